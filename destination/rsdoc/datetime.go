@@ -1,0 +1,173 @@
+package rsdoc
+
+import "fmt"
+
+// ParseMicros reads a W3C Datetime [7]: YYYY, YYYY-MM, YYYY-MM-DD, or a date with a time of minutes, seconds or a
+// fraction of any length (cut to the microsecond). A time needs its zone, Z or ±hh:mm; a date alone is its first
+// instant in UTC [digest 6]. White space around is ignored. A leap second (:60) is the second after it.
+func ParseMicros(s string) (Micros, error) {
+	m, fault := parseMicros(s)
+	if fault != "" {
+		return NoTime, fmt.Errorf("read %s as a W3C datetime: %s", quote(s), fault)
+	}
+	return m, nil
+}
+
+// ParseMicrosBytes is ParseMicros on bytes. It allocates only for an error.
+func ParseMicrosBytes(b []byte) (Micros, error) {
+	m, fault := parseMicros(b)
+	if fault != "" {
+		return NoTime, fmt.Errorf("read %s as a W3C datetime: %s", quote(string(b)), fault)
+	}
+	return m, nil
+}
+
+// parseMicros returns the instant, or NoTime and what is wrong.
+func parseMicros[T text](s T) (Micros, string) {
+	s = trimSpace(s)
+	d, rest, fault := parseDate(s)
+	if fault != "" {
+		return NoTime, fault
+	}
+	seconds := d * 86400
+	var micros int64
+	if len(rest) > 0 {
+		clock, fraction, fault := parseClock(rest)
+		if fault != "" {
+			return NoTime, fault
+		}
+		seconds, micros = seconds+clock, fraction
+	}
+	m := Micros(seconds*1_000_000 + micros)
+	if m < minDatetime || m > maxDatetime {
+		return NoTime, "outside the years 0000 to 9999"
+	}
+	return m, ""
+}
+
+// parseDate reads YYYY, YYYY-MM or YYYY-MM-DD at the start of s: days since 1970 and what follows, which is empty or
+// begins with T.
+func parseDate[T text](s T) (days int64, rest T, fault string) {
+	var none T
+	year, ok := number(s, 0, 4)
+	if !ok {
+		return 0, none, "no year of four digits at the start"
+	}
+	month, day := 1, 1
+	switch {
+	case len(s) == 4:
+		return civilDays(year, month, day), none, ""
+	case s[4] != '-':
+		return 0, none, "no - after the year"
+	}
+	if month, ok = number(s, 5, 2); !ok || month < 1 || month > 12 {
+		return 0, none, "no month from 01 to 12"
+	}
+	switch {
+	case len(s) == 7:
+		return civilDays(year, month, day), none, ""
+	case s[7] != '-':
+		return 0, none, "no - after the month"
+	}
+	if day, ok = number(s, 8, 2); !ok || day < 1 || day > monthDays(year, month) {
+		return 0, none, "no such day of the month"
+	}
+	if len(s) > 10 && s[10] != 'T' && s[10] != 't' {
+		return 0, none, "no T after the date"
+	}
+	return civilDays(year, month, day), s[10:], ""
+}
+
+// parseClock reads Thh:mm, seconds and fraction as far as they are there, and the zone: seconds after midnight UTC
+// (less than 0 or more than a day where the zone says so) and microseconds.
+func parseClock[T text](s T) (seconds, micros int64, fault string) {
+	hour, ok := number(s, 1, 2)
+	if !ok || hour > 23 {
+		return 0, 0, "no hour of two digits up to 23"
+	}
+	minute, ok := number(s, 4, 2)
+	if !ok || s[3] != ':' || minute > 59 {
+		return 0, 0, "no minute of two digits up to 59"
+	}
+	second, i := 0, 6
+	if i < len(s) && s[i] == ':' {
+		if second, ok = number(s, 7, 2); !ok || second > 60 {
+			return 0, 0, "no second of two digits up to 60"
+		}
+		i = 9
+		if i < len(s) && s[i] == '.' {
+			i++
+			first := i
+			for scale := int64(100_000); i < len(s) && isDigit(s[i]); i++ {
+				micros += int64(s[i]-'0') * scale
+				scale /= 10
+			}
+			if i == first {
+				return 0, 0, "no digit after the point"
+			}
+		}
+	}
+	zone, fault := parseZone(s[i:])
+	return int64(hour*3600+minute*60+second) - zone, micros, fault
+}
+
+// parseZone reads Z or ±hh:mm, which must be all of s: seconds east of UTC.
+func parseZone[T text](s T) (int64, string) {
+	if len(s) == 0 {
+		return 0, "a time without a zone (Z or ±hh:mm)"
+	}
+	if len(s) == 1 && (s[0] == 'Z' || s[0] == 'z') {
+		return 0, ""
+	}
+	hour, okH := number(s, 1, 2)
+	minute, okM := number(s, 4, 2)
+	if len(s) != 6 || s[0] != '+' && s[0] != '-' || !okH || s[3] != ':' || !okM || hour > 23 || minute > 59 {
+		return 0, "no zone of the form Z or ±hh:mm at the end"
+	}
+	east := int64(hour*3600 + minute*60)
+	if s[0] == '-' {
+		east = -east
+	}
+	return east, ""
+}
+
+// number reads the n decimal digits of s from i.
+func number[T text](s T, i, n int) (v int, ok bool) {
+	if len(s) < i+n {
+		return 0, false
+	}
+	for ; n > 0; n-- {
+		if !isDigit(s[i]) {
+			return 0, false
+		}
+		v = v*10 + int(s[i]-'0')
+		i++
+	}
+	return v, true
+}
+
+func monthDays(year, month int) int {
+	switch month {
+	case 2:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	case 4, 6, 9, 11:
+		return 30
+	}
+	return 31
+}
+
+// civilDays counts the days from 1970-01-01 in the Gregorian calendar, for years from 0. The year is taken to begin
+// in March, so that the leap day is its last; 153 days are the five months from March, and again from August.
+func civilDays(year, month, day int) int64 {
+	y := int64(year)
+	m := int64(month) - 3
+	if m < 0 {
+		y, m = y-1, m+12
+	}
+	const cycle, daysTo1970 = 146_097, 719_468 // days of 400 years; days from 0000-03-01 to 1970-01-01
+	y += 400                                   // so that no division sees a negative number
+	return y*365 + y/4 - y/100 + y/400 + (153*m+2)/5 + int64(day) - 1 - cycle - daysTo1970
+}

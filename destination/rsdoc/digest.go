@@ -1,0 +1,106 @@
+package rsdoc
+
+import (
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"hash"
+)
+
+// Algorithm is a digest algorithm of the hash attribute [7]. A larger value is a stronger algorithm.
+type Algorithm uint8
+
+// The algorithms that we can check, weakest first. MD5 and SHA1 check a transfer; they identify nothing.
+const (
+	None Algorithm = iota
+	MD5
+	SHA1
+	SHA256
+	SHA384
+	SHA512
+)
+
+// String is the name as the hash attribute writes it; "" for None and values that are no algorithm.
+func (a Algorithm) String() string {
+	switch a {
+	case MD5:
+		return "md5"
+	case SHA1:
+		return "sha-1"
+	case SHA256:
+		return "sha-256"
+	case SHA384:
+		return "sha-384"
+	case SHA512:
+		return "sha-512"
+	}
+	return ""
+}
+
+// Size is the number of bytes of a sum; 0 for None.
+func (a Algorithm) Size() int {
+	switch a {
+	case MD5:
+		return md5.Size
+	case SHA1:
+		return sha1.Size
+	case SHA256:
+		return sha256.Size
+	case SHA384:
+		return sha512.Size384
+	case SHA512:
+		return sha512.Size
+	}
+	return 0
+}
+
+// New starts a computation; nil for None.
+func (a Algorithm) New() hash.Hash {
+	switch a {
+	case MD5:
+		return md5.New()
+	case SHA1:
+		return sha1.New()
+	case SHA256:
+		return sha256.New()
+	case SHA384:
+		return sha512.New384()
+	case SHA512:
+		return sha512.New()
+	}
+	return nil
+}
+
+// Digest is one usable digest. Digests are comparable: equal ones have the same algorithm and the same sum, because
+// the bytes of Sum after the algorithm's size are zero. The zero value is no digest.
+type Digest struct {
+	Alg Algorithm
+	Sum [64]byte
+}
+
+// NewDigest wraps a computed sum, which must have the size of the algorithm.
+func NewDigest(a Algorithm, sum []byte) (Digest, error) {
+	if a.Size() == 0 || len(sum) != a.Size() {
+		return Digest{}, fmt.Errorf("wrap %d bytes as a %s digest: it has %d", len(sum), a, a.Size())
+	}
+	d := Digest{Alg: a}
+	copy(d.Sum[:], sum)
+	return d, nil
+}
+
+// Bytes is a copy of the sum, as long as the algorithm makes it; empty for the zero value.
+func (d Digest) Bytes() []byte { return d.Sum[:d.Alg.Size()] }
+
+// String is "sha-256:hex" in lower case, as the hash attribute and our records write it; "" for the zero value.
+func (d Digest) String() string {
+	if d.Alg.Size() == 0 {
+		return ""
+	}
+	return d.Alg.String() + ":" + hex.EncodeToString(d.Sum[:d.Alg.Size()])
+}
+
+// New starts a computation of the digest's algorithm; nil for the zero value.
+func (d Digest) New() hash.Hash { return d.Alg.New() }

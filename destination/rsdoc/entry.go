@@ -1,0 +1,201 @@
+package rsdoc
+
+import "slices"
+
+// readEntry reads the entry whose start tag was just read into r.entry; where it cannot be used r.fault says why. The
+// element is read to its end in any case.
+func (r *Reader) readEntry() error {
+	e := &r.entry
+	e.clear()
+	e.Loc, e.Ordinal = "", r.ordinal
+	r.linkBytes = 0
+	var hasLoc, hasLastMod bool
+	for {
+		tok, err := r.s.next()
+		if err != nil {
+			return err
+		}
+		if tok == tokEnd {
+			break
+		}
+		local := r.s.local
+		switch {
+		case r.s.ns == nsSitemap && string(local) == "loc":
+			err = r.readLoc(hasLoc)
+			hasLoc = true
+		case r.s.ns == nsSitemap && string(local) == "lastmod":
+			err = r.readLastMod(hasLastMod)
+			hasLastMod = true
+		case r.s.ns == nsRS && string(local) == "md":
+			r.readMD()
+			err = r.skipElement()
+		case r.s.ns == nsRS && string(local) == "ln":
+			if err = r.entryLink(); err == nil {
+				err = r.skipElement()
+			}
+		case r.isEntry():
+			r.bad("an entry inside an entry")
+			err = r.skipElement()
+		default:
+			err = r.skipElement()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	kind := r.head.Kind
+	switch {
+	case !hasLoc:
+		r.bad("no loc")
+	case e.Change == ChangeUnknown && kind.changes():
+		r.bad("an unknown change")
+	}
+	return nil
+}
+
+// bad notes the first thing that makes the entry unusable.
+func (r *Reader) bad(why string) {
+	if r.fault == "" {
+		r.fault = why
+	}
+}
+
+// readLoc reads the text of loc. A second one is borne where it is the same.
+func (r *Reader) readLoc(again bool) error {
+	text, whole, err := r.readText()
+	if err != nil {
+		return err
+	}
+	if again && whole && string(text) == r.entry.Loc {
+		return nil
+	}
+	uri, fault := r.uri(text)
+	switch {
+	case !whole:
+		r.bad("an element inside loc")
+	case fault != "":
+		r.bad("loc " + fault)
+	case again && uri != r.entry.Loc:
+		r.bad("two different loc")
+	}
+	r.entry.Loc = uri
+	return nil
+}
+
+// readLastMod reads the text of lastmod. It is a hint in 1.1, so what cannot be read, or is there twice in different
+// words, is absent.
+func (r *Reader) readLastMod(again bool) error {
+	text, whole, err := r.readText()
+	if err != nil {
+		return err
+	}
+	m, fault := parseMicros(text)
+	if fault != "" || !whole || again && m != r.entry.LastMod {
+		m = NoTime
+	}
+	r.entry.LastMod = m
+	return nil
+}
+
+// readText is the text of the element whose start tag was just read, trimmed, with comments and CDATA sections joined.
+// whole is false where another element stands in it, whose own text is left out. Valid until the next element.
+func (r *Reader) readText() (text []byte, whole bool, err error) {
+	r.s.text, whole = r.s.text[:0], true
+	for {
+		r.s.collect = true
+		tok, err := r.s.next()
+		r.s.collect = false
+		if err != nil {
+			return nil, false, err
+		}
+		if tok == tokEnd {
+			return trimSpace(r.s.text), whole, nil
+		}
+		whole = false
+		if err := r.skipElement(); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// readMD reads the rs:md of an entry, of which there is at most one [7]; one that repeats the first is borne.
+func (r *Reader) readMD() {
+	if !r.entry.HasMD {
+		r.entryMD(&r.entry)
+		return
+	}
+	e, o := &r.entry, &r.other
+	o.clear()
+	r.entryMD(o)
+	if e.Capability != o.Capability || e.Change != o.Change || e.Datetime != o.Datetime || e.At != o.At ||
+		e.Completed != o.Completed || e.From != o.From || e.Until != o.Until || e.Length != o.Length ||
+		e.BadDigests != o.BadDigests || e.Type != o.Type || e.Encoding != o.Encoding || e.Path != o.Path ||
+		!slices.Equal(e.Digests, o.Digests) {
+		r.bad("two rs:md that differ")
+	}
+}
+
+// entryMD reads the attributes of the current tag into e. What cannot be read is absent: one bad value must not cost the
+// entry (F46).
+func (r *Reader) entryMD(e *Entry) {
+	e.HasMD = true
+	for i := range r.s.attrs {
+		a := &r.s.attrs[i]
+		if a.ns != nsNone {
+			continue
+		}
+		switch string(a.local) {
+		case "capability":
+			e.Capability = parseKind(a.value, r.intern)
+		case "change":
+			e.Change = parseChange(trimSpace(a.value))
+		case "datetime":
+			e.Datetime, _ = parseMicros(a.value)
+		case "at":
+			e.At, _ = parseMicros(a.value)
+		case "completed":
+			e.Completed, _ = parseMicros(a.value)
+		case "from":
+			e.From, _ = parseMicros(a.value)
+		case "until":
+			e.Until, _ = parseMicros(a.value)
+		case "hash":
+			e.Digests, e.BadDigests = parseDigests(a.value, e.Digests[:0])
+		case "length":
+			e.Length = parseLength(a.value)
+		case "type":
+			e.Type = r.intern(trimSpace(a.value))
+		case "encoding":
+			e.Encoding = r.intern(trimSpace(a.value))
+		case "path":
+			e.Path = string(a.value)
+		}
+	}
+}
+
+func parseChange(b []byte) Change {
+	switch {
+	case foldEqual(b, "created"):
+		return ChangeCreated
+	case foldEqual(b, "updated"):
+		return ChangeUpdated
+	case foldEqual(b, "deleted"):
+		return ChangeDeleted
+	}
+	return ChangeUnknown
+}
+
+// String is the change as the attribute has it; "" for ChangeNone.
+func (c Change) String() string {
+	switch c {
+	case ChangeNone:
+		return ""
+	case ChangeCreated:
+		return "created"
+	case ChangeUpdated:
+		return "updated"
+	case ChangeDeleted:
+		return "deleted"
+	}
+	return "unknown"
+}

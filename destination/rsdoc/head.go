@@ -1,0 +1,137 @@
+package rsdoc
+
+import (
+	"slices"
+	"strings"
+)
+
+// noPri is the preference of a link that states none [7].
+const noPri = 999_999
+
+// NewHead is the head of a document of that shape and kind, with nothing else known.
+func NewHead(shape Shape, kind Kind) Head {
+	return Head{
+		Shape: shape, Kind: kind, RawKind: string(kind), HasMD: kind != KindUnknown,
+		At: NoTime, Completed: NoTime, From: NoTime, Until: NoTime, Modified: NoTime,
+	}
+}
+
+// NewEntry is an entry of which only the URI is known.
+func NewEntry(loc string) Entry {
+	e := Entry{Loc: loc}
+	e.clear()
+	return e
+}
+
+// clear forgets all but Loc, and keeps the memory of the slices.
+func (e *Entry) clear() {
+	*e = Entry{
+		Loc: e.Loc, LastMod: NoTime, Datetime: NoTime, At: NoTime, Completed: NoTime, From: NoTime, Until: NoTime,
+		Length: -1, Digests: e.Digests[:0], Links: e.Links[:0],
+	}
+}
+
+// NewLink is a link of which only relation and target are known.
+func NewLink(rel, href string) Link {
+	return Link{Rel: rel, Href: href, Pri: noPri, Modified: NoTime, Length: -1}
+}
+
+// Link is the preferred link of a relation: the one with the lowest pri, the first of several. Relations are compared
+// without regard to letter case (RFC 8288, 2.1.1).
+func (h *Head) Link(rel string) (Link, bool) {
+	best := -1
+	for i := range h.Links {
+		if strings.EqualFold(h.Links[i].Rel, rel) && (best < 0 || h.Links[i].Pri < h.Links[best].Pri) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return Link{}, false
+	}
+	return h.Links[best], true
+}
+
+// Expect refuses a document of another kind than those asked for, with a *DocumentError that names both (F58). A
+// document that does not state its kind passes: what it is follows from where it came from [digest 18].
+func (h *Head) Expect(kinds ...Kind) error {
+	if h.Kind == KindUnknown || slices.Contains(kinds, h.Kind) {
+		return nil
+	}
+	asked := make([]string, len(kinds))
+	for i, k := range kinds {
+		asked[i] = string(k)
+	}
+	came := h.RawKind
+	if came == "" {
+		came = string(h.Kind)
+	}
+	return &DocumentError{
+		Problem: WrongKind,
+		Detail:  "asked for " + strings.Join(asked, " or ") + ", and the document says it is " + quote(came),
+	}
+}
+
+// Pre091 reports the signs of a document older than 0.9.1 [digest 16]: in those Until ends the interval and does not promise
+// that the document is closed, "up" may lead to an index, and parts are listed newest first. A document may be that old
+// without showing it.
+func (h *Head) Pre091() bool {
+	if foldEqual(trimSpace(h.RawKind), "resourcesync") || h.Modified.Known() {
+		return true
+	}
+	_, old := h.Link(RelResourceSync)
+	return old
+}
+
+// snapshot tells the kinds that picture a set at one time and so have at on their root [7, Appendix A].
+func (k Kind) snapshot() bool {
+	return k == KindResourceList || k == KindResourceDump || k == KindResourceDumpManifest
+}
+
+// changes tells the kinds whose entries are changes, so that each needs its change attribute [12, 13.2].
+func (k Kind) changes() bool {
+	return k == KindChangeList || k == KindChangeDumpManifest || k == KindChangeNotification || k == KindFrameworkNotification
+}
+
+// parseKind maps the older spellings [digest 16] onto ours; unknown values are given to intern as they stand.
+func parseKind(b []byte, intern func([]byte) string) Kind {
+	var folded [32]byte
+	b = trimSpace(b)
+	if len(b) > len(folded) {
+		return Kind(strings.ToLower(intern(b)))
+	}
+	for i, c := range b {
+		folded[i] = lower(c)
+	}
+	switch low := folded[:len(b)]; string(low) {
+	case "description", "resourcesync":
+		return KindDescription
+	case "capabilitylist":
+		return KindCapabilityList
+	case "resourcelist":
+		return KindResourceList
+	case "changelist":
+		return KindChangeList
+	case "resourcedump":
+		return KindResourceDump
+	case "resourcedump-manifest":
+		return KindResourceDumpManifest
+	case "changedump":
+		return KindChangeDump
+	case "changedump-manifest":
+		return KindChangeDumpManifest
+	case "resourcelist-archive":
+		return KindResourceListArchive
+	case "resourcedump-archive":
+		return KindResourceDumpArchive
+	case "changelist-archive":
+		return KindChangeListArchive
+	case "changedump-archive":
+		return KindChangeDumpArchive
+	case "change-notification", "changelist-notification":
+		return KindChangeNotification
+	case "framework-notification":
+		return KindFrameworkNotification
+	default:
+		return Kind(intern(low))
+	}
+}

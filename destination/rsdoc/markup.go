@@ -1,0 +1,198 @@
+package rsdoc
+
+import (
+	"bytes"
+	"strings"
+)
+
+// maxInstruction bounds an XML declaration, and the name of any other instruction.
+const maxInstruction = 1 << 10
+
+// declaration reads what begins with "<!" at pos: a comment or a CDATA section. All else is refused: document types and
+// entities are of no use here and the door of the classical attacks.
+func (s *scanner) declaration() error {
+	s.opened = true
+	if err := s.need(3, "a tag"); err != nil {
+		return err
+	}
+	switch s.buf[s.pos+2] {
+	case '-':
+		return s.comment()
+	case '[':
+		return s.cdata()
+	}
+	const doctype = "<!doctype"
+	for s.end-s.pos < len(doctype)+5 && s.more() {
+	}
+	b := s.buf[s.pos:s.end]
+	if len(b) < len(doctype) || !foldEqual(b[:len(doctype)], doctype) {
+		return s.fault(Forbidden, 0, "a markup declaration")
+	}
+	if len(b) >= len(doctype)+5 && foldEqual(b[len(doctype)+1:len(doctype)+5], "html") {
+		return s.fault(Forbidden, 0, "an HTML page in place of a ResourceSync document")
+	}
+	return s.fault(Forbidden, 0, "a document type declaration")
+}
+
+// comment skips a comment, of any length.
+func (s *scanner) comment() error {
+	if err := s.need(4, "a comment"); err != nil {
+		return err
+	}
+	if s.buf[s.pos+3] != '-' {
+		return s.fault(Malformed, 0, "<! followed by neither a comment nor a CDATA section")
+	}
+	s.pos += 4
+	for {
+		b := s.buf[s.pos:s.end]
+		n := bytes.Index(b, []byte("--"))
+		if n >= 0 && n+2 < len(b) {
+			if b[n+2] != '>' {
+				return s.fault(Malformed, n, "-- inside a comment")
+			}
+			s.pos += n + 3
+			return nil
+		}
+		if n < 0 {
+			n = max(0, len(b)-1) // the last byte may be the first hyphen
+		}
+		s.pos += n
+		if !s.more() {
+			return s.cut("inside a comment")
+		}
+	}
+}
+
+// cdata takes a CDATA section as text.
+func (s *scanner) cdata() error {
+	const opening = "<![CDATA["
+	if err := s.need(len(opening), "a CDATA section"); err != nil {
+		return err
+	}
+	if string(s.buf[s.pos:s.pos+len(opening)]) != opening {
+		return s.fault(Malformed, 0, "<![ followed by something else than CDATA[")
+	}
+	if len(s.stack) == 0 {
+		return s.fault(Malformed, 0, "a CDATA section outside of the root element")
+	}
+	s.pos += len(opening)
+	for {
+		b := s.buf[s.pos:s.end]
+		n := bytes.Index(b, []byte("]]>"))
+		whole := n >= 0
+		if !whole {
+			n = max(0, len(b)-2)
+			if n > 0 && b[n-1] == '\r' {
+				n--
+			}
+		}
+		if err := s.appendText(b[:n]); err != nil {
+			return err
+		}
+		s.pos += n
+		if whole {
+			s.pos += 3
+			return nil
+		}
+		if !s.more() {
+			return s.cut("inside a CDATA section")
+		}
+	}
+}
+
+// instruction skips a processing instruction, or reads the XML declaration.
+func (s *scanner) instruction() error {
+	late := s.opened
+	s.opened = true
+	for {
+		b := s.buf[s.pos:min(s.end, s.pos+maxInstruction)]
+		i, colon, err := s.name(b, 2)
+		if err != nil {
+			return err
+		}
+		if i < len(b) {
+			name := b[2:i]
+			if colon > 0 || b[i] != '?' && !isSpace(b[i]) {
+				return s.fault(Malformed, i, "a processing instruction without a proper name")
+			}
+			if !foldEqual(name, "xml") {
+				s.pos += i
+				return s.skipInstruction()
+			}
+			if late || string(name) != "xml" {
+				return s.fault(Malformed, 0, "an XML declaration that is not at the beginning of the document")
+			}
+			return s.xmlDeclaration()
+		}
+		if len(b) == maxInstruction {
+			return s.fault(Limit, 0, "a processing instruction with a name of more than 1024 bytes")
+		}
+		if !s.more() {
+			return s.cut("inside a processing instruction")
+		}
+	}
+}
+
+func (s *scanner) skipInstruction() error {
+	for {
+		b := s.buf[s.pos:s.end]
+		if n := bytes.Index(b, []byte("?>")); n >= 0 {
+			s.pos += n + 2
+			return nil
+		}
+		s.pos += max(0, len(b)-1)
+		if !s.more() {
+			return s.cut("inside a processing instruction")
+		}
+	}
+}
+
+// xmlDeclaration reads <?xml version="1.0" encoding="UTF-8"?>. Only its encoding matters: we read UTF-8, of which
+// US-ASCII is a part. Its pseudo-attributes have the form of attributes, so it is read as a tag.
+func (s *scanner) xmlDeclaration() error {
+	n := -1
+	for n < 0 {
+		if n = bytes.Index(s.buf[s.pos:min(s.end, s.pos+maxInstruction)], []byte("?>")); n >= 0 {
+			break
+		}
+		if s.end-s.pos >= maxInstruction {
+			return s.fault(Limit, 0, "an XML declaration of more than 1024 bytes")
+		}
+		if !s.more() {
+			return s.cut("inside the XML declaration")
+		}
+	}
+	tag := append([]byte("<"), s.buf[s.pos+2:s.pos+n]...)
+	m, err := s.parseTag(append(tag, '>'))
+	if err != nil || m != len(tag)+1 || s.empty {
+		return s.fault(Malformed, 0, "an XML declaration that cannot be read")
+	}
+	order := []string{"version", "encoding", "standalone"}
+	for i, a := range s.attrs {
+		for len(order) > 0 && order[0] != string(a.local) && i > 0 {
+			order = order[1:]
+		}
+		if len(order) == 0 || order[0] != string(a.local) || a.prefix != nil {
+			return s.fault(Malformed, 0, "an XML declaration with something else than version, encoding, standalone")
+		}
+		order = order[1:]
+		value := string(a.value)
+		switch string(a.local) {
+		case "version":
+			if len(value) < 3 || !strings.HasPrefix(value, "1.") || strings.Trim(value[2:], "0123456789") != "" {
+				return s.fault(Malformed, 0, "XML of version "+quote(value)+"; only 1.0 is read")
+			}
+		case "encoding":
+			switch strings.ToLower(value) {
+			case "utf-8", "utf8", "us-ascii", "ascii":
+			default:
+				return s.fault(WrongEncoding, 0, "the document declares the encoding "+quote(value)+"; only UTF-8 is read")
+			}
+		}
+	}
+	if len(s.attrs) == 0 {
+		return s.fault(Malformed, 0, "an XML declaration without a version")
+	}
+	s.pos += n + 2
+	return nil
+}

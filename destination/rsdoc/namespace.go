@@ -1,0 +1,104 @@
+package rsdoc
+
+import "bytes"
+
+// nsID stands for a namespace: equal IDs in force at the same place are equal URIs.
+type nsID int64
+
+const (
+	nsNone nsID = iota
+	nsSitemap
+	nsRS
+	nsXML
+	nsOther // the first of those that mean nothing to us
+)
+
+const (
+	namespaceXML   = "http://www.w3.org/XML/1998/namespace"
+	namespaceXMLNS = "http://www.w3.org/2000/xmlns/"
+)
+
+// scopes are the namespace declarations in force, innermost last. Names and URIs lie on one byte stack, so that a
+// document which declares its prefixes on each entry costs no garbage.
+type scopes struct {
+	bindings []binding
+	bytes    []byte
+	last     nsID // the last one given to a URI that means nothing to us
+}
+
+type binding struct {
+	prefix, uri, end int // places in scopes.bytes; the default namespace has no prefix
+	ns               nsID
+}
+
+// scopeMark is a state to return to.
+type scopeMark struct{ bindings, bytes int }
+
+func (s *scopes) mark() scopeMark { return scopeMark{len(s.bindings), len(s.bytes)} }
+
+func (s *scopes) leave(m scopeMark) {
+	s.bindings, s.bytes = s.bindings[:m.bindings], s.bytes[:m.bytes]
+}
+
+func (s *scopes) count() int { return len(s.bindings) }
+
+// declare adds a declaration to the scope that began at m. It returns what is wrong with it, or "".
+func (s *scopes) declare(m scopeMark, prefix, uri []byte) string {
+	switch {
+	case string(prefix) == "xmlns" || string(uri) == namespaceXMLNS:
+		return "a declaration of the namespace of declarations"
+	case (string(prefix) == "xml") != (string(uri) == namespaceXML):
+		return "a declaration that changes the prefix xml"
+	case prefix != nil && len(uri) == 0:
+		return "a declaration that takes a prefix away"
+	}
+	for _, b := range s.bindings[m.bindings:] {
+		if bytes.Equal(s.bytes[b.prefix:b.uri], prefix) {
+			return "a namespace declared twice in one tag"
+		}
+	}
+	ns := s.identify(uri)
+	b := binding{prefix: len(s.bytes), ns: ns}
+	s.bytes = append(s.bytes, prefix...)
+	b.uri = len(s.bytes)
+	s.bytes = append(s.bytes, uri...)
+	b.end = len(s.bytes)
+	s.bindings = append(s.bindings, b)
+	return ""
+}
+
+func (s *scopes) identify(uri []byte) nsID {
+	switch string(uri) {
+	case "":
+		return nsNone
+	case NamespaceSitemap:
+		return nsSitemap
+	case NamespaceRS:
+		return nsRS
+	case namespaceXML:
+		return nsXML
+	}
+	for _, b := range s.bindings {
+		if b.ns >= nsOther && bytes.Equal(s.bytes[b.uri:b.end], uri) {
+			return b.ns
+		}
+	}
+	s.last = max(s.last, nsOther-1) + 1
+	return s.last
+}
+
+// lookup is the namespace of an element's prefix, the default one for none; false for a prefix that is not declared.
+func (s *scopes) lookup(prefix []byte) (nsID, bool) {
+	for i := len(s.bindings) - 1; i >= 0; i-- {
+		if b := &s.bindings[i]; string(s.bytes[b.prefix:b.uri]) == string(prefix) {
+			return b.ns, true
+		}
+	}
+	switch string(prefix) {
+	case "":
+		return nsNone, true
+	case "xml":
+		return nsXML, true
+	}
+	return nsNone, false
+}

@@ -1,0 +1,285 @@
+package rsdoc
+
+import (
+	"fmt"
+	"io"
+)
+
+// Reader reads one document as a stream, in constant memory. It is not safe for concurrent use. Errors are final: the
+// same one comes from every later call. Nothing may be concluded from the absence of an entry before Next returned
+// io.EOF, for only then was the document complete and well-formed to its last byte (F58).
+type Reader struct {
+	s    scanner
+	opts Options
+	head Head
+	err  error
+
+	rooted  bool // the root's start tag was read
+	pending bool // the start tag of an entry was read, by Head
+
+	ordinal   int64 // of the next entry
+	skipped   int64
+	firstSkip error
+
+	entry, other Entry  // other: a second rs:md, to compare with the first
+	fault        string // what is wrong with the entry being read
+	linkBytes    int    // of the entry being read
+	headBytes    int    // of the root's links
+	names        map[string]string
+}
+
+// NewReader reads a document that is not packed. It reads ahead by at most 64 KiB, and nothing before the first call.
+func NewReader(r io.Reader, o Options) *Reader {
+	return newReader(window{src: r, limit: o.Limits.withDefaults().Bytes}, o)
+}
+
+func newReader(w window, o Options) *Reader {
+	o.Limits = o.Limits.withDefaults()
+	return &Reader{
+		s:    scanner{window: w, limits: o.Limits},
+		opts: o,
+		head: NewHead(List, KindUnknown),
+	}
+}
+
+// Head reads up to the first entry, or to the end of a document without any. It may be called again at any time and
+// gives the same Head, to which a root rs:md or rs:ln that follows entries [digest 5] is added when Next has passed it: so ask
+// again after io.EOF. A document that is no urlset or sitemapindex of the Sitemap namespace is refused here; one
+// without rs:md is a plain Sitemap of KindUnknown, or of Options.Assume.
+func (r *Reader) Head() (*Head, error) {
+	if r.err != nil && r.err != io.EOF {
+		return nil, r.err
+	}
+	if !r.rooted {
+		r.err = r.readRoot()
+		if r.err != nil && r.err != io.EOF {
+			return nil, r.err
+		}
+	}
+	return &r.head, nil
+}
+
+// Next is the next good entry; io.EOF after the last one of a complete document, and any other error is that of the
+// document or of the reader below. Entries that cannot be used are passed over and counted by Skipped.
+func (r *Reader) Next() (*Entry, error) {
+	if _, err := r.Head(); err != nil {
+		return nil, err
+	}
+	for r.err == nil {
+		if !r.pending {
+			if r.err = r.toEntry(); r.err != nil {
+				break
+			}
+		}
+		r.pending = false
+		at := r.s.tagAt
+		r.fault = ""
+		if r.err = r.readEntry(); r.err != nil {
+			break
+		}
+		r.ordinal++
+		if r.fault == "" {
+			return &r.entry, nil
+		}
+		r.skip(at)
+	}
+	return nil, r.err
+}
+
+// Skipped counts the entries that could not be used so far: without a loc, with one that is no URI, with an unknown
+// change in a document of changes, or contradicting themselves. first says of the first of them why and where, as an
+// *EntryError. Whoever deletes what a list does not have must look here: a skipped entry is not an absent one.
+func (r *Reader) Skipped() (n int64, first error) { return r.skipped, r.firstSkip }
+
+// Bytes is how much of the document, inflated, was scanned.
+func (r *Reader) Bytes() int64 { return r.s.offset() }
+
+// skip counts the entry before r.ordinal as skipped.
+func (r *Reader) skip(at int64) {
+	if r.skipped++; r.firstSkip == nil {
+		r.firstSkip = &EntryError{Ordinal: r.ordinal - 1, Offset: at, Detail: r.fault}
+	}
+}
+
+// readRoot reads the root's start tag and goes on to the first entry.
+func (r *Reader) readRoot() error {
+	r.rooted = true
+	r.s.start()
+	if _, err := r.s.next(); err != nil {
+		return err
+	}
+	name := string(r.s.local)
+	switch {
+	case r.s.ns == nsSitemap && name == "urlset":
+		r.head.Shape = List
+	case r.s.ns == nsSitemap && name == "sitemapindex":
+		r.head.Shape = Index
+	case name == "urlset" || name == "sitemapindex":
+		return r.refuse(WrongRoot, "the root <"+name+"> is not in the namespace "+NamespaceSitemap)
+	default:
+		return r.refuse(WrongRoot, "the root is <"+clip(r.s.local)+">, neither <urlset> nor <sitemapindex>")
+	}
+	err := r.toEntry()
+	if !r.head.HasMD || r.head.RawKind == "" {
+		r.head.Kind = r.opts.Assume
+	}
+	r.pending = err == nil
+	return err
+}
+
+// refuse is a DocumentError at the last tag.
+func (r *Reader) refuse(p Problem, detail string) error {
+	return &DocumentError{Problem: p, Offset: r.s.tagAt, Detail: detail}
+}
+
+// toEntry reads what the root holds up to the start tag of the next entry. It returns io.EOF at the end of a complete
+// document.
+func (r *Reader) toEntry() error {
+	for {
+		tok, err := r.s.next()
+		if err != nil {
+			return err
+		}
+		if tok == tokEnd { // of the root
+			if _, err := r.s.next(); err != nil {
+				return err
+			}
+			return io.EOF
+		}
+		at := r.s.tagAt
+		switch {
+		case r.isEntry():
+			return nil
+		case r.s.ns == nsRS && string(r.s.local) == "md":
+			err = r.rootMD()
+		case r.s.ns == nsRS && string(r.s.local) == "ln":
+			err = r.rootLink()
+		case r.lostEntry():
+			r.fault = "<" + string(r.s.local) + "> of the wrong shape or in no namespace"
+			r.ordinal++
+			r.skip(at)
+		case string(r.s.local) == "md" || string(r.s.local) == "ln":
+			r.warn("<" + string(r.s.local) + "> on the root is not in the namespace " + NamespaceRS + " and is not read")
+		}
+		if err == nil {
+			err = r.skipElement()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// isEntry tells the element that is an entry in a document of this shape.
+func (r *Reader) isEntry() bool {
+	if r.head.Shape == Index {
+		return r.s.ns == nsSitemap && string(r.s.local) == "sitemap"
+	}
+	return r.s.ns == nsSitemap && string(r.s.local) == "url"
+}
+
+// lostEntry tells what was meant as an entry and is none: that of the other shape, or one without namespace under a
+// prefixed root. They count as skipped, because a list of such entries is not an empty list.
+func (r *Reader) lostEntry() bool {
+	if r.s.ns != nsSitemap && r.s.ns != nsNone {
+		return false
+	}
+	return string(r.s.local) == "url" || string(r.s.local) == "sitemap"
+}
+
+// rootMD reads the rs:md of the root. There is one; a second that says the same is borne, one that says something else
+// leaves open what the document is.
+func (r *Reader) rootMD() error {
+	md := NewHead(r.head.Shape, KindUnknown)
+	md.HasMD = true
+	first := !r.head.HasMD
+	for i := range r.s.attrs {
+		a := &r.s.attrs[i]
+		if a.ns != nsNone {
+			continue
+		}
+		var to *Micros
+		switch string(a.local) {
+		case "capability":
+			md.RawKind = string(a.value)
+			md.Kind = parseKind(a.value, r.intern)
+			continue
+		case "at":
+			to = &md.At
+		case "completed":
+			to = &md.Completed
+		case "from":
+			to = &md.From
+		case "until":
+			to = &md.Until
+		case "modified":
+			to = &md.Modified
+		default:
+			continue
+		}
+		var fault string
+		if *to, fault = parseMicros(a.value); fault != "" {
+			r.warn(fmt.Sprintf("the root's %s is %s, %s: taken as absent", a.local, quote(string(a.value)), fault))
+		}
+	}
+	if md.Kind.snapshot() && !md.At.Known() {
+		md.At = md.From // 0.9 [digest 16]
+	}
+	h := &r.head
+	switch {
+	case first:
+		if a := r.opts.Assume; r.ordinal > 0 && a != KindUnknown && md.Kind != a {
+			if md.Kind != KindUnknown {
+				return r.refuse(WrongKind, "entries were read as those of a "+string(a)+
+					", and behind them the document says it is "+quote(md.RawKind))
+			}
+			md.Kind = a
+		}
+		md.Links, md.Warnings = h.Links, h.Warnings
+		*h = md
+	case md.Kind != h.Kind && !(md.RawKind == "" && h.RawKind == ""), md.At != h.At, md.Completed != h.Completed,
+		md.From != h.From, md.Until != h.Until, md.Modified != h.Modified:
+		return r.refuse(Malformed, "the root has two rs:md that differ")
+	}
+	return nil
+}
+
+// warn notes what of the root could not be read.
+func (r *Reader) warn(detail string) {
+	if len(r.head.Warnings) < maxWarnings {
+		r.head.Warnings = append(r.head.Warnings, detail)
+	}
+}
+
+// skipElement reads to the end of the element whose start tag was just read.
+func (r *Reader) skipElement() error {
+	for depth := 1; depth > 0; {
+		tok, err := r.s.next()
+		if err != nil {
+			return err
+		}
+		if tok == tokStart {
+			depth++
+		} else {
+			depth--
+		}
+	}
+	return nil
+}
+
+// intern is b as a string, without a new one for the few values that repeat in a document: media types, relations,
+// codings. It holds a bounded number of short ones.
+func (r *Reader) intern(b []byte) string {
+	const most, longest = 64, 128
+	if s, ok := r.names[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if len(b) <= longest && len(r.names) < most {
+		if r.names == nil {
+			r.names = make(map[string]string)
+		}
+		r.names[s] = s
+	}
+	return s
+}

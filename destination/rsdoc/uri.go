@@ -1,0 +1,78 @@
+package rsdoc
+
+import "net/url"
+
+// uri is the absolute URI that b, already trimmed, gives: exactly b where it is absolute (identity is the string, F81),
+// else resolved against the base. fault says why it gives none, as the end of a sentence.
+func (r *Reader) uri(b []byte) (uri, fault string) {
+	if len(b) == 0 {
+		return "", "is empty"
+	}
+	s := string(b)
+	if plainHTTP(s) {
+		return s, ""
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return "", "is no URI"
+	case !u.IsAbs() && r.opts.Base == nil:
+		return "", "is relative, and there is nothing to resolve it against"
+	case !u.IsAbs():
+		u = r.opts.Base.ResolveReference(u)
+		s = u.String()
+	}
+	if !u.IsAbs() || (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() == "" {
+		return "", "is a URI without scheme or host"
+	}
+	return s, ""
+}
+
+// plainHTTP tells the URIs that need no parser: http or https, a host of letters, digits, dots, hyphens and underscores,
+// perhaps a port, and behind it no control character and no percent sign without two hex digits. It says yes to
+// nothing that url.Parse refuses, and saves its allocation for nearly every entry of a list.
+func plainHTTP(s string) bool {
+	const secure, open = "https://", "http://"
+	i := len(open)
+	switch {
+	case len(s) > len(secure) && s[:len(secure)] == secure:
+		i = len(secure)
+	case len(s) > len(open) && s[:len(open)] == open:
+	default:
+		return false
+	}
+	host := i
+	for i < len(s) && hostChar(s[i]) {
+		i++
+	}
+	if i == host {
+		return false
+	}
+	if i < len(s) && s[i] == ':' {
+		port := i + 1
+		for i = port; i < len(s) && isDigit(s[i]); i++ {
+		}
+		if i == port {
+			return false
+		}
+	}
+	if i < len(s) && s[i] != '/' && s[i] != '?' {
+		return false
+	}
+	for ; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '%':
+			if i+2 >= len(s) || hexDigit(s[i+1])|hexDigit(s[i+2]) > 15 {
+				return false
+			}
+			i += 2
+		case c <= ' ' || c == 0x7F:
+			return false
+		}
+	}
+	return true
+}
+
+func hostChar(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) || c == '.' || c == '-' || c == '_'
+}

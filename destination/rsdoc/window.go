@@ -1,0 +1,185 @@
+package rsdoc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+const (
+	smallWindow = 4 << 10  // a notification fits: 64 KiB for each of them costs more than scanning it (speed.md 4)
+	fullWindow  = 64 << 10 // what a long list is read through
+)
+
+// window is the part of the input that the scanner sees: buf[pos:end], all of it valid characters in UTF-8. Input is
+// checked once, as it arrives, so that no later step needs to.
+type window struct {
+	src   io.Reader // nil where buf is all there is
+	buf   []byte
+	pos   int   // the next byte to scan
+	end   int   // behind the last byte that may be scanned
+	raw   int   // behind the last byte read: an incomplete rune may lie between end and raw
+	base  int64 // offset of buf[0] in the document
+	limit int64
+	err   error // why there is nothing behind end; io.EOF where the input ended
+}
+
+// inPlace makes a window over b, which is never written to.
+func inPlace(b []byte, limit int64) window {
+	w := window{buf: b, raw: len(b), limit: limit, err: io.EOF}
+	if int64(len(b)) > limit {
+		w.raw, w.err = int(limit), w.overLimit()
+	}
+	w.check()
+	return w
+}
+
+func (w *window) offset() int64 { return w.base + int64(w.pos) }
+
+// more adds at least one byte behind end and keeps buf[pos:end], whose place in buf may change. It reports false at
+// the end of what can be had; then err says why.
+func (w *window) more() bool {
+	if w.err != nil {
+		return false
+	}
+	w.makeRoom()
+	for range 100 {
+		n, err := w.src.Read(w.buf[w.raw:])
+		if n < 0 || n > len(w.buf)-w.raw {
+			w.err = errors.New("read the document: the reader returned an impossible count")
+			return false
+		}
+		if room := w.limit - (w.base + int64(w.raw)); int64(n) > room {
+			n, err = int(room), w.overLimit()
+		}
+		w.raw += n
+		w.setErr(err)
+		was := w.end
+		w.check()
+		if w.end > was {
+			return true
+		}
+		if w.err != nil {
+			return false
+		}
+	}
+	w.err = fmt.Errorf("read the document at byte %d: %w", w.base+int64(w.raw), io.ErrNoProgress)
+	return false
+}
+
+// makeRoom sees to it that there is space behind raw: by moving what is kept to the front, or in a larger buffer.
+func (w *window) makeRoom() {
+	const enough = 512
+	if len(w.buf)-w.raw >= enough {
+		return
+	}
+	kept := w.buf[w.pos:w.raw]
+	size := len(w.buf)
+	switch {
+	case size == 0:
+		size = smallWindow
+	case size < fullWindow && (len(kept) > size-enough || w.base+int64(w.raw) >= 4*smallWindow):
+		size = fullWindow
+	case len(kept) > size-enough:
+		size *= 2 // one long token; the scanner bounds it
+	}
+	to := w.buf
+	if size > len(w.buf) {
+		to = make([]byte, size)
+	}
+	copy(to, kept)
+	w.base += int64(w.pos)
+	w.end -= w.pos
+	w.raw -= w.pos
+	w.buf, w.pos = to, 0
+}
+
+// setErr keeps the reader's error in the form in which the caller will see it.
+func (w *window) setErr(err error) {
+	if err == nil || err == io.EOF {
+		w.err = err
+		return
+	}
+	var refused *DocumentError
+	switch {
+	case errors.As(err, &refused): // by the limit, or by gzip, which does not know the place
+		placed := *refused
+		if placed.Offset == 0 {
+			placed.Offset = w.base + int64(w.raw)
+		}
+		w.err = &placed
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		w.err = &DocumentError{
+			Problem: Truncated, Offset: w.base + int64(w.raw), cause: err,
+			Detail: "the transfer was cut short: " + err.Error(),
+		}
+	default:
+		w.err = fmt.Errorf("read the document at byte %d: %w", w.base+int64(w.raw), err)
+	}
+}
+
+func (w *window) overLimit() error {
+	return &DocumentError{
+		Problem: Limit, Offset: w.limit,
+		Detail: fmt.Sprintf("the document is longer than the %d bytes allowed", w.limit),
+	}
+}
+
+// check moves end over the valid characters up to raw. A bad one becomes the error that the scanner meets there.
+func (w *window) check() {
+	n, bad := validChars(w.buf[w.end:w.raw])
+	w.end += n
+	at := w.base + int64(w.end)
+	if !bad {
+		if w.end < w.raw && w.err == io.EOF {
+			w.err = &DocumentError{Problem: Truncated, Offset: at, Detail: "the input ends inside a character"}
+		}
+		return
+	}
+	rest := w.buf[w.end:w.raw]
+	w.raw = w.end
+	e := &DocumentError{Problem: WrongEncoding, Offset: at, Detail: "a byte sequence that is not UTF-8"}
+	if r, size := utf8.DecodeRune(rest); r != utf8.RuneError || size > 1 {
+		e.Problem, e.Detail = Malformed, "a character that XML does not allow"
+	} else if at == 0 && (rest[0] == 0xFE || rest[0] == 0xFF) {
+		e.Detail = "the document is in UTF-16; only UTF-8 is read"
+	}
+	w.err = e
+}
+
+// validChars counts the bytes of b that are whole characters of XML 1.0 in UTF-8; bad tells whether the next one can
+// not become one by adding bytes.
+func validChars(b []byte) (n int, bad bool) {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	for n < len(b) {
+		// Eight at a time, while none is a control character or beyond ASCII.
+		for n+8 <= len(b) {
+			x := binary.LittleEndian.Uint64(b[n:])
+			if ((x-low*0x20)|x)&high != 0 {
+				break
+			}
+			n += 8
+		}
+		for stop := min(n+8, len(b)); n < stop; {
+			c := b[n]
+			if c >= utf8.RuneSelf {
+				r, size := utf8.DecodeRune(b[n:])
+				if r == utf8.RuneError && size == 1 {
+					return n, utf8.FullRune(b[n:])
+				}
+				if r == 0xFFFE || r == 0xFFFF {
+					return n, true
+				}
+				n += size
+				continue
+			}
+			if c < ' ' && c != '\n' && c != '\t' && c != '\r' {
+				return n, true
+			}
+			n++
+		}
+	}
+	return n, false
+}
