@@ -1,0 +1,88 @@
+package websub
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Link is one link found in an HTTP header or an HTML page.
+type Link struct {
+	// Target is absolute: as written if it was written so, since identity is the exact string (S-04), else resolved.
+	Target string
+	// Rels are the relation types in lower case, in order, at least one.
+	Rels []string
+	// Anchor is "" for a link of the document itself, else the absolute URI of what the link is about instead. Such a
+	// link says nothing about the document (S-09).
+	Anchor string
+	// Params are the other parameters by lower-case name (type, title, title*, hreflang, media …), first one wins, as
+	// sent: a title* is not decoded.
+	Params map[string]string
+}
+
+// Has reports whether the link is of relation rel (lower case).
+func (l Link) Has(rel string) bool { return slices.Contains(l.Rels, rel) }
+
+// Targets returns the targets of relation rel (lower case) that links give for the document itself, in order, each once.
+func Targets(links []Link, rel string) []string {
+	var all []string
+	for _, l := range links {
+		if l.Anchor == "" && l.Has(rel) && !slices.Contains(all, l.Target) {
+			all = append(all, l.Target)
+		}
+	}
+	return all
+}
+
+// Bounds on what one answer may make us keep (P8).
+const (
+	maxLinks  = 500
+	maxRels   = 20
+	maxParams = 20
+	maxURI    = 8 << 10
+)
+
+// resolve returns the absolute form of ref; false if it has none or is no URI.
+func resolve(ref string, base *url.URL) (string, bool) {
+	ref = strings.TrimSpace(ref)
+	if len(ref) > maxURI {
+		return "", false
+	}
+	u, err := url.Parse(ref)
+	if err != nil {
+		return "", false
+	}
+	if u.IsAbs() {
+		return ref, true
+	}
+	if base == nil || !base.IsAbs() {
+		return "", false
+	}
+	return base.ResolveReference(u).String(), true
+}
+
+// anchorOf returns the Anchor for the anchor parameter ref. One that names base, with or without its fragment, is the
+// document; a fragment of the document is another thing.
+func anchorOf(ref string, base *url.URL) (string, bool) {
+	abs, ok := resolve(ref, base)
+	if !ok || base == nil {
+		return abs, ok
+	}
+	own := *base
+	own.Fragment, own.RawFragment = "", ""
+	if u, err := url.Parse(abs); err == nil && (abs == own.String() || u.String() == own.String()) {
+		return "", true
+	}
+	return abs, true
+}
+
+// relations splits the value of rel. Relation types, extension URIs too, compare without letter case (RFC 8288 2.1.2).
+func relations(value string) []string {
+	var rels []string
+	for _, r := range strings.Fields(value) {
+		if r = strings.ToLower(r); len(rels) < maxRels && !slices.Contains(rels, r) {
+			rels = append(rels, r)
+		}
+	}
+	return rels
+}
