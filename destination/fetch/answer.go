@@ -1,0 +1,159 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// answer judges the final answer of a Get: usable, with its body under watch, or a failure.
+func (c *Client) answer(ctx context.Context, req *Request, ex *exchange, way *route, resp *http.Response,
+	cancel context.CancelCauseFunc) (*Response, *kinded) {
+	info := describe(req, ex, way, resp)
+	if err := judge(req, ex, resp, &info); err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	b := &body{
+		client: c, cancel: cancel, src: resp.Body,
+		classify: func(err error) *kinded { return classify(ctx, err) },
+		dress:    func(k *kinded) error { return ex.dress("read", req.URL, k) },
+	}
+	b.out = b.raw()
+	if err := code(req, &info, b); err != nil {
+		_ = b.Close()
+		return nil, err
+	}
+	if req.MaxBytes > 0 {
+		if max(info.Length, info.Total) > req.MaxBytes {
+			_ = b.Close()
+			return nil, tooLarge(req.MaxBytes)
+		}
+		b.out = &capped{r: b.out, left: req.MaxBytes - req.rangeStart(info.Status), max: req.MaxBytes}
+	}
+	return &Response{Info: info, Body: b}, nil
+}
+
+// describe reads the header of an answer into an Info.
+func describe(req *Request, ex *exchange, way *route, resp *http.Response) Info {
+	h := resp.Header
+	info := Info{
+		Status:       resp.StatusCode,
+		URL:          ex.url.String(),
+		NotModified:  resp.StatusCode == http.StatusNotModified,
+		ETag:         h.Get("ETag"),
+		LastModified: h.Get("Last-Modified"),
+		Type:         h.Get("Content-Type"),
+		Encoding:     contentCoding(h),
+		Length:       resp.ContentLength,
+		Total:        resp.ContentLength,
+		Date:         answerDate(h),
+		Header:       h,
+		Redirected:   ex.hop > 0,
+		Permanent:    ex.hop > 0 && way.permanent,
+		Requests:     ex.requests,
+	}
+	info.CloseDelimited = resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
+	if info.NotModified {
+		info.Length, info.Total, info.CloseDelimited = 0, -1, false
+	}
+	return info
+}
+
+// judge tells an answer to the question from everything else.
+func judge(req *Request, ex *exchange, resp *http.Response, info *Info) *kinded {
+	switch {
+	case info.NotModified && !conditional(resp.Request):
+		return because(Broken, "answered 304 although no validator was sent") // F59
+	case info.NotModified, info.Status == http.StatusOK:
+		return nil
+	case info.Status == http.StatusPartialContent:
+		return judgeRange(req, info)
+	}
+	wait := retryAfter(resp.Header, time.Now())
+	k := &kinded{kind: kindOfStatus(info.Status, wait > 0), status: info.Status}
+	if k.kind == Throttled {
+		k.retryAfter = wait
+	}
+	said := ""
+	if text := quoteBody(ex, resp); text != "" {
+		said = ": it says " + text
+	}
+	k.err = fmt.Errorf("answered %d %s%s", info.Status, http.StatusText(info.Status), said)
+	return k
+}
+
+// conditional reports whether a validator was really sent.
+func conditional(sent *http.Request) bool {
+	return sent.Header.Get("If-None-Match") != "" || sent.Header.Get("If-Modified-Since") != ""
+}
+
+// judgeRange holds a 206 to exactly the rest that was asked for.
+func judgeRange(req *Request, info *Info) *kinded {
+	if req.RangeFrom <= 0 {
+		return because(Broken, "answered 206 although no range was asked for")
+	}
+	said := info.Header.Get("Content-Range")
+	start, end, total, ok := contentRange(said)
+	switch {
+	case !ok:
+		return because(Broken, "answered 206 with the Content-Range %q", said)
+	case start != req.RangeFrom || end != total-1:
+		return because(Broken, "asked for the bytes from %d, answered %q", req.RangeFrom, said)
+	case info.Length >= 0 && info.Length != total-start:
+		return because(Broken, "answered %q with %d bytes", said, info.Length)
+	}
+	info.Total = total
+	return nil
+}
+
+// contentRange reads "bytes FIRST-LAST/TOTAL"; an unknown total is of no use to us.
+func contentRange(v string) (first, last, total int64, ok bool) {
+	rest, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(v)), "bytes ")
+	if !ok {
+		return 0, 0, 0, false
+	}
+	span, size, ok1 := strings.Cut(rest, "/")
+	a, b, ok2 := strings.Cut(span, "-")
+	var errs [3]error
+	first, errs[0] = strconv.ParseInt(strings.TrimSpace(a), 10, 64)
+	last, errs[1] = strconv.ParseInt(strings.TrimSpace(b), 10, 64)
+	total, errs[2] = strconv.ParseInt(strings.TrimSpace(size), 10, 64)
+	ok = ok1 && ok2 && errs == [3]error{} && first >= 0 && last >= first && total > last
+	return first, last, total, ok
+}
+
+// rangeStart is the offset of the first byte of the body.
+func (r *Request) rangeStart(status int) int64 {
+	if status == http.StatusPartialContent {
+		return r.RangeFrom
+	}
+	return 0
+}
+
+func strongETag(etag string) bool {
+	return len(etag) > 2 && etag[0] == '"' && etag[len(etag)-1] == '"'
+}
+
+// quoteBody quotes the start of a plain error page for the operator; at most 4 KiB of it are there (F27).
+func quoteBody(ex *exchange, resp *http.Response) string {
+	switch media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media {
+	case "text/plain", "application/json", "application/problem+json":
+	default:
+		return ""
+	}
+	page, _ := io.ReadAll(resp.Body) // in memory, see firstPage
+	text := ex.conceal(strings.Join(strings.Fields(string(page)), " "))
+	if len(text) > 200 {
+		text = text[:200] + "…"
+	}
+	if text == "" {
+		return ""
+	}
+	return strconv.Quote(text)
+}

@@ -1,0 +1,77 @@
+package fetch
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// drain is a sink that only counts.
+type drain struct{ n int }
+
+func (d *drain) Write(p []byte) (int, error) { d.n += len(p); return len(p), nil }
+func (d *drain) Reset() error                { d.n = 0; return nil }
+
+// parallel runs n jobs on 16 workers and returns how long that took.
+func parallel(b *testing.B, n int, job func() error) time.Duration {
+	b.Helper()
+	began := time.Now()
+	var wg sync.WaitGroup
+	for w := range 16 {
+		wg.Go(func() {
+			for i := w; i < n; i += 16 {
+				if err := job(); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(began)
+}
+
+// BenchmarkDownload measures Download against a bare net/http client in interleaved rounds: x-bare is the ratio of their
+// times, server included (speed.md 6, goals 1 and 3).
+func BenchmarkDownload(b *testing.B) {
+	for _, size := range []int{4 << 10, 100 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			content := bytes.Repeat([]byte("x"), size)
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", strconv.Itoa(size))
+				_, _ = w.Write(content)
+			}))
+			defer srv.Close()
+			bare := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16, MaxConnsPerHost: 16, DisableCompression: true}}
+			defer bare.CloseIdleConnections()
+			c := New(Options{Allow: loopback()})
+			defer c.Close()
+			const round = 2000
+			var plain, ours time.Duration
+			b.ReportAllocs()
+			b.SetBytes(int64(2 * round * size))
+			for b.Loop() {
+				plain += parallel(b, round, func() error {
+					resp, err := bare.Get(srv.URL)
+					if err != nil {
+						return err
+					}
+					defer resp.Body.Close()
+					_, err = io.Copy(io.Discard, resp.Body)
+					return err
+				})
+				ours += parallel(b, round, func() error {
+					_, err := c.Download(b.Context(), Request{URL: srv.URL}, &drain{}, DownloadOptions{DeclaredLength: int64(size)})
+					return err
+				})
+			}
+			b.ReportMetric(float64(ours)/float64(plain), "x-bare")
+		})
+	}
+}

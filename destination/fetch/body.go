@@ -1,0 +1,140 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// body is a response body that cannot be waited for without end (F54), whose failures have kinds, and that gives the
+// host's place back when it is closed. For one reader.
+type body struct {
+	client   *Client
+	cancel   context.CancelCauseFunc
+	classify func(error) *kinded // under the context of the request
+	dress    func(*kinded) error
+	src      io.ReadCloser // the transport's
+	out      io.Reader     // src under watch, perhaps decoded, perhaps capped
+	idle     *time.Timer
+	err      error // sticky
+
+	waited time.Duration // in the current window, waiting for the peer
+	moved  int64         // in the current window
+}
+
+// Read implements io.Reader; errors other than io.EOF are *Error.
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.out.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	if err != io.EOF { //nolint:errorlint // a wrapped EOF would not be the end of the body
+		err = b.dress(b.blame(err))
+	}
+	b.err = err
+	return n, err
+}
+
+// blame finds the kind of a failed read.
+func (b *body) blame(err error) *kinded {
+	if k, ok := errors.AsType[*kinded](err); ok {
+		return k
+	}
+	k := b.classify(err)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		k.err = fmt.Errorf("body was cut short: %w", err)
+	}
+	return k
+}
+
+// Close gives connection and place back. It is safe to call twice, not beside Read.
+func (b *body) Close() error {
+	if b.src == nil {
+		return nil
+	}
+	err := b.src.Close()
+	b.src = nil
+	if b.idle != nil {
+		b.idle.Stop()
+	}
+	b.cancel(nil)
+	if b.err == nil {
+		b.err = b.dress(because(Canceled, "read of a closed body"))
+	}
+	return err
+}
+
+// raw is the transport's body under watch: each read has the idle time, and the reads of a window have a minimum rate.
+// Only the waiting for the peer counts; a slow disk on our side does not cut a transfer.
+func (b *body) raw() io.Reader { return (*watched)(b) }
+
+type watched body
+
+func (w *watched) Read(p []byte) (int, error) {
+	limit := w.client.options.IdleTimeout
+	if w.idle == nil {
+		w.idle = time.AfterFunc(limit, func() {
+			w.cancel(because(Stalled, "nothing came for %s", limit))
+		})
+	} else {
+		w.idle.Reset(limit)
+	}
+	began := time.Now()
+	n, err := w.src.Read(p)
+	w.idle.Stop()
+	w.client.bytes.Add(int64(n))
+	if err != nil {
+		if err != io.EOF { //nolint:errorlint // as above
+			err = (*body)(w).blame(err)
+		}
+		return n, err
+	}
+	return n, w.tooSlow(n, time.Since(began))
+}
+
+// tooSlow closes a window and says whether too little came in it.
+func (w *watched) tooSlow(n int, waited time.Duration) error {
+	o := &w.client.options
+	w.waited += waited
+	w.moved += int64(n)
+	if w.waited < o.MinRateWindow {
+		return nil
+	}
+	enough := float64(w.moved) >= float64(o.MinRate)*w.waited.Seconds()
+	moved, took := w.moved, w.waited
+	w.waited, w.moved = 0, 0
+	if o.MinRate < 0 || enough {
+		return nil
+	}
+	return because(Stalled, "only %d bytes came in %s", moved, took.Round(time.Second))
+}
+
+// capped ends with TooLarge instead of handing out more than max bytes (F56).
+type capped struct {
+	r    io.Reader
+	left int64
+	max  int64
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	if int64(len(p)) > c.left+1 {
+		p = p[:c.left+1]
+	}
+	n, err := c.r.Read(p)
+	if int64(n) > c.left {
+		n = int(c.left)
+		c.left = 0
+		return n, tooLarge(c.max)
+	}
+	c.left -= int64(n)
+	return n, err
+}
+
+func tooLarge(limit int64) *kinded {
+	return because(TooLarge, "more than the allowed %d bytes", limit)
+}

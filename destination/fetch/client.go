@@ -1,0 +1,123 @@
+package fetch
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+// Client asks. One serves the whole process: its connections are shared, and so is what it knows about hosts. It starts
+// no goroutines but those of net/http, which end with Close. All methods may be called at once.
+type Client struct {
+	options Options
+	hosts   *hosts
+	door    *door
+	retrier *retryablehttp.Client
+
+	requests atomic.Int64
+	bytes    atomic.Int64
+	closed   atomic.Bool
+
+	small, large sync.Pool // copy buffers of Download
+}
+
+// New returns a Client; Close it when done.
+func New(o Options) *Client { return newClient(o, environment{}) }
+
+func newClient(o Options, env environment) *Client {
+	o = o.withDefaults()
+	c := &Client{options: o, hosts: newHosts(o)}
+	guarded, trusted := newGuard(o.Allow).dialers(env.resolver)
+	c.door = &door{
+		client:  c,
+		guarded: newTransport(o, env, guarded),
+		trusted: newTransport(o, env, trusted),
+	}
+	c.retrier = c.newRetrier(c.door)
+	c.small.New = func() any { b := make([]byte, smallBuffer); return &b }
+	c.large.New = func() any { b := make([]byte, largeBuffer); return &b }
+	return c
+}
+
+// Close drops idle connections; requests that come later fail with ErrClosed. What is under way ends with its context.
+func (c *Client) Close() {
+	c.closed.Store(true)
+	c.door.close()
+}
+
+// Requests returns how many requests were sent on the wire so far, retries and redirects included.
+func (c *Client) Requests() int64 { return c.requests.Load() }
+
+// Bytes returns how many bytes of usable bodies were received so far, before any decoding.
+func (c *Client) Bytes() int64 { return c.bytes.Load() }
+
+// Get asks and returns a usable answer: 200, 206 to a range, 304 to validators. Everything else is an *Error. ctx ends
+// the request and the reading of its body.
+func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
+	ex := &exchange{policy: req.Policy, document: req.Gzip}
+	ctx, cancel := context.WithCancelCause(ctx)
+	resp, err := c.follow(ex.within(ctx), &req, ex, cancel)
+	if err != nil {
+		cancel(nil)
+		return nil, ex.dress("get", req.URL, err)
+	}
+	return resp, nil
+}
+
+// follow asks hop by hop until there is an answer that is no redirect.
+func (c *Client) follow(ctx context.Context, req *Request, ex *exchange, cancel context.CancelCauseFunc) (*Response, *kinded) {
+	route, err := c.depart(req, ex)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		resp, err := c.ask(ctx, req, ex)
+		if err != nil {
+			return nil, err
+		}
+		if !isRedirect(resp.StatusCode) || ex.location == "" {
+			return c.answer(ctx, req, ex, route, resp, cancel)
+		}
+		_ = resp.Body.Close()
+		if err := route.next(req, ex, resp.StatusCode); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ask sends one hop, with its quick retries.
+func (c *Client) ask(ctx context.Context, req *Request, ex *exchange) (*http.Response, *kinded) {
+	r := (&http.Request{
+		Method:     http.MethodGet,
+		URL:        ex.url,
+		Host:       ex.url.Host,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     c.header(req, ex),
+	}).WithContext(ctx)
+	retryable, err := retryablehttp.FromRequest(r)
+	if err != nil {
+		return nil, because(Rejected, "build request: %w", err)
+	}
+	resp, err := c.retrier.Do(retryable)
+	if err != nil {
+		return nil, classify(ctx, err)
+	}
+	return resp, nil
+}
+
+// dress turns a cause into the *Error that leaves this package.
+func (ex *exchange) dress(op, raw string, k *kinded) *Error {
+	e := &Error{Op: op, Kind: k.kind, Status: k.status, Hop: ex.hop, RetryAfter: k.retryAfter,
+		Requests: ex.requests, Err: k.err}
+	if ex.url != nil {
+		e.URL = redact(ex.url)
+	} else {
+		e.URL = RedactURL(raw)
+	}
+	return e
+}

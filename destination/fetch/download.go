@@ -1,0 +1,257 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+const (
+	smallBuffer = 16 << 10
+	largeBuffer = 64 << 10
+	// resumeProgress is what a resumed attempt must have moved not to count against Retries: a very large file over a
+	// bad line must arrive at last, and every such attempt brings the end nearer.
+	resumeProgress = 1 << 20
+	defaultPause   = 500 * time.Millisecond
+)
+
+// Sink receives one body. Reset forgets everything written so far (truncate, new hash).
+type Sink interface {
+	io.Writer
+	Reset() error
+}
+
+// DownloadOptions say how hard Download tries to bring one body whole.
+type DownloadOptions struct {
+	// Retries is how often a body that was cut short is tried again, besides the quick retries of each Get. Attempts
+	// that resumed and moved at least 1 MiB do not count. Default 2, below 0 for never.
+	Retries int
+	// Resume allows a cut body to be continued by Range and If-Range, if its ETag is strong. Only for a caller who
+	// checks a hash of the whole afterwards (F76).
+	Resume bool
+	// DeclaredLength is what the list says, -1 unknown. A body of another length is Broken, and is not read beyond it.
+	DeclaredLength int64
+	// Pause is the wait before the second attempt, doubled for each further one up to MaxPause, with jitter.
+	// Defaults 500 ms and Options.MaxWait.
+	Pause, MaxPause time.Duration
+}
+
+// Result is what a Download brought.
+type Result struct {
+	Info        // of the last answer; Requests counts the whole call
+	Bytes int64 // in the sink now
+	// Resumed: the body was put together from several answers.
+	Resumed bool
+}
+
+// download is one Download under way.
+type download struct {
+	client  *Client
+	req     Request
+	sink    Sink
+	opt     DownloadOptions
+	result  Result
+	etag    string // of the answer that the sink holds a part of, if it may be resumed
+	total   int64  // its whole length
+	touched bool   // the sink holds or held something
+}
+
+// Download brings the body of one resource into sink, which must be new or just reset. A body that is cut short or
+// stalls is continued where Resume allows it, else started over. On success the sink holds the whole body, of the
+// declared length if there is one; whether its hash is right is for the caller to see. A 304 to the request's
+// validators writes nothing. An error of the sink comes back wrapped and has no Kind, all others are *Error. Requests
+// counts the whole call, in the result also when there is an error (Error.Requests says the same).
+func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt DownloadOptions) (Result, error) {
+	switch {
+	case opt.Retries == 0:
+		opt.Retries = defaultRetries
+	case opt.Retries < 0:
+		opt.Retries = 0
+	}
+	if opt.Pause <= 0 {
+		opt.Pause = defaultPause
+	}
+	if opt.MaxPause <= 0 {
+		opt.MaxPause = c.options.MaxWait
+	}
+	req.wireLength = max(opt.DeclaredLength, 0)
+	req.RangeFrom, req.IfRange = 0, ""
+	d := &download{client: c, req: req, sink: sink, opt: opt}
+	err := d.run(ctx)
+	return d.result, err
+}
+
+func (d *download) run(ctx context.Context) error {
+	pause, tries := d.opt.Pause, 0
+	for {
+		before := d.result.Bytes
+		resumed, err := d.attempt(ctx)
+		if err == nil {
+			return nil
+		}
+		if kind := KindOf(err); kind != Transient && kind != Stalled && !(kind == Broken && resumed) || !d.touched {
+			return d.counted(err)
+		}
+		if resumed && d.result.Bytes-before >= resumeProgress {
+			tries, pause = 0, d.opt.Pause
+		} else if tries++; tries > d.opt.Retries {
+			return d.counted(err)
+		}
+		if sleep(ctx, pause/2+rand.N(pause/2+1)) != nil {
+			return d.counted(&Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)})
+		}
+		pause = min(2*pause, d.opt.MaxPause)
+	}
+}
+
+// counted notes the requests of the whole call in the error.
+func (d *download) counted(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.Requests = d.result.Requests
+	}
+	return err
+}
+
+// attempt asks once and copies what comes. resumed tells whether it went on from what the sink holds.
+func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
+	req := d.req
+	if d.touched {
+		req.ETag, req.LastModified = "", "" // a 304 would be no help to half a file
+	}
+	if d.etag != "" && d.result.Bytes > 0 {
+		req.RangeFrom, req.IfRange = d.result.Bytes, d.etag
+	}
+	resp, err := d.client.Get(ctx, req)
+	if err != nil {
+		return d.failed(&req, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // a read body
+	resumed = resp.Status == http.StatusPartialContent
+	sent := d.result.Requests + resp.Requests
+	d.result.Info = resp.Info
+	d.result.Requests = sent
+	if resp.NotModified {
+		return false, nil
+	}
+	if resumed {
+		d.result.Resumed = true
+		if resp.ETag != d.etag || resp.Encoding != "" || d.total >= 0 && resp.Total != d.total {
+			d.etag = ""
+			return true, d.fail("get", because(Broken, "the rest belongs to another version of the resource"))
+		}
+	} else if err := d.startOver(resp); err != nil {
+		return false, err
+	}
+	if n := d.opt.DeclaredLength; n >= 0 && resp.Total >= 0 && resp.Total != n {
+		return false, d.fail("get", because(Broken, "declared with %d bytes, sent with %d", n, resp.Total))
+	}
+	return resumed, d.copy(resp)
+}
+
+// failed sorts an attempt without an answer. One to continue that was refused (416, a wrong range) is started over.
+func (d *download) failed(req *Request, err error) (resumed bool, _ error) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return false, err
+	}
+	d.result.Requests += e.Requests
+	if req.RangeFrom > 0 && (e.Kind == Broken || e.Status == http.StatusRequestedRangeNotSatisfiable) {
+		d.etag = ""
+		e.Kind = Broken
+		return true, e
+	}
+	return false, e
+}
+
+// startOver empties the sink for an answer that brings everything.
+func (d *download) startOver(resp *Response) error {
+	if d.touched {
+		if err := d.sink.Reset(); err != nil {
+			return d.ours(err)
+		}
+	}
+	d.result.Bytes, d.result.Resumed = 0, false
+	d.etag, d.total = "", resp.Total
+	if d.opt.Resume && resp.StrongETag() && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
+		d.etag = resp.ETag
+	}
+	d.touched = true
+	return nil
+}
+
+// copy moves the body into the sink, a full buffer at a time, so that a small resource is one write.
+func (d *download) copy(resp *Response) error {
+	pool := &d.client.large
+	if resp.Length >= 0 && resp.Length <= smallBuffer {
+		pool = &d.client.small
+	}
+	kept := pool.Get().(*[]byte)
+	defer pool.Put(kept)
+	buf, want := *kept, d.want(resp)
+	for {
+		n, readErr := fill(resp.Body, buf)
+		if want >= 0 && d.result.Bytes+int64(n) > want {
+			return d.fail("read", because(Broken, "declared with %d bytes, but more came", want))
+		}
+		if n > 0 {
+			wrote, err := d.sink.Write(buf[:n])
+			d.result.Bytes += int64(wrote)
+			if err == nil && wrote < n {
+				err = io.ErrShortWrite
+			}
+			if err != nil {
+				d.etag = ""
+				return d.ours(err)
+			}
+		}
+		switch {
+		case readErr == nil:
+		case readErr == io.EOF: //nolint:errorlint // only a bare EOF ends a body
+			return d.whole(resp, want)
+		default:
+			return readErr
+		}
+	}
+}
+
+// want is the length that the whole must have: the declared one, else the one that the peer announced; -1 unknown.
+func (d *download) want(resp *Response) int64 {
+	if n := d.opt.DeclaredLength; n >= 0 {
+		return n
+	}
+	return resp.Total
+}
+
+// whole checks the end of a body that looks complete, against its length n.
+func (d *download) whole(resp *Response, n int64) error {
+	if n < 0 || d.result.Bytes == n {
+		return nil
+	}
+	if resp.CloseDelimited { // F55: a cut looks like an end there
+		return d.fail("read", because(Transient, "declared with %d bytes, the connection ended after %d", n, d.result.Bytes))
+	}
+	return d.fail("read", because(Broken, "declared with %d bytes, %d came", n, d.result.Bytes))
+}
+
+// ours wraps a failure of the sink.
+func (d *download) ours(err error) error {
+	return fmt.Errorf("write the body of %s: %w", RedactURL(d.req.URL), err)
+}
+
+func (d *download) fail(op string, k *kinded) error {
+	return &Error{Op: op, URL: RedactURL(d.req.URL), Kind: k.kind, Err: k.err}
+}
+
+// fill reads until buf is full or the body ends or fails.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var m int
+		m, err = r.Read(buf[n:])
+		n += m
+	}
+	return n, err
+}

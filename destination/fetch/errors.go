@@ -1,0 +1,101 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Kind says what a failure means for the caller; it is decided once, here (models.md 4).
+type Kind uint8
+
+// The kinds. The comment says what a caller does.
+const (
+	KindUnknown Kind = iota // not an error of this package
+	Canceled                // our own context ended: stop
+	Transient               // network, DNS, 408, 425, 5xx, body cut short: ask again later
+	Throttled               // 429, or 503 with Retry-After, or a host that is closed for now: not before RetryAfter
+	Gone                    // 404 or 410 (Status): evidence about a deletion, never a deletion by itself (F47)
+	Denied                  // 401, 403, 407: alarm, never a deletion
+	Rejected                // another 4xx: asking the same again will not help
+	Refused                 // we do not ask this: scheme, scope, address policy, downgrade, redirects
+	Stalled                 // the transfer moved nothing, or too little, for too long (F54)
+	TooLarge                // more than MaxBytes (F56)
+	Broken                  // an answer that contradicts itself, the request or the declared length
+	TLS                     // certificate or handshake: keep what is there, alarm (F61)
+)
+
+// String returns the lower-case name used in logs, metrics and the failure ledger.
+func (k Kind) String() string {
+	names := [...]string{"unknown", "canceled", "transient", "throttled", "gone", "denied", "rejected", "refused",
+		"stalled", "too-large", "broken", "tls"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "unknown"
+}
+
+// ErrHostDown is in the chain of the Throttled error that a host gets while its circuit is open (F78). Nothing was sent.
+var ErrHostDown = errors.New("host keeps failing")
+
+// ErrClosed is in the chain of errors after Client.Close.
+var ErrClosed = errors.New("client is closed")
+
+// Error is every failure of Get, of reading a Body and, but for its sink, of Download.
+type Error struct {
+	Op         string        // what was tried: "get", "read", "write"
+	URL        string        // of the last hop that was asked, redacted: no userinfo, no query (P10)
+	Kind       Kind          //
+	Status     int           // HTTP status, 0 if there was none
+	Hop        int           // 0: it is about the URL asked for; n: about the target of its n-th redirect
+	RetryAfter time.Duration // Throttled: how long not to ask this host, at most 1 h; 0 if it did not say
+	Requests   int           // sent on the wire for this call; 0: nothing was
+	Err        error         // cause, never nil
+}
+
+// Error says what was tried on what, and why it failed; printable on a terminal whatever the peer sent.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s %s: %s", e.Op, e.URL, printable(e.Err.Error()))
+	if e.RetryAfter > 0 {
+		s += fmt.Sprintf(" (not before %s from now)", e.RetryAfter.Round(time.Millisecond))
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of an error of this package, however wrapped, else KindUnknown.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return KindUnknown
+}
+
+// kinded is a cause that already knows its kind, before Get dresses it as an *Error.
+type kinded struct {
+	kind       Kind
+	status     int
+	retryAfter time.Duration
+	err        error
+}
+
+func (k *kinded) Error() string { return k.err.Error() }
+func (k *kinded) Unwrap() error { return k.err }
+
+func because(kind Kind, format string, args ...any) *kinded {
+	return &kinded{kind: kind, err: fmt.Errorf(format, args...)}
+}
+
+// printable replaces what a peer could use to draw on a terminal or to forge a log line.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, s)
+}

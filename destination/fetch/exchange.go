@@ -1,0 +1,51 @@
+package fetch
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"sync"
+)
+
+// exchange is the state of one Get, shared by its retries and redirects. It travels in the context of the requests,
+// because retryablehttp hands nothing else through; only the goroutine of the Get touches it.
+type exchange struct {
+	policy   *Policy
+	url      *url.URL // of the current hop
+	target   string   // host:port of the current hop
+	trusted  bool     // the operator wrote that host down
+	hop      int
+	requests int
+	document bool   // its body takes no place, see Request.Gzip
+	location string // of the last redirect answer
+}
+
+type exchangeKey struct{}
+
+func (ex *exchange) within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, ex)
+}
+
+func exchangeOf(ctx context.Context) *exchange {
+	ex, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return ex
+}
+
+// to points the exchange at its next URL.
+func (ex *exchange) to(u *url.URL) {
+	ex.url, ex.target, ex.trusted = u, hostPort(u), ex.policy.trusts(u)
+	ex.location = ""
+}
+
+// placed is a body that holds its place at the host until it is closed.
+type placed struct {
+	io.ReadCloser
+	host *host
+	once sync.Once
+}
+
+func (p *placed) Close() error {
+	err := p.ReadCloser.Close()
+	p.once.Do(p.host.release)
+	return err
+}

@@ -1,0 +1,106 @@
+package fetch
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// header builds the request header for the current hop. No Referer, no cookies; credentials only at their own origin.
+func (c *Client) header(req *Request, ex *exchange) http.Header {
+	h := make(http.Header, 8)
+	if ex.credentialed() {
+		req.Policy.Auth.apply(h)
+	}
+	h.Set("User-Agent", c.options.UserAgent)
+	if req.Gzip {
+		h.Set("Accept-Encoding", "gzip")
+	} else {
+		h.Set("Accept-Encoding", "identity")
+	}
+	setValidator(h, "If-None-Match", req.ETag)
+	setValidator(h, "If-Modified-Since", req.LastModified)
+	if req.NoCache {
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Pragma", "no-cache")
+	}
+	if req.RangeFrom > 0 {
+		h.Set("Range", "bytes="+strconv.FormatInt(req.RangeFrom, 10)+"-")
+		setValidator(h, "If-Range", req.IfRange)
+	}
+	return h
+}
+
+// setValidator leaves out a stored validator that could not be sent, instead of failing the request.
+func setValidator(h http.Header, name, value string) {
+	if value != "" && isHeaderValue(value) {
+		h.Set(name, value)
+	}
+}
+
+// credentialed reports whether the current hop is the origin that the credentials belong to.
+func (ex *exchange) credentialed() bool {
+	p := ex.policy
+	if p == nil || p.Auth == nil || p.AuthOrigin == "" {
+		return false
+	}
+	own, err := url.Parse(p.AuthOrigin)
+	return err == nil && own.Host != "" && sameOrigin(own, ex.url)
+}
+
+func (a *Auth) apply(h http.Header) {
+	for name, value := range a.Headers {
+		if isToken(name) && isHeaderValue(value) {
+			h.Set(name, value)
+		}
+	}
+	switch {
+	case a.Bearer != "":
+		setValidator(h, "Authorization", "Bearer "+a.Bearer)
+	case a.BasicUser != "" || a.BasicPassword != "":
+		pair := a.BasicUser + ":" + a.BasicPassword
+		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
+	}
+	// Framing is net/http's and the range is ours, whatever the configuration says.
+	for _, name := range [...]string{"Range", "If-Range", "Connection", "Transfer-Encoding", "Content-Length", "Te", "Host"} {
+		h.Del(name)
+	}
+}
+
+// secrets are the strings that a peer must not be able to make us repeat in a message.
+func (ex *exchange) secrets() []string {
+	all := []string{ex.url.RawQuery}
+	if !ex.credentialed() {
+		return all
+	}
+	a := ex.policy.Auth
+	all = append(all, a.Bearer, a.BasicPassword,
+		base64.StdEncoding.EncodeToString([]byte(a.BasicUser+":"+a.BasicPassword)))
+	for _, v := range a.Headers {
+		all = append(all, v)
+	}
+	return all
+}
+
+// conceal blanks the secrets in a peer's text.
+func (ex *exchange) conceal(text string) string {
+	for _, s := range ex.secrets() {
+		if len(s) > 3 {
+			text = strings.ReplaceAll(text, s, "…")
+		}
+	}
+	return text
+}
+
+// isHeaderValue tells what net/http would refuse to send.
+func isHeaderValue(v string) bool {
+	return strings.IndexFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
+}
+
+func isToken(name string) bool {
+	return name != "" && strings.IndexFunc(name, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
+	}) < 0
+}

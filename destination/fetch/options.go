@@ -1,0 +1,87 @@
+package fetch
+
+import (
+	"log/slog"
+	"net/netip"
+	"time"
+)
+
+// Options configure a Client. The zero value is usable: public addresses only, sixteen requests at a time per host.
+type Options struct {
+	// UserAgent is sent with every request; default "resyncd".
+	UserAgent string
+	// Allow lists the networks beyond public addresses that may be dialled (network.allow).
+	Allow []netip.Prefix
+	// Concurrency is the upper bound of requests under way at one host; default 16. Below it the number adapts to what
+	// the host bears (F53). Policy.Concurrency may lower it.
+	Concurrency int
+	// Rate is the number of requests a second to one host, 0 for no limit. Policy.Rate may set another.
+	Rate float64
+	// IdleTimeout cuts a transfer that moves nothing for this long; default 60 s (F54). There is no total timeout.
+	IdleTimeout time.Duration
+	// MinRate is the number of bytes a second that a body must bring on average over MinRateWindow of waiting for it,
+	// so that one byte now and then does not hold a connection for ever (F54). Default 64, below 0 for none.
+	MinRate int64
+	// MinRateWindow is the time spent waiting for the peer over which MinRate is looked at; default 60 s.
+	MinRateWindow time.Duration
+	// Retries is how often one Get asks again, quickly, after a transient failure; default 2, below 0 for never.
+	// Anything slower is the business of the caller's ledger.
+	Retries int
+	// MaxWait is the longest that a Get sleeps for a host, between its quick retries and before a closed gate; default
+	// 2 s. A longer wait, asked for by Retry-After or by the circuit, comes back at once as a Throttled error.
+	MaxWait time.Duration
+	// Log receives what is worth a look at Debug (retries, changes of pace); nil for silence. URLs in it are redacted.
+	Log *slog.Logger
+}
+
+const (
+	defaultUserAgent   = "resyncd"
+	defaultConcurrency = 16
+	defaultIdle        = 60 * time.Second
+	defaultMinRate     = 64
+	defaultRetries     = 2
+	defaultMaxWait     = 2 * time.Second
+
+	dialTimeout      = 10 * time.Second // F54
+	tlsTimeout       = 10 * time.Second
+	headerTimeout    = 30 * time.Second
+	idleConnection   = 90 * time.Second
+	headerLimit      = 256 << 10 // bytes of response header that a peer may send (P8)
+	errorBodyLimit   = 4 << 10   // bytes of an error page that are read (F27)
+	openDocuments    = 64        // connections to one host beside those of resources
+	errorBodyTimeout = 5 * time.Second
+	redirectLimit    = 5         // F60
+	retryAfterCap    = time.Hour // F53
+)
+
+// withDefaults fills what was left at zero.
+func (o Options) withDefaults() Options {
+	if o.UserAgent == "" {
+		o.UserAgent = defaultUserAgent
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = defaultConcurrency
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = defaultIdle
+	}
+	if o.MinRate == 0 {
+		o.MinRate = defaultMinRate
+	}
+	if o.MinRateWindow <= 0 {
+		o.MinRateWindow = defaultIdle
+	}
+	switch {
+	case o.Retries == 0:
+		o.Retries = defaultRetries
+	case o.Retries < 0:
+		o.Retries = 0
+	}
+	if o.MaxWait <= 0 {
+		o.MaxWait = defaultMaxWait
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}

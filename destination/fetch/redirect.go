@@ -1,0 +1,56 @@
+package fetch
+
+import (
+	"net/url"
+	"slices"
+)
+
+// route is the way of one Get over its redirects. net/http's own following is not used: it goes from https to http,
+// leaks the first URL as Referer, and asks nobody whether the target is in scope (F60).
+type route struct {
+	visited   []string
+	permanent bool
+}
+
+// depart checks the URL asked for and points the exchange at it.
+func (c *Client) depart(req *Request, ex *exchange) (*route, *kinded) {
+	u, err := parseURL(req.URL)
+	if err != nil {
+		return nil, err
+	}
+	ex.to(u)
+	if req.InScope != nil && !req.InScope(u) {
+		return nil, because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
+	}
+	return &route{permanent: true}, nil
+}
+
+// next checks the target of a redirect and points the exchange at it. The address policy follows at the dial, as for
+// every URL; credentials are decided anew in header.
+func (r *route) next(req *Request, ex *exchange, status int) *kinded {
+	from := ex.url
+	ex.hop++ // a target that is refused is the hop's failure: the URL asked for was in order
+	r.visited = append(r.visited, from.String())
+	r.permanent = r.permanent && isPermanent(status)
+	to, err := url.Parse(escapeStray(ex.location))
+	if err != nil {
+		return because(Broken, "redirected (%d) to something that is no URL", status)
+	}
+	to = from.ResolveReference(to)
+	if err := checkURL(to); err != nil {
+		return because(Refused, "redirected (%d): %w", status, err.err)
+	}
+	switch {
+	case len(r.visited) > redirectLimit:
+		return because(Refused, "more than %d redirects, the last to %s", redirectLimit, redact(to))
+	case slices.Contains(r.visited, to.String()):
+		return because(Refused, "redirects in a circle, back to %s", redact(to))
+	case from.Scheme == "https" && to.Scheme == "http":
+		return because(Refused, "redirected (%d) from https down to http: %s", status, redact(to))
+	case req.InScope != nil && !req.InScope(to):
+		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; a prefix under scope would allow it",
+			status, redact(to))
+	}
+	ex.to(to)
+	return nil
+}

@@ -1,0 +1,62 @@
+package fetch
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+const retryBase = 250 * time.Millisecond
+
+// newRetrier configures the engine for quick retries. Each line answers a trap of dependencies.md 3.2.
+func (c *Client) newRetrier(rt http.RoundTripper) *retryablehttp.Client {
+	return &retryablehttp.Client{
+		HTTPClient: &http.Client{
+			Transport: rt,
+			// Redirects are ours (redirect.go). No Timeout: it would cut large bodies.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		Logger:       nil, // it would log every URL with its query, and every failed attempt at Error
+		PrepareRetry: c.logRetry,
+		RetryWaitMin: retryBase,
+		RetryWaitMax: c.options.MaxWait,
+		RetryMax:     c.options.Retries,
+		CheckRetry:   c.checkRetry,
+		Backoff:      backoff,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler, // else the last answer is thrown away
+	}
+}
+
+// checkRetry retries by kind: never what we refused, never a wait that the ledger should do.
+func (c *Client) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	switch {
+	case ctx.Err() != nil:
+		return false, nil
+	case err != nil:
+		k := classify(ctx, err)
+		return k.kind == Transient && !isTimeout(k.err), nil
+	case !quickly(resp.StatusCode):
+		return false, nil
+	}
+	return retryAfter(resp.Header, time.Now()) <= c.options.MaxWait, nil
+}
+
+// backoff waits what the peer asked for (checkRetry has seen that it is short), else doubles from shortest with jitter.
+func backoff(shortest, longest time.Duration, attempt int, resp *http.Response) time.Duration {
+	if resp != nil {
+		if wait := retryAfter(resp.Header, time.Now()); wait > 0 {
+			return min(wait, longest)
+		}
+	}
+	wait := min(shortest<<min(attempt, 16), longest)
+	return wait/2 + rand.N(wait/2+1)
+}
+
+func (c *Client) logRetry(req *http.Request) error {
+	ex := exchangeOf(req.Context())
+	c.options.Log.Debug("asking again", "url", redact(ex.url), "requests", ex.requests)
+	return nil
+}

@@ -1,0 +1,130 @@
+package fetch
+
+import (
+	"net"
+	"net/url"
+	"strings"
+)
+
+// parseURL reads an absolute http(s) URL as documents write it. Bytes that may not stand in a URL and stray percent
+// signs are escaped first, so that net/url keeps the escaped form as it is: it would otherwise decode and re-encode the
+// whole path and turn %2F into / (F80, F81).
+func parseURL(raw string) (*url.URL, *kinded) {
+	rest, ok := cutScheme(raw)
+	if !ok {
+		return nil, because(Refused, "not an absolute http or https URL")
+	}
+	head := len(raw) - len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		head += i
+	} else {
+		head = len(raw)
+	}
+	u, err := url.Parse(raw[:head] + escapeStray(raw[head:]))
+	if err != nil {
+		// The text of url.Error repeats the whole URL, secrets included.
+		return nil, because(Refused, "not a URL that can be asked for")
+	}
+	return u, checkURL(u)
+}
+
+// cutScheme cuts http:// or https:// in any letter case off raw.
+func cutScheme(raw string) (rest string, ok bool) {
+	for _, p := range [...]string{"http://", "https://"} {
+		if len(raw) > len(p) && strings.EqualFold(raw[:len(p)], p) {
+			return raw[len(p):], true
+		}
+	}
+	return "", false
+}
+
+// checkURL holds a URL, asked for or redirected to, to what this package asks at all, and drops its fragment.
+func checkURL(u *url.URL) *kinded {
+	u.Fragment, u.RawFragment = "", ""
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return because(Refused, "scheme %q is not asked for, only http and https", u.Scheme)
+	case u.Opaque != "" || u.Hostname() == "":
+		return because(Refused, "not an absolute http or https URL")
+	case u.User != nil:
+		return because(Refused, "user name or password in the URL: put credentials under auth of the Source")
+	}
+	return nil
+}
+
+const validURLByte = "-._~!$&'()*+,;=:@/?[]#"
+
+func escapeStray(s string) string {
+	ok := func(i int) bool {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+			return true
+		case c == '%':
+			return i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2])
+		}
+		return strings.IndexByte(validURLByte, c) >= 0
+	}
+	clean := 0
+	for clean < len(s) && ok(clean) {
+		clean++
+	}
+	if clean == len(s) {
+		return s
+	}
+	const digits = "0123456789ABCDEF"
+	b := append(make([]byte, 0, len(s)+16), s[:clean]...)
+	for i := clean; i < len(s); i++ {
+		if ok(i) {
+			b = append(b, s[i])
+			continue
+		}
+		b = append(b, '%', digits[s[i]>>4], digits[s[i]&15])
+	}
+	return string(b)
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// hostPort returns what is dialled for u: lower-case host and port, the default port made explicit.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(plainHost(u.Hostname()), port)
+}
+
+// plainHost is the form in which names are compared. A name in another script is compared as written: at worst the
+// operator has to write it as the documents do.
+func plainHost(host string) string { return strings.ToLower(host) }
+
+// sameOrigin compares scheme, host and port.
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && hostPort(a) == hostPort(b)
+}
+
+// RedactURL is the form of a URL for logs and messages: no userinfo, no fragment, the query replaced by an ellipsis (P10).
+func RedactURL(raw string) string {
+	u, err := parseURL(raw)
+	if u == nil {
+		return "(a URL that cannot be read)"
+	}
+	if err != nil {
+		u.User = nil
+	}
+	return redact(u)
+}
+
+func redact(u *url.URL) string {
+	s := u.Scheme + "://" + printable(u.Host) + u.EscapedPath()
+	if u.RawQuery != "" {
+		s += "?…"
+	}
+	return s
+}
