@@ -1,0 +1,193 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"resyncd/destination/rsdoc"
+)
+
+// description takes up the sets of a Source Description, or of its index [8].
+func (f *finder) description(ctx context.Context, d *Document, depth int) error {
+	if f.read[d.URL] {
+		return nil
+	}
+	f.read[d.URL] = true
+	if depth == 0 {
+		f.offer.Description = d.URL
+	}
+	if d.Skipped > 0 {
+		f.offer.Partial = true
+	}
+	loose := SetOffer{ID: d.URL, Found: howDescription}
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		var err error
+		switch {
+		case e.Kind == rsdoc.KindDescription, d.Head.Shape == rsdoc.Index && d.Head.Kind == rsdoc.KindDescription:
+			err = f.nested(ctx, e, depth+1)
+		case e.Kind == rsdoc.KindCapabilityList, e.Kind == rsdoc.KindUnknown: // the rs:md may be missing [17.1]
+			err = f.member(ctx, e, depth)
+		default:
+			loose.add(*e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// A description that names lists itself, where Capability Lists should be, offers them as one set.
+	if loose.usable() {
+		f.add(loose)
+	}
+	return nil
+}
+
+// nested takes up a part of a Source Description Index.
+func (f *finder) nested(ctx context.Context, e *Ref, depth int) error {
+	if _, again := f.seen[e.URL]; again {
+		return nil
+	}
+	if depth > f.r.limits.Depth {
+		f.offer.Partial = true
+		f.step(e.URL, howIndex, fmt.Sprintf("not asked for: Source Descriptions nested more than %d deep", f.r.limits.Depth), false)
+		return nil
+	}
+	fd, err := f.look(ctx, e.URL, howIndex)
+	switch {
+	case err != nil:
+		return err
+	case fd.describes():
+		return f.description(ctx, fd.doc, depth)
+	case fd.doc != nil: // a Capability List where a part was promised
+		f.add(setOf(fd.doc, howDescription))
+		return nil
+	}
+	f.offer.Partial = true
+	return nil
+}
+
+// errNotCapabilityList is the problem of an entry that leads to something else (F58).
+var errNotCapabilityList = errors.New("there is no Capability List at its address")
+
+// member takes up one Capability List of a Source Description. Whatever is wrong with it is its own problem (P11).
+func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
+	if _, again := f.sets[e.URL]; again {
+		return nil
+	}
+	if !f.wanted(e.URL) {
+		f.add(SetOffer{ID: e.URL})
+		return nil
+	}
+	if len(f.offer.Sets) >= f.r.limits.Requests {
+		f.offer.Partial = true
+		return nil
+	}
+	fd, err := f.look(ctx, e.URL, howDescription)
+	if err != nil {
+		return err
+	}
+	s := SetOffer{ID: e.URL, Found: howDescription}
+	switch {
+	case fd.err != nil:
+		s.Err = fd.err
+	case fd.describes():
+		if depth+1 > f.r.limits.Depth {
+			f.offer.Partial = true
+			return nil
+		}
+		return f.description(ctx, fd.doc, depth+1)
+	case fd.doc != nil:
+		s = setOf(fd.doc, howDescription)
+	case s.slot(fd.kind) != nil:
+		s = bareSet(Hop{Ref: Ref{URL: fd.url, Kind: fd.kind, Links: fd.head.Links}.timeless(), Shape: fd.head.Shape, How: howDescription})
+	default:
+		s.Err = fmt.Errorf("%w: %s", errNotCapabilityList, fd.result())
+	}
+	if s.DescribedBy == "" {
+		for _, l := range e.Links {
+			if strings.EqualFold(l.Rel, rsdoc.RelDescribedBy) {
+				s.DescribedBy = l.Href
+				break
+			}
+		}
+	}
+	f.add(s)
+	return nil
+}
+
+// list takes up a list that was reached without a Capability List: it stands for the set of the one that names it, or
+// for itself.
+func (f *finder) list(ctx context.Context, fd *finding, how string) error {
+	above, err := f.climb(ctx, fd)
+	if err != nil {
+		return err
+	}
+	if above == nil {
+		f.add(bareSet(f.hop(fd, how)))
+		return nil
+	}
+	if how == howGiven {
+		how = howUp
+	}
+	return f.capabilityList(ctx, above, how)
+}
+
+// climb looks for the Capability List that names a list, or names an index that the list says it is in. In 0.9, and in
+// careless Sources since, up leads to the index: what a link leads to decides, not its relation [16].
+func (f *finder) climb(ctx context.Context, list *finding) (*finding, error) {
+	covered := []string{list.url, list.final}
+	type link struct{ url, how string }
+	var ahead []link
+	enqueue := func(h *rsdoc.Head) {
+		for _, up := range upwards(h) {
+			ahead = append(ahead, link{up, howUp})
+		}
+		if l, ok := h.Link(rsdoc.RelIndex); ok {
+			covered = append(covered, l.Href)
+			ahead = append(ahead, link{l.Href, howIndex})
+		}
+	}
+	enqueue(&list.head)
+	for step := 0; step < len(ahead) && step < upSteps; step++ {
+		next := ahead[step]
+		if next.url == list.url {
+			continue
+		}
+		fd, err := f.look(ctx, next.url, next.how)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case fd.doc != nil && fd.kind == rsdoc.KindCapabilityList && names(fd.doc, covered...):
+			return fd, nil
+		case fd.err == nil && !fd.page && fd.head.Shape == rsdoc.Index && fd.kind == list.kind:
+			covered = append(covered, fd.url, fd.final)
+			enqueue(&fd.head)
+		}
+	}
+	return nil, nil
+}
+
+// upwards are the links that may lead to the document above: today's relation and that of 0.9.
+func upwards(h *rsdoc.Head) []string {
+	var out []string
+	for _, rel := range [...]string{rsdoc.RelUp, rsdoc.RelResourceSync} {
+		if l, ok := h.Link(rel); ok && !slices.Contains(out, l.Href) {
+			out = append(out, l.Href)
+		}
+	}
+	return out
+}
+
+// names reports whether a document has an entry for one of the URLs.
+func names(d *Document, urls ...string) bool {
+	for i := range d.Entries {
+		if slices.Contains(urls, d.Entries[i].URL) {
+			return true
+		}
+	}
+	return false
+}

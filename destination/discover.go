@@ -1,0 +1,271 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+)
+
+const wellKnown = "/.well-known/resourcesync" // [6.3.2]
+
+// How a document was found.
+const (
+	howGiven       = "given"
+	howWellKnown   = "well-known"
+	howLinkHeader  = "link-header"
+	howHTMLLink    = "html-link"
+	howRobots      = "robots"
+	howDescription = "description"
+	howUp          = "up"
+	howIndex       = "index"
+)
+
+// Discover finds out what a Source offers, from any URL of it (7, 9, 13, 14.3, 16 and 18 of the specification's digest):
+// a site, a page, a Source Description, a Capability List, or a list. A site or page stands for its whole Source. A
+// document stands for what it is: a Source Description for all its sets, a Capability List for its own, a list for the
+// set of the Capability List that names it or, without one, for itself. only, if given, are the IDs of the sets to look
+// at; the other ones are named in Offer.Others.
+//
+// What is known from last time is asked for conditionally, and nothing else: one request for the Source Description and
+// one for each Capability List, none for a bare list.
+//
+// The Offer is never nil; its Trail tells what was asked. One bad Capability List is SetOffer.Err and stops nothing.
+// Where no set at all is usable the error is an *Error; other errors are those of ctx and the Memory.
+func Discover(ctx context.Context, r *Reader, asked string, only ...string) (*Offer, error) {
+	f := &finder{r: r, only: only, offer: &Offer{Asked: asked}, seen: map[string]*finding{}, patience: &patience{window: r.retryFor}}
+	f.reset()
+	return f.offer, f.run(ctx)
+}
+
+// reset forgets what was found, not what was asked for.
+func (f *finder) reset() {
+	f.offer.Sets, f.offer.Others, f.offer.Description, f.offer.Partial = nil, nil, "", false
+	f.read, f.sets, f.route = map[string]bool{}, map[string]int{}, nil
+}
+
+// finder is the state of one discovery.
+type finder struct {
+	r        *Reader
+	only     []string
+	offer    *Offer
+	seen     map[string]*finding // everything asked for: no document is asked for twice, so no loop is endless
+	read     map[string]bool     // Source Descriptions taken up
+	sets     map[string]int      // by ID, the place in Offer.Sets; -1: in Offer.Others
+	patience *patience
+	route    []Hop
+	doubtful bool // something may have been missed only because it did not answer: do not remember this route
+}
+
+func (f *finder) run(ctx context.Context) error {
+	site, err := parseAsked(f.offer.Asked)
+	if err != nil {
+		return &Error{Asked: f.offer.Asked, Err: err, Hint: "Give an absolute URL that begins with http:// or https://."}
+	}
+	switch done, err := f.retrace(ctx); {
+	case err != nil:
+		return err
+	case done:
+		return f.verdict()
+	}
+	if err := f.explore(ctx, site); err != nil {
+		return err
+	}
+	if err := f.verdict(); err != nil || f.doubtful {
+		return err
+	}
+	return f.r.remember(ctx, &Document{URL: routeKey(f.offer.Asked), Route: f.route})
+}
+
+// parseAsked reads the URL that a person gave.
+func parseAsked(asked string) (*url.URL, error) {
+	u, err := url.Parse(asked)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("not an absolute http or https URL")
+	}
+	return u, nil
+}
+
+// explore goes the three ways in [6.3]. What looks like the address of a document is asked for first, and where it does
+// not answer nothing else is guessed: that would mirror what nobody asked for.
+func (f *finder) explore(ctx context.Context, u *url.URL) error {
+	ways := [][2]string{{u.Scheme + "://" + u.Host + wellKnown, howWellKnown}, {f.offer.Asked, howGiven}}
+	if document := u.RawQuery != "" || !strings.HasSuffix("/"+strings.TrimPrefix(u.Path, "/"), "/"); document {
+		slices.Reverse(ways)
+	}
+	for _, way := range ways {
+		fd, err := f.look(ctx, way[0], way[1])
+		if err != nil {
+			return err
+		}
+		if err := f.follow(ctx, fd, way[1]); err != nil || len(f.offer.Sets) > 0 {
+			return err
+		}
+		if way == ways[0] && way[1] == howGiven && !fd.page {
+			return nil
+		}
+	}
+	return f.origins(ctx, u)
+}
+
+// origins goes the ways that are left: robots.txt, and where the page that was asked for lies elsewhere after redirects,
+// the well-known URI there too.
+func (f *finder) origins(ctx context.Context, u *url.URL) error {
+	origin := u.Scheme + "://" + u.Host
+	if moved := f.movedTo(u); moved != "" {
+		origin = moved
+		fd, err := f.look(ctx, origin+wellKnown, howWellKnown)
+		if err != nil {
+			return err
+		}
+		if err := f.follow(ctx, fd, howWellKnown); err != nil || len(f.offer.Sets) > 0 {
+			return err
+		}
+	}
+	return f.robots(ctx, origin+"/robots.txt")
+}
+
+// movedTo is the origin that the page asked for was redirected to, "" if it was not.
+func (f *finder) movedTo(u *url.URL) string {
+	fd := f.seen[f.offer.Asked]
+	if fd == nil {
+		return ""
+	}
+	own, err := url.Parse(fd.final)
+	if err != nil || own.Host == "" || own.Host == u.Host && own.Scheme == u.Scheme {
+		return ""
+	}
+	return own.Scheme + "://" + own.Host
+}
+
+// look asks for a document, once. Its error is fatal; failures of the document are in the finding.
+func (f *finder) look(ctx context.Context, url, how string) (*finding, error) {
+	if fd, ok := f.seen[url]; ok {
+		return fd, nil
+	}
+	if len(f.seen) >= f.r.limits.Requests {
+		return &finding{url: url, err: fmt.Errorf("not asked for: more than %d documents in one discovery", f.r.limits.Requests)}, nil
+	}
+	fd, err := f.r.inspect(ctx, url, f.patience)
+	if err != nil {
+		return nil, err
+	}
+	f.seen[url] = fd
+	if fd.err != nil && passing(fd.err) {
+		f.doubtful = true
+	}
+	f.step(url, how, fd.result(), fd.usable())
+	return fd, nil
+}
+
+func (f *finder) step(url, how, result string, ok bool) {
+	f.offer.Trail = append(f.offer.Trail, Step{URL: url, How: how, Result: result, OK: ok})
+}
+
+// follow takes up what a finding offers.
+func (f *finder) follow(ctx context.Context, fd *finding, how string) error {
+	switch {
+	case fd.err != nil:
+		return nil
+	case fd.page:
+		for _, l := range fd.links {
+			next, err := f.look(ctx, l.URL, l.How)
+			if err != nil {
+				return err
+			}
+			if next.page {
+				continue // one page does not lead to another
+			}
+			if err := f.follow(ctx, next, l.How); err != nil {
+				return err
+			}
+		}
+		return nil
+	case fd.describes():
+		_ = f.hop(fd, how)
+		return f.description(ctx, fd.doc, 0)
+	case fd.doc != nil:
+		return f.capabilityList(ctx, fd, how)
+	case fd.usable():
+		return f.list(ctx, fd, how)
+	}
+	return nil // a manifest, a notification, a kind that no specification names
+}
+
+// capabilityList takes up a Capability List. Found from a page or robots.txt it is the way to the whole Source.
+func (f *finder) capabilityList(ctx context.Context, fd *finding, how string) error {
+	if how != howGiven && how != howUp {
+		for _, up := range upwards(&fd.head) {
+			above, err := f.look(ctx, up, howUp)
+			if err != nil {
+				return err
+			}
+			if above.describes() && names(above.doc, fd.url, fd.final) {
+				return f.follow(ctx, above, how)
+			}
+		}
+	}
+	if l, ok := fd.head.Link(rsdoc.RelUp); ok && l.Href != fd.url && f.offer.Description == "" {
+		f.offer.Description = l.Href
+	}
+	_ = f.hop(fd, how)
+	f.add(setOf(fd.doc, how))
+	return nil
+}
+
+// hop notes a document that the next discovery begins with.
+func (f *finder) hop(fd *finding, how string) Hop {
+	h := Hop{Ref: newRef(fd.url, fd.kind), Shape: fd.head.Shape, How: how}
+	if fd.doc == nil {
+		h.Links = fd.head.Links
+	}
+	if !slices.ContainsFunc(f.route, func(o Hop) bool { return o.URL == h.URL }) {
+		f.route = append(f.route, h)
+	}
+	return h
+}
+
+// add takes up a set, once. A set that is not wanted is only named.
+func (f *finder) add(s SetOffer) {
+	at, known := f.sets[s.ID]
+	switch {
+	case known && at >= 0 && f.offer.Sets[at].Err != nil && s.Err == nil:
+		f.offer.Sets[at] = s
+	case known:
+	case !f.wanted(s.ID):
+		f.sets[s.ID] = -1
+		f.offer.Others = append(f.offer.Others, s.ID)
+	default:
+		f.sets[s.ID] = len(f.offer.Sets)
+		f.offer.Sets = append(f.offer.Sets, s)
+	}
+}
+
+func (f *finder) wanted(id string) bool { return len(f.only) == 0 || slices.Contains(f.only, id) }
+
+// verdict is the error of a discovery without a usable set.
+func (f *finder) verdict() error {
+	if slices.ContainsFunc(f.offer.Sets, func(s SetOffer) bool { return s.Err == nil }) {
+		return nil
+	}
+	e := &Error{Asked: f.offer.Asked, Trail: f.offer.Trail}
+	for _, step := range f.offer.Trail {
+		if fd := f.seen[step.URL]; fd != nil && fd.err != nil && (e.Err == nil || fetch.KindOf(e.Err) == fetch.Gone) {
+			e.Err = fd.err
+		}
+	}
+	switch {
+	case len(f.offer.Sets) > 0:
+		e.Hint = "No Capability List could be used: " + f.offer.Sets[0].Err.Error() + "."
+	case len(f.offer.Others) > 0:
+		e.Hint = "None of the sets asked for is among those that the Source offers; " + fetch.RedactURL(f.offer.Others[0]) + " is."
+	default:
+		e.Hint = "Give the address of the site, or of its Source Description, a Capability List, a Resource List or a Change List."
+	}
+	return e
+}

@@ -1,0 +1,109 @@
+package destination
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const (
+	globMax   = 511 // bytes of a glob
+	globWords = (globMax + 1) / 64
+)
+
+// glob is a pattern as an automaton whose states are the places in the pattern, a bit each. So a match takes time in
+// proportion to the URI, whatever a Source writes into it, and no memory.
+type glob struct {
+	words   int
+	literal [256][]uint64 // by byte: the places that it moves on from
+	within  []uint64      // places that stay for anything but a slash: *
+	across  []uint64      // places that stay for anything: **
+	start   [globWords]uint64
+	last    int // the place behind the pattern
+}
+
+// compileGlob reads a pattern; one that can match no absolute URI is an error.
+func compileGlob(s string) (*glob, error) {
+	switch {
+	case s == "":
+		return nil, errors.New("an empty glob matches nothing")
+	case len(s) > globMax:
+		return nil, fmt.Errorf("longer than %d bytes", globMax)
+	case !strings.Contains(s, "**") && !strings.Contains(s, "/"):
+		return nil, errors.New("matches no URI, because * does not match a slash: begin with the scheme or with **")
+	}
+	type item struct {
+		c     byte
+		stars int
+	}
+	var items []item
+	for i := range len(s) {
+		if n := len(items); s[i] == '*' && n > 0 && items[n-1].stars > 0 {
+			items[n-1].stars = 2
+			continue
+		}
+		it := item{c: s[i]}
+		if s[i] == '*' {
+			it.stars = 1
+		}
+		items = append(items, it)
+	}
+	g := &glob{last: len(items), words: len(items)/64 + 1}
+	g.within, g.across = make([]uint64, g.words), make([]uint64, g.words)
+	none := make([]uint64, g.words)
+	for c := range g.literal {
+		g.literal[c] = none
+	}
+	for i, it := range items {
+		word, bit := i/64, uint64(1)<<(i%64)
+		switch it.stars {
+		case 1:
+			g.within[word] |= bit
+		case 2:
+			g.across[word] |= bit
+		default:
+			if &g.literal[it.c][0] == &none[0] {
+				g.literal[it.c] = make([]uint64, g.words)
+			}
+			g.literal[it.c][word] |= bit
+		}
+	}
+	g.start[0] = 1
+	g.skipStars(&g.start)
+	return g, nil
+}
+
+// match reports whether the whole of s matches.
+func (g *glob) match(s string) bool {
+	at := g.start
+	for i := range len(s) {
+		moves := g.literal[s[i]]
+		var carry, alive uint64
+		for w := range g.words {
+			stay := g.across[w]
+			if s[i] != '/' {
+				stay |= g.within[w]
+			}
+			now := at[w]
+			on := now & moves[w]
+			at[w] = on<<1 | carry | now&stay
+			carry = on >> 63
+			alive |= at[w]
+		}
+		if alive == 0 {
+			return false
+		}
+		g.skipStars(&at)
+	}
+	return at[g.last/64]&(1<<(g.last%64)) != 0
+}
+
+// skipStars adds the places behind stars, which match nothing too. Two stars never stand side by side.
+func (g *glob) skipStars(at *[globWords]uint64) {
+	var carry uint64
+	for w := range g.words {
+		on := at[w] & (g.within[w] | g.across[w])
+		at[w] |= on<<1 | carry
+		carry = on >> 63
+	}
+}

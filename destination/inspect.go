@@ -1,0 +1,187 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/destination/websub"
+)
+
+// finding is what is at a URL.
+type finding struct {
+	url   string
+	final string // after redirects
+	kind  rsdoc.Kind
+	head  rsdoc.Head
+	// doc is the whole document where that is a Source Description or a Capability List, else nil.
+	doc *Document
+	// page: it is no ResourceSync document; links are what it says of those.
+	page  bool
+	links []Hop
+	why   error // why it is no ResourceSync document
+	err   error
+}
+
+// usable reports whether anything may come of the finding.
+func (fd *finding) usable() bool {
+	switch {
+	case fd.err != nil:
+		return false
+	case fd.page:
+		return len(fd.links) > 0
+	}
+	return fd.doc != nil || fd.kind == rsdoc.KindUnknown || (&SetOffer{}).slot(fd.kind) != nil
+}
+
+// describes reports whether the finding leads to Capability Lists: a Source Description, its index, or an index of
+// Capability Lists, which should not be but was in 0.5 [9, 16].
+func (fd *finding) describes() bool {
+	return fd.doc != nil && (fd.kind == rsdoc.KindDescription || fd.kind == rsdoc.KindCapabilityList && fd.head.Shape == rsdoc.Index)
+}
+
+// result says for people what was found.
+func (fd *finding) result() string {
+	switch {
+	case fd.err != nil:
+		var f *fetch.Error
+		if errors.As(fd.err, &f) && f.Err != nil {
+			return f.Err.Error()
+		}
+		return fd.err.Error()
+	case fd.page && len(fd.links) == 0:
+		return "no link to a Capability List, and no ResourceSync document itself: " + fd.why.Error()
+	case fd.page:
+		return "a page that links to " + fetch.RedactURL(fd.links[0].URL)
+	}
+	s := noun(fd.kind)
+	if fd.head.Shape == rsdoc.Index {
+		s += " Index"
+	}
+	if fd.doc != nil && fd.doc.NotModified {
+		s += " (unchanged)"
+	}
+	return s
+}
+
+// inspect finds out what is at a URL, deciding by content alone. Source Descriptions and Capability Lists are read
+// whole and remembered; of a list, which may be of any length, only the head is read.
+func (r *Reader) inspect(ctx context.Context, url string, p *patience) (*finding, error) {
+	known, err := r.recall(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	var fd *finding
+	err = r.retry(ctx, p, url, func() error {
+		a, err := r.ask(ctx, url, validators(known))
+		if err != nil {
+			return err
+		}
+		defer a.close()
+		if a.NotModified {
+			d, err := unchanged(known, a, nil)
+			fd = &finding{url: url, final: a.URL, kind: d.Head.Kind, head: d.Head, doc: d}
+			if !isDirectory(fd.kind) {
+				fd.doc = nil
+			}
+			return err
+		}
+		fd, err = r.look(url, a)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return &finding{url: url, err: err}, nil
+	}
+	if fd.doc != nil && !fd.doc.NotModified {
+		return fd, r.remember(ctx, fd.doc)
+	}
+	return fd, nil
+}
+
+// isDirectory tells the kinds that discovery reads whole.
+func isDirectory(k rsdoc.Kind) bool {
+	return k == rsdoc.KindDescription || k == rsdoc.KindCapabilityList
+}
+
+// look reads an answer as far as needed.
+func (r *Reader) look(url string, a *answer) (*finding, error) {
+	tape := &tape{r: a.Body}
+	doc, err := r.open(&answer{Response: &fetch.Response{Info: a.Info, Body: tape}, base: a.base}, rsdoc.KindUnknown)
+	var h *rsdoc.Head
+	if err == nil {
+		h, err = doc.Head()
+	}
+	if err != nil {
+		if e, ok := errors.AsType[*rsdoc.DocumentError](err); ok && e.Problem != rsdoc.Truncated && e.Problem != rsdoc.Limit {
+			fd := r.page(url, a, tape)
+			fd.why = e
+			if e.Problem == rsdoc.Malformed && len(fd.links) == 0 {
+				return nil, e // a broken document, rather than something else
+			}
+			return fd, nil
+		}
+		return nil, broken(err)
+	}
+	d := &Document{URL: url, Final: a.URL, Meta: a.meta()}
+	kind := h.Kind
+	if kind == rsdoc.KindUnknown {
+		e, err := doc.Next()
+		if err != nil && err != io.EOF {
+			return nil, broken(err)
+		}
+		if e != nil {
+			kind = directoryOf(e.Capability)
+			d.Entries = append(d.Entries, refOf(e))
+		}
+	}
+	if !isDirectory(kind) {
+		head := *h
+		head.Links = cloneLinks(h.Links)
+		return &finding{url: url, final: a.URL, kind: h.Kind, head: head}, nil
+	}
+	if err := r.rest(d, doc, []rsdoc.Kind{kind}); err != nil {
+		return nil, err
+	}
+	d.Head.Kind = kind
+	return &finding{url: url, final: a.URL, kind: kind, head: d.Head, doc: d}, nil
+}
+
+// directoryOf is the kind of a document without rs:md on its root, told by what its first entry leads to [17.2].
+func directoryOf(entry rsdoc.Kind) rsdoc.Kind {
+	switch {
+	case entry == rsdoc.KindCapabilityList:
+		return rsdoc.KindDescription
+	case (&SetOffer{}).slot(entry) != nil, entry == rsdoc.KindChangeNotification, entry == rsdoc.KindFrameworkNotification:
+		return rsdoc.KindCapabilityList
+	}
+	return rsdoc.KindUnknown
+}
+
+// page looks for links to a Capability List: on any resource in its Link header, in a page in its head [6.3].
+func (r *Reader) page(url string, a *answer, t *tape) *finding {
+	fd := &finding{url: url, final: a.URL, page: true}
+	add := func(links []websub.Link, how string) {
+		for _, target := range websub.Targets(links, rsdoc.RelResourceSync) {
+			if len(fd.links) < pageLinks {
+				fd.links = append(fd.links, Hop{Ref: newRef(target, rsdoc.KindUnknown), How: how})
+			}
+		}
+	}
+	add(websub.ParseLinks(a.Header.Values("Link"), a.base), "link-header")
+	if len(fd.links) > 0 {
+		return fd
+	}
+	body, err := t.rewind()
+	if err != nil {
+		return fd
+	}
+	// What was found before a page breaks off is as good as any hint.
+	links, _ := websub.HTMLLinks(body, a.base)
+	add(links, "html-link")
+	return fd
+}

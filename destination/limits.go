@@ -1,0 +1,48 @@
+package destination
+
+import "resyncd/destination/rsdoc"
+
+// Limits bound what documents may take of us (P8). A zero field means its default.
+type Limits struct {
+	// Document bounds each document while it is parsed.
+	Document rsdoc.Limits
+	// SmallEntries and SmallBytes bound a document that is held whole: a Source Description, a Capability List, an
+	// index, an archive. SmallBytes counts its URLs, types and links. Defaults 100,000 and 32 MiB.
+	SmallEntries int
+	SmallBytes   int64
+	// Parts is how many lists one walk reads; default 100,000.
+	Parts int
+	// Depth is how many levels of indexes one walk goes down, and how deep Source Descriptions may nest; default 3 (F67).
+	Depth int
+	// Requests is how many documents one discovery asks for; default 2,000.
+	Requests int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.SmallEntries <= 0 {
+		l.SmallEntries = 100_000
+	}
+	if l.SmallBytes <= 0 {
+		l.SmallBytes = 32 << 20
+	}
+	if l.Parts <= 0 {
+		l.Parts = 100_000
+	}
+	if l.Depth <= 0 {
+		l.Depth = 3
+	}
+	if l.Requests <= 0 {
+		l.Requests = 2_000
+	}
+	return l
+}
+
+// Bounds of what is read that is no ResourceSync document.
+const (
+	pageBytes    = 512 << 10 // of an HTML page, whose head is wanted, and of robots.txt
+	pageLinks    = 10        // links followed from one page
+	robotsLines  = 50        // Sitemap lines followed
+	upSteps      = 5         // links followed upwards from a list
+	restarts     = 2         // how often a document whose body breaks off is begun anew, beyond what RetryFor allows
+	giveUpInARow = 10        // transient failures in a row after which a walk asks for no more parts
+)

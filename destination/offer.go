@@ -1,0 +1,205 @@
+package destination
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+)
+
+// Error is a discovery that found nothing usable. It says what was tried, and what the operator can do.
+type Error struct {
+	Asked string
+	Trail []Step
+	Hint  string
+	// Err is the failure that weighs most, for errors.Is, errors.As and fetch.KindOf; nil if all answers came and none
+	// was of use.
+	Err error
+}
+
+// Error lists every request with its result.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "nothing to synchronise was found at %s", fetch.RedactURL(e.Asked))
+	for i, s := range e.Trail {
+		if i == 10 {
+			fmt.Fprintf(&b, "; and %d more", len(e.Trail)-i)
+			break
+		}
+		fmt.Fprintf(&b, "; %s (%s): %s", fetch.RedactURL(s.URL), s.How, s.Result)
+	}
+	if e.Hint != "" {
+		b.WriteString(". " + e.Hint)
+	}
+	return b.String()
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// slot is the place in a SetOffer of documents of a kind, nil for kinds without one.
+func (s *SetOffer) slot(k rsdoc.Kind) **Ref {
+	switch k {
+	case rsdoc.KindResourceList:
+		return &s.ResourceList
+	case rsdoc.KindChangeList:
+		return &s.ChangeList
+	case rsdoc.KindResourceDump:
+		return &s.ResourceDump
+	case rsdoc.KindChangeDump:
+		return &s.ChangeDump
+	case rsdoc.KindResourceListArchive:
+		return &s.ResourceListArchive
+	case rsdoc.KindChangeListArchive:
+		return &s.ChangeListArchive
+	case rsdoc.KindResourceDumpArchive:
+		return &s.ResourceDumpArchive
+	case rsdoc.KindChangeDumpArchive:
+		return &s.ChangeDumpArchive
+	}
+	return nil
+}
+
+// usable reports whether there is any document to follow.
+func (s *SetOffer) usable() bool {
+	return s.ResourceList != nil || s.ChangeList != nil || s.ResourceDump != nil || s.ChangeDump != nil ||
+		s.ResourceListArchive != nil || s.ChangeListArchive != nil || s.ResourceDumpArchive != nil || s.ChangeDumpArchive != nil
+}
+
+// add takes up one entry of a Capability List. What is unknown or comes again is kept aside and never stops the set [18].
+func (s *SetOffer) add(e Ref) {
+	switch e.Kind {
+	case rsdoc.KindChangeNotification:
+		s.channel(&s.ChangeChannel, e)
+		return
+	case rsdoc.KindFrameworkNotification:
+		s.channel(&s.FrameworkChannel, e)
+		return
+	}
+	slot := s.slot(e.Kind)
+	switch {
+	case slot == nil:
+		s.Also = append(s.Also, e)
+	case *slot == nil:
+		*slot = &e
+	case (*slot).URL != e.URL:
+		s.Also = append(s.Also, e)
+	}
+}
+
+// channel takes up a WebSub topic. It is never fetched as a document: the answer may be empty [9].
+func (s *SetOffer) channel(slot **Channel, e Ref) {
+	if *slot != nil {
+		if (*slot).Topic != e.URL {
+			s.Also = append(s.Also, e)
+		}
+		return
+	}
+	*slot = &Channel{Kind: e.Kind, Topic: e.URL, Hubs: hubs(e.Links)}
+}
+
+// hubs are the hub links in order of preference [14.3].
+func hubs(links []rsdoc.Link) []string {
+	var found []rsdoc.Link
+	for _, l := range links {
+		if strings.EqualFold(l.Rel, rsdoc.RelHub) {
+			found = append(found, l)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b rsdoc.Link) int { return cmp.Compare(a.Pri, b.Pri) })
+	var out []string
+	for _, l := range found {
+		if !slices.Contains(out, l.Href) {
+			out = append(out, l.Href)
+		}
+	}
+	return out
+}
+
+// errNoLists is the problem of a set whose Capability List leads nowhere.
+var errNoLists = errors.New("the Capability List names no list, dump or archive")
+
+// setOf is the set that a Capability List offers.
+func setOf(d *Document, found string) SetOffer {
+	s := SetOffer{ID: d.URL, Found: found}
+	if l, ok := d.Head.Link(rsdoc.RelDescribedBy); ok {
+		s.DescribedBy = l.Href
+	}
+	for _, e := range d.Entries {
+		s.add(e)
+	}
+	if !s.usable() {
+		s.Err = errNoLists
+	}
+	return s
+}
+
+// bareSet is the set that a list is by itself.
+func bareSet(hop Hop) SetOffer {
+	s := SetOffer{ID: hop.URL, Bare: true, Found: hop.How}
+	ref := hop.Ref
+	if ref.Kind == rsdoc.KindUnknown {
+		ref.Kind = rsdoc.KindResourceList // a plain Sitemap is read as one without at [2]
+	}
+	s.add(ref)
+	for _, l := range hop.Links {
+		switch {
+		case strings.EqualFold(l.Rel, rsdoc.RelArchives) && archiveOf(ref.Kind) != "":
+			s.add(newRef(l.Href, archiveOf(ref.Kind)))
+		case strings.EqualFold(l.Rel, rsdoc.RelDescribedBy) && s.DescribedBy == "":
+			s.DescribedBy = l.Href
+		}
+	}
+	return s
+}
+
+// archiveOf is the kind of the archives of a kind.
+func archiveOf(k rsdoc.Kind) rsdoc.Kind {
+	for _, a := range [...]rsdoc.Kind{
+		rsdoc.KindResourceListArchive, rsdoc.KindChangeListArchive, rsdoc.KindResourceDumpArchive, rsdoc.KindChangeDumpArchive,
+	} {
+		if archived(a) == k {
+			return a
+		}
+	}
+	return ""
+}
+
+func newRef(url string, kind rsdoc.Kind) Ref { return Ref{URL: url, Kind: kind}.timeless() }
+
+// noun names a kind for people.
+func noun(k rsdoc.Kind) string {
+	switch k {
+	case rsdoc.KindUnknown:
+		return "Sitemap"
+	case rsdoc.KindDescription:
+		return "Source Description"
+	case rsdoc.KindCapabilityList:
+		return "Capability List"
+	case rsdoc.KindResourceList:
+		return "Resource List"
+	case rsdoc.KindChangeList:
+		return "Change List"
+	case rsdoc.KindResourceDump:
+		return "Resource Dump"
+	case rsdoc.KindChangeDump:
+		return "Change Dump"
+	case rsdoc.KindResourceListArchive:
+		return "Resource List Archive"
+	case rsdoc.KindChangeListArchive:
+		return "Change List Archive"
+	case rsdoc.KindResourceDumpArchive:
+		return "Resource Dump Archive"
+	case rsdoc.KindChangeDumpArchive:
+		return "Change Dump Archive"
+	case rsdoc.KindChangeNotification:
+		return "Change Notification"
+	case rsdoc.KindFrameworkNotification:
+		return "Framework Notification"
+	}
+	return fmt.Sprintf("document of kind %.40q", string(k))
+}

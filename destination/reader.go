@@ -1,0 +1,198 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+)
+
+// ReaderOptions configure a Reader. Client is needed, the rest may be zero.
+type ReaderOptions struct {
+	Client *fetch.Client
+	Policy *fetch.Policy // of the Source; nil: nothing is trusted, no credentials
+	Memory Memory        // nil: nothing is remembered, no request is conditional
+	Limits Limits
+	// RetryFor is how long the transient failures of one document are retried, beyond the quick retries of fetch
+	// (network.retry_for). 0: only a body that broke off is begun anew, a few times.
+	RetryFor time.Duration
+	Log      *slog.Logger // nil for silence
+}
+
+// Reader reads the documents of one Source. It is for one goroutine at a time, as its Memory is.
+type Reader struct {
+	client   *fetch.Client
+	policy   *fetch.Policy
+	memory   Memory
+	limits   Limits
+	retryFor time.Duration
+	log      *slog.Logger
+	uncached bool
+
+	now    func() time.Time
+	sleep  func(ctx context.Context, d time.Duration) error
+	jitter func(d time.Duration) time.Duration
+}
+
+// NewReader returns a Reader.
+func NewReader(o ReaderOptions) *Reader {
+	r := &Reader{
+		client: o.Client, policy: o.Policy, memory: o.Memory, limits: o.Limits.withDefaults(), retryFor: o.RetryFor,
+		log: o.Log, now: time.Now, sleep: sleep,
+		jitter: func(d time.Duration) time.Duration { return d - rand.N(d/4+1) },
+	}
+	if r.memory == nil {
+		r.memory = forgetful{}
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	return r
+}
+
+// Uncached is the same reader past caches: it asks with Cache-Control: no-cache and without validators of its own (F59).
+// What it reads is remembered as usual.
+func (r *Reader) Uncached() *Reader {
+	fresh := *r
+	fresh.uncached = true
+	return &fresh
+}
+
+// Document reads a small document whole, and conditionally if it is remembered: after a 304 it is what was remembered,
+// with NotModified true. A document of another kind than those expected, an HTML page in its place, or one that is
+// larger than Limits allow is an error (a *rsdoc.DocumentError is in its chain); one that does not state its kind
+// passes as the first kind expected [18]. Without expect every kind passes.
+func (r *Reader) Document(ctx context.Context, url string, expect ...rsdoc.Kind) (*Document, error) {
+	known, err := r.recall(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	var d *Document
+	err = r.retry(ctx, &patience{window: r.retryFor}, url, func() error {
+		a, err := r.ask(ctx, url, validators(known))
+		if err != nil {
+			return err
+		}
+		defer a.close()
+		if a.NotModified {
+			d, err = unchanged(known, a, expect)
+			return err
+		}
+		doc, err := r.open(a, first(expect))
+		if err != nil {
+			return err
+		}
+		d, err = r.whole(url, a, doc, expect)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read document %s: %w", fetch.RedactURL(url), err)
+	}
+	if d.NotModified {
+		return d, nil
+	}
+	return d, r.remember(ctx, d)
+}
+
+func first(kinds []rsdoc.Kind) rsdoc.Kind {
+	if len(kinds) == 0 {
+		return rsdoc.KindUnknown
+	}
+	return kinds[0]
+}
+
+// unchanged is the remembered document after a 304.
+func unchanged(known *Document, a *answer, expect []rsdoc.Kind) (*Document, error) {
+	d := *known
+	d.NotModified, d.Date = true, a.meta().Date
+	if len(expect) > 0 {
+		if err := d.Head.Expect(expect...); err != nil {
+			return nil, err
+		}
+	}
+	return &d, nil
+}
+
+// validators are what makes the request for a known document conditional.
+func validators(known *Document) Meta {
+	if known == nil {
+		return Meta{}
+	}
+	return Meta{ETag: known.ETag, LastModified: known.LastModified}
+}
+
+// answer is an answer to a request for a document.
+type answer struct {
+	*fetch.Response
+	base *url.URL
+}
+
+func (a *answer) close() { _ = a.Body.Close() }
+
+func (a *answer) meta() Meta {
+	return Meta{ETag: a.ETag, LastModified: a.LastModified, Date: rsdoc.MicrosOf(a.Date), NotModified: a.NotModified}
+}
+
+// ask sends one request; m holds the validators, if there are any. The answer must be closed. Documents may lie on any
+// host that the address policy lets us dial: only loc is held to the scope.
+func (r *Reader) ask(ctx context.Context, target string, m Meta) (*answer, error) {
+	req := fetch.Request{
+		URL: target, Policy: r.policy, Gzip: true, NoCache: r.uncached, ETag: m.ETag, LastModified: m.LastModified,
+	}
+	resp, err := r.client.Get(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.NotModified && m.ETag == "" && m.LastModified == "" {
+		_ = resp.Body.Close()
+		return nil, errors.New("answered 304 although no validator was sent") // F59
+	}
+	base, err := url.Parse(resp.URL)
+	if err != nil {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("answered from an address that is no URL: %w", err)
+	}
+	return &answer{Response: resp, base: base}, nil
+}
+
+// open begins to read the answer as a ResourceSync document.
+func (r *Reader) open(a *answer, assume rsdoc.Kind) (*rsdoc.Reader, error) {
+	doc, err := rsdoc.Open(a.Body, rsdoc.Options{Base: a.base, Limits: r.limits.Document, Assume: assume})
+	if err != nil {
+		return nil, broken(err)
+	}
+	return doc, nil
+}
+
+func (r *Reader) recall(ctx context.Context, url string) (*Document, error) {
+	if r.uncached {
+		return nil, nil
+	}
+	d, err := r.memory.Recall(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("recall document %s: %w", fetch.RedactURL(url), err)
+	}
+	if d == nil || d.URL != url {
+		return nil, nil
+	}
+	return d, nil
+}
+
+func (r *Reader) remember(ctx context.Context, d *Document) error {
+	if err := r.memory.Remember(ctx, d); err != nil {
+		return fmt.Errorf("remember document %s: %w", fetch.RedactURL(d.URL), err)
+	}
+	return nil
+}
+
+// forgetful remembers nothing.
+type forgetful struct{}
+
+func (forgetful) Recall(context.Context, string) (*Document, error) { return nil, nil }
+func (forgetful) Remember(context.Context, *Document) error         { return nil }

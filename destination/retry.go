@@ -1,0 +1,105 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+)
+
+const (
+	retryFirst = 500 * time.Millisecond
+	retryMost  = 15 * time.Second
+)
+
+// patience is how much longer transient failures are worth retrying. It begins to run out with the first failure and
+// is whole again after the first answer, so that a dead server costs its window once and not once for each document.
+type patience struct {
+	window time.Duration
+	since  time.Time // of the first failure in a row; zero: none
+}
+
+// left is what remains of the window at now.
+func (p *patience) left(now time.Time) time.Duration {
+	if p.since.IsZero() {
+		p.since = now
+	}
+	return p.window - now.Sub(p.since)
+}
+
+func (p *patience) renew() { p.since = time.Time{} }
+
+// brokenOff marks a failure of a body whose first bytes had come: the document may be begun anew.
+type brokenOff struct{ err error }
+
+func (b *brokenOff) Error() string { return b.err.Error() }
+func (b *brokenOff) Unwrap() error { return b.err }
+
+// broken marks err as brokenOff if asking again may help.
+func broken(err error) error {
+	if err == nil {
+		return nil
+	}
+	d, ok := errors.AsType[*rsdoc.DocumentError](err)
+	if ok && d.Problem == rsdoc.Truncated || transient(err) {
+		return &brokenOff{err}
+	}
+	return err
+}
+
+// transient tells the failures that say nothing about the document.
+func transient(err error) bool {
+	switch fetch.KindOf(err) {
+	case fetch.Transient, fetch.Throttled, fetch.Stalled:
+		return true
+	}
+	return false
+}
+
+// passing tells every failure that asking again later may mend.
+func passing(err error) bool {
+	_, cut := errors.AsType[*brokenOff](err)
+	return cut || transient(err)
+}
+
+// retry calls try until it succeeds, fails for good, or patience ends. A body that broke off is begun anew at least
+// restarts times. Backing off, Retry-After is honoured; one that reaches beyond the window ends the trying (F53).
+func (r *Reader) retry(ctx context.Context, p *patience, url string, try func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := try()
+		if err == nil || !passing(err) {
+			p.renew()
+			return err
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		left := p.left(r.now())
+		wait := r.jitter(min(retryFirst<<min(attempt, 10), retryMost))
+		if e, ok := errors.AsType[*fetch.Error](err); ok {
+			wait = max(wait, e.RetryAfter)
+		}
+		_, cut := errors.AsType[*brokenOff](err)
+		if wait > left && !(cut && attempt < restarts && wait <= retryMost) {
+			return err
+		}
+		r.log.Debug("document will be asked for again", "url", fetch.RedactURL(url), "wait", wait, "err", err)
+		if stop := r.sleep(ctx, wait); stop != nil {
+			return fmt.Errorf("%w while waiting to ask again after: %w", stop, err)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,92 @@
+package destination
+
+import (
+	"context"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+)
+
+// routeKey is the key under which the way from a URL that was asked about to the documents found is remembered. With
+// its space it is no URL, so it cannot be taken for a document.
+func routeKey(asked string) string { return "discovery of " + asked }
+
+// retrace begins a discovery where the last one ended, so that nothing that failed then is asked for again. done is
+// false if the documents are not there any more.
+func (f *finder) retrace(ctx context.Context) (done bool, err error) {
+	d, err := f.r.recall(ctx, routeKey(f.offer.Asked))
+	if err != nil || d == nil || len(d.Route) == 0 {
+		return false, err
+	}
+	for _, h := range d.Route {
+		ok, err := f.resume(ctx, h)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			f.reset()
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// resume takes up one document of the remembered route.
+func (f *finder) resume(ctx context.Context, h Hop) (ok bool, err error) {
+	if !isDirectory(h.Kind) {
+		// Reading the list tells whether it is still there; asking for it here would be a request too many.
+		f.step(h.URL, h.How, noun(h.Kind)+", known from last time, not asked for", true)
+		f.add(bareSet(h))
+		return true, nil
+	}
+	fd, err := f.look(ctx, h.URL, h.How)
+	if err != nil {
+		return false, err
+	}
+	if fd.err != nil && passing(fd.err) {
+		return f.remembered(ctx, h, fd)
+	}
+	switch {
+	case fd.describes():
+		return true, f.description(ctx, fd.doc, 0)
+	case fd.doc != nil && !(h.Kind == rsdoc.KindDescription):
+		if l, ok := fd.head.Link(rsdoc.RelUp); ok && l.Href != fd.url && f.offer.Description == "" {
+			f.offer.Description = l.Href
+		}
+		f.add(setOf(fd.doc, h.How))
+		return true, nil
+	}
+	return false, nil
+}
+
+// remembered goes on from a Source Description or Capability List as it was last read, because for now it cannot be
+// read: its sets need not wait for it. Other guesses would only find less.
+func (f *finder) remembered(ctx context.Context, h Hop, fd *finding) (bool, error) {
+	d, err := f.r.recall(ctx, h.URL)
+	if err != nil {
+		return false, err
+	}
+	known := &finding{url: h.URL, doc: d}
+	if d != nil {
+		known.kind, known.head = d.Head.Kind, d.Head
+	}
+	switch {
+	case known.describes():
+		f.r.log.Warn("the Source Description cannot be read; going on with it as it was last read",
+			"url", fetch.RedactURL(h.URL), "err", fd.err)
+		return true, f.description(ctx, d, 0)
+	default:
+		f.add(SetOffer{ID: h.URL, Found: h.How, Err: fd.err})
+		return true, nil
+	}
+}
+
+// Forget makes the next Discover of asked look anew. Call it when a set that Discover offered turned out not to be
+// there: known bare lists are offered without being asked for.
+func (r *Reader) Forget(ctx context.Context, asked string) error {
+	d, err := r.recall(ctx, routeKey(asked))
+	if err != nil || d == nil || len(d.Route) == 0 {
+		return err
+	}
+	return r.remember(ctx, &Document{URL: routeKey(asked)})
+}

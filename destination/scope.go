@@ -1,0 +1,203 @@
+package destination
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Scope is where the resources of a set may lie (F51): at the origin of its Capability List or bare list, whatever the
+// path, and below the prefixes that the operator configured. It is read only.
+type Scope struct{ places []place }
+
+// place is an origin, and what the rest of a URI must begin with.
+type place struct {
+	tls    bool
+	host   string // lower case, IPv6 with brackets
+	port   string // never the default one of the scheme
+	prefix string // path and query, "" for everything
+	inside bool   // prefix ends within a segment: what follows must end that segment
+}
+
+// NewScope is the scope of the set with that Capability List (or bare list). A prefix is an absolute URI. One that ends
+// in a letter or a digit stands for that resource and what is below it: https://a.example/data covers
+// https://a.example/data/1 and https://a.example/data?x, not https://a.example/database. One that ends in any other
+// character, such as / or -, covers all that begins with it.
+func NewScope(set string, prefixes []string) (*Scope, error) {
+	s := &Scope{places: make([]place, 0, len(prefixes)+1)}
+	own, _, err := parsePlace(set)
+	if err != nil {
+		return nil, fmt.Errorf("scope of set %q: %w", set, err)
+	}
+	s.places = append(s.places, own)
+	for _, p := range prefixes {
+		pl, rest, err := parsePlace(p)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("scope prefix %q: %w", p, err)
+		case strings.Contains(rest, "#"):
+			return nil, fmt.Errorf("scope prefix %q: a fragment never reaches a server", p)
+		case climbs(rest):
+			return nil, fmt.Errorf("scope prefix %q: a path with . or .. segments covers nothing", p)
+		}
+		if rest != "/" {
+			pl.prefix = rest
+		}
+		pl.inside = rest != "" && isAlnum(rest[len(rest)-1])
+		s.places = append(s.places, pl)
+	}
+	return s, nil
+}
+
+// Contains reports whether uri is in scope. It compares the URI as it stands and believes nothing that could be read in
+// two ways: userinfo, control characters, a backslash before the path, and, below a configured prefix, dot segments in
+// any spelling, are out of scope.
+func (s *Scope) Contains(uri string) bool {
+	tls, host, port, rest, ok := splitURI(uri)
+	if !ok {
+		return false
+	}
+	for i := range s.places {
+		p := &s.places[i]
+		if p.tls == tls && p.port == port && equalFold(p.host, host) && p.covers(rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers judges path, query and fragment.
+func (p *place) covers(rest string) bool {
+	if p.prefix == "" {
+		return true
+	}
+	if !strings.HasPrefix(rest, p.prefix) {
+		return false
+	}
+	if p.inside && len(rest) > len(p.prefix) {
+		switch rest[len(p.prefix)] {
+		case '/', '?', '#':
+		default:
+			return false
+		}
+	}
+	return !climbs(rest)
+}
+
+// parsePlace reads a URL of the configuration.
+func parsePlace(raw string) (p place, rest string, err error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return p, "", errors.New("not an absolute http or https URI")
+	}
+	var ok bool
+	if p.tls, p.host, p.port, rest, ok = splitURI(raw); !ok {
+		return p, "", errors.New("not an absolute http or https URI, or one with a user name")
+	}
+	p.host = strings.ToLower(p.host)
+	return p, rest, nil
+}
+
+// splitURI takes an absolute http or https URI apart without allocating. The port is "" for the scheme's own.
+func splitURI(uri string) (tls bool, host, port, rest string, ok bool) {
+	own := "80"
+	switch {
+	case len(uri) > 7 && equalFold(uri[:7], "http://"):
+		rest = uri[7:]
+	case len(uri) > 8 && equalFold(uri[:8], "https://"):
+		tls, own, rest = true, "443", uri[8:]
+	default:
+		return false, "", "", "", false
+	}
+	for i := range len(uri) {
+		if uri[i] < ' ' || uri[i] == 0x7F {
+			return false, "", "", "", false
+		}
+	}
+	authority := rest
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, rest = rest[:i], rest[i:]
+	} else {
+		rest = ""
+	}
+	if authority == "" || strings.ContainsAny(authority, `@\% `) {
+		return false, "", "", "", false
+	}
+	host, port = authority, ""
+	colon := strings.LastIndexByte(authority, ':')
+	if colon > strings.LastIndexByte(authority, ']') {
+		host, port = authority[:colon], authority[colon+1:]
+		if strings.Contains(host, ":") && host[0] != '[' {
+			return false, "", "", "", false
+		}
+	}
+	for i := range len(port) {
+		if port[i] < '0' || port[i] > '9' {
+			return false, "", "", "", false
+		}
+	}
+	if port == own {
+		port = ""
+	}
+	return tls, host, port, rest, host != ""
+}
+
+// climbs reports whether a path has a segment that is . or .. to anyone: also percent-encoded, or behind an encoded or
+// backward slash.
+func climbs(rest string) bool {
+	path := rest
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		path = rest[:i]
+	}
+	dots, other := 0, false // of the segment so far
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		if c == '%' && i+2 < len(path) {
+			switch h, l := path[i+1], path[i+2]|0x20; {
+			case h == '2' && l == 'e':
+				c, i = '.', i+2
+			case h == '2' && l == 'f', h == '5' && l == 'c':
+				c, i = '/', i+2
+			}
+		}
+		switch c {
+		case '/', '\\':
+			if !other && (dots == 1 || dots == 2) {
+				return true
+			}
+			dots, other = 0, false
+		case '.':
+			dots++
+		case ';': // "..;x" is ".." to servers that know path parameters
+			if !other && (dots == 1 || dots == 2) {
+				return true
+			}
+			other = true
+		default:
+			other = true
+		}
+	}
+	return !other && (dots == 1 || dots == 2)
+}
+
+func isAlnum(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c >= 0x80
+}
+
+// equalFold compares without the letter case of ASCII only: to other letters a host name gives no second spelling here.
+func equalFold(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		x, y := a[i], b[i]
+		if x == y {
+			continue
+		}
+		if x|0x20 != y|0x20 || x|0x20 < 'a' || x|0x20 > 'z' {
+			return false
+		}
+	}
+	return true
+}

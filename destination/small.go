@@ -1,0 +1,108 @@
+package destination
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+)
+
+// whole reads a small document to its end. Nothing is concluded from one that was not (F58).
+func (r *Reader) whole(url string, a *answer, doc *rsdoc.Reader, expect []rsdoc.Kind) (*Document, error) {
+	h, err := doc.Head()
+	if err != nil {
+		return nil, broken(err)
+	}
+	if err := expected(h, expect); err != nil {
+		return nil, err
+	}
+	d := &Document{URL: url, Final: a.URL, Meta: a.meta()}
+	return d, r.rest(d, doc, expect)
+}
+
+// rest reads what is left of a small document into d.
+func (r *Reader) rest(d *Document, doc *rsdoc.Reader, expect []rsdoc.Kind) error {
+	if err := r.entries(d, doc); err != nil {
+		return err
+	}
+	h, err := doc.Head() // a root may say more behind its entries [5]
+	if err != nil {
+		return err
+	}
+	if err := expected(h, expect); err != nil {
+		return err
+	}
+	d.Head = *h
+	n, why := doc.Skipped()
+	if d.Skipped = n; n > 0 {
+		r.log.Warn("bad entries skipped", "document", fetch.RedactURL(d.URL), "entries", n, "first", why)
+	}
+	return nil
+}
+
+func expected(h *rsdoc.Head, expect []rsdoc.Kind) error {
+	if len(expect) == 0 {
+		return nil
+	}
+	return h.Expect(expect...)
+}
+
+// entries reads the rest of a document into d, within the limits of what may be held.
+func (r *Reader) entries(d *Document, doc *rsdoc.Reader) error {
+	var held int64
+	for {
+		e, err := doc.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return broken(err)
+		}
+		ref := refOf(e)
+		if held += ref.size(); held > r.limits.SmallBytes || len(d.Entries) >= r.limits.SmallEntries {
+			return &rsdoc.DocumentError{Problem: rsdoc.Limit, Offset: doc.Bytes(), Detail: fmt.Sprintf(
+				"more than %d entries or %d bytes in a document that has to be held whole", r.limits.SmallEntries, r.limits.SmallBytes)}
+		}
+		d.Entries = append(d.Entries, ref)
+	}
+}
+
+// refOf is the entry as a Ref of its own; the reader uses the entry again.
+func refOf(e *rsdoc.Entry) Ref {
+	return Ref{
+		URL: e.Loc, Kind: e.Capability, LastMod: e.LastMod, At: e.At, From: e.From, Until: e.Until,
+		Length: e.Length, Type: e.Type, HasMD: e.HasMD, Links: cloneLinks(e.Links),
+	}
+}
+
+func cloneLinks(links []rsdoc.Link) []rsdoc.Link {
+	if len(links) == 0 {
+		return nil
+	}
+	out := slices.Clone(links)
+	for i := range out {
+		out[i].Digests = slices.Clone(out[i].Digests)
+	}
+	return out
+}
+
+// size is what the Ref's strings take, and the Ref itself.
+func (r *Ref) size() int64 {
+	n := 128 + len(r.URL) + len(r.Kind) + len(r.Type)
+	for i := range r.Links {
+		l := &r.Links[i]
+		n += 128 + len(l.Rel) + len(l.Href) + len(l.Type) + len(l.Path) + 72*len(l.Digests)
+	}
+	return int64(n)
+}
+
+// samePlaces reports whether two readings of an index name the same parts in the same state. The root's own at is left
+// out: some Sources write the time of the request there.
+func samePlaces(a, b *Document) bool {
+	return slices.EqualFunc(a.Entries, b.Entries, func(x, y Ref) bool {
+		return x.URL == y.URL && x.LastMod == y.LastMod && x.At == y.At && x.From == y.From && x.Until == y.Until &&
+			x.Length == y.Length
+	})
+}

@@ -1,0 +1,154 @@
+package destination
+
+import (
+	"context"
+	"io"
+
+	"resyncd/destination/rsdoc"
+)
+
+// turn is the reading of one document of a walk, over all attempts.
+type turn struct {
+	part       *Part
+	kind       rsdoc.Kind
+	known      *Document // the index that it was when it was last read; nil: none, or a list
+	validators Meta
+	entered    bool
+	shape      shape
+}
+
+// shape is how a urlset is to be read that may be an index with the wrong root.
+type shape uint8
+
+const (
+	asFound shape = iota
+	asList
+	asIndex
+)
+
+// lookFirst ends an attempt: what the first entry leads to tells whether this urlset is a list or an index.
+type lookFirst struct{ url string }
+
+func (*lookFirst) Error() string { return "what the first entry leads to must be looked at first" }
+
+// attempt asks once. An index comes back whole, a list goes to the visitor entry by entry.
+func (w *walk) attempt(ctx context.Context, t *turn) (*Document, error) {
+	p := t.part
+	a, err := w.r.ask(ctx, p.URL, t.validators)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	p.Final, p.Meta = a.URL, a.meta()
+	if !w.tour.Date.Known() {
+		w.tour.Date = p.Date
+	}
+	if a.NotModified {
+		return w.unchanged(ctx, t, a)
+	}
+	w.tour.Changed = true
+	doc, err := w.r.open(a, t.kind)
+	if err != nil {
+		return nil, err
+	}
+	h, err := doc.Head()
+	if err != nil {
+		return nil, broken(err)
+	}
+	if err := h.Expect(t.kind); err != nil {
+		return nil, err
+	}
+	if h.Shape == rsdoc.Index || archived(t.kind) != "" {
+		return w.r.whole(p.URL, a, doc, []rsdoc.Kind{t.kind})
+	}
+	first, err := doc.Next()
+	if err != nil && err != io.EOF {
+		return nil, broken(err)
+	}
+	if first != nil && t.shape != asList {
+		switch {
+		case t.shape == asIndex, first.Capability == t.kind && t.kind != rsdoc.KindUnknown:
+			return w.r.misrooted(p.URL, a, doc, first, t.kind)
+		case t.kind == rsdoc.KindResourceList && datedOnly(first):
+			return nil, &lookFirst{first.Loc}
+		}
+	}
+	return nil, w.list(ctx, t, doc, first)
+}
+
+// unchanged is the 304.
+func (w *walk) unchanged(ctx context.Context, t *turn, a *answer) (*Document, error) {
+	if t.known != nil {
+		return unchanged(t.known, a, []rsdoc.Kind{t.kind})
+	}
+	p := t.part
+	if p.ETag == "" { // a 304 need not repeat them
+		p.ETag = t.validators.ETag
+	}
+	if p.LastModified == "" {
+		p.LastModified = t.validators.LastModified
+	}
+	w.tour.Lists++
+	if err := w.v.Unchanged(ctx, p); err != nil {
+		return nil, w.stopped(err)
+	}
+	return nil, nil
+}
+
+// list hands a list to the visitor; its first entry was read already, nil for an empty one.
+func (w *walk) list(ctx context.Context, t *turn, doc *rsdoc.Reader, e *rsdoc.Entry) error {
+	p := t.part
+	if t.known != nil { // it was an index: what is remembered of that must not come back
+		if err := w.r.remember(ctx, &Document{URL: p.URL, Final: p.Final, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
+			return w.stopped(err)
+		}
+		t.known, t.validators = nil, Meta{}
+	}
+	if !t.entered {
+		meta := p.Meta // the visitor may write validators there, for a request that is already answered
+		verdict, err := w.enter(ctx, t)
+		if p.Meta = meta; err != nil {
+			return w.stopped(err)
+		}
+		if verdict == Skip {
+			return nil
+		}
+	}
+	h, err := doc.Head()
+	if err != nil {
+		return err
+	}
+	if err := w.v.Begin(ctx, p, h); err != nil {
+		return w.stopped(err)
+	}
+	for e != nil {
+		if err := w.v.Entry(ctx, p, e); err != nil {
+			return w.stopped(err)
+		}
+		if e, err = doc.Next(); err == io.EOF {
+			break
+		}
+		if err != nil {
+			return broken(err)
+		}
+	}
+	return w.listEnd(ctx, t, doc)
+}
+
+// listEnd is reached only by a list that was complete and well-formed to its last byte (F58).
+func (w *walk) listEnd(ctx context.Context, t *turn, doc *rsdoc.Reader) error {
+	h, err := doc.Head()
+	if err != nil {
+		return err
+	}
+	if err := h.Expect(t.kind); err != nil { // the rs:md of the root may stand behind the entries [5]
+		return err
+	}
+	w.tour.Lists++
+	w.reads++
+	n, first := doc.Skipped()
+	if err := w.v.End(ctx, t.part, h, n, first); err != nil {
+		return w.stopped(err)
+	}
+	return nil
+}
