@@ -1,0 +1,155 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"resyncd/store/blob"
+)
+
+// change is one call's work on the tree: which folders it touched, so that they can be synced together at its end.
+type change struct {
+	m        *Mirror
+	started  time.Time
+	failures uint64
+	touched  map[string]struct{}
+	first    []string // of the touched, those to sync before the rest: where a file went, before where it came from
+}
+
+func (m *Mirror) newChange() *change {
+	return &change{m: m, started: time.Now(), failures: m.sync.failures.Load(), touched: map[string]struct{}{}}
+}
+
+// touch notes that names in a folder changed.
+func (c *change) touch(path string) { c.touched[path] = struct{}{} }
+
+// touchFirst notes a folder that files were moved to: a power cut between two syncs may leave them in both places, never
+// in none.
+func (c *change) touchFirst(path string) {
+	if _, ok := c.touched[path]; !ok || !slices.Contains(c.first, path) {
+		c.touch(path)
+		c.first = append(c.first, path)
+	}
+}
+
+// making notes a folder about to be made, before another call can see it. Until its own name is on disk, nothing below it
+// is, whichever call puts it there.
+func (c *change) making(path string) {
+	y := &c.m.sync
+	if !y.durable {
+		return
+	}
+	y.freshMu.Lock()
+	defer y.freshMu.Unlock()
+	y.makings++
+	y.fresh[path] = y.makings
+}
+
+// folder opens a folder as the tree is now, or at least as it was when this call began.
+func (c *change) folder(path string, create bool, try int) (*held, error) {
+	since := c.started
+	if try > 0 {
+		since = time.Now()
+	}
+	if create {
+		return c.m.folders.acquire(path, since, c.making)
+	}
+	return c.m.folders.acquire(path, since, nil)
+}
+
+// commit makes all touched names durable. size is how many items the call had.
+func (c *change) commit(size int) error {
+	y := &c.m.sync
+	if !y.durable || len(c.touched) == 0 {
+		return nil
+	}
+	settled := c.addFresh()
+	if err := c.syncTouched(size); err != nil {
+		return err
+	}
+	if y.failures.Load() != c.failures {
+		return fmt.Errorf("%w: a sync failed meanwhile", blob.ErrSync)
+	}
+	y.freshMu.Lock()
+	defer y.freshMu.Unlock()
+	for path, making := range settled {
+		if y.fresh[path] == making { // and was not removed and made again meanwhile
+			delete(y.fresh, path)
+		}
+	}
+	return nil
+}
+
+// addFresh touches the parents of folders, on the way to what was touched, that are not on disk yet.
+func (c *change) addFresh() (settled map[string]uint64) {
+	y := &c.m.sync
+	y.freshMu.Lock()
+	defer y.freshMu.Unlock()
+	if len(y.fresh) == 0 {
+		return nil
+	}
+	settled = map[string]uint64{}
+	seen := map[string]struct{}{}
+	var parents []string
+	for path := range c.touched {
+		for path != "" {
+			if _, twice := seen[path]; twice {
+				break
+			}
+			seen[path] = struct{}{}
+			above, _ := split(path)
+			if making, ok := y.fresh[path]; ok {
+				settled[path] = making
+				parents = append(parents, above)
+			}
+			path = above
+		}
+	}
+	for _, path := range parents {
+		c.touch(path)
+	}
+	return settled
+}
+
+// syncTouched syncs the touched folders, one by one or all at once.
+func (c *change) syncTouched(size int) error {
+	if c.m.sync.whole && max(size, len(c.touched)) > smallGroup {
+		return c.m.sync.all()
+	}
+	for _, path := range c.first {
+		if _, ok := c.touched[path]; !ok {
+			continue
+		}
+		if err := c.syncFolder(path); err != nil {
+			return err
+		}
+		delete(c.touched, path)
+	}
+	paths := slices.Collect(maps.Keys(c.touched))
+	return each(len(paths), func(i int) error { return c.syncFolder(paths[i]) })
+}
+
+// syncFolder syncs one folder. One that is gone was pruned meanwhile, by a call that syncs its parent.
+func (c *change) syncFolder(path string) error {
+	h, err := c.m.folders.acquire(path, time.Time{}, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		defer c.m.folders.release(h)
+		var f *os.File
+		err = c.m.retryBusy(func() (err error) {
+			f, err = h.handle()
+			return err
+		})
+		if err == nil {
+			return c.m.sync.folder(f)
+		}
+	}
+	return fmt.Errorf("%w: %w", blob.ErrSync, classify(err)) // not confirmed, whatever the reason
+}

@@ -1,0 +1,141 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"resyncd/store/blob"
+)
+
+// State is what lies where a mirror root is or shall be.
+type State uint8
+
+// The states that Inspect tells apart.
+const (
+	Absent  State = iota // nothing is there
+	Empty                // a folder that holds nothing (or nothing but our reserved folder)
+	Foreign              // a folder with files and no marker: to be adopted, or its marker is lost
+	Marked               // a mirror root
+)
+
+// Inspect tells what lies at path and, if it is a mirror root, its id. It touches nothing (sync --dry-run). A damaged
+// marker is an error (blob.ErrUnmarked), as is a path that leads to something else than a folder.
+func Inspect(path string) (State, string, error) {
+	top, err := openTop(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if target, linkErr := os.Readlink(path); linkErr == nil {
+			return Absent, "", fmt.Errorf("inspect mirror root %s: a link to %s, where nothing is: is its disk not mounted?", path, target)
+		}
+		return Absent, "", nil
+	}
+	if err != nil {
+		return Absent, "", fmt.Errorf("inspect mirror root %s: %w", path, classify(err))
+	}
+	defer top.close()
+	m, err := readMarker(top)
+	if err == nil {
+		return Marked, m.ID, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return Foreign, "", fmt.Errorf("inspect mirror root %s: %w", path, err)
+	}
+	h, err := top.handle()
+	if err != nil {
+		return Foreign, "", fmt.Errorf("inspect mirror root %s: %w", path, classify(err))
+	}
+	names, err := h.Readdirnames(2)
+	if err != nil && err != io.EOF {
+		return Foreign, "", fmt.Errorf("inspect mirror root %s: %w", path, classify(err))
+	}
+	for _, name := range names {
+		if !strings.EqualFold(name, blob.Reserved) {
+			return Foreign, "", nil
+		}
+	}
+	return Empty, "", nil
+}
+
+// Create makes path a mirror root, durably, and returns the id that Open asks for. Missing folders are made; an existing
+// folder is adopted with everything in it; a root that is already marked keeps its id, so that a Create cut short may be
+// repeated. Files and folders of the content get the usual modes under the umask, the reserved folder 0700.
+func Create(path string) (id string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("create mirror root %s: %w", path, classify(err))
+		}
+	}()
+	if err := makeRoot(path); err != nil {
+		return "", err
+	}
+	top, err := openTop(path)
+	if err != nil {
+		return "", err
+	}
+	defer top.close()
+	reserved, err := top.childMade(blob.Reserved, 0o700)
+	if err != nil {
+		return "", err
+	}
+	defer reserved.close()
+	for _, name := range []string{stageName, trashName} {
+		f, err := reserved.childMade(name, 0o700)
+		if err != nil {
+			return "", err
+		}
+		f.close()
+	}
+	m, err := readMarker(top)
+	if errors.Is(err, fs.ErrNotExist) {
+		m, err = writeMarker(top, reserved)
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, f := range []*folder{reserved, top} {
+		h, err := f.handle()
+		if err == nil {
+			err = syncFolder(h)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return m.ID, nil
+}
+
+// makeRoot makes the folder and its missing parents; the names of those that it made are on disk when it returns.
+func makeRoot(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err == nil {
+		return nil // openTop tells whether it is a folder
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if target, err := os.Readlink(path); err == nil {
+		return fmt.Errorf("a link to %s, where nothing is: is its disk not mounted?", target)
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return fs.ErrNotExist
+	}
+	if err := makeRoot(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	h, err := os.Open(parent)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	return syncFolder(h)
+}

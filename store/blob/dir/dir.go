@@ -1,0 +1,239 @@
+// Package dir knows how a mirror lies in a local folder and how its bytes become durable there. It refuses to know
+// what the files are, and it touches nothing outside its root.
+//
+// Below the root, keys are paths. `.resyncd` holds the marker `root`, `stage/` with a folder per running process, `trash/`
+// with one file per trashed one, and whatever the state store puts there. Every folder is reached name by name through
+// os.Root without following links, so that a planted link, FIFO or hard link is replaced and never written through (F87).
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"resyncd/store/blob"
+)
+
+const (
+	// openFlags go with every open of a file. O_NONBLOCK never waits for the other end of a FIFO; on regular files it does
+	// nothing but spare the runtime some calls. os.Root adds O_NOFOLLOW and O_CLOEXEC.
+	openFlags = syscall.O_NONBLOCK
+
+	// staleAfter is how long a reader trusts an open folder before it looks at its name again.
+	staleAfter = time.Second
+
+	// defaultFolders bounds the open folders that wait for use; each costs one or two descriptors.
+	defaultFolders = 64
+)
+
+// Durability is how far Place and its like go before they return.
+type Durability uint8
+
+// The durabilities of contract.md 2.
+const (
+	DurableFile Durability = iota // what was answered with nil survives a power cut
+	DurableNone                   // the system writes back when it likes; still never torn for readers of this boot
+)
+
+// Options are what Open may be told.
+type Options struct {
+	// ReadOnly opens beside a running daemon: it creates nothing, sweeps nothing and refuses every change (ErrReadOnly).
+	ReadOnly bool
+	// Unmarked opens a folder that is no mirror root (yet), for a dry run; only together with ReadOnly.
+	Unmarked bool
+	// Durability is DurableFile unless told otherwise.
+	Durability Durability
+	// Folders is how many folders not in use stay open, 64 if zero.
+	Folders int
+}
+
+// Mirror is a blob.Mirror in a local folder.
+type Mirror struct {
+	path    string
+	id      string
+	opt     Options
+	folders *folders
+	area    *stageArea // nil when read-only
+	folds   bool
+	sync    syncer
+
+	// prune is held for reading from the making of a folder to the placing of a file in it, and for writing while empty
+	// folders are removed. Other processes do not ask; against them a lost folder is made again, a few times.
+	prune sync.RWMutex
+
+	active sync.WaitGroup
+	mu     sync.Mutex
+	closed bool
+
+	sealed atomic.Int64 // closed stages that kept their descriptor
+}
+
+var _ blob.Mirror = (*Mirror)(nil)
+
+// Open opens the mirror at path that has the id which Create returned. blob.ErrUnmarked if the marker is missing or names
+// another mirror (F12). Unless read-only, it sweeps the stages that dead processes left behind (F1); several processes may
+// have a mirror open, but only one at a time should change a set's files (design.md 3.9).
+func Open(path, id string, opt Options) (m *Mirror, err error) {
+	defer func() {
+		if err != nil {
+			m, err = nil, fmt.Errorf("open mirror %s: %w", path, classify(err))
+		}
+	}()
+	open := openMarked
+	if opt.Unmarked && opt.ReadOnly {
+		open = func(path, _ string) (*folder, error) { return openTop(path) }
+	}
+	top, err := open(path, id)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Folders <= 0 {
+		opt.Folders = defaultFolders
+	}
+	m = &Mirror{path: path, id: id, opt: opt, folders: newFolders(top, opt.Folders)}
+	if !opt.Unmarked {
+		m.folds, err = foldsCase(top)
+	}
+	if err == nil {
+		err = m.sync.init(top, opt.Durability)
+	}
+	if err == nil && !opt.ReadOnly {
+		m.area, err = openStageArea(top)
+	}
+	if err != nil {
+		m.folders.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// openMarked opens a root and insists on its marker.
+func openMarked(path, id string) (*folder, error) {
+	if id == "" {
+		return nil, errors.New("no id given: a root is opened by the id that Create or Inspect returned")
+	}
+	top, err := openTop(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w (%w)", blob.ErrUnmarked, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := readMarker(top)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = blob.ErrUnmarked
+	case err == nil && found.ID != id:
+		err = fmt.Errorf("%w (it carries %s, expected %s)", blob.ErrUnmarked, found.ID, id)
+	}
+	if err != nil {
+		top.close()
+		return nil, err
+	}
+	return top, nil
+}
+
+// foldsCase looks for the marker under another case; nothing has to be written to know.
+func foldsCase(top *folder) (bool, error) {
+	reserved, err := top.child(blob.Reserved)
+	if err != nil {
+		return false, err
+	}
+	defer reserved.close()
+	as, err := reserved.root.Lstat(markerName)
+	if err != nil {
+		return false, err
+	}
+	other, err := reserved.root.Lstat("ROOT")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(as, other), err
+}
+
+// enter starts a call, unless the mirror is closed. The caller defers m.active.Done.
+func (m *Mirror) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("mirror %s: %w", m.path, fs.ErrClosed)
+	}
+	m.active.Add(1)
+	return nil
+}
+
+// enterWriting is enter for calls that change something.
+func (m *Mirror) enterWriting(ctx context.Context) error {
+	if m.opt.ReadOnly {
+		return fmt.Errorf("%w: opened for reading only", blob.ErrReadOnly)
+	}
+	return m.enter(ctx)
+}
+
+// FoldsCase implements blob.Mirror.
+func (m *Mirror) FoldsCase() bool { return m.folds }
+
+// Check implements blob.Mirror: the path must still lead to the folder that is open, and its marker be readable.
+func (m *Mirror) Check(ctx context.Context) error {
+	if err := m.enter(ctx); err != nil {
+		return err
+	}
+	defer m.active.Done()
+	top, err := openMarked(m.path, m.id)
+	if err == nil {
+		if !os.SameFile(top.info, m.folders.top.info) {
+			err = fmt.Errorf("%w (another folder lies there now)", blob.ErrUnmarked)
+		}
+		top.close()
+	}
+	if err != nil {
+		return fmt.Errorf("check mirror %s: %w", m.path, classify(err))
+	}
+	return nil
+}
+
+// Free implements blob.Mirror.
+func (m *Mirror) Free(ctx context.Context) (bytes, inodes uint64, err error) {
+	if err := m.enter(ctx); err != nil {
+		return 0, 0, err
+	}
+	defer m.active.Done()
+	h, err := m.folders.top.handle()
+	if err == nil {
+		bytes, inodes, err = freeSpace(h)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("ask for free space of mirror %s: %w", m.path, classify(err))
+	}
+	return bytes, inodes, nil
+}
+
+// Close implements blob.Mirror.
+func (m *Mirror) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil
+	}
+	m.closed = true
+	m.mu.Unlock()
+	m.active.Wait()
+	var err error
+	if m.area != nil {
+		err = m.area.close()
+	}
+	m.folders.close()
+	if err != nil {
+		return fmt.Errorf("close mirror %s: %w", m.path, classify(err))
+	}
+	return nil
+}

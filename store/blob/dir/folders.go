@@ -1,0 +1,192 @@
+package dir
+
+import (
+	"container/list"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"resyncd/store/blob"
+)
+
+// folders keeps the folders used last open, at most limit of them beyond those in use, so that a name costs one system
+// call however deep it lies. Somebody else may move a folder meanwhile: a handle counts only for a while, then its name is
+// looked at again.
+type folders struct {
+	top   *held
+	limit int
+
+	mu    sync.Mutex
+	open  map[string]*held
+	order list.List // of *held, most recently used first
+}
+
+// held is an open folder that may be in use.
+type held struct {
+	*folder
+	refs    int
+	checked time.Time // when its name was last seen to lead to it
+	place   *list.Element
+	gone    bool // no longer in the table; closed by its last user
+}
+
+// newFolders takes over top.
+func newFolders(top *folder, limit int) *folders {
+	return &folders{top: &held{folder: top, refs: 1}, limit: limit, open: map[string]*held{}}
+}
+
+// acquire opens the folder at path, seen at that path not before since. With making, missing folders are made, each told
+// before. The caller releases it. ErrParentNotFolder if a component is something else; fs.ErrNotExist if it is missing.
+func (c *folders) acquire(path string, since time.Time, making func(path string)) (*held, error) {
+	if path == "" {
+		return c.top, nil
+	}
+	if h := c.lookup(path, since); h != nil {
+		return h, nil
+	}
+	above, name := split(path)
+	parent, err := c.acquire(above, since, making)
+	if err != nil {
+		return nil, err
+	}
+	defer c.release(parent)
+
+	now := time.Now()
+	if h := c.lookup(path, time.Time{}); h != nil {
+		if h.still(parent.folder, name) {
+			c.confirm(h, now)
+			return h, nil
+		}
+		c.release(h)
+		c.drop(h)
+	}
+	f, err := c.openChild(parent.folder, name, path, making)
+	if err != nil {
+		return nil, err
+	}
+	return c.insert(f, now), nil
+}
+
+// openChild opens or makes the folder. Out of descriptors, it first gives back those that only wait here (F11).
+func (c *folders) openChild(parent *folder, name, path string, making func(path string)) (*folder, error) {
+	f, err := parent.child(name)
+	if errors.Is(classify(err), blob.ErrBusy) {
+		c.shrink(0)
+		f, err = parent.child(name)
+	}
+	if making == nil || !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	mode := os.FileMode(0o755)
+	if path == blob.Reserved || strings.HasPrefix(path, blob.Reserved+"/") {
+		mode = 0o700
+	}
+	making(path)
+	return parent.childMade(name, mode)
+}
+
+// lookup takes the handle for path if it was checked not before since.
+func (c *folders) lookup(path string, since time.Time) *held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.open[path]
+	if h == nil || h.checked.Before(since) {
+		return nil
+	}
+	h.refs++
+	c.order.MoveToFront(h.place)
+	return h
+}
+
+// confirm notes that the name still leads to the folder.
+func (c *folders) confirm(h *held, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.checked = now
+}
+
+// insert keeps a folder just opened, in use once. Another goroutine may have been faster: then its handle gives way,
+// because ours was looked up later.
+func (c *folders) insert(f *folder, now time.Time) *held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.open[f.path]; old != nil {
+		c.forget(old)
+	}
+	h := &held{folder: f, refs: 1, checked: now}
+	h.place = c.order.PushFront(h)
+	c.open[f.path] = h
+	c.trim(c.limit)
+	return h
+}
+
+// release ends one use.
+func (c *folders) release(h *held) {
+	if h == c.top {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.refs--
+	if h.gone && h.refs == 0 {
+		h.close()
+		return
+	}
+	c.trim(c.limit)
+}
+
+// drop forgets a handle whose folder was moved or removed.
+func (c *folders) drop(h *held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(h)
+}
+
+// dropPath forgets whatever is held for a path.
+func (c *folders) dropPath(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.open[path]; h != nil {
+		c.forget(h)
+	}
+}
+
+// shrink closes handles not in use, down to a number.
+func (c *folders) shrink(to int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trim(to)
+}
+
+// trim closes the handles used longest ago; those in use stay. The caller holds mu.
+func (c *folders) trim(to int) {
+	for e := c.order.Back(); e != nil && len(c.open) > to; {
+		h := e.Value.(*held)
+		e = e.Prev()
+		if h.refs == 0 {
+			c.forget(h)
+		}
+	}
+}
+
+// forget takes a handle out of the table. The caller holds mu.
+func (c *folders) forget(h *held) {
+	if h.gone {
+		return
+	}
+	h.gone = true
+	c.order.Remove(h.place)
+	delete(c.open, h.path)
+	if h.refs == 0 {
+		h.close()
+	}
+}
+
+// close lets go of everything. Nothing may be in use.
+func (c *folders) close() {
+	c.shrink(0)
+	c.top.close()
+}

@@ -1,0 +1,237 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"resyncd/store/blob"
+)
+
+// tries is how often a name is tried when its folder vanishes under our hands (pruned by another process).
+const tries = 8
+
+// Place implements blob.Mirror.
+func (m *Mirror) Place(ctx context.Context, group []blob.Placement) ([]error, error) {
+	errs := make([]error, len(group))
+	if err := m.enterWriting(ctx); err != nil {
+		return fail(errs, err), err
+	}
+	defer m.active.Done()
+	c := m.newChange()
+	stages := make([]*stage, len(group))
+	for i := range group {
+		stages[i], errs[i] = c.ready(&group[i])
+	}
+	if err := c.syncData(stages, errs); err != nil {
+		return fail(errs, err), err
+	}
+	var stopped error
+	for i := range group {
+		if errs[i] != nil {
+			continue
+		}
+		if stopped = ctx.Err(); stopped != nil {
+			errs[i] = stopped
+			continue
+		}
+		errs[i] = keyError("place", group[i].Key, m.explain(c.place(stages[i], &group[i])))
+	}
+	if err := c.commit(len(group)); err != nil {
+		return fail(errs, err), err
+	}
+	if err := firstSystemic(errs); err != nil {
+		return errs, err
+	}
+	return errs, stopped
+}
+
+// fail gives an error to all items that have none of their own yet.
+func fail(errs []error, err error) []error {
+	for i := range errs {
+		if errs[i] == nil {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// firstSystemic is the error of the group: the first that is not one item's.
+func firstSystemic(errs []error) error {
+	for _, err := range errs {
+		if err != nil && blob.Systemic(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready checks an item before anything is done with it, and ends its writing.
+func (c *change) ready(p *blob.Placement) (*stage, error) {
+	p.Displaced = false
+	err := checkKey(p.Key)
+	if err == nil && p.Displace != "" {
+		err = blob.CheckTrashID(p.Displace)
+	}
+	s, ok := p.Stage.(*stage)
+	if err == nil && (!ok || s == nil || s.m != c.m || s.spent) {
+		err = blob.ErrStage
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	if err == nil && c.m.sync.durable && s.born != c.failures {
+		err = fmt.Errorf("%w: the disk lost writes since this was staged, fetch it again", blob.ErrSync)
+	}
+	return s, keyError("place", p.Key, err)
+}
+
+// syncData makes the bytes of all good stages durable. An error is the group's; nothing has a name yet.
+func (c *change) syncData(stages []*stage, errs []error) error {
+	y := &c.m.sync
+	if !y.durable {
+		return nil
+	}
+	good, letGo := make([]*stage, 0, len(stages)), false
+	for i, s := range stages {
+		if errs[i] == nil {
+			good = append(good, s)
+			letGo = letGo || s.file == nil
+		}
+	}
+	var err error
+	switch {
+	case len(good) == 0:
+		return nil
+	case y.whole && (letGo || len(good) > smallGroup):
+		err = y.all() // also hears of what was lost behind a descriptor that is closed by now
+	default:
+		err = c.syncEach(good)
+	}
+	if err != nil {
+		return err
+	}
+	if y.failures.Load() != c.failures {
+		return fmt.Errorf("%w: a sync failed meanwhile", blob.ErrSync)
+	}
+	return nil
+}
+
+// syncEach syncs stage by stage.
+func (c *change) syncEach(good []*stage) error {
+	return each(len(good), func(i int) error {
+		s := good[i]
+		if s.file != nil {
+			return c.m.sync.file(s.file)
+		}
+		f, err := s.lane.root.OpenFile(s.name, os.O_WRONLY|openFlags, 0)
+		if err != nil {
+			return classify(err)
+		}
+		defer f.Close()
+		return c.m.sync.file(f)
+	})
+}
+
+// place gives a stage its name.
+func (c *change) place(s *stage, p *blob.Placement) error {
+	if s.spent {
+		return blob.ErrStage // twice in one group
+	}
+	path, name := split(p.Key)
+	return c.inFolder(path, func(h *held) error { return c.put(s, h, name, p) })
+}
+
+// inFolder does something in a folder that it makes if need be, anew if it vanished meanwhile.
+func (c *change) inFolder(path string, do func(h *held) error) error {
+	c.m.prune.RLock()
+	defer c.m.prune.RUnlock()
+	for try := 0; ; try++ {
+		h, err := c.folder(path, true, try)
+		if err == nil {
+			err = do(h)
+			c.m.folders.release(h)
+		}
+		if try == tries-1 || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+}
+
+// put renames a stage into an open folder.
+func (c *change) put(s *stage, h *held, name string, p *blob.Placement) error {
+	var undo func() error
+	if p.Displace != "" {
+		var err error
+		if undo, err = c.displace(h, name, p.Displace); err != nil {
+			return err
+		}
+	}
+	err := c.m.retryBusy(func() error { return rename(c.m.folders.top.folder, s.lane, s.name, h.folder, name) })
+	if err != nil {
+		if info, lerr := h.root.Lstat(name); lerr == nil && info.IsDir() {
+			err = blob.ErrIsFolder
+		}
+		if undo != nil {
+			if uerr := undo(); uerr != nil {
+				err = fmt.Errorf("%w (what was there stays in the trash as %s: %w)", err, p.Displace, uerr)
+				p.Displaced = true
+			}
+		}
+		return err
+	}
+	p.Displaced = undo != nil
+	s.spent = true
+	s.release()
+	c.touch(h.path)
+	return nil
+}
+
+// displace puts what has the name into the trash. A regular file gets a second name there and keeps the first until the new
+// file takes it, so that a reader always finds one or the other; anything else is moved. undo is nil if nothing was there.
+func (c *change) displace(h *held, name, id string) (undo func() error, err error) {
+	info, err := h.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && info.IsDir() {
+		err = blob.ErrIsFolder
+	}
+	if err != nil {
+		return nil, err
+	}
+	trash, err := c.trash()
+	if err != nil {
+		return nil, err
+	}
+	defer c.m.folders.release(trash)
+	top := c.m.folders.top.folder
+	c.touchFirst(trash.path)
+	if info.Mode().IsRegular() {
+		err = link(top, h.folder, name, trash.folder, id)
+		if err == nil {
+			return func() error { return c.inTrash(func(t *folder) error { return removeFile(t, id) }) }, nil
+		}
+		if errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("%w: trash id %s", blob.ErrExists, id)
+		}
+		// No hard links here, or not for files of others: the name is free for a moment.
+	}
+	if err := renameNew(top, h.folder, name, trash.folder, id); err != nil {
+		return nil, exists(err, id)
+	}
+	c.touch(h.path)
+	return func() error {
+		return c.inTrash(func(t *folder) error { return renameNew(top, t, id, h.folder, name) })
+	}, nil
+}
+
+// exists turns a taken name in the trash into our error.
+func exists(err error, id string) error {
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: trash id %s", blob.ErrExists, id)
+	}
+	return err
+}

@@ -1,0 +1,109 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"resyncd/store/blob"
+)
+
+// Remove implements blob.Mirror.
+func (m *Mirror) Remove(ctx context.Context, keys []string) []error {
+	return m.takeAway(ctx, "remove", len(keys),
+		func(i int) string { return keys[i] },
+		func(_ *change, _ int, h *held, name string) error { return removeFile(h.folder, name) })
+}
+
+// takeAway is what Trash and Remove share: each item leaves its folder, emptied folders go, then all is made durable.
+func (m *Mirror) takeAway(ctx context.Context, op string, n int, key func(int) string,
+	take func(c *change, i int, h *held, name string) error) []error {
+	errs := make([]error, n)
+	if err := m.enterWriting(ctx); err != nil {
+		return fail(errs, err)
+	}
+	defer m.active.Done()
+	c := m.newChange()
+	emptied := map[string]struct{}{}
+	for i := range n {
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			continue
+		}
+		err := checkForeignKey(key(i))
+		if err == nil {
+			err = c.takeOne(i, key(i), take)
+		}
+		if err == nil {
+			path, _ := split(key(i))
+			emptied[path] = struct{}{}
+		}
+		errs[i] = keyError(op, key(i), m.explain(err))
+	}
+	c.prune(emptied)
+	if err := c.commit(n); err != nil {
+		return fail(errs, err)
+	}
+	return errs
+}
+
+// takeOne takes one name out of its folder.
+func (c *change) takeOne(i int, key string, take func(c *change, i int, h *held, name string) error) error {
+	path, name := split(key)
+	return c.m.inExisting(path, c.started, func(h *held) error {
+		info, err := h.root.Lstat(name)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			return blob.ErrIsFolder
+		}
+		err = take(c, i, h, name)
+		if err == nil {
+			c.touch(path)
+			return nil
+		}
+		if _, there := h.root.Lstat(name); there == nil && errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %v", blob.ErrIO, err) // whatever is missing, it is not the file (F11)
+		}
+		return err
+	})
+}
+
+// prune removes the folders that are empty now, and then their parents, never the root. A folder that holds anything,
+// or that somebody put a file into meanwhile, stays: the system refuses.
+func (c *change) prune(emptied map[string]struct{}) {
+	paths := make([]string, 0, len(emptied))
+	for path := range emptied {
+		paths = append(paths, path)
+	}
+	slices.SortFunc(paths, func(a, b string) int { return len(b) - len(a) })
+	for _, path := range paths {
+		for path != "" && c.pruneOne(path) {
+			path, _ = split(path)
+		}
+	}
+}
+
+// pruneOne removes one folder if it is empty. A failure is no error: an empty folder harms nobody.
+func (c *change) pruneOne(path string) bool {
+	c.m.prune.Lock()
+	defer c.m.prune.Unlock()
+	above, name := split(path)
+	h, err := c.folder(above, false, 0)
+	if err != nil {
+		return false
+	}
+	defer c.m.folders.release(h)
+	if err := removeFolder(h.folder, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	c.m.folders.dropPath(path)
+	delete(c.touched, path)
+	c.touch(above)
+	c.m.sync.freshMu.Lock()
+	delete(c.m.sync.fresh, path)
+	c.m.sync.freshMu.Unlock()
+	return true
+}

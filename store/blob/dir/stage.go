@@ -1,0 +1,197 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"time"
+
+	"resyncd/store/blob"
+)
+
+// keptOpen is how many closed stages keep their descriptor, so that a small group is synced through the very descriptors
+// that wrote it. Beyond that they let go: a group of thousands must not hold thousands (F11).
+const keptOpen = 16
+
+// stage is a blob.Stage: a file in a lane of the stage area.
+type stage struct {
+	m      *Mirror
+	lane   *folder
+	name   string
+	file   *os.File // nil when closed for good, used up or discarded
+	length int64
+	mtime  time.Time
+	err    error  // why it takes no more bytes
+	born   uint64 // failed syncs of the mirror when its first byte could be written
+	closed bool   // counted in Mirror.sealed if file is kept
+	spent  bool   // placed or discarded
+}
+
+// NewStage implements blob.Mirror.
+func (m *Mirror) NewStage(ctx context.Context) (blob.Stage, error) {
+	if err := m.enterWriting(ctx); err != nil {
+		return nil, fmt.Errorf("make a stage: %w", err)
+	}
+	defer m.active.Done()
+	s := &stage{m: m, born: m.sync.failures.Load()}
+	err := m.retryBusy(func() (err error) {
+		if s.lane, s.name, err = m.area.lane(); err != nil {
+			return err
+		}
+		s.file, err = s.lane.root.OpenFile(s.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, 0o644)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a stage: %w", m.explain(err))
+	}
+	return s, nil
+}
+
+// retryBusy tries once more without the folders kept open, if descriptors ran out (F11).
+func (m *Mirror) retryBusy(try func() error) error {
+	err := try()
+	if errors.Is(classify(err), blob.ErrBusy) {
+		m.folders.shrink(0)
+		err = try()
+	}
+	return err
+}
+
+// explain classifies, and says of a full disk what it is short of (F8).
+func (m *Mirror) explain(err error) error {
+	err = classify(err)
+	if !errors.Is(err, blob.ErrNoSpace) {
+		return err
+	}
+	h, herr := m.folders.top.handle()
+	if herr != nil {
+		return err
+	}
+	bytes, inodes, ferr := freeSpace(h)
+	switch {
+	case ferr != nil:
+		return err
+	case inodes == math.MaxUint64:
+		return fmt.Errorf("%w (%d bytes free)", err, bytes)
+	default:
+		return fmt.Errorf("%w (%d bytes and %d inodes free)", err, bytes, inodes)
+	}
+}
+
+// Write implements blob.Stage.
+func (s *stage) Write(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if s.spent || s.closed {
+		return 0, fmt.Errorf("write to a stage: %w: it is closed", blob.ErrStage)
+	}
+	n, err := s.file.Write(p)
+	s.length += int64(n)
+	if err != nil {
+		s.err = fmt.Errorf("write to a stage: %w", s.m.explain(err))
+	}
+	return n, s.err
+}
+
+// Reset implements blob.Stage.
+func (s *stage) Reset() error {
+	if s.spent {
+		return fmt.Errorf("reset a stage: %w: it is used up", blob.ErrStage)
+	}
+	if s.length == 0 && s.err == nil && !s.closed {
+		return nil
+	}
+	err := s.reopen()
+	if err == nil {
+		err = s.file.Truncate(0)
+	}
+	if err == nil {
+		_, err = s.file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		s.err = fmt.Errorf("reset a stage: %w", s.m.explain(err))
+		return s.err
+	}
+	s.length, s.err = 0, nil
+	return nil
+}
+
+// reopen takes back a stage from closed to open.
+func (s *stage) reopen() error {
+	if s.closed && s.file != nil {
+		s.m.sealed.Add(-1)
+	}
+	s.closed = false
+	if s.file != nil {
+		return nil
+	}
+	return s.m.retryBusy(func() (err error) {
+		s.file, err = s.lane.root.OpenFile(s.name, os.O_WRONLY|openFlags, 0)
+		return err
+	})
+}
+
+// Length implements blob.Stage.
+func (s *stage) Length() int64 { return s.length }
+
+// SetModTime implements blob.Stage.
+func (s *stage) SetModTime(t time.Time) { s.mtime = t }
+
+// Close implements blob.Stage.
+func (s *stage) Close() error {
+	if s.spent || s.closed {
+		return s.err
+	}
+	if s.err != nil {
+		return s.err
+	}
+	s.closed = true
+	if !s.mtime.IsZero() {
+		// A time that the file system cannot hold is no reason to lose the file; a sick disk will say so again.
+		_ = setModTime(s.lane, s.name, s.mtime)
+	}
+	if s.m.sealed.Add(1) <= keptOpen {
+		return nil
+	}
+	s.m.sealed.Add(-1)
+	err := s.file.Close()
+	s.file = nil
+	if err != nil {
+		s.err = fmt.Errorf("close a stage: %w", s.m.explain(err))
+	}
+	return s.err
+}
+
+// release lets go of the descriptor for good.
+func (s *stage) release() {
+	if s.file == nil {
+		return
+	}
+	if s.closed {
+		s.m.sealed.Add(-1)
+	}
+	s.file.Close()
+	s.file = nil
+}
+
+// Discard implements blob.Stage. Once the mirror is closed, the stage is gone with it.
+func (s *stage) Discard() error {
+	if s.spent {
+		return nil
+	}
+	s.spent = true
+	s.release()
+	if s.m.enter(context.Background()) != nil {
+		return nil
+	}
+	defer s.m.active.Done()
+	if err := removeFile(s.lane, s.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("discard a stage: %w", classify(err))
+	}
+	return nil
+}

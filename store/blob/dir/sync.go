@@ -1,0 +1,116 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"resyncd/store/blob"
+)
+
+// smallGroup is up to how many files or folders a sync of each is cheaper than one of the whole file system (speed.md 7.5).
+const smallGroup = 8
+
+// syncWorkers is how many files are synced at a time where it must be each by itself.
+const syncWorkers = 16
+
+// syncer makes bytes and names durable.
+//
+// The kernel reports a lost write once per descriptor and then calls the data clean, so a failed sync is never tried again
+// (F10): it is counted, and whatever was staged before is refused by Place, because it may be among what was lost.
+type syncer struct {
+	durable bool
+	whole   bool     // the file system can be synced as one
+	fs      *os.File // one descriptor from the start, so that no error falls between two
+	mu      sync.Mutex
+	// failures counts syncs that failed.
+	failures atomic.Uint64
+
+	freshMu sync.Mutex
+	fresh   map[string]uint64 // folders made by us whose own names are not on disk yet, with the number of their making
+	makings uint64
+
+	// The system's, but for tests of failing disks.
+	syncWhole, syncFile func(*os.File) error
+}
+
+func (y *syncer) init(top *folder, d Durability) error {
+	h, err := top.handle()
+	if err != nil {
+		return err
+	}
+	y.fs = h
+	y.durable = d == DurableFile
+	y.whole = y.durable && canSyncWhole(h)
+	y.fresh = map[string]uint64{}
+	y.syncWhole, y.syncFile = syncWhole, (*os.File).Sync
+	return nil
+}
+
+// all syncs the whole file system. One at a time: of two at once, only one would hear of an error.
+func (y *syncer) all() error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.failed(y.syncWhole(y.fs))
+}
+
+// file syncs one file's data.
+func (y *syncer) file(f *os.File) error { return y.failed(y.syncFile(f)) }
+
+// folder syncs the names in one folder.
+func (y *syncer) folder(f *os.File) error {
+	err := y.syncFile(f)
+	if unsyncable(err) {
+		return nil
+	}
+	return y.failed(err)
+}
+
+// failed counts and names a failed sync.
+func (y *syncer) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	y.failures.Add(1)
+	return fmt.Errorf("%w: %w", blob.ErrSync, classify(err))
+}
+
+// syncFolder is for the root's making, before there is a syncer.
+func syncFolder(f *os.File) error {
+	if err := f.Sync(); err != nil && !unsyncable(err) {
+		return fmt.Errorf("%w: %w", blob.ErrSync, classify(err))
+	}
+	return nil
+}
+
+// unsyncable tells of file systems that know no sync of folders; their names are durable when they say so.
+func unsyncable(err error) bool {
+	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
+}
+
+// each runs a call for every index, some at a time: journals make many syncs at once little dearer than one. It returns
+// the first error, after all have ended.
+func each(n int, do func(i int) error) error {
+	if n == 1 {
+		return do(0)
+	}
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	var once sync.Once
+	var first error
+	for range min(n, syncWorkers) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if err := do(int(i)); err != nil {
+					once.Do(func() { first = err })
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return first
+}

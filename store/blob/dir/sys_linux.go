@@ -1,0 +1,184 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"resyncd/store/blob"
+)
+
+// What Linux has and os.Root does not: calls on two open folders, a sync of a whole file system, times without following.
+
+// rename moves a file between open folders, replacing what has the new name (but no folder).
+func rename(_ *folder, from *folder, oldName string, to *folder, newName string) error {
+	return between(from, oldName, to, newName, "rename", unix.Renameat)
+}
+
+// renameNew moves anything between open folders and replaces nothing (fs.ErrExist).
+func renameNew(_ *folder, from *folder, oldName string, to *folder, newName string) error {
+	err := between(from, oldName, to, newName, "rename",
+		func(a int, b string, c int, d string) error { return unix.Renameat2(a, b, c, d, unix.RENAME_NOREPLACE) })
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	// A file system without the flag (some network ones): look, then move.
+	if _, err := to.root.Lstat(newName); err == nil {
+		return &os.LinkError{Op: "rename", Old: oldName, New: newName, Err: os.ErrExist}
+	}
+	return between(from, oldName, to, newName, "rename", unix.Renameat)
+}
+
+// link gives a regular file a second name; it replaces nothing and follows nothing.
+func link(_ *folder, from *folder, oldName string, to *folder, newName string) error {
+	return between(from, oldName, to, newName, "link",
+		func(a int, b string, c int, d string) error { return unix.Linkat(a, b, c, d, 0) })
+}
+
+// between runs a call on two open folders, again when a signal cut it short.
+func between(from *folder, oldName string, to *folder, newName, op string, call func(int, string, int, string) error) error {
+	a, err := from.handle()
+	if err != nil {
+		return err
+	}
+	b, err := to.handle()
+	if err != nil {
+		return err
+	}
+	for {
+		err = call(int(a.Fd()), oldName, int(b.Fd()), newName)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	switch err {
+	case nil:
+		return nil
+	case unix.EXDEV:
+		return fmt.Errorf("another file system is mounted below the mirror root, which must be one: %w", err)
+	default:
+		return &os.LinkError{Op: op, Old: oldName, New: newName, Err: err}
+	}
+}
+
+// openNoFollow opens a file for reading and no link (os.Root would follow one that stays inside).
+func openNoFollow(f *folder, name string) (*os.File, error) {
+	h, err := f.handle()
+	if err != nil {
+		return nil, err
+	}
+	for {
+		fd, err := unix.Openat(int(h.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		switch err {
+		case nil:
+			return os.NewFile(uintptr(fd), name), nil
+		case unix.EINTR:
+		case unix.ELOOP:
+			return nil, blob.ErrNotRegular
+		default:
+			return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
+
+// removeFile removes anything but a folder.
+func removeFile(f *folder, name string) error { return unlink(f, name, 0) }
+
+// removeFolder removes an empty folder and nothing else, even if the name was taken over meanwhile.
+func removeFolder(f *folder, name string) error { return unlink(f, name, unix.AT_REMOVEDIR) }
+
+func unlink(f *folder, name string, flags int) error {
+	h, err := f.handle()
+	if err != nil {
+		return err
+	}
+	for {
+		switch err := unix.Unlinkat(int(h.Fd()), name, flags); err {
+		case nil:
+			return nil
+		case unix.EINTR:
+		default:
+			return &os.PathError{Op: "unlink", Path: name, Err: err}
+		}
+	}
+}
+
+// setModTime sets the modification time only, of the name itself.
+func setModTime(f *folder, name string, t time.Time) error {
+	h, err := f.handle()
+	if err != nil {
+		return err
+	}
+	mtime, err := unix.TimeToTimespec(t)
+	if err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(int(h.Fd()), name, []unix.Timespec{{Nsec: unix.UTIME_OMIT}, mtime}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// syncWhole makes everything written to the file system of an open folder durable.
+func syncWhole(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
+
+// canSyncWhole tells whether syncWhole can be trusted: the kernel reports lost writes since 5.8 only, and on some file
+// systems (FUSE) the call reaches nobody.
+func canSyncWhole(f *os.File) bool {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return false
+	}
+	const zfs, bcachefs = 0x2fc12fc1, 0xca451a4e
+	switch uint32(st.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
+		unix.OVERLAYFS_SUPER_MAGIC, unix.TMPFS_MAGIC, zfs, bcachefs:
+	default:
+		return false
+	}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return false
+	}
+	major, rest, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	a, errA := strconv.Atoi(major)
+	b, errB := strconv.Atoi(strings.TrimRight(minor, "-+abcdefghijklmnopqrstuvwxyz"))
+	return errA == nil && errB == nil && (a > 5 || a == 5 && b >= 8)
+}
+
+// freeSpace is what a user without privileges may still write.
+func freeSpace(f *os.File) (bytes, inodes uint64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, 0, err
+	}
+	bytes, inodes = st.Bavail*uint64(st.Bsize), st.Ffree
+	if st.Files == 0 { // btrfs and others make inodes as they go
+		inodes = math.MaxUint64
+	}
+	return bytes, inodes, nil
+}
+
+// lockFile takes the lock of a file for this process; it goes with the process, however that ends. Without wait, held is
+// false if another process has it.
+func lockFile(f *os.File, wait bool) (held bool, err error) {
+	how := unix.LOCK_EX
+	if !wait {
+		how |= unix.LOCK_NB
+	}
+	for {
+		switch err := unix.Flock(int(f.Fd()), how); err {
+		case nil:
+			return true, nil
+		case unix.EINTR:
+		case unix.EWOULDBLOCK:
+			return false, nil
+		default:
+			return false, err
+		}
+	}
+}

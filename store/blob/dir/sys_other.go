@@ -1,0 +1,102 @@
+//go:build !linux
+
+package dir
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"resyncd/store/blob"
+)
+
+// The portable ways: os.Root with paths from the mirror root, a sync per file, and no locks (see stageArea).
+
+// rename moves a file, replacing what has the new name (but no folder).
+func rename(top, from *folder, oldName string, to *folder, newName string) error {
+	return top.root.Rename(below(from, oldName), below(to, newName))
+}
+
+// renameNew moves anything and replaces nothing (fs.ErrExist).
+func renameNew(top, from *folder, oldName string, to *folder, newName string) error {
+	if _, err := to.root.Lstat(newName); err == nil {
+		return &os.LinkError{Op: "rename", Old: oldName, New: newName, Err: os.ErrExist}
+	}
+	return rename(top, from, oldName, to, newName)
+}
+
+// link gives a regular file a second name; it replaces nothing and follows nothing.
+func link(top, from *folder, oldName string, to *folder, newName string) error {
+	return top.root.Link(below(from, oldName), below(to, newName))
+}
+
+func below(f *folder, name string) string { return filepath.FromSlash(path.Join(f.path, name)) }
+
+// openNoFollow opens a file for reading and no link: what was opened must be what the name itself leads to.
+func openNoFollow(f *folder, name string) (*os.File, error) {
+	for range tries {
+		file, err := f.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
+		if err != nil {
+			return nil, err
+		}
+		opened, err := file.Stat()
+		if err == nil {
+			var now os.FileInfo
+			if now, err = f.root.Lstat(name); err == nil && os.SameFile(now, opened) {
+				return file, nil
+			}
+			if err == nil && !now.Mode().IsRegular() {
+				err = blob.ErrNotRegular
+			}
+		}
+		file.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, blob.ErrBusy // the name changes faster than we look
+}
+
+// removeFile removes anything but a folder.
+func removeFile(f *folder, name string) error {
+	info, err := f.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return &os.PathError{Op: "unlink", Path: name, Err: errors.New("is a folder")}
+	}
+	return f.root.Remove(name)
+}
+
+// removeFolder removes an empty folder and nothing else.
+func removeFolder(f *folder, name string) error {
+	info, err := f.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return &os.PathError{Op: "rmdir", Path: name, Err: errors.New("not a folder")}
+	}
+	return f.root.Remove(name)
+}
+
+// setModTime sets the modification time.
+func setModTime(f *folder, name string, t time.Time) error {
+	return f.root.Chtimes(name, time.Time{}, t)
+}
+
+func syncWhole(*os.File) error { return errors.ErrUnsupported }
+
+func canSyncWhole(*os.File) bool { return false }
+
+// freeSpace cannot be asked portably: no limit known.
+func freeSpace(*os.File) (bytes, inodes uint64, err error) {
+	return math.MaxUint64, math.MaxUint64, nil
+}
+
+// lockFile always succeeds: without locks, one writer for a root at a time is the caller's duty (its claim on the set).
+func lockFile(*os.File, bool) (held bool, err error) { return true, nil }

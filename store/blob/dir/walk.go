@@ -1,0 +1,102 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"resyncd/store/blob"
+)
+
+// chunk is how many names of a folder are in memory at a time (F86).
+const chunk = 512
+
+// walker goes through the tree with one open folder per level.
+type walker struct {
+	ctx    context.Context
+	fn     func(blob.Info) error
+	failed int   // parts that could not be read
+	first  error // the first of them
+}
+
+// Walk implements blob.Mirror.
+func (m *Mirror) Walk(ctx context.Context, fn func(blob.Info) error) error {
+	if err := m.enter(ctx); err != nil {
+		return fmt.Errorf("walk mirror: %w", err)
+	}
+	defer m.active.Done()
+	w := &walker{ctx: ctx, fn: fn}
+	if err := w.folder(m.folders.top.folder); err != nil {
+		if stop, ok := errors.AsType[*stopWalk](err); ok {
+			return stop.err
+		}
+		return err
+	}
+	if w.failed > 0 {
+		return fmt.Errorf("walk mirror: %d parts could not be read, the first: %w", w.failed, w.first)
+	}
+	return nil
+}
+
+// folder reports what is in one folder and below.
+func (w *walker) folder(f *folder) error {
+	err := eachName(w.ctx, f, func(name string) error {
+		if f.path == "" && strings.EqualFold(name, blob.Reserved) {
+			return nil
+		}
+		return w.name(f, name)
+	})
+	if stop, ok := errors.AsType[*stopWalk](err); ok {
+		return stop
+	}
+	if err != nil && w.ctx.Err() != nil {
+		return &stopWalk{err}
+	}
+	return w.note(f.path, err)
+}
+
+// name reports one name, or what is below it.
+func (w *walker) name(f *folder, name string) error {
+	below := path.Join(f.path, name)
+	fi, err := f.root.Lstat(name)
+	if err != nil {
+		return w.note(below, err)
+	}
+	// A folder so deep that no key of ours reaches below it is reported itself: it bounds how many we hold open.
+	if !fi.IsDir() || len(below) >= blob.MaxKey {
+		if err := w.fn(infoOf(below, fi)); err != nil {
+			return &stopWalk{err}
+		}
+		return nil
+	}
+	child, err := f.child(name)
+	if err != nil { // also when it is no folder any more: then the walk does not know what it is
+		return w.note(below, err)
+	}
+	defer child.close()
+	return w.folder(child)
+}
+
+// note remembers a part that could not be read; one that is gone was not there. Out of descriptors, it is no use to go on.
+func (w *walker) note(at string, err error) error {
+	err = classify(err)
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, blob.ErrBusy):
+		return &stopWalk{fmt.Errorf("walk mirror at %q: %w", at, err)}
+	}
+	if w.failed++; w.first == nil {
+		w.first = fmt.Errorf("%q: %w", at, err)
+	}
+	return nil
+}
+
+// stopWalk carries an error that ends the walk through the levels.
+type stopWalk struct{ err error }
+
+func (s *stopWalk) Error() string { return s.err.Error() }
+func (s *stopWalk) Unwrap() error { return s.err }

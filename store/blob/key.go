@@ -1,0 +1,42 @@
+package blob
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxKey is the greatest length of a key in bytes (contract.md 5, F84: longer paths exist, but tools cannot read them).
+const MaxKey = 1024
+
+// Reserved is the name at the root that is ours: state, stage, trash, root marker. No key lies there, in any letter case,
+// because on a file system that folds case all of them are one.
+const Reserved = ".resyncd"
+
+// CheckKey tells whether a mirror may hold a file under this key: local, no empty, "." or ".." segment, no NUL, not below
+// Reserved, at most MaxKey bytes. The error is ErrKey with the reason.
+func CheckKey(key string) error {
+	if len(key) > MaxKey {
+		return fmt.Errorf("%w: longer than %d bytes", ErrKey, MaxKey)
+	}
+	return CheckForeignKey(key)
+}
+
+// CheckForeignKey is CheckKey without the limit of length: what Stat, Open, Trash and Remove accept, so that files which
+// somebody else put into the mirror can be seen and moved away.
+func CheckForeignKey(key string) error {
+	if strings.IndexByte(key, 0) >= 0 {
+		return fmt.Errorf("%w: holds a NUL byte", ErrKey)
+	}
+	first, _, _ := strings.Cut(key, "/")
+	if strings.EqualFold(first, Reserved) {
+		return fmt.Errorf("%w: %s is reserved", ErrKey, Reserved)
+	}
+	for rest, more := key, true; more; {
+		var segment string
+		segment, rest, more = strings.Cut(rest, "/")
+		if segment == "" || segment == "." || segment == ".." {
+			return fmt.Errorf("%w: empty, \".\" or \"..\" segment", ErrKey)
+		}
+	}
+	return nil
+}
