@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/destination/peer/source"
+)
+
+const description = `The first two lines on stdout are the base URI and the URI of the Source Description, written as soon as
+requests are answered. SIGINT and SIGTERM end the program orderly.
+
+A folder is looked at again and again (every second, less often if it is large): files that appear, change, are touched
+or disappear go into the Change List. Every regular file is published, hidden ones too; symbolic links are not
+followed. The Source's own documents are below /.resourcesync/. The history of changes lives as long as the program; a
+Destination that comes back after a restart takes one baseline.
+
+Change Lists: "open" publishes the list that is being written; when it is full it is closed, keeps its URI, and the next
+one gets a new URI in the index. "closed" publishes only closed lists; a list with entries is closed when it is full or
+as old as --change-list-every says, one without entries is not closed.
+
+A proxy in front of rssource that adds a path (--url https://example.org/data) has to strip it again.
+
+Faults, for --fault KEY=VALUE,…:
+` + source.FaultHelp + `
+
+Exit codes: 0 ended by a signal, 1 failed, 2 bad usage.`
+
+func flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "listen", Usage: "`ADDR` to answer on, e.g. 127.0.0.1:8888; port 0 takes a free one"},
+		&cli.StringFlag{Name: "url", Usage: "`BASE` URI as the outside sees it", DefaultText: "http:// and the address"},
+		&cli.StringFlag{Name: "dir", Usage: "serve the files below `FOLDER`"},
+		&cli.IntFlag{Name: "resources", Usage: "serve `N` made-up resources"},
+		&cli.Float64Flag{Name: "rate", Usage: "`R` changes of made-up resources a second"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`S` decides what the made-up resources are and become"},
+		&cli.Int64Flag{Name: "size", Usage: "`BYTES` of each made-up resource", DefaultText: "a mix, 3 KiB on average"},
+		&cli.IntFlag{Name: "list-size", Value: source.DefaultListSize, Usage: "most entries `N` of a Resource List; beyond, an index"},
+		&cli.DurationFlag{Name: "list-every", Usage: "least `AGE` of a Resource List before it is taken anew", DefaultText: "none for one list, a minute and more for an index"},
+		&cli.IntFlag{Name: "change-list-size", Value: source.DefaultChangeListSize, Usage: "changes `N` after which a Change List is closed"},
+		&cli.StringFlag{Name: "change-lists", Value: "open", Usage: "publish `open|closed` Change Lists"},
+		&cli.DurationFlag{Name: "change-list-every", Usage: "close a Change List with entries at this `AGE`", DefaultText: "never if open, 1m if closed"},
+		&cli.IntFlag{Name: "keep-change-lists", Value: source.DefaultKeep, Usage: "closed Change Lists `N` in the index; -1 keeps all"},
+		&cli.IntFlag{Name: "archive", Usage: "Change Lists `N` that have left the index and stay in an archive"},
+		&cli.StringFlag{Name: "hash", Value: "sha-256", Usage: "`ALGORITHMS` in lists: md5, sha-1, sha-256, sha-384, sha-512"},
+		&cli.StringFlag{Name: "spec", Value: "1.1", Usage: "`1.0|1.1` is the version of the documents"},
+		&cli.StringFlag{Name: "described-by", Usage: "`URI` of a page about the Source"},
+		&cli.DurationFlag{Name: "scan-every", Value: source.DefaultScanEvery, Usage: "`PAUSE` between two looks at the folder"},
+		&cli.StringFlag{Name: "fault", Usage: "`KEY=VALUE,…` to go wrong on purpose, see above"},
+		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL` of what is logged on stderr"},
+		&cli.StringFlag{Name: "hub", Usage: "`URL` of a WebSub hub (not in this version)"},
+		&cli.StringFlag{Name: "publish", Value: "off", Usage: "`resourcesync|traditional|off` is how a hub is told (not in this version)"},
+		&cli.StringFlag{Name: "records", Usage: "`FILE` of records (not in this version)"},
+	}
+}
+
+// optionsOf turns flags into options and names the first flag that is wrong.
+func optionsOf(c *cli.Context) (source.Options, error) {
+	for name, off := range map[string]string{"hub": "", "publish": "off", "records": ""} {
+		if c.String(name) != off {
+			return source.Options{}, fmt.Errorf("--%s %s: not in this version", name, c.String(name))
+		}
+	}
+	if c.String("listen") == "" {
+		return source.Options{}, errors.New("--listen is missing: say where to answer, e.g. --listen 127.0.0.1:8888")
+	}
+	o := source.Options{
+		Base: c.String("url"), Dir: c.String("dir"), ListSize: c.Int("list-size"), ListEvery: c.Duration("list-every"),
+		ChangeListSize: c.Int("change-list-size"), ChangeListEvery: c.Duration("change-list-every"),
+		KeepChangeLists: c.Int("keep-change-lists"), Archive: c.Int("archive"), Spec: c.String("spec"),
+		DescribedBy: c.String("described-by"), ScanEvery: c.Duration("scan-every"),
+	}
+	for _, name := range []string{"list-size", "change-list-size"} {
+		if c.Int(name) < 1 {
+			return o, fmt.Errorf("--%s %d: want at least 1", name, c.Int(name))
+		}
+	}
+	if c.Int("keep-change-lists") == 0 {
+		return o, errors.New("--keep-change-lists 0: want at least 1, or -1 for all")
+	}
+	switch v := c.String("change-lists"); v {
+	case "open":
+	case "closed":
+		o.ClosedLists = true
+	default:
+		return o, fmt.Errorf("--change-lists %q: want open or closed", v)
+	}
+	switch made := c.IsSet("resources"); {
+	case made && o.Dir != "":
+		return o, errors.New("--dir and --resources: want one of them")
+	case made:
+		o.Synthetic = &source.Synthetic{
+			Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: c.Uint64("seed"), Size: c.Int64("size"),
+		}
+	case o.Dir == "":
+		return o, errors.New("neither --dir nor --resources: nothing to serve")
+	case c.IsSet("rate") || c.IsSet("seed") || c.IsSet("size"):
+		return o, errors.New("--rate, --seed and --size go with --resources")
+	}
+	var err error
+	if o.Hashes, err = source.ParseHashes(c.String("hash")); err != nil {
+		return o, fmt.Errorf("--hash: %w", err)
+	}
+	if o.Faults, err = source.ParseFaults(c.String("fault")); err != nil {
+		return o, fmt.Errorf("--fault: %w", err)
+	}
+	return o, o.Check()
+}

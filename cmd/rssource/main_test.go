@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The tests that run the program do so one after another: urfave/cli has state of its own.
+func TestUsage(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		args string
+		code int
+		want string
+	}{
+		"help":             {"--help", 0, "--change-list-size"},
+		"faults in help":   {"--help", 0, "cutclose=P"},
+		"nothing":          {"", 2, "--listen is missing"},
+		"no stock":         {"--listen :0", 2, "neither --dir nor --resources"},
+		"two stocks":       {"--listen :0 --dir " + dir + " --resources 3", 2, "want one of them"},
+		"stray":            {"--listen :0 --dir " + dir + " more", 2, `argument "more": it takes flags only`},
+		"flag after stray": {"--listen :0 more --dir " + dir, 2, "reads none after the first"},
+		"unknown flag":     {"--listen :0 --nothing", 2, "-nothing"},
+		"bad number":       {"--listen :0 --resources x", 2, "resources"},
+		"hub":              {"--listen :0 --resources 1 --hub http://h/", 2, "--hub http://h/: not in this version"},
+		"publish":          {"--listen :0 --resources 1 --publish traditional", 2, "--publish traditional: not in this version"},
+		"records":          {"--listen :0 --resources 1 --records f", 2, "--records f: not in this version"},
+		"list size":        {"--listen :0 --resources 1 --list-size 0", 2, "--list-size 0"},
+		"keep":             {"--listen :0 --resources 1 --keep-change-lists 0", 2, "--keep-change-lists 0"},
+		"change lists":     {"--listen :0 --resources 1 --change-lists half", 2, "want open or closed"},
+		"hash":             {"--listen :0 --resources 1 --hash md4", 2, "md4"},
+		"spec":             {"--listen :0 --resources 1 --spec 2", 2, "want 1.0 or 1.1"},
+		"fault":            {"--listen :0 --resources 1 --fault cut=2", 2, "probability"},
+		"url":              {"--listen :0 --resources 1 --url nowhere", 2, "base URI"},
+		"log level":        {"--listen :0 --resources 1 --log-level loud", 2, "loud"},
+		"seed of a folder": {"--listen :0 --seed 2 --dir " + dir, 2, "go with --resources"},
+		"address":          {"--listen 300.1.1.1:0 --resources 1", 1, "listen"},
+		"no folder":        {"--listen 127.0.0.1:0 --dir " + dir + "/none", 1, "open the folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, err bytes.Buffer
+			code := run(context.Background(), append([]string{"rssource"}, strings.Fields(c.args)...), &out, &err)
+			if all := out.String() + err.String(); code != c.code || !strings.Contains(all, c.want) {
+				t.Errorf("exit code %d, want %d with %q:\n%s", code, c.code, c.want, all)
+			}
+		})
+	}
+}
+
+// TestLives starts the program, takes its word for where it is, and stops it.
+func TestLives(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a b"), []byte("body"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, args := range map[string][]string{
+		"folder":    {"--dir", dir, "--publish", "off", "--hub", ""},
+		"made-up":   {"--resources", "5", "--rate", "100", "--hash", "md5,sha-256", "--change-lists", "closed", "--spec", "1.0"},
+		"with base": {"--resources", "0", "--url", "http://127.0.0.1:1/data/"},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		out, in := io.Pipe()
+		done := make(chan int)
+		go func() {
+			args := append([]string{"rssource", "--listen", "127.0.0.1:0", "--log-level", "error"}, args...)
+			done <- run(ctx, args, in, os.Stderr)
+		}()
+		lines := bufio.NewScanner(out)
+		lines.Scan()
+		base := lines.Text()
+		lines.Scan()
+		description := lines.Text()
+		if description != base+".well-known/resourcesync" {
+			t.Errorf("%s: %q, %q", what, base, description)
+		}
+		if what != "with base" {
+			resp, err := http.Get(description)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || !bytes.Contains(body, []byte(base+".resourcesync/capabilitylist.xml")) {
+				t.Errorf("%s: %s, %v", what, body, err)
+			}
+			http.DefaultClient.CloseIdleConnections()
+		}
+		cancel()
+		if code := <-done; code != 0 {
+			t.Errorf("%s: exit code %d", what, code)
+		}
+	}
+}
+
+func TestBaseOf(t *testing.T) {
+	t.Parallel()
+	for ip, want := range map[string]string{
+		"127.0.0.1": "http://127.0.0.1:8", "::1": "http://[::1]:8", "0.0.0.0": "http://127.0.0.1:8", "::": "http://127.0.0.1:8",
+	} {
+		if got := baseOf(&net.TCPAddr{IP: net.ParseIP(ip), Port: 8}); got != want {
+			t.Errorf("%s: %s, want %s", ip, got, want)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package source
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Synthetic describes made-up resources. They are text, each a pure function of (Seed, number, version), so that a test can
+// tell every version that was ever published, and none is kept in memory.
+type Synthetic struct {
+	// Resources is how many there are at the beginning. They are numbered from 1.
+	Resources int
+	// Rate is the number of changes in a second: three of five are updates, the others creations and deletions that
+	// keep the number of resources near the one at the beginning.
+	Rate float64
+	// Seed makes another world.
+	Seed uint64
+	// Size is the length of every body in bytes. 0: a mix from 100 bytes to 32 KiB, on average 3 KiB.
+	Size int64
+}
+
+func (o *Synthetic) check() error {
+	if o.Resources < 0 || o.Resources > 100_000_000 {
+		return fmt.Errorf("%d resources: want 0 to 100,000,000", o.Resources)
+	}
+	if o.Rate != 0 && !(o.Rate >= 1e-6 && o.Rate <= 1e6) {
+		return fmt.Errorf("a rate of %g changes a second: want 0, or 0.000001 to 1,000,000", o.Rate)
+	}
+	if o.Size < 0 {
+		return fmt.Errorf("a size of %d bytes", o.Size)
+	}
+	return nil
+}
+
+// Name is the name of a resource: res/000001 and so on.
+func (Synthetic) Name(number int) string {
+	digits := strconv.Itoa(number)
+	return "res/" + "000000"[:max(0, 6-len(digits))] + digits
+}
+
+// number is the way back from Name.
+func (o Synthetic) number(name string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, "res/")
+	if !ok || len(digits) < 6 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || o.Name(n) != name {
+		return 0, false
+	}
+	return n, true
+}
+
+// Length is the length of a version of a resource. Versions are numbered from 0.
+func (o Synthetic) Length(number int, version int64) int64 {
+	if o.Size > 0 {
+		return o.Size
+	}
+	h := o.key(number, version)
+	var low, high uint64
+	switch pick := h >> 32 % 100; {
+	case pick < 70:
+		low, high = 100, 2<<10
+	case pick < 95:
+		low, high = 2<<10, 8<<10
+	default:
+		low, high = 8<<10, 32<<10
+	}
+	return int64(low + h&0xffffffff%(high-low))
+}
+
+// Content is a version of a resource.
+func (o Synthetic) Content(number int, version int64) io.ReadSeeker {
+	return &text{key: o.key(number, version), length: o.Length(number, version)}
+}
+
+func (o Synthetic) key(number int, version int64) uint64 {
+	return mix(mix(mix(o.Seed)+uint64(number)) + uint64(version))
+}
+
+// mix is the finaliser of SplitMix64: a fast bijection without visible pattern.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// text reads as letters from a to p with a line break after every 63rd, made as they are read.
+type text struct {
+	key            uint64
+	length, offset int64
+}
+
+func (t *text) Read(p []byte) (int, error) {
+	if t.offset >= t.length {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), t.length-t.offset)]
+	for n := 0; n < len(p); {
+		word := t.word(uint64(t.offset+int64(n)) / 8)
+		skip := int(t.offset+int64(n)) % 8
+		if skip == 0 && len(p)-n >= 8 {
+			binary.LittleEndian.PutUint64(p[n:], word)
+			n += 8
+			continue
+		}
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], word)
+		n += copy(p[n:], b[skip:])
+	}
+	t.offset += int64(len(p))
+	return len(p), nil
+}
+
+// word is eight characters at once.
+func (t *text) word(i uint64) uint64 {
+	w := mix(t.key+i)&0x0f0f0f0f0f0f0f0f + 0x6161616161616161
+	if i%8 == 7 {
+		w = w&^(0xff<<56) | '\n'<<56
+	}
+	return w
+}
+
+func (t *text) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += t.offset
+	case io.SeekEnd:
+		offset += t.length
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the beginning")
+	}
+	t.offset = offset
+	return offset, nil
+}

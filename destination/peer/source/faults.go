@@ -1,0 +1,146 @@
+package source
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Faults are what a Source does wrong on purpose, to try a Destination. Which request is hit depends only on the seed, the
+// path and how often that path was asked for before.
+type Faults struct {
+	Seed      uint64
+	Resources FaultSet
+	Documents FaultSet
+	// counts are requests by the hash of the path: bounded, and a collision only moves the dice.
+	counts [1 << 12]atomic.Uint32
+}
+
+// FaultSet is how often which fault happens; each field but the first three is a probability.
+type FaultSet struct {
+	Latency    time.Duration // before every answer
+	RetryAfter time.Duration // announced with 429, whole seconds
+	Slow       int64         // bytes a second, for every body; 0 is as fast as can be
+	Error5xx   float64       // 500, 502 or 503
+	Throttle   float64       // 429 with Retry-After
+	Cut        float64       // the connection breaks in the middle of the body
+	CutClose   float64       // half a body without length, ended by closing the connection: looks whole
+	Wrong      float64       // one byte of the body is another
+	Stall      float64       // half the body, then nothing
+	HTML       float64       // 200 with an HTML page about an error
+}
+
+// FaultHelp explains the keys of ParseFaults.
+const FaultHelp = `seed=N              which requests are hit
+latency=20ms        wait before every answer
+slow=BYTES          drip every body at so many bytes a second
+error5xx=P          500, 502 or 503
+throttle=P          429 with Retry-After
+retry-after=SECONDS what 429 says, default 1
+cut=P               break the connection in the middle of the body
+cutclose=P          half a body that looks whole: no length, connection closed
+wrong=P             one byte of the body is another
+stall=P             half the body, then nothing
+html=P              200 with an HTML error page
+P is a probability from 0 to 1. The keys are about resources; with doc- before them (doc-html=0.1), about documents.`
+
+// ParseFaults reads KEY=VALUE,… as --fault takes it; FaultHelp lists the keys. An empty text is no fault at all: nil.
+func ParseFaults(list string) (*Faults, error) {
+	if strings.TrimSpace(list) == "" {
+		return nil, nil
+	}
+	f := &Faults{Resources: FaultSet{RetryAfter: time.Second}, Documents: FaultSet{RetryAfter: time.Second}}
+	for item := range strings.SplitSeq(list, ",") {
+		key, value, ok := strings.Cut(strings.TrimSpace(item), "=")
+		if !ok {
+			return nil, fmt.Errorf("fault %q: want KEY=VALUE", item)
+		}
+		if err := f.set(key, value); err != nil {
+			return nil, fmt.Errorf("fault %q: %w", item, err)
+		}
+	}
+	return f, nil
+}
+
+func (f *Faults) set(key, value string) (err error) {
+	if key == "seed" {
+		f.Seed, err = strconv.ParseUint(value, 10, 64)
+		return err
+	}
+	set := &f.Resources
+	if rest, ok := strings.CutPrefix(key, "doc-"); ok {
+		key, set = rest, &f.Documents
+	}
+	switch key {
+	case "latency":
+		set.Latency, err = time.ParseDuration(value)
+		if err == nil && set.Latency < 0 {
+			err = fmt.Errorf("want a positive time")
+		}
+	case "retry-after":
+		var n uint64
+		n, err = strconv.ParseUint(value, 10, 31)
+		set.RetryAfter = time.Duration(n) * time.Second
+	case "slow":
+		set.Slow, err = strconv.ParseInt(value, 10, 64)
+		if err == nil && set.Slow < 1 {
+			err = fmt.Errorf("want at least 1 byte a second")
+		}
+	default:
+		err = set.probability(key, value)
+	}
+	return err
+}
+
+func (set *FaultSet) probability(key, value string) error {
+	field, ok := map[string]*float64{
+		"error5xx": &set.Error5xx, "throttle": &set.Throttle, "cut": &set.Cut, "cutclose": &set.CutClose,
+		"wrong": &set.Wrong, "stall": &set.Stall, "html": &set.HTML,
+	}[key]
+	if !ok {
+		return fmt.Errorf("unknown; known are:\n%s", FaultHelp)
+	}
+	p, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(p >= 0 && p <= 1) {
+		return fmt.Errorf("want a probability from 0 to 1")
+	}
+	*field = p
+	return nil
+}
+
+// fault is what happens to one request.
+type fault int
+
+const (
+	faultNone fault = iota
+	fault5xx
+	faultThrottle
+	faultCut
+	faultCutClose
+	faultWrong
+	faultStall
+	faultHTML
+)
+
+// choose throws the dice for a request. At most one fault happens; the probabilities add up.
+func (f *Faults) choose(set *FaultSet, path string) (fault, uint64) {
+	h := uint64(14695981039346656037) // FNV-1a
+	for i := range len(path) {
+		h = (h ^ uint64(path[i])) * 1099511628211
+	}
+	count := f.counts[mix(h)%uint64(len(f.counts))].Add(1)
+	dice := mix(mix(f.Seed^h) + uint64(count))
+	p := float64(dice>>11) / (1 << 53)
+	for kind, chance := range [...]float64{
+		fault5xx: set.Error5xx, faultThrottle: set.Throttle, faultCut: set.Cut, faultCutClose: set.CutClose,
+		faultWrong: set.Wrong, faultStall: set.Stall, faultHTML: set.HTML,
+	} {
+		if p < chance {
+			return fault(kind), dice
+		}
+		p -= chance
+	}
+	return faultNone, dice
+}

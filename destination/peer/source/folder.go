@@ -1,0 +1,268 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// folder is a stock of files, watched by looking at it again and again: that works on every file system, also where
+// somebody else changes it over the network.
+type folder struct {
+	s *Source
+	// root is replaced, with the Source locked, when another folder has taken the name.
+	root *os.Root
+	// signatures tell by slot what the file looked like when it was hashed; guarded by the Source's lock.
+	signatures []signature
+	// scanning lets one Scan work at a time.
+	scanning sync.Mutex
+	skipped  Skipped // of the last scan, guarded by the Source's lock
+}
+
+// Skipped counts what a look at the folder left out.
+type Skipped struct {
+	Symlinks   int // links are not followed: their target may lie outside, or be served twice
+	Special    int // devices, sockets, pipes
+	Reserved   int // names at which the Source's own documents are
+	Unreadable int // files and folders that could not be read; what was known about them stays published
+	Unsettled  int // files that changed while they were hashed; the next look takes them
+}
+
+// signature is what says that a file is still the one that was hashed.
+type signature struct {
+	size, modified, changed int64 // times in nanoseconds; changed is 0 where the system has none
+	inode                   uint64
+	// young files are hashed again: one more write in the same tick of the file system's clock would not show.
+	young bool
+}
+
+func (a signature) same(b signature) bool {
+	a.young, b.young = false, false
+	return a == b
+}
+
+func (s *Source) openFolder(ctx context.Context) error {
+	root, err := os.OpenRoot(s.options.Dir)
+	if err != nil {
+		return fmt.Errorf("open the folder to serve: %w", err)
+	}
+	f := &folder{s: s, root: root}
+	s.folder, s.stock = f, f
+	if err := f.scan(ctx, true); err != nil {
+		return errors.Join(err, root.Close())
+	}
+	return nil
+}
+
+func (f *folder) name(_ int, rec *record) string { return rec.name }
+
+func (f *folder) find(name string) (int, bool) { return f.s.catalog.find(name) }
+
+func (f *folder) close() error {
+	f.s.mu.RLock()
+	defer f.s.mu.RUnlock()
+	return f.root.Close()
+}
+
+func (f *folder) reach(slot int, rec *record) func() (body, error) {
+	root, name, want := f.root, rec.name, f.signatures[slot]
+	return func() (body, error) {
+		file, got, err := openRegular(root, name)
+		if err != nil {
+			return body{}, err
+		}
+		return body{ReadSeeker: file, close: file.Close, modified: time.Unix(0, got.modified), exact: got.same(want)}, nil
+	}
+}
+
+// openRegular opens a regular file for reading, never waiting for the writer of a pipe and never through a link that
+// has taken the file's place (F87).
+func openRegular(root *os.Root, name string) (*os.File, signature, error) {
+	before, err := root.Lstat(name)
+	if err != nil {
+		return nil, signature{}, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, signature{}, fmt.Errorf("open %q: no longer a regular file: %w", name, fs.ErrNotExist)
+	}
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, signature{}, err
+	}
+	after, err := file.Stat()
+	if err != nil {
+		return nil, signature{}, errors.Join(err, file.Close())
+	}
+	if !os.SameFile(before, after) {
+		file.Close()
+		return nil, signature{}, fmt.Errorf("open %q: replaced while it was opened: %w", name, errUnsettled)
+	}
+	return file, signatureOf(after), nil
+}
+
+// errUnsettled says that a file did not hold still.
+var errUnsettled = errors.New("changing")
+
+// run looks at the folder every ScanEvery, and less often where looking takes long.
+func (f *folder) run(ctx context.Context) error {
+	timer := time.NewTimer(f.s.options.ScanEvery)
+	defer timer.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+		}
+		begin := time.Now()
+		err := f.scan(ctx, false)
+		if err != nil && ctx.Err() == nil && !failing {
+			// It may come back (F12); until then everything stays published as it was. Once is enough to say so.
+			f.s.options.Logger.Warn("folder not readable, changes wait", "dir", f.s.options.Dir, "err", err)
+		}
+		failing = err != nil
+		timer.Reset(max(f.s.options.ScanEvery, 10*time.Since(begin)))
+	}
+}
+
+// Scan looks at the folder now and publishes what has changed since the last look. Other Sources have nothing to scan.
+func (s *Source) Scan(ctx context.Context) error {
+	if s.folder == nil {
+		return nil
+	}
+	return s.folder.scan(ctx, false)
+}
+
+// Skipped tells what the last look at the folder left out.
+func (s *Source) Skipped() Skipped {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.folder == nil {
+		return Skipped{}
+	}
+	return s.folder.skipped
+}
+
+// scan compares the folder with what is published. The first one fills the catalog without making changes of it.
+func (f *folder) scan(ctx context.Context, first bool) error {
+	f.scanning.Lock()
+	defer f.scanning.Unlock()
+	if err := f.follow(); err != nil {
+		return fmt.Errorf("look at the folder to serve: %w", err)
+	}
+	w := &walk{folder: f, seen: make([]bool, f.slots())}
+	found, err := w.run(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the folder %s: %w", f.s.options.Dir, err)
+	}
+	slices.SortFunc(found, func(a, b foundFile) int { return cmp.Compare(a.rec.name, b.rec.name) })
+	f.apply(found, w, first)
+	return nil
+}
+
+// follow opens the folder again if another one has taken its name, as when a new release is moved into place.
+func (f *folder) follow() error {
+	named, err := os.Stat(f.s.options.Dir)
+	if err != nil {
+		return err
+	}
+	if opened, err := f.root.Stat("."); err == nil && os.SameFile(named, opened) {
+		return nil
+	}
+	root, err := os.OpenRoot(f.s.options.Dir)
+	if err != nil {
+		return err
+	}
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	// Requests may still use the old one; the runtime closes it after the last of them.
+	f.root = root
+	return nil
+}
+
+func (f *folder) slots() int {
+	f.s.mu.RLock()
+	defer f.s.mu.RUnlock()
+	return f.s.catalog.slots
+}
+
+// apply publishes deletions first, so that a file that has become a folder is gone before the files in it come. The lock is
+// taken for each change, so that a great many do not hold up the requests.
+func (f *folder) apply(found []foundFile, w *walk, first bool) {
+	s := f.s
+	for _, slot := range f.gone(w) {
+		s.mu.Lock()
+		s.publish(slot, record{})
+		s.mu.Unlock()
+	}
+	for _, file := range found {
+		s.mu.Lock()
+		slot := s.catalog.slotFor(file.rec.name)
+		for len(f.signatures) <= slot {
+			f.signatures = append(f.signatures, signature{})
+		}
+		old := *s.catalog.at(slot)
+		f.signatures[slot] = file.sig
+		switch {
+		case first:
+			s.catalog.put(slot, file.rec)
+		case !old.live || old.sum != file.rec.sum || old.version != file.rec.version:
+			s.publish(slot, file.rec)
+		}
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	before := f.skipped
+	f.skipped = w.skipped
+	s.mu.Unlock()
+	if k := w.skipped; k != before {
+		s.options.Logger.Info("left out of the Source", "symlinks", k.Symlinks, "special", k.Special,
+			"reserved", k.Reserved, "unreadable", k.Unreadable, "unsettled", k.Unsettled)
+	}
+}
+
+// gone lists the slots of files that the walk would have seen if they were still there.
+func (f *folder) gone(w *walk) []int {
+	f.s.mu.RLock()
+	defer f.s.mu.RUnlock()
+	var slots []int
+	for slot, seen := range w.seen {
+		if rec := f.s.catalog.at(slot); !seen && rec.live && !w.under(rec.name) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// hashFile reads one file. It says errUnsettled when the file changes meanwhile.
+func (f *folder) hashFile(name string) (foundFile, error) {
+	file, before, err := openRegular(f.root, name)
+	if err != nil {
+		return foundFile{}, err
+	}
+	defer file.Close()
+	rec := record{name: name, live: true}
+	if err := f.s.digests.fill(&rec, file); err != nil {
+		return foundFile{}, fmt.Errorf("hash %q: %w", name, err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return foundFile{}, fmt.Errorf("hash %q: %w", name, err)
+	}
+	after := signatureOf(info)
+	if !after.same(before) || rec.length != after.size {
+		return foundFile{}, fmt.Errorf("hash %q: %w", name, errUnsettled)
+	}
+	// Of a live file, version is its time of modification in nanoseconds: a touch is a change.
+	rec.modified, rec.version = floorSeconds(after.modified), after.modified
+	return foundFile{rec: rec, sig: before}, nil
+}
+
+func floorSeconds(nanoseconds int64) int64 { return time.Unix(0, nanoseconds).Unix() }

@@ -1,0 +1,149 @@
+package source
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Handler answers GET and HEAD for documents and resources, with the Faults asked for. Its root is "/".
+func (s *Source) Handler() http.Handler {
+	h := http.Handler(http.HandlerFunc(s.serve))
+	if s.options.Faults != nil {
+		h = s.options.Faults.wrap(h)
+	}
+	return h
+}
+
+// serve routes by hand: http.ServeMux would redirect names such as a//b before we see them.
+func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	// A kept connection may still have the deadline of the request before.
+	allowTime(w, 0)
+	if r.ContentLength != 0 {
+		// Nobody needs a body here: whoever sends one loses the connection.
+		h.Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(10 * time.Second))
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		h.Set("Connection", "close")
+		http.Error(w, "only GET and HEAD are answered here", http.StatusMethodNotAllowed)
+		return
+	}
+	if r.URL.EscapedPath() == "/" {
+		s.serveRoot(w, r)
+		return
+	}
+	name, ok := requestName(r.URL)
+	if !ok {
+		http.Error(w, "no such resource", http.StatusNotFound)
+		return
+	}
+	if reservedName(name) {
+		if d, ok := s.document(name); ok {
+			s.serveDocument(w, r, d)
+			return
+		}
+		http.Error(w, "no such document", http.StatusNotFound)
+		return
+	}
+	s.serveResource(w, r, name)
+}
+
+func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name string) {
+	rec, open, err := s.look(name)
+	if errors.Is(err, errAbsent) && name == "robots.txt" {
+		s.serveRobots(w, r)
+		return
+	}
+	var b body
+	if err == nil {
+		b, err = open()
+	}
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	if b.close != nil {
+		defer b.close()
+	}
+	h := w.Header()
+	h.Set("Content-Type", s.mediaType(name))
+	h.Set("Link", fmt.Sprintf("<%s>; rel=\"resourcesync\"", s.at(capabilityList)))
+	h.Set("Cache-Control", "no-cache")
+	if b.exact {
+		h.Set("ETag", `"`+hex.EncodeToString(rec.sum[:])+`"`)
+	}
+	r = exactSince(r, b.modified)
+	allowTime(w, rec.length)
+	http.ServeContent(w, r, "", s.stable(b.modified), b.ReadSeeker)
+}
+
+// refuse answers for a resource that cannot be served.
+func (s *Source) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, errGone):
+		http.Error(w, "this resource has been deleted", http.StatusGone)
+	case errors.Is(err, errAbsent), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		http.Error(w, "no such resource", http.StatusNotFound)
+	case errors.Is(err, errUnsettled):
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the resource is changing", http.StatusServiceUnavailable)
+	default:
+		s.options.Logger.Warn("resource not readable", "path", r.URL.EscapedPath(), "err", err)
+		http.Error(w, "the resource cannot be read", http.StatusInternalServerError)
+	}
+}
+
+// stable returns a time for Last-Modified, or none while another change in the same second would not show in it.
+func (s *Source) stable(modified time.Time) time.Time {
+	if modified.Unix() >= s.options.Now().Unix() {
+		return time.Time{}
+	}
+	return modified
+}
+
+// exactSince drops an If-Modified-Since that is not the very time that we gave: a file may be replaced by an older one,
+// and then "not modified since" would be a lie.
+func exactSince(r *http.Request, modified time.Time) *http.Request {
+	since := r.Header.Get("If-Modified-Since")
+	if since == "" {
+		return r
+	}
+	if t, err := http.ParseTime(since); err == nil && t.Unix() == modified.Unix() {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Del("If-Modified-Since")
+	return r
+}
+
+// allowTime bounds how long a response may take: a reader that takes less than 16 KiB a second is let go (P8).
+func allowTime(w http.ResponseWriter, length int64) {
+	wait := time.Minute + time.Duration(length>>14)*time.Second
+	// Writers that have no deadline, as in tests, need none.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait))
+}
+
+// tagMatches tells whether an If-None-Match names one of the tags; the comparison is the weak one.
+func tagMatches(header string, tags ...string) bool {
+	for candidate := range strings.SplitSeq(header, ",") {
+		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
+		if candidate == "*" {
+			return true
+		}
+		for _, tag := range tags {
+			if candidate == tag {
+				return true
+			}
+		}
+	}
+	return false
+}

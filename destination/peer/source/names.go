@@ -1,0 +1,80 @@
+package source
+
+import (
+	"mime"
+	"net/url"
+	"path"
+	"strings"
+)
+
+const upperHex = "0123456789ABCDEF"
+
+// escapeName makes the path of a URI from the bytes of a name, "/" kept. What a client, a proxy or a file system might
+// treat as special is escaped, so that the URI is in normal form and every client sends it back as it was listed (F80, F81).
+func escapeName(name string) string {
+	plain := true
+	for i := 0; i < len(name) && plain; i++ {
+		plain = plainByte(name[i])
+	}
+	if plain {
+		return name
+	}
+	b := make([]byte, 0, len(name)+16)
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; plainByte(c) {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+		}
+	}
+	return string(b)
+}
+
+func plainByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("/-._~+,=@()", c) >= 0
+}
+
+// requestName is the way back: the name that a request asks for. An escaped slash is not a slash, and what no file can
+// be called (empty segments, dots, NUL) is refused.
+func requestName(u *url.URL) (string, bool) {
+	p, ok := strings.CutPrefix(u.EscapedPath(), "/")
+	if !ok {
+		return "", false
+	}
+	segments := strings.Split(p, "/")
+	for i, s := range segments {
+		s, err := url.PathUnescape(s)
+		if err != nil || !validSegment(s) {
+			return "", false
+		}
+		segments[i] = s
+	}
+	return strings.Join(segments, "/"), true
+}
+
+func validSegment(s string) bool {
+	return s != "" && s != "." && s != ".." && !strings.ContainsAny(s, "/\x00")
+}
+
+func validName(name string) bool {
+	for s := range strings.SplitSeq(name, "/") {
+		if !validSegment(s) {
+			return false
+		}
+	}
+	return !reservedName(name)
+}
+
+// reservedName tells the names at which the Source's own documents are.
+func reservedName(name string) bool {
+	return name == wellKnown || name == documents || strings.HasPrefix(name, documents+"/")
+}
+
+// mediaType guesses from the name. It has no parameters: nobody has looked for the character encoding of a file, and the
+// schema of rs:md does not allow any [6].
+func mediaType(name string) string {
+	if t, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(name)), ";"); t != "" {
+		return t
+	}
+	return "application/octet-stream"
+}

@@ -1,0 +1,139 @@
+package source
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"resyncd/destination/rsdoc"
+)
+
+// Defaults of Options.
+const (
+	DefaultListSize       = 50_000 // the limit of the Sitemap protocol [7]
+	DefaultChangeListSize = 10_000
+	DefaultKeep           = 100
+	DefaultScanEvery      = time.Second
+	DefaultClosedEvery    = time.Minute
+)
+
+// Options say what a Source serves and how it publishes it. Only Base is needed: without Dir and Synthetic the Source
+// is empty and lives in memory, filled with Put.
+type Options struct {
+	// Base is the absolute http or https URI of the root, as the outside sees it. A proxy that adds a path to it has to
+	// strip that path again: the Handler's own root is always "/".
+	Base string
+	// Dir is a folder to serve. It is only ever read.
+	Dir string
+	// Synthetic asks for made-up resources.
+	Synthetic *Synthetic
+
+	// ListSize is the most entries that one Resource List holds; a larger set gets an index. 0: DefaultListSize.
+	ListSize int
+	// ListEvery: a new Resource List is taken when one is asked for, something has changed since, and the last one is at
+	// least this old. 0 means always for a set that fits in one list, and for larger ones one minute plus a second for
+	// each thousand resources, so that the parts stay still while they are read. Negative: always.
+	ListEvery time.Duration
+	// ChangeListSize is the number of changes after which a Change List is closed. 0: DefaultChangeListSize.
+	ChangeListSize int
+	// ClosedLists publishes a Change List only when it is closed.
+	ClosedLists bool
+	// ChangeListEvery closes a Change List that is not empty when it is this old. 0: never by age, but
+	// DefaultClosedEvery with ClosedLists.
+	ChangeListEvery time.Duration
+	// KeepChangeLists is how many closed Change Lists the index names. 0: DefaultKeep. Negative: all.
+	KeepChangeLists int
+	// Archive is how many Change Lists that have left the index are kept in a changelist-archive. 0: none.
+	Archive int
+	// Hashes are the algorithms of the digests in lists. Empty: SHA-256.
+	Hashes []rsdoc.Algorithm
+	// Spec is the version of the documents, "1.0" or "1.1". Empty: 1.1.
+	Spec string
+	// DescribedBy is the URI of a page about the Source, linked from the Source Description and Capability List.
+	DescribedBy string
+
+	// ScanEvery is the pause between two looks at Dir; it grows to ten times what a look takes. 0: DefaultScanEvery.
+	ScanEvery time.Duration
+	// Faults are the deliberate ones, see ParseFaults.
+	Faults *Faults
+	// Now is the clock of the documents. Nil: time.Now. It may stand still or go back: instants are made to rise.
+	Now func() time.Time
+	// OnChange hears of every change, in order and after it can be fetched. It must return quickly and must not call back.
+	OnChange func(Change)
+	// Logger gets what an operator may care about. Nil: nowhere.
+	Logger *slog.Logger
+}
+
+// Check tells what is wrong with the options, as New would. An empty Base passes: it may follow once the address is known.
+func (o Options) Check() error {
+	if o.Base == "" {
+		o.Base = "http://localhost"
+	}
+	_, err := o.withDefaults()
+	return err
+}
+
+// withDefaults returns the options with every default filled in, or what is wrong with them.
+func (o Options) withDefaults() (Options, error) {
+	base, err := url.Parse(o.Base)
+	if err != nil {
+		return o, fmt.Errorf("base URI: %w", err)
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" ||
+		base.User != nil {
+		return o, fmt.Errorf("base URI %q: want http://HOST[:PORT][/PATH] or https, without user, query or fragment",
+			base.Redacted())
+	}
+	o.Base = strings.TrimRight(base.String(), "/")
+	if o.Dir != "" && o.Synthetic != nil {
+		return o, fmt.Errorf("a Source serves a folder or made-up resources, not both")
+	}
+	if o.Synthetic != nil {
+		if err := o.Synthetic.check(); err != nil {
+			return o, err
+		}
+	}
+	for name, n := range map[string]int{"list size": o.ListSize, "change list size": o.ChangeListSize, "archive": o.Archive} {
+		if n < 0 {
+			return o, fmt.Errorf("%s %d: want a positive number", name, n)
+		}
+	}
+	if o.ChangeListEvery < 0 || o.ScanEvery < 0 {
+		return o, fmt.Errorf("a negative time between Change Lists or scans")
+	}
+	setDefault(&o.ListSize, DefaultListSize)
+	setDefault(&o.ChangeListSize, DefaultChangeListSize)
+	setDefault(&o.KeepChangeLists, DefaultKeep)
+	setDefault(&o.ScanEvery, DefaultScanEvery)
+	setDefault(&o.Spec, "1.1")
+	if o.Spec != "1.0" && o.Spec != "1.1" {
+		return o, fmt.Errorf("spec version %q: want 1.0 or 1.1", o.Spec)
+	}
+	if o.ClosedLists {
+		setDefault(&o.ChangeListEvery, DefaultClosedEvery)
+	}
+	if len(o.Hashes) == 0 {
+		o.Hashes = []rsdoc.Algorithm{rsdoc.SHA256}
+	}
+	for _, a := range o.Hashes {
+		if a.Size() == 0 {
+			return o, fmt.Errorf("hash algorithm %d: want one that rsdoc names", a)
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}

@@ -1,0 +1,106 @@
+package source
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"resyncd/destination/rsdoc"
+)
+
+// snapshot is one Resource List: the whole set at one instant, in one part or several. It never changes, so that the
+// parts that a Destination reads one after another belong together (F67, F69).
+type snapshot struct {
+	frozen
+	at, completed rsdoc.Micros
+	serial        uint64 // the changes that it contains
+	starts        []int  // the slot at which each part begins
+}
+
+// snapshots are the current Resource List and the one before, which may still be read.
+type snapshots struct {
+	mu                sync.Mutex // taken before the Source's lock
+	current, previous *snapshot
+}
+
+// resourceList returns the current Resource List, after taking a new one if that is due. Its `at` is an instant of its
+// own: every change is before or after it, and the published Change Lists always reach back to it.
+func (s *Source) resourceList() *snapshot {
+	s.lists.mu.Lock()
+	defer s.lists.mu.Unlock()
+	s.mu.Lock()
+	current := s.lists.current
+	if current != nil && !s.due(current) {
+		s.mu.Unlock()
+		return current
+	}
+	next := &snapshot{at: s.clock.tick(), frozen: s.catalog.freeze(), serial: s.serial}
+	next.completed = s.clock.tick()
+	s.mu.Unlock()
+	next.divide(s.options.ListSize)
+	s.lists.previous, s.lists.current = current, next
+	return next
+}
+
+// due tells whether a Resource List is too old; the caller holds the lock.
+func (s *Source) due(current *snapshot) bool {
+	if s.journal.reaches() > current.at {
+		return true
+	}
+	every := s.options.ListEvery
+	if every == 0 && s.catalog.live > s.options.ListSize {
+		every = time.Minute + time.Duration(s.catalog.live)*time.Millisecond
+	}
+	age := time.Duration(s.options.Now().UnixMicro()-int64(current.at)) * time.Microsecond
+	return s.serial != current.serial && age >= every
+}
+
+// divide finds out where the parts begin.
+func (n *snapshot) divide(size int) {
+	count := 0
+	for slot := range n.slots {
+		if !n.frozen.at(slot).live {
+			continue
+		}
+		if count%size == 0 {
+			n.starts = append(n.starts, slot)
+		}
+		count++
+	}
+	if len(n.starts) == 0 {
+		n.starts = []int{0}
+	}
+}
+
+// end is the slot before which a part ends.
+func (n *snapshot) end(part int) int {
+	if part+1 < len(n.starts) {
+		return n.starts[part+1]
+	}
+	return n.slots
+}
+
+// partName is the last part of the URI of a part. A new Resource List has new ones.
+func (n *snapshot) partName(part int) string { return fmt.Sprintf("%s-%05d.xml", stamp(n.at), part+1) }
+
+// part finds a part of the current Resource List or the one before by its name.
+func (s *Source) part(name string) (*snapshot, int, bool) {
+	s.lists.mu.Lock()
+	defer s.lists.mu.Unlock()
+	_, digits, _ := strings.Cut(strings.TrimSuffix(name, ".xml"), "-")
+	number, err := strconv.Atoi(digits)
+	if err != nil {
+		return nil, 0, false
+	}
+	for _, n := range []*snapshot{s.lists.current, s.lists.previous} {
+		if n != nil && len(n.starts) > 1 && number >= 1 && number <= len(n.starts) && n.partName(number-1) == name {
+			return n, number - 1, true
+		}
+	}
+	return nil, 0, false
+}
+
+// stamp writes an instant so that it can stand in a URI.
+func stamp(m rsdoc.Micros) string { return m.Time().Format("20060102T150405.000000Z") }

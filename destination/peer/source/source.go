@@ -1,0 +1,239 @@
+// Package source knows how to be a ResourceSync Source: it serves a folder, made-up resources or bodies given to it, with
+// the documents that let a Destination keep in step. It refuses to know who reads them: hubs, notifications and
+// Destinations are elsewhere.
+//
+// Rules are cited as [n], the sections of the core specification 1.1, and Fn, the numbers of the fault model.
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"resyncd/destination/rsdoc"
+)
+
+// Source is one living Source with one set of resources. Its methods may be called from many goroutines.
+type Source struct {
+	options Options
+	digests *digester
+	begin   rsdoc.Micros // also begins every ETag of a document, so that a restart never repeats one
+
+	// mu guards what is published. A change is put here with its bytes or after them, never before.
+	mu      sync.RWMutex
+	clock   clock
+	catalog catalog
+	journal *journal
+	serial  uint64 // changes so far
+
+	lists  snapshots
+	stock  stock
+	folder *folder  // nil unless Dir
+	memory *memory  // nil unless neither Dir nor Synthetic
+	made   *makings // nil unless Synthetic
+	gzips  sync.Pool
+}
+
+// stock is where the bytes are.
+type stock interface {
+	// reach is called with the Source locked and notes what belongs to rec; the function it returns opens the body
+	// later, without the lock.
+	reach(slot int, rec *record) func() (body, error)
+	// name is the name of a slot, and find the slot of a name, whether it is alive or not; both with the Source locked.
+	name(slot int, rec *record) string
+	find(name string) (int, bool)
+	// run changes what is published until ctx ends.
+	run(ctx context.Context) error
+	close() error
+}
+
+// body is one opened representation.
+type body struct {
+	io.ReadSeeker
+	close    func() error
+	modified time.Time
+	// exact is false where the bytes are newer than what has been published about them, so that they have no ETag yet.
+	exact bool
+}
+
+// Change is what OnChange hears.
+type Change struct {
+	URI      string
+	Change   rsdoc.Change
+	Datetime rsdoc.Micros
+	// SHA256 and Length are those of the new body; zero for a deletion.
+	SHA256 [32]byte
+	Length int64
+}
+
+// New makes a Source. It reads and hashes the whole folder, or makes all resources, before it returns; ctx stops that.
+func New(ctx context.Context, options Options) (*Source, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{options: o, digests: newDigester(o.Hashes), clock: clock{now: o.Now}}
+	s.begin = s.clock.tick()
+	s.journal = newJournal(o, s.begin)
+	s.catalog.index = map[string]int{}
+	switch {
+	case o.Dir != "":
+		err = s.openFolder(ctx)
+	case o.Synthetic != nil:
+		err = s.makeResources(ctx)
+	default:
+		s.memory = &memory{s: s, bodies: map[int][]byte{}}
+		s.stock = s.memory
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Run watches the folder, or changes the made-up resources, and closes Change Lists by age, until ctx ends. It returns nil
+// then; an error means that it could not go on.
+func (s *Source) Run(ctx context.Context) error {
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(done)
+		s.rotateByAge(ctx)
+	}()
+	err := s.stock.run(ctx)
+	stopped := ctx.Err() != nil
+	cancel()
+	<-done
+	if stopped {
+		return nil
+	}
+	return err
+}
+
+// Close releases the folder. Requests that are still running may fail.
+func (s *Source) Close() error { return s.stock.close() }
+
+// rotateByAge closes the open Change List when it is old enough. One without entries is left open: it proves as much, and
+// an index full of empty lists helps nobody.
+func (s *Source) rotateByAge(ctx context.Context) {
+	every := s.options.ChangeListEvery
+	if every == 0 {
+		<-ctx.Done()
+		return
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.mu.Lock()
+			if len(s.journal.open().changes) > 0 {
+				s.journal.rotate(s.clock.tick())
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// Rotate closes the open Change List now, even an empty one, and opens the next.
+func (s *Source) Rotate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journal.rotate(s.clock.tick())
+}
+
+// mediaType is the type of a resource by its name; made-up ones are text.
+func (s *Source) mediaType(name string) string {
+	if s.made != nil {
+		return "text/plain"
+	}
+	return mediaType(name)
+}
+
+// URI is where the resource with this name (unescaped bytes, no slash in front) is served.
+func (s *Source) URI(name string) string { return s.options.Base + "/" + escapeName(name) }
+
+// Description is the URI of the Source Description.
+func (s *Source) Description() string { return s.options.Base + "/" + wellKnown }
+
+// Len is the number of resources.
+func (s *Source) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.catalog.live
+}
+
+// Snapshot is the truth of this instant: the SHA-256 of every resource by its URI.
+func (s *Source) Snapshot() map[string][32]byte {
+	out := make(map[string][32]byte, s.Len())
+	for uri, sum := range s.Resources() {
+		out[uri] = sum
+	}
+	return out
+}
+
+// Resources goes over the truth of the instant at which it starts: URI and SHA-256 of every resource.
+func (s *Source) Resources() iter.Seq2[string, [32]byte] {
+	return func(yield func(string, [32]byte) bool) {
+		s.mu.Lock()
+		f := s.catalog.freeze()
+		s.mu.Unlock()
+		for slot := range f.slots {
+			if r := f.at(slot); r.live && !yield(s.URI(s.stock.name(slot, r)), r.sum) {
+				return
+			}
+		}
+	}
+}
+
+// publish records that a slot has a new state: a live one was created or updated, a dead one deleted. The caller holds the
+// lock and has put the bytes in place.
+func (s *Source) publish(slot int, next record) {
+	before := s.catalog.at(slot)
+	c := change{slot: slot, name: before.name, at: s.clock.tick()}
+	switch {
+	case !next.live:
+		c.kind = rsdoc.ChangeDeleted
+		s.catalog.bury(slot, int64(c.at)/1_000_000)
+	default:
+		c.kind = rsdoc.ChangeUpdated
+		if !before.live {
+			c.kind = rsdoc.ChangeCreated
+		}
+		c.sum, c.sums, c.length, c.modified = next.sum, next.sums, next.length, next.modified
+		s.catalog.put(slot, next)
+	}
+	s.serial++
+	s.journal.add(c, &s.clock)
+	if s.options.OnChange != nil {
+		uri := s.URI(s.stock.name(slot, s.catalog.at(slot)))
+		s.options.OnChange(Change{URI: uri, Change: c.kind, Datetime: c.at, SHA256: c.sum, Length: c.length})
+	}
+}
+
+// errGone answers a request for what has been deleted, errAbsent for what never was.
+var (
+	errGone   = errors.New("deleted")
+	errAbsent = errors.New("not published")
+)
+
+// look finds a resource and returns a copy of its record and the way to its bytes.
+func (s *Source) look(name string) (record, func() (body, error), error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	slot, ok := s.stock.find(name)
+	if !ok {
+		return record{}, nil, fmt.Errorf("look up %q: %w", name, errAbsent)
+	}
+	rec := s.catalog.at(slot)
+	if !rec.live {
+		return record{}, nil, fmt.Errorf("look up %q: %w", name, errGone)
+	}
+	return *rec, s.stock.reach(slot, rec), nil
+}
