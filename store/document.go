@@ -1,0 +1,32 @@
+package store
+
+import "context"
+
+// Document is what is remembered of a fetched document: enough for a conditional request, and, for the small ones, what
+// it said (Body), so that an unchanged document costs one 304.
+type Document struct {
+	ID           int64
+	SourceID     int64
+	SetID        int64 // 0: belongs to the Source as a whole
+	URL          string
+	Kind         string
+	ETag         string
+	LastModified string
+	At           Micros
+	From, Until  Micros
+	LastEntry    Micros // newest instant of a change document
+	Entries      int64
+	Complete     bool   // read to its end without a fault
+	Body         []byte // opaque to the store
+	Read         Micros // local
+}
+
+// Documents keeps the documents of a Source; the identity is (Source, URL).
+type Documents interface {
+	// EnsureDocument returns the id of the document of that URL, created if it is new.
+	EnsureDocument(ctx context.Context, c Claim, setID int64, url, kind string) (int64, error)
+	// Document returns one, or ErrNotFound.
+	Document(ctx context.Context, sourceID int64, url string) (Document, error)
+	// DocumentByID returns one, or ErrNotFound; for evidence.
+	DocumentByID(ctx context.Context, id int64) (Document, error)
+}

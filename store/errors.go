@@ -1,0 +1,37 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that callers decide on.
+var (
+	// ErrNotFound: no such record.
+	ErrNotFound = errors.New("not found")
+	// ErrFenced: another process took the Source over; nothing of this commit was applied. Stop work on the Source.
+	ErrFenced = errors.New("claim lost: another process took the Source over")
+	// ErrSchema: the database was written by a newer resyncd.
+	ErrSchema = errors.New("state database is newer than this resyncd: upgrade resyncd")
+	// ErrForeign: the file is a database, but not ours.
+	ErrForeign = errors.New("not a resyncd state database")
+	// ErrFull: the disk of the state database is full; nothing of this commit was applied (F7). Reading goes on.
+	ErrFull = errors.New("no room for the state database: free disk space, then run again")
+	// ErrNameTaken: a new resource has the name of another one's file; nothing of this commit was applied. Ask Names
+	// again and choose another key.
+	ErrNameTaken = errors.New("mirror name is taken by another resource")
+	// ErrReadOnly: the store was opened for reading.
+	ErrReadOnly = errors.New("state database was opened for reading only")
+	// ErrCorrupt: the database is damaged; the mirror itself is not touched by that.
+	ErrCorrupt = errors.New("state database is damaged: move it aside and run sync again, the mirror's files are adopted by hashing them")
+)
+
+// HeldError tells who holds a Source. Exit code 5.
+type HeldError struct {
+	Source string
+	Holder string // host, process and since when, for people
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("source %s is held by another process (%s)", e.Source, e.Holder)
+}

@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"iter"
+)
+
+// Resource is one URI of a Source: what is on disk (Have), what is still to do (Work) and what its sets want.
+type Resource struct {
+	ID       int64
+	SourceID int64
+	URI      string // identity: the exact loc string
+	Key      string // mirror key, decided once, never recomputed; "" while it owns no name
+	Have     Have
+	Work     Work
+	// Wants are the wants of the Source's sets; Lookup fills only that of the asked set.
+	Wants []Want
+}
+
+// WantFor returns the want of one set, or nil.
+func (r *Resource) WantFor(setID int64) *Want {
+	for i := range r.Wants {
+		if r.Wants[i].SetID == setID {
+			return &r.Wants[i]
+		}
+	}
+	return nil
+}
+
+// WantState is what a set says about a URI.
+type WantState uint8
+
+// The states of a want. Ask: documents contradict each other at one instant, the Source's answer decides (P5).
+const (
+	WantNone WantState = iota
+	WantPresent
+	WantAbsent
+	WantAsk
+)
+
+// Want is "URI u should have version v" or "should be absent", learnt from a document.
+type Want struct {
+	SetID   int64
+	State   WantState
+	Version Version
+	// What the document says of the representation; zero values where it says nothing (Length -1).
+	Digests string // usable digests as "alg:hex", strongest first, space separated
+	Length  int64
+	LastMod Micros
+	Type    string
+	Links   string // JSON of the links worth keeping (duplicates, describedby …), "" for none
+	// Generation is the baseline that last wrote this row, 0 for changes.
+	Generation int64
+	// Held: the sweep guard stopped this removal; the operator decides. Content fields keep what was wanted before.
+	Held bool
+	// Refused is why the URI is not fetched (outside scope or policy), "" otherwise.
+	Refused string
+	// Settled: the Source was asked about contradicting entries of this version and the answer is recorded.
+	Settled bool
+}
+
+// Version orders wants (coverage.md 1): a range of instants (one instant where From equals Until), then the ordinal
+// within one document.
+type Version struct {
+	From, Until Micros
+	Ordinal     int64
+	Document    int64 // id of the document it comes from
+}
+
+// HaveState is what is on disk.
+type HaveState uint8
+
+// The states of a mirror file. Kept: no set lists it, but it stays (delete: keep, or restored from the trash).
+const (
+	HaveNone HaveState = iota
+	HavePresent
+	HaveKept
+)
+
+// Have is the mirror file of a resource. One that never had a file has the zero Have.
+type Have struct {
+	State        HaveState
+	SHA256       [32]byte // always of the bytes on disk
+	Length       int64
+	ModTime      int64 // ns, as the file system says after placing; tells local edits cheaply
+	ETag         string
+	LastModified string
+	Type         string
+	// Checked is the digest ("alg:hex") that these bytes were compared with, "" if none was offered.
+	Checked string
+	// Version is the want this file was fetched or confirmed for.
+	Version Version
+	Fetched Micros // local
+}
+
+// Action is what a resource's work will do.
+type Action uint8
+
+// The actions.
+const (
+	ActionNone Action = iota
+	ActionFetch
+	ActionRemove
+)
+
+// Work is the failure ledger of one resource. Action None means nothing is owed; the zero Work is that of a resource
+// that never owed anything.
+type Work struct {
+	Action   Action
+	Due      Micros // local; when to try (again), NoTime: at once
+	Attempts int
+	Class    string // error class of the last failure, "" before the first
+	Reason   string // for people
+	Since    Micros // local; first failure
+}
+
+// Resources reads the resources of a Source. Nothing here needs a claim.
+type Resources interface {
+	// Lookup returns, aligned with uris, the known resources with the want of setID; nil where unknown. It is fastest for
+	// a few thousand URIs at a time in the order in which they were inserted, the order of their list.
+	Lookup(ctx context.Context, sourceID, setID int64, uris []string) ([]*Resource, error)
+	// Resource returns one with all wants, or ErrNotFound.
+	Resource(ctx context.Context, sourceID int64, uri string) (*Resource, error)
+	// Due returns up to q.Limit resources with q.Action due at q.Now, id above q.After, in id order, with all wants.
+	Due(ctx context.Context, q DueQuery) ([]*Resource, error)
+	// NextDue is the earliest due time of any work of the Source, or NoTime; for work that is due at once an instant in
+	// the far past.
+	NextDue(ctx context.Context, sourceID int64) (Micros, error)
+	// Scan returns up to q.Limit resources of the Source that match, id above q.After, in id order, with all wants. Page
+	// with it until it returns none: no cursor stays open between calls.
+	Scan(ctx context.Context, q ScanQuery) ([]*Resource, error)
+	// Unlisted iterates over ids of resources for which the set's want is present (or ask), was not written by
+	// generation and is at most as new as until (its whole range: Version.Until <= until); in id order, in pages, without
+	// loading the rows. The caller may commit meanwhile; a row changed before its page was read counts as changed.
+	Unlisted(ctx context.Context, setID, generation int64, until Micros) iter.Seq2[int64, error]
+	// ByIDs returns the resources with these ids, in id order, all wants included; unknown ids are left out.
+	ByIDs(ctx context.Context, ids []int64) ([]*Resource, error)
+	// Names tells, aligned with names, how they are taken in the mirror of the Source: as the name of a resource's file
+	// (whether or not it is on disk), as a folder above one, or not. Where the file system ignores letter case the caller
+	// gives folded names, as in ResourceChange.Name. A folder stays one after the last file below it is gone.
+	Names(ctx context.Context, sourceID int64, names []string) ([]NameUse, error)
+	// ByKeys returns, aligned with names (as those of Names), the resource whose file that is, with all wants, nil where
+	// none; for audits.
+	ByKeys(ctx context.Context, sourceID int64, names []string) ([]*Resource, error)
+}
+
+// NameUse is how a key is taken.
+type NameUse uint8
+
+// The uses of a name in a mirror.
+const (
+	NameFree NameUse = iota
+	NameFile
+	NameFolder
+)
+
+// DueQuery selects work.
+type DueQuery struct {
+	SourceID int64
+	Action   Action
+	Now      Micros
+	After    int64
+	Limit    int
+}
+
+// Filter selects resources for Scan.
+type Filter uint8
+
+// The filters of Scan. FilterMirrored: files on disk (present and kept). With a set, only resources that this set has a
+// want for; owed, held and refused then are meant as in Counts.
+const (
+	FilterAll Filter = iota
+	FilterOwed
+	FilterHeld
+	FilterRefused
+	FilterMirrored
+)
+
+// ScanQuery selects resources.
+type ScanQuery struct {
+	SourceID int64
+	SetID    int64 // 0: any set
+	Filter   Filter
+	After    int64
+	Limit    int
+}

@@ -1,0 +1,51 @@
+package store
+
+import "context"
+
+// Set is what one Capability List covers (a bare list is a set by itself): the unit of sync, coverage and results.
+type Set struct {
+	ID             int64
+	SourceID       int64
+	CapabilityList string // its identity: the URL of the Capability List, or of the bare list
+	// Floor is the `at` (A) of the last complete baseline, NoTime before the first: input older than it is ignored
+	// (coverage.md 1). Every row of the set is at least this new.
+	Floor Micros
+	// Generation is the number of the last baseline begun; Baselines counts complete ones.
+	Generation int64
+	Baselines  int64
+	// Proven and Joint are the coverage: sorted, disjoint closed intervals (coverage.md 2). The first interval of a
+	// set with a baseline begins at its floor.
+	Proven, Joint []Interval
+	// Resources and Bytes count files on disk that the set wants (present, ask) or that it holds; kept by the deltas of
+	// Commit, see Recount.
+	Resources, Bytes int64
+	// Gone counts consecutive consistent reads in which the Source no longer offered this set (F71).
+	Gone int
+	// InStep, Problem: how the last pull ended, for status. Problem is "" or one sentence with what to do.
+	InStep   bool
+	Problem  string
+	LastPull Micros // local; NoTime before the first
+}
+
+// Interval is closed at both ends.
+type Interval struct{ From, Until Micros }
+
+// Sets keeps the sets of a Source.
+type Sets interface {
+	// EnsureSet returns the set, created if it is new. The claim must be of its Source.
+	EnsureSet(ctx context.Context, c Claim, capabilityList string) (Set, error)
+	// Sets returns the sets of a Source, oldest first.
+	Sets(ctx context.Context, sourceID int64) ([]Set, error)
+	// Counts returns what is owed, held and refused in one set; cheap, it reads only such rows.
+	Counts(ctx context.Context, setID int64) (Counts, error)
+	// Recount counts the set's Resources and Bytes anew from its rows and records them; for audits, it reads every want
+	// of the set.
+	Recount(ctx context.Context, c Claim, setID int64) (resources, bytes int64, err error)
+}
+
+// Counts is what a set has outstanding.
+type Counts struct {
+	Owed    int64 // to be fetched and wanted (present, ask) by the set, or to be removed and wanted absent by it
+	Held    int64 // would be removed, waits for the operator
+	Refused int64 // outside scope or policy
+}

@@ -1,0 +1,98 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"resyncd/store"
+)
+
+// claim is one that this Store granted. The lock says that its holder lives, the epoch which of two is the newer one
+// should the lock fail us (its file removed, a network file system).
+type claim struct {
+	epoch int64
+	lock  *fileLock
+}
+
+func (s *Store) lockPath(sourceID int64) string {
+	return fmt.Sprintf("%s-source-%d.lock", s.path, sourceID)
+}
+
+// Claim implements store.Claims.
+func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store.Claim, func() error, error) {
+	if s.w == nil {
+		return store.Claim{}, nil, fmt.Errorf("claim a source: %w", store.ErrReadOnly)
+	}
+	var name, last string
+	err := s.r.get(ctx, "SELECT name, holder FROM source WHERE id = ? AND name IS NOT NULL", []any{sourceID}, &name, &last)
+	if err != nil {
+		return store.Claim{}, nil, s.fail(fmt.Sprintf("claim source %d", sourceID), err)
+	}
+	lock, free, err := lockFile(s.lockPath(sourceID))
+	switch {
+	case err != nil:
+		return store.Claim{}, nil, fmt.Errorf("claim source %s: %w", name, err)
+	case !free:
+		return store.Claim{}, nil, &store.HeldError{Source: name, Holder: last}
+	}
+	c := &claim{lock: lock}
+	err = s.write(ctx, "claim source "+name, func(ctx context.Context, w *writer) error {
+		return w.get(ctx, `UPDATE source SET epoch = epoch + 1, holder = ? WHERE id = ? AND name IS NOT NULL RETURNING epoch`,
+			[]any{holder, sourceID}, &c.epoch)
+	})
+	if err != nil {
+		return store.Claim{}, nil, errors.Join(err, lock.release())
+	}
+	s.mu.Lock()
+	s.claims[sourceID] = c
+	s.mu.Unlock()
+	return store.Claim{SourceID: sourceID, Epoch: c.epoch}, func() error { return s.unclaim(sourceID, c) }, nil
+}
+
+// unclaim releases a claim once.
+func (s *Store) unclaim(sourceID int64, c *claim) error {
+	s.mu.Lock()
+	mine := s.claims[sourceID] == c
+	if mine {
+		delete(s.claims, sourceID)
+	}
+	s.mu.Unlock()
+	if !mine {
+		return nil
+	}
+	return c.lock.release()
+}
+
+// held tells whether this Store granted the claim and it was not released.
+func (s *Store) held(c store.Claim) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.claims[c.SourceID]
+	return h != nil && h.epoch == c.Epoch
+}
+
+// fenced runs fn in a transaction that exists only while the claim is the newest of its Source.
+func (s *Store) fenced(ctx context.Context, what string, c store.Claim, fn func(context.Context, *writer) error) error {
+	if s.w != nil && !s.held(c) {
+		return fmt.Errorf("%s: %w", what, store.ErrFenced)
+	}
+	return s.write(ctx, what, func(ctx context.Context, w *writer) error {
+		var newest bool
+		err := w.get(ctx, "SELECT EXISTS (SELECT 1 FROM source WHERE id = ? AND epoch = ? AND name IS NOT NULL)",
+			[]any{c.SourceID, c.Epoch}, &newest)
+		if err != nil {
+			return err
+		}
+		if !newest {
+			return store.ErrFenced
+		}
+		return fn(ctx, w)
+	})
+}
+
+// dropLockFile removes the lock file of a Source that is gone for good: its id is never given again.
+func (s *Store) dropLockFile(sourceID int64) {
+	_ = os.Remove(s.lockPath(sourceID)) // an empty file that stays does no harm
+}

@@ -1,0 +1,190 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"resyncd/store"
+)
+
+// errPayload: a packed record does not read as one.
+var errPayload = errors.New("a packed record is damaged")
+
+// The packed records: fields one after another, numbers as varints, strings with their length before them. A new field
+// goes to the end, where its absence in an older record reads as zero; nothing else ever changes.
+
+func putMicros(b []byte, m store.Micros) []byte {
+	if m == store.NoTime {
+		return append(b, 0)
+	}
+	return binary.AppendUvarint(b, (uint64(m)<<1^uint64(m>>63))+1)
+}
+
+func putString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// appendFile packs what SQL does not ask about a Have: all but State and Length.
+func appendFile(b []byte, h *store.Have) []byte {
+	b = append(b, h.SHA256[:]...)
+	b = binary.AppendVarint(b, h.ModTime)
+	b = putMicros(b, h.Version.From)
+	b = putMicros(b, h.Version.Until)
+	b = binary.AppendVarint(b, h.Version.Ordinal)
+	b = binary.AppendVarint(b, h.Version.Document)
+	b = putMicros(b, h.Fetched)
+	b = putString(b, h.ETag)
+	b = putString(b, h.LastModified)
+	b = putString(b, h.Type)
+	return appendDigests(b, h.Checked)
+}
+
+// fileScanner reads what appendFile wrote into h; NULL leaves it as it is.
+type fileScanner struct{ h *store.Have }
+
+func (f fileScanner) Scan(v any) error {
+	u, err := newUnpacker(v)
+	if u == nil {
+		return err
+	}
+	h := f.h
+	u.raw(h.SHA256[:])
+	h.ModTime = u.int()
+	h.Version.From, h.Version.Until = u.micros(), u.micros()
+	h.Version.Ordinal, h.Version.Document = u.int(), u.int()
+	h.Fetched = u.micros()
+	h.ETag, h.LastModified, h.Type = u.string(), u.string(), u.string()
+	h.Checked = u.digests()
+	return u.err()
+}
+
+// appendFailure packs a Work without Action and Due.
+func appendFailure(b []byte, w *store.Work) []byte {
+	b = binary.AppendVarint(b, int64(w.Attempts))
+	b = putMicros(b, w.Since)
+	b = putString(b, w.Class)
+	return putString(b, w.Reason)
+}
+
+type failureScanner struct{ w *store.Work }
+
+func (f failureScanner) Scan(v any) error {
+	u, err := newUnpacker(v)
+	if u == nil {
+		return err
+	}
+	f.w.Attempts = int(u.int())
+	f.w.Since = u.micros()
+	f.w.Class, f.w.Reason = u.string(), u.string()
+	return u.err()
+}
+
+// appendSaid packs what SQL does not ask about a Want.
+func appendSaid(b []byte, w *store.Want) []byte {
+	b = binary.AppendVarint(b, w.Version.Ordinal)
+	b = binary.AppendVarint(b, w.Version.Document)
+	b = binary.AppendVarint(b, w.Length)
+	b = putMicros(b, w.LastMod)
+	b = append(b, byte(flag(w.Settled)))
+	b = putString(b, w.Type)
+	b = putString(b, w.Links)
+	return appendDigests(b, w.Digests)
+}
+
+type saidScanner struct{ w *store.Want }
+
+func (s saidScanner) Scan(v any) error {
+	u, err := newUnpacker(v)
+	if u == nil {
+		return err
+	}
+	w := s.w
+	w.Version.Ordinal, w.Version.Document = u.int(), u.int()
+	w.Length = u.int()
+	w.LastMod = u.micros()
+	w.Settled = u.byte() != 0
+	w.Type, w.Links = u.string(), u.string()
+	w.Digests = u.digests()
+	return u.err()
+}
+
+// unpacker reads a packed record. Its strings share one copy of it. Fields beyond its end are zero; a field that is cut
+// or nonsense makes err say so.
+type unpacker struct {
+	rest string
+	bad  bool
+}
+
+// newUnpacker returns nil for NULL.
+func newUnpacker(v any) (*unpacker, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case []byte:
+		return &unpacker{rest: string(v)}, nil
+	default:
+		return nil, fmt.Errorf("%w: it is a %T", errPayload, v)
+	}
+}
+
+func (u *unpacker) err() error {
+	if u.bad {
+		return errPayload
+	}
+	return nil
+}
+
+func (u *unpacker) uint() uint64 {
+	var x uint64
+	for i := 0; i < len(u.rest) && i < binary.MaxVarintLen64; i++ {
+		c := u.rest[i]
+		x |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			u.rest = u.rest[i+1:]
+			return x
+		}
+	}
+	u.bad = u.bad || u.rest != ""
+	u.rest = ""
+	return 0
+}
+
+func (u *unpacker) int() int64 {
+	x := u.uint()
+	return int64(x>>1) ^ -int64(x&1)
+}
+
+func (u *unpacker) micros() store.Micros {
+	x := u.uint()
+	if x == 0 {
+		return store.NoTime
+	}
+	x--
+	return store.Micros(int64(x>>1) ^ -int64(x&1))
+}
+
+func (u *unpacker) byte() byte {
+	if u.rest == "" {
+		return 0
+	}
+	c := u.rest[0]
+	u.rest = u.rest[1:]
+	return c
+}
+
+// take cuts n bytes off; "" if there are none left at all.
+func (u *unpacker) take(n uint64) string {
+	if n > uint64(len(u.rest)) {
+		u.bad = u.bad || u.rest != "" || n > 0
+		u.rest = ""
+		return ""
+	}
+	s := u.rest[:n]
+	u.rest = u.rest[n:]
+	return s
+}
+
+func (u *unpacker) raw(to []byte) { copy(to, u.take(uint64(len(to)))) }
+
+func (u *unpacker) string() string { return u.take(u.uint()) }

@@ -1,0 +1,101 @@
+package sqlite
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"resyncd/store"
+)
+
+func genMicros() *rapid.Generator[store.Micros] {
+	return rapid.Map(rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, math.MinInt64 + 1, math.MaxInt64, 0, -1})),
+		func(n int64) store.Micros { return store.Micros(n) })
+}
+
+func genDigests() *rapid.Generator[string] {
+	token := rapid.OneOf(rapid.StringMatching("md5:[0-9a-f]{32}"), rapid.StringMatching("sha-1:[0-9a-f]{40}"),
+		rapid.StringMatching("sha-256:[0-9a-f]{64}"), rapid.StringMatching("sha-384:[0-9a-f]{96}"), rapid.StringMatching("sha-512:[0-9a-f]{128}"),
+		rapid.StringMatching("(md5|sha-256|crc):[0-9a-fA-Fx]{0,64}"), rapid.String())
+	return rapid.Map(rapid.SliceOfN(token, 0, 4), func(ts []string) string { return strings.Join(ts, " ") })
+}
+
+// TestPacked: what is packed comes back letter by letter.
+func TestPacked(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		version := store.Version{From: genMicros().Draw(t, "from"), Until: genMicros().Draw(t, "until"),
+			Ordinal: rapid.Int64().Draw(t, "ordinal"), Document: rapid.Int64().Draw(t, "document")}
+		h := store.Have{
+			SHA256: [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "sha")), ModTime: rapid.Int64().Draw(t, "mtime"),
+			ETag: rapid.String().Draw(t, "etag"), LastModified: rapid.String().Draw(t, "lm"), Type: rapid.String().Draw(t, "type"),
+			Checked: genDigests().Draw(t, "checked"), Version: version, Fetched: genMicros().Draw(t, "fetched"),
+		}
+		var h2 store.Have
+		if err := (fileScanner{&h2}).Scan(appendFile(nil, &h)); err != nil || h != h2 {
+			t.Fatalf("%v\n%s", err, cmp.Diff(h, h2))
+		}
+		k := store.Work{Attempts: rapid.Int().Draw(t, "attempts"), Since: genMicros().Draw(t, "since"),
+			Class: rapid.String().Draw(t, "class"), Reason: rapid.String().Draw(t, "reason")}
+		var k2 store.Work
+		if err := (failureScanner{&k2}).Scan(appendFailure(nil, &k)); err != nil || k != k2 {
+			t.Fatalf("%v\n%s", err, cmp.Diff(k, k2))
+		}
+		w := store.Want{Digests: genDigests().Draw(t, "digests"), Length: rapid.Int64().Draw(t, "length"), LastMod: genMicros().Draw(t, "lastmod"),
+			Type: rapid.String().Draw(t, "wtype"), Links: rapid.String().Draw(t, "links"), Settled: rapid.Bool().Draw(t, "settled")}
+		w.Version.Ordinal, w.Version.Document = version.Ordinal, version.Document
+		var w2 store.Want
+		if err := (saidScanner{&w2}).Scan(appendSaid(nil, &w)); err != nil || w != w2 {
+			t.Fatalf("%v\n%s", err, cmp.Diff(w, w2))
+		}
+	})
+}
+
+func TestDigestsAreSmall(t *testing.T) {
+	t.Parallel()
+	s := "sha-256:" + strings.Repeat("0a", 32) + " md5:" + strings.Repeat("ff", 16)
+	if got := len(appendDigests(nil, s)); got != 1+1+32+1+16 {
+		t.Errorf("%d bytes", got)
+	}
+}
+
+// FuzzUnpack: damaged records give an error or nonsense, never a panic and never more memory than they have bytes.
+func FuzzUnpack(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(appendFile(nil, &store.Have{ETag: "e", Checked: "md5:" + strings.Repeat("00", 16)}))
+	f.Add(appendSaid(nil, &store.Want{Type: "t", Digests: "x"}))
+	f.Add([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h store.Have
+		var k store.Work
+		var w store.Want
+		for _, err := range []error{fileScanner{&h}.Scan(b), failureScanner{&k}.Scan(b), saidScanner{&w}.Scan(b)} {
+			if err != nil && !errors.Is(err, errPayload) {
+				t.Fatal(err)
+			}
+		}
+		if n := len(h.ETag) + len(h.LastModified) + len(h.Type) + len(w.Type) + len(w.Links); n > 2*len(b) {
+			t.Fatalf("%d bytes out of %d", n, len(b))
+		}
+	})
+}
+
+func TestDamagedRecord(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"cut":       fileScanner{new(store.Have)}.Scan(make([]byte, 10)),
+		"long":      saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 200}),
+		"no digest": saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
+		"a string":  fileScanner{new(store.Have)}.Scan("x"),
+		"intervals": new(intervals).Scan("nonsense"),
+		"state":     small[store.HaveState]{new(store.HaveState)}.Scan(int64(900)),
+	} {
+		if !errors.Is(err, errPayload) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

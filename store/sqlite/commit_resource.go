@@ -1,0 +1,272 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"resyncd/store"
+)
+
+// rowsAtOnce is how many rows one statement inserts: 30 % faster than one by one, and more are no faster.
+const rowsAtOnce = 10
+
+const (
+	insertRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertHead = "INSERT INTO resource (id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES "
+	insertTail = " ON CONFLICT (source_id, uri) DO NOTHING"
+
+	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	wantHead = "INSERT INTO want (set_id, resource_id, state, v_from, v_until, generation, held, refused, said) VALUES "
+	wantTail = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
+		v_until = excluded.v_until, generation = excluded.generation, held = excluded.held, refused = excluded.refused,
+		said = excluded.said`
+)
+
+// rowsOf is a list of n rows of parameters.
+func rowsOf(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
+
+// resources inserts and updates resources. It fills p.ids.
+func (p *commit) resources(ctx context.Context, w *writer) error {
+	p.ids = make([]int64, len(p.c.Resources))
+	var inserts []int
+	for i := range p.c.Resources {
+		r := &p.c.Resources[i]
+		if p.ids[i] = r.ID; r.ID == 0 {
+			if r.URI == "" {
+				return errors.New("a new resource without a URI")
+			}
+			inserts = append(inserts, i)
+		}
+	}
+	known, err := p.insert(ctx, w, inserts)
+	if err != nil {
+		return err
+	}
+	for i := range p.c.Resources {
+		r := &p.c.Resources[i]
+		if r.ID == 0 && !known[i] {
+			if err := p.addFolders(ctx, w, r); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := p.update(ctx, w, p.ids[i], r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insert adds new resources in the order given and returns those that were known already.
+func (p *commit) insert(ctx context.Context, w *writer, inserts []int) (known map[int]bool, err error) {
+	if len(inserts) == 0 {
+		return nil, nil
+	}
+	var next int64
+	err = w.get(ctx, "UPDATE source SET next_resource = next_resource + ?1 WHERE id = ?2 RETURNING next_resource - ?1",
+		[]any{len(inserts), p.source}, &next)
+	if err != nil {
+		return nil, err
+	}
+	from, to := idRange(p.source)
+	if next += from; next+int64(len(inserts)) > to {
+		return nil, fmt.Errorf("source %d has had too many resources", p.source)
+	}
+	for _, i := range inserts {
+		p.ids[i] = next
+		next++
+	}
+	known = map[int]bool{}
+	for len(inserts) > 0 {
+		n := rowsAtOnce
+		if len(inserts) < n {
+			n = 1
+		}
+		if err := p.insertRows(ctx, w, inserts[:n], known); err != nil {
+			return nil, err
+		}
+		inserts = inserts[n:]
+	}
+	return known, nil
+}
+
+func (p *commit) insertRows(ctx context.Context, w *writer, which []int, known map[int]bool) error {
+	p.args = p.args[:0]
+	for _, i := range which {
+		r := &p.c.Resources[i]
+		p.args = append(p.args, p.ids[i], p.source, r.URI, r.Key, nameArg(r))
+		p.args = appendHave(p.args, r.Have)
+		p.args = appendWork(p.args, r.Work)
+	}
+	n, err := w.exec(ctx, insertHead+rowsOf(insertRow, len(which))+insertTail, p.args...)
+	if err != nil || n == int64(len(which)) {
+		return err
+	}
+	for _, i := range which {
+		var id int64
+		err := w.get(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri = ?", []any{p.source, p.c.Resources[i].URI}, &id)
+		if err != nil {
+			return err
+		}
+		if known[i] = id != p.ids[i]; known[i] {
+			p.ids[i] = id
+		}
+	}
+	return nil
+}
+
+func nameArg(r *store.ResourceChange) any {
+	if r.Name == "" || r.Name == r.Key {
+		return nil
+	}
+	return r.Name
+}
+
+func appendHave(args []any, h *store.Have) []any {
+	if h == nil || *h == (store.Have{}) {
+		return append(args, int64(0), int64(0), nil)
+	}
+	return append(args, int64(h.State), h.Length, appendFile(make([]byte, 0, 128), h))
+}
+
+func appendWork(args []any, k *store.Work) []any {
+	if k == nil {
+		return append(args, int64(0), int64(0), nil)
+	}
+	var failure any
+	if k.Attempts != 0 || k.Since != 0 || k.Class != "" || k.Reason != "" {
+		failure = appendFailure(make([]byte, 0, 64), k)
+	}
+	return append(args, int64(k.Action), ms(k.Due), failure)
+}
+
+// update writes what a change brings for a row that is there.
+func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.ResourceChange) error {
+	if from, to := idRange(p.source); id < from || id >= to {
+		return p.mine(id >> idBits)
+	}
+	p.args = p.args[:0]
+	var set string
+	if r.Have != nil {
+		set += ", have = ?, length = ?, file = ?"
+		p.args = appendHave(p.args, r.Have)
+	}
+	if r.Work != nil {
+		set += ", action = ?, due = ?, failure = ?"
+		p.args = appendWork(p.args, r.Work)
+	}
+	if set == "" {
+		set = ", id = id" // a want must not be left without its resource
+	}
+	n, err := w.exec(ctx, "UPDATE resource SET "+set[2:]+" WHERE id = ?", append(p.args, id)...)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("resource %d: %w", id, store.ErrNotFound)
+	}
+	if err != nil || r.Key == "" {
+		return err
+	}
+	n, err = w.exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
+	if err != nil || n == 0 {
+		return err
+	}
+	return p.addFolders(ctx, w, r)
+}
+
+// addFolders records the folders above a file, those that are not known to be recorded.
+func (p *commit) addFolders(ctx context.Context, w *writer, r *store.ResourceChange) error {
+	name := r.Name
+	if name == "" {
+		name = r.Key
+	}
+	for name = parent(name); name != ""; name = parent(name) {
+		f := folderName{p.source, name}
+		if _, again := p.fresh[f]; again || p.s.folders.has(f) {
+			return nil // recorded, so those above it are too
+		}
+		_, err := w.exec(ctx, "INSERT INTO folder (source_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING", p.source, name)
+		if err != nil {
+			return err
+		}
+		if p.fresh == nil {
+			p.fresh = map[folderName]struct{}{}
+		}
+		p.fresh[f] = struct{}{}
+		p.folders = append(p.folders, f)
+	}
+	return nil
+}
+
+// wants writes the wants, in the order of the commit.
+func (p *commit) wants(ctx context.Context, w *writer) error {
+	var which []int
+	flush := func(n int) error {
+		p.args = p.args[:0]
+		for _, i := range which[:n] {
+			p.args = appendWant(p.args, p.ids[i], p.c.Resources[i].Want)
+		}
+		which = which[n:]
+		_, err := w.exec(ctx, wantHead+rowsOf(wantRow, n)+wantTail, p.args...)
+		return err
+	}
+	for i := range p.c.Resources {
+		if p.c.Resources[i].Want == nil {
+			continue
+		}
+		if which = append(which, i); len(which) == rowsAtOnce {
+			if err := flush(rowsAtOnce); err != nil {
+				return err
+			}
+		}
+	}
+	for len(which) > 0 {
+		if err := flush(1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendWant(args []any, id int64, want *store.Want) []any {
+	return append(args, want.SetID, id, int64(want.State), ms(want.Version.From), ms(want.Version.Until), want.Generation,
+		flag(want.Held), text(want.Refused), appendSaid(make([]byte, 0, 96), want))
+}
+
+// settleStep is how many wants one statement looks at: the pages it changes are kept in memory until it ends.
+const settleStep = 2_000
+
+// settle lowers instants (store.Settle), in steps.
+func (p *commit) settle(ctx context.Context, w *writer) error {
+	st := p.c.Settle
+	if st == nil {
+		return nil
+	}
+	return eachRange(ctx, w, st.SetID, func(after, last int64) error {
+		_, err := w.exec(ctx, `UPDATE want SET v_from = min(v_from, ?1), v_until = min(v_until, ?1)
+			WHERE set_id = ?2 AND resource_id > ?3 AND resource_id <= ?4 AND generation = ?5 AND (v_until > ?1 OR v_from > ?1)`,
+			int64(st.At), st.SetID, after, last, st.Generation)
+		return err
+	})
+}
+
+// eachRange walks the wants of a set in ranges of settleStep rows: after < resource_id <= last.
+func eachRange(ctx context.Context, w *writer, setID int64, fn func(after, last int64) error) error {
+	for after := int64(-1); ; {
+		var last int64
+		err := w.get(ctx, "SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? ORDER BY resource_id LIMIT 1 OFFSET ?",
+			[]any{setID, after, settleStep - 1}, &last)
+		end := errors.Is(err, sql.ErrNoRows)
+		if end {
+			last, err = 1<<62, nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := fn(after, last); err != nil || end {
+			return err
+		}
+		after = last
+	}
+}

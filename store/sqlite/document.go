@@ -1,0 +1,95 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"resyncd/store"
+)
+
+const documentColumns = `id, source_id, set_id, url, kind, etag, last_modified, at, v_from, v_until, last_entry, entries,
+	complete, body, read`
+
+func scanDocument(row rowScanner) (d store.Document, err error) {
+	err = row.Scan(&d.ID, &d.SourceID, &d.SetID, &d.URL, &d.Kind, &d.ETag, &d.LastModified, (*micros)(&d.At),
+		(*micros)(&d.From), (*micros)(&d.Until), (*micros)(&d.LastEntry), &d.Entries, &d.Complete, &d.Body,
+		(*micros)(&d.Read))
+	return d, err
+}
+
+// EnsureDocument implements store.Documents.
+func (s *Store) EnsureDocument(ctx context.Context, c store.Claim, setID int64, url, kind string) (int64, error) {
+	var id int64
+	const find = "SELECT id FROM document WHERE source_id = ? AND url = ?"
+	if s.w != nil && s.held(c) { // the usual case writes nothing; a lost claim is found by the next commit
+		if err := s.r.get(ctx, find, []any{c.SourceID, url}, &id); err == nil {
+			return id, nil
+		}
+	}
+	err := s.fenced(ctx, "record a document", c, func(ctx context.Context, w *writer) error {
+		if setID != 0 {
+			if err := s.owned(ctx, w, c, setID); err != nil {
+				return err
+			}
+		}
+		_, err := w.exec(ctx, `INSERT INTO document (source_id, set_id, url, kind) VALUES (?, ?, ?, ?)
+			ON CONFLICT (source_id, url) DO NOTHING`, c.SourceID, setID, url, kind)
+		if err != nil {
+			return err
+		}
+		return w.get(ctx, find, []any{c.SourceID, url}, &id)
+	})
+	return id, err
+}
+
+// Document implements store.Documents.
+func (s *Store) Document(ctx context.Context, sourceID int64, url string) (store.Document, error) {
+	return s.document(ctx, "SELECT "+documentColumns+" FROM document WHERE source_id = ? AND url = ?", sourceID, url)
+}
+
+// DocumentByID implements store.Documents.
+func (s *Store) DocumentByID(ctx context.Context, id int64) (store.Document, error) {
+	return s.document(ctx, "SELECT "+documentColumns+" FROM document WHERE id = ?", id)
+}
+
+func (s *Store) document(ctx context.Context, query string, args ...any) (store.Document, error) {
+	const what = "read a document's record"
+	rows, err := s.r.query(ctx, query, args...)
+	if err != nil {
+		return store.Document{}, s.fail(what, err)
+	}
+	found, err := collect(rows, scanDocument)
+	if err != nil {
+		return store.Document{}, s.fail(what, err)
+	}
+	if len(found) == 0 {
+		return store.Document{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	}
+	return found[0], nil
+}
+
+// putDocument records a document: the one of its id, or of its URL.
+func putDocument(ctx context.Context, w *writer, sourceID int64, d *store.Document) error {
+	var body any
+	if len(d.Body) > 0 {
+		body = d.Body
+	}
+	args := []any{d.SetID, d.Kind, d.ETag, d.LastModified, ms(d.At), ms(d.From), ms(d.Until), ms(d.LastEntry), d.Entries,
+		flag(d.Complete), body, ms(d.Read), sourceID}
+	if d.ID == 0 {
+		_, err := w.exec(ctx, `INSERT INTO document (set_id, kind, etag, last_modified, at, v_from, v_until, last_entry,
+				entries, complete, body, read, source_id, url) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (source_id, url) DO UPDATE SET set_id = excluded.set_id, kind = excluded.kind, etag = excluded.etag,
+				last_modified = excluded.last_modified, at = excluded.at, v_from = excluded.v_from, v_until = excluded.v_until,
+				last_entry = excluded.last_entry, entries = excluded.entries, complete = excluded.complete,
+				body = excluded.body, read = excluded.read`, append(args, d.URL)...)
+		return err
+	}
+	n, err := w.exec(ctx, `UPDATE document SET set_id = ?, kind = ?, etag = ?, last_modified = ?, at = ?, v_from = ?,
+		v_until = ?, last_entry = ?, entries = ?, complete = ?, body = ?, read = ? WHERE source_id = ? AND id = ?`,
+		append(args, d.ID)...)
+	if err == nil && n == 0 {
+		return fmt.Errorf("document %d: %w", d.ID, store.ErrNotFound)
+	}
+	return err
+}

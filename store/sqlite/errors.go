@@ -1,0 +1,53 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"resyncd/store"
+)
+
+// code is SQLite's extended result code behind an error, 0 if there is none.
+func code(err error) int {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Code()
+	}
+	return 0
+}
+
+// fail says what was tried on which file and turns SQLite's codes into the errors that callers decide on.
+func (s *Store) fail(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	c := code(err)
+	switch kind := c & 0xff; {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	case (kind == lib.SQLITE_CORRUPT || kind == lib.SQLITE_NOTADB) && s.immutable && exists(s.path+"-wal"):
+		return fmt.Errorf("%s: another process began to write %s meanwhile, run again: %w", what, s.path, err)
+	case kind == lib.SQLITE_CORRUPT || errors.Is(err, errPayload):
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrCorrupt, s.path, err)
+	case kind == lib.SQLITE_NOTADB:
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrForeign, s.path, err)
+	case kind == lib.SQLITE_FULL:
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrFull, s.path, err)
+	case c == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), "resource_name"):
+		return fmt.Errorf("%s: %w", what, store.ErrNameTaken)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// busy: another process is writing.
+func busy(err error) bool { return code(err)&0xff == lib.SQLITE_BUSY }
+
+// unsynced: the disk failed to make a commit durable. Trying again could seem to work and be lost (F10).
+func unsynced(err error) bool {
+	c := code(err)
+	return c == lib.SQLITE_IOERR_FSYNC || c == lib.SQLITE_IOERR_DIR_FSYNC
+}

@@ -1,0 +1,80 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"resyncd/store"
+)
+
+// forgetSlice is how many rows one transaction of forgetting drops.
+const forgetSlice = 5000
+
+// ForgetSource implements store.Sources.
+func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
+	// Without its name nobody finds the Source any more, so that an interruption leaves rows to be dropped and never a
+	// Source whose coverage promises rows that are gone.
+	err := s.fenced(ctx, "forget a source", c, func(ctx context.Context, w *writer) error {
+		_, err := w.exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?", c.SourceID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	h := s.claims[c.SourceID]
+	s.mu.Unlock()
+	if h != nil {
+		if err := s.unclaim(c.SourceID, h); err != nil {
+			return err
+		}
+	}
+	for {
+		more, err := s.dropRows(ctx, c.SourceID)
+		if err != nil || !more {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("forget a source: the rest goes with the next maintenance: %w", err)
+		}
+	}
+}
+
+// dropRows drops a slice of what is known of a forgotten Source, the Source itself last.
+func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err error) {
+	from, to := idRange(sourceID)
+	steps := []struct {
+		query string
+		args  []any
+	}{
+		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`, []any{from, to, forgetSlice}},
+		{`DELETE FROM want WHERE (set_id, resource_id) IN (SELECT w.set_id, w.resource_id FROM sets t
+			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
+		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
+		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
+		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
+		{`DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
+		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, forgetSlice}},
+		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, forgetSlice}},
+	}
+	err = s.write(ctx, "drop the rows of a forgotten source", func(ctx context.Context, w *writer) error {
+		for _, step := range steps {
+			n, err := w.exec(ctx, step.query, step.args...)
+			if err != nil {
+				return err
+			}
+			if more = n > 0; more {
+				return nil // one slice a transaction
+			}
+		}
+		if _, err := w.exec(ctx, "DELETE FROM sets WHERE source_id = ?", sourceID); err != nil {
+			return err
+		}
+		_, err := w.exec(ctx, "DELETE FROM source WHERE id = ? AND name IS NULL", sourceID)
+		return err
+	})
+	if err == nil && !more {
+		s.dropLockFile(sourceID)
+	}
+	return more, err
+}

@@ -1,0 +1,134 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"resyncd/store"
+)
+
+// applicationID marks a file as ours: "rsyd".
+const applicationID = 0x72737964
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrationScripts are the schema's steps, oldest first; the schema version is how many were applied. A released one is
+// never edited: changes are new files.
+func migrationScripts() ([]string, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		b, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = string(b)
+	}
+	return out, nil
+}
+
+// identity is what a file says of itself.
+type identity struct {
+	application, version int64
+	tables               int64
+	newest               int64 // schema version that this program knows
+}
+
+func (s *Store) readIdentity(ctx context.Context, db *sql.DB) (identity, error) {
+	scripts, err := migrationScripts()
+	if err != nil {
+		return identity{}, err
+	}
+	id := identity{newest: int64(len(scripts))}
+	for query, to := range map[string]*int64{
+		"PRAGMA application_id":              &id.application,
+		"PRAGMA user_version":                &id.version,
+		"SELECT count(*) FROM sqlite_schema": &id.tables,
+	} {
+		if err := db.QueryRowContext(ctx, query).Scan(to); err != nil {
+			return identity{}, err
+		}
+	}
+	return id, nil
+}
+
+// empty: a new file, or one whose maker was killed before its first commit.
+func (id identity) empty() bool { return id.application == 0 && id.version == 0 && id.tables == 0 }
+
+// usable tells whether the file can be read as it is.
+func (id identity) usable() error {
+	switch {
+	case id.application != applicationID:
+		return store.ErrForeign
+	case id.version > id.newest:
+		return fmt.Errorf("%w (its schema is %d, ours %d)", store.ErrSchema, id.version, id.newest)
+	case id.version < id.newest:
+		return fmt.Errorf("its schema is %d, ours %d: run `resyncd sync` once to bring it up to date", id.version, id.newest)
+	}
+	return nil
+}
+
+// migrate looks at the file before it changes anything in it, then brings it to the newest schema in one transaction, so
+// that a kill leaves the old one (F18).
+func (s *Store) migrate(ctx context.Context) error {
+	found, err := s.readIdentity(ctx, s.w.db)
+	if err != nil {
+		return s.fail("read what it is", err)
+	}
+	if found.application != applicationID && !found.empty() {
+		return store.ErrForeign
+	}
+	if found.version > found.newest {
+		return found.usable()
+	}
+	var mode string // a property of the file, so it is set once we know that the file is ours
+	if err := s.w.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return s.fail("switch to a write-ahead log", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("switch to a write-ahead log: the file system gave %q; keep the state database on a local disk", mode)
+	}
+	if found.version == found.newest {
+		return nil
+	}
+	scripts, err := migrationScripts()
+	if err != nil {
+		return err
+	}
+	return s.applyMigrations(ctx, scripts)
+}
+
+func (s *Store) applyMigrations(ctx context.Context, scripts []string) error {
+	err := s.write(ctx, "migrate the schema", func(ctx context.Context, w *writer) error {
+		var version int // again: another process may have been faster
+		if err := w.conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+			return err
+		}
+		for ; version < len(scripts); version++ {
+			if _, err := w.conn.ExecContext(ctx, scripts[version]); err != nil {
+				return fmt.Errorf("step %d: %w", version+1, err)
+			}
+		}
+		for _, p := range []string{
+			fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+			fmt.Sprintf("PRAGMA user_version = %d", len(scripts)),
+		} {
+			if _, err := w.conn.ExecContext(ctx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, store.ErrFull) || err == nil {
+		return err
+	}
+	return fmt.Errorf("the old schema is intact: %w", err)
+}

@@ -1,0 +1,147 @@
+package sqlite
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"resyncd/store"
+)
+
+// named selects by a resource's name; it has the form of the index resource_name.
+const named = "r.source_id = ? AND r.key <> '' AND coalesce(r.name, r.key) IN "
+
+// Names implements store.Resources.
+func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
+	uses := make([]store.NameUse, len(names))
+	err := s.byName(ctx, sourceID, names, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named,
+		func(i int) { uses[i] = store.NameFile })
+	if err == nil {
+		err = s.byName(ctx, sourceID, names, "SELECT name FROM folder WHERE source_id = ? AND name IN ",
+			func(i int) { uses[i] = store.NameFolder })
+	}
+	return uses, s.fail("look names up", err)
+}
+
+// byName calls hit for the place of each name that the query knows.
+func (s *Store) byName(ctx context.Context, sourceID int64, names []string, query string, hit func(int)) error {
+	at := places(names)
+	sorted := slices.Sorted(maps.Keys(at))
+	query += "(" + marks(chunkSize) + ")"
+	for chunk := range slices.Chunk(sorted, chunkSize) {
+		rows, err := s.r.query(ctx, query, listArgs(sourceID, chunk)...)
+		if err != nil {
+			return err
+		}
+		found, err := collect(rows, func(row rowScanner) (name string, err error) { return name, row.Scan(&name) })
+		if err != nil {
+			return err
+		}
+		for _, name := range found {
+			for _, i := range at[name] {
+				hit(i)
+			}
+		}
+	}
+	return nil
+}
+
+// ByKeys implements store.Resources.
+func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*store.Resource, error) {
+	const what = "look files up"
+	out := make([]*store.Resource, len(names))
+	ids := make([]int64, 0, len(names))
+	at := places(names)
+	byID := make(map[int64]string, len(names))
+	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
+		rows, err := s.r.query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"("+marks(chunkSize)+")",
+			listArgs(sourceID, chunk)...)
+		if err != nil {
+			return nil, s.fail(what, err)
+		}
+		found, err := collect(rows, func(row rowScanner) (id int64, err error) {
+			var name string
+			err = row.Scan(&id, &name)
+			byID[id] = name
+			return id, err
+		})
+		if err != nil {
+			return nil, s.fail(what, err)
+		}
+		ids = append(ids, found...)
+	}
+	resources, err := s.ByIDs(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range resources {
+		for _, i := range at[byID[r.ID]] {
+			out[i] = r
+		}
+	}
+	return out, nil
+}
+
+// places tells where each of the strings stands in the list.
+func places(list []string) map[string][]int {
+	at := make(map[string][]int, len(list))
+	for i, v := range list {
+		at[v] = append(at[v], i)
+	}
+	return at
+}
+
+// listArgs are the arguments of a statement for chunkSize strings, filled up with the first.
+func listArgs(sourceID int64, chunk []string) []any {
+	args := make([]any, 0, 1+chunkSize)
+	args = append(args, sourceID)
+	for _, v := range chunk {
+		args = append(args, v)
+	}
+	for len(args) < 1+chunkSize {
+		args = append(args, chunk[0])
+	}
+	return args
+}
+
+// folderCache remembers folders that are recorded, so that the next file in one costs nothing. It holds the last few
+// thousand: when one half is full, the other is forgotten.
+type folderCache struct {
+	mu       sync.Mutex
+	now, old map[folderName]struct{}
+}
+
+type folderName struct {
+	sourceID int64
+	name     string
+}
+
+const folderCacheHalf = 2048
+
+func (c *folderCache) has(f folderName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.now[f]; ok {
+		return true
+	}
+	_, ok := c.old[f]
+	return ok
+}
+
+func (c *folderCache) add(fs []folderName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range fs {
+		if c.now == nil || len(c.now) >= folderCacheHalf {
+			c.old, c.now = c.now, make(map[folderName]struct{}, folderCacheHalf)
+		}
+		c.now[f] = struct{}{}
+	}
+}
+
+// parent is the folder of a name, "" at the top.
+func parent(name string) string {
+	return name[:max(strings.LastIndexByte(name, '/'), 0)]
+}

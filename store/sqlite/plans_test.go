@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"resyncd/store"
+)
+
+// TestPlans: no statement walks over a large table or sorts what an index could give in order.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	f.everything(t)
+	conn := f.s.w.conn // the pool's only one
+	queries := slices.Collect(maps.Keys(f.s.w.stmts))
+	queries = slices.AppendSeq(queries, maps.Keys(f.s.r.stmts))
+	if len(queries) < 40 {
+		t.Fatalf("only %d statements were seen", len(queries))
+	}
+	for _, q := range queries {
+		rows, err := conn.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+q, make([]any, strings.Count(q, "?"))...)
+		if err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+		steps, err := collect(rows, func(row rowScanner) (step string, err error) {
+			var id, up, unused int64
+			return step, row.Scan(&id, &up, &unused, &step)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range steps {
+			if slow(q, step) {
+				t.Errorf("%s\n\t%s", q, strings.Join(steps, "\n\t"))
+				break
+			}
+		}
+	}
+}
+
+// slow tells a step that would read or sort a large table.
+func slow(q, step string) bool {
+	for _, partial := range []string{"want_absent", "want_held", "want_refused", "resource_work", "resource_due"} {
+		if strings.Contains(step, partial) && !strings.Contains(step, "SCAN") {
+			return false
+		}
+	}
+	if strings.HasPrefix(step, "SEARCH w USING PRIMARY KEY (set_id=?)") || strings.HasPrefix(step, "SEARCH want USING PRIMARY KEY (set_id=?)") {
+		// A whole set: only to recount or to forget it.
+		return !strings.HasPrefix(q, "UPDATE sets SET (resources") && !strings.HasPrefix(q, "DELETE FROM want WHERE (set_id")
+	}
+	if table, scan := strings.CutPrefix(step, "SCAN "); scan {
+		table, _, _ = strings.Cut(table, " ")
+		// Small ones: Sources and sets are as many as are configured; j and ids are arguments; VALUES rows.
+		return !slices.Contains([]string{"source", "sets", "t", "c", "j", "tidy", "CONSTANT", "10-ROW", "json_each", "(subquery-1)", "(subquery-2)", "(subquery-3)"}, table)
+	}
+	return strings.Contains(step, "TEMP B-TREE") && !strings.Contains(q, "FROM gap") && !strings.Contains(q, "FROM sets") && !strings.Contains(q, "UPDATE document") ||
+		strings.Contains(step, "AUTOMATIC")
+}
+
+// everything calls each method once, so that each statement is prepared.
+func (f *filled) everything(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	s, src, set := f.s, f.claim.SourceID, f.set.ID
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.commitNew(t)
+	f.mirror(t)
+	want := store.Want{SetID: set, State: store.WantAbsent, Held: true}
+	one := store.ResourceChange{URI: "u", Key: "a/b", Want: &want, Have: &store.Have{}, Work: &store.Work{}}
+	c := store.Commit{
+		Claim: f.claim, Resources: []store.ResourceChange{one, {URI: benchURI(0), Key: "x", Work: &store.Work{}}},
+		Sets: []store.SetChange{{ID: set, State: &store.SetState{}, Resources: 1}}, Gaps: []*store.Gap{{SetID: set}},
+		Documents: []store.Document{{URL: "d"}}, Trash: []store.Trashed{{ID: "t"}}, DropTrash: []string{"x"},
+		Events: []store.Event{{URI: "u"}}, Runs: []store.Run{{SetID: set}}, Source: &store.SourceChange{},
+		Settle: &store.Settle{SetID: set}, DropTombstones: &store.DropTombstones{SetID: set},
+	}
+	ok(s.Commit(ctx, &c))
+	one.ID = c.Resources[0].ID
+	runs, err := s.Runs(ctx, set, 5)
+	ok(err)
+	doc, err := s.EnsureDocument(ctx, f.claim, set, "d2", "k")
+	ok(err)
+	ok(s.Commit(ctx, &store.Commit{
+		Claim: f.claim, Resources: []store.ResourceChange{one, {ID: one.ID, Have: &store.Have{}}, {ID: one.ID, Want: &want}},
+		Gaps: c.Gaps, Runs: runs, Documents: []store.Document{{ID: doc}},
+		DropTombstones: &store.DropTombstones{SetID: set, At: 5},
+	}))
+	_, err = s.Sources(ctx)
+	ok(err)
+	_, err = s.EnsureSource(ctx, "bench", "elsewhere")
+	ok(err)
+	ok(s.SetPaused(ctx, src, false))
+	_, err = s.Sets(ctx, src)
+	ok(err)
+	_, err = s.Counts(ctx, set)
+	ok(err)
+	_, _, err = s.Recount(ctx, f.claim, set)
+	ok(err)
+	_, err = s.Resource(ctx, src, benchURI(1))
+	ok(err)
+	_, err = s.Lookup(ctx, src, set, []string{benchURI(1), benchURI(2), "none"})
+	ok(err)
+	uris := make([]string, 50)
+	for i := range uris {
+		uris[i] = benchURI(-i * i)
+	}
+	_, err = s.Lookup(ctx, src, set, uris)
+	ok(err)
+	_, err = s.NextDue(ctx, src)
+	ok(err)
+	_, err = s.Names(ctx, src, uris)
+	ok(err)
+	_, err = s.ByKeys(ctx, src, []string{benchURI(0)[8:]})
+	ok(err)
+	for _, filter := range []store.Filter{store.FilterAll, store.FilterOwed, store.FilterHeld, store.FilterRefused, store.FilterMirrored} {
+		for _, id := range []int64{0, set} {
+			_, err = s.Scan(ctx, store.ScanQuery{SourceID: src, SetID: id, Filter: filter, Limit: 10})
+			ok(err)
+		}
+	}
+	for _, err := range s.Unlisted(ctx, set, 1, 1) {
+		ok(err)
+	}
+	_, err = s.Document(ctx, src, "d")
+	ok(err)
+	_, err = s.DocumentByID(ctx, doc)
+	ok(err)
+	_, err = s.Gaps(ctx, set)
+	ok(err)
+	_, err = s.Trash(ctx, src, 5, "", 5)
+	ok(err)
+	_, _ = s.TrashedOf(ctx, src, "u")
+	_, err = s.History(ctx, src, "u")
+	ok(err)
+	_, err = s.Tidy(ctx)
+	ok(err)
+	_, err = s.EnsureSource(ctx, "second", "u")
+	ok(err)
+	second, err := s.Source(ctx, "second")
+	ok(err)
+	claim, _, err := s.Claim(ctx, second.ID, "x")
+	ok(err)
+	_, err = s.EnsureSet(ctx, claim, "l")
+	ok(err)
+	ok(s.ForgetSource(ctx, claim))
+}

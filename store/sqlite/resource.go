@@ -1,0 +1,202 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"resyncd/store"
+)
+
+// idBits is how many bits of a resource's id count within its Source.
+const idBits = 40
+
+// idRange is where the ids of a Source's resources lie: from <= id < to.
+func idRange(sourceID int64) (from, to int64) { return sourceID << idBits, (sourceID + 1) << idBits }
+
+// Columns of a resource and of a want, in the order of resourceRow.dest.
+const (
+	resourceColumns = "r.id, r.uri, r.key, r.have, r.length, r.file, r.action, r.due, r.failure"
+	wantColumns     = "w.set_id, w.state, w.v_from, w.v_until, w.generation, w.held, w.refused, w.said"
+	// allWants joins the wants of all sets of a Source, one row each, or one row without any.
+	allWants = ` LEFT JOIN want w ON w.set_id IN (SELECT t.id FROM sets t WHERE t.source_id = ?1) AND w.resource_id = r.id`
+)
+
+// resourceRow reads rows of resourceColumns and wantColumns.
+type resourceRow struct {
+	res   store.Resource
+	want  store.Want
+	setID sql.NullInt64
+	to    []any
+}
+
+func (x *resourceRow) scan(row rowScanner) error {
+	x.res, x.want = store.Resource{}, store.Want{}
+	if x.to == nil {
+		r, w := &x.res, &x.want
+		x.to = []any{
+			&r.ID, &r.URI, &r.Key, small[store.HaveState]{&r.Have.State}, &r.Have.Length, fileScanner{&r.Have},
+			small[store.Action]{&r.Work.Action}, (*micros)(&r.Work.Due), failureScanner{&r.Work},
+			&x.setID, small[store.WantState]{&w.State}, (*micros)(&w.Version.From), (*micros)(&w.Version.Until),
+			(*nullInt)(&w.Generation), nullBool{&w.Held}, (*nullText)(&w.Refused), saidScanner{w},
+		}
+	}
+	if err := row.Scan(x.to...); err != nil {
+		return err
+	}
+	x.res.SourceID = x.res.ID >> idBits
+	return nil
+}
+
+// gather reads rows in the order of resources, one a want, into at most limit resources.
+func gather(rows *sql.Rows, limit int) ([]*store.Resource, error) {
+	defer rows.Close()
+	var out []*store.Resource
+	var x resourceRow
+	var pool []store.Resource
+	for rows.Next() {
+		if err := x.scan(rows); err != nil {
+			return nil, err
+		}
+		if len(out) == 0 || out[len(out)-1].ID != x.res.ID {
+			if len(out) >= limit {
+				break
+			}
+			if len(pool) == cap(pool) {
+				pool = make([]store.Resource, 0, min(limit-len(out), 256))
+			}
+			pool = append(pool, x.res)
+			out = append(out, &pool[len(pool)-1])
+		}
+		if x.setID.Valid {
+			x.want.SetID = x.setID.Int64
+			r := out[len(out)-1]
+			r.Wants = append(r.Wants, x.want)
+		}
+	}
+	for _, r := range out {
+		slices.SortFunc(r.Wants, func(a, b store.Want) int { return cmp.Compare(a.SetID, b.SetID) })
+	}
+	return out, rows.Err()
+}
+
+// resources reads resources of one Source in id order with all wants. There is no LIMIT, because the wants multiply the
+// rows: what is not read costs nothing, as long as the order is that of an index (TestPlans).
+func (s *Store) resources(ctx context.Context, what string, sourceID int64, from, where string, limit int, args ...any) ([]*store.Resource, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	rows, err := s.r.query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
+		append([]any{sourceID}, args...)...)
+	if err != nil {
+		return nil, s.fail(what, err)
+	}
+	out, err := gather(rows, limit)
+	return out, s.fail(what, err)
+}
+
+// Resource implements store.Resources.
+func (s *Store) Resource(ctx context.Context, sourceID int64, uri string) (*store.Resource, error) {
+	const what = "read a resource"
+	found, err := s.resources(ctx, what, sourceID, "resource r", "r.source_id = ? AND r.uri = ?", 1, sourceID, uri)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	}
+	return found[0], nil
+}
+
+// Due implements store.Resources.
+func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, error) {
+	from, to := idRange(q.SourceID)
+	return s.resources(ctx, "list due work", q.SourceID, "resource r", `r.action = ? AND r.action <> 0 AND r.id > ? AND r.id < ?
+		AND (r.due IS NULL OR r.due <= ?) ORDER BY r.id`, q.Limit, int64(q.Action), max(q.After, from-1), to, int64(q.Now))
+}
+
+// NextDue implements store.Resources. Work without an instant is due at once: the earliest instant there is.
+func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, error) {
+	var due store.Micros
+	err := s.r.get(ctx, `SELECT due FROM resource WHERE source_id = ? AND action <> 0 ORDER BY due LIMIT 1`,
+		[]any{sourceID}, (*micros)(&due))
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.NoTime, nil
+	}
+	if err == nil && due == store.NoTime {
+		due++
+	}
+	return due, s.fail("find the next due work", err)
+}
+
+// ByIDs implements store.Resources.
+func (s *Store) ByIDs(ctx context.Context, ids []int64) ([]*store.Resource, error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	var out []*store.Resource
+	for len(ids) > 0 { // Source by Source
+		n := 1
+		for n < len(ids) && ids[n]>>idBits == ids[0]>>idBits {
+			n++
+		}
+		found, err := s.resources(ctx, "read resources", ids[0]>>idBits, "json_each(?2) j CROSS JOIN resource r ON r.id = j.value",
+			"true", n, idList(ids[:n]))
+		if err != nil {
+			return nil, err
+		}
+		out, ids = append(out, found...), ids[n:]
+	}
+	return out, nil
+}
+
+// unlistedPage is how many wants of a set one query of Unlisted looks at.
+const unlistedPage = 20_000
+
+// Unlisted implements store.Resources.
+func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until store.Micros) iter.Seq2[int64, error] {
+	const what = "list what a baseline did not name"
+	return func(yield func(int64, error) bool) {
+		for after := int64(-1); ; {
+			ids, next, err := s.unlisted(ctx, setID, generation, until, after)
+			if err != nil {
+				yield(0, s.fail(what, err))
+				return
+			}
+			for _, id := range ids {
+				if !yield(id, nil) {
+					return
+				}
+			}
+			if next < 0 {
+				return
+			}
+			after = next
+		}
+	}
+}
+
+// unlisted looks at one page of a set's wants. next is where the following one begins, -1 at the end.
+func (s *Store) unlisted(ctx context.Context, setID, generation int64, until store.Micros, after int64) (ids []int64, next int64, err error) {
+	err = s.r.get(ctx, "SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? ORDER BY resource_id LIMIT 1 OFFSET ?",
+		[]any{setID, after, unlistedPage - 1}, &next)
+	last := next
+	if errors.Is(err, sql.ErrNoRows) {
+		next, last, err = -1, 1<<62, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	rows, err := s.r.query(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? AND resource_id <= ?
+		AND state IN (1, 3) AND generation <> ? AND (v_until IS NULL OR v_until <= ?) ORDER BY resource_id`,
+		setID, after, last, generation, int64(until))
+	if err != nil {
+		return nil, 0, err
+	}
+	ids, err = collect(rows, scanID)
+	return ids, next, err
+}

@@ -1,0 +1,154 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"resyncd/store"
+)
+
+const setColumns = `id, source_id, capability_list, floor, generation, baselines, proven, joint, resources, bytes, gone,
+	in_step, problem, last_pull`
+
+func scanSet(row rowScanner) (t store.Set, err error) {
+	err = row.Scan(&t.ID, &t.SourceID, &t.CapabilityList, (*micros)(&t.Floor), &t.Generation, &t.Baselines,
+		(*intervals)(&t.Proven), (*intervals)(&t.Joint), &t.Resources, &t.Bytes, &t.Gone, &t.InStep, &t.Problem,
+		(*micros)(&t.LastPull))
+	return t, err
+}
+
+// intervals are kept as JSON: [[from, until], …].
+type intervals []store.Interval
+
+func (v *intervals) Scan(from any) error {
+	s, ok := from.(string)
+	if !ok {
+		return fmt.Errorf("%w: intervals are a %T", errPayload, from)
+	}
+	var pairs [][2]store.Micros
+	if err := json.Unmarshal([]byte(s), &pairs); err != nil {
+		return fmt.Errorf("%w: %w", errPayload, err)
+	}
+	*v = nil
+	for _, p := range pairs {
+		*v = append(*v, store.Interval{From: p[0], Until: p[1]})
+	}
+	return nil
+}
+
+func (v intervals) text() (string, error) {
+	pairs := make([][2]store.Micros, len(v))
+	for i, iv := range v {
+		pairs[i] = [2]store.Micros{iv.From, iv.Until}
+	}
+	b, err := json.Marshal(pairs)
+	return string(b), err
+}
+
+// EnsureSet implements store.Sets.
+func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList string) (store.Set, error) {
+	const find = "SELECT " + setColumns + " FROM sets WHERE source_id = ? AND capability_list = ?"
+	var found []store.Set
+	err := s.fenced(ctx, "record a set", c, func(ctx context.Context, w *writer) error {
+		_, err := w.exec(ctx, `INSERT INTO sets (source_id, capability_list) VALUES (?, ?)
+			ON CONFLICT (source_id, capability_list) DO NOTHING`, c.SourceID, capabilityList)
+		if err != nil {
+			return err
+		}
+		rows, err := w.query(ctx, find, c.SourceID, capabilityList)
+		if err != nil {
+			return err
+		}
+		found, err = collect(rows, scanSet)
+		return err
+	})
+	if err != nil {
+		return store.Set{}, err
+	}
+	return found[0], nil
+}
+
+// Sets implements store.Sets.
+func (s *Store) Sets(ctx context.Context, sourceID int64) ([]store.Set, error) {
+	rows, err := s.r.query(ctx, "SELECT "+setColumns+" FROM sets WHERE source_id = ? ORDER BY id", sourceID)
+	if err != nil {
+		return nil, s.fail("list sets", err)
+	}
+	found, err := collect(rows, scanSet)
+	return found, s.fail("list sets", err)
+}
+
+// Counts implements store.Sets.
+func (s *Store) Counts(ctx context.Context, setID int64) (store.Counts, error) {
+	const what = "count what a set has outstanding"
+	var c store.Counts
+	sourceID, err := s.ownerOf(ctx, s.r, setID)
+	if errors.Is(err, store.ErrNotFound) {
+		return c, nil
+	}
+	if err != nil {
+		return c, s.fail(what, err)
+	}
+	from, to := idRange(sourceID)
+	err = s.r.get(ctx, `SELECT
+		(SELECT count(*) FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id
+			WHERE r.action = 1 AND r.action <> 0 AND r.id >= ?2 AND r.id < ?3 AND w.state IN (1, 3)) +
+		(SELECT count(*) FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id
+			WHERE r.action = 2 AND r.action <> 0 AND r.id >= ?2 AND r.id < ?3 AND w.state = 2),
+		(SELECT count(*) FROM want INDEXED BY want_held WHERE set_id = ?1 AND held <> 0),
+		(SELECT count(*) FROM want INDEXED BY want_refused WHERE set_id = ?1 AND refused IS NOT NULL)`,
+		[]any{setID, from, to}, &c.Owed, &c.Held, &c.Refused)
+	return c, s.fail(what, err)
+}
+
+// getter is what reader and writer share.
+type getter interface {
+	get(ctx context.Context, query string, args []any, dest ...any) error
+}
+
+// ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given twice.
+func (s *Store) ownerOf(ctx context.Context, db getter, setID int64) (int64, error) {
+	s.mu.Lock()
+	id, known := s.owners[setID]
+	s.mu.Unlock()
+	if known {
+		return id, nil
+	}
+	err := db.get(ctx, "SELECT source_id FROM sets WHERE id = ?", []any{setID}, &id)
+	if err != nil {
+		return 0, s.fail(fmt.Sprintf("find set %d", setID), err)
+	}
+	s.mu.Lock()
+	s.owners[setID] = id
+	s.mu.Unlock()
+	return id, nil
+}
+
+// Recount implements store.Sets.
+func (s *Store) Recount(ctx context.Context, c store.Claim, setID int64) (resources, bytes int64, err error) {
+	err = s.fenced(ctx, "recount a set", c, func(ctx context.Context, w *writer) error {
+		if err := s.owned(ctx, w, c, setID); err != nil {
+			return err
+		}
+		return recount(ctx, w, setID, &resources, &bytes)
+	})
+	return resources, bytes, err
+}
+
+func recount(ctx context.Context, w *writer, setID int64, resources, bytes *int64) error {
+	return w.get(ctx, `UPDATE sets SET (resources, bytes) =
+		(SELECT count(*), coalesce(sum(r.length), 0) FROM want w CROSS JOIN resource r ON r.id = w.resource_id
+			WHERE w.set_id = sets.id AND (w.state IN (1, 3) OR w.held <> 0) AND r.have <> 0)
+		WHERE id = ? RETURNING resources, bytes`, []any{setID}, resources, bytes)
+}
+
+// owned fails unless the set is one of the claimed Source.
+func (s *Store) owned(ctx context.Context, w *writer, c store.Claim, setID int64) error {
+	owner, err := s.ownerOf(ctx, w, setID)
+	if err == nil && owner != c.SourceID {
+		err = fmt.Errorf("set %d is not of the claimed source", setID)
+	}
+	return err
+}

@@ -1,0 +1,78 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	driver "modernc.org/sqlite"
+)
+
+// snapshotPages is how many pages are copied between two looks at the context.
+const snapshotPages = 4096
+
+// backuper is what the driver's connection offers beside database/sql.
+type backuper interface {
+	NewBackup(dst string) (*driver.Backup, error)
+}
+
+// Snapshot copies the database at from, as of one instant, into the new file to (mode 0600), whether or not a process is
+// writing it; nothing is touched or created beside from if none is. It fails as Open with ReadOnly does, and if to exists.
+// The copy is meant to be worked on and thrown away: it is not synced to disk.
+func Snapshot(ctx context.Context, from, to string) error {
+	src, err := Open(ctx, from, Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer src.Close() // nothing was written through it
+	to, err = filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("copy the state database: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := src.copyTo(ctx, to); err != nil {
+		return errors.Join(src.fail("copy the state database", err), os.Remove(to))
+	}
+	return nil
+}
+
+// copyTo copies all pages inside one read transaction, so that a writer neither shows up half nor makes it start over.
+func (s *Store) copyTo(ctx context.Context, to string) error {
+	conn, err := s.r.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
+	var n int64
+	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM source").Scan(&n); err != nil { // takes the read lock
+		return err
+	}
+	return conn.Raw(func(c any) error {
+		source, ok := c.(backuper)
+		if !ok {
+			return errors.New("this driver cannot copy databases")
+		}
+		backup, err := source.NewBackup(dsn(to, nil, []pragma{{"synchronous", "0"}, {"journal_mode", "OFF"}}))
+		if err != nil {
+			return err
+		}
+		for more := true; more && err == nil; {
+			if err = ctx.Err(); err == nil {
+				more, err = backup.Step(snapshotPages)
+			}
+		}
+		return errors.Join(err, backup.Finish())
+	})
+}

@@ -1,0 +1,134 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"resyncd/store"
+)
+
+// tidyEvents is how many events one slice looks at, tidyRows how many rows of other history it drops.
+const tidyEvents, tidyRows = 20_000, 1000
+
+// Tidy implements store.Maintainer.
+func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
+	if s.w == nil {
+		return false, fmt.Errorf("tidy the state database: %w", store.ErrReadOnly)
+	}
+	var forgotten int64
+	err = s.r.get(ctx, "SELECT id FROM source WHERE name IS NULL LIMIT 1", nil, &forgotten)
+	if err == nil {
+		_, err := s.dropRows(ctx, forgotten)
+		return true, err
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return false, s.fail("look for forgotten sources", err)
+	}
+	err = s.write(ctx, "tidy the state database", func(ctx context.Context, w *writer) error {
+		var dropped int64
+		for _, step := range []struct {
+			query string
+			args  []any
+		}{
+			{`DELETE FROM gap WHERE id IN (SELECT g.id FROM sets t CROSS JOIN gap g ON g.set_id = t.id AND g.ended_yet = 1
+				WHERE g.id < (SELECT o.id FROM gap o WHERE o.set_id = t.id AND o.ended_yet = 1 ORDER BY o.id DESC LIMIT 1 OFFSET ?)
+				LIMIT ?)`, []any{keepGaps - 1, tidyRows}},
+			{`DELETE FROM run WHERE id IN (SELECT g.id FROM sets t CROSS JOIN run g ON g.set_id = t.id
+				WHERE g.id < (SELECT o.id FROM run o WHERE o.set_id = t.id ORDER BY o.id DESC LIMIT 1 OFFSET ?)
+				LIMIT ?)`, []any{keepRuns - 1, tidyRows}},
+		} {
+			n, err := w.exec(ctx, step.query, step.args...)
+			if err != nil {
+				return err
+			}
+			dropped = max(dropped, n)
+		}
+		documents, err := tidyDocuments(ctx, w)
+		if err != nil {
+			return err
+		}
+		events, err := tidyHistory(ctx, w)
+		more = dropped == tidyRows || documents || events
+		return err
+	})
+	return more, err
+}
+
+// tidyDocuments strips the documents beyond the newest of each Source. The rows stay: they are evidence.
+func tidyDocuments(ctx context.Context, w *writer) (more bool, err error) {
+	rows, err := w.query(ctx, `SELECT c.id FROM source c WHERE
+		(SELECT d.source_id FROM document d WHERE d.source_id = c.id LIMIT 1 OFFSET ?) IS NOT NULL`, keepDocuments)
+	if err != nil {
+		return false, err
+	}
+	sources, err := collect(rows, scanID)
+	if err != nil {
+		return false, err
+	}
+	for _, source := range sources {
+		var oldest int64
+		err := w.get(ctx, "SELECT coalesce(read, 0) FROM document WHERE source_id = ? ORDER BY 1 DESC LIMIT 1 OFFSET ?",
+			[]any{source, keepDocuments - 1}, &oldest)
+		if err != nil {
+			return false, err
+		}
+		n, err := w.exec(ctx, `UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id FROM document
+			WHERE source_id = ? AND coalesce(read, 0) < ? AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?)`,
+			source, oldest, tidyRows)
+		if err != nil {
+			return false, err
+		}
+		more = more || n == tidyRows
+	}
+	return more, nil
+}
+
+// tidyHistory walks over the events, a slice a call, and drops all but the newest of each URI. When it is through it
+// begins anew with the next call.
+func tidyHistory(ctx context.Context, w *writer) (more bool, err error) {
+	var sourceID int64
+	var uri string
+	if err := w.get(ctx, "SELECT source_id, uri FROM tidy", nil, &sourceID, &uri); err != nil {
+		return false, err
+	}
+	rows, err := w.query(ctx, `SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event
+		WHERE (source_id, uri) > (?, ?) ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id, uri`,
+		sourceID, uri, tidyEvents)
+	if err != nil {
+		return false, err
+	}
+	type long struct {
+		sourceID int64
+		uri      string
+		n        int64
+	}
+	seen := int64(0)
+	found, err := collect(rows, func(row rowScanner) (l long, err error) {
+		err = row.Scan(&l.sourceID, &l.uri, &l.n)
+		seen += l.n
+		return l, err
+	})
+	if err != nil {
+		return false, err
+	}
+	more = seen >= tidyEvents
+	next := long{}
+	if more {
+		next = found[len(found)-1] // may be cut by the slice's end; it is trimmed below all the same
+	}
+	for _, l := range found {
+		if l.n <= keepEvents && l != next {
+			continue
+		}
+		_, err := w.exec(ctx, `DELETE FROM event WHERE source_id = ?1 AND uri = ?2 AND id <
+			(SELECT id FROM event WHERE source_id = ?1 AND uri = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)`,
+			l.sourceID, l.uri, keepEvents-1)
+		if err != nil {
+			return false, err
+		}
+	}
+	_, err = w.exec(ctx, "UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
+	return more, err
+}

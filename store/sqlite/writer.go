@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"resyncd/store"
+)
+
+const (
+	// writeWait bounds how long a write waits for its turn; once it began it runs to its end.
+	writeWait = 2 * time.Minute
+	// walLimit is the size of the log at which it is folded in and cut, whatever readers did to SQLite's own attempts.
+	walLimit = 64 << 20
+)
+
+// writer is the only connection that writes, used by one goroutine at a time. Its transactions are plain statements on a
+// pinned connection: database/sql's own would prepare each statement anew in each transaction.
+type writer struct {
+	db    *sql.DB
+	turn  chan struct{}
+	conn  *sql.Conn // pinned while a transaction runs, and between them
+	stmts map[string]*sql.Stmt
+	// broken is set when the disk failed to make a commit durable; only reopening, which recovers, ends that (F10).
+	broken error
+	// calm is the size of the log up to which folding it in is not tried again.
+	calm int64
+}
+
+func newWriter(db *sql.DB) *writer {
+	return &writer{db: db, turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, calm: walLimit}
+}
+
+// write runs fn in one transaction that is durable when it returns nil. The caller's cancellation does not reach it: a
+// cancelled statement would roll back what is already true on disk. It gives up only while waiting for its turn.
+func (s *Store) write(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
+	if s.w == nil {
+		return fmt.Errorf("%s: %w", what, store.ErrReadOnly)
+	}
+	w := s.w
+	ctx = context.WithoutCancel(ctx)
+	wait, cancel := context.WithTimeout(ctx, writeWait)
+	defer cancel()
+	select {
+	case w.turn <- struct{}{}:
+	case <-wait.Done():
+		return fmt.Errorf("%s: the state database was busy for %v", what, writeWait)
+	}
+	defer func() { <-w.turn }()
+	if w.broken != nil {
+		return fmt.Errorf("%s: %w", what, w.broken)
+	}
+	if err := w.transact(ctx, wait, fn); err != nil {
+		return s.fail(what, err)
+	}
+	s.checkpoint(ctx)
+	return nil
+}
+
+func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *writer) error) error {
+	if err := w.begin(ctx, wait); err != nil {
+		return err
+	}
+	err := fn(ctx, w)
+	if err == nil {
+		_, err = w.conn.ExecContext(ctx, "COMMIT")
+	}
+	if err == nil {
+		return nil
+	}
+	if unsynced(err) {
+		w.broken = fmt.Errorf("the disk failed to keep an earlier step, restart to recover: %w", err)
+	}
+	// SQLite has rolled back by itself after some errors; then this one only says so. A connection whose transaction
+	// may still be open is not used again.
+	if _, rerr := w.conn.ExecContext(ctx, "ROLLBACK"); rerr != nil {
+		w.drop()
+	}
+	return err
+}
+
+// begin takes the write lock at once: a transaction that upgrades later fails whatever the busy timeout says.
+func (w *writer) begin(ctx, wait context.Context) error {
+	if w.conn == nil {
+		conn, err := w.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		w.conn = conn
+	}
+	for {
+		_, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		if busy(err) && wait.Err() == nil {
+			continue // each try waits for the busy timeout
+		}
+		if err != nil {
+			w.drop()
+		}
+		return err
+	}
+}
+
+// drop gives the connection up; the next transaction opens a fresh one.
+func (w *writer) drop() {
+	for _, st := range w.stmts {
+		_ = st.Close()
+	}
+	clear(w.stmts)
+	if w.conn != nil {
+		// An error from Raw's function that is ErrBadConn makes the pool close it instead of keeping it.
+		_ = w.conn.Raw(func(any) error { return errDrop })
+		_ = w.conn.Close()
+	}
+	w.conn = nil
+}
+
+func (w *writer) close() error {
+	w.turn <- struct{}{} // a commit on its way ends first
+	defer func() { <-w.turn }()
+	var errs []error
+	for _, st := range w.stmts {
+		errs = append(errs, st.Close())
+	}
+	clear(w.stmts)
+	if w.conn != nil {
+		errs = append(errs, w.conn.Close())
+		w.conn = nil
+	}
+	w.broken = errClosed
+	return errors.Join(append(errs, w.db.Close())...)
+}
+
+// prepare keeps statements: all queries are constants of this package.
+func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	if st := w.stmts[query]; st != nil {
+		return st, nil
+	}
+	st, err := w.conn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	w.stmts[query] = st
+	return st, nil
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (w *writer) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	st, err := w.prepare(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	res, err := st.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (w *writer) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	st, err := w.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return st.QueryContext(ctx, args...)
+}
+
+// get reads one row; sql.ErrNoRows if there is none.
+func (w *writer) get(ctx context.Context, query string, args []any, dest ...any) error {
+	st, err := w.prepare(ctx, query)
+	if err != nil {
+		return err
+	}
+	return st.QueryRowContext(ctx, args...).Scan(dest...)
+}
+
+// checkpoint folds the log into the database once it is large, so that it stays bounded during a long baseline. SQLite's
+// own attempts cannot start the log over while any reader is inside; this one waits for them. The caller has the turn.
+func (s *Store) checkpoint(ctx context.Context) {
+	w := s.w
+	size := walSize(s.path)
+	if size <= w.calm || w.conn == nil {
+		if size <= walLimit {
+			w.calm = walLimit
+		}
+		return
+	}
+	var blocked, log, done int64
+	err := w.conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&blocked, &log, &done)
+	if err == nil && blocked == 0 {
+		w.calm = walLimit
+		return
+	}
+	w.calm = size + walLimit // not before it grew by as much again
+	s.log.Warn("the log of the state database could not be folded in: another process reads for a long time",
+		"path", s.path, "bytes", size, "err", err)
+}
+
+func walSize(path string) int64 {
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}

@@ -1,0 +1,45 @@
+// Package store knows what survives a restart: the records of a Destination and the contracts by which they are kept.
+// It refuses to know how they are kept (store/sqlite, later PostgreSQL), what a document looks like and what is on the
+// wire; it holds no rule about which version wins, those live in sync.
+package store
+
+import (
+	"context"
+	"io"
+)
+
+// Store is one state database. Every method is safe for concurrent use; reads see the last commit.
+//
+// All writes that concern a Source's data go through Commit under a Claim. A method returns ErrNotFound where its
+// comment says so, ErrFenced when a claim was lost, ErrReadOnly where it would write and may not, ErrSchema or ErrForeign
+// at opening, ErrCorrupt when damage shows; anything else is a failure of the medium, wrapped with what was tried.
+type Store interface {
+	Sources
+	Sets
+	Resources
+	Documents
+	Ledger
+	Claims
+	Committer
+	Maintainer
+	io.Closer
+}
+
+// Committer is the only way in for a Source's data.
+type Committer interface {
+	// Commit applies all of c in one transaction that is durable when it returns nil, or nothing of it. It fails with
+	// ErrFenced if c.Claim is no longer the newest of its Source, with ErrNameTaken or ErrFull as these say. A cancelled
+	// ctx does not stop it: what was done on disk is to be recorded; it gives up by its own time limit only.
+	Commit(ctx context.Context, c *Commit) error
+}
+
+// Maintainer keeps a database that runs for years small and quick.
+type Maintainer interface {
+	// Tidy does one bounded slice of housekeeping and reports whether more is left to do: rows of forgotten Sources go,
+	// ended gaps beyond the last 100 and runs beyond the last 200 of each set, events beyond the last 100 of each URI,
+	// bodies and validators of all but the 10,000 documents of a Source that were read last. It needs no claim and may
+	// run at any time; call it after a run that wrote something.
+	Tidy(ctx context.Context) (more bool, err error)
+	// Check looks for damage and returns an error that wraps ErrCorrupt if it finds any; it reads the whole database.
+	Check(ctx context.Context) error
+}
