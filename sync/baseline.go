@@ -1,0 +1,389 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"resyncd/destination"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+)
+
+// sweepPage is how many unlisted resources are judged and committed at once.
+const sweepPage = 1000
+
+// errChanged ends a conditional read at the first part that answers other than 304.
+var errChanged = errors.New("list changed")
+
+// errOld ends a baseline whose list is not newer than what is already proven: it could add nothing (coverage.md 3).
+var errOld = errors.New("list is not newer than the position")
+
+// baseline reads a Resource List, or all parts of its index, into wants.
+type baseline struct {
+	p    *puller
+	o    baselineOptions
+	docs []store.Document
+
+	begun    bool         // something answered other than 304
+	at       store.Micros // earliest at of all heads
+	noAt     bool         // some list carries no at
+	modified store.Micros // earliest Last-Modified, for lists without at
+	date     store.Micros // Date of the first answer
+	listed   int64
+	skipped  int64
+	bad      error
+	failures []error
+	docID    int64
+	stale    bool
+}
+
+// baselineOptions say what for a list is read.
+type baselineOptions struct {
+	// changed reads only what answers other than 304. What is to say that something is absent must be seen whole, so one
+	// changed part makes it an unconditional read of all.
+	changed bool
+	// reset lets the list override a history that went back.
+	reset bool
+	// after asks for a list newer than that; NoTime takes any.
+	after store.Micros
+}
+
+// baselineOutcome is how a baseline ended.
+type baselineOutcome struct {
+	complete  bool
+	unchanged bool // all lists answered 304, nothing was read
+	usable    bool // at least one list was read or is unchanged
+	stale     bool // the list is older than the last baseline
+	old       bool // the list is not newer than asked for; nothing was read
+	err       error
+}
+
+// takeBaseline reads the list and, if that was complete, makes absent what it does not name and moves the floor.
+func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baselineOptions) (baselineOutcome, error) {
+	b := &baseline{p: p, o: o, at: store.NoTime, modified: store.NoTime, date: store.NoTime}
+	p.plan.seen, p.plan.at, p.plan.reset = newBitmap(), store.NoTime, o.reset
+	tour, err := p.s.reader.Walk(ctx, ref, rsdoc.KindResourceList, b)
+	switch {
+	case errors.Is(err, errOld):
+		return baselineOutcome{old: true, usable: true}, nil
+	case errors.Is(err, errChanged):
+		o.changed = false
+		return p.takeBaseline(ctx, ref, o)
+	case err != nil:
+		return baselineOutcome{}, err
+	}
+	if err := p.plan.flush(ctx); err != nil {
+		return baselineOutcome{}, err
+	}
+	out := baselineOutcome{usable: tour.Lists > 0, stale: b.stale}
+	if len(b.failures) > 0 {
+		out.err = b.failures[0]
+	}
+	switch {
+	case !b.begun && out.err == nil:
+		out.unchanged, out.usable = true, true
+		return out, nil
+	case !tour.Complete || b.stale:
+		if out.err == nil && !b.stale {
+			out.err = fmt.Errorf("%s changed while it was read", ref.URL)
+		}
+		return out, nil
+	}
+	out.complete = true
+	return out, b.finish(ctx, tour)
+}
+
+// begin numbers the baseline once there is something to read.
+func (b *baseline) begin(ctx context.Context) error {
+	if b.begun {
+		return nil
+	}
+	b.begun = true
+	b.p.set.Generation++
+	return b.p.commitSet(ctx)
+}
+
+// snapshot is A: the earliest at, or what stands in for it where the Source names none (coverage.md 1).
+func (b *baseline) snapshot() store.Micros {
+	switch {
+	case b.at.Known() && !b.noAt:
+		return b.at
+	case b.modified.Known():
+		return b.modified
+	case b.date.Known():
+		return b.date - 5*60*1e6
+	}
+	return b.p.s.localNow() - 5*60*1e6
+}
+
+// Enter implements destination.Visitor.
+func (b *baseline) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
+	if !b.o.changed || b.begun {
+		return destination.Read, nil
+	}
+	if part.Parent != "" && !part.NotModified {
+		return destination.Read, b.begin(ctx) // the index changed: all its parts are read
+	}
+	doc, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.URL)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !doc.Complete {
+		return destination.Read, nil
+	}
+	if err != nil {
+		return destination.Skip, err
+	}
+	if part.Parent != "" {
+		index, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.Parent)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return destination.Skip, err
+		}
+		switch {
+		case err != nil || doc.Read < index.Read:
+			return destination.Read, nil // no baseline was completed since the index last changed
+		case part.LastMod.Known() || part.At.Known():
+			return destination.Skip, nil // the index, which answered 304, dates this part: it is what it was
+		}
+	}
+	part.ETag, part.LastModified = doc.ETag, doc.LastModified
+	return destination.Recheck, nil
+}
+
+// Unchanged implements destination.Visitor.
+func (b *baseline) Unchanged(context.Context, *destination.Part) error { return nil }
+
+// Begin implements destination.Visitor.
+func (b *baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
+	if b.o.changed && !b.begun && part.Parent != "" {
+		return errChanged // its siblings were left out
+	}
+	at := store.Micros(h.At)
+	if !at.Known() {
+		at = store.Micros(h.From) // 0.9 [16]
+	}
+	if !at.Known() {
+		at = store.Micros(part.At)
+	}
+	if at.Known() && b.o.after.Known() && at <= b.o.after && b.listed == 0 {
+		return errOld
+	}
+	if err := b.begin(ctx); err != nil {
+		return err
+	}
+	b.note(at, part.Meta)
+	if at.Known() && b.p.set.Floor.Known() && at < b.p.set.Floor && !b.o.reset {
+		b.stale = true
+	}
+	id, err := b.p.s.Store.EnsureDocument(ctx, b.p.s.claim, b.p.set.ID, part.URL, string(rsdoc.KindResourceList))
+	b.docID = id
+	b.p.plan.at = b.snapshot()
+	return err
+}
+
+func (b *baseline) note(at store.Micros, m destination.Meta) {
+	if !at.Known() {
+		b.noAt = true
+	} else if !b.at.Known() || at < b.at {
+		b.at = at
+	}
+	if lm, ok := httpTime(m.LastModified); ok && (!b.modified.Known() || lm < b.modified) {
+		b.modified = lm
+	}
+	if d := store.Micros(m.Date); d.Known() && !b.date.Known() {
+		b.date = d
+	}
+}
+
+// Entry implements destination.Visitor.
+func (b *baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entry) error {
+	if b.stale {
+		return nil
+	}
+	b.listed++
+	c := contentOf(e)
+	c.State = store.WantPresent
+	c.Version = store.Version{From: b.p.plan.at, Until: b.p.plan.at, Ordinal: e.Ordinal, Document: b.docID}
+	return b.p.plan.add(ctx, entry{uri: e.Loc, cand: c, baseline: true})
+}
+
+// End implements destination.Visitor.
+func (b *baseline) End(_ context.Context, part *destination.Part, h *rsdoc.Head, skipped int64, first error) error {
+	if skipped > 0 {
+		b.skipped += skipped
+		if b.bad == nil {
+			b.bad = fmt.Errorf("%s: %w", part.URL, first)
+		}
+		b.p.s.log.Warn("bad entries skipped", "list", part.URL, "entries", skipped, "first", first)
+	}
+	b.docs = append(b.docs, store.Document{
+		SourceID: b.p.s.src.ID, SetID: b.p.set.ID, URL: part.URL, Kind: string(rsdoc.KindResourceList),
+		ETag: part.ETag, LastModified: part.LastModified, At: store.Micros(h.At), From: store.NoTime, Until: store.NoTime,
+		LastEntry: store.NoTime, Complete: true, Read: b.p.s.localNow(),
+	})
+	return nil
+}
+
+// Failed implements destination.Visitor.
+func (b *baseline) Failed(_ context.Context, part *destination.Part, err error) error {
+	b.p.s.log.Warn("a list could not be read", "list", part.URL, "err", err)
+	b.failures = append(b.failures, fmt.Errorf("%s: %w", part.URL, err))
+	return nil
+}
+
+// finish makes absent what a complete list does not name, and only then moves the floor: a kill in between repeats the
+// baseline, it never skips the sweep.
+func (b *baseline) finish(ctx context.Context, tour destination.Tour) error {
+	p := b.p
+	if tour.Root != nil {
+		if at := store.Micros(tour.Root.Head.At); at.Known() && (!b.at.Known() || at < b.at) {
+			b.at = at
+		}
+	}
+	a := b.snapshot()
+	settle := &store.Settle{SetID: p.set.ID, Generation: p.set.Generation, At: a}
+	if err := p.s.Store.Commit(ctx, &store.Commit{Claim: p.s.claim, Settle: settle}); err != nil {
+		return err
+	}
+	if err := b.sweep(ctx, a); err != nil {
+		return err
+	}
+	p.set.Baselines++
+	if b.o.reset {
+		p.cover.Reset(a)
+	} else {
+		p.cover.AddBaseline(a)
+	}
+	c := p.setCommit()
+	c.Documents = b.docs
+	c.DropTombstones = &store.DropTombstones{SetID: p.set.ID, At: a - 1}
+	return p.s.Store.Commit(ctx, c)
+}
+
+// sweep turns the wants that the list does not confirm into absent ones, as of A. Files wait for the operator where the
+// guard says so, or where the list had unreadable entries that may have been these.
+func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
+	p := b.p
+	absent := Candidate{
+		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.docID}, Length: -1, LastMod: store.NoTime,
+	}
+	gone, err := p.unlisted(ctx, absent, b.o.reset, nil)
+	if err != nil || gone.rows == 0 {
+		return err
+	}
+	counts, err := p.s.Store.Counts(ctx, p.set.ID)
+	if err != nil {
+		return err
+	}
+	hold := Hold(b.listed == 0, gone.files+counts.Held, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && gone.files > 0
+	if hold {
+		p.s.log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
+			"set", p.set.CapabilityList, "files", gone.files, "of", p.set.Resources, "bad_entries", b.skipped)
+	}
+	_, err = p.unlisted(ctx, absent, b.o.reset, func(rs []*store.Resource) error {
+		return p.makeAbsent(ctx, rs, absent, hold, b.o.reset)
+	})
+	return err
+}
+
+type unlistedCount struct{ rows, files int64 }
+
+// unlisted pages over the resources that the set wants, that the current baseline did not list, and whose want is not
+// known to be newer than the list.
+func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, each func([]*store.Resource) error) (unlistedCount, error) {
+	var n unlistedCount
+	var ids []int64
+	page := func() error {
+		rs, err := p.s.Store.ByIDs(ctx, ids)
+		if err != nil {
+			return err
+		}
+		kept := rs[:0]
+		for _, r := range rs {
+			w := r.WantFor(p.set.ID)
+			if w == nil || MergeBaseline(w, p.set.Floor, absent.Version.Until, absent, reset) == Ignore {
+				continue
+			}
+			kept = append(kept, r)
+			n.rows++
+			if r.Have.State == store.HavePresent {
+				n.files++
+			}
+		}
+		rs, ids = kept, ids[:0]
+		if each != nil {
+			return each(rs)
+		}
+		return nil
+	}
+	for id, err := range p.s.Store.Unlisted(ctx, p.set.ID, p.set.Generation, endOfTime) {
+		if err != nil {
+			return n, err
+		}
+		if p.plan.seen.has(id) {
+			continue
+		}
+		if ids = append(ids, id); len(ids) >= sweepPage {
+			if err := page(); err != nil {
+				return n, err
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return n, nil
+	}
+	return n, page()
+}
+
+// makeAbsent records that the set no longer wants these resources. Content fields stay, so that a rejected sweep restores
+// what was wanted.
+func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Candidate, hold, reset bool) error {
+	s := p.s
+	s.flight.mu.Lock()
+	defer s.flight.mu.Unlock()
+	now := s.localNow()
+	c := &store.Commit{Claim: s.claim}
+	sums := map[int64]*store.SetChange{}
+	for _, r := range rs {
+		w := r.WantFor(p.set.ID)
+		if w == nil {
+			continue
+		}
+		before, was := slices.Clone(r.Wants), r.Have
+		var found *store.Have
+		next := *w
+		switch MergeBaseline(w, p.set.Floor, absent.Version.Until, absent, reset) {
+		case Replace:
+			var err error
+			if found, err = s.leftover(ctx, r); err != nil {
+				return err
+			} else if found != nil {
+				r.Have = *found
+			}
+			next.State, next.Version, next.Settled, next.Refused = store.WantAbsent, absent.Version, false, ""
+			next.Held = hold && r.Have.State == store.HavePresent
+		case Ask: // it changed in the very instant of the snapshot
+			next = absent.Contest(w, p.set.Floor, p.set.ID)
+		default:
+			continue
+		}
+		next.Generation = p.set.Generation
+		*w = next
+		work := s.workForAll(r.Wants, &r.Have, now)
+		what := "unlisted"
+		if next.Held {
+			what = "held"
+		}
+		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found})
+		c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: what, Version: next.Version})
+		s.flight.touch(r.ID)
+		total(sums, before, &was, r.Wants, &r.Have)
+	}
+	for _, sum := range sums {
+		c.Sets = append(c.Sets, *sum)
+	}
+	if err := s.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	p.plan.poke()
+	return nil
+}

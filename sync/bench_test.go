@@ -1,0 +1,88 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/store"
+	"resyncd/store/sqlite"
+)
+
+// BenchmarkPlan measures what a listed entry costs before anything is fetched: a new one, and one that is as it was. The
+// state is real, the list is not.
+func BenchmarkPlan(b *testing.B) {
+	const entries = 20_000
+	for range b.N {
+		b.StopTimer()
+		p, done := benchPlanner(b)
+		b.StartTimer()
+		plan(b, p, entries, 1)
+		b.StopTimer()
+		done()
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*entries), "µs/entry")
+}
+
+func BenchmarkReplan(b *testing.B) {
+	const entries = 20_000
+	p, done := benchPlanner(b)
+	defer done()
+	plan(b, p, entries, 1)
+	b.ResetTimer()
+	for i := range b.N {
+		plan(b, p, entries, int64(i+2))
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*entries), "µs/entry")
+}
+
+func benchPlanner(b *testing.B) (*planner, func()) {
+	b.Helper()
+	ctx := context.Background()
+	st, err := sqlite.Open(ctx, filepath.Join(b.TempDir(), "state.db"), sqlite.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	src, err := st.EnsureSource(ctx, "bench", "http://lib.example/")
+	if err != nil {
+		b.Fatal(err)
+	}
+	claim, release, err := st.Claim(ctx, src.ID, "bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	set, err := st.EnsureSet(ctx, claim, "http://lib.example/capabilitylist.xml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := &Engine{Store: st, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	s := &session{Engine: e, src: src, claim: claim, flight: newFlight(), log: e.Log}
+	p, err := s.newPlanner(&set, &destination.SetOffer{ID: set.CapabilityList}, make(chan struct{}, 1))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p, func() { _ = release(); _ = st.Close() }
+}
+
+func plan(b *testing.B, p *planner, entries int, generation int64) {
+	b.Helper()
+	ctx := context.Background()
+	p.seen, p.at = newBitmap(), store.Micros(1e15+generation)
+	p.set.Generation = generation
+	for i := range entries {
+		e := entry{uri: fmt.Sprintf("http://lib.example/theses/%07d.pdf", i), baseline: true, cand: Candidate{
+			State: store.WantPresent, Digests: fmt.Sprintf("sha-256:%064x", i), Length: int64(i), LastMod: 1e15, Type: "application/pdf",
+			Version: store.Version{From: p.at, Until: p.at, Ordinal: int64(i), Document: generation},
+		}}
+		if err := p.add(ctx, e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := p.flush(ctx); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,346 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// Engine runs Sources. It holds no state of its own: everything lives in the store and the mirrors, so any number of
+// Engines may exist and a killed one costs repeated work only (design.md 3.1).
+type Engine struct {
+	Store store.Store
+	Log   *slog.Logger
+	// Holder names this process in claims, for people.
+	Holder string
+	// Now is the local clock.
+	Now func() time.Time
+}
+
+// DeleteMode is what happens to the file of a resource that the Source deleted.
+type DeleteMode string
+
+// The delete modes of the configuration.
+const (
+	DeleteTrash DeleteMode = "trash"
+	DeleteKeep  DeleteMode = "keep"
+	DeleteNow   DeleteMode = "now"
+)
+
+// Target is one Source with everything that a run of it needs.
+type Target struct {
+	Name string
+	URL  string
+	// Sets limits the run to these Capability Lists; empty means all that are offered.
+	Sets []string
+	// Scope are URI prefixes beside the Capability List's own origin that loc may lie under; Include and Exclude are
+	// URI globs.
+	Scope, Include, Exclude []string
+	// Reach describes the addresses that may be dialled (network.allow): when it changes, what was refused is tried anew.
+	Reach string
+
+	Delete      DeleteMode
+	TrashFor    time.Duration
+	DeleteGuard float64 // share of the files, 0.2 is 20 %
+	GapPatience time.Duration
+	MaxResource int64 // bytes, 0 unlimited
+	Concurrency int
+
+	Client *fetch.Client
+	Policy *fetch.Policy
+	Mirror blob.Mirror // nil only in a dry run of a mirror that does not exist yet
+	RootID string
+	// Adopt: the mirror may hold files that no row knows (a folder that was there before, a lost state database), so the
+	// disk is looked at before anything is fetched. SweepExtra: files that no list names go to the trash (guarded).
+	Adopt, SweepExtra bool
+}
+
+// RunOptions say how one run differs from a plain catch-up.
+type RunOptions struct {
+	// Full takes a baseline even if none is needed.
+	Full bool
+	// From is the position for sets that have none; they get no baseline then.
+	From store.Micros
+	// RetryFor is how long failures are retried before they are left owed.
+	RetryFor time.Duration
+	// Plan, if set, makes it a dry run: nothing is fetched, placed or removed, each planned action is reported instead.
+	// The store must be a throw-away copy.
+	Plan func(Planned) error
+	// Progress, if set, is told of work as it happens; it must be quick and safe for concurrent use.
+	Progress func(Progress)
+}
+
+// Planned is one action of a dry run.
+type Planned struct {
+	URI    string `json:"uri"`
+	Action string `json:"action"` // fetch, delete, keep
+	Key    string `json:"-"`
+	Had    bool   `json:"-"` // a file is there that differs
+}
+
+// Progress is a step of a run.
+type Progress struct {
+	Listed, Done, Failed, Deleted int64 // increments
+	Bytes                         int64
+}
+
+// ErrStopped is returned for a Source that the operator paused.
+var ErrStopped = errors.New("source is paused: resume it with `resyncd source resume NAME`")
+
+// Run catches one Source up: discover, then each set in turn. The results are those of the sets that were worked on, also
+// when an error is returned. The error is a *store.HeldError, store.ErrFenced, ctx's error, a failure of store or disk, or
+// a *destination.Error when nothing usable was found; what went wrong within a set stands in its Result.
+func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
+	s, err := e.begin(ctx, t, o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	offer, err := s.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	offered, err := s.choose(offer)
+	if err == nil {
+		err = s.recognise(ctx, offer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var results []Result
+	for i := range offered {
+		r, err := s.runSet(ctx, &offered[i])
+		results = append(results, r)
+		if err != nil {
+			return results, err
+		}
+	}
+	if err := s.end(ctx, offer); err != nil {
+		return results, err
+	}
+	return results, nil
+}
+
+// session is one run of one Source under its claim.
+type session struct {
+	*Engine
+	t       Target
+	o       RunOptions
+	src     store.Source
+	claim   store.Claim
+	release func() error
+	reader  *destination.Reader
+	log     *slog.Logger
+	// look: files may be on disk that no row knows, look before fetching.
+	look bool
+	// recheck: the scope or filters changed since the last run, so refused resources are judged anew.
+	recheck bool
+	flight  *flight
+	// sweep: files that no list names are still to be looked for (Target.SweepExtra), by this run or, until one has read
+	// every set whole, by a later one.
+	sweep bool
+	// requests, bytes were counted by the client when the last result was drawn up, so that discovery counts too.
+	requests, bytes int64
+}
+
+func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, error) {
+	src, err := e.Store.EnsureSource(ctx, t.Name, t.URL)
+	if err != nil {
+		return nil, err
+	}
+	if src.Paused {
+		return nil, ErrStopped
+	}
+	claim, release, err := e.claim(ctx, src.ID)
+	if err != nil {
+		return nil, err
+	}
+	if src, err = e.Store.Source(ctx, t.Name); err != nil { // as the last holder left it
+		return nil, errors.Join(err, release())
+	}
+	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, flight: newFlight()}
+	s.log = e.Log.With("source", t.Name)
+	s.requests, s.bytes = t.Client.Requests(), t.Client.Bytes()
+	s.look = t.Adopt || src.Unclean
+	policy := t.policyDigest()
+	s.sweep = t.SweepExtra || src.Policy == policySweep
+	s.recheck = src.Policy != "" && src.Policy != policySweep && src.Policy != policy
+	s.reader = destination.NewReader(destination.ReaderOptions{
+		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor,
+	})
+	dirty := true
+	change := &store.SourceChange{Unclean: &dirty, RootID: &t.RootID}
+	if pending := policySweep; s.sweep {
+		change.Policy = &pending
+	}
+	if err := e.Store.Commit(ctx, &store.Commit{Claim: claim, Source: change}); err != nil {
+		return nil, errors.Join(err, release())
+	}
+	return s, nil
+}
+
+// policySweep stands in Source.Policy until a run has carried out Target.SweepExtra, which only the first run after the
+// loss of the state is told: a kill in between must not leave the files there for ever.
+const policySweep = "sweep-extra"
+
+// claimPatience is how long a claim is asked for again: a process that was just killed may still be writing its last bytes
+// inside the kernel, and lets go of its lock only then.
+const claimPatience = time.Second
+
+func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() error, error) {
+	const step = 50 * time.Millisecond
+	for waited := time.Duration(0); ; waited += step {
+		c, release, err := e.Store.Claim(ctx, source, e.Holder)
+		var held *store.HeldError
+		if !errors.As(err, &held) || waited >= claimPatience {
+			return c, release, err
+		}
+		if err := pause(ctx, step); err != nil {
+			return c, nil, err
+		}
+	}
+}
+
+// end marks the run as orderly, so that the next one need not look at the disk, and empties old trash.
+func (s *session) end(ctx context.Context, offer *destination.Offer) error {
+	if s.o.Plan != nil {
+		return nil
+	}
+	if s.sweep {
+		if err := s.sweepOnce(ctx, offer); err != nil {
+			return err
+		}
+	}
+	if s.look {
+		if err := s.claimTrash(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.emptyTrash(ctx); err != nil {
+		return err
+	}
+	if err := s.missing(ctx, offer); err != nil {
+		return err
+	}
+	if _, err := s.Store.Tidy(ctx); err != nil { // a slice each run keeps up
+		return err
+	}
+	clean, policy := false, s.t.policyDigest()
+	if s.sweep {
+		policy = policySweep
+	}
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &clean, Policy: &policy}})
+}
+
+func (s *session) discover(ctx context.Context) (*destination.Offer, error) {
+	offer, err := destination.Discover(ctx, s.reader, s.t.URL, s.t.Sets...)
+	if err != nil {
+		return nil, fmt.Errorf("discover %s: %w", fetch.RedactURL(s.t.URL), err)
+	}
+	return offer, nil
+}
+
+// choose picks the configured sets out of the offered ones.
+func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, error) {
+	if len(s.t.Sets) == 0 {
+		return offer.Sets, nil
+	}
+	var out []destination.SetOffer
+	for _, want := range s.t.Sets {
+		found := false
+		for _, o := range offer.Sets {
+			if o.ID == want {
+				out, found = append(out, o), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`", s.t.Name, want, fetch.RedactURL(s.t.URL))
+		}
+	}
+	return out, nil
+}
+
+// recognise refuses to take a list that was only guessed (robots.txt, a link) for the Source, in place of the sets that
+// are mirrored from it: one error page where its Capability List should be would else begin a second set, whose wants
+// nothing ever takes back (F58, F72). The next run discovers anew.
+func (s *session) recognise(ctx context.Context, offer *destination.Offer) error {
+	known, err := s.Store.Sets(ctx, s.src.ID)
+	if err != nil {
+		return err
+	}
+	described := false
+	for i := range known {
+		for _, o := range offer.Sets {
+			if !o.Bare || o.ID == s.t.URL || o.ID == known[i].CapabilityList {
+				return nil
+			}
+		}
+		doc, err := s.Store.Document(ctx, s.src.ID, known[i].CapabilityList)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		described = described || err == nil && doc.Kind == string(rsdoc.KindCapabilityList)
+	}
+	if !described || len(offer.Sets) == 0 {
+		return nil
+	}
+	if err := errors.Join(s.missing(ctx, offer), s.reader.Forget(ctx, s.t.URL)); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s no longer leads to the sets that are mirrored from it, only to %s: nothing was changed; run again later, "+
+		"or give that address itself if the Source has moved there", fetch.RedactURL(s.t.URL), fetch.RedactURL(offer.Sets[0].ID))
+}
+
+// missing counts the reads in which a known set was not offered; after two it is reported (F71). Nothing is deleted.
+func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
+	if len(s.t.Sets) > 0 {
+		return nil
+	}
+	sets, err := s.Store.Sets(ctx, s.src.ID)
+	if err != nil {
+		return err
+	}
+	offered := map[string]bool{}
+	for _, o := range offer.Sets {
+		offered[o.ID] = true
+	}
+	var c store.Commit
+	for i := range sets {
+		set := &sets[i]
+		gone := 0
+		if !offered[set.CapabilityList] {
+			gone = set.Gone + 1
+		}
+		if gone == set.Gone {
+			continue
+		}
+		set.Gone = gone
+		if gone >= 2 {
+			set.Problem = "the Source no longer offers this set; its files stay until you run `resyncd source forget`"
+			set.InStep = false
+			s.log.Warn("the Source no longer offers a set", "set", set.CapabilityList, "reads", gone)
+		}
+		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: stateOf(set)})
+	}
+	if len(c.Sets) == 0 {
+		return nil
+	}
+	c.Claim = s.claim
+	return s.Store.Commit(ctx, &c)
+}
+
+// stateOf copies the fields of a set that the engine owns.
+func stateOf(s *store.Set) *store.SetState {
+	return &store.SetState{
+		Floor: s.Floor, Generation: s.Generation, Baselines: s.Baselines, Proven: s.Proven, Joint: s.Joint,
+		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, LastPull: s.LastPull,
+	}
+}

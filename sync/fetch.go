@@ -1,0 +1,422 @@
+package sync
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/url"
+	"runtime/debug"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// verdict is how the work on one resource ended.
+type verdict uint8
+
+const (
+	verdictCleared verdict = iota // what is on disk is right, or nothing is wanted any more
+	verdictFetched                // new bytes wait in the stage
+	verdictAdopted                // a file that no row knew is what is wanted
+	verdictGone                   // the Source was asked and has it no more
+	verdictRefused                // policy forbids to ask
+	verdictFailed
+)
+
+// outcome is one resource after a worker looked at it; it becomes durable in settle.
+type outcome struct {
+	res     *store.Resource
+	want    *store.Want // the effective want it was judged by
+	verdict verdict
+	have    store.Have // for fetched, adopted, and cleared where a check taught something
+	learnt  bool       // have is to be recorded
+	stage   blob.Stage
+	// displace: a file that is not ours may be in the way and goes to the trash.
+	displace string
+	failure  failure
+	bytes    int64
+	// asked is the Source's clock when it answered, for answers that decide (Settle).
+	asked store.Micros
+	// disk is a failure of the whole mirror, met by this resource.
+	disk error
+}
+
+// failure is an entry of the ledger in the making.
+type failure struct {
+	class   string
+	reason  string
+	wait    time.Duration // at least this long
+	lasts   bool          // asking again soon will not help
+	stale   bool          // a newer list may explain it
+	unasked bool          // nothing was sent: the host is closed for now
+}
+
+func (o *outcome) discard() {
+	if o.stage != nil {
+		_ = o.stage.Discard() // the stage folder is emptied at the next start anyway
+		o.stage = nil
+	}
+}
+
+// work looks at one resource. A panic costs that resource only (F5).
+func (r *reconciler) work(ctx context.Context, res *store.Resource) (o *outcome) {
+	o = &outcome{res: res, asked: r.s.localNow() - skew}
+	defer func() {
+		if p := recover(); p != nil {
+			r.s.log.Error("panic while fetching; the resource is left owed", "uri", res.URI, "panic", p, "stack", string(debug.Stack()))
+			o.discard()
+			o.fail(failure{class: "panic", reason: fmt.Sprint(p), lasts: true})
+		}
+	}()
+	o.want = Effective(res.Wants)
+	if o.want == nil || o.want.State == store.WantAbsent {
+		return o
+	}
+	if done, err := r.onDisk(ctx, o); err != nil {
+		o.failWith(err)
+		return o
+	} else if done {
+		return o
+	}
+	r.fetch(ctx, o)
+	return o
+}
+
+// onDisk finds out without the network whether the right bytes are there already.
+func (r *reconciler) onDisk(ctx context.Context, o *outcome) (done bool, err error) {
+	h := &o.res.Have
+	if o.want.State == store.WantAsk {
+		return false, nil
+	}
+	if h.State != store.HaveNone {
+		switch Satisfied(o.want, h) {
+		case Yes:
+			return true, nil
+		case HashLocally:
+			return r.rehash(ctx, o)
+		}
+		return false, nil
+	}
+	if !r.s.look {
+		return false, nil
+	}
+	return r.adopt(ctx, o)
+}
+
+// rehash compares a file with a digest of an algorithm that it was never checked by.
+func (r *reconciler) rehash(ctx context.Context, o *outcome) (bool, error) {
+	d, ok := strongest(o.want.Digests)
+	if !ok {
+		return false, nil
+	}
+	sum, n, other, err := r.s.hashFile(ctx, o.res.Key, d.New())
+	if missing(err) || errors.Is(err, blob.ErrNotRegular) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if sum != o.res.Have.SHA256 || !bytes.Equal(d.Bytes(), other) || o.want.Length >= 0 && o.want.Length != n {
+		return false, nil
+	}
+	o.have, o.learnt = o.res.Have, true
+	o.have.Checked, o.have.Version = d.String(), o.want.Version
+	return true, nil
+}
+
+// adopt takes over a file that is what is wanted although no row knows it: the state was lost, the folder was there before
+// us, or a kill came between the file and its row. Anything else under the key makes way to the trash.
+func (r *reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
+	info, err := r.s.t.Mirror.Stat(ctx, o.res.Key)
+	if missing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	o.displace = blob.NewTrashID(r.s.Now())
+	d, ok := strongest(o.want.Digests)
+	if !ok || info.Kind != blob.KindFile || o.want.Length >= 0 && info.Length != o.want.Length {
+		return false, nil
+	}
+	sum, n, other, err := r.s.hashFile(ctx, o.res.Key, d.New())
+	if err != nil {
+		return false, err
+	}
+	if !bytes.Equal(d.Bytes(), other) {
+		return false, nil
+	}
+	o.verdict, o.learnt, o.displace = verdictAdopted, true, ""
+	o.have = store.Have{
+		State: store.HavePresent, SHA256: sum, Length: n, ModTime: info.ModTime, Type: o.want.Type,
+		Checked: d.String(), Version: o.want.Version, Fetched: r.s.localNow(),
+	}
+	return true, nil
+}
+
+// fetch asks the Source and leaves checked bytes in a stage.
+func (r *reconciler) fetch(ctx context.Context, o *outcome) {
+	if f := r.room(ctx, o.want.Length); f != nil {
+		o.fail(*f)
+		return
+	}
+	stage, err := r.s.t.Mirror.NewStage(ctx)
+	if err != nil {
+		o.failWith(err)
+		return
+	}
+	o.stage = stage
+	body := newBody(stage, o.want.Digests)
+	res, err := r.download(ctx, o, body)
+	if err != nil {
+		o.discard()
+		r.failed(o, err)
+		return
+	}
+	if res.NotModified {
+		o.discard()
+		o.have, o.learnt = o.res.Have, true
+		o.have.Version = o.want.Version
+		return
+	}
+	if f := body.check(o.want, &res); f != nil {
+		if f.class == "unproven" {
+			f = r.prove(ctx, o, body)
+		}
+		if f != nil {
+			o.discard()
+			o.fail(*f)
+			return
+		}
+	}
+	r.accept(o, body, &res)
+	if err := stage.Close(); err != nil {
+		o.discard()
+		o.failWith(err)
+	}
+}
+
+// largeBody is from when on the disk is asked for room before a transfer begins (F76).
+const largeBody = 64 << 20
+
+func (r *reconciler) room(ctx context.Context, length int64) *failure {
+	if length < largeBody {
+		return nil
+	}
+	if free, _, err := r.s.t.Mirror.Free(ctx); err == nil && free < uint64(length) {
+		return &failure{class: "no-room", lasts: true, reason: fmt.Sprintf("%d bytes are needed, the disk has %d free", length, free)}
+	}
+	return nil
+}
+
+func (r *reconciler) download(ctx context.Context, o *outcome, body *body) (fetch.Result, error) {
+	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope}
+	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}
+	if h := &o.res.Have; h.State == store.HavePresent && o.want.State == store.WantPresent && body.digest.Alg == rsdoc.None {
+		req.ETag, req.LastModified = h.ETag, h.LastModified
+	}
+	res, err := r.s.t.Client.Download(ctx, req, body, opt)
+	o.bytes += res.Bytes
+	if at := store.MicrosOf(res.Date); at.Known() {
+		o.asked = at
+	}
+	return res, err
+}
+
+func (r *reconciler) inScope(u *url.URL) bool { return r.scope(u.String()) == "" }
+
+// prove fetches a second time what neither a hash nor a length vouches for (F55): equal twice is believed.
+func (r *reconciler) prove(ctx context.Context, o *outcome, body *body) *failure {
+	first, n := body.sum(), body.n
+	if err := body.Reset(); err != nil {
+		return &failure{class: "disk", reason: err.Error()}
+	}
+	if _, err := r.download(ctx, o, body); err != nil {
+		f := classify(err)
+		return &f
+	}
+	if body.sum() != first || body.n != n {
+		return &failure{class: "unproven", reason: "neither hash nor length vouch for the body, and two transfers differed"}
+	}
+	return nil
+}
+
+func (r *reconciler) accept(o *outcome, b *body, res *fetch.Result) {
+	o.verdict, o.learnt = verdictFetched, true
+	o.have = store.Have{
+		State: store.HavePresent, SHA256: b.sum(), Length: b.n, ETag: res.ETag, LastModified: res.LastModified,
+		Type: res.Type, Version: o.want.Version, Fetched: r.s.localNow(),
+	}
+	if b.digest.Alg != rsdoc.None {
+		o.have.Checked = b.digest.String()
+	}
+	at := o.want.LastMod
+	if lm, ok := httpTime(res.LastModified); ok {
+		at = lm
+	}
+	if !at.Known() {
+		at = r.s.localNow()
+	}
+	o.stage.SetModTime(at.Time())
+	o.have.ModTime = at.Time().UnixNano()
+}
+
+// failed sorts an error of the network into what it means for the resource.
+func (r *reconciler) failed(o *outcome, err error) {
+	var fe *fetch.Error
+	if errors.As(err, &fe) {
+		switch {
+		case fe.Kind == fetch.Gone && o.want.State == store.WantAsk:
+			o.verdict = verdictGone
+			return
+		case fe.Kind == fetch.Refused && fe.Hop == 0:
+			o.verdict, o.failure = verdictRefused, failure{class: "refused", reason: fe.Error()}
+			return
+		}
+	}
+	o.failWith(err)
+}
+
+func (o *outcome) fail(f failure) { o.verdict, o.failure = verdictFailed, f }
+
+func (o *outcome) failWith(err error) {
+	o.fail(classify(err))
+	if blob.Systemic(err) {
+		o.disk = err
+	}
+}
+
+// classify says what a failure means for the ledger. Kinds come from the edge that met it.
+func classify(err error) failure {
+	f := failure{class: "local", reason: err.Error()}
+	var fe *fetch.Error
+	switch {
+	case errors.As(err, &fe):
+		f.class, f.wait, f.unasked = fe.Kind.String(), fe.RetryAfter, fe.Requests == 0 && fe.Kind == fetch.Throttled
+		switch fe.Kind {
+		case fetch.Gone:
+			f.stale = true
+		case fetch.Denied, fetch.Rejected, fetch.Refused, fetch.TooLarge, fetch.TLS:
+			f.lasts = true
+		case fetch.Broken:
+			f.stale = true
+		}
+	case blob.Systemic(err):
+		f.class = "disk"
+	case errors.Is(err, blob.ErrIsFolder), errors.Is(err, blob.ErrParentNotFolder):
+		f.class, f.lasts = "blocked", true
+	case errors.Is(err, context.Canceled):
+		f.class = "canceled"
+	}
+	return f
+}
+
+func missing(err error) bool {
+	return errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrParentNotFolder)
+}
+
+// body is the Sink of one download: it hashes what it writes, once per needed algorithm.
+type body struct {
+	stage  blob.Stage
+	own    hash.Hash // SHA-256, always, for our own record
+	other  hash.Hash // the strongest offered digest, if that is another
+	digest rsdoc.Digest
+	n      int64
+}
+
+func newBody(stage blob.Stage, digests string) *body {
+	b := &body{stage: stage, own: sha256.New()}
+	if d, ok := strongest(digests); ok {
+		b.digest = d
+		if d.Alg != rsdoc.SHA256 {
+			b.other = d.New()
+		}
+	}
+	return b
+}
+
+func (b *body) Write(p []byte) (int, error) {
+	n, err := b.stage.Write(p)
+	b.own.Write(p[:n])
+	if b.other != nil {
+		b.other.Write(p[:n])
+	}
+	b.n += int64(n)
+	return n, err
+}
+
+// Reset implements fetch.Sink.
+func (b *body) Reset() error {
+	b.own.Reset()
+	if b.other != nil {
+		b.other.Reset()
+	}
+	b.n = 0
+	return b.stage.Reset()
+}
+
+func (b *body) sum() (s [32]byte) {
+	b.own.Sum(s[:0])
+	return s
+}
+
+// check compares length and the strongest offered digest (P2, F48 to F50, F55).
+func (b *body) check(w *store.Want, res *fetch.Result) *failure {
+	if b.digest.Alg != rsdoc.None {
+		h := b.other
+		if h == nil {
+			h = b.own
+		}
+		if got := h.Sum(nil); !bytes.Equal(b.digest.Bytes(), got) {
+			return &failure{class: "mismatch", stale: true,
+				reason: fmt.Sprintf("the body's %s is %x (%d bytes), listed is %s", b.digest.Alg, got, b.n, b.digest)}
+		}
+	}
+	if w.State != store.WantAsk && w.Length >= 0 && w.Length != b.n {
+		return &failure{class: "mismatch", stale: true, reason: fmt.Sprintf("the body has %d bytes, listed are %d", b.n, w.Length)}
+	}
+	if b.digest.Alg == rsdoc.None && w.Length < 0 && res.CloseDelimited {
+		return &failure{class: "unproven"}
+	}
+	return nil
+}
+
+// hashFile reads a mirror file: its SHA-256 and length, and the sum of other if one is given.
+func (s *session) hashFile(ctx context.Context, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
+	return hashFile(ctx, s.t.Mirror, key, other)
+}
+
+func hashFile(ctx context.Context, m blob.Mirror, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
+	f, _, err := m.Open(ctx, key)
+	if err != nil {
+		return sum, 0, nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	own := sha256.New()
+	w := io.Writer(own)
+	if other != nil {
+		w = io.MultiWriter(own, other)
+	}
+	buf := make([]byte, 128<<10)
+	for err == nil && ctx.Err() == nil {
+		var k int
+		k, err = f.Read(buf)
+		n += int64(k)
+		_, _ = w.Write(buf[:k]) // hashes never fail
+	}
+	if !errors.Is(err, io.EOF) {
+		return sum, n, nil, errors.Join(err, ctx.Err())
+	}
+	own.Sum(sum[:0])
+	if other != nil {
+		also = other.Sum(nil)
+	}
+	return sum, n, also, nil
+}

@@ -1,0 +1,49 @@
+package sync
+
+import (
+	"sync"
+
+	"resyncd/store"
+)
+
+// flight orders the two writers of a run, the planner and the reconciler. A resource whose want the planner changes while
+// it is being fetched must stay owed when that fetch is recorded, or the newer want would be lost.
+type flight struct {
+	mu  sync.Mutex
+	ids map[int64]bool // in flight; true once its want changed meanwhile
+}
+
+func newFlight() *flight { return &flight{ids: map[int64]bool{}} }
+
+// board marks resources as being worked on and returns those that were not yet. The caller holds the lock since before it
+// read them, or work that was recorded meanwhile would be done again.
+func (f *flight) board(rs []*store.Resource) []*store.Resource {
+	out := rs[:0]
+	for _, r := range rs {
+		if _, flying := f.ids[r.ID]; !flying {
+			f.ids[r.ID] = false
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// touch notes that the want of a resource changed. The caller holds the lock.
+func (f *flight) touch(id int64) {
+	if _, flying := f.ids[id]; flying {
+		f.ids[id] = true
+	}
+}
+
+// touched reports whether touch was called since board. The caller holds the lock.
+func (f *flight) touched(id int64) bool { return f.ids[id] }
+
+// land ends the work on a resource. The caller holds the lock.
+func (f *flight) land(id int64) { delete(f.ids, id) }
+
+// clear forgets all work that was cut short.
+func (f *flight) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.ids)
+}

@@ -1,0 +1,92 @@
+package sync
+
+import (
+	"context"
+
+	"resyncd/store"
+)
+
+// knownUnprovable steps over a hole that was recorded as one nobody can prove: it is neither found nor counted again.
+func (p *puller) knownUnprovable(ctx context.Context, hole store.Interval) (bool, error) {
+	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	if err != nil {
+		return false, err
+	}
+	for _, g := range gaps {
+		if g.State == store.GapUnprovable && g.Until == hole.Until && g.From <= hole.From {
+			p.cover.Skip(hole)
+			return true, p.commitSet(ctx)
+		}
+	}
+	return false, nil
+}
+
+// wentBack deals with lists that end before the position: a stale cache, or a Source that was restored from a backup.
+// Asked uncached they may be right again; what persists for gap_patience is a reset, and a baseline begins anew from what
+// the Source says now (F65, F73).
+func (p *puller) wentBack(ctx context.Context) error {
+	pos := p.cover.ProvenPosition()
+	if !p.tail.Known() || !pos.Known() || p.tail >= pos || p.out.kind == "baseline" {
+		return p.settleLag(ctx)
+	}
+	if p.set.Floor.Known() && pos <= p.set.Floor {
+		return nil // nothing but the baseline is proven yet: its list may well be newer than the last change
+	}
+	p.tail = store.NoTime
+	if err := p.changes(ctx, *p.offer.ChangeList, true); err != nil {
+		return err
+	}
+	if !p.tail.Known() || p.tail >= pos {
+		return p.settleLag(ctx)
+	}
+	gap, err := p.lagging(ctx, store.Interval{From: p.tail, Until: pos})
+	if err != nil {
+		return err
+	}
+	if p.s.localNow()-gap.Found < p.patience() || p.offer.ResourceList == nil {
+		p.s.log.Warn("the Change List ends before the position: a stale cache, or the Source's history went back",
+			"set", p.set.CapabilityList, "list", p.tail.Time(), "position", pos.Time())
+		return p.putGap(ctx, gap)
+	}
+	p.s.log.Warn("the Source's history went back; taking a baseline from what it says now", "set", p.set.CapabilityList)
+	before := p.set.Baselines
+	if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{reset: true, after: store.NoTime}); err != nil {
+		return err
+	}
+	if p.set.Baselines == before {
+		return p.putGap(ctx, gap)
+	}
+	return p.closeGap(ctx, gap, "baseline")
+}
+
+// lagging finds the open gap of a list that is not where it was, or begins one.
+func (p *puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, error) {
+	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	if err != nil {
+		return nil, err
+	}
+	for i := range gaps {
+		if gaps[i].State == store.GapLagging {
+			return &gaps[i], nil
+		}
+	}
+	p.out.gapsFound++
+	return &store.Gap{SetID: p.set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging, Found: p.s.localNow()}, nil
+}
+
+// settleLag ends gaps of lists that have caught up again.
+func (p *puller) settleLag(ctx context.Context) error {
+	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	if err != nil {
+		return err
+	}
+	c := p.setCommit()
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && p.covered(store.Interval{From: g.From, Until: g.Until}) {
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, "change-list", p.s.localNow()
+			c.Gaps = append(c.Gaps, g)
+			p.out.gapsClosed++
+		}
+	}
+	return p.s.Store.Commit(ctx, c)
+}

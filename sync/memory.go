@@ -1,0 +1,46 @@
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"resyncd/destination"
+	"resyncd/store"
+)
+
+// memory keeps what small documents said, so that an unchanged one costs one 304. It implements destination.Memory.
+type memory struct{ s *session }
+
+// Recall implements destination.Memory.
+func (m *memory) Recall(ctx context.Context, url string) (*destination.Document, error) {
+	d, err := m.s.Store.Document(ctx, m.s.src.ID, url)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil || !d.Complete || len(d.Body) == 0 {
+		return nil, err
+	}
+	var doc destination.Document
+	if json.Unmarshal(d.Body, &doc) != nil || doc.URL != url {
+		return nil, nil // a list's own notes, or the form of another version: as if unknown
+	}
+	return &doc, nil
+}
+
+// Remember implements destination.Memory.
+func (m *memory) Remember(ctx context.Context, d *destination.Document) error {
+	body, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("remember %s: %w", d.URL, err)
+	}
+	if _, err := m.s.Store.EnsureDocument(ctx, m.s.claim, 0, d.URL, string(d.Head.Kind)); err != nil {
+		return err
+	}
+	return m.s.Store.Commit(ctx, &store.Commit{Claim: m.s.claim, Documents: []store.Document{{
+		SourceID: m.s.src.ID, URL: d.URL, Kind: string(d.Head.Kind), ETag: d.ETag, LastModified: d.LastModified,
+		At: store.Micros(d.Head.At), From: store.Micros(d.Head.From), Until: store.Micros(d.Head.Until), LastEntry: store.NoTime,
+		Entries: int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.localNow(),
+	}}})
+}

@@ -1,0 +1,208 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// Approved is what `approve` did.
+type Approved struct {
+	Resources int64 `json:"resources"`
+	Rejected  bool  `json:"rejected"`
+}
+
+// Approve carries out every held removal of a Source, or with reject drops it: the files stay wanted as they are until
+// their list changes.
+func (e *Engine) Approve(ctx context.Context, t Target, reject bool) (Approved, error) {
+	done := Approved{Rejected: reject}
+	s, err := e.begin(ctx, t, RunOptions{})
+	if err != nil {
+		return done, err
+	}
+	defer s.release()
+	for after := int64(0); ; {
+		rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterHeld, After: after, Limit: sweepPage})
+		if err != nil {
+			return done, err
+		}
+		if len(rs) == 0 {
+			break
+		}
+		after = rs[len(rs)-1].ID
+		if err := s.decideHeld(ctx, rs, reject); err != nil {
+			return done, err
+		}
+		done.Resources += int64(len(rs))
+	}
+	planned := make(chan struct{})
+	close(planned)
+	rec := &reconciler{s: s, workers: 1, planned: planned, failing: map[int64]bool{}, scope: noScope}
+	if err := rec.removeAll(ctx, func() store.Micros { return endOfTime }); err != nil {
+		return done, err
+	}
+	return done, errors.Join(rec.errHalted(), s.tidyUp(ctx))
+}
+
+func (s *session) decideHeld(ctx context.Context, rs []*store.Resource, reject bool) error {
+	c := &store.Commit{Claim: s.claim}
+	sums := map[int64]*store.SetChange{}
+	now, what := s.localNow(), "approved"
+	if reject {
+		what = "rejected"
+	}
+	for _, r := range rs {
+		wants := append([]store.Want(nil), r.Wants...)
+		have := r.Have
+		for i := range wants {
+			w := &wants[i]
+			if !w.Held {
+				continue
+			}
+			w.Held = false
+			var work store.Work
+			if reject {
+				// An instant newer than the list that left it out: read again, the list says nothing; a newer one does.
+				w.State, w.Version.From, w.Version.Until = store.WantPresent, w.Version.Until+1, w.Version.Until+1
+				have.Version = w.Version
+			} else {
+				work = s.workFor(w, &r.Have, now)
+			}
+			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: w, Have: &have, Work: &work})
+			c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: what, Version: w.Version})
+		}
+		total(sums, r.Wants, &r.Have, wants, &r.Have)
+	}
+	for _, sc := range sums {
+		c.Sets = append(c.Sets, *sc)
+	}
+	return s.Store.Commit(ctx, c)
+}
+
+// Restore brings the newest trashed file of a URI back under its key and keeps it there until the Source lists it again.
+func (e *Engine) Restore(ctx context.Context, t Target, uri string) (store.Trashed, error) {
+	s, err := e.begin(ctx, t, RunOptions{})
+	if err != nil {
+		return store.Trashed{}, err
+	}
+	defer s.release()
+	tr, err := s.Store.TrashedOf(ctx, s.src.ID, uri)
+	if errors.Is(err, store.ErrNotFound) {
+		return tr, fmt.Errorf("nothing of %s is in the trash of %s: %w", uri, t.Name, err)
+	}
+	if err != nil {
+		return tr, err
+	}
+	r, err := s.Store.Resource(ctx, s.src.ID, uri)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return tr, err
+	}
+	if r != nil && r.Have.State != store.HaveNone {
+		return tr, fmt.Errorf("%s has a file in the mirror already: %s", uri, r.Key)
+	}
+	if r != nil && r.Key != "" {
+		tr.Key = r.Key
+	}
+	if err := s.bringBack(ctx, &tr); err != nil {
+		return tr, err
+	}
+	return tr, s.recordRestored(ctx, &tr, r)
+}
+
+// bringBack moves a file out of the trash. A kill before that was recorded leaves it in place already.
+func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
+	err := s.t.Mirror.Restore(ctx, tr.ID, tr.Key)
+	if errors.Is(err, blob.ErrNotFound) {
+		if sum, _, _, herr := s.hashFile(ctx, tr.Key, nil); herr == nil && sum == tr.SHA256 {
+			return nil
+		}
+	}
+	if errors.Is(err, blob.ErrExists) {
+		return fmt.Errorf("another file is where %s was; move it away first: %w", tr.URI, err)
+	}
+	return err
+}
+
+// recordRestored makes the file known as kept. What the Source wants of the resource, and owed work, stay as they are.
+func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *store.Resource) error {
+	sum, n, _, err := s.hashFile(ctx, tr.Key, nil)
+	if err != nil {
+		return err
+	}
+	info, err := s.t.Mirror.Stat(ctx, tr.Key)
+	if err != nil {
+		return err
+	}
+	now := s.localNow()
+	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: now}
+	rc := store.ResourceChange{URI: tr.URI, Key: tr.Key, Have: have, Work: &store.Work{}}
+	c := &store.Commit{
+		Claim: s.claim, DropTrash: []string{tr.ID},
+		Events: []store.Event{{SourceID: s.src.ID, URI: tr.URI, At: now, What: "restored", Detail: digestOf(have)}},
+	}
+	if r != nil {
+		rc.ID = r.ID
+		if r.Work.Action == store.ActionFetch {
+			rc.Work = nil
+		}
+		sums := map[int64]*store.SetChange{}
+		total(sums, r.Wants, &r.Have, r.Wants, have)
+		for _, sc := range sums {
+			c.Sets = append(c.Sets, *sc)
+		}
+	}
+	c.Resources = []store.ResourceChange{rc}
+	return errors.Join(s.Store.Commit(ctx, c), s.tidyUp(ctx))
+}
+
+// Forget drops everything known of a Source; withMirror drops its files and its trash too. Files that are not the
+// Source's stay.
+func (e *Engine) Forget(ctx context.Context, t Target, withMirror bool) error {
+	src, err := e.Store.Source(ctx, t.Name)
+	if err != nil {
+		return err
+	}
+	claim, release, err := e.claim(ctx, src.ID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if withMirror && t.Mirror != nil {
+		if err := e.dropFiles(ctx, src.ID, t.Mirror); err != nil {
+			return err
+		}
+	}
+	return e.Store.ForgetSource(ctx, claim)
+}
+
+// dropFiles removes the Source's files. A kill in between is mended by doing it again: what is gone is gone.
+func (e *Engine) dropFiles(ctx context.Context, source int64, m blob.Mirror) error {
+	for after := int64(0); ; {
+		rs, err := e.Store.Scan(ctx, store.ScanQuery{SourceID: source, Filter: store.FilterMirrored, After: after, Limit: sweepPage})
+		if err != nil {
+			return err
+		}
+		if len(rs) == 0 {
+			break
+		}
+		after = rs[len(rs)-1].ID
+		keys := make([]string, len(rs))
+		for i, r := range rs {
+			keys[i] = r.Key
+		}
+		for _, err := range m.Remove(ctx, keys) {
+			if err != nil && !missing(err) {
+				return err
+			}
+		}
+	}
+	return m.ListTrash(ctx, func(t blob.TrashInfo) error {
+		if err := m.DropTrash(ctx, t.ID); err != nil && !missing(err) {
+			return err
+		}
+		return nil
+	})
+}

@@ -1,0 +1,335 @@
+package sync
+
+import (
+	"context"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/store"
+)
+
+// How many entries are compared with the state at once: few at first, so that the first fetch starts while the list is
+// still arriving; more in a long list, because each commit rewrites every index page that it touches, and with URIs in
+// random order that is nearly one page for each entry of a small batch.
+const (
+	planBatch    = 1000
+	planBatchMax = 8000
+)
+
+// entry is one list entry on its way to becoming a want.
+type entry struct {
+	uri      string
+	cand     Candidate
+	baseline bool
+}
+
+// planner turns entries into wants, batch by batch, each in one commit. It is used by one goroutine.
+type planner struct {
+	s     *session
+	set   *store.Set
+	scope func(uri string) (refused string)
+	seen  *bitmap // rows that the current baseline listed
+	// at, reset belong to the current baseline: its A so far, and whether it replaces a history that went back.
+	at    store.Micros
+	reset bool
+	batch []entry
+	wake  chan<- struct{}
+	names *Assigner
+	fold  bool // the mirror's file system ignores letter case
+
+	listed, unchanged int64
+	wanted            bool // any want was written
+}
+
+func (s *session) newPlanner(set *store.Set, offer *destination.SetOffer, wake chan<- struct{}) (*planner, error) {
+	scope, err := s.t.judge(offer)
+	if err != nil {
+		return nil, err
+	}
+	fold := s.t.Mirror != nil && s.t.Mirror.FoldsCase()
+	return &planner{s: s, set: set, scope: scope, wake: wake, fold: fold, names: NewAssigner(fold), at: store.NoTime}, nil
+}
+
+// add queues one entry.
+func (p *planner) add(ctx context.Context, e entry) error {
+	p.batch = append(p.batch, e)
+	p.listed++
+	if int64(len(p.batch)) >= min(max(planBatch, p.listed/8), planBatchMax) {
+		return p.flush(ctx)
+	}
+	return nil
+}
+
+// row is one resource of a batch while it is compared.
+type row struct {
+	res     *store.Resource
+	want    store.Want // the set's want as it will be
+	had     bool       // the set had a want before
+	changed bool
+	before  int64 // bytes on disk counted for the set before, -1 for no file
+	haveNew *store.Have
+	same    bool // an entry of this batch confirmed what is there
+	moved   bool // the disk was not as the row told
+}
+
+// flush compares the queued entries with the state and commits the differences. Under the flight lock, because rows read
+// here are written back.
+func (p *planner) flush(ctx context.Context) error {
+	if len(p.batch) == 0 {
+		return nil
+	}
+	p.s.flight.mu.Lock()
+	defer p.s.flight.mu.Unlock()
+	rows, err := p.lookup(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range p.batch {
+		p.merge(rows[p.batch[i].uri], &p.batch[i])
+	}
+	c := &store.Commit{Claim: p.s.claim}
+	if err := p.changes(ctx, rows, c); err != nil {
+		return err
+	}
+	p.progress(int64(len(p.batch)))
+	p.batch = p.batch[:0]
+	if len(c.Resources) == 0 {
+		return nil
+	}
+	if err := p.s.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	p.wanted = true
+	p.poke()
+	return nil
+}
+
+func (p *planner) progress(n int64) {
+	if p.s.o.Progress != nil {
+		p.s.o.Progress(Progress{Listed: n})
+	}
+}
+
+func (p *planner) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *planner) lookup(ctx context.Context) (map[string]*row, error) {
+	uris := make([]string, 0, len(p.batch))
+	rows := make(map[string]*row, len(p.batch))
+	for i := range p.batch {
+		u := p.batch[i].uri
+		if rows[u] == nil {
+			rows[u] = &row{}
+			uris = append(uris, u)
+		}
+	}
+	found, err := p.s.Store.Lookup(ctx, p.s.src.ID, p.set.ID, uris)
+	if err != nil {
+		return nil, err
+	}
+	for i, u := range uris {
+		r := rows[u]
+		r.res, r.before = found[i], -1
+		if r.res == nil {
+			r.res = &store.Resource{SourceID: p.s.src.ID, URI: u}
+			continue
+		}
+		if w := r.res.WantFor(p.set.ID); w != nil {
+			r.want, r.had = *w, true
+		}
+		r.before = counted(&r.want, &r.res.Have)
+	}
+	return rows, nil
+}
+
+// merge lets one entry meet the row of its URI. The order of the batch is the order of the document.
+func (p *planner) merge(r *row, e *entry) {
+	var current *store.Want
+	if r.had || r.changed {
+		current = &r.want
+	}
+	var d Decision
+	if e.baseline {
+		d = MergeBaseline(current, p.set.Floor, p.at, e.cand, p.reset)
+		if r.res.ID != 0 {
+			p.seen.add(r.res.ID)
+		}
+	} else {
+		d = Merge(current, p.set.Floor, e.cand)
+	}
+	switch d {
+	case Replace, Ask:
+		w := e.cand.Want(p.set.ID)
+		if d == Ask {
+			w = e.cand.Contest(current, p.set.Floor, p.set.ID)
+		}
+		if e.baseline {
+			w.Generation = p.set.Generation
+		}
+		if w.State != store.WantAbsent {
+			w.Refused = p.scope(e.uri)
+		}
+		if current != nil && CarryOver(current, &w, &r.res.Have) {
+			h := r.res.Have
+			h.Version = w.Version
+			r.haveNew = &h
+			r.res.Have = h
+		}
+		r.want, r.changed = w, true
+	case Repeat:
+		r.same = true
+	}
+}
+
+// changes fills the commit with what differs and decides what work each resource needs.
+func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Commit) error {
+	now := p.s.localNow()
+	var fresh []int        // places in the commit whose resource needs a key
+	var shared []sharedRow // rows of which the other sets' wants matter
+	var files, bytes int64
+	for i := range p.batch {
+		r := rows[p.batch[i].uri]
+		if r == nil {
+			continue
+		}
+		delete(rows, p.batch[i].uri) // once per URI, in document order
+		if err := p.checkDisk(ctx, r, p.batch[i].baseline); err != nil {
+			return err
+		}
+		if r.same && !r.changed {
+			p.unchanged++
+		}
+		r.adopt()
+		if !r.changed && r.haveNew == nil {
+			continue
+		}
+		rc := store.ResourceChange{ID: r.res.ID, Have: r.haveNew}
+		if r.changed {
+			rc.Want = &r.want
+			p.s.event(c, r, now)
+		}
+		work := p.s.workFor(&r.want, &r.res.Have, now)
+		if rc.Work = &work; r.moved || work.Action == store.ActionNone && r.res.Work.Action != store.ActionNone {
+			shared = append(shared, sharedRow{row: r, at: len(c.Resources)})
+		}
+		if rc.URI = r.res.URI; r.res.ID != 0 {
+			p.s.flight.touch(r.res.ID)
+		}
+		if r.res.Key == "" && r.want.State != store.WantAbsent { // a tombstone of something never seen owns no name
+			fresh = append(fresh, len(c.Resources))
+		}
+		after := counted(&r.want, &r.res.Have)
+		files, bytes = files+delta(r.before, after), bytes+deltaBytes(r.before, after)
+		c.Resources = append(c.Resources, rc)
+	}
+	if err := p.assignKeys(ctx, c, fresh); err != nil {
+		return err
+	}
+	if err := p.askOthers(ctx, c, shared, now); err != nil {
+		return err
+	}
+	if files != 0 || bytes != 0 {
+		c.Sets = append(c.Sets, store.SetChange{ID: p.set.ID, Resources: files, Bytes: bytes})
+	}
+	return nil
+}
+
+// assignKeys gives resources their mirror keys, in document order. A URI that no file name can stand for is refused.
+func (p *planner) assignKeys(ctx context.Context, c *store.Commit, fresh []int) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	uris := make([]string, len(fresh))
+	for i, at := range fresh {
+		uris[i] = c.Resources[at].URI
+	}
+	keys, err := p.names.Assign(uris, func(names []string) ([]store.NameUse, error) {
+		return p.s.Store.Names(ctx, p.s.src.ID, names)
+	})
+	if err != nil {
+		return err
+	}
+	for i, at := range fresh {
+		rc := &c.Resources[at]
+		if rc.Key = keys[i]; rc.Key == "" {
+			if rc.Want.Refused == "" {
+				rc.Want.Refused = "no file name can stand for this URI"
+			}
+			rc.Work = &store.Work{}
+		} else if p.fold {
+			rc.Name = FoldKey(rc.Key)
+		}
+	}
+	return nil
+}
+
+// workFor says what is to be done so that the file becomes what the want says. Whether another set of the Source wants
+// something else is for the reconciler, which sees all wants.
+func (s *session) workFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
+	switch {
+	case w.Refused != "" || w.Held:
+		return store.Work{}
+	case w.State == store.WantAbsent:
+		if h.State == store.HavePresent {
+			return store.Work{Action: store.ActionRemove, Due: now}
+		}
+		return store.Work{}
+	case w.State == store.WantPresent && Satisfied(w, h) == Yes:
+		return store.Work{}
+	}
+	return store.Work{Action: store.ActionFetch, Due: now}
+}
+
+// workForAll is workFor by the wants of all sets. It keeps what one set owes from being forgotten when another set of the
+// same Source has nothing to do.
+func (s *session) workForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work {
+	if w := Effective(wants); w != nil {
+		return s.workFor(w, h, now)
+	}
+	return store.Work{}
+}
+
+// event adds a history line where something is replaced; a first want is told by its own row.
+func (s *session) event(c *store.Commit, r *row, now store.Micros) {
+	if !r.had {
+		return
+	}
+	what, detail := "wanted", r.want.Digests
+	if r.want.State == store.WantAbsent {
+		what, detail = "wanted absent", ""
+	}
+	c.Events = append(c.Events, store.Event{
+		SourceID: s.src.ID, URI: r.res.URI, At: now, What: what, Version: r.want.Version, Detail: detail,
+	})
+}
+
+func (s *session) localNow() store.Micros { return store.MicrosOf(s.Now()) }
+
+// counted is how many bytes a set's totals hold for a resource; -1 if it is not counted.
+func counted(w *store.Want, h *store.Have) int64 {
+	if (w.State == store.WantPresent || w.State == store.WantAsk || w.Held) && h.State != store.HaveNone {
+		return h.Length
+	}
+	return -1
+}
+
+func delta(before, after int64) int64 {
+	switch {
+	case before < 0 && after >= 0:
+		return 1
+	case before >= 0 && after < 0:
+		return -1
+	}
+	return 0
+}
+
+func deltaBytes(before, after int64) int64 { return max(after, 0) - max(before, 0) }
+
+// since is seconds of a run, for results.
+func since(now func() time.Time, start time.Time) float64 {
+	return now().Sub(start).Round(time.Millisecond).Seconds()
+}

@@ -1,0 +1,342 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+)
+
+// puller brings one set's wants and coverage up to what the Source's documents say.
+type puller struct {
+	s     *session
+	set   *store.Set
+	offer *destination.SetOffer
+	plan  *planner
+	cover *Coverage
+	out   pulled
+
+	// tail is where the lists read in this pull end, for spotting a history that went back.
+	tail store.Micros
+	// lists are the intervals of all lists known in this pull, so that a baseline can take up their chain.
+	lists []store.Interval
+	// archives is where a list says its archive is.
+	archives string
+	docs     []store.Document // read, not yet committed
+	// missed is why some Change List could not be read, though it may well be there.
+	missed error
+}
+
+// pulled is what a pull did.
+type pulled struct {
+	kind                  string
+	usable                bool  // at least one document could be used
+	problem               error // what keeps the set from being in step
+	gapsFound, gapsClosed int64
+}
+
+func (s *session) newPuller(set *store.Set, offer *destination.SetOffer, wake chan<- struct{}) (*puller, error) {
+	plan, err := s.newPlanner(set, offer, wake)
+	if err != nil {
+		return nil, err
+	}
+	return &puller{
+		s: s, set: set, offer: offer, plan: plan, out: pulled{kind: "none"}, tail: store.NoTime,
+		cover: &Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint},
+	}, nil
+}
+
+// run does one pull. Its error is one of store, disk or context; faults of the Source stand in the outcome.
+func (p *puller) run(ctx context.Context) error {
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	if p.offer.ChangeList == nil {
+		return p.listOnly(ctx)
+	}
+	if p.s.o.Full || !p.based() && !p.s.o.From.Known() {
+		if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{after: store.NoTime}); err != nil {
+			return err
+		}
+	} else if err := p.refresh(ctx); err != nil {
+		return err
+	}
+	if !p.based() && p.s.o.From.Known() {
+		p.cover.StartAt(p.s.o.From)
+	}
+	if err := p.changes(ctx, *p.offer.ChangeList, false); err != nil {
+		return err
+	}
+	return p.closeHoles(ctx)
+}
+
+// based reports whether the set has a place to go on from.
+func (p *puller) based() bool { return p.cover.ProvenPosition().Known() }
+
+// start re-judges refused resources if the scope changed, and fails a set without a usable document.
+func (p *puller) start(ctx context.Context) error {
+	if p.s.recheck {
+		if err := p.rejudge(ctx); err != nil {
+			return err
+		}
+	}
+	if p.offer.ChangeList == nil && p.offer.ResourceList == nil {
+		p.fail(errors.New("the set offers neither a Resource List nor a Change List"))
+	}
+	return nil
+}
+
+func (p *puller) fail(err error) {
+	if p.out.problem == nil {
+		p.out.problem = err
+	}
+}
+
+// listOnly is a set without Change List: a baseline whenever its Resource List changed.
+func (p *puller) listOnly(ctx context.Context) error {
+	if p.offer.ResourceList == nil {
+		return nil
+	}
+	changed := p.set.Baselines > 0 && !p.s.o.Full
+	return p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: changed, after: store.NoTime})
+}
+
+// refresh takes the baseline that a set with a hole nobody can prove gets whenever its Resource List changed.
+func (p *puller) refresh(ctx context.Context) error {
+	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	if err != nil || p.offer.ResourceList == nil {
+		return err
+	}
+	for _, g := range gaps {
+		if g.State != store.GapUnprovable || g.Until <= p.set.Floor {
+			continue
+		}
+		return p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: true, after: p.set.Floor})
+	}
+	return nil
+}
+
+// rebase takes a baseline and takes up the chain of the lists read so far.
+func (p *puller) rebase(ctx context.Context, list *destination.Ref, o baselineOptions) error {
+	if list == nil {
+		return nil // a lone Change List: it mirrors what its changes create
+	}
+	out, err := p.takeBaseline(ctx, *list, o)
+	if err != nil {
+		return err
+	}
+	p.out.usable = p.out.usable || out.usable
+	switch {
+	case out.old, out.unchanged:
+		return nil
+	case out.stale:
+		p.fail(fmt.Errorf("%s is older than the last baseline: a stale cache, or the Source went back in time", list.URL))
+	case out.err != nil:
+		p.fail(fmt.Errorf("the baseline is incomplete, nothing was removed: %w", out.err))
+	}
+	if out.usable {
+		p.out.kind = "baseline"
+	}
+	if !out.complete {
+		return nil
+	}
+	for _, iv := range p.lists {
+		p.cover.AddDocument(iv)
+	}
+	return p.commitSet(ctx)
+}
+
+// holesAtOnce bounds the holes that one pull deals with.
+const holesAtOnce = 100
+
+// closeHoles deals with the holes between the position and what the lists cover: archives, else exactly one baseline,
+// else it is recorded as something that nobody can prove (coverage.md 3). It ends at the first one that stays open.
+func (p *puller) closeHoles(ctx context.Context) error {
+	for range holesAtOnce {
+		hole, open := p.cover.FirstHole()
+		if !open {
+			return p.wentBack(ctx)
+		}
+		if err := p.closeHole(ctx, hole); err != nil {
+			return err
+		}
+		if !p.covered(hole) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (p *puller) closeHole(ctx context.Context, hole store.Interval) error {
+	if known, err := p.knownUnprovable(ctx, hole); err != nil || known {
+		return err
+	}
+	p.out.gapsFound++
+	gap := &store.Gap{SetID: p.set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling, Found: p.s.localNow()}
+	p.missed = nil // what counts is whether the lists can be read now
+	if err := p.fromArchives(ctx, hole); err != nil {
+		return err
+	}
+	if p.covered(hole) {
+		return p.closeGap(ctx, gap, "archive")
+	}
+	if err := p.changes(ctx, *p.offer.ChangeList, true); err != nil { // a stale cache may hide the list that covers it (F59)
+		return err
+	}
+	if p.covered(hole) {
+		return p.closeGap(ctx, gap, "change-list")
+	}
+	return p.bridge(ctx, gap, hole)
+}
+
+// bridge takes the one baseline that a hole without evidence costs.
+func (p *puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval) error {
+	if p.missed != nil {
+		if wait, err := p.awaitList(ctx, gap); err != nil || wait {
+			return err
+		}
+	}
+	before := p.set.Baselines
+	if p.out.kind != "baseline" { // the baseline of this very pull is as new as one can be
+		if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{after: p.cover.ProvenPosition()}); err != nil {
+			return err
+		}
+	}
+	if p.set.Baselines > before && p.covered(hole) {
+		return p.closeGap(ctx, gap, "baseline")
+	}
+	rest, open := p.cover.FirstHole()
+	if !open {
+		return p.closeGap(ctx, gap, "baseline")
+	}
+	if p.out.problem != nil && p.offer.ResourceList != nil {
+		gap.State = store.GapBaseline // to be tried again at the next pull
+		return p.putGap(ctx, gap)
+	}
+	p.s.log.Warn("the documents of this set never meet; changes in between are only found by its Resource List",
+		"set", p.set.CapabilityList, "from", rest.From.Time(), "until", rest.Until.Time())
+	gap.From, gap.Until, gap.State, gap.Ended = rest.From, rest.Until, store.GapUnprovable, p.s.localNow()
+	p.cover.Skip(rest)
+	return p.putGap(ctx, gap)
+}
+
+// awaitList leaves a gap open because a list that may cover it could not be read for now: a baseline is for what no list
+// covers (F63, F66), and is taken all the same after gap_patience.
+func (p *puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
+	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	if err != nil {
+		return false, err
+	}
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && g.From == gap.From {
+			gap.Found = g.Found
+		}
+	}
+	if p.s.localNow()-gap.Found >= p.patience() {
+		return false, nil
+	}
+	p.fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w", gap.From.Time(), p.missed))
+	return true, p.putGap(ctx, gap)
+}
+
+func (p *puller) covered(hole store.Interval) bool { return p.cover.ProvenPosition() >= hole.Until }
+
+// closeGap ends a gap and every older open one that lies below the new position.
+func (p *puller) closeGap(ctx context.Context, gap *store.Gap, by string) error {
+	p.out.gapsClosed++
+	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.s.localNow()
+	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	if err != nil {
+		return err
+	}
+	c := p.setCommit()
+	c.Gaps = append(c.Gaps, gap)
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && p.covered(store.Interval{From: g.From, Until: g.Until}) {
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, gap.Ended
+			c.Gaps = append(c.Gaps, g)
+			p.out.gapsClosed++
+		}
+	}
+	return p.s.Store.Commit(ctx, c)
+}
+
+func (p *puller) putGap(ctx context.Context, gap *store.Gap) error {
+	c := p.setCommit()
+	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	if err != nil {
+		return err
+	}
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && g.From == gap.From {
+			gap.ID, gap.Found = g.ID, g.Found
+		}
+	}
+	c.Gaps = []*store.Gap{gap}
+	return p.s.Store.Commit(ctx, c)
+}
+
+// setCommit is a commit with the set's own fields as they are now, and the documents whose wants are recorded.
+func (p *puller) setCommit() *store.Commit {
+	p.set.Floor, p.set.Proven, p.set.Joint = p.cover.Floor, p.cover.Proven, p.cover.Joint
+	c := &store.Commit{Claim: p.s.claim, Documents: p.docs, Sets: []store.SetChange{{ID: p.set.ID, State: stateOf(p.set)}}}
+	p.docs = nil
+	return c
+}
+
+func (p *puller) commitSet(ctx context.Context) error { return p.s.Store.Commit(ctx, p.setCommit()) }
+
+// rejudge looks at refused resources again after the scope or the filters changed.
+func (p *puller) rejudge(ctx context.Context) error {
+	now := p.s.localNow()
+	for after := int64(0); ; {
+		rs, err := p.s.Store.Scan(ctx, store.ScanQuery{
+			SourceID: p.s.src.ID, SetID: p.set.ID, Filter: store.FilterRefused, After: after, Limit: sweepPage,
+		})
+		if err != nil || len(rs) == 0 {
+			return err
+		}
+		c := &store.Commit{Claim: p.s.claim}
+		for _, r := range rs {
+			after = r.ID
+			w := *r.WantFor(p.set.ID)
+			if w.Refused = p.plan.scope(r.URI); w.Refused == "" {
+				*r.WantFor(p.set.ID) = w
+				work := p.s.workForAll(r.Wants, &r.Have, now)
+				c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &w, Work: &work})
+			}
+		}
+		if err := p.s.Store.Commit(ctx, c); err != nil {
+			return err
+		}
+	}
+}
+
+// httpTime reads an HTTP date as an instant.
+func httpTime(s string) (store.Micros, bool) {
+	t, err := http.ParseTime(s)
+	if err != nil {
+		return store.NoTime, false
+	}
+	return store.Micros(t.UnixMicro()), true
+}
+
+// contentOf is an entry's content as a want.
+func contentOf(e *rsdoc.Entry) Candidate {
+	return Candidate{
+		Digests: digestString(e.Digests), Length: e.Length, LastMod: store.Micros(e.LastMod), Type: e.Type, Links: linkString(e.Links),
+	}
+}
+
+// patience is how long a list may lag or a history may have gone back before a baseline is taken.
+func (p *puller) patience() store.Micros {
+	if p.s.t.GapPatience > 0 {
+		return store.Micros(p.s.t.GapPatience / time.Microsecond)
+	}
+	return 24 * 3600 * 1e6
+}

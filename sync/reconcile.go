@@ -1,0 +1,244 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"resyncd/store"
+)
+
+// How work is grouped (speed.md 7.5): a group becomes durable with one sync of the file system and one commit. It is
+// closed when it is large, when it is old, or at once when nothing is being fetched, so that a single change never waits.
+const (
+	duePage    = 1000
+	groupFiles = 2000
+	groupBytes = 64 << 20
+	groupAge   = time.Second
+)
+
+// reconciler compares want with have and acts: the only place where a mirror changes.
+type reconciler struct {
+	s       *session
+	set     *store.Set
+	workers int
+
+	// wake is told of new wants; planned is closed when no more will come in this pass.
+	wake    <-chan struct{}
+	planned <-chan struct{}
+
+	scope   func(uri string) (refused string)
+	failing map[int64]bool // what failed last when it was tried in this run
+	tally   tally
+	// stale: something failed in a way that a newer list may explain (F48).
+	stale bool
+	// halted is a failure of the disk: nothing more is fetched in this run.
+	halted error
+}
+
+// tally is what the reconciler did.
+type tally struct {
+	mu                          sync.Mutex
+	fetched, unchanged, deleted int64
+}
+
+func (t *tally) add(f func(*tally)) {
+	t.mu.Lock()
+	f(t)
+	t.mu.Unlock()
+}
+
+// pass works through everything that is due at now, fetches first and removals after, until planned is closed and nothing
+// is left. Failures are rescheduled, not repeated here.
+func (r *reconciler) pass(ctx context.Context, now func() store.Micros) error {
+	if err := r.fetchAll(ctx, now); err != nil {
+		return err
+	}
+	if r.isHalted() {
+		return nil
+	}
+	return r.removeAll(ctx, now)
+}
+
+// fetchAll is the conductor: one goroutine that pages work out of the store, hands it to workers and collects outcomes
+// into groups; a second makes groups durable meanwhile.
+func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	jobs := make(chan *store.Resource)
+	outcomes := make(chan *outcome, r.workers)
+	groups := make(chan []*outcome)
+	placed := make(chan error, 1)
+
+	var workers, placer sync.WaitGroup
+	for range r.workers {
+		workers.Go(func() {
+			for res := range jobs {
+				outcomes <- r.work(ctx, res)
+			}
+		})
+	}
+	placer.Go(func() {
+		for g := range groups {
+			placed <- r.settle(ctx, g)
+		}
+	})
+	c := conductor{r: r, now: now, jobs: jobs, outcomes: outcomes, groups: groups, placed: placed}
+	err := c.run(ctx)
+	cancel()
+	close(jobs)
+	go func() { workers.Wait(); close(outcomes) }()
+	for o := range outcomes {
+		o.discard()
+	}
+	close(groups)
+	go func() { placer.Wait(); close(placed) }()
+	for perr := range placed {
+		err = errors.Join(err, perr)
+	}
+	r.s.flight.clear()
+	return err
+}
+
+// conductor is the state of one fetchAll; only its goroutine touches it.
+type conductor struct {
+	r        *reconciler
+	now      func() store.Micros
+	jobs     chan<- *store.Resource
+	outcomes <-chan *outcome
+	groups   chan<- []*outcome
+	placed   <-chan error
+
+	queue   []*store.Resource
+	after   int64
+	dry     bool // the last page was empty: nothing due above after
+	again   bool // wants came in since the paging began: rows below after may be due too
+	planned bool
+	active  int // with workers
+	group   []*outcome
+	bytes   int64
+	opened  time.Time
+	placing bool
+}
+
+func (c *conductor) run(ctx context.Context) error {
+	timer := time.NewTimer(groupAge)
+	defer timer.Stop()
+	planned := c.r.planned
+	for {
+		if err := c.page(ctx); err != nil {
+			return err
+		}
+		if c.finished() {
+			return nil
+		}
+		var jobs chan<- *store.Resource
+		var next *store.Resource
+		if len(c.queue) > 0 {
+			jobs, next = c.jobs, c.queue[0]
+		}
+		var groups chan<- []*outcome
+		if c.ripe() {
+			groups = c.groups
+		}
+		if len(c.group) > 0 {
+			timer.Reset(time.Until(c.opened.Add(groupAge)))
+		}
+		select {
+		case jobs <- next:
+			c.queue = c.queue[1:]
+			c.active++
+		case o := <-c.outcomes:
+			c.active--
+			c.collect(o)
+		case groups <- c.group:
+			c.group, c.bytes, c.placing = nil, 0, true
+		case err := <-c.placed:
+			c.placing = false
+			if err != nil {
+				return err
+			}
+		case <-c.r.wake:
+			c.dry, c.again = false, true // new rows have new ids, so the paging goes on where it is
+		case <-planned:
+			planned, c.planned, c.dry, c.again = nil, true, false, true
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// page keeps the queue filled. When the end is reached and everything in flight is recorded, it starts anew if wants came
+// in meanwhile, for the rows that were there before.
+func (c *conductor) page(ctx context.Context) error {
+	if c.r.isHalted() {
+		c.queue, c.dry, c.again = nil, true, false
+		return nil
+	}
+	if len(c.queue) > 0 {
+		return nil
+	}
+	if c.dry {
+		if !c.again || !c.idle() {
+			return nil
+		}
+		c.dry, c.again, c.after = false, false, 0
+	}
+	f := c.r.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(c.queue) == 0 {
+		rs, err := c.r.s.Store.Due(ctx, store.DueQuery{
+			SourceID: c.r.s.src.ID, Action: store.ActionFetch, Now: c.now(), After: c.after, Limit: duePage,
+		})
+		if err != nil {
+			return err
+		}
+		if len(rs) == 0 {
+			c.dry = true
+			if c.again && c.idle() {
+				c.dry, c.again, c.after = c.after == 0, false, 0
+			}
+			if c.dry {
+				return nil
+			}
+			continue
+		}
+		c.after = rs[len(rs)-1].ID
+		c.queue = f.board(c.r.untried(rs))
+	}
+	return nil
+}
+
+// finished: everything planned was worked on and recorded.
+func (c *conductor) finished() bool {
+	return c.idle() && c.dry && !c.again && (c.planned || c.r.isHalted())
+}
+
+func (c *conductor) idle() bool {
+	return len(c.queue) == 0 && c.active == 0 && len(c.group) == 0 && !c.placing
+}
+
+// ripe tells when a group is closed. While one is being made durable the next one grows.
+func (c *conductor) ripe() bool {
+	if len(c.group) == 0 || c.placing {
+		return false
+	}
+	return len(c.group) >= groupFiles || c.bytes >= groupBytes || c.active == 0 && len(c.queue) == 0 ||
+		time.Since(c.opened) >= groupAge
+}
+
+func (c *conductor) collect(o *outcome) {
+	if len(c.group) == 0 {
+		c.opened = time.Now()
+	}
+	c.group = append(c.group, o)
+	if o.disk != nil {
+		c.r.halt(o.disk)
+	}
+	if o.stage != nil {
+		c.bytes += o.have.Length
+	}
+}

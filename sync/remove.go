@@ -1,0 +1,130 @@
+package sync
+
+import (
+	"context"
+	"errors"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// removeAll carries out removals, after the fetches of a pass. A file goes only when no set of the Source wants it, and
+// only by a want that a `deleted` entry, a complete baseline, the Source's own 404 or the operator made absent (P5).
+func (r *reconciler) removeAll(ctx context.Context, now func() store.Micros) error {
+	for after := int64(0); ; {
+		rs, err := r.s.Store.Due(ctx, store.DueQuery{
+			SourceID: r.s.src.ID, Action: store.ActionRemove, Now: now(), After: after, Limit: duePage,
+		})
+		if err != nil || len(rs) == 0 {
+			return err
+		}
+		if err := r.s.t.Mirror.Check(ctx); err != nil { // a disk that went away must not look like files that are gone (F12)
+			r.halt(err)
+			return nil
+		}
+		after = rs[len(rs)-1].ID
+		if err := r.removePage(ctx, rs); err != nil {
+			return err
+		}
+	}
+}
+
+// removePage takes files out of sight first and commits after: a kill in between finds the file under its trash id.
+func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error {
+	c := &store.Commit{Claim: r.s.claim}
+	sums := map[int64]*store.SetChange{}
+	var gone []*store.Resource
+	for _, res := range rs {
+		switch w := Effective(res.Wants); {
+		case w == nil || w.State != store.WantAbsent, res.Have.State != store.HavePresent: // another set wants or holds it
+			work := store.Work{}
+			if w != nil && w.State != store.WantAbsent {
+				work = r.s.workFor(w, &res.Have, r.s.localNow())
+			}
+			c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Work: &work})
+		case r.s.t.Delete == DeleteKeep:
+			h := res.Have
+			h.State = store.HaveKept
+			r.change(c, sums, res, &h, "kept")
+		default:
+			gone = append(gone, res)
+		}
+	}
+	if r.s.t.Delete == DeleteNow {
+		r.removeNow(ctx, c, sums, gone)
+	} else {
+		r.trash(ctx, c, sums, gone)
+	}
+	for _, s := range sums {
+		c.Sets = append(c.Sets, *s)
+	}
+	if err := r.s.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	n := int64(len(gone))
+	r.tally.add(func(t *tally) { t.deleted += n })
+	if r.s.o.Progress != nil && n > 0 {
+		r.s.o.Progress(Progress{Deleted: n})
+	}
+	return nil
+}
+
+func (r *reconciler) change(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, h *store.Have, what string) {
+	total(sums, res.Wants, &res.Have, res.Wants, h)
+	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Have: h, Work: &store.Work{}})
+	c.Events = append(c.Events, store.Event{SourceID: r.s.src.ID, URI: res.URI, At: r.s.localNow(), What: what,
+		Version: res.Have.Version, Detail: digestOf(&res.Have)})
+}
+
+func (r *reconciler) removeNow(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) {
+	keys := make([]string, len(gone))
+	for i, res := range gone {
+		keys[i] = res.Key
+	}
+	for i, err := range r.s.t.Mirror.Remove(ctx, keys) {
+		r.removed(c, sums, gone[i], err)
+	}
+}
+
+// trash moves files under ids made of what they are, so that a repeated removal after a kill finds its own work done.
+func (r *reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) {
+	items := make([]blob.TrashItem, len(gone))
+	for i, res := range gone {
+		items[i] = blob.TrashItem{Key: res.Key, ID: trashID(res)}
+	}
+	for i, err := range r.s.t.Mirror.Trash(ctx, items) {
+		res := gone[i]
+		inTrash := err == nil
+		if errors.Is(err, blob.ErrNotFound) {
+			f, _, terr := r.s.t.Mirror.OpenTrash(ctx, items[i].ID)
+			if inTrash = terr == nil; inTrash {
+				_ = f.Close() // only asked whether it is there
+			}
+		}
+		if inTrash {
+			reason := "deleted at the Source"
+			if w := Effective(res.Wants); w != nil && w.Generation > 0 {
+				reason = "no longer listed by the Source"
+			}
+			c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: r.s.src.ID, URI: res.URI, Key: res.Key,
+				SHA256: res.Have.SHA256, Length: res.Have.Length, Reason: reason, At: r.s.localNow()})
+		}
+		r.removed(c, sums, res, err)
+	}
+}
+
+// removed records one removal. A file that was gone already is gone; any other failure leaves the removal owed.
+func (r *reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) {
+	if err == nil || missing(err) {
+		r.change(c, sums, res, &store.Have{}, "deleted")
+		return
+	}
+	o := &outcome{res: res}
+	o.failWith(err)
+	work := r.reschedule(o, r.s.localNow())
+	work.Action = store.ActionRemove
+	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Work: &work})
+	if blob.Systemic(err) {
+		r.halt(err)
+	}
+}

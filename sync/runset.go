@@ -1,0 +1,238 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"resyncd/destination"
+	"resyncd/store"
+)
+
+// runSet pulls one set and reconciles it. The error is one of store or context; what the Source did wrong, and a full
+// disk, stand in the result.
+func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Result, error) {
+	start := s.Now()
+	res := Result{Source: s.t.Name, Set: offer.ID, Kind: "none", DryRun: s.o.Plan != nil}
+	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
+	if err != nil {
+		return res, err
+	}
+	wake, planned := make(chan struct{}, 1), make(chan struct{})
+	pull, err := s.newPuller(&set, offer, wake)
+	if err != nil {
+		return res, err
+	}
+	if offer.Err != nil {
+		pull.fail(offer.Err)
+	}
+	rec := &reconciler{
+		s: s, set: &set, workers: max(s.t.Concurrency, 1), scope: pull.plan.scope, wake: wake, planned: planned,
+		failing: map[int64]bool{},
+	}
+	if s.o.Plan == nil {
+		err = s.work(ctx, pull, rec, planned)
+	} else if err = pull.run(ctx); err == nil {
+		err = s.explain(ctx, rec)
+	}
+	s.fill(&res, pull, rec)
+	requests, bytes := s.t.Client.Requests(), s.t.Client.Bytes()
+	res.Requests, res.Bytes = requests-s.requests, bytes-s.bytes
+	s.requests, s.bytes = requests, bytes
+	res.Seconds = since(s.Now, start)
+	if err != nil {
+		return res, err
+	}
+	return res, s.conclude(ctx, pull, rec, &res, start)
+}
+
+// work overlaps pull and reconciliation, then retries what failed for as long as it was allowed to.
+func (s *session) work(ctx context.Context, pull *puller, rec *reconciler, planned chan struct{}) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(planned)
+		return pull.run(gctx)
+	})
+	g.Go(func() error { return rec.pass(gctx, func() store.Micros { return endOfTime }) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return s.retry(ctx, pull, rec)
+}
+
+// endOfTime makes everything due: a person who runs a catch-up wants owed work tried now, whatever the ledger planned.
+const endOfTime = store.Micros(1) << 62
+
+func (s *session) retry(ctx context.Context, pull *puller, rec *reconciler) error {
+	end := s.Now().Add(s.o.RetryFor)
+	for rec.errHalted() == nil {
+		due, err := s.Store.NextDue(ctx, s.src.ID)
+		if err != nil || !due.Known() || due.Time().After(end) {
+			return err
+		}
+		if err := pause(ctx, due.Time().Sub(s.Now())); err != nil {
+			return err
+		}
+		if rec.stale && pull != nil {
+			rec.stale = false
+			if err := pull.again(ctx); err != nil {
+				return err
+			}
+		}
+		if err := rec.pass(ctx, s.localNow); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(max(d, 0))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// again re-reads the Change List between retries: a body that does not match its entry usually changed once more.
+func (p *puller) again(ctx context.Context) error {
+	switch {
+	case p.offer.ChangeList != nil:
+		return p.changes(ctx, *p.offer.ChangeList, false)
+	case p.offer.ResourceList != nil:
+		return p.listOnly(ctx)
+	}
+	return nil
+}
+
+func (s *session) fill(res *Result, pull *puller, rec *reconciler) {
+	res.Kind = pull.out.kind
+	res.Position = RFC3339(pull.cover.Position())
+	res.GapsFound, res.GapsClosed = pull.out.gapsFound, pull.out.gapsClosed
+	res.Unavailable = !pull.out.usable
+	rec.tally.add(func(t *tally) {
+		res.Fetched, res.Deleted, res.Failed = t.fetched, t.deleted, int64(len(rec.failing))
+		res.Unchanged = t.unchanged + pull.plan.unchanged
+	})
+	if s.o.Plan != nil {
+		res.Fetched, res.Deleted = 0, 0
+	}
+	if res.Kind == "none" && (res.Fetched > 0 || res.Deleted > 0) {
+		res.Kind = "incremental"
+	}
+}
+
+// conclude records how the set stands. In step: everything was read, nothing is owed or held, no gap is open.
+func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, res *Result, start time.Time) error {
+	counts, err := s.Store.Counts(ctx, pull.set.ID)
+	if err != nil {
+		return err
+	}
+	gaps, err := s.Store.Gaps(ctx, pull.set.ID)
+	if err != nil {
+		return err
+	}
+	if res.Failed, err = s.stillFailing(ctx, rec); err != nil {
+		return err
+	}
+	open := 0
+	for _, g := range gaps {
+		if g.State.Open() {
+			open++
+		}
+	}
+	res.Owed, res.Held, res.Refused = counts.Owed, counts.Held, counts.Refused
+	problem := errors.Join(pull.out.problem, rec.errHalted())
+	_, hole := pull.cover.FirstHole()
+	res.InStep = problem == nil && counts.Owed == 0 && counts.Held == 0 && open == 0 && !hole
+	if problem != nil {
+		res.Problem = problem.Error()
+	}
+	if res.Refused > 0 {
+		s.log.Warn("resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
+			"set", pull.set.CapabilityList, "refused", res.Refused)
+	}
+	pull.set.InStep, pull.set.Problem, pull.set.LastPull, pull.set.Gone = res.InStep, res.Problem, s.localNow(), 0
+	c := pull.setCommit()
+	c.Runs = []store.Run{{
+		SetID: pull.set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.localNow(), Fetched: res.Fetched,
+		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
+		Problem: res.Problem,
+	}}
+	if err := s.Store.Commit(ctx, c); err != nil {
+		return fmt.Errorf("record the run: %w", err)
+	}
+	return nil
+}
+
+// explain reports the work of a dry run in place of doing it. It looks at local files as the real run would.
+func (s *session) explain(ctx context.Context, rec *reconciler) error {
+	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
+		for after := int64(0); ; {
+			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: duePage})
+			if err != nil {
+				return err
+			}
+			if len(rs) == 0 {
+				break
+			}
+			for _, r := range rs {
+				after = r.ID
+				if err := rec.explainOne(ctx, r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reconciler) explainOne(ctx context.Context, res *store.Resource) error {
+	o := &outcome{res: res, want: Effective(res.Wants)}
+	p := Planned{URI: res.URI, Key: res.Key, Action: "fetch", Had: res.Have.State != store.HaveNone}
+	switch {
+	case o.want == nil:
+		return nil
+	case o.want.State == store.WantAbsent:
+		if p.Action = "delete"; r.s.t.Delete == DeleteKeep {
+			p.Action = "keep"
+		}
+	case r.s.t.Mirror != nil:
+		if done, err := r.onDisk(ctx, o); err != nil && !missing(err) {
+			return err
+		} else if done {
+			r.tally.add(func(t *tally) { t.unchanged++ })
+			return nil
+		}
+	}
+	return r.s.o.Plan(p)
+}
+
+// stillFailing counts what failed in this run and is still owed: a list read later may have taken it back.
+func (s *session) stillFailing(ctx context.Context, rec *reconciler) (n int64, err error) {
+	ids := make([]int64, 0, sweepPage)
+	page := func() error {
+		rs, err := s.Store.ByIDs(ctx, ids)
+		for _, r := range rs {
+			if r.Work.Action != store.ActionNone {
+				n++
+			}
+		}
+		ids = ids[:0]
+		return err
+	}
+	for id := range rec.failing {
+		if ids = append(ids, id); len(ids) == cap(ids) {
+			if err := page(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, page()
+}

@@ -1,0 +1,292 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// How the ledger backs off: from retryFirst, doubling, with jitter, to retryCap; what asking again will not mend starts at
+// the cap.
+const (
+	retryFirst = 250 * time.Millisecond
+	retryCap   = time.Hour
+)
+
+// settle makes one group durable: files first, rows after, in one commit (design.md 3.3). An item that fails stays owed.
+func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
+	if err := ctx.Err(); err != nil {
+		for _, o := range group {
+			o.discard()
+		}
+		return err
+	}
+	r.place(ctx, group)
+	return r.record(ctx, group)
+}
+
+// place gives staged bytes their names. A failure of the disk halts the run; what was placed before it is recorded.
+func (r *reconciler) place(ctx context.Context, group []*outcome) {
+	var items []blob.Placement
+	var of []*outcome
+	for _, o := range group {
+		if o.stage != nil {
+			items = append(items, blob.Placement{Stage: o.stage, Key: o.res.Key, Displace: o.displace})
+			of = append(of, o)
+		} else {
+			o.displace = "" // nothing came to take the place
+		}
+	}
+	if len(items) == 0 {
+		return
+	}
+	errs, systemic := r.s.t.Mirror.Place(ctx, items)
+	for i, o := range of {
+		if errs[i] != nil {
+			o.discard()
+			o.learnt = false
+			o.failWith(errs[i])
+		}
+		if !items[i].Displaced {
+			o.displace = ""
+		}
+		o.stage = nil
+	}
+	if systemic != nil {
+		r.halt(systemic)
+	}
+}
+
+func (r *reconciler) halt(err error) {
+	r.tally.add(func(*tally) {
+		if r.halted == nil {
+			r.halted = err
+			r.s.log.Error("the mirror cannot take files; what is left stays owed", "err", err)
+		}
+	})
+}
+
+// record commits a group: haves, failures, totals, history.
+func (r *reconciler) record(ctx context.Context, group []*outcome) error {
+	f := r.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := r.refreshTouched(ctx, group); err != nil {
+		return err
+	}
+	c := &store.Commit{Claim: r.s.claim}
+	sums := map[int64]*store.SetChange{}
+	for _, o := range group {
+		r.recordOne(c, sums, o, f.touched(o.res.ID))
+	}
+	for _, s := range sums {
+		c.Sets = append(c.Sets, *s)
+	}
+	if err := r.s.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	var p Progress
+	for _, o := range group {
+		f.land(o.res.ID)
+		r.count(o, &p)
+	}
+	if r.s.o.Progress != nil {
+		r.s.o.Progress(p)
+	}
+	return nil
+}
+
+// refreshTouched re-reads the rows whose want changed during the fetch, so that totals and states build on what is.
+func (r *reconciler) refreshTouched(ctx context.Context, group []*outcome) error {
+	byID := map[int64]*outcome{}
+	var ids []int64
+	for _, o := range group {
+		if r.s.flight.touched(o.res.ID) {
+			byID[o.res.ID] = o
+			ids = append(ids, o.res.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rs, err := r.s.Store.ByIDs(context.WithoutCancel(ctx), ids) // the files are in place already
+	if err != nil {
+		return err
+	}
+	for _, fresh := range rs {
+		byID[fresh.ID].res = fresh
+	}
+	return nil
+}
+
+func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange, o *outcome, touched bool) {
+	now := r.s.localNow()
+	rc := store.ResourceChange{ID: o.res.ID}
+	have := o.res.Have
+	if o.learnt {
+		if have.State != store.HaveNone && have.SHA256 != o.have.SHA256 || o.verdict == verdictAdopted {
+			r.remember(c, o, now)
+		}
+		have = o.have
+		rc.Have = &have
+	}
+	wants := o.res.Wants
+	if !touched {
+		work := store.Work{}
+		switch o.verdict {
+		case verdictFailed:
+			work = r.reschedule(o, now)
+		case verdictRefused, verdictGone:
+			wants, rc.Want = r.decided(o, wants)
+			work = r.s.workForAll(wants, &have, now) // what the other sets want may count now
+		default:
+			if o.want == nil || o.want.State == store.WantAbsent {
+				work = r.s.workForAll(wants, &have, now)
+			} else if o.want.State == store.WantAsk && o.verdict == verdictFetched {
+				wants, rc.Want = r.decided(o, wants)
+			}
+		}
+		rc.Work = &work
+	} else if o.learnt { // the planner judged by what was on disk before
+		work := r.s.workForAll(wants, &have, now)
+		rc.Work = &work
+	}
+	if o.displace != "" {
+		c.Trash = append(c.Trash, store.Trashed{ID: o.displace, SourceID: r.s.src.ID, Key: o.res.Key, Length: -1,
+			Reason: "was in the way of " + o.res.URI, At: now})
+	}
+	total(sums, o.res.Wants, &o.res.Have, wants, &have)
+	c.Resources = append(c.Resources, rc)
+}
+
+// decided writes the Source's own answer into the want that asked for it, or the policy's refusal.
+func (r *reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
+	next := Settle(*o.want, o.verdict == verdictFetched, o.asked)
+	if o.verdict == verdictRefused {
+		next = *o.want
+		next.Refused = o.failure.reason
+	}
+	out := append([]store.Want(nil), wants...)
+	for i := range out {
+		if out[i].SetID == next.SetID {
+			out[i] = next
+		}
+	}
+	return out, &next
+}
+
+func (r *reconciler) remember(c *store.Commit, o *outcome, now store.Micros) {
+	what := "fetched"
+	if o.verdict == verdictAdopted {
+		what = "adopted"
+	}
+	c.Events = append(c.Events, store.Event{SourceID: r.s.src.ID, URI: o.res.URI, At: now, What: what,
+		Version: o.have.Version, Detail: digestOf(&o.have)})
+}
+
+// reschedule writes a failure into the ledger.
+func (r *reconciler) reschedule(o *outcome, now store.Micros) store.Work {
+	w := o.res.Work
+	w.Action = store.ActionFetch
+	if !o.failure.unasked {
+		w.Attempts++
+	}
+	w.Class, w.Reason = o.failure.class, clip(o.failure.reason, 500)
+	if !w.Since.Known() || w.Since == 0 || w.Attempts <= 1 {
+		w.Since = now
+	}
+	w.Due = now + store.Micros(backoff(w.Attempts, o.failure)/time.Microsecond)
+	return w
+}
+
+func backoff(attempts int, f failure) time.Duration {
+	d := retryCap
+	if !f.lasts && attempts < 16 {
+		d = min(retryFirst<<max(attempts-1, 0), retryCap)
+	}
+	d -= time.Duration(rand.Int64N(int64(d)/4 + 1))
+	return max(d, f.wait)
+}
+
+// count adds a recorded outcome to what the run shows. A cut run's failures are nobody's fault.
+func (r *reconciler) count(o *outcome, p *Progress) {
+	p.Bytes += o.bytes
+	if o.verdict == verdictFailed {
+		p.Failed++
+	} else {
+		p.Done++
+	}
+	r.tally.add(func(t *tally) {
+		switch o.verdict {
+		case verdictFetched:
+			t.fetched++
+		case verdictCleared, verdictAdopted:
+			t.unchanged++
+		case verdictFailed:
+			r.failing[o.res.ID] = true
+			r.stale = r.stale || o.failure.stale // a newer list may explain it (F48)
+			return
+		}
+		delete(r.failing, o.res.ID)
+	})
+}
+
+// untried leaves out what failed in this run already and is not due before its time: even a run that takes everything for
+// due asks each resource once, not once per page of wants that came in meanwhile (F48). A new want makes it due at once.
+func (r *reconciler) untried(rs []*store.Resource) []*store.Resource {
+	now := r.s.localNow()
+	out := rs[:0]
+	r.tally.add(func(*tally) {
+		for _, res := range rs {
+			if !r.failing[res.ID] || res.Work.Due <= now {
+				out = append(out, res)
+			}
+		}
+	})
+	return out
+}
+
+// total adds the difference that a resource makes to its sets' totals.
+func total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have, after []store.Want, is *store.Have) {
+	for i := range before {
+		b := counted(&before[i], was)
+		a := counted(&after[i], is)
+		if a == b {
+			continue
+		}
+		s := sums[before[i].SetID]
+		if s == nil {
+			s = &store.SetChange{ID: before[i].SetID}
+			sums[before[i].SetID] = s
+		}
+		s.Resources += delta(b, a)
+		s.Bytes += deltaBytes(b, a)
+	}
+}
+
+func clip(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "…"
+	}
+	return s
+}
+
+// isHalted tells whether the disk stopped the run. The placer may learn it while the conductor asks.
+func (r *reconciler) isHalted() (halted bool) {
+	r.tally.add(func(*tally) { halted = r.halted != nil })
+	return halted
+}
+
+// errHalted is told when the disk stopped a run.
+func (r *reconciler) errHalted() error {
+	var err error
+	r.tally.add(func(*tally) { err = r.halted })
+	if err == nil {
+		return nil
+	}
+	return errors.Join(errors.New("the mirror's disk failed or is full: free it and run again"), err)
+}
