@@ -1,0 +1,68 @@
+package main
+
+import (
+	"log/slog"
+	"net/netip"
+	"net/url"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/destination/fetch"
+	syncengine "resyncd/sync"
+)
+
+// client makes the one door to the network for a run.
+func client(cfg *config.Config, src *config.Source, log *slog.Logger) *fetch.Client {
+	agent := cfg.Network.UserAgent
+	if agent == "" {
+		agent = "resyncd/" + version
+		if cfg.Network.Contact != "" {
+			agent += " (+" + cfg.Network.Contact + ")"
+		}
+	}
+	return fetch.New(fetch.Options{
+		UserAgent: agent, Allow: append([]netip.Prefix(nil), cfg.Network.Allow...), Concurrency: src.Concurrency,
+		Rate: src.Rate, IdleTimeout: cfg.Network.IdleTimeout, Log: log,
+	})
+}
+
+// aim fills the target from the configuration and returns what closes its way to the network.
+func (o *opened) aim() (done func()) {
+	s, t := &o.src, &o.target
+	t.Name, t.URL, t.Sets = s.Name, s.URL, s.Sets
+	t.Scope, t.Include, t.Exclude = s.Scope, texts(s.Include), texts(s.Exclude)
+	t.Delete, t.TrashFor, t.DeleteGuard = syncengine.DeleteMode(s.Delete), s.Trash, s.DeleteGuard.Share()
+	t.GapPatience, t.MaxResource, t.Concurrency = s.GapPatience, int64(s.MaxResource), s.Concurrency
+	t.Client = client(o.cfg, s, o.engine.Log)
+	t.Policy = policyOf(s)
+	return t.Client.Close
+}
+
+// policyOf: hosts that the operator wrote down are allowed whatever their address range; credentials go to the Source's
+// own origin only (design.md 8).
+func policyOf(s *config.Source) *fetch.Policy {
+	p := &fetch.Policy{Concurrency: s.Concurrency, Rate: s.Rate}
+	for _, raw := range append(append([]string{s.URL}, s.Sets...), s.Scope...) {
+		if u, err := url.Parse(raw); err == nil && u.Host != "" {
+			p.Trusted = append(p.Trusted, u.Host)
+		}
+	}
+	a := fetch.Auth{Bearer: s.Auth.Bearer.Reveal(), BasicUser: s.Auth.BasicUser, BasicPassword: s.Auth.BasicPassword.Reveal()}
+	for k, v := range s.Auth.Header {
+		if a.Headers == nil {
+			a.Headers = map[string]string{}
+		}
+		a.Headers[k] = v.Reveal()
+	}
+	if u, err := url.Parse(s.URL); err == nil && (a.Bearer != "" || a.BasicUser != "" || a.Headers != nil) {
+		p.Auth, p.AuthOrigin = &a, u.Scheme+"://"+u.Host
+	}
+	return p
+}
+
+func texts(gs []config.Glob) []string {
+	out := make([]string, len(gs))
+	for i, g := range gs {
+		out[i] = string(g)
+	}
+	return out
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+func (sh *shell) catCommand() *cli.Command {
+	return sh.command(&cli.Command{
+		Name: "cat", Usage: "print the mirrored bytes of one resource", ArgsUsage: "NAME URI",
+		Description: "   resyncd cat ./mirror https://lib.example/theses/18.pdf > 18.pdf",
+		Action: func(c *cli.Context) error {
+			return sh.withSource(c, "cat NAME URI", 2, false, func(ctx context.Context, o *opened) error {
+				return sh.cat(ctx, o, c.Args().Get(1))
+			})
+		},
+	})
+}
+
+func (sh *shell) cat(ctx context.Context, o *opened, uri string) (err error) {
+	r, err := o.engine.Store.Resource(ctx, o.known.ID, uri)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return fmt.Errorf("%s knows no resource %s: see `resyncd ls %s`", o.label(), uri, o.label())
+	case err != nil:
+		return err
+	case r.Have.State == store.HaveNone:
+		return fmt.Errorf("%s is not in the mirror: see `resyncd history %s %s`", uri, o.label(), uri)
+	}
+	if err := o.openMirror(ctx, false); err != nil {
+		return err
+	}
+	f, _, err := o.target.Mirror.Open(ctx, r.Key)
+	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrNotRegular) {
+		return fmt.Errorf("%w: run `resyncd verify --repair %s`", err, o.label())
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = io.Copy(sh.out, f)
+	return err
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/cmd/resyncd/internal/config"
+)
+
+// starterFile is what `config init` writes where no file is named.
+const starterFile = "resyncd.yaml"
+
+func (sh *shell) configCommand() *cli.Command {
+	check := sh.command(&cli.Command{
+		Name: "check", Usage: "validate the configuration: everything wrong at once, with lines",
+		Description: "   resyncd config check --config ./resyncd.yaml",
+		Action: func(c *cli.Context) error {
+			if err := args(c, 0, 0, "config check"); err != nil {
+				return err
+			}
+			cfg, err := sh.config(c)
+			if err != nil {
+				return err
+			}
+			path, err := config.Find(c.String("config"), sh.env)
+			if path == "" {
+				path = "defaults (no configuration file was found)"
+			}
+			if err == nil {
+				_, err = fmt.Fprintf(sh.out, "ok: %s, Sources: %d\n", path, len(cfg.Sources))
+			}
+			return err
+		},
+	})
+	show := sh.command(&cli.Command{
+		Name: "print", Usage: "print the effective configuration, secrets hidden",
+		Description: "   resyncd config print > effective.yaml",
+		Action: func(c *cli.Context) error {
+			if err := args(c, 0, 0, "config print"); err != nil {
+				return err
+			}
+			cfg, err := sh.config(c)
+			if err != nil {
+				return err
+			}
+			return cfg.Print(sh.out)
+		},
+	})
+	begin := sh.command(&cli.Command{
+		Name: "init", Usage: "write a commented starter file", ArgsUsage: "[FILE]",
+		Description: "FILE is ./" + starterFile + " unless it is named here or by --config. A file that exists is never overwritten.\n\n   resyncd config init",
+		Action: func(c *cli.Context) error {
+			if err := args(c, 0, 1, "config init [FILE]"); err != nil {
+				return err
+			}
+			path := c.Args().First()
+			if path == "" {
+				path = c.String("config")
+			}
+			if path == "" {
+				path = starterFile
+			}
+			return sh.configInit(path)
+		},
+	})
+	return group("config", "check, print or begin a configuration", "resyncd config init", check, show, begin)
+}
+
+// configInit writes the starter and never overwrites a file.
+func (sh *shell) configInit(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return usage("%s exists; move it away, or name another file", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(config.Starter())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(sh.out, "wrote %s: add your Sources, then run `resyncd config check` and `resyncd sync`\n", path)
+	return err
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/destination"
+	"resyncd/destination/rsdoc"
+)
+
+func (sh *shell) discoverCommand() *cli.Command {
+	return sh.command(&cli.Command{
+		Name: "discover", Usage: "print what a Source offers and how each thing was found", ArgsUsage: "URL",
+		Description: "Asks the Source for its documents; keeps no state.\n\n   resyncd discover https://lib.example/",
+		Flags:       []cli.Flag{boolFlag("json", "one JSON object")},
+		Action: func(c *cli.Context) error {
+			if err := args(c, 1, 1, "discover [--json] URL"); err != nil {
+				return err
+			}
+			return sh.discover(c, c.Args().First())
+		},
+	})
+}
+
+func (sh *shell) discover(c *cli.Context, rawURL string) error {
+	cfg, err := sh.config(c)
+	if err != nil {
+		return err
+	}
+	src, err := cfg.Adhoc("discover", rawURL)
+	if err != nil {
+		return usage("the URL %w", err)
+	}
+	for _, s := range cfg.Sources {
+		if s.URL == rawURL {
+			src = s // its credentials too
+		}
+	}
+	log, err := sh.logger(c)
+	if err != nil {
+		return err
+	}
+	f := client(cfg, &src, log)
+	defer f.Close()
+	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: policyOf(&src), Log: log})
+	offer, err := destination.Discover(c.Context, reader, rawURL)
+	if c.Bool("json") {
+		return errors.Join(err, sh.json().Encode(offerJSON(offer)))
+	}
+	if err == nil { // an error lists all that was asked
+		printOffer(sh.out, offer)
+	}
+	return err
+}
+
+// offerView is the JSON of discover.
+type offerView struct {
+	Asked       string     `json:"asked"`
+	Description *string    `json:"description"`
+	Sets        []setView  `json:"sets"`
+	Partial     bool       `json:"partial"` // a part of the Source Description could not be read
+	Trail       []stepView `json:"trail"`
+}
+
+type setView struct {
+	ID          string         `json:"id"`
+	Bare        bool           `json:"bare"` // a list without a Capability List
+	Found       string         `json:"found"`
+	Problem     *string        `json:"problem"`
+	DescribedBy *string        `json:"describedby"`
+	Documents   []documentView `json:"documents"`
+	Channels    []channelView  `json:"channels"`
+}
+
+type documentView struct {
+	Capability string `json:"capability"`
+	URL        string `json:"url"`
+	Found      string `json:"found"` // capability-list, link, given
+}
+
+type channelView struct {
+	Kind  string   `json:"kind"`
+	Topic string   `json:"topic"`
+	Hubs  []string `json:"hubs"`
+}
+
+type stepView struct {
+	URL    string `json:"url"`
+	How    string `json:"how"`
+	Result string `json:"result"`
+	OK     bool   `json:"ok"`
+}
+
+func offerJSON(o *destination.Offer) offerView {
+	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Partial: o.Partial, Trail: []stepView{}}
+	for i := range o.Sets {
+		s := &o.Sets[i]
+		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy), Documents: documentsOf(s), Channels: []channelView{}}
+		if s.Err != nil {
+			sv.Problem = opt(s.Err.Error())
+		}
+		for _, c := range []*destination.Channel{s.ChangeChannel, s.FrameworkChannel} {
+			if c != nil {
+				sv.Channels = append(sv.Channels, channelView{Kind: string(c.Kind), Topic: c.Topic, Hubs: append([]string{}, c.Hubs...)})
+			}
+		}
+		v.Sets = append(v.Sets, sv)
+	}
+	for _, s := range o.Trail {
+		v.Trail = append(v.Trail, stepView(s))
+	}
+	return v
+}
+
+// documentsOf are the capability documents of a set and how each was found: the Capability List names them; a list that
+// is a set by itself was come to, and links to others.
+func documentsOf(s *destination.SetOffer) []documentView {
+	out := []documentView{}
+	add := func(ref *destination.Ref, kind rsdoc.Kind) {
+		if ref == nil {
+			return
+		}
+		found := "capability-list"
+		switch {
+		case s.Bare && ref.URL == s.ID:
+			found = s.Found
+		case s.Bare:
+			found = "link"
+		}
+		out = append(out, documentView{Capability: string(cmp.Or(ref.Kind, kind)), URL: ref.URL, Found: found})
+	}
+	add(s.ResourceList, rsdoc.KindResourceList)
+	add(s.ChangeList, rsdoc.KindChangeList)
+	add(s.ResourceDump, rsdoc.KindResourceDump)
+	add(s.ChangeDump, rsdoc.KindChangeDump)
+	add(s.ResourceListArchive, rsdoc.KindResourceListArchive)
+	add(s.ChangeListArchive, rsdoc.KindChangeListArchive)
+	add(s.ResourceDumpArchive, rsdoc.KindResourceDumpArchive)
+	add(s.ChangeDumpArchive, rsdoc.KindChangeDumpArchive)
+	for i := range s.Also {
+		add(&s.Also[i], "unknown")
+	}
+	return out
+}
+
+func opt(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func printOffer(w io.Writer, o *destination.Offer) {
+	v := offerJSON(o)
+	if v.Description != nil {
+		fmt.Fprintf(w, "Source Description  %s\n", *v.Description)
+	}
+	if v.Partial {
+		fmt.Fprintln(w, "  a part of it could not be read: there may be more sets")
+	}
+	for _, s := range v.Sets {
+		fmt.Fprintf(w, "Set                 %s  (found: %s)\n", s.ID, s.Found)
+		if s.Problem != nil {
+			fmt.Fprintf(w, "  unusable: %s\n", *s.Problem)
+		}
+		if s.DescribedBy != nil {
+			fmt.Fprintf(w, "  %-20s %s\n", "describedby", *s.DescribedBy)
+		}
+		for _, d := range s.Documents {
+			fmt.Fprintf(w, "  %-20s %s  (found: %s)\n", d.Capability, d.URL, d.Found)
+		}
+		for _, c := range s.Channels {
+			fmt.Fprintf(w, "  %-20s topic %s, hubs %s\n", c.Kind, c.Topic, cmp.Or(strings.Join(c.Hubs, " "), "none"))
+		}
+	}
+	fmt.Fprintln(w, "Asked, in this order")
+	for _, s := range v.Trail {
+		mark := "ok"
+		if !s.OK {
+			mark = "--"
+		}
+		fmt.Fprintf(w, "  %s  %-12s %s: %s\n", mark, s.How, s.URL, s.Result)
+	}
+}

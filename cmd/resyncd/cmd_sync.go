@@ -1,0 +1,92 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+)
+
+func (sh *shell) syncCommand() *cli.Command {
+	return sh.command(&cli.Command{
+		Name: "sync", Aliases: []string{"catch-up"},
+		Usage:     "catch up once: URL into DIR, or configured Sources",
+		ArgsUsage: "URL DIR | [NAME…]",
+		Description: "Finds what the Source offers and makes the mirror an exact copy. Run again, it fetches only what changed;\n" +
+			"killed at any moment and run again, it goes on. URL is a site, Source Description, Capability List, Resource\n" +
+			"List or Change List; the state lies in DIR/.resyncd. Without arguments all configured Sources are caught up.\n\n" +
+			"   resyncd sync https://lib.example/ ./mirror",
+		Flags: []cli.Flag{
+			boolFlag("dry-run", "name what would be fetched and deleted; touch and create nothing"),
+			boolFlag("full", "take a baseline even if none is needed"),
+			&cli.StringFlag{Name: "from", Usage: "position (W3C `TIME`) for sets that have none; they get no baseline then"},
+			&cli.StringFlag{Name: "delete", Usage: "what happens to files of deleted resources: `MODE` trash, keep or now", DefaultText: "as configured, trash"},
+			&cli.StringFlag{Name: "sets", Usage: "only these Capability Lists: `URL,…`"},
+			&cli.IntFlag{Name: "concurrency", Usage: "at most `N` parallel fetches per host", DefaultText: "as configured, 16"},
+			&cli.DurationFlag{Name: "retry-for", Usage: "`TIME` for which failures are retried before they are left owed", DefaultText: "as configured, 30s"},
+			&cli.DurationFlag{Name: "idle-timeout", Usage: "cut a transfer that moves nothing for this `TIME`", DefaultText: "as configured, 60s"},
+			boolFlag("json", "one JSON line per set"),
+		},
+		Action: sh.sync,
+	})
+}
+
+func (sh *shell) sync(c *cli.Context) error {
+	opts := syncengine.RunOptions{Full: c.Bool("full"), From: store.NoTime}
+	if from := c.String("from"); c.IsSet("from") {
+		at, err := rsdoc.ParseMicros(from)
+		if err != nil {
+			return usage("--from %q: %w; write it as 2026-01-31T00:00:00Z", from, err)
+		}
+		opts.From = store.Micros(at)
+	}
+	ps, err := sh.syncPlaces(c)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("sets") {
+		sets := strings.Split(c.String("sets"), ",")
+		for i := range ps {
+			for _, set := range sets {
+				if _, err := ps[i].cfg.Adhoc("set", set); err != nil {
+					return usage("--sets: %q %w", set, err)
+				}
+			}
+			ps[i].src.Sets = sets
+		}
+	}
+	run := &syncRun{sh: sh, c: c, opts: opts}
+	for i := range ps {
+		if err := run.one(c.Context, &ps[i]); err != nil {
+			return err
+		}
+	}
+	return run.verdict.err()
+}
+
+// syncPlaces: an argument with "://" makes it `sync URL DIR`.
+func (sh *shell) syncPlaces(c *cli.Context) ([]place, error) {
+	const form = "sync URL DIR, or resyncd sync [NAME…]"
+	given := c.Args().Slice()
+	urls := 0
+	for _, a := range given {
+		if strings.Contains(a, "://") {
+			urls++
+		}
+	}
+	switch {
+	case urls == 0:
+		return sh.places(c, given)
+	case urls > 1 || !strings.Contains(given[0], "://"):
+		return nil, usage("usage: resyncd %s: the URL comes first, and is one", form)
+	case len(given) == 1:
+		return nil, usage("the folder is missing: resyncd sync %s DIR", given[0])
+	case len(given) > 2:
+		return nil, usage("usage: resyncd %s: one URL and one folder", form)
+	}
+	p, err := sh.alone(c, given[1], given[0])
+	return []place{p}, err
+}

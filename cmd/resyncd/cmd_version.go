@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/store/sqlite"
+)
+
+// version is set by release builds (-ldflags "-X main.version=…").
+var version = "0.1.0-dev"
+
+func (sh *shell) versionCommand() *cli.Command {
+	return sh.command(&cli.Command{
+		Name: "version", Usage: "print version, commit, Go and SQLite", Description: "   resyncd version",
+		Action: func(c *cli.Context) error {
+			if err := args(c, 0, 0, "version"); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(sh.out, "resyncd %s\ncommit %s\ngo %s %s/%s\nsqlite %s\n",
+				version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, sqlite.Version())
+			return err
+		},
+	})
+}
+
+// commit is what the build recorded of its checkout.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return "unknown"
+}

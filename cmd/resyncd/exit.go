@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// The exit codes of contract.md 1, the same for all commands.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitOwed        = 3
+	exitDifferences = 4
+	exitHeld        = 5
+	exitInterrupted = 130
+)
+
+// exitCodes is the paragraph that ends every command's help.
+const exitCodes = `Exit codes: 0 done and in step; 1 failed (nothing usable); 2 bad usage or configuration; 3 finished, but
+something is owed or held (listed); 4 differences found (audit, verify); 5 another process holds the set;
+130 interrupted (run again to go on).`
+
+// coded is an error that already knows its exit code. Its text may be empty: the results have told everything.
+type coded struct {
+	code int
+	err  error
+}
+
+func (c *coded) Error() string {
+	if c.err == nil {
+		return ""
+	}
+	return c.err.Error()
+}
+
+func (c *coded) Unwrap() error { return c.err }
+
+func usage(format string, args ...any) error {
+	return &coded{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// exitCode maps an error to its code; the only place that does (models.md 4).
+func exitCode(ctx context.Context, err error) int {
+	var c *coded
+	var held *store.HeldError
+	var bad *config.Error
+	var help cli.ExitCoder
+	switch {
+	case err == nil:
+		return exitDone
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.As(err, &c):
+		return c.code
+	case errors.As(err, &held):
+		return exitHeld
+	case errors.As(err, &bad), errors.As(err, &help): // help of something that is not there
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// advised is the text of an error with what to do next, where the error itself does not say it.
+func advised(err error) string {
+	var held *store.HeldError
+	advice := ""
+	switch {
+	case errors.As(err, &held):
+		advice = "wait until it has ended, or stop it, then run the command again"
+	case errors.Is(err, store.ErrFenced):
+		advice = "let that process do the work, or stop it and run the command again"
+	case errors.Is(err, blob.ErrUnmarked):
+		advice = "mount it and run the command again; if the mirror was removed on purpose, run `resyncd source forget` first"
+	case errors.Is(err, blob.ErrNoSpace):
+		advice = "free space or inodes on its disk, then run the command again"
+	case errors.Is(err, blob.ErrReadOnly):
+		advice = "make its file system writable, then run the command again"
+	case errors.Is(err, blob.ErrIO), errors.Is(err, blob.ErrSync):
+		advice = "look at the disk, then run the command again"
+	}
+	if advice == "" {
+		return err.Error()
+	}
+	return err.Error() + "; " + advice
+}

@@ -1,0 +1,170 @@
+package config
+
+import (
+	"bytes"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const examplePath = "../../../../config.example.yaml"
+
+func TestExampleFileIsCurrent(t *testing.T) {
+	t.Parallel()
+	if *update {
+		if err := os.WriteFile(examplePath, []byte(Starter()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(examplePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(data), Starter()); diff != "" {
+		t.Errorf("config.example.yaml is stale; go test ./cmd/resyncd/internal/config -update (-file +code):\n%s", diff)
+	}
+	cfg, err := Load(examplePath, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), cfg, same); diff != "" {
+		t.Errorf("config.example.yaml differs from the defaults (-default +file):\n%s", diff)
+	}
+}
+
+// TestExampleSource takes the sample Source at its word: without the comment signs it loads, and is all defaults.
+func TestExampleSource(t *testing.T) {
+	t.Parallel()
+	head, sample, ok := strings.Cut(Starter(), "sources: []\n")
+	if !ok {
+		t.Fatal("no list of Sources")
+	}
+	_, sample, _ = strings.Cut(sample, "# sources:\n")
+	text := head + "sources:\n" + strings.ReplaceAll("\n"+sample, "\n# ", "\n")
+	cfg := load(t, text)
+	want, err := Default().Adhoc("example", "https://example.org/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Source{want}, cfg.Sources, same); diff != "" {
+		t.Errorf("(-want +sample):\n%s", diff)
+	}
+}
+
+// TestExampleHoldsEveryKey counts each key of the structs as a line of the file, under its own comment.
+func TestExampleHoldsEveryKey(t *testing.T) {
+	t.Parallel()
+	text := Starter()
+	check := func(path string, f field) {
+		if !regexp.MustCompile(`(?m)^[# -]*` + f.key + `:`).MatchString(text) {
+			t.Errorf("%s is missing", path)
+		}
+	}
+	leaves("", reflect.ValueOf(Default()).Elem(), check)
+	leaves("sources", reflect.ValueOf(&Source{}).Elem(), check)
+	for i, line := range strings.Split(text, "\n") {
+		if len([]rune(line)) > 120 || strings.TrimRight(line, " ") != line {
+			t.Errorf("line %d is long or ends in blanks: %q", i+1, line)
+		}
+	}
+}
+
+const full = `
+data_dir: /srv/resyncd
+network: { allow: [10.0.0.0/8, "fd00::/8"], contact: "a: b # c" }
+console: { listen: "" }
+defaults: { rate: 2.5, max_resource: 4GiB, delete_guard: 12.5%, schedule: "5 4 * * 1-5", trash: 0s }
+sources:
+  - name: a
+    url: https://a.example/?x=1
+    sets: [https://a.example/capabilitylist.xml]
+    scope: [https://cdn.example/a/]
+    include: ["**"]
+    exclude: ["**.tmp", "**:#'"]
+    hub: https://hub.example/
+    durability: none
+    auth: { basic_user: "off", basic_password: hunter2 }
+  - { name: "007", url: "http://127.0.0.1:8888/", concurrency: 1, auth: { bearer: hunter2, header: { X-A: "1" } } }
+`
+
+// TestPrintLoadsAgain holds print to its word: valid, complete, and the same configuration but for the secrets.
+func TestPrintLoadsAgain(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", full} {
+		cfg := load(t, text)
+		var out bytes.Buffer
+		if err := cfg.Print(&out); err != nil {
+			t.Fatal(err)
+		}
+		again := load(t, out.String())
+		for i := range cfg.Sources {
+			a := &cfg.Sources[i].Auth
+			for _, s := range []*Secret{&a.Bearer, &a.BasicPassword} {
+				if s.IsSet() {
+					*s = NewSecret(hidden)
+				}
+			}
+			for name := range a.Header {
+				a.Header[name] = NewSecret(hidden)
+			}
+		}
+		if diff := cmp.Diff(cfg, again, same); diff != "" {
+			t.Errorf("(-printed +loaded again):\n%s\n%s", diff, out.String())
+		}
+		check := func(path string, f field) {
+			if !f.isSecret() && !strings.Contains(out.String(), f.key+":") {
+				t.Errorf("%s is not printed", path)
+			}
+		}
+		leaves("", reflect.ValueOf(cfg).Elem(), check)
+	}
+}
+
+// FuzzLoad holds the loader to three things: no panic, an answer that names lines which exist, and that what it
+// accepts is printed so that it is accepted again.
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(Starter()))
+	f.Add([]byte(full))
+	for _, text := range []string{"a: &a [*a]\n", "---\n---\n", "<<: {}\n", "sources: [1, null, {}, []]\n", "? [x]\n: y\n", "defaults: !x {}\n", "\t", "x: \x00",
+		"callback: { max_body: 99999999999TiB, listen: [::] }\n", "sources: [{ auth: { header: { A: 1, a: 2, A_file: b } } }]\n", "store: !!binary aGk=\n", "? \n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cfg, r := decode("f", data, nil)
+		if r.err() != nil {
+			for _, p := range r.problems {
+				if p.line < 1 || strings.ContainsAny(p.What, "\n\x1b") {
+					t.Errorf("problem %q at line %d", p, p.line)
+				}
+			}
+			return
+		}
+		var out bytes.Buffer
+		if err := cfg.Print(&out); err != nil {
+			t.Fatal(err)
+		}
+		if _, r := decode("print", out.Bytes(), nil); r.err() != nil {
+			t.Errorf("%v\nprinted from %q:\n%s", r.err(), data, out.String())
+		}
+	})
+}
+
+// FuzzEnvironment holds the variables to the same.
+func FuzzEnvironment(f *testing.F) {
+	f.Add("RESYNCD_NETWORK_ALLOW", "10.0.0.0/8,::1")
+	f.Add("RESYNCD_DEFAULTS_SCHEDULE", "TZ=UTC")
+	f.Add("RESYNCD_DEFAULTS_RATE", "NaN")
+	f.Add("RESYNCD_CALLBACK_PORT_80_TCP", "tcp://10.0.0.1:80")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		cfg, r := decode("", nil, []string{name + "=" + value})
+		if r.err() == nil {
+			if err := cfg.Print(new(bytes.Buffer)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile bounds the configuration file, in bytes.
+const maxFile = 2 << 20
+
+// standardFiles are looked for where nothing names a file.
+var standardFiles = [...]string{"./resyncd.yaml", "/etc/resyncd/resyncd.yaml"}
+
+// Find names the file to load: flag if it is not empty, else $RESYNCD_CONFIG, else ./resyncd.yaml or
+// /etc/resyncd/resyncd.yaml if it exists, else "", with which Load gives the defaults. env is as from os.Environ.
+func Find(flag string, env []string) (string, error) {
+	if path := Named(flag, env); path != "" {
+		return path, nil
+	}
+	for _, path := range standardFiles {
+		switch _, err := os.Stat(path); {
+		case err == nil:
+			return path, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("look for config %s: %s", path, reason(err))
+		}
+	}
+	return "", nil
+}
+
+// Named is Find for `sync URL DIR`, which takes no file that was not named: flag, else $RESYNCD_CONFIG, else "".
+func Named(flag string, env []string) string {
+	if flag != "" {
+		return flag
+	}
+	return variables(env)[configVariable]
+}
+
+// Load reads the file at path ("" means none), lays the variables of env (as from os.Environ) over it, checks
+// everything and reads the secret files. A bad configuration is an *Error with all its problems; any error of Load
+// means bad usage or config. Nothing but the named files is touched.
+func Load(path string, env []string) (*Config, error) {
+	var data []byte
+	var mode fs.FileMode
+	if path != "" {
+		var err error
+		if data, mode, err = readFile(path); err != nil {
+			return nil, fmt.Errorf("read config %s: %s", path, reason(err))
+		}
+	}
+	cfg, r := decode(path, data, env)
+	if inline := r.secretFiles(cfg); inline {
+		if warn := exposed(path, mode); warn != "" {
+			cfg.Warnings = append(cfg.Warnings, warn)
+		}
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// readFile reads at most maxFile bytes; pipes are welcome.
+func readFile(path string) ([]byte, fs.FileMode, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("larger than %s", Size(maxFile))
+	}
+	return data, info.Mode(), err
+}
+
+// decode is Load without any file: the text of one, and the environment.
+func decode(name string, data []byte, env []string) (*Config, *report) {
+	r, cfg := newReport(name), Default()
+	var sources *yaml.Node
+	if root := r.parse(data); root != nil {
+		sources = r.section("", root, reflect.ValueOf(cfg).Elem())
+	}
+	r.environment(env, cfg)
+	if !r.given("mirror") {
+		cfg.Mirror = mirrorBelow(cfg.DataDir)
+	}
+	r.sources(sources, cfg)
+	r.check(cfg)
+	return cfg, r
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Print writes c as a configuration file: every key with its effective value, secrets hidden. What it prints loads
+// again and means the same, but for hidden secrets.
+func (c *Config) Print(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintln(b, "# effective configuration of resyncd; secrets are hidden")
+	enc := yaml.NewEncoder(b)
+	enc.SetIndent(2)
+	err := enc.Encode(tree(reflect.ValueOf(c).Elem()))
+	if err == nil {
+		err = enc.Close()
+	}
+	if err == nil {
+		err = b.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("print configuration: %w", err)
+	}
+	return nil
+}
+
+// tree is a section as YAML. Secrets that came by file are left out, since their _file stands beside them.
+func tree(section reflect.Value) *yaml.Node {
+	node := &yaml.Node{Kind: yaml.MappingNode}
+	fields := fieldsOf(section)
+	for _, f := range fields {
+		if f.isSecret() {
+			file, byFile := find(fields, f.key+"_file")
+			if f.value.IsZero() || byFile && !file.value.IsZero() {
+				continue
+			}
+		}
+		node.Content = append(node.Content, word(f.key), f.node())
+	}
+	return node
+}
+
+// node is the field's value as YAML.
+func (f field) node() *yaml.Node {
+	switch {
+	case f.isSection():
+		return tree(f.value)
+	case f.value.Kind() == reflect.Map:
+		node := &yaml.Node{Kind: yaml.MappingNode}
+		headers, _ := f.value.Interface().(map[string]Secret)
+		for _, name := range slices.Sorted(maps.Keys(headers)) {
+			node.Content = append(node.Content, word(name), word(headers[name].String()))
+		}
+		return node
+	case f.value.Kind() != reflect.Slice:
+		return literal(f.value)
+	}
+	node := &yaml.Node{Kind: yaml.SequenceNode}
+	if f.value.Len() == 0 {
+		node.Style = yaml.FlowStyle
+	}
+	for i := range f.value.Len() {
+		item := f.value.Index(i)
+		if f.value.Type() == reflect.TypeFor[[]Source]() {
+			node.Content = append(node.Content, tree(item))
+		} else {
+			node.Content = append(node.Content, literal(item))
+		}
+	}
+	return node
+}
+
+// word is a text as YAML, in quotes wherever it would be read as something else.
+func word(text string) *yaml.Node {
+	node := new(yaml.Node)
+	node.SetString(text)
+	return node
+}
+
+// literal is a single value as YAML; numbers are written as numbers.
+func literal(v reflect.Value) *yaml.Node {
+	text := textOf(v)
+	if v.Kind() != reflect.String && text != "" && strings.Trim(text, "0123456789") == "" {
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+	}
+	return word(text)
+}

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// section reads the keys of node into the struct v, leaving what is not given as it is. The list of Sources is handed
+// back unread: it falls back on defaults that the environment may still change.
+func (r *report) section(path string, node *yaml.Node, v reflect.Value) (sources *yaml.Node) {
+	fields := fieldsOf(v)
+	for _, e := range r.entries(path, node) {
+		at := join(path, visible(e.key.Value))
+		f, ok := find(fields, e.key.Value)
+		switch {
+		case !ok:
+			r.add(r.at(e.key.Line), at, "unknown key; allowed here: "+keysOf(fields))
+		case f.value.Type() == reflect.TypeFor[[]Source]():
+			sources = e.value
+		case f.isSection():
+			r.section(at, e.value, f.value)
+		default:
+			r.leaf(at, e.value, f)
+		}
+	}
+	return sources
+}
+
+func find(fields []field, key string) (field, bool) {
+	for _, f := range fields {
+		if f.key == key {
+			return f, true
+		}
+	}
+	return field{}, false
+}
+
+// leaf reads one key's value, list or map.
+func (r *report) leaf(path string, node *yaml.Node, f field) {
+	r.origins[path] = r.at(node.Line)
+	switch {
+	case f.tag.Get("form") == "later" && node.Kind != yaml.ScalarNode: // whatever shape it will have then
+		r.clash(path, notYet+"; write off")
+	case f.value.Kind() == reflect.Slice:
+		list := reflect.MakeSlice(f.value.Type(), 0, 0)
+		for i, item := range r.items(path, node) {
+			v := reflect.New(f.value.Type().Elem()).Elem()
+			if r.value(fmt.Sprintf("%s[%d]", path, i), item, f, v) {
+				list = reflect.Append(list, v)
+			}
+		}
+		f.value.Set(list)
+		if list.Len() == 0 {
+			f.value.SetZero() // an empty list is one that was not given
+		}
+	case f.value.Kind() == reflect.Map:
+		r.headers(path, node, f)
+	default:
+		r.value(path, node, f, f.value)
+	}
+}
+
+// value reads a single value into v.
+func (r *report) value(path string, node *yaml.Node, f field, v reflect.Value) bool {
+	text, ok := r.text(path, node)
+	if !ok {
+		return false
+	}
+	if v.Type() == reflect.TypeFor[string]() && node.ShortTag() == "!!bool" && f.tag.Get("one") == "" {
+		r.add(r.at(node.Line), path, "must be text: put it in quotes if it is meant")
+		return false
+	}
+	if err := f.set(v, text); err != nil {
+		r.add(r.at(node.Line), path, err.Error())
+		return false
+	}
+	return true
+}
+
+// headers reads the map of further headers; values and file names alike, the files are read later.
+func (r *report) headers(path string, node *yaml.Node, f field) {
+	headers := map[string]Secret{}
+	folded := map[string]bool{}
+	for _, e := range r.entries(path, node) {
+		name, file := strings.CutSuffix(e.key.Value, "_file")
+		at := join(path, visible(e.key.Value))
+		if err := headerName(name); err != nil {
+			r.add(r.at(e.key.Line), at, err.Error())
+			continue
+		}
+		if folded[strings.ToLower(name)] {
+			r.add(r.at(e.key.Line), at, "names a header that is set already")
+			continue
+		}
+		folded[strings.ToLower(name)] = true
+		r.origins[at] = r.at(e.value.Line)
+		var value Secret
+		if !r.value(at, e.value, f, reflect.ValueOf(&value).Elem()) {
+			continue
+		}
+		if !value.IsSet() {
+			r.clash(at, "is empty")
+			continue
+		}
+		if file {
+			name += "_file"
+		}
+		headers[name] = value
+	}
+	if len(headers) > 0 {
+		f.value.Set(reflect.ValueOf(headers))
+	}
+}
+
+// sources reads the list of Sources, each beginning with the defaults.
+func (r *report) sources(node *yaml.Node, cfg *Config) {
+	if node == nil {
+		return
+	}
+	for i, item := range r.items("sources", node) {
+		path := fmt.Sprintf("sources[%d]", i)
+		s := Source{Kind: KindAuto, Policy: cfg.Defaults}
+		r.origins[path] = r.at(item.Line)
+		if item.Kind == yaml.ScalarNode && item.ShortTag() == "!!null" {
+			r.clash(path, "is empty")
+		} else {
+			r.section(path, item, reflect.ValueOf(&s).Elem())
+		}
+		cfg.Sources = append(cfg.Sources, s)
+	}
+}

@@ -1,0 +1,102 @@
+// Package logging knows how resyncd's log lines look, what they may show and which keys they use; it refuses to know
+// who logs what, and keeps no logger of its own: New makes one, which is injected everywhere.
+package logging
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/lmittmann/tint"
+)
+
+// The attribute keys of all log lines; a thing that has a key here is logged under no other.
+const (
+	KeySource = "source" // name of the Source
+	KeyURI    = "uri"    // a resource, as URI
+	KeyHub    = "hub"    // a hub, as URL
+	KeyJob    = "job"    // one run or queued job
+	KeyEpoch  = "epoch"  // fencing epoch of the claim under which it ran
+	KeyErr    = "err"    // an error, as Err
+)
+
+// Format is how a log line is written.
+type Format string
+
+// The formats of --log-format. Text is coloured and short on a terminal.
+const (
+	FormatText Format = "text"
+	FormatJSON Format = "json"
+)
+
+// ParseFormat reads the value of --log-format.
+func ParseFormat(text string) (Format, error) {
+	switch f := Format(text); f {
+	case FormatText, FormatJSON:
+		return f, nil
+	}
+	return "", fmt.Errorf("log format %q is not allowed; write text or json", text)
+}
+
+// ParseLevel reads the value of --log-level.
+func ParseLevel(text string) (slog.Level, error) {
+	switch strings.ToLower(text) {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, fmt.Errorf("log level %q is not allowed; write debug, info, warn or error", text)
+}
+
+// New is a logger that writes lines of at least level to w, one Write each. tty says that w is a terminal: text is
+// then coloured unless $NO_COLOR is set (no-color.org). URLs within errors are shortened as URI does, and nothing that
+// could play tricks on a terminal passes, in any format.
+func New(w io.Writer, format Format, level slog.Leveler, tty bool) *slog.Logger {
+	switch {
+	case format == FormatJSON:
+		return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean}))
+	case tty:
+		return slog.New(tint.NewTextHandler(escaper{w}, &tint.Options{
+			Level:       level,
+			ReplaceAttr: cleanForTint,
+			TimeFormat:  "15:04:05",
+			NoColor:     os.Getenv("NO_COLOR") != "",
+		}))
+	}
+	return slog.New(slog.NewTextHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean}))
+}
+
+// clean shortens the URLs of errors, wherever and under whatever key they are logged.
+func clean(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindAny {
+		if err, ok := a.Value.Any().(error); ok {
+			a.Value = redacted(err)
+		}
+	}
+	return a
+}
+
+// cleanForTint is clean for tint, which writes messages as they are and lets terminal sequences in values through.
+func cleanForTint(groups []string, a slog.Attr) slog.Attr {
+	a = clean(groups, a)
+	switch v := a.Value; v.Kind() {
+	case slog.KindString:
+		text := noEscape(v.String())
+		if len(groups) == 0 && a.Key == slog.MessageKey {
+			text = oneLine(text)
+		}
+		a.Value = slog.StringValue(text)
+	case slog.KindAny:
+		if _, isLevel := v.Any().(slog.Level); !isLevel {
+			a.Value = slog.StringValue(noEscape(v.String()))
+		}
+	}
+	return a
+}
