@@ -91,7 +91,7 @@ func (sh *shell) checkOne(ctx context.Context, c *cli.Context, p *place, remote 
 		return rep, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	if err := o.openMirror(ctx, repair); err != nil {
+	if err := o.openMirror(repair); err != nil {
 		return rep, err
 	}
 	defer o.aim()()

@@ -34,7 +34,7 @@ func (sh *shell) cat(ctx context.Context, o *opened, uri string) (err error) {
 	case r.Have.State == store.HaveNone:
 		return fmt.Errorf("%s is not in the mirror: see `resyncd history %s %s`", uri, o.label(), uri)
 	}
-	if err := o.openMirror(ctx, false); err != nil {
+	if err := o.openMirror(false); err != nil {
 		return err
 	}
 	f, _, err := o.target.Mirror.Open(ctx, r.Key)

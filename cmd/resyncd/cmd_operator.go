@@ -53,7 +53,7 @@ func (sh *shell) restoreCommand() *cli.Command {
 // change opens the Source that the first of n arguments names, with its mirror, for writing.
 func (sh *shell) change(c *cli.Context, form string, n int, work func(context.Context, *opened) error) (err error) {
 	return sh.withSource(c, form, n, true, func(ctx context.Context, o *opened) error {
-		if err := o.openMirror(ctx, true); err != nil {
+		if err := o.openMirror(true); err != nil {
 			return err
 		}
 		defer o.aim()()

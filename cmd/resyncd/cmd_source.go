@@ -37,7 +37,7 @@ func (sh *shell) forgetCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "source forget [--with-mirror] NAME", 1, true, func(ctx context.Context, o *opened) error {
 				if c.Bool("with-mirror") {
-					if err := o.openMirror(ctx, true); err != nil {
+					if err := o.openMirror(true); err != nil {
 						return err
 					}
 				}

@@ -40,6 +40,7 @@ func (r *syncRun) dryRun(ctx context.Context, p *place) (results []syncengine.Re
 	}
 	progress := r.sh.progress(o.src.Name, r.c.Bool("quiet"))
 	opts.Progress = progress.note
+	opts.Ended = func(res syncengine.Result) error { return errors.Join(out.Flush(), r.ended(p, &res)) }
 	err = progress.while(ctx, func(ctx context.Context) (err error) {
 		results, err = o.engine.Run(ctx, o.target, opts)
 		return err

@@ -128,6 +128,22 @@ func (sh *shell) openExisting(ctx context.Context, c *cli.Context, p *place) (*o
 	return sh.openState(ctx, c, p, true)
 }
 
+// prepare makes the folder of a `sync URL DIR` mirror ready to take its state. The folder is for everybody to read, what
+// is below `.resyncd` is not; Inspect refuses a link in that place, which would lead the state elsewhere.
+func (p *place) prepare() error {
+	state, _, err := dir.Inspect(p.mirror)
+	if err != nil {
+		return err
+	}
+	if state != dir.Absent {
+		return nil
+	}
+	if err := os.MkdirAll(p.mirror, 0o755); err != nil {
+		return fmt.Errorf("create the mirror's folder: %w", err)
+	}
+	return nil
+}
+
 // settleURL holds the URL that was given for a folder against the Source that the folder mirrors. What never came as far
 // as a set was a slip, and makes room.
 func (o *opened) settleURL(ctx context.Context) error {
@@ -175,16 +191,25 @@ func (o *opened) footing() (f footing, err error) {
 	return f, nil
 }
 
-// openMirror opens the Source's mirror and completes the target; for writing it is created where it is new.
-func (o *opened) openMirror(ctx context.Context, write bool) error {
+// openMirror opens the Source's mirror and completes the target; it must be there.
+func (o *opened) openMirror(write bool) error {
 	f, err := o.footing()
 	if err != nil {
 		return err
 	}
 	if f.id == "" {
-		if !write {
-			return fmt.Errorf("%s holds no mirror: run `resyncd sync` first", o.mirror)
-		}
+		return fmt.Errorf("%s holds no mirror: run `resyncd sync` first", o.mirror)
+	}
+	return o.hold(f, o.options(write))
+}
+
+// makeMirror opens the Source's mirror for a run, created where it is new.
+func (o *opened) makeMirror(ctx context.Context) error {
+	f, err := o.footing()
+	if err != nil {
+		return err
+	}
+	if f.id == "" {
 		// The Source first: were we killed between marker and Source, the next run would take files of others for ours.
 		known, err := o.engine.Store.EnsureSource(ctx, o.src.Name, o.src.URL)
 		if err != nil {
@@ -195,7 +220,15 @@ func (o *opened) openMirror(ctx context.Context, write bool) error {
 			return err
 		}
 	}
-	return o.hold(f, dir.Options{ReadOnly: !write, Durability: durability(o.src.Durability)})
+	return o.hold(f, o.options(true))
+}
+
+func (o *opened) options(write bool) dir.Options {
+	options := dir.Options{ReadOnly: !write, Durability: dir.DurableFile}
+	if o.src.Durability == config.DurabilityNone {
+		options.Durability = dir.DurableNone
+	}
+	return options
 }
 
 // openForPlan opens what there is of a mirror for reading; one that does not exist yet is fine.
@@ -224,11 +257,4 @@ func (o *opened) hold(f footing, options dir.Options) error {
 	inner := o.close
 	o.close = func() error { return errors.Join(m.Close(), inner()) }
 	return nil
-}
-
-func durability(d config.Durability) dir.Durability {
-	if d == config.DurabilityNone {
-		return dir.DurableNone
-	}
-	return dir.DurableFile
 }

@@ -30,6 +30,9 @@ func (r *syncRun) one(ctx context.Context, p *place) error {
 		results = results[:len(results)-1] // the set that was worked on did not end
 	}
 	for i := range results {
+		if r.c.Bool("json") {
+			break // each line was printed when its set ended
+		}
 		if err := r.report(p, &results[i]); err != nil {
 			return err
 		}
@@ -50,6 +53,14 @@ func (r *syncRun) one(ctx context.Context, p *place) error {
 	return nil
 }
 
+// ended prints the JSON line of a set when it ends; people read a Source's sets together.
+func (r *syncRun) ended(p *place, res *syncengine.Result) error {
+	if !r.c.Bool("json") {
+		return nil
+	}
+	return r.report(p, res)
+}
+
 func (r *syncRun) source(ctx context.Context, p *place) (results []syncengine.Result, err error) {
 	o, err := r.sh.openForSync(ctx, r.c, p)
 	if err != nil {
@@ -61,6 +72,7 @@ func (r *syncRun) source(ctx context.Context, p *place) (results []syncengine.Re
 	opts.RetryFor = o.cfg.Network.RetryFor
 	progress := r.sh.progress(o.src.Name, r.c.Bool("quiet"))
 	opts.Progress = progress.note
+	opts.Ended = func(res syncengine.Result) error { return r.ended(p, &res) }
 	err = progress.while(ctx, func(ctx context.Context) (err error) {
 		results, err = o.engine.Run(ctx, o.target, opts)
 		return err
@@ -96,16 +108,21 @@ func (r *syncRun) afterwards(ctx context.Context, o *opened, results []syncengin
 // openForSync opens state and mirror for a run, and makes them where they are new. A folder without a URL must be a
 // mirror already.
 func (sh *shell) openForSync(ctx context.Context, c *cli.Context, p *place) (o *opened, err error) {
-	if p.alone && p.src.URL == "" {
+	switch {
+	case p.alone && p.src.URL == "":
 		o, err = sh.openExisting(ctx, c, p)
-	} else {
+	case p.alone:
+		if err = p.prepare(); err == nil {
+			o, err = sh.openState(ctx, c, p, true)
+		}
+	default:
 		o, err = sh.openState(ctx, c, p, true)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if err = o.settleURL(ctx); err == nil {
-		err = o.openMirror(ctx, true)
+		err = o.makeMirror(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, o.close())
