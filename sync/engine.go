@@ -74,6 +74,8 @@ type RunOptions struct {
 	// Plan, if set, makes it a dry run: nothing is fetched, placed or removed, each planned action is reported instead.
 	// The store must be a throw-away copy.
 	Plan func(Planned) error
+	// Ended, if set, is told of each set as it ends.
+	Ended func(Result) error
 	// Progress, if set, is told of work as it happens; it must be quick and safe for concurrent use.
 	Progress func(Progress)
 }
@@ -119,6 +121,9 @@ func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, err
 	for i := range offered {
 		r, err := s.runSet(ctx, &offered[i])
 		results = append(results, r)
+		if err == nil && o.Ended != nil {
+			err = o.Ended(r)
+		}
 		if err != nil {
 			return results, err
 		}
@@ -209,6 +214,9 @@ func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() e
 	}
 }
 
+// tidySlices bounds the housekeeping that one run does; what is left over waits for the next.
+const tidySlices = 20
+
 // end marks the run as orderly, so that the next one need not look at the disk, and empties old trash.
 func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 	if s.o.Plan != nil {
@@ -230,8 +238,11 @@ func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 	if err := s.missing(ctx, offer); err != nil {
 		return err
 	}
-	if _, err := s.Store.Tidy(ctx); err != nil { // a slice each run keeps up
-		return err
+	for more, slices := true, 0; more && slices < tidySlices; slices++ {
+		var err error
+		if more, err = s.Store.Tidy(ctx); err != nil {
+			return err
+		}
 	}
 	clean, policy := false, s.t.policyDigest()
 	if s.sweep {

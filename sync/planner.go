@@ -80,6 +80,7 @@ func (p *planner) flush(ctx context.Context) error {
 	}
 	p.s.flight.mu.Lock()
 	defer p.s.flight.mu.Unlock()
+	unchanged := p.unchanged
 	rows, err := p.lookup(ctx)
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func (p *planner) flush(ctx context.Context) error {
 	if err := p.changes(ctx, rows, c); err != nil {
 		return err
 	}
-	p.progress(int64(len(p.batch)))
+	p.progress(int64(len(p.batch)), p.unchanged-unchanged)
 	p.batch = p.batch[:0]
 	if len(c.Resources) == 0 {
 		return nil
@@ -104,9 +105,9 @@ func (p *planner) flush(ctx context.Context) error {
 	return nil
 }
 
-func (p *planner) progress(n int64) {
+func (p *planner) progress(listed, done int64) {
 	if p.s.o.Progress != nil {
-		p.s.o.Progress(Progress{Listed: n})
+		p.s.o.Progress(Progress{Listed: listed, Done: done})
 	}
 }
 

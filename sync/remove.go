@@ -71,6 +71,9 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 
 func (r *reconciler) change(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, h *store.Have, what string) {
 	total(sums, res.Wants, &res.Have, res.Wants, h)
+	if h.State == store.HaveNone {
+		r.remember(c, res)
+	}
 	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Have: h, Work: &store.Work{}})
 	c.Events = append(c.Events, store.Event{SourceID: r.s.src.ID, URI: res.URI, At: r.s.localNow(), What: what,
 		Version: res.Have.Version, Detail: digestOf(&res.Have)})

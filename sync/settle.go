@@ -128,8 +128,8 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 	rc := store.ResourceChange{ID: o.res.ID}
 	have := o.res.Have
 	if o.learnt {
-		if have.State != store.HaveNone && have.SHA256 != o.have.SHA256 || o.verdict == verdictAdopted {
-			r.remember(c, o, now)
+		if have.State != store.HaveNone && have.SHA256 != o.have.SHA256 {
+			r.remember(c, o.res)
 		}
 		have = o.have
 		rc.Have = &have
@@ -179,13 +179,10 @@ func (r *reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *sto
 	return out, &next
 }
 
-func (r *reconciler) remember(c *store.Commit, o *outcome, now store.Micros) {
-	what := "fetched"
-	if o.verdict == verdictAdopted {
-		what = "adopted"
-	}
-	c.Events = append(c.Events, store.Event{SourceID: r.s.src.ID, URI: o.res.URI, At: now, What: what,
-		Version: o.have.Version, Detail: digestOf(&o.have)})
+// remember puts the version that a newer one replaces into the history; the one on disk is told by its row.
+func (r *reconciler) remember(c *store.Commit, res *store.Resource) {
+	c.Events = append(c.Events, store.Event{SourceID: r.s.src.ID, URI: res.URI, At: res.Have.Fetched, What: "fetched",
+		Version: res.Have.Version, Detail: digestOf(&res.Have)})
 }
 
 // reschedule writes a failure into the ledger.

@@ -159,7 +159,9 @@ func walkExtras(ctx context.Context, st store.Resources, m blob.Mirror, source i
 	flush := func() error {
 		keys := make([]string, len(batch))
 		for i := range batch {
-			keys[i] = batch[i].Key
+			if keys[i] = batch[i].Key; m.FoldsCase() {
+				keys[i] = FoldKey(keys[i])
+			}
 		}
 		owners, err := st.ByKeys(ctx, source, keys)
 		if err != nil {
