@@ -99,6 +99,23 @@ func TestDiscoverDoubtfulRouteIsNotKept(t *testing.T) {
 	}
 }
 
+// A dump in place of the Source Description offers nothing that anybody reads again: the next discovery must look anew,
+// or one wrong answer would hide the Source for good.
+func TestDiscoverDumpIsNotKept(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, library())
+	s.set("/.well-known/resourcesync", xml(urlset(rootMD(`capability="resourcedump" at="2025-05-01T00:00:00Z"`))))
+	r := testReader(t, nil)
+	if o, err := Discover(t.Context(), r, s.URL); err != nil || len(o.Sets) != 1 {
+		t.Fatal(o, err)
+	}
+	s.set("/.well-known/resourcesync", library()["/.well-known/resourcesync"])
+	o, err := Discover(t.Context(), r, s.URL)
+	if diff := cmp.Diff([]string{setA, setB}, shown(s, o)); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
 func TestDiscoverBounded(t *testing.T) {
 	t.Parallel()
 	var list strings.Builder

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"resyncd/destination"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 )
-
-// sweepPage is how many unlisted resources are judged and committed at once.
-const sweepPage = 1000
 
 // errChanged ends a conditional read at the first part that answers other than 304.
 var errChanged = errors.New("list changed")
@@ -37,6 +33,20 @@ type baseline struct {
 	failures []error
 	docID    int64
 	stale    bool
+
+	reading reading // the list that is being read
+	torn    bool    // a list was begun anew and was another one then
+}
+
+// reading tells the versions of a list apart when a broken transfer is begun anew.
+type reading struct {
+	url, etag, modified string
+	at                  store.Micros
+}
+
+// same reports whether two transfers were surely of one version.
+func (r reading) same(o reading) bool {
+	return r == o && (r.etag != "" || r.modified != "" || r.at.Known())
 }
 
 // baselineOptions say what for a list is read.
@@ -85,7 +95,7 @@ func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baseli
 	case !b.begun && out.err == nil:
 		out.unchanged, out.usable = true, true
 		return out, nil
-	case !tour.Complete || b.stale:
+	case !tour.Complete || b.stale || b.torn:
 		if out.err == nil && !b.stale {
 			out.err = fmt.Errorf("%s changed while it was read", ref.URL)
 		}
@@ -105,17 +115,23 @@ func (b *baseline) begin(ctx context.Context) error {
 	return b.p.commitSet(ctx)
 }
 
-// snapshot is A: the earliest at, or what stands in for it where the Source names none (coverage.md 1).
+// snapshot is A: the earliest at; where some list carries none, what stands in for that if it is earlier (coverage.md 1).
 func (b *baseline) snapshot() store.Micros {
-	switch {
-	case b.at.Known() && !b.noAt:
+	if b.at.Known() && !b.noAt {
 		return b.at
-	case b.modified.Known():
-		return b.modified
-	case b.date.Known():
-		return b.date - 5*60*1e6
 	}
-	return b.p.s.localNow() - 5*60*1e6
+	const margin = 5 * 60 * 1e6
+	a := b.p.s.localNow() - margin
+	switch {
+	case b.modified.Known():
+		a = b.modified
+	case b.date.Known():
+		a = b.date - margin
+	}
+	if b.at.Known() {
+		a = min(a, b.at)
+	}
+	return a
 }
 
 // Enter implements destination.Visitor.
@@ -164,13 +180,20 @@ func (b *baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	if !at.Known() {
 		at = store.Micros(part.At)
 	}
+	if at.Known() && at > readAt(part, b.p.s)+skew { // as the floor it would shut out every change until then (F40, F74)
+		b.p.s.log.Warn("at lies in the future; not believed", "list", part.URL, "at", at.Time())
+		at = store.NoTime
+	}
 	if at.Known() && b.o.after.Known() && at <= b.o.after && b.listed == 0 {
 		return errOld
 	}
 	if err := b.begin(ctx); err != nil {
 		return err
 	}
-	b.note(at, part.Meta)
+	now := reading{url: part.URL, etag: part.ETag, modified: part.LastModified, at: at}
+	b.torn = b.torn || b.reading.url == part.URL && !b.reading.same(now) // entries of an older version were taken for listed
+	b.reading = now
+	b.note(at, part)
 	if at.Known() && b.p.set.Floor.Known() && at < b.p.set.Floor && !b.o.reset {
 		b.stale = true
 	}
@@ -180,13 +203,14 @@ func (b *baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	return err
 }
 
-func (b *baseline) note(at store.Micros, m destination.Meta) {
+func (b *baseline) note(at store.Micros, part *destination.Part) {
+	m := part.Meta
 	if !at.Known() {
 		b.noAt = true
 	} else if !b.at.Known() || at < b.at {
 		b.at = at
 	}
-	if lm, ok := httpTime(m.LastModified); ok && (!b.modified.Known() || lm < b.modified) {
+	if lm, ok := httpTime(m.LastModified); ok && lm <= readAt(part, b.p.s) && (!b.modified.Known() || lm < b.modified) {
 		b.modified = lm
 	}
 	if d := store.Micros(m.Date); d.Known() && !b.date.Known() {
@@ -215,9 +239,11 @@ func (b *baseline) End(_ context.Context, part *destination.Part, h *rsdoc.Head,
 		}
 		b.p.s.log.Warn("bad entries skipped", "list", part.URL, "entries", skipped, "first", first)
 	}
+	b.reading = reading{}
+	etag, modified := lasting(part.ETag, part.LastModified, readAt(part, b.p.s))
 	b.docs = append(b.docs, store.Document{
 		SourceID: b.p.s.src.ID, SetID: b.p.set.ID, URL: part.URL, Kind: string(rsdoc.KindResourceList),
-		ETag: part.ETag, LastModified: part.LastModified, At: store.Micros(h.At), From: store.NoTime, Until: store.NoTime,
+		ETag: etag, LastModified: modified, At: store.Micros(h.At), From: store.NoTime, Until: store.NoTime,
 		LastEntry: store.NoTime, Complete: true, Read: b.p.s.localNow(),
 	})
 	return nil
@@ -257,133 +283,4 @@ func (b *baseline) finish(ctx context.Context, tour destination.Tour) error {
 	c.Documents = b.docs
 	c.DropTombstones = &store.DropTombstones{SetID: p.set.ID, At: a - 1}
 	return p.s.Store.Commit(ctx, c)
-}
-
-// sweep turns the wants that the list does not confirm into absent ones, as of A. Files wait for the operator where the
-// guard says so, or where the list had unreadable entries that may have been these.
-func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
-	p := b.p
-	absent := Candidate{
-		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.docID}, Length: -1, LastMod: store.NoTime,
-	}
-	gone, err := p.unlisted(ctx, absent, b.o.reset, nil)
-	if err != nil || gone.rows == 0 {
-		return err
-	}
-	counts, err := p.s.Store.Counts(ctx, p.set.ID)
-	if err != nil {
-		return err
-	}
-	hold := Hold(b.listed == 0, gone.files+counts.Held, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && gone.files > 0
-	if hold {
-		p.s.log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
-			"set", p.set.CapabilityList, "files", gone.files, "of", p.set.Resources, "bad_entries", b.skipped)
-	}
-	_, err = p.unlisted(ctx, absent, b.o.reset, func(rs []*store.Resource) error {
-		return p.makeAbsent(ctx, rs, absent, hold, b.o.reset)
-	})
-	return err
-}
-
-type unlistedCount struct{ rows, files int64 }
-
-// unlisted pages over the resources that the set wants, that the current baseline did not list, and whose want is not
-// known to be newer than the list.
-func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, each func([]*store.Resource) error) (unlistedCount, error) {
-	var n unlistedCount
-	var ids []int64
-	page := func() error {
-		rs, err := p.s.Store.ByIDs(ctx, ids)
-		if err != nil {
-			return err
-		}
-		kept := rs[:0]
-		for _, r := range rs {
-			w := r.WantFor(p.set.ID)
-			if w == nil || MergeBaseline(w, p.set.Floor, absent.Version.Until, absent, reset) == Ignore {
-				continue
-			}
-			kept = append(kept, r)
-			n.rows++
-			if r.Have.State == store.HavePresent {
-				n.files++
-			}
-		}
-		rs, ids = kept, ids[:0]
-		if each != nil {
-			return each(rs)
-		}
-		return nil
-	}
-	for id, err := range p.s.Store.Unlisted(ctx, p.set.ID, p.set.Generation, endOfTime) {
-		if err != nil {
-			return n, err
-		}
-		if p.plan.seen.has(id) {
-			continue
-		}
-		if ids = append(ids, id); len(ids) >= sweepPage {
-			if err := page(); err != nil {
-				return n, err
-			}
-		}
-	}
-	if len(ids) == 0 {
-		return n, nil
-	}
-	return n, page()
-}
-
-// makeAbsent records that the set no longer wants these resources. Content fields stay, so that a rejected sweep restores
-// what was wanted.
-func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Candidate, hold, reset bool) error {
-	s := p.s
-	s.flight.mu.Lock()
-	defer s.flight.mu.Unlock()
-	now := s.localNow()
-	c := &store.Commit{Claim: s.claim}
-	sums := map[int64]*store.SetChange{}
-	for _, r := range rs {
-		w := r.WantFor(p.set.ID)
-		if w == nil {
-			continue
-		}
-		before, was := slices.Clone(r.Wants), r.Have
-		var found *store.Have
-		next := *w
-		switch MergeBaseline(w, p.set.Floor, absent.Version.Until, absent, reset) {
-		case Replace:
-			var err error
-			if found, err = s.leftover(ctx, r); err != nil {
-				return err
-			} else if found != nil {
-				r.Have = *found
-			}
-			next.State, next.Version, next.Settled, next.Refused = store.WantAbsent, absent.Version, false, ""
-			next.Held = hold && r.Have.State == store.HavePresent
-		case Ask: // it changed in the very instant of the snapshot
-			next = absent.Contest(w, p.set.Floor, p.set.ID)
-		default:
-			continue
-		}
-		next.Generation = p.set.Generation
-		*w = next
-		work := s.workForAll(r.Wants, &r.Have, now)
-		what := "unlisted"
-		if next.Held {
-			what = "held"
-		}
-		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found})
-		c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: what, Version: next.Version})
-		s.flight.touch(r.ID)
-		total(sums, before, &was, r.Wants, &r.Have)
-	}
-	for _, sum := range sums {
-		c.Sets = append(c.Sets, *sum)
-	}
-	if err := s.Store.Commit(ctx, c); err != nil {
-		return err
-	}
-	p.plan.poke()
-	return nil
 }

@@ -258,9 +258,15 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	if skipped > 0 {
 		v.p.s.log.Warn("bad entries skipped", "list", part.URL, "entries", skipped, "first", first)
 	}
+	from := store.Micros(v.head.From)
+	if from.Known() && from > v.limit { // else the position would follow it there (F40)
+		v.p.s.log.Warn("from lies in the future; not believed", "list", part.URL, "from", from.Time())
+		from = store.NoTime
+	}
+	etag, modified := lasting(part.ETag, part.LastModified, readAt(part, v.p.s))
 	doc := store.Document{
 		SourceID: v.p.s.src.ID, SetID: v.p.set.ID, URL: part.URL, Kind: string(rsdoc.KindChangeList),
-		ETag: part.ETag, LastModified: part.LastModified, At: store.NoTime, From: store.Micros(v.head.From),
+		ETag: etag, LastModified: modified, At: store.NoTime, From: from,
 		Until: v.clip(part, store.Micros(h.Until)), LastEntry: v.placer.Last(), Entries: v.n, Complete: true, Read: v.p.s.localNow(),
 	}
 	if body, err := json.Marshal(v.links); err == nil && v.links != (listLinks{}) {
@@ -269,7 +275,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	v.p.docs = append(v.p.docs, doc)
 	v.note(doc)
 	if !doc.From.Known() {
-		v.err = errors.Join(v.err, fmt.Errorf("%s has no from: it proves no interval, so gaps cannot be seen", part.URL))
+		v.err = errors.Join(v.err, fmt.Errorf("%s has no usable from: it proves no interval, so gaps cannot be seen", part.URL))
 	}
 	return nil
 }

@@ -235,8 +235,8 @@ func TestCrash(t *testing.T) {
 		}
 	})
 	inStep := 0
-	for range kills {
-		inStep += killOne(t, r, time.Duration(rnd.IntN(400))*time.Millisecond)
+	for i := range kills {
+		inStep += killOne(t, r, i%3 == 2, time.Duration(rnd.IntN(400))*time.Millisecond)
 	}
 	calm.Store(true)
 	stop()
@@ -280,8 +280,9 @@ func trouble(seed uint64, calm *atomic.Bool) func(http.ResponseWriter, *http.Req
 	}
 }
 
-// killOne starts the child and kills it a while after its first run began. It returns how often it was in step.
-func killOne(t *testing.T, r *rig, after time.Duration) (inStep int) {
+// killOne starts the child and kills it a while after its first run began, or after it was in step first. It returns how
+// often it was.
+func killOne(t *testing.T, r *rig, late bool, after time.Duration) (inStep int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), crashChild+"="+strings.Join([]string{r.srv.URL, r.root, r.db}, "\n"))
@@ -300,15 +301,20 @@ func killOne(t *testing.T, r *rig, after time.Duration) (inStep int) {
 		t.Fatal(err)
 	}
 	began := false
+	sentence := func() {
+		began = true
+		kill := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+		t.Cleanup(func() { kill.Stop() })
+	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		switch line := lines.Text(); {
-		case line == "run" && !began:
-			began = true
-			kill := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
-			defer kill.Stop()
+		case line == "run" && !began && !late:
+			sentence()
 		case line == "in step":
-			inStep++
+			if inStep++; !began {
+				sentence()
+			}
 		case strings.HasPrefix(line, "error"), strings.HasPrefix(line, "panic"):
 			t.Errorf("the child says: %s", line)
 		}

@@ -177,7 +177,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	s.look = t.Adopt || src.Unclean
 	policy := t.policyDigest()
 	s.sweep = t.SweepExtra || src.Policy == policySweep
-	s.recheck = src.Policy != "" && src.Policy != policySweep && src.Policy != policy
+	s.recheck = src.Policy != "" && src.Policy != policy
 	s.reader = destination.NewReader(destination.ReaderOptions{
 		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor,
 	})

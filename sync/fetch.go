@@ -219,7 +219,8 @@ func (r *reconciler) room(ctx context.Context, length int64) *failure {
 func (r *reconciler) download(ctx context.Context, o *outcome, body *body) (fetch.Result, error) {
 	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope}
 	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}
-	if h := &o.res.Have; h.State == store.HavePresent && o.want.State == store.WantPresent && body.digest.Alg == rsdoc.None {
+	if h := &o.res.Have; h.State == store.HavePresent && o.want.State == store.WantPresent && body.digest.Alg == rsdoc.None &&
+		(o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)
 		req.ETag, req.LastModified = h.ETag, h.LastModified
 	}
 	res, err := r.s.t.Client.Download(ctx, req, body, opt)
@@ -250,8 +251,9 @@ func (r *reconciler) prove(ctx context.Context, o *outcome, body *body) *failure
 
 func (r *reconciler) accept(o *outcome, b *body, res *fetch.Result) {
 	o.verdict, o.learnt = verdictFetched, true
+	etag, modified := lasting(res.ETag, res.LastModified, o.asked)
 	o.have = store.Have{
-		State: store.HavePresent, SHA256: b.sum(), Length: b.n, ETag: res.ETag, LastModified: res.LastModified,
+		State: store.HavePresent, SHA256: b.sum(), Length: b.n, ETag: etag, LastModified: modified,
 		Type: res.Type, Version: o.want.Version, Fetched: r.s.localNow(),
 	}
 	if b.digest.Alg != rsdoc.None {

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"slices"
 
 	"resyncd/store"
 )
@@ -49,14 +50,30 @@ func (p *puller) wentBack(ctx context.Context) error {
 		return p.putGap(ctx, gap)
 	}
 	p.s.log.Warn("the Source's history went back; taking a baseline from what it says now", "set", p.set.CapabilityList)
+	gap.State = store.GapBaseline // a run that is cut from here on reads all lists anew
+	if err := p.putGap(ctx, gap); err != nil {
+		return err
+	}
 	before := p.set.Baselines
+	p.lists = nil // what they told was ignored beside the newer wants of the history that is no more
 	if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{reset: true, after: store.NoTime}); err != nil {
 		return err
 	}
 	if p.set.Baselines == before {
+		gap.State = store.GapLagging
 		return p.putGap(ctx, gap)
 	}
+	if err := p.changes(ctx, *p.offer.ChangeList, true); err != nil {
+		return err
+	}
 	return p.closeGap(ctx, gap, "baseline")
+}
+
+// resetCut reports whether a baseline was due when the last run ended. If that was to begin a new history, the lists that
+// were read before it proved what it has overwritten since, so none is skipped.
+func (p *puller) resetCut(ctx context.Context) (bool, error) {
+	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	return slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State == store.GapBaseline }), err
 }
 
 // lagging finds the open gap of a list that is not where it was, or begins one.
@@ -66,7 +83,7 @@ func (p *puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, 
 		return nil, err
 	}
 	for i := range gaps {
-		if gaps[i].State == store.GapLagging {
+		if g := &gaps[i]; g.State == store.GapLagging || g.State == store.GapBaseline && g.Until == hole.Until {
 			return &gaps[i], nil
 		}
 	}
@@ -74,7 +91,7 @@ func (p *puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, 
 	return &store.Gap{SetID: p.set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging, Found: p.s.localNow()}, nil
 }
 
-// settleLag ends gaps of lists that have caught up again.
+// settleLag ends gaps of lists that have caught up again, and those that waited for a baseline: no hole is left here.
 func (p *puller) settleLag(ctx context.Context) error {
 	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
 	if err != nil {
@@ -82,8 +99,13 @@ func (p *puller) settleLag(ctx context.Context) error {
 	}
 	c := p.setCommit()
 	for i := range gaps {
-		if g := &gaps[i]; g.State.Open() && p.covered(store.Interval{From: g.From, Until: g.Until}) {
-			g.State, g.ClosedBy, g.Ended = store.GapClosed, "change-list", p.s.localNow()
+		g := &gaps[i]
+		by := "change-list"
+		if !p.covered(store.Interval{From: g.From, Until: g.Until}) {
+			by = "baseline"
+		}
+		if g.State == store.GapBaseline || g.State.Open() && by == "change-list" {
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.s.localNow()
 			c.Gaps = append(c.Gaps, g)
 			p.out.gapsClosed++
 		}

@@ -75,22 +75,27 @@ func (p *planner) checkDisk(ctx context.Context, r *row, baseline bool) error {
 	if err == nil && !suspect && info.Length == h.Length && info.ModTime == h.ModTime {
 		return nil
 	}
+	var now store.Have
 	if err == nil {
 		var sum [32]byte
-		if sum, _, _, err = p.s.hashFile(ctx, r.res.Key, nil); err == nil && sum == h.SHA256 {
-			if info.ModTime != h.ModTime {
-				keep := *h
-				keep.ModTime = info.ModTime
-				r.haveNew, r.res.Have = &keep, keep
-			}
+		var n int64
+		switch sum, n, _, err = p.s.hashFile(ctx, r.res.Key, nil); {
+		case err != nil:
+		case sum != h.SHA256:
+			now = p.s.unknown(sum, n, info.ModTime)
+			now.State = h.State
+		case info.ModTime == h.ModTime:
 			return nil
+		default:
+			now = *h
+			now.ModTime = info.ModTime
 		}
 	}
 	if err != nil && !missing(err) && !errors.Is(err, blob.ErrNotRegular) {
 		return err // running out of descriptors is no missing file (F11)
 	}
 	r.moved = true
-	r.haveNew, r.res.Have = &store.Have{}, store.Have{}
+	r.haveNew, r.res.Have = &now, now
 	return nil
 }
 
@@ -111,6 +116,12 @@ func (s *session) leftover(ctx context.Context, r *store.Resource) (*store.Have,
 	if err != nil {
 		return nil, err
 	}
-	return &store.Have{State: store.HavePresent, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: s.localNow(),
-		Version: store.Version{From: store.NoTime, Until: store.NoTime}}, nil
+	found := s.unknown(sum, n, info.ModTime)
+	return &found, nil
+}
+
+// unknown is a file in our place of which no row tells where it came from: older than anything that is wanted.
+func (s *session) unknown(sum [32]byte, length, modified int64) store.Have {
+	return store.Have{State: store.HavePresent, SHA256: sum, Length: length, ModTime: modified, Fetched: s.localNow(),
+		Version: store.Version{From: store.NoTime, Until: store.NoTime}}
 }

@@ -28,6 +28,8 @@ type puller struct {
 	// archives is where a list says its archive is.
 	archives string
 	docs     []store.Document // read, not yet committed
+	// futile: a baseline was taken between retries and brought nothing new.
+	futile bool
 	// missed is why some Change List could not be read, though it may well be there.
 	missed error
 }
@@ -68,8 +70,15 @@ func (p *puller) run(ctx context.Context) error {
 	}
 	if !p.based() && p.s.o.From.Known() {
 		p.cover.StartAt(p.s.o.From)
+		if err := p.commitSet(ctx); err != nil { // the planner goes by the set's floor
+			return err
+		}
 	}
-	if err := p.changes(ctx, *p.offer.ChangeList, false); err != nil {
+	anew, err := p.resetCut(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.changes(ctx, *p.offer.ChangeList, anew || p.s.o.Full); err != nil {
 		return err
 	}
 	return p.closeHoles(ctx)
@@ -294,27 +303,44 @@ func (p *puller) commitSet(ctx context.Context) error { return p.s.Store.Commit(
 // rejudge looks at refused resources again after the scope or the filters changed.
 func (p *puller) rejudge(ctx context.Context) error {
 	now := p.s.localNow()
-	for after := int64(0); ; {
-		rs, err := p.s.Store.Scan(ctx, store.ScanQuery{
-			SourceID: p.s.src.ID, SetID: p.set.ID, Filter: store.FilterRefused, After: after, Limit: sweepPage,
-		})
-		if err != nil || len(rs) == 0 {
-			return err
-		}
-		c := &store.Commit{Claim: p.s.claim}
-		for _, r := range rs {
-			after = r.ID
-			w := *r.WantFor(p.set.ID)
-			if w.Refused = p.plan.scope(r.URI); w.Refused == "" {
-				*r.WantFor(p.set.ID) = w
-				work := p.s.workForAll(r.Wants, &r.Have, now)
-				c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &w, Work: &work})
-			}
-		}
-		if err := p.s.Store.Commit(ctx, c); err != nil {
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = p.rejudgePage(ctx, after, now); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// rejudgePage holds the flight lock, because rows read here are written back while another set's want may be fetched.
+func (p *puller) rejudgePage(ctx context.Context, after int64, now store.Micros) (last int64, more bool, err error) {
+	p.s.flight.mu.Lock()
+	defer p.s.flight.mu.Unlock()
+	rs, err := p.s.Store.Scan(ctx, store.ScanQuery{
+		SourceID: p.s.src.ID, SetID: p.set.ID, Filter: store.FilterRefused, After: after, Limit: sweepPage,
+	})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
+	c := &store.Commit{Claim: p.s.claim}
+	for _, r := range rs {
+		after = r.ID
+		if r.Key == "" { // no file name can stand for it, wherever it lies
+			continue
+		}
+		w := *r.WantFor(p.set.ID)
+		if w.Refused = p.plan.scope(r.URI); w.Refused == "" {
+			*r.WantFor(p.set.ID) = w
+			work := p.s.workForAll(r.Wants, &r.Have, now)
+			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &w, Work: &work})
+			p.s.flight.touch(r.ID)
+		}
+	}
+	if len(c.Resources) == 0 {
+		return after, true, nil
+	}
+	p.plan.poke()
+	return after, true, p.s.Store.Commit(ctx, c)
 }
 
 // httpTime reads an HTTP date as an instant.

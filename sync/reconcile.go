@@ -16,6 +16,9 @@ const (
 	groupFiles = 2000
 	groupBytes = 64 << 20
 	groupAge   = time.Second
+	// The first groups of a pass are closed early, the next ones later: a run that is killed again and again after a short
+	// while gets further each time.
+	groupAgeFirst = 50 * time.Millisecond
 )
 
 // reconciler compares want with have and acts: the only place where a mirror changes.
@@ -92,6 +95,9 @@ func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) erro
 	for o := range outcomes {
 		o.discard()
 	}
+	for _, o := range c.group { // collected, but never handed on
+		o.discard()
+	}
 	close(groups)
 	go func() { placer.Wait(); close(placed) }()
 	for perr := range placed {
@@ -119,11 +125,13 @@ type conductor struct {
 	group   []*outcome
 	bytes   int64
 	opened  time.Time
+	age     time.Duration // at which the group is closed
 	placing bool
 }
 
 func (c *conductor) run(ctx context.Context) error {
-	timer := time.NewTimer(groupAge)
+	c.age = groupAgeFirst
+	timer := time.NewTimer(c.age)
 	defer timer.Stop()
 	planned := c.r.planned
 	for {
@@ -143,7 +151,7 @@ func (c *conductor) run(ctx context.Context) error {
 			groups = c.groups
 		}
 		if len(c.group) > 0 {
-			timer.Reset(time.Until(c.opened.Add(groupAge)))
+			timer.Reset(time.Until(c.opened.Add(c.age)))
 		}
 		select {
 		case jobs <- next:
@@ -154,6 +162,7 @@ func (c *conductor) run(ctx context.Context) error {
 			c.collect(o)
 		case groups <- c.group:
 			c.group, c.bytes, c.placing = nil, 0, true
+			c.age = min(2*c.age, groupAge)
 		case err := <-c.placed:
 			c.placing = false
 			if err != nil {
@@ -227,7 +236,7 @@ func (c *conductor) ripe() bool {
 		return false
 	}
 	return len(c.group) >= groupFiles || c.bytes >= groupBytes || c.active == 0 && len(c.queue) == 0 ||
-		time.Since(c.opened) >= groupAge
+		time.Since(c.opened) >= c.age
 }
 
 func (c *conductor) collect(o *outcome) {

@@ -50,10 +50,11 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 			gone = append(gone, res)
 		}
 	}
+	var n int64
 	if r.s.t.Delete == DeleteNow {
-		r.removeNow(ctx, c, sums, gone)
+		n = r.removeNow(ctx, c, sums, gone)
 	} else {
-		r.trash(ctx, c, sums, gone)
+		n = r.trash(ctx, c, sums, gone)
 	}
 	for _, s := range sums {
 		c.Sets = append(c.Sets, *s)
@@ -61,7 +62,6 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 	if err := r.s.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	n := int64(len(gone))
 	r.tally.add(func(t *tally) { t.deleted += n })
 	if r.s.o.Progress != nil && n > 0 {
 		r.s.o.Progress(Progress{Deleted: n})
@@ -79,25 +79,26 @@ func (r *reconciler) change(c *store.Commit, sums map[int64]*store.SetChange, re
 		Version: res.Have.Version, Detail: digestOf(&res.Have)})
 }
 
-func (r *reconciler) removeNow(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) {
+func (r *reconciler) removeNow(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) (done int64) {
 	keys := make([]string, len(gone))
 	for i, res := range gone {
 		keys[i] = res.Key
 	}
 	for i, err := range r.s.t.Mirror.Remove(ctx, keys) {
-		r.removed(c, sums, gone[i], err)
+		done += r.removed(c, sums, gone[i], err)
 	}
+	return done
 }
 
 // trash moves files under ids made of what they are, so that a repeated removal after a kill finds its own work done.
-func (r *reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) {
+func (r *reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) (done int64) {
 	items := make([]blob.TrashItem, len(gone))
 	for i, res := range gone {
 		items[i] = blob.TrashItem{Key: res.Key, ID: trashID(res)}
 	}
 	for i, err := range r.s.t.Mirror.Trash(ctx, items) {
 		res := gone[i]
-		inTrash := err == nil
+		inTrash := err == nil || errors.Is(err, blob.ErrSync) // moved, if not for certain
 		if errors.Is(err, blob.ErrNotFound) {
 			f, _, terr := r.s.t.Mirror.OpenTrash(ctx, items[i].ID)
 			if inTrash = terr == nil; inTrash {
@@ -112,16 +113,19 @@ func (r *reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]
 			c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: r.s.src.ID, URI: res.URI, Key: res.Key,
 				SHA256: res.Have.SHA256, Length: res.Have.Length, Reason: reason, At: r.s.localNow()})
 		}
-		r.removed(c, sums, res, err)
+		done += r.removed(c, sums, res, err)
 	}
+	return done
 }
 
-// removed records one removal. A file that was gone already is gone; any other failure leaves the removal owed.
-func (r *reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) {
+// removed records one removal and counts it. A file that was gone already is gone; any other failure leaves the removal
+// owed.
+func (r *reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) int64 {
 	if err == nil || missing(err) {
 		r.change(c, sums, res, &store.Have{}, "deleted")
-		return
+		return 1
 	}
+	r.tally.add(func(*tally) { r.failing[res.ID] = true })
 	o := &outcome{res: res}
 	o.failWith(err)
 	work := r.reschedule(o, r.s.localNow())
@@ -130,4 +134,5 @@ func (r *reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, r
 	if blob.Systemic(err) {
 		r.halt(err)
 	}
+	return 0
 }

@@ -100,13 +100,19 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// again re-reads the Change List between retries: a body that does not match its entry usually changed once more.
+// again re-reads the Change List between retries: a body that does not match its entry usually changed once more. A Resource
+// List that answers no 304 is not read over and over.
 func (p *puller) again(ctx context.Context) error {
 	switch {
 	case p.offer.ChangeList != nil:
 		return p.changes(ctx, *p.offer.ChangeList, false)
-	case p.offer.ResourceList != nil:
-		return p.listOnly(ctx)
+	case p.offer.ResourceList != nil && !p.futile:
+		before, wanted := p.set.Baselines, p.plan.wanted
+		p.plan.wanted = false
+		err := p.listOnly(ctx)
+		p.futile = p.set.Baselines > before && !p.plan.wanted
+		p.plan.wanted = p.plan.wanted || wanted
+		return err
 	}
 	return nil
 }

@@ -69,7 +69,11 @@ func linkString(links []rsdoc.Link) string {
 
 // judge makes the rule by which URIs of a set are refused: outside scope, or filtered out.
 func (t *Target) judge(offer *destination.SetOffer) (func(uri string) string, error) {
-	scope, err := destination.NewScope(offer.ID, t.Scope)
+	own := offer.ID
+	if offer.Err != nil { // nothing of it is read, and its ID may be anything: it must not stop the other sets
+		own = t.URL
+	}
+	scope, err := destination.NewScope(own, t.Scope)
 	if err != nil {
 		return nil, err
 	}

@@ -270,8 +270,8 @@ func (e *Engine) strangers(ctx context.Context, source int64, infos []blob.Info)
 
 // tidyUp ends a session that did not discover.
 func (s *session) tidyUp(ctx context.Context) error {
-	clean := s.look // what a run left uncertain stays uncertain until a run has looked
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &clean}})
+	unclean := s.look // what a run left uncertain stays so until a run has looked
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})
 }
 
 func ptr(s string) *string { return &s }

@@ -21,7 +21,8 @@ type Stamp struct {
 
 // Placer turns the entries of one change document, in the order of the document, into versions (coverage.md 1):
 //
-//   - an entry with datetime happened at that instant, be it outside the document's interval;
+//   - an entry with datetime happened at that instant, be it outside the document's interval; one dated beyond the time of
+//     reading and a little skew counts as undated;
 //   - in a document without any datetime (1.0 style), lastmod is that instant if the lastmods of all that was created or
 //     updated are in order and inside the interval. The lastmod of a deletion is only its earliest instant, because the
 //     reference library writes the file's old time there;
@@ -100,6 +101,10 @@ func (p *Placer) version(e *Stamp) store.Version {
 	at, exact := e.Datetime, true
 	if !at.Known() && p.byMod && e.LastMod >= p.lower && e.LastMod <= p.limit {
 		at, exact = e.LastMod, !e.Deleted
+	}
+	if at.Known() && p.head.Read.Known() && at > p.head.Read+skew {
+		p.outside++ // an invented future would win over every real change until then (F40)
+		at = store.NoTime
 	}
 	switch {
 	case !at.Known():

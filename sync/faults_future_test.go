@@ -1,0 +1,161 @@
+package sync
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"resyncd/store"
+)
+
+// future is an instant that no honest document names.
+const future = "2126-01-01T00:00:00Z"
+
+// TestFutureTimes: times beyond the Source's own clock win over nothing and move no position (F40, F74).
+func TestFutureTimes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ at, from, datetime string }{
+		"at": {future, when(0), when(10)}, "from": {when(0), future, when(10)}, "datetime": {when(0), when(0), future},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t)
+			f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
+			f.page("/rl.xml", list("resourcelist", `at="`+tt.at+`"`, f.res("/a", "a"), f.res("/b", "b")))
+			odd := f.entry("/a", `change="updated" datetime="`+tt.datetime+`" `+fixity("a2"))
+			f.page("/a", "a2")
+			f.page("/cl.xml", list("changelist", `from="`+tt.from+`"`, odd))
+			f.run() //nolint:errcheck // the next run is judged
+			if pos := f.position(); pos > store.MicrosOf(time.Now())+skew {
+				t.Fatalf("the position is %v", pos.Time())
+			}
+			now := time.Now().UTC().Add(2 * time.Second).Format(time.RFC3339Nano)
+			f.page("/b", "b2")
+			f.page("/a", "a3")
+			f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, odd,
+				f.entry("/b", `change="updated" datetime="`+now+`" `+fixity("b2")),
+				f.entry("/a", `change="updated" datetime="`+now+`" `+fixity("a3"))))
+			f.run() //nolint:errcheck // the mirror is judged
+			f.holds(map[string]string{"/a": "a3", "/b": "b2"})
+		})
+	}
+}
+
+// TestHistoryWentBackToChanges: what a restored Source changed between its Resource List and its Change List's end was
+// ignored beside the old history when it was first read, so it is read again on top of the new baseline (F65, F73).
+func TestHistoryWentBackToChanges(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
+	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a", "a"), f.res("/b", "b"), f.res("/c", "c")))
+	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, f.changed("/a", "a2", "updated", 50), f.changed("/d", "d", "created", 60)))
+	f.one(true)
+
+	f.handle("/d", nil)
+	f.page("/rl.xml", list("resourcelist", `at="`+when(40)+`"`, f.res("/a", "a"), f.res("/b", "b"), f.res("/c", "c")))
+	f.page("/cl.xml", list("changelist", `from="`+when(40)+`"`, f.changed("/a", "a3", "updated", 45), f.deleted("/c", 46)))
+	f.one(false)
+	f.later(25 * time.Hour)
+	f.one(true)
+	f.holds(map[string]string{"/a": "a3", "/b": "b"})
+	f.quiet()
+}
+
+// dated serves a text with a Last-Modified and no ETag, as a plain file server does.
+func (f *fake) dated(path string, modified time.Time, text string) {
+	at := modified.UTC().Format(http.TimeFormat)
+	f.handle(path, func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Last-Modified", at)
+		if req.Header.Get("If-Modified-Since") == at {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = io.WriteString(w, text)
+	})
+}
+
+// TestChangedWithinTheSecond: a Last-Modified of the moment of reading is no validator, or what changes again in that second
+// would be hidden by a 304 for ever.
+func TestChangedWithinTheSecond(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
+	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a", "a")))
+	from, second := `from="`+when(0)+`"`, time.Now().Add(time.Minute)
+	f.dated("/b", second, "b")
+	one := f.entry("/b", `change="created" datetime="`+when(1)+`"`)
+	f.dated("/cl.xml", second, list("changelist", from, one))
+	f.one(true)
+	f.dated("/b", second, "b2")
+	f.dated("/cl.xml", second, list("changelist", from, one, f.entry("/b", `change="updated" datetime="`+when(2)+`"`)))
+	f.one(true)
+	f.holds(map[string]string{"/a": "a", "/b": "b2"})
+	f.dated("/cl.xml", second.Add(-time.Hour), list("changelist", from, one, f.changed("/c", "c", "created", 3)))
+	f.one(true)
+	f.quiet()
+}
+
+// TestStaleNotModified: a 304 for a file of which another length is listed is a stale cache's (F50, F59).
+func TestStaleNotModified(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
+	f.page("/a", "a")
+	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.entry("/a", `length="1"`)))
+	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`))
+	f.one(true)
+	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, f.entry("/a", `change="updated" datetime="`+when(1)+`" length="2"`)))
+	if res := f.one(false); res.Owed != 1 {
+		t.Errorf("%+v", res)
+	}
+	f.page("/a", "a2")
+	f.one(true)
+	f.holds(map[string]string{"/a": "a2"})
+}
+
+// TestListReplacedBetweenTransfers: entries of a transfer that broke off are no evidence for the version of the list that
+// was read instead.
+func TestListReplacedBetweenTransfers(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.set("resourcelist", "/rl.xml")
+	a, b, c := f.res("/a", "a"), f.res("/b", "b"), f.res("/c", "c")
+	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, a, b, c))
+	f.one(true)
+	old := list("resourcelist", `at="`+when(1)+`"`, a, b, c)
+	now := list("resourcelist", `at="`+when(2)+`"`, a, c)
+	cut := true
+	f.handle("/rl.xml", func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case cut:
+			cut = false
+			w.Header().Set("ETag", `"old"`)
+			_, _ = io.WriteString(w, old[:len(old)-40])
+		case req.Header.Get("If-None-Match") == `"now"`:
+			w.WriteHeader(http.StatusNotModified)
+		default:
+			w.Header().Set("ETag", `"now"`)
+			_, _ = io.WriteString(w, now)
+		}
+	})
+	f.run() //nolint:errcheck // the next run is judged
+	f.one(true)
+	f.holds(map[string]string{"/a": "a", "/c": "c"})
+	f.quietWith(3)
+}
+
+// TestSetWithoutPlace: a set whose Capability List lies nowhere that can be asked fails alone (F79, P11).
+func TestSetWithoutPlace(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.capabilities("/capabilities.xml", "resourcelist", "/rl.xml")
+	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a", "a")))
+	f.page("/.well-known/resourcesync", list("description", "", `<url><loc>ftp://lib.example/cl.xml</loc><rs:md capability="capabilitylist"/></url>`,
+		`<url><loc>urn:nothing</loc><rs:md capability="capabilitylist"/></url>`, f.entry("/capabilities.xml", `capability="capabilitylist"`)))
+	rs := f.all()
+	if len(rs) != 3 || !rs[0].Unavailable || !rs[1].Unavailable || !rs[2].InStep {
+		t.Errorf("%+v", rs)
+	}
+	f.holds(map[string]string{"/a": "a"})
+}

@@ -1,0 +1,140 @@
+package sync
+
+import (
+	"context"
+	"slices"
+
+	"resyncd/store"
+)
+
+// sweepPage is how many unlisted resources are judged and committed at once.
+const sweepPage = 1000
+
+// sweep turns the wants that the list does not confirm into absent ones, as of A. Files wait for the operator where the
+// guard says so, or where the list had unreadable entries that may have been these.
+func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
+	p := b.p
+	absent := Candidate{
+		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.docID}, Length: -1, LastMod: store.NoTime,
+	}
+	gone, err := p.unlisted(ctx, absent, b.o.reset, nil)
+	if err != nil || gone.rows == 0 {
+		return err
+	}
+	counts, err := p.s.Store.Counts(ctx, p.set.ID)
+	if err != nil {
+		return err
+	}
+	hold := Hold(b.listed == 0, gone.files+counts.Held, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && gone.files > 0
+	if hold {
+		p.s.log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
+			"set", p.set.CapabilityList, "files", gone.files, "of", p.set.Resources, "bad_entries", b.skipped)
+	}
+	_, err = p.unlisted(ctx, absent, b.o.reset, func(rs []*store.Resource) error {
+		return p.makeAbsent(ctx, rs, absent, hold, b.o.reset)
+	})
+	return err
+}
+
+type unlistedCount struct{ rows, files int64 }
+
+// unlisted pages over the resources that the set wants, that the current baseline did not list, and whose want is not
+// known to be newer than the list.
+func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, each func([]*store.Resource) error) (unlistedCount, error) {
+	var n unlistedCount
+	var ids []int64
+	page := func() error {
+		rs, err := p.s.Store.ByIDs(ctx, ids)
+		if err != nil {
+			return err
+		}
+		kept := rs[:0]
+		for _, r := range rs {
+			w := r.WantFor(p.set.ID)
+			if w == nil || MergeBaseline(w, p.set.Floor, absent.Version.Until, absent, reset) == Ignore {
+				continue
+			}
+			kept = append(kept, r)
+			n.rows++
+			if r.Have.State == store.HavePresent {
+				n.files++
+			}
+		}
+		rs, ids = kept, ids[:0]
+		if each != nil {
+			return each(rs)
+		}
+		return nil
+	}
+	for id, err := range p.s.Store.Unlisted(ctx, p.set.ID, p.set.Generation, endOfTime) {
+		if err != nil {
+			return n, err
+		}
+		if p.plan.seen.has(id) {
+			continue
+		}
+		if ids = append(ids, id); len(ids) >= sweepPage {
+			if err := page(); err != nil {
+				return n, err
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return n, nil
+	}
+	return n, page()
+}
+
+// makeAbsent records that the set no longer wants these resources. Content fields stay, so that a rejected sweep restores
+// what was wanted.
+func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Candidate, hold, reset bool) error {
+	s := p.s
+	s.flight.mu.Lock()
+	defer s.flight.mu.Unlock()
+	now := s.localNow()
+	c := &store.Commit{Claim: s.claim}
+	sums := map[int64]*store.SetChange{}
+	for _, r := range rs {
+		w := r.WantFor(p.set.ID)
+		if w == nil {
+			continue
+		}
+		before, was := slices.Clone(r.Wants), r.Have
+		var found *store.Have
+		next := *w
+		switch MergeBaseline(w, p.set.Floor, absent.Version.Until, absent, reset) {
+		case Replace:
+			var err error
+			if found, err = s.leftover(ctx, r); err != nil {
+				return err
+			} else if found != nil {
+				r.Have = *found
+			}
+			next.State, next.Version, next.Settled, next.Refused = store.WantAbsent, absent.Version, false, ""
+			next.Held = hold && r.Have.State == store.HavePresent
+		case Ask: // it changed in the very instant of the snapshot
+			next = absent.Contest(w, p.set.Floor, p.set.ID)
+		default:
+			continue
+		}
+		next.Generation = p.set.Generation
+		*w = next
+		work := s.workForAll(r.Wants, &r.Have, now)
+		what := "unlisted"
+		if next.Held {
+			what = "held"
+		}
+		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found})
+		c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: what, Version: next.Version})
+		s.flight.touch(r.ID)
+		total(sums, before, &was, r.Wants, &r.Have)
+	}
+	for _, sum := range sums {
+		c.Sets = append(c.Sets, *sum)
+	}
+	if err := s.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	p.plan.poke()
+	return nil
+}
