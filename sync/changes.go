@@ -228,18 +228,18 @@ func (v *changeReader) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.
 	}})
 	v.n++
 	if len(v.buf) >= changeBuffer {
-		return v.place(ctx, false)
+		return v.place(ctx)
 	}
 	return nil
 }
 
 // place gives the buffered entries their versions and plans them.
-func (v *changeReader) place(ctx context.Context, last bool) error {
+func (v *changeReader) place(ctx context.Context) error {
 	stamps := make([]Stamp, len(v.buf))
 	for i := range v.buf {
 		stamps[i] = v.buf[i].stamp
 	}
-	for i, version := range v.placer.Place(stamps, last) {
+	for i, version := range v.placer.Place(stamps) {
 		v.buf[i].cand.Version = version
 		if err := v.p.plan.add(ctx, entry{uri: v.buf[i].uri, cand: v.buf[i].cand}); err != nil {
 			return err
@@ -251,7 +251,7 @@ func (v *changeReader) place(ctx context.Context, last bool) error {
 
 // End implements destination.Visitor. Only now does the list prove anything.
 func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc.Head, skipped int64, first error) error {
-	if err := v.place(ctx, true); err != nil {
+	if err := v.place(ctx); err != nil {
 		return err
 	}
 	v.read++

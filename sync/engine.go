@@ -114,6 +114,9 @@ func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, err
 	if err == nil {
 		err = s.recognise(ctx, offer)
 	}
+	if err == nil {
+		err = s.knowScopes(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +152,9 @@ type session struct {
 	// recheck: the scope or filters changed since the last run, so refused resources are judged anew.
 	recheck bool
 	flight  *flight
+	halted  bool // the disk failed in some set
+	// scopes are the rules by which URIs are refused, by set; nil where no set is pulled.
+	scopes map[int64]func(uri string) (refused string)
 	// sweep: files that no list names are still to be looked for (Target.SweepExtra), by this run or, until one has read
 	// every set whole, by a later one.
 	sweep bool
@@ -177,7 +183,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	s.look = t.Adopt || src.Unclean
 	policy := t.policyDigest()
 	s.sweep = t.SweepExtra || src.Policy == policySweep
-	s.recheck = src.Policy != "" && src.Policy != policy
+	s.recheck = src.Policy != policy
 	s.reader = destination.NewReader(destination.ReaderOptions{
 		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor,
 	})
@@ -244,11 +250,16 @@ func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 			return err
 		}
 	}
-	clean, policy := false, s.t.policyDigest()
-	if s.sweep {
+	// After a failure of the disk a file may be newer than its row, so the next run looks.
+	unclean, policy := s.halted, s.t.policyDigest()
+	c := &store.SourceChange{Unclean: &unclean, Policy: &policy}
+	switch {
+	case s.sweep:
 		policy = policySweep
+	case len(s.t.Sets) > 0:
+		c.Policy = nil // the sets left out were not judged by what may be new in it
 	}
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &clean, Policy: &policy}})
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: c})
 }
 
 func (s *session) discover(ctx context.Context) (*destination.Offer, error) {
@@ -277,6 +288,18 @@ func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, erro
 		}
 	}
 	return out, nil
+}
+
+// knowScopes draws up the scopes of the sets known so far; runSet adds those of new ones.
+func (s *session) knowScopes(ctx context.Context) error {
+	sets, err := s.Store.Sets(ctx, s.src.ID)
+	s.scopes = make(map[int64]func(string) string, len(sets))
+	for i := range sets {
+		if scope, err := s.t.judge(&destination.SetOffer{ID: sets[i].CapabilityList}); err == nil { // else nothing of it was ever read
+			s.scopes[sets[i].ID] = scope
+		}
+	}
+	return err
 }
 
 // recognise refuses to take a list that was only guessed (robots.txt, a link) for the Source, in place of the sets that

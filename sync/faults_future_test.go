@@ -159,3 +159,27 @@ func TestSetWithoutPlace(t *testing.T) {
 	}
 	f.holds(map[string]string{"/a": "a"})
 }
+
+// TestSetsOfTwoHosts: each set is held to its own scope, whichever set's turn it is when owed work of another is tried.
+func TestSetsOfTwoHosts(t *testing.T) {
+	t.Parallel()
+	f, other := newFake(t), newFake(t)
+	f.tune = func(t *Target) { t.Policy.Trusted = append(t.Policy.Trusted, other.srv.Listener.Addr().String()) }
+	f.capabilities("/capabilities.xml", "resourcelist", "/rl.xml")
+	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a", "a")))
+	other.capabilities("/capabilities.xml", "resourcelist", "/rl.xml")
+	other.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, other.res("/x", "x")))
+	other.handle("/x", nil)
+	f.page("/.well-known/resourcesync", list("description", "", f.entry("/capabilities.xml", `capability="capabilitylist"`),
+		other.entry("/capabilities.xml", `capability="capabilitylist"`)))
+	if rs := f.all(); len(rs) != 2 || !rs[0].InStep || rs[1].Owed != 1 {
+		t.Fatalf("%+v", rs)
+	}
+	other.page("/x", "x")
+	if rs := f.all(); len(rs) != 2 || !rs[0].InStep || !rs[1].InStep || rs[1].Refused != 0 {
+		t.Errorf("%+v", rs)
+	}
+	if n := len(f.files()); n != 2 {
+		t.Errorf("%d files", n)
+	}
+}

@@ -3,11 +3,8 @@ package sync
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"net/url"
 	"runtime/debug"
 	"time"
@@ -217,7 +214,7 @@ func (r *reconciler) room(ctx context.Context, length int64) *failure {
 }
 
 func (r *reconciler) download(ctx context.Context, o *outcome, body *body) (fetch.Result, error) {
-	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope}
+	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope(o.want.SetID)}
 	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}
 	if h := &o.res.Have; h.State == store.HavePresent && o.want.State == store.WantPresent && body.digest.Alg == rsdoc.None &&
 		(o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)
@@ -231,7 +228,14 @@ func (r *reconciler) download(ctx context.Context, o *outcome, body *body) (fetc
 	return res, err
 }
 
-func (r *reconciler) inScope(u *url.URL) bool { return r.scope(u.String()) == "" }
+// inScope is the scope of the set that wants the resource: a pass works off what all sets of the Source owe.
+func (r *reconciler) inScope(set int64) func(*url.URL) bool {
+	scope := r.scope
+	if own := r.s.scopes[set]; own != nil {
+		scope = own
+	}
+	return func(u *url.URL) bool { return scope(u.String()) == "" }
+}
 
 // prove fetches a second time what neither a hash nor a length vouches for (F55): equal twice is believed.
 func (r *reconciler) prove(ctx context.Context, o *outcome, body *body) *failure {
@@ -322,103 +326,4 @@ func classify(err error) failure {
 
 func missing(err error) bool {
 	return errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrParentNotFolder)
-}
-
-// body is the Sink of one download: it hashes what it writes, once per needed algorithm.
-type body struct {
-	stage  blob.Stage
-	own    hash.Hash // SHA-256, always, for our own record
-	other  hash.Hash // the strongest offered digest, if that is another
-	digest rsdoc.Digest
-	n      int64
-}
-
-func newBody(stage blob.Stage, digests string) *body {
-	b := &body{stage: stage, own: sha256.New()}
-	if d, ok := strongest(digests); ok {
-		b.digest = d
-		if d.Alg != rsdoc.SHA256 {
-			b.other = d.New()
-		}
-	}
-	return b
-}
-
-func (b *body) Write(p []byte) (int, error) {
-	n, err := b.stage.Write(p)
-	b.own.Write(p[:n])
-	if b.other != nil {
-		b.other.Write(p[:n])
-	}
-	b.n += int64(n)
-	return n, err
-}
-
-// Reset implements fetch.Sink.
-func (b *body) Reset() error {
-	b.own.Reset()
-	if b.other != nil {
-		b.other.Reset()
-	}
-	b.n = 0
-	return b.stage.Reset()
-}
-
-func (b *body) sum() (s [32]byte) {
-	b.own.Sum(s[:0])
-	return s
-}
-
-// check compares length and the strongest offered digest (P2, F48 to F50, F55).
-func (b *body) check(w *store.Want, res *fetch.Result) *failure {
-	if b.digest.Alg != rsdoc.None {
-		h := b.other
-		if h == nil {
-			h = b.own
-		}
-		if got := h.Sum(nil); !bytes.Equal(b.digest.Bytes(), got) {
-			return &failure{class: "mismatch", stale: true,
-				reason: fmt.Sprintf("the body's %s is %x (%d bytes), listed is %s", b.digest.Alg, got, b.n, b.digest)}
-		}
-	}
-	if w.State != store.WantAsk && w.Length >= 0 && w.Length != b.n {
-		return &failure{class: "mismatch", stale: true, reason: fmt.Sprintf("the body has %d bytes, listed are %d", b.n, w.Length)}
-	}
-	if b.digest.Alg == rsdoc.None && w.Length < 0 && res.CloseDelimited {
-		return &failure{class: "unproven"}
-	}
-	return nil
-}
-
-// hashFile reads a mirror file: its SHA-256 and length, and the sum of other if one is given.
-func (s *session) hashFile(ctx context.Context, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
-	return hashFile(ctx, s.t.Mirror, key, other)
-}
-
-func hashFile(ctx context.Context, m blob.Mirror, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
-	f, _, err := m.Open(ctx, key)
-	if err != nil {
-		return sum, 0, nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	own := sha256.New()
-	w := io.Writer(own)
-	if other != nil {
-		w = io.MultiWriter(own, other)
-	}
-	buf := make([]byte, 128<<10)
-	for err == nil && ctx.Err() == nil {
-		var k int
-		k, err = f.Read(buf)
-		n += int64(k)
-		_, _ = w.Write(buf[:k]) // hashes never fail
-	}
-	if !errors.Is(err, io.EOF) {
-		return sum, n, nil, errors.Join(err, ctx.Err())
-	}
-	own.Sum(sum[:0])
-	if other != nil {
-		also = other.Sum(nil)
-	}
-	return sum, n, also, nil
 }

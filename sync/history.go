@@ -66,7 +66,7 @@ func (p *puller) wentBack(ctx context.Context) error {
 	if err := p.changes(ctx, *p.offer.ChangeList, true); err != nil {
 		return err
 	}
-	return p.closeGap(ctx, gap, "baseline")
+	return p.closeGap(ctx, gap, ByBaseline)
 }
 
 // resetCut reports whether a baseline was due when the last run ended. If that was to begin a new history, the lists that
@@ -100,11 +100,11 @@ func (p *puller) settleLag(ctx context.Context) error {
 	c := p.setCommit()
 	for i := range gaps {
 		g := &gaps[i]
-		by := "change-list"
+		by := ByChangeList
 		if !p.covered(store.Interval{From: g.From, Until: g.Until}) {
-			by = "baseline"
+			by = ByBaseline
 		}
-		if g.State == store.GapBaseline || g.State.Open() && by == "change-list" {
+		if g.State == store.GapBaseline || g.State.Open() && by == ByChangeList {
 			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.s.localNow()
 			c.Gaps = append(c.Gaps, g)
 			p.out.gapsClosed++

@@ -40,7 +40,7 @@ func (e *Engine) Approve(ctx context.Context, t Target, reject bool) (Approved, 
 	}
 	planned := make(chan struct{})
 	close(planned)
-	rec := &reconciler{s: s, workers: 1, planned: planned, failing: map[int64]bool{}, scope: noScope}
+	rec := &reconciler{s: s, workers: 1, planned: planned, failing: newBitmap(), scope: noScope}
 	if err := rec.removeAll(ctx, func() store.Micros { return endOfTime }); err != nil {
 		return done, err
 	}

@@ -192,13 +192,13 @@ func (p *puller) closeHole(ctx context.Context, hole store.Interval) error {
 		return err
 	}
 	if p.covered(hole) {
-		return p.closeGap(ctx, gap, "archive")
+		return p.closeGap(ctx, gap, ByArchive)
 	}
 	if err := p.changes(ctx, *p.offer.ChangeList, true); err != nil { // a stale cache may hide the list that covers it (F59)
 		return err
 	}
 	if p.covered(hole) {
-		return p.closeGap(ctx, gap, "change-list")
+		return p.closeGap(ctx, gap, ByChangeList)
 	}
 	return p.bridge(ctx, gap, hole)
 }
@@ -217,11 +217,11 @@ func (p *puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 		}
 	}
 	if p.set.Baselines > before && p.covered(hole) {
-		return p.closeGap(ctx, gap, "baseline")
+		return p.closeGap(ctx, gap, ByBaseline)
 	}
 	rest, open := p.cover.FirstHole()
 	if !open {
-		return p.closeGap(ctx, gap, "baseline")
+		return p.closeGap(ctx, gap, ByBaseline)
 	}
 	if p.out.problem != nil && p.offer.ResourceList != nil {
 		gap.State = store.GapBaseline // to be tried again at the next pull

@@ -24,7 +24,6 @@ const (
 // reconciler compares want with have and acts: the only place where a mirror changes.
 type reconciler struct {
 	s       *session
-	set     *store.Set
 	workers int
 
 	// wake is told of new wants; planned is closed when no more will come in this pass.
@@ -32,7 +31,7 @@ type reconciler struct {
 	planned <-chan struct{}
 
 	scope   func(uri string) (refused string)
-	failing map[int64]bool // what failed last when it was tried in this run
+	failing *bitmap // what failed last when it was tried in this run
 	tally   tally
 	// stale: something failed in a way that a newer list may explain (F48).
 	stale bool

@@ -125,7 +125,7 @@ func (r *reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, r
 		r.change(c, sums, res, &store.Have{}, "deleted")
 		return 1
 	}
-	r.tally.add(func(*tally) { r.failing[res.ID] = true })
+	r.tally.add(func(*tally) { r.failing.add(res.ID) })
 	o := &outcome{res: res}
 	o.failWith(err)
 	work := r.reschedule(o, r.s.localNow())

@@ -26,12 +26,15 @@ func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Resu
 	if err != nil {
 		return res, err
 	}
+	if s.scopes[set.ID] == nil {
+		s.scopes[set.ID] = pull.plan.scope
+	}
 	if offer.Err != nil {
 		pull.fail(offer.Err)
 	}
 	rec := &reconciler{
-		s: s, set: &set, workers: max(s.t.Concurrency, 1), scope: pull.plan.scope, wake: wake, planned: planned,
-		failing: map[int64]bool{},
+		s: s, workers: max(s.t.Concurrency, 1), scope: pull.plan.scope, wake: wake, planned: planned,
+		failing: newBitmap(),
 	}
 	if s.o.Plan == nil {
 		err = s.work(ctx, pull, rec, planned)
@@ -123,7 +126,7 @@ func (s *session) fill(res *Result, pull *puller, rec *reconciler) {
 	res.GapsFound, res.GapsClosed = pull.out.gapsFound, pull.out.gapsClosed
 	res.Unavailable = !pull.out.usable
 	rec.tally.add(func(t *tally) {
-		res.Fetched, res.Deleted, res.Failed = t.fetched, t.deleted, int64(len(rec.failing))
+		res.Fetched, res.Deleted, res.Failed = t.fetched, t.deleted, rec.failing.len
 		res.Unchanged = t.unchanged + pull.plan.unchanged
 	})
 	if s.o.Plan != nil {
@@ -154,6 +157,7 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, r
 		}
 	}
 	res.Owed, res.Held, res.Refused = counts.Owed, counts.Held, counts.Refused
+	s.halted = s.halted || rec.isHalted()
 	problem := errors.Join(pull.out.problem, rec.errHalted())
 	_, hole := pull.cover.FirstHole()
 	res.InStep = problem == nil && counts.Owed == 0 && counts.Held == 0 && open == 0 && !hole
@@ -233,7 +237,7 @@ func (s *session) stillFailing(ctx context.Context, rec *reconciler) (n int64, e
 		ids = ids[:0]
 		return err
 	}
-	for id := range rec.failing {
+	for id := range rec.failing.all() {
 		if ids = append(ids, id); len(ids) == cap(ids) {
 			if err := page(); err != nil {
 				return n, err

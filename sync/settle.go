@@ -224,11 +224,11 @@ func (r *reconciler) count(o *outcome, p *Progress) {
 		case verdictCleared, verdictAdopted:
 			t.unchanged++
 		case verdictFailed:
-			r.failing[o.res.ID] = true
+			r.failing.add(o.res.ID)
 			r.stale = r.stale || o.failure.stale // a newer list may explain it (F48)
 			return
 		}
-		delete(r.failing, o.res.ID)
+		r.failing.remove(o.res.ID)
 	})
 }
 
@@ -239,7 +239,7 @@ func (r *reconciler) untried(rs []*store.Resource) []*store.Resource {
 	out := rs[:0]
 	r.tally.add(func(*tally) {
 		for _, res := range rs {
-			if !r.failing[res.ID] || res.Work.Due <= now {
+			if !r.failing.has(res.ID) || res.Work.Due <= now {
 				out = append(out, res)
 			}
 		}

@@ -51,7 +51,7 @@ func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, eac
 		kept := rs[:0]
 		for _, r := range rs {
 			w := r.WantFor(p.set.ID)
-			if w == nil || MergeBaseline(w, p.set.Floor, absent.Version.Until, absent, reset) == Ignore {
+			if w == nil || MergeUnlisted(w, p.set.Floor, absent.Version.Until, reset) == Ignore {
 				continue
 			}
 			kept = append(kept, r)
@@ -102,7 +102,7 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 		before, was := slices.Clone(r.Wants), r.Have
 		var found *store.Have
 		next := *w
-		switch MergeBaseline(w, p.set.Floor, absent.Version.Until, absent, reset) {
+		switch MergeUnlisted(w, p.set.Floor, absent.Version.Until, reset) {
 		case Replace:
 			var err error
 			if found, err = s.leftover(ctx, r); err != nil {

@@ -147,10 +147,6 @@ func checkFile(ctx context.Context, m blob.Mirror, r *store.Resource) (*problem,
 
 // mend turns problems into wants, runs them, and says which are right now.
 func (s *session) mend(ctx context.Context, found []problem) error {
-	sets, err := s.Store.Sets(ctx, s.src.ID)
-	if err != nil {
-		return err
-	}
 	for start := 0; start < len(found); start += 500 {
 		if err := s.disown(ctx, found[start:min(start+500, len(found))]); err != nil {
 			return err
@@ -158,10 +154,7 @@ func (s *session) mend(ctx context.Context, found []problem) error {
 	}
 	planned := make(chan struct{})
 	close(planned)
-	rec := &reconciler{s: s, workers: max(s.t.Concurrency, 1), planned: planned, failing: map[int64]bool{}, scope: noScope}
-	if len(sets) > 0 {
-		rec.set = &sets[0]
-	}
+	rec := &reconciler{s: s, workers: max(s.t.Concurrency, 1), planned: planned, failing: newBitmap(), scope: noScope}
 	if err := rec.pass(ctx, func() store.Micros { return endOfTime }); err != nil {
 		return err
 	}

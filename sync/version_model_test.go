@@ -100,7 +100,7 @@ func (m *model) read(d *modelDoc, lag int) {
 		}
 		stamps = append(stamps, s)
 	}
-	for i, v := range p.Place(stamps, true) {
+	for i, v := range p.Place(stamps) {
 		e := m.events[d.begin+i]
 		c := m.candidate(e.content, e.at, d.digests, d.lastmods, v)
 		row := m.rows[e.uri]

@@ -64,7 +64,7 @@ func (p *Placer) Outside() int64 { return p.outside }
 // Place returns the versions of the next entries, aligned with them. The style of a document is decided by the first
 // call, so give it as many entries as memory allows. Undated entries at the end of a chunk get the widest range, for what
 // dates them may follow.
-func (p *Placer) Place(entries []Stamp, _ bool) []store.Version {
+func (p *Placer) Place(entries []Stamp) []store.Version {
 	if !p.begun {
 		p.begun, p.byMod = true, p.inOrder(entries)
 	}

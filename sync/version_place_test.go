@@ -52,7 +52,7 @@ func TestPlacer(t *testing.T) {
 		}
 		p := NewPlacer(tt.head)
 		var got []store.Interval
-		for i, v := range p.Place(tt.in, true) {
+		for i, v := range p.Place(tt.in) {
 			got = append(got, iv(v.From, v.Until))
 			if v.Ordinal != int64(i) {
 				t.Errorf("%s: ordinal %d", tt.name, v.Ordinal)
@@ -78,7 +78,7 @@ func TestPlacerLaws(t *testing.T) {
 		}
 		head := PlacerHead{From: 10, Until: rapid.SampledFrom([]store.Micros{store.NoTime, 55}).Draw(t, "until"), Read: 60, Document: 1}
 		p := NewPlacer(head)
-		got := p.Place(in, true)
+		got := p.Place(in)
 		for i, v := range got {
 			if v.From > v.Until {
 				t.Fatalf("inverted: %v", v)
@@ -101,7 +101,7 @@ func TestPlacerLaws(t *testing.T) {
 			return
 		}
 		chunks := NewPlacer(head)
-		parts := append(chunks.Place(in[:cut], false), chunks.Place(in[cut:], true)...)
+		parts := append(chunks.Place(in[:cut]), chunks.Place(in[cut:])...)
 		for i := range parts {
 			if parts[i].From != got[i].From || parts[i].Until < got[i].Until {
 				t.Fatalf("entry %d: %v in chunks, %v at once", i, parts[i], got[i])

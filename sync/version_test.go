@@ -54,7 +54,7 @@ func TestRelateOneDocument(t *testing.T) {
 		for i := range stamps {
 			stamps[i].Ordinal = int64(i)
 		}
-		v := NewPlacer(PlacerHead{From: 10, Until: store.NoTime, Read: 60, Document: 1}).Place(stamps, true)
+		v := NewPlacer(PlacerHead{From: 10, Until: store.NoTime, Read: 60, Document: 1}).Place(stamps)
 		if Relate(v[0], v[1]) == Unordered {
 			t.Fatalf("unordered: %v", v)
 		}

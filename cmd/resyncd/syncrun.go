@@ -16,6 +16,7 @@ type syncRun struct {
 	c       *cli.Context
 	opts    syncengine.RunOptions
 	verdict verdict
+	done    []syncengine.Result // sets that ended, not yet told
 }
 
 // one catches one Source up. A Source that cannot be worked on does not stop the others; the error is that of an
@@ -25,15 +26,10 @@ func (r *syncRun) one(ctx context.Context, p *place) error {
 	if r.c.Bool("dry-run") {
 		work = r.dryRun
 	}
-	results, err := work(ctx, p)
-	if err != nil && len(results) > 0 {
-		results = results[:len(results)-1] // the set that was worked on did not end
-	}
-	for i := range results {
-		if r.c.Bool("json") {
-			break // each line was printed when its set ended
-		}
-		if err := r.report(p, &results[i]); err != nil {
+	r.done = nil
+	_, err := work(ctx, p)
+	for i := range r.done {
+		if err := r.report(p, &r.done[i]); err != nil {
 			return err
 		}
 	}
@@ -53,9 +49,10 @@ func (r *syncRun) one(ctx context.Context, p *place) error {
 	return nil
 }
 
-// ended prints the JSON line of a set when it ends; people read a Source's sets together.
+// ended prints the JSON line of a set when it ends; people read a Source's sets together, below what is owed.
 func (r *syncRun) ended(p *place, res *syncengine.Result) error {
 	if !r.c.Bool("json") {
+		r.done = append(r.done, *res)
 		return nil
 	}
 	return r.report(p, res)

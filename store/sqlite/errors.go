@@ -37,6 +37,8 @@ func (s *Store) fail(what string, err error) error {
 		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrForeign, s.path, err)
 	case kind == lib.SQLITE_FULL:
 		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrFull, s.path, err)
+	case kind == lib.SQLITE_CANTOPEN || kind == lib.SQLITE_READONLY:
+		return fmt.Errorf("%s: cannot write %s (is its disk read-only, or its folder another user's?): %w", what, s.path, err)
 	case c == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), "resource_name"):
 		return fmt.Errorf("%s: %w", what, store.ErrNameTaken)
 	}

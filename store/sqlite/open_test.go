@@ -370,3 +370,18 @@ func TestSnapshot(t *testing.T) {
 		t.Error("a copy of nothing")
 	}
 }
+
+// A database that cannot be opened for writing, as on a read-only disk (F9), is told apart from a damaged one, with a hint.
+func TestSaysThatItCannotWrite(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "none", "state.db")
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = (&Store{path: path}).fail("open", db.PingContext(t.Context()))
+	if err == nil || !strings.Contains(err.Error(), "cannot write "+path) || errors.Is(err, store.ErrCorrupt) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,115 @@
+package sync
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// body is the Sink of one download: it hashes what it writes, once per needed algorithm.
+type body struct {
+	stage  blob.Stage
+	own    hash.Hash // SHA-256, always, for our own record
+	other  hash.Hash // the strongest offered digest, if that is another
+	digest rsdoc.Digest
+	n      int64
+}
+
+func newBody(stage blob.Stage, digests string) *body {
+	b := &body{stage: stage, own: sha256.New()}
+	if d, ok := strongest(digests); ok {
+		b.digest = d
+		if d.Alg != rsdoc.SHA256 {
+			b.other = d.New()
+		}
+	}
+	return b
+}
+
+func (b *body) Write(p []byte) (int, error) {
+	n, err := b.stage.Write(p)
+	b.own.Write(p[:n])
+	if b.other != nil {
+		b.other.Write(p[:n])
+	}
+	b.n += int64(n)
+	return n, err
+}
+
+// Reset implements fetch.Sink.
+func (b *body) Reset() error {
+	b.own.Reset()
+	if b.other != nil {
+		b.other.Reset()
+	}
+	b.n = 0
+	return b.stage.Reset()
+}
+
+func (b *body) sum() (s [32]byte) {
+	b.own.Sum(s[:0])
+	return s
+}
+
+// check compares length and the strongest offered digest (P2, F48 to F50, F55).
+func (b *body) check(w *store.Want, res *fetch.Result) *failure {
+	if b.digest.Alg != rsdoc.None {
+		h := b.other
+		if h == nil {
+			h = b.own
+		}
+		if got := h.Sum(nil); !bytes.Equal(b.digest.Bytes(), got) {
+			return &failure{class: "mismatch", stale: true,
+				reason: fmt.Sprintf("the body's %s is %x (%d bytes), listed is %s", b.digest.Alg, got, b.n, b.digest)}
+		}
+	}
+	if w.State != store.WantAsk && w.Length >= 0 && w.Length != b.n {
+		return &failure{class: "mismatch", stale: true, reason: fmt.Sprintf("the body has %d bytes, listed are %d", b.n, w.Length)}
+	}
+	if b.digest.Alg == rsdoc.None && w.Length < 0 && res.CloseDelimited {
+		return &failure{class: "unproven"}
+	}
+	return nil
+}
+
+// hashFile reads a mirror file: its SHA-256 and length, and the sum of other if one is given.
+func (s *session) hashFile(ctx context.Context, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
+	return hashFile(ctx, s.t.Mirror, key, other)
+}
+
+func hashFile(ctx context.Context, m blob.Mirror, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
+	f, _, err := m.Open(ctx, key)
+	if err != nil {
+		return sum, 0, nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	own := sha256.New()
+	w := io.Writer(own)
+	if other != nil {
+		w = io.MultiWriter(own, other)
+	}
+	buf := make([]byte, 128<<10)
+	for err == nil && ctx.Err() == nil {
+		var k int
+		k, err = f.Read(buf)
+		n += int64(k)
+		_, _ = w.Write(buf[:k]) // hashes never fail
+	}
+	if !errors.Is(err, io.EOF) {
+		return sum, n, nil, errors.Join(err, ctx.Err())
+	}
+	own.Sum(sum[:0])
+	if other != nil {
+		also = other.Sum(nil)
+	}
+	return sum, n, also, nil
+}
