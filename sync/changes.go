@@ -275,7 +275,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	v.p.docs = append(v.p.docs, doc)
 	v.note(doc)
 	if !doc.From.Known() {
-		v.err = errors.Join(v.err, fmt.Errorf("%s has no usable from: it proves no interval, so gaps cannot be seen", part.URL))
+		v.p.s.log.Warn("a Change List has no usable from: it proves no interval, so gaps cannot be seen", "list", part.URL)
 	}
 	return nil
 }

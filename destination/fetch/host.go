@@ -28,6 +28,7 @@ type host struct {
 	inflight int
 	waiting  list.List // of *waiter, first come first served
 	gate     time.Time // nothing is asked before
+	laments  int       // long waits asked for since the last good answer
 	cutAt    time.Time // when limit was last halved; zero while it may still grow fast
 	circuit  circuit
 	bucket   *rate.Limiter

@@ -39,7 +39,7 @@ func (h *host) report(started time.Time, o outcome, why error) {
 	defer h.mu.Unlock()
 	defer h.wake()
 	h.circuit.probing = false
-	if o.wait > 0 && now.Add(o.wait).After(h.gate) {
+	if h.believes(o) && now.Add(o.wait).After(h.gate) {
 		h.gate = now.Add(o.wait)
 		h.log.Debug("host asked us to wait", "host", h.target, "wait", o.wait)
 	}
@@ -60,6 +60,23 @@ func (h *host) report(started time.Time, o outcome, why error) {
 			h.log.Debug("host keeps failing", "host", h.target, "pause", h.circuit.until.Sub(now), "err", why)
 		}
 	}
+}
+
+// gateLaments is how many long waits in a row, without a good answer between, close a host. One resource that always
+// answers 503 and "come back in an hour" must not keep all the good ones waiting (P11); its own wait stands in its error.
+const gateLaments = 3
+
+// believes tells whether an answer closes the gate: a short wait does at once, a long one when the host means all of us.
+func (h *host) believes(o outcome) bool {
+	switch {
+	case o.answered && !o.overload:
+		h.laments = 0
+		return false
+	case o.wait > defaultMaxWait:
+		h.laments++
+		return h.laments >= gateLaments
+	}
+	return o.wait > 0
 }
 
 // grow adds a place per good answer until the host has complained once, then one per round of answers.

@@ -262,7 +262,9 @@ func TestHostsAreBounded(t *testing.T) {
 	s := newHosts(Options{}.withDefaults())
 	now := time.Now()
 	busy, closed := s.get("busy:80", nil), s.get("closed:80", nil)
-	closed.report(now, outcomeOf(0, 429, time.Hour), nil)
+	for range gateLaments {
+		closed.report(now, outcomeOf(0, 429, time.Hour), nil)
+	}
 	closed.unref()
 	for i := range 2 * hostsKept {
 		s.get(fmt.Sprintf("host%d:80", i), nil).unref()

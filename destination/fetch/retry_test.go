@@ -110,14 +110,16 @@ func TestQuickRetries(t *testing.T) {
 func TestRetryAfterClosesTheHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h, count := fail(1, 429, "Retry-After", "600")
+		h, count := fail(gateLaments, 429, "Retry-After", "600")
 		c, _ := bubble(t, Options{}, h)
-		_, err := c.Get(t.Context(), Request{URL: source})
-		if e := wantKind(t, err, Throttled); e.RetryAfter != 10*time.Minute || e.Status != 429 {
-			t.Errorf("%+v", e)
+		for range gateLaments { // one such answer may be about one resource
+			_, err := c.Get(t.Context(), Request{URL: source})
+			if e := wantKind(t, err, Throttled); e.RetryAfter != 10*time.Minute || e.Status != 429 {
+				t.Errorf("%+v", e)
+			}
 		}
-		_, err = c.Get(t.Context(), Request{URL: source + "other"}) // asked in vain: nothing may be sent
-		if e := wantKind(t, err, Throttled); e.RetryAfter != 10*time.Minute || e.Requests != 0 || count.Load() != 1 {
+		_, err := c.Get(t.Context(), Request{URL: source + "other"}) // asked in vain: nothing may be sent
+		if e := wantKind(t, err, Throttled); e.RetryAfter != 10*time.Minute || e.Requests != 0 || count.Load() != gateLaments {
 			t.Errorf("%+v after %d requests", e, count.Load())
 		}
 		resp, err := c.Get(t.Context(), Request{URL: "http://elsewhere.example/"}) // others are not concerned
@@ -131,8 +133,30 @@ func TestRetryAfterClosesTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		readAll(t, resp)
-		if count.Load() != 3 {
+		if count.Load() != gateLaments+2 {
 			t.Errorf("%d requests", count.Load())
+		}
+	})
+}
+
+// A resource that always asks for an hour does not close the host for the others (F79).
+func TestOneLamentIsNotTheHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := bubble(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/poison" {
+				w.Header().Set("Retry-After", "3600")
+				w.WriteHeader(503)
+			}
+		})
+		for range 2 * gateLaments {
+			_, err := c.Get(t.Context(), Request{URL: source + "poison"})
+			wantKind(t, err, Throttled)
+			resp, err := c.Get(t.Context(), Request{URL: source + "good"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			readAll(t, resp)
 		}
 	})
 }
