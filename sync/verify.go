@@ -58,6 +58,10 @@ func (e *Engine) Verify(ctx context.Context, t Target, o RunOptions, repair bool
 	if err := e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, func(p problem) { found = append(found, p) }); err != nil {
 		return rep, err
 	}
+	// First, so that what lies in the way of a file is gone when that is fetched.
+	if err := e.extraFiles(ctx, s, &t, src.ID, &rep, emit); err != nil {
+		return rep, err
+	}
 	if repair && len(found) > 0 {
 		if err := s.mend(ctx, found); err != nil {
 			return rep, err
@@ -68,9 +72,6 @@ func (e *Engine) Verify(ctx context.Context, t Target, o RunOptions, repair bool
 		if err := emit(found[i].Finding); err != nil {
 			return rep, err
 		}
-	}
-	if err := e.extraFiles(ctx, s, &t, src.ID, &rep, emit); err != nil {
-		return rep, err
 	}
 	rep.InStep = rep.Problems == rep.Repaired
 	if s != nil {
