@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -150,17 +151,12 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, r
 	if res.Failed, err = s.stillFailing(ctx, rec); err != nil {
 		return err
 	}
-	open := 0
-	for _, g := range gaps {
-		if g.State.Open() {
-			open++
-		}
-	}
 	res.Owed, res.Held, res.Refused = counts.Owed, counts.Held, counts.Refused
 	s.halted = s.halted || rec.isHalted()
 	problem := errors.Join(pull.out.problem, rec.errHalted())
 	_, hole := pull.cover.FirstHole()
-	res.InStep = problem == nil && counts.Owed == 0 && counts.Held == 0 && open == 0 && !hole
+	res.InStep = problem == nil && counts.Owed == 0 && counts.Held == 0 && !hole &&
+		!slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State.Open() })
 	if problem != nil {
 		res.Problem = problem.Error()
 	}

@@ -2,8 +2,9 @@ package sync
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"resyncd/store"
@@ -265,9 +266,10 @@ func total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have
 	}
 }
 
+// clip shortens a text for people, never inside a character.
 func clip(s string, n int) string {
 	if len(s) > n {
-		return s[:n] + "…"
+		return strings.ToValidUTF8(s[:n], "") + "…"
 	}
 	return s
 }
@@ -285,5 +287,5 @@ func (r *reconciler) errHalted() error {
 	if err == nil {
 		return nil
 	}
-	return errors.Join(errors.New("the mirror's disk failed or is full: free it and run again"), err)
+	return fmt.Errorf("the mirror's disk failed or is full, free it and run again: %w", err)
 }

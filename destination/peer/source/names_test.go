@@ -91,7 +91,7 @@ func FuzzName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		if !validName(name) {
-			t.Skip()
+			return
 		}
 		escaped := "/" + escapeName(name)
 		u, err := url.Parse("http://a.example" + escaped)
@@ -122,7 +122,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		u, err := url.ParseRequestURI(path)
 		if err != nil || u.Scheme != "" || u.Host != "" {
-			t.Skip()
+			return
 		}
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "/", nil)
