@@ -290,7 +290,11 @@ func (r *reconciler) failed(o *outcome, err error) {
 	o.failWith(err)
 }
 
-func (o *outcome) fail(f failure) { o.verdict, o.failure = verdictFailed, f }
+// fail ends the work on a resource without a file. Whatever was learnt of one is void, or its row would name bytes that
+// were never placed (P3): a stage may fail as late as at its closing.
+func (o *outcome) fail(f failure) {
+	o.verdict, o.failure, o.learnt = verdictFailed, f, false
+}
 
 func (o *outcome) failWith(err error) {
 	o.fail(classify(err))

@@ -49,7 +49,6 @@ func (r *reconciler) place(ctx context.Context, group []*outcome) {
 	for i, o := range of {
 		if errs[i] != nil {
 			o.discard()
-			o.learnt = false
 			o.failWith(errs[i])
 		}
 		if !items[i].Displaced {
