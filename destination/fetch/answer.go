@@ -20,7 +20,7 @@ func (c *Client) answer(ctx context.Context, req *Request, ex *exchange, way *ro
 		return nil, err
 	}
 	b := &body{
-		client: c, cancel: cancel, src: resp.Body,
+		client: c, policy: ex.policy, cancel: cancel, src: resp.Body,
 		classify: func(err error) *kinded { return classify(ctx, err) },
 		dress:    func(k *kinded) error { return ex.dress("read", req.URL, k) },
 	}

@@ -12,6 +12,7 @@ import (
 // host's place back when it is closed. For one reader.
 type body struct {
 	client   *Client
+	policy   *Policy
 	cancel   context.CancelCauseFunc
 	classify func(error) *kinded // under the context of the request
 	dress    func(*kinded) error
@@ -87,7 +88,7 @@ func (w *watched) Read(p []byte) (int, error) {
 	began := time.Now()
 	n, err := w.src.Read(p)
 	w.idle.Stop()
-	w.client.bytes.Add(int64(n))
+	w.client.countBytes(w.policy, n)
 	if err != nil {
 		if err != io.EOF { //nolint:errorlint // as above
 			err = (*body)(w).blame(err)

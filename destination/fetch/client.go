@@ -15,6 +15,7 @@ type Client struct {
 	options Options
 	hosts   *hosts
 	door    *door
+	post    *post
 	retrier *retryablehttp.Client
 
 	requests atomic.Int64
@@ -36,6 +37,7 @@ func newClient(o Options, env environment) *Client {
 		guarded: newTransport(o, env, guarded),
 		trusted: newTransport(o, env, trusted),
 	}
+	c.post = &post{guarded: newSender(o, env, guarded), trusted: newSender(o, env, trusted)}
 	c.retrier = c.newRetrier(c.door)
 	c.small.New = func() any { b := make([]byte, smallBuffer); return &b }
 	c.large.New = func() any { b := make([]byte, largeBuffer); return &b }
@@ -46,12 +48,13 @@ func newClient(o Options, env environment) *Client {
 func (c *Client) Close() {
 	c.closed.Store(true)
 	c.door.close()
+	c.post.close()
 }
 
 // Requests returns how many requests were sent on the wire so far, retries and redirects included.
 func (c *Client) Requests() int64 { return c.requests.Load() }
 
-// Bytes returns how many bytes of usable bodies were received so far, before any decoding.
+// Bytes returns how many bytes of usable bodies, and of answers to Send, were received so far, before any decoding.
 func (c *Client) Bytes() int64 { return c.bytes.Load() }
 
 // Get asks and returns a usable answer: 200, 206 to a range, 304 to validators. Everything else is an *Error. ctx ends
@@ -82,7 +85,7 @@ func (c *Client) follow(ctx context.Context, req *Request, ex *exchange, cancel 
 			return c.answer(ctx, req, ex, route, resp, cancel)
 		}
 		_ = resp.Body.Close()
-		if err := route.next(req, ex, resp.StatusCode); err != nil {
+		if err := route.next(ex, resp.StatusCode); err != nil {
 			return nil, err
 		}
 	}

@@ -43,10 +43,10 @@ var ErrHostDown = errors.New("host keeps failing")
 // ErrClosed is in the chain of errors after Client.Close.
 var ErrClosed = errors.New("client is closed")
 
-// Error is every failure of Get, of reading a Body and, but for its sink, of Download.
+// Error is every failure of Get, of Send, of reading a Body and, but for its sink, of Download.
 type Error struct {
-	Op         string        // what was tried: "get", "read", "write"
-	URL        string        // of the last hop that was asked, redacted: no userinfo, no query (P10)
+	Op         string        // what was tried: "get", "read", "post" …
+	URL        string        // of the last hop that was asked, redacted: no userinfo, no query, of Send no path (P10)
 	Kind       Kind          //
 	Status     int           // HTTP status, 0 if there was none
 	Hop        int           // 0: it is about the URL asked for; n: about the target of its n-th redirect

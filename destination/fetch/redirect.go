@@ -5,11 +5,14 @@ import (
 	"slices"
 )
 
-// route is the way of one Get over its redirects. net/http's own following is not used: it goes from https to http,
+// route is the way of one Get or Send over its redirects. net/http's own following is not used: it goes from https to http,
 // leaks the first URL as Referer, and asks nobody whether the target is in scope (F60).
 type route struct {
 	visited   []string
 	permanent bool
+	limit     int                     // of redirects
+	inScope   func(*url.URL) bool     // nil: everything is
+	show      func(u *url.URL) string // for messages, without secrets
 }
 
 // depart checks the URL asked for and points the exchange at it.
@@ -22,12 +25,12 @@ func (c *Client) depart(req *Request, ex *exchange) (*route, *kinded) {
 	if req.InScope != nil && !req.InScope(u) {
 		return nil, because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
 	}
-	return &route{permanent: true}, nil
+	return &route{permanent: true, limit: redirectLimit, inScope: req.InScope, show: redact}, nil
 }
 
 // next checks the target of a redirect and points the exchange at it. The address policy follows at the dial, as for
 // every URL; credentials are decided anew in header.
-func (r *route) next(req *Request, ex *exchange, status int) *kinded {
+func (r *route) next(ex *exchange, status int) *kinded {
 	from := ex.url
 	ex.hop++ // a target that is refused is the hop's failure: the URL asked for was in order
 	r.visited = append(r.visited, from.String())
@@ -41,15 +44,15 @@ func (r *route) next(req *Request, ex *exchange, status int) *kinded {
 		return because(Refused, "redirected (%d): %w", status, err.err)
 	}
 	switch {
-	case len(r.visited) > redirectLimit:
-		return because(Refused, "more than %d redirects, the last to %s", redirectLimit, redact(to))
+	case len(r.visited) > r.limit:
+		return because(Refused, "more than %d redirects, the last to %s", r.limit, r.show(to))
 	case slices.Contains(r.visited, to.String()):
-		return because(Refused, "redirects in a circle, back to %s", redact(to))
+		return because(Refused, "redirects in a circle, back to %s", r.show(to))
 	case from.Scheme == "https" && to.Scheme == "http":
-		return because(Refused, "redirected (%d) from https down to http: %s", status, redact(to))
-	case req.InScope != nil && !req.InScope(to):
+		return because(Refused, "redirected (%d) from https down to http: %s", status, r.show(to))
+	case r.inScope != nil && !r.inScope(to):
 		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; a prefix under scope would allow it",
-			status, redact(to))
+			status, r.show(to))
 	}
 	ex.to(to)
 	return nil

@@ -22,6 +22,8 @@ type Policy struct {
 	// Where Sources share a host, the stricter value holds for it.
 	Concurrency int
 	Rate        float64
+	// Meter, if set, counts what the requests under this policy cost.
+	Meter *Meter
 }
 
 // Auth are credentials. It prints as a placeholder, however it is printed (P10).

@@ -70,7 +70,7 @@ func (d *door) RoundTrip(req *http.Request) (*http.Response, error) {
 	started := time.Now()
 	resp, err := transport.RoundTrip(req)
 	if !neverSent(err) {
-		d.client.requests.Add(1)
+		d.client.countRequest(ex.policy)
 		ex.requests++
 	}
 	if err != nil {

@@ -1,0 +1,115 @@
+package websub
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	maxSecret    = 199 // bytes that a secret may have (spec/websub.md 2.1)
+	maxPublished = 100 // topics in one ping; publishers batch a few (P-03)
+)
+
+// HubForm is what a subscriber or publisher asks of a hub.
+type HubForm struct {
+	Mode     Mode // ModeSubscribe, ModeUnsubscribe or ModePublish
+	Callback string
+	Topic    string
+	Secret   string // "" for none
+	// Verify is the first keyword of PubSubHubbub 0.3 that is known, "sync" or "async"; "" is WebSub (H-21).
+	Verify      string
+	VerifyToken string
+	Lease       int64    // seconds asked for, 0 for the hub's choice; perhaps absurdly many
+	Topics      []string // of ModePublish, each once: hub.url and hub.topic in the order given (H-16)
+}
+
+// ParseHubForm reads the body of a POST of type FormType to a hub and holds it to H-01 and H-03: what is needed is there,
+// URLs are http or https without fragment, the secret is below 200 bytes and the lease a positive integer. Unknown
+// parameters are ignored, and so are lease and secret where a mode has no use for them. The error names the parameter
+// and is fit for the answer, as printable text that repeats neither callback nor secret; what could be read is returned
+// with it.
+func ParseHubForm(body []byte) (HubForm, error) {
+	v, err := decode(string(body))
+	if err != nil {
+		return HubForm{}, err
+	}
+	f := HubForm{Mode: Mode(v.get("hub.mode"))}
+	switch f.Mode {
+	case ModePublish:
+		err = f.publish(v)
+	case ModeSubscribe, ModeUnsubscribe:
+		err = f.subscribe(v)
+	case "":
+		err = errors.New("hub.mode is missing")
+	default:
+		err = fmt.Errorf("hub.mode %q is not known", shorten(string(f.Mode), 20))
+	}
+	return f, err
+}
+
+func (f *HubForm) subscribe(v values) error {
+	f.Callback, f.Topic = v.get("hub.callback"), v.get("hub.topic")
+	for _, p := range [...]param{{"hub.callback", f.Callback}, {"hub.topic", f.Topic}} {
+		if p.value == "" {
+			return fmt.Errorf("%s is missing", p.name)
+		}
+		if err := checkPeerURL(p.value); err != nil {
+			return fmt.Errorf("%s cannot be used: %w", p.name, err)
+		}
+	}
+	old := f.verify(v)
+	f.VerifyToken = v.get("hub.verify_token")
+	if f.Mode == ModeUnsubscribe {
+		return nil
+	}
+	if f.Secret = v.get("hub.secret"); len(f.Secret) > maxSecret {
+		return fmt.Errorf("hub.secret has %d bytes, at most %d are allowed", len(f.Secret), maxSecret)
+	}
+	lease, given := v.lookup("hub.lease_seconds")
+	if !given || old && lease == "" { // an empty one was "for ever" in 0.3
+		return nil
+	}
+	var ok bool
+	if f.Lease, ok = parseLease(lease); !ok {
+		return fmt.Errorf("hub.lease_seconds %q is no positive number of seconds", shorten(lease, 20))
+	}
+	return nil
+}
+
+// verify reads hub.verify, which may be repeated or hold a list, and reports whether it was there at all.
+func (f *HubForm) verify(v values) (given bool) {
+	for _, p := range v {
+		if p.name != "hub.verify" {
+			continue
+		}
+		given = true
+		for word := range strings.SplitSeq(p.value, ",") {
+			word = strings.ToLower(strings.Trim(word, blanks))
+			if f.Verify == "" && (word == "sync" || word == "async") {
+				f.Verify = word
+			}
+		}
+	}
+	return given
+}
+
+func (f *HubForm) publish(v values) error {
+	for _, p := range v {
+		if p.name != "hub.url" && p.name != "hub.topic" || p.value == "" || slices.Contains(f.Topics, p.value) {
+			continue
+		}
+		if err := checkPeerURL(p.value); err != nil {
+			return fmt.Errorf("%s cannot be used: %w", p.name, err)
+		}
+		if len(f.Topics) == maxPublished {
+			return fmt.Errorf("hub.url: more than %d topics in one request", maxPublished)
+		}
+		f.Topics = append(f.Topics, p.value)
+	}
+	if len(f.Topics) == 0 {
+		return errors.New("hub.url is missing (or hub.topic)")
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package websub
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Seconds that matter for a lease.
+const (
+	leaseAssumed = 24 * 3600      // where the hub did not say anything of use (S-53)
+	leaseLongest = 30 * 24 * 3600 // what is believed of a grant (S-54)
+	leaseShort   = 60             // below it is flagged
+)
+
+// parseLease reads a positive decimal integer. One beyond an int64 is the greatest: never an overflow.
+func parseLease(s string) (seconds int64, ok bool) {
+	s = strings.Trim(s, blanks)
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		digit := int64(s[i] - '0')
+		if seconds > (math.MaxInt64-digit)/10 {
+			seconds = math.MaxInt64
+			continue
+		}
+		seconds = seconds*10 + digit
+	}
+	return seconds, seconds > 0
+}
+
+// GrantedLease returns how many seconds a lease is taken to last, at least 1 and at most 30 days, and in odd what was
+// strange about the grant, "" for nothing (S-53, S-54, faults.md 23). Without a usable number it is what was asked for
+// or a day, whichever is less. A short lease is odd but honoured; how often to ask again is for the caller to bound.
+func GrantedLease(v Verification, asked int64) (seconds int64, odd string) {
+	if !v.LeaseKnown || v.Lease <= 0 {
+		seconds = leaseAssumed
+		if asked > 0 {
+			seconds = min(asked, leaseAssumed)
+		}
+		if v.LeaseText == "" {
+			return seconds, fmt.Sprintf("the hub granted no lease, taken as %d s", seconds)
+		}
+		return seconds, fmt.Sprintf("the hub granted a lease of %q, taken as %d s", v.LeaseText, seconds)
+	}
+	switch {
+	case v.Lease > leaseLongest:
+		return leaseLongest, fmt.Sprintf("the hub granted a lease of %d s, taken as %d s", v.Lease, int64(leaseLongest))
+	case v.Lease < leaseShort:
+		return v.Lease, fmt.Sprintf("the hub granted a lease of only %d s", v.Lease)
+	}
+	return v.Lease, ""
+}

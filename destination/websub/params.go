@@ -1,0 +1,148 @@
+package websub
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+)
+
+// FormType is the media type of every request to a hub.
+const FormType = "application/x-www-form-urlencoded"
+
+// Bounds on what a query or form may bring (P8).
+const (
+	maxEncoded = 1 << 20 // bytes of a query or form
+	maxPairs   = 4096
+	maxText    = 200 // characters of untrusted text that are kept for people
+)
+
+var errTooLong = errors.New("more parameters than anyone needs")
+
+// values are decoded parameters in order. Of a repeated one the first counts, where it does not say otherwise.
+type values []param
+
+// get returns the first value of name; "" if there is none.
+func (v values) get(name string) string {
+	s, _ := v.lookup(name)
+	return s
+}
+
+func (v values) lookup(name string) (string, bool) {
+	for _, p := range v {
+		if p.name == name {
+			return p.value, true
+		}
+	}
+	return "", false
+}
+
+// decode reads a query or an urlencoded form leniently (S-39): only & separates, so that an unescaped ; belongs to its
+// value; each name and value is percent-decoded once; an escape that is none stays as it was written.
+func decode(raw string) (values, error) {
+	if len(raw) > maxEncoded {
+		return nil, errTooLong
+	}
+	var all values
+	for raw != "" {
+		var pair string
+		pair, raw, _ = strings.Cut(raw, "&")
+		if pair == "" {
+			continue
+		}
+		if len(all) == maxPairs {
+			return nil, errTooLong
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		all = append(all, param{name: unescape(name), value: unescape(value)})
+	}
+	return all, nil
+}
+
+// unescape percent-decodes once; + is a blank.
+func unescape(s string) string {
+	if !strings.ContainsAny(s, "%+") {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '+':
+			b = append(b, ' ')
+		case c == '%' && i+2 < len(s) && hexDigit(s[i+1]) >= 0 && hexDigit(s[i+2]) >= 0:
+			b = append(b, byte(hexDigit(s[i+1])<<4|hexDigit(s[i+2])))
+			i += 2
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
+
+func hexDigit(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+// encoder writes parameters; empty values are left out (S-20).
+type encoder struct{ b strings.Builder }
+
+func (e *encoder) add(name, value string) {
+	if value == "" {
+		return
+	}
+	if e.b.Len() > 0 {
+		e.b.WriteByte('&')
+	}
+	e.b.WriteString(name)
+	e.b.WriteByte('=')
+	escapeTo(&e.b, value)
+}
+
+// escapeTo percent-encodes all but the unreserved characters. A blank is %20, which means the same to every decoder; a
+// + does not.
+func escapeTo(b *strings.Builder, s string) {
+	const digits = "0123456789ABCDEF"
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
+		}
+	}
+}
+
+// plain makes untrusted text fit for a log line: one line, printable, bounded.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		}
+		return unicode.ReplacementChar
+	}, shorten(s, 4*maxText))
+	return shorten(strings.TrimSpace(s), maxText-1)
+}
+
+// shorten keeps at most n runes and says so.
+func shorten(s string, n int) string {
+	count := 0
+	for i := range s {
+		if count == n {
+			return s[:i] + "…"
+		}
+		count++
+	}
+	return s
+}

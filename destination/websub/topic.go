@@ -1,0 +1,174 @@
+package websub
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+)
+
+// Where a topic's links were found.
+const (
+	FromHeader = "link-header"
+	FromHTML   = "html-link"
+	FromFeed   = "feed-link"
+	FromURL    = "final-url" // no self anywhere: the URL that was asked is taken (S-11)
+)
+
+// maxHubs is the number of hubs of one topic that are kept (P8).
+const maxHubs = 20
+
+// TopicLinks is what a topic says about itself.
+type TopicLinks struct {
+	Self string // the topic to subscribe to (S-04); never empty where the final URL is known
+	Hubs []string
+	// SelfFrom and HubsFrom are FromHeader, FromHTML, FromFeed or, for Self, FromURL; "" where there is nothing.
+	SelfFrom, HubsFrom string
+}
+
+// DiscoverTopic finds self and hubs of a topic in the answer to a GET or HEAD (S-01 to S-11): in its Link headers, and
+// for what these do not say in its body, a feed or the head of a page by its looks, whatever contentType claims. final
+// is the URL of the answer, after redirects. body may be nil or empty; at most 512 KiB of it are read, and nothing if the
+// headers say all. A body that is none of these, or broken, says no more than its good part; a topic without hubs
+// is no error. Only a failed read is one, and what was found before it is returned with it.
+func DiscoverTopic(linkHeaders []string, contentType string, body io.Reader, final *url.URL) (TopicLinks, error) {
+	var t TopicLinks
+	t.take(ParseLinks(linkHeaders, final), FromHeader)
+	var err error
+	if body != nil && (t.Self == "" || len(t.Hubs) == 0) {
+		var links []Link
+		var from string
+		links, from, err = bodyLinks(body, contentType, final)
+		t.take(links, from)
+	}
+	if t.Self == "" && final != nil {
+		own := *final
+		own.Fragment, own.RawFragment = "", ""
+		t.Self, t.SelfFrom = own.String(), FromURL
+	}
+	return t, err
+}
+
+// take fills in what is still missing.
+func (t *TopicLinks) take(links []Link, from string) {
+	if t.Self == "" {
+		if self := webTargets(links, "self"); len(self) > 0 {
+			t.Self, t.SelfFrom = self[0], from
+		}
+	}
+	if len(t.Hubs) == 0 {
+		if hubs := webTargets(links, "hub"); len(hubs) > 0 {
+			t.Hubs, t.HubsFrom = hubs[:min(len(hubs), maxHubs)], from
+		}
+	}
+}
+
+// webTargets are the targets that can be asked for.
+func webTargets(links []Link, rel string) []string {
+	var all []string
+	for _, target := range Targets(links, rel) {
+		if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" {
+			all = append(all, target)
+		}
+	}
+	return all
+}
+
+// sniffed is how much of a body is looked at to tell what it is.
+const sniffed = 4 << 10
+
+// bodyLinks finds the links of a body, and what kind of body it was.
+func bodyLinks(body io.Reader, contentType string, final *url.URL) ([]Link, string, error) {
+	r := bufio.NewReaderSize(io.LimitReader(body, maxHead), sniffed)
+	start, err := r.Peek(sniffed)
+	if err != nil && !errors.Is(err, io.EOF) && len(start) == 0 {
+		return nil, "", fmt.Errorf("read a topic: %w", err)
+	}
+	switch sniff(string(start), contentType) {
+	case FromFeed:
+		links, err := feedLinks(r, final)
+		return links, FromFeed, err
+	case FromHTML:
+		links, err := HTMLLinks(r, final)
+		return links, FromHTML, err
+	}
+	return nil, "", nil
+}
+
+// sniff tells a feed from a page by the first element, behind whatever may stand before it; where the start does not
+// show one, by the declared type. "" is neither.
+func sniff(start, contentType string) string {
+	start = strings.TrimPrefix(start, "\ufeff")
+	for {
+		start = strings.TrimLeft(start, " \t\r\n\f")
+		var end string
+		switch {
+		case strings.HasPrefix(start, "<!--"):
+			end = "-->"
+		case strings.HasPrefix(start, "<?"):
+			end = "?>"
+		case strings.HasPrefix(start, "<!"):
+			if isHTMLDoctype(start) {
+				return FromHTML
+			}
+			end = ">"
+		case strings.HasPrefix(start, "]"): // of a DOCTYPE with declarations, which were skipped over as such
+			end = ">"
+		case start == "":
+			return byType(contentType)
+		case start[0] != '<':
+			return ""
+		default:
+			return byRoot(start[1:], contentType)
+		}
+		_, rest, ok := strings.Cut(start, end)
+		if !ok {
+			return byType(contentType)
+		}
+		start = rest
+	}
+}
+
+func isHTMLDoctype(s string) bool {
+	const head, name = "<!doctype", "html"
+	if len(s) < len(head) || !strings.EqualFold(s[:len(head)], head) {
+		return false
+	}
+	s = strings.TrimLeft(s[len(head):], blanks)
+	return len(s) >= len(name) && strings.EqualFold(s[:len(name)], name)
+}
+
+// byRoot judges by the name of the first element.
+func byRoot(tag, contentType string) string {
+	name := tag
+	if i := strings.IndexAny(tag, " \t\r\n/>"); i >= 0 {
+		name = tag[:i]
+	}
+	_, local, prefixed := strings.Cut(name, ":")
+	if !prefixed {
+		local = name
+	}
+	if local == "feed" || local == "rss" {
+		return FromFeed
+	}
+	switch strings.ToLower(local) { // a page may leave out its first tags
+	case "html", "head", "title", "meta", "link", "base", "script", "style":
+		return FromHTML
+	}
+	if strings.Contains(strings.ToLower(contentType), "html") {
+		return FromHTML
+	}
+	return ""
+}
+
+func byType(contentType string) string {
+	switch t := strings.ToLower(contentType); {
+	case strings.Contains(t, "html"):
+		return FromHTML
+	case strings.Contains(t, "xml"):
+		return FromFeed
+	}
+	return ""
+}

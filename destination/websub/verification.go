@@ -1,0 +1,137 @@
+package websub
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Verification is a hub's GET to a callback: a verification of intent, or a denial (spec/websub.md 2.2, 2.3).
+type Verification struct {
+	Mode        Mode // ModeSubscribe, ModeUnsubscribe or ModeDenied
+	Topic       string
+	Challenge   string
+	Reason      string // of a denial; parsed, it is one printable line of at most 200 characters
+	VerifyToken string // of PubSubHubbub 0.3
+	Lease       int64  // seconds; 0 unless LeaseKnown
+	LeaseKnown  bool   // a positive integer was given; beyond all bounds it is the greatest int64
+	LeaseText   string // what was given instead of one, printable; "" for nothing at all
+}
+
+// ParseVerification reads the raw query of a hub's GET (S-39): an unescaped ; drops nothing, of a repeated parameter the
+// first counts, everything is decoded once, and a hub that joined its parameters to the callback's own with a second ?
+// is understood. Without a mode that a hub may send there is an error; whether topic and challenge are the
+// expected ones is for the caller to see.
+func ParseVerification(rawQuery string) (Verification, error) {
+	v, err := decode(undouble(rawQuery))
+	if err != nil {
+		return Verification{}, fmt.Errorf("read the query of a callback: %w", err)
+	}
+	mode := Mode(v.get("hub.mode"))
+	switch mode {
+	case ModeSubscribe, ModeUnsubscribe, ModeDenied:
+	case "":
+		return Verification{}, errors.New("read the query of a callback: no hub.mode")
+	default:
+		return Verification{}, fmt.Errorf("read the query of a callback: hub.mode %q is no hub's", shorten(string(mode), 20))
+	}
+	out := Verification{
+		Mode:        mode,
+		Topic:       v.get("hub.topic"),
+		Challenge:   v.get("hub.challenge"),
+		Reason:      plain(v.get("hub.reason")),
+		VerifyToken: v.get("hub.verify_token"),
+	}
+	lease := v.get("hub.lease_seconds")
+	if out.Lease, out.LeaseKnown = parseLease(lease); !out.LeaseKnown {
+		out.LeaseText = plain(lease)
+	}
+	return out, nil
+}
+
+// undouble turns the ? before the first hub parameter into the & that it should be: of a callback with a query a hub made
+// "…?k=v?hub.mode=…", or "…??hub.mode=…" of one that ends in a ?. A ? inside a hub parameter, say in a topic that was not
+// escaped, belongs to it.
+func undouble(raw string) string {
+	for at := 0; at < len(raw); {
+		end := len(raw)
+		if i := strings.IndexByte(raw[at:], '&'); i >= 0 {
+			end = at + i
+		}
+		pair := raw[at:end]
+		if strings.HasPrefix(pair, "hub.") {
+			return raw
+		}
+		if i := strings.Index(pair, "?hub."); i >= 0 {
+			return raw[:at+i] + "&" + raw[at+i+1:]
+		}
+		at = end + 1
+	}
+	return raw
+}
+
+// maxChallenge is the length of the longest challenge that is answered.
+const maxChallenge = 1024
+
+// ValidChallenge reports whether a challenge may be sent back: not empty, not too long, and of characters that mean
+// nothing to a browser (S-34).
+func ValidChallenge(challenge string) bool {
+	if challenge == "" || len(challenge) > maxChallenge {
+		return false
+	}
+	return strings.IndexFunc(challenge, func(r rune) bool {
+		alphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return !alphanumeric && !strings.ContainsRune("-._~+/=:", r)
+	}) < 0
+}
+
+// VerificationURL returns the URL of a hub's GET for v: the callback byte for byte, its own query included, and the
+// parameters after it (H-06). Whatever v holds is percent-encoded; what a mode has no use for is left out. A callback
+// that a hub must refuse (H-03) is an error.
+func VerificationURL(callback string, v Verification) (string, error) {
+	if err := checkPeerURL(callback); err != nil {
+		return "", fmt.Errorf("join parameters to a callback: %w", err)
+	}
+	var e encoder
+	e.add("hub.mode", string(v.Mode))
+	e.add("hub.topic", v.Topic)
+	if v.Mode == ModeDenied {
+		e.add("hub.reason", v.Reason)
+	} else {
+		e.add("hub.challenge", v.Challenge)
+		if v.Mode == ModeSubscribe && v.Lease > 0 {
+			e.add("hub.lease_seconds", strconv.FormatInt(v.Lease, 10))
+		}
+	}
+	e.add("hub.verify_token", v.VerifyToken)
+	join := "?"
+	if _, query, ok := strings.Cut(callback, "?"); ok {
+		join = "&"
+		if query == "" || strings.HasSuffix(query, "&") {
+			join = ""
+		}
+	}
+	return callback + join + e.b.String(), nil
+}
+
+// checkPeerURL holds a callback or a topic to what a hub can use (H-03). The error never repeats it: a callback is a
+// secret between subscriber and hub.
+func checkPeerURL(raw string) error {
+	if len(raw) > maxURI {
+		return fmt.Errorf("it is longer than %d bytes", maxURI)
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("it is no URL")
+	case u.Scheme != "http" && u.Scheme != "https", u.Opaque != "", u.Hostname() == "":
+		return errors.New("it is no absolute http or https URL")
+	case strings.Contains(raw, "#"):
+		return errors.New("it has a fragment")
+	case u.User != nil:
+		return errors.New("it holds a user name or password")
+	}
+	return nil
+}
