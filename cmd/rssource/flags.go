@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,6 +22,14 @@ Destination that comes back after a restart takes one baseline.
 Change Lists: "open" publishes the list that is being written; when it is full it is closed, keeps its URI, and the next
 one gets a new URI in the index. "closed" publishes only closed lists; a list with entries is closed when it is full or
 as old as --change-list-every says, one without entries is not closed.
+
+With --hub every change is told to a WebSub hub as soon as it can be fetched and is in the open Change List (with
+"--change-lists closed" it gets into a list only later). The Capability List names the two channels, one for changes and
+one for Resource Lists, Change Lists and the Capability List itself; their topics are below /.resourcesync/topic/ and
+show the latest notification. "resourcesync" posts the notification itself; "traditional" posts that the topic has
+changed, and the hub fetches it. Notifications have consecutive intervals. A hub that is down gets what it has missed
+when it is back, up to 100 full notifications; beyond, and after a restart of rssource, the intervals have a gap for all
+to see.
 
 A proxy in front of rssource that adds a path (--url https://example.org/data) has to strip it again.
 
@@ -50,18 +60,19 @@ func flags() []cli.Flag {
 		&cli.DurationFlag{Name: "scan-every", Value: source.DefaultScanEvery, Usage: "`PAUSE` between two looks at the folder"},
 		&cli.StringFlag{Name: "fault", Usage: "`KEY=VALUE,…` to go wrong on purpose, see above"},
 		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL` of what is logged on stderr"},
-		&cli.StringFlag{Name: "hub", Usage: "`URL` of a WebSub hub (not in this version)"},
-		&cli.StringFlag{Name: "publish", Value: "off", Usage: "`resourcesync|traditional|off` is how a hub is told (not in this version)"},
+		&cli.StringFlag{Name: "hub", Usage: "`URL` of a WebSub hub that is told of changes; it may be on a private address"},
+		&cli.StringFlag{Name: "publish", Value: string(source.PublishResourceSync), Usage: "`resourcesync|traditional|off` is how the hub is told"},
+		&cli.StringFlag{Name: "publisher-token-file", Usage: "`FILE` with the token that the hub wants from publishers"},
+		&cli.DurationFlag{Name: "notify-every", Usage: "`TIME` that changes come together before the hub is told", DefaultText: "none, but while it is being told"},
+		&cli.IntFlag{Name: "notify-max", Value: source.DefaultNotifyMax, Usage: "most changes `N` in one notification"},
 		&cli.StringFlag{Name: "records", Usage: "`FILE` of records (not in this version)"},
 	}
 }
 
 // optionsOf turns flags into options and names the first flag that is wrong.
 func optionsOf(c *cli.Context) (source.Options, error) {
-	for name, off := range map[string]string{"hub": "", "publish": "off", "records": ""} {
-		if c.String(name) != off {
-			return source.Options{}, fmt.Errorf("--%s %s: not in this version", name, c.String(name))
-		}
+	if file := c.String("records"); file != "" {
+		return source.Options{}, fmt.Errorf("--records %s: not in this version", file)
 	}
 	if c.String("listen") == "" {
 		return source.Options{}, errors.New("--listen is missing: say where to answer, e.g. --listen 127.0.0.1:8888")
@@ -106,5 +117,42 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 	if o.Faults, err = source.ParseFaults(c.String("fault")); err != nil {
 		return o, fmt.Errorf("--fault: %w", err)
 	}
+	if err := hubOptions(c, &o); err != nil {
+		return o, err
+	}
 	return o, o.Check()
+}
+
+// hubOptions turns the flags about the hub into options.
+func hubOptions(c *cli.Context, o *source.Options) error {
+	o.Hub, o.Publish = c.String("hub"), source.Publish(c.String("publish"))
+	o.NotifyEvery, o.NotifyMax = c.Duration("notify-every"), c.Int("notify-max")
+	if o.NotifyMax < 1 {
+		return fmt.Errorf("--notify-max %d: want at least 1", o.NotifyMax)
+	}
+	if o.Hub == "" {
+		if c.IsSet("publish") && o.Publish != source.PublishOff {
+			return fmt.Errorf("--publish %s: goes with --hub", o.Publish)
+		}
+		for _, name := range []string{"publisher-token-file", "notify-every", "notify-max"} {
+			if c.IsSet(name) {
+				return fmt.Errorf("--%s: goes with --hub", name)
+			}
+		}
+		o.Publish = source.PublishOff
+		return nil
+	}
+	file := c.String("publisher-token-file")
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("--publisher-token-file: %w", err)
+	}
+	o.PublisherToken = strings.TrimSpace(string(text))
+	if o.PublisherToken == "" || strings.ContainsFunc(o.PublisherToken, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("--publisher-token-file %s: want one line of visible ASCII characters", file)
+	}
+	return nil
 }

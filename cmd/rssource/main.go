@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source"
 )
 
@@ -90,6 +91,10 @@ func serve(c *cli.Context, stdout, stderr io.Writer) error {
 	}
 	if options.Base == "" {
 		options.Base = baseOf(listener.Addr())
+	}
+	if options.Hub != "" {
+		options.Client = fetch.New(fetch.Options{UserAgent: "rssource", Log: options.Logger})
+		defer options.Client.Close()
 	}
 	s, err := source.New(c.Context, options)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,8 +35,14 @@ func TestUsage(t *testing.T) {
 		"flag after stray": {"--listen :0 more --dir " + dir, 2, "reads none after the first"},
 		"unknown flag":     {"--listen :0 --nothing", 2, "-nothing"},
 		"bad number":       {"--listen :0 --resources x", 2, "resources"},
-		"hub":              {"--listen :0 --resources 1 --hub http://h/", 2, "--hub http://h/: not in this version"},
-		"publish":          {"--listen :0 --resources 1 --publish traditional", 2, "--publish traditional: not in this version"},
+		"hub":              {"--listen :0 --resources 1 --hub h/", 2, `hub "h/": want http`},
+		"publish":          {"--listen :0 --resources 1 --publish traditional", 2, "--publish traditional: goes with --hub"},
+		"way to publish":   {"--listen :0 --resources 1 --hub http://h/ --publish loud", 2, `publish "loud": want resourcesync`},
+		"notify max":       {"--listen :0 --resources 1 --hub http://h/ --notify-max 0", 2, "--notify-max 0"},
+		"token without":    {"--listen :0 --resources 1 --publisher-token-file f", 2, "--publisher-token-file: goes with --hub"},
+		"no token":         {"--listen :0 --resources 1 --hub http://h/ --publisher-token-file " + dir + "/none", 2, "no such file"},
+		"empty token":      {"--listen :0 --resources 1 --hub http://h/ --publisher-token-file " + os.DevNull, 2, "visible ASCII"},
+		"notify fault":     {"--listen :0 --resources 1 --fault notify-drop=0", 2, "want a number from 1"},
 		"records":          {"--listen :0 --resources 1 --records f", 2, "--records f: not in this version"},
 		"list size":        {"--listen :0 --resources 1 --list-size 0", 2, "--list-size 0"},
 		"keep":             {"--listen :0 --resources 1 --keep-change-lists 0", 2, "--keep-change-lists 0"},
@@ -101,6 +108,37 @@ func TestLives(t *testing.T) {
 		if code := <-done; code != 0 {
 			t.Errorf("%s: exit code %d", what, code)
 		}
+	}
+}
+
+// TestTellsHub starts the program with a hub and a token, in both ways.
+func TestTellsHub(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for publish, want := range map[string]string{"resourcesync": "application/xml", "traditional": "application/x-www-form-urlencoded"} {
+		posts := make(chan http.Header, 1000)
+		hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusAccepted)
+			posts <- r.Header
+		}))
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan int)
+		go func() {
+			done <- run(ctx, []string{"rssource", "--listen", "127.0.0.1:0", "--resources", "5", "--rate", "100",
+				"--hub", hub.URL, "--publish", publish, "--publisher-token-file", token}, io.Discard, os.Stderr)
+		}()
+		for range 3 {
+			if h := <-posts; h.Get("Content-Type") != want || h.Get("Authorization") != "Bearer s3cret" {
+				t.Errorf("%s: %v", publish, h)
+			}
+		}
+		cancel()
+		if code := <-done; code != 0 {
+			t.Errorf("%s: exit code %d", publish, code)
+		}
+		hub.Close()
 	}
 }
 

@@ -19,6 +19,8 @@ const (
 	changeListIndex   = documents + "/changelist.xml"
 	changeListPart    = documents + "/changelist/"
 	changeListArchive = documents + "/changelist-archive.xml"
+	changeTopic       = documents + "/topic/change"
+	frameworkTopic    = documents + "/topic/framework"
 )
 
 // document is one ResourceSync document, written as often as it is asked for and never held as a whole.
@@ -86,6 +88,11 @@ func (s *Source) capabilityDocument() document {
 	if archived {
 		entry := newEntry(s.at(changeListArchive))
 		entry.Capability = rsdoc.KindChangeListArchive
+		entries = append(entries, entry)
+	}
+	for _, c := range s.channels() {
+		entry := newEntry(s.at(c.name))
+		entry.Capability, entry.Links = c.kind, []rsdoc.Link{rsdoc.NewLink(rsdoc.RelHub, c.hub.url)}
 		entries = append(entries, entry)
 	}
 	return document{tag: fmt.Sprintf("c%x", int64(shaped)), modified: shaped, head: head, entries: sequence(entries...)}

@@ -14,6 +14,7 @@ type Faults struct {
 	Seed      uint64
 	Resources FaultSet
 	Documents FaultSet
+	Notify    NotifyFaults
 	// counts are requests by the hash of the path: bounded, and a collision only moves the dice.
 	counts [1 << 12]atomic.Uint32
 }
@@ -44,7 +45,12 @@ cutclose=P          half a body that looks whole: no length, connection closed
 wrong=P             one byte of the body is another
 stall=P             half the body, then nothing
 html=P              200 with an HTML error page
-P is a probability from 0 to 1. The keys are about resources; with doc- before them (doc-html=0.1), about documents.`
+notify-drop=N       each Nth Change Notification is not sent
+notify-double=N     each Nth is sent twice
+notify-shuffle=N    each Nth is sent after the next one
+notify-forge=N      each Nth says that everything it is about was deleted
+P is a probability from 0 to 1. The keys are about resources; with doc- before them (doc-html=0.1), about
+documents and topics.`
 
 // ParseFaults reads KEY=VALUE,… as --fault takes it; FaultHelp lists the keys. An empty text is no fault at all: nil.
 func ParseFaults(list string) (*Faults, error) {
@@ -68,6 +74,9 @@ func (f *Faults) set(key, value string) (err error) {
 	if key == "seed" {
 		f.Seed, err = strconv.ParseUint(value, 10, 64)
 		return err
+	}
+	if kind, ok := strings.CutPrefix(key, "notify-"); ok {
+		return f.Notify.set(kind, value)
 	}
 	set := &f.Resources
 	if rest, ok := strings.CutPrefix(key, "doc-"); ok {

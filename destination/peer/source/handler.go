@@ -47,6 +47,10 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if reservedName(name) {
+		if c := s.topicAt(name); c != nil {
+			s.serveTopic(w, r, c)
+			return
+		}
 		if d, ok := s.document(name); ok {
 			s.serveDocument(w, r, d)
 			return

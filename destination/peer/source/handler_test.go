@@ -175,7 +175,7 @@ func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx, listener) }()
-	if got := fetch(t, s.URI("a"), 200); string(got) != "1" {
+	if got := overWire(t, s.URI("a"), 200); string(got) != "1" {
 		t.Errorf("%q", got)
 	}
 	cancel()

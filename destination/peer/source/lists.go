@@ -58,17 +58,20 @@ func (s *Source) changeDocument(l changeList) document {
 	if l.closed() {
 		modified = l.until
 	}
-	entries := func(yield func(*rsdoc.Entry) bool) {
+	tag := fmt.Sprintf("l%x.%d.%t", int64(l.from), len(l.changes), l.closed())
+	return document{tag: tag, modified: modified, head: head, entries: s.changeEntries(l.changes)}
+}
+
+func (s *Source) changeEntries(changes []change) func(func(*rsdoc.Entry) bool) {
+	return func(yield func(*rsdoc.Entry) bool) {
 		entry := newEntry("")
-		for i := range l.changes {
-			s.describeChange(entry, &l.changes[i])
+		for i := range changes {
+			s.describeChange(entry, &changes[i])
 			if !yield(entry) {
 				return
 			}
 		}
 	}
-	tag := fmt.Sprintf("l%x.%d.%t", int64(l.from), len(l.changes), l.closed())
-	return document{tag: tag, modified: modified, head: head, entries: entries}
 }
 
 func (s *Source) describeChange(entry *rsdoc.Entry, c *change) {

@@ -29,10 +29,10 @@ func TestOddNames(t *testing.T) {
 	if s.Len() != len(oddNames) {
 		t.Fatalf("%d resources of %d files; skipped %+v", s.Len(), len(oddNames), s.Skipped())
 	}
-	_, entries := read(t, fetch(t, server+"/"+resourceList, 200))
+	_, entries := read(t, overWire(t, server+"/"+resourceList, 200))
 	got := map[string]bool{}
 	for _, e := range entries {
-		got[string(fetch(t, e.Loc, 200))] = true
+		got[string(overWire(t, e.Loc, 200))] = true
 	}
 	for _, name := range oddNames {
 		if !got["body of "+name] {
@@ -44,7 +44,7 @@ func TestOddNames(t *testing.T) {
 		"/" + documents + "/../.hidden", "/dir%20with%20space", "/" + documents, "/" + documents + "/changelist/nothing.xml",
 		"/" + documents + "/resourcelist/20260101T000000.000000Z-00001.xml",
 	} {
-		fetch(t, server+path, 404)
+		overWire(t, server+path, 404)
 	}
 }
 
@@ -70,7 +70,7 @@ func serveFolder(t *testing.T, dir string) (string, *Source) {
 	return base, s
 }
 
-func fetch(t *testing.T, uri string, status int) []byte {
+func overWire(t *testing.T, uri string, status int) []byte {
 	t.Helper()
 	resp, err := http.Get(uri)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
 
@@ -62,6 +63,25 @@ type Options struct {
 	Now func() time.Time
 	// OnChange hears of every change, in order and after it can be fetched. It must return quickly and must not call back.
 	OnChange func(Change)
+	// Hub is the URL of a WebSub hub that is told of every change through two channels, which the Capability List then
+	// names. Empty: nobody is told.
+	Hub string
+	// Publish is how the hub is told. Empty: PublishResourceSync with a Hub.
+	Publish Publish
+	// Client reaches the hub; New wants one where there is a hub. The hub itself may be on a private address.
+	Client *fetch.Client
+	// PublisherToken is sent to the hub as a bearer token. Empty: none.
+	PublisherToken string
+	// NotifyEvery is how long changes come together before they are told. 0: the first is told at once, and what happens
+	// while the hub is being told is in the next notification.
+	NotifyEvery time.Duration
+	// NotifyMax is the most changes in one notification. 0: DefaultNotifyMax.
+	NotifyMax int
+	// NotifyQueue is how many full notifications may wait while the hub is slow or down; beyond, the oldest are dropped
+	// and subscribers see a gap. 0: DefaultNotifyQueue.
+	NotifyQueue int
+	// OnNotify hears what became of every notification, one at a time. It must return quickly: the next ones wait for it.
+	OnNotify func(Notification)
 	// Logger gets what an operator may care about. Nil: nowhere.
 	Logger *slog.Logger
 }
@@ -121,6 +141,9 @@ func (o Options) withDefaults() (Options, error) {
 		if a.Size() == 0 {
 			return o, fmt.Errorf("hash algorithm %d: want one that rsdoc names", a)
 		}
+	}
+	if err := o.checkNotify(); err != nil {
+		return o, err
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -41,6 +41,7 @@ func (s *Source) resourceList() *snapshot {
 	s.mu.Unlock()
 	next.divide(s.options.ListSize)
 	s.lists.previous, s.lists.current = current, next
+	s.tellList(next, current)
 	return next
 }
 
@@ -49,12 +50,17 @@ func (s *Source) due(current *snapshot) bool {
 	if s.journal.reaches() > current.at {
 		return true
 	}
-	every := s.options.ListEvery
-	if every == 0 && s.catalog.live > s.options.ListSize {
-		every = time.Minute + time.Duration(s.catalog.live)*time.Millisecond
-	}
+	every := s.listAge()
 	age := time.Duration(s.options.Now().UnixMicro()-int64(current.at)) * time.Microsecond
 	return s.serial != current.serial && age >= every
+}
+
+// listAge is the least age of a Resource List before a new one is taken; the caller holds the lock.
+func (s *Source) listAge() time.Duration {
+	if s.options.ListEvery == 0 && s.catalog.live > s.options.ListSize {
+		return time.Minute + time.Duration(s.catalog.live)*time.Millisecond
+	}
+	return s.options.ListEvery
 }
 
 // divide finds out where the parts begin.

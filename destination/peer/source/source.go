@@ -1,8 +1,9 @@
 // Package source knows how to be a ResourceSync Source: it serves a folder, made-up resources or bodies given to it, with
-// the documents that let a Destination keep in step. It refuses to know who reads them: hubs, notifications and
-// Destinations are elsewhere.
+// the documents that let a Destination keep in step, and tells a hub what changes. It refuses to know who reads or hears
+// that: hubs, subscriptions and Destinations are elsewhere.
 //
-// Rules are cited as [n], the sections of the core specification 1.1, and Fn, the numbers of the fault model.
+// Rules are cited as [n], the sections of the core specification 1.1, Fn, the numbers of the fault model, and P-nn and
+// R-nn, those of spec/websub.md.
 package source
 
 import (
@@ -36,6 +37,10 @@ type Source struct {
 	memory *memory  // nil unless neither Dir nor Synthetic
 	made   *makings // nil unless Synthetic
 	gzips  sync.Pool
+
+	// changes and framework tell the hub; nil without one.
+	changes, framework *channel
+	reporting          sync.Mutex // one OnNotify at a time
 }
 
 // stock is where the bytes are.
@@ -80,6 +85,9 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	s.begin = s.clock.tick()
 	s.journal = newJournal(o, s.begin)
 	s.catalog.index = map[string]int{}
+	if err := s.openChannels(); err != nil {
+		return nil, err
+	}
 	switch {
 	case o.Dir != "":
 		err = s.openFolder(ctx)
@@ -95,19 +103,19 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	return s, nil
 }
 
-// Run watches the folder, or changes the made-up resources, and closes Change Lists by age, until ctx ends. It returns nil
-// then; an error means that it could not go on.
+// Run watches the folder, or changes the made-up resources, closes Change Lists by age, and tells the hub, until ctx ends.
+// It returns nil then; an error means that it could not go on.
 func (s *Source) Run(ctx context.Context) error {
-	done := make(chan struct{})
+	var beside sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer close(done)
-		s.rotateByAge(ctx)
-	}()
+	beside.Go(func() { s.rotateByAge(ctx) })
+	for _, c := range s.channels() {
+		beside.Go(func() { c.run(ctx) })
+	}
 	err := s.stock.run(ctx)
 	stopped := ctx.Err() != nil
 	cancel()
-	<-done
+	beside.Wait()
 	if stopped {
 		return nil
 	}
@@ -134,7 +142,7 @@ func (s *Source) rotateByAge(ctx context.Context) {
 		case <-ticker.C:
 			s.mu.Lock()
 			if len(s.journal.open().changes) > 0 {
-				s.journal.rotate(s.clock.tick())
+				s.rotate()
 			}
 			s.mu.Unlock()
 		}
@@ -145,7 +153,7 @@ func (s *Source) rotateByAge(ctx context.Context) {
 func (s *Source) Rotate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.journal.rotate(s.clock.tick())
+	s.rotate()
 }
 
 // mediaType is the type of a resource by its name; made-up ones are text.
@@ -210,7 +218,12 @@ func (s *Source) publish(slot int, next record) {
 		s.catalog.put(slot, next)
 	}
 	s.serial++
+	was := s.history()
 	s.journal.add(c, &s.clock)
+	if s.changes != nil {
+		s.changes.addChange(c)
+		s.tellRotation(was)
+	}
 	if s.options.OnChange != nil {
 		uri := s.URI(s.stock.name(slot, s.catalog.at(slot)))
 		s.options.OnChange(Change{URI: uri, Change: c.kind, Datetime: c.at, SHA256: c.sum, Length: c.length})

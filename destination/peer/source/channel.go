@@ -1,0 +1,187 @@
+package source
+
+import (
+	"context"
+	"time"
+
+	"resyncd/destination/rsdoc"
+)
+
+// fetchPatience is how long a hub that was told in the traditional way may take to fetch the topic before something new
+// goes on top of it.
+const fetchPatience = 2 * time.Second
+
+// shuffleWait is how long the shuffle fault keeps a notification back where no other follows.
+const shuffleWait = time.Second
+
+// channel makes notifications of one kind out of what happens, and tells them in order. Its goroutine is run; the
+// outbox belongs to whoever holds the Source's lock, the topic guards itself, and the rest is run's own.
+type channel struct {
+	s     *Source
+	kind  rsdoc.Kind
+	name  string // of the topic, below the root
+	out   outbox
+	topic topic
+	hub   *hub
+
+	teller teller
+	shown  batch // what the topic says
+	faults notifyFaults
+}
+
+func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
+	c := &channel{s: s, kind: kind, name: name, hub: h}
+	c.out = newOutbox(s.options.NotifyMax, s.options.NotifyQueue, s.begin)
+	c.teller = teller{send: s.options.Client.Send, log: s.options.Logger, kind: kind}
+	if f := s.options.Faults; f != nil && kind == rsdoc.KindChangeNotification {
+		c.faults.NotifyFaults = f.Notify
+	}
+	return c
+}
+
+// run publishes until ctx ends. What is not told by then never is; nobody will believe it was, because the next run's
+// intervals begin anew.
+func (c *channel) run(ctx context.Context) {
+	for c.await(ctx) {
+		b, ok := c.take()
+		if !ok {
+			continue
+		}
+		for i, t := range c.faults.apply(b) {
+			if i > 0 && !c.untilFetched(ctx) || !c.deliver(ctx, t) {
+				return
+			}
+		}
+	}
+}
+
+// deliver tells the hub and reports what became of it; false when ctx has ended.
+func (c *channel) deliver(ctx context.Context, t turn) bool {
+	if t.err == nil {
+		t.err = c.tell(ctx, t.batch)
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	c.s.report(t.notification(c.kind, t.err))
+	return true
+}
+
+// await returns when there is something to publish and it has waited as long as it should; false when ctx ends.
+func (c *channel) await(ctx context.Context) bool {
+	for c.waiting() == 0 {
+		var late <-chan time.Time
+		if c.faults.held != nil {
+			late = time.After(shuffleWait)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-c.out.wake:
+		case <-late:
+			if !c.untilFetched(ctx) || !c.deliver(ctx, c.faults.release()) {
+				return false
+			}
+		}
+	}
+	return c.gather(ctx, c.s.options.NotifyEvery) && c.untilFetched(ctx)
+}
+
+// gather lets changes come together for a time, or until a notification is full.
+func (c *channel) gather(ctx context.Context, every time.Duration) bool {
+	if every <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for c.waiting() < 2 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-c.out.wake:
+		}
+	}
+	return true
+}
+
+// untilFetched gives a hub that was told in the traditional way the time to fetch what it was told of. A topic can say
+// only one thing at a time, so the next notification must not take the place of one that nobody has read. Changes that
+// happen meanwhile come together in the next one. See also show.
+func (c *channel) untilFetched(ctx context.Context) bool {
+	fetched := c.topic.fetched()
+	if !c.hub.traditional || fetched == nil {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(fetchPatience)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-fetched:
+	case <-timer.C:
+	}
+	return true
+}
+
+func (c *channel) waiting() int {
+	c.s.mu.RLock()
+	defer c.s.mu.RUnlock()
+	return len(c.out.waiting)
+}
+
+// take removes the next notification from the outbox, and reports what the outbox had to drop before it.
+func (c *channel) take() (batch, bool) {
+	c.s.mu.Lock()
+	lost, n := c.out.dropped()
+	b, ok := c.out.take(&c.s.clock)
+	c.s.mu.Unlock()
+	c.reportLoss(lost, n)
+	return b, ok
+}
+
+// lookForLoss reports what the outbox had to drop while the hub keeps failing.
+func (c *channel) lookForLoss() {
+	c.s.mu.Lock()
+	lost, n := c.out.dropped()
+	c.s.mu.Unlock()
+	c.reportLoss(lost, n)
+}
+
+func (c *channel) reportLoss(lost batch, n int) {
+	if n == 0 {
+		return
+	}
+	c.s.options.Logger.Warn("notifications dropped, subscribers will see a gap", "kind", c.kind, "changes", n,
+		"from", lost.from.String(), "until", lost.until.String())
+	told := lost.notification(c.kind, ErrNotifyBehind)
+	told.Changes = n
+	c.s.report(told)
+}
+
+// tell puts a notification on the topic and then tells the hub (P-05).
+func (c *channel) tell(ctx context.Context, b batch) error {
+	body, err := c.show(b)
+	if err != nil {
+		return err
+	}
+	return c.teller.tell(ctx, c.hub.message(c, body), c.lookForLoss)
+}
+
+// show puts a notification on the topic. In the traditional way the hub fetches it at a time of its own choosing. If the
+// one before has not been fetched by then, the new one takes it in: its interval begins earlier, and nothing is lost. If
+// that makes it too large it stands alone, and the hub's subscribers see a gap. Any GET counts as the hub's: where another
+// reader was taken for it, a gap shows too, never a silent loss.
+func (c *channel) show(b batch) ([]byte, error) {
+	return c.topic.show(func(fetched bool) ([]byte, rsdoc.Micros, error) {
+		whole := b
+		if c.hub.traditional && !fetched && b.from == c.shown.until && b.up == c.shown.up &&
+			b.len()+c.shown.len() <= c.s.options.NotifyMax && b.size+c.shown.size <= maxNotificationBytes {
+			whole = c.shown.join(b)
+		}
+		body, err := c.s.notificationBody(c.kind, whole)
+		c.shown = whole
+		return body, whole.until, err
+	})
+}

@@ -1,0 +1,131 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"resyncd/destination/rsdoc"
+)
+
+// Publish is how a hub is told.
+type Publish string
+
+// The ways. The empty one is PublishResourceSync where there is a hub and PublishOff where there is none.
+const (
+	// PublishResourceSync posts the notification itself to the hub.
+	PublishResourceSync Publish = "resourcesync"
+	// PublishTraditional posts that the topic has changed, and the hub fetches it (P-03).
+	PublishTraditional Publish = "traditional"
+	// PublishOff has neither channels nor topics.
+	PublishOff Publish = "off"
+)
+
+// Defaults of Options about notifications.
+const (
+	DefaultNotifyMax   = 1_000
+	DefaultNotifyQueue = 100
+)
+
+// Notification is what became of one notification, as OnNotify hears it.
+type Notification struct {
+	// Kind is rsdoc.KindChangeNotification or rsdoc.KindFrameworkNotification.
+	Kind rsdoc.Kind
+	// From and Until are its interval; each From is the Until of the one before. A Framework Notification does not
+	// state them.
+	From, Until rsdoc.Micros
+	// Changes is the number of entries.
+	Changes int
+	// At is when the hub had it, or when it was given up.
+	At time.Time
+	// Err is nil for one that the hub has taken. ErrNotifyFault and ErrNotifyBehind tell others from a refusal.
+	Err error
+}
+
+var (
+	// ErrNotifyFault is in Notification.Err where Faults swallowed it.
+	ErrNotifyFault = errors.New("dropped on purpose")
+	// ErrNotifyBehind is in Notification.Err where more waited than NotifyQueue allows. From, Until and Changes may then
+	// be those of several in a row.
+	ErrNotifyBehind = errors.New("dropped: the hub is too far behind")
+)
+
+// publishes tells whether there are channels.
+func (o *Options) publishes() bool { return o.Hub != "" && o.Publish != PublishOff }
+
+// checkNotify fills in the defaults about notifications, or tells what is wrong with them. The Client is for New to miss:
+// like Base it may come later.
+func (o *Options) checkNotify() error {
+	setDefault(&o.NotifyMax, DefaultNotifyMax)
+	setDefault(&o.NotifyQueue, DefaultNotifyQueue)
+	if o.NotifyMax < 1 || o.NotifyMax > DefaultListSize {
+		return fmt.Errorf("%d changes in a notification: want 1 to %d", o.NotifyMax, DefaultListSize)
+	}
+	if o.NotifyQueue < 1 || o.NotifyEvery < 0 {
+		return errors.New("a negative queue of notifications, or time between them")
+	}
+	if o.Publish == "" {
+		o.Publish = PublishOff
+		if o.Hub != "" {
+			o.Publish = PublishResourceSync
+		}
+	}
+	switch o.Publish {
+	case PublishResourceSync, PublishTraditional:
+	case PublishOff:
+		return nil
+	default:
+		return fmt.Errorf("publish %q: want resourcesync, traditional or off", o.Publish)
+	}
+	if o.Hub == "" {
+		return fmt.Errorf("publish %s: there is no hub to tell", o.Publish)
+	}
+	hub, err := url.Parse(o.Hub)
+	if err != nil {
+		return fmt.Errorf("hub: %w", err)
+	}
+	if hub.Scheme != "http" && hub.Scheme != "https" || hub.Host == "" || hub.Fragment != "" || hub.User != nil {
+		return fmt.Errorf("hub %q: want http://HOST[:PORT][/PATH] or https, without user or fragment", hub.Redacted())
+	}
+	return nil
+}
+
+// openChannels makes the two channels, each beginning at the Source's own beginning: what an earlier run told last
+// is not known any more, and the hole between the two is there for all to see.
+func (s *Source) openChannels() error {
+	if !s.options.publishes() {
+		return nil
+	}
+	if s.options.Client == nil {
+		return errors.New("a Source with a hub needs a Client to reach it")
+	}
+	hub, err := newHub(&s.options)
+	if err != nil {
+		return err
+	}
+	s.changes = newChannel(s, hub, rsdoc.KindChangeNotification, changeTopic)
+	s.framework = newChannel(s, hub, rsdoc.KindFrameworkNotification, frameworkTopic)
+	// A new run has a new history: whoever knows the Capability List from the one before has to read it again.
+	s.tell(news{loc: s.at(capabilityList), kind: rsdoc.KindCapabilityList, change: rsdoc.ChangeUpdated, at: s.begin})
+	return nil
+}
+
+// channels lists them; none without a hub.
+func (s *Source) channels() []*channel {
+	if s.changes == nil {
+		return nil
+	}
+	return []*channel{s.changes, s.framework}
+}
+
+// report hands a notification to OnNotify.
+func (s *Source) report(n Notification) {
+	if s.options.OnNotify == nil {
+		return
+	}
+	n.At = s.options.Now()
+	s.reporting.Lock()
+	defer s.reporting.Unlock()
+	s.options.OnNotify(n)
+}
