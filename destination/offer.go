@@ -203,3 +203,14 @@ func noun(k rsdoc.Kind) string {
 	}
 	return fmt.Sprintf("document of kind %.40q", string(k))
 }
+
+// Channels are the channels of the set, the change channel first.
+func (s *SetOffer) Channels() []Channel {
+	var out []Channel
+	for _, c := range []*Channel{s.ChangeChannel, s.FrameworkChannel} {
+		if c != nil {
+			out = append(out, *c)
+		}
+	}
+	return out
+}

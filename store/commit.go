@@ -6,8 +6,10 @@ type Commit struct {
 	Claim     Claim
 	Resources []ResourceChange // inserted ones get their ID once the commit succeeded
 	Sets      []SetChange
-	Gaps      []*Gap     // new ones get their ID once the commit succeeded
-	Documents []Document // ID 0: the one of that URL, created if it is new
+	Gaps      []*Gap        // new ones get their ID once the commit succeeded
+	DropGaps  []int64       // holes that were no gaps; unknown ids are ignored
+	Inbox     []InboxChange // unknown ids are ignored
+	Documents []Document    // ID 0: the one of that URL, created if it is new
 	Trash     []Trashed
 	DropTrash []string // ids that left the trash; unknown ones are ignored
 	Events    []Event
@@ -74,4 +76,6 @@ type Settle struct {
 type DropTombstones struct {
 	SetID int64
 	At    Micros
+	// Except are resources that are being worked on, in order; their rows stay.
+	Except []int64
 }

@@ -57,6 +57,10 @@ type Want struct {
 	Refused string
 	// Settled: the Source was asked about contradicting entries of this version and the answer is recorded.
 	Settled bool
+	// Pushed: a notification said so and no document of the Source has confirmed it yet. Listed is what the documents say
+	// meanwhile (its State is WantNone where they say nothing); nil for a want that is not pushed (coverage.md 1).
+	Pushed bool
+	Listed *Want
 }
 
 // Version orders wants (coverage.md 1): a range of instants (one instant where From equals Until), then the ordinal
@@ -166,7 +170,7 @@ type DueQuery struct {
 // Filter selects resources for Scan.
 type Filter uint8
 
-// The filters of Scan. FilterMirrored: files on disk (present and kept). With a set, only resources that this set has a
+// The filters of Scan. FilterMirrored: files on disk (present and kept). FilterPushed: wants that are Pushed; it needs a set. With a set, only resources that this set has a
 // want for; owed, held and refused then are meant as in Counts.
 const (
 	FilterAll Filter = iota
@@ -174,6 +178,7 @@ const (
 	FilterHeld
 	FilterRefused
 	FilterMirrored
+	FilterPushed
 )
 
 // ScanQuery selects resources.

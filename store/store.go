@@ -19,6 +19,9 @@ type Store interface {
 	Resources
 	Documents
 	Ledger
+	Subscriptions
+	Inbox
+	Requests
 	Claims
 	Committer
 	Maintainer
@@ -37,7 +40,8 @@ type Committer interface {
 type Maintainer interface {
 	// Tidy does one bounded slice of housekeeping and reports whether more is left to do: rows of forgotten Sources go,
 	// ended gaps beyond the last 100 and runs beyond the last 200 of each set, events beyond the last 100 of each URI,
-	// bodies and validators of all but the 10,000 documents of a Source that were read last. It needs no claim and may
+	// bodies and validators of all but the 10,000 documents of a Source that were read last, requests that are a day old,
+	// marks of deliveries that can no longer be repeated, tombstones of subscriptions after 90 days. It needs no claim and may
 	// run at any time; call it after a run that wrote something.
 	Tidy(ctx context.Context) (more bool, err error)
 	// Check looks for damage and returns an error that wraps ErrCorrupt if it finds any; it reads the whole database.

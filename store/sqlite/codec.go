@@ -80,8 +80,23 @@ func (f failureScanner) Scan(v any) error {
 	return u.err()
 }
 
-// appendSaid packs what SQL does not ask about a Want.
+// What a pushed want adds to the end of a said record: these bits and, with saidListed, the documents' want behind a length.
+const saidPushed, saidListed = 1, 2
+
+// appendSaid packs what SQL does not ask about a Want, and whether it is pushed, so that it reads as it is without the column.
 func appendSaid(b []byte, w *store.Want) []byte {
+	b = appendSaidPlain(b, w)
+	if !w.Pushed && w.Listed == nil {
+		return b
+	}
+	bits := byte(flag(w.Pushed)) * saidPushed
+	if w.Listed == nil {
+		return append(b, bits)
+	}
+	return putString(append(b, bits|saidListed), string(appendListed(nil, w.Listed)))
+}
+
+func appendSaidPlain(b []byte, w *store.Want) []byte {
 	b = binary.AppendVarint(b, w.Version.Ordinal)
 	b = binary.AppendVarint(b, w.Version.Document)
 	b = binary.AppendVarint(b, w.Length)
@@ -99,14 +114,45 @@ func (s saidScanner) Scan(v any) error {
 	if u == nil {
 		return err
 	}
-	w := s.w
+	u.said(s.w)
+	bits := u.byte()
+	s.w.Pushed = bits&saidPushed != 0
+	if bits&saidListed != 0 {
+		listed := &unpacker{rest: u.string()}
+		s.w.Listed = listed.listed()
+		u.bad = u.bad || listed.bad
+	}
+	return u.err()
+}
+
+// appendListed packs the whole of a want that no column knows. What the documents say is never itself pushed.
+func appendListed(b []byte, w *store.Want) []byte {
+	b = binary.AppendVarint(b, w.SetID)
+	b = append(b, byte(w.State), byte(flag(w.Held)))
+	b = putMicros(b, w.Version.From)
+	b = putMicros(b, w.Version.Until)
+	b = binary.AppendVarint(b, w.Generation)
+	b = putString(b, w.Refused)
+	return appendSaidPlain(b, w)
+}
+
+func (u *unpacker) listed() *store.Want {
+	w := &store.Want{SetID: u.int(), State: store.WantState(u.byte()), Held: u.byte() != 0}
+	w.Version.From, w.Version.Until = u.micros(), u.micros()
+	w.Generation = u.int()
+	w.Refused = u.string()
+	u.said(w)
+	return w
+}
+
+// said reads what appendSaidPlain wrote.
+func (u *unpacker) said(w *store.Want) {
 	w.Version.Ordinal, w.Version.Document = u.int(), u.int()
 	w.Length = u.int()
 	w.LastMod = u.micros()
 	w.Settled = u.byte() != 0
 	w.Type, w.Links = u.string(), u.string()
 	w.Digests = u.digests()
-	return u.err()
 }
 
 // unpacker reads a packed record. Its strings share one copy of it. Fields beyond its end are zero; a field that is cut

@@ -45,11 +45,23 @@ func TestPacked(t *testing.T) {
 		if err := (failureScanner{&k2}).Scan(appendFailure(nil, &k)); err != nil || k != k2 {
 			t.Fatalf("%v\n%s", err, cmp.Diff(k, k2))
 		}
-		w := store.Want{Digests: genDigests().Draw(t, "digests"), Length: rapid.Int64().Draw(t, "length"), LastMod: genMicros().Draw(t, "lastmod"),
-			Type: rapid.String().Draw(t, "wtype"), Links: rapid.String().Draw(t, "links"), Settled: rapid.Bool().Draw(t, "settled")}
-		w.Version.Ordinal, w.Version.Document = version.Ordinal, version.Document
+		said := func() store.Want {
+			w := store.Want{Digests: genDigests().Draw(t, "digests"), Length: rapid.Int64().Draw(t, "length"), LastMod: genMicros().Draw(t, "lastmod"),
+				Type: rapid.String().Draw(t, "wtype"), Links: rapid.String().Draw(t, "links"), Settled: rapid.Bool().Draw(t, "settled")}
+			w.Version.Ordinal, w.Version.Document = version.Ordinal, version.Document
+			return w
+		}
+		w := said()
+		w.Pushed = rapid.Bool().Draw(t, "pushed")
+		if rapid.Bool().Draw(t, "listed") {
+			l := said()
+			l.Version, l.SetID, l.Generation = version, rapid.Int64().Draw(t, "set"), rapid.Int64().Draw(t, "generation")
+			l.State, l.Held = store.WantState(rapid.Byte().Draw(t, "state")), rapid.Bool().Draw(t, "held")
+			l.Refused = rapid.String().Draw(t, "refused")
+			w.Listed = &l
+		}
 		var w2 store.Want
-		if err := (saidScanner{&w2}).Scan(appendSaid(nil, &w)); err != nil || w != w2 {
+		if err := (saidScanner{&w2}).Scan(appendSaid(nil, &w)); err != nil || !cmp.Equal(w, w2) {
 			t.Fatalf("%v\n%s", err, cmp.Diff(w, w2))
 		}
 	})
@@ -68,6 +80,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(appendFile(nil, &store.Have{ETag: "e", Checked: "md5:" + strings.Repeat("00", 16)}))
 	f.Add(appendSaid(nil, &store.Want{Type: "t", Digests: "x"}))
+	f.Add(appendSaid(nil, &store.Want{Pushed: true, Listed: &store.Want{Type: "t", Refused: "r", Links: "l"}}))
 	f.Add([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h store.Have
@@ -78,7 +91,11 @@ func FuzzUnpack(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		if n := len(h.ETag) + len(h.LastModified) + len(h.Type) + len(w.Type) + len(w.Links); n > 2*len(b) {
+		n := len(h.ETag) + len(h.LastModified) + len(h.Type) + len(w.Type) + len(w.Links)
+		if w.Listed != nil {
+			n += len(w.Listed.Type) + len(w.Listed.Links) + len(w.Listed.Refused)
+		}
+		if n > 2*len(b) {
 			t.Fatalf("%d bytes out of %d", n, len(b))
 		}
 	})
@@ -89,6 +106,7 @@ func TestDamagedRecord(t *testing.T) {
 	for name, err := range map[string]error{
 		"cut":       fileScanner{new(store.Have)}.Scan(make([]byte, 10)),
 		"long":      saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 200}),
+		"listed":    saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, saidPushed | saidListed, 9, 1}),
 		"no digest": saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
 		"a string":  fileScanner{new(store.Have)}.Scan("x"),
 		"intervals": new(intervals).Scan("nonsense"),

@@ -2,7 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 
 	"resyncd/store"
 )
@@ -28,6 +31,9 @@ func (p *commit) dropTombstones(ctx context.Context, w *writer) error {
 			return err
 		}
 		after = ids[len(ids)-1]
+		if ids = slices.DeleteFunc(ids, func(id int64) bool { _, busy := slices.BinarySearch(d.Except, id); return busy }); len(ids) == 0 {
+			continue
+		}
 		list := idList(ids)
 		if _, err := w.exec(ctx, "DELETE FROM want WHERE set_id = ? AND resource_id IN (SELECT value FROM json_each(?))", d.SetID, list); err != nil {
 			return err
@@ -58,6 +64,26 @@ func (p *commit) gaps(ctx context.Context, w *writer) error {
 			found = ?7, ended = ?8 WHERE id = ?9 AND set_id = ?1`, append(args, g.ID)...)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("gap %d: %w", g.ID, store.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *commit) dropGaps(ctx context.Context, w *writer) error {
+	for _, id := range p.c.DropGaps {
+		var set int64
+		err := w.get(ctx, "SELECT set_id FROM gap WHERE id = ?", []any{id}, &set)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err == nil {
+			err = p.s.owned(ctx, w, p.c.Claim, set)
+		}
+		if err == nil {
+			_, err = w.exec(ctx, "DELETE FROM gap WHERE id = ?", id)
 		}
 		if err != nil {
 			return err

@@ -18,11 +18,11 @@ const (
 	insertHead = "INSERT INTO resource (id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES "
 	insertTail = " ON CONFLICT (source_id, uri) DO NOTHING"
 
-	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	wantHead = "INSERT INTO want (set_id, resource_id, state, v_from, v_until, generation, held, refused, said) VALUES "
+	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	wantHead = "INSERT INTO want (set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES "
 	wantTail = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
 		v_until = excluded.v_until, generation = excluded.generation, held = excluded.held, refused = excluded.refused,
-		said = excluded.said`
+		said = excluded.said, pushed = excluded.pushed`
 )
 
 // rowsOf is a list of n rows of parameters.
@@ -231,7 +231,7 @@ func (p *commit) wants(ctx context.Context, w *writer) error {
 
 func appendWant(args []any, id int64, want *store.Want) []any {
 	return append(args, want.SetID, id, int64(want.State), ms(want.Version.From), ms(want.Version.Until), want.Generation,
-		flag(want.Held), text(want.Refused), appendSaid(make([]byte, 0, 96), want))
+		flag(want.Held), text(want.Refused), appendSaid(make([]byte, 0, 96), want), flag(want.Pushed))
 }
 
 // settleStep is how many wants one statement looks at: the pages it changes are kept in memory until it ends.
@@ -243,12 +243,51 @@ func (p *commit) settle(ctx context.Context, w *writer) error {
 	if st == nil {
 		return nil
 	}
-	return eachRange(ctx, w, st.SetID, func(after, last int64) error {
+	err := eachRange(ctx, w, st.SetID, func(after, last int64) error {
 		_, err := w.exec(ctx, `UPDATE want SET v_from = min(v_from, ?1), v_until = min(v_until, ?1)
 			WHERE set_id = ?2 AND resource_id > ?3 AND resource_id <= ?4 AND generation = ?5 AND (v_until > ?1 OR v_from > ?1)`,
 			int64(st.At), st.SetID, after, last, st.Generation)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return settleListed(ctx, w, st)
+}
+
+// settleListed does so in what the documents say beside pushed wants, which are few.
+func settleListed(ctx context.Context, w *writer, st *store.Settle) error {
+	type row struct {
+		id   int64
+		want store.Want
+	}
+	for after := int64(-1); ; {
+		rows, err := w.query(ctx, `SELECT resource_id, said FROM want INDEXED BY want_pushed WHERE set_id = ? AND pushed <> 0
+			AND resource_id > ? ORDER BY resource_id LIMIT ?`, st.SetID, after, settleStep)
+		if err != nil {
+			return err
+		}
+		found, err := collect(rows, func(from rowScanner) (r row, err error) {
+			err = from.Scan(&r.id, saidScanner{&r.want})
+			return r, err
+		})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		after = found[len(found)-1].id
+		for i := range found {
+			l := found[i].want.Listed
+			if l == nil || l.Generation != st.Generation || max(l.Version.From, l.Version.Until) <= st.At {
+				continue
+			}
+			l.Version.From, l.Version.Until = min(l.Version.From, st.At), min(l.Version.Until, st.At)
+			_, err := w.exec(ctx, "UPDATE want SET said = ? WHERE set_id = ? AND resource_id = ?",
+				appendSaid(nil, &found[i].want), st.SetID, found[i].id)
+			if err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // eachRange walks the wants of a set in ranges of settleStep rows: after < resource_id <= last.

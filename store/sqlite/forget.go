@@ -3,20 +3,23 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"resyncd/store"
 )
 
-// forgetSlice is how many rows one transaction of forgetting drops.
-const forgetSlice = 5000
+// forgetSlice is how many rows one transaction of forgetting drops, inboxSlice how many deliveries, which are larger.
+const forgetSlice, inboxSlice = 5000, 500
 
 // ForgetSource implements store.Sources.
 func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	// Without its name nobody finds the Source any more, so that an interruption leaves rows to be dropped and never a
 	// Source whose coverage promises rows that are gone.
 	err := s.fenced(ctx, "forget a source", c, func(ctx context.Context, w *writer) error {
-		_, err := w.exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?", c.SourceID)
-		return err
+		if _, err := w.exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?", c.SourceID); err != nil {
+			return err
+		}
+		return bury(ctx, w, c.SourceID)
 	})
 	if err != nil {
 		return err
@@ -40,6 +43,35 @@ func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	}
 }
 
+// bury makes tombstones of a Source's subscriptions: hubs that go on sending are told that they are over (S-68, S-92).
+func bury(ctx context.Context, w *writer, sourceID int64) error {
+	_, err := w.exec(ctx, `UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '', next = NULL,
+		ended = ? WHERE source_id = ? AND state <> 'gone'`, ms(store.MicrosOf(time.Now())), sourceID)
+	return err
+}
+
+// dropInbox drops a slice of a Source's deliveries.
+func dropInbox(ctx context.Context, w *writer, sourceID int64) (more bool, err error) {
+	rows, err := w.query(ctx, `DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE source_id = ? LIMIT ?)
+		RETURNING kept, length(body)`, sourceID, inboxSlice)
+	if err != nil {
+		return false, err
+	}
+	var size store.InboxSize
+	gone, err := collect(rows, func(row rowScanner) (bytes int64, err error) {
+		var kept bool
+		if err = row.Scan(&kept, &bytes); !kept {
+			size.Deliveries--
+			size.Bytes -= bytes
+		}
+		return bytes, err
+	})
+	if err != nil {
+		return false, err
+	}
+	return len(gone) > 0, resize(ctx, w, size)
+}
+
 // dropRows drops a slice of what is known of a forgotten Source, the Source itself last.
 func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err error) {
 	from, to := idRange(sourceID)
@@ -50,6 +82,8 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`, []any{from, to, forgetSlice}},
 		{`DELETE FROM want WHERE (set_id, resource_id) IN (SELECT w.set_id, w.resource_id FROM sets t
 			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
+		{`DELETE FROM mark WHERE (set_id, n) IN (SELECT m.set_id, m.n FROM sets t
+			CROSS JOIN mark m ON m.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
 		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
 		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
 		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
@@ -58,6 +92,9 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, forgetSlice}},
 	}
 	err = s.write(ctx, "drop the rows of a forgotten source", func(ctx context.Context, w *writer) error {
+		if more, err = dropInbox(ctx, w, sourceID); err != nil || more {
+			return err
+		}
 		for _, step := range steps {
 			n, err := w.exec(ctx, step.query, step.args...)
 			if err != nil {

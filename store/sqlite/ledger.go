@@ -87,11 +87,11 @@ func (s *Store) TrashedOf(ctx context.Context, sourceID int64, uri string) (stor
 	return found[0], nil
 }
 
-// History implements store.Ledger.
+// History implements store.Ledger. A negative document is a notification, which left no record of its own.
 func (s *Store) History(ctx context.Context, sourceID int64, uri string) ([]store.Event, error) {
 	const what = "read a resource's history"
 	rows, err := s.r.query(ctx, `SELECT e.source_id, e.uri, e.at, e.what, e.v_from, e.v_until, e.ordinal, e.document, e.detail,
-			coalesce(d.url, '')
+			CASE WHEN e.document < 0 THEN 'notification' ELSE coalesce(d.url, '') END
 		FROM event e LEFT JOIN document d ON d.id = e.document AND d.source_id = e.source_id
 		WHERE e.source_id = ? AND e.uri = ? ORDER BY e.id`, sourceID, uri)
 	if err != nil {

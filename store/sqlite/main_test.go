@@ -13,12 +13,14 @@ import (
 
 // TestMain runs the tests, or, where asked to, the process that a test is going to kill.
 func TestMain(m *testing.M) {
-	if path := os.Getenv("RESYNCD_TEST_CHILD"); path != "" {
-		if err := child(path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for name, run := range map[string]func(string) error{"RESYNCD_TEST_CHILD": child, "RESYNCD_TEST_DELIVER": deliverForEver} {
+		if path := os.Getenv(name); path != "" {
+			if err := run(path); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		}
-		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -63,18 +63,23 @@ func (s *Store) readIdentity(ctx context.Context, db *sql.DB) (identity, error) 
 // empty: a new file, or one whose maker was killed before its first commit.
 func (id identity) empty() bool { return id.application == 0 && id.version == 0 && id.tables == 0 }
 
-// usable tells whether the file can be read as it is.
-func (id identity) usable() error {
+// readable tells whether the file can be read as it is. An older one can: what it has no table for, it has none of
+// (Store.lacks), so that `status` works before the first run of a new program.
+func (id identity) readable() error {
 	switch {
 	case id.application != applicationID:
 		return store.ErrForeign
 	case id.version > id.newest:
 		return fmt.Errorf("%w (its schema is %d, ours %d)", store.ErrSchema, id.version, id.newest)
-	case id.version < id.newest:
-		return fmt.Errorf("its schema is %d, ours %d: run `resyncd sync` once to bring it up to date", id.version, id.newest)
 	}
 	return nil
 }
+
+// schemaPush is the schema version that brought subscriptions, the inbox, pushed wants and requests.
+const schemaPush = 2
+
+// lacks tells that the database is an older one, opened for reading, which does not know what that version brought.
+func (s *Store) lacks(version int64) bool { return s.schema < version }
 
 // migrate looks at the file before it changes anything in it, then brings it to the newest schema in one transaction, so
 // that a kill leaves the old one (F18).
@@ -87,7 +92,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		return store.ErrForeign
 	}
 	if found.version > found.newest {
-		return found.usable()
+		return found.readable()
 	}
 	var mode string // a property of the file, so it is set once we know that the file is ours
 	if err := s.w.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
@@ -96,6 +101,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if mode != "wal" {
 		return fmt.Errorf("switch to a write-ahead log: the file system gave %q; keep the state database on a local disk", mode)
 	}
+	s.schema = found.newest
 	if found.version == found.newest {
 		return nil
 	}

@@ -174,7 +174,8 @@ func (s *Store) openRead(ctx context.Context, path string) error {
 	if found.empty() {
 		return errEmpty()
 	}
-	return found.usable()
+	s.schema = found.version
+	return found.readable()
 }
 
 // errEmpty: somebody was killed before the first commit.

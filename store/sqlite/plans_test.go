@@ -45,10 +45,20 @@ func TestPlans(t *testing.T) {
 
 // slow tells a step that would read or sort a large table.
 func slow(q, step string) bool {
-	for _, partial := range []string{"want_absent", "want_held", "want_refused", "resource_work", "resource_due"} {
+	for _, partial := range []string{"want_absent", "want_held", "want_refused", "want_pushed", "resource_work", "resource_due"} {
 		if strings.Contains(step, partial) && !strings.Contains(step, "SCAN") {
 			return false
 		}
+	}
+	switch { // short walks
+	case strings.HasSuffix(step, "INDEX request_waiting"): // holds only what waits
+		return false
+	case step == "SCAN request": // the oldest ones, of a day
+		return !strings.HasPrefix(q, "DELETE FROM request WHERE id IN (SELECT id FROM request ORDER BY id LIMIT")
+	case step == "SCAN subscription": // all of them, when asked for all
+		return !strings.HasSuffix(q, "FROM subscription WHERE (?1 OR state <> 'gone') ORDER BY id")
+	case step == "SCAN inbox_size": // one row
+		return false
 	}
 	if strings.HasPrefix(step, "SEARCH w USING PRIMARY KEY (set_id=?)") || strings.HasPrefix(step, "SEARCH want USING PRIMARY KEY (set_id=?)") {
 		// A whole set: only to recount or to forget it.
@@ -123,8 +133,11 @@ func (f *filled) everything(t *testing.T) {
 	ok(err)
 	_, err = s.ByKeys(ctx, src, []string{benchURI(0)[8:]})
 	ok(err)
-	for _, filter := range []store.Filter{store.FilterAll, store.FilterOwed, store.FilterHeld, store.FilterRefused, store.FilterMirrored} {
+	for _, filter := range []store.Filter{store.FilterAll, store.FilterOwed, store.FilterHeld, store.FilterRefused, store.FilterMirrored, store.FilterPushed} {
 		for _, id := range []int64{0, set} {
+			if id == 0 && filter == store.FilterPushed {
+				continue
+			}
 			_, err = s.Scan(ctx, store.ScanQuery{SourceID: src, SetID: id, Filter: filter, Limit: 10})
 			ok(err)
 		}
@@ -143,6 +156,7 @@ func (f *filled) everything(t *testing.T) {
 	_, _ = s.TrashedOf(ctx, src, "u")
 	_, err = s.History(ctx, src, "u")
 	ok(err)
+	f.everythingPushed(t, ok)
 	_, err = s.Tidy(ctx)
 	ok(err)
 	_, err = s.EnsureSource(ctx, "second", "u")
@@ -154,4 +168,47 @@ func (f *filled) everything(t *testing.T) {
 	_, err = s.EnsureSet(ctx, claim, "l")
 	ok(err)
 	ok(s.ForgetSource(ctx, claim))
+}
+
+// everythingPushed is everything of subscriptions, the inbox and requests.
+func (f *filled) everythingPushed(t *testing.T, ok func(error)) {
+	t.Helper()
+	ctx, s, src, set := t.Context(), f.s, f.claim.SourceID, f.set.ID
+	pushed := store.Want{SetID: set, State: store.WantPresent, Pushed: true, Listed: &store.Want{Generation: 1, Version: store.Version{Until: 9}}}
+	ok(s.Commit(ctx, &store.Commit{Claim: f.claim, Resources: []store.ResourceChange{{URI: benchURI(1), Want: &pushed}}}))
+	ok(s.Commit(ctx, &store.Commit{Claim: f.claim, Settle: &store.Settle{SetID: set, Generation: 1, At: 5}}))
+	sub := store.Subscription{SourceID: src, SetID: set, Token: "t"}
+	ok(s.AddSubscription(ctx, &sub))
+	_, err := s.ChangeSubscription(ctx, sub.ID, func(s *store.Subscription) error { s.State = store.SubGone; return nil })
+	ok(err)
+	_, err = s.Subscription(ctx, sub.ID)
+	ok(err)
+	_, err = s.SubscriptionByToken(ctx, "t")
+	ok(err)
+	for _, id := range []int64{0, src} {
+		_, err = s.Subscriptions(ctx, id, true)
+		ok(err)
+	}
+	ok(s.TallySubscription(ctx, sub.ID, store.Tally{PushMisses: 1}))
+	var ds []*store.Delivery
+	for i := range 3 {
+		ds = append(ds, &store.Delivery{SourceID: src, SetID: set, SubscriptionID: sub.ID, Signed: true, Received: store.Micros(i) * repeatWindow})
+	}
+	ok(s.Deliver(ctx, ds))
+	ok(s.Commit(ctx, &store.Commit{Claim: f.claim, Inbox: []store.InboxChange{{ID: ds[0].ID, Keep: true}, {ID: ds[1].ID}}, DropGaps: []int64{1}}))
+	_, err = s.Deliveries(ctx, store.InboxQuery{SourceID: src, Limit: 5})
+	ok(err)
+	_, err = s.Inbox(ctx)
+	ok(err)
+	var r store.Request
+	ok(s.AddRequest(ctx, &r))
+	_, err = s.DropRequest(ctx, r.ID)
+	ok(err)
+	ok(s.AddRequest(ctx, &r))
+	_, err = s.TakeRequests(ctx, 1)
+	ok(err)
+	ok(s.AnswerRequest(ctx, r.ID, []string{"l"}, nil, 1))
+	ok(s.EndRequest(ctx, r.ID, 0, ""))
+	_, err = s.Request(ctx, r.ID, 0)
+	ok(err)
 }

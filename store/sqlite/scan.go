@@ -16,6 +16,14 @@ func (s *Store) Scan(ctx context.Context, q store.ScanQuery) ([]*store.Resource,
 		return s.scanRows(ctx, what, q, "")
 	case store.FilterMirrored:
 		return s.scanRows(ctx, what, q, " AND r.have <> 0")
+	case store.FilterPushed:
+		if q.SetID == 0 {
+			return nil, fmt.Errorf("%s: pushed wants are those of a set, and none is given", what)
+		}
+		if s.lacks(schemaPush) {
+			return nil, nil
+		}
+		fallthrough
 	case store.FilterOwed, store.FilterHeld, store.FilterRefused:
 		ids, err := s.scanIDs(ctx, q)
 		if err != nil {
@@ -70,8 +78,11 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 		}
 	} else {
 		table, filter := "want INDEXED BY want_held", "held <> 0"
-		if q.Filter == store.FilterRefused {
+		switch q.Filter {
+		case store.FilterRefused:
 			table, filter = "want INDEXED BY want_refused", "refused IS NOT NULL"
+		case store.FilterPushed:
+			table, filter = "want INDEXED BY want_pushed", "pushed <> 0"
 		}
 		sets, err := s.setIDs(ctx, q)
 		if err != nil {

@@ -36,6 +36,7 @@ type Store struct {
 	r    *reader
 	// immutable: opened without any locking because nobody else had it open.
 	immutable bool
+	schema    int64 // of the file; older than ours only where it was opened for reading
 
 	mu      sync.Mutex
 	claims  map[int64]*claim // granted by this Store and not released, by Source
@@ -115,4 +116,16 @@ func collect[T any](rows *sql.Rows, scan func(rowScanner) (T, error)) ([]T, erro
 		out = append(out, v)
 	}
 	return out, rows.Err()
+}
+
+// single is the only one of what was collected; sql.ErrNoRows if there is none.
+func single[T any](found []T, err error) (T, error) {
+	var none T
+	switch {
+	case err != nil:
+		return none, err
+	case len(found) == 0:
+		return none, sql.ErrNoRows
+	}
+	return found[0], nil
 }

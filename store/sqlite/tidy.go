@@ -49,8 +49,12 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return err
 		}
+		push, err := tidyPush(ctx, w)
+		if err != nil {
+			return err
+		}
 		events, err := tidyHistory(ctx, w)
-		more = dropped == tidyRows || documents || events
+		more = dropped == tidyRows || documents || push || events
 		return err
 	})
 	return more, err

@@ -25,6 +25,14 @@ func text(s string) any {
 	return s
 }
 
+// blob is bytes as an argument where nil is NULL.
+func blob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
 func flag(b bool) int64 {
 	if b {
 		return 1

@@ -65,7 +65,14 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 	if err := w.begin(ctx, wait); err != nil {
 		return err
 	}
+	ended := false
+	defer func() { // a caller's function that panics (ChangeSubscription) must not leave the write lock behind
+		if !ended {
+			w.drop()
+		}
+	}()
 	err := fn(ctx, w)
+	ended = true
 	if err == nil {
 		_, err = w.conn.ExecContext(ctx, "COMMIT")
 	}

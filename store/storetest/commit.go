@@ -36,6 +36,8 @@ func testCommit(t *testing.T, fresh Fresh) {
 	t.Run("only the claimed source", func(t *testing.T) {
 		b := newBench(t, fresh)
 		mine := b.put(b.change(1, present(1)))[0]
+		gap := &store.Gap{SetID: b.set.ID}
+		b.commit(store.Commit{Gaps: []*store.Gap{gap}})
 		_, claim, _ := b.source("two")
 		two := b.ensureSet(claim, "list")
 		for name, c := range map[string]store.Commit{
@@ -49,6 +51,7 @@ func testCommit(t *testing.T, fresh Fresh) {
 			"event":    {Events: []store.Event{{SourceID: b.src.ID, URI: "u"}}},
 			"settle":   {Settle: &store.Settle{SetID: b.set.ID}},
 			"drop":     {DropTombstones: &store.DropTombstones{SetID: b.set.ID}},
+			"no gap":   {DropGaps: []int64{gap.ID}},
 		} {
 			c.Claim = claim
 			if err := b.st.Commit(b.ctx, &c); err == nil {
@@ -161,6 +164,85 @@ func testResources(t *testing.T, fresh Fresh) {
 			t.Fatalf("no ids: %v, %v", none, err)
 		}
 	})
+}
+
+func testPushed(t *testing.T, fresh Fresh) {
+	b := newBench(t, fresh)
+	listed := store.Want{SetID: b.set.ID, State: store.WantAsk, Version: store.Version{From: store.NoTime, Until: 6, Ordinal: 7, Document: 8},
+		Digests: "sha-256:" + hex64, Length: -1, LastMod: 3, Type: "text/xml", Links: "[]", Generation: 4, Held: true, Refused: "scope", Settled: true}
+	full := present(9)
+	full.SetID, full.Pushed, full.Listed, full.Version.Document = b.set.ID, true, &listed, -77
+	silent := absent(9)
+	silent.SetID, silent.Pushed, silent.Listed = b.set.ID, true, &store.Want{}
+	odd := present(1)
+	odd.SetID, odd.Pushed = b.set.ID, true
+	var rs []store.ResourceChange
+	for i := range 30 { // long enough for every way of writing
+		c := b.change(i, present(1))
+		switch i {
+		case 3, 13, 29:
+			c.Want = &full
+		case 14:
+			c.Want = &silent
+		case 28:
+			c.Want = &odd
+		}
+		c.Work = &store.Work{Action: store.ActionFetch, Due: store.NoTime}
+		rs = append(rs, c)
+	}
+	id := b.put(rs...)
+	wants := map[int64]store.Want{id[3]: full, id[13]: full, id[14]: silent, id[28]: odd, id[29]: full}
+	check := func(what string, rs []*store.Resource, err error) {
+		t.Helper()
+		b.ok(err)
+		if len(rs) < len(wants) {
+			t.Fatalf("%s: %d resources", what, len(rs))
+		}
+		for _, r := range rs {
+			want, pushed := wants[r.ID]
+			if !pushed {
+				want = present(1)
+				want.SetID = b.set.ID
+			}
+			b.same(what+" "+r.URI, want, r.Wants[0])
+		}
+	}
+	uris := make([]string, len(rs))
+	for i := range uris {
+		uris[i] = uri(i)
+	}
+	found, err := b.st.Lookup(b.ctx, b.src.ID, b.set.ID, uris)
+	check("lookup", found, err)
+	found, err = b.st.Due(b.ctx, store.DueQuery{SourceID: b.src.ID, Action: store.ActionFetch, Now: 5, Limit: 100})
+	check("due", found, err)
+	found, err = b.st.Scan(b.ctx, store.ScanQuery{SourceID: b.src.ID, SetID: b.set.ID, Limit: 100})
+	check("scan", found, err)
+	found, err = b.st.ByIDs(b.ctx, id)
+	check("by id", found, err)
+	b.same("resource", full, b.resource(uri(3)).Wants[0])
+
+	pushed := func(after int64, limit int) []int64 {
+		t.Helper()
+		rs, err := b.st.Scan(b.ctx, store.ScanQuery{SourceID: b.src.ID, SetID: b.set.ID, Filter: store.FilterPushed, After: after, Limit: limit})
+		b.ok(err)
+		return ids(rs)
+	}
+	b.same("pushed", []int64{id[3], id[13], id[14], id[28], id[29]}, pushed(0, 100))
+	b.same("a page of the pushed", []int64{id[13], id[14]}, pushed(id[3], 2))
+	if _, err := b.st.Scan(b.ctx, store.ScanQuery{SourceID: b.src.ID, Filter: store.FilterPushed, Limit: 9}); err == nil {
+		t.Error("pushed wants of no set")
+	}
+
+	// Confirmed, and settled beside a pushed one.
+	confirmed := present(9)
+	confirmed.SetID = b.set.ID
+	b.put(store.ResourceChange{ID: id[3], Want: &confirmed})
+	b.same("left", []int64{id[13], id[14], id[28], id[29]}, pushed(0, 100))
+	b.same("confirmed", confirmed, b.resource(uri(3)).Wants[0])
+	b.commit(store.Commit{Settle: &store.Settle{SetID: b.set.ID, Generation: 4, At: 5}})
+	listed.Version.Until = 5
+	b.same("settled", full, b.resource(uri(13)).Wants[0])
+	b.same("nothing to settle", silent, b.resource(uri(14)).Wants[0])
 }
 
 const hex64 = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"

@@ -77,6 +77,21 @@ func testLedger(t *testing.T, fresh Fresh) {
 		}
 		b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Gaps: []*store.Gap{{ID: 1 << 40, SetID: b.set.ID}}}), store.ErrNotFound)
 	})
+	t.Run("holes that were no gaps", func(t *testing.T) {
+		b := newBench(t, fresh)
+		gaps := []*store.Gap{{SetID: b.set.ID, State: store.GapWaiting}, {SetID: b.set.ID, State: store.GapFound}, {SetID: b.set.ID, State: store.GapClosed}}
+		b.commit(store.Commit{Gaps: gaps})
+		gaps[0].State = store.GapPulling
+		b.commit(store.Commit{Gaps: gaps[:1], DropGaps: []int64{gaps[0].ID, gaps[2].ID, 1 << 40}})
+		got, err := b.st.Gaps(b.ctx, b.set.ID)
+		b.ok(err)
+		b.same("left", []store.Gap{*gaps[1]}, got)
+		next := &store.Gap{SetID: b.set.ID}
+		b.commit(store.Commit{Gaps: []*store.Gap{next}})
+		if next.ID <= gaps[2].ID {
+			t.Error("the id of a dropped gap was given again")
+		}
+	})
 	t.Run("runs", func(t *testing.T) {
 		var rs []store.Run
 		for i := range 5 {
@@ -128,14 +143,15 @@ func testLedger(t *testing.T, fresh Fresh) {
 		es := []store.Event{
 			{SourceID: b.src.ID, URI: "u", At: 9, What: "wanted", Version: store.Version{From: 1, Until: 2, Ordinal: 3, Document: doc}, Detail: "d"},
 			{SourceID: b.src.ID, URI: "u", At: 3, What: "fetched", Version: store.Version{From: store.NoTime, Until: store.NoTime}},
+			{SourceID: b.src.ID, URI: "u", At: 5, What: "wanted", Version: store.Version{From: 7, Until: 7, Document: -12}},
 			{SourceID: b.src.ID, URI: "v", At: 4, What: "deleted"},
 		}
 		b.commit(store.Commit{Events: es[:1]})
 		b.commit(store.Commit{Events: es[1:]})
 		got, err := b.st.History(b.ctx, b.src.ID, "u")
 		b.ok(err)
-		es[0].Document = "evidence"
-		b.same("history", es[:2], got)
+		es[0].Document, es[2].Document = "evidence", "notification"
+		b.same("history", es[:3], got)
 		if none, err := b.st.History(b.ctx, b.src.ID, "w"); err != nil || len(none) != 0 {
 			t.Fatalf("history of nothing: %v, %v", none, err)
 		}
@@ -157,12 +173,7 @@ func testTidy(t *testing.T, fresh Fresh) {
 		c.Documents = append(c.Documents, store.Document{URL: uri(i), ETag: "e", Body: []byte("b"), Read: store.Micros(i)})
 	}
 	b.commit(c)
-	for i, more := 0, true; more; i++ {
-		var err error
-		if more, err = b.st.Tidy(b.ctx); err != nil || i > 100 {
-			t.Fatalf("tidy, slice %d: %v", i, err)
-		}
-	}
+	tidy(b)
 	gaps, err := b.st.Gaps(b.ctx, b.set.ID)
 	b.ok(err)
 	if len(gaps) != 360 {

@@ -55,9 +55,18 @@ func drawWant(rt *rapid.T, sets []int64) *store.Want {
 		Held: rapid.Bool().Draw(rt, "held"), Refused: rapid.SampledFrom([]string{"", "", "scope"}).Draw(rt, "refused"),
 		Digests: rapid.SampledFrom([]string{"", "md5:00", "sha-256:" + hex64}).Draw(rt, "digests"),
 	}
-	w.Version.From, w.Version.Until = drawMicros(rt, "from"), drawMicros(rt, "until")
-	w.Version.From = min(w.Version.From, w.Version.Until)
+	w.Version = drawVersion(rt)
+	if w.Pushed = rapid.IntRange(0, 3).Draw(rt, "pushed") == 0; w.Pushed {
+		w.Version.Document = -1
+		w.Listed = &store.Want{SetID: w.SetID, State: rapid.SampledFrom([]store.WantState{0, 1, 2, 3}).Draw(rt, "listed"),
+			Version: drawVersion(rt), Generation: rapid.Int64Range(0, 2).Draw(rt, "listed by")}
+	}
 	return w
+}
+
+func drawVersion(rt *rapid.T) store.Version {
+	until := drawMicros(rt, "until")
+	return store.Version{From: min(drawMicros(rt, "from"), until), Until: until}
 }
 
 // step draws a commit and applies it to both.
@@ -110,6 +119,12 @@ func (m *model) clone() *model {
 	for u, r := range m.rows {
 		c := *r
 		c.Wants = slices.Clone(r.Wants)
+		for i := range c.Wants {
+			if l := c.Wants[i].Listed; l != nil {
+				listed := *l
+				c.Wants[i].Listed = &listed
+			}
+		}
 		out.rows[u] = &c
 	}
 	return out
@@ -145,8 +160,14 @@ func (m *model) apply(c *store.ResourceChange) {
 
 func (m *model) settle(s *store.Settle) {
 	for _, r := range m.rows {
-		if w := r.WantFor(s.SetID); w != nil && w.Generation == s.Generation {
-			w.Version.From, w.Version.Until = min(w.Version.From, s.At), min(w.Version.Until, s.At)
+		w := r.WantFor(s.SetID)
+		if w == nil {
+			continue
+		}
+		for _, w := range []*store.Want{w, w.Listed} {
+			if w != nil && w.Generation == s.Generation {
+				w.Version.From, w.Version.Until = min(w.Version.From, s.At), min(w.Version.Until, s.At)
+			}
 		}
 	}
 }
@@ -202,12 +223,16 @@ func (m *model) compare(rt *rapid.T, b *bench, sets []int64) {
 		store.FilterAll:      func(*store.Resource, *store.Want) bool { return true },
 		store.FilterHeld:     func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Held },
 		store.FilterRefused:  func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Refused != "" },
+		store.FilterPushed:   func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Pushed },
 		store.FilterMirrored: func(r *store.Resource, _ *store.Want) bool { return r.Have.State != store.HaveNone },
 		store.FilterOwed: func(r *store.Resource, w *store.Want) bool {
 			return w == nil && r.Work.Action != 0 || w != nil && owedBy(r, w.SetID)
 		},
 	} {
 		for _, set := range append([]int64{0}, sets...) {
+			if set == 0 && f == store.FilterPushed {
+				continue // it needs a set
+			}
 			got, err := b.st.Scan(b.ctx, store.ScanQuery{SourceID: m.sourceID, SetID: set, Filter: f, Limit: 1000})
 			same("scan", m.where(func(r *store.Resource) bool {
 				if set != 0 {

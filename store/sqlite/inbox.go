@@ -1,0 +1,232 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"resyncd/store"
+)
+
+const (
+	// repeatWindow is how long a body counts as delivered already, keepMarks how many bodies of a set do.
+	repeatWindow = store.Micros(24 * time.Hour / time.Microsecond)
+	keepMarks    = 100_000
+	// markSize is how much of a digest is kept: nobody finds another body for a given half.
+	markSize = 16
+)
+
+// Deliver implements store.Inbox.
+func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery) error {
+	if len(ds) == 0 && s.w != nil {
+		return nil
+	}
+	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds))}
+	if err := s.write(ctx, "keep deliveries", g.apply); err != nil {
+		return err
+	}
+	for i, d := range ds { // only now is it true
+		d.ID, d.Duplicate = g.ids[i], g.repeated[i]
+	}
+	return nil
+}
+
+// group is one call of Deliver.
+type group struct {
+	ds       []*store.Delivery
+	ids      []int64
+	repeated []bool
+}
+
+// received is what a group brought for one subscription.
+type received struct {
+	id                    int64
+	delivered, duplicates int64
+	last                  store.Micros
+}
+
+func (g *group) apply(ctx context.Context, w *writer) error {
+	var size store.InboxSize
+	known := map[int64]bool{} // Sources that are not forgotten
+	var counts []received
+	for i, d := range g.ds {
+		there, asked := known[d.SourceID]
+		if !asked {
+			var err error
+			if there, err = knownSource(ctx, w, d.SourceID); err != nil {
+				return err
+			}
+			known[d.SourceID] = there
+		}
+		if there {
+			var err error
+			if g.repeated[i], err = marked(ctx, w, d); err != nil {
+				return err
+			}
+		}
+		counts = count(counts, d, g.repeated[i])
+		if !there || g.repeated[i] {
+			continue
+		}
+		err := w.get(ctx, `INSERT INTO inbox (subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
+			v_until, verdict, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, []any{
+			d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), ms(d.Received), flag(d.Signed), d.Digest[:], d.Type,
+			ms(d.From), ms(d.Until), d.Verdict, bytesOf(d.Body),
+		}, &g.ids[i])
+		if err != nil {
+			return err
+		}
+		size.Deliveries++
+		size.Bytes += int64(len(d.Body))
+	}
+	for _, c := range counts {
+		_, err := w.exec(ctx, `UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3, missed = 0,
+			last_delivery = CASE WHEN last_delivery > ?4 OR ?4 IS NULL THEN last_delivery ELSE ?4 END WHERE id = ?1`,
+			c.id, c.delivered, c.duplicates, ms(c.last))
+		if err != nil {
+			return err
+		}
+	}
+	return resize(ctx, w, size)
+}
+
+// count adds a delivery to those of its subscription.
+func count(counts []received, d *store.Delivery, repeated bool) []received {
+	at := slices.IndexFunc(counts, func(c received) bool { return c.id == d.SubscriptionID })
+	if at < 0 {
+		at = len(counts)
+		counts = append(counts, received{id: d.SubscriptionID, last: store.NoTime})
+	}
+	c := &counts[at]
+	c.delivered++
+	c.duplicates += flag(repeated)
+	c.last = max(c.last, d.Received)
+	return counts
+}
+
+// marked tells whether a delivery repeats one of the last day, and marks it if it does not. A repeated one leaves the
+// mark as it is, so that a body which comes again for ever is looked at once a day.
+func marked(ctx context.Context, w *writer, d *store.Delivery) (bool, error) {
+	if !d.Signed || !d.From.Known() || !d.Until.Known() || !d.Received.Known() {
+		return false, nil
+	}
+	args := []any{d.SetID, string(d.Kind), d.Digest[:markSize], int64(d.Received)}
+	const mark = `INSERT INTO mark (set_id, kind, digest, at, n) VALUES (?1, ?2, ?3, ?4,
+		coalesce((SELECT n FROM mark WHERE set_id = ?1 ORDER BY n DESC LIMIT 1), 0) + 1) ON CONFLICT (set_id, kind, digest) DO NOTHING`
+	n, err := w.exec(ctx, mark, args...)
+	if err != nil || n > 0 {
+		return false, err
+	}
+	// It is known; an old mark makes room for a new one, at the end, where the newest are.
+	n, err = w.exec(ctx, "DELETE FROM mark WHERE set_id = ? AND kind = ? AND digest = ? AND at <= ?", d.SetID, string(d.Kind),
+		d.Digest[:markSize], int64(d.Received-repeatWindow))
+	if err != nil || n == 0 {
+		return err == nil, err
+	}
+	_, err = w.exec(ctx, mark, args...)
+	return false, err
+}
+
+// resize adds to what waits in the inbox.
+func resize(ctx context.Context, w *writer, by store.InboxSize) error {
+	if by == (store.InboxSize{}) {
+		return nil
+	}
+	_, err := w.exec(ctx, "UPDATE inbox_size SET deliveries = deliveries + ?, bytes = bytes + ?", by.Deliveries, by.Bytes)
+	return err
+}
+
+// Inbox implements store.Inbox.
+func (s *Store) Inbox(ctx context.Context) (size store.InboxSize, err error) {
+	if s.lacks(schemaPush) {
+		return size, nil
+	}
+	err = s.r.get(ctx, "SELECT deliveries, bytes FROM inbox_size", nil, &size.Deliveries, &size.Bytes)
+	return size, s.fail("size up the inbox", err)
+}
+
+// Deliveries implements store.Inbox.
+func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Delivery, error) {
+	const what = "read the inbox"
+	if s.lacks(schemaPush) {
+		return nil, nil
+	}
+	rows, err := s.r.query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
+		v_until, verdict, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ?`,
+		q.SourceID, flag(q.Kept), q.After, max(q.Limit, 0))
+	if err != nil {
+		return nil, s.fail(what, err)
+	}
+	out, err := upTo(rows, q.MaxBytes)
+	return out, s.fail(what, err)
+}
+
+// upTo reads deliveries until their bodies are more than limit (0: all); one at least.
+func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
+	defer rows.Close()
+	var out []store.Delivery
+	for size := int64(0); rows.Next(); {
+		d, err := scanDelivery(rows)
+		if err != nil {
+			return nil, err
+		}
+		if size += int64(len(d.Body)); limit > 0 && size > limit && len(out) > 0 {
+			break
+		}
+		out = append(out, d)
+	}
+	return out, rows.Err()
+}
+
+func scanDelivery(row rowScanner) (d store.Delivery, err error) {
+	var sum []byte
+	err = row.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, (*micros)(&d.Received), &d.Signed, &sum, &d.Type,
+		(*micros)(&d.From), (*micros)(&d.Until), &d.Verdict, &d.Kept, &d.Body)
+	if err == nil && copy(d.Digest[:], sum) != len(d.Digest) {
+		err = fmt.Errorf("%w: a digest of %d bytes", errPayload, len(sum))
+	}
+	return d, err
+}
+
+// inbox ends or keeps deliveries (store.InboxChange).
+func (p *commit) inbox(ctx context.Context, w *writer) error {
+	var size store.InboxSize
+	for _, ch := range p.c.Inbox {
+		var source, bytes int64
+		var kept bool
+		err := w.get(ctx, "SELECT source_id, kept, length(body) FROM inbox WHERE id = ?", []any{ch.ID}, &source, &kept, &bytes)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			continue
+		case err != nil:
+			return err
+		case source != p.source:
+			return fmt.Errorf("delivery %d is not of the claimed source", ch.ID)
+		case kept && ch.Keep:
+			continue
+		}
+		if !kept {
+			size.Deliveries--
+			size.Bytes -= bytes
+		}
+		query := "DELETE FROM inbox WHERE id = ?"
+		if ch.Keep {
+			query = "UPDATE inbox SET kept = 1 WHERE id = ?"
+		}
+		if _, err := w.exec(ctx, query, ch.ID); err != nil {
+			return err
+		}
+	}
+	return resize(ctx, w, size)
+}
+
+// bytesOf is b as an argument that is never NULL.
+func bytesOf(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,221 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"resyncd/store"
+)
+
+// firstRelease makes a database as the first release left it, with a row in each of its tables.
+func firstRelease(t *testing.T) (path string) {
+	t.Helper()
+	scripts, err := migrationScripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "state.db")
+	db, err := sql.Open("sqlite", dsn(path, nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows := `PRAGMA journal_mode = WAL; PRAGMA user_version = 1;
+		INSERT INTO source (id, name, url, root_id, epoch, holder, created, next_resource) VALUES (3, 'old', 'https://a.example/', 'root', 7, 'me', 5, 3);
+		INSERT INTO sets (id, source_id, capability_list, floor, generation, resources, bytes) VALUES (4, 3, 'list', 10, 2, 1, 4096);
+		INSERT INTO resource VALUES ((3 << 40) + 1, 3, 'u1', 'a/u1', NULL, 1, 4096, NULL, 0, NULL, NULL), ((3 << 40) + 2, 3, 'u2', '', NULL, 0, 0, NULL, 1, 99, NULL);
+		-- said: ordinal -3, document 9, length 4096, lastmod 5, settled, type "t", links "", digest md5
+		INSERT INTO want VALUES (4, (3 << 40) + 1, 1, 20, 20, 2, 0, NULL, x'051280400b010174000100000102030405060708090a0b0c0d0e0f'),
+			(4, (3 << 40) + 2, 2, NULL, 30, 0, 1, 'scope', x'');
+		INSERT INTO folder VALUES (3, 'a');
+		INSERT INTO document (id, source_id, set_id, url, kind, body) VALUES (9, 3, 4, 'd', 'k', x'01');
+		INSERT INTO trash VALUES (3, 't', 'u0', 'a/u0', zeroblob(32), 5, 'r', 6);
+		INSERT INTO gap VALUES (1, 4, 1, 2, 'closed', 1, 'baseline', 3, 4);
+		INSERT INTO run VALUES (1, 4, 'baseline', 1, 2, 3, 4, 5, 6, 7, 8, '');
+		INSERT INTO event VALUES (3, 'u1', 1, 5, 'wanted', 20, 20, 0, 9, 'x');`
+	for _, script := range []string{scripts[0], rows, fmt.Sprintf("PRAGMA application_id = %d", applicationID)} {
+		if _, err := db.Exec(script); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// asFirstRelease reads all tables of the first release, with its columns.
+func asFirstRelease(t *testing.T, path string) map[string][]string {
+	t.Helper()
+	db, err := sql.Open("sqlite", dsn(path, []string{"mode=ro", "immutable=1"}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	out := map[string][]string{}
+	for table, columns := range map[string]string{
+		"source": sourceColumns, "sets": setColumns, "resource": "id, source_id, uri, key, name, have, length, file, action, due, failure",
+		"want": "set_id, resource_id, state, v_from, v_until, generation, held, refused, hex(said)", "folder": "*",
+		"document": documentColumns, "trash": trashColumns, "gap": "*", "run": "*", "event": "*", "tidy": "*",
+	} {
+		rows, err := db.Query("SELECT " + columns + " FROM " + table + " ORDER BY 1, 2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := rows.Columns()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[table], err = collect(rows, func(row rowScanner) (string, error) {
+			values := make([]any, len(names))
+			for i := range values {
+				values[i] = new(any)
+			}
+			err := row.Scan(values...)
+			line := ""
+			for i := range values {
+				line += fmt.Sprint(*values[i].(*any), "|")
+			}
+			return line, err
+		})
+		if err != nil || len(out[table]) == 0 {
+			t.Fatalf("%s: %v, %v", table, out[table], err)
+		}
+	}
+	return out
+}
+
+// checkOld checks what the records of the first release say.
+func checkOld(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := t.Context()
+	src, err := s.Source(ctx, "old")
+	if err != nil || src.ID != 3 || src.RootID != "root" {
+		t.Fatalf("%+v, %v", src, err)
+	}
+	want := store.Want{SetID: 4, State: store.WantPresent, Version: store.Version{From: 20, Until: 20, Ordinal: -3, Document: 9}, Length: 4096,
+		LastMod: 5, Settled: true, Type: "t", Digests: "md5:000102030405060708090a0b0c0d0e0f", Generation: 2}
+	found, err := s.Lookup(ctx, 3, 4, []string{"u1", "u2"})
+	if err != nil || len(found) != 2 {
+		t.Fatal(found, err)
+	}
+	if diff := cmp.Diff([]store.Want{want}, found[0].Wants); diff != "" {
+		t.Error(diff)
+	}
+	if w := found[1].Wants[0]; w.State != store.WantAbsent || !w.Held || w.Refused != "scope" || w.Pushed || w.Listed != nil {
+		t.Errorf("%+v", w)
+	}
+	if counts, err := s.Counts(ctx, 4); err != nil || counts != (store.Counts{Held: 1, Refused: 1}) {
+		t.Errorf("%+v, %v", counts, err)
+	}
+	if events, err := s.History(ctx, 3, "u1"); err != nil || len(events) != 1 || events[0].Document != "d" {
+		t.Errorf("%+v, %v", events, err)
+	}
+	for _, filter := range []store.Filter{store.FilterAll, store.FilterHeld, store.FilterRefused} {
+		if rs, err := s.Scan(ctx, store.ScanQuery{SourceID: 3, SetID: 4, Filter: filter, Limit: 9}); err != nil || len(rs) == 0 {
+			t.Errorf("filter %d: %v, %v", filter, rs, err)
+		}
+	}
+	nothingPushed(t, s)
+}
+
+func nothingPushed(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := t.Context()
+	subs, err := s.Subscriptions(ctx, 0, true)
+	waiting, err2 := s.Deliveries(ctx, store.InboxQuery{SourceID: 3, Limit: 9})
+	size, err3 := s.Inbox(ctx)
+	pushed, err4 := s.Scan(ctx, store.ScanQuery{SourceID: 3, SetID: 4, Filter: store.FilterPushed, Limit: 9})
+	if err := errors.Join(err, err2, err3, err4); err != nil || len(subs)+len(waiting)+len(pushed) > 0 || size != (store.InboxSize{}) {
+		t.Errorf("%v, %v, %v, %v, %v", subs, waiting, size, pushed, err)
+	}
+	_, err = s.Subscription(ctx, 1)
+	_, err2 = s.SubscriptionByToken(ctx, "t")
+	_, err3 = s.Request(ctx, 1, 0)
+	for _, err := range []error{err, err2, err3} {
+		if !errors.Is(err, store.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestUpgrade: a database of the first release can be read as it is, and keeps every row when it is brought up to date.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	path := firstRelease(t)
+	before := asFirstRelease(t, path)
+	asItWas := folder(t, filepath.Dir(path))
+	r, err := Open(t.Context(), path, Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkOld(t, r)
+	for name, err := range writes(t.Context(), r) {
+		if !errors.Is(err, store.ErrReadOnly) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	if err := Snapshot(t.Context(), path, copied); err != nil {
+		t.Fatal(err)
+	}
+	if now := folder(t, filepath.Dir(path)); !maps.Equal(asItWas, now) {
+		t.Errorf("reading changed it: %v, then %v", asItWas, now)
+	}
+
+	for _, path := range []string{copied, path} {
+		s := open(t, path)
+		checkOld(t, s)
+		claim, _, err := s.Claim(t.Context(), 3, "new")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub := store.Subscription{SourceID: 3, SetID: 4, Token: "t"}
+		d := &store.Delivery{SourceID: 3, SetID: 4, Body: []byte("x")}
+		if err := errors.Join(s.AddSubscription(t.Context(), &sub), s.Deliver(t.Context(), []*store.Delivery{d})); err != nil {
+			t.Error(err)
+		}
+		c := store.Commit{Claim: claim, Inbox: []store.InboxChange{{ID: d.ID}}, DropGaps: []int64{77}}
+		if err := s.Commit(t.Context(), &c); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := asFirstRelease(t, path)
+	before["source"], after["source"] = nil, nil // the claim changed it
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Error(diff)
+	}
+	if r, err = Open(t.Context(), path, Options{ReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if subs, err := r.Subscriptions(t.Context(), 3, false); err != nil || len(subs) != 1 || r.lacks(schemaPush) {
+		t.Errorf("schema %d: %v, %v", r.schema, subs, err)
+	}
+}
+
+// writes calls every method that a database opened for reading must refuse.
+func writes(ctx context.Context, s *Store) map[string]error {
+	r := store.Request{}
+	_, changed := s.ChangeSubscription(ctx, 1, func(*store.Subscription) error { return nil })
+	_, took := s.TakeRequests(ctx, 1)
+	_, dropped := s.DropRequest(ctx, 1)
+	_, tidied := s.Tidy(ctx)
+	return map[string]error{
+		"add a subscription": s.AddSubscription(ctx, &store.Subscription{SourceID: 3}), "change one": changed,
+		"tally": s.TallySubscription(ctx, 1, store.Tally{}), "deliver": s.Deliver(ctx, nil),
+		"deliver one": s.Deliver(ctx, []*store.Delivery{{}}), "add a request": s.AddRequest(ctx, &r), "take requests": took,
+		"answer": s.AnswerRequest(ctx, 1, nil, nil, 1), "end": s.EndRequest(ctx, 1, 0, ""), "drop": dropped, "tidy": tidied,
+		"commit": s.Commit(ctx, &store.Commit{Claim: store.Claim{SourceID: 3}}),
+	}
+}

@@ -1,0 +1,139 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"resyncd/store"
+)
+
+const requestColumns = "id, source, command, args, state, created, beat, progress, exit_code, problem"
+
+func scanRequest(row rowScanner) (r store.Request, err error) {
+	err = row.Scan(&r.ID, &r.Source, &r.Command, &r.Args, &r.State, (*micros)(&r.Created), (*micros)(&r.Beat), &r.Progress,
+		&r.ExitCode, &r.Problem)
+	return r, err
+}
+
+// AddRequest implements store.Requests.
+func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
+	created := r.Created
+	if created <= 0 { // not said; Tidy goes by it
+		created = store.MicrosOf(time.Now())
+	}
+	var id int64
+	err := s.write(ctx, "record a request", func(ctx context.Context, w *writer) error {
+		return w.get(ctx, "INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?) RETURNING id",
+			[]any{r.Source, r.Command, blob(r.Args), string(store.RequestWaiting), int64(created)}, &id)
+	})
+	if err != nil {
+		return err
+	}
+	*r = store.Request{ID: id, Source: r.Source, Command: r.Command, Args: r.Args, State: store.RequestWaiting, Created: created, Beat: store.NoTime}
+	return nil
+}
+
+// TakeRequests implements store.Requests. It is asked several times a second, so without a request it only reads, in an
+// index that holds the waiting ones.
+func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Request, error) {
+	const what = "take requests"
+	if s.w != nil {
+		var id int64
+		err := s.r.get(ctx, "SELECT id FROM request WHERE state = 'waiting' LIMIT 1", nil, &id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, s.fail(what, err)
+		}
+	}
+	var taken []store.Request
+	err := s.write(ctx, what, func(ctx context.Context, w *writer) error {
+		rows, err := w.query(ctx, "UPDATE request SET state = 'taken', beat = ? WHERE state = 'waiting' RETURNING "+requestColumns, ms(now))
+		if err != nil {
+			return err
+		}
+		taken, err = collect(rows, scanRequest)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(taken, func(a, b store.Request) int { return cmp.Compare(a.ID, b.ID) })
+	return taken, nil
+}
+
+// AnswerRequest implements store.Requests.
+func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, progress []byte, beat store.Micros) error {
+	return s.write(ctx, fmt.Sprintf("answer request %d", id), func(ctx context.Context, w *writer) error {
+		n, err := w.exec(ctx, "UPDATE request SET progress = coalesce(?, progress), beat = ? WHERE id = ?", blob(progress), ms(beat), id)
+		if err == nil && n == 0 {
+			err = store.ErrNotFound
+		}
+		if err != nil || len(lines) == 0 {
+			return err
+		}
+		var next int64
+		err = w.get(ctx, "SELECT coalesce(max(n), -1) + 1 FROM request_line WHERE request_id = ?", []any{id}, &next)
+		if err != nil {
+			return err
+		}
+		for i, line := range lines {
+			_, err := w.exec(ctx, "INSERT INTO request_line (request_id, n, line) VALUES (?, ?, ?)", id, next+int64(i), line)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// EndRequest implements store.Requests.
+func (s *Store) EndRequest(ctx context.Context, id int64, exitCode int, problem string) error {
+	return s.write(ctx, fmt.Sprintf("end request %d", id), func(ctx context.Context, w *writer) error {
+		n, err := w.exec(ctx, "UPDATE request SET state = 'done', exit_code = ?, problem = ? WHERE id = ?", exitCode, problem, id)
+		if err == nil && n == 0 {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+}
+
+// Request implements store.Requests.
+func (s *Store) Request(ctx context.Context, id int64, from int) (store.Request, error) {
+	what := fmt.Sprintf("read request %d", id)
+	if s.lacks(schemaPush) {
+		return store.Request{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	}
+	rows, err := s.r.query(ctx, "SELECT "+requestColumns+" FROM request WHERE id = ?", id)
+	if err != nil {
+		return store.Request{}, s.fail(what, err)
+	}
+	r, err := single(collect(rows, scanRequest))
+	if err != nil {
+		return store.Request{}, s.fail(what, err)
+	}
+	// The lines after the state: a request that is done has all of them.
+	rows, err = s.r.query(ctx, "SELECT line FROM request_line WHERE request_id = ? AND n >= ? ORDER BY n", id, from)
+	if err != nil {
+		return store.Request{}, s.fail(what, err)
+	}
+	r.Output, err = collect(rows, func(row rowScanner) (line string, err error) { return line, row.Scan(&line) })
+	return r, s.fail(what, err)
+}
+
+// DropRequest implements store.Requests.
+func (s *Store) DropRequest(ctx context.Context, id int64) (taken bool, err error) {
+	err = s.write(ctx, fmt.Sprintf("take request %d back", id), func(ctx context.Context, w *writer) error {
+		if _, err := w.exec(ctx, "DELETE FROM request WHERE id = ? AND state = 'waiting'", id); err != nil {
+			return err
+		}
+		return w.get(ctx, "SELECT EXISTS (SELECT 1 FROM request WHERE id = ?)", []any{id}, &taken)
+	})
+	return taken, err
+}

@@ -1,0 +1,98 @@
+package store
+
+import "context"
+
+// ChannelKind is what a channel tells of.
+type ChannelKind string
+
+// The kinds of channels.
+const (
+	ChannelChange    ChannelKind = "change"
+	ChannelFramework ChannelKind = "framework"
+	ChannelFeed      ChannelKind = "feed"
+)
+
+// SubscriptionState is a point in the life of a subscription (spec/websub.md 11, contract.md 3).
+type SubscriptionState string
+
+// The states. A subscription receives in all of them but Gone: content with a right signature is content (S-70). Active and
+// Renewing hold a verified lease. Gone is the tombstone of an unsubscribed one: it answers 410 (S-92).
+const (
+	SubWanted        SubscriptionState = "wanted"
+	SubRequesting    SubscriptionState = "requesting"
+	SubPending       SubscriptionState = "pending"
+	SubActive        SubscriptionState = "active"
+	SubRenewing      SubscriptionState = "renewing"
+	SubLapsed        SubscriptionState = "lapsed"
+	SubDenied        SubscriptionState = "denied"
+	SubFailed        SubscriptionState = "failed"
+	SubUnsubscribing SubscriptionState = "unsubscribing"
+	SubOff           SubscriptionState = "off"
+	SubGone          SubscriptionState = "gone"
+)
+
+// Subscription is one channel at one hub, under one callback token. A rotated callback, another hub or another topic is
+// another Subscription (make before break, S-51, S-52).
+type Subscription struct {
+	ID       int64
+	SourceID int64
+	SetID    int64
+	Kind     ChannelKind
+	Topic    string // as it was discovered, byte for byte
+	Hub      string
+	Token    string // last path segment of the callback; unguessable, never logged
+	Secret   string // hub.secret, "" for none sent
+	State    SubscriptionState
+	// Replaces is the Subscription that ends once this one is verified, 0 for none.
+	Replaces int64
+
+	// The lease: Asked and Granted are seconds (Granted as the hub said it, clamped; 0 before). All times are local.
+	Asked, Granted int64
+	Requested      Micros // when the last subscribe or unsubscribe request was sent
+	Verified       Micros // when the hub last verified: a lease counts from here (S-50)
+	Renew, Expires Micros
+	Rotated        Micros // when callback and secret were made
+	Next           Micros // when there is something to do again, NoTime: nothing planned
+	Attempts       int    // requests without success in a row
+	Profile        int    // rung of the fallback ladder (T-05) that is tried, or works
+	Reason         string // why it is not active, for people; hub text in it is untrusted
+	Ended          Micros // when it became Gone
+
+	LastDelivery          Micros
+	Delivered, Duplicates int64
+	RejectedSignature     int64
+	RejectedTooLarge      int64
+	RejectedMalformed     int64
+	PushMisses            int64
+	// Missed counts push misses since the last delivery: many make the hub suspect (design.md 3.8).
+	Missed int64
+}
+
+// Live reports whether the hub holds (or may hold) a verified lease for it.
+func (s *Subscription) Live() bool { return s.State == SubActive || s.State == SubRenewing }
+
+// Tally is a number of occurrences to be added to a Subscription's counters.
+type Tally struct {
+	RejectedSignature, RejectedTooLarge, RejectedMalformed, PushMisses int64
+}
+
+// Subscriptions keeps what was agreed with hubs. Nothing here needs a claim: the keeper, the callback server and commands
+// change different fields of one record, so each change is a function applied to it in one durable transaction.
+type Subscriptions interface {
+	// AddSubscription records a new one and sets its ID; its counters begin at nothing. The token must be new. ErrNotFound
+	// if its Source is not there (any more).
+	AddSubscription(ctx context.Context, s *Subscription) error
+	// ChangeSubscription applies fn to the record, keeps the result durably and returns it; ErrNotFound if there is none.
+	// fn must be quick and call nothing of the Store; if it returns an error nothing is changed and that is returned.
+	// The ID and the counters (LastDelivery and all below it) are the Store's: what fn does to them is ignored.
+	ChangeSubscription(ctx context.Context, id int64, fn func(*Subscription) error) (Subscription, error)
+	// Subscription returns one by ID, or ErrNotFound.
+	Subscription(ctx context.Context, id int64) (Subscription, error)
+	// SubscriptionByToken returns one by its callback token, or ErrNotFound. Tombstones are found too.
+	SubscriptionByToken(ctx context.Context, token string) (Subscription, error)
+	// Subscriptions returns those of a Source (0: of all), by ID; tombstones only if gone is set.
+	Subscriptions(ctx context.Context, sourceID int64, gone bool) ([]Subscription, error)
+	// TallySubscription adds to the counters of one; unknown ids are ignored. PushMisses adds to Missed as well. It costs a
+	// durable transaction: gather what a stranger can cause.
+	TallySubscription(ctx context.Context, id int64, t Tally) error
+}
