@@ -281,6 +281,9 @@ func (b *baseline) finish(ctx context.Context, tour destination.Tour) error {
 	}
 	c := p.setCommit()
 	c.Documents = b.docs
-	c.DropTombstones = &store.DropTombstones{SetID: p.set.ID, At: a - 1}
+	f := p.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.DropTombstones = &store.DropTombstones{SetID: p.set.ID, At: a - 1, Except: f.aloft()}
 	return p.s.Store.Commit(ctx, c)
 }

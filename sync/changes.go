@@ -91,6 +91,9 @@ type changeReader struct {
 	limit  store.Micros // now, by the Source's clock, and a little skew: nothing later counts (F40)
 	links  listLinks
 	n      int64
+	// sought is what the notifications behind the holes announced, by hole; prev is the list as it was read last.
+	sought []*Announcements
+	prev   store.Document
 
 	read  int
 	open  bool // a list was seen that is still written to
@@ -131,10 +134,14 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 		}
 		return destination.Read, nil
 	}
+	v.prev = store.Document{}
 	if part.Parent != "" && until.Known() && pos.Known() && until < pos && !part.Newest {
 		return destination.Skip, nil // its interval ends before the position; one that only begins there is read
 	}
 	doc, err := v.p.s.Store.Document(ctx, v.p.s.src.ID, part.URL)
+	if err == nil && doc.Complete {
+		v.prev = doc
+	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && (!doc.Complete || v.uncached) {
 		return destination.Read, nil
 	}
@@ -143,6 +150,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 	}
 	if part.Parent != "" && !part.Newest && doc.Until.Known() && (!until.Known() || until == doc.Until) {
 		v.note(doc)
+		v.p.sawList(doc, v.archive, nil, false)
 		return destination.Skip, nil // closed when last read, so it never changes; the newest is asked again [16]
 	}
 	part.ETag, part.LastModified = doc.ETag, doc.LastModified
@@ -167,6 +175,7 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 		return err
 	}
 	v.note(doc)
+	v.p.sawList(doc, v.archive, nil, true)
 	return nil
 }
 
@@ -199,6 +208,8 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 		return err
 	}
 	v.head, v.docID, v.buf, v.n = *h, id, v.buf[:0], 0
+	v.sought = v.p.seek()
+	v.p.plan.lag = v.p.lagSince(v.prev)
 	if !v.head.From.Known() {
 		v.head.From = part.From
 	}
@@ -211,6 +222,7 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 // readAt is the time of reading in Source time, as far as the answer tells it.
 func readAt(part *destination.Part, s *session) store.Micros {
 	if part.Date.Known() {
+		s.offset, s.clocked = store.Micros(part.Date)-s.localNow(), true
 		return store.Micros(part.Date)
 	}
 	return s.localNow()
@@ -218,14 +230,12 @@ func readAt(part *destination.Part, s *session) store.Micros {
 
 // Entry implements destination.Visitor.
 func (v *changeReader) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entry) error {
-	c := contentOf(e)
-	c.State = store.WantPresent
-	if e.Change == rsdoc.ChangeDeleted {
-		c.State = store.WantAbsent
+	v.buf = append(v.buf, changeOf(e))
+	for _, a := range v.sought {
+		if a != nil {
+			a.Saw(announced(e))
+		}
 	}
-	v.buf = append(v.buf, change{uri: e.Loc, cand: c, stamp: Stamp{
-		Datetime: store.Micros(e.Datetime), LastMod: store.Micros(e.LastMod), Deleted: c.State == store.WantAbsent, Ordinal: e.Ordinal,
-	}})
 	v.n++
 	if len(v.buf) >= changeBuffer {
 		return v.place(ctx)
@@ -274,6 +284,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	}
 	v.p.docs = append(v.p.docs, doc)
 	v.note(doc)
+	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.prev))
 	if !doc.From.Known() {
 		v.p.s.log.Warn("a Change List has no usable from: it proves no interval, so gaps cannot be seen", "list", part.URL)
 	}
@@ -292,7 +303,7 @@ func (v *changeReader) clip(part *destination.Part, until store.Micros) store.Mi
 // Failed implements destination.Visitor.
 func (v *changeReader) Failed(_ context.Context, part *destination.Part, err error) error {
 	if fetch.KindOf(err) != fetch.Gone { // 404, 410: the Source says that it is not there
-		v.p.missed = fmt.Errorf("%s: %w", part.URL, err)
+		v.p.unread = fmt.Errorf("%s: %w", part.URL, err)
 	}
 	v.p.s.log.Warn("a Change List could not be read", "list", part.URL, "err", err)
 	if v.err == nil {

@@ -46,6 +46,11 @@ func Clip(iv store.Interval, limit store.Micros) store.Interval {
 	return iv
 }
 
+// clone is a copy that shares nothing.
+func (c *Coverage) clone() Coverage {
+	return Coverage{Floor: c.Floor, Proven: slices.Clone(c.Proven), Joint: slices.Clone(c.Joint)}
+}
+
 // usable tells an interval that holds something.
 func usable(iv store.Interval) bool {
 	return iv.From.Known() && iv.Until.Known() && iv.From <= iv.Until
@@ -142,6 +147,14 @@ func (c *Coverage) FirstHole() (store.Interval, bool) {
 // Holes are the holes in Joint behind P, in order. Where two intervals touch without being joined, the hole is one
 // instant wide or none: From is not before Until.
 func (c *Coverage) Holes() []store.Interval { return c.holes(c.Joint) }
+
+// Unheard are the holes in Joint that end where a notification begins; what ends where a document begins is the business
+// of documents.
+func (c *Coverage) Unheard() []store.Interval {
+	return slices.DeleteFunc(c.Holes(), func(h store.Interval) bool {
+		return slices.ContainsFunc(c.Proven, func(p store.Interval) bool { return p.From == h.Until })
+	})
+}
 
 func (c *Coverage) holes(list []store.Interval) []store.Interval {
 	if !c.Floor.Known() {

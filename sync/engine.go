@@ -63,6 +63,14 @@ type Target struct {
 	Adopt, SweepExtra bool
 }
 
+// spent is what the Source has cost the network so far.
+func (t *Target) spent() (requests, bytes int64) {
+	if t.Policy != nil && t.Policy.Meter != nil { // the client serves other Sources too
+		return t.Policy.Meter.Requests(), t.Policy.Meter.Bytes()
+	}
+	return t.Client.Requests(), t.Client.Bytes()
+}
+
 // RunOptions say how one run differs from a plain catch-up.
 type RunOptions struct {
 	// Full takes a baseline even if none is needed.
@@ -153,8 +161,22 @@ type session struct {
 	recheck bool
 	flight  *flight
 	halted  bool // the disk failed in some set
-	// scopes are the rules by which URIs are refused, by set; nil where no set is pulled.
-	scopes map[int64]func(uri string) (refused string)
+	// scopes are the rules by which URIs are refused, by set; empty where no set is pulled.
+	scopes scopes
+	// hot, wake and hint are there in a Follower only.
+	hot  *hotlist
+	wake chan struct{}
+	hint func(setID int64)
+	// offset is the Source's clock against ours in microseconds, as its last answer told; clocked: one did. Only the
+	// goroutine that reads documents uses it.
+	offset  store.Micros
+	clocked bool
+	// lag is the longest time seen between a change and its entry in a list (coverage.md 3, rule 4).
+	lag store.Micros
+	// outcomes hears of what fetches brought, in a Follower.
+	outcomes func([]*outcome)
+	// gapTold hears of gaps as they are recorded, in a Follower.
+	gapTold func(store.Gap)
 	// sweep: files that no list names are still to be looked for (Target.SweepExtra), by this run or, until one has read
 	// every set whole, by a later one.
 	sweep bool
@@ -179,7 +201,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	}
 	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, flight: newFlight()}
 	s.log = e.Log.With("source", t.Name)
-	s.requests, s.bytes = t.Client.Requests(), t.Client.Bytes()
+	s.requests, s.bytes = t.spent()
 	s.look = t.Adopt || src.Unclean
 	policy := t.policyDigest()
 	s.sweep = t.SweepExtra || src.Policy == policySweep
@@ -293,10 +315,9 @@ func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, erro
 // knowScopes draws up the scopes of the sets known so far; runSet adds those of new ones.
 func (s *session) knowScopes(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
-	s.scopes = make(map[int64]func(string) string, len(sets))
 	for i := range sets {
 		if scope, err := s.t.judge(&destination.SetOffer{ID: sets[i].CapabilityList}); err == nil { // else nothing of it was ever read
-			s.scopes[sets[i].ID] = scope
+			s.scopes.add(sets[i].ID, scope)
 		}
 	}
 	return err

@@ -24,6 +24,7 @@ const (
 	verdictAdopted                // a file that no row knew is what is wanted
 	verdictGone                   // the Source was asked and has it no more
 	verdictRefused                // policy forbids to ask
+	verdictThere                  // a deletion was pushed, but the Source still serves it
 	verdictFailed
 )
 
@@ -44,6 +45,9 @@ type outcome struct {
 	// disk is a failure of the whole mirror, met by this resource.
 	disk error
 }
+
+// classDisk is the class of failures of the mirror's disk.
+const classDisk = "disk"
 
 // failure is an entry of the ledger in the making.
 type failure struct {
@@ -73,7 +77,11 @@ func (r *reconciler) work(ctx context.Context, res *store.Resource) (o *outcome)
 		}
 	}()
 	o.want = Effective(res.Wants)
-	if o.want == nil || o.want.State == store.WantAbsent {
+	if o.want == nil || o.want.State == store.WantAbsent && !o.want.Pushed {
+		return o
+	}
+	if o.want.State == store.WantAbsent {
+		r.confirm(ctx, o)
 		return o
 	}
 	if done, err := r.onDisk(ctx, o); err != nil {
@@ -200,6 +208,26 @@ func (r *reconciler) fetch(ctx context.Context, o *outcome) {
 	}
 }
 
+// confirm asks the Source whether it deleted what a notification says it did: only its own 404 or 410 removes a file before
+// a document tells (P5).
+func (r *reconciler) confirm(ctx context.Context, o *outcome) {
+	h := &o.res.Have
+	resp, err := r.s.t.Client.Get(ctx, fetch.Request{
+		URL: o.res.URI, Policy: r.s.t.Policy, InScope: r.inScope(o.want.SetID), NoCache: true, ETag: h.ETag, LastModified: h.LastModified,
+	})
+	switch {
+	case err == nil:
+		_ = resp.Body.Close() // that there is one was all to know
+		o.verdict = verdictThere
+	case fetch.KindOf(err) == fetch.Gone:
+		o.verdict = verdictGone
+	case fetch.KindOf(err) == fetch.Refused:
+		o.verdict = verdictThere
+	default:
+		o.failWith(err)
+	}
+}
+
 // largeBody is from when on the disk is asked for room before a transfer begins (F76).
 const largeBody = 64 << 20
 
@@ -231,7 +259,7 @@ func (r *reconciler) download(ctx context.Context, o *outcome, body *body) (fetc
 // inScope is the scope of the set that wants the resource: a pass works off what all sets of the Source owe.
 func (r *reconciler) inScope(set int64) func(*url.URL) bool {
 	scope := r.scope
-	if own := r.s.scopes[set]; own != nil {
+	if own := r.s.scopes.of(set); own != nil {
 		scope = own
 	}
 	return func(u *url.URL) bool { return scope(u.String()) == "" }
@@ -241,7 +269,7 @@ func (r *reconciler) inScope(set int64) func(*url.URL) bool {
 func (r *reconciler) prove(ctx context.Context, o *outcome, body *body) *failure {
 	first, n := body.sum(), body.n
 	if err := body.Reset(); err != nil {
-		return &failure{class: "disk", reason: err.Error()}
+		return &failure{class: classDisk, reason: err.Error()}
 	}
 	if _, err := r.download(ctx, o, body); err != nil {
 		f := classify(err)
@@ -319,7 +347,7 @@ func classify(err error) failure {
 			f.stale = true
 		}
 	case blob.Systemic(err):
-		f.class = "disk"
+		f.class = classDisk
 	case errors.Is(err, blob.ErrIsFolder), errors.Is(err, blob.ErrParentNotFolder):
 		f.class, f.lasts = "blocked", true
 	case errors.Is(err, context.Canceled):

@@ -1,6 +1,8 @@
 package sync
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"resyncd/store"
@@ -47,3 +49,29 @@ func (f *flight) clear() {
 	defer f.mu.Unlock()
 	clear(f.ids)
 }
+
+// grounded leaves out what is being worked on. The caller holds the lock.
+func (f *flight) grounded(rs []*store.Resource) []*store.Resource {
+	out := rs[:0]
+	for _, r := range rs {
+		if _, flying := f.ids[r.ID]; !flying {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// abandon ends the work on resources that no worker has taken yet.
+func (f *flight) abandon(rs []*store.Resource) {
+	if len(rs) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range rs {
+		delete(f.ids, r.ID)
+	}
+}
+
+// aloft are the resources that are being worked on. The caller holds the lock.
+func (f *flight) aloft() []int64 { return slices.Sorted(maps.Keys(f.ids)) }

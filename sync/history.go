@@ -9,7 +9,7 @@ import (
 
 // knownUnprovable steps over a hole that was recorded as one nobody can prove: it is neither found nor counted again.
 func (p *puller) knownUnprovable(ctx context.Context, hole store.Interval) (bool, error) {
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -72,13 +72,13 @@ func (p *puller) wentBack(ctx context.Context) error {
 // resetCut reports whether a baseline was due when the last run ended. If that was to begin a new history, the lists that
 // were read before it proved what it has overwritten since, so none is skipped.
 func (p *puller) resetCut(ctx context.Context) (bool, error) {
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	gaps, err := p.documentGaps(ctx)
 	return slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State == store.GapBaseline }), err
 }
 
 // lagging finds the open gap of a list that is not where it was, or begins one.
 func (p *puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, error) {
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (p *puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, 
 
 // settleLag ends gaps of lists that have caught up again, and those that waited for a baseline: no hole is left here.
 func (p *puller) settleLag(ctx context.Context) error {
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return err
 	}

@@ -241,8 +241,11 @@ func instant(v store.Version) *string {
 }
 
 func evidence(ctx context.Context, st store.Documents, v store.Version) *string {
-	if v.Document == 0 {
+	switch {
+	case v.Document == 0:
 		return nil
+	case v.Document < 0: // pushed
+		return ptr(ByNotification)
 	}
 	d, err := st.DocumentByID(ctx, v.Document)
 	if err != nil {

@@ -18,12 +18,16 @@ type Approved struct {
 // Approve carries out every held removal of a Source, or with reject drops it: the files stay wanted as they are until
 // their list changes.
 func (e *Engine) Approve(ctx context.Context, t Target, reject bool) (Approved, error) {
-	done := Approved{Rejected: reject}
 	s, err := e.begin(ctx, t, RunOptions{})
 	if err != nil {
-		return done, err
+		return Approved{Rejected: reject}, err
 	}
 	defer s.release()
+	return s.approve(ctx, reject)
+}
+
+func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
+	done := Approved{Rejected: reject}
 	for after := int64(0); ; {
 		rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterHeld, After: after, Limit: sweepPage})
 		if err != nil {
@@ -89,9 +93,13 @@ func (e *Engine) Restore(ctx context.Context, t Target, uri string) (store.Trash
 		return store.Trashed{}, err
 	}
 	defer s.release()
+	return s.restore(ctx, uri)
+}
+
+func (s *session) restore(ctx context.Context, uri string) (store.Trashed, error) {
 	tr, err := s.Store.TrashedOf(ctx, s.src.ID, uri)
 	if errors.Is(err, store.ErrNotFound) {
-		return tr, fmt.Errorf("nothing of %s is in the trash of %s: %w", uri, t.Name, err)
+		return tr, fmt.Errorf("nothing of %s is in the trash of %s: %w", uri, s.t.Name, err)
 	}
 	if err != nil {
 		return tr, err

@@ -21,6 +21,9 @@ type entry struct {
 	uri      string
 	cand     Candidate
 	baseline bool
+	pushed   bool // by a signed notification
+	hinted   bool // by one that proves nothing: the Source is asked
+	note     *note
 }
 
 // planner turns entries into wants, batch by batch, each in one commit. It is used by one goroutine.
@@ -34,6 +37,13 @@ type planner struct {
 	reset bool
 	batch []entry
 	wake  chan<- struct{}
+	hot   *hotlist // in a Follower: rows with new work, so that nobody has to look for them
+	// with is filled into the commit of the next flush, so that what proves an interval is recorded with its wants.
+	with  *store.Commit
+	notes map[int]*note // by place in the commit that is being filled
+	// news hears of what the documents told first; confirmed of pushed wants that they confirm.
+	news  func(at store.Version)
+	lag   func(at store.Version)
 	names *Assigner
 	fold  bool // the mirror's file system ignores letter case
 
@@ -42,12 +52,13 @@ type planner struct {
 }
 
 func (s *session) newPlanner(set *store.Set, offer *destination.SetOffer, wake chan<- struct{}) (*planner, error) {
-	scope, err := s.t.judge(offer)
+	scope, err := s.scopeOf(set, offer)
 	if err != nil {
 		return nil, err
 	}
 	fold := s.t.Mirror != nil && s.t.Mirror.FoldsCase()
-	return &planner{s: s, set: set, scope: scope, wake: wake, fold: fold, names: NewAssigner(fold), at: store.NoTime}, nil
+	return &planner{s: s, set: set, scope: scope, wake: wake, fold: fold, names: NewAssigner(fold), at: store.NoTime,
+		notes: map[int]*note{}, hot: s.hot}, nil
 }
 
 // add queues one entry.
@@ -68,14 +79,15 @@ type row struct {
 	changed bool
 	before  int64 // bytes on disk counted for the set before, -1 for no file
 	haveNew *store.Have
-	same    bool // an entry of this batch confirmed what is there
-	moved   bool // the disk was not as the row told
+	same    bool  // an entry of this batch confirmed what is there
+	moved   bool  // the disk was not as the row told
+	note    *note // the notification that asked for it
 }
 
 // flush compares the queued entries with the state and commits the differences. Under the flight lock, because rows read
 // here are written back.
 func (p *planner) flush(ctx context.Context) error {
-	if len(p.batch) == 0 {
+	if len(p.batch) == 0 && p.with == nil {
 		return nil
 	}
 	p.s.flight.mu.Lock()
@@ -88,21 +100,50 @@ func (p *planner) flush(ctx context.Context) error {
 	for i := range p.batch {
 		p.merge(rows[p.batch[i].uri], &p.batch[i])
 	}
-	c := &store.Commit{Claim: p.s.claim}
+	c := p.with
+	if c == nil {
+		c = &store.Commit{Claim: p.s.claim}
+	}
+	p.with = nil
 	if err := p.changes(ctx, rows, c); err != nil {
 		return err
 	}
 	p.progress(int64(len(p.batch)), p.unchanged-unchanged)
 	p.batch = p.batch[:0]
-	if len(c.Resources) == 0 {
+	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 {
 		return nil
 	}
 	if err := p.s.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	p.wanted = true
-	p.poke()
+	if len(c.Resources) > 0 {
+		p.wanted = true
+		p.told(c)
+	}
 	return nil
+}
+
+// flushWith is flush with further parts of the commit.
+func (p *planner) flushWith(ctx context.Context, c *store.Commit) error {
+	p.with = c
+	return p.flush(ctx)
+}
+
+// told passes on which rows have work now, and which notification asked for it.
+func (p *planner) told(c *store.Commit) {
+	ids := make([]int64, 0, len(c.Resources))
+	for i := range c.Resources {
+		rc := &c.Resources[i]
+		if rc.Work == nil || rc.Work.Action == store.ActionNone {
+			continue
+		}
+		ids = append(ids, rc.ID)
+		if n := p.notes[i]; n != nil && p.hot != nil {
+			p.hot.expect(rc.ID, n)
+		}
+	}
+	clear(p.notes)
+	p.poke(ids)
 }
 
 func (p *planner) progress(listed, done int64) {
@@ -111,7 +152,10 @@ func (p *planner) progress(listed, done int64) {
 	}
 }
 
-func (p *planner) poke() {
+func (p *planner) poke(ids []int64) {
+	if p.hot != nil {
+		p.hot.add(ids)
+	}
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -153,23 +197,33 @@ func (p *planner) merge(r *row, e *entry) {
 	if r.had || r.changed {
 		current = &r.want
 	}
-	var d Decision
-	if e.baseline {
-		d = MergeBaseline(current, p.set.Floor, p.at, e.cand, p.reset)
-		if r.res.ID != 0 {
-			p.seen.add(r.res.ID)
+	if e.hinted {
+		if r.want.Held || r.want.Refused != "" {
+			return
 		}
-	} else {
-		d = Merge(current, p.set.Floor, e.cand)
+		r.want, r.changed = e.cand.Contest(current, p.set.Floor, p.set.ID), true
+		return
 	}
-	switch d {
+	if e.pushed {
+		p.mergePush(r, e, current)
+		return
+	}
+	if e.baseline && r.res.ID != 0 {
+		p.seen.add(r.res.ID)
+	}
+	if r.want.Pushed {
+		p.mergeListed(r, e)
+		return
+	}
+	switch d := p.decide(current, e); d {
 	case Replace, Ask:
-		w := e.cand.Want(p.set.ID)
+		w := p.wantOf(e)
 		if d == Ask {
 			w = e.cand.Contest(current, p.set.Floor, p.set.ID)
+			w.Generation = p.generation(e)
 		}
-		if e.baseline {
-			w.Generation = p.set.Generation
+		if p.news != nil && !e.baseline {
+			p.news(e.cand.Version)
 		}
 		if w.State != store.WantAbsent {
 			w.Refused = p.scope(e.uri)
@@ -184,6 +238,28 @@ func (p *planner) merge(r *row, e *entry) {
 	case Repeat:
 		r.same = true
 	}
+}
+
+// decide says what an entry of a document does to a row, nil for none.
+func (p *planner) decide(current *store.Want, e *entry) Decision {
+	if e.baseline {
+		return MergeBaseline(current, p.set.Floor, p.at, e.cand, p.reset)
+	}
+	return Merge(current, p.set.Floor, e.cand)
+}
+
+// wantOf is an entry of a document as the want of the set.
+func (p *planner) wantOf(e *entry) store.Want {
+	w := e.cand.Want(p.set.ID)
+	w.Generation = p.generation(e)
+	return w
+}
+
+func (p *planner) generation(e *entry) int64 {
+	if e.baseline {
+		return p.set.Generation
+	}
+	return 0
 }
 
 // changes fills the commit with what differs and decides what work each resource needs.
@@ -222,6 +298,9 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 		}
 		if r.res.Key == "" && r.want.State != store.WantAbsent { // a tombstone of something never seen owns no name
 			fresh = append(fresh, len(c.Resources))
+		}
+		if r.note != nil {
+			p.notes[len(c.Resources)] = r.note
 		}
 		after := counted(&r.want, &r.res.Have)
 		files, bytes = files+delta(r.before, after), bytes+deltaBytes(r.before, after)
@@ -274,11 +353,11 @@ func (s *session) workFor(w *store.Want, h *store.Have, now store.Micros) store.
 	switch {
 	case w.Refused != "" || w.Held:
 		return store.Work{}
-	case w.State == store.WantAbsent:
-		if h.State == store.HavePresent {
-			return store.Work{Action: store.ActionRemove, Due: now}
-		}
+	case w.State == store.WantAbsent && h.State != store.HavePresent:
 		return store.Work{}
+	case w.State == store.WantAbsent && !w.Pushed:
+		return store.Work{Action: store.ActionRemove, Due: now}
+	case w.State == store.WantAbsent: // only the Source's own 404 or a document may remove (P5)
 	case w.State == store.WantPresent && Satisfied(w, h) == Yes:
 		return store.Work{}
 	}

@@ -30,8 +30,17 @@ type puller struct {
 	docs     []store.Document // read, not yet committed
 	// futile: a baseline was taken between retries and brought nothing new.
 	futile bool
-	// missed is why some Change List could not be read, though it may well be there.
-	missed error
+	// unread is why some Change List could not be read, though it may well be there.
+	unread error
+
+	// before is the coverage before this pull; watching are its holes before notifications, listsRead the lists read since,
+	// stale the kept notifications that no hole needs any more, missed who counts push misses (holes.go).
+	before    Coverage
+	watching  []openHole
+	listsRead []listRead
+	stale     []keptNotice
+	missed    func(at store.Version, inHole bool)
+	misses    int64
 }
 
 // pulled is what a pull did.
@@ -59,7 +68,10 @@ func (p *puller) run(ctx context.Context) error {
 		return err
 	}
 	if p.offer.ChangeList == nil {
-		return p.listOnly(ctx)
+		if err := p.listOnly(ctx); err != nil {
+			return err
+		}
+		return p.settlePushes(ctx)
 	}
 	if p.s.o.Full || !p.based() && !p.s.o.From.Known() {
 		if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{after: store.NoTime}); err != nil {
@@ -81,7 +93,21 @@ func (p *puller) run(ctx context.Context) error {
 	if err := p.changes(ctx, *p.offer.ChangeList, anew || p.s.o.Full); err != nil {
 		return err
 	}
-	return p.closeHoles(ctx)
+	if err := p.closeHoles(ctx); err != nil {
+		return err
+	}
+	return p.settlePushes(ctx)
+}
+
+// settlePushes holds what was pushed against what the documents say.
+func (p *puller) settlePushes(ctx context.Context) error {
+	if p.s.o.Plan != nil {
+		return nil
+	}
+	if err := p.judgeHoles(ctx); err != nil {
+		return err
+	}
+	return p.askPushed(ctx)
 }
 
 // based reports whether the set has a place to go on from.
@@ -93,6 +119,9 @@ func (p *puller) start(ctx context.Context) error {
 		if err := p.rejudge(ctx); err != nil {
 			return err
 		}
+	}
+	if err := p.watch(ctx); err != nil {
+		return err
 	}
 	if p.offer.ChangeList == nil && p.offer.ResourceList == nil {
 		p.fail(errors.New("the set offers neither a Resource List nor a Change List"))
@@ -117,7 +146,7 @@ func (p *puller) listOnly(ctx context.Context) error {
 
 // refresh takes the baseline that a set with a hole nobody can prove gets whenever its Resource List changed.
 func (p *puller) refresh(ctx context.Context) error {
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	gaps, err := p.documentGaps(ctx)
 	if err != nil || p.offer.ResourceList == nil {
 		return err
 	}
@@ -187,7 +216,7 @@ func (p *puller) closeHole(ctx context.Context, hole store.Interval) error {
 	}
 	p.out.gapsFound++
 	gap := &store.Gap{SetID: p.set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling, Found: p.s.localNow()}
-	p.missed = nil // what counts is whether the lists can be read now
+	p.unread = nil // what counts is whether the lists can be read now
 	if err := p.fromArchives(ctx, hole); err != nil {
 		return err
 	}
@@ -205,7 +234,7 @@ func (p *puller) closeHole(ctx context.Context, hole store.Interval) error {
 
 // bridge takes the one baseline that a hole without evidence costs.
 func (p *puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval) error {
-	if p.missed != nil {
+	if p.unread != nil {
 		if wait, err := p.awaitList(ctx, gap); err != nil || wait {
 			return err
 		}
@@ -237,7 +266,7 @@ func (p *puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 // awaitList leaves a gap open because a list that may cover it could not be read for now: a baseline is for what no list
 // covers (F63, F66), and is taken all the same after gap_patience.
 func (p *puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -249,7 +278,7 @@ func (p *puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
 	if p.s.localNow()-gap.Found >= p.patience() {
 		return false, nil
 	}
-	p.fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w", gap.From.Time(), p.missed))
+	p.fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w", gap.From.Time(), p.unread))
 	return true, p.putGap(ctx, gap)
 }
 
@@ -259,7 +288,7 @@ func (p *puller) covered(hole store.Interval) bool { return p.cover.ProvenPositi
 func (p *puller) closeGap(ctx context.Context, gap *store.Gap, by string) error {
 	p.out.gapsClosed++
 	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.s.localNow()
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return err
 	}
@@ -277,7 +306,7 @@ func (p *puller) closeGap(ctx context.Context, gap *store.Gap, by string) error 
 
 func (p *puller) putGap(ctx context.Context, gap *store.Gap) error {
 	c := p.setCommit()
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return err
 	}
@@ -339,8 +368,11 @@ func (p *puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 	if len(c.Resources) == 0 {
 		return after, true, nil
 	}
-	p.plan.poke()
-	return after, true, p.s.Store.Commit(ctx, c)
+	if err := p.s.Store.Commit(ctx, c); err != nil {
+		return after, false, err
+	}
+	p.plan.poke(due(c))
+	return after, true, nil
 }
 
 // httpTime reads an HTTP date as an instant.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"resyncd/store"
@@ -28,13 +29,19 @@ type reconciler struct {
 
 	// wake is told of new wants; planned is closed when no more will come in this pass.
 	wake    <-chan struct{}
+	pokes   chan<- struct{} // the other end of wake, in a Follower
 	planned <-chan struct{}
 
-	scope   func(uri string) (refused string)
+	scope func(uri string) (refused string)
+	// hot makes it the reconciler of a Follower: it works on for as long as its context lives.
+	hot     *hotlist
 	failing *bitmap // what failed last when it was tried in this run
 	tally   tally
 	// stale: something failed in a way that a newer list may explain (F48).
 	stale bool
+	// resting: nothing is in flight and nothing due. rested is told whenever that begins, in a Follower.
+	resting atomic.Bool
+	rested  func()
 	// halted is a failure of the disk: nothing more is fetched in this run.
 	halted error
 }
@@ -126,20 +133,32 @@ type conductor struct {
 	opened  time.Time
 	age     time.Duration // at which the group is closed
 	placing bool
+
+	// In a Follower: rows named by hot, and when to look for owed ones again.
+	hot   []int64
+	later *time.Timer
+	armed bool
+	relax time.Duration // until a disk that failed is tried again
 }
 
 func (c *conductor) run(ctx context.Context) error {
 	c.age = groupAgeFirst
 	timer := time.NewTimer(c.age)
 	defer timer.Stop()
+	c.later = time.NewTimer(forEver)
+	defer c.later.Stop()
 	planned := c.r.planned
 	for {
 		if err := c.page(ctx); err != nil {
 			return err
 		}
+		if err := c.arm(ctx); err != nil {
+			return err
+		}
 		if c.finished() {
 			return nil
 		}
+		c.rest()
 		var jobs chan<- *store.Resource
 		var next *store.Resource
 		if len(c.queue) > 0 {
@@ -163,12 +182,17 @@ func (c *conductor) run(ctx context.Context) error {
 			c.group, c.bytes, c.placing = nil, 0, true
 			c.age = min(2*c.age, groupAge)
 		case err := <-c.placed:
-			c.placing = false
+			c.placing, c.armed = false, false
 			if err != nil {
 				return err
 			}
 		case <-c.r.wake:
-			c.dry, c.again = false, true // new rows have new ids, so the paging goes on where it is
+			c.hear()
+		case <-c.later.C:
+			c.armed = false
+			if err := c.lookAgain(ctx); err != nil {
+				return err
+			}
 		case <-planned:
 			planned, c.planned, c.dry, c.again = nil, true, false, true
 		case <-timer.C:
@@ -182,14 +206,20 @@ func (c *conductor) run(ctx context.Context) error {
 // in meanwhile, for the rows that were there before.
 func (c *conductor) page(ctx context.Context) error {
 	if c.r.isHalted() {
-		c.queue, c.dry, c.again = nil, true, false
+		c.r.s.flight.abandon(c.queue)
+		c.queue, c.hot, c.dry, c.again = nil, nil, true, false
 		return nil
+	}
+	if len(c.hot) > 0 {
+		if err := c.pageHot(ctx); err != nil {
+			return err
+		}
 	}
 	if len(c.queue) > 0 {
 		return nil
 	}
 	if c.dry {
-		if !c.again || !c.idle() {
+		if !c.again || !c.mayRestart() {
 			return nil
 		}
 		c.dry, c.again, c.after = false, false, 0
@@ -206,7 +236,7 @@ func (c *conductor) page(ctx context.Context) error {
 		}
 		if len(rs) == 0 {
 			c.dry = true
-			if c.again && c.idle() {
+			if c.again && c.mayRestart() {
 				c.dry, c.again, c.after = c.after == 0, false, 0
 			}
 			if c.dry {
@@ -234,6 +264,9 @@ func (c *conductor) ripe() bool {
 	if len(c.group) == 0 || c.placing {
 		return false
 	}
+	if c.r.hot != nil && len(c.queue) == 0 && len(c.hot) == 0 && time.Since(c.opened) >= eagerAge {
+		return true // whoever still transfers must not hold back a change that is here
+	}
 	return len(c.group) >= groupFiles || c.bytes >= groupBytes || c.active == 0 && len(c.queue) == 0 ||
 		time.Since(c.opened) >= c.age
 }
@@ -241,6 +274,9 @@ func (c *conductor) ripe() bool {
 func (c *conductor) collect(o *outcome) {
 	if len(c.group) == 0 {
 		c.opened = time.Now()
+		if c.r.hot != nil && len(c.queue) == 0 {
+			c.age = eagerAge
+		}
 	}
 	c.group = append(c.group, o)
 	if o.disk != nil {

@@ -8,7 +8,7 @@ import (
 // The first group must not wait as long as later ones: runs that are killed after half a second would never get anywhere.
 func TestFirstGroupIsClosedEarly(t *testing.T) {
 	t.Parallel()
-	c := conductor{active: 1, group: []*outcome{{}}, opened: time.Now().Add(-groupAge / 2)}
+	c := conductor{r: &reconciler{}, active: 1, group: []*outcome{{}}, opened: time.Now().Add(-groupAge / 2)}
 	if c.age = groupAgeFirst; !c.ripe() {
 		t.Errorf("half of %s old, the first group is still open", groupAge)
 	}

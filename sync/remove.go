@@ -11,22 +11,36 @@ import (
 // removeAll carries out removals, after the fetches of a pass. A file goes only when no set of the Source wants it, and
 // only by a want that a `deleted` entry, a complete baseline, the Source's own 404 or the operator made absent (P5).
 func (r *reconciler) removeAll(ctx context.Context, now func() store.Micros) error {
-	for after := int64(0); ; {
-		rs, err := r.s.Store.Due(ctx, store.DueQuery{
-			SourceID: r.s.src.ID, Action: store.ActionRemove, Now: now(), After: after, Limit: duePage,
-		})
-		if err != nil || len(rs) == 0 {
-			return err
-		}
-		if err := r.s.t.Mirror.Check(ctx); err != nil { // a disk that went away must not look like files that are gone (F12)
-			r.halt(err)
-			return nil
-		}
-		after = rs[len(rs)-1].ID
-		if err := r.removePage(ctx, rs); err != nil {
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = r.removeSome(ctx, now(), after); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// removeSome holds the flight lock, because a want may come back while its file goes. What is being fetched is left alone:
+// it comes up again when that ends.
+func (r *reconciler) removeSome(ctx context.Context, now store.Micros, after int64) (last int64, more bool, err error) {
+	f := r.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rs, err := r.s.Store.Due(ctx, store.DueQuery{
+		SourceID: r.s.src.ID, Action: store.ActionRemove, Now: now, After: after, Limit: duePage,
+	})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
+	if err := r.s.t.Mirror.Check(ctx); err != nil { // a disk that went away must not look like files that are gone (F12)
+		r.halt(err)
+		return after, false, nil
+	}
+	after = rs[len(rs)-1].ID
+	if rs = f.grounded(rs); len(rs) == 0 {
+		return after, true, nil
+	}
+	return after, true, r.removePage(ctx, rs)
 }
 
 // removePage takes files out of sight first and commits after: a kill in between finds the file under its trash id.
@@ -63,6 +77,11 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 		return err
 	}
 	r.tally.add(func(t *tally) { t.deleted += n })
+	if r.hot != nil {
+		for i := range c.Resources {
+			r.hot.landed(c.Resources[i].ID, removes(c.Resources[i]))
+		}
+	}
 	if r.s.o.Progress != nil && n > 0 {
 		r.s.o.Progress(Progress{Deleted: n})
 	}

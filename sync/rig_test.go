@@ -255,6 +255,9 @@ func (r *rig) files() map[string]string {
 			return nil
 		}
 		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed this very moment
+		}
 		if err != nil {
 			return err
 		}

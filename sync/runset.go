@@ -27,9 +27,7 @@ func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Resu
 	if err != nil {
 		return res, err
 	}
-	if s.scopes[set.ID] == nil {
-		s.scopes[set.ID] = pull.plan.scope
-	}
+	s.scopes.add(set.ID, pull.plan.scope)
 	if offer.Err != nil {
 		pull.fail(offer.Err)
 	}
@@ -42,10 +40,8 @@ func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Resu
 	} else if err = pull.run(ctx); err == nil {
 		err = s.explain(ctx, rec)
 	}
-	s.fill(&res, pull, rec)
-	requests, bytes := s.t.Client.Requests(), s.t.Client.Bytes()
-	res.Requests, res.Bytes = requests-s.requests, bytes-s.bytes
-	s.requests, s.bytes = requests, bytes
+	s.fill(&res, pull, rec, counts{})
+	s.spend(&res)
 	res.Seconds = since(s.Now, start)
 	if err != nil {
 		return res, err
@@ -121,14 +117,22 @@ func (p *puller) again(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) fill(res *Result, pull *puller, rec *reconciler) {
+// spend adds what was asked of the network since the last result.
+func (s *session) spend(res *Result) {
+	requests, bytes := s.t.spent()
+	res.Requests, res.Bytes = requests-s.requests, bytes-s.bytes
+	s.requests, s.bytes = requests, bytes
+}
+
+// fill draws up a result; base is what the reconciler had done before.
+func (s *session) fill(res *Result, pull *puller, rec *reconciler, base counts) {
 	res.Kind = pull.out.kind
 	res.Position = RFC3339(pull.cover.Position())
 	res.GapsFound, res.GapsClosed = pull.out.gapsFound, pull.out.gapsClosed
 	res.Unavailable = !pull.out.usable
 	rec.tally.add(func(t *tally) {
-		res.Fetched, res.Deleted, res.Failed = t.fetched, t.deleted, rec.failing.len
-		res.Unchanged = t.unchanged + pull.plan.unchanged
+		res.Fetched, res.Deleted, res.Failed = t.fetched-base.fetched, t.deleted-base.deleted, rec.failing.len
+		res.Unchanged = t.unchanged - base.unchanged + pull.plan.unchanged
 	})
 	if s.o.Plan != nil {
 		res.Fetched, res.Deleted = 0, 0
@@ -155,7 +159,8 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, r
 	s.halted = s.halted || rec.isHalted()
 	problem := errors.Join(pull.out.problem, rec.errHalted())
 	_, hole := pull.cover.FirstHole()
-	res.InStep = problem == nil && counts.Owed == 0 && counts.Held == 0 && !hole &&
+	read := problem == nil && !hole
+	res.InStep = read && counts.Owed == 0 && counts.Held == 0 &&
 		!slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State.Open() })
 	if problem != nil {
 		res.Problem = problem.Error()
@@ -164,7 +169,8 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, r
 		s.log.Warn("resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
 			"set", pull.set.CapabilityList, "refused", res.Refused)
 	}
-	pull.set.InStep, pull.set.Problem, pull.set.LastPull, pull.set.Gone = res.InStep, res.Problem, s.localNow(), 0
+	// What is owed, held or open may change before the next pull; whoever shows the set looks at that anew.
+	pull.set.InStep, pull.set.Problem, pull.set.LastPull, pull.set.Gone = read, res.Problem, s.localNow(), 0
 	c := pull.setCommit()
 	c.Runs = []store.Run{{
 		SetID: pull.set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.localNow(), Fetched: res.Fetched,

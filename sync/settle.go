@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 const (
 	retryFirst = 250 * time.Millisecond
 	retryCap   = time.Hour
+	diskRetry  = 10 * time.Second
 )
 
 // settle makes one group durable: files first, rows after, in one commit (design.md 3.3). An item that fails stays owed.
@@ -90,9 +92,17 @@ func (r *reconciler) record(ctx context.Context, group []*outcome) error {
 		return err
 	}
 	var p Progress
+	if r.s.outcomes != nil {
+		r.s.outcomes(group)
+	}
 	for _, o := range group {
+		touched := f.touched(o.res.ID)
 		f.land(o.res.ID)
 		r.count(o, &p)
+		r.tell(o, touched)
+	}
+	if r.hot != nil && slices.ContainsFunc(c.Resources, removes) {
+		r.hot.removals()
 	}
 	if r.s.o.Progress != nil {
 		r.s.o.Progress(p)
@@ -140,7 +150,18 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		switch o.verdict {
 		case verdictFailed:
 			work = r.reschedule(o, now)
-		case verdictRefused, verdictGone:
+		case verdictThere:
+			wants, rc.Want = r.stays(o, wants)
+			have.Version = rc.Want.Version
+			rc.Have = &have
+			work = r.s.workForAll(wants, &have, now)
+		case verdictGone:
+			if o.want.State == store.WantAbsent {
+				work = store.Work{Action: store.ActionRemove, Due: now}
+				break
+			}
+			fallthrough
+		case verdictRefused:
 			wants, rc.Want = r.decided(o, wants)
 			work = r.s.workForAll(wants, &have, now) // what the other sets want may count now
 		default:
@@ -170,13 +191,55 @@ func (r *reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *sto
 		next = *o.want
 		next.Refused = o.failure.reason
 	}
+	return replaced(wants, &next), &next
+}
+
+// replaced is a copy of wants with that of one set.
+func replaced(wants []store.Want, next *store.Want) []store.Want {
 	out := append([]store.Want(nil), wants...)
 	for i := range out {
 		if out[i].SetID == next.SetID {
-			out[i] = next
+			out[i] = *next
 		}
 	}
-	return out, &next
+	return out
+}
+
+// stays takes back a pushed deletion of a resource that the Source still serves: what its documents say counts again. If
+// the deletion is true, the next pull tells (P5).
+func (r *reconciler) stays(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
+	next := *o.want
+	if l := o.want.Listed; l != nil && l.State != store.WantNone {
+		next = *l
+	} else { // only known from pushes: as it was right before
+		next.State, next.Digests, next.Length, next.LastMod = store.WantPresent, "", -1, store.NoTime
+		next.Version.From--
+		next.Version.Until = next.Version.From
+	}
+	return replaced(wants, &next), &next
+}
+
+func removes(rc store.ResourceChange) bool {
+	return rc.Work != nil && rc.Work.Action == store.ActionRemove
+}
+
+// tell passes on to a Follower what became of one row. One whose want changed meanwhile is worked on again.
+func (r *reconciler) tell(o *outcome, touched bool) {
+	if r.hot == nil {
+		return
+	}
+	if o.verdict == verdictThere && r.s.hint != nil {
+		r.s.hint(o.want.SetID)
+	}
+	if touched {
+		r.hot.add([]int64{o.res.ID})
+		r.poke()
+		return
+	}
+	if o.verdict == verdictGone && o.want != nil && o.want.State == store.WantAbsent {
+		return // it lands when it is removed
+	}
+	r.hot.landed(o.res.ID, o.verdict == verdictFailed)
 }
 
 // remember puts the version that a newer one replaces into the history; the one on disk is told by its row.
@@ -202,7 +265,10 @@ func (r *reconciler) reschedule(o *outcome, now store.Micros) store.Work {
 
 func backoff(attempts int, f failure) time.Duration {
 	d := retryCap
-	if !f.lasts && attempts < 16 {
+	switch {
+	case f.class == classDisk: // the disk is tried by itself; what it held up goes on soon after (F6)
+		d = diskRetry
+	case !f.lasts && attempts < 16:
 		d = min(retryFirst<<max(attempts-1, 0), retryCap)
 	}
 	d -= time.Duration(rand.Int64N(int64(d)/4 + 1))

@@ -111,6 +111,7 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 				r.Have = *found
 			}
 			next.State, next.Version, next.Settled, next.Refused = store.WantAbsent, absent.Version, false, ""
+			next.Pushed, next.Listed = false, nil
 			next.Held = hold && r.Have.State == store.HavePresent
 		case Ask: // it changed in the very instant of the snapshot
 			next = absent.Contest(w, p.set.Floor, p.set.ID)
@@ -135,6 +136,6 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	p.plan.poke()
+	p.plan.poke(due(c))
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"sync"
 
 	"resyncd/destination"
 	"resyncd/destination/rsdoc"
@@ -65,6 +66,39 @@ func linkString(links []rsdoc.Link) string {
 		return ""
 	}
 	return string(b)
+}
+
+// scopes are the rules by which URIs are refused, by set.
+type scopes struct {
+	mu    sync.RWMutex
+	rules map[int64]func(uri string) (refused string)
+}
+
+// add keeps the rule of a set that has none yet.
+func (s *scopes) add(set int64, rule func(string) string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rules == nil {
+		s.rules = map[int64]func(string) string{}
+	}
+	if s.rules[set] == nil {
+		s.rules[set] = rule
+	}
+}
+
+// of is the rule of a set, nil if it has none.
+func (s *scopes) of(set int64) func(string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.rules[set]
+}
+
+// scopeOf is the rule of a set. A Follower, which asks for it at every notification, keeps it.
+func (s *session) scopeOf(set *store.Set, offer *destination.SetOffer) (func(uri string) string, error) {
+	if rule := s.scopes.of(set.ID); rule != nil && s.hot != nil && offer.Err == nil {
+		return rule, nil
+	}
+	return s.t.judge(offer)
 }
 
 // judge makes the rule by which URIs of a set are refused: outside scope, or filtered out.

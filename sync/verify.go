@@ -173,6 +173,28 @@ func (s *session) mend(ctx context.Context, found []problem) error {
 // noScope: the resources at hand passed the scope when they were planned; redirects are held to the addresses only.
 func noScope(string) string { return "" }
 
+// renew has files that are not what they were fetched anew, by a reconciler that is at work.
+func (s *session) renew(ctx context.Context, found []problem) error {
+	ids := make([]int64, len(found))
+	for i := range found {
+		ids[i] = found[i].id
+	}
+	s.flight.mu.Lock()
+	defer s.flight.mu.Unlock()
+	for _, id := range ids {
+		s.flight.touch(id)
+	}
+	if err := s.disown(ctx, found); err != nil {
+		return err
+	}
+	s.hot.add(ids)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
 // disown makes rows tell the truth about files that are not what they were.
 func (s *session) disown(ctx context.Context, found []problem) error {
 	ids := make([]int64, len(found))
@@ -264,6 +286,9 @@ func (e *Engine) strangers(ctx context.Context, source int64, infos []blob.Info)
 
 // tidyUp ends a session that did not discover.
 func (s *session) tidyUp(ctx context.Context) error {
+	if s.hot != nil {
+		return nil // the run of a Follower goes on
+	}
 	unclean := s.look // what a run left uncertain stays so until a run has looked
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})
 }

@@ -1,0 +1,80 @@
+package sync
+
+import (
+	"context"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/store"
+)
+
+// Work is a slice of a Follower's work. The caller decides when which slice runs, one at a time for each Follower.
+type Work string
+
+// The slices. Notify takes up what waits in the inbox; Gap asks for the lists of open gaps that are due; Framework reads
+// anew what the Source offers, and where a Framework Notification said so, its lists; Pull is the scheduled pull, and
+// what RequestPull asked for; Conclude records how pulls ended whose fetches came to an end meanwhile; Scrub re-hashes a
+// small part of the mirror.
+const (
+	WorkNotify    Work = "notify"
+	WorkGap       Work = "gap"
+	WorkFramework Work = "framework"
+	WorkPull      Work = "pull"
+	WorkConclude  Work = "conclude"
+	WorkScrub     Work = "scrub"
+)
+
+// FollowOptions say how a Follower follows its Source.
+type FollowOptions struct {
+	// ReorderGrace is how long a hole waits for a late notification before a list is asked (F36).
+	ReorderGrace time.Duration
+	// Poll is the usual distance of two pulls: a lagging list is never left alone for longer.
+	Poll time.Duration
+	// Patience is how long a pull's fetches are waited for before the pull is concluded; what is not there then is owed.
+	Patience time.Duration
+	// Later asks for Do(w) at due or, if it is asked for already, at the earlier time. It must be quick; it is called from
+	// several goroutines.
+	Later func(w Work, due time.Time)
+	// Offered is told which channels discovery found for a set. A channel that is gone is left out only after two
+	// consistent reads (F71).
+	Offered func(ctx context.Context, setID int64, channels []destination.Channel)
+	// Subscribed reports since when a verified subscription to a set's change channel has been held, NoTime for none:
+	// changes that happened later and that only a list told of are push misses.
+	Subscribed func(setID int64) store.Micros
+	Observe    Observer
+}
+
+// Observer is told of what happens, for metrics and people. Functions may be nil; they must be quick and safe for
+// concurrent use.
+type Observer struct {
+	// Mirrored: all that a notification asked for is at its final path, durably, or is owed.
+	Mirrored func(Mirrored)
+	// Missed counts changes that a pull saw first although a subscription was active.
+	Missed func(setID int64, n int64)
+	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
+	Fetched func(result string, n int64)
+	// Gap is told when a gap was found, changed its state or ended.
+	Gap func(g store.Gap)
+	// Pulled is told of each concluded pull.
+	Pulled func(Result)
+}
+
+// Mirrored is one notification that was carried out.
+type Mirrored struct {
+	SetID       int64
+	From, Until store.Micros
+	Changes     int           // entries that asked for something new
+	Owed        int           // of those, how many failed and are tried again
+	Received    time.Time     // when the hub delivered it
+	Took        time.Duration // from then until everything was durable
+}
+
+// PullRequest is a pull that somebody waits for.
+type PullRequest struct {
+	Full bool
+	// Ended is told of each set's result as it is concluded, Done of the end; Progress of the work meanwhile. All may be
+	// nil, and are called while the Follower works.
+	Ended    func(Result)
+	Done     func(error)
+	Progress func(Progress)
+}

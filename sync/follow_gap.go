@@ -1,0 +1,164 @@
+package sync
+
+import (
+	"context"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/store"
+)
+
+// lagFirst is when a list that lags is asked first; it doubles up to the distance of two pulls (coverage.md 3).
+const lagFirst = 5 * time.Second
+
+// fillGaps asks for the lists of all sets whose holes are due, and of those that somebody gave a hint of.
+func (f *Follower) fillGaps(ctx context.Context) error {
+	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	hinted := f.hints
+	f.hints = map[int64]bool{}
+	f.mu.Unlock()
+	var next time.Time
+	for i := range sets {
+		set := &sets[i]
+		at, err := f.fillSet(ctx, set, hinted[set.ID])
+		if err != nil {
+			return err
+		}
+		next = earlier(next, at)
+	}
+	if !next.IsZero() {
+		f.o.Later(WorkGap, next)
+	}
+	return nil
+}
+
+// fillSet returns when the set is to be looked at again, zero for never.
+func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (time.Time, error) {
+	cover := Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
+	holes := cover.Unheard()
+	s, now := f.set(set.ID), f.s.Now()
+	if len(holes) == 0 {
+		s.due, s.delay = time.Time{}, 0
+	}
+	if s.due.IsZero() && len(holes) > 0 {
+		s.due = now.Add(f.o.ReorderGrace) // after a restart
+	}
+	due := s.due
+	if hinted {
+		due = earlier(due, s.filled.Add(hintEvery))
+	}
+	if due.IsZero() {
+		return due, nil
+	}
+	if due.After(now) {
+		if hinted {
+			f.mu.Lock()
+			f.hints[set.ID] = true
+			f.mu.Unlock()
+		}
+		return due, nil
+	}
+	offer, ok := f.offer(set)
+	if !ok { // nothing was discovered since the start
+		f.o.Later(WorkPull, now)
+		return time.Time{}, nil
+	}
+	s.filled = now
+	if err := f.pulling(ctx, set, &cover); err != nil {
+		return time.Time{}, err
+	}
+	p, err := f.fillFrom(ctx, set, offer)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if p.out.problem != nil { // the lists may have moved since they were discovered
+		if err := f.rediscover(ctx); err != nil {
+			return time.Time{}, err
+		}
+		if now, _ := f.offer(set); !sameRef(now.ChangeList, offer.ChangeList) || !sameRef(now.ResourceList, offer.ResourceList) {
+			if p, err = f.fillFrom(ctx, set, now); err != nil {
+				return time.Time{}, err
+			}
+		}
+	}
+	return f.afterFill(set, p, s), nil
+}
+
+func sameRef(a, b *destination.Ref) bool { return a == b || a != nil && b != nil && a.URL == b.URL }
+
+func (f *Follower) fillFrom(ctx context.Context, set *store.Set, offer *destination.SetOffer) (*puller, error) {
+	p, err := f.s.newPuller(set, offer, f.s.wake)
+	if err != nil {
+		return nil, err
+	}
+	f.watchMisses(p)
+	if err := p.fill(ctx); err != nil {
+		return nil, err
+	}
+	f.countMisses(p)
+	return p, nil
+}
+
+// afterFill plans the next look at what stayed open.
+func (f *Follower) afterFill(set *store.Set, p *puller, s *following) time.Time {
+	if p.out.problem != nil {
+		f.s.log.Warn("a gap could not be asked about; it stays open", "set", set.CapabilityList, "err", p.out.problem)
+	}
+	if len(p.cover.Unheard()) == 0 {
+		s.due, s.delay = time.Time{}, 0
+		return time.Time{}
+	}
+	s.delay = min(max(2*s.delay, lagFirst), max(f.o.Poll, lagFirst))
+	s.due = f.s.Now().Add(s.delay)
+	return s.due
+}
+
+// pulling shows that the holes of a set are being asked about.
+func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *Coverage) error {
+	gaps, err := f.s.Store.Gaps(ctx, set.ID)
+	if err != nil {
+		return err
+	}
+	c := &store.Commit{Claim: f.s.claim}
+	for i := range gaps {
+		for _, h := range cover.Unheard() {
+			if g := &gaps[i]; g.Until == h.Until && (g.State == store.GapWaiting || g.State == store.GapFound) {
+				g.State = store.GapPulling
+				c.Gaps = append(c.Gaps, g)
+			}
+		}
+	}
+	if len(c.Gaps) == 0 {
+		return nil
+	}
+	return f.s.Store.Commit(ctx, c)
+}
+
+// fill reads the Change Lists for the sake of holes and hints; a set without any takes a baseline if its Resource List
+// changed.
+func (p *puller) fill(ctx context.Context) error {
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	if p.offer.ChangeList == nil {
+		if err := p.listOnly(ctx); err != nil {
+			return err
+		}
+		return p.judgeHoles(ctx)
+	}
+	if !p.based() {
+		return nil
+	}
+	promised := len(p.watching) > 0 // then caches may hide what is there (F59)
+	if err := p.changes(ctx, *p.offer.ChangeList, promised); err != nil {
+		return err
+	}
+	if err := p.closeHoles(ctx); err != nil {
+		return err
+	}
+	return p.judgeHoles(ctx)
+}

@@ -1,0 +1,76 @@
+package sync
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"resyncd/destination/peer/source"
+	"resyncd/destination/rsdoc"
+)
+
+// Whatever a hub loses, repeats, shuffles and forges, and whenever the daemon is stopped: after calm and one scheduled pull
+// the mirror equals the Source, nothing is owed and no gap is open (coverage.md 5, P1, P6, P9).
+func TestPushModel(t *testing.T) {
+	folder := ramDir(t)
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		p := newPusherIn(rt, fmt.Sprintf("%s/%d", folder, n), source.Options{ChangeListSize: rapid.SampledFrom([]int{3, 1000}).Draw(rt, "list")}, many(4))
+		defer func() { p.stop() }()
+		p.taken()
+		p.pull(false)
+		type message struct {
+			iv   rsdoc.Interval
+			body []byte
+		}
+		var sent, held []message
+		name := func() string { return fmt.Sprintf("d%d/r%03d.txt", 0, rapid.IntRange(0, 5).Draw(rt, "name")*3) }
+		steps := rapid.IntRange(1, 40).Draw(rt, "steps")
+		for i := range steps {
+			switch rapid.IntRange(0, 13).Draw(rt, "step") {
+			case 0, 1, 2, 3:
+				p.put(name(), fmt.Sprint("body ", i))
+			case 4:
+				p.src.Delete(name())
+			case 5, 6, 7: // delivered
+				changes, iv := p.taken()
+				m := message{iv, p.document(iv, changes)}
+				sent = append(sent, m)
+				p.deliver(m.iv, m.body, true)
+			case 8: // lost
+				p.taken()
+			case 9: // late
+				changes, iv := p.taken()
+				held = append(held, message{iv, p.document(iv, changes)})
+			case 10: // replayed, or late after all
+				if all := append(append([]message{}, sent...), held...); len(all) > 0 {
+					m := rapid.SampledFrom(all).Draw(rt, "again")
+					p.deliver(m.iv, append(m.body, '\n'), true)
+				}
+			case 11: // forged, but signed
+				_, iv := p.taken()
+				at := rsdoc.MicrosOf(time.Now()) + rsdoc.Micros(rapid.IntRange(-1000, 1000).Draw(rt, "at"))
+				iv.Until = max(iv.From, at)
+				lie := source.Change{URI: p.src.URI(name()), Datetime: at, Length: 3,
+					Change: rapid.SampledFrom([]rsdoc.Change{rsdoc.ChangeCreated, rsdoc.ChangeUpdated, rsdoc.ChangeDeleted}).Draw(rt, "change")}
+				p.deliver(iv, p.document(iv, []source.Change{lie}), true)
+			case 12: // stopped and begun anew
+				p.stop()
+				p.follow()
+				p.later(WorkNotify, time.Now())
+			case 13:
+				p.pull(rapid.Bool().Draw(rt, "full"))
+			}
+		}
+		// Calm. A later change takes the documents beyond whatever was invented.
+		<-time.After(2 * time.Millisecond)
+		p.put("end.txt", "one")
+		<-time.After(time.Millisecond)
+		p.put("end.txt", "two")
+		p.pull(false)
+		p.eventually("the mirror equals the Source", p.same)
+	})
+}

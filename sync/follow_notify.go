@@ -1,0 +1,201 @@
+package sync
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+)
+
+// baselineEvery is the least time between two pulls of a set without a baseline that pushes ask for.
+const baselineEvery = 30 * time.Second
+
+// How much of the inbox one round takes up.
+const (
+	inboxPage  = 500
+	inboxBytes = 32 << 20
+)
+
+// notify takes up what waits in the inbox. Sets without a baseline keep theirs until they have one; Framework
+// Notifications wait for their own slice.
+func (f *Follower) notify(ctx context.Context) error {
+	for after := int64(0); ; {
+		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
+			SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
+		})
+		if err != nil || len(ds) == 0 {
+			return err
+		}
+		after = ds[len(ds)-1].ID
+		var order []int64
+		bySet := map[int64][]*store.Delivery{}
+		size := 0
+		for i := range ds {
+			d := &ds[i]
+			size += len(d.Body)
+			if bySet[d.SetID] == nil {
+				order = append(order, d.SetID)
+			}
+			bySet[d.SetID] = append(bySet[d.SetID], d)
+		}
+		for _, id := range order {
+			if err := f.notifySet(ctx, id, bySet[id]); err != nil {
+				return err
+			}
+		}
+		if len(ds) < inboxPage && size < inboxBytes/2 {
+			return nil // that was all; what came meanwhile asked for a slice of its own
+		}
+	}
+}
+
+func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery) error {
+	set, err := f.known(ctx, id)
+	if err != nil {
+		return err
+	}
+	if set == nil {
+		return f.drop(ctx, ds)
+	}
+	var framework bool
+	ds = slices.DeleteFunc(ds, func(d *store.Delivery) bool {
+		named := namesDocuments(d)
+		framework = framework || named
+		return named
+	})
+	if framework {
+		f.o.Later(WorkFramework, f.s.Now())
+	}
+	if len(ds) == 0 {
+		return nil
+	}
+	if !set.Floor.Known() {
+		// The pull that takes the baseline has it taken up. A Source that has none to give is not asked at every push.
+		due := f.s.Now()
+		if again := f.set(id).pulled.Add(baselineEvery); again.After(due) {
+			due = again
+		}
+		f.o.Later(WorkPull, due)
+		return nil
+	}
+	offer, _ := f.offer(set)
+	p, err := f.s.newPuller(set, offer, f.s.wake)
+	if err != nil {
+		return err
+	}
+	v := &pushReader{p: p, limit: f.s.sourceNow() + skew, commit: &store.Commit{Claim: f.s.claim}}
+	before := p.cover.clone()
+	for _, d := range ds {
+		if err := v.take(ctx, d); err != nil {
+			return err
+		}
+	}
+	if err := f.findGaps(ctx, v, &before); err != nil {
+		return err
+	}
+	state := p.setCommit()
+	v.commit.Sets = append(v.commit.Sets, state.Sets...)
+	if err := p.plan.flushWith(ctx, v.commit); err != nil {
+		return err
+	}
+	for _, g := range v.commit.Gaps {
+		f.gap(*g)
+	}
+	for _, n := range v.notes {
+		f.s.hot.seal(n)
+	}
+	if v.hint {
+		f.Hint(id)
+	}
+	return nil
+}
+
+// namesDocuments tells a Framework Notification.
+func namesDocuments(d *store.Delivery) bool {
+	r, err := rsdoc.OpenBytes(d.Body, rsdoc.Options{Assume: assumed(d.Kind)})
+	if err != nil {
+		return false
+	}
+	head, err := r.Head()
+	return err == nil && head.Kind == rsdoc.KindFrameworkNotification
+}
+
+// drop ends deliveries of a set that is no more.
+func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
+	c := &store.Commit{Claim: f.s.claim}
+	for _, d := range ds {
+		c.Inbox = append(c.Inbox, store.InboxChange{ID: d.ID})
+	}
+	return f.s.Store.Commit(ctx, c)
+}
+
+// findGaps records the holes that notifications made or filled, in the commit that records what they say. The
+// notification behind a hole is kept: it tells what a list must hold.
+func (f *Follower) findGaps(ctx context.Context, v *pushReader, before *Coverage) error {
+	holes := v.p.cover.Unheard()
+	if len(holes) == 0 && len(before.Unheard()) == 0 {
+		return nil
+	}
+	gaps, err := f.s.Store.Gaps(ctx, v.p.set.ID)
+	if err != nil {
+		return err
+	}
+	now := f.s.localNow()
+	isHole := func(list []store.Interval, until store.Micros) bool {
+		return slices.ContainsFunc(list, func(h store.Interval) bool { return h.Until == until })
+	}
+	for i := range gaps {
+		g := &gaps[i]
+		if g.State.Open() && isHole(before.Unheard(), g.Until) && !isHole(holes, g.Until) {
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, ByNotification, now // late, but here
+			v.commit.Gaps = append(v.commit.Gaps, g)
+		}
+	}
+	for _, h := range holes {
+		known := slices.IndexFunc(gaps, func(g store.Gap) bool { return g.State.Open() && g.Until == h.Until })
+		switch {
+		case known >= 0 && gaps[known].From != h.From: // filled in part
+			gaps[known].From = h.From
+			v.commit.Gaps = append(v.commit.Gaps, &gaps[known])
+		case known < 0 && !isHole(before.Unheard(), h.Until):
+			v.commit.Gaps = append(v.commit.Gaps, &store.Gap{
+				SetID: v.p.set.ID, From: h.From, Until: h.Until, State: store.GapWaiting, Found: now, Ended: store.NoTime,
+			})
+		}
+		for _, k := range v.kept {
+			if k.iv.From == h.Until {
+				v.keep(k.id)
+			}
+		}
+	}
+	if len(holes) > 0 {
+		s := f.set(v.p.set.ID)
+		if wait := f.s.Now().Add(f.o.ReorderGrace); s.due.IsZero() {
+			s.due = wait
+		}
+		f.o.Later(WorkGap, s.due)
+	}
+	return nil
+}
+
+// keep makes a delivery stay in the inbox.
+func (v *pushReader) keep(id int64) {
+	for i := range v.commit.Inbox {
+		if v.commit.Inbox[i].ID == id {
+			v.commit.Inbox[i].Keep = true
+		}
+	}
+}
+
+// sourceNow is the Source's clock as far as its answers told.
+func (s *session) sourceNow() store.Micros { return s.localNow() + s.offset }
+
+// earlier is the earlier of two times, zero being none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

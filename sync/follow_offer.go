@@ -1,0 +1,319 @@
+package sync
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+)
+
+// offered is which channels of a set were told of, and how often one of them was not there since.
+type offered struct {
+	channels []destination.Channel
+	gone     map[rsdoc.Kind]int
+}
+
+// goneAfter is how many consistent reads must agree that something is no longer offered (F71).
+const goneAfter = 2
+
+// discover reads what the Source offers, and tells which channels there are.
+func (f *Follower) discover(ctx context.Context) (*destination.Offer, error) {
+	s := f.s
+	offer, err := s.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.recognise(ctx, offer); err != nil {
+		if f.broken(ctx, err) && ctx.Err() == nil {
+			err = sourceError{err}
+		}
+		return nil, err
+	}
+	chosen, err := s.choose(offer)
+	if err != nil {
+		return nil, sourceError{err}
+	}
+	seen := map[int64]bool{}
+	for i := range chosen {
+		o := &chosen[i]
+		set, err := s.Store.EnsureSet(ctx, s.claim, o.ID)
+		if err != nil {
+			return nil, err
+		}
+		seen[set.ID] = true
+		if rule, err := s.t.judge(o); err == nil {
+			s.scopes.add(set.ID, rule)
+		}
+		if o.Err != nil {
+			continue // what could not be read says nothing about its channels
+		}
+		f.offers[set.ID] = o
+		f.tell(ctx, set.ID, o.Channels())
+	}
+	return offer, f.withdrawn(ctx, seen)
+}
+
+// tell passes on the channels of a set. One that is not there any more is kept until a second read agrees.
+func (f *Follower) tell(ctx context.Context, set int64, now []destination.Channel) {
+	was := f.channels[set]
+	if was == nil {
+		was = &offered{gone: map[rsdoc.Kind]int{}}
+		f.channels[set] = was
+	}
+	next := slices.Clone(now)
+	for _, c := range was.channels {
+		if slices.ContainsFunc(now, func(n destination.Channel) bool { return n.Kind == c.Kind }) {
+			continue
+		}
+		if was.gone[c.Kind]++; was.gone[c.Kind] < goneAfter {
+			next = append(next, c)
+		}
+	}
+	for _, c := range now {
+		delete(was.gone, c.Kind)
+	}
+	was.channels = next
+	if f.o.Offered != nil {
+		f.o.Offered(ctx, set, next)
+	}
+}
+
+// withdrawn ends the channels of sets that the Source no longer offers, after as many reads.
+func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
+	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	if err != nil || len(f.s.t.Sets) > 0 {
+		return err
+	}
+	for i := range sets {
+		if id := sets[i].ID; !seen[id] && f.channels[id] != nil {
+			f.tell(ctx, id, nil)
+		}
+	}
+	return nil
+}
+
+// framework carries out what Framework Notifications ask for, and rediscovery: the named documents are read anew, and
+// nothing else. They stay in the inbox until that is done.
+func (f *Follower) framework(ctx context.Context) (err error) {
+	f.mu.Lock()
+	waiting := f.waiting
+	f.waiting = nil
+	f.mu.Unlock()
+	defer func() {
+		for _, w := range waiting {
+			w <- err // buffered
+		}
+	}()
+	n, err := f.namedDocuments(ctx)
+	if err != nil {
+		return err
+	}
+	if len(waiting) > 0 || n.discover || len(f.offers) == 0 && len(n.done) > 0 {
+		if err := f.rediscover(ctx); err != nil {
+			return err
+		}
+	}
+	for _, id := range n.order {
+		if err := f.reread(ctx, n, id); err != nil {
+			return err
+		}
+	}
+	if len(n.done) > 0 {
+		return f.drop(ctx, n.done)
+	}
+	return nil
+}
+
+// rediscover reads the Capability Lists; sets that are new are pulled whole.
+func (f *Follower) rediscover(ctx context.Context) error {
+	_, err := f.discover(ctx)
+	if err != nil && !f.broken(ctx, err) {
+		f.s.log.Warn("what the Source offers could not be read anew", "err", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	for i := range sets {
+		if !sets[i].LastPull.Known() && f.offers[sets[i].ID] != nil {
+			f.o.Later(WorkPull, f.s.Now())
+		}
+	}
+	return err
+}
+
+// named is what Framework Notifications named.
+type named struct {
+	done     []*store.Delivery
+	order    []int64
+	changes  map[int64]bool
+	list     map[int64]bool
+	discover bool
+}
+
+// namedDocuments reads the Framework Notifications in the inbox.
+func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
+	n := &named{changes: map[int64]bool{}, list: map[int64]bool{}}
+	for after := int64(0); ; {
+		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes})
+		if err != nil || len(ds) == 0 {
+			return n, err
+		}
+		for i := range ds {
+			d := &ds[i]
+			after = d.ID
+			if !namesDocuments(d) {
+				continue
+			}
+			n.done = append(n.done, d)
+			if _, err := readNotice(d.Body, rsdoc.KindFrameworkNotification, func(e *rsdoc.Entry) error {
+				return f.name(ctx, n, e)
+			}); err != nil {
+				return n, err
+			}
+		}
+	}
+}
+
+// name sorts one named document: a list of a known set is read anew there, anything else by discovery.
+func (f *Follower) name(ctx context.Context, n *named, e *rsdoc.Entry) error {
+	index := ""
+	for _, l := range e.Links {
+		if l.Rel == rsdoc.RelIndex {
+			index = l.Href
+		}
+	}
+	doc, err := f.s.Store.Document(ctx, f.s.src.ID, e.Loc)
+	if err == nil && doc.SetID != 0 && f.offers[doc.SetID] != nil {
+		switch rsdoc.Kind(doc.Kind) {
+		case rsdoc.KindChangeList:
+			n.read(doc.SetID, n.changes)
+			return nil
+		case rsdoc.KindResourceList:
+			n.read(doc.SetID, n.list)
+			return nil
+		}
+	}
+	for id, o := range f.offers {
+		is := func(r *destination.Ref) bool { return r != nil && (r.URL == e.Loc || r.URL == index) }
+		switch {
+		case is(o.ChangeList):
+			n.read(id, n.changes)
+			return nil
+		case is(o.ResourceList):
+			n.read(id, n.list)
+			return nil
+		}
+	}
+	n.discover = true
+	return nil
+}
+
+func (n *named) read(set int64, of map[int64]bool) {
+	of[set] = true
+	if !slices.Contains(n.order, set) {
+		n.order = append(n.order, set)
+	}
+}
+
+// listEvery is the least time between two re-reads of a Resource List because notifications name it: a Source that makes
+// a new one whenever it is asked would otherwise keep us reading for ever.
+const listEvery = time.Minute
+
+// reread reads the named lists of one set.
+func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
+	set, err := f.known(ctx, id)
+	if err != nil || set == nil {
+		return err
+	}
+	offer, _ := f.offer(set)
+	p, err := f.s.newPuller(set, offer, f.s.wake)
+	if err != nil {
+		return err
+	}
+	f.watchMisses(p)
+	s := f.set(id)
+	if n.list[id] && f.s.Now().Sub(s.listed) >= listEvery && set.Baselines > 0 {
+		s.listed = f.s.Now()
+		if err := p.rebase(ctx, offer.ResourceList, baselineOptions{changed: true, after: set.Floor}); err != nil {
+			return err
+		}
+	}
+	if n.changes[id] || n.list[id] {
+		if err := p.fill(ctx); err != nil {
+			return err
+		}
+	}
+	if p.out.problem != nil {
+		f.s.log.Warn("a document that a notification named could not be read; the next pull tries again",
+			"set", set.CapabilityList, "err", p.out.problem)
+	}
+	f.countMisses(p)
+	return nil
+}
+
+// missMargin is how old a change must be before a list that tells it first counts as a miss of the hub's: its
+// notification may be on its way.
+const missMargin store.Micros = 30 * 1e6
+
+// watchMisses counts what lists tell although a subscription should have.
+func (f *Follower) watchMisses(p *puller) {
+	if f.o.Subscribed == nil {
+		return
+	}
+	since := f.o.Subscribed(p.set.ID)
+	if !since.Known() {
+		return
+	}
+	since += f.s.offset
+	p.missed = func(at store.Version, inHole bool) {
+		if at.From > since && (inHole || f.s.sourceNow()-at.Until > missMargin) {
+			p.misses++
+		}
+	}
+}
+
+func (f *Follower) countMisses(p *puller) {
+	if o := f.o.Observe.Missed; o != nil && p.misses > 0 {
+		o(p.set.ID, p.misses)
+	}
+}
+
+// scrubPage is how many files one slice re-hashes.
+const scrubPage = 200
+
+// scrub re-hashes a few files and fetches anew what is not what it was (F13).
+func (f *Follower) scrub(ctx context.Context) error {
+	s := f.s
+	if f.rec.isHalted() || s.t.Mirror.Check(ctx) != nil { // a disk that went away is no rot
+		return nil
+	}
+	rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage})
+	if err != nil {
+		return err
+	}
+	if len(rs) == 0 {
+		f.scrubbed = 0
+		return nil
+	}
+	f.scrubbed = rs[len(rs)-1].ID
+	var found []problem
+	for _, r := range rs {
+		p, err := checkFile(ctx, s.t.Mirror, r)
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			s.log.Warn("a mirror file is not what it was; it is fetched anew", "key", r.Key, "problem", p.Problem)
+			found = append(found, *p)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return s.renew(ctx, found)
+}

@@ -1,0 +1,278 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/store"
+)
+
+// pulling is a pull whose documents are read and whose fetches may still be under way.
+type pulling struct {
+	pull     *puller
+	res      Result
+	start    time.Time
+	base     counts
+	deadline time.Time
+	requests []PullRequest
+}
+
+// pull reads what the Source offers and then each set, as a one-shot run does, but leaves the fetching to Run. What the
+// Source does wrong is recorded at its sets and no error.
+func (f *Follower) pull(ctx context.Context) error {
+	f.mu.Lock()
+	requests := f.requests
+	f.requests = nil
+	f.mu.Unlock()
+	full := false
+	for _, r := range requests {
+		full = full || r.Full
+	}
+	err := f.pullAll(ctx, full, requests)
+	if err == nil || !f.broken(ctx, err) {
+		if err != nil {
+			err = errors.Join(f.troubled(ctx, err), nil)
+		}
+		f.wake()
+		return err
+	}
+	f.answer(requests, err)
+	return err
+}
+
+// broken tells a failure of ours, which ends the slice, from one of the Source.
+func (f *Follower) broken(ctx context.Context, err error) bool {
+	var own *destination.Error
+	return ctx.Err() != nil || !errors.As(err, &own) && !errors.Is(err, errSource)
+}
+
+// errSource marks what the Source does wrong as a whole.
+var errSource = errors.New("the Source cannot be followed")
+
+func (f *Follower) pullAll(ctx context.Context, full bool, requests []PullRequest) (err error) {
+	s := f.s
+	s.o.Full = full
+	defer func() { s.o.Full = false }()
+	offer, err := f.discover(ctx)
+	if err != nil {
+		if !f.broken(ctx, err) {
+			f.answer(requests, err)
+		}
+		return err
+	}
+	chosen, err := s.choose(offer)
+	if err != nil {
+		err = sourceError{err}
+		f.answer(requests, err)
+		return err
+	}
+	for i := range chosen {
+		var mine []PullRequest
+		if mine = requests; i < len(chosen)-1 {
+			mine = withoutDone(requests)
+		}
+		if err := f.pullSet(ctx, &chosen[i], mine); err != nil {
+			return err
+		}
+	}
+	if len(chosen) == 0 {
+		f.answer(requests, nil)
+	}
+	return f.housekeeping(ctx, offer)
+}
+
+// sourceError is what the Source does wrong as a whole.
+type sourceError struct{ error }
+
+func (sourceError) Is(target error) bool { return target == errSource }
+func (e sourceError) Unwrap() error      { return e.error }
+
+// withoutDone are the requests as the sets before the last one see them.
+func withoutDone(rs []PullRequest) []PullRequest {
+	out := make([]PullRequest, len(rs))
+	for i, r := range rs {
+		r.Done, r.Progress = nil, nil
+		out[i] = r
+	}
+	return out
+}
+
+// pullSet reads the documents of one set. It is concluded when its fetches have come to rest, or patience is over.
+func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, requests []PullRequest) error {
+	s := f.s
+	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
+	if err != nil {
+		return err
+	}
+	if err := f.concludeSet(ctx, set.ID); err != nil { // an earlier pull of it ends here
+		return err
+	}
+	if set, err = s.Store.EnsureSet(ctx, s.claim, offer.ID); err != nil {
+		return err
+	}
+	pull, err := s.newPuller(&set, offer, s.wake)
+	if err != nil {
+		f.answer(requests, err)
+		return sourceError{err}
+	}
+	s.scopes.add(set.ID, pull.plan.scope)
+	if offer.Err != nil {
+		pull.fail(offer.Err)
+	}
+	f.watchMisses(pull)
+	p := &pulling{pull: pull, start: s.Now(), base: f.rec.counts(), requests: requests}
+	if err := pull.run(ctx); err != nil {
+		return err
+	}
+	f.countMisses(pull)
+	p.deadline = s.Now().Add(f.o.Patience)
+	f.pulls = append(f.pulls, p)
+	f.unsettled.Add(1)
+	f.set(set.ID).pulled = s.Now()
+	if len(pull.cover.Unheard()) > 0 {
+		f.o.Later(WorkGap, s.Now().Add(lagFirst))
+	}
+	f.o.Later(WorkConclude, p.deadline)
+	if set.Floor.Known() { // what waited for a baseline
+		f.o.Later(WorkNotify, s.Now())
+	}
+	return nil
+}
+
+// wake has the reconciler say when it is at rest.
+func (f *Follower) wake() {
+	f.rec.resting.Store(false)
+	f.s.hot.add(nil)
+	f.rec.poke()
+}
+
+// conclude ends the pulls whose fetches are done, or all that are out of patience.
+func (f *Follower) conclude(ctx context.Context, all bool) error {
+	rest := f.pulls[:0]
+	pulls := f.pulls
+	idle := f.rec.resting.Load()
+	for i, p := range pulls {
+		if !all && !idle && f.s.Now().Before(p.deadline) {
+			rest = append(rest, p)
+			continue
+		}
+		if err := f.concludeOne(ctx, p); err != nil {
+			f.pulls = append(rest, pulls[i:]...)
+			return err
+		}
+	}
+	f.pulls = rest
+	return nil
+}
+
+// concludeSet ends an earlier pull of a set, whatever its fetches do.
+func (f *Follower) concludeSet(ctx context.Context, set int64) error {
+	for i, p := range f.pulls {
+		if p.pull.set.ID == set {
+			if err := f.concludeOne(ctx, p); err != nil {
+				return err
+			}
+			f.pulls = append(f.pulls[:i:i], f.pulls[i+1:]...)
+			return nil
+		}
+	}
+	return nil
+}
+
+// concludeOne records how a pull ended, in the set as it is now: notifications may have moved it on meanwhile.
+func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
+	set, err := f.known(ctx, p.pull.set.ID)
+	if err != nil {
+		return err
+	}
+	f.unsettled.Add(-1)
+	if set == nil {
+		return nil
+	}
+	p.pull.set, p.pull.cover = set, &Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
+	p.res = Result{Source: f.s.t.Name, Set: set.CapabilityList, Kind: "none"}
+	f.s.fill(&p.res, p.pull, f.rec, p.base)
+	f.s.spend(&p.res)
+	p.res.Seconds = since(f.s.Now, p.start)
+	if err := f.s.conclude(ctx, p.pull, f.rec, &p.res, p.start); err != nil {
+		return err
+	}
+	if o := f.o.Observe.Pulled; o != nil {
+		o(p.res)
+	}
+	for _, r := range p.requests {
+		if r.Ended != nil {
+			r.Ended(p.res)
+		}
+	}
+	f.answer(p.requests, nil)
+	return nil
+}
+
+// answer ends requests.
+func (f *Follower) answer(rs []PullRequest, err error) {
+	for _, r := range rs {
+		if r.Done != nil {
+			r.Done(err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unsettled.Load() == 0 {
+		f.watchers = nil
+	}
+}
+
+// troubled shows at all sets why the Source could not be read as a whole.
+func (f *Follower) troubled(ctx context.Context, cause error) error {
+	f.s.log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
+	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	if err != nil {
+		return err
+	}
+	c := &store.Commit{Claim: f.s.claim}
+	for i := range sets {
+		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, clip(cause.Error(), 500), f.s.localNow()
+		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: stateOf(&sets[i])})
+	}
+	if len(sets) == 0 {
+		return nil
+	}
+	return f.s.Store.Commit(ctx, c)
+}
+
+// housekeeping follows a pull of all sets, as the end of a one-shot run does.
+func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) error {
+	s := f.s
+	if s.sweep {
+		if err := s.sweepOnce(ctx, offer); err != nil {
+			return err
+		}
+	}
+	if s.look && !f.looked {
+		if err := s.claimTrash(ctx); err != nil {
+			return err
+		}
+		f.looked = true
+	}
+	if err := s.emptyTrash(ctx); err != nil {
+		return err
+	}
+	if err := s.missing(ctx, offer); err != nil {
+		return err
+	}
+	if !s.recheck && f.whole {
+		return nil
+	}
+	policy := s.t.policyDigest()
+	if s.sweep {
+		policy = policySweep
+	}
+	s.recheck, f.whole = false, true
+	if len(s.t.Sets) > 0 {
+		return nil
+	}
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Policy: &policy}})
+}

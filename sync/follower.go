@@ -1,0 +1,251 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"resyncd/destination"
+	"resyncd/store"
+)
+
+// Follower keeps one Source in step for as long as it runs. It holds the Source's claim, so that no other process works on
+// it. Whatever comes in only writes wants and coverage, slice by slice (Do); one reconciler beside it fetches (Run).
+//
+// All that matters is in the store: a Follower that is killed and begun anew goes on where the last one was.
+type Follower struct {
+	s   *session
+	o   FollowOptions
+	rec *reconciler
+
+	// The fields below belong to the goroutine that runs slices.
+	offers   map[int64]*destination.SetOffer
+	channels map[int64]*offered
+	sets     map[int64]*following
+	pulls    []*pulling
+	looked   bool // the trash of an unclean end was looked through
+	scrubbed int64
+	whole    bool // a pull of all sets has ended well
+
+	mu        sync.Mutex
+	requests  []PullRequest
+	watchers  []func(Progress)
+	waiting   []chan error // for a framework slice
+	hints     map[int64]bool
+	unsettled atomic.Int32 // pulls that are not concluded
+}
+
+// following is what a Follower remembers of a set between slices.
+type following struct {
+	due    time.Time     // when open holes are asked about again
+	delay  time.Duration // the back-off of a lagging list
+	pulled time.Time     // the last pull
+	filled time.Time     // the last time that lists were read for holes or hints
+	listed time.Time     // the last re-read of a Resource List that a notification named
+}
+
+// Follow begins to follow a Source. The error is a *store.HeldError, ErrStopped for a paused Source, or one of the store.
+func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follower, error) {
+	f := &Follower{
+		o: o, offers: map[int64]*destination.SetOffer{}, channels: map[int64]*offered{}, sets: map[int64]*following{},
+		hints: map[int64]bool{},
+	}
+	s, err := e.begin(ctx, t, RunOptions{From: store.NoTime, Progress: f.progress})
+	if err != nil {
+		return nil, err
+	}
+	f.s = s
+	s.hot, s.wake, s.hint = newHotlist(), make(chan struct{}, 1), f.Hint
+	s.hot.done = f.mirrored
+	s.gapTold, s.outcomes = f.gap, f.outcomes
+	if err := s.knowScopes(ctx); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	f.rec = &reconciler{
+		s: s, workers: max(t.Concurrency, 1), wake: s.wake, pokes: s.wake, planned: make(chan struct{}), scope: outsideAll,
+		failing: newBitmap(), hot: s.hot, rested: f.rested,
+	}
+	return f, nil
+}
+
+// outsideAll is the scope of a set that nothing is known of.
+func outsideAll(string) string { return "the set is unknown" }
+
+// SourceID is the Source's id in the store.
+func (f *Follower) SourceID() int64 { return f.s.src.ID }
+
+// Close gives the claim back. The Follower is of no use afterwards.
+func (f *Follower) Close() error { return f.s.release() }
+
+// Run fetches and removes what is wanted until ctx ends, then marks the end as orderly and returns nil. Any other error is
+// one of the store or of the claim: close the Follower and begin another one. A full or failing mirror disk is none: work
+// resumes by itself (F6).
+func (f *Follower) Run(ctx context.Context) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return f.rec.fetchAll(gctx, f.s.localNow) })
+	g.Go(func() error { return f.rec.removeLoop(gctx) })
+	f.s.hot.add(nil)
+	f.s.hot.removals()
+	err := g.Wait()
+	if ctx.Err() == nil {
+		return err
+	}
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	unclean := f.rec.isHalted() || f.s.look && !f.looked
+	return f.s.Store.Commit(context.WithoutCancel(ctx), &store.Commit{
+		Claim: f.s.claim, Source: &store.SourceChange{Unclean: &unclean},
+	})
+}
+
+// Do carries out one slice. The error is one of the store, the claim or ctx; what the Source does wrong is recorded and
+// shown, and tried again in its time. It must not be called from several goroutines at once.
+func (f *Follower) Do(ctx context.Context, w Work) error {
+	switch w {
+	case WorkNotify:
+		return f.notify(ctx)
+	case WorkGap:
+		return f.fillGaps(ctx)
+	case WorkFramework:
+		return f.framework(ctx)
+	case WorkPull:
+		return f.pull(ctx)
+	case WorkConclude:
+		return f.conclude(ctx, false)
+	case WorkScrub:
+		return f.scrub(ctx)
+	}
+	return errors.New("unknown work " + string(w))
+}
+
+// RequestPull has the next WorkPull slice pull for somebody who waits.
+func (f *Follower) RequestPull(r PullRequest) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = append(f.requests, r)
+	if r.Progress != nil {
+		f.watchers = append(f.watchers, r.Progress)
+	}
+}
+
+// hintEvery is the least time between two pulls of a set that hints ask for: whoever can send them must not be able to
+// make us ask the Source without end (P8).
+const hintEvery = 5 * time.Second
+
+// Hint asks for a pull of a set soon: something may have changed, and nobody can prove what. It may be called from any
+// goroutine.
+func (f *Follower) Hint(setID int64) {
+	f.mu.Lock()
+	f.hints[setID] = true
+	f.mu.Unlock()
+	f.o.Later(WorkGap, f.s.Now())
+}
+
+// Rediscover reads anew what the Source offers and tells Offered, and returns when that is done. It waits for its turn, so
+// it must not be called from within Do.
+func (f *Follower) Rediscover(ctx context.Context) error {
+	done := make(chan error, 1)
+	f.mu.Lock()
+	f.waiting = append(f.waiting, done)
+	f.mu.Unlock()
+	f.o.Later(WorkFramework, f.s.Now())
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Approve carries out held removals, as Engine.Approve does; call it like Do.
+func (f *Follower) Approve(ctx context.Context, reject bool) (Approved, error) {
+	return f.s.approve(ctx, reject)
+}
+
+// Restore brings a file back from the trash, as Engine.Restore does; call it like Do.
+func (f *Follower) Restore(ctx context.Context, uri string) (store.Trashed, error) {
+	return f.s.restore(ctx, uri)
+}
+
+// Idle reports whether nothing is being fetched right now.
+func (f *Follower) Idle() bool { return f.rec.resting.Load() }
+
+func (f *Follower) set(id int64) *following {
+	if f.sets[id] == nil {
+		f.sets[id] = &following{}
+	}
+	return f.sets[id]
+}
+
+// known returns the set of that id, nil if the Source has none.
+func (f *Follower) known(ctx context.Context, id int64) (*store.Set, error) {
+	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	if i := slices.IndexFunc(sets, func(s store.Set) bool { return s.ID == id }); i >= 0 {
+		return &sets[i], err
+	}
+	return nil, err
+}
+
+// offer is what the set offers, as far as discovery told.
+func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
+	if o := f.offers[set.ID]; o != nil {
+		return o, true
+	}
+	return &destination.SetOffer{ID: set.CapabilityList}, false
+}
+
+func (f *Follower) progress(p Progress) {
+	f.mu.Lock()
+	watchers := f.watchers
+	f.mu.Unlock()
+	for _, w := range watchers {
+		w(p)
+	}
+}
+
+func (f *Follower) mirrored(n *note) {
+	if o := f.o.Observe.Mirrored; o != nil {
+		o(Mirrored{
+			SetID: n.setID, From: n.from, Until: n.until, Changes: n.changes, Owed: n.owed, Received: n.received,
+			Took: f.s.Now().Sub(n.received),
+		})
+	}
+}
+
+// results names the verdicts for metrics.
+var results = [...]string{
+	verdictCleared: "unchanged", verdictFetched: "fetched", verdictAdopted: "unchanged", verdictGone: "gone",
+	verdictRefused: "refused", verdictThere: "unchanged", verdictFailed: "failed",
+}
+
+func (f *Follower) outcomes(group []*outcome) {
+	if f.o.Observe.Fetched == nil {
+		return
+	}
+	n := map[string]int64{}
+	for _, o := range group {
+		n[results[o.verdict]]++
+	}
+	for result, count := range n {
+		f.o.Observe.Fetched(result, count)
+	}
+}
+
+func (f *Follower) gap(g store.Gap) {
+	if o := f.o.Observe.Gap; o != nil {
+		o(g)
+	}
+}
+
+// rested is told by the reconciler whenever it comes to rest.
+func (f *Follower) rested() {
+	if f.unsettled.Load() > 0 {
+		f.o.Later(WorkConclude, f.s.Now())
+	}
+}

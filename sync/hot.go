@@ -1,0 +1,126 @@
+package sync
+
+import (
+	"sync"
+	"time"
+
+	"resyncd/store"
+)
+
+// hotlist tells the reconciler of a Follower which rows have new work, so that a pushed change is fetched without a look
+// at everything that is owed, and knows for which notifications.
+type hotlist struct {
+	mu     sync.Mutex
+	ids    []int64
+	all    bool // too many to name: look for them
+	notes  map[int64][]*note
+	remove chan struct{} // told when a removal may be due
+	done   func(*note)   // a notification is carried out
+}
+
+// hotMost bounds what is named; a baseline is looked for in pages.
+const hotMost = 10_000
+
+// noteMost bounds the rows that are watched for the latency of their notification (P8).
+const noteMost = 100_000
+
+func newHotlist() *hotlist {
+	return &hotlist{notes: map[int64][]*note{}, remove: make(chan struct{}, 1)}
+}
+
+// note is a notification on its way to the mirror.
+type note struct {
+	setID       int64
+	from, until store.Micros
+	received    time.Time
+	changes     int // entries that asked for something new
+	left, owed  int
+	sealed      bool // all its entries are planned
+}
+
+func (h *hotlist) add(ids []int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.ids)+len(ids) > hotMost {
+		h.ids, h.all = nil, true
+	} else if !h.all {
+		h.ids = append(h.ids, ids...)
+	}
+}
+
+// take returns what was added since the last call.
+func (h *hotlist) take() (ids []int64, all bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ids, all = h.ids, h.all
+	h.ids, h.all = nil, false
+	return ids, all
+}
+
+// expect makes a note wait for a row.
+func (h *hotlist) expect(id int64, n *note) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n.changes++
+	if len(h.notes) < noteMost {
+		n.left++
+		h.notes[id] = append(h.notes[id], n)
+	}
+}
+
+// seal says that all entries of a notification are planned.
+func (h *hotlist) seal(n *note) {
+	h.mu.Lock()
+	n.sealed = true
+	ready := n.left == 0
+	h.mu.Unlock()
+	if ready {
+		h.done(n)
+	}
+}
+
+// landed says that the work on a row came to an end for now: owed, if it failed.
+func (h *hotlist) landed(id int64, owed bool) {
+	h.mu.Lock()
+	var ready []*note
+	for _, n := range h.notes[id] {
+		n.left--
+		if owed {
+			n.owed++
+		}
+		if n.left == 0 && n.sealed {
+			ready = append(ready, n)
+		}
+	}
+	delete(h.notes, id)
+	h.mu.Unlock()
+	for _, n := range ready {
+		h.done(n)
+	}
+}
+
+// removals says that a removal may be due.
+func (h *hotlist) removals() {
+	select {
+	case h.remove <- struct{}{}:
+	default:
+	}
+}
+
+// due are the rows of a commit that have work now.
+func due(c *store.Commit) []int64 {
+	ids := make([]int64, 0, len(c.Resources))
+	for i := range c.Resources {
+		if w := c.Resources[i].Work; w != nil && w.Action != store.ActionNone {
+			ids = append(ids, c.Resources[i].ID)
+		}
+	}
+	return ids
+}
+
+// waits tells whether something was added that nobody took yet.
+func (h *hotlist) waits() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ids) > 0 || h.all
+}

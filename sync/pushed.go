@@ -1,0 +1,166 @@
+package sync
+
+import (
+	"context"
+	"encoding/binary"
+
+	"resyncd/store"
+)
+
+// A signed notification writes wants like a document does, but nothing else vouches for it (P9). So such a want is marked
+// as pushed, with what the documents say of the resource beside it, until a document says the same or something newer, or
+// until the documents should tell of it and do not: then the Source is asked (coverage.md 1).
+
+// pushedDocument stands for a notification in versions: negative, so that it is no document of the store, and the same for
+// the same bytes, so that a repetition is nothing new.
+func pushedDocument(digest [32]byte) int64 {
+	return -1 - int64(binary.BigEndian.Uint64(digest[:8])>>2)
+}
+
+// mergePush lets an entry of a notification meet the row of its resource.
+func (p *planner) mergePush(r *row, e *entry, current *store.Want) {
+	w := e.cand.Want(p.set.ID)
+	switch Merge(current, p.set.Floor, e.cand) {
+	case Replace:
+	case Ask:
+		w = e.cand.Contest(current, p.set.Floor, p.set.ID)
+	case Repeat:
+		r.same = true
+		return
+	default:
+		return
+	}
+	w.Pushed, w.Listed = true, listedOf(current, p.set.ID)
+	r.want, r.changed, r.note = w, true, e.note
+}
+
+// listedOf is what the documents say of a resource before a push changes its want.
+func listedOf(current *store.Want, set int64) *store.Want {
+	switch {
+	case current == nil:
+		return &store.Want{SetID: set, Length: -1, LastMod: store.NoTime}
+	case current.Pushed:
+		return current.Listed
+	}
+	known := *current
+	return &known
+}
+
+// mergeListed lets an entry of a document meet a want that was pushed: what the documents say is kept up to date beside
+// it, and takes its place as soon as it is not older.
+func (p *planner) mergeListed(r *row, e *entry) {
+	pushed := r.want
+	switch p.decide(&r.want, e) {
+	case Replace:
+		r.want = p.wantOf(e)
+		if p.news != nil && !e.baseline {
+			p.news(e.cand.Version)
+		}
+	case Ask:
+		r.want = e.cand.Contest(&pushed, p.set.Floor, p.set.ID)
+		r.want.Generation = p.generation(e)
+	case Repeat: // the documents confirm it
+		if p.lag != nil {
+			p.lag(pushed.Version)
+		}
+		if pushed.State == e.cand.State {
+			r.want = p.wantOf(e)
+		} else {
+			r.want.Pushed, r.want.Listed = false, nil
+		}
+		r.same = true
+	default:
+		p.mergeBeside(r, e)
+		return
+	}
+	r.want.Refused = ""
+	if r.want.State != store.WantAbsent {
+		r.want.Refused = p.scope(e.uri)
+	}
+	r.changed = true
+}
+
+// mergeBeside updates what the documents say of a resource while a newer push stands.
+func (p *planner) mergeBeside(r *row, e *entry) {
+	listed := r.want.Listed
+	if listed == nil || listed.State == store.WantNone {
+		listed = nil
+	}
+	var next store.Want
+	switch p.decide(listed, e) {
+	case Replace:
+		next = p.wantOf(e)
+	case Ask:
+		next = e.cand.Contest(listed, p.set.Floor, p.set.ID)
+	default:
+		return
+	}
+	if next.State != store.WantAbsent {
+		next.Refused = p.scope(e.uri)
+	}
+	r.want.Listed, r.changed = &next, true
+}
+
+// askPushed has the Source asked about what was pushed and should by now be in its documents, and is not: a forged entry
+// lives until the next pull, no longer.
+func (p *puller) askPushed(ctx context.Context) error {
+	proven := p.cover.ProvenPosition()
+	if !proven.Known() {
+		return nil
+	}
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = p.askPage(ctx, after, proven); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askPage holds the flight lock, because rows read here are written back.
+func (p *puller) askPage(ctx context.Context, after int64, proven store.Micros) (last int64, more bool, err error) {
+	f := p.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rs, err := p.s.Store.Scan(ctx, store.ScanQuery{
+		SourceID: p.s.src.ID, SetID: p.set.ID, Filter: store.FilterPushed, After: after, Limit: sweepPage,
+	})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
+	c := &store.Commit{Claim: p.s.claim}
+	now := p.s.localNow()
+	var fresh []int
+	for _, r := range rs {
+		after = r.ID
+		w := r.WantFor(p.set.ID)
+		if w == nil || w.Version.Until > proven {
+			continue
+		}
+		w.Pushed, w.Listed, w.Settled = false, nil, false
+		if w.Refused == "" {
+			w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
+			w.Version.Document, w.Version.Ordinal = 0, 0
+		}
+		want := *w
+		work := p.s.workForAll(r.Wants, &r.Have, now)
+		if r.Key == "" && want.State != store.WantAbsent { // so far only its deletion was told
+			fresh = append(fresh, len(c.Resources))
+		}
+		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work})
+		f.touch(r.ID)
+	}
+	if len(c.Resources) == 0 {
+		return after, true, nil
+	}
+	if err := p.plan.assignKeys(ctx, c, fresh); err != nil {
+		return after, false, err
+	}
+	p.s.log.Info("changes that were pushed are in no document of the Source; it is asked about them",
+		"set", p.set.CapabilityList, "resources", len(c.Resources))
+	if err := p.s.Store.Commit(ctx, c); err != nil {
+		return after, false, err
+	}
+	p.plan.poke(due(c))
+	return after, true, nil
+}

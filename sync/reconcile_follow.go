@@ -1,0 +1,184 @@
+package sync
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"resyncd/store"
+)
+
+// The reconciler of a Follower works on while wants come in, hour after hour: nothing is ever "planned", rows with new
+// work are named to it (hotlist), and owed ones come up again when they are due.
+
+const (
+	// eagerAge is how long a finished change waits for others to share its group with, while nothing more is queued.
+	eagerAge = 2 * time.Millisecond
+	// lookAtLeast is the least time between two looks at everything that is owed.
+	lookAtLeast = 500 * time.Millisecond
+	// A disk that failed is tried again after relaxFirst, doubling to relaxMost (F6: it resumes within 30 s).
+	relaxFirst = 2 * time.Second
+	relaxMost  = 15 * time.Second
+
+	forEver = 1000 * time.Hour
+)
+
+// hear takes up what the planner or an outcome told.
+func (c *conductor) hear() {
+	if c.r.hot == nil {
+		c.dry, c.again = false, true // new rows have new ids, so the paging goes on where it is
+		return
+	}
+	ids, all := c.r.hot.take()
+	c.hot = append(c.hot, ids...)
+	if all {
+		c.dry, c.again = false, true
+	}
+}
+
+// mayRestart tells whether everything that is owed may be paged through anew. Rows in flight still look due; a one-shot
+// run waits for them, or it would page in circles.
+func (c *conductor) mayRestart() bool { return c.r.hot != nil || c.idle() }
+
+// pageHot puts the named rows before all others.
+func (c *conductor) pageHot(ctx context.Context) error {
+	n := min(len(c.hot), duePage)
+	ids := slices.Clone(c.hot[:n])
+	c.hot = c.hot[n:]
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	f := c.r.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rs, err := c.r.s.Store.ByIDs(ctx, ids)
+	if err != nil {
+		return err
+	}
+	now := c.now()
+	fetches := rs[:0]
+	for _, r := range rs {
+		switch {
+		case r.Work.Action == store.ActionRemove:
+			c.r.hot.removals()
+		case r.Work.Action == store.ActionNone:
+			c.r.hot.landed(r.ID, false)
+		case r.Work.Due <= now:
+			fetches = append(fetches, r)
+		}
+	}
+	c.queue = append(f.board(c.r.untried(fetches)), c.queue...)
+	return nil
+}
+
+// arm plans the next look at what is owed. Rows in flight count as due all the while, so looks have a least distance.
+func (c *conductor) arm(ctx context.Context) error {
+	if c.r.hot == nil || c.armed || !c.dry {
+		return nil
+	}
+	if c.r.isHalted() {
+		c.relax = min(max(2*c.relax, relaxFirst), relaxMost)
+		c.later.Reset(c.relax)
+		c.armed = true
+		return nil
+	}
+	next, err := c.r.s.Store.NextDue(ctx, c.r.s.src.ID)
+	if err != nil {
+		return err
+	}
+	wait := forEver
+	if next.Known() {
+		wait = time.Duration(max(next-c.now(), 0)) * time.Microsecond
+		if next < 0 {
+			wait = 0
+		}
+		wait = min(max(wait, lookAtLeast), 30*time.Second) // a clock that is set back must not hold work up for ever (F15)
+	}
+	c.later.Reset(wait)
+	c.armed = true
+	return nil
+}
+
+// lookAgain pages through what is due, and gives a disk that failed another try.
+func (c *conductor) lookAgain(ctx context.Context) error {
+	if c.r.isHalted() {
+		if err := c.r.probe(ctx); err != nil {
+			c.r.s.log.Warn("the mirror still cannot take files; it is tried again", "err", err)
+			return nil
+		}
+		c.r.resume()
+		c.relax = 0
+	}
+	c.r.hot.removals()
+	c.dry, c.again, c.after = false, false, 0
+	return nil
+}
+
+// probeBytes is what a disk must take before fetching goes on.
+const probeBytes = 1 << 20
+
+// probe finds out whether the mirror can take files again.
+func (r *reconciler) probe(ctx context.Context) error {
+	if err := r.s.t.Mirror.Check(ctx); err != nil {
+		return err
+	}
+	stage, err := r.s.t.Mirror.NewStage(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = stage.Write(make([]byte, probeBytes))
+	if derr := stage.Discard(); err == nil {
+		err = derr
+	}
+	return err
+}
+
+// resume ends a halt.
+func (r *reconciler) resume() {
+	r.tally.add(func(*tally) { r.halted = nil })
+	r.s.log.Info("the mirror takes files again")
+}
+
+// poke wakes the conductor.
+func (r *reconciler) poke() {
+	select {
+	case r.pokes <- struct{}{}:
+	default:
+	}
+}
+
+// removeLoop carries out removals as they become due, beside the fetches.
+func (r *reconciler) removeLoop(ctx context.Context) error {
+	for {
+		select {
+		case <-r.hot.remove:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if r.isHalted() {
+			continue // lookAgain asks again
+		}
+		if err := r.removeAll(ctx, r.s.localNow); err != nil {
+			return err
+		}
+	}
+}
+
+// rest says when nothing is under way.
+func (c *conductor) rest() {
+	if c.r.hot == nil {
+		return
+	}
+	if !c.idle() || !c.dry || len(c.hot) > 0 || c.r.hot.waits() {
+		c.r.resting.Store(false)
+	} else if !c.r.resting.Swap(true) {
+		c.r.rested()
+	}
+}
+
+// counts is what a reconciler has done so far.
+type counts struct{ fetched, unchanged, deleted int64 }
+
+func (r *reconciler) counts() (c counts) {
+	r.tally.add(func(t *tally) { c = counts{t.fetched, t.unchanged, t.deleted} })
+	return c
+}
