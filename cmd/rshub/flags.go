@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/destination/peer/hub"
+	"resyncd/destination/websub"
+)
+
+const description = `The first line on stdout is the hub's URL, written as soon as connections are taken. That one URL takes
+subscribe, unsubscribe, pings (hub.mode=publish with hub.url or hub.topic) and content: a POST of the payload whose Link
+header names the topic with rel="self". SIGINT and SIGTERM end the program orderly.
+
+Subscriptions and undelivered notifications are in the state file and outlive the program, whatever ends it. A
+publisher's 2xx means that its notification is there.
+
+Callbacks and topics may be on public addresses only; --allow 127.0.0.0/8,::1/128 adds this machine. A hub reads
+topics for anybody who subscribes, so one that strangers reach needs --topics beside --allow. Without
+--publisher-token-file content is taken from publishers on this machine only, and not through a proxy on it; with one,
+from whoever sends "Authorization: Bearer TOKEN". Pings are taken from everybody, because their topic is read.
+
+Exit codes: 0 ended by a signal, 1 failed, 2 bad usage.`
+
+func flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "listen", Usage: "`ADDR` to answer on, e.g. 127.0.0.1:8889; port 0 takes a free one"},
+		&cli.StringFlag{Name: "url", Usage: "`BASE` URL as the outside sees it", DefaultText: "http:// and the address"},
+		&cli.StringFlag{Name: "state", Usage: "keep subscriptions and the queue in `FILE`, made if it is missing"},
+		&cli.StringFlag{Name: "publisher-token-file", Usage: "`FILE` with the token that publishers of content show"},
+		&cli.StringFlag{Name: "topics", Usage: "`PREFIX,…` of the topics that are served", DefaultText: "all"},
+		&cli.StringFlag{Name: "allow", Usage: "`CIDR,…` that may be reached beyond public addresses"},
+		&cli.DurationFlag{Name: "retry-base", Value: hub.DefaultRetryBase, Usage: "`WAIT` before a failed delivery is tried again; then 2, 6, 24 and 120 times as long"},
+		&cli.DurationFlag{Name: "max-lease", Value: hub.DefaultMaxLease, Usage: "longest `LEASE` that is granted"},
+		&cli.DurationFlag{Name: "min-lease", Value: hub.DefaultMinLease, Usage: "shortest `LEASE` that is granted"},
+		&cli.IntFlag{Name: "queue", Value: hub.DefaultQueueCap, Usage: "notifications `N` that wait for one subscriber; beyond, the oldest are dropped"},
+		&cli.StringFlag{Name: "signature", Value: websub.SHA256.String(), Usage: "sign with `METHOD` sha1, sha256, sha384 or sha512"},
+		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL` of what is logged on stderr"},
+	}
+}
+
+// settings are the flags, read.
+type settings struct {
+	listen, state string
+	allow         []netip.Prefix
+	level         slog.Level
+	hub           hub.Options
+}
+
+// settingsOf reads the flags and names the first one that is wrong.
+func settingsOf(c *cli.Context) (settings, error) {
+	s := settings{listen: c.String("listen"), state: c.String("state"), hub: hub.Options{
+		Base: c.String("url"), RetryBase: c.Duration("retry-base"), MaxLease: c.Duration("max-lease"), MinLease: c.Duration("min-lease"),
+		QueueCap: c.Int("queue"),
+	}}
+	if s.listen == "" {
+		return s, errors.New("--listen is missing: say where to answer, e.g. --listen 127.0.0.1:8889")
+	}
+	if s.state == "" {
+		return s, errors.New("--state is missing: say where to keep subscriptions, e.g. --state ./hub.db")
+	}
+	for name, wrong := range map[string]bool{
+		"retry-base": s.hub.RetryBase <= 0, "max-lease": s.hub.MaxLease <= 0, "min-lease": s.hub.MinLease <= 0, "queue": s.hub.QueueCap <= 0,
+	} {
+		if wrong {
+			return s, fmt.Errorf("--%s %v: want more than 0", name, c.Value(name))
+		}
+	}
+	if !c.IsSet("min-lease") {
+		s.hub.MinLease = min(s.hub.MinLease, s.hub.MaxLease)
+	}
+	var ok bool
+	if s.hub.Signature, ok = websub.ParseMethod(c.String("signature")); !ok {
+		return s, fmt.Errorf("--signature %q: want sha1, sha256, sha384 or sha512", c.String("signature"))
+	}
+	if err := s.level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
+		return s, fmt.Errorf("--log-level %q: want debug, info, warn or error", c.String("log-level"))
+	}
+	s.hub.TopicPrefixes = list(c.String("topics"))
+	for _, v := range list(c.String("allow")) {
+		p, err := netip.ParsePrefix(v)
+		if err != nil {
+			return s, fmt.Errorf("--allow %q: want a network such as 127.0.0.0/8", v)
+		}
+		s.allow = append(s.allow, p)
+	}
+	var err error
+	if s.hub.PublisherToken, err = tokenOf(c.String("publisher-token-file")); err != nil {
+		return s, fmt.Errorf("--publisher-token-file: %w", err)
+	}
+	return s, s.hub.Check()
+}
+
+// list splits at commas.
+func list(v string) []string {
+	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// tokenMost is the size of the largest token file that is read.
+const tokenMost = 64 << 10
+
+// tokenOf reads the token, "" for no file.
+func tokenOf(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, tokenMost))
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(b))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return "", fmt.Errorf("%s: want one token without blanks in it", file)
+	}
+	return token, nil
+}

@@ -1,0 +1,166 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"resyncd/destination/websub"
+	"resyncd/store"
+)
+
+const (
+	formMost    = 64 << 10 // bytes of a subscriber's or publisher's form
+	readTime    = 30 * time.Second
+	openTime    = 5 * time.Second
+	comeBack    = "2" // seconds
+	comeBackLot = "60"
+)
+
+// Handler answers the hub's one URL: subscribe, unsubscribe, light ping and content (H-01 to H-03, H-16, H-17).
+func (h *Hub) Handler() http.Handler { return http.HandlerFunc(h.serve) }
+
+func (h *Hub) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	switch {
+	case !h.listens(r.URL.EscapedPath()):
+		refuse(w, http.StatusNotFound, "the hub is not at this path")
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(w, http.StatusMethodNotAllowed, "a hub answers POST only: hub.mode=subscribe, unsubscribe or publish, or content to relay")
+	case !h.open(r.Context()):
+		h.fail(w, errStopping)
+	default:
+		h.dispatch(w, r)
+	}
+}
+
+// refuse answers with a reason and ends the connection where the request may not have been read.
+func refuse(w http.ResponseWriter, status int, why string) {
+	w.Header().Set("Connection", "close")
+	http.Error(w, why, status)
+}
+
+// fail answers for what may work later.
+func (h *Hub) fail(w http.ResponseWriter, err error) {
+	wait := comeBack
+	if errors.Is(err, errCrowded) || errors.Is(err, store.ErrFull) {
+		wait = comeBackLot
+	}
+	w.Header().Set("Retry-After", wait)
+	text := errUnrecorded.Error() // what the state says of itself is not for strangers
+	for _, known := range []error{errStopping, errBusy, errTooMany, errCrowded} {
+		if errors.Is(err, known) {
+			text = known.Error()
+		}
+	}
+	http.Error(w, text, http.StatusServiceUnavailable)
+}
+
+// open reports whether the hub is running; while it reads its state, the request waits a little.
+func (h *Hub) open(ctx context.Context) bool {
+	if h.isRunning() {
+		return true
+	}
+	late := time.NewTimer(openTime)
+	defer late.Stop()
+	select {
+	case <-h.opened:
+	case <-h.halt:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return h.isRunning()
+}
+
+func (h *Hub) isRunning() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.phase == running
+}
+
+func (h *Hub) dispatch(w http.ResponseWriter, r *http.Request) {
+	// Writers that have no deadline, as in tests, need none.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime))
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err == nil && media == websub.FormType {
+		h.form(w, r)
+		return
+	}
+	selves := websub.Targets(websub.ParseLinks(r.Header.Values("Link"), nil), "self")
+	if len(selves) == 0 {
+		refuse(w, http.StatusUnsupportedMediaType, "Content-Type: want "+websub.FormType+
+			`; content to relay comes with a Link header that names its topic, rel="self"`)
+		return
+	}
+	h.push(w, r, selves)
+}
+
+// form answers subscribers, and publishers that only ping.
+func (h *Hub) form(w http.ResponseWriter, r *http.Request) {
+	body, ok := receive(w, r, formMost)
+	if !ok {
+		return
+	}
+	f, err := websub.ParseHubForm(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if f.Mode == websub.ModePublish {
+		h.ping(w, r, &f, body)
+		return
+	}
+	in := &intent{form: f, sync: f.Verify == "sync"}
+	if f.Mode == websub.ModeSubscribe && !h.o.served(f.Topic) {
+		if in.denied = notServed; in.sync {
+			http.Error(w, notServed, http.StatusConflict)
+			return
+		}
+	}
+	if err := h.enqueue(in); err != nil {
+		h.fail(w, err)
+		return
+	}
+	if !in.sync {
+		w.WriteHeader(http.StatusAccepted) // whatever the verification will say (H-02)
+		return
+	}
+	h.await(r.Context(), w, in)
+}
+
+// await answers a subscriber of PubSubHubbub 0.3 that wants to know the outcome (H-21).
+func (h *Hub) await(ctx context.Context, w http.ResponseWriter, in *intent) {
+	select {
+	case err := <-in.done:
+		switch {
+		case err == nil:
+			w.WriteHeader(http.StatusNoContent)
+		case errors.Is(err, errStopping), errors.Is(err, errUnrecorded):
+			h.fail(w, err)
+		default:
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	case <-ctx.Done():
+	}
+}
+
+// receive reads a request's body; if it cannot, it has answered.
+func receive(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err == nil {
+		// It would also end the watch over the connection while we work.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		return body, true
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		refuse(w, http.StatusRequestEntityTooLarge, "the request is too large")
+	} else {
+		refuse(w, http.StatusBadRequest, "the request did not arrive whole")
+	}
+	return nil, false
+}

@@ -1,0 +1,159 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/websub"
+	"resyncd/store"
+)
+
+// lookPause is the least time between two readings of one topic, however often it is pinged.
+const lookPause = 200 * time.Millisecond
+
+// look has a topic read that was pinged (H-16), unless that is under way: then once more after it. h.mu is held.
+func (h *Hub) look(t *topic) {
+	if !t.pinged.Known() || t.looking || h.phase != running {
+		return
+	}
+	if wait := t.nextLook.Sub(h.o.Now()); wait > 0 {
+		if t.timer == nil {
+			t.timer = time.AfterFunc(wait, func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.look(t)
+			})
+		} else {
+			t.timer.Reset(wait)
+		}
+		return
+	}
+	t.looking = true
+	h.spawn(func(ctx context.Context) { h.read(ctx, t) })
+}
+
+// hurry shortens the wait of a topic that could not be read: its publisher is there again. h.mu is held.
+func (h *Hub) hurry(t *topic) {
+	if soon := h.o.Now().Add(h.o.RetryBase); t.tries > 1 && t.nextLook.After(soon) {
+		t.tries, t.nextLook = 1, soon
+		h.look(t)
+	}
+}
+
+// read reads a topic and publishes what is new in it.
+func (h *Hub) read(ctx context.Context, t *topic) {
+	if !h.looking.enter(ctx, h.halt) {
+		return
+	}
+	defer h.looking.leave()
+	h.mu.Lock()
+	req := fetch.Request{URL: t.url, ETag: t.etag, LastModified: t.lastModified, NoCache: true, MaxBytes: h.o.MaxBody}
+	look := &store.HubLook{Topic: t.url, ETag: t.etag, LastModified: t.lastModified, Digest: t.digest, Ping: t.pinged}
+	h.mu.Unlock()
+	note, err := h.fetch(ctx, req, look)
+	if err == nil {
+		err = h.submit(ctx, &submission{note: note, look: look})
+	}
+	if ctx.Err() != nil {
+		return // looked at after the restart
+	}
+	h.mu.Lock()
+	t.looking = false
+	t.nextLook = h.o.Now().Add(lookPause)
+	about := Event{Kind: Unchanged, Topic: t.url}
+	switch {
+	case err != nil:
+		about.Kind, about.Why = Unreadable, because(err)
+		look = h.unreadable(t, look, err)
+	case note != nil:
+		look, about.Kind = nil, ""
+	default:
+		look = nil
+	}
+	h.look(t)
+	h.mu.Unlock()
+	if about.Kind != "" {
+		h.o.Observe(about)
+	}
+	if look != nil {
+		// Given up: the ping is answered all the same. A failure of the state shows elsewhere, and costs a look.
+		_ = h.submit(ctx, &submission{look: look})
+	}
+}
+
+// unreadable plans another look, or returns the one that gives up. h.mu is held.
+func (h *Hub) unreadable(t *topic, l *store.HubLook, err error) *store.HubLook {
+	t.tries++
+	wait, again := backoff(h.o.RetryBase, t.tries, 0)
+	switch kind := fetch.KindOf(err); {
+	case !again, kind == fetch.Refused, kind == fetch.TooLarge:
+		h.o.Log.Warn("a topic cannot be read, the ping is dropped", "topic", t.url, "why", because(err))
+		t.tries = 0
+		return l
+	}
+	t.nextLook = h.o.Now().Add(wait)
+	h.o.Log.Info("a topic cannot be read", "topic", t.url, "why", because(err), "again_in", wait.Round(time.Millisecond))
+	return nil
+}
+
+// looked brings a topic up to what was recorded of a look. h.mu is held.
+func (h *Hub) looked(l *store.HubLook) {
+	t := h.topics[l.Topic]
+	if t == nil {
+		return
+	}
+	if t.digest == l.Digest {
+		t.etag, t.lastModified = l.ETag, l.LastModified
+	}
+	if t.pinged <= l.Ping {
+		t.pinged, t.tries = store.NoTime, 0
+	}
+}
+
+// fetch asks for a topic's content and completes look; nil if it is what it was.
+func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *store.HubLook) (*store.HubNotification, error) {
+	resp, err := h.net.Get(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.NotModified {
+		return nil, nil
+	}
+	body, err := io.ReadAll(resp.Body) // Request.MaxBytes bounds it
+	if err != nil {
+		return nil, fmt.Errorf("read the topic: %w", err)
+	}
+	digest := sha256.Sum256(body)
+	same := digest == look.Digest
+	look.ETag, look.LastModified, look.Digest = resp.ETag, resp.LastModified, digest
+	if same {
+		return nil, nil
+	}
+	base, _ := url.Parse(resp.URL)
+	return h.notification(req.URL, resp.Type, websub.ParseLinks(resp.Header.Values("Link"), base), body, digest), nil
+}
+
+// notification is content as it goes to subscribers: with this hub and the topic in its Link header, and whatever else
+// the publisher links to (H-11, R-05).
+func (h *Hub) notification(topic, contentType string, links []websub.Link, body []byte, digest [32]byte) *store.HubNotification {
+	var more []websub.Link
+	for _, l := range links {
+		var rels []string
+		for _, rel := range l.Rels {
+			if rel != "hub" && rel != "self" {
+				rels = append(rels, rel)
+			}
+		}
+		if l.Rels = rels; len(rels) > 0 {
+			more = append(more, l)
+		}
+	}
+	return &store.HubNotification{Topic: topic, Received: h.micros(), Type: contentType,
+		Link: websub.LinkHeader(h.o.Base, topic, more...), Digest: digest, Body: body}
+}

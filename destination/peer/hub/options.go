@@ -1,0 +1,133 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/websub"
+	"resyncd/store"
+)
+
+// Defaults of Options.
+const (
+	DefaultRetryBase  = 15 * time.Second
+	DefaultMaxLease   = 720 * time.Hour
+	DefaultMinLease   = 300 * time.Second
+	DefaultLease      = 240 * time.Hour   // H-08
+	DefaultQueueCap   = 10_000
+	DefaultQueueBytes = 256 << 20
+	DefaultMaxBody    = 8 << 20
+	DefaultMaxSubs    = 100_000
+	DefaultVerifyRate = 100
+)
+
+// Options say what a hub serves and for whom. Base, State and Client are needed.
+type Options struct {
+	// Base is the absolute http or https URL of the hub, as the outside sees it: the one that topics advertise and that
+	// stands in every Link header (H-20). The Handler answers at its path, and at "/" for a proxy that strips the path.
+	Base  string
+	State store.HubState
+	// Client is the way out; its address policy decides which callbacks and topics may be reached (H-19).
+	Client *fetch.Client
+	// TopicPrefixes are the topics that may be subscribed to and published, a prefix without a path is that origin.
+	// Empty: any topic.
+	TopicPrefixes []string
+	// PublisherToken lets a publisher push content, as "Authorization: Bearer TOKEN". Empty: publishers on this machine
+	// may, and nobody else (H-17).
+	PublisherToken string
+
+	// RetryBase is the wait before a failed delivery is tried again, then twice, 6, 24 and 120 times as long (H-18).
+	RetryBase time.Duration
+	// Leases asked for are brought between MinLease and MaxLease; who does not ask gets DefaultLease (H-08).
+	MaxLease, MinLease, DefaultLease time.Duration
+	// QueueCap is how many notifications wait for one subscriber, and QueueBytes how much content of one topic is kept
+	// for its subscribers; beyond, the oldest are dropped (F94).
+	QueueCap   int
+	QueueBytes int64
+	// MaxBody is the size of the largest content that is relayed, in bytes.
+	MaxBody int64
+	// MaxSubscriptions bounds them all; beyond, subscribers are asked to come back later.
+	MaxSubscriptions int
+	// VerifyRate is how many verifications a second one callback host gets, after a burst of five times as many (H-19).
+	VerifyRate float64
+	// Signature is the method that content is signed with for subscribers that sent a secret. MethodNone: SHA256.
+	Signature websub.Method
+
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+	// Log gets what an operator may care about. Nil: nowhere.
+	Log *slog.Logger
+	// Observe hears of every Event. It must return quickly and must not call back. Nil: nobody does.
+	Observe func(Event)
+	// Tamper decides about each delivery, for demonstrations and tests. Nil: all are delivered.
+	Tamper func(Delivery) Action
+}
+
+// network is what the hub needs of *fetch.Client.
+type network interface {
+	Send(ctx context.Context, m fetch.Message) (*fetch.Answer, error)
+	Get(ctx context.Context, req fetch.Request) (*fetch.Response, error)
+}
+
+// Check tells what is wrong with the options, as New would. An empty Base passes: it may follow once the address is known.
+func (o Options) Check() error {
+	if o.Base == "" {
+		o.Base = "http://localhost"
+	}
+	_, err := o.withDefaults()
+	return err
+}
+
+// withDefaults returns the options with every default filled in, or what is wrong with them.
+func (o Options) withDefaults() (Options, error) {
+	base, err := url.Parse(o.Base)
+	if err != nil {
+		return o, fmt.Errorf("hub URL: %w", err)
+	}
+	if !usable(base) || base.RawQuery != "" {
+		return o, fmt.Errorf("hub URL %q: want http://HOST[:PORT][/PATH] or https, without user, query or fragment", base.Redacted())
+	}
+	for _, p := range o.TopicPrefixes {
+		if u, err := url.Parse(p); err != nil || !usable(u) {
+			return o, fmt.Errorf("topic prefix %q: want http://HOST[:PORT][/PATH] or https", p)
+		}
+	}
+	setDefault(&o.RetryBase, DefaultRetryBase)
+	setDefault(&o.MaxLease, DefaultMaxLease)
+	setDefault(&o.MinLease, min(DefaultMinLease, o.MaxLease))
+	setDefault(&o.DefaultLease, min(max(DefaultLease, o.MinLease), o.MaxLease))
+	setDefault(&o.QueueCap, DefaultQueueCap)
+	setDefault(&o.QueueBytes, DefaultQueueBytes)
+	setDefault(&o.MaxBody, DefaultMaxBody)
+	setDefault(&o.MaxSubscriptions, DefaultMaxSubs)
+	setDefault(&o.VerifyRate, DefaultVerifyRate)
+	setDefault(&o.Signature, websub.SHA256)
+	if o.RetryBase < 0 || o.QueueCap < 0 || o.QueueBytes < 0 || o.MaxBody < 0 || o.MaxSubscriptions < 0 || o.VerifyRate < 0 {
+		return o, errors.New("a negative retry base, queue, body, number of subscriptions or rate")
+	}
+	if o.MinLease < time.Second || o.DefaultLease < o.MinLease || o.MaxLease < o.DefaultLease {
+		return o, fmt.Errorf("leases: want 1s <= least (%v) <= default (%v) <= most (%v)", o.MinLease, o.DefaultLease, o.MaxLease)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(Event) {}
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}

@@ -1,0 +1,102 @@
+package hub
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"resyncd/destination/websub"
+	"resyncd/store"
+)
+
+// ping notes that topics have changed, durably, and answers before they are read (H-16).
+func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *websub.HubForm, body []byte) {
+	for _, topic := range f.Topics {
+		if !h.o.served(topic) {
+			http.Error(w, fmt.Sprintf("%s: %.200q", notServed, topic), http.StatusForbidden)
+			return
+		}
+	}
+	for _, topic := range f.Topics {
+		h.greet(r.Context(), topic)
+	}
+	s := &submission{}
+	now := h.micros()
+	h.mu.Lock()
+	for _, topic := range f.Topics {
+		switch t := h.topics[topic]; {
+		case t == nil: // nobody is there to tell
+		case t.looking || !t.pinged.Known():
+			s.pings = append(s.pings, store.HubPing{Topic: topic, At: now})
+		default: // it is noted, and nobody has begun to look
+			h.hurry(t)
+		}
+	}
+	h.mu.Unlock()
+	if len(s.pings) > 0 {
+		if err := h.submit(r.Context(), s); err != nil {
+			h.fail(w, err)
+			return
+		}
+	}
+	status := http.StatusAccepted
+	if old, err := url.ParseQuery(string(body)); err == nil && !old.Has("hub.topic") {
+		status = http.StatusNoContent // a publisher of PubSubHubbub 0.3 knows hub.url only, and expects this
+	}
+	w.WriteHeader(status)
+}
+
+// push takes content for a topic (R-03) and answers once it is sure to go out.
+func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
+	if err := h.o.mayPush(r); err != nil {
+		status := http.StatusForbidden
+		if errors.Is(err, errNoToken) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="hub"`)
+			status = http.StatusUnauthorized
+		}
+		refuse(w, status, err.Error())
+		return
+	}
+	topic := selves[0]
+	u, err := url.Parse(topic)
+	switch {
+	case len(selves) > 1:
+		refuse(w, http.StatusBadRequest, `Link: more than one rel="self"`)
+		return
+	case err != nil || !usable(u):
+		refuse(w, http.StatusBadRequest, `Link: rel="self" is no absolute http or https URL without fragment and user`)
+		return
+	case !h.o.served(topic):
+		refuse(w, http.StatusForbidden, notServed)
+		return
+	}
+	if coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding != "" && coding != "identity" {
+		refuse(w, http.StatusUnsupportedMediaType, "Content-Encoding: content is relayed as it is, so it must come uncoded")
+		return
+	}
+	if !h.reading.enter(r.Context(), h.halt) {
+		h.fail(w, errStopping)
+		return
+	}
+	defer h.reading.leave()
+	body, ok := receive(w, r, h.o.MaxBody)
+	if !ok {
+		return
+	}
+	h.greet(r.Context(), topic)
+	h.mu.Lock()
+	known := h.topics[topic] != nil
+	h.mu.Unlock()
+	if known { // else nobody is there to tell
+		links := websub.ParseLinks(r.Header.Values("Link"), nil)
+		note := h.notification(topic, r.Header.Get("Content-Type"), links, body, sha256.Sum256(body))
+		if err := h.submit(r.Context(), &submission{note: note}); err != nil {
+			h.fail(w, err)
+			return
+		}
+	}
+	w.WriteHeader(http.StatusAccepted)
+}

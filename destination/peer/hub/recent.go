@@ -1,0 +1,49 @@
+package hub
+
+import "resyncd/store"
+
+// recentBytes is how much content is kept in memory for those who deliver it now, so that a thousand subscribers of one
+// topic neither read it a thousand times nor hold it a thousand times.
+const recentBytes = 32 << 20
+
+type recentKey struct{ topic, number int64 }
+
+// recent holds the notifications that were touched last, oldest first out. Hub.mu guards it.
+type recent struct {
+	all   map[recentKey]*store.HubNotification
+	order []recentKey
+	size  int64
+}
+
+// weight counts what holding one costs beside its body.
+func weight(n *store.HubNotification) int64 { return int64(len(n.Body)+len(n.Link)+len(n.Type)) + 256 }
+
+func (r *recent) add(topic int64, n *store.HubNotification) {
+	key := recentKey{topic, n.Number}
+	if r.all == nil {
+		r.all = map[recentKey]*store.HubNotification{}
+	}
+	if r.all[key] != nil {
+		return
+	}
+	r.all[key] = n
+	r.order = append(r.order, key)
+	for r.size += weight(n); r.size > recentBytes && len(r.order) > 1; r.order = r.order[1:] {
+		r.size -= weight(r.all[r.order[0]])
+		delete(r.all, r.order[0])
+	}
+}
+
+// after returns what follows number without a hole, at most limit.
+func (r *recent) after(topic, number int64, limit int) []*store.HubNotification {
+	var out []*store.HubNotification
+	for len(out) < limit {
+		number++
+		n := r.all[recentKey{topic, number}]
+		if n == nil {
+			break
+		}
+		out = append(out, n)
+	}
+	return out
+}
