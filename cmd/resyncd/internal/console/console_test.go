@@ -1,0 +1,180 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func ask(h http.Handler, method, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	return w
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	var broken, unready error
+	h := New(Options{
+		Status: func(context.Context) (any, error) {
+			return map[string]any{"sources": []string{"https://a.example/?a&b", "<script>"}}, broken
+		},
+		Ready:   func(context.Context) error { return unready },
+		Metrics: NewMetrics(),
+		Log:     slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	const status = `{"sources":["https://a.example/?a&b","<script>"]}` + "\n"
+	for _, tc := range []struct {
+		method, target string
+		code           int
+		kind, body     string
+	}{
+		{"GET", "/api/status", 200, "application/json", status},
+		{"HEAD", "/api/status", 200, "application/json", status}, // the server leaves the body out
+		{"GET", "/api/status?x=%zz", 200, "application/json", status},
+		{"GET", "/healthz", 200, "text/plain; charset=utf-8", "ok\n"},
+		{"GET", "/readyz", 200, "text/plain; charset=utf-8", "ready\n"},
+		{"POST", "/api/status", 405, "text/plain; charset=utf-8", "this console is read only\n"},
+		{"OPTIONS", "/metrics", 405, "text/plain; charset=utf-8", "this console is read only\n"},
+		{"GET", "/", 404, "text/plain; charset=utf-8", "nothing here; see /api/status, /metrics, /healthz and /readyz\n"},
+		{"POST", "/", 404, "text/plain; charset=utf-8", "nothing here; see /api/status, /metrics, /healthz and /readyz\n"},
+		{"GET", "//metrics", 404, "", ""},
+		{"GET", "/metrics/", 404, "", ""},
+		{"GET", "/a/../metrics", 404, "", ""},
+		{"GET", "/debug/pprof/", 404, "", ""},
+	} {
+		w := ask(h, tc.method, tc.target)
+		if w.Code != tc.code || tc.kind != "" && (w.Header().Get("Content-Type") != tc.kind || w.Body.String() != tc.body) {
+			t.Errorf("%s %s: %d %q %q", tc.method, tc.target, w.Code, w.Header().Get("Content-Type"), w.Body)
+		}
+		if w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %s: headers %v", tc.method, tc.target, w.Header())
+		}
+		if allow := w.Header().Get("Allow"); (allow == "GET, HEAD") != (tc.code == 405) {
+			t.Errorf("%s %s: Allow %q", tc.method, tc.target, allow)
+		}
+	}
+	if log.Len() != 0 {
+		t.Errorf("logged: %s", &log)
+	}
+
+	unready = errors.New("callback not\nlistening")
+	if w := ask(h, "GET", "/readyz"); w.Code != 503 || w.Body.String() != "not ready: callback not listening\n" || w.Header().Get("Retry-After") == "" {
+		t.Errorf("not ready: %d %q", w.Code, w.Body)
+	}
+	if w := ask(h, "GET", "/healthz"); w.Code != 200 {
+		t.Errorf("alive, though not ready: %d", w.Code)
+	}
+	broken = errors.New("the inner cause")
+	if w := ask(h, "GET", "/api/status"); w.Code != 500 || strings.Contains(w.Body.String(), "cause") || !strings.Contains(log.String(), "the inner cause") {
+		t.Errorf("broken status: %d %q, logged %q", w.Code, w.Body, &log)
+	}
+}
+
+func TestUnspeakableStatus(t *testing.T) {
+	t.Parallel()
+	h := New(Options{Status: func(context.Context) (any, error) { return func() {}, nil }})
+	if w := ask(h, "GET", "/api/status"); w.Code != 500 {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+// TestParts: what is not given is not there.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	h := New(Options{})
+	got := map[string]int{}
+	for _, path := range []string{"/api/status", "/readyz", "/metrics", "/healthz"} {
+		got[path] = ask(h, "GET", path).Code
+	}
+	if diff := cmp.Diff(map[string]int{"/api/status": 404, "/readyz": 404, "/metrics": 404, "/healthz": 200}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTimeLimit: what is asked gets a deadline, and a client that has gone is no reason to log.
+func TestTimeLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		wait := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		h := New(Options{
+			Status: func(ctx context.Context) (any, error) { return nil, wait(ctx) }, Ready: wait,
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		begin := time.Now()
+		if w := ask(h, "GET", "/readyz"); w.Code != 503 || time.Since(begin) > readTime {
+			t.Errorf("%d after %v", w.Code, time.Since(begin))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/api/status", nil))
+		if log.Len() != 0 {
+			t.Errorf("logged: %s", &log)
+		}
+		if w := ask(h, "GET", "/api/status"); w.Code != 500 || log.Len() == 0 {
+			t.Errorf("%d, logged %q", w.Code, &log)
+		}
+	})
+}
+
+// TestScrapesAreBounded: more than a few at once are sent away, those that run are not disturbed.
+func TestScrapesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMetrics()
+		gate := make(chan struct{})
+		m.Gauges = func(context.Context) []SourceGauges { <-gate; return []SourceGauges{{Source: "a", Resources: 5}} }
+		h := New(Options{Metrics: m})
+		bodies := make(chan string, scrapes)
+		for range scrapes {
+			go func() { bodies <- ask(h, "GET", "/metrics").Body.String() }()
+		}
+		synctest.Wait()
+		if w := ask(h, "GET", "/metrics"); w.Code != 503 {
+			t.Errorf("one too many: %d", w.Code)
+		}
+		close(gate)
+		for range scrapes {
+			if body := <-bodies; !strings.Contains(body, `resyncd_resources{source="a"} 5`) {
+				t.Errorf("a scrape: %s", body)
+			}
+		}
+		if w := ask(h, "GET", "/metrics"); w.Code != 200 {
+			t.Errorf("afterwards: %d", w.Code)
+		}
+	})
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}

@@ -1,0 +1,117 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serving runs ServeOn on a free port of loopback.
+func serving(t *testing.T, h http.Handler) (addr string, stop func() error) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- ServeOn(ctx, listener, h, nil) }()
+	t.Cleanup(cancel)
+	return listener.Addr().String(), func() error { cancel(); return <-ended }
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	m.Fetch("a", "ok")
+	addr, stop := serving(t, New(Options{Metrics: m}))
+	if code, body := get(t, "http://"+addr+"/healthz"); code != 200 || body != "ok\n" {
+		t.Errorf("%d %q", code, body)
+	}
+	if code, body := get(t, "http://"+addr+"/metrics"); code != 200 || !strings.Contains(body, "resyncd_fetches_total") {
+		t.Errorf("%d %q", code, body)
+	}
+	// A second one cannot listen there, and says so.
+	if err := Serve(t.Context(), addr, New(Options{}), nil); err == nil || !strings.Contains(err.Error(), "listen for the console") {
+		t.Errorf("a second one: %v", err)
+	}
+	begin := time.Now()
+	if err := stop(); err != nil || time.Since(begin) > stopTime+time.Second {
+		t.Errorf("stop: %v after %v", err, time.Since(begin))
+	}
+	if c, err := net.Dial("tcp", addr); err == nil {
+		c.Close()
+		t.Error("still listening")
+	}
+}
+
+func TestServeEnded(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Serve(ctx, "127.0.0.1:0", New(Options{}), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStopInFlight: a request that runs is answered; one that does not end is cut off, and Serve returns after its handler.
+func TestStopInFlight(t *testing.T) {
+	t.Parallel()
+	in := make(chan struct{}, 2)
+	gate := make(chan struct{})
+	returned := make(chan struct{})
+	addr, stop := serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		in <- struct{}{}
+		if r.URL.Path == "/slow" {
+			<-gate
+			_, _ = io.WriteString(w, "done")
+			return
+		}
+		<-r.Context().Done()
+		close(returned)
+	}))
+	slow := make(chan string, 1)
+	go func() { _, body := get(t, "http://"+addr+"/slow"); slow <- body }()
+	<-in
+	hung, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hung.Close()
+	if _, err := io.WriteString(hung, "GET /hung HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-in
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	close(gate)
+	if body := <-slow; body != "done" {
+		t.Errorf("the slow one got %q", body)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-returned:
+	default:
+		t.Error("Serve returned before a handler")
+	}
+}
+
+// TestBrokenListener: it is told, not waited for.
+func TestBrokenListener(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	if err := ServeOn(t.Context(), listener, New(Options{}), nil); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v", err)
+	}
+}
