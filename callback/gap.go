@@ -1,5 +1,3 @@
-// Package callback knows what a hub says to us and what it is answered: verification, denial and content, kept durably
-// before the answer. It refuses to know what a notification changes (sync) and what goes on at the hub (destination).
 package callback
 
 import "resyncd/store"

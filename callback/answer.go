@@ -1,0 +1,75 @@
+package callback
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// How long a hub is asked to wait, by why.
+const (
+	whileStarting = 5 * time.Second
+	whileBusy     = 5 * time.Second
+	whileFull     = time.Minute // the inbox drains at the engine's pace
+)
+
+// guard makes an answer useless for anything but its reader (S-33): whoever knows a callback can make it say something.
+func guard(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'")
+}
+
+// write sends an answer that depends on nothing but its status, so that it tells nothing about tokens. A 200 is empty
+// (S-62).
+func write(w http.ResponseWriter, status int) {
+	h := w.Header()
+	guard(h)
+	if status == http.StatusOK {
+		h.Set("Content-Length", "0")
+		w.WriteHeader(status)
+		return
+	}
+	text(w, status, http.StatusText(status)+"\n")
+}
+
+func text(w http.ResponseWriter, status int, body string) {
+	h := w.Header()
+	guard(h)
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body) // whoever left does not want it
+}
+
+// refuse answers without having read the body.
+func refuse(w http.ResponseWriter, r *http.Request, status int) {
+	const most, patience = 1 << 20, 2 * time.Second
+	drain(w, r, r.Body, most, patience)
+	write(w, status)
+}
+
+// busy asks the hub to come again (F45).
+func busy(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())))
+	refuse(w, r, http.StatusServiceUnavailable)
+}
+
+// drain throws a body away, up to a bound: many clients read an answer only after they sent all, and lose it if the
+// connection is reset under them. One that waits for 100 Continue has sent nothing yet.
+func drain(w http.ResponseWriter, r *http.Request, body io.Reader, most int64, patience time.Duration) {
+	if body == nil || body == http.NoBody || r.ContentLength == 0 {
+		return
+	}
+	control := http.NewResponseController(w)
+	if r.Header.Get("Expect") != "" {
+		w.Header().Set("Connection", "close")
+		_ = control.SetReadDeadline(time.Now()) // or net/http waits for the body, to throw it away
+		return
+	}
+	_ = control.SetReadDeadline(time.Now().Add(patience))
+	if n, err := io.CopyN(io.Discard, body, most+1); n > most || err != io.EOF { //nolint:errorlint // only a bare EOF ends a body
+		w.Header().Set("Connection", "close")
+	}
+}

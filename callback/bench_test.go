@@ -1,0 +1,123 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"resyncd/store"
+	"resyncd/store/sqlite"
+)
+
+// BenchmarkAcknowledge: durable acknowledgements with 32 posters on loopback (goal 10 of speed.md), beside the same with
+// a transaction each, and with nothing kept at all. The load shares the cores.
+func BenchmarkAcknowledge(b *testing.B) {
+	const posters = 32
+	real := func(b *testing.B) Store {
+		s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "state.db"), sqlite.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = s.Close() })
+		if err := subscribe(b.Context(), s); err != nil {
+			b.Fatal(err)
+		}
+		return s
+	}
+	for _, bm := range []struct {
+		name    string
+		store   func(b *testing.B) Store
+		handler func(c *Callback, s Store) http.Handler
+	}{
+		{"group", real, func(c *Callback, _ Store) http.Handler { return c }},
+		{"each", real, oneEach},
+		{"answer", func(*testing.B) Store { return newFakeStore() }, func(*Callback, Store) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		}},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			s := bm.store(b)
+			counted := &batches{Store: s}
+			c := New(Options{Store: counted, Keeper: &fakeKeeper{}, BasePath: "/cb", InboxMaxDeliveries: 1 << 40, InboxMaxBytes: 1 << 40})
+			c.SetReady(true)
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(b.Context())
+			var running, load sync.WaitGroup
+			running.Go(func() { _ = c.Run(ctx) })
+			running.Go(func() { _ = Serve(ctx, ServerOptions{Listener: l, Handler: bm.handler(c, s)}) })
+			hc := client(b)
+			url := "http://" + l.Addr().String() + "/cb/" + tokenOf
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			took := make([][]time.Duration, posters)
+			b.ResetTimer()
+			for p := range posters {
+				load.Go(func() {
+					for n := left.Add(-1); n >= 0; n = left.Add(-1) {
+						body := change("2026-01-01T00:00:10Z", "2026-01-01T00:00:20Z") + fmt.Sprintf("<!-- %d %0500d -->", n, 0)
+						began := time.Now()
+						resp, _, err := try(ctx, hc, "POST", url, body, "X-Hub-Signature", sign(body))
+						if err != nil || resp.StatusCode/100 != 2 {
+							b.Errorf("%v, %v", resp, err)
+							return
+						}
+						took[p] = append(took[p], time.Since(began))
+					}
+				})
+			}
+			load.Wait()
+			b.StopTimer()
+			all := slices.Concat(took...)
+			slices.Sort(all)
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "acks/s")
+			b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
+			if n := counted.n.Load(); n > 0 {
+				b.ReportMetric(float64(b.N)/float64(n), "acks/commit")
+			}
+			stop()
+			running.Wait()
+		})
+	}
+}
+
+// oneEach answers as Callback does, with a transaction for each notification.
+func oneEach(c *Callback, s Store) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sub, err := c.subs.find(r.Context(), tokenOf)
+		if err == nil {
+			var d *store.Delivery
+			l := c.memory.borrow(sub.ID)
+			defer l.giveBack()
+			if d, _, err = c.receive(r.Context(), w, r, sub, l); err == nil {
+				err = s.Deliver(r.Context(), []*store.Delivery{d})
+			}
+		}
+		if err != nil {
+			write(w, http.StatusServiceUnavailable)
+			return
+		}
+		write(w, http.StatusOK)
+	})
+}
+
+// batches counts commits.
+type batches struct {
+	Store
+	n atomic.Int64
+}
+
+func (b *batches) Deliver(ctx context.Context, ds []*store.Delivery) error {
+	b.n.Add(1)
+	return b.Store.Deliver(ctx, ds)
+}

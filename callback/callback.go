@@ -1,0 +1,190 @@
+// Package callback knows what a hub says to us and what it is answered: verification, denial and content, kept durably
+// before the answer. It refuses to know what a notification changes (sync) and what goes on at the hub (destination).
+package callback
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"resyncd/destination/websub"
+	"resyncd/store"
+)
+
+// Store is what a Callback keeps things in.
+type Store interface {
+	store.Subscriptions
+	store.Inbox
+}
+
+// Keeper decides what a hub's words about a subscription mean. Errors are passing failures: the hub is told to come again.
+type Keeper interface {
+	// Verify reports whether we want what the hub asks us to confirm, and records that it is confirmed. The topic is
+	// the subscription's and the challenge is fit to be echoed; the subscription is no tombstone.
+	Verify(ctx context.Context, sub store.Subscription, v websub.Verification) (confirm bool, err error)
+	// Denied records that the hub refuses the subscription, with its words, which are untrusted.
+	Denied(ctx context.Context, sub store.Subscription, reason string) error
+}
+
+// Policy is what the operator demands of notifications for a Source.
+type Policy struct {
+	Weakest websub.Method // the weakest signature accepted (S-83); MethodNone: any of the four
+}
+
+// Options of a Callback. The zero value of a field is its default; Store and Keeper are needed, functions may be nil.
+type Options struct {
+	Store  Store
+	Keeper Keeper
+	// Position is how far a set has come, NoTime for nowhere. It is asked for each notification and must be cheap.
+	Position func(ctx context.Context, setID int64) store.Micros
+	// Wake is called after deliveries of a Source became durable, once per commit. It must not block.
+	Wake func(sourceID int64)
+	// Policy is that of a Source. It must be cheap.
+	Policy func(sourceID int64) Policy
+	// TooLarge asks for a pull of a set, because a notification was beyond MaxBody (S-69): at most once a second for each
+	// subscription.
+	TooLarge func(sourceID, setID int64)
+	// Moved says that a signed notification names another self link than its topic (S-64), a hint to redo discovery: at
+	// most once an hour for each subscription. It must not block; self is untrusted.
+	Moved func(sub store.Subscription, self string)
+
+	BasePath string // escaped path of the base URL; the callback of a subscription is BasePath/TOKEN
+	MaxBody  int64  // bytes of a notification, on the wire and decoded; 8 MiB
+	// MaxMemory is how many bytes of notifications are held before they are durable, over all connections: 64 MiB. One
+	// subscription may take a quarter, which is at least enough for one of MaxBody that has to be decoded.
+	MaxMemory int64
+	// MaxWaiting is how many notifications may wait for the next commit: 1,024.
+	MaxWaiting int
+	// InboxMaxBytes and InboxMaxDeliveries are how much may wait in the inbox (F45): 1 GiB and 100,000.
+	InboxMaxBytes, InboxMaxDeliveries int64
+
+	Now     func() time.Time // wall clock
+	Log     *slog.Logger
+	Observe Observer
+}
+
+func (o Options) withDefaults() Options {
+	o.BasePath = strings.Trim(o.BasePath, "/")
+	if o.BasePath != "" {
+		o.BasePath = "/" + o.BasePath
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = 8 << 20
+	}
+	if o.MaxMemory <= 0 {
+		o.MaxMemory = 64 << 20
+	}
+	o.MaxMemory = max(o.MaxMemory, 4*(2*o.MaxBody+noteOverhead))
+	if o.MaxWaiting <= 0 {
+		o.MaxWaiting = 1024
+	}
+	if o.InboxMaxBytes <= 0 {
+		o.InboxMaxBytes = 1 << 30
+	}
+	if o.InboxMaxDeliveries <= 0 {
+		o.InboxMaxDeliveries = 100_000
+	}
+	if o.Position == nil {
+		o.Position = func(context.Context, int64) store.Micros { return store.NoTime }
+	}
+	if o.Policy == nil {
+		o.Policy = func(int64) Policy { return Policy{} }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Callback answers hubs (spec/websub.md 10). It is an http.Handler for the callback listener; Serve gives it the deadlines
+// and caps that it needs in the open. Notifications are answered only while Run is running.
+type Callback struct {
+	o     Options
+	ready atomic.Bool
+
+	subs    *lookup
+	memory  *memory
+	inbox   *inbox
+	tallies *tallies
+	moved   *hints
+}
+
+// New returns a Callback that answers everything with 503 until SetReady.
+func New(o Options) *Callback {
+	o = o.withDefaults()
+	return &Callback{
+		o:       o,
+		subs:    newLookup(o.Store),
+		memory:  newMemory(o.MaxMemory),
+		inbox:   newInbox(o),
+		tallies: newTallies(o),
+		moved:   newHints(),
+	}
+}
+
+// SetReady says whether the store is open and the subscriptions are there. Before, everything is answered with 503: a 404
+// or 410 would end subscriptions (S-68).
+func (c *Callback) SetReady(ready bool) { c.ready.Store(ready) }
+
+// Changed must be told of every change of a subscription; the keeper's hook of that name is made for it.
+func (c *Callback) Changed(sub store.Subscription) { c.subs.forget(sub.Token) }
+
+// ServeHTTP answers one request. Routes are matched here: http.ServeMux would answer //, .. and the like with redirects,
+// and a redirect is a failed delivery (spec/websub.md 12).
+func (c *Callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	defer c.survive(w)
+	if len(r.TransferEncoding) > 0 {
+		// It may have come with a Content-Length too, and then a proxy before us may see other requests in these bytes.
+		w.Header().Set("Connection", "close")
+	}
+	token, ok := c.token(r.URL.EscapedPath())
+	switch {
+	case !c.ready.Load():
+		busy(w, r, whileStarting)
+	case !ok:
+		refuse(w, r, http.StatusNotFound)
+	case r.Method == http.MethodGet:
+		c.verify(w, r, token)
+	case r.Method == http.MethodPost:
+		c.notify(w, r, token, began)
+	default:
+		w.Header().Set("Allow", "GET, POST")
+		refuse(w, r, http.StatusMethodNotAllowed)
+	}
+}
+
+// token is the last segment of BasePath/TOKEN, as it came: a callback is compared byte for byte. The query is the hub's.
+func (c *Callback) token(path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, c.o.BasePath)
+	if !ok {
+		return "", false
+	}
+	token, ok := strings.CutPrefix(rest, "/")
+	if !ok || token == "" || strings.Contains(token, "/") {
+		return "", false
+	}
+	return token, true
+}
+
+// survive keeps a bug from answering nothing (F5).
+func (c *Callback) survive(w http.ResponseWriter) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler { //nolint:errorlint // panics with this very value
+		panic(p)
+	}
+	c.o.Log.Error("answering a hub panicked", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+	w.Header().Set("Connection", "close")
+	write(w, http.StatusInternalServerError)
+}

@@ -1,0 +1,115 @@
+package callback
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// certsEvery is how often the files of a certificate are looked at, at most.
+const certsEvery = 10 * time.Second
+
+// Certificates is a certificate in files, which may be replaced while it serves.
+type Certificates struct {
+	certFile, keyFile string
+	log               *slog.Logger
+
+	now atomic.Pointer[tls.Certificate]
+
+	mu     sync.Mutex
+	looked time.Time
+	tried  [2]version // of the files when they were read last
+}
+
+// version tells a file from what it was.
+type version struct {
+	modified time.Time
+	size     int64
+}
+
+// LoadCertificates reads a certificate chain and its key in PEM.
+func LoadCertificates(certFile, keyFile string, log *slog.Logger) (*Certificates, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c := &Certificates{certFile: certFile, keyFile: keyFile, log: log}
+	if err := c.Reload(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reload reads the files now. What they hold serves from the next handshake on; if that is not usable, the error says so
+// and the old certificate stays.
+func (c *Certificates) Reload() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	files, err := c.versions()
+	if err != nil {
+		return err
+	}
+	return c.read(files)
+}
+
+// Config is a server's, with this certificate.
+func (c *Certificates) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			c.look()
+			return c.now.Load(), nil
+		},
+	}
+}
+
+// look reads the files if they changed. One handshake does it, the others take what there is.
+func (c *Certificates) look() {
+	if !c.mu.TryLock() {
+		return
+	}
+	defer c.mu.Unlock()
+	if since := time.Since(c.looked); since >= 0 && since < certsEvery {
+		return
+	}
+	c.looked = time.Now()
+	files, err := c.versions()
+	switch {
+	case err != nil: // being replaced, perhaps: next time
+		return
+	case files == c.tried:
+		return
+	}
+	if err := c.read(files); err != nil {
+		c.log.Error("the new certificate is not usable: the old one stays", "err", err)
+		return
+	}
+	c.log.Info("certificate of the callback listener reloaded", "file", c.certFile)
+}
+
+// read loads both files. They may be a pair only when both were replaced, so the versions from before are kept: a change
+// after them is seen the next time.
+func (c *Certificates) read(files [2]version) error {
+	c.tried, c.looked = files, time.Now()
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err != nil {
+		return fmt.Errorf("load the certificate of the callback listener: %w", err)
+	}
+	c.now.Store(&pair)
+	return nil
+}
+
+func (c *Certificates) versions() (files [2]version, err error) {
+	for i, name := range []string{c.certFile, c.keyFile} {
+		info, err := os.Stat(name)
+		if err != nil {
+			return files, fmt.Errorf("load the certificate of the callback listener: %w", err)
+		}
+		files[i] = version{info.ModTime(), info.Size()}
+	}
+	return files, nil
+}

@@ -1,0 +1,245 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"resyncd/store"
+)
+
+const (
+	batchCount = 512              // deliveries of one commit
+	batchBytes = 16 << 20         // and their bytes
+	commitTime = 10 * time.Second // what a commit may take
+	stopTime   = 5 * time.Second  // what all that waits may take at the end
+)
+
+// inbox is the way into store.Inbox: deliveries wait in a bounded queue for the one committer, which takes all that are
+// there into one transaction (speed.md 5: six times as many as with one each), and everyone is answered after it.
+type inbox struct {
+	o     Options
+	queue chan *waiting
+
+	mu     sync.RWMutex // held for reading while something is put into the queue
+	closed bool
+
+	size fill
+}
+
+// waiting is a delivery before its commit.
+type waiting struct {
+	d    *store.Delivery
+	loan *loan
+	done chan error // one is sent
+}
+
+func newInbox(o Options) *inbox {
+	return &inbox{
+		o: o, queue: make(chan *waiting, o.MaxWaiting),
+		size: fill{maxBytes: o.InboxMaxBytes, maxDeliveries: o.InboxMaxDeliveries},
+	}
+}
+
+// refuses is how long to wait before a notification has a chance, 0 if it has one now.
+func (i *inbox) refuses() time.Duration {
+	i.mu.RLock()
+	closed := i.closed
+	i.mu.RUnlock()
+	switch {
+	case closed:
+		return whileStarting
+	case i.size.full():
+		return whileFull
+	case len(i.queue) == cap(i.queue):
+		return whileBusy
+	}
+	return 0
+}
+
+// keep returns nil once d is durable. The caller's hub may be gone meanwhile; the delivery counts all the same. Only cut
+// ends the waiting early.
+func (i *inbox) keep(d *store.Delivery, loan *loan, cut <-chan struct{}) error {
+	w := &waiting{d: d, loan: loan, done: make(chan error, 1)}
+	if !i.put(w) {
+		loan.giveBack()
+		return errBusy
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-w.done:
+		return err
+	case <-timer.C:
+	case <-cut:
+	}
+	return errBusy
+}
+
+func (i *inbox) put(w *waiting) bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.closed {
+		return false
+	}
+	select {
+	case i.queue <- w:
+		return true
+	default:
+		return false
+	}
+}
+
+// run commits until ctx ends, then what still waits.
+func (i *inbox) run(ctx context.Context, failed failure) {
+	var batch []*waiting
+	for {
+		select {
+		case <-ctx.Done():
+			i.mu.Lock()
+			i.closed = true
+			i.mu.Unlock()
+			i.finish(ctx, failed)
+			return
+		case first := <-i.queue:
+			batch = i.gather(batch[:0], first)
+			i.commit(context.WithoutCancel(ctx), batch, failed)
+			clear(batch)
+		}
+	}
+}
+
+// finish commits the rest of a closed queue. What does not fit into the time is answered with 503.
+func (i *inbox) finish(ctx context.Context, failed failure) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	for {
+		select {
+		case first := <-i.queue:
+			i.commit(ctx, i.gather(nil, first), failed)
+		default:
+			return
+		}
+	}
+}
+
+// gather adds what waits already, up to the bounds of a batch. It never waits itself: a lone notification is committed
+// at once, and while one commit runs the next batch gathers by itself.
+func (i *inbox) gather(batch []*waiting, first *waiting) []*waiting {
+	batch = append(batch, first)
+	bytes := len(first.d.Body)
+	for len(batch) < batchCount && bytes < batchBytes {
+		select {
+		case w := <-i.queue:
+			batch = append(batch, w)
+			bytes += len(w.d.Body)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit makes a batch durable and tells those who wait for it.
+func (i *inbox) commit(ctx context.Context, batch []*waiting, failed failure) {
+	ctx, cancel := context.WithTimeout(ctx, commitTime)
+	defer cancel()
+	ds := make([]*store.Delivery, len(batch))
+	for n, w := range batch {
+		ds[n] = w.d
+	}
+	err := protect("keep notifications", func() error { return i.o.Store.Deliver(ctx, ds) })
+	if err != nil {
+		failed("cannot keep notifications: hubs are told to come again", store.Subscription{}, err)
+	} else if err := protect("tell of notifications", func() error { i.wake(ds); return nil }); err != nil {
+		failed("notifications were kept, and not everyone was told", store.Subscription{}, err)
+	}
+	for _, w := range batch {
+		w.loan.giveBack()
+		w.done <- err
+	}
+}
+
+// failure says that something of ours failed.
+type failure func(what string, sub store.Subscription, err error)
+
+// protect keeps a panic of what f calls from ending the process, and all that it does (F5).
+func protect(what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: panic: %v\n%s", what, p, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// wake tells of what has become durable.
+func (i *inbox) wake(ds []*store.Delivery) {
+	woken := make(map[int64]bool, 4)
+	var bytes int64
+	for _, d := range ds {
+		i.o.Observe.notification(d.SourceID, Verdict(d.Verdict))
+		if d.Duplicate {
+			continue
+		}
+		bytes += int64(len(d.Body))
+		if !woken[d.SourceID] && i.o.Wake != nil {
+			i.o.Wake(d.SourceID)
+		}
+		woken[d.SourceID] = true
+	}
+	i.size.added(int64(len(ds)), bytes)
+}
+
+// fill is how full the store's inbox is: asked now and then, and counted in between.
+type fill struct {
+	maxBytes, maxDeliveries int64
+
+	mu      sync.Mutex
+	now     store.InboxSize
+	grown   store.InboxSize // since it was asked
+	changed bool            // since it was asked
+}
+
+func (f *fill) full() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.over()
+}
+
+func (f *fill) over() bool {
+	return f.now.Bytes+f.grown.Bytes >= f.maxBytes || f.now.Deliveries+f.grown.Deliveries >= f.maxDeliveries
+}
+
+func (f *fill) added(deliveries, bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.grown.Deliveries += deliveries
+	f.grown.Bytes += bytes
+	f.changed = true
+}
+
+// measure asks the store, if the answer may have changed something.
+func (f *fill) measure(ctx context.Context, s store.Inbox, always bool) error {
+	f.mu.Lock()
+	before := f.grown
+	ask := always || f.changed || f.over() || f.now.Bytes > f.maxBytes/2 || f.now.Deliveries > f.maxDeliveries/2
+	f.mu.Unlock()
+	if !ask {
+		return nil
+	}
+	size, err := s.Inbox(ctx)
+	if err != nil {
+		return fmt.Errorf("ask how full the inbox is: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = size
+	// What was added while we asked may be in the answer or not: better counted twice, until the next time.
+	f.grown.Deliveries -= before.Deliveries
+	f.grown.Bytes -= before.Bytes
+	f.changed = f.grown != store.InboxSize{}
+	return nil
+}

@@ -1,0 +1,108 @@
+package callback
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"sync"
+	"time"
+
+	"resyncd/store"
+)
+
+const (
+	lookupTime = 3 * time.Second  // what a look into the store may take
+	remember   = 10 * time.Second // what another process changes in the store is seen after this at the latest
+	maxKnown   = 10_000           // subscriptions remembered
+	maxToken   = 256              // bytes; ours are shorter
+)
+
+// lookup finds subscriptions by their tokens and remembers those that exist for a moment: a busy channel must not cost a
+// query a notification, and unknown tokens must cost no memory. Keys are digests: comparing them tells nothing of how
+// much of a token was right.
+type lookup struct {
+	store store.Subscriptions
+
+	mu      sync.Mutex
+	known   map[[sha256.Size]byte]remembered
+	changes uint64 // counts forget
+}
+
+type remembered struct {
+	sub   store.Subscription
+	until time.Time
+}
+
+func newLookup(s store.Subscriptions) *lookup {
+	return &lookup{store: s, known: make(map[[sha256.Size]byte]remembered)}
+}
+
+// find returns a subscription as it was a moment ago, or store.ErrNotFound.
+func (l *lookup) find(ctx context.Context, token string) (store.Subscription, error) {
+	if !wellFormed(token) {
+		return store.Subscription{}, store.ErrNotFound
+	}
+	key := sha256.Sum256([]byte(token))
+	l.mu.Lock()
+	r, ok := l.known[key]
+	changes := l.changes
+	l.mu.Unlock()
+	if now := time.Now(); ok && now.Before(r.until) {
+		return r.sub, nil
+	}
+	sub, err := l.fresh(ctx, token)
+	if err != nil {
+		return sub, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if changes != l.changes {
+		return sub, nil // it may be the old state that was read
+	}
+	if len(l.known) >= maxKnown {
+		clear(l.known)
+	}
+	l.known[key] = remembered{sub: sub, until: time.Now().Add(remember)}
+	return sub, nil
+}
+
+// fresh asks the store.
+func (l *lookup) fresh(ctx context.Context, token string) (store.Subscription, error) {
+	if !wellFormed(token) {
+		return store.Subscription{}, store.ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	sub, err := l.store.SubscriptionByToken(ctx, token)
+	if err != nil {
+		return sub, fmt.Errorf("look up the subscription of a callback: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(sub.Token), []byte(token)) != 1 {
+		return store.Subscription{}, store.ErrNotFound // a store that ignores letter case
+	}
+	return sub, nil
+}
+
+// forget makes the next find ask the store.
+func (l *lookup) forget(token string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changes++
+	delete(l.known, sha256.Sum256([]byte(token)))
+}
+
+// wellFormed tells what may be a token: unreserved characters (S-21, S-22).
+func wellFormed(token string) bool {
+	if token == "" || len(token) > maxToken {
+		return false
+	}
+	for i := range len(token) {
+		switch c := token[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == '~':
+		default:
+			return false
+		}
+	}
+	return true
+}

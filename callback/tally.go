@@ -1,0 +1,146 @@
+package callback
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"resyncd/store"
+)
+
+const (
+	tallyEvery = time.Second
+	tellEvery  = time.Minute
+)
+
+// tallies counts what was rejected. A flood of forgeries must not become a flood of transactions or log lines: counts are
+// gathered in memory and written once a second, and people are told once a minute.
+type tallies struct {
+	o Options
+
+	mu      sync.Mutex
+	by      map[int64]*tally // by subscription; only those that exist get here
+	sum     store.Tally      // since people were told
+	told    time.Time
+	trouble time.Time // when a failure of ours was logged last
+	hidden  int       // failures since
+}
+
+type tally struct {
+	source, set int64
+	n           store.Tally
+	pull        bool // something was too large, and nobody was asked to pull yet
+}
+
+func newTallies(o Options) *tallies { return &tallies{o: o, by: make(map[int64]*tally)} }
+
+func (t *tallies) add(sub store.Subscription, n store.Tally) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	merge(&t.sum, n)
+	t.merge(sub.ID, &tally{source: sub.SourceID, set: sub.SetID, n: n, pull: n.RejectedTooLarge > 0})
+}
+
+func (t *tallies) merge(id int64, more *tally) {
+	if have, ok := t.by[id]; ok {
+		merge(&have.n, more.n)
+		have.pull = have.pull || more.pull
+		return
+	}
+	t.by[id] = more
+}
+
+func merge(to *store.Tally, n store.Tally) {
+	to.RejectedSignature += n.RejectedSignature
+	to.RejectedTooLarge += n.RejectedTooLarge
+	to.RejectedMalformed += n.RejectedMalformed
+	to.PushMisses += n.PushMisses
+}
+
+// flush writes the counts, and asks for pulls where notifications were too large.
+func (t *tallies) flush(ctx context.Context) {
+	t.mu.Lock()
+	by := t.by
+	t.by = make(map[int64]*tally)
+	t.mu.Unlock()
+	var failed error
+	for _, one := range by { // first, and whatever becomes of the counts
+		if one.pull && t.o.TooLarge != nil {
+			t.o.TooLarge(one.source, one.set)
+		}
+		one.pull = false
+	}
+	for id, one := range by {
+		if failed == nil {
+			failed = t.o.Store.TallySubscription(ctx, id, one.n)
+		}
+		if failed != nil {
+			t.mu.Lock()
+			t.merge(id, one)
+			t.mu.Unlock()
+		}
+	}
+	if failed != nil {
+		t.failure("cannot count rejected notifications: trying again", store.Subscription{}, failed)
+	}
+	t.tell()
+}
+
+// tell says at most once a minute that notifications are rejected: counts for whoever runs this, details in status.
+func (t *tallies) tell() {
+	t.mu.Lock()
+	sum, now := t.sum, t.o.Now()
+	if sum == (store.Tally{}) || now.Sub(t.told) < tellEvery {
+		t.mu.Unlock()
+		return
+	}
+	t.sum, t.told = store.Tally{}, now
+	t.mu.Unlock()
+	t.o.Log.Warn("notifications were rejected; status names the channels",
+		"signature", sum.RejectedSignature, "too_large", sum.RejectedTooLarge, "malformed", sum.RejectedMalformed)
+}
+
+// failure logs a failure of ours, once for all that come in the next seconds.
+func (t *tallies) failure(what string, sub store.Subscription, err error) {
+	const quiet = 10 * time.Second
+	t.mu.Lock()
+	now := t.o.Now()
+	if since := now.Sub(t.trouble); since >= 0 && since < quiet {
+		t.hidden++
+		t.mu.Unlock()
+		return
+	}
+	hidden := t.hidden
+	t.trouble, t.hidden = now, 0
+	t.mu.Unlock()
+	attrs := []any{slog.Any("err", err)}
+	if sub.ID != 0 {
+		attrs = append(attrs, slog.Int64("subscription", sub.ID))
+	}
+	if hidden > 0 {
+		attrs = append(attrs, slog.Int("more_since_last", hidden))
+	}
+	t.o.Log.Error(what, attrs...)
+}
+
+// hints lets a hint of a subscription pass once an hour.
+type hints struct {
+	mu sync.Mutex
+	at map[int64]time.Time
+}
+
+func newHints() *hints { return &hints{at: make(map[int64]time.Time)} }
+
+func (h *hints) first(id int64, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if last, ok := h.at[id]; ok && now.Sub(last) < time.Hour && !now.Before(last) {
+		return false
+	}
+	if len(h.at) >= maxKnown {
+		clear(h.at)
+	}
+	h.at[id] = now
+	return true
+}

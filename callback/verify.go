@@ -1,0 +1,71 @@
+package callback
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"resyncd/destination/websub"
+	"resyncd/store"
+)
+
+// keeperTime is what the keeper may take; it should take none (S-36).
+const keeperTime = 5 * time.Second
+
+// verify answers a verification (S-31 to S-39, S-92) or a denial (S-40, S-41). What it does not confirm it answers like
+// a path that is not there.
+func (c *Callback) verify(w http.ResponseWriter, r *http.Request, token string) {
+	// The hub may be gone before the state is kept, or close its half of the connection early: what it said stands.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keeperTime)
+	defer cancel()
+	v, bad := websub.ParseVerification(r.URL.RawQuery)
+	sub, err := c.subs.fresh(ctx, token) // never the remembered one: the keeper may just have made it
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		refuse(w, r, http.StatusNotFound)
+		return
+	case err != nil:
+		c.failed(w, r, "a verification", store.Subscription{}, err)
+		return
+	case bad != nil || v.Topic != sub.Topic:
+		refuse(w, r, http.StatusNotFound)
+		return
+	}
+	received(r.Context())
+	var yes bool
+	switch v.Mode {
+	case websub.ModeDenied:
+		if sub.State != store.SubGone {
+			err = c.o.Keeper.Denied(ctx, sub, v.Reason)
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			c.failed(w, r, "a denial", sub, err)
+			return
+		}
+		write(w, http.StatusOK)
+		return
+	case websub.ModeSubscribe, websub.ModeUnsubscribe:
+		switch {
+		case !websub.ValidChallenge(v.Challenge): // S-34
+		case sub.State == store.SubGone:
+			yes = v.Mode == websub.ModeUnsubscribe // the hub lost our first answer
+		default:
+			yes, err = c.o.Keeper.Verify(ctx, sub, v)
+		}
+	}
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		c.failed(w, r, "a verification", sub, err)
+	case err != nil || !yes:
+		refuse(w, r, http.StatusNotFound)
+	default:
+		text(w, http.StatusOK, v.Challenge)
+	}
+}
+
+// failed asks the hub to come again after a failure of ours.
+func (c *Callback) failed(w http.ResponseWriter, r *http.Request, what string, sub store.Subscription, err error) {
+	c.tallies.failure("cannot answer "+what+": hubs are told to come again", sub, err)
+	busy(w, r, whileBusy)
+}
