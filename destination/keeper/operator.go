@@ -1,0 +1,220 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/ladder"
+	"resyncd/store"
+)
+
+// Renew has the hubs of a Source's channels asked again soon, of one topic or of all (""), and brings back what was
+// cancelled. It returns how many channels that were.
+func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int, err error) {
+	k.shaping.Lock()
+	defer k.shaping.Unlock()
+	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
+	if err != nil {
+		return 0, fmt.Errorf("renew subscriptions: %w", err)
+	}
+	m := k.moment()
+	for _, s := range ofTopic(operable(all), topic) {
+		if s.State == store.SubOff {
+			err = k.bringBack(ctx, s, m)
+		} else {
+			_, err = k.change(ctx, s.ID, func(s *store.Subscription) error { return bringForward(s, m) })
+		}
+		if err != nil {
+			return n, fmt.Errorf("renew a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
+		}
+		n++
+	}
+	// What was brought back may be offered elsewhere by now.
+	k.mu.Lock()
+	k.replan[sourceID] = true
+	k.mu.Unlock()
+	k.signal()
+	return n, nil
+}
+
+// bringBack gives a cancelled channel a new subscription, because the hub was told that the old callback is at its end.
+func (k *Keeper) bringBack(ctx context.Context, s store.Subscription, m moment) error {
+	if _, err := k.change(ctx, s.ID, func(s *store.Subscription) error { end(s, m); return nil }); err != nil {
+		return err
+	}
+	secret := s.Secret != ""
+	if p, ok := k.planOf(s.SourceID); ok {
+		secret = p.Secret
+	}
+	t := target{kind: s.Kind, topic: s.Topic}
+	_, err := k.add(ctx, newRecord(setKey{s.SourceID, s.SetID}, t, s.Hub, secret, m))
+	return err
+}
+
+// bringForward plans a request for now, and forgets the failures before.
+func bringForward(s *store.Subscription, m moment) error {
+	if !counts(s) {
+		return errKeep
+	}
+	s.Next = notTooSoon(s, m.now, m.now)
+	s.Profile = ladder.Settled(s.Profile)
+	s.Attempts = 0
+	return nil
+}
+
+// Cancel unsubscribes from a Source's channels, of one topic or of all (""). They stay off, whatever discovery finds and
+// over restarts, until Renew. It returns how many channels that were.
+func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n int, err error) {
+	k.shaping.Lock()
+	defer k.shaping.Unlock()
+	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
+	if err != nil {
+		return 0, fmt.Errorf("cancel subscriptions: %w", err)
+	}
+	m := k.moment()
+	for _, s := range ofTopic(operable(all), topic) {
+		if s.State == store.SubOff {
+			continue
+		}
+		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error { cancel(s, m); return nil })
+		if err == nil {
+			err = k.endAll(ctx, below(clanOf(all, familyOf(&s)), s))
+		}
+		if err != nil {
+			return n, fmt.Errorf("cancel a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
+		}
+		n++
+	}
+	k.signal()
+	return n, nil
+}
+
+// operable are the subscriptions that stand for channels: the heads of families, and what is off.
+func operable(all []store.Subscription) []store.Subscription {
+	var out []store.Subscription
+	for _, s := range all {
+		if s.State == store.SubOff || counts(&s) && clanOf(all, familyOf(&s)).headAbove(&s).ID == s.ID {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// ofTopic picks those of a topic, all for "".
+func ofTopic(all []store.Subscription, topic string) []store.Subscription {
+	if topic == "" {
+		return all
+	}
+	var out []store.Subscription
+	for _, s := range all {
+		if s.Topic == topic {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// below are the members that a head replaces.
+func below(c clan, top store.Subscription) clan {
+	var out clan
+	for _, s := range c {
+		if s.ID != top.ID && c.headAbove(&s).ID == top.ID {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// RequestRenew is Keeper.Renew for a command beside which no daemon runs: it records what the next one carries out.
+func RequestRenew(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64, topic string) (n int, err error) {
+	return New(Options{Store: st, Now: func() time.Time { return now }}).Renew(ctx, sourceID, topic)
+}
+
+// RequestCancel is Keeper.Cancel in the same way.
+func RequestCancel(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64, topic string) (n int, err error) {
+	return New(Options{Store: st, Now: func() time.Time { return now }}).Cancel(ctx, sourceID, topic)
+}
+
+// RequestDrop is Keeper.DropSource in the same way.
+func RequestDrop(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64) error {
+	return New(Options{Store: st, Now: func() time.Time { return now }}).DropSource(ctx, sourceID)
+}
+
+// DropSource ends all subscriptions of a Source and forgets its plan. It returns when that is recorded: what a hub may
+// hold is unsubscribed by Run, with the Source's policy as long as this process knows it, until the hub confirms or the
+// lease has run out (S-91).
+func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
+	k.mu.Lock()
+	p, planned := k.plans[sourceID]
+	if planned {
+		k.dropped[sourceID] = p
+	}
+	delete(k.plans, sourceID)
+	delete(k.replan, sourceID)
+	for key := range k.offers {
+		if key.source == sourceID {
+			delete(k.offers, key)
+		}
+	}
+	for key, s := range k.scouting.sets {
+		if key.source == sourceID && !s.underway {
+			delete(k.scouting.sets, key)
+		}
+	}
+	k.touchSource(sourceID)
+	k.mu.Unlock()
+
+	k.shaping.Lock()
+	defer k.shaping.Unlock()
+	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
+	if err != nil {
+		return fmt.Errorf("drop subscriptions: %w", err)
+	}
+	m := k.moment()
+	for _, s := range all {
+		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error {
+			if s.State == store.SubUnsubscribing || s.State == store.SubGone {
+				return errKeep
+			}
+			end(s, m)
+			return nil
+		})
+		if err := ignore(err, store.ErrNotFound); err != nil {
+			return fmt.Errorf("drop subscriptions: %w", err)
+		}
+	}
+	k.signal()
+	return nil
+}
+
+// Suspect says that changes were found by pulls that a live subscription should have brought (F24, design.md 3.8). It is
+// asked for again; if that was done lately, the next hub gets its turn. It may be called for each miss: what was done
+// last is given time to work.
+func (k *Keeper) Suspect(ctx context.Context, subID int64) error {
+	s, err := k.o.Store.Subscription(ctx, subID)
+	if err != nil {
+		return fmt.Errorf("suspect a hub: %w", err)
+	}
+	m := k.moment()
+	t, _, known := k.wanted(&s)
+	switch ladder.Suspect(since(s.Requested, m.now), since(s.Rotated, m.now), known && len(t.hubs) > 1) {
+	case ladder.Resubscribe:
+		_, err = k.change(ctx, subID, func(s *store.Subscription) error {
+			if s.State != store.SubActive || !s.Renew.Known() || s.Next <= m.now {
+				return errKeep
+			}
+			s.Next = m.now
+			return nil
+		})
+	case ladder.Leave:
+		if s.State == store.SubActive {
+			_, err = k.advance(ctx, subID)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("suspect a hub: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"resyncd/destination/ladder"
+	"resyncd/store"
+)
+
+// situation is what a step starts from.
+type situation struct {
+	sub       store.Subscription
+	place     role
+	successor store.Subscription // of one that is kept or replaced: the one that decides
+	plan      Plan
+	planned   bool
+	due       bool          // it is due by itself, not only for a review
+	early     time.Duration // what is missing, by uptime, to the gap of F23 after the last request
+}
+
+// situation looks a record up in the timetable, and takes note that its review is being done.
+func (k *Keeper) situation(id int64) (situation, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.table.rows[id]
+	if r == nil {
+		return situation{}, false
+	}
+	now, uptime := k.now(), k.uptime()
+	in := situation{sub: r.sub, early: max(r.sent+ladder.Gap-uptime, 0)}
+	if in.plan, in.planned = k.plans[r.sub.SourceID]; !in.planned {
+		in.plan = k.dropped[r.sub.SourceID]
+	}
+	var by *row
+	in.place, by = k.table.standing(r)
+	in.successor = by.sub
+	in.due = r.due.Known() && (r.uptime <= uptime || r.due <= now)
+	r.review = false
+	return in, true
+}
+
+// step does what is due for one record. Errors are the store's: the record is as it was.
+func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
+	in, ok := k.situation(id)
+	if !ok {
+		return unasked, nil
+	}
+	now := k.now()
+	s := &in.sub
+	switch {
+	case leaving(s) && in.due:
+		return k.unsubscribe(ctx, in)
+	case !in.planned || leaving(s) || s.State == store.SubOff:
+		return unasked, nil
+	case in.place == replaced:
+		return unasked, k.giveWay(ctx, in)
+	case s.Live() && remaining(s, now) == 0:
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { lapse(s, m); return nil })
+	case s.Live() && !s.Renew.Known():
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { revive(s, m); return nil })
+	case in.place == kept && !s.Live():
+		return unasked, nil
+	}
+	if in.place == head && exhausted(s) {
+		if moved, err := k.advance(ctx, id); moved || err != nil {
+			return unasked, err
+		}
+	}
+	switch {
+	case !in.due:
+		return unasked, nil
+	case assumable(s):
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { assume(s, m); return nil })
+	case s.State == store.SubActive && k.old(&in):
+		return unasked, k.rotate(ctx, id)
+	}
+	return k.subscribe(ctx, in)
+}
+
+// exhausted reports that another hub is worth a try, if there is one (F32).
+func exhausted(s *store.Subscription) bool {
+	switch s.State {
+	case store.SubDenied:
+		return true
+	case store.SubPending:
+		return s.Attempts >= ladder.SilentPatience
+	case store.SubFailed, store.SubLapsed, store.SubRenewing:
+		return s.Attempts >= ladder.Patience(s.Live())
+	}
+	return false
+}
+
+// old reports that callback and secret are due to be replaced (S-52), and that nothing older is still on its way out.
+func (k *Keeper) old(in *situation) bool {
+	if in.place != head || since(in.sub.Rotated, k.now()) < ladder.Rotation {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.table.rows[in.sub.Replaces] == nil
+}
+
+// unchanged guards a decision that was made on seen.
+func unchanged(s, seen *store.Subscription) bool {
+	return s.State == seen.State && s.Next == seen.Next && s.Requested == seen.Requested && s.Verified == seen.Verified
+}
+
+// postpone moves the next turn to where a request leaves the gap of F23, and reports whether there was a need.
+func (in *situation) postpone(s *store.Subscription, m moment) bool {
+	at := max(notTooSoon(s, m.now, m.now), plus(m.now, in.early))
+	if at <= m.now {
+		return false
+	}
+	s.Next = at
+	return true
+}
+
+// update changes a record that is still as it was seen.
+func (k *Keeper) update(ctx context.Context, seen *store.Subscription, fn func(*store.Subscription, moment) error) error {
+	m := k.moment()
+	_, err := k.change(ctx, seen.ID, func(s *store.Subscription) error {
+		if !unchanged(s, seen) {
+			return errKeep
+		}
+		return fn(s, m)
+	})
+	return err
+}
+
+// giveWay ends what is replaced by a verified successor: after a grace while it lives, else at once.
+func (k *Keeper) giveWay(ctx context.Context, in situation) error {
+	switch s := &in.sub; {
+	case s.Live() && s.Renew.Known():
+		return k.update(ctx, s, func(s *store.Subscription, m moment) error { retire(s, &in.successor, m); return nil })
+	case s.Live() && !in.due:
+		return nil
+	}
+	return k.leave(ctx, &in.sub)
+}
+
+// asked notes that a request goes out, against a clock that goes back (F15, F23).
+func (k *Keeper) asked(id int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.table.rows[id]; r != nil {
+		r.sent = k.uptime()
+	}
+}
+
+// sourceName is for logs.
+func (k *Keeper) sourceName(id int64) string {
+	p, _ := k.planOf(id)
+	return p.Name
+}
+
+// recovered turns a panic into an error, with where it came from.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
+}

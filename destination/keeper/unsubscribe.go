@@ -1,0 +1,61 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+
+	"resyncd/destination/ladder"
+	"resyncd/destination/websub"
+	"resyncd/store"
+)
+
+// unsubscribe tells the hub that we leave (S-90). It is over when the hub verifies that, when it answers 204, when it
+// says that it knows of no subscription, or when the lease has run out (S-91).
+func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) {
+	m := k.moment()
+	sent := false
+	recorded, err := k.change(ctx, in.sub.ID, func(s *store.Subscription) error {
+		sent = false
+		switch {
+		case !unchanged(s, &in.sub) || !leaving(s):
+			return errMeanwhile
+		case remaining(s, m.now) == 0:
+			parted(s, m)
+			return nil
+		case in.postpone(s, m):
+			return nil
+		}
+		sent = true
+		beginParting(s, m)
+		return nil
+	})
+	switch {
+	case errors.Is(err, errMeanwhile):
+		return unasked, nil
+	case err != nil || !sent:
+		return unasked, err
+	}
+	k.asked(recorded.ID)
+	h := k.say(ctx, in.plan, recorded.Hub, websub.SubscribeForm{
+		Mode: websub.ModeUnsubscribe, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic,
+		Verify: ladder.Rung(recorded.Profile).Verify,
+	}, &recorded)
+	if h.cutOff {
+		return unasked, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	m = k.moment()
+	_, err = k.change(ctx, recorded.ID, func(s *store.Subscription) error {
+		switch {
+		case !leaving(s): // confirmed while we were asking
+			return errKeep
+		case h.verdict == refused, h.verdict == accepted && h.status == verifiedInline:
+			parted(s, m)
+		default:
+			waitParting(s, &h, m)
+		}
+		return nil
+	})
+	return h.health(), err
+}

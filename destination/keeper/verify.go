@@ -1,0 +1,99 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"resyncd/destination/websub"
+	"resyncd/store"
+)
+
+// checkAgain is how often a hub that asks to unsubscribe us unasked makes us look whether we still are subscribed (S-93).
+const checkAgain = 5 * time.Minute
+
+// Verify reports whether we want what a hub asks us to confirm about sub, and records that it is confirmed before it
+// returns true (S-31, S-32): answer 200 with the challenge then, 404 otherwise. It asks nobody, so it is as quick as the
+// store (S-36). An error is the store's: answer so that the hub comes again.
+func (k *Keeper) Verify(ctx context.Context, sub store.Subscription, v websub.Verification) (confirm bool, err error) {
+	m := k.moment()
+	_, err = k.change(ctx, sub.ID, func(s *store.Subscription) error {
+		confirm = false
+		if v.Topic != s.Topic {
+			return errKeep
+		}
+		switch v.Mode {
+		case websub.ModeSubscribe:
+			if !desired(s) {
+				return errKeep
+			}
+			confirm = true
+			return applyVerification(s, v, m)
+		case websub.ModeUnsubscribe:
+			switch s.State {
+			case store.SubGone: // again (S-92)
+				confirm = true
+				return errKeep
+			case store.SubUnsubscribing, store.SubOff:
+				confirm = true
+				parted(s, m)
+				return nil
+			}
+			return doubt(s, m)
+		}
+		return errKeep
+	})
+	if err != nil {
+		return false, fmt.Errorf("verification by a hub: %w", err)
+	}
+	return confirm, nil
+}
+
+// desired reports whether a subscription is one that we asked a hub for and still want (S-31, S-35). What was never asked
+// for is not confirmed, whoever knows its callback (S-38).
+func desired(s *store.Subscription) bool {
+	return counts(s) && s.Requested.Known()
+}
+
+// doubt makes us ask again soon, because a hub spoke of ending a lease that we want (S-93). Anyone can say so, thus not
+// more often than checkAgain.
+func doubt(s *store.Subscription, m moment) error {
+	if !s.Live() || !s.Renew.Known() || since(s.Requested, m.now) < checkAgain || s.Next <= m.now {
+		return errKeep
+	}
+	s.Next = m.now
+	return nil
+}
+
+// Denied records that a hub refuses sub, in whatever state it is (S-40). The reason is untrusted. Other hubs get their
+// turn; this one is asked again after a long wait (S-42).
+func (k *Keeper) Denied(ctx context.Context, sub store.Subscription, reason string) error {
+	m := k.moment()
+	after, err := k.change(ctx, sub.ID, func(s *store.Subscription) error {
+		text := "the hub denied the subscription"
+		if said := clean(reason, s); said != "" {
+			text += ": " + said
+		}
+		return deny(s, text, m)
+	})
+	if err != nil {
+		return fmt.Errorf("denial by a hub: %w", err)
+	}
+	if after.State == store.SubDenied {
+		k.reviewSoon(sub.ID)
+	}
+	return nil
+}
+
+// reviewSoon has Run look whether another hub should have its turn.
+func (k *Keeper) reviewSoon(id int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.table.rows[id]
+	if r == nil {
+		return
+	}
+	r.review = true
+	k.schedule(r, k.now(), k.uptime())
+	k.signal()
+}

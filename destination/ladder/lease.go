@@ -1,0 +1,69 @@
+package ladder
+
+import "time"
+
+// When in the life of a lease it is renewed (S-55, F33): two thirds in the mean.
+const (
+	renewEarliest = 8.0 / 15
+	renewLatest   = 0.8
+)
+
+// What the lives of callbacks and secrets are measured by (design.md 8, F31, F32).
+const (
+	// Rotation is the age at which callback and secret are replaced, together (S-52).
+	Rotation = 30 * 24 * time.Hour
+	// RotationGrace is how long an old callback stays subscribed beside its verified successor at the same hub: long
+	// enough for the hub's first retries of what it could not deliver to the old one.
+	RotationGrace = 10 * time.Minute
+	// MoveGrace is the same where the successor has another hub or topic.
+	MoveGrace = 30 * time.Second
+)
+
+// Renew is how long after its verification a lease is renewed: between 53 and 80 % of it, two thirds in the mean, so that
+// leases granted in bulk are not renewed in bulk (F33). It is never less than Gap (F23).
+func Renew(granted time.Duration, random float64) time.Duration {
+	return max(scale(granted, renewEarliest+(renewLatest-renewEarliest)*random), Gap)
+}
+
+// Patience is after how many failed requests in a row the next hub is tried, if there is one: a hub at which a lease is
+// still alive is given a quarter of an hour or so, since leaving it gains nothing yet (F32).
+func Patience(live bool) int {
+	if live {
+		return 8
+	}
+	return 4
+}
+
+// SilentPatience is the same for requests that were accepted and never verified.
+const SilentPatience = 3
+
+// Suspicion is how a hub is met that has a lease with us and delivers nothing (F24).
+type Suspicion uint8
+
+// The answers to push misses.
+const (
+	Wait        Suspicion = iota // what was done last had no time to work
+	Resubscribe                  // the hub may have forgotten us
+	Leave                        // asking it again did not help: the next hub
+)
+
+const (
+	suspectSoonest = 5 * time.Minute // after a request
+	suspectAlone   = time.Hour       // between requests to the only hub
+	suspectAgain   = 6 * time.Hour   // after which a renewed subscription deserves to be renewed once more
+	suspectNew     = time.Hour       // what a subscription at another hub is given
+)
+
+// Suspect says what push misses lead to, by the time since the last request, by the age of the subscription, and by
+// whether there is another hub.
+func Suspect(asked, age time.Duration, others bool) Suspicion {
+	switch {
+	case asked < suspectSoonest:
+		return Wait
+	case asked >= suspectAgain, !others && asked >= suspectAlone:
+		return Resubscribe
+	case others && age >= suspectNew:
+		return Leave
+	}
+	return Wait
+}
