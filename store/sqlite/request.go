@@ -27,7 +27,7 @@ func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
 		created = store.MicrosOf(time.Now())
 	}
 	var id int64
-	err := s.write(ctx, "record a request", func(ctx context.Context, w *writer) error {
+	err := s.writeSoon(ctx, "record a request", func(ctx context.Context, w *writer) error {
 		return w.get(ctx, "INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?) RETURNING id",
 			[]any{r.Source, r.Command, blob(r.Args), string(store.RequestWaiting), int64(created)}, &id)
 	})
@@ -129,7 +129,7 @@ func (s *Store) Request(ctx context.Context, id int64, from int) (store.Request,
 
 // DropRequest implements store.Requests.
 func (s *Store) DropRequest(ctx context.Context, id int64) (taken bool, err error) {
-	err = s.write(ctx, fmt.Sprintf("take request %d back", id), func(ctx context.Context, w *writer) error {
+	err = s.writeSoon(ctx, fmt.Sprintf("take request %d back", id), func(ctx context.Context, w *writer) error {
 		if _, err := w.exec(ctx, "DELETE FROM request WHERE id = ? AND state = 'waiting'", id); err != nil {
 			return err
 		}

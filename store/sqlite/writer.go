@@ -38,17 +38,23 @@ func newWriter(db *sql.DB) *writer {
 // write runs fn in one transaction that is durable when it returns nil. The caller's cancellation does not reach it: a
 // cancelled statement would roll back what is already true on disk. It gives up only while waiting for its turn.
 func (s *Store) write(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
+	return s.writeSoon(context.WithoutCancel(ctx), what, fn)
+}
+
+// writeSoon is write for what need not be recorded: the end of ctx ends the waiting, so that a process that holds the
+// database and does not move keeps nobody.
+func (s *Store) writeSoon(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
 	if s.w == nil {
 		return fmt.Errorf("%s: %w", what, store.ErrReadOnly)
 	}
 	w := s.w
-	ctx = context.WithoutCancel(ctx)
 	wait, cancel := context.WithTimeout(ctx, writeWait)
 	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	select {
 	case w.turn <- struct{}{}:
 	case <-wait.Done():
-		return fmt.Errorf("%s: the state database was busy for %v", what, writeWait)
+		return fmt.Errorf("%s: the state database was busy for too long: %w", what, wait.Err())
 	}
 	defer func() { <-w.turn }()
 	if w.broken != nil {

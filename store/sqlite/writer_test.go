@@ -186,3 +186,20 @@ func TestDropped(t *testing.T) {
 		t.Fatal("it wrote after the disk had failed")
 	}
 }
+
+// TestRequestGivesUp: a request is not worth waiting for a process that holds the database and does not move, other than
+// what is true on disk already.
+func TestRequestGivesUp(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.s.w.turn <- struct{}{}
+	if err := f.s.AddRequest(ctx, &store.Request{Command: "sync"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("it went on waiting: %v", err)
+	}
+	<-f.s.w.turn
+	if err := f.s.Commit(ctx, &store.Commit{Claim: f.claim, Events: []store.Event{{URI: "u", What: "fetched"}}}); err != nil {
+		t.Errorf("what must be recorded was not: %v", err)
+	}
+}
