@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -37,8 +38,11 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	}
 	err := sh.app().RunContext(ctx, args)
 	code := exitCode(ctx, err)
+	var left *leftError
 	switch {
 	case err == nil || err.Error() == "":
+	case errors.As(err, &left):
+		sh.say("%s", left.Error())
 	case code == exitInterrupted:
 		sh.say("interrupted; the state is consistent, run the command again to go on")
 	default:
@@ -82,8 +86,8 @@ func (sh *shell) app() *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			sh.syncCommand(), sh.discoverCommand(), sh.auditCommand(), sh.verifyCommand(), sh.statusCommand(), sh.lsCommand(),
-			sh.catCommand(), sh.approveCommand(), sh.restoreCommand(), sh.historyCommand(), sh.sourceCommand(),
+			sh.syncCommand(), sh.serveCommand(), sh.discoverCommand(), sh.auditCommand(), sh.verifyCommand(), sh.statusCommand(), sh.lsCommand(),
+			sh.catCommand(), sh.approveCommand(), sh.restoreCommand(), sh.historyCommand(), sh.subscriptionCommand(), sh.sourceCommand(),
 			sh.configCommand(), sh.demoCommand(), sh.versionCommand(),
 		},
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"slices"
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/destination/fetch"
@@ -12,6 +14,18 @@ import (
 
 // client makes the one door to the network for a run.
 func client(cfg *config.Config, src *config.Source, log *slog.Logger) *fetch.Client {
+	return newClient(cfg, src.Concurrency, src.Rate, log)
+}
+
+// sharedClient makes the one of the daemon, which serves all Sources: their policies hold each to its own bounds.
+func sharedClient(cfg *config.Config, log *slog.Logger) *fetch.Client {
+	return newClient(cfg, mostConcurrency, 0, log)
+}
+
+// mostConcurrency is the upper bound of `concurrency`.
+const mostConcurrency = 1024
+
+func newClient(cfg *config.Config, concurrency int, rate float64, log *slog.Logger) *fetch.Client {
 	agent := cfg.Network.UserAgent
 	if agent == "" {
 		agent = "resyncd/" + version
@@ -20,28 +34,36 @@ func client(cfg *config.Config, src *config.Source, log *slog.Logger) *fetch.Cli
 		}
 	}
 	return fetch.New(fetch.Options{
-		UserAgent: agent, Allow: append([]netip.Prefix(nil), cfg.Network.Allow...), Concurrency: src.Concurrency,
-		Rate: src.Rate, IdleTimeout: cfg.Network.IdleTimeout, Log: log,
+		UserAgent: agent, Allow: append([]netip.Prefix(nil), cfg.Network.Allow...), Concurrency: concurrency,
+		Rate: rate, IdleTimeout: cfg.Network.IdleTimeout, Log: log,
 	})
 }
 
-// aim fills the target from the configuration and returns what closes its way to the network.
+// aim fills the target and gives it a way to the network of its own; done closes that.
 func (o *opened) aim() (done func()) {
+	o.fill()
+	o.target.Client = client(o.cfg, &o.src, o.engine.Log)
+	o.target.Policy = policyOf(&o.src)
+	return o.target.Client.Close
+}
+
+// fill fills the target from the configuration.
+func (o *opened) fill() {
 	s, t := &o.src, &o.target
 	t.Name, t.URL, t.Sets = s.Name, s.URL, s.Sets
 	t.Scope, t.Include, t.Exclude = s.Scope, texts(s.Include), texts(s.Exclude)
 	t.Delete, t.TrashFor, t.DeleteGuard = syncengine.DeleteMode(s.Delete), s.Trash, s.DeleteGuard.Share()
+	if len(o.cfg.Network.Allow) > 0 {
+		t.Reach = fmt.Sprint(o.cfg.Network.Allow)
+	}
 	t.GapPatience, t.MaxResource, t.Concurrency = s.GapPatience, int64(s.MaxResource), s.Concurrency
-	t.Client = client(o.cfg, s, o.engine.Log)
-	t.Policy = policyOf(s)
-	return t.Client.Close
 }
 
 // policyOf: hosts that the operator wrote down are allowed whatever their address range; credentials go to the Source's
 // own origin only (design.md 8).
 func policyOf(s *config.Source) *fetch.Policy {
 	p := &fetch.Policy{Concurrency: s.Concurrency, Rate: s.Rate}
-	for _, raw := range append(append([]string{s.URL}, s.Sets...), s.Scope...) {
+	for _, raw := range slices.Concat([]string{s.URL, s.Hub, s.Topic}, s.Sets, s.Scope) {
 		if u, err := url.Parse(raw); err == nil && u.Host != "" {
 			p.Trusted = append(p.Trusted, u.Host)
 		}

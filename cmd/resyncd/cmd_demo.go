@@ -4,33 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
+	"net/netip"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub"
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
-	"resyncd/store"
-	syncengine "resyncd/sync"
+	"resyncd/store/sqlite"
 )
 
-// demoEvery is the pause between two catch-ups of the demo, demoSource the name of its Source.
-const (
-	demoEvery  = time.Second
-	demoSource = "demo"
-)
+// demoSource is the name of the demo's Source.
+const demoSource = "demo"
 
 func (sh *shell) demoCommand() *cli.Command {
 	return sh.command(&cli.Command{
-		Name: "demo", Usage: "a living Source and its mirror in one process",
-		Description: "Nothing to install or configure: a Source with made-up resources that change, and a catch-up of it every\n" +
-			"second. Hub, daemon and console are not in this version. It ends orderly, with 0, when it is interrupted.\n\n" +
+		Name: "demo", Usage: "a living Source, a hub and the daemon that mirrors it, in one process",
+		Description: "Nothing to install or configure: a Source with made-up resources that change, a hub that tells of them, and the\n" +
+			"daemon that mirrors it. Each notification is a line with its latency. Now and then the hub loses one on purpose:\n" +
+			"a gap, which is found and closed. It ends orderly, with 0, when it is interrupted.\n\n" +
 			"   resyncd demo --resources 1000 --rate 5 --for 1m",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "resources", Value: 200, Usage: "the Source has `N` resources"},
@@ -66,7 +63,7 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	err = sh.demonstrate(ctx, cancel, c, dataDir, &made)
+	err = sh.demonstrate(ctx, c, dataDir, &made)
 	if ctx.Err() == nil || err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -74,81 +71,58 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 	return err
 }
 
-// demonstrate runs the Source and its mirror until ctx ends.
-func (sh *shell) demonstrate(ctx context.Context, cancel func(), c *cli.Context, dataDir string, made *source.Synthetic) error {
-	cfg := config.Default()
-	cfg.DataDir, cfg.Mirror = dataDir, filepath.Join(dataDir, "mirror")
-	p := configured(cfg, config.Source{Name: demoSource, Policy: cfg.Defaults})
-	addr, err := sh.demoAddress(ctx, c, &p)
+// demonstrate runs Source, hub and daemon until ctx ends.
+func (sh *shell) demonstrate(ctx context.Context, c *cli.Context, dataDir string, made *source.Synthetic) (err error) {
+	log, err := sh.logger(c)
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	at, err := sh.demoPlaces(ctx, c, dataDir)
 	if err != nil {
-		return fmt.Errorf("take up %s, where the Source of this folder was, again: %w: end the other demo, or take another --dir", addr, err)
+		return err
 	}
-	base := "http://" + listener.Addr().String()
-	src, err := source.New(ctx, source.Options{Base: base, Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}})
+	defer func() { err = errors.Join(err, at.close()) }()
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	client := fetch.New(fetch.Options{UserAgent: "resyncd-demo", Allow: []netip.Prefix{loopback}, Log: log})
+	defer client.Close()
+	src, err := source.New(ctx, source.Options{
+		Base: at.base(at.source), Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: at.base(at.hub) + "/", Client: client,
+	})
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	defer src.Close()
-	if p.src, err = cfg.Adhoc(demoSource, base+"/"); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	if _, err := fmt.Fprintf(sh.out, "Source   %s/\nMirror   %s\n", base, p.mirror); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return src.Serve(ctx, listener) })
-	g.Go(func() error { return src.Run(ctx) })
-	g.Go(func() error {
-		defer cancel() // the Source goes with its mirror
-		return sh.demoMirror(ctx, c, &p)
-	})
-	return g.Wait()
-}
-
-// demoAddress is where the Source of a folder was the last time: there its resources have the same names.
-func (sh *shell) demoAddress(ctx context.Context, c *cli.Context, p *place) (string, error) {
-	const free = "127.0.0.1:0"
-	o, err := sh.openKnown(ctx, c, p, false)
-	if errors.Is(err, store.ErrNotFound) {
-		return free, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if u, uerr := url.Parse(o.known.URL); uerr == nil {
-		return u.Host, o.close()
-	}
-	return free, o.close()
-}
-
-// demoMirror catches up again and again, and prints a line where something changed.
-func (sh *shell) demoMirror(ctx context.Context, c *cli.Context, p *place) (err error) {
-	o, err := sh.openForSync(ctx, c, p)
+	state, err := sqlite.OpenHub(ctx, filepath.Join(dataDir, "hub.db"), sqlite.Options{Log: log})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
-	defer o.aim()()
-	for {
-		results, err := o.engine.Run(ctx, o.target, syncengine.RunOptions{RetryFor: time.Second, From: store.NoTime})
-		if err != nil {
-			return err
-		}
-		for i := range results {
-			if r := &results[i]; r.Kind != "none" {
-				fmt.Fprintf(sh.out, "%s  %-11s %5d fetched %3d deleted %3d owed  %3d requests  %5.0f ms  up to %s\n",
-					sh.now().UTC().Format(time.TimeOnly), r.Kind, r.Fetched, r.Deleted, r.Owed, r.Requests, r.Seconds*1000, text(r.Position))
-			}
-		}
-		o.target.Adopt, o.target.SweepExtra = false, false
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(demoEvery):
-		}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	show := newDemoShow(sh)
+	relay, err := hub.New(hub.Options{Base: at.base(at.hub) + "/", State: state, Client: client, Log: log, Tamper: show.tamper})
+	if err != nil {
+		return err
 	}
+	cfg := config.Default()
+	cfg.DataDir, cfg.Mirror = dataDir, filepath.Join(dataDir, "mirror")
+	cfg.Network.Allow = []netip.Prefix{loopback}
+	cfg.Callback.Listen, cfg.Callback.BaseURL, cfg.Console.Listen = at.kept.Callback, "http://"+at.kept.Callback+"/cb", at.kept.Console
+	follow, err := cfg.Adhoc(demoSource, at.base(at.source)+"/")
+	if err != nil {
+		return err
+	}
+	cfg.Sources = []config.Source{follow}
+	d := sh.newDaemon(cfg, log)
+	d.observe = show.observer()
+	d.announce = func(callback, console string) error {
+		_, err := fmt.Fprintf(sh.out, "Source   %s/\nHub      %s/\nConsole  http://%s/\nMirror   %s\n",
+			at.base(at.source), at.base(at.hub), console, filepath.Join(cfg.Mirror, demoSource))
+		return errors.Join(err, at.keep(callback, console))
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return src.Serve(ctx, at.source) })
+	g.Go(func() error { return src.Run(ctx) })
+	g.Go(func() error { return relay.Serve(ctx, at.hub) })
+	g.Go(func() error { return relay.Run(ctx) })
+	g.Go(func() error { return d.run(ctx, nil) })
+	return g.Wait()
 }

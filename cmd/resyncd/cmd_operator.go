@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/store"
 	syncengine "resyncd/sync"
 )
 
@@ -16,16 +17,13 @@ func (sh *shell) approveCommand() *cli.Command {
 		Description: "Removals by a list that would remove too much are held for you; `ls --held` shows them.\n\n   resyncd approve ./mirror",
 		Flags:       []cli.Flag{boolFlag("reject", "drop the removals until the list changes")},
 		Action: func(c *cli.Context) error {
-			return sh.change(c, "approve [--reject] NAME", 1, func(ctx context.Context, o *opened) error {
-				done, err := o.engine.Approve(ctx, o.target, c.Bool("reject"))
+			ask := askArgs{Reject: c.Bool("reject")}
+			return sh.change(c, "approve [--reject] NAME", 1, askApprove, ask, func(ctx context.Context, o *opened) error {
+				done, err := o.engine.Approve(ctx, o.target, ask.Reject)
 				if err != nil {
 					return err
 				}
-				verb := "removed"
-				if done.Rejected {
-					verb = "kept until the list changes"
-				}
-				_, err = fmt.Fprintf(sh.out, "%d held resources %s\n", done.Resources, verb)
+				_, err = fmt.Fprintln(sh.out, approvedText(&done))
 				return err
 			})
 		},
@@ -38,21 +36,42 @@ func (sh *shell) restoreCommand() *cli.Command {
 		Description: "It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what there is.\n\n" +
 			"   resyncd restore ./mirror https://lib.example/theses/18.pdf",
 		Action: func(c *cli.Context) error {
-			return sh.change(c, "restore NAME URI", 2, func(ctx context.Context, o *opened) error {
-				t, err := o.engine.Restore(ctx, o.target, c.Args().Get(1))
+			ask := askArgs{URI: c.Args().Get(1)}
+			return sh.change(c, "restore NAME URI", 2, askRestore, ask, func(ctx context.Context, o *opened) error {
+				t, err := o.engine.Restore(ctx, o.target, ask.URI)
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(sh.out, "restored %s\n", t.Key)
+				_, err = fmt.Fprintln(sh.out, restoredText(&t))
 				return err
 			})
 		},
 	})
 }
 
-// change opens the Source that the first of n arguments names, with its mirror, for writing.
-func (sh *shell) change(c *cli.Context, form string, n int, work func(context.Context, *opened) error) (err error) {
+// approvedText and restoredText are the same whoever did it, this process or the daemon.
+func approvedText(done *syncengine.Approved) string {
+	verb := "removed"
+	if done.Rejected {
+		verb = "kept until the list changes"
+	}
+	return fmt.Sprintf("%d held resources %s", done.Resources, verb)
+}
+
+func restoredText(t *store.Trashed) string { return "restored " + t.Key }
+
+func isHeld(err error) bool {
+	var held *store.HeldError
+	return errors.As(err, &held)
+}
+
+// change has the daemon carry out a command on the Source that the first of n arguments names; without one, work does it
+// here, with state and mirror open for writing.
+func (sh *shell) change(c *cli.Context, form string, n int, command string, ask askArgs, work func(context.Context, *opened) error) (err error) {
 	return sh.withSource(c, form, n, true, func(ctx context.Context, o *opened) error {
+		if done, err := sh.entrust(ctx, c, o, command, ask); done || err != nil {
+			return err
+		}
 		if err := o.openMirror(true); err != nil {
 			return err
 		}

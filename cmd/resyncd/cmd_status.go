@@ -5,16 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"time"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/store"
+	"resyncd/store/blob"
+	"resyncd/store/blob/dir"
 	syncengine "resyncd/sync"
 )
 
 func (sh *shell) statusCommand() *cli.Command {
 	return sh.command(&cli.Command{
-		Name: "status", Usage: "freshness, owed, held and gaps of Sources", ArgsUsage: "[NAME…]",
+		Name: "status", Usage: "freshness, owed, held, gaps, channels and leases of Sources", ArgsUsage: "[NAME…]",
 		Description: "Reads the state only; works beside a running process.\n\n   resyncd status ./mirror",
 		Flags:       []cli.Flag{boolFlag("json", "one JSON object")},
 		Action: func(c *cli.Context) error {
@@ -69,7 +75,32 @@ func (sh *shell) statusOf(ctx context.Context, c *cli.Context, p *place) (s sync
 		return s, err
 	}
 	s, err = syncengine.StatusOf(ctx, o.engine.Store, o.known)
+	s.Expect(expectation(p, sh.now()))
+	if err == nil {
+		s.Trouble(o.trouble())
+	}
 	return s, errors.Join(err, o.close())
+}
+
+// trouble says that the mirror is not where it was, as when its disk is not mounted (F12): no row tells of that.
+func (o *opened) trouble() string {
+	f, err := o.footing()
+	if err == nil && o.known.RootID != "" && f.state != dir.Marked {
+		err = blob.ErrUnmarked
+	}
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("mirror %s: %s", o.mirror, advised(err))
+}
+
+// expectation is what the configuration holds a Source to. Nobody pulls a `sync URL DIR` mirror by schedule.
+func expectation(p *place, now time.Time) syncengine.Expectation {
+	e := syncengine.Expectation{Now: now}
+	if !p.alone {
+		e.Next, e.Push = p.src.Schedule.Next, p.src.Push == config.PushRequired
+	}
+	return e
 }
 
 func printStatus(w io.Writer, s *syncengine.SourceStatus) {
@@ -77,27 +108,59 @@ func printStatus(w io.Writer, s *syncengine.SourceStatus) {
 	if s.Paused {
 		fmt.Fprintln(w, "  paused: `resyncd source resume` restarts it")
 	}
+	if s.Problem != nil {
+		fmt.Fprintf(w, "  problem: %s\n", *s.Problem)
+	}
 	if len(s.Sets) == 0 {
 		fmt.Fprintln(w, "  never synchronised")
 	}
 	for i := range s.Sets {
-		set := &s.Sets[i]
-		state := "in step"
-		if !set.InStep {
-			state = "NOT in step"
-		}
-		fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s\n    %d resources, %s; %d owed, %d held, %d refused; %d baselines\n",
-			set.CapabilityList, state, text(set.Position), text(set.LastPull), set.Resources, bytesText(set.Bytes), set.Owed,
-			set.Held, set.Refused, set.Baselines)
-		if set.Problem != nil {
-			fmt.Fprintf(w, "    problem: %s\n", *set.Problem)
-		}
-		for _, g := range set.Gaps {
-			fmt.Fprintf(w, "    gap %s to %s: %s", text(g.From), text(g.Until), g.State)
-			if g.ClosedBy != nil {
-				fmt.Fprintf(w, " by %s", *g.ClosedBy)
-			}
-			fmt.Fprintln(w)
-		}
+		printSet(w, &s.Sets[i])
 	}
+}
+
+func printSet(w io.Writer, set *syncengine.SetStatus) {
+	state := "in step"
+	if !set.InStep {
+		state = "NOT in step"
+	}
+	fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s, next pull %s\n    %d resources, %s; %d owed, %d held, %d refused; %d baselines\n",
+		set.CapabilityList, state, text(set.Position), text(set.LastPull), text(set.NextPull), set.Resources, bytesText(set.Bytes),
+		set.Owed, set.Held, set.Refused, set.Baselines)
+	if set.Problem != nil {
+		fmt.Fprintf(w, "    problem: %s\n", *set.Problem)
+	}
+	for i := range set.Channels {
+		printChannel(w, &set.Channels[i])
+	}
+	for _, g := range set.Gaps {
+		fmt.Fprintf(w, "    gap %s to %s: %s", text(g.From), text(g.Until), g.State)
+		if g.ClosedBy != nil {
+			fmt.Fprintf(w, " by %s", *g.ClosedBy)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// printChannel tells where a channel stands, until when its lease runs, and what came by it.
+func printChannel(w io.Writer, c *syncengine.ChannelStatus) {
+	fmt.Fprintf(w, "    %s channel %s at %s", c.Kind, c.State, c.Hub)
+	if state := store.SubscriptionState(c.State); state == store.SubActive || state == store.SubRenewing {
+		fmt.Fprintf(w, " until %s, to be renewed at %s", text(c.ExpiresAt), text(c.RenewAt))
+	}
+	if c.Reason != nil && *c.Reason != "" {
+		fmt.Fprintf(w, " (%s)", oneLine(*c.Reason))
+	}
+	fmt.Fprintf(w, "\n      %d delivered, last %s; %d duplicates, %d rejected, %d push misses\n",
+		c.Delivered, text(c.LastDelivery), c.Duplicates, c.Rejected, c.PushMisses)
+}
+
+// oneLine makes text that a peer wrote safe to print: one line, nothing that a terminal obeys.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }

@@ -15,8 +15,16 @@ func main() { os.Exit(program()) }
 
 // program is the process without its end: it takes arguments, environment and signals and returns the exit code.
 func program() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once; the state bears that (F1)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		<-signals
+		stop()
+		<-signals // a second one ends the process at once; the state bears that (F1)
+		os.Exit(exitInterrupted)
+	}()
 	return run(ctx, os.Args, os.Environ(), os.Stdout, os.Stderr)
 }

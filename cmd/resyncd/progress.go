@@ -39,6 +39,20 @@ func (p *progress) note(s syncengine.Progress) {
 	p.bytes.Add(s.Bytes)
 }
 
+// set shows sums that were counted elsewhere.
+func (p *progress) set(w *workDone) {
+	p.listed.Store(w.Listed)
+	p.done.Store(w.Done)
+	p.failed.Store(w.Failed)
+	p.deleted.Store(w.Deleted)
+	p.bytes.Store(w.Bytes)
+}
+
+// sums is set's other end.
+func (p *progress) sums() workDone {
+	return workDone{Listed: p.listed.Load(), Done: p.done.Load(), Failed: p.failed.Load(), Deleted: p.deleted.Load(), Bytes: p.bytes.Load()}
+}
+
 // while shows progress for as long as work lasts.
 func (p *progress) while(ctx context.Context, work func(context.Context) error) error {
 	if p.quiet {

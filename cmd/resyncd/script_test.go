@@ -24,15 +24,16 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script. Beside testscript's own commands there are those of scriptCommands.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	rssource := filepath.Join(t.TempDir(), "rssource")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", rssource, "resyncd/cmd/rssource")
+	programs := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", programs, "resyncd/cmd/rssource", "resyncd/cmd/rshub")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build rssource: %v\n%s", err, out)
+		t.Fatalf("build rssource and rshub: %v\n%s", err, out)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: scriptCommands(),
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("RSSOURCE", rssource)
+			e.Setenv("RSSOURCE", filepath.Join(programs, "rssource"))
+			e.Setenv("RSHUB", filepath.Join(programs, "rshub"))
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each process of a -race test ends a second late
 			w := &world{running: map[string]*process{}, trees: map[string]string{}, served: map[string]*served{}}
 			e.Values[worldKey{}] = w
@@ -100,9 +101,13 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
 		"exits":     plain("exits CODE COMMAND ARGUMENT…", 2, cmdExits),
 		"start":     plain("start NAME COMMAND ARGUMENT…", 2, cmdStart),
-		"signal":    plain("signal NAME TERM|INT|KILL|STOP|CONT", 2, cmdSignal),
+		"signal":    plain("signal NAME TERM|INT|HUP|KILL|STOP|CONT", 2, cmdSignal),
 		"ended":     plain("ended NAME CODE", 2, cmdEnded),
 		"source":    plain("source VARIABLE FLAG…", 2, cmdSource),
+		"hub":       plain("hub VARIABLE FLAG…", 1, cmdHub),
+		"says":      plain("says NAME EXPRESSION", 2, cmdSays),
+		"until":     plain("until LINE PATH WANT COMMAND ARGUMENT…", 4, cmdUntil),
+		"becomes":   plain("becomes FOLDER FOLDER", 2, cmdBecomes),
 		"serve":     plain("serve VARIABLE FOLDER", 2, cmdServe),
 		"asked":     plain("asked VARIABLE COUNT", 2, cmdAsked),
 		"listed":    plain("listed VARIABLE PATH CHANGE", 3, cmdListed),
@@ -174,7 +179,7 @@ func cmdStart(ts *testscript.TestScript, args []string) error {
 func cmdSignal(ts *testscript.TestScript, args []string) error {
 	p := worldOf(ts).running[args[0]]
 	sig := map[string]syscall.Signal{
-		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
+		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
 	}[args[1]]
 	if p == nil || sig == 0 {
 		return fmt.Errorf("no process %s, or no signal %s", args[0], args[1])

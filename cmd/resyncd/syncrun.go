@@ -64,22 +64,43 @@ func (r *syncRun) source(ctx context.Context, p *place) (results []syncengine.Re
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	defer o.aim()()
-	opts := r.opts
-	opts.RetryFor = o.cfg.Network.RetryFor
-	progress := r.sh.progress(o.src.Name, r.c.Bool("quiet"))
-	opts.Progress = progress.note
-	opts.Ended = func(res syncengine.Result) error { return r.ended(p, &res) }
-	err = progress.while(ctx, func(ctx context.Context) (err error) {
-		results, err = o.engine.Run(ctx, o.target, opts)
-		return err
-	})
+	held, err := r.sh.daemonHolds(r.c, o)
+	if err != nil {
+		return nil, err
+	}
+	if held != nil {
+		results, err = r.asked(ctx, o, held)
+		if isHeld(err) { // nobody answers: who held it may be gone by now
+			var unknown error
+			if held, unknown = r.sh.daemonHolds(r.c, o); unknown != nil {
+				held = err
+			}
+		}
+	}
+	if held == nil {
+		results, err = r.own(ctx, o)
+	}
 	if err == nil {
 		err = o.identify(ctx)
 	}
 	if err == nil {
 		err = r.afterwards(ctx, o, results)
 	}
+	return results, err
+}
+
+// own is the run in this process.
+func (r *syncRun) own(ctx context.Context, o *opened) (results []syncengine.Result, err error) {
+	defer o.aim()()
+	opts := r.opts
+	opts.RetryFor = o.cfg.Network.RetryFor
+	progress := r.sh.progress(o.src.Name, r.c.Bool("quiet"))
+	opts.Progress = progress.note
+	opts.Ended = func(res syncengine.Result) error { return r.ended(&o.place, &res) }
+	err = progress.while(ctx, func(ctx context.Context) (err error) {
+		results, err = o.engine.Run(ctx, o.target, opts)
+		return err
+	})
 	return results, err
 }
 
@@ -129,14 +150,7 @@ func (sh *shell) openForSync(ctx context.Context, c *cli.Context, p *place) (o *
 
 // report prints one set's result and counts it for the exit code.
 func (r *syncRun) report(p *place, res *syncengine.Result) error {
-	if res.Unavailable {
-		r.verdict.fail(nil)
-	} else {
-		r.verdict.parts++
-	}
-	if !res.InStep && !res.DryRun {
-		r.verdict.owed = true
-	}
+	r.verdict.count(res)
 	if r.c.Bool("json") {
 		return r.sh.json().Encode(res)
 	}

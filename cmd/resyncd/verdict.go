@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 
-	"resyncd/store"
+	syncengine "resyncd/sync"
 )
 
 // verdict counts how the parts of a command went, sets or whole Sources, and draws the exit code (contract.md 1): a run
@@ -17,13 +17,24 @@ type verdict struct {
 func (v *verdict) fail(err error) {
 	v.parts++
 	v.failed++
-	var held *store.HeldError
 	var c *coded
 	switch {
-	case errors.As(err, &held):
+	case isHeld(err), errors.As(err, &c) && c.code == exitHeld:
 		v.held++
 	case errors.As(err, &c) && c.code == exitUsage:
 		v.misused++
+	}
+}
+
+// count counts a set by its result.
+func (v *verdict) count(r *syncengine.Result) {
+	if r.Unavailable {
+		v.fail(nil)
+	} else {
+		v.parts++
+	}
+	if !r.InStep && !r.DryRun {
+		v.owed = true
 	}
 }
 

@@ -35,7 +35,7 @@ type Config struct {
 // Callback says where hubs deliver (contract.md 4).
 type Callback struct {
 	Listen      string `key:"listen" form:"listen" doc:"Address to listen on."`
-	BaseURL     string `key:"base_url" form:"base" doc:"How hubs reach the listener; the token is appended as the last path segment."`
+	BaseURL     string `key:"base_url" form:"base" doc:"How hubs reach the listener; the token is appended as the last path segment. Left out, it is /cb at the listener's own address."`
 	MaxBody     Size   `key:"max_body" range:"1KiB..1GiB" doc:"Largest notification accepted."`
 	TLSCertFile string `key:"tls_cert_file" form:"path?" doc:"Certificate chain and key in PEM, both or neither; without them the listener speaks http."`
 	TLSKeyFile  string `key:"tls_key_file" form:"path?"`

@@ -43,12 +43,7 @@ func checkForm(form, text string) error {
 	case "url":
 		return webURL(text)
 	case "base":
-		if err := webURL(text); err != nil {
-			return err
-		}
-		if strings.Contains(text, "?") {
-			return errors.New("must not carry a query: the token is appended to its path")
-		}
+		return callbackBase(text)
 	case "prefix":
 		return scopePrefix(text)
 	case "name":
@@ -114,21 +109,29 @@ func listenAddress(text string) error {
 // webURL wants an absolute http or https URL of a Source's document or a hub. Passwords have their own keys, so that
 // they can be hidden.
 func webURL(text string) error {
+	u, err := absoluteURL(text)
+	if err == nil && u.Port() != "" {
+		if n, perr := strconv.ParseUint(u.Port(), 10, 16); perr != nil || n == 0 {
+			return errNoPort
+		}
+	}
+	return err
+}
+
+var errNoPort = errors.New("names a port that does not exist")
+
+// absoluteURL is webURL but for the port.
+func absoluteURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || strings.ContainsFunc(text, notVisible) || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
-		return errors.New("is not a URL: write http:// or https:// with a host, such as https://example.org/")
+		return nil, errors.New("is not a URL: write http:// or https:// with a host, such as https://example.org/")
 	case u.User != nil:
-		return errors.New("carries a user or password: write these under auth")
+		return nil, errors.New("carries a user or password: write these under auth")
 	case strings.Contains(text, "#"):
-		return errors.New("carries a fragment: leave out # and what follows")
+		return nil, errors.New("carries a fragment: leave out # and what follows")
 	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return errors.New("names a port that does not exist")
-		}
-	}
-	return nil
+	return u, nil
 }
 
 // scopePrefix is a URL whose host has an end: "https://example.org" would also be a prefix of https://example.org.evil/.

@@ -95,7 +95,11 @@ func decode(name string, data []byte, env []string) (*Config, *report) {
 	if !r.given("mirror") {
 		cfg.Mirror = mirrorBelow(cfg.DataDir)
 	}
+	if _, given := r.origins["callback.base_url"]; !given {
+		cfg.Callback.BaseURL = baseFor(&cfg.Callback)
+	}
 	r.sources(sources, cfg)
 	r.check(cfg)
+	r.warnCallback(cfg)
 	return cfg, r
 }

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/cmd/resyncd/internal/config"
+)
+
+func (sh *shell) serveCommand() *cli.Command {
+	return sh.command(&cli.Command{
+		Name: "serve", Usage: "the daemon: follow all configured Sources, by push and by pull",
+		Description: "Subscribes where Sources have hubs, renews leases, takes notifications at callback.base_url, pulls by schedule\n" +
+			"and keeps the mirrors in step. Addresses and Sources are named on stdout, everything else is logged on stderr.\n\n" +
+			"SIGTERM and SIGINT end it orderly with 0, within ten seconds. SIGHUP reads the configuration again: Sources are\n" +
+			"added, changed and removed without touching the others; an invalid file changes nothing. While it runs, `sync`,\n" +
+			"`approve`, `restore`, `subscription` and `source` have it do the work.\n\n" +
+			"   resyncd serve --config /etc/resyncd/resyncd.yaml",
+		Action: sh.serve,
+	})
+}
+
+func (sh *shell) serve(c *cli.Context) error {
+	if err := args(c, 0, 0, "serve [flags]"); err != nil {
+		return err
+	}
+	cfg, err := sh.config(c)
+	if err != nil {
+		return err
+	}
+	log, err := sh.logger(c)
+	if err != nil {
+		return err
+	}
+	if len(cfg.Sources) == 0 {
+		sh.say("warning: no Source is configured; add one and send SIGHUP")
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	d := sh.newDaemon(cfg, log)
+	d.reread = func() (*config.Config, error) { return sh.config(c) }
+	return d.run(c.Context, hup)
+}
+
+// problems are what is wrong with a configuration, one by one.
+func problems(err error) []string {
+	var bad *config.Error
+	if !errors.As(err, &bad) {
+		return []string{err.Error()}
+	}
+	out := make([]string, len(bad.Problems))
+	for i, p := range bad.Problems {
+		out[i] = p.String()
+	}
+	return out
+}

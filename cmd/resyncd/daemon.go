@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"resyncd/callback"
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/destination/fetch"
+	"resyncd/destination/keeper"
+	"resyncd/store"
+	"resyncd/store/sqlite"
+	syncengine "resyncd/sync"
+	"resyncd/sync/queue"
+)
+
+// endWithin is how long an orderly end may take (F4); what is not done by then is done again after the next start.
+const endWithin = 9 * time.Second
+
+// daemon is `resyncd serve`: the listeners, the store, and one resident for each configured Source.
+type daemon struct {
+	sh      *shell
+	log     *slog.Logger
+	manager *manager
+	// announce is told where the daemon listens, host:port each, the console's as URL ("" for none); observe adds what
+	// the demo wants to know; reread loads the configuration anew.
+	announce func(callback, console string) error
+	observe  syncengine.Observer
+	reread   func() (*config.Config, error)
+
+	base     string       // of callback URLs, without a slash at the end
+	unlock   func() error // of data_dir
+	st       store.Store
+	client   *fetch.Client
+	engine   *syncengine.Engine
+	keeper   *keeper.Keeper
+	callback *callback.Callback
+	queue    *queue.Local
+	table    *queue.Timetable
+	leases   *leases
+	places   *positions
+	judge    *judge
+	metrics  *console.Metrics
+	doors    doors
+	certs    *callback.Certificates // of the callback listener, nil without TLS
+	opened   atomic.Bool            // the store is open, and hubs are answered
+
+	mu        sync.Mutex
+	cfg       *config.Config
+	residents map[string]*resident
+	byID      map[int64]*resident
+
+	works  []*part    // in which work is done for Sources
+	tools  []*part    // on which they stand
+	failed chan error // the first failure of a part
+	asked  sync.WaitGroup
+}
+
+// part is something of the daemon that runs until it is ended.
+type part struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+func (sh *shell) newDaemon(cfg *config.Config, log *slog.Logger) *daemon {
+	d := &daemon{
+		sh: sh, log: log, cfg: cfg, manager: newManager(sh.env, log), failed: make(chan error, 1),
+		metrics:   console.NewMetrics(),
+		residents: map[string]*resident{}, byID: map[int64]*resident{},
+	}
+	d.announce = d.introduce
+	return d
+}
+
+// part starts one. It ends when it is told to, not with ctx: the order in which things end matters. A part that fails
+// ends the daemon.
+func (d *daemon) part(ctx context.Context, name string, run func(context.Context) error) *part {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p := &part{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		if err := guarded(func() error { return run(ctx) }); err != nil && ctx.Err() == nil {
+			select {
+			case d.failed <- fmt.Errorf("%s: %w", name, err):
+			default: // the first one counts
+			}
+		}
+	}()
+	return p
+}
+
+// run serves until ctx ends or a part fails; a signal of reload has it read its configuration again. Its end is orderly,
+// within endWithin; what still works then is left to the end of the process, which the state bears (F1).
+func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) error {
+	err := d.open(ctx)
+	if err == nil {
+		d.manager.ready(fmt.Sprintf("%d Sources", len(d.config().Sources)))
+		err = d.wait(ctx, reload)
+	}
+	if ctx.Err() != nil {
+		err = nil // whatever could not be begun any more
+	}
+	d.manager.stopping()
+	ended := make(chan error, 1)
+	go func() { ended <- d.end() }()
+	select {
+	case stopped := <-ended:
+		if ctx.Err() == nil {
+			return errors.Join(err, stopped)
+		}
+		if stopped != nil {
+			d.log.Error("the end was not orderly; the state bears that", logging.Err(stopped))
+		}
+		return nil
+	case <-time.After(endWithin):
+		d.log.Error("stopped hard: something did not end in time; the state is consistent, the next start goes on")
+		return err
+	}
+}
+
+func (d *daemon) wait(ctx context.Context, reload <-chan os.Signal) error {
+	for {
+		select {
+		case <-ctx.Done():
+			d.log.Info("stopping")
+			return nil
+		case err := <-d.failed:
+			return err
+		case <-reload:
+			d.manager.reloading()
+			d.reload(ctx)
+			d.manager.ready(fmt.Sprintf("%d Sources", len(d.config().Sources)))
+		}
+	}
+}
+
+// open starts everything: the listeners first, so that hubs get a 503 and not a refused connection while the store opens.
+func (d *daemon) open(ctx context.Context) error {
+	if err := d.listen(ctx); err != nil {
+		return err
+	}
+	cfg := d.config()
+	var err error
+	if d.unlock, err = lockData(ctx, cfg.DataDir); err != nil {
+		return err
+	}
+	st, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, stateFile), sqlite.Options{Log: d.log})
+	if err != nil {
+		return err
+	}
+	d.st = st
+	d.client = sharedClient(cfg, d.log)
+	d.engine = &syncengine.Engine{Store: st, Log: d.log, Holder: "resyncd serve" + d.sh.holder()[len("resyncd"):], Now: d.sh.now}
+	d.leases, d.places, d.judge = newLeases(d.sh.now), newPositions(st), newJudge()
+	if err := d.leases.load(ctx, st); err != nil {
+		return err
+	}
+	d.queue = queue.NewLocal(queue.LocalOptions{Now: d.sh.now, Failed: d.jobFailed})
+	d.table = queue.NewTimetable(queue.TimetableOptions{Put: d.queue.Put, Now: d.sh.now})
+	d.keeper = keeper.New(keeper.Options{
+		Store: st, Send: d.client.Send, Callback: func(token string) string { return d.base + "/" + token }, Now: d.sh.now,
+		Log: d.log, Rediscover: d.rediscover, Changed: d.subscriptionChanged,
+	})
+	d.callback = callback.New(d.callbackOptions(cfg))
+	// Hubs may verify while they are being asked, so who answers them comes before who asks (S-23).
+	d.tools = append(d.tools, d.part(ctx, "keep deliveries", d.callback.Run))
+	d.callback.SetReady(true)
+	d.doors.open(d.callback)
+	d.opened.Store(true)
+	if err := errors.Join(d.letGo(ctx), d.rebase(ctx)); err != nil {
+		return err
+	}
+	d.tools = append(d.tools, d.part(ctx, "keep leases", d.keeper.Run), d.part(ctx, "keep the timetable", d.table.Run))
+	d.works = append(d.works,
+		d.part(ctx, "run jobs", func(ctx context.Context) error { return d.queue.Run(ctx, d.work) }),
+		d.part(ctx, "take requests", d.attend),
+		d.part(ctx, "judge hubs", d.judgeHubs),
+		d.part(ctx, "keep house", d.tend),
+		d.part(ctx, "scrub", d.scrub))
+	d.settle(ctx, cfg.Sources)
+	return nil
+}
+
+// end stops accepting first, then work, then the Sources, then what they stand on.
+func (d *daemon) end() (err error) {
+	d.doors.end()
+	endAll(d.works)
+	d.asked.Wait()
+	d.endResidents()
+	endAll(d.tools)
+	if d.client != nil {
+		d.client.Close()
+	}
+	if d.st != nil {
+		err = d.st.Close()
+	}
+	if d.unlock != nil {
+		err = errors.Join(err, d.unlock())
+	}
+	return err
+}
+
+// endAll ends parts that need not wait for each other.
+func endAll(parts []*part) {
+	for _, p := range parts {
+		p.stop()
+	}
+	for _, p := range parts {
+		<-p.done
+	}
+}
+
+func (d *daemon) config() *config.Config {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cfg
+}
+
+func (d *daemon) jobFailed(j queue.Job, failures int, again time.Time, err error) {
+	name := "a forgotten Source"
+	if r := d.residentOf(j.Source); r != nil {
+		name = r.name
+	}
+	d.log.Warn("work on a Source failed and is tried again", logging.KeySource, name, logging.KeyJob, string(j.Kind), "failures", failures,
+		"again", again, logging.Err(err))
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"resyncd/callback"
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/destination"
+	"resyncd/destination/keeper"
+	"resyncd/destination/rsdoc"
+	"resyncd/destination/websub"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+	"resyncd/sync/queue"
+)
+
+// patience is how long the fetches of a pull may go on before it is called ended, the rest being owed.
+const patience = time.Hour
+
+// callbackOptions ties the callback server to store, keeper and Followers.
+func (d *daemon) callbackOptions(cfg *config.Config) callback.Options {
+	path := ""
+	if u, err := url.Parse(d.base); err == nil {
+		path = u.EscapedPath()
+	}
+	return callback.Options{
+		Store: d.st, Keeper: d.keeper, Position: d.places.of, BasePath: path, MaxBody: int64(cfg.Callback.MaxBody),
+		Now: d.sh.now, Log: d.log,
+		Wake: func(id int64) { d.put(id, queue.KindNotify, time.Time{}) },
+		Policy: func(id int64) callback.Policy {
+			weakest := websub.SHA1
+			if r := d.residentOf(id); r != nil {
+				if m, ok := websub.ParseMethod(string(r.source().MinSignature)); ok {
+					weakest = m
+				}
+			}
+			return callback.Policy{Weakest: weakest}
+		},
+		TooLarge: func(id, set int64) {
+			if s := d.stayOf(id); s != nil {
+				s.f.Hint(set)
+			}
+		},
+		Moved: func(sub store.Subscription, _ string) {
+			if r := d.residentOf(sub.SourceID); r != nil {
+				if s := r.now(); s != nil {
+					d.look(r, s)
+				}
+			}
+		},
+		Observe: d.callbackObserver(),
+	}
+}
+
+func (d *daemon) stayOf(id int64) *stay {
+	if r := d.residentOf(id); r != nil {
+		return r.now()
+	}
+	return nil
+}
+
+// rediscover is the keeper's way to what a set offers now.
+func (d *daemon) rediscover(ctx context.Context, id, _ int64) error {
+	s := d.stayOf(id)
+	if s == nil {
+		return errNobodyFollows
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	return s.f.Rediscover(ctx)
+}
+
+// offered passes on which channels discovery found, and warns where their hubs cannot reach us.
+func (d *daemon) offered(r *resident, id int64) func(context.Context, int64, []destination.Channel) {
+	return func(ctx context.Context, set int64, found []destination.Channel) {
+		channels := make([]keeper.Channel, 0, len(found))
+		for _, c := range found {
+			kind := store.ChannelChange
+			if c.Kind == rsdoc.KindFrameworkNotification {
+				kind = store.ChannelFramework
+			}
+			channels = append(channels, keeper.Channel{Kind: kind, Topic: c.Topic, Hubs: c.Hubs})
+			d.warnUnreachable(r, c.Hubs)
+		}
+		if err := d.keeper.SetChannels(ctx, id, set, channels); err != nil && ctx.Err() == nil {
+			d.log.Error("the channels of a set cannot be recorded; the next read does it", logging.KeySource, r.name, logging.Err(err))
+		}
+	}
+}
+
+// warnUnreachable tells once for each Source that a hub on another machine cannot deliver to a loopback address.
+func (d *daemon) warnUnreachable(r *resident, hubs []string) {
+	if !config.Loopback(d.base) || r.source().Push == config.PushOff {
+		return
+	}
+	for _, hub := range hubs {
+		if config.Loopback(hub) {
+			continue
+		}
+		r.mu.Lock()
+		warned := r.warned
+		r.warned = true
+		r.mu.Unlock()
+		if !warned {
+			d.log.Warn("a hub on another machine cannot deliver: callback.base_url leads to this machine only", logging.KeySource, r.name, logging.KeyHub, logging.URL(hub))
+		}
+		return
+	}
+}
+
+// followOptions tie a Follower to queue, keeper and whoever watches.
+func (d *daemon) followOptions(r *resident, id int64, src *config.Source) syncengine.FollowOptions {
+	now := d.sh.now()
+	next := src.Schedule.Next(now)
+	return syncengine.FollowOptions{
+		ReorderGrace: src.ReorderGrace, Poll: src.Schedule.Next(next).Sub(next), Patience: patience,
+		Later:      func(w syncengine.Work, due time.Time) { d.put(id, queue.Kind(w), due) },
+		Offered:    d.offered(r, id),
+		Subscribed: d.leases.since,
+		Observe:    d.followObserver(r, id),
+	}
+}
+
+// subscriptionChanged is told of each change of a subscription.
+func (d *daemon) subscriptionChanged(sub store.Subscription) {
+	d.callback.Changed(sub)
+	d.leases.note(&sub)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"resyncd/store"
+	syncengine "resyncd/sync"
+)
+
+// leases knows since when hubs have held leases for the changes of sets, without a break as far as we know.
+type leases struct {
+	now func() time.Time
+	mu  sync.Mutex
+	set map[int64]map[int64]store.Micros // set, subscription: since
+}
+
+func newLeases(now func() time.Time) *leases {
+	return &leases{now: now, set: map[int64]map[int64]store.Micros{}}
+}
+
+// load takes up what was agreed before the daemon started: held at least since it was last verified.
+func (l *leases) load(ctx context.Context, st store.Subscriptions) error {
+	subs, err := st.Subscriptions(ctx, 0, false)
+	for i := range subs {
+		l.keep(&subs[i], subs[i].Verified)
+	}
+	return err
+}
+
+func (l *leases) note(sub *store.Subscription) { l.keep(sub, store.MicrosOf(l.now())) }
+
+func (l *leases) keep(sub *store.Subscription, since store.Micros) {
+	if sub.Kind != store.ChannelChange {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := l.set[sub.SetID]
+	if !sub.Live() {
+		delete(held, sub.ID)
+		return
+	}
+	if held == nil {
+		held = map[int64]store.Micros{}
+		l.set[sub.SetID] = held
+	}
+	if _, known := held[sub.ID]; !known {
+		held[sub.ID] = since
+	}
+}
+
+// since is FollowOptions.Subscribed.
+func (l *leases) since(set int64) store.Micros {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	earliest := store.NoTime
+	for _, at := range l.set[set] {
+		if !earliest.Known() || at < earliest {
+			earliest = at
+		}
+	}
+	return earliest
+}
+
+// positions is how far sets have come, read again at most twice a second for each: the callback asks for each
+// notification, and its verdict is a hint (coverage.md 4).
+type positions struct {
+	st store.Store
+
+	mu   sync.Mutex
+	sets map[int64]*reached
+	all  time.Time // when all sets were looked through
+}
+
+// reached is how far one set has come.
+type reached struct {
+	source int64
+	at     store.Micros
+	read   time.Time
+}
+
+const positionAge = 500 * time.Millisecond
+
+func newPositions(st store.Store) *positions { return &positions{st: st, sets: map[int64]*reached{}} }
+
+// of is callback.Options.Position. What cannot be read is not known.
+func (p *positions) of(ctx context.Context, set int64) store.Micros {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	known := p.sets[set]
+	switch {
+	case known != nil && now.Sub(known.read) < positionAge:
+		return known.at
+	case known != nil:
+		p.read(ctx, known.source, now)
+	case now.Sub(p.all) >= positionAge:
+		p.all = now
+		sources, err := p.st.Sources(ctx)
+		for i := range sources {
+			p.read(ctx, sources[i].ID, now)
+		}
+		if err != nil {
+			return store.NoTime
+		}
+	}
+	if r := p.sets[set]; r != nil {
+		return r.at
+	}
+	return store.NoTime
+}
+
+func (p *positions) read(ctx context.Context, source int64, now time.Time) {
+	sets, err := p.st.Sets(ctx, source)
+	if err != nil {
+		return // what was read before serves on
+	}
+	for i := range sets {
+		s := &sets[i]
+		cover := syncengine.Coverage{Floor: s.Floor, Proven: s.Proven, Joint: s.Joint}
+		p.sets[s.ID] = &reached{source: source, at: cover.Position(), read: now}
+	}
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// lockWithin is how long a daemon waits for one that is just ending: it may be writing its last bytes.
+const lockWithin = 2 * time.Second
+
+// lockData takes data_dir for this daemon, so that no second one keeps the same leases and takes the same requests. The
+// lock ends with the process, whatever kills it; release ends it before.
+func lockData(ctx context.Context, dir string) (release func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data_dir: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "serve.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock data_dir: %w", err)
+	}
+	for began := time.Now(); ; {
+		free, err := lockFile(f)
+		switch {
+		case err != nil:
+			_ = f.Close()
+			return nil, fmt.Errorf("lock data_dir %s: %w", dir, err)
+		case free:
+			return f.Close, nil
+		case time.Since(began) >= lockWithin:
+			_ = f.Close()
+			return nil, &coded{code: exitHeld, err: fmt.Errorf("another `resyncd serve` works on data_dir %s: stop it, or give this one a data_dir of its own", dir)}
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, ctx.Err()
+		case <-time.After(lookEvery):
+		}
+	}
+}

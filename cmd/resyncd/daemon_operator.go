@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+	"resyncd/sync/queue"
+)
+
+// errAway says that nobody follows the Source at the moment, and why.
+func (r *resident) errAway() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.problem != "" {
+		return fmt.Errorf("the daemon cannot work on %s: %s", r.name, r.problem)
+	}
+	return &coded{code: exitHeld, err: fmt.Errorf("the daemon does not work on %s just now", r.name)}
+}
+
+// between runs work between two jobs of the Source and waits for it.
+func (d *daemon) between(ctx context.Context, r *resident, work func(context.Context, *syncengine.Follower) error) error {
+	s := r.now()
+	if s == nil {
+		return r.errAway()
+	}
+	done := make(chan error, 1)
+	if !s.ask(func(ctx context.Context) { done <- guarded(func() error { return work(ctx, s.f) }) }) {
+		return r.errAway()
+	}
+	d.put(s.f.SourceID(), queue.KindRequest, time.Time{})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return &coded{code: exitHeld, err: errEnding}
+	case <-s.leaving:
+		return &coded{code: exitHeld, err: errLeft}
+	}
+}
+
+// answerSync has the Source pulled and passes each set's result on as it ends.
+func (d *daemon) answerSync(ctx context.Context, r *resident, a askArgs, t *teller) outcome {
+	s := r.now()
+	if s == nil {
+		return ending(r.errAway())
+	}
+	var v verdict
+	done := make(chan error, 1)
+	results := make(chan syncengine.Result, 64)
+	s.f.RequestPull(syncengine.PullRequest{
+		Full: a.Full, Progress: t.note,
+		Ended: func(res syncengine.Result) {
+			select {
+			case results <- res:
+			case <-s.leaving:
+			}
+		},
+		Done: func(err error) { done <- err },
+	})
+	d.put(s.f.SourceID(), queue.KindPull, time.Time{})
+	take := func(res syncengine.Result) {
+		v.count(&res)
+		line, err := encodeSet(&res)
+		if err != nil { // numbers and texts only
+			d.log.Error("cannot write down a result", logging.Err(err))
+			return
+		}
+		t.say(line)
+	}
+	for {
+		select {
+		case res := <-results:
+			take(res)
+		case err := <-done:
+			for len(results) > 0 {
+				take(<-results)
+			}
+			if err != nil {
+				return ending(err)
+			}
+			return outcome{code: exitCode(ctx, v.err())}
+		case <-ctx.Done():
+			return ending(&coded{code: exitHeld, err: errEnding})
+		case <-s.leaving:
+			return ending(&coded{code: exitHeld, err: errLeft})
+		}
+	}
+}
+
+func (d *daemon) answerSubscription(ctx context.Context, r *resident, command, topic string, t *teller) error {
+	r.mu.Lock()
+	id := r.id
+	r.mu.Unlock()
+	change, text := d.keeper.Renew, "%s: asking hubs to renew %d subscriptions"
+	if command == askCancel {
+		change, text = d.keeper.Cancel, "%s: unsubscribing %d subscriptions"
+	}
+	n, err := change(ctx, id, topic)
+	if err == nil {
+		t.say(fmt.Sprintf(text, r.name, n))
+	}
+	return err
+}
+
+// answerPause leaves the Source and says so once nothing works on it any more.
+func (d *daemon) answerPause(ctx context.Context, r *resident, t *teller) error {
+	r.mu.Lock()
+	id := r.id
+	r.mu.Unlock()
+	if err := d.st.SetPaused(ctx, id, true); err != nil {
+		return err
+	}
+	if err := d.away(ctx, r, syncengine.ErrStopped); err != nil {
+		return err
+	}
+	t.say("paused " + r.name)
+	return nil
+}
+
+// away ends the Source's stay and waits until it is over.
+func (d *daemon) away(ctx context.Context, r *resident, why error) error {
+	s := r.now()
+	if s == nil {
+		return nil
+	}
+	r.leave(why)
+	select {
+	case <-s.gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// answerForget unsubscribes, leaves the Source and drops what is known of it. It is not begun anew before the
+// configuration is read again.
+func (d *daemon) answerForget(ctx context.Context, r *resident, withMirror bool, t *teller) (err error) {
+	r.mu.Lock()
+	id := r.id
+	r.forgotten = true
+	r.mu.Unlock()
+	defer func() {
+		if err != nil { // it goes on
+			r.mu.Lock()
+			r.forgotten = false
+			r.mu.Unlock()
+			r.lookAgain()
+		}
+	}()
+	if err := d.away(ctx, r, nil); err != nil {
+		return err
+	}
+	left, err := d.unsubscribe(ctx, id)
+	if err != nil {
+		return err
+	}
+	src := r.source()
+	o := &opened{place: configured(d.config(), src), engine: d.engine, close: func() error { return nil }}
+	defer func() { err = errors.Join(err, o.close()) }()
+	o.target.Name = src.Name
+	if withMirror {
+		if err := o.identify(ctx); err != nil {
+			return err
+		}
+		if err := o.openMirror(true); err != nil {
+			return err
+		}
+	}
+	if err := d.engine.Forget(ctx, o.target, withMirror); err != nil {
+		return err
+	}
+	t.say("forgot " + src.Name)
+	for i := range left {
+		t.say(leaseLeft(&left[i]))
+	}
+	t.say(src.Name + " is still configured: it begins anew when the daemon is started again or reads its configuration again")
+	return nil
+}
+
+// unsubscribeWithin is how long hubs have to let a Source go that is being forgotten.
+const unsubscribeWithin = 5 * time.Second
+
+// unsubscribe ends a Source's subscriptions and returns those whose hubs have not let go.
+func (d *daemon) unsubscribe(ctx context.Context, id int64) (left []store.Subscription, err error) {
+	if err := d.keeper.DropSource(ctx, id); err != nil {
+		return nil, fmt.Errorf("unsubscribe: %w", err)
+	}
+	patience := time.NewTimer(unsubscribeWithin)
+	defer patience.Stop()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if left, err = d.st.Subscriptions(ctx, id, false); err != nil || len(left) == 0 {
+			return left, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-patience.C:
+			return left, nil
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/destination/fetch"
+	syncengine "resyncd/sync"
+	"resyncd/sync/queue"
+)
+
+// tryAgain is when a Source that could not be worked on is tried again: its disk is not mounted (F12), another process
+// holds it (F17), its claim was lost.
+const tryAgain = 30 * time.Second
+
+var (
+	errEnding = errors.New("the daemon is ending")
+	errLeft   = errors.New("the daemon left off: the Source was paused, removed or changed; run the command again")
+)
+
+// resident is one configured Source in the daemon. A goroutine of its own (live) keeps a Follower for it whenever that is
+// possible; jobs of the queue, requests and hubs come to it from elsewhere.
+type resident struct {
+	name string
+	kick chan struct{} // look again
+	part *part
+
+	mu        sync.Mutex
+	src       config.Source
+	id        int64 // of the Source, 0: not known yet
+	forgotten bool  // by the operator: left alone until the configuration is read again
+	problem   string
+	warned    bool  // of a hub that cannot reach us
+	stay      *stay // nil: nobody follows it now
+}
+
+func newResident(src config.Source) *resident {
+	return &resident{name: src.Name, src: src, kick: make(chan struct{}, 1)}
+}
+
+func (r *resident) source() config.Source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.src
+}
+
+func (r *resident) now() *stay {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stay
+}
+
+func (r *resident) setProblem(text string) (news bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	news = r.problem != text
+	r.problem = text
+	return news
+}
+
+func (r *resident) lookAgain() {
+	select {
+	case r.kick <- struct{}{}:
+	default: // it will
+	}
+}
+
+// leave ends the present stay, if there is one, with err as its reason.
+func (r *resident) leave(err error) {
+	if s := r.now(); s != nil {
+		select {
+		case s.over <- err:
+		default: // it is being told already
+		}
+	}
+}
+
+// live follows the Source whenever that is possible, until ctx ends. A Source that cannot be worked on stops no other.
+func (d *daemon) live(ctx context.Context, r *resident, first time.Duration) error {
+	for pause := first; ; {
+		if !r.await(ctx, pause) {
+			return nil
+		}
+		err := d.host(ctx, r)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, syncengine.ErrStopped):
+			r.setProblem("")
+			pause = forGood // until it is resumed
+		case err == nil:
+			pause = 0
+		default:
+			if problem := advised(err); r.setProblem(problem) { // told once, however long it lasts
+				d.log.Error("a Source cannot be worked on; it is tried again every "+tryAgain.String(), logging.KeySource, r.name,
+					"problem", logging.Redact(problem))
+			}
+			pause = tryAgain
+		}
+	}
+}
+
+// forGood is a pause that only a kick ends.
+const forGood = time.Duration(-1)
+
+// await waits for a pause, or for a kick; a Source that was forgotten only for the latter. It is false when ctx ended.
+func (r *resident) await(ctx context.Context, pause time.Duration) bool {
+	for {
+		r.mu.Lock()
+		if r.forgotten {
+			pause = forGood
+		}
+		r.mu.Unlock()
+		var due <-chan time.Time
+		if pause >= 0 {
+			timer := time.NewTimer(pause)
+			defer timer.Stop()
+			due = timer.C
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-due:
+			return true
+		case <-r.kick:
+			r.mu.Lock()
+			forgotten := r.forgotten
+			r.mu.Unlock()
+			if !forgotten {
+				return true
+			}
+		}
+	}
+}
+
+// host follows the Source for one stay: until ctx ends or it is told to leave (nil), or it cannot be worked on.
+func (d *daemon) host(ctx context.Context, r *resident) (err error) {
+	src := r.source()
+	o := &opened{place: configured(d.config(), src), engine: d.engine, close: func() error { return nil }}
+	defer func() { err = errors.Join(err, o.close()) }()
+	known, err := d.st.EnsureSource(ctx, src.Name, src.URL)
+	if err != nil {
+		return err
+	}
+	d.know(r, known.ID)
+	if known.Paused {
+		return syncengine.ErrStopped
+	}
+	if err := o.identify(ctx); err != nil {
+		return err
+	}
+	if err := o.makeMirror(ctx); err != nil {
+		return err
+	}
+	o.fill()
+	o.target.Client, o.target.Policy = d.client, policyOf(&src)
+	o.target.Policy.Meter = new(fetch.Meter) // one client serves all, and each result tells what its own Source cost
+	f, err := d.engine.Follow(ctx, o.target, d.followOptions(r, known.ID, &src))
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	s := &stay{f: f, over: make(chan error, 1), leaving: make(chan struct{}), gone: make(chan struct{})}
+	defer close(s.gone)
+	ran := make(chan error, 1)
+	go func() { ran <- guarded(func() error { return f.Run(running) }) }()
+	d.begin(ctx, r, s, &src)
+	select {
+	case <-ctx.Done():
+	case err = <-s.over:
+	case err = <-ran:
+		ran <- nil
+		if err == nil {
+			err = errors.New("its Follower ended")
+		}
+	}
+	d.depart(r, s)
+	stop()
+	return errors.Join(err, <-ran, f.Close())
+}
+
+// guarded is work that does not take the process with it (F5).
+func guarded(work func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &queue.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return work()
+}
+
+// begin lets jobs come to a new stay, and asks for the first ones: what waits in the inbox, what is offered now, and a
+// pull that fell due while nobody followed the Source.
+func (d *daemon) begin(ctx context.Context, r *resident, s *stay, src *config.Source) {
+	r.mu.Lock()
+	r.stay, r.problem = s, ""
+	r.mu.Unlock()
+	d.put(s.f.SourceID(), queue.KindNotify, time.Time{})
+	if !d.schedule(ctx, s.f.SourceID(), src) {
+		d.look(r, s) // channels may have come or gone
+	}
+}
+
+// look has what the Source offers read anew, beside whatever else there is to do.
+func (d *daemon) look(r *resident, s *stay) {
+	if !s.enter() {
+		return
+	}
+	go func() {
+		defer s.jobs.Done()
+		ctx, cancel := s.within(context.Background())
+		defer cancel()
+		if err := s.f.Rediscover(ctx); err != nil && !s.isLeaving() {
+			d.log.Warn("what a Source offers could not be read anew", logging.KeySource, r.name, logging.Err(err))
+		}
+	}()
+}
+
+// depart ends a stay: no new job, none under way.
+func (d *daemon) depart(r *resident, s *stay) {
+	r.mu.Lock()
+	r.stay = nil
+	r.mu.Unlock()
+	d.unschedule(s.f.SourceID())
+	close(s.leaving)
+	s.mu.Lock()
+	s.closed = true
+	s.asked = nil
+	s.mu.Unlock()
+	s.jobs.Wait()
+	_ = d.queue.Drop(context.Background(), s.f.SourceID()) // a Local never fails
+}
+
+func (d *daemon) residentOf(id int64) *resident {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byID[id]
+}
+
+func (d *daemon) residentNamed(name string) *resident {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.residents[name]
+}
+
+// know notes which Source of the store a resident is, and has its channels kept.
+func (d *daemon) know(r *resident, id int64) {
+	d.mu.Lock()
+	r.mu.Lock()
+	if r.id != id {
+		delete(d.byID, r.id)
+	}
+	r.id = id
+	d.byID[id] = r
+	src := r.src
+	r.mu.Unlock()
+	d.mu.Unlock()
+	d.keeper.SetSource(id, plan(&src))
+}
