@@ -186,6 +186,7 @@ func (v *changeReader) note(doc store.Document) {
 		v.follow(l)
 	}
 	v.open = v.open || !doc.Until.Known()
+	v.p.open = v.p.open || v.open
 	if doc.From.Known() {
 		v.found = append(v.found, covers(doc))
 	}

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"resyncd/destination"
@@ -26,6 +27,9 @@ func (f *Follower) fillGaps(ctx context.Context) error {
 		set := &sets[i]
 		at, err := f.fillSet(ctx, set, hinted[set.ID])
 		if err != nil {
+			f.mu.Lock()
+			maps.Copy(f.hints, hinted)
+			f.mu.Unlock()
 			return err
 		}
 		next = earlier(next, at)
@@ -62,12 +66,15 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 		}
 		return due, nil
 	}
-	offer, ok := f.offer(set)
-	if !ok { // nothing was discovered since the start
-		f.o.Later(WorkPull, now)
-		return time.Time{}, nil
-	}
 	s.filled = now
+	offer, ok := f.offer(set)
+	if !ok { // nothing was discovered since the start, or it cannot be read
+		f.o.Later(WorkPull, now)
+		if len(holes) == 0 {
+			return time.Time{}, nil
+		}
+		return f.putOff(s), nil
+	}
 	if err := f.pulling(ctx, set, &cover); err != nil {
 		return time.Time{}, err
 	}
@@ -96,6 +103,9 @@ func (f *Follower) fillFrom(ctx context.Context, set *store.Set, offer *destinat
 		return nil, err
 	}
 	f.watchMisses(p)
+	if err := p.start(ctx); err != nil {
+		return nil, err
+	}
 	if err := p.fill(ctx); err != nil {
 		return nil, err
 	}
@@ -112,6 +122,11 @@ func (f *Follower) afterFill(set *store.Set, p *puller, s *following) time.Time 
 		s.due, s.delay = time.Time{}, 0
 		return time.Time{}
 	}
+	return f.putOff(s)
+}
+
+// putOff has open holes of a set asked about later and later.
+func (f *Follower) putOff(s *following) time.Time {
 	s.delay = min(max(2*s.delay, lagFirst), max(f.o.Poll, lagFirst))
 	s.due = f.s.Now().Add(s.delay)
 	return s.due
@@ -141,11 +156,11 @@ func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *Coverage)
 // fill reads the Change Lists for the sake of holes and hints; a set without any takes a baseline if its Resource List
 // changed.
 func (p *puller) fill(ctx context.Context) error {
-	if err := p.start(ctx); err != nil {
-		return err
-	}
 	if p.offer.ChangeList == nil {
 		if err := p.listOnly(ctx); err != nil {
+			return err
+		}
+		if err := p.settleLag(ctx); err != nil {
 			return err
 		}
 		return p.judgeHoles(ctx)

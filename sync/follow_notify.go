@@ -21,6 +21,10 @@ const (
 // notify takes up what waits in the inbox. Sets without a baseline keep theirs until they have one; Framework
 // Notifications wait for their own slice.
 func (f *Follower) notify(ctx context.Context) error {
+	if !f.begun { // holes that an earlier Follower left
+		f.begun = true
+		f.o.Later(WorkGap, f.s.Now())
+	}
 	for after := int64(0); ; {
 		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
 			SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
@@ -74,8 +78,10 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if !set.Floor.Known() {
 		// The pull that takes the baseline has it taken up. A Source that has none to give is not asked at every push.
 		due := f.s.Now()
-		if again := f.set(id).pulled.Add(baselineEvery); again.After(due) {
-			due = again
+		for _, last := range []time.Time{f.tried, f.set(id).pulled} {
+			if again := last.Add(baselineEvery); again.After(due) {
+				due = again
+			}
 		}
 		f.o.Later(WorkPull, due)
 		return nil
@@ -135,8 +141,11 @@ func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
 // notification behind a hole is kept: it tells what a list must hold.
 func (f *Follower) findGaps(ctx context.Context, v *pushReader, before *Coverage) error {
 	holes := v.p.cover.Unheard()
-	if len(holes) == 0 && len(before.Unheard()) == 0 {
-		return nil
+	if len(holes) == 0 {
+		f.set(v.p.set.ID).due, f.set(v.p.set.ID).delay = time.Time{}, 0
+		if len(before.Unheard()) == 0 {
+			return nil
+		}
 	}
 	gaps, err := f.s.Store.Gaps(ctx, v.p.set.ID)
 	if err != nil {

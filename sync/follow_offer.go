@@ -102,6 +102,10 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 	waiting := f.waiting
 	f.waiting = nil
 	f.mu.Unlock()
+	if next := f.framed.Add(hintEvery); len(waiting) == 0 && next.After(f.s.Now()) {
+		f.o.Later(WorkFramework, next)
+		return nil
+	}
 	defer func() {
 		for _, w := range waiting {
 			w <- err // buffered
@@ -110,6 +114,9 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 	n, err := f.namedDocuments(ctx)
 	if err != nil {
 		return err
+	}
+	if len(n.done) > 0 {
+		f.framed = f.s.Now()
 	}
 	if len(waiting) > 0 || n.discover || len(f.offers) == 0 && len(n.done) > 0 {
 		if err := f.rediscover(ctx); err != nil {
@@ -237,16 +244,17 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 	}
 	f.watchMisses(p)
 	s := f.set(id)
+	if err := p.start(ctx); err != nil {
+		return err
+	}
 	if n.list[id] && f.s.Now().Sub(s.listed) >= listEvery && set.Baselines > 0 {
 		s.listed = f.s.Now()
 		if err := p.rebase(ctx, offer.ResourceList, baselineOptions{changed: true, after: set.Floor}); err != nil {
 			return err
 		}
 	}
-	if n.changes[id] || n.list[id] {
-		if err := p.fill(ctx); err != nil {
-			return err
-		}
+	if err := p.fill(ctx); err != nil {
+		return err
 	}
 	if p.out.problem != nil {
 		f.s.log.Warn("a document that a notification named could not be read; the next pull tries again",
@@ -304,11 +312,14 @@ func (f *Follower) scrub(ctx context.Context) error {
 	var found []problem
 	for _, r := range rs {
 		p, err := checkFile(ctx, s.t.Mirror, r)
+		if err != nil && ctx.Err() == nil { // of the machine, not of the file
+			s.log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
+			return nil
+		}
 		if err != nil {
 			return err
 		}
 		if p != nil {
-			s.log.Warn("a mirror file is not what it was; it is fetched anew", "key", r.Key, "problem", p.Problem)
 			found = append(found, *p)
 		}
 	}

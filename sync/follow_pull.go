@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"resyncd/destination"
@@ -16,7 +17,8 @@ type pulling struct {
 	start    time.Time
 	base     counts
 	deadline time.Time
-	requests []PullRequest
+	requests []*PullRequest
+	last     bool // the requests end with it
 }
 
 // pull reads what the Source offers and then each set, as a one-shot run does, but leaves the fetching to Run. What the
@@ -30,15 +32,16 @@ func (f *Follower) pull(ctx context.Context) error {
 	for _, r := range requests {
 		full = full || r.Full
 	}
+	f.tried = f.s.Now()
 	err := f.pullAll(ctx, full, requests)
-	if err == nil || !f.broken(ctx, err) {
-		if err != nil {
-			err = errors.Join(f.troubled(ctx, err), nil)
+	if err != nil {
+		f.answer(requests, err)
+		if f.broken(ctx, err) {
+			return err
 		}
-		f.wake()
-		return err
+		err = f.troubled(ctx, err)
 	}
-	f.answer(requests, err)
+	f.wake()
 	return err
 }
 
@@ -51,29 +54,20 @@ func (f *Follower) broken(ctx context.Context, err error) bool {
 // errSource marks what the Source does wrong as a whole.
 var errSource = errors.New("the Source cannot be followed")
 
-func (f *Follower) pullAll(ctx context.Context, full bool, requests []PullRequest) (err error) {
+func (f *Follower) pullAll(ctx context.Context, full bool, requests []*PullRequest) (err error) {
 	s := f.s
 	s.o.Full = full
 	defer func() { s.o.Full = false }()
 	offer, err := f.discover(ctx)
 	if err != nil {
-		if !f.broken(ctx, err) {
-			f.answer(requests, err)
-		}
 		return err
 	}
 	chosen, err := s.choose(offer)
 	if err != nil {
-		err = sourceError{err}
-		f.answer(requests, err)
-		return err
+		return sourceError{err}
 	}
 	for i := range chosen {
-		var mine []PullRequest
-		if mine = requests; i < len(chosen)-1 {
-			mine = withoutDone(requests)
-		}
-		if err := f.pullSet(ctx, &chosen[i], mine); err != nil {
+		if err := f.pullSet(ctx, &chosen[i], requests, i == len(chosen)-1); err != nil {
 			return err
 		}
 	}
@@ -89,18 +83,8 @@ type sourceError struct{ error }
 func (sourceError) Is(target error) bool { return target == errSource }
 func (e sourceError) Unwrap() error      { return e.error }
 
-// withoutDone are the requests as the sets before the last one see them.
-func withoutDone(rs []PullRequest) []PullRequest {
-	out := make([]PullRequest, len(rs))
-	for i, r := range rs {
-		r.Done, r.Progress = nil, nil
-		out[i] = r
-	}
-	return out
-}
-
 // pullSet reads the documents of one set. It is concluded when its fetches have come to rest, or patience is over.
-func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, requests []PullRequest) error {
+func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, requests []*PullRequest, last bool) error {
 	s := f.s
 	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
 	if err != nil {
@@ -114,7 +98,6 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, req
 	}
 	pull, err := s.newPuller(&set, offer, s.wake)
 	if err != nil {
-		f.answer(requests, err)
 		return sourceError{err}
 	}
 	s.scopes.add(set.ID, pull.plan.scope)
@@ -122,23 +105,38 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, req
 		pull.fail(offer.Err)
 	}
 	f.watchMisses(pull)
-	p := &pulling{pull: pull, start: s.Now(), base: f.rec.counts(), requests: requests}
+	p := &pulling{pull: pull, start: s.Now(), base: f.rec.counts(), requests: requests, last: last}
 	if err := pull.run(ctx); err != nil {
 		return err
 	}
 	f.countMisses(pull)
+	if err := f.hasRead(ctx, pull); err != nil {
+		return err
+	}
 	p.deadline = s.Now().Add(f.o.Patience)
 	f.pulls = append(f.pulls, p)
 	f.unsettled.Add(1)
 	f.set(set.ID).pulled = s.Now()
 	if len(pull.cover.Unheard()) > 0 {
 		f.o.Later(WorkGap, s.Now().Add(lagFirst))
+	} else {
+		f.set(set.ID).due, f.set(set.ID).delay = time.Time{}, 0
 	}
 	f.o.Later(WorkConclude, p.deadline)
 	if set.Floor.Known() { // what waited for a baseline
 		f.o.Later(WorkNotify, s.Now())
 	}
 	return nil
+}
+
+// hasRead shows that the documents of a set were read just now; its fetches may take hours more.
+func (f *Follower) hasRead(ctx context.Context, p *puller) error {
+	_, hole := p.cover.FirstHole()
+	p.set.LastPull, p.set.Problem, p.set.InStep = f.s.localNow(), "", p.out.problem == nil && !hole
+	if p.out.problem != nil {
+		p.set.Problem = p.out.problem.Error()
+	}
+	return p.commitSet(ctx)
 }
 
 // wake has the reconciler say when it is at rest.
@@ -187,8 +185,8 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	if err != nil {
 		return err
 	}
-	f.unsettled.Add(-1)
 	if set == nil {
+		f.ended(p)
 		return nil
 	}
 	p.pull.set, p.pull.cover = set, &Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
@@ -202,26 +200,38 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	if o := f.o.Observe.Pulled; o != nil {
 		o(p.res)
 	}
+	f.mu.Lock()
+	asking := slices.Clone(f.asking)
+	f.mu.Unlock()
 	for _, r := range p.requests {
-		if r.Ended != nil {
+		if r.Ended != nil && slices.Contains(asking, r) {
 			r.Ended(p.res)
 		}
 	}
-	f.answer(p.requests, nil)
+	f.ended(p)
 	return nil
 }
 
-// answer ends requests.
-func (f *Follower) answer(rs []PullRequest, err error) {
+// ended: the pull is concluded.
+func (f *Follower) ended(p *pulling) {
+	f.unsettled.Add(-1)
+	if p.last {
+		f.answer(p.requests, nil)
+	}
+}
+
+// answer ends those of the requests that were not answered yet.
+func (f *Follower) answer(rs []*PullRequest, err error) {
 	for _, r := range rs {
-		if r.Done != nil {
+		f.mu.Lock()
+		i := slices.Index(f.asking, r)
+		if i >= 0 {
+			f.asking = slices.Delete(f.asking, i, i+1)
+		}
+		f.mu.Unlock()
+		if i >= 0 && r.Done != nil {
 			r.Done(err)
 		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.unsettled.Load() == 0 {
-		f.watchers = nil
 	}
 }
 

@@ -30,12 +30,16 @@ type Follower struct {
 	pulls    []*pulling
 	looked   bool // the trash of an unclean end was looked through
 	scrubbed int64
-	whole    bool // a pull of all sets has ended well
+	whole    bool      // a pull of all sets has ended well
+	begun    bool      // the first slice was run
+	tried    time.Time // the last pull
+	framed   time.Time // the last time that Framework Notifications were carried out
 
 	mu        sync.Mutex
-	requests  []PullRequest
-	watchers  []func(Progress)
-	waiting   []chan error // for a framework slice
+	requests  []*PullRequest // for the next pull
+	asking    []*PullRequest // all that were not answered
+	waiting   []chan error   // for a framework slice
+	closed    bool
 	hints     map[int64]bool
 	unsettled atomic.Int32 // pulls that are not concluded
 }
@@ -79,8 +83,22 @@ func outsideAll(string) string { return "the set is unknown" }
 // SourceID is the Source's id in the store.
 func (f *Follower) SourceID() int64 { return f.s.src.ID }
 
-// Close gives the claim back. The Follower is of no use afterwards.
-func (f *Follower) Close() error { return f.s.release() }
+// errClosed is told whoever still waits when a Follower ends.
+var errClosed = errors.New("the Source is not followed any more")
+
+// Close gives the claim back and answers whoever still waits. The Follower is of no use afterwards.
+func (f *Follower) Close() error {
+	f.mu.Lock()
+	f.closed = true
+	asking, waiting := slices.Clone(f.asking), f.waiting
+	f.waiting = nil
+	f.mu.Unlock()
+	f.answer(asking, errClosed)
+	for _, w := range waiting {
+		w <- errClosed // buffered
+	}
+	return f.s.release()
+}
 
 // Run fetches and removes what is wanted until ctx ends, then marks the end as orderly and returns nil. Any other error is
 // one of the store or of the claim: close the Follower and begin another one. A full or failing mirror disk is none: work
@@ -124,13 +142,14 @@ func (f *Follower) Do(ctx context.Context, w Work) error {
 	return errors.New("unknown work " + string(w))
 }
 
-// RequestPull has the next WorkPull slice pull for somebody who waits.
+// RequestPull has the next WorkPull slice pull for somebody who waits. Done is told once, at the latest by Close.
 func (f *Follower) RequestPull(r PullRequest) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests = append(f.requests, r)
-	if r.Progress != nil {
-		f.watchers = append(f.watchers, r.Progress)
+	closed := f.closed
+	f.requests, f.asking = append(f.requests, &r), append(f.asking, &r)
+	f.mu.Unlock()
+	if closed {
+		f.answer([]*PullRequest{&r}, errClosed)
 	}
 }
 
@@ -202,10 +221,12 @@ func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
 
 func (f *Follower) progress(p Progress) {
 	f.mu.Lock()
-	watchers := f.watchers
+	asking := slices.Clone(f.asking)
 	f.mu.Unlock()
-	for _, w := range watchers {
-		w(p)
+	for _, r := range asking {
+		if r.Progress != nil {
+			r.Progress(p)
+		}
 	}
 }
 

@@ -104,7 +104,11 @@ func (p *puller) settleLag(ctx context.Context) error {
 		if !p.covered(store.Interval{From: g.From, Until: g.Until}) {
 			by = ByBaseline
 		}
-		if g.State == store.GapBaseline || g.State.Open() && by == ByChangeList {
+		open := g.State == store.GapBaseline || g.State.Open() && by == ByChangeList
+		if p.offer.ChangeList == nil {
+			by = ByBaseline
+		}
+		if open {
 			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.s.localNow()
 			c.Gaps = append(c.Gaps, g)
 			p.out.gapsClosed++

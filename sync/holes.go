@@ -16,7 +16,6 @@ import (
 // keptNotice is a delivery that may stand behind a hole.
 type keptNotice struct {
 	id       int64
-	from     store.Micros
 	iv       store.Interval
 	received store.Micros
 	body     []byte
@@ -45,13 +44,13 @@ const (
 // watch finds the holes that a pull is to close, before it reads anything.
 func (p *puller) watch(ctx context.Context) error {
 	p.before = p.cover.clone()
-	p.watching, p.listsRead = nil, nil
+	p.watching, p.listsRead, p.stale = nil, nil, nil
 	p.plan.news = p.heard
-	kept, err := p.s.keptNotices(ctx, p.set.ID)
+	holes := p.cover.Unheard()
+	kept, err := p.s.keptNotices(ctx, p.set.ID, holes[:min(len(holes), soughtMost)])
 	if err != nil {
 		return err
 	}
-	holes := p.cover.Unheard()
 	if len(holes) == 0 {
 		p.stale = kept
 		return nil
@@ -85,14 +84,17 @@ func (p *puller) watch(ctx context.Context) error {
 		}
 		p.watching = append(p.watching, w)
 	}
-	p.stale = slices.DeleteFunc(kept, func(k keptNotice) bool {
-		return slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == k.iv.From })
-	})
+	for _, k := range kept { // into a slice of its own: what is watched points into kept
+		if !slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == k.iv.From }) {
+			p.stale = append(p.stale, k)
+		}
+	}
 	return nil
 }
 
-// keptNotices are the deliveries of a set that stand behind holes.
-func (s *session) keptNotices(ctx context.Context, set int64) ([]keptNotice, error) {
+// keptNotices are the deliveries of a set that stand behind holes, with the bodies of those behind the given ones. Their
+// until counts for what it did when they came: it must not grow into a future that was cut off then (F40).
+func (s *session) keptNotices(ctx context.Context, set int64, holes []store.Interval) ([]keptNotice, error) {
 	var out []keptNotice
 	for after := int64(0); ; {
 		ds, err := s.Store.Deliveries(ctx, store.InboxQuery{SourceID: s.src.ID, Kept: true, After: after, Limit: 100, MaxBytes: 16 << 20})
@@ -102,10 +104,15 @@ func (s *session) keptNotices(ctx context.Context, set int64) ([]keptNotice, err
 		for i := range ds {
 			d := &ds[i]
 			after = d.ID
-			if d.SetID == set {
-				out = append(out, keptNotice{id: d.ID, iv: store.Interval{From: d.From, Until: d.Until}, from: d.From,
-					received: d.Received, body: d.Body, kind: d.Kind})
+			if d.SetID != set {
+				continue
 			}
+			k := keptNotice{id: d.ID, received: d.Received, kind: d.Kind}
+			k.iv = Clip(store.Interval{From: d.From, Until: d.Until}, d.Received+s.offset+skew)
+			if slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == d.From }) {
+				k.body = d.Body
+			}
+			out = append(out, k)
 		}
 	}
 }
@@ -254,8 +261,11 @@ func (p *puller) late(ctx context.Context, w *openHole, v *GapVerdict, now store
 		return nil
 	}
 	before := p.set.Baselines
-	if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{after: w.hole.Until - 1}); err != nil {
-		return err
+	if !p.tooOld { // else the Resource List did not reach an earlier hole
+		if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{after: w.hole.Until - 1}); err != nil {
+			return err
+		}
+		p.tooOld = p.set.Baselines == before
 	}
 	state := AfterPatience(time.Duration(now-w.gap.Found)*time.Microsecond, time.Duration(p.patience())*time.Microsecond, p.set.Floor, w.hole.Until)
 	if v.State = state; state == store.GapBaseline && p.set.Baselines > before {
@@ -292,4 +302,12 @@ func (p *puller) recordHole(c *store.Commit, w *openHole, v GapVerdict, now stor
 	if closed && w.notice != nil {
 		c.Inbox = append(c.Inbox, store.InboxChange{ID: w.notice.id})
 	}
+}
+
+// patience is how long a list may lag or a history may have gone back before a baseline is taken.
+func (p *puller) patience() store.Micros {
+	if p.s.t.GapPatience > 0 {
+		return store.Micros(p.s.t.GapPatience / time.Microsecond)
+	}
+	return 24 * 3600 * 1e6
 }

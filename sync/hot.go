@@ -10,18 +10,20 @@ import (
 // hotlist tells the reconciler of a Follower which rows have new work, so that a pushed change is fetched without a look
 // at everything that is owed, and knows for which notifications.
 type hotlist struct {
-	mu     sync.Mutex
-	ids    []int64
-	all    bool // too many to name: look for them
-	notes  map[int64][]*note
-	remove chan struct{} // told when a removal may be due
-	done   func(*note)   // a notification is carried out
+	mu       sync.Mutex
+	ids      []int64
+	all      bool // too many to name: look for them
+	notes    map[int64][]*note
+	waiting  int           // how often a note waits for a row
+	remove   chan struct{} // told when a removal may be due
+	removing bool          // and not all of them were carried out since
+	done     func(*note)   // a notification is carried out
 }
 
 // hotMost bounds what is named; a baseline is looked for in pages.
 const hotMost = 10_000
 
-// noteMost bounds the rows that are watched for the latency of their notification (P8).
+// noteMost bounds what is watched for the latency of notifications (P8).
 const noteMost = 100_000
 
 func newHotlist() *hotlist {
@@ -62,7 +64,8 @@ func (h *hotlist) expect(id int64, n *note) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n.changes++
-	if len(h.notes) < noteMost {
+	if h.waiting < noteMost {
+		h.waiting++
 		n.left++
 		h.notes[id] = append(h.notes[id], n)
 	}
@@ -92,6 +95,7 @@ func (h *hotlist) landed(id int64, owed bool) {
 			ready = append(ready, n)
 		}
 	}
+	h.waiting -= len(h.notes[id])
 	delete(h.notes, id)
 	h.mu.Unlock()
 	for _, n := range ready {
@@ -101,10 +105,27 @@ func (h *hotlist) landed(id int64, owed bool) {
 
 // removals says that a removal may be due.
 func (h *hotlist) removals() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.removing = true
 	select {
 	case h.remove <- struct{}{}:
 	default:
 	}
+}
+
+// removed says that what removals told of was carried out, or is owed.
+func (h *hotlist) removed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.removing = len(h.remove) > 0
+}
+
+// addAll says that many rows have new work.
+func (h *hotlist) addAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ids, h.all = nil, true
 }
 
 // due are the rows of a commit that have work now.
@@ -118,9 +139,9 @@ func due(c *store.Commit) []int64 {
 	return ids
 }
 
-// waits tells whether something was added that nobody took yet.
+// waits tells whether something was added that nobody took yet, or is being removed.
 func (h *hotlist) waits() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.ids) > 0 || h.all
+	return len(h.ids) > 0 || h.all || h.removing
 }

@@ -13,6 +13,12 @@ import (
 // noticeMost is how many entries of one notification are taken; a larger one is a hint to pull (F45).
 const noticeMost = 50_000
 
+// What notifications may leave behind for a set: holes, and bytes of each notification behind one (P8).
+const (
+	holesMost = 2000
+	keptBytes = 1 << 20
+)
+
 // notice is the reading of one notification.
 type notice struct {
 	head rsdoc.Head
@@ -125,8 +131,17 @@ func (v *pushReader) take(ctx context.Context, d *store.Delivery) error {
 		s.log.Warn("the interval of a notification reaches into the future; cut", "set", v.p.set.CapabilityList, "until", iv.Until.Time())
 		v.hint = true
 	}
+	was := v.p.cover.Joint
 	v.p.cover.AddNotification(iv, v.limit)
-	v.kept = append(v.kept, keptNotice{id: d.ID, from: iv.From, iv: Clip(iv, v.limit), received: d.Received})
+	if n := len(v.p.cover.Joint); n > holesMost && n > len(was) {
+		s.log.Warn("notifications leave too many holes; the interval of one more is left to a pull", "set", v.p.set.CapabilityList, "holes", n)
+		v.p.cover.Joint, v.hint = was, true
+		return nil
+	}
+	if len(d.Body) > keptBytes { // a list that goes on behind it closes its hole too
+		return nil
+	}
+	v.kept = append(v.kept, keptNotice{id: d.ID, iv: Clip(iv, v.limit), received: d.Received})
 	return nil
 }
 

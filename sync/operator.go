@@ -28,27 +28,35 @@ func (e *Engine) Approve(ctx context.Context, t Target, reject bool) (Approved, 
 
 func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	done := Approved{Rejected: reject}
-	for after := int64(0); ; {
-		rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterHeld, After: after, Limit: sweepPage})
-		if err != nil {
+	for after, more := int64(0), true; more; {
+		var n int64
+		var err error
+		if n, after, more, err = s.approvePage(ctx, after, reject); err != nil {
 			return done, err
 		}
-		if len(rs) == 0 {
-			break
-		}
-		after = rs[len(rs)-1].ID
-		if err := s.decideHeld(ctx, rs, reject); err != nil {
-			return done, err
-		}
-		done.Resources += int64(len(rs))
+		done.Resources += n
 	}
 	planned := make(chan struct{})
 	close(planned)
-	rec := &reconciler{s: s, workers: 1, planned: planned, failing: newBitmap(), scope: noScope}
+	rec := &reconciler{s: s, workers: 1, planned: planned, failing: newBitmap(), scope: noScope, hot: s.hot}
 	if err := rec.removeAll(ctx, func() store.Micros { return endOfTime }); err != nil {
 		return done, err
 	}
 	return done, errors.Join(rec.errHalted(), s.tidyUp(ctx))
+}
+
+// approvePage holds the flight lock, because rows read here are written back while another set's want may be fetched.
+func (s *session) approvePage(ctx context.Context, after int64, reject bool) (n, last int64, more bool, err error) {
+	s.flight.mu.Lock()
+	defer s.flight.mu.Unlock()
+	rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterHeld, After: after, Limit: sweepPage})
+	if err != nil || len(rs) == 0 {
+		return 0, after, false, err
+	}
+	for _, r := range rs {
+		s.flight.touch(r.ID)
+	}
+	return int64(len(rs)), rs[len(rs)-1].ID, true, s.decideHeld(ctx, rs, reject)
 }
 
 func (s *session) decideHeld(ctx context.Context, rs []*store.Resource, reject bool) error {
@@ -144,6 +152,18 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 	if err != nil {
 		return err
 	}
+	s.flight.mu.Lock()
+	defer s.flight.mu.Unlock()
+	if r != nil { // as it is now: a Follower works on
+		rs, err := s.Store.ByIDs(ctx, []int64{r.ID})
+		if err != nil {
+			return err
+		}
+		if len(rs) == 0 || rs[0].Have.State != store.HaveNone { // a newer file has taken its place
+			return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, DropTrash: []string{tr.ID}})
+		}
+		r = rs[0]
+	}
 	now := s.localNow()
 	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: now}
 	rc := store.ResourceChange{URI: tr.URI, Key: tr.Key, Have: have, Work: &store.Work{}}
@@ -153,6 +173,7 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 	}
 	if r != nil {
 		rc.ID = r.ID
+		s.flight.touch(r.ID)
 		if r.Work.Action == store.ActionFetch {
 			rc.Work = nil
 		}

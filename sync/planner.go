@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"time"
 
 	"resyncd/destination"
 	"resyncd/store"
@@ -153,7 +152,11 @@ func (p *planner) progress(listed, done int64) {
 }
 
 func (p *planner) poke(ids []int64) {
-	if p.hot != nil {
+	switch {
+	case p.hot == nil:
+	case p.listed >= planBatch: // a long list is looked for in pages, so that a push can pass it
+		p.hot.addAll()
+	default:
 		p.hot.add(ids)
 	}
 	select {
@@ -388,28 +391,3 @@ func (s *session) event(c *store.Commit, r *row, now store.Micros) {
 }
 
 func (s *session) localNow() store.Micros { return store.MicrosOf(s.Now()) }
-
-// counted is how many bytes a set's totals hold for a resource; -1 if it is not counted.
-func counted(w *store.Want, h *store.Have) int64 {
-	if (w.State == store.WantPresent || w.State == store.WantAsk || w.Held) && h.State != store.HaveNone {
-		return h.Length
-	}
-	return -1
-}
-
-func delta(before, after int64) int64 {
-	switch {
-	case before < 0 && after >= 0:
-		return 1
-	case before >= 0 && after < 0:
-		return -1
-	}
-	return 0
-}
-
-func deltaBytes(before, after int64) int64 { return max(after, 0) - max(before, 0) }
-
-// since is seconds of a run, for results.
-func since(now func() time.Time, start time.Time) float64 {
-	return now().Sub(start).Round(time.Millisecond).Seconds()
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"resyncd/destination"
 	"resyncd/destination/rsdoc"
@@ -41,6 +40,8 @@ type puller struct {
 	stale     []keptNotice
 	missed    func(at store.Version, inHole bool)
 	misses    int64
+	open      bool // a Change List was read that is still written to
+	tooOld    bool // no baseline could be had for a hole that lagged too long
 }
 
 // pulled is what a pull did.
@@ -69,6 +70,9 @@ func (p *puller) run(ctx context.Context) error {
 	}
 	if p.offer.ChangeList == nil {
 		if err := p.listOnly(ctx); err != nil {
+			return err
+		}
+		if err := p.settleLag(ctx); err != nil { // a kill may have left a gap whose hole is closed
 			return err
 		}
 		return p.settlePushes(ctx)
@@ -389,12 +393,4 @@ func contentOf(e *rsdoc.Entry) Candidate {
 	return Candidate{
 		Digests: digestString(e.Digests), Length: e.Length, LastMod: store.Micros(e.LastMod), Type: e.Type, Links: linkString(e.Links),
 	}
-}
-
-// patience is how long a list may lag or a history may have gone back before a baseline is taken.
-func (p *puller) patience() store.Micros {
-	if p.s.t.GapPatience > 0 {
-		return store.Micros(p.s.t.GapPatience / time.Microsecond)
-	}
-	return 24 * 3600 * 1e6
 }

@@ -108,17 +108,27 @@ func (p *puller) askPushed(ctx context.Context) error {
 	if !proven.Known() {
 		return nil
 	}
+	due := proven
+	if p.open && p.out.problem == nil { // a list that is written to tells of a change after list_lag, or never
+		due = max(due, p.s.sourceNow()-max(lagLeast, p.s.lag))
+	}
 	for after, more := int64(0), true; more; {
 		var err error
-		if after, more, err = p.askPage(ctx, after, proven); err != nil {
+		if after, more, err = p.askPage(ctx, after, proven, due); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// askPage holds the flight lock, because rows read here are written back.
-func (p *puller) askPage(ctx context.Context, after int64, proven store.Micros) (last int64, more bool, err error) {
+// agreed: the Source has served just what was pushed since.
+func agreed(w *store.Want, h *store.Have) bool {
+	return w.State == store.WantPresent && w.Digests != "" && h.Version == w.Version && Satisfied(w, h) == Yes
+}
+
+// askPage holds the flight lock, because rows read here are written back. The documents have passed what lies before
+// proven, and should have told of what lies before late.
+func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Micros) (last int64, more bool, err error) {
 	f := p.s.flight
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,10 +144,12 @@ func (p *puller) askPage(ctx context.Context, after int64, proven store.Micros) 
 	for _, r := range rs {
 		after = r.ID
 		w := r.WantFor(p.set.ID)
-		if w == nil || w.Version.Until > proven {
+		if w == nil || w.Version.Until > late || w.Version.Until > proven && agreed(w, &r.Have) {
 			continue
 		}
-		w.Pushed, w.Listed, w.Settled = false, nil, false
+		if w.Pushed, w.Settled = false, false; w.State == store.WantAbsent {
+			w.Listed = nil // a 404 agrees with what was pushed
+		}
 		if w.Refused == "" {
 			w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
 			w.Version.Document, w.Version.Ordinal = 0, 0

@@ -135,10 +135,11 @@ type conductor struct {
 	placing bool
 
 	// In a Follower: rows named by hot, and when to look for owed ones again.
-	hot   []int64
-	later *time.Timer
-	armed bool
-	relax time.Duration // until a disk that failed is tried again
+	hot    []int64
+	later  *time.Timer
+	armed  bool
+	looked time.Time
+	relax  time.Duration // until a disk that failed is tried again
 }
 
 func (c *conductor) run(ctx context.Context) error {
@@ -210,7 +211,7 @@ func (c *conductor) page(ctx context.Context) error {
 		c.queue, c.hot, c.dry, c.again = nil, nil, true, false
 		return nil
 	}
-	if len(c.hot) > 0 {
+	for first := true; len(c.hot) > 0 && (first || len(c.queue) == 0); first = false { // some may need no fetch
 		if err := c.pageHot(ctx); err != nil {
 			return err
 		}
@@ -250,9 +251,9 @@ func (c *conductor) page(ctx context.Context) error {
 	return nil
 }
 
-// finished: everything planned was worked on and recorded.
+// finished: everything planned was worked on and recorded. A Follower's work never ends.
 func (c *conductor) finished() bool {
-	return c.idle() && c.dry && !c.again && (c.planned || c.r.isHalted())
+	return c.r.hot == nil && c.idle() && c.dry && !c.again && (c.planned || c.r.isHalted())
 }
 
 func (c *conductor) idle() bool {

@@ -30,9 +30,16 @@ func (c *conductor) hear() {
 		return
 	}
 	ids, all := c.r.hot.take()
+	if len(c.queue)+len(c.hot)+len(ids) > hotMost { // more than are fetched: what is owed is in the store
+		ids, all = nil, true
+	}
 	c.hot = append(c.hot, ids...)
 	if all {
 		c.dry, c.again = false, true
+		c.r.hot.removals() // some of them may be
+	}
+	if c.relax == 0 { // something may be due earlier, or the disk have failed; a look at that is not put off
+		c.armed = false
 	}
 }
 
@@ -91,7 +98,9 @@ func (c *conductor) arm(ctx context.Context) error {
 		if next < 0 {
 			wait = 0
 		}
-		wait = min(max(wait, lookAtLeast), 30*time.Second) // a clock that is set back must not hold work up for ever (F15)
+		wait = min(wait, 30*time.Second) // a clock that is set back must not hold work up for ever (F15)
+		// Counted from the last look: what is pushed all the while must not put off what is owed.
+		wait = max(wait, time.Until(c.looked.Add(lookAtLeast)))
 	}
 	c.later.Reset(wait)
 	c.armed = true
@@ -109,6 +118,7 @@ func (c *conductor) lookAgain(ctx context.Context) error {
 		c.relax = 0
 	}
 	c.r.hot.removals()
+	c.looked = time.Now()
 	c.dry, c.again, c.after = false, false, 0
 	return nil
 }
@@ -154,12 +164,13 @@ func (r *reconciler) removeLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if r.isHalted() {
-			continue // lookAgain asks again
+		if !r.isHalted() { // else lookAgain asks again
+			if err := r.removeAll(ctx, r.s.localNow); err != nil {
+				return err
+			}
 		}
-		if err := r.removeAll(ctx, r.s.localNow); err != nil {
-			return err
-		}
+		r.hot.removed()
+		r.poke() // one that failed is due again later, or the disk failed
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	retryFirst = 250 * time.Millisecond
 	retryCap   = time.Hour
 	diskRetry  = 10 * time.Second
+	// A Follower asks for a newer list after the first failures that one may explain (F47, F48).
+	staleAsks = 3
 )
 
 // settle makes one group durable: files first, rows after, in one commit (design.md 3.3). An item that fails stays owed.
@@ -151,9 +153,7 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		case verdictFailed:
 			work = r.reschedule(o, now)
 		case verdictThere:
-			wants, rc.Want = r.stays(o, wants)
-			have.Version = rc.Want.Version
-			rc.Have = &have
+			wants, rc.Want = r.stays(o, wants) // which may be newer than the file
 			work = r.s.workForAll(wants, &have, now)
 		case verdictGone:
 			if o.want.State == store.WantAbsent {
@@ -187,9 +187,15 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 // decided writes the Source's own answer into the want that asked for it, or the policy's refusal.
 func (r *reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
 	next := Settle(*o.want, o.verdict == verdictFetched, o.asked)
-	if o.verdict == verdictRefused {
+	next.Listed = nil
+	switch l := o.want.Listed; {
+	case o.verdict == verdictRefused:
 		next = *o.want
 		next.Refused = o.failure.reason
+	case o.verdict == verdictGone && !o.want.Pushed && l != nil && l.State == store.WantPresent:
+		next = *l // the Source does not have what was pushed, and its documents never took back what they say (P5)
+	case o.want.Pushed:
+		next.Listed = l
 	}
 	return replaced(wants, &next), &next
 }
@@ -235,6 +241,9 @@ func (r *reconciler) tell(o *outcome, touched bool) {
 		r.hot.add([]int64{o.res.ID})
 		r.poke()
 		return
+	}
+	if o.verdict == verdictFailed && o.failure.stale && o.res.Work.Attempts < staleAsks && o.want != nil {
+		r.s.hint(o.want.SetID)
 	}
 	if o.verdict == verdictGone && o.want != nil && o.want.State == store.WantAbsent {
 		return // it lands when it is removed

@@ -51,11 +51,17 @@ func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, eac
 		kept := rs[:0]
 		for _, r := range rs {
 			w := r.WantFor(p.set.ID)
-			if w == nil || MergeUnlisted(w, p.set.Floor, absent.Version.Until, reset) == Ignore {
+			if w == nil {
+				continue
+			}
+			ignored := MergeUnlisted(w, p.set.Floor, absent.Version.Until, reset) == Ignore
+			if ignored && !backed(w, absent) {
 				continue
 			}
 			kept = append(kept, r)
-			n.rows++
+			if n.rows++; ignored {
+				continue
+			}
 			if r.Have.State == store.HavePresent {
 				n.files++
 			}
@@ -83,6 +89,12 @@ func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, eac
 		return n, nil
 	}
 	return n, page()
+}
+
+// backed tells a want that was pushed, or is asked about for that, and that an older statement of the documents stands
+// behind: the list takes that back.
+func backed(w *store.Want, absent Candidate) bool {
+	return w.Listed != nil && w.Listed.State == store.WantPresent && w.Listed.Version.From <= absent.Version.Until
 }
 
 // makeAbsent records that the set no longer wants these resources. Content fields stay, so that a rejected sweep restores
@@ -116,6 +128,12 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 		case Ask: // it changed in the very instant of the snapshot
 			next = absent.Contest(w, p.set.Floor, p.set.ID)
 		default:
+			if backed(w, absent) {
+				listed := absent.Want(p.set.ID)
+				listed.Held, next.Listed = hold, &listed
+				c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &next})
+				s.flight.touch(r.ID)
+			}
 			continue
 		}
 		next.Generation = p.set.Generation

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"time"
 
 	"resyncd/destination"
 	"resyncd/destination/rsdoc"
@@ -124,4 +125,29 @@ func (t *Target) judge(offer *destination.SetOffer) (func(uri string) string, er
 		}
 		return ""
 	}, nil
+}
+
+// counted is how many bytes a set's totals hold for a resource; -1 if it is not counted.
+func counted(w *store.Want, h *store.Have) int64 {
+	if (w.State == store.WantPresent || w.State == store.WantAsk || w.Held) && h.State != store.HaveNone {
+		return h.Length
+	}
+	return -1
+}
+
+func delta(before, after int64) int64 {
+	switch {
+	case before < 0 && after >= 0:
+		return 1
+	case before >= 0 && after < 0:
+		return -1
+	}
+	return 0
+}
+
+func deltaBytes(before, after int64) int64 { return max(after, 0) - max(before, 0) }
+
+// since is seconds of a run, for results.
+func since(now func() time.Time, start time.Time) float64 {
+	return now().Sub(start).Round(time.Millisecond).Seconds()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -173,7 +174,8 @@ func (s *session) mend(ctx context.Context, found []problem) error {
 // noScope: the resources at hand passed the scope when they were planned; redirects are held to the addresses only.
 func noScope(string) string { return "" }
 
-// renew has files that are not what they were fetched anew, by a reconciler that is at work.
+// renew has files that are not what they were fetched anew, by a reconciler that is at work: a file that is just being
+// replaced, or was since it was looked at, is none of them.
 func (s *session) renew(ctx context.Context, found []problem) error {
 	ids := make([]int64, len(found))
 	for i := range found {
@@ -181,8 +183,25 @@ func (s *session) renew(ctx context.Context, found []problem) error {
 	}
 	s.flight.mu.Lock()
 	defer s.flight.mu.Unlock()
-	for _, id := range ids {
-		s.flight.touch(id)
+	rs, err := s.Store.ByIDs(ctx, ids)
+	if err != nil {
+		return err
+	}
+	same := map[int64]bool{}
+	for _, r := range s.flight.grounded(rs) {
+		same[r.ID] = true
+		for i := range found {
+			if found[i].id == r.ID && *found[i].Expected != digestOf(&r.Have) {
+				same[r.ID] = false
+			}
+		}
+	}
+	found = slices.DeleteFunc(found, func(p problem) bool { return !same[p.id] })
+	if len(found) == 0 {
+		return nil
+	}
+	for i := range found {
+		s.log.Warn("a mirror file is not what it was; it is fetched anew", "key", *found[i].Key, "problem", found[i].Problem)
 	}
 	if err := s.disown(ctx, found); err != nil {
 		return err
