@@ -251,6 +251,7 @@ func (v *changeReader) place(ctx context.Context) error {
 		stamps[i] = v.buf[i].stamp
 	}
 	for i, version := range v.placer.Place(stamps) {
+		v.p.listed(version)
 		v.buf[i].cand.Version = version
 		if err := v.p.plan.add(ctx, entry{uri: v.buf[i].uri, cand: v.buf[i].cand}); err != nil {
 			return err

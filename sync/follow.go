@@ -53,7 +53,7 @@ type Observer struct {
 	Missed func(setID int64, n int64)
 	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
 	Fetched func(result string, n int64)
-	// Gap is told when a gap was found, changed its state or ended.
+	// Gap is told when a gap was found, changed its state or ended; one that turned out to be none ends without ClosedBy.
 	Gap func(g store.Gap)
 	// Pulled is told of each concluded pull.
 	Pulled func(Result)
@@ -72,6 +72,8 @@ type Mirrored struct {
 // PullRequest is a pull that somebody waits for.
 type PullRequest struct {
 	Full bool
+	// RetryFor is how long failures are retried before the request is answered, as in a one-shot run.
+	RetryFor time.Duration
 	// Ended is told of each set's result as it is concluded, Done of the end; Progress of the work meanwhile. All may be
 	// nil, and are called while the Follower works.
 	Ended    func(Result)

@@ -53,7 +53,11 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 	}
 	due := s.due
 	if hinted {
-		due = earlier(due, s.filled.Add(hintEvery))
+		pause := hintEvery
+		if o := f.offers[set.ID]; o != nil && o.ChangeList == nil {
+			pause = listEvery // whoever sends hints must not have us read a Resource List over and over
+		}
+		due = earlier(due, s.filled.Add(pause))
 	}
 	if due.IsZero() {
 		return due, nil
@@ -83,7 +87,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 		return time.Time{}, err
 	}
 	if p.out.problem != nil { // the lists may have moved since they were discovered
-		if err := f.rediscover(ctx); err != nil {
+		if _, err := f.rediscover(ctx); err != nil {
 			return time.Time{}, err
 		}
 		if now, _ := f.offer(set); !sameRef(now.ChangeList, offer.ChangeList) || !sameRef(now.ResourceList, offer.ResourceList) {
@@ -157,7 +161,8 @@ func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *Coverage)
 // changed.
 func (p *puller) fill(ctx context.Context) error {
 	if p.offer.ChangeList == nil {
-		if err := p.listOnly(ctx); err != nil {
+		// A list that is not newer than the last baseline tells nothing that a hint or a hole asks for.
+		if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: p.set.Baselines > 0, after: p.set.Floor}); err != nil {
 			return err
 		}
 		if err := p.settleLag(ctx); err != nil {

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -106,9 +107,10 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 		f.o.Later(WorkFramework, next)
 		return nil
 	}
+	told := error(nil) // what the Source did wrong, for those who wait
 	defer func() {
 		for _, w := range waiting {
-			w <- err // buffered
+			w <- errors.Join(err, told) // buffered
 		}
 	}()
 	n, err := f.namedDocuments(ctx)
@@ -119,8 +121,13 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 		f.framed = f.s.Now()
 	}
 	if len(waiting) > 0 || n.discover || len(f.offers) == 0 && len(n.done) > 0 {
-		if err := f.rediscover(ctx); err != nil {
+		if told, err = f.rediscover(ctx); err != nil {
 			return err
+		}
+		if told != nil && len(n.done) > 0 { // they stay until it can be read
+			f.framed = f.s.Now().Add(listEvery - hintEvery)
+			f.o.Later(WorkFramework, f.s.Now().Add(listEvery))
+			return nil
 		}
 	}
 	for _, id := range n.order {
@@ -134,15 +141,16 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 	return nil
 }
 
-// rediscover reads the Capability Lists; sets that are new are pulled whole.
-func (f *Follower) rediscover(ctx context.Context) error {
-	_, err := f.discover(ctx)
+// rediscover reads the Capability Lists; sets that are new are pulled whole. What the Source does wrong is told apart from
+// failures of ours.
+func (f *Follower) rediscover(ctx context.Context) (told, err error) {
+	_, err = f.discover(ctx)
 	if err != nil && !f.broken(ctx, err) {
 		f.s.log.Warn("what the Source offers could not be read anew", "err", err)
-		return nil
+		return err, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
 	for i := range sets {
@@ -150,7 +158,7 @@ func (f *Follower) rediscover(ctx context.Context) error {
 			f.o.Later(WorkPull, f.s.Now())
 		}
 	}
-	return err
+	return nil, err
 }
 
 // named is what Framework Notifications named.
@@ -266,7 +274,7 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 
 // missMargin is how old a change must be before a list that tells it first counts as a miss of the hub's: its
 // notification may be on its way.
-const missMargin store.Micros = 30 * 1e6
+const missMargin store.Micros = 3 * 1e6
 
 // watchMisses counts what lists tell although a subscription should have.
 func (f *Follower) watchMisses(p *puller) {

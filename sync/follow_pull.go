@@ -18,7 +18,10 @@ type pulling struct {
 	base     counts
 	deadline time.Time
 	requests []*PullRequest
-	last     bool // the requests end with it
+	last     bool      // the requests end with it
+	retry    time.Time // until then failures are waited for
+	// asked, got are what the Source had cost before it.
+	asked, got int64
 }
 
 // pull reads what the Source offers and then each set, as a one-shot run does, but leaves the fetching to Run. What the
@@ -33,6 +36,12 @@ func (f *Follower) pull(ctx context.Context) error {
 		full = full || r.Full
 	}
 	f.tried = f.s.Now()
+	if len(requests) > 0 {
+		if err := f.tryOwed(ctx); err != nil {
+			f.answer(requests, err)
+			return err
+		}
+	}
 	err := f.pullAll(ctx, full, requests)
 	if err != nil {
 		f.answer(requests, err)
@@ -58,6 +67,7 @@ func (f *Follower) pullAll(ctx context.Context, full bool, requests []*PullReque
 	s := f.s
 	s.o.Full = full
 	defer func() { s.o.Full = false }()
+	asked, got := s.t.spent()
 	offer, err := f.discover(ctx)
 	if err != nil {
 		return err
@@ -67,9 +77,11 @@ func (f *Follower) pullAll(ctx context.Context, full bool, requests []*PullReque
 		return sourceError{err}
 	}
 	for i := range chosen {
-		if err := f.pullSet(ctx, &chosen[i], requests, i == len(chosen)-1); err != nil {
+		p := &pulling{requests: requests, last: i == len(chosen)-1, asked: asked, got: got}
+		if err := f.pullSet(ctx, &chosen[i], p); err != nil {
 			return err
 		}
+		asked, got = s.t.spent()
 	}
 	if len(chosen) == 0 {
 		f.answer(requests, nil)
@@ -84,7 +96,7 @@ func (sourceError) Is(target error) bool { return target == errSource }
 func (e sourceError) Unwrap() error      { return e.error }
 
 // pullSet reads the documents of one set. It is concluded when its fetches have come to rest, or patience is over.
-func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, requests []*PullRequest, last bool) error {
+func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *pulling) error {
 	s := f.s
 	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
 	if err != nil {
@@ -105,7 +117,12 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, req
 		pull.fail(offer.Err)
 	}
 	f.watchMisses(pull)
-	p := &pulling{pull: pull, start: s.Now(), base: f.rec.counts(), requests: requests, last: last}
+	p.pull, p.start, p.base = pull, s.Now(), f.rec.counts()
+	for _, r := range p.requests {
+		if until := p.start.Add(r.RetryFor); until.After(p.retry) {
+			p.retry = until
+		}
+	}
 	if err := pull.run(ctx); err != nil {
 		return err
 	}
@@ -139,6 +156,45 @@ func (f *Follower) hasRead(ctx context.Context, p *puller) error {
 	return p.commitSet(ctx)
 }
 
+// tryOwed makes everything owed due: somebody who asks for a catch-up wants it tried now, whatever the ledger planned.
+func (f *Follower) tryOwed(ctx context.Context) error {
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = f.tryPage(ctx, after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tryPage holds the flight lock, because rows read here are written back.
+func (f *Follower) tryPage(ctx context.Context, after int64) (last int64, more bool, err error) {
+	s := f.s
+	s.flight.mu.Lock()
+	defer s.flight.mu.Unlock()
+	rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: store.ActionFetch, Now: endOfTime, After: after, Limit: sweepPage})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
+	after = rs[len(rs)-1].ID
+	c, now := &store.Commit{Claim: s.claim}, s.localNow()
+	for _, r := range s.flight.grounded(rs) {
+		if work := r.Work; work.Due > now {
+			work.Due = now
+			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Work: &work})
+		}
+	}
+	if len(c.Resources) == 0 {
+		return after, true, nil
+	}
+	if err := s.Store.Commit(ctx, c); err != nil {
+		return after, false, err
+	}
+	s.hot.add(due(c))
+	f.rec.poke()
+	return after, true, nil
+}
+
 // wake has the reconciler say when it is at rest.
 func (f *Follower) wake() {
 	f.rec.resting.Store(false)
@@ -152,7 +208,18 @@ func (f *Follower) conclude(ctx context.Context, all bool) error {
 	pulls := f.pulls
 	idle := f.rec.resting.Load()
 	for i, p := range pulls {
-		if !all && !idle && f.s.Now().Before(p.deadline) {
+		wait := !idle && f.s.Now().Before(p.deadline)
+		if !all && !wait && idle && f.s.Now().Before(p.retry) { // what failed comes again
+			counts, err := f.s.Store.Counts(ctx, p.pull.set.ID)
+			if err != nil {
+				f.pulls = append(rest, pulls[i:]...)
+				return err
+			}
+			if wait = counts.Owed > 0; wait {
+				f.o.Later(WorkConclude, f.s.Now().Add(lookAtLeast))
+			}
+		}
+		if !all && wait {
 			rest = append(rest, p)
 			continue
 		}
@@ -192,7 +259,8 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	p.pull.set, p.pull.cover = set, &Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
 	p.res = Result{Source: f.s.t.Name, Set: set.CapabilityList, Kind: "none"}
 	f.s.fill(&p.res, p.pull, f.rec, p.base)
-	f.s.spend(&p.res)
+	asked, got := f.s.t.spent()
+	p.res.Requests, p.res.Bytes = asked-p.asked, got-p.got
 	p.res.Seconds = since(f.s.Now, p.start)
 	if err := f.s.conclude(ctx, p.pull, f.rec, &p.res, p.start); err != nil {
 		return err

@@ -163,6 +163,16 @@ func sameList(doc, prev store.Document) bool {
 	return prev.Complete && doc.From == prev.From && doc.Until == prev.Until && doc.LastEntry == prev.LastEntry && doc.Entries == prev.Entries
 }
 
+// listed is told of each change in a list. What lies strictly inside a hole was lost, also where a later push of the same
+// resource has overtaken it; at its ends are changes that are known: an open list proves all but its last instant.
+func (p *puller) listed(at store.Version) {
+	for i := range p.watching {
+		if h := p.watching[i].hole; at.From > h.From+1 && at.Until < h.Until {
+			p.watching[i].news = true
+		}
+	}
+}
+
 // heard is told of each change that a list of this pull told first.
 func (p *puller) heard(at store.Version) {
 	inHole := false
@@ -218,6 +228,13 @@ func (p *puller) judgeHoles(ctx context.Context) error {
 	if p.s.gapTold != nil {
 		for _, g := range c.Gaps {
 			p.s.gapTold(*g)
+		}
+		for i := range p.watching {
+			if g := p.watching[i].gap; g != nil && slices.Contains(c.DropGaps, g.ID) {
+				none := *g
+				none.State = store.GapClosed
+				p.s.gapTold(none)
+			}
 		}
 	}
 	return nil

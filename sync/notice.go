@@ -25,14 +25,20 @@ type notice struct {
 	kind rsdoc.Kind
 	n    int // entries taken
 	// whole: read to its end; only then its interval proves anything.
-	whole bool
-	err   error // why it was not read to its end
+	whole   bool
+	skipped int64 // entries that could not be read
+	err     error // why it was not read to its end
 }
 
 // interval is what the notification says that it covers; false where it says nothing usable (F39).
 func (n *notice) interval() (store.Interval, bool) {
 	iv := store.Interval{From: store.Micros(n.head.From), Until: store.Micros(n.head.Until)}
 	return iv, n.whole && usable(iv)
+}
+
+// usable: the root is a list of changes, never an index (R-06).
+func (n *notice) usable() bool {
+	return n.head.Shape == rsdoc.List && (n.kind == rsdoc.KindUnknown || tellsChanges(n.kind))
 }
 
 // readNotice reads a delivered body, entry by entry. The error is that of each; what is wrong with the body stands in the
@@ -54,6 +60,7 @@ func readNotice(body []byte, kind rsdoc.Kind, each func(*rsdoc.Entry) error) (*n
 		e, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF):
+			n.skipped, _ = r.Skipped()
 			n.whole = true
 			return n, nil
 		case err != nil:
@@ -109,7 +116,7 @@ func (v *pushReader) take(ctx context.Context, d *store.Delivery) error {
 	switch {
 	case err != nil:
 		return err
-	case n.kind != rsdoc.KindUnknown && !tellsChanges(n.kind) || n.err != nil && n.n == 0:
+	case !n.usable() || n.err != nil && n.n == 0:
 		s.log.Warn("a notification could not be used; a pull follows", "set", v.p.set.CapabilityList, "kind", n.head.RawKind, "err", n.err)
 		v.hint = true
 		return nil
@@ -124,7 +131,7 @@ func (v *pushReader) take(ctx context.Context, d *store.Delivery) error {
 		return err
 	}
 	iv, ok := n.interval()
-	if v.hint = v.hint || !ok; !ok {
+	if v.hint = v.hint || !ok || n.skipped > 0; !ok { // what could not be read of it, a list may tell
 		return nil
 	}
 	if iv.Until > v.limit {
@@ -145,8 +152,10 @@ func (v *pushReader) take(ctx context.Context, d *store.Delivery) error {
 	return nil
 }
 
-// plan queues the entries of a notification. What lies outside the scope is not even recorded: a hub could fill the state
-// with it (F51, P8).
+// refusedMost bounds what notifications may add to the refused resources of a set: a hub could fill the state with them.
+const refusedMost = 1000
+
+// plan queues the entries of a notification. What lies outside the scope is recorded as refused, within bounds (F51, P8).
 func (v *pushReader) plan(ctx context.Context, d *store.Delivery, n *notice, buf []change, note *note) error {
 	placer := NewPlacer(PlacerHead{
 		From: store.Micros(n.head.From), Until: store.Micros(n.head.Until), Read: v.limit - skew, Document: pushedDocument(d.Digest),
@@ -155,13 +164,22 @@ func (v *pushReader) plan(ctx context.Context, d *store.Delivery, n *notice, buf
 	for i := range buf {
 		stamps[i] = buf[i].stamp
 	}
-	outside := 0
+	outside, room := 0, int64(-1)
 	for i, version := range placer.Place(stamps) {
 		b := &buf[i]
 		switch {
 		case v.p.plan.scope(b.uri) != "":
-			outside++
-			continue
+			if outside++; room < 0 {
+				counts, err := v.p.s.Store.Counts(ctx, v.p.set.ID)
+				if err != nil {
+					return err
+				}
+				room = max(refusedMost-counts.Refused, 0)
+			}
+			if room--; room < 0 || b.cand.State == store.WantAbsent {
+				room = max(room, 0)
+				continue
+			}
 		case b.stamp.Datetime.Known() && b.stamp.Datetime > v.limit: // an invented future must not win
 			v.hint = true
 			continue
@@ -172,7 +190,7 @@ func (v *pushReader) plan(ctx context.Context, d *store.Delivery, n *notice, buf
 		}
 	}
 	if outside > 0 {
-		v.p.s.log.Warn("entries of a notification lie outside the scope and were left out", "set", v.p.set.CapabilityList, "entries", outside)
+		v.p.s.log.Warn("entries of a notification lie outside the scope and are refused: see `resyncd ls --refused`", "set", v.p.set.CapabilityList, "entries", outside)
 	}
 	return nil
 }

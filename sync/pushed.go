@@ -31,6 +31,9 @@ func (p *planner) mergePush(r *row, e *entry, current *store.Want) {
 		return
 	}
 	w.Pushed, w.Listed = true, listedOf(current, p.set.ID)
+	if w.State != store.WantAbsent {
+		w.Refused = p.scope(e.uri)
+	}
 	r.want, r.changed, r.note = w, true, e.note
 }
 
