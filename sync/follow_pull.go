@@ -36,13 +36,15 @@ func (f *Follower) pull(ctx context.Context) error {
 		full = full || r.Full
 	}
 	f.tried = f.s.Now()
+	first := &pulling{requests: requests, base: f.rec.counts()}
+	first.asked, first.got = f.s.t.spent()
 	if len(requests) > 0 {
 		if err := f.tryOwed(ctx); err != nil {
 			f.answer(requests, err)
 			return err
 		}
 	}
-	err := f.pullAll(ctx, full, requests)
+	err := f.pullAll(ctx, full, first)
 	if err != nil {
 		f.answer(requests, err)
 		if f.broken(ctx, err) {
@@ -63,11 +65,11 @@ func (f *Follower) broken(ctx context.Context, err error) bool {
 // errSource marks what the Source does wrong as a whole.
 var errSource = errors.New("the Source cannot be followed")
 
-func (f *Follower) pullAll(ctx context.Context, full bool, requests []*PullRequest) (err error) {
+// pullAll pulls each set; p is the pull of the first one, with what was done for all of them before it.
+func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err error) {
 	s := f.s
 	s.o.Full = full
 	defer func() { s.o.Full = false }()
-	asked, got := s.t.spent()
 	offer, err := f.discover(ctx)
 	if err != nil {
 		return err
@@ -77,14 +79,15 @@ func (f *Follower) pullAll(ctx context.Context, full bool, requests []*PullReque
 		return sourceError{err}
 	}
 	for i := range chosen {
-		p := &pulling{requests: requests, last: i == len(chosen)-1, asked: asked, got: got}
+		p.last = i == len(chosen)-1
 		if err := f.pullSet(ctx, &chosen[i], p); err != nil {
 			return err
 		}
-		asked, got = s.t.spent()
+		p = &pulling{requests: p.requests, base: f.rec.counts()}
+		p.asked, p.got = s.t.spent()
 	}
 	if len(chosen) == 0 {
-		f.answer(requests, nil)
+		f.answer(p.requests, nil)
 	}
 	return f.housekeeping(ctx, offer)
 }
@@ -117,7 +120,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 		pull.fail(offer.Err)
 	}
 	f.watchMisses(pull)
-	p.pull, p.start, p.base = pull, s.Now(), f.rec.counts()
+	p.pull, p.start = pull, s.Now()
 	for _, r := range p.requests {
 		if until := p.start.Add(r.RetryFor); until.After(p.retry) {
 			p.retry = until

@@ -97,7 +97,6 @@ type pushReader struct {
 	kept   []keptNotice
 	notes  []*note
 	hint   bool // a pull is to follow
-	asked  bool // an unsigned notification; the URIs of a set without Change List are asked for again
 }
 
 // take records one delivery. The error is one of the store.

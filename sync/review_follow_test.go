@@ -365,7 +365,7 @@ func TestOwedBesidePushes(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("what is owed waits for the end of all pushes")
 		}
-		p.put("busy.txt", end.Sub(time.Now()).String())
+		p.put("busy.txt", time.Until(end).String())
 		p.push()
 	}
 }

@@ -57,7 +57,7 @@ type ChannelStatus struct {
 	State        string         `json:"state"`
 	LeaseSeconds *int64         `json:"lease_seconds"`
 	VerifiedAt   *string        `json:"verified_at"`
-	RenewAt      *string        `json:"renew_at"`
+	RenewAt      *string        `json:"renew_at"` // without a lease: when the hub is asked next
 	ExpiresAt    *string        `json:"expires_at"`
 	LastDelivery *string        `json:"last_delivery"`
 	Delivered    int64          `json:"delivered"`
@@ -83,6 +83,9 @@ func Channel(s *store.Subscription) ChannelStatus {
 		Delivered: s.Delivered, Duplicates: s.Duplicates, PushMisses: s.PushMisses,
 		Rejected:   s.RejectedSignature + s.RejectedTooLarge + s.RejectedMalformed,
 		RejectedBy: RejectedStatus{Signature: s.RejectedSignature, TooLarge: s.RejectedTooLarge, Malformed: s.RejectedMalformed},
+	}
+	if !s.Live() {
+		c.RenewAt = RFC3339(s.Next)
 	}
 	if s.Granted > 0 {
 		granted := s.Granted
