@@ -77,6 +77,8 @@ func newFakeStore() *fakeStore {
 		{Token: "framework-token", Secret: secret, State: store.SubActive, Kind: store.ChannelFramework},
 		{Token: "feed-token", Secret: secret, State: store.SubActive, Kind: store.ChannelFeed},
 		{Token: "pending-token", Secret: secret, State: store.SubRequesting},
+		{Token: "off-token", Secret: secret, State: store.SubOff, Expires: store.NoTime},
+		{Token: "leaving-token", Secret: secret, State: store.SubOff, Expires: 1},
 	} {
 		s.ID, s.SourceID, s.SetID, s.Topic = int64(i+1), int64(i+11), int64(i+101), topic
 		if s.Kind == "" {

@@ -31,7 +31,7 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 		c.o.Observe.rejected(0, ReasonBusy)
 		c.failed(w, r, "a notification", store.Subscription{}, err)
 		return
-	case sub.State == store.SubGone:
+	case over(&sub):
 		c.o.Observe.rejected(sub.SourceID, ReasonGone)
 		refuse(w, r, http.StatusGone)
 		return
@@ -63,6 +63,12 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 	}
 	c.o.Observe.acknowledged(time.Since(began))
 	write(w, http.StatusOK)
+}
+
+// over reports that the hub has nothing to say any more: the subscription was unsubscribed, or switched off with nothing
+// left to unsubscribe (S-92). Until then what it delivers is taken.
+func over(sub *store.Subscription) bool {
+	return sub.State == store.SubGone || sub.State == store.SubOff && !sub.Expires.Known()
 }
 
 // receive reads a notification and checks its signature. malformed: it is not of the kind that the channel carries.

@@ -14,8 +14,8 @@ import (
 	syncengine "resyncd/sync"
 )
 
-// entrust has the daemon carry out a command, if one holds the Source: done is false if nobody does, or nobody who takes
-// requests, and the command must see for itself.
+// entrust has the daemon carry out a command, if one holds the Source. done is false if nobody does, and the command must
+// see for itself; a living process that takes no request, be it stopped or a `sync`, is an error that says who it is.
 func (sh *shell) entrust(ctx context.Context, c *cli.Context, o *opened, command string, a askArgs) (done bool, err error) {
 	held, err := sh.daemonHolds(c, o)
 	if held == nil || err != nil {
@@ -30,8 +30,9 @@ func (sh *shell) entrust(ctx context.Context, c *cli.Context, o *opened, command
 		},
 	}
 	switch err = e.run(ctx); {
-	case errors.Is(err, errNobody):
-		return false, nil
+	case errors.Is(err, errNobody): // who held it may be gone by now
+		held, err = sh.daemonHolds(c, o)
+		return held != nil, errors.Join(held, err)
 	case errors.Is(err, errStuck):
 		return true, held
 	}
@@ -58,7 +59,8 @@ func (r *syncRun) asked(ctx context.Context, o *opened, held error) (results []s
 	e := &errand{
 		requests: o.engine.Store,
 		request: store.Request{
-			Source: o.src.Name, Command: askSync, Args: askArgs{Full: r.opts.Full}.encode(), Created: store.MicrosOf(r.sh.now()),
+			Source: o.src.Name, Command: askSync, Created: store.MicrosOf(r.sh.now()),
+			Args: askArgs{Full: r.opts.Full, RetryFor: o.cfg.Network.RetryFor}.encode(),
 		},
 		line: func(line string) error {
 			res, err := decodeSet(line)
@@ -86,8 +88,7 @@ func (r *syncRun) asked(ctx context.Context, o *opened, held error) (results []s
 // daemonFlags are those of `sync` that the daemon takes from its configuration alone.
 var daemonFlags = []string{"delete", "concurrency", "idle-timeout", "sets", "from"}
 
-// honoured refuses what the daemon would do in another way than was asked for. --retry-for needs no refusal: the daemon
-// never leaves off.
+// honoured refuses what the daemon would do in another way than was asked for.
 func (r *syncRun) honoured(o *opened) error {
 	plain, err := r.unflagged(o)
 	if err != nil {

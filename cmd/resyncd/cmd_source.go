@@ -21,7 +21,6 @@ func (sh *shell) pauseCommand() *cli.Command {
 		Description: "Its leases are kept: what hubs deliver meanwhile is taken up when it is resumed.\n\n   resyncd source pause ./mirror",
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "source pause NAME", 1, true, func(ctx context.Context, o *opened) error {
-				// A `sync` that holds the Source takes no requests: it ends by itself, and the next one finds it paused.
 				if done, err := sh.entrust(ctx, c, o, askPause, askArgs{}); done || err != nil {
 					return err
 				}
@@ -37,7 +36,10 @@ func (sh *shell) resumeCommand() *cli.Command {
 		Description: "A running daemon goes on with it within a second.\n\n   resyncd source resume ./mirror",
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "source resume NAME", 1, true, func(ctx context.Context, o *opened) error {
-				return sh.setPaused(ctx, o, false, "resumed") // nobody holds a paused Source; a daemon looks for this
+				if done, err := sh.entrust(ctx, c, o, askResume, askArgs{}); done || err != nil {
+					return err // it was not paused, or not yet
+				}
+				return sh.setPaused(ctx, o, false, "resumed") // a daemon looks for this
 			})
 		},
 	})

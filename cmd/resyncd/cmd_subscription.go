@@ -111,7 +111,7 @@ func (sh *shell) matching(ctx context.Context, c *cli.Context, o *opened) (n int
 // changeSubscriptions lets the daemon carry it out; without one it is recorded for the next.
 func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *opened, command string) error {
 	if done, err := sh.entrust(ctx, c, o, command, askArgs{Topic: c.String("topic")}); done || err != nil {
-		return err // a `sync` that holds the Source has no say in it
+		return err
 	}
 	record := keeper.RequestRenew
 	if command == askCancel {

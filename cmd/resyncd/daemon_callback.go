@@ -124,8 +124,18 @@ func (d *daemon) followOptions(r *resident, id int64, src *config.Source) syncen
 	}
 }
 
-// subscriptionChanged is told of each change of a subscription.
+// subscriptionChanged is told of each change of a subscription. When the last hub that told of a set's changes is lost,
+// pulls take over at once (S-42, F25); when one is won, what nobody told of meanwhile is looked for.
 func (d *daemon) subscriptionChanged(sub store.Subscription) {
 	d.callback.Changed(sub)
-	d.leases.note(&sub)
+	turn := d.leases.note(&sub)
+	if s := d.stayOf(sub.SourceID); s != nil && (turn == won || turn == lost) {
+		s.f.Hint(sub.SetID)
+	}
+	switch turn {
+	case lost:
+		d.hurry(sub.SourceID)
+	case won, left:
+		d.calm(sub.SourceID)
+	}
 }

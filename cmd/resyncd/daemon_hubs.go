@@ -111,10 +111,24 @@ func (d *daemon) judgeOne(ctx context.Context, m miss) error {
 			return err
 		}
 	}
-	if r := d.residentOf(m.source); suspect && r != nil {
-		d.table.Shorten(m.source, max(pauseOf(r, d.sh.now())/suspectShare, suspectLeast))
+	if suspect {
+		d.hurry(m.source)
 	}
 	return nil
+}
+
+// hurry has a Source pulled more often, because its hubs cannot be relied on.
+func (d *daemon) hurry(source int64) {
+	if r := d.residentOf(source); r != nil {
+		d.table.Shorten(source, max(pauseOf(r, d.sh.now())/suspectShare, suspectLeast))
+	}
+}
+
+// calm ends that, unless a set of the Source has no hub.
+func (d *daemon) calm(source int64) {
+	if !d.leases.lacking(source) {
+		d.table.Shorten(source, 0)
+	}
 }
 
 // pauseOf is the usual pause between two scheduled pulls.

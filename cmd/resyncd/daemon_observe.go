@@ -21,7 +21,7 @@ func (d *daemon) callbackObserver() callback.Observer {
 		Notification: func(source int64, verdict string) {
 			d.metrics.Notification(d.nameOf(source), verdict)
 			if d.judge.delivered(source) {
-				d.table.Shorten(source, 0)
+				d.calm(source)
 			}
 		},
 		Rejected: func(source int64, reason string) { d.metrics.Rejected(d.nameOf(source), reason) },

@@ -53,7 +53,7 @@ func (d *daemon) answerSync(ctx context.Context, r *resident, a askArgs, t *tell
 	done := make(chan error, 1)
 	results := make(chan syncengine.Result, 64)
 	s.f.RequestPull(syncengine.PullRequest{
-		Full: a.Full, Progress: t.note,
+		Full: a.Full, RetryFor: a.RetryFor, Progress: t.note,
 		Ended: func(res syncengine.Result) {
 			select {
 			case results <- res:
@@ -119,6 +119,18 @@ func (d *daemon) answerPause(ctx context.Context, r *resident, t *teller) error 
 		return err
 	}
 	t.say("paused " + r.name)
+	return nil
+}
+
+// answerResume takes a pause back, also one that is just about to begin; lookAtPauses does the rest.
+func (d *daemon) answerResume(ctx context.Context, r *resident, t *teller) error {
+	r.mu.Lock()
+	id := r.id
+	r.mu.Unlock()
+	if err := d.st.SetPaused(ctx, id, false); err != nil {
+		return err
+	}
+	t.say("resumed " + r.name)
 	return nil
 }
 

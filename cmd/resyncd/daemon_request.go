@@ -141,6 +141,8 @@ func (d *daemon) answer(ctx context.Context, req *store.Request, t *teller) outc
 		err = d.answerSubscription(ctx, r, req.Command, a.Topic, t)
 	case askPause:
 		err = d.answerPause(ctx, r, t)
+	case askResume:
+		err = d.answerResume(ctx, r, t)
 	case askForget:
 		err = d.answerForget(ctx, r, a.WithMirror, t)
 	default:

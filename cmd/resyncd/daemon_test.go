@@ -4,10 +4,13 @@ import (
 	"context"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"resyncd/callback"
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/store"
+	"resyncd/sync/queue"
 )
 
 func TestBaseAt(t *testing.T) {
@@ -31,30 +34,72 @@ func TestLeases(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	l := newLeases(func() time.Time { return now })
-	sub := store.Subscription{ID: 1, SetID: 7, Kind: store.ChannelChange, State: store.SubPending}
-	step := func(state store.SubscriptionState, at int64, want store.Micros) {
+	sub := store.Subscription{ID: 1, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubPending}
+	step := func(state store.SubscriptionState, at int64, want store.Micros, turn turn) {
 		t.Helper()
 		now, sub.State = time.Unix(at, 0), state
-		l.note(&sub)
+		if got := l.note(&sub); got != turn {
+			t.Errorf("%s at %d: turn %d, want %d", state, at, got, turn)
+		}
+		if got, want := l.lacking(3), turn == lost; got != want {
+			t.Errorf("%s at %d: lacking %v", state, at, got)
+		}
 		if got := l.since(7); got != want {
 			t.Errorf("%s at %d: since %v, want %v", state, at, got, want)
 		}
 	}
 	at := func(s int64) store.Micros { return store.MicrosOf(time.Unix(s, 0)) }
-	step(store.SubPending, 1000, store.NoTime)
-	step(store.SubActive, 1010, at(1010))
-	step(store.SubRenewing, 1020, at(1010))
-	step(store.SubActive, 1030, at(1010))
-	step(store.SubLapsed, 1040, store.NoTime)
-	step(store.SubActive, 1050, at(1050))
-	second := store.Subscription{ID: 2, SetID: 7, Kind: store.ChannelChange, State: store.SubActive}
+	step(store.SubPending, 1000, store.NoTime, noTurn)
+	step(store.SubActive, 1010, at(1010), won)
+	step(store.SubRenewing, 1020, at(1010), noTurn)
+	step(store.SubActive, 1030, at(1010), noTurn)
+	step(store.SubLapsed, 1040, store.NoTime, lost)
+	step(store.SubActive, 1050, at(1050), won)
+	step(store.SubDenied, 1051, store.NoTime, lost)
+	step(store.SubOff, 1052, store.NoTime, left)
+	step(store.SubActive, 1053, at(1053), won)
+	second := store.Subscription{ID: 2, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubActive}
 	now = time.Unix(1060, 0)
 	l.note(&second)
-	step(store.SubGone, 1070, at(1060)) // make before break: the other one held it meanwhile
+	step(store.SubDenied, 1065, at(1060), noTurn)
+	step(store.SubGone, 1070, at(1060), noTurn) // make before break: the other one held it meanwhile
 	l.note(&store.Subscription{ID: 3, SetID: 8, Kind: store.ChannelFramework, State: store.SubActive})
 	if got := l.since(8); got.Known() {
 		t.Errorf("a framework channel tells of changes: %v", got)
 	}
+}
+
+// TestHurry: without a lease for its changes a Source is pulled more often, until all its sets have one again (S-42).
+func TestHurry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &daemon{
+			sh: &shell{now: time.Now}, callback: callback.New(callback.Options{}), leases: newLeases(time.Now),
+			table: queue.NewTimetable(queue.TimetableOptions{Now: time.Now}), byID: map[int64]*resident{},
+		}
+		schedule, err := config.ParseSchedule("@every 1h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.byID[3] = newResident(config.Source{Name: "lib", Policy: config.Policy{Schedule: schedule}})
+		d.table.Set(3, "lib", schedule, time.Now())
+		usual := time.Until(d.table.Next(3))
+		step := func(set int64, state store.SubscriptionState, want time.Duration) {
+			t.Helper()
+			d.subscriptionChanged(store.Subscription{ID: set, SourceID: 3, SetID: set, Kind: store.ChannelChange, State: state})
+			if got := time.Until(d.table.Next(3)); got != want {
+				t.Errorf("set %d %s: next pull in %s, want %s", set, state, got, want)
+			}
+		}
+		step(7, store.SubActive, usual)
+		step(8, store.SubActive, usual)
+		step(7, store.SubDenied, time.Hour/suspectShare)
+		step(8, store.SubLapsed, time.Hour/suspectShare)
+		step(7, store.SubActive, time.Hour/suspectShare)
+		step(8, store.SubActive, usual)
+		step(8, store.SubFailed, time.Hour/suspectShare)
+		step(8, store.SubOff, usual)
+	})
 }
 
 // TestJudge: two pulls in a row make a hub suspect, a delivery in between clears it.

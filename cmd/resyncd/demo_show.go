@@ -81,6 +81,9 @@ func (s *demoShow) gap(g store.Gap) {
 	case g.State.Open() && !known:
 		s.found[g.ID] = s.sh.now()
 		s.line("gap found     %s to %s", text(syncengine.RFC3339(g.From)), text(syncengine.RFC3339(g.Until)))
+	case g.State == store.GapClosed && g.ClosedBy == "":
+		delete(s.found, g.ID)
+		s.line("no gap        nothing happened in between, or a pull had told of it")
 	case g.State == store.GapClosed:
 		delete(s.found, g.ID)
 		after := ""

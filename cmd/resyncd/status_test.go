@@ -103,3 +103,21 @@ func TestInStep(t *testing.T) {
 		t.Errorf("with trouble: %+v", s)
 	}
 }
+
+// TestRenewAt: with a lease it is when that is renewed, without one when the hub is asked next.
+func TestRenewAt(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[store.SubscriptionState]string{
+		store.SubActive: "1970-01-01T00:00:01Z", store.SubRenewing: "1970-01-01T00:00:01Z",
+		store.SubPending: "1970-01-01T00:00:02Z", store.SubDenied: "1970-01-01T00:00:02Z", store.SubLapsed: "1970-01-01T00:00:02Z",
+	} {
+		c := syncengine.Channel(&store.Subscription{State: state, Renew: 1e6, Next: 2e6, Verified: store.NoTime, Expires: store.NoTime})
+		if text(c.RenewAt) != want {
+			t.Errorf("%s: %s, want %s", state, text(c.RenewAt), want)
+		}
+	}
+	c := syncengine.Channel(&store.Subscription{State: store.SubOff, Renew: 1e6, Next: store.NoTime})
+	if c.RenewAt != nil {
+		t.Errorf("off: %s", *c.RenewAt)
+	}
+}

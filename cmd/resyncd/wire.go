@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	syncengine "resyncd/sync"
 )
@@ -21,16 +22,17 @@ const (
 
 // askArgs are the options of a request, of all commands.
 type askArgs struct {
-	Full       bool   `json:"full,omitempty"`        // sync
-	Reject     bool   `json:"reject,omitempty"`      // approve
-	URI        string `json:"uri,omitempty"`         // restore
-	Topic      string `json:"topic,omitempty"`       // renew, cancel; "": all of the Source
-	WithMirror bool   `json:"with_mirror,omitempty"` // forget
+	Full       bool          `json:"full,omitempty"`        // sync
+	RetryFor   time.Duration `json:"retry_for,omitempty"`   // sync
+	Reject     bool          `json:"reject,omitempty"`      // approve
+	URI        string        `json:"uri,omitempty"`         // restore
+	Topic      string        `json:"topic,omitempty"`       // renew, cancel; "": all of the Source
+	WithMirror bool          `json:"with_mirror,omitempty"` // forget
 }
 
 func (a askArgs) encode() []byte {
 	b, err := json.Marshal(a)
-	if err != nil { // strings and flags only
+	if err != nil { // strings, numbers and flags only
 		return []byte("{}")
 	}
 	return b

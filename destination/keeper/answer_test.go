@@ -246,7 +246,10 @@ func TestForgedVerification(t *testing.T) {
 		if got := say(30 * 86400); got.Renew != s.Renew || got.Expires != s.Expires {
 			t.Errorf("put off: %+v", got)
 		}
-		if got := say(3600); got.Expires != store.MicrosOf(time.Now().Add(time.Hour)) || got.Renew >= got.Expires {
+		if got := say(3600); got.Granted != 3600 || got.Verified != store.MicrosOf(time.Now()) {
+			t.Errorf("the parts of a lease disagree: %+v", got)
+		}
+		if got := w.the(); got.Expires != store.MicrosOf(time.Now().Add(time.Hour)) || got.Renew >= got.Expires {
 			t.Errorf("a shorter lease is honoured: %+v", got)
 		}
 		for range 100 {
@@ -256,6 +259,31 @@ func TestForgedVerification(t *testing.T) {
 		wait(time.Minute)
 		if n := len(w.asks()); n != 1 {
 			t.Errorf("%d requests after a flood of forgeries", n)
+		}
+	})
+}
+
+// TestUnaskedUnsubscribe: soon after a request the check that it makes us do waits, and is not forgotten (S-93).
+func TestUnaskedUnsubscribe(t *testing.T) {
+	one(t, []string{hubA}, func(w *world) { w.behave["a.example"] = inline }, func(w *world, topic string) {
+		wait(time.Second)
+		s := w.wantState(store.SubActive)
+		w.asks()
+		for range 100 {
+			wait(time.Second)
+			if ok, err := w.k.Verify(t.Context(), s, websub.Verification{Mode: websub.ModeUnsubscribe, Topic: topic}); ok || err != nil {
+				t.Errorf("%v, %v", ok, err)
+			}
+		}
+		if got := w.wantState(store.SubActive); got.Next != plus(s.Requested, checkAgain) || got.Renew != s.Renew {
+			t.Errorf("planned %+v", got)
+		}
+		wait(checkAgain)
+		if n := len(w.asks()); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		if got := w.wantState(store.SubActive); got.Next < plus(w.k.now(), time.Hour) {
+			t.Errorf("it checks again: %+v", got)
 		}
 	})
 }

@@ -30,8 +30,8 @@ type Options struct {
 	// Rediscover reads again what a set offers and hands it to SetChannels, before renewals (S-13); nil for never. It
 	// must end with its context. What it returns is logged, no more: a renewal does not depend on it.
 	Rediscover func(ctx context.Context, sourceID, setID int64) error
-	// Changed is told of each change of a subscription after it became durable; may be nil. It must be quick and may be
-	// called from several goroutines at once.
+	// Changed is told of each change of a subscription after it became durable; may be nil. It must be quick and not call
+	// the Keeper. It is never told of an older state after a newer one.
 	Changed func(store.Subscription)
 }
 
@@ -66,17 +66,21 @@ type Keeper struct {
 
 	turn atomic.Uint64 // orders the changes of records; taken inside the transaction
 
-	mu       sync.Mutex // guards what follows; held for moments only
-	plans    map[int64]Plan
-	dropped  map[int64]Plan // of Sources that are gone, for what is still to be unsubscribed
-	offers   map[setKey][]Channel
-	replan   map[int64]bool // Sources whose plan changed since their families were looked at
-	warned   map[string]bool
-	table    timetable
-	lanes    lanes
-	scouting scouting
-	running  bool
-	rescan   bool // the store may hold what we did not write
+	telling sync.Mutex // held while Changed is told
+
+	mu      sync.Mutex // guards what follows; held for moments only
+	plans   map[int64]Plan
+	dropped map[int64]Plan // of Sources that are gone, for what is still to be unsubscribed
+	offers  map[setKey][]Channel
+	replan  map[int64]bool // Sources whose plan changed since their families were looked at
+	warned  map[string]bool
+	// suspected is what was done about silent hubs; the next process may do it once more.
+	suspected map[family]suspicion
+	table     timetable
+	lanes     lanes
+	scouting  scouting
+	running   bool
+	rescan    bool // the store may hold what we did not write
 
 	wake chan struct{} // 1
 }
@@ -106,7 +110,8 @@ func New(o Options) *Keeper {
 	return &Keeper{
 		o: o, birth: time.Now(),
 		plans: map[int64]Plan{}, dropped: map[int64]Plan{}, offers: map[setKey][]Channel{}, replan: map[int64]bool{}, warned: map[string]bool{},
-		table: newTimetable(), lanes: newLanes(), scouting: newScouting(),
+		suspected: map[family]suspicion{},
+		table:     newTimetable(), lanes: newLanes(), scouting: newScouting(),
 		wake: make(chan struct{}, 1),
 	}
 }
@@ -194,7 +199,7 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	}
 	k.observe(s, turn)
 	if s != before {
-		k.tell(before.State, s)
+		k.tell(before.State, s, turn)
 	}
 	return s, nil
 }
@@ -204,14 +209,27 @@ func (k *Keeper) add(ctx context.Context, s store.Subscription) (store.Subscript
 	if err := k.o.Store.AddSubscription(ctx, &s); err != nil {
 		return store.Subscription{}, fmt.Errorf("record a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
 	}
-	k.observe(s, k.turn.Add(1))
-	k.tell("", s)
+	turn := k.turn.Add(1)
+	k.observe(s, turn)
+	k.tell("", s, turn)
 	return s, nil
 }
 
+// newest is a record as that turn left it, or a later one that is known.
+func (k *Keeper) newest(s store.Subscription, turn uint64) store.Subscription {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.table.rows[s.ID]; r != nil && r.turn > turn {
+		return r.sub
+	}
+	return s
+}
+
 // tell passes on a change that is durable.
-func (k *Keeper) tell(from store.SubscriptionState, s store.Subscription) {
-	k.o.Changed(s)
+func (k *Keeper) tell(from store.SubscriptionState, s store.Subscription, turn uint64) {
+	k.telling.Lock()
+	k.o.Changed(k.newest(s, turn))
+	k.telling.Unlock()
 	if from == s.State {
 		return
 	}

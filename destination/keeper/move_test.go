@@ -263,7 +263,12 @@ func TestSuspect(t *testing.T) {
 		if rs := w.asks(); len(rs) != 1 || rs[0].host != "a.example" {
 			t.Errorf("%d requests, want to be subscribed again", len(rs))
 		}
-		wait(10 * time.Minute)
+		suspect()
+		wait(time.Second)
+		if n := len(w.asks()); n != 0 {
+			t.Errorf("%d requests: asking it anew has had no time", n)
+		}
+		wait(2 * time.Minute)
 		suspect()
 		wait(5 * time.Minute)
 		w.wantAlive(topic, "b.example")
@@ -273,6 +278,35 @@ func TestSuspect(t *testing.T) {
 		wait(5 * time.Minute)
 		if n := len(w.asks()); n != 0 {
 			t.Errorf("%d requests: the new hub has had no time", n)
+		}
+	})
+}
+
+// TestSuspectSoon: a hub that never delivered anything is asked anew and left within minutes; then hubs are left once an
+// hour at most, whatever is said of them.
+func TestSuspectSoon(t *testing.T) {
+	one(t, []string{hubA, hubB}, ab, func(w *world, topic string) {
+		suspects := func(d time.Duration) {
+			t.Helper()
+			for range d / (30 * time.Second) {
+				wait(30 * time.Second)
+				for _, s := range w.subs(1) {
+					if err := w.k.Suspect(t.Context(), s.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		suspects(2 * time.Minute)
+		if rs := w.asks(); len(rs) != 2 || rs[1].host != "a.example" {
+			t.Errorf("%d requests, want to be subscribed again", len(rs))
+		}
+		suspects(3 * time.Minute)
+		w.wantAlive(topic, "b.example")
+		w.asks()
+		suspects(day)
+		if n := len(w.asks()); n < 24 || n > 24*3+3 { // subscribe, again, unsubscribe
+			t.Errorf("%d requests in a day of suspicion", n)
 		}
 	})
 }

@@ -188,33 +188,3 @@ func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
 	k.signal()
 	return nil
 }
-
-// Suspect says that changes were found by pulls that a live subscription should have brought (F24, design.md 3.8). It is
-// asked for again; if that was done lately, the next hub gets its turn. It may be called for each miss: what was done
-// last is given time to work.
-func (k *Keeper) Suspect(ctx context.Context, subID int64) error {
-	s, err := k.o.Store.Subscription(ctx, subID)
-	if err != nil {
-		return fmt.Errorf("suspect a hub: %w", err)
-	}
-	m := k.moment()
-	t, _, known := k.wanted(&s)
-	switch ladder.Suspect(since(s.Requested, m.now), since(s.Rotated, m.now), known && len(t.hubs) > 1) {
-	case ladder.Resubscribe:
-		_, err = k.change(ctx, subID, func(s *store.Subscription) error {
-			if s.State != store.SubActive || !s.Renew.Known() || s.Next <= m.now {
-				return errKeep
-			}
-			s.Next = m.now
-			return nil
-		})
-	case ladder.Leave:
-		if s.State == store.SubActive {
-			_, err = k.advance(ctx, subID)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("suspect a hub: %w", err)
-	}
-	return nil
-}

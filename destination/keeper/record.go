@@ -154,12 +154,13 @@ func applyVerification(s *store.Subscription, v websub.Verification, m moment) e
 	seconds, odd := websub.GrantedLease(v, s.Asked)
 	if s.State == store.SubActive && s.Verified.Known() {
 		// Nobody asked for it: a hub looks whether we are still there, or somebody who learnt the callback would have
-		// us sleep through the end of the lease (S-38). It can bring a renewal forward, never put it off.
+		// us sleep through the end of the lease (S-38). It can bring a renewal forward, never put it off: a lease that
+		// ends sooner is taken as a whole, so that its length and its times agree (S-50), any other is not taken at all.
 		expires := plus(m.now, time.Duration(seconds)*time.Second)
 		if expires >= s.Expires {
 			return errKeep
 		}
-		s.Expires = expires
+		s.Granted, s.Verified, s.Expires = seconds, m.now, expires
 		s.Renew = min(s.Renew, notTooSoon(s, plus(m.now, ladder.Renew(time.Duration(seconds)*time.Second, m.dice())), m.now))
 		s.Next = min(s.Next, s.Renew)
 		return nil

@@ -9,7 +9,8 @@ import (
 	"resyncd/store"
 )
 
-// checkAgain is how often a hub that asks to unsubscribe us unasked makes us look whether we still are subscribed (S-93).
+// checkAgain is how long after a request a hub that asks to unsubscribe us unasked makes us look whether we still are
+// subscribed (S-93).
 const checkAgain = 5 * time.Minute
 
 // Verify reports whether we want what a hub asks us to confirm about sub, and records that it is confirmed before it
@@ -56,12 +57,13 @@ func desired(s *store.Subscription) bool {
 }
 
 // doubt makes us ask again soon, because a hub spoke of ending a lease that we want (S-93). Anyone can say so, thus not
-// more often than checkAgain.
+// sooner than checkAgain after the last request; what is planned before that stays.
 func doubt(s *store.Subscription, m moment) error {
-	if !s.Live() || !s.Renew.Known() || since(s.Requested, m.now) < checkAgain || s.Next <= m.now {
+	next := max(m.now, plus(s.Requested, checkAgain))
+	if !s.Live() || !s.Renew.Known() || s.Next <= next {
 		return errKeep
 	}
-	s.Next = m.now
+	s.Next = next
 	return nil
 }
 

@@ -118,26 +118,8 @@ func TestClimb(t *testing.T) {
 	}
 }
 
-func TestSuspect(t *testing.T) {
+func TestPatience(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		asked, age time.Duration
-		others     bool
-		want       Suspicion
-	}{
-		{time.Minute, 40 * time.Hour, true, Wait},
-		{7 * time.Hour, 40 * time.Hour, true, Resubscribe},
-		{7 * time.Hour, 40 * time.Hour, false, Resubscribe},
-		{time.Hour, 40 * time.Hour, true, Leave},
-		{10 * time.Minute, 40 * time.Hour, true, Leave},
-		{10 * time.Minute, 10 * time.Minute, true, Wait},
-		{10 * time.Minute, 40 * time.Hour, false, Wait},
-		{2 * time.Hour, 40 * time.Hour, false, Resubscribe},
-	} {
-		if got := Suspect(tc.asked, tc.age, tc.others); got != tc.want {
-			t.Errorf("%+v: %v", tc, got)
-		}
-	}
 	if Patience(true) <= Patience(false) {
 		t.Error("a lease is given up sooner than none")
 	}

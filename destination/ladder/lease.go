@@ -36,34 +36,3 @@ func Patience(live bool) int {
 
 // SilentPatience is the same for requests that were accepted and never verified.
 const SilentPatience = 3
-
-// Suspicion is how a hub is met that has a lease with us and delivers nothing (F24).
-type Suspicion uint8
-
-// The answers to push misses.
-const (
-	Wait        Suspicion = iota // what was done last had no time to work
-	Resubscribe                  // the hub may have forgotten us
-	Leave                        // asking it again did not help: the next hub
-)
-
-const (
-	suspectSoonest = 5 * time.Minute // after a request
-	suspectAlone   = time.Hour       // between requests to the only hub
-	suspectAgain   = 6 * time.Hour   // after which a renewed subscription deserves to be renewed once more
-	suspectNew     = time.Hour       // what a subscription at another hub is given
-)
-
-// Suspect says what push misses lead to, by the time since the last request, by the age of the subscription, and by
-// whether there is another hub.
-func Suspect(asked, age time.Duration, others bool) Suspicion {
-	switch {
-	case asked < suspectSoonest:
-		return Wait
-	case asked >= suspectAgain, !others && asked >= suspectAlone:
-		return Resubscribe
-	case others && age >= suspectNew:
-		return Leave
-	}
-	return Wait
-}
