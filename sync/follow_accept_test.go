@@ -116,3 +116,15 @@ func TestOvertakenLossIsAGap(t *testing.T) {
 		t.Errorf("gaps: %+v", gaps)
 	}
 }
+
+// A notification of changes that calls itself one of documents hides nothing.
+func TestMislabelledNotification(t *testing.T) {
+	t.Parallel()
+	p := newPusher(t, source.Options{}, many(3))
+	p.taken()
+	p.pull(false)
+	p.put("a.txt", "1")
+	changes, iv := p.taken()
+	p.deliver(iv, bytes.ReplaceAll(p.document(iv, changes), []byte("change-notification"), []byte("framework-notification")), true)
+	p.eventually("the change was pulled", p.same)
+}

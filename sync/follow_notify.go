@@ -67,6 +67,9 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	ds = slices.DeleteFunc(ds, func(d *store.Delivery) bool {
 		named := namesDocuments(d)
 		framework = framework || named
+		if named && d.Kind != store.ChannelFramework {
+			f.Hint(id) // on this channel it may well mean changes
+		}
 		return named
 	})
 	if framework {

@@ -30,7 +30,7 @@ func (d *daemon) settle(ctx context.Context, sources []config.Source) {
 
 func (d *daemon) admit(ctx context.Context, src config.Source, first time.Duration) {
 	r := newResident(src)
-	d.metrics.PushMisses(src.Name, 0)
+	d.metrics.Begin(src.Name)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.residents[src.Name] = r

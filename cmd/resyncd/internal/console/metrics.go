@@ -77,9 +77,25 @@ func (m *Metrics) Fetch(source, result string) {
 	m.fetches.WithLabelValues(clean(source), clean(result)).Inc()
 }
 
-// PushMisses adds n changes that a push should have told. With 0 it has the counter shown, so that its first step is seen.
+// PushMisses adds n changes that a push should have told.
 func (m *Metrics) PushMisses(source string, n int64) {
 	m.misses.WithLabelValues(clean(source)).Add(float64(max(0, n)))
+}
+
+// Begin has the counters of a Source shown from 0 on, so that their first step is seen: by the reasons, verdicts and
+// results that are known.
+func (m *Metrics) Begin(source string) {
+	name := clean(source)
+	for v, values := range map[*prometheus.CounterVec][]string{
+		m.notifications: {"next", "stale", "gap", "unknown"}, m.rejected: {"signature", "too_large", "malformed"},
+		m.fetches: {"fetched", "unchanged", "gone", "refused", "failed"},
+	} {
+		for _, value := range values {
+			v.WithLabelValues(name, value)
+		}
+	}
+	m.misses.WithLabelValues(name)
+	m.latency.WithLabelValues(name)
 }
 
 // Forget ends all series of a Source.

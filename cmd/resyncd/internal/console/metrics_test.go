@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -177,4 +179,22 @@ func (odd) Describe(to chan<- *prometheus.Desc) { to <- oddDesc }
 
 func (odd) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.NewInvalidMetric(oddDesc, errors.New("a bug of ours"))
+}
+
+// TestBegin: a Source that nothing happened to yet has its counters, at 0.
+func TestBegin(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	m.Begin("lib")
+	rec := httptest.NewRecorder()
+	New(Options{Metrics: m}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		`resyncd_notifications_total{source="lib",verdict="gap"} 0`, `resyncd_notifications_rejected_total{reason="signature",source="lib"} 0`,
+		`resyncd_fetches_total{result="failed",source="lib"} 0`, `resyncd_push_misses_total{source="lib"} 0`,
+		`resyncd_push_latency_seconds_count{source="lib"} 0`,
+	} {
+		if !strings.Contains(rec.Body.String(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
 }
