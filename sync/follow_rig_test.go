@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -306,7 +307,7 @@ func (p *pusher) listed() []store.Gap {
 	return gaps
 }
 
-// quiet: nothing waits in the inbox, nothing is owed, no hole is open.
+// quiet: nothing waits in the inbox, nothing is owed, no hole and no gap is open.
 func (p *pusher) quiet() bool {
 	set := p.theSet()
 	size, err := p.store.Inbox(context.Background())
@@ -315,7 +316,8 @@ func (p *pusher) quiet() bool {
 		p.t.Fatal(err)
 	}
 	cover := Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
-	return size.Deliveries == 0 && counts.Owed == 0 && len(cover.Unheard()) == 0
+	open := slices.ContainsFunc(p.listed(), func(g store.Gap) bool { return g.State.Open() })
+	return size.Deliveries == 0 && counts.Owed == 0 && len(cover.Unheard()) == 0 && !open
 }
 
 const never = rsdoc.Micros(math.MaxInt64)
