@@ -101,17 +101,20 @@ func (d *daemon) part(ctx context.Context, name string, run func(context.Context
 // run serves until ctx ends or a part fails; a signal of reload has it read its configuration again. Its end is orderly,
 // within endWithin; what still works then is left to the end of the process, which the state bears (F1).
 func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) error {
-	err := d.open(ctx)
-	if err == nil {
-		d.manager.ready(fmt.Sprintf("%d Sources", len(d.config().Sources)))
-		err = d.wait(ctx, reload)
+	served, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		served <- d.serve(ctx, reload)
+		d.manager.stopping()
+		ended <- d.end()
+	}()
+	var err error
+	select { // a start or a reload that a dead disk holds up must not put off the end
+	case err = <-served:
+	case <-ctx.Done():
 	}
 	if ctx.Err() != nil {
 		err = nil // whatever could not be begun any more
 	}
-	d.manager.stopping()
-	ended := make(chan error, 1)
-	go func() { ended <- d.end() }()
 	select {
 	case stopped := <-ended:
 		if ctx.Err() == nil {
@@ -125,6 +128,15 @@ func (d *daemon) run(ctx context.Context, reload <-chan os.Signal) error {
 		d.log.Error("stopped hard: something did not end in time; the state is consistent, the next start goes on")
 		return err
 	}
+}
+
+// serve opens everything and stays until ctx ends or a part fails.
+func (d *daemon) serve(ctx context.Context, reload <-chan os.Signal) error {
+	if err := d.open(ctx); err != nil {
+		return err
+	}
+	d.manager.ready(fmt.Sprintf("%d Sources", len(d.config().Sources)))
+	return d.wait(ctx, reload)
 }
 
 func (d *daemon) wait(ctx context.Context, reload <-chan os.Signal) error {

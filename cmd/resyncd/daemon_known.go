@@ -160,7 +160,12 @@ func (p *positions) of(ctx context.Context, set int64) store.Micros {
 func (p *positions) read(ctx context.Context, source int64, now time.Time) {
 	sets, err := p.st.Sets(ctx, source)
 	if err != nil {
-		return // what was read before serves on
+		for _, r := range p.sets { // what was read before serves on, and a store that is slow is not asked by everyone in turn
+			if r.source == source {
+				r.read = time.Now()
+			}
+		}
+		return
 	}
 	for i := range sets {
 		s := &sets[i]

@@ -52,12 +52,15 @@ func (d *daemon) answerSync(ctx context.Context, r *resident, a askArgs, t *tell
 	var v verdict
 	done := make(chan error, 1)
 	results := make(chan syncengine.Result, 64)
+	deaf := make(chan struct{}) // nobody takes results any more: the pull must not wait for that
+	defer close(deaf)
 	s.f.RequestPull(syncengine.PullRequest{
 		Full: a.Full, RetryFor: a.RetryFor, Progress: t.note,
 		Ended: func(res syncengine.Result) {
 			select {
 			case results <- res:
 			case <-s.leaving:
+			case <-deaf:
 			}
 		},
 		Done: func(err error) { done <- err },
@@ -83,7 +86,7 @@ func (d *daemon) answerSync(ctx context.Context, r *resident, a askArgs, t *tell
 			if err != nil {
 				return ending(err)
 			}
-			return outcome{code: exitCode(ctx, v.err())}
+			return outcome{code: exitCode(context.Background(), v.err())}
 		case <-ctx.Done():
 			return ending(&coded{code: exitHeld, err: errEnding})
 		case <-s.leaving:
@@ -93,9 +96,10 @@ func (d *daemon) answerSync(ctx context.Context, r *resident, a askArgs, t *tell
 }
 
 func (d *daemon) answerSubscription(ctx context.Context, r *resident, command, topic string, t *teller) error {
-	r.mu.Lock()
-	id := r.id
-	r.mu.Unlock()
+	id, err := r.known()
+	if err != nil {
+		return err
+	}
 	change, text := d.keeper.Renew, "%s: asking hubs to renew %d subscriptions"
 	if command == askCancel {
 		change, text = d.keeper.Cancel, "%s: unsubscribing %d subscriptions"
@@ -109,9 +113,10 @@ func (d *daemon) answerSubscription(ctx context.Context, r *resident, command, t
 
 // answerPause leaves the Source and says so once nothing works on it any more.
 func (d *daemon) answerPause(ctx context.Context, r *resident, t *teller) error {
-	r.mu.Lock()
-	id := r.id
-	r.mu.Unlock()
+	id, err := r.known()
+	if err != nil {
+		return err
+	}
 	if err := d.st.SetPaused(ctx, id, true); err != nil {
 		return err
 	}
@@ -124,9 +129,10 @@ func (d *daemon) answerPause(ctx context.Context, r *resident, t *teller) error 
 
 // answerResume takes a pause back, also one that is just about to begin; lookAtPauses does the rest.
 func (d *daemon) answerResume(ctx context.Context, r *resident, t *teller) error {
-	r.mu.Lock()
-	id := r.id
-	r.mu.Unlock()
+	id, err := r.known()
+	if err != nil {
+		return err
+	}
 	if err := d.st.SetPaused(ctx, id, false); err != nil {
 		return err
 	}
@@ -152,15 +158,15 @@ func (d *daemon) away(ctx context.Context, r *resident, why error) error {
 // answerForget unsubscribes, leaves the Source and drops what is known of it. It is not begun anew before the
 // configuration is read again.
 func (d *daemon) answerForget(ctx context.Context, r *resident, withMirror bool, t *teller) (err error) {
-	r.mu.Lock()
-	id := r.id
-	r.forgotten = true
-	r.mu.Unlock()
+	id, err := r.known()
+	if err != nil {
+		return err
+	}
+	r.setForgotten(true)
 	defer func() {
 		if err != nil { // it goes on
-			r.mu.Lock()
-			r.forgotten = false
-			r.mu.Unlock()
+			r.setForgotten(false)
+			r.leave(nil) // a stay that began meanwhile has no plan
 			r.lookAgain()
 		}
 	}()

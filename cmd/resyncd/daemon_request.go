@@ -148,6 +148,9 @@ func (d *daemon) answer(ctx context.Context, req *store.Request, t *teller) outc
 	default:
 		return outcome{exitUsage, fmt.Sprintf("the daemon does not know the command %q: it is another version, restart it", req.Command)}
 	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = &coded{code: exitHeld, err: errEnding}
+	}
 	return ending(err)
 }
 

@@ -34,6 +34,7 @@ type resident struct {
 	src       config.Source
 	id        int64 // of the Source, 0: not known yet
 	forgotten bool  // by the operator: left alone until the configuration is read again
+	turns     int   // counts what makes a stay that is just being prepared one of yesterday
 	problem   string
 	warned    bool  // of a hub that cannot reach us
 	stay      *stay // nil: nobody follows it now
@@ -47,6 +48,44 @@ func (r *resident) source() config.Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.src
+}
+
+// known is the Source's number in the store. Without one nothing may be asked for: 0 stands for all Sources there.
+func (r *resident) known() (int64, error) {
+	r.mu.Lock()
+	id := r.id
+	r.mu.Unlock()
+	if id == 0 {
+		return 0, r.errAway()
+	}
+	return id, nil
+}
+
+// setForgotten also ends a stay that is just being prepared.
+func (r *resident) setForgotten(is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgotten = is
+	r.turns++
+}
+
+// prepare is what a stay goes by; ok is false if there is to be none.
+func (r *resident) prepare() (src config.Source, turn int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.src, r.turns, !r.forgotten
+}
+
+// arrive makes s the present stay. If what it was prepared by changed meanwhile, when there was no stay to be told of
+// that, it ends at once.
+func (r *resident) arrive(s *stay, turn int) {
+	r.mu.Lock()
+	r.stay, r.problem = s, ""
+	late := r.turns != turn
+	r.mu.Unlock()
+	if late {
+		r.leave(nil)
+	}
 }
 
 func (r *resident) now() *stay {
@@ -140,7 +179,10 @@ func (r *resident) await(ctx context.Context, pause time.Duration) bool {
 
 // host follows the Source for one stay: until ctx ends or it is told to leave (nil), or it cannot be worked on.
 func (d *daemon) host(ctx context.Context, r *resident) (err error) {
-	src := r.source()
+	src, turn, ok := r.prepare()
+	if !ok {
+		return nil
+	}
 	o := &opened{place: configured(d.config(), src), engine: d.engine, close: func() error { return nil }}
 	defer func() { err = errors.Join(err, o.close()) }()
 	known, err := d.st.EnsureSource(ctx, src.Name, src.URL)
@@ -160,7 +202,11 @@ func (d *daemon) host(ctx context.Context, r *resident) (err error) {
 	o.fill()
 	o.target.Client, o.target.Policy = d.client, policyOf(&src)
 	o.target.Policy.Meter = new(fetch.Meter) // one client serves all, and each result tells what its own Source cost
-	f, err := d.engine.Follow(ctx, o.target, d.followOptions(r, known.ID, &src))
+	var f *syncengine.Follower
+	err = guarded(func() (err error) { // a bug over one Source's state must not end the others
+		f, err = d.engine.Follow(ctx, o.target, d.followOptions(r, known.ID, &src))
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -170,6 +216,7 @@ func (d *daemon) host(ctx context.Context, r *resident) (err error) {
 	defer close(s.gone)
 	ran := make(chan error, 1)
 	go func() { ran <- guarded(func() error { return f.Run(running) }) }()
+	r.arrive(s, turn)
 	d.begin(ctx, r, s, &src)
 	select {
 	case <-ctx.Done():
@@ -198,9 +245,6 @@ func guarded(work func() error) (err error) {
 // begin lets jobs come to a new stay, and asks for the first ones: what waits in the inbox, what is offered now, and a
 // pull that fell due while nobody followed the Source.
 func (d *daemon) begin(ctx context.Context, r *resident, s *stay, src *config.Source) {
-	r.mu.Lock()
-	r.stay, r.problem = s, ""
-	r.mu.Unlock()
 	d.put(s.f.SourceID(), queue.KindNotify, time.Time{})
 	if !d.schedule(ctx, s.f.SourceID(), src) {
 		d.look(r, s) // channels may have come or gone

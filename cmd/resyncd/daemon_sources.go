@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/destination/keeper"
+	"resyncd/store"
 )
 
 // Sources start one after another, so that a thousand do not open their mirrors in one instant; the last one begins
@@ -100,10 +102,15 @@ func (d *daemon) remove(ctx context.Context, name string) {
 		return
 	}
 	d.dismiss(r)
-	if r.id == 0 {
+	// By its name: it may be known from an earlier run, and have leases, without having been worked on in this one.
+	known, err := d.st.Source(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
 		return
 	}
-	if err := d.keeper.DropSource(ctx, r.id); err != nil {
+	if err == nil {
+		err = d.keeper.DropSource(ctx, known.ID)
+	}
+	if err != nil {
 		d.log.Error("a removed Source could not be unsubscribed; its leases run out by themselves", logging.KeySource, name, logging.Err(err))
 	}
 }
@@ -117,6 +124,9 @@ func (d *daemon) renew(src config.Source, anew bool) {
 	}
 	r.mu.Lock()
 	r.src = src
+	if anew {
+		r.turns++
+	}
 	id := r.id
 	r.mu.Unlock()
 	if id != 0 {
@@ -138,7 +148,8 @@ func (d *daemon) retry() {
 	defer d.mu.Unlock()
 	for _, r := range d.residents {
 		r.mu.Lock()
-		again := r.forgotten || r.problem != ""
+		// One that is merely paused rests again at once; it may have been forgotten by a command of its own.
+		again := r.forgotten || r.problem != "" || r.stay == nil && r.id != 0
 		r.forgotten = false
 		r.mu.Unlock()
 		if again {

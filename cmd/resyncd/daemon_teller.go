@@ -51,9 +51,11 @@ func (t *teller) tell(ctx context.Context) {
 	if err == nil {
 		err = t.requests.AnswerRequest(ctx, t.id, lines, state, store.MicrosOf(t.now()))
 	}
-	if err != nil && ctx.Err() == nil {
-		t.log.Warn("a command cannot be told of its progress", logging.Err(err))
-		t.mu.Lock()
+	if err != nil {
+		if ctx.Err() == nil {
+			t.log.Warn("a command cannot be told of its progress", logging.Err(err))
+		}
+		t.mu.Lock() // at the end of the daemon too: while tells it once more
 		t.lines = append(lines, t.lines...)
 		t.mu.Unlock()
 	}

@@ -87,6 +87,9 @@ func (d *daemon) schedule(ctx context.Context, id int64, src *config.Source) (no
 		now, last = true, at
 	}
 	d.table.Set(id, src.Name, src.Schedule, last)
+	if d.leases.lacking(id) { // a hub that was lost before this stay is still lost
+		d.hurry(id)
+	}
 	return now
 }
 

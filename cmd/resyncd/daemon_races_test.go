@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"resyncd/callback"
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/destination/keeper"
+	"resyncd/store"
+	"resyncd/store/sqlite"
+	"resyncd/sync/queue"
+)
+
+// idle is a daemon of which nothing runs.
+func idle(t *testing.T) *daemon {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &daemon{
+		sh: &shell{now: time.Now}, log: slog.New(slog.DiscardHandler), st: st, cfg: &config.Config{},
+		queue: queue.NewLocal(queue.LocalOptions{}), table: queue.NewTimetable(queue.TimetableOptions{}),
+		leases: newLeases(time.Now), metrics: console.NewMetrics(), callback: callback.New(callback.Options{}),
+		keeper:    keeper.New(keeper.Options{Store: st, Callback: func(token string) string { return token }}),
+		residents: map[string]*resident{}, byID: map[int64]*resident{},
+	}
+}
+
+// subscribed gives a Source of the store one active subscription.
+func subscribed(t *testing.T, d *daemon, name string) store.Subscription {
+	t.Helper()
+	src, err := d.st.EnsureSource(t.Context(), name, "https://"+name+".example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := store.MicrosOf(time.Now())
+	sub := store.Subscription{
+		SourceID: src.ID, SetID: 1, Kind: store.ChannelChange, Topic: "https://" + name + ".example/changes", Hub: "https://hub.example/",
+		Token: "token-of-" + name, State: store.SubActive, Requested: now, Verified: now, Granted: 3600,
+		Renew: now + 1800e6, Expires: now + 3600e6, Next: now + 1800e6, Rotated: now, Ended: store.NoTime, LastDelivery: store.NoTime,
+	}
+	if err := d.st.AddSubscription(t.Context(), &sub); err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
+func stateOf(t *testing.T, d *daemon, id int64) store.SubscriptionState {
+	t.Helper()
+	sub, err := d.st.Subscription(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub.State
+}
+
+// TestUnknownYet: what is asked for a Source whose turn has not come since the start touches no other Source.
+func TestUnknownYet(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{askRenew, askCancel, askPause, askResume, askForget} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			d := idle(t)
+			other := subscribed(t, d, "other")
+			d.residents["lib"] = newResident(config.Source{Name: "lib"})
+			o := d.answer(t.Context(), &store.Request{Source: "lib", Command: command}, &teller{})
+			if o.code != exitHeld || o.problem == "" {
+				t.Errorf("it ended with %d %q", o.code, o.problem)
+			}
+			after, err := d.st.Subscription(t.Context(), other.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after.State != store.SubActive || after.Next != other.Next {
+				t.Errorf("another Source's subscription is %s", after.State)
+			}
+		})
+	}
+}
+
+// TestLateChange: a Source that is changed or forgotten while its stay is being prepared is not followed as it was.
+func TestLateChange(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*daemon, *resident){
+		"changed":   func(d *daemon, r *resident) { d.renew(config.Source{Name: "lib", URL: "https://b.example/"}, true) },
+		"forgotten": func(_ *daemon, r *resident) { r.setForgotten(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := idle(t)
+			r := newResident(config.Source{Name: "lib", URL: "https://a.example/"})
+			d.residents["lib"] = r
+			_, turn, ok := r.prepare()
+			change(d, r)
+			s := &stay{over: make(chan error, 1)}
+			r.arrive(s, turn)
+			if !ok || len(s.over) != 1 {
+				t.Error("the stay goes on")
+			}
+		})
+	}
+}
+
+// TestRetry: a reload looks after what is at rest; one that was not begun yet keeps its turn.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	paused, fresh := newResident(config.Source{Name: "paused"}), newResident(config.Source{Name: "fresh"})
+	paused.id = 3
+	d.residents["paused"], d.residents["fresh"] = paused, fresh
+	d.retry()
+	if len(paused.kick) != 1 || len(fresh.kick) != 0 {
+		t.Errorf("paused %d, fresh %d", len(paused.kick), len(fresh.kick))
+	}
+}
+
+// TestRemoveUnbegun: a Source that is removed before its turn after the start came is unsubscribed all the same.
+func TestRemoveUnbegun(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	sub, other := subscribed(t, d, "lib"), subscribed(t, d, "other")
+	d.admit(t.Context(), config.Source{Name: "lib"}, time.Hour)
+	d.remove(t.Context(), "lib")
+	if got := stateOf(t, d, sub.ID); got != store.SubUnsubscribing {
+		t.Errorf("the subscription is %s", got)
+	}
+	if got := stateOf(t, d, other.ID); got != store.SubActive {
+		t.Errorf("another Source's subscription is %s", got)
+	}
+}
+
+// TestStillLost: a new stay pulls as often as the one before, while no hub tells of changes.
+func TestStillLost(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	schedule, err := config.ParseSchedule("@every 1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := config.Source{Name: "lib", Policy: config.Policy{Schedule: schedule}}
+	d.byID[3] = newResident(src)
+	sub := store.Subscription{ID: 1, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubActive}
+	d.leases.note(&sub)
+	sub.State = store.SubDenied
+	d.leases.note(&sub)
+	d.schedule(t.Context(), 3, &src)
+	if next := time.Until(d.table.Next(3)); next > time.Hour/suspectShare {
+		t.Errorf("the next pull is in %s", next)
+	}
+}
+
+// deafStore takes an answer only from whoever still may ask.
+type deafStore struct {
+	store.Requests
+	lines []string
+}
+
+func (s *deafStore) AnswerRequest(ctx context.Context, _ int64, lines []string, _ []byte, _ store.Micros) error {
+	if ctx.Err() == nil {
+		s.lines = append(s.lines, lines...)
+	}
+	return ctx.Err()
+}
+
+// TestTellAtTheEnd: what a request brought is told also when the daemon ends in that instant.
+func TestTellAtTheEnd(t *testing.T) {
+	t.Parallel()
+	s := &deafStore{}
+	tell := &teller{requests: s, now: time.Now, log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tell.say("a result")
+	tell.tell(ctx)
+	tell.tell(context.WithoutCancel(ctx))
+	if !slices.Equal(s.lines, []string{"a result"}) {
+		t.Errorf("told: %q", s.lines)
+	}
+}
+
+// TestAskedAtTheEnd: a request that the end of the daemon cuts short says so.
+func TestAskedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	sub := subscribed(t, d, "lib")
+	r := newResident(config.Source{Name: "lib"})
+	r.id = sub.SourceID
+	r.stay = &stay{over: make(chan error, 1), gone: make(chan struct{})} // which does not come to its end
+	d.residents["lib"] = r
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := d.answer(ctx, &store.Request{Source: "lib", Command: askPause}, &teller{})
+	if o.code != exitHeld || o.problem != errEnding.Error() {
+		t.Errorf("it ended with %d %q", o.code, o.problem)
+	}
+}
