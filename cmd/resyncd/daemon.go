@@ -17,6 +17,7 @@ import (
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/destination/fetch"
 	"resyncd/destination/keeper"
+	"resyncd/destination/websub"
 	"resyncd/store"
 	"resyncd/store/sqlite"
 	syncengine "resyncd/sync"
@@ -47,6 +48,7 @@ type daemon struct {
 	queue    *queue.Local
 	table    *queue.Timetable
 	leases   *leases
+	weakest  map[int64]websub.Method // as it was at the start, by Source
 	places   *positions
 	judge    *judge
 	metrics  *console.Metrics
@@ -173,7 +175,7 @@ func (d *daemon) open(ctx context.Context) error {
 	d.client = sharedClient(cfg, d.log)
 	d.engine = &syncengine.Engine{Store: st, Log: d.log, Holder: "resyncd serve" + d.sh.holder()[len("resyncd"):], Now: d.sh.now}
 	d.leases, d.places, d.judge = newLeases(d.sh.now), newPositions(st), newJudge()
-	if err := d.leases.load(ctx, st); err != nil {
+	if err := errors.Join(d.leases.load(ctx, st), d.knowWeakest(ctx)); err != nil {
 		return err
 	}
 	d.queue = queue.NewLocal(queue.LocalOptions{Now: d.sh.now, Failed: d.jobFailed})

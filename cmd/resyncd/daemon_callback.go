@@ -31,13 +31,13 @@ func (d *daemon) callbackOptions(cfg *config.Config) callback.Options {
 		Now: d.sh.now, Log: d.log,
 		Wake: func(id int64) { d.put(id, queue.KindNotify, time.Time{}) },
 		Policy: func(id int64) callback.Policy {
-			weakest := websub.SHA1
 			if r := d.residentOf(id); r != nil {
-				if m, ok := websub.ParseMethod(string(r.source().MinSignature)); ok {
-					weakest = m
-				}
+				return callback.Policy{Weakest: weakestOf(r.source())}
 			}
-			return callback.Policy{Weakest: weakest}
+			if m, ok := d.weakest[id]; ok { // its turn after the start is yet to come
+				return callback.Policy{Weakest: m}
+			}
+			return callback.Policy{Weakest: websub.SHA1}
 		},
 		TooLarge: func(id, set int64) {
 			if s := d.stayOf(id); s != nil {
@@ -53,6 +53,28 @@ func (d *daemon) callbackOptions(cfg *config.Config) callback.Options {
 		},
 		Observe: d.callbackObserver(),
 	}
+}
+
+// weakestOf is the weakest signature that is taken for a Source.
+func weakestOf(src config.Source) websub.Method {
+	if m, ok := websub.ParseMethod(string(src.MinSignature)); ok {
+		return m
+	}
+	return websub.SHA1
+}
+
+// knowWeakest looks up the configured Sources that the store knows, so that the first notification after a start is held
+// to what was configured for its Source.
+func (d *daemon) knowWeakest(ctx context.Context) error {
+	d.weakest = map[int64]websub.Method{}
+	known, err := d.st.Sources(ctx)
+	cfg := d.config()
+	for i := range known {
+		if src, ok := cfg.Source(known[i].Name); ok {
+			d.weakest[known[i].ID] = weakestOf(src)
+		}
+	}
+	return err
 }
 
 func (d *daemon) stayOf(id int64) *stay {

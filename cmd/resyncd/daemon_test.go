@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"resyncd/callback"
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/destination/websub"
 	"resyncd/store"
+	"resyncd/store/sqlite"
 	"resyncd/sync/queue"
 )
 
@@ -134,5 +138,38 @@ func TestAwait(t *testing.T) {
 	cancel()
 	if r.await(ended, forGood) {
 		t.Error("it waited beyond the end")
+	}
+}
+
+// TestWeakestBeforeItsTurn: a Source is held to its min_signature from the start on, before anybody follows it.
+func TestWeakestBeforeItsTurn(t *testing.T) {
+	t.Parallel()
+	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), stateFile), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	strict, err := st.EnsureSource(t.Context(), "strict", "http://127.0.0.1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	src, err := cfg.Adhoc("strict", "http://127.0.0.1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.MinSignature = "sha384"
+	cfg.Sources = []config.Source{src}
+	d := (&shell{now: time.Now}).newDaemon(cfg, slog.New(slog.DiscardHandler))
+	d.st, d.places = st, newPositions(st)
+	if err := d.knowWeakest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	policy := d.callbackOptions(cfg).Policy
+	if got := policy(strict.ID).Weakest; got != websub.SHA384 {
+		t.Errorf("weakest is %v", got)
+	}
+	if got := policy(strict.ID + 1).Weakest; got != websub.SHA1 {
+		t.Errorf("of an unknown Source: %v", got)
 	}
 }
