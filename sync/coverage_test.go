@@ -249,7 +249,7 @@ func TestCoverageJoint(t *testing.T) {
 		if c.Position() > exact {
 			t.Fatalf("position %d, the definition gives %d: %v", c.Position(), exact, in)
 		}
-		ends := map[store.Micros]int{}
+		ends := map[store.Micros]int{floor - 2: 1, floor - 1: 1, floor: 1} // what was before the floor ends like a document
 		for _, x := range in {
 			bit := 1
 			if x.kind == "note" {

@@ -99,12 +99,7 @@ func TestRequestedPullRetries(t *testing.T) {
 // A change that a push has overtaken since is a gap all the same, closed by the list that tells of it.
 func TestOvertakenLossIsAGap(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{}, many(3))
-	p.taken()
-	p.pull(false)
-	p.put("a.txt", "1")
-	p.push()
-	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p := newSettled(t, source.Options{}, many(3))
 	p.put("b.txt", "lost")
 	p.put("c.txt", "lost")
 	p.taken()

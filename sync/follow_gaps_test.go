@@ -86,12 +86,7 @@ func TestThousandHoles(t *testing.T) {
 // A hole that no list covers leads to exactly one baseline (F63).
 func TestUncoveredHole(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{ChangeListSize: 5, KeepChangeLists: 1, ListEvery: -1}, many(3))
-	p.taken()
-	p.pull(false)
-	p.put("a.txt", "1")
-	p.push()
-	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p := newSettled(t, source.Options{ChangeListSize: 5, KeepChangeLists: 1, ListEvery: -1}, many(3))
 	baselines := p.theSet().Baselines
 	for i := range 40 {
 		p.put(fmt.Sprintf("lost%d.txt", i), "lost")
@@ -118,12 +113,7 @@ func TestUncoveredHole(t *testing.T) {
 // A Source whose list lags behind its notifications is asked again before anyone calls for a baseline.
 func TestLaggingList(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{}, many(3))
-	p.taken()
-	p.pull(false)
-	p.put("a.txt", "1")
-	p.push()
-	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p := newSettled(t, source.Options{}, many(3))
 	baselines := p.theSet().Baselines
 	freeze := p.freeze(t)
 	p.put("lost.txt", "2")

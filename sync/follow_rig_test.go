@@ -45,6 +45,18 @@ func newPusher(t *testing.T, o source.Options, bodies map[string]string) *pusher
 	return newPusherIn(t, t.TempDir(), o, bodies)
 }
 
+// newSettled is a pusher whose baseline is taken and whose first push, a.txt, has come through: no hole is left.
+func newSettled(t *testing.T, o source.Options, bodies map[string]string) *pusher {
+	t.Helper()
+	p := newPusher(t, o, bodies)
+	p.taken()
+	p.pull(false)
+	p.put("a.txt", "1")
+	p.push()
+	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	return p
+}
+
 func newPusherIn(t tester, folder string, o source.Options, bodies map[string]string) *pusher {
 	t.Helper()
 	p := &pusher{jobs: map[Work]time.Time{}, wake: make(chan struct{}, 1)}

@@ -87,12 +87,7 @@ func (p *pusher) theSetUntil() rsdoc.Micros {
 // A lost notification is a gap that the Change List closes, without a baseline (F34).
 func TestLostNotification(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{}, many(3))
-	p.taken()
-	p.pull(false)
-	p.put("a.txt", "1")
-	p.push()
-	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p := newSettled(t, source.Options{}, many(3))
 	baselines := p.theSet().Baselines
 	p.put("lost.txt", "2")
 	p.taken()
@@ -117,12 +112,7 @@ func TestLostNotification(t *testing.T) {
 // Notifications out of order close the hole by themselves, and the last version stays (F36, F38).
 func TestReordered(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{}, many(3))
-	p.taken()
-	p.pull(false)
-	p.put("a.txt", "1")
-	p.push()
-	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p := newSettled(t, source.Options{}, many(3))
 	p.interpose(func(w http.ResponseWriter, r *http.Request) bool { // no list helps
 		if r.URL.Path != "/a.txt" {
 			http.Error(w, "down", http.StatusServiceUnavailable)
@@ -149,12 +139,7 @@ func TestReordered(t *testing.T) {
 // What is acknowledged before a kill is applied after it (P4): the inbox and the gaps are in the store.
 func TestFollowAgain(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{}, many(3))
-	p.taken()
-	p.pull(false)
-	p.put("a.txt", "1")
-	p.push()
-	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p := newSettled(t, source.Options{}, many(3))
 	p.put("lost.txt", "2")
 	p.taken()
 	p.put("b.txt", "3")
@@ -192,12 +177,7 @@ func TestUnsigned(t *testing.T) {
 // Signed lies delay a change to the next pull at most (P9).
 func TestSignedLies(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{}, many(3))
-	p.taken()
-	p.pull(false)
-	p.put("a.txt", "1")
-	p.push()
-	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p := newSettled(t, source.Options{}, many(3))
 	at := rsdoc.MicrosOf(time.Now())
 	forged := []source.Change{
 		{URI: p.src.URI("d0/r000.txt"), Change: rsdoc.ChangeUpdated, Datetime: at, Length: 7}, // no such bytes

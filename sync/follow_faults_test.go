@@ -169,12 +169,7 @@ func TestBaselineIsPaged(t *testing.T) {
 // The until of a notification behind a hole counts for no more than it did when it came (F40).
 func TestHoleBeforeTheFuture(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{}, many(3))
-	p.taken()
-	p.pull(false)
-	p.put("a.txt", "1")
-	p.push()
-	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p := newSettled(t, source.Options{}, many(3))
 	p.put("lost.txt", "2")
 	p.taken()
 	p.put("seen.txt", "3")
@@ -269,12 +264,7 @@ func TestPullAwaitsRemovals(t *testing.T) {
 // An empty notification behind a hole, and a list read once since, prove nothing: lists lag (coverage.md 3, rule 4).
 func TestEmptyNoticeIsNotRipe(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{}, many(3))
-	p.taken()
-	p.pull(false)
-	p.put("a.txt", "1")
-	p.push()
-	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p := newSettled(t, source.Options{}, many(3))
 	p.pull(false) // so that the list is known as it is
 	thaw := p.freeze(t)
 	p.put("lost.txt", "2")
