@@ -201,6 +201,7 @@ func exactJoint(in []input, floor store.Micros) store.Micros {
 		}
 		parts = append(parts, x)
 	}
+	parts = components(parts)
 	in1 := make([]bool, len(parts))
 	in1[0] = true
 	for changed := true; changed; {
@@ -221,6 +222,22 @@ func exactJoint(in []input, floor store.Micros) store.Micros {
 		}
 	}
 	return end
+}
+
+// components makes one of documents that touch, and one of notifications that do. The first one stays the first.
+func components(parts []input) []input {
+	for i := 0; i < len(parts); i++ {
+		for j := i + 1; j < len(parts); j++ {
+			a, b := &parts[i], parts[j]
+			if a.kind == b.kind && max(a.iv.From, b.iv.From)-1 <= min(a.iv.Until, b.iv.Until) {
+				a.iv.From, a.iv.Until = min(a.iv.From, b.iv.From), max(a.iv.Until, b.iv.Until)
+				parts = slices.Delete(parts, j, j+1)
+				i = -1 // anew: it may touch others now
+				break
+			}
+		}
+	}
+	return parts
 }
 
 // TestCoverageJoint: the joint position never claims more than the definition allows, in any order, and exactly that
