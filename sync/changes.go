@@ -223,7 +223,7 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 // readAt is the time of reading in Source time, as far as the answer tells it.
 func readAt(part *destination.Part, s *session) store.Micros {
 	if part.Date.Known() {
-		s.offset, s.clocked = store.Micros(part.Date)-s.localNow(), true
+		s.offset = store.Micros(part.Date) - s.localNow()
 		return store.Micros(part.Date)
 	}
 	return s.localNow()

@@ -167,10 +167,9 @@ type session struct {
 	hot  *hotlist
 	wake chan struct{}
 	hint func(setID int64)
-	// offset is the Source's clock against ours in microseconds, as its last answer told; clocked: one did. Only the
-	// goroutine that reads documents uses it.
-	offset  store.Micros
-	clocked bool
+	// offset is the Source's clock against ours in microseconds, as its last answer told; 0 before. Only the goroutine
+	// that reads documents uses it.
+	offset store.Micros
 	// lag is the longest time seen between a change and its entry in a list (coverage.md 3, rule 4).
 	lag store.Micros
 	// outcomes hears of what fetches brought, in a Follower.

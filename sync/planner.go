@@ -40,7 +40,7 @@ type planner struct {
 	// with is filled into the commit of the next flush, so that what proves an interval is recorded with its wants.
 	with  *store.Commit
 	notes map[int]*note // by place in the commit that is being filled
-	// news hears of what the documents told first; confirmed of pushed wants that they confirm.
+	// news hears of what the documents told first, lag of pushed wants that they confirm.
 	news  func(at store.Version)
 	lag   func(at store.Version)
 	names *Assigner
