@@ -1,0 +1,153 @@
+package feed
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+
+// canonical writes elements so that what means the same is the same bytes: namespaces are declared where the written
+// element begins, whatever element of the feed declared them, attributes are in order, Atom has no prefix, CDATA is text,
+// comments are left out. All else stays: text, unknown elements, prefixes of other vocabularies.
+type canonical struct {
+	buf     bytes.Buffer
+	atom    bool              // the root is Atom's: so is what has no prefix
+	scope   map[string]string // namespaces of prefixes where we are
+	hoisted []binding         // declared on the root: the first namespace of each prefix
+	local   []declaration     // declared in the elements around, where a prefix changes its meaning
+	most    int               // declarations that were in scope anywhere
+}
+
+const (
+	maxHoisted  = 64  // declarations on the root; further prefixes are declared where they are used
+	maxDeclared = 192 // declarations in scope; fewer than maxBindings, so that what is written can be read
+)
+
+// document is n as a document of its own, with base as its xml:base unless that is "", and with the language in force.
+func (c *canonical) document(n *node, base string) ([]byte, error) {
+	c.reset()
+	c.atom = n.uri == nsAtom
+	root := *n
+	root.attrs = slices.DeleteFunc(slices.Clone(n.attrs), func(a attribute) bool {
+		return a.uri == nsXML && (a.local == "base" || a.local == "lang")
+	})
+	if base != "" {
+		root.attrs = append(root.attrs, attribute{"xml", "base", nsXML, base})
+	}
+	if n.at.lang != "" {
+		root.attrs = append(root.attrs, attribute{"xml", "lang", nsXML, n.at.lang})
+	}
+	prefix := c.prefix(n)
+	c.need(&root, prefix)
+	c.body(&root, "\n  ")
+	if c.most > maxDeclared {
+		return nil, entryError(fmt.Sprintf("more than %d namespaces at once", maxDeclared))
+	}
+	body := bytes.Clone(c.buf.Bytes())
+
+	c.buf.Reset()
+	c.buf.WriteString(xmlDeclaration)
+	c.tag(&root, prefix, slices.DeleteFunc(c.hoisted, func(b binding) bool { return b.uri == "" }))
+	if len(body) == 0 {
+		c.buf.WriteString("/>\n")
+	} else {
+		c.buf.WriteByte('>')
+		c.buf.Write(body)
+		c.buf.WriteByte('\n')
+		c.end(&root, prefix)
+		c.buf.WriteByte('\n')
+	}
+	return bytes.Clone(c.buf.Bytes()), nil
+}
+
+// body writes what stands in n, each part on a line: no white space there means anything.
+func (c *canonical) body(n *node, line string) {
+	for _, k := range n.kids {
+		switch {
+		case structural(k):
+			c.buf.WriteString(line)
+			c.element(k, line)
+		case k.isElement() || k.target != "":
+			c.buf.WriteString(line)
+			c.node(k)
+		default:
+			if s := strings.TrimSpace(k.text); s != "" {
+				c.buf.WriteString(line)
+				escape(&c.buf, s, false)
+			}
+		}
+	}
+}
+
+// structural tells elements that hold others and no text.
+func structural(n *node) bool {
+	switch n.name(atomVocabulary) {
+	case "author", "contributor", "source":
+		return len(n.kids) > 0
+	}
+	switch n.name(report) {
+	case "content", "row":
+		return len(n.kids) > 0
+	}
+	return false
+}
+
+// inner is the markup in n, for a reader that minds no namespaces.
+func (c *canonical) inner(n *node) string {
+	c.reset()
+	c.atom = false
+	for _, k := range n.kids {
+		c.node(k)
+	}
+	return c.buf.String()
+}
+
+func (c *canonical) node(n *node) {
+	switch {
+	case n.target != "":
+		c.buf.WriteString("<?" + n.target + " ")
+		c.buf.WriteString(n.text)
+		c.buf.WriteString("?>")
+		return
+	case !n.isElement():
+		escape(&c.buf, n.text, false)
+		return
+	}
+	c.element(n, "")
+}
+
+// element writes an element; what stands in it on lines of its own unless line, the beginning of its own, is "".
+func (c *canonical) element(n *node, line string) {
+	prefix := c.prefix(n)
+	outer := len(c.local)
+	c.need(n, prefix)
+	var declared []binding
+	for _, d := range c.local[outer:] {
+		declared = append(declared, d.binding)
+	}
+	c.tag(n, prefix, declared)
+	if len(n.kids) == 0 {
+		c.buf.WriteString("/>")
+	} else {
+		c.buf.WriteByte('>')
+		if line != "" {
+			c.body(n, line+"  ")
+			c.buf.WriteString(line)
+		} else {
+			for _, k := range n.kids {
+				c.node(k)
+			}
+		}
+		c.end(n, prefix)
+	}
+	for len(c.local) > outer {
+		d := c.local[len(c.local)-1]
+		c.local = c.local[:len(c.local)-1]
+		if c.scope[d.prefix] = d.hidden; d.fresh {
+			delete(c.scope, d.prefix)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package feed
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+)
+
+// What KeyFrom says.
+const (
+	fromID     = "id"
+	fromGUID   = "guid"
+	fromLink   = "link"
+	fromDigest = "digest"
+)
+
+// digestKey begins the key of what nothing else identifies.
+const digestKey = "sha-256:"
+
+// entry makes an Entry of an atom:entry or an item.
+func (r *reader) entry(n *node) (*Entry, error) {
+	if len(n.kids) == 0 && len(n.attrs) == 0 {
+		return nil, entryError("it is empty")
+	}
+	e := &Entry{}
+	var err error
+	if r.p.kind == Atom {
+		err = r.atomEntry(e, n)
+	} else {
+		err = r.rssItem(e, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.XML, err = r.lib.canon.document(n, baseOf(n)); err != nil {
+		return nil, err
+	}
+	if e.Edit, err = readEdit(n); err != nil {
+		return nil, err
+	}
+	switch {
+	case e.Edit != nil: // an atom:id may be the record's, the same for all edits of it
+		sum := e.Edit.Digest()
+		e.Key, e.KeyFrom = digestKey+hex.EncodeToString(sum[:]), fromDigest
+	case e.Key == "":
+		sum := sha256.Sum256(e.XML)
+		e.Key, e.KeyFrom = digestKey+hex.EncodeToString(sum[:]), fromDigest
+	}
+	return e, nil
+}
+
+func (r *reader) atomEntry(e *Entry, n *node) error {
+	q := question{title: n.child(atomVocabulary, "title"), author: n.child(atomVocabulary, "author")}
+	if source := n.child(atomVocabulary, "source"); source != nil {
+		e.SourceID = source.childText(atomVocabulary, "id")
+		if q.author == nil {
+			q.author = source.child(atomVocabulary, "author")
+		}
+	}
+	if q.title == nil {
+		q.title = n.child(dublinCore, "title")
+	}
+	changed := dates(n, nil, atomVocabulary, "updated", "modified")
+	changed = dates(n, changed, dublinTerms, "modified")
+	changed = dates(n, changed, dublinCore, "date")
+	appeared := dates(n, nil, atomVocabulary, "published", "issued", "created")
+	q.dates = append(changed, appeared...)
+	for _, k := range n.kids {
+		if k.name(atomVocabulary) == "link" && k.attr("href") != "" {
+			q.links = append(q.links, k)
+		}
+	}
+	f, err := r.lib.askAtom(q)
+	if err != nil {
+		return err
+	}
+	e.fill(f, len(changed))
+	e.identify(fromID, n.childText(atomVocabulary, "id"))
+	e.identify(fromLink, alternate(q.links))
+	return nil
+}
+
+// fill takes gofeed's fields; the first so many of its times say when the entry changed, the others when it appeared.
+func (e *Entry) fill(f fields, changed int) {
+	e.Title, e.Author, e.Links = f.title, f.author, f.links
+	e.Updated, e.Published = first(f.times[:changed]), first(f.times[changed:])
+	if e.Updated.IsZero() {
+		e.Updated = e.Published
+	}
+}
+
+func first(times []time.Time) time.Time {
+	for _, t := range times {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// dates appends the texts of the children of the names, in the order of the names.
+func dates(n *node, found []string, v vocabulary, names ...string) []string {
+	const most, longest = 8, 100
+	for _, name := range names {
+		for _, k := range n.kids {
+			if len(found) == most {
+				return found
+			}
+			if k.name(v) != name {
+				continue
+			}
+			if s := strings.TrimSpace(k.content()); s != "" && len(s) <= longest {
+				found = append(found, s)
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,35 @@
+package feed
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Error says why a document was refused, or why no more could be read of it. Failures of the reader below (network,
+// disk) are no Errors; they come wrapped, for errors.Is and errors.As.
+type Error struct {
+	Line    int   // from 1
+	Offset  int64 // in bytes of its UTF-8 form, from its first '<' on
+	Problem string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("refused feed at line %d: %s", e.Line, e.Problem)
+}
+
+// errFence is what the decoder runs into where a token or an entry is larger than its limit.
+var errFence = errors.New("larger than allowed")
+
+// entryError is why one entry was skipped; the document goes on.
+type entryError string
+
+func (e entryError) Error() string { return string(e) }
+
+// quote shows foreign text in a message, cut so that no peer decides how long our messages are.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return fmt.Sprintf("%q…", s[:most])
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,125 @@
+package feed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	maxHeadElement = 256 << 10 // bytes of an element of the feed itself; what is larger is decoration
+	maxHubs        = 32
+	maxText        = 2 << 10 // bytes of the feed's id and title
+)
+
+// element takes an element of the feed itself.
+func (r *reader) element(n *node) {
+	h := r.head
+	if n.name(atomVocabulary) == "link" {
+		r.link(n)
+		return
+	}
+	switch n.name(history) {
+	case "archive":
+		h.Archive = true
+	case "complete":
+		h.Complete = true
+	}
+	own := atomVocabulary
+	if r.p.kind == RSS {
+		own = rssVocabulary
+	}
+	switch n.name(own) {
+	case "title":
+		if r.about.title == nil {
+			r.about.title = n
+		}
+	case "id":
+		r.id(n)
+	case "updated", "modified", "lastbuilddate", "pubdate":
+		r.date(n)
+	}
+	if n.name(dublinCore) == "date" || own == rssVocabulary && n.name(atomVocabulary) == "updated" {
+		r.date(n)
+	}
+	if own == rssVocabulary && n.name(atomVocabulary) == "id" {
+		r.id(n)
+	}
+}
+
+func (r *reader) id(n *node) {
+	if s := strings.TrimSpace(n.content()); r.head.ID == "" && len(s) <= maxText {
+		r.head.ID = s
+	}
+}
+
+func (r *reader) date(n *node) {
+	if !r.head.Updated.IsZero() {
+		return
+	}
+	q := question{dates: dates(&node{kids: []*node{n}}, nil, n.vocabulary, n.name(n.vocabulary))}
+	if f, err := r.lib.askAtom(q); err == nil {
+		r.head.Updated = first(f.times)
+	}
+}
+
+// link takes a link of the feed itself (S-08): its topic, its hubs, and the neighbours of RFC 5005.
+func (r *reader) link(n *node) {
+	h := r.head
+	href := strings.TrimSpace(n.attr("href"))
+	if href == "" || len(href) > maxReference {
+		return
+	}
+	href = n.at.resolve(href)
+	for _, rel := range strings.Fields(n.attr("rel")) {
+		var to *string
+		switch relation(rel) {
+		case "hub":
+			if len(h.Hubs) < maxHubs && !slices.Contains(h.Hubs, href) {
+				h.Hubs = append(h.Hubs, href)
+			}
+			continue
+		case "self":
+			to = &h.Self
+		case "next":
+			to = &h.Next
+		case "previous", "prev":
+			to = &h.Previous
+		case "first":
+			to = &h.First
+		case "last":
+			to = &h.Last
+		case "current":
+			to = &h.Current
+		case "prev-archive":
+			to = &h.PrevArchive
+		case "next-archive":
+			to = &h.NextArchive
+		default:
+			continue
+		}
+		if *to == "" {
+			*to = href
+		}
+	}
+}
+
+// finish reads the feed's title, which says itself how it is to be read.
+func (r *reader) finish() {
+	if r.about.title == nil {
+		return
+	}
+	ask := r.lib.askAtom
+	if r.p.kind == RSS {
+		ask = r.lib.askRSS
+	}
+	if f, err := ask(r.about); err == nil && len(f.title) <= maxText {
+		r.head.Title = f.title
+	}
+}
+
+func (h *Head) problem(line int, text string) {
+	if len(h.Problems) < maxProblems {
+		h.Problems = append(h.Problems, fmt.Sprintf("line %d: %s", line, text))
+	}
+}

@@ -1,0 +1,90 @@
+package feed
+
+import "strings"
+
+// rssIdentity finds what identifies an item: guid, rdf:about, atom:id, link.
+func (r *reader) rssIdentity(e *Entry, n *node, links []*node) {
+	e.identify(fromGUID, n.childText(rssVocabulary, "guid"))
+	for _, a := range n.attrs {
+		if strings.EqualFold(a.local, "about") && (a.uri == "" || vocabularyOf(a.uri) == rdfVocabulary) {
+			e.identify(fromID, strings.TrimSpace(a.value))
+		}
+	}
+	e.identify(fromID, n.childText(atomVocabulary, "id"))
+	for _, k := range links {
+		if k.name(rssVocabulary) == "link" {
+			e.identify(fromLink, k.at.resolve(linkOf(k)))
+		}
+	}
+	guid := n.child(rssVocabulary, "guid")
+	if guid == nil || strings.EqualFold(strings.TrimSpace(guid.attr("isPermaLink")), "false") {
+		return
+	}
+	for _, l := range e.Links {
+		if l.Rel == "alternate" {
+			return
+		}
+	}
+	if at := strings.TrimSpace(guid.content()); strings.HasPrefix(at, "http://") || strings.HasPrefix(at, "https://") {
+		e.Links = append(e.Links, Link{Rel: "alternate", Href: at, Length: -1})
+	}
+}
+
+// identify sets the key unless it is known.
+func (e *Entry) identify(from, key string) {
+	if e.Key == "" && key != "" {
+		e.Key, e.KeyFrom = key, from
+	}
+}
+
+// linkOf is the target of an RSS link: its text, or what those write who think of Atom.
+func linkOf(n *node) string {
+	if s := strings.TrimSpace(n.content()); s != "" {
+		return s
+	}
+	return strings.TrimSpace(n.attr("href"))
+}
+
+// alternate is the target of the link to the entry's page, else of the first one.
+func alternate(links []*node) string {
+	for _, k := range links {
+		if relation(k.attr("rel")) == "alternate" {
+			return k.at.resolve(k.attr("href"))
+		}
+	}
+	for _, k := range links {
+		return k.at.resolve(k.attr("href"))
+	}
+	return ""
+}
+
+// baseOf is the xml:base of an entry's own document: the one that its feed declares, else where the feed came from if
+// anything in the entry needs that ("" without): an entry that comes by several ways is to be the same by each.
+func baseOf(n *node) string {
+	if n.at.base == nil || !n.at.declared && !relative(n) {
+		return ""
+	}
+	return n.at.base.String()
+}
+
+// relative tells whether n has a reference, of those that are known as such, that needs a base.
+func relative(n *node) bool {
+	needs := func(ref string) bool { ref = strings.TrimSpace(ref); return ref != "" && !absolute(ref) }
+	for _, a := range n.attrs {
+		switch {
+		case a.uri == nsXML && a.local == "base", a.uri == "" && (a.local == "href" || a.local == "src" || a.local == "url"):
+			if needs(a.value) {
+				return true
+			}
+		}
+	}
+	if n.name(rssVocabulary) == "link" && needs(linkOf(n)) {
+		return true
+	}
+	for _, k := range n.kids {
+		if k.isElement() && relative(k) {
+			return true
+		}
+	}
+	return false
+}

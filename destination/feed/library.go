@@ -1,0 +1,150 @@
+package feed
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mmcdole/gofeed/atom"
+	"github.com/mmcdole/gofeed/rss"
+)
+
+// library has gofeed read the fields of one entry at a time, so that one that it cannot read costs only itself. It is
+// given a small feed of what it is asked about, addresses resolved: contents are kept and not understood, ids are read
+// before (gofeed re-encodes them as URLs), and xml:base is ours (gofeed takes each for a folder).
+type library struct {
+	buf   bytes.Buffer
+	canon canonical
+	atom  atom.Parser
+	rss   rss.Parser
+}
+
+// fields are what gofeed made of an entry.
+type fields struct {
+	title, author string
+	times         []time.Time // aligned with what was asked; zero where it is no date
+	links         []Link
+}
+
+// question is what gofeed is asked about an entry.
+type question struct {
+	title, author *node // nil: none
+	dates         []string
+	links         []*node
+}
+
+const maxTitle = 16 << 10 // as written; a longer one is no title
+
+// askAtom reads an Atom entry's fields.
+func (l *library) askAtom(q question) (fields, error) {
+	l.buf.Reset()
+	l.buf.WriteString(`<feed xmlns="` + nsAtom + `"><entry>`)
+	l.atomTitle(q.title)
+	if q.author != nil {
+		l.buf.WriteString("<author>")
+		for _, part := range []string{"name", "email"} {
+			l.element(part, q.author.childText(atomVocabulary, part))
+		}
+		l.buf.WriteString("</author>")
+	}
+	for _, n := range q.links {
+		l.buf.WriteString("<link")
+		l.attribute("href", n.at.resolve(n.attr("href")))
+		for _, name := range []string{"rel", "type", "length"} {
+			l.attribute(name, n.attr(name))
+		}
+		l.buf.WriteString("/>")
+	}
+	for i, d := range q.dates { // an entry has one date of a kind: each further one stands in an entry of its own
+		if i > 0 {
+			l.buf.WriteString("</entry><entry>")
+		}
+		l.element("updated", common(d))
+	}
+	l.buf.WriteString("</entry></feed>")
+
+	got, err := l.atom.Parse(bytes.NewReader(l.buf.Bytes()))
+	if err != nil {
+		return fields{}, fmt.Errorf("read the fields of an entry: %w", err)
+	}
+	if len(got.Entries) != max(1, len(q.dates)) {
+		return fields{}, entryError("its fields can't be told apart")
+	}
+	f := fields{title: strings.TrimSpace(got.Entries[0].Title)}
+	for _, a := range got.Entries[0].Authors {
+		if f.author = a.Name; f.author == "" {
+			f.author = a.Email
+		}
+	}
+	f.author = strings.TrimSpace(f.author)
+	for _, a := range got.Entries[0].Links {
+		f.links = append(f.links, makeLink(a.Rel, a.Href, a.Type, a.Length))
+	}
+	for i := range q.dates {
+		f.times = append(f.times, sensible(got.Entries[i].UpdatedParsed, q.dates[i]))
+	}
+	return f, nil
+}
+
+func (l *library) atomTitle(n *node) {
+	if n == nil {
+		return
+	}
+	kind := strings.ToLower(n.attr("type"))
+	var text string
+	if strings.Contains(kind, "xhtml") {
+		kind, text = "xhtml", l.canon.inner(n)
+	} else {
+		var b bytes.Buffer
+		escape(&b, n.content(), false)
+		text = b.String()
+	}
+	if len(text) > maxTitle {
+		return
+	}
+	if kind != "xhtml" && kind != "html" && !strings.HasPrefix(kind, "text/") {
+		kind = "text"
+	}
+	l.buf.WriteString("<title")
+	l.attribute("type", kind)
+	l.attribute("mode", n.attr("mode"))
+	l.buf.WriteByte('>')
+	l.buf.WriteString(text)
+	l.buf.WriteString("</title>")
+}
+
+func (l *library) element(name, text string) {
+	l.buf.WriteString("<" + name + ">")
+	escape(&l.buf, text, false)
+	l.buf.WriteString("</" + name + ">")
+}
+
+func (l *library) attribute(name, value string) {
+	if value != "" {
+		l.buf.WriteString(" " + name + `="`)
+		escape(&l.buf, value, true)
+		l.buf.WriteByte('"')
+	}
+}
+
+func makeLink(rel, href, mediaType, length string) Link {
+	n, err := strconv.ParseInt(strings.TrimSpace(length), 10, 64)
+	if err != nil || n < 0 {
+		n = -1
+	}
+	return Link{Rel: relation(rel), Href: href, Type: strings.TrimSpace(mediaType), Length: n}
+}
+
+// relation is a link relation in the form that everybody uses.
+func relation(rel string) string {
+	rel = strings.ToLower(strings.TrimSpace(rel))
+	for _, registry := range []string{"http://www.iana.org/assignments/relation/", "https://www.iana.org/assignments/relation/"} {
+		rel = strings.TrimPrefix(rel, registry)
+	}
+	if rel == "" {
+		return "alternate"
+	}
+	return rel
+}

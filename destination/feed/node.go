@@ -1,0 +1,134 @@
+package feed
+
+import (
+	"net/url"
+	"strings"
+)
+
+// node is a part of an entry: an element, a processing instruction, or text where it has neither name.
+type node struct {
+	prefix, local, uri string
+	vocabulary         vocabulary
+	attrs              []attribute
+	uses               []binding // prefixes that attribute values name
+	target             string    // of a processing instruction
+	text               string
+	kids               []*node
+	at                 place
+}
+
+type attribute struct{ prefix, local, uri, value string }
+
+// binding is a prefix and the namespace that it stands for.
+type binding struct{ prefix, uri string }
+
+// place is what an element has from those around it.
+type place struct {
+	base     *url.URL // nil: unknown
+	declared bool     // base is from an xml:base
+	lang     string
+}
+
+func (n *node) isElement() bool { return n.local != "" }
+
+// name is the element's name, in lower case, if it belongs to v, else "".
+func (n *node) name(v vocabulary) string {
+	if n.vocabulary != v {
+		return ""
+	}
+	return strings.ToLower(n.local)
+}
+
+// child is the first child of a name, nil without.
+func (n *node) child(v vocabulary, name string) *node {
+	for _, k := range n.kids {
+		if k.isElement() && k.name(v) == name {
+			return k
+		}
+	}
+	return nil
+}
+
+// childText is the trimmed text of the first child of a name that has any.
+func (n *node) childText(v vocabulary, name string) string {
+	for _, k := range n.kids {
+		if k.isElement() && k.name(v) == name {
+			if s := strings.TrimSpace(k.content()); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// attr is the value of an attribute without a namespace, in any letter case; what is written exactly so goes before.
+func (n *node) attr(name string) string {
+	found := ""
+	for _, a := range n.attrs {
+		if a.uri != "" || !strings.EqualFold(a.local, name) {
+			continue
+		}
+		if a.local == name {
+			return a.value
+		}
+		found = a.value
+	}
+	return found
+}
+
+// content is all text in the node.
+func (n *node) content() string {
+	if !n.isElement() {
+		if n.target != "" {
+			return ""
+		}
+		return n.text
+	}
+	if len(n.kids) == 1 && !n.kids[0].isElement() {
+		return n.kids[0].content()
+	}
+	var b strings.Builder
+	n.appendText(&b)
+	return b.String()
+}
+
+func (n *node) appendText(b *strings.Builder) {
+	for _, k := range n.kids {
+		if k.isElement() {
+			k.appendText(b)
+		} else if k.target == "" {
+			b.WriteString(k.text)
+		}
+	}
+}
+
+// resolve makes ref absolute; what is absolute already, or can't be made so, stays as it is.
+func (p place) resolve(ref string) string {
+	ref = strings.TrimSpace(ref)
+	if p.base == nil || len(ref) > maxReference || absolute(ref) {
+		return ref
+	}
+	u, err := p.base.Parse(ref)
+	if err != nil {
+		return ref
+	}
+	return u.String()
+}
+
+// maxReference bounds what is resolved: longer ones stay as they are.
+const maxReference = 8 << 10
+
+// absolute tells whether ref begins with a scheme.
+func absolute(ref string) bool {
+	for i := range len(ref) {
+		switch c := ref[i]; {
+		case c == ':':
+			return i > 0
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		default:
+			return false
+		}
+	}
+	return false
+}

@@ -1,0 +1,201 @@
+package feed
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Bounds besides Limits (P8).
+const (
+	maxToken      = 1 << 20 // bytes of a token outside of the entries
+	maxParts      = 100_000 // elements, texts and attributes of an entry
+	maxAttributes = 256     // of an element
+	maxBindings   = 256     // namespace declarations in scope
+	maxProblems   = 20
+)
+
+// open is an element that was begun and not yet ended.
+type open struct {
+	prefix, local, uri string
+	bindings           int // in scope around it
+	at                 place
+}
+
+// parser knows how elements stand in each other, where the standard decoder in its lenient mode gives only tags: it
+// forgives missing and superfluous end tags, and can go on behind what cannot be read.
+type parser struct {
+	in       *input
+	d        *xml.Decoder
+	limits   Limits
+	origin   place // of the document
+	kind     Kind
+	rootURI  string
+	stack    []open
+	bindings []binding
+	unread   xml.Token // to be given again
+	line     int       // where the last token began
+	offset   int64
+	parts    int
+}
+
+func newParser(in *input, o Options) *parser {
+	p := &parser{in: in, limits: o.Limits}
+	if p.limits.Entries <= 0 {
+		p.limits.Entries = 100_000
+	}
+	if p.limits.EntryBytes <= 0 {
+		p.limits.EntryBytes = 4 << 20
+	}
+	if p.limits.Depth <= 0 {
+		p.limits.Depth = 200
+	}
+	p.restart()
+	return p
+}
+
+// restart makes a decoder for what follows; the old one keeps its first error for ever.
+func (p *parser) restart() {
+	p.d = xml.NewDecoder(p.in)
+	p.d.Strict = false
+	p.d.Entity = xml.HTMLEntity // no others: a document type's are not read
+	p.d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
+	p.unread = nil
+}
+
+// token returns the next token. Its text is valid until the next one.
+func (p *parser) token() (xml.Token, error) {
+	if t := p.unread; t != nil {
+		p.unread = nil
+		return t, nil
+	}
+	p.line, p.offset = p.in.line, p.in.offset
+	return p.d.RawToken()
+}
+
+// outside is token for what belongs to no entry.
+func (p *parser) outside() (xml.Token, error) {
+	p.in.fence = p.in.offset + maxToken
+	return p.token()
+}
+
+// fault is err as the Error that ends the document.
+func (p *parser) fault(err error) error {
+	var said *Error
+	switch {
+	case p.in.err != nil:
+		return p.in.err
+	case errors.As(err, &said):
+		return said
+	}
+	var syntax *xml.SyntaxError
+	problem := err.Error()
+	switch {
+	case errors.Is(err, io.EOF):
+		problem = "the document ends before its root does"
+		if len(p.stack) == 0 {
+			problem = "no XML in it"
+		}
+	case errors.As(err, &syntax):
+		problem = syntax.Msg
+	}
+	return &Error{Line: p.in.line, Offset: p.in.offset, Problem: problem}
+}
+
+// lookup is the namespace of a prefix in scope. The empty prefix of an attribute has none.
+func (p *parser) lookup(prefix string) string {
+	if prefix == "xml" {
+		return nsXML
+	}
+	if uri, ok := p.bound(prefix); ok {
+		return uri
+	}
+	if prefix == "" {
+		return ""
+	}
+	return customary(prefix)
+}
+
+func (p *parser) bound(prefix string) (string, bool) {
+	for i := len(p.bindings) - 1; i >= 0; i-- {
+		if b := p.bindings[i]; b.prefix == prefix {
+			return b.uri, b.uri != ""
+		}
+	}
+	return "", false
+}
+
+// push begins an element: its declarations, base and language hold until pop.
+func (p *parser) push(t xml.StartElement) (open, error) {
+	e := open{prefix: t.Name.Space, local: t.Name.Local, bindings: len(p.bindings), at: p.origin}
+	if n := len(p.stack); n > 0 {
+		e.at = p.stack[n-1].at
+	}
+	if len(p.stack) >= p.limits.Depth {
+		return e, entryError(fmt.Sprintf("elements in each other more than %d deep", p.limits.Depth))
+	}
+	own := 0
+	for _, a := range t.Attr {
+		switch {
+		case a.Name.Space == "xmlns":
+			p.bindings = append(p.bindings, binding{a.Name.Local, strings.TrimSpace(a.Value)})
+		case a.Name.Space == "" && a.Name.Local == "xmlns":
+			p.bindings = append(p.bindings, binding{"", strings.TrimSpace(a.Value)})
+		case a.Name.Space == "xml" && a.Name.Local == "base":
+			e.at = e.at.under(a.Value)
+		case a.Name.Space == "xml" && a.Name.Local == "lang":
+			e.at.lang = strings.TrimSpace(a.Value)
+		default:
+			own++
+		}
+	}
+	var fault string
+	switch {
+	case own > maxAttributes:
+		fault = fmt.Sprintf("more than %d attributes of <%s>", maxAttributes, clip(e.local))
+	case len(p.bindings) > maxBindings:
+		fault = fmt.Sprintf("more than %d namespace declarations", maxBindings)
+	}
+	if fault != "" {
+		p.bindings = p.bindings[:e.bindings]
+		return e, entryError(fault)
+	}
+	e.uri = p.lookup(e.prefix)
+	p.stack = append(p.stack, e)
+	return e, nil
+}
+
+// cut ends all elements deeper than depth.
+func (p *parser) cut(depth int) {
+	if depth < len(p.stack) {
+		p.bindings = p.bindings[:p.stack[depth].bindings]
+		p.stack = p.stack[:depth]
+	}
+}
+
+// opened is the depth of the innermost element, above floor, that an end tag can mean; 0 for none.
+func (p *parser) opened(t xml.EndElement, floor int) int {
+	for i := len(p.stack); i > floor; i-- {
+		if e := p.stack[i-1]; e.prefix == t.Name.Space && strings.EqualFold(e.local, t.Name.Local) {
+			return i
+		}
+	}
+	return 0
+}
+
+// vocabularyOf is what an element of this document belongs to: what has no namespace, or in RSS that of a root which
+// brought its own, belongs to the format.
+func (p *parser) vocabularyOf(uri string) vocabulary {
+	v := vocabularyOf(uri)
+	switch {
+	case p.kind == Atom && v == unnamed:
+		return atomVocabulary
+	case p.kind == RSS && (v == unnamed || v == rdfVocabulary || v == foreign && uri == p.rootURI):
+		return rssVocabulary
+	}
+	return v
+}
+
+func clip(s string) string { return s[:min(len(s), 40)] }

@@ -1,0 +1,155 @@
+package feed
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+)
+
+// reader makes entries of a document.
+type reader struct {
+	p     *parser
+	lib   library
+	head  *Head
+	about question // the feed's own title
+	each  func(*Entry) error
+	next  int // ordinal of the next entry
+}
+
+// Read reads an Atom or RSS document, or a single entry, and calls each with its entries in document order; they are
+// each's to keep. The root element decides what it is (S-65). An entry that can't be read is skipped and counted, in
+// Head. The entries before an error were given: an error of each is returned as it is, one of body wrapped, and what is
+// no feed, ends too early or exceeds Limits.Entries is an *Error. The Head is never nil and tells what was read of it.
+func Read(body io.Reader, o Options, each func(*Entry) error) (*Head, error) {
+	text, problem := decode(body, o.ContentType)
+	r := &reader{p: newParser(newInput(text), o), head: &Head{}, each: each}
+	if problem != "" {
+		r.head.problem(1, problem)
+	}
+	err := r.run(place{base: withoutPassword(o.Base)})
+	r.finish()
+	return r.head, err
+}
+
+// withoutPassword is u for what is kept: a Source's password is not to be in its entries (P10).
+func withoutPassword(u *url.URL) *url.URL {
+	if u == nil || u.User == nil {
+		return u
+	}
+	plain := *u
+	plain.User = nil
+	return &plain
+}
+
+func (r *reader) run(at place) error {
+	e, attrs, err := r.p.root(at)
+	if err != nil {
+		return r.p.fault(err)
+	}
+	r.head.Kind = r.p.kind
+	if r.isEntry(e) {
+		err := r.take(e, attrs)
+		var stop ended
+		if errors.As(err, &stop) {
+			return stop.error
+		}
+		if err != nil {
+			return r.p.fault(err)
+		}
+		return nil
+	}
+	for len(r.p.stack) > 0 { // what follows the root is nobody's
+		depth := len(r.p.stack)
+		if err := r.step(); err != nil {
+			if err := r.recover(err, depth); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step takes what comes next in the feed or its channel.
+func (r *reader) step() error {
+	t, err := r.p.outside()
+	if err != nil {
+		return err
+	}
+	switch t := t.(type) {
+	case xml.EndElement:
+		if d := r.p.opened(t, 0); d > 0 {
+			r.p.cut(d - 1)
+		}
+	case xml.StartElement:
+		return r.start(t)
+	}
+	return nil
+}
+
+// start takes a child of the feed.
+func (r *reader) start(t xml.StartElement) error {
+	e, err := r.p.push(t)
+	switch {
+	case err != nil:
+		if !r.resumesAt(false, strings.ToLower(t.Name.Local)) {
+			return err
+		}
+		r.next++
+		return &brokenEntry{r.p.line, err}
+	case r.isEntry(e):
+		if r.next == r.p.limits.Entries {
+			return ended{&Error{r.p.line, r.p.offset, fmt.Sprintf("more than %d entries", r.p.limits.Entries)}}
+		}
+		return r.take(e, t.Attr)
+	case r.p.kind == RSS && len(r.p.stack) == 2 && strings.EqualFold(e.local, "channel"):
+		return nil
+	}
+	n, err := r.p.tree(e, t.Attr, maxHeadElement, r.isEntry)
+	if err != nil {
+		return err
+	}
+	if r.p.kind == Atom || len(r.p.stack) > 1 { // of RSS the channel's, not the root's
+		r.element(n)
+	}
+	return nil
+}
+
+// take reads an entry and gives it.
+func (r *reader) take(e open, attrs []xml.Attr) error {
+	line, ordinal := r.p.line, r.next
+	r.next++
+	n, err := r.p.tree(e, attrs, r.p.limits.EntryBytes, r.isEntry)
+	if err != nil {
+		return &brokenEntry{line, err}
+	}
+	read := r.entry
+	if strings.EqualFold(e.local, "deleted-entry") {
+		read = r.tombstone
+	}
+	got, err := read(n)
+	if err != nil {
+		r.skip(line, err.Error())
+		return nil
+	}
+	got.Ordinal = ordinal
+	if err := r.each(got); err != nil {
+		return ended{err}
+	}
+	return nil
+}
+
+// isEntry tells whether a child of the feed is an entry of it.
+func (r *reader) isEntry(e open) bool {
+	switch strings.ToLower(e.local) {
+	case "entry":
+		return r.p.kind == Atom && r.p.vocabularyOf(e.uri) == atomVocabulary
+	case "item":
+		return r.p.kind == RSS && r.p.vocabularyOf(e.uri) == rssVocabulary
+	case "deleted-entry":
+		return vocabularyOf(e.uri) == tombstones
+	}
+	return false
+}

@@ -1,0 +1,50 @@
+package feed
+
+func (r *reader) rssItem(e *Entry, n *node) error {
+	q := question{title: n.child(rssVocabulary, "title"), author: n.child(rssVocabulary, "author")}
+	if q.title == nil {
+		q.title = n.child(dublinCore, "title")
+	}
+	if q.author == nil {
+		q.author = n.child(dublinCore, "creator")
+	}
+	if q.author == nil {
+		q.author = n.child(itunes, "author")
+	}
+	if a := n.child(atomVocabulary, "author"); a != nil && q.author == nil {
+		q.author = a.child(atomVocabulary, "name")
+	}
+	if source := n.child(atomVocabulary, "source"); source != nil {
+		e.SourceID = source.childText(atomVocabulary, "id")
+	}
+	changed := dates(n, nil, atomVocabulary, "updated")
+	changed = dates(n, changed, dublinTerms, "modified")
+	changed = dates(n, changed, dublinCore, "date")
+	appeared := dates(n, nil, rssVocabulary, "pubdate")
+	appeared = dates(n, appeared, atomVocabulary, "published")
+	q.dates = append(changed, appeared...)
+	for _, k := range n.kids {
+		switch k.name(rssVocabulary) {
+		case "link":
+			if linkOf(k) != "" {
+				q.links = append(q.links, k)
+			}
+		case "enclosure":
+			if k.attr("url") != "" {
+				q.links = append(q.links, k)
+			}
+		}
+	}
+	f, err := r.lib.askRSS(q)
+	if err != nil {
+		return err
+	}
+	e.fill(f, len(changed))
+	for _, k := range n.kids { // Atom's links in an item, as some write them
+		if href := k.attr("href"); k.name(atomVocabulary) == "link" && href != "" {
+			e.Links = append(e.Links, makeLink(k.attr("rel"), k.at.resolve(href), k.attr("type"), k.attr("length")))
+		}
+	}
+	r.rssIdentity(e, n, q.links)
+	return nil
+}

@@ -1,0 +1,139 @@
+package feed
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Document is a feed to be written. Empty strings and zero times are left out.
+type Document struct {
+	ID, Title, Self string
+	Hubs            []string
+	Updated         time.Time
+	// Paging and archiving (RFC 5005).
+	Current, PrevArchive, NextArchive, Next, Previous, First, Last string
+	// Archive: the document is one that never changes again.
+	Archive bool
+	Entries []NewEntry
+}
+
+// NewEntry is an entry to be written.
+type NewEntry struct {
+	ID, Title, Author, AuthorURI string
+	Updated, Published           time.Time
+	Links                        []Link // a Length of 0 or less is left out
+	Summary, Content             string
+	// ContentType is what Content is: "" for text, html, or a media type of text.
+	ContentType string
+	// Deleted makes it an at:deleted-entry of ID (RFC 6721), deleted at Updated.
+	Deleted bool
+	// Edit makes it an edit of a record (T-03), of the edit's author and no other.
+	Edit *Edit
+}
+
+// Write writes an Atom 1.0 document (RFC 4287) that Read reads back. Characters that XML does not know become U+FFFD.
+// Required elements that are not given are left out: a record's edits have none (T-03).
+func Write(w io.Writer, d *Document) error {
+	x := &writer{w: bufio.NewWriter(w)}
+	x.raw(xmlDeclaration)
+	x.raw(`<feed xmlns="` + nsAtom + `"`)
+	deleted, edits := false, false
+	for _, e := range d.Entries {
+		deleted = deleted || e.Deleted
+		edits = edits || e.Edit != nil
+	}
+	x.declare(d.Archive, "fh", nsFH)
+	x.declare(deleted, "at", nsTomb)
+	x.declare(edits, "report", nsReport)
+	x.declare(edits, "gs", nsSheet)
+	x.raw(">\n")
+	x.text("  ", "id", d.ID)
+	x.text("  ", "title", d.Title)
+	x.time("  ", "updated", d.Updated)
+	if d.Archive {
+		x.raw("  <fh:archive/>\n")
+	}
+	x.relation("self", d.Self)
+	for _, hub := range d.Hubs {
+		x.relation("hub", hub)
+	}
+	for _, l := range []struct{ rel, href string }{
+		{"current", d.Current}, {"prev-archive", d.PrevArchive}, {"next-archive", d.NextArchive},
+		{"first", d.First}, {"previous", d.Previous}, {"next", d.Next}, {"last", d.Last},
+	} {
+		x.relation(l.rel, l.href)
+	}
+	for i := range d.Entries {
+		x.entry(&d.Entries[i])
+	}
+	x.raw("</feed>\n")
+	if err := x.w.Flush(); err != nil {
+		return fmt.Errorf("write a feed: %w", err)
+	}
+	return nil
+}
+
+func (x *writer) entry(e *NewEntry) {
+	if e.Deleted {
+		x.raw("  <at:deleted-entry")
+		x.attr("ref", e.ID)
+		if !e.Updated.IsZero() {
+			x.attr("when", stamp(e.Updated))
+		}
+		x.raw("/>\n")
+		return
+	}
+	x.raw("  <entry>\n")
+	author, uri := e.Author, e.AuthorURI
+	if e.Edit != nil {
+		author, uri = "", e.Edit.Author
+	}
+	if author != "" || uri != "" {
+		x.raw("    <author>\n")
+		x.text("      ", "name", author)
+		x.text("      ", "uri", uri)
+		x.raw("    </author>\n")
+	}
+	x.text("    ", "id", e.ID)
+	x.text("    ", "title", e.Title)
+	x.time("    ", "updated", e.Updated)
+	x.time("    ", "published", e.Published)
+	for _, l := range e.Links {
+		x.link("    ", l)
+	}
+	x.text("    ", "summary", e.Summary)
+	if e.Content != "" {
+		x.raw("    <content")
+		if e.ContentType != "" {
+			x.attr("type", e.ContentType)
+		}
+		x.raw(">")
+		x.escaped(e.Content, false)
+		x.raw("</content>\n")
+	}
+	if e.Edit != nil {
+		x.edit(e.Edit)
+	}
+	x.raw("  </entry>\n")
+}
+
+// edit writes an edit's own elements in the form of the documented sample.
+func (x *writer) edit(e *Edit) {
+	x.text("    ", "report:subject", e.Subject)
+	x.time("    ", "report:observed", e.Observed)
+	x.raw("    <report:content")
+	if e.Type != "" {
+		x.attr("type", e.Type)
+	}
+	x.raw(">\n      <report:row>\n")
+	for _, f := range e.Fields {
+		x.raw("        <gs:field")
+		x.attr("name", f.Name)
+		x.raw(">")
+		x.escaped(f.Value, false)
+		x.raw("</gs:field>\n")
+	}
+	x.raw("      </report:row>\n    </report:content>\n")
+}
