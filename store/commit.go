@@ -13,7 +13,8 @@ type Commit struct {
 	Trash     []Trashed
 	DropTrash []string // ids that left the trash; unknown ones are ignored
 	Events    []Event
-	Runs      []Run // ID 0 is a new one
+	Edits     []Edit // those whose digest the record has already are ignored
+	Runs      []Run  // ID 0 is a new one
 	Source    *SourceChange
 	// Settle lowers the instants of wants written by a baseline whose A turned out to be earlier (coverage.md 1).
 	Settle *Settle
@@ -36,6 +37,10 @@ type ResourceChange struct {
 	Have *Have
 	Work *Work
 	Want *Want // upserts the want of its set
+	// Content are bytes at hand of an inline want, kept until a change with DropContent; nil stays, empty ones are kept too.
+	// DropContent drops what earlier changes brought, not the Content beside it.
+	Content     []byte
+	DropContent bool
 }
 
 // SetChange writes a set's own fields; Resources and Bytes are deltas and always applied. A counter that would become

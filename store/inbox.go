@@ -60,4 +60,7 @@ type Inbox interface {
 	Deliveries(ctx context.Context, q InboxQuery) ([]Delivery, error)
 	// Inbox returns how much waits (kept ones left out), over all Sources; it must be cheap enough to be asked often.
 	Inbox(ctx context.Context) (InboxSize, error)
+	// InboxShares returns how much of that is of which Source, as cheaply; Sources of which nothing waits are left out. With
+	// it one Source that piles up can be held to a share, so that hubs of others are not told to come again.
+	InboxShares(ctx context.Context) (map[int64]InboxSize, error)
 }

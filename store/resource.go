@@ -61,6 +61,11 @@ type Want struct {
 	// meanwhile (its State is WantNone where they say nothing); nil for a want that is not pushed (coverage.md 1).
 	Pushed bool
 	Listed *Want
+	// Inline: the bytes come with the document itself (an entry of a feed, a record) and are kept by Contents until they are
+	// on disk. The URI is an identity then, perhaps not even a URL, and is never asked for.
+	Inline bool
+	// Meta is JSON of what the document tells of an inline resource for people (title, author, published …), "" for none.
+	Meta string
 }
 
 // Version orders wants (coverage.md 1): a range of instants (one instant where From equals Until), then the ordinal

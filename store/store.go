@@ -17,6 +17,8 @@ type Store interface {
 	Sources
 	Sets
 	Resources
+	Contents
+	Edits
 	Documents
 	Ledger
 	Subscriptions

@@ -80,20 +80,26 @@ func (f failureScanner) Scan(v any) error {
 	return u.err()
 }
 
-// What a pushed want adds to the end of a said record: these bits and, with saidListed, the documents' want behind a length.
-const saidPushed, saidListed = 1, 2
+// What a want that is not an ordinary one adds to the end of a said record: these bits and, with saidListed and saidMeta, in
+// this order, the documents' want and the meta, each behind its length.
+const saidPushed, saidListed, saidInline, saidMeta = 1, 2, 4, 8
 
 // appendSaid packs what SQL does not ask about a Want, and whether it is pushed, so that it reads as it is without the column.
 func appendSaid(b []byte, w *store.Want) []byte {
 	b = appendSaidPlain(b, w)
-	if !w.Pushed && w.Listed == nil {
+	bits := byte(flag(w.Pushed))*saidPushed | byte(flag(w.Listed != nil))*saidListed |
+		byte(flag(w.Inline))*saidInline | byte(flag(w.Meta != ""))*saidMeta
+	if bits == 0 {
 		return b
 	}
-	bits := byte(flag(w.Pushed)) * saidPushed
-	if w.Listed == nil {
-		return append(b, bits)
+	b = append(b, bits)
+	if w.Listed != nil {
+		b = putString(b, string(appendListed(nil, w.Listed)))
 	}
-	return putString(append(b, bits|saidListed), string(appendListed(nil, w.Listed)))
+	if w.Meta != "" {
+		b = putString(b, w.Meta)
+	}
+	return b
 }
 
 func appendSaidPlain(b []byte, w *store.Want) []byte {
@@ -116,11 +122,14 @@ func (s saidScanner) Scan(v any) error {
 	}
 	u.said(s.w)
 	bits := u.byte()
-	s.w.Pushed = bits&saidPushed != 0
+	s.w.Pushed, s.w.Inline = bits&saidPushed != 0, bits&saidInline != 0
 	if bits&saidListed != 0 {
 		listed := &unpacker{rest: u.string()}
 		s.w.Listed = listed.listed()
 		u.bad = u.bad || listed.bad
+	}
+	if bits&saidMeta != 0 {
+		s.w.Meta = u.string()
 	}
 	return u.err()
 }
@@ -133,7 +142,11 @@ func appendListed(b []byte, w *store.Want) []byte {
 	b = putMicros(b, w.Version.Until)
 	b = binary.AppendVarint(b, w.Generation)
 	b = putString(b, w.Refused)
-	return appendSaidPlain(b, w)
+	b = appendSaidPlain(b, w)
+	if w.Inline || w.Meta != "" {
+		b = putString(append(b, byte(flag(w.Inline))), w.Meta)
+	}
+	return b
 }
 
 func (u *unpacker) listed() *store.Want {
@@ -142,6 +155,7 @@ func (u *unpacker) listed() *store.Want {
 	w.Generation = u.int()
 	w.Refused = u.string()
 	u.said(w)
+	w.Inline, w.Meta = u.byte() != 0, u.string()
 	return w
 }
 

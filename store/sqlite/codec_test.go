@@ -52,12 +52,13 @@ func TestPacked(t *testing.T) {
 			return w
 		}
 		w := said()
-		w.Pushed = rapid.Bool().Draw(t, "pushed")
+		w.Pushed, w.Inline, w.Meta = rapid.Bool().Draw(t, "pushed"), rapid.Bool().Draw(t, "inline"), rapid.String().Draw(t, "meta")
 		if rapid.Bool().Draw(t, "listed") {
 			l := said()
 			l.Version, l.SetID, l.Generation = version, rapid.Int64().Draw(t, "set"), rapid.Int64().Draw(t, "generation")
 			l.State, l.Held = store.WantState(rapid.Byte().Draw(t, "state")), rapid.Bool().Draw(t, "held")
 			l.Refused = rapid.String().Draw(t, "refused")
+			l.Inline, l.Meta = rapid.Bool().Draw(t, "listed inline"), rapid.SampledFrom([]string{"", "{}", "ä"}).Draw(t, "listed meta")
 			w.Listed = &l
 		}
 		var w2 store.Want
@@ -65,6 +66,19 @@ func TestPacked(t *testing.T) {
 			t.Fatalf("%v\n%s", err, cmp.Diff(w, w2))
 		}
 	})
+}
+
+// TestOrdinaryWantIsSmall: what only some wants have costs the others nothing.
+func TestOrdinaryWantIsSmall(t *testing.T) {
+	t.Parallel()
+	w := store.Want{Length: 5, Type: "t"}
+	if got, plain := len(appendSaid(nil, &w)), len(appendSaidPlain(nil, &w)); got != plain {
+		t.Errorf("%d bytes, %d without", got, plain)
+	}
+	w.Inline = true
+	if got, plain := len(appendSaid(nil, &w)), len(appendSaidPlain(nil, &w)); got != plain+1 {
+		t.Errorf("inline: %d bytes, %d without", got, plain)
+	}
 }
 
 func TestDigestsAreSmall(t *testing.T) {
@@ -81,6 +95,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(appendFile(nil, &store.Have{ETag: "e", Checked: "md5:" + strings.Repeat("00", 16)}))
 	f.Add(appendSaid(nil, &store.Want{Type: "t", Digests: "x"}))
 	f.Add(appendSaid(nil, &store.Want{Pushed: true, Listed: &store.Want{Type: "t", Refused: "r", Links: "l"}}))
+	f.Add(appendSaid(nil, &store.Want{Inline: true, Meta: "{}", Listed: &store.Want{Inline: true, Meta: "[]"}}))
 	f.Add([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h store.Have
@@ -91,9 +106,9 @@ func FuzzUnpack(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		n := len(h.ETag) + len(h.LastModified) + len(h.Type) + len(w.Type) + len(w.Links)
+		n := len(h.ETag) + len(h.LastModified) + len(h.Type) + len(w.Type) + len(w.Links) + len(w.Meta)
 		if w.Listed != nil {
-			n += len(w.Listed.Type) + len(w.Listed.Links) + len(w.Listed.Refused)
+			n += len(w.Listed.Type) + len(w.Listed.Links) + len(w.Listed.Refused) + len(w.Listed.Meta)
 		}
 		if n > 2*len(b) {
 			t.Fatalf("%d bytes out of %d", n, len(b))
@@ -107,6 +122,7 @@ func TestDamagedRecord(t *testing.T) {
 		"cut":       fileScanner{new(store.Have)}.Scan(make([]byte, 10)),
 		"long":      saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 200}),
 		"listed":    saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, saidPushed | saidListed, 9, 1}),
+		"meta":      saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, saidInline | saidMeta, 9, 1}),
 		"no digest": saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
 		"a string":  fileScanner{new(store.Have)}.Scan("x"),
 		"intervals": new(intervals).Scan("nonsense"),

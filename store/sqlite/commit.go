@@ -40,8 +40,8 @@ type commit struct {
 
 func (p *commit) apply(ctx context.Context, w *writer) error {
 	for _, step := range []func(context.Context, *writer) error{
-		p.checkSets, p.resources, p.wants, p.settle, p.dropTombstones, p.sets, p.gaps, p.dropGaps, p.inbox, p.documents,
-		p.trash, p.events, p.runs, p.sourceChange,
+		p.checkSets, p.resources, p.contents, p.wants, p.settle, p.dropTombstones, p.sets, p.gaps, p.dropGaps, p.inbox,
+		p.documents, p.trash, p.events, p.edits, p.runs, p.sourceChange,
 	} {
 		if err := step(ctx, w); err != nil {
 			return err

@@ -44,6 +44,11 @@ func (p *commit) dropTombstones(ctx context.Context, w *writer) error {
 		if err != nil {
 			return err
 		}
+		_, err = w.exec(ctx, `DELETE FROM content WHERE resource_id IN (SELECT value FROM json_each(?)) AND NOT EXISTS
+			(SELECT 1 FROM resource r WHERE r.id = content.resource_id)`, list)
+		if err != nil {
+			return err
+		}
 	}
 }
 

@@ -146,7 +146,7 @@ func appendWork(args []any, k *store.Work) []any {
 // update writes what a change brings for a row that is there.
 func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.ResourceChange) error {
 	if from, to := idRange(p.source); id < from || id >= to {
-		return p.mine(id >> idBits)
+		return fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound)
 	}
 	p.args = p.args[:0]
 	var set string

@@ -116,6 +116,15 @@ func survived(t *testing.T, path string, told int64) {
 	if events, err := s.History(ctx, src.ID, last.URI); err != nil || len(events) != 1 {
 		t.Fatalf("last event %v: %v", events, err)
 	}
+	if body, err := s.Content(ctx, last.ID); err != nil || string(body) != last.URI {
+		t.Fatalf("its content %q: %v", body, err)
+	}
+	if edits, err := s.Edits(ctx, src.ID, "record"); err != nil || int64(len(edits)) != n {
+		t.Fatalf("%d edits for %d rows: %v", len(edits), n, err)
+	}
+	if _, err := s.Content(ctx, last.ID+1); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("content of half a commit: %v", err)
+	}
 	if _, err := s.Resource(ctx, src.ID, benchURI(int(n))); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("half a commit: %v", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"resyncd/store"
 )
 
-// forgetSlice is how many rows one transaction of forgetting drops, inboxSlice how many deliveries, which are larger.
-const forgetSlice, inboxSlice = 5000, 500
+// forgetSlice is how many rows one transaction of forgetting drops, bodySlice how many of those with a large body.
+const forgetSlice, bodySlice = 5000, 500
 
 // ForgetSource implements store.Sources.
 func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
@@ -53,7 +53,7 @@ func bury(ctx context.Context, w *writer, sourceID int64) error {
 // dropInbox drops a slice of a Source's deliveries.
 func dropInbox(ctx context.Context, w *writer, sourceID int64) (more bool, err error) {
 	rows, err := w.query(ctx, `DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE source_id = ? LIMIT ?)
-		RETURNING kept, length(body)`, sourceID, inboxSlice)
+		RETURNING kept, length(body)`, sourceID, bodySlice)
 	if err != nil {
 		return false, err
 	}
@@ -69,7 +69,7 @@ func dropInbox(ctx context.Context, w *writer, sourceID int64) (more bool, err e
 	if err != nil {
 		return false, err
 	}
-	return len(gone) > 0, resize(ctx, w, size)
+	return len(gone) > 0, resize(ctx, w, sourceID, size)
 }
 
 // dropRows drops a slice of what is known of a forgotten Source, the Source itself last.
@@ -79,6 +79,9 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		query string
 		args  []any
 	}{
+		{`DELETE FROM content WHERE resource_id IN (SELECT resource_id FROM content WHERE resource_id >= ? AND resource_id < ? LIMIT ?)`,
+			[]any{from, to, bodySlice}},
+		{`DELETE FROM edit WHERE id IN (SELECT id FROM edit WHERE source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
 		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`, []any{from, to, forgetSlice}},
 		{`DELETE FROM want WHERE (set_id, resource_id) IN (SELECT w.set_id, w.resource_id FROM sets t
 			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
@@ -104,8 +107,10 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 				return nil // one slice a transaction
 			}
 		}
-		if _, err := w.exec(ctx, "DELETE FROM sets WHERE source_id = ?", sourceID); err != nil {
-			return err
+		for _, query := range []string{"DELETE FROM inbox_share WHERE source_id = ?", "DELETE FROM sets WHERE source_id = ?"} {
+			if _, err := w.exec(ctx, query, sourceID); err != nil {
+				return err
+			}
 		}
 		_, err := w.exec(ctx, "DELETE FROM source WHERE id = ? AND name IS NULL", sourceID)
 		return err

@@ -49,8 +49,8 @@ type received struct {
 }
 
 func (g *group) apply(ctx context.Context, w *writer) error {
-	var size store.InboxSize
-	known := map[int64]bool{} // Sources that are not forgotten
+	grown := map[int64]store.InboxSize{} // by Source
+	known := map[int64]bool{}            // Sources that are not forgotten
 	var counts []received
 	for i, d := range g.ds {
 		there, asked := known[d.SourceID]
@@ -79,8 +79,10 @@ func (g *group) apply(ctx context.Context, w *writer) error {
 		if err != nil {
 			return err
 		}
+		size := grown[d.SourceID]
 		size.Deliveries++
 		size.Bytes += int64(len(d.Body))
+		grown[d.SourceID] = size
 	}
 	for _, c := range counts {
 		_, err := w.exec(ctx, `UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3, missed = 0,
@@ -90,7 +92,12 @@ func (g *group) apply(ctx context.Context, w *writer) error {
 			return err
 		}
 	}
-	return resize(ctx, w, size)
+	for source, size := range grown {
+		if err := resize(ctx, w, source, size); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // count adds a delivery to those of its subscription.
@@ -130,22 +137,50 @@ func marked(ctx context.Context, w *writer, d *store.Delivery) (bool, error) {
 	return false, err
 }
 
-// resize adds to what waits in the inbox.
-func resize(ctx context.Context, w *writer, by store.InboxSize) error {
+// resize adds to what waits of a Source.
+func resize(ctx context.Context, w *writer, source int64, by store.InboxSize) error {
 	if by == (store.InboxSize{}) {
 		return nil
 	}
-	_, err := w.exec(ctx, "UPDATE inbox_size SET deliveries = deliveries + ?, bytes = bytes + ?", by.Deliveries, by.Bytes)
+	_, err := w.exec(ctx, `INSERT INTO inbox_share (source_id, deliveries, bytes) VALUES (?, ?, ?) ON CONFLICT (source_id)
+		DO UPDATE SET deliveries = deliveries + excluded.deliveries, bytes = bytes + excluded.bytes`, source, by.Deliveries, by.Bytes)
 	return err
 }
 
 // Inbox implements store.Inbox.
-func (s *Store) Inbox(ctx context.Context) (size store.InboxSize, err error) {
-	if s.lacks(schemaPush) {
-		return size, nil
+func (s *Store) Inbox(ctx context.Context) (store.InboxSize, error) {
+	var sum store.InboxSize
+	shares, err := s.InboxShares(ctx)
+	for _, share := range shares {
+		sum.Deliveries += share.Deliveries
+		sum.Bytes += share.Bytes
 	}
-	err = s.r.get(ctx, "SELECT deliveries, bytes FROM inbox_size", nil, &size.Deliveries, &size.Bytes)
-	return size, s.fail("size up the inbox", err)
+	return sum, err
+}
+
+// InboxShares implements store.Inbox.
+func (s *Store) InboxShares(ctx context.Context) (map[int64]store.InboxSize, error) {
+	const what = "size up the inbox"
+	query := "SELECT source_id, deliveries, bytes FROM inbox_share WHERE deliveries <> 0"
+	switch {
+	case s.lacks(schemaPush):
+		return nil, nil
+	case s.lacks(schemaFeed): // it knew the sum only
+		query = "SELECT source_id, count(*), sum(length(body)) FROM inbox WHERE kept = 0 GROUP BY source_id"
+	}
+	rows, err := s.r.query(ctx, query)
+	if err != nil {
+		return nil, s.fail(what, err)
+	}
+	shares := map[int64]store.InboxSize{}
+	_, err = collect(rows, func(row rowScanner) (id int64, err error) {
+		var size store.InboxSize
+		if err = row.Scan(&id, &size.Deliveries, &size.Bytes); err == nil {
+			shares[id] = size
+		}
+		return id, err
+	})
+	return shares, s.fail(what, err)
 }
 
 // Deliveries implements store.Inbox.
@@ -220,7 +255,7 @@ func (p *commit) inbox(ctx context.Context, w *writer) error {
 			return err
 		}
 	}
-	return resize(ctx, w, size)
+	return resize(ctx, w, p.source, size)
 }
 
 // bytesOf is b as an argument that is never NULL.

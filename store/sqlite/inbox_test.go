@@ -200,6 +200,9 @@ func TestPollingWritesNothing(t *testing.T) {
 	if _, err := f.s.Inbox(t.Context()); err != nil {
 		t.Error(err)
 	}
+	if _, err := f.s.InboxShares(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if err := f.s.TallySubscription(t.Context(), 1, store.Tally{}); err != nil {
 		t.Error(err)
 	}

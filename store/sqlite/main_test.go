@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"testing"
@@ -53,8 +54,9 @@ func child(path string) error {
 			u := benchURI(int(n))
 			c.Resources = append(c.Resources, store.ResourceChange{
 				URI: u, Key: u[8:], Want: &store.Want{SetID: set.ID, State: store.WantPresent}, Have: &store.Have{State: store.HavePresent},
-				Work: &store.Work{Action: store.ActionFetch},
+				Work: &store.Work{Action: store.ActionFetch}, Content: []byte(u),
 			})
+			c.Edits = append(c.Edits, store.Edit{URI: "record", Digest: sha256.Sum256([]byte(u))})
 			c.Events = append(c.Events, store.Event{URI: u, What: "fetched"})
 			n++
 		}

@@ -78,6 +78,9 @@ func (id identity) readable() error {
 // schemaPush is the schema version that brought subscriptions, the inbox, pushed wants and requests.
 const schemaPush = 2
 
+// schemaFeed is the one that brought kept content, edits and the shares of the inbox.
+const schemaFeed = 3
+
 // lacks tells that the database is an older one, opened for reading, which does not know what that version brought.
 func (s *Store) lacks(version int64) bool { return s.schema < version }
 

@@ -48,6 +48,37 @@ func firstRelease(t *testing.T) (path string) {
 	return path
 }
 
+// secondRelease makes one as the release left it that brought push: that of the first, and a row in what is new in it.
+func secondRelease(t *testing.T) (path string) {
+	t.Helper()
+	path = firstRelease(t)
+	scripts, err := migrationScripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", dsn(path, nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows := `PRAGMA user_version = 2;
+		INSERT INTO source (id, name, url) VALUES (5, 'new', 'https://b.example/');
+		INSERT INTO resource VALUES ((3 << 40) + 3, 3, 'u3', '', NULL, 0, 0, NULL, 0, NULL, NULL);
+		-- said: ordinal 1, document -7, length 5, no lastmod, pushed; listed: what TestUpgradeOfSecond wants
+		INSERT INTO want VALUES (4, (3 << 40) + 3, 1, 40, 40, 0, 0, NULL,
+			x'020d0a00000000000328080301000d080573636f70650e100107010174025b5d0100000102030405060708090a0b0c0d0e0f', 1);
+		INSERT INTO inbox (id, subscription_id, source_id, set_id, kind, signed, digest, type, verdict, kept, body) VALUES
+			(1, 0, 3, 4, 'change', 1, zeroblob(32), 't', 'next', 0, x'0102'), (2, 0, 3, 4, 'change', 1, zeroblob(32), 't', 'gap', 1, x'010203'),
+			(3, 0, 5, 9, 'change', 1, zeroblob(32), 't', 'next', 0, x'01'), (4, 0, 3, 4, 'change', 1, zeroblob(32), 't', 'next', 0, x'');
+		UPDATE inbox_size SET deliveries = 3, bytes = 3;`
+	for _, script := range []string{scripts[1], rows} {
+		if _, err := db.Exec(script); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
 // asFirstRelease reads all tables of the first release, with its columns.
 func asFirstRelease(t *testing.T, path string) map[string][]string {
 	t.Helper()
@@ -121,6 +152,19 @@ func checkOld(t *testing.T, s *Store) {
 		}
 	}
 	nothingPushed(t, s)
+	noFeeds(t, s)
+}
+
+func noFeeds(t *testing.T, s *Store) {
+	t.Helper()
+	if _, err := s.Content(t.Context(), 3<<40+1); !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+	one, err := s.Edits(t.Context(), 3, "u1")
+	many, err2 := s.EditsOf(t.Context(), 3, []string{"u1", "u2"})
+	if err := errors.Join(err, err2); err != nil || len(one) != 0 || len(many) != 2 || len(many[0])+len(many[1]) != 0 {
+		t.Errorf("%v, %v, %v", one, many, err)
+	}
 }
 
 func nothingPushed(t *testing.T, s *Store) {
@@ -201,6 +245,61 @@ func TestUpgrade(t *testing.T) {
 	defer r.Close()
 	if subs, err := r.Subscriptions(t.Context(), 3, false); err != nil || len(subs) != 1 || r.lacks(schemaPush) {
 		t.Errorf("schema %d: %v, %v", r.schema, subs, err)
+	}
+}
+
+// TestUpgradeOfSecond: so does one of the second release, with what waits in its inbox counted by Source.
+func TestUpgradeOfSecond(t *testing.T) {
+	t.Parallel()
+	path := secondRelease(t)
+	listed := store.Want{SetID: 4, State: store.WantAsk, Version: store.Version{From: store.NoTime, Until: 6, Ordinal: 7, Document: 8},
+		Digests: "md5:000102030405060708090a0b0c0d0e0f", Length: -1, LastMod: 3, Type: "t", Links: "[]", Generation: 4, Held: true, Refused: "scope", Settled: true}
+	pushed := store.Want{SetID: 4, State: store.WantPresent, Version: store.Version{From: 40, Until: 40, Ordinal: 1, Document: -7}, Length: 5,
+		LastMod: store.NoTime, Pushed: true, Listed: &listed}
+	check := func(s *Store) {
+		t.Helper()
+		r, err := s.Resource(t.Context(), 3, "u3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]store.Want{pushed}, r.Wants); diff != "" {
+			t.Error(diff)
+		}
+		size, err := s.Inbox(t.Context())
+		shares, err2 := s.InboxShares(t.Context())
+		if err := errors.Join(err, err2); err != nil || size != (store.InboxSize{Deliveries: 3, Bytes: 3}) ||
+			!maps.Equal(shares, map[int64]store.InboxSize{3: {Deliveries: 2, Bytes: 2}, 5: {Deliveries: 1, Bytes: 1}}) {
+			t.Errorf("%+v, %+v, %v", size, shares, err)
+		}
+		noFeeds(t, s)
+	}
+	r, err := Open(t.Context(), path, Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	defer s.Close()
+	check(s)
+	claim, _, err := s.Claim(t.Context(), 3, "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pushed.Inline, listed.Meta = true, "{}"
+	c := store.Commit{Claim: claim, Inbox: []store.InboxChange{{ID: 1}, {ID: 2}, {ID: 4, Keep: true}}, Edits: []store.Edit{{URI: "u1"}},
+		Resources: []store.ResourceChange{{URI: "u3", Want: &pushed, Content: []byte("x")}}}
+	if err := s.Commit(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Content(t.Context(), 3<<40+3); err != nil || string(got) != "x" {
+		t.Error(got, err)
+	}
+	shares, err := s.InboxShares(t.Context())
+	if err != nil || !maps.Equal(shares, map[int64]store.InboxSize{5: {Deliveries: 1, Bytes: 1}}) {
+		t.Error(shares, err)
 	}
 }
 

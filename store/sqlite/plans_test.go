@@ -57,7 +57,7 @@ func slow(q, step string) bool {
 		return !strings.HasPrefix(q, "DELETE FROM request WHERE id IN (SELECT id FROM request ORDER BY id LIMIT")
 	case step == "SCAN subscription": // all of them, when asked for all
 		return !strings.HasSuffix(q, "FROM subscription WHERE (?1 OR state <> 'gone') ORDER BY id")
-	case step == "SCAN inbox_size": // one row
+	case step == "SCAN inbox_share": // as many as there are Sources
 		return false
 	}
 	if strings.HasPrefix(step, "SEARCH w USING PRIMARY KEY (set_id=?)") || strings.HasPrefix(step, "SEARCH want USING PRIMARY KEY (set_id=?)") {
@@ -157,6 +157,7 @@ func (f *filled) everything(t *testing.T) {
 	_, err = s.History(ctx, src, "u")
 	ok(err)
 	f.everythingPushed(t, ok)
+	f.everythingFed(t, ok)
 	_, err = s.Tidy(ctx)
 	ok(err)
 	_, err = s.EnsureSource(ctx, "second", "u")
@@ -168,6 +169,27 @@ func (f *filled) everything(t *testing.T) {
 	_, err = s.EnsureSet(ctx, claim, "l")
 	ok(err)
 	ok(s.ForgetSource(ctx, claim))
+}
+
+// everythingFed is everything of contents and edits.
+func (f *filled) everythingFed(t *testing.T, ok func(error)) {
+	t.Helper()
+	ctx, s, src := t.Context(), f.s, f.claim.SourceID
+	c := store.Commit{Claim: f.claim, Resources: []store.ResourceChange{{URI: "inline", Content: []byte("x")}, {URI: "other", DropContent: true}}}
+	uris := make([]string, chunkSize+1)
+	for i := range uris {
+		uris[i] = benchURI(i)
+		c.Edits = append(c.Edits, store.Edit{URI: uris[i]})
+	}
+	ok(s.Commit(ctx, &c))
+	_, err := s.Content(ctx, c.Resources[0].ID)
+	ok(err)
+	_, err = s.Edits(ctx, src, uris[0])
+	ok(err)
+	_, err = s.EditsOf(ctx, src, uris)
+	ok(err)
+	_, err = s.InboxShares(ctx)
+	ok(err)
 }
 
 // everythingPushed is everything of subscriptions, the inbox and requests.

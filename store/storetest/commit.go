@@ -52,6 +52,8 @@ func testCommit(t *testing.T, fresh Fresh) {
 			"settle":   {Settle: &store.Settle{SetID: b.set.ID}},
 			"drop":     {DropTombstones: &store.DropTombstones{SetID: b.set.ID}},
 			"no gap":   {DropGaps: []int64{gap.ID}},
+			"content":  {Resources: []store.ResourceChange{{ID: mine, Content: []byte("x")}}},
+			"edit":     {Edits: []store.Edit{{SourceID: b.src.ID, URI: "u"}}},
 		} {
 			c.Claim = claim
 			if err := b.st.Commit(b.ctx, &c); err == nil {
@@ -81,6 +83,7 @@ func testResources(t *testing.T, fresh Fresh) {
 			SetID: b.set.ID, State: store.WantAsk, Version: store.Version{From: -5, Until: 6, Ordinal: 7, Document: 8},
 			Digests: "sha-256:" + hex64 + " md5:00112233445566778899aabbccddeeff", Length: 1 << 40, LastMod: 3, Type: "text/xml",
 			Links: `[{"rel":"duplicate"}]`, Generation: 4, Held: true, Refused: "scope", Settled: true,
+			Inline: true, Meta: `{"title":"ä"}`,
 		}
 		work := store.Work{Action: store.ActionFetch, Due: 77, Attempts: 3, Class: "http", Reason: "503", Since: 70}
 		have := fullHave(9)
@@ -169,9 +172,11 @@ func testResources(t *testing.T, fresh Fresh) {
 func testPushed(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
 	listed := store.Want{SetID: b.set.ID, State: store.WantAsk, Version: store.Version{From: store.NoTime, Until: 6, Ordinal: 7, Document: 8},
-		Digests: "sha-256:" + hex64, Length: -1, LastMod: 3, Type: "text/xml", Links: "[]", Generation: 4, Held: true, Refused: "scope", Settled: true}
+		Digests: "sha-256:" + hex64, Length: -1, LastMod: 3, Type: "text/xml", Links: "[]", Generation: 4, Held: true, Refused: "scope", Settled: true,
+		Inline: true, Meta: "{}"}
 	full := present(9)
 	full.SetID, full.Pushed, full.Listed, full.Version.Document = b.set.ID, true, &listed, -77
+	full.Inline, full.Meta = true, `{"title":"pushed"}`
 	silent := absent(9)
 	silent.SetID, silent.Pushed, silent.Listed = b.set.ID, true, &store.Want{}
 	odd := present(1)

@@ -42,7 +42,24 @@ func (b *bench) waits(deliveries, bytes int64) {
 		size, err := st.Inbox(b.ctx)
 		b.ok(err)
 		b.same("size of the inbox", store.InboxSize{Deliveries: deliveries, Bytes: bytes}, size)
+		shares, err := st.InboxShares(b.ctx)
+		b.ok(err)
+		for source, share := range shares {
+			if share.Deliveries <= 0 {
+				b.Fatalf("the share of source %d: %+v", source, share)
+			}
+			size.Deliveries, size.Bytes = size.Deliveries-share.Deliveries, size.Bytes-share.Bytes
+		}
+		b.same("what is nobody's", store.InboxSize{}, size)
 	}
+}
+
+// shares checks what waits of each Source.
+func (b *bench) shares(want map[int64]store.InboxSize) {
+	b.Helper()
+	got, err := b.st.InboxShares(b.ctx)
+	b.ok(err)
+	b.same("shares of the inbox", want, got)
 }
 
 func deref(ds []*store.Delivery) (out []store.Delivery) {
@@ -94,6 +111,7 @@ func testInbox(t *testing.T, fresh Fresh) {
 			t.Errorf("%d deliveries of the forgotten source are left", n)
 		}
 		b.waits(2, 9)
+		b.shares(map[int64]store.InboxSize{two.ID: {Deliveries: 2, Bytes: 9}})
 		stone, err := b.st.SubscriptionByToken(b.ctx, "t")
 		b.ok(err)
 		if stone.State != store.SubGone || !stone.Ended.Known() || stone.Secret != "" || stone.Next.Known() {
@@ -132,6 +150,9 @@ func testDeliveries(b *bench) {
 		b.Errorf("without a limit: %d, %v", len(got), err)
 	}
 	b.waits(40, 400)
+	b.shares(map[int64]store.InboxSize{b.src.ID: {Deliveries: 20, Bytes: 200}, other.ID: {Deliveries: 20, Bytes: 200}})
+	b.commit(store.Commit{Inbox: []store.InboxChange{{ID: mine[0].ID}, {ID: mine[1].ID, Keep: true}}})
+	b.shares(map[int64]store.InboxSize{b.src.ID: {Deliveries: 18, Bytes: 180}, other.ID: {Deliveries: 20, Bytes: 200}})
 }
 
 func testCounted(b *bench) {
@@ -236,6 +257,7 @@ func testInboxCommit(b *bench) {
 	b.same("left", deref(ds[3:]), b.deliveries(store.InboxQuery{}))
 	b.commit(store.Commit{Inbox: []store.InboxChange{{ID: ds[1].ID}, {ID: ds[3].ID}}})
 	b.waits(0, 0)
+	b.shares(map[int64]store.InboxSize{})
 	more := b.delivery(sub, "5")
 	b.deliver(more)
 	if more.ID <= ds[3].ID {

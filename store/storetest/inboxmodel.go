@@ -54,6 +54,9 @@ func testInboxModel(t *testing.T, fresh Fresh) {
 		if got, err := b.st.Inbox(b.ctx); err != nil || got != total {
 			rt.Fatalf("the inbox is %+v, said to be %+v (%v)", total, got, err)
 		}
+		if got, err := b.st.InboxShares(b.ctx); err != nil || got[b.src.ID] != size {
+			rt.Fatalf("the share is %+v, said to be %+v (%v)", size, got[b.src.ID], err)
+		}
 	})
 }
 

@@ -21,6 +21,7 @@ type model struct {
 	rows     map[string]*store.Resource // by URI
 	names    map[string]string          // name of a file: URI
 	folders  map[string]bool
+	contents map[string]string // by URI
 }
 
 // testModel lets random commits run against the store and the model and compares every way of reading.
@@ -32,7 +33,8 @@ func testModel(t *testing.T, fresh Fresh) {
 		b.src, b.claim, _ = b.source(fmt.Sprint("model ", n))
 		b.set = b.ensureSet(b.claim, "one")
 		two := b.ensureSet(b.claim, "two")
-		m := &model{sourceID: b.src.ID, rows: map[string]*store.Resource{}, names: map[string]string{}, folders: map[string]bool{}}
+		m := &model{sourceID: b.src.ID, rows: map[string]*store.Resource{}, names: map[string]string{}, folders: map[string]bool{},
+			contents: map[string]string{}}
 		sets := []int64{b.set.ID, two.ID}
 		for range rapid.IntRange(1, 8).Draw(rt, "commits") {
 			m.step(rt, b, sets)
@@ -56,10 +58,12 @@ func drawWant(rt *rapid.T, sets []int64) *store.Want {
 		Digests: rapid.SampledFrom([]string{"", "md5:00", "sha-256:" + hex64}).Draw(rt, "digests"),
 	}
 	w.Version = drawVersion(rt)
+	w.Inline, w.Meta = rapid.Bool().Draw(rt, "inline"), rapid.SampledFrom([]string{"", "", "{}"}).Draw(rt, "meta")
 	if w.Pushed = rapid.IntRange(0, 3).Draw(rt, "pushed") == 0; w.Pushed {
 		w.Version.Document = -1
 		w.Listed = &store.Want{SetID: w.SetID, State: rapid.SampledFrom([]store.WantState{0, 1, 2, 3}).Draw(rt, "listed"),
-			Version: drawVersion(rt), Generation: rapid.Int64Range(0, 2).Draw(rt, "listed by")}
+			Version: drawVersion(rt), Generation: rapid.Int64Range(0, 2).Draw(rt, "listed by"),
+			Inline: rapid.Bool().Draw(rt, "listed inline"), Meta: rapid.SampledFrom([]string{"", "[]"}).Draw(rt, "listed meta")}
 	}
 	return w
 }
@@ -90,6 +94,10 @@ func (m *model) step(rt *rapid.T, b *bench, sets []int64) {
 			r.Work = &store.Work{Action: rapid.SampledFrom([]store.Action{0, 1, 2}).Draw(rt, "action"), Due: drawMicros(rt, "due"),
 				Attempts: rapid.IntRange(0, 2).Draw(rt, "attempts")}
 		}
+		if rapid.IntRange(0, 3).Draw(rt, "content") == 0 {
+			r.Content = rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(rt, "bytes")
+		}
+		r.DropContent = rapid.IntRange(0, 5).Draw(rt, "drop content") == 0
 		c.Resources = append(c.Resources, r)
 		next.apply(&r)
 	}
@@ -115,7 +123,8 @@ func (m *model) step(rt *rapid.T, b *bench, sets []int64) {
 }
 
 func (m *model) clone() *model {
-	out := &model{sourceID: m.sourceID, rows: map[string]*store.Resource{}, names: maps.Clone(m.names), folders: maps.Clone(m.folders)}
+	out := &model{sourceID: m.sourceID, rows: map[string]*store.Resource{}, names: maps.Clone(m.names), folders: maps.Clone(m.folders),
+		contents: maps.Clone(m.contents)}
 	for u, r := range m.rows {
 		c := *r
 		c.Wants = slices.Clone(r.Wants)
@@ -151,6 +160,12 @@ func (m *model) apply(c *store.ResourceChange) {
 	if c.Work != nil {
 		r.Work = *c.Work
 	}
+	if c.DropContent {
+		delete(m.contents, c.URI)
+	}
+	if c.Content != nil {
+		m.contents[c.URI] = string(c.Content)
+	}
 	if c.Want != nil {
 		r.Wants = slices.DeleteFunc(r.Wants, func(w store.Want) bool { return w.SetID == c.Want.SetID })
 		r.Wants = append(r.Wants, *c.Want)
@@ -182,6 +197,7 @@ func (m *model) dropTombstones(d *store.DropTombstones) {
 		r.Wants = slices.DeleteFunc(r.Wants, func(w store.Want) bool { return w.SetID == d.SetID })
 		if len(r.Wants) == 0 {
 			delete(m.rows, u)
+			delete(m.contents, u)
 			if r.Key != "" {
 				delete(m.names, strings.ToLower(r.Key))
 			}
@@ -252,6 +268,12 @@ func (m *model) compare(rt *rapid.T, b *bench, sets []int64) {
 	for _, a := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		got, err := b.st.Due(b.ctx, store.DueQuery{SourceID: m.sourceID, Action: a, Now: 20, Limit: 1000})
 		same("due", m.where(func(r *store.Resource) bool { return r.Work.Action == a && r.Work.Due <= 20 }), got, err)
+	}
+	for u, r := range m.rows {
+		want, kept := m.contents[u]
+		if got, err := b.st.Content(b.ctx, r.ID); kept != (err == nil) || want != string(got) {
+			rt.Fatalf("content of %s is %q (%v), want %q", u, got, err, want)
+		}
 	}
 	var names, taken []string
 	for n := range m.names {

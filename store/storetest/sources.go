@@ -165,16 +165,18 @@ func testForget(t *testing.T, fresh Fresh) {
 	b.ok(err)
 	var rs []store.ResourceChange
 	for i := range 50 {
-		rs = append(rs, b.change(i, present(1)))
+		rs = append(rs, b.entry(i, []byte(uri(i))))
 	}
-	b.commit(store.Commit{
-		Resources: rs, Gaps: []*store.Gap{{SetID: b.set.ID, State: store.GapFound}}, Runs: []store.Run{{SetID: b.set.ID}},
+	gone := b.commit(store.Commit{
+		Resources: rs, Edits: []store.Edit{edit(b, uri(1), 1, 1), edit(b, uri(2), 1, 1)},
+		Gaps: []*store.Gap{{SetID: b.set.ID, State: store.GapFound}}, Runs: []store.Run{{SetID: b.set.ID}},
 		Trash: []store.Trashed{{ID: "t", URI: uri(1)}}, Events: []store.Event{{URI: uri(1), What: "wanted"}},
 	})
 	_, twoClaim, _ := b.source("two")
 	two := b.ensureSet(twoClaim, b.set.CapabilityList)
 	other := store.Want{SetID: two.ID, State: store.WantPresent}
-	b.ok(b.st.Commit(b.ctx, &store.Commit{Claim: twoClaim, Resources: []store.ResourceChange{{URI: uri(1), Key: key(1), Want: &other}}}))
+	b.ok(b.st.Commit(b.ctx, &store.Commit{Claim: twoClaim, Edits: []store.Edit{{URI: uri(1)}},
+		Resources: []store.ResourceChange{{URI: uri(1), Key: key(1), Want: &other, Content: []byte("theirs")}}}))
 
 	b.ok(b.st.ForgetSource(b.ctx, b.claim))
 	b.ok(b.free())
@@ -186,14 +188,23 @@ func testForget(t *testing.T, fresh Fresh) {
 	b.is(err, store.ErrNotFound)
 	b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim}), store.ErrFenced)
 	empty(b, b.src.ID, b.set.ID)
+	for i := range gone.Resources {
+		_, err := b.st.Content(b.ctx, gone.Resources[i].ID)
+		b.is(err, store.ErrNotFound)
+	}
 
 	anew, claim, _ := b.source("one")
 	if anew.ID == b.src.ID {
 		t.Fatal("the id of a forgotten source was given again")
 	}
 	empty(b, anew.ID, b.ensureSet(claim, b.set.CapabilityList).ID)
-	if _, err := b.st.Resource(b.ctx, twoClaim.SourceID, uri(1)); err != nil {
+	theirs, err := b.st.Resource(b.ctx, twoClaim.SourceID, uri(1))
+	if err != nil {
 		t.Fatalf("the other source lost a resource: %v", err)
+	}
+	b.keeps("of the other source", theirs.ID, []byte("theirs"))
+	if es, err := b.st.Edits(b.ctx, twoClaim.SourceID, uri(1)); err != nil || len(es) != 1 {
+		t.Fatalf("edits of the other source: %v, %v", es, err)
 	}
 
 	// An interruption leaves nothing that is seen, and Tidy drops the rest.
@@ -223,10 +234,12 @@ func empty(b *bench, sourceID, setID int64) {
 	b.ok(err)
 	events, err := b.st.History(b.ctx, sourceID, uri(1))
 	b.ok(err)
+	edits, err := b.st.Edits(b.ctx, sourceID, uri(1))
+	b.ok(err)
 	counts, err := b.st.Counts(b.ctx, setID)
 	b.ok(err)
-	if len(rs)+len(gaps)+len(runs)+len(trash)+len(events)+len(unlisted(b, setID, 0, 1<<60)) > 0 || counts != (store.Counts{}) ||
+	if len(edits)+len(rs)+len(gaps)+len(runs)+len(trash)+len(events)+len(unlisted(b, setID, 0, 1<<60)) > 0 || counts != (store.Counts{}) ||
 		names[0] != store.NameFree || names[1] != store.NameFree {
-		b.Fatalf("left behind: %v %v %v %v %v %v %v", rs, gaps, runs, trash, events, counts, names)
+		b.Fatalf("left behind: %v %v %v %v %v %v %v %v", edits, rs, gaps, runs, trash, events, counts, names)
 	}
 }

@@ -25,8 +25,9 @@ func Run(t *testing.T, fresh Fresh) {
 	}{
 		{"Sources", testSources}, {"Sets", testSets}, {"Claims", testClaims}, {"Commit", testCommit},
 		{"Resources", testResources}, {"Lookup", testLookup}, {"Names", testNames}, {"Scan", testScan}, {"Due", testDue},
-		{"Unlisted", testUnlisted}, {"Baseline", testBaseline}, {"Documents", testDocuments}, {"Ledger", testLedger},
-		{"Subscriptions", testSubscriptions}, {"Inbox", testInbox}, {"Inbox model", testInboxModel}, {"Requests", testRequests}, {"Pushed", testPushed},
+		{"Unlisted", testUnlisted}, {"Baseline", testBaseline}, {"Contents", testContents}, {"Edits", testEdits},
+		{"Documents", testDocuments}, {"Ledger", testLedger}, {"Subscriptions", testSubscriptions}, {"Inbox", testInbox}, {"Inbox model", testInboxModel},
+		{"Requests", testRequests}, {"Pushed", testPushed},
 		{"Forget", testForget}, {"Tidy", testTidy}, {"Tidy push", testTidyPush}, {"Concurrency", testConcurrency}, {"Model", testModel},
 	} {
 		t.Run(group.name, func(t *testing.T) {

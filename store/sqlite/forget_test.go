@@ -1,0 +1,69 @@
+package sqlite
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"resyncd/store"
+)
+
+// TestForgetInSlices: a Source with much goes in bounded transactions, wherever it is interrupted, and nothing is left.
+func TestForgetInSlices(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	c := store.Commit{Claim: f.claim}
+	for i := range forgetSlice + 1 {
+		c.Edits = append(c.Edits, store.Edit{URI: benchURI(i % 10), Digest: [32]byte{byte(i), byte(i >> 8)}})
+		if i < 2*bodySlice+1 {
+			c.Resources = append(c.Resources, store.ResourceChange{URI: benchURI(i), Content: []byte("x")})
+		}
+	}
+	if err := f.s.Commit(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.s.Deliver(t.Context(), []*store.Delivery{{SourceID: f.claim.SourceID, Body: []byte("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	count := func(table string) (n int64) {
+		t.Helper()
+		if err := f.s.r.db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	limits := map[string]int64{"content": bodySlice, "edit": forgetSlice, "resource": forgetSlice, "inbox": bodySlice, "inbox_share": 1, "source": 1}
+	before := map[string]int64{}
+	look := func() {
+		t.Helper()
+		for table, limit := range limits {
+			n := count(table)
+			if gone := before[table] - n; gone > limit {
+				t.Errorf("%d rows of %s went at once", gone, table)
+			}
+			before[table] = n
+		}
+	}
+	look()
+	for table, n := range before {
+		if n == 0 {
+			t.Errorf("no rows of %s", table)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.s.ForgetSource(ctx, f.claim); err == nil {
+		t.Fatal("it was not interrupted")
+	}
+	for more := true; more; look() {
+		var err error
+		if more, err = f.s.Tidy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for table, n := range before {
+		if n != 0 {
+			t.Errorf("%d rows of %s are left", n, table)
+		}
+	}
+}
