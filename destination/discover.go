@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
@@ -29,11 +30,12 @@ const (
 // Discover finds out what a Source offers, from any URL of it (7, 9, 13, 14.3, 16 and 18 of the specification's digest):
 // a site, a page, a Source Description, a Capability List, or a list. A site or page stands for its whole Source. A
 // document stands for what it is: a Source Description for all its sets, a Capability List for its own, a list for the
-// set of the Capability List that names it or, without one, for itself. only, if given, are the IDs of the sets to look
+// set of the Capability List that names it or, without one, for itself, and a feed for its topic as DiscoverTopic finds it
+// under ReaderOptions.Topic. A page that only links to a feed is not taken for that. only, if given, are the IDs of the sets to look
 // at; the other ones are named in Offer.Others.
 //
 // What is known from last time is asked for conditionally, and nothing else: one request for the Source Description and
-// one for each Capability List, none for a bare list.
+// one for each Capability List, none for a bare list, and those of DiscoverTopic for a feed.
 //
 // The Offer is never nil; its Trail tells what was asked. One bad Capability List is SetOffer.Err and stops nothing.
 // Where no set at all is usable the error is an *Error; other errors are those of ctx and the Memory.
@@ -46,7 +48,7 @@ func Discover(ctx context.Context, r *Reader, asked string, only ...string) (*Of
 // reset forgets what was found, not what was asked for.
 func (f *finder) reset() {
 	f.offer.Sets, f.offer.Others, f.offer.Description, f.offer.Partial = nil, nil, "", false
-	f.read, f.sets, f.route = map[string]bool{}, map[string]int{}, nil
+	f.read, f.sets, f.route, f.failed = map[string]bool{}, map[string]int{}, nil, nil
 }
 
 // finder is the state of one discovery.
@@ -59,7 +61,8 @@ type finder struct {
 	sets     map[string]int      // by ID, the place in Offer.Sets; -1: in Offer.Others
 	patience *patience
 	route    []Hop
-	doubtful bool // something may have been missed only because it did not answer: do not remember this route
+	failed   error // of a feed that is known from last time
+	doubtful bool  // something may have been missed only because it did not answer: do not remember this route
 }
 
 func (f *finder) run(ctx context.Context) error {
@@ -105,6 +108,9 @@ func (f *finder) explore(ctx context.Context, u *url.URL) error {
 		}
 		if err := f.follow(ctx, fd, way[1]); err != nil || len(f.offer.Sets) > 0 {
 			return err
+		}
+		if way[1] == howGiven && fd.feed != feed.None && !f.r.noFeeds {
+			return f.givenFeed(ctx)
 		}
 		if way == ways[0] && way[1] == howGiven && !fd.page {
 			return nil
@@ -259,11 +265,18 @@ func (f *finder) verdict() error {
 			e.Err = fd.err
 		}
 	}
+	given := f.seen[f.offer.Asked]
 	switch {
+	case f.failed != nil:
+		e.Err, e.Hint = f.failed, "The feed that it was cannot be read for now."
 	case len(f.offer.Sets) > 0:
 		e.Hint = "No Capability List could be used: " + f.offer.Sets[0].Err.Error() + "."
 	case len(f.offer.Others) > 0:
 		e.Hint = "None of the sets asked for is among those that the Source offers; " + fetch.RedactURL(f.offer.Others[0]) + " is."
+	case given != nil && len(given.feeds) > 0:
+		e.Hint = "There is no ResourceSync, but its feed is " + fetch.RedactURL(given.feeds[0]) + ": give that, or kind: feed."
+	case given != nil && len(given.hubs) > 0:
+		e.Hint = "There is no ResourceSync, but it is a WebSub topic: give kind: feed."
 	default:
 		e.Hint = "Give the address of the site, or of its Source Description, a Capability List, a Resource List or a Change List."
 	}

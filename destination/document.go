@@ -74,10 +74,11 @@ type Offer struct {
 
 // SetOffer is one set of resources: a Capability List, or a bare list that is a set by itself.
 type SetOffer struct {
-	// ID is the URL of the Capability List or bare list.
+	// ID is the URL of the Capability List, bare list or topic.
 	ID   string
-	Bare bool // no Capability List: the set is just the list that was given
-	// How it was found: given, well-known, link-header, html-link, robots, description, up.
+	Bare bool // no Capability List: the set is just the list, or the topic, that was given
+	// How it was found: given, well-known, link-header, html-link, robots, description, up. A topic: given, or html-link
+	// where a page led to its feed.
 	Found string
 	// Err is why the set cannot be used: its Capability List could not be read or offers nothing. nil for a usable set.
 	Err error
@@ -89,8 +90,10 @@ type SetOffer struct {
 	ResourceDumpArchive             *Ref
 	ChangeDumpArchive               *Ref
 	ChangeChannel, FrameworkChannel *Channel
-	Also                            []Ref // unknown or repeated capabilities
-	DescribedBy                     string
+	// Topic is there for a set that follows a feed or another topic instead of ResourceSync documents (websub.md 3.1).
+	Topic       *Topic
+	Also        []Ref // unknown or repeated capabilities
+	DescribedBy string
 }
 
 // Channel is a WebSub topic with the hubs it names, preferred first [14.3].
@@ -103,7 +106,7 @@ type Channel struct {
 // Step is one request of a discovery, for people.
 type Step struct {
 	URL    string
-	How    string // given, well-known, link-header, html-link, robots, description, up, index
+	How    string // given, well-known, link-header, html-link, robots, description, up, index; self and topic of topics
 	Result string // kind found, or what was wrong
 	OK     bool
 }

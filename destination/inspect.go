@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
+	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
@@ -21,6 +23,10 @@ type finding struct {
 	// page: it is no ResourceSync document; links are what it says of those.
 	page  bool
 	links []Hop
+	// feed is the kind of the feed that it is instead; feeds are those that it links to, hubs the WebSub hubs it names.
+	feed  feed.Kind
+	feeds []string
+	hubs  []string
 	why   error // why it is no ResourceSync document
 	err   error
 }
@@ -31,7 +37,7 @@ func (fd *finding) usable() bool {
 	case fd.err != nil:
 		return false
 	case fd.page:
-		return len(fd.links) > 0
+		return len(fd.links) > 0 || fd.feed != feed.None
 	}
 	return fd.doc != nil || fd.kind == rsdoc.KindUnknown || (&SetOffer{}).slot(fd.kind) != nil
 }
@@ -51,6 +57,8 @@ func (fd *finding) result() string {
 			return f.Err.Error()
 		}
 		return fd.err.Error()
+	case fd.page && fd.feed != feed.None:
+		return "a feed"
 	case fd.page && len(fd.links) == 0:
 		return "no link to a Capability List, and no ResourceSync document itself: " + fd.why.Error()
 	case fd.page:
@@ -120,7 +128,7 @@ func (r *Reader) look(url string, a *answer) (*finding, error) {
 		if e, ok := errors.AsType[*rsdoc.DocumentError](err); ok && e.Problem != rsdoc.Truncated && e.Problem != rsdoc.Limit {
 			fd := r.page(url, a, tape)
 			fd.why = e
-			if e.Problem == rsdoc.Malformed && len(fd.links) == 0 {
+			if e.Problem == rsdoc.Malformed && len(fd.links) == 0 && fd.feed == feed.None {
 				return nil, e // a broken document, rather than something else
 			}
 			return fd, nil
@@ -162,7 +170,8 @@ func directoryOf(entry rsdoc.Kind) rsdoc.Kind {
 	return rsdoc.KindUnknown
 }
 
-// page looks for links to a Capability List: on any resource in its Link header, in a page in its head [6.3].
+// page looks for links to a Capability List: on any resource in its Link header, in a page in its head [6.3]; and sees
+// whether it is a feed, or leads to one.
 func (r *Reader) page(url string, a *answer, t *tape) *finding {
 	fd := &finding{url: url, final: a.URL, page: true}
 	add := func(links []websub.Link, how string) {
@@ -172,16 +181,21 @@ func (r *Reader) page(url string, a *answer, t *tape) *finding {
 			}
 		}
 	}
-	add(websub.ParseLinks(a.Header.Values("Link"), a.base), "link-header")
-	if len(fd.links) > 0 {
-		return fd
-	}
+	header := websub.ParseLinks(a.Header.Values("Link"), a.base)
+	add(header, howLinkHeader)
 	body, err := t.rewind()
 	if err != nil {
 		return fd
 	}
+	start, _ := body.Peek(sniffed) // what there is of it
+	fd.feed = feed.Sniff(a.Type, start)
+	if len(fd.links) > 0 || fd.feed != feed.None {
+		return fd
+	}
 	// What was found before a page breaks off is as good as any hint.
 	links, _ := websub.HTMLLinks(body, a.base)
-	add(links, "html-link")
+	add(links, howHTMLLink)
+	all := slices.Concat(header, links)
+	fd.feeds, fd.hubs = websub.FeedTargets(all), websub.Targets(all, "hub")
 	return fd
 }

@@ -10,6 +10,8 @@ type Limits struct {
 	// index, an archive. SmallBytes counts its URLs, types and links. Defaults 100,000 and 32 MiB.
 	SmallEntries int
 	SmallBytes   int64
+	// FeedBytes bounds a feed, which is held whole, by its inflated size; default 32 MiB.
+	FeedBytes int64
 	// Parts is how many lists one walk reads; default 100,000.
 	Parts int
 	// Depth is how many levels of indexes one walk goes down, and how deep Source Descriptions may nest; default 3 (F67).
@@ -24,6 +26,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.SmallBytes <= 0 {
 		l.SmallBytes = 32 << 20
+	}
+	if l.FeedBytes <= 0 {
+		l.FeedBytes = 32 << 20
 	}
 	if l.Parts <= 0 {
 		l.Parts = 100_000
@@ -41,6 +46,10 @@ func (l Limits) withDefaults() Limits {
 const (
 	pageBytes    = 512 << 10 // of an HTML page, whose head is wanted, and of robots.txt
 	pageLinks    = 10        // links followed from one page
+	pageFeeds    = 5         // feeds that one page links to and that are asked for, until one is a feed
+	sniffed      = 16 << 10  // bytes looked at to tell a feed from anything else
+	maxHubs      = 20        // of one topic
+	emptyHops    = 5         // redirects on the way to a topic without a body
 	robotsLines  = 50        // Sitemap lines followed
 	upSteps      = 5         // links followed upwards from a list
 	restarts     = 2         // how often a document whose body breaks off is begun anew, beyond what RetryFor allows

@@ -200,17 +200,22 @@ func noun(k rsdoc.Kind) string {
 		return "Change Notification"
 	case rsdoc.KindFrameworkNotification:
 		return "Framework Notification"
+	case KindFeed:
+		return "feed"
 	}
 	return fmt.Sprintf("document of kind %.40q", string(k))
 }
 
-// Channels are the channels of the set, the change channel first.
+// Channels are the channels of the set, the change channel first; that of a topic only if it names a hub.
 func (s *SetOffer) Channels() []Channel {
 	var out []Channel
 	for _, c := range []*Channel{s.ChangeChannel, s.FrameworkChannel} {
 		if c != nil {
 			out = append(out, *c)
 		}
+	}
+	if t := s.Topic; t != nil && len(t.Hubs) > 0 {
+		out = append(out, Channel{Kind: KindFeed, Topic: t.URL, Hubs: slices.Clone(t.Hubs)})
 	}
 	return out
 }

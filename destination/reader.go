@@ -22,7 +22,10 @@ type ReaderOptions struct {
 	// RetryFor is how long the transient failures of one document are retried, beyond the quick retries of fetch
 	// (network.retry_for). 0: only a body that broke off is begun anew, a few times.
 	RetryFor time.Duration
-	Log      *slog.Logger // nil for silence
+	// Topic says how Discover takes a feed that is given as the address of a Source; NoFeeds: it takes none.
+	Topic   TopicOptions
+	NoFeeds bool
+	Log     *slog.Logger // nil for silence
 }
 
 // Reader reads the documents of one Source. It is for one goroutine at a time, as its Memory is.
@@ -32,6 +35,8 @@ type Reader struct {
 	memory   Memory
 	limits   Limits
 	retryFor time.Duration
+	topic    TopicOptions
+	noFeeds  bool
 	log      *slog.Logger
 	uncached bool
 
@@ -44,7 +49,7 @@ type Reader struct {
 func NewReader(o ReaderOptions) *Reader {
 	r := &Reader{
 		client: o.Client, policy: o.Policy, memory: o.Memory, limits: o.Limits.withDefaults(), retryFor: o.RetryFor,
-		log: o.Log, now: time.Now, sleep: sleep,
+		topic: o.Topic, noFeeds: o.NoFeeds, log: o.Log, now: time.Now, sleep: sleep,
 		jitter: func(d time.Duration) time.Duration { return d - rand.N(d/4+1) },
 	}
 	if r.memory == nil {

@@ -33,6 +33,9 @@ func (f *finder) retrace(ctx context.Context) (done bool, err error) {
 
 // resume takes up one document of the remembered route.
 func (f *finder) resume(ctx context.Context, h Hop) (ok bool, err error) {
+	if h.Kind == KindFeed {
+		return f.resumeFeed(ctx, h)
+	}
 	if !isDirectory(h.Kind) {
 		// Reading the list tells whether it is still there; asking for it here would be a request too many.
 		f.step(h.URL, h.How, noun(h.Kind)+", known from last time, not asked for", true)

@@ -27,14 +27,29 @@ func (t *tape) Read(p []byte) (int, error) {
 func (t *tape) Close() error { return t.r.Close() }
 
 // rewind is the body from its start, inflated if need be, as far as a page is of interest.
-func (t *tape) rewind() (io.Reader, error) {
-	body := bufio.NewReader(io.LimitReader(io.MultiReader(&t.kept, t.r), pageBytes))
-	if magic, err := body.Peek(2); err != nil || magic[0] != 0x1F || magic[1] != 0x8B {
-		return body, nil // an empty page is for the caller to find
-	}
-	inflated, err := gzip.NewReader(body)
+func (t *tape) rewind() (*bufio.Reader, error) {
+	body, err := unpacked(io.LimitReader(io.MultiReader(&t.kept, t.r), pageBytes))
 	if err != nil {
 		return nil, err
 	}
-	return io.LimitReader(inflated, pageBytes), nil
+	return bufio.NewReaderSize(io.LimitReader(body, pageBytes), sniffed), nil
+}
+
+// packings is how often a body may be packed: a .xml.gz that the server compresses again is two.
+const packings = 2
+
+// unpacked is a body inflated if need be, which is told by its content as everywhere. It bounds nothing.
+func unpacked(body io.Reader) (*bufio.Reader, error) {
+	for range packings {
+		packed := bufio.NewReaderSize(body, sniffed)
+		if magic, err := packed.Peek(2); err != nil || magic[0] != 0x1F || magic[1] != 0x8B {
+			return packed, nil // an empty body, and one that breaks off at once, is for the caller to find
+		}
+		inflated, err := gzip.NewReader(packed)
+		if err != nil {
+			return nil, err
+		}
+		body = inflated
+	}
+	return bufio.NewReaderSize(body, sniffed), nil
 }

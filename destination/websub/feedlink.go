@@ -10,12 +10,13 @@ import (
 
 const (
 	atomNamespace = "http://www.w3.org/2005/Atom"
+	rdfNamespace  = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 	xmlNamespace  = "http://www.w3.org/XML/1998/namespace"
 	maxDepth      = 256
 )
 
-// feedLinks reads the Atom links of a feed itself: children of atom:feed or of rss/channel, never those of an entry
-// (S-08). What is not well-formed ends the reading, not the discovery. Entities are never expanded: declarations are
+// feedLinks reads the Atom links of a feed itself: children of atom:feed, of rss/channel or of the channel of RSS 1.0,
+// never those of an entry (S-08). What is not well-formed ends the reading, not the discovery. Entities are never expanded: declarations are
 // skipped over, and only the names that HTML defines are known.
 func feedLinks(r io.Reader, base *url.URL) ([]Link, error) {
 	source := &faulty{r: r}
@@ -44,7 +45,7 @@ func feedLinks(r io.Reader, base *url.URL) ([]Link, error) {
 // feedReader walks the elements of a feed.
 type feedReader struct {
 	depth int // elements open
-	home  int // depth of the element whose children count: 1 for atom:feed, 2 for rss/channel; 0 none is open
+	home  int // depth of the element whose children count: 1 for atom:feed, 2 for a channel; 0 none is open
 	rss   bool
 	bases []*url.URL // what references resolve against, by depth, down to home
 	links []Link
@@ -66,7 +67,7 @@ func (f *feedReader) start(e xml.StartElement) {
 	switch {
 	case f.depth == 1 && e.Name.Local == "feed" && e.Name.Space == atomNamespace:
 		f.home = 1
-	case f.depth == 1 && e.Name.Local == "rss":
+	case f.depth == 1 && (e.Name.Local == "rss" || e.Name.Local == "RDF" && e.Name.Space == rdfNamespace):
 		f.rss = true
 	case f.depth == 2 && f.rss && e.Name.Local == "channel":
 		f.home = 2

@@ -34,6 +34,37 @@ func Targets(links []Link, rel string) []string {
 	return all
 }
 
+// maxFeeds is the number of feeds of one page that are kept (P8).
+const maxFeeds = 20
+
+// FeedTargets returns the feeds that links name as other forms of the document itself: relation alternate, of a media
+// type that only feeds have, http or https, in order, each once. Formats that nothing here reads do not count.
+func FeedTargets(links []Link) []string {
+	var all []string
+	for _, l := range links {
+		if l.Anchor == "" && l.Has("alternate") && isFeedType(l.Params["type"]) && onWeb(l.Target) && !slices.Contains(all, l.Target) &&
+			len(all) < maxFeeds {
+			all = append(all, l.Target)
+		}
+	}
+	return all
+}
+
+func isFeedType(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "application/atom+xml", "application/rss+xml", "application/rdf+xml":
+		return true
+	}
+	return false
+}
+
+// onWeb reports whether a target can be asked for. One with a user name is not: it would be a secret in a URL (P10).
+func onWeb(target string) bool {
+	u, err := url.Parse(target)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
+}
+
 // Bounds on what one answer may make us keep (P8).
 const (
 	maxLinks  = 500

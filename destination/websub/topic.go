@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // Where a topic's links were found.
 const (
 	FromHeader = "link-header"
-	FromHTML   = "html-link"
-	FromFeed   = "feed-link"
+	FromHTML   = "html"
+	FromFeed   = "feed"
 	FromURL    = "final-url" // no self anywhere: the URL that was asked is taken (S-11)
 )
 
@@ -26,6 +27,9 @@ type TopicLinks struct {
 	Hubs []string
 	// SelfFrom and HubsFrom are FromHeader, FromHTML, FromFeed or, for Self, FromURL; "" where there is nothing.
 	SelfFrom, HubsFrom string
+	// Feeds are the feeds that an HTML page says to be other forms of itself (rel=alternate), in order. They are not looked
+	// for where the headers say all.
+	Feeds []string
 }
 
 // DiscoverTopic finds self and hubs of a topic in the answer to a GET or HEAD (S-01 to S-11): in its Link headers, and
@@ -35,13 +39,17 @@ type TopicLinks struct {
 // is no error. Only a failed read is one, and what was found before it is returned with it.
 func DiscoverTopic(linkHeaders []string, contentType string, body io.Reader, final *url.URL) (TopicLinks, error) {
 	var t TopicLinks
-	t.take(ParseLinks(linkHeaders, final), FromHeader)
+	header := ParseLinks(linkHeaders, final)
+	t.take(header, FromHeader)
 	var err error
 	if body != nil && (t.Self == "" || len(t.Hubs) == 0) {
 		var links []Link
 		var from string
 		links, from, err = bodyLinks(body, contentType, final)
 		t.take(links, from)
+		if from == FromHTML {
+			t.Feeds = FeedTargets(slices.Concat(header, links))
+		}
 	}
 	if t.Self == "" && final != nil {
 		own := *final
@@ -69,7 +77,7 @@ func (t *TopicLinks) take(links []Link, from string) {
 func webTargets(links []Link, rel string) []string {
 	var all []string
 	for _, target := range Targets(links, rel) {
-		if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" {
+		if onWeb(target) {
 			all = append(all, target)
 		}
 	}
@@ -150,7 +158,7 @@ func byRoot(tag, contentType string) string {
 	if !prefixed {
 		local = name
 	}
-	if local == "feed" || local == "rss" {
+	if local == "feed" || local == "rss" || local == "RDF" {
 		return FromFeed
 	}
 	switch strings.ToLower(local) { // a page may leave out its first tags

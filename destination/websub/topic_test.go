@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -18,6 +19,8 @@ const (
 		`<entry><link rel="hub" href="http://evil/"/><source><link rel="self" href="http://evil/"/></source></entry></feed>`
 	rssFeed = `<rss version="2.0" xmlns:a10="http://www.w3.org/2005/Atom"><channel><title>x</title><link>http://page/</link><a10:link rel="self" href="http://t/"/><a10:link rel="hub" href="http://h/"/>` +
 		`<item><a10:link rel="hub" href="http://evil/"/></item></channel></rss>`
+	rdfFeed = `<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/" xmlns:atom="http://www.w3.org/2005/Atom"><channel rdf:about="http://page/"><link>http://page/</link><atom:link rel="hub" href="http://h/"/><atom:link rel="self" href="http://t/"/></channel>` +
+		`<item><atom:link rel="hub" href="http://evil/"/></item></rdf:RDF>`
 	htmlPage = `<!doctype html><html><head><link rel="hub" href="http://h/"><link rel="self" href="http://t/"></head><body><link rel="hub" href="http://evil/"></body></html>`
 )
 
@@ -45,10 +48,13 @@ func TestDiscoverTopic(t *testing.T) {
 		"self without hub, body has it":  {[]string{`<http://ht/>; rel=self`}, "text/xml", atomFeed, found("http://ht/", FromHeader, FromFeed, "http://h/")},
 		"header about something else":    {[]string{`<http://hh/>; rel=hub; anchor="http://o/"`}, "text/xml", atomFeed, inFeed},
 		"header of another scheme":       {[]string{`<javascript:x>; rel=hub, <mailto:a@b>; rel=self, <http:///x>; rel=hub`}, "text/xml", atomFeed, inFeed},
+		"secrets in a URL":               {[]string{`<http://u:p@h/>; rel=hub, <http://u@t/>; rel=self`}, "text/xml", atomFeed, inFeed},
 		"relative":                       {[]string{`</hub>; rel=hub, <?a=1>; rel=self`}, "", "", found(page+"?a=1", FromHeader, FromHeader, "http://source.example/hub")},
 		"nothing at all":                 {nil, "", "", nothing},
 		"atom":                           {nil, "application/atom+xml", atomFeed, inFeed},
 		"rss":                            {nil, "application/rss+xml", rssFeed, inFeed},
+		"rss 1.0":                        {nil, "application/rdf+xml", rdfFeed, inFeed},
+		"rdf that is no feed":            {nil, "application/rdf+xml", strings.Replace(rdfFeed, "22-rdf", "23-rdf", 1), nothing},
 		"html":                           {nil, "text/html; charset=utf-8", htmlPage, inPage},
 		"atom as html":                   {nil, "text/html", atomFeed, inFeed},
 		"rss as text":                    {nil, "text/plain", rssFeed, inFeed},
@@ -94,6 +100,36 @@ func TestDiscoverTopic(t *testing.T) {
 		if d := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); d != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, d)
 		}
+	}
+}
+
+// The feeds that a page links to are told, in order, unless the headers say all.
+func TestDiscoverTopicFeeds(t *testing.T) {
+	t.Parallel()
+	const head = `<link rel="ALTERNATE" type="Application/Atom+XML; charset=utf-8" href="a"><link rel="alternate" type="application/rss+xml" href="/r">` +
+		`<link rel="alternate stylesheet" type="text/css" href="c"><link rel="alternate" hreflang="de" href="de"><link rel="alternate" type="application/feed+json" href="j">` +
+		`<link rel="alternate" type="application/rdf+xml" href="feed:x"><link rel="alternate" type="application/rss+xml" href="/r">`
+	page1 := strings.Replace(htmlPage, "<head>", "<head>"+head, 1)
+	want := []string{"http://source.example/dir/a", "http://source.example/r"}
+	for name, tc := range map[string]struct {
+		header, body string
+		want         []string
+	}{
+		"page":       {"", page1, want},
+		"header too": {`<f>; rel=alternate; type="application/atom+xml", <http://h/>; rel=hub`, page1, append([]string{"http://source.example/dir/f"}, want...)},
+		"not needed": {`<http://h/>; rel=hub, <http://t/>; rel=self`, page1, nil},
+		"of others":  {`<f>; rel=alternate; type="application/atom+xml"; anchor="/x"`, htmlPage, nil},
+		"no page":    {`<f>; rel=alternate; type="application/atom+xml"`, atomFeed, nil},
+		"in a body":  {"", strings.Replace(htmlPage, "<body>", "<body>"+head, 1), nil},
+	} {
+		got, err := DiscoverTopic([]string{tc.header}, "", strings.NewReader(tc.body), mustURL(page))
+		if d := cmp.Diff(tc.want, got.Feeds, cmpopts.EquateEmpty()); d != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, d)
+		}
+	}
+	many := strings.Replace(manyHubs(100), "rel=hub", `rel=alternate; type="application/rss+xml"`, -1)
+	if got := FeedTargets(ParseLinks([]string{many}, nil)); len(got) != maxFeeds {
+		t.Errorf("%d feeds", len(got))
 	}
 }
 
@@ -192,7 +228,7 @@ func TestDiscoverTopicStopsEarly(t *testing.T) {
 }
 
 func FuzzDiscoverTopic(f *testing.F) {
-	for _, body := range []string{atomFeed, rssFeed, htmlPage, "", "<", "<!--", "<!DOCTYPE a [<!ENTITY b 'c'>]><rss><channel>&b;", `<?xml version="1.0" encoding="utf-16"?><feed>`, `<a:feed xmlns:a="http://www.w3.org/2005/Atom" xml:base="%"><a:link href="" rel="hub"/>`} {
+	for _, body := range []string{atomFeed, rssFeed, rdfFeed, htmlPage, `<link rel=alternate type=application/rss+xml href=/f>`, "", "<", "<!--", "<!DOCTYPE a [<!ENTITY b 'c'>]><rss><channel>&b;", `<?xml version="1.0" encoding="utf-16"?><feed>`, `<a:feed xmlns:a="http://www.w3.org/2005/Atom" xml:base="%"><a:link href="" rel="hub"/>`} {
 		f.Add(`<http://h/>; rel=hub`, "text/xml", body)
 		f.Add("", "text/html", body)
 	}
@@ -204,7 +240,7 @@ func FuzzDiscoverTopic(f *testing.F) {
 		if got.Self == "" || got.SelfFrom == "" || (len(got.Hubs) > 0) != (got.HubsFrom != "") || len(got.Hubs) > maxHubs {
 			t.Errorf("%+v", got)
 		}
-		for _, s := range append(got.Hubs, got.Self) {
+		for _, s := range slices.Concat(got.Hubs, got.Feeds, []string{got.Self}) {
 			if u, err := url.Parse(s); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 				t.Errorf("%q", s)
 			}

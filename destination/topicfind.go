@@ -1,0 +1,223 @@
+package destination
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"resyncd/destination/feed"
+	"resyncd/destination/fetch"
+	"resyncd/destination/websub"
+)
+
+// How a topic, or what is said of it, was found, beside what websub names.
+const (
+	howSelf    = "self"   // of a Step: the self link led there
+	howTopic   = "topic"  // of a Step: the operator named it
+	fromConfig = "config" // S-12
+)
+
+// DiscoverTopic finds the topic that a URL stands for, and reads it (S-01 to S-13). The document at asked tells self and
+// hubs, in its Link headers first and then in its body; an HTML page without hubs that links to a feed stands for that
+// feed; anything else is a topic too, that can only be polled. The Offer has one set, whose ID is the topic's URL.
+//
+// What o.Recall knows is asked for conditionally: one request for a topic that was asked for by its own URL, one more where
+// a page leads to a feed, and one more where the self link leads to another document. Whatever can be read is an Answer
+// even where other URLs fail; the Trail tells those, and what was refused.
+//
+// The Offer is never nil. Where nothing could be read the error is an *Error; others are those of ctx and of o.Recall.
+func DiscoverTopic(ctx context.Context, r *Reader, asked string, o TopicOptions) (*Offer, error) {
+	f := &topicFinder{
+		r: r, o: o, offer: &Offer{Asked: asked}, read: map[string]*reading{}, patience: &patience{window: r.retryFor},
+	}
+	u, err := parseAsked(asked)
+	if err != nil {
+		return f.offer, &Error{Asked: asked, Err: err, Hint: "Give an absolute URL that begins with http:// or https://."}
+	}
+	f.own = []string{hostname(u)}
+	return f.offer, f.run(ctx)
+}
+
+// topicFinder is the state of one discovery of a topic.
+type topicFinder struct {
+	r        *Reader
+	o        TopicOptions
+	offer    *Offer
+	own      []string            // hosts that are the Source's: that was asked, and where its redirects led
+	read     map[string]*reading // by URL: nothing is asked for twice
+	order    []string            // of read
+	patience *patience
+}
+
+func (f *topicFinder) run(ctx context.Context) error {
+	at, err := f.look(ctx, f.offer.Asked, howGiven)
+	if err != nil {
+		return err
+	}
+	f.owns(at)
+	found := howGiven
+	switch {
+	case f.o.Topic != "" && at.err != nil:
+		if at, err = f.look(ctx, f.o.Topic, howTopic); err != nil {
+			return err
+		}
+	case f.o.Topic == "" && at.err == nil && at.Format == feed.None && len(at.Hubs) == 0:
+		linked, err := f.linked(ctx, at)
+		if err != nil {
+			return err
+		}
+		if linked != nil {
+			at, found = linked, howHTMLLink
+			f.owns(at)
+		}
+	}
+	if at.err != nil {
+		return &Error{Asked: f.offer.Asked, Trail: f.offer.Trail, Err: at.err,
+			Hint: "Check the address; the topic itself may be given as topic: in the configuration."}
+	}
+	t := f.topicOf(at)
+	content, err := f.content(ctx, t, at)
+	if err != nil {
+		return err
+	}
+	f.finish(t, content, found)
+	return nil
+}
+
+// owns makes the host that a document was found on, perhaps after redirects, one of the Source's.
+func (f *topicFinder) owns(rd *reading) {
+	if u, err := url.Parse(rd.Final); err == nil && rd.err == nil {
+		f.own = append(f.own, hostname(u))
+	}
+}
+
+// look asks for a URL, once. Its error is fatal; failures of the URL are in the reading.
+func (f *topicFinder) look(ctx context.Context, at, how string) (*reading, error) {
+	if rd, ok := f.read[at]; ok {
+		return rd, nil
+	}
+	known, err := f.recall(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	rd, err := f.ask(ctx, at, how, known)
+	if err == nil {
+		f.order = append(f.order, at)
+	}
+	return rd, err
+}
+
+// again asks for a URL anew, whatever is known of it.
+func (f *topicFinder) again(ctx context.Context, rd *reading, how string) (*reading, error) {
+	return f.ask(ctx, rd.URL, how, nil)
+}
+
+func (f *topicFinder) ask(ctx context.Context, at, how string, known *TopicState) (*reading, error) {
+	rd, err := f.r.readTopic(ctx, at, known, f.patience)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		rd = &reading{err: err}
+		rd.URL = at
+	}
+	f.read[at] = rd
+	f.step(at, how, rd.result(), rd.err == nil)
+	return rd, nil
+}
+
+func (f *topicFinder) recall(ctx context.Context, at string) (*TopicState, error) {
+	if f.o.Recall == nil || f.r.uncached {
+		return nil, nil
+	}
+	known, err := f.o.Recall(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("recall topic %s: %w", fetch.RedactURL(at), err)
+	}
+	if known == nil || known.URL != at {
+		return nil, nil
+	}
+	return known, nil
+}
+
+func (f *topicFinder) step(at, how, result string, ok bool) {
+	f.offer.Trail = append(f.offer.Trail, Step{URL: at, How: how, Result: result, OK: ok})
+}
+
+// allowed reports whether a link may lead the topic to a URL (S-11). Only names of hosts count: software behind a proxy
+// advertises another scheme or port than the one that it is reached by.
+func (f *topicFinder) allowed(target string) bool {
+	u, err := url.Parse(target)
+	if err != nil {
+		return false
+	}
+	return slices.Contains(f.own, hostname(u)) || f.o.Allowed != nil && f.o.Allowed(u)
+}
+
+func hostname(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
+
+// topicOf is the topic that a document stands for, without its content.
+func (f *topicFinder) topicOf(at *reading) *Topic {
+	t := &Topic{URL: at.Self, SelfFrom: at.SelfFrom, Hubs: at.Hubs, HubsFrom: at.HubsFrom}
+	switch {
+	case f.o.Topic != "":
+		t.URL, t.SelfFrom = f.o.Topic, fromConfig
+	case t.SelfFrom != websub.FromURL && !f.allowed(t.URL):
+		f.step(t.URL, howSelf, "refused: the self link leads to another host; if that is right, give topic: or add the host to scope:", false)
+		t.URL, t.SelfFrom = withoutFragment(at.Final), websub.FromURL
+	case t.SelfFrom == websub.FromURL && len(t.Hubs) > 0 && !at.NotModified:
+		f.r.log.Info("topic names a hub but no self link; its own URL is taken for it", "url", fetch.RedactURL(at.URL))
+	}
+	if f.o.Hub != "" {
+		t.Hubs, t.HubsFrom = []string{f.o.Hub}, fromConfig
+	}
+	return t
+}
+
+// finish makes the set of a topic and its content.
+func (f *topicFinder) finish(t *Topic, content *reading, found string) {
+	content.Taken = true
+	t.Answer = content.TopicAnswer
+	for _, at := range f.order {
+		if rd := f.read[at]; rd.err == nil {
+			t.States = append(t.States, rd.TopicState)
+		}
+	}
+	f.offer.Sets = []SetOffer{{ID: t.URL, Bare: true, Found: found, Topic: t}}
+}
+
+// result says for people what a URL told.
+func (rd *reading) result() string {
+	if rd.err != nil {
+		if e, ok := errors.AsType[*fetch.Error](rd.err); ok && e.Err != nil {
+			return e.Err.Error()
+		}
+		return rd.err.Error()
+	}
+	var b strings.Builder
+	switch {
+	case rd.Format == feed.Atom:
+		b.WriteString("Atom feed")
+	case rd.Format == feed.RSS:
+		b.WriteString("RSS feed")
+	case rd.Empty:
+		b.WriteString("nothing but a header")
+	default:
+		media, _, _ := strings.Cut(rd.ContentType, ";")
+		fmt.Fprintf(&b, "document of type %.60q", cmp.Or(strings.TrimSpace(media), "unknown"))
+	}
+	if rd.NotModified {
+		b.WriteString(" (unchanged)")
+	}
+	if rd.SelfFrom != websub.FromURL {
+		b.WriteString(", self by " + rd.SelfFrom)
+	}
+	if n := len(rd.Hubs); n > 0 {
+		fmt.Fprintf(&b, ", %d hubs by %s", n, rd.HubsFrom)
+	}
+	return b.String()
+}

@@ -1,0 +1,155 @@
+package destination
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"strings"
+
+	"resyncd/destination/feed"
+	"resyncd/destination/fetch"
+)
+
+// linked is the feed that a page stands for: the first that it links to, on a host that is allowed, and that is a feed. nil:
+// none. A feed that does not answer for now is no reason to take the next one, which is another topic.
+func (f *topicFinder) linked(ctx context.Context, page *reading) (*reading, error) {
+	feeds := page.feeds
+	if page.NotModified && page.Feed != "" {
+		feeds = []string{page.Feed}
+	}
+	rd, err := f.firstFeed(ctx, page, feeds)
+	if rd != nil || err != nil {
+		return rd, err
+	}
+	if page.NotModified && len(feeds) > 0 && f.allowed(feeds[0]) {
+		// The feed that the page named first is gone; which others it names is not known.
+		fresh, err := f.again(ctx, page, howGiven)
+		if err != nil || fresh.err != nil {
+			return nil, err
+		}
+		*page = *fresh
+		f.read[page.URL] = page
+		return f.firstFeed(ctx, page, page.feeds)
+	}
+	return nil, nil
+}
+
+func (f *topicFinder) firstFeed(ctx context.Context, page *reading, feeds []string) (*reading, error) {
+	page.Feed = ""
+	for _, target := range feeds[:min(len(feeds), pageFeeds)] {
+		switch {
+		case sameDocument(target, page):
+			continue
+		case !f.allowed(target):
+			f.step(target, howHTMLLink, "refused: the page links to a feed on another host; if that is right, give that or add the host to scope:", false)
+			if page.Feed == "" {
+				page.Feed = target // so that a 304 shows it too
+			}
+			continue
+		}
+		rd, err := f.look(ctx, target, howHTMLLink)
+		switch {
+		case err != nil:
+			return nil, err
+		case rd.err != nil && fetch.KindOf(rd.err) != fetch.Gone, rd.err == nil && rd.Format != feed.None:
+			page.Feed = target
+			return rd, nil
+		}
+	}
+	return nil, nil
+}
+
+// content is the document whose content is the topic's: that of its self link where it answers. The document that was
+// asked for stays the content where the self link leads nowhere, or away from a feed to something that is none (T-02), and
+// where the operator names the topic of a feed, because he gave the one to be polled and the other to be subscribed to.
+func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*reading, error) {
+	content, how := at, howSelf
+	place := contentPlace(t.URL, at)
+	if t.SelfFrom == fromConfig {
+		how, place = howTopic, t.URL
+		if at.Format != feed.None || sameDocument(t.URL, at) {
+			place = ""
+		}
+	}
+	if place != "" {
+		own, err := f.look(ctx, place, how)
+		if err != nil {
+			return nil, err
+		}
+		if own.err == nil && (own.Format != feed.None || at.Format == feed.None) {
+			content = own
+		}
+		if own.err == nil && len(t.Hubs) == 0 {
+			t.Hubs, t.HubsFrom = own.Hubs, own.HubsFrom
+		}
+	}
+	if content.NotModified && !content.Taken {
+		// It has not changed since another document was the content: nobody recorded what it says.
+		if content == at {
+			how = howGiven
+		}
+		fresh, err := f.again(ctx, content, how)
+		if err != nil {
+			return nil, err
+		}
+		if fresh.err != nil {
+			return nil, &Error{Asked: f.offer.Asked, Trail: f.offer.Trail, Err: fresh.err, Hint: "It will be asked for again."}
+		}
+		fresh.Feed = content.Feed
+		content = fresh
+	}
+	return content, nil
+}
+
+// contentPlace is where the content of a topic is asked for, "" where it is the document that was read already. What was
+// asked for over https is not asked for over http because a document says so (F60): a self link that does is mostly that of
+// software behind a proxy, and leads to the same document.
+func contentPlace(topic string, at *reading) string {
+	if sameDocument(topic, at) {
+		return ""
+	}
+	if !strings.HasPrefix(at.Final, "https:") {
+		return topic
+	}
+	u, err := url.Parse(topic)
+	if err != nil || u.Scheme == "https" {
+		return topic
+	}
+	if port := u.Port(); port != "" && port != "80" {
+		return "" // there is no telling where its https is
+	}
+	u.Scheme, u.Host = "https", strings.TrimSuffix(u.Host, ":80")
+	if sameDocument(u.String(), at) {
+		return ""
+	}
+	return u.String()
+}
+
+// sameDocument reports whether a URL is one under which a document was read, however it is spelt.
+func sameDocument(target string, rd *reading) bool {
+	spelt := canonical(target)
+	return spelt == canonical(rd.URL) || spelt == canonical(rd.Final)
+}
+
+// canonical is one spelling for URLs that lead to the same place.
+func canonical(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return raw
+	}
+	c := *u
+	c.Scheme, c.Host, c.Fragment, c.RawFragment = strings.ToLower(u.Scheme), hostname(u), "", ""
+	if port := u.Port(); port != "" && !(port == "80" && c.Scheme == "http") && !(port == "443" && c.Scheme == "https") {
+		c.Host = net.JoinHostPort(c.Host, port)
+	}
+	if c.Path == "" {
+		c.Path = "/"
+	}
+	return c.String()
+}
+
+// withoutFragment is a URL as it is asked for.
+func withoutFragment(raw string) string {
+	whole, _, _ := strings.Cut(raw, "#")
+	return whole
+}

@@ -1,0 +1,205 @@
+package destination
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+
+	"resyncd/destination/feed"
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/destination/websub"
+)
+
+// reading is what one URL told of a topic.
+type reading struct {
+	TopicAnswer
+	feeds []string // that a page links to
+	err   error    // why it told nothing
+}
+
+// errNoFeed is the problem of a page of a feed that is something else.
+var errNoFeed = errors.New("there is no Atom or RSS feed at its address")
+
+// Page reads a page or an archive of a feed (RFC 5005), whole and whatever is known of it. What is no feed, or larger than
+// Limits.FeedBytes, is an error. The policy of addresses applies and no other: that the page belongs to the feed is for
+// the caller to know.
+func (r *Reader) Page(ctx context.Context, url string) (*TopicAnswer, error) {
+	rd, err := r.readTopic(ctx, url, nil, &patience{window: r.retryFor})
+	if err == nil && rd.Format == feed.None {
+		err = errNoFeed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read page %s of a feed: %w", fetch.RedactURL(url), err)
+	}
+	return &rd.TopicAnswer, nil
+}
+
+// readTopic asks for one URL of a topic, conditionally if it is known.
+func (r *Reader) readTopic(ctx context.Context, url string, known *TopicState, p *patience) (rd *reading, err error) {
+	var m Meta
+	if known != nil {
+		m = Meta{ETag: known.ETag, LastModified: known.LastModified}
+	}
+	err = r.retry(ctx, p, url, func() error {
+		a, err := r.ask(ctx, url, m)
+		if e, ok := errors.AsType[*fetch.Error](err); ok && e.Status == noContent {
+			rd, err = r.emptyTopic(ctx, url)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		defer a.close()
+		if a.NotModified {
+			rd = unchangedTopic(known, a)
+			return nil
+		}
+		rd, err = r.takeTopic(url, a)
+		return err
+	})
+	return rd, err
+}
+
+// takeTopic reads an answer: a feed whole, of a page the head, and of anything else nothing but its header.
+func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
+	rd := &reading{TopicAnswer: TopicAnswer{Date: a.meta().Date, TopicState: TopicState{
+		URL: url, Final: a.URL, ETag: a.ETag, LastModified: a.LastModified, ContentType: a.Type,
+	}}}
+	body, err := unpacked(a.Body)
+	if err != nil {
+		return nil, fmt.Errorf("inflate the answer: %w", cutShort(err))
+	}
+	start, err := body.Peek(sniffed)
+	if err != nil && err != io.EOF && len(start) == 0 {
+		return nil, cutShort(err) // of a page the beginning may be all it takes
+	}
+	rd.Empty = len(start) == 0
+	rd.Format = feed.Sniff(a.Type, start)
+	var text io.Reader = body
+	if rd.Format != feed.None {
+		if rd.Body, err = r.wholeFeed(body); err != nil {
+			return nil, err
+		}
+		text = bytes.NewReader(rd.Body)
+	}
+	links, err := websub.DiscoverTopic(a.Header.Values("Link"), a.Type, text, a.base)
+	if err != nil {
+		return nil, cutShort(err)
+	}
+	rd.Self, rd.SelfFrom, rd.Hubs, rd.HubsFrom, rd.feeds = links.Self, links.SelfFrom, links.Hubs, links.HubsFrom, links.Feeds
+	if rd.Format != feed.None {
+		rd.askParser(a.base)
+	}
+	return rd, nil
+}
+
+// wholeFeed reads a feed within what may be held of one.
+func (r *Reader) wholeFeed(body io.Reader) ([]byte, error) {
+	limit := r.limits.FeedBytes
+	all, err := io.ReadAll(io.LimitReader(body, limit+1))
+	switch {
+	case err != nil:
+		return nil, cutShort(err)
+	case int64(len(all)) > limit:
+		return nil, fmt.Errorf("the feed is larger than the %d bytes that are held of one", limit)
+	}
+	return all, nil
+}
+
+// askParser asks the reader of feeds for the links that the quick search did not find: it knows every encoding, mends more
+// faults, and goes through to the end.
+func (rd *reading) askParser(base *url.URL) {
+	if len(rd.Hubs) > 0 && rd.SelfFrom != websub.FromURL {
+		return
+	}
+	// What is wrong with the feed is told by whoever reads its entries.
+	head, _ := feed.Read(bytes.NewReader(rd.Body), feed.Options{Base: base, ContentType: rd.ContentType}, func(*feed.Entry) error { return nil })
+	if head == nil {
+		return
+	}
+	if self := webTargets(base, head.Self); rd.SelfFrom == websub.FromURL && len(self) > 0 {
+		rd.Self, rd.SelfFrom = self[0], websub.FromFeed
+	}
+	if hubs := webTargets(base, head.Hubs...); len(rd.Hubs) == 0 && len(hubs) > 0 {
+		rd.Hubs, rd.HubsFrom = hubs, websub.FromFeed
+	}
+}
+
+// webTargets are the references that can be asked for: as written where that is absolute (S-04).
+func webTargets(base *url.URL, refs ...string) []string {
+	var all []string
+	for _, ref := range refs {
+		u, err := base.Parse(ref)
+		if err != nil || ref == "" || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || len(all) == maxHubs {
+			continue
+		}
+		if own, err := url.Parse(ref); err != nil || !own.IsAbs() {
+			ref = u.String()
+		}
+		if !slices.Contains(all, ref) {
+			all = append(all, ref)
+		}
+	}
+	return all
+}
+
+// unchangedTopic is what is known after a 304. What its header says of self and hubs is newer all the same (S-13).
+func unchangedTopic(known *TopicState, a *answer) *reading {
+	rd := &reading{TopicAnswer: TopicAnswer{TopicState: *known, NotModified: true, Date: a.meta().Date}}
+	rd.Final = a.URL
+	now, _ := websub.DiscoverTopic(a.Header.Values("Link"), "", nil, a.base) // without a body nothing can fail
+	if now.SelfFrom == websub.FromHeader || rd.SelfFrom == websub.FromURL {
+		rd.Self, rd.SelfFrom = now.Self, now.SelfFrom
+	}
+	if len(now.Hubs) > 0 {
+		rd.Hubs, rd.HubsFrom = now.Hubs, now.HubsFrom
+	}
+	return rd
+}
+
+// noContent is the status of resourcesync_push's topics: all that they say is in the header (S-10).
+const noContent = 204
+
+// emptyTopic asks once more for a topic that answered 204, in a way that gives its header.
+func (r *Reader) emptyTopic(ctx context.Context, target string) (*reading, error) {
+	at := target
+	for range emptyHops {
+		a, err := r.client.Send(ctx, fetch.Message{Method: "GET", URL: at, Policy: r.policy, MaxAnswer: 1, Repeat: emptyHops})
+		if err != nil {
+			return nil, err
+		}
+		base, err := url.Parse(a.URL)
+		if err != nil {
+			return nil, fmt.Errorf("answered from an address that is no URL: %w", err)
+		}
+		if a.Status == noContent {
+			links, _ := websub.DiscoverTopic(a.Header.Values("Link"), "", nil, base) // without a body nothing can fail
+			return &reading{TopicAnswer: TopicAnswer{Date: rsdoc.NoTime, TopicState: TopicState{
+				URL: target, Final: a.URL, ETag: a.Header.Get("ETag"), LastModified: a.Header.Get("Last-Modified"), Empty: true,
+				Self: links.Self, SelfFrom: links.SelfFrom, Hubs: links.Hubs, HubsFrom: links.HubsFrom,
+			}}}, nil
+		}
+		next, err := base.Parse(a.Header.Get("Location"))
+		if err != nil || a.Status/100 != 3 || a.Header.Get("Location") == "" {
+			return nil, fmt.Errorf("answered %d, and %d to the same question a moment before", a.Status, noContent)
+		}
+		if base.Scheme == "https" && next.Scheme != "https" {
+			return nil, errors.New("redirected from https down to http") // F60
+		}
+		at = next.String()
+	}
+	return nil, fmt.Errorf("more than %d redirects", emptyHops)
+}
+
+// cutShort marks a body that broke off as worth beginning anew, also where only its packing shows the cut.
+func cutShort(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return &brokenOff{err}
+	}
+	return broken(err)
+}
