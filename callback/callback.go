@@ -49,6 +49,10 @@ type Options struct {
 	// TooLarge asks for a pull of a set, because a notification was beyond MaxBody (S-69): at most once a second for each
 	// subscription.
 	TooLarge func(sourceID, setID int64)
+	// Doubtful asks for the same because a notification came without the signature that its subscription needs: from a
+	// hub that ignores secrets or has another one, or from a stranger (S-85, Q-04, Q-19). At most once a minute for each
+	// subscription. It must not block.
+	Doubtful func(sourceID, setID int64)
 	// Moved says that a signed notification names another self link than its topic (S-64), a hint to redo discovery: at
 	// most once an hour for each subscription. It must not block; self is untrusted.
 	Moved func(sub store.Subscription, self string)
@@ -115,6 +119,7 @@ type Callback struct {
 	inbox   *inbox
 	tallies *tallies
 	moved   *hints
+	doubted *hints
 }
 
 // New returns a Callback that answers everything with 503 until SetReady.
@@ -126,7 +131,8 @@ func New(o Options) *Callback {
 		memory:  newMemory(o.MaxMemory),
 		inbox:   newInbox(o),
 		tallies: newTallies(o),
-		moved:   newHints(),
+		moved:   newHints(time.Hour),
+		doubted: newHints(time.Minute),
 	}
 }
 

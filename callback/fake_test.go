@@ -61,7 +61,7 @@ type fakeStore struct {
 	tallies map[int64]store.Tally
 	batches []int // sizes of the calls of Deliver
 	lookups int
-	size    store.InboxSize // beside what was kept
+	size    store.InboxSize // of a Source that has no subscription, beside what was kept
 
 	deliver func(ds []*store.Delivery) error // before they are kept
 	failing error                            // of lookups and tallies
@@ -136,15 +136,17 @@ func (f *fakeStore) Deliver(_ context.Context, ds []*store.Delivery) error {
 	return nil
 }
 
-func (f *fakeStore) Inbox(context.Context) (store.InboxSize, error) {
+func (f *fakeStore) InboxShares(context.Context) (map[int64]store.InboxSize, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.size
-	s.Deliveries += int64(len(f.kept))
-	for _, d := range f.kept {
-		s.Bytes += int64(len(d.Body))
+	out := map[int64]store.InboxSize{}
+	if f.size != (store.InboxSize{}) {
+		out[-1] = f.size
 	}
-	return s, nil
+	for _, d := range f.kept {
+		out[d.SourceID] = plus(out[d.SourceID], 1, int64(len(d.Body)))
+	}
+	return out, nil
 }
 
 func (f *fakeStore) set(change func(*fakeStore)) {

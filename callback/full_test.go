@@ -30,11 +30,12 @@ func TestFull(t *testing.T) {
 	t.Run("inbox, deliveries", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := start(t, func(o *Options) { o.InboxMaxDeliveries = 3 })
+			s := start(t, func(o *Options) { o.InboxMaxDeliveries = 3 * shares })
 			for n := range 3 {
 				check(t, s.post(tokenOf, fmt.Sprint(n)), 200, "")
 			}
 			check(t, s.post(tokenOf, "more"), 503, "60")
+			check(t, s.post("pending-token", "of another source"), 200, "")
 			// Verification goes on (F6).
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, httptest.NewRequest("GET", "/cb/"+tokenOf+query("subscribe", topic, "abc"), nil))
@@ -48,6 +49,7 @@ func TestFull(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t, func(o *Options) { o.InboxMaxBytes = 1000 })
+			synctest.Wait() // it has looked
 			s.store.set(func(f *fakeStore) { f.size.Bytes = 1000 })
 			check(t, s.post(tokenOf, "not seen yet"), 200, "")
 			<-time.After(2 * tallyEvery)

@@ -17,7 +17,7 @@ func readHead(kind store.ChannelKind, body []byte) (from, until store.Micros, ok
 		want = []rsdoc.Kind{rsdoc.KindChangeNotification, rsdoc.KindChangeList}
 	case store.ChannelFramework:
 		want = []rsdoc.Kind{rsdoc.KindFrameworkNotification}
-	default: // a feed has no head that we read
+	default: // a feed's topic may be anything: nothing of it is read here, and nothing about it is malformed (S-65)
 		return store.NoTime, store.NoTime, true
 	}
 	r, err := rsdoc.OpenBytes(body, rsdoc.Options{Assume: want[0], Limits: rsdoc.Limits{Bytes: maxHead}})

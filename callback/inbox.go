@@ -43,15 +43,15 @@ func newInbox(o Options) *inbox {
 	}
 }
 
-// refuses is how long to wait before a notification has a chance, 0 if it has one now.
-func (i *inbox) refuses() time.Duration {
+// refuses is how long to wait before a notification for that Source has a chance, 0 if it has one now.
+func (i *inbox) refuses(sourceID int64) time.Duration {
 	i.mu.RLock()
 	closed := i.closed
 	i.mu.RUnlock()
 	switch {
 	case closed:
 		return whileStarting
-	case i.size.full():
+	case i.size.full(sourceID):
 		return whileFull
 	case len(i.queue) == cap(i.queue):
 		return whileBusy
@@ -178,68 +178,17 @@ func protect(what string, f func() error) (err error) {
 // wake tells of what has become durable.
 func (i *inbox) wake(ds []*store.Delivery) {
 	woken := make(map[int64]bool, 4)
-	var bytes int64
+	grown := make(map[int64]store.InboxSize, 4)
 	for _, d := range ds {
 		i.o.Observe.notification(d.SourceID, Verdict(d.Verdict))
 		if d.Duplicate {
 			continue
 		}
-		bytes += int64(len(d.Body))
+		grown[d.SourceID] = plus(grown[d.SourceID], 1, int64(len(d.Body)))
 		if !woken[d.SourceID] && i.o.Wake != nil {
 			i.o.Wake(d.SourceID)
 		}
 		woken[d.SourceID] = true
 	}
-	i.size.added(int64(len(ds)), bytes)
-}
-
-// fill is how full the store's inbox is: asked now and then, and counted in between.
-type fill struct {
-	maxBytes, maxDeliveries int64
-
-	mu      sync.Mutex
-	now     store.InboxSize
-	grown   store.InboxSize // since it was asked
-	changed bool            // since it was asked
-}
-
-func (f *fill) full() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.over()
-}
-
-func (f *fill) over() bool {
-	return f.now.Bytes+f.grown.Bytes >= f.maxBytes || f.now.Deliveries+f.grown.Deliveries >= f.maxDeliveries
-}
-
-func (f *fill) added(deliveries, bytes int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.grown.Deliveries += deliveries
-	f.grown.Bytes += bytes
-	f.changed = true
-}
-
-// measure asks the store, if the answer may have changed something.
-func (f *fill) measure(ctx context.Context, s store.Inbox, always bool) error {
-	f.mu.Lock()
-	before := f.grown
-	ask := always || f.changed || f.over() || f.now.Bytes > f.maxBytes/2 || f.now.Deliveries > f.maxDeliveries/2
-	f.mu.Unlock()
-	if !ask {
-		return nil
-	}
-	size, err := s.Inbox(ctx)
-	if err != nil {
-		return fmt.Errorf("ask how full the inbox is: %w", err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.now = size
-	// What was added while we asked may be in the answer or not: better counted twice, until the next time.
-	f.grown.Deliveries -= before.Deliveries
-	f.grown.Bytes -= before.Bytes
-	f.changed = f.grown != store.InboxSize{}
-	return nil
+	i.size.added(grown)
 }

@@ -36,7 +36,7 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 		refuse(w, r, http.StatusGone)
 		return
 	}
-	if wait := c.inbox.refuses(); wait > 0 {
+	if wait := c.inbox.refuses(sub.SourceID); wait > 0 {
 		c.o.Observe.rejected(sub.SourceID, ReasonBusy)
 		busy(w, r, wait)
 		return
@@ -170,9 +170,12 @@ func (c *Callback) reject(w http.ResponseWriter, r *http.Request, sub store.Subs
 		c.o.Observe.rejected(sub.SourceID, ReasonTooLarge)
 		c.tallies.add(sub, store.Tally{RejectedTooLarge: 1})
 		write(w, http.StatusRequestEntityTooLarge)
-	case errors.Is(err, errSignature): // S-85: dropped, and nothing changes
+	case errors.Is(err, errSignature): // S-85: dropped, and nothing of it counts but that it came
 		c.o.Observe.rejected(sub.SourceID, ReasonSignature)
 		c.tallies.add(sub, store.Tally{RejectedSignature: 1})
+		if c.o.Doubtful != nil && c.doubted.first(sub.ID, c.o.Now()) {
+			c.o.Doubtful(sub.SourceID, sub.SetID)
+		}
 		write(w, http.StatusForbidden)
 	case errors.Is(err, errBusy):
 		c.o.Observe.rejected(sub.SourceID, ReasonBusy)

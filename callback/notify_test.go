@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -287,6 +288,41 @@ func TestMoved(t *testing.T) {
 	post(`<http://source.example/newer>; rel="self"`, sign("x"))
 	if len(moved) != 1 || moved[0] != topic+" http://source.example/new" {
 		t.Errorf("moved %q", moved)
+	}
+}
+
+// TestDoubtful: what comes without its signature may be news from a hub that knows no secrets. That is a hint to pull, once
+// a minute for each subscription, and nothing else (S-85, Q-04).
+func TestDoubtful(t *testing.T) {
+	t.Parallel()
+	var hints []int64
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := serve(t, func(o *Options) {
+		o.Doubtful = func(source, set int64) { hints = append(hints, source, set) }
+		o.Now = func() time.Time { return now }
+	})
+	c := client(t)
+	for _, step := range []struct {
+		token, body, signature string
+		later                  time.Duration
+		status                 int
+		hints                  []int64
+	}{
+		{tokenOf, "x", sign("x"), 0, 200, nil},
+		{"unsigned-token", "x", "", 0, 200, nil},
+		{"gone-token", "x", "", 0, 410, nil},
+		{"nobody", "x", "", 0, 404, nil},
+		{tokenOf, "x", "", 0, 403, []int64{11, 101}},
+		{tokenOf, "y", sign("x"), 59 * time.Second, 403, nil},
+		{"feed-token", "x", "sha1=00", 0, 403, []int64{15, 105}},
+		{tokenOf, "x", "", time.Second, 403, []int64{11, 101}},
+		{tokenOf, "", "", 0, 403, nil},
+	} {
+		now, hints = now.Add(step.later), nil
+		resp, _ := ask(t, c, "POST", s.base+step.token, step.body, "X-Hub-Signature", step.signature)
+		if resp.StatusCode != step.status || !slices.Equal(hints, step.hints) {
+			t.Errorf("%+v: %s, hints %v", step, resp.Status, hints)
+		}
 	}
 }
 

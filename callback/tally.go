@@ -124,18 +124,20 @@ func (t *tallies) failure(what string, sub store.Subscription, err error) {
 	t.o.Log.Error(what, attrs...)
 }
 
-// hints lets a hint of a subscription pass once an hour.
+// hints lets a hint of a subscription pass now and then.
 type hints struct {
+	pause time.Duration // at least, between two
+
 	mu sync.Mutex
 	at map[int64]time.Time
 }
 
-func newHints() *hints { return &hints{at: make(map[int64]time.Time)} }
+func newHints(pause time.Duration) *hints { return &hints{pause: pause, at: make(map[int64]time.Time)} }
 
 func (h *hints) first(id int64, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if last, ok := h.at[id]; ok && now.Sub(last) < time.Hour && !now.Before(last) {
+	if last, ok := h.at[id]; ok && now.Sub(last) < h.pause && !now.Before(last) {
 		return false
 	}
 	if len(h.at) >= maxKnown {

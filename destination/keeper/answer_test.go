@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"resyncd/destination/fetch"
@@ -118,23 +119,79 @@ func TestAssumedLease(t *testing.T) {
 	})
 }
 
-// TestRedirects: 301, 302 and 303 fail with a reason and without the other rungs (S-30, F26).
+// TestRedirects: 301, 302 and 303 fail with a reason and without the other rungs, and the reason names where they lead,
+// however it is written (S-30, F26).
 func TestRedirects(t *testing.T) {
-	for _, status := range []int{301, 302, 303, 307} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
+	for i, tc := range []struct {
+		status   int
+		location string
+		reason   string
+	}{
+		{301, "https://c.example/x?y=z", "it names https://c.example/x?…"},
+		{302, "https://c.example/x", "it names https://c.example/x"},
+		{303, "/moved", "it names https://a.example/moved"},
+		{301, "moved?y=z", "it names https://a.example/moved?…"},
+		{302, "//c.example/hub", "it names https://c.example/hub"},
+		{303, "?again", "it names https://a.example/hub?…"},
+		{301, "HTTPS://C.example/", "it names https://C.example/"},
+		{301, "mailto:x@c.example", "it names (a URL that cannot be read)"},
+		{302, "%zz", "it names (a URL that cannot be read)"},
+		{300, "", "set `hub` to its right address"},
+		{307, "/x", "it names https://a.example/x"}, // that was not followed
+	} {
+		t.Run(fmt.Sprint(tc.status, "-", i), func(t *testing.T) {
 			one(t, []string{hubA}, func(w *world) {
 				w.behave["a.example"] = func(*world, request) *fetch.Answer {
-					return &fetch.Answer{Status: status, Header: http.Header{"Location": {"https://c.example/x?y=z"}}}
+					return &fetch.Answer{Status: tc.status, Header: http.Header{"Location": {tc.location}}, URL: hubA}
 				}
 			}, func(w *world, _ string) {
 				wait(50 * time.Minute)
 				s := w.wantState(store.SubFailed)
-				if n := len(w.asks()); n != 1 || !strings.Contains(s.Reason, "redirects") || !strings.Contains(s.Reason, "https://c.example/x") {
+				if n := len(w.asks()); n != 1 || !strings.Contains(s.Reason, "redirects") || !strings.HasSuffix(s.Reason, tc.reason) {
 					t.Errorf("%d requests, reason %q", n, s.Reason)
 				}
 			})
 		})
 	}
+}
+
+// TestProfileOfHub: what works at a hub is where the next channel there begins, also after a restart, and no other hub
+// is asked so (T-05).
+func TestProfileOfHub(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.behave["a.example"], w.behave["b.example"] = old03, good
+		rungs := func() string {
+			var out []string
+			for _, r := range w.asks() {
+				out = append(out, fmt.Sprint(r.host[:1], r.form.Get("hub.verify"), r.form.Has("hub.lease_seconds")))
+			}
+			return strings.Join(out, " ")
+		}
+		stop := w.run()
+		w.source(1, hubA)
+		wait(time.Minute)
+		if got := rungs(); got != "atrue asynctrue asyncfalse" {
+			t.Errorf("the first channel was asked for as %s", got)
+		}
+		w.source(2, hubA)
+		w.source(3, hubB)
+		wait(time.Minute)
+		stop()
+		if got := rungs(); got != "asyncfalse btrue" && got != "btrue asyncfalse" {
+			t.Errorf("the next ones were asked for as %s", got)
+		}
+		stop = w.run()
+		defer stop()
+		wait(time.Minute)
+		w.source(4, hubA)
+		wait(time.Minute)
+		if got := rungs(); got != "asyncfalse" {
+			t.Errorf("after a restart: %s", got)
+		}
+		w.report()
+	})
 }
 
 // TestDenied: S-40 to S-42.

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -291,4 +292,26 @@ func TestAnsweredWithoutRun(t *testing.T) {
 		w.wantState(store.SubActive)
 		w.report()
 	})
+}
+
+// TestStopAtOnce: a Run that is told to end while it still reads the store ends well.
+func TestStopAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := newWorld(t, 1)
+	w.k = w.newKeeper(leavesEarly{w.st})
+	if err := w.k.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := w.k.Run(t.Context()); err == nil {
+		t.Error("a store that cannot be read is no error")
+	}
+}
+
+// leavesEarly is a store that cannot be read.
+type leavesEarly struct{ *memory }
+
+func (leavesEarly) Subscriptions(context.Context, int64, bool) ([]store.Subscription, error) {
+	return nil, errors.New("cannot be read")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -62,7 +63,7 @@ func hear(a *fetch.Answer, err error, s *store.Subscription) heard {
 		// Go's client would turn the request into a GET there, whose 200 looks like success (S-30, F26).
 		h.verdict = misdirected
 		said = "it redirects where subscriptions must not follow; set `hub` to its right address"
-		if to := a.Header.Get("Location"); to != "" {
+		if to := location(a); to != "" {
 			said += ", it names " + clean(fetch.RedactURL(to), s)
 		}
 	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly, a.Status >= 500:
@@ -75,6 +76,20 @@ func hear(a *fetch.Answer, err error, s *store.Subscription) heard {
 		h.reason += ": " + said
 	}
 	return h
+}
+
+// location is where an answer redirects to, read as its URL would have it: many hubs name but a path.
+func location(a *fetch.Answer) string {
+	to := a.Header.Get("Location")
+	ref, err := url.Parse(to)
+	if err != nil || to == "" {
+		return to
+	}
+	at, err := url.Parse(a.URL)
+	if err != nil {
+		return to
+	}
+	return at.ResolveReference(ref).String()
 }
 
 func hearFailure(err error, s *store.Subscription) heard {

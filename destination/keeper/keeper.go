@@ -204,8 +204,13 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	return s, nil
 }
 
-// add records a new subscription and makes it known.
+// add records a new subscription and makes it known. It begins with what works at its hub, where that is known (T-05).
 func (k *Keeper) add(ctx context.Context, s store.Subscription) (store.Subscription, error) {
+	k.mu.Lock()
+	if rung, known := k.table.profiles[s.Hub]; known {
+		s.Profile = rung
+	}
+	k.mu.Unlock()
 	if err := k.o.Store.AddSubscription(ctx, &s); err != nil {
 		return store.Subscription{}, fmt.Errorf("record a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
 	}

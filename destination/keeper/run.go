@@ -36,6 +36,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Unlock()
 	defer k.stop()
 	if err := k.load(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return fmt.Errorf("keep subscriptions: %w", err)
 	}
 	var crew sync.WaitGroup

@@ -14,8 +14,9 @@ type timetable struct {
 	rows     map[int64]*row
 	families map[family]map[int64]*row
 	due      dueHeap
-	observed uint64        // observations so far
-	sleeps   time.Duration // uptime until which Run sleeps if nobody wakes it
+	profiles map[string]int // by hub: the rung that works there (T-05)
+	observed uint64         // observations so far
+	sleeps   time.Duration  // uptime until which Run sleeps if nobody wakes it
 
 	// offset is wall clock less uptime, as they were when the clocks were last compared; 0 to have them compared anew.
 	offset time.Duration
@@ -50,7 +51,7 @@ type row struct {
 }
 
 func newTimetable() timetable {
-	return timetable{rows: map[int64]*row{}, families: map[family]map[int64]*row{}}
+	return timetable{rows: map[int64]*row{}, families: map[family]map[int64]*row{}, profiles: map[string]int{}}
 }
 
 // role is the place of a row in its family.
@@ -193,10 +194,22 @@ func (t *timetable) put(s store.Subscription, turn uint64) *row {
 	}
 	t.families[f][s.ID] = r
 	r.sub, r.turn, r.observed = s, turn, t.observed
+	if s.State == store.SubActive {
+		t.learn(s.Hub, ladder.Settled(s.Profile))
+	}
 	if s.State == store.SubGone {
 		t.drop(r)
 	}
 	return r
+}
+
+// learn remembers which rung works at a hub, so that the next channel there need not climb to it (T-05). It is read from
+// the records again by each Run.
+func (t *timetable) learn(hub string, rung int) {
+	if _, known := t.profiles[hub]; !known && len(t.profiles) >= hostsKept {
+		clear(t.profiles)
+	}
+	t.profiles[hub] = rung
 }
 
 func (t *timetable) drop(r *row) {
