@@ -35,10 +35,27 @@ const (
 	DeleteNow   DeleteMode = "now"
 )
 
+// Kind is what the URL of a Source leads to.
+type Kind string
+
+// The kinds. KindAuto takes a feed for one only where it was given as such; KindFeed follows any topic.
+const (
+	KindAuto         Kind = "auto"
+	KindResourceSync Kind = "resourcesync"
+	KindFeed         Kind = "feed"
+)
+
 // Target is one Source with everything that a run of it needs.
 type Target struct {
 	Name string
 	URL  string
+	// Kind is what the URL leads to; the zero value is KindAuto. Records, Follow, Hub and Topic are for feeds: records that
+	// entries edit ("resource-finder"), the links of entries that are mirrored too (enclosure, alternate), and what overrides
+	// discovery (S-12).
+	Kind       Kind
+	Records    string
+	Follow     []string
+	Hub, Topic string
 	// Sets limits the run to these Capability Lists; empty means all that are offered.
 	Sets []string
 	// Scope are URI prefixes beside the Capability List's own origin that loc may lie under; Include and Exclude are
@@ -206,7 +223,8 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	s.sweep = t.SweepExtra || src.Policy == policySweep
 	s.recheck = src.Policy != policy
 	s.reader = destination.NewReader(destination.ReaderOptions{
-		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor,
+		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor, Topic: s.topicOptions(),
+		NoFeeds: t.Kind == KindResourceSync,
 	})
 	dirty := true
 	change := &store.SourceChange{Unclean: &dirty, RootID: &t.RootID}
@@ -284,7 +302,19 @@ func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 }
 
 func (s *session) discover(ctx context.Context) (*destination.Offer, error) {
-	offer, err := destination.Discover(ctx, s.reader, s.t.URL, s.t.Sets...)
+	return s.discoverBy(ctx, s.reader)
+}
+
+// discoverBy is discover by another reader.
+func (s *session) discoverBy(ctx context.Context, r *destination.Reader) (offer *destination.Offer, err error) {
+	if s.t.Kind == KindFeed {
+		offer, err = destination.DiscoverTopic(ctx, r, s.t.URL, s.topicOptions())
+	} else {
+		offer, err = destination.Discover(ctx, r, s.t.URL, s.t.Sets...)
+	}
+	if err == nil {
+		err = s.sameTopic(ctx, offer)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("discover %s: %w", fetch.RedactURL(s.t.URL), err)
 	}
@@ -326,6 +356,9 @@ func (s *session) knowScopes(ctx context.Context) error {
 // are mirrored from it: one error page where its Capability List should be would else begin a second set, whose wants
 // nothing ever takes back (F58, F72). The next run discovers anew.
 func (s *session) recognise(ctx context.Context, offer *destination.Offer) error {
+	if s.t.Kind == KindFeed {
+		return nil
+	}
 	known, err := s.Store.Sets(ctx, s.src.ID)
 	if err != nil {
 		return err

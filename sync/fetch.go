@@ -90,7 +90,11 @@ func (r *reconciler) work(ctx context.Context, res *store.Resource) (o *outcome)
 	} else if done {
 		return o
 	}
-	r.fetch(ctx, o)
+	if o.want.Inline {
+		r.inline(ctx, o)
+	} else {
+		r.fetch(ctx, o)
+	}
 	return o
 }
 

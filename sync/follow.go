@@ -51,6 +51,8 @@ type Observer struct {
 	Mirrored func(Mirrored)
 	// Missed counts changes that a pull saw first although a subscription was active.
 	Missed func(setID int64, n int64)
+	// Odd counts values of records that are not as their format has them.
+	Odd func(setID int64, n int64)
 	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
 	Fetched func(result string, n int64)
 	// Gap is told when a gap was found, changed its state or ended; one that turned out to be none ends without ClosedBy.

@@ -54,7 +54,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 	due := s.due
 	if hinted {
 		pause := hintEvery
-		if o := f.offers[set.ID]; o != nil && o.ChangeList == nil {
+		if o := f.offers[set.ID]; o != nil && o.ChangeList == nil && o.Topic == nil {
 			pause = listEvery // whoever sends hints must not have us read a Resource List over and over
 		}
 		due = earlier(due, s.filled.Add(pause))
@@ -78,6 +78,9 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 			return time.Time{}, nil
 		}
 		return f.putOff(s), nil
+	}
+	if offer.Topic != nil {
+		return f.fillTopic(ctx, set)
 	}
 	if err := f.pulling(ctx, set, &cover); err != nil {
 		return time.Time{}, err
@@ -160,6 +163,9 @@ func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *Coverage)
 // fill reads the Change Lists for the sake of holes and hints; a set without any takes a baseline if its Resource List
 // changed.
 func (p *puller) fill(ctx context.Context) error {
+	if p.offer.Topic != nil {
+		return p.topic(ctx)
+	}
 	if p.offer.ChangeList == nil {
 		// A list that is not newer than the last baseline tells nothing that a hint or a hole asks for.
 		if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: p.set.Baselines > 0, after: p.set.Floor}); err != nil {

@@ -63,6 +63,9 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if set == nil {
 		return f.drop(ctx, ds)
 	}
+	if ds[0].Kind == store.ChannelFeed {
+		return f.notifyTopic(ctx, set, ds)
+	}
 	var framework bool
 	ds = slices.DeleteFunc(ds, func(d *store.Delivery) bool {
 		named := namesDocuments(d)

@@ -22,8 +22,12 @@ const goneAfter = 2
 
 // discover reads what the Source offers, and tells which channels there are.
 func (f *Follower) discover(ctx context.Context) (*destination.Offer, error) {
+	return f.discoverBy(ctx, f.s.reader)
+}
+
+func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*destination.Offer, error) {
 	s := f.s
-	offer, err := s.discover(ctx)
+	offer, err := s.discoverBy(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +55,7 @@ func (f *Follower) discover(ctx context.Context) (*destination.Offer, error) {
 		if o.Err != nil {
 			continue // what could not be read says nothing about its channels
 		}
-		f.offers[set.ID] = o
+		f.offers[set.ID] = light(o)
 		f.tell(ctx, set.ID, o.Channels())
 	}
 	return offer, f.withdrawn(ctx, seen)
@@ -181,7 +185,7 @@ func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 		for i := range ds {
 			d := &ds[i]
 			after = d.ID
-			if !namesDocuments(d) {
+			if d.Kind == store.ChannelFeed || !namesDocuments(d) {
 				continue
 			}
 			n.done = append(n.done, d)
@@ -297,6 +301,7 @@ func (f *Follower) countMisses(p *puller) {
 	if o := f.o.Observe.Missed; o != nil && p.misses > 0 {
 		o(p.set.ID, p.misses)
 	}
+	f.countOdd(p)
 }
 
 // scrubPage is how many files one slice re-hashes.

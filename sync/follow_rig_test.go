@@ -2,6 +2,7 @@ package sync
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -28,6 +29,8 @@ type pusher struct {
 	f     *Follower
 	store store.Store
 	sub   store.Subscription
+	late  time.Duration     // how far the engine's clock is ahead
+	kind  store.ChannelKind // of its channel; the change channel if it is not set
 
 	mu      sync.Mutex
 	changes []source.Change
@@ -119,6 +122,7 @@ func (p *pusher) locked(f func()) {
 }
 
 func (p *pusher) later(w Work, due time.Time) {
+	due = due.Add(-p.late)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if at, ok := p.jobs[w]; !ok || due.Before(at) {
@@ -229,14 +233,15 @@ func (p *pusher) deliver(iv rsdoc.Interval, body []byte, signed bool) {
 	ctx := context.Background()
 	set := p.theSet()
 	if p.sub.ID == 0 {
-		p.sub = store.Subscription{SourceID: set.SourceID, SetID: set.ID, Kind: store.ChannelChange, Topic: "t", Hub: "h", Token: "x",
+		kind := cmp.Or(p.kind, store.ChannelChange)
+		p.sub = store.Subscription{SourceID: set.SourceID, SetID: set.ID, Kind: kind, Topic: "t", Hub: "h", Token: "x",
 			State: store.SubActive}
 		if err := p.store.AddSubscription(ctx, &p.sub); err != nil {
 			p.t.Fatal(err)
 		}
 	}
 	d := &store.Delivery{
-		SubscriptionID: p.sub.ID, SourceID: set.SourceID, SetID: set.ID, Kind: store.ChannelChange, Received: store.MicrosOf(time.Now()),
+		SubscriptionID: p.sub.ID, SourceID: set.SourceID, SetID: set.ID, Kind: p.sub.Kind, Received: store.MicrosOf(time.Now()),
 		Signed: signed, Digest: sha256.Sum256(body), From: store.Micros(iv.From), Until: store.Micros(iv.Until), Body: body,
 	}
 	if err := p.store.Deliver(ctx, []*store.Delivery{d}); err != nil {

@@ -27,13 +27,20 @@ func NewAssigner(fold bool) *Assigner { return &Assigner{fold: fold} }
 // NaturalKey. The keys must be recorded before the next call, which learns of them through its lookup. The lookup is
 // called once, and again only for the suffixed names of what clashed. Assign fails where the lookup fails.
 func (a *Assigner) Assign(uris []string, lookup Lookup) ([]string, error) {
+	return a.AssignNamed(uris, nil, lookup)
+}
+
+// AssignNamed is Assign where some natural keys are given, aligned with uris, "" for that of the URI.
+func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string, error) {
 	b := batch{
 		fold: a.fold, uris: uris, keys: make([]string, len(uris)),
 		open: make([]candidateKey, 0, len(uris)), uses: make(map[string]store.NameUse, 2*len(uris)),
 		done: make(map[string]string, len(uris)),
 	}
 	for i, uri := range uris {
-		if key, err := NaturalKey(uri); err == nil {
+		if i < len(natural) && natural[i] != "" {
+			b.open = append(b.open, candidateKey{index: i, natural: natural[i], key: natural[i]})
+		} else if key, err := NaturalKey(uri); err == nil {
 			b.open = append(b.open, candidateKey{index: i, natural: key, key: key})
 		}
 	}

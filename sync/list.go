@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"strings"
 
 	"resyncd/store"
 )
@@ -22,6 +20,8 @@ type Listing struct {
 	Reason   *string `json:"reason,omitempty"`
 	Attempts *int    `json:"attempts,omitempty"`
 	NextTry  *string `json:"next_try,omitempty"`
+	// Meta is what a feed tells of an entry: title, author, published, updated …
+	Meta json.RawMessage `json:"meta,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler: in the trash are also files that belonged to no resource, whose URI is null.
@@ -94,6 +94,9 @@ func listing(r *store.Resource) Listing {
 		l.Type = &t
 	}
 	l.Changed = RFC3339(changedAt(w))
+	if w != nil && json.Valid([]byte(w.Meta)) {
+		l.Meta = json.RawMessage(w.Meta)
+	}
 	switch l.State {
 	case "owed":
 		l.Attempts, l.NextTry = &r.Work.Attempts, RFC3339(r.Work.Due)
@@ -172,85 +175,4 @@ func listTrash(ctx context.Context, st store.Ledger, source int64, each func(Lis
 			}
 		}
 	}
-}
-
-// HistoryLine is what was known or done at one time: a line of `history --json`.
-type HistoryLine struct {
-	URI      string  `json:"uri"`
-	At       *string `json:"at"` // local
-	What     string  `json:"what"`
-	Version  *string `json:"version"` // Source time
-	Detail   *string `json:"detail"`
-	Evidence *string `json:"evidence"` // URL of the document
-}
-
-// History tells a resource's life: what was replaced, and how it stands now.
-func History(ctx context.Context, st store.Store, source int64, uri string) ([]HistoryLine, error) {
-	events, err := st.History(ctx, source, uri)
-	if err != nil {
-		return nil, err
-	}
-	var out []HistoryLine
-	for i := range events {
-		e := &events[i]
-		l := HistoryLine{URI: uri, At: RFC3339(e.At), What: e.What, Version: instant(e.Version)}
-		if e.Detail != "" {
-			l.Detail = &e.Detail
-		}
-		if url, _, _ := strings.Cut(e.Document, evidenceMark); url != "" {
-			l.Evidence = &url
-		}
-		out = append(out, l)
-	}
-	r, err := st.Resource(ctx, source, uri)
-	if err != nil {
-		if errors.Is(err, store.ErrNotFound) {
-			err = nil
-		}
-		return out, err
-	}
-	return append(out, present(ctx, st, r)...), nil
-}
-
-// present is how a resource stands now, as lines of its history.
-func present(ctx context.Context, st store.Documents, r *store.Resource) []HistoryLine {
-	var out []HistoryLine
-	for i := range r.Wants {
-		w := &r.Wants[i]
-		l := HistoryLine{URI: r.URI, What: "wanted", Version: instant(w.Version), Evidence: evidence(ctx, st, w.Version)}
-		if w.State == store.WantAbsent {
-			l.What = "wanted absent"
-		} else if w.Digests != "" {
-			l.Detail = &w.Digests
-		}
-		out = append(out, l)
-	}
-	if h := &r.Have; h.State != store.HaveNone {
-		out = append(out, HistoryLine{URI: r.URI, At: RFC3339(h.Fetched), What: stateName(r), Version: instant(h.Version),
-			Detail: ptr(digestOf(h)), Evidence: evidence(ctx, st, h.Version)})
-	}
-	return out
-}
-
-// instant is when a version was made, nil for none: that of a restored file is not known.
-func instant(v store.Version) *string {
-	if v == (store.Version{}) {
-		return nil
-	}
-	return RFC3339(v.Until)
-}
-
-func evidence(ctx context.Context, st store.Documents, v store.Version) *string {
-	switch {
-	case v.Document == 0:
-		return nil
-	case v.Document < 0: // pushed
-		return ptr(ByNotification)
-	}
-	d, err := st.DocumentByID(ctx, v.Document)
-	if err != nil {
-		return nil
-	}
-	url, _, _ := strings.Cut(d.URL, evidenceMark)
-	return &url
 }

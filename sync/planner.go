@@ -23,6 +23,7 @@ type entry struct {
 	pushed   bool // by a signed notification
 	hinted   bool // by one that proves nothing: the Source is asked
 	note     *note
+	item     *item // of a topic; then nothing of the above but note counts
 }
 
 // planner turns entries into wants, batch by batch, each in one commit. It is used by one goroutine.
@@ -30,7 +31,9 @@ type planner struct {
 	s     *session
 	set   *store.Set
 	scope func(uri string) (refused string)
-	seen  *bitmap // rows that the current baseline listed
+	// filter is the part of scope that also holds for what needs no request.
+	filter func(uri string) (refused string)
+	seen   *bitmap // rows that the current baseline listed
 	// at, reset belong to the current baseline: its A so far, and whether it replaces a history that went back.
 	at    store.Micros
 	reset bool
@@ -47,7 +50,10 @@ type planner struct {
 	fold  bool // the mirror's file system ignores letter case
 
 	listed, unchanged int64
-	wanted            bool // any want was written
+	wanted            bool  // any want was written
+	document          int64 // the id of the topic's document, for records
+	odd               int64 // what was not as its format has it, in edits of records
+	contested         bool  // an item of a topic can only be decided by reading its feed (again)
 }
 
 func (s *session) newPlanner(set *store.Set, offer *destination.SetOffer, wake chan<- struct{}) (*planner, error) {
@@ -55,8 +61,12 @@ func (s *session) newPlanner(set *store.Set, offer *destination.SetOffer, wake c
 	if err != nil {
 		return nil, err
 	}
+	filter, err := s.t.filter()
+	if err != nil {
+		return nil, err
+	}
 	fold := s.t.Mirror != nil && s.t.Mirror.FoldsCase()
-	return &planner{s: s, set: set, scope: scope, wake: wake, fold: fold, names: NewAssigner(fold), at: store.NoTime,
+	return &planner{s: s, set: set, scope: scope, filter: filter, wake: wake, fold: fold, names: NewAssigner(fold), at: store.NoTime,
 		notes: map[int]*note{}, hot: s.hot}, nil
 }
 
@@ -81,6 +91,10 @@ type row struct {
 	same    bool  // an entry of this batch confirmed what is there
 	moved   bool  // the disk was not as the row told
 	note    *note // the notification that asked for it
+	// Of a topic: bytes at hand, the key that it should get, and edits of the record that it is.
+	content []byte
+	natural string
+	edits   []store.Edit
 }
 
 // flush compares the queued entries with the state and commits the differences. Under the flight lock, because rows read
@@ -104,12 +118,15 @@ func (p *planner) flush(ctx context.Context) error {
 		c = &store.Commit{Claim: p.s.claim}
 	}
 	p.with = nil
+	if err := p.foldRecords(ctx, rows, c); err != nil {
+		return err
+	}
 	if err := p.changes(ctx, rows, c); err != nil {
 		return err
 	}
 	p.progress(int64(len(p.batch)), p.unchanged-unchanged)
 	p.batch = p.batch[:0]
-	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 {
+	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 && len(c.Edits) == 0 {
 		return nil
 	}
 	if err := p.s.Store.Commit(ctx, c); err != nil {
@@ -200,6 +217,10 @@ func (p *planner) merge(r *row, e *entry) {
 	if r.had || r.changed {
 		current = &r.want
 	}
+	if e.item != nil {
+		p.mergeItem(r, e)
+		return
+	}
 	if e.hinted {
 		if r.want.Held || r.want.Refused != "" {
 			return
@@ -269,6 +290,7 @@ func (p *planner) generation(e *entry) int64 {
 func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Commit) error {
 	now := p.s.localNow()
 	var fresh []int        // places in the commit whose resource needs a key
+	var natural []string   // what they are called where nothing stands in the way, "" by their URI
 	var shared []sharedRow // rows of which the other sets' wants matter
 	var files, bytes int64
 	for i := range p.batch {
@@ -284,7 +306,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			p.unchanged++
 		}
 		r.adopt()
-		if !r.changed && r.haveNew == nil {
+		if !r.changed && r.haveNew == nil && !r.refill() {
 			continue
 		}
 		rc := store.ResourceChange{ID: r.res.ID, Have: r.haveNew}
@@ -300,8 +322,9 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			p.s.flight.touch(r.res.ID)
 		}
 		if r.res.Key == "" && r.want.State != store.WantAbsent { // a tombstone of something never seen owns no name
-			fresh = append(fresh, len(c.Resources))
+			fresh, natural = append(fresh, len(c.Resources)), append(natural, r.natural)
 		}
+		r.keep(&rc)
 		if r.note != nil {
 			p.notes[len(c.Resources)] = r.note
 		}
@@ -309,7 +332,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 		files, bytes = files+delta(r.before, after), bytes+deltaBytes(r.before, after)
 		c.Resources = append(c.Resources, rc)
 	}
-	if err := p.assignKeys(ctx, c, fresh); err != nil {
+	if err := p.assignKeys(ctx, c, fresh, natural); err != nil {
 		return err
 	}
 	if err := p.askOthers(ctx, c, shared, now); err != nil {
@@ -322,7 +345,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 }
 
 // assignKeys gives resources their mirror keys, in document order. A URI that no file name can stand for is refused.
-func (p *planner) assignKeys(ctx context.Context, c *store.Commit, fresh []int) error {
+func (p *planner) assignKeys(ctx context.Context, c *store.Commit, fresh []int, natural []string) error {
 	if len(fresh) == 0 {
 		return nil
 	}
@@ -330,7 +353,7 @@ func (p *planner) assignKeys(ctx context.Context, c *store.Commit, fresh []int) 
 	for i, at := range fresh {
 		uris[i] = c.Resources[at].URI
 	}
-	keys, err := p.names.Assign(uris, func(names []string) ([]store.NameUse, error) {
+	keys, err := p.names.AssignNamed(uris, natural, func(names []string) ([]store.NameUse, error) {
 		return p.s.Store.Names(ctx, p.s.src.ID, names)
 	})
 	if err != nil {

@@ -68,6 +68,9 @@ func (p *puller) run(ctx context.Context) error {
 	if err := p.start(ctx); err != nil {
 		return err
 	}
+	if p.offer.Topic != nil {
+		return p.topic(ctx)
+	}
 	if p.offer.ChangeList == nil {
 		if err := p.listOnly(ctx); err != nil {
 			return err
@@ -127,7 +130,7 @@ func (p *puller) start(ctx context.Context) error {
 	if err := p.watch(ctx); err != nil {
 		return err
 	}
-	if p.offer.ChangeList == nil && p.offer.ResourceList == nil {
+	if p.offer.ChangeList == nil && p.offer.ResourceList == nil && p.offer.Topic == nil {
 		p.fail(errors.New("the set offers neither a Resource List nor a Change List"))
 	}
 	return nil
@@ -362,7 +365,7 @@ func (p *puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 			continue
 		}
 		w := *r.WantFor(p.set.ID)
-		if w.Refused = p.plan.scope(r.URI); w.Refused == "" {
+		if w.Refused = p.plan.judge(r.URI, w.Inline); w.Refused == "" {
 			*r.WantFor(p.set.ID) = w
 			work := p.s.workForAll(r.Wants, &r.Have, now)
 			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &w, Work: &work})

@@ -168,7 +168,7 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 	if len(c.Resources) == 0 {
 		return after, true, nil
 	}
-	if err := p.plan.assignKeys(ctx, c, fresh); err != nil {
+	if err := p.plan.assignKeys(ctx, c, fresh, nil); err != nil {
 		return after, false, err
 	}
 	p.s.log.Info("changes that were pushed are in no document of the Source; it is asked about them",

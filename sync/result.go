@@ -24,6 +24,7 @@ type Result struct {
 	Refused     int64   `json:"refused"`
 	GapsFound   int64   `json:"gaps_found"`
 	GapsClosed  int64   `json:"gaps_closed"`
+	Odd         int64   `json:"odd"` // values of records that their format does not have, kept as they are
 	DryRun      bool    `json:"dry_run"`
 	Seconds     float64 `json:"seconds"`
 	InStep      bool    `json:"in_step"`

@@ -104,6 +104,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // List that answers no 304 is not read over and over.
 func (p *puller) again(ctx context.Context) error {
 	switch {
+	case p.offer.Topic != nil: // it was read a moment ago
 	case p.offer.ChangeList != nil:
 		return p.changes(ctx, *p.offer.ChangeList, false)
 	case p.offer.ResourceList != nil && !p.futile:
@@ -128,6 +129,7 @@ func (s *session) spend(res *Result) {
 func (s *session) fill(res *Result, pull *puller, rec *reconciler, base counts) {
 	res.Kind = pull.out.kind
 	res.Position = RFC3339(pull.cover.Position())
+	res.Odd = pull.plan.odd
 	res.GapsFound, res.GapsClosed = pull.out.gapsFound, pull.out.gapsClosed
 	res.Unavailable = !pull.out.usable
 	rec.tally.add(func(t *tally) {

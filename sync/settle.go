@@ -172,6 +172,7 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 			}
 		}
 		rc.Work = &work
+		o.settled(&rc)
 	} else if o.learnt { // the planner judged by what was on disk before
 		work := r.s.workForAll(wants, &have, now)
 		rc.Work = &work

@@ -51,9 +51,6 @@ type keptLink struct {
 const maxLinks = 16
 
 func linkString(links []rsdoc.Link) string {
-	if len(links) == 0 {
-		return ""
-	}
 	out := make([]keptLink, 0, min(len(links), maxLinks))
 	for _, l := range links[:min(len(links), maxLinks)] {
 		k := keptLink{Rel: l.Rel, Href: l.Href, Type: l.Type}
@@ -61,6 +58,13 @@ func linkString(links []rsdoc.Link) string {
 			k.Pri = l.Pri
 		}
 		out = append(out, k)
+	}
+	return keptString(out)
+}
+
+func keptString(out []keptLink) string {
+	if len(out) == 0 {
+		return ""
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
@@ -112,15 +116,26 @@ func (t *Target) judge(offer *destination.SetOffer) (func(uri string) string, er
 	if err != nil {
 		return nil, err
 	}
+	filter, err := t.filter()
+	if err != nil {
+		return nil, err
+	}
+	return func(uri string) string {
+		if !scope.Contains(uri) {
+			return "outside the scope of the Source: add its prefix to `scope` if it belongs to the set"
+		}
+		return filter(uri)
+	}, nil
+}
+
+// filter makes the rule of include and exclude.
+func (t *Target) filter() (func(uri string) string, error) {
 	filter, err := destination.NewFilter(t.Include, t.Exclude)
 	if err != nil {
 		return nil, err
 	}
 	return func(uri string) string {
-		switch {
-		case !scope.Contains(uri):
-			return "outside the scope of the Source: add its prefix to `scope` if it belongs to the set"
-		case !filter.Passes(uri):
+		if !filter.Passes(uri) {
 			return "left out by `include` or `exclude`"
 		}
 		return ""

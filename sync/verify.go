@@ -163,6 +163,9 @@ func (s *session) mend(ctx context.Context, found []problem) error {
 	if err := s.retry(ctx, nil, rec); err != nil {
 		return err
 	}
+	if err := s.mendTopics(ctx); err != nil {
+		return err
+	}
 	for start := 0; start < len(found); start += 500 {
 		if err := s.judgeMended(ctx, found[start:min(start+500, len(found))]); err != nil {
 			return err

@@ -1,0 +1,185 @@
+package sync
+
+import (
+	"bytes"
+	"context"
+	"net/url"
+	"slices"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/destination/feed"
+	"resyncd/store"
+)
+
+// discoverTopics is discover past caches, for somebody who was told that a topic changed.
+func (f *Follower) discoverTopics(ctx context.Context) (*destination.Offer, error) {
+	return f.discoverBy(ctx, f.s.reader.Uncached())
+}
+
+// fillTopic reads the topic of a set because of a hint. It returns when it is to be tried again, zero for never.
+func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, error) {
+	again := f.s.Now().Add(listEvery)
+	offer, err := f.discoverTopics(ctx)
+	if err != nil {
+		if f.broken(ctx, err) {
+			return time.Time{}, err
+		}
+		f.s.log.Warn("a topic that may have changed could not be read; it is tried again", "set", set.CapabilityList, "err", err)
+		f.keepHint(set.ID)
+		return again, nil
+	}
+	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == set.CapabilityList })
+	if i < 0 || offer.Sets[i].Topic == nil {
+		return time.Time{}, nil // another topic now; the next pull takes it up
+	}
+	p, err := f.fillFrom(ctx, set, &offer.Sets[i])
+	if err != nil {
+		return time.Time{}, err
+	}
+	if p.out.problem != nil {
+		f.s.log.Warn("a topic that may have changed could not be read; it is tried again", "set", set.CapabilityList, "err", p.out.problem)
+		f.keepHint(set.ID)
+		return again, nil
+	}
+	return time.Time{}, nil
+}
+
+// keepHint has a set looked at again although nobody asks anew.
+func (f *Follower) keepHint(set int64) {
+	f.mu.Lock()
+	f.hints[set] = true
+	f.mu.Unlock()
+	f.set(set).filled = f.s.Now().Add(listEvery - hintEvery)
+}
+
+// light is the offer without what is only of use to the pull that follows its discovery.
+func light(o *destination.SetOffer) *destination.SetOffer {
+	if o.Topic == nil {
+		return o
+	}
+	out, topic := *o, *o.Topic
+	topic.Answer.Body = nil
+	out.Topic = &topic
+	return &out
+}
+
+// notifyTopic takes up deliveries of a topic. Signed entries of a feed become wants at once; whatever else may come is a
+// hint, and the topic's own document decides (P9, S-66).
+func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.Delivery) error {
+	offer, _ := f.offer(set)
+	if offer.Topic == nil {
+		offer = &destination.SetOffer{ID: set.CapabilityList, Topic: &destination.Topic{URL: set.CapabilityList}}
+	}
+	p, err := f.s.newPuller(set, offer, f.s.wake)
+	if err != nil {
+		return err
+	}
+	v := &topicPush{p: p, commit: &store.Commit{Claim: f.s.claim}}
+	for _, d := range ds {
+		if err := v.take(ctx, d); err != nil {
+			return err
+		}
+	}
+	if err := p.plan.flushWith(ctx, v.commit); err != nil {
+		return err
+	}
+	for _, n := range v.notes {
+		f.s.hot.seal(n)
+	}
+	f.countOdd(p)
+	if v.hint || p.plan.contested {
+		f.Hint(set.ID)
+	}
+	return nil
+}
+
+func (f *Follower) countOdd(p *puller) {
+	if o := f.o.Observe.Odd; o != nil && p.plan.odd > 0 {
+		o(p.set.ID, p.plan.odd)
+	}
+}
+
+// topicPush turns deliveries of one topic into wants, all in one commit at the end if they are small.
+type topicPush struct {
+	p      *puller
+	commit *store.Commit
+	notes  []*note
+	hint   bool // the topic is to be read
+}
+
+// take records one delivery. The error is one of the store.
+func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
+	v.commit.Inbox = append(v.commit.Inbox, store.InboxChange{ID: d.ID})
+	kind := feed.Sniff(d.Type, d.Body[:min(len(d.Body), sniffMost)])
+	switch {
+	case !d.Signed, len(bytes.TrimSpace(d.Body)) == 0: // S-87; S-69: go and look
+		v.hint = true
+		return nil
+	case kind == feed.None:
+		return v.page(ctx, d)
+	}
+	n := &note{setID: d.SetID, from: store.NoTime, until: store.NoTime, received: d.Received.Time()}
+	from := v.p.itemFrom(false)
+	from.Pushed = true
+	items := itemReader{p: v.p.plan, from: from, folder: v.p.set.CapabilityList, document: pushedDocument(d.Digest),
+		evidence: "push", kind: kind, note: n}
+	taken := 0
+	var own error
+	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{ContentType: d.Type, Base: v.base(), Limits: feed.Limits{Entries: noticeMost}}, func(e *feed.Entry) error {
+		when := microsOf(e.Updated)
+		if e.Edit != nil {
+			when = microsOf(e.Edit.Observed)
+		}
+		if when.Known() && when > from.Limit { // an invented future must not win: the feed itself may tell it
+			v.hint = true
+			return nil
+		}
+		taken++
+		own = items.take(ctx, e)
+		return own
+	})
+	switch {
+	case own != nil:
+		return own
+	case err != nil:
+		v.p.s.log.Warn("a pushed feed was read in part; the feed itself is read", "set", v.p.set.CapabilityList, "entries", taken, "err", err)
+		if err := v.p.s.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
+			return err
+		}
+		v.hint = true
+	case head.Skipped > 0:
+		v.p.s.log.Warn("entries of a pushed feed could not be read; the feed itself is read", "set", v.p.set.CapabilityList,
+			"entries", head.Skipped, "problems", head.Problems)
+		v.hint = true
+	}
+	v.notes = append(v.notes, n)
+	return nil
+}
+
+// sniffMost is how much of a body is looked at to tell its format.
+const sniffMost = 4096
+
+// page takes a pushed document that is no feed. The topic's own answer decides what it is now, because nothing in the
+// document tells its age (P6); where the topic has no answer of its own (S-10), what was pushed is all there is.
+func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
+	v.hint = true
+	var st destination.TopicState
+	topic := v.p.offer.Topic.URL
+	if found, err := v.p.s.recallJSON(ctx, topicState+topic, &st); err != nil || !found || !st.Empty {
+		return err
+	}
+	from := v.p.itemFrom(false)
+	c := Candidate{State: store.WantPresent, Version: store.Version{From: d.Received, Until: d.Received, Document: pushedDocument(d.Digest)},
+		Digests: inlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
+	return v.p.plan.add(ctx, entry{uri: topic, cand: c, item: &item{inline: true, content: d.Body, from: from}})
+}
+
+// base is what relative links of a pushed feed are resolved against.
+func (v *topicPush) base() *url.URL {
+	u, err := url.Parse(v.p.offer.Topic.URL)
+	if err != nil {
+		return nil
+	}
+	return u
+}

@@ -1,0 +1,305 @@
+package sync
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+
+	"resyncd/destination"
+	"resyncd/destination/feed"
+	"resyncd/destination/fetch"
+	"resyncd/store"
+)
+
+// topic brings a set up to what its topic says: the entries of a feed, or the one document that it is.
+func (p *puller) topic(ctx context.Context) error {
+	a := &p.offer.Topic.Answer
+	if a.URL == "" { // nothing answered; the offer tells why
+		return nil
+	}
+	if date := store.Micros(a.Date); date.Known() {
+		p.s.offset = date - p.s.localNow()
+	}
+	if a.NotModified {
+		p.out.usable = true
+		if err := p.rememberTopic(); err != nil { // of the page that led here
+			return err
+		}
+		return p.commitSet(ctx)
+	}
+	id, err := p.s.Store.EnsureDocument(ctx, p.s.claim, p.set.ID, a.URL, string(destination.KindFeed))
+	if err != nil {
+		return err
+	}
+	p.plan.document, p.plan.news = id, p.heardItem
+	if a.Format != feed.None {
+		return p.feed(ctx)
+	}
+	was := false
+	if was, err = p.s.recallJSON(ctx, topicWindow+p.set.CapabilityList, &window{}); err != nil {
+		return err
+	}
+	if was { // a page of maintenance, or of an error with status 200 (F58)
+		p.fail(fmt.Errorf("%s answered with %s in place of its feed: nothing was changed", fetch.RedactURL(a.URL), cmp.Or(a.ContentType, "a document of no type")))
+		return nil
+	}
+	return p.page(ctx)
+}
+
+// heardItem counts what the feed told first although a subscription should have.
+func (p *puller) heardItem(at store.Version) {
+	if p.missed != nil && p.based() {
+		p.missed(at, false)
+	}
+}
+
+// itemFrom is where entries of this topic come from.
+func (p *puller) itemFrom(uncached bool) itemFrom {
+	return itemFrom{Uncached: uncached, Now: p.s.localNow(), Limit: p.s.sourceNow() + skew}
+}
+
+// page takes up a topic that is no feed: its document is one resource, which is fetched as any other.
+func (p *puller) page(ctx context.Context) error {
+	t := p.offer.Topic
+	a := &t.Answer
+	p.out.usable = true
+	at := store.Micros(a.Date)
+	if lm, ok := httpTime(a.LastModified); ok {
+		at = lm
+	}
+	if !at.Known() {
+		at = p.s.sourceNow()
+	}
+	if !a.Empty {
+		now := p.s.sourceNow()
+		c := Candidate{State: store.WantPresent, Version: store.Version{From: now, Until: now, Document: p.plan.document},
+			Length: -1, LastMod: store.NoTime, Type: a.ContentType}
+		if err := p.plan.add(ctx, entry{uri: t.URL, cand: c, item: &item{from: p.itemFrom(false), latest: true}}); err != nil {
+			return err
+		}
+		if err := p.plan.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return p.topicRead(ctx, at)
+}
+
+// topicRead records that the topic was read to its end, as far as at.
+func (p *puller) topicRead(ctx context.Context, at store.Micros) error {
+	if p.set.Baselines == 0 || p.s.o.Full {
+		p.out.kind = "baseline"
+		p.set.Baselines++
+	}
+	p.cover.AddBaseline(min(at, p.s.sourceNow()+skew) + 1)
+	if err := p.rememberTopic(); err != nil {
+		return err
+	}
+	return p.commitSet(ctx)
+}
+
+// pagesMost bounds the pages and archives of a feed that one pull reads.
+const pagesMost = 10_000
+
+// feed reads a feed's document, and as much of its history as is needed to meet what is known (RFC 5005).
+func (p *puller) feed(ctx context.Context) error {
+	w, err := p.newWalk(ctx)
+	if err != nil {
+		return err
+	}
+	older, err := w.read(ctx, &p.offer.Topic.Answer, false)
+	if err != nil {
+		return err
+	}
+	for pages := 1; older != "" && w.failed == nil && !w.enough(); pages++ {
+		if pages == pagesMost {
+			w.fail(fmt.Errorf("its history has more than %d pages; the older ones were not read", pagesMost))
+			break
+		}
+		if older, err = w.readPage(ctx, older, false); err != nil {
+			return err
+		}
+	}
+	if p.plan.contested && w.failed == nil {
+		if err := w.decide(ctx); err != nil {
+			return err
+		}
+	}
+	return w.end(ctx)
+}
+
+// walk is one reading of a feed.
+type walk struct {
+	p      *puller
+	items  itemReader
+	was    *window // what the last pull saw; nil before the first
+	now    window
+	all    bool                    // walk to the end of the history
+	seen   map[uint64]store.Micros // keys of this walk, and their instants
+	asked  map[string]bool
+	pages  int
+	core   map[uint64]shown // the last pull's entries of which one must be met unchanged, and whether one was
+	met    bool
+	keys   map[uint64]bool // keys of the last pull's entries: whether they were met, and how many were
+	again  int
+	fresh  int          // entries that were not there last time
+	newest store.Micros // instant of the newest entry
+	oldest store.Micros // and of the oldest fresh one
+	failed error        // what keeps the walk from counting
+	flaws  int
+}
+
+func (p *puller) newWalk(ctx context.Context) (*walk, error) {
+	t := p.offer.Topic
+	w := &walk{p: p, seen: map[uint64]store.Micros{}, asked: map[string]bool{t.Answer.URL: true, t.URL: true},
+		newest: store.NoTime, oldest: store.NoTime}
+	w.items = itemReader{p: p.plan, from: p.itemFrom(false), folder: p.set.CapabilityList, document: p.plan.document,
+		evidence: t.Answer.URL, kind: t.Answer.Format, own: func(uri string) bool { _, ok := w.seen[keyHash(uri)]; return ok }}
+	var was window
+	found, err := p.s.recallJSON(ctx, topicWindow+p.set.CapabilityList, &was)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		w.was, w.core, w.keys = &was, was.core(), was.keys()
+	}
+	_, search, err := p.s.lostContent(ctx, p.set.ID)
+	w.all = w.was == nil || p.s.o.Full || search
+	return w, err
+}
+
+func (w *walk) fail(err error) {
+	w.failed = fmt.Errorf("feed %s: %w", fetch.RedactURL(w.p.offer.Topic.Answer.URL), err)
+	w.p.fail(w.failed)
+}
+
+// readPage reads an older document of the feed. One that is gone ends the history.
+func (w *walk) readPage(ctx context.Context, at string, uncached bool) (older string, err error) {
+	reader := w.p.s.reader
+	if uncached {
+		reader = reader.Uncached()
+	}
+	a, err := reader.Page(ctx, at)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil && fetch.KindOf(err) == fetch.Gone:
+		w.p.s.log.Warn("a feed names an older document that is not there", "feed", w.p.set.CapabilityList, "document", at)
+		return "", nil
+	case err != nil:
+		w.fail(fmt.Errorf("its older document could not be read: %w", err))
+		return "", nil
+	}
+	return w.read(ctx, a, uncached)
+}
+
+// read takes up one document of the feed and returns the address of the one before it, "" for none.
+func (w *walk) read(ctx context.Context, a *destination.TopicAnswer, uncached bool) (older string, err error) {
+	base, err := url.Parse(a.Final)
+	if err != nil || a.Final == "" {
+		base, _ = url.Parse(a.URL)
+	}
+	w.items.from, w.items.kind, w.items.evidence = w.p.itemFrom(uncached), a.Format, a.URL
+	before := len(w.seen)
+	var own error
+	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType}, func(e *feed.Entry) error {
+		own = w.entry(ctx, e)
+		return own
+	})
+	w.pages++
+	switch {
+	case own != nil:
+		return "", own
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		w.p.out.usable = w.p.out.usable || len(w.seen) > before
+		w.fail(fmt.Errorf("could not be read to its end: %w", err))
+		return "", nil
+	}
+	w.p.out.usable = true
+	if err := w.p.plan.flush(ctx); err != nil { // a batch holds the bytes of its entries
+		return "", err
+	}
+	if head.Skipped > 0 {
+		w.flaws += head.Skipped
+		w.p.s.log.Warn("entries of a feed could not be read", "feed", a.URL, "entries", head.Skipped, "problems", head.Problems)
+	}
+	older = head.PrevArchive
+	if older == "" && len(w.seen) > before { // a page that brings nothing new: some go on for ever
+		older = head.Next
+	}
+	if older == "" || w.asked[older] {
+		return "", nil
+	}
+	w.asked[older] = true
+	return older, nil
+}
+
+// entry takes up one entry, unless a newer one of its key was met in this walk: the same id twice must not go to and fro.
+func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
+	h, when := keyHash(e.Key), microsOf(e.Updated)
+	if e.Edit != nil && w.p.s.t.Records != "" {
+		sum := e.Edit.Digest() // several edits of one record may share an id
+		h, when = keyHash(string(sum[:])), microsOf(e.Edit.Observed)
+	}
+	if was, again := w.seen[h]; again && when <= was {
+		return nil
+	}
+	w.seen[h] = when
+	w.look(h, e, when)
+	return w.items.take(ctx, e)
+}
+
+// decide reads the feed's own document once more, past all caches, because only it can say who is right.
+func (w *walk) decide(ctx context.Context) error {
+	w.p.plan.contested, w.seen = false, map[uint64]store.Micros{}
+	_, err := w.readPage(ctx, w.p.offer.Topic.Answer.URL, true)
+	return err
+}
+
+// end judges whether the walk reached back to what was known, and records where the set stands.
+func (w *walk) end(ctx context.Context) error {
+	p := w.p
+	if w.failed != nil {
+		return p.commitSet(ctx) // nothing is remembered: the next pull reads it all again
+	}
+	if w.flaws > 0 {
+		p.fail(fmt.Errorf("feed %s: %d entries could not be read", fetch.RedactURL(p.offer.Topic.Answer.URL), w.flaws))
+	}
+	if err := w.hole(ctx); err != nil {
+		return err
+	}
+	position := w.newest
+	if !position.Known() {
+		position = store.Micros(p.offer.Topic.Answer.Date)
+	}
+	if !position.Known() {
+		position = p.s.sourceNow()
+	}
+	if err := p.rememberJSON(topicWindow+p.set.CapabilityList, &w.now); err != nil {
+		return err
+	}
+	return p.topicRead(ctx, position)
+}
+
+// hole records that the feed did not reach back to what was known: entries may be missing, and nobody can tell (T-04).
+func (w *walk) hole(ctx context.Context) error {
+	if w.reached() || w.fresh == 0 {
+		return nil
+	}
+	p := w.p
+	gap := &store.Gap{SetID: p.set.ID, From: p.cover.ProvenPosition(), Until: w.oldest, State: store.GapUnprovable,
+		Found: p.s.localNow(), Ended: p.s.localNow()}
+	if !gap.Until.Known() || gap.Until <= gap.From {
+		gap.Until = max(gap.From, p.s.sourceNow())
+	}
+	p.out.gapsFound++
+	p.s.log.Warn("the feed does not reach back to what was known: entries in between may be missing, and nobody can tell",
+		"feed", p.set.CapabilityList, "from", gap.From.Time(), "until", gap.Until.Time())
+	if p.s.gapTold != nil {
+		p.s.gapTold(*gap)
+	}
+	return p.putGap(ctx, gap)
+}

@@ -1,0 +1,100 @@
+package sync
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"resyncd/destination/feed"
+	"resyncd/store"
+)
+
+// windowMost bounds what is remembered of a feed's newest document.
+const windowMost = 2000
+
+// window is what a feed's newest document showed: by it the next pull knows whether it reaches back to this one.
+type window struct {
+	Entries []shown `json:"entries"`
+}
+
+// shown is one entry of a window: its key, its instant, and for one without what it said.
+type shown struct {
+	Key  uint64       `json:"k"`
+	At   store.Micros `json:"at"`
+	Says uint64       `json:"says,omitempty"`
+}
+
+func keyHash(key string) uint64 {
+	sum := sha256.Sum256([]byte(key))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+func shownOf(h uint64, e *feed.Entry, when store.Micros) shown {
+	s := shown{Key: h, At: when}
+	if !when.Known() {
+		s.Says = keyHash(string(e.XML))
+	}
+	return s
+}
+
+// core are the entries of which one must be met unchanged for the next reading to have missed nothing: the newer half,
+// because some feeds keep an old entry pinned among the newest.
+func (w *window) core() map[uint64]shown {
+	sorted := slices.Clone(w.Entries)
+	slices.SortStableFunc(sorted, func(a, b shown) int { return cmp.Compare(b.At, a.At) })
+	if len(sorted) > 3 {
+		sorted = sorted[:(len(sorted)+1)/2]
+	}
+	core := make(map[uint64]shown, len(sorted))
+	for _, s := range sorted {
+		core[s.Key] = s
+	}
+	return core
+}
+
+// keys are the keys of all entries; true once met.
+func (w *window) keys() map[uint64]bool {
+	keys := make(map[uint64]bool, len(w.Entries))
+	for _, s := range w.Entries {
+		keys[s.Key] = false
+	}
+	return keys
+}
+
+// look compares an entry of this walk with what the last pull saw.
+func (w *walk) look(h uint64, e *feed.Entry, when store.Micros) {
+	s := shownOf(h, e, when)
+	if w.pages == 0 && len(w.now.Entries) < windowMost {
+		w.now.Entries = append(w.now.Entries, s)
+	}
+	if when.Known() && when <= w.items.from.Limit {
+		w.newest = max(w.newest, when)
+	}
+	if w.was == nil {
+		return
+	}
+	if met, was := w.keys[h]; was {
+		if !met {
+			w.keys[h], w.again = true, w.again+1
+		}
+		if was, core := w.core[h]; core && was.Says == s.Says && s.At <= was.At { // it did not move up
+			w.met = true
+		}
+		return
+	}
+	if when.Known() && when <= w.p.cover.ProvenPosition() {
+		return // older than what was known then
+	}
+	w.fresh++
+	if when.Known() && (!w.oldest.Known() || when < w.oldest) {
+		w.oldest = when
+	}
+}
+
+// reached: the walk has met what the last pull saw, so that nothing in between was missed. Nothing fell out of a feed that
+// still shows all that it showed then, even if all of it has changed.
+func (w *walk) reached() bool { return w.was == nil || w.met || w.again == len(w.keys) }
+
+// enough: no older document is needed.
+func (w *walk) enough() bool { return !w.all && w.reached() }
