@@ -23,13 +23,20 @@ Change Lists: "open" publishes the list that is being written; when it is full i
 one gets a new URI in the index. "closed" publishes only closed lists; a list with entries is closed when it is full or
 as old as --change-list-every says, one without entries is not closed.
 
+Feeds: /.resourcesync/feed/changes.atom is an Atom feed of the changes, newest first. An entry's id is the URI of its
+resource; a deletion is an at:deleted-entry (RFC 6721). With --records FILE there is also /feeds/delta, a feed of edits
+of records as the Resource Finder had it. FILE is an Atom file of the form of its sample, watched like a folder: edits
+that are added to it are published, and edits that were published stay so until the program ends. A file that is not
+right is refused as a whole: with exit code 2 at the start, with a warning later. What does not fit in the document of
+a feed is in archives (RFC 5005); those of changes reach back as far as the Change Lists.
+
 With --hub every change is told to a WebSub hub as soon as it can be fetched and is in the open Change List (with
 "--change-lists closed" it gets into a list only later). The Capability List names the two channels, one for changes and
 one for Resource Lists, Change Lists and the Capability List itself; their topics are below /.resourcesync/topic/ and
-show the latest notification. "resourcesync" posts the notification itself; "traditional" posts that the topic has
-changed, and the hub fetches it. Notifications have consecutive intervals. A hub that is down gets what it has missed
-when it is back, up to 100 full notifications; beyond, and after a restart of rssource, the intervals have a gap for all
-to see.
+show the latest notification. Each feed is a topic too. "resourcesync" posts the notification itself, and of a feed the
+new entries; "traditional" posts that the topic has changed, and the hub fetches it. Notifications have consecutive
+intervals. A hub that is down gets what it has missed when it is back, up to 100 full notifications; beyond, and after a
+restart of rssource, the intervals have a gap for all to see.
 
 A proxy in front of rssource that adds a path (--url https://example.org/data) has to strip it again.
 
@@ -57,7 +64,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "hash", Value: "sha-256", Usage: "`ALGORITHMS` in lists: md5, sha-1, sha-256, sha-384, sha-512"},
 		&cli.StringFlag{Name: "spec", Value: "1.1", Usage: "`1.0|1.1` is the version of the documents"},
 		&cli.StringFlag{Name: "described-by", Usage: "`URI` of a page about the Source"},
-		&cli.DurationFlag{Name: "scan-every", Value: source.DefaultScanEvery, Usage: "`PAUSE` between two looks at the folder"},
+		&cli.DurationFlag{Name: "scan-every", Value: source.DefaultScanEvery, Usage: "`PAUSE` between two looks at the folder and at the file of records"},
 		&cli.StringFlag{Name: "fault", Usage: "`KEY=VALUE,…` to go wrong on purpose, see above"},
 		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL` of what is logged on stderr"},
 		&cli.StringFlag{Name: "hub", Usage: "`URL` of a WebSub hub that is told of changes; it may be on a private address"},
@@ -65,15 +72,14 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "publisher-token-file", Usage: "`FILE` with the token that the hub wants from publishers"},
 		&cli.DurationFlag{Name: "notify-every", Usage: "`TIME` that changes come together before the hub is told", DefaultText: "none, but while it is being told"},
 		&cli.IntFlag{Name: "notify-max", Value: source.DefaultNotifyMax, Usage: "most changes `N` in one notification"},
-		&cli.StringFlag{Name: "records", Usage: "`FILE` of records (not in this version)"},
+		&cli.StringFlag{Name: "records", Usage: "Atom `FILE` with edits of records, served as /feeds/delta"},
+		&cli.IntFlag{Name: "feed-entries", Usage: "most entries `N` in one document of a feed", DefaultText: fmt.Sprintf("%d changes, %d edits",
+			source.DefaultFeedEntries, source.DefaultRecordEntries)},
 	}
 }
 
 // optionsOf turns flags into options and names the first flag that is wrong.
 func optionsOf(c *cli.Context) (source.Options, error) {
-	if file := c.String("records"); file != "" {
-		return source.Options{}, fmt.Errorf("--records %s: not in this version", file)
-	}
 	if c.String("listen") == "" {
 		return source.Options{}, errors.New("--listen is missing: say where to answer, e.g. --listen 127.0.0.1:8888")
 	}
@@ -82,9 +88,10 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 		ChangeListSize: c.Int("change-list-size"), ChangeListEvery: c.Duration("change-list-every"),
 		KeepChangeLists: c.Int("keep-change-lists"), Archive: c.Int("archive"), Spec: c.String("spec"),
 		DescribedBy: c.String("described-by"), ScanEvery: c.Duration("scan-every"),
+		Records: c.String("records"), FeedEntries: c.Int("feed-entries"),
 	}
-	for _, name := range []string{"list-size", "change-list-size"} {
-		if c.Int(name) < 1 {
+	for _, name := range []string{"list-size", "change-list-size", "feed-entries"} {
+		if c.IsSet(name) && c.Int(name) < 1 {
 			return o, fmt.Errorf("--%s %d: want at least 1", name, c.Int(name))
 		}
 	}
@@ -98,6 +105,9 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 	default:
 		return o, fmt.Errorf("--change-lists %q: want open or closed", v)
 	}
+	if c.IsSet("records") && o.Records == "" {
+		return o, errors.New("--records: want a file")
+	}
 	switch made := c.IsSet("resources"); {
 	case made && o.Dir != "":
 		return o, errors.New("--dir and --resources: want one of them")
@@ -105,8 +115,8 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 		o.Synthetic = &source.Synthetic{
 			Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: c.Uint64("seed"), Size: c.Int64("size"),
 		}
-	case o.Dir == "":
-		return o, errors.New("neither --dir nor --resources: nothing to serve")
+	case o.Dir == "" && o.Records == "":
+		return o, errors.New("neither --dir nor --resources nor --records: nothing to serve")
 	case c.IsSet("rate") || c.IsSet("seed") || c.IsSet("size"):
 		return o, errors.New("--rate, --seed and --size go with --resources")
 	}

@@ -1,5 +1,5 @@
-// Command rssource serves a folder, or made-up resources, as a ResourceSync Source. It knows flags, signals and exit
-// codes; everything else is in destination/peer/source.
+// Command rssource serves a folder, or made-up resources, as a ResourceSync Source, with feeds of its changes and of edits
+// of records. It knows flags, signals and exit codes; everything else is in destination/peer/source.
 package main
 
 import (
@@ -43,7 +43,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Name:  "rssource",
 		Usage: "serve a folder, or made-up resources, as a ResourceSync Source",
 		UsageText: "rssource --listen ADDR [--url BASE] --dir FOLDER [flags]\n" +
-			"rssource --listen ADDR [--url BASE] --resources N [--rate R] [--seed S] [flags]",
+			"rssource --listen ADDR [--url BASE] --resources N [--rate R] [--seed S] [flags]\n" +
+			"rssource --listen ADDR [--url BASE] --records FILE [flags]",
 		Description:     description,
 		HideHelpCommand: true,
 		HideVersion:     true,
@@ -103,6 +104,9 @@ func serve(c *cli.Context, stdout, stderr io.Writer) error {
 		listener.Close()
 		if c.Context.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, source.ErrRecords) {
+			return usageError{fmt.Errorf("--records: %w", err)}
 		}
 		return err
 	}

@@ -21,6 +21,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The tests that run the program do so one after another: urfave/cli has state of its own.
 func TestUsage(t *testing.T) {
 	dir := t.TempDir()
+	broken := filepath.Join(t.TempDir(), "records.xml")
+	if err := os.WriteFile(broken, []byte("<feed xmlns=\"http://www.w3.org/2005/Atom\">\n<entry>\n</feed>\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args string
 		code int
@@ -29,7 +33,7 @@ func TestUsage(t *testing.T) {
 		"help":             {"--help", 0, "--change-list-size"},
 		"faults in help":   {"--help", 0, "cutclose=P"},
 		"nothing":          {"", 2, "--listen is missing"},
-		"no stock":         {"--listen :0", 2, "neither --dir nor --resources"},
+		"no stock":         {"--listen :0", 2, "neither --dir nor --resources nor --records"},
 		"two stocks":       {"--listen :0 --dir " + dir + " --resources 3", 2, "want one of them"},
 		"stray":            {"--listen :0 --dir " + dir + " more", 2, `argument "more": it takes flags only`},
 		"flag after stray": {"--listen :0 more --dir " + dir, 2, "reads none after the first"},
@@ -43,7 +47,11 @@ func TestUsage(t *testing.T) {
 		"no token":         {"--listen :0 --resources 1 --hub http://h/ --publisher-token-file " + dir + "/none", 2, "no such file"},
 		"empty token":      {"--listen :0 --resources 1 --hub http://h/ --publisher-token-file " + os.DevNull, 2, "visible ASCII"},
 		"notify fault":     {"--listen :0 --resources 1 --fault notify-drop=0", 2, "want a number from 1"},
-		"records":          {"--listen :0 --resources 1 --records f", 2, "--records f: not in this version"},
+		"records":          {"--listen 127.0.0.1:0 --resources 1 --records " + dir + "/none", 2, "no such file"},
+		"broken records":   {"--listen 127.0.0.1:0 --records " + broken, 2, "line 3"},
+		"empty records":    {"--listen :0 --resources 1 --records=", 2, "--records: want a file"},
+		"feed entries":     {"--listen :0 --resources 1 --feed-entries 0", 2, "--feed-entries 0"},
+		"feed fault":       {"--listen :0 --resources 1 --fault feed-rss=1", 2, "want on"},
 		"list size":        {"--listen :0 --resources 1 --list-size 0", 2, "--list-size 0"},
 		"keep":             {"--listen :0 --resources 1 --keep-change-lists 0", 2, "--keep-change-lists 0"},
 		"change lists":     {"--listen :0 --resources 1 --change-lists half", 2, "want open or closed"},
@@ -72,10 +80,18 @@ func TestLives(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a b"), []byte("body"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	records := filepath.Join(t.TempDir(), "records.xml")
+	if err := os.WriteFile(records, []byte(`<feed xmlns="http://www.w3.org/2005/Atom" xmlns:report="http://schemas.google.com/report/2010"
+xmlns:gs="http://schemas.google.com/spreadsheets/2006"><entry><report:subject>example.org/1</report:subject>
+<report:observed>2010-06-29T15:27:39Z</report:observed><report:content type="{http://schemas.google.com/report/2010}row">
+<report:row><gs:field name="title">A</gs:field></report:row></report:content></entry></feed>`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for what, args := range map[string][]string{
 		"folder":    {"--dir", dir, "--publish", "off", "--hub", ""},
 		"made-up":   {"--resources", "5", "--rate", "100", "--hash", "md5,sha-256", "--change-lists", "closed", "--spec", "1.0"},
 		"with base": {"--resources", "0", "--url", "http://127.0.0.1:1/data/"},
+		"records":   {"--records", records, "--feed-entries", "2"},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		out, in := io.Pipe()
@@ -92,18 +108,25 @@ func TestLives(t *testing.T) {
 		if description != base+".well-known/resourcesync" {
 			t.Errorf("%s: %q, %q", what, base, description)
 		}
-		if what != "with base" {
-			resp, err := http.Get(description)
+		ask := func(url, want string) {
+			resp, err := http.Get(url)
 			if err != nil {
 				t.Fatal(err)
 			}
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if err != nil || !bytes.Contains(body, []byte(base+".resourcesync/capabilitylist.xml")) {
+			if err != nil || !bytes.Contains(body, []byte(want)) {
 				t.Errorf("%s: %s, %v", what, body, err)
 			}
-			http.DefaultClient.CloseIdleConnections()
 		}
+		if what != "with base" {
+			ask(description, base+".resourcesync/capabilitylist.xml")
+			ask(base, base+".resourcesync/feed/changes.atom")
+		}
+		if what == "records" {
+			ask(base+"feeds/delta", "<report:subject>example.org/1</report:subject>")
+		}
+		http.DefaultClient.CloseIdleConnections()
 		cancel()
 		if code := <-done; code != 0 {
 			t.Errorf("%s: exit code %d", what, code)
@@ -130,7 +153,9 @@ func TestTellsHub(t *testing.T) {
 				"--hub", hub.URL, "--publish", publish, "--publisher-token-file", token}, io.Discard, os.Stderr)
 		}()
 		for range 3 {
-			if h := <-posts; h.Get("Content-Type") != want || h.Get("Authorization") != "Bearer s3cret" {
+			h := <-posts
+			if got := h.Get("Content-Type"); got != want && (got != "application/atom+xml" || publish == "traditional") ||
+				h.Get("Authorization") != "Bearer s3cret" {
 				t.Errorf("%s: %v", publish, h)
 			}
 		}

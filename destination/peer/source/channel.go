@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"resyncd/destination/rsdoc"
+	"resyncd/destination/websub"
 )
 
 // fetchPatience is how long a hub that was told in the traditional way may take to fetch the topic before something new
@@ -23,6 +24,10 @@ type channel struct {
 	out   outbox
 	topic topic
 	hub   *hub
+	// render makes what the hub is told of a batch, once whoever fetches the topic sees it (P-05).
+	render    func(batch) ([]byte, error)
+	mediaType string
+	related   []websub.Link // beside hub and self
 
 	teller teller
 	shown  batch // what the topic says
@@ -30,14 +35,33 @@ type channel struct {
 }
 
 func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
-	c := &channel{s: s, kind: kind, name: name, hub: h}
+	c := &channel{s: s, kind: kind, name: name, hub: h, mediaType: notificationType}
+	c.render = c.show
+	c.related = []websub.Link{{Target: h.up, Rels: []string{rsdoc.RelResourceSync}}}
 	c.out = newOutbox(s.options.NotifyMax, s.options.NotifyQueue, s.begin)
 	c.teller = teller{send: s.options.Client.Send, log: s.options.Logger, kind: kind}
-	if f := s.options.Faults; f != nil && kind == rsdoc.KindChangeNotification {
+	if f := s.options.Faults; f != nil && kind != rsdoc.KindFrameworkNotification {
 		c.faults.NotifyFaults = f.Notify
 	}
 	return c
 }
+
+// newFeedChannel makes the channel of a feed. Its topic is the feed, which is served whether anybody is told or not; what
+// the channel keeps as its topic only tells whether it was fetched since.
+func newFeedChannel(f *webFeed, h *hub) *channel {
+	c := newChannel(f.s, h, f.kind, f.name)
+	c.mediaType, c.related = f.mediaType(), nil
+	c.render = f.news
+	if h.traditional {
+		c.render = func(b batch) ([]byte, error) {
+			return c.topic.show(func(bool) ([]byte, rsdoc.Micros, error) { return nil, b.until, nil })
+		}
+	}
+	return c
+}
+
+// links is the Link header of the channel, the same on its topic and on what is posted (P-01).
+func (c *channel) links() string { return websub.LinkHeader(c.hub.url, c.s.at(c.name), c.related...) }
 
 // run publishes until ctx ends. What is not told by then never is; nobody will believe it was, because the next run's
 // intervals begin anew.
@@ -107,8 +131,9 @@ func (c *channel) gather(ctx context.Context, every time.Duration) bool {
 }
 
 // untilFetched gives a hub that was told in the traditional way the time to fetch what it was told of. A topic can say
-// only one thing at a time, so the next notification must not take the place of one that nobody has read. Changes that
-// happen meanwhile come together in the next one. See also show.
+// only one thing at a time, so the next notification must not take the place of one that nobody has read; and of a feed
+// that nobody has read yet there is nothing more to tell. Changes that happen meanwhile come together in the next one.
+// See also show.
 func (c *channel) untilFetched(ctx context.Context) bool {
 	fetched := c.topic.fetched()
 	if !c.hub.traditional || fetched == nil {
@@ -162,7 +187,7 @@ func (c *channel) reportLoss(lost batch, n int) {
 
 // tell puts a notification on the topic and then tells the hub (P-05).
 func (c *channel) tell(ctx context.Context, b batch) error {
-	body, err := c.show(b)
+	body, err := c.render(b)
 	if err != nil {
 		return err
 	}

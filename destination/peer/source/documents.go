@@ -21,6 +21,14 @@ const (
 	changeListArchive = documents + "/changelist-archive.xml"
 	changeTopic       = documents + "/topic/change"
 	frameworkTopic    = documents + "/topic/framework"
+	changeFeed        = documents + "/feed/changes.atom"
+	changeFeedArchive = documents + "/feed/changes/"
+)
+
+// Where the record feed is, if there is one: the name that the Resource Finder gave it. What is below is its archives.
+const (
+	recordFeed        = "feeds/delta"
+	recordFeedArchive = recordFeed + "/"
 )
 
 // document is one ResourceSync document, written as often as it is asked for and never held as a whole.
@@ -90,7 +98,7 @@ func (s *Source) capabilityDocument() document {
 		entry.Capability = rsdoc.KindChangeListArchive
 		entries = append(entries, entry)
 	}
-	for _, c := range s.channels() {
+	for _, c := range s.setChannels() {
 		entry := newEntry(s.at(c.name))
 		entry.Capability, entry.Links = c.kind, []rsdoc.Link{rsdoc.NewLink(rsdoc.RelHub, c.hub.url)}
 		entries = append(entries, entry)

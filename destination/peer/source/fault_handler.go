@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// wrap puts the faults before a handler.
-func (f *Faults) wrap(next http.Handler) http.Handler {
+// wrap puts the faults before a handler; reserved tells the names of documents.
+func (f *Faults) wrap(next http.Handler, reserved func(name string) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
 		set := &f.Resources
-		if path == "/" || path == "/robots.txt" || reservedName(strings.TrimPrefix(path, "/")) {
+		if path == "/" || path == "/robots.txt" || reserved(strings.TrimPrefix(path, "/")) {
 			set = &f.Documents
 		}
 		if !wait(r, set.Latency) {

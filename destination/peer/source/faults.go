@@ -15,6 +15,7 @@ type Faults struct {
 	Resources FaultSet
 	Documents FaultSet
 	Notify    NotifyFaults
+	Feed      FeedFaults
 	// counts are requests by the hash of the path: bounded, and a collision only moves the dice.
 	counts [1 << 12]atomic.Uint32
 }
@@ -45,10 +46,16 @@ cutclose=P          half a body that looks whole: no length, connection closed
 wrong=P             one byte of the body is another
 stall=P             half the body, then nothing
 html=P              200 with an HTML error page
-notify-drop=N       each Nth Change Notification is not sent
+notify-drop=N       each Nth Change Notification, and each Nth that tells of a feed, is not sent
 notify-double=N     each Nth is sent twice
 notify-shuffle=N    each Nth is sent after the next one
-notify-forge=N      each Nth says that everything it is about was deleted
+notify-forge=N      each Nth says that every resource it is about was deleted
+feed-limit=N        feeds show the newest N entries, whatever their newest archive ends with
+feed-archive=off    feeds have no archives
+feed-undated=on     entries of the feed of changes do not say when
+feed-rss=on         the feed of changes is RSS 2.0
+feed-links=WHERE    hub and self of feeds only in the header, or only in the body
+feed-type=TYPE      feeds are served and pushed as TYPE, such as text/html
 P is a probability from 0 to 1. The keys are about resources; with doc- before them (doc-html=0.1), about
 documents and topics.`
 
@@ -74,6 +81,9 @@ func (f *Faults) set(key, value string) (err error) {
 	if key == "seed" {
 		f.Seed, err = strconv.ParseUint(value, 10, 64)
 		return err
+	}
+	if kind, ok := strings.CutPrefix(key, "feed-"); ok {
+		return f.Feed.set(kind, value)
 	}
 	if kind, ok := strings.CutPrefix(key, "notify-"); ok {
 		return f.Notify.set(kind, value)

@@ -132,12 +132,17 @@ func (f *folder) run(ctx context.Context) error {
 	}
 }
 
-// Scan looks at the folder now and publishes what has changed since the last look. Other Sources have nothing to scan.
+// Scan looks at the folder and at the file of records now and publishes what has changed since the last look. A Source
+// without either has nothing to scan.
 func (s *Source) Scan(ctx context.Context) error {
-	if s.folder == nil {
-		return nil
+	var folder, file error
+	if s.folder != nil {
+		folder = s.folder.scan(ctx, false)
 	}
-	return s.folder.scan(ctx, false)
+	if s.options.Records != "" {
+		file = s.records.look()
+	}
+	return errors.Join(folder, file)
 }
 
 // Skipped tells what the last look at the folder left out.

@@ -15,7 +15,7 @@ import (
 func (s *Source) Handler() http.Handler {
 	h := http.Handler(http.HandlerFunc(s.serve))
 	if s.options.Faults != nil {
-		h = s.options.Faults.wrap(h)
+		h = s.options.Faults.wrap(h, s.reserved)
 	}
 	return h
 }
@@ -46,7 +46,11 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such resource", http.StatusNotFound)
 		return
 	}
-	if reservedName(name) {
+	if s.reserved(name) {
+		if f, number := s.feedAt(name); f != nil {
+			s.serveFeed(w, r, f, number)
+			return
+		}
 		if c := s.topicAt(name); c != nil {
 			s.serveTopic(w, r, c)
 			return

@@ -6,7 +6,6 @@ import (
 	"net/url"
 
 	"resyncd/destination/fetch"
-	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 )
 
@@ -41,11 +40,6 @@ func newHub(o *Options) (*hub, error) {
 	return h, nil
 }
 
-// links is the Link header of a channel, the same on its topic and on what is posted (P-01).
-func (h *hub) links(c *channel) string {
-	return websub.LinkHeader(h.url, c.s.at(c.name), websub.Link{Target: h.up, Rels: []string{rsdoc.RelResourceSync}})
-}
-
 // message is what tells the hub of a notification.
 func (h *hub) message(c *channel, body []byte) fetch.Message {
 	m := fetch.Message{Method: http.MethodPost, URL: h.url, Policy: h.policy, Repeat: hubHops, Body: body}
@@ -57,6 +51,6 @@ func (h *hub) message(c *channel, body []byte) fetch.Message {
 		m.Body = []byte(form.Encode())
 		return m
 	}
-	m.Header = http.Header{"Content-Type": {notificationType}, "Link": {h.links(c)}}
+	m.Header = http.Header{"Content-Type": {c.mediaType}, "Link": {c.links()}}
 	return m
 }

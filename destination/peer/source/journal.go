@@ -36,7 +36,9 @@ type journal struct {
 	size     int           // changes in a list
 	keep     int           // closed ones in lists; negative: all
 	archive  int
-	hidden   bool // the open list is not published
+	hidden   bool         // the open list is not published
+	past     int          // changes in lists that are in neither
+	newest   rsdoc.Micros // the instant of the newest change; before the first, the beginning
 	// rotations so far: what the index and the archive say depends on them alone.
 	rotations uint64
 	// shaped is the instant since when the Capability List is what it is: it changes when an index or archive appears.
@@ -46,7 +48,7 @@ type journal struct {
 func newJournal(o Options, from rsdoc.Micros) *journal {
 	j := &journal{size: o.ChangeListSize, keep: o.KeepChangeLists, archive: o.Archive, hidden: o.ClosedLists}
 	j.lists = []*changeList{newChangeList(from)}
-	j.shaped = from
+	j.shaped, j.newest = from, from
 	return j
 }
 
@@ -60,6 +62,7 @@ func (j *journal) open() *changeList { return j.lists[len(j.lists)-1] }
 func (j *journal) add(c change, clock *clock) {
 	l := j.open()
 	l.changes = append(l.changes, c)
+	j.newest = c.at
 	if len(l.changes) >= j.size {
 		j.rotate(clock.tick())
 	}
@@ -76,10 +79,15 @@ func (j *journal) rotate(at rsdoc.Micros) {
 	for j.keep >= 0 && len(j.lists)-1 > j.keep {
 		if j.archive > 0 {
 			j.archived = append(j.archived, j.lists[0])
+		} else {
+			j.past += len(j.lists[0].changes)
 		}
 		j.lists = slices.Delete(j.lists, 0, 1)
 	}
 	if n := len(j.archived) - j.archive; n > 0 {
+		for _, l := range j.archived[:n] {
+			j.past += len(l.changes)
+		}
 		j.archived = slices.Delete(j.archived, 0, n)
 	}
 	if indexed != j.indexed() || archived != (len(j.archived) > 0) {
@@ -119,6 +127,22 @@ func (j *journal) lookup(name string) (changeList, bool) {
 		}
 	}
 	return changeList{}, false
+}
+
+// span returns the changes after the from-th up to the to-th of all that ever were; none of them may be forgotten.
+func (j *journal) span(from, to int) []change {
+	out := make([]change, 0, to-from)
+	begin := j.past // changes before the list at hand
+	for _, lists := range [][]*changeList{j.archived, j.lists} {
+		for _, l := range lists {
+			n := len(l.changes)
+			if low, high := max(from-begin, 0), min(to-begin, n); low < high {
+				out = append(out, l.changes[low:high]...)
+			}
+			begin += n
+		}
+	}
+	return out
 }
 
 // reaches is the instant from which on the index covers every change.

@@ -39,7 +39,7 @@ func (s *Source) Put(name string, body []byte) error {
 	if s.memory == nil {
 		return fmt.Errorf("put %q: the Source is not in memory", name)
 	}
-	if !validName(name) {
+	if !validName(name) || s.reserved(name) {
 		return fmt.Errorf("put %q: not a name that a URI path can have here", name)
 	}
 	rec := record{live: true}

@@ -65,6 +65,11 @@ func validName(name string) bool {
 	return !reservedName(name)
 }
 
+// reserved tells the names that no resource of this Source can have.
+func (s *Source) reserved(name string) bool {
+	return reservedName(name) || s.recordFeed != nil && (name == recordFeed || strings.HasPrefix(name, recordFeedArchive))
+}
+
 // reservedName tells the names at which the Source's own documents are.
 func reservedName(name string) bool {
 	return name == wellKnown || name == documents || strings.HasPrefix(name, documents+"/")

@@ -46,5 +46,6 @@ func (b batch) join(next batch) batch {
 	next.size += b.size
 	next.changes = slices.Concat(b.changes, next.changes)
 	next.news = slices.Concat(b.news, next.news)
+	next.edits = slices.Concat(b.edits, next.edits)
 	return next
 }

@@ -14,11 +14,11 @@ type Publish string
 
 // The ways. The empty one is PublishResourceSync where there is a hub and PublishOff where there is none.
 const (
-	// PublishResourceSync posts the notification itself to the hub.
+	// PublishResourceSync posts the notification itself to the hub, and of a feed what is new.
 	PublishResourceSync Publish = "resourcesync"
 	// PublishTraditional posts that the topic has changed, and the hub fetches it (P-03).
 	PublishTraditional Publish = "traditional"
-	// PublishOff has neither channels nor topics.
+	// PublishOff has neither channels nor their topics, and its feeds name no hub.
 	PublishOff Publish = "off"
 )
 
@@ -28,12 +28,20 @@ const (
 	DefaultNotifyQueue = 100
 )
 
+// The kinds of a Notification beside KindChangeNotification and KindFrameworkNotification of rsdoc.
+const (
+	// KindChangeFeed tells of what is new in the feed of changes.
+	KindChangeFeed rsdoc.Kind = "change-feed"
+	// KindRecordFeed tells of what is new in the record feed.
+	KindRecordFeed rsdoc.Kind = "record-feed"
+)
+
 // Notification is what became of one notification, as OnNotify hears it.
 type Notification struct {
-	// Kind is rsdoc.KindChangeNotification or rsdoc.KindFrameworkNotification.
+	// Kind tells the channel: one of rsdoc or of the two above.
 	Kind rsdoc.Kind
-	// From and Until are its interval; each From is the Until of the one before. A Framework Notification does not
-	// state them.
+	// From and Until are its interval; each From is the Until of the one before. Only a Change Notification states
+	// them.
 	From, Until rsdoc.Micros
 	// Changes is the number of entries.
 	Changes int
@@ -91,8 +99,8 @@ func (o *Options) checkNotify() error {
 	return nil
 }
 
-// openChannels makes the two channels, each beginning at the Source's own beginning: what an earlier run told last
-// is not known any more, and the hole between the two is there for all to see.
+// openChannels makes the two channels and one for each feed, all beginning at the Source's own beginning: what an
+// earlier run told last is not known any more, and the hole between the two is there for all to see.
 func (s *Source) openChannels() error {
 	if !s.options.publishes() {
 		return nil
@@ -106,17 +114,31 @@ func (s *Source) openChannels() error {
 	}
 	s.changes = newChannel(s, hub, rsdoc.KindChangeNotification, changeTopic)
 	s.framework = newChannel(s, hub, rsdoc.KindFrameworkNotification, frameworkTopic)
+	for _, f := range s.feeds() {
+		f.channel = newFeedChannel(f, hub)
+	}
 	// A new run has a new history: whoever knows the Capability List from the one before has to read it again.
 	s.tell(news{loc: s.at(capabilityList), kind: rsdoc.KindCapabilityList, change: rsdoc.ChangeUpdated, at: s.begin})
 	return nil
 }
 
-// channels lists them; none without a hub.
-func (s *Source) channels() []*channel {
+// setChannels lists those of the set of resources, which its Capability List names; none without a hub.
+func (s *Source) setChannels() []*channel {
 	if s.changes == nil {
 		return nil
 	}
 	return []*channel{s.changes, s.framework}
+}
+
+// channels lists them all; none without a hub.
+func (s *Source) channels() []*channel {
+	all := s.setChannels()
+	for _, f := range s.feeds() {
+		if f.channel != nil {
+			all = append(all, f.channel)
+		}
+	}
+	return all
 }
 
 // report hands a notification to OnNotify.

@@ -90,7 +90,9 @@ func scriptedSource(t failer, o Options, k *script) *Source {
 	client.Close() // what it would be asked, the script answers
 	o.Client = client
 	s := newSource(t, o)
-	s.changes.teller.send, s.framework.teller.send = k.send, k.send
+	for _, c := range s.channels() {
+		c.teller.send = k.send
+	}
 	return s
 }
 

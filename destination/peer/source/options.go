@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
@@ -18,6 +19,8 @@ const (
 	DefaultKeep           = 100
 	DefaultScanEvery      = time.Second
 	DefaultClosedEvery    = time.Minute
+	DefaultFeedEntries    = 50    // changes
+	DefaultRecordEntries  = 1_000 // edits
 )
 
 // Options say what a Source serves and how it publishes it. Only Base is needed: without Dir and Synthetic the Source
@@ -55,7 +58,17 @@ type Options struct {
 	// DescribedBy is the URI of a page about the Source, linked from the Source Description and Capability List.
 	DescribedBy string
 
-	// ScanEvery is the pause between two looks at Dir; it grows to ten times what a look takes. 0: DefaultScanEvery.
+	// FeedEntries is the most entries in one document of a feed; what is older is in archives (RFC 5005).
+	// 0: DefaultFeedEntries changes, DefaultRecordEntries edits of records.
+	FeedEntries int
+	// Records is an Atom file of edits of records (websub.md T-03), served as the record feed. It is only ever read, and
+	// watched like Dir: what is new in it is published.
+	Records string
+	// RecordEdits begins a record feed without a file, to which AddEdits adds; not nil, but perhaps empty.
+	RecordEdits []*feed.Edit
+
+	// ScanEvery is the pause between two looks at Dir and at Records; it grows to ten times what a look takes.
+	// 0: DefaultScanEvery.
 	ScanEvery time.Duration
 	// Faults are the deliberate ones, see ParseFaults.
 	Faults *Faults
@@ -63,8 +76,8 @@ type Options struct {
 	Now func() time.Time
 	// OnChange hears of every change, in order and after it can be fetched. It must return quickly and must not call back.
 	OnChange func(Change)
-	// Hub is the URL of a WebSub hub that is told of every change through two channels, which the Capability List then
-	// names. Empty: nobody is told.
+	// Hub is the URL of a WebSub hub that is told of every change: through two channels, which the Capability List then
+	// names, and of what is new in each feed. Empty: nobody is told.
 	Hub string
 	// Publish is how the hub is told. Empty: PublishResourceSync with a Hub.
 	Publish Publish
@@ -119,6 +132,12 @@ func (o Options) withDefaults() (Options, error) {
 		if n < 0 {
 			return o, fmt.Errorf("%s %d: want a positive number", name, n)
 		}
+	}
+	if o.FeedEntries < 0 || o.FeedEntries > DefaultListSize {
+		return o, fmt.Errorf("%d entries in a document of a feed: want 1 to %d", o.FeedEntries, DefaultListSize)
+	}
+	if o.Records != "" && o.RecordEdits != nil {
+		return o, fmt.Errorf("a record feed is of a file or begins with given edits, not both")
 	}
 	if o.ChangeListEvery < 0 || o.ScanEvery < 0 {
 		return o, fmt.Errorf("a negative time between Change Lists or scans")

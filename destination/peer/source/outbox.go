@@ -9,20 +9,24 @@ import (
 // maxNotificationBytes is about the largest notification that is made: well below what hubs and callbacks take.
 const maxNotificationBytes = 4 << 20
 
-// chunk is what one notification says, oldest first: changes, or news of the framework.
+// chunk is what one notification says, oldest first: changes, news of the framework, or edits of records.
 type chunk struct {
 	changes []change
 	news    []news
+	edits   []edit
 	up      string // where the root's `up` leads
 	size    int    // bytes, roughly
 }
 
-func (c *chunk) len() int { return len(c.changes) + len(c.news) }
+func (c *chunk) len() int { return len(c.changes) + len(c.news) + len(c.edits) }
 
 // end is the instant of the newest entry; there is one.
 func (c *chunk) end() rsdoc.Micros {
 	if n := len(c.changes); n > 0 {
 		return c.changes[n-1].at
+	}
+	if n := len(c.edits); n > 0 {
+		return c.edits[n-1].at
 	}
 	return c.news[len(c.news)-1].at
 }
@@ -60,9 +64,23 @@ func newOutbox(most, limit int, from rsdoc.Micros) outbox {
 // addChange queues a change; the caller holds the Source's lock.
 func (c *channel) addChange(e change) {
 	// An escaped name has up to three bytes for each of its own.
-	size := 400 + len(c.s.options.Base) + 3*len(e.name) + 80*len(c.s.options.Hashes)
+	uri := len(c.s.options.Base) + 3*len(e.name)
+	size := 400 + uri + 80*len(c.s.options.Hashes)
+	if c.kind == KindChangeFeed {
+		size = 800 + 4*uri // id, two links and the title
+	}
 	k := c.out.room(size, c.hub.up)
 	k.changes = append(k.changes, e)
+}
+
+// addEdit queues an edit of a record; the caller holds the Source's lock.
+func (c *channel) addEdit(e edit) {
+	size := 500 + len(e.Subject) + len(e.Author)
+	for _, f := range e.Fields {
+		size += 60 + len(f.Name) + 2*len(f.Value)
+	}
+	k := c.out.room(size, "")
+	k.edits = append(k.edits, e)
 }
 
 // room returns the chunk that the next entry goes to.

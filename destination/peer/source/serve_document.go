@@ -21,14 +21,15 @@ func (s *Source) serveDocument(w http.ResponseWriter, r *http.Request, d documen
 	})
 }
 
-// serveRoot answers with a page for people that also leads programs to the set [6.3].
+// serveRoot answers with a page for people that also leads programs to the set [6.3] and to the feeds.
 func (s *Source) serveRoot(w http.ResponseWriter, r *http.Request) {
 	s.serveText(w, r, passage{
 		tag: "h", modified: s.begin, mediaType: "text/html; charset=utf-8",
 		write: func(w io.Writer) error {
-			return rootPage().Execute(w, map[string]string{
+			return rootPage().Execute(w, map[string]any{
 				"Base": s.options.Base + "/", "Description": s.Description(),
 				"Capabilities": s.at(capabilityList), "Resources": s.at(resourceList),
+				"Feeds": s.feedLinks(),
 			})
 		},
 	})
@@ -52,7 +53,8 @@ func rootPage() *template.Template {
 <meta charset="utf-8">
 <title>ResourceSync Source</title>
 <link rel="resourcesync" href="{{.Capabilities}}">
-</head>
+{{range .Feeds}}<link rel="alternate" type="application/{{if .RSS}}rss{{else}}atom{{end}}+xml" href="{{.URL}}" title="{{.Title}}">
+{{end}}</head>
 <body>
 <h1>ResourceSync Source</h1>
 <p>This server publishes the resources below <code>{{.Base}}</code> for synchronisation.</p>
@@ -60,7 +62,8 @@ func rootPage() *template.Template {
 <li><a href="{{.Description}}">Source Description</a></li>
 <li><a href="{{.Capabilities}}">Capability List</a></li>
 <li><a href="{{.Resources}}">Resource List</a></li>
-</ul>
+{{range .Feeds}}<li><a href="{{.URL}}">{{.Title}}</a></li>
+{{end}}</ul>
 </body>
 </html>
 `))

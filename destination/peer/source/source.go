@@ -1,6 +1,6 @@
 // Package source knows how to be a ResourceSync Source: it serves a folder, made-up resources or bodies given to it, with
-// the documents that let a Destination keep in step, and tells a hub what changes. It refuses to know who reads or hears
-// that: hubs, subscriptions and Destinations are elsewhere.
+// the documents and feeds that let a Destination keep in step, and tells a hub what changes. It refuses to know who reads
+// or hears that: hubs, subscriptions and Destinations are elsewhere.
 //
 // Rules are cited as [n], the sections of the core specification 1.1, Fn, the numbers of the fault model, and P-nn and
 // R-nn, those of spec/websub.md.
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/url"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type Source struct {
 	catalog catalog
 	journal *journal
 	serial  uint64 // changes so far
+	host    string // of the base URI
 
 	lists  snapshots
 	stock  stock
@@ -37,6 +39,10 @@ type Source struct {
 	memory *memory  // nil unless neither Dir nor Synthetic
 	made   *makings // nil unless Synthetic
 	gzips  sync.Pool
+
+	changeFeed *webFeed
+	recordFeed *webFeed // nil without records
+	records    *records // what is in it
 
 	// changes and framework tell the hub; nil without one.
 	changes, framework *channel
@@ -81,10 +87,18 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{options: o, digests: newDigester(o.Hashes), clock: clock{now: o.Now}}
+	base, err := url.Parse(o.Base)
+	if err != nil {
+		return nil, fmt.Errorf("base URI: %w", err)
+	}
+	s := &Source{options: o, digests: newDigester(o.Hashes), clock: clock{now: o.Now}, host: base.Host}
 	s.begin = s.clock.tick()
 	s.journal = newJournal(o, s.begin)
 	s.catalog.index = map[string]int{}
+	s.openChangeFeed()
+	if err := s.openRecords(); err != nil {
+		return nil, err
+	}
 	if err := s.openChannels(); err != nil {
 		return nil, err
 	}
@@ -103,14 +117,17 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	return s, nil
 }
 
-// Run watches the folder, or changes the made-up resources, closes Change Lists by age, and tells the hub, until ctx ends.
-// It returns nil then; an error means that it could not go on.
+// Run watches the folder and the file of records, or changes the made-up resources, closes Change Lists by age, and tells
+// the hub, until ctx ends. It returns nil then; an error means that it could not go on.
 func (s *Source) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	beside.Go(func() { s.rotateByAge(ctx) })
 	for _, c := range s.channels() {
 		beside.Go(func() { c.run(ctx) })
+	}
+	if s.options.Records != "" {
+		beside.Go(func() { s.records.run(ctx) })
 	}
 	err := s.stock.run(ctx)
 	stopped := ctx.Err() != nil
@@ -222,6 +239,7 @@ func (s *Source) publish(slot int, next record) {
 	s.journal.add(c, &s.clock)
 	if s.changes != nil {
 		s.changes.addChange(c)
+		s.changeFeed.channel.addChange(c)
 		s.tellRotation(was)
 	}
 	if s.options.OnChange != nil {

@@ -54,7 +54,7 @@ func (t *topic) current(fetch bool) (body []byte, at rsdoc.Micros, number uint64
 
 // topicAt finds the channel whose topic has this name.
 func (s *Source) topicAt(name string) *channel {
-	for _, c := range s.channels() {
+	for _, c := range s.setChannels() {
 		if c.name == name {
 			return c
 		}
@@ -71,7 +71,7 @@ func (s *Source) serveTopic(w http.ResponseWriter, r *http.Request, c *channel) 
 	}
 	h := w.Header()
 	h.Set("Content-Type", notificationType)
-	h.Set("Link", c.hub.links(c))
+	h.Set("Link", c.links())
 	h.Set("Cache-Control", "no-cache")
 	h.Set("ETag", fmt.Sprintf(`"%s-n%d"`, strconv.FormatInt(int64(s.begin), 36), number))
 	r = exactSince(r, at.Time())

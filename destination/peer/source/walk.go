@@ -71,7 +71,7 @@ func (w *walk) read(ctx context.Context, dir *os.Root, prefix string, depth int)
 func (w *walk) entry(ctx context.Context, dir *os.Root, prefix string, e fs.DirEntry, depth int) error {
 	name := prefix + e.Name()
 	switch t := e.Type(); {
-	case reservedName(name):
+	case w.folder.s.reserved(name):
 		w.skip(func(k *Skipped) { k.Reserved++ })
 	case t.IsDir():
 		return w.enter(ctx, dir, e.Name(), name+"/", depth)

@@ -1,0 +1,70 @@
+package source
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"resyncd/destination/feed"
+	"resyncd/destination/rsdoc"
+)
+
+// openChangeFeed makes the feed of changes. It reaches back as far as the Change Lists do.
+func (s *Source) openChangeFeed() {
+	s.changeFeed = &webFeed{
+		s: s, kind: KindChangeFeed, name: changeFeed, archive: changeFeedArchive, title: "Changes at " + s.host,
+		size: cmp.Or(s.options.FeedEntries, DefaultFeedEntries), rss: s.feedFaults().RSS,
+		extent: func() extent {
+			j := s.journal
+			return extent{total: int(s.serial), past: j.past, newest: j.newest, changed: max(j.newest, j.open().from)}
+		},
+		span: func(from, to int) chunk { return chunk{changes: s.journal.span(from, to)} },
+	}
+}
+
+// feedEntries writes a chunk as entries, newest first.
+func (s *Source) feedEntries(c *chunk) []feed.NewEntry {
+	out := make([]feed.NewEntry, 0, c.len())
+	for _, e := range slices.Backward(c.edits) {
+		out = append(out, feed.NewEntry{Edit: e.Edit})
+	}
+	for i := range slices.Backward(c.changes) {
+		out = append(out, s.changeEntry(&c.changes[i]))
+	}
+	return out
+}
+
+// changeEntry writes a change as the newest version of an entry that stands for the resource: its id is the resource's
+// URI, so that a reader who merges by id and time has the state of the set (T-04). A deletion is a tombstone (RFC 6721).
+func (s *Source) changeEntry(c *change) feed.NewEntry {
+	name := s.stock.name(c.slot, &record{name: c.name})
+	uri := s.URI(name)
+	e := feed.NewEntry{ID: uri, Updated: c.at.Time()}
+	if c.kind == rsdoc.ChangeDeleted {
+		e.Deleted = true
+		return e
+	}
+	if s.feedFaults().Undated {
+		e.Updated = time.Time{}
+	}
+	mediaType := s.mediaType(name)
+	e.Title, e.Author = readable(name), s.host
+	e.Summary = fmt.Sprintf("%s, %d bytes, sha-256:%x", c.kind, c.length, c.sum)
+	e.Links = []feed.Link{
+		{Rel: "alternate", Href: uri, Type: mediaType, Length: c.length},
+		{Rel: "enclosure", Href: uri, Type: mediaType, Length: c.length},
+	}
+	return e
+}
+
+// readable is a name for people: as it is where it is text, else escaped as in the URI.
+func readable(name string) string {
+	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return name
+	}
+	return escapeName(name)
+}

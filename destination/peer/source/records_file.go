@@ -1,0 +1,190 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"resyncd/destination/feed"
+)
+
+// maxRecords bounds a file of edits: it is read as a whole, and its edits are held in memory (P8).
+const maxRecords = 1_000_000
+
+// run looks at the file every ScanEvery, and less often where looking takes long.
+func (r *records) run(ctx context.Context) {
+	every := r.s.options.ScanEvery
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for last := ""; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		begin, now := time.Now(), ""
+		if err := r.look(); err != nil && !r.young() { // a young one may be half written
+			now = err.Error()
+		}
+		if now != last && now != "" {
+			// Until it is right again, everything stays as it was. Once is enough to say so.
+			r.s.options.Logger.Warn("records not readable, edits wait", "err", now)
+		}
+		last = now
+		timer.Reset(max(every, 10*time.Since(begin)))
+	}
+}
+
+// young tells whether the file had just been written when it was last read.
+func (r *records) young() bool {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	return r.sig.young
+}
+
+// look reads the file if it looks different from the last time, and publishes what it has more of than before.
+func (r *records) look() error {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	path := r.s.options.Records
+	info, err := os.Stat(path)
+	if err != nil {
+		r.sig, r.bad = signature{}, err
+		return err
+	}
+	// A file so young that one more write might not show is read again.
+	sig := signatureOf(info)
+	if sig.same(r.sig) && !r.sig.young {
+		return r.bad
+	}
+	edits, err := readRecords(path)
+	r.sig, r.bad = sig, err
+	if err != nil {
+		return err
+	}
+	fresh := r.fresh(edits)
+	r.publish(fresh)
+	odd, first := 0, ""
+	for _, e := range fresh {
+		if len(e.Odd) > 0 {
+			odd++
+			first = cmp.Or(first, e.Subject+": "+e.Odd[0])
+		}
+	}
+	if odd > 0 {
+		r.s.options.Logger.Warn("edits of records are published as they are, odd ones among them", "odd", odd, "first", first)
+	}
+	return nil
+}
+
+// fresh returns the edits that the file has more often than they were published.
+func (r *records) fresh(edits []*feed.Edit) []*feed.Edit {
+	var fresh []*feed.Edit
+	found := make(map[[32]byte]int, len(edits))
+	for _, e := range edits {
+		digest := e.Digest()
+		found[digest]++
+		if found[digest] > r.known[digest] {
+			r.known[digest]++
+			fresh = append(fresh, e)
+		}
+	}
+	return fresh
+}
+
+// readRecords reads a file of edits. One that is not right as a whole is refused as a whole: a part of it may be all that
+// has been written so far.
+func readRecords(path string) ([]*feed.Edit, error) {
+	// Never wait for the writer of a pipe.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s: not a regular file", path), err)
+	}
+	edits, err := parseRecords(file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return edits, nil
+}
+
+// wellFormed is strict where the reader of feeds forgives what it meets in the wild: this file is our own.
+func wellFormed(r io.Reader) error {
+	d := xml.NewDecoder(bufio.NewReader(r))
+	d.CharsetReader = func(name string, _ io.Reader) (io.Reader, error) {
+		return nil, fmt.Errorf("encoding %q: want UTF-8", name)
+	}
+	depth, roots := 0, 0
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if depth == 0 {
+				roots++
+			}
+			depth++
+		case xml.EndElement:
+			depth--
+		case xml.CharData:
+			if depth == 0 && roots > 0 && len(bytes.TrimSpace(t)) > 0 {
+				roots = 2
+			}
+		}
+		if roots > 1 {
+			line, _ := d.InputPos()
+			return fmt.Errorf("line %d: more after the end of the feed", line)
+		}
+	}
+}
+
+func parseRecords(r io.ReadSeeker) ([]*feed.Edit, error) {
+	if err := wellFormed(r); err != nil {
+		return nil, err
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	var edits []*feed.Edit
+	other := 0 // the first entry that is none, from 1
+	head, err := feed.Read(r, feed.Options{Limits: feed.Limits{Entries: maxRecords}}, func(e *feed.Entry) error {
+		switch {
+		case e.Edit != nil:
+			edits = append(edits, e.Edit)
+		case other == 0:
+			other = e.Ordinal + 1
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case head.Kind != feed.Atom:
+		return nil, errors.New("not an Atom feed")
+	case other > 0:
+		return nil, fmt.Errorf("entry %d is no edit of a record: it has no report:subject", other)
+	case head.Skipped > 0:
+		first := "" // Problems may be cut short, even to none
+		if len(head.Problems) > 0 {
+			first = ": " + head.Problems[0]
+		}
+		return nil, fmt.Errorf("%d entries are not readable%s", head.Skipped, first)
+	}
+	return edits, nil
+}
