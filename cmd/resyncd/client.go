@@ -51,6 +51,7 @@ func (o *opened) aim() (done func()) {
 func (o *opened) fill() {
 	s, t := &o.src, &o.target
 	t.Name, t.URL, t.Sets = s.Name, s.URL, s.Sets
+	t.Kind, t.Records, t.Follow, t.Hub, t.Topic = syncengine.Kind(s.Kind), s.Records, s.Follow, s.Hub, s.Topic
 	t.Scope, t.Include, t.Exclude = s.Scope, texts(s.Include), texts(s.Exclude)
 	t.Delete, t.TrashFor, t.DeleteGuard = syncengine.DeleteMode(s.Delete), s.Trash, s.DeleteGuard.Share()
 	if len(o.cfg.Network.Allow) > 0 {

@@ -128,6 +128,6 @@ func (sh *shell) printFinding(f *syncengine.Finding) error {
 	if f.Repaired {
 		mended = " (repaired)"
 	}
-	_, err := fmt.Fprintf(sh.out, "%-9s %s%s\n", f.Problem, name, mended)
+	_, err := fmt.Fprintf(sh.out, "%-9s %s%s\n", f.Problem, oneLine(name), mended)
 	return err
 }

@@ -16,7 +16,7 @@ import (
 func (sh *shell) discoverCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "discover", Usage: "print what a Source offers and how each thing was found", ArgsUsage: "URL",
-		Description: "Asks the Source for its documents; keeps no state.\n\n   resyncd discover https://lib.example/",
+		Description: "Asks the Source for its documents, and what WebSub topic or feed the URL stands for; keeps no state.\n\n   resyncd discover https://lib.example/",
 		Flags:       []cli.Flag{boolFlag("json", "one JSON object")},
 		Action: func(c *cli.Context) error {
 			if err := args(c, 1, 1, "discover [--json] URL"); err != nil {
@@ -47,24 +47,30 @@ func (sh *shell) discover(c *cli.Context, rawURL string) error {
 	}
 	f := client(cfg, &src, log)
 	defer f.Close()
-	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: policyOf(&src), Log: log})
+	o := topicOptions(&src)
+	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: policyOf(&src), Topic: o, Log: log})
 	offer, err := destination.Discover(c.Context, reader, rawURL)
+	topics := topicsOf(c.Context, reader, offer, o)
+	if _, nothing := errors.AsType[*destination.Error](err); nothing && len(topics) > 0 {
+		err = nil
+	}
 	if c.Bool("json") {
-		return errors.Join(err, sh.json().Encode(offerJSON(offer)))
+		return errors.Join(err, sh.json().Encode(offerJSON(offer, topics)))
 	}
 	if err == nil { // an error lists all that was asked
-		printOffer(sh.out, offer)
+		printOffer(sh.out, offer, topics)
 	}
 	return err
 }
 
 // offerView is the JSON of discover.
 type offerView struct {
-	Asked       string     `json:"asked"`
-	Description *string    `json:"description"`
-	Sets        []setView  `json:"sets"`
-	Partial     bool       `json:"partial"` // a part of the Source Description could not be read
-	Trail       []stepView `json:"trail"`
+	Asked       string      `json:"asked"`
+	Description *string     `json:"description"`
+	Sets        []setView   `json:"sets"`
+	Topics      []topicView `json:"topics"`
+	Partial     bool        `json:"partial"` // a part of the Source Description could not be read
+	Trail       []stepView  `json:"trail"`
 }
 
 type setView struct {
@@ -96,18 +102,16 @@ type stepView struct {
 	OK     bool   `json:"ok"`
 }
 
-func offerJSON(o *destination.Offer) offerView {
-	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Partial: o.Partial, Trail: []stepView{}}
+func offerJSON(o *destination.Offer, topics []topicView) offerView {
+	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Topics: topics, Partial: o.Partial, Trail: []stepView{}}
 	for i := range o.Sets {
 		s := &o.Sets[i]
 		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy), Documents: documentsOf(s), Channels: []channelView{}}
 		if s.Err != nil {
 			sv.Problem = opt(s.Err.Error())
 		}
-		for _, c := range []*destination.Channel{s.ChangeChannel, s.FrameworkChannel} {
-			if c != nil {
-				sv.Channels = append(sv.Channels, channelView{Kind: string(c.Kind), Topic: c.Topic, Hubs: append([]string{}, c.Hubs...)})
-			}
+		for _, c := range s.Channels() {
+			sv.Channels = append(sv.Channels, channelView{Kind: string(c.Kind), Topic: c.Topic, Hubs: append([]string{}, c.Hubs...)})
 		}
 		v.Sets = append(v.Sets, sv)
 	}
@@ -155,8 +159,8 @@ func opt(s string) *string {
 	return &s
 }
 
-func printOffer(w io.Writer, o *destination.Offer) {
-	v := offerJSON(o)
+func printOffer(w io.Writer, o *destination.Offer, topics []topicView) {
+	v := offerJSON(o, topics)
 	if v.Description != nil {
 		fmt.Fprintf(w, "Source Description  %s\n", *v.Description)
 	}
@@ -178,6 +182,7 @@ func printOffer(w io.Writer, o *destination.Offer) {
 			fmt.Fprintf(w, "  %-20s topic %s, hubs %s\n", c.Kind, c.Topic, cmp.Or(strings.Join(c.Hubs, " "), "none"))
 		}
 	}
+	printTopics(w, v.Topics)
 	fmt.Fprintln(w, "Asked, in this order")
 	for _, s := range v.Trail {
 		mark := "ok"

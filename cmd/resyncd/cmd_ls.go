@@ -64,7 +64,7 @@ func (sh *shell) ls(ctx context.Context, o *opened, filter syncengine.ListFilter
 		if name == "" {
 			name = text(l.Key)
 		}
-		_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s%s\n", l.State, length, text(l.Changed), name, why(&l))
+		_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s\n", l.State, length, text(l.Changed), oneLine(name+why(&l)))
 		return err
 	})
 	return errors.Join(err, out.Flush())

@@ -33,7 +33,7 @@ func (sh *shell) approveCommand() *cli.Command {
 func (sh *shell) restoreCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "restore", Usage: "bring a file back from the trash", ArgsUsage: "NAME URI",
-		Description: "It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what there is.\n\n" +
+		Description: "It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what there is, and the URI of each.\n\n" +
 			"   resyncd restore ./mirror https://lib.example/theses/18.pdf",
 		Action: func(c *cli.Context) error {
 			ask := askArgs{URI: c.Args().Get(1)}

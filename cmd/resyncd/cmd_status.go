@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/store/blob/dir"
@@ -41,9 +42,10 @@ type statusView struct {
 
 func (sh *shell) status(c *cli.Context, ps []place) error {
 	view := statusView{Version: version, Sources: []syncengine.SourceStatus{}}
+	var feeds []map[int64]bool // of each in view: which of its sets are feeds
 	var v verdict
 	for i := range ps {
-		s, err := sh.statusOf(c.Context, c, &ps[i])
+		s, isFeed, err := sh.statusOf(c.Context, c, &ps[i])
 		switch {
 		case c.Context.Err() != nil, err != nil && len(ps) == 1:
 			return err
@@ -52,34 +54,49 @@ func (sh *shell) status(c *cli.Context, ps []place) error {
 			sh.say("%s: %s", ps[i].label(), advised(err))
 		default:
 			v.parts++
-			view.Sources = append(view.Sources, s)
+			view.Sources, feeds = append(view.Sources, s), append(feeds, isFeed)
 		}
 	}
 	if c.Bool("json") {
 		return errors.Join(sh.json().Encode(view), v.err())
 	}
 	for i := range view.Sources {
-		printStatus(sh.out, &view.Sources[i])
+		printStatus(sh.out, &view.Sources[i], feeds[i])
 	}
 	return v.err()
 }
 
-// statusOf reads one Source; a configured one that never ran stands there without sets.
-func (sh *shell) statusOf(ctx context.Context, c *cli.Context, p *place) (s syncengine.SourceStatus, err error) {
+// statusOf reads one Source, and which of its sets are feeds; a configured one that never ran stands there without sets.
+func (sh *shell) statusOf(ctx context.Context, c *cli.Context, p *place) (s syncengine.SourceStatus, feeds map[int64]bool, err error) {
 	s = syncengine.SourceStatus{Name: p.src.Name, URL: p.src.URL, Sets: []syncengine.SetStatus{}}
 	o, err := sh.openKnown(ctx, c, p, false)
 	if errors.Is(err, store.ErrNotFound) && !p.alone {
-		return s, nil
+		return s, nil, nil
 	}
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
 	s, err = syncengine.StatusOf(ctx, o.engine.Store, o.known)
 	s.Expect(expectation(p, sh.now()))
 	if err == nil {
 		s.Trouble(o.trouble())
+		feeds, err = o.feeds(ctx, &s)
 	}
-	return s, errors.Join(err, o.close())
+	return s, feeds, errors.Join(err, o.close())
+}
+
+// feeds tells which sets are feeds: all of a Source that is configured as one, else those that were found to be.
+func (o *opened) feeds(ctx context.Context, s *syncengine.SourceStatus) (map[int64]bool, error) {
+	out := map[int64]bool{}
+	for i := range s.Sets {
+		set := &s.Sets[i]
+		doc, err := o.engine.Store.Document(ctx, o.known.ID, set.CapabilityList)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		out[set.ID] = o.src.Kind == config.KindFeed || err == nil && doc.Kind == string(destination.KindFeed)
+	}
+	return out, nil
 }
 
 // trouble says that the mirror is not where it was, as when its disk is not mounted (F12): no row tells of that.
@@ -103,7 +120,7 @@ func expectation(p *place, now time.Time) syncengine.Expectation {
 	return e
 }
 
-func printStatus(w io.Writer, s *syncengine.SourceStatus) {
+func printStatus(w io.Writer, s *syncengine.SourceStatus, feeds map[int64]bool) {
 	fmt.Fprintf(w, "%s  %s\n", s.Name, s.URL)
 	if s.Paused {
 		fmt.Fprintln(w, "  paused: `resyncd source resume` restarts it")
@@ -115,31 +132,43 @@ func printStatus(w io.Writer, s *syncengine.SourceStatus) {
 		fmt.Fprintln(w, "  never synchronised")
 	}
 	for i := range s.Sets {
-		printSet(w, &s.Sets[i])
+		printSet(w, &s.Sets[i], feeds[s.Sets[i].ID])
 	}
 }
 
-func printSet(w io.Writer, set *syncengine.SetStatus) {
+func printSet(w io.Writer, set *syncengine.SetStatus, feed bool) {
 	state := "in step"
 	if !set.InStep {
 		state = "NOT in step"
 	}
-	fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s, next pull %s\n    %d resources, %s; %d owed, %d held, %d refused; %d baselines\n",
-		set.CapabilityList, state, text(set.Position), text(set.LastPull), text(set.NextPull), set.Resources, bytesText(set.Bytes),
-		set.Owed, set.Held, set.Refused, set.Baselines)
+	label, baselines := set.CapabilityList, fmt.Sprintf("; %d baselines", set.Baselines)
+	if feed { // which has none
+		label, baselines = "feed "+label, ""
+	}
+	fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s, next pull %s\n    %d resources, %s; %d owed, %d held, %d refused%s\n",
+		label, state, text(set.Position), text(set.LastPull), text(set.NextPull), set.Resources, bytesText(set.Bytes),
+		set.Owed, set.Held, set.Refused, baselines)
 	if set.Problem != nil {
 		fmt.Fprintf(w, "    problem: %s\n", *set.Problem)
 	}
 	for i := range set.Channels {
 		printChannel(w, &set.Channels[i])
 	}
-	for _, g := range set.Gaps {
-		fmt.Fprintf(w, "    gap %s to %s: %s", text(g.From), text(g.Until), g.State)
-		if g.ClosedBy != nil {
-			fmt.Fprintf(w, " by %s", *g.ClosedBy)
-		}
-		fmt.Fprintln(w)
+	for i := range set.Gaps {
+		printGap(w, &set.Gaps[i], feed)
 	}
+}
+
+func printGap(w io.Writer, g *syncengine.GapStatus, feed bool) {
+	if feed && g.State == string(store.GapUnprovable) {
+		fmt.Fprintf(w, "    the feed did not reach back: entries between %s and %s may be missing, nobody can tell\n", text(g.From), text(g.Until))
+		return
+	}
+	fmt.Fprintf(w, "    gap %s to %s: %s", text(g.From), text(g.Until), g.State)
+	if g.ClosedBy != nil {
+		fmt.Fprintf(w, " by %s", *g.ClosedBy)
+	}
+	fmt.Fprintln(w)
 }
 
 // printChannel tells where a channel stands, until when its lease runs, and what came by it.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	syncengine "resyncd/sync"
@@ -17,7 +18,7 @@ func (sh *shell) syncCommand() *cli.Command {
 		ArgsUsage: "URL DIR | [NAME…]",
 		Description: "Finds what the Source offers and makes the mirror an exact copy. Run again, it fetches only what changed;\n" +
 			"killed at any moment and run again, it goes on. URL is a site, Source Description, Capability List, Resource\n" +
-			"List or Change List; the state lies in DIR/.resyncd. Without arguments all configured Sources are caught up.\n\n" +
+			"List, Change List or feed; the state lies in DIR/.resyncd. Without arguments all configured Sources are caught up.\n\n" +
 			"   resyncd sync https://lib.example/ ./mirror",
 		Flags: []cli.Flag{
 			boolFlag("dry-run", "name what would be fetched and deleted; touch and create nothing"),
@@ -50,6 +51,9 @@ func (sh *shell) sync(c *cli.Context) error {
 	if c.IsSet("sets") {
 		sets := strings.Split(c.String("sets"), ",")
 		for i := range ps {
+			if ps[i].src.Kind == config.KindFeed {
+				return usage("--sets: %s is a feed, which is one set by itself", ps[i].label())
+			}
 			for _, set := range sets {
 				if _, err := ps[i].cfg.Adhoc("set", set); err != nil {
 					return usage("--sets: %q %w", set, err)

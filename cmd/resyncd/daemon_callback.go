@@ -39,11 +39,7 @@ func (d *daemon) callbackOptions(cfg *config.Config) callback.Options {
 			}
 			return callback.Policy{Weakest: websub.SHA1}
 		},
-		TooLarge: func(id, set int64) {
-			if s := d.stayOf(id); s != nil {
-				s.f.Hint(set)
-			}
-		},
+		TooLarge: d.hint, Doubtful: d.hint,
 		Moved: func(sub store.Subscription, _ string) {
 			if r := d.residentOf(sub.SourceID); r != nil {
 				if s := r.now(); s != nil {
@@ -101,8 +97,11 @@ func (d *daemon) offered(r *resident, id int64) func(context.Context, int64, []d
 		channels := make([]keeper.Channel, 0, len(found))
 		for _, c := range found {
 			kind := store.ChannelChange
-			if c.Kind == rsdoc.KindFrameworkNotification {
+			switch c.Kind {
+			case rsdoc.KindFrameworkNotification:
 				kind = store.ChannelFramework
+			case destination.KindFeed:
+				kind = store.ChannelFeed
 			}
 			channels = append(channels, keeper.Channel{Kind: kind, Topic: c.Topic, Hubs: c.Hubs})
 			d.warnUnreachable(r, c.Hubs)
@@ -110,6 +109,13 @@ func (d *daemon) offered(r *resident, id int64) func(context.Context, int64, []d
 		if err := d.keeper.SetChannels(ctx, id, set, channels); err != nil && ctx.Err() == nil {
 			d.log.Error("the channels of a set cannot be recorded; the next read does it", logging.KeySource, r.name, logging.Err(err))
 		}
+	}
+}
+
+// hint has a set pulled soon, because of a notification that could not be taken.
+func (d *daemon) hint(source, set int64) {
+	if s := d.stayOf(source); s != nil {
+		s.f.Hint(set)
 	}
 }
 

@@ -64,9 +64,13 @@ func compareConfigs(old, now *config.Config) configDiff {
 	return d
 }
 
-// withoutAgreement leaves out what only hubs and the callback server have to know.
+// withoutAgreement leaves out what only hubs and the callback server have to know. The topic of a feed is also what is
+// pulled.
 func withoutAgreement(s config.Source) config.Source {
-	s.Push, s.Lease, s.Secret, s.MinSignature, s.Hub, s.Topic = "", 0, "", "", "", ""
+	s.Push, s.Lease, s.Secret, s.MinSignature = "", 0, "", ""
+	if s.Kind != config.KindFeed {
+		s.Hub, s.Topic = "", ""
+	}
 	return s
 }
 

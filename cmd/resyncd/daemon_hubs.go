@@ -96,7 +96,7 @@ func (d *daemon) judgeOne(ctx context.Context, m miss) error {
 	}
 	suspect := d.judge.strike(m) >= strikesMost
 	for i := range subs {
-		if subs[i].SetID != m.set || subs[i].Kind != store.ChannelChange || !subs[i].Live() {
+		if subs[i].SetID != m.set || subs[i].Kind == store.ChannelFramework || !subs[i].Live() {
 			continue
 		}
 		if err := d.st.TallySubscription(ctx, subs[i].ID, store.Tally{PushMisses: m.n}); err != nil {

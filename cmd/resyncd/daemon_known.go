@@ -43,7 +43,7 @@ func (l *leases) load(ctx context.Context, st store.Subscriptions) error {
 func (l *leases) note(sub *store.Subscription) turn { return l.keep(sub, store.MicrosOf(l.now())) }
 
 func (l *leases) keep(sub *store.Subscription, since store.Micros) turn {
-	if sub.Kind != store.ChannelChange {
+	if sub.Kind == store.ChannelFramework {
 		return noTurn
 	}
 	l.mu.Lock()

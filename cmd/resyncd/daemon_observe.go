@@ -55,6 +55,12 @@ func (d *daemon) followObserver(r *resident, id int64) syncengine.Observer {
 			also.Fetched(result, n)
 		}
 	}
+	o.Odd = func(set, n int64) {
+		d.metrics.Oddities(r.name, n)
+		if also.Odd != nil {
+			also.Odd(set, n)
+		}
+	}
 	o.Mirrored = func(m syncengine.Mirrored) {
 		d.metrics.PushLatency(r.name, m.Took)
 		if also.Mirrored != nil {

@@ -30,7 +30,7 @@ func (r *syncRun) dryRun(ctx context.Context, p *place) (results []syncengine.Re
 	enc := jsonTo(out)
 	opts.Plan = func(pl syncengine.Planned) error {
 		if !r.c.Bool("json") {
-			_, err := fmt.Fprintf(out, "%-6s %s\n", pl.Action, pl.URI)
+			_, err := fmt.Fprintf(out, "%-6s %s\n", pl.Action, oneLine(pl.URI))
 			return err
 		}
 		if pl.Action == "keep" {

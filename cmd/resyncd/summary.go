@@ -75,7 +75,7 @@ func (r *syncRun) outstanding(ctx context.Context, o *opened, results []syncengi
 				fmt.Fprintf(r.sh.out, "%s: and more: resyncd ls --%s %s\n", kind.filter, kind.filter, o.label())
 				return errEnough
 			}
-			_, err := fmt.Fprintf(r.sh.out, "%s: %s%s\n", kind.filter, l.URI, why(&l))
+			_, err := fmt.Fprintf(r.sh.out, "%s: %s%s\n", kind.filter, oneLine(l.URI), why(&l))
 			return err
 		})
 		if err != nil && !errors.Is(err, errEnough) {

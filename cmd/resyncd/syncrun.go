@@ -112,7 +112,7 @@ func (r *syncRun) afterwards(ctx context.Context, o *opened, results []syncengin
 	}
 	for i := range results {
 		for j := range sets {
-			if sets[j].CapabilityList == results[i].Set && sets[j].Baselines == 0 && !results[i].Unavailable {
+			if sets[j].CapabilityList == results[i].Set && sets[j].Baselines == 0 && !results[i].Unavailable && o.target.Kind != syncengine.KindFeed {
 				r.sh.say("%s: there was no baseline: the mirror holds what changes brought, and nothing from before them", results[i].Set)
 			}
 		}

@@ -47,7 +47,30 @@ func (r *report) checkSource(path string, s *Source, names map[string]string) {
 			names[folded] = fmt.Sprintf("%s at %s", s.Name, r.origins[path+".name"].where)
 		}
 	}
+	r.checkKind(path, s)
 	r.checkAuth(path+".auth", &s.Auth)
+}
+
+// checkKind blames the keys that are of no use with the kind: ignored, each would look as if it did something.
+func (r *report) checkKind(path string, s *Source) {
+	if r.bad[path+".kind"] {
+		return
+	}
+	blame := func(key string, given bool, what string) {
+		if key = path + "." + key; given && r.given(key) {
+			r.clash(key, what)
+		}
+	}
+	if s.Kind == KindFeed {
+		blame("sets", len(s.Sets) > 0, "is not for feeds: a feed is one set by itself; leave it empty, or write kind: resourcesync")
+		return
+	}
+	what := "is for feeds only; write kind: feed beside it, or leave it empty"
+	if s.Kind == KindResourceSync {
+		what = "is for feeds only; leave it empty, or write kind: feed in place of kind: resourcesync"
+	}
+	blame("records", s.Records != "", what)
+	blame("follow", len(s.Follow) > 0, what)
 }
 
 func (r *report) checkAuth(path string, a *Auth) {

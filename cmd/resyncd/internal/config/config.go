@@ -17,6 +17,7 @@ import (
 //	key    name in the file           doc    comment in the example file
 //	one    allowed values, by |       only   those of them that this version brings
 //	range  lowest and highest value   form   what a text must look like (forms.go)
+//	once   no value of the list may stand there twice
 type Config struct {
 	DataDir   string   `key:"data_dir" form:"path" doc:"Folder of the state database. Stage, trash and root marker always lie in .resyncd below each mirror root."`
 	Store     string   `key:"store" form:"store" doc:"State store: sqlite. (postgres://user@host/db is not in this version.)"`
@@ -77,16 +78,16 @@ type Policy struct {
 // Source is one entry of `sources`: what to mirror, and where it differs from Config.Defaults.
 type Source struct {
 	Name    string   `key:"name" form:"name" doc:"Folder below mirror and name on the command line: letters, digits and . _ - only."`
-	URL     string   `key:"url" form:"url" doc:"Site, /.well-known/resourcesync, Source Description, Capability List, Resource List or Change List."`
-	Kind    Kind     `key:"kind" one:"auto|resourcesync|feed" only:"auto|resourcesync" doc:"What the URL leads to."`
-	Sets    []string `key:"sets" form:"url" doc:"Capability Lists to follow; empty = all."`
-	Scope   []string `key:"scope" form:"prefix" doc:"Extra URI prefixes that resources may lie under, beside scheme, host and port of the Capability List."`
+	URL     string   `key:"url" form:"url" doc:"Site, /.well-known/resourcesync, Source Description, Capability List, Resource List, Change List or feed; with kind: feed any WebSub topic, or a page that links to a feed."`
+	Kind    Kind     `key:"kind" one:"auto|resourcesync|feed" doc:"What the URL leads to. auto looks for ResourceSync and takes a feed whose own address is given; feed also looks for the feed of a page, and follows whatever else names a hub or can be polled."`
+	Sets    []string `key:"sets" form:"url" doc:"Capability Lists to follow; empty = all. Not for feeds."`
+	Scope   []string `key:"scope" form:"prefix" doc:"Extra URI prefixes that resources may lie under, beside scheme, host and port of the Capability List or feed."`
 	Include []Glob   `key:"include" doc:"Globs for whole URIs: * stands for any run of characters without a slash, ** for any run at all, everything else for itself. Empty = all."`
 	Exclude []Glob   `key:"exclude" doc:"Globs of what is not mirrored; stronger than include."`
 	Hub     string   `key:"hub" form:"url?" doc:"Hub and topic instead of the discovered ones."`
 	Topic   string   `key:"topic" form:"url?"`
-	Records string   `key:"records" one:"|resource-finder" only:"" doc:"Feeds only: how entries are kept as records."`
-	Follow  []string `key:"follow" one:"enclosure|alternate" only:"" doc:"Feeds only: links of entries that are mirrored too."`
+	Records string   `key:"records" one:"|resource-finder" doc:"kind: feed only: each entry is an edit of a record, and each record one JSON file."`
+	Follow  []string `key:"follow" one:"enclosure|alternate" once:"" doc:"kind: feed only: links of entries whose targets are mirrored too, where scope allows."`
 	Auth    Auth     `key:"auth" doc:"Sent to the Source's own origin only."`
 	Policy  `key:""`
 }

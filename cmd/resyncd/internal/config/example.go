@@ -16,6 +16,20 @@ const exampleHead = `# Configuration of resyncd. Every key is shown with its def
 # Relative paths are relative to the working directory. To see what is wrong: resyncd config check --config FILE
 `
 
+// exampleFeeds are two entries more, of what the first one cannot show beside its defaults.
+const exampleFeeds = `#   # A feed: one file per entry, and those that its entries enclose.
+#   - name: news
+#     url: https://blog.example.org/
+#     kind: feed
+#     follow: [enclosure]
+#     scope: [https://media.example.org/]
+#   # A feed of edits as Google's Resource Finder publishes it: one JSON file per record.
+#   - name: clinics
+#     url: https://records.example.org/feeds/delta
+#     kind: feed
+#     records: resource-finder
+`
+
 // Starter is the file that `config init` writes, and config.example.yaml: complete, commented, valid as it
 // stands and equal to the defaults. It is made from the struct tags, so it cannot lag behind them.
 func Starter() string {
@@ -35,6 +49,7 @@ func Starter() string {
 		}
 		b.WriteString("# " + lead + line)
 	}
+	b.WriteString(exampleFeeds)
 	return b.String()
 }
 
@@ -66,11 +81,12 @@ func describe(b *strings.Builder, indent string, section reflect.Value) {
 func comment(b *strings.Builder, indent string, f field) {
 	words := strings.Fields(f.tag.Get("doc"))
 	if one, ok := f.tag.Lookup("one"); ok {
-		if only, ok := f.tag.Lookup("only"); ok && only == "" {
-			words = append(words, "(Not in this version.)")
-		} else if ok {
+		if only, ok := f.tag.Lookup("only"); ok {
 			words = append(words, "(In this version only "+strings.ReplaceAll(strconv.Quote(only), "|", `" or "`)+".)")
 		} else {
+			if strings.HasPrefix(one, "|") {
+				one = `""` + one
+			}
 			words = append(words, "("+strings.ReplaceAll(one, "|", " | ")+")")
 		}
 	}

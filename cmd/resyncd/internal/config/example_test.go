@@ -36,7 +36,8 @@ func TestExampleFileIsCurrent(t *testing.T) {
 	}
 }
 
-// TestExampleSource takes the sample Source at its word: without the comment signs it loads, and is all defaults.
+// TestExampleSource takes the sample Sources at their word: without the comment signs they load, and the first is all
+// defaults.
 func TestExampleSource(t *testing.T) {
 	t.Parallel()
 	head, sample, ok := strings.Cut(Starter(), "sources: []\n")
@@ -50,7 +51,11 @@ func TestExampleSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Source{want}, cfg.Sources, same); diff != "" {
+	news, clinics := want, want
+	news.Name, news.URL, news.Kind, news.Follow = "news", "https://blog.example.org/", KindFeed, []string{"enclosure"}
+	news.Scope = []string{"https://media.example.org/"}
+	clinics.Name, clinics.URL, clinics.Kind, clinics.Records = "clinics", "https://records.example.org/feeds/delta", KindFeed, "resource-finder"
+	if diff := cmp.Diff([]Source{want, news, clinics}, cfg.Sources, same); diff != "" {
 		t.Errorf("(-want +sample):\n%s", diff)
 	}
 }
@@ -88,6 +93,7 @@ sources:
     hub: https://hub.example/
     durability: none
     auth: { basic_user: "off", basic_password: hunter2 }
+  - { name: feed, url: "https://f.example/feed", kind: feed, records: resource-finder, follow: [alternate, enclosure] }
   - { name: "007", url: "http://127.0.0.1:8888/", concurrency: 1, auth: { bearer: hunter2, header: { X-A: "1" } } }
 `
 

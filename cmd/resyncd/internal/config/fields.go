@@ -129,17 +129,16 @@ func (f field) choose(allowed []string, text string) error {
 	switch {
 	case slices.Contains(now, text), !limited && slices.Contains(allowed, text):
 		return nil
+	case !limited && allowed[0] == "":
+		return errors.New("is not allowed; write " + strings.Join(allowed[1:], " or ") + ", or leave it empty")
 	case !limited:
 		return errors.New("is not allowed; write one of " + strings.Join(allowed, ", "))
 	}
-	verdict, instead := "is not allowed", "write "+strings.Join(now, " or ")
+	verdict := "is not allowed"
 	if slices.Contains(allowed, text) {
 		verdict = notYet
 	}
-	if only == "" {
-		instead = "leave it empty"
-	}
-	return errors.New(verdict + "; " + instead)
+	return errors.New(verdict + "; write " + strings.Join(now, " or "))
 }
 
 func setValue(v reflect.Value, text string) error {

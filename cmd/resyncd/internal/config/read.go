@@ -48,9 +48,15 @@ func (r *report) leaf(path string, node *yaml.Node, f field) {
 		list := reflect.MakeSlice(f.value.Type(), 0, 0)
 		for i, item := range r.items(path, node) {
 			v := reflect.New(f.value.Type().Elem()).Elem()
-			if r.value(fmt.Sprintf("%s[%d]", path, i), item, f, v) {
-				list = reflect.Append(list, v)
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if !r.value(at, item, f, v) {
+				continue
 			}
+			if _, once := f.tag.Lookup("once"); once && holds(list, v) {
+				r.add(r.at(item.Line), at, quoted(textOf(v))+" stands there twice")
+				continue
+			}
+			list = reflect.Append(list, v)
 		}
 		f.value.Set(list)
 		if list.Len() == 0 {
@@ -61,6 +67,16 @@ func (r *report) leaf(path string, node *yaml.Node, f field) {
 	default:
 		r.value(path, node, f, f.value)
 	}
+}
+
+// holds reports whether a list has an element equal to v.
+func holds(list, v reflect.Value) bool {
+	for i := range list.Len() {
+		if list.Index(i).Equal(v) {
+			return true
+		}
+	}
+	return false
 }
 
 // value reads a single value into v.

@@ -73,7 +73,7 @@ const (
 // Kind says what a Source's URL leads to.
 type Kind string
 
-// The values of Source.Kind; feeds are not in this version.
+// The values of Source.Kind.
 const (
 	KindAuto         Kind = "auto"
 	KindResourceSync Kind = "resourcesync"

@@ -24,6 +24,7 @@ type Metrics struct {
 	rejected      *prometheus.CounterVec
 	fetches       *prometheus.CounterVec
 	misses        *prometheus.CounterVec
+	odd           *prometheus.CounterVec
 	latency       *prometheus.HistogramVec
 }
 
@@ -46,12 +47,13 @@ func NewMetrics() *Metrics {
 		rejected:      counter("resyncd_notifications_rejected_total", "Notifications not taken, by reason.", "reason"),
 		fetches:       counter("resyncd_fetches_total", "Resources fetched, by result.", "result"),
 		misses:        counter("resyncd_push_misses_total", "Changes first seen by a pull although a channel was active."),
+		odd:           counter("resyncd_record_oddities_total", "Values of records that their format does not have; they are kept as they are."),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "resyncd_push_latency_seconds", Help: "Time from the receipt of a notification to what it announced being in place.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600},
 		}, []string{label}),
 	}
-	m.registry.MustRegister(m.notifications, m.rejected, m.fetches, m.misses, m.latency,
+	m.registry.MustRegister(m.notifications, m.rejected, m.fetches, m.misses, m.odd, m.latency,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -82,6 +84,11 @@ func (m *Metrics) PushMisses(source string, n int64) {
 	m.misses.WithLabelValues(clean(source)).Add(float64(max(0, n)))
 }
 
+// Oddities adds n values of records that are not as their format has them.
+func (m *Metrics) Oddities(source string, n int64) {
+	m.odd.WithLabelValues(clean(source)).Add(float64(max(0, n)))
+}
+
 // Begin has the counters of a Source shown from 0 on, so that their first step is seen: by the reasons, verdicts and
 // results that are known.
 func (m *Metrics) Begin(source string) {
@@ -95,6 +102,7 @@ func (m *Metrics) Begin(source string) {
 		}
 	}
 	m.misses.WithLabelValues(name)
+	m.odd.WithLabelValues(name)
 	m.latency.WithLabelValues(name)
 }
 
@@ -103,7 +111,7 @@ func (m *Metrics) Forget(source string) {
 	of := prometheus.Labels{label: clean(source)}
 	for _, v := range []interface {
 		DeletePartialMatch(prometheus.Labels) int
-	}{m.notifications, m.rejected, m.fetches, m.misses, m.latency} {
+	}{m.notifications, m.rejected, m.fetches, m.misses, m.odd, m.latency} {
 		v.DeletePartialMatch(of)
 	}
 }
