@@ -25,8 +25,12 @@ type HubSubscription struct {
 	TopicID int64
 	Topic   string
 	// Callback is the only thing that protects the subscriber from forgeries, so it is never logged in full (P10).
-	Callback          string
-	Secret            string // "" for none
+	Callback string
+	Secret   string // "" for none
+	// Old: it was asked for in the manner of PubSubHubbub 0.3, whose subscribers know sha1 only, leave it to the hub to ask
+	// again before a lease is over, and want their VerifyToken back whenever they are asked (H-21).
+	Old               bool
+	VerifyToken       string
 	Verified, Expires Micros
 	// Cursor is the number of the last notification that is dealt with: delivered, given up or dropped. What waits is
 	// what the topic keeps beyond it.
@@ -93,8 +97,8 @@ type HubState interface {
 	// Topics returns all topics, Subscriptions all subscriptions, by ID, those whose lease is over included.
 	Topics(ctx context.Context) ([]HubTopic, error)
 	Subscriptions(ctx context.Context) ([]HubSubscription, error)
-	// Subscribe records a subscription, or updates Secret, Verified and Expires of the one that has the same Topic and
-	// Callback (H-07), and returns it as it stands now, with its topic. A new one, and one that had expired at
+	// Subscribe records a subscription, or updates Secret, Old, VerifyToken, Verified and Expires of the one that has
+	// the same Topic and Callback (H-07), and returns it as it stands now, with its topic. A new one, and one that had expired at
 	// s.Verified, begins behind the newest notification.
 	Subscribe(ctx context.Context, s HubSubscription) (HubSubscription, HubTopic, error)
 	// End drops subscriptions, and topics that nobody is left for; unknown ids are ignored.

@@ -99,7 +99,9 @@ func serve(c *cli.Context, stdout, stderr io.Writer) (err error) {
 	}
 	client := fetch.New(fetch.Options{UserAgent: "rshub", Allow: s.allow, Log: log})
 	defer client.Close()
-	s.hub.State, s.hub.Client = state, client
+	topics := fetch.New(fetch.Options{UserAgent: "rshub", Allow: s.allowTopics, Log: log})
+	defer topics.Close()
+	s.hub.State, s.hub.Client, s.hub.TopicClient = state, client, topics
 	h, err := hub.New(s.hub)
 	if err != nil {
 		listener.Close()

@@ -17,12 +17,12 @@ func scanHubTopic(row rowScanner) (t store.HubTopic, err error) {
 	return t, err
 }
 
-const hubSubscriptionColumns = `s.id, s.topic_id, t.url, s.callback, s.secret, s.verified, s.expires, s.cursor, s.attempts,
+const hubSubscriptionColumns = `s.id, s.topic_id, t.url, s.callback, s.secret, s.old, s.verify_token, s.verified, s.expires, s.cursor, s.attempts,
 	s.next, s.delivered, s.dropped`
 
 func scanHubSubscription(row rowScanner) (s store.HubSubscription, err error) {
-	err = row.Scan(&s.ID, &s.TopicID, &s.Topic, &s.Callback, &s.Secret, (*micros)(&s.Verified), (*micros)(&s.Expires),
-		&s.Cursor, &s.Attempts, (*micros)(&s.Next), &s.Delivered, &s.Dropped)
+	err = row.Scan(&s.ID, &s.TopicID, &s.Topic, &s.Callback, &s.Secret, &s.Old, &s.VerifyToken, (*micros)(&s.Verified),
+		(*micros)(&s.Expires), &s.Cursor, &s.Attempts, (*micros)(&s.Next), &s.Delivered, &s.Dropped)
 	return s, err
 }
 
@@ -60,13 +60,13 @@ func (h *Hub) Subscribe(ctx context.Context, in store.HubSubscription) (sub stor
 			return err
 		}
 		// One whose lease was over is not owed what came since.
-		_, err = w.exec(ctx, `INSERT INTO hub_subscription (topic_id, callback, secret, verified, expires, cursor)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-			ON CONFLICT (topic_id, callback) DO UPDATE SET secret = ?3, verified = ?4, expires = ?5,
+		_, err = w.exec(ctx, `INSERT INTO hub_subscription (topic_id, callback, secret, verified, expires, cursor, old, verify_token)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+			ON CONFLICT (topic_id, callback) DO UPDATE SET secret = ?3, verified = ?4, expires = ?5, old = ?7, verify_token = ?8,
 				cursor = CASE WHEN expires > ?4 THEN cursor ELSE ?6 END,
 				attempts = CASE WHEN expires > ?4 THEN attempts ELSE 0 END,
 				next = CASE WHEN expires > ?4 THEN next END`,
-			topic.ID, in.Callback, in.Secret, ms(in.Verified), ms(in.Expires), topic.Last)
+			topic.ID, in.Callback, in.Secret, ms(in.Verified), ms(in.Expires), topic.Last, in.Old, in.VerifyToken)
 		if err != nil {
 			return err
 		}

@@ -1,10 +1,14 @@
 package sqlite
 
 import (
+	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"resyncd/store"
 	"resyncd/store/storetest"
@@ -28,6 +32,37 @@ func openHub(t testing.TB, path string) *Hub {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// TestHubMigration: what an older hub recorded is there, and was asked for in the manner of WebSub (F18).
+func TestHubMigration(t *testing.T) {
+	t.Parallel()
+	scripts, err := hubScripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "hub.db")
+	db, err := sql.Open("sqlite", dsn(path, nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{scripts[0], fmt.Sprintf("PRAGMA application_id = %d", hubApplicationID), "PRAGMA user_version = 1",
+		"INSERT INTO hub_topic (url) VALUES ('t')",
+		"INSERT INTO hub_subscription (topic_id, callback, secret, verified, expires, cursor) VALUES (1, 'c', 's', 10, 100, 3)"} {
+		if _, err := db.ExecContext(t.Context(), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h := openHub(t, path)
+	defer h.Close()
+	subs, err := h.Subscriptions(t.Context())
+	want := []store.HubSubscription{{ID: 1, TopicID: 1, Topic: "t", Callback: "c", Secret: "s", Verified: 10, Expires: 100, Cursor: 3, Next: store.NoTime}}
+	if diff := cmp.Diff(want, subs); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 }
 
 func TestOpenHub(t *testing.T) {

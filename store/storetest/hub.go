@@ -133,9 +133,11 @@ func testHubSubscribe(b *hubBench) {
 	want := store.HubSubscription{ID: one.ID, TopicID: one.TopicID, Topic: "t", Callback: "c1", Verified: 50, Expires: 300,
 		Cursor: 1, Attempts: 3, Next: 90, Delivered: 1, Dropped: 2}
 	b.same("renewed in time, without a secret", want, again)
-	late, _, err := b.st.Subscribe(b.ctx, store.HubSubscription{Topic: "t", Callback: "c1", Secret: "x", Verified: 300, Expires: 400})
+	late, _, err := b.st.Subscribe(b.ctx, store.HubSubscription{Topic: "t", Callback: "c1", Secret: "x", Old: true, VerifyToken: "v",
+		Verified: 300, Expires: 400})
 	b.ok(err)
 	want.Secret, want.Verified, want.Expires, want.Cursor, want.Attempts, want.Next = "x", 300, 400, 2, 0, store.NoTime
+	want.Old, want.VerifyToken = true, "v"
 	b.same("renewed too late", want, late)
 	b.reopen()
 	all, err := b.st.Subscriptions(b.ctx)

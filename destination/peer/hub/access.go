@@ -2,11 +2,9 @@ package hub
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -44,37 +42,6 @@ func (o *Options) served(topic string) bool {
 	return false
 }
 
-// Why a publisher may not push content.
-var (
-	errNoToken   = errors.New("this hub takes content from publishers with its token only: send Authorization: Bearer")
-	errNotLocal  = errors.New("this hub takes content from publishers on its own machine only; it has no publisher token")
-	errForwarded = errors.New("this hub has no publisher token, so it takes no content that came through a proxy or a browser")
-)
-
-// mayPush decides whether a request may bring content: nobody has looked at its topic, so the publisher must be known
-// (H-17).
-func (o *Options) mayPush(r *http.Request) error {
-	if o.PublisherToken != "" {
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		want, got := sha256.Sum256([]byte(o.PublisherToken)), sha256.Sum256([]byte(strings.TrimSpace(given)))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-			return errNoToken
-		}
-		return nil
-	}
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !from.Addr().Unmap().IsLoopback() {
-		return errNotLocal
-	}
-	// Behind a proxy on this machine everybody comes from loopback, and so does any page in a local browser.
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via", "Origin"} {
-		if r.Header.Get(name) != "" {
-			return errForwarded
-		}
-	}
-	return nil
-}
-
 // label names a callback in logs: its path and query are the subscriber's secret (P10), so they are a hash.
 func label(callback string) string {
 	sum := sha256.Sum256([]byte(callback))
@@ -92,6 +59,12 @@ func hostOf(callback string) string {
 		return ""
 	}
 	return strings.ToLower(u.Hostname())
+}
+
+// isEmpty reports whether a topic was there but had no content (S-10, R-04).
+func isEmpty(err error) bool {
+	e, ok := errors.AsType[*fetch.Error](err)
+	return ok && e.Status == http.StatusNoContent
 }
 
 // because says why something on the network failed, without the URL that an error of fetch repeats.

@@ -25,7 +25,8 @@ type still struct {
 	ask  func(q url.Values) (*fetch.Answer, error)    // verification; nil: confirm
 	get  func(req fetch.Request) (*fetch.Response, error)
 	sent []sending
-	took time.Duration // of each sending
+	took time.Duration                  // of each sending
+	lags func(url string) time.Duration // of those to a URL; nil: took
 }
 
 type sending struct {
@@ -39,6 +40,9 @@ var dawn = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of every bubble
 func (n *still) Send(ctx context.Context, m fetch.Message) (*fetch.Answer, error) {
 	n.mu.Lock()
 	took := n.took
+	if n.lags != nil {
+		took = n.lags(m.URL)
+	}
 	n.mu.Unlock()
 	if took > 0 {
 		select {
@@ -114,7 +118,7 @@ func newBubble(t *testing.T, path string, o Options) *bubble {
 		t.Fatal(err)
 	}
 	o.Base, o.State = "http://hub.example/", state
-	if b.hub, err = newHub(o, b.net); err != nil {
+	if b.hub, err = newHub(o, b.net, b.net); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

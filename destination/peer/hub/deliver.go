@@ -34,19 +34,26 @@ func (h *Hub) deliver(ctx context.Context, l *lane, n *store.HubNotification) bo
 		h.mu.Unlock()
 		return false
 	}
-	secret, attempt, asked := l.secret, l.attempts, l.verified
+	secret, method, attempt, asked := l.secret, h.o.Signature, l.attempts, l.verified
+	if l.old {
+		method = websub.SHA1
+	}
 	h.mu.Unlock()
 	action := Deliver
 	if h.o.Tamper != nil {
 		action = h.o.Tamper(Delivery{Topic: n.Topic, Subscription: l.id, Number: n.Number, Attempt: attempt, Body: n.Body})
 	}
+	signature := ""
+	if secret != "" {
+		signature = websub.Sign(method, secret, n.Body)
+	}
 	r := result{done: true}
 	began := time.Now()
 	if action != Drop {
-		r = h.post(ctx, l, n, secret)
+		r = h.post(ctx, l, n, signature)
 	}
 	if action == Double && r.done {
-		h.post(ctx, l, n, secret)
+		h.post(ctx, l, n, signature)
 	}
 	took := time.Since(began)
 	if ctx.Err() != nil && !r.done { // we broke it off ourselves
@@ -60,13 +67,13 @@ func (h *Hub) deliver(ctx context.Context, l *lane, n *store.HubNotification) bo
 }
 
 // post is one attempt (H-11, H-12, H-14).
-func (h *Hub) post(ctx context.Context, l *lane, n *store.HubNotification, secret string) result {
+func (h *Hub) post(ctx context.Context, l *lane, n *store.HubNotification, signature string) result {
 	header := http.Header{"Link": {n.Link}}
 	if n.Type != "" {
 		header["Content-Type"] = []string{n.Type}
 	}
-	if secret != "" {
-		header[websub.SignatureHeader] = []string{websub.Sign(h.o.Signature, secret, n.Body)}
+	if signature != "" {
+		header[websub.SignatureHeader] = []string{signature}
 	}
 	a, err := h.net.Send(ctx, fetch.Message{Method: http.MethodPost, URL: l.callback, Header: header, Body: n.Body,
 		Timeout: deliveryTimeout})

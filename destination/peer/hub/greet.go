@@ -20,7 +20,7 @@ func (h *Hub) asked(in *intent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	topic := in.form.Topic
-	if in.form.Mode != websub.ModeSubscribe || in.denied != "" || h.knows(pair{topic, in.form.Callback}) {
+	if in.form.Mode != websub.ModeSubscribe || in.denied != "" || h.laneOf(pair{topic, in.form.Callback}) != nil {
 		return
 	}
 	if h.asking[topic] == nil {

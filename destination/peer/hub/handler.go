@@ -48,12 +48,12 @@ func refuse(w http.ResponseWriter, status int, why string) {
 // fail answers for what may work later.
 func (h *Hub) fail(w http.ResponseWriter, err error) {
 	wait := comeBack
-	if errors.Is(err, errCrowded) || errors.Is(err, store.ErrFull) {
+	if isCrowded(err) || errors.Is(err, store.ErrFull) {
 		wait = comeBackLot
 	}
 	w.Header().Set("Retry-After", wait)
 	text := errUnrecorded.Error() // what the state says of itself is not for strangers
-	for _, known := range []error{errStopping, errBusy, errTooMany, errCrowded} {
+	for _, known := range []error{errStopping, errBusy, errTooMany, errCrowded, errCrowdedTopic, errCrowdedHost} {
 		if errors.Is(err, known) {
 			text = known.Error()
 		}
@@ -86,9 +86,16 @@ func (h *Hub) isRunning() bool {
 func (h *Hub) dispatch(w http.ResponseWriter, r *http.Request) {
 	// Writers that have no deadline, as in tests, need none.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime))
+	if inQuery(r) {
+		h.form(w, r, []byte(r.URL.RawQuery))
+		return
+	}
+	// A parameter that is broken does not make it another type.
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err == nil && media == websub.FormType {
-		h.form(w, r)
+	if media == websub.FormType && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) {
+		if body, ok := receive(w, r, formMost); ok {
+			h.form(w, r, body)
+		}
 		return
 	}
 	selves := websub.Targets(websub.ParseLinks(r.Header.Values("Link"), nil), "self")
@@ -101,18 +108,14 @@ func (h *Hub) dispatch(w http.ResponseWriter, r *http.Request) {
 }
 
 // form answers subscribers, and publishers that only ping.
-func (h *Hub) form(w http.ResponseWriter, r *http.Request) {
-	body, ok := receive(w, r, formMost)
-	if !ok {
-		return
-	}
-	f, err := websub.ParseHubForm(body)
+func (h *Hub) form(w http.ResponseWriter, r *http.Request, body []byte) {
+	f, err := readForm(body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	if f.Mode == websub.ModePublish {
-		h.ping(w, r, &f, body)
+		h.ping(w, r, &f)
 		return
 	}
 	in := &intent{form: f, sync: f.Verify == "sync"}

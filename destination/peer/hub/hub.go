@@ -14,7 +14,8 @@ import (
 
 const (
 	quickDeliveries = 512 // at a time, to subscribers that answer well
-	slowDeliveries  = 128 // at a time, to those that failed or dawdled last time: they never take the others' places
+	slowDeliveries  = 128 // at a time, to those that dawdled last time: they never take the others' places
+	lastDeliveries  = 128 // at a time, to those that failed last time: nor do they
 	verifications   = 256 // at a time
 	looks           = 16  // topics that are read at a time
 	bodies          = 32  // pushed contents that are received at a time
@@ -36,29 +37,34 @@ const (
 // Hub is a WebSub hub. Until Run has read the state its Handler lets requests wait a little, then answers 503, as it does
 // while the hub stops.
 type Hub struct {
-	o    Options
-	net  network
-	path string // of Base
+	o      Options
+	net    network // to callbacks
+	origin network // to topics
+	path   string  // of Base
 
 	// ledger is held while a subscription begins, changes or ends, so that state and memory change together.
 	ledger sync.Mutex
 
-	mu       sync.Mutex // guards all below, and every topic, lane and chain; never held while waiting for anything
-	phase    phase
-	topics   map[string]*topic
-	subs     int
-	tasks    []func(context.Context)
-	pending  []*submission
-	size     int64 // of the content in pending
-	progress map[int64]*store.HubProgress
-	chains   map[pair][]*intent
-	intents  int                              // in all chains
-	asking   map[string]map[*intent]time.Time // by topic: new subscribers that are being asked, since when
+	mu        sync.Mutex // guards all below, and every topic, lane and chain; never held while waiting for anything
+	phase     phase
+	topics    map[string]*topic
+	subs      int
+	subsOf    map[string]int // by callback host
+	tasks     []func(context.Context)
+	pending   []*submission
+	size      int64 // of the content in pending
+	progress  map[int64]*store.HubProgress
+	chains    map[pair][]*intent
+	intents   int                              // in all chains
+	intentsOf map[string]int                   // of them, by callback host
+	asking    map[string]map[*intent]time.Time // by topic: new subscribers that are being asked, since when
 
 	recent   recent
 	limits   limits
+	claims   claims
 	quick    pool
 	slow     pool
+	last     pool
 	checking pool
 	looking  pool
 	reading  pool
@@ -88,10 +94,13 @@ func New(o Options) (*Hub, error) {
 	if o.Client == nil || o.State == nil {
 		return nil, errors.New("a hub needs a client and a state")
 	}
-	return newHub(o, o.Client)
+	if o.TopicClient == nil {
+		o.TopicClient = o.Client
+	}
+	return newHub(o, o.Client, o.TopicClient)
 }
 
-func newHub(o Options, net network) (*Hub, error) {
+func newHub(o Options, net, origin network) (*Hub, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -101,11 +110,12 @@ func newHub(o Options, net network) (*Hub, error) {
 		return nil, err
 	}
 	h := &Hub{
-		o: o, net: net, path: base.EscapedPath(),
-		topics: map[string]*topic{}, progress: map[int64]*store.HubProgress{}, chains: map[pair][]*intent{},
-		asking: map[string]map[*intent]time.Time{},
+		o: o, net: net, origin: origin, path: base.EscapedPath(),
+		topics: map[string]*topic{}, subsOf: map[string]int{}, progress: map[int64]*store.HubProgress{},
+		chains: map[pair][]*intent{}, intentsOf: map[string]int{}, asking: map[string]map[*intent]time.Time{},
 		limits: newLimits(o.VerifyRate),
-		quick:  make(pool, quickDeliveries), slow: make(pool, slowDeliveries), checking: make(pool, verifications),
+		quick:  make(pool, quickDeliveries), slow: make(pool, slowDeliveries),
+		last: make(pool, lastDeliveries), checking: make(pool, verifications),
 		looking: make(pool, looks), reading: make(pool, bodies),
 		hasTasks: make(chan struct{}, 1), hasPending: make(chan struct{}, 1), hasProgress: make(chan struct{}, 1),
 		opened: make(chan struct{}), halt: make(chan struct{}),

@@ -23,8 +23,11 @@ type lane struct {
 	topic    *topic
 	callback string
 	secret   string
+	old      bool   // in the manner of PubSubHubbub 0.3, and so
+	token    string // comes back whenever it is asked (H-21)
 	verified store.Micros
 	expires  store.Micros
+	refresh  store.Micros // it is not asked again before (0.3); NoTime: whenever its lease nears its end
 
 	cursor   int64 // number of the last notification that is dealt with
 	attempts int   // failed ones, of the next
@@ -47,8 +50,10 @@ func (h *Hub) admit(s store.HubSubscription) *lane {
 		l = &lane{id: s.ID, topic: t, callback: s.Callback, cursor: s.Cursor, attempts: s.Attempts, next: s.Next}
 		t.lanes[s.Callback] = l
 		h.subs++
+		h.subsOf[hostOf(l.callback)]++
 	}
-	l.secret, l.verified, l.expires = s.Secret, s.Verified, s.Expires
+	l.secret, l.old, l.token = s.Secret, s.Old, s.VerifyToken
+	l.verified, l.expires, l.refresh = s.Verified, s.Expires, store.NoTime
 	return l
 }
 
@@ -60,10 +65,18 @@ func (h *Hub) dismiss(l *lane) {
 	if l.topic.lanes[l.callback] == l {
 		delete(l.topic.lanes, l.callback)
 		h.subs--
+		less(h.subsOf, hostOf(l.callback))
 	}
 	if t := l.topic; len(t.lanes) == 0 && h.topics[t.url] == t {
 		stopTimer(t.timer)
 		delete(h.topics, t.url)
+	}
+}
+
+// less counts one down, and forgets those that are at none.
+func less(counts map[string]int, key string) {
+	if counts[key]--; counts[key] <= 0 {
+		delete(counts, key)
 	}
 }
 
@@ -133,7 +146,10 @@ func (h *Hub) work(ctx context.Context, l *lane) {
 func (h *Hub) turn(ctx context.Context, l *lane) bool {
 	h.mu.Lock()
 	places := h.quick
-	if l.slow || l.attempts > 0 {
+	switch {
+	case l.attempts > 0:
+		places = h.last
+	case l.slow:
 		places = h.slow
 	}
 	h.mu.Unlock()
@@ -141,13 +157,13 @@ func (h *Hub) turn(ctx context.Context, l *lane) bool {
 		h.rest(l)
 		return false
 	}
-	// Whoever is slow gives the place back meanwhile, and will not get one of these again.
 	leave := sync.OnceFunc(places.leave)
-	late := time.AfterFunc(turnTime, leave)
-	defer func() {
-		late.Stop()
-		leave()
-	}()
+	defer leave()
+	if places == h.quick {
+		// Whoever turns out to be slow gives the place back meanwhile, and will not get one of these again.
+		late := time.AfterFunc(turnTime, leave)
+		defer late.Stop()
+	}
 	notes, ok := h.waiting(ctx, l)
 	if !ok {
 		return false

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -89,7 +90,11 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 // unreadable plans another look, or returns the one that gives up. h.mu is held.
 func (h *Hub) unreadable(t *topic, l *store.HubLook, err error) *store.HubLook {
 	t.tries++
-	wait, again := backoff(h.o.RetryBase, t.tries, 0)
+	var asked time.Duration
+	if e, ok := errors.AsType[*fetch.Error](err); ok {
+		asked = e.RetryAfter
+	}
+	wait, again := backoff(h.o.RetryBase, t.tries, asked)
 	switch kind := fetch.KindOf(err); {
 	case !again, kind == fetch.Refused, kind == fetch.TooLarge:
 		h.o.Log.Warn("a topic cannot be read, the ping is dropped", "topic", t.url, "why", because(err))
@@ -117,7 +122,10 @@ func (h *Hub) looked(l *store.HubLook) {
 
 // fetch asks for a topic's content and completes look; nil if it is what it was.
 func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *store.HubLook) (*store.HubNotification, error) {
-	resp, err := h.net.Get(ctx, req)
+	resp, err := h.origin.Get(ctx, req)
+	if isEmpty(err) { // there is nothing to relay: what it has to say comes as content, or not at all
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ const (
 	DefaultQueueBytes = 256 << 20
 	DefaultMaxBody    = 8 << 20
 	DefaultMaxSubs    = 100_000
+	DefaultMaxPerPeer = 20_000
 	DefaultVerifyRate = 100
 )
 
@@ -32,14 +33,19 @@ type Options struct {
 	// stands in every Link header (H-20). The Handler answers at its path, and at "/" for a proxy that strips the path.
 	Base  string
 	State store.HubState
-	// Client is the way out; its address policy decides which callbacks and topics may be reached (H-19).
+	// Client is the way out; its address policy decides which callbacks may be reached (H-19).
 	Client *fetch.Client
+	// TopicClient is the way to topics, with a policy of its own (H-19). Nil: Client.
+	TopicClient *fetch.Client
 	// TopicPrefixes are the topics that may be subscribed to and published, a prefix without a path is that origin.
 	// Empty: any topic.
 	TopicPrefixes []string
 	// PublisherToken lets a publisher push content, as "Authorization: Bearer TOKEN". Empty: publishers on this machine
 	// may, and nobody else (H-17).
 	PublisherToken string
+	// TrustTopics takes content from anybody whose topic, when it is read, names Base as its hub (H-17, R-04). That proves
+	// what the topic wants, not who is pushing: subscribers get whatever anybody pushes for such a topic.
+	TrustTopics bool
 
 	// RetryBase is the wait before a failed delivery is tried again, then twice, 6, 24 and 120 times as long (H-18).
 	RetryBase time.Duration
@@ -51,11 +57,13 @@ type Options struct {
 	QueueBytes int64
 	// MaxBody is the size of the largest content that is relayed, in bytes.
 	MaxBody int64
-	// MaxSubscriptions bounds them all; beyond, subscribers are asked to come back later.
-	MaxSubscriptions int
+	// MaxSubscriptions bounds them all, MaxPerTopic those to one topic and MaxPerHost those of one callback host; beyond,
+	// subscribers are asked to come back later.
+	MaxSubscriptions, MaxPerTopic, MaxPerHost int
 	// VerifyRate is how many verifications a second one callback host gets, after a burst of five times as many (H-19).
 	VerifyRate float64
 	// Signature is the method that content is signed with for subscribers that sent a secret. MethodNone: SHA256.
+	// Subscribers of PubSubHubbub 0.3 get SHA1, the only one they know.
 	Signature websub.Method
 
 	// Now is the clock. Nil: time.Now.
@@ -105,9 +113,12 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.QueueBytes, DefaultQueueBytes)
 	setDefault(&o.MaxBody, DefaultMaxBody)
 	setDefault(&o.MaxSubscriptions, DefaultMaxSubs)
+	setDefault(&o.MaxPerTopic, DefaultMaxPerPeer)
+	setDefault(&o.MaxPerHost, DefaultMaxPerPeer)
 	setDefault(&o.VerifyRate, DefaultVerifyRate)
 	setDefault(&o.Signature, websub.SHA256)
-	if o.RetryBase < 0 || o.QueueCap < 0 || o.QueueBytes < 0 || o.MaxBody < 0 || o.MaxSubscriptions < 0 || o.VerifyRate < 0 {
+	if min(int64(o.RetryBase), int64(o.QueueCap), o.QueueBytes, o.MaxBody) < 0 || o.VerifyRate < 0 ||
+		min(o.MaxSubscriptions, o.MaxPerTopic, o.MaxPerHost) < 0 {
 		return o, errors.New("a negative retry base, queue, body, number of subscriptions or rate")
 	}
 	if o.MinLease < time.Second || o.DefaultLease < o.MinLease || o.MaxLease < o.DefaultLease {

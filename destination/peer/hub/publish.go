@@ -13,7 +13,7 @@ import (
 )
 
 // ping notes that topics have changed, durably, and answers before they are read (H-16).
-func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *websub.HubForm, body []byte) {
+func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 	for _, topic := range f.Topics {
 		if !h.o.served(topic) {
 			http.Error(w, fmt.Sprintf("%s: %.200q", notServed, topic), http.StatusForbidden)
@@ -43,23 +43,14 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *websub.HubForm, bo
 		}
 	}
 	status := http.StatusAccepted
-	if old, err := url.ParseQuery(string(body)); err == nil && !old.Has("hub.topic") {
-		status = http.StatusNoContent // a publisher of PubSubHubbub 0.3 knows hub.url only, and expects this
+	if f.old {
+		status = http.StatusNoContent // what a publisher of PubSubHubbub 0.3 expects, and nothing else
 	}
 	w.WriteHeader(status)
 }
 
 // push takes content for a topic (R-03) and answers once it is sure to go out.
 func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
-	if err := h.o.mayPush(r); err != nil {
-		status := http.StatusForbidden
-		if errors.Is(err, errNoToken) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="hub"`)
-			status = http.StatusUnauthorized
-		}
-		refuse(w, status, err.Error())
-		return
-	}
 	topic := selves[0]
 	u, err := url.Parse(topic)
 	switch {
@@ -69,8 +60,9 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 	case err != nil || !usable(u):
 		refuse(w, http.StatusBadRequest, `Link: rel="self" is no absolute http or https URL without fragment and user`)
 		return
-	case !h.o.served(topic):
-		refuse(w, http.StatusForbidden, notServed)
+	}
+	if err := h.mayPush(r, topic); err != nil {
+		h.refusePush(w, err)
 		return
 	}
 	if coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding != "" && coding != "identity" {
@@ -99,4 +91,18 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 		}
 	}
 	w.WriteHeader(http.StatusAccepted)
+}
+
+// refusePush answers a publisher that may not push.
+func (h *Hub) refusePush(w http.ResponseWriter, err error) {
+	status := http.StatusForbidden
+	switch {
+	case errors.Is(err, errStopping):
+		h.fail(w, err)
+		return
+	case errors.Is(err, errNoToken):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="hub"`)
+		status = http.StatusUnauthorized
+	}
+	refuse(w, status, err.Error())
 }

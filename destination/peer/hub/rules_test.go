@@ -117,7 +117,7 @@ func TestPublisherToken(t *testing.T) {
 	}
 	o := Options{}
 	for addr, want := range map[string]bool{"127.0.0.1:5": true, "[::1]:5": true, "[::ffff:127.0.0.1]:5": true, "10.0.0.1:5": false, "1.2.3.4:5": false, "pipe": false} {
-		if err := o.mayPush(&http.Request{RemoteAddr: addr}); (err == nil) != want {
+		if err := o.isPublisher(&http.Request{RemoteAddr: addr}); (err == nil) != want {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}

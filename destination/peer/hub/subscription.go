@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"resyncd/destination/websub"
 	"resyncd/store"
 )
 
@@ -22,14 +21,29 @@ func (o *Options) grant(asked int64) time.Duration {
 }
 
 // begin records a subscription that was verified now, or updates the one that there is (H-07).
-func (h *Hub) begin(ctx context.Context, f *websub.HubForm, lease time.Duration) error {
+func (h *Hub) begin(ctx context.Context, in *intent, lease time.Duration) error {
 	h.ledger.Lock()
 	defer h.ledger.Unlock()
-	now := h.o.Now()
-	s, t, err := h.o.State.Subscribe(ctx, store.HubSubscription{
-		Topic: f.Topic, Callback: f.Callback, Secret: f.Secret,
+	f, now := &in.form, h.o.Now()
+	want := store.HubSubscription{
+		Topic: f.Topic, Callback: f.Callback, Secret: f.Secret, Old: f.old, VerifyToken: f.VerifyToken,
 		Verified: store.MicrosOf(now), Expires: store.MicrosOf(now.Add(lease)),
-	})
+	}
+	h.mu.Lock()
+	err := h.room(pair{f.Topic, f.Callback}) // it may have been taken since the request came
+	if in.refresh {
+		l := h.laneOf(pair{f.Topic, f.Callback})
+		if l == nil {
+			h.mu.Unlock()
+			return nil // it has ended meanwhile, and was not asked for again
+		}
+		want.Secret, want.Old, want.VerifyToken = l.secret, l.old, l.token
+	}
+	h.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s, t, err := h.o.State.Subscribe(ctx, want)
 	if err != nil {
 		return err
 	}
@@ -45,12 +59,9 @@ func (h *Hub) begin(ctx context.Context, f *websub.HubForm, lease time.Duration)
 }
 
 // leave ends the subscription of an unsubscriber, if there is one.
-func (h *Hub) leave(ctx context.Context, f *websub.HubForm) {
+func (h *Hub) leave(ctx context.Context, f *form) {
 	h.mu.Lock()
-	var l *lane
-	if t := h.topics[f.Topic]; t != nil {
-		l = t.lanes[f.Callback]
-	}
+	l := h.laneOf(pair{f.Topic, f.Callback})
 	h.mu.Unlock()
 	if l != nil {
 		h.end(ctx, []*lane{l}, "unsubscribed", always)
@@ -84,7 +95,8 @@ func (h *Hub) end(ctx context.Context, lanes []*lane, why string, still func(*la
 	}
 }
 
-// sweep ends leases that are over (H-08) and what is not served any more (H-09), and wakes what time has overtaken.
+// sweep ends leases that are over (H-08) and what is not served any more (H-09), asks again whom PubSubHubbub 0.3 has the
+// hub ask, and wakes what time has overtaken.
 func (h *Hub) sweep(ctx context.Context) {
 	var over, refused []*lane
 	h.mu.Lock()
@@ -98,6 +110,7 @@ func (h *Hub) sweep(ctx context.Context) {
 			case !served:
 				refused = append(refused, l)
 			default:
+				h.refresh(l, now)
 				h.wake(l)
 			}
 		}

@@ -100,6 +100,42 @@ func TestRetrySurvives(t *testing.T) {
 	})
 }
 
+// TestSlowBesideDead: those that are slow, but there, do not wait for those that hang, however many (H-18).
+func TestSlowBesideDead(t *testing.T) {
+	t.Parallel()
+	inBubble(t, Options{VerifyRate: 1e6}, func(b *bubble) {
+		const dead = 3 * lastDeliveries
+		for i := range dead {
+			b.subscribe(fmt.Sprintf("http://dead.example/%d", i))
+		}
+		b.subscribe(cb)
+		b.net.change(func(n *still) {
+			n.lags = func(url string) time.Duration {
+				if url == cb {
+					return 2 * time.Second
+				}
+				return deliveryTimeout
+			}
+			n.send = func(m fetch.Message) (*fetch.Answer, error) {
+				if m.URL == cb {
+					return &fetch.Answer{Status: 200}, nil
+				}
+				return nil, errDown
+			}
+		})
+		b.push("a")
+		pass(30 * time.Second) // by now the dead are tried again
+		if n := len(b.hub.last); n != lastDeliveries {
+			b.t.Fatalf("%d of the dead are tried again", n)
+		}
+		b.push("b")
+		pass(3 * time.Second)
+		if s := b.net.contents(cb); len(s) != 2 || s[1].body != "b" {
+			t.Errorf("the slow one got %v", s)
+		}
+	})
+}
+
 // TestRenewalWakes: whoever has just confirmed is tried at once.
 func TestRenewalWakes(t *testing.T) {
 	t.Parallel()

@@ -16,10 +16,11 @@ const (
 	verifyTimeout = 10 * time.Second
 	chainMost     = 8      // intents of one topic and callback that wait for each other
 	intentsMost   = 10_000 // that wait at all
+	hostMost      = 2_000  // that wait for one callback host
 )
 
 // verifyAgain are the waits before an intent is verified once more, where the callback could not be reached (H-05).
-var verifyAgain = [...]time.Duration{time.Second, 5 * time.Second, 20 * time.Second}
+var verifyAgain = [...]time.Duration{time.Second, 4 * time.Second, 20 * time.Second}
 
 // notServed is why topics outside of Options.TopicPrefixes are denied.
 const notServed = "this hub does not serve the topic"
@@ -29,9 +30,16 @@ var (
 	errUnconfirmed = errors.New("the callback did not confirm")
 	errUnreachable = errors.New("the callback could not be reached")
 	errTooMany     = errors.New("too many requests wait to be verified: try again")
-	errCrowded     = errors.New("this hub has all the subscriptions that it can bear: try again later")
 	errUnrecorded  = errors.New("the hub cannot write its state: try again")
+
+	errCrowded      = errors.New("this hub has all the subscriptions that it can bear: try again later")
+	errCrowdedTopic = errors.New("hub.topic has all the subscriptions that this hub bears for one: try again later")
+	errCrowdedHost  = errors.New("hub.callback: its host has all the subscriptions that this hub bears for one: try again later")
 )
+
+func isCrowded(err error) bool {
+	return errors.Is(err, errCrowded) || errors.Is(err, errCrowdedTopic) || errors.Is(err, errCrowdedHost)
+}
 
 // pair is what a subscription is known by.
 type pair struct{ topic, callback string }
@@ -39,12 +47,13 @@ type pair struct{ topic, callback string }
 // intent is a request that waits for its verification. They are kept in memory only: what nobody has confirmed takes no
 // room on disk, and who is not verified asks again (S-30).
 type intent struct {
-	form   websub.HubForm
-	denied string        // tell the callback that it is refused, and why, instead
-	sync   bool          // somebody waits for the outcome: one attempt only
-	done   chan error    // of one place
-	newer  chan struct{} // closed when another of the same pair waits behind it
-	over   chan struct{} // closed when it is settled
+	form    form
+	denied  string        // tell the callback that it is refused, and why, instead
+	refresh bool          // nobody asked: a lease nears its end
+	sync    bool          // somebody waits for the outcome: one attempt only
+	done    chan error    // of one place
+	newer   chan struct{} // closed when another of the same pair waits behind it
+	over    chan struct{} // closed when it is settled
 }
 
 // answer tells the outcome to whoever waits for it; only the first counts.
@@ -58,21 +67,30 @@ func (in *intent) answer(err error) {
 // enqueue has an intent verified as soon as possible, but after those of the same pair that came before, so that a
 // subscriber that changes its mind gets what it asked for last.
 func (h *Hub) enqueue(in *intent) error {
-	in.done, in.newer, in.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
-	key := pair{in.form.Topic, in.form.Callback}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.append(in)
+}
+
+// append is enqueue for those who hold h.mu.
+func (h *Hub) append(in *intent) error {
+	in.done, in.newer, in.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
+	key, host := pair{in.form.Topic, in.form.Callback}, hostOf(in.form.Callback)
 	chain := h.chains[key]
 	switch {
 	case h.phase != running:
 		return errStopping
-	case len(chain) >= chainMost || h.intents >= intentsMost:
+	case len(chain) >= chainMost || h.intents >= intentsMost || h.intentsOf[host] >= hostMost:
 		return errTooMany
-	case in.form.Mode == websub.ModeSubscribe && in.denied == "" && h.subs >= h.o.MaxSubscriptions && !h.knows(key):
-		return errCrowded
+	}
+	if in.form.Mode == websub.ModeSubscribe && in.denied == "" {
+		if err := h.room(key); err != nil {
+			return err
+		}
 	}
 	h.chains[key] = append(chain, in)
 	h.intents++
+	h.intentsOf[host]++
 	if n := len(chain); n > 0 {
 		close(chain[n-1].newer)
 	} else {
@@ -81,15 +99,34 @@ func (h *Hub) enqueue(in *intent) error {
 	return nil
 }
 
-// knows reports whether there is a subscription. h.mu is held.
-func (h *Hub) knows(key pair) bool {
+// laneOf finds a subscription, or nil. h.mu is held.
+func (h *Hub) laneOf(key pair) *lane {
+	if t := h.topics[key.topic]; t != nil {
+		return t.lanes[key.callback]
+	}
+	return nil
+}
+
+// room tells why there is none for a new subscription; one that there is keeps its place. h.mu is held.
+func (h *Hub) room(key pair) error {
 	t := h.topics[key.topic]
-	return t != nil && t.lanes[key.callback] != nil
+	switch {
+	case h.laneOf(key) != nil:
+		return nil
+	case h.subs >= h.o.MaxSubscriptions:
+		return errCrowded
+	case t != nil && len(t.lanes) >= h.o.MaxPerTopic:
+		return errCrowdedTopic
+	case h.subsOf[hostOf(key.callback)] >= h.o.MaxPerHost:
+		return errCrowdedHost
+	}
+	return nil
 }
 
 // deny tells a callback that it is not, or no longer, subscribed (H-09).
 func (h *Hub) deny(callback, topic, token, why string) {
-	in := &intent{denied: why, form: websub.HubForm{Mode: websub.ModeDenied, Callback: callback, Topic: topic, VerifyToken: token}}
+	in := &intent{denied: why}
+	in.form.HubForm = websub.HubForm{Mode: websub.ModeDenied, Callback: callback, Topic: topic, VerifyToken: token}
 	if err := h.enqueue(in); err != nil {
 		h.o.Log.Info("a denial could not be sent", "topic", topic, "callback", label(callback), "err", err)
 	}
@@ -101,7 +138,10 @@ func (h *Hub) follow(ctx context.Context, key pair) {
 		h.mu.Lock()
 		chain := h.chains[key]
 		if len(chain) == 0 || h.phase != running {
-			h.intents -= len(chain)
+			for range chain {
+				h.intents--
+				less(h.intentsOf, hostOf(key.callback))
+			}
 			delete(h.chains, key)
 			h.mu.Unlock()
 			return
@@ -112,6 +152,7 @@ func (h *Hub) follow(ctx context.Context, key pair) {
 		h.mu.Lock()
 		h.chains[key] = h.chains[key][1:]
 		h.intents--
+		less(h.intentsOf, hostOf(key.callback))
 		h.mu.Unlock()
 	}
 }
@@ -156,10 +197,16 @@ func (h *Hub) handle(ctx context.Context, in *intent) (err error) {
 
 // confirmed records a subscription. The subscriber believes that it has one: where that cannot be, it is told.
 func (h *Hub) confirmed(ctx context.Context, in *intent, lease time.Duration) error {
-	if err := h.begin(ctx, &in.form, lease); err != nil {
-		h.o.Log.Error("a subscription cannot be recorded", "topic", in.form.Topic, "err", err)
-		h.deny(in.form.Callback, in.form.Topic, in.form.VerifyToken, errUnrecorded.Error())
-		return errUnrecorded
+	if err := h.begin(ctx, in, lease); err != nil {
+		if !isCrowded(err) {
+			h.o.Log.Error("a subscription cannot be recorded", "topic", in.form.Topic, "err", err)
+			err = errUnrecorded
+		}
+		if in.refresh {
+			return err // it has what it had
+		}
+		h.deny(in.form.Callback, in.form.Topic, in.form.VerifyToken, err.Error())
+		return err
 	}
 	h.o.Log.Info("a subscription was verified", "topic", in.form.Topic, "callback", label(in.form.Callback), "lease", lease)
 	return nil
@@ -195,9 +242,11 @@ func (h *Hub) ask(ctx context.Context, in *intent, lease time.Duration) (again b
 	if err != nil {
 		return false, err.Error(), errUnconfirmed
 	}
-	if err := h.limits.wait(ctx, hostOf(in.form.Callback)); err != nil {
+	leave, err := h.limits.enter(ctx, hostOf(in.form.Callback))
+	if err != nil {
 		return true, "too many verifications for its host", errUnreachable
 	}
+	defer leave()
 	if !h.checking.enter(ctx, h.halt) {
 		return false, "", errStopping
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"resyncd/destination/fetch"
@@ -85,6 +86,34 @@ func TestVerifyRate(t *testing.T) {
 		pass(time.Minute)
 		if n := len(b.subscriptions()); n != 41 {
 			t.Errorf("%d subscriptions", n)
+		}
+	})
+}
+
+// TestVerifyPlaces: one host has so many places and so long a queue, and none of it at the cost of another host (H-19).
+func TestVerifyPlaces(t *testing.T) {
+	t.Parallel()
+	inBubble(t, Options{VerifyRate: 1e6}, func(b *bubble) {
+		b.net.change(func(n *still) { n.took = time.Minute })
+		v := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {aTopic}}
+		for i := range hostMost + 1 {
+			v.Set("hub.callback", fmt.Sprintf("http://tarpit.example/%d", i))
+			b.post(map[bool]int{true: 202, false: 503}[i < hostMost], websub.FormType, v.Encode(), "")
+		}
+		synctest.Wait()
+		if n := len(b.hub.checking); n != limitPlaces {
+			t.Errorf("%d verifications of one host at a time", n)
+		}
+		b.net.change(func(n *still) { n.took = 0 })
+		b.subscribe(cb)
+		if subs := b.subscriptions(); len(subs) != 1 || subs[0].Callback != cb {
+			t.Errorf("%d subscriptions", len(subs))
+		}
+		pass(time.Hour)
+		b.hub.mu.Lock()
+		defer b.hub.mu.Unlock()
+		if b.hub.intents != 0 || len(b.hub.intentsOf) != 0 || b.hub.subsOf["sub.example"] != 1 {
+			t.Errorf("%d intents, %v, %v", b.hub.intents, b.hub.intentsOf, b.hub.subsOf)
 		}
 	})
 }

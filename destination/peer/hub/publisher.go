@@ -1,0 +1,168 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/websub"
+)
+
+// Why a publisher may not push content.
+var (
+	errNotServed = errors.New(notServed)
+	errNoToken   = errors.New("this hub takes content from publishers with its token only: send Authorization: Bearer")
+	errNotLocal  = errors.New("this hub takes content from publishers on its own machine only; it has no publisher token")
+	errForwarded = errors.New("this hub has no publisher token, so it takes no content that came through a proxy or a browser")
+	errNotNamed  = errors.New("the topic does not name this hub as its hub")
+	errNotAsked  = errors.New("the topic cannot be asked whether this is its hub")
+)
+
+// mayPush decides whether a request may bring content for a topic: it is not read from the topic, so either the publisher
+// must be known, or, where Options.TrustTopics says so, the topic must say that this is its hub (H-17).
+func (h *Hub) mayPush(r *http.Request, topic string) error {
+	if !h.o.served(topic) {
+		return errNotServed
+	}
+	err := h.o.isPublisher(r)
+	if err == nil || !h.o.TrustTopics {
+		return err
+	}
+	asked := h.isHubOf(r.Context(), topic)
+	if asked != nil && errors.Is(err, errNoToken) && !errors.Is(asked, errStopping) {
+		return fmt.Errorf("%w; else its topic must name this hub, but %w", err, asked)
+	}
+	return asked
+}
+
+// isPublisher decides whether a request comes from a publisher that this hub knows.
+func (o *Options) isPublisher(r *http.Request) error {
+	if o.PublisherToken != "" {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		want, got := sha256.Sum256([]byte(o.PublisherToken)), sha256.Sum256([]byte(strings.TrimSpace(given)))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+			return errNoToken
+		}
+		return nil
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !from.Addr().Unmap().IsLoopback() {
+		return errNotLocal
+	}
+	// Behind a proxy on this machine everybody comes from loopback, and so does any page in a local browser.
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via", "Origin"} {
+		if r.Header.Get(name) != "" {
+			return errForwarded
+		}
+	}
+	return nil
+}
+
+const (
+	claimGood = 10 * time.Minute // that a topic's word is remembered
+	claimBad  = 10 * time.Second // that its silence is
+	claimMost = 4096             // topics remembered
+)
+
+// claims remember which topics name this hub, so that not every push costs a look at its topic.
+type claims struct {
+	mu  sync.Mutex
+	all map[string]claim
+}
+
+type claim struct {
+	err   error // nil: it names this hub
+	until time.Time
+}
+
+func (c *claims) get(topic string, now time.Time) (claim, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, ok := c.all[topic]
+	return found, ok && now.Before(found.until)
+}
+
+func (c *claims) put(topic string, found claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil || len(c.all) >= claimMost {
+		c.all = map[string]claim{}
+	}
+	c.all[topic] = found
+}
+
+// isHubOf asks a topic whether this is its hub; nil if it is (R-04: "Hub verifies topic URI").
+func (h *Hub) isHubOf(ctx context.Context, topic string) error {
+	if known, ok := h.claims.get(topic, h.o.Now()); ok {
+		return known.err
+	}
+	if !h.looking.enter(ctx, h.halt) {
+		return errStopping
+	}
+	defer h.looking.leave()
+	timed, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	found := claim{until: h.o.Now().Add(claimGood)}
+	hubs, err := h.hubsOf(timed, topic)
+	switch {
+	case ctx.Err() != nil:
+		return errStopping // the publisher does not wait for the answer
+	case err != nil:
+		// Why is not for strangers: they could have us look where they cannot.
+		h.o.Log.Info("a topic cannot be asked for its hub", "topic", topic, "why", because(err))
+		found.err = errNotAsked
+	case !h.amongst(hubs):
+		found.err = errNotNamed
+	}
+	if found.err != nil {
+		found.until = h.o.Now().Add(claimBad)
+	}
+	h.claims.put(topic, found)
+	return found.err
+}
+
+// hubsOf reads what hubs a topic names. One without content (204) names them all the same (S-10).
+func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
+	resp, err := h.origin.Get(ctx, fetch.Request{URL: topic, MaxBytes: h.o.MaxBody})
+	if isEmpty(err) {
+		a, err := h.origin.Send(ctx, fetch.Message{Method: http.MethodGet, URL: topic, Timeout: verifyTimeout})
+		if err != nil {
+			return nil, err
+		}
+		base, err := url.Parse(a.URL)
+		if err != nil {
+			return nil, err
+		}
+		return websub.Targets(websub.ParseLinks(a.Header.Values("Link"), base), "hub"), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	final, err := url.Parse(resp.URL)
+	if err != nil {
+		return nil, err
+	}
+	links, err := websub.DiscoverTopic(resp.Header.Values("Link"), resp.Type, resp.Body, final)
+	return links.Hubs, err
+}
+
+// amongst reports whether this hub is one of those. A slash at the end is what people add and leave out, and our Handler
+// does not mind either.
+func (h *Hub) amongst(hubs []string) bool {
+	for _, hub := range hubs {
+		if strings.TrimSuffix(hub, "/") == strings.TrimSuffix(h.o.Base, "/") {
+			return true
+		}
+	}
+	return false
+}
