@@ -38,9 +38,10 @@ type TopicState struct {
 	// would be if it were allowed.
 	Feed  string `json:"feed,omitempty"`
 	Empty bool   `json:"empty,omitempty"` // a 2xx without a body (S-10)
-	// Taken: this state of the document was an Answer. A 304 that refers to one that was not, because another document was
-	// taken then, says nothing about content that anybody recorded.
-	Taken bool `json:"taken,omitempty"`
+	// Taken is the topic as whose Answer this state of the document was given, "" for none. A 304 that refers to a state which
+	// was not given, because another document was taken then, or was given as another topic, because the operator has named
+	// one since, says nothing about content that anybody recorded.
+	Taken string `json:"taken,omitempty"`
 }
 
 // Topic is a topic and where it stands.

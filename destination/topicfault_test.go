@@ -103,6 +103,24 @@ func TestTopicFallsBackToWhatNobodyRecorded(t *testing.T) {
 	}
 }
 
+// The operator names the topic of a feed that is known under its own: what it says is new to that topic.
+func TestTopicNamedLater(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, map[string]page{"/t": atomWith("")})
+	known := states{}
+	r := testReader(t, nil)
+	for run, c := range []struct {
+		topic   string
+		changed bool
+	}{{"", true}, {"", false}, {"https://topic.example/t", true}, {"https://topic.example/t", false}} {
+		topic, offer := topicOf(t, r, s.URL+"/t", TopicOptions{Topic: c.topic, Recall: known.recall})
+		known.keep(t, offer)
+		if topic.Answer.NotModified == c.changed || (topic.Answer.Body != nil) != c.changed {
+			t.Errorf("run %d: not modified %t", run, topic.Answer.NotModified)
+		}
+	}
+}
+
 // S-13: hubs and self of a 304's header are newer than what is remembered.
 func TestTopicUnchangedWithNewLinks(t *testing.T) {
 	t.Parallel()
@@ -119,7 +137,7 @@ func TestTopicUnchangedWithNewLinks(t *testing.T) {
 	known.keep(t, offer)
 	s.set("/t", atomWith(bodyLink).with("Link", `<SITE/t#new>; rel="self"`))
 	topic, offer = topicOf(t, r, s.URL+"/t", opts)
-	if !topic.Answer.NotModified || topic.SelfFrom != "link-header" || topic.URL != s.URL+"/t#new" || topic.Hubs[0] != s.URL+"/new" {
+	if topic.Answer.NotModified || topic.SelfFrom != "link-header" || topic.URL != s.URL+"/t#new" || topic.Hubs[0] != s.URL+"/new" {
 		t.Errorf("%+v", topic)
 	}
 	known.keep(t, offer)

@@ -180,7 +180,7 @@ func (f *topicFinder) topicOf(at *reading) *Topic {
 
 // finish makes the set of a topic and its content.
 func (f *topicFinder) finish(t *Topic, content *reading, found string) {
-	content.Taken = true
+	content.Taken = t.URL
 	t.Answer = content.TopicAnswer
 	for _, at := range f.order {
 		if rd := f.read[at]; rd.err == nil {

@@ -83,8 +83,9 @@ func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*read
 			t.Hubs, t.HubsFrom = own.Hubs, own.HubsFrom
 		}
 	}
-	if content.NotModified && !content.Taken {
-		// It has not changed since another document was the content: nobody recorded what it says.
+	if content.NotModified && content.Taken != t.URL {
+		// It has not changed since another document was the content, or it was that of another topic: nobody recorded what it
+		// says.
 		if content == at {
 			how = howGiven
 		}

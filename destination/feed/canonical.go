@@ -10,12 +10,15 @@ import (
 const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
 // canonical writes elements so that what means the same is the same bytes: namespaces are declared where the written
-// element begins, whatever element of the feed declared them, attributes are in order, Atom has no prefix, CDATA is text,
-// comments are left out. All else stays: text, unknown elements, prefixes of other vocabularies.
+// element begins, whatever element of the feed declared them, attributes are in order, the entry's own namespace and that
+// of XHTML have no prefix and well-known ones their usual prefix, CDATA is text, comments are left out. All else stays:
+// text, unknown elements, prefixes of other vocabularies.
 type canonical struct {
 	buf     bytes.Buffer
-	atom    bool              // the root is Atom's: so is what has no prefix
+	limit   int               // bytes, about: what declares much and uses it often would grow beyond all bounds (P8)
+	own     string            // namespace of the root
 	scope   map[string]string // namespaces of prefixes where we are
+	usuals  map[string]string // usual prefixes of namespaces that were met
 	hoisted []binding         // declared on the root: the first namespace of each prefix
 	local   []declaration     // declared in the elements around, where a prefix changes its meaning
 	most    int               // declarations that were in scope anywhere
@@ -24,12 +27,17 @@ type canonical struct {
 const (
 	maxHoisted  = 64  // declarations on the root; further prefixes are declared where they are used
 	maxDeclared = 192 // declarations in scope; fewer than maxBindings, so that what is written can be read
+	// An entry is written in so many times its bytes, as if all of it had to be escaped, and so many more for what the feed
+	// declares.
+	mostGrowth = 8
+	mostAdded  = 32 << 10
 )
 
-// document is n as a document of its own, with base as its xml:base unless that is "", and with the language in force.
-func (c *canonical) document(n *node, base string) ([]byte, error) {
+// document is n as a document of its own of about limit bytes at most, with base as its xml:base unless that is "", and with
+// the language in force.
+func (c *canonical) document(n *node, base string, limit int) ([]byte, error) {
 	c.reset()
-	c.atom = n.uri == nsAtom
+	c.own, c.limit = n.uri, limit
 	root := *n
 	root.attrs = slices.DeleteFunc(slices.Clone(n.attrs), func(a attribute) bool {
 		return a.uri == nsXML && (a.local == "base" || a.local == "lang")
@@ -40,9 +48,9 @@ func (c *canonical) document(n *node, base string) ([]byte, error) {
 	if n.at.lang != "" {
 		root.attrs = append(root.attrs, attribute{"xml", "lang", nsXML, n.at.lang})
 	}
-	prefix := c.prefix(n)
-	c.need(&root, prefix)
-	c.body(&root, "\n  ")
+	top := c.written(&root)
+	c.need(top)
+	c.body(top, "\n  ")
 	if c.most > maxDeclared {
 		return nil, entryError(fmt.Sprintf("more than %d namespaces at once", maxDeclared))
 	}
@@ -50,15 +58,18 @@ func (c *canonical) document(n *node, base string) ([]byte, error) {
 
 	c.buf.Reset()
 	c.buf.WriteString(xmlDeclaration)
-	c.tag(&root, prefix, slices.DeleteFunc(c.hoisted, func(b binding) bool { return b.uri == "" }))
+	c.tag(top, slices.DeleteFunc(c.hoisted, func(b binding) bool { return b.uri == "" }))
 	if len(body) == 0 {
 		c.buf.WriteString("/>\n")
 	} else {
 		c.buf.WriteByte('>')
 		c.buf.Write(body)
 		c.buf.WriteByte('\n')
-		c.end(&root, prefix)
+		c.end(top)
 		c.buf.WriteByte('\n')
+	}
+	if c.buf.Len() > c.limit {
+		return nil, entryError(fmt.Sprintf("as a document of its own it has more than %d bytes", c.limit))
 	}
 	return bytes.Clone(c.buf.Bytes()), nil
 }
@@ -95,10 +106,10 @@ func structural(n *node) bool {
 	return false
 }
 
-// inner is the markup in n, for a reader that minds no namespaces.
+// inner is the markup in n, a title, for a reader that minds no namespaces; cut where it is longer than a title can be.
 func (c *canonical) inner(n *node) string {
 	c.reset()
-	c.atom = false
+	c.own, c.limit = "", maxTitle
 	for _, k := range n.kids {
 		c.node(k)
 	}
@@ -121,14 +132,17 @@ func (c *canonical) node(n *node) {
 
 // element writes an element; what stands in it on lines of its own unless line, the beginning of its own, is "".
 func (c *canonical) element(n *node, line string) {
-	prefix := c.prefix(n)
+	if c.buf.Len() > c.limit {
+		return // which is refused
+	}
+	n = c.written(n)
 	outer := len(c.local)
-	c.need(n, prefix)
+	c.need(n)
 	var declared []binding
 	for _, d := range c.local[outer:] {
 		declared = append(declared, d.binding)
 	}
-	c.tag(n, prefix, declared)
+	c.tag(n, declared)
 	if len(n.kids) == 0 {
 		c.buf.WriteString("/>")
 	} else {
@@ -141,7 +155,7 @@ func (c *canonical) element(n *node, line string) {
 				c.node(k)
 			}
 		}
-		c.end(n, prefix)
+		c.end(n)
 	}
 	for len(c.local) > outer {
 		d := c.local[len(c.local)-1]

@@ -38,6 +38,26 @@ func TestSameEntrySameBytes(t *testing.T) {
 	}
 }
 
+// An item as it is, as .NET writes it, and as ElementTree does.
+func TestUsualPrefixes(t *testing.T) {
+	t.Parallel()
+	const want = xmlDeclaration + `<item xmlns:atom="` + nsAtom + `" xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/">
+  <guid>a</guid>
+  <atom:updated>2026-01-02T03:04:05Z</atom:updated>
+  <dc:x dc:y="1">z</dc:x>
+  <content:encoded>c</content:encoded>
+</item>
+`
+	for _, p := range [][3]string{{"atom", "dc", "content"}, {"a10", "dc", "content"}, {"ns0", "ns1", "ns2"}, {"dc", "content", "atom"}} {
+		doc := strings.NewReplacer("A:", p[0]+":", "D:", p[1]+":", "C:", p[2]+":").Replace(`<rss xmlns:A:="` + nsAtom + `" xmlns:D:="http://purl.org/dc/elements/1.1/" xmlns:C:="http://purl.org/rss/1.0/modules/content/">
+			<channel><item><guid>a</guid><A:updated>2026-01-02T03:04:05Z</A:updated><D:x D:y="1">z</D:x><C:encoded>c</C:encoded></item></channel></rss>`)
+		_, entries := mustRead(t, strings.ReplaceAll(doc, ":=", "="))
+		if d := cmp.Diff(want, string(entries[0].XML)); d != "" {
+			t.Errorf("%s (-want +got)\n%s", p, d)
+		}
+	}
+}
+
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]string{
@@ -48,6 +68,7 @@ func TestNothingIsLost(t *testing.T) {
 		"white space in values": `<category term="a&#10;b&#9;c&#13;d"/><content>a&#13;b</content>`,
 		"text in the entry":     `stray <id>x</id> text`,
 		"names in values":       `<q:v xmlns:q="urn:q" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:only="urn:only" xsi:type="only:T q:U"/>`,
+		"usual for another":     `<n:v xmlns:n="http://purl.org/dc/elements/1.1/" xmlns:dc="urn:d" n:a="1" dc:a="2"/><dc:w xmlns:dc="urn:d"><n:v xmlns:n="http://purl.org/dc/elements/1.1/" a="dc:v"/></dc:w>`,
 		"undeclared":            `<u:v w:x="y"/><w:z xmlns:w="urn:w"/>`,
 		"base within":           `<content xml:base="b/" xml:space="preserve">  </content>`,
 	} {

@@ -33,7 +33,7 @@ func (r *reader) entry(n *node) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.XML, err = r.lib.canon.document(n, baseOf(n)); err != nil {
+	if e.XML, err = r.lib.canon.document(n, baseOf(n), mostGrowth*r.size+mostAdded); err != nil {
 		return nil, err
 	}
 	if e.Edit, err = readEdit(n); err != nil {
@@ -67,7 +67,7 @@ func (r *reader) atomEntry(e *Entry, n *node) error {
 	appeared := dates(n, nil, atomVocabulary, "published", "issued", "created")
 	q.dates = append(changed, appeared...)
 	for _, k := range n.kids {
-		if k.name(atomVocabulary) == "link" && k.attr("href") != "" {
+		if k.name(atomVocabulary) == "link" && k.attr("href") != "" && len(q.links) < maxEntryLinks {
 			q.links = append(q.links, k)
 		}
 	}

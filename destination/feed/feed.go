@@ -60,7 +60,7 @@ type Link struct {
 // Entry is one entry, item or at:deleted-entry.
 type Entry struct {
 	// Key is what identifies it: atom:id, guid, link, else "sha-256:" and a digest of it; KeyFrom names which (id, guid,
-	// link, digest).
+	// link, digest). What has more than 2,000 bytes is stood for by "sha-256:" and its own digest.
 	Key, KeyFrom string
 	// Deleted: it is a tombstone (RFC 6721); Updated is when the entry was deleted then.
 	Deleted bool

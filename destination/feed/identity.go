@@ -1,6 +1,10 @@
 package feed
 
-import "strings"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
 
 // rssIdentity finds what identifies an item: guid, rdf:about, atom:id, link.
 func (r *reader) rssIdentity(e *Entry, n *node, links []*node) {
@@ -30,11 +34,19 @@ func (r *reader) rssIdentity(e *Entry, n *node, links []*node) {
 	}
 }
 
+// maxKey bounds what is used as a key in bytes; a longer one is stood for by its digest (P8).
+const maxKey = 2000
+
 // identify sets the key unless it is known.
 func (e *Entry) identify(from, key string) {
-	if e.Key == "" && key != "" {
-		e.Key, e.KeyFrom = key, from
+	if e.Key != "" || key == "" {
+		return
 	}
+	if len(key) > maxKey {
+		sum := sha256.Sum256([]byte(key))
+		key = digestKey + hex.EncodeToString(sum[:])
+	}
+	e.Key, e.KeyFrom = key, from
 }
 
 // linkOf is the target of an RSS link: its text, or what those write who think of Atom.

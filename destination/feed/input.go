@@ -11,17 +11,21 @@ import (
 )
 
 // input hands a document to the decoder byte by byte: UTF-8 that XML allows, whatever came. It drops characters that XML
-// does not know (also as references), reads a byte that is no UTF-8 as windows-1252 has it, counts lines, and holds the
-// decoder, which keeps a token of any size, to a limit.
+// does not know (also as references), reads a byte that is no UTF-8 as windows-1252 has it, mends markup, counts lines, and
+// holds the decoder, which keeps a token of any size, to a limit.
 type input struct {
 	r       *bufio.Reader
 	pending []byte // to be given before anything of r
 	scratch [utf8.UTFMax]byte
 	last    byte // given last
-	line    int
-	offset  int64
-	fence   int64 // offset up to which bytes are given
-	err     error // of the reader below
+	// Where in the markup we are: the quote that an attribute's value ends with, and how many ']' were given just now.
+	state    lexed
+	quote    byte
+	brackets int
+	line     int
+	offset   int64
+	fence    int64 // offset up to which bytes are given
+	err      error // of the reader below
 }
 
 // newInput begins at the first '<' of the document, or at its XML declaration where something else comes before that:
@@ -109,22 +113,19 @@ func (in *input) next() (byte, error) {
 		}
 		switch {
 		case b >= utf8.RuneSelf:
-			if !in.wide(b) {
-				continue
+			if in.wide(b) {
+				in.brackets = 0
 			}
-			return in.next()
-		case b == '&':
-			if in.reference() {
-				continue
-			}
-			return b, nil
+		case b == '&' && in.state != inCDATA && in.reference():
 		case b >= ' ' || b == '\n' || b == '\t' || b == '\r':
-			return b, nil
+			if b, err = in.mend(b); err != errSwallowed { //nolint:errorlint // our own
+				return b, err
+			}
 		}
 	}
 }
 
-// wide takes a character of several bytes, of which first is read, into pending. It tells whether there is one to give.
+// wide takes a character of several bytes, of which first is read, into pending; it is false where XML has no such character.
 func (in *input) wide(first byte) bool {
 	var seq [utf8.UTFMax]byte
 	seq[0] = first

@@ -7,9 +7,9 @@ import (
 )
 
 // tag writes a start tag up to its end, which may be that of an empty element.
-func (c *canonical) tag(n *node, prefix string, declared []binding) {
+func (c *canonical) tag(n *node, declared []binding) {
 	c.buf.WriteByte('<')
-	c.name(prefix, n.local)
+	c.name(n.prefix, n.local)
 	slices.SortFunc(declared, func(a, b binding) int { return strings.Compare(a.prefix, b.prefix) })
 	for _, b := range declared {
 		c.buf.WriteString(" xmlns")
@@ -36,9 +36,9 @@ func (c *canonical) tag(n *node, prefix string, declared []binding) {
 	}
 }
 
-func (c *canonical) end(n *node, prefix string) {
+func (c *canonical) end(n *node) {
 	c.buf.WriteString("</")
-	c.name(prefix, n.local)
+	c.name(n.prefix, n.local)
 	c.buf.WriteByte('>')
 }
 

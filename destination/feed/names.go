@@ -9,6 +9,7 @@ const (
 	nsFH     = "http://purl.org/syndication/history/1.0"
 	nsReport = "http://schemas.google.com/report/2010"
 	nsSheet  = "http://schemas.google.com/spreadsheets/2006"
+	nsXHTML  = "http://www.w3.org/1999/xhtml"
 	nsXML    = "http://www.w3.org/XML/1998/namespace"
 )
 
@@ -34,14 +35,19 @@ const (
 	sheet
 )
 
+// maxKnown is more than the bytes of any namespace that is known by heart.
+const maxKnown = 100
+
 // vocabularyOf knows namespaces by heart, also in the wrong letter case, with https and without their last character:
 // feeds have all of that.
 func vocabularyOf(uri string) vocabulary {
-	if uri == "" {
+	switch {
+	case uri == "":
 		return unnamed
-	}
-	if uri == nsAtom {
+	case uri == nsAtom:
 		return atomVocabulary
+	case len(uri) > maxKnown:
+		return foreign
 	}
 	u := strings.TrimRight(strings.ToLower(uri), "/#")
 	u = strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://")
@@ -109,4 +115,17 @@ func customary(prefix string) string {
 		return "http://www.youtube.com/xml/schemas/2015"
 	}
 	return undeclared + prefix
+}
+
+// usualPrefix is the reverse of customary, "" for none.
+func usualPrefix(uri string) string {
+	for _, prefix := range [...]string{
+		"atom", "at", "fh", "report", "gs", "rdf", "dc", "dcterms", "content", "slash", "sy", "wfw", "media", "itunes", "thr",
+		"georss", "yt",
+	} {
+		if customary(prefix) == uri {
+			return prefix
+		}
+	}
+	return ""
 }

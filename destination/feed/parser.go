@@ -14,7 +14,9 @@ const (
 	maxParts      = 100_000 // elements, texts and attributes of an entry
 	maxAttributes = 256     // of an element
 	maxBindings   = 256     // namespace declarations in scope
+	maxNamespace  = 1 << 10 // bytes of a namespace: each is written and compared over and over
 	maxProblems   = 20
+	maxEntryLinks = 1000 // of an entry: each is resolved, and may then be far longer than it was written
 )
 
 // open is an element that was begun and not yet ended.
@@ -136,13 +138,16 @@ func (p *parser) push(t xml.StartElement) (open, error) {
 	if len(p.stack) >= p.limits.Depth {
 		return e, entryError(fmt.Sprintf("elements in each other more than %d deep", p.limits.Depth))
 	}
-	own := 0
+	own, longest := 0, 0
 	for _, a := range t.Attr {
 		switch {
-		case a.Name.Space == "xmlns":
-			p.bindings = append(p.bindings, binding{a.Name.Local, strings.TrimSpace(a.Value)})
-		case a.Name.Space == "" && a.Name.Local == "xmlns":
-			p.bindings = append(p.bindings, binding{"", strings.TrimSpace(a.Value)})
+		case a.Name.Space == "xmlns", a.Name.Space == "" && a.Name.Local == "xmlns":
+			b := binding{"", strings.TrimSpace(a.Value)}
+			if a.Name.Space != "" {
+				b.prefix = a.Name.Local
+			}
+			p.bindings = append(p.bindings, b)
+			longest = max(longest, len(b.uri))
 		case a.Name.Space == "xml" && a.Name.Local == "base":
 			e.at = e.at.under(a.Value)
 		case a.Name.Space == "xml" && a.Name.Local == "lang":
@@ -157,6 +162,8 @@ func (p *parser) push(t xml.StartElement) (open, error) {
 		fault = fmt.Sprintf("more than %d attributes of <%s>", maxAttributes, clip(e.local))
 	case len(p.bindings) > maxBindings:
 		fault = fmt.Sprintf("more than %d namespace declarations", maxBindings)
+	case longest > maxNamespace:
+		fault = fmt.Sprintf("a namespace of more than %d bytes", maxNamespace)
 	}
 	if fault != "" {
 		p.bindings = p.bindings[:e.bindings]

@@ -17,6 +17,7 @@ type reader struct {
 	about question // the feed's own title
 	each  func(*Entry) error
 	next  int // ordinal of the next entry
+	size  int // bytes of the entry at hand, as it was read
 }
 
 // Read reads an Atom or RSS document, or a single entry, and calls each with its entries in document order; they are
@@ -119,12 +120,13 @@ func (r *reader) start(t xml.StartElement) error {
 
 // take reads an entry and gives it.
 func (r *reader) take(e open, attrs []xml.Attr) error {
-	line, ordinal := r.p.line, r.next
+	line, offset, ordinal := r.p.line, r.p.offset, r.next
 	r.next++
 	n, err := r.p.tree(e, attrs, r.p.limits.EntryBytes, r.isEntry)
 	if err != nil {
 		return &brokenEntry{line, err}
 	}
+	r.size = int(r.p.in.offset - offset)
 	read := r.entry
 	if strings.EqualFold(e.local, "deleted-entry") {
 		read = r.tombstone

@@ -34,6 +34,13 @@ func TestKeysAndTimes(t *testing.T) {
 		{"empty guid", rss, `<guid/><link>l</link>`, "link", "https://x.example/dir/l", "", ""},
 		{"about", rss, `<guid/><atom:id>urn:i</atom:id>`, "id", "urn:i", "", ""},
 		{"pubDate", rss, `<guid>g</guid><pubDate>Tue, 3 Jun 2025 9:39:21 EST</pubDate>`, "guid", "g", "2025-06-03T14:39:21Z", "2025-06-03T14:39:21Z"},
+		{"in German", rss, `<guid>g</guid><pubDate>Mi, 03. Dez 2025 09:39:21 +0100</pubDate>`, "guid", "g", "2025-12-03T08:39:21Z", "2025-12-03T08:39:21Z"},
+		{"in German, over two lines", rss, "<guid>g</guid><pubDate>Sa, 1 März 2025\n09:39 GMT+02:00</pubDate>", "guid", "g", "2025-03-01T07:39:00Z", "2025-03-01T07:39:00Z"},
+		{"in French", rss, `<guid>g</guid><pubDate>mar., 3 juin 2025 09:39:21 GMT</pubDate>`, "guid", "g", "2025-06-03T09:39:21Z", "2025-06-03T09:39:21Z"},
+		{"four letters", rss, `<guid>g</guid><pubDate>Tue, 02 Sept 2025 09:39:21 UTC</pubDate>`, "guid", "g", "2025-09-02T09:39:21Z", "2025-09-02T09:39:21Z"},
+		{"wrong weekday", rss, `<guid>g</guid><pubDate>Fri, 02 Jun 2025 09:39:21 +0200</pubDate>`, "guid", "g", "2025-06-02T07:39:21Z", "2025-06-02T07:39:21Z"},
+		{"no zone of this machine", rss, `<guid>g</guid><pubDate>Mon, 02 Jun 2025 09:39:21 JST</pubDate>`, "guid", "g", "2025-06-02T00:39:21Z", "2025-06-02T00:39:21Z"},
+		{"almost a date", rss, `<guid>g</guid><pubDate>3 fools 2025 09:39:21 +0100</pubDate>`, "guid", "g", "", ""},
 		{"dc:date first", rss, `<guid>g</guid><pubDate>Tue, 03 Jun 2025 09:39:21 GMT</pubDate><dc:date>2025-06-04</dc:date>`, "guid", "g", "2025-06-04T00:00:00Z", "2025-06-03T09:39:21Z"},
 		{"weekday and two digits", rss, `<guid>g</guid><pubDate>Tuesday, 03-Jun-25 09:39:21 GMT</pubDate>`, "guid", "g", "2025-06-03T09:39:21Z", "2025-06-03T09:39:21Z"},
 		{"year only", rss, `<guid>g</guid><dc:date>2014</dc:date>`, "guid", "g", "2014-01-01T00:00:00Z", ""},
@@ -142,10 +149,9 @@ func TestBrokenEntryCostsItself(t *testing.T) {
 	long := strings.Repeat("x", 7000)
 	deep := strings.Repeat("<b>", 50)
 	for _, c := range []struct{ name, in, keys, problem string }{
-		{"unescaped <", "<entry><title>a < b</title><id>x</id></entry>", "a z", "line 2"},
-		{"comment", "<entry><!-- -- --><id>x</id></entry>", "a z", "comments"},
+		{"markup in a value", "<entry><title a='<b>'>a</title><id>x</id></entry>", "a z", "line 2"},
 		{"broken between entries", "<x <entry><id>x</id></entry>", "a x z", ""},
-		{"<<", "<entry><id>x</id><<entry><id>y</id></entry>", "a y z", ""},
+		{"<<", "<entry><id>x</id><<entry><id>y</id></entry>", "a x y z", ""},
 		{"too large", "<entry><id>x</id><title>" + long + "</title></entry>", "a z", "larger"},
 		{"too deep", "<entry><id>x</id>" + deep + "</entry>", "a z", "deep"},
 		{"too many attributes", "<entry" + strings.Repeat(" a='b'", 300) + "><id>x</id></entry>", "a z", "attributes"},
@@ -171,6 +177,86 @@ func TestBrokenEntryCostsItself(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Faults of which it is plain what was meant cost nothing.
+func TestMended(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, in, want string }{
+		{"loose <", "<title>a < b <3 <</title>", "<title>a &lt; b &lt;3 &lt;</title>"},
+		{"loose < in a value", "<category term='a < b'/>", `<category term="a &lt; b"/>`},
+		{"]]> outside", "<title>a ]]> b]]]></title>", "<title>a ]]&gt; b]]]&gt;</title>"},
+		{"CDATA in CDATA", "<title><![CDATA[a <![CDATA[ b ]]> c ]]></title>", "<title>a &lt;![CDATA[ b  c ]]&gt;</title>"},
+		{"CDATA is kept", "<title><![CDATA[< <!-- -- --> <? &#0; ]] > ']]></title>", "<title>&lt; &lt;!-- -- --&gt; &lt;? &amp;#0; ]] &gt; '</title>"},
+		{"split CDATA", "<title><![CDATA[a]]]]><![CDATA[>b]]></title>", "<title>a]]&gt;b</title>"},
+		{"comments", "<!----><!-- -- -- <entry> ' --><title>a<!-- --->b<!-- x -> -->c</title><!-- --- -->", "<title>abc</title>"},
+		{"lines in values", "<category term='a\r\nb\r\tc\n' label='&#10;'/>", `<category label="&#xA;" term="a b  c "/>`},
+		{"quotes in text", "<title>it's \"<b>x'</b></title>", `<title>it's "<b>x'</b></title>`},
+		{"other quotes in values", `<category term="it's" label='"<!--"'/>`, ""},
+		{"instruction", "<?x a > b < c ' ?><title>a</title>", "<?x a > b < c ' ?>\n  <title>a</title>"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			head, entries, err := read(t, feedStart+"<entry>"+c.in+"<id>a</id></entry>\n<entry><id>z</id></entry>\n<x", Options{})
+			var said *Error
+			if !errors.As(err, &said) || said.Line != 3+strings.Count(c.in, "\n") {
+				t.Errorf("%v", err)
+			}
+			if c.want == "" { // of those there is no telling
+				if keys(entries) != "z" {
+					t.Errorf("keys %q", keys(entries))
+				}
+				return
+			}
+			if keys(entries) != "a z" || !strings.Contains(string(entries[0].XML), "\n  "+c.want+"\n") {
+				t.Fatalf("keys %q, problems %q\n%s", keys(entries), head.Problems, entries[0].XML)
+			}
+			sameAgain(t, entries[0])
+		})
+	}
+}
+
+// Where reading goes on in what is too large, faults are mended again.
+func TestMendedBehindAFault(t *testing.T) {
+	t.Parallel()
+	doc := feedStart + "<entry><id>a</id><content><![CDATA[" + strings.Repeat("x", 3000) + "<entry><id>b</id><title>a < b</title></entry><entry><id>c</id></entry></feed>"
+	_, entries, err := read(t, doc, Options{Limits: Limits{EntryBytes: 1000}})
+	if err != nil || keys(entries) != "b c" || entries[0].Title != "a < b" {
+		t.Errorf("%v, keys %q", err, keys(entries))
+	}
+}
+
+// What is written small must not become large (P8).
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("u", maxNamespace)
+	doc := `<feed xmlns="` + nsAtom + `" xmlns:p="` + long + `"><entry><id>a</id><x xmlns:p="s"><p:a/></x>` + strings.Repeat("<p:a/>", 5_000) + `</entry>
+		<entry><id>b</id><x xmlns="` + long + `u"/></entry><entry><id>c</id>` + strings.Repeat("<p:a/>", 5_000) + "</entry></feed>"
+	head, entries, err := read(t, doc, Options{})
+	if err != nil || keys(entries) != "c" || head.Skipped != 2 {
+		t.Errorf("%v, keys %q, problems %.500q", err, keys(entries), head.Problems)
+	}
+	far := "http://x.example/" + strings.Repeat("d", 800) + "/"
+	for kind, doc := range map[Kind]string{
+		Atom: feedStart + "<entry xml:base='" + far + "'><id>a</id>" + strings.Repeat("<link href='a'/>", 4_000) + "</entry></feed>",
+		RSS:  "<rss><channel><item xml:base='" + far + "'><guid>a</guid>" + strings.Repeat("<link>a</link><atom:link href='a'/>", 2_000) + "</item></channel></rss>",
+	} {
+		if _, entries := mustRead(t, doc); keys(entries) != "a" || len(entries[0].Links) != maxEntryLinks {
+			t.Errorf("%s: keys %q", kind, keys(entries))
+		}
+	}
+}
+
+func TestHugeKeys(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("k", maxKey)
+	id := "<entry><id>%s</id></entry>"
+	_, entries := mustRead(t, feedStart+fmt.Sprintf(id, long)+fmt.Sprintf(id, long+"1")+fmt.Sprintf(id, long+"2")+`<at:deleted-entry ref="`+long+`2"/></feed>`)
+	if entries[0].Key != long || !strings.HasPrefix(entries[1].Key, digestKey) || entries[1].Key == entries[2].Key || entries[1].KeyFrom != fromID ||
+		entries[3].Key != entries[2].Key {
+		t.Errorf("keys %.3000q", keys(entries))
+	}
+	sameAgain(t, entries[1])
 }
 
 // End tags that are missing, superfluous or in the wrong case.

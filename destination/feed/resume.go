@@ -41,6 +41,9 @@ func (in *input) resume(stop func(end bool, local string) bool) bool {
 				in.pending = append(tag, in.pending...)
 				in.offset -= int64(len(tag))
 				in.line -= bytes.Count(tag, []byte{'\n'})
+				if in.state = inTag; tag[len(tag)-1] == '>' {
+					in.state = inText
+				}
 				return true
 			}
 			break

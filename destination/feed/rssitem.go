@@ -24,15 +24,9 @@ func (r *reader) rssItem(e *Entry, n *node) error {
 	appeared = dates(n, appeared, atomVocabulary, "published")
 	q.dates = append(changed, appeared...)
 	for _, k := range n.kids {
-		switch k.name(rssVocabulary) {
-		case "link":
-			if linkOf(k) != "" {
-				q.links = append(q.links, k)
-			}
-		case "enclosure":
-			if k.attr("url") != "" {
-				q.links = append(q.links, k)
-			}
+		name := k.name(rssVocabulary)
+		if (name == "link" && linkOf(k) != "" || name == "enclosure" && k.attr("url") != "") && len(q.links) < maxEntryLinks {
+			q.links = append(q.links, k)
 		}
 	}
 	f, err := r.lib.askRSS(q)
@@ -41,7 +35,7 @@ func (r *reader) rssItem(e *Entry, n *node) error {
 	}
 	e.fill(f, len(changed))
 	for _, k := range n.kids { // Atom's links in an item, as some write them
-		if href := k.attr("href"); k.name(atomVocabulary) == "link" && href != "" {
+		if href := k.attr("href"); k.name(atomVocabulary) == "link" && href != "" && len(e.Links) < maxEntryLinks {
 			e.Links = append(e.Links, makeLink(k.attr("rel"), k.at.resolve(href), k.attr("type"), k.attr("length")))
 		}
 	}

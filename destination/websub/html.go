@@ -11,18 +11,15 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Bounds on the part of a page that is looked at (P8).
-const (
-	maxHead  = 512 << 10
-	maxToken = 64 << 10
-)
+// maxHead bounds the part of a page that is looked at (P8). One style sheet in it may be most of that.
+const maxHead = 512 << 10
 
 // HTMLLinks reads the link elements in the head of an HTML or XHTML page, and nothing behind it: a link in the body may
 // be what some user wrote (S-07). It reads at most 512 KiB. Targets are resolved against the page's base element, else
 // against base, the final URL. The links found before a read error are returned with it.
 func HTMLLinks(r io.Reader, base *url.URL) ([]Link, error) {
 	h := headReader{z: html.NewTokenizer(io.LimitReader(r, maxHead))}
-	h.z.SetMaxBuf(maxToken)
+	h.z.SetMaxBuf(maxHead)
 	err := h.run()
 	at := base
 	if ref := strings.TrimSpace(h.base); ref != "" {

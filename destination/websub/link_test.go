@@ -209,6 +209,10 @@ func TestHTMLLinksIsBounded(t *testing.T) {
 	if l, err := HTMLLinks(huge, nil); err != nil || len(l) != 1 {
 		t.Errorf("a huge token: %v, %v", l, err)
 	}
+	styled := `<head><style>` + strings.Repeat("x{}", 100<<10) + `</style><script>` + strings.Repeat("y", 100<<10) + `</script><link rel=hub href=http://h/></head>`
+	if l, err := HTMLLinks(strings.NewReader(styled), nil); err != nil || len(l) != 1 {
+		t.Errorf("behind much style: %v, %v", l, err)
+	}
 	cut := errors.New("cut")
 	l, err := HTMLLinks(io.MultiReader(strings.NewReader(`<link rel=hub href=http://h/>`), iotest.ErrReader(cut)), nil)
 	if !errors.Is(err, cut) || len(l) != 1 {
