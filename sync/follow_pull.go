@@ -129,6 +129,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if err := pull.run(ctx); err != nil {
 		return err
 	}
+	pull.offer = light(offer) // it may be long until it is concluded
 	f.countMisses(pull)
 	if err := f.hasRead(ctx, pull); err != nil {
 		return err

@@ -2,6 +2,7 @@ package sync
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -81,6 +82,12 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 			return err
 		}
 	}
+	if v.planned > 0 {
+		if err := p.rememberPush(); err != nil {
+			return err
+		}
+		v.commit.Documents, p.docs = p.docs, nil
+	}
 	if err := p.plan.flushWith(ctx, v.commit); err != nil {
 		return err
 	}
@@ -106,6 +113,8 @@ type topicPush struct {
 	commit *store.Commit
 	notes  []*note
 	hint   bool // the topic is to be read
+	// planned are the entries that became wants.
+	planned int
 }
 
 // take records one delivery. The error is one of the store.
@@ -120,13 +129,17 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 		return v.page(ctx, d)
 	}
 	n := &note{setID: d.SetID, from: store.NoTime, until: store.NoTime, received: d.Received.Time()}
+	base, err := v.base(ctx)
+	if err != nil {
+		return err
+	}
 	from := v.p.itemFrom(false)
 	from.Pushed = true
 	items := itemReader{p: v.p.plan, from: from, folder: v.p.set.CapabilityList, document: pushedDocument(d.Digest),
-		evidence: "push", kind: kind, note: n}
+		evidence: evidencePush, kind: kind, note: n}
 	taken := 0
 	var own error
-	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{ContentType: d.Type, Base: v.base(), Limits: feed.Limits{Entries: noticeMost}}, func(e *feed.Entry) error {
+	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: noticeMost}}, func(e *feed.Entry) error {
 		when := microsOf(e.Updated)
 		if e.Edit != nil {
 			when = microsOf(e.Edit.Observed)
@@ -153,6 +166,7 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 			"entries", head.Skipped, "problems", head.Problems)
 		v.hint = true
 	}
+	v.planned += taken
 	v.notes = append(v.notes, n)
 	return nil
 }
@@ -175,11 +189,21 @@ func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 	return v.p.plan.add(ctx, entry{uri: topic, cand: c, item: &item{inline: true, content: d.Body, from: from}})
 }
 
-// base is what relative links of a pushed feed are resolved against.
-func (v *topicPush) base() *url.URL {
-	u, err := url.Parse(v.p.offer.Topic.URL)
-	if err != nil {
-		return nil
+// base is what relative links of a pushed feed are resolved against: as those of the feed itself, or the same entry would
+// be two.
+func (v *topicPush) base(ctx context.Context) (*url.URL, error) {
+	t := v.p.offer.Topic
+	at := t.Answer.Final
+	if at == "" {
+		var st destination.TopicState
+		if _, err := v.p.s.recallJSON(ctx, topicState+t.URL, &st); err != nil {
+			return nil, err
+		}
+		at = cmp.Or(st.Final, t.URL)
 	}
-	return u
+	u, err := url.Parse(at)
+	if err != nil {
+		return nil, nil // then they stay as they are
+	}
+	return u, nil
 }

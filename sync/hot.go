@@ -145,3 +145,34 @@ func (h *hotlist) waits() bool {
 	defer h.mu.Unlock()
 	return len(h.ids) > 0 || h.all || h.removing
 }
+
+// told passes on which rows have work now, and which notification asked for it.
+func (p *planner) told(c *store.Commit) {
+	ids := make([]int64, 0, len(c.Resources))
+	for i := range c.Resources {
+		rc := &c.Resources[i]
+		if rc.Work == nil || rc.Work.Action == store.ActionNone {
+			continue
+		}
+		ids = append(ids, rc.ID)
+		if n := p.notes[i]; n != nil && p.hot != nil {
+			p.hot.expect(rc.ID, n)
+		}
+	}
+	clear(p.notes)
+	p.poke(ids)
+}
+
+func (p *planner) poke(ids []int64) {
+	switch {
+	case p.hot == nil:
+	case p.listed >= planBatch: // a long list is looked for in pages, so that a push can pass it
+		p.hot.addAll()
+	default:
+		p.hot.add(ids)
+	}
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"resyncd/destination"
 	"resyncd/destination/fetch"
 	"resyncd/store"
 )
@@ -64,20 +65,26 @@ func (o *outcome) settled(rc *store.ResourceChange) {
 // lostContent finds inline resources that wait for bytes which only their feed can bring again. It reports whether there are
 // any, and whether the whole history of the feed is to be searched for them, as is done a few times.
 func (s *session) lostContent(ctx context.Context, set int64) (some, search bool, err error) {
-	const page = 500
-	rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, SetID: set, Filter: store.FilterOwed, Limit: page})
-	for _, r := range rs {
-		if w := r.WantFor(set); w != nil && w.Inline && r.Work.Class == classNoContent {
-			some, search = true, search || r.Work.Attempts <= searches
+	for after := int64(0); !search; {
+		rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, SetID: set, Filter: store.FilterOwed, After: after, Limit: sweepPage})
+		if err != nil || len(rs) == 0 {
+			return some, search, err
+		}
+		after = rs[len(rs)-1].ID
+		for _, r := range rs {
+			if w := r.WantFor(set); w != nil && w.Inline && r.Work.Class == classNoContent {
+				some, search = true, search || r.Work.Attempts <= searches
+			}
 		}
 	}
-	return some, search, err
+	return some, search, nil
 }
 
 // searches is after how many failures the history of a feed is not searched any more for what was lost.
 const searches = 3
 
-// mendTopics reads topics anew for the bytes of entries that the mirror has lost: nobody else has them.
+// mendTopics reads topics anew for the bytes of entries that the mirror has lost: nobody else has them. Where a topic cannot
+// be read they stay owed.
 func (s *session) mendTopics(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	if err != nil {
@@ -91,7 +98,10 @@ func (s *session) mendTopics(ctx context.Context) error {
 		if !some {
 			continue
 		}
-		if err := s.mendTopic(ctx, &sets[i]); err != nil {
+		err = s.mendTopic(ctx, &sets[i])
+		if own, theirs := errors.AsType[*destination.Error](err); theirs && ctx.Err() == nil {
+			s.log.Warn("a topic cannot be read for what the mirror has lost of it; the next run tries again", "set", sets[i].CapabilityList, "err", own)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -115,7 +125,7 @@ func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
 			return err
 		}
 		if p.out.problem != nil {
-			return p.out.problem
+			s.log.Warn("a topic was read in part only for what the mirror has lost of it", "set", set.CapabilityList, "err", p.out.problem)
 		}
 	}
 	planned := make(chan struct{})

@@ -53,6 +53,7 @@ type planner struct {
 	wanted            bool  // any want was written
 	document          int64 // the id of the topic's document, for records
 	odd               int64 // what was not as its format has it, in edits of records
+	unheard           int64 // entries that were not in a topic's feed at its last pull, and that nobody pushed
 	contested         bool  // an item of a topic can only be decided by reading its feed (again)
 }
 
@@ -95,6 +96,7 @@ type row struct {
 	content []byte
 	natural string
 	edits   []store.Edit
+	fresh   [][32]byte // of them those that the feed did not show at the last pull
 }
 
 // flush compares the queued entries with the state and commits the differences. Under the flight lock, because rows read
@@ -145,40 +147,9 @@ func (p *planner) flushWith(ctx context.Context, c *store.Commit) error {
 	return p.flush(ctx)
 }
 
-// told passes on which rows have work now, and which notification asked for it.
-func (p *planner) told(c *store.Commit) {
-	ids := make([]int64, 0, len(c.Resources))
-	for i := range c.Resources {
-		rc := &c.Resources[i]
-		if rc.Work == nil || rc.Work.Action == store.ActionNone {
-			continue
-		}
-		ids = append(ids, rc.ID)
-		if n := p.notes[i]; n != nil && p.hot != nil {
-			p.hot.expect(rc.ID, n)
-		}
-	}
-	clear(p.notes)
-	p.poke(ids)
-}
-
 func (p *planner) progress(listed, done int64) {
 	if p.s.o.Progress != nil {
 		p.s.o.Progress(Progress{Listed: listed, Done: done})
-	}
-}
-
-func (p *planner) poke(ids []int64) {
-	switch {
-	case p.hot == nil:
-	case p.listed >= planBatch: // a long list is looked for in pages, so that a push can pass it
-		p.hot.addAll()
-	default:
-		p.hot.add(ids)
-	}
-	select {
-	case p.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -299,7 +270,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			continue
 		}
 		delete(rows, p.batch[i].uri) // once per URI, in document order
-		if err := p.checkDisk(ctx, r, p.batch[i].baseline); err != nil {
+		if err := p.checkDisk(ctx, r, p.batch[i].baseline || p.batch[i].item != nil && p.s.o.Full); err != nil {
 			return err
 		}
 		if r.same && !r.changed {
@@ -365,7 +336,7 @@ func (p *planner) assignKeys(ctx context.Context, c *store.Commit, fresh []int, 
 			if rc.Want.Refused == "" {
 				rc.Want.Refused = "no file name can stand for this URI"
 			}
-			rc.Work = &store.Work{}
+			rc.Work, rc.Content = &store.Work{}, nil
 		} else if p.fold {
 			rc.Name = FoldKey(rc.Key)
 		}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"resyncd/destination"
-	"resyncd/destination/rsdoc"
 	"resyncd/store"
 )
 
@@ -42,6 +41,8 @@ type puller struct {
 	misses    int64
 	open      bool // a Change List was read that is still written to
 	tooOld    bool // no baseline could be had for a hole that lagged too long
+	flawed    bool // entries of its feed could not be read: it is read again, so that this is told again
+	freed     bool // what its feed brings was refused so far and is not any more: its bytes are to be found
 }
 
 // pulled is what a pull did.
@@ -367,6 +368,7 @@ func (p *puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 		w := *r.WantFor(p.set.ID)
 		if w.Refused = p.plan.judge(r.URI, w.Inline); w.Refused == "" {
 			*r.WantFor(p.set.ID) = w
+			p.freed = p.freed || w.Inline
 			work := p.s.workForAll(r.Wants, &r.Have, now)
 			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &w, Work: &work})
 			p.s.flight.touch(r.ID)
@@ -389,11 +391,4 @@ func httpTime(s string) (store.Micros, bool) {
 		return store.NoTime, false
 	}
 	return store.Micros(t.UnixMicro()), true
-}
-
-// contentOf is an entry's content as a want.
-func contentOf(e *rsdoc.Entry) Candidate {
-	return Candidate{
-		Digests: digestString(e.Digests), Length: e.Length, LastMod: store.Micros(e.LastMod), Type: e.Type, Links: linkString(e.Links),
-	}
 }

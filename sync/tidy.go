@@ -82,12 +82,16 @@ func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) error
 	for i := range sets {
 		read[sets[i].CapabilityList] = sets[i].Baselines > 0
 	}
+	feeds := false
 	for _, o := range offer.Sets {
 		if !read[o.ID] {
 			return nil
 		}
+		feeds = feeds || o.Topic != nil
 	}
-	s.sweep = false
+	if s.sweep = false; feeds { // no feed lists all that it ever showed
+		return nil
+	}
 	return s.sweepExtra(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 
 	"resyncd/destination"
 	"resyncd/store"
@@ -16,6 +17,7 @@ const (
 	topicState  = "topic "     // + URL: destination.TopicState
 	topicSet    = "topic set " // + the URL that was asked for: which set it is
 	topicWindow = "window "    // + the set's identity: what its feed showed at the last pull
+	topicPushed = "pushed "    // + the set's id: when a notification last told of an entry
 	kindTopic   = "topic"
 )
 
@@ -42,7 +44,7 @@ func (s *session) recallTopic(ctx context.Context, url string) (*destination.Top
 	}
 	anew := s.o.Full || s.recheck
 	if doc, err := s.Store.Document(ctx, s.src.ID, topicState+url); err == nil && !anew && doc.SetID != 0 {
-		if anew, _, err = s.lostContent(ctx, doc.SetID); err != nil {
+		if anew, err = s.doubtful(ctx, doc.SetID); err != nil {
 			return nil, err
 		}
 	}
@@ -50,6 +52,39 @@ func (s *session) recallTopic(ctx context.Context, url string) (*destination.Top
 		st.ETag, st.LastModified = "", ""
 	}
 	return &st, nil
+}
+
+// doubtful: the state of a set need not be that of its topic, though the topic has not changed. The mirror has lost bytes, or
+// was told things by a hub that the topic has not been held against since (P9).
+func (s *session) doubtful(ctx context.Context, set int64) (bool, error) {
+	var push knownPush
+	if _, err := s.recallJSON(ctx, pushedKey(set), &push); err != nil || push.Last != 0 {
+		return true, err
+	}
+	lost, _, err := s.lostContent(ctx, set)
+	return lost, err
+}
+
+// knownPush is when a notification last told of entries (local), 0 once the feed was read long enough after that.
+type knownPush struct {
+	Last store.Micros `json:"last"`
+}
+
+func pushedKey(set int64) string { return topicPushed + strconv.FormatInt(set, 10) }
+
+// rememberPush has the next commit remember that the feed is to be held against what is being pushed, even if it does not
+// change.
+func (p *puller) rememberPush() error {
+	return p.rememberJSON(pushedKey(p.set.ID), knownPush{Last: p.s.localNow()})
+}
+
+// settlePush has the next commit remember that the feed was, unless it may still lag behind.
+func (p *puller) settlePush(ctx context.Context) error {
+	var push knownPush
+	if _, err := p.s.recallJSON(ctx, pushedKey(p.set.ID), &push); err != nil || push.Last == 0 || p.s.localNow()-push.Last < feedLag {
+		return err
+	}
+	return p.rememberJSON(pushedKey(p.set.ID), knownPush{})
 }
 
 // recallJSON reads what was remembered under a key; false for nothing of use.
@@ -80,11 +115,19 @@ func (p *puller) rememberJSON(key string, what any) error {
 // rememberTopic has the next commit remember what discovery read: what the answers told is recorded by then.
 func (p *puller) rememberTopic() error {
 	for _, st := range p.offer.Topic.States {
+		if p.flawed {
+			st.ETag, st.LastModified = "", ""
+		}
 		st.ETag, st.LastModified = lasting(st.ETag, st.LastModified, store.Micros(p.offer.Topic.Answer.Date))
 		if err := p.rememberJSON(topicState+st.URL, &st); err != nil {
 			return err
 		}
 	}
+	return p.rememberSet()
+}
+
+// rememberSet has the next commit remember which set the topic is.
+func (p *puller) rememberSet() error {
 	return p.rememberJSON(topicSet+p.s.t.URL, knownTopic{Set: p.set.CapabilityList})
 }
 

@@ -21,6 +21,7 @@ type item struct {
 	edit    *store.Edit
 	from    itemFrom
 	latest  bool // newer than whatever is known, whatever the clocks say
+	fresh   bool // it was not there at the last pull: where nobody pushed it, others before it may be lost
 }
 
 // itemFrom is where an item comes from.
@@ -125,6 +126,9 @@ func (p *planner) mergeItem(r *row, e *entry) {
 	r.natural = it.natural
 	if it.edit != nil {
 		r.edits = append(r.edits, *it.edit)
+		if it.fresh {
+			r.fresh = append(r.fresh, it.edit.Digest)
+		}
 		if r.note == nil {
 			r.note = e.note
 		}
@@ -133,6 +137,15 @@ func (p *planner) mergeItem(r *row, e *entry) {
 	var current *store.Want
 	if r.had || r.changed {
 		current = &r.want
+	}
+	if current != nil && current.Inline != it.inline && !it.latest { // an entry is called what another one links to
+		if !it.inline || e.cand.State == store.WantAbsent {
+			return
+		}
+		current = nil
+	}
+	if it.fresh && !confirms(current, e.cand) {
+		p.unheard++
 	}
 	if it.latest && current != nil && e.cand.Version.From <= current.Version.From {
 		e.cand.Version.From = current.Version.From + 1
@@ -165,6 +178,15 @@ func (p *planner) mergeItem(r *row, e *entry) {
 	}
 }
 
+// confirms tells whether a feed says of an entry what was pushed.
+func confirms(row *store.Want, c Candidate) bool {
+	if row == nil || !sameItem(row, c) {
+		return false
+	}
+	_, pushed := pushedAt(row)
+	return pushed
+}
+
 // judge is the rule by which a URI is refused. What comes with its document lies within the scope by itself.
 func (p *planner) judge(uri string, inline bool) string {
 	if inline {
@@ -184,7 +206,7 @@ func (r *row) keep(rc *store.ResourceChange) {
 	case !r.want.Inline && (r.res.WantFor(r.want.SetID) == nil || !r.res.WantFor(r.want.SetID).Inline):
 	case rc.Work.Action == store.ActionFetch && r.content != nil:
 		rc.Content = r.content
-	case rc.Work.Action != store.ActionFetch && r.res.ID != 0:
+	case (rc.Work.Action != store.ActionFetch || r.changed) && r.res.ID != 0: // also those of another kind of want
 		rc.DropContent = true
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 
@@ -55,9 +56,11 @@ func (p *puller) heardItem(at store.Version) {
 	}
 }
 
-// itemFrom is where entries of this topic come from.
+// itemFrom is where entries of this topic come from. The Date of an answer may be that of a cache's old copy, by which what
+// has happened since is no invention (P6).
 func (p *puller) itemFrom(uncached bool) itemFrom {
-	return itemFrom{Uncached: uncached, Now: p.s.localNow(), Limit: p.s.sourceNow() + skew}
+	now := p.s.localNow()
+	return itemFrom{Uncached: uncached, Now: now, Limit: max(now, p.s.sourceNow()) + skew}
 }
 
 // page takes up a topic that is no feed: its document is one resource, which is fetched as any other.
@@ -73,10 +76,17 @@ func (p *puller) page(ctx context.Context) error {
 		at = p.s.sourceNow()
 	}
 	if !a.Empty {
+		uri, had, err := p.pageOf(ctx)
+		if err != nil {
+			return err
+		}
 		now := p.s.sourceNow()
 		c := Candidate{State: store.WantPresent, Version: store.Version{From: now, Until: now, Document: p.plan.document},
 			Length: -1, LastMod: store.NoTime, Type: a.ContentType}
-		if err := p.plan.add(ctx, entry{uri: t.URL, cand: c, item: &item{from: p.itemFrom(false), latest: true}}); err != nil {
+		if had != nil {
+			c.Version = had.Version
+		}
+		if err := p.plan.add(ctx, entry{uri: uri, cand: c, item: &item{from: p.itemFrom(false), latest: had == nil}}); err != nil {
 			return err
 		}
 		if err := p.plan.flush(ctx); err != nil {
@@ -86,6 +96,31 @@ func (p *puller) page(ctx context.Context) error {
 	return p.topicRead(ctx, at)
 }
 
+// pageOf is the resource that a page is: the topic, or what answered in its place. The want is there if its file is what was
+// answered, as far as validators tell.
+func (p *puller) pageOf(ctx context.Context) (uri string, had *store.Want, err error) {
+	t := p.offer.Topic
+	a := &t.Answer
+	r, err := p.s.Store.Resource(ctx, p.s.src.ID, t.URL)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", nil, err
+	}
+	if uri = t.URL; a.URL != t.URL && a.Final != t.URL && (err != nil || r.WantFor(p.set.ID) == nil) {
+		uri = a.URL
+		if r, err = p.s.Store.Resource(ctx, p.s.src.ID, uri); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return "", nil, err
+		}
+	}
+	if err != nil || r.Have.State != store.HavePresent || r.Work.Action != store.ActionNone {
+		return uri, nil, nil
+	}
+	h := &r.Have
+	if a.ETag != "" && h.ETag == a.ETag || a.ETag == "" && h.ETag == "" && a.LastModified != "" && h.LastModified == a.LastModified {
+		had = r.WantFor(p.set.ID)
+	}
+	return uri, had, nil
+}
+
 // topicRead records that the topic was read to its end, as far as at.
 func (p *puller) topicRead(ctx context.Context, at store.Micros) error {
 	if p.set.Baselines == 0 || p.s.o.Full {
@@ -93,14 +128,20 @@ func (p *puller) topicRead(ctx context.Context, at store.Micros) error {
 		p.set.Baselines++
 	}
 	p.cover.AddBaseline(min(at, p.s.sourceNow()+skew) + 1)
+	if err := p.settlePush(ctx); err != nil {
+		return err
+	}
 	if err := p.rememberTopic(); err != nil {
 		return err
 	}
 	return p.commitSet(ctx)
 }
 
-// pagesMost bounds the pages and archives of a feed that one pull reads.
-const pagesMost = 10_000
+// What one pull reads and holds of a feed: pages and archives, and keys of entries (P8).
+const (
+	pagesMost = 10_000
+	seenMost  = 1_000_000
+)
 
 // feed reads a feed's document, and as much of its history as is needed to meet what is known (RFC 5005).
 func (p *puller) feed(ctx context.Context) error {
@@ -113,8 +154,9 @@ func (p *puller) feed(ctx context.Context) error {
 		return err
 	}
 	for pages := 1; older != "" && w.failed == nil && !w.enough(); pages++ {
-		if pages == pagesMost {
-			w.fail(fmt.Errorf("its history has more than %d pages; the older ones were not read", pagesMost))
+		if pages == pagesMost { // what was read counts all the same, or every pull would read it again
+			p.fail(fmt.Errorf("feed %s: its history has more than %d pages; the older ones were not read",
+				fetch.RedactURL(p.offer.Topic.Answer.URL), pagesMost))
 			break
 		}
 		if older, err = w.readPage(ctx, older, false); err != nil {
@@ -143,7 +185,6 @@ type walk struct {
 	met    bool
 	keys   map[uint64]bool // keys of the last pull's entries: whether they were met, and how many were
 	again  int
-	fresh  int          // entries that were not there last time
 	newest store.Micros // instant of the newest entry
 	oldest store.Micros // and of the oldest fresh one
 	failed error        // what keeps the walk from counting
@@ -161,11 +202,11 @@ func (p *puller) newWalk(ctx context.Context) (*walk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found {
+	if found && len(was.Entries) > 0 { // a feed without entries is no place to go on from
 		w.was, w.core, w.keys = &was, was.core(), was.keys()
 	}
 	_, search, err := p.s.lostContent(ctx, p.set.ID)
-	w.all = w.was == nil || p.s.o.Full || search
+	w.all = w.was == nil || p.s.o.Full || search || p.freed
 	return w, err
 }
 
@@ -201,6 +242,9 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer, uncached bo
 		base, _ = url.Parse(a.URL)
 	}
 	w.items.from, w.items.kind, w.items.evidence = w.p.itemFrom(uncached), a.Format, a.URL
+	if len(w.seen) >= seenMost {
+		clear(w.seen) // versions keep the order of what is met again
+	}
 	before := len(w.seen)
 	var own error
 	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType}, func(e *feed.Entry) error {
@@ -213,15 +257,16 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer, uncached bo
 		return "", own
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case err != nil:
+	}
+	if err := w.p.plan.flush(ctx); err != nil { // a batch holds the bytes of its entries
+		return "", err
+	}
+	if err != nil { // the entries before it count
 		w.p.out.usable = w.p.out.usable || len(w.seen) > before
 		w.fail(fmt.Errorf("could not be read to its end: %w", err))
 		return "", nil
 	}
 	w.p.out.usable = true
-	if err := w.p.plan.flush(ctx); err != nil { // a batch holds the bytes of its entries
-		return "", err
-	}
 	if head.Skipped > 0 {
 		w.flaws += head.Skipped
 		w.p.s.log.Warn("entries of a feed could not be read", "feed", a.URL, "entries", head.Skipped, "problems", head.Problems)
@@ -244,11 +289,11 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 		sum := e.Edit.Digest() // several edits of one record may share an id
 		h, when = keyHash(string(sum[:])), microsOf(e.Edit.Observed)
 	}
-	if was, again := w.seen[h]; again && when <= was {
+	if was, again := w.seen[h]; again && (when < was || when == was && !e.Deleted) {
 		return nil
 	}
 	w.seen[h] = when
-	w.look(h, e, when)
+	w.items.fresh = w.look(h, e, when)
 	return w.items.take(ctx, e)
 }
 
@@ -262,34 +307,45 @@ func (w *walk) decide(ctx context.Context) error {
 // end judges whether the walk reached back to what was known, and records where the set stands.
 func (w *walk) end(ctx context.Context) error {
 	p := w.p
-	if w.failed != nil {
-		return p.commitSet(ctx) // nothing is remembered: the next pull reads it all again
+	if w.failed != nil { // nothing else is remembered: the next pull reads it all again
+		if err := p.rememberSet(); err != nil {
+			return err
+		}
+		return p.commitSet(ctx)
 	}
 	if w.flaws > 0 {
+		p.flawed = true
 		p.fail(fmt.Errorf("feed %s: %d entries could not be read", fetch.RedactURL(p.offer.Topic.Answer.URL), w.flaws))
 	}
 	if err := w.hole(ctx); err != nil {
 		return err
 	}
-	position := w.newest
+	position, empty := w.newest, w.was != nil && len(w.now.Entries) == 0
+	if empty {
+		position = p.cover.ProvenPosition()
+	}
 	if !position.Known() {
 		position = store.Micros(p.offer.Topic.Answer.Date)
 	}
 	if !position.Known() {
 		position = p.s.sourceNow()
 	}
-	if err := p.rememberJSON(topicWindow+p.set.CapabilityList, &w.now); err != nil {
-		return err
+	if !empty { // it tells nothing of what it showed before
+		w.now.trim()
+		if err := p.rememberJSON(topicWindow+p.set.CapabilityList, &w.now); err != nil {
+			return err
+		}
 	}
 	return p.topicRead(ctx, position)
 }
 
-// hole records that the feed did not reach back to what was known: entries may be missing, and nobody can tell (T-04).
+// hole records that the feed did not reach back to what was known: entries may be missing, and nobody can tell (T-04). A
+// feed that brings nothing that was not pushed shows no change in the hole, which then is none (coverage.md 3).
 func (w *walk) hole(ctx context.Context) error {
-	if w.reached() || w.fresh == 0 {
+	p := w.p
+	if w.reached() || p.plan.unheard == 0 {
 		return nil
 	}
-	p := w.p
 	gap := &store.Gap{SetID: p.set.ID, From: p.cover.ProvenPosition(), Until: w.oldest, State: store.GapUnprovable,
 		Found: p.s.localNow(), Ended: p.s.localNow()}
 	if !gap.Until.Known() || gap.Until <= gap.From {

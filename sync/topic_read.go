@@ -31,6 +31,8 @@ type itemReader struct {
 	note     *note
 	// own tells the keys of entries, which what entries link to must not be taken for; nil: none are known.
 	own func(uri string) bool
+	// fresh: the entry at hand was not in the feed at the last pull.
+	fresh bool
 }
 
 // microsOf is a time as a version has it.
@@ -68,7 +70,7 @@ func (v *itemReader) entry(e *feed.Entry, when store.Micros, state store.WantSta
 	if err != nil {
 		key = "" // then no file name can stand for it, and it is refused
 	}
-	it := &item{inline: true, natural: key, from: v.from, meta: v.meta(e)}
+	it := &item{inline: true, natural: key, from: v.from, meta: v.meta(e), fresh: v.fresh}
 	c := Candidate{State: state, Version: v.version(when, e), Length: -1, LastMod: when}
 	if state == store.WantPresent {
 		it.content = e.XML
@@ -108,7 +110,7 @@ func (v *itemReader) edit(ctx context.Context, e *feed.Entry) error {
 		SourceID: v.p.s.src.ID, URI: e.Edit.Subject, Digest: e.Edit.Digest(), Observed: microsOf(e.Edit.Observed), Author: e.Edit.Author,
 		Body: e.Edit.Marshal(), Received: v.from.Now, Evidence: v.evidence,
 	}
-	return v.p.add(ctx, entry{uri: e.Edit.Subject, item: &item{inline: true, natural: key, edit: edit, from: v.from}, note: v.note})
+	return v.p.add(ctx, entry{uri: e.Edit.Subject, item: &item{inline: true, natural: key, edit: edit, from: v.from, fresh: v.fresh}, note: v.note})
 }
 
 // followMost bounds the links of one entry that are mirrored.

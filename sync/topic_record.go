@@ -1,15 +1,16 @@
 package sync
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"resyncd/destination/feed"
 	"resyncd/store"
 )
+
+// evidencePush stands for a notification in the evidence of an edit.
+const evidencePush = "push"
 
 // recordType is the type of a record's file.
 const recordType = "application/json"
@@ -39,9 +40,14 @@ func (p *planner) foldRecords(ctx context.Context, rows map[string]*row, c *stor
 }
 
 func (p *planner) foldRecord(subject string, r *row, known []store.Edit, c *store.Commit) error {
-	has := make(map[[32]byte]bool, len(known))
+	has, pushed := make(map[[32]byte]bool, len(known)), make(map[[32]byte]bool)
 	for i := range known {
-		has[known[i].Digest] = true
+		has[known[i].Digest], pushed[known[i].Digest] = true, known[i].Evidence == evidencePush
+	}
+	for _, digest := range r.fresh {
+		if !pushed[digest] {
+			p.unheard++
+		}
 	}
 	var fresh []store.Edit
 	for _, e := range r.edits {
@@ -56,10 +62,7 @@ func (p *planner) foldRecord(subject string, r *row, known []store.Edit, c *stor
 			return nil
 		}
 	}
-	record, content, err := foldEdits(subject, append(slices.Clip(known), fresh...))
-	if err != nil {
-		return err
-	}
+	record, content := p.s.foldEdits(subject, append(slices.Clip(known), fresh...))
 	p.countOdd(subject, fresh)
 	c.Edits = append(c.Edits, fresh...)
 	observed := store.NoTime
@@ -74,7 +77,7 @@ func (p *planner) foldRecord(subject string, r *row, known []store.Edit, c *stor
 	if p.news != nil && len(fresh) > 0 {
 		p.news(w.Version)
 	}
-	r.want, r.changed = w, true // its bytes are made anew from the edits whenever they are needed
+	r.want, r.changed, r.content = w, true, nil // its bytes are made anew from the edits whenever they are needed
 	return nil
 }
 
@@ -88,18 +91,20 @@ func (p *planner) countOdd(subject string, fresh []store.Edit) {
 	}
 }
 
-// foldEdits makes a record of its edits, and its file.
-func foldEdits(subject string, edits []store.Edit) (*feed.Record, []byte, error) {
-	parsed := make([]*feed.Edit, len(edits))
+// foldEdits makes a record of its edits, and its file. One that the state does not hold well any more is left out: it must
+// stop neither the others nor the feed (P11).
+func (s *session) foldEdits(subject string, edits []store.Edit) (*feed.Record, []byte) {
+	parsed := make([]*feed.Edit, 0, len(edits))
 	for i := range edits {
 		e, err := feed.UnmarshalEdit(edits[i].Body)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read an edit of record %q back from the state: %w", subject, err)
+			s.log.Error("an edit of a record cannot be read back from the state; it is left out", "subject", subject, "err", err)
+			continue
 		}
-		parsed[i] = e
+		parsed = append(parsed, e)
 	}
 	record := feed.Merge(subject, parsed)
-	return record, record.JSON(), nil
+	return record, record.JSON()
 }
 
 // contentOfInline are the bytes of a resource that came with its document, or were made of its edits; store.ErrNotFound if
@@ -113,6 +118,6 @@ func (s *session) contentOfInline(ctx context.Context, r *store.Resource) ([]byt
 	if listErr != nil || len(edits) == 0 {
 		return nil, err
 	}
-	_, content, err = foldEdits(r.URI, edits)
-	return bytes.Clone(content), err
+	_, content = s.foldEdits(r.URI, edits)
+	return content, nil
 }

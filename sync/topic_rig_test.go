@@ -67,7 +67,9 @@ type page struct {
 	typ, body string
 	links     []string // Link headers
 	status    int
-	noTag     bool // without a validator
+	location  string // of a redirect
+	noTag     bool   // without a validator
+	date      string // header
 }
 
 // site is a Source that is no ResourceSync Source: a few documents, the feed among them.
@@ -110,6 +112,12 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request) bool {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(p.body)))
 	if p.typ != "" {
 		w.Header().Set("Content-Type", p.typ)
+	}
+	if p.date != "" {
+		w.Header().Set("Date", p.date)
+	}
+	if p.location != "" {
+		w.Header().Set("Location", p.location)
 	}
 	if p.status != 0 {
 		w.WriteHeader(p.status)

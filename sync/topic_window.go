@@ -62,17 +62,26 @@ func (w *window) keys() map[uint64]bool {
 	return keys
 }
 
-// look compares an entry of this walk with what the last pull saw.
-func (w *walk) look(h uint64, e *feed.Entry, when store.Micros) {
+// trim leaves the newest entries, wherever the feed has them, and of those without dates the first ones.
+func (w *window) trim() {
+	if len(w.Entries) > windowMost {
+		slices.SortStableFunc(w.Entries, func(a, b shown) int { return cmp.Compare(b.At, a.At) })
+		w.Entries = w.Entries[:windowMost]
+	}
+}
+
+// look compares an entry of this walk with what the last pull saw. It reports whether the entry was not there then and is
+// newer.
+func (w *walk) look(h uint64, e *feed.Entry, when store.Micros) (fresh bool) {
 	s := shownOf(h, e, when)
-	if w.pages == 0 && len(w.now.Entries) < windowMost {
+	if w.pages == 0 {
 		w.now.Entries = append(w.now.Entries, s)
 	}
 	if when.Known() && when <= w.items.from.Limit {
 		w.newest = max(w.newest, when)
 	}
 	if w.was == nil {
-		return
+		return false
 	}
 	if met, was := w.keys[h]; was {
 		if !met {
@@ -81,15 +90,15 @@ func (w *walk) look(h uint64, e *feed.Entry, when store.Micros) {
 		if was, core := w.core[h]; core && was.Says == s.Says && s.At <= was.At { // it did not move up
 			w.met = true
 		}
-		return
+		return false
 	}
 	if when.Known() && when <= w.p.cover.ProvenPosition() {
-		return // older than what was known then
+		return false // older than what was known then
 	}
-	w.fresh++
 	if when.Known() && (!w.oldest.Known() || when < w.oldest) {
 		w.oldest = when
 	}
+	return true
 }
 
 // reached: the walk has met what the last pull saw, so that nothing in between was missed. Nothing fell out of a feed that

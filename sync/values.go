@@ -3,6 +3,8 @@ package sync
 import (
 	"encoding/hex"
 	"encoding/json"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -112,7 +114,12 @@ func (t *Target) judge(offer *destination.SetOffer) (func(uri string) string, er
 	if offer.Err != nil { // nothing of it is read, and its ID may be anything: it must not stop the other sets
 		own = t.URL
 	}
-	scope, err := destination.NewScope(own, t.Scope)
+	prefixes := t.Scope
+	if u, err := url.Parse(t.URL); err == nil && (t.Kind == KindFeed || offer.Topic != nil) {
+		// The self link of a feed may name another scheme or port than the feed is reached by (S-11).
+		prefixes = append(slices.Clip(prefixes), u.Scheme+"://"+u.Host+"/")
+	}
+	scope, err := destination.NewScope(own, prefixes)
 	if err != nil {
 		return nil, err
 	}
@@ -165,4 +172,11 @@ func deltaBytes(before, after int64) int64 { return max(after, 0) - max(before, 
 // since is seconds of a run, for results.
 func since(now func() time.Time, start time.Time) float64 {
 	return now().Sub(start).Round(time.Millisecond).Seconds()
+}
+
+// contentOf is an entry's content as a want.
+func contentOf(e *rsdoc.Entry) Candidate {
+	return Candidate{
+		Digests: digestString(e.Digests), Length: e.Length, LastMod: store.Micros(e.LastMod), Type: e.Type, Links: linkString(e.Links),
+	}
 }
