@@ -57,6 +57,9 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 		if o := f.offers[set.ID]; o != nil && o.ChangeList == nil && o.Topic == nil {
 			pause = listEvery // whoever sends hints must not have us read a Resource List over and over
 		}
+		if s.signed {
+			pause = topicEvery
+		}
 		due = earlier(due, s.filled.Add(pause))
 	}
 	if due.IsZero() {

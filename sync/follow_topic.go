@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"time"
@@ -18,8 +19,23 @@ func (f *Follower) discoverTopics(ctx context.Context) (*destination.Offer, erro
 	return f.discoverBy(ctx, f.s.reader.Uncached())
 }
 
+// topicEvery is the least time between two reads of a topic that signed pushes ask for.
+const topicEvery = time.Second
+
+// looksMost is how often a topic is asked, less and less often, for a document that was pushed and that it does not answer
+// with yet: a push may be ahead of the public Source (S-71).
+const looksMost = 7
+
 // fillTopic reads the topic of a set because of a hint. It returns when it is to be tried again, zero for never.
 func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, error) {
+	s := f.set(set.ID)
+	s.signed, s.read = false, f.s.Now()
+	if s.looks > 0 {
+		there, err := f.answered(ctx, set, s)
+		if err != nil || there {
+			return time.Time{}, err
+		}
+	}
 	again := f.s.Now().Add(listEvery)
 	offer, err := f.discoverTopics(ctx)
 	if err != nil {
@@ -43,7 +59,56 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 		f.keepHint(set.ID)
 		return again, nil
 	}
-	return time.Time{}, nil
+	return f.lookAgain(set.ID), nil
+}
+
+// answered tells whether the topic's own document is what was pushed by now.
+func (f *Follower) answered(ctx context.Context, set *store.Set, s *following) (bool, error) {
+	offer, _ := f.offer(set)
+	if offer.Topic == nil || s.expects == nil {
+		return false, nil
+	}
+	for _, uri := range []string{offer.Topic.URL, offer.Topic.Answer.URL} {
+		r, err := f.s.Store.Resource(ctx, f.s.src.ID, uri)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return false, err
+		}
+		if err == nil && r.Have.State != store.HaveNone && r.Have.SHA256 == *s.expects {
+			s.expects, s.looks = nil, 0
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// lookAgain plans the next look for a document that was pushed, zero for none.
+func (f *Follower) lookAgain(set int64) time.Time {
+	s := f.set(set)
+	if s.expects == nil {
+		return time.Time{}
+	}
+	if s.looks++; s.looks > looksMost {
+		f.s.log.Warn("a topic does not answer with what its hub pushed; its own answer counts", "set_id", set)
+		s.expects, s.looks = nil, 0
+		return time.Time{}
+	}
+	wait := topicEvery << (s.looks - 1)
+	f.mu.Lock()
+	f.hints[set] = true
+	f.mu.Unlock()
+	s.filled = s.read.Add(wait - hintEvery)
+	return s.read.Add(wait)
+}
+
+// expect has a topic looked at soon because of a signed push; of a document, until it answers with it.
+func (s *following) expect(v *topicPush) {
+	if s.filled.After(s.read) { // a later look was planned, for an older push
+		s.filled = s.read
+	}
+	s.signed = s.signed || v.signed
+	if v.document != nil {
+		s.expects, s.looks = v.document, 0
+	}
 }
 
 // keepHint has a set looked at again although nobody asks anew.
@@ -96,6 +161,7 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 	}
 	f.countOdd(p)
 	if v.hint || p.plan.contested {
+		f.set(set.ID).expect(v)
 		f.Hint(set.ID)
 	}
 	return nil
@@ -113,13 +179,17 @@ type topicPush struct {
 	commit *store.Commit
 	notes  []*note
 	hint   bool // the topic is to be read
-	// planned are the entries that became wants.
-	planned int
+	// planned are the entries that became wants; signed: something came with a right signature; document is the last of those
+	// that are no feeds.
+	planned  int
+	signed   bool
+	document *[32]byte
 }
 
 // take records one delivery. The error is one of the store.
 func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	v.commit.Inbox = append(v.commit.Inbox, store.InboxChange{ID: d.ID})
+	v.signed = v.signed || d.Signed
 	kind := feed.Sniff(d.Type, d.Body[:min(len(d.Body), sniffMost)])
 	switch {
 	case !d.Signed, len(bytes.TrimSpace(d.Body)) == 0: // S-87; S-69: go and look
@@ -181,6 +251,7 @@ func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 	var st destination.TopicState
 	topic := v.p.offer.Topic.URL
 	if found, err := v.p.s.recallJSON(ctx, topicState+topic, &st); err != nil || !found || !st.Empty {
+		v.document = &d.Digest
 		return err
 	}
 	from := v.p.itemFrom(false)

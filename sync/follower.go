@@ -51,6 +51,13 @@ type following struct {
 	pulled time.Time     // the last pull
 	filled time.Time     // the last time that lists were read for holes or hints
 	listed time.Time     // the last re-read of a Resource List that a notification named
+
+	// Of a topic: expects is the document that a signed push brought and that the topic's own answer has not been since, looks
+	// how often it was asked, read when it was last, and signed that the hub asks for it by its secret.
+	expects *[32]byte
+	looks   int
+	read    time.Time
+	signed  bool
 }
 
 // Follow begins to follow a Source. The error is a *store.HeldError, ErrStopped for a paused Source, or one of the store.

@@ -181,7 +181,7 @@ type walk struct {
 	seen   map[uint64]store.Micros // keys of this walk, and their instants
 	asked  map[string]bool
 	pages  int
-	core   map[uint64]shown // the last pull's entries of which one must be met unchanged, and whether one was
+	core   map[uint64]store.Micros // the last pull's entries of which one must be met unchanged, and whether one was
 	met    bool
 	keys   map[uint64]bool // keys of the last pull's entries: whether they were met, and how many were
 	again  int
@@ -293,7 +293,7 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 		return nil
 	}
 	w.seen[h] = when
-	w.items.fresh = w.look(h, e, when)
+	w.items.fresh = w.look(h, when)
 	return w.items.take(ctx, e)
 }
 

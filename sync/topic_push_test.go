@@ -139,6 +139,21 @@ func TestPage(t *testing.T) {
 	is("three")
 }
 
+// TestPageAhead: a push may be ahead of the public Source; it is asked until it answers with what was pushed (S-71). Pushes
+// that follow each other closely are not held back.
+func TestPageAhead(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.set(feedPath, page{typ: "text/plain", body: "0"})
+	s.follow(t)
+	s.pull(false)
+	for _, text := range []string{"1", "2", "3"} {
+		s.deliver(noInterval, []byte(text), true)
+		s.set(feedPath, page{typ: "text/plain", body: text})
+		s.eventually(text, func() bool { return s.quiet() && s.files()[s.key(feedPath)] == sumOf(text) })
+	}
+}
+
 // TestEmptyTopic: a topic without a body of its own (S-10) is what was pushed last.
 func TestEmptyTopic(t *testing.T) {
 	t.Parallel()

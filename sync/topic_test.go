@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -167,6 +168,13 @@ func TestFeedHoles(t *testing.T) {
 		}
 		return out
 	}
+	reversed := func(p []post) []post { slices.Reverse(p); return p }
+	edited := func(p []post) []post {
+		for i := range p {
+			p[i].text += ", edited"
+		}
+		return p
+	}
 	for name, c := range map[string]struct {
 		was, now []post
 		gaps     int64
@@ -182,6 +190,9 @@ func TestFeedHoles(t *testing.T) {
 		"moved up":                {was: posts(1, 4), now: []post{{id: "tag:test,2024:p4", day: 30, text: "late edit"}, posts(29, 29)[0], posts(28, 28)[0]}, gaps: 1},
 		"undated, some new":       {was: undated(1, 5), now: undated(3, 8)},
 		"undated, all new":        {was: undated(1, 5), now: undated(6, 9), gaps: 1},
+		"undated, oldest first":   {was: reversed(undated(1, 10)), now: reversed(undated(6, 14))},
+		"undated, all edited":     {was: undated(1, 10), now: edited(undated(6, 14))},
+		"oldest first":            {was: reversed(posts(1, 10)), now: reversed(posts(6, 14))},
 		"older ones brought back": {was: posts(5, 9), now: posts(1, 3)},
 	} {
 		t.Run(name, func(t *testing.T) {

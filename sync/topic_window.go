@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"resyncd/destination/feed"
 	"resyncd/store"
 )
 
@@ -18,11 +17,10 @@ type window struct {
 	Entries []shown `json:"entries"`
 }
 
-// shown is one entry of a window: its key, its instant, and for one without what it said.
+// shown is one entry of a window: its key and its instant.
 type shown struct {
-	Key  uint64       `json:"k"`
-	At   store.Micros `json:"at"`
-	Says uint64       `json:"says,omitempty"`
+	Key uint64       `json:"k"`
+	At  store.Micros `json:"at"`
 }
 
 func keyHash(key string) uint64 {
@@ -30,25 +28,25 @@ func keyHash(key string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-func shownOf(h uint64, e *feed.Entry, when store.Micros) shown {
-	s := shown{Key: h, At: when}
-	if !when.Known() {
-		s.Says = keyHash(string(e.XML))
+// core are the entries of which one must be met unchanged for the next reading to have missed nothing: the newer half of
+// those with dates, because some feeds keep an old entry pinned among the newest, and all without, which may stand in any
+// order.
+func (w *window) core() map[uint64]store.Micros {
+	var dated []shown
+	core := map[uint64]store.Micros{}
+	for _, s := range w.Entries {
+		if s.At.Known() {
+			dated = append(dated, s)
+		} else {
+			core[s.Key] = s.At
+		}
 	}
-	return s
-}
-
-// core are the entries of which one must be met unchanged for the next reading to have missed nothing: the newer half,
-// because some feeds keep an old entry pinned among the newest.
-func (w *window) core() map[uint64]shown {
-	sorted := slices.Clone(w.Entries)
-	slices.SortStableFunc(sorted, func(a, b shown) int { return cmp.Compare(b.At, a.At) })
-	if len(sorted) > 3 {
-		sorted = sorted[:(len(sorted)+1)/2]
+	slices.SortStableFunc(dated, func(a, b shown) int { return cmp.Compare(b.At, a.At) })
+	if len(dated) > 3 {
+		dated = dated[:(len(dated)+1)/2]
 	}
-	core := make(map[uint64]shown, len(sorted))
-	for _, s := range sorted {
-		core[s.Key] = s
+	for _, s := range dated {
+		core[s.Key] = s.At
 	}
 	return core
 }
@@ -72,10 +70,9 @@ func (w *window) trim() {
 
 // look compares an entry of this walk with what the last pull saw. It reports whether the entry was not there then and is
 // newer.
-func (w *walk) look(h uint64, e *feed.Entry, when store.Micros) (fresh bool) {
-	s := shownOf(h, e, when)
+func (w *walk) look(h uint64, when store.Micros) (fresh bool) {
 	if w.pages == 0 {
-		w.now.Entries = append(w.now.Entries, s)
+		w.now.Entries = append(w.now.Entries, shown{Key: h, At: when})
 	}
 	if when.Known() && when <= w.items.from.Limit {
 		w.newest = max(w.newest, when)
@@ -87,7 +84,7 @@ func (w *walk) look(h uint64, e *feed.Entry, when store.Micros) (fresh bool) {
 		if !met {
 			w.keys[h], w.again = true, w.again+1
 		}
-		if was, core := w.core[h]; core && was.Says == s.Says && s.At <= was.At { // it did not move up
+		if was, core := w.core[h]; core && when <= was { // it did not move up
 			w.met = true
 		}
 		return false
