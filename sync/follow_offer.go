@@ -56,6 +56,11 @@ func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*dest
 			continue // what could not be read says nothing about its channels
 		}
 		f.offers[set.ID] = light(o)
+		if ok, err := f.tellsOfHubs(ctx, &set, o); err != nil {
+			return nil, err
+		} else if !ok {
+			continue
+		}
 		f.tell(ctx, set.ID, o.Channels())
 	}
 	return offer, f.withdrawn(ctx, seen)

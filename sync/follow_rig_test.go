@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/destination"
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
@@ -25,12 +26,13 @@ import (
 // pusher is a rig whose Source's changes are made into notifications by hand, and a Follower that is given them.
 type pusher struct {
 	*rig
-	eng   *Engine
-	f     *Follower
-	store store.Store
-	sub   store.Subscription
-	late  time.Duration     // how far the engine's clock is ahead
-	kind  store.ChannelKind // of its channel; the change channel if it is not set
+	eng      *Engine
+	f        *Follower
+	store    store.Store
+	sub      store.Subscription
+	channels []destination.Channel // as they were offered last
+	late     time.Duration         // how far the engine's clock is ahead
+	kind     store.ChannelKind     // of its channel; the change channel if it is not set
 
 	mu      sync.Mutex
 	changes []source.Change
@@ -82,6 +84,9 @@ func (p *pusher) follow() {
 	f, err := e.Follow(p.t.Context(), target, FollowOptions{
 		ReorderGrace: 30 * time.Millisecond, Poll: time.Minute, Patience: 5 * time.Second, Later: p.later,
 		Subscribed: func(int64) store.Micros { return 1 },
+		Offered: func(_ context.Context, _ int64, channels []destination.Channel) {
+			p.locked(func() { p.channels = channels })
+		},
 		Observe: Observer{
 			Mirrored: func(m Mirrored) { p.locked(func() { p.landed = append(p.landed, m) }) },
 			Gap:      func(g store.Gap) { p.locked(func() { p.gaps = append(p.gaps, g) }) },

@@ -62,6 +62,21 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 	return f.lookAgain(set.ID), nil
 }
 
+// tellsOfHubs: what answered is the topic, whole, so that it may also say that there is no hub. An error page with status 200,
+// or a feed that broke off, says nothing about that (F58, S-13).
+func (f *Follower) tellsOfHubs(ctx context.Context, set *store.Set, o *destination.SetOffer) (bool, error) {
+	if o.Topic == nil || len(o.Topic.Hubs) > 0 || o.Topic.Answer.NotModified {
+		return true, nil
+	}
+	a := &o.Topic.Answer
+	if a.Format == feed.None {
+		was, err := f.s.recallJSON(ctx, topicWindow+set.CapabilityList, &window{})
+		return !was, err
+	}
+	_, err := feed.Read(bytes.NewReader(a.Body), feed.Options{ContentType: a.ContentType}, func(*feed.Entry) error { return nil })
+	return err == nil, ctx.Err()
+}
+
 // answered tells whether the topic's own document is what was pushed by now.
 func (f *Follower) answered(ctx context.Context, set *store.Set, s *following) (bool, error) {
 	offer, _ := f.offer(set)

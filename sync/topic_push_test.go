@@ -2,6 +2,7 @@ package sync
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,44 @@ func TestFeedLies(t *testing.T) {
 	s.follow(t)
 	s.pull(true)
 	s.shows(textsOf(append(posts(1, 4), only)...))
+}
+
+// TestFeedKeepsItsHub: what answers in place of a feed says nothing about its hub; the feed itself does, twice (F58, F71).
+func TestFeedKeepsItsHub(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	hub := `<link rel="hub" href="https://hub.example/"/>`
+	s.set(feedPath, page{typ: "application/atom+xml", body: atom(hub, posts(1, 3)...)})
+	s.follow(t)
+	channels := func() (n int) {
+		s.pull(false)
+		s.locked(func() { n = len(s.channels) })
+		return n
+	}
+	if n := channels(); n != 1 {
+		t.Fatalf("%d channels", n)
+	}
+	broken := atom(hub, posts(1, 9)...)
+	for name, p := range map[string]page{
+		"an error":      {typ: "text/html", body: "<html><body>Database error</body></html>"},
+		"plain text":    {typ: "text/plain", body: "Error establishing a database connection"},
+		"nothing":       {typ: "application/atom+xml"},
+		"a broken feed": {typ: "application/atom+xml", body: strings.Replace(broken[:700], hub, "", 1)},
+	} {
+		s.set(feedPath, p)
+		for range 3 {
+			if n := channels(); n != 1 {
+				t.Errorf("%s: %d channels", name, n)
+			}
+		}
+	}
+	s.feed(posts(2, 4)...)
+	if n := channels(); n != 1 {
+		t.Errorf("one reading without a hub: %d channels", n)
+	}
+	if n := channels(); n != 0 {
+		t.Errorf("two readings without a hub: %d channels", n)
+	}
 }
 
 // TestPage: a topic that is no feed is one resource; a push of it has it asked for.
