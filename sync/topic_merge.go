@@ -31,6 +31,8 @@ type itemFrom struct {
 	Uncached bool
 	// Now is our clock, Limit the latest instant that a change can have (the Source's clock and a little skew).
 	Now, Limit store.Micros
+	// Shown is when the feed itself showed the item, by the Source's clock; NoTime for older documents and pushes.
+	Shown store.Micros
 }
 
 // itemMeta is what a row tells of an inline resource for people (store.Want.Meta). Pushed is when a notification brought
@@ -86,6 +88,8 @@ func MergeItem(row *store.Want, c Candidate, from itemFrom) Decision {
 	switch {
 	case v > at, invented && !from.Pushed:
 		return Replace
+	case c.State == store.WantAbsent && row.State == store.WantPresent && !row.LastMod.Known() && from.Shown > at:
+		return Replace // without dates the feed that shows its end now is right
 	case v == at && v.Known() && c.State == store.WantAbsent: // deleted in the instant of its last change
 		return Replace
 	case v == at && v.Known() && row.State == store.WantAbsent:
@@ -101,6 +105,8 @@ func MergeItem(row *store.Want, c Candidate, from itemFrom) Decision {
 		return Ask
 	case !v.Known() && row.State == store.WantPresent && c.State == store.WantPresent:
 		return Replace // it gives no dates any more
+	case !v.Known() && row.State == store.WantAbsent && from.Shown > at:
+		return Replace // it came back
 	}
 	pushed, ok := pushedAt(row)
 	switch {

@@ -28,7 +28,8 @@ func TestMergeItem(t *testing.T) {
 		return &w
 	}
 	const recently, longAgo = now - 1e6, now - 2*feedLag
-	feed, push, sure := itemFrom{Now: now, Limit: limit}, itemFrom{Pushed: true, Now: now, Limit: limit}, itemFrom{Uncached: true, Now: now, Limit: limit}
+	shown := itemFrom{Now: now, Limit: limit, Shown: 100}
+	feed, push, sure := itemFrom{Now: now, Limit: limit, Shown: store.NoTime}, itemFrom{Pushed: true, Now: now, Limit: limit, Shown: store.NoTime}, itemFrom{Uncached: true, Now: now, Limit: limit, Shown: store.NoTime}
 	for name, c := range map[string]struct {
 		row  *store.Want
 		c    Candidate
@@ -54,7 +55,11 @@ func TestMergeItem(t *testing.T) {
 		"deleted before":                       {row(present(5, "a"), 0), absent(4), feed, Ignore},
 		"the dead, of before":                  {row(absent(5), 0), present(5, "a"), feed, Ignore},
 		"the dead, anew":                       {row(absent(5), 0), present(6, "a"), push, Replace},
-		"undated after its end":                {row(absent(5), 0), present(store.NoTime, "a"), feed, Ignore},
+		"undated after its end, older page":    {row(absent(5), 0), present(store.NoTime, "a"), feed, Ignore},
+		"undated after its end":                {row(absent(5), 0), present(store.NoTime, "a"), shown, Replace},
+		"undated before its end":               {row(absent(500), 0), present(store.NoTime, "a"), shown, Ignore},
+		"undated, pushed after its end":        {row(absent(5), 0), present(store.NoTime, "a"), push, Ask},
+		"the end of an undated one":            {row(present(store.NoTime, "a"), 0), absent(5), shown, Replace},
 		"future corrected":                     {row(present(5000, "a"), 0), present(7, "b"), feed, Replace},
 		"future against push":                  {row(present(5000, "a"), 0), present(7, "b"), push, Ignore},
 		"confirmed":                            {row(present(5, "a"), recently), present(5, "a"), feed, Replace},

@@ -60,7 +60,7 @@ func (p *puller) heardItem(at store.Version) {
 // has happened since is no invention (P6).
 func (p *puller) itemFrom(uncached bool) itemFrom {
 	now := p.s.localNow()
-	return itemFrom{Uncached: uncached, Now: now, Limit: max(now, p.s.sourceNow()) + skew}
+	return itemFrom{Uncached: uncached, Now: now, Limit: max(now, p.s.sourceNow()) + skew, Shown: store.NoTime}
 }
 
 // page takes up a topic that is no feed: its document is one resource, which is fetched as any other.
@@ -173,22 +173,24 @@ func (p *puller) feed(ctx context.Context) error {
 
 // walk is one reading of a feed.
 type walk struct {
-	p      *puller
-	items  itemReader
-	was    *window // what the last pull saw; nil before the first
-	now    window
-	all    bool                    // walk to the end of the history
-	seen   map[uint64]store.Micros // keys of this walk, and their instants
-	asked  map[string]bool
-	pages  int
-	core   map[uint64]store.Micros // the last pull's entries of which one must be met unchanged, and whether one was
-	met    bool
-	keys   map[uint64]bool // keys of the last pull's entries: whether they were met, and how many were
-	again  int
-	newest store.Micros // instant of the newest entry
-	oldest store.Micros // and of the oldest fresh one
-	failed error        // what keeps the walk from counting
-	flaws  int
+	p       *puller
+	items   itemReader
+	was     *window // what the last pull saw; nil before the first
+	now     window
+	all     bool                    // walk to the end of the history
+	seen    map[uint64]store.Micros // keys of this walk, and their instants
+	asked   map[string]bool
+	pages   int
+	core    map[uint64]store.Micros // the last pull's entries of which one must be met unchanged, and whether one was
+	met     bool
+	keys    map[uint64]bool // keys of the last pull's entries: whether they were met, and how many were
+	again   int
+	newest  store.Micros // instant of the newest entry
+	oldest  store.Micros // and of the oldest fresh one
+	last    []shown      // the last pull's entries
+	missing bool         // an older document is gone
+	failed  error        // what keeps the walk from counting
+	flaws   int
 }
 
 func (p *puller) newWalk(ctx context.Context) (*walk, error) {
@@ -202,6 +204,7 @@ func (p *puller) newWalk(ctx context.Context) (*walk, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.last, w.now.Gone = was.Entries, was.Gone
 	if found && len(was.Entries) > 0 { // a feed without entries is no place to go on from
 		w.was, w.core, w.keys = &was, was.core(), was.keys()
 	}
@@ -215,7 +218,10 @@ func (w *walk) fail(err error) {
 	w.p.fail(w.failed)
 }
 
-// readPage reads an older document of the feed. One that is gone ends the history.
+// goneReads is how many pulls in a row must miss an older document before the history is taken to end there.
+const goneReads = 3
+
+// readPage reads an older document of the feed. One that stays gone ends the history.
 func (w *walk) readPage(ctx context.Context, at string, uncached bool) (older string, err error) {
 	reader := w.p.s.reader
 	if uncached {
@@ -225,8 +231,13 @@ func (w *walk) readPage(ctx context.Context, at string, uncached bool) (older st
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case err != nil && fetch.KindOf(err) == fetch.Gone:
-		w.p.s.log.Warn("a feed names an older document that is not there", "feed", w.p.set.CapabilityList, "document", at)
+	case err != nil && fetch.KindOf(err) == fetch.Gone && w.now.Gone+1 >= goneReads:
+		w.p.s.log.Warn("a feed names an older document that is not there; its history ends here", "feed", w.p.set.CapabilityList, "document", at)
+		return "", nil
+	case err != nil && fetch.KindOf(err) == fetch.Gone: // for now, perhaps: what it would have told may be lost for good (F71)
+		w.now.Gone++
+		w.missing = true
+		w.fail(fmt.Errorf("its older document is not there: %w", err))
 		return "", nil
 	case err != nil:
 		w.fail(fmt.Errorf("its older document could not be read: %w", err))
@@ -242,6 +253,11 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer, uncached bo
 		base, _ = url.Parse(a.URL)
 	}
 	w.items.from, w.items.kind, w.items.evidence = w.p.itemFrom(uncached), a.Format, a.URL
+	if w.pages == 0 || uncached { // the feed as it is now, which its older documents are not
+		if date := store.Micros(a.Date); date.Known() {
+			w.items.from.Shown = date + 999_999 // which tells whole seconds
+		}
+	}
 	if len(w.seen) >= seenMost {
 		clear(w.seen) // versions keep the order of what is met again
 	}
@@ -289,7 +305,11 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 		sum := e.Edit.Digest() // several edits of one record may share an id
 		h, when = keyHash(string(sum[:])), microsOf(e.Edit.Observed)
 	}
-	if was, again := w.seen[h]; again && (when < was || when == was && !e.Deleted) {
+	switch was, again := w.seen[h]; {
+	case !again:
+	case when < was, when == was && !e.Deleted:
+		return nil
+	case e.Deleted && !was.Known(): // feeds show the newest first: the entry came back
 		return nil
 	}
 	w.seen[h] = when
@@ -308,7 +328,11 @@ func (w *walk) decide(ctx context.Context) error {
 func (w *walk) end(ctx context.Context) error {
 	p := w.p
 	if w.failed != nil { // nothing else is remembered: the next pull reads it all again
-		if err := p.rememberSet(); err != nil {
+		err := p.rememberSet()
+		if w.missing && err == nil {
+			err = p.rememberJSON(topicWindow+p.set.CapabilityList, &window{Entries: w.last, Gone: w.now.Gone})
+		}
+		if err != nil {
 			return err
 		}
 		return p.commitSet(ctx)
@@ -332,6 +356,7 @@ func (w *walk) end(ctx context.Context) error {
 	}
 	if !empty { // it tells nothing of what it showed before
 		w.now.trim()
+		w.now.Gone = 0
 		if err := p.rememberJSON(topicWindow+p.set.CapabilityList, &w.now); err != nil {
 			return err
 		}

@@ -263,3 +263,61 @@ func TestFeedKilledAtEachStep(t *testing.T) {
 		}
 	}
 }
+
+// TestFeedComesBack: an entry without a date that the feed shows again after its end is there again, whether or not the
+// tombstone still stands below it; above it the tombstone is the newer one.
+func TestFeedComesBack(t *testing.T) {
+	t.Parallel()
+	entry := post{id: "tag:test,2024:p1", text: "one"}
+	again := post{id: entry.id, text: "again"}
+	end := post{id: entry.id, day: 3, gone: true}
+	s := newSite(t, nil, entry)
+	s.sync()
+	for _, step := range []struct {
+		name  string
+		posts []post
+		text  string
+	}{
+		{"ended", []post{end}, ""},
+		{"back", []post{again}, "again"},
+		{"back, its end below", []post{entry, end}, "one"},
+		{"ended, its text below", []post{end, entry}, ""},
+	} {
+		s.feed(step.posts...)
+		s.sync()
+		if got := s.texts()["p1"]; got != step.text {
+			t.Errorf("%s: %q, want %q", step.name, got, step.text)
+		}
+	}
+}
+
+// TestFeedArchiveComesBack: an archive that is not there for a while hides nothing for ever; one that stays gone ends the
+// history, and the hole is told.
+func TestFeedArchiveComesBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil, posts(1, 5)...)
+	s.sync()
+	current := page{typ: "application/atom+xml", body: atom(`<link rel="prev-archive" href="/old"/>`, posts(20, 25)...)}
+	s.set(feedPath, current)
+	for range goneReads - 1 {
+		if res, err := s.run(); err != nil || res.InStep || res.GapsFound != 0 {
+			t.Fatalf("its archive is not there: %+v, %v", res, err)
+		}
+	}
+	s.set("/old", page{typ: "application/atom+xml", body: atom("<fh:archive/>", posts(1, 19)...)})
+	if res := s.sync(); res.GapsFound != 0 {
+		t.Errorf("its archive is there again: %+v", res)
+	}
+	if diff := cmp.Diff(textsOf(posts(1, 25)...), s.texts()); diff != "" {
+		t.Error(diff)
+	}
+	s.set(feedPath, page{typ: "application/atom+xml", body: atom(`<link rel="prev-archive" href="/none"/>`, posts(40, 45)...)})
+	for range goneReads - 1 {
+		if res, err := s.run(); err != nil || res.InStep {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	}
+	if res := s.sync(); res.GapsFound != 1 {
+		t.Errorf("it stays gone: %+v", res)
+	}
+}

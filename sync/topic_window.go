@@ -15,6 +15,8 @@ const windowMost = 2000
 // window is what a feed's newest document showed: by it the next pull knows whether it reaches back to this one.
 type window struct {
 	Entries []shown `json:"entries"`
+	// Gone is how many pulls since then did not find an older document that the feed names.
+	Gone int `json:"gone,omitempty"`
 }
 
 // shown is one entry of a window: its key and its instant.
