@@ -13,6 +13,7 @@ type Commit struct {
 	Trash     []Trashed
 	DropTrash []string // ids that left the trash; unknown ones are ignored
 	Events    []Event
+	Spans     []Span // evidence of coverage, merged with what is there
 	Edits     []Edit // those whose digest the record has already are ignored
 	Runs      []Run  // ID 0 is a new one
 	Source    *SourceChange

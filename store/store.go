@@ -24,6 +24,7 @@ type Store interface {
 	Subscriptions
 	Inbox
 	Requests
+	Chronicle
 	Claims
 	Committer
 	Maintainer
@@ -43,8 +44,10 @@ type Maintainer interface {
 	// Tidy does one bounded slice of housekeeping and reports whether more is left to do: rows of forgotten Sources go,
 	// ended gaps beyond the last 100 and runs beyond the last 200 of each set, events beyond the last 100 of each URI,
 	// bodies and validators of all but the 10,000 documents of a Source that were read last, requests that are a day old,
-	// marks of deliveries that can no longer be repeated, tombstones of subscriptions after 90 days. It needs no claim and may
-	// run at any time; call it after a run that wrote something.
+	// marks of deliveries that can no longer be repeated, tombstones of subscriptions after 90 days, points older than two
+	// days (minutes), 100 days (hours) and six years (days), spans beyond the 10,000 of each set that were recorded last, and
+	// events of subscriptions beyond the last 500 of each Source. It needs no claim and may run at any time; call it after a
+	// run that wrote something.
 	Tidy(ctx context.Context) (more bool, err error)
 	// Check looks for damage and returns an error that wraps ErrCorrupt if it finds any; it reads the whole database.
 	Check(ctx context.Context) error

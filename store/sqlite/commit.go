@@ -41,7 +41,7 @@ type commit struct {
 func (p *commit) apply(ctx context.Context, w *writer) error {
 	for _, step := range []func(context.Context, *writer) error{
 		p.checkSets, p.resources, p.contents, p.wants, p.settle, p.dropTombstones, p.sets, p.gaps, p.dropGaps, p.inbox,
-		p.documents, p.trash, p.events, p.edits, p.runs, p.sourceChange,
+		p.documents, p.trash, p.events, p.spans, p.edits, p.runs, p.sourceChange,
 	} {
 		if err := step(ctx, w); err != nil {
 			return err
@@ -74,6 +74,9 @@ func (p *commit) checkSets(ctx context.Context, w *writer) error {
 	}
 	for i := range p.c.Runs {
 		ids = append(ids, p.c.Runs[i].SetID)
+	}
+	for i := range p.c.Spans {
+		ids = append(ids, p.c.Spans[i].SetID)
 	}
 	for i := range p.c.Documents {
 		if id := p.c.Documents[i].SetID; id != 0 {

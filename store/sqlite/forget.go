@@ -72,6 +72,12 @@ func dropInbox(ctx context.Context, w *writer, sourceID int64) (more bool, err e
 	return len(gone) > 0, resize(ctx, w, sourceID, size)
 }
 
+// dropPoints drops a slice of a Source's points of one width, found as Points finds them.
+const dropPoints = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 ORDER BY at LIMIT 1)
+		UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun ORDER BY at LIMIT 1) FROM t WHERE t.begun IS NOT NULL)
+	DELETE FROM series WHERE width = ?1 AND source_id = ?2 AND at IN (SELECT t.begun FROM t CROSS JOIN series o
+		ON o.width = ?1 AND o.at = t.begun AND o.source_id = ?2 LIMIT ?3)`
+
 // dropRows drops a slice of what is known of a forgotten Source, the Source itself last.
 func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err error) {
 	from, to := idRange(sourceID)
@@ -92,6 +98,13 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
 		{`DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
 		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, forgetSlice}},
+		{`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.set_id = t.id WHERE t.source_id = ? LIMIT ?)`,
+			[]any{sourceID, forgetSlice}},
+		{`DELETE FROM subscription_event WHERE id IN (SELECT id FROM subscription_event WHERE id >= ? AND id < ? LIMIT ?)`,
+			[]any{from, to, forgetSlice}},
+		{dropPoints, []any{int64(store.Minute), sourceID, forgetSlice}},
+		{dropPoints, []any{int64(store.Hour), sourceID, forgetSlice}},
+		{dropPoints, []any{int64(store.Day), sourceID, forgetSlice}},
 		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, forgetSlice}},
 	}
 	err = s.write(ctx, "drop the rows of a forgotten source", func(ctx context.Context, w *writer) error {

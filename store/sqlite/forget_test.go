@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -19,7 +20,17 @@ func TestForgetInSlices(t *testing.T) {
 			c.Resources = append(c.Resources, store.ResourceChange{URI: benchURI(i), Content: []byte("x")})
 		}
 	}
+	var points []store.Point
+	for i := range forgetSlice + 1 {
+		at := store.Micros(i) * 60e6
+		points = append(points, store.Point{SourceID: f.claim.SourceID, At: at, Changes: 1})
+		c.Spans = append(c.Spans, store.Span{SetID: f.set.ID, Kind: store.SpanArchive, From: at, Until: at})
+	}
 	if err := f.s.Commit(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	sub := store.Subscription{SourceID: f.claim.SourceID, SetID: f.set.ID, Token: "t"}
+	if err := errors.Join(f.s.AddPoints(t.Context(), points), f.s.AddSubscription(t.Context(), &sub)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.s.Deliver(t.Context(), []*store.Delivery{{SourceID: f.claim.SourceID, Body: []byte("x")}}); err != nil {
@@ -32,7 +43,8 @@ func TestForgetInSlices(t *testing.T) {
 		}
 		return n
 	}
-	limits := map[string]int64{"content": bodySlice, "edit": forgetSlice, "resource": forgetSlice, "inbox": bodySlice, "inbox_share": 1, "source": 1}
+	limits := map[string]int64{"content": bodySlice, "edit": forgetSlice, "resource": forgetSlice, "inbox": bodySlice, "inbox_share": 1, "source": 1,
+		"series": forgetSlice, "span": forgetSlice, "subscription_event": forgetSlice}
 	before := map[string]int64{}
 	look := func() {
 		t.Helper()

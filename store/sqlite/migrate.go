@@ -81,6 +81,9 @@ const schemaPush = 2
 // schemaFeed is the one that brought kept content, edits and the shares of the inbox.
 const schemaFeed = 3
 
+// schemaChronicle is the one that brought the chronicle.
+const schemaChronicle = 4
+
 // lacks tells that the database is an older one, opened for reading, which does not know what that version brought.
 func (s *Store) lacks(version int64) bool { return s.schema < version }
 

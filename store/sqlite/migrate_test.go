@@ -153,6 +153,7 @@ func checkOld(t *testing.T, s *Store) {
 	}
 	nothingPushed(t, s)
 	noFeeds(t, s)
+	noChronicle(t, s)
 }
 
 func noFeeds(t *testing.T, s *Store) {
@@ -315,6 +316,7 @@ func writes(ctx context.Context, s *Store) map[string]error {
 		"tally": s.TallySubscription(ctx, 1, store.Tally{}), "deliver": s.Deliver(ctx, nil),
 		"deliver one": s.Deliver(ctx, []*store.Delivery{{}}), "add a request": s.AddRequest(ctx, &r), "take requests": took,
 		"answer": s.AnswerRequest(ctx, 1, nil, nil, 1), "end": s.EndRequest(ctx, 1, 0, ""), "drop": dropped, "tidy": tidied,
-		"commit": s.Commit(ctx, &store.Commit{Claim: store.Claim{SourceID: 3}}),
+		"add points": s.AddPoints(ctx, []store.Point{{SourceID: 3, At: 1, Changes: 1}}),
+		"commit":     s.Commit(ctx, &store.Commit{Claim: store.Claim{SourceID: 3}}),
 	}
 }

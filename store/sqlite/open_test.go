@@ -222,7 +222,7 @@ func TestDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 40 * 4096; i < len(b); i += 4096 {
+	for i := 80 * 4096; i < len(b); i += 4096 {
 		copy(b[i:], strings.Repeat("\xa5", 64))
 	}
 	if err := os.WriteFile(path, b, 0o600); err != nil {

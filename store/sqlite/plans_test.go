@@ -158,6 +158,7 @@ func (f *filled) everything(t *testing.T) {
 	ok(err)
 	f.everythingPushed(t, ok)
 	f.everythingFed(t, ok)
+	f.everythingTold(t, ok)
 	_, err = s.Tidy(ctx)
 	ok(err)
 	_, err = s.EnsureSource(ctx, "second", "u")
@@ -190,6 +191,39 @@ func (f *filled) everythingFed(t *testing.T, ok func(error)) {
 	ok(err)
 	_, err = s.InboxShares(ctx)
 	ok(err)
+}
+
+// everythingTold is everything of the chronicle.
+func (f *filled) everythingTold(t *testing.T, ok func(error)) {
+	t.Helper()
+	ctx, s, src, set := t.Context(), f.s, f.claim.SourceID, f.set.ID
+	var points []store.Point
+	for i := range rowsAtOnce + 1 {
+		points = append(points, store.Point{SourceID: src, At: store.Micros(i) * 60e6, Changes: 1})
+	}
+	ok(s.AddPoints(ctx, points))
+	for _, id := range []int64{0, src} {
+		_, err := s.Points(ctx, id, store.Minute, 0, 1<<60)
+		ok(err)
+	}
+	c := store.Commit{Claim: f.claim}
+	for _, kind := range []store.SpanKind{store.SpanNotification, store.SpanChangeList, store.SpanBaseline} {
+		span := store.Span{SetID: set, Kind: kind, From: 1, Until: 2}
+		if kind == store.SpanBaseline {
+			span.From = store.NoTime
+		}
+		c.Spans = append(c.Spans, span, span)
+	}
+	c.Spans[1].Until, c.Spans[3].Until = 3, 3
+	ok(s.Commit(ctx, &c))
+	_, err := s.Spans(ctx, set, 0, 5, 5)
+	ok(err)
+	_, err = s.SubscriptionEvents(ctx, src, 5)
+	ok(err)
+	for _, text := range []string{benchURI(1)[20:], "\xff"} {
+		_, _, err = s.Find(ctx, src, text, 5)
+		ok(err)
+	}
 }
 
 // everythingPushed is everything of subscriptions, the inbox and requests.

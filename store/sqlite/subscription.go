@@ -51,7 +51,13 @@ func (s *Store) AddSubscription(ctx context.Context, sub *store.Subscription) er
 			return fmt.Errorf("source %d: %w", sub.SourceID, store.ErrNotFound)
 		}
 		values := agreed(sub)
-		return tokenTaken(w.get(ctx, "INSERT INTO subscription ("+agreedColumns+") VALUES ("+marks(len(values))+") RETURNING id", values, &id))
+		err := w.get(ctx, "INSERT INTO subscription ("+agreedColumns+") VALUES ("+marks(len(values))+") RETURNING id", values, &id)
+		if err != nil {
+			return tokenTaken(err)
+		}
+		now := *sub
+		now.ID = id
+		return recordStep(ctx, w, nil, &now)
 	})
 	if err != nil {
 		return err
@@ -101,7 +107,10 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64, fn func(*store
 		_, err = w.exec(ctx, `UPDATE subscription SET source_id = ?, set_id = ?, kind = ?, topic = ?, hub = ?, token = ?,
 			secret = ?, state = ?, replaces = ?, asked = ?, granted = ?, requested = ?, verified = ?, renew = ?, expires = ?,
 			rotated = ?, next = ?, attempts = ?, profile = ?, reason = ?, ended = ? WHERE id = ?`, append(agreed(&now), id)...)
-		return tokenTaken(err)
+		if err != nil {
+			return tokenTaken(err)
+		}
+		return recordStep(ctx, w, &before, &now)
 	})
 	switch {
 	case refused != nil:

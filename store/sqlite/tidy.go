@@ -53,8 +53,12 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return err
 		}
+		chronicle, err := tidyChronicle(ctx, w)
+		if err != nil {
+			return err
+		}
 		events, err := tidyHistory(ctx, w)
-		more = dropped == tidyRows || documents || push || events
+		more = dropped == tidyRows || documents || push || chronicle || events
 		return err
 	})
 	return more, err

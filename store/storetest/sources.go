@@ -171,12 +171,17 @@ func testForget(t *testing.T, fresh Fresh) {
 		Resources: rs, Edits: []store.Edit{edit(b, uri(1), 1, 1), edit(b, uri(2), 1, 1)},
 		Gaps: []*store.Gap{{SetID: b.set.ID, State: store.GapFound}}, Runs: []store.Run{{SetID: b.set.ID}},
 		Trash: []store.Trashed{{ID: "t", URI: uri(1)}}, Events: []store.Event{{URI: uri(1), What: "wanted"}},
+		Spans: []store.Span{{SetID: b.set.ID, Kind: store.SpanFeed, From: 1, Until: 2}},
 	})
+	b.subscribe("t")
 	_, twoClaim, _ := b.source("two")
 	two := b.ensureSet(twoClaim, b.set.CapabilityList)
 	other := store.Want{SetID: two.ID, State: store.WantPresent}
 	b.ok(b.st.Commit(b.ctx, &store.Commit{Claim: twoClaim, Edits: []store.Edit{{URI: uri(1)}},
+		Spans:     []store.Span{{SetID: two.ID, Kind: store.SpanFeed, From: 1, Until: 2}},
 		Resources: []store.ResourceChange{{URI: uri(1), Key: key(1), Want: &other, Content: []byte("theirs")}}}))
+	b.ok(b.st.AddPoints(b.ctx, []store.Point{{SourceID: b.src.ID, At: 1, Changes: 1}, {SourceID: twoClaim.SourceID, At: 1, Changes: 1},
+		{SourceID: b.src.ID, At: 5 * day, Changes: 1}}))
 
 	b.ok(b.st.ForgetSource(b.ctx, b.claim))
 	b.ok(b.free())
@@ -206,6 +211,16 @@ func testForget(t *testing.T, fresh Fresh) {
 	if es, err := b.st.Edits(b.ctx, twoClaim.SourceID, uri(1)); err != nil || len(es) != 1 {
 		t.Fatalf("edits of the other source: %v, %v", es, err)
 	}
+	if points := b.points(0, store.Minute, 0, everything); len(points) != 1 || points[0].SourceID != twoClaim.SourceID || len(b.spans(two.ID)) != 1 {
+		t.Fatalf("the chronicle of the other source: %v, %v", points, b.spans(two.ID))
+	}
+	stones, err := b.st.Subscriptions(b.ctx, b.src.ID, true)
+	if err != nil || len(stones) != 1 {
+		t.Fatalf("tombstones %v, %v", stones, err)
+	}
+	_, err = b.st.ChangeSubscription(b.ctx, stones[0].ID, func(s *store.Subscription) error { s.State = store.SubOff; return nil })
+	b.ok(err)
+	empty(b, b.src.ID, b.set.ID)
 
 	// An interruption leaves nothing that is seen, and Tidy drops the rest.
 	ctx, cancel := context.WithCancel(b.ctx)
@@ -238,6 +253,14 @@ func empty(b *bench, sourceID, setID int64) {
 	b.ok(err)
 	counts, err := b.st.Counts(b.ctx, setID)
 	b.ok(err)
+	for _, w := range []store.Width{store.Minute, store.Hour, store.Day} {
+		if points := b.points(sourceID, w, store.NoTime, everything); len(points) > 0 {
+			b.Fatalf("left behind: %+v", points)
+		}
+	}
+	if spans, steps := b.spans(setID), b.steps(sourceID); len(spans)+len(steps) > 0 {
+		b.Fatalf("left behind: %+v %+v", spans, steps)
+	}
 	if len(edits)+len(rs)+len(gaps)+len(runs)+len(trash)+len(events)+len(unlisted(b, setID, 0, 1<<60)) > 0 || counts != (store.Counts{}) ||
 		names[0] != store.NameFree || names[1] != store.NameFree {
 		b.Fatalf("left behind: %v %v %v %v %v %v %v %v", edits, rs, gaps, runs, trash, events, counts, names)

@@ -27,8 +27,9 @@ func Run(t *testing.T, fresh Fresh) {
 		{"Resources", testResources}, {"Lookup", testLookup}, {"Names", testNames}, {"Scan", testScan}, {"Due", testDue},
 		{"Unlisted", testUnlisted}, {"Baseline", testBaseline}, {"Contents", testContents}, {"Edits", testEdits},
 		{"Documents", testDocuments}, {"Ledger", testLedger}, {"Subscriptions", testSubscriptions}, {"Inbox", testInbox}, {"Inbox model", testInboxModel},
-		{"Requests", testRequests}, {"Pushed", testPushed},
-		{"Forget", testForget}, {"Tidy", testTidy}, {"Tidy push", testTidyPush}, {"Concurrency", testConcurrency}, {"Model", testModel},
+		{"Requests", testRequests}, {"Pushed", testPushed}, {"Points", testPoints}, {"Spans", testSpans},
+		{"Subscription events", testSubscriptionEvents}, {"Find", testFind}, {"Chronicle model", testChronicleModel},
+		{"Forget", testForget}, {"Tidy", testTidy}, {"Tidy push", testTidyPush}, {"Tidy chronicle", testTidyChronicle}, {"Concurrency", testConcurrency}, {"Model", testModel},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,135 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+
+	"resyncd/store"
+)
+
+const (
+	// findRows is how many URIs one search looks into at most, findPage how many a statement: a reader that stays inside
+	// keeps the log from being folded in.
+	findRows, findPage = 200_000, 20_000
+	// findText is the longest text that is looked for inside of URIs; SQLite takes patterns of 50,000 bytes.
+	findText = 10_000
+)
+
+// Find implements store.Chronicle. What a URI is or begins with is found by its index, so in a Source of any size.
+func (s *Store) Find(ctx context.Context, sourceID int64, text string, limit int) ([]*store.Resource, bool, error) {
+	const what = "look for resources"
+	if limit <= 0 {
+		return nil, false, nil
+	}
+	limit = min(limit, findRows)
+	f := &finder{s: s, source: sourceID, most: limit + 1, rows: findRows} // one more than asked for tells whether that was all
+	complete, err := f.run(ctx, text)
+	if err != nil {
+		return nil, false, s.fail(what, err)
+	}
+	if len(f.ids) > limit {
+		f.ids, complete = f.ids[:limit], false
+	}
+	found, err := s.ByIDs(ctx, f.ids)
+	if err != nil {
+		return nil, false, err
+	}
+	place := make(map[int64]int, len(f.ids))
+	for i, id := range f.ids {
+		place[id] = i
+	}
+	slices.SortFunc(found, func(a, b *store.Resource) int { return place[a.ID] - place[b.ID] })
+	return found, complete, nil
+}
+
+// finder is one call of Find.
+type finder struct {
+	s      *Store
+	source int64
+	most   int     // ids that are looked for
+	rows   int     // URIs that are looked into
+	ids    []int64 // in the order of the answer
+	found  map[int64]bool
+}
+
+// add takes up what a query finds and is not there yet, and reports whether there is enough.
+func (f *finder) add(ctx context.Context, query string, args ...any) (enough bool, err error) {
+	rows, err := f.s.r.query(ctx, query, args...)
+	if err != nil {
+		return false, err
+	}
+	ids, err := collect(rows, scanID)
+	if err != nil {
+		return false, err
+	}
+	if f.found == nil {
+		f.found = make(map[int64]bool, len(ids))
+	}
+	for _, id := range ids {
+		if len(f.ids) < f.most && !f.found[id] {
+			f.ids, f.found[id] = append(f.ids, id), true
+		}
+	}
+	return len(f.ids) >= f.most, nil
+}
+
+// run reports whether all rows were looked at.
+func (f *finder) run(ctx context.Context, text string) (complete bool, err error) {
+	// The text itself is the first of those that begin with it.
+	enough, err := f.add(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri >= ? AND uri < ? ORDER BY uri LIMIT ?",
+		f.source, text, prefixEnd(text), f.most)
+	switch {
+	case err != nil || enough:
+		return false, err
+	case text == "" || strings.ContainsRune(text, 0): // all begin with the first, none holds the other: it is in no document
+		return true, nil
+	case len(text) > findText:
+		return false, nil
+	}
+	return f.inside(ctx, likeAny(text))
+}
+
+// inside looks through the URIs, page by page in their order, for those that match.
+func (f *finder) inside(ctx context.Context, pattern string) (complete bool, err error) {
+	for after, seen := "", 0; seen < f.rows && !complete; seen += findPage {
+		var to string
+		var end any
+		err := f.s.r.get(ctx, "SELECT uri FROM resource WHERE source_id = ? AND uri > ? ORDER BY uri LIMIT 1 OFFSET ?",
+			[]any{f.source, after, findPage - 1}, &to)
+		end = to
+		if errors.Is(err, sql.ErrNoRows) {
+			complete, end, err = true, behindText(), nil
+		}
+		if err != nil {
+			return false, err
+		}
+		enough, err := f.add(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri > ? AND uri <= ? AND uri LIKE ? ESCAPE '\\' ORDER BY uri LIMIT ?",
+			f.source, after, end, pattern, f.most)
+		if err != nil || enough {
+			return false, err
+		}
+		after = to
+	}
+	return complete, nil
+}
+
+// behindText is an argument behind all texts: to SQLite any blob is.
+func behindText() any { return []byte{0xff} }
+
+// prefixEnd is the first text behind all that begin with prefix.
+func prefixEnd(prefix string) any {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] < 0xff {
+			return prefix[:i] + string([]byte{prefix[i] + 1})
+		}
+	}
+	return behindText()
+}
+
+// likeAny is a pattern of LIKE for what holds text, whatever the case of its ASCII letters.
+func likeAny(text string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
+}

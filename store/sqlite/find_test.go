@@ -1,0 +1,41 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestFindPages: a search goes from page to page, ends at its bound, and tells so.
+func TestFindPages(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	for f.n < findPage+batch {
+		f.commitNew(t)
+	}
+	const all = (findPage + batch) / 10
+	for _, c := range []struct {
+		limit, n int
+		complete bool
+	}{{all + 1, all, true}, {all, all, true}, {all - 1, all - 1, false}, {1, 1, false}} {
+		found, complete, err := f.s.Find(t.Context(), f.claim.SourceID, "7.XML", c.limit)
+		if err != nil || len(found) != c.n || complete != c.complete {
+			t.Errorf("%d of %d at most, complete %t, %v", len(found), c.limit, complete, err)
+		}
+		for i, r := range found {
+			if r.URI != benchURI(10*i+7) {
+				t.Fatalf("%s is number %d", r.URI, i)
+			}
+		}
+	}
+	for _, c := range []struct {
+		text     string
+		n        int
+		complete bool
+	}{{"7.XML", findPage / 10, false}, {benchURI(f.n - 1), 1, false}, {benchURI(f.n - 1)[1:], 0, false}} {
+		few := &finder{s: f.s, source: f.claim.SourceID, most: f.n, rows: findPage}
+		complete, err := few.run(t.Context(), c.text)
+		if err != nil || complete != c.complete || len(few.ids) != c.n {
+			t.Errorf("%s among the first %d: %d, complete %t, %v", c.text, findPage, len(few.ids), complete, err)
+		}
+	}
+}

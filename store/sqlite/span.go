@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"resyncd/store"
+)
+
+const spanColumns = "id, set_id, kind, v_from, v_until, first, last, count, entries, document"
+
+func scanSpan(row rowScanner) (s store.Span, err error) {
+	err = row.Scan(&s.ID, &s.SetID, &s.Kind, (*micros)(&s.From), (*micros)(&s.Until), (*micros)(&s.First), (*micros)(&s.Last),
+		&s.Count, &s.Entries, &s.Document)
+	return s, err
+}
+
+// Spans implements store.Chronicle.
+func (s *Store) Spans(ctx context.Context, setID int64, from, until store.Micros, limit int) ([]store.Span, error) {
+	const what = "read the evidence of a set"
+	if s.lacks(schemaChronicle) {
+		return nil, nil
+	}
+	rows, err := s.r.query(ctx, "SELECT "+spanColumns+` FROM span WHERE set_id = ? AND v_until >= ?
+		AND coalesce(v_from, v_until) <= ? ORDER BY v_until DESC, v_from DESC, id DESC LIMIT ?`, setID, int64(from), int64(until), max(limit, 0))
+	if err != nil {
+		return nil, s.fail(what, err)
+	}
+	spans, err := collect(rows, scanSpan)
+	slices.SortFunc(spans, func(a, b store.Span) int { // store.NoTime is the lowest instant
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
+	})
+	return spans, s.fail(what, err)
+}
+
+// spans merges evidence with what is there (store.Span).
+func (p *commit) spans(ctx context.Context, w *writer) error {
+	for i := range p.c.Spans {
+		n := p.c.Spans[i]
+		if !n.Until.Known() {
+			continue
+		}
+		n.Count = max(n.Count, 1)
+		was, err := spanBefore(ctx, w, &n)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			err = addSpan(ctx, w, &n)
+		case err == nil:
+			err = growSpan(ctx, w, &was, &n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// streams tells the kinds whose pieces are many and small.
+func streams(k store.SpanKind) bool { return k == store.SpanNotification || k == store.SpanFeed }
+
+// spanBefore finds the span that n belongs to; sql.ErrNoRows if there is none.
+func spanBefore(ctx context.Context, w *writer, n *store.Span) (store.Span, error) {
+	const of = "SELECT " + spanColumns + " FROM span WHERE set_id = ? AND kind = ?"
+	query, args := of+" AND v_from = ? AND document = ? LIMIT 1", []any{n.SetID, string(n.Kind), int64(n.From), n.Document}
+	switch {
+	case !n.From.Known():
+		query, args[2] = of+" AND v_from IS NULL AND v_until = ? AND document = ? LIMIT 1", int64(n.Until)
+	case streams(n.Kind):
+		query, args = of+" AND v_from IS NOT NULL AND document = ? ORDER BY v_from DESC, v_until DESC, id DESC LIMIT 1", append(args[:2], n.Document)
+	}
+	rows, err := w.query(ctx, query, args...)
+	if err != nil {
+		return store.Span{}, err
+	}
+	was, err := single(collect(rows, scanSpan))
+	if err == nil && n.From.Known() && streams(n.Kind) && !follows(&was, n) {
+		err = sql.ErrNoRows
+	}
+	return was, err
+}
+
+// follows tells whether a piece of a stream is counted with the one before it.
+func follows(was, n *store.Span) bool {
+	return beginOf(was.From, store.Hour) == beginOf(n.From, store.Hour) &&
+		n.From <= was.Until && n.Until >= was.From
+}
+
+func addSpan(ctx context.Context, w *writer, n *store.Span) error {
+	from, to := idRange(n.SetID)
+	_, err := w.exec(ctx, "INSERT INTO span ("+spanColumns+`) VALUES (1 + coalesce((SELECT id FROM span WHERE id >= ?1 AND id < ?2
+		ORDER BY id DESC LIMIT 1), ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`, from, to, n.SetID, string(n.Kind), ms(n.From),
+		int64(n.Until), ms(n.First), ms(n.Last), n.Count, n.Entries, n.Document)
+	return err
+}
+
+// growSpan counts n with the span it belongs to. A document that is read again is still one piece, with the entries it has
+// now.
+func growSpan(ctx context.Context, w *writer, was, n *store.Span) error {
+	now := *was
+	now.Until = max(was.Until, n.Until)
+	now.Last = max(was.Last, n.Last)
+	if now.Entries = n.Entries; streams(n.Kind) {
+		now.From, now.Count, now.Entries = min(was.From, n.From), was.Count+n.Count, was.Entries+n.Entries
+	}
+	if !was.First.Known() || n.First.Known() && n.First < was.First {
+		now.First = n.First
+	}
+	if now == *was {
+		return nil
+	}
+	_, err := w.exec(ctx, "UPDATE span SET v_from = ?, v_until = ?, first = ?, last = ?, count = ?, entries = ? WHERE id = ?",
+		ms(now.From), int64(now.Until), ms(now.First), ms(now.Last), now.Count, now.Entries, was.ID)
+	return err
+}
