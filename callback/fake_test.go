@@ -215,7 +215,7 @@ func (c *counts) observer() Observer {
 	return Observer{
 		Notification: func(source int64, verdict string) { c.add(fmt.Sprint(source, " ", verdict)) },
 		Rejected:     func(source int64, reason string) { c.add(fmt.Sprint(source, " ", reason)) },
-		Acknowledged: func(time.Duration) { c.add("acknowledged") },
+		Acknowledged: func(int64, time.Duration) { c.add("acknowledged") },
 	}
 }
 

@@ -61,7 +61,7 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 	if d.Signed {
 		c.lookForMove(r.Header, sub)
 	}
-	c.o.Observe.acknowledged(time.Since(began))
+	c.o.Observe.acknowledged(sub.SourceID, time.Since(began))
 	write(w, http.StatusOK)
 }
 

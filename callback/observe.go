@@ -11,7 +11,9 @@ type Observer struct {
 	// nobody knows.
 	Rejected func(sourceID int64, reason string)
 	// Acknowledged: a 2xx was given d after the notification's headers had come.
-	Acknowledged func(d time.Duration)
+	Acknowledged func(sourceID int64, d time.Duration)
+	// Failed: the state could not be read or written, as when its disk is full (F7); hubs are told to come again.
+	Failed func(err error)
 }
 
 // Reasons of Observer.Rejected.
@@ -37,8 +39,14 @@ func (o *Observer) rejected(sourceID int64, reason string) {
 	}
 }
 
-func (o *Observer) acknowledged(d time.Duration) {
+func (o *Observer) acknowledged(sourceID int64, d time.Duration) {
 	if o.Acknowledged != nil {
-		o.Acknowledged(d)
+		o.Acknowledged(sourceID, d)
+	}
+}
+
+func (o *Observer) failed(err error) {
+	if o.Failed != nil {
+		o.Failed(err)
 	}
 }

@@ -103,6 +103,7 @@ func (t *tallies) tell() {
 
 // failure logs a failure of ours, once for all that come in the next seconds.
 func (t *tallies) failure(what string, sub store.Subscription, err error) {
+	t.o.Observe.failed(err)
 	const quiet = 10 * time.Second
 	t.mu.Lock()
 	now := t.o.Now()

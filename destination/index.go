@@ -153,10 +153,12 @@ func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 	switch {
 	case err != nil:
 		w.doubt = true
+		w.r.doubted(DoubtChanged)
 		w.r.log.Warn("an index could not be read again after its lists; nothing is concluded from what they lack",
 			"index", fetch.RedactURL(d.URL), "err", err)
 	case !samePlaces(d, again):
 		w.doubt = true
+		w.r.doubted(DoubtChanged)
 		w.r.log.Warn("an index changed while its lists were read; nothing is concluded from what they lack", "index", fetch.RedactURL(d.URL))
 	}
 }

@@ -25,8 +25,18 @@ type ReaderOptions struct {
 	// Topic says how Discover takes a feed that is given as the address of a Source; NoFeeds: it takes none.
 	Topic   TopicOptions
 	NoFeeds bool
+	// Doubted is told of a document that was not trusted in full, by one of the reasons below; nil for nobody.
+	Doubted func(reason string)
 	Log     *slog.Logger // nil for silence
 }
+
+// Reasons of ReaderOptions.Doubted.
+const (
+	// DoubtChanged: an index changed, or went away, while its lists were read (F67, F69).
+	DoubtChanged = "changed-while-read"
+	// DoubtKept: a Source Description cannot be read, and its sets are those of when it last could (F72).
+	DoubtKept = "kept-copy"
+)
 
 // Reader reads the documents of one Source. It is for one goroutine at a time, as its Memory is.
 type Reader struct {
@@ -37,6 +47,7 @@ type Reader struct {
 	retryFor time.Duration
 	topic    TopicOptions
 	noFeeds  bool
+	doubted  func(reason string)
 	log      *slog.Logger
 	uncached bool
 
@@ -49,11 +60,14 @@ type Reader struct {
 func NewReader(o ReaderOptions) *Reader {
 	r := &Reader{
 		client: o.Client, policy: o.Policy, memory: o.Memory, limits: o.Limits.withDefaults(), retryFor: o.RetryFor,
-		topic: o.Topic, noFeeds: o.NoFeeds, log: o.Log, now: time.Now, sleep: sleep,
+		topic: o.Topic, noFeeds: o.NoFeeds, doubted: o.Doubted, log: o.Log, now: time.Now, sleep: sleep,
 		jitter: func(d time.Duration) time.Duration { return d - rand.N(d/4+1) },
 	}
 	if r.memory == nil {
 		r.memory = forgetful{}
+	}
+	if r.doubted == nil {
+		r.doubted = func(string) {}
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)

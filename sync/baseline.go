@@ -20,6 +20,7 @@ var errOld = errors.New("list is not newer than the position")
 type baseline struct {
 	p    *puller
 	o    baselineOptions
+	list string // its URL, or that of its index
 	docs []store.Document
 
 	begun    bool         // something answered other than 304
@@ -72,7 +73,7 @@ type baselineOutcome struct {
 
 // takeBaseline reads the list and, if that was complete, makes absent what it does not name and moves the floor.
 func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baselineOptions) (baselineOutcome, error) {
-	b := &baseline{p: p, o: o, at: store.NoTime, modified: store.NoTime, date: store.NoTime}
+	b := &baseline{p: p, o: o, list: ref.URL, at: store.NoTime, modified: store.NoTime, date: store.NoTime}
 	p.plan.seen, p.plan.at, p.plan.reset = newBitmap(), store.NoTime, o.reset
 	tour, err := p.s.reader.Walk(ctx, ref, rsdoc.KindResourceList, b)
 	switch {
@@ -237,6 +238,7 @@ func (b *baseline) End(_ context.Context, part *destination.Part, h *rsdoc.Head,
 		if b.bad == nil {
 			b.bad = fmt.Errorf("%s: %w", part.URL, first)
 		}
+		b.p.s.observe.skipped(skipped)
 		b.p.s.log.Warn("bad entries skipped", "list", part.URL, "entries", skipped, "first", first)
 	}
 	b.reading = reading{}
@@ -281,6 +283,7 @@ func (b *baseline) finish(ctx context.Context, tour destination.Tour) error {
 	}
 	c := p.setCommit()
 	c.Documents = b.docs
+	c.Spans = append(c.Spans, p.span(store.SpanBaseline, store.Interval{From: store.NoTime, Until: a}, b.listed, b.list))
 	f := p.s.flight
 	f.mu.Lock()
 	defer f.mu.Unlock()

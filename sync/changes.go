@@ -268,6 +268,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	}
 	v.read++
 	if skipped > 0 {
+		v.p.s.observe.skipped(skipped)
 		v.p.s.log.Warn("bad entries skipped", "list", part.URL, "entries", skipped, "first", first)
 	}
 	from := store.Micros(v.head.From)
@@ -285,6 +286,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		doc.Body = body
 	}
 	v.p.docs = append(v.p.docs, doc)
+	v.p.proved(listKind(v.archive), covers(doc), v.n, part.URL)
 	v.note(doc)
 	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.prev))
 	if !doc.From.Known() {

@@ -189,8 +189,8 @@ type session struct {
 	offset store.Micros
 	// lag is the longest time seen between a change and its entry in a list (coverage.md 3, rule 4).
 	lag store.Micros
-	// outcomes hears of what fetches brought, in a Follower.
-	outcomes func([]*outcome)
+	// observe hears of what happens, in a Follower.
+	observe Observer
 	// gapTold hears of gaps as they are recorded, in a Follower.
 	gapTold func(store.Gap)
 	// sweep: files that no list names are still to be looked for (Target.SweepExtra), by this run or, until one has read
@@ -224,7 +224,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	s.recheck = src.Policy != policy
 	s.reader = destination.NewReader(destination.ReaderOptions{
 		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor, Topic: s.topicOptions(),
-		NoFeeds: t.Kind == KindResourceSync,
+		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
 	})
 	dirty := true
 	change := &store.SourceChange{Unclean: &dirty, RootID: &t.RootID}

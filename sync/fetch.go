@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"runtime/debug"
 	"time"
@@ -40,14 +41,18 @@ type outcome struct {
 	displace string
 	failure  failure
 	bytes    int64
+	took     time.Duration // to ask the Source, 0: it was not asked
 	// asked is the Source's clock when it answered, for answers that decide (Settle).
 	asked store.Micros
 	// disk is a failure of the whole mirror, met by this resource.
 	disk error
 }
 
-// classDisk is the class of failures of the mirror's disk.
-const classDisk = "disk"
+// classDisk is the class of failures of the mirror's disk, classTruncated that of bodies that ended before their end (F55).
+const (
+	classDisk      = "disk"
+	classTruncated = "truncated"
+)
 
 // failure is an entry of the ledger in the making.
 type failure struct {
@@ -212,13 +217,23 @@ func (r *reconciler) fetch(ctx context.Context, o *outcome) {
 	}
 }
 
+// spent notes how long the Source was asked. It was not where policy forbids to, or its host is closed for now.
+func (o *outcome) spent(began time.Time, err error) {
+	var fe *fetch.Error
+	if errors.As(err, &fe) && fe.Requests == 0 {
+		return
+	}
+	o.took += max(time.Since(began), 1)
+}
+
 // confirm asks the Source whether it deleted what a notification says it did: only its own 404 or 410 removes a file before
 // a document tells (P5).
 func (r *reconciler) confirm(ctx context.Context, o *outcome) {
-	h := &o.res.Have
+	h, began := &o.res.Have, time.Now()
 	resp, err := r.s.t.Client.Get(ctx, fetch.Request{
 		URL: o.res.URI, Policy: r.s.t.Policy, InScope: r.inScope(o.want.SetID), NoCache: true, ETag: h.ETag, LastModified: h.LastModified,
 	})
+	o.spent(began, err)
 	switch {
 	case err == nil:
 		_ = resp.Body.Close() // that there is one was all to know
@@ -252,7 +267,9 @@ func (r *reconciler) download(ctx context.Context, o *outcome, body *body) (fetc
 		(o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)
 		req.ETag, req.LastModified = h.ETag, h.LastModified
 	}
+	began := time.Now()
 	res, err := r.s.t.Client.Download(ctx, req, body, opt)
+	o.spent(began, err)
 	o.bytes += res.Bytes
 	if at := store.MicrosOf(res.Date); at.Known() {
 		o.asked = at
@@ -343,6 +360,10 @@ func classify(err error) failure {
 	case errors.As(err, &fe):
 		f.class, f.wait, f.unasked = fe.Kind.String(), fe.RetryAfter, fe.Requests == 0 && fe.Kind == fetch.Throttled
 		switch fe.Kind {
+		case fetch.Transient:
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				f.class = classTruncated
+			}
 		case fetch.Gone:
 			f.stale = true
 		case fetch.Denied, fetch.Rejected, fetch.Refused, fetch.TooLarge, fetch.TLS:

@@ -44,33 +44,6 @@ type FollowOptions struct {
 	Observe    Observer
 }
 
-// Observer is told of what happens, for metrics and people. Functions may be nil; they must be quick and safe for
-// concurrent use.
-type Observer struct {
-	// Mirrored: all that a notification asked for is at its final path, durably, or is owed.
-	Mirrored func(Mirrored)
-	// Missed counts changes that a pull saw first although a subscription was active.
-	Missed func(setID int64, n int64)
-	// Odd counts values of records that are not as their format has them.
-	Odd func(setID int64, n int64)
-	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
-	Fetched func(result string, n int64)
-	// Gap is told when a gap was found, changed its state or ended; one that turned out to be none ends without ClosedBy.
-	Gap func(g store.Gap)
-	// Pulled is told of each concluded pull.
-	Pulled func(Result)
-}
-
-// Mirrored is one notification that was carried out.
-type Mirrored struct {
-	SetID       int64
-	From, Until store.Micros
-	Changes     int           // entries that asked for something new
-	Owed        int           // of those, how many failed and are tried again
-	Received    time.Time     // when the hub delivered it
-	Took        time.Duration // from then until everything was durable
-}
-
 // PullRequest is a pull that somebody waits for.
 type PullRequest struct {
 	Full bool

@@ -49,6 +49,7 @@ func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*dest
 			return nil, err
 		}
 		seen[set.ID] = true
+		s.observe.discovered(set.ID, o.Found)
 		if rule, err := s.t.judge(o); err == nil {
 			s.scopes.add(set.ID, rule)
 		}

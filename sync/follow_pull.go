@@ -156,6 +156,7 @@ func (f *Follower) hasRead(ctx context.Context, p *puller) error {
 	p.set.LastPull, p.set.Problem, p.set.InStep = f.s.localNow(), "", p.out.problem == nil && !hole
 	if p.out.problem != nil {
 		p.set.Problem = p.out.problem.Error()
+		f.s.observe.unread(p.out.problem)
 	}
 	return p.commitSet(ctx)
 }
@@ -310,6 +311,7 @@ func (f *Follower) answer(rs []*PullRequest, err error) {
 // troubled shows at all sets why the Source could not be read as a whole.
 func (f *Follower) troubled(ctx context.Context, cause error) error {
 	f.s.log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
+	f.s.observe.unread(cause)
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
 	if err != nil {
 		return err

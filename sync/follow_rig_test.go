@@ -33,6 +33,7 @@ type pusher struct {
 	channels []destination.Channel // as they were offered last
 	late     time.Duration         // how far the engine's clock is ahead
 	kind     store.ChannelKind     // of its channel; the change channel if it is not set
+	also     func(*Observer)       // adds to what the next Follower tells
 
 	mu      sync.Mutex
 	changes []source.Change
@@ -81,17 +82,21 @@ func (p *pusher) follow() {
 	p.t.Helper()
 	e, target, done := p.open()
 	p.eng, p.store = e, e.Store
+	observe := Observer{
+		Mirrored: func(m Mirrored) { p.locked(func() { p.landed = append(p.landed, m) }) },
+		Gap:      func(g store.Gap) { p.locked(func() { p.gaps = append(p.gaps, g) }) },
+		Missed:   func(_ int64, n int64) { p.locked(func() { p.missed += n }) },
+	}
+	if p.also != nil {
+		p.also(&observe)
+	}
 	f, err := e.Follow(p.t.Context(), target, FollowOptions{
 		ReorderGrace: 30 * time.Millisecond, Poll: time.Minute, Patience: 5 * time.Second, Later: p.later,
 		Subscribed: func(int64) store.Micros { return 1 },
 		Offered: func(_ context.Context, _ int64, channels []destination.Channel) {
 			p.locked(func() { p.channels = channels })
 		},
-		Observe: Observer{
-			Mirrored: func(m Mirrored) { p.locked(func() { p.landed = append(p.landed, m) }) },
-			Gap:      func(g store.Gap) { p.locked(func() { p.gaps = append(p.gaps, g) }) },
-			Missed:   func(_ int64, n int64) { p.locked(func() { p.missed += n }) },
-		},
+		Observe: observe,
 	})
 	if err != nil {
 		p.t.Fatal(err)

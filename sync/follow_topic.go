@@ -247,6 +247,7 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 		}
 		v.hint = true
 	case head.Skipped > 0:
+		v.p.s.observe.skipped(int64(head.Skipped))
 		v.p.s.log.Warn("entries of a pushed feed could not be read; the feed itself is read", "set", v.p.set.CapabilityList,
 			"entries", head.Skipped, "problems", head.Problems)
 		v.hint = true

@@ -73,7 +73,7 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 	f.s = s
 	s.hot, s.wake, s.hint = newHotlist(), make(chan struct{}, 1), f.Hint
 	s.hot.done = f.mirrored
-	s.gapTold, s.outcomes = f.gap, f.outcomes
+	s.gapTold, s.observe = f.gap, o.Observe
 	if err := s.knowScopes(ctx); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
@@ -243,25 +243,6 @@ func (f *Follower) mirrored(n *note) {
 			SetID: n.setID, From: n.from, Until: n.until, Changes: n.changes, Owed: n.owed, Received: n.received,
 			Took: f.s.Now().Sub(n.received),
 		})
-	}
-}
-
-// results names the verdicts for metrics.
-var results = [...]string{
-	verdictCleared: "unchanged", verdictFetched: "fetched", verdictAdopted: "unchanged", verdictGone: "gone",
-	verdictRefused: "refused", verdictThere: "unchanged", verdictFailed: "failed",
-}
-
-func (f *Follower) outcomes(group []*outcome) {
-	if f.o.Observe.Fetched == nil {
-		return
-	}
-	n := map[string]int64{}
-	for _, o := range group {
-		n[results[o.verdict]]++
-	}
-	for result, count := range n {
-		f.o.Observe.Fetched(result, count)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestListingMeta(t *testing.T) {
 		r := store.Resource{URI: "tag:blog.example,2026:1", Have: store.Have{State: store.HavePresent}, Wants: []store.Want{
 			{State: store.WantPresent, Length: -1, Version: store.Version{From: store.NoTime, Until: store.NoTime}, LastMod: store.NoTime, Inline: true, Meta: meta},
 		}}
-		line, err := json.Marshal(listing(&r))
+		line, err := json.Marshal(ListingOf(&r))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -220,7 +220,7 @@ func (p *puller) judgeHoles(ctx context.Context) error {
 		c.Inbox = append(c.Inbox, store.InboxChange{ID: p.stale[i].id})
 	}
 	rest := p.setCommit()
-	c.Sets, c.Documents = rest.Sets, rest.Documents
+	c.Sets, c.Documents, c.Spans = rest.Sets, rest.Documents, rest.Spans
 	if err := p.s.Store.Commit(ctx, c); err != nil {
 		return err
 	}

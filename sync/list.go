@@ -63,7 +63,7 @@ func List(ctx context.Context, st store.Store, source int64, f ListFilter, each 
 		}
 		for _, r := range rs {
 			after = r.ID
-			l := listing(r)
+			l := ListingOf(r)
 			if l.State == "" || f == ListAll && l.State == "refused" {
 				continue
 			}
@@ -74,7 +74,8 @@ func List(ctx context.Context, st store.Store, source int64, f ListFilter, each 
 	}
 }
 
-func listing(r *store.Resource) Listing {
+// ListingOf is one resource as List tells it; its State is "" for a tombstone.
+func ListingOf(r *store.Resource) Listing {
 	l := Listing{URI: r.URI, State: stateName(r)}
 	if r.Key != "" {
 		l.Key = &r.Key

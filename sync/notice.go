@@ -125,6 +125,7 @@ func (v *pushReader) take(ctx context.Context, d *store.Delivery) error {
 			return err
 		}
 	}
+	s.observe.skipped(n.skipped)
 	v.notes = append(v.notes, note)
 	if err := v.plan(ctx, d, n, buf, note); err != nil {
 		return err
@@ -143,6 +144,9 @@ func (v *pushReader) take(ctx context.Context, d *store.Delivery) error {
 		s.log.Warn("notifications leave too many holes; the interval of one more is left to a pull", "set", v.p.set.CapabilityList, "holes", n)
 		v.p.cover.Joint, v.hint = was, true
 		return nil
+	}
+	if heard := Clip(iv, v.limit); usable(heard) {
+		v.commit.Spans = append(v.commit.Spans, v.p.span(store.SpanNotification, heard, int64(n.n), ""))
 	}
 	if len(d.Body) > keptBytes { // a list that goes on behind it closes its hole too
 		return nil

@@ -26,6 +26,7 @@ type puller struct {
 	// archives is where a list says its archive is.
 	archives string
 	docs     []store.Document // read, not yet committed
+	spans    []store.Span     // what they prove, for people, not yet committed
 	// futile: a baseline was taken between retries and brought nothing new.
 	futile bool
 	// unread is why some Change List could not be read, though it may well be there.
@@ -330,8 +331,8 @@ func (p *puller) putGap(ctx context.Context, gap *store.Gap) error {
 // setCommit is a commit with the set's own fields as they are now, and the documents whose wants are recorded.
 func (p *puller) setCommit() *store.Commit {
 	p.set.Floor, p.set.Proven, p.set.Joint = p.cover.Floor, p.cover.Proven, p.cover.Joint
-	c := &store.Commit{Claim: p.s.claim, Documents: p.docs, Sets: []store.SetChange{{ID: p.set.ID, State: stateOf(p.set)}}}
-	p.docs = nil
+	c := &store.Commit{Claim: p.s.claim, Documents: p.docs, Spans: p.spans, Sets: []store.SetChange{{ID: p.set.ID, State: stateOf(p.set)}}}
+	p.docs, p.spans = nil, nil
 	return c
 }
 

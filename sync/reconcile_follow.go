@@ -145,6 +145,7 @@ func (r *reconciler) probe(ctx context.Context) error {
 // resume ends a halt.
 func (r *reconciler) resume() {
 	r.tally.add(func(*tally) { r.halted = nil })
+	r.s.observe.halted(nil)
 	r.s.log.Info("the mirror takes files again")
 }
 

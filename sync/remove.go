@@ -77,6 +77,7 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 		return err
 	}
 	r.tally.add(func(t *tally) { t.deleted += n })
+	r.s.observe.removed(n)
 	if r.hot != nil {
 		for i := range c.Resources {
 			r.hot.landed(c.Resources[i].ID, removes(c.Resources[i]))

@@ -60,7 +60,7 @@ func (r *reconciler) place(ctx context.Context, group []*outcome) {
 		}
 		o.stage = nil
 	}
-	if systemic != nil {
+	if systemic != nil && ctx.Err() == nil { // a run that is being stopped is no trouble of the disk
 		r.halt(systemic)
 	}
 }
@@ -70,6 +70,7 @@ func (r *reconciler) halt(err error) {
 		if r.halted == nil {
 			r.halted = err
 			r.s.log.Error("the mirror cannot take files; what is left stays owed", "err", err)
+			r.s.observe.halted(err)
 		}
 	})
 }
@@ -94,9 +95,7 @@ func (r *reconciler) record(ctx context.Context, group []*outcome) error {
 		return err
 	}
 	var p Progress
-	if r.s.outcomes != nil {
-		r.s.outcomes(group)
-	}
+	r.s.observe.settled(group)
 	for _, o := range group {
 		touched := f.touched(o.res.ID)
 		f.land(o.res.ID)

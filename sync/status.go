@@ -46,6 +46,8 @@ type GapStatus struct {
 	Until    *string `json:"until"`
 	State    string  `json:"state"`
 	ClosedBy *string `json:"closed_by"`
+	// Found, Ended are local times, for whoever shows the gap to people.
+	Found, Ended store.Micros `json:"-"`
 }
 
 // ChannelStatus is one channel at one hub in `status --json`, and with source and set in `subscription list --json`. It
@@ -208,7 +210,7 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 		return out, err
 	}
 	for _, g := range gaps {
-		gs := GapStatus{From: RFC3339(g.From), Until: RFC3339(g.Until), State: string(g.State)}
+		gs := GapStatus{From: RFC3339(g.From), Until: RFC3339(g.Until), State: string(g.State), Found: g.Found, Ended: g.Ended}
 		if g.ClosedBy != "" {
 			gs.ClosedBy = ptr(g.ClosedBy)
 		}

@@ -33,6 +33,9 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 	_, err = p.unlisted(ctx, absent, b.o.reset, func(rs []*store.Resource) error {
 		return p.makeAbsent(ctx, rs, absent, hold, b.o.reset)
 	})
+	if err == nil && hold {
+		p.s.observe.held(p.set.ID, gone.files)
+	}
 	return err
 }
 

@@ -99,6 +99,26 @@ func (s *session) recallJSON(ctx context.Context, key string, into any) (bool, e
 	return json.Unmarshal(d.Body, into) == nil, nil // the form of another version: as if unknown
 }
 
+// topicRead records that the topic was read to its end, as far as at, and back to since: NoTime for all that there is.
+func (p *puller) topicRead(ctx context.Context, at, since store.Micros, entries int64) error {
+	if p.set.Baselines == 0 || p.s.o.Full {
+		p.out.kind = "baseline"
+		p.set.Baselines++
+	}
+	before := p.cover.ProvenPosition()
+	p.cover.AddBaseline(min(at, p.s.sourceNow()+skew) + 1)
+	if now := p.cover.ProvenPosition(); now != before {
+		p.topicProved(store.Interval{From: since, Until: now}, entries)
+	}
+	if err := p.settlePush(ctx); err != nil {
+		return err
+	}
+	if err := p.rememberTopic(); err != nil {
+		return err
+	}
+	return p.commitSet(ctx)
+}
+
 // rememberJSON has the next commit of the set remember something.
 func (p *puller) rememberJSON(key string, what any) error {
 	body, err := json.Marshal(what)

@@ -44,6 +44,9 @@ type itemMeta struct {
 	Updated   string     `json:"updated,omitempty"`
 	Source    string     `json:"source,omitempty"` // atom:source of an aggregated entry
 	Pushed    *time.Time `json:"pushed,omitempty"`
+	// Of what an entry links to: which entry that is, and a digest of what it said.
+	Entry string `json:"entry,omitempty"`
+	Says  string `json:"says,omitempty"`
 }
 
 func (m itemMeta) String() string {
@@ -57,10 +60,18 @@ func (m itemMeta) String() string {
 	return string(b)
 }
 
+// metaOf reads what a row tells.
+func metaOf(row *store.Want) (m itemMeta) {
+	if row.Meta != "" && json.Unmarshal([]byte(row.Meta), &m) != nil {
+		return itemMeta{}
+	}
+	return m
+}
+
 // pushedAt is when a notification brought what the row says; false for what the feed itself told.
 func pushedAt(row *store.Want) (store.Micros, bool) {
-	var m itemMeta
-	if row.Meta == "" || json.Unmarshal([]byte(row.Meta), &m) != nil || m.Pushed == nil {
+	m := metaOf(row)
+	if m.Pushed == nil {
 		return store.NoTime, false
 	}
 	return store.MicrosOf(*m.Pushed), true
@@ -157,7 +168,15 @@ func (p *planner) mergeItem(r *row, e *entry) {
 		e.cand.Version.From = current.Version.From + 1
 		e.cand.Version.Until = e.cand.Version.From
 	}
-	switch MergeItem(current, e.cand, it.from) {
+	decision := MergeItem(current, e.cand, it.from)
+	if decision == Repeat && current != nil && it.retold(current, e.cand) {
+		decision = Replace
+		if e.cand.Version.From = current.Version.From + 1; !current.Version.From.Known() { // or the file would do
+			e.cand.Version.From = it.from.Now
+		}
+		e.cand.Version.Until = e.cand.Version.From
+	}
+	switch decision {
 	case Ask:
 		p.contested = true
 	case Repeat:
@@ -182,6 +201,19 @@ func (p *planner) mergeItem(r *row, e *entry) {
 			r.content = nil
 		}
 	}
+}
+
+// retoldMost bounds by how much versions grow that are told again under one date, in microseconds.
+const retoldMost = 1e6
+
+// retold: the entry that links to this resource says something else than it did, under the same date or none. What it links to
+// may have changed with it, and is asked.
+func (it *item) retold(row *store.Want, c Candidate) bool {
+	if it.inline || it.meta.Entry == "" || c.Version.From.Known() && c.Version.From < row.Version.From-retoldMost {
+		return false
+	}
+	was := metaOf(row)
+	return was.Entry == it.meta.Entry && was.Says != it.meta.Says
 }
 
 // confirms tells whether a feed says of an entry what was pushed.

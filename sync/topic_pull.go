@@ -75,7 +75,9 @@ func (p *puller) page(ctx context.Context) error {
 	if !at.Known() {
 		at = p.s.sourceNow()
 	}
+	entries := int64(0)
 	if !a.Empty {
+		entries = 1
 		uri, had, err := p.pageOf(ctx)
 		if err != nil {
 			return err
@@ -93,7 +95,7 @@ func (p *puller) page(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.topicRead(ctx, at)
+	return p.topicRead(ctx, at, p.cover.ProvenPosition(), entries)
 }
 
 // pageOf is the resource that a page is: the topic, or what answered in its place. The want is there if its file is what was
@@ -119,22 +121,6 @@ func (p *puller) pageOf(ctx context.Context) (uri string, had *store.Want, err e
 		had = r.WantFor(p.set.ID)
 	}
 	return uri, had, nil
-}
-
-// topicRead records that the topic was read to its end, as far as at.
-func (p *puller) topicRead(ctx context.Context, at store.Micros) error {
-	if p.set.Baselines == 0 || p.s.o.Full {
-		p.out.kind = "baseline"
-		p.set.Baselines++
-	}
-	p.cover.AddBaseline(min(at, p.s.sourceNow()+skew) + 1)
-	if err := p.settlePush(ctx); err != nil {
-		return err
-	}
-	if err := p.rememberTopic(); err != nil {
-		return err
-	}
-	return p.commitSet(ctx)
 }
 
 // What one pull reads and holds of a feed: pages and archives, and keys of entries (P8).
@@ -191,6 +177,7 @@ type walk struct {
 	missing bool         // an older document is gone
 	failed  error        // what keeps the walk from counting
 	flaws   int
+	told    int64 // entries that the last pull did not see
 }
 
 func (p *puller) newWalk(ctx context.Context) (*walk, error) {
@@ -285,6 +272,7 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer, uncached bo
 	w.p.out.usable = true
 	if head.Skipped > 0 {
 		w.flaws += head.Skipped
+		w.p.s.observe.skipped(int64(head.Skipped))
 		w.p.s.log.Warn("entries of a feed could not be read", "feed", a.URL, "entries", head.Skipped, "problems", head.Problems)
 	}
 	older = head.PrevArchive
@@ -314,13 +302,18 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	}
 	w.seen[h] = when
 	w.items.fresh = w.look(h, when)
+	if w.was == nil || w.items.fresh {
+		w.told++
+	}
 	return w.items.take(ctx, e)
 }
 
 // decide reads the feed's own document once more, past all caches, because only it can say who is right.
 func (w *walk) decide(ctx context.Context) error {
+	told := w.told
 	w.p.plan.contested, w.seen = false, map[uint64]store.Micros{}
 	_, err := w.readPage(ctx, w.p.offer.Topic.Answer.URL, true)
+	w.told = told // the same entries again
 	return err
 }
 
@@ -341,7 +334,8 @@ func (w *walk) end(ctx context.Context) error {
 		p.flawed = true
 		p.fail(fmt.Errorf("feed %s: %d entries could not be read", fetch.RedactURL(p.offer.Topic.Answer.URL), w.flaws))
 	}
-	if err := w.hole(ctx); err != nil {
+	since, err := w.hole(ctx)
+	if err != nil {
 		return err
 	}
 	position, empty := w.newest, w.was != nil && len(w.now.Entries) == 0
@@ -361,15 +355,19 @@ func (w *walk) end(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.topicRead(ctx, position)
+	return p.topicRead(ctx, position, since, w.told)
 }
 
 // hole records that the feed did not reach back to what was known: entries may be missing, and nobody can tell (T-04). A
-// feed that brings nothing that was not pushed shows no change in the hole, which then is none (coverage.md 3).
-func (w *walk) hole(ctx context.Context) error {
+// feed that brings nothing that was not pushed shows no change in the hole, which then is none (coverage.md 3). It returns how
+// far back the feed reached, NoTime for all that there is.
+func (w *walk) hole(ctx context.Context) (since store.Micros, err error) {
 	p := w.p
+	if w.was == nil {
+		return store.NoTime, nil
+	}
 	if w.reached() || p.plan.unheard == 0 {
-		return nil
+		return p.cover.ProvenPosition(), nil
 	}
 	gap := &store.Gap{SetID: p.set.ID, From: p.cover.ProvenPosition(), Until: w.oldest, State: store.GapUnprovable,
 		Found: p.s.localNow(), Ended: p.s.localNow()}
@@ -382,5 +380,5 @@ func (w *walk) hole(ctx context.Context) error {
 	if p.s.gapTold != nil {
 		p.s.gapTold(*gap)
 	}
-	return p.putGap(ctx, gap)
+	return gap.Until, p.putGap(ctx, gap)
 }

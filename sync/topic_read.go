@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -120,6 +121,7 @@ const followMost = 64
 // stays when the entry goes: another one may link to it.
 func (v *itemReader) follow(ctx context.Context, e *feed.Entry, when store.Micros) error {
 	n := 0
+	saying := itemMeta{Entry: clip(e.Key, metaMost), Says: fmt.Sprintf("%016x", keyHash(string(e.XML)))}
 	for _, l := range e.Links {
 		rel := strings.ToLower(l.Rel)
 		if !slices.Contains(v.p.s.t.Follow, rel) || l.Href == "" || n == followMost {
@@ -134,7 +136,7 @@ func (v *itemReader) follow(ctx context.Context, e *feed.Entry, when store.Micro
 			uri += "#" + rel
 		}
 		c := Candidate{State: store.WantPresent, Version: v.version(when, e), Length: -1, LastMod: store.NoTime, Type: l.Type}
-		if err := v.p.add(ctx, entry{uri: uri, cand: c, item: &item{from: v.from}, note: v.note}); err != nil {
+		if err := v.p.add(ctx, entry{uri: uri, cand: c, item: &item{from: v.from, meta: saying}, note: v.note}); err != nil {
 			return err
 		}
 	}

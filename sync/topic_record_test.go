@@ -220,3 +220,22 @@ func TestFollowedLinks(t *testing.T) {
 		}
 	})
 }
+
+// TestFollowedLinksAgain: what an entry links to is asked again when the entry changes, though its date does not, or it has none.
+func TestFollowedLinksAgain(t *testing.T) {
+	t.Parallel()
+	for _, day := range []int{0, 5} {
+		s := newSite(t, func(target *Target) { target.Follow = []string{"enclosure"} })
+		for _, text := range []string{"one", "two", "three"} {
+			s.set("/a.txt", page{typ: "text/plain", body: text})
+			s.feed(post{id: "tag:test,2024:p1", day: day, text: text, extra: `<link rel="enclosure" href="/a.txt"/>`})
+			s.sync()
+			if got := s.files()[s.key("/a.txt")]; got != sumOf(text) {
+				t.Errorf("day %d: what the entry links to is not %q", day, text)
+			}
+		}
+		if res := s.sync(); res.Requests != 1 || res.Fetched != 0 {
+			t.Errorf("day %d, nothing new: %+v", day, res)
+		}
+	}
+}

@@ -250,14 +250,18 @@ func TestWarnsAboutSecret(t *testing.T) {
 // TestClean: what hubs say is one printable line of at most 500 characters.
 func TestClean(t *testing.T) {
 	t.Parallel()
-	s := &store.Subscription{Token: "T0K3N", Secret: "53CR37"}
+	s := &store.Subscription{
+		Token: "T0K3N", Secret: "53CR37", Topic: "https://lib.example/t?key=t0pic%2Fkey&n=1&bare-token", Hub: "https://hub.example/?k=hubtoken",
+	}
 	for in, want := range map[string]string{
-		"":                            "",
-		" a\r\n\tb ":                  "a b",
-		"x\x1b[2J\u202ey\x00\xff":     "x\uFFFD[2J\uFFFDy\uFFFD\uFFFD",
-		"cb/T0K3N?s=53CR37 and T0K3N": "cb/…?s=… and …",
-		strings.Repeat("é", 501):      strings.Repeat("é", 499) + "…",
-		strings.Repeat("é", 500):      strings.Repeat("é", 500),
+		"":                                    "",
+		" a\r\n\tb ":                          "a b",
+		"x\x1b[2J\u202ey\x00\xff":             "x\uFFFD[2J\uFFFDy\uFFFD\uFFFD",
+		"cb/T0K3N?s=53CR37 and T0K3N":         "cb/…?s=… and …",
+		"t?key=t0pic%2Fkey is t0pic/key, n=1": "t?key=… is …, n=1",
+		"t%3Fkey%3Dt0pic%252Fkey, bare-token, hubtoken": "t%3Fkey%3D…, …, …",
+		strings.Repeat("é", 501):                        strings.Repeat("é", 499) + "…",
+		strings.Repeat("é", 500):                        strings.Repeat("é", 500),
 	} {
 		if got := clean(in, s); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)

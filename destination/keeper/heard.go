@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -105,11 +106,34 @@ func hearFailure(err error, s *store.Subscription) heard {
 
 const reasonMost = 500
 
-// clean makes what a peer said one printable line of at most 500 characters, without what is secret of s.
+// tokenLeast is from what length on a value of a query may be a token; shorter ones may be part of any word.
+const tokenLeast = 6
+
+// tokensOf are the values in the query of a URL that may be tokens.
+func tokensOf(raw string) (out []string) {
+	_, query, _ := strings.Cut(raw, "?")
+	for pair := range strings.SplitSeq(query, "&") {
+		_, value, found := strings.Cut(pair, "=")
+		if !found {
+			value = pair
+		}
+		if plain, err := url.QueryUnescape(value); err == nil && plain != value && len(plain) >= tokenLeast {
+			out = append(out, plain)
+		}
+		if len(value) >= tokenLeast {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// clean makes what a peer said one printable line of at most 500 characters, without what is secret of s, or may be, as in the
+// queries of its topic and hub.
 func clean(text string, s *store.Subscription) string {
-	for _, secret := range []string{s.Token, s.Secret} {
+	for _, secret := range slices.Concat([]string{s.Token, s.Secret}, tokensOf(s.Topic), tokensOf(s.Hub)) {
 		if secret != "" {
 			text = strings.ReplaceAll(text, secret, "…")
+			text = strings.ReplaceAll(text, url.QueryEscape(secret), "…") // as it stands in a form
 		}
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
