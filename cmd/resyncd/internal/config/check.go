@@ -24,6 +24,7 @@ func (r *report) check(cfg *Config) {
 			}
 		}
 	}
+	r.checkConsole(&cfg.Console)
 	names := map[string]string{}
 	for i := range cfg.Sources {
 		path := fmt.Sprintf("sources[%d]", i)
@@ -103,6 +104,9 @@ func (r *report) checkAuth(path string, a *Auth) {
 
 // secretFiles reads every secret that was given by file, and reports whether any was given inline.
 func (r *report) secretFiles(cfg *Config) (inline bool) {
+	inline = cfg.Console.Password.IsSet() || cfg.Console.Token.IsSet()
+	r.secretFile(cfg, "console.password_file", cfg.Console.PasswordFile, "password", &cfg.Console.Password)
+	r.secretFile(cfg, "console.token_file", cfg.Console.TokenFile, "secret", &cfg.Console.Token)
 	for i := range cfg.Sources {
 		path, a := fmt.Sprintf("sources[%d].auth", i), &cfg.Sources[i].Auth
 		inline = inline || a.Bearer.IsSet() || a.BasicPassword.IsSet()

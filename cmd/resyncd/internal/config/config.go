@@ -42,9 +42,21 @@ type Callback struct {
 	TLSKeyFile  string `key:"tls_key_file" form:"path?"`
 }
 
-// Console says where the web console listens; an empty Listen switches it off.
+// Console says where the web console listens and who may use it; an empty Listen switches it off. After Load each secret
+// holds its value, whether it came inline or by file.
 type Console struct {
-	Listen string `key:"listen" form:"listen?" doc:"Address of console, /metrics, /healthz and /readyz; empty or off switches it off."`
+	Listen       string   `key:"listen" form:"listen?" doc:"Address of console, /metrics, /healthz and /readyz; empty or off switches it off. It speaks http: beyond this machine put a proxy with TLS before it."`
+	Hosts        []string `key:"hosts" form:"host" once:"" doc:"Names, without port, by which browsers reach the console beside IP addresses and localhost, such as mirror.example.org. Requests for other names are refused."`
+	User         string   `key:"user" form:"user" doc:"Who may see all that and act on it: this user with the password, or whoever has the token (as a Bearer token, or as the password of any user). Without either it is whoever can connect, and listen must be an address of this machine only."`
+	Password     Secret   `key:"password" form:"password"`
+	PasswordFile string   `key:"password_file" form:"secretfile?"`
+	Token        Secret   `key:"token" form:"secret"`
+	TokenFile    string   `key:"token_file" form:"secretfile?"`
+}
+
+// Guarded reports whether somebody must prove who they are.
+func (c *Console) Guarded() bool {
+	return c.Password.IsSet() || c.PasswordFile != "" || c.Token.IsSet() || c.TokenFile != ""
 }
 
 // Network is what all transfers share.

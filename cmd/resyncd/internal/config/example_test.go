@@ -108,7 +108,16 @@ func TestPrintLoadsAgain(t *testing.T) {
 		}
 		again := load(t, out.String())
 		for i := range cfg.Sources {
-			a := &cfg.Sources[i].Auth
+			src := &cfg.Sources[i]
+			for _, u := range []*string{&src.URL, &src.Hub, &src.Topic} {
+				hideQuery(u)
+			}
+			for _, list := range [][]string{src.Sets, src.Scope} {
+				for j := range list {
+					hideQuery(&list[j])
+				}
+			}
+			a := &src.Auth
 			for _, s := range []*Secret{&a.Bearer, &a.BasicPassword} {
 				if s.IsSet() {
 					*s = NewSecret(hidden)
@@ -127,6 +136,12 @@ func TestPrintLoadsAgain(t *testing.T) {
 			}
 		}
 		leaves("", reflect.ValueOf(cfg).Elem(), check)
+	}
+}
+
+func hideQuery(u *string) {
+	if path, query, ok := strings.Cut(*u, "?"); ok && query != "" {
+		*u = path + "?" + hidden
 	}
 }
 

@@ -52,6 +52,8 @@ func checkForm(form, text string) error {
 		if strings.ContainsFunc(text, notHeader) {
 			return errors.New("must be one line of printable ASCII")
 		}
+	case "host":
+		return hostName(text)
 	case "user": // a colon would end it (RFC 7617 section 2)
 		if strings.Contains(text, ":") || strings.ContainsFunc(text, unicode.IsControl) {
 			return errors.New("must not hold a colon or a control character")
@@ -159,6 +161,15 @@ func sourceName(text string) error {
 	}
 	if len(stem) == 4 && (strings.HasPrefix(stem, "COM") || strings.HasPrefix(stem, "LPT")) && stem[3] >= '0' && stem[3] <= '9' {
 		return errors.New("is reserved on Windows: choose another name")
+	}
+	return nil
+}
+
+// hostName wants a name as it stands in a browser's address, without port.
+func hostName(text string) error {
+	ok := text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune(".-_", r) })
+	if !ok {
+		return errors.New("is not a name of this console: write it without http:// and port, such as mirror.example.org")
 	}
 	return nil
 }

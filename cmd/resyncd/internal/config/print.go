@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Print writes c as a configuration file: every key with its effective value, secrets hidden. What it prints loads
-// again and means the same, but for hidden secrets.
+// Print writes c as a configuration file: every key with its effective value, secrets and the queries of URLs
+// hidden. What it prints loads again and means the same, but for these.
 func (c *Config) Print(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "# effective configuration of resyncd; secrets are hidden")
@@ -61,7 +61,7 @@ func (f field) node() *yaml.Node {
 		}
 		return node
 	case f.value.Kind() != reflect.Slice:
-		return literal(f.value)
+		return f.literal(f.value)
 	}
 	node := &yaml.Node{Kind: yaml.SequenceNode}
 	if f.value.Len() == 0 {
@@ -72,7 +72,7 @@ func (f field) node() *yaml.Node {
 		if f.value.Type() == reflect.TypeFor[[]Source]() {
 			node.Content = append(node.Content, tree(item))
 		} else {
-			node.Content = append(node.Content, literal(item))
+			node.Content = append(node.Content, f.literal(item))
 		}
 	}
 	return node
@@ -85,9 +85,15 @@ func word(text string) *yaml.Node {
 	return node
 }
 
-// literal is a single value as YAML; numbers are written as numbers.
-func literal(v reflect.Value) *yaml.Node {
+// literal is a single value as YAML; numbers are written as numbers. The query of a URL may be a token.
+func (f field) literal(v reflect.Value) *yaml.Node {
 	text := textOf(v)
+	switch strings.TrimSuffix(f.tag.Get("form"), "?") {
+	case "url", "prefix":
+		if path, query, ok := strings.Cut(text, "?"); ok && query != "" {
+			return word(path + "?" + hidden)
+		}
+	}
 	if v.Kind() != reflect.String && text != "" && strings.Trim(text, "0123456789") == "" {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	}

@@ -106,3 +106,33 @@ func TestBadSecretFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestConsoleAuth: a console may listen beyond this machine once somebody has to prove who they are; its secrets come from
+// files too, and are shown nowhere.
+func TestConsoleAuth(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	password, token := write(t, dir, "password", "hunter2\n", 0o600), write(t, dir, "token", "hunter3\n", 0o600)
+	cfg := load(t, fmt.Sprintf("console: { listen: \"0.0.0.0:1\", user: me, password_file: %s, token_file: %s, hosts: [m.example] }\n", password, token))
+	c := &cfg.Console
+	if c.Password.Reveal() != "hunter2" || c.Token.Reveal() != "hunter3" || !c.Guarded() || len(c.Hosts) != 1 {
+		t.Errorf("%+v", c)
+	}
+	inline := load(t, "console: { listen: \"[::]:1\" }\n", "RESYNCD_CONSOLE_TOKEN=hunter3")
+	var out bytes.Buffer
+	if err := inline.Print(&out); err != nil || inline.Console.Token.Reveal() != "hunter3" || !strings.Contains(out.String(), "token: (hidden)") {
+		t.Errorf("%v: %s", err, &out)
+	}
+	out.Reset()
+	if err := cfg.Print(&out); err != nil || strings.Contains(out.String(), "hunter") {
+		t.Errorf("%v: %s", err, &out)
+	}
+	for listen, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "LOCALHOST:1": true,
+		":1": false, "0.0.0.0:1": false, "[::]:1": false, "192.0.2.1:1": false, "mirror.example:1": false,
+	} {
+		if local(listen) != want {
+			t.Errorf("%s: %v", listen, !want)
+		}
+	}
+}

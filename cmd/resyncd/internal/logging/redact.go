@@ -43,6 +43,9 @@ func (u URI) String() string {
 	if p.User == nil && p.RawQuery == "" && p.Fragment == "" {
 		return short
 	}
+	if p.User == nil && p.RawQuery == "…" && p.Fragment == "" { // shortened already (fetch.RedactURL)
+		return short + "?…"
+	}
 	return short + "?#" + digest(string(u))
 }
 
@@ -66,6 +69,9 @@ func Redact(text string) string {
 	}
 	return anyURL.ReplaceAllStringFunc(text, func(found string) string {
 		body := strings.TrimRight(found, ".,:;)]}") // the sentence's, not the URL's
+		if p, err := url.Parse(body); err == nil && p.User == nil && p.RawQuery == "" && p.Fragment == "" {
+			return found // as it stands, whatever its path is made of
+		}
 		return URI(body).String() + found[len(body):]
 	})
 }

@@ -1,0 +1,48 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// local reports whether an address to listen on is one of this machine only.
+func local(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost")
+}
+
+// checkConsole holds the keys of the console against each other. Who can reach it can pause Sources and let files be
+// deleted, so it is never open to a network by oversight.
+func (r *report) checkConsole(c *Console) {
+	for _, p := range []struct {
+		key, with string
+		wrong     bool
+		what      string
+	}{
+		{"password_file", "password", c.PasswordFile != "" && c.Password.IsSet(), "is set beside password: write only one of them"},
+		{"token_file", "token", c.TokenFile != "" && c.Token.IsSet(), "is set beside token: write only one of them"},
+		{"user", "password_file", c.User != "" && c.PasswordFile == "" && !c.Password.IsSet(), "is set without password_file"},
+		{"password_file", "user", c.User == "" && c.PasswordFile != "", "is set without user"},
+		{"password", "user", c.User == "" && c.Password.IsSet(), "is set without user"},
+	} {
+		if p.wrong && r.given("console."+p.key) && !r.bad["console."+p.with] {
+			r.clash("console."+p.key, p.what)
+		}
+	}
+	if c.Listen == "" || local(c.Listen) || c.Guarded() || !r.given("console.listen") {
+		return
+	}
+	for _, key := range []string{"user", "password", "password_file", "token", "token_file"} {
+		if r.bad["console."+key] { // it was meant to be guarded
+			return
+		}
+	}
+	r.clash("console.listen", "is open to others, and nobody would have to prove who they are: set console.token_file (or user and password_file), or listen on 127.0.0.1")
+}
