@@ -1,14 +1,17 @@
-// Package console knows how the daemon shows itself over HTTP: its status, metrics and health (contract.md 4). It refuses
-// to know where that comes from, and changes nothing: all of it is read only.
+// Package console knows how the daemon shows itself over HTTP: pages, status, metrics and health (contract.md 4), and who may
+// see and do what there. It refuses to know where that comes from and how what an operator asks for is done.
 package console
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +28,23 @@ type Options struct {
 	Ready func(ctx context.Context) error
 	// Metrics is what /metrics shows.
 	Metrics *Metrics
+	// Data is what the pages below / and /source/ show and do, and /api/events tells of.
+	Data Data
+	// Version stands on each page.
+	Version string
+	// Hosts are the names, without port, by which the console may be called beyond IP addresses and localhost; behind a
+	// proxy those that a browser sees. A request for any other name is refused, for a name that a stranger points at this
+	// address would make this console part of the stranger's site (DNS rebinding). /healthz, /readyz and /metrics do not ask.
+	Hosts []string
+	// Auth is who may see and do anything but /healthz and /readyz; nil: whoever can connect.
+	Auth *Auth
 	// Log takes what went wrong at answering; nil for nowhere.
 	Log *slog.Logger
 }
+
+// Auth is what a request must prove: the user and password of HTTP Basic, or the token as a Bearer. Because no browser asks
+// for a token, it passes as a Basic password too, with any user. An empty Auth lets nobody in.
+type Auth struct{ User, Password, Token string }
 
 // readTime is how long Status, Ready and the gauges may take.
 const readTime = 10 * time.Second
@@ -35,7 +52,11 @@ const readTime = 10 * time.Second
 // scrapes is how many /metrics requests are answered at once; who comes beyond is told to come later.
 const scrapes = 4
 
-// New makes the handler of the console's listener. It answers GET and HEAD, and 404 to every path that is not its own.
+// makers is how many pages are made at once; who comes beyond waits.
+const makers = 8
+
+// New makes the handler of the console's listener. It answers GET and HEAD, POST where something is done, and 404 to every
+// path that is not its own.
 func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -51,6 +72,18 @@ func New(o Options) http.Handler {
 		c.slots = make(chan struct{}, scrapes)
 		c.paths["/metrics"] = c.metrics
 	}
+	for path, answer := range c.paths {
+		c.paths[path] = quick(answer)
+	}
+	if o.Data != nil {
+		_, _ = rand.Read(c.key[:]) // never fails
+		c.making, c.hearing = make(chan struct{}, makers), make(chan struct{}, listeners)
+		c.paths["/"] = c.made(c.overview)
+		c.paths["/api/events"] = c.events
+		for path, a := range assets() {
+			c.paths[path] = a.answer
+		}
+	}
 	return c
 }
 
@@ -58,23 +91,73 @@ type console struct {
 	Options
 	paths map[string]http.HandlerFunc
 	slots chan struct{} // of scrapes
+
+	key     [32]byte // of the tokens in forms
+	making  chan struct{}
+	hearing chan struct{}
+	board   board
 }
 
 // ServeHTTP answers one request. Paths are compared as they came, so none is answered by a redirect.
 func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	h.Set("Referrer-Policy", "no-referrer")
-	answer, ok := c.paths[r.URL.Path]
+	guard(h)
+	path := r.URL.Path
+	health := path == "/healthz" || path == "/readyz"
+	if !health && path != "/metrics" && !c.known(r.Host) {
+		say(w, http.StatusMisdirectedRequest, "this console is not known by that name; name it in the configuration (console.hosts), or call it by its address")
+		return
+	}
+	if !health && !c.Auth.admit(r) {
+		c.Auth.refuse(w)
+		return
+	}
+	answer, allow := c.paths[path], "GET, HEAD"
+	if answer == nil && c.Data != nil {
+		answer, allow = c.ofSource(r)
+	}
 	switch {
-	case !ok:
+	case answer == nil && c.Data != nil:
+		c.lost(w, r)
+	case answer == nil:
 		say(w, http.StatusNotFound, "nothing here; see /api/status, /metrics, /healthz and /readyz")
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		h.Set("Allow", "GET, HEAD")
-		say(w, http.StatusMethodNotAllowed, "this console is read only")
+	case !slices.Contains(strings.Split(allow, ", "), r.Method):
+		h.Set("Allow", allow)
+		say(w, http.StatusMethodNotAllowed, "only "+allow+" here")
 	default:
+		answer(w, r)
+	}
+}
+
+// ofSource finds what answers below /source/NAME, and by which methods; nil if nothing does.
+func (c *console) ofSource(r *http.Request) (answer http.HandlerFunc, allow string) {
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/source/")
+	escaped, part, _ := strings.Cut(rest, "/")
+	name, err := url.PathUnescape(escaped)
+	if !ok || err != nil || name == "" || strings.HasSuffix(rest, "/") {
+		return nil, ""
+	}
+	of := func(f func(http.ResponseWriter, *http.Request, string)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { f(w, r, name) }
+	}
+	switch part {
+	case "":
+		return c.made(of(c.source)), "GET, HEAD"
+	case "find":
+		return c.made(of(c.find)), "GET, HEAD"
+	case "resource":
+		return c.made(of(c.resource)), "GET, HEAD"
+	case "bytes":
+		return of(c.bytes), "GET, HEAD"
+	case "do":
+		return of(c.do), "POST"
+	}
+	return nil, ""
+}
+
+// quick bounds the time of an answer that only reads.
+func quick(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readTime)
 		defer cancel()
 		answer(w, r.WithContext(ctx))
@@ -120,20 +203,31 @@ func (c *console) status(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// metrics gathers what was counted and, for this scrape, what the store says.
+// metrics gathers what was counted and, for this scrape, what the store says. It is sent when all is there: clients that
+// read slowly keep no others from asking.
 func (c *console) metrics(w http.ResponseWriter, r *http.Request) {
 	select {
 	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
 	default:
 		w.Header().Set("Retry-After", "1")
 		say(w, http.StatusServiceUnavailable, "too many at once")
 		return
 	}
-	promhttp.HandlerFor(prometheus.Gatherers{c.Metrics.registry, c.Metrics.gauges(r.Context())}, promhttp.HandlerOpts{
+	kept := &keeper{ResponseWriter: w, code: http.StatusOK}
+	func() {
+		defer func() { <-c.slots }()
+		c.scrape(r.Context()).ServeHTTP(kept, r)
+	}()
+	w.WriteHeader(kept.code)
+	_, _ = w.Write(kept.body.Bytes()) // an error means that the client has gone
+}
+
+// scrape answers with what is at this moment.
+func (c *console) scrape(ctx context.Context) http.Handler {
+	return promhttp.HandlerFor(prometheus.Gatherers{c.Metrics.registry, c.Metrics.gauges(ctx)}, promhttp.HandlerOpts{
 		ErrorLog:      problems{c.Log},
 		ErrorHandling: promhttp.ContinueOnError, // one odd series must not hide all others
-	}).ServeHTTP(w, r)
+	})
 }
 
 // problems logs what the metrics library has to complain of.

@@ -20,8 +20,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func ask(h http.Handler, method, target string) *httptest.ResponseRecorder {
+	return send(h, httptest.NewRequest(method, target, nil))
+}
+
+// send has a request answered; httptest's own host is taken for ours.
+func send(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	if r.Host == "example.com" {
+		r.Host = "localhost:8091"
+	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	h.ServeHTTP(w, r)
 	return w
 }
 
@@ -48,8 +56,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/api/status?x=%zz", 200, "application/json", status},
 		{"GET", "/healthz", 200, "text/plain; charset=utf-8", "ok\n"},
 		{"GET", "/readyz", 200, "text/plain; charset=utf-8", "ready\n"},
-		{"POST", "/api/status", 405, "text/plain; charset=utf-8", "this console is read only\n"},
-		{"OPTIONS", "/metrics", 405, "text/plain; charset=utf-8", "this console is read only\n"},
+		{"POST", "/api/status", 405, "text/plain; charset=utf-8", "only GET, HEAD here\n"},
+		{"OPTIONS", "/metrics", 405, "text/plain; charset=utf-8", "only GET, HEAD here\n"},
 		{"GET", "/", 404, "text/plain; charset=utf-8", "nothing here; see /api/status, /metrics, /healthz and /readyz\n"},
 		{"POST", "/", 404, "text/plain; charset=utf-8", "nothing here; see /api/status, /metrics, /healthz and /readyz\n"},
 		{"GET", "//metrics", 404, "", ""},
@@ -122,7 +130,7 @@ func TestTimeLimit(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/api/status", nil))
+		send(h, httptest.NewRequestWithContext(ctx, "GET", "/api/status", nil))
 		if log.Len() != 0 {
 			t.Errorf("logged: %s", &log)
 		}
@@ -158,6 +166,40 @@ func TestScrapesAreBounded(t *testing.T) {
 			t.Errorf("afterwards: %d", w.Code)
 		}
 	})
+}
+
+// TestSlowScrapers: clients that do not read what they asked for leave scrapes to others.
+func TestSlowScrapers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{Metrics: NewMetrics()})
+		gate, ended := make(chan struct{}), make(chan struct{})
+		for range scrapes {
+			go func() {
+				h.ServeHTTP(&stuck{httptest.NewRecorder(), gate}, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+				ended <- struct{}{}
+			}()
+		}
+		synctest.Wait()
+		if w := ask(h, "GET", "/metrics"); w.Code != 200 || !strings.Contains(w.Body.String(), "resyncd_clock_jumps_total 0") {
+			t.Errorf("%d", w.Code)
+		}
+		close(gate)
+		for range scrapes {
+			<-ended
+		}
+	})
+}
+
+// stuck is a client that reads nothing until its gate opens.
+type stuck struct {
+	*httptest.ResponseRecorder
+	gate <-chan struct{}
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	<-s.gate
+	return s.ResponseRecorder.Write(p)
 }
 
 func get(t *testing.T, url string) (int, string) {

@@ -7,43 +7,54 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
 // eventful is metrics in which every series of ours is there.
 func eventful() *Metrics {
 	m := NewMetrics()
 	for _, source := range []string{"a", "b\xff"} {
-		m.Notification(source, "next")
-		m.Notification(source, "next")
-		m.Notification(source, "gap\xfe")
-		m.Rejected(source, "signature")
-		m.PushLatency(source, 3*time.Millisecond)
-		m.PushLatency(source, -time.Hour)
-		m.Fetch(source, "ok")
-		m.PushMisses(source, 3)
-		m.PushMisses(source, 0)
-		m.PushMisses(source, -1)
+		m.Count(Notifications, source, "next", 2)
+		m.Count(Notifications, source, "gap\xfe", 1)
+		m.Count(Rejections, source, "signature", 1)
+		m.Observe(PushLatency, source, 3*time.Millisecond)
+		m.Observe(PushLatency, source, -time.Hour)
+		m.Count(Fetches, source, "ok", 1)
+		m.Count(PushMisses, source, "", 3)
+		m.Count(PushMisses, source, "", 0)
+		m.Count(PushMisses, source, "", -1)
 	}
+	m.Count(ClockJumps, "", "", 2)
+	m.Build("1.2.3", "abc")
 	m.Gauges = func(context.Context) []SourceGauges {
 		return []SourceGauges{
 			{
-				Source: "a", Resources: 5, Owed: 1, Held: 2, GapsOpen: 3,
+				Source: "a", Resources: 5, Owed: 1, Held: 2, GapsOpen: 3, InStep: true, Channels: map[string]int64{"active": 2},
 				Position: time.UnixMicro(1_700_000_000_250_000), LeaseExpires: time.Unix(1_800_000_000, 0),
+				LastPull: time.Unix(1, 0), NextPull: time.Unix(2, 0), LastPush: time.Unix(3, 0),
 			},
 			{Source: "b\xff"},
-			{Source: "a", Resources: 6, Owed: 1, Held: 2, GapsOpen: 3}, // told twice: the last word counts
+			{Source: "a", Resources: 6, Owed: 1, Held: 2, GapsOpen: 3, InStep: true, Channels: map[string]int64{"active": 2}}, // told twice: the last word counts
 		}
 	}
 	return m
 }
 
 const shown = `
+# HELP resyncd_clock_jumps_total Times that the wall clock jumped, or the machine slept.
+# TYPE resyncd_clock_jumps_total counter
+resyncd_clock_jumps_total 2
+# HELP resyncd_in_step 1 while the mirror is known to be in step with the Source, else 0.
+# TYPE resyncd_in_step gauge
+resyncd_in_step{source="a"} 1
+resyncd_in_step{source="b?"} 0
 # HELP resyncd_fetches_total Resources fetched, by result.
 # TYPE resyncd_fetches_total counter
 resyncd_fetches_total{result="ok",source="a"} 1
@@ -89,7 +100,7 @@ resyncd_resources{source="b?"} 0
 var names = []string{
 	"resyncd_resources", "resyncd_owed", "resyncd_held", "resyncd_gaps_open", "resyncd_position_timestamp_seconds", "resyncd_notifications_total",
 	"resyncd_notifications_rejected_total", "resyncd_push_latency_seconds", "resyncd_fetches_total", "resyncd_lease_expires_timestamp_seconds",
-	"resyncd_push_misses_total",
+	"resyncd_push_misses_total", "resyncd_in_step", "resyncd_clock_jumps_total",
 }
 
 func all(t *testing.T, m *Metrics) prometheus.Gatherer {
@@ -111,9 +122,47 @@ func TestMetrics(t *testing.T) {
 	if err := testutil.GatherAndCompare(all(t, m), strings.NewReader(shown), compared...); err != nil {
 		t.Error(err)
 	}
-	problems, err := testutil.GatherAndLint(all(t, m))
+}
+
+// TestLint: every series there can be keeps to the conventions of Prometheus, ours and only ours begin with resyncd_, and
+// none has a label whose values nobody bounds.
+func TestLint(t *testing.T) {
+	t.Parallel()
+	m := eventful()
+	m.Begin("a")
+	for i, e := range events {
+		for _, value := range append(e.known, "") {
+			m.Count(Event(i), "a", value, 1)
+		}
+	}
+	families, err := all(t, m).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil || len(problems) != 0 {
 		t.Errorf("lint: %v, %v", problems, err)
+	}
+	bounded := []string{"source", "verdict", "reason", "result", "state", "by", "job", "version", "commit", "goversion", "le"}
+	ours := 0
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "resyncd_") {
+			continue
+		}
+		ours++
+		if !strings.HasSuffix(f.GetHelp(), ".") {
+			t.Errorf("%s: %q is no sentence", f.GetName(), f.GetHelp())
+		}
+		for _, series := range f.GetMetric() {
+			for _, l := range series.GetLabel() {
+				if !slices.Contains(bounded, l.GetName()) {
+					t.Errorf("%s has the label %s", f.GetName(), l.GetName())
+				}
+			}
+		}
+	}
+	if want := len(events) + len(durations) + len(gauges) + 2; ours != want {
+		t.Errorf("%d families of ours, want %d", ours, want)
 	}
 }
 
@@ -152,7 +201,7 @@ func TestScrape(t *testing.T) {
 func TestTwoInOneProcess(t *testing.T) {
 	t.Parallel()
 	one, two := NewMetrics(), NewMetrics()
-	one.Fetch("a", "ok")
+	one.Count(Fetches, "a", "ok", 1)
 	if n, err := testutil.GatherAndCount(two.registry, "resyncd_fetches_total"); n != 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}

@@ -41,7 +41,7 @@ func ServeOn(ctx context.Context, listener net.Listener, handler http.Handler, l
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	base, cut := context.WithCancel(context.WithoutCancel(ctx))
+	base, cut := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), endingKey{}, ctx))
 	defer cut()
 	var open sync.RWMutex // read by each running handler
 	var closed bool

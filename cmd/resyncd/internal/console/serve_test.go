@@ -28,7 +28,7 @@ func serving(t *testing.T, h http.Handler) (addr string, stop func() error) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics()
-	m.Fetch("a", "ok")
+	m.Count(Fetches, "a", "ok", 1)
 	addr, stop := serving(t, New(Options{Metrics: m}))
 	if code, body := get(t, "http://"+addr+"/healthz"); code != 200 || body != "ok\n" {
 		t.Errorf("%d %q", code, body)
@@ -115,3 +115,42 @@ func TestBrokenListener(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestBytesCutShort: a file that ends before its length was reached is no whole one to the client.
+func TestBytesCutShort(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int64{-1, 9} {
+		f := &torn{fake: newFake(time.Now(), ""), length: length}
+		addr, stop := serving(t, New(Options{Data: f}))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/source/maps/bytes?uri=x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(res.Body); err == nil {
+			t.Errorf("length %d: %q is taken for the whole", length, body)
+		}
+		res.Body.Close()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// torn has a file that cannot be read to its end.
+type torn struct {
+	*fake
+	length int64
+}
+
+func (f *torn) Open(context.Context, string, string) (io.ReadCloser, FileInfo, error) {
+	return io.NopCloser(io.MultiReader(strings.NewReader("half"), failing{})), FileInfo{Name: "x", Length: f.length}, nil
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("the disk fails") }

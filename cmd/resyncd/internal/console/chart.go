@@ -1,0 +1,84 @@
+package console
+
+import "time"
+
+// chart is the last weeks of a Source, in a few hundred strokes.
+type chart struct {
+	Width                     int // in the units of the paths
+	Changes, Failed           string
+	Latency                   string
+	From, Until               time.Time
+	ChangesSum, FailedSum     int64
+	ChangesMost, FailedMost   int64
+	Bytes, Pushes, Misses     int64
+	LatencyMean, LatencyWorst float64 // seconds, below 0 without pushes
+	Slot                      time.Duration
+	Days                      []chartDay // newest first
+}
+
+// chartDay is a line of the table that says the same.
+type chartDay struct {
+	Day string
+	Point
+}
+
+// Sizes of the chart.
+const (
+	chartDays   = 30
+	chartSlots  = 180
+	chartStep   = 4
+	chartHeight = 48
+)
+
+// newChart adds the points up into slots of a few hours, and days.
+func newChart(now time.Time, points []Point) *chart {
+	slot := chartDays * day / chartSlots
+	until := now.UTC().Truncate(slot).Add(slot)
+	c := &chart{Width: chartSlots * chartStep, From: until.Add(-chartDays * day), Until: until, Slot: slot, LatencyMean: -1, LatencyWorst: -1}
+	slots, days := make([]Point, chartSlots), map[string]*Point{}
+	for i := range slots {
+		slots[i].Latency = -1
+	}
+	all := Point{Latency: -1, LatencyMost: -1}
+	for _, p := range points {
+		if p.At.Before(c.From) || !p.At.Before(until) {
+			continue
+		}
+		slots[int(p.At.Sub(c.From)/slot)].add(p)
+		all.add(p)
+		name := p.At.UTC().Format(time.DateOnly)
+		if days[name] == nil {
+			days[name] = &Point{Latency: -1, LatencyMost: -1}
+		}
+		days[name].add(p)
+	}
+	changes, failed, latency := make([]float64, chartSlots), make([]float64, chartSlots), make([]float64, chartSlots)
+	for i, p := range slots {
+		changes[i], failed[i], latency[i] = float64(p.Changes), float64(p.Failed), p.Latency
+		c.ChangesMost, c.FailedMost = max(c.ChangesMost, p.Changes), max(c.FailedMost, p.Failed)
+	}
+	c.Changes, c.Failed, c.Latency = bars(changes, chartStep, chartHeight), bars(failed, chartStep, chartHeight), line(latency, chartStep, chartHeight)
+	c.ChangesSum, c.FailedSum, c.Bytes, c.Pushes, c.Misses = all.Changes, all.Failed, all.Bytes, all.Pushes, all.Misses
+	c.LatencyMean, c.LatencyWorst = all.Latency, all.LatencyMost
+	for t := until; !t.Before(c.From); t = t.Add(-day) {
+		name := t.Format(time.DateOnly)
+		if p := days[name]; p != nil {
+			c.Days = append(c.Days, chartDay{Day: name, Point: *p})
+		}
+	}
+	return c
+}
+
+// add takes p into the sum; latency is the mean over all pushes.
+func (s *Point) add(p Point) {
+	if p.Pushes > 0 && p.Latency >= 0 {
+		before := max(0, s.Latency) * float64(s.Pushes)
+		s.Latency = (before + p.Latency*float64(p.Pushes)) / float64(s.Pushes+p.Pushes)
+		s.LatencyMost = max(s.LatencyMost, p.LatencyMost)
+		s.Pushes += p.Pushes
+	}
+	s.Changes += p.Changes
+	s.Failed += p.Failed
+	s.Bytes += p.Bytes
+	s.Misses += p.Misses
+}

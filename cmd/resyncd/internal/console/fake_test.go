@@ -1,0 +1,289 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// nasty is what a stranger may send in any place: markup, quotes, a text direction, controls, a broken rune.
+const nasty = `<script>alert(1)</script><img src=x onerror=alert(2)>"'>&amp;</title></svg>` + "\u202egnp.exe\u2066\x00\x1b[31m\xff" + `{{.}} javascript:alert(3)`
+
+// fake is Data with one of everything.
+type fake struct {
+	now   time.Time
+	text  string // in every place for a text
+	rows  int    // as many Sources; 0: those of sources
+	names []string
+	fails error
+
+	mu      sync.Mutex
+	done    []Action
+	answer  func(Action) (string, error)
+	changes chan struct{}
+	heard   int
+}
+
+func newFake(now time.Time, text string) *fake {
+	return &fake{now: now, text: text, names: []string{"archive.example", "thesis-store", "maps", "newspapers", "preprints", "museum"}, changes: make(chan struct{}, 1)}
+}
+
+func (f *fake) words(calm string) string {
+	if f.text != "" {
+		return f.text
+	}
+	return calm
+}
+
+// row is the i-th Source; the kinds of trouble take turns.
+func (f *fake) row(i int) Row {
+	name := fmt.Sprintf("source-%03d", i)
+	if f.rows == 0 {
+		name = f.names[i]
+	}
+	r := Row{
+		Name: name, URL: "https://" + name + ".example/.well-known/resourcesync", Position: f.now.Add(-7 * time.Second), Fresh: f.now.Add(-4 * time.Second),
+		Resources: 18_250 + int64(i)*977, Bytes: 3_400_000_000 + int64(i)*712_345_678, Channel: "active", LeaseFrom: f.now.Add(-70 * time.Hour),
+		LeaseEnds: f.now.Add(170 * time.Hour), LastPush: f.now.Add(-12 * time.Second), LastPull: f.now.Add(-9 * time.Minute), NextPull: f.now.Add(6 * time.Minute),
+		State: "in step", Why: f.words("Everything the Source has told of is here."),
+	}
+	for h := range 24 {
+		r.Changes = append(r.Changes, int64((h*h*7+i*13)%97))
+		r.Latency = append(r.Latency, []float64{.03, .12, -1, .05, .9}[(h/3+i)%5])
+	}
+	switch i % 8 {
+	case 0:
+		r.Level, r.State, r.Channel, r.Owed, r.GapsOpen = Bad, "failing", "lapsed", 0, 1
+		r.Why = f.words("The hub has not answered for 3 h and pulls fail: 503 from https://archive.example/changes.xml. Check the Source; tried again in 4 min.")
+		r.LeaseEnds = f.now.Add(-2 * time.Hour)
+	case 1:
+		r.Level, r.State, r.Owed = Warn, "owed", 1_204
+		r.Why = f.words("1,204 resources are owed: the hash that the list declares is not that of the bytes. Their Source has to mend its list.")
+	case 2:
+		r.Level, r.State, r.Held = Warn, "held", 5_112
+		r.Why = f.words("A list of the Source misses 5,112 of 18,250 resources; approve the deletion or reject it.")
+	case 3:
+		r.Level, r.State, r.Position = Busy, "catching up", f.now.Add(-40*time.Minute)
+		r.Why = f.words("A pull runs.")
+	case 4:
+		r.Channel, r.LeaseFrom, r.LeaseEnds, r.LastPush, r.Latency = "none", time.Time{}, time.Time{}, time.Time{}, nil
+		r.GapsLost, r.Refused = 2, 31
+	case 5:
+		r.Level, r.State, r.Paused, r.Why = Busy, "paused", true, f.words("Paused by an operator; resume it here or with `resyncd source resume`.")
+	}
+	return r
+}
+
+func (f *fake) Overview(ctx context.Context) (Overview, error) {
+	o := Overview{Version: "1.2.3", Now: f.now, Started: f.now.Add(-50 * time.Hour)}
+	for i := range max(f.rows, len(f.names)*min(1, 1-min(1, f.rows))) {
+		o.Rows = append(o.Rows, f.row(i))
+	}
+	if f.text != "" {
+		o.Notices = []Notice{{Level: Bad, Text: f.text}}
+	}
+	return o, errors.Join(f.fails, ctx.Err())
+}
+
+func (f *fake) index(name string) (int, error) {
+	for i := range max(f.rows, len(f.names)) {
+		if f.row(i).Name == name {
+			return i, f.fails
+		}
+	}
+	return 0, ErrUnknown
+}
+
+func (f *fake) gaps(bad bool) []GapView {
+	at := func(d time.Duration) time.Time { return f.now.Add(-d) }
+	gaps := []GapView{
+		{From: at(47 * time.Minute), Until: at(40 * time.Minute), Found: at(39 * time.Minute), Ended: at(38 * time.Minute), State: "closed", ClosedBy: "change-list", Words: f.words("Three notifications were lost; the Change List had them.")},
+		{From: at(2 * time.Hour), Until: at(119 * time.Minute), Found: at(118 * time.Minute), Ended: at(118 * time.Minute), State: "closed", ClosedBy: "notification", Words: f.words("A notification came late.")},
+		{From: at(9 * time.Hour), Until: at(7 * time.Hour), Found: at(7 * time.Hour), Ended: at(6 * time.Hour), State: "closed", ClosedBy: "archive", Words: f.words("The archive had it.")},
+		{From: at(50 * time.Hour), Until: at(46 * time.Hour), Found: at(45 * time.Hour), Ended: at(45 * time.Hour), State: "unprovable", Words: f.words("No list reaches back."), Level: Warn},
+	}
+	if bad {
+		gaps = append([]GapView{{From: at(14 * time.Minute), Until: at(6 * time.Minute), Found: at(6 * time.Minute), State: "lagging", Level: Bad, Words: f.words("The Source's list does not have these changes yet; asked again in 40 s.")}}, gaps...)
+	}
+	return gaps
+}
+
+func (f *fake) Source(ctx context.Context, name string) (SourceView, error) {
+	i, err := f.index(name)
+	if err != nil {
+		return SourceView{}, err
+	}
+	row := f.row(i)
+	v := SourceView{Row: row, OwedAll: row.Owed, HeldAll: row.Held}
+	for s := range 2 {
+		set := SetView{
+			ID: int64(10 + s), CapabilityList: f.words(fmt.Sprintf("https://%s.example/set%d/capabilitylist.xml", name, s)), Found: f.words("by /.well-known/resourcesync, then the Source Description"),
+			State: row.State, Why: f.words(""), Position: row.Position, Proven: f.now.Add(-9 * time.Minute), Resources: row.Resources / 2, Bytes: row.Bytes / 2, Baselines: 1,
+			LastPull: row.LastPull, NextPull: row.NextPull, From: f.now.Add(-80 * 24 * time.Hour), Level: row.Level,
+		}
+		if s == 0 {
+			set.Gaps = f.gaps(row.GapsOpen > 0)
+			if row.GapsOpen > 0 {
+				set.Position = f.now.Add(-14 * time.Minute)
+				set.Proven = f.now.Add(-31 * time.Minute)
+			}
+		} else {
+			set.Level, set.State = Good, "in step"
+		}
+		for d, kind := range []string{"Source Description", "Capability List", "Resource List", "Change List", "Change List Archive"} {
+			set.Documents = append(set.Documents, DocumentView{
+				URL: f.words(fmt.Sprintf("https://%s.example/set%d/document-%d.xml", name, s, d)), Kind: f.words(kind), From: f.now.Add(-5 * time.Hour), Until: f.now.Add(-time.Hour), Entries: 1200, Read: f.now.Add(-9 * time.Minute),
+			})
+		}
+		if row.Channel != "none" {
+			set.Channels = []ChannelView{{
+				ID: int64(s), Kind: "change", Topic: f.words("https://" + name + ".example/set/changes.xml"), Hub: f.words("https://hub.example/"), State: row.Channel, Level: row.Level,
+				Reason: f.words("asked again in 4 min"), LeaseFrom: row.LeaseFrom, LeaseEnds: row.LeaseEnds, RenewAt: f.now.Add(80 * time.Hour), LastDelivery: row.LastPush, Delivered: 12_345, Duplicates: 7, Misses: int64(i), BadSignature: 3, Malformed: 1,
+			}}
+		}
+		v.Sets = append(v.Sets, set)
+	}
+	for e, to := range []string{"lapsed", "denied", "active", "renewing", "active", "pending", "requesting"} {
+		v.Events = append(v.Events, ChannelEvent{
+			At: f.now.Add(-time.Duration(e+1) * 3 * time.Hour), Kind: "change", Topic: "t", Hub: f.words("https://hub.example/"), From: "active", To: to, Level: []Level{Bad, Bad, Good, Busy}[min(e, 3)],
+			Reason: f.words([]string{"the lease ended", "the hub said: too many subscribers", "", ""}[min(e, 3)]), Lease: []time.Duration{0, 0, 240 * time.Hour, 0}[min(e, 3)],
+		})
+	}
+	for n := range 12 {
+		run := RunView{Set: v.Sets[n%2].CapabilityList, Kind: []string{"none", "incremental", "baseline"}[n%3], Started: f.now.Add(-time.Duration(n*15+9) * time.Minute), Took: time.Duration(n*n+1) * 130 * time.Millisecond, Fetched: int64(n * 3), Unchanged: int64(n), Bytes: int64(n) * 99_999, Requests: int64(n + 2)}
+		if n == 0 && row.Level == Bad {
+			run.Problem, run.Failed = f.words("read https://archive.example/changes.xml: 503 Service Unavailable"), 1
+		}
+		v.Runs = append(v.Runs, run)
+	}
+	item := func(n int, reason string) Item {
+		return Item{URI: f.words(fmt.Sprintf("https://%s.example/resources/2026/%05d.pdf?version=2&part=b", name, n)), Reason: f.words(reason), Attempts: n % 9, NextTry: f.now.Add(time.Duration(n) * time.Minute), Since: f.now.Add(-time.Duration(n) * time.Hour)}
+	}
+	for n := range min(row.Owed, 20) {
+		v.Owed = append(v.Owed, item(int(n), "the bytes have sha-256 3f21…, the list says 9c00…"))
+	}
+	for n := range min(row.Held, 20) {
+		v.Held = append(v.Held, item(int(n), "not in the Resource List of 21 November"))
+	}
+	for n := range min(row.Refused, 20) {
+		v.Refusals = append(v.Refusals, item(int(n), "outside of the scope"))
+	}
+	for h := range 30 * 24 {
+		p := Point{At: f.now.Add(-time.Duration(h) * time.Hour).Truncate(time.Hour), Changes: int64((h*h*31 + i) % 211), Bytes: 1 << 20, Pushes: int64(h % 5), Latency: float64(h%17) / 20, LatencyMost: float64(h%29) / 3, Failed: int64(max(0, h%90-84))}
+		if p.Pushes == 0 {
+			p.Latency, p.LatencyMost = -1, -1
+		}
+		v.Points = append(v.Points, p)
+	}
+	return v, ctx.Err()
+}
+
+func (f *fake) Timeline(_ context.Context, name string, set int64, from, until time.Time) (Timeline, error) {
+	i, err := f.index(name)
+	if err != nil {
+		return Timeline{}, err
+	}
+	bad := f.row(i).GapsOpen > 0
+	t := Timeline{Set: set, From: from, Until: until, Position: f.now.Add(-7 * time.Second), Proven: f.now.Add(-9 * time.Minute), Gaps: f.gaps(bad)}
+	if bad {
+		t.Position, t.Proven = f.now.Add(-14*time.Minute), f.now.Add(-31*time.Minute)
+	}
+	add := func(s SpanView) {
+		inGap := false
+		for _, g := range t.Gaps {
+			inGap = inGap || s.Kind == "notification" && s.Until.After(g.From) && s.From.Before(g.Until)
+		}
+		if !inGap && !s.Until.Before(from) && !s.From.After(until) {
+			s.Seen = s.Until.Add(2 * time.Second)
+			t.Spans = append(t.Spans, s)
+		}
+	}
+	for m := range 4 * 24 * 60 {
+		at := f.now.Add(-time.Duration(m) * time.Minute)
+		add(SpanView{Kind: "notification", From: at.Add(-time.Minute), Until: at, Count: 1, Entries: int64(m%9 + 1)})
+	}
+	for h := range 60 {
+		at := f.now.Add(-time.Duration(h)*4*time.Hour - 31*time.Minute)
+		add(SpanView{Kind: "change-list", From: at.Add(-4 * time.Hour), Until: at, Count: 1, Entries: 300, Document: f.words(fmt.Sprintf("https://%s.example/changes-%d.xml", name, h))})
+	}
+	for d := range 20 {
+		at := f.now.Add(-time.Duration(d)*3*24*time.Hour - 6*time.Hour)
+		add(SpanView{Kind: "archive", From: at.Add(-72 * time.Hour), Until: at, Count: 1, Entries: 9000, Document: f.words("https://x.example/archive.xml")})
+	}
+	add(SpanView{Kind: "baseline", Until: f.now.Add(-11 * time.Hour), Count: 1, Entries: 18250, Document: f.words("https://x.example/resourcelist.xml")})
+	add(SpanView{Kind: "baseline", Until: f.now.Add(-79 * 24 * time.Hour), Count: 1, Entries: 18000, Document: f.words("https://x.example/resourcelist.xml")})
+	return t, nil
+}
+
+func (f *fake) hit(n int) Hit {
+	return Hit{URI: f.words(fmt.Sprintf("https://a.example/resources/%d.pdf?a=1&b=2", n)), State: f.words("present"), Type: f.words("application/pdf"), Title: f.words("A map of the harbour"), Length: 1 << 20, Changed: f.now.Add(-30 * time.Hour)}
+}
+
+func (f *fake) Find(_ context.Context, name, text string) (Found, error) {
+	if _, err := f.index(name); err != nil {
+		return Found{}, err
+	}
+	if text == "nothing" {
+		return Found{Complete: true}, nil
+	}
+	found := Found{}
+	for n := range 9 {
+		found.Items = append(found.Items, f.hit(n))
+	}
+	return found, nil
+}
+
+func (f *fake) Resource(_ context.Context, name, uri string) (ResourceView, error) {
+	if _, err := f.index(name); err != nil || uri == "" {
+		return ResourceView{}, ErrUnknown
+	}
+	v := ResourceView{Hit: f.hit(1), Source: name, Key: f.words("a.example/resources/1.pdf"), SHA256: strings.Repeat("0123456789abcdef", 4), Reason: f.words("moved to the trash by the list of 21 November"), Fetched: f.now.Add(-29 * time.Hour), Mirrored: true, InTrash: true}
+	v.URI = uri
+	for n, what := range []string{"deleted", "fetched", "wanted", "fetched", "wanted"} {
+		v.History = append(v.History, HistoryLine{At: f.now.Add(-time.Duration(n) * 7 * time.Hour), What: f.words(what), Detail: f.words("1,048,576 bytes, sha-256 as declared"), Evidence: f.words("https://a.example/changes.xml"), Version: f.now.Add(-time.Duration(n) * 8 * time.Hour)})
+	}
+	return v, nil
+}
+
+func (f *fake) Open(_ context.Context, name, uri string) (io.ReadCloser, FileInfo, error) {
+	if _, err := f.index(name); err != nil || uri == "" {
+		return nil, FileInfo{}, ErrUnknown
+	}
+	body := "<!doctype html><script>alert(1)</script>"
+	return io.NopCloser(strings.NewReader(body)), FileInfo{Name: f.words("page.html"), Type: "text/html", Length: int64(len(body)), Modified: f.now}, nil
+}
+
+func (f *fake) Do(ctx context.Context, a Action) (string, error) {
+	f.mu.Lock()
+	f.done = append(f.done, a)
+	f.mu.Unlock()
+	if f.answer != nil {
+		return f.answer(a)
+	}
+	return f.words("Asked for; it runs."), ctx.Err()
+}
+
+func (f *fake) Changes(context.Context) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heard++
+	return f.changes
+}
+
+func (f *fake) asked() []Action {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]Action(nil), f.done...)
+}
+
+// still has its overview at hand.
+type still struct {
+	*fake
+	view Overview
+}
+
+func (s *still) Overview(context.Context) (Overview, error) { return s.view, nil }

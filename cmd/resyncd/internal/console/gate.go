@@ -1,0 +1,95 @@
+package console
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// pagePolicy lets a page have what comes from here and nothing else: no script or style of its own, no frame around it.
+const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// guard sets the headers that every answer has. A page replaces the policies.
+func guard(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+}
+
+// known reports whether the console may be called by that name. An address cannot be pointed elsewhere as a name can, so
+// every address passes.
+func (c *console) known(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return slices.ContainsFunc(c.Hosts, func(name string) bool {
+		return name != "" && strings.EqualFold(strings.TrimSuffix(name, "."), host)
+	})
+}
+
+// admit reports whether a request proves what is asked of it. All comparisons take the same time whatever is wrong.
+func (a *Auth) admit(r *http.Request) bool {
+	if a == nil {
+		return true
+	}
+	same := func(given, wanted string) bool {
+		g, w := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(wanted))
+		return subtle.ConstantTimeCompare(g[:], w[:]) == 1 && wanted != ""
+	}
+	ok := false
+	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "bearer") {
+		ok = same(strings.TrimSpace(token), a.Token)
+	}
+	if user, password, found := r.BasicAuth(); found {
+		named := same(user, a.User)
+		secret := same(password, a.Password)
+		token := same(password, a.Token)
+		ok = ok || named && secret || token
+	}
+	return ok
+}
+
+// refuse tells a client to prove who it is.
+func (a *Auth) refuse(w http.ResponseWriter) {
+	if a.Token != "" {
+		w.Header().Add("WWW-Authenticate", `Bearer realm="resyncd"`)
+	}
+	w.Header().Add("WWW-Authenticate", `Basic realm="resyncd", charset="UTF-8"`)
+	say(w, http.StatusUnauthorized, "who are you? see console.* in the configuration")
+}
+
+// sameOrigin reports whether a request was made by a page of this console, as far as its client tells: a browser says so in
+// at least one of these headers, and a program that says nothing is no browser that another site could abuse.
+func sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+		return false
+	}
+	for _, name := range []string{"Origin", "Referer"} {
+		if from := r.Header.Get(name); from != "" {
+			u, err := url.Parse(from)
+			// The scheme is not compared: a proxy may speak TLS for us.
+			return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host)
+		}
+	}
+	return true
+}

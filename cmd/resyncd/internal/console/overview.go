@@ -1,0 +1,187 @@
+package console
+
+import (
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// overviewPage is the body of the page of all Sources.
+type overviewPage struct {
+	Notices []Notice
+	Query   string
+	Rows    []overviewRow
+	All     int
+	States  []stateCount // the worst first
+	Started time.Time
+
+	Owed, Held, Refused, Open, Lost, Resources, Bytes int64
+}
+
+// stateCount is how many Sources are in one state.
+type stateCount struct {
+	State, Level, Href string
+	N                  int
+}
+
+// overviewRow is a Row in the words of the page, so that its template has little to work out: there are hundreds.
+type overviewRow struct {
+	ID, Href, Name, State, Why, Level string
+	Position, Fresh                   template.HTML
+	Resources, Bytes                  string
+	Owed, Held, Refused, Open, Lost   string // "" for none
+	Channel                           string
+	Lease                             *lease
+	LastPush, LastPull, NextPull      template.HTML
+	Changes, ChangesSum, ChangesWords string
+	Latency, LatencyMean, LatencyWord string
+}
+
+// lease is what is left of one.
+type lease struct {
+	From  string // RFC 3339, for the script
+	Ends  string // in words: it ends, or ended
+	Left  template.HTML
+	Share string // of the whole, as a width in percent
+	Low   bool   // a tenth or less is left; renewal comes at a third
+}
+
+func newLease(now, from, until time.Time) *lease {
+	if until.IsZero() {
+		return nil
+	}
+	share := 0.0
+	if whole := until.Sub(from); !from.IsZero() && whole > 0 {
+		share = 100 * until.Sub(now).Seconds() / whole.Seconds()
+	} else if now.Before(until) {
+		share = 100 // nobody knows of how much
+	}
+	l := &lease{Ends: "ends", Left: brief(now, until), Share: percent(share), Low: share <= 10}
+	if until.Before(now) {
+		l.Ends = "ended"
+	}
+	if !from.IsZero() {
+		l.From = from.UTC().Format(time.RFC3339)
+	}
+	return l
+}
+
+func (c *console) overview(w http.ResponseWriter, r *http.Request) {
+	view, err := c.Data.Overview(r.Context())
+	if err != nil {
+		c.fail(w, r, "overview", err)
+		return
+	}
+	if view.Now.IsZero() {
+		view.Now = time.Now()
+	}
+	body := newOverview(&view, r.URL.Query().Get("q"))
+	c.show(w, r, http.StatusOK, "overview", page{Title: body.title(), Version: view.Version, Now: view.Now, Refresh: 30, Body: body})
+}
+
+// title names what is wrong, so that a tab in the background tells.
+func (o *overviewPage) title() string {
+	for _, s := range o.States {
+		if s.Level == Bad.word() || s.Level == Warn.word() {
+			return strconv.Itoa(s.N) + " " + s.State
+		}
+	}
+	return "Sources"
+}
+
+func newOverview(view *Overview, query string) *overviewPage {
+	if len(query) > 200 {
+		query = strings.ToValidUTF8(query[:200], "")
+	}
+	rows := slices.Clone(view.Rows)
+	slices.SortStableFunc(rows, func(a, b Row) int { return int(b.Level) - int(a.Level) })
+	o := &overviewPage{Notices: view.Notices, Query: query, All: len(rows), Started: view.Started, Rows: make([]overviewRow, 0, len(rows))}
+	for i := range rows {
+		o.add(&rows[i])
+	}
+	wanted := filter(query, rows)
+	for i := range rows {
+		if row := &rows[i]; wanted(row) {
+			o.Rows = append(o.Rows, newOverviewRow(view.Now, row))
+		}
+	}
+	return o
+}
+
+// add counts a row in the totals, which are those of all Sources, shown or not.
+func (o *overviewPage) add(row *Row) {
+	o.Owed += row.Owed
+	o.Held += row.Held
+	o.Refused += row.Refused
+	o.Open += row.GapsOpen
+	o.Lost += row.GapsLost
+	o.Resources += row.Resources
+	o.Bytes += row.Bytes
+	state := plain(row.State)
+	for i := range o.States {
+		if s := &o.States[i]; s.State == state && s.Level == row.Level.word() {
+			s.N++
+			return
+		}
+	}
+	o.States = append(o.States, stateCount{State: state, Level: row.Level.word(), Href: "/?q=" + url.QueryEscape(row.State), N: 1})
+}
+
+// filter makes the test that a query stands for: a state in full means the rows in that state; otherwise each word must occur
+// in what a row shows.
+func filter(query string, rows []Row) func(*Row) bool {
+	words := strings.Fields(strings.ToLower(query))
+	whole := strings.Join(words, " ")
+	if slices.ContainsFunc(rows, func(r Row) bool { return strings.EqualFold(r.State, whole) }) {
+		return func(r *Row) bool { return strings.EqualFold(r.State, whole) }
+	}
+	return func(r *Row) bool {
+		text := ""
+		if len(words) > 0 {
+			text = strings.ToLower(strings.Join([]string{r.Name, r.URL, r.State, r.Channel, r.Why}, "\n"))
+		}
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	}
+}
+
+func newOverviewRow(now time.Time, row *Row) overviewRow {
+	v := overviewRow{
+		ID: "s-" + url.PathEscape(row.Name), Href: sourcePath(row.Name), Name: plain(row.Name), State: plain(row.State), Why: plain(row.Why),
+		Level: row.Level.word(), Position: moment(row.Position), Fresh: fresh(now, row.Fresh), Resources: count(row.Resources), Bytes: size(row.Bytes),
+		Owed: some(row.Owed), Held: some(row.Held), Refused: some(row.Refused), Open: some(row.GapsOpen), Lost: some(row.GapsLost),
+		Channel: plain(row.Channel), Lease: newLease(now, row.LeaseFrom, row.LeaseEnds),
+		LastPush: brief(now, row.LastPush), LastPull: brief(now, row.LastPull), NextPull: brief(now, row.NextPull),
+	}
+	changes, sum, most := make([]float64, len(row.Changes)), int64(0), int64(0)
+	for i, n := range row.Changes {
+		changes[i], sum, most = float64(n), sum+n, max(most, n)
+	}
+	v.Changes, v.ChangesSum = bars(changes, sparkStep, sparkHeight), count(sum)
+	v.ChangesWords = v.ChangesSum + " changes in 24 hours, at most " + count(most) + " in one"
+	v.Latency, v.LatencyMean, v.LatencyWord = line(row.Latency, sparkStep, sparkHeight), "no push", "nothing was pushed in 24 hours"
+	if m := mean(row.Latency); m >= 0 {
+		v.LatencyMean = short(m)
+		v.LatencyWord = "push latency about " + v.LatencyMean + ", at most " + short(slices.Max(row.Latency)) + " an hour"
+	}
+	return v
+}
+
+// fresh says when the Source was last known to be in step.
+func fresh(now, at time.Time) template.HTML {
+	if at.IsZero() {
+		return "not in step"
+	}
+	return "in step " + brief(now, at)
+}
+
+// some is a count that is worth a look, "" for none.
+func some(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return count(n)
+}

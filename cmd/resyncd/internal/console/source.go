@@ -1,0 +1,81 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// mostSets is how many sets of a Source its page shows.
+const mostSets = 100
+
+// sourceBody is the body of the page of a Source.
+type sourceBody struct {
+	*SourceView
+	Words        overviewRow
+	Chosen       *SetView // whose timeline is shown; nil: there is no set
+	Timeline     *timelineView
+	TimelineFail string
+	Chart        *chart
+	MoreSets     int // beyond those that are shown
+}
+
+// Fetching reports whether nothing but what has not been tried yet is owed. That comes and goes with every push, and must
+// not move the rest of the page.
+func (b *sourceBody) Fetching() bool {
+	return b.OwedAll > 0 && b.OwedAll == int64(len(b.Owed)) && !slices.ContainsFunc(b.Owed, func(i Item) bool { return i.Attempts > 0 })
+}
+
+func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
+	view, err := c.Data.Source(r.Context(), name)
+	if err != nil {
+		c.fail(w, r, "source", err)
+		return
+	}
+	now := time.Now()
+	body := &sourceBody{SourceView: &view, Words: newOverviewRow(now, &view.Row), Chart: newChart(now, view.Points)}
+	if body.Chosen = chosen(view.Sets, r.URL.Query()); body.Chosen != nil {
+		body.TimelineFail = c.timeline(r, now, body)
+	}
+	if n := len(view.Sets) - mostSets; n > 0 {
+		body.MoreSets, view.Sets = n, view.Sets[:mostSets]
+	}
+	c.show(w, r, http.StatusOK, "source", page{
+		Title: plain(view.Name) + ": " + plain(view.State), Now: now, Source: view.Name, Refresh: 60, Token: c.token(w, r), Body: body,
+	})
+}
+
+// timeline fills in the picture of the chosen set, or says why there is none.
+func (c *console) timeline(r *http.Request, now time.Time, body *sourceBody) string {
+	set := body.Chosen
+	end := now
+	if set.Position.After(end) {
+		end = set.Position // the Source's clock is ahead
+	}
+	win := newWindow(r.URL.Query(), set.From, end)
+	t, err := c.Data.Timeline(r.Context(), body.Name, set.ID, win.From, win.Until)
+	if err != nil {
+		c.Log.Warn("cannot show a timeline", "source", body.Name, "set", set.ID, "err", err)
+		return err.Error()
+	}
+	t.Set = set.ID
+	body.Timeline = newTimeline(body.Name, win, now, &t, set.Gaps)
+	return ""
+}
+
+// chosen is the set that ?set= names, else the first of the worst.
+func chosen(sets []SetView, q url.Values) *SetView {
+	var worst *SetView
+	id, err := strconv.ParseInt(q.Get("set"), 10, 64)
+	for i := range sets {
+		if err == nil && sets[i].ID == id {
+			return &sets[i]
+		}
+		if worst == nil || sets[i].Level > worst.Level {
+			worst = &sets[i]
+		}
+	}
+	return worst
+}

@@ -1,0 +1,226 @@
+package console
+
+import (
+	"fmt"
+	"time"
+)
+
+// Sizes of the timeline; widths are percents, so that it fits any screen without being distorted.
+const (
+	laneTop    = 24
+	laneHeight = 34
+	barTop     = 15 // below a lane's label
+	barHeight  = 14
+	axisHeight = 20
+)
+
+// timelineView is a timeline as it is drawn.
+type timelineView struct {
+	window
+	Source                   string
+	Set                      int64
+	Height, Bottom, AxisText int
+	Zooms                    []zoomLink
+	Back, Forward, Live      string // addresses; Live is "" where the window is live already
+	ToPosition               string // where the position is, "" where it is shown
+	Ticks                    []tick
+	Lanes                    []lane
+	Marks                    []mark
+	Position, Proven         time.Time
+	Outside                  []GapView // open gaps that the window does not show
+	Cut                      bool
+	Nothing                  bool
+}
+
+type zoomLink struct {
+	Words, Href string
+	Here        bool
+}
+
+// lane is a row of the picture: one kind of evidence.
+type lane struct {
+	Name, Class       string
+	LabelY, BarY, Low int
+	Shapes            []shape
+}
+
+// mark is an upright line.
+type mark struct {
+	X, Label, Class, Anchor string
+	Y                       int
+}
+
+// evidence names the kinds, in the order of their lanes.
+var evidence = [...]struct{ kind, name string }{
+	{"notification", "Notifications"}, {"feed", "Feed"}, {"change-list", "Change Lists"}, {"archive", "Archives"}, {"baseline", "Baselines"},
+}
+
+func newTimeline(source string, w window, now time.Time, t *Timeline, gaps []GapView) *timelineView {
+	v := &timelineView{window: w, Source: source, Set: t.Set, Ticks: w.ticks(), Position: t.Position, Proven: t.Proven, Cut: t.Cut}
+	v.navigate()
+	v.Lanes = append(v.Lanes, v.known())
+	kinds := map[string][]SpanView{}
+	for _, s := range t.Spans {
+		kinds[s.Kind] = append(kinds[s.Kind], s)
+	}
+	isFeed := len(kinds["feed"]) > 0
+	for _, e := range evidence {
+		spans := kinds[e.kind]
+		if len(spans) == 0 && (isFeed != (e.kind == "feed")) {
+			continue // a feed has no lists, and other sets have no feed
+		}
+		v.Lanes = append(v.Lanes, lane{Name: e.name, Class: "k-" + e.kind, Shapes: v.spans(e.name, spans)})
+	}
+	v.Lanes = append(v.Lanes, lane{Name: "Gaps", Class: "k-gap", Shapes: v.gaps(t.Gaps)})
+	v.Nothing = true
+	for i := range v.Lanes {
+		l := &v.Lanes[i]
+		l.LabelY, l.BarY = laneTop+i*laneHeight+11, laneTop+i*laneHeight+barTop
+		l.Low = l.BarY + barHeight
+		v.Nothing = v.Nothing && (i == 0 || len(l.Shapes) == 0)
+	}
+	v.Bottom = laneTop + len(v.Lanes)*laneHeight
+	v.AxisText, v.Height = v.Bottom+14, v.Bottom+axisHeight
+	v.mark(now, t)
+	for _, g := range gaps {
+		if g.open() && (g.From.After(w.Until) || g.Until.Before(w.From)) {
+			v.Outside = append(v.Outside, g)
+		}
+	}
+	return v
+}
+
+// navigate makes the links to other windows; closer and wider ones keep the middle.
+func (v *timelineView) navigate() {
+	for i, z := range zooms {
+		until := time.Time{}
+		if !v.live {
+			until = v.Until.Add(-v.width() / 2).Add(z.Width / 2)
+		}
+		v.Zooms = append(v.Zooms, zoomLink{Words: z.Words, Href: link(v.Source, v.Set, i, until), Here: i == v.zoom})
+	}
+	v.Back = link(v.Source, v.Set, v.zoom, v.Until.Add(-v.width()/2))
+	if !v.live {
+		v.Forward = link(v.Source, v.Set, v.zoom, v.Until.Add(v.width()/2))
+		v.Live = link(v.Source, v.Set, v.zoom, time.Time{})
+	}
+	if p := v.Position; !p.IsZero() && (p.Before(v.From) || p.After(v.Until)) {
+		v.ToPosition = link(v.Source, v.Set, v.zoom, p.Add(v.width()/4))
+	}
+}
+
+// known is the lane that says what all the evidence comes to.
+func (v *timelineView) known() lane {
+	l := lane{Name: "Known", Class: "k-known"}
+	if p := v.Proven; p.After(v.From) {
+		l.Shapes = append(l.Shapes, v.shape("proven", time.Time{}, p, "Every change up to "+p.UTC().Format(clock)+" is known; the Source's own documents prove it"))
+	}
+	if p := v.Position; p.After(v.Proven) && p.After(v.From) {
+		l.Shapes = append(l.Shapes, v.shape("pushed", v.Proven, p, "Known up to "+p.UTC().Format(clock)+" by what was pushed; the next pull will prove it"))
+	}
+	return l
+}
+
+func (v *timelineView) shape(class string, from, until time.Time, words string) shape {
+	a, b := v.x(from), v.x(until)
+	return shape{X: percent(a), W: percent(b - a), Class: class, From: from, Until: until, Words: words, first: a, last: b}
+}
+
+// mark sets the marks for the position, what is proven of it, and now.
+func (v *timelineView) mark(now time.Time, t *Timeline) {
+	add := func(at time.Time, label, class string, y int) {
+		if at.IsZero() || at.Before(v.From) || at.After(v.Until) {
+			return
+		}
+		x := v.x(at)
+		m := mark{X: percent(x), Label: label, Class: class, Anchor: "middle", Y: y}
+		switch {
+		case x > 85:
+			m.Anchor = "end"
+		case x < 15:
+			m.Anchor = "start"
+		}
+		v.Marks = append(v.Marks, m)
+	}
+	add(now, "", "now", 0)
+	if near := v.x(t.Position) - v.x(t.Proven); near < 22 {
+		add(t.Proven, "", "proven", 14)
+		if near < 0.2 {
+			add(t.Position, "position, proven", "position", 14)
+			return
+		}
+	} else {
+		add(t.Proven, "proven", "proven", 14)
+	}
+	add(t.Position, "position", "position", 14)
+}
+
+// spans draws the evidence of one kind. Pieces too small to be told apart become one, coarser until there are few enough.
+func (v *timelineView) spans(name string, spans []SpanView) []shape {
+	var all []shape
+	for _, s := range spans {
+		if s.Until.Before(v.From) || s.From.After(v.Until) {
+			continue
+		}
+		sh := v.shape(s.Kind, s.From, s.Until, "")
+		sh.Kind, sh.Seen, sh.Count, sh.Entries, sh.Document = name, s.Seen, max(1, s.Count), s.Entries, plain(s.Document)
+		all = append(all, sh)
+	}
+	all = merge(all, func(shape, shape) bool { return true })
+	for i := range all {
+		all[i].describe()
+	}
+	return all
+}
+
+// gaps draws the holes, and what closed them.
+func (v *timelineView) gaps(gaps []GapView) []shape {
+	var all []shape
+	for _, g := range gaps {
+		if g.Until.Before(v.From) || g.From.After(v.Until) {
+			continue
+		}
+		sh := v.shape(g.class(), g.From, g.Until, "")
+		sh.Kind, sh.Count, sh.Seen, sh.Document = "Gap", 1, g.Found, plain(g.Words)
+		sh.Label = plain(g.State)
+		if g.ClosedBy != "" {
+			sh.Label = "closed by " + plain(g.ClosedBy)
+		}
+		sh.Href = around(v.Source, v.Set, g.From, g.Until)
+		all = append(all, sh)
+	}
+	all = merge(all, func(a, b shape) bool { return a.Class == b.Class && a.Label == b.Label })
+	for i := range all {
+		s := &all[i]
+		s.Words = fmt.Sprintf("Gap of %s: %s to %s, %s", long(s.Until.Sub(s.From)), s.From.UTC().Format(clock), s.Until.UTC().Format(clock), s.Label)
+		if s.Count > 1 {
+			s.Words = fmt.Sprintf("%s gaps: %s to %s, %s", count(s.Count), s.From.UTC().Format(clock), s.Until.UTC().Format(clock), s.Label)
+		} else if s.Document != "" {
+			s.Words += ". " + s.Document
+		}
+		if s.last-s.first < 9 {
+			s.Label = ""
+		}
+	}
+	return all
+}
+
+func (g *GapView) open() bool {
+	return g.Ended.IsZero() && g.State != "closed" && g.State != "unprovable"
+}
+
+// class tells how a gap ended.
+func (g *GapView) class() string {
+	switch {
+	case g.open():
+		return "open"
+	case g.State == "unprovable":
+		return "lost"
+	}
+	for _, e := range evidence {
+		if g.ClosedBy == e.kind {
+			return "closed by-" + e.kind
+		}
+	}
+	return "closed"
+}

@@ -1,0 +1,261 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Data is what the pages show and do. Its methods are called concurrently and must heed ctx. Errors are ErrUnknown, or say
+// what went wrong in words for an operator; all texts may come from strangers and are escaped here.
+type Data interface {
+	// Overview is how all Sources stand.
+	Overview(ctx context.Context) (Overview, error)
+	// Source is one of them in full.
+	Source(ctx context.Context, name string) (SourceView, error)
+	// Timeline is the evidence for a set's coverage that touches [from, until), in Source time.
+	Timeline(ctx context.Context, name string, set int64, from, until time.Time) (Timeline, error)
+	// Find looks for resources by URI.
+	Find(ctx context.Context, name, text string) (Found, error)
+	// Resource is one resource with its history.
+	Resource(ctx context.Context, name, uri string) (ResourceView, error)
+	// Open returns the mirrored bytes of a resource; the caller closes them.
+	Open(ctx context.Context, name, uri string) (io.ReadCloser, FileInfo, error)
+	// Do carries out what an operator asked for and returns what to tell them. It may take a while.
+	Do(ctx context.Context, a Action) (string, error)
+	// Changes is told whenever something that Overview shows may have changed, at most a few times a second, until ctx ends.
+	Changes(ctx context.Context) <-chan struct{}
+}
+
+// ErrUnknown says that there is no such Source, set or resource.
+var ErrUnknown = errors.New("there is none of that name")
+
+// Level is how bad something is, for order and colour; words stand beside it everywhere.
+type Level uint8
+
+// The levels: in step; late or working; something owed, held or missing; not working.
+const (
+	Good Level = iota
+	Busy
+	Warn
+	Bad
+)
+
+// Overview is the page of all Sources.
+type Overview struct {
+	Version string
+	Now     time.Time
+	Started time.Time
+	Rows    []Row // the worst first
+	// Notices are of the daemon as a whole: a full disk, a configuration that was not taken.
+	Notices []Notice
+}
+
+// Notice is a line for the operator.
+type Notice struct {
+	Level Level
+	Text  string
+}
+
+// Row is one Source.
+type Row struct {
+	Name, URL string
+	Level     Level
+	// State is it in a word or two (in step, behind, owed, paused, no channel, failing …); Why says more, and what to do.
+	State, Why string
+	// Position is the oldest of its sets; Fresh is since when it has been known to be in step with it.
+	Position, Fresh                       time.Time
+	Resources, Bytes, Owed, Held, Refused int64
+	GapsOpen, GapsLost                    int64 // open ones, and those that nobody can close
+	// Channel is the state of its channel in a word (active, lapsed, none …), LeaseEnds when its lease does, LeaseFrom when
+	// it began.
+	Channel              string
+	LeaseFrom, LeaseEnds time.Time
+	LastPush, LastPull   time.Time
+	NextPull             time.Time
+	// Changes and Latency are one value for each of the last 24 hours, the oldest first; Latency is the mean push latency in
+	// seconds, below 0 where nothing was pushed.
+	Changes []int64
+	Latency []float64
+	Paused  bool
+}
+
+// SourceView is the page of one Source.
+type SourceView struct {
+	Row
+	Sets   []SetView
+	Events []ChannelEvent // of its subscriptions, newest first
+	Runs   []RunView      // newest first
+	Owed   []Item         // the first ones; OwedAll is how many there are
+	Held   []Item
+	// OwedAll, HeldAll count all of them.
+	OwedAll, HeldAll int64
+	Refusals         []Item  // the first ones of those that were refused; Row.Refused counts them
+	Points           []Point // the last 30 days by the hour
+}
+
+// SetView is one set of a Source.
+type SetView struct {
+	ID              int64
+	CapabilityList  string // or feed
+	Found           string // how it was discovered: by robots.txt, …
+	Level           Level
+	State, Why      string
+	Position        time.Time
+	Proven          time.Time
+	Resources       int64
+	Bytes           int64
+	Owed, Held      int64
+	Refused         int64
+	Baselines       int64
+	LastPull        time.Time
+	NextPull        time.Time
+	Documents       []DocumentView
+	Channels        []ChannelView
+	Gaps            []GapView // newest first
+	From            time.Time // where the timeline begins to have anything
+	GapsOpen, Total int
+}
+
+// DocumentView is one document of a set, as last read.
+type DocumentView struct {
+	URL, Kind   string
+	From, Until time.Time
+	Entries     int64
+	Read        time.Time
+}
+
+// ChannelView is one channel at one hub.
+type ChannelView struct {
+	ID                                int64
+	Kind, Topic, Hub, State           string
+	Level                             Level
+	Reason                            string
+	LeaseFrom, LeaseEnds, RenewAt     time.Time
+	LastDelivery                      time.Time
+	Delivered, Duplicates, Misses     int64
+	BadSignature, TooLarge, Malformed int64
+}
+
+// ChannelEvent is one step in the life of a subscription.
+type ChannelEvent struct {
+	At               time.Time
+	Kind, Topic, Hub string
+	From, To, Reason string
+	Lease            time.Duration
+	Level            Level
+}
+
+// GapView is one gap.
+type GapView struct {
+	From, Until, Found, Ended time.Time
+	State, ClosedBy, Words    string // Words say it plainly
+	Level                     Level
+}
+
+// RunView is what one pull did.
+type RunView struct {
+	Set                                 string
+	Kind                                string
+	Started                             time.Time
+	Took                                time.Duration
+	Fetched, Deleted, Unchanged, Failed int64
+	Bytes, Requests                     int64
+	Problem                             string
+}
+
+// Item is one resource that is owed or held.
+type Item struct {
+	URI, Reason string
+	Attempts    int
+	NextTry     time.Time
+	Since       time.Time
+}
+
+// Point is what happened in one stretch of time.
+type Point struct {
+	At                                     time.Time
+	Changes, Failed, Bytes, Pushes, Misses int64
+	Latency, LatencyMost                   float64 // seconds; below 0 without pushes
+}
+
+// Timeline is a picture of Source time: what covered it, what was missing, and what closed that.
+type Timeline struct {
+	Set         int64
+	From, Until time.Time
+	Position    time.Time
+	Proven      time.Time
+	Spans       []SpanView
+	Gaps        []GapView
+	Cut         bool // there are more spans than are shown
+}
+
+// SpanView is a piece of evidence.
+type SpanView struct {
+	Kind        string // notification, change-list, archive, baseline, feed
+	From, Until time.Time
+	Seen        time.Time
+	Count       int64
+	Entries     int64
+	Document    string
+}
+
+// Found is the answer to a search.
+type Found struct {
+	Items    []Hit
+	Complete bool
+}
+
+// Hit is one resource that was found.
+type Hit struct {
+	URI, State, Type, Title string
+	Length                  int64 // -1 unknown
+	Changed                 time.Time
+}
+
+// ResourceView is the page of one resource.
+type ResourceView struct {
+	Hit
+	Source, Key, SHA256, Reason string
+	Fetched                     time.Time
+	Mirrored                    bool // there are bytes to show
+	InTrash                     bool
+	History                     []HistoryLine
+}
+
+// HistoryLine is one event of a resource.
+type HistoryLine struct {
+	At                     time.Time
+	What, Detail, Evidence string
+	Version                time.Time
+}
+
+// FileInfo is what is known of mirrored bytes.
+type FileInfo struct {
+	Name, Type string
+	Length     int64
+	Modified   time.Time
+}
+
+// ActionKind is what an operator can ask for.
+type ActionKind string
+
+// The actions.
+const (
+	Pull    ActionKind = "pull"
+	Renew   ActionKind = "renew"
+	Approve ActionKind = "approve"
+	Reject  ActionKind = "reject"
+	Restore ActionKind = "restore"
+	Pause   ActionKind = "pause"
+	Resume  ActionKind = "resume"
+)
+
+// Action is something to be done.
+type Action struct {
+	Kind   ActionKind
+	Source string
+	Topic  string // Renew: "" for all
+	URI    string // Restore
+}

@@ -1,0 +1,178 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// mostText is how many characters of a stranger's text are shown; what is longer ends in an ellipsis.
+const mostText = 2000
+
+// plain makes a stranger's text fit to be shown: what cannot be seen or would reorder what stands around it (controls,
+// bidi marks, lines that end) is spelt out, and its length is bounded. Escaping is the template's work.
+func plain(text string) string {
+	if len(text) <= mostText && strings.IndexFunc(text, unseen) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n++; n > mostText {
+			b.WriteString("…")
+			break
+		}
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			b.WriteByte(' ')
+		case unseen(r):
+			fmt.Fprintf(&b, "\\u%04x", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// unseen reports whether r has no shape of its own: controls, and format characters such as U+202E, which turns text round.
+func unseen(r rune) bool {
+	return r == utf8.RuneError || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
+}
+
+// count writes a number with commas.
+func count(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	digits := strings.TrimPrefix(s, "-")
+	if len(digits) <= 3 {
+		return s
+	}
+	var b strings.Builder
+	b.WriteString(s[:len(s)-len(digits)])
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
+
+// size writes bytes with a binary unit.
+func size(n int64) string {
+	const step = 1024
+	if n < step {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	x, unit := float64(n)/step, 0
+	for x >= 999.5 && unit < len("KMGTPE")-1 {
+		x /= step
+		unit++
+	}
+	digits := 1
+	if x >= 99.95 {
+		digits = 0
+	}
+	return strconv.FormatFloat(x, 'f', digits, 64) + " " + "KMGTPE"[unit:unit+1] + "iB"
+}
+
+// long writes a duration as a person would say it, in one or two units. console.js has the same rules.
+func long(d time.Duration) string {
+	const day = 24 * time.Hour
+	d = max(d, -d)
+	two := func(n time.Duration, unit string, rest time.Duration, small string) string {
+		if rest == 0 {
+			return fmt.Sprintf("%d %s", n, unit)
+		}
+		return fmt.Sprintf("%d %s %d %s", n, unit, rest, small)
+	}
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < 10*time.Minute:
+		return two(d/time.Minute, "min", d%time.Minute/time.Second, "s")
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 10*time.Hour:
+		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
+	case d < 2*day:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d < 10*day:
+		return two(d/day, "d", d%day/time.Hour, "h")
+	}
+	return count(int64(d/day)) + " d"
+}
+
+// short writes a duration that may be far below a second.
+func short(seconds float64) string {
+	switch {
+	case seconds < 0:
+		return "–"
+	case seconds < 0.0995:
+		return strconv.FormatFloat(seconds*1000, 'f', 1, 64) + " ms"
+	case seconds < 0.9995:
+		return strconv.FormatFloat(seconds*1000, 'f', 0, 64) + " ms"
+	case seconds < 60:
+		return strconv.FormatFloat(seconds, 'f', 1, 64) + " s"
+	}
+	return long(time.Duration(seconds * float64(time.Second)))
+}
+
+// took is short for a Duration.
+func took(d time.Duration) string { return short(d.Seconds()) }
+
+// away says how far t is from now.
+func away(now, t time.Time) string {
+	if d := t.Sub(now); d >= time.Second {
+		return "in " + long(d)
+	}
+	return long(now.Sub(t)) + " ago"
+}
+
+const clock = "2006-01-02 15:04:05"
+
+// stamp shows an instant to the second, with what is finer in its title. Only digits go into the markup.
+func stamp(t time.Time) template.HTML {
+	if t.IsZero() {
+		return never
+	}
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339Nano) + `" title="` + t.Format("2006-01-02 15:04:05.999999") + ` UTC">` + t.Format(clock) + `</time>`) //nolint:gosec // digits only
+}
+
+// ago shows how far an instant is from now; the script keeps it true. Only digits and our own words go into the markup.
+func ago(now, t time.Time) template.HTML {
+	if t.IsZero() {
+		return never
+	}
+	t = t.UTC()
+	return template.HTML(`<time class="ago" datetime="` + t.Format(time.RFC3339) + `" title="` + t.Format(clock) + ` UTC">` + away(now, t) + `</time>`) //nolint:gosec // digits and our own words
+}
+
+// moment is stamp without what is finer, for where there are hundreds.
+func moment(t time.Time) template.HTML {
+	if t.IsZero() {
+		return never
+	}
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format(clock) + `</time>`) //nolint:gosec // digits only
+}
+
+// brief is ago without the title, for where there are thousands.
+func brief(now, t time.Time) template.HTML {
+	if t.IsZero() {
+		return never
+	}
+	return template.HTML(`<time class="ago" datetime="` + t.UTC().Format(time.RFC3339) + `">` + away(now, t) + `</time>`) //nolint:gosec // digits and our own words
+}
+
+// never stands where there is no instant.
+const never = template.HTML(`<span class="none">–</span>`)
+
+// word is the CSS class and the icon of a level.
+func (l Level) word() string {
+	return [...]string{"good", "busy", "warn", "bad"}[min(l, Bad)]
+}
