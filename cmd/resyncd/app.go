@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,9 +73,13 @@ func jsonTo(w io.Writer) *json.Encoder {
 
 func (sh *shell) app() *cli.App {
 	return &cli.App{
-		Name:        "resyncd",
-		Usage:       "keep an exact local mirror of ResourceSync Sources",
-		Description: "resyncd finds what a Source offers, mirrors it, and afterwards fetches only what changed.\n\n   resyncd sync https://lib.example/ ./mirror\n\n" + exitCodes,
+		Name:  "resyncd",
+		Usage: "keep an exact local mirror of ResourceSync Sources",
+		Description: about("resyncd finds what a Source offers, mirrors it, and afterwards fetches only what changed: moments after it changed\n"+
+			"where the Source has a hub, by schedule everywhere else. `resyncd COMMAND --help` tells more of each command.", codesAll,
+			"resyncd demo",
+			"resyncd sync https://lib.example/ ./mirror",
+			"resyncd serve --config /etc/resyncd/resyncd.yaml"),
 		HideVersion: true, DisableSliceFlagSeparator: true,
 		Writer: sh.out, ErrWriter: sh.err,
 		ExitErrHandler: func(*cli.Context, error) {}, // exit codes are ours (dependencies.md 3.4)
@@ -88,7 +93,8 @@ func (sh *shell) app() *cli.App {
 		Commands: []*cli.Command{
 			sh.syncCommand(), sh.serveCommand(), sh.discoverCommand(), sh.auditCommand(), sh.verifyCommand(), sh.statusCommand(), sh.lsCommand(),
 			sh.catCommand(), sh.approveCommand(), sh.restoreCommand(), sh.historyCommand(), sh.subscriptionCommand(), sh.sourceCommand(),
-			sh.configCommand(), sh.demoCommand(), sh.versionCommand(),
+			sh.configCommand(), sh.backupCommand(), sh.demoCommand(), sh.healthcheckCommand(), sh.manCommand(), sh.completionCommand(),
+			sh.versionCommand(),
 		},
 	}
 }
@@ -101,7 +107,7 @@ func unknown(parent, given string) error {
 // group makes a command that only holds others.
 func group(name, text, example string, commands ...*cli.Command) *cli.Command {
 	return &cli.Command{
-		Name: name, Usage: text, Description: "   " + example + "\n\n" + exitCodes, Subcommands: commands, HideHelpCommand: true,
+		Name: name, Usage: text, Description: about("", codesAll, example), Subcommands: commands, HideHelpCommand: true,
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -116,9 +122,10 @@ func group(name, text, example string, commands ...*cli.Command) *cli.Command {
 	}
 }
 
-// command adds to a command what all have: the common flags, exit codes in the help, and a look at the arguments.
+// command adds to a command what all have: the common flags, and a look at the arguments. The flags named in trailing
+// may stand behind an argument too; the command sees them there.
 // urfave/cli would silently take `sync src --dry-run` for a real run, and a Source called `help` for a request for help.
-func (sh *shell) command(c *cli.Command) *cli.Command {
+func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
 	c.Flags = append(c.Flags,
 		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`", DefaultText: "$RESYNCD_CONFIG, then ./resyncd.yaml, then /etc/resyncd/resyncd.yaml"},
 		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
@@ -126,19 +133,19 @@ func (sh *shell) command(c *cli.Command) *cli.Command {
 		boolFlag("quiet", "no progress on stderr"),
 	)
 	c.HideHelpCommand = true
-	c.Description = strings.TrimRight(c.Description, "\n") + "\n\n" + exitCodes
 	c.OnUsageError = usageError
 	action := c.Action
 	c.Action = func(ctx *cli.Context) error {
 		name := ctx.Command.HelpName
 		for i, a := range ctx.Args().Slice() {
 			switch {
+			case i > 0 && slices.Contains(trailing, a):
 			case strings.HasPrefix(a, "-") && i > 0:
 				return usage("%q stands after an argument: flags come before arguments, as in `%s %s …`", a, name, a)
 			case strings.HasPrefix(a, "-"):
-				return usage("%q is no argument of `%s`: arguments do not begin with -", a, name)
+				return usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that name is ./%s)", a, name, a)
 			case a == "":
-				return usage("argument %d of `%s` is empty", i+1, name)
+				return usage("argument %d of `%s` is empty: is a variable of your script not set?", i+1, name)
 			}
 		}
 		if _, err := sh.logger(ctx); err != nil {
@@ -167,7 +174,7 @@ func (sh *shell) logger(c *cli.Context) (*slog.Logger, error) {
 	if err != nil {
 		return nil, usage("--log-format: %w", err)
 	}
-	return logging.New(sh.err, format, level, sh.tty), nil
+	return logging.New(sh.err, format, level, sh.canRedraw()), nil // a dumb terminal is no better than a file
 }
 
 // args insists on a number of arguments; most < 0 is any number.

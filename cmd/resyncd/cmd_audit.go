@@ -14,8 +14,9 @@ import (
 func (sh *shell) auditCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "audit", Usage: "compare Source, state and mirror", ArgsUsage: "[NAME…]",
-		Description: "Reads every list anew and hashes every file; reports what is missing, changed, stale, extra or unlisted.\n\n" +
-			"   resyncd audit --repair ./mirror",
+		Description: about("Reads every list of the Source anew and hashes every file; reports what is missing, changed, stale, extra or\n"+
+			"unlisted. With --repair it is mended: fetched anew, or moved to the trash.", codesAll,
+			"resyncd audit ./mirror", "resyncd audit --repair lib"),
 		Flags:  checkFlags(),
 		Action: func(c *cli.Context) error { return sh.check(c, true) },
 	})
@@ -24,8 +25,8 @@ func (sh *shell) auditCommand() *cli.Command {
 func (sh *shell) verifyCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "verify", Usage: "re-hash the mirror against the state", ArgsUsage: "[NAME…]",
-		Description: "Does not ask the Source, but for --repair, which fetches anew what is wrong and moves extra files to the trash.\n\n" +
-			"   resyncd verify ./mirror",
+		Description: about("Does not ask the Source, but for --repair, which fetches anew what is wrong and moves extra files to the trash.", codesAll,
+			"resyncd verify ./mirror", "resyncd verify --repair lib"),
 		Flags:  checkFlags(),
 		Action: func(c *cli.Context) error { return sh.check(c, false) },
 	})

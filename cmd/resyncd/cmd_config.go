@@ -17,7 +17,7 @@ const starterFile = "resyncd.yaml"
 func (sh *shell) configCommand() *cli.Command {
 	check := sh.command(&cli.Command{
 		Name: "check", Usage: "validate the configuration: everything wrong at once, with lines",
-		Description: "   resyncd config check --config ./resyncd.yaml",
+		Description: about("", codesHere, "resyncd config check --config ./resyncd.yaml"),
 		Action: func(c *cli.Context) error {
 			if err := args(c, 0, 0, "config check"); err != nil {
 				return err
@@ -38,7 +38,7 @@ func (sh *shell) configCommand() *cli.Command {
 	})
 	show := sh.command(&cli.Command{
 		Name: "print", Usage: "print the effective configuration, secrets hidden",
-		Description: "   resyncd config print > effective.yaml",
+		Description: about("", codesHere, "resyncd config print > effective.yaml"),
 		Action: func(c *cli.Context) error {
 			if err := args(c, 0, 0, "config print"); err != nil {
 				return err
@@ -52,7 +52,8 @@ func (sh *shell) configCommand() *cli.Command {
 	})
 	begin := sh.command(&cli.Command{
 		Name: "init", Usage: "write a commented starter file", ArgsUsage: "[FILE]",
-		Description: "FILE is ./" + starterFile + " unless it is named here or by --config. A file that exists is never overwritten.\n\n   resyncd config init",
+		Description: about("Asks nothing: every key is in it, explained, with its default. FILE is ./"+starterFile+" unless it is named here or by\n"+
+			"--config. A file that exists is never overwritten.", codesHere, "resyncd config init", "resyncd config init /etc/resyncd/resyncd.yaml"),
 		Action: func(c *cli.Context) error {
 			if err := args(c, 0, 1, "config init [FILE]"); err != nil {
 				return err

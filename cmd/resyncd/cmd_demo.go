@@ -25,10 +25,10 @@ const demoSource = "demo"
 func (sh *shell) demoCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "demo", Usage: "a living Source, a hub and the daemon that mirrors it, in one process",
-		Description: "Nothing to install or configure: a Source with made-up resources that change, a hub that tells of them, and the\n" +
-			"daemon that mirrors it. Each notification is a line with its latency. Now and then the hub loses one on purpose:\n" +
-			"a gap, which is found and closed. It ends orderly, with 0, when it is interrupted.\n\n" +
-			"   resyncd demo --resources 1000 --rate 5 --for 1m",
+		Description: about("Nothing to install or configure: a Source with made-up resources that change, a hub that tells of them, and the\n"+
+			"daemon that mirrors it. Each notification is a line with its latency. Now and then the hub loses one on purpose:\n"+
+			"a gap, which is found and closed. It ends orderly, with 0, when it is interrupted.", codesServe,
+			"resyncd demo", "resyncd demo --resources 1000 --rate 5 --for 1m"),
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "resources", Value: 200, Usage: "the Source has `N` resources"},
 			&cli.Float64Flag{Name: "rate", Value: 2, Usage: "`R` changes a second"},
@@ -45,7 +45,7 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 	}
 	made := source.Synthetic{Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: 1}
 	if c.Duration("for") < 0 {
-		return usage("--for %s: want a time such as 30s", c.Duration("for"))
+		return usage("--for %s: write a time such as 30s", c.Duration("for"))
 	}
 	if err := (source.Options{Synthetic: &made}).Check(); err != nil {
 		return usage("%w", err)

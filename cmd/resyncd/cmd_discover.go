@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,21 +14,38 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
+// snippetFlag is the one flag that may also stand behind the argument: that is where people add it to what they typed.
+const snippetFlag = "config-snippet"
+
 func (sh *shell) discoverCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "discover", Usage: "print what a Source offers and how each thing was found", ArgsUsage: "URL",
-		Description: "Asks the Source for its documents, and what WebSub topic or feed the URL stands for; keeps no state.\n\n   resyncd discover https://lib.example/",
-		Flags:       []cli.Flag{boolFlag("json", "one JSON object")},
+		Description: about("Asks the Source for its documents, and what WebSub topic or feed the URL stands for; keeps no state. With\n"+
+			"--config-snippet it prints the entry of `sources:` to paste into the configuration instead.", codesRead,
+			"resyncd discover https://lib.example/",
+			"resyncd discover --config-snippet https://lib.example/"),
+		Flags: []cli.Flag{boolFlag("json", "one JSON object"), boolFlag(snippetFlag, "the entry of `sources:` for it, in YAML; may also stand behind URL")},
 		Action: func(c *cli.Context) error {
-			if err := args(c, 1, 1, "discover [--json] URL"); err != nil {
-				return err
+			given := c.Args().Slice()
+			behind := len(given) == 2 && given[1] == "--"+snippetFlag
+			if !behind {
+				if err := args(c, 1, 1, "discover [--json|--config-snippet] URL"); err != nil {
+					return err
+				}
 			}
-			return sh.discover(c, c.Args().First())
+			asSnippet := behind || c.Bool(snippetFlag)
+			if asSnippet && c.Bool("json") {
+				return usage("discover prints one thing: leave out --json or --config-snippet")
+			}
+			if asSnippet && !utf8.ValidString(given[0]) {
+				return usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes that are not")
+			}
+			return sh.discover(c, given[0], asSnippet)
 		},
-	})
+	}, "--"+snippetFlag)
 }
 
-func (sh *shell) discover(c *cli.Context, rawURL string) error {
+func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 	cfg, err := sh.config(c)
 	if err != nil {
 		return err
@@ -54,13 +72,21 @@ func (sh *shell) discover(c *cli.Context, rawURL string) error {
 	if _, nothing := errors.AsType[*destination.Error](err); nothing && len(topics) > 0 {
 		err = nil
 	}
-	if c.Bool("json") {
+	switch {
+	case c.Bool("json"):
 		return errors.Join(err, sh.json().Encode(offerJSON(offer, topics)))
+	case err != nil: // it lists all that was asked
+		return err
+	case asSnippet:
+		s := snippet{cfg: cfg, asked: rawURL, offer: offer, topics: topics}
+		if s.scope, err = elsewhere(c.Context, reader, offer); err != nil {
+			return err
+		}
+		_, err = io.WriteString(sh.out, s.text())
+		return err
 	}
-	if err == nil { // an error lists all that was asked
-		printOffer(sh.out, offer, topics)
-	}
-	return err
+	printOffer(sh.out, offer, topics)
+	return nil
 }
 
 // offerView is the JSON of discover.

@@ -15,9 +15,9 @@ import (
 func (sh *shell) historyCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "history", Usage: "what is known of one resource over time", ArgsUsage: "NAME URI",
-		Description: "Versions wanted and fetched, deletions, edits of a record, each with its evidence. URI is what `ls` shows: a\n" +
-			"URL, the id of a feed's entry, or the subject of a record.\n\n" +
-			"   resyncd history ./mirror https://lib.example/theses/18.pdf",
+		Description: about("Versions wanted and fetched, deletions, edits of a record, each with its evidence. URI is what `ls` shows: a\n"+
+			"URL, the id of a feed's entry, or the subject of a record.", codesRead,
+			"resyncd history ./mirror https://lib.example/theses/18.pdf"),
 		Flags: []cli.Flag{boolFlag("json", "one JSON object a line")},
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "history [--json] NAME URI", 2, false, func(ctx context.Context, o *opened) error {

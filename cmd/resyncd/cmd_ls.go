@@ -29,7 +29,7 @@ func (sh *shell) lsCommand() *cli.Command {
 	}
 	return sh.command(&cli.Command{
 		Name: "ls", Usage: "list the resources of a Source", ArgsUsage: "NAME",
-		Description: "Without a filter everything but trash and refused is listed.\n\n   resyncd ls --owed ./mirror",
+		Description: about("Without a filter everything but trash and refused is listed.", codesRead, "resyncd ls --owed ./mirror", "resyncd ls --json lib"),
 		Flags:       flags,
 		Action: func(c *cli.Context) error {
 			filter := syncengine.ListAll
@@ -38,7 +38,7 @@ func (sh *shell) lsCommand() *cli.Command {
 					continue
 				}
 				if filter != syncengine.ListAll {
-					return usage("ls takes one filter: --%s or --%s", filter, f.filter)
+					return usage("ls takes one filter: leave out --%s or --%s", filter, f.filter)
 				}
 				filter = f.filter
 			}

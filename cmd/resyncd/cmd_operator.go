@@ -14,8 +14,9 @@ import (
 func (sh *shell) approveCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "approve", Usage: "carry out a held sweep now", ArgsUsage: "NAME",
-		Description: "Removals by a list that would remove too much are held for you; `ls --held` shows them.\n\n   resyncd approve ./mirror",
-		Flags:       []cli.Flag{boolFlag("reject", "drop the removals until the list changes")},
+		Description: about("Removals by a list that would remove too much are held for you; `ls --held` shows them.", codesChange,
+			"resyncd approve ./mirror", "resyncd approve --reject lib"),
+		Flags: []cli.Flag{boolFlag("reject", "drop the removals until the list changes")},
 		Action: func(c *cli.Context) error {
 			ask := askArgs{Reject: c.Bool("reject")}
 			return sh.change(c, "approve [--reject] NAME", 1, askApprove, ask, func(ctx context.Context, o *opened) error {
@@ -33,8 +34,8 @@ func (sh *shell) approveCommand() *cli.Command {
 func (sh *shell) restoreCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "restore", Usage: "bring a file back from the trash", ArgsUsage: "NAME URI",
-		Description: "It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what there is, and the URI of each.\n\n" +
-			"   resyncd restore ./mirror https://lib.example/theses/18.pdf",
+		Description: about("It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what there is, and the URI of each.", codesChange,
+			"resyncd restore ./mirror https://lib.example/theses/18.pdf"),
 		Action: func(c *cli.Context) error {
 			ask := askArgs{URI: c.Args().Get(1)}
 			return sh.change(c, "restore NAME URI", 2, askRestore, ask, func(ctx context.Context, o *opened) error {

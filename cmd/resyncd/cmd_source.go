@@ -11,14 +11,14 @@ import (
 )
 
 func (sh *shell) sourceCommand() *cli.Command {
-	return group("source", "pause, resume or forget a Source", "resyncd source pause ./mirror",
+	return group("source", "pause, resume or forget a Source", "resyncd source pause lib",
 		sh.pauseCommand(), sh.resumeCommand(), sh.forgetCommand())
 }
 
 func (sh *shell) pauseCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "pause", Usage: "stop work on a Source", ArgsUsage: "NAME",
-		Description: "Its leases are kept: what hubs deliver meanwhile is taken up when it is resumed.\n\n   resyncd source pause ./mirror",
+		Description: about("Its leases are kept: what hubs deliver meanwhile is taken up when it is resumed.", codesChange, "resyncd source pause lib"),
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "source pause NAME", 1, true, func(ctx context.Context, o *opened) error {
 				if done, err := sh.entrust(ctx, c, o, askPause, askArgs{}); done || err != nil {
@@ -33,7 +33,7 @@ func (sh *shell) pauseCommand() *cli.Command {
 func (sh *shell) resumeCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "resume", Usage: "restart work on a Source", ArgsUsage: "NAME",
-		Description: "A running daemon goes on with it within a second.\n\n   resyncd source resume ./mirror",
+		Description: about("A running daemon goes on with it within a second.", codesChange, "resyncd source resume lib"),
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "source resume NAME", 1, true, func(ctx context.Context, o *opened) error {
 				if done, err := sh.entrust(ctx, c, o, askResume, askArgs{}); done || err != nil {
@@ -56,8 +56,8 @@ func (sh *shell) setPaused(ctx context.Context, o *opened, paused bool, done str
 func (sh *shell) forgetCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "forget", Usage: "unsubscribe and drop the state of a Source", ArgsUsage: "NAME",
-		Description: "Its files stay, and are adopted if it is synchronised again. A running daemon unsubscribes at the hubs; without\n" +
-			"one the leases run out by themselves.\n\n   resyncd source forget --with-mirror ./mirror",
+		Description: about("Its files stay, and are adopted if it is synchronised again. A running daemon unsubscribes at the hubs; without\n"+
+			"one the leases run out by themselves.", codesChange, "resyncd source forget --with-mirror ./mirror"),
 		Flags: []cli.Flag{boolFlag("with-mirror", "drop its files and its trash too; files that are not its own stay")},
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "source forget [--with-mirror] NAME", 1, true, func(ctx context.Context, o *opened) error {
@@ -108,5 +108,5 @@ func runningLeases(ctx context.Context, o *opened) ([]store.Subscription, error)
 
 // leaseLeft says what a forgotten Source leaves at a hub.
 func leaseLeft(s *store.Subscription) string {
-	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", s.Topic, s.Hub, text(syncengine.RFC3339(s.Expires)))
+	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", shownURL(s.Topic), shownURL(s.Hub), text(syncengine.RFC3339(s.Expires)))
 }

@@ -22,7 +22,7 @@ import (
 func (sh *shell) statusCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "status", Usage: "freshness, owed, held, gaps, channels and leases of Sources", ArgsUsage: "[NAME…]",
-		Description: "Reads the state only; works beside a running process.\n\n   resyncd status ./mirror",
+		Description: about("Reads the state only; works beside a running process.", codesEach, "resyncd status", "resyncd status --json ./mirror"),
 		Flags:       []cli.Flag{boolFlag("json", "one JSON object")},
 		Action: func(c *cli.Context) error {
 			ps, err := sh.places(c, c.Args().Slice())
@@ -54,7 +54,7 @@ func (sh *shell) status(c *cli.Context, ps []place) error {
 			sh.say("%s: %s", ps[i].label(), advised(err))
 		default:
 			v.parts++
-			view.Sources, feeds = append(view.Sources, s), append(feeds, isFeed)
+			view.Sources, feeds = append(view.Sources, shownStatus(s)), append(feeds, isFeed)
 		}
 	}
 	if c.Bool("json") {

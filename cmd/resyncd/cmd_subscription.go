@@ -29,7 +29,7 @@ func topicFlag() *cli.StringFlag {
 func (sh *shell) subscriptionListCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "list", Usage: "subscriptions with their hubs and leases", ArgsUsage: "[NAME…]",
-		Description: "Reads the state only; works beside a running daemon.\n\n   resyncd subscription list --json",
+		Description: about("Reads the state only; works beside a running daemon.", codesEach, "resyncd subscription list --json"),
 		Flags:       []cli.Flag{topicFlag(), boolFlag("json", "one JSON object a line")},
 		Action: func(c *cli.Context) error {
 			return sh.eachSource(c, false, func(ctx context.Context, o *opened) error { return sh.listSubscriptions(ctx, c, o) })
@@ -57,12 +57,12 @@ func (sh *shell) listSubscriptions(ctx context.Context, c *cli.Context, o *opene
 	if err != nil {
 		return err
 	}
-	enc := sh.json()
+	enc, topic := sh.json(), topicNamed(subs, c.String("topic"))
 	for i := range subs {
-		if topic := c.String("topic"); c.IsSet("topic") && subs[i].Topic != topic {
+		if c.IsSet("topic") && subs[i].Topic != topic {
 			continue
 		}
-		line := subscriptionLine{Source: o.src.Name, Set: names[subs[i].SetID], ChannelStatus: syncengine.Channel(&subs[i])}
+		line := subscriptionLine{Source: o.src.Name, Set: shownURL(names[subs[i].SetID]), ChannelStatus: shownChannel(syncengine.Channel(&subs[i]))}
 		if c.Bool("json") {
 			if err := enc.Encode(line); err != nil {
 				return err
@@ -77,17 +77,18 @@ func (sh *shell) listSubscriptions(ctx context.Context, c *cli.Context, o *opene
 
 func (sh *shell) subscriptionChangeCommand(name, text, what, command string) *cli.Command {
 	return sh.command(&cli.Command{
-		Name: name, Usage: text, ArgsUsage: "[NAME…]", Description: what + "\n\n   resyncd subscription " + name + " --topic https://lib.example/changes",
-		Flags: []cli.Flag{topicFlag()},
+		Name: name, Usage: text, ArgsUsage: "[NAME…]",
+		Description: about(what, codesSync, "resyncd subscription "+name+" lib", "resyncd subscription "+name+" --topic https://lib.example/changes"),
+		Flags:       []cli.Flag{topicFlag()},
 		Action: func(c *cli.Context) error {
 			found := 0
 			err := sh.eachSource(c, true, func(ctx context.Context, o *opened) error {
-				n, err := sh.matching(ctx, c, o)
+				topic, n, err := sh.matching(ctx, c, o)
 				if err != nil || n == 0 {
 					return err
 				}
 				found += n
-				return sh.changeSubscriptions(ctx, c, o, command)
+				return sh.changeSubscriptions(ctx, c, o, command, topic)
 			})
 			if err == nil && found == 0 {
 				err = errors.New("no subscription matches: see `resyncd subscription list`")
@@ -97,27 +98,30 @@ func (sh *shell) subscriptionChangeCommand(name, text, what, command string) *cl
 	})
 }
 
-// matching counts the subscriptions that are meant.
-func (sh *shell) matching(ctx context.Context, c *cli.Context, o *opened) (n int, err error) {
+// matching counts the subscriptions that are meant; topic is theirs, "" for all.
+func (sh *shell) matching(ctx context.Context, c *cli.Context, o *opened) (topic string, n int, err error) {
 	subs, err := o.engine.Store.Subscriptions(ctx, o.known.ID, false)
+	if c.IsSet("topic") {
+		topic = topicNamed(subs, c.String("topic"))
+	}
 	for i := range subs {
-		if !c.IsSet("topic") || subs[i].Topic == c.String("topic") {
+		if !c.IsSet("topic") || subs[i].Topic == topic {
 			n++
 		}
 	}
-	return n, err
+	return topic, n, err
 }
 
 // changeSubscriptions lets the daemon carry it out; without one it is recorded for the next.
-func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *opened, command string) error {
-	if done, err := sh.entrust(ctx, c, o, command, askArgs{Topic: c.String("topic")}); done || err != nil {
+func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *opened, command, topic string) error {
+	if done, err := sh.entrust(ctx, c, o, command, askArgs{Topic: topic}); done || err != nil {
 		return err
 	}
 	record := keeper.RequestRenew
 	if command == askCancel {
 		record = keeper.RequestCancel
 	}
-	n, err := record(ctx, o.engine.Store, sh.now(), o.known.ID, c.String("topic"))
+	n, err := record(ctx, o.engine.Store, sh.now(), o.known.ID, topic)
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,12 @@ func (sh *shell) syncCommand() *cli.Command {
 		Name: "sync", Aliases: []string{"catch-up"},
 		Usage:     "catch up once: URL into DIR, or configured Sources",
 		ArgsUsage: "URL DIR | [NAME…]",
-		Description: "Finds what the Source offers and makes the mirror an exact copy. Run again, it fetches only what changed;\n" +
-			"killed at any moment and run again, it goes on. URL is a site, Source Description, Capability List, Resource\n" +
-			"List, Change List or feed; the state lies in DIR/.resyncd. Without arguments all configured Sources are caught up.\n\n" +
-			"   resyncd sync https://lib.example/ ./mirror",
+		Description: about("Finds what the Source offers and makes the mirror an exact copy. Run again, it fetches only what changed;\n"+
+			"killed at any moment and run again, it goes on. URL is a site, Source Description, Capability List, Resource\n"+
+			"List, Change List or feed; the state lies in DIR/.resyncd. Without arguments all configured Sources are caught up.", codesSync,
+			"resyncd sync https://lib.example/ ./mirror",
+			"resyncd sync --dry-run https://lib.example/ ./mirror",
+			"resyncd sync --quiet --json lib"),
 		Flags: []cli.Flag{
 			boolFlag("dry-run", "name what would be fetched and deleted; touch and create nothing"),
 			boolFlag("full", "take a baseline even if none is needed"),
@@ -52,7 +54,7 @@ func (sh *shell) sync(c *cli.Context) error {
 		sets := strings.Split(c.String("sets"), ",")
 		for i := range ps {
 			if ps[i].src.Kind == config.KindFeed {
-				return usage("--sets: %s is a feed, which is one set by itself", ps[i].label())
+				return usage("--sets: %s is a feed, which is one set by itself: leave --sets out", ps[i].label())
 			}
 			for _, set := range sets {
 				if _, err := ps[i].cfg.Adhoc("set", set); err != nil {
@@ -85,11 +87,11 @@ func (sh *shell) syncPlaces(c *cli.Context) ([]place, error) {
 	case urls == 0:
 		return sh.places(c, given)
 	case urls > 1 || !strings.Contains(given[0], "://"):
-		return nil, usage("usage: resyncd %s: the URL comes first, and is one", form)
+		return nil, usage("usage: resyncd %s: the URL comes first, and is one; several Sources go into a configuration (`resyncd config init`)", form)
 	case len(given) == 1:
-		return nil, usage("the folder is missing: resyncd sync %s DIR", given[0])
+		return nil, usage("the folder for the mirror is missing: resyncd sync %s DIR", given[0])
 	case len(given) > 2:
-		return nil, usage("usage: resyncd %s: one URL and one folder", form)
+		return nil, usage("usage: resyncd %s: one URL and one folder; see `resyncd sync --help`", form)
 	}
 	p, err := sh.alone(c, given[1], given[0])
 	return []place{p}, err

@@ -10,12 +10,15 @@ import (
 	"resyncd/store/sqlite"
 )
 
-// version is set by release builds (-ldflags "-X main.version=…").
-var version = "0.1.0-dev"
+// version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…").
+var (
+	version  = "0.1.0-dev"
+	revision = ""
+)
 
 func (sh *shell) versionCommand() *cli.Command {
 	return sh.command(&cli.Command{
-		Name: "version", Usage: "print version, commit, Go and SQLite", Description: "   resyncd version",
+		Name: "version", Usage: "print version, commit, Go and SQLite", Description: about("", codesHere, "resyncd version"),
 		Action: func(c *cli.Context) error {
 			if err := args(c, 0, 0, "version"); err != nil {
 				return err
@@ -27,8 +30,11 @@ func (sh *shell) versionCommand() *cli.Command {
 	})
 }
 
-// commit is what the build recorded of its checkout.
+// commit is what a release was made from, else what the build recorded of its checkout.
 func commit() string {
+	if revision != "" {
+		return revision
+	}
 	info, ok := debug.ReadBuildInfo()
 	if ok {
 		for _, s := range info.Settings {

@@ -52,6 +52,11 @@ type daemon struct {
 	places   *positions
 	judge    *judge
 	metrics  *console.Metrics
+	board    *board
+	sampler  *sampler
+	orders   *orders
+	states   states
+	started  time.Time
 	doors    doors
 	certs    *callback.Certificates // of the callback listener, nil without TLS
 	opened   atomic.Bool            // the store is open, and hubs are answered
@@ -76,9 +81,10 @@ type part struct {
 func (sh *shell) newDaemon(cfg *config.Config, log *slog.Logger) *daemon {
 	d := &daemon{
 		sh: sh, log: log, cfg: cfg, manager: newManager(sh.env, log), failed: make(chan error, 1),
-		metrics:   console.NewMetrics(),
+		metrics: console.NewMetrics(), sampler: newSampler(sh.now), orders: newOrders(), started: sh.now(),
 		residents: map[string]*resident{}, byID: map[int64]*resident{},
 	}
+	d.board = newBoard(d)
 	d.announce = d.introduce
 	return d
 }
@@ -137,6 +143,7 @@ func (d *daemon) serve(ctx context.Context, reload <-chan os.Signal) error {
 	if err := d.open(ctx); err != nil {
 		return err
 	}
+	d.log.Info("serving", "version", version, "sources", len(d.config().Sources))
 	d.manager.ready(fmt.Sprintf("%d Sources", len(d.config().Sources)))
 	return d.wait(ctx, reload)
 }
@@ -172,10 +179,11 @@ func (d *daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.st = st
+	d.sampler.st, d.sampler.told = st, d.board.sampled
 	d.client = sharedClient(cfg, d.log)
 	d.engine = &syncengine.Engine{Store: st, Log: d.log, Holder: "resyncd serve" + d.sh.holder()[len("resyncd"):], Now: d.sh.now}
 	d.leases, d.places, d.judge = newLeases(d.sh.now), newPositions(st), newJudge()
-	if err := errors.Join(d.leases.load(ctx, st), d.knowWeakest(ctx)); err != nil {
+	if err := errors.Join(d.leases.load(ctx, st), d.states.load(ctx, st), d.knowWeakest(ctx)); err != nil {
 		return err
 	}
 	d.queue = queue.NewLocal(queue.LocalOptions{Now: d.sh.now, Failed: d.jobFailed})
@@ -193,10 +201,12 @@ func (d *daemon) open(ctx context.Context) error {
 	if err := errors.Join(d.letGo(ctx), d.rebase(ctx)); err != nil {
 		return err
 	}
-	d.tools = append(d.tools, d.part(ctx, "keep leases", d.keeper.Run), d.part(ctx, "keep the timetable", d.table.Run))
+	d.tools = append(d.tools, d.part(ctx, "keep leases", d.keeper.Run), d.part(ctx, "keep the timetable", d.table.Run),
+		d.part(ctx, "write the history", d.sample), d.part(ctx, "keep the overview", d.board.keep))
 	d.works = append(d.works,
 		d.part(ctx, "run jobs", func(ctx context.Context) error { return d.queue.Run(ctx, d.work) }),
 		d.part(ctx, "take requests", d.attend),
+		d.part(ctx, "carry out what the console asks", d.obey),
 		d.part(ctx, "judge hubs", d.judgeHubs),
 		d.part(ctx, "keep house", d.tend),
 		d.part(ctx, "scrub", d.scrub))
@@ -243,7 +253,16 @@ func (d *daemon) jobFailed(j queue.Job, failures int, again time.Time, err error
 	name := "a forgotten Source"
 	if r := d.residentOf(j.Source); r != nil {
 		name = r.name
+		d.metrics.Count(console.JobFailures, name, string(j.Kind), 1)
+		d.board.changed(name)
 	}
-	d.log.Warn("work on a Source failed and is tried again", logging.KeySource, name, logging.KeyJob, string(j.Kind), "failures", failures,
+	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrCorrupt) {
+		d.stateFailed(err)
+	}
+	level := slog.LevelWarn
+	if errors.Is(err, errNothingYet) { // its Follower has told why
+		level = slog.LevelDebug
+	}
+	d.log.Log(context.Background(), level, "work on a Source failed and is tried again", logging.KeySource, name, logging.KeyJob, string(j.Kind), "failures", failures,
 		"again", again, logging.Err(err))
 }

@@ -156,6 +156,7 @@ func (d *daemon) followOptions(r *resident, id int64, src *config.Source) syncen
 // pulls take over at once (S-42, F25); when one is won, what nobody told of meanwhile is looked for.
 func (d *daemon) subscriptionChanged(sub store.Subscription) {
 	d.callback.Changed(sub)
+	d.countChange(&sub)
 	turn := d.leases.note(&sub)
 	if s := d.stayOf(sub.SourceID); s != nil && (turn == won || turn == lost) {
 		s.f.Hint(sub.SetID)

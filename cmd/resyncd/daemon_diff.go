@@ -50,6 +50,9 @@ func compareConfigs(old, now *config.Config) configDiff {
 		{"callback.tls_cert_file", old.Callback.TLSCertFile, now.Callback.TLSCertFile},
 		{"callback.tls_key_file", old.Callback.TLSKeyFile, now.Callback.TLSKeyFile},
 		{"console.listen", old.Console.Listen, now.Console.Listen},
+		{"console.user", old.Console.User, now.Console.User},
+		{"console.password", old.Console.Password.Reveal(), now.Console.Password.Reveal()},
+		{"console.token", old.Console.Token.Reveal(), now.Console.Token.Reveal()},
 		{"network.idle_timeout", old.Network.IdleTimeout, now.Network.IdleTimeout},
 		{"network.user_agent", old.Network.UserAgent, now.Network.UserAgent},
 		{"network.contact", old.Network.Contact, now.Network.Contact},
@@ -57,6 +60,9 @@ func compareConfigs(old, now *config.Config) configDiff {
 		if k.was != k.is {
 			d.restart = append(d.restart, k.key)
 		}
+	}
+	if !slices.Equal(old.Console.Hosts, now.Console.Hosts) {
+		d.restart = append(d.restart, "console.hosts")
 	}
 	if !slices.Equal(old.Network.Allow, now.Network.Allow) {
 		d.restart = append(d.restart, "network.allow")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/store"
 )
@@ -75,6 +76,17 @@ func (j *judge) delivered(source int64) (suspect bool) {
 	return suspect
 }
 
+// suspects are the sets of a Source whose hub does not tell of changes.
+func (j *judge) suspects(source int64) map[int64]bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	out := map[int64]bool{}
+	for set := range j.sets[source] {
+		out[set] = j.strikes[set] >= strikesMost
+	}
+	return out
+}
+
 // judgeHubs works through misses until ctx ends.
 func (d *daemon) judgeHubs(ctx context.Context) error {
 	for {
@@ -105,6 +117,7 @@ func (d *daemon) judgeOne(ctx context.Context, m miss) error {
 		if !suspect {
 			continue
 		}
+		d.metrics.Count(console.SuspectedHubs, d.nameOf(m.source), "", 1)
 		d.log.Warn("a hub does not tell of changes: it is asked anew, and the Source pulled more often",
 			logging.KeyHub, logging.URL(subs[i].Hub), "misses", subs[i].Missed+m.n)
 		if err := d.keeper.Suspect(ctx, subs[i].ID); err != nil {

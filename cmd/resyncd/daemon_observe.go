@@ -3,29 +3,69 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	"resyncd/callback"
-	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/store"
 	syncengine "resyncd/sync"
 )
 
+// pulse is what is known of a Source beside its rows, from what the daemon saw. It goes with the process.
+type pulse struct {
+	mu         sync.Mutex
+	halted     error                    // the mirror cannot take files
+	unread     error                    // what kept the last pull from being whole, nil for nothing
+	found      map[int64]string         // how sets were discovered
+	gaps       map[int64]store.GapState // open ones
+	rejected   string                   // why a notification was last not taken
+	rejectedAt time.Time
+}
+
+func (p *pulse) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
 // callbackObserver is told of what hubs deliver.
 func (d *daemon) callbackObserver() callback.Observer {
 	return callback.Observer{
 		Notification: func(source int64, verdict string) {
-			d.metrics.Notification(d.nameOf(source), verdict)
+			d.metrics.Count(console.Notifications, d.nameOf(source), verdict, 1)
+			d.board.changedID(source)
 			if d.judge.delivered(source) {
 				d.calm(source)
 			}
 		},
-		Rejected: func(source int64, reason string) { d.metrics.Rejected(d.nameOf(source), reason) },
+		Rejected: func(source int64, reason string) {
+			d.metrics.Count(console.Rejections, d.nameOf(source), reason, 1)
+			if r := d.residentOf(source); r != nil {
+				r.pulse.set(func() { r.pulse.rejected, r.pulse.rejectedAt = reason, d.sh.now() })
+				d.board.changed(r.name)
+			}
+		},
+		Acknowledged: func(source int64, took time.Duration) {
+			d.metrics.Observe(console.Acknowledgement, d.nameOf(source), took)
+		},
+		Failed: d.stateFailed,
 	}
+}
+
+// stateFailed counts a failure of the state database.
+func (d *daemon) stateFailed(err error) {
+	reason := "other"
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, store.ErrFull):
+		reason = "full"
+	case errors.Is(err, store.ErrCorrupt):
+		reason = "corrupt"
+	}
+	d.metrics.Count(console.StateFailures, "", reason, 1)
+	d.board.stateFailed(err)
 }
 
 // nameOf is the label of a Source in metrics; "" is for tokens that nobody knows, and for Sources that are gone.
@@ -36,174 +76,132 @@ func (d *daemon) nameOf(source int64) string {
 	return ""
 }
 
-// followObserver is told of what a Follower does.
+// followObserver is told of what a Follower does: for the metrics, the history and the console.
 func (d *daemon) followObserver(r *resident, id int64) syncengine.Observer {
 	also := d.observe
+	say := d.sayer(r)
+	count := func(e console.Event, value string, n int64) {
+		d.metrics.Count(e, r.name, value, n)
+		d.board.changed(r.name)
+	}
 	o := also
 	o.Missed = func(set, n int64) {
 		d.judge.missed(id, set, n)
-		d.metrics.PushMisses(r.name, n)
+		count(console.PushMisses, "", n)
+		d.sampler.add(store.Point{SourceID: id, Misses: n})
 		if also.Missed != nil {
 			also.Missed(set, n)
 		}
 	}
 	o.Fetched = func(result string, n int64) {
-		for range n {
-			d.metrics.Fetch(r.name, result)
-		}
+		count(console.Fetches, result, n)
 		if also.Fetched != nil {
 			also.Fetched(result, n)
 		}
 	}
-	o.Odd = func(set, n int64) {
-		d.metrics.Oddities(r.name, n)
-		if also.Odd != nil {
-			also.Odd(set, n)
-		}
+	o.Settled = func(s syncengine.Settled) { d.settled(r, id, s) }
+	o.Removed = func(n int64) {
+		count(console.Removals, "", n)
+		d.sampler.add(store.Point{SourceID: id, Changes: n})
 	}
+	o.Odd = func(set, n int64) { count(console.Oddities, "", n) }
 	o.Mirrored = func(m syncengine.Mirrored) {
-		d.metrics.PushLatency(r.name, m.Took)
+		d.metrics.Observe(console.PushLatency, r.name, m.Took)
+		took := max(m.Took.Microseconds(), 0)
+		d.sampler.add(store.Point{SourceID: id, Pushes: 1, Latency: took, LatencyMost: took})
+		d.board.changed(r.name)
+		say.mirrored(&m)
 		if also.Mirrored != nil {
 			also.Mirrored(m)
 		}
 	}
+	o.Gap = func(g store.Gap) {
+		if d.gapChanged(r, &g) {
+			say.gap(&g)
+		}
+		if also.Gap != nil {
+			also.Gap(g)
+		}
+	}
+	o.Pulled = func(res syncengine.Result) {
+		count(console.Pulls, pullResult(&res), 1)
+		say.pulled(&res)
+		if also.Pulled != nil {
+			also.Pulled(res)
+		}
+	}
+	o.Unread = func(err error) {
+		count(console.PullProblems, reasonOf(err), 1)
+		r.pulse.set(func() { r.pulse.unread = err })
+	}
+	o.Discovered = func(set int64, how string) {
+		r.pulse.set(func() {
+			if r.pulse.found == nil {
+				r.pulse.found = map[int64]string{}
+			}
+			r.pulse.found[set], r.pulse.unread = how, nil
+		})
+	}
+	o.Skipped = func(n int64) { count(console.SkippedEntries, "", n) }
+	o.Doubted = func(reason string) { count(console.DoubtfulDocuments, reason, 1) }
+	o.Held = func(_, _ int64) { count(console.HeldSweeps, "", 1) }
+	o.Rotten = func(n int64) { count(console.ScrubFindings, "", n) }
+	o.Halted = func(err error) {
+		r.pulse.set(func() { r.pulse.halted = err })
+		if err != nil {
+			count(console.MirrorHalts, diskReason(err), 1)
+		}
+		d.board.changed(r.name)
+	}
 	return o
 }
 
-// console makes the handler of the console's listener.
-func (d *daemon) consoleOptions() console.Options {
-	d.metrics.Gauges = d.gauges
-	ready := &readiness{d: d}
-	return console.Options{
-		Status: func(ctx context.Context) (any, error) { return d.status(ctx) },
-		Ready:  ready.check, Metrics: d.metrics, Log: d.log,
+func (d *daemon) settled(r *resident, id int64, s syncengine.Settled) {
+	p := store.Point{SourceID: id, Bytes: s.Placed}
+	switch s.Result {
+	case "fetched":
+		p.Changes = 1
+	case "failed":
+		p.Failed = 1
+	}
+	d.sampler.add(p)
+	d.metrics.Count(console.FetchedBytes, r.name, "", s.Bytes)
+	if s.Class != "" {
+		d.metrics.Count(console.FetchFailures, r.name, s.Class, 1)
+	}
+	if s.Took > 0 {
+		d.metrics.Observe(console.FetchTime, r.name, s.Took)
 	}
 }
 
-var errStarting = errors.New("the state is being opened")
-
-// status is what `status --json` prints, with what only the daemon knows.
-func (d *daemon) status(ctx context.Context) (statusView, error) {
-	view := statusView{Version: version, Sources: []syncengine.SourceStatus{}}
-	if !d.opened.Load() {
-		return view, errStarting
-	}
-	cfg := d.config()
-	for _, src := range cfg.Sources {
-		s, err := d.statusOf(ctx, cfg, src)
-		if err != nil {
-			return view, err
+// gapChanged counts gaps as they are found and as they end. Each is told of many times; news reports whether its state is
+// another than before.
+func (d *daemon) gapChanged(r *resident, g *store.Gap) (news bool) {
+	var before store.GapState
+	r.pulse.set(func() {
+		if r.pulse.gaps == nil {
+			r.pulse.gaps = map[int64]store.GapState{}
 		}
-		view.Sources = append(view.Sources, s)
-	}
-	return view, nil
-}
-
-func (d *daemon) statusOf(ctx context.Context, cfg *config.Config, src config.Source) (syncengine.SourceStatus, error) {
-	s := syncengine.SourceStatus{Name: src.Name, URL: src.URL, Sets: []syncengine.SetStatus{}}
-	known, err := d.st.Source(ctx, src.Name)
-	if err == nil {
-		if s, err = syncengine.StatusOf(ctx, d.st, &known); err != nil {
-			return s, err
+		if before = r.pulse.gaps[g.ID]; g.State.Open() {
+			r.pulse.gaps[g.ID] = g.State
+		} else {
+			delete(r.pulse.gaps, g.ID)
 		}
-	} else if !errors.Is(err, store.ErrNotFound) {
-		return s, err
+	})
+	count := func(e console.Event, value string) { d.metrics.Count(e, r.name, value, 1) }
+	if before == "" && g.Found >= store.MicrosOf(d.started) {
+		count(console.GapsFound, "")
 	}
-	p := configured(cfg, src)
-	s.Expect(expectation(&p, d.sh.now()))
-	if r := d.residentNamed(src.Name); r != nil {
-		s.Trouble(r.trouble())
+	switch {
+	case g.State == store.GapLagging && before != store.GapLagging:
+		count(console.LaggingLists, "")
+	case g.State == store.GapUnprovable:
+		count(console.GapsEnded, "unprovable")
+	case g.State == store.GapClosed && g.ClosedBy == "":
+		count(console.GapsEnded, "none")
+	case g.State == store.GapClosed:
+		count(console.GapsEnded, g.ClosedBy)
 	}
-	return s, nil
-}
-
-func (r *resident) trouble() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.problem
-}
-
-// gauges is how the Sources stand, for a scrape. What cannot be read is left out.
-func (d *daemon) gauges(ctx context.Context) []console.SourceGauges {
-	view, err := d.status(ctx)
-	if err != nil {
-		return nil
-	}
-	out := make([]console.SourceGauges, 0, len(view.Sources))
-	for i := range view.Sources {
-		out = append(out, gaugesOf(&view.Sources[i]))
-	}
-	return out
-}
-
-func gaugesOf(s *syncengine.SourceStatus) console.SourceGauges {
-	g := console.SourceGauges{Source: s.Name}
-	behind := false // a set without a position: the Source has none either
-	for i := range s.Sets {
-		set := &s.Sets[i]
-		g.Resources += set.Resources
-		g.Owed += set.Owed
-		g.Held += set.Held
-		for _, gap := range set.Gaps {
-			if store.GapState(gap.State).Open() {
-				g.GapsOpen++
-			}
-		}
-		g.Position = first(g.Position, set.Position)
-		behind = behind || set.Position == nil
-		for _, c := range set.Channels {
-			if state := store.SubscriptionState(c.State); state == store.SubActive || state == store.SubRenewing {
-				g.LeaseExpires = first(g.LeaseExpires, c.ExpiresAt)
-			}
-		}
-	}
-	if behind {
-		g.Position = time.Time{}
-	}
-	return g
-}
-
-// first is the earlier of two times, of which the second may be absent and the first not be there yet.
-func first(a time.Time, b *string) time.Time {
-	if b == nil {
-		return a
-	}
-	t, err := time.Parse(time.RFC3339Nano, *b)
-	if err != nil || !a.IsZero() && a.Before(t) {
-		return a
-	}
-	return t
-}
-
-// readiness answers /readyz: the store is open, the callback listens, the disk of the state can be written. Anybody may
-// ask, so the disk is tried now and then only.
-type readiness struct {
-	d *daemon
-
-	mu    sync.Mutex
-	tried time.Time
-	err   error
-}
-
-const readyAge = 5 * time.Second
-
-func (r *readiness) check(context.Context) error {
-	if !r.d.opened.Load() {
-		return errStarting
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now := time.Now(); now.Sub(r.tried) >= readyAge {
-		r.tried, r.err = now, writable(r.d.config().DataDir)
-	}
-	return r.err
-}
-
-func writable(dir string) error {
-	f, err := os.CreateTemp(dir, ".ready-*")
-	if err != nil {
-		return fmt.Errorf("the disk of the state cannot be written: %w", err)
-	}
-	_, err = f.WriteString("x")
-	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+	d.board.changed(r.name)
+	return before != g.State
 }

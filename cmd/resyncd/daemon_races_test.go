@@ -10,7 +10,6 @@ import (
 
 	"resyncd/callback"
 	"resyncd/cmd/resyncd/internal/config"
-	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/destination/keeper"
 	"resyncd/store"
 	"resyncd/store/sqlite"
@@ -18,7 +17,7 @@ import (
 )
 
 // idle is a daemon of which nothing runs.
-func idle(t *testing.T) *daemon {
+func idle(t testing.TB) *daemon {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), sqlite.Options{})
 	if err != nil {
@@ -29,17 +28,16 @@ func idle(t *testing.T) *daemon {
 			t.Error(err)
 		}
 	})
-	return &daemon{
-		sh: &shell{now: time.Now}, log: slog.New(slog.DiscardHandler), st: st, cfg: &config.Config{},
-		queue: queue.NewLocal(queue.LocalOptions{}), table: queue.NewTimetable(queue.TimetableOptions{}),
-		leases: newLeases(time.Now), metrics: console.NewMetrics(), callback: callback.New(callback.Options{}),
-		keeper:    keeper.New(keeper.Options{Store: st, Callback: func(token string) string { return token }}),
-		residents: map[string]*resident{}, byID: map[int64]*resident{},
-	}
+	d := (&shell{now: time.Now}).newDaemon(&config.Config{}, slog.New(slog.DiscardHandler))
+	d.st, d.sampler.st, d.sampler.told = st, st, d.board.sampled
+	d.queue, d.table = queue.NewLocal(queue.LocalOptions{}), queue.NewTimetable(queue.TimetableOptions{})
+	d.leases, d.judge, d.callback = newLeases(time.Now), newJudge(), callback.New(callback.Options{})
+	d.keeper = keeper.New(keeper.Options{Store: st, Callback: func(token string) string { return token }})
+	return d
 }
 
 // subscribed gives a Source of the store one active subscription.
-func subscribed(t *testing.T, d *daemon, name string) store.Subscription {
+func subscribed(t testing.TB, d *daemon, name string) store.Subscription {
 	t.Helper()
 	src, err := d.st.EnsureSource(t.Context(), name, "https://"+name+".example/")
 	if err != nil {

@@ -48,6 +48,7 @@ func (d *daemon) attend(ctx context.Context) error {
 		case errors.Is(err, store.ErrCorrupt):
 			return err
 		case err != nil:
+			d.stateFailed(err)
 			d.log.Warn("cannot look for requests", logging.Err(err))
 		default:
 			d.manager.alive(time.Now())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/destination/fetch"
 	syncengine "resyncd/sync"
@@ -26,9 +27,10 @@ var (
 // resident is one configured Source in the daemon. A goroutine of its own (live) keeps a Follower for it whenever that is
 // possible; jobs of the queue, requests and hubs come to it from elsewhere.
 type resident struct {
-	name string
-	kick chan struct{} // look again
-	part *part
+	name  string
+	kick  chan struct{} // look again
+	part  *part
+	pulse pulse
 
 	mu        sync.Mutex
 	src       config.Source
@@ -126,6 +128,7 @@ func (d *daemon) live(ctx context.Context, r *resident, first time.Duration) err
 			return nil
 		}
 		err := d.host(ctx, r)
+		d.board.changed(r.name)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -135,6 +138,7 @@ func (d *daemon) live(ctx context.Context, r *resident, first time.Duration) err
 		case err == nil:
 			pause = 0
 		default:
+			d.metrics.Count(console.SourceFailures, r.name, troubleReason(err), 1)
 			if problem := advised(err); r.setProblem(problem) { // told once, however long it lasts
 				d.log.Error("a Source cannot be worked on; it is tried again every "+tryAgain.String(), logging.KeySource, r.name,
 					"problem", logging.Redact(problem))
@@ -193,6 +197,9 @@ func (d *daemon) host(ctx context.Context, r *resident) (err error) {
 	if known.Paused {
 		return syncengine.ErrStopped
 	}
+	if known.Unclean {
+		d.metrics.Count(console.UncleanStarts, r.name, "", 1)
+	}
 	if err := o.identify(ctx); err != nil {
 		return err
 	}
@@ -217,6 +224,8 @@ func (d *daemon) host(ctx context.Context, r *resident) (err error) {
 	ran := make(chan error, 1)
 	go func() { ran <- guarded(func() error { return f.Run(running) }) }()
 	r.arrive(s, turn)
+	r.pulse.set(func() { r.pulse.halted = nil })
+	d.board.changed(r.name)
 	d.begin(ctx, r, s, &src)
 	select {
 	case <-ctx.Done():
@@ -261,7 +270,7 @@ func (d *daemon) look(r *resident, s *stay) {
 		ctx, cancel := s.within(context.Background())
 		defer cancel()
 		if err := s.f.Rediscover(ctx); err != nil && !s.isLeaving() {
-			d.log.Warn("what a Source offers could not be read anew", logging.KeySource, r.name, logging.Err(err))
+			d.log.Debug("what a Source offers could not be read anew", logging.KeySource, r.name, logging.Err(err))
 		}
 	}()
 }

@@ -108,15 +108,21 @@ func (d *daemon) work(ctx context.Context, j queue.Job) error {
 		if problem := ""; !s.isLeaving() {
 			if err != nil {
 				problem = err.Error()
+				r.pulse.set(func() {
+					if errors.Is(err, errNothingYet) && r.pulse.unread != nil {
+						problem += ": " + r.pulse.unread.Error()
+					}
+				})
 			}
 			r.setProblem(problem)
+			d.board.changed(r.name)
 		}
 	}
 	return err
 }
 
 // errNothingYet says that a Source was asked and nothing of it is known yet: no set, hence no place to say why.
-var errNothingYet = errors.New("nothing usable of the Source was found so far; the log says why")
+var errNothingYet = errors.New("nothing usable of the Source was found so far")
 
 // reached makes a failure of a pull that found nothing where nothing was known before, so that a Source that was down when
 // it was first asked is asked again long before its schedule says so.

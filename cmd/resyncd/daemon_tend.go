@@ -34,6 +34,7 @@ func (d *daemon) tend(ctx context.Context) error {
 		case errors.Is(err, store.ErrCorrupt):
 			return err
 		case err != nil:
+			d.stateFailed(err)
 			d.log.Warn("housekeeping failed; tried again in an hour", logging.Err(err))
 			pause = tidyEvery
 		case more:

@@ -77,10 +77,9 @@ func TestLeases(t *testing.T) {
 func TestHurry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &daemon{
-			sh: &shell{now: time.Now}, callback: callback.New(callback.Options{}), leases: newLeases(time.Now),
-			table: queue.NewTimetable(queue.TimetableOptions{Now: time.Now}), byID: map[int64]*resident{},
-		}
+		d := (&shell{now: time.Now}).newDaemon(config.Default(), slog.New(slog.DiscardHandler))
+		d.callback, d.leases = callback.New(callback.Options{}), newLeases(time.Now)
+		d.table = queue.NewTimetable(queue.TimetableOptions{Now: time.Now})
 		schedule, err := config.ParseSchedule("@every 1h")
 		if err != nil {
 			t.Fatal(err)

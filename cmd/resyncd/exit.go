@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,11 +23,6 @@ const (
 	exitHeld        = 5
 	exitInterrupted = 130
 )
-
-// exitCodes is the paragraph that ends every command's help.
-const exitCodes = `Exit codes: 0 done and in step; 1 failed (nothing usable); 2 bad usage or configuration; 3 finished, but
-something is owed or held (listed); 4 differences found (audit, verify); 5 another process holds the set;
-130 interrupted (run again to go on).`
 
 // coded is an error that already knows its exit code. Its text may be empty: the results have told everything.
 type coded struct {
@@ -71,6 +67,8 @@ func exitCode(ctx context.Context, err error) int {
 // advised is the text of an error with what to do next, where the error itself does not say it.
 func advised(err error) string {
 	var held *store.HeldError
+	var coding *coded
+	var path *fs.PathError
 	advice := ""
 	switch {
 	case errors.As(err, &held):
@@ -85,6 +83,15 @@ func advised(err error) string {
 		advice = "make its file system writable, then run the command again"
 	case errors.Is(err, blob.ErrIO), errors.Is(err, blob.ErrSync):
 		advice = "look at the disk, then run the command again"
+	case errors.Is(err, blob.ErrBusy):
+		advice = "raise the limit of open files (ulimit -n) or stop something else, then run the command again"
+	case errors.Is(err, store.ErrForeign):
+		advice = "name the right data_dir or folder, or move that file aside"
+	case errors.As(err, &coding): // it says what was asked for, and what to write instead
+	case errors.Is(err, fs.ErrPermission):
+		advice = "run it as the user that these files belong to, or change their rights"
+	case errors.As(err, &path) && errors.Is(err, fs.ErrNotExist):
+		advice = "check the path; the folder that a file is to lie in must be there"
 	}
 	if advice == "" {
 		return err.Error()

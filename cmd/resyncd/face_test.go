@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,6 +53,11 @@ func TestAdvised(t *testing.T) {
 		{&store.HeldError{Source: "lib", Holder: "h"}, "source lib is held by another process (h); wait until"},
 		{fmt.Errorf("open: %w", blob.ErrUnmarked), "; mount it and run the command again"},
 		{fmt.Errorf("place: %w", blob.ErrNoSpace), "; free space or inodes"},
+		{fmt.Errorf("open: %w", store.ErrForeign), "; name the right data_dir"},
+		{fmt.Errorf("stage: %w", blob.ErrBusy), "; raise the limit of open files"},
+		{&fs.PathError{Op: "open", Path: "/x/y", Err: fs.ErrPermission}, "; run it as the user that these files belong to"},
+		{fmt.Errorf("write: %w", &fs.PathError{Op: "open", Path: "/x/y", Err: fs.ErrNotExist}), "; check the path"},
+		{usage("%w; choose another", &fs.PathError{Op: "open", Path: "/x/y", Err: fs.ErrNotExist}), "file does not exist; choose another"},
 		{errors.New("plain"), "plain"},
 	} {
 		if got := advised(c.err); !strings.Contains(got, c.want) {
@@ -139,63 +144,7 @@ func TestBytesText(t *testing.T) {
 func faceShell(tty bool) (sh *shell, out, err *buffer) {
 	out, err = &buffer{}, &buffer{}
 	scr := &screen{w: err}
-	return &shell{out: &aside{screen: scr, w: out}, err: scr, screen: scr, tty: tty, now: time.Now}, out, err
-}
-
-// TestPlainProgress: without a terminal a line every ten seconds, with --quiet none.
-func TestPlainProgress(t *testing.T) {
-	t.Parallel()
-	for _, quiet := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			sh, out, messages := faceShell(false)
-			p := sh.progress("lib", quiet)
-			err := p.while(t.Context(), func(context.Context) error {
-				p.note(syncengine.Progress{Listed: 5, Done: 2, Bytes: 2048})
-				<-time.After(25 * time.Second)
-				return errors.New("theirs")
-			})
-			want := strings.Repeat("resyncd: progress: lib: 5 listed, 2 done, 0 failed, 0 deleted, 2.0 KiB\n", 2)
-			if quiet {
-				want = ""
-			}
-			if err == nil || err.Error() != "theirs" {
-				t.Errorf("the error of the work became %v", err)
-			}
-			if diff := cmp.Diff(want, messages.String()); diff != "" || out.String() != "" {
-				t.Errorf("quiet %v: %s, stdout %q", quiet, diff, out.String())
-			}
-		})
-	}
-}
-
-// TestBar: on a terminal a bar, which gives way to messages and is gone in the end.
-func TestBar(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		sh, out, messages := faceShell(true)
-		p := sh.progress("lib", false)
-		_ = p.while(t.Context(), func(context.Context) error {
-			p.note(syncengine.Progress{Listed: 3, Done: 3})
-			<-time.After(time.Second)
-			sh.say("a message")
-			<-time.After(time.Second)
-			fmt.Fprintln(sh.out, "a result")
-			<-time.After(time.Second)
-			return nil
-		})
-		got := messages.String()
-		for _, want := range []string{"lib: 3 listed, 3 done", eraseLine + "resyncd: a message\n"} {
-			if !strings.Contains(got, want) {
-				t.Errorf("no %q in %q", want, got)
-			}
-		}
-		if !strings.HasSuffix(got, eraseLine) || strings.Count(got, eraseLine) != 3 {
-			t.Errorf("the bar did not give way three times: %q", got)
-		}
-		if out.String() != "a result\n" {
-			t.Errorf("stdout %q", out.String())
-		}
-	})
+	return &shell{out: &aside{screen: scr, w: out}, err: scr, screen: scr, tty: tty, now: time.Now, warned: map[string]bool{}}, out, err
 }
 
 // TestAside: results are written as they are.

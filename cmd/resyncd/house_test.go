@@ -20,7 +20,7 @@ import (
 // topLevel is everything that may lie at the root (design.md 4).
 var topLevel = []string{
 	"cmd", "destination", "sync", "store", "callback", "go.mod", "go.sum", "config.example.yaml", "README.md", "LICENSE",
-	".ci", ".gitignore", ".golangci.yml",
+	".ci", ".gitignore", ".golangci.yml", ".goreleaser.yaml",
 }
 
 // tracked lists the files that belong to the project: what git knows or would take, or, outside a checkout, all.

@@ -53,6 +53,7 @@ var manyImporters = map[string]string{
 // testModules must not reach a program.
 var testModules = []string{
 	"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/johannesboyne/gofakes3", "testing",
+	"github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
 }
 
 // banned are packages of the standard library that have a better place in this house.

@@ -8,11 +8,11 @@ import (
 // eraseLine takes back the line that the cursor is on.
 const eraseLine = "\r\x1b[2K"
 
-// screen is stderr. A progress bar that stands on its last line gives way to whatever else is written there.
+// screen is stderr. A line of progress that stands last on it gives way to whatever else is written there.
 type screen struct {
-	mu  sync.Mutex
-	w   io.Writer
-	bar bool // a bar stands on the last line
+	mu   sync.Mutex
+	w    io.Writer
+	line string // of progress, which stands last; "": none
 }
 
 // Write implements io.Writer for messages and the log.
@@ -23,26 +23,32 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// clear takes the bar away; mu is held.
-func (s *screen) clear() {
-	if s.bar {
-		_, _ = io.WriteString(s.w, eraseLine) // a terminal that went away must not stop the run
-		s.bar = false
+// draw puts a line of progress in the place of the one before.
+func (s *screen) draw(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if line != s.line { // else it would only flicker
+		s.line = line
+		_, _ = io.WriteString(s.w, eraseLine+line) // a terminal that went away must not stop the run
 	}
 }
 
-// barArea is where a progress bar draws.
-type barArea struct{ *screen }
-
-// Write implements io.Writer.
-func (a barArea) Write(p []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.bar = true
-	return a.w.Write(p)
+// erase takes the line of progress away.
+func (s *screen) erase() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
 }
 
-// aside is stdout: where it is the same terminal as stderr, results must not be written into the bar.
+// clear is erase with mu held.
+func (s *screen) clear() {
+	if s.line != "" {
+		_, _ = io.WriteString(s.w, eraseLine)
+		s.line = ""
+	}
+}
+
+// aside is stdout: where it is the same terminal as stderr, results must not be written into the line of progress.
 type aside struct {
 	*screen
 	w io.Writer

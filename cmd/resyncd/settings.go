@@ -34,8 +34,12 @@ func (sh *shell) named(c *cli.Context) (*config.Config, error) {
 // exit code 2.
 func (sh *shell) load(c *cli.Context, path string) (*config.Config, error) {
 	cfg, err := config.Load(path, sh.env)
-	if err != nil {
+	var bad *config.Error
+	switch {
+	case errors.As(err, &bad): // it says of each problem what may stand there
 		return nil, usage("%w", err)
+	case err != nil:
+		return nil, usage("%w; name another file with --config, or write one with `resyncd config init`", err)
 	}
 	if err := overrule(c, cfg); err != nil {
 		return nil, usage("%w", err)

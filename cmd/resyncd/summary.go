@@ -11,6 +11,7 @@ import (
 
 // summary tells a person what a run did with one set, and what to do next where something is to be done.
 func summary(p *place, r *syncengine.Result) string {
+	r = shownResult(r)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n", r.Source, r.Set)
 	if r.DryRun {

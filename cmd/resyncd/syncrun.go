@@ -113,7 +113,7 @@ func (r *syncRun) afterwards(ctx context.Context, o *opened, results []syncengin
 	for i := range results {
 		for j := range sets {
 			if sets[j].CapabilityList == results[i].Set && sets[j].Baselines == 0 && !results[i].Unavailable && o.target.Kind != syncengine.KindFeed {
-				r.sh.say("%s: there was no baseline: the mirror holds what changes brought, and nothing from before them", results[i].Set)
+				r.sh.say("%s: there was no baseline: the mirror holds what changes brought, and nothing from before them", shownURL(results[i].Set))
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func (sh *shell) openForSync(ctx context.Context, c *cli.Context, p *place) (o *
 func (r *syncRun) report(p *place, res *syncengine.Result) error {
 	r.verdict.count(res)
 	if r.c.Bool("json") {
-		return r.sh.json().Encode(res)
+		return r.sh.json().Encode(shownResult(res))
 	}
 	_, err := fmt.Fprint(r.sh.out, summary(p, res))
 	return err

@@ -15,7 +15,10 @@ import (
 	"resyncd/destination/websub"
 )
 
-const description = `The first line on stdout is the hub's URL, written as soon as connections are taken; topics are to advertise exactly
+const description = `   rshub --listen 127.0.0.1:8889 --state ./hub.db --allow 127.0.0.0/8
+   rshub --listen 127.0.0.1:8889 --url https://hub.example/ --state /var/lib/rshub/hub.db --topics https://data.example/ --publisher-token-file token
+
+The first line on stdout is the hub's URL, written as soon as connections are taken; topics are to advertise exactly
 that one. It takes subscribe, unsubscribe, pings (hub.mode=publish with hub.url or hub.topic, repeated) and content: a
 POST of the payload whose Link header names the topic with rel="self". SIGINT and SIGTERM end the program orderly.
 
@@ -33,7 +36,7 @@ proxy on it; with one, from whoever sends "Authorization: Bearer TOKEN". With --
 anybody, for topics that name this hub when they are read: who knows of such a topic can then push what he likes. Pings
 are taken from everybody, because their topic is read.
 
-Exit codes: 0 ended by a signal, 1 failed, 2 bad usage.`
+Exit codes: 0 ended by a signal; 1 failed (address taken, state unusable); 2 bad usage.`
 
 func flags() []cli.Flag {
 	return []cli.Flag{

@@ -11,7 +11,11 @@ import (
 	"resyncd/destination/peer/source"
 )
 
-const description = `The first two lines on stdout are the base URI and the URI of the Source Description, written as soon as
+const description = `   rssource --listen 127.0.0.1:8888 --dir ./papers
+   rssource --listen 127.0.0.1:8888 --resources 1000 --rate 5 --hub http://127.0.0.1:8889/
+   rssource --listen 0.0.0.0:8888 --url https://data.example/ --dir /srv/papers --hub https://hub.example/ --publisher-token-file token
+
+The first two lines on stdout are the base URI and the URI of the Source Description, written as soon as
 requests are answered. SIGINT and SIGTERM end the program orderly.
 
 A folder is looked at again and again (every second, less often if it is large): files that appear, change, are touched
@@ -43,7 +47,7 @@ A proxy in front of rssource that adds a path (--url https://example.org/data) h
 Faults, for --fault KEY=VALUE,…:
 ` + source.FaultHelp + `
 
-Exit codes: 0 ended by a signal, 1 failed, 2 bad usage.`
+Exit codes: 0 ended by a signal; 1 failed (address taken, folder unreadable); 2 bad usage, or a file of records that is not right.`
 
 func flags() []cli.Flag {
 	return []cli.Flag{

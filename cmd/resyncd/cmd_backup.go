@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/store/sqlite"
+)
+
+func (sh *shell) backupCommand() *cli.Command {
+	return sh.command(&cli.Command{
+		Name: "backup", Usage: "copy the state database, also while it is in use", ArgsUsage: "[DIR] FILE",
+		Description: about("Writes the state as of one instant into the new FILE, whatever writes to it meanwhile: that of all configured\n"+
+			"Sources, or that of the mirror DIR. It is durable when the command has ended. The mirror's files are copied by\n"+
+			"any other program, before or after: a state that is older than its files replays harmlessly.\n\n"+
+			"To restore, stop the daemon, put FILE in the place of state.db, remove state.db-wal and state.db-shm, start it.", codesRead,
+			"resyncd backup /backup/resyncd-state.db", "resyncd backup ./mirror /backup/mirror-state.db"),
+		Action: func(c *cli.Context) error {
+			if err := args(c, 1, 2, "backup [DIR] FILE"); err != nil {
+				return err
+			}
+			return sh.backup(c)
+		},
+	})
+}
+
+func (sh *shell) backup(c *cli.Context) error {
+	p, err := sh.stateOf(c)
+	if err != nil {
+		return err
+	}
+	to := c.Args().Get(c.NArg() - 1)
+	if _, err := os.Lstat(to); err == nil {
+		return usage("%s exists; move it away, or name another file", to)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("back up the state: %w", err)
+	}
+	if err := keepCopy(c.Context, p.state, to); err != nil {
+		return p.absent(err)
+	}
+	info, err := os.Stat(to)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(sh.out, "wrote %s (%s)\n", to, bytesText(info.Size()))
+	return err
+}
+
+// stateOf is where the state lies that is meant: all configured Sources share one.
+func (sh *shell) stateOf(c *cli.Context) (*place, error) {
+	if c.NArg() > 1 {
+		p, err := sh.place(c, c.Args().First())
+		return &p, err
+	}
+	cfg, err := sh.config(c)
+	if err != nil {
+		return nil, err
+	}
+	state := filepath.Join(cfg.DataDir, stateFile)
+	if !exists(state) {
+		return nil, fmt.Errorf("%s is not there, so there is nothing to copy: run `resyncd config print` to see which data_dir is meant, or name the DIR of a mirror first", state)
+	}
+	return &place{cfg: cfg, state: state}, nil
+}
+
+// keepCopy copies a state database so that the copy is there whole and durable, or not at all.
+func keepCopy(ctx context.Context, from, to string) error {
+	partial := to + ".partial"
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a copy that was killed
+		return fmt.Errorf("back up the state: %w", err)
+	}
+	if err := sqlite.Snapshot(ctx, from, partial); err != nil {
+		return err
+	}
+	err := synced(partial, os.O_RDWR)
+	if err == nil {
+		err = os.Rename(partial, to)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("back up the state: %w", err), os.Remove(partial))
+	}
+	if runtime.GOOS == "windows" { // which syncs no folders
+		return nil
+	}
+	if err := synced(filepath.Dir(to), os.O_RDONLY); err != nil {
+		return fmt.Errorf("back up the state: %s is written but may not survive a power cut: %w", to, err)
+	}
+	return nil
+}
+
+// synced makes a file or folder durable.
+func synced(name string, flag int) error {
+	f, err := os.OpenFile(name, flag, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/destination/fetch"
+)
+
+// healthWithin is how long the daemon may take to say how it is.
+const healthWithin = 5 * time.Second
+
+func (sh *shell) healthcheckCommand() *cli.Command {
+	return sh.command(&cli.Command{
+		Name: "healthcheck", Usage: "ask the daemon whether it is ready",
+		Description: about("For health checks of containers, which hold no other program: asks /readyz at console.listen. Ready means that the\n"+
+			"state is open, hubs are answered and the disk takes writes. --alive asks /healthz: does the process answer at all?", codesHere,
+			"resyncd healthcheck", "resyncd healthcheck --alive --config /etc/resyncd/resyncd.yaml"),
+		Flags: []cli.Flag{boolFlag("alive", "ask only whether the process answers")},
+		Action: func(c *cli.Context) error {
+			if err := args(c, 0, 0, "healthcheck [--alive]"); err != nil {
+				return err
+			}
+			return sh.healthcheck(c)
+		},
+	})
+}
+
+func (sh *shell) healthcheck(c *cli.Context) error {
+	cfg, err := sh.config(c)
+	if err != nil {
+		return err
+	}
+	if cfg.Console.Listen == "" {
+		return usage("console.listen is switched off, so there is nothing to ask; give it an address such as 127.0.0.1:8091")
+	}
+	path, what := "/readyz", "ready"
+	if c.Bool("alive") {
+		path, what = "/healthz", "alive"
+	}
+	host := dialable(cfg.Console.Listen)
+	ctx, cancel := context.WithTimeout(c.Context, healthWithin)
+	defer cancel()
+	client := fetch.New(fetch.Options{UserAgent: "resyncd/" + version, Retries: -1})
+	defer client.Close()
+	answer, err := client.Get(ctx, fetch.Request{URL: "http://" + host + path, Policy: &fetch.Policy{Trusted: []string{host}}, MaxBytes: 4 << 10})
+	if err != nil {
+		return fmt.Errorf("the daemon at %s is not %s: %w; look at its log", host, what, err)
+	}
+	_, werr := fmt.Fprintln(sh.out, what)
+	return errors.Join(answer.Body.Close(), werr)
+}
+
+// dialable is the address at which a listener of this machine is reached: one on all interfaces is so on loopback.
+func dialable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case host == "", err == nil && ip.Unmap().IsUnspecified() && ip.Unmap().Is4():
+		host = "127.0.0.1"
+	case err == nil && ip.IsUnspecified():
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+)
+
+var errStarting = errors.New("the state is being opened")
+
+// status is what `status --json` prints, with what only the daemon knows.
+func (d *daemon) status(ctx context.Context) (statusView, error) {
+	view := statusView{Version: version, Sources: []syncengine.SourceStatus{}}
+	if !d.opened.Load() {
+		return view, errStarting
+	}
+	cfg := d.config()
+	for _, src := range cfg.Sources {
+		s, err := d.statusOf(ctx, cfg, src)
+		if err != nil {
+			return view, err
+		}
+		view.Sources = append(view.Sources, shownStatus(s))
+	}
+	return view, nil
+}
+
+func (d *daemon) statusOf(ctx context.Context, cfg *config.Config, src config.Source) (syncengine.SourceStatus, error) {
+	s := syncengine.SourceStatus{Name: src.Name, URL: src.URL, Sets: []syncengine.SetStatus{}}
+	known, err := d.st.Source(ctx, src.Name)
+	if err == nil {
+		if s, err = syncengine.StatusOf(ctx, d.st, &known); err != nil {
+			return s, err
+		}
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return s, err
+	}
+	d.expect(&s, cfg, src)
+	return s, nil
+}
+
+// expect holds a status to the configuration, and to what only the daemon knows.
+func (d *daemon) expect(s *syncengine.SourceStatus, cfg *config.Config, src config.Source) {
+	p := configured(cfg, src)
+	s.Expect(expectation(&p, d.sh.now()))
+	if r := d.residentNamed(src.Name); r != nil {
+		s.Trouble(r.trouble())
+	}
+}
+
+func (r *resident) trouble() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem
+}
+
+// gauges is how the Sources stand, for a scrape. What cannot be read is left out.
+func (d *daemon) gauges(ctx context.Context) []console.SourceGauges {
+	view, err := d.status(ctx)
+	if err != nil {
+		return nil
+	}
+	waiting, err := d.st.InboxShares(ctx)
+	if err != nil {
+		waiting = nil
+	}
+	out := make([]console.SourceGauges, 0, len(view.Sources))
+	for i := range view.Sources {
+		g := gaugesOf(&view.Sources[i])
+		if r := d.residentNamed(g.Source); r != nil {
+			if id, err := r.known(); err == nil {
+				g.InboxDeliveries, g.InboxBytes = waiting[id].Deliveries, waiting[id].Bytes
+			}
+			r.pulse.set(func() { g.Halted = r.pulse.halted != nil })
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func gaugesOf(s *syncengine.SourceStatus) console.SourceGauges {
+	g := console.SourceGauges{
+		Source: s.Name, InStep: len(s.Sets) > 0, Paused: s.Paused, Failing: s.Problem != nil, Channels: map[string]int64{},
+	}
+	behind, unpulled := false, false // a set without: the Source has none either
+	for i := range s.Sets {
+		set := &s.Sets[i]
+		g.Resources += set.Resources
+		g.Bytes += set.Bytes
+		g.Owed += set.Owed
+		g.Held += set.Held
+		g.Refused += set.Refused
+		g.InStep = g.InStep && set.InStep
+		g.Failing = g.Failing || set.Problem != nil
+		for _, gap := range set.Gaps {
+			switch state := store.GapState(gap.State); {
+			case state.Open():
+				g.GapsOpen++
+			case state == store.GapUnprovable:
+				g.GapsUnprovable++
+			}
+		}
+		g.Position = first(g.Position, set.Position)
+		behind = behind || set.Position == nil
+		g.LastPull = first(g.LastPull, set.LastPull)
+		unpulled = unpulled || set.LastPull == nil
+		g.NextPull = first(g.NextPull, set.NextPull)
+		for _, c := range set.Channels {
+			g.Channels[c.State]++
+			g.LastPush = later(g.LastPush, c.LastDelivery)
+			if state := store.SubscriptionState(c.State); state == store.SubActive || state == store.SubRenewing {
+				g.LeaseExpires = first(g.LeaseExpires, c.ExpiresAt)
+			}
+		}
+	}
+	if behind {
+		g.Position = time.Time{}
+	}
+	if unpulled {
+		g.LastPull = time.Time{}
+	}
+	return g
+}
+
+// at reads a time of a status, the zero time for none.
+func at(text *string) time.Time {
+	if text == nil {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, *text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// first is the earlier of two times, of which the second may be absent and the first not be there yet.
+func first(a time.Time, b *string) time.Time {
+	t := at(b)
+	if t.IsZero() || !a.IsZero() && a.Before(t) {
+		return a
+	}
+	return t
+}
+
+// later is the later one.
+func later(a time.Time, b *string) time.Time {
+	if t := at(b); t.After(a) {
+		return t
+	}
+	return a
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/destination/fetch"
+	"resyncd/store"
+	"resyncd/store/blob"
+	syncengine "resyncd/sync"
+	"resyncd/sync/queue"
+)
+
+// pullResult is how a pull ended, in a word.
+func pullResult(r *syncengine.Result) string {
+	switch {
+	case r.Unavailable:
+		return "failed"
+	case r.Problem != "":
+		return "partial"
+	}
+	return "ok"
+}
+
+// reasonOf is the class of what kept a pull from being whole.
+func reasonOf(err error) string {
+	switch kind := fetch.KindOf(err); {
+	case kind != fetch.KindUnknown:
+		return kind.String()
+	case blob.Systemic(err):
+		return "disk"
+	}
+	return "document"
+}
+
+// diskReason is why a mirror does not take files.
+func diskReason(err error) string {
+	switch {
+	case errors.Is(err, blob.ErrNoSpace):
+		return "full"
+	case errors.Is(err, blob.ErrReadOnly):
+		return "read-only"
+	case errors.Is(err, blob.ErrUnmarked):
+		return "unmounted"
+	case errors.Is(err, blob.ErrBusy):
+		return "busy"
+	}
+	return "io"
+}
+
+// troubleReason is why a Source cannot be worked on.
+func troubleReason(err error) string {
+	var held *store.HeldError
+	var panicked *queue.PanicError
+	switch {
+	case errors.As(err, &held):
+		return "held"
+	case errors.Is(err, store.ErrFenced):
+		return "fenced"
+	case errors.As(err, &panicked):
+		return "panic"
+	case blob.Systemic(err):
+		return diskReason(err)
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrCorrupt):
+		return "state"
+	}
+	return "other"
+}
+
+// consoleOptions makes the handler of the console's listener.
+func (d *daemon) consoleOptions() console.Options {
+	d.metrics.Gauges = d.gauges
+	d.metrics.Build(version, commit())
+	ready := &readiness{d: d}
+	c := d.config().Console
+	return console.Options{
+		Status: func(ctx context.Context) (any, error) { return d.status(ctx) },
+		Ready:  ready.check, Metrics: d.metrics, Data: &consoleDesk{d}, Version: version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.log,
+	}
+}
+
+// authOf is what the console demands of who calls it, nil for nothing.
+func authOf(c *config.Console) *console.Auth {
+	if !c.Guarded() {
+		return nil
+	}
+	return &console.Auth{User: c.User, Password: c.Password.Reveal(), Token: c.Token.Reveal()}
+}

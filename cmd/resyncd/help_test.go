@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// TestHelp: every command has a help with an example of itself that would run, and its exit codes.
+func TestHelp(t *testing.T) {
+	sh, _, _ := faceShell(false)
+	app := sh.app()
+	if !strings.Contains(app.Description, codesLead) {
+		t.Error("the program's help has no exit codes")
+	}
+	seen := 0
+	for path, c := range walk(app.Name, app.Commands) {
+		seen++
+		examples := 0
+		for text := range strings.SplitSeq(c.Description, "\n") {
+			if example, ok := strings.CutPrefix(text, exampleLead); ok {
+				examples++
+				tryExample(t, app, path, c, example)
+			}
+			if len([]rune(text)) > 121 {
+				t.Errorf("%s: %q is too long for a terminal", path, text)
+			}
+		}
+		if examples == 0 || !strings.Contains(c.Description, "\n"+codesLead+"0 done") {
+			t.Errorf("%s: %d examples, or no exit codes, in:\n%s", path, examples, c.Description)
+		}
+		if c.Usage == "" || strings.HasSuffix(c.Usage, ".") {
+			t.Errorf("%s: the usage %q is no short line", path, c.Usage)
+		}
+		for _, f := range c.Flags {
+			if d, ok := f.(cli.DocGenerationFlag); !ok || d.GetUsage() == "" {
+				t.Errorf("%s: --%s has no help", path, f.Names()[0])
+			} else if name, _ := unquoted(d.GetUsage()); d.TakesValue() && name == "VALUE" {
+				t.Errorf("%s: what --%s takes has no name", path, f.Names()[0])
+			}
+		}
+	}
+	if seen < 25 {
+		t.Errorf("only %d commands were seen", seen)
+	}
+}
+
+// tryExample insists that an example is of the command (of a group: of one within), and has only flags that there are,
+// before the arguments.
+func tryExample(t *testing.T, app *cli.App, path string, c *cli.Command, example string) {
+	t.Helper()
+	if !strings.HasPrefix(example, path) {
+		t.Errorf("%s: its example is %q", path, example)
+		return
+	}
+	words := strings.Fields(example)
+	commands := app.Commands
+	var of *cli.Command
+	for len(words) > 1 {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(words[1]) })
+		if i < 0 {
+			break
+		}
+		of, commands, words = commands[i], commands[i].Subcommands, words[1:]
+	}
+	arguments := false
+	for i := 1; i < len(words); i++ {
+		word := words[i]
+		if word == ">" || word == "|" {
+			return
+		}
+		name, isFlag := strings.CutPrefix(word, "--")
+		if !isFlag {
+			arguments = true
+			continue
+		}
+		at := slices.IndexFunc(of.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+		if at < 0 || arguments {
+			t.Errorf("%s: %s does not stand in its place in %q", path, word, example)
+			return
+		}
+		if of.Flags[at].(cli.DocGenerationFlag).TakesValue() {
+			i++
+		}
+	}
+	if len(c.Subcommands) == 0 && of != c {
+		t.Errorf("%s: %q is of another command", path, example)
+	}
+}
+
+func TestAbout(t *testing.T) {
+	t.Parallel()
+	want := "What it does.\n\n   resyncd x\n   resyncd x y\n\nExit codes: 0 done; 1 failed (nothing usable); 130 interrupted (run again to go on)."
+	if got := about("What it does.", []int{exitInterrupted, exitDone, exitFailed}, "resyncd x", "resyncd x y"); got != want {
+		t.Errorf("%q", got)
+	}
+	if got := wrapped("ab cd  ef ghi", 5); got != "ab cd\nef\nghi" {
+		t.Errorf("%q", got)
+	}
+	if got := codesText(codesAll); !strings.Contains(got, "0 done and in step;") || !strings.Contains(got, "4 differences") {
+		t.Error(got)
+	}
+}
+
+// TestRoff: whatever a text holds, it stays text.
+func TestRoff(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain":          "plain",
+		".TH x":          `\&.TH x`,
+		"'quote":         `\(aqquote`,
+		`a\fB "x"`:       `a\efB \(dqx\(dq`,
+		"--all":          `\-\-all`,
+		"[NAME…]":        `[NAME\[u2026]]`,
+		"see `ls -x`!":   `see \fBls \-x\fR!`,
+		"`.x` first":     `\fB.x\fR first`,
+		"one ` is no":    "one \\` is no",
+		"a\U0001F600b":   `a\[u1F600]b`,
+		"":               "",
+		"it isn't ended": `it isn\(aqt ended`,
+	} {
+		if got := escapedRoff(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestManual: all commands and their flags are in it, and groff, where it is there, has nothing to complain of.
+func TestManual(t *testing.T) {
+	sh, _, _ := faceShell(false)
+	var page bytes.Buffer
+	if err := manual(&page, sh.app()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".TH RESYNCD 1 ", `.SS "resyncd subscription renew [flags] [NAME\[u2026]]"`, `\fB\-\-delete MODE\fR`, ".SH EXIT STATUS", `\fB130\fR`} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("no %q in the manual page", want)
+		}
+	}
+	if strings.Contains(page.String(), codesLead) {
+		t.Error("exit codes are told for each command; they have a section of their own")
+	}
+	file := filepath.Join(t.TempDir(), "resyncd.1")
+	if err := os.WriteFile(file, page.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := runTool(t, "groff", "-man", "-Tutf8", "-ww", "-z", file); out != "" {
+		t.Error(out)
+	}
+}
+
+// TestCompletion asks shells that are there what they would complete to.
+func TestCompletion(t *testing.T) {
+	sh, _, _ := faceShell(false)
+	scripts := t.TempDir()
+	for _, shell := range shells {
+		var text bytes.Buffer
+		if err := completion(&text, sh.app(), shell); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(scripts, shell), text.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cases := map[string]string{ // the words before the cursor: all that they can become, in order
+		"resyncd so":                    "source",
+		"resyncd source ":               "forget pause resume",
+		"resyncd catch-up --dr":         "--dry-run",
+		"resyncd sync --delete ":        "keep now trash",
+		"resyncd ls --json --o":         "--owed",
+		"resyncd completion ":           "bash fish zsh",
+		"resyncd subscription renew --": "--config --help --log-format --log-level --quiet --topic",
+	}
+	ask := map[string]string{
+		"bash": `source "$1"; read -ra COMP_WORDS <<<"$2"; [[ $2 == *" " ]] && COMP_WORDS+=(""); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _resyncd; printf '%s\n' "${COMPREPLY[@]}"`,
+		"fish": `source $argv[1]; complete -C "$argv[2]" | string split -f 1 \t; true`,
+	}
+	for shell, script := range ask {
+		t.Run(shell, func(t *testing.T) {
+			tool(t, shell)
+			for given, want := range cases {
+				args := []string{"-c", script, filepath.Join(scripts, shell), given}
+				if shell == "bash" {
+					args = slices.Insert(args, 2, "bash")
+				}
+				got := strings.Fields(runTool(t, shell, args...))
+				slices.Sort(got)
+				if strings.Join(got, " ") != want {
+					t.Errorf("%q becomes %q, want %q", given, got, want)
+				}
+			}
+		})
+	}
+	t.Run("zsh", func(t *testing.T) { runTool(t, "zsh", "-n", filepath.Join(scripts, "zsh")) })
+}
