@@ -347,7 +347,7 @@ func TestPulledLines(t *testing.T) {
 	t.Parallel()
 	var lines []string
 	for _, r := range []syncengine.Result{
-		{Set: "https://lib.example/c.xml?t=hunter2", Fetched: 3, InStep: true}, {Set: "b", Owed: 2}, {Set: "c", Problem: "answered 503"}, {Set: "d", Held: 1},
+		{Set: "https://lib.example/c.xml?token=hunter2", Fetched: 3, InStep: true}, {Set: "b", Owed: 2}, {Set: "c", Problem: "answered 503"}, {Set: "d", Held: 1},
 	} {
 		line, err := encodeSet(&r)
 		if err != nil {

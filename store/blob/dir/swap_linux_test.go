@@ -1,6 +1,7 @@
 package dir
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,6 +32,11 @@ func TestParentSwapped(t *testing.T) {
 			default:
 			}
 			err := unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, at+".link", unix.RENAME_EXCHANGE)
+			if errors.Is(err, unix.ENOENT) { // the mirror removed the folder, which was empty
+				_ = os.Mkdir(at, 0o755)
+				_ = os.Symlink("real", at+".link")
+				continue
+			}
 			if err != nil {
 				t.Error(err)
 				return
