@@ -99,6 +99,7 @@ func FuzzReader(f *testing.F) {
 		urlset + "</urlset>", index + "<sitemap><loc>http://a.example/</loc></sitemap></sitemapindex>",
 		urlset + `<url><loc><![CDATA[a]]>&#x62;<!-- - --><?c d?></loc><rs:md hash="md5:x" x:y='z' xmlns:x="u"/></url></urlset>`,
 		"<?xml version='1.0' encoding='utf-8'?><!DOCTYPE urlset>" + urlset + "</urlset>",
+		urlset + "<rs:md capability=\"change\nlist\"/></urlset>",
 	} {
 		f.Add([]byte(s))
 	}

@@ -143,6 +143,7 @@ func (o oracle) head(n *node) Head {
 }
 
 func (oracle) kind(s string) Kind {
+	s = strings.NewReplacer("\n", " ", "\t", " ", "\r", " ").Replace(s) // as XML has attributes (3.3.3)
 	low := strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
 			return r + 'a' - 'A'
