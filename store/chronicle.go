@@ -13,6 +13,17 @@ type Point struct {
 	Pushes, Latency, LatencyMost, Misses int64
 }
 
+// Add adds what happened in another stretch; whose stretch it is stays.
+func (p *Point) Add(o *Point) {
+	p.Changes += o.Changes
+	p.Failed += o.Failed
+	p.Bytes += o.Bytes
+	p.Pushes += o.Pushes
+	p.Latency += o.Latency
+	p.LatencyMost = max(p.LatencyMost, o.LatencyMost)
+	p.Misses += o.Misses
+}
+
 // Width is how long the stretch of a Point is, in seconds.
 type Width int64
 

@@ -33,7 +33,7 @@ func (y *day) turn(hour int64) {
 func (y *day) add(p *store.Point) {
 	hour := hourOf(p.At)
 	if y.turn(hour); y.last-hour < hours {
-		addTo(&y.of[hour%hours], p)
+		y.of[hour%hours].Add(p)
 	}
 }
 

@@ -161,7 +161,7 @@ func withWaiting(points []store.Point, waiting store.Point, hour store.Micros) [
 		return points
 	}
 	if n := len(points); n > 0 && points[n-1].At == hour {
-		addTo(&points[n-1], &waiting)
+		points[n-1].Add(&waiting)
 		return points
 	}
 	waiting.At = hour

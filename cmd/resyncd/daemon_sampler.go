@@ -42,21 +42,10 @@ func (s *sampler) add(p store.Point) {
 
 func (s *sampler) merge(p *store.Point) {
 	if have := s.pending[p.SourceID]; have != nil {
-		addTo(have, p)
+		have.Add(p)
 		return
 	}
 	s.pending[p.SourceID] = p
-}
-
-// addTo adds p to a point of another time.
-func addTo(to, p *store.Point) {
-	to.Changes += p.Changes
-	to.Failed += p.Failed
-	to.Bytes += p.Bytes
-	to.Pushes += p.Pushes
-	to.Latency += p.Latency
-	to.LatencyMost = max(to.LatencyMost, p.LatencyMost)
-	to.Misses += p.Misses
 }
 
 // waiting is what is not written yet for a Source; the zero point for nothing.

@@ -42,6 +42,7 @@ func (c *canonical) document(n *node, base string, limit int) ([]byte, error) {
 	root.attrs = slices.DeleteFunc(slices.Clone(n.attrs), func(a attribute) bool {
 		return a.uri == nsXML && (a.local == "base" || a.local == "lang")
 	})
+	bare := len(root.attrs) == 0
 	if base != "" {
 		root.attrs = append(root.attrs, attribute{"xml", "base", nsXML, base})
 	}
@@ -55,6 +56,9 @@ func (c *canonical) document(n *node, base string, limit int) ([]byte, error) {
 		return nil, entryError(fmt.Sprintf("more than %d namespaces at once", maxDeclared))
 	}
 	body := bytes.Clone(c.buf.Bytes())
+	if bare && len(body) == 0 { // white space, or a language of nothing: all of them would be one entry
+		return nil, entryError("it is empty")
+	}
 
 	c.buf.Reset()
 	c.buf.WriteString(xmlDeclaration)

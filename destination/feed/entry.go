@@ -20,9 +20,6 @@ const digestKey = "sha-256:"
 
 // entry makes an Entry of an atom:entry or an item.
 func (r *reader) entry(n *node) (*Entry, error) {
-	if len(n.kids) == 0 && len(n.attrs) == 0 {
-		return nil, entryError("it is empty")
-	}
 	e := &Entry{}
 	var err error
 	if r.p.kind == Atom {

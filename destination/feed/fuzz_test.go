@@ -21,6 +21,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(doc, "")
 	}
 	f.Add([]byte(`<rss><channel><item a:b='1'>x<?p q?><c xmlns="u"><d xmlns=""/></c></item>`), "text/xml; charset=koi8-r")
+	f.Add([]byte("<rss><channel><item xml:lang='a'> <!-- --></item></channel></rss>"), "")
 	f.Add([]byte("\xff\xfe<\x00f\x00"), "text/xml; charset=utf-8")
 	f.Add([]byte(`<feed><entry><a:b xmlns:a="1"><a:c xmlns:a="2" d="a:e"/></a:b>&#55357;&#56832;&#x0;</entry><<entry`), "")
 	f.Fuzz(func(t *testing.T, doc []byte, contentType string) {

@@ -54,7 +54,7 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 			if sums[at] == nil {
 				sums[at] = &store.Point{}
 			}
-			addPoint(sums[at], p)
+			sums[at].Add(p)
 		}
 	}
 	if len(sums) == 0 && s.w != nil {
@@ -70,16 +70,6 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 	return s.write(ctx, "add to the history", func(ctx context.Context, w *writer) error {
 		return putPoints(ctx, w, places, sums)
 	})
-}
-
-func addPoint(to, p *store.Point) {
-	to.Changes += p.Changes
-	to.Failed += p.Failed
-	to.Bytes += p.Bytes
-	to.Pushes += p.Pushes
-	to.Latency += p.Latency
-	to.LatencyMost = max(to.LatencyMost, p.LatencyMost)
-	to.Misses += p.Misses
 }
 
 // putPoints writes the sums of the Sources that are there, rowsAtOnce with a statement.
