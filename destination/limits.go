@@ -48,7 +48,6 @@ const (
 	pageLinks    = 10        // links followed from one page
 	pageFeeds    = 5         // feeds that one page links to and that are asked for, until one is a feed
 	sniffed      = 16 << 10  // bytes looked at to tell a feed from anything else
-	maxHubs      = 20        // of one topic
 	emptyHops    = 5         // redirects on the way to a topic without a body
 	robotsLines  = 50        // Sitemap lines followed
 	upSteps      = 5         // links followed upwards from a list

@@ -119,33 +119,13 @@ func (rd *reading) askParser(base *url.URL) {
 	}
 	// What is wrong with the feed is told by whoever reads its entries.
 	head, _ := feed.Read(bytes.NewReader(rd.Body), feed.Options{Base: base, ContentType: rd.ContentType}, func(*feed.Entry) error { return nil })
-	if head == nil {
-		return
+	if rd.SelfFrom == websub.FromURL && websub.OnWeb(head.Self) {
+		rd.Self, rd.SelfFrom = head.Self, websub.FromFeed
 	}
-	if self := webTargets(base, head.Self); rd.SelfFrom == websub.FromURL && len(self) > 0 {
-		rd.Self, rd.SelfFrom = self[0], websub.FromFeed
+	hubs := slices.DeleteFunc(head.Hubs, func(hub string) bool { return !websub.OnWeb(hub) })
+	if len(rd.Hubs) == 0 && len(hubs) > 0 {
+		rd.Hubs, rd.HubsFrom = hubs[:min(len(hubs), websub.MaxHubs)], websub.FromFeed
 	}
-	if hubs := webTargets(base, head.Hubs...); len(rd.Hubs) == 0 && len(hubs) > 0 {
-		rd.Hubs, rd.HubsFrom = hubs, websub.FromFeed
-	}
-}
-
-// webTargets are the references that can be asked for: as written where that is absolute (S-04).
-func webTargets(base *url.URL, refs ...string) []string {
-	var all []string
-	for _, ref := range refs {
-		u, err := base.Parse(ref)
-		if err != nil || ref == "" || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || len(all) == maxHubs {
-			continue
-		}
-		if own, err := url.Parse(ref); err != nil || !own.IsAbs() {
-			ref = u.String()
-		}
-		if !slices.Contains(all, ref) {
-			all = append(all, ref)
-		}
-	}
-	return all
 }
 
 // unchangedTopic is what is known after a 304. What its header says of self and hubs is newer all the same (S-13).

@@ -9,9 +9,6 @@ import (
 	"resyncd/store"
 )
 
-// pushedEvidence is the Evidence of a store.Edit that a notification brought first.
-const pushedEvidence = "push"
-
 // HistoryLine is what was known or done at one time: a line of `history --json`.
 type HistoryLine struct {
 	URI      string  `json:"uri"`
@@ -78,7 +75,7 @@ func editLine(e *store.Edit) HistoryLine {
 	if e.Author != "" {
 		l.Author = &e.Author
 	}
-	if url, _, _ := strings.Cut(e.Evidence, evidenceMark); url == pushedEvidence {
+	if url, _, _ := strings.Cut(e.Evidence, evidenceMark); url == evidencePush {
 		l.Evidence = ptr(ByNotification)
 	} else if url != "" {
 		l.Evidence = &url

@@ -48,7 +48,7 @@ func TestHistoryOfRecord(t *testing.T) {
 	late := row(&feed.Edit{
 		Subject: subject, Author: "tel:+5550100", Observed: day(2), Type: "{x}row",
 		Fields: []feed.Field{{Name: "phone"}, {Name: "services", Value: "WITCHCRAFT"}}, Odd: []string{"services: unknown value"},
-	}, 10, pushedEvidence)
+	}, 10, evidencePush)
 	early := row(&feed.Edit{Subject: subject, Observed: day(1), Fields: []feed.Field{{Name: "phone", Value: "1"}}}, 11, "https://desk.example/feeds/delta")
 	broken := row(&feed.Edit{Subject: subject, Observed: day(3)}, 12, "")
 	broken.Body = []byte("{")

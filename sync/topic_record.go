@@ -9,7 +9,7 @@ import (
 	"resyncd/store"
 )
 
-// evidencePush stands for a notification in the evidence of an edit.
+// evidencePush is the Evidence of a store.Edit that a notification brought first.
 const evidencePush = "push"
 
 // recordType is the type of a record's file.
@@ -19,9 +19,11 @@ const recordType = "application/json"
 // and batching do not matter (T-03). New edits are recorded in the same commit.
 func (p *planner) foldRecords(ctx context.Context, rows map[string]*row, c *store.Commit) error {
 	var subjects []string
+	seen := map[string]bool{}
 	for i := range p.batch {
-		if r := rows[p.batch[i].uri]; len(r.edits) > 0 && !slices.Contains(subjects, p.batch[i].uri) {
-			subjects = append(subjects, p.batch[i].uri)
+		if uri := p.batch[i].uri; len(rows[uri].edits) > 0 && !seen[uri] {
+			seen[uri] = true
+			subjects = append(subjects, uri)
 		}
 	}
 	if len(subjects) == 0 {

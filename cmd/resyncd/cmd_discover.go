@@ -24,7 +24,7 @@ func (sh *shell) discoverCommand() *cli.Command {
 			"--config-snippet it prints the entry of `sources:` to paste into the configuration instead.", codesRead,
 			"resyncd discover https://lib.example/",
 			"resyncd discover --config-snippet https://lib.example/"),
-		Flags: []cli.Flag{boolFlag("json", "one JSON object"), boolFlag(snippetFlag, "the entry of `sources:` for it, in YAML; may also stand behind URL")},
+		Flags: []cli.Flag{boolFlag("json", "one JSON object"), boolFlag(snippetFlag, "the entry of sources: for it, in YAML; may also stand behind URL")},
 		Action: func(c *cli.Context) error {
 			given := c.Args().Slice()
 			behind := len(given) == 2 && given[1] == "--"+snippetFlag

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -216,12 +217,7 @@ func elsewhere(ctx context.Context, r *destination.Reader, offer *destination.Of
 			return nil, err
 		}
 	}
-	var out []string
-	for origin := range found {
-		out = append(out, origin)
-	}
-	slices.Sort(out)
-	return out, nil
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // scout is a destination.Visitor that notes the origins of entries outside a scope.

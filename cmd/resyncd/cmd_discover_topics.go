@@ -88,9 +88,6 @@ func (v *topicView) read(a *destination.TopicAnswer) {
 	if err != nil {
 		v.Problem = opt(err.Error())
 	}
-	if head == nil {
-		return
-	}
 	for rel, href := range map[string]string{
 		"first": head.First, "last": head.Last, "next": head.Next, "previous": head.Previous,
 		"current": head.Current, "prev-archive": head.PrevArchive, "next-archive": head.NextArchive,

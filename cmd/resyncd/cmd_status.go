@@ -85,18 +85,30 @@ func (sh *shell) statusOf(ctx context.Context, c *cli.Context, p *place) (s sync
 	return s, feeds, errors.Join(err, o.close())
 }
 
-// feeds tells which sets are feeds: all of a Source that is configured as one, else those that were found to be.
+// feeds tells which sets are feeds.
 func (o *opened) feeds(ctx context.Context, s *syncengine.SourceStatus) (map[int64]bool, error) {
 	out := map[int64]bool{}
 	for i := range s.Sets {
 		set := &s.Sets[i]
-		doc, err := o.engine.Store.Document(ctx, o.known.ID, set.CapabilityList)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		is, err := isFeed(ctx, o.engine.Store, o.src.Kind, o.known.ID, set.CapabilityList)
+		if err != nil {
 			return nil, err
 		}
-		out[set.ID] = o.src.Kind == config.KindFeed || err == nil && doc.Kind == string(destination.KindFeed)
+		out[set.ID] = is
 	}
 	return out, nil
+}
+
+// isFeed tells whether a set is a feed: each of a Source that is configured as one, else what was found to be one.
+func isFeed(ctx context.Context, st store.Documents, kind config.Kind, source int64, set string) (bool, error) {
+	if kind == config.KindFeed {
+		return true, nil
+	}
+	doc, err := st.Document(ctx, source, set)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return doc.Kind == string(destination.KindFeed), err
 }
 
 // trouble says that the mirror is not where it was, as when its disk is not mounted (F12): no row tells of that.

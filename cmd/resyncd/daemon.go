@@ -60,6 +60,7 @@ type daemon struct {
 	doors    doors
 	certs    *callback.Certificates // of the callback listener, nil without TLS
 	opened   atomic.Bool            // the store is open, and hubs are answered
+	untaken  atomic.Bool            // the configuration was invalid when it was last read again
 
 	mu        sync.Mutex
 	cfg       *config.Config

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -24,12 +23,16 @@ func (k *consoleDesk) Changes(ctx context.Context) <-chan struct{} { return k.d.
 // Overview implements console.Data. It reads nothing but memory.
 func (k *consoleDesk) Overview(ctx context.Context) (console.Overview, error) {
 	d := k.d
-	out := console.Overview{Version: version, Now: d.sh.now(), Started: d.started}
+	out := console.Overview{Now: d.sh.now(), Started: d.started}
 	if !d.opened.Load() {
 		return out, errStarting
 	}
 	if err := d.board.ready(ctx); err != nil {
 		return out, err
+	}
+	if d.untaken.Load() {
+		out.Notices = append(out.Notices, console.Notice{Level: console.Warn,
+			Text: "The configuration was not taken over when it was last read again, because it is invalid: the one before holds. `resyncd config check` names what is wrong."})
 	}
 	cfg := d.config()
 	configured := make(map[string]bool, len(cfg.Sources))
@@ -44,13 +47,7 @@ func (k *consoleDesk) Overview(ctx context.Context) (console.Overview, error) {
 		s := &standing{status: copied(e.status), now: out.Now}
 		out.Rows = append(out.Rows, d.row(s, e))
 	}
-	slices.SortFunc(out.Rows, worstFirst)
 	return out, nil
-}
-
-// worstFirst orders rows, those that are as bad by name, so that they stand still.
-func worstFirst(a, b console.Row) int {
-	return cmp.Or(-cmp.Compare(a.Level, b.Level), cmp.Compare(a.Name, b.Name))
 }
 
 // ready reads all Sources if that was not done yet.

@@ -104,7 +104,6 @@ func (k *consoleDesk) Do(ctx context.Context, a console.Action) (string, error) 
 	done := make(chan ending, 1)
 	work := func(ctx context.Context) {
 		defer d.orders.leave()
-		d.log.Info("the console asks", "command", string(a.Kind), logging.KeySource, a.Source)
 		text, err := d.carryOutFor(ctx, &store.Request{Source: a.Source, Command: command, Args: args.encode()})
 		d.board.changed(a.Source)
 		if rerr := d.board.refresh(ctx); rerr != nil && ctx.Err() == nil { // so that the next page shows it

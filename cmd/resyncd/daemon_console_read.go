@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 
-	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
-	"resyncd/destination"
 	"resyncd/store"
 	syncengine "resyncd/sync"
 )
@@ -23,14 +20,11 @@ func (b *board) readOne(ctx context.Context, known *store.Source, old *entry) (*
 	for i := range e.status.Sets {
 		set := &e.status.Sets[i]
 		owed += set.Owed
-		if e.feeds[set.ID] = src.Kind == config.KindFeed || old != nil && old.feeds[set.ID]; e.feeds[set.ID] {
-			continue
-		}
-		doc, err := b.d.st.Document(ctx, known.ID, set.CapabilityList)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		if old != nil && old.feeds[set.ID] {
+			e.feeds[set.ID] = true
+		} else if e.feeds[set.ID], err = isFeed(ctx, b.d.st, src.Kind, known.ID, set.CapabilityList); err != nil {
 			return nil, err
 		}
-		e.feeds[set.ID] = doc.Kind == string(destination.KindFeed)
 	}
 	if owed > 0 {
 		e.owed, err = b.triedInVain(ctx, known.ID)

@@ -55,9 +55,9 @@ func (k *consoleDesk) Find(ctx context.Context, name, text string) (console.Foun
 // hitOf is a resource as searches show it.
 func hitOf(r *store.Resource) console.Hit {
 	l := syncengine.ListingOf(r)
-	h := console.Hit{URI: r.URI, State: l.State, Type: text(l.Type), Length: -1, Changed: at(l.Changed), Title: titleOf(l.Meta)}
-	if l.Type == nil {
-		h.Type = ""
+	h := console.Hit{URI: r.URI, State: l.State, Length: -1, Changed: at(l.Changed), Title: titleOf(l.Meta)}
+	if l.Type != nil {
+		h.Type = *l.Type
 	}
 	if l.Length != nil {
 		h.Length = *l.Length

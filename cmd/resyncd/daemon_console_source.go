@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"resyncd/cmd/resyncd/internal/console"
@@ -49,7 +50,6 @@ func (k *consoleDesk) Source(ctx context.Context, name string) (console.SourceVi
 		return console.SourceView{}, err
 	}
 	out := console.SourceView{Row: k.d.row(s, e)}
-	out.OwedAll, out.HeldAll = out.Row.Owed, out.Row.Held
 	if e == nil { // never worked on
 		return out, nil
 	}
@@ -90,13 +90,9 @@ func (k *consoleDesk) sets(ctx context.Context, s *standing, source int64) ([]co
 	if err != nil {
 		return nil, err
 	}
-	found := map[int64]string{}
+	var found map[int64]string
 	if r := k.d.residentNamed(s.status.Name); r != nil {
-		r.pulse.set(func() {
-			for id, how := range r.pulse.found {
-				found[id] = how
-			}
-		})
+		r.pulse.set(func() { found = maps.Clone(r.pulse.found) })
 	}
 	var out []console.SetView
 	for i := range s.status.Sets {
@@ -126,14 +122,10 @@ func setPage(s *standing, set *syncengine.SetStatus, row *store.Set) console.Set
 		ID: set.ID, CapabilityList: shownURL(set.CapabilityList), Level: f.level, State: f.state, Why: logging.Redact(f.why),
 		Position: at(set.Position), Proven: at(set.Proven), Resources: set.Resources, Bytes: set.Bytes, Owed: set.Owed,
 		Held: set.Held, Refused: set.Refused, Baselines: set.Baselines, LastPull: at(set.LastPull), NextPull: at(set.NextPull),
-		From: beginning(set, row).Time(), Total: len(set.Gaps),
+		From: beginning(set, row).Time(),
 	}
 	for i := range slices.Backward(set.Gaps) {
-		g := gapView(&set.Gaps[i], s.feeds[set.ID])
-		v.Gaps = append(v.Gaps, g)
-		if store.GapState(g.State).Open() {
-			v.GapsOpen++
-		}
+		v.Gaps = append(v.Gaps, gapView(&set.Gaps[i], s.feeds[set.ID]))
 	}
 	return v
 }

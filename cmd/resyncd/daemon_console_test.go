@@ -140,6 +140,20 @@ func TestOverview(t *testing.T) {
 	}
 }
 
+// TestNotices: an invalid configuration that was to be read again is told of until one is taken over.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	f := furnish(t)
+	for _, wrong := range []error{errors.New("sources: is missing"), nil} {
+		f.reread = func() (*config.Config, error) { return f.config(), wrong }
+		f.reload(t.Context())
+		o, err := f.desk.Overview(t.Context())
+		if told := len(o.Notices) == 1; err != nil || told != (wrong != nil) {
+			t.Errorf("%v: %v %+v", wrong, err, o.Notices)
+		}
+	}
+}
+
 // TestChanges: who listens is told of what was read, at once and once, until it has had enough.
 func TestChanges(t *testing.T) {
 	t.Parallel()
@@ -189,14 +203,14 @@ func TestSourcePage(t *testing.T) {
 	})
 	f.residents["lib"].pulse.found = map[int64]string{f.set.ID: "robots"}
 	v, err := f.desk.Source(t.Context(), "lib")
-	if err != nil || len(v.Sets) != 1 || len(v.Owed) != 1 || len(v.Runs) != 1 || v.OwedAll != 1 {
+	if err != nil || len(v.Sets) != 1 || len(v.Owed) != 1 || len(v.Runs) != 1 || v.Row.Owed != 1 {
 		t.Fatalf("%v %+v", err, v)
 	}
 	if v.State != "owed" || !strings.Contains(v.Why, "403 Forbidden") || v.Runs[0].Took != 2*time.Second {
 		t.Errorf("%+v", v)
 	}
 	set := v.Sets[0]
-	if set.Found != "by robots.txt" || len(set.Gaps) != 1 || set.Gaps[0].Words != "closed by a Change List after 5s" || set.From.IsZero() || set.State != "owed" {
+	if set.Found != "by robots.txt" || len(set.Gaps) != 1 || set.Gaps[0].Words != "closed by a Change List after 5s" || set.From.IsZero() || set.Position.IsZero() || set.State != "owed" {
 		t.Errorf("%+v", set)
 	}
 	if v.Owed[0].Attempts != 2 || v.Owed[0].NextTry.IsZero() || v.Owed[0].Since.IsZero() {
@@ -215,10 +229,10 @@ func TestSourcePage(t *testing.T) {
 		t.Errorf("nobody: %v", err)
 	}
 	line, err := f.desk.Timeline(t.Context(), "lib", f.set.ID, time.Now().Add(-2*time.Hour), time.Now())
-	if err != nil || len(line.Gaps) != 1 || line.Position.IsZero() || len(line.Spans) != 1 || line.Spans[0].Kind != "baseline" || !line.Spans[0].From.IsZero() {
+	if err != nil || len(line.Spans) != 1 || line.Spans[0].Kind != "baseline" || !line.Spans[0].From.IsZero() {
 		t.Errorf("%v %+v", err, line)
 	}
-	if line, err := f.desk.Timeline(t.Context(), "lib", f.set.ID, time.Now().Add(-10*time.Second), time.Now()); err != nil || len(line.Gaps) != 0 {
+	if line, err := f.desk.Timeline(t.Context(), "lib", f.set.ID, time.Now().Add(-10*time.Second), time.Now()); err != nil || len(line.Spans) != 0 {
 		t.Errorf("%v %+v", err, line)
 	}
 	if _, err := f.desk.Timeline(t.Context(), "lib", f.set.ID+99, time.Now(), time.Now()); !errors.Is(err, console.ErrUnknown) {

@@ -7,7 +7,6 @@ import (
 
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/store"
-	syncengine "resyncd/sync"
 )
 
 // shownSpans is how many pieces of evidence a timeline shows.
@@ -18,17 +17,18 @@ const firstInstant, lastInstant = store.Micros(-1) << 61, store.Micros(1) << 61
 
 // Timeline implements console.Data.
 func (k *consoleDesk) Timeline(ctx context.Context, name string, set int64, from, until time.Time) (console.Timeline, error) {
-	out := console.Timeline{Set: set, From: from, Until: until}
-	s, _, err := k.at(ctx, name)
+	var out console.Timeline
+	known, err := k.source(ctx, name)
 	if err != nil {
 		return out, err
 	}
-	i := slices.IndexFunc(s.status.Sets, func(st syncengine.SetStatus) bool { return st.ID == set })
-	if i < 0 {
+	sets, err := k.d.st.Sets(ctx, known.ID)
+	if err != nil {
+		return out, err
+	}
+	if !slices.ContainsFunc(sets, func(s store.Set) bool { return s.ID == set }) {
 		return out, console.ErrUnknown
 	}
-	st := &s.status.Sets[i]
-	out.Position, out.Proven = at(st.Position), at(st.Proven)
 	first, last := store.MicrosOf(from), store.MicrosOf(until)
 	if !first.Known() {
 		first = firstInstant
@@ -43,19 +43,12 @@ func (k *consoleDesk) Timeline(ctx context.Context, name string, set int64, from
 	if len(spans) > shownSpans {
 		out.Cut, spans = true, newestSpans(spans)
 	}
-	for j := range spans {
-		sp := &spans[j]
+	for i := range spans {
+		sp := &spans[i]
 		out.Spans = append(out.Spans, console.SpanView{
 			Kind: string(sp.Kind), From: sp.From.Time(), Until: sp.Until.Time(), Seen: sp.Last.Time(), Count: sp.Count,
 			Entries: sp.Entries, Document: shownURL(sp.Document),
 		})
-	}
-	for j := range slices.Backward(st.Gaps) {
-		g := gapView(&st.Gaps[j], s.feeds[set])
-		if g.Until.Before(from) || !until.IsZero() && g.From.After(until) {
-			continue
-		}
-		out.Gaps = append(out.Gaps, g)
 	}
 	return out, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,19 +184,6 @@ func TestAssessNeverContradictsStatus(t *testing.T) {
 	}
 	if f := assessSet(s, set(s)); f.level != console.Good {
 		t.Errorf("%+v", f)
-	}
-}
-
-func TestWorstFirst(t *testing.T) {
-	t.Parallel()
-	rows := []console.Row{{Name: "b"}, {Name: "z", Level: console.Bad}, {Name: "a"}, {Name: "c", Level: console.Warn}, {Name: "d", Level: console.Bad}}
-	slices.SortFunc(rows, worstFirst)
-	var got []string
-	for _, r := range rows {
-		got = append(got, r.Name)
-	}
-	if strings.Join(got, "") != "dzcab" {
-		t.Errorf("%v", got)
 	}
 }
 

@@ -110,10 +110,11 @@ func gaugesOf(s *syncengine.SourceStatus) console.SourceGauges {
 		g.LastPull = first(g.LastPull, set.LastPull)
 		unpulled = unpulled || set.LastPull == nil
 		g.NextPull = first(g.NextPull, set.NextPull)
-		for _, c := range set.Channels {
+		for j := range set.Channels {
+			c := &set.Channels[j]
 			g.Channels[c.State]++
 			g.LastPush = later(g.LastPush, c.LastDelivery)
-			if state := store.SubscriptionState(c.State); state == store.SubActive || state == store.SubRenewing {
+			if live(c) {
 				g.LeaseExpires = first(g.LeaseExpires, c.ExpiresAt)
 			}
 		}

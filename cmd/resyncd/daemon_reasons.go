@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 
-	"resyncd/cmd/resyncd/internal/config"
-	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/store/blob"
@@ -67,24 +64,4 @@ func troubleReason(err error) string {
 		return "state"
 	}
 	return "other"
-}
-
-// consoleOptions makes the handler of the console's listener.
-func (d *daemon) consoleOptions() console.Options {
-	d.metrics.Gauges = d.gauges
-	d.metrics.Build(version, commit())
-	ready := &readiness{d: d}
-	c := d.config().Console
-	return console.Options{
-		Status: func(ctx context.Context) (any, error) { return d.status(ctx) },
-		Ready:  ready.check, Metrics: d.metrics, Data: &consoleDesk{d}, Version: version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.log,
-	}
-}
-
-// authOf is what the console demands of who calls it, nil for nothing.
-func authOf(c *config.Console) *console.Auth {
-	if !c.Guarded() {
-		return nil
-	}
-	return &console.Auth{User: c.User, Password: c.Password.Reveal(), Token: c.Token.Reveal()}
 }

@@ -68,8 +68,11 @@ func (d *daemon) reload(ctx context.Context) {
 		for _, problem := range problems(err) {
 			d.log.Error("invalid configuration", "problem", problem)
 		}
+		d.untaken.Store(true)
+		d.board.tell()
 		return
 	}
+	d.untaken.Store(false)
 	old := d.config()
 	diff := compareConfigs(old, now)
 	if len(diff.restart) > 0 {

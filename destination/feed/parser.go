@@ -182,9 +182,9 @@ func (p *parser) cut(depth int) {
 	}
 }
 
-// opened is the depth of the innermost element, above floor, that an end tag can mean; 0 for none.
-func (p *parser) opened(t xml.EndElement, floor int) int {
-	for i := len(p.stack); i > floor; i-- {
+// opened is the depth of the innermost element that an end tag can mean; 0 for none.
+func (p *parser) opened(t xml.EndElement) int {
+	for i := len(p.stack); i > 0; i-- {
 		if e := p.stack[i-1]; e.prefix == t.Name.Space && strings.EqualFold(e.local, t.Name.Local) {
 			return i
 		}

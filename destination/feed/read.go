@@ -81,7 +81,7 @@ func (r *reader) step() error {
 	}
 	switch t := t.(type) {
 	case xml.EndElement:
-		if d := r.p.opened(t, 0); d > 0 {
+		if d := r.p.opened(t); d > 0 {
 			r.p.cut(d - 1)
 		}
 	case xml.StartElement:

@@ -65,7 +65,7 @@ func (p *parser) tree(e open, attrs []xml.Attr, limit int, stop func(open) bool)
 			if err := flush(); err != nil {
 				return nil, err
 			}
-			at := p.opened(t, 0)
+			at := p.opened(t)
 			switch {
 			case at >= depth:
 				p.cut(at - 1)

@@ -42,7 +42,7 @@ const maxFeeds = 20
 func FeedTargets(links []Link) []string {
 	var all []string
 	for _, l := range links {
-		if l.Anchor == "" && l.Has("alternate") && isFeedType(l.Params["type"]) && onWeb(l.Target) && !slices.Contains(all, l.Target) &&
+		if l.Anchor == "" && l.Has("alternate") && isFeedType(l.Params["type"]) && OnWeb(l.Target) && !slices.Contains(all, l.Target) &&
 			len(all) < maxFeeds {
 			all = append(all, l.Target)
 		}
@@ -59,8 +59,8 @@ func isFeedType(contentType string) bool {
 	return false
 }
 
-// onWeb reports whether a target can be asked for. One with a user name is not: it would be a secret in a URL (P10).
-func onWeb(target string) bool {
+// OnWeb reports whether a target can be asked for. One with a user name is not: it would be a secret in a URL (P10).
+func OnWeb(target string) bool {
 	u, err := url.Parse(target)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
 }

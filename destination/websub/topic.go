@@ -18,8 +18,8 @@ const (
 	FromURL    = "final-url" // no self anywhere: the URL that was asked is taken (S-11)
 )
 
-// maxHubs is the number of hubs of one topic that are kept (P8).
-const maxHubs = 20
+// MaxHubs is the number of hubs of one topic that are kept (P8).
+const MaxHubs = 20
 
 // TopicLinks is what a topic says about itself.
 type TopicLinks struct {
@@ -68,7 +68,7 @@ func (t *TopicLinks) take(links []Link, from string) {
 	}
 	if len(t.Hubs) == 0 {
 		if hubs := webTargets(links, "hub"); len(hubs) > 0 {
-			t.Hubs, t.HubsFrom = hubs[:min(len(hubs), maxHubs)], from
+			t.Hubs, t.HubsFrom = hubs[:min(len(hubs), MaxHubs)], from
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (t *TopicLinks) take(links []Link, from string) {
 func webTargets(links []Link, rel string) []string {
 	var all []string
 	for _, target := range Targets(links, rel) {
-		if onWeb(target) {
+		if OnWeb(target) {
 			all = append(all, target)
 		}
 	}

@@ -92,7 +92,7 @@ func TestDiscoverTopic(t *testing.T) {
 		final := mustURL(page + "#part")
 		got, err := DiscoverTopic(tc.header, tc.typ, iotest.OneByteReader(strings.NewReader(tc.body)), final)
 		if name == "many hubs" {
-			if len(got.Hubs) != maxHubs {
+			if len(got.Hubs) != MaxHubs {
 				t.Errorf("%d hubs", len(got.Hubs))
 			}
 			got.Hubs = nil
@@ -237,7 +237,7 @@ func FuzzDiscoverTopic(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Self == "" || got.SelfFrom == "" || (len(got.Hubs) > 0) != (got.HubsFrom != "") || len(got.Hubs) > maxHubs {
+		if got.Self == "" || got.SelfFrom == "" || (len(got.Hubs) > 0) != (got.HubsFrom != "") || len(got.Hubs) > MaxHubs {
 			t.Errorf("%+v", got)
 		}
 		for _, s := range slices.Concat(got.Hubs, got.Feeds, []string{got.Self}) {

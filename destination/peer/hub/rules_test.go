@@ -99,8 +99,8 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{"/hub": 202, "/hub/": 202, "/": 202, "/other": 404, "/hub/x": 404} {
-		if resp, _ := r.sayTo(r.http.URL+path, "POST", websub.FormType, with(), nil); resp.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
+		if resp, text := r.sayTo(r.http.URL+path, "POST", websub.FormType, with("hub.callback", s.URL+"/cb?"+path), nil); resp.StatusCode != want {
+			t.Errorf("%s: %d %q, want %d", path, resp.StatusCode, text, want)
 		}
 	}
 }

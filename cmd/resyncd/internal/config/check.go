@@ -74,23 +74,30 @@ func (r *report) checkKind(path string, s *Source) {
 	blame("follow", len(s.Follow) > 0, what)
 }
 
-func (r *report) checkAuth(path string, a *Auth) {
-	pairs := []struct {
-		key, with string
-		wrong     bool
-		what      string
-	}{
-		{"bearer_file", "bearer", a.BearerFile != "" && a.Bearer.IsSet(), "is set beside bearer: write only one of them"},
-		{"basic_password_file", "basic_password", a.BasicPasswordFile != "" && a.BasicPassword.IsSet(), "is set beside basic_password: write only one of them"},
-		{"basic_user", "basic_password_file", a.BasicUser != "" && a.BasicPasswordFile == "" && !a.BasicPassword.IsSet(), "is set without basic_password_file"},
-		{"basic_password_file", "basic_user", a.BasicUser == "" && a.BasicPasswordFile != "", "is set without basic_user"},
-		{"basic_password", "basic_user", a.BasicUser == "" && a.BasicPassword.IsSet(), "is set without basic_user"},
-	}
+// clashing is a key that must not be as it is beside, or without, another one.
+type clashing struct {
+	key, with string
+	wrong     bool
+	what      string
+}
+
+// checkClashes blames keys below path, unless the other one of the pair is wrong already.
+func (r *report) checkClashes(path string, pairs []clashing) {
 	for _, p := range pairs {
 		if p.wrong && r.given(path+"."+p.key) && !r.bad[path+"."+p.with] {
 			r.clash(path+"."+p.key, p.what)
 		}
 	}
+}
+
+func (r *report) checkAuth(path string, a *Auth) {
+	r.checkClashes(path, []clashing{
+		{"bearer_file", "bearer", a.BearerFile != "" && a.Bearer.IsSet(), "is set beside bearer: write only one of them"},
+		{"basic_password_file", "basic_password", a.BasicPasswordFile != "" && a.BasicPassword.IsSet(), "is set beside basic_password: write only one of them"},
+		{"basic_user", "basic_password_file", a.BasicUser != "" && a.BasicPasswordFile == "" && !a.BasicPassword.IsSet(), "is set without basic_password_file"},
+		{"basic_password_file", "basic_user", a.BasicUser == "" && a.BasicPasswordFile != "", "is set without basic_user"},
+		{"basic_password", "basic_user", a.BasicUser == "" && a.BasicPassword.IsSet(), "is set without basic_user"},
+	})
 	bearer, basic := a.BearerFile != "" || a.Bearer.IsSet(), a.BasicUser != ""
 	if bearer && basic {
 		r.clash(path+".basic_user", "is set beside a bearer token: only one of them can be sent")

@@ -21,21 +21,13 @@ func local(listen string) bool {
 // checkConsole holds the keys of the console against each other. Who can reach it can pause Sources and let files be
 // deleted, so it is never open to a network by oversight.
 func (r *report) checkConsole(c *Console) {
-	for _, p := range []struct {
-		key, with string
-		wrong     bool
-		what      string
-	}{
+	r.checkClashes("console", []clashing{
 		{"password_file", "password", c.PasswordFile != "" && c.Password.IsSet(), "is set beside password: write only one of them"},
 		{"token_file", "token", c.TokenFile != "" && c.Token.IsSet(), "is set beside token: write only one of them"},
 		{"user", "password_file", c.User != "" && c.PasswordFile == "" && !c.Password.IsSet(), "is set without password_file"},
 		{"password_file", "user", c.User == "" && c.PasswordFile != "", "is set without user"},
 		{"password", "user", c.User == "" && c.Password.IsSet(), "is set without user"},
-	} {
-		if p.wrong && r.given("console."+p.key) && !r.bad["console."+p.with] {
-			r.clash("console."+p.key, p.what)
-		}
-	}
+	})
 	if c.Listen == "" || local(c.Listen) || c.Guarded() || !r.given("console.listen") {
 		return
 	}

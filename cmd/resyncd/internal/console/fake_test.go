@@ -79,7 +79,7 @@ func (f *fake) row(i int) Row {
 }
 
 func (f *fake) Overview(ctx context.Context) (Overview, error) {
-	o := Overview{Version: "1.2.3", Now: f.now, Started: f.now.Add(-50 * time.Hour)}
+	o := Overview{Now: f.now, Started: f.now.Add(-50 * time.Hour)}
 	for i := range max(f.rows, len(f.names)*min(1, 1-min(1, f.rows))) {
 		o.Rows = append(o.Rows, f.row(i))
 	}
@@ -118,7 +118,7 @@ func (f *fake) Source(ctx context.Context, name string) (SourceView, error) {
 		return SourceView{}, err
 	}
 	row := f.row(i)
-	v := SourceView{Row: row, OwedAll: row.Owed, HeldAll: row.Held}
+	v := SourceView{Row: row}
 	for s := range 2 {
 		set := SetView{
 			ID: int64(10 + s), CapabilityList: f.words(fmt.Sprintf("https://%s.example/set%d/capabilitylist.xml", name, s)), Found: f.words("by /.well-known/resourcesync, then the Source Description"),
@@ -182,19 +182,16 @@ func (f *fake) Source(ctx context.Context, name string) (SourceView, error) {
 	return v, ctx.Err()
 }
 
-func (f *fake) Timeline(_ context.Context, name string, set int64, from, until time.Time) (Timeline, error) {
+func (f *fake) Timeline(_ context.Context, name string, _ int64, from, until time.Time) (Timeline, error) {
 	i, err := f.index(name)
 	if err != nil {
 		return Timeline{}, err
 	}
-	bad := f.row(i).GapsOpen > 0
-	t := Timeline{Set: set, From: from, Until: until, Position: f.now.Add(-7 * time.Second), Proven: f.now.Add(-9 * time.Minute), Gaps: f.gaps(bad)}
-	if bad {
-		t.Position, t.Proven = f.now.Add(-14*time.Minute), f.now.Add(-31*time.Minute)
-	}
+	var t Timeline
+	gaps := f.gaps(f.row(i).GapsOpen > 0)
 	add := func(s SpanView) {
 		inGap := false
-		for _, g := range t.Gaps {
+		for _, g := range gaps {
 			inGap = inGap || s.Kind == "notification" && s.Until.After(g.From) && s.From.Before(g.Until)
 		}
 		if !inGap && !s.Until.Before(from) && !s.From.After(until) {

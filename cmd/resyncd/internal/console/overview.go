@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -80,7 +81,7 @@ func (c *console) overview(w http.ResponseWriter, r *http.Request) {
 		view.Now = time.Now()
 	}
 	body := newOverview(&view, r.URL.Query().Get("q"))
-	c.show(w, r, http.StatusOK, "overview", page{Title: body.title(), Version: view.Version, Now: view.Now, Refresh: 30, Body: body})
+	c.show(w, r, http.StatusOK, "overview", page{Title: body.title(), Now: view.Now, Refresh: 30, Body: body})
 }
 
 // title names what is wrong, so that a tab in the background tells.
@@ -98,7 +99,7 @@ func newOverview(view *Overview, query string) *overviewPage {
 		query = strings.ToValidUTF8(query[:200], "")
 	}
 	rows := slices.Clone(view.Rows)
-	slices.SortStableFunc(rows, func(a, b Row) int { return int(b.Level) - int(a.Level) })
+	slices.SortFunc(rows, worstFirst)
 	o := &overviewPage{Notices: view.Notices, Query: query, All: len(rows), Started: view.Started, Rows: make([]overviewRow, 0, len(rows))}
 	for i := range rows {
 		o.add(&rows[i])
@@ -110,6 +111,11 @@ func newOverview(view *Overview, query string) *overviewPage {
 		}
 	}
 	return o
+}
+
+// worstFirst orders rows, those that are as bad by name, so that they stand still.
+func worstFirst(a, b Row) int {
+	return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Name, b.Name))
 }
 
 // add counts a row in the totals, which are those of all Sources, shown or not.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -174,7 +175,7 @@ func TestPagesSay(t *testing.T) {
 	for path, words := range map[string][]string{
 		"/": {
 			"6 Sources", "1 failing", "1 in step", "owed 1,204", "held 5,112", "refused 31", "open gaps 1", "lost gaps 2", "The hub has not answered for 3 h",
-			"lapsed ended 2 h ago", "active ends in 7 d 2 h", "push 12 s ago", "pull 9 min ago", "next in 6 min", "no push", "3.2 GiB", "1 open", "resyncd 1.2.3",
+			"lapsed ended 2 h ago", "active ends in 7 d 2 h", "push 12 s ago", "pull 9 min ago", "next in 6 min", "no push", "3.2 GiB", "1 open", "resyncd 9.8.7",
 		},
 		"/?q=OWED": {"6 Sources", "1 of 6 shown", "thesis-store"},
 		"/?q=zzz":  {"No Source matches"},
@@ -204,8 +205,8 @@ func TestFilterAndOrder(t *testing.T) {
 	t.Parallel()
 	h := New(Options{Data: newFake(time.Now(), "")})
 	for query, want := range map[string]string{
-		"": "archive.example thesis-store maps newspapers museum preprints", "in+step": "preprints", "In+Step": "preprints", "503": "archive.example",
-		"resource+list": "thesis-store maps", "maps": "maps", "list+5,112": "maps", "https://m": "maps museum", "lapsed": "archive.example", "%zz": "archive.example thesis-store maps newspapers museum preprints",
+		"": "archive.example maps thesis-store museum newspapers preprints", "in+step": "preprints", "In+Step": "preprints", "503": "archive.example",
+		"resource+list": "maps thesis-store", "maps": "maps", "list+5,112": "maps", "https://m": "maps museum", "lapsed": "archive.example", "%zz": "archive.example maps thesis-store museum newspapers preprints",
 	} {
 		var got []string
 		for n := range parse(t, ask(h, http.MethodGet, "/?q="+query).Body.String()).Descendants() {
@@ -370,5 +371,18 @@ func BenchmarkOverviewPage(b *testing.B) {
 			b.Fatal(w.Code)
 		}
 		b.ReportMetric(float64(w.Body.Len()), "B/page")
+	}
+}
+
+func TestWorstFirst(t *testing.T) {
+	t.Parallel()
+	rows := []Row{{Name: "b"}, {Name: "z", Level: Bad}, {Name: "a"}, {Name: "c", Level: Warn}, {Name: "d", Level: Bad}}
+	slices.SortFunc(rows, worstFirst)
+	var got []string
+	for _, r := range rows {
+		got = append(got, r.Name)
+	}
+	if strings.Join(got, "") != "dzcab" {
+		t.Errorf("%v", got)
 	}
 }

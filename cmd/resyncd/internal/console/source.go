@@ -25,7 +25,7 @@ type sourceBody struct {
 // Fetching reports whether nothing but what has not been tried yet is owed. That comes and goes with every push, and must
 // not move the rest of the page.
 func (b *sourceBody) Fetching() bool {
-	return b.OwedAll > 0 && b.OwedAll == int64(len(b.Owed)) && !slices.ContainsFunc(b.Owed, func(i Item) bool { return i.Attempts > 0 })
+	return b.Row.Owed > 0 && b.Row.Owed == int64(len(b.Owed)) && !slices.ContainsFunc(b.Owed, func(i Item) bool { return i.Attempts > 0 })
 }
 
 func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
@@ -60,8 +60,7 @@ func (c *console) timeline(r *http.Request, now time.Time, body *sourceBody) str
 		c.Log.Warn("cannot show a timeline", "source", body.Name, "set", set.ID, "err", err)
 		return err.Error()
 	}
-	t.Set = set.ID
-	body.Timeline = newTimeline(body.Name, win, now, &t, set.Gaps)
+	body.Timeline = newTimeline(body.Name, win, now, set, &t)
 	return ""
 }
 

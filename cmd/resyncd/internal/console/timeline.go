@@ -55,8 +55,8 @@ var evidence = [...]struct{ kind, name string }{
 	{"notification", "Notifications"}, {"feed", "Feed"}, {"change-list", "Change Lists"}, {"archive", "Archives"}, {"baseline", "Baselines"},
 }
 
-func newTimeline(source string, w window, now time.Time, t *Timeline, gaps []GapView) *timelineView {
-	v := &timelineView{window: w, Source: source, Set: t.Set, Ticks: w.ticks(), Position: t.Position, Proven: t.Proven, Cut: t.Cut}
+func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeline) *timelineView {
+	v := &timelineView{window: w, Source: source, Set: set.ID, Ticks: w.ticks(), Position: set.Position, Proven: set.Proven, Cut: t.Cut}
 	v.navigate()
 	v.Lanes = append(v.Lanes, v.known())
 	kinds := map[string][]SpanView{}
@@ -71,7 +71,7 @@ func newTimeline(source string, w window, now time.Time, t *Timeline, gaps []Gap
 		}
 		v.Lanes = append(v.Lanes, lane{Name: e.name, Class: "k-" + e.kind, Shapes: v.spans(e.name, spans)})
 	}
-	v.Lanes = append(v.Lanes, lane{Name: "Gaps", Class: "k-gap", Shapes: v.gaps(t.Gaps)})
+	v.Lanes = append(v.Lanes, lane{Name: "Gaps", Class: "k-gap", Shapes: v.gaps(set.Gaps)})
 	v.Nothing = true
 	for i := range v.Lanes {
 		l := &v.Lanes[i]
@@ -81,8 +81,8 @@ func newTimeline(source string, w window, now time.Time, t *Timeline, gaps []Gap
 	}
 	v.Bottom = laneTop + len(v.Lanes)*laneHeight
 	v.AxisText, v.Height = v.Bottom+14, v.Bottom+axisHeight
-	v.mark(now, t)
-	for _, g := range gaps {
+	v.mark(now)
+	for _, g := range set.Gaps {
 		if g.open() && (g.From.After(w.Until) || g.Until.Before(w.From)) {
 			v.Outside = append(v.Outside, g)
 		}
@@ -127,7 +127,7 @@ func (v *timelineView) shape(class string, from, until time.Time, words string) 
 }
 
 // mark sets the marks for the position, what is proven of it, and now.
-func (v *timelineView) mark(now time.Time, t *Timeline) {
+func (v *timelineView) mark(now time.Time) {
 	add := func(at time.Time, label, class string, y int) {
 		if at.IsZero() || at.Before(v.From) || at.After(v.Until) {
 			return
@@ -143,16 +143,16 @@ func (v *timelineView) mark(now time.Time, t *Timeline) {
 		v.Marks = append(v.Marks, m)
 	}
 	add(now, "", "now", 0)
-	if near := v.x(t.Position) - v.x(t.Proven); near < 22 {
-		add(t.Proven, "", "proven", 14)
+	if near := v.x(v.Position) - v.x(v.Proven); near < 22 {
+		add(v.Proven, "", "proven", 14)
 		if near < 0.2 {
-			add(t.Position, "position, proven", "position", 14)
+			add(v.Position, "position, proven", "position", 14)
 			return
 		}
 	} else {
-		add(t.Proven, "proven", "proven", 14)
+		add(v.Proven, "proven", "proven", 14)
 	}
-	add(t.Position, "position", "position", 14)
+	add(v.Position, "position", "position", 14)
 }
 
 // spans draws the evidence of one kind. Pieces too small to be told apart become one, coarser until there are few enough.

@@ -184,7 +184,9 @@ func TestTimelinePicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := newTimeline("archive.example", w, noon, &tl, append(f.gaps(true), GapView{From: noon.Add(-99 * day), Until: noon.Add(-98 * day), State: "waiting"}))
+	set := &SetView{ID: 10, Position: noon.Add(-14 * time.Minute), Proven: noon.Add(-31 * time.Minute),
+		Gaps: append(f.gaps(true), GapView{From: noon.Add(-99 * day), Until: noon.Add(-98 * day), State: "waiting"})}
+	v := newTimeline("archive.example", w, noon, set, &tl)
 	var lanes, marks, gaps []string
 	for _, l := range v.Lanes {
 		lanes = append(lanes, l.Name)
@@ -215,7 +217,7 @@ func TestTimelinePicture(t *testing.T) {
 	}
 	feed := Timeline{Spans: []SpanView{{Kind: "feed", From: noon.Add(-time.Hour), Until: noon}}}
 	lanes = nil
-	for _, l := range newTimeline("a", w, noon, &feed, nil).Lanes {
+	for _, l := range newTimeline("a", w, noon, &SetView{}, &feed).Lanes {
 		lanes = append(lanes, l.Name)
 	}
 	if diff := cmp.Diff([]string{"Known", "Feed", "Gaps"}, lanes); diff != "" {

@@ -44,11 +44,10 @@ const (
 
 // Overview is the page of all Sources.
 type Overview struct {
-	Version string
 	Now     time.Time
 	Started time.Time
-	Rows    []Row // the worst first
-	// Notices are of the daemon as a whole: a full disk, a configuration that was not taken.
+	Rows    []Row // in any order
+	// Notices are of the daemon as a whole: a configuration that was not taken over.
 	Notices []Notice
 }
 
@@ -87,35 +86,31 @@ type SourceView struct {
 	Sets   []SetView
 	Events []ChannelEvent // of its subscriptions, newest first
 	Runs   []RunView      // newest first
-	Owed   []Item         // the first ones; OwedAll is how many there are
-	Held   []Item
-	// OwedAll, HeldAll count all of them.
-	OwedAll, HeldAll int64
-	Refusals         []Item  // the first ones of those that were refused; Row.Refused counts them
-	Points           []Point // the last 30 days by the hour
+	// The first ones of those that are owed, held and refused; Row counts all of them.
+	Owed, Held, Refusals []Item
+	Points               []Point // the last 30 days by the hour
 }
 
 // SetView is one set of a Source.
 type SetView struct {
-	ID              int64
-	CapabilityList  string // or feed
-	Found           string // how it was discovered: by robots.txt, …
-	Level           Level
-	State, Why      string
-	Position        time.Time
-	Proven          time.Time
-	Resources       int64
-	Bytes           int64
-	Owed, Held      int64
-	Refused         int64
-	Baselines       int64
-	LastPull        time.Time
-	NextPull        time.Time
-	Documents       []DocumentView
-	Channels        []ChannelView
-	Gaps            []GapView // newest first
-	From            time.Time // where the timeline begins to have anything
-	GapsOpen, Total int
+	ID             int64
+	CapabilityList string // or feed
+	Found          string // how it was discovered: by robots.txt, …
+	Level          Level
+	State, Why     string
+	Position       time.Time
+	Proven         time.Time
+	Resources      int64
+	Bytes          int64
+	Owed, Held     int64
+	Refused        int64
+	Baselines      int64
+	LastPull       time.Time
+	NextPull       time.Time
+	Documents      []DocumentView
+	Channels       []ChannelView
+	Gaps           []GapView // newest first
+	From           time.Time // where the timeline begins to have anything
 }
 
 // DocumentView is one document of a set, as last read.
@@ -180,15 +175,10 @@ type Point struct {
 	Latency, LatencyMost                   float64 // seconds; below 0 without pushes
 }
 
-// Timeline is a picture of Source time: what covered it, what was missing, and what closed that.
+// Timeline is what covered a stretch of Source time; its SetView has the gaps, and what closed them.
 type Timeline struct {
-	Set         int64
-	From, Until time.Time
-	Position    time.Time
-	Proven      time.Time
-	Spans       []SpanView
-	Gaps        []GapView
-	Cut         bool // there are more spans than are shown
+	Spans []SpanView
+	Cut   bool // there are more spans than are shown
 }
 
 // SpanView is a piece of evidence.

@@ -81,7 +81,6 @@ func size(n int64) string {
 
 // long writes a duration as a person would say it, in one or two units. console.js has the same rules.
 func long(d time.Duration) string {
-	const day = 24 * time.Hour
 	d = max(d, -d)
 	two := func(n time.Duration, unit string, rest time.Duration, small string) string {
 		if rest == 0 {
