@@ -12,17 +12,15 @@ import (
 )
 
 // answer judges the final answer of a Get: usable, with its body under watch, or a failure.
-func (c *Client) answer(ctx context.Context, req *Request, ex *exchange, way *route, resp *http.Response,
-	cancel context.CancelCauseFunc) (*Response, *kinded) {
+func (c *Client) answer(ctx context.Context, req *Request, ex *exchange, way *route, resp *http.Response) (*Response, *kinded) {
 	info := describe(req, ex, way, resp)
 	if err := judge(req, ex, resp, &info); err != nil {
 		_ = resp.Body.Close()
 		return nil, err
 	}
 	b := &body{
-		client: c, policy: ex.policy, cancel: cancel, src: resp.Body,
+		client: c, exchange: ex, asked: req.URL, src: resp.Body,
 		classify: func(err error) *kinded { return classify(ctx, err) },
-		dress:    func(k *kinded) error { return ex.dress("read", req.URL, k) },
 	}
 	b.out = b.raw()
 	if err := code(req, &info, b); err != nil {

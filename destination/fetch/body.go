@@ -1,10 +1,10 @@
 package fetch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 )
 
@@ -12,14 +12,13 @@ import (
 // host's place back when it is closed. For one reader.
 type body struct {
 	client   *Client
-	policy   *Policy
-	cancel   context.CancelCauseFunc
+	exchange *exchange
+	asked    string              // URL
 	classify func(error) *kinded // under the context of the request
-	dress    func(*kinded) error
-	src      io.ReadCloser // the transport's
-	out      io.Reader     // src under watch, perhaps decoded, perhaps capped
-	idle     *time.Timer
-	err      error // sticky
+	src      io.ReadCloser       // the transport's
+	out      io.Reader           // src under watch, perhaps decoded, perhaps capped
+	idle     *alarm              // while there may be more to read
+	err      error               // sticky
 
 	waited time.Duration // in the current window, waiting for the peer
 	moved  int64         // in the current window
@@ -35,7 +34,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if err != io.EOF { //nolint:errorlint // a wrapped EOF would not be the end of the body
-		err = b.dress(b.blame(err))
+		err = b.exchange.dress("read", b.asked, b.blame(err))
 	}
 	b.err = err
 	return n, err
@@ -61,13 +60,28 @@ func (b *body) Close() error {
 	err := b.src.Close()
 	b.src = nil
 	if b.idle != nil {
-		b.idle.Stop()
+		b.idle.src = nil
+		b.client.alarms.Put(b.idle)
+		b.idle = nil
 	}
-	b.cancel(nil)
 	if b.err == nil {
-		b.err = b.dress(because(Canceled, "read of a closed body"))
+		b.err = b.exchange.dress("read", b.asked, because(Canceled, "read of a closed body"))
 	}
 	return err
+}
+
+// alarm closes a body that is waited for too long, and with it its connection, which fails the read. It is used again by
+// other bodies: a timer and a cancelable context for each one were a fifth of what a small download allocated.
+type alarm struct {
+	timer *time.Timer
+	src   io.Closer
+}
+
+func newAlarm() any {
+	a := new(alarm)
+	a.timer = time.AfterFunc(math.MaxInt64, func() { _ = a.src.Close() })
+	a.timer.Stop()
+	return a
 }
 
 // raw is the transport's body under watch: each read has the idle time, and the reads of a window have a minimum rate.
@@ -77,18 +91,22 @@ func (b *body) raw() io.Reader { return (*watched)(b) }
 type watched body
 
 func (w *watched) Read(p []byte) (int, error) {
-	limit := w.client.options.IdleTimeout
 	if w.idle == nil {
-		w.idle = time.AfterFunc(limit, func() {
-			w.cancel(because(Stalled, "nothing came for %s", limit))
-		})
-	} else {
-		w.idle.Reset(limit)
+		w.idle = w.client.alarms.Get().(*alarm)
+		w.idle.src = w.src
 	}
+	limit := w.client.options.IdleTimeout
+	w.idle.timer.Reset(limit)
 	began := time.Now()
 	n, err := w.src.Read(p)
-	w.idle.Stop()
-	w.client.countBytes(w.policy, n)
+	rang := !w.idle.timer.Stop()
+	if rang {
+		w.idle = nil // it still closes src
+	}
+	w.client.countBytes(w.exchange.policy, n)
+	if rang && err != io.EOF { //nolint:errorlint // as above
+		return n, because(Stalled, "nothing came for %s", limit)
+	}
 	if err != nil {
 		if err != io.EOF { //nolint:errorlint // as above
 			err = (*body)(w).blame(err)

@@ -17,12 +17,15 @@ type Client struct {
 	door    *door
 	post    *post
 	retrier *retryablehttp.Client
+	headers plainHeaders
+	origins origins
 
 	requests atomic.Int64
 	bytes    atomic.Int64
 	closed   atomic.Bool
 
 	small, large sync.Pool // copy buffers of Download
+	alarms       sync.Pool // of bodies
 }
 
 // New returns a Client; Close it when done.
@@ -30,7 +33,7 @@ func New(o Options) *Client { return newClient(o, environment{}) }
 
 func newClient(o Options, env environment) *Client {
 	o = o.withDefaults()
-	c := &Client{options: o, hosts: newHosts(o)}
+	c := &Client{options: o, hosts: newHosts(o), headers: newPlainHeaders(o.UserAgent)}
 	guarded, trusted := newGuard(o.Allow).dialers(env.resolver)
 	c.door = &door{
 		client:  c,
@@ -41,6 +44,7 @@ func newClient(o Options, env environment) *Client {
 	c.retrier = c.newRetrier(c.door)
 	c.small.New = func() any { b := make([]byte, smallBuffer); return &b }
 	c.large.New = func() any { b := make([]byte, largeBuffer); return &b }
+	c.alarms.New = newAlarm
 	return c
 }
 
@@ -60,18 +64,16 @@ func (c *Client) Bytes() int64 { return c.bytes.Load() }
 // Get asks and returns a usable answer: 200, 206 to a range, 304 to validators. Everything else is an *Error. ctx ends
 // the request and the reading of its body.
 func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
-	ex := &exchange{policy: req.Policy, document: req.Gzip}
-	ctx, cancel := context.WithCancelCause(ctx)
-	resp, err := c.follow(ex.within(ctx), &req, ex, cancel)
+	ex := &exchange{policy: req.Policy, origins: &c.origins, document: req.Gzip, queued: req.queued}
+	resp, err := c.follow(ex.within(ctx), &req, ex)
 	if err != nil {
-		cancel(nil)
 		return nil, ex.dress("get", req.URL, err)
 	}
 	return resp, nil
 }
 
 // follow asks hop by hop until there is an answer that is no redirect.
-func (c *Client) follow(ctx context.Context, req *Request, ex *exchange, cancel context.CancelCauseFunc) (*Response, *kinded) {
+func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Response, *kinded) {
 	route, err := c.depart(req, ex)
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func (c *Client) follow(ctx context.Context, req *Request, ex *exchange, cancel 
 			return nil, err
 		}
 		if !isRedirect(resp.StatusCode) || ex.location == "" {
-			return c.answer(ctx, req, ex, route, resp, cancel)
+			return c.answer(ctx, req, ex, route, resp)
 		}
 		_ = resp.Body.Close()
 		if err := route.next(ex, resp.StatusCode); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"time"
 )
@@ -16,7 +15,6 @@ const (
 	// resumeProgress is what a resumed attempt must have moved not to count against Retries: a very large file over a
 	// bad line must arrive at last, and every such attempt brings the end nearer.
 	resumeProgress = 1 << 20
-	defaultPause   = 500 * time.Millisecond
 )
 
 // Sink receives one body. Reset forgets everything written so far (truncate, new hash).
@@ -35,8 +33,8 @@ type DownloadOptions struct {
 	Resume bool
 	// DeclaredLength is what the list says, -1 unknown. A body of another length is Broken, and is not read beyond it.
 	DeclaredLength int64
-	// Pause is the wait before the second attempt, doubled for each further one up to MaxPause, with jitter.
-	// Defaults 500 ms and Options.MaxWait.
+	// Pause is the wait before the second attempt, four times as long for each further one up to MaxPause, with jitter.
+	// Defaults 20 ms and Options.MaxWait.
 	Pause, MaxPause time.Duration
 }
 
@@ -63,7 +61,8 @@ type download struct {
 // Download brings the body of one resource into sink, which must be new or just reset. A body that is cut short or
 // stalls is continued where Resume allows it, else started over. On success the sink holds the whole body, of the
 // declared length if there is one; whether its hash is right is for the caller to see. A 304 to the request's
-// validators writes nothing. An error of the sink comes back wrapped and has no Kind, all others are *Error. Requests
+// validators writes nothing. A Retry-After comes back at once, as Throttled, for whoever calls has other resources to ask
+// for meanwhile. An error of the sink comes back wrapped and has no Kind, all others are *Error. Requests
 // counts the whole call, in the result also when there is an error (Error.Requests says the same).
 func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt DownloadOptions) (Result, error) {
 	switch {
@@ -73,13 +72,13 @@ func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt Downl
 		opt.Retries = 0
 	}
 	if opt.Pause <= 0 {
-		opt.Pause = defaultPause
+		opt.Pause = retryBase
 	}
 	if opt.MaxPause <= 0 {
 		opt.MaxPause = c.options.MaxWait
 	}
 	req.wireLength = max(opt.DeclaredLength, 0)
-	req.RangeFrom, req.IfRange = 0, ""
+	req.RangeFrom, req.IfRange, req.queued = 0, "", true
 	d := &download{client: c, req: req, sink: sink, opt: opt}
 	err := d.run(ctx)
 	return d.result, err
@@ -101,10 +100,10 @@ func (d *download) run(ctx context.Context) error {
 		} else if tries++; tries > d.opt.Retries {
 			return d.counted(err)
 		}
-		if sleep(ctx, pause/2+rand.N(pause/2+1)) != nil {
+		if sleep(ctx, jittered(pause)) != nil {
 			return d.counted(&Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)})
 		}
-		pause = min(2*pause, d.opt.MaxPause)
+		pause = min(retryGrowth*pause, d.opt.MaxPause)
 	}
 }
 

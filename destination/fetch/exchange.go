@@ -11,12 +11,13 @@ import (
 // because retryablehttp hands nothing else through; only the goroutine of the Get touches it.
 type exchange struct {
 	policy   *Policy
+	origins  *origins
 	url      *url.URL // of the current hop
-	target   string   // host:port of the current hop
-	trusted  bool     // the operator wrote that host down
+	at       *origin  // what follows from it
 	hop      int
 	requests int
 	document bool   // its body takes no place, see Request.Gzip
+	queued   bool   // a Retry-After is slept out by a queue, not here
 	location string // of the last redirect answer
 }
 
@@ -33,7 +34,7 @@ func exchangeOf(ctx context.Context) *exchange {
 
 // to points the exchange at its next URL.
 func (ex *exchange) to(u *url.URL) {
-	ex.url, ex.target, ex.trusted = u, hostPort(u), ex.policy.trusts(u)
+	ex.url, ex.at = u, ex.origins.of(u, ex.policy)
 	ex.location = ""
 }
 

@@ -2,24 +2,37 @@ package fetch
 
 import (
 	"encoding/base64"
+	"maps"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 )
 
+// plainHeaders are those of requests without credentials, validators or range, which all but a few are: made once, they
+// save every small download a map. They are shared by all requests, and net/http does not change what it is given.
+type plainHeaders struct{ resource, document http.Header }
+
+func newPlainHeaders(agent string) plainHeaders {
+	of := func(coding string) http.Header {
+		return http.Header{"User-Agent": {agent}, "Accept-Encoding": {coding}}
+	}
+	return plainHeaders{resource: of("identity"), document: of("gzip")}
+}
+
 // header builds the request header for the current hop. No Referer, no cookies; credentials only at their own origin.
 func (c *Client) header(req *Request, ex *exchange) http.Header {
+	base := c.headers.resource
+	if req.Gzip {
+		base = c.headers.document
+	}
+	if !ex.at.credentialed && req.ETag == "" && req.LastModified == "" && !req.NoCache && req.RangeFrom <= 0 {
+		return base
+	}
 	h := make(http.Header, 8)
-	if ex.credentialed() {
+	if ex.at.credentialed {
 		req.Policy.Auth.apply(h)
 	}
-	h.Set("User-Agent", c.options.UserAgent)
-	if req.Gzip {
-		h.Set("Accept-Encoding", "gzip")
-	} else {
-		h.Set("Accept-Encoding", "identity")
-	}
+	maps.Copy(h, base)
 	setValidator(h, "If-None-Match", req.ETag)
 	setValidator(h, "If-Modified-Since", req.LastModified)
 	if req.NoCache {
@@ -38,16 +51,6 @@ func setValidator(h http.Header, name, value string) {
 	if value != "" && isHeaderValue(value) {
 		h.Set(name, value)
 	}
-}
-
-// credentialed reports whether the current hop is the origin that the credentials belong to.
-func (ex *exchange) credentialed() bool {
-	p := ex.policy
-	if p == nil || p.Auth == nil || p.AuthOrigin == "" {
-		return false
-	}
-	own, err := url.Parse(p.AuthOrigin)
-	return err == nil && own.Host != "" && sameOrigin(own, ex.url)
 }
 
 func (a *Auth) apply(h http.Header) {
@@ -72,7 +75,7 @@ func (a *Auth) apply(h http.Header) {
 // secrets are the strings that a peer must not be able to make us repeat in a message.
 func (ex *exchange) secrets() []string {
 	all := []string{ex.url.RawQuery}
-	if !ex.credentialed() {
+	if !ex.at.credentialed {
 		return all
 	}
 	a := ex.policy.Auth

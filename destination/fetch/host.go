@@ -28,8 +28,10 @@ type host struct {
 	inflight int
 	waiting  list.List // of *waiter, first come first served
 	gate     time.Time // nothing is asked before
-	laments  int       // long waits asked for since the last good answer
+	laments  int       // waits asked for since the last good answer
 	cutAt    time.Time // when limit was last halved; zero while it may still grow fast
+	regain   float64   // places that are soon tried again after a complaint
+	trouble  float64   // complaints among the last hundred or so answers
 	circuit  circuit
 	bucket   *rate.Limiter
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +16,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(apartVariable) != "" {
+		apart()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // loopback is what every test against httptest has to allow.
 func loopback() []netip.Prefix {

@@ -85,7 +85,7 @@ func (c *Client) messageHeader(m *Message, ex *exchange, home bool) (http.Header
 			h.Del(name)
 		}
 	}
-	if ex.credentialed() {
+	if ex.at.credentialed {
 		ex.policy.Auth.apply(h)
 	}
 	for _, name := range notTheirs {

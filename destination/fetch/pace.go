@@ -43,9 +43,12 @@ func (h *host) report(started time.Time, o outcome, why error) {
 		h.gate = now.Add(o.wait)
 		h.log.Debug("host asked us to wait", "host", h.target, "wait", o.wait)
 	}
+	h.trouble -= h.trouble / troubleMemory
 	if o.overload {
+		h.trouble++
 		// Sixteen answers to requests sent before the first of them are one complaint, not sixteen.
 		if started.After(h.cutAt) || h.cutAt.IsZero() {
+			h.regain = max(h.regain, h.limit) * regainShare
 			h.limit, h.cutAt = max(1, h.limit/2), now
 			h.log.Debug("asking a host less", "host", h.target, "parallel", int(h.limit))
 		}
@@ -62,28 +65,37 @@ func (h *host) report(started time.Time, o outcome, why error) {
 	}
 }
 
-// gateLaments is how many long waits in a row, without a good answer between, close a host. One resource that always
-// answers 503 and "come back in an hour" must not keep all the good ones waiting (P11); its own wait stands in its error.
+// gateLaments is how many waits asked for in a row, without a good answer between, close a host. One resource that always
+// answers 503 and "come back in an hour" must not keep all the good ones waiting (P11), nor must one answer in a hundred
+// that says "in a second" stop the others for that second; its own wait stands in its error.
 const gateLaments = 3
 
-// believes tells whether an answer closes the gate: a short wait does at once, a long one when the host means all of us.
+// believes tells whether an answer closes the gate: when the host means all of us.
 func (h *host) believes(o outcome) bool {
-	switch {
-	case o.answered && !o.overload:
+	if o.answered && !o.overload {
 		h.laments = 0
-		return false
-	case o.wait > defaultMaxWait:
-		h.laments++
-		return h.laments >= gateLaments
 	}
-	return o.wait > 0
+	if o.wait == 0 {
+		return false
+	}
+	h.laments++
+	return h.laments >= gateLaments
 }
+
+// A host that complains of now and then only gets most of its places back as fast as they were first given, the rest one by
+// one: with one answer in sixty a stray 503, one place per round alone left ten of sixteen in use. When 8 of the last 128
+// answers were complaints it means what it says, and all is regained slowly.
+const (
+	troubleMemory = 128
+	troubleMost   = 8
+	regainShare   = 7.0 / 8
+)
 
 // grow adds a place per good answer until the host has complained once, then one per round of answers.
 func (h *host) grow() {
-	step := 1.0
-	if !h.cutAt.IsZero() {
-		step = 1 / h.limit
+	step := 1 / h.limit
+	if h.cutAt.IsZero() || h.limit < h.regain && h.trouble < troubleMost {
+		step = 1
 	}
 	h.limit = min(h.limit+step, float64(h.max))
 }

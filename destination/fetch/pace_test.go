@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,7 @@ func TestParallelFromTheStart(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var g gauge
-				c, _ := bubble(t, Options{Concurrency: tc.concurrency}, func(http.ResponseWriter, *http.Request) {
+				c, m := bubble(t, Options{Concurrency: tc.concurrency}, func(http.ResponseWriter, *http.Request) {
 					g.in()
 					defer g.out()
 					<-time.After(20 * time.Millisecond)
@@ -73,6 +74,9 @@ func TestParallelFromTheStart(t *testing.T) {
 				took := time.Since(began)
 				if int(g.most.Load()) != tc.most {
 					t.Errorf("%d at once, want %d", g.most.Load(), tc.most)
+				}
+				if m.count() != tc.most { // each is kept for the next request
+					t.Errorf("%d connections for %d places", m.count(), tc.most)
 				}
 				// speed.md goal 4: 1.1 times the ideal, with some rounds of growth where 16 is not yet the bound.
 				if ideal := n / tc.most * 20; took > time.Duration(ideal+100)*time.Millisecond {
@@ -164,6 +168,41 @@ func TestOverloadHalvesOnceARound(t *testing.T) {
 			t.Errorf("it does not recover: %d at once", n)
 		}
 	})
+}
+
+func TestStrayComplaintIsSoonForgotten(t *testing.T) {
+	t.Parallel()
+	h := newHost("source.example:80", 16, slog.New(slog.DiscardHandler))
+	answers := func(n, status int) {
+		for range n {
+			h.report(time.Now(), outcomeOf(KindUnknown, status, 0), nil)
+		}
+	}
+	answers(100, 200)
+	answers(1, 429)
+	if h.limit != 8 {
+		t.Fatalf("%v places after a complaint, want 8", h.limit)
+	}
+	answers(6, 200)
+	if h.limit != 14 { // seven eighths at once …
+		t.Errorf("%v places six answers later, want 14", h.limit)
+	}
+	answers(13, 200)
+	if h.limit < 14.5 || h.limit >= 15 { // … and the rest slowly
+		t.Errorf("%v places after a round", h.limit)
+	}
+	for range troubleMost { // it means it
+		answers(1, 429)
+		answers(1, 200)
+	}
+	if h.limit > 3 {
+		t.Errorf("%v places after many complaints", h.limit)
+	}
+	before := h.limit
+	answers(1, 200)
+	if step := h.limit - before; step >= 1 {
+		t.Errorf("grew by %v at once", step)
+	}
 }
 
 func TestRate(t *testing.T) {

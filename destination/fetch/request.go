@@ -72,6 +72,7 @@ type Request struct {
 	RangeFrom int64
 	IfRange   string
 
+	queued     bool  // Download: its caller has a queue that sleeps out a Retry-After
 	wireLength int64 // Download: the length declared for the resource, 0 unknown; decides raw or decoded (F57)
 }
 

@@ -68,8 +68,8 @@ func TestQuickRetries(t *testing.T) {
 		kind     Kind // KindUnknown: it went well
 		min, max time.Duration
 	}{
-		"two 500s":               {2, 500, nil, 3, 0, 300 * time.Millisecond, time.Second},
-		"three 500s":             {3, 500, nil, 3, Transient, 300 * time.Millisecond, time.Second},
+		"two 500s":               {2, 500, nil, 3, 0, 50 * time.Millisecond, 100 * time.Millisecond},
+		"three 500s":             {3, 500, nil, 3, Transient, 50 * time.Millisecond, 100 * time.Millisecond},
 		"501 will not change":    {1, 501, nil, 1, Transient, 0, 0},
 		"404 will not change":    {1, 404, nil, 1, Gone, 0, 0},
 		"403 will not change":    {1, 403, nil, 1, Denied, 0, 0},
@@ -105,6 +105,43 @@ func TestQuickRetries(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A worker does not sleep for as long as one resource asks to be left alone, nor does it keep others from being asked for.
+func TestDownloadLeavesRetryAfterToTheQueue(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]time.Duration{"1": time.Second, "120": 2 * time.Minute, "": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			h, count := fail(1, 429, "Retry-After", value)
+			c, _ := bubble(t, Options{Concurrency: 1}, h)
+			began := time.Now()
+			_, err := c.Download(t.Context(), Request{URL: source}, &sink{}, DownloadOptions{DeclaredLength: -1})
+			if e := wantKind(t, err, Throttled); e.RetryAfter != want || e.Requests != 1 {
+				t.Errorf("%q: %+v", value, e)
+			}
+			res, err := c.Download(t.Context(), Request{URL: source + "other"}, &sink{}, DownloadOptions{DeclaredLength: 2})
+			if took := time.Since(began); err != nil || res.Requests != 1 || count.Load() != 2 || took != 0 {
+				t.Errorf("%q: %v after %v and %d requests", value, err, took, count.Load())
+			}
+		})
+	}
+}
+
+func TestShortRetryAfterClosesTheHostWhenAllAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, count := fail(gateLaments, 429, "Retry-After", "1")
+		c, _ := bubble(t, Options{}, h)
+		began := time.Now()
+		for range gateLaments {
+			_, err := c.Download(t.Context(), Request{URL: source}, &sink{}, DownloadOptions{DeclaredLength: -1})
+			wantKind(t, err, Throttled)
+		}
+		_, err := c.Download(t.Context(), Request{URL: source}, &sink{}, DownloadOptions{DeclaredLength: -1})
+		if took := time.Since(began); err != nil || took != time.Second || count.Load() != gateLaments+1 {
+			t.Errorf("%v after %v and %d requests", err, took, count.Load())
+		}
+	})
 }
 
 func TestRetryAfterClosesTheHost(t *testing.T) {

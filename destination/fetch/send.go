@@ -36,7 +36,7 @@ func (p *post) close() {
 // callback is a secret (P10). Places, rates and circuits of hosts do not apply.
 func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
 	m = m.withDefaults()
-	ex := &exchange{policy: m.Policy}
+	ex := &exchange{policy: m.Policy, origins: &c.origins}
 	timed, cancel := context.WithTimeoutCause(ctx, m.Timeout, because(Stalled, "no answer within %s", m.Timeout))
 	defer cancel()
 	a, k := c.send(timed, &m, ex)
@@ -85,7 +85,7 @@ func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bo
 		return nil, k
 	}
 	transport := c.post.guarded
-	if ex.trusted {
+	if ex.at.trusted {
 		transport = c.post.trusted
 	}
 	resp, err := transport.RoundTrip(req.WithContext(ctx))

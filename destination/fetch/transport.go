@@ -58,13 +58,13 @@ func (d *door) RoundTrip(req *http.Request) (*http.Response, error) {
 	if d.client.closed.Load() {
 		return nil, &kinded{kind: Canceled, err: ErrClosed}
 	}
-	h := d.client.hosts.get(ex.target, ex.policy)
+	h := d.client.hosts.get(ex.at.target, ex.policy)
 	if err := h.acquire(ctx, d.client.options.MaxWait); err != nil {
 		h.unref()
 		return nil, err
 	}
 	transport := d.guarded
-	if ex.trusted {
+	if ex.at.trusted {
 		transport = d.trusted
 	}
 	started := time.Now()
