@@ -17,6 +17,10 @@ type Commit struct {
 	Edits     []Edit // those whose digest the record has already are ignored
 	Runs      []Run  // ID 0 is a new one
 	Source    *SourceChange
+	// Repeatable says that all of this can be worked out again from what is durable already, as wants can from deliveries
+	// that it takes out of the inbox. A power cut may take it back then, whole and with all that came after it, until a
+	// later commit without the mark is durable; the end of a process may not. It saves waiting for the disk.
+	Repeatable bool
 	// Settle lowers the instants of wants written by a baseline whose A turned out to be earlier (coverage.md 1).
 	Settle *Settle
 	// DropTombstones removes wants of a set that are absent as of At or before, whose resource has no file and no work and

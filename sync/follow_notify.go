@@ -107,6 +107,9 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if err := f.findGaps(ctx, v, &before); err != nil {
 		return err
 	}
+	// Its deliveries are durable, and it is what ends them. One sync less of the four that the engine's part of a push waits
+	// for, a tenth of its time on an ext4; the commit that records the file, and the next delivery, make it durable too.
+	v.commit.Repeatable = true
 	state := p.setCommit()
 	v.commit.Sets = append(v.commit.Sets, state.Sets...)
 	if err := p.plan.flushWith(ctx, v.commit); err != nil {

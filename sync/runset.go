@@ -179,6 +179,7 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, r
 		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
 		Problem: res.Problem,
 	}}
+	c.Repeatable = res.Kind == "none" // the next run would say the same again
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return fmt.Errorf("record the run: %w", err)
 	}

@@ -38,7 +38,8 @@ func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store
 		return store.Claim{}, nil, &store.HeldError{Source: name, Holder: last}
 	}
 	c := &claim{lock: lock}
-	err = s.write(ctx, "claim source "+name, func(ctx context.Context, w *writer) error {
+	// Whom a lost epoch would have fenced off does not live through a power cut either.
+	err = s.writeLax(ctx, "claim source "+name, func(ctx context.Context, w *writer) error {
 		return w.get(ctx, `UPDATE source SET epoch = epoch + 1, holder = ? WHERE id = ? AND name IS NOT NULL RETURNING epoch`,
 			[]any{holder, sourceID}, &c.epoch)
 	})
@@ -75,10 +76,15 @@ func (s *Store) held(c store.Claim) bool {
 
 // fenced runs fn in a transaction that exists only while the claim is the newest of its Source.
 func (s *Store) fenced(ctx context.Context, what string, c store.Claim, fn func(context.Context, *writer) error) error {
+	return s.fencedBy(ctx, s.write, what, c, fn)
+}
+
+// fencedBy is fenced by a way of writing.
+func (s *Store) fencedBy(ctx context.Context, write writing, what string, c store.Claim, fn func(context.Context, *writer) error) error {
 	if s.w != nil && !s.held(c) {
 		return fmt.Errorf("%s: %w", what, store.ErrFenced)
 	}
-	return s.write(ctx, what, func(ctx context.Context, w *writer) error {
+	return write(ctx, what, func(ctx context.Context, w *writer) error {
 		var newest bool
 		err := w.get(ctx, "SELECT EXISTS (SELECT 1 FROM source WHERE id = ? AND epoch = ? AND name IS NOT NULL)",
 			[]any{c.SourceID, c.Epoch}, &newest)

@@ -10,7 +10,11 @@ import (
 // Commit implements store.Committer.
 func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
 	p := &commit{s: s, c: c, source: c.Claim.SourceID}
-	if err := s.fenced(ctx, "record a step", c.Claim, p.apply); err != nil {
+	write := s.write
+	if c.Repeatable {
+		write = s.writeLax
+	}
+	if err := s.fencedBy(ctx, write, "record a step", c.Claim, p.apply); err != nil {
 		return err
 	}
 	// Only now is it true.

@@ -25,6 +25,7 @@ type writer struct {
 	turn  chan struct{}
 	conn  *sql.Conn // pinned while a transaction runs, and between them
 	stmts map[string]*sql.Stmt
+	lax   bool // how conn commits now, see synchronous
 	// broken is set when the disk failed to make a commit durable; only reopening, which recovers, ends that (F10).
 	broken error
 	// calm is the size of the log up to which folding it in is not tried again.
@@ -41,9 +42,23 @@ func (s *Store) write(ctx context.Context, what string, fn func(context.Context,
 	return s.writeSoon(context.WithoutCancel(ctx), what, fn)
 }
 
+// writing is a way to write: write or writeLax.
+type writing func(ctx context.Context, what string, fn func(context.Context, *writer) error) error
+
+// writeLax is write for what a power cut may take back (store.Commit.Repeatable). The log is one file, and recovery reads
+// it from the start up to the first frame that is not whole: what is lost is lost from the end, and the sync of a later
+// commit keeps this one too.
+func (s *Store) writeLax(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
+	return s.writeAs(context.WithoutCancel(ctx), what, true, fn)
+}
+
 // writeSoon is write for what need not be recorded: the end of ctx ends the waiting, so that a process that holds the
 // database and does not move keeps nobody.
 func (s *Store) writeSoon(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
+	return s.writeAs(ctx, what, false, fn)
+}
+
+func (s *Store) writeAs(ctx context.Context, what string, lax bool, fn func(context.Context, *writer) error) error {
 	if s.w == nil {
 		return fmt.Errorf("%s: %w", what, store.ErrReadOnly)
 	}
@@ -60,15 +75,15 @@ func (s *Store) writeSoon(ctx context.Context, what string, fn func(context.Cont
 	if w.broken != nil {
 		return fmt.Errorf("%s: %w", what, w.broken)
 	}
-	if err := w.transact(ctx, wait, fn); err != nil {
+	if err := w.transact(ctx, wait, lax, fn); err != nil {
 		return s.fail(what, err)
 	}
 	s.checkpoint(ctx)
 	return nil
 }
 
-func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *writer) error) error {
-	if err := w.begin(ctx, wait); err != nil {
+func (w *writer) transact(ctx, wait context.Context, lax bool, fn func(context.Context, *writer) error) error {
+	if err := w.begin(ctx, wait, lax); err != nil {
 		return err
 	}
 	ended := false
@@ -97,13 +112,20 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 }
 
 // begin takes the write lock at once: a transaction that upgrades later fails whatever the busy timeout says.
-func (w *writer) begin(ctx, wait context.Context) error {
+func (w *writer) begin(ctx, wait context.Context, lax bool) error {
 	if w.conn == nil {
 		conn, err := w.db.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		w.conn = conn
+		w.conn, w.lax = conn, false // as writerPragmas has it
+	}
+	if w.lax != lax { // SQLite takes it between transactions only
+		if _, err := w.conn.ExecContext(ctx, synchronous(lax)); err != nil {
+			w.drop()
+			return err
+		}
+		w.lax = lax
 	}
 	for {
 		_, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
@@ -115,6 +137,14 @@ func (w *writer) begin(ctx, wait context.Context) error {
 		}
 		return err
 	}
+}
+
+// synchronous sets whether each commit is synced (FULL), or the log only before it is folded in (NORMAL).
+func synchronous(lax bool) string {
+	if lax {
+		return "PRAGMA synchronous = NORMAL"
+	}
+	return "PRAGMA synchronous = FULL"
 }
 
 // drop gives the connection up; the next transaction opens a fresh one.
