@@ -21,7 +21,7 @@ func BenchmarkPlan(b *testing.B) {
 		b.StopTimer()
 		p, done := benchPlanner(b)
 		b.StartTimer()
-		plan(b, p, entries, 1)
+		plan(b, p, entries, 1, benchURI)
 		b.StopTimer()
 		done()
 	}
@@ -32,10 +32,10 @@ func BenchmarkReplan(b *testing.B) {
 	const entries = 20_000
 	p, done := benchPlanner(b)
 	defer done()
-	plan(b, p, entries, 1)
+	plan(b, p, entries, 1, benchURI)
 	b.ResetTimer()
 	for i := range b.N {
-		plan(b, p, entries, int64(i+2))
+		plan(b, p, entries, int64(i+2), benchURI)
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*entries), "µs/entry")
 }
@@ -68,13 +68,15 @@ func benchPlanner(b *testing.B) (*planner, func()) {
 	return p, func() { _ = release(); _ = st.Close() }
 }
 
-func plan(b *testing.B, p *planner, entries int, generation int64) {
+func benchURI(i int) string { return fmt.Sprintf("http://lib.example/theses/%07d.pdf", i) }
+
+func plan(b *testing.B, p *planner, entries int, generation int64, uri func(i int) string) {
 	b.Helper()
 	ctx := context.Background()
 	p.seen, p.at = newBitmap(), store.Micros(1e15+generation)
 	p.set.Generation = generation
 	for i := range entries {
-		e := entry{uri: fmt.Sprintf("http://lib.example/theses/%07d.pdf", i), baseline: true, cand: Candidate{
+		e := entry{uri: uri(i), baseline: true, cand: Candidate{
 			State: store.WantPresent, Digests: fmt.Sprintf("sha-256:%064x", i), Length: int64(i), LastMod: 1e15, Type: "application/pdf",
 			Version: store.Version{From: p.at, Until: p.at, Ordinal: int64(i), Document: generation},
 		}}

@@ -156,10 +156,11 @@ func (p *planner) progress(listed, done int64) {
 func (p *planner) lookup(ctx context.Context) (map[string]*row, error) {
 	uris := make([]string, 0, len(p.batch))
 	rows := make(map[string]*row, len(p.batch))
+	pool := make([]row, len(p.batch)) // in one piece, as what is new is below
 	for i := range p.batch {
 		u := p.batch[i].uri
 		if rows[u] == nil {
-			rows[u] = &row{}
+			rows[u] = &pool[len(uris)]
 			uris = append(uris, u)
 		}
 	}
@@ -167,11 +168,16 @@ func (p *planner) lookup(ctx context.Context) (map[string]*row, error) {
 	if err != nil {
 		return nil, err
 	}
+	var fresh []store.Resource
 	for i, u := range uris {
 		r := rows[u]
 		r.res, r.before = found[i], -1
 		if r.res == nil {
-			r.res = &store.Resource{SourceID: p.s.src.ID, URI: u}
+			if len(fresh) == 0 {
+				fresh = make([]store.Resource, min(len(uris)-i, 256))
+			}
+			r.res, fresh = &fresh[0], fresh[1:]
+			r.res.SourceID, r.res.URI = p.s.src.ID, u
 			continue
 		}
 		if w := r.res.WantFor(p.set.ID); w != nil {

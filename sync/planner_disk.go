@@ -48,8 +48,8 @@ func (p *planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedR
 
 // adopt makes a file that was kept against the Source's will the mirror's own again once it is wanted as it is.
 func (r *row) adopt() {
-	h := r.res.Have
-	if h.State == store.HaveKept && r.want.State == store.WantPresent && Satisfied(&r.want, &h) == Yes {
+	if r.res.Have.State == store.HaveKept && r.want.State == store.WantPresent && Satisfied(&r.want, &r.res.Have) == Yes {
+		h := r.res.Have
 		h.State = store.HavePresent
 		r.haveNew, r.res.Have = &h, h
 	}

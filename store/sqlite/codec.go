@@ -44,8 +44,8 @@ func appendFile(b []byte, h *store.Have) []byte {
 type fileScanner struct{ h *store.Have }
 
 func (f fileScanner) Scan(v any) error {
-	u, err := newUnpacker(v)
-	if u == nil {
+	u, known, err := newUnpacker(v)
+	if !known {
 		return err
 	}
 	h := f.h
@@ -70,8 +70,8 @@ func appendFailure(b []byte, w *store.Work) []byte {
 type failureScanner struct{ w *store.Work }
 
 func (f failureScanner) Scan(v any) error {
-	u, err := newUnpacker(v)
-	if u == nil {
+	u, known, err := newUnpacker(v)
+	if !known {
 		return err
 	}
 	f.w.Attempts = int(u.int())
@@ -116,15 +116,15 @@ func appendSaidPlain(b []byte, w *store.Want) []byte {
 type saidScanner struct{ w *store.Want }
 
 func (s saidScanner) Scan(v any) error {
-	u, err := newUnpacker(v)
-	if u == nil {
+	u, known, err := newUnpacker(v)
+	if !known {
 		return err
 	}
 	u.said(s.w)
 	bits := u.byte()
 	s.w.Pushed, s.w.Inline = bits&saidPushed != 0, bits&saidInline != 0
 	if bits&saidListed != 0 {
-		listed := &unpacker{rest: u.string()}
+		listed := unpacker{rest: u.string()}
 		s.w.Listed = listed.listed()
 		u.bad = u.bad || listed.bad
 	}
@@ -176,15 +176,15 @@ type unpacker struct {
 	bad  bool
 }
 
-// newUnpacker returns nil for NULL.
-func newUnpacker(v any) (*unpacker, error) {
+// newUnpacker knows nothing of NULL. It is a value because it would be an allocation for each record that is read.
+func newUnpacker(v any) (u unpacker, known bool, err error) {
 	switch v := v.(type) {
 	case nil:
-		return nil, nil
+		return unpacker{}, false, nil
 	case []byte:
-		return &unpacker{rest: string(v)}, nil
+		return unpacker{rest: string(v)}, true, nil
 	default:
-		return nil, fmt.Errorf("%w: it is a %T", errPayload, v)
+		return unpacker{}, false, fmt.Errorf("%w: it is a %T", errPayload, v)
 	}
 }
 

@@ -1,25 +1,35 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"resyncd/store"
 )
 
-// rowsAtOnce is how many rows one statement inserts: 30 % faster than one by one, and more are no faster.
+// rowsAtOnce is how many rows one statement writes: 30 % faster than one by one, and more are no faster.
+//
+// These statements are OR FAIL: by default SQLite keeps a copy of each page that one changes, to undo its first rows if a
+// later one fails, which was a tenth of an insert and more with URIs in random order. Here a failure ends the transaction.
 const rowsAtOnce = 10
 
 const (
 	insertRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	insertHead = "INSERT INTO resource (id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES "
+	insertHead = "INSERT OR FAIL INTO resource (id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES "
 	insertTail = " ON CONFLICT (source_id, uri) DO NOTHING"
 
+	updateRow  = "(?, ?, ?, ?, ?, ?, ?)"
+	updateHead = `UPDATE OR FAIL resource SET have = v.column2, length = v.column3, file = v.column4, action = v.column5,
+		due = v.column6, failure = v.column7 FROM (VALUES `
+	updateTail = ") v WHERE resource.id = v.column1"
+
 	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	wantHead = "INSERT INTO want (set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES "
+	wantHead = "INSERT OR FAIL INTO want (set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES "
 	wantTail = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
 		v_until = excluded.v_until, generation = excluded.generation, held = excluded.held, refused = excluded.refused,
 		said = excluded.said, pushed = excluded.pushed`
@@ -45,8 +55,17 @@ func (p *commit) resources(ctx context.Context, w *writer) error {
 	if err != nil {
 		return err
 	}
+	var alike []int // those since the last one that is not, which are written together
 	for i := range p.c.Resources {
 		r := &p.c.Resources[i]
+		if r.Have != nil && r.Work != nil && r.Key == "" && (r.ID != 0 || known[i]) {
+			alike = append(alike, i)
+			continue
+		}
+		if err := p.updateAlike(ctx, w, alike); err != nil {
+			return err
+		}
+		alike = alike[:0]
 		if r.ID == 0 && !known[i] {
 			if err := p.addFolders(ctx, w, r); err != nil {
 				return err
@@ -57,10 +76,12 @@ func (p *commit) resources(ctx context.Context, w *writer) error {
 			return err
 		}
 	}
-	return nil
+	return p.updateAlike(ctx, w, alike)
 }
 
-// insert adds new resources in the order given and returns those that were known already.
+// insert adds new resources, with ids in the order given, and returns those that were known already. The rows themselves
+// are written in the order of their URIs, in which the names nearly lie too: in no order each would touch a page of each
+// index of its own, and a batch each page several times, which took a third more time with 200,000 rows.
 func (p *commit) insert(ctx context.Context, w *writer, inserts []int) (known map[int]bool, err error) {
 	if len(inserts) == 0 {
 		return nil, nil
@@ -79,6 +100,7 @@ func (p *commit) insert(ctx context.Context, w *writer, inserts []int) (known ma
 		p.ids[i] = next
 		next++
 	}
+	slices.SortStableFunc(inserts, func(a, b int) int { return strings.Compare(p.c.Resources[a].URI, p.c.Resources[b].URI) })
 	known = map[int]bool{}
 	for len(inserts) > 0 {
 		n := rowsAtOnce
@@ -173,6 +195,47 @@ func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.Resou
 		return err
 	}
 	return p.addFolders(ctx, w, r)
+}
+
+// updateAlike is update for changes that bring a Have and a Work, what a fetched file does, several in one statement and in
+// the order of their rows: a fifth less for all of recording one. They must bring no key; a row that occurs twice makes it
+// take them one by one, in the order of the commit.
+func (p *commit) updateAlike(ctx context.Context, w *writer, which []int) error {
+	if len(which) == 0 {
+		return nil
+	}
+	sorted := slices.SortedFunc(slices.Values(which), func(a, b int) int { return cmp.Compare(p.ids[a], p.ids[b]) })
+	for i := 1; i < len(sorted); i++ {
+		if p.ids[sorted[i]] == p.ids[sorted[i-1]] {
+			return p.updateEach(ctx, w, which)
+		}
+	}
+	from, to := idRange(p.source)
+	for len(sorted) >= rowsAtOnce && p.ids[sorted[0]] >= from && p.ids[sorted[rowsAtOnce-1]] < to {
+		p.args = p.args[:0]
+		for _, i := range sorted[:rowsAtOnce] {
+			r := &p.c.Resources[i]
+			p.args = appendWork(appendHave(append(p.args, p.ids[i]), r.Have), r.Work)
+		}
+		n, err := w.exec(ctx, updateHead+rowsOf(updateRow, rowsAtOnce)+updateTail, p.args...)
+		if err != nil {
+			return err
+		}
+		if n != rowsAtOnce {
+			break // one is not there; update tells which
+		}
+		sorted = sorted[rowsAtOnce:]
+	}
+	return p.updateEach(ctx, w, sorted)
+}
+
+func (p *commit) updateEach(ctx context.Context, w *writer, which []int) error {
+	for _, i := range which {
+		if err := p.update(ctx, w, p.ids[i], &p.c.Resources[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addFolders records the folders above a file, those that are not known to be recorded.
