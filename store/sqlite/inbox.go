@@ -189,13 +189,17 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 	if s.lacks(schemaPush) {
 		return nil, nil
 	}
-	rows, err := s.r.query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
-		v_until, verdict, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ?`,
-		q.SourceID, flag(q.Kept), q.After, max(q.Limit, 0))
-	if err != nil {
-		return nil, s.fail(what, err)
-	}
-	out, err := upTo(rows, q.MaxBytes)
+	var out []store.Delivery
+	err := s.near(ctx, func(ctx context.Context, from asker) error {
+		rows, err := from.query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
+			v_until, verdict, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ?`,
+			q.SourceID, flag(q.Kept), q.After, max(q.Limit, 0))
+		if err != nil {
+			return err
+		}
+		out, err = upTo(rows, q.MaxBytes)
+		return err
+	})
 	return out, s.fail(what, err)
 }
 

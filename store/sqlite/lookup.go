@@ -15,6 +15,8 @@ const (
 	probeSize, chunkSize = 8, 100
 	// rangeSlack is how many rows a range read may cross that were not asked for.
 	rangeSlack = 64
+	// poolSize is for how many of what is found memory is taken at once.
+	poolSize = 256
 )
 
 const lookupRows = "SELECT " + resourceColumns + ", " + wantColumns +
@@ -23,17 +25,22 @@ const lookupRows = "SELECT " + resourceColumns + ", " + wantColumns +
 // Lookup implements store.Resources. A list is usually read in the order in which its rows were inserted, so their ids
 // follow one another: after a probe one ordered read of the table answers the rest, at a third of the cost of lookups.
 func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string) ([]*store.Resource, error) {
-	l := &lookup{s: s, sourceID: sourceID, setID: setID, uris: uris, at: make(map[string]int, len(uris))}
+	l := &lookup{sourceID: sourceID, setID: setID, uris: uris, at: make(map[string]int, len(uris))}
 	l.found = make([]*store.Resource, len(uris))
 	l.asked = make([]bool, len(uris))
-	l.pool = make([]store.Resource, 0, min(len(uris), 1024))
-	l.wants = make([]store.Want, 0, min(len(uris), 1024))
 	for i, u := range uris {
 		if _, again := l.at[u]; !again {
 			l.at[u] = i
 		}
 	}
-	if err := l.run(ctx); err != nil {
+	run := func(ctx context.Context, from asker) error { l.from = from; return l.run(ctx) }
+	var err error
+	if len(uris) <= probeSize {
+		err = s.near(ctx, run)
+	} else {
+		err = run(ctx, s.r)
+	}
+	if err != nil {
 		return nil, s.fail("look resources up", err)
 	}
 	for i, u := range uris {
@@ -44,7 +51,7 @@ func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string
 
 // lookup is one call of Lookup.
 type lookup struct {
-	s               *Store
+	from            asker
 	sourceID, setID int64
 	uris            []string
 	at              map[string]int // first place of each URI
@@ -52,7 +59,7 @@ type lookup struct {
 	asked           []bool // known to be found or not
 
 	row   resourceRow
-	pool  []store.Resource
+	pool  []store.Resource // made when something is found: in a first baseline nothing is
 	wants []store.Want
 }
 
@@ -118,7 +125,7 @@ func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
 	for len(args) < 2+size { // one statement for all lengths
 		args = append(args, l.uris[which[0]])
 	}
-	rows, err := l.s.r.query(ctx, lookupRows+"r.source_id = ? AND r.uri IN ("+marks(size)+")", args...)
+	rows, err := l.from.query(ctx, lookupRows+"r.source_id = ? AND r.uri IN ("+marks(size)+")", args...)
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +151,7 @@ func (l *lookup) byRange(ctx context.Context, after int64, open int) (bool, erro
 	}
 	_, to := idRange(l.sourceID)
 	limit := open + rangeSlack
-	rows, err := l.s.r.query(ctx, lookupRows+"r.id > ? AND r.id < ? ORDER BY r.id LIMIT ?", l.setID, after, to, limit)
+	rows, err := l.from.query(ctx, lookupRows+"r.id > ? AND r.id < ? ORDER BY r.id LIMIT ?", l.setID, after, to, limit)
 	if err != nil {
 		return false, err
 	}
@@ -169,14 +176,14 @@ func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
 			continue
 		}
 		if len(l.pool) == cap(l.pool) {
-			l.pool = make([]store.Resource, 0, 256)
+			l.pool = make([]store.Resource, 0, min(len(l.uris), poolSize))
 		}
 		l.pool = append(l.pool, l.row.res)
 		r := &l.pool[len(l.pool)-1]
 		r.URI = l.uris[i] // the caller's copy, so that ours can go
 		if l.row.setID.Valid {
 			if len(l.wants) == cap(l.wants) {
-				l.wants = make([]store.Want, 0, 256)
+				l.wants = make([]store.Want, 0, min(len(l.uris), poolSize))
 			}
 			l.row.want.SetID = l.setID
 			l.wants = append(l.wants, l.row.want)

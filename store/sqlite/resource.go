@@ -90,13 +90,26 @@ func (s *Store) resources(ctx context.Context, what string, sourceID int64, from
 	if limit <= 0 {
 		return nil, nil
 	}
-	rows, err := s.r.query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
-		append([]any{sourceID}, args...)...)
+	var out []*store.Resource
+	read := func(ctx context.Context, of asker) error {
+		rows, err := of.query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
+			append([]any{sourceID}, args...)...)
+		if err != nil {
+			return err
+		}
+		out, err = gather(rows, limit)
+		return err
+	}
+	var err error
+	if limit <= probeSize {
+		err = s.near(ctx, read)
+	} else {
+		err = read(ctx, s.r)
+	}
 	if err != nil {
 		return nil, s.fail(what, err)
 	}
-	out, err := gather(rows, limit)
-	return out, s.fail(what, err)
+	return out, nil
 }
 
 // Resource implements store.Resources.

@@ -52,17 +52,22 @@ func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList str
 	const find = "SELECT " + setColumns + " FROM sets WHERE source_id = ? AND capability_list = ?"
 	var found []store.Set
 	err := s.fenced(ctx, "record a set", c, func(ctx context.Context, w *writer) error {
-		_, err := w.exec(ctx, `INSERT INTO sets (source_id, capability_list) VALUES (?, ?)
-			ON CONFLICT (source_id, capability_list) DO NOTHING`, c.SourceID, capabilityList)
-		if err != nil {
+		look := func() error {
+			rows, err := w.query(ctx, find, c.SourceID, capabilityList)
+			if err != nil {
+				return err
+			}
+			found, err = collect(rows, scanSet)
 			return err
 		}
-		rows, err := w.query(ctx, find, c.SourceID, capabilityList)
-		if err != nil {
+		// The usual case writes nothing, and so syncs nothing: an insert that meets a conflict has drawn an id all the same.
+		if err := look(); err != nil || len(found) > 0 {
 			return err
 		}
-		found, err = collect(rows, scanSet)
-		return err
+		if _, err := w.exec(ctx, "INSERT INTO sets (source_id, capability_list) VALUES (?, ?)", c.SourceID, capabilityList); err != nil {
+			return err
+		}
+		return look()
 	})
 	if err != nil {
 		return store.Set{}, err
@@ -72,11 +77,15 @@ func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList str
 
 // Sets implements store.Sets.
 func (s *Store) Sets(ctx context.Context, sourceID int64) ([]store.Set, error) {
-	rows, err := s.r.query(ctx, "SELECT "+setColumns+" FROM sets WHERE source_id = ? ORDER BY id", sourceID)
-	if err != nil {
-		return nil, s.fail("list sets", err)
-	}
-	found, err := collect(rows, scanSet)
+	var found []store.Set
+	err := s.near(ctx, func(ctx context.Context, from asker) error {
+		rows, err := from.query(ctx, "SELECT "+setColumns+" FROM sets WHERE source_id = ? ORDER BY id", sourceID)
+		if err != nil {
+			return err
+		}
+		found, err = collect(rows, scanSet)
+		return err
+	})
 	return found, s.fail("list sets", err)
 }
 

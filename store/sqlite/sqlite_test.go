@@ -25,3 +25,17 @@ func open(t testing.TB, path string) *Store {
 	}
 	return s
 }
+
+// TestEnsureSetAgain: a set that is known costs no write, and so no sync.
+func TestEnsureSetAgain(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	before := walSize(f.s.path)
+	again, err := f.s.EnsureSet(t.Context(), f.claim, "list")
+	if err != nil || again.ID != f.set.ID {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	if after := walSize(f.s.path); after != before {
+		t.Errorf("the log grew from %d to %d", before, after)
+	}
+}
