@@ -87,7 +87,7 @@ func (s *session) hashFile(ctx context.Context, key string, other hash.Hash) (su
 }
 
 func hashFile(ctx context.Context, m blob.Mirror, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
-	f, _, err := m.Open(ctx, key)
+	f, info, err := m.Open(ctx, key)
 	if err != nil {
 		return sum, 0, nil, err
 	}
@@ -97,7 +97,8 @@ func hashFile(ctx context.Context, m blob.Mirror, key string, other hash.Hash) (
 	if other != nil {
 		w = io.MultiWriter(own, other)
 	}
-	buf := make([]byte, 128<<10)
+	// No larger than the file: to clear 128 KiB for each small one cost a verification of many most of its time.
+	buf := make([]byte, min(max(info.Length, 512), 128<<10))
 	for err == nil && ctx.Err() == nil {
 		var k int
 		k, err = f.Read(buf)

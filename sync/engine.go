@@ -198,6 +198,8 @@ type session struct {
 	sweep bool
 	// requests, bytes were counted by the client when the last result was drawn up, so that discovery counts too.
 	requests, bytes int64
+	// underway is set once the state says that a run is under way (underway.go).
+	underway underway
 }
 
 func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, error) {
@@ -226,13 +228,15 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor, Topic: s.topicOptions(),
 		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
 	})
-	dirty := true
-	change := &store.SourceChange{Unclean: &dirty, RootID: &t.RootID}
+	s.watchMirror()
+	change := &store.SourceChange{RootID: &t.RootID}
 	if pending := policySweep; s.sweep {
 		change.Policy = &pending
 	}
-	if err := e.Store.Commit(ctx, &store.Commit{Claim: claim, Source: change}); err != nil {
-		return nil, errors.Join(err, release())
+	if src.RootID != t.RootID || s.look || s.sweep { // else the first change of a file says so
+		if err := s.begun(ctx, change); err != nil {
+			return nil, errors.Join(err, release())
+		}
 	}
 	return s, nil
 }
@@ -257,48 +261,6 @@ func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() e
 			return c, nil, err
 		}
 	}
-}
-
-// tidySlices bounds the housekeeping that one run does; what is left over waits for the next.
-const tidySlices = 20
-
-// end marks the run as orderly, so that the next one need not look at the disk, and empties old trash.
-func (s *session) end(ctx context.Context, offer *destination.Offer) error {
-	if s.o.Plan != nil {
-		return nil
-	}
-	if s.sweep {
-		if err := s.sweepOnce(ctx, offer); err != nil {
-			return err
-		}
-	}
-	if s.look {
-		if err := s.claimTrash(ctx); err != nil {
-			return err
-		}
-	}
-	if err := s.emptyTrash(ctx); err != nil {
-		return err
-	}
-	if err := s.missing(ctx, offer); err != nil {
-		return err
-	}
-	for more, slices := true, 0; more && slices < tidySlices; slices++ {
-		var err error
-		if more, err = s.Store.Tidy(ctx); err != nil {
-			return err
-		}
-	}
-	// After a failure of the disk a file may be newer than its row, so the next run looks.
-	unclean, policy := s.halted, s.t.policyDigest()
-	c := &store.SourceChange{Unclean: &unclean, Policy: &policy}
-	switch {
-	case s.sweep:
-		policy = policySweep
-	case len(s.t.Sets) > 0:
-		c.Policy = nil // the sets left out were not judged by what may be new in it
-	}
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: c})
 }
 
 func (s *session) discover(ctx context.Context) (*destination.Offer, error) {

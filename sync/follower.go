@@ -71,6 +71,9 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 		return nil, err
 	}
 	f.s = s
+	if err := s.begun(ctx, nil); err != nil { // it is there to change files
+		return nil, errors.Join(err, s.release())
+	}
 	s.hot, s.wake, s.hint = newHotlist(), make(chan struct{}, 1), f.Hint
 	s.hot.done = f.mirrored
 	s.gapTold, s.observe = f.gap, o.Observe

@@ -53,26 +53,33 @@ func (e *Engine) Verify(ctx context.Context, t Target, o RunOptions, repair bool
 			return Report{}, err
 		}
 		defer s.release()
+		t = s.t
 	}
 	var rep Report
-	var found []problem
-	if err := e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, func(p problem) { found = append(found, p) }); err != nil {
-		return rep, err
+	tell := func(f Finding) error {
+		rep.count(&f)
+		return emit(f)
 	}
 	// First, so that what lies in the way of a file is gone when that is fetched.
-	if err := e.extraFiles(ctx, s, &t, src.ID, &rep, emit); err != nil {
+	if err := e.extraFiles(ctx, s, &t, src.ID, tell); err != nil {
 		return rep, err
 	}
-	if repair && len(found) > 0 {
-		if err := s.mend(ctx, found); err != nil {
-			return rep, err
+	if repair {
+		var found findings
+		defer func() {
+			if err := found.close(); err != nil {
+				s.log.Warn("could not remove a temporary file", "err", err)
+			}
+		}()
+		err = e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, found.add)
+		if err == nil {
+			err = s.mend(ctx, &found, tell)
 		}
+	} else {
+		err = e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, func(p problem) error { return tell(p.Finding) })
 	}
-	for i := range found {
-		rep.count(&found[i].Finding)
-		if err := emit(found[i].Finding); err != nil {
-			return rep, err
-		}
+	if err != nil {
+		return rep, err
 	}
 	rep.InStep = rep.Problems == rep.Repaired
 	if s != nil {
@@ -95,7 +102,7 @@ func (r *Report) count(f *Finding) {
 }
 
 // rehashAll reads every file that the state knows, as many at a time as there are processors.
-func (e *Engine) rehashAll(ctx context.Context, t *Target, source int64, rep *Report, tell func(Progress), add func(problem)) error {
+func (e *Engine) rehashAll(ctx context.Context, t *Target, source int64, rep *Report, tell func(Progress), add func(problem) error) error {
 	for after := int64(0); ; {
 		rs, err := e.Store.Scan(ctx, store.ScanQuery{SourceID: source, Filter: store.FilterMirrored, After: after, Limit: 1000})
 		if err != nil || len(rs) == 0 {
@@ -119,8 +126,11 @@ func (e *Engine) rehashAll(ctx context.Context, t *Target, source int64, rep *Re
 			tell(Progress{Listed: int64(len(rs)), Done: int64(len(rs))})
 		}
 		for _, p := range found {
-			if p != nil {
-				add(*p)
+			if p == nil {
+				continue
+			}
+			if err := add(*p); err != nil {
+				return err
 			}
 		}
 	}
@@ -147,12 +157,16 @@ func checkFile(ctx context.Context, m blob.Mirror, r *store.Resource) (*problem,
 	return p, nil
 }
 
-// mend turns problems into wants, runs them, and says which are right now.
-func (s *session) mend(ctx context.Context, found []problem) error {
-	for start := 0; start < len(found); start += 500 {
-		if err := s.disown(ctx, found[start:min(start+500, len(found))]); err != nil {
-			return err
-		}
+// mendPage is how many problems are recorded, or judged, in one step.
+const mendPage = 500
+
+// mend turns problems into wants, runs them, and tells of each whether it is right now.
+func (s *session) mend(ctx context.Context, found *findings, tell func(Finding) error) error {
+	if found.empty() {
+		return nil
+	}
+	if err := found.pages(mendPage, func(page []problem) error { return s.disown(ctx, page) }); err != nil {
+		return err
 	}
 	planned := make(chan struct{})
 	close(planned)
@@ -166,12 +180,17 @@ func (s *session) mend(ctx context.Context, found []problem) error {
 	if err := s.mendTopics(ctx); err != nil {
 		return err
 	}
-	for start := 0; start < len(found); start += 500 {
-		if err := s.judgeMended(ctx, found[start:min(start+500, len(found))]); err != nil {
+	return found.pages(mendPage, func(page []problem) error {
+		if err := s.judgeMended(ctx, page); err != nil {
 			return err
 		}
-	}
-	return nil
+		for i := range page {
+			if err := tell(page[i].Finding); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // noScope: the resources at hand passed the scope when they were planned; redirects are held to the addresses only.
@@ -261,7 +280,7 @@ func (s *session) judgeMended(ctx context.Context, found []problem) error {
 }
 
 // extraFiles reports what lies in the mirror and belongs to no resource; s, if not nil, moves it to the trash.
-func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source int64, rep *Report, emit func(Finding) error) error {
+func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source int64, tell func(Finding) error) error {
 	return walkExtras(ctx, e.Store, t.Mirror, source, func(infos []blob.Info) error {
 		infos, keys, err := e.strangers(ctx, source, infos)
 		if err != nil || len(keys) == 0 {
@@ -277,8 +296,7 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 		}
 		for i := range infos {
 			f := Finding{Key: &keys[i], Problem: ProblemExtra, Found: ptr(infos[i].Kind.String()), Repaired: repaired}
-			rep.count(&f)
-			if err := emit(f); err != nil {
+			if err := tell(f); err != nil {
 				return err
 			}
 		}
@@ -311,6 +329,9 @@ func (e *Engine) strangers(ctx context.Context, source int64, infos []blob.Info)
 func (s *session) tidyUp(ctx context.Context) error {
 	if s.hot != nil {
 		return nil // the run of a Follower goes on
+	}
+	if !s.underway.told() {
+		return nil
 	}
 	unclean := s.look // what a run left uncertain stays so until a run has looked
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})

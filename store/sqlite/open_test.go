@@ -49,7 +49,7 @@ func TestSettings(t *testing.T) {
 		return got
 	}
 	want := map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "journal_size_limit": "67108864",
-		"busy_timeout": "5000", "cache_size": "-8192", "temp_store": "2"}
+		"busy_timeout": "5000", "cache_size": "-4096", "temp_store": "2"}
 	got := map[string]string{}
 	for name := range want {
 		var value string
@@ -61,7 +61,7 @@ func TestSettings(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if ask(s.r.db, "query_only") != "1" || ask(s.r.db, "cache_size") != "-2048" || ask(s.r.db, "application_id") != fmt.Sprint(applicationID) {
+	if ask(s.r.db, "query_only") != "1" || ask(s.r.db, "cache_size") != "-512" || ask(s.r.db, "application_id") != fmt.Sprint(applicationID) {
 		t.Error("settings of a reader")
 	}
 	if _, err := s.r.db.Exec("DELETE FROM source"); err == nil {

@@ -23,8 +23,8 @@ type Options struct {
 	ReadOnly bool
 	// Log is told of maintenance that did not work; nil discards.
 	Log *slog.Logger
-	// CacheKiB bounds the page cache of the writing connection; 0 means 8,192. The four readers take up to 2,048 each.
-	// Count twice that in memory.
+	// CacheKiB bounds the page cache of the writing connection; 0 means 4,096. The four readers take up to 512 each.
+	// Count 2.3 times that in memory.
 	CacheKiB int
 }
 
