@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -267,9 +268,24 @@ func (o oracle) link(n *node) (Link, bool) {
 	return l, ok && l.Rel != ""
 }
 
+var (
+	escaped   = regexp.MustCompile("^[0-9A-Fa-f]{2}")
+	authority = regexp.MustCompile("^(?s:.*?)//[^/?#]*")
+)
+
 func (o oracle) uri(s string) (string, bool) {
 	s = trimSpace(s)
 	u, err := url.Parse(s)
+	if err != nil {
+		host := authority.FindString(s)
+		parts := strings.Split(s[len(host):], "%")
+		for i := 1; i < len(parts); i++ {
+			if !escaped.MatchString(parts[i]) {
+				parts[i] = "25" + parts[i]
+			}
+		}
+		u, err = url.Parse(host + strings.Join(parts, "%"))
+	}
 	if err != nil || s == "" {
 		return "", false
 	}

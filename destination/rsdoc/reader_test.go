@@ -138,7 +138,7 @@ func TestSkippedEntries(t *testing.T) {
 		{"loc without namespace", `<url><loc xmlns="">http://a.example/</loc></url>`, "no loc"},
 		{"loc deeper down", `<url><x><loc>http://a.example/</loc></x></url>`, "no loc"},
 		{"loc of another vocabulary", `<url><i:loc xmlns:i="http://i.example/">http://a.example/</i:loc></url>`, "no loc"},
-		{"no URI", `<url><loc>http://a.example/100%.pdf</loc></url>`, "loc is no URI"},
+		{"no URI", `<url><loc>http://[a.example/100%.pdf</loc></url>`, "loc is no URI"},
 		{"line break in the URI", "<url><loc>http://a.example/a\nb</loc></url>", "loc is no URI"},
 		{"no host", `<url><loc>http:///a</loc></url>`, "loc is a URI without scheme or host"},
 		{"bad port", `<url><loc>http://a.example:x/</loc></url>`, "loc is no URI"},
@@ -363,6 +363,25 @@ func (e errReader) Read([]byte) (int, error) { return 0, e.err }
 type lyingReader struct{}
 
 func (lyingReader) Read(p []byte) (int, error) { return len(p) + 1, nil }
+
+// A percent sign that begins no escape stands for itself, and stays as it was written (contract.md 5).
+func TestStrayPercent(t *testing.T) {
+	t.Parallel()
+	base, _ := url.Parse("http://a.example/d/")
+	r := &Reader{opts: Options{Base: base}}
+	for in, want := range map[string]string{
+		"http://a.example/100%":     "http://a.example/100%",
+		"http://a.example/f%zz?q=%": "http://a.example/f%zz?q=%",
+		"100%.pdf":                  "http://a.example/d/100%25.pdf",
+		"http://%zz/":               "",
+		"http://a.example:%/x":      "",
+		"http://a.example/a%\nb":    "",
+	} {
+		if got, fault := r.uri([]byte(in)); got != want || (fault == "") != (want != "") {
+			t.Errorf("%q: %q, %q; want %q", in, got, fault, want)
+		}
+	}
+}
 
 // A URI that plainHTTP accepts must be one for url.Parse, and give the same answer.
 func FuzzPlainHTTP(f *testing.F) {

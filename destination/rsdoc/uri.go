@@ -1,6 +1,9 @@
 package rsdoc
 
-import "net/url"
+import (
+	"net/url"
+	"strings"
+)
 
 // uri is the absolute URI that b, already trimmed, gives: exactly b where it is absolute (identity is the string, F81),
 // else resolved against the base. fault says why it gives none, as the end of a sentence.
@@ -13,6 +16,9 @@ func (r *Reader) uri(b []byte) (uri, fault string) {
 		return s, ""
 	}
 	u, err := url.Parse(s)
+	if err != nil { // servers take a % that begins no escape for itself, and so do we (contract.md 5)
+		u, err = url.Parse(escapeStrayPercent(s))
+	}
 	switch {
 	case err != nil:
 		return "", "is no URI"
@@ -71,6 +77,26 @@ func plainHTTP(s string) bool {
 		}
 	}
 	return true
+}
+
+// escapeStrayPercent writes percent signs behind the host that two hex digits do not follow as %25.
+func escapeStrayPercent(s string) string {
+	from := 0
+	if _, rest, ok := strings.Cut(s, "//"); ok {
+		if from = strings.IndexAny(rest, "/?#"); from < 0 {
+			return s
+		}
+		from += len(s) - len(rest)
+	}
+	var b strings.Builder
+	b.WriteString(s[:from])
+	for i := from; i < len(s); i++ {
+		b.WriteByte(s[i])
+		if s[i] == '%' && (i+2 >= len(s) || hexDigit(s[i+1])|hexDigit(s[i+2]) > 15) {
+			b.WriteString("25")
+		}
+	}
+	return b.String()
 }
 
 func hostChar(c byte) bool {
