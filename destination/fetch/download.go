@@ -62,7 +62,7 @@ type download struct {
 // stalls is continued where Resume allows it, else started over. On success the sink holds the whole body, of the
 // declared length if there is one; whether its hash is right is for the caller to see. A 304 to the request's
 // validators writes nothing. A Retry-After comes back at once, as Throttled, for whoever calls has other resources to ask
-// for meanwhile. An error of the sink comes back wrapped and has no Kind, all others are *Error. Requests
+// for meanwhile, unless the host throttles them all. An error of the sink comes back wrapped and has no Kind, all others are *Error. Requests
 // counts the whole call, in the result also when there is an error (Error.Requests says the same).
 func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt DownloadOptions) (Result, error) {
 	switch {

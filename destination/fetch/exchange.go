@@ -10,15 +10,16 @@ import (
 // exchange is the state of one Get, shared by its retries and redirects. It travels in the context of the requests,
 // because retryablehttp hands nothing else through; only the goroutine of the Get touches it.
 type exchange struct {
-	policy   *Policy
-	origins  *origins
-	url      *url.URL // of the current hop
-	at       *origin  // what follows from it
-	hop      int
-	requests int
-	document bool   // its body takes no place, see Request.Gzip
-	queued   bool   // a Retry-After is slept out by a queue, not here
-	location string // of the last redirect answer
+	policy    *Policy
+	origins   *origins
+	url       *url.URL // of the current hop
+	at        *origin  // what follows from it
+	hop       int
+	requests  int
+	document  bool   // its body takes no place, see Request.Gzip
+	queued    bool   // a Retry-After is slept out by a queue, not here
+	throttled bool   // the host complains of all requests
+	location  string // of the last redirect answer
 }
 
 type exchangeKey struct{}

@@ -32,8 +32,9 @@ func outcomeOf(kind Kind, status int, wait time.Duration) outcome {
 }
 
 // report adapts the pace to what an attempt that began at started has met. why is its failure, for the message that
-// others get while the circuit is open.
-func (h *host) report(started time.Time, o outcome, why error) {
+// others get while the circuit is open. throttled tells that the host complains of all of us, not of one request now and
+// then.
+func (h *host) report(started time.Time, o outcome, why error) (throttled bool) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,6 +64,7 @@ func (h *host) report(started time.Time, o outcome, why error) {
 			h.log.Debug("host keeps failing", "host", h.target, "pause", h.circuit.until.Sub(now), "err", why)
 		}
 	}
+	return h.laments >= gateLaments || h.trouble >= troubleMost
 }
 
 // gateLaments is how many waits asked for in a row, without a good answer between, close a host. One resource that always

@@ -15,7 +15,7 @@ import (
 const (
 	retryBase   = 20 * time.Millisecond
 	retryGrowth = 4
-	// throttlePause is the wait after a 429 that does not say how long.
+	// throttlePause is the wait after a 429 that does not say how long, and after such a 503 of a host that throttles.
 	throttlePause = 250 * time.Millisecond
 )
 
@@ -50,8 +50,11 @@ func (c *Client) checkRetry(ctx context.Context, resp *http.Response, err error)
 		return false, nil
 	}
 	wait := retryAfter(resp.Header, time.Now())
-	if exchangeOf(ctx).queued && (wait > 0 || resp.StatusCode == http.StatusTooManyRequests) {
-		return false, nil // the worker has other work meanwhile
+	// The worker has other work meanwhile, but none for a host that throttles all of it: a whole queue handed back as fast
+	// as it refuses would be asked for again and again, and be owed in the end.
+	ex := exchangeOf(ctx)
+	if ex.queued && !ex.throttled && (wait > 0 || resp.StatusCode == http.StatusTooManyRequests) {
+		return false, nil
 	}
 	return wait <= c.options.MaxWait, nil
 }
@@ -62,7 +65,8 @@ func backoff(shortest, longest time.Duration, attempt int, resp *http.Response) 
 		if wait := retryAfter(resp.Header, time.Now()); wait > 0 {
 			return min(wait, longest)
 		}
-		if resp.StatusCode == http.StatusTooManyRequests {
+		if resp.StatusCode == http.StatusTooManyRequests ||
+			resp.StatusCode == http.StatusServiceUnavailable && exchangeOf(resp.Request.Context()).throttled {
 			shortest = throttlePause
 		}
 	}

@@ -1,6 +1,10 @@
 package fetch
 
 import (
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -133,7 +137,7 @@ func TestShortRetryAfterClosesTheHostWhenAllAreTold(t *testing.T) {
 		h, count := fail(gateLaments, 429, "Retry-After", "1")
 		c, _ := bubble(t, Options{}, h)
 		began := time.Now()
-		for range gateLaments {
+		for range gateLaments - 1 {
 			_, err := c.Download(t.Context(), Request{URL: source}, &sink{}, DownloadOptions{DeclaredLength: -1})
 			wantKind(t, err, Throttled)
 		}
@@ -142,6 +146,51 @@ func TestShortRetryAfterClosesTheHostWhenAllAreTold(t *testing.T) {
 			t.Errorf("%v after %v and %d requests", err, took, count.Load())
 		}
 	})
+}
+
+// TestThrottlingHostIsNotStormed: of a queue for a host that serves so many a second and refuses the others, nearly all
+// arrives; it is not handed back as fast as the host refuses (F53).
+func TestThrottlingHostIsNotStormed(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]struct {
+		status int
+		after  string
+	}{"429": {429, ""}, "429 and when": {429, "1"}, "503": {503, ""}} {
+		synctest.Test(t, func(t *testing.T) {
+			const n, perSecond = 1000, 50
+			bucket := rate.NewLimiter(perSecond, perSecond)
+			var refused, failed atomic.Int64
+			c, _ := bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(time.Millisecond)
+				if !bucket.Allow() {
+					refused.Add(1)
+					if refusal.after != "" {
+						w.Header().Set("Retry-After", refusal.after)
+					}
+					w.WriteHeader(refusal.status)
+				}
+			})
+			var workers sync.WaitGroup
+			jobs := make(chan struct{})
+			for range 16 {
+				workers.Go(func() {
+					for range jobs {
+						if _, err := c.Download(t.Context(), Request{URL: source}, &sink{}, DownloadOptions{DeclaredLength: -1}); err != nil {
+							failed.Add(1)
+						}
+					}
+				})
+			}
+			for range n {
+				jobs <- struct{}{}
+			}
+			close(jobs)
+			workers.Wait()
+			if failed.Load() > n/8 || refused.Load() > 3*n {
+				t.Errorf("%s: %d of %d failed, %d requests refused", name, failed.Load(), n, refused.Load())
+			}
+		})
+	}
 }
 
 func TestRetryAfterClosesTheHost(t *testing.T) {

@@ -80,7 +80,7 @@ func (d *door) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, k
 	}
 	wait := retryAfter(resp.Header, time.Now())
-	h.report(started, outcomeOf(KindUnknown, resp.StatusCode, wait), statusError(resp))
+	ex.throttled = h.report(started, outcomeOf(KindUnknown, resp.StatusCode, wait), statusError(resp))
 	if isRedirect(resp.StatusCode) {
 		// Kept from net/http, whose own parsing would fail the request with an error that quotes the whole URL.
 		ex.location = resp.Header.Get("Location")
