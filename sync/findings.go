@@ -39,6 +39,7 @@ func (f *findings) add(p problem) error {
 		if err != nil {
 			return fmt.Errorf("keep what was found: %w", err)
 		}
+		_ = os.Remove(file.Name()) // while it is open it stays, and a kill leaves nothing; Windows removes it at the end only
 		f.file, f.out = file, bufio.NewWriterSize(file, 64<<10)
 		f.enc = json.NewEncoder(f.out)
 	}
@@ -106,5 +107,9 @@ func (f *findings) close() error {
 	if f.file == nil {
 		return nil
 	}
-	return errors.Join(f.file.Close(), os.Remove(f.file.Name()))
+	err := f.file.Close()
+	if rerr := os.Remove(f.file.Name()); !errors.Is(rerr, os.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	return err
 }
