@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"resyncd/destination/fuzztest"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -22,6 +23,7 @@ func FuzzQuery(f *testing.F) {
 	}
 	s := start(f, nil)
 	f.Fuzz(func(t *testing.T, q string) {
+		fuzztest.Bound(t)
 		r := httptest.NewRequest("GET", "/cb/"+tokenOf, nil)
 		r.URL.RawQuery = q
 		w := httptest.NewRecorder()
@@ -58,6 +60,7 @@ func FuzzPost(f *testing.F) {
 	}
 	s := start(f, func(o *Options) { o.MaxBody, o.InboxMaxDeliveries = 1<<16, 1<<40 })
 	f.Fuzz(func(t *testing.T, body, token, coding string) {
+		fuzztest.Bound(t)
 		if token != tokenOf && token != "framework-token" && token != "unsigned-token" {
 			token = tokenOf
 		}
@@ -91,6 +94,7 @@ func FuzzToken(f *testing.F) {
 	}
 	s := start(f, nil)
 	f.Fuzz(func(t *testing.T, path string) {
+		fuzztest.Bound(t)
 		r := httptest.NewRequest("POST", "/", strings.NewReader("x"))
 		u, err := url.ParseRequestURI(path)
 		if err != nil {

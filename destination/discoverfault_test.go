@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"resyncd/destination/fuzztest"
 	"resyncd/destination/rsdoc"
 )
 
@@ -202,6 +203,7 @@ func FuzzRobots(f *testing.F) {
 	f.Add([]byte("User-agent: *\nDisallow: /\nSitemap: /x\n"))
 	f.Add([]byte("Sitemap:\x00\nCrawl-delay: -1e999\nAllow: /*$*"))
 	f.Fuzz(func(t *testing.T, body []byte) {
+		fuzztest.Bound(t)
 		base, _ := url.Parse("https://lib.example/robots.txt")
 		lines, _ := sitemapLines(body, base)
 		if len(lines) > robotsLines {

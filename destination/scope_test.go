@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"resyncd/destination/fuzztest"
 )
 
 func TestScope(t *testing.T) {
@@ -159,6 +161,7 @@ func FuzzScope(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
+		fuzztest.Bound(t)
 		if !s.Contains(uri) {
 			return
 		}
@@ -248,6 +251,7 @@ func FuzzFilter(f *testing.F) {
 	f.Add("https://a.example/**/x*", "https://a.example/b/xy")
 	f.Add("**a*a*a*a*b", strings.Repeat("a", 100))
 	f.Fuzz(func(t *testing.T, pattern, uri string) {
+		fuzztest.Bound(t)
 		filter, err := NewFilter([]string{pattern}, nil)
 		if err != nil {
 			return

@@ -17,6 +17,11 @@ var (
 	ErrForeign = errors.New("not a resyncd state database")
 	// ErrFull: the disk of the state database is full; nothing of this commit was applied (F7). Reading goes on.
 	ErrFull = errors.New("no room for the state database: free disk space, then run again")
+	// ErrDisk: the disk of the state database failed or takes no writes; nothing of this commit was applied (F9).
+	ErrDisk = errors.New("the disk of the state database fails: look at it, and whether it is read-only")
+	// ErrUnsure: that disk did not confirm a commit, which may or may not be durable. Nothing more is written until the
+	// database is opened anew, which recovers: the process has to end (F10).
+	ErrUnsure = errors.New("the disk of the state database did not confirm a write: look at it, then start again, which recovers")
 	// ErrNameTaken: a new resource has the name of another one's file; nothing of this commit was applied. Ask Names
 	// again and choose another key.
 	ErrNameTaken = errors.New("mirror name is taken by another resource")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"resyncd/destination/fuzztest"
 	"resyncd/store"
 )
 
@@ -146,6 +147,7 @@ func FuzzNaturalKey(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
+		fuzztest.Bound(t)
 		key, err := NaturalKey(uri)
 		if err != nil {
 			return

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"resyncd/destination/fuzztest"
 	"resyncd/store"
 )
 
@@ -37,6 +38,7 @@ func FuzzEntryKey(f *testing.F) {
 	f.Add(strings.Repeat("a/", 500), strings.Repeat("a/", 501))
 	f.Add("\x00\xff", "CON")
 	f.Fuzz(func(t *testing.T, a, b string) {
+		fuzztest.Bound(t)
 		const feed = "https://blog.example/feed.atom"
 		var naturals []string
 		for _, id := range []string{a, b} {

@@ -257,8 +257,13 @@ func (d *daemon) jobFailed(j queue.Job, failures int, again time.Time, err error
 		d.metrics.Count(console.JobFailures, name, string(j.Kind), 1)
 		d.board.changed(name)
 	}
-	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrCorrupt) {
+	if ofState(err) {
 		d.stateFailed(err)
+		// Its disk may be well again long before the queue's own pause is over (F7).
+		if soon := d.sh.now().Add(tryAgain); again.After(soon) {
+			again = soon
+			d.put(j.Source, j.Kind, soon)
+		}
 	}
 	level := slog.LevelWarn
 	if errors.Is(err, errNothingYet) { // its Follower has told why

@@ -96,7 +96,7 @@ func TestAssess(t *testing.T) {
 		{"held by another", func(s *standing) {
 			s.status.Trouble("source lib is held by another process (resyncd 1); wait until it has ended")
 		},
-			console.Bad, "not working", []string{"held by another process", "every 30s"}},
+			console.Bad, "not working", []string{"held by another process", "every 15s"}},
 		{"mirror full", func(s *standing) {
 			s.halted = fmt.Errorf("place: %w", blob.ErrNoSpace)
 			set(s).Owed, set(s).InStep = 3, false

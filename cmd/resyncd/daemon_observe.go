@@ -53,7 +53,8 @@ func (d *daemon) callbackObserver() callback.Observer {
 	}
 }
 
-// stateFailed counts a failure of the state database.
+// stateFailed counts a failure of the state database. One that only opening it anew can mend ends the daemon (F10): whoever
+// supervises it begins it again.
 func (d *daemon) stateFailed(err error) {
 	reason := "other"
 	switch {
@@ -63,9 +64,24 @@ func (d *daemon) stateFailed(err error) {
 		reason = "full"
 	case errors.Is(err, store.ErrCorrupt):
 		reason = "corrupt"
+	case errors.Is(err, store.ErrUnsure):
+		select {
+		case d.failed <- err:
+		default: // it is ending already
+		}
 	}
 	d.metrics.Count(console.StateFailures, "", reason, 1)
 	d.board.stateFailed(err)
+}
+
+// ofState tells whether a failure is the state database's.
+func ofState(err error) bool {
+	for _, cause := range []error{store.ErrFull, store.ErrDisk, store.ErrUnsure, store.ErrCorrupt} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
 }
 
 // nameOf is the label of a Source in metrics; "" is for tokens that nobody knows, and for Sources that are gone.

@@ -15,9 +15,12 @@ import (
 	"resyncd/sync/queue"
 )
 
-// tryAgain is when a Source that could not be worked on is tried again: its disk is not mounted (F12), another process
-// holds it (F17), its claim was lost.
-const tryAgain = 30 * time.Second
+// A Source that could not be worked on is tried again after tryFirst, doubling to tryAgain: its disk is not mounted (F12) or
+// the state's is full (F7: it resumes within 30 s), another process holds it (F17), its claim was lost.
+const (
+	tryFirst = time.Second
+	tryAgain = 15 * time.Second
+)
 
 var (
 	errEnding = errors.New("the daemon is ending")
@@ -127,7 +130,11 @@ func (d *daemon) live(ctx context.Context, r *resident, first time.Duration) err
 		if !r.await(ctx, pause) {
 			return nil
 		}
+		began := time.Now()
 		err := d.host(ctx, r)
+		if time.Since(began) > pause { // it was well for a while
+			pause = 0
+		}
 		d.board.changed(r.name)
 		switch {
 		case ctx.Err() != nil:
@@ -140,10 +147,13 @@ func (d *daemon) live(ctx context.Context, r *resident, first time.Duration) err
 		default:
 			d.metrics.Count(console.SourceFailures, r.name, troubleReason(err), 1)
 			if problem := advised(err); r.setProblem(problem) { // told once, however long it lasts
-				d.log.Error("a Source cannot be worked on; it is tried again every "+tryAgain.String(), logging.KeySource, r.name,
+				d.log.Error("a Source cannot be worked on; it is tried again, at the latest every "+tryAgain.String(), logging.KeySource, r.name,
 					"problem", logging.Redact(problem))
 			}
-			pause = tryAgain
+			if ofState(err) {
+				d.stateFailed(err)
+			}
+			pause = min(max(2*pause, tryFirst), tryAgain)
 		}
 	}
 }

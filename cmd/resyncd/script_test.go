@@ -16,9 +16,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets scripts run this program as real processes: `resyncd` in them is the test binary under that name.
+// TestMain lets scripts run this program as real processes: `resyncd` in them is the test binary under that name;
+// `resyncd-watched` is for the hard tests.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"resyncd": main})
+	testscript.Main(m, map[string]func(){"resyncd": main, "resyncd-watched": watched})
 }
 
 // TestScripts runs testdata/script. Beside testscript's own commands there are those of scriptCommands.

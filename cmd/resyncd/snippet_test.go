@@ -10,6 +10,7 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/destination"
+	"resyncd/destination/fuzztest"
 )
 
 // FuzzSnippet: whatever URL and places there are, the entry is a configuration that is read back as it was meant.
@@ -22,6 +23,7 @@ func FuzzSnippet(f *testing.F) {
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, asked, elsewhere string) {
+		fuzztest.Bound(t)
 		cfg := config.Default()
 		if _, err := cfg.Adhoc("discover", asked); err != nil || !utf8.ValidString(asked+elsewhere) {
 			t.Skip("refused before")

@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkSpeedFaults is a first catch-up where 4 % of the answers go wrong, against one where none does, for everyone
-// who claims to try again. What is not there or not right afterwards is counted; for resyncd it must be nothing.
+// who claims to try again. What is not there or not right afterwards is countedSource; for resyncd it must be nothing.
 func BenchmarkSpeedFaults(b *testing.B) {
 	for _, kind := range []struct {
 		name, fault string

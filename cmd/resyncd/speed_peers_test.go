@@ -65,7 +65,7 @@ func (g *rig) asked(all []*contender) map[string][]string {
 	const files, changed = 2000, 20
 	t := g.tree(files)
 	counts, jobs := map[string][]string{}, map[*contender]*job{}
-	src := g.counted(t)
+	src := g.countedSource(t)
 	for phase := range 3 {
 		if phase == 2 {
 			t.change(changed)

@@ -88,16 +88,16 @@ func (g *rig) serve(t *living) *origin {
 	return g.source("--dir", t.dir, "--scan-every", "2s")
 }
 
-// counted is a Source over the tree that counts what it is asked, in this process and thus not for timing.
-type counted struct {
+// countedSource is a Source over the tree that counts what it is asked, in this process and thus not for timing.
+type countedSource struct {
 	*origin
 	src   *source.Source
 	asked atomic.Int64
 }
 
-func (g *rig) counted(t *living) *counted {
+func (g *rig) countedSource(t *living) *countedSource {
 	g.b.Helper()
-	c := &counted{}
+	c := &countedSource{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.asked.Add(1)
 		c.src.Handler().ServeHTTP(w, r)
@@ -118,7 +118,7 @@ func (g *rig) counted(t *living) *counted {
 }
 
 // look lets the Source see what has changed in its folder.
-func (g *rig) look(ctx context.Context, c *counted) {
+func (g *rig) look(ctx context.Context, c *countedSource) {
 	g.b.Helper()
 	if err := c.src.Scan(ctx); err != nil {
 		g.b.Fatal(err)
@@ -127,7 +127,7 @@ func (g *rig) look(ctx context.Context, c *counted) {
 }
 
 // requests counts what one run asks.
-func (c *counted) requests(run func()) string {
+func (c *countedSource) requests(run func()) string {
 	before := c.asked.Load()
 	run()
 	return strconv.FormatInt(c.asked.Load()-before, 10)

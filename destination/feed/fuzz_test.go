@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"resyncd/destination/fuzztest"
 )
 
 func FuzzRead(f *testing.F) {
@@ -25,6 +27,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("\xff\xfe<\x00f\x00"), "text/xml; charset=utf-8")
 	f.Add([]byte(`<feed><entry><a:b xmlns:a="1"><a:c xmlns:a="2" d="a:e"/></a:b>&#55357;&#56832;&#x0;</entry><<entry`), "")
 	f.Fuzz(func(t *testing.T, doc []byte, contentType string) {
+		fuzztest.Bound(t)
 		Sniff(contentType, doc)
 		o := Options{ContentType: contentType, Base: parseURL(t, "https://x.example/a/b"), Limits: Limits{Entries: 100, EntryBytes: 64 << 10, Depth: 50}}
 		next := -1
@@ -48,6 +51,7 @@ func FuzzEdit(f *testing.F) {
 	f.Add("", "", "", "location", "1,2", `{"observed":"x"}`)
 	f.Add(" s ", "2026-01-02T03:04:05+01:00", "x", "", " ", "null")
 	f.Fuzz(func(t *testing.T, subject, observed, author, name, value, stored string) {
+		fuzztest.Bound(t)
 		if e, err := UnmarshalEdit([]byte(stored)); err == nil {
 			Merge(e.Subject, []*Edit{e}).JSON()
 			back, err := UnmarshalEdit(e.Marshal())

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"resyncd/destination/fuzztest"
 )
 
 // sink keeps what it is given; full bounds it.
@@ -332,6 +334,7 @@ func FuzzContentRange(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, v string) {
+		fuzztest.Bound(t)
 		if first, last, total, ok := contentRange(v); ok && !(0 <= first && first <= last && last < total) {
 			t.Errorf("%q: %d-%d/%d", v, first, last, total)
 		}
@@ -343,6 +346,7 @@ func FuzzURL(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
+		fuzztest.Bound(t)
 		u, err := parseURL(raw)
 		_ = RedactURL(raw)
 		if err != nil {

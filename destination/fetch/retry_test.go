@@ -1,16 +1,17 @@
 package fetch
 
 import (
-	"sync"
-	"sync/atomic"
-
-	"golang.org/x/time/rate"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/time/rate"
+
+	"resyncd/destination/fuzztest"
 )
 
 func TestRetryAfterHeader(t *testing.T) {
@@ -40,6 +41,7 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, value, date string) {
+		fuzztest.Bound(t)
 		d := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, time.Unix(1e9, 0))
 		if d < 0 || d > retryAfterCap {
 			t.Errorf("%q at %q: %v", value, date, d)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"resyncd/destination/fuzztest"
 )
 
 func TestParseMicros(t *testing.T) {
@@ -115,6 +117,7 @@ func FuzzParseMicros(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		fuzztest.Bound(t)
 		m, err := ParseMicros(s)
 		if err != nil {
 			if m.Known() {

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"resyncd/destination/fuzztest"
 )
 
 // stricter are the refusals that encoding/xml does not know. It is lenient where a document could mean two things
@@ -104,6 +106,7 @@ func FuzzReader(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
+		fuzztest.Bound(t)
 		agree(t, doc, testBase)
 		// However it arrives, it is the same document.
 		want := dump(readAll(string(doc), Options{}))

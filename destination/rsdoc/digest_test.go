@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"resyncd/destination/fuzztest"
 )
 
 func TestParseDigests(t *testing.T) {
@@ -125,6 +127,7 @@ func FuzzParseDigests(f *testing.F) {
 	f.Add("md5:1584abdf8ebdc9802ac0c6a7402c03b6 \n sha-256:854f61290e2e197a11bc91063afce22e43f8ccc655237050ace766adc68dc784")
 	f.Add("sha-256:f4OxZX_x_FO5LcGBSKHWXfwtSx-j1ncoSt3SABJtkGk md5:1B2M2Y8AsgTpgAmY7PhCfg== md5:")
 	f.Fuzz(func(t *testing.T, s string) {
+		fuzztest.Bound(t)
 		got, bad := ParseDigests(s, nil)
 		words := len(strings.FieldsFunc(s, func(r rune) bool { return r < 0x80 && isSpace(byte(r)) }))
 		if len(got)+bad > words {

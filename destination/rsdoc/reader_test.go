@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"resyncd/destination/fuzztest"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -389,6 +391,7 @@ func FuzzPlainHTTP(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		fuzztest.Bound(t)
 		if !plainHTTP(s) {
 			return
 		}

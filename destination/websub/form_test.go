@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"resyncd/destination/fuzztest"
 )
 
 func TestSubscribeForm(t *testing.T) {
@@ -153,6 +155,7 @@ func FuzzParseHubForm(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
+		fuzztest.Bound(t)
 		form, err := ParseHubForm(body)
 		if err != nil {
 			if len(err.Error()) > 300 {

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
+
+	"resyncd/destination/fuzztest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -145,6 +147,7 @@ func FuzzParseLinks(f *testing.F) {
 	}
 	base := mustURL(page)
 	f.Fuzz(func(t *testing.T, value string) {
+		fuzztest.Bound(t)
 		for _, l := range ParseLinks([]string{value}, base) {
 			u, err := url.Parse(l.Target)
 			if err != nil || !u.IsAbs() || len(l.Rels) == 0 {
@@ -226,6 +229,7 @@ func FuzzHTMLLinks(f *testing.F) {
 	}
 	base := mustURL(page)
 	f.Fuzz(func(t *testing.T, page string) {
+		fuzztest.Bound(t)
 		links, err := HTMLLinks(strings.NewReader(page), base)
 		if err != nil {
 			t.Fatal(err)

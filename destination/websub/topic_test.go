@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"resyncd/destination/fuzztest"
 )
 
 const (
@@ -233,6 +235,7 @@ func FuzzDiscoverTopic(f *testing.F) {
 		f.Add("", "text/html", body)
 	}
 	f.Fuzz(func(t *testing.T, header, contentType, body string) {
+		fuzztest.Bound(t)
 		got, err := DiscoverTopic([]string{header}, contentType, strings.NewReader(body), mustURL(page))
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"resyncd/destination/fuzztest"
 )
 
 func TestParseVerification(t *testing.T) {
@@ -150,6 +152,7 @@ func FuzzParseVerification(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
+		fuzztest.Bound(t)
 		v, err := ParseVerification(query)
 		if err != nil {
 			if len(err.Error()) > 300 {
@@ -211,6 +214,7 @@ func FuzzVerificationURL(f *testing.F) {
 	f.Add("http://s.example?", "\xff%2F", "c", " \n", "%", int64(-1))
 	f.Add("http://s.example/a%2fb?&?hub.x", "hub.mode=denied", "", "&", "?hub.mode=x", int64(1))
 	f.Fuzz(func(t *testing.T, callback, topic, challenge, reason, token string, lease int64) {
+		fuzztest.Bound(t)
 		for _, mode := range []Mode{ModeSubscribe, ModeUnsubscribe, ModeDenied} {
 			in := Verification{Mode: mode, Topic: topic, Challenge: challenge, Reason: reason, VerifyToken: token, Lease: lease}
 			joined, err := VerificationURL(callback, in)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"resyncd/destination/fuzztest"
 )
 
 func TestCheckKey(t *testing.T) {
@@ -35,6 +37,7 @@ func FuzzCheckKey(f *testing.F) {
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
+		fuzztest.Bound(t)
 		if CheckKey(key) != nil {
 			return
 		}

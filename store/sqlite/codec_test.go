@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"resyncd/destination/fuzztest"
 	"resyncd/store"
 )
 
@@ -98,6 +99,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(appendSaid(nil, &store.Want{Inline: true, Meta: "{}", Listed: &store.Want{Inline: true, Meta: "[]"}}))
 	f.Add([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzztest.Bound(t)
 		var h store.Have
 		var k store.Work
 		var w store.Want

@@ -37,6 +37,10 @@ func (s *Store) fail(what string, err error) error {
 		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrForeign, s.path, err)
 	case kind == lib.SQLITE_FULL:
 		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrFull, s.path, err)
+	case unsynced(err):
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrUnsure, s.path, err)
+	case kind == lib.SQLITE_IOERR:
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrDisk, s.path, err)
 	case kind == lib.SQLITE_CANTOPEN || kind == lib.SQLITE_READONLY:
 		return fmt.Errorf("%s: cannot write %s (is its disk read-only, or its folder another user's?): %w", what, s.path, err)
 	case c == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), "resource_name"):

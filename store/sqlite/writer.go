@@ -101,7 +101,7 @@ func (w *writer) transact(ctx, wait context.Context, lax bool, fn func(context.C
 		return nil
 	}
 	if unsynced(err) {
-		w.broken = fmt.Errorf("the disk failed to keep an earlier step, restart to recover: %w", err)
+		w.broken = fmt.Errorf("%w: %w", store.ErrUnsure, err)
 	}
 	// SQLite has rolled back by itself after some errors; then this one only says so. A connection whose transaction
 	// may still be open is not used again.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/fuzztest"
 	"resyncd/destination/websub"
 )
 
@@ -219,6 +220,7 @@ func FuzzForm(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
+		fuzztest.Bound(t)
 		got, err := readForm(body)
 		if err != nil {
 			if s := err.Error(); !strings.HasPrefix(s, "hub.") && s != "more parameters than anyone needs" || strings.ContainsAny(s, "\r\n") {

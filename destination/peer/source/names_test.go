@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"resyncd/destination/fuzztest"
 )
 
 // oddNames are file names that try to be something else in a URI, in XML or on a path.
@@ -90,6 +92,7 @@ func FuzzName(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
+		fuzztest.Bound(t)
 		if !validName(name) {
 			return
 		}
@@ -120,6 +123,7 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, path string) {
+		fuzztest.Bound(t)
 		u, err := url.ParseRequestURI(path)
 		if err != nil || u.Scheme != "" || u.Host != "" {
 			return

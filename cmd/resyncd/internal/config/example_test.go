@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"resyncd/destination/fuzztest"
 )
 
 const examplePath = "../../../../config.example.yaml"
@@ -155,6 +157,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		fuzztest.Bound(t)
 		cfg, r := decode("f", data, nil)
 		if r.err() != nil {
 			for _, p := range r.problems {
@@ -181,6 +184,7 @@ func FuzzEnvironment(f *testing.F) {
 	f.Add("RESYNCD_DEFAULTS_RATE", "NaN")
 	f.Add("RESYNCD_CALLBACK_PORT_80_TCP", "tcp://10.0.0.1:80")
 	f.Fuzz(func(t *testing.T, name, value string) {
+		fuzztest.Bound(t)
 		cfg, r := decode("", nil, []string{name + "=" + value})
 		if r.err() == nil {
 			if err := cfg.Print(new(bytes.Buffer)); err != nil {

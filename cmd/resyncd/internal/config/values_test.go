@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"resyncd/destination/fuzztest"
 )
 
 func TestSize(t *testing.T) {
@@ -134,6 +136,7 @@ func FuzzSchedule(f *testing.F) {
 	}
 	from := time.Date(2026, time.November, 21, 0, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, spec string) {
+		fuzztest.Bound(t)
 		s, err := ParseSchedule(spec)
 		if err != nil {
 			return

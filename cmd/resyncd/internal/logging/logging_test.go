@@ -13,6 +13,8 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+
+	"resyncd/destination/fuzztest"
 )
 
 // looks are the ways in which New writes.
@@ -175,6 +177,7 @@ func FuzzEscaper(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
+		fuzztest.Bound(t)
 		var out bytes.Buffer
 		if n, err := (escaper{&out}).Write(p); n != len(p) || err != nil {
 			t.Fatalf("%d, %v", n, err)
@@ -191,6 +194,7 @@ func FuzzRedact(f *testing.F) {
 	f.Add("https://h/", "x")
 	f.Add("see http://u:", "@h/?")
 	f.Fuzz(func(t *testing.T, before, after string) {
+		fuzztest.Bound(t)
 		// Whatever stands around it, a query of a URL never shows.
 		got := Redact(before + " https://h.example/?" + token + " " + after)
 		if !strings.Contains(before+after, token) && strings.Contains(got, token) {

@@ -1,0 +1,5 @@
+//go:build !soak
+
+package sync
+
+const millionNames = false
