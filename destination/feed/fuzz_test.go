@@ -24,6 +24,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(`<rss><channel><item a:b='1'>x<?p q?><c xmlns="u"><d xmlns=""/></c></item>`), "text/xml; charset=koi8-r")
 	f.Add([]byte("<rss><channel><item xml:lang='a'> <!-- --></item></channel></rss>"), "")
+	f.Add([]byte(`<a:feed xmlns:a="http://www.w3.org/2005/Atom"><a:entry><a:0d>x</a:0d><a:id>i</a:id></a:entry></a:feed>`), "")
 	f.Add([]byte("\xff\xfe<\x00f\x00"), "text/xml; charset=utf-8")
 	f.Add([]byte(`<feed><entry><a:b xmlns:a="1"><a:c xmlns:a="2" d="a:e"/></a:b>&#55357;&#56832;&#x0;</entry><<entry`), "")
 	f.Fuzz(func(t *testing.T, doc []byte, contentType string) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Bounds besides Limits (P8).
@@ -164,6 +166,8 @@ func (p *parser) push(t xml.StartElement) (open, error) {
 		fault = fmt.Sprintf("more than %d namespace declarations", maxBindings)
 	case longest > maxNamespace:
 		fault = fmt.Sprintf("a namespace of more than %d bytes", maxNamespace)
+	case !beginsName(e.local): // encoding/xml looks at prefix and name as one, and we may write the name without
+		fault = fmt.Sprintf("invalid XML name: %s", clip(e.local))
 	}
 	if fault != "" {
 		p.bindings = p.bindings[:e.bindings]
@@ -206,3 +210,9 @@ func (p *parser) vocabularyOf(uri string) vocabulary {
 }
 
 func clip(s string) string { return s[:min(len(s), 40)] }
+
+// beginsName tells whether a name may begin as s does.
+func beginsName(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r == '_' || unicode.Is(unicode.Nl, r) || unicode.IsLetter(r) && !unicode.Is(unicode.Lm, r)
+}

@@ -163,7 +163,7 @@ func TestThrottlingHostIsNotStormed(t *testing.T) {
 			bucket := rate.NewLimiter(perSecond, perSecond)
 			var refused, failed atomic.Int64
 			c, _ := bubble(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 				if !bucket.Allow() {
 					refused.Add(1)
 					if refusal.after != "" {
