@@ -17,6 +17,7 @@ const (
 	maxAttributes = 256     // of an element
 	maxBindings   = 256     // namespace declarations in scope
 	maxNamespace  = 1 << 10 // bytes of a namespace: each is written and compared over and over
+	maxPrefix     = 256     // also of one that is not declared, whose namespace is made from it
 	maxProblems   = 20
 	maxEntryLinks = 1000 // of an entry: each is resolved, and may then be far longer than it was written
 )
@@ -140,7 +141,7 @@ func (p *parser) push(t xml.StartElement) (open, error) {
 	if len(p.stack) >= p.limits.Depth {
 		return e, entryError(fmt.Sprintf("elements in each other more than %d deep", p.limits.Depth))
 	}
-	own, longest := 0, 0
+	own, longest, prefix := 0, 0, len(e.prefix)
 	for _, a := range t.Attr {
 		switch {
 		case a.Name.Space == "xmlns", a.Name.Space == "" && a.Name.Local == "xmlns":
@@ -156,6 +157,7 @@ func (p *parser) push(t xml.StartElement) (open, error) {
 			e.at.lang = strings.TrimSpace(a.Value)
 		default:
 			own++
+			prefix = max(prefix, len(a.Name.Space))
 		}
 	}
 	var fault string
@@ -166,6 +168,8 @@ func (p *parser) push(t xml.StartElement) (open, error) {
 		fault = fmt.Sprintf("more than %d namespace declarations", maxBindings)
 	case longest > maxNamespace:
 		fault = fmt.Sprintf("a namespace of more than %d bytes", maxNamespace)
+	case prefix > maxPrefix:
+		fault = fmt.Sprintf("a prefix of more than %d bytes", maxPrefix)
 	case !beginsName(e.local): // encoding/xml looks at prefix and name as one, and we may write the name without
 		fault = fmt.Sprintf("invalid XML name: %s", clip(e.local))
 	}

@@ -157,6 +157,7 @@ func TestBrokenEntryCostsItself(t *testing.T) {
 		{"too many attributes", "<entry" + strings.Repeat(" a='b'", 300) + "><id>x</id></entry>", "a z", "attributes"},
 		{"too many namespaces", "<entry><id>x</id><a" + strings.Repeat(" xmlns:a='b'", 200) + "><a" + strings.Repeat(" xmlns:a='b'", 200) + "></entry>", "a z", "namespace"},
 		{"empty", "<entry/>", "a z", "empty"},
+		{"a prefix too long", "<entry><id>x</id><c " + long[:300] + ":d='e'/></entry>", "a z", "prefix"},
 		{"a name of a digit behind a prefix", `<entry xmlns:b="http://www.w3.org/2005/Atom"><b:0d/><id>x</id></entry>`, "a z", "invalid XML name"},
 		{"white space only", "<entry xml:lang='en'> \n<!-- nothing --> </entry>", "a z", "empty"},
 		{"tombstone of nothing", `<at:deleted-entry when="2020-01-01T00:00:00Z"/>`, "a z", "ref"},
