@@ -26,7 +26,7 @@ func FuzzSnippet(f *testing.F) {
 		fuzztest.Bound(t)
 		cfg := config.Default()
 		if _, err := cfg.Adhoc("discover", asked); err != nil || !utf8.ValidString(asked+elsewhere) {
-			t.Skip("refused before")
+			return // no Source, so nothing to print
 		}
 		s := snippet{cfg: cfg, asked: asked, offer: &destination.Offer{Asked: asked}}
 		if _, err := cfg.Adhoc("elsewhere", elsewhere); err == nil {

@@ -190,7 +190,7 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 		return nil, nil
 	}
 	var out []store.Delivery
-	err := s.near(ctx, func(ctx context.Context, from asker) error {
+	err := s.near(ctx, true, func(ctx context.Context, from asker) error {
 		rows, err := from.query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
 			v_until, verdict, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ?`,
 			q.SourceID, flag(q.Kept), q.After, max(q.Limit, 0))

@@ -33,13 +33,7 @@ func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string
 			l.at[u] = i
 		}
 	}
-	run := func(ctx context.Context, from asker) error { l.from = from; return l.run(ctx) }
-	var err error
-	if len(uris) <= probeSize {
-		err = s.near(ctx, run)
-	} else {
-		err = run(ctx, s.r)
-	}
+	err := s.near(ctx, len(uris) <= probeSize, func(ctx context.Context, from asker) error { l.from = from; return l.run(ctx) })
 	if err != nil {
 		return nil, s.fail("look resources up", err)
 	}

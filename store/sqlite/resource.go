@@ -91,7 +91,7 @@ func (s *Store) resources(ctx context.Context, what string, sourceID int64, from
 		return nil, nil
 	}
 	var out []*store.Resource
-	read := func(ctx context.Context, of asker) error {
+	err := s.near(ctx, limit <= probeSize, func(ctx context.Context, of asker) error {
 		rows, err := of.query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
 			append([]any{sourceID}, args...)...)
 		if err != nil {
@@ -99,13 +99,7 @@ func (s *Store) resources(ctx context.Context, what string, sourceID int64, from
 		}
 		out, err = gather(rows, limit)
 		return err
-	}
-	var err error
-	if limit <= probeSize {
-		err = s.near(ctx, read)
-	} else {
-		err = read(ctx, s.r)
-	}
+	})
 	if err != nil {
 		return nil, s.fail(what, err)
 	}

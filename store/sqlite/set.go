@@ -78,7 +78,7 @@ func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList str
 // Sets implements store.Sets.
 func (s *Store) Sets(ctx context.Context, sourceID int64) ([]store.Set, error) {
 	var found []store.Set
-	err := s.near(ctx, func(ctx context.Context, from asker) error {
+	err := s.near(ctx, true, func(ctx context.Context, from asker) error {
 		rows, err := from.query(ctx, "SELECT "+setColumns+" FROM sets WHERE source_id = ? ORDER BY id", sourceID)
 		if err != nil {
 			return err
@@ -112,13 +112,8 @@ func (s *Store) Counts(ctx context.Context, setID int64) (store.Counts, error) {
 	return c, s.fail(what, err)
 }
 
-// getter is what reader and writer share.
-type getter interface {
-	get(ctx context.Context, query string, args []any, dest ...any) error
-}
-
 // ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given twice.
-func (s *Store) ownerOf(ctx context.Context, db getter, setID int64) (int64, error) {
+func (s *Store) ownerOf(ctx context.Context, db asker, setID int64) (int64, error) {
 	s.mu.Lock()
 	id, known := s.owners[setID]
 	s.mu.Unlock()
