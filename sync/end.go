@@ -36,7 +36,7 @@ func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 		return err
 	}
 	// After a failure of the disk a file may be newer than its row, so the next run looks.
-	unclean, policy := s.halted, s.t.policyDigest()
+	unclean, policy := s.halted || s.doubts.any(), s.t.policyDigest()
 	c := &store.SourceChange{Unclean: &unclean, Policy: &policy}
 	switch {
 	case s.sweep:

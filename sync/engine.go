@@ -174,6 +174,8 @@ type session struct {
 	log     *slog.Logger
 	// look: files may be on disk that no row knows, look before fetching.
 	look bool
+	// doubts are those of this session itself (doubt.go).
+	doubts doubts
 	// recheck: the scope or filters changed since the last run, so refused resources are judged anew.
 	recheck bool
 	flight  *flight

@@ -36,6 +36,7 @@ type outcome struct {
 	verdict verdict
 	have    store.Have // for fetched, adopted, and cleared where a check taught something
 	learnt  bool       // have is to be recorded
+	unsure  bool       // its bytes may be in place although placing them failed
 	stage   blob.Stage
 	// displace: a file that is not ours may be in the way and goes to the trash.
 	displace string
@@ -82,11 +83,8 @@ func (r *reconciler) work(ctx context.Context, res *store.Resource) (o *outcome)
 		}
 	}()
 	o.want = Effective(res.Wants)
-	if o.want == nil || o.want.State == store.WantAbsent && !o.want.Pushed {
-		return o
-	}
-	if o.want.State == store.WantAbsent {
-		r.confirm(ctx, o)
+	if o.want == nil || o.want.State == store.WantAbsent {
+		r.unwanted(ctx, o)
 		return o
 	}
 	if done, err := r.onDisk(ctx, o); err != nil {
@@ -103,16 +101,32 @@ func (r *reconciler) work(ctx context.Context, res *store.Resource) (o *outcome)
 	return o
 }
 
+// unwanted sees to a resource that nobody wants any more, or of which a notification says so.
+func (r *reconciler) unwanted(ctx context.Context, o *outcome) {
+	now, err := r.s.found(ctx, o.res, false)
+	if err != nil {
+		o.failWith(err)
+		return
+	}
+	if now != nil {
+		o.have, o.learnt = *now, true
+	}
+	if o.want != nil && o.want.Pushed {
+		r.confirm(ctx, o)
+	}
+}
+
 // onDisk finds out without the network whether the right bytes are there already.
 func (r *reconciler) onDisk(ctx context.Context, o *outcome) (done bool, err error) {
 	h := &o.res.Have
-	if o.want.State == store.WantAsk {
+	if o.want.State == store.WantAsk || r.s.doubted(o.res) {
 		return false, nil
 	}
 	if h.State != store.HaveNone {
 		switch Satisfied(o.want, h) {
 		case Yes:
-			return true, nil
+			now, err := r.s.found(ctx, o.res, true)
+			return now == nil && err == nil, err
 		case HashLocally:
 			return r.rehash(ctx, o)
 		}
@@ -263,8 +277,8 @@ func (r *reconciler) room(ctx context.Context, length int64) *failure {
 func (r *reconciler) download(ctx context.Context, o *outcome, body *body) (fetch.Result, error) {
 	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope(o.want.SetID)}
 	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}
-	if h := &o.res.Have; h.State == store.HavePresent && o.want.State == store.WantPresent && body.digest.Alg == rsdoc.None &&
-		(o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)
+	if h := &o.res.Have; h.State == store.HavePresent && !r.s.suspects(o.res) && o.want.State == store.WantPresent &&
+		body.digest.Alg == rsdoc.None && (o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)
 		req.ETag, req.LastModified = h.ETag, h.LastModified
 	}
 	began := time.Now()

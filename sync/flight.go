@@ -30,10 +30,13 @@ func (f *flight) board(rs []*store.Resource) []*store.Resource {
 	return out
 }
 
-// touch notes that the want of a resource changed. The caller holds the lock.
-func (f *flight) touch(id int64) {
-	if _, flying := f.ids[id]; flying {
-		f.ids[id] = true
+// touch notes that the want of a resource changes. One in flight stays owed whatever is wanted now: its file may have its
+// name before its row is told, and should the run be cut between, only work that is owed has the next one look. The caller
+// holds the lock.
+func (f *flight) touch(rc *store.ResourceChange, now store.Micros) {
+	if _, flying := f.ids[rc.ID]; flying {
+		f.ids[rc.ID] = true
+		rc.Work = &store.Work{Action: store.ActionFetch, Due: now}
 	}
 }
 

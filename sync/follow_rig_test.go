@@ -148,18 +148,18 @@ func (p *pusher) later(w Work, due time.Time) {
 func (p *pusher) drive(ctx context.Context) {
 	for ctx.Err() == nil {
 		var next Work
-		at := time.Now().Add(time.Hour)
+		at := p.eng.Now().Add(time.Hour)
 		p.locked(func() {
 			for w, due := range p.jobs {
 				if due.Before(at) {
 					next, at = w, due
 				}
 			}
-			if !at.After(time.Now()) {
+			if !at.After(p.eng.Now()) {
 				delete(p.jobs, next)
 			}
 		})
-		if wait := time.Until(at); wait > 0 {
+		if wait := at.Sub(p.eng.Now()); wait > 0 {
 			select {
 			case <-p.wake:
 			case <-time.After(wait):
@@ -178,7 +178,7 @@ func (p *pusher) pull(full bool) Result {
 	p.t.Helper()
 	done, res := make(chan error, 1), Result{}
 	p.f.RequestPull(PullRequest{Full: full, Ended: func(r Result) { res = r }, Done: func(err error) { done <- err }})
-	p.later(WorkPull, time.Now())
+	p.later(WorkPull, p.eng.Now())
 	select {
 	case err := <-done:
 		if err != nil {

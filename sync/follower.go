@@ -126,7 +126,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	unclean := f.rec.isHalted() || f.s.look && !f.looked
+	unclean := f.rec.isHalted() || f.s.doubts.any() || f.s.look && !f.looked
 	return f.s.Store.Commit(context.WithoutCancel(ctx), &store.Commit{
 		Claim: f.s.claim, Source: &store.SourceChange{Unclean: &unclean},
 	})

@@ -53,9 +53,6 @@ func (s *session) approvePage(ctx context.Context, after int64, reject bool) (n,
 	if err != nil || len(rs) == 0 {
 		return 0, after, false, err
 	}
-	for _, r := range rs {
-		s.flight.touch(r.ID)
-	}
 	return int64(len(rs)), rs[len(rs)-1].ID, true, s.decideHeld(ctx, rs, reject)
 }
 
@@ -83,7 +80,9 @@ func (s *session) decideHeld(ctx context.Context, rs []*store.Resource, reject b
 			} else {
 				work = s.workFor(w, &r.Have, now)
 			}
-			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: w, Have: &have, Work: &work})
+			rc := store.ResourceChange{ID: r.ID, Want: w, Have: &have, Work: &work}
+			s.flight.touch(&rc, now)
+			c.Resources = append(c.Resources, rc)
 			c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: what, Version: w.Version})
 		}
 		total(sums, r.Wants, &r.Have, wants, &r.Have)
@@ -173,7 +172,7 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 	}
 	if r != nil {
 		rc.ID = r.ID
-		s.flight.touch(r.ID)
+		s.flight.touch(&rc, now)
 		if r.Work.Action == store.ActionFetch {
 			rc.Work = nil
 		}

@@ -91,6 +91,7 @@ type row struct {
 	haveNew *store.Have
 	same    bool  // an entry of this batch confirmed what is there
 	moved   bool  // the disk was not as the row told
+	doubted bool  // what the disk holds counts for nothing (doubt.go)
 	note    *note // the notification that asked for it
 	// Of a topic: bytes at hand, the key that it should get, and edits of the record that it is.
 	content []byte
@@ -292,13 +293,13 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			p.s.event(c, r, now)
 		}
 		work := p.s.workFor(&r.want, &r.res.Have, now)
+		if r.doubted && !r.want.Held && r.want.Refused == "" {
+			work = store.Work{Action: store.ActionFetch, Due: now}
+		}
 		if rc.Work = &work; r.moved || work.Action == store.ActionNone && r.res.Work.Action != store.ActionNone {
 			shared = append(shared, sharedRow{row: r, at: len(c.Resources)})
 		}
-		if rc.URI = r.res.URI; r.res.ID != 0 {
-			p.s.flight.touch(r.res.ID)
-		}
-		if r.res.Key == "" && r.want.State != store.WantAbsent { // a tombstone of something never seen owns no name
+		if rc.URI = r.res.URI; r.res.Key == "" && r.want.State != store.WantAbsent { // a tombstone of something never seen owns no name
 			fresh, natural = append(fresh, len(c.Resources)), append(natural, r.natural)
 		}
 		r.keep(&rc)
@@ -314,6 +315,11 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 	}
 	if err := p.askOthers(ctx, c, shared, now); err != nil {
 		return err
+	}
+	for i := range c.Resources {
+		if c.Resources[i].ID != 0 {
+			p.s.flight.touch(&c.Resources[i], now)
+		}
 	}
 	if files != 0 || bytes != 0 {
 		c.Sets = append(c.Sets, store.SetChange{ID: p.set.ID, Resources: files, Bytes: bytes})

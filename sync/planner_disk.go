@@ -2,10 +2,8 @@ package sync
 
 import (
 	"context"
-	"errors"
 
 	"resyncd/store"
-	"resyncd/store/blob"
 )
 
 // sharedRow is a row of a batch and its place in the commit.
@@ -56,72 +54,30 @@ func (r *row) adopt() {
 }
 
 // checkDisk compares a file that the rows call right with what lstat says, so that a file somebody removed or edited is
-// found by the next baseline; only an audit reads contents. A file with work under way when a run was cut is hashed: it may
-// have been replaced or removed without its row being told, and the Source may want just what the row says again (F1, F2).
+// found by the next baseline; only an audit reads contents. The file of a suspect row is hashed: it may have been replaced
+// or removed without its row being told, and the Source may want just what the row says again (F1, F2, F10).
 func (p *planner) checkDisk(ctx context.Context, r *row, baseline bool) error {
-	h := &r.res.Have
-	suspect := p.s.look && r.res.Work.Action != store.ActionNone
-	if suspect && r.want.State == store.WantAbsent && h.State == store.HaveNone {
-		found, err := p.s.leftover(ctx, r.res)
-		if found != nil {
-			r.moved, r.haveNew, r.res.Have = true, found, *found
-		}
+	h, wanted := &r.res.Have, r.want.State != store.WantAbsent
+	if r.doubted = wanted && p.s.doubted(r.res); r.doubted {
+		return nil // it is fetched anew
+	}
+	now, err := p.s.found(ctx, r.res, wanted)
+	if err != nil {
 		return err
 	}
-	if !suspect && (!baseline || !r.same || r.changed) || p.s.t.Mirror == nil || h.State == store.HaveNone {
-		return nil
-	}
-	info, err := p.s.t.Mirror.Stat(ctx, r.res.Key)
-	if err == nil && !suspect && info.Length == h.Length && info.ModTime == h.ModTime {
-		return nil
-	}
-	var now store.Have
-	if err == nil {
-		var sum [32]byte
-		var n int64
-		switch sum, n, _, err = p.s.hashFile(ctx, r.res.Key, nil); {
-		case err != nil:
-		case sum != h.SHA256:
-			now = p.s.unknown(sum, n, info.ModTime)
-			now.State = h.State
-		case info.ModTime == h.ModTime:
+	if now == nil {
+		if !baseline || !r.same || r.changed || p.s.t.Mirror == nil || h.State == store.HaveNone {
 			return nil
-		default:
-			now = *h
-			now.ModTime = info.ModTime
+		}
+		info, err := p.s.t.Mirror.Stat(ctx, r.res.Key)
+		if err == nil && info.Length == h.Length && info.ModTime == h.ModTime {
+			return nil
+		}
+		if now, err = p.s.actual(ctx, r.res); err != nil || now == nil {
+			return err
 		}
 	}
-	if err != nil && !missing(err) && !errors.Is(err, blob.ErrNotRegular) {
-		return err // running out of descriptors is no missing file (F11)
-	}
 	r.moved = true
-	r.haveNew, r.res.Have = &now, now
+	r.haveNew, r.res.Have = now, *now
 	return nil
-}
-
-// leftover looks for the file that a cut run may have put in place without its row being told, once the resource is no
-// longer wanted: nil if there is none. A resource that is still wanted adopts its file (reconciler.adopt).
-func (s *session) leftover(ctx context.Context, r *store.Resource) (*store.Have, error) {
-	if !s.look || s.t.Mirror == nil || r.Key == "" || r.Have.State != store.HaveNone || r.Work.Action != store.ActionFetch {
-		return nil, nil
-	}
-	info, err := s.t.Mirror.Stat(ctx, r.Key)
-	if missing(err) || err == nil && info.Kind != blob.KindFile {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	sum, n, _, err := s.hashFile(ctx, r.Key, nil)
-	if err != nil {
-		return nil, err
-	}
-	found := s.unknown(sum, n, info.ModTime)
-	return &found, nil
-}
-
-// unknown is a file in our place of which no row tells where it came from: older than anything that is wanted.
-func (s *session) unknown(sum [32]byte, length, modified int64) store.Have {
-	return store.Have{State: store.HavePresent, SHA256: sum, Length: length, ModTime: modified, Fetched: s.localNow(),
-		Version: store.Version{From: store.NoTime, Until: store.NoTime}}
 }

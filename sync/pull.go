@@ -371,8 +371,9 @@ func (p *puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 			*r.WantFor(p.set.ID) = w
 			p.freed = p.freed || w.Inline
 			work := p.s.workForAll(r.Wants, &r.Have, now)
-			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &w, Work: &work})
-			p.s.flight.touch(r.ID)
+			rc := store.ResourceChange{ID: r.ID, Want: &w, Work: &work}
+			p.s.flight.touch(&rc, now)
+			c.Resources = append(c.Resources, rc)
 		}
 	}
 	if len(c.Resources) == 0 {

@@ -162,8 +162,9 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 		if r.Key == "" && want.State != store.WantAbsent { // so far only its deletion was told
 			fresh = append(fresh, len(c.Resources))
 		}
-		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work})
-		f.touch(r.ID)
+		rc := store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work}
+		f.touch(&rc, now)
+		c.Resources = append(c.Resources, rc)
 	}
 	if len(c.Resources) == 0 {
 		return after, true, nil

@@ -61,6 +61,9 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 			h.State = store.HaveKept
 			r.change(c, sums, res, &h, "kept")
 		default:
+			if now, err := r.s.found(ctx, res, false); err == nil && now != nil && now.State != store.HaveNone {
+				res.Have = *now // what the trash will hold
+			}
 			gone = append(gone, res)
 		}
 	}
@@ -75,6 +78,11 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 	}
 	if err := r.s.Store.Commit(ctx, c); err != nil {
 		return err
+	}
+	for i := range c.Resources {
+		if h := c.Resources[i].Have; h != nil && h.State == store.HaveNone {
+			r.s.doubts.drop(c.Resources[i].ID)
+		}
 	}
 	r.tally.add(func(t *tally) { t.deleted += n })
 	r.s.observe.removed(n)

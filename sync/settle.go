@@ -31,7 +31,16 @@ func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
 		return err
 	}
 	r.place(ctx, group)
-	return r.record(ctx, group)
+	err := r.record(ctx, group)
+	for _, o := range group {
+		switch {
+		case err == nil && o.verdict != verdictFailed:
+			r.s.doubts.drop(o.res.ID)
+		case err != nil && o.learnt:
+			r.s.doubts.add(o.res.ID)
+		}
+	}
+	return err
 }
 
 // place gives staged bytes their names. A failure of the disk halts the run; what was placed before it is recorded.
@@ -54,6 +63,9 @@ func (r *reconciler) place(ctx context.Context, group []*outcome) {
 		if errs[i] != nil {
 			o.discard()
 			o.failWith(errs[i])
+			if o.unsure = systemic != nil; o.unsure { // before another want can be planned for it
+				r.s.doubts.add(o.res.ID)
+			}
 		}
 		if !items[i].Displaced {
 			o.displace = ""
@@ -172,6 +184,9 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		}
 		rc.Work = &work
 		o.settled(&rc)
+	} else if o.unsure { // whoever changed the want could not know what will be on disk
+		work := r.reschedule(o, now)
+		rc.Work = &work
 	} else if o.learnt { // the planner judged by what was on disk before
 		work := r.s.workForAll(wants, &have, now)
 		rc.Work = &work

@@ -120,7 +120,7 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 		switch MergeUnlisted(w, p.set.Floor, absent.Version.Until, reset) {
 		case Replace:
 			var err error
-			if found, err = s.leftover(ctx, r); err != nil {
+			if found, err = s.found(ctx, r, false); err != nil {
 				return err
 			} else if found != nil {
 				r.Have = *found
@@ -134,8 +134,9 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 			if backed(w, absent) {
 				listed := absent.Want(p.set.ID)
 				listed.Held, next.Listed = hold, &listed
-				c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &next})
-				s.flight.touch(r.ID)
+				rc := store.ResourceChange{ID: r.ID, Want: &next}
+				s.flight.touch(&rc, now)
+				c.Resources = append(c.Resources, rc)
 			}
 			continue
 		}
@@ -146,9 +147,10 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 		if next.Held {
 			what = "held"
 		}
-		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found})
+		rc := store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found}
+		s.flight.touch(&rc, now)
+		c.Resources = append(c.Resources, rc)
 		c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: what, Version: next.Version})
-		s.flight.touch(r.ID)
 		total(sums, before, &was, r.Wants, &r.Have)
 	}
 	for _, sum := range sums {

@@ -333,7 +333,7 @@ func (s *session) tidyUp(ctx context.Context) error {
 	if !s.underway.told() {
 		return nil
 	}
-	unclean := s.look // what a run left uncertain stays so until a run has looked
+	unclean := s.look || s.doubts.any() // what a run left uncertain stays so until a run has looked
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})
 }
 

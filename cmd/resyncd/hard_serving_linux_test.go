@@ -76,6 +76,14 @@ func servingPoints(t *testing.T, how func(deed) ruling) {
 	if !soak {
 		step = 18
 	}
+	revive := func(before map[string][32]byte) {
+		if o.ended() {
+			o.unharmed(before)
+			o.kill()
+			starts++
+			o.serveWatched(judge)
+		}
+	}
 	for n := int64(1); ; n += step {
 		before := o.annals.living()
 		c := &counted{nth: n, how: how}
@@ -84,7 +92,8 @@ func servingPoints(t *testing.T, how func(deed) ruling) {
 		o.put("d3/r003.txt")
 		o.put(fmt.Sprintf("fresh/%d.txt", n))
 		o.src.Delete(fmt.Sprintf("fresh/%d.txt", n-step))
-		if !o.struck(c) {
+		// The files may be what they should be before the daemon has ended of the deed before.
+		if !o.struck(c, func() { revive(before) }) {
 			break
 		}
 		if c.dead.Load() {
@@ -98,12 +107,7 @@ func servingPoints(t *testing.T, how func(deed) ruling) {
 			byKind[hit.kind]++
 		}
 		took := o.until("the daemon has caught up", 30*time.Second, func() bool {
-			if o.ended() {
-				o.unharmed(before)
-				o.kill()
-				starts++
-				o.serveWatched(judge)
-			}
+			revive(before)
 			missing, wrong, extra, err := o.annals.differences(o.mirror)
 			return err == nil && len(missing)+len(wrong)+len(extra) == 0
 		})
@@ -117,10 +121,7 @@ func servingPoints(t *testing.T, how func(deed) ruling) {
 		}
 	}
 	armed.Store(nil)
-	if o.ended() {
-		o.kill()
-		o.serveWatched(judge)
-	}
+	revive(nil)
 	o.settled(30 * time.Second)
 	o.kill()
 	o.catchUp()
@@ -129,14 +130,16 @@ func servingPoints(t *testing.T, how func(deed) ruling) {
 	t.Logf("%d points, %d starts, %d reads by the witness, slowest recovery %s, 0 violations: %v", tried, starts, reads, slowest.Round(time.Millisecond), byKind)
 }
 
-// struck waits until the deed that was named is done to, and is false if all is done without it.
-func (o *ordeal) struck(c *counted) bool {
+// struck waits until the deed that was named is done to, and is false if all is done without it. What revive begins anew
+// is a daemon that ended before.
+func (o *ordeal) struck(c *counted, revive func()) bool {
 	o.t.Helper()
 	var rest time.Time
 	o.until("the daemon has acted", 30*time.Second, func() bool {
 		if c.hit.Load() != nil {
 			return true
 		}
+		revive()
 		if missing, wrong, extra, err := o.annals.differences(o.mirror); err != nil || len(missing)+len(wrong)+len(extra) > 0 {
 			rest = time.Time{}
 		} else if rest.IsZero() {

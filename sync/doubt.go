@@ -1,0 +1,117 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// doubts are the resources whose file may be newer than their row: it was given its name, and then the disk did not confirm
+// it, or the state took no word of it. Work goes on once the disk does, often with another want, so whoever would say
+// that there is nothing to do for such a row looks at the disk first (F6, F10).
+type doubts struct {
+	mu  sync.Mutex
+	ids map[int64]struct{}
+}
+
+func (d *doubts) add(id int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ids == nil {
+		d.ids = map[int64]struct{}{}
+	}
+	d.ids[id] = struct{}{}
+}
+
+func (d *doubts) drop(id int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.ids, id)
+}
+
+func (d *doubts) has(id int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.ids[id]
+	return ok
+}
+
+func (d *doubts) any() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.ids) > 0
+}
+
+// doubted tells a resource of doubts that is still owed. Its file is not what is wanted, whatever it holds: the disk may
+// have lost it since, so it is fetched anew.
+func (s *session) doubted(r *store.Resource) bool {
+	return r.Work.Action != store.ActionNone && s.doubts.has(r.ID)
+}
+
+// suspects tells whether the disk may hold something else for a resource than its row says: one that is doubted, or, after
+// a run that was cut, any with work under way.
+func (s *session) suspects(r *store.Resource) bool {
+	return r.Work.Action != store.ActionNone && s.look || s.doubted(r)
+}
+
+// found is what a suspect resource has on disk, nil if that is what its row says. A file that no row knows counts only
+// where the resource is no longer wanted: one that is wanted adopts it (reconciler.adopt).
+func (s *session) found(ctx context.Context, r *store.Resource, wanted bool) (*store.Have, error) {
+	if s.t.Mirror == nil || !s.suspects(r) {
+		return nil, nil
+	}
+	if r.Have.State != store.HaveNone {
+		return s.actual(ctx, r)
+	}
+	if wanted || r.Key == "" || r.Work.Action != store.ActionFetch {
+		return nil, nil
+	}
+	info, err := s.t.Mirror.Stat(ctx, r.Key)
+	if missing(err) || err == nil && info.Kind != blob.KindFile {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	sum, n, _, err := s.hashFile(ctx, r.Key, nil)
+	if err != nil {
+		return nil, err
+	}
+	h := s.unknown(sum, n, info.ModTime)
+	return &h, nil
+}
+
+// actual hashes the file of a row that has one: nil if it is what the row says.
+func (s *session) actual(ctx context.Context, r *store.Resource) (*store.Have, error) {
+	h := &r.Have
+	info, err := s.t.Mirror.Stat(ctx, r.Key)
+	var now store.Have
+	if err == nil {
+		var sum [32]byte
+		var n int64
+		switch sum, n, _, err = s.hashFile(ctx, r.Key, nil); {
+		case err != nil:
+		case sum != h.SHA256:
+			now = s.unknown(sum, n, info.ModTime)
+			now.State = h.State
+		case info.ModTime == h.ModTime:
+			return nil, nil
+		default:
+			now = *h
+			now.ModTime = info.ModTime
+		}
+	}
+	if err != nil && !missing(err) && !errors.Is(err, blob.ErrNotRegular) {
+		return nil, err // running out of descriptors is no missing file (F11)
+	}
+	return &now, nil
+}
+
+// unknown is a file in our place of which no row tells where it came from: older than anything that is wanted.
+func (s *session) unknown(sum [32]byte, length, modified int64) store.Have {
+	return store.Have{State: store.HavePresent, SHA256: sum, Length: length, ModTime: modified, Fetched: s.localNow(),
+		Version: store.Version{From: store.NoTime, Until: store.NoTime}}
+}
