@@ -98,22 +98,28 @@ func (r *reconciler) work(ctx context.Context, res *store.Resource) (o *outcome)
 	} else {
 		r.fetch(ctx, o)
 	}
+	if o.verdict == verdictGone {
+		r.lookAt(ctx, o)
+	}
 	return o
 }
 
 // unwanted sees to a resource that nobody wants any more, or of which a notification says so.
 func (r *reconciler) unwanted(ctx context.Context, o *outcome) {
+	if r.lookAt(ctx, o) && o.want != nil && o.want.Pushed {
+		r.confirm(ctx, o)
+	}
+}
+
+// lookAt learns of a file that the row does not know before the row is done with. It is false if that cannot be told.
+func (r *reconciler) lookAt(ctx context.Context, o *outcome) bool {
 	now, err := r.s.found(ctx, o.res, false)
 	if err != nil {
 		o.failWith(err)
-		return
-	}
-	if now != nil {
+	} else if now != nil {
 		o.have, o.learnt = *now, true
 	}
-	if o.want != nil && o.want.Pushed {
-		r.confirm(ctx, o)
-	}
+	return err == nil
 }
 
 // onDisk finds out without the network whether the right bytes are there already.

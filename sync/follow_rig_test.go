@@ -34,6 +34,8 @@ type pusher struct {
 	late     time.Duration         // how far the engine's clock is ahead
 	kind     store.ChannelKind     // of its channel; the change channel if it is not set
 	also     func(*Observer)       // adds to what the next Follower tells
+	// failed hears of errors of slices and, at "", of the one that ended the Follower; if it is not set the test fails.
+	failed func(at Work, err error)
 
 	mu      sync.Mutex
 	changes []source.Change
@@ -106,7 +108,14 @@ func (p *pusher) follow() {
 	var both sync.WaitGroup
 	work, stopWork := context.WithCancel(ctx)
 	ran := make(chan error, 1)
-	go func() { ran <- f.Run(ctx) }()
+	go func() {
+		err := f.Run(ctx)
+		if err != nil && p.failed != nil {
+			p.failed("", err) // as soon as it is so
+			err = nil
+		}
+		ran <- err
+	}()
 	both.Go(func() { p.drive(work) })
 	var once sync.Once
 	p.stop = func() {
@@ -167,7 +176,11 @@ func (p *pusher) drive(ctx context.Context) {
 			}
 			continue
 		}
-		if err := p.f.Do(ctx, next); err != nil && ctx.Err() == nil {
+		switch err := p.f.Do(ctx, next); {
+		case err == nil || ctx.Err() != nil:
+		case p.failed != nil:
+			p.failed(next, err)
+		default:
 			p.t.Errorf("%s: %v", next, err)
 		}
 	}

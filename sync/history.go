@@ -31,7 +31,7 @@ func (p *puller) wentBack(ctx context.Context) error {
 		return p.settleLag(ctx)
 	}
 	if p.set.Floor.Known() && pos <= p.set.Floor {
-		return nil // nothing but the baseline is proven yet: its list may well be newer than the last change
+		return p.settleLag(ctx) // nothing but the baseline is proven yet: its list may well be newer than the last change
 	}
 	p.tail = store.NoTime
 	if err := p.changes(ctx, *p.offer.ChangeList, true); err != nil {
@@ -100,15 +100,12 @@ func (p *puller) settleLag(ctx context.Context) error {
 	c := p.setCommit()
 	for i := range gaps {
 		g := &gaps[i]
+		covered := p.covered(store.Interval{From: g.From, Until: g.Until})
 		by := ByChangeList
-		if !p.covered(store.Interval{From: g.From, Until: g.Until}) {
+		if !covered || p.offer.ChangeList == nil || p.set.Floor.Known() && g.Until <= p.set.Floor {
 			by = ByBaseline
 		}
-		open := g.State == store.GapBaseline || g.State.Open() && by == ByChangeList
-		if p.offer.ChangeList == nil {
-			by = ByBaseline
-		}
-		if open {
+		if g.State == store.GapBaseline || g.State.Open() && covered {
 			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.s.localNow()
 			c.Gaps = append(c.Gaps, g)
 			p.out.gapsClosed++

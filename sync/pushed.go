@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 
 	"resyncd/store"
 )
@@ -142,6 +143,7 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 		return after, false, err
 	}
 	c := &store.Commit{Claim: p.s.claim}
+	sums := map[int64]*store.SetChange{}
 	now := p.s.localNow()
 	var fresh []int
 	for _, r := range rs {
@@ -150,6 +152,7 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 		if w == nil || w.Version.Until > late || w.Version.Until > proven && agreed(w, &r.Have) {
 			continue
 		}
+		before := slices.Clone(r.Wants)
 		if w.Pushed, w.Settled = false, false; w.State == store.WantAbsent {
 			w.Listed = nil // a 404 agrees with what was pushed
 		}
@@ -165,6 +168,10 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 		rc := store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work}
 		f.touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
+		total(sums, before, &r.Have, r.Wants, &r.Have) // a deletion that is only asked about is none any more
+	}
+	for _, sum := range sums {
+		c.Sets = append(c.Sets, *sum)
 	}
 	if len(c.Resources) == 0 {
 		return after, true, nil

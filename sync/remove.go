@@ -153,6 +153,9 @@ func (r *reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, r
 		r.change(c, sums, res, &store.Have{}, "deleted")
 		return 1
 	}
+	if errors.Is(err, blob.ErrSync) {
+		r.s.doubts.add(res.ID) // it may be gone, and wanted again before this is tried again
+	}
 	r.tally.add(func(*tally) { r.failing.add(res.ID) })
 	o := &outcome{res: res}
 	o.failWith(err)

@@ -40,12 +40,20 @@ type Placer struct {
 	outside int64
 }
 
-// NewPlacer begins a document.
+// NewPlacer begins a document. An interval in the future is none: what has no time of its own in it would win over every
+// real change until then (F40, F74).
 func NewPlacer(h PlacerHead) *Placer {
-	p := &Placer{head: h, limit: forever, lower: beginning, last: store.NoTime}
+	limit := forever
 	if h.Read.Known() {
-		p.limit = h.Read + skew
+		limit = h.Read + skew
 	}
+	if h.From.Known() && h.From > limit {
+		h.From = store.NoTime
+	}
+	if h.Until.Known() && h.Until > limit {
+		h.Until = store.NoTime
+	}
+	p := &Placer{head: h, limit: limit, lower: beginning, last: store.NoTime}
 	if h.Until.Known() {
 		p.limit = min(p.limit, h.Until)
 	}

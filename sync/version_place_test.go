@@ -44,6 +44,8 @@ func TestPlacer(t *testing.T) {
 			[]store.Interval{iv(20, 20), iv(5, 5), iv(20, 30), iv(99, 99), iv(30, 30)}, 30},
 		{"out of order", closed, []Stamp{dt(30), none, dt(20), none}, []store.Interval{iv(30, 30), iv(30, 30), iv(20, 20), iv(30, 50)}, 30},
 		{"an invented future proves nothing", open, []Stamp{dt(20), dt(61 + skew)}, []store.Interval{iv(20, 20), iv(20, read)}, 20},
+		{"an invented from proves nothing", PlacerHead{From: 61 + skew, Until: no, Read: 60}, []Stamp{dt(62 + skew), dt(20)}, []store.Interval{iv(beginning, 20), iv(20, 20)}, 20},
+		{"an invented until proves nothing", PlacerHead{From: 10, Until: 61 + skew, Read: 60}, []Stamp{none}, []store.Interval{iv(10, read)}, no},
 		{"no from", PlacerHead{From: no, Until: no, Read: 60}, []Stamp{none, dt(20)}, []store.Interval{iv(beginning, 20), iv(20, 20)}, 20},
 		{"no time at all", PlacerHead{From: no, Until: no, Read: no}, []Stamp{none}, []store.Interval{iv(beginning, forever)}, no},
 	} {
