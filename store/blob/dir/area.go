@@ -34,7 +34,14 @@ type stageArea struct {
 	own   *folder  // ditto
 	lock  *os.File // ditto
 	lanes []*folder
+	left  []leftover
 	next  atomic.Uint64
+}
+
+// leftover is a discarded stage that the disk did not let go.
+type leftover struct {
+	lane *folder
+	name string
 }
 
 // openStageArea opens the area and sweeps what dead processes left.
@@ -118,8 +125,32 @@ func (a *stageArea) lane() (*folder, string, error) {
 			return nil, "", err
 		}
 	}
+	a.clear()
 	n := a.next.Add(1)
 	return a.lanes[n%uint64(len(a.lanes))], strconv.FormatUint(n, 36), nil
+}
+
+// discard removes a stage, if not now then with a later one (F6): a daemon that lives for months must not collect what its
+// disk would not let go one day.
+func (a *stageArea) discard(lane *folder, name string) error {
+	err := removeFile(lane, name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left = append(a.left, leftover{lane, name})
+	return err
+}
+
+// clear removes what was left over, as far as the disk is well again. The caller holds mu.
+func (a *stageArea) clear() {
+	for n := len(a.left); n > 0; n-- {
+		if err := removeFile(a.left[n-1].lane, a.left[n-1].name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		a.left = a.left[:n-1]
+	}
 }
 
 // prepare makes our process folder, locks it and makes its lanes. The caller holds mu.
@@ -165,7 +196,7 @@ func (a *stageArea) leave() error {
 	if a.lock != nil {
 		a.lock.Close()
 	}
-	a.own, a.lock, a.lanes = nil, nil, nil
+	a.own, a.lock, a.lanes, a.left = nil, nil, nil, nil
 	return err
 }
 

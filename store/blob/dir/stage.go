@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"time"
@@ -190,7 +189,7 @@ func (s *stage) Discard() error {
 		return nil
 	}
 	defer s.m.active.Done()
-	if err := removeFile(s.lane, s.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.m.area.discard(s.lane, s.name); err != nil {
 		return fmt.Errorf("discard a stage: %w", classify(err))
 	}
 	return nil
