@@ -52,6 +52,9 @@ func (s *Store) fail(what string, err error) error {
 // busy: another process is writing.
 func busy(err error) bool { return code(err)&0xff == lib.SQLITE_BUSY }
 
+// readOnly: what was opened for writing is only open for reading.
+func readOnly(err error) bool { return code(err)&0xff == lib.SQLITE_READONLY }
+
 // unsynced: the disk failed to make a commit durable. Trying again could seem to work and be lost (F10).
 func unsynced(err error) bool {
 	c := code(err)

@@ -109,13 +109,24 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	s.schema = found.newest
 	if found.version == found.newest {
-		return nil
+		return s.writable(ctx)
 	}
 	scripts, err := migrationScripts()
 	if err != nil {
 		return err
 	}
 	return s.applyMigrations(ctx, scripts)
+}
+
+// writable finds out whether there can be a write at all. What SQLite cannot open for writing it opens for reading without
+// a word, be it for want of a descriptor (F11), and the index of its log (-shm) stays so for all connections until the last
+// of them is closed: nobody would ever write again. A database that somebody else is writing to will do.
+func (s *Store) writable(ctx context.Context) error {
+	try := fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA user_version = %d; ROLLBACK", s.schema) // the first alone succeeds in any case
+	if _, err := s.w.db.ExecContext(ctx, try); err != nil && !busy(err) {
+		return s.fail("try to write", err)
+	}
+	return nil
 }
 
 func (s *Store) applyMigrations(ctx context.Context, scripts []string) error {

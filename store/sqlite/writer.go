@@ -104,8 +104,8 @@ func (w *writer) transact(ctx, wait context.Context, lax bool, fn func(context.C
 		w.broken = fmt.Errorf("%w: %w", store.ErrUnsure, err)
 	}
 	// SQLite has rolled back by itself after some errors; then this one only says so. A connection whose transaction
-	// may still be open is not used again.
-	if _, rerr := w.conn.ExecContext(ctx, "ROLLBACK"); rerr != nil {
+	// may still be open is not used again, nor is one that SQLite could only open for reading when it was made.
+	if _, rerr := w.conn.ExecContext(ctx, "ROLLBACK"); rerr != nil || readOnly(err) {
 		w.drop()
 	}
 	return err
