@@ -215,6 +215,60 @@ func TestStateFails(t *testing.T) {
 	r.stop()
 }
 
+func (f *failing) Subscribe(ctx context.Context, s store.HubSubscription) (store.HubSubscription, store.HubTopic, error) {
+	if err := f.err.Load(); err != nil {
+		return s, store.HubTopic{}, *err
+	}
+	return f.HubState.Subscribe(ctx, s)
+}
+
+func (f *failing) End(ctx context.Context, ids ...int64) error {
+	if err := f.err.Load(); err != nil {
+		return *err
+	}
+	return f.HubState.End(ctx, ids...)
+}
+
+// TestStateUnsure: a disk that did not confirm one write ends the hub at once, whatever was being written, because only
+// opening the state anew recovers (F10).
+func TestStateUnsure(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(r *rig, s *subscriber){
+		"content": func(r *rig, _ *subscriber) { r.push(503, aTopic, "a") },
+		"subscribe": func(r *rig, s *subscriber) {
+			r.form(202, "hub.mode", "subscribe", "hub.callback", s.URL+"/2", "hub.topic", aTopic)
+		},
+		"end": func(r *rig, s *subscriber) {
+			r.form(202, "hub.mode", "unsubscribe", "hub.callback", s.URL+"/1", "hub.topic", aTopic)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &failing{}
+			r := newRig(t, nil)
+			r.stop()
+			r.wrap = func(s store.HubState) store.HubState { f.HubState = s; return f }
+			r.start()
+			s := newSubscriber(t)
+			r.subscribed(s, "/1", aTopic)
+			unsure := fmt.Errorf("commit: %w", store.ErrUnsure)
+			f.err.Store(&unsure)
+			write(r, s)
+			select {
+			case err := <-r.ended:
+				if !errors.Is(err, store.ErrUnsure) || !strings.Contains(err.Error(), "start again") {
+					t.Errorf("the hub ended with %v", err)
+				}
+				r.ended <- err
+			case <-time.After(20 * time.Second):
+				t.Error("the hub goes on")
+			}
+			r.failed = true
+			r.stop()
+		})
+	}
+}
+
 // TestServe: the server keeps its deadlines and ends orderly.
 func TestServe(t *testing.T) {
 	t.Parallel()

@@ -71,6 +71,7 @@ type Hub struct {
 
 	hasTasks, hasPending, hasProgress chan struct{} // of one place each: there is something
 	opened, halt                      chan struct{} // closed when the state is read, and when Run is to stop
+	unsure                            chan error    // of one place: see doubt
 }
 
 // topic is a topic that has subscriptions.
@@ -118,7 +119,7 @@ func newHub(o Options, net, origin network) (*Hub, error) {
 		last: make(pool, lastDeliveries), checking: make(pool, verifications),
 		looking: make(pool, looks), reading: make(pool, bodies),
 		hasTasks: make(chan struct{}, 1), hasPending: make(chan struct{}, 1), hasProgress: make(chan struct{}, 1),
-		opened: make(chan struct{}), halt: make(chan struct{}),
+		opened: make(chan struct{}), halt: make(chan struct{}), unsure: make(chan error, 1),
 	}
 	if h.path == "" {
 		h.path = "/"

@@ -87,6 +87,9 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 			due.Reset(progressEvery)
 			continue
 		case <-due.C:
+		case err := <-h.unsure:
+			h.finish()
+			return unwritable(err)
 		case <-done:
 			final = true
 		}
@@ -109,10 +112,24 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 			if bad == 0 {
 				return nil
 			}
-			return fmt.Errorf("the hub's state cannot be written: %w", err)
+			return unwritable(err)
 		}
 	}
 }
+
+// doubt ends the hub where the state says that a write may or may not be durable: it takes no more before it is opened
+// anew, which recovers (F10). Run returns the first one.
+func (h *Hub) doubt(err error) {
+	if errors.Is(err, store.ErrUnsure) {
+		select {
+		case h.unsure <- err:
+		default:
+		}
+	}
+}
+
+// unwritable is why the hub ends.
+func unwritable(err error) error { return fmt.Errorf("the hub's state cannot be written: %w", err) }
 
 // finish refuses all that comes too late.
 func (h *Hub) finish() {
@@ -148,6 +165,7 @@ func (h *Hub) commit(ctx context.Context, moves, all bool) error {
 		err := h.o.State.Commit(ctx, &c)
 		if err != nil {
 			h.o.Log.Error("the hub's state cannot be written", "err", err)
+			h.doubt(err)
 			h.putBack(progress)
 		} else {
 			h.recorded(batch)

@@ -32,9 +32,10 @@ type rig struct {
 	events chan Event
 	wrap   func(store.HubState) store.HubState // nil: the state itself
 
-	hub  *Hub
-	http *httptest.Server
-	stop func()
+	hub   *Hub
+	http  *httptest.Server
+	stop  func()
+	ended chan error // of one place: what Run returned
 	// failed: the hub is expected to have ended by itself.
 	failed bool
 }
@@ -91,7 +92,7 @@ func (r *rig) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
-	r.hub, r.http = h, server
+	r.hub, r.http, r.ended = h, server, done
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; (err != nil) != r.failed {

@@ -45,6 +45,7 @@ func (h *Hub) begin(ctx context.Context, in *intent, lease time.Duration) error 
 	}
 	s, t, err := h.o.State.Subscribe(ctx, want)
 	if err != nil {
+		h.doubt(err)
 		return err
 	}
 	h.mu.Lock()
@@ -87,6 +88,7 @@ func (h *Hub) end(ctx context.Context, lanes []*lane, why string, still func(*la
 	}
 	h.mu.Unlock()
 	if err := h.o.State.End(ctx, ids...); err != nil {
+		h.doubt(err)
 		h.o.Log.Error("ended subscriptions cannot be removed from the state", "count", len(ids), "err", err)
 	}
 	for _, l := range gone {
