@@ -83,6 +83,35 @@ func TestDiscoverWhileDescriptionIsDown(t *testing.T) {
 	}
 }
 
+// A Capability List that is empty by mistake, under the validators that it has always had, is not kept by them.
+func TestDiscoverEmptyCapabilityList(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, library())
+	full := s.pages["/a/cap.xml"]
+	full.noETag, full.header = true, map[string]string{"ETag": `"same"`}
+	empty := full
+	empty.body = urlset(rootMD(`capability="capabilitylist"`))
+	s.set("/a/cap.xml", full)
+	r := testReader(t, nil)
+	s.on(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("If-None-Match") != `"same"` {
+			return false
+		}
+		w.WriteHeader(http.StatusNotModified)
+		return true
+	})
+	for _, tt := range []struct {
+		page   page
+		usable bool
+	}{{empty, false}, {full, true}, {empty, true}} { // the last one is not asked for: 304
+		s.set("/a/cap.xml", tt.page)
+		o, err := Discover(t.Context(), r, s.URL)
+		if err != nil || len(o.Sets) != 2 || (o.Sets[0].Err == nil) != tt.usable {
+			t.Errorf("usable should be %t: %+v, %v", tt.usable, o.Sets, err)
+		}
+	}
+}
+
 func TestDiscoverDoubtfulRouteIsNotKept(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, library())

@@ -106,9 +106,20 @@ func (r *Reader) inspect(ctx context.Context, url string, p *patience) (*finding
 		return &finding{url: url, err: err}, nil
 	}
 	if fd.doc != nil && !fd.doc.NotModified {
-		return fd, r.remember(ctx, fd.doc)
+		return fd, r.remember(ctx, unproven(fd.doc))
 	}
 	return fd, nil
+}
+
+// unproven is a document without its validators where it names nothing: should that be a mistake, a 304 would repeat it for
+// ever (F59, F71), so it is read whole the next time.
+func unproven(d *Document) *Document {
+	if len(d.Entries) > 0 {
+		return d
+	}
+	empty := *d
+	empty.ETag, empty.LastModified = "", ""
+	return &empty
 }
 
 // isDirectory tells the kinds that discovery reads whole.
