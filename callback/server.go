@@ -29,7 +29,7 @@ type ServerOptions struct {
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 10 * time.Second // from a request's headers to the last byte of its body
-	idleTime    = time.Minute
+	idleTime    = 10 * time.Second
 	answerTime  = requestTime + patience + 5*time.Second // from a request's headers to the last byte of its answer
 	headerBytes = 16 << 10
 )
