@@ -2,7 +2,9 @@ package main
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +24,10 @@ import (
 // annals are what a Source published, version by version: the truth that oracles go by (faults.md, "truth source"). No body
 // is ever published twice.
 type annals struct {
+	// late: who is told of changes out of order may fetch a version early, follow the deletion before it then, and fetch it
+	// again; only what was never deleted must never go.
+	late atomic.Bool
+
 	mu     sync.Mutex
 	byURI  map[string][]edition
 	serial int
@@ -137,7 +144,7 @@ func (a *annals) equals(t *testing.T, mirror string) {
 }
 
 // witness reads final paths all the time: each read must be of a published edition (P2), and never of one before that
-// which was seen last (P6).
+// which was seen last (P6); and what was seen stays until its Source deletes it (P5).
 type witness struct {
 	annals *annals
 	mirror string
@@ -178,6 +185,7 @@ func (a *annals) watchOver(mirror string, every time.Duration) *witness {
 func (w *witness) read(uri string) bool {
 	b, err := os.ReadFile(pathIn(w.mirror, uri))
 	if err != nil {
+		w.misses(uri, err)
 		return false
 	}
 	n := w.annals.number(uri, sha256.Sum256(b))
@@ -193,6 +201,21 @@ func (w *witness) read(uri string) bool {
 		w.last[uri] = n
 	}
 	return true
+}
+
+// misses: a file that cannot be read. The Source tells of a deletion before anyone can follow it.
+func (w *witness) misses(uri string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, seen := w.last[uri]
+	since := last
+	if w.annals.late.Load() {
+		since = 0
+	}
+	if seen && errors.Is(err, fs.ErrNotExist) && !w.annals.goneSince(uri, since) {
+		w.wrong = append(w.wrong, fmt.Sprintf("P5: %s went, and nobody deleted it after its edition %d", uri, last))
+		delete(w.last, uri)
+	}
 }
 
 // quit ends the looking and tells what was seen.

@@ -23,21 +23,28 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
 	"resyncd/destination/peer/source"
+	"resyncd/store"
 	"resyncd/store/sqlite"
 )
 
 // ordeal is a living Source and a hub in this process, and the daemon in a process of its own, which is killed, starved
 // and cut off. Between hub and daemon stands a turnstile that remembers what was acknowledged.
 type ordeal struct {
-	t      *testing.T
-	dir    string // of the configuration, where commands run
-	data   string // data_dir
-	mirror string // of the one Source, lib
-	annals *annals
-	src    *source.Source
-	base   string      // of the Source
-	mute   atomic.Bool // the Source serves no documents, only resources
-	gate   *turnstile
+	t       *testing.T
+	dir     string // of the configuration, where commands run
+	data    string // data_dir
+	mirror  string // of the one Source, lib
+	annals  *annals
+	src     *source.Source
+	options source.Options // of the Source
+	base    string         // of the Source
+	mute    atomic.Bool    // the Source serves no documents, only resources
+	front   atomic.Pointer[mischief]
+	gate    *turnstile
+	asked   asked           // what the Source was asked for
+	relay   store.HubState  // what the hub knows: callbacks and secrets
+	door    door            // to the hub
+	roll    func(n int) int // chooses from [0, n) what happens to the Source
 
 	daemon *process
 	calm   func() // ends the changes that churn began
@@ -58,10 +65,15 @@ func freshRAM(t *testing.T) string {
 	return dir
 }
 
-// newOrdeal begins with a Source of so many resources; data and mirror may be "" for folders in memory.
-func newOrdeal(t *testing.T, resources int, data, mirror string) *ordeal {
+// newOrdeal begins with a Source of so many resources, with these options beside its own; data and mirror may be "" for
+// folders in memory.
+func newOrdeal(t *testing.T, resources int, data, mirror string, tune ...func(*source.Options)) *ordeal {
 	t.Helper()
-	o := &ordeal{t: t, dir: freshRAM(t), annals: newAnnals(), gate: &turnstile{}, calm: func() {}}
+	o := &ordeal{t: t, dir: freshRAM(t), annals: newAnnals(), gate: &turnstile{}, calm: func() {}, roll: rand.IntN}
+	o.options = source.Options{ChangeListSize: 200, KeepChangeLists: -1}
+	for _, tune := range tune {
+		tune(&o.options)
+	}
 	if o.data = data; data == "" {
 		o.data = filepath.Join(o.dir, "data")
 	}
@@ -87,12 +99,12 @@ func (o *ordeal) publish(resources int) {
 	relayURL := "http://" + relayAt.Addr().String() + "/"
 	srv := httptest.NewServer(http.HandlerFunc(o.serve))
 	o.base = srv.URL
-	o.src, err = source.New(ctx, source.Options{
-		Base: srv.URL, Hub: relayURL, Client: client, ChangeListSize: 200, KeepChangeLists: -1, OnChange: o.annals.heard,
-	})
+	o.options.Base, o.options.Hub, o.options.Client, o.options.OnChange = srv.URL, relayURL, client, o.annals.heard
+	src, err := source.New(ctx, o.options)
 	if err != nil {
 		o.t.Fatal(err)
 	}
+	o.src = src
 	for i := range resources {
 		o.put(fmt.Sprintf("d%d/r%03d.txt", i%5, i))
 	}
@@ -104,11 +116,12 @@ func (o *ordeal) publish(resources int) {
 	if err != nil {
 		o.t.Fatal(err)
 	}
+	o.relay, o.door.Listener = state, relayAt
 	o.gate.Server = httptest.NewServer(o.gate)
 	var all sync.WaitGroup
 	for _, run := range []func() error{
-		func() error { return o.src.Run(ctx) },
-		func() error { return relay.Serve(ctx, relayAt) }, func() error { return relay.Run(ctx) },
+		func() error { return src.Run(ctx) },
+		func() error { return relay.Serve(ctx, &o.door) }, func() error { return relay.Run(ctx) },
 	} {
 		all.Go(func() {
 			if err := run(); err != nil && ctx.Err() == nil {
@@ -123,15 +136,20 @@ func (o *ordeal) publish(resources int) {
 		srv.Close()
 		o.gate.Server.Close()
 		client.Close()
-		if err := errors.Join(state.Close(), o.src.Close()); err != nil {
+		if err := errors.Join(state.Close(), src.Close()); err != nil {
 			o.t.Error(err)
 		}
 	})
 }
 
 func (o *ordeal) serve(w http.ResponseWriter, r *http.Request) {
+	o.asked.note(r.URL.Path)
 	if o.mute.Load() && (r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/.")) {
 		http.Error(w, "no documents now", http.StatusServiceUnavailable)
+		return
+	}
+	if m := o.front.Load(); m != nil {
+		m.ServeHTTP(w, r)
 		return
 	}
 	o.src.Handler().ServeHTTP(w, r)
@@ -173,12 +191,12 @@ func (o *ordeal) names() []string {
 // change does one thing to the Source: three of five are updates, the others creations and deletions.
 func (o *ordeal) change() {
 	names := o.names()
-	name := names[rand.IntN(len(names))]
-	switch dice := rand.IntN(10); {
+	name := names[o.roll(len(names))]
+	switch dice := o.roll(10); {
 	case dice < 6:
 		o.put(name)
 	case dice < 8:
-		o.put(fmt.Sprintf("new/%d.txt", rand.IntN(1000)))
+		o.put(fmt.Sprintf("new/%d.txt", o.roll(1000)))
 	default:
 		o.src.Delete(name)
 	}

@@ -16,15 +16,26 @@ type turnstile struct {
 	*httptest.Server
 
 	mu      sync.Mutex
+	meddle  meddling
 	to      string // where the daemon listens, "": nowhere
 	acked   []ackedChange
 	answers map[int]int // of the daemon to notifications, by status; 0: none came
 }
 
+// meddling sees a request before the daemon does and may change it; it returns true where it answered itself.
+type meddling func(w http.ResponseWriter, r *http.Request, body []byte) (answered bool)
+
 // ackedChange is one change that is the daemon's to carry out, whatever happens to it (P4).
 type ackedChange struct {
 	uri string
 	at  rsdoc.Micros
+}
+
+// let has somebody see all that comes first.
+func (g *turnstile) let(meddle meddling) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.meddle = meddle
 }
 
 // open leads to a daemon, or to nobody.
@@ -62,17 +73,29 @@ func (g *turnstile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.mu.Lock()
-	to := g.to
+	meddle := g.meddle
 	g.mu.Unlock()
-	status, answer := g.pass(r, to, body)
-	if r.Method == http.MethodPost && to != "" {
-		g.note(status, body)
+	if meddle != nil && meddle(w, r, body) {
+		return
 	}
+	status, answer := g.hand(r, body)
 	if status == 0 {
 		status = http.StatusServiceUnavailable
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(answer) // the hub may be gone
+}
+
+// hand hands a request to the daemon, wherever that is, and remembers what it acknowledges; 0 where no answer came.
+func (g *turnstile) hand(r *http.Request, body []byte) (status int, answer []byte) {
+	g.mu.Lock()
+	to := g.to
+	g.mu.Unlock()
+	status, answer = g.pass(r, to, body)
+	if r.Method == http.MethodPost && to != "" {
+		g.note(status, body)
+	}
+	return status, answer
 }
 
 // pass is 0 where no answer came.
