@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -58,6 +59,7 @@ func TestGuardOnAddresses(t *testing.T) {
 type names struct {
 	mu      sync.Mutex
 	answers map[string][]string
+	failure dnsmessage.RCode // for names without answers, instead of "no such name"
 }
 
 func (n *names) resolver() *net.Resolver {
@@ -102,7 +104,7 @@ func (n *names) serve(c net.Conn) {
 			name := strings.TrimSuffix(m.Questions[0].Name.String(), ".")
 			addrs := n.take(name)
 			if addrs == nil {
-				m.RCode = dnsmessage.RCodeNameError
+				m.RCode = cmp.Or(n.failure, dnsmessage.RCodeNameError)
 			}
 			for _, a := range addrs {
 				m.Answers = append(m.Answers, dnsmessage.Resource{
