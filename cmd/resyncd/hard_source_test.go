@@ -55,7 +55,7 @@ func everythingAtOnce(t *testing.T) {
 	if soak {
 		resources, lasts = 1000, 100*time.Second
 	}
-	seed := rand.Uint64()
+	seed := hardSeed(t)
 	o, m := newMisbehaving(t, resources)
 	poison := o.poison(seed, resources/100)
 	m.begin(func(path string, _ int) string { return poison[path] })

@@ -31,7 +31,7 @@ func wrongDocuments() []misdeed {
 			r.URL.Path, r.URL.RawPath = other, ""
 			return e.change(e.m.answer(r).body)
 		}},
-		{"without a namespace", document, func(e *evil) bool {
+		{"without a namespace", steady, func(e *evil) bool {
 			return e.replace(`http://www.openarchives.org/rs/terms/`, "http://example.org/terms/")
 		}},
 		{"without its entries", steady, func(e *evil) bool { return e.thin(func(int) bool { return false }) }},
