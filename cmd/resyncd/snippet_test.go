@@ -18,6 +18,7 @@ func FuzzSnippet(f *testing.F) {
 	for _, url := range []string{
 		"https://lib.example/", "http://127.0.0.1:8888/a?b=c&d=e#f", "https://[2001:db8::1]:8443/x", "https://con/", "https://com1.example/",
 		"https://" + strings.Repeat("long-", 20) + "name.example/", "https://lib.example/a b", "https://lib.example/\u00e9", "https://-.example/", "https://a.example./x",
+		"https://lib.example/" + strings.Repeat("x", 2029), // longer than a configuration takes
 	} {
 		f.Add(url, "https://cdn.example/")
 	}

@@ -148,7 +148,7 @@ func mirrorBelow(dataDir string) string { return dataDir + "/mirror" }
 // Adhoc is the Source of `sync URL DIR`: rawURL treated by Config.Defaults. It fails if rawURL is not an absolute http
 // or https URL; the name is the caller's, since no folder below Config.Mirror is meant.
 func (c *Config) Adhoc(name, rawURL string) (Source, error) {
-	if err := webURL(rawURL); err != nil {
+	if err := checkForm("url", rawURL); err != nil {
 		return Source{}, err
 	}
 	return Source{Name: name, URL: rawURL, Kind: KindAuto, Policy: c.Defaults}, nil
