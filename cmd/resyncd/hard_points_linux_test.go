@@ -16,13 +16,18 @@ import (
 // that says 0 is in step, and the next run ends in step without leftovers. The short form takes some of the points.
 func TestHardPoints(t *testing.T) {
 	t.Parallel()
+	killedAndFailed(t, points)
+}
+
+// killedAndFailed tries both: the process dies before a deed, and the deed fails.
+func killedAndFailed(t *testing.T, try func(t *testing.T, how func(deed) ruling)) {
 	for name, how := range map[string]func(deed) ruling{
 		"kill": func(deed) ruling { return die },
 		"fail": deed.failure,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			points(t, how)
+			try(t, how)
 		})
 	}
 }

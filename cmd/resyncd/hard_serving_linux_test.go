@@ -49,15 +49,7 @@ func (o *ordeal) pushed() {
 // when it is begun anew.
 func TestHardPointsServing(t *testing.T) {
 	t.Parallel()
-	for name, how := range map[string]func(deed) ruling{
-		"kill": func(deed) ruling { return die },
-		"fail": deed.failure,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servingPoints(t, how)
-		})
-	}
+	killedAndFailed(t, servingPoints)
 }
 
 func servingPoints(t *testing.T, how func(deed) ruling) {

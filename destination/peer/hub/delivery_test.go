@@ -186,14 +186,20 @@ func (f *failing) Commit(ctx context.Context, c *store.HubCommit) error {
 	return f.HubState.Commit(ctx, c)
 }
 
-// TestStateFails: a full disk is told to the publisher and passes (F7); one that stays broken ends the hub (F10).
-func TestStateFails(t *testing.T) {
-	t.Parallel()
-	f := &failing{}
-	r := newRig(t, nil)
+// newFailing is a hub whose state fails when it is told to.
+func newFailing(t *testing.T) (*rig, *failing) {
+	t.Helper()
+	f, r := &failing{}, newRig(t, nil)
 	r.stop()
 	r.wrap = func(s store.HubState) store.HubState { f.HubState = s; return f }
 	r.start()
+	return r, f
+}
+
+// TestStateFails: a full disk is told to the publisher and passes (F7); one that stays broken ends the hub (F10).
+func TestStateFails(t *testing.T) {
+	t.Parallel()
+	r, f := newFailing(t)
 	s := newSubscriber(t)
 	r.subscribed(s, "/cb", aTopic)
 	full, broken := fmt.Errorf("commit: %w", store.ErrFull), errors.New("input/output error")
@@ -244,11 +250,7 @@ func TestStateUnsure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &failing{}
-			r := newRig(t, nil)
-			r.stop()
-			r.wrap = func(s store.HubState) store.HubState { f.HubState = s; return f }
-			r.start()
+			r, f := newFailing(t)
 			s := newSubscriber(t)
 			r.subscribed(s, "/1", aTopic)
 			unsure := fmt.Errorf("commit: %w", store.ErrUnsure)

@@ -146,7 +146,7 @@ func Default() *Config {
 func mirrorBelow(dataDir string) string { return dataDir + "/mirror" }
 
 // Adhoc is the Source of `sync URL DIR`: rawURL treated by Config.Defaults. It fails if rawURL is not an absolute http
-// or https URL; the name is the caller's, since no folder below Config.Mirror is meant.
+// or https URL, or longer than a configuration takes; the name is the caller's, since no folder below Config.Mirror is meant.
 func (c *Config) Adhoc(name, rawURL string) (Source, error) {
 	if err := checkForm("url", rawURL); err != nil {
 		return Source{}, err
