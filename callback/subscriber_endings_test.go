@@ -233,6 +233,8 @@ func TestOverrides(t *testing.T) {
 	if s.Hub != right || s.Topic != topic+"&hub" || s.Kind != store.ChannelFeed {
 		t.Errorf("subscribed to %+v", shown(s))
 	}
+	// A record is seen in the store before the keeper has learnt from it what works.
+	r.eventually("the keeper knows it too", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.told == r.sub() })
 	h.asks()
 	// Nothing is discovered at all, as with YouTube.
 	r.follow(store.ChannelFeed, "http://source.example/watched", keeper.Plan{HubOverride: right, TopicOverride: "http://source.example/xml"})

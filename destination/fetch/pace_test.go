@@ -75,7 +75,9 @@ func TestParallelFromTheStart(t *testing.T) {
 				if int(g.most.Load()) != tc.most {
 					t.Errorf("%d at once, want %d", g.most.Load(), tc.most)
 				}
-				if m.count() != tc.most { // each is kept for the next request
+				// Each is kept for the next request. One more is dialed where a place gets a connection that became
+				// free while its own was on the way, which then serves the next.
+				if m.count() < tc.most || m.count() > tc.most+tc.most/4+1 {
 					t.Errorf("%d connections for %d places", m.count(), tc.most)
 				}
 				// speed.md goal 4: 1.1 times the ideal, with some rounds of growth where 16 is not yet the bound.
