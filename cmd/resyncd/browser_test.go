@@ -15,7 +15,7 @@ import (
 )
 
 // browserPatience is how long a page may take to show something.
-const browserPatience = 15 * time.Second
+const browserPatience = 30 * time.Second
 
 // browser is Chromium, looking at one scene. Screenshots go to the folder that RESYNCD_TEST_ARTIFACTS names.
 type browser struct {
