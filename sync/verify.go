@@ -170,7 +170,7 @@ func (s *session) mend(ctx context.Context, found *findings, tell func(Finding) 
 	}
 	planned := make(chan struct{})
 	close(planned)
-	rec := &reconciler{s: s, workers: max(s.t.Concurrency, 1), planned: planned, failing: newBitmap(), scope: noScope}
+	rec := &reconciler{s: s, workers: s.t.workers(), planned: planned, failing: newBitmap(), scope: noScope}
 	if err := rec.pass(ctx, func() store.Micros { return endOfTime }); err != nil {
 		return err
 	}
@@ -237,7 +237,8 @@ func (s *session) renew(ctx context.Context, found []problem) error {
 	return nil
 }
 
-// disown makes rows tell the truth about files that are not what they were.
+// disown makes rows tell the truth about files that are not what they were. One that stays where it is until a good one
+// takes its place is not forgotten meanwhile: should the Source delete the resource first, it has to go.
 func (s *session) disown(ctx context.Context, found []problem) error {
 	ids := make([]int64, len(found))
 	for i := range found {
@@ -251,18 +252,39 @@ func (s *session) disown(ctx context.Context, found []problem) error {
 	sums := map[int64]*store.SetChange{}
 	now := s.localNow()
 	for _, r := range rs {
-		none := store.Have{}
-		work := store.Work{}
-		if w := Effective(r.Wants); w != nil && w.State != store.WantAbsent && w.Refused == "" {
-			work = store.Work{Action: store.ActionFetch, Due: now}
+		var have store.Have
+		var work store.Work
+		switch w := Effective(r.Wants); {
+		case w == nil || w.Refused != "": // no good one will come, so this one belongs to nobody
+		case w.State == store.WantAbsent:
+			have = s.spoilt(ctx, r)
+			work = s.workFor(w, &have, now)
+		default:
+			have, work = s.spoilt(ctx, r), store.Work{Action: store.ActionFetch, Due: now}
 		}
-		total(sums, r.Wants, &r.Have, r.Wants, &none)
-		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Have: &none, Work: &work})
+		total(sums, r.Wants, &r.Have, r.Wants, &have)
+		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Have: &have, Work: &work})
 	}
 	for _, sc := range sums {
 		c.Sets = append(c.Sets, *sc)
 	}
 	return s.Store.Commit(ctx, c)
+}
+
+// spoilt is what a row has where its file is not what it was: nothing, if there is none. One that cannot be read is there
+// all the same.
+func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
+	info, err := s.t.Mirror.Stat(ctx, r.Key)
+	if err != nil || info.Kind != blob.KindFile {
+		return store.Have{}
+	}
+	sum, n, _, err := s.hashFile(ctx, r.Key, nil)
+	if err != nil {
+		sum, n = [32]byte{}, info.Length
+	}
+	now := s.unknown(sum, n, info.ModTime)
+	now.State = r.Have.State
+	return now
 }
 
 func (s *session) judgeMended(ctx context.Context, found []problem) error {
@@ -274,7 +296,9 @@ func (s *session) judgeMended(ctx context.Context, found []problem) error {
 	}
 	rs, err := s.Store.ByIDs(ctx, ids)
 	for _, r := range rs {
-		at[r.ID].Repaired = r.Have.State != store.HaveNone && r.Work.Action == store.ActionNone
+		p := at[r.ID]
+		p.Repaired = r.Have.State != store.HaveNone && r.Work.Action == store.ActionNone &&
+			(p.Found == nil || digestOf(&r.Have) != *p.Found)
 	}
 	return err
 }
