@@ -81,7 +81,7 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 		return nil, errors.Join(err, s.release())
 	}
 	f.rec = &reconciler{
-		s: s, workers: max(t.Concurrency, 1), wake: s.wake, pokes: s.wake, planned: make(chan struct{}), scope: outsideAll,
+		s: s, workers: t.workers(), wake: s.wake, pokes: s.wake, planned: make(chan struct{}), scope: outsideAll,
 		failing: newBitmap(), hot: s.hot, rested: f.rested,
 	}
 	return f, nil

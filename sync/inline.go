@@ -130,6 +130,6 @@ func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
 	}
 	planned := make(chan struct{})
 	close(planned)
-	rec := &reconciler{s: s, workers: max(s.t.Concurrency, 1), planned: planned, failing: newBitmap(), scope: noScope}
+	rec := &reconciler{s: s, workers: s.t.workers(), planned: planned, failing: newBitmap(), scope: noScope}
 	return rec.pass(ctx, func() store.Micros { return endOfTime })
 }

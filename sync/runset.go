@@ -32,7 +32,7 @@ func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Resu
 		pull.fail(offer.Err)
 	}
 	rec := &reconciler{
-		s: s, workers: max(s.t.Concurrency, 1), scope: pull.plan.scope, wake: wake, planned: planned,
+		s: s, workers: s.t.workers(), scope: pull.plan.scope, wake: wake, planned: planned,
 		failing: newBitmap(),
 	}
 	if s.o.Plan == nil {
