@@ -27,7 +27,11 @@ type ReaderOptions struct {
 	NoFeeds bool
 	// Doubted is told of a document that was not trusted in full, by one of the reasons below; nil for nobody.
 	Doubted func(reason string)
-	Log     *slog.Logger // nil for silence
+	// Await is called before each wait for the Source or for the time to ask again, and what it returns as soon as the wait
+	// is over, in the Reader's goroutine: in between its owner may let others have the turn. It must return a function. nil:
+	// nobody else has anything to do.
+	Await func() (resume func())
+	Log   *slog.Logger // nil for silence
 }
 
 // Reasons of ReaderOptions.Doubted.
@@ -48,6 +52,7 @@ type Reader struct {
 	topic    TopicOptions
 	noFeeds  bool
 	doubted  func(reason string)
+	await    func() (resume func())
 	log      *slog.Logger
 	uncached bool
 
@@ -60,7 +65,7 @@ type Reader struct {
 func NewReader(o ReaderOptions) *Reader {
 	r := &Reader{
 		client: o.Client, policy: o.Policy, memory: o.Memory, limits: o.Limits.withDefaults(), retryFor: o.RetryFor,
-		topic: o.Topic, noFeeds: o.NoFeeds, doubted: o.Doubted, log: o.Log, now: time.Now, sleep: sleep,
+		topic: o.Topic, noFeeds: o.NoFeeds, doubted: o.Doubted, await: o.Await, log: o.Log, now: time.Now, sleep: sleep,
 		jitter: func(d time.Duration) time.Duration { return d - rand.N(d/4+1) },
 	}
 	if r.memory == nil {
@@ -68,6 +73,9 @@ func NewReader(o ReaderOptions) *Reader {
 	}
 	if r.doubted == nil {
 		r.doubted = func(string) {}
+	}
+	if r.await == nil {
+		r.await = noWait
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -164,7 +172,7 @@ func (r *Reader) ask(ctx context.Context, target string, m Meta) (*answer, error
 	req := fetch.Request{
 		URL: target, Policy: r.policy, Gzip: true, NoCache: r.uncached, ETag: m.ETag, LastModified: m.LastModified,
 	}
-	resp, err := r.client.Get(ctx, req)
+	resp, err := r.get(ctx, req)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func (r *Reader) retry(ctx context.Context, p *patience, url string, try func() 
 			return err
 		}
 		r.log.Debug("document will be asked for again", "url", fetch.RedactURL(url), "wait", wait, "err", err)
-		if stop := r.sleep(ctx, wait); stop != nil {
+		if stop := r.pause(ctx, wait); stop != nil {
 			return fmt.Errorf("%w while waiting to ask again after: %w", stop, err)
 		}
 	}

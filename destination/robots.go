@@ -50,7 +50,7 @@ func (f *finder) sitemaps(ctx context.Context, at string) ([]string, error) {
 	var body []byte
 	var base *url.URL
 	err := f.r.retry(ctx, f.patience, at, func() error {
-		resp, err := f.r.client.Get(ctx, fetch.Request{URL: at, Policy: f.r.policy, NoCache: f.r.uncached})
+		resp, err := f.r.get(ctx, fetch.Request{URL: at, Policy: f.r.policy, NoCache: f.r.uncached})
 		if err != nil {
 			return err
 		}

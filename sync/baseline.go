@@ -74,7 +74,10 @@ type baselineOutcome struct {
 // takeBaseline reads the list and, if that was complete, makes absent what it does not name and moves the floor.
 func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baselineOptions) (baselineOutcome, error) {
 	b := &baseline{p: p, o: o, list: ref.URL, at: store.NoTime, modified: store.NoTime, date: store.NoTime}
-	p.plan.seen, p.plan.at, p.plan.reset = newBitmap(), store.NoTime, o.reset
+	p.plan.seen, p.plan.at, p.plan.reset = nil, store.NoTime, o.reset
+	if o.reset {
+		defer p.s.turn.keep()()
+	}
 	tour, err := p.s.reader.Walk(ctx, ref, rsdoc.KindResourceList, b)
 	switch {
 	case errors.Is(err, errOld):
@@ -113,6 +116,7 @@ func (b *baseline) begin(ctx context.Context) error {
 	}
 	b.begun = true
 	b.p.set.Generation++
+	b.p.plan.seen = newBitmap() // not before: what it is to hold is told by the generation
 	return b.p.commitSet(ctx)
 }
 

@@ -175,8 +175,16 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 		return err
 	}
 	v.note(doc)
+	v.opened(doc, readAt(part, v.p.s))
 	v.p.sawList(doc, v.archive, nil, true)
 	return nil
+}
+
+// opened notes when a list that is still written to was answered.
+func (v *changeReader) opened(doc store.Document, at store.Micros) {
+	if !doc.Until.Known() {
+		v.p.opened = at
+	}
 }
 
 // note takes up what a list proves and where it leads.
@@ -288,6 +296,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	v.p.docs = append(v.p.docs, doc)
 	v.p.proved(listKind(v.archive), covers(doc), v.n, part.URL)
 	v.note(doc)
+	v.opened(doc, v.limit-skew)
 	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.prev))
 	if !doc.From.Known() {
 		v.p.s.log.Warn("a Change List has no usable from: it proves no interval, so gaps cannot be seen", "list", part.URL)

@@ -194,8 +194,10 @@ type session struct {
 	hot  *hotlist
 	wake chan struct{}
 	hint func(setID int64)
+	// turn is there in a Follower only.
+	turn *turn
 	// offset is the Source's clock against ours in microseconds, as its last answer told; 0 before. Only the goroutine
-	// that reads documents uses it.
+	// that reads documents, or who has the turn, uses it.
 	offset store.Micros
 	// lag is the longest time seen between a change and its entry in a list (coverage.md 3, rule 4).
 	lag store.Micros
@@ -237,6 +239,12 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	s.reader = destination.NewReader(destination.ReaderOptions{
 		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor, Topic: s.topicOptions(),
 		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
+		Await: func() func() {
+			if s.turn == nil {
+				return func() {}
+			}
+			return s.turn.await()
+		},
 	})
 	s.watchMirror()
 	change := &store.SourceChange{RootID: &t.RootID}

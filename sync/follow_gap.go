@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"time"
 
@@ -24,8 +25,8 @@ func (f *Follower) fillGaps(ctx context.Context) error {
 	f.mu.Unlock()
 	var next time.Time
 	for i := range sets {
-		set := &sets[i]
-		at, err := f.fillSet(ctx, set, hinted[set.ID])
+		// While the lists of another set were read, notifications may have moved this one on.
+		at, err := f.fillKnown(ctx, sets[i].ID, hinted[sets[i].ID])
 		if err != nil {
 			f.mu.Lock()
 			maps.Copy(f.hints, hinted)
@@ -38,6 +39,15 @@ func (f *Follower) fillGaps(ctx context.Context) error {
 		f.o.Later(WorkGap, next)
 	}
 	return nil
+}
+
+// fillKnown is fillSet by the set's id.
+func (f *Follower) fillKnown(ctx context.Context, id int64, hinted bool) (time.Time, error) {
+	set, err := f.known(ctx, id)
+	if err != nil || set == nil {
+		return time.Time{}, err
+	}
+	return f.fillSet(ctx, set, hinted)
 }
 
 // fillSet returns when the set is to be looked at again, zero for never.
@@ -88,7 +98,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 	if err := f.pulling(ctx, set, &cover); err != nil {
 		return time.Time{}, err
 	}
-	p, err := f.fillFrom(ctx, set, offer)
+	p, err := f.fillFrom(ctx, set.ID, offer)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -97,7 +107,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 			return time.Time{}, err
 		}
 		if now, _ := f.offer(set); !sameRef(now.ChangeList, offer.ChangeList) || !sameRef(now.ResourceList, offer.ResourceList) {
-			if p, err = f.fillFrom(ctx, set, now); err != nil {
+			if p, err = f.fillFrom(ctx, set.ID, now); err != nil {
 				return time.Time{}, err
 			}
 		}
@@ -107,16 +117,27 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 
 func sameRef(a, b *destination.Ref) bool { return a == b || a != nil && b != nil && a.URL == b.URL }
 
-func (f *Follower) fillFrom(ctx context.Context, set *store.Set, offer *destination.SetOffer) (*puller, error) {
+// fillFrom reads the set anew, because notifications may have moved it on while the Source was asked what it offers.
+func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.SetOffer) (*puller, error) {
+	set, err := f.known(ctx, id)
+	if err == nil && set == nil {
+		err = fmt.Errorf("set %d: %w", id, store.ErrNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
 	p, err := f.s.newPuller(set, offer, f.s.wake)
 	if err != nil {
 		return nil, err
 	}
 	f.watchMisses(p)
-	if err := p.start(ctx); err != nil {
-		return nil, err
-	}
-	if err := p.fill(ctx); err != nil {
+	err = f.readsBy(p, func() error {
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+		return p.fill(ctx)
+	})
+	if err != nil {
 		return nil, err
 	}
 	f.countMisses(p)

@@ -37,7 +37,7 @@ func TestPushModel(t *testing.T) {
 		name := func() string { return fmt.Sprintf("d%d/r%03d.txt", 0, rapid.IntRange(0, 5).Draw(rt, "name")*3) }
 		steps := rapid.IntRange(1, 40).Draw(rt, "steps")
 		for i := range steps {
-			switch rapid.IntRange(0, 13).Draw(rt, "step") {
+			switch rapid.IntRange(0, 14).Draw(rt, "step") {
 			case 0, 1, 2, 3:
 				p.put(name(), fmt.Sprint("body ", i))
 			case 4:
@@ -70,6 +70,17 @@ func TestPushModel(t *testing.T) {
 				p.later(WorkNotify, time.Now())
 			case 13:
 				p.pull(rapid.Bool().Draw(rt, "full"))
+			case 14: // pulled while a document hangs and pushes come
+				way, others := rapid.IntRange(0, waysToHang-1).Draw(rt, "hangs"), rapid.IntRange(0, 6).Draw(rt, "others")
+				p.slowPull(p.rig, rapid.Bool().Draw(rt, "full"), way, others, func() bool { return false }, func() {
+					for range rapid.IntRange(1, 4).Draw(rt, "pushes") {
+						p.put(name(), fmt.Sprint("body ", i, " in between"))
+						if changes, iv := p.taken(); rapid.IntRange(0, 3).Draw(rt, "lost") > 0 {
+							p.deliver(iv, p.document(iv, changes), true)
+						}
+					}
+					p.notices()
+				})
 			}
 		}
 		// Calm. A later change takes the documents beyond whatever was invented.

@@ -63,6 +63,9 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if set == nil {
 		return f.drop(ctx, ds)
 	}
+	if f.between && (ds[0].Kind == store.ChannelFeed || !set.Floor.Known()) {
+		return nil // for the WorkNotify that follows the slice: a topic's own answer is what its pushes are held against
+	}
 	if ds[0].Kind == store.ChannelFeed {
 		return f.notifyTopic(ctx, set, ds)
 	}
@@ -98,6 +101,10 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		return err
 	}
 	v := &pushReader{p: p, limit: f.s.sourceNow() + skew, commit: &store.Commit{Claim: f.s.claim}}
+	pull := f.readerOf(id)
+	if pull != nil {
+		p.plan.listedIn = pull.plan.seen
+	}
 	before := p.cover.clone()
 	for _, d := range ds {
 		if err := v.take(ctx, d); err != nil {
@@ -114,6 +121,9 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	v.commit.Sets = append(v.commit.Sets, state.Sets...)
 	if err := p.plan.flushWith(ctx, v.commit); err != nil {
 		return err
+	}
+	if pull != nil { // only now that it is recorded, or the pull would record it without its wants (P3)
+		pull.pushed(v)
 	}
 	for _, g := range v.commit.Gaps {
 		f.gap(*g)

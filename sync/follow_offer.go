@@ -262,16 +262,19 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 	}
 	f.watchMisses(p)
 	s := f.set(id)
-	if err := p.start(ctx); err != nil {
-		return err
-	}
-	if n.list[id] && f.s.Now().Sub(s.listed) >= listEvery && set.Baselines > 0 {
-		s.listed = f.s.Now()
-		if err := p.rebase(ctx, offer.ResourceList, baselineOptions{changed: true, after: set.Floor}); err != nil {
+	err = f.readsBy(p, func() error {
+		if err := p.start(ctx); err != nil {
 			return err
 		}
-	}
-	if err := p.fill(ctx); err != nil {
+		if n.list[id] && f.s.Now().Sub(s.listed) >= listEvery && set.Baselines > 0 {
+			s.listed = f.s.Now()
+			if err := p.rebase(ctx, offer.ResourceList, baselineOptions{changed: true, after: set.Floor}); err != nil {
+				return err
+			}
+		}
+		return p.fill(ctx)
+	})
+	if err != nil {
 		return err
 	}
 	if p.out.problem != nil {

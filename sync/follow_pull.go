@@ -126,7 +126,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 			p.retry = until
 		}
 	}
-	if err := pull.run(ctx); err != nil {
+	if err := f.readsBy(pull, func() error { return pull.run(ctx) }); err != nil {
 		return err
 	}
 	pull.offer = light(offer) // it may be long until it is concluded

@@ -271,6 +271,7 @@ func (p *pusher) deliver(iv rsdoc.Interval, body []byte, signed bool) {
 		p.t.Fatal(err)
 	}
 	p.later(WorkNotify, time.Now())
+	p.f.Heard()
 }
 
 // push notifies of everything that changed since the last notification.

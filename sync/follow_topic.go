@@ -50,7 +50,7 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 	if i < 0 || offer.Sets[i].Topic == nil {
 		return time.Time{}, nil // another topic now; the next pull takes it up
 	}
-	p, err := f.fillFrom(ctx, set, &offer.Sets[i])
+	p, err := f.fillFrom(ctx, set.ID, &offer.Sets[i])
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -23,7 +23,7 @@ type Follower struct {
 	o   FollowOptions
 	rec *reconciler
 
-	// The fields below belong to the goroutine that runs slices.
+	// The fields below belong to whoever has the turn.
 	offers   map[int64]*destination.SetOffer
 	channels map[int64]*offered
 	sets     map[int64]*following
@@ -34,6 +34,11 @@ type Follower struct {
 	begun    bool      // the first slice was run
 	tried    time.Time // the last pull
 	framed   time.Time // the last time that Framework Notifications were carried out
+	reading  *puller   // whose documents are being read
+	between  bool      // notifications are being taken up in a wait of a slice
+
+	turn  *turn
+	heard chan struct{}
 
 	mu        sync.Mutex
 	requests  []*PullRequest // for the next pull
@@ -64,13 +69,13 @@ type following struct {
 func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follower, error) {
 	f := &Follower{
 		o: o, offers: map[int64]*destination.SetOffer{}, channels: map[int64]*offered{}, sets: map[int64]*following{},
-		hints: map[int64]bool{},
+		hints: map[int64]bool{}, turn: &turn{}, heard: make(chan struct{}, 1),
 	}
 	s, err := e.begin(ctx, t, RunOptions{From: store.NoTime, Progress: f.progress})
 	if err != nil {
 		return nil, err
 	}
-	f.s = s
+	f.s, s.turn = s, f.turn
 	if err := s.begun(ctx, nil); err != nil { // it is there to change files
 		return nil, errors.Join(err, s.release())
 	}
@@ -133,21 +138,22 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 // Do carries out one slice. The error is one of the store, the claim or ctx; what the Source does wrong is recorded and
-// shown, and tried again in its time. It must not be called from several goroutines at once.
+// shown, and tried again in its time. It must not be called from several goroutines at once. A slice that waits for a
+// document takes up meanwhile what Heard told of (turn.go).
 func (f *Follower) Do(ctx context.Context, w Work) error {
 	switch w {
 	case WorkNotify:
-		return f.notify(ctx)
+		return f.alone(ctx, f.notify)
 	case WorkGap:
-		return f.fillGaps(ctx)
+		return f.hearing(ctx, f.fillGaps)
 	case WorkFramework:
-		return f.framework(ctx)
+		return f.hearing(ctx, f.framework)
 	case WorkPull:
-		return f.pull(ctx)
+		return f.hearing(ctx, f.pull)
 	case WorkConclude:
-		return f.conclude(ctx, false)
+		return f.alone(ctx, func(ctx context.Context) error { return f.conclude(ctx, false) })
 	case WorkScrub:
-		return f.scrub(ctx)
+		return f.alone(ctx, f.scrub)
 	}
 	return errors.New("unknown work " + string(w))
 }

@@ -69,6 +69,7 @@ func TestHardModel(t *testing.T) {
 			"backup":   c.backup,
 			"restore":  c.restore,
 			"pull":     c.pull,
+			"slow":     c.slow,
 			"rest":     c.rest,
 		})
 		c.calm()
@@ -219,6 +220,19 @@ func (c *chronicle) restore(rt *rapid.T) {
 func (c *chronicle) pull(rt *rapid.T) {
 	c.tally.pulls++
 	c.draw(rt).ask(rapid.Bool().Draw(rt, "full"))
+}
+
+// slow pulls while a document hangs, and changes are made and told meanwhile.
+func (c *chronicle) slow(rt *rapid.T) {
+	c.tally.pulls++
+	w := c.draw(rt)
+	way, others := rapid.IntRange(0, waysToHang-1).Draw(rt, "hangs"), rapid.IntRange(0, 6).Draw(rt, "others")
+	w.slowPull(c.rig, rapid.Bool().Draw(rt, "full"), way, others, w.over, func() {
+		for range rapid.IntRange(1, 3).Draw(rt, "meanwhile") {
+			c.change(rt)
+			w.hand(w.message())
+		}
+	})
 }
 
 // rest waits until a mirror has done what it can, so that what comes next does not meet it at work.

@@ -28,6 +28,7 @@ type openHole struct {
 	gap    *store.Gap  // nil: not recorded
 	notice *keptNotice // nil: unknown, after a loss
 	told   []Announced // by the notice
+	over   bool        // a late notification closed it, and recorded that
 	news   bool        // a list told of a change inside that was not known
 }
 
@@ -117,12 +118,36 @@ func (s *session) keptNotices(ctx context.Context, set int64, holes []store.Inte
 	}
 }
 
-// documentGaps are the gaps of a set that no hole before a notification stands for: those of its documents.
+// documentGaps are the gaps of a set that no hole before a notification stands for, be it one that came up since this pull
+// began: those of its documents.
 func (p *puller) documentGaps(ctx context.Context) ([]store.Gap, error) {
 	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	unheard := p.cover.Unheard()
 	return slices.DeleteFunc(gaps, func(g store.Gap) bool {
-		return slices.ContainsFunc(p.watching, func(w openHole) bool { return w.gap != nil && w.gap.ID == g.ID })
+		return slices.ContainsFunc(p.watching, func(w openHole) bool { return w.gap != nil && w.gap.ID == g.ID }) ||
+			g.State.Open() && slices.ContainsFunc(unheard, func(h store.Interval) bool { return h.Until == g.Until })
 	}), err
+}
+
+// refreshHoles takes up what late notifications have done to the watched holes since this pull began to watch them: one
+// that they closed is over, one that they filled in part begins later.
+func (p *puller) refreshHoles(ctx context.Context) error {
+	if !p.disturbed || len(p.watching) == 0 {
+		return nil
+	}
+	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	if err != nil {
+		return err
+	}
+	unheard := p.cover.Unheard()
+	for i := range p.watching {
+		w := &p.watching[i]
+		w.over = w.gap != nil && slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.ID == w.gap.ID && !g.State.Open() })
+		if j := slices.IndexFunc(unheard, func(h store.Interval) bool { return h.Until == w.hole.Until }); j >= 0 {
+			w.hole.From = unheard[j].From
+		}
+	}
+	return nil
 }
 
 // seek begins to look for what the notifications behind the holes announced, in one list.
@@ -204,17 +229,25 @@ func (p *puller) judgeHoles(ctx context.Context) error {
 	if len(p.watching) == 0 && len(p.stale) == 0 {
 		return nil
 	}
-	c := &store.Commit{Claim: p.s.claim}
 	now := p.s.localNow()
+	verdicts := make([]GapVerdict, len(p.watching))
 	for i := range p.watching {
-		w := &p.watching[i]
 		v := p.judgeHole(i, now)
 		if v.State != store.GapClosed {
-			if err := p.late(ctx, w, &v, now); err != nil {
+			if err := p.late(ctx, &p.watching[i], &v, now); err != nil {
 				return err
 			}
 		}
-		p.recordHole(c, w, v, now)
+		verdicts[i] = v
+	}
+	if err := p.refreshHoles(ctx); err != nil { // after the last wait
+		return err
+	}
+	c := &store.Commit{Claim: p.s.claim}
+	for i := range p.watching {
+		if w := &p.watching[i]; !w.over {
+			p.recordHole(c, w, verdicts[i], now)
+		}
 	}
 	for i := range p.stale {
 		c.Inbox = append(c.Inbox, store.InboxChange{ID: p.stale[i].id})
@@ -251,7 +284,7 @@ func (p *puller) judgeHole(i int, now store.Micros) GapVerdict {
 	ripe := false
 	if w.notice != nil {
 		hole.Notice, hole.Empty = w.notice.iv, len(w.told) == 0
-		ripe = now-w.notice.received >= max(lagLeast, p.s.lag)
+		ripe = p.readAt(now)-w.notice.received >= max(lagLeast, p.s.lag)
 	}
 	reads := make([]ListRead, len(p.listsRead))
 	for j := range p.listsRead {
@@ -269,6 +302,14 @@ func (p *puller) judgeHole(i int, now store.Micros) GapVerdict {
 		v = GapVerdict{State: store.GapClosed, ClosedBy: ByChangeList, Until: store.NoTime}
 	}
 	return v
+}
+
+// readAt is when the lists were answered, by our clock: since then a pull may have waited long for another document.
+func (p *puller) readAt(now store.Micros) store.Micros {
+	if !p.opened.Known() {
+		return now
+	}
+	return min(now, p.opened-p.s.offset)
 }
 
 // late decides about a hole that no list closes yet: the Source's list may lag, for as long as patience lasts.

@@ -95,6 +95,7 @@ type pushReader struct {
 	limit  store.Micros // nothing later counts (F40)
 	commit *store.Commit
 	kept   []keptNotice
+	heard  []store.Interval // what was added to the coverage
 	notes  []*note
 	hint   bool // a pull is to follow
 }
@@ -145,6 +146,7 @@ func (v *pushReader) take(ctx context.Context, d *store.Delivery) error {
 		v.p.cover.Joint, v.hint = was, true
 		return nil
 	}
+	v.heard = append(v.heard, iv)
 	if heard := Clip(iv, v.limit); usable(heard) {
 		v.commit.Spans = append(v.commit.Spans, v.p.span(store.SpanNotification, heard, int64(n.n), ""))
 	}

@@ -34,6 +34,8 @@ type planner struct {
 	// filter is the part of scope that also holds for what needs no request.
 	filter func(uri string) (refused string)
 	seen   *bitmap // rows that the current baseline listed
+	// listedIn is where a baseline that is being read notes what it listed, in a planner of notifications; else nil.
+	listedIn *bitmap
 	// at, reset belong to the current baseline: its A so far, and whether it replaces a history that went back.
 	at    store.Micros
 	reset bool
@@ -198,6 +200,9 @@ func (p *planner) merge(r *row, e *entry) {
 	if e.item != nil {
 		p.mergeItem(r, e)
 		return
+	}
+	if e.hinted || e.pushed {
+		p.keepsListed(r, current)
 	}
 	if e.hinted {
 		if r.want.Held || r.want.Refused != "" {

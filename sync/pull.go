@@ -40,10 +40,12 @@ type puller struct {
 	stale     []keptNotice
 	missed    func(at store.Version, inHole bool)
 	misses    int64
-	open      bool // a Change List was read that is still written to
-	tooOld    bool // no baseline could be had for a hole that lagged too long
-	flawed    bool // entries of its feed could not be read: it is read again, so that this is told again
-	freed     bool // what its feed brings was refused so far and is not any more: its bytes are to be found
+	open      bool         // a Change List was read that is still written to
+	opened    store.Micros // when that was answered, by the Source's clock
+	disturbed bool         // pushes were recorded while it waited for documents
+	tooOld    bool         // no baseline could be had for a hole that lagged too long
+	flawed    bool         // entries of its feed could not be read: it is read again, so that this is told again
+	freed     bool         // what its feed brings was refused so far and is not any more: its bytes are to be found
 }
 
 // pulled is what a pull did.
@@ -60,7 +62,7 @@ func (s *session) newPuller(set *store.Set, offer *destination.SetOffer, wake ch
 		return nil, err
 	}
 	return &puller{
-		s: s, set: set, offer: offer, plan: plan, out: pulled{kind: "none"}, tail: store.NoTime,
+		s: s, set: set, offer: offer, plan: plan, out: pulled{kind: "none"}, tail: store.NoTime, opened: store.NoTime,
 		cover: &Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint},
 	}, nil
 }

@@ -113,8 +113,8 @@ func (p *puller) askPushed(ctx context.Context) error {
 		return nil
 	}
 	due := proven
-	if p.open && p.out.problem == nil { // a list that is written to tells of a change after list_lag, or never
-		due = max(due, p.s.sourceNow()-max(lagLeast, p.s.lag))
+	if p.open && p.out.problem == nil && p.opened.Known() { // a list that is written to tells of a change after list_lag, or never
+		due = max(due, p.opened-max(lagLeast, p.s.lag))
 	}
 	for after, more := int64(0), true; more; {
 		var err error

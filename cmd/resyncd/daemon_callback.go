@@ -29,7 +29,7 @@ func (d *daemon) callbackOptions(cfg *config.Config) callback.Options {
 	return callback.Options{
 		Store: d.st, Keeper: d.keeper, Position: d.places.of, BasePath: path, MaxBody: int64(cfg.Callback.MaxBody),
 		Now: d.sh.now, Log: d.log,
-		Wake: func(id int64) { d.put(id, queue.KindNotify, time.Time{}) },
+		Wake: d.delivered,
 		Policy: func(id int64) callback.Policy {
 			if r := d.residentOf(id); r != nil {
 				return callback.Policy{Weakest: weakestOf(r.source())}
@@ -48,6 +48,15 @@ func (d *daemon) callbackOptions(cfg *config.Config) callback.Options {
 			}
 		},
 		Observe: d.callbackObserver(),
+	}
+}
+
+// delivered has what came into a Source's inbox taken up: by a job of its own or, should another one of the Source be
+// waiting for a document, within that wait.
+func (d *daemon) delivered(id int64) {
+	d.put(id, queue.KindNotify, time.Time{})
+	if s := d.stayOf(id); s != nil {
+		s.f.Heard()
 	}
 }
 

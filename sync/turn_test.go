@@ -1,0 +1,307 @@
+package sync
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"resyncd/destination"
+	"resyncd/destination/peer/source"
+	"resyncd/store"
+)
+
+// A document that hangs: it is drawn up before it hangs, or only when it goes on, or half of it has come.
+const (
+	drawnUpLater = iota
+	drawnUpBefore
+	halfSent
+	waysToHang
+)
+
+// isDocument tells the paths of documents from those of resources.
+func isDocument(path string) bool {
+	return path == "/" || path == "/robots.txt" || strings.HasPrefix(path, "/.resourcesync/") || strings.HasPrefix(path, "/.well-known/")
+}
+
+// hang has one document of the Source hang from now on, the first that is chosen after so many others. hung is closed when it
+// was asked for; nothing hangs any more after release.
+func (r *rig) hang(way, others int, chosen func(path string) bool) (hung <-chan struct{}, release func()) {
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	left := others
+	r.interpose(func(w http.ResponseWriter, req *http.Request) bool {
+		mu.Lock()
+		mine := chosen(req.URL.Path) && left == 0
+		if chosen(req.URL.Path) {
+			left--
+		}
+		mu.Unlock()
+		if !mine {
+			return false
+		}
+		rec := httptest.NewRecorder()
+		draw := func() { r.src.Handler().ServeHTTP(rec, req) }
+		send := func(b []byte) {
+			maps.Copy(w.Header(), rec.Header())
+			w.WriteHeader(rec.Code)
+			_, _ = w.Write(b)
+		}
+		if way != drawnUpLater {
+			draw()
+		}
+		half := 0
+		if way == halfSent && rec.Body.Len() > 0 {
+			half = rec.Body.Len() / 2
+			send(rec.Body.Bytes()[:half])
+			_ = http.NewResponseController(w).Flush()
+		}
+		close(asked)
+		select {
+		case <-goOn:
+		case <-req.Context().Done():
+			return true
+		}
+		if way == drawnUpLater {
+			draw()
+		}
+		if half > 0 {
+			_, _ = w.Write(rec.Body.Bytes()[half:])
+		} else {
+			send(rec.Body.Bytes())
+		}
+		return true
+	})
+	return asked, sync.OnceFunc(func() {
+		close(goOn)
+		r.interpose(nil)
+	})
+}
+
+// beginPull asks for a pull. The function that it returns tells whether that has ended.
+func (p *pusher) beginPull(full bool) (ended func() bool) {
+	done, over := make(chan error, 1), false
+	p.f.RequestPull(PullRequest{Full: full, Done: func(err error) { done <- err }})
+	p.later(WorkPull, p.eng.Now())
+	return func() bool {
+		p.t.Helper()
+		select {
+		case err := <-done:
+			if over = true; err != nil && p.failed == nil {
+				p.t.Fatal(err)
+			}
+		default:
+		}
+		return over
+	}
+}
+
+// slowPull pulls, and has other things done while a document of the Source hangs, the one after so many others, if that is
+// ever asked for. over tells that the Follower has ended.
+func (p *pusher) slowPull(from *rig, full bool, way, others int, over func() bool, meanwhile func()) {
+	p.t.Helper()
+	hung, release := from.hang(way, others, isDocument)
+	defer release()
+	ended := p.beginPull(full)
+	p.eventually("the pull waits, or ends", func() bool {
+		select {
+		case <-hung:
+			return true
+		default:
+			return ended() || over()
+		}
+	})
+	meanwhile()
+	release()
+	p.eventually("the pull ends", func() bool { return ended() || over() })
+}
+
+// TestPushesPassAHangingDocument: while a pull waits for a document that hangs, whichever that is and however, what is pushed
+// is mirrored; and the pull that goes on after that loses nothing of it (P11, P3).
+func TestPushesPassAHangingDocument(t *testing.T) {
+	t.Parallel()
+	for name, chosen := range map[string]func(path string) bool{
+		"discovery":     isDocument,
+		"resource list": func(path string) bool { return strings.Contains(path, "resourcelist") },
+		"change list":   func(path string) bool { return strings.Contains(path, "changelist") },
+	} {
+		for way, how := range []string{"drawn up later", "drawn up before", "half sent"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				p := newSettled(t, source.Options{}, many(3))
+				p.put("pulled.txt", "told by a list, and pushed late")
+				hung, release := p.hang(way, 0, chosen)
+				defer release()
+				ended := p.beginPull(true)
+				<-hung
+				p.push()
+				p.put("a.txt", "2")
+				p.push()
+				p.src.Delete("d0/r000.txt")
+				p.put("new.txt", "1")
+				p.push()
+				p.eventually("what was pushed is mirrored", func() bool { return p.same() && p.quiet() })
+				release()
+				p.eventually("the pull ends", ended)
+				p.put("a.txt", "3")
+				p.push()
+				p.eventually("and stays so", func() bool { return p.same() && p.quiet() })
+				if set := p.theSet(); len(set.Joint) != 1 || len(p.listed()) > 0 {
+					t.Errorf("joint coverage %v, gaps %+v", set.Joint, p.listed())
+				}
+			})
+		}
+	}
+}
+
+// TestHolesOfPushesInAPull: of the holes that a pull watches, one that a late notification closes in the midst of the pull
+// stays closed by that; one that comes up then is closed by what the pull reads after it.
+func TestHolesOfPushesInAPull(t *testing.T) {
+	t.Parallel()
+	p := newSettled(t, source.Options{}, many(3))
+	lost := func(name string) message {
+		p.put(name, "1")
+		changes, iv := p.taken()
+		return message{iv, p.document(iv, changes)}
+	}
+	late := lost("late.txt")
+	hung, release := p.hang(drawnUpLater, 0, func(path string) bool { return strings.Contains(path, "changelist") })
+	defer release()
+	p.put("first.txt", "1")
+	p.push()
+	<-hung // the hole before it is asked about
+	if gaps := p.listed(); len(gaps) != 1 || gaps[0].State != store.GapPulling {
+		t.Fatalf("gaps %+v", gaps)
+	}
+	p.deliver(late.iv, late.body, true)
+	lost("lost.txt")
+	p.put("second.txt", "1")
+	p.push()
+	p.eventually("one is closed, one is open", func() bool {
+		gaps := p.listed()
+		return len(gaps) == 2 && gaps[0].State == store.GapClosed && gaps[1].State.Open()
+	})
+	release()
+	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	if gaps := p.listed(); len(gaps) != 2 || gaps[0].ClosedBy != ByNotification || gaps[1].ClosedBy != ByChangeList {
+		t.Errorf("gaps %+v", gaps)
+	}
+}
+
+// TestPushOfAListedRow: a resource that a baseline has written and that is pushed before the baseline has come to its end is
+// no less listed for that, or the documents would be taken to say that it is gone (P5).
+func TestPushOfAListedRow(t *testing.T) {
+	t.Parallel()
+	p := newSettled(t, source.Options{}, many(3))
+	h := p.hand(t)
+	set := p.theSet()
+	offer := &destination.SetOffer{ID: set.CapabilityList}
+	pull, err := h.s.newPuller(&set, offer, h.s.wake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	p.put("new.txt", "1")
+	listed, _ := p.taken()
+	at := store.Micros(listed[0].Datetime)
+	b := &baseline{p: pull, at: at, modified: store.NoTime, date: store.NoTime, listed: 1}
+	pull.plan.at = at
+	if err := b.begin(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c := Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime, Version: store.Version{From: at, Until: at, Ordinal: 1, Document: 1}}
+	for uri := range p.src.Resources() {
+		if err := pull.plan.add(ctx, entry{uri: uri, cand: c, baseline: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pull.plan.flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.put("new.txt", "2")
+	p.push()
+	h.reading, h.between = pull, true
+	if err := h.notify(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p.theSet().Joint, pull.cover.Joint); diff != "" {
+		t.Errorf("coverage of the set and of its pull (-set +pull):\n%s", diff)
+	}
+	if err := b.sweep(ctx, at); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.store.Resource(ctx, set.SourceID, p.src.URI("new.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := r.WantFor(set.ID); !w.Pushed || w.Listed == nil || w.Listed.State != store.WantPresent {
+		t.Errorf("want %+v, listed %+v", w, w.Listed)
+	}
+}
+
+// TestResetKeepsTheTurn: a baseline that begins a new history overrides newer wants, so no push may come in its midst.
+func TestResetKeepsTheTurn(t *testing.T) {
+	t.Parallel()
+	u := &turn{}
+	u.mu.Lock()
+	release := u.keep()
+	resume := u.await()
+	if u.mu.TryLock() {
+		t.Error("the turn was given away")
+	}
+	resume()
+	release()
+	resume = u.await()
+	if !u.mu.TryLock() {
+		t.Fatal("the turn was not given away")
+	}
+	u.mu.Unlock()
+	resume()
+	if u.mu.TryLock() {
+		t.Error("the turn was not taken back")
+	}
+	var none *turn
+	none.keep()()
+}
+
+// TestListenerEnds: what comes into the inbox as a slice ends is left to the slice that was asked for with it, and a panic
+// over it costs the process nothing.
+func TestListenerEnds(t *testing.T) {
+	t.Parallel()
+	p := newSettled(t, source.Options{}, nil)
+	h := p.hand(t)
+	over := make(chan struct{})
+	close(over)
+	if err := h.hear(t.Context(), over); err != nil || h.begun {
+		t.Errorf("%v; looked into the inbox: %v", err, h.begun)
+	}
+	later := h.o.Later
+	h.o.Later = func(Work, time.Time) { panic("on purpose") }
+	if err := h.hear(t.Context(), make(chan struct{})); err == nil || h.between {
+		t.Errorf("%v, between %v", err, h.between)
+	}
+	h.o.Later = later
+	h.Heard()
+	h.Heard() // never blocks
+	if err := h.hearing(t.Context(), func(ctx context.Context) error { defer h.turn.await()(); return ctx.Err() }); err != nil {
+		t.Error(err)
+	}
+}
+
+// notices waits until the inbox was looked through, as far as it can be before a hole is closed.
+func (p *pusher) notices() {
+	p.t.Helper()
+	p.eventually("the inbox is taken up", func() bool {
+		ds, err := p.store.Deliveries(context.Background(), store.InboxQuery{SourceID: p.theSet().SourceID, Limit: 1})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return len(ds) == 0
+	})
+}
