@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"runtime/debug"
 	"time"
@@ -43,6 +44,8 @@ type outcome struct {
 	failure  failure
 	bytes    int64
 	took     time.Duration // to ask the Source, 0: it was not asked
+	patient  bool          // its job was
+	aside    bool          // it is to be tried again after others; nothing is recorded
 	// asked is the Source's clock when it answered, for answers that decide (Settle).
 	asked store.Micros
 	// disk is a failure of the whole mirror, met by this resource.
@@ -73,8 +76,9 @@ func (o *outcome) discard() {
 }
 
 // work looks at one resource. A panic costs that resource only (F5).
-func (r *reconciler) work(ctx context.Context, res *store.Resource) (o *outcome) {
-	o = &outcome{res: res, asked: r.s.localNow() - skew}
+func (r *reconciler) work(ctx context.Context, j job) (o *outcome) {
+	res := j.res
+	o = &outcome{res: res, asked: r.s.localNow() - skew, patient: j.patient}
 	defer func() {
 		if p := recover(); p != nil {
 			r.s.log.Error("panic while fetching; the resource is left owed", "uri", res.URI, "panic", p, "stack", string(debug.Stack()))
@@ -208,10 +212,12 @@ func (r *reconciler) fetch(ctx context.Context, o *outcome) {
 	}
 	o.stage = stage
 	body := newBody(stage, o.want.Digests)
-	res, err := r.download(ctx, o, body)
+	res, err := r.downloadWatched(ctx, o, body)
 	if err != nil {
 		o.discard()
-		r.failed(o, err)
+		if o.aside = errors.Is(err, errAside) && ctx.Err() == nil; !o.aside {
+			r.failed(o, err)
+		}
 		return
 	}
 	if res.NotModified {
@@ -280,8 +286,16 @@ func (r *reconciler) room(ctx context.Context, length int64) *failure {
 	return nil
 }
 
-func (r *reconciler) download(ctx context.Context, o *outcome, body *body) (fetch.Result, error) {
-	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope(o.want.SetID)}
+// downloadWatched is a download that may be set aside, unless that has been done before.
+func (r *reconciler) downloadWatched(ctx context.Context, o *outcome, body *body) (fetch.Result, error) {
+	ctx, t := r.under.begin(ctx, o.patient)
+	res, err := r.download(ctx, o, body, t.waiting)
+	r.under.end(t, err)
+	return res, err
+}
+
+func (r *reconciler) download(ctx context.Context, o *outcome, body *body, waiting func(bool)) (fetch.Result, error) {
+	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope(o.want.SetID), Waiting: waiting}
 	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}
 	if h := &o.res.Have; h.State == store.HavePresent && !r.s.suspects(o.res) && o.want.State == store.WantPresent &&
 		body.digest.Alg == rsdoc.None && (o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)
@@ -312,7 +326,7 @@ func (r *reconciler) prove(ctx context.Context, o *outcome, body *body) *failure
 	if err := body.Reset(); err != nil {
 		return &failure{class: classDisk, reason: err.Error()}
 	}
-	if _, err := r.download(ctx, o, body); err != nil {
+	if _, err := r.download(ctx, o, body, nil); err != nil {
 		f := classify(err)
 		return &f
 	}
@@ -383,6 +397,8 @@ func classify(err error) failure {
 		case fetch.Transient:
 			if errors.Is(err, io.ErrUnexpectedEOF) {
 				f.class = classTruncated
+			} else if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
+				f.class = classSilent
 			}
 		case fetch.Gone:
 			f.stale = true

@@ -37,6 +37,7 @@ type reconciler struct {
 	hot     *hotlist
 	failing *bitmap // what failed last when it was tried in this run
 	tally   tally
+	under   transfers
 	// stale: something failed in a way that a newer list may explain (F48).
 	stale bool
 	// resting: nothing is in flight and nothing due. rested is told whenever that begins, in a Follower.
@@ -75,7 +76,7 @@ func (r *reconciler) pass(ctx context.Context, now func() store.Micros) error {
 func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	jobs := make(chan *store.Resource)
+	jobs := make(chan job)
 	outcomes := make(chan *outcome, r.workers)
 	groups := make(chan []*outcome)
 	placed := make(chan error, 1)
@@ -83,8 +84,8 @@ func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) erro
 	var workers, placer sync.WaitGroup
 	for range r.workers {
 		workers.Go(func() {
-			for res := range jobs {
-				outcomes <- r.work(ctx, res)
+			for j := range jobs {
+				outcomes <- r.work(ctx, j)
 			}
 		})
 	}
@@ -117,7 +118,7 @@ func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) erro
 type conductor struct {
 	r        *reconciler
 	now      func() store.Micros
-	jobs     chan<- *store.Resource
+	jobs     chan<- job
 	outcomes <-chan *outcome
 	groups   chan<- []*outcome
 	placed   <-chan error
@@ -128,11 +129,14 @@ type conductor struct {
 	again   bool // wants came in since the paging began: rows below after may be due too
 	planned bool
 	active  int // with workers
-	group   []*outcome
-	bytes   int64
-	opened  time.Time
-	age     time.Duration // at which the group is closed
-	placing bool
+	// What hangs is tried after the others (aside.go).
+	slow       []*store.Resource
+	slowActive int
+	group      []*outcome
+	bytes      int64
+	opened     time.Time
+	age        time.Duration // at which the group is closed
+	placing    bool
 
 	// In a Follower: rows named by hot, and when to look for owed ones again.
 	hot    []int64
@@ -148,6 +152,8 @@ func (c *conductor) run(ctx context.Context) error {
 	defer timer.Stop()
 	c.later = time.NewTimer(forEver)
 	defer c.later.Stop()
+	look, looks := time.NewTimer(forEver), false // for what is silent
+	defer look.Stop()
 	planned := c.r.planned
 	for {
 		if err := c.page(ctx); err != nil {
@@ -160,10 +166,14 @@ func (c *conductor) run(ctx context.Context) error {
 			return nil
 		}
 		c.rest()
-		var jobs chan<- *store.Resource
-		var next *store.Resource
-		if len(c.queue) > 0 {
-			jobs, next = c.jobs, c.queue[0]
+		var jobs chan<- job
+		next, ok := c.next()
+		if ok {
+			jobs = c.jobs
+		}
+		if c.crowded() && !looks {
+			look.Reset(asideLook)
+			looks = true
 		}
 		var groups chan<- []*outcome
 		if c.ripe() {
@@ -174,11 +184,13 @@ func (c *conductor) run(ctx context.Context) error {
 		}
 		select {
 		case jobs <- next:
-			c.queue = c.queue[1:]
-			c.active++
+			c.begun(next)
 		case o := <-c.outcomes:
-			c.active--
-			c.collect(o)
+			c.ended(o)
+		case <-look.C:
+			if looks = false; c.crowded() {
+				c.r.under.setAside(c.r.workers)
+			}
 		case groups <- c.group:
 			c.group, c.bytes, c.placing = nil, 0, true
 			c.age = min(2*c.age, groupAge)
@@ -208,7 +220,8 @@ func (c *conductor) run(ctx context.Context) error {
 func (c *conductor) page(ctx context.Context) error {
 	if c.r.isHalted() {
 		c.r.s.flight.abandon(c.queue)
-		c.queue, c.hot, c.dry, c.again = nil, nil, true, false
+		c.r.s.flight.abandon(c.slow)
+		c.slow, c.queue, c.hot, c.dry, c.again = nil, nil, nil, true, false
 		return nil
 	}
 	for first := true; len(c.hot) > 0 && (first || len(c.queue) == 0); first = false { // some may need no fetch
@@ -246,7 +259,7 @@ func (c *conductor) page(ctx context.Context) error {
 			continue
 		}
 		c.after = rs[len(rs)-1].ID
-		c.queue = f.board(c.r.untried(rs))
+		c.queue = c.apart(f.board(c.r.untried(rs)))
 	}
 	return nil
 }
@@ -257,7 +270,7 @@ func (c *conductor) finished() bool {
 }
 
 func (c *conductor) idle() bool {
-	return len(c.queue) == 0 && c.active == 0 && len(c.group) == 0 && !c.placing
+	return len(c.queue) == 0 && len(c.slow) == 0 && c.active == 0 && len(c.group) == 0 && !c.placing
 }
 
 // ripe tells when a group is closed. While one is being made durable the next one grows.

@@ -73,7 +73,7 @@ func (c *conductor) pageHot(ctx context.Context) error {
 			fetches = append(fetches, r)
 		}
 	}
-	c.queue = append(f.board(c.r.untried(fetches)), c.queue...)
+	c.queue = append(c.apart(f.board(c.r.untried(fetches))), c.queue...)
 	return nil
 }
 

@@ -98,7 +98,9 @@ func (w *watched) Read(p []byte) (int, error) {
 	limit := w.client.options.IdleTimeout
 	w.idle.timer.Reset(limit)
 	began := time.Now()
+	w.exchange.waits(true)
 	n, err := w.src.Read(p)
+	w.exchange.waits(false)
 	rang := !w.idle.timer.Stop()
 	if rang {
 		w.idle = nil // it still closes src

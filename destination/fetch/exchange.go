@@ -20,6 +20,14 @@ type exchange struct {
 	queued    bool   // a Retry-After is slept out by a queue, not here
 	throttled bool   // the host complains of all requests
 	location  string // of the last redirect answer
+	waiting   func(begins bool)
+}
+
+// waits tells whoever wants to know that a wait for the peer begins or ends.
+func (ex *exchange) waits(begins bool) {
+	if ex.waiting != nil {
+		ex.waiting(begins)
+	}
 }
 
 type exchangeKey struct{}

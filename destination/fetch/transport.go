@@ -68,7 +68,9 @@ func (d *door) RoundTrip(req *http.Request) (*http.Response, error) {
 		transport = d.trusted
 	}
 	started := time.Now()
+	ex.waits(true)
 	resp, err := transport.RoundTrip(req)
+	ex.waits(false)
 	if !neverSent(err) {
 		d.client.countRequest(ex.policy)
 		ex.requests++

@@ -127,3 +127,47 @@ func TestErrorPageCannotHoldUs(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitsAreTold: of the time that a download takes, just that is told in which the peer is waited for: not the pause
+// before another try, nor that of our own disk.
+func TestWaitsAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		c, _ := bubble(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			<-time.After(time.Second)
+			if tries++; tries == 1 {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			drip(3, 10, time.Second)(w, r)
+		})
+		var waited time.Duration
+		var began time.Time
+		req := Request{URL: source, Waiting: func(begins bool) {
+			if begins == !began.IsZero() {
+				t.Fatalf("told twice: %v", begins)
+			}
+			if begins {
+				began = time.Now()
+			} else {
+				waited, began = waited+time.Since(began), time.Time{}
+			}
+		}}
+		start := time.Now()
+		if _, err := c.Download(t.Context(), req, &slowSink{}, DownloadOptions{DeclaredLength: -1}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); waited < 4*time.Second || waited > 5*time.Second || took < waited+time.Minute || !began.IsZero() {
+			t.Errorf("waited %v of %v", waited, took)
+		}
+	})
+}
+
+// slowSink is on a disk that takes a minute.
+type slowSink struct{ sink }
+
+func (s *slowSink) Write(p []byte) (int, error) {
+	<-time.After(time.Minute)
+	return s.sink.Write(p)
+}

@@ -1,0 +1,209 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/store"
+)
+
+// A resource that hangs holds one of the Source's places until its time is out, half a minute or more, and a few percent of
+// such ones would hold them all. There are no further places to be had: so many requests at once are what the Source was
+// promised. So while others wait for a place, a transfer of which nothing has been heard for far longer than is usual at this
+// Source is broken off, set aside, and tried again after the others, then for as long as it takes. That, and whatever the
+// ledger knows to hang, never holds more than a part of the places (P11). Nothing of it is a failure, so the ledger hears
+// nothing of it.
+const (
+	// asideTimes is how many times as long as usual a transfer must be silent, asideLeast how long at least, asideFirst
+	// where nothing is known of the Source yet.
+	asideTimes = 10
+	asideLeast = 250 * time.Millisecond
+	asideFirst = 2 * time.Second
+	// asideShare: of so many transfers one may be set aside, beside one for each place at first. If more are slow that is how
+	// the Source is now, and asking twice would only make it slower.
+	asideShare = 16
+	// asideLook is how often the silent ones are looked for while others wait.
+	asideLook = 50 * time.Millisecond
+	// usualOf is over about how many transfers the usual silence is averaged.
+	usualOf = 16
+)
+
+// errAside breaks a transfer off.
+var errAside = errors.New("set aside for others: nothing came for too long")
+
+// classSilent is the class of what was waited for in vain.
+var classSilent = fetch.Stalled.String()
+
+// job is a resource to be worked on.
+type job struct {
+	res *store.Resource
+	// patient: it was set aside once, or the ledger knows that it hangs, and is waited for now.
+	patient bool
+}
+
+// transfers are those under way that may be set aside. The zero value is ready.
+type transfers struct {
+	mu     sync.Mutex
+	silent map[*transfer]struct{} // or not
+	usual  time.Duration          // longest silence of a transfer, on average
+	known  bool                   // usual is
+	spent  float64                // how many were set aside, less those that went well since have made up for
+}
+
+// transfer is one download under way.
+type transfer struct {
+	began  time.Time
+	cancel context.CancelCauseFunc
+	since  atomic.Int64 // how long after that a wait for the peer began, in ns; 0: there is none
+	most   time.Duration
+}
+
+// begin watches a download until end is called. The transfer's waiting is the Waiting of its requests. One that is patient
+// only teaches what is usual.
+func (ts *transfers) begin(ctx context.Context, patient bool) (watched context.Context, t *transfer) {
+	watched, cancel := context.WithCancelCause(ctx)
+	t = &transfer{began: time.Now(), cancel: cancel}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.silent == nil {
+		ts.silent = map[*transfer]struct{}{}
+	}
+	if !patient {
+		ts.silent[t] = struct{}{}
+	}
+	return watched, t
+}
+
+// waiting is told of each wait for the peer. Only the download's goroutine calls it.
+func (t *transfer) waiting(begins bool) {
+	now := time.Since(t.began)
+	if begins {
+		t.since.Store(max(int64(now), 1))
+	} else if since := t.since.Swap(0); since > 0 {
+		t.most = max(t.most, now-time.Duration(since))
+	}
+}
+
+// end learns from a download.
+func (ts *transfers) end(t *transfer, err error) {
+	t.waiting(false)
+	t.cancel(nil)
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	delete(ts.silent, t)
+	if err != nil {
+		return
+	}
+	if !ts.known {
+		ts.known, ts.usual = true, t.most
+	}
+	ts.usual += (t.most - ts.usual) / usualOf
+	ts.spent = max(ts.spent-1.0/asideShare, 0)
+}
+
+// setAside breaks off those that were silent for too long, at so many places.
+func (ts *transfers) setAside(places int) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	limit := asideFirst
+	if ts.known {
+		limit = max(asideTimes*ts.usual, asideLeast)
+	}
+	for t := range ts.silent {
+		if ts.spent+1 > float64(places) {
+			return
+		}
+		if since := t.since.Load(); since > 0 && time.Since(t.began)-time.Duration(since) >= limit {
+			t.cancel(errAside)
+			delete(ts.silent, t)
+			ts.spent++
+		}
+	}
+}
+
+// next is what is worked on next, false for nothing.
+func (c *conductor) next() (job, bool) {
+	switch {
+	case len(c.slow) > 0 && c.slowActive < c.slowPlaces():
+		return job{c.slow[0], true}, true
+	case len(c.queue) > 0:
+		return job{c.queue[0], false}, true
+	}
+	return job{}, false
+}
+
+// slowPlaces is how many places those that hang may hold. In a run that ends: none as long as others wait, all once there are
+// no others. In a Follower, where others may always wait, and may come at any moment: one in sixteen, and a quarter.
+func (c *conductor) slowPlaces() int {
+	n, endless := c.r.workers, c.r.hot != nil
+	switch crowded := len(c.queue) > 0; {
+	case crowded && endless:
+		return min(max(n/16, 1), n/8)
+	case crowded:
+		return 0
+	case !endless && c.planned:
+		return n
+	}
+	return max(n/4, 1)
+}
+
+// begun: a worker has taken a job.
+func (c *conductor) begun(j job) {
+	c.active++
+	if j.patient {
+		c.slow = c.slow[1:]
+		c.slowActive++
+	} else {
+		c.queue = c.queue[1:]
+	}
+}
+
+// ended: a worker is done with a job.
+func (c *conductor) ended(o *outcome) {
+	c.active--
+	if o.patient {
+		c.slowActive--
+	}
+	if o.aside {
+		c.putAside(o.res)
+	} else {
+		c.collect(o)
+	}
+}
+
+// putAside has a resource tried after the others, or at once if something else is wanted of it by now.
+func (c *conductor) putAside(res *store.Resource) {
+	f := c.r.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !f.touched(res.ID):
+		c.slow = append(c.slow, res)
+		return
+	case c.r.hot != nil:
+		c.hot = append(c.hot, res.ID)
+	default:
+		c.dry, c.again = false, true
+	}
+	f.land(res.ID)
+}
+
+// apart leaves those that are known to hang for later, as far as there is room to remember them.
+func (c *conductor) apart(rs []*store.Resource) []*store.Resource {
+	out := rs[:0]
+	for _, r := range rs {
+		if r.Work.Class == classSilent && len(c.slow) < duePage {
+			c.slow = append(c.slow, r)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// crowded: all places are taken, and others wait for one.
+func (c *conductor) crowded() bool { return len(c.queue) > 0 && c.active >= c.r.workers }

@@ -1,0 +1,187 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"resyncd/destination/peer/source"
+	"resyncd/store"
+)
+
+// TestHangingResourcesAreSetAside: resources that hang, be it without an answer or in the midst of a body, and as many as
+// there are places, do not keep the others waiting, and are still waited for after them: none is owed (P11, F79). Each is
+// asked for no more than twice.
+func TestHangingResourcesAreSetAside(t *testing.T) {
+	t.Parallel()
+	const all, places, hanging = 300, 8, 12
+	r := newRig(t, source.Options{}, many(all))
+	r.tune = func(t *Target) { t.Concurrency = places }
+	var mu sync.Mutex
+	healthy, asked := map[string]bool{}, map[string]int{}
+	rest := make(chan struct{})
+	r.interpose(func(w http.ResponseWriter, req *http.Request) bool {
+		if isDocument(req.URL.Path) {
+			return false
+		}
+		var n int
+		if _, err := fmt.Sscanf(req.URL.Path[len("/d0/r"):], "%d", &n); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		asked[req.URL.Path]++
+		if n >= hanging && !healthy[req.URL.Path] {
+			if healthy[req.URL.Path] = true; len(healthy) == all-hanging {
+				close(rest)
+			}
+		}
+		mu.Unlock()
+		if n >= hanging {
+			return false
+		}
+		if n%2 == 0 {
+			w.Header().Set("Content-Length", fmt.Sprint(len(fmt.Sprintf("body %d", n))))
+			_, _ = w.Write([]byte("bo"))
+			_ = http.NewResponseController(w).Flush()
+		}
+		select {
+		case <-rest:
+		case <-req.Context().Done():
+			return true
+		}
+		if n%2 == 0 {
+			_, _ = fmt.Fprintf(w, "dy %d", n)
+			return true
+		}
+		return false
+	})
+	if res := r.must(); res.Failed > 0 || res.Fetched != all {
+		t.Errorf("%+v", res)
+	}
+	for path, n := range asked {
+		if n > 2 || healthy[path] && n > 1 {
+			t.Errorf("%s was asked for %d times", path, n)
+		}
+	}
+}
+
+// TestSetAside: a transfer is broken off once nothing was heard of it for far longer than usual, while it is the peer that is
+// waited for, and not more of them than a small part.
+func TestSetAside(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ts transfers
+		off := func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errAside) }
+		well := func(silence time.Duration) {
+			_, u := ts.begin(t.Context(), false)
+			u.waiting(true)
+			<-time.After(silence)
+			ts.end(u, nil)
+		}
+		unknown, first := ts.begin(t.Context(), false)
+		first.waiting(true)
+		<-time.After(asideFirst - 1)
+		if ts.setAside(1); off(unknown) {
+			t.Error("too early, while nothing is known of the Source")
+		}
+		<-time.After(2)
+		if ts.setAside(1); !off(unknown) {
+			t.Error("not set aside, while nothing is known of the Source")
+		}
+		ts.end(first, errAside)
+		for range asideShare { // which make up for one
+			well(50 * time.Millisecond)
+		}
+		ours, pausing := ts.begin(t.Context(), false)
+		pausing.waiting(true)
+		pausing.waiting(false)
+		alive, dripping := ts.begin(t.Context(), false)
+		silent, hung := ts.begin(t.Context(), false)
+		hung.waiting(true)
+		for range 6 {
+			dripping.waiting(false)
+			dripping.waiting(true)
+			<-time.After(100 * time.Millisecond)
+			ts.setAside(1)
+		}
+		if off(ours) || off(alive) || !off(silent) {
+			t.Errorf("set aside: one in a pause of ours %v, one that moves %v, one that hangs %v", off(ours), off(alive), off(silent))
+		}
+		ts.end(pausing, nil)
+		ts.end(dripping, nil)
+		ts.end(hung, errAside)
+		for range asideShare - 2 - 1 { // with the two above, one too few
+			well(50 * time.Millisecond)
+		}
+		again := func() bool {
+			ctx, u := ts.begin(t.Context(), false)
+			u.waiting(true)
+			<-time.After(time.Second)
+			ts.setAside(1)
+			ts.end(u, errAside)
+			return off(ctx)
+		}
+		if again() {
+			t.Error("more than one in so many was set aside")
+		}
+		well(50 * time.Millisecond)
+		if !again() {
+			t.Error("not set aside although so many went well")
+		}
+		before := ts.usual
+		_, u := ts.begin(t.Context(), true)
+		u.waiting(true)
+		<-time.After(time.Minute)
+		ts.setAside(16)
+		if ts.end(u, nil); ts.usual <= before {
+			t.Error("one that was waited for teaches nothing")
+		}
+	})
+}
+
+// TestSlowPlaces: what hangs is worked on after the others and holds but a part of the places, unless nothing else can come.
+func TestSlowPlaces(t *testing.T) {
+	t.Parallel()
+	rows := func(n int, class string) (rs []*store.Resource) {
+		for i := range n {
+			rs = append(rs, &store.Resource{ID: int64(i), Work: store.Work{Class: class}})
+		}
+		return rs
+	}
+	c := &conductor{r: &reconciler{workers: 16}, planned: true, dry: true}
+	if c.queue = c.apart(append(rows(20, classSilent), rows(1, "transient")...)); len(c.queue) != 1 || len(c.slow) != 20 {
+		t.Fatalf("%d queued, %d apart", len(c.queue), len(c.slow))
+	}
+	begin := func() (slow int) {
+		for {
+			j, ok := c.next()
+			if !ok || !j.patient {
+				return c.slowActive
+			}
+			c.begun(j)
+		}
+	}
+	if n := begin(); n != 0 {
+		t.Errorf("%d of 16 places before others that wait", n)
+	}
+	c.r.hot = newHotlist()
+	if n := begin(); n != 1 {
+		t.Errorf("%d of 16 places beside others that may always wait", n)
+	}
+	c.queue = nil
+	if n := begin(); n != 4 {
+		t.Errorf("%d of 16 places while others may come", n)
+	}
+	c.r.hot = nil
+	if n := begin(); n != 16 || len(c.slow) != 4 {
+		t.Errorf("%d of 16 places when no others come, %d left", n, len(c.slow))
+	}
+	if many := c.apart(rows(2*duePage, classSilent)); len(c.slow) != duePage || len(many) != duePage+4 {
+		t.Errorf("%d are remembered, %d are not", len(c.slow), len(many))
+	}
+}
