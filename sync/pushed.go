@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
+	"time"
 
+	"resyncd/destination/fetch"
 	"resyncd/store"
 )
 
@@ -43,7 +45,7 @@ func listedOf(current *store.Want, set int64) *store.Want {
 	switch {
 	case current == nil:
 		return &store.Want{SetID: set, Length: -1, LastMod: store.NoTime}
-	case current.Pushed:
+	case current.Pushed, current.Listed != nil: // a push, or what became of one
 		return current.Listed
 	}
 	known := *current
@@ -64,6 +66,10 @@ func (p *planner) mergeListed(r *row, e *entry) {
 		r.want = e.cand.Contest(&pushed, p.set.Floor, p.set.ID)
 		r.want.Generation = p.generation(e)
 	case Repeat: // the documents confirm it
+		if r.want.State == store.WantAsk && !r.want.Pushed {
+			p.mergeBeside(r, e) // one of the statements that are asked about
+			return
+		}
 		if p.lag != nil {
 			p.lag(pushed.Version)
 		}
@@ -102,7 +108,88 @@ func (p *planner) mergeBeside(r *row, e *entry) {
 	if next.State != store.WantAbsent {
 		next.Refused = p.scope(e.uri)
 	}
-	r.want.Listed, r.changed = &next, true
+	r.want.Listed, r.changed, r.beside = &next, true, true
+}
+
+// ahead is how far a push may be dated beyond the Source's clock as its answers told it: they give whole seconds, and
+// take a while.
+const ahead store.Micros = 2 * 1e6
+
+// doubtPush has the Source asked about a push that its documents speak against, although it is dated later: the date is the
+// push's own word. They do where what they tell of just now, other content, happened after the Source last served the file;
+// where the Source does not serve what was pushed; and where nobody asked, because a deletion was pushed of what was not
+// here. For a push that is true it costs one request.
+func (p *planner) doubtPush(r *row) {
+	w, l := &r.want, r.want.Listed
+	if !r.beside || !w.Pushed || w.Refused != "" ||
+		compare(w, Candidate{State: l.State, Digests: l.Digests, Length: l.Length, LastMod: l.LastMod}) == alike {
+		return
+	}
+	h, work := &r.res.Have, &r.res.Work
+	owed, before := work.Action != store.ActionNone, h.Fetched+p.s.offset < l.Version.Until+ahead
+	switch w.State {
+	case store.WantPresent:
+		if owed && work.Attempts == 0 || !owed && !before { // the answer is still to come, or did
+			return
+		}
+	case store.WantAbsent:
+		if h.State == store.HavePresent { // it is asked about
+			return
+		}
+	default:
+		return
+	}
+	w.Version.From = min(w.Version.From, l.Version.From)
+	askAbout(w)
+}
+
+// askAbout makes of a pushed want one that the Source is asked about. What its documents say stays beside it: a 404 to a
+// change that was pushed deletes nothing that they still tell of (P5).
+func askAbout(w *store.Want) {
+	w.Pushed, w.Settled = false, false
+	if w.State == store.WantAbsent {
+		w.Listed = nil // a 404 agrees with what was pushed
+	}
+	if w.Refused == "" {
+		w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
+		w.Version.Document, w.Version.Ordinal = 0, 0
+	}
+}
+
+// denyAfter is how long the Source is asked for what was pushed before its answers count: a push may be faster than what
+// serves the resource, and a Change List that explains it is read meanwhile (hintEvery).
+const denyAfter = hintEvery
+
+// denied tells that the Source does not serve what was pushed, but what its documents tell of; or nothing at all, where no
+// file of ours depends on it.
+func (r *reconciler) denied(o *outcome) bool {
+	w, was := o.want, &o.res.Work
+	if o.verdict != verdictFailed || w == nil || !w.Pushed || w.State != store.WantPresent || r.s.suspects(o.res) ||
+		was.Attempts == 0 || r.s.localNow()-was.Since < store.Micros(denyAfter/time.Microsecond) {
+		return false
+	}
+	h, l := &o.res.Have, w.Listed
+	told := l != nil && l.State != store.WantNone
+	if o.failure.class == fetch.Gone.String() {
+		return h.State == store.HaveNone || told && !pushedSince(h, l)
+	}
+	return told && l.State == store.WantPresent && o.served != nil && *o.served == h.SHA256 && Satisfied(l, h) == Yes
+}
+
+// pushedSince tells a file that a push brought after what the documents say.
+func pushedSince(h *store.Have, listed *store.Want) bool {
+	return h.State == store.HavePresent && listed.State == store.WantPresent && Satisfied(listed, h) != Yes &&
+		Relate(h.Version, listed.Version) == Newer
+}
+
+// takenBack has what the documents say take the place of a push that was denied. Nothing is lost if it is true: its entry in
+// a document is newer than what counts again now.
+func takenBack(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
+	next := store.Want{SetID: o.want.SetID, State: store.WantAbsent, Length: -1, LastMod: store.NoTime} // as old as if nobody had told of it
+	if l := o.want.Listed; l != nil && l.State != store.WantNone {
+		next = *l
+	}
+	return replaced(wants, &next), &next
 }
 
 // askPushed has the Source asked about what was pushed and should by now be in its documents, and is not: a forged entry
@@ -153,13 +240,7 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 			continue
 		}
 		before := slices.Clone(r.Wants)
-		if w.Pushed, w.Settled = false, false; w.State == store.WantAbsent {
-			w.Listed = nil // a 404 agrees with what was pushed
-		}
-		if w.Refused == "" {
-			w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
-			w.Version.Document, w.Version.Ordinal = 0, 0
-		}
+		askAbout(w)
 		want := *w
 		work := p.s.workForAll(r.Wants, &r.Have, now)
 		if r.Key == "" && want.State != store.WantAbsent { // so far only its deletion was told

@@ -163,6 +163,9 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		switch o.verdict {
 		case verdictFailed:
 			work = r.reschedule(o, now)
+		case verdictDenied:
+			wants, rc.Want = takenBack(o, wants)
+			work = r.s.workForAll(wants, &have, now)
 		case verdictThere:
 			wants, rc.Want = r.stays(o, wants) // which may be newer than the file
 			work = r.s.workForAll(wants, &have, now)
@@ -230,9 +233,9 @@ func replaced(wants []store.Want, next *store.Want) []store.Want {
 // the deletion is true, the next pull tells (P5).
 func (r *reconciler) stays(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
 	next := *o.want
-	if l := o.want.Listed; l != nil && l.State != store.WantNone {
+	if l := o.want.Listed; l != nil && l.State != store.WantNone && l.State != store.WantAbsent && !pushedSince(&o.res.Have, l) {
 		next = *l
-	} else { // only known from pushes: as it was right before
+	} else { // only known from pushes, or changed or made again since the documents told of it: as it was right before
 		next.State, next.Digests, next.Length, next.LastMod = store.WantPresent, "", -1, store.NoTime
 		next.Version.From--
 		next.Version.Until = next.Version.From
@@ -249,7 +252,7 @@ func (r *reconciler) tell(o *outcome, touched bool) {
 	if r.hot == nil {
 		return
 	}
-	if o.verdict == verdictThere && r.s.hint != nil {
+	if (o.verdict == verdictThere || o.verdict == verdictDenied) && r.s.hint != nil {
 		r.s.hint(o.want.SetID)
 	}
 	if touched {
