@@ -26,7 +26,6 @@ const (
 	verdictGone                   // the Source was asked and has it no more
 	verdictRefused                // policy forbids to ask
 	verdictThere                  // a deletion was pushed, but the Source still serves it
-	verdictDenied                 // a version was pushed, but the Source serves what its documents tell of
 	verdictFailed
 )
 
@@ -46,8 +45,6 @@ type outcome struct {
 	took     time.Duration // to ask the Source, 0: it was not asked
 	// asked is the Source's clock when it answered, for answers that decide (Settle).
 	asked store.Micros
-	// served is the SHA-256 of a body that was not what is wanted.
-	served *[32]byte
 	// disk is a failure of the whole mirror, met by this resource.
 	disk error
 }
@@ -103,9 +100,6 @@ func (r *reconciler) work(ctx context.Context, res *store.Resource) (o *outcome)
 	}
 	if o.verdict == verdictGone {
 		r.lookAt(ctx, o)
-	}
-	if r.denied(o) {
-		o.verdict = verdictDenied
 	}
 	return o
 }
@@ -203,9 +197,8 @@ func (r *reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 
 // fetch asks the Source and leaves checked bytes in a stage.
 func (r *reconciler) fetch(ctx context.Context, o *outcome) {
-	room := r.room(ctx, o.want.Length)
-	if room != nil && !o.want.Pushed {
-		o.fail(*room)
+	if f := r.room(ctx, o.want.Length); f != nil {
+		o.fail(*f)
 		return
 	}
 	stage, err := r.s.t.Mirror.NewStage(ctx)
@@ -215,19 +208,10 @@ func (r *reconciler) fetch(ctx context.Context, o *outcome) {
 	}
 	o.stage = stage
 	body := newBody(stage, o.want.Digests)
-	limit, length := r.s.t.MaxResource, o.want.Length
-	if o.want.Pushed && (room != nil || o.res.Work.Attempts > 0) {
-		length = -1 // nobody vouches for it: what comes is held against what the documents say (denied)
-	}
-	if room != nil {
-		limit = largeBody // which needs no room
-	}
-	res, err := r.download(ctx, o, body, limit, length)
+	res, err := r.download(ctx, o, body)
 	if err != nil {
 		o.discard()
-		if r.failed(o, err); room != nil && fetch.KindOf(err) == fetch.TooLarge {
-			o.fail(*room)
-		}
+		r.failed(o, err)
 		return
 	}
 	if res.NotModified {
@@ -241,8 +225,6 @@ func (r *reconciler) fetch(ctx context.Context, o *outcome) {
 			f = r.prove(ctx, o, body)
 		}
 		if f != nil {
-			sum := body.sum()
-			o.served = &sum
 			o.discard()
 			o.fail(*f)
 			return
@@ -298,9 +280,10 @@ func (r *reconciler) room(ctx context.Context, length int64) *failure {
 	return nil
 }
 
-func (r *reconciler) download(ctx context.Context, o *outcome, body *body, limit, length int64) (fetch.Result, error) {
-	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: limit, InScope: r.inScope(o.want.SetID)}
-	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: length}
+func (r *reconciler) download(ctx context.Context, o *outcome, body *body) (fetch.Result, error) {
+	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope(o.want.SetID)}
+	req.NoCache = o.want.State == store.WantAsk // the answer decides
+	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}
 	if h := &o.res.Have; h.State == store.HavePresent && !r.s.suspects(o.res) && o.want.State == store.WantPresent &&
 		body.digest.Alg == rsdoc.None && (o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)
 		req.ETag, req.LastModified = h.ETag, h.LastModified
@@ -330,7 +313,7 @@ func (r *reconciler) prove(ctx context.Context, o *outcome, body *body) *failure
 	if err := body.Reset(); err != nil {
 		return &failure{class: classDisk, reason: err.Error()}
 	}
-	if _, err := r.download(ctx, o, body, r.s.t.MaxResource, o.want.Length); err != nil {
+	if _, err := r.download(ctx, o, body); err != nil {
 		f := classify(err)
 		return &f
 	}

@@ -137,5 +137,5 @@ func (o *Observer) settled(group []*outcome) {
 // results names the verdicts for metrics.
 var results = [...]string{
 	verdictCleared: "unchanged", verdictFetched: "fetched", verdictAdopted: "unchanged", verdictGone: "gone",
-	verdictRefused: "refused", verdictThere: "unchanged", verdictDenied: "failed", verdictFailed: "failed",
+	verdictRefused: "refused", verdictThere: "unchanged", verdictFailed: "failed",
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"time"
 
-	"resyncd/destination/fetch"
 	"resyncd/store"
 )
 
@@ -116,9 +114,9 @@ func (p *planner) mergeBeside(r *row, e *entry) {
 const ahead store.Micros = 2 * 1e6
 
 // doubtPush has the Source asked about a push that its documents speak against, although it is dated later: the date is the
-// push's own word. They do where what they tell of just now, other content, happened after the Source last served the file;
-// where the Source does not serve what was pushed; and where nobody asked, because a deletion was pushed of what was not
-// here. For a push that is true it costs one request.
+// push's own word. They do where what they tell of just now, other content, happened after the Source served the file (by a
+// clock that is late rather than early), where the Source does not serve what was pushed, and where nobody asked, because a
+// deletion was pushed of what was not here. For a push that is true it costs one request.
 func (p *planner) doubtPush(r *row) {
 	w, l := &r.want, r.want.Listed
 	if !r.beside || !w.Pushed || w.Refused != "" ||
@@ -126,16 +124,10 @@ func (p *planner) doubtPush(r *row) {
 		return
 	}
 	h, work := &r.res.Have, &r.res.Work
-	owed, before := work.Action != store.ActionNone, h.Fetched+p.s.offset < l.Version.Until+ahead
-	switch w.State {
-	case store.WantPresent:
-		if owed && work.Attempts == 0 || !owed && !before { // the answer is still to come, or did
-			return
-		}
-	case store.WantAbsent:
-		if h.State == store.HavePresent { // it is asked about
-			return
-		}
+	switch {
+	case w.State == store.WantPresent && work.Action != store.ActionNone && work.Attempts > 0:
+	case w.State == store.WantPresent && work.Action == store.ActionNone && h.Fetched+p.s.offset < l.Version.Until:
+	case w.State == store.WantAbsent && h.State != store.HavePresent:
 	default:
 		return
 	}
@@ -156,40 +148,10 @@ func askAbout(w *store.Want) {
 	}
 }
 
-// denyAfter is how long the Source is asked for what was pushed before its answers count: a push may be faster than what
-// serves the resource, and a Change List that explains it is read meanwhile (hintEvery).
-const denyAfter = hintEvery
-
-// denied tells that the Source does not serve what was pushed, but what its documents tell of; or nothing at all, where no
-// file of ours depends on it.
-func (r *reconciler) denied(o *outcome) bool {
-	w, was := o.want, &o.res.Work
-	if o.verdict != verdictFailed || w == nil || !w.Pushed || w.State != store.WantPresent || r.s.suspects(o.res) ||
-		was.Attempts == 0 || r.s.localNow()-was.Since < store.Micros(denyAfter/time.Microsecond) {
-		return false
-	}
-	h, l := &o.res.Have, w.Listed
-	told := l != nil && l.State != store.WantNone
-	if o.failure.class == fetch.Gone.String() {
-		return h.State == store.HaveNone || told && !pushedSince(h, l)
-	}
-	return told && l.State == store.WantPresent && o.served != nil && *o.served == h.SHA256 && Satisfied(l, h) == Yes
-}
-
 // pushedSince tells a file that a push brought after what the documents say.
 func pushedSince(h *store.Have, listed *store.Want) bool {
 	return h.State == store.HavePresent && listed.State == store.WantPresent && Satisfied(listed, h) != Yes &&
 		Relate(h.Version, listed.Version) == Newer
-}
-
-// takenBack has what the documents say take the place of a push that was denied. Nothing is lost if it is true: its entry in
-// a document is newer than what counts again now.
-func takenBack(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
-	next := store.Want{SetID: o.want.SetID, State: store.WantAbsent, Length: -1, LastMod: store.NoTime} // as old as if nobody had told of it
-	if l := o.want.Listed; l != nil && l.State != store.WantNone {
-		next = *l
-	}
-	return replaced(wants, &next), &next
 }
 
 // askPushed has the Source asked about what was pushed and should by now be in its documents, and is not: a forged entry

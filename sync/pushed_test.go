@@ -3,8 +3,6 @@ package sync
 import (
 	"context"
 	"crypto/sha256"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,16 +36,6 @@ func (p *pusher) trashed() []store.Trashed {
 		p.t.Fatal(err)
 	}
 	return out
-}
-
-// hastens makes the engine's clock one that can be put forward: what waits by the clock need not be waited for.
-func (p *pusher) hastens() (forward func(time.Duration)) {
-	var ahead atomic.Int64
-	p.stop()
-	p.engine = func(e *Engine) { e.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } }
-	p.follow()
-	p.pull(false)
-	return func(d time.Duration) { ahead.Add(int64(d)) }
 }
 
 // TestLieOfTheNearFuture: a push may be dated a little ahead, for clocks differ; what truly happens until then is taken up
@@ -87,55 +75,15 @@ func TestLieAfterALoss(t *testing.T) {
 	p.eventually("the deletion is carried out", func() bool { return p.same() && p.owed() == 0 })
 }
 
-// TestDeniedPush: what is pushed and the Source does not serve is taken back after some seconds, without a document that
-// tells anything new.
-func TestDeniedPush(t *testing.T) {
+// TestLieOverALostUpdate: the same of an update, with a hash that is not the Source's.
+func TestLieOverALostUpdate(t *testing.T) {
 	t.Parallel()
 	p := newSettled(t, source.Options{}, many(3))
-	forward := p.hastens()
-	p.src.Delete("d1/r001.txt")
+	p.put("a.txt", "2")
 	p.taken()
+	p.lie(source.Change{URI: p.src.URI("a.txt"), Change: rsdoc.ChangeUpdated, Length: 1, Datetime: rsdoc.MicrosOf(time.Now())})
 	p.pull(false)
-	now := rsdoc.MicrosOf(time.Now())
-	p.lie(source.Change{URI: p.src.URI("a.txt"), Change: rsdoc.ChangeUpdated, Length: 1, Datetime: now})             // with a hash of nothing
-	p.lie(source.Change{URI: p.src.URI("d0/r000.txt"), Change: rsdoc.ChangeUpdated, Length: 1 << 62, Datetime: now}) // no disk has room for it
-	p.lie(source.Change{URI: p.src.URI("nosuch.txt"), Change: rsdoc.ChangeCreated, Length: 1, Datetime: now})
-	p.lie(source.Change{URI: p.src.URI("d1/r001.txt"), Change: rsdoc.ChangeUpdated, Length: 1, Datetime: now})
-	if n := p.owed(); n != 4 {
-		t.Errorf("%d owed before the Source was asked often enough, want 4", n)
-	}
-	forward(denyAfter)
-	p.eventually("nothing is owed", func() bool { return p.owed() == 0 })
-	if !p.same() {
-		t.Errorf("the mirror is not the Source\n%s", p.rows())
-	}
-}
-
-// TestTruePushBeforeItIsServed: a push that was taken back, because what serves the resource lags behind, comes true with the
-// list that tells of it.
-func TestTruePushBeforeItIsServed(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
-	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a.txt", "one")))
-	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`))
-	p := f.follow()
-	p.pull(false)
-	forward := p.hastens()
-	for path, change := range map[string]rsdoc.Change{"/a.txt": rsdoc.ChangeUpdated, "/b.txt": rsdoc.ChangeCreated} {
-		p.lie(source.Change{URI: f.uri(path), Change: change, SHA256: sha256.Sum256([]byte("two")), Length: 3, Datetime: minute(t, 5)})
-	}
-	p.eventually("both were asked for", func() bool {
-		_, asks := f.asked()
-		return slices.Contains(asks, "/a.txt") && slices.Contains(asks, "/b.txt")
-	})
-	forward(denyAfter)
-	p.eventually("nothing is owed", func() bool { return p.owed() == 0 })
-	f.holds(map[string]string{"/a.txt": "one"})
-	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, f.changed("/b.txt", "two", "created", 5), f.changed("/a.txt", "two", "updated", 5)))
-	p.pull(false)
-	p.eventually("nothing is owed", func() bool { return p.owed() == 0 })
-	f.holds(map[string]string{"/a.txt": "two", "/b.txt": "two"})
+	p.eventually("the update is here", func() bool { return p.same() && p.owed() == 0 })
 }
 
 // TestDeniedDeletionOfWhatWasMadeAgain: a resource was deleted, as a list told, and made again, as only a push did. A deletion

@@ -163,9 +163,6 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		switch o.verdict {
 		case verdictFailed:
 			work = r.reschedule(o, now)
-		case verdictDenied:
-			wants, rc.Want = takenBack(o, wants)
-			work = r.s.workForAll(wants, &have, now)
 		case verdictThere:
 			wants, rc.Want = r.stays(o, wants) // which may be newer than the file
 			work = r.s.workForAll(wants, &have, now)
@@ -252,7 +249,7 @@ func (r *reconciler) tell(o *outcome, touched bool) {
 	if r.hot == nil {
 		return
 	}
-	if (o.verdict == verdictThere || o.verdict == verdictDenied) && r.s.hint != nil {
+	if o.verdict == verdictThere && r.s.hint != nil {
 		r.s.hint(o.want.SetID)
 	}
 	if touched {
