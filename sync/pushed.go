@@ -115,7 +115,7 @@ const ahead store.Micros = 2 * 1e6
 
 // doubtPush has the Source asked about a push that its documents speak against, although it is dated later: the date is the
 // push's own word. They do where what they tell of just now, other content, happened after the Source served the file (by a
-// clock that is late rather than early), where the Source does not serve what was pushed, and where nobody asked, because a
+// clock that is late rather than early), where it has not served what was pushed, and where nobody asked, because a
 // deletion was pushed of what was not here. For a push that is true it costs one request.
 func (p *planner) doubtPush(r *row) {
 	w, l := &r.want, r.want.Listed
@@ -125,8 +125,7 @@ func (p *planner) doubtPush(r *row) {
 	}
 	h, work := &r.res.Have, &r.res.Work
 	switch {
-	case w.State == store.WantPresent && work.Action != store.ActionNone && work.Attempts > 0:
-	case w.State == store.WantPresent && work.Action == store.ActionNone && h.Fetched+p.s.offset < l.Version.Until:
+	case w.State == store.WantPresent && (work.Action != store.ActionNone || h.Fetched+p.s.offset < l.Version.Until):
 	case w.State == store.WantAbsent && h.State != store.HavePresent:
 	default:
 		return
