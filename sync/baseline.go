@@ -24,6 +24,7 @@ type baseline struct {
 	docs []store.Document
 
 	begun    bool         // something answered other than 304
+	held     int64        // removals that were held then
 	at       store.Micros // earliest at of all heads
 	noAt     bool         // some list carries no at
 	modified store.Micros // earliest Last-Modified, for lists without at
@@ -114,7 +115,11 @@ func (b *baseline) begin(ctx context.Context) error {
 	if b.begun {
 		return nil
 	}
-	b.begun = true
+	counts, err := b.p.s.Store.Counts(ctx, b.p.set.ID)
+	if err != nil {
+		return err
+	}
+	b.begun, b.held = true, counts.Held
 	b.p.set.Generation++
 	b.p.plan.seen = newBitmap() // not before: what it is to hold is told by the generation
 	return b.p.commitSet(ctx)

@@ -280,15 +280,19 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		v.p.s.log.Warn("bad entries skipped", "list", part.URL, "entries", skipped, "first", first)
 	}
 	from := store.Micros(v.head.From)
-	if from.Known() && from > v.limit { // else the position would follow it there (F40)
+	ahead := from.Known() && from > v.limit
+	if ahead { // else the position would follow it there (F40)
 		v.p.s.log.Warn("from lies in the future; not believed", "list", part.URL, "from", from.Time())
+		if v.err == nil {
+			v.err = fmt.Errorf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", part.URL, v.head.From)
+		}
 		from = store.NoTime
 	}
 	etag, modified := lasting(part.ETag, part.LastModified, readAt(part, v.p.s))
 	doc := store.Document{
 		SourceID: v.p.s.src.ID, SetID: v.p.set.ID, URL: part.URL, Kind: string(rsdoc.KindChangeList),
 		ETag: etag, LastModified: modified, At: store.NoTime, From: from,
-		Until: v.clip(part, store.Micros(h.Until)), LastEntry: v.placer.Last(), Entries: v.n, Complete: true, Read: v.p.s.localNow(),
+		Until: v.clip(part, store.Micros(h.Until)), LastEntry: v.placer.Last(), Entries: v.n, Complete: !ahead, Read: v.p.s.localNow(), // else a 304 would hide that it is right now
 	}
 	if body, err := json.Marshal(v.links); err == nil && v.links != (listLinks{}) {
 		doc.Body = body

@@ -3,6 +3,8 @@ package sync
 import (
 	"io"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,5 +183,53 @@ func TestSetsOfTwoHosts(t *testing.T) {
 	}
 	if n := len(f.files()); n != 2 {
 		t.Errorf("%d files", n)
+	}
+}
+
+// TestSourceBegunAnewInTheFuture: a Source that lost its history and begins anew by a clock that is an hour ahead proves
+// nothing, and the set is not in step, with the reason, for as long as that lasts. It comes into step by itself once the
+// documents are right, or their time has come (F74, P12).
+func TestSourceBegunAnewInTheFuture(t *testing.T) {
+	t.Parallel()
+	now := time.Now().UTC()
+	for name, tt := range map[string]struct{ made, clock time.Duration }{ // when its documents are of, and its clock, at last
+		"its clock is set": {0, 0}, "their time has come": {time.Hour, 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t)
+			var clock atomic.Int64
+			serve := func(path, text string) {
+				f.page(path, text)
+				f.mu.Lock()
+				page := f.pages[path]
+				f.mu.Unlock()
+				f.handle(path, func(w http.ResponseWriter, req *http.Request) {
+					w.Header().Set("Date", now.Add(time.Duration(clock.Load())).Format(http.TimeFormat))
+					page(w, req)
+				})
+			}
+			f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
+			serve("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a", "a"), f.res("/b", "b")))
+			serve("/cl.xml", list("changelist", `from="`+when(0)+`"`))
+			f.one(true)
+			anew := func(at time.Time) {
+				serve("/rl.xml", list("resourcelist", `at="`+at.Format(time.RFC3339)+`"`, f.res("/a", "a2"), f.res("/c", "c")))
+				serve("/cl.xml", list("changelist", `from="`+at.Format(time.RFC3339)+`"`))
+			}
+			f.handle("/b", nil)
+			anew(now.Add(time.Hour))
+			for range 2 { // the second one finds everything unchanged
+				if res := f.one(false); !strings.Contains(res.Problem, "lies in the future by the Source's own clock") || res.Unavailable {
+					t.Errorf("%+v", res)
+				}
+			}
+			if tt.made == 0 {
+				anew(now.Add(-time.Second))
+			}
+			clock.Store(int64(tt.clock))
+			f.one(true)
+			f.holds(map[string]string{"/a": "a2", "/c": "c"})
+		})
 	}
 }

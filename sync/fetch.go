@@ -296,6 +296,7 @@ func (r *reconciler) downloadWatched(ctx context.Context, o *outcome, body *body
 
 func (r *reconciler) download(ctx context.Context, o *outcome, body *body, waiting func(bool)) (fetch.Result, error) {
 	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope(o.want.SetID), Waiting: waiting}
+	req.NoCache = o.want.State == store.WantAsk // the answer decides
 	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}
 	if h := &o.res.Have; h.State == store.HavePresent && !r.s.suspects(o.res) && o.want.State == store.WantPresent &&
 		body.digest.Alg == rsdoc.None && (o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"resyncd/destination"
 	"resyncd/store"
@@ -155,19 +156,23 @@ func (p *puller) listOnly(ctx context.Context) error {
 	return p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: changed, after: store.NoTime})
 }
 
-// refresh takes the baseline that a set with a hole nobody can prove gets whenever its Resource List changed.
+// refresh takes the baseline that a set gets whenever its Resource List changed: one with a hole that nobody can prove, and
+// one whose removals are held, for the list that would remove too much may have been a mistake.
 func (p *puller) refresh(ctx context.Context) error {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil || p.offer.ResourceList == nil {
 		return err
 	}
-	for _, g := range gaps {
-		if g.State != store.GapUnprovable || g.Until <= p.set.Floor {
-			continue
-		}
-		return p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: true, after: p.set.Floor})
+	counts, err := p.s.Store.Counts(ctx, p.set.ID)
+	if err != nil {
+		return err
 	}
-	return nil
+	if counts.Held == 0 && !slices.ContainsFunc(gaps, func(g store.Gap) bool {
+		return g.State == store.GapUnprovable && g.Until > p.set.Floor
+	}) {
+		return nil
+	}
+	return p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: true, after: p.set.Floor})
 }
 
 // rebase takes a baseline and takes up the chain of the lists read so far.

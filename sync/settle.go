@@ -230,9 +230,9 @@ func replaced(wants []store.Want, next *store.Want) []store.Want {
 // the deletion is true, the next pull tells (P5).
 func (r *reconciler) stays(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
 	next := *o.want
-	if l := o.want.Listed; l != nil && l.State != store.WantNone {
+	if l := o.want.Listed; l != nil && l.State != store.WantNone && l.State != store.WantAbsent && !pushedSince(&o.res.Have, l) {
 		next = *l
-	} else { // only known from pushes: as it was right before
+	} else { // only known from pushes, or changed or made again since the documents told of it: as it was right before
 		next.State, next.Digests, next.Length, next.LastMod = store.WantPresent, "", -1, store.NoTime
 		next.Version.From--
 		next.Version.Until = next.Version.From

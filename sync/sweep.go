@@ -18,25 +18,88 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.docID}, Length: -1, LastMod: store.NoTime,
 	}
 	gone, err := p.unlisted(ctx, absent, b.o.reset, nil)
-	if err != nil || gone.rows == 0 {
-		return err
-	}
-	counts, err := p.s.Store.Counts(ctx, p.set.ID)
 	if err != nil {
 		return err
 	}
-	hold := Hold(b.listed == 0, gone.files+counts.Held, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && gone.files > 0
-	if hold {
+	counts, err := p.s.Store.Counts(ctx, p.set.ID)
+	if err != nil || gone.rows == 0 && counts.Held == 0 {
+		return err
+	}
+	// What an earlier list had held and this one names is wanted again by now; the rest is judged with what is new.
+	files := gone.files + counts.Held
+	if Hold(b.listed == 0, files, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && files > 0 {
 		p.s.log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
-			"set", p.set.CapabilityList, "files", gone.files, "of", p.set.Resources, "bad_entries", b.skipped)
-	}
-	_, err = p.unlisted(ctx, absent, b.o.reset, func(rs []*store.Resource) error {
-		return p.makeAbsent(ctx, rs, absent, hold, b.o.reset)
-	})
-	if err == nil && hold {
+			"set", p.set.CapabilityList, "files", files, "of", p.set.Resources, "bad_entries", b.skipped)
+		if err := p.sweepAway(ctx, absent, true, b.o.reset); err != nil {
+			return err
+		}
 		p.s.observe.held(p.set.ID, gone.files)
+		return nil
 	}
+	if err := p.sweepAway(ctx, absent, false, b.o.reset); err != nil || counts.Held == 0 {
+		return err
+	}
+	if counts.Held > guardMin && counts.Held >= b.held { // that the mirror has grown meanwhile makes nothing of them a mistake
+		return nil
+	}
+	p.s.log.Info("the new list removes little enough: what an earlier one had held is carried out", "set", p.set.CapabilityList, "files", counts.Held)
+	return p.carryOut(ctx)
+}
+
+// sweepAway makes absent what the list does not name.
+func (p *puller) sweepAway(ctx context.Context, absent Candidate, hold, reset bool) error {
+	_, err := p.unlisted(ctx, absent, reset, func(rs []*store.Resource) error {
+		return p.makeAbsent(ctx, rs, absent, hold, reset)
+	})
 	return err
+}
+
+// carryOut ends the hold of the set's removals.
+func (p *puller) carryOut(ctx context.Context) error {
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = p.carryOutPage(ctx, after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// carryOutPage holds the flight lock, because rows read here are written back.
+func (p *puller) carryOutPage(ctx context.Context, after int64) (last int64, more bool, err error) {
+	s := p.s
+	s.flight.mu.Lock()
+	defer s.flight.mu.Unlock()
+	rs, err := s.Store.Scan(ctx, store.ScanQuery{
+		SourceID: s.src.ID, SetID: p.set.ID, Filter: store.FilterHeld, After: after, Limit: sweepPage,
+	})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
+	c, now, sums := &store.Commit{Claim: s.claim}, s.localNow(), map[int64]*store.SetChange{}
+	for _, r := range rs {
+		after = r.ID
+		w := r.WantFor(p.set.ID)
+		if w == nil || !w.Held {
+			continue
+		}
+		before := slices.Clone(r.Wants)
+		w.Held = false
+		want, work := *w, s.workForAll(r.Wants, &r.Have, now)
+		rc := store.ResourceChange{ID: r.ID, Want: &want, Work: &work}
+		s.flight.touch(&rc, now)
+		c.Resources = append(c.Resources, rc)
+		c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: "unlisted", Version: want.Version})
+		total(sums, before, &r.Have, r.Wants, &r.Have)
+	}
+	for _, sum := range sums {
+		c.Sets = append(c.Sets, *sum)
+	}
+	if err := s.Store.Commit(ctx, c); err != nil {
+		return after, false, err
+	}
+	p.plan.poke(due(c))
+	return after, true, nil
 }
 
 type unlistedCount struct{ rows, files int64 }

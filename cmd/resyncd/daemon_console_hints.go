@@ -42,7 +42,11 @@ var causes = []struct{ in, said string }{
 	{"connection refused", "The Source does not take connections"},
 	{"x509:", "The Source's certificate is not accepted"},
 	{"an HTML page in place of", "The Source answers HTML pages in place of its documents"},
+	{inTheFuture, "The Source's clock is wrong"},
 }
+
+// inTheFuture is said of a document whose interval has not begun (sync).
+const inTheFuture = "lies in the future by the Source's own clock"
 
 // causeOf is the one cause of a failure, "" if there are several or none that is known: a reader must not have to find it
 // among all that was tried.
@@ -102,6 +106,7 @@ var hints = []struct{ in, do string }{
 	{"not allowed", "Addresses that are not public need `network.allow`."},
 	{"max_resource", "Raise `max_resource` if it is wanted."},
 	{"bytes are needed", "Free space on the mirror's disk."},
+	{inTheFuture, "Its publisher has to set it and make its documents anew; the mirror keeps what it has, and comes into step by itself then."},
 	{"listed is", "The Source's list and its files disagree; when it is read anew that may mend itself."},
 	{blob.ErrUnmarked.Error(), "Mount the mirror's disk."},
 }

@@ -84,6 +84,10 @@ func TestAssess(t *testing.T) {
 			problem(s, "refused document (forbidden markup at byte 0): an HTML page in place of a ResourceSync document")
 		},
 			console.Bad, "failing", []string{"The Source answers HTML pages in place of its documents. Tried again", "in a browser"}},
+		{"a clock that is ahead", func(s *standing) {
+			problem(s, "http://lib.example/cl.xml: its from, 2026-03-05T13:00:00Z, "+inTheFuture+": nobody can tell what changed before it")
+		},
+			console.Bad, "failing", []string{"The Source's clock is wrong. Tried again", "comes into step by itself", "2026-03-05T13:00:00Z"}},
 		{"a problem of tomorrow", func(s *standing) { problem(s, "x"); s.next = noon.Add(20 * time.Hour) }, console.Bad, "failing", []string{"on 2026-03-05 08:00:00 UTC"}},
 		{"never read, failing", func(s *standing) {
 			s.status.Sets, s.unread = nil, errors.New("nothing to synchronise was found at http://lib.example/: answered 500 Internal Server Error")
