@@ -30,6 +30,8 @@ const (
 	asideLook = 50 * time.Millisecond
 	// usualOf is over about how many transfers the usual silence is averaged.
 	usualOf = 16
+	// asideBody is from what listed length on a body that has begun to come is not broken off: it would begin anew.
+	asideBody = 1 << 20
 )
 
 // errAside breaks a transfer off.
@@ -60,13 +62,15 @@ type transfer struct {
 	cancel context.CancelCauseFunc
 	since  atomic.Int64 // how long after that a wait for the peer began, in ns; 0: there is none
 	most   time.Duration
+	dear   bool        // once it has begun to come
+	comes  atomic.Bool // it has
 }
 
-// begin watches a download until end is called. The transfer's waiting is the Waiting of its requests. One that is patient
-// only teaches what is usual.
-func (ts *transfers) begin(ctx context.Context, patient bool) (watched context.Context, t *transfer) {
+// begin watches a download of a listed length (-1: none) until end is called. The transfer's waiting is the Waiting of its
+// requests. One that is patient only teaches what is usual.
+func (ts *transfers) begin(ctx context.Context, length int64, patient bool) (watched context.Context, t *transfer) {
 	watched, cancel := context.WithCancelCause(ctx)
-	t = &transfer{began: time.Now(), cancel: cancel}
+	t = &transfer{began: time.Now(), cancel: cancel, dear: length >= asideBody}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.silent == nil {
@@ -85,6 +89,7 @@ func (t *transfer) waiting(begins bool) {
 		t.since.Store(max(int64(now), 1))
 	} else if since := t.since.Swap(0); since > 0 {
 		t.most = max(t.most, now-time.Duration(since))
+		t.comes.Store(true)
 	}
 }
 
@@ -117,7 +122,7 @@ func (ts *transfers) setAside(places int) {
 		if ts.spent+1 > float64(places) {
 			return
 		}
-		if since := t.since.Load(); since > 0 && time.Since(t.began)-time.Duration(since) >= limit {
+		if since := t.since.Load(); since > 0 && !(t.dear && t.comes.Load()) && time.Since(t.began)-time.Duration(since) >= limit {
 			t.cancel(errAside)
 			delete(ts.silent, t)
 			ts.spent++

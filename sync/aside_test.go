@@ -78,12 +78,12 @@ func TestSetAside(t *testing.T) {
 		var ts transfers
 		off := func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errAside) }
 		well := func(silence time.Duration) {
-			_, u := ts.begin(t.Context(), false)
+			_, u := ts.begin(t.Context(), -1, false)
 			u.waiting(true)
 			<-time.After(silence)
 			ts.end(u, nil)
 		}
-		unknown, first := ts.begin(t.Context(), false)
+		unknown, first := ts.begin(t.Context(), -1, false)
 		first.waiting(true)
 		<-time.After(asideFirst - 1)
 		if ts.setAside(1); off(unknown) {
@@ -97,11 +97,15 @@ func TestSetAside(t *testing.T) {
 		for range asideShare { // which make up for one
 			well(50 * time.Millisecond)
 		}
-		ours, pausing := ts.begin(t.Context(), false)
+		ours, pausing := ts.begin(t.Context(), -1, false)
 		pausing.waiting(true)
 		pausing.waiting(false)
-		alive, dripping := ts.begin(t.Context(), false)
-		silent, hung := ts.begin(t.Context(), false)
+		alive, dripping := ts.begin(t.Context(), -1, false)
+		costly, large := ts.begin(t.Context(), asideBody, false)
+		large.waiting(true)
+		large.waiting(false)
+		large.waiting(true)
+		silent, hung := ts.begin(t.Context(), -1, false)
 		hung.waiting(true)
 		for range 6 {
 			dripping.waiting(false)
@@ -109,17 +113,19 @@ func TestSetAside(t *testing.T) {
 			<-time.After(100 * time.Millisecond)
 			ts.setAside(1)
 		}
-		if off(ours) || off(alive) || !off(silent) {
-			t.Errorf("set aside: one in a pause of ours %v, one that moves %v, one that hangs %v", off(ours), off(alive), off(silent))
+		if off(ours) || off(alive) || off(costly) || !off(silent) {
+			t.Errorf("set aside: one in a pause of ours %v, one that moves %v, a large one in its midst %v, one that hangs %v",
+				off(ours), off(alive), off(costly), off(silent))
 		}
 		ts.end(pausing, nil)
 		ts.end(dripping, nil)
+		ts.end(large, context.Canceled)
 		ts.end(hung, errAside)
 		for range asideShare - 2 - 1 { // with the two above, one too few
 			well(50 * time.Millisecond)
 		}
 		again := func() bool {
-			ctx, u := ts.begin(t.Context(), false)
+			ctx, u := ts.begin(t.Context(), -1, false)
 			u.waiting(true)
 			<-time.After(time.Second)
 			ts.setAside(1)
@@ -134,7 +140,7 @@ func TestSetAside(t *testing.T) {
 			t.Error("not set aside although so many went well")
 		}
 		before := ts.usual
-		_, u := ts.begin(t.Context(), true)
+		_, u := ts.begin(t.Context(), -1, true)
 		u.waiting(true)
 		<-time.After(time.Minute)
 		ts.setAside(16)

@@ -288,7 +288,7 @@ func (r *reconciler) room(ctx context.Context, length int64) *failure {
 
 // downloadWatched is a download that may be set aside, unless that has been done before.
 func (r *reconciler) downloadWatched(ctx context.Context, o *outcome, body *body) (fetch.Result, error) {
-	ctx, t := r.under.begin(ctx, o.patient)
+	ctx, t := r.under.begin(ctx, o.want.Length, o.patient)
 	res, err := r.download(ctx, o, body, t.waiting)
 	r.under.end(t, err)
 	return res, err
