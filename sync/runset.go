@@ -67,6 +67,9 @@ func (s *session) work(ctx context.Context, pull *puller, rec *reconciler, plann
 const endOfTime = store.Micros(1) << 62
 
 func (s *session) retry(ctx context.Context, pull *puller, rec *reconciler) error {
+	if s.o.RetryFor <= 0 {
+		return nil
+	}
 	end := s.Now().Add(s.o.RetryFor)
 	for rec.errHalted() == nil {
 		due, err := s.Store.NextDue(ctx, s.src.ID)
