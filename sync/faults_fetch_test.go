@@ -254,8 +254,10 @@ func TestPoison(t *testing.T) {
 	}
 	r := newRigIn(t, ramDir(t), source.Options{}, many(n))
 	r.fetch = quick
-	now := time.Now() // stands still, so that no pause of the ledger ends
-	r.engine = func(e *Engine) { e.Now = func() time.Time { return now } }
+	began, looks := time.Now(), &atomic.Int64{} // it runs, so that every pause of the ledger has ended when that is looked at
+	r.engine = func(e *Engine) {
+		e.Now = func() time.Time { return began.Add(time.Duration(looks.Add(1)) * time.Second) }
+	}
 	var asked atomic.Int64
 	r.interpose(func(w http.ResponseWriter, req *http.Request) bool {
 		if req.URL.Path != "/d0/r000.txt" {

@@ -35,7 +35,8 @@ type reconciler struct {
 	scope func(uri string) (refused string)
 	// hot makes it the reconciler of a Follower: it works on for as long as its context lives.
 	hot     *hotlist
-	failing *bitmap // what failed last when it was tried in this run
+	failing *bitmap      // what failed last when it was tried in this run
+	began   store.Micros // the pass
 	tally   tally
 	under   transfers
 	// stale: something failed in a way that a newer list may explain (F48).
@@ -62,6 +63,7 @@ func (t *tally) add(f func(*tally)) {
 // pass works through everything that is due at now, fetches first and removals after, until planned is closed and nothing
 // is left. Failures are rescheduled, not repeated here.
 func (r *reconciler) pass(ctx context.Context, now func() store.Micros) error {
+	r.began = r.s.localNow()
 	if err := r.fetchAll(ctx, now); err != nil {
 		return err
 	}

@@ -322,14 +322,19 @@ func (r *reconciler) count(o *outcome, p *Progress) {
 	})
 }
 
-// untried leaves out what failed in this run already and is not due before its time: even a run that takes everything for
-// due asks each resource once, not once per page of wants that came in meanwhile (F48). A new want makes it due at once.
+// untried leaves out what failed in this pass already: even one that takes everything for due asks each resource once, not
+// once per page of wants that came in meanwhile (F48), nor again at its end while nothing else is left to do. A new want makes
+// it due at once. A Follower's pass never ends, so there it is what is not due before its time.
 func (r *reconciler) untried(rs []*store.Resource) []*store.Resource {
 	now := r.s.localNow()
+	due := now
+	if r.hot == nil {
+		due = r.began
+	}
 	out := rs[:0]
 	r.tally.add(func(*tally) {
 		for _, res := range rs {
-			if !r.failing.has(res.ID) || res.Work.Due <= now {
+			if w := &res.Work; !r.failing.has(res.ID) || w.Due <= due || w.Attempts == 0 && w.Due <= now {
 				out = append(out, res)
 			}
 		}
