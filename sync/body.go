@@ -76,7 +76,7 @@ func (b *body) check(w *store.Want, res *fetch.Result) *failure {
 		return &failure{class: "mismatch", stale: true, reason: fmt.Sprintf("the body has %d bytes, listed are %d", b.n, w.Length)}
 	}
 	if b.digest.Alg == rsdoc.None && w.Length < 0 && res.CloseDelimited {
-		return &failure{class: "unproven"}
+		return &failure{class: classUnproven}
 	}
 	return nil
 }

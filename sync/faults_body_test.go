@@ -127,3 +127,32 @@ func TestPanicInAWorker(t *testing.T) {
 	r.must()
 	r.tidy()
 }
+
+// TestHalfAnAnswer: where documents contradict each other the Source is asked, and none of them vouches for its answer. Half a
+// body that looks whole is not believed then, unless it comes twice.
+func TestHalfAnAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
+	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a", "a")))
+	from := `from="` + when(0) + `"`
+	f.page("/cl.xml", list("changelist", from, f.changed("/a", "second", "updated", 9)))
+	f.one(true)
+	f.page("/cl.xml", list("changelist", from, f.changed("/a", "another", "updated", 9))) // rewritten, at the same instant
+	var asked atomic.Int64
+	f.handle("/a", func(w http.ResponseWriter, _ *http.Request) {
+		body := "another"
+		if asked.Add(1) == 1 {
+			body = body[:3]
+		}
+		_, _ = io.WriteString(w, body)
+	})
+	f.opts.RetryFor = 0
+	f.one(false)
+	f.holds(map[string]string{"/a": "second"})
+	f.one(true)
+	f.holds(map[string]string{"/a": "another"})
+	if n := asked.Load(); n != 4 {
+		t.Errorf("asked %d times", n)
+	}
+}

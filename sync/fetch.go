@@ -52,10 +52,12 @@ type outcome struct {
 	disk error
 }
 
-// classDisk is the class of failures of the mirror's disk, classTruncated that of bodies that ended before their end (F55).
+// classDisk is the class of failures of the mirror's disk, classTruncated that of bodies that ended before their end, and
+// classUnproven that of bodies that nothing vouches for (F55).
 const (
 	classDisk      = "disk"
 	classTruncated = "truncated"
+	classUnproven  = "unproven"
 )
 
 // failure is an entry of the ledger in the making.
@@ -226,21 +228,30 @@ func (r *reconciler) fetch(ctx context.Context, o *outcome) {
 		o.have.Version = o.want.Version
 		return
 	}
-	if f := body.check(o.want, &res); f != nil {
-		if f.class == "unproven" {
-			f = r.prove(ctx, o, body)
-		}
-		if f != nil {
-			o.discard()
-			o.fail(*f)
-			return
-		}
+	f := body.check(o.want, &res)
+	if f == nil && o.news(body) {
+		f = &failure{class: classUnproven}
+	}
+	if f != nil && f.class == classUnproven {
+		f = r.prove(ctx, o, body)
+	}
+	if f != nil {
+		o.discard()
+		o.fail(*f)
+		return
 	}
 	r.accept(o, body, &res)
 	if err := stage.Close(); err != nil {
 		o.discard()
 		o.failWith(err)
 	}
+}
+
+// news tells a body that came to a question and is not what we have: no document vouches for it, and half a body may look
+// whole (F55).
+func (o *outcome) news(b *body) bool {
+	h := &o.res.Have
+	return o.want.State == store.WantAsk && (h.State != store.HavePresent || h.SHA256 != b.sum())
 }
 
 // spent notes how long the Source was asked. It was not where policy forbids to, or its host is closed for now.
@@ -321,7 +332,7 @@ func (r *reconciler) inScope(set int64) func(*url.URL) bool {
 	return func(u *url.URL) bool { return scope(u.String()) == "" }
 }
 
-// prove fetches a second time what neither a hash nor a length vouches for (F55): equal twice is believed.
+// prove fetches a second time what nothing vouches for (F55): equal twice is believed.
 func (r *reconciler) prove(ctx context.Context, o *outcome, body *body) *failure {
 	first, n := body.sum(), body.n
 	if err := body.Reset(); err != nil {
@@ -332,7 +343,7 @@ func (r *reconciler) prove(ctx context.Context, o *outcome, body *body) *failure
 		return &f
 	}
 	if body.sum() != first || body.n != n {
-		return &failure{class: "unproven", reason: "neither hash nor length vouch for the body, and two transfers differed"}
+		return &failure{class: classUnproven, reason: "no document vouches for the body, and two transfers differed"}
 	}
 	return nil
 }
