@@ -189,11 +189,6 @@ func (v *pushReader) plan(ctx context.Context, d *store.Delivery, n *notice, buf
 			v.hint = true
 			continue
 		}
-		// A time that has not come yet must not win over what truly happens until then: such a push happened some time from now
-		// on, and whatever is told of meanwhile is asked about.
-		if now := v.limit - skew; version.Until > now+ahead {
-			version.From = min(version.From, now)
-		}
 		b.cand.Version = version
 		if err := v.p.plan.add(ctx, entry{uri: b.uri, cand: b.cand, pushed: true, note: note}); err != nil {
 			return err

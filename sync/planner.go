@@ -94,7 +94,6 @@ type row struct {
 	same    bool  // an entry of this batch confirmed what is there
 	moved   bool  // the disk was not as the row told
 	doubted bool  // what the disk holds counts for nothing (doubt.go)
-	beside  bool  // a document told something new beside a push
 	note    *note // the notification that asked for it
 	// Of a topic: bytes at hand, the key that it should get, and edits of the record that it is.
 	content []byte
@@ -219,7 +218,7 @@ func (p *planner) merge(r *row, e *entry) {
 	if e.baseline && r.res.ID != 0 {
 		p.seen.add(r.res.ID)
 	}
-	if r.want.Pushed || r.want.Listed != nil {
+	if r.want.Pushed {
 		p.mergeListed(r, e)
 		return
 	}
@@ -283,7 +282,6 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			continue
 		}
 		delete(rows, p.batch[i].uri) // once per URI, in document order
-		p.doubtPush(r)
 		if err := p.checkDisk(ctx, r, p.batch[i].baseline || p.batch[i].item != nil && p.s.o.Full); err != nil {
 			return err
 		}

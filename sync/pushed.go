@@ -43,7 +43,7 @@ func listedOf(current *store.Want, set int64) *store.Want {
 	switch {
 	case current == nil:
 		return &store.Want{SetID: set, Length: -1, LastMod: store.NoTime}
-	case current.Pushed, current.Listed != nil: // a push, or what became of one
+	case current.Pushed:
 		return current.Listed
 	}
 	known := *current
@@ -64,10 +64,6 @@ func (p *planner) mergeListed(r *row, e *entry) {
 		r.want = e.cand.Contest(&pushed, p.set.Floor, p.set.ID)
 		r.want.Generation = p.generation(e)
 	case Repeat: // the documents confirm it
-		if r.want.State == store.WantAsk && !r.want.Pushed {
-			p.mergeBeside(r, e) // one of the statements that are asked about
-			return
-		}
 		if p.lag != nil {
 			p.lag(pushed.Version)
 		}
@@ -106,51 +102,7 @@ func (p *planner) mergeBeside(r *row, e *entry) {
 	if next.State != store.WantAbsent {
 		next.Refused = p.scope(e.uri)
 	}
-	r.want.Listed, r.changed, r.beside = &next, true, true
-}
-
-// ahead is how far a push may be dated beyond the Source's clock as its answers told it: they give whole seconds, and
-// take a while.
-const ahead store.Micros = 2 * 1e6
-
-// doubtPush has the Source asked about a push that its documents speak against, although it is dated later: the date is the
-// push's own word. They do where what they tell of just now, other content, happened after the Source served the file (by a
-// clock that is late rather than early), where it has not served what was pushed, and where nobody asked, because a
-// deletion was pushed of what was not here. For a push that is true it costs one request.
-func (p *planner) doubtPush(r *row) {
-	w, l := &r.want, r.want.Listed
-	if !r.beside || !w.Pushed || w.Refused != "" ||
-		compare(w, Candidate{State: l.State, Digests: l.Digests, Length: l.Length, LastMod: l.LastMod}) == alike {
-		return
-	}
-	h, work := &r.res.Have, &r.res.Work
-	switch {
-	case w.State == store.WantPresent && (work.Action != store.ActionNone || h.Fetched+p.s.offset < l.Version.Until):
-	case w.State == store.WantAbsent && h.State != store.HavePresent:
-	default:
-		return
-	}
-	w.Version.From = min(w.Version.From, l.Version.From)
-	askAbout(w)
-}
-
-// askAbout makes of a pushed want one that the Source is asked about. What its documents say stays beside it: a 404 to a
-// change that was pushed deletes nothing that they still tell of (P5).
-func askAbout(w *store.Want) {
-	w.Pushed, w.Settled = false, false
-	if w.State == store.WantAbsent {
-		w.Listed = nil // a 404 agrees with what was pushed
-	}
-	if w.Refused == "" {
-		w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
-		w.Version.Document, w.Version.Ordinal = 0, 0
-	}
-}
-
-// pushedSince tells a file that a push brought after what the documents say.
-func pushedSince(h *store.Have, listed *store.Want) bool {
-	return h.State == store.HavePresent && listed.State == store.WantPresent && Satisfied(listed, h) != Yes &&
-		Relate(h.Version, listed.Version) == Newer
+	r.want.Listed, r.changed = &next, true
 }
 
 // askPushed has the Source asked about what was pushed and should by now be in its documents, and is not: a forged entry
@@ -201,7 +153,13 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 			continue
 		}
 		before := slices.Clone(r.Wants)
-		askAbout(w)
+		if w.Pushed, w.Settled = false, false; w.State == store.WantAbsent {
+			w.Listed = nil // a 404 agrees with what was pushed
+		}
+		if w.Refused == "" {
+			w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
+			w.Version.Document, w.Version.Ordinal = 0, 0
+		}
 		want := *w
 		work := p.s.workForAll(r.Wants, &r.Have, now)
 		if r.Key == "" && want.State != store.WantAbsent { // so far only its deletion was told

@@ -240,6 +240,12 @@ func (r *reconciler) stays(o *outcome, wants []store.Want) ([]store.Want, *store
 	return replaced(wants, &next), &next
 }
 
+// pushedSince tells a file that a push brought after what the documents say.
+func pushedSince(h *store.Have, listed *store.Want) bool {
+	return h.State == store.HavePresent && listed.State == store.WantPresent && Satisfied(listed, h) != Yes &&
+		Relate(h.Version, listed.Version) == Newer
+}
+
 func removes(rc store.ResourceChange) bool {
 	return rc.Work != nil && rc.Work.Action == store.ActionRemove
 }

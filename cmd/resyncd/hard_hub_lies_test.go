@@ -129,12 +129,6 @@ func lies() []lie {
 			return told(m.resource(), "updated", now+century, fixityOf([32]byte{1}))
 		})},
 		{"a deletion of the future", said(func(m *meddler, now rsdoc.Micros) string { return told(m.resource(), "deleted", now+century, "") })},
-		{"a change of the next minutes", said(func(m *meddler, now rsdoc.Micros) string {
-			return told(m.resource(), "updated", now+rsdoc.Micros(m.dice.roll(240))*second, "")
-		})},
-		{"a deletion of the next minutes", said(func(m *meddler, now rsdoc.Micros) string {
-			return told(m.resource(), "deleted", now+rsdoc.Micros(m.dice.roll(240))*second, "")
-		})},
 		{"a change that is none", said(func(m *meddler, now rsdoc.Micros) string { return told(m.resource(), "updated", now, "") })},
 		{"a deletion that is none", said(func(m *meddler, now rsdoc.Micros) string { return told(m.resource(), "deleted", now, "") })},
 		{"a creation that is none", said(func(m *meddler, now rsdoc.Micros) string {
