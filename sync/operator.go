@@ -27,14 +27,12 @@ func (e *Engine) Approve(ctx context.Context, t Target, reject bool) (Approved, 
 }
 
 func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
-	done := Approved{Rejected: reject}
-	for after, more := int64(0), true; more; {
-		var n int64
-		var err error
-		if n, after, more, err = s.approvePage(ctx, after, reject); err != nil {
-			return done, err
-		}
-		done.Resources += n
+	done, what := Approved{Rejected: reject}, heldApproved
+	if reject {
+		what = heldRejected
+	}
+	if err := s.decideHeld(ctx, 0, what, func(n int, _ *store.Commit) { done.Resources += int64(n) }); err != nil {
+		return done, err
 	}
 	planned := make(chan struct{})
 	close(planned)
@@ -45,35 +43,48 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	return done, errors.Join(rec.errHalted(), s.tidyUp(ctx))
 }
 
-// approvePage holds the flight lock, because rows read here are written back while another set's want may be fetched.
-func (s *session) approvePage(ctx context.Context, after int64, reject bool) (n, last int64, more bool, err error) {
-	s.flight.mu.Lock()
-	defer s.flight.mu.Unlock()
-	rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterHeld, After: after, Limit: sweepPage})
-	if err != nil || len(rs) == 0 {
-		return 0, after, false, err
+// What becomes of held removals, in the words of the history: the operator decides, or a list that removes little enough.
+const (
+	heldApproved = "approved"
+	heldRejected = "rejected"
+	heldUnlisted = "unlisted"
+)
+
+// decideHeld ends the hold of the removals of a set, 0 for all sets of the Source. done is told of each page of resources.
+func (s *session) decideHeld(ctx context.Context, set int64, what string, done func(n int, c *store.Commit)) error {
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = s.decidePage(ctx, set, after, what, done); err != nil {
+			return err
+		}
 	}
-	return int64(len(rs)), rs[len(rs)-1].ID, true, s.decideHeld(ctx, rs, reject)
+	return nil
 }
 
-func (s *session) decideHeld(ctx context.Context, rs []*store.Resource, reject bool) error {
+// decidePage holds the flight lock, because rows read here are written back while another set's want may be fetched.
+func (s *session) decidePage(ctx context.Context, set, after int64, what string, done func(int, *store.Commit)) (last int64, more bool, err error) {
+	s.flight.mu.Lock()
+	defer s.flight.mu.Unlock()
+	rs, err := s.Store.Scan(ctx, store.ScanQuery{
+		SourceID: s.src.ID, SetID: set, Filter: store.FilterHeld, After: after, Limit: sweepPage,
+	})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
 	c := &store.Commit{Claim: s.claim}
 	sums := map[int64]*store.SetChange{}
-	now, what := s.localNow(), "approved"
-	if reject {
-		what = "rejected"
-	}
+	now := s.localNow()
 	for _, r := range rs {
 		wants := append([]store.Want(nil), r.Wants...)
 		have := r.Have
 		for i := range wants {
 			w := &wants[i]
-			if !w.Held {
+			if !w.Held || set != 0 && w.SetID != set {
 				continue
 			}
 			w.Held = false
 			var work store.Work
-			if reject {
+			if what == heldRejected {
 				// An instant newer than the list that left it out: read again, the list says nothing; a newer one does.
 				w.State, w.Version.From, w.Version.Until = store.WantPresent, w.Version.Until+1, w.Version.Until+1
 				have.Version = w.Version
@@ -90,7 +101,11 @@ func (s *session) decideHeld(ctx context.Context, rs []*store.Resource, reject b
 	for _, sc := range sums {
 		c.Sets = append(c.Sets, *sc)
 	}
-	return s.Store.Commit(ctx, c)
+	if err := s.Store.Commit(ctx, c); err != nil {
+		return after, false, err
+	}
+	done(len(rs), c)
+	return rs[len(rs)-1].ID, true, nil
 }
 
 // Restore brings the newest trashed file of a URI back under its key and keeps it there until the Source lists it again.

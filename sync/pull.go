@@ -163,11 +163,11 @@ func (p *puller) refresh(ctx context.Context) error {
 	if err != nil || p.offer.ResourceList == nil {
 		return err
 	}
-	counts, err := p.s.Store.Counts(ctx, p.set.ID)
+	held, err := p.s.Store.Scan(ctx, store.ScanQuery{SourceID: p.s.src.ID, SetID: p.set.ID, Filter: store.FilterHeld, Limit: 1})
 	if err != nil {
 		return err
 	}
-	if counts.Held == 0 && !slices.ContainsFunc(gaps, func(g store.Gap) bool {
+	if len(held) == 0 && !slices.ContainsFunc(gaps, func(g store.Gap) bool {
 		return g.State == store.GapUnprovable && g.Until > p.set.Floor
 	}) {
 		return nil

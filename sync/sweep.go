@@ -43,7 +43,7 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 		return nil
 	}
 	p.s.log.Info("the new list removes little enough: what an earlier one had held is carried out", "set", p.set.CapabilityList, "files", counts.Held)
-	return p.carryOut(ctx)
+	return p.s.decideHeld(ctx, p.set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.plan.poke(due(c)) })
 }
 
 // sweepAway makes absent what the list does not name.
@@ -52,54 +52,6 @@ func (p *puller) sweepAway(ctx context.Context, absent Candidate, hold, reset bo
 		return p.makeAbsent(ctx, rs, absent, hold, reset)
 	})
 	return err
-}
-
-// carryOut ends the hold of the set's removals.
-func (p *puller) carryOut(ctx context.Context) error {
-	for after, more := int64(0), true; more; {
-		var err error
-		if after, more, err = p.carryOutPage(ctx, after); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// carryOutPage holds the flight lock, because rows read here are written back.
-func (p *puller) carryOutPage(ctx context.Context, after int64) (last int64, more bool, err error) {
-	s := p.s
-	s.flight.mu.Lock()
-	defer s.flight.mu.Unlock()
-	rs, err := s.Store.Scan(ctx, store.ScanQuery{
-		SourceID: s.src.ID, SetID: p.set.ID, Filter: store.FilterHeld, After: after, Limit: sweepPage,
-	})
-	if err != nil || len(rs) == 0 {
-		return after, false, err
-	}
-	c, now, sums := &store.Commit{Claim: s.claim}, s.localNow(), map[int64]*store.SetChange{}
-	for _, r := range rs {
-		after = r.ID
-		w := r.WantFor(p.set.ID)
-		if w == nil || !w.Held {
-			continue
-		}
-		before := slices.Clone(r.Wants)
-		w.Held = false
-		want, work := *w, s.workForAll(r.Wants, &r.Have, now)
-		rc := store.ResourceChange{ID: r.ID, Want: &want, Work: &work}
-		s.flight.touch(&rc, now)
-		c.Resources = append(c.Resources, rc)
-		c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: "unlisted", Version: want.Version})
-		total(sums, before, &r.Have, r.Wants, &r.Have)
-	}
-	for _, sum := range sums {
-		c.Sets = append(c.Sets, *sum)
-	}
-	if err := s.Store.Commit(ctx, c); err != nil {
-		return after, false, err
-	}
-	p.plan.poke(due(c))
-	return after, true, nil
 }
 
 type unlistedCount struct{ rows, files int64 }

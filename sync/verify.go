@@ -271,20 +271,18 @@ func (s *session) disown(ctx context.Context, found []problem) error {
 	return s.Store.Commit(ctx, c)
 }
 
-// spoilt is what a row has where its file is not what it was: nothing, if there is none. One that cannot be read is there
-// all the same.
+// spoilt is what a row has where its file was found not to be what it was. One that cannot be read is there all the same.
 func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
-	info, err := s.t.Mirror.Stat(ctx, r.Key)
-	if err != nil || info.Kind != blob.KindFile {
-		return store.Have{}
+	now, err := s.actual(ctx, r)
+	switch {
+	case err != nil:
+		h := s.unknown([32]byte{}, r.Have.Length, r.Have.ModTime)
+		h.State = r.Have.State
+		return h
+	case now == nil:
+		return r.Have
 	}
-	sum, n, _, err := s.hashFile(ctx, r.Key, nil)
-	if err != nil {
-		sum, n = [32]byte{}, info.Length
-	}
-	now := s.unknown(sum, n, info.ModTime)
-	now.State = r.Have.State
-	return now
+	return *now
 }
 
 func (s *session) judgeMended(ctx context.Context, found []problem) error {
