@@ -44,7 +44,7 @@ func BenchmarkSpeedBaseline(b *testing.B) {
 // possible is what the resources alone take, so many at a time.
 func BenchmarkSpeedLatency(b *testing.B) {
 	const late = 20 * time.Millisecond
-	for _, work := range []struct{ resources, connections int }{{2000, 16}, {2000, 64}, {2000, 256}, {20000, 256}} {
+	for _, work := range []struct{ resources, connections int }{{2000, 16}, {2000, 64}, {2000, 256}, {20000, 16}, {20000, 64}, {20000, 256}} {
 		b.Run(fmt.Sprintf("%dby%d", work.resources, work.connections), func(b *testing.B) {
 			g := newRig(b)
 			o := g.source("--resources", strconv.Itoa(work.resources), "--size", "4096", "--fault", fmt.Sprintf("latency=%s,doc-latency=%[1]s", late))
