@@ -40,6 +40,9 @@ func appendFile(b []byte, h *store.Have) []byte {
 	return appendDigests(b, h.Checked)
 }
 
+// packFile is appendFile into a record of its own.
+func packFile(h *store.Have) []byte { return appendFile(make([]byte, 0, 128), h) }
+
 // fileScanner reads what appendFile wrote into h; NULL leaves it as it is.
 type fileScanner struct{ h *store.Have }
 
@@ -101,6 +104,9 @@ func appendSaid(b []byte, w *store.Want) []byte {
 	}
 	return b
 }
+
+// packSaid is appendSaid into a record of its own.
+func packSaid(w *store.Want) []byte { return appendSaid(make([]byte, 0, 96), w) }
 
 func appendSaidPlain(b []byte, w *store.Want) []byte {
 	b = binary.AppendVarint(b, w.Version.Ordinal)

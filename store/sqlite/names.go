@@ -11,26 +11,38 @@ import (
 )
 
 // named selects by a resource's name; it has the form of the index resource_name.
-const named = "r.source_id = ? AND r.key <> '' AND coalesce(r.name, r.key) IN "
+const named = "r.source_id = ? AND r.key <> '' AND coalesce(r.name, r.key) "
+
+const (
+	anyFile   = "SELECT 1 FROM resource r WHERE " + named + "BETWEEN ? AND ? LIMIT 1"
+	anyFolder = "SELECT 1 FROM folder WHERE source_id = ? AND name BETWEEN ? AND ? LIMIT 1"
+)
 
 // Names implements store.Resources.
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
 	uses := make([]store.NameUse, len(names))
-	err := s.byName(ctx, sourceID, names, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named,
+	err := s.byName(ctx, sourceID, names, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ",
 		func(i int) { uses[i] = store.NameFile })
 	if err == nil {
-		err = s.byName(ctx, sourceID, names, "SELECT name FROM folder WHERE source_id = ? AND name IN ",
+		err = s.byName(ctx, sourceID, names, anyFolder, "SELECT name FROM folder WHERE source_id = ? AND name IN ",
 			func(i int) { uses[i] = store.NameFolder })
 	}
 	return uses, s.fail("look names up", err)
 }
 
-// byName calls hit for the place of each name that the query knows.
-func (s *Store) byName(ctx context.Context, sourceID int64, names []string, query string, hit func(int)) error {
+// byName calls hit for the place of each name that the query knows; some tells whether it knows any in a range.
+func (s *Store) byName(ctx context.Context, sourceID int64, names []string, some, query string, hit func(int)) error {
 	at := places(names)
 	sorted := slices.Sorted(maps.Keys(at))
 	query += "(" + marks(chunkSize) + ")"
 	for chunk := range slices.Chunk(sorted, chunkSize) {
+		known, err := anyIn(ctx, s.r, some, sourceID, len(chunk), func(i int) string { return chunk[i] })
+		if err != nil {
+			return err
+		}
+		if !known {
+			continue
+		}
 		rows, err := s.r.query(ctx, query, listArgs(sourceID, chunk)...)
 		if err != nil {
 			return err
@@ -56,7 +68,7 @@ func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*
 	at := places(names)
 	byID := make(map[int64]string, len(names))
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
-		rows, err := s.r.query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"("+marks(chunkSize)+")",
+		rows, err := s.r.query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ("+marks(chunkSize)+")",
 			listArgs(sourceID, chunk)...)
 		if err != nil {
 			return nil, s.fail(what, err)

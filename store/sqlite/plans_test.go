@@ -67,7 +67,7 @@ func slow(q, step string) bool {
 	if table, scan := strings.CutPrefix(step, "SCAN "); scan {
 		table, _, _ = strings.Cut(table, " ")
 		// Small ones: Sources and sets are as many as are configured; j and ids are arguments; VALUES rows.
-		return !slices.Contains([]string{"source", "sets", "t", "c", "j", "tidy", "CONSTANT", "10-ROW", "json_each", "(subquery-1)", "(subquery-2)", "(subquery-3)"}, table)
+		return !slices.Contains([]string{"source", "sets", "t", "c", "j", "tidy", "CONSTANT", "20-ROW", "json_each", "(subquery-1)", "(subquery-2)", "(subquery-3)"}, table)
 	}
 	return strings.Contains(step, "TEMP B-TREE") && !strings.Contains(q, "FROM gap") && !strings.Contains(q, "FROM sets") && !strings.Contains(q, "UPDATE document") ||
 		strings.Contains(step, "AUTOMATIC")
@@ -121,7 +121,7 @@ func (f *filled) everything(t *testing.T) {
 	ok(err)
 	_, err = s.Lookup(ctx, src, set, []string{benchURI(1), benchURI(2), "none"})
 	ok(err)
-	uris := make([]string, 50)
+	uris := make([]string, 150)
 	for i := range uris {
 		uris[i] = benchURI(-i * i)
 	}

@@ -8,7 +8,7 @@ import (
 
 // testBulk: commits of many rows mean what they would mean row by row, whatever the order in which a store writes them.
 func testBulk(t *testing.T, fresh Fresh) {
-	const n = 59 // with one more, a multiple of ten
+	const n = 59 // with one more, a multiple of ten and twenty
 	fill := func(b *bench) []int64 {
 		changes := make([]store.ResourceChange, n)
 		for i := range changes {

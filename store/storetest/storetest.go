@@ -23,7 +23,7 @@ func Run(t *testing.T, fresh Fresh) {
 		name string
 		run  func(*testing.T, Fresh)
 	}{
-		{"Sources", testSources}, {"Sets", testSets}, {"Claims", testClaims}, {"Commit", testCommit}, {"Bulk", testBulk},
+		{"Sources", testSources}, {"Sets", testSets}, {"Claims", testClaims}, {"Commit", testCommit}, {"Bulk", testBulk}, {"Alike", testAlike},
 		{"Resources", testResources}, {"Lookup", testLookup}, {"Names", testNames}, {"Scan", testScan}, {"Due", testDue},
 		{"Unlisted", testUnlisted}, {"Baseline", testBaseline}, {"Contents", testContents}, {"Edits", testEdits},
 		{"Documents", testDocuments}, {"Ledger", testLedger}, {"Subscriptions", testSubscriptions}, {"Inbox", testInbox}, {"Inbox model", testInboxModel},
