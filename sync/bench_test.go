@@ -40,7 +40,7 @@ func BenchmarkReplan(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*entries), "µs/entry")
 }
 
-func benchPlanner(b *testing.B) (*planner, func()) {
+func benchPlanner(b testing.TB) (*planner, func()) {
 	b.Helper()
 	ctx := context.Background()
 	st, err := sqlite.Open(ctx, filepath.Join(b.TempDir(), "state.db"), sqlite.Options{})

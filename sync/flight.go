@@ -13,6 +13,8 @@ import (
 type flight struct {
 	mu  sync.Mutex
 	ids map[int64]bool // in flight; true once its want changed meanwhile
+	// hand is what the planner hands on.
+	hand handover
 }
 
 func newFlight() *flight { return &flight{ids: map[int64]bool{}} }
@@ -46,10 +48,12 @@ func (f *flight) touched(id int64) bool { return f.ids[id] }
 // land ends the work on a resource. The caller holds the lock.
 func (f *flight) land(id int64) { delete(f.ids, id) }
 
-// clear forgets all work that was cut short.
+// clear forgets all work that was cut short, and what was handed on.
 func (f *flight) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.drop()
+	f.hand.open = false
 	clear(f.ids)
 }
 

@@ -159,8 +159,11 @@ func (p *planner) told(c *store.Commit) {
 			p.hot.expect(rc.ID, n)
 		}
 	}
+	handed := p.handOn(c, len(ids))
 	clear(p.notes)
-	p.poke(ids)
+	if !handed {
+		p.poke(ids)
+	}
 }
 
 func (p *planner) poke(ids []int64) {

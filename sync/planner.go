@@ -8,11 +8,13 @@ import (
 )
 
 // How many entries are compared with the state at once: few at first, so that the first fetch starts while the list is
-// still arriving; more in a long list, because each commit rewrites every index page that it touches, and with URIs in
-// random order that is nearly one page for each entry of a small batch.
+// still arriving and little is held in memory; more in a long list, whose commits are synced one by one, and soon in one whose
+// URIs come in no order: each commit rewrites every index page that it touches, then nearly one for each entry of a small batch.
 const (
 	planBatch    = 1000
 	planBatchMax = 8000
+	// One more for so many that were listed, and for so many that stood behind a greater one.
+	batchListed, batchJumps = 32, 4
 )
 
 // entry is one list entry on its way to becoming a want.
@@ -43,8 +45,9 @@ type planner struct {
 	wake  chan<- struct{}
 	hot   *hotlist // in a Follower: rows with new work, so that nobody has to look for them
 	// with is filled into the commit of the next flush, so that what proves an interval is recorded with its wants.
-	with  *store.Commit
-	notes map[int]*note // by place in the commit that is being filled
+	with      *store.Commit
+	notes     map[int]*note // by place in the commit that is being filled
+	newcomers []newcomer    // in it
 	// news hears of what the documents told first, lag of pushed wants that they confirm.
 	news  func(at store.Version)
 	lag   func(at store.Version)
@@ -52,6 +55,8 @@ type planner struct {
 	fold  bool // the mirror's file system ignores letter case
 
 	listed, unchanged int64
+	jumps             int64 // of those listed, and the URI of the last one
+	last              string
 	wanted            bool  // any want was written
 	document          int64 // the id of the topic's document, for records
 	odd               int64 // what was not as its format has it, in edits of records
@@ -77,7 +82,14 @@ func (s *session) newPlanner(set *store.Set, offer *destination.SetOffer, wake c
 func (p *planner) add(ctx context.Context, e entry) error {
 	p.batch = append(p.batch, e)
 	p.listed++
-	if int64(len(p.batch)) >= min(max(planBatch, p.listed/8), planBatchMax) {
+	if e.uri < p.last {
+		p.jumps++
+	}
+	p.last = e.uri
+	if int64(len(p.batch)) >= min(max(planBatch, p.listed/batchListed, p.jumps/batchJumps), planBatchMax) {
+		if e.baseline {
+			p.s.flight.awaitRoom(ctx)
+		}
 		return p.flush(ctx)
 	}
 	return nil
@@ -276,6 +288,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 	var natural []string   // what they are called where nothing stands in the way, "" by their URI
 	var shared []sharedRow // rows of which the other sets' wants matter
 	var files, bytes int64
+	p.newcomers = p.newcomers[:0]
 	for i := range p.batch {
 		r := rows[p.batch[i].uri]
 		if r == nil {
@@ -313,6 +326,9 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 		}
 		after := counted(&r.want, &r.res.Have)
 		files, bytes = files+delta(r.before, after), bytes+deltaBytes(r.before, after)
+		if r.res.ID == 0 {
+			p.newcomers = append(p.newcomers, newcomer{r.res, len(c.Resources)})
+		}
 		c.Resources = append(c.Resources, rc)
 	}
 	if err := p.assignKeys(ctx, c, fresh, natural); err != nil {

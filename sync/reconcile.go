@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +97,7 @@ func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) erro
 			placed <- r.settle(ctx, g)
 		}
 	})
-	c := conductor{r: r, now: now, jobs: jobs, outcomes: outcomes, groups: groups, placed: placed}
+	c := conductor{r: r, now: now, jobs: jobs, outcomes: outcomes, groups: groups, placed: placed, handed: r.s.flight.receive()}
 	err := c.run(ctx)
 	cancel()
 	close(jobs)
@@ -124,6 +125,8 @@ type conductor struct {
 	outcomes <-chan *outcome
 	groups   chan<- []*outcome
 	placed   <-chan error
+	handed   <-chan struct{} // told of rows that the planner hands on
+	fed      bool            // more of them wait
 
 	queue   []*store.Resource
 	after   int64
@@ -203,13 +206,14 @@ func (c *conductor) run(ctx context.Context) error {
 			}
 		case <-c.r.wake:
 			c.hear()
+		case <-c.handed:
 		case <-c.later.C:
 			c.armed = false
 			if err := c.lookAgain(ctx); err != nil {
 				return err
 			}
 		case <-planned:
-			planned, c.planned, c.dry, c.again = nil, true, false, true
+			planned, c.planned, c.again = nil, true, true
 		case <-timer.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -221,6 +225,7 @@ func (c *conductor) run(ctx context.Context) error {
 // in meanwhile, for the rows that were there before.
 func (c *conductor) page(ctx context.Context) error {
 	if c.r.isHalted() {
+		c.takeHanded(math.MaxInt)
 		c.r.s.flight.abandon(c.queue)
 		c.r.s.flight.abandon(c.slow)
 		c.slow, c.queue, c.hot, c.dry, c.again = nil, nil, nil, true, false
@@ -230,6 +235,9 @@ func (c *conductor) page(ctx context.Context) error {
 		if err := c.pageHot(ctx); err != nil {
 			return err
 		}
+	}
+	if len(c.queue) == 0 {
+		c.takeHanded(duePage)
 	}
 	if len(c.queue) > 0 {
 		return nil
@@ -264,6 +272,15 @@ func (c *conductor) page(ctx context.Context) error {
 		c.queue = c.apart(f.board(c.r.untried(rs)))
 	}
 	return nil
+}
+
+// takeHanded puts up to n rows that were handed on behind the others.
+func (c *conductor) takeHanded(n int) {
+	rows, more, again := c.r.s.flight.take(n)
+	c.queue, c.fed = append(c.queue, rows...), more
+	if again {
+		c.dry, c.again = false, true
+	}
 }
 
 // finished: everything planned was worked on and recorded. A Follower's work never ends.

@@ -79,7 +79,7 @@ func (c *conductor) pageHot(ctx context.Context) error {
 
 // arm plans the next look at what is owed. Rows in flight count as due all the while, so looks have a least distance.
 func (c *conductor) arm(ctx context.Context) error {
-	if c.r.hot == nil || c.armed || !c.dry {
+	if c.r.hot == nil || c.armed || !c.dry || c.fed {
 		return nil
 	}
 	if c.r.isHalted() {
@@ -180,7 +180,7 @@ func (c *conductor) rest() {
 	if c.r.hot == nil {
 		return
 	}
-	if !c.idle() || !c.dry || len(c.hot) > 0 || c.r.hot.waits() {
+	if !c.idle() || !c.dry || len(c.hot) > 0 || c.r.hot.waits() || c.r.s.flight.waits() {
 		c.r.resting.Store(false)
 	} else if !c.r.resting.Swap(true) {
 		c.r.rested()
