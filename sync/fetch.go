@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"runtime/debug"
 	"time"
 
@@ -324,12 +323,12 @@ func (r *reconciler) download(ctx context.Context, o *outcome, body *body, waiti
 }
 
 // inScope is the scope of the set that wants the resource: a pass works off what all sets of the Source owe.
-func (r *reconciler) inScope(set int64) func(*url.URL) bool {
+func (r *reconciler) inScope(set int64) func(uri string) bool {
 	scope := r.scope
 	if own := r.s.scopes.of(set); own != nil {
 		scope = own
 	}
-	return func(u *url.URL) bool { return scope(u.String()) == "" }
+	return func(uri string) bool { return scope(uri) == "" }
 }
 
 // prove fetches a second time what nothing vouches for (F55): equal twice is believed.
