@@ -58,19 +58,40 @@ type transfers struct {
 
 // transfer is one download under way.
 type transfer struct {
-	began  time.Time
-	cancel context.CancelCauseFunc
-	since  atomic.Int64 // how long after that a wait for the peer began, in ns; 0: there is none
-	most   time.Duration
-	dear   bool        // once it has begun to come
-	comes  atomic.Bool // it has
+	cancel  context.CancelCauseFunc
+	waiting func(begins bool) // waits
+	began   time.Time
+	since   atomic.Int64 // how long after that a wait for the peer began, in ns; 0: there is none
+	most    time.Duration
+	dear    bool        // once it has begun to come
+	comes   atomic.Bool // it has
+}
+
+// watch returns the transfer that a worker begins next, and the context to run it under.
+type watch func() (context.Context, *transfer)
+
+// watches is the watch of one worker. A transfer that went well leaves its context as it was, for the worker's next: to make
+// and to cancel one for each was a twentieth of what a small download allocated. All end with ctx.
+func watches(ctx context.Context) watch {
+	var watched context.Context
+	var t *transfer
+	return func() (context.Context, *transfer) {
+		if t == nil || watched.Err() != nil {
+			t = new(transfer)
+			t.waiting = t.waits
+			watched, t.cancel = context.WithCancelCause(ctx)
+		}
+		return watched, t
+	}
 }
 
 // begin watches a download of a listed length (-1: none) until end is called. The transfer's waiting is the Waiting of its
 // requests. One that is patient only teaches what is usual.
-func (ts *transfers) begin(ctx context.Context, length int64, patient bool) (watched context.Context, t *transfer) {
-	watched, cancel := context.WithCancelCause(ctx)
-	t = &transfer{began: time.Now(), cancel: cancel, dear: length >= asideBody}
+func (ts *transfers) begin(next watch, length int64, patient bool) (watched context.Context, t *transfer) {
+	watched, t = next()
+	t.began, t.most, t.dear = time.Now(), 0, length >= asideBody
+	t.since.Store(0)
+	t.comes.Store(false)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.silent == nil {
@@ -82,8 +103,8 @@ func (ts *transfers) begin(ctx context.Context, length int64, patient bool) (wat
 	return watched, t
 }
 
-// waiting is told of each wait for the peer. Only the download's goroutine calls it.
-func (t *transfer) waiting(begins bool) {
+// waits is told of each wait for the peer. Only the download's goroutine calls it.
+func (t *transfer) waits(begins bool) {
 	now := time.Since(t.began)
 	if begins {
 		t.since.Store(max(int64(now), 1))
@@ -95,12 +116,12 @@ func (t *transfer) waiting(begins bool) {
 
 // end learns from a download.
 func (ts *transfers) end(t *transfer, err error) {
-	t.waiting(false)
-	t.cancel(nil)
+	t.waits(false)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	delete(ts.silent, t)
 	if err != nil {
+		t.cancel(nil)
 		return
 	}
 	if !ts.known {

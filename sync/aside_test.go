@@ -76,14 +76,15 @@ func TestSetAside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var ts transfers
+		next := watches(t.Context()) // of a worker that has had many
 		off := func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errAside) }
 		well := func(silence time.Duration) {
-			_, u := ts.begin(t.Context(), -1, false)
+			_, u := ts.begin(next, -1, false)
 			u.waiting(true)
 			<-time.After(silence)
 			ts.end(u, nil)
 		}
-		unknown, first := ts.begin(t.Context(), -1, false)
+		unknown, first := ts.begin(watches(t.Context()), -1, false)
 		first.waiting(true)
 		<-time.After(asideFirst - 1)
 		if ts.setAside(1); off(unknown) {
@@ -97,15 +98,15 @@ func TestSetAside(t *testing.T) {
 		for range asideShare { // which make up for one
 			well(50 * time.Millisecond)
 		}
-		ours, pausing := ts.begin(t.Context(), -1, false)
+		ours, pausing := ts.begin(watches(t.Context()), -1, false)
 		pausing.waiting(true)
 		pausing.waiting(false)
-		alive, dripping := ts.begin(t.Context(), -1, false)
-		costly, large := ts.begin(t.Context(), asideBody, false)
+		alive, dripping := ts.begin(watches(t.Context()), -1, false)
+		costly, large := ts.begin(watches(t.Context()), asideBody, false)
 		large.waiting(true)
 		large.waiting(false)
 		large.waiting(true)
-		silent, hung := ts.begin(t.Context(), -1, false)
+		silent, hung := ts.begin(watches(t.Context()), -1, false)
 		hung.waiting(true)
 		for range 6 {
 			dripping.waiting(false)
@@ -125,7 +126,7 @@ func TestSetAside(t *testing.T) {
 			well(50 * time.Millisecond)
 		}
 		again := func() bool {
-			ctx, u := ts.begin(t.Context(), -1, false)
+			ctx, u := ts.begin(next, -1, false)
 			u.waiting(true)
 			<-time.After(time.Second)
 			ts.setAside(1)
@@ -140,7 +141,7 @@ func TestSetAside(t *testing.T) {
 			t.Error("not set aside although so many went well")
 		}
 		before := ts.usual
-		_, u := ts.begin(t.Context(), -1, true)
+		_, u := ts.begin(watches(t.Context()), -1, true)
 		u.waiting(true)
 		<-time.After(time.Minute)
 		ts.setAside(16)

@@ -22,10 +22,18 @@ type body struct {
 	other  hash.Hash // the strongest offered digest, if that is another
 	digest rsdoc.Digest
 	n      int64
+	room   [64]byte // for sums, which would else be allocated one by one
 }
 
-func newBody(stage blob.Stage, digests string) *body {
-	b := &body{stage: stage, own: sha256.New()}
+// receive is the body for the next download of a worker, whose last one is done with.
+func (w *worker) receive(stage blob.Stage, digests string) *body {
+	own := w.body.own
+	if own == nil {
+		own = sha256.New()
+	}
+	own.Reset()
+	b := &w.body
+	*b = body{stage: stage, own: own}
 	if d, ok := strongest(digests); ok {
 		b.digest = d
 		if d.Alg != rsdoc.SHA256 {
@@ -55,10 +63,7 @@ func (b *body) Reset() error {
 	return b.stage.Reset()
 }
 
-func (b *body) sum() (s [32]byte) {
-	b.own.Sum(s[:0])
-	return s
-}
+func (b *body) sum() [32]byte { return [32]byte(b.own.Sum(b.room[:0])) }
 
 // check compares length and the strongest offered digest (P2, F48 to F50, F55).
 func (b *body) check(w *store.Want, res *fetch.Result) *failure {
@@ -67,7 +72,7 @@ func (b *body) check(w *store.Want, res *fetch.Result) *failure {
 		if h == nil {
 			h = b.own
 		}
-		if got := h.Sum(nil); !bytes.Equal(b.digest.Bytes(), got) {
+		if got := h.Sum(b.room[:0]); !bytes.Equal(b.digest.Bytes(), got) {
 			return &failure{class: "mismatch", stale: true,
 				reason: fmt.Sprintf("the body's %s is %x (%d bytes), listed is %s", b.digest.Alg, got, b.n, b.digest)}
 		}

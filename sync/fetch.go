@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"resyncd/destination/fetch"
@@ -77,8 +77,14 @@ func (o *outcome) discard() {
 	}
 }
 
+// worker is what one of the workers uses again for each resource.
+type worker struct {
+	watch watch
+	body  body
+}
+
 // work looks at one resource. A panic costs that resource only (F5).
-func (r *reconciler) work(ctx context.Context, j job) (o *outcome) {
+func (r *reconciler) work(ctx context.Context, w *worker, j job) (o *outcome) {
 	res := j.res
 	o = &outcome{res: res, asked: r.s.localNow() - skew, patient: j.patient}
 	defer func() {
@@ -100,9 +106,9 @@ func (r *reconciler) work(ctx context.Context, j job) (o *outcome) {
 		return o
 	}
 	if o.want.Inline {
-		r.inline(ctx, o)
+		r.inline(ctx, w, o)
 	} else {
-		r.fetch(ctx, o)
+		r.fetch(ctx, w, o)
 	}
 	if o.verdict == verdictGone {
 		r.lookAt(ctx, o)
@@ -202,7 +208,7 @@ func (r *reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 }
 
 // fetch asks the Source and leaves checked bytes in a stage.
-func (r *reconciler) fetch(ctx context.Context, o *outcome) {
+func (r *reconciler) fetch(ctx context.Context, w *worker, o *outcome) {
 	if f := r.room(ctx, o.want.Length); f != nil {
 		o.fail(*f)
 		return
@@ -213,8 +219,8 @@ func (r *reconciler) fetch(ctx context.Context, o *outcome) {
 		return
 	}
 	o.stage = stage
-	body := newBody(stage, o.want.Digests)
-	res, err := r.downloadWatched(ctx, o, body)
+	body := w.receive(stage, o.want.Digests)
+	res, err := r.downloadWatched(w.watch, o, body)
 	if err != nil {
 		o.discard()
 		if o.aside = errors.Is(err, errAside) && ctx.Err() == nil; !o.aside {
@@ -256,8 +262,7 @@ func (o *outcome) news(b *body) bool {
 
 // spent notes how long the Source was asked. It was not where policy forbids to, or its host is closed for now.
 func (o *outcome) spent(began time.Time, err error) {
-	var fe *fetch.Error
-	if errors.As(err, &fe) && fe.Requests == 0 {
+	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.Requests == 0 {
 		return
 	}
 	o.took += max(time.Since(began), 1)
@@ -298,8 +303,8 @@ func (r *reconciler) room(ctx context.Context, length int64) *failure {
 }
 
 // downloadWatched is a download that may be set aside, unless that has been done before.
-func (r *reconciler) downloadWatched(ctx context.Context, o *outcome, body *body) (fetch.Result, error) {
-	ctx, t := r.under.begin(ctx, o.want.Length, o.patient)
+func (r *reconciler) downloadWatched(next watch, o *outcome, body *body) (fetch.Result, error) {
+	ctx, t := r.under.begin(next, o.want.Length, o.patient)
 	res, err := r.download(ctx, o, body, t.waiting)
 	r.under.end(t, err)
 	return res, err
@@ -324,12 +329,12 @@ func (r *reconciler) download(ctx context.Context, o *outcome, body *body, waiti
 }
 
 // inScope is the scope of the set that wants the resource: a pass works off what all sets of the Source owe.
-func (r *reconciler) inScope(set int64) func(*url.URL) bool {
+func (r *reconciler) inScope(set int64) func(uri string) bool {
 	scope := r.scope
 	if own := r.s.scopes.of(set); own != nil {
 		scope = own
 	}
-	return func(u *url.URL) bool { return scope(u.String()) == "" }
+	return func(uri string) bool { return scope(uri) == "" }
 }
 
 // prove fetches a second time what nothing vouches for (F55): equal twice is believed.
@@ -356,7 +361,7 @@ func (r *reconciler) accept(o *outcome, b *body, res *fetch.Result) {
 		Type: res.Type, Version: o.want.Version, Fetched: r.s.localNow(),
 	}
 	if b.digest.Alg != rsdoc.None {
-		o.have.Checked = b.digest.String()
+		o.have.Checked, _, _ = strings.Cut(o.want.Digests, " ")
 	}
 	at := o.want.LastMod
 	if lm, ok := httpTime(res.LastModified); ok {

@@ -15,7 +15,7 @@ import (
 const classNoContent = "no-content"
 
 // inline takes bytes at hand to a stage, as fetch does with those that the Source sends.
-func (r *reconciler) inline(ctx context.Context, o *outcome) {
+func (r *reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 	content, err := r.s.contentOfInline(ctx, o.res)
 	if errors.Is(err, store.ErrNotFound) {
 		o.fail(failure{class: classNoContent, stale: true, lasts: true, reason: "its bytes come with its feed, and are not at hand: the next pull looks for it there"})
@@ -35,7 +35,7 @@ func (r *reconciler) inline(ctx context.Context, o *outcome) {
 		return
 	}
 	o.stage = stage
-	body := newBody(stage, o.want.Digests)
+	body := w.receive(stage, o.want.Digests)
 	if _, err := body.Write(content); err != nil {
 		o.discard()
 		o.failWith(err)

@@ -53,9 +53,11 @@ const weakFor store.Micros = 2 * 1e6
 // lasting are the validators by which a later request may be made conditional. A Last-Modified of this very moment is none:
 // what changes again within its second answers 304 to it for ever (RFC 9110 8.8.2.2). date is when the answer was given.
 func lasting(etag, lastModified string, date store.Micros) (string, string) {
-	at, ok := httpTime(lastModified)
-	if etag == "" && ok && (!date.Known() || date-at < weakFor) {
+	if etag != "" {
+		return etag, lastModified
+	}
+	if at, ok := httpTime(lastModified); ok && (!date.Known() || date-at < weakFor) {
 		return "", ""
 	}
-	return etag, lastModified
+	return "", lastModified
 }

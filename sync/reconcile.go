@@ -87,8 +87,9 @@ func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) erro
 	var workers, placer sync.WaitGroup
 	for range r.workers {
 		workers.Go(func() {
+			w := &worker{watch: watches(ctx)}
 			for j := range jobs {
-				outcomes <- r.work(ctx, j)
+				outcomes <- r.work(ctx, w, j)
 			}
 		})
 	}

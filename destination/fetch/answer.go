@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"mime"
@@ -12,18 +11,17 @@ import (
 )
 
 // answer judges the final answer of a Get: usable, with its body under watch, or a failure.
-func (c *Client) answer(ctx context.Context, req *Request, ex *exchange, way *route, resp *http.Response) (*Response, *kinded) {
-	info := describe(req, ex, way, resp)
-	if err := judge(req, ex, resp, &info); err != nil {
+func (c *Client) answer(req *Request, ex *exchange, way *route, resp *http.Response) (*Response, *kinded) {
+	info := &ex.response.Info
+	describe(info, ex, way, resp)
+	if err := judge(req, ex, resp, info); err != nil {
 		_ = resp.Body.Close()
 		return nil, err
 	}
-	b := &body{
-		client: c, exchange: ex, asked: req.URL, src: resp.Body,
-		classify: func(err error) *kinded { return classify(ctx, err) },
-	}
+	b := &ex.body
+	*b = body{client: c, exchange: ex, asked: req.URL, src: resp.Body, sent: resp.Request}
 	b.out = b.raw()
-	if err := code(req, &info, b); err != nil {
+	if err := code(req, info, b); err != nil {
 		_ = b.Close()
 		return nil, err
 	}
@@ -32,19 +30,21 @@ func (c *Client) answer(ctx context.Context, req *Request, ex *exchange, way *ro
 			_ = b.Close()
 			return nil, tooLarge(req.MaxBytes)
 		}
-		b.out = &capped{r: b.out, left: req.MaxBytes - req.rangeStart(info.Status), max: req.MaxBytes}
+		ex.capped = capped{r: b.out, left: req.MaxBytes - req.rangeStart(info.Status), max: req.MaxBytes}
+		b.out = &ex.capped
 	}
-	return &Response{Info: info, Body: b}, nil
+	ex.response.Body = b
+	return &ex.response, nil
 }
 
 // describe reads the header of an answer into an Info.
-func describe(req *Request, ex *exchange, way *route, resp *http.Response) Info {
+func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 	h := resp.Header
-	info := Info{
+	*info = Info{
 		Status:       resp.StatusCode,
-		URL:          ex.url.String(),
+		URL:          ex.text,
 		NotModified:  resp.StatusCode == http.StatusNotModified,
-		ETag:         h.Get("ETag"),
+		ETag:         h.Get("Etag"),
 		LastModified: h.Get("Last-Modified"),
 		Type:         h.Get("Content-Type"),
 		Encoding:     contentCoding(h),
@@ -60,7 +60,6 @@ func describe(req *Request, ex *exchange, way *route, resp *http.Response) Info 
 	if info.NotModified {
 		info.Length, info.Total, info.CloseDelimited = 0, -1, false
 	}
-	return info
 }
 
 // judge tells an answer to the question from everything else.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"time"
 )
 
@@ -13,12 +14,12 @@ import (
 type body struct {
 	client   *Client
 	exchange *exchange
-	asked    string              // URL
-	classify func(error) *kinded // under the context of the request
-	src      io.ReadCloser       // the transport's
-	out      io.Reader           // src under watch, perhaps decoded, perhaps capped
-	idle     *alarm              // while there may be more to read
-	err      error               // sticky
+	asked    string        // URL
+	sent     *http.Request // under whose context it comes
+	src      io.ReadCloser // the transport's
+	out      io.Reader     // src under watch, perhaps decoded, perhaps capped
+	idle     *alarm        // while there may be more to read
+	err      error         // sticky
 
 	waited time.Duration // in the current window, waiting for the peer
 	moved  int64         // in the current window
@@ -45,7 +46,7 @@ func (b *body) blame(err error) *kinded {
 	if k, ok := errors.AsType[*kinded](err); ok {
 		return k
 	}
-	k := b.classify(err)
+	k := classify(b.sent.Context(), err)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		k.err = fmt.Errorf("body was cut short: %w", err)
 	}

@@ -74,20 +74,20 @@ func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
 
 // follow asks hop by hop until there is an answer that is no redirect.
 func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Response, *kinded) {
-	route, err := c.depart(req, ex)
-	if err != nil {
+	if err := req.depart(ex); err != nil {
 		return nil, err
 	}
+	way := route{permanent: true, limit: redirectLimit, inScope: req.InScope, show: redact}
 	for {
 		resp, err := c.ask(ctx, req, ex)
 		if err != nil {
 			return nil, err
 		}
 		if !isRedirect(resp.StatusCode) || ex.location == "" {
-			return c.answer(ctx, req, ex, route, resp)
+			return c.answer(req, ex, &way, resp)
 		}
 		_ = resp.Body.Close()
-		if err := route.next(ex, resp.StatusCode); err != nil {
+		if err := way.next(ex, resp.StatusCode); err != nil {
 			return nil, err
 		}
 	}
@@ -95,20 +95,16 @@ func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Respo
 
 // ask sends one hop, with its quick retries.
 func (c *Client) ask(ctx context.Context, req *Request, ex *exchange) (*http.Response, *kinded) {
+	ex.header = c.header(req, ex)
 	r := (&http.Request{
 		Method:     http.MethodGet,
 		URL:        ex.url,
-		Host:       ex.url.Host,
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
-		Header:     c.header(req, ex),
+		Header:     c.headers.none, // until it has passed net/http.Client, see door
 	}).WithContext(ctx)
-	retryable, err := retryablehttp.FromRequest(r)
-	if err != nil {
-		return nil, because(Rejected, "build request: %w", err)
-	}
-	resp, err := c.retrier.Do(retryable)
+	resp, err := c.retrier.Do(&retryablehttp.Request{Request: r})
 	if err != nil {
 		return nil, classify(ctx, err)
 	}

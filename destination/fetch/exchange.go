@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"io"
+	"net/http"
 	"net/url"
 	"sync"
 )
@@ -13,7 +14,9 @@ type exchange struct {
 	policy    *Policy
 	origins   *origins
 	url       *url.URL // of the current hop
+	text      string   // the same, written out
 	at        *origin  // what follows from it
+	header    http.Header
 	hop       int
 	requests  int
 	document  bool   // its body takes no place, see Request.Gzip
@@ -21,6 +24,12 @@ type exchange struct {
 	throttled bool   // the host complains of all requests
 	location  string // of the last redirect answer
 	waiting   func(begins bool)
+
+	// The answer, here because it lives as long: made one by one, its parts were a tenth of what a small download allocated.
+	placed   placed
+	body     body
+	capped   capped
+	response Response
 }
 
 // waits tells whoever wants to know that a wait for the peer begins or ends.
@@ -43,8 +52,14 @@ func exchangeOf(ctx context.Context) *exchange {
 
 // to points the exchange at its next URL.
 func (ex *exchange) to(u *url.URL) {
-	ex.url, ex.at = u, ex.origins.of(u, ex.policy)
+	ex.url, ex.text, ex.at = u, u.String(), ex.origins.of(u, ex.policy)
 	ex.location = ""
+}
+
+// hold makes b give the place at h back when it is closed. An exchange has one such body: a usable answer ends it.
+func (ex *exchange) hold(b io.ReadCloser, h *host) io.ReadCloser {
+	ex.placed = placed{ReadCloser: b, host: h}
+	return &ex.placed
 }
 
 // placed is a body that holds its place at the host until it is closed.

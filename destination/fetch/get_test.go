@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +90,7 @@ func TestRefusedWithoutARequest(t *testing.T) {
 			t.Errorf("%q: %+v", u, e)
 		}
 	}
-	out := func(*url.URL) bool { return false }
+	out := func(string) bool { return false }
 	_, err := c.Get(t.Context(), Request{URL: base + "/x", InScope: out})
 	if e := wantKind(t, err, Refused); e.Hop != 0 || !strings.Contains(e.Error(), "scope") {
 		t.Errorf("out of scope: %v", e)

@@ -11,21 +11,21 @@ type route struct {
 	visited   []string
 	permanent bool
 	limit     int                     // of redirects
-	inScope   func(*url.URL) bool     // nil: everything is
+	inScope   func(uri string) bool   // nil: everything is
 	show      func(u *url.URL) string // for messages, without secrets
 }
 
 // depart checks the URL asked for and points the exchange at it.
-func (c *Client) depart(req *Request, ex *exchange) (*route, *kinded) {
+func (req *Request) depart(ex *exchange) *kinded {
 	u, err := parseURL(req.URL)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ex.to(u)
-	if req.InScope != nil && !req.InScope(u) {
-		return nil, because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
+	if req.InScope != nil && !req.InScope(ex.text) {
+		return because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
 	}
-	return &route{permanent: true, limit: redirectLimit, inScope: req.InScope, show: redact}, nil
+	return nil
 }
 
 // next checks the target of a redirect and points the exchange at it. The address policy follows at the dial, as for
@@ -33,7 +33,7 @@ func (c *Client) depart(req *Request, ex *exchange) (*route, *kinded) {
 func (r *route) next(ex *exchange, status int) *kinded {
 	from := ex.url
 	ex.hop++ // a target that is refused is the hop's failure: the URL asked for was in order
-	r.visited = append(r.visited, from.String())
+	r.visited = append(r.visited, ex.text)
 	r.permanent = r.permanent && isPermanent(status)
 	to, err := url.Parse(escapeStray(ex.location))
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *route) next(ex *exchange, status int) *kinded {
 		return because(Refused, "redirects in a circle, back to %s", r.show(to))
 	case from.Scheme == "https" && to.Scheme == "http":
 		return because(Refused, "redirected (%d) from https down to http: %s", status, r.show(to))
-	case r.inScope != nil && !r.inScope(to):
+	case r.inScope != nil && !r.inScope(to.String()):
 		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; a prefix under scope would allow it",
 			status, r.show(to))
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 )
 
@@ -64,7 +63,7 @@ type Request struct {
 	// Raw hands an unasked-for gzip coding through undecoded too: for a hash that was made over the coded bytes.
 	Raw bool
 	// InScope, if set, is asked for the URL and for every redirect target (F51, F60). false: Refused.
-	InScope func(u *url.URL) bool
+	InScope func(uri string) bool
 	// MaxBytes bounds the body as it is handed out (and the whole resource of a range), 0 for no bound (F56).
 	MaxBytes int64
 	// RangeFrom asks for the rest from this byte on, 0 for all. IfRange is the strong ETag that makes it safe. The

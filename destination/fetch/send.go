@@ -96,7 +96,7 @@ func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bo
 	if err != nil {
 		return nil, classify(ctx, err)
 	}
-	a := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: ex.url.String(),
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: ex.text,
 		RetryAfter: retryAfter(resp.Header, time.Now())}
 	a.Body, a.Cut = c.readAnswer(resp.Body, m)
 	return a, nil

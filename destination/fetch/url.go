@@ -20,7 +20,10 @@ func parseURL(raw string) (*url.URL, *kinded) {
 	} else {
 		head = len(raw)
 	}
-	u, err := url.Parse(raw[:head] + escapeStray(raw[head:]))
+	if clean := escapeStray(raw[head:]); clean != raw[head:] {
+		raw = raw[:head] + clean
+	}
+	u, err := url.Parse(raw)
 	if err != nil {
 		// The text of url.Error repeats the whole URL, secrets included.
 		return nil, because(Refused, "not a URL that can be asked for")
