@@ -32,13 +32,20 @@ type wired struct {
 // wire starts them, with further Sources beside, and waits until the channel is active and the baseline is there.
 func wire(b *testing.B, beside ...string) *wired {
 	b.Helper()
+	return wireBy(b, source.Options{}, beside...)
+}
+
+// wireBy is wire with a Source of those options.
+func wireBy(b *testing.B, publish source.Options, beside ...string) *wired {
+	b.Helper()
 	dir := b.TempDir()
 	log := slog.New(slog.DiscardHandler)
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	client := fetch.New(fetch.Options{Allow: []netip.Prefix{loopback}})
 	at, relayAt := listening(b), listening(b)
 	ctx, cancel := context.WithCancel(context.Background())
-	src, err := source.New(ctx, source.Options{Base: "http://" + at.Addr().String(), Hub: "http://" + relayAt.Addr().String() + "/", Client: client})
+	publish.Base, publish.Hub, publish.Client = "http://"+at.Addr().String(), "http://"+relayAt.Addr().String()+"/", client
+	src, err := source.New(ctx, publish)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -214,9 +221,16 @@ func report(b *testing.B, what string, ds []time.Duration) {
 
 // BenchmarkPushBurst is how many changes of 1 KiB a second go from the Source through hub, callback and engine to durable
 // files, 5,000 at a time, with the Source's own bundling: what changes while a POST is under way goes into the next one.
-func BenchmarkPushBurst(b *testing.B) {
-	const burst = 5000
-	w := wire(b)
+func BenchmarkPushBurst(b *testing.B) { bursts(b, wire(b), 5000) }
+
+// BenchmarkPushSingles is BenchmarkPushBurst with a notification for each change, as hubs send them that bundle nothing.
+func BenchmarkPushSingles(b *testing.B) {
+	const burst = 1000
+	bursts(b, wireBy(b, source.Options{NotifyMax: 1, NotifyQueue: burst}), burst)
+}
+
+func bursts(b *testing.B, w *wired, burst int) {
+	b.Helper()
 	for b.Loop() {
 		for i := range burst {
 			if err := w.src.Put(fmt.Sprintf("d%d/r%d", i%10, i), kibibyte()); err != nil {

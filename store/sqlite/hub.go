@@ -66,7 +66,7 @@ func (h *Hub) open(ctx context.Context, path string, o Options) error {
 	if err != nil {
 		return s.fail("connect", err)
 	}
-	s.w = newWriter(db)
+	s.w = newWriter(db, abs)
 	if err := h.migrate(ctx); err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func TestOpenHub(t *testing.T) {
 		t.Errorf("second hub: %v", err)
 	}
 	var level string
-	if err := h.s.w.conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level); err != nil || level != "2" {
+	if err := h.s.w.conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level); err != nil || level != "1" {
 		t.Errorf("synchronous is %s, %v", level, err)
 	}
 	if err := h.Close(); err != nil {

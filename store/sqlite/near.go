@@ -25,7 +25,7 @@ func (s *Store) near(ctx context.Context, few bool, fn func(context.Context, ask
 		return fn(ctx, s.r)
 	}
 	defer func() { <-s.w.turn }()
-	if s.w.conn == nil || s.w.broken != nil {
+	if s.w.conn == nil || s.w.unusable() != nil {
 		return fn(ctx, s.r)
 	}
 	return fn(context.WithoutCancel(ctx), s.w) // as its writes

@@ -37,7 +37,7 @@ func writerPragmas(cacheKiB int) []pragma {
 	}
 	return []pragma{
 		{"busy_timeout", strconv.Itoa(busyTimeout)},
-		{"synchronous", "2"}, // FULL: what is acknowledged survives a power cut (P4)
+		{"synchronous", "1"}, // NORMAL: SQLite syncs what it folds in, and walSync each commit that must survive a power cut (P4)
 		{"foreign_keys", "1"},
 		{"temp_store", "2"}, // memory: /tmp may be small, and no statement here sorts or journals much
 		{"cache_size", strconv.Itoa(-cacheKiB)},
@@ -104,7 +104,7 @@ func (s *Store) openWrite(ctx context.Context, path string, cacheKiB int) error 
 	if err != nil {
 		return s.fail("connect", err)
 	}
-	s.w = newWriter(db)
+	s.w = newWriter(db, abs)
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestSettings(t *testing.T) {
 		}
 		return got
 	}
-	want := map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "journal_size_limit": "67108864",
+	want := map[string]string{"journal_mode": "wal", "synchronous": "1", "foreign_keys": "1", "journal_size_limit": "67108864",
 		"busy_timeout": "5000", "cache_size": "-4096", "temp_store": "2"}
 	got := map[string]string{}
 	for name := range want {

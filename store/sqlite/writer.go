@@ -25,15 +25,18 @@ type writer struct {
 	turn  chan struct{}
 	conn  *sql.Conn // pinned while a transaction runs, and between them
 	stmts map[string]*sql.Stmt
-	lax   bool // how conn commits now, see synchronous
 	// broken is set when the disk failed to make a commit durable; only reopening, which recovers, ends that (F10).
 	broken error
+	wal    walSync
 	// calm is the size of the log up to which folding it in is not tried again.
 	calm int64
 }
 
-func newWriter(db *sql.DB) *writer {
-	return &writer{db: db, turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, calm: walLimit}
+func newWriter(db *sql.DB, path string) *writer {
+	return &writer{
+		db: db, turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, calm: walLimit,
+		wal: walSync{path: path + "-wal", sync: syncData},
+	}
 }
 
 // write runs fn in one transaction that is durable when it returns nil. The caller's cancellation does not reach it: a
@@ -62,6 +65,14 @@ func (s *Store) writeAs(ctx context.Context, what string, lax bool, fn func(cont
 	if s.w == nil {
 		return fmt.Errorf("%s: %w", what, store.ErrReadOnly)
 	}
+	if err := s.commit(ctx, what, fn); err != nil || lax {
+		return err
+	}
+	return s.fail(what, s.w.wal.reach(s.w.wal.now()))
+}
+
+// commit is the part of a write that needs the turn. Others may have it while the log is synced.
+func (s *Store) commit(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
 	w := s.w
 	wait, cancel := context.WithTimeout(ctx, writeWait)
 	defer cancel()
@@ -72,18 +83,27 @@ func (s *Store) writeAs(ctx context.Context, what string, lax bool, fn func(cont
 		return fmt.Errorf("%s: the state database was busy for too long: %w", what, wait.Err())
 	}
 	defer func() { <-w.turn }()
-	if w.broken != nil {
-		return fmt.Errorf("%s: %w", what, w.broken)
+	if err := w.unusable(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := w.transact(ctx, wait, lax, fn); err != nil {
+	if err := w.transact(ctx, wait, fn); err != nil {
 		return s.fail(what, err)
 	}
+	w.wal.committed()
 	s.checkpoint(ctx)
 	return nil
 }
 
-func (w *writer) transact(ctx, wait context.Context, lax bool, fn func(context.Context, *writer) error) error {
-	if err := w.begin(ctx, wait, lax); err != nil {
+// unusable is why nothing is written any more, nil if it may be. The caller has the turn.
+func (w *writer) unusable() error {
+	if w.broken == nil {
+		w.broken = w.wal.failure()
+	}
+	return w.broken
+}
+
+func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *writer) error) error {
+	if err := w.begin(ctx, wait); err != nil {
 		return err
 	}
 	ended := false
@@ -112,20 +132,13 @@ func (w *writer) transact(ctx, wait context.Context, lax bool, fn func(context.C
 }
 
 // begin takes the write lock at once: a transaction that upgrades later fails whatever the busy timeout says.
-func (w *writer) begin(ctx, wait context.Context, lax bool) error {
+func (w *writer) begin(ctx, wait context.Context) error {
 	if w.conn == nil {
 		conn, err := w.db.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		w.conn, w.lax = conn, false // as writerPragmas has it
-	}
-	if w.lax != lax { // SQLite takes it between transactions only
-		if _, err := w.conn.ExecContext(ctx, synchronous(lax)); err != nil {
-			w.drop()
-			return err
-		}
-		w.lax = lax
+		w.conn = conn
 	}
 	for {
 		_, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
@@ -137,14 +150,6 @@ func (w *writer) begin(ctx, wait context.Context, lax bool) error {
 		}
 		return err
 	}
-}
-
-// synchronous sets whether each commit is synced (FULL), or the log only before it is folded in (NORMAL).
-func synchronous(lax bool) string {
-	if lax {
-		return "PRAGMA synchronous = NORMAL"
-	}
-	return "PRAGMA synchronous = FULL"
 }
 
 // drop gives the connection up; the next transaction opens a fresh one.
@@ -174,7 +179,7 @@ func (w *writer) close() error {
 		w.conn = nil
 	}
 	w.broken = errClosed
-	return errors.Join(append(errs, w.db.Close())...)
+	return errors.Join(append(errs, w.wal.close(), w.db.Close())...)
 }
 
 // prepare keeps statements: all queries are constants of this package.

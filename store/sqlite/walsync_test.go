@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"resyncd/store"
+)
+
+// TestSyncShared: while a sync runs others may write, and all who wait for one get it from the next.
+func TestSyncShared(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	var syncs atomic.Int64
+	inside, leave := make(chan struct{}), make(chan struct{})
+	f.s.w.wal.sync = func(log *os.File) error {
+		if syncs.Add(1) == 1 {
+			close(inside)
+			<-leave
+		}
+		return syncData(log)
+	}
+	commit := func(c *store.Commit) {
+		c.Claim = f.claim
+		if err := f.s.Commit(context.Background(), c); err != nil {
+			t.Error(err)
+		}
+	}
+	var first, others sync.WaitGroup
+	first.Go(func() { commit(&store.Commit{Events: []store.Event{{URI: "first", What: "fetched"}}}) })
+	<-inside
+	// The turn is free, and what was committed can be read, durable or not.
+	commit(&store.Commit{Repeatable: true, Events: []store.Event{{URI: "lax", What: "fetched"}}})
+	for _, uri := range []string{"first", "lax"} {
+		if events, err := f.s.History(t.Context(), f.claim.SourceID, uri); err != nil || len(events) != 1 {
+			t.Errorf("%s: %v, %v", uri, events, err)
+		}
+	}
+	const many = 8
+	before := f.s.w.wal.now()
+	for range many {
+		others.Go(func() { commit(&store.Commit{Events: []store.Event{{URI: "other", What: "fetched"}}}) })
+	}
+	for f.s.w.wal.now() < before+many { // all of them wait for the disk
+		if f.s.w.wal.failure() != nil {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	close(leave)
+	first.Wait()
+	others.Wait()
+	if n := syncs.Load(); n != 2 {
+		t.Errorf("%d syncs, want 2", n)
+	}
+}
+
+// TestSyncFails: whoever waits for a sync that fails is told, nothing is written afterwards, and what was durable before
+// stays so (F10).
+func TestSyncFails(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	f.commitNew(t)
+	durable := f.s.w.wal.now()
+	lost := errors.New("lost")
+	tries := 0
+	f.s.w.wal.sync = func(*os.File) error {
+		tries++
+		return lost
+	}
+	commit := func(repeatable bool) error {
+		return f.s.Commit(t.Context(), &store.Commit{Claim: f.claim, Repeatable: repeatable, Events: []store.Event{{URI: "u", What: "fetched"}}})
+	}
+	if err := commit(true); err != nil {
+		t.Fatalf("a commit that waits for no disk: %v", err)
+	}
+	for _, repeatable := range []bool{false, false, true} {
+		if err := commit(repeatable); !errors.Is(err, store.ErrUnsure) || !errors.Is(err, lost) {
+			t.Fatalf("after a sync that failed: %v", err)
+		}
+	}
+	if tries != 1 {
+		t.Errorf("a failed sync was tried again: %d times", tries)
+	}
+	if err := f.s.w.wal.reach(durable); err != nil {
+		t.Errorf("what was durable before: %v", err)
+	}
+}
+
+// TestSyncFollowsTheLog: after all connections were closed, which removes the log, the new one is what is synced.
+func TestSyncFollowsTheLog(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	f.commitNew(t)
+	was, err := os.Stat(f.s.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.s.r.db.SetMaxIdleConns(0) // closes those of the readers
+	f.s.r.db.SetMaxIdleConns(readers)
+	f.s.w.drop() // the last one; those of readers leave the log
+	if is, err := os.Stat(f.s.path + "-wal"); err == nil && os.SameFile(was, is) {
+		t.Fatal("the log stayed, though nobody had the database open")
+	}
+	f.commitNew(t)
+	is, err := os.Stat(f.s.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	synced, err := f.s.w.wal.file.Stat()
+	if err != nil || !os.SameFile(is, synced) {
+		t.Fatalf("another file was synced than the log (%v)", err)
+	}
+}
