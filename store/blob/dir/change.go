@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"resyncd/store/blob"
@@ -23,6 +24,18 @@ type change struct {
 
 func (m *Mirror) newChange() *change {
 	return &change{m: m, started: time.Now(), failures: m.sync.failures.Load(), touched: map[string]struct{}{}}
+}
+
+// inOrder are the places of n keys in the order of the keys, of equal ones in their own. What lies in one folder, or below
+// one, is then worked on together: 5,000 files in 2,187 folders, 25 deep and listed in random order, had 24 folders opened
+// for each file before, because the few that stay open were never those of the next.
+func inOrder(n int, key func(i int) string) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(key(a), key(b)) })
+	return order
 }
 
 // touch notes that names in a folder changed.

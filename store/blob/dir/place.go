@@ -29,7 +29,7 @@ func (m *Mirror) Place(ctx context.Context, group []blob.Placement) ([]error, er
 		return fail(errs, err), err
 	}
 	var stopped error
-	for i := range group {
+	for _, i := range inOrder(len(group), func(i int) string { return group[i].Key }) {
 		if errs[i] != nil {
 			continue
 		}

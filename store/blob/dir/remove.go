@@ -27,7 +27,7 @@ func (m *Mirror) takeAway(ctx context.Context, op string, n int, key func(int) s
 	defer m.active.Done()
 	c := m.newChange()
 	emptied := map[string]struct{}{}
-	for i := range n {
+	for _, i := range inOrder(n, key) {
 		if errs[i] = ctx.Err(); errs[i] != nil {
 			continue
 		}
