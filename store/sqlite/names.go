@@ -20,44 +20,58 @@ const (
 
 // Names implements store.Resources.
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
-	uses := make([]store.NameUse, len(names))
-	err := s.byName(ctx, sourceID, names, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ",
-		func(i int) { uses[i] = store.NameFile })
-	if err == nil {
-		err = s.byName(ctx, sourceID, names, anyFolder, "SELECT name FROM folder WHERE source_id = ? AND name IN ",
-			func(i int) { uses[i] = store.NameFolder })
+	const what = "look names up"
+	sorted := slices.Clone(names)
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	files, err := s.byName(ctx, sourceID, sorted, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ")
+	if err != nil {
+		return nil, s.fail(what, err)
 	}
-	return uses, s.fail("look names up", err)
+	folders, err := s.byName(ctx, sourceID, sorted, anyFolder, "SELECT name FROM folder WHERE source_id = ? AND name IN ")
+	if err != nil {
+		return nil, s.fail(what, err)
+	}
+	uses := make([]store.NameUse, len(names))
+	if len(files)+len(folders) == 0 {
+		return uses, nil
+	}
+	for i, name := range names {
+		if _, is := files[name]; is {
+			uses[i] = store.NameFile
+		}
+		if _, is := folders[name]; is {
+			uses[i] = store.NameFolder
+		}
+	}
+	return uses, nil
 }
 
-// byName calls hit for the place of each name that the query knows; some tells whether it knows any in a range.
-func (s *Store) byName(ctx context.Context, sourceID int64, names []string, some, query string, hit func(int)) error {
-	at := places(names)
-	sorted := slices.Sorted(maps.Keys(at))
+// byName are those of the sorted names that the query knows; some tells whether it knows any in a range.
+func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, some, query string) (map[string]struct{}, error) {
+	known := map[string]struct{}{}
 	query += "(" + marks(chunkSize) + ")"
 	for chunk := range slices.Chunk(sorted, chunkSize) {
-		known, err := anyIn(ctx, s.r, some, sourceID, len(chunk), func(i int) string { return chunk[i] })
+		may, err := anyIn(ctx, s.r, some, sourceID, len(chunk), func(i int) string { return chunk[i] })
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if !known {
+		if !may {
 			continue
 		}
 		rows, err := s.r.query(ctx, query, listArgs(sourceID, chunk)...)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		found, err := collect(rows, func(row rowScanner) (name string, err error) { return name, row.Scan(&name) })
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, name := range found {
-			for _, i := range at[name] {
-				hit(i)
-			}
+			known[name] = struct{}{}
 		}
 	}
-	return nil
+	return known, nil
 }
 
 // ByKeys implements store.Resources.
