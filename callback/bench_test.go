@@ -100,7 +100,7 @@ func oneEach(c *Callback, s Store) http.Handler {
 			l := c.memory.borrow(sub.ID)
 			defer l.giveBack()
 			if d, _, err = c.receive(r.Context(), w, r, sub, l); err == nil {
-				err = s.Deliver(r.Context(), []*store.Delivery{d})
+				err = s.Deliver(r.Context(), []*store.Delivery{d}, nil)
 			}
 		}
 		if err != nil {
@@ -117,7 +117,7 @@ type batches struct {
 	n atomic.Int64
 }
 
-func (b *batches) Deliver(ctx context.Context, ds []*store.Delivery) error {
+func (b *batches) Deliver(ctx context.Context, ds []*store.Delivery, readable func()) error {
 	b.n.Add(1)
-	return b.Store.Deliver(ctx, ds)
+	return b.Store.Deliver(ctx, ds, readable)
 }

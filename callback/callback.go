@@ -42,7 +42,8 @@ type Options struct {
 	Keeper Keeper
 	// Position is how far a set has come, NoTime for nowhere. It is asked for each notification and must be cheap.
 	Position func(ctx context.Context, setID int64) store.Micros
-	// Wake is called after deliveries of a Source became durable, once per commit. It must not block.
+	// Wake is called when deliveries of a Source can be read from the Store, once per commit, and does not wait until they are
+	// durable. It must not block.
 	Wake func(sourceID int64)
 	// Policy is that of a Source. It must be cheap.
 	Policy func(sourceID int64) Policy

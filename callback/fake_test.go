@@ -64,6 +64,7 @@ type fakeStore struct {
 	size    store.InboxSize // of a Source that has no subscription, beside what was kept
 
 	deliver func(ds []*store.Delivery) error // before they are kept
+	durable func() error                     // after they can be read
 	failing error                            // of lookups and tallies
 	looking func()                           // during a lookup, after it was read
 }
@@ -118,12 +119,21 @@ func (f *fakeStore) TallySubscription(_ context.Context, id int64, t store.Tally
 	return nil
 }
 
-func (f *fakeStore) Deliver(_ context.Context, ds []*store.Delivery) error {
+func (f *fakeStore) Deliver(_ context.Context, ds []*store.Delivery, readable func()) error {
 	if f.deliver != nil {
 		if err := f.deliver(ds); err != nil {
 			return err
 		}
 	}
+	f.keep(ds)
+	readable()
+	if f.durable != nil {
+		return f.durable()
+	}
+	return nil
+}
+
+func (f *fakeStore) keep(ds []*store.Delivery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.batches = append(f.batches, len(ds))
@@ -133,7 +143,6 @@ func (f *fakeStore) Deliver(_ context.Context, ds []*store.Delivery) error {
 			f.kept = append(f.kept, *d)
 		}
 	}
-	return nil
 }
 
 func (f *fakeStore) InboxShares(context.Context) (map[int64]store.InboxSize, error) {

@@ -150,11 +150,20 @@ func (i *inbox) commit(ctx context.Context, batch []*waiting, failed failure) {
 	for n, w := range batch {
 		ds[n] = w.d
 	}
-	err := protect("keep notifications", func() error { return i.o.Store.Deliver(ctx, ds) })
+	// What is in the state is taken up while it becomes durable: on an ordinary disk that takes as long as all that comes of
+	// it. Should it not become durable, hubs deliver it again.
+	told := func(do func([]*store.Delivery)) {
+		if err := protect("tell of notifications", func() error { do(ds); return nil }); err != nil {
+			failed("notifications were kept, and not everyone was told", store.Subscription{}, err)
+		}
+	}
+	err := protect("keep notifications", func() error {
+		return i.o.Store.Deliver(ctx, ds, func() { told(i.wake) })
+	})
 	if err != nil {
 		failed("cannot keep notifications: hubs are told to come again", store.Subscription{}, err)
-	} else if err := protect("tell of notifications", func() error { i.wake(ds); return nil }); err != nil {
-		failed("notifications were kept, and not everyone was told", store.Subscription{}, err)
+	} else {
+		told(i.count)
 	}
 	for _, w := range batch {
 		w.loan.giveBack()
@@ -175,20 +184,26 @@ func protect(what string, f func() error) (err error) {
 	return f()
 }
 
-// wake tells of what has become durable.
+// wake has what is in the inbox taken up.
 func (i *inbox) wake(ds []*store.Delivery) {
 	woken := make(map[int64]bool, 4)
+	for _, d := range ds {
+		if d.Duplicate || woken[d.SourceID] || i.o.Wake == nil {
+			continue
+		}
+		woken[d.SourceID] = true
+		i.o.Wake(d.SourceID)
+	}
+}
+
+// count counts what has become durable.
+func (i *inbox) count(ds []*store.Delivery) {
 	grown := make(map[int64]store.InboxSize, 4)
 	for _, d := range ds {
 		i.o.Observe.notification(d.SourceID, Verdict(d.Verdict))
-		if d.Duplicate {
-			continue
+		if !d.Duplicate {
+			grown[d.SourceID] = plus(grown[d.SourceID], 1, int64(len(d.Body)))
 		}
-		grown[d.SourceID] = plus(grown[d.SourceID], 1, int64(len(d.Body)))
-		if !woken[d.SourceID] && i.o.Wake != nil {
-			i.o.Wake(d.SourceID)
-		}
-		woken[d.SourceID] = true
 	}
 	i.size.added(grown)
 }

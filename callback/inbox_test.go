@@ -105,6 +105,37 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
+// TestWokenBeforeDurable: what can be read is taken up at once, and the hub is told only when it is durable (P4).
+func TestWokenBeforeDurable(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		end    error
+		status int
+	}{"durable": {nil, 200}, "lost": {store.ErrUnsure, 503}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				woken, answered := 0, 0
+				let := make(chan error)
+				s := start(t, func(o *Options) { o.Wake = func(int64) { woken++ } })
+				s.store.durable = func() error { return <-let }
+				var post sync.WaitGroup
+				post.Go(func() { answered = s.post(tokenOf, "news").Code })
+				synctest.Wait()
+				if woken != 1 || answered != 0 || len(s.store.deliveries()) != 1 {
+					t.Errorf("woken %d times, answered %d", woken, answered)
+				}
+				let <- tt.end
+				post.Wait()
+				if woken != 1 || answered != tt.status {
+					t.Errorf("at last: woken %d times, answered %d", woken, answered)
+				}
+				s.answered(t)
+			})
+		})
+	}
+}
+
 // TestBatchBounds: a batch has an end, in number and in bytes.
 func TestBatchBounds(t *testing.T) {
 	t.Parallel()

@@ -88,6 +88,9 @@ type HubCommit struct {
 	// Keep and KeepBytes bound what a topic keeps for its slowest subscriber: beyond them the oldest go, though the
 	// newest always stays (F94). 0: no bound.
 	Keep, KeepBytes int64
+	// Readable, unless nil, is called once all of this can be read and the notifications have their numbers, which is before it
+	// is known to survive a power cut, or even if Commit fails then.
+	Readable func()
 }
 
 // HubState keeps what the companion hub must not forget. Content is kept once a notification, and each subscription is a

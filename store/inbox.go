@@ -55,7 +55,11 @@ type Inbox interface {
 	// duplicate: it is counted, marked as Duplicate and not kept again, without harm where that was dropped meanwhile (S-67,
 	// F35). "Within a day" goes by Received, and the Store may forget the oldest of very many. Deliveries of Sources that
 	// are forgotten are counted as done. ErrFull as it says.
-	Deliver(ctx context.Context, ds []*Delivery) error
+	//
+	// readable, unless it is nil, is called once Deliveries returns them and ID and Duplicate are set, which is before they are
+	// known to survive a power cut, or even if Deliver fails then. Who takes them up at once leaves nothing behind that
+	// survives one which they do not: what is committed becomes durable in the order of the commits.
+	Deliver(ctx context.Context, ds []*Delivery, readable func()) error
 	// Deliveries returns what waits, in the order of arrival, bodies included.
 	Deliveries(ctx context.Context, q InboxQuery) ([]Delivery, error)
 	// Inbox returns how much waits (kept ones left out), over all Sources; it must be cheap enough to be asked often.

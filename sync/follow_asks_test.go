@@ -281,7 +281,7 @@ func TestHolesAreBounded(t *testing.T) {
 			Signed: true, Digest: sha256.Sum256(body), From: store.Micros(iv.From), Until: store.Micros(iv.Until), Body: body,
 		})
 	}
-	if err := errors.Join(p.store.Deliver(t.Context(), ds), h.Do(t.Context(), WorkNotify)); err != nil {
+	if err := errors.Join(p.store.Deliver(t.Context(), ds, nil), h.Do(t.Context(), WorkNotify)); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(p.theSet().Joint); n > holesMost {

@@ -42,7 +42,7 @@ func (p *pusher) frame(named map[string]rsdoc.Kind) {
 		SubscriptionID: 1, SourceID: set.SourceID, SetID: set.ID, Kind: store.ChannelFramework, Received: store.MicrosOf(time.Now()),
 		Signed: true, Digest: sha256.Sum256(b.Bytes()), From: store.NoTime, Until: store.NoTime, Body: b.Bytes(),
 	}
-	if err := p.store.Deliver(context.Background(), []*store.Delivery{d}); err != nil {
+	if err := p.store.Deliver(context.Background(), []*store.Delivery{d}, nil); err != nil {
 		p.t.Fatal(err)
 	}
 	p.later(WorkNotify, time.Now())

@@ -267,7 +267,7 @@ func (p *pusher) deliver(iv rsdoc.Interval, body []byte, signed bool) {
 		SubscriptionID: p.sub.ID, SourceID: set.SourceID, SetID: set.ID, Kind: p.sub.Kind, Received: store.MicrosOf(time.Now()),
 		Signed: signed, Digest: sha256.Sum256(body), From: store.Micros(iv.From), Until: store.Micros(iv.Until), Body: body,
 	}
-	if err := p.store.Deliver(ctx, []*store.Delivery{d}); err != nil {
+	if err := p.store.Deliver(ctx, []*store.Delivery{d}, nil); err != nil {
 		p.t.Fatal(err)
 	}
 	p.later(WorkNotify, time.Now())

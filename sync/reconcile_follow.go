@@ -77,9 +77,10 @@ func (c *conductor) pageHot(ctx context.Context) error {
 	return nil
 }
 
-// arm plans the next look at what is owed. Rows in flight count as due all the while, so looks have a least distance.
+// arm plans the next look at what is owed. Rows in flight count as due all the while, so looks have a least distance. A
+// resource that a worker is free to fetch goes first: to ask the store took a push as long as to hand its work over.
 func (c *conductor) arm(ctx context.Context) error {
-	if c.r.hot == nil || c.armed || !c.dry || c.fed {
+	if c.r.hot == nil || c.armed || !c.dry || c.fed || len(c.queue) > 0 && c.active < c.r.workers {
 		return nil
 	}
 	if c.r.isHalted() {

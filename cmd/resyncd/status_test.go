@@ -84,7 +84,7 @@ func TestInStep(t *testing.T) {
 		SubscriptionID: sub.ID, SourceID: src.ID, SetID: set.ID, Kind: store.ChannelChange,
 		Received: store.MicrosOf(pulled.Add(time.Hour)), Signed: true, From: store.NoTime, Until: store.NoTime, Body: []byte("x"),
 	}
-	if err := st.Deliver(ctx, []*store.Delivery{pushed}); err != nil {
+	if err := st.Deliver(ctx, []*store.Delivery{pushed}, nil); err != nil {
 		t.Fatal(err)
 	}
 	check("a push was here", 76*time.Minute, config.PushRequired, true)

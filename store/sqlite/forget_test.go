@@ -33,7 +33,7 @@ func TestForgetInSlices(t *testing.T) {
 	if err := errors.Join(f.s.AddPoints(t.Context(), points), f.s.AddSubscription(t.Context(), &sub)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.s.Deliver(t.Context(), []*store.Delivery{{SourceID: f.claim.SourceID, Body: []byte("x")}}); err != nil {
+	if err := f.s.Deliver(t.Context(), []*store.Delivery{{SourceID: f.claim.SourceID, Body: []byte("x")}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	count := func(table string) (n int64) {

@@ -13,10 +13,18 @@ func (h *Hub) Commit(ctx context.Context, c *store.HubCommit) error {
 	for _, n := range c.Notifications {
 		n.Number = 0
 	}
-	return h.s.write(ctx, "record the hub's work", func(ctx context.Context, w *writer) error {
+	const what = "record the hub's work"
+	err := h.s.commit(context.WithoutCancel(ctx), what, func(ctx context.Context, w *writer) error {
 		t := hubCommit{w: w, topics: map[string]*hubTopicRow{}, touched: map[int64]bool{}}
 		return t.apply(ctx, c)
 	})
+	if err != nil {
+		return err
+	}
+	if c.Readable != nil {
+		c.Readable()
+	}
+	return h.s.durable(what)
 }
 
 // hubCommit is one Commit on its way.

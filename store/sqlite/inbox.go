@@ -20,18 +20,22 @@ const (
 )
 
 // Deliver implements store.Inbox.
-func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery) error {
+func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func()) error {
+	const what = "keep deliveries"
 	if len(ds) == 0 && s.w != nil {
 		return nil
 	}
 	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds))}
-	if err := s.write(ctx, "keep deliveries", g.apply); err != nil {
+	if err := s.commit(context.WithoutCancel(ctx), what, g.apply); err != nil {
 		return err
 	}
 	for i, d := range ds { // only now is it true
 		d.ID, d.Duplicate = g.ids[i], g.repeated[i]
 	}
-	return nil
+	if readable != nil {
+		readable()
+	}
+	return s.durable(what)
 }
 
 // group is one call of Deliver.
@@ -191,8 +195,10 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 	}
 	var out []store.Delivery
 	err := s.near(ctx, true, func(ctx context.Context, from asker) error {
+		// Not a bare parameter: SQLite plans by its value, so it compiled the statement anew for each push, which took longer
+		// than reading a delivery.
 		rows, err := from.query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
-			v_until, verdict, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ?`,
+			v_until, verdict, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ? + 0`,
 			q.SourceID, flag(q.Kept), q.After, max(q.Limit, 0))
 		if err != nil {
 			return err

@@ -56,7 +56,7 @@ func deliverForEver(path string) error {
 				for i := range 1 + n%3 {
 					ds = append(ds, benchDelivery(src.ID, 1, subs[0].ID, n+i))
 				}
-				if err = s.Deliver(ctx, ds); err == nil {
+				if err = s.Deliver(ctx, ds, nil); err == nil {
 					for _, d := range ds {
 						_, err = fmt.Printf("%d %x\n", d.ID, d.Digest)
 					}
@@ -170,7 +170,7 @@ func TestMarksBounded(t *testing.T) {
 	}
 	newest := benchDelivery(f.claim.SourceID, f.set.ID, 1, 1)
 	newest.Received = now
-	if err := f.s.Deliver(t.Context(), []*store.Delivery{newest}); err != nil {
+	if err := f.s.Deliver(t.Context(), []*store.Delivery{newest}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for more := true; more; {
@@ -183,7 +183,7 @@ func TestMarksBounded(t *testing.T) {
 		t.Fatalf("%d marks, %v", n, err)
 	}
 	again := *newest
-	if err := f.s.Deliver(t.Context(), []*store.Delivery{&again}); err != nil || !again.Duplicate {
+	if err := f.s.Deliver(t.Context(), []*store.Delivery{&again}, nil); err != nil || !again.Duplicate {
 		t.Fatalf("the newest was forgotten: %v", err)
 	}
 }
@@ -206,7 +206,7 @@ func TestPollingWritesNothing(t *testing.T) {
 	if err := f.s.TallySubscription(t.Context(), 1, store.Tally{}); err != nil {
 		t.Error(err)
 	}
-	if err := f.s.Deliver(t.Context(), nil); err != nil {
+	if err := f.s.Deliver(t.Context(), nil, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -232,7 +232,7 @@ func TestFullInbox(t *testing.T) {
 	limit(1)
 	small, large := benchDelivery(sub.SourceID, sub.SetID, sub.ID, 1), benchDelivery(sub.SourceID, sub.SetID, sub.ID, 2)
 	large.Body = make([]byte, 1<<20)
-	if err := f.s.Deliver(t.Context(), []*store.Delivery{small, large}); !errors.Is(err, store.ErrFull) {
+	if err := f.s.Deliver(t.Context(), []*store.Delivery{small, large}, nil); !errors.Is(err, store.ErrFull) {
 		t.Fatal(err)
 	}
 	size, err := f.s.Inbox(t.Context())
@@ -241,7 +241,7 @@ func TestFullInbox(t *testing.T) {
 		t.Fatalf("%+v, %+v, %v", size, got, err)
 	}
 	limit(1 << 20)
-	if err := f.s.Deliver(t.Context(), []*store.Delivery{small, large}); err != nil || small.Duplicate {
+	if err := f.s.Deliver(t.Context(), []*store.Delivery{small, large}, nil); err != nil || small.Duplicate {
 		t.Fatal(err)
 	}
 }
@@ -262,7 +262,7 @@ func BenchmarkDeliver(b *testing.B) {
 					ds[i] = benchDelivery(sub.SourceID, sub.SetID, sub.ID, n)
 					n++
 				}
-				if err := f.s.Deliver(b.Context(), ds); err != nil {
+				if err := f.s.Deliver(b.Context(), ds, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -224,7 +224,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		sub := store.Subscription{SourceID: 3, SetID: 4, Token: "t"}
 		d := &store.Delivery{SourceID: 3, SetID: 4, Body: []byte("x")}
-		if err := errors.Join(s.AddSubscription(t.Context(), &sub), s.Deliver(t.Context(), []*store.Delivery{d})); err != nil {
+		if err := errors.Join(s.AddSubscription(t.Context(), &sub), s.Deliver(t.Context(), []*store.Delivery{d}, nil)); err != nil {
 			t.Error(err)
 		}
 		c := store.Commit{Claim: claim, Inbox: []store.InboxChange{{ID: d.ID}}, DropGaps: []int64{77}}
@@ -313,8 +313,8 @@ func writes(ctx context.Context, s *Store) map[string]error {
 	_, tidied := s.Tidy(ctx)
 	return map[string]error{
 		"add a subscription": s.AddSubscription(ctx, &store.Subscription{SourceID: 3}), "change one": changed,
-		"tally": s.TallySubscription(ctx, 1, store.Tally{}), "deliver": s.Deliver(ctx, nil),
-		"deliver one": s.Deliver(ctx, []*store.Delivery{{}}), "add a request": s.AddRequest(ctx, &r), "take requests": took,
+		"tally": s.TallySubscription(ctx, 1, store.Tally{}), "deliver": s.Deliver(ctx, nil, nil),
+		"deliver one": s.Deliver(ctx, []*store.Delivery{{}}, nil), "add a request": s.AddRequest(ctx, &r), "take requests": took,
 		"answer": s.AnswerRequest(ctx, 1, nil, nil, 1), "end": s.EndRequest(ctx, 1, 0, ""), "drop": dropped, "tidy": tidied,
 		"add points": s.AddPoints(ctx, []store.Point{{SourceID: 3, At: 1, Changes: 1}}),
 		"commit":     s.Commit(ctx, &store.Commit{Claim: store.Claim{SourceID: 3}}),

@@ -250,7 +250,7 @@ func (f *filled) everythingPushed(t *testing.T, ok func(error)) {
 	for i := range 3 {
 		ds = append(ds, &store.Delivery{SourceID: src, SetID: set, SubscriptionID: sub.ID, Signed: true, Received: store.Micros(i) * repeatWindow})
 	}
-	ok(s.Deliver(ctx, ds))
+	ok(s.Deliver(ctx, ds, nil))
 	ok(s.Commit(ctx, &store.Commit{Claim: f.claim, Inbox: []store.InboxChange{{ID: ds[0].ID, Keep: true}, {ID: ds[1].ID}}, DropGaps: []int64{1}}))
 	_, err = s.Deliveries(ctx, store.InboxQuery{SourceID: src, Limit: 5})
 	ok(err)

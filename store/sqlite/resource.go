@@ -129,8 +129,10 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, e
 // NextDue implements store.Resources. Work without an instant is due at once: the earliest instant there is.
 func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, error) {
 	var due store.Micros
-	err := s.r.get(ctx, `SELECT due FROM resource WHERE source_id = ? AND action <> 0 ORDER BY due LIMIT 1`,
-		[]any{sourceID}, (*micros)(&due))
+	err := s.near(ctx, true, func(ctx context.Context, from asker) error {
+		return from.get(ctx, `SELECT due FROM resource WHERE source_id = ? AND action <> 0 ORDER BY due LIMIT 1`,
+			[]any{sourceID}, (*micros)(&due))
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.NoTime, nil
 	}

@@ -61,6 +61,31 @@ func TestSyncShared(t *testing.T) {
 	}
 }
 
+// TestReadableBeforeDurable: deliveries are told of and read while their sync runs, and Deliver returns after it (P4).
+func TestReadableBeforeDurable(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	f.commitNew(t)
+	var told, synced atomic.Bool
+	f.s.w.wal.sync = func(log *os.File) error {
+		ds, err := f.s.Deliveries(context.Background(), store.InboxQuery{SourceID: f.claim.SourceID, Limit: 10})
+		if err != nil || len(ds) != 1 || !told.Load() {
+			t.Errorf("when the sync begins: told %v, %d deliveries, %v", told.Load(), len(ds), err)
+		}
+		synced.Store(true)
+		return syncData(log)
+	}
+	d := benchDelivery(f.claim.SourceID, f.set.ID, 0, 1)
+	err := f.s.Deliver(t.Context(), []*store.Delivery{d}, func() {
+		if told.Store(true); d.ID == 0 || synced.Load() {
+			t.Errorf("told of delivery %d, synced %v", d.ID, synced.Load())
+		}
+	})
+	if err != nil || !synced.Load() {
+		t.Errorf("Deliver returned %v, synced %v", err, synced.Load())
+	}
+}
+
 // TestSyncFails: whoever waits for a sync that fails is told, nothing is written afterwards, and what was durable before
 // stays so (F10).
 func TestSyncFails(t *testing.T) {

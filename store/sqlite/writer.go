@@ -62,17 +62,17 @@ func (s *Store) writeSoon(ctx context.Context, what string, fn func(context.Cont
 }
 
 func (s *Store) writeAs(ctx context.Context, what string, lax bool, fn func(context.Context, *writer) error) error {
-	if s.w == nil {
-		return fmt.Errorf("%s: %w", what, store.ErrReadOnly)
-	}
 	if err := s.commit(ctx, what, fn); err != nil || lax {
 		return err
 	}
-	return s.fail(what, s.w.wal.reach(s.w.wal.now()))
+	return s.durable(what)
 }
 
 // commit is the part of a write that needs the turn. Others may have it while the log is synced.
 func (s *Store) commit(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
+	if s.w == nil {
+		return fmt.Errorf("%s: %w", what, store.ErrReadOnly)
+	}
 	w := s.w
 	wait, cancel := context.WithTimeout(ctx, writeWait)
 	defer cancel()
@@ -93,6 +93,9 @@ func (s *Store) commit(ctx context.Context, what string, fn func(context.Context
 	s.checkpoint(ctx)
 	return nil
 }
+
+// durable waits until all that is committed survives a power cut.
+func (s *Store) durable(what string) error { return s.fail(what, s.w.wal.reach(s.w.wal.now())) }
 
 // unusable is why nothing is written any more, nil if it may be. The caller has the turn.
 func (w *writer) unusable() error {

@@ -113,7 +113,7 @@ func TestRepeatable(t *testing.T) {
 	commit("durable", false, 1)
 	commit("lax again", true, 1)
 	f.s.w.drop()
-	if err := f.s.Deliver(t.Context(), []*store.Delivery{benchDelivery(f.claim.SourceID, f.set.ID, 0, 1)}); err != nil {
+	if err := f.s.Deliver(t.Context(), []*store.Delivery{benchDelivery(f.claim.SourceID, f.set.ID, 0, 1)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	commit("last", true, 2)

@@ -148,12 +148,18 @@ func testHubSubscribe(b *hubBench) {
 func testHubCommit(b *hubBench) {
 	one, other := b.subscribe("t", "c", 10, 100), b.subscribe("other", "c", 10, 100)
 	c := store.HubCommit{Notifications: []*store.HubNotification{hubNote("t", "a"), hubNote("none", "x"), hubNote("other", "o"), hubNote("t", "")}}
+	readable := 0
+	c.Readable = func() {
+		readable++
+		b.same("numbers when it can be read", int64(2), c.Notifications[3].Number)
+	}
 	b.ok(b.st.Commit(b.ctx, &c))
 	var numbers []int64
 	for _, n := range c.Notifications {
 		numbers = append(numbers, n.Number)
 	}
 	b.same("numbers", []int64{1, 0, 1, 2}, numbers)
+	b.same("times told that it can be read", 1, readable)
 	b.reopen()
 	got, err := b.st.Notifications(b.ctx, one.TopicID, 0, 10, 1<<20)
 	b.ok(err)

@@ -19,7 +19,7 @@ func (b *bench) delivery(sub store.Subscription, body string) *store.Delivery {
 
 func (b *bench) deliver(ds ...*store.Delivery) {
 	b.Helper()
-	b.ok(b.st.Deliver(b.ctx, ds))
+	b.ok(b.st.Deliver(b.ctx, ds, nil))
 }
 
 func (b *bench) deliveries(q store.InboxQuery) []store.Delivery {

@@ -73,7 +73,7 @@ func (m *inboxModel) deliver(rt *rapid.T, b *bench, subs []store.Subscription) {
 		}
 		ds, want = append(ds, d), append(want, m.take(d))
 	}
-	if err := b.st.Deliver(b.ctx, ds); err != nil {
+	if err := b.st.Deliver(b.ctx, ds, nil); err != nil {
 		rt.Fatal(err)
 	}
 	for i, d := range ds {

@@ -124,7 +124,7 @@ func testSubscriptions(t *testing.T, fresh Fresh) {
 func testChangeSubscription(b *bench) {
 	sub := b.subscribe("t")
 	b.ok(b.st.TallySubscription(b.ctx, sub.ID, store.Tally{PushMisses: 3}))
-	b.ok(b.st.Deliver(b.ctx, []*store.Delivery{b.delivery(sub, "x")}))
+	b.ok(b.st.Deliver(b.ctx, []*store.Delivery{b.delivery(sub, "x")}, nil))
 	counted := b.subscription(sub.ID)
 	want := counted
 	want.State, want.Reason, want.Next, want.Secret, want.Granted = store.SubActive, "", store.NoTime, "s2", 99
@@ -167,7 +167,7 @@ func testChangeSubscription(b *bench) {
 					err = st.TallySubscription(b.ctx, sub.ID, store.Tally{PushMisses: 1})
 				}
 				if err == nil {
-					err = st.Deliver(b.ctx, []*store.Delivery{b.delivery(sub, fmt.Sprint(n, " ", i))})
+					err = st.Deliver(b.ctx, []*store.Delivery{b.delivery(sub, fmt.Sprint(n, " ", i))}, nil)
 				}
 			}
 			errs <- err

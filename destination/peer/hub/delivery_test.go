@@ -173,17 +173,22 @@ func TestNotRunning(t *testing.T) {
 	}
 }
 
-// failing is a state whose disk is full, or broken.
+// failing is a state whose disk is full, or broken, or slow to confirm what can be read already.
 type failing struct {
 	store.HubState
-	err atomic.Pointer[error]
+	err     atomic.Pointer[error]
+	confirm atomic.Pointer[func()]
 }
 
 func (f *failing) Commit(ctx context.Context, c *store.HubCommit) error {
 	if err := f.err.Load(); err != nil {
 		return *err
 	}
-	return f.HubState.Commit(ctx, c)
+	err := f.HubState.Commit(ctx, c)
+	if wait := f.confirm.Load(); wait != nil {
+		(*wait)()
+	}
+	return err
 }
 
 // newFailing is a hub whose state fails when it is told to.
@@ -194,6 +199,29 @@ func newFailing(t *testing.T) (*rig, *failing) {
 	r.wrap = func(s store.HubState) store.HubState { f.HubState = s; return f }
 	r.start()
 	return r, f
+}
+
+// TestDeliveredBeforeDurable: deliveries do not wait until the disk confirms, publishers do.
+func TestDeliveredBeforeDurable(t *testing.T) {
+	t.Parallel()
+	r, f := newFailing(t)
+	s := newSubscriber(t)
+	r.subscribed(s, "/cb", aTopic)
+	confirmed := make(chan struct{})
+	wait := func() { <-confirmed }
+	f.confirm.Store(&wait)
+	var publisher sync.WaitGroup
+	var answered atomic.Bool
+	publisher.Go(func() {
+		r.push(202, aTopic, "a")
+		answered.Store(true)
+	})
+	if h := next(t, s.got); h.body != "a" || answered.Load() {
+		t.Errorf("got %q, the publisher is answered: %v", h.body, answered.Load())
+	}
+	close(confirmed)
+	publisher.Wait()
+	r.event(Delivered)
 }
 
 // TestStateFails: a full disk is told to the publisher and passes (F7); one that stays broken ends the hub (F10).

@@ -162,13 +162,14 @@ func (h *Hub) commit(ctx context.Context, moves, all bool) error {
 		for _, p := range progress {
 			c.Progress = append(c.Progress, *p)
 		}
+		// Deliveries begin while the disk confirms, which took longer than the first of them; publishers wait for it. What a
+		// power cut takes back then is published again, and delivered twice.
+		c.Readable = func() { h.recorded(batch) }
 		err := h.o.State.Commit(ctx, &c)
 		if err != nil {
 			h.o.Log.Error("the hub's state cannot be written", "err", err)
 			h.doubt(err)
 			h.putBack(progress)
-		} else {
-			h.recorded(batch)
 		}
 		for _, s := range batch {
 			s.done <- err
@@ -215,7 +216,7 @@ func (h *Hub) putBack(old map[int64]*store.HubProgress) {
 	}
 }
 
-// recorded brings memory up to what is durable now, and wakes whoever waits for it.
+// recorded brings memory up to what is in the state now, and wakes whoever waits for it.
 func (h *Hub) recorded(batch []*submission) {
 	var events []Event
 	h.mu.Lock()
