@@ -59,7 +59,7 @@ type transfers struct {
 // transfer is one download under way.
 type transfer struct {
 	cancel  context.CancelCauseFunc
-	waiting func(begins bool) // waits
+	waiting func(begins bool, at time.Time) // waits
 	began   time.Time
 	since   atomic.Int64 // how long after that a wait for the peer began, in ns; 0: there is none
 	most    time.Duration
@@ -89,11 +89,11 @@ func watches(ctx context.Context) watch {
 // requests. One that is patient only teaches what is usual.
 func (ts *transfers) begin(next watch, length int64, patient bool) (watched context.Context, t *transfer) {
 	watched, t = next()
+	ts.mu.Lock() // already for what follows: one that ended in a panic is still among the silent
+	defer ts.mu.Unlock()
 	t.began, t.most, t.dear = time.Now(), 0, length >= asideBody
 	t.since.Store(0)
 	t.comes.Store(false)
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
 	if ts.silent == nil {
 		ts.silent = map[*transfer]struct{}{}
 	}
@@ -104,8 +104,8 @@ func (ts *transfers) begin(next watch, length int64, patient bool) (watched cont
 }
 
 // waits is told of each wait for the peer. Only the download's goroutine calls it.
-func (t *transfer) waits(begins bool) {
-	now := time.Since(t.began)
+func (t *transfer) waits(begins bool, at time.Time) {
+	now := at.Sub(t.began)
 	if begins {
 		t.since.Store(max(int64(now), 1))
 	} else if since := t.since.Swap(0); since > 0 {
@@ -116,7 +116,7 @@ func (t *transfer) waits(begins bool) {
 
 // end learns from a download.
 func (ts *transfers) end(t *transfer, err error) {
-	t.waits(false)
+	t.waits(false, time.Now())
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	delete(ts.silent, t)

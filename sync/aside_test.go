@@ -79,13 +79,16 @@ func TestSetAside(t *testing.T) {
 		next := watches(t.Context()) // of a worker that has had many
 		off := func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errAside) }
 		well := func(silence time.Duration) {
-			_, u := ts.begin(next, -1, false)
-			u.waiting(true)
+			ctx, u := ts.begin(next, -1, false)
+			if ctx.Err() != nil {
+				t.Error("begun under the context of one that was broken off")
+			}
+			u.waiting(true, time.Now())
 			<-time.After(silence)
 			ts.end(u, nil)
 		}
 		unknown, first := ts.begin(watches(t.Context()), -1, false)
-		first.waiting(true)
+		first.waiting(true, time.Now())
 		<-time.After(asideFirst - 1)
 		if ts.setAside(1); off(unknown) {
 			t.Error("too early, while nothing is known of the Source")
@@ -99,18 +102,18 @@ func TestSetAside(t *testing.T) {
 			well(50 * time.Millisecond)
 		}
 		ours, pausing := ts.begin(watches(t.Context()), -1, false)
-		pausing.waiting(true)
-		pausing.waiting(false)
+		pausing.waiting(true, time.Now())
+		pausing.waiting(false, time.Now())
 		alive, dripping := ts.begin(watches(t.Context()), -1, false)
 		costly, large := ts.begin(watches(t.Context()), asideBody, false)
-		large.waiting(true)
-		large.waiting(false)
-		large.waiting(true)
+		large.waiting(true, time.Now())
+		large.waiting(false, time.Now())
+		large.waiting(true, time.Now())
 		silent, hung := ts.begin(watches(t.Context()), -1, false)
-		hung.waiting(true)
+		hung.waiting(true, time.Now())
 		for range 6 {
-			dripping.waiting(false)
-			dripping.waiting(true)
+			dripping.waiting(false, time.Now())
+			dripping.waiting(true, time.Now())
 			<-time.After(100 * time.Millisecond)
 			ts.setAside(1)
 		}
@@ -127,7 +130,7 @@ func TestSetAside(t *testing.T) {
 		}
 		again := func() bool {
 			ctx, u := ts.begin(next, -1, false)
-			u.waiting(true)
+			u.waiting(true, time.Now())
 			<-time.After(time.Second)
 			ts.setAside(1)
 			ts.end(u, errAside)
@@ -142,7 +145,7 @@ func TestSetAside(t *testing.T) {
 		}
 		before := ts.usual
 		_, u := ts.begin(watches(t.Context()), -1, true)
-		u.waiting(true)
+		u.waiting(true, time.Now())
 		<-time.After(time.Minute)
 		ts.setAside(16)
 		if ts.end(u, nil); ts.usual <= before {

@@ -310,7 +310,7 @@ func (r *reconciler) downloadWatched(next watch, o *outcome, body *body) (fetch.
 	return res, err
 }
 
-func (r *reconciler) download(ctx context.Context, o *outcome, body *body, waiting func(bool)) (fetch.Result, error) {
+func (r *reconciler) download(ctx context.Context, o *outcome, body *body, waiting func(bool, time.Time)) (fetch.Result, error) {
 	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope(o.want.SetID), Waiting: waiting}
 	req.NoCache = o.want.State == store.WantAsk // the answer decides
 	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}

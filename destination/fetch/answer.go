@@ -50,7 +50,7 @@ func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 		Encoding:     contentCoding(h),
 		Length:       resp.ContentLength,
 		Total:        resp.ContentLength,
-		Date:         answerDate(h),
+		Date:         ex.dates.of(h),
 		Header:       h,
 		Redirected:   ex.hop > 0,
 		Permanent:    ex.hop > 0 && way.permanent,

@@ -99,9 +99,10 @@ func (w *watched) Read(p []byte) (int, error) {
 	limit := w.client.options.IdleTimeout
 	w.idle.timer.Reset(limit)
 	began := time.Now()
-	w.exchange.waits(true)
+	w.exchange.waits(true, began)
 	n, err := w.src.Read(p)
-	w.exchange.waits(false)
+	ended := time.Now()
+	w.exchange.waits(false, ended)
 	rang := !w.idle.timer.Stop()
 	if rang {
 		w.idle = nil // it still closes src
@@ -116,7 +117,7 @@ func (w *watched) Read(p []byte) (int, error) {
 		}
 		return n, err
 	}
-	return n, w.tooSlow(n, time.Since(began))
+	return n, w.tooSlow(n, ended.Sub(began))
 }
 
 // tooSlow closes a window and says whether too little came in it.

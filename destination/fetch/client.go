@@ -19,6 +19,7 @@ type Client struct {
 	retrier *retryablehttp.Client
 	headers plainHeaders
 	origins origins
+	dates   dates
 
 	requests atomic.Int64
 	bytes    atomic.Int64
@@ -64,7 +65,7 @@ func (c *Client) Bytes() int64 { return c.bytes.Load() }
 // Get asks and returns a usable answer: 200, 206 to a range, 304 to validators. Everything else is an *Error. ctx ends
 // the request and the reading of its body.
 func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
-	ex := &exchange{policy: req.Policy, origins: &c.origins, document: req.Gzip, queued: req.queued, waiting: req.Waiting}
+	ex := &exchange{policy: req.Policy, origins: &c.origins, document: req.Gzip, queued: req.queued, waiting: req.Waiting, dates: &c.dates}
 	resp, err := c.follow(ex.within(ctx), &req, ex)
 	if err != nil {
 		return nil, ex.dress("get", req.URL, err)

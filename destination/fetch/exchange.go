@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 )
 
 // exchange is the state of one Get, shared by its retries and redirects. It travels in the context of the requests,
@@ -23,7 +24,8 @@ type exchange struct {
 	queued    bool   // a Retry-After is slept out by a queue, not here
 	throttled bool   // the host complains of all requests
 	location  string // of the last redirect answer
-	waiting   func(begins bool)
+	waiting   func(begins bool, at time.Time)
+	dates     *dates
 
 	// The answer, here because it lives as long: made one by one, its parts were a tenth of what a small download allocated.
 	placed   placed
@@ -33,9 +35,9 @@ type exchange struct {
 }
 
 // waits tells whoever wants to know that a wait for the peer begins or ends.
-func (ex *exchange) waits(begins bool) {
+func (ex *exchange) waits(begins bool, at time.Time) {
 	if ex.waiting != nil {
-		ex.waiting(begins)
+		ex.waiting(begins, at)
 	}
 }
 

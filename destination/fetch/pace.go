@@ -31,11 +31,10 @@ func outcomeOf(kind Kind, status int, wait time.Duration) outcome {
 	return outcome{answered: true}
 }
 
-// report adapts the pace to what an attempt that began at started has met. why is its failure, for the message that
+// report adapts the pace to what an attempt from started to now has met. why is its failure, for the message that
 // others get while the circuit is open. throttled tells that the host complains of all of us, not of one request now and
 // then.
-func (h *host) report(started time.Time, o outcome, why error) (throttled bool) {
-	now := time.Now()
+func (h *host) report(now, started time.Time, o outcome, why error) (throttled bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.wake()

@@ -177,7 +177,7 @@ func TestStrayComplaintIsSoonForgotten(t *testing.T) {
 	h := newHost("source.example:80", 16, slog.New(slog.DiscardHandler))
 	answers := func(n, status int) {
 		for range n {
-			h.report(time.Now(), outcomeOf(KindUnknown, status, 0), nil)
+			h.report(time.Now(), time.Now(), outcomeOf(KindUnknown, status, 0), nil)
 		}
 	}
 	answers(100, 200)
@@ -304,7 +304,7 @@ func TestHostsAreBounded(t *testing.T) {
 	now := time.Now()
 	busy, closed := s.get("busy:80", nil), s.get("closed:80", nil)
 	for range gateLaments {
-		closed.report(now, outcomeOf(0, 429, time.Hour), nil)
+		closed.report(now, now, outcomeOf(0, 429, time.Hour), nil)
 	}
 	closed.unref()
 	for i := range 2 * hostsKept {
@@ -315,7 +315,7 @@ func TestHostsAreBounded(t *testing.T) {
 	}
 	for i := range 2 * hostsKept {
 		h := s.get(fmt.Sprintf("shut%d:80", i), nil)
-		h.report(now, outcomeOf(0, 429, time.Hour), nil)
+		h.report(now, now, outcomeOf(0, 429, time.Hour), nil)
 		h.unref()
 	}
 	if len(s.all) > hostsKept || s.all["busy:80"] != busy {

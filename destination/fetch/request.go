@@ -72,9 +72,9 @@ type Request struct {
 	IfRange   string
 
 	// Waiting, if set, is told when a wait for the peer begins (true), for an answer or for more of a body, and when it ends
-	// (false). Waits for a place and pauses between two tries are our own and none of these. It is called in the goroutine of
-	// the Get and of the reads.
-	Waiting func(begins bool)
+	// (false), with the time by our clock. Waits for a place and pauses between two tries are our own and none of these. It is
+	// called in the goroutine of the Get and of the reads.
+	Waiting func(begins bool, at time.Time)
 
 	queued     bool  // Download: its caller has a queue that sleeps out a Retry-After
 	wireLength int64 // Download: the length declared for the resource, 0 unknown; decides raw or decoded (F57)

@@ -71,21 +71,22 @@ func (d *door) RoundTrip(req *http.Request) (*http.Response, error) {
 	// was a fifteenth of what a small download allocated. The request is nobody's but the exchange's.
 	req.Header = ex.header
 	started := time.Now()
-	ex.waits(true)
+	ex.waits(true, started)
 	resp, err := transport.RoundTrip(req)
-	ex.waits(false)
+	now := time.Now()
+	ex.waits(false, now)
 	if !neverSent(err) {
 		d.client.countRequest(ex.policy)
 		ex.requests++
 	}
 	if err != nil {
 		k := classify(ctx, err)
-		h.report(started, outcomeOf(k.kind, 0, 0), k.err)
+		h.report(now, started, outcomeOf(k.kind, 0, 0), k.err)
 		h.release()
 		return nil, k
 	}
-	wait := retryAfter(resp.Header, time.Now())
-	ex.throttled = h.report(started, outcomeOf(KindUnknown, resp.StatusCode, wait), statusError(resp))
+	wait := retryAfter(resp.Header, now)
+	ex.throttled = h.report(now, started, outcomeOf(KindUnknown, resp.StatusCode, wait), statusError(resp))
 	if isRedirect(resp.StatusCode) {
 		// Kept from net/http, whose own parsing would fail the request with an error that quotes the whole URL.
 		ex.location = resp.Header.Get("Location")

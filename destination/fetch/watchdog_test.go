@@ -144,14 +144,14 @@ func TestWaitsAreTold(t *testing.T) {
 		})
 		var waited time.Duration
 		var began time.Time
-		req := Request{URL: source, Waiting: func(begins bool) {
+		req := Request{URL: source, Waiting: func(begins bool, at time.Time) {
 			if begins == !began.IsZero() {
 				t.Fatalf("told twice: %v", begins)
 			}
 			if begins {
-				began = time.Now()
+				began = at
 			} else {
-				waited, began = waited+time.Since(began), time.Time{}
+				waited, began = waited+at.Sub(began), time.Time{}
 			}
 		}}
 		start := time.Now()
