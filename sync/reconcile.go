@@ -79,7 +79,7 @@ func (r *reconciler) pass(ctx context.Context, now func() store.Micros) error {
 func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	jobs := make(chan job)
+	jobs := make(chan job, r.workers) // one for each that is free, so handing one out waits for nobody
 	outcomes := make(chan *outcome, r.workers)
 	groups := make(chan []*outcome)
 	placed := make(chan error, 1)
@@ -142,6 +142,7 @@ type conductor struct {
 	bytes      int64
 	opened     time.Time
 	age        time.Duration // at which the group is closed
+	ripens     *time.Timer   // when it is that old
 	placing    bool
 
 	// In a Follower: rows named by hot, and when to look for owed ones again.
@@ -154,8 +155,8 @@ type conductor struct {
 
 func (c *conductor) run(ctx context.Context) error {
 	c.age = groupAgeFirst
-	timer := time.NewTimer(c.age)
-	defer timer.Stop()
+	c.ripens = time.NewTimer(forEver)
+	defer c.ripens.Stop()
 	c.later = time.NewTimer(forEver)
 	defer c.later.Stop()
 	look, looks := time.NewTimer(forEver), false // for what is silent
@@ -172,10 +173,8 @@ func (c *conductor) run(ctx context.Context) error {
 			return nil
 		}
 		c.rest()
-		var jobs chan<- job
-		next, ok := c.next()
-		if ok {
-			jobs = c.jobs
+		if c.handOut() {
+			continue // there may be more to page
 		}
 		if c.crowded() && !looks {
 			look.Reset(asideLook)
@@ -185,14 +184,10 @@ func (c *conductor) run(ctx context.Context) error {
 		if c.ripe() {
 			groups = c.groups
 		}
-		if len(c.group) > 0 {
-			timer.Reset(time.Until(c.opened.Add(c.age)))
-		}
 		select {
-		case jobs <- next:
-			c.begun(next)
 		case o := <-c.outcomes:
 			c.ended(o)
+			c.endedToo()
 		case <-look.C:
 			if looks = false; c.crowded() {
 				c.r.under.setAside(c.r.workers)
@@ -215,9 +210,36 @@ func (c *conductor) run(ctx context.Context) error {
 			}
 		case <-planned:
 			planned, c.planned, c.again = nil, true, true
-		case <-timer.C:
+		case <-c.ripens.C:
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+}
+
+// handOut gives every free worker a job, as far as there are any, and reports whether it gave one.
+func (c *conductor) handOut() (gave bool) {
+	for c.active < c.r.workers {
+		next, ok := c.next()
+		if !ok {
+			break
+		}
+		c.jobs <- next
+		c.begun(next)
+		gave = true
+	}
+	return gave
+}
+
+// endedToo takes what else has ended by now: one by one through the select of run, with all the looks around it, the outcomes of
+// small resources cost more than their hashes.
+func (c *conductor) endedToo() {
+	for {
+		select {
+		case o := <-c.outcomes:
+			c.ended(o)
+		default:
+			return
 		}
 	}
 }
@@ -311,6 +333,7 @@ func (c *conductor) collect(o *outcome) {
 		if c.r.hot != nil && len(c.queue) == 0 {
 			c.age = eagerAge
 		}
+		c.ripens.Reset(c.age) // once: set anew in each round to a time that is past, it kept a core busy while a disk synced
 	}
 	c.group = append(c.group, o)
 	if o.disk != nil {
