@@ -42,8 +42,27 @@ func (f *flight) touch(rc *store.ResourceChange, now store.Micros) {
 	}
 }
 
+// flying reports whether a resource is being worked on. The caller holds the lock.
+func (f *flight) flying(id int64) bool {
+	_, flying := f.ids[id]
+	return flying
+}
+
+// doubt has the row of a resource in flight read anew when its work is recorded. The caller holds the lock.
+func (f *flight) doubt(id int64) {
+	if f.flying(id) {
+		f.ids[id] = true
+	}
+}
+
 // touched reports whether touch was called since board. The caller holds the lock.
 func (f *flight) touched(id int64) bool { return f.ids[id] }
+
+// pass returns once a commit of wants that is under way is made, or has failed.
+func (f *flight) pass() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+}
 
 // land ends the work on a resource. The caller holds the lock.
 func (f *flight) land(id int64) { delete(f.ids, id) }

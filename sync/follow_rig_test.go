@@ -348,7 +348,8 @@ func (p *pusher) listed() []store.Gap {
 	return gaps
 }
 
-// quiet: nothing waits in the inbox, nothing is owed, no hole and no gap is open.
+// quiet: nothing waits in the inbox, nothing is owed, no hole and no gap is open, and what was fetched is counted, which it is
+// once it is durable.
 func (p *pusher) quiet() bool {
 	set := p.theSet()
 	size, err := p.store.Inbox(context.Background())
@@ -358,7 +359,7 @@ func (p *pusher) quiet() bool {
 	}
 	cover := Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
 	open := slices.ContainsFunc(p.listed(), func(g store.Gap) bool { return g.State.Open() })
-	return size.Deliveries == 0 && counts.Owed == 0 && len(cover.Unheard()) == 0 && !open
+	return size.Deliveries == 0 && counts.Owed == 0 && len(cover.Unheard()) == 0 && !open && p.f.Idle()
 }
 
 const never = rsdoc.Micros(math.MaxInt64)

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 type hotlist struct {
 	mu       sync.Mutex
 	ids      []int64
-	all      bool // too many to name: look for them
+	all      bool              // too many to name: look for them
+	early    []*store.Resource // to be fetched before their rows say so (early.go)
 	notes    map[int64][]*note
 	waiting  int           // how often a note waits for a row
 	remove   chan struct{} // told when a removal may be due
@@ -143,7 +145,7 @@ func due(c *store.Commit) []int64 {
 func (h *hotlist) waits() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.ids) > 0 || h.all || h.removing
+	return len(h.ids) > 0 || len(h.early) > 0 || h.all || h.removing
 }
 
 // told passes on which rows have work now, and which notification asked for it.
@@ -154,7 +156,9 @@ func (p *planner) told(c *store.Commit) {
 		if rc.Work == nil || rc.Work.Action == store.ActionNone {
 			continue
 		}
-		ids = append(ids, rc.ID)
+		if !slices.Contains(p.early, rc.ID) { // which is handed over already
+			ids = append(ids, rc.ID)
+		}
 		if n := p.notes[i]; n != nil && p.hot != nil {
 			p.hot.expect(rc.ID, n)
 		}
@@ -174,6 +178,11 @@ func (p *planner) poke(ids []int64) {
 	default:
 		p.hot.add(ids)
 	}
+	p.rouse()
+}
+
+// rouse wakes the reconciler.
+func (p *planner) rouse() {
 	select {
 	case p.wake <- struct{}{}:
 	default:

@@ -48,6 +48,7 @@ type planner struct {
 	with      *store.Commit
 	notes     map[int]*note // by place in the commit that is being filled
 	newcomers []newcomer    // in it
+	early     []int64       // rows of it that are being fetched already
 	// news hears of what the documents told first, lag of pushed wants that they confirm.
 	news  func(at store.Version)
 	lag   func(at store.Version)
@@ -146,7 +147,11 @@ func (p *planner) flush(ctx context.Context) error {
 	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 && len(c.Edits) == 0 {
 		return nil
 	}
+	if err := p.foresee(ctx, c); err != nil {
+		return err
+	}
 	if err := p.s.Store.Commit(ctx, c); err != nil {
+		p.mistaken()
 		return err
 	}
 	if len(c.Resources) > 0 {

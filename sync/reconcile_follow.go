@@ -29,6 +29,7 @@ func (c *conductor) hear() {
 		c.dry, c.again = false, true // new rows have new ids, so the paging goes on where it is
 		return
 	}
+	c.queue = append(c.apart(c.r.hot.takeEarly()), c.queue...)
 	ids, all := c.r.hot.take()
 	if len(c.queue)+len(c.hot)+len(ids) > hotMost { // more than are fetched: what is owed is in the store
 		ids, all = nil, true

@@ -22,7 +22,8 @@ const (
 	staleAsks = 3
 )
 
-// settle makes one group durable: files first, rows after, in one commit (design.md 3.3). An item that fails stays owed.
+// settle makes one group durable: files first, rows after, in one commit (design.md 3.3). An item that fails stays owed. No file
+// gets its name before the want of it is durable (early.go).
 func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
 	if err := ctx.Err(); err != nil {
 		for _, o := range group {
@@ -30,6 +31,7 @@ func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
 		}
 		return err
 	}
+	r.s.flight.pass()
 	r.place(ctx, group)
 	err := r.record(ctx, group)
 	for _, o := range group {
