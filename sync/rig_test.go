@@ -245,6 +245,9 @@ func (r *rig) files() map[string]string {
 	r.t.Helper()
 	got := map[string]string{}
 	err := filepath.WalkDir(r.root, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path != r.root {
+			return nil // a folder that was removed this very moment
+		}
 		if err != nil {
 			return err
 		}
