@@ -57,8 +57,8 @@ type Inbox interface {
 	// are forgotten are counted as done. ErrFull as it says.
 	//
 	// readable, unless it is nil, is called once Deliveries returns them and ID and Duplicate are set, which is before they are
-	// known to survive a power cut, or even if Deliver fails then. Who takes them up at once leaves nothing behind that
-	// survives one which they do not: what is committed becomes durable in the order of the commits.
+	// known to survive a power cut, or even if Deliver fails then. Who takes them up at once leaves nothing in the Store
+	// that survives one which they do not: what is committed becomes durable in the order of the commits.
 	Deliver(ctx context.Context, ds []*Delivery, readable func()) error
 	// Deliveries returns what waits, in the order of arrival, bodies included.
 	Deliveries(ctx context.Context, q InboxQuery) ([]Delivery, error)

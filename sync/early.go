@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -41,8 +42,12 @@ func (p *planner) foresee(ctx context.Context, c *store.Commit) error {
 		if rc.Have != nil {
 			r.Have = *rc.Have
 		}
-		r.Wants = slices.DeleteFunc(r.Wants, func(w store.Want) bool { return w.SetID == rc.Want.SetID })
-		r.Wants = append(r.Wants, *rc.Want)
+		if r.WantFor(rc.Want.SetID) != nil {
+			r.Wants = replaced(r.Wants, rc.Want)
+		} else {
+			r.Wants = append(slices.Clip(r.Wants), *rc.Want)
+			slices.SortFunc(r.Wants, func(a, b store.Want) int { return cmp.Compare(a.SetID, b.SetID) }) // as the store has them
+		}
 	}
 	rs, p.early = p.s.flight.board(rs), p.early[:0]
 	for _, r := range rs {

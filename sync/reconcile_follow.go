@@ -29,7 +29,9 @@ func (c *conductor) hear() {
 		c.dry, c.again = false, true // new rows have new ids, so the paging goes on where it is
 		return
 	}
-	c.queue = append(c.apart(c.r.hot.takeEarly()), c.queue...)
+	if early := c.r.hot.takeEarly(); len(early) > 0 {
+		c.queue = append(c.apart(early), c.queue...)
+	}
 	ids, all := c.r.hot.take()
 	if len(c.queue)+len(c.hot)+len(ids) > hotMost { // more than are fetched: what is owed is in the store
 		ids, all = nil, true

@@ -14,7 +14,7 @@ func (h *Hub) Commit(ctx context.Context, c *store.HubCommit) error {
 		n.Number = 0
 	}
 	const what = "record the hub's work"
-	err := h.s.commit(context.WithoutCancel(ctx), what, func(ctx context.Context, w *writer) error {
+	mark, err := h.s.commit(context.WithoutCancel(ctx), what, false, func(ctx context.Context, w *writer) error {
 		t := hubCommit{w: w, topics: map[string]*hubTopicRow{}, touched: map[int64]bool{}}
 		return t.apply(ctx, c)
 	})
@@ -24,7 +24,7 @@ func (h *Hub) Commit(ctx context.Context, c *store.HubCommit) error {
 	if c.Readable != nil {
 		c.Readable()
 	}
-	return h.s.durable(what)
+	return h.s.durable(what, mark)
 }
 
 // hubCommit is one Commit on its way.

@@ -26,7 +26,8 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 		return nil
 	}
 	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds))}
-	if err := s.commit(context.WithoutCancel(ctx), what, g.apply); err != nil {
+	mark, err := s.commit(context.WithoutCancel(ctx), what, false, g.apply)
+	if err != nil {
 		return err
 	}
 	for i, d := range ds { // only now is it true
@@ -35,7 +36,7 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 	if readable != nil {
 		readable()
 	}
-	return s.durable(what)
+	return s.durable(what, mark)
 }
 
 // group is one call of Deliver.

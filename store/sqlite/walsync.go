@@ -31,6 +31,7 @@ type walSync struct {
 	sync func(*os.File) error // the system's, but for tests of failing disks
 
 	commits atomic.Int64 // so many were written to the log by us
+	wanted  int64        // the newest that somebody wants durable; whoever has the turn to write uses it
 	failed  atomic.Pointer[error]
 
 	mu   sync.Mutex // held while the log is synced
@@ -38,8 +39,14 @@ type walSync struct {
 	done int64      // so many of the commits are durable
 }
 
-// committed notes a commit. The caller has the turn to write.
-func (y *walSync) committed() { y.commits.Add(1) }
+// committed notes a commit and returns its number. The caller has the turn to write.
+func (y *walSync) committed(lax bool) int64 {
+	n := y.commits.Add(1)
+	if !lax {
+		y.wanted = n
+	}
+	return n
+}
 
 // now is the newest commit.
 func (y *walSync) now() int64 { return y.commits.Load() }
@@ -100,13 +107,14 @@ func (y *walSync) open() error {
 	return err
 }
 
-// close gives the log up. Whoever has committed and waits finds it durable: there may be no log any more when his turn comes.
+// close gives the log up. Whoever has committed and waits finds it durable: there may be no log any more when he comes to sync
+// it. The caller has the turn to write.
 func (y *walSync) close() error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	var err error
 	if y.failure() == nil {
-		err = y.extend(y.now())
+		err = y.extend(y.wanted)
 	}
 	if y.file != nil {
 		err = errors.Join(err, y.file.Close())

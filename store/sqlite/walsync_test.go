@@ -61,6 +61,50 @@ func TestSyncShared(t *testing.T) {
 	}
 }
 
+// TestNothingToSync: a transaction that changed nothing waits for no disk, one that changed something does.
+func TestNothingToSync(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	f.commitNew(t)
+	syncs := 0
+	f.s.w.wal.sync = func(log *os.File) error {
+		syncs++
+		return syncData(log)
+	}
+	id := f.claim.SourceID
+	for i, tt := range []struct {
+		change    bool
+		statement string
+		args      []any
+	}{
+		{false, "UPDATE source SET epoch = epoch + 1 WHERE id = ?", []any{-1}},
+		{false, "UPDATE source SET epoch = epoch WHERE id = ?", []any{id}},
+		{true, "UPDATE source SET epoch = epoch + 1 WHERE id = ?", []any{id}},
+		{true, "UPDATE source SET epoch = epoch + 1 WHERE id = ? RETURNING epoch", []any{id}},
+		{false, "SELECT epoch FROM source WHERE id = ?", []any{id}},
+		{true, "CREATE TABLE extra (x)", nil},
+		{true, "PRAGMA user_version = 99", nil},
+	} {
+		before := syncs
+		err := f.s.write(t.Context(), "test", func(ctx context.Context, w *writer) error {
+			rows, err := w.conn.QueryContext(ctx, tt.statement, tt.args...)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+			}
+			return rows.Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := syncs > before; got != tt.change {
+			t.Errorf("%d: synced %v, want %v", i, got, tt.change)
+		}
+	}
+}
+
 // TestReadableBeforeDurable: deliveries are told of and read while their sync runs, and Deliver returns after it (P4).
 func TestReadableBeforeDurable(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	driver "modernc.org/sqlite"
+
 	"resyncd/store"
 )
 
@@ -62,16 +64,17 @@ func (s *Store) writeSoon(ctx context.Context, what string, fn func(context.Cont
 }
 
 func (s *Store) writeAs(ctx context.Context, what string, lax bool, fn func(context.Context, *writer) error) error {
-	if err := s.commit(ctx, what, fn); err != nil || lax {
+	mark, err := s.commit(ctx, what, lax, fn)
+	if err != nil || lax {
 		return err
 	}
-	return s.durable(what)
+	return s.durable(what, mark)
 }
 
-// commit is the part of a write that needs the turn. Others may have it while the log is synced.
-func (s *Store) commit(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
+// commit is the part of a write that needs the turn. Others may have it while the log is synced. The mark is for durable.
+func (s *Store) commit(ctx context.Context, what string, lax bool, fn func(context.Context, *writer) error) (mark int64, err error) {
 	if s.w == nil {
-		return fmt.Errorf("%s: %w", what, store.ErrReadOnly)
+		return 0, fmt.Errorf("%s: %w", what, store.ErrReadOnly)
 	}
 	w := s.w
 	wait, cancel := context.WithTimeout(ctx, writeWait)
@@ -80,22 +83,24 @@ func (s *Store) commit(ctx context.Context, what string, fn func(context.Context
 	select {
 	case w.turn <- struct{}{}:
 	case <-wait.Done():
-		return fmt.Errorf("%s: the state database was busy for too long: %w", what, wait.Err())
+		return 0, fmt.Errorf("%s: the state database was busy for too long: %w", what, wait.Err())
 	}
 	defer func() { <-w.turn }()
 	if err := w.unusable(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return 0, fmt.Errorf("%s: %w", what, err)
 	}
 	if err := w.transact(ctx, wait, fn); err != nil {
-		return s.fail(what, err)
+		return 0, s.fail(what, err)
 	}
-	w.wal.committed()
+	if w.wrote() {
+		mark = w.wal.committed(lax)
+	}
 	s.checkpoint(ctx)
-	return nil
+	return mark, nil
 }
 
-// durable waits until all that is committed survives a power cut.
-func (s *Store) durable(what string) error { return s.fail(what, s.w.wal.reach(s.w.wal.now())) }
+// durable waits until a commit survives a power cut.
+func (s *Store) durable(what string, mark int64) error { return s.fail(what, s.w.wal.reach(mark)) }
 
 // unusable is why nothing is written any more, nil if it may be. The caller has the turn.
 func (w *writer) unusable() error {
@@ -132,6 +137,22 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 		w.drop()
 	}
 	return err
+}
+
+// wrote tells whether the transaction left anything in the log. One that changed nothing did not, nor one that only wrote rows
+// as they were: SQLite leaves such pages alone.
+func (w *writer) wrote() bool {
+	pages := 0
+	err := w.conn.Raw(func(conn any) error {
+		status, ok := conn.(driver.DBStatus)
+		if !ok {
+			return errors.ErrUnsupported
+		}
+		var err error
+		pages, _, err = status.Status(driver.DBStatusCacheWrite, true)
+		return err
+	})
+	return err != nil || pages > 0
 }
 
 // begin takes the write lock at once: a transaction that upgrades later fails whatever the busy timeout says.
