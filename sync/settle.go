@@ -23,17 +23,21 @@ const (
 )
 
 // settle makes one group durable: files first, rows after, in one commit (design.md 3.3). An item that fails stays owed. No file
-// gets its name before the want of it is durable (early.go).
+// gets its name before its want is committed (early.go) and the notification that may have asked for it is durable.
 func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
-	if err := ctx.Err(); err != nil {
+	r.s.flight.pass()
+	err := ctx.Err()
+	if err == nil {
+		err = r.s.Store.Delivered(ctx)
+	}
+	if err != nil {
 		for _, o := range group {
 			o.discard()
 		}
 		return err
 	}
-	r.s.flight.pass()
 	r.place(ctx, group)
-	err := r.record(ctx, group)
+	err = r.record(ctx, group)
 	for _, o := range group {
 		switch {
 		case err == nil && o.verdict != verdictFailed:

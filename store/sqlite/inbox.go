@@ -39,6 +39,14 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 	return s.durable(what, mark)
 }
 
+// Delivered implements store.Inbox. Whoever is syncing already is waited for; there is no sync of our own.
+func (s *Store) Delivered(context.Context) error {
+	if s.w == nil {
+		return nil
+	}
+	return s.durable("wait until deliveries are durable", s.w.wal.wanted.Load())
+}
+
 // group is one call of Deliver.
 type group struct {
 	ds       []*store.Delivery

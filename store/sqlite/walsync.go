@@ -31,7 +31,7 @@ type walSync struct {
 	sync func(*os.File) error // the system's, but for tests of failing disks
 
 	commits atomic.Int64 // so many were written to the log by us
-	wanted  int64        // the newest that somebody wants durable; whoever has the turn to write uses it
+	wanted  atomic.Int64 // the newest that somebody waits for until it is durable
 	failed  atomic.Pointer[error]
 
 	mu   sync.Mutex // held while the log is synced
@@ -43,7 +43,17 @@ type walSync struct {
 func (y *walSync) committed(lax bool) int64 {
 	n := y.commits.Add(1)
 	if !lax {
-		y.wanted = n
+		y.wanted.Store(n)
+	}
+	return n
+}
+
+// unchanged is the mark of a transaction that wrote nothing. What it found as it should be may be of a commit that waits for no
+// disk, and then does.
+func (y *walSync) unchanged(lax bool) int64 {
+	n := y.now()
+	if !lax {
+		y.wanted.Store(n)
 	}
 	return n
 }
@@ -114,7 +124,7 @@ func (y *walSync) close() error {
 	defer y.mu.Unlock()
 	var err error
 	if y.failure() == nil {
-		err = y.extend(y.wanted)
+		err = y.extend(y.wanted.Load())
 	}
 	if y.file != nil {
 		err = errors.Join(err, y.file.Close())

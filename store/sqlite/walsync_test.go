@@ -130,6 +130,65 @@ func TestReadableBeforeDurable(t *testing.T) {
 	}
 }
 
+// TestDelivered: the mirror waits for deliveries that were told of, and for no others' commits; also where one that waits for no
+// disk left nothing to write for one that does.
+func TestDelivered(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	f.commitNew(t)
+	inside, leave := make(chan struct{}), make(chan struct{})
+	var syncs atomic.Int64
+	f.s.w.wal.sync = func(log *os.File) error {
+		if syncs.Add(1) == 1 {
+			close(inside)
+			<-leave
+		}
+		return syncData(log)
+	}
+	paused := func(lax bool) error {
+		return f.s.writeAs(context.Background(), "test", lax, func(ctx context.Context, w *writer) error {
+			_, err := w.exec(ctx, "UPDATE source SET paused = 1 WHERE id = ?", f.claim.SourceID)
+			return err
+		})
+	}
+	if err := f.s.Delivered(t.Context()); err != nil || syncs.Load() != 0 {
+		t.Fatalf("nobody waits: %v, %d syncs", err, syncs.Load())
+	}
+	told, waited := make(chan struct{}), make(chan error, 1)
+	var done sync.WaitGroup
+	done.Go(func() {
+		d := benchDelivery(f.claim.SourceID, f.set.ID, 0, 1)
+		if err := f.s.Deliver(context.Background(), []*store.Delivery{d}, func() { close(told) }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-told
+	done.Go(func() { waited <- f.s.Delivered(context.Background()) })
+	<-inside
+	select {
+	case err := <-waited:
+		t.Errorf("the mirror went ahead of the delivery: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(leave)
+	done.Wait()
+	if err := <-waited; err != nil || syncs.Load() != 1 {
+		t.Errorf("%v, %d syncs", err, syncs.Load())
+	}
+	if err := paused(true); err != nil || syncs.Load() != 1 {
+		t.Errorf("one that waits for no disk: %v, %d syncs", err, syncs.Load())
+	}
+	if err := f.s.Delivered(t.Context()); err != nil || syncs.Load() != 1 {
+		t.Errorf("the mirror waited for a commit that nobody waits for: %v, %d syncs", err, syncs.Load())
+	}
+	if err := paused(false); err != nil || syncs.Load() != 2 {
+		t.Errorf("the same again, to be durable: %v, %d syncs", err, syncs.Load())
+	}
+	if err := paused(false); err != nil || syncs.Load() != 2 {
+		t.Errorf("the same once more: %v, %d syncs", err, syncs.Load())
+	}
+}
+
 // TestSyncFails: whoever waits for a sync that fails is told, nothing is written afterwards, and what was durable before
 // stays so (F10).
 func TestSyncFails(t *testing.T) {

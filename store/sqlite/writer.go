@@ -94,6 +94,8 @@ func (s *Store) commit(ctx context.Context, what string, lax bool, fn func(conte
 	}
 	if w.wrote() {
 		mark = w.wal.committed(lax)
+	} else {
+		mark = w.wal.unchanged(lax)
 	}
 	s.checkpoint(ctx)
 	return mark, nil
