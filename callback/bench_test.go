@@ -91,8 +91,10 @@ func BenchmarkAcknowledge(b *testing.B) {
 	}
 }
 
-// oneEach answers as Callback does, with a transaction for each notification.
+// oneEach answers as Callback does, with a transaction and a sync of its own for each notification: one after another, because
+// the Store shares a sync among all who wait for one.
 func oneEach(c *Callback, s Store) http.Handler {
+	var turn sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sub, err := c.subs.find(r.Context(), tokenOf)
 		if err == nil {
@@ -100,7 +102,9 @@ func oneEach(c *Callback, s Store) http.Handler {
 			l := c.memory.borrow(sub.ID)
 			defer l.giveBack()
 			if d, _, err = c.receive(r.Context(), w, r, sub, l); err == nil {
+				turn.Lock()
 				err = s.Deliver(r.Context(), []*store.Delivery{d}, nil)
+				turn.Unlock()
 			}
 		}
 		if err != nil {
