@@ -14,8 +14,8 @@ const earlyMost = 16
 
 // foresee hands rows to the reconciler as the commit c is going to leave them, so that they are fetched while it is written:
 // a third of the time between a notification's being read and the end of its fetch. Nothing comes of them before c is
-// recorded or has failed, because the caller holds the flight lock until then, and so does who records what was fetched. Only
-// rows that are there can be, as a new one gets its number by the commit.
+// recorded or has failed, because the caller holds the flight lock until then, and who places and records what was fetched waits
+// for it (settle). Only rows that are there can be, as a new one gets its number by the commit.
 func (p *planner) foresee(ctx context.Context, c *store.Commit) error {
 	p.early = p.early[:0]
 	if p.hot == nil || len(c.Inbox) == 0 {

@@ -39,7 +39,8 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 	return s.durable(what, mark)
 }
 
-// Delivered implements store.Inbox. Whoever is syncing already is waited for; there is no sync of our own.
+// Delivered implements store.Inbox. It shares the sync of whoever waits for a commit, and makes none for those that wait for
+// no disk.
 func (s *Store) Delivered(context.Context) error {
 	if s.w == nil {
 		return nil

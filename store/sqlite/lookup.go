@@ -87,7 +87,7 @@ func (l *lookup) run(ctx context.Context) error {
 	// In the order of the index, so that neighbours share its pages.
 	slices.SortFunc(rest, func(a, b int) int { return strings.Compare(l.uris[a], l.uris[b]) })
 	for chunk := range slices.Chunk(rest, chunkSize) {
-		known, err := anyIn(ctx, l.from, anyURI, l.sourceID, len(chunk), func(i int) string { return l.uris[chunk[i]] })
+		known, err := anyIn(ctx, l.from, anyURI, l.sourceID, len(chunk), l.uris[chunk[0]], l.uris[chunk[len(chunk)-1]])
 		if err == nil && known {
 			_, err = l.byURI(ctx, chunk)
 		}
@@ -100,14 +100,14 @@ func (l *lookup) run(ctx context.Context) error {
 
 const anyURI = "SELECT 1 FROM resource WHERE source_id = ? AND uri BETWEEN ? AND ? LIMIT 1"
 
-// anyIn tells whether anything may lie in the range of n strings in order. A list in the order of its URIs that is new meets
+// anyIn tells whether anything may lie in the range of n strings, from the first to the last. A list in the order of its URIs that is new meets
 // an empty range in each chunk of each batch, which spares it all look-ups; for others it is a fiftieth of them.
-func anyIn(ctx context.Context, from asker, query string, sourceID int64, n int, at func(int) string) (bool, error) {
+func anyIn(ctx context.Context, from asker, query string, sourceID int64, n int, first, last string) (bool, error) {
 	if n < chunkSize {
 		return true, nil
 	}
 	var one int
-	err := from.get(ctx, query, []any{sourceID, at(0), at(n - 1)}, &one)
+	err := from.get(ctx, query, []any{sourceID, first, last}, &one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}

@@ -52,7 +52,7 @@ func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, som
 	known := map[string]struct{}{}
 	query += "(" + marks(chunkSize) + ")"
 	for chunk := range slices.Chunk(sorted, chunkSize) {
-		may, err := anyIn(ctx, s.r, some, sourceID, len(chunk), func(i int) string { return chunk[i] })
+		may, err := anyIn(ctx, s.r, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
 		if err != nil {
 			return nil, err
 		}

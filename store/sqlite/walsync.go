@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -24,8 +25,8 @@ import (
 // it folds it in and the database before it begins the log anew, so what is no longer in the log is durable too, and it syncs
 // the folder when it makes the log.
 //
-// What is committed and not yet durable can be read already. Whoever acts on that either leaves a commit behind, which is not
-// durable before what it builds on, or work that a kill could have left too.
+// What is committed and not yet durable can be read already. Whoever acts on that leaves a commit behind, which is not durable
+// before what it builds on, and waits with all else (Delivered).
 type walSync struct {
 	path string
 	sync func(*os.File) error // the system's, but for tests of failing disks
@@ -88,6 +89,8 @@ func (y *walSync) extend(commit int64) error {
 	err := y.open()
 	if err == nil {
 		err = y.sync(y.file)
+	} else if errors.Is(err, fs.ErrNotExist) { // the last connection was closed, which folds all in and syncs it
+		err = nil
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: sync its log: %w", store.ErrUnsure, err)

@@ -61,17 +61,22 @@ func TestSyncShared(t *testing.T) {
 	}
 }
 
+// countSyncs counts the syncs of the log from now on.
+func (f *filled) countSyncs() *int {
+	n := 0
+	f.s.w.wal.sync = func(log *os.File) error {
+		n++
+		return syncData(log)
+	}
+	return &n
+}
+
 // TestNothingToSync: a transaction that changed nothing waits for no disk, one that changed something does.
 func TestNothingToSync(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
 	f.commitNew(t)
-	syncs := 0
-	f.s.w.wal.sync = func(log *os.File) error {
-		syncs++
-		return syncData(log)
-	}
-	id := f.claim.SourceID
+	syncs, id := f.countSyncs(), f.claim.SourceID
 	for i, tt := range []struct {
 		change    bool
 		statement string
@@ -85,7 +90,7 @@ func TestNothingToSync(t *testing.T) {
 		{true, "CREATE TABLE extra (x)", nil},
 		{true, "PRAGMA user_version = 99", nil},
 	} {
-		before := syncs
+		before := *syncs
 		err := f.s.write(t.Context(), "test", func(ctx context.Context, w *writer) error {
 			rows, err := w.conn.QueryContext(ctx, tt.statement, tt.args...)
 			if err != nil {
@@ -99,7 +104,7 @@ func TestNothingToSync(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := syncs > before; got != tt.change {
+		if got := *syncs > before; got != tt.change {
 			t.Errorf("%d: synced %v, want %v", i, got, tt.change)
 		}
 	}
@@ -221,7 +226,8 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
-// TestSyncFollowsTheLog: after all connections were closed, which removes the log, the new one is what is synced.
+// TestSyncFollowsTheLog: after all connections were closed, which removes the log, the new one is what is synced, and who still
+// waits for the old one has what he waits for.
 func TestSyncFollowsTheLog(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
@@ -230,11 +236,21 @@ func TestSyncFollowsTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	waits, err := f.s.commit(t.Context(), "test", false, func(ctx context.Context, w *writer) error {
+		_, err := w.exec(ctx, "UPDATE source SET paused = 1 WHERE id = ?", f.claim.SourceID)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	f.s.r.db.SetMaxIdleConns(0) // closes those of the readers
 	f.s.r.db.SetMaxIdleConns(readers)
 	f.s.w.drop() // the last one; those of readers leave the log
 	if is, err := os.Stat(f.s.path + "-wal"); err == nil && os.SameFile(was, is) {
 		t.Fatal("the log stayed, though nobody had the database open")
+	}
+	if err := f.s.durable("test", waits); err != nil { // all of it is in the database by now
+		t.Error(err)
 	}
 	f.commitNew(t)
 	is, err := os.Stat(f.s.path + "-wal")

@@ -94,19 +94,15 @@ func TestRepeatable(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
 	f.commitNew(t)
-	syncs := 0
-	f.s.w.wal.sync = func(log *os.File) error {
-		syncs++
-		return syncData(log)
-	}
+	syncs := f.countSyncs()
 	commit := func(uri string, repeatable bool, want int) {
 		t.Helper()
 		c := store.Commit{Claim: f.claim, Resources: []store.ResourceChange{{URI: uri, Key: uri}}, Repeatable: repeatable}
 		if err := f.s.Commit(t.Context(), &c); err != nil {
 			t.Fatal(err)
 		}
-		if syncs != want {
-			t.Errorf("%s: the log was synced %d times, want %d", uri, syncs, want)
+		if *syncs != want {
+			t.Errorf("%s: the log was synced %d times, want %d", uri, *syncs, want)
 		}
 	}
 	commit("lax", true, 0)
