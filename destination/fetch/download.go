@@ -100,7 +100,10 @@ func (d *download) run(ctx context.Context) error {
 		} else if tries++; tries > d.opt.Retries {
 			return d.counted(err)
 		}
-		if sleep(ctx, jittered(pause)) != nil {
+		rests(d.req.Resting, true)
+		slept := sleep(ctx, jittered(pause))
+		rests(d.req.Resting, false)
+		if slept != nil {
 			return d.counted(&Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)})
 		}
 		pause = min(retryGrowth*pause, d.opt.MaxPause)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -342,7 +343,9 @@ func FuzzContentRange(f *testing.F) {
 }
 
 func FuzzURL(f *testing.F) {
-	for _, s := range []string{"http://h/%zz?%#%", "https://[::1]:8/é", "http://a@b/", "HTTP://H", "http:///", "http://h\n/", "http://h/[]\\"} {
+	for _, s := range []string{"http://h/%zz?%#%", "https://[::1]:8/é", "http://a@b/", "HTTP://H", "http:///", "http://h\n/", "http://h/[]\\",
+		"http://h:80/a-b_c.d~/1//", "http://H/a", "http://[fe80::1%25e]/a", "http://\u00e9/a", "http://h/a?b", "http://[fe80::1%25e\xbc\xbc]/a",
+		"http://[::1%25%25]:8/", "http://h%25/"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -351,6 +354,11 @@ func FuzzURL(f *testing.F) {
 		_ = RedactURL(raw)
 		if err != nil {
 			return
+		}
+		var known origins
+		known.of(u, nil)
+		if quick, ok := known.plain(raw); ok && (u.String() != raw || !reflect.DeepEqual(quick, u)) {
+			t.Errorf("%q: %#v without a look, %#v with one", raw, quick, u)
 		}
 		again, err := parseURL(u.String())
 		if err != nil || again.String() != u.String() || strings.ContainsAny(u.RequestURI(), " \r\n\t") {

@@ -17,14 +17,15 @@ type exchange struct {
 	url       *url.URL // of the current hop
 	text      string   // the same, written out
 	at        *origin  // what follows from it
-	header    http.Header
 	hop       int
 	requests  int
 	document  bool   // its body takes no place, see Request.Gzip
 	queued    bool   // a Retry-After is slept out by a queue, not here
 	throttled bool   // the host complains of all requests
 	location  string // of the last redirect answer
+	first     *firstTry
 	waiting   func(begins bool, at time.Time)
+	resting   func(begins bool)
 	dates     *dates
 
 	// The answer, here because it lives as long: made one by one, its parts were a tenth of what a small download allocated.
@@ -41,6 +42,12 @@ func (ex *exchange) waits(begins bool, at time.Time) {
 	}
 }
 
+// firstTry is what the first try of a hop met, for the engine of retries to begin with.
+type firstTry struct {
+	resp *http.Response
+	err  error
+}
+
 type exchangeKey struct{}
 
 func (ex *exchange) within(ctx context.Context) context.Context {
@@ -52,9 +59,9 @@ func exchangeOf(ctx context.Context) *exchange {
 	return ex
 }
 
-// to points the exchange at its next URL.
-func (ex *exchange) to(u *url.URL) {
-	ex.url, ex.text, ex.at = u, u.String(), ex.origins.of(u, ex.policy)
+// to points the exchange at its next URL, whose text is u.String().
+func (ex *exchange) to(u *url.URL, text string) {
+	ex.url, ex.text, ex.at = u, text, ex.origins.of(u, ex.policy)
 	ex.location = ""
 }
 

@@ -10,13 +10,13 @@ import (
 
 // plainHeaders are those of requests without credentials, validators or range, which all but a few are: made once, they
 // save every small download a map. They are shared by all requests, and net/http does not change what it is given.
-type plainHeaders struct{ resource, document, none http.Header }
+type plainHeaders struct{ resource, document http.Header }
 
 func newPlainHeaders(agent string) plainHeaders {
 	of := func(coding string) http.Header {
 		return http.Header{"User-Agent": {agent}, "Accept-Encoding": {coding}}
 	}
-	return plainHeaders{resource: of("identity"), document: of("gzip"), none: http.Header{}}
+	return plainHeaders{resource: of("identity"), document: of("gzip")}
 }
 
 // header builds the request header for the current hop. No Referer, no cookies; credentials only at their own origin.

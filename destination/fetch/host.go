@@ -12,8 +12,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// startConcurrency is where a new host begins: speed.md 7.1, sixteen in parallel from the first moment.
-const startConcurrency = 16
+// startConcurrency is where a new host begins, if the operator allows it that much (the default is 16, from the first moment).
+// Whoever allows 256 has a round of answers in which the host may complain before that many are asked.
+const startConcurrency = 64
 
 // host is how politely one host (name and port) is asked: places that adapt between 1 and a maximum, a gate that
 // Retry-After closes, a rate, and a circuit.
@@ -67,7 +68,7 @@ func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 		if err := h.place(ctx); err != nil {
 			return err
 		}
-		wait, why := h.shut(time.Now())
+		wait, why := h.shut()
 		if wait == 0 {
 			break
 		}
@@ -151,9 +152,13 @@ func (h *host) wake() {
 }
 
 // shut returns how long nothing may be asked, and why; 0 if the host may be asked.
-func (h *host) shut(now time.Time) (time.Duration, error) {
+func (h *host) shut() (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.gate.IsZero() && h.circuit.until.IsZero() {
+		return 0, nil // most hosts never complain: not even a look at the clock
+	}
+	now := time.Now()
 	if d := h.gate.Sub(now); d > 0 {
 		return d, fmt.Errorf("%s asked us to wait", h.target)
 	}

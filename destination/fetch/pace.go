@@ -92,10 +92,17 @@ const (
 	regainShare   = 7.0 / 8
 )
 
-// grow adds a place per good answer until the host has complained once, then one per round of answers.
+// growth is how many places each good answer adds while the host has not complained: with each round of answers there are four
+// times as many, up to what the operator has set. Over a distance each further place costs the round trips of its connection too.
+const growth = 3
+
+// grow adds places for a good answer: several until the host has complained once, then one per round of answers.
 func (h *host) grow() {
 	step := 1 / h.limit
-	if h.cutAt.IsZero() || h.limit < h.regain && h.trouble < troubleMost {
+	switch {
+	case h.cutAt.IsZero():
+		step = growth
+	case h.limit < h.regain && h.trouble < troubleMost:
 		step = 1
 	}
 	h.limit = min(h.limit+step, float64(h.max))

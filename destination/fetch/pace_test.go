@@ -133,24 +133,31 @@ func TestOpenDocumentDoesNotBlockItsResources(t *testing.T) {
 	})
 }
 
+// moodyHost takes 20 ms for an answer, which is 429 while it is angry. parallel asks it n times, workers at once, and tells how
+// many of those were under way at most.
+func moodyHost(t *testing.T, o Options, workers int) (angry *atomic.Bool, parallel func(n int) int64) {
+	t.Helper()
+	var g gauge
+	angry = &atomic.Bool{}
+	c, _ := bubble(t, o, func(w http.ResponseWriter, _ *http.Request) {
+		g.in()
+		defer g.out()
+		<-time.After(20 * time.Millisecond)
+		if angry.Load() {
+			w.WriteHeader(429)
+		}
+	})
+	return angry, func(n int) int64 {
+		g.most.Store(0)
+		load(t, c, Request{}, n, workers)
+		return g.most.Load()
+	}
+}
+
 func TestOverloadHalvesOnceARound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var angry atomic.Bool
-		var g gauge
-		c, _ := bubble(t, Options{Retries: -1}, func(w http.ResponseWriter, _ *http.Request) {
-			g.in()
-			defer g.out()
-			<-time.After(20 * time.Millisecond)
-			if angry.Load() {
-				w.WriteHeader(429)
-			}
-		})
-		parallel := func(n int) int64 {
-			g.most.Store(0)
-			load(t, c, Request{}, n, 64)
-			return g.most.Load()
-		}
+		angry, parallel := moodyHost(t, Options{Retries: -1}, 64)
 		if n := parallel(160); n != 16 {
 			t.Fatalf("%d at once", n)
 		}
@@ -168,6 +175,28 @@ func TestOverloadHalvesOnceARound(t *testing.T) {
 		}
 		if n := parallel(1000); n != 16 {
 			t.Errorf("it does not recover: %d at once", n)
+		}
+	})
+}
+
+func TestPlacesAreFoundSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		angry, parallel := moodyHost(t, Options{Concurrency: 256, Retries: -1}, 300)
+		began := time.Now()
+		for i, want := range []int{64, 256, 256} { // a full round each
+			if n := parallel(want); n != int64(want) {
+				t.Errorf("round %d: %d at once, want %d", i, n, want)
+			}
+		}
+		if took := time.Since(began); took != 60*time.Millisecond {
+			t.Errorf("three rounds took %v", took)
+		}
+		angry.Store(true)
+		parallel(256)
+		angry.Store(false)
+		if n := parallel(128); n != 128 {
+			t.Errorf("after one round of 429: %d at once, want 128", n)
 		}
 	})
 }

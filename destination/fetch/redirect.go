@@ -17,11 +17,13 @@ type route struct {
 
 // depart checks the URL asked for and points the exchange at it.
 func (req *Request) depart(ex *exchange) *kinded {
-	u, err := parseURL(req.URL)
-	if err != nil {
+	if u, ok := ex.origins.plain(req.URL); ok {
+		ex.to(u, req.URL)
+	} else if u, err := parseURL(req.URL); err != nil {
 		return err
+	} else {
+		ex.to(u, u.String())
 	}
-	ex.to(u)
 	if req.InScope != nil && !req.InScope(ex.text) {
 		return because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
 	}
@@ -54,6 +56,6 @@ func (r *route) next(ex *exchange, status int) *kinded {
 		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; a prefix under scope would allow it",
 			status, r.show(to))
 	}
-	ex.to(to)
+	ex.to(to, to.String())
 	return nil
 }

@@ -75,6 +75,9 @@ type Request struct {
 	// (false), with the time by our clock. Waits for a place and pauses between two tries are our own and none of these. It is
 	// called in the goroutine of the Get and of the reads.
 	Waiting func(begins bool, at time.Time)
+	// Resting, if set, is told when something is to be asked again, which begins with a pause (true), and when that has been done
+	// (false). Who rests leaves its place to others. It is called as Waiting.
+	Resting func(begins bool)
 
 	queued     bool  // Download: its caller has a queue that sleeps out a Retry-After
 	wireLength int64 // Download: the length declared for the resource, 0 unknown; decides raw or decoded (F57)

@@ -77,6 +77,13 @@ func backoff(shortest, longest time.Duration, attempt int, resp *http.Response) 
 	return jittered(min(wait, longest))
 }
 
+// rests tells whoever wants to know that something is to be asked again, or was.
+func rests(tell func(begins bool), begins bool) {
+	if tell != nil {
+		tell(begins)
+	}
+}
+
 // jittered is d, or down to half of it.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 

@@ -57,7 +57,7 @@ func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *
 	if k != nil {
 		return nil, k
 	}
-	ex.to(first)
+	ex.to(first, first.String())
 	way := route{permanent: true, limit: m.Repeat, show: originOf}
 	for {
 		a, k := c.sendOnce(ctx, m, ex, sameOrigin(first, ex.url))

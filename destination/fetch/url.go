@@ -49,19 +49,47 @@ func checkURL(u *url.URL) *kinded {
 		return because(Refused, "scheme %q is not asked for, only http and https", u.Scheme)
 	case u.Opaque != "" || u.Hostname() == "":
 		return because(Refused, "not an absolute http or https URL")
+	case !plainZone(u.Host):
+		return because(Refused, "the zone of the address is not a name of letters and digits")
 	case u.User != nil:
 		return because(Refused, "user name or password in the URL: put credentials under auth of the Source")
 	}
 	return nil
 }
 
-const validURLByte = "-._~!$&'()*+,;=:@/?[]#"
+// plainZone reports whether the zone of an IPv6 address, if host has one, can be written in a URL and read again: net/url reads
+// more in it than it takes back.
+func plainZone(host string) bool {
+	_, zone, ok := strings.Cut(host, "%")
+	if !ok || host[0] != '[' {
+		return true
+	}
+	zone, _, _ = strings.Cut(zone, "]")
+	for i := range len(zone) {
+		if !unreserved(zone[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// unreserved is a byte that no URL escapes anywhere (RFC 3986, 2.3).
+func unreserved(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~':
+		return true
+	}
+	return false
+}
+
+// validURLByte are those that may stand in a URL beside the unreserved ones.
+const validURLByte = "!$&'()*+,;=:@/?[]#"
 
 func escapeStray(s string) string {
 	ok := func(i int) bool {
 		c := s[i]
 		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case unreserved(c):
 			return true
 		case c == '%':
 			return i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2])
