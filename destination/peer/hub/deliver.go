@@ -24,9 +24,9 @@ type result struct {
 }
 
 // deliver brings one notification to one subscriber; false if the lane rests now.
-func (h *Hub) deliver(ctx context.Context, l *lane, n *store.HubNotification) bool {
+func (h *Hub) deliver(ctx context.Context, l *lane, n *store.HubNotification, a *ahead) bool {
 	h.mu.Lock()
-	if n.Number <= l.cursor { // dropped meanwhile
+	if n.Number <= l.cursor || a != nil && a.void { // dropped meanwhile
 		h.mu.Unlock()
 		return true
 	}
@@ -62,6 +62,10 @@ func (h *Hub) deliver(ctx context.Context, l *lane, n *store.HubNotification) bo
 	}
 	if r.gone {
 		return h.gone(ctx, l, asked)
+	}
+	if !a.stands(ctx) {
+		h.again(l)
+		return false
 	}
 	return h.settle(l, n, r, took)
 }

@@ -46,7 +46,7 @@ func (h *Hub) greet(ctx context.Context, topic string) {
 	h.mu.Lock()
 	var over []chan struct{}
 	for in, since := range h.asking[topic] {
-		if time.Since(since) < greetAge {
+		if time.Since(since) < greetAge*h.o.leisure {
 			over = append(over, in.over)
 		}
 	}
@@ -54,7 +54,7 @@ func (h *Hub) greet(ctx context.Context, topic string) {
 	if len(over) == 0 {
 		return
 	}
-	late := time.NewTimer(greetMost)
+	late := time.NewTimer(greetMost * h.o.leisure)
 	defer late.Stop()
 	for _, c := range over {
 		select {

@@ -80,6 +80,7 @@ type topic struct {
 	url   string
 	last  int64            // number of the newest notification
 	lanes map[string]*lane // by callback
+	ahead *ahead           // what follows last and is being recorded; nil for nothing
 
 	etag, lastModified string
 	digest             [32]byte

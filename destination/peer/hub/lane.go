@@ -89,7 +89,7 @@ func (h *Hub) wakeTopic(t *topic) {
 
 // wake starts a lane if it has something to deliver and may. h.mu is held.
 func (h *Hub) wake(l *lane) {
-	if l.running || l.ended || l.topic.last <= l.cursor || h.phase != running {
+	if l.running || l.ended || !l.behind() || h.phase != running {
 		return
 	}
 	// What waits for one that cannot be reached stays bounded (F94).
@@ -164,13 +164,13 @@ func (h *Hub) turn(ctx context.Context, l *lane) bool {
 		late := time.AfterFunc(turnTime, leave)
 		defer late.Stop()
 	}
-	notes, ok := h.waiting(ctx, l)
+	notes, a, ok := h.waiting(ctx, l)
 	if !ok {
 		return false
 	}
 	began := time.Now()
 	for i, n := range notes {
-		if !h.deliver(ctx, l, n) {
+		if !h.deliver(ctx, l, n, a) {
 			return false
 		}
 		notes[i] = nil // delivered content need not stay in memory
@@ -200,25 +200,29 @@ func (h *Hub) putOff(l *lane, wait time.Duration) {
 
 // goesOn reports whether a lane may deliver more; if not, it rests. h.mu is held.
 func (h *Hub) goesOn(l *lane) bool {
-	if l.ended || h.phase != running || l.topic.last <= l.cursor || l.expires <= h.micros() {
+	if l.ended || h.phase != running || !l.behind() || l.expires <= h.micros() {
 		l.running = false
 		return false
 	}
 	return true
 }
 
-// waiting returns what a lane delivers next; false if it rests now.
-func (h *Hub) waiting(ctx context.Context, l *lane) ([]*store.HubNotification, bool) {
+// waiting returns what a lane delivers next, which may be one that is ahead; false if it rests now.
+func (h *Hub) waiting(ctx context.Context, l *lane) ([]*store.HubNotification, *ahead, bool) {
 	h.mu.Lock()
 	if !h.goesOn(l) {
 		h.mu.Unlock()
-		return nil, false
+		return nil, nil, false
+	}
+	if a := l.ahead(); a != nil {
+		h.mu.Unlock()
+		return []*store.HubNotification{&a.note}, a, true
 	}
 	cursor, last := l.cursor, l.topic.last
 	notes := h.recent.after(l.topic.id, cursor, turnNotes)
 	h.mu.Unlock()
 	if len(notes) > 0 {
-		return notes, true
+		return notes, nil, true
 	}
 	kept, err := h.o.State.Notifications(ctx, l.topic.id, cursor, turnNotes, turnBytes)
 	h.mu.Lock()
@@ -226,7 +230,7 @@ func (h *Hub) waiting(ctx context.Context, l *lane) ([]*store.HubNotification, b
 	if err != nil {
 		h.o.Log.Error("what waits for a subscriber cannot be read", "subscription", l.id, "err", err)
 		h.putOff(l, h.o.RetryBase)
-		return nil, false
+		return nil, nil, false
 	}
 	for i := range kept {
 		h.recent.add(l.topic.id, &kept[i])
@@ -238,7 +242,7 @@ func (h *Hub) waiting(ctx context.Context, l *lane) ([]*store.HubNotification, b
 	} else if first := notes[0].Number; first > cursor+1 {
 		h.skip(l, first-1, "too much waited")
 	}
-	return notes, true
+	return notes, nil, true
 }
 
 // growth is what RetryBase is multiplied with after each failed attempt (H-18); then the notification is given up.

@@ -74,6 +74,10 @@ type Options struct {
 	Observe func(Event)
 	// Tamper decides about each delivery, for demonstrations and tests. Nil: all are delivered.
 	Tamper func(Delivery) Action
+
+	// leisure is how many times as long as usual a publisher waits for new subscribers (greet.go); 1, but for tests, which share
+	// their machine with others.
+	leisure time.Duration
 }
 
 // network is what the hub needs of *fetch.Client.
@@ -93,6 +97,7 @@ func (o Options) Check() error {
 
 // withDefaults returns the options with every default filled in, or what is wrong with them.
 func (o Options) withDefaults() (Options, error) {
+	o.leisure = max(o.leisure, 1)
 	base, err := url.Parse(o.Base)
 	if err != nil {
 		return o, fmt.Errorf("hub URL: %w", err)

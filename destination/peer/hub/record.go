@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"resyncd/store"
@@ -79,6 +80,7 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 	due := time.NewTimer(progressEvery)
 	defer due.Stop()
 	last := time.Time{} // when progress was last recorded
+	well := true        // the commit before was made
 	for bad := 0; ; {
 		final := false
 		select {
@@ -97,7 +99,8 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 		if moves {
 			last = time.Now()
 		}
-		err := h.commit(ctx, moves, final)
+		err := h.commit(ctx, moves, final, well)
+		well = err == nil
 		switch {
 		case err == nil:
 			bad = 0
@@ -142,8 +145,8 @@ func (h *Hub) finish() {
 	h.pending, h.size = nil, 0
 }
 
-// commit records what waits: one transaction, or on the way out as many as it takes.
-func (h *Hub) commit(ctx context.Context, moves, all bool) error {
+// commit records what waits: one transaction, or on the way out as many as it takes. well: it is likely to be.
+func (h *Hub) commit(ctx context.Context, moves, all, well bool) error {
 	for {
 		batch, progress, more := h.take(moves)
 		if len(batch) == 0 && len(progress) == 0 {
@@ -164,9 +167,18 @@ func (h *Hub) commit(ctx context.Context, moves, all bool) error {
 		}
 		// Deliveries begin while the disk confirms, which took longer than the first of them; publishers wait for it. What a
 		// power cut takes back then is published again, and delivered twice.
-		c.Readable = func() { h.recorded(batch) }
+		var a *ahead
+		if well {
+			a = h.announce(batch)
+		}
+		if a != nil {
+			// The delivery goes out at once, in this thread; the transaction is what waits until another one is awake (0.07 ms).
+			runtime.Gosched()
+		}
+		c.Readable = func() { h.recorded(batch, a) }
 		err := h.o.State.Commit(ctx, &c)
 		if err != nil {
+			h.withdraw(a)
 			h.o.Log.Error("the hub's state cannot be written", "err", err)
 			h.doubt(err)
 			h.putBack(progress)
@@ -217,7 +229,7 @@ func (h *Hub) putBack(old map[int64]*store.HubProgress) {
 }
 
 // recorded brings memory up to what is in the state now, and wakes whoever waits for it.
-func (h *Hub) recorded(batch []*submission) {
+func (h *Hub) recorded(batch []*submission, a *ahead) {
 	var events []Event
 	h.mu.Lock()
 	for _, s := range batch {
@@ -248,5 +260,10 @@ func (h *Hub) recorded(batch []*submission) {
 	h.mu.Unlock()
 	for _, e := range events {
 		h.o.Observe(e)
+	}
+	if a != nil { // after the event of its being published come those of its deliveries
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		a.end(batch[0].note.Number)
 	}
 }

@@ -15,6 +15,10 @@ const fetchPatience = 2 * time.Second
 // shuffleWait is how long the shuffle fault keeps a notification back where no other follows.
 const shuffleWait = time.Second
 
+// feedLag is how long the feed of changes lets the Change Notification of the same change go first. Told at the same moment, the
+// two took turns on the processors of the Source and of its hub: 0.1 of the 2.2 ms that a push takes in all.
+const feedLag = 5 * time.Millisecond
+
 // channel makes notifications of one kind out of what happens, and tells them in order. Its goroutine is run; the
 // outbox belongs to whoever holds the Source's lock, the topic guards itself, and the rest is run's own.
 type channel struct {
@@ -28,6 +32,7 @@ type channel struct {
 	render    func(batch) ([]byte, error)
 	mediaType string
 	related   []websub.Link // beside hub and self
+	every     time.Duration // that changes come together for
 
 	teller teller
 	shown  batch // what the topic says
@@ -36,7 +41,7 @@ type channel struct {
 
 func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 	c := &channel{s: s, kind: kind, name: name, hub: h, mediaType: notificationType}
-	c.render = c.show
+	c.render, c.every = c.show, s.options.NotifyEvery
 	c.related = []websub.Link{{Target: h.up, Rels: []string{rsdoc.RelResourceSync}}}
 	c.out = newOutbox(s.options.NotifyMax, s.options.NotifyQueue, s.begin)
 	c.teller = teller{send: s.options.Client.Send, log: s.options.Logger, kind: kind}
@@ -52,6 +57,9 @@ func newFeedChannel(f *webFeed, h *hub) *channel {
 	c := newChannel(f.s, h, f.kind, f.name)
 	c.mediaType, c.related = f.mediaType(), nil
 	c.render = f.news
+	if f.kind == KindChangeFeed {
+		c.every = max(c.every, feedLag)
+	}
 	if h.traditional {
 		c.render = func(b batch) ([]byte, error) {
 			return c.topic.show(func(bool) ([]byte, rsdoc.Micros, error) { return nil, b.until, nil })
@@ -108,15 +116,15 @@ func (c *channel) await(ctx context.Context) bool {
 			}
 		}
 	}
-	return c.gather(ctx, c.s.options.NotifyEvery) && c.untilFetched(ctx)
+	return c.gather(ctx) && c.untilFetched(ctx)
 }
 
 // gather lets changes come together for a time, or until a notification is full.
-func (c *channel) gather(ctx context.Context, every time.Duration) bool {
-	if every <= 0 {
+func (c *channel) gather(ctx context.Context) bool {
+	if c.every <= 0 {
 		return ctx.Err() == nil
 	}
-	timer := time.NewTimer(every)
+	timer := time.NewTimer(c.every)
 	defer timer.Stop()
 	for c.waiting() < 2 {
 		select {

@@ -129,6 +129,28 @@ func TestFeedPushTellsAll(t *testing.T) {
 	})
 }
 
+// TestFeedGivesWay tells of a change before the feed of changes does.
+func TestFeedGivesWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &script{}
+		s := scriptedSource(t, Options{}, k)
+		stop := running(t, s)
+		defer stop()
+		told := func(changes, feeds int) {
+			t.Helper()
+			synctest.Wait()
+			if c, f := len(k.on(s.at(changeTopic))), len(k.on(s.FeedURL())); c != changes || f != feeds {
+				t.Errorf("%d notifications and %d feeds, want %d and %d", c, f, changes, feeds)
+			}
+		}
+		mustPut(t, s, "a", "1")
+		told(1, 0)
+		<-time.After(feedLag)
+		told(1, 1)
+	})
+}
+
 // TestFeedPing has changes come together in one ping while the hub has not fetched the feed, but not for ever.
 func TestFeedPing(t *testing.T) {
 	t.Parallel()
@@ -139,6 +161,7 @@ func TestFeedPing(t *testing.T) {
 		defer stop()
 		pings := func(want int, what string) {
 			t.Helper()
+			<-time.After(feedLag)
 			synctest.Wait()
 			if n := len(k.on(s.FeedURL())); n != want {
 				t.Errorf("%d pings, want %d: %s", n, want, what)
@@ -183,6 +206,7 @@ func TestFeedPushFaults(t *testing.T) {
 				defer stop()
 				for i := range 4 {
 					mustPut(t, s, fmt.Sprint(i+1), "x")
+					<-time.After(feedLag)
 					synctest.Wait()
 				}
 				<-time.After(time.Minute)

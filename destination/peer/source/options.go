@@ -86,7 +86,7 @@ type Options struct {
 	// PublisherToken is sent to the hub as a bearer token. Empty: none.
 	PublisherToken string
 	// NotifyEvery is how long changes come together before they are told. 0: the first is told at once, and what happens
-	// while the hub is being told is in the next notification.
+	// while the hub is being told is in the next notification. The feed of changes is told of some milliseconds later.
 	NotifyEvery time.Duration
 	// NotifyMax is the most changes in one notification. 0: DefaultNotifyMax.
 	NotifyMax int
