@@ -23,7 +23,8 @@ type Document struct {
 
 // Documents keeps the documents of a Source; the identity is (Source, URL).
 type Documents interface {
-	// EnsureDocument returns the id of the document of that URL, created if it is new.
+	// EnsureDocument returns the id of the document of that URL, created if it is new. A power cut may take that back until a later
+	// commit is durable, as what is Repeatable: nothing that survives it refers to an id that does not.
 	EnsureDocument(ctx context.Context, c Claim, setID int64, url, kind string) (int64, error)
 	// Document returns one, or ErrNotFound.
 	Document(ctx context.Context, sourceID int64, url string) (Document, error)

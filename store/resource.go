@@ -133,7 +133,8 @@ type Resources interface {
 	// Due returns up to q.Limit resources with q.Action due at q.Now, id above q.After, in id order, with all wants.
 	Due(ctx context.Context, q DueQuery) ([]*Resource, error)
 	// NextDue is the earliest due time of any work of the Source, or NoTime; for work that is due at once an instant in
-	// the far past.
+	// the far past. Work that never failed is planned to be done at once, so of each action that of the lowest id stands
+	// for all of it.
 	NextDue(ctx context.Context, sourceID int64) (Micros, error)
 	// Scan returns up to q.Limit resources of the Source that match, id above q.After, in id order, with all wants. Page
 	// with it until it returns none: no cursor stays open between calls.

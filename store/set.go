@@ -32,7 +32,8 @@ type Interval struct{ From, Until Micros }
 
 // Sets keeps the sets of a Source.
 type Sets interface {
-	// EnsureSet returns the set, created if it is new. The claim must be of its Source.
+	// EnsureSet returns the set, created if it is new. The claim must be of its Source. A power cut may take that back as
+	// EnsureDocument's.
 	EnsureSet(ctx context.Context, c Claim, capabilityList string) (Set, error)
 	// Sets returns the sets of a Source, oldest first.
 	Sets(ctx context.Context, sourceID int64) ([]Set, error)

@@ -99,7 +99,9 @@ func (d Digest) String() string {
 	if d.Alg.Size() == 0 {
 		return ""
 	}
-	return d.Alg.String() + ":" + hex.EncodeToString(d.Sum[:d.Alg.Size()])
+	var room [160]byte // each listed resource has one: put together on the stack it is one allocation, not three
+	text := append(room[:0], d.Alg.String()...)
+	return string(hex.AppendEncode(append(text, ':'), d.Bytes()))
 }
 
 // New starts a computation of the digest's algorithm; nil for the zero value.

@@ -24,6 +24,10 @@ type Mirror interface {
 	// copying. The caller ends with Place or Discard.
 	NewStage(ctx context.Context) (Stage, error)
 
+	// Spare has a stage ready for the NewStage after it, where that saves time. It is for moments at which nothing waits; what
+	// goes wrong the NewStage tells.
+	Spare(ctx context.Context)
+
 	// Place makes a group of stages durable and visible under their keys: data on disk, then the names, then the
 	// names on disk. An item whose error is nil survives a power cut (unless durability is off). A name changes from
 	// one whole version to the next at once (P2): a reader sees the old bytes or the new. A regular file, a hard link,

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"strings"
 
 	"resyncd/store"
 )
@@ -10,26 +9,18 @@ import (
 // The rows of a commit mostly differ in few columns: the resources that a list brings in their id, URI, key and want, those
 // that were fetched in their file. Binding parameters was a fifth of an insert, so the statements here have what is alike in
 // their text or as one parameter for all rows: a fifth less for a new resource. Any other rows take the general statements.
+//
+// Only the parameters that all rows share have numbers, and stand first so that theirs are the lowest: SQLite keeps a list of
+// the numbered ones, which the driver has it walk once for each parameter, so that a statement with 100 of them took half of
+// all its binding for that.
 var (
-	insertAlike = insertHead + alikeRows(3, "(?%d, ?1, ?%d, ?%d, NULL, 0, 0, NULL, ?2, ?3, NULL)") + insertTail
-	wantAlike   = wantHead + alikeRows(5, "(?1, ?%d, ?2, ?3, ?4, ?5, 0, NULL, ?%d, 0)") + wantTail
+	insertAlike = "INSERT OR FAIL INTO resource (source_id, action, due, id, uri, key, have, length) VALUES " +
+		rowsOf("(?1, ?2, ?3, ?, ?, ?, 0, 0)", rowsAtOnce) + insertTail
+	wantAlike = "INSERT OR FAIL INTO want (set_id, state, v_from, v_until, generation, resource_id, said, held, pushed) VALUES " +
+		rowsOf("(?1, ?2, ?3, ?4, ?5, ?, ?, 0, 0)", rowsAtOnce) + wantTail
 	updateAlike = fmt.Sprintf(`UPDATE OR FAIL resource SET have = %d, length = v.column2, file = v.column3, action = 0, due = 0,
-		failure = NULL FROM (VALUES `, store.HavePresent) + alikeRows(0, "(?%d, ?%d, ?%d)") + updateTail
+		failure = NULL FROM (VALUES `, store.HavePresent) + rowsOf("(?, ?, ?)", rowsAtOnce) + updateTail
 )
-
-// alikeRows is a list of rowsAtOnce rows with a parameter for each %d of row, numbered on from those that all share.
-func alikeRows(shared int, row string) string {
-	list := make([]string, rowsAtOnce)
-	for i := range list {
-		numbers := make([]any, strings.Count(row, "%d"))
-		for j := range numbers {
-			shared++
-			numbers[j] = shared
-		}
-		list[i] = fmt.Sprintf(row, numbers...)
-	}
-	return strings.Join(list, ", ")
-}
 
 // insertStatement picks the statement that adds these rows, and fills in its parameters.
 func (p *commit) insertStatement(which []int) string {
@@ -74,10 +65,13 @@ func (p *commit) wantStatement(which []int) string {
 		}
 		return wantHead + rowsOf(wantRow, len(which)) + wantTail
 	}
+	p.records = p.records[:0]
 	w := p.c.Resources[which[0]].Want
 	p.args = append(p.args, w.SetID, int64(w.State), ms(w.Version.From), ms(w.Version.Until), w.Generation)
 	for _, i := range which {
-		p.args = append(p.args, p.ids[i], packSaid(p.c.Resources[i].Want))
+		from := len(p.records)
+		p.records = appendSaid(p.records, p.c.Resources[i].Want)
+		p.args = append(p.args, p.ids[i], p.records[from:])
 	}
 	return wantAlike
 }
@@ -105,9 +99,11 @@ func (p *commit) updateStatement(which []int) string {
 		}
 		return updateHead + rowsOf(updateRow, rowsAtOnce) + updateTail
 	}
+	p.records = p.records[:0]
 	for _, i := range which {
-		h := p.c.Resources[i].Have
-		p.args = append(p.args, p.ids[i], h.Length, packFile(h))
+		h, from := p.c.Resources[i].Have, len(p.records)
+		p.records = appendFile(p.records, h)
+		p.args = append(p.args, p.ids[i], h.Length, p.records[from:])
 	}
 	return updateAlike
 }

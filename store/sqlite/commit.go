@@ -40,11 +40,14 @@ type commit struct {
 	folders []folderName
 	fresh   map[folderName]struct{} // folders, for asking
 	args    []any                   // scratch
+	// records are the packed ones of the statement that runs: each in memory of its own, which a file's outgrew as it was packed,
+	// was a twentieth of what a first catch-up of small resources allocated.
+	records []byte
 }
 
 func (p *commit) apply(ctx context.Context, w *writer) error {
 	for _, step := range []func(context.Context, *writer) error{
-		p.checkSets, p.resources, p.contents, p.wants, p.settle, p.dropTombstones, p.sets, p.gaps, p.dropGaps, p.inbox,
+		p.checkSets, p.resources, p.writeFolders, p.contents, p.wants, p.settle, p.dropTombstones, p.sets, p.gaps, p.dropGaps, p.inbox,
 		p.documents, p.trash, p.events, p.spans, p.edits, p.runs, p.sourceChange,
 	} {
 		if err := step(ctx, w); err != nil {

@@ -28,6 +28,8 @@ const (
 		due = v.column6, failure = v.column7 FROM (VALUES `
 	updateTail = ") v WHERE resource.id = v.column1"
 
+	folderHead = "INSERT OR FAIL INTO folder (source_id, name) VALUES "
+
 	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	wantHead = "INSERT OR FAIL INTO want (set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES "
 	wantTail = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
@@ -67,9 +69,7 @@ func (p *commit) resources(ctx context.Context, w *writer) error {
 		}
 		alike = alike[:0]
 		if r.ID == 0 && !known[i] {
-			if err := p.addFolders(ctx, w, r); err != nil {
-				return err
-			}
+			p.addFolders(r)
 			continue
 		}
 		if err := p.update(ctx, w, p.ids[i], r); err != nil {
@@ -185,10 +185,10 @@ func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.Resou
 		return err
 	}
 	n, err = w.exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
-	if err != nil || n == 0 {
-		return err
+	if err == nil && n > 0 {
+		p.addFolders(r)
 	}
-	return p.addFolders(ctx, w, r)
+	return err
 }
 
 // updateMany is update for changes that bring a Have and a Work, what a fetched file does, several in one statement and in
@@ -228,8 +228,8 @@ func (p *commit) updateEach(ctx context.Context, w *writer, which []int) error {
 	return nil
 }
 
-// addFolders records the folders above a file, those that are not known to be recorded.
-func (p *commit) addFolders(ctx context.Context, w *writer, r *store.ResourceChange) error {
+// addFolders notes the folders above a file, those that are not known to be recorded.
+func (p *commit) addFolders(r *store.ResourceChange) {
 	name := r.Name
 	if name == "" {
 		name = r.Key
@@ -237,17 +237,32 @@ func (p *commit) addFolders(ctx context.Context, w *writer, r *store.ResourceCha
 	for name = parent(name); name != ""; name = parent(name) {
 		f := folderName{p.source, name}
 		if _, again := p.fresh[f]; again || p.s.folders.has(f) {
-			return nil // recorded, so those above it are too
-		}
-		_, err := w.exec(ctx, "INSERT INTO folder (source_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING", p.source, name)
-		if err != nil {
-			return err
+			return // recorded, so those above it are too
 		}
 		if p.fresh == nil {
 			p.fresh = map[folderName]struct{}{}
 		}
 		p.fresh[f] = struct{}{}
 		p.folders = append(p.folders, f)
+	}
+}
+
+// writeFolders records them, several in one statement and in their order: in deep trees there are more than files.
+func (p *commit) writeFolders(ctx context.Context, w *writer) error {
+	slices.SortFunc(p.folders, func(a, b folderName) int { return strings.Compare(a.name, b.name) })
+	for rest := p.folders; len(rest) > 0; {
+		n := rowsAtOnce
+		if len(rest) < n {
+			n = 1
+		}
+		p.args = append(p.args[:0], p.source)
+		for _, f := range rest[:n] {
+			p.args = append(p.args, f.name)
+		}
+		if _, err := w.exec(ctx, folderHead+rowsOf("(?1, ?)", n)+" ON CONFLICT DO NOTHING", p.args...); err != nil {
+			return err
+		}
+		rest = rest[n:]
 	}
 	return nil
 }

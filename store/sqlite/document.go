@@ -26,7 +26,7 @@ func (s *Store) EnsureDocument(ctx context.Context, c store.Claim, setID int64, 
 			return id, nil
 		}
 	}
-	err := s.fenced(ctx, "record a document", c, func(ctx context.Context, w *writer) error {
+	err := s.fencedBy(ctx, s.writeLax, "record a document", c, func(ctx context.Context, w *writer) error {
 		if setID != 0 {
 			if err := s.owned(ctx, w, c, setID); err != nil {
 				return err

@@ -94,11 +94,11 @@ func (f *finder) run(ctx context.Context, text string) (complete bool, err error
 
 // inside looks through the URIs, page by page in their order, for those that match.
 func (f *finder) inside(ctx context.Context, pattern string) (complete bool, err error) {
-	for after, seen := "", 0; seen < f.rows && !complete; seen += findPage {
+	for after, seen := "", 0; seen < f.rows && !complete; seen += f.s.limits.page {
 		var to string
 		var end any
 		err := f.s.r.get(ctx, "SELECT uri FROM resource WHERE source_id = ? AND uri > ? ORDER BY uri LIMIT 1 OFFSET ?",
-			[]any{f.source, after, findPage - 1}, &to)
+			[]any{f.source, after, f.s.limits.page - 1}, &to)
 		end = to
 		if errors.Is(err, sql.ErrNoRows) {
 			complete, end, err = true, behindText(), nil

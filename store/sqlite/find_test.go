@@ -9,10 +9,12 @@ import (
 func TestFindPages(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
-	for f.n < findPage+batch {
+	const page = 2 * batch
+	f.s.limits.page = page
+	for f.n < page+batch {
 		f.commitNew(t)
 	}
-	const all = (findPage + batch) / 10
+	const all = (page + batch) / 10
 	for _, c := range []struct {
 		limit, n int
 		complete bool
@@ -31,11 +33,11 @@ func TestFindPages(t *testing.T) {
 		text     string
 		n        int
 		complete bool
-	}{{"7.XML", findPage / 10, false}, {benchURI(f.n - 1), 1, false}, {benchURI(f.n - 1)[1:], 0, false}} {
-		few := &finder{s: f.s, source: f.claim.SourceID, most: f.n, rows: findPage}
+	}{{"7.XML", page / 10, false}, {benchURI(f.n - 1), 1, false}, {benchURI(f.n - 1)[1:], 0, false}} {
+		few := &finder{s: f.s, source: f.claim.SourceID, most: f.n, rows: page}
 		complete, err := few.run(t.Context(), c.text)
 		if err != nil || complete != c.complete || len(few.ids) != c.n {
-			t.Errorf("%s among the first %d: %d, complete %t, %v", c.text, findPage, len(few.ids), complete, err)
+			t.Errorf("%s among the first %d: %d, complete %t, %v", c.text, page, len(few.ids), complete, err)
 		}
 	}
 }

@@ -81,31 +81,32 @@ const dropPoints = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series W
 // dropRows drops a slice of what is known of a forgotten Source, the Source itself last.
 func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err error) {
 	from, to := idRange(sourceID)
+	slice := s.limits.forget
 	steps := []struct {
 		query string
 		args  []any
 	}{
 		{`DELETE FROM content WHERE resource_id IN (SELECT resource_id FROM content WHERE resource_id >= ? AND resource_id < ? LIMIT ?)`,
 			[]any{from, to, bodySlice}},
-		{`DELETE FROM edit WHERE id IN (SELECT id FROM edit WHERE source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
-		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`, []any{from, to, forgetSlice}},
+		{`DELETE FROM edit WHERE id IN (SELECT id FROM edit WHERE source_id = ? LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`, []any{from, to, slice}},
 		{`DELETE FROM want WHERE (set_id, resource_id) IN (SELECT w.set_id, w.resource_id FROM sets t
-			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
+			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
 		{`DELETE FROM mark WHERE (set_id, n) IN (SELECT m.set_id, m.n FROM sets t
-			CROSS JOIN mark m ON m.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
-		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
-		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
-		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, forgetSlice}},
-		{`DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)`, []any{sourceID, forgetSlice}},
-		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, forgetSlice}},
+			CROSS JOIN mark m ON m.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
+		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
+		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
+		{`DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, slice}},
 		{`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.set_id = t.id WHERE t.source_id = ? LIMIT ?)`,
-			[]any{sourceID, forgetSlice}},
+			[]any{sourceID, slice}},
 		{`DELETE FROM subscription_event WHERE id IN (SELECT id FROM subscription_event WHERE id >= ? AND id < ? LIMIT ?)`,
-			[]any{from, to, forgetSlice}},
-		{dropPoints, []any{int64(store.Minute), sourceID, forgetSlice}},
-		{dropPoints, []any{int64(store.Hour), sourceID, forgetSlice}},
-		{dropPoints, []any{int64(store.Day), sourceID, forgetSlice}},
-		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, forgetSlice}},
+			[]any{from, to, slice}},
+		{dropPoints, []any{int64(store.Minute), sourceID, slice}},
+		{dropPoints, []any{int64(store.Hour), sourceID, slice}},
+		{dropPoints, []any{int64(store.Day), sourceID, slice}},
+		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, slice}},
 	}
 	err = s.write(ctx, "drop the rows of a forgotten source", func(ctx context.Context, w *writer) error {
 		if more, err = dropInbox(ctx, w, sourceID); err != nil || more {

@@ -13,15 +13,17 @@ import (
 func TestForgetInSlices(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	const slice = 1200
+	f.s.limits.forget = slice
 	c := store.Commit{Claim: f.claim}
-	for i := range forgetSlice + 1 {
+	for i := range slice + 1 {
 		c.Edits = append(c.Edits, store.Edit{URI: benchURI(i % 10), Digest: [32]byte{byte(i), byte(i >> 8)}})
 		if i < 2*bodySlice+1 {
 			c.Resources = append(c.Resources, store.ResourceChange{URI: benchURI(i), Content: []byte("x")})
 		}
 	}
 	var points []store.Point
-	for i := range forgetSlice + 1 {
+	for i := range slice + 1 {
 		at := store.Micros(i) * 60e6
 		points = append(points, store.Point{SourceID: f.claim.SourceID, At: at, Changes: 1})
 		c.Spans = append(c.Spans, store.Span{SetID: f.set.ID, Kind: store.SpanArchive, From: at, Until: at})
@@ -43,8 +45,8 @@ func TestForgetInSlices(t *testing.T) {
 		}
 		return n
 	}
-	limits := map[string]int64{"content": bodySlice, "edit": forgetSlice, "resource": forgetSlice, "inbox": bodySlice, "inbox_share": 1, "source": 1,
-		"series": forgetSlice, "span": forgetSlice, "subscription_event": forgetSlice}
+	limits := map[string]int64{"content": bodySlice, "edit": slice, "resource": slice, "inbox": bodySlice, "inbox_share": 1, "source": 1,
+		"series": slice, "span": slice, "subscription_event": slice}
 	before := map[string]int64{}
 	look := func() {
 		t.Helper()

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"resyncd/store"
@@ -46,109 +45,6 @@ func (s *Store) Delivered(context.Context) error {
 		return nil
 	}
 	return s.durable("wait until deliveries are durable", s.w.wal.wanted.Load())
-}
-
-// group is one call of Deliver.
-type group struct {
-	ds       []*store.Delivery
-	ids      []int64
-	repeated []bool
-}
-
-// received is what a group brought for one subscription.
-type received struct {
-	id                    int64
-	delivered, duplicates int64
-	last                  store.Micros
-}
-
-func (g *group) apply(ctx context.Context, w *writer) error {
-	grown := map[int64]store.InboxSize{} // by Source
-	known := map[int64]bool{}            // Sources that are not forgotten
-	var counts []received
-	for i, d := range g.ds {
-		there, asked := known[d.SourceID]
-		if !asked {
-			var err error
-			if there, err = knownSource(ctx, w, d.SourceID); err != nil {
-				return err
-			}
-			known[d.SourceID] = there
-		}
-		if there {
-			var err error
-			if g.repeated[i], err = marked(ctx, w, d); err != nil {
-				return err
-			}
-		}
-		counts = count(counts, d, g.repeated[i])
-		if !there || g.repeated[i] {
-			continue
-		}
-		err := w.get(ctx, `INSERT INTO inbox (subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
-			v_until, verdict, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, []any{
-			d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), ms(d.Received), flag(d.Signed), d.Digest[:], d.Type,
-			ms(d.From), ms(d.Until), d.Verdict, bytesOf(d.Body),
-		}, &g.ids[i])
-		if err != nil {
-			return err
-		}
-		size := grown[d.SourceID]
-		size.Deliveries++
-		size.Bytes += int64(len(d.Body))
-		grown[d.SourceID] = size
-	}
-	for _, c := range counts {
-		_, err := w.exec(ctx, `UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3, missed = 0,
-			last_delivery = CASE WHEN last_delivery > ?4 OR ?4 IS NULL THEN last_delivery ELSE ?4 END WHERE id = ?1`,
-			c.id, c.delivered, c.duplicates, ms(c.last))
-		if err != nil {
-			return err
-		}
-	}
-	for source, size := range grown {
-		if err := resize(ctx, w, source, size); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// count adds a delivery to those of its subscription.
-func count(counts []received, d *store.Delivery, repeated bool) []received {
-	at := slices.IndexFunc(counts, func(c received) bool { return c.id == d.SubscriptionID })
-	if at < 0 {
-		at = len(counts)
-		counts = append(counts, received{id: d.SubscriptionID, last: store.NoTime})
-	}
-	c := &counts[at]
-	c.delivered++
-	c.duplicates += flag(repeated)
-	c.last = max(c.last, d.Received)
-	return counts
-}
-
-// marked tells whether a delivery repeats one of the last day, and marks it if it does not. A repeated one leaves the
-// mark as it is, so that a body which comes again for ever is looked at once a day.
-func marked(ctx context.Context, w *writer, d *store.Delivery) (bool, error) {
-	if !d.Signed || !d.From.Known() || !d.Until.Known() || !d.Received.Known() {
-		return false, nil
-	}
-	args := []any{d.SetID, string(d.Kind), d.Digest[:markSize], int64(d.Received)}
-	const mark = `INSERT INTO mark (set_id, kind, digest, at, n) VALUES (?1, ?2, ?3, ?4,
-		coalesce((SELECT n FROM mark WHERE set_id = ?1 ORDER BY n DESC LIMIT 1), 0) + 1) ON CONFLICT (set_id, kind, digest) DO NOTHING`
-	n, err := w.exec(ctx, mark, args...)
-	if err != nil || n > 0 {
-		return false, err
-	}
-	// It is known; an old mark makes room for a new one, at the end, where the newest are.
-	n, err = w.exec(ctx, "DELETE FROM mark WHERE set_id = ? AND kind = ? AND digest = ? AND at <= ?", d.SetID, string(d.Kind),
-		d.Digest[:markSize], int64(d.Received-repeatWindow))
-	if err != nil || n == 0 {
-		return err == nil, err
-	}
-	_, err = w.exec(ctx, mark, args...)
-	return false, err
 }
 
 // resize adds to what waits of a Source.

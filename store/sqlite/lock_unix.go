@@ -33,4 +33,9 @@ func lockFile(path string) (*fileLock, bool, error) {
 	return nil, false, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 }
 
-func (l *fileLock) release() error { return l.f.Close() }
+// release gives the lock up. To close the file alone would do so only once nobody else has it open: a process that is being
+// started has it for a moment, between its fork and its exec.
+func (l *fileLock) release() error {
+	err := syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN)
+	return errors.Join(err, l.f.Close())
+}

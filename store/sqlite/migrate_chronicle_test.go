@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql"
 	"errors"
 	"testing"
 
@@ -11,31 +10,15 @@ import (
 )
 
 // thirdRelease makes one as the release left it that brought feeds: that of the second, and Change Lists that were read.
-func thirdRelease(t *testing.T) (path string) {
+func thirdRelease(t *testing.T) string {
 	t.Helper()
-	path = secondRelease(t)
-	scripts, err := migrationScripts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", dsn(path, nil, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	rows := `PRAGMA user_version = 3;
+	return released(t, secondRelease(t), 3, `
 		INSERT INTO document (id, source_id, set_id, url, kind, v_from, v_until, last_entry, entries, complete, read) VALUES
 			(20, 3, 4, 'closed', 'changelist', 10, 20, 19, 5, 1, 99), (21, 3, 4, 'open', 'changelist', 20, NULL, 30, 6, 1, 98),
 			(22, 3, 4, 'bare', 'changelist', 40, NULL, NULL, 0, 1, 97), (23, 3, 4, 'odd', 'changelist', 50, NULL, 45, 1, 1, 96),
 			(24, 3, 4, 'no from', 'changelist', NULL, 60, 55, 1, 1, 95), (25, 3, 4, 'half', 'changelist', 60, 70, 65, 1, 0, 94),
 			(26, 3, 4, 'list', 'resourcelist', 70, 80, NULL, 1, 1, 93), (27, 3, 0, 'of no set', 'changelist', 70, 80, NULL, 1, 1, 92),
-			(28, 5, 9, 'other', 'changelist', 10, 20, 19, 1, 1, NULL);`
-	for _, script := range []string{scripts[2], rows} {
-		if _, err := db.Exec(script); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return path
+			(28, 5, 9, 'other', 'changelist', 10, 20, 19, 1, 1, NULL);`)
 }
 
 func noChronicle(t *testing.T, s *Store) {

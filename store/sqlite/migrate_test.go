@@ -14,20 +14,31 @@ import (
 	"resyncd/store"
 )
 
-// firstRelease makes a database as the first release left it, with a row in each of its tables.
-func firstRelease(t *testing.T) (path string) {
+// released brings a database from the release before to version, with rows in what is new in it.
+func released(t *testing.T, path string, version int, rows string) string {
 	t.Helper()
 	scripts, err := migrationScripts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path = filepath.Join(t.TempDir(), "state.db")
 	db, err := sql.Open("sqlite", dsn(path, nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	rows := `PRAGMA journal_mode = WAL; PRAGMA user_version = 1;
+	for _, script := range []string{scripts[version-1], fmt.Sprintf("PRAGMA user_version = %d", version), rows} {
+		if _, err := db.Exec(script); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// firstRelease makes a database as the first release left it, with a row in each of its tables.
+func firstRelease(t *testing.T) string {
+	t.Helper()
+	return released(t, filepath.Join(t.TempDir(), "state.db"), 1, fmt.Sprintf("PRAGMA application_id = %d;", applicationID)+`
+		PRAGMA journal_mode = WAL;
 		INSERT INTO source (id, name, url, root_id, epoch, holder, created, next_resource) VALUES (3, 'old', 'https://a.example/', 'root', 7, 'me', 5, 3);
 		INSERT INTO sets (id, source_id, capability_list, floor, generation, resources, bytes) VALUES (4, 3, 'list', 10, 2, 1, 4096);
 		INSERT INTO resource VALUES ((3 << 40) + 1, 3, 'u1', 'a/u1', NULL, 1, 4096, NULL, 0, NULL, NULL), ((3 << 40) + 2, 3, 'u2', '', NULL, 0, 0, NULL, 1, 99, NULL);
@@ -39,29 +50,13 @@ func firstRelease(t *testing.T) (path string) {
 		INSERT INTO trash VALUES (3, 't', 'u0', 'a/u0', zeroblob(32), 5, 'r', 6);
 		INSERT INTO gap VALUES (1, 4, 1, 2, 'closed', 1, 'baseline', 3, 4);
 		INSERT INTO run VALUES (1, 4, 'baseline', 1, 2, 3, 4, 5, 6, 7, 8, '');
-		INSERT INTO event VALUES (3, 'u1', 1, 5, 'wanted', 20, 20, 0, 9, 'x');`
-	for _, script := range []string{scripts[0], rows, fmt.Sprintf("PRAGMA application_id = %d", applicationID)} {
-		if _, err := db.Exec(script); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return path
+		INSERT INTO event VALUES (3, 'u1', 1, 5, 'wanted', 20, 20, 0, 9, 'x');`)
 }
 
 // secondRelease makes one as the release left it that brought push: that of the first, and a row in what is new in it.
-func secondRelease(t *testing.T) (path string) {
+func secondRelease(t *testing.T) string {
 	t.Helper()
-	path = firstRelease(t)
-	scripts, err := migrationScripts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", dsn(path, nil, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	rows := `PRAGMA user_version = 2;
+	return released(t, firstRelease(t), 2, `
 		INSERT INTO source (id, name, url) VALUES (5, 'new', 'https://b.example/');
 		INSERT INTO resource VALUES ((3 << 40) + 3, 3, 'u3', '', NULL, 0, 0, NULL, 0, NULL, NULL);
 		-- said: ordinal 1, document -7, length 5, no lastmod, pushed; listed: what TestUpgradeOfSecond wants
@@ -70,13 +65,7 @@ func secondRelease(t *testing.T) (path string) {
 		INSERT INTO inbox (id, subscription_id, source_id, set_id, kind, signed, digest, type, verdict, kept, body) VALUES
 			(1, 0, 3, 4, 'change', 1, zeroblob(32), 't', 'next', 0, x'0102'), (2, 0, 3, 4, 'change', 1, zeroblob(32), 't', 'gap', 1, x'010203'),
 			(3, 0, 5, 9, 'change', 1, zeroblob(32), 't', 'next', 0, x'01'), (4, 0, 3, 4, 'change', 1, zeroblob(32), 't', 'next', 0, x'');
-		UPDATE inbox_size SET deliveries = 3, bytes = 3;`
-	for _, script := range []string{scripts[1], rows} {
-		if _, err := db.Exec(script); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return path
+		UPDATE inbox_size SET deliveries = 3, bytes = 3;`)
 }
 
 // asFirstRelease reads all tables of the first release, with its columns.
@@ -274,17 +263,8 @@ func TestUpgradeOfSecond(t *testing.T) {
 		}
 		noFeeds(t, s)
 	}
-	r, err := Open(t.Context(), path, Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	check(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, path)
+	s := openedTwice(t, path, check)
 	defer s.Close()
-	check(s)
 	claim, _, err := s.Claim(t.Context(), 3, "new")
 	if err != nil {
 		t.Fatal(err)
@@ -319,4 +299,20 @@ func writes(ctx context.Context, s *Store) map[string]error {
 		"add points": s.AddPoints(ctx, []store.Point{{SourceID: 3, At: 1, Changes: 1}}),
 		"commit":     s.Commit(ctx, &store.Commit{Claim: store.Claim{SourceID: 3}}),
 	}
+}
+
+// openedTwice checks an older database opened for reading, which leaves it as it is, and then the one that it becomes.
+func openedTwice(t *testing.T, path string, check func(*Store)) *Store {
+	t.Helper()
+	r, err := Open(t.Context(), path, Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	check(s)
+	return s
 }

@@ -18,60 +18,117 @@ const (
 	anyFolder = "SELECT 1 FROM folder WHERE source_id = ? AND name BETWEEN ? AND ? LIMIT 1"
 )
 
-// Names implements store.Resources.
+// Names implements store.Resources. What stands above a used name is recorded as a folder (commit.addFolders), so nothing is
+// below a name that is none: names are looked up from the top of the tree down, and only below folders. Files that come to a
+// deep tree are asked for with all their folders, most of which are as new.
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
-	const what = "look names up"
-	sorted := slices.Clone(names)
-	slices.Sort(sorted)
-	sorted = slices.Compact(sorted)
-	files, err := s.byName(ctx, sourceID, sorted, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ")
-	if err != nil {
-		return nil, s.fail(what, err)
-	}
-	folders, err := s.byName(ctx, sourceID, sorted, anyFolder, "SELECT name FROM folder WHERE source_id = ? AND name IN ")
-	if err != nil {
-		return nil, s.fail(what, err)
+	l := nameLookup{s: s, source: sourceID, sorted: slices.Clone(names), files: map[string]struct{}{}, folders: map[string]struct{}{}}
+	slices.Sort(l.sorted)
+	l.sorted = slices.Compact(l.sorted)
+	if err := l.run(ctx); err != nil {
+		return nil, s.fail("look names up", err)
 	}
 	uses := make([]store.NameUse, len(names))
-	if len(files)+len(folders) == 0 {
+	if len(l.files)+len(l.folders) == 0 {
 		return uses, nil
 	}
 	for i, name := range names {
-		if _, is := files[name]; is {
-			uses[i] = store.NameFile
-		}
-		if _, is := folders[name]; is {
+		if _, is := l.folders[name]; is {
 			uses[i] = store.NameFolder
+		} else if _, is := l.files[name]; is {
+			uses[i] = store.NameFile
 		}
 	}
 	return uses, nil
 }
 
-// byName are those of the sorted names that the query knows; some tells whether it knows any in a range.
-func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, some, query string) (map[string]struct{}, error) {
-	known := map[string]struct{}{}
+// nameLookup is one call of Names.
+type nameLookup struct {
+	s              *Store
+	source         int64
+	sorted         []string // all names
+	files, folders map[string]struct{}
+}
+
+func (l *nameLookup) run(ctx context.Context) error {
+	var levels [][]string // the names by how many folders they are in, sorted
+	for _, name := range l.sorted {
+		depth := strings.Count(name, "/")
+		for len(levels) <= depth {
+			levels = append(levels, nil)
+		}
+		levels[depth] = append(levels[depth], name)
+	}
+	var pending, above []string // what is to be looked up, and what of it is one level up
+	for _, level := range levels {
+		folder, open := "", true
+		first := len(pending)
+		for _, name := range level {
+			if up := parent(name); up != folder {
+				folder, open = up, l.open(up, above)
+			}
+			if open {
+				pending = append(pending, name)
+			}
+		}
+		above = pending[first:]
+		if len(pending) >= chunkSize { // as many as one statement asks for
+			if err := l.ask(ctx, pending); err != nil {
+				return err
+			}
+			pending, above = nil, nil
+		}
+	}
+	return l.ask(ctx, pending)
+}
+
+// open tells whether a folder may be one: it is, or it is not known yet.
+func (l *nameLookup) open(folder string, above []string) bool {
+	if _, is := l.folders[folder]; is {
+		return true
+	}
+	if _, waits := slices.BinarySearch(above, folder); waits {
+		return true
+	}
+	_, asked := slices.BinarySearch(l.sorted, folder)
+	return !asked
+}
+
+// ask looks names up, as folders first: what is one is no file.
+func (l *nameLookup) ask(ctx context.Context, names []string) error {
+	slices.Sort(names)
+	err := l.s.byName(ctx, l.source, names, l.folders, anyFolder, "SELECT name FROM folder WHERE source_id = ? AND name IN ")
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { _, is := l.folders[name]; return is })
+	return l.s.byName(ctx, l.source, names, l.files, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ")
+}
+
+// byName adds to known those of the sorted names that the query knows; some tells whether it knows any in a range.
+func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, known map[string]struct{}, some, query string) error {
 	query += "(" + marks(chunkSize) + ")"
 	for chunk := range slices.Chunk(sorted, chunkSize) {
 		may, err := anyIn(ctx, s.r, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !may {
 			continue
 		}
 		rows, err := s.r.query(ctx, query, listArgs(sourceID, chunk)...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		found, err := collect(rows, func(row rowScanner) (name string, err error) { return name, row.Scan(&name) })
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, name := range found {
 			known[name] = struct{}{}
 		}
 	}
-	return known, nil
+	return nil
 }
 
 // ByKeys implements store.Resources.

@@ -119,27 +119,47 @@ func (s *Store) Resource(ctx context.Context, sourceID int64, uri string) (*stor
 	return found[0], nil
 }
 
+// What is to be done is in two indexes, for most of it never failed, and a query has to name one. The number of an action
+// follows.
+const (
+	neverFailed  = "r.failure IS NULL AND r.action <> 0 AND r.id > ?2 AND r.id < ?3 AND r.action = "
+	failedBefore = "r.failure IS NOT NULL AND r.action <> 0 AND r.id > ?2 AND r.id < ?3 AND r.action = "
+)
+
 // Due implements store.Resources.
 func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, error) {
+	const (
+		of  = "SELECT r.id FROM resource r WHERE "
+		due = "?4 AND (r.due IS NULL OR r.due <= ?5)"
+	)
 	from, to := idRange(q.SourceID)
-	return s.resources(ctx, "list due work", q.SourceID, "resource r", `r.action = ? AND r.action <> 0 AND r.id > ? AND r.id < ?
-		AND (r.due IS NULL OR r.due <= ?) ORDER BY r.id`, q.Limit, int64(q.Action), max(q.After, from-1), to, int64(q.Now))
+	return s.resources(ctx, "list due work", q.SourceID,
+		"("+of+neverFailed+due+" UNION ALL "+of+failedBefore+due+" ORDER BY 1 LIMIT ?6) j CROSS JOIN resource r ON r.id = j.id",
+		"true", q.Limit, max(q.After, from-1), to, int64(q.Action), int64(q.Now), q.Limit)
 }
 
 // NextDue implements store.Resources. Work without an instant is due at once: the earliest instant there is.
 func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, error) {
-	var due store.Micros
-	err := s.near(ctx, true, func(ctx context.Context, from asker) error {
-		return from.get(ctx, `SELECT due FROM resource WHERE source_id = ? AND action <> 0 ORDER BY due LIMIT 1`,
-			[]any{sourceID}, (*micros)(&due))
+	const (
+		what  = "find the next due work"
+		first = "SELECT * FROM (SELECT r.due FROM resource r WHERE " + neverFailed
+		query = first + "1 ORDER BY r.id LIMIT 1) UNION ALL " + first + "2 ORDER BY r.id LIMIT 1) UNION ALL " +
+			"SELECT * FROM (SELECT due FROM resource WHERE source_id = ?1 AND action <> 0 AND failure IS NOT NULL ORDER BY due LIMIT 1)"
+	)
+	from, to := idRange(sourceID)
+	var found []store.Micros
+	err := s.near(ctx, true, func(ctx context.Context, of asker) error {
+		rows, err := of.query(ctx, query, sourceID, from-1, to)
+		if err != nil {
+			return err
+		}
+		found, err = collect(rows, func(row rowScanner) (due store.Micros, err error) { return due, row.Scan((*micros)(&due)) })
+		return err
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return store.NoTime, nil
+	if err != nil || len(found) == 0 {
+		return store.NoTime, s.fail(what, err)
 	}
-	if err == nil && due == store.NoTime {
-		due++
-	}
-	return due, s.fail("find the next due work", err)
+	return max(slices.Min(found), store.NoTime+1), nil
 }
 
 // ByIDs implements store.Resources.

@@ -64,16 +64,15 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 			action store.Action
 			states string
 		}{{store.ActionFetch, "(1, 3)"}, {store.ActionRemove, "(2)"}} {
-			const owed = " WHERE r.action = ? AND r.action <> 0 AND r.id > ? AND r.id < ?"
-			var err error
-			if q.SetID == 0 {
-				err = add("SELECT r.id FROM resource r"+owed+" ORDER BY r.id LIMIT ?", int64(a.action), after, to, q.Limit)
-			} else {
-				err = add("SELECT r.id FROM resource r CROSS JOIN want w ON w.resource_id = r.id"+owed+
-					" AND w.set_id = ? AND w.state IN "+a.states+" ORDER BY r.id LIMIT ?", int64(a.action), after, to, q.SetID, q.Limit)
-			}
-			if err != nil {
-				return nil, err
+			for _, owed := range []string{neverFailed, failedBefore} {
+				query := "SELECT r.id FROM resource r WHERE " + owed + "?4"
+				if q.SetID != 0 {
+					query = "SELECT r.id FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id WHERE " + owed +
+						"?4 AND w.state IN " + a.states
+				}
+				if err := add(query+" ORDER BY r.id LIMIT ?5", q.SetID, after, to, int64(a.action), q.Limit); err != nil {
+					return nil, err
+				}
 			}
 		}
 	} else {

@@ -51,7 +51,7 @@ func (v intervals) text() (string, error) {
 func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList string) (store.Set, error) {
 	const find = "SELECT " + setColumns + " FROM sets WHERE source_id = ? AND capability_list = ?"
 	var found []store.Set
-	err := s.fenced(ctx, "record a set", c, func(ctx context.Context, w *writer) error {
+	err := s.fencedBy(ctx, s.writeLax, "record a set", c, func(ctx context.Context, w *writer) error {
 		look := func() error {
 			rows, err := w.query(ctx, find, c.SourceID, capabilityList)
 			if err != nil {
@@ -100,15 +100,17 @@ func (s *Store) Counts(ctx context.Context, setID int64) (store.Counts, error) {
 	if err != nil {
 		return c, s.fail(what, err)
 	}
+	const (
+		owed    = "(SELECT count(*) FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id WHERE "
+		fetch   = "1 AND w.state IN (1, 3))"
+		removal = "2 AND w.state = 2)"
+		query   = "SELECT " + owed + neverFailed + fetch + " + " + owed + failedBefore + fetch + " + " +
+			owed + neverFailed + removal + " + " + owed + failedBefore + removal + `,
+			(SELECT count(*) FROM want INDEXED BY want_held WHERE set_id = ?1 AND held <> 0),
+			(SELECT count(*) FROM want INDEXED BY want_refused WHERE set_id = ?1 AND refused IS NOT NULL)`
+	)
 	from, to := idRange(sourceID)
-	err = s.r.get(ctx, `SELECT
-		(SELECT count(*) FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id
-			WHERE r.action = 1 AND r.action <> 0 AND r.id >= ?2 AND r.id < ?3 AND w.state IN (1, 3)) +
-		(SELECT count(*) FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id
-			WHERE r.action = 2 AND r.action <> 0 AND r.id >= ?2 AND r.id < ?3 AND w.state = 2),
-		(SELECT count(*) FROM want INDEXED BY want_held WHERE set_id = ?1 AND held <> 0),
-		(SELECT count(*) FROM want INDEXED BY want_refused WHERE set_id = ?1 AND refused IS NOT NULL)`,
-		[]any{setID, from, to}, &c.Owed, &c.Held, &c.Refused)
+	err = s.r.get(ctx, query, []any{setID, from - 1, to}, &c.Owed, &c.Held, &c.Refused)
 	return c, s.fail(what, err)
 }
 

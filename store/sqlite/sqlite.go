@@ -37,6 +37,7 @@ type Store struct {
 	// immutable: opened without any locking because nobody else had it open.
 	immutable bool
 	schema    int64 // of the file; older than ours only where it was opened for reading
+	limits    limits
 
 	mu      sync.Mutex
 	claims  map[int64]*claim // granted by this Store and not released, by Source
@@ -45,6 +46,13 @@ type Store struct {
 }
 
 var _ store.Store = (*Store)(nil)
+
+// limits are how much of something is kept, or is done at once. Tests set others: to fill those that hold takes long.
+type limits struct {
+	marks  int // keepMarks
+	page   int // findPage
+	forget int // forgetSlice
+}
 
 // Version is that of SQLite, for people.
 func Version() string { return lib.SQLITE_VERSION }
@@ -56,7 +64,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{log: o.Log, claims: map[int64]*claim{}, owners: map[int64]int64{}}
+	s := &Store{log: o.Log, claims: map[int64]*claim{}, owners: map[int64]int64{}, limits: limits{keepMarks, findPage, forgetSlice}}
 	var err error
 	if o.ReadOnly {
 		err = s.openRead(ctx, path)

@@ -49,7 +49,7 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return err
 		}
-		push, err := tidyPush(ctx, w)
+		push, err := tidyPush(ctx, w, s.limits.marks)
 		if err != nil {
 			return err
 		}

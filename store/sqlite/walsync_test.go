@@ -110,6 +110,29 @@ func TestNothingToSync(t *testing.T) {
 	}
 }
 
+// TestNumbersWaitForNoDisk: that a document or a set is new is synced with the next commit that must be durable.
+func TestNumbersWaitForNoDisk(t *testing.T) {
+	t.Parallel()
+	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
+	f.commitNew(t)
+	syncs := f.countSyncs()
+	set, err := f.s.EnsureSet(t.Context(), f.claim, "https://a.example/another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := f.s.EnsureDocument(t.Context(), f.claim, set.ID, "https://a.example/list", "resourcelist")
+	if err != nil || *syncs != 0 {
+		t.Fatalf("%d syncs, %v", *syncs, err)
+	}
+	d := store.Document{ID: doc, SourceID: f.claim.SourceID, SetID: set.ID, URL: "https://a.example/list", ETag: `"e"`}
+	if err := f.s.Commit(t.Context(), &store.Commit{Claim: f.claim, Documents: []store.Document{d}}); err != nil || *syncs != 1 {
+		t.Errorf("a commit that needs them: %d syncs, %v", *syncs, err)
+	}
+	if _, err := f.s.EnsureSet(t.Context(), store.Claim{SourceID: f.claim.SourceID, Epoch: f.claim.Epoch + 1}, "x"); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("a set without a claim: %v", err)
+	}
+}
+
 // TestReadableBeforeDurable: deliveries are told of and read while their sync runs, and Deliver returns after it (P4).
 func TestReadableBeforeDurable(t *testing.T) {
 	t.Parallel()

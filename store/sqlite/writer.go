@@ -25,8 +25,9 @@ const (
 type writer struct {
 	db    *sql.DB
 	turn  chan struct{}
-	conn  *sql.Conn // pinned while a transaction runs, and between them
-	stmts map[string]*sql.Stmt
+	conn  *sql.Conn            // pinned while a transaction runs, and between them
+	stmts map[string]*sql.Stmt // those that return rows
+	execs direct
 	// broken is set when the disk failed to make a commit durable; only reopening, which recovers, ends that (F10).
 	broken error
 	wal    walSync
@@ -36,7 +37,7 @@ type writer struct {
 
 func newWriter(db *sql.DB, path string) *writer {
 	return &writer{
-		db: db, turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, calm: walLimit,
+		db: db, turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, execs: newDirect(), calm: walLimit,
 		wal: walSync{path: path + "-wal", sync: syncData},
 	}
 }
@@ -125,7 +126,7 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 	err := fn(ctx, w)
 	ended = true
 	if err == nil {
-		_, err = w.conn.ExecContext(ctx, "COMMIT")
+		_, err = w.exec(ctx, "COMMIT")
 	}
 	if err == nil {
 		return nil
@@ -167,7 +168,7 @@ func (w *writer) begin(ctx, wait context.Context) error {
 		w.conn = conn
 	}
 	for {
-		_, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		_, err := w.exec(ctx, "BEGIN IMMEDIATE")
 		if busy(err) && wait.Err() == nil {
 			continue // each try waits for the busy timeout
 		}
@@ -184,6 +185,7 @@ func (w *writer) drop() {
 		_ = st.Close()
 	}
 	clear(w.stmts)
+	_ = w.execs.close(w.conn)
 	if w.conn != nil {
 		// An error from Raw's function that is ErrBadConn makes the pool close it instead of keeping it.
 		_ = w.conn.Raw(func(any) error { return errDrop })
@@ -200,6 +202,7 @@ func (w *writer) close() error {
 		errs = append(errs, st.Close())
 	}
 	clear(w.stmts)
+	errs = append(errs, w.execs.close(w.conn))
 	if w.conn != nil {
 		errs = append(errs, w.conn.Close())
 		w.conn = nil
@@ -223,15 +226,20 @@ func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 
 // exec runs a statement and returns how many rows it changed.
 func (w *writer) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	st, err := w.prepare(ctx, query)
-	if err != nil {
-		return 0, err
-	}
-	res, err := st.ExecContext(ctx, args...)
+	res, err := w.execs.run(ctx, w.conn, query, args)
 	if err != nil {
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+// insert runs a statement that adds rows to one table and returns the id of the last one.
+func (w *writer) insert(ctx context.Context, query string, args ...any) (int64, error) {
+	res, err := w.execs.run(ctx, w.conn, query, args)
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
 }
 
 func (w *writer) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {

@@ -89,6 +89,7 @@ func testInbox(t *testing.T, fresh Fresh) {
 		b.waits(2, int64(len(full.Body)))
 	})
 	t.Run("order, pages and sources", func(t *testing.T) { testDeliveries(newBench(t, fresh)) })
+	t.Run("groups", func(t *testing.T) { testGroups(newBench(t, fresh)) })
 	t.Run("counted", func(t *testing.T) { testCounted(newBench(t, fresh)) })
 	t.Run("duplicates", func(t *testing.T) { testDuplicates(newBench(t, fresh)) })
 	t.Run("commit", func(t *testing.T) { testInboxCommit(newBench(t, fresh)) })
@@ -154,6 +155,43 @@ func testDeliveries(b *bench) {
 	b.shares(map[int64]store.InboxSize{b.src.ID: {Deliveries: 20, Bytes: 200}, other.ID: {Deliveries: 20, Bytes: 200}})
 	b.commit(store.Commit{Inbox: []store.InboxChange{{ID: mine[0].ID}, {ID: mine[1].ID, Keep: true}}})
 	b.shares(map[int64]store.InboxSize{b.src.ID: {Deliveries: 18, Bytes: 180}, other.ID: {Deliveries: 20, Bytes: 200}})
+}
+
+// testGroups: groups of any size are kept whole, in order, what is repeated left out.
+func testGroups(b *bench) {
+	subs := []store.Subscription{b.subscribe("1"), b.subscribe("2"), b.subscribe("3")}
+	other, _, _ := b.source("two")
+	subs[1].SetID, subs[2].SourceID = b.ensureSet(b.claim, "two").ID, other.ID
+	kept := map[int64][]*store.Delivery{}
+	seen := map[string]bool{}
+	var last int64
+	for size := 1; size < 70; size += 3 {
+		var group []*store.Delivery
+		var repeated []bool
+		for i := range size {
+			sub := subs[(size+i)%3]
+			body := fmt.Sprintf("%d %d", size, i)
+			if size%2 == 0 && i%11 == 5 { // of an earlier group, or of this one
+				body = fmt.Sprintf("%d %d", size-3*(i%2), i-2)
+			}
+			key := fmt.Sprint(sub.SetID, body)
+			group, repeated = append(group, b.delivery(sub, body)), append(repeated, seen[key])
+			seen[key] = true
+		}
+		b.deliver(group...)
+		for i, d := range group {
+			if d.Duplicate != repeated[i] || (d.ID == 0) != repeated[i] || !repeated[i] && d.ID <= last {
+				b.Fatalf("%d of %d: duplicate %v, id %d after %d", i, size, d.Duplicate, d.ID, last)
+			}
+			if !repeated[i] {
+				last = d.ID
+				kept[d.SourceID] = append(kept[d.SourceID], d)
+			}
+		}
+	}
+	for source, want := range kept {
+		b.same("of a source", deref(want), b.deliveries(store.InboxQuery{SourceID: source}))
+	}
 }
 
 func testCounted(b *bench) {

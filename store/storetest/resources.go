@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -127,6 +128,40 @@ func testNames(t *testing.T, fresh Fresh) {
 			t.Fatalf("%s is %v", many[i], u)
 		}
 	}
+	testDeepNames(b)
+}
+
+// testDeepNames asks for files of a deep tree with all their folders, where a third of them is recorded.
+func testDeepNames(b *bench) {
+	b.Helper()
+	var names []string
+	var rs []store.ResourceChange
+	used := map[string]store.NameUse{}
+	for i := range 200 {
+		folders := []string{"deep"}
+		for level := range 10 {
+			folders = append(folders, fmt.Sprintf("%s/%d", folders[level], i*41>>level&1))
+		}
+		name := fmt.Sprintf("%s/%d.txt", folders[10], i)
+		names = append(append(names, folders...), name)
+		if i%3 > 0 {
+			continue
+		}
+		r := b.change(1000+i, present(1))
+		r.Key, used[name] = name, store.NameFile
+		rs = append(rs, r)
+		for _, folder := range folders {
+			used[folder] = store.NameFolder
+		}
+	}
+	b.put(rs...)
+	uses, err := b.st.Names(b.ctx, b.src.ID, names)
+	b.ok(err)
+	for i, name := range names {
+		if uses[i] != used[name] {
+			b.Fatalf("%s is %v, not %v", name, uses[i], used[name])
+		}
+	}
 }
 
 func testScan(t *testing.T, fresh Fresh) {
@@ -234,6 +269,9 @@ func testDue(t *testing.T, fresh Fresh) {
 	for i := range 10 {
 		r := b.change(i, present(1))
 		r.Work = &store.Work{Action: store.ActionFetch, Due: store.Micros(100 - i)}
+		if i > 4 && i%2 == 1 {
+			r.Work.Attempts = 1
+		}
 		rs = append(rs, r)
 	}
 	rs[3].Work = &store.Work{Action: store.ActionRemove, Due: 50}
@@ -267,13 +305,24 @@ func testDue(t *testing.T, fresh Fresh) {
 	next(50)
 	b.put(store.ResourceChange{ID: id[3], Work: &store.Work{}})
 	next(91)
-	b.put(store.ResourceChange{ID: id[9], Work: &store.Work{Action: store.ActionFetch, Due: 500}})
-	next(92)
-	b.put(store.ResourceChange{ID: id[9], Work: &store.Work{Action: store.ActionFetch, Due: store.NoTime}})
-	if got, err := b.st.NextDue(b.ctx, b.src.ID); err != nil || !got.Known() || got > 0 {
-		t.Fatalf("work without an instant is due %v, %v", got, err)
+	b.put(store.ResourceChange{ID: id[9], Work: &store.Work{Action: store.ActionFetch, Due: 500, Attempts: 2}})
+	next(93)
+	b.put(store.ResourceChange{ID: id[0], Work: &store.Work{Action: store.ActionFetch, Due: 40}}) // the first that never failed
+	next(40)
+	for _, i := range []int{0, 9} {
+		at := b.resource(uri(i)).Work
+		later := at
+		later.Due = 95
+		b.put(store.ResourceChange{ID: id[i], Work: &later})
+		next(93)
+		at.Due = store.NoTime
+		b.put(store.ResourceChange{ID: id[i], Work: &at})
+		if got, err := b.st.NextDue(b.ctx, b.src.ID); err != nil || !got.Known() || got > 0 {
+			t.Fatalf("work without an instant is due %v, %v", got, err)
+		}
+		b.same("due at once", []int64{id[i]}, due(store.DueQuery{Action: store.ActionFetch, Now: 1, Limit: 10}))
+		b.put(store.ResourceChange{ID: id[i], Work: &later})
 	}
-	b.same("due at once", []int64{id[9]}, due(store.DueQuery{Action: store.ActionFetch, Now: 1, Limit: 10}))
 }
 
 func testUnlisted(t *testing.T, fresh Fresh) {

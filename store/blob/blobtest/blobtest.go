@@ -20,6 +20,7 @@ func Run(t *testing.T, open func(t testing.TB) blob.Mirror) {
 		test func(t *testing.T, m blob.Mirror)
 	}{
 		{"stage is invisible", stageInvisible},
+		{"spare stages", stageSpare},
 		{"stage reset and length", stageReset},
 		{"stage ends", stageEnds},
 		{"place and read", placeAndRead},

@@ -17,6 +17,22 @@ func stageInvisible(t *testing.T, m blob.Mirror) {
 	same(t, "files after Discard", tree(t, m), map[string]string{})
 }
 
+func stageSpare(t *testing.T, m blob.Mirror) {
+	m.Spare(t.Context())
+	m.Spare(t.Context())
+	same(t, "files with a spare stage", tree(t, m), map[string]string{})
+	first, second := staged(t, m, "first"), staged(t, m, "second")
+	if first.Length() != 5 || second.Length() != 6 {
+		t.Errorf("lengths of two stages are %d and %d, want 5 and 6", first.Length(), second.Length())
+	}
+	errs, err := m.Place(t.Context(), []blob.Placement{{Stage: first, Key: "a"}, {Stage: second, Key: "b"}})
+	if err != nil || errs[0] != nil || errs[1] != nil {
+		t.Fatal(errs, err)
+	}
+	m.Spare(t.Context())
+	same(t, "files", tree(t, m), map[string]string{"a": "first", "b": "second"})
+}
+
 func stageReset(t *testing.T, m blob.Mirror) {
 	s := staged(t, m, "a first, long and wrong attempt")
 	if err := s.Reset(); err != nil {

@@ -71,7 +71,8 @@ type Mirror struct {
 	mu     sync.Mutex
 	closed bool
 
-	sealed atomic.Int64 // closed stages that kept their descriptor
+	spare  atomic.Pointer[stage] // for the next NewStage
+	sealed atomic.Int64          // closed stages that kept their descriptor
 }
 
 var _ blob.Mirror = (*Mirror)(nil)

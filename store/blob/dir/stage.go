@@ -36,6 +36,17 @@ func (m *Mirror) NewStage(ctx context.Context) (blob.Stage, error) {
 		return nil, fmt.Errorf("make a stage: %w", err)
 	}
 	defer m.active.Done()
+	if s := m.takeSpare(); s != nil {
+		return s, nil
+	}
+	s, err := m.makeStage()
+	if err != nil {
+		return nil, fmt.Errorf("make a stage: %w", m.explain(err))
+	}
+	return s, nil
+}
+
+func (m *Mirror) makeStage() (*stage, error) {
 	s := &stage{m: m, born: m.sync.failures.Load()}
 	err := m.retryBusy(func() (err error) {
 		if s.lane, s.name, err = m.area.lane(); err != nil {
@@ -45,7 +56,7 @@ func (m *Mirror) NewStage(ctx context.Context) (blob.Stage, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make a stage: %w", m.explain(err))
+		return nil, err
 	}
 	return s, nil
 }
@@ -152,7 +163,7 @@ func (s *stage) Close() error {
 	s.closed = true
 	if !s.mtime.IsZero() {
 		// A time that the file system cannot hold is no reason to lose the file; a sick disk will say so again.
-		_ = setModTime(s.lane, s.name, s.mtime)
+		_ = s.setModTime()
 	}
 	if s.m.sealed.Add(1) <= keptOpen {
 		return nil

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
-	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -109,17 +110,20 @@ func unlink(f *folder, name string, flags int) error {
 	}
 }
 
-// setModTime sets the modification time only, of the name itself.
-func setModTime(f *folder, name string, t time.Time) error {
-	h, err := f.handle()
+// setModTime sets the modification time only, of the open file itself: by its name it took the kernel twice as long, 2 % of
+// the CPU of a first sync of small resources. That is futimens(3), utimensat without a name, which x/sys does not have.
+func (s *stage) setModTime() error {
+	mtime, err := unix.TimeToTimespec(s.mtime)
 	if err != nil {
 		return err
 	}
-	mtime, err := unix.TimeToTimespec(t)
-	if err != nil {
-		return err
+	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, mtime}
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, s.file.Fd(), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0) //nolint:gosec // as in x/sys
+	runtime.KeepAlive(s.file)
+	if errno != 0 {
+		return errno
 	}
-	return unix.UtimesNanoAt(int(h.Fd()), name, []unix.Timespec{{Nsec: unix.UTIME_OMIT}, mtime}, unix.AT_SYMLINK_NOFOLLOW)
+	return nil
 }
 
 // syncWhole makes everything written to the file system of an open folder durable.

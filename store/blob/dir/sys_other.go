@@ -85,8 +85,8 @@ func removeFolder(f *folder, name string) error {
 }
 
 // setModTime sets the modification time.
-func setModTime(f *folder, name string, t time.Time) error {
-	return f.root.Chtimes(name, time.Time{}, t)
+func (s *stage) setModTime() error {
+	return s.lane.root.Chtimes(s.name, time.Time{}, s.mtime)
 }
 
 func syncWhole(*os.File) error { return errors.ErrUnsupported }
