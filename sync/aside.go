@@ -30,6 +30,8 @@ const (
 	asideLook = 50 * time.Millisecond
 	// usualOf is over about how many transfers the usual silence is averaged.
 	usualOf = 16
+	// brisk is a Source whose usual silence is shorter: there are more workers than it takes to keep its places busy.
+	brisk = time.Millisecond
 	// asideBody is from what listed length on a body that has begun to come is not broken off: it would begin anew.
 	asideBody = 1 << 20
 )
@@ -54,12 +56,15 @@ type transfers struct {
 	usual  time.Duration          // longest silence of a transfer, on average
 	known  bool                   // usual is
 	spent  float64                // how many were set aside, less those that went well since have made up for
+	brisk  atomic.Bool            // usual is that short
+	rests  atomic.Int32           // how many wait to ask again
 }
 
 // transfer is one download under way.
 type transfer struct {
 	cancel  context.CancelCauseFunc
 	waiting func(begins bool, at time.Time) // waits
+	resting func(begins bool)               // of transfers
 	began   time.Time
 	since   atomic.Int64 // how long after that a wait for the peer began, in ns; 0: there is none
 	most    time.Duration
@@ -72,26 +77,27 @@ type watch func() (context.Context, *transfer)
 
 // watches is the watch of one worker. A transfer that went well leaves its context as it was, for the worker's next: to make
 // and to cancel one for each was a twentieth of what a small download allocated. All end with ctx.
-func watches(ctx context.Context) watch {
+func (ts *transfers) watches(ctx context.Context) watch {
 	var watched context.Context
 	var t *transfer
+	resting := ts.resting
 	return func() (context.Context, *transfer) {
 		if t == nil || watched.Err() != nil {
 			t = new(transfer)
-			t.waiting = t.waits
+			t.waiting, t.resting = t.waits, resting
 			watched, t.cancel = context.WithCancelCause(ctx)
 		}
 		return watched, t
 	}
 }
 
-// begin watches a download of a listed length (-1: none) until end is called. The transfer's waiting is the Waiting of its
-// requests. One that is patient only teaches what is usual.
-func (ts *transfers) begin(next watch, length int64, patient bool) (watched context.Context, t *transfer) {
+// begin watches a download of a listed length (-1: none) from began until end is called. The transfer's waiting is the
+// Waiting of its requests. One that is patient only teaches what is usual.
+func (ts *transfers) begin(next watch, began time.Time, length int64, patient bool) (watched context.Context, t *transfer) {
 	watched, t = next()
 	ts.mu.Lock() // already for what follows: one that ended in a panic is still among the silent
 	defer ts.mu.Unlock()
-	t.began, t.most, t.dear = time.Now(), 0, length >= asideBody
+	t.began, t.most, t.dear = began, 0, length >= asideBody
 	t.since.Store(0)
 	t.comes.Store(false)
 	if ts.silent == nil {
@@ -114,9 +120,18 @@ func (t *transfer) waits(begins bool, at time.Time) {
 	}
 }
 
-// end learns from a download.
-func (ts *transfers) end(t *transfer, err error) {
-	t.waits(false, time.Now())
+// resting is told of each pause before something is asked again. Any goroutine may call it.
+func (ts *transfers) resting(begins bool) {
+	if begins {
+		ts.rests.Add(1)
+	} else {
+		ts.rests.Add(-1)
+	}
+}
+
+// end learns from a download that ended.
+func (ts *transfers) end(t *transfer, ended time.Time, err error) {
+	t.waits(false, ended)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	delete(ts.silent, t)
@@ -128,7 +143,17 @@ func (ts *transfers) end(t *transfer, err error) {
 		ts.known, ts.usual = true, t.most
 	}
 	ts.usual += (t.most - ts.usual) / usualOf
+	if b := ts.usual < brisk; b != ts.brisk.Load() {
+		ts.brisk.Store(b)
+	}
 	ts.spent = max(ts.spent-1.0/asideShare, 0)
+}
+
+// usually is for how long a transfer is silent, 0 if that is not known yet.
+func (ts *transfers) usually() time.Duration {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.usual
 }
 
 // setAside breaks off those that were silent for too long, at so many places.
@@ -189,6 +214,17 @@ func (c *conductor) slowPlaces() int {
 	return max(n/4, 1)
 }
 
+// busy is how many workers have something to do at once. One more than there are places checks and hands over what came while
+// another asks; but where the Source answers within a moment it only waits for its place, and each of those waits cost as much as
+// a hash. So there each place has one, and who waits to ask again, without a place, is replaced.
+func (c *conductor) busy() int {
+	r := c.r
+	if !r.under.brisk.Load() {
+		return r.workers
+	}
+	return min(r.workers, max(r.s.t.Concurrency, 1)+int(r.under.rests.Load()))
+}
+
 // begun: a worker has taken a job.
 func (c *conductor) begun(j job) {
 	c.active++
@@ -244,4 +280,4 @@ func (c *conductor) apart(rs []*store.Resource) []*store.Resource {
 }
 
 // crowded: all places are taken, and others wait for one.
-func (c *conductor) crowded() bool { return len(c.queue) > 0 && c.active >= c.r.workers }
+func (c *conductor) crowded() bool { return len(c.queue) > 0 && c.active >= c.busy() }

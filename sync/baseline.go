@@ -79,6 +79,7 @@ func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baseli
 	if o.reset {
 		defer p.s.turn.keep()()
 	}
+	defer p.plan.release() // on the ways out on which what was gathered is not planned: the list is read again then
 	tour, err := p.s.reader.Walk(ctx, ref, rsdoc.KindResourceList, b)
 	switch {
 	case errors.Is(err, errOld):
@@ -89,7 +90,7 @@ func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baseli
 	case err != nil:
 		return baselineOutcome{}, err
 	}
-	if err := p.plan.flush(ctx); err != nil {
+	if err := p.plan.planAll(ctx); err != nil {
 		return baselineOutcome{}, err
 	}
 	out := baselineOutcome{usable: tour.Lists > 0, stale: b.stale}
@@ -122,7 +123,9 @@ func (b *baseline) begin(ctx context.Context) error {
 	b.begun, b.held = true, counts.Held
 	b.p.set.Generation++
 	b.p.plan.seen = newBitmap() // not before: what it is to hold is told by the generation
-	return b.p.commitSet(ctx)
+	c := b.p.setCommit()
+	c.Repeatable = true // a want that carries the number is committed later, so it never survives without it
+	return b.p.s.Store.Commit(ctx, c)
 }
 
 // snapshot is A: the earliest at; where some list carries none, what stands in for that if it is earlier (coverage.md 1).

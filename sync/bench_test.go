@@ -42,16 +42,23 @@ func BenchmarkReplan(b *testing.B) {
 
 func benchPlanner(b testing.TB) (*planner, func()) {
 	b.Helper()
+	st, err := sqlite.Open(context.Background(), filepath.Join(b.TempDir(), "state.db"), sqlite.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, release := plannerOf(b, st, "bench")
+	return p, func() { release(); _ = st.Close() }
+}
+
+// plannerOf is a planner of a Source of that name.
+func plannerOf(b tester, st store.Store, name string) (p *planner, release func()) {
+	b.Helper()
 	ctx := context.Background()
-	st, err := sqlite.Open(ctx, filepath.Join(b.TempDir(), "state.db"), sqlite.Options{})
+	src, err := st.EnsureSource(ctx, name, "http://lib.example/")
 	if err != nil {
 		b.Fatal(err)
 	}
-	src, err := st.EnsureSource(ctx, "bench", "http://lib.example/")
-	if err != nil {
-		b.Fatal(err)
-	}
-	claim, release, err := st.Claim(ctx, src.ID, "bench")
+	claim, end, err := st.Claim(ctx, src.ID, "bench")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -61,11 +68,11 @@ func benchPlanner(b testing.TB) (*planner, func()) {
 	}
 	e := &Engine{Store: st, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	s := &session{Engine: e, src: src, claim: claim, flight: newFlight(), log: e.Log}
-	p, err := s.newPlanner(&set, &destination.SetOffer{ID: set.CapabilityList}, make(chan struct{}, 1))
+	p, err = s.newPlanner(&set, &destination.SetOffer{ID: set.CapabilityList}, make(chan struct{}, 1))
 	if err != nil {
 		b.Fatal(err)
 	}
-	return p, func() { _ = release(); _ = st.Close() }
+	return p, func() { _ = end() }
 }
 
 func benchURI(i int) string { return fmt.Sprintf("http://lib.example/theses/%07d.pdf", i) }
@@ -74,6 +81,7 @@ func plan(b *testing.B, p *planner, entries int, generation int64, uri func(i in
 	b.Helper()
 	ctx := context.Background()
 	p.seen, p.at = newBitmap(), store.Micros(1e15+generation)
+	p.listed, p.jumps, p.last = 0, 0, "" // as in a run of its own
 	p.set.Generation = generation
 	for i := range entries {
 		e := entry{uri: uri(i), baseline: true, cand: Candidate{
@@ -84,7 +92,7 @@ func plan(b *testing.B, p *planner, entries int, generation int64, uri func(i in
 			b.Fatal(err)
 		}
 	}
-	if err := p.flush(ctx); err != nil {
+	if err := p.planAll(ctx); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -38,6 +38,16 @@ func (b *bitmap) has(id int64) bool {
 	return p != nil && p[(id>>6)&511]&(1<<(id&63)) != 0
 }
 
+// clone is a copy for whoever goes over it while others change b: 4 KiB for each 32,768 ids that have one set.
+func (b *bitmap) clone() *bitmap {
+	c := &bitmap{pages: make(map[int64]*[512]uint64, len(b.pages)), len: b.len}
+	for page, words := range b.pages {
+		copied := *words
+		c.pages[page] = &copied
+	}
+	return c
+}
+
 // all goes over the ids, in no order.
 func (b *bitmap) all() iter.Seq[int64] {
 	return func(yield func(int64) bool) {

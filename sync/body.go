@@ -22,6 +22,8 @@ type body struct {
 	other  hash.Hash // the strongest offered digest, if that is another
 	digest rsdoc.Digest
 	n      int64
+	hasher *hasher  // where it may be hashed if it is large, nil for nowhere
+	away   bool     // and is
 	room   [64]byte // for sums, which would else be allocated one by one
 }
 
@@ -45,16 +47,40 @@ func (w *worker) receive(stage blob.Stage, digests string) *body {
 
 func (b *body) Write(p []byte) (int, error) {
 	n, err := b.stage.Write(p)
-	b.own.Write(p[:n])
-	if b.other != nil {
-		b.other.Write(p[:n])
-	}
+	b.sumUp(p[:n])
 	b.n += int64(n)
 	return n, err
 }
 
+func (b *body) sumUp(p []byte) {
+	if !b.away && b.hasher != nil && b.n >= apartFrom {
+		sums := []hash.Hash{b.own}
+		if b.other != nil {
+			sums = append(sums, b.other)
+		}
+		b.away = b.hasher.begin(sums)
+	}
+	if b.away {
+		b.hasher.write(p)
+		return
+	}
+	b.own.Write(p)
+	if b.other != nil {
+		b.other.Write(p)
+	}
+}
+
+// arrived is told when no more is written, at the end of each download, whatever came of it: from then on the sums hold.
+func (b *body) arrived() {
+	if b.away {
+		b.hasher.end()
+		b.away = false
+	}
+}
+
 // Reset implements fetch.Sink.
 func (b *body) Reset() error {
+	b.arrived()
 	b.own.Reset()
 	if b.other != nil {
 		b.other.Reset()

@@ -138,3 +138,54 @@ func TestDoubtOutlivesItsSession(t *testing.T) {
 		}
 	})
 }
+
+// forgetfulStore takes no word of removals, as often as it is told to.
+type forgetfulStore struct {
+	store.Store
+	fails *atomic.Int64
+}
+
+func (s forgetfulStore) Commit(ctx context.Context, c *store.Commit) error {
+	if len(c.Trash) > 0 && s.fails.Add(-1) >= 0 {
+		return errDisk
+	}
+	return s.Store.Commit(ctx, c)
+}
+
+// TestRemovedUnrecorded: a file is gone and the state took no word of it. Before the Follower has ended the Source has the
+// resource again, as the row says that it is on disk: there is something to do all the same (F1).
+func TestRemovedUnrecorded(t *testing.T) {
+	t.Parallel()
+	p := newSettled(t, source.Options{}, map[string]string{"known.txt": "before"})
+	p.stop()
+	var fails atomic.Int64
+	p.engine = func(e *Engine) { e.Store = forgetfulStore{e.Store, &fails} }
+	ended := make(chan struct{})
+	p.failed = func(at Work, err error) {
+		if at != "" {
+			t.Errorf("%s: %v", at, err)
+			return
+		}
+		close(ended)
+	}
+	p.follow()
+	p.pull(false)
+	p.eventually("at rest", p.f.Idle)
+	fails.Store(1)
+	p.src.Delete("known.txt")
+	p.push()
+	<-ended
+	if _, err := os.Stat(p.path("known.txt")); !os.IsNotExist(err) {
+		t.Fatalf("not removed: %v", err)
+	}
+	p.put("known.txt", "before")
+	p.push()
+	p.emptied()
+	row, err := p.store.Resource(t.Context(), p.f.SourceID(), p.src.URI("known.txt"))
+	if err != nil || row.Have.State != store.HavePresent || row.Work.Action != store.ActionFetch {
+		t.Errorf("a row that knows nothing of the removal: %+v, %v", row, err)
+	}
+	p.stop()
+	p.follow()
+	p.eventually("the mirror equals the Source", p.same)
+}

@@ -3,6 +3,7 @@ package sync
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"slices"
 
 	"resyncd/store"
@@ -55,6 +56,9 @@ func (p *planner) foresee(ctx context.Context, c *store.Commit) error {
 	}
 	p.hot.addEarly(rs)
 	p.rouse()
+	// Whoever was woken goes on at once, in this thread, and the commit, for which there is time while the Source answers, is what
+	// waits until another thread is awake: 0.15 ms of a push on an idle machine.
+	runtime.Gosched()
 	return nil
 }
 

@@ -23,6 +23,8 @@ type Engine struct {
 	Holder string
 	// Now is the local clock.
 	Now func() time.Time
+
+	unordered *gatherLimits // nil for those that hold; others are for tests
 }
 
 // DeleteMode is what happens to the file of a resource that the Source deleted.
@@ -239,12 +241,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	s.reader = destination.NewReader(destination.ReaderOptions{
 		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor, Topic: s.topicOptions(),
 		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
-		Await: func() func() {
-			if s.turn == nil {
-				return func() {}
-			}
-			return s.turn.await()
-		},
+		Await: s.await,
 	})
 	s.watchMirror()
 	change := &store.SourceChange{RootID: &t.RootID}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
@@ -29,6 +30,24 @@ func TestCatchUp(t *testing.T) {
 	res = r.must()
 	if _, resources = r.asked(); res.Kind != "incremental" || res.Fetched != 2 || res.Deleted != 1 || len(resources) != 2 {
 		t.Errorf("changes: %+v, asked %v", res, resources)
+	}
+}
+
+// TestEachCountedOnce: of what a list names again, a file that is gone counts as fetched, and one that was only touched as
+// unchanged.
+func TestEachCountedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, source.Options{}, many(50))
+	r.must()
+	r.opts.Full = true
+	if err := os.Remove(r.path("d1/r001.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(r.path("d2/r002.txt"), time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.must(); res.Fetched != 1 || res.Unchanged != 49 {
+		t.Errorf("%+v", res)
 	}
 }
 

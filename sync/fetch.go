@@ -261,11 +261,11 @@ func (o *outcome) news(b *body) bool {
 }
 
 // spent notes how long the Source was asked. It was not where policy forbids to, or its host is closed for now.
-func (o *outcome) spent(began time.Time, err error) {
+func (o *outcome) spent(asked time.Duration, err error) {
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.Requests == 0 {
 		return
 	}
-	o.took += max(time.Since(began), 1)
+	o.took += max(asked, 1)
 }
 
 // confirm asks the Source whether it deleted what a notification says it did: only its own 404 or 410 removes a file before
@@ -275,7 +275,7 @@ func (r *reconciler) confirm(ctx context.Context, o *outcome) {
 	resp, err := r.s.t.Client.Get(ctx, fetch.Request{
 		URL: o.res.URI, Policy: r.s.t.Policy, InScope: r.inScope(o.want.SetID), NoCache: true, ETag: h.ETag, LastModified: h.LastModified,
 	})
-	o.spent(began, err)
+	o.spent(time.Since(began), err)
 	switch {
 	case err == nil:
 		_ = resp.Body.Close() // that there is one was all to know
@@ -304,23 +304,29 @@ func (r *reconciler) room(ctx context.Context, length int64) *failure {
 
 // downloadWatched is a download that may be set aside, unless that has been done before.
 func (r *reconciler) downloadWatched(next watch, o *outcome, body *body) (fetch.Result, error) {
-	ctx, t := r.under.begin(next, o.want.Length, o.patient)
-	res, err := r.download(ctx, o, body, t.waiting)
-	r.under.end(t, err)
+	began := time.Now()
+	ctx, t := r.under.begin(next, began, o.want.Length, o.patient)
+	res, err := r.download(ctx, o, body, t)
+	ended := time.Now()
+	o.spent(ended.Sub(began), err)
+	r.under.end(t, ended, err)
 	return res, err
 }
 
-func (r *reconciler) download(ctx context.Context, o *outcome, body *body, waiting func(bool, time.Time)) (fetch.Result, error) {
-	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope(o.want.SetID), Waiting: waiting}
+func (r *reconciler) download(ctx context.Context, o *outcome, body *body, t *transfer) (fetch.Result, error) {
+	req := fetch.Request{URL: o.res.URI, Policy: r.s.t.Policy, MaxBytes: r.s.t.MaxResource, InScope: r.inScope(o.want.SetID)}
+	if t != nil {
+		req.Waiting, req.Resting = t.waiting, t.resting
+	}
 	req.NoCache = o.want.State == store.WantAsk // the answer decides
 	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}
 	if h := &o.res.Have; h.State == store.HavePresent && !r.s.suspects(o.res) && o.want.State == store.WantPresent &&
 		body.digest.Alg == rsdoc.None && (o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)
 		req.ETag, req.LastModified = h.ETag, h.LastModified
 	}
-	began := time.Now()
+	body.hasher = &r.hasher
+	defer body.arrived()
 	res, err := r.s.t.Client.Download(ctx, req, body, opt)
-	o.spent(began, err)
 	o.bytes += res.Bytes
 	if at := store.MicrosOf(res.Date); at.Known() {
 		o.asked = at
@@ -343,7 +349,10 @@ func (r *reconciler) prove(ctx context.Context, o *outcome, body *body) *failure
 	if err := body.Reset(); err != nil {
 		return &failure{class: classDisk, reason: err.Error()}
 	}
-	if _, err := r.download(ctx, o, body, nil); err != nil {
+	began := time.Now()
+	_, err := r.download(ctx, o, body, nil)
+	o.spent(time.Since(began), err)
+	if err != nil {
 		f := classify(err)
 		return &f
 	}

@@ -35,11 +35,10 @@ func (f *findings) add(p problem) error {
 		return nil
 	}
 	if f.file == nil {
-		file, err := os.CreateTemp("", "resyncd-findings-")
+		file, err := tempFile("", "resyncd-findings-")
 		if err != nil {
 			return fmt.Errorf("keep what was found: %w", err)
 		}
-		_ = os.Remove(file.Name()) // while it is open it stays, and a kill leaves nothing; Windows removes it at the end only
 		f.file, f.out = file, bufio.NewWriterSize(file, 64<<10)
 		f.enc = json.NewEncoder(f.out)
 	}
@@ -103,13 +102,4 @@ func (f *findings) reread(hand func(problem) error) error {
 }
 
 // close removes the file.
-func (f *findings) close() error {
-	if f.file == nil {
-		return nil
-	}
-	err := f.file.Close()
-	if rerr := os.Remove(f.file.Name()); !errors.Is(rerr, os.ErrNotExist) {
-		err = errors.Join(err, rerr)
-	}
-	return err
-}
+func (f *findings) close() error { return dropTemp(f.file) }

@@ -87,13 +87,8 @@ func (f *flight) grounded(rs []*store.Resource) []*store.Resource {
 	return out
 }
 
-// abandon ends the work on resources that no worker has taken yet.
+// abandon ends the work on resources that no worker has taken yet. The caller holds the lock.
 func (f *flight) abandon(rs []*store.Resource) {
-	if len(rs) == 0 {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	for _, r := range rs {
 		delete(f.ids, r.ID)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -141,6 +142,26 @@ func TestManyNamedRows(t *testing.T) {
 		rs, err := s.Store.ByIDs(context.Background(), []int64{last})
 		return err == nil && rs[0].Have.State == store.HavePresent
 	})
+}
+
+// A pull is concluded while the reconciler of its Follower goes on failing and mending: with -race, this tells of whoever counts
+// what fails without the others' leave.
+func TestConcludedBesideTheReconciler(t *testing.T) {
+	t.Parallel()
+	p := newSettled(t, source.Options{}, many(3))
+	var fails sync.WaitGroup
+	fails.Go(func() {
+		for id := range int64(200) {
+			p.f.rec.count(&outcome{res: &store.Resource{ID: id << 15}, verdict: verdictFailed}, &Progress{})
+			p.f.rec.count(&outcome{res: &store.Resource{ID: id << 14}, verdict: verdictFetched}, &Progress{})
+		}
+	})
+	for range 20 {
+		if n, err := p.f.s.stillFailing(t.Context(), p.f.rec); n != 0 || err != nil {
+			t.Errorf("%d of nothing are owed, %v", n, err)
+		}
+	}
+	fails.Wait()
 }
 
 // What a baseline wants is paged out of the store, never held in memory (P8).

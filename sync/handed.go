@@ -52,10 +52,8 @@ func (f *flight) handOn(rows []*store.Resource) bool {
 }
 
 // take returns up to n rows that were handed on, and whether there are more. One whose want changed since is left to be read
-// from the store, where it is owed: again tells of that.
+// from the store, where it is owed: again tells of that. The caller holds the lock.
 func (f *flight) take(n int) (rows []*store.Resource, more, again bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	h := &f.hand
 	n = min(n, len(h.rows))
 	for _, r := range h.rows[:n] {
@@ -112,13 +110,6 @@ func (f *flight) awaitRoom(ctx context.Context) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// waits tells whether rows were handed on that nobody took yet.
-func (f *flight) waits() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.hand.rows) > 0
 }
 
 // newcomer is a resource that a commit brings, and its place in it.

@@ -3,7 +3,11 @@ package sync
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,7 +70,7 @@ func TestHandedOnAsWritten(t *testing.T) {
 		if len(came) != 1 {
 			t.Error("nobody was told that rows came")
 		}
-		rows, more, again := f.take(100)
+		rows, more, again := takenFrom(f, 100)
 		var uris []string
 		for _, r := range rows {
 			uris = append(uris, r.URI[len("http://lib.example/"):])
@@ -111,21 +115,55 @@ func TestHandover(t *testing.T) {
 	if change.Work == nil || change.Work.Action != store.ActionFetch {
 		t.Error("what waits to be fetched may be forgotten")
 	}
-	got, more, again := f.take(3)
+	got, more, again := takenFrom(f, 3)
 	if len(got) != 2 || got[0].ID != 1 || got[1].ID != 3 || !more || !again {
 		t.Errorf("took %d, more %v, again %v", len(got), more, again)
 	}
 	if _, flying := f.ids[2]; flying {
 		t.Error("a row that nobody works on is in flight")
 	}
-	if !f.waits() || !f.handOn(rows(5000, 1)) {
+	if len(f.hand.rows) == 0 || !f.handOn(rows(5000, 1)) {
 		t.Error("no room after some were taken")
 	}
 	f.land(1)
 	f.land(3)
 	f.clear()
-	if got, more, _ := f.take(10); len(got) > 0 || more || len(f.ids) != 0 || f.handOn(rows(6000, 1)) {
+	if got, more, _ := takenFrom(f, 10); len(got) > 0 || more || len(f.ids) != 0 || f.handOn(rows(6000, 1)) {
 		t.Error("something stayed after the end of a run")
+	}
+}
+
+// TestFetchesBeginEarlyInTheList: what a list names first is fetched while most of it is still on its way.
+func TestFetchesBeginEarlyInTheList(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	const named = planFirst + 50
+	asked := make(chan struct{})
+	var once sync.Once
+	entries := make([]string, named)
+	for i := range entries {
+		path := fmt.Sprintf("/%04d", i)
+		entries[i] = f.entry(path, fixity("a"))
+		f.handle(path, func(w http.ResponseWriter, _ *http.Request) {
+			once.Do(func() { close(asked) })
+			_, _ = io.WriteString(w, "a")
+		})
+	}
+	whole := list("resourcelist", `at="`+when(0)+`"`, entries...)
+	begin := strings.Index(whole, entries[named-1])
+	f.set("resourcelist", "/list.xml")
+	f.handle("/list.xml", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, whole[:begin])
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-asked:
+		case <-time.After(20 * time.Second):
+			t.Error("nothing is fetched before the list has come whole")
+		}
+		_, _ = io.WriteString(w, whole[begin:])
+	})
+	if res, err := f.run(); err != nil || res.Fetched != named || !res.InStep {
+		t.Errorf("%+v, %v", res, err)
 	}
 }
 
@@ -154,7 +192,7 @@ func TestPlannerWaitsForRoom(t *testing.T) {
 		if d := waited(); d != handPatience {
 			t.Errorf("waited %s for fetches that hang", d)
 		}
-		for what, end := range map[string]func(){"room": func() { f.take(5) }, "the end": f.clear} {
+		for what, end := range map[string]func(){"room": func() { takenFrom(f, 5) }, "the end": f.clear} {
 			f.clear()
 			full()
 			go func() {
@@ -175,4 +213,11 @@ func TestPlannerWaitsForRoom(t *testing.T) {
 			t.Errorf("waited %s after the end", d)
 		}
 	})
+}
+
+// takenFrom is take by itself.
+func takenFrom(f *flight, n int) (rows []*store.Resource, more, again bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.take(n)
 }

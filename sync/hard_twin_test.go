@@ -45,6 +45,9 @@ func newTwin(t tester, c *chronicle, folder, name string) *twin {
 	r.engine = func(e *Engine) {
 		e.Store = fatedStore{e.Store, w.fate}
 		e.Now = func() time.Time { return time.Now().Add(w.ahead) }
+		if name == "other" {
+			e.unordered = gatherAll(folder)
+		}
 	}
 	r.tune = func(t *Target) { t.Mirror = fatedMirror{t.Mirror, w.fate} }
 	w.failed = func(at Work, _ error) {

@@ -3,6 +3,7 @@ package sync
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"resyncd/store"
@@ -145,7 +146,18 @@ func due(c *store.Commit) []int64 {
 func (h *hotlist) waits() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.ids) > 0 || len(h.early) > 0 || h.all || h.removing
+	return h.full()
+}
+
+// full is waits for who holds the lock.
+func (h *hotlist) full() bool { return len(h.ids) > 0 || len(h.early) > 0 || h.all || h.removing }
+
+// restWhere sets resting to whether nothing waits, here and elsewhere, and tells whether it was not so before.
+func (h *hotlist) restWhere(elsewhere bool, resting *atomic.Bool) (begins bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	rests := elsewhere && !h.full()
+	return !resting.Swap(rests) && rests
 }
 
 // told passes on which rows have work now, and which notification asked for it.

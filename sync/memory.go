@@ -37,10 +37,9 @@ func (m *memory) Remember(ctx context.Context, d *destination.Document) error {
 	if err != nil {
 		return fmt.Errorf("remember %s: %w", d.URL, err)
 	}
-	if _, err := m.s.Store.EnsureDocument(ctx, m.s.claim, 0, d.URL, string(d.Head.Kind)); err != nil {
-		return err
-	}
-	return m.s.Store.Commit(ctx, &store.Commit{Claim: m.s.claim, Documents: []store.Document{{
+	// Repeatable: what a power cut takes back is asked for again without a condition. A discovery, which is a chain of documents,
+	// waits for no disk between them.
+	return m.s.Store.Commit(ctx, &store.Commit{Claim: m.s.claim, Repeatable: true, Documents: []store.Document{{
 		SourceID: m.s.src.ID, URL: d.URL, Kind: string(d.Head.Kind), ETag: known.ETag, LastModified: known.LastModified,
 		At: store.Micros(d.Head.At), From: store.Micros(d.Head.From), Until: store.Micros(d.Head.Until), LastEntry: store.NoTime,
 		Entries: int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.localNow(),

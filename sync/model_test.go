@@ -27,7 +27,8 @@ type machine struct {
 	names  []string
 	bodies map[string]string // the last body of each name, also of deleted ones
 	serial int
-	// reach: the published lists reach back as far as this machine ever needs, so no baseline but the first is needed.
+	// reach: the published lists reach back as far as this machine ever needs, so no baseline but the first is needed. Where
+	// removals were held, each Resource List that changed is read again, to judge them anew.
 	reach     bool
 	disturbed bool     // something happened after which a baseline is due: state lost, --full
 	edited    []string // files changed behind our back
@@ -154,8 +155,10 @@ func (m *machine) step(rt *rapid.T) {
 			steps = max(steps, 1)
 		}
 		m.dieAfter(int64(steps))
+		m.lookForHeld(rt)
 	case "cancelled":
 		m.cancelled(rapid.IntRange(1, 12).Draw(rt, "requests"))
+		m.lookForHeld(rt)
 	case "state lost":
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			_ = os.Remove(m.db + suffix)
@@ -195,12 +198,38 @@ func (m *machine) change(rt *rapid.T) {
 	}
 }
 
-func (m *machine) ran(_ Result, err error) {
+func (m *machine) ran(res Result, err error) {
+	m.reach = m.reach && res.Held == 0
 	// A Source that cannot be discovered is the only way for a run of this machine to fail.
 	if err != nil && !strings.Contains(err.Error(), "nothing to synchronise was found") &&
 		!strings.Contains(err.Error(), "no longer leads to") && !errors.Is(err, context.Canceled) {
 		m.t.Fatalf("a run failed: %v", err)
 	}
+}
+
+// lookForHeld learns what the result of a run that was cut off would have told.
+func (m *machine) lookForHeld(rt *rapid.T) {
+	if !m.reach {
+		return
+	}
+	m.with(func(e *Engine, _ Target) {
+		ctx := context.Background()
+		src, err := e.Store.Source(ctx, "test")
+		if errors.Is(err, store.ErrNotFound) {
+			return
+		}
+		sets, serr := e.Store.Sets(ctx, src.ID)
+		if err := errors.Join(err, serr); err != nil {
+			rt.Fatal(err)
+		}
+		for i := range sets {
+			counts, err := e.Store.Counts(ctx, sets[i].ID)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			m.reach = m.reach && counts.Held == 0
+		}
+	})
 }
 
 // trouble answers a fifth of all requests wrongly.

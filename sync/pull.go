@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"resyncd/destination"
@@ -391,13 +390,4 @@ func (p *puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 	}
 	p.plan.poke(due(c))
 	return after, true, nil
-}
-
-// httpTime reads an HTTP date as an instant.
-func httpTime(s string) (store.Micros, bool) {
-	t, err := http.ParseTime(s)
-	if err != nil {
-		return store.NoTime, false
-	}
-	return store.Micros(t.UnixMicro()), true
 }

@@ -15,12 +15,16 @@ import (
 // closed when it is large, when it is old, or at once when nothing is being fetched, so that a single change never waits.
 const (
 	duePage    = 1000
+	queueLow   = duePage / 2
 	groupFiles = 2000
 	groupBytes = 64 << 20
 	groupAge   = time.Second
 	// The first groups of a pass are closed early, the next ones later: a run that is killed again and again after a short
 	// while gets further each time.
 	groupAgeFirst = 50 * time.Millisecond
+	// At the end of a pass so many are not kept waiting for the last ones, where the Source usually takes so long.
+	ebbFiles = 50
+	ebbLeast = 5 * time.Millisecond
 )
 
 // reconciler compares want with have and acts: the only place where a mirror changes.
@@ -40,6 +44,7 @@ type reconciler struct {
 	began   store.Micros // the pass
 	tally   tally
 	under   transfers
+	hasher  hasher
 	// stale: something failed in a way that a newer list may explain (F48).
 	stale bool
 	// resting: nothing is in flight and nothing due. rested is told whenever that begins, in a Follower.
@@ -80,6 +85,7 @@ func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	jobs := make(chan job, r.workers) // one for each that is free, so handing one out waits for nobody
+	ahead := newRelay()
 	outcomes := make(chan *outcome, r.workers)
 	groups := make(chan []*outcome)
 	placed := make(chan error, 1)
@@ -87,18 +93,27 @@ func (r *reconciler) fetchAll(ctx context.Context, now func() store.Micros) erro
 	var workers, placer sync.WaitGroup
 	for range r.workers {
 		workers.Go(func() {
-			w := &worker{watch: watches(ctx)}
+			w := &worker{watch: r.under.watches(ctx)}
 			for j := range jobs {
-				outcomes <- r.work(ctx, w, j)
+				for more := true; more; {
+					o := r.work(ctx, w, j)
+					if j, more = ahead.next(o); !more {
+						outcomes <- o
+					}
+				}
 			}
 		})
 	}
 	placer.Go(func() {
 		for g := range groups {
 			placed <- r.settle(ctx, g)
+			if r.hot != nil && len(g) <= sparePlaced {
+				r.s.t.Mirror.Spare(ctx) // there is time until the next push
+			}
 		}
 	})
-	c := conductor{r: r, now: now, jobs: jobs, outcomes: outcomes, groups: groups, placed: placed, handed: r.s.flight.receive()}
+	c := conductor{r: r, now: now, jobs: jobs, outcomes: outcomes, groups: groups, placed: placed, handed: r.s.flight.receive(),
+		relay: ahead}
 	err := c.run(ctx)
 	cancel()
 	close(jobs)
@@ -128,6 +143,8 @@ type conductor struct {
 	placed   <-chan error
 	handed   <-chan struct{} // told of rows that the planner hands on
 	fed      bool            // more of them wait
+	relay    *relay
+	lull     *time.Timer // when to look at it
 
 	queue   []*store.Resource
 	after   int64
@@ -144,6 +161,7 @@ type conductor struct {
 	age        time.Duration // at which the group is closed
 	ripens     *time.Timer   // when it is that old
 	placing    bool
+	ebbed      bool // the group of what was there when nothing was left to hand out is closed
 
 	// In a Follower: rows named by hot, and when to look for owed ones again.
 	hot    []int64
@@ -161,8 +179,12 @@ func (c *conductor) run(ctx context.Context) error {
 	defer c.later.Stop()
 	look, looks := time.NewTimer(forEver), false // for what is silent
 	defer look.Stop()
+	c.lull = time.NewTimer(forEver)
+	defer c.lull.Stop()
+	defer c.recall()
 	planned := c.r.planned
 	for {
+		c.recall()
 		if err := c.page(ctx); err != nil {
 			return err
 		}
@@ -184,15 +206,19 @@ func (c *conductor) run(ctx context.Context) error {
 		if c.ripe() {
 			groups = c.groups
 		}
+		c.offer()
 		select {
 		case o := <-c.outcomes:
+			c.recall()
 			c.ended(o)
 			c.endedToo()
 		case <-look.C:
+			c.recall()
 			if looks = false; c.crowded() {
 				c.r.under.setAside(c.r.workers)
 			}
 		case groups <- c.group:
+			c.ebbed = c.ebbed || c.ebbs()
 			c.group, c.bytes, c.placing = nil, 0, true
 			c.age = min(2*c.age, groupAge)
 		case err := <-c.placed:
@@ -201,10 +227,14 @@ func (c *conductor) run(ctx context.Context) error {
 				return err
 			}
 		case <-c.r.wake:
+			c.recall()
 			c.hear()
 		case <-c.handed:
+		case <-c.relay.low:
+		case <-c.lull.C:
 		case <-c.later.C:
 			c.armed = false
+			c.recall()
 			if err := c.lookAgain(ctx); err != nil {
 				return err
 			}
@@ -219,7 +249,7 @@ func (c *conductor) run(ctx context.Context) error {
 
 // handOut gives every free worker a job, as far as there are any, and reports whether it gave one.
 func (c *conductor) handOut() (gave bool) {
-	for c.active < c.r.workers {
+	for c.active < c.busy() {
 		next, ok := c.next()
 		if !ok {
 			break
@@ -244,13 +274,16 @@ func (c *conductor) endedToo() {
 	}
 }
 
-// page keeps the queue filled. When the end is reached and everything in flight is recorded, it starts anew if wants came
-// in meanwhile, for the rows that were there before.
+// page keeps the queue filled, before it is empty if it can. When the end is reached and everything in flight is recorded,
+// it starts anew if wants came in meanwhile, for the rows that were there before.
 func (c *conductor) page(ctx context.Context) error {
+	f := c.r.s.flight
 	if c.r.isHalted() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		c.takeHanded(math.MaxInt)
-		c.r.s.flight.abandon(c.queue)
-		c.r.s.flight.abandon(c.slow)
+		f.abandon(c.queue)
+		f.abandon(c.slow)
 		c.slow, c.queue, c.hot, c.dry, c.again = nil, nil, nil, true, false
 		return nil
 	}
@@ -259,10 +292,17 @@ func (c *conductor) page(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(c.queue) == 0 {
-		c.takeHanded(duePage)
+	if len(c.queue) > queueLow {
+		return nil
 	}
-	if len(c.queue) > 0 {
+	if len(c.queue) == 0 {
+		f.mu.Lock()
+	} else if !f.mu.TryLock() {
+		return nil // who plans or records has it, for as long as the disk takes: the workers need not wait for that
+	}
+	defer f.mu.Unlock()
+	c.takeHanded(duePage)
+	if len(c.queue) > queueLow {
 		return nil
 	}
 	if c.dry {
@@ -271,10 +311,7 @@ func (c *conductor) page(ctx context.Context) error {
 		}
 		c.dry, c.again, c.after = false, false, 0
 	}
-	f := c.r.s.flight
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for len(c.queue) == 0 {
+	for had := len(c.queue); len(c.queue) == had; {
 		rs, err := c.r.s.Store.Due(ctx, store.DueQuery{
 			SourceID: c.r.s.src.ID, Action: store.ActionFetch, Now: c.now(), After: c.after, Limit: duePage,
 		})
@@ -292,12 +329,12 @@ func (c *conductor) page(ctx context.Context) error {
 			continue
 		}
 		c.after = rs[len(rs)-1].ID
-		c.queue = c.apart(f.board(c.r.untried(rs)))
+		c.queue = append(c.queue, c.apart(f.board(c.r.untried(rs)))...)
 	}
 	return nil
 }
 
-// takeHanded puts up to n rows that were handed on behind the others.
+// takeHanded puts up to n rows that were handed on behind the others. The caller holds the flight lock.
 func (c *conductor) takeHanded(n int) {
 	rows, more, again := c.r.s.flight.take(n)
 	c.queue, c.fed = append(c.queue, rows...), more
@@ -324,7 +361,14 @@ func (c *conductor) ripe() bool {
 		return true // whoever still transfers must not hold back a change that is here
 	}
 	return len(c.group) >= groupFiles || c.bytes >= groupBytes || c.active == 0 && len(c.queue) == 0 ||
-		time.Since(c.opened) >= c.age
+		time.Since(c.opened) >= c.age || c.ebbs()
+}
+
+// ebbs: the last resources of a pass are under way, and the Source takes longer for them than the disk for what is here
+// already, which need not wait for them, once.
+func (c *conductor) ebbs() bool {
+	return c.planned && c.dry && !c.ebbed && c.r.hot == nil && len(c.queue) == 0 && len(c.slow) == 0 &&
+		len(c.group) >= ebbFiles && c.r.under.usually() >= ebbLeast
 }
 
 func (c *conductor) collect(o *outcome) {

@@ -14,6 +14,8 @@ import (
 const (
 	// eagerAge is how long a finished change waits for others to share its group with, while nothing more is queued.
 	eagerAge = 2 * time.Millisecond
+	// sparePlaced is how many files are so few that a spare stage is of use for the next ones.
+	sparePlaced = 4
 	// lookAtLeast is the least time between two looks at everything that is owed.
 	lookAtLeast = 500 * time.Millisecond
 	// A disk that failed is tried again after relaxFirst, doubling to relaxMost (F6: it resumes within 30 s).
@@ -83,7 +85,7 @@ func (c *conductor) pageHot(ctx context.Context) error {
 // arm plans the next look at what is owed. Rows in flight count as due all the while, so looks have a least distance. A
 // resource that a worker is free to fetch goes first: to ask the store took a push as long as to hand its work over.
 func (c *conductor) arm(ctx context.Context) error {
-	if c.r.hot == nil || c.armed || !c.dry || c.fed || len(c.queue) > 0 && c.active < c.r.workers {
+	if c.r.hot == nil || c.armed || !c.dry || c.fed || len(c.queue) > 0 && c.active < c.busy() {
 		return nil
 	}
 	if c.r.isHalted() {
@@ -148,8 +150,10 @@ func (r *reconciler) probe(ctx context.Context) error {
 
 // resume ends a halt.
 func (r *reconciler) resume() {
-	r.tally.add(func(*tally) { r.halted = nil })
-	r.s.observe.halted(nil)
+	r.tally.add(func(*tally) {
+		r.halted = nil
+		r.s.observe.halted(nil) // in here, as halt does: the placer may meet the next failure now, and the last word counts
+	})
 	r.s.log.Info("the mirror takes files again")
 }
 
@@ -184,11 +188,20 @@ func (c *conductor) rest() {
 	if c.r.hot == nil {
 		return
 	}
-	if !c.idle() || !c.dry || len(c.hot) > 0 || c.r.hot.waits() || c.r.s.flight.waits() {
+	if !c.idle() || !c.dry || len(c.hot) > 0 || c.r.hot.waits() {
 		c.r.resting.Store(false)
-	} else if !c.r.resting.Swap(true) {
+	} else if c.r.restsNow() {
 		c.r.rested()
 	}
+}
+
+// restsNow begins a rest, unless work was handed over meanwhile, and tells whether it did. It looks and decides in one: whoever
+// hands work over and then says that there is no rest (Follower.wake) would else be overtaken, and a pull concluded without it.
+func (r *reconciler) restsNow() (begins bool) {
+	f := r.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return r.hot.restWhere(len(f.hand.rows) == 0, &r.resting)
 }
 
 // counts is what a reconciler has done so far.

@@ -54,3 +54,48 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueIsFilledBeforeItIsEmpty: what was handed on is taken while there is something to do still, unless somebody else has
+// the lock, for as long as the disk may take to record a group.
+func TestQueueIsFilledBeforeItIsEmpty(t *testing.T) {
+	t.Parallel()
+	f := newFlight()
+	c := conductor{r: &reconciler{s: &session{flight: f}}, dry: true, queue: []*store.Resource{{ID: 1}}}
+	c.handed = f.receive()
+	f.handOn([]*store.Resource{{ID: 2}, {ID: 3}})
+	f.mu.Lock()
+	if err := c.page(t.Context()); err != nil || len(c.queue) != 1 {
+		t.Errorf("beside a commit: %d queued, %v", len(c.queue), err)
+	}
+	f.mu.Unlock()
+	if err := c.page(t.Context()); err != nil || len(c.queue) != 3 {
+		t.Errorf("%d queued, %v", len(c.queue), err)
+	}
+}
+
+// TestLastOnesAreNotWaitedFor: where they take the Source's time, what is here is placed meanwhile.
+func TestLastOnesAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	last := func(change func(c *conductor)) *conductor {
+		c := &conductor{
+			r: &reconciler{}, planned: true, dry: true, active: 16, group: make([]*outcome, ebbFiles), opened: time.Now(), age: groupAge,
+		}
+		c.r.under.usual = ebbLeast
+		change(c)
+		return c
+	}
+	if c := last(func(*conductor) {}); !c.ripe() {
+		t.Error("what is here waits for the last resources")
+	}
+	for name, change := range map[string]func(c *conductor){
+		"more to hand out":   func(c *conductor) { c.queue = []*store.Resource{{}} },
+		"more may come":      func(c *conductor) { c.planned = false },
+		"few are here":       func(c *conductor) { c.group = c.group[1:] },
+		"the Source is near": func(c *conductor) { c.r.under.usual = ebbLeast - 1 },
+		"done once":          func(c *conductor) { c.ebbed = true },
+	} {
+		if c := last(change); c.ripe() {
+			t.Errorf("%s: the group is closed", name)
+		}
+	}
+}

@@ -77,6 +77,9 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 		c.Sets = append(c.Sets, *s)
 	}
 	if err := r.s.Store.Commit(ctx, c); err != nil {
+		for _, res := range gone { // no row tells, and until this run has ended one may be wanted again
+			r.s.doubts.add(res.ID)
+		}
 		return err
 	}
 	for i := range c.Resources {

@@ -141,6 +141,9 @@ func (r *rig) open() (*Engine, Target, func()) {
 	if testing.Verbose() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
+	if err := makeState(r.db); err != nil {
+		r.t.Fatal(err)
+	}
 	st, err := sqlite.Open(ctx, r.db, sqlite.Options{Log: log})
 	if err != nil {
 		r.t.Fatal(err)

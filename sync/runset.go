@@ -232,7 +232,8 @@ func (r *reconciler) explainOne(ctx context.Context, res *store.Resource) error 
 	return r.s.o.Plan(p)
 }
 
-// stillFailing counts what failed in this run and is still owed: a list read later may have taken it back.
+// stillFailing counts what failed in this run and is still owed: a list read later may have taken it back. A Follower's
+// reconciler works on meanwhile.
 func (s *session) stillFailing(ctx context.Context, rec *reconciler) (n int64, err error) {
 	ids := make([]int64, 0, sweepPage)
 	page := func() error {
@@ -245,7 +246,9 @@ func (s *session) stillFailing(ctx context.Context, rec *reconciler) (n int64, e
 		ids = ids[:0]
 		return err
 	}
-	for id := range rec.failing.all() {
+	var failing *bitmap
+	rec.tally.add(func(*tally) { failing = rec.failing.clone() })
+	for id := range failing.all() {
 		if ids = append(ids, id); len(ids) == cap(ids) {
 			if err := page(); err != nil {
 				return n, err

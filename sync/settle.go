@@ -51,8 +51,8 @@ func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
 
 // place gives staged bytes their names. A failure of the disk halts the run; what was placed before it is recorded.
 func (r *reconciler) place(ctx context.Context, group []*outcome) {
-	var items []blob.Placement
-	var of []*outcome
+	items := make([]blob.Placement, 0, len(group))
+	of := make([]*outcome, 0, len(group))
 	for _, o := range group {
 		if o.stage != nil {
 			items = append(items, blob.Placement{Stage: o.stage, Key: o.res.Key, Displace: o.displace})
@@ -101,10 +101,10 @@ func (r *reconciler) record(ctx context.Context, group []*outcome) error {
 	if err := r.refreshTouched(ctx, group); err != nil {
 		return err
 	}
-	c := &store.Commit{Claim: r.s.claim}
-	sums := map[int64]*store.SetChange{}
+	c := &store.Commit{Claim: r.s.claim, Resources: make([]store.ResourceChange, 0, len(group))}
+	sums, now := map[int64]*store.SetChange{}, r.s.localNow()
 	for _, o := range group {
-		r.recordOne(c, sums, o, f.touched(o.res.ID))
+		r.recordOne(c, sums, o, f.touched(o.res.ID), now)
 	}
 	for _, s := range sums {
 		c.Sets = append(c.Sets, *s)
@@ -152,16 +152,15 @@ func (r *reconciler) refreshTouched(ctx context.Context, group []*outcome) error
 	return nil
 }
 
-func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange, o *outcome, touched bool) {
-	now := r.s.localNow()
+func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange, o *outcome, touched bool, now store.Micros) {
 	rc := store.ResourceChange{ID: o.res.ID}
-	have := o.res.Have
+	have := &o.res.Have
 	if o.learnt {
 		if have.State != store.HaveNone && have.SHA256 != o.have.SHA256 {
 			r.remember(c, o.res)
 		}
-		have = o.have
-		rc.Have = &have
+		have = &o.have
+		rc.Have = have
 	}
 	wants := o.res.Wants
 	if !touched {
@@ -171,7 +170,7 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 			work = r.reschedule(o, now)
 		case verdictThere:
 			wants, rc.Want = r.stays(o, wants) // which may be newer than the file
-			work = r.s.workForAll(wants, &have, now)
+			work = r.s.workForAll(wants, have, now)
 		case verdictGone:
 			if o.want.State == store.WantAbsent {
 				work = store.Work{Action: store.ActionRemove, Due: now}
@@ -180,10 +179,10 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 			fallthrough
 		case verdictRefused:
 			wants, rc.Want = r.decided(o, wants)
-			work = r.s.workForAll(wants, &have, now) // what the other sets want may count now
+			work = r.s.workForAll(wants, have, now) // what the other sets want may count now
 		default:
 			if o.want == nil || o.want.State == store.WantAbsent {
-				work = r.s.workForAll(wants, &have, now)
+				work = r.s.workForAll(wants, have, now)
 			} else if o.want.State == store.WantAsk && o.verdict == verdictFetched {
 				wants, rc.Want = r.decided(o, wants)
 			}
@@ -194,14 +193,14 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		work := r.reschedule(o, now)
 		rc.Work = &work
 	} else if o.learnt { // the planner judged by what was on disk before
-		work := r.s.workForAll(wants, &have, now)
+		work := r.s.workForAll(wants, have, now)
 		rc.Work = &work
 	}
 	if o.displace != "" {
 		c.Trash = append(c.Trash, store.Trashed{ID: o.displace, SourceID: r.s.src.ID, Key: o.res.Key, Length: -1,
 			Reason: "was in the way of " + o.res.URI, At: now})
 	}
-	total(sums, o.res.Wants, &o.res.Have, wants, &have)
+	total(sums, o.res.Wants, &o.res.Have, wants, have)
 	c.Resources = append(c.Resources, rc)
 }
 

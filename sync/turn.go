@@ -32,6 +32,14 @@ func (t *turn) await() (resume func()) {
 	return t.mu.Lock
 }
 
+// await gives away the turn of a Follower; a run without pushes has none.
+func (s *session) await() (resume func()) {
+	if s.turn == nil {
+		return func() {}
+	}
+	return s.turn.await()
+}
+
 // keep has the turn kept over waits until release: a baseline that begins a new history overrides what is newer than itself,
 // a push that came in the midst of it too. It does nothing in a run without pushes.
 func (t *turn) keep() (release func()) {

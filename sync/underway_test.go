@@ -3,7 +3,9 @@ package sync
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -27,6 +29,54 @@ func (s *sayingStore) Commit(ctx context.Context, c *store.Commit) error {
 		}
 	}
 	return s.Store.Commit(ctx, c)
+}
+
+// firmStore counts the commits that wait for the disk.
+type firmStore struct {
+	store.Store
+	firm atomic.Int64
+}
+
+func (s *firmStore) Commit(ctx context.Context, c *store.Commit) error {
+	if !c.Repeatable {
+		s.firm.Add(1)
+	}
+	return s.Store.Commit(ctx, c)
+}
+
+// TestDiscoveryWaitsForNoDisk: between the documents that lead to a list nothing is made durable, whatever is remembered of
+// them, and none of it is lost to the next run.
+func TestDiscoveryWaitsForNoDisk(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	var st *firmStore
+	var mu sync.Mutex
+	var at []int64 // such commits before each document was asked for
+	saw := func(path, text string) {
+		f.page(path, text)
+		serve := f.pages[path]
+		f.handle(path, func(w http.ResponseWriter, req *http.Request) {
+			mu.Lock()
+			at = append(at, st.firm.Load())
+			mu.Unlock()
+			serve(w, req)
+		})
+	}
+	f.rig.engine = func(e *Engine) { st = &firmStore{Store: e.Store}; e.Store = st }
+	saw("/.well-known/resourcesync", list("description", "", f.entry("/capabilities.xml", `capability="capabilitylist"`)))
+	saw("/capabilities.xml", list("capabilitylist", "", f.entry("/list.xml", `capability="resourcelist"`)))
+	saw("/list.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a", "a")))
+	if res, err := f.run(); err != nil || res.Fetched != 1 || !res.InStep {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	mu.Lock()
+	if len(at) != 3 || at[1] != at[0] || at[2] != at[0] {
+		t.Errorf("commits that wait for the disk, before each document: %v", at)
+	}
+	mu.Unlock()
+	if res, err := f.run(); err != nil || res.Kind != "none" || res.Requests != 3 || res.Bytes != 0 || !res.InStep {
+		t.Errorf("again: %+v, %v", res, err)
+	}
 }
 
 // TestUnderway: a run says that it is under way before it changes a file, and not at all if it changes none.
