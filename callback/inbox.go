@@ -3,6 +3,7 @@ package callback
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -104,6 +105,9 @@ func (i *inbox) run(ctx context.Context, failed failure) {
 			i.finish(ctx, failed)
 			return
 		case first := <-i.queue:
+			// Who was just answered, and whose notification is being read, goes first where there are more of them than cores: then
+			// commits hold more, and there are fewer of them. It takes no time where nobody waits for this core.
+			runtime.Gosched()
 			batch = i.gather(batch[:0], first)
 			i.commit(context.WithoutCancel(ctx), batch, failed)
 			clear(batch)
@@ -158,7 +162,12 @@ func (i *inbox) commit(ctx context.Context, batch []*waiting, failed failure) {
 		}
 	}
 	err := protect("keep notifications", func() error {
-		return i.o.Store.Deliver(ctx, ds, func() { told(i.wake) })
+		return i.o.Store.Deliver(ctx, ds, func() {
+			told(i.wake)
+			// Whoever was woken goes on at once, in this thread: the sync that follows holds it, and until another thread was awake
+			// and had found the woken one behind it took 0.3 ms of a push on an ext4.
+			runtime.Gosched()
+		})
 	})
 	if err != nil {
 		failed("cannot keep notifications: hubs are told to come again", store.Subscription{}, err)

@@ -25,6 +25,7 @@ import (
 // wired is a Source, a hub and a daemon in this process, connected over loopback as the commands are.
 type wired struct {
 	src      *source.Source
+	mirror   string // the folder
 	mirrored chan syncengine.Mirrored
 	fetched  chan int64
 }
@@ -78,7 +79,7 @@ func wireBy(b *testing.B, publish source.Options, beside ...string) *wired {
 	}
 	sh := &shell{out: io.Discard, err: io.Discard, now: time.Now, warned: map[string]bool{}}
 	d := sh.newDaemon(cfg, log)
-	w := &wired{src: src, mirrored: make(chan syncengine.Mirrored, 1<<16), fetched: make(chan int64, 1<<16)}
+	w := &wired{src: src, mirror: cfg.Mirror, mirrored: make(chan syncengine.Mirrored, 1<<16), fetched: make(chan int64, 1<<16)}
 	d.observe.Mirrored = func(m syncengine.Mirrored) { w.mirrored <- m }
 	d.observe.Fetched = func(result string, n int64) {
 		if result == "fetched" {

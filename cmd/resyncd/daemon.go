@@ -51,6 +51,7 @@ type daemon struct {
 	weakest  map[int64]websub.Method // as it was at the start, by Source
 	places   *positions
 	judge    *judge
+	pacing   sync.Mutex // held while a Source's pace is decided on and set
 	metrics  *console.Metrics
 	board    *board
 	sampler  *sampler

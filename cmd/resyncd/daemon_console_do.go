@@ -136,7 +136,7 @@ func (d *daemon) carryOutFor(ctx context.Context, req *store.Request) (string, e
 		d.log.Error("what the console asked for panicked", logging.Err(err))
 		return "", errors.New("that broke off; the log says why")
 	}
-	lines := t.lines
+	lines := t.said()
 	if req.Command == askSync {
 		lines = pulledLines(lines)
 	}

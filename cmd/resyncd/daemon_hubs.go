@@ -87,6 +87,16 @@ func (j *judge) suspects(source int64) map[int64]bool {
 	return out
 }
 
+// suspectsAny tells whether the hub of one of a Source's sets does not tell of changes.
+func (j *judge) suspectsAny(source int64) bool {
+	for _, suspect := range j.suspects(source) {
+		if suspect {
+			return true
+		}
+	}
+	return false
+}
+
 // judgeHubs works through misses until ctx ends.
 func (d *daemon) judgeHubs(ctx context.Context) error {
 	for {
@@ -130,15 +140,20 @@ func (d *daemon) judgeOne(ctx context.Context, m miss) error {
 	return nil
 }
 
-// hurry has a Source pulled more often, because its hubs cannot be relied on.
+// hurry has a Source pulled more often, because its hubs cannot be relied on, if that is still so: a notification may have come
+// since, and have calmed it.
 func (d *daemon) hurry(source int64) {
-	if r := d.residentOf(source); r != nil {
+	d.pacing.Lock()
+	defer d.pacing.Unlock()
+	if r := d.residentOf(source); r != nil && (d.leases.lacking(source) || d.judge.suspectsAny(source)) {
 		d.table.Shorten(source, max(pauseOf(r, d.sh.now())/suspectShare, suspectLeast))
 	}
 }
 
 // calm ends that, unless a set of the Source has no hub.
 func (d *daemon) calm(source int64) {
+	d.pacing.Lock()
+	defer d.pacing.Unlock()
 	if !d.leases.lacking(source) {
 		d.table.Shorten(source, 0)
 	}

@@ -4,15 +4,19 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"resyncd/callback"
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/destination/fetch"
 	"resyncd/destination/keeper"
 	"resyncd/store"
 	"resyncd/store/sqlite"
+	syncengine "resyncd/sync"
 	"resyncd/sync/queue"
 )
 
@@ -139,16 +143,23 @@ func TestRemoveUnbegun(t *testing.T) {
 	}
 }
 
-// TestStillLost: a new stay pulls as often as the one before, while no hub tells of changes.
-func TestStillLost(t *testing.T) {
-	t.Parallel()
-	d := idle(t)
+// resideHourly has a daemon know a Source that it pulls every hour.
+func resideHourly(t *testing.T, d *daemon, id int64) config.Source {
+	t.Helper()
 	schedule, err := config.ParseSchedule("@every 1h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	src := config.Source{Name: "lib", Policy: config.Policy{Schedule: schedule}}
-	d.byID[3] = newResident(src)
+	d.byID[id] = newResident(src)
+	return src
+}
+
+// TestStillLost: a new stay pulls as often as the one before, while no hub tells of changes.
+func TestStillLost(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	src := resideHourly(t, d, 3)
 	sub := store.Subscription{ID: 1, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubActive}
 	d.leases.note(&sub)
 	sub.State = store.SubDenied
@@ -201,5 +212,67 @@ func TestAskedAtTheEnd(t *testing.T) {
 	o := d.answer(ctx, &store.Request{Source: "lib", Command: askPause}, &teller{})
 	if o.code != exitHeld || o.problem != errEnding.Error() {
 		t.Errorf("it ended with %d %q", o.code, o.problem)
+	}
+}
+
+// TestTellsLate: work that goes on although its request does not wait for it any more may still tell.
+func TestTellsLate(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	engine := &syncengine.Engine{Store: d.st, Log: d.log, Holder: "a test", Now: time.Now}
+	f, err := engine.Follow(t.Context(), syncengine.Target{
+		Name: "lib", URL: "https://lib.example/", Policy: &fetch.Policy{Meter: new(fetch.Meter)},
+	}, syncengine.FollowOptions{Later: func(syncengine.Work, time.Time) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &stay{f: f, leaving: make(chan struct{})}
+	close(s.leaving)
+	r := newResident(config.Source{Name: "lib"})
+	r.stay = s
+	d.residents["lib"] = r
+	for range 20 {
+		var both sync.WaitGroup
+		both.Go(func() {
+			for asked := s.take(); ; asked = s.take() {
+				if len(asked) > 0 {
+					asked[0](t.Context())
+					return
+				}
+				runtime.Gosched()
+			}
+		})
+		if said, err := d.carryOutFor(t.Context(), &store.Request{Source: "lib", Command: askApprove}); err == nil && said == "" {
+			t.Error("nothing is said of it")
+		}
+		both.Wait()
+	}
+}
+
+// TestCalmedMeanwhile: a Source whose hub told of a change while it was being judged is pulled at its usual pace.
+func TestCalmedMeanwhile(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	src := resideHourly(t, d, 3)
+	d.table.Set(3, src.Name, src.Schedule, time.Now())
+	usual := d.table.Next(3)
+	for range strikesMost {
+		d.judge.strike(miss{3, 7, 1})
+	}
+	d.hurry(3)
+	if !d.table.Next(3).Before(usual) {
+		t.Error("a suspect hub is relied on")
+	}
+	if d.judge.delivered(3) {
+		d.calm(3)
+	}
+	d.hurry(3) // which had been decided on before
+	if next := d.table.Next(3); next.Before(usual) {
+		t.Errorf("the next pull is at %s, usually at %s", next, usual)
 	}
 }

@@ -232,9 +232,9 @@ func (d *daemon) host(ctx context.Context, r *resident) (err error) {
 	s := &stay{f: f, over: make(chan error, 1), leaving: make(chan struct{}), gone: make(chan struct{})}
 	defer close(s.gone)
 	ran := make(chan error, 1)
+	r.pulse.set(func() { r.pulse.halted = nil }) // before it can meet a disk that fails
 	go func() { ran <- guarded(func() error { return f.Run(running) }) }()
 	r.arrive(s, turn)
-	r.pulse.set(func() { r.pulse.halted = nil })
 	d.board.changed(r.name)
 	d.begin(ctx, r, s, &src)
 	select {

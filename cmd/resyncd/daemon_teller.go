@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,13 @@ func (t *teller) say(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lines = append(t.lines, line)
+}
+
+// said is what was told so far; work that its request waits for no longer may go on telling.
+func (t *teller) said() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.lines)
 }
 
 func (t *teller) note(p syncengine.Progress) { t.sums.note(p) }

@@ -124,12 +124,9 @@ func (o *ordeal) unharmed(before map[string][32]byte) {
 func (o *ordeal) tidied() {
 	o.t.Helper()
 	reserved := filepath.Join(o.mirror, ".resyncd")
-	_ = filepath.WalkDir(filepath.Join(reserved, "stage"), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && !strings.HasSuffix(d.Name(), "lock") {
-			o.t.Errorf("left in the stage: %s", path)
-		}
-		return nil
-	})
+	for _, path := range leftInStage(o.mirror) {
+		o.t.Errorf("left in the stage: %s", path)
+	}
 	trash, err := os.ReadDir(filepath.Join(reserved, "trash"))
 	if err != nil {
 		o.t.Error(err)
@@ -165,4 +162,21 @@ func (o *ordeal) run(name string, args ...string) {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		o.t.Fatalf("%s %s: %v\n%s", name, fmt.Sprint(args), err, out)
 	}
+}
+
+// leftInStage is what lies in the stage area of a mirror beside the empty file that a daemon has ready for the next push.
+func leftInStage(mirror string) (left []string) {
+	spare := false
+	_ = filepath.WalkDir(filepath.Join(mirror, ".resyncd", "stage"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(d.Name(), "lock") {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.Size() == 0 && !spare {
+			spare = true
+			return nil
+		}
+		left = append(left, path)
+		return nil
+	})
+	return left
 }

@@ -197,7 +197,7 @@ func cmdEnded(ts *testscript.TestScript, args []string) error {
 	}
 	select {
 	case <-p.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(scriptWaits):
 		return fmt.Errorf("%s still runs:\n%s\n%s", args[0], p.out.String(), p.err.String())
 	}
 	delete(w.running, args[0])
@@ -209,9 +209,12 @@ func cmdEnded(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
+// scriptWaits is how long a script waits for what is to come about: far longer than that takes on a machine with other work too.
+const scriptWaits = time.Minute
+
 // poll asks again and again, until the answer is yes.
 func poll(what string, ask func() (bool, error)) error {
-	end := time.After(20 * time.Second)
+	end := time.After(scriptWaits)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -41,7 +41,7 @@ func newRig(b *testing.B) *rig {
 	if err := os.Mkdir(g.home, 0o700); err != nil {
 		b.Fatal(err)
 	}
-	build := exec.CommandContext(b.Context(), "go", "build", "-o", g.programs+"/", "resyncd/cmd/resyncd", "resyncd/cmd/rssource",
+	build := exec.CommandContext(b.Context(), "go", "build", "-o", g.programs+"/", "resyncd/cmd/resyncd", "resyncd/cmd/rssource", "resyncd/cmd/rshub",
 		"resyncd/cmd/resyncd/testdata/speed/yardstick", "resyncd/cmd/resyncd/testdata/speed/measure")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("build the programs: %v\n%s", err, out)

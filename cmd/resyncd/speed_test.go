@@ -22,6 +22,7 @@ func BenchmarkSpeedBaseline(b *testing.B) {
 		{"20000x4KiB", []string{"--resources", "20000", "--size", "4096"}},
 		{"2000x100KiB", []string{"--resources", "2000", "--size", "102400"}},
 		{"5000mixed", []string{"--resources", "5000"}},
+		{"1x1GiB", []string{"--resources", "1", "--size", strconv.Itoa(1 << 30)}},
 	} {
 		b.Run(work.name, func(b *testing.B) {
 			g := newRig(b)
