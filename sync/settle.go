@@ -169,7 +169,7 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		case verdictFailed:
 			work = r.reschedule(o, now)
 		case verdictThere:
-			wants, rc.Want = r.stays(o, wants) // which may be newer than the file
+			wants, rc.Want = r.stays(o, wants, have) // which may be newer than the file
 			work = r.s.workForAll(wants, have, now)
 		case verdictGone:
 			if o.want.State == store.WantAbsent {
@@ -231,14 +231,19 @@ func replaced(wants []store.Want, next *store.Want) []store.Want {
 	return out
 }
 
-// stays takes back a pushed deletion of a resource that the Source still serves: what its documents say counts again. If
-// the deletion is true, the next pull tells (P5).
-func (r *reconciler) stays(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
+// stays takes back a pushed deletion of a resource that the Source still serves: what its documents say counts again, or,
+// where that is older than the file, what we have. An answer to the question whether it is there vouches for no body: it may be
+// an error page with status 200. If the deletion is true, the next pull tells (P5).
+func (r *reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]store.Want, *store.Want) {
 	next := *o.want
-	if l := o.want.Listed; l != nil && l.State != store.WantNone && l.State != store.WantAbsent && !pushedSince(&o.res.Have, l) {
+	switch l := o.want.Listed; {
+	case l != nil && l.State != store.WantNone && l.State != store.WantAbsent && !pushedSince(have, l):
 		next = *l
-	} else { // only known from pushes, or changed or made again since the documents told of it: as it was right before
-		next.State, next.Digests, next.Length, next.LastMod = store.WantPresent, "", -1, store.NoTime
+	case have.State == store.HavePresent && have.Version.Until.Known():
+		next.State, next.Digests, next.Length, next.LastMod = store.WantPresent, digestOf(have), have.Length, store.NoTime
+		next.Version = have.Version
+	default: // no file, or one of which nobody knows where it came from
+		next.State, next.Digests, next.Length, next.LastMod = store.WantAsk, "", -1, store.NoTime
 		next.Version.From--
 		next.Version.Until = next.Version.From
 	}
