@@ -53,8 +53,8 @@ type Inbox interface {
 	// that are kept, and counts them in their subscriptions (Delivered, of which Duplicates, LastDelivery; Missed becomes 0).
 	// A signed delivery with a known interval whose body was kept for the same set and kind within the last day is a
 	// duplicate: it is counted, marked as Duplicate and not kept again, without harm where that was dropped meanwhile (S-67,
-	// F35). "Within a day" goes by Received, and the Store may forget the oldest of very many. Deliveries of Sources that
-	// are forgotten are counted as done. ErrFull as it says.
+	// F35). "Within a day" goes by Received; the Store may forget the oldest of very many, and need not know what another
+	// process keeps beside it. Deliveries of Sources that are forgotten are counted as done. ErrFull as it says.
 	//
 	// readable, unless it is nil, is called once Deliveries returns them and ID and Duplicate are set, which is before they are
 	// known to survive a power cut, or even if Deliver fails then. Who takes them up at once leaves nothing in the Store

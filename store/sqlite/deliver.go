@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -12,10 +11,6 @@ const (
 	deliveryHead = `INSERT OR FAIL INTO inbox (subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
 		v_until, verdict, body) VALUES `
 	deliveryRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
-	markHead = "INSERT OR FAIL INTO mark (set_id, n, kind, digest, at) VALUES "
-	markRow  = "(?, ?, ?, ?, ?)"
-	markTail = " ON CONFLICT (set_id, kind, digest) DO NOTHING"
 )
 
 // group is one call of Deliver.
@@ -24,6 +19,7 @@ type group struct {
 	ids      []int64
 	repeated []bool
 	args     []any
+	lately   *lately
 }
 
 // received is what a group brought for one subscription.
@@ -52,7 +48,7 @@ func (g *group) apply(ctx context.Context, w *writer) error {
 			marks = append(marks, i)
 		}
 	}
-	if err := g.mark(ctx, w, marks); err != nil {
+	if err := g.mark(ctx, w, g.lately, marks); err != nil {
 		return err
 	}
 	keep = slices.DeleteFunc(keep, func(i int) bool { return g.repeated[i] })
@@ -107,81 +103,6 @@ func (g *group) insert(ctx context.Context, w *writer, which []int) error {
 		which = which[n:]
 	}
 	return nil
-}
-
-// mark tells which deliveries repeat one of the last day, and marks the others.
-func (g *group) mark(ctx context.Context, w *writer, which []int) error {
-	slices.SortStableFunc(which, func(a, b int) int { return cmp.Compare(g.ds[a].SetID, g.ds[b].SetID) })
-	for len(which) > 0 {
-		set := g.ds[which[0]].SetID
-		n := slices.IndexFunc(which, func(i int) bool { return g.ds[i].SetID != set })
-		if n < 0 {
-			n = len(which)
-		}
-		if err := g.markSet(ctx, w, set, which[:n]); err != nil {
-			return err
-		}
-		which = which[n:]
-	}
-	return nil
-}
-
-// markSet marks deliveries of one set, at the end, where the newest are. As long as none is repeated that is done at once.
-func (g *group) markSet(ctx context.Context, w *writer, set int64, which []int) error {
-	var end int64
-	err := w.get(ctx, "SELECT coalesce((SELECT n FROM mark WHERE set_id = ? ORDER BY n DESC LIMIT 1), 0)", []any{set}, &end)
-	if err != nil {
-		return err
-	}
-	at, repeated := end, false
-	for rest := which; len(rest) > 0 && !repeated; {
-		n := few(len(rest))
-		g.args = g.args[:0]
-		for _, i := range rest[:n] {
-			d := g.ds[i]
-			at++
-			g.args = append(g.args, set, at, string(d.Kind), d.Digest[:markSize], int64(d.Received))
-		}
-		made, err := w.exec(ctx, markHead+rowsOf(markRow, n)+markTail, g.args...)
-		if err != nil {
-			return err
-		}
-		repeated = made != int64(n)
-		rest = rest[n:]
-	}
-	if !repeated {
-		return nil
-	}
-	// One by one, without holes in the count, which would be taken for marks (tidyMarks).
-	if _, err := w.exec(ctx, "DELETE FROM mark WHERE set_id = ? AND n > ?", set, end); err != nil {
-		return err
-	}
-	for _, i := range which {
-		if g.repeated[i], err = marked(ctx, w, g.ds[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// marked tells whether a delivery repeats one of the last day, and marks it if it does not. A repeated one leaves the
-// mark as it is, so that a body which comes again for ever is looked at once a day.
-func marked(ctx context.Context, w *writer, d *store.Delivery) (bool, error) {
-	args := []any{d.SetID, string(d.Kind), d.Digest[:markSize], int64(d.Received)}
-	const mark = `INSERT INTO mark (set_id, kind, digest, at, n) VALUES (?1, ?2, ?3, ?4,
-		coalesce((SELECT n FROM mark WHERE set_id = ?1 ORDER BY n DESC LIMIT 1), 0) + 1) ON CONFLICT (set_id, kind, digest) DO NOTHING`
-	n, err := w.exec(ctx, mark, args...)
-	if err != nil || n > 0 {
-		return false, err
-	}
-	// It is known; an old mark makes room for a new one, at the end, where the newest are.
-	n, err = w.exec(ctx, "DELETE FROM mark WHERE set_id = ? AND kind = ? AND digest = ? AND at <= ?", d.SetID, string(d.Kind),
-		d.Digest[:markSize], int64(d.Received-repeatWindow))
-	if err != nil || n == 0 {
-		return err == nil, err
-	}
-	_, err = w.exec(ctx, mark, args...)
-	return false, err
 }
 
 // count adds what a group brought to the counts of its subscriptions.

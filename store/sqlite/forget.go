@@ -92,8 +92,6 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`, []any{from, to, slice}},
 		{`DELETE FROM want WHERE (set_id, resource_id) IN (SELECT w.set_id, w.resource_id FROM sets t
 			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
-		{`DELETE FROM mark WHERE (set_id, n) IN (SELECT m.set_id, m.n FROM sets t
-			CROSS JOIN mark m ON m.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
 		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
 		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
 		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},

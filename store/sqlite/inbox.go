@@ -5,17 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"resyncd/store"
-)
-
-const (
-	// repeatWindow is how long a body counts as delivered already, keepMarks how many bodies of a set do.
-	repeatWindow = store.Micros(24 * time.Hour / time.Microsecond)
-	keepMarks    = 100_000
-	// markSize is how much of a digest is kept: nobody finds another body for a given half.
-	markSize = 16
 )
 
 // Deliver implements store.Inbox.
@@ -24,7 +15,7 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 	if len(ds) == 0 && s.w != nil {
 		return nil
 	}
-	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds))}
+	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds)), lately: &s.lately}
 	mark, err := s.commit(context.WithoutCancel(ctx), what, false, g.apply)
 	if err != nil {
 		return err

@@ -155,60 +155,6 @@ func deliveriesSurvived(t *testing.T, path string, acknowledged map[int64]string
 	}
 }
 
-// TestMarksBounded: no set's marks grow without an end (P8), and the newest stay.
-func TestMarksBounded(t *testing.T) {
-	t.Parallel()
-	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
-	const keep = 1000
-	f.s.limits.marks = keep
-	now := store.Micros(1) << 60
-	err := f.s.write(t.Context(), "fill", func(ctx context.Context, w *writer) error {
-		_, err := w.exec(ctx, `WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < ?3)
-			INSERT INTO mark (set_id, n, kind, digest, at) SELECT ?1, n, 'change', randomblob(16), ?2 FROM s`, f.set.ID, int64(now), keep+2500)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	newest := benchDelivery(f.claim.SourceID, f.set.ID, 1, 1)
-	newest.Received = now
-	if err := f.s.Deliver(t.Context(), []*store.Delivery{newest}, nil); err != nil {
-		t.Fatal(err)
-	}
-	for more := true; more; {
-		if more, err = f.s.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var n int
-	if err := f.s.r.get(t.Context(), "SELECT count(*) FROM mark", nil, &n); err != nil || n != keep {
-		t.Fatalf("%d marks, %v", n, err)
-	}
-	again := *newest
-	if err := f.s.Deliver(t.Context(), []*store.Delivery{&again}, nil); err != nil || !again.Duplicate {
-		t.Fatalf("the newest was forgotten: %v", err)
-	}
-}
-
-// TestMarksCounted: marks are numbered without holes, by which they are counted (tidyMarks), whatever is repeated.
-func TestMarksCounted(t *testing.T) {
-	t.Parallel()
-	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
-	for n := range 50 { // half of each group is of the one before
-		var ds []*store.Delivery
-		for i := range 20 {
-			ds = append(ds, benchDelivery(f.claim.SourceID, f.set.ID, 1, 10*n+i))
-		}
-		if err := f.s.Deliver(t.Context(), ds, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var n, first, last int
-	if err := f.s.r.get(t.Context(), "SELECT count(*), min(n), max(n) FROM mark", nil, &n, &first, &last); err != nil || n != 510 || first != 1 || last != n {
-		t.Fatalf("%d marks from %d to %d, %v", n, first, last, err)
-	}
-}
-
 // TestPollingWritesNothing: asking for requests and for the size of the inbox does not take the writer's turn.
 func TestPollingWritesNothing(t *testing.T) {
 	t.Parallel()

@@ -58,6 +58,8 @@ func slow(q, step string) bool {
 		return !strings.HasPrefix(q, "DELETE FROM request WHERE id IN (SELECT id FROM request ORDER BY id LIMIT")
 	case step == "SCAN subscription": // all of them, when asked for all
 		return !strings.HasSuffix(q, "FROM subscription WHERE (?1 OR state <> 'gone') ORDER BY id")
+	case step == "SCAN mark": // the oldest ones, of a day, or all of them, once
+		return !strings.HasPrefix(q, "DELETE FROM mark WHERE id IN (SELECT id FROM mark ORDER BY id LIMIT") && q != "SELECT packed FROM mark ORDER BY id"
 	case step == "SCAN inbox_share": // as many as there are Sources
 		return false
 	}

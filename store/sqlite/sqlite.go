@@ -39,6 +39,8 @@ type Store struct {
 	schema    int64 // of the file; older than ours only where it was opened for reading
 	limits    limits
 
+	lately lately
+
 	mu      sync.Mutex
 	claims  map[int64]*claim // granted by this Store and not released, by Source
 	owners  map[int64]int64  // Source of a set, which never changes
@@ -64,7 +66,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{log: o.Log, claims: map[int64]*claim{}, owners: map[int64]int64{}, limits: limits{keepMarks, findPage, forgetSlice}}
+	s := &Store{log: o.Log, claims: map[int64]*claim{}, owners: map[int64]int64{}, limits: limits{keepMarks, findPage, forgetSlice}, lately: lately{most: keepMarks}}
 	var err error
 	if o.ReadOnly {
 		err = s.openRead(ctx, path)

@@ -15,7 +15,7 @@ const (
 	keepGone     = 90 * day
 )
 
-// tidyPush drops a slice of what push and requests left behind, and the marks of a set beyond so many.
+// tidyPush drops a slice of what push and requests left behind, and the marks beyond so many.
 func tidyPush(ctx context.Context, w *writer, keep int) (more bool, err error) {
 	now := time.Now()
 	ago := func(d time.Duration) int64 { return int64(store.MicrosOf(now.Add(-d))) }
@@ -39,31 +39,4 @@ func tidyPush(ctx context.Context, w *writer, keep int) (more bool, err error) {
 	}
 	marks, err := tidyMarks(ctx, w, ago(day), keep)
 	return more || marks, err
-}
-
-// tidyMarks drops the marks before an instant, and those beyond the newest of each set. They stand in the order in which
-// they were made, so a look at the ends tells whether there are any.
-func tidyMarks(ctx context.Context, w *writer, before int64, keep int) (more bool, err error) {
-	rows, err := w.query(ctx, `WITH RECURSIVE t (id) AS (SELECT min(set_id) FROM mark
-			UNION ALL SELECT (SELECT min(set_id) FROM mark WHERE set_id > t.id) FROM t WHERE t.id IS NOT NULL)
-		SELECT id FROM t WHERE (SELECT at FROM mark WHERE set_id = t.id ORDER BY n LIMIT 1) < ?
-			OR (SELECT n FROM mark WHERE set_id = t.id ORDER BY n DESC LIMIT 1) -
-				(SELECT n FROM mark WHERE set_id = t.id ORDER BY n LIMIT 1) >= ?`, before, keep)
-	if err != nil {
-		return false, err
-	}
-	sets, err := collect(rows, scanID)
-	if err != nil {
-		return false, err
-	}
-	for _, set := range sets {
-		n, err := w.exec(ctx, `DELETE FROM mark WHERE set_id = ?1 AND n IN (SELECT n FROM mark WHERE set_id = ?1 ORDER BY n LIMIT ?2)
-			AND (at < ?3 OR n <= (SELECT n FROM mark WHERE set_id = ?1 ORDER BY n DESC LIMIT 1) - ?4)`,
-			set, tidyRows, before, keep)
-		if err != nil {
-			return false, err
-		}
-		more = more || n == tidyRows
-	}
-	return more, nil
 }

@@ -28,6 +28,7 @@ type writer struct {
 	conn  *sql.Conn            // pinned while a transaction runs, and between them
 	stmts map[string]*sql.Stmt // those that return rows
 	execs direct
+	then  func() // what a transaction has done once it is committed, while nobody else has the turn
 	// broken is set when the disk failed to make a commit durable; only reopening, which recovers, ends that (F10).
 	broken error
 	wal    walSync
@@ -117,6 +118,7 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 	if err := w.begin(ctx, wait); err != nil {
 		return err
 	}
+	w.then = nil
 	ended := false
 	defer func() { // a caller's function that panics (ChangeSubscription) must not leave the write lock behind
 		if !ended {
@@ -129,6 +131,9 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 		_, err = w.exec(ctx, "COMMIT")
 	}
 	if err == nil {
+		if w.then != nil {
+			w.then()
+		}
 		return nil
 	}
 	if unsynced(err) {
