@@ -134,27 +134,30 @@ func (h *Hub) deny(callback, topic, token, why string) {
 
 // follow works through the intents of one pair.
 func (h *Hub) follow(ctx context.Context, key pair) {
-	for {
-		h.mu.Lock()
-		chain := h.chains[key]
-		if len(chain) == 0 || h.phase != running {
-			for range chain {
-				h.intents--
-				less(h.intentsOf, hostOf(key.callback))
-			}
-			delete(h.chains, key)
-			h.mu.Unlock()
-			return
-		}
-		in := chain[0]
-		h.mu.Unlock()
+	for in := h.first(key, 0); in != nil; in = h.first(key, 1) {
 		in.answer(h.handle(ctx, in))
-		h.mu.Lock()
-		h.chains[key] = h.chains[key][1:]
-		h.intents--
-		less(h.intentsOf, hostOf(key.callback))
-		h.mu.Unlock()
 	}
+}
+
+// first is the first intent of a pair once so many are done with; nil where there is none, or the hub stops, and then nobody
+// follows the pair any more. Both in one: in between an intent that came would have been followed twice.
+func (h *Hub) first(key pair, done int) *intent {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	chain := h.chains[key]
+	if h.phase != running {
+		done = len(chain)
+	}
+	h.intents -= done
+	for range done {
+		less(h.intentsOf, hostOf(key.callback))
+	}
+	if chain = chain[done:]; len(chain) == 0 {
+		delete(h.chains, key)
+		return nil
+	}
+	h.chains[key] = chain
+	return chain[0]
 }
 
 // handle verifies one intent and does what was asked for (H-04 to H-08).
