@@ -68,11 +68,10 @@ func (p *planner) foreseeable(rc *store.ResourceChange) bool {
 		rc.Want.State == store.WantPresent && !rc.Want.Inline && rc.Key == "" && !p.s.flight.flying(rc.ID)
 }
 
-// mistaken is told when the commit failed: what was foreseen is not so. What comes of it is held against the rows as they are,
-// as if their wants had changed meanwhile.
+// mistaken is told when the commit failed: what was foreseen is not so. Nothing comes of it, and the rows are looked at as they are.
 func (p *planner) mistaken() {
 	for _, id := range p.early {
-		p.s.flight.doubt(id)
+		p.s.flight.fail(id)
 	}
 }
 

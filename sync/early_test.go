@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
@@ -105,4 +106,47 @@ func TestEarlyInVain(t *testing.T) {
 		t.Errorf("the commit was tried %d times", tries.Load())
 	}
 	p.equal()
+}
+
+// TestEarlyInVainOfADeleted: a resource that was deleted is made again, and the commit of its want fails after it was fetched. It
+// does not get its name before that commit is made: by its row it would have to go again (P5).
+func TestEarlyInVainOfADeleted(t *testing.T) {
+	t.Parallel()
+	p, s := holding(t)
+	p.src.Delete("a.txt")
+	p.put("b.txt", "so that the list goes on")
+	p.taken()
+	p.pull(false)
+	p.eventually("it is gone", func() bool { return p.same() && p.quiet() })
+	p.failed = func(at Work, err error) {
+		if at == WorkNotify {
+			p.later(WorkNotify, p.eng.Now().Add(200*time.Millisecond)) // there is time for what was fetched
+		}
+	}
+	before := len(p.trashed())
+	fetched := make(chan struct{})
+	var once sync.Once
+	var tries atomic.Int64
+	p.interpose(func(_ http.ResponseWriter, req *http.Request) bool {
+		if req.URL.Path == "/a.txt" {
+			once.Do(func() { close(fetched) })
+		}
+		return false
+	})
+	s.during = func(*store.Commit) error {
+		<-fetched
+		if tries.Add(1) == 1 {
+			return fmt.Errorf("test: %w", store.ErrFull)
+		}
+		return nil
+	}
+	p.put("a.txt", "again")
+	p.push()
+	p.eventually("it is here", func() bool { return p.same() && p.quiet() })
+	if tries.Load() < 2 {
+		t.Errorf("the commit was tried %d times", tries.Load())
+	}
+	if now := p.trashed(); len(now) > before {
+		t.Errorf("it came and went: %+v", now[before:])
+	}
 }

@@ -13,11 +13,13 @@ import (
 type flight struct {
 	mu  sync.Mutex
 	ids map[int64]bool // in flight; true once its want changed meanwhile
+	// vain: of them those that were boarded for a want whose commit failed.
+	vain map[int64]struct{}
 	// hand is what the planner hands on.
 	hand handover
 }
 
-func newFlight() *flight { return &flight{ids: map[int64]bool{}} }
+func newFlight() *flight { return &flight{ids: map[int64]bool{}, vain: map[int64]struct{}{}} }
 
 // board marks resources as being worked on and returns those that were not yet. The caller holds the lock since before it
 // read them, or work that was recorded meanwhile would be done again.
@@ -48,11 +50,19 @@ func (f *flight) flying(id int64) bool {
 	return flying
 }
 
-// doubt has the row of a resource in flight read anew when its work is recorded. The caller holds the lock.
-func (f *flight) doubt(id int64) {
+// fail notes that the want failed which a resource was boarded for before it was recorded. Nothing comes of that work, and the row
+// is read anew when it ends. The caller holds the lock.
+func (f *flight) fail(id int64) {
 	if f.flying(id) {
 		f.ids[id] = true
+		f.vain[id] = struct{}{}
 	}
+}
+
+// inVain reports whether fail was called since board. The caller holds the lock.
+func (f *flight) inVain(id int64) bool {
+	_, vain := f.vain[id]
+	return vain
 }
 
 // touched reports whether touch was called since board. The caller holds the lock.
@@ -65,7 +75,10 @@ func (f *flight) pass() {
 }
 
 // land ends the work on a resource. The caller holds the lock.
-func (f *flight) land(id int64) { delete(f.ids, id) }
+func (f *flight) land(id int64) {
+	delete(f.ids, id)
+	delete(f.vain, id)
+}
 
 // clear forgets all work that was cut short, and what was handed on.
 func (f *flight) clear() {
@@ -74,6 +87,7 @@ func (f *flight) clear() {
 	f.drop()
 	f.hand.open = false
 	clear(f.ids)
+	clear(f.vain)
 }
 
 // grounded leaves out what is being worked on. The caller holds the lock.
@@ -90,7 +104,7 @@ func (f *flight) grounded(rs []*store.Resource) []*store.Resource {
 // abandon ends the work on resources that no worker has taken yet. The caller holds the lock.
 func (f *flight) abandon(rs []*store.Resource) {
 	for _, r := range rs {
-		delete(f.ids, r.ID)
+		f.land(r.ID)
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 // gets its name before its want is committed (early.go) and the notification that may have asked for it is durable.
 func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
 	r.s.flight.pass()
+	r.giveUp(group)
 	err := ctx.Err()
 	if err == nil {
 		err = r.s.Store.Delivered(ctx)
@@ -47,6 +48,19 @@ func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
 		}
 	}
 	return err
+}
+
+// giveUp ends what was fetched for wants that were never recorded: by its row a file might have to go again at once (P5).
+func (r *reconciler) giveUp(group []*outcome) {
+	f := r.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range group {
+		if f.inVain(o.res.ID) {
+			o.discard()
+			o.fail(failure{class: "canceled", reason: "the state could not record that it is wanted", unasked: true})
+		}
+	}
 }
 
 // place gives staged bytes their names. A failure of the disk halts the run; what was placed before it is recorded.
