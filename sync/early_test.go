@@ -72,16 +72,12 @@ func TestFetchedEarly(t *testing.T) {
 	p.equal()
 }
 
-// TestEarlyInVain: where the commit of a want fails after its resource was fetched, nothing of it is recorded as if it had been
-// wanted, and the notification brings it when it is taken up again.
-func TestEarlyInVain(t *testing.T) {
-	t.Parallel()
-	p, s := holding(t)
-	var tries atomic.Int64
-	refused := fmt.Errorf("test: %w", store.ErrFull)
+// inVain has the first commits of a notification fail, each after /a.txt was fetched, and the notification taken up again so much
+// later. It returns how many were tried.
+func (p *pusher) inVain(s *heldStore, fail int64, again time.Duration) (tries *atomic.Int64) {
 	p.failed = func(at Work, err error) {
 		if at == WorkNotify {
-			p.later(WorkNotify, p.eng.Now())
+			p.later(WorkNotify, p.eng.Now().Add(again))
 		}
 	}
 	fetched := make(chan struct{})
@@ -92,13 +88,23 @@ func TestEarlyInVain(t *testing.T) {
 		}
 		return false
 	})
+	tries = new(atomic.Int64)
 	s.during = func(*store.Commit) error {
 		<-fetched
-		if tries.Add(1) <= 2 {
-			return refused
+		if tries.Add(1) <= fail {
+			return fmt.Errorf("test: %w", store.ErrFull)
 		}
 		return nil
 	}
+	return tries
+}
+
+// TestEarlyInVain: where the commit of a want fails after its resource was fetched, nothing of it is recorded as if it had been
+// wanted, and the notification brings it when it is taken up again.
+func TestEarlyInVain(t *testing.T) {
+	t.Parallel()
+	p, s := holding(t)
+	tries := p.inVain(s, 2, 0)
 	p.put("a.txt", "2")
 	p.push()
 	p.eventually("it is here", func() bool { return p.same() && p.quiet() })
@@ -118,28 +124,8 @@ func TestEarlyInVainOfADeleted(t *testing.T) {
 	p.taken()
 	p.pull(false)
 	p.eventually("it is gone", func() bool { return p.same() && p.quiet() })
-	p.failed = func(at Work, err error) {
-		if at == WorkNotify {
-			p.later(WorkNotify, p.eng.Now().Add(200*time.Millisecond)) // there is time for what was fetched
-		}
-	}
 	before := len(p.trashed())
-	fetched := make(chan struct{})
-	var once sync.Once
-	var tries atomic.Int64
-	p.interpose(func(_ http.ResponseWriter, req *http.Request) bool {
-		if req.URL.Path == "/a.txt" {
-			once.Do(func() { close(fetched) })
-		}
-		return false
-	})
-	s.during = func(*store.Commit) error {
-		<-fetched
-		if tries.Add(1) == 1 {
-			return fmt.Errorf("test: %w", store.ErrFull)
-		}
-		return nil
-	}
+	tries := p.inVain(s, 1, 200*time.Millisecond) // there is time for what was fetched
 	p.put("a.txt", "again")
 	p.push()
 	p.eventually("it is here", func() bool { return p.same() && p.quiet() })

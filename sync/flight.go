@@ -68,12 +68,6 @@ func (f *flight) inVain(id int64) bool {
 // touched reports whether touch was called since board. The caller holds the lock.
 func (f *flight) touched(id int64) bool { return f.ids[id] }
 
-// pass returns once a commit of wants that is under way is made, or has failed.
-func (f *flight) pass() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-}
-
 // land ends the work on a resource. The caller holds the lock.
 func (f *flight) land(id int64) {
 	delete(f.ids, id)

@@ -25,7 +25,6 @@ const (
 // settle makes one group durable: files first, rows after, in one commit (design.md 3.3). An item that fails stays owed. No file
 // gets its name before its want is committed (early.go) and the notification that may have asked for it is durable.
 func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
-	r.s.flight.pass()
 	r.giveUp(group)
 	err := ctx.Err()
 	if err == nil {
@@ -50,7 +49,8 @@ func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
 	return err
 }
 
-// giveUp ends what was fetched for wants that were never recorded: by its row a file might have to go again at once (P5).
+// giveUp waits until a commit of wants that is under way is made, or has failed, and ends what was fetched for wants that were
+// never recorded: by its row such a file might have to go again at once (P5).
 func (r *reconciler) giveUp(group []*outcome) {
 	f := r.s.flight
 	f.mu.Lock()
