@@ -149,13 +149,6 @@ func (ts *transfers) end(t *transfer, ended time.Time, err error) {
 	ts.spent = max(ts.spent-1.0/asideShare, 0)
 }
 
-// usually is for how long a transfer is silent, 0 if that is not known yet.
-func (ts *transfers) usually() time.Duration {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	return ts.usual
-}
-
 // setAside breaks off those that were silent for too long, at so many places.
 func (ts *transfers) setAside(places int) {
 	ts.mu.Lock()

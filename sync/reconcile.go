@@ -22,9 +22,8 @@ const (
 	// The first groups of a pass are closed early, the next ones later: a run that is killed again and again after a short
 	// while gets further each time.
 	groupAgeFirst = 50 * time.Millisecond
-	// At the end of a pass so many are not kept waiting for the last ones, where the Source usually takes so long.
-	ebbFiles = 50
-	ebbLeast = 5 * time.Millisecond
+	// Towards the end of a pass a group of so many is closed once no more is left than it has.
+	halfFiles = 50
 )
 
 // reconciler compares want with have and acts: the only place where a mirror changes.
@@ -161,7 +160,6 @@ type conductor struct {
 	age        time.Duration // at which the group is closed
 	ripens     *time.Timer   // when it is that old
 	placing    bool
-	ebbed      bool // the group of what was there when nothing was left to hand out is closed
 
 	// In a Follower: rows named by hot, and when to look for owed ones again.
 	hot    []int64
@@ -218,7 +216,6 @@ func (c *conductor) run(ctx context.Context) error {
 				c.r.under.setAside(c.r.workers)
 			}
 		case groups <- c.group:
-			c.ebbed = c.ebbed || c.ebbs()
 			c.group, c.bytes, c.placing = nil, 0, true
 			c.age = min(2*c.age, groupAge)
 		case err := <-c.placed:
@@ -361,14 +358,13 @@ func (c *conductor) ripe() bool {
 		return true // whoever still transfers must not hold back a change that is here
 	}
 	return len(c.group) >= groupFiles || c.bytes >= groupBytes || c.active == 0 && len(c.queue) == 0 ||
-		time.Since(c.opened) >= c.age || c.ebbs()
+		time.Since(c.opened) >= c.age || c.halves()
 }
 
-// ebbs: the last resources of a pass are under way, and the Source takes longer for them than the disk for what is here
-// already, which need not wait for them, once.
-func (c *conductor) ebbs() bool {
-	return c.planned && c.dry && !c.ebbed && c.r.hot == nil && len(c.queue) == 0 && len(c.slow) == 0 &&
-		len(c.group) >= ebbFiles && c.r.under.usually() >= ebbLeast
+// halves: no more is left of a pass than what is here. So each of the last groups is half as large as the one before, and little
+// is still to be made durable when the last resource has come: with 500 resources of 4 KiB on ext4 that was a tenth of the time.
+func (c *conductor) halves() bool {
+	return c.planned && c.dry && c.r.hot == nil && len(c.slow) == 0 && len(c.group) >= max(halfFiles, c.active+len(c.queue))
 }
 
 func (c *conductor) collect(o *outcome) {

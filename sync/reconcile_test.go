@@ -73,14 +73,14 @@ func TestQueueIsFilledBeforeItIsEmpty(t *testing.T) {
 	}
 }
 
-// TestLastOnesAreNotWaitedFor: where they take the Source's time, what is here is placed meanwhile.
+// TestLastOnesAreNotWaitedFor: once no more is left than what is here, that is placed meanwhile.
 func TestLastOnesAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	last := func(change func(c *conductor)) *conductor {
 		c := &conductor{
-			r: &reconciler{}, planned: true, dry: true, active: 16, group: make([]*outcome, ebbFiles), opened: time.Now(), age: groupAge,
+			r: &reconciler{}, planned: true, dry: true, active: 16, queue: make([]*store.Resource, halfFiles-16),
+			group: make([]*outcome, halfFiles), opened: time.Now(), age: groupAge,
 		}
-		c.r.under.usual = ebbLeast
 		change(c)
 		return c
 	}
@@ -88,11 +88,12 @@ func TestLastOnesAreNotWaitedFor(t *testing.T) {
 		t.Error("what is here waits for the last resources")
 	}
 	for name, change := range map[string]func(c *conductor){
-		"more to hand out":   func(c *conductor) { c.queue = []*store.Resource{{}} },
-		"more may come":      func(c *conductor) { c.planned = false },
-		"few are here":       func(c *conductor) { c.group = c.group[1:] },
-		"the Source is near": func(c *conductor) { c.r.under.usual = ebbLeast - 1 },
-		"done once":          func(c *conductor) { c.ebbed = true },
+		"more is left":        func(c *conductor) { c.queue = append(c.queue, &store.Resource{}) },
+		"more may come":       func(c *conductor) { c.planned = false },
+		"more may be owed":    func(c *conductor) { c.dry = false },
+		"some are put aside":  func(c *conductor) { c.slow = []*store.Resource{{}} },
+		"few are here":        func(c *conductor) { c.group, c.queue = c.group[1:], nil },
+		"one is being placed": func(c *conductor) { c.placing = true },
 	} {
 		if c := last(change); c.ripe() {
 			t.Errorf("%s: the group is closed", name)
