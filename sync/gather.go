@@ -131,7 +131,7 @@ func (p *planner) planAll(ctx context.Context) error {
 		}
 	}
 	p.release()
-	return p.flush(ctx)
+	return p.plan(ctx)
 }
 
 // release gives up what was gathered, and its memory and files.
