@@ -4,18 +4,42 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 )
 
-// firstHeap is how large the heap is when it is first collected, in percent of the runtime's usual 4 MiB.
-const firstHeap = 400
+const (
+	// heapFloor is how large the heap grows in any case before it is collected. That of a first catch-up of many resources does
+	// anyway, when 6 MiB are alive while a list is planned; mostly 4 are, and it was collected at 8. Now such a run collects 24
+	// times instead of 33, for 4 % less processor time and with the same peak, and one of 500 resources never.
+	heapFloor = 12 << 20
+	// heapFirst is where the runtime collects first where the growth is 100 %; with another one, in proportion.
+	heapFirst = 4 << 20
+)
 
-// collectLater has the first collection wait until the heap is as large as it is in a catch-up of many resources anyway, whose
-// peak stays the same: one of 500 resources was collected three times on its way there, for a tenth of its processor time. From
-// then on the usual rule holds. Where GOGC is set that is the operator's choice.
-func collectLater() {
+// floorHeap keeps to the usual growth of 100 %, or to what it takes to reach heapFloor. Where GOGC is set, that is the
+// operator's choice.
+func floorHeap() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	usual := debug.SetGCPercent(firstHeap)
-	runtime.AddCleanup(new([64]byte), func(percent int) { debug.SetGCPercent(percent) }, usual)
+	debug.SetGCPercent(growth(0))
+	afterCollection([]metrics.Sample{{Name: "/gc/heap/live:bytes"}})
+}
+
+// growth is by how many percent a heap of so many live bytes may grow until it is collected.
+func growth(live uint64) int {
+	const most = 100 * heapFloor / heapFirst
+	if live <= heapFirst/2 {
+		return most
+	}
+	return min(max(100, int(100*heapFloor/live)-100), most)
+}
+
+// afterCollection sets the growth anew after each collection: one has been when an object that nobody refers to is gone.
+func afterCollection(heap []metrics.Sample) {
+	runtime.AddCleanup(new([64]byte), func(heap []metrics.Sample) {
+		metrics.Read(heap)
+		debug.SetGCPercent(growth(heap[0].Value.Uint64()))
+		afterCollection(heap)
+	}, heap)
 }
