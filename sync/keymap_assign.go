@@ -13,9 +13,10 @@ const maxClashes = 64
 type Lookup func(names []string) ([]store.NameUse, error)
 
 // Assigner gives mirror keys to new URIs: the natural key, or on a clash the natural key with a suffix (contract.md 5,
-// F83). It never gives one name twice, nor a file a name that is a folder, nor the other way round.
+// F83). It never gives one name twice, nor a file a name that is a folder, nor the other way round. It is for one goroutine.
 type Assigner struct {
 	fold bool
+	last batch // whose memory the next one uses again
 }
 
 // NewAssigner returns an Assigner. fold says that the mirror's file system ignores letter case (F82): then names are
@@ -32,11 +33,8 @@ func (a *Assigner) Assign(uris []string, lookup Lookup) ([]string, error) {
 
 // AssignNamed is Assign where some natural keys are given, aligned with uris, "" for that of the URI.
 func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string, error) {
-	b := batch{
-		fold: a.fold, uris: uris, keys: make([]string, len(uris)),
-		open: make([]candidateKey, 0, len(uris)), uses: make(map[string]store.NameUse, 2*len(uris)),
-		done: make(map[string]string, len(uris)),
-	}
+	b := a.batch(uris)
+	defer b.forget()
 	for i, uri := range uris {
 		if i < len(natural) && natural[i] != "" {
 			b.open = append(b.open, candidateKey{index: i, natural: natural[i], key: natural[i]})
@@ -53,12 +51,16 @@ func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string,
 	return b.keys, nil
 }
 
+// keepNames is for how many URIs the memory of a call is kept for the next.
+const keepNames = 2 * planBatch
+
 // batch is one call of Assign.
 type batch struct {
 	fold bool
 	uris []string
 	keys []string
 	open []candidateKey
+	need []string                 // names that are to be looked up
 	uses map[string]store.NameUse // how names are used, by folded name: as looked up, then as given
 	done map[string]string        // URI to key
 }
@@ -70,6 +72,31 @@ type candidateKey struct {
 	attempts     int
 }
 
+func (a *Assigner) batch(uris []string) *batch {
+	b := &a.last
+	if n := len(uris); b.uses == nil || n > keepNames {
+		b = &batch{
+			fold: a.fold, open: make([]candidateKey, 0, n), need: make([]string, 0, n), uses: make(map[string]store.NameUse, 2*n),
+			done: make(map[string]string, n),
+		}
+		if n <= keepNames {
+			a.last = *b
+			b = &a.last
+		}
+	}
+	b.uris, b.keys = uris, make([]string, len(uris))
+	return b
+}
+
+// forget leaves nothing of a call but its memory.
+func (b *batch) forget() {
+	clear(b.open[:cap(b.open)])
+	clear(b.need[:cap(b.need)])
+	clear(b.uses)
+	clear(b.done)
+	b.uris, b.keys, b.open, b.need = nil, nil, b.open[:0], b.need[:0]
+}
+
 func (b *batch) folded(name string) string {
 	if b.fold {
 		return FoldKey(name)
@@ -79,7 +106,8 @@ func (b *batch) folded(name string) string {
 
 // learn looks up the names that the open candidates need and that are not known yet.
 func (b *batch) learn(lookup Lookup) error {
-	names := make([]string, 0, len(b.open))
+	names := b.need[:0]
+	defer func() { b.need = names }()
 	need := func(name string) {
 		name = b.folded(name)
 		if _, known := b.uses[name]; !known {

@@ -45,7 +45,9 @@ type planner struct {
 	at    store.Micros
 	reset bool
 	batch []entry
-	pool  []row // of the last batch, for the next: a twelfth of what a first sync of small resources allocated
+	// Of the last batch, for the next: an eighth of what a first sync of small resources allocated.
+	pool []row
+	rows map[string]*row // by URI
 	// limits say when a baseline's entries are gathered first (gather.go).
 	limits   gatherLimits
 	gathered *gathered // nil: they are not
@@ -153,7 +155,7 @@ func (p *planner) flush(ctx context.Context) error {
 	}
 	p.s.flight.mu.Lock()
 	defer p.s.flight.mu.Unlock()
-	defer func() { clear(p.pool) }()
+	defer func() { clear(p.pool); clear(p.rows) }()
 	unchanged := p.unchanged
 	rows, err := p.lookup(ctx)
 	if err != nil {
@@ -206,8 +208,7 @@ func (p *planner) progress(listed, done int64) {
 
 func (p *planner) lookup(ctx context.Context) (map[string]*row, error) {
 	uris := make([]string, 0, len(p.batch))
-	rows := make(map[string]*row, len(p.batch))
-	pool := p.rowsFor(len(p.batch))
+	pool, rows := p.rowsFor(len(p.batch))
 	for i := range p.batch {
 		u := p.batch[i].uri
 		if rows[u] == nil {
@@ -239,16 +240,17 @@ func (p *planner) lookup(ctx context.Context) (map[string]*row, error) {
 	return rows, nil
 }
 
-// rowsFor returns n empty rows, for as long as a flush takes. Those of large batches are not kept for the next.
-func (p *planner) rowsFor(n int) []row {
+// rowsFor returns n empty rows, and where to note them by URI, for as long as a flush takes. Those of large batches are not
+// kept for the next.
+func (p *planner) rowsFor(n int) ([]row, map[string]*row) {
 	if n > 2*planBatch {
-		return make([]row, n)
+		return make([]row, n), make(map[string]*row, n)
 	}
 	if cap(p.pool) < n {
-		p.pool = make([]row, n, max(n, planBatch))
+		p.pool, p.rows = make([]row, n, max(n, planBatch)), make(map[string]*row, n)
 	}
 	p.pool = p.pool[:n]
-	return p.pool
+	return p.pool, p.rows
 }
 
 // merge lets one entry meet the row of its URI. The order of the batch is the order of the document.

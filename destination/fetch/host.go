@@ -1,10 +1,10 @@
 package fetch
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +27,8 @@ type host struct {
 	max      int
 	limit    float64 // places now
 	inflight int
-	waiting  list.List // of *waiter, first come first served
+	waiting  []*waiter // first come first served
+	waiters  sync.Pool // of them, as nearly each small resource waits: there are more workers than places
 	gate     time.Time // nothing is asked before
 	laments  int       // waits asked for since the last good answer
 	cutAt    time.Time // when limit was last halved; zero while it may still grow fast
@@ -37,10 +38,13 @@ type host struct {
 	bucket   *rate.Limiter
 }
 
+// waiter is who waits for a place.
 type waiter struct{ ready chan struct{} }
 
 func newHost(target string, limit int, log *slog.Logger) *host {
-	return &host{target: target, log: log, max: limit, limit: float64(min(limit, startConcurrency))}
+	h := &host{target: target, log: log, max: limit, limit: float64(min(limit, startConcurrency))}
+	h.waiters.New = func() any { return &waiter{ready: make(chan struct{}, 1)} }
+	return h
 }
 
 // tighten applies the limits of the Source that asks; where Sources share a host the stricter one holds.
@@ -97,13 +101,14 @@ func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 // place takes one of the places, queueing for it.
 func (h *host) place(ctx context.Context) error {
 	h.mu.Lock()
-	if h.waiting.Len() == 0 && h.free() {
+	if len(h.waiting) == 0 && h.free() {
 		h.take()
 		h.mu.Unlock()
 		return nil
 	}
-	w := &waiter{ready: make(chan struct{})}
-	el := h.waiting.PushBack(w)
+	w := h.waiters.Get().(*waiter)
+	defer h.waiters.Put(w) // not in line any more, with nothing in its channel
+	h.waiting = append(h.waiting, w)
 	h.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -116,7 +121,7 @@ func (h *host) place(ctx context.Context) error {
 	case <-w.ready: // handed over at the same moment: pass it on
 		h.giveBack()
 	default:
-		h.waiting.Remove(el)
+		h.waiting = slices.DeleteFunc(h.waiting, func(other *waiter) bool { return other == w })
 		h.wake() // it may have been the head of the queue
 	}
 	return ctx.Err()
@@ -144,10 +149,11 @@ func (h *host) giveBack() {
 
 // wake hands free places to those who wait longest.
 func (h *host) wake() {
-	for h.waiting.Len() > 0 && h.free() {
-		w := h.waiting.Remove(h.waiting.Front()).(*waiter)
+	for len(h.waiting) > 0 && h.free() {
+		w := h.waiting[0]
+		h.waiting = slices.Delete(h.waiting, 0, 1)
 		h.take()
-		close(w.ready)
+		w.ready <- struct{}{}
 	}
 }
 
