@@ -23,7 +23,7 @@ const (
 	checkpointPages = 4000     // 16 MiB: how much SQLite lets the log grow before it folds it in
 	// KiB. SQLite lets its connections lend one another what they do not use, and a page of 4 KiB takes 9 of the allocator:
 	// a catch-up holds 2.3 times the sum of those at work.
-	writerCache = 4_096
+	writerCache = 3_072
 	readerCache = 512
 	readers     = 4
 )

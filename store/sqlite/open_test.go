@@ -49,7 +49,7 @@ func TestSettings(t *testing.T) {
 		return got
 	}
 	want := map[string]string{"journal_mode": "wal", "synchronous": "1", "foreign_keys": "1", "journal_size_limit": "67108864",
-		"busy_timeout": "5000", "cache_size": "-4096", "temp_store": "2"}
+		"busy_timeout": "5000", "cache_size": "-3072", "temp_store": "2"}
 	got := map[string]string{}
 	for name := range want {
 		var value string

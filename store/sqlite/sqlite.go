@@ -23,7 +23,7 @@ type Options struct {
 	ReadOnly bool
 	// Log is told of maintenance that did not work; nil discards.
 	Log *slog.Logger
-	// CacheKiB bounds the page cache of the writing connection; 0 means 4,096. The four readers take up to 512 each.
+	// CacheKiB bounds the page cache of the writing connection; 0 means 3,072. The four readers take up to 512 each.
 	// Count 2.3 times that in memory.
 	CacheKiB int
 }
