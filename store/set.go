@@ -37,8 +37,10 @@ type Sets interface {
 	EnsureSet(ctx context.Context, c Claim, capabilityList string) (Set, error)
 	// Sets returns the sets of a Source, oldest first.
 	Sets(ctx context.Context, sourceID int64) ([]Set, error)
-	// Counts returns what is owed, held and refused in one set; cheap, it reads only such rows.
+	// Counts returns what is owed, held and refused in one set; it reads all such rows, so its cost is that of what is owed.
 	Counts(ctx context.Context, setID int64) (Counts, error)
+	// Withheld returns the same without what is owed, which is 0.
+	Withheld(ctx context.Context, setID int64) (Counts, error)
 	// Recount counts the set's Resources and Bytes anew from its rows and records them; for audits, it reads every want
 	// of the set.
 	Recount(ctx context.Context, c Claim, setID int64) (resources, bytes int64, err error)

@@ -116,7 +116,7 @@ func (b *baseline) begin(ctx context.Context) error {
 	if b.begun {
 		return nil
 	}
-	counts, err := b.p.s.Store.Counts(ctx, b.p.set.ID)
+	counts, err := b.p.s.Store.Withheld(ctx, b.p.set.ID)
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func (v *pushReader) plan(ctx context.Context, d *store.Delivery, n *notice, buf
 		switch {
 		case v.p.plan.scope(b.uri) != "":
 			if outside++; room < 0 {
-				counts, err := v.p.s.Store.Counts(ctx, v.p.set.ID)
+				counts, err := v.p.s.Store.Withheld(ctx, v.p.set.ID)
 				if err != nil {
 					return err
 				}

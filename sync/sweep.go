@@ -21,7 +21,7 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 	if err != nil {
 		return err
 	}
-	counts, err := p.s.Store.Counts(ctx, p.set.ID)
+	counts, err := p.s.Store.Withheld(ctx, p.set.ID)
 	if err != nil || gone.rows == 0 && counts.Held == 0 {
 		return err
 	}

@@ -91,27 +91,36 @@ func (s *Store) Sets(ctx context.Context, sourceID int64) ([]store.Set, error) {
 
 // Counts implements store.Sets.
 func (s *Store) Counts(ctx context.Context, setID int64) (store.Counts, error) {
-	const what = "count what a set has outstanding"
-	var c store.Counts
 	sourceID, err := s.ownerOf(ctx, s.r, setID)
 	if errors.Is(err, store.ErrNotFound) {
-		return c, nil
+		return store.Counts{}, nil
 	}
 	if err != nil {
-		return c, s.fail(what, err)
+		return store.Counts{}, s.fail("count what a set has outstanding", err)
 	}
 	const (
 		owed    = "(SELECT count(*) FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id WHERE "
 		fetch   = "1 AND w.state IN (1, 3))"
 		removal = "2 AND w.state = 2)"
-		query   = "SELECT " + owed + neverFailed + fetch + " + " + owed + failedBefore + fetch + " + " +
-			owed + neverFailed + removal + " + " + owed + failedBefore + removal + `,
-			(SELECT count(*) FROM want INDEXED BY want_held WHERE set_id = ?1 AND held <> 0),
-			(SELECT count(*) FROM want INDEXED BY want_refused WHERE set_id = ?1 AND refused IS NOT NULL)`
+		all     = owed + neverFailed + fetch + " + " + owed + failedBefore + fetch + " + " +
+			owed + neverFailed + removal + " + " + owed + failedBefore + removal
 	)
 	from, to := idRange(sourceID)
-	err = s.r.get(ctx, query, []any{setID, from - 1, to}, &c.Owed, &c.Held, &c.Refused)
-	return c, s.fail(what, err)
+	return s.counts(ctx, all, setID, from-1, to)
+}
+
+// Withheld implements store.Sets.
+func (s *Store) Withheld(ctx context.Context, setID int64) (store.Counts, error) {
+	return s.counts(ctx, "0", setID)
+}
+
+// counts takes what is owed from an expression.
+func (s *Store) counts(ctx context.Context, owed string, args ...any) (c store.Counts, err error) {
+	const withheld = `,
+		(SELECT count(*) FROM want INDEXED BY want_held WHERE set_id = ?1 AND held <> 0),
+		(SELECT count(*) FROM want INDEXED BY want_refused WHERE set_id = ?1 AND refused IS NOT NULL)`
+	err = s.r.get(ctx, "SELECT "+owed+withheld, args, &c.Owed, &c.Held, &c.Refused)
+	return c, s.fail("count what a set has outstanding", err)
 }
 
 // ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given twice.

@@ -340,6 +340,9 @@ func (m *model) compareSet(rt *rapid.T, b *bench, set int64, same func(string, a
 	}
 	got, err := b.st.Counts(b.ctx, set)
 	same("counts", counts, got, err)
+	counts.Owed = 0
+	got, err = b.st.Withheld(b.ctx, set)
+	same("withheld", counts, got, err)
 	open := []int64{}
 	for _, r := range m.where(func(r *store.Resource) bool {
 		w := r.WantFor(set)

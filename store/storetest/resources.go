@@ -248,6 +248,9 @@ func testScan(t *testing.T, fresh Fresh) {
 	counts, err := b.st.Counts(b.ctx, b.set.ID)
 	b.ok(err)
 	b.same("counts", store.Counts{Owed: 2, Held: 1, Refused: 1}, counts)
+	withheld, err := b.st.Withheld(b.ctx, b.set.ID)
+	b.ok(err)
+	b.same("withheld", store.Counts{Held: 1, Refused: 1}, withheld)
 	n, bytes, err := b.st.Recount(b.ctx, b.claim, b.set.ID)
 	b.ok(err)
 	if n != 2 || bytes != 5 { // the present and the held one

@@ -87,6 +87,9 @@ func testSets(t *testing.T, fresh Fresh) {
 	if c, err := b.st.Counts(b.ctx, b.set.ID+1000); err != nil || c != (store.Counts{}) {
 		t.Fatalf("counts of no set: %v, %v", c, err)
 	}
+	if c, err := b.st.Withheld(b.ctx, b.set.ID+1000); err != nil || c != (store.Counts{}) {
+		t.Fatalf("withheld of no set: %v, %v", c, err)
+	}
 }
 
 func testClaims(t *testing.T, fresh Fresh) {
