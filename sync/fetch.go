@@ -67,6 +67,7 @@ type failure struct {
 	wait    time.Duration // at least this long
 	lasts   bool          // asking again soon will not help
 	stale   bool          // a newer list may explain it
+	wrong   bool          // an answer came, but not that
 	unasked bool          // nothing was sent: the host is closed for now
 }
 
@@ -431,7 +432,7 @@ func classify(err error) failure {
 		case fetch.Denied, fetch.Rejected, fetch.Refused, fetch.TooLarge, fetch.TLS:
 			f.lasts = true
 		case fetch.Broken:
-			f.stale = true
+			f.stale, f.wrong = true, true
 		}
 	case blob.Systemic(err):
 		f.class = classDisk

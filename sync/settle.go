@@ -16,10 +16,13 @@ import (
 // the cap.
 const (
 	retryFirst = 250 * time.Millisecond
+	// An answer that was just wrong is asked for again sooner, then after four times as long until that is the usual time: most
+	// Sources, caches and wires that spoil a body do so once, and nobody is overloaded.
+	retryWrong = 25 * time.Millisecond
 	retryCap   = time.Hour
 	diskRetry  = 10 * time.Second
 	// A Follower asks for a newer list after the first failures that one may explain (F47, F48).
-	staleAsks = 3
+	staleAsks = 4
 )
 
 // settle makes one group durable: files first, rows after, in one commit (design.md 3.3). An item that fails stays owed. No file
@@ -323,7 +326,10 @@ func backoff(attempts int, f failure) time.Duration {
 	case f.class == classDisk: // the disk is tried by itself; what it held up goes on soon after (F6)
 		d = diskRetry
 	case !f.lasts && attempts < 16:
-		d = min(retryFirst<<max(attempts-1, 0), retryCap)
+		n := max(attempts-1, 0)
+		if d = min(retryFirst<<n, retryCap); f.wrong {
+			d = min(retryWrong<<(2*n), d)
+		}
 	}
 	d -= time.Duration(rand.Int64N(int64(d)/4 + 1))
 	return max(d, f.wait)
