@@ -51,7 +51,8 @@ func newRig(b *testing.B) *rig {
 
 func (g *rig) program(name string) string { return filepath.Join(g.programs, name) }
 
-// folder makes a new one. None is removed before the end: some file systems make files slowly after many were removed.
+// folder makes a new one. None is removed before the end, but by drop: some file systems make files slowly after many were
+// removed.
 func (g *rig) folder(name string) string {
 	g.b.Helper()
 	g.runs++
@@ -60,6 +61,17 @@ func (g *rig) folder(name string) string {
 		g.b.Fatal(err)
 	}
 	return dir
+}
+
+// drop removes a mirror where files are memory: a few of 1 GiB would fill that.
+func (g *rig) drop(j *job) {
+	g.b.Helper()
+	if g.fileSystem() != "tmpfs" {
+		return
+	}
+	if err := os.RemoveAll(j.mirror); err != nil {
+		g.b.Fatal(err)
+	}
 }
 
 // cost is what one run of a program cost.
@@ -171,19 +183,24 @@ func (g *rig) say(format string, args ...any) {
 func (g *rig) machine() string {
 	g.b.Helper()
 	var u unix.Utsname
-	var fs unix.Statfs_t
 	if err := unix.Uname(&u); err != nil {
 		g.b.Fatal(err)
 	}
+	return fmt.Sprintf("Linux %s, %d CPUs, %s, files on %s", unix.ByteSliceToString(u.Release[:]), runtime.NumCPU(), runtime.Version(), g.fileSystem())
+}
+
+// fileSystem names that of the folders.
+func (g *rig) fileSystem() string {
+	g.b.Helper()
+	var fs unix.Statfs_t
 	if err := unix.Statfs(g.dir, &fs); err != nil {
 		g.b.Fatal(err)
 	}
 	kinds := map[int64]string{unix.EXT4_SUPER_MAGIC: "ext4", unix.TMPFS_MAGIC: "tmpfs", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs"}
-	kind := kinds[int64(fs.Type)]
-	if kind == "" {
-		kind = fmt.Sprintf("file system %#x", fs.Type)
+	if kind := kinds[int64(fs.Type)]; kind != "" {
+		return kind
 	}
-	return fmt.Sprintf("Linux %s, %d CPUs, %s, files on %s", unix.ByteSliceToString(u.Release[:]), runtime.NumCPU(), runtime.Version(), kind)
+	return fmt.Sprintf("file system %#x", fs.Type)
 }
 
 // begin starts a program in the background and returns the first lines of its output. It ends with the benchmark, or

@@ -80,8 +80,10 @@ func (g *rig) round(o *origin, all []*contender, workers int) {
 		if !c.installed() {
 			continue
 		}
-		took := c.run(g.job(c, o, workers), false)
+		j := g.job(c, o, workers)
+		took := c.run(j, false)
 		g.right(c, took)
 		g.note(c.name, took)
+		g.drop(j)
 	}
 }
