@@ -236,6 +236,43 @@ func TestStateLost(t *testing.T) {
 	}
 }
 
+// TestStateLostBeforeAnEmptyList: a list that names nothing removes nothing of a mirror whose state was lost, and the next one
+// that names something is asked about what it does not name.
+func TestStateLostBeforeAnEmptyList(t *testing.T) {
+	t.Parallel()
+	was := many(40)
+	r := newRig(t, source.Options{}, was)
+	r.must()
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(r.db + suffix); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	for name := range was {
+		r.src.Delete(name)
+	}
+	for range 2 {
+		if res, err := r.run(); err != nil || res.Deleted != 0 || len(r.files()) != 40 {
+			t.Fatalf("%+v, %v, %d files", res, err, len(r.files()))
+		}
+	}
+	for name, body := range was {
+		if name != "d0/r000.txt" && name != "d1/r001.txt" {
+			r.put(name, body)
+		}
+	}
+	r.must()
+	if n := len(r.files()); n != 38 {
+		t.Errorf("%d files", n)
+	}
+	if err := os.WriteFile(r.path("d0/later"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := r.run(); err != nil || len(r.files()) != 39 {
+		t.Errorf("swept once more: %+v, %v", res, err)
+	}
+}
+
 // A list that is no list, a cut one, or an index with a missing part removes nothing and moves nothing.
 func TestUnusableList(t *testing.T) {
 	t.Parallel()

@@ -96,7 +96,8 @@ func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) error
 }
 
 // sweepExtra moves files that no resource owns to the trash, in a folder that was ours before its state was lost. The
-// sweep guard counts them against what the mirror holds.
+// sweep guard counts them against what the mirror holds. Where that is nothing, a list that may be empty by mistake is all
+// that speaks against them, so a later run judges again.
 func (s *session) sweepExtra(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	if err != nil {
@@ -111,6 +112,7 @@ func (s *session) sweepExtra(ctx context.Context) error {
 		return err
 	}
 	if Hold(have == 0, extra, have+extra, s.t.DeleteGuard) {
+		s.sweep = have == 0
 		s.log.Warn("the folder holds many files that no list names; they are left alone: look at them with `resyncd verify`, remove them with `resyncd verify --repair`",
 			"files", extra, "listed", have)
 		return nil
