@@ -57,6 +57,58 @@ func (s *session) suspects(r *store.Resource) bool {
 	return r.Work.Action != store.ActionNone && s.look || s.doubted(r)
 }
 
+// lookMost is how many rows uncertain looks at: a second's work where each is on a slow disk.
+const lookMost = 10_000
+
+// uncertain tells whether the disk may still hold something else for a resource that is owed than its row says, so that the
+// next run has to look too: one that could not be fetched was looked at in vain, one that was not due never (F1). Where
+// more are owed than it looks at, some may.
+func (s *session) uncertain(ctx context.Context) (bool, error) {
+	if !s.look {
+		return false, nil
+	}
+	looked := 0
+	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
+		for after := int64(0); ; {
+			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: duePage})
+			if err != nil {
+				return false, err
+			}
+			if len(rs) == 0 {
+				break
+			}
+			after = rs[len(rs)-1].ID
+			if looked += len(rs); looked > lookMost {
+				return true, nil
+			}
+			for _, r := range rs {
+				if other, err := s.differs(ctx, r); other || err != nil {
+					return other, err
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// differs compares what lies in a resource's place with its row, by lstat.
+func (s *session) differs(ctx context.Context, r *store.Resource) (bool, error) {
+	if r.Key == "" {
+		return false, nil
+	}
+	h := &r.Have
+	info, err := s.t.Mirror.Stat(ctx, r.Key)
+	switch {
+	case missing(err):
+		return h.State != store.HaveNone, nil
+	case err != nil:
+		return false, err
+	case h.State == store.HaveNone:
+		return info.Kind == blob.KindFile, nil
+	}
+	return info.Length != h.Length || info.ModTime != h.ModTime, nil
+}
+
 // found is what a suspect resource has on disk, nil if that is what its row says. A file that no row knows counts only
 // where the resource is no longer wanted: one that is wanted adopts it (reconciler.adopt).
 func (s *session) found(ctx context.Context, r *store.Resource, wanted bool) (*store.Have, error) {

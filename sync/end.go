@@ -37,6 +37,12 @@ func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 	}
 	// After a failure of the disk a file may be newer than its row, so the next run looks.
 	unclean, policy := s.halted || s.doubts.any(), s.t.policyDigest()
+	if !unclean {
+		var err error
+		if unclean, err = s.uncertain(ctx); err != nil {
+			return err
+		}
+	}
 	c := &store.SourceChange{Unclean: &unclean, Policy: &policy}
 	switch {
 	case s.sweep:

@@ -132,7 +132,13 @@ func (f *Follower) Run(ctx context.Context) error {
 		return err
 	}
 	unclean := f.rec.isHalted() || f.s.doubts.any() || f.s.look && !f.looked
-	return f.s.Store.Commit(context.WithoutCancel(ctx), &store.Commit{
+	ctx = context.WithoutCancel(ctx)
+	if !unclean {
+		if unclean, err = f.s.uncertain(ctx); err != nil {
+			return err
+		}
+	}
+	return f.s.Store.Commit(ctx, &store.Commit{
 		Claim: f.s.claim, Source: &store.SourceChange{Unclean: &unclean},
 	})
 }

@@ -304,7 +304,7 @@ func (s *session) judgeMended(ctx context.Context, found []problem) error {
 // extraFiles reports what lies in the mirror and belongs to no resource; s, if not nil, moves it to the trash.
 func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source int64, tell func(Finding) error) error {
 	return walkExtras(ctx, e.Store, t.Mirror, source, func(infos []blob.Info) error {
-		infos, keys, err := e.strangers(ctx, source, infos)
+		infos, keys, err := e.strangers(ctx, s, source, infos)
 		if err != nil || len(keys) == 0 {
 			return err
 		}
@@ -327,8 +327,9 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 }
 
 // strangers leaves out what lies where a resource's file should be, which was told already, and the files of resources that
-// are still owed: an interrupted run put them there, and the next one looks at them before it fetches anything.
-func (e *Engine) strangers(ctx context.Context, source int64, infos []blob.Info) ([]blob.Info, []string, error) {
+// are still owed: an interrupted run put them there, and the next one looks at them before it fetches anything. Where the
+// state says of none, as that of a backup may, s, if not nil, sees to it.
+func (e *Engine) strangers(ctx context.Context, s *session, source int64, infos []blob.Info) ([]blob.Info, []string, error) {
 	keys := make([]string, len(infos))
 	for i := range infos {
 		keys[i] = infos[i].Key
@@ -339,7 +340,14 @@ func (e *Engine) strangers(ctx context.Context, source int64, infos []blob.Info)
 	}
 	left, names := infos[:0], keys[:0]
 	for i, info := range infos {
-		if o := owners[i]; o != nil && (o.Have.State != store.HaveNone || o.Work.Action == store.ActionFetch && info.Kind == blob.KindFile) {
+		o := owners[i]
+		if o != nil && o.Have.State != store.HaveNone {
+			continue
+		}
+		if o != nil && o.Work.Action == store.ActionFetch && info.Kind == blob.KindFile {
+			if s != nil && !s.look {
+				s.doubts.add(o.ID)
+			}
 			continue
 		}
 		left, names = append(left, info), append(names, info.Key)
@@ -352,10 +360,10 @@ func (s *session) tidyUp(ctx context.Context) error {
 	if s.hot != nil {
 		return nil // the run of a Follower goes on
 	}
-	if !s.underway.told() {
+	unclean := s.look || s.doubts.any() // what a run left uncertain stays so until a run has looked
+	if !unclean && !s.underway.told() {
 		return nil
 	}
-	unclean := s.look || s.doubts.any() // what a run left uncertain stays so until a run has looked
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})
 }
 
