@@ -194,9 +194,17 @@ func (p *planner) poke(ids []int64) {
 }
 
 // rouse wakes the reconciler.
-func (p *planner) rouse() {
+func (p *planner) rouse() { rouse(p.wake) }
+
+// hand names rows that are owed to the reconciler of a Follower.
+func (s *session) hand(ids []int64) {
+	s.hot.add(ids)
+	rouse(s.wake)
+}
+
+func rouse(wake chan<- struct{}) {
 	select {
-	case p.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }

@@ -52,9 +52,16 @@ const (
 
 // decideHeld ends the hold of the removals of a set, 0 for all sets of the Source. done is told of each page of resources.
 func (s *session) decideHeld(ctx context.Context, set int64, what string, done func(n int, c *store.Commit)) error {
+	sets, err := s.Store.Sets(ctx, s.src.ID)
+	if err != nil {
+		return err
+	}
+	floors := map[int64]store.Micros{}
+	for i := range sets {
+		floors[sets[i].ID] = sets[i].Floor
+	}
 	for after, more := int64(0), true; more; {
-		var err error
-		if after, more, err = s.decidePage(ctx, set, after, what, done); err != nil {
+		if after, more, err = s.decidePage(ctx, set, after, what, floors, done); err != nil {
 			return err
 		}
 	}
@@ -62,7 +69,8 @@ func (s *session) decideHeld(ctx context.Context, set int64, what string, done f
 }
 
 // decidePage holds the flight lock, because rows read here are written back while another set's want may be fetched.
-func (s *session) decidePage(ctx context.Context, set, after int64, what string, done func(int, *store.Commit)) (last int64, more bool, err error) {
+func (s *session) decidePage(ctx context.Context, set, after int64, what string, floors map[int64]store.Micros, done func(int, *store.Commit),
+) (last int64, more bool, err error) {
 	s.flight.mu.Lock()
 	defer s.flight.mu.Unlock()
 	rs, err := s.Store.Scan(ctx, store.ScanQuery{
@@ -83,14 +91,16 @@ func (s *session) decidePage(ctx context.Context, set, after int64, what string,
 				continue
 			}
 			w.Held = false
-			var work store.Work
 			if what == heldRejected {
-				// An instant newer than the list that left it out: read again, the list says nothing; a newer one does.
-				w.State, w.Version.From, w.Version.Until = store.WantPresent, w.Version.Until+1, w.Version.Until+1
-				have.Version = w.Version
-			} else {
-				work = s.workFor(w, &r.Have, now)
+				// An instant newer than the last list that left it out, of which the floor tells, as a removal keeps the instant of
+				// the first: read again, the list says nothing; a newer one does.
+				since := max(w.Version.Until, floors[w.SetID]) + 1
+				w.State, w.Version.From, w.Version.Until = store.WantPresent, since, since
+				if have.State != store.HaveNone {
+					have.Version = w.Version
+				}
 			}
+			work := s.workForAll(wants, &have, now) // another set may owe something, and the file may be lost
 			rc := store.ResourceChange{ID: r.ID, Want: w, Have: &have, Work: &work}
 			s.flight.touch(&rc, now)
 			c.Resources = append(c.Resources, rc)
@@ -103,6 +113,9 @@ func (s *session) decidePage(ctx context.Context, set, after int64, what string,
 	}
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return after, false, err
+	}
+	if s.hot != nil {
+		s.hand(due(c))
 	}
 	done(len(rs), c)
 	return rs[len(rs)-1].ID, true, nil

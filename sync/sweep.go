@@ -132,7 +132,11 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 		before, was := slices.Clone(r.Wants), r.Have
 		var found *store.Have
 		next := *w
-		switch MergeUnlisted(w, p.set.Floor, absent.Version.Until, reset) {
+		decision := MergeUnlisted(w, p.set.Floor, absent.Version.Until, reset)
+		if decision == Ask && hold && r.Have.State == store.HavePresent {
+			decision = Replace // a Source that lost its list by mistake may well answer 404 for all that was in it
+		}
+		switch decision {
 		case Replace:
 			var err error
 			if found, err = s.found(ctx, r, false); err != nil {
