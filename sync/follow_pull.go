@@ -330,6 +330,7 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 // housekeeping follows a pull of all sets, as the end of a one-shot run does.
 func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) error {
 	s := f.s
+	pending := s.sweep
 	if s.sweep {
 		if err := s.sweepOnce(ctx, offer); err != nil {
 			return err
@@ -347,7 +348,7 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 	if err := s.missing(ctx, offer); err != nil {
 		return err
 	}
-	if !s.recheck && f.whole {
+	if !s.recheck && f.whole && pending == s.sweep {
 		return nil
 	}
 	policy := s.t.policyDigest()

@@ -2,7 +2,10 @@ package sync
 
 import (
 	"fmt"
+	"os"
 	"testing"
+
+	"resyncd/destination/peer/source"
 )
 
 // numbered lists the resources from first on, up to n of them in all.
@@ -62,5 +65,48 @@ func TestHeldAfterAMistake(t *testing.T) {
 				f.quietWith(5)
 			})
 		}
+	}
+}
+
+// TestFollowerSweepsOnce: a sweep that a Follower put off, as the first list after the loss of the state was empty, is carried
+// out once, and not again by the next Follower, on files that are none of a lost state's.
+func TestFollowerSweepsOnce(t *testing.T) {
+	t.Parallel()
+	was := many(40)
+	p := newPusher(t, source.Options{}, was)
+	p.pull(false)
+	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
+	p.stop()
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(p.rig.db + suffix); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	for name := range was {
+		p.src.Delete(name)
+	}
+	p.follow()
+	p.pull(true)
+	if n := len(p.files()); n != 40 {
+		t.Fatalf("%d files", n)
+	}
+	for name, body := range was {
+		if name != "d0/r000.txt" && name != "d1/r001.txt" {
+			p.put(name, body)
+		}
+	}
+	p.pull(true)
+	p.eventually("fetched", p.quiet)
+	p.pull(true)
+	p.eventually("swept", func() bool { return p.same() && p.quiet() })
+	p.stop()
+	if err := os.WriteFile(p.path("d0/mine"), []byte("the operator's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.follow()
+	p.pull(false)
+	p.eventually("quiet", p.quiet)
+	if _, err := os.Stat(p.path("d0/mine")); err != nil {
+		t.Errorf("swept once more: %v", err)
 	}
 }
