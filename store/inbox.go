@@ -60,9 +60,9 @@ type Inbox interface {
 	// known to survive a power cut, or even if Deliver fails then. Who takes them up at once leaves nothing in the Store
 	// that survives one which they do not: what is committed becomes durable in the order of the commits.
 	Deliver(ctx context.Context, ds []*Delivery, readable func()) error
-	// Delivered returns once all that readable told of before survives a power cut; the error if that is not sure. Nobody changes
-	// the mirror before.
-	Delivered(ctx context.Context) error
+	// Durable returns once all that readable told of and all that was committed before, Repeatable or not, survives a power cut;
+	// the error if that is not sure. Nobody changes the mirror before: else a file might be there, or gone, of which nothing tells (P1).
+	Durable(ctx context.Context) error
 	// Deliveries returns what waits, in the order of arrival, bodies included.
 	Deliveries(ctx context.Context, q InboxQuery) ([]Delivery, error)
 	// Inbox returns how much waits (kept ones left out), over all Sources; it must be cheap enough to be asked often.

@@ -82,8 +82,8 @@ func (s *session) uncertain(ctx context.Context) (bool, error) {
 				return true, nil
 			}
 			for _, r := range rs {
-				if other, err := s.differs(ctx, r); other || err != nil {
-					return other, err
+				if s.differs(ctx, r) {
+					return true, nil
 				}
 			}
 		}
@@ -91,22 +91,22 @@ func (s *session) uncertain(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// differs compares what lies in a resource's place with its row, by lstat.
-func (s *session) differs(ctx context.Context, r *store.Resource) (bool, error) {
+// differs compares what lies in a resource's place with its row, by lstat. What cannot be looked at may differ.
+func (s *session) differs(ctx context.Context, r *store.Resource) bool {
 	if r.Key == "" {
-		return false, nil
+		return false
 	}
 	h := &r.Have
 	info, err := s.t.Mirror.Stat(ctx, r.Key)
 	switch {
 	case missing(err):
-		return h.State != store.HaveNone, nil
+		return h.State != store.HaveNone
 	case err != nil:
-		return false, err
+		return true
 	case h.State == store.HaveNone:
-		return info.Kind == blob.KindFile, nil
+		return info.Kind == blob.KindFile
 	}
-	return info.Length != h.Length || info.ModTime != h.ModTime, nil
+	return info.Length != h.Length || info.ModTime != h.ModTime
 }
 
 // found is what a suspect resource has on disk, nil if that is what its row says. A file that no row knows counts only
@@ -129,6 +129,9 @@ func (s *session) found(ctx context.Context, r *store.Resource, wanted bool) (*s
 		return nil, err
 	}
 	sum, n, _, err := s.hashFile(ctx, r.Key, nil)
+	if errors.Is(err, blob.ErrIO) {
+		sum, n, err = [32]byte{}, info.Length, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +148,9 @@ func (s *session) actual(ctx context.Context, r *store.Resource) (*store.Have, e
 		var sum [32]byte
 		var n int64
 		switch sum, n, _, err = s.hashFile(ctx, r.Key, nil); {
+		case errors.Is(err, blob.ErrIO): // it is there, and nobody reads it: one spoilt file costs no other (F10)
+			now, err = s.unknown([32]byte{}, info.Length, info.ModTime), nil
+			now.State = h.State
 		case err != nil:
 		case sum != h.SHA256:
 			now = s.unknown(sum, n, info.ModTime)

@@ -111,7 +111,7 @@ func (r *reconciler) work(ctx context.Context, w *worker, j job) (o *outcome) {
 	} else {
 		r.fetch(ctx, w, o)
 	}
-	if o.verdict == verdictGone {
+	if o.verdict == verdictGone || o.verdict == verdictRefused {
 		r.lookAt(ctx, o)
 	}
 	return o
@@ -164,7 +164,7 @@ func (r *reconciler) rehash(ctx context.Context, o *outcome) (bool, error) {
 		return false, nil
 	}
 	sum, n, other, err := r.s.hashFile(ctx, o.res.Key, d.New())
-	if missing(err) || errors.Is(err, blob.ErrNotRegular) {
+	if missing(err) || errors.Is(err, blob.ErrNotRegular) || errors.Is(err, blob.ErrIO) {
 		return false, nil
 	}
 	if err != nil {
@@ -194,6 +194,9 @@ func (r *reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 		return false, nil
 	}
 	sum, n, other, err := r.s.hashFile(ctx, o.res.Key, d.New())
+	if errors.Is(err, blob.ErrIO) { // as the disk has it, it is none (F10)
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}

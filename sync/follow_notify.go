@@ -114,8 +114,8 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if err := f.findGaps(ctx, v, &before); err != nil {
 		return err
 	}
-	// Its deliveries are durable, and it is what ends them. One sync less of the four that the engine's part of a push waits
-	// for, a tenth of its time on an ext4; the commit that records the file, and the next delivery, make it durable too.
+	// Its deliveries are durable, and it is what ends them, so the fetch need not wait for the disk; whoever changes a file does
+	// (Durable), and often shares a sync that is under way.
 	v.commit.Repeatable = true
 	state := p.setCommit()
 	v.commit.Sets = append(v.commit.Sets, state.Sets...)

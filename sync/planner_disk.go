@@ -54,7 +54,8 @@ func (r *row) adopt() {
 }
 
 // checkDisk compares a file that the rows call right with what lstat says, so that a file somebody removed or edited is
-// found by the next baseline; only an audit reads contents. The file of a suspect row is hashed: it may have been replaced
+// found by the next baseline; only an audit reads contents. One of which a document tells something new is compared too: the
+// row may be older than the file, that of a backup, and the news that it is to be what the row says. The file of a suspect row is hashed: it may have been replaced
 // or removed without its row being told, and the Source may want just what the row says again (F1, F2, F10).
 func (p *planner) checkDisk(ctx context.Context, r *row, baseline bool) error {
 	h, wanted := &r.res.Have, r.want.State != store.WantAbsent
@@ -66,7 +67,9 @@ func (p *planner) checkDisk(ctx context.Context, r *row, baseline bool) error {
 		return err
 	}
 	if now == nil {
-		if !baseline || !r.same || r.changed || p.s.t.Mirror == nil || h.State == store.HaveNone {
+		news := r.changed && wanted && r.res.Work.Action == store.ActionNone // else it is somebody's work, who places files meanwhile
+		known := baseline && r.same && !r.changed
+		if !news && !known || p.s.t.Mirror == nil || h.State == store.HaveNone {
 			return nil
 		}
 		info, err := p.s.t.Mirror.Stat(ctx, r.res.Key)

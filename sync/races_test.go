@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
-	"resyncd/store/sqlite"
 )
 
 // watched tells of the moment at which a resource's removal is wanted.
@@ -98,83 +96,6 @@ func TestLeftover(t *testing.T) {
 			return
 		}
 	}
-}
-
-// TestLeftoverOwed: a cut run put files in place of which no row tells, and the next one, which looks at the disk, ends as it
-// should without having fetched their resources. The one after it finds that they are gone, or as they were before.
-func TestLeftoverOwed(t *testing.T) {
-	t.Parallel()
-	for steps := int64(0); ; steps++ {
-		r := newRigIn(t, ramDir(t), source.Options{}, many(6))
-		r.must()
-		r.put("d0/r000.txt", "changed")
-		r.put("fresh", "new")
-		survived := r.dieAfter(steps)
-		r.with(func(e *Engine, _ Target) { // what is wanted already would be adopted
-			row, err := e.Store.Resource(t.Context(), 1, r.src.URI("fresh"))
-			if _, serr := os.Stat(r.path("fresh")); err == nil && serr == nil && row.Have.State == store.HaveNone {
-				err = os.WriteFile(r.path("fresh"), []byte("older"), 0o600)
-			}
-			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				t.Fatal(err)
-			}
-		})
-		r.interpose(func(w http.ResponseWriter, req *http.Request) bool {
-			fails := req.URL.Path == "/fresh" || req.URL.Path == "/d0/r000.txt"
-			if fails {
-				http.Error(w, "not now", http.StatusInternalServerError)
-			}
-			return fails
-		})
-		if _, err := r.run(); err != nil {
-			t.Fatalf("step %d: %v", steps, err)
-		}
-		r.interpose(nil)
-		r.put("d0/r000.txt", "body 0")
-		r.src.Delete("fresh")
-		r.must()
-		r.tidy()
-		if survived || t.Failed() {
-			return
-		}
-	}
-}
-
-// TestLeftoverOfABackup: an older state, of an orderly end with something owed, beside files as they are. Who repairs what it
-// does not know leaves what is owed to the next run, and word of it.
-func TestLeftoverOfABackup(t *testing.T) {
-	t.Parallel()
-	r := newRigIn(t, ramDir(t), source.Options{}, many(6))
-	r.must()
-	r.put("fresh", "new")
-	r.interpose(func(w http.ResponseWriter, req *http.Request) bool {
-		if req.URL.Path == "/fresh" {
-			http.Error(w, "not now", http.StatusInternalServerError)
-		}
-		return req.URL.Path == "/fresh"
-	})
-	if res, err := r.run(); err != nil || res.InStep {
-		t.Fatalf("%+v, %v", res, err)
-	}
-	r.interpose(nil)
-	if err := sqlite.Snapshot(t.Context(), r.db, r.db+".backup"); err != nil {
-		t.Fatal(err)
-	}
-	r.must()
-	for _, suffix := range []string{"-wal", "-shm"} {
-		_ = os.Remove(r.db + suffix)
-	}
-	if err := os.Rename(r.db+".backup", r.db); err != nil {
-		t.Fatal(err)
-	}
-	r.with(func(e *Engine, target Target) {
-		if _, err := e.Verify(t.Context(), target, r.opts, true, func(Finding) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-	})
-	r.src.Delete("fresh")
-	r.must()
-	r.tidy()
 }
 
 // TestSweepAfterKill: files that nobody lists any more go after the loss of the state, also if the first run was cut.

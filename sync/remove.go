@@ -40,6 +40,9 @@ func (r *reconciler) removeSome(ctx context.Context, now store.Micros, after int
 	if rs = f.grounded(rs); len(rs) == 0 {
 		return after, true, nil
 	}
+	if err := r.s.Store.Durable(ctx); err != nil {
+		return after, false, err
+	}
 	return after, true, r.removePage(ctx, rs)
 }
 
@@ -48,6 +51,7 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 	c := &store.Commit{Claim: r.s.claim}
 	sums := map[int64]*store.SetChange{}
 	var gone []*store.Resource
+	var ids []string // in the trash
 	for _, res := range rs {
 		switch w := Effective(res.Wants); {
 		case w == nil || w.State != store.WantAbsent, res.Have.State != store.HavePresent: // another set wants or holds it
@@ -61,6 +65,7 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 			h.State = store.HaveKept
 			r.change(c, sums, res, &h, "kept")
 		default:
+			ids = append(ids, trashID(res)) // by what the row says: after a kill the file may be there already, and is not found
 			if now, err := r.s.found(ctx, res, false); err == nil && now != nil && now.State != store.HaveNone {
 				res.Have = *now // what the trash will hold
 			}
@@ -71,7 +76,7 @@ func (r *reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 	if r.s.t.Delete == DeleteNow {
 		n = r.removeNow(ctx, c, sums, gone)
 	} else {
-		n = r.trash(ctx, c, sums, gone)
+		n = r.trash(ctx, c, sums, gone, ids)
 	}
 	for _, s := range sums {
 		c.Sets = append(c.Sets, *s)
@@ -122,10 +127,10 @@ func (r *reconciler) removeNow(ctx context.Context, c *store.Commit, sums map[in
 }
 
 // trash moves files under ids made of what they are, so that a repeated removal after a kill finds its own work done.
-func (r *reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) (done int64) {
+func (r *reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource, ids []string) (done int64) {
 	items := make([]blob.TrashItem, len(gone))
 	for i, res := range gone {
-		items[i] = blob.TrashItem{Key: res.Key, ID: trashID(res)}
+		items[i] = blob.TrashItem{Key: res.Key, ID: ids[i]}
 	}
 	for i, err := range r.s.t.Mirror.Trash(ctx, items) {
 		res := gone[i]

@@ -26,12 +26,12 @@ const (
 )
 
 // settle makes one group durable: files first, rows after, in one commit (design.md 3.3). An item that fails stays owed. No file
-// gets its name before its want is committed (early.go) and the notification that may have asked for it is durable.
+// gets its name before its want, and the notification that may have asked for it, are durable (early.go).
 func (r *reconciler) settle(ctx context.Context, group []*outcome) error {
 	r.giveUp(group)
 	err := ctx.Err()
 	if err == nil {
-		err = r.s.Store.Delivered(ctx)
+		err = r.s.Store.Durable(ctx)
 	}
 	if err != nil {
 		for _, o := range group {
@@ -202,6 +202,9 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 				work = r.s.workForAll(wants, have, now)
 			} else if o.want.State == store.WantAsk && o.verdict == verdictFetched {
 				wants, rc.Want = r.decided(o, wants)
+				if w := Effective(wants); w != nil && w.SetID != o.want.SetID { // newer than the answer
+					work = r.s.workFor(w, have, now)
+				}
 			}
 		}
 		rc.Work = &work

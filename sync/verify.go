@@ -229,11 +229,7 @@ func (s *session) renew(ctx context.Context, found []problem) error {
 	if err := s.disown(ctx, found); err != nil {
 		return err
 	}
-	s.hot.add(ids)
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.hand(ids)
 	return nil
 }
 

@@ -29,13 +29,12 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 	return s.durable(what, mark)
 }
 
-// Delivered implements store.Inbox. It shares the sync of whoever waits for a commit, and makes none for those that wait for
-// no disk.
-func (s *Store) Delivered(context.Context) error {
+// Durable implements store.Inbox. It shares the sync of whoever waits for a commit.
+func (s *Store) Durable(context.Context) error {
 	if s.w == nil {
 		return nil
 	}
-	return s.durable("wait until deliveries are durable", s.w.wal.wanted.Load())
+	return s.durable("wait until the state is durable", s.w.wal.now())
 }
 
 // resize adds to what waits of a Source.

@@ -26,7 +26,7 @@ import (
 // the folder when it makes the log.
 //
 // What is committed and not yet durable can be read already. Whoever acts on that leaves a commit behind, which is not durable
-// before what it builds on, and waits with all else (Delivered).
+// before what it builds on; who changes the mirror waits for all (Durable).
 type walSync struct {
 	path string
 	sync func(*os.File) error // the system's, but for tests of failing disks

@@ -158,9 +158,9 @@ func TestReadableBeforeDurable(t *testing.T) {
 	}
 }
 
-// TestDelivered: the mirror waits for deliveries that were told of, and for no others' commits; also where one that waits for no
-// disk left nothing to write for one that does.
-func TestDelivered(t *testing.T) {
+// TestDurable: the mirror waits for deliveries that were told of, and for what was made of them without waiting for the disk, of
+// which nothing is left to write then for one that does wait.
+func TestDurable(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
 	f.commitNew(t)
@@ -179,7 +179,7 @@ func TestDelivered(t *testing.T) {
 			return err
 		})
 	}
-	if err := f.s.Delivered(t.Context()); err != nil || syncs.Load() != 0 {
+	if err := f.s.Durable(t.Context()); err != nil || syncs.Load() != 0 {
 		t.Fatalf("nobody waits: %v, %d syncs", err, syncs.Load())
 	}
 	told, waited := make(chan struct{}), make(chan error, 1)
@@ -191,7 +191,7 @@ func TestDelivered(t *testing.T) {
 		}
 	})
 	<-told
-	done.Go(func() { waited <- f.s.Delivered(context.Background()) })
+	done.Go(func() { waited <- f.s.Durable(context.Background()) })
 	<-inside
 	select {
 	case err := <-waited:
@@ -206,8 +206,11 @@ func TestDelivered(t *testing.T) {
 	if err := paused(true); err != nil || syncs.Load() != 1 {
 		t.Errorf("one that waits for no disk: %v, %d syncs", err, syncs.Load())
 	}
-	if err := f.s.Delivered(t.Context()); err != nil || syncs.Load() != 1 {
-		t.Errorf("the mirror waited for a commit that nobody waits for: %v, %d syncs", err, syncs.Load())
+	if err := f.s.Durable(t.Context()); err != nil || syncs.Load() != 2 {
+		t.Errorf("the mirror went ahead of it: %v, %d syncs", err, syncs.Load())
+	}
+	if err := paused(true); err != nil || syncs.Load() != 2 {
+		t.Errorf("another that waits for no disk: %v, %d syncs", err, syncs.Load())
 	}
 	if err := paused(false); err != nil || syncs.Load() != 2 {
 		t.Errorf("the same again, to be durable: %v, %d syncs", err, syncs.Load())

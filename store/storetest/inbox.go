@@ -20,7 +20,7 @@ func (b *bench) delivery(sub store.Subscription, body string) *store.Delivery {
 func (b *bench) deliver(ds ...*store.Delivery) {
 	b.Helper()
 	b.ok(b.st.Deliver(b.ctx, ds, nil))
-	b.ok(b.st.Delivered(b.ctx))
+	b.ok(b.st.Durable(b.ctx))
 }
 
 func (b *bench) deliveries(q store.InboxQuery) []store.Delivery {
