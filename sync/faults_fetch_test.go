@@ -278,3 +278,33 @@ func TestPoison(t *testing.T) {
 	r.engine = nil
 	r.must()
 }
+
+// TestRetriesEnd: where everything fails, retries end with the time for them, however many resources there are. Each request
+// takes a second.
+func TestRetriesEnd(t *testing.T) {
+	t.Parallel()
+	const n, patience = 200, 20
+	r := newRigIn(t, ramDir(t), source.Options{}, many(n))
+	var asked atomic.Int64
+	began := time.Now()
+	r.engine = func(e *Engine) {
+		e.Now = func() time.Time { return began.Add(time.Duration(asked.Load()) * time.Second) }
+	}
+	r.opts.RetryFor = patience * time.Second
+	r.fetch = quick
+	r.interpose(func(w http.ResponseWriter, req *http.Request) bool {
+		if strings.HasPrefix(req.URL.Path, "/.") {
+			return false
+		}
+		asked.Add(1)
+		http.Error(w, "not now", http.StatusInternalServerError)
+		return true
+	})
+	res, err := r.run()
+	if most := int64(n + patience + 2*16); err != nil || res.Owed != n || asked.Load() > most {
+		t.Errorf("%+v, %v; %d requests, want at most %d", res, err, asked.Load(), most)
+	}
+	if asked.Load() <= n {
+		t.Errorf("%d requests for %d resources: none was tried again", asked.Load(), n)
+	}
+}

@@ -41,6 +41,7 @@ type reconciler struct {
 	hot     *hotlist
 	failing *bitmap      // what failed last when it was tried in this run
 	began   store.Micros // the pass
+	until   time.Time    // the end of the time for retries, zero: this is none
 	tally   tally
 	under   transfers
 	hasher  hasher
@@ -77,6 +78,9 @@ func (r *reconciler) pass(ctx context.Context, now func() store.Micros) error {
 	}
 	return r.removeAll(ctx, now)
 }
+
+// late tells that the time for retries is over: what no worker has yet stays owed.
+func (r *reconciler) late() bool { return !r.until.IsZero() && r.s.Now().After(r.until) }
 
 // fetchAll is the conductor: one goroutine that pages work out of the store, hands it to workers and collects outcomes
 // into groups; a second makes groups durable meanwhile.
@@ -275,7 +279,7 @@ func (c *conductor) endedToo() {
 // it starts anew if wants came in meanwhile, for the rows that were there before.
 func (c *conductor) page(ctx context.Context) error {
 	f := c.r.s.flight
-	if c.r.isHalted() {
+	if c.r.isHalted() || c.r.late() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		c.takeHanded(math.MaxInt)

@@ -71,7 +71,9 @@ func (s *session) retry(ctx context.Context, pull *puller, rec *reconciler) erro
 		return nil
 	}
 	end := s.Now().Add(s.o.RetryFor)
-	for rec.errHalted() == nil {
+	rec.until = end
+	defer func() { rec.until = time.Time{} }()
+	for rec.errHalted() == nil && !rec.late() {
 		due, err := s.Store.NextDue(ctx, s.src.ID)
 		if err != nil || !due.Known() || due.Time().After(end) {
 			return err
