@@ -108,6 +108,9 @@ func (s *Store) openWrite(ctx context.Context, path string, cacheKiB int) error 
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
+	if err := s.w.wal.open(); err != nil { // not with the first commit: there may be no descriptor left by then (F11)
+		return err
+	}
 	return s.openReader(ctx, []string{"mode=ro"})
 }
 
