@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"resyncd/store/sqlite"
 )
 
 // lockWithin is how long a daemon waits for one that is just ending: it may be writing its last bytes.
@@ -14,7 +16,7 @@ const lockWithin = 2 * time.Second
 // lockData takes data_dir for this daemon, so that no second one keeps the same leases and takes the same requests. The
 // lock ends with the process, whatever kills it; release ends it before.
 func lockData(ctx context.Context, dir string) (release func() error, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := sqlite.MakeFolder(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data_dir: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "serve.lock"), os.O_CREATE|os.O_RDWR, 0o600)

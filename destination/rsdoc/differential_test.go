@@ -102,6 +102,7 @@ func FuzzReader(f *testing.F) {
 		urlset + `<url><loc><![CDATA[a]]>&#x62;<!-- - --><?c d?></loc><rs:md hash="md5:x" x:y='z' xmlns:x="u"/></url></urlset>`,
 		"<?xml version='1.0' encoding='utf-8'?><!DOCTYPE urlset>" + urlset + "</urlset>",
 		urlset + "<rs:md capability=\"change\nlist\"/></urlset>",
+		urlset + `<url xmlns="http://x.example/schemas/SiteMap"/><g:url xmlns:g="http://www.google.com/schemas/sitemap/0.84"/></urlset>`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -168,7 +169,7 @@ func (p pieces) tag(t *rapid.T) string {
 
 func (p pieces) entry(t *rapid.T) string {
 	name := p.of(t, "entry", []string{"url", "url", "url", "url", "sitemap", "rs:url", "x"})
-	attr := p.of(t, "attr", []string{"", "", "", ` xmlns=""`, ` a="b"`})
+	attr := p.of(t, "attr", []string{"", "", "", ` xmlns=""`, ` a="b"`, ` xmlns="https://www.sitemaps.org/schemas/sitemap/0.9"`, ` xmlns="u"`})
 	children := p.many(t, "children", 1, 5, func(t *rapid.T) string {
 		switch rapid.IntRange(0, 5).Draw(t, "child") {
 		case 0, 1, 4:

@@ -1,6 +1,9 @@
 package rsdoc
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // nsID stands for a namespace: equal IDs in force at the same place are equal URIs.
 type nsID int64
@@ -85,6 +88,28 @@ func (s *scopes) identify(uri []byte) nsID {
 	}
 	s.last = max(s.last, nsOther-1) + 1
 	return s.last
+}
+
+// uriOf is the URI of a namespace in force that means nothing to us.
+func (s *scopes) uriOf(ns nsID) []byte {
+	for _, b := range s.bindings {
+		if b.ns == ns {
+			return s.bytes[b.uri:b.end]
+		}
+	}
+	return nil
+}
+
+// nearSitemap tells the namespaces that somebody wrote who meant that of Sitemaps: with https or a slash behind it, of another
+// version, or Google's from before there was a common one. The extensions of Sitemaps are none of them, nor is a long one, which
+// would be looked through for each element.
+func nearSitemap(uri []byte) bool {
+	const most = 200
+	if len(uri) > most {
+		return false
+	}
+	low := string(bytes.ToLower(uri)) + "/"
+	return strings.Contains(low, "sitemaps.org/") || strings.Contains(low, "/schemas/sitemap/")
 }
 
 // lookup is the namespace of an element's prefix, the default one for none; false for a prefix that is not declared.

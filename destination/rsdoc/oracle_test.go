@@ -111,7 +111,7 @@ func oracleRead(b []byte, base *url.URL) (document, error) {
 			}
 		default:
 			local, space := n.name.Local, n.name.Space
-			if (space == "" || space == NamespaceSitemap) && (local == "url" || local == "sitemap") {
+			if (space == "" || space == NamespaceSitemap || o.almost(space)) && (local == "url" || local == "sitemap") {
 				d.Skipped++
 				ordinal++
 			}
@@ -121,6 +121,17 @@ func oracleRead(b []byte, base *url.URL) (document, error) {
 }
 
 type oracle struct{ base *url.URL }
+
+// almost tells what somebody may take for the namespace of Sitemaps.
+func (oracle) almost(space string) bool {
+	parts := strings.Split(strings.ToLower(space), "/")
+	for i, part := range parts {
+		if strings.HasSuffix(part, "sitemaps.org") || part == "sitemap" && i > 1 && parts[i-1] == "schemas" {
+			return len(space) <= 200
+		}
+	}
+	return false
+}
 
 func (oracle) time(s string, ok bool) Micros {
 	if m, err := ParseMicros(s); ok && err == nil {

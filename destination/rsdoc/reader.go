@@ -155,7 +155,6 @@ func (r *Reader) toEntry() error {
 		case r.s.ns == nsRS && string(r.s.local) == "ln":
 			err = r.rootLink()
 		case r.lostEntry():
-			r.fault = "<" + string(r.s.local) + "> of the wrong shape or in no namespace"
 			r.ordinal++
 			r.skip(at)
 		case string(r.s.local) == "md" || string(r.s.local) == "ln":
@@ -178,13 +177,27 @@ func (r *Reader) isEntry() bool {
 	return r.s.ns == nsSitemap && string(r.s.local) == "url"
 }
 
-// lostEntry tells what was meant as an entry and is none: that of the other shape, or one without namespace under a
-// prefixed root. They count as skipped, because a list of such entries is not an empty list.
+// lostEntry tells what was meant as an entry and is none, and r.fault why: that of the other shape, one without namespace under
+// a prefixed root, or one in a namespace that only looks like that of Sitemaps. They count as skipped, because a list of such
+// entries is not an empty list.
 func (r *Reader) lostEntry() bool {
-	if r.s.ns != nsSitemap && r.s.ns != nsNone {
+	local := string(r.s.local)
+	if local != "url" && local != "sitemap" {
 		return false
 	}
-	return string(r.s.local) == "url" || string(r.s.local) == "sitemap"
+	switch r.s.ns {
+	case nsSitemap, nsNone:
+		r.fault = "<" + local + "> of the wrong shape or in no namespace"
+		return true
+	case nsRS, nsXML:
+		return false
+	}
+	uri := r.s.scopes.uriOf(r.s.ns)
+	if !nearSitemap(uri) {
+		return false
+	}
+	r.fault = "<" + local + "> in the namespace " + quote(string(uri)) + ", which is not " + NamespaceSitemap
+	return true
 }
 
 // rootMD reads the rs:md of the root. There is one; a second that says the same is borne, one that says something else

@@ -153,6 +153,12 @@ func TestSkippedEntries(t *testing.T) {
 		{"entry in an entry", `<url><loc>http://a.example/</loc><url><loc>http://a.example/2</loc></url></url>`, "an entry inside an entry"},
 		{"the other shape's entry", `<sitemap><loc>http://a.example/</loc></sitemap>`, "<sitemap> of the wrong shape or in no namespace"},
 		{"entry without namespace", `<url xmlns=""><loc>http://a.example/</loc></url>`, "<url> of the wrong shape or in no namespace"},
+		{"the namespace with https", `<url xmlns="https://www.sitemaps.org/schemas/sitemap/0.9"><loc>http://a.example/</loc></url>`, `<url> in the namespace "https://www.sitemaps.org/schemas/sitemap/0.9", which is not ` + NamespaceSitemap},
+		{"the namespace with a slash behind", `<url xmlns="http://www.sitemaps.org/schemas/sitemap/0.9/"><loc>http://a.example/</loc></url>`, `<url> in the namespace "http://www.sitemaps.org/schemas/sitemap/0.9/", which is not ` + NamespaceSitemap},
+		{"the namespace in other case", `<url xmlns="http://www.Sitemaps.org/Schemas/Sitemap/0.9"><loc>http://a.example/</loc></url>`, `<url> in the namespace "http://www.Sitemaps.org/Schemas/Sitemap/0.9", which is not ` + NamespaceSitemap},
+		{"the namespace without www", `<sitemap xmlns="http://sitemaps.org/schemas/sitemap/0.9"><loc>http://a.example/</loc></sitemap>`, `<sitemap> in the namespace "http://sitemaps.org/schemas/sitemap/0.9", which is not ` + NamespaceSitemap},
+		{"the namespace of Google", `<url xmlns="http://www.google.com/schemas/sitemap/0.84"><loc>http://a.example/</loc></url>`, `<url> in the namespace "http://www.google.com/schemas/sitemap/0.84", which is not ` + NamespaceSitemap},
+		{"the namespace without a version", `<url xmlns="http://www.sitemap.org/schemas/sitemap"><loc>http://a.example/</loc></url>`, `<url> in the namespace "http://www.sitemap.org/schemas/sitemap", which is not ` + NamespaceSitemap},
 	}
 	for _, c := range cases {
 		d := readAll(urlset+changes+good+c.entry+good+"</urlset>", Options{})
@@ -198,6 +204,9 @@ func TestTolerance(t *testing.T) {
 		{"greater-than in text and value", `<url a="&gt;>"><loc>http://a.example/></loc></url>`, "http://a.example/>"},
 		{"unicode names", `<été/><url><loc>http://a.example/</loc></url>`, "http://a.example/"},
 		{"bad lastmod", "<url><lastmod>yesterday</lastmod><loc>http://a.example/</loc></url>", "http://a.example/"},
+		{"elements of extensions", `<i:url xmlns:i="http://www.google.com/schemas/sitemap-image/1.1"/><url><loc>http://a.example/</loc></url>`, "http://a.example/"},
+		{"elements of other vocabularies", `<url xmlns="http://x.example/sitemap"/><sitemap xmlns="u"/><rs:url/><xml:url/><url><loc>http://a.example/</loc></url>`, "http://a.example/"},
+		{"a namespace too long to look through", `<url xmlns="http://www.sitemaps.org/` + strings.Repeat("x", 200) + `"/><url><loc>http://a.example/</loc></url>`, "http://a.example/"},
 		{"long text that is not read", "<url><loc>http://a.example/</loc><caption>" + strings.Repeat("x", 70_000) + "</caption></url>", "http://a.example/"},
 		{"long white space", "<url>" + strings.Repeat(" \n", 35_000) + "<loc>http://a.example/</loc></url>", "http://a.example/"},
 	}

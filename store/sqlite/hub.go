@@ -70,6 +70,9 @@ func (h *Hub) open(ctx context.Context, path string, o Options) error {
 	if err := h.migrate(ctx); err != nil {
 		return err
 	}
+	if err := s.w.wal.open(); err != nil { // not with the first commit: there may be no descriptor left by then (F11)
+		return err
+	}
 	return s.openReader(ctx, []string{"mode=ro"})
 }
 

@@ -119,8 +119,12 @@ func (g *group) mark(ctx context.Context, w *writer, l *lately, which []int) err
 			l.add(marks[i], g.ds[i].Received)
 		}
 	}
-	_, err := w.exec(ctx, "INSERT INTO mark (id, at, packed) VALUES (coalesce((SELECT max(id) FROM mark), 0) + ?, ?, ?)",
+	last, err := w.insert(ctx, "INSERT INTO mark (id, at, packed) VALUES (coalesce((SELECT max(id) FROM mark), 0) + ?, ?, ?)",
 		int64(len(made)), int64(newest), packed)
+	if err == nil && last/tidyRows > (last-int64(len(made)))/tidyRows {
+		// Hubs may bring a million more before the next Tidy. No more rows came since the last time than go now.
+		_, err = tidyMarks(ctx, w, 0, l.most)
+	}
 	return err
 }
 

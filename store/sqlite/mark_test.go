@@ -50,6 +50,9 @@ func TestMarksBounded(t *testing.T) {
 		}
 		f.said(t, at, numbers...)
 	}
+	if rows, _ := f.marked(t); rows > (keep+tidyRows)/group {
+		t.Errorf("%d rows before anybody tidied", rows)
+	}
 	for more := true; more; {
 		var err error
 		if more, err = f.s.Tidy(t.Context()); err != nil {

@@ -108,6 +108,9 @@ func (s *Store) openWrite(ctx context.Context, path string, cacheKiB int) error 
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
+	if err := s.w.wal.open(); err != nil { // not with the first commit: there may be no descriptor left by then (F11)
+		return err
+	}
 	return s.openReader(ctx, []string{"mode=ro"})
 }
 
@@ -117,7 +120,7 @@ func prepareFile(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(abs), 0o700); err != nil {
+	if err := MakeFolder(filepath.Dir(abs), 0o700); err != nil {
 		return "", err
 	}
 	f, err := os.OpenFile(abs, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,33 @@ func TestModes(t *testing.T) {
 	defer s.Close()
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("a database that all could read: %v, %v", info.Mode(), err)
+	}
+}
+
+// TestFolderIsDurable: the name of each folder that was made is synced, in the folder that it is in, and nothing else (P4).
+func TestFolderIsDurable(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("no sync of folders there")
+	}
+	top := t.TempDir()
+	a, b := filepath.Join(top, "a"), filepath.Join(top, "a", "b")
+	for _, want := range [][]string{{a, top}, nil} {
+		var synced []string
+		err := makeFolder(b, 0o700, func(f *os.File) error {
+			if !exists(b) {
+				t.Error("synced before it was made")
+			}
+			synced = append(synced, f.Name())
+			return syncFolder(f)
+		})
+		if err != nil || !slices.Equal(synced, want) {
+			t.Errorf("synced %q, want %q (%v)", synced, want, err)
+		}
+	}
+	broken := errors.New("broken")
+	if err := makeFolder(filepath.Join(top, "c"), 0o700, func(*os.File) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("a sync that failed: %v", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -35,9 +34,12 @@ type walSync struct {
 	wanted  atomic.Int64 // the newest that somebody waits for until it is durable
 	failed  atomic.Pointer[error]
 
-	mu   sync.Mutex // held while the log is synced
-	file *os.File   // ours, kept open so that it hears of every write that the kernel lost (F10)
-	done int64      // so many of the commits are durable
+	left atomic.Bool // the connection that writes was closed since the log was opened, so that SQLite may have removed it
+
+	mu   sync.Mutex  // held while the log is synced
+	file *os.File    // ours, kept open so that it hears of every write that the kernel lost (F10)
+	is   os.FileInfo // which file that is
+	done int64       // so many of the commits are durable
 }
 
 // committed notes a commit and returns its number. The caller has the turn to write.
@@ -85,38 +87,25 @@ func (y *walSync) extend(commit int64) error {
 	if err := y.failure(); err != nil {
 		return err
 	}
+	if y.file == nil { // a commit has it open
+		return errClosed
+	}
 	covered := y.commits.Load()
-	err := y.open()
-	if err == nil {
+	there, err := y.there()
+	if there {
 		err = y.sync(y.file)
-	} else if errors.Is(err, fs.ErrNotExist) { // the last connection was closed, which folds all in and syncs it
-		err = nil
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: sync its log: %w", store.ErrUnsure, err)
-		y.failed.Store(&err)
-		return err
+		return y.fail(err)
 	}
 	y.done = covered
 	return nil
 }
 
-// open opens the log, which is made anew should all connections have been closed meanwhile (writer.drop). SQLite takes no
-// locks on this file, so none is lost when it is closed.
-func (y *walSync) open() error {
-	is, err := os.Stat(y.path)
-	if err != nil {
-		return err
-	}
-	if y.file != nil {
-		was, err := y.file.Stat()
-		if err == nil && os.SameFile(is, was) {
-			return nil
-		}
-		_ = y.file.Close()
-		y.file = nil
-	}
-	y.file, err = os.OpenFile(y.path, os.O_RDWR, 0) // Windows syncs only what is open for writing
+// fail ends all trust.
+func (y *walSync) fail(err error) error {
+	err = fmt.Errorf("%w: sync its log: %w", store.ErrUnsure, err)
+	y.failed.Store(&err)
 	return err
 }
 

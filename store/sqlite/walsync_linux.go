@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,4 +14,14 @@ func syncData(f *os.File) error {
 			return os.NewSyscallError("fdatasync", err)
 		}
 	}
+}
+
+// linked tells whether an open file still has a name anywhere; it has where nobody can tell.
+func linked(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || s.Nlink > 0
 }

@@ -165,7 +165,8 @@ func (w *writer) wrote() bool {
 
 // begin takes the write lock at once: a transaction that upgrades later fails whatever the busy timeout says.
 func (w *writer) begin(ctx, wait context.Context) error {
-	if w.conn == nil {
+	fresh := w.conn == nil
+	if fresh {
 		conn, err := w.db.Conn(ctx)
 		if err != nil {
 			return err
@@ -176,6 +177,9 @@ func (w *writer) begin(ctx, wait context.Context) error {
 		_, err := w.exec(ctx, "BEGIN IMMEDIATE")
 		if busy(err) && wait.Err() == nil {
 			continue // each try waits for the busy timeout
+		}
+		if err == nil && fresh { // by now there is a log, and nothing of ours in it
+			err = w.wal.open()
 		}
 		if err != nil {
 			w.drop()
@@ -192,6 +196,7 @@ func (w *writer) drop() {
 	clear(w.stmts)
 	_ = w.execs.close(w.conn)
 	if w.conn != nil {
+		w.wal.left.Store(true)
 		// An error from Raw's function that is ErrBadConn makes the pool close it instead of keeping it.
 		_ = w.conn.Raw(func(any) error { return errDrop })
 		_ = w.conn.Close()
