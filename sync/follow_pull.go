@@ -322,7 +322,7 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: stateOf(&sets[i])})
 	}
 	if len(sets) == 0 {
-		return nil
+		return f.s.noteUnread(ctx, clip(cause.Error(), 500))
 	}
 	return f.s.Store.Commit(ctx, c)
 }

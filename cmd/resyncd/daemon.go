@@ -267,7 +267,7 @@ func (d *daemon) jobFailed(j queue.Job, failures int, again time.Time, err error
 		}
 	}
 	level := slog.LevelWarn
-	if errors.Is(err, errNothingYet) { // its Follower has told why
+	if errors.Is(err, syncengine.ErrNothingYet) { // its Follower has told why
 		level = slog.LevelDebug
 	}
 	d.log.Log(context.Background(), level, "work on a Source failed and is tried again", logging.KeySource, name, logging.KeyJob, string(j.Kind), "failures", failures,
