@@ -143,13 +143,13 @@ func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, err
 	defer s.release()
 	offer, err := s.discover(ctx)
 	if err != nil {
-		return nil, err
+		return nil, s.nothingFound(ctx, err)
 	}
 	offered, err := s.choose(offer)
-	if err == nil {
-		err = s.recognise(ctx, offer)
+	if err != nil {
+		return nil, s.nothingFound(ctx, sourceError{err})
 	}
-	if err == nil {
+	if err = s.recognise(ctx, offer); err == nil {
 		err = s.knowScopes(ctx)
 	}
 	if err != nil {

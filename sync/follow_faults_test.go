@@ -106,8 +106,31 @@ func TestFollowDiskFull(t *testing.T) {
 				full.Store(false)
 			}
 			p.eventually("the mirror equals the Source", p.same)
+			p.eventually("its set is told to be in step", p.well)
 		})
 	}
+	t.Run("begun anew meanwhile", func(t *testing.T) {
+		t.Parallel()
+		p := newPusher(t, source.Options{}, many(20))
+		p.stop()
+		var full, odd atomic.Bool
+		p.tune = func(t *Target) { t.Mirror = flakyMirror{t.Mirror, &full, &odd} }
+		p.follow()
+		full.Store(true)
+		if res := p.pull(false); res.Problem == "" {
+			t.Errorf("%+v", res)
+		}
+		p.stop()
+		full.Store(false)
+		p.follow()
+		p.eventually("its set is told to be in step", func() bool { return p.same() && p.well() })
+	})
+}
+
+// well reports whether the last pull of the only set left nothing to say against it.
+func (p *pusher) well() bool {
+	s := p.theSet()
+	return s.InStep && s.Problem == ""
 }
 
 // Named rows are all looked at, however many there are and whatever the first ones need.

@@ -270,6 +270,10 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	if err := f.s.conclude(ctx, p.pull, f.rec, &p.res, p.start); err != nil {
 		return err
 	}
+	if read := p.pull.out.problem; p.res.Problem != "" && (read == nil || p.res.Problem != read.Error()) {
+		f.marred.Store(true)
+		f.judgeAnew() // it may be over already
+	}
 	if o := f.o.Observe.Pulled; o != nil {
 		o(p.res)
 	}
@@ -322,7 +326,7 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: stateOf(&sets[i])})
 	}
 	if len(sets) == 0 {
-		return nil
+		return f.s.noteUnread(ctx, clip(cause.Error(), 500))
 	}
 	return f.s.Store.Commit(ctx, c)
 }

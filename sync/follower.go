@@ -47,6 +47,7 @@ type Follower struct {
 	closed    bool
 	hints     map[int64]bool
 	unsettled atomic.Int32 // pulls that are not concluded
+	marred    atomic.Bool  // the state says of a set that the disk failed, until the next pull
 }
 
 // following is what a Follower remembers of a set between slices.
@@ -83,6 +84,9 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 	s.hot.done = f.mirrored
 	s.gapTold, s.observe = f.gap, o.Observe
 	if err := s.knowScopes(ctx); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	if err := f.doubtVerdicts(ctx); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	f.rec = &reconciler{
@@ -272,4 +276,5 @@ func (f *Follower) rested() {
 	if f.unsettled.Load() > 0 {
 		f.o.Later(WorkConclude, f.s.Now())
 	}
+	f.judgeAnew()
 }

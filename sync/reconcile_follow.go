@@ -122,6 +122,7 @@ func (c *conductor) lookAgain(ctx context.Context) error {
 		}
 		c.r.resume()
 		c.relax = 0
+		c.r.resting.Store(false) // that it rests is told again, whether or not anything is owed
 	}
 	c.r.hot.removals()
 	c.looked = time.Now()

@@ -2,6 +2,9 @@ package sync
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 
 	"resyncd/store"
@@ -12,9 +15,24 @@ type SourceStatus struct {
 	Name   string `json:"name"`
 	URL    string `json:"url"`
 	Paused bool   `json:"paused"`
-	// Problem is why the Source as a whole cannot be worked on.
+	// Problem is why the Source as a whole cannot be worked on, or why nothing of it was found yet.
 	Problem *string     `json:"problem"`
 	Sets    []SetStatus `json:"sets"`
+}
+
+// InStep reports whether all sets are, and that there are any.
+func (s *SourceStatus) InStep() bool {
+	behind := func(set SetStatus) bool { return !set.InStep }
+	return s.Problem == nil && len(s.Sets) > 0 && !slices.ContainsFunc(s.Sets, behind)
+}
+
+// MarshalJSON implements json.Marshaler: with how the Source stands as a whole.
+func (s SourceStatus) MarshalJSON() ([]byte, error) {
+	type object SourceStatus // without this method
+	return json.Marshal(struct {
+		object
+		InStep bool `json:"in_step"`
+	}{object(s), s.InStep()})
 }
 
 // SetStatus is one set in `status --json`.
@@ -158,6 +176,13 @@ func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceSta
 	out := SourceStatus{Name: src.Name, URL: src.URL, Paused: src.Paused, Sets: []SetStatus{}}
 	sets, err := st.Sets(ctx, src.ID)
 	if err != nil {
+		return out, err
+	}
+	if len(sets) == 0 {
+		cause, err := unread(ctx, st, src.ID)
+		if cause != "" {
+			out.Problem = ptr(fmt.Sprintf("%s: %s", ErrNothingYet, cause))
+		}
 		return out, err
 	}
 	subs, err := st.Subscriptions(ctx, src.ID, false)

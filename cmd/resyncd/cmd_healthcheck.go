@@ -20,7 +20,8 @@ func (sh *shell) healthcheckCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "healthcheck", Usage: "ask the daemon whether it is ready",
 		Description: about("For health checks of containers, which hold no other program: asks /readyz at console.listen. Ready means that the\n"+
-			"state is open, hubs are answered and the disk takes writes. --alive asks /healthz: does the process answer at all?", codesHere,
+			"state is open, hubs are answered and the disk of data_dir takes writes. --alive asks /healthz: does the process answer\n"+
+			"at all?", codesHere,
 			"resyncd healthcheck", "resyncd healthcheck --alive --config /etc/resyncd/resyncd.yaml"),
 		Flags: []cli.Flag{boolFlag("alive", "ask only whether the process answers")},
 		Action: func(c *cli.Context) error {

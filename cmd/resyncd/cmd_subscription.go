@@ -125,7 +125,8 @@ func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *ope
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(sh.out, "%s: recorded for %d subscriptions; no daemon works on it, the next `resyncd serve` carries it out\n", o.label(), n)
+	// A daemon may be there all the same: the Source was paused, or is just being taken up again.
+	_, err = fmt.Fprintf(sh.out, "%s: recorded for %d subscriptions; `resyncd serve` carries it out, within half a minute where one runs\n", o.label(), n)
 	return err
 }
 

@@ -10,9 +10,10 @@ import (
 	"resyncd/store/sqlite"
 )
 
-// version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…").
+// version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…"). Any other build is on its way to
+// the newest version of the README's changelog.
 var (
-	version  = "0.1.0-dev"
+	version  = "0.9.0-dev"
 	revision = ""
 )
 

@@ -168,10 +168,10 @@ func (d *daemon) wait(ctx context.Context, reload <-chan os.Signal) error {
 
 // open starts everything: the listeners first, so that hubs get a 503 and not a refused connection while the store opens.
 func (d *daemon) open(ctx context.Context) error {
-	if err := d.listen(ctx); err != nil {
-		return err
-	}
 	cfg := d.config()
+	if err := d.listen(ctx); err != nil {
+		return orHeld(ctx, cfg.DataDir, err)
+	}
 	var err error
 	if d.unlock, err = lockData(ctx, cfg.DataDir); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (d *daemon) jobFailed(j queue.Job, failures int, again time.Time, err error
 		}
 	}
 	level := slog.LevelWarn
-	if errors.Is(err, errNothingYet) { // its Follower has told why
+	if errors.Is(err, syncengine.ErrNothingYet) { // its Follower has told why
 		level = slog.LevelDebug
 	}
 	d.log.Log(context.Background(), level, "work on a Source failed and is tried again", logging.KeySource, name, logging.KeyJob, string(j.Kind), "failures", failures,

@@ -114,12 +114,12 @@ func aboutSource(s *standing) (found []finding) {
 	switch {
 	case s.halted != nil:
 		found = append(found, haltedFor(s.halted))
-	case s.status.Problem != nil && s.unread != nil && len(s.status.Sets) == 0:
-		say(console.Bad, "failing", "%s", failing(s.unread.Error(), s))
-	case s.status.Problem != nil:
-		say(console.Bad, "not working", "%s. Tried again every %s.", sentence(*s.status.Problem), span(tryAgain))
 	case len(s.status.Sets) == 0 && s.unread != nil:
 		say(console.Bad, "failing", "%s", failing(s.unread.Error(), s))
+	case s.status.Problem != nil && strings.HasPrefix(*s.status.Problem, syncengine.ErrNothingYet.Error()): // before this start
+		say(console.Bad, "failing", "%s", failing(*s.status.Problem, s))
+	case s.status.Problem != nil:
+		say(console.Bad, "not working", "%s. Tried again every %s.", sentence(*s.status.Problem), span(tryAgain))
 	case len(s.status.Sets) == 0 && s.following:
 		say(console.Busy, "starting", "Its first pull is under way.")
 	case !s.following:

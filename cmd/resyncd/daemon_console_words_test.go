@@ -91,7 +91,11 @@ func TestAssess(t *testing.T) {
 		{"a problem of tomorrow", func(s *standing) { problem(s, "x"); s.next = noon.Add(20 * time.Hour) }, console.Bad, "failing", []string{"on 2026-03-05 08:00:00 UTC"}},
 		{"never read, failing", func(s *standing) {
 			s.status.Sets, s.unread = nil, errors.New("nothing to synchronise was found at http://lib.example/: answered 500 Internal Server Error")
-			s.status.Trouble(errNothingYet.Error())
+			s.status.Trouble(syncengine.ErrNothingYet.Error())
+		}, console.Bad, "failing", []string{"answers 500 Internal Server Error", "asked again soon"}},
+		{"never read, since before this start", func(s *standing) {
+			s.status.Sets = nil
+			s.status.Trouble(syncengine.ErrNothingYet.Error() + ": nothing to synchronise was found at http://lib.example/: answered 500 Internal Server Error")
 		}, console.Bad, "failing", []string{"answers 500 Internal Server Error", "asked again soon"}},
 		{"two answers", func(s *standing) { problem(s, "a: answered 404 Not Found; b: answered 500 X") }, console.Bad, "failing",
 			[]string{"cannot be read: a: answered 404 Not Found; b", "12:05:00"}},

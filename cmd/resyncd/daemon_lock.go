@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,13 +15,16 @@ import (
 // lockWithin is how long a daemon waits for one that is just ending: it may be writing its last bytes.
 const lockWithin = 2 * time.Second
 
+// lockName is the file in data_dir that a daemon locks.
+const lockName = "serve.lock"
+
 // lockData takes data_dir for this daemon, so that no second one keeps the same leases and takes the same requests. The
 // lock ends with the process, whatever kills it; release ends it before.
 func lockData(ctx context.Context, dir string) (release func() error, err error) {
 	if err := sqlite.MakeFolder(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data_dir: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "serve.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock data_dir: %w", err)
 	}
@@ -42,4 +47,25 @@ func lockData(ctx context.Context, dir string) (release func() error, err error)
 		case <-time.After(lookEvery):
 		}
 	}
+}
+
+// orHeld is a failure to listen, unless another daemon works on data_dir: then it has the addresses too, and other ones would help
+// nobody. Where none ever did, nothing is made.
+func orHeld(ctx context.Context, dir string, err error) error {
+	var listening *net.OpError
+	if !errors.As(err, &listening) {
+		return err
+	}
+	if _, absent := os.Stat(filepath.Join(dir, lockName)); absent != nil {
+		return err
+	}
+	release, held := lockData(ctx, dir)
+	var other *coded
+	switch {
+	case held == nil:
+		return errors.Join(err, release())
+	case errors.As(held, &other):
+		return held
+	}
+	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/store"
+	syncengine "resyncd/sync"
 	"resyncd/sync/queue"
 )
 
@@ -43,7 +44,7 @@ func TestStateIsTriedSoon(t *testing.T) {
 				d.queue = queue.NewLocal(queue.LocalOptions{})
 				j := queue.Job{Source: 3, Kind: queue.KindPull, Due: time.Now().Add(time.Hour)} // as the queue puts it back
 				d.put(j.Source, j.Kind, j.Due)
-				err := fmt.Errorf("record a step: %w", map[string]error{"full": store.ErrFull, "other": errNothingYet}[name])
+				err := fmt.Errorf("record a step: %w", map[string]error{"full": store.ErrFull, "other": syncengine.ErrNothingYet}[name])
 				d.jobFailed(j, 9, j.Due, err)
 				began := time.Now()
 				ctx, cancel := context.WithCancel(t.Context())

@@ -75,6 +75,7 @@ func (d *daemon) lookAtPauses(ctx context.Context) error {
 			r.leave(syncengine.ErrStopped)
 		case !all[i].Paused && !following && r.resting():
 			r.lookAgain()
+			d.keeper.Wake() // for what commands wrote down meanwhile
 		}
 	}
 	return nil

@@ -109,7 +109,7 @@ func (d *daemon) work(ctx context.Context, j queue.Job) error {
 			if err != nil {
 				problem = err.Error()
 				r.pulse.set(func() {
-					if errors.Is(err, errNothingYet) && r.pulse.unread != nil {
+					if errors.Is(err, syncengine.ErrNothingYet) && r.pulse.unread != nil {
 						problem += ": " + r.pulse.unread.Error()
 					}
 				})
@@ -121,15 +121,12 @@ func (d *daemon) work(ctx context.Context, j queue.Job) error {
 	return err
 }
 
-// errNothingYet says that a Source was asked and nothing of it is known yet: no set, hence no place to say why.
-var errNothingYet = errors.New("nothing usable of the Source was found so far")
-
 // reached makes a failure of a pull that found nothing where nothing was known before, so that a Source that was down when
 // it was first asked is asked again long before its schedule says so.
 func (d *daemon) reached(ctx context.Context, s *stay) error {
 	sets, err := d.st.Sets(ctx, s.f.SourceID())
 	if err == nil && len(sets) == 0 {
-		err = errNothingYet
+		err = syncengine.ErrNothingYet
 	}
 	return err
 }

@@ -184,7 +184,7 @@ func (o *opened) footing() (f footing, err error) {
 	case o.known != nil && o.known.RootID != "":
 		f.id = o.known.RootID
 	case f.state == dir.Marked:
-		f.adopt, f.sweep = true, o.known == nil && !o.begun
+		f.adopt, f.sweep = true, syncengine.LostState(o.known) && !o.begun
 	default:
 		f.adopt = f.state == dir.Foreign
 	}
@@ -209,13 +209,19 @@ func (o *opened) makeMirror(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.id == "" {
-		// The Source first: were we killed between marker and Source, the next run would take files of others for ours.
-		known, err := o.engine.Store.EnsureSource(ctx, o.src.Name, o.src.URL)
+	// The Source first: were we killed between marker and Source, the next run would take files of others for ours.
+	record := o.engine.Store.EnsureSource
+	if f.id == "" && f.state == dir.Foreign || o.begun {
+		record = o.engine.Adopt
+	}
+	if f.id == "" || o.begun {
+		known, err := record(ctx, o.src.Name, o.src.URL)
 		if err != nil {
 			return err
 		}
 		o.known = &known
+	}
+	if f.id == "" {
 		if f.id, err = dir.Create(o.mirror); err != nil {
 			return err
 		}

@@ -343,6 +343,26 @@ func TestPackagedRelease(t *testing.T) {
 	}
 }
 
+// TestVersion: a build that nobody named, of the program or of its image, is one of the newest version in the README's changelog.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := regexp.MustCompile(`(?m)^## Changelog\n\n- (\d+\.\d+):`).FindSubmatch(readme)
+	if newest == nil {
+		t.Fatal("the README's changelog names no version first")
+	}
+	want := string(newest[1]) + ".0-dev"
+	if version != want {
+		t.Errorf("version is %s, want %s", version, want)
+	}
+	if image := string(packaged(t, "Dockerfile")); !strings.Contains(image, " VERSION="+want+" ") {
+		t.Errorf("the image's VERSION is not %s", want)
+	}
+}
+
 // TestPackagedImage: the image is built by the Go that go.mod wants, runs as nobody, and asks itself how it is.
 func TestPackagedImage(t *testing.T) {
 	t.Parallel()
