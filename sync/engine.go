@@ -129,6 +129,15 @@ type Progress struct {
 	Bytes                         int64
 }
 
+// CheckFrom refuses a position in the future: every change until then would count as known, and nothing would ever be fetched
+// (F40).
+func CheckFrom(from store.Micros, now time.Time) error {
+	if !from.Known() || from <= store.MicrosOf(now)+skew {
+		return nil
+	}
+	return errors.New("it lies in the future, and no change before it would ever be fetched")
+}
+
 // ErrStopped is returned for a Source that the operator paused.
 var ErrStopped = errors.New("source is paused: resume it with `resyncd source resume NAME`")
 
@@ -136,6 +145,9 @@ var ErrStopped = errors.New("source is paused: resume it with `resyncd source re
 // when an error is returned. The error is a *store.HeldError, store.ErrFenced, ctx's error, a failure of store or disk, or
 // a *destination.Error when nothing usable was found; what went wrong within a set stands in its Result.
 func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
+	if err := CheckFrom(o.From, e.Now()); err != nil {
+		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
+	}
 	s, err := e.begin(ctx, t, o)
 	if err != nil {
 		return nil, err
