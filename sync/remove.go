@@ -162,6 +162,7 @@ func (r *reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]
 // owed.
 func (r *reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) int64 {
 	if err == nil || missing(err) {
+		r.tally.add(func(t *tally) { t.end(res.ID, false) })
 		r.change(c, sums, res, &store.Have{}, "deleted")
 		return 1
 	}

@@ -35,12 +35,13 @@ func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Resu
 		s: s, workers: s.t.workers(), scope: pull.plan.scope, wake: wake, planned: planned,
 		failing: newBitmap(),
 	}
+	base := rec.counts()
 	if s.o.Plan == nil {
 		err = s.work(ctx, pull, rec, planned)
 	} else if err = pull.run(ctx); err == nil {
 		err = s.explain(ctx, rec)
 	}
-	s.fill(&res, pull, rec, counts{})
+	s.fill(&res, pull, rec, base)
 	s.spend(&res)
 	res.Seconds = since(s.Now, start)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *session) fill(res *Result, pull *puller, rec *reconciler, base counts) 
 	res.Unavailable = !pull.out.usable
 	rec.tally.add(func(t *tally) {
 		res.Fetched, res.Deleted, res.Failed = t.fetched-base.fetched, t.deleted-base.deleted, rec.failing.len
-		res.Unchanged = t.unchanged - base.unchanged + pull.plan.unchanged
+		res.Unchanged = base.ends.unchanged(pull.plan.calm)
 	})
 	if s.o.Plan != nil {
 		res.Fetched, res.Deleted = 0, 0
@@ -225,7 +226,7 @@ func (r *reconciler) explainOne(ctx context.Context, res *store.Resource) error 
 		if done, err := r.onDisk(ctx, o); err != nil && !missing(err) {
 			return err
 		} else if done {
-			r.tally.add(func(t *tally) { t.unchanged++ })
+			r.tally.add(func(t *tally) { t.end(res.ID, true) })
 			return nil
 		}
 	}

@@ -347,11 +347,9 @@ func (r *reconciler) count(o *outcome, p *Progress) {
 		p.Done++
 	}
 	r.tally.add(func(t *tally) {
-		switch o.verdict {
+		switch t.end(o.res.ID, o.foundRight()); o.verdict {
 		case verdictFetched:
 			t.fetched++
-		case verdictCleared, verdictAdopted:
-			t.unchanged++
 		case verdictFailed:
 			r.failing.add(o.res.ID)
 			r.stale = r.stale || o.failure.stale // a newer list may explain it (F48)
@@ -359,6 +357,11 @@ func (r *reconciler) count(o *outcome, p *Progress) {
 		}
 		r.failing.remove(o.res.ID)
 	})
+}
+
+// foundRight: what was on disk is what is wanted.
+func (o *outcome) foundRight() bool {
+	return (o.verdict == verdictCleared || o.verdict == verdictAdopted) && o.want != nil && o.want.State != store.WantAbsent
 }
 
 // untried leaves out what failed in this pass already: even one that takes everything for due asks each resource once, not
