@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -117,10 +118,24 @@ type RunOptions struct {
 
 // Planned is one action of a dry run.
 type Planned struct {
-	URI    string `json:"uri"`
-	Action string `json:"action"` // fetch, delete, keep
-	Key    string `json:"-"`
-	Had    bool   `json:"-"` // a file is there that differs
+	URI    string // "" for a file of which nobody can tell
+	Action string // fetch, delete, keep
+	Key    string
+	Had    bool // a file is there that differs
+	Extra  bool // no resource owns the file
+}
+
+// MarshalJSON implements json.Marshaler: a file that has no URI is told by its key.
+func (p Planned) MarshalJSON() ([]byte, error) {
+	line := struct {
+		URI    *string `json:"uri"`
+		Action string  `json:"action"`
+		Key    *string `json:"key,omitempty"`
+	}{&p.URI, p.Action, nil}
+	if p.URI == "" {
+		line.URI, line.Key = nil, &p.Key
+	}
+	return json.Marshal(line)
 }
 
 // Progress is a step of a run.
@@ -169,7 +184,11 @@ func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, err
 	}
 	var results []Result
 	for i := range offered {
-		r, err := s.runSet(ctx, &offered[i])
+		var last *destination.Offer
+		if i == len(offered)-1 {
+			last = offer
+		}
+		r, err := s.runSet(ctx, &offered[i], last)
 		results = append(results, r)
 		if err == nil && o.Ended != nil {
 			err = o.Ended(r)

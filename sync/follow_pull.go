@@ -338,7 +338,7 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 	s := f.s
 	pending := s.sweep
 	if s.sweep {
-		if err := s.sweepOnce(ctx, offer); err != nil {
+		if err := f.rec.sweepExtra(ctx, offer); err != nil {
 			return err
 		}
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // runSet pulls one set and reconciles it. The error is one of store or context; what the Source did wrong, and a full
-// disk, stand in the result.
-func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Result, error) {
+// disk, stand in the result. all is the whole offer where the set is the last one of the run.
+func (s *session) runSet(ctx context.Context, offer *destination.SetOffer, all *destination.Offer) (Result, error) {
 	start := s.Now()
 	res := Result{Source: s.t.Name, Set: offer.ID, Kind: "none", DryRun: s.o.Plan != nil}
 	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
@@ -40,6 +40,9 @@ func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Resu
 		err = s.work(ctx, pull, rec, planned)
 	} else if err = pull.run(ctx); err == nil {
 		err = s.explain(ctx, rec)
+	}
+	if err == nil && s.sweep && all != nil { // before the result is drawn up, so that it is told there
+		err = rec.sweepExtra(ctx, all)
 	}
 	s.fill(&res, pull, rec, base)
 	s.spend(&res)

@@ -217,7 +217,7 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		rc.Work = &work
 	}
 	if o.displace != "" {
-		c.Trash = append(c.Trash, store.Trashed{ID: o.displace, SourceID: r.s.src.ID, Key: o.res.Key, Length: -1,
+		c.Trash = append(c.Trash, store.Trashed{ID: o.displace, SourceID: r.s.src.ID, URI: o.res.URI, Key: o.res.Key, Length: -1,
 			Reason: "was in the way of " + o.res.URI, At: now})
 	}
 	total(sums, o.res.Wants, &o.res.Have, wants, have)
