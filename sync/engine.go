@@ -243,6 +243,8 @@ type session struct {
 	sweep bool
 	// requests, bytes were counted by the client when the last result was drawn up, so that discovery counts too.
 	requests, bytes int64
+	// explained are the resources that a dry run has told of, or found right: what one set owes is still due when the next is.
+	explained *bitmap
 	// underway is set once the state says that a run is under way (underway.go).
 	underway underway
 }
@@ -262,7 +264,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	if src, err = e.Store.Source(ctx, t.Name); err != nil { // as the last holder left it
 		return nil, errors.Join(err, release())
 	}
-	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, flight: newFlight()}
+	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, flight: newFlight(), explained: newBitmap()}
 	s.log = e.Log.With("source", t.Name)
 	s.requests, s.bytes = t.spent()
 	s.look = t.Adopt || src.Unclean

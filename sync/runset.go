@@ -219,7 +219,7 @@ func (r *reconciler) explainOne(ctx context.Context, res *store.Resource) error 
 	o := &outcome{res: res, want: Effective(res.Wants)}
 	p := Planned{URI: res.URI, Key: res.Key, Action: "fetch", Had: res.Have.State != store.HaveNone}
 	switch {
-	case o.want == nil:
+	case o.want == nil || r.s.explained.has(res.ID):
 		return nil
 	case o.want.State == store.WantAbsent:
 		if p.Action = "delete"; r.s.t.Delete == DeleteKeep {
@@ -230,9 +230,11 @@ func (r *reconciler) explainOne(ctx context.Context, res *store.Resource) error 
 			return err
 		} else if done {
 			r.tally.add(func(t *tally) { t.end(res.ID, true) })
+			r.s.explained.add(res.ID)
 			return nil
 		}
 	}
+	r.s.explained.add(res.ID)
 	return r.s.o.Plan(p)
 }
 
