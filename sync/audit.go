@@ -27,7 +27,7 @@ func (e *Engine) Audit(ctx context.Context, t Target, o RunOptions, copied *Engi
 			f.Key = &p.Key
 		}
 		switch {
-		case p.Action == "keep":
+		case p.Action == "keep", p.Extra: // Verify tells of those
 			return nil
 		case p.Action == "delete":
 			f.Problem = ProblemUnlisted

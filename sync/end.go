@@ -16,11 +16,6 @@ func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 	if s.o.Plan != nil {
 		return nil
 	}
-	if s.sweep {
-		if err := s.sweepOnce(ctx, offer); err != nil {
-			return err
-		}
-	}
 	if s.look {
 		if err := s.claimTrash(ctx); err != nil {
 			return err

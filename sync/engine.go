@@ -2,6 +2,7 @@ package sync
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -117,16 +118,39 @@ type RunOptions struct {
 
 // Planned is one action of a dry run.
 type Planned struct {
-	URI    string `json:"uri"`
-	Action string `json:"action"` // fetch, delete, keep
-	Key    string `json:"-"`
-	Had    bool   `json:"-"` // a file is there that differs
+	URI    string // "" for a file of which nobody can tell
+	Action string // fetch, delete, keep
+	Key    string
+	Had    bool // a file is there that differs
+	Extra  bool // no resource owns the file
+}
+
+// MarshalJSON implements json.Marshaler: a file that has no URI is told by its key.
+func (p Planned) MarshalJSON() ([]byte, error) {
+	line := struct {
+		URI    *string `json:"uri"`
+		Action string  `json:"action"`
+		Key    *string `json:"key,omitempty"`
+	}{&p.URI, p.Action, nil}
+	if p.URI == "" {
+		line.URI, line.Key = nil, &p.Key
+	}
+	return json.Marshal(line)
 }
 
 // Progress is a step of a run.
 type Progress struct {
 	Listed, Done, Failed, Deleted int64 // increments
 	Bytes                         int64
+}
+
+// CheckFrom refuses a position in the future: every change until then would count as known, and nothing would ever be fetched
+// (F40).
+func CheckFrom(from store.Micros, now time.Time) error {
+	if !from.Known() || from <= store.MicrosOf(now)+skew {
+		return nil
+	}
+	return errors.New("it lies in the future, and no change before it would ever be fetched")
 }
 
 // ErrStopped is returned for a Source that the operator paused.
@@ -136,6 +160,9 @@ var ErrStopped = errors.New("source is paused: resume it with `resyncd source re
 // when an error is returned. The error is a *store.HeldError, store.ErrFenced, ctx's error, a failure of store or disk, or
 // a *destination.Error when nothing usable was found; what went wrong within a set stands in its Result.
 func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
+	if err := CheckFrom(o.From, e.Now()); err != nil {
+		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
+	}
 	s, err := e.begin(ctx, t, o)
 	if err != nil {
 		return nil, err
@@ -157,7 +184,11 @@ func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, err
 	}
 	var results []Result
 	for i := range offered {
-		r, err := s.runSet(ctx, &offered[i])
+		var last *destination.Offer
+		if i == len(offered)-1 {
+			last = offer
+		}
+		r, err := s.runSet(ctx, &offered[i], last)
 		results = append(results, r)
 		if err == nil && o.Ended != nil {
 			err = o.Ended(r)
@@ -212,6 +243,8 @@ type session struct {
 	sweep bool
 	// requests, bytes were counted by the client when the last result was drawn up, so that discovery counts too.
 	requests, bytes int64
+	// explained are the resources that a dry run has told of, or found right: what one set owes is still due when the next is.
+	explained *bitmap
 	// underway is set once the state says that a run is under way (underway.go).
 	underway underway
 }
@@ -231,7 +264,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	if src, err = e.Store.Source(ctx, t.Name); err != nil { // as the last holder left it
 		return nil, errors.Join(err, release())
 	}
-	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, flight: newFlight()}
+	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, flight: newFlight(), explained: newBitmap()}
 	s.log = e.Log.With("source", t.Name)
 	s.requests, s.bytes = t.spent()
 	s.look = t.Adopt || src.Unclean

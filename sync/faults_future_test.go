@@ -44,6 +44,28 @@ func TestFutureTimes(t *testing.T) {
 	}
 }
 
+// TestFromInTheFuture: nobody begins a set beyond now and the skew, where every change would count as known; a clock that is a
+// little ahead is no reason to refuse (F40).
+func TestFromInTheFuture(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.set("changelist", "/cl.xml")
+	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, f.changed("/a", "a", "created", 10)))
+	at := time.Now()
+	f.engine = func(e *Engine) { e.Now = func() time.Time { return at } }
+	f.opts.From = store.MicrosOf(at) + skew + 1
+	if res, err := f.run(); err == nil || !strings.Contains(err.Error(), "future") {
+		t.Errorf("%+v, %v", res, err)
+	}
+	f.with(func(e *Engine, _ Target) {
+		if known, err := e.Store.Sources(t.Context()); err != nil || len(known) != 0 {
+			t.Errorf("%v, %v", known, err)
+		}
+	})
+	f.opts.From--
+	f.one(true)
+}
+
 // TestHistoryWentBackToChanges: what a restored Source changed between its Resource List and its Change List's end was
 // ignored beside the old history when it was first read, so it is read again on top of the new baseline (F65, F73).
 func TestHistoryWentBackToChanges(t *testing.T) {

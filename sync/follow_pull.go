@@ -40,6 +40,7 @@ func (f *Follower) pull(ctx context.Context) error {
 	first.asked, first.got = f.s.t.spent()
 	if len(requests) > 0 {
 		if err := f.tryOwed(ctx); err != nil {
+			f.rec.counted(first.base)
 			f.answer(requests, err)
 			return err
 		}
@@ -69,7 +70,10 @@ var errSource = errors.New("the Source cannot be followed")
 func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err error) {
 	s := f.s
 	s.o.Full = full
-	defer func() { s.o.Full = false }()
+	defer func() {
+		s.o.Full = false
+		f.rec.counted(p.base) // the one that is not to be concluded
+	}()
 	offer, err := f.discover(ctx)
 	if err != nil {
 		return err
@@ -258,6 +262,7 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 		return err
 	}
 	if set == nil {
+		f.rec.counted(p.base)
 		f.ended(p)
 		return nil
 	}
@@ -270,6 +275,7 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	if err := f.s.conclude(ctx, p.pull, f.rec, &p.res, p.start); err != nil {
 		return err
 	}
+	f.rec.counted(p.base)
 	if read := p.pull.out.problem; p.res.Problem != "" && (read == nil || p.res.Problem != read.Error()) {
 		f.marred.Store(true)
 		f.judgeAnew() // it may be over already
@@ -336,7 +342,7 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 	s := f.s
 	pending := s.sweep
 	if s.sweep {
-		if err := s.sweepOnce(ctx, offer); err != nil {
+		if err := f.rec.sweepExtra(ctx, offer); err != nil {
 			return err
 		}
 	}

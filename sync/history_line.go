@@ -1,8 +1,10 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"resyncd/destination/feed"
@@ -30,14 +32,16 @@ type EditLine struct {
 	Odd      []string          `json:"odd"` // what is not as the documentation has it
 }
 
-// History tells a resource's life: what was replaced, the edits that a record was made of, and how it stands now. Edits
-// stand in the order in which they are merged, whenever they came. The URI may be any resource's: also the id of a feed's
+// History tells a resource's life: what was replaced, in the order of time, the edits that a record was made of, and how it
+// stands now. Edits stand in the order in which they are merged, whenever they came. The URI may be any resource's: also the id of a feed's
 // entry, or the subject of a record.
 func History(ctx context.Context, st store.Store, source int64, uri string) ([]HistoryLine, error) {
 	events, err := st.History(ctx, source, uri)
 	if err != nil {
 		return nil, err
 	}
+	// That a version was fetched is recorded when the next one takes its place.
+	slices.SortStableFunc(events, func(a, b store.Event) int { return cmp.Compare(a.At, b.At) })
 	var out []HistoryLine
 	for i := range events {
 		e := &events[i]

@@ -145,3 +145,49 @@ func TestListingMeta(t *testing.T) {
 		}
 	}
 }
+
+// TestHistoryOfDeleted: lines are in the order of time, and a deletion has what asked for it as its evidence.
+func TestHistoryOfDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.set("resourcelist", "/rl.xml", "changelist", "/cl.xml")
+	f.page("/rl.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a", "a"), f.res("/b", "b")))
+	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`))
+	f.one(true)
+	changes := f.changed("/a", "a2", "updated", 10)
+	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, changes))
+	f.one(true)
+	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, changes, f.deleted("/a", 20)))
+	f.one(true)
+	type line struct{ What, Version, Evidence string }
+	var got []line
+	f.with(func(e *Engine, target Target) {
+		src, err := e.Store.Source(t.Context(), target.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := History(t.Context(), e.Store, src.ID, f.uri("/a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last time.Time
+		for _, l := range lines {
+			if l.At != nil {
+				at, err := time.Parse(time.RFC3339, *l.At)
+				if err != nil || at.Before(last) {
+					t.Errorf("%s at %s stands after %s, %v", l.What, at, last, err)
+				}
+				last = at
+			}
+			got = append(got, line{l.What, *l.Version, *l.Evidence})
+		}
+	})
+	rl, cl := f.uri("/rl.xml"), f.uri("/cl.xml")
+	want := []line{
+		{"fetched", when(0), rl}, {"wanted", when(10), cl}, {"fetched", when(10), cl}, {"wanted absent", when(20), cl},
+		{"deleted", when(20), cl}, {"wanted absent", when(20), cl},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

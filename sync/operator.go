@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"resyncd/store"
 	"resyncd/store/blob"
@@ -121,99 +120,6 @@ func (s *session) decidePage(ctx context.Context, set, after int64, what string,
 	return rs[len(rs)-1].ID, true, nil
 }
 
-// Restore brings the newest trashed file of a URI back under its key and keeps it there until the Source lists it again.
-func (e *Engine) Restore(ctx context.Context, t Target, uri string) (store.Trashed, error) {
-	s, err := e.begin(ctx, t, RunOptions{})
-	if err != nil {
-		return store.Trashed{}, err
-	}
-	defer s.release()
-	return s.restore(ctx, uri)
-}
-
-func (s *session) restore(ctx context.Context, uri string) (store.Trashed, error) {
-	tr, err := s.Store.TrashedOf(ctx, s.src.ID, uri)
-	if errors.Is(err, store.ErrNotFound) {
-		return tr, fmt.Errorf("nothing of %s is in the trash of %s: %w", uri, s.t.Name, err)
-	}
-	if err != nil {
-		return tr, err
-	}
-	r, err := s.Store.Resource(ctx, s.src.ID, uri)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return tr, err
-	}
-	if r != nil && r.Have.State != store.HaveNone {
-		return tr, fmt.Errorf("%s has a file in the mirror already: %s", uri, r.Key)
-	}
-	if r != nil && r.Key != "" {
-		tr.Key = r.Key
-	}
-	if err := s.bringBack(ctx, &tr); err != nil {
-		return tr, err
-	}
-	return tr, s.recordRestored(ctx, &tr, r)
-}
-
-// bringBack moves a file out of the trash. A kill before that was recorded leaves it in place already.
-func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
-	err := s.t.Mirror.Restore(ctx, tr.ID, tr.Key)
-	if errors.Is(err, blob.ErrNotFound) {
-		if sum, _, _, herr := s.hashFile(ctx, tr.Key, nil); herr == nil && sum == tr.SHA256 {
-			return nil
-		}
-	}
-	if errors.Is(err, blob.ErrExists) {
-		return fmt.Errorf("another file is where %s was; move it away first: %w", tr.URI, err)
-	}
-	return err
-}
-
-// recordRestored makes the file known as kept. What the Source wants of the resource, and owed work, stay as they are.
-func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *store.Resource) error {
-	sum, n, _, err := s.hashFile(ctx, tr.Key, nil)
-	if err != nil {
-		return err
-	}
-	info, err := s.t.Mirror.Stat(ctx, tr.Key)
-	if err != nil {
-		return err
-	}
-	s.flight.mu.Lock()
-	defer s.flight.mu.Unlock()
-	if r != nil { // as it is now: a Follower works on
-		rs, err := s.Store.ByIDs(ctx, []int64{r.ID})
-		if err != nil {
-			return err
-		}
-		if len(rs) == 0 || rs[0].Have.State != store.HaveNone { // a newer file has taken its place
-			return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, DropTrash: []string{tr.ID}})
-		}
-		r = rs[0]
-	}
-	now := s.localNow()
-	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: now}
-	rc := store.ResourceChange{URI: tr.URI, Key: tr.Key, Have: have, Work: &store.Work{}}
-	c := &store.Commit{
-		Claim: s.claim, DropTrash: []string{tr.ID},
-		Events: []store.Event{{SourceID: s.src.ID, URI: tr.URI, At: now, What: "restored", Detail: digestOf(have)}},
-	}
-	if r != nil {
-		rc.ID = r.ID
-		s.flight.touch(&rc, now)
-		if r.Work.Action == store.ActionFetch {
-			rc.Work = nil
-		}
-		sums := map[int64]*store.SetChange{}
-		total(sums, r.Wants, &r.Have, r.Wants, have)
-		for _, sc := range sums {
-			c.Sets = append(c.Sets, *sc)
-		}
-	}
-	c.Resources = []store.ResourceChange{rc}
-	return errors.Join(s.Store.Commit(ctx, c), s.tidyUp(ctx))
-}
-
 // Forget drops everything known of a Source; withMirror drops its files and its trash too. Files that are not the
 // Source's stay.
 func (e *Engine) Forget(ctx context.Context, t Target, withMirror bool) error {
@@ -245,9 +151,11 @@ func (e *Engine) dropFiles(ctx context.Context, source int64, m blob.Mirror) err
 			break
 		}
 		after = rs[len(rs)-1].ID
-		keys := make([]string, len(rs))
-		for i, r := range rs {
-			keys[i] = r.Key
+		keys := make([]string, 0, len(rs))
+		for _, r := range rs {
+			if !foreign(r) {
+				keys = append(keys, r.Key)
+			}
 		}
 		for _, err := range m.Remove(ctx, keys) {
 			if err != nil && !missing(err) {

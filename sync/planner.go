@@ -64,14 +64,15 @@ type planner struct {
 	names *Assigner
 	fold  bool // the mirror's file system ignores letter case
 
-	listed, unchanged int64
-	jumps             int64 // of those listed, and the URI of the last one
-	last              string
-	wanted            bool  // any want was written
-	document          int64 // the id of the topic's document, for records
-	odd               int64 // what was not as its format has it, in edits of records
-	unheard           int64 // entries that were not in a topic's feed at its last pull, and that nobody pushed
-	contested         bool  // an item of a topic can only be decided by reading its feed (again)
+	listed    int64
+	calm      *bitmap // rows that entries found as they are wanted; nil: none
+	jumps     int64   // of those listed, and the URI of the last one
+	last      string
+	wanted    bool  // any want was written
+	document  int64 // the id of the topic's document, for records
+	odd       int64 // what was not as its format has it, in edits of records
+	unheard   int64 // entries that were not in a topic's feed at its last pull, and that nobody pushed
+	contested bool  // an item of a topic can only be decided by reading its feed (again)
 }
 
 func (s *session) newPlanner(set *store.Set, offer *destination.SetOffer, wake chan<- struct{}) (*planner, error) {
@@ -156,7 +157,7 @@ func (p *planner) flush(ctx context.Context) error {
 	p.s.flight.mu.Lock()
 	defer p.s.flight.mu.Unlock()
 	defer func() { clear(p.pool); clear(p.rows) }()
-	unchanged := p.unchanged
+	calm := p.calms()
 	rows, err := p.lookup(ctx)
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func (p *planner) flush(ctx context.Context) error {
 	if err := p.changes(ctx, rows, c); err != nil {
 		return err
 	}
-	p.progress(int64(len(p.batch)), p.unchanged-unchanged)
+	p.progress(int64(len(p.batch)), p.calms()-calm)
 	p.batch = p.batch[:0]
 	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 && len(c.Edits) == 0 {
 		return nil
@@ -352,7 +353,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 		known := r.same && !r.changed // and unchanged, unless something is owed: then what becomes of that is counted
 		if !r.changed && r.haveNew == nil && !r.refill() {
 			if known && r.res.Work.Action == store.ActionNone {
-				p.unchanged++
+				p.calmed(r)
 			}
 			continue
 		}
@@ -366,7 +367,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			work = store.Work{Action: store.ActionFetch, Due: now}
 		}
 		if known && work.Action == store.ActionNone {
-			p.unchanged++
+			p.calmed(r)
 		}
 		if rc.Work = &work; r.moved || work.Action == store.ActionNone && r.res.Work.Action != store.ActionNone {
 			shared = append(shared, sharedRow{row: r, at: len(c.Resources)})

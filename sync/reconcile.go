@@ -56,8 +56,9 @@ type reconciler struct {
 
 // tally is what the reconciler did.
 type tally struct {
-	mu                          sync.Mutex
-	fetched, unchanged, deleted int64
+	mu               sync.Mutex
+	fetched, deleted int64
+	ends             []*ends // of the pulls under way (unchanged.go)
 }
 
 func (t *tally) add(f func(*tally)) {

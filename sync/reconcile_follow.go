@@ -204,11 +204,3 @@ func (r *reconciler) restsNow() (begins bool) {
 	defer f.mu.Unlock()
 	return r.hot.restWhere(len(f.hand.rows) == 0, &r.resting)
 }
-
-// counts is what a reconciler has done so far.
-type counts struct{ fetched, unchanged, deleted int64 }
-
-func (r *reconciler) counts() (c counts) {
-	r.tally.add(func(t *tally) { c = counts{t.fetched, t.unchanged, t.deleted} })
-	return c
-}

@@ -111,8 +111,12 @@ func (r *reconciler) change(c *store.Commit, sums map[int64]*store.SetChange, re
 		r.remember(c, res)
 	}
 	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Have: h, Work: &store.Work{}})
+	version := res.Have.Version
+	if w := Effective(res.Wants); w != nil { // the evidence of a removal is what asked for it, not what once brought the file
+		version = w.Version
+	}
 	c.Events = append(c.Events, store.Event{SourceID: r.s.src.ID, URI: res.URI, At: r.s.localNow(), What: what,
-		Version: res.Have.Version, Detail: digestOf(&res.Have)})
+		Version: version, Detail: digestOf(&res.Have)})
 }
 
 func (r *reconciler) removeNow(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) (done int64) {
@@ -158,6 +162,7 @@ func (r *reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]
 // owed.
 func (r *reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) int64 {
 	if err == nil || missing(err) {
+		r.tally.add(func(t *tally) { t.end(res.ID, false) })
 		r.change(c, sums, res, &store.Have{}, "deleted")
 		return 1
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // runSet pulls one set and reconciles it. The error is one of store or context; what the Source did wrong, and a full
-// disk, stand in the result.
-func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Result, error) {
+// disk, stand in the result. all is the whole offer where the set is the last one of the run.
+func (s *session) runSet(ctx context.Context, offer *destination.SetOffer, all *destination.Offer) (Result, error) {
 	start := s.Now()
 	res := Result{Source: s.t.Name, Set: offer.ID, Kind: "none", DryRun: s.o.Plan != nil}
 	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
@@ -35,12 +35,16 @@ func (s *session) runSet(ctx context.Context, offer *destination.SetOffer) (Resu
 		s: s, workers: s.t.workers(), scope: pull.plan.scope, wake: wake, planned: planned,
 		failing: newBitmap(),
 	}
+	base := rec.counts()
 	if s.o.Plan == nil {
 		err = s.work(ctx, pull, rec, planned)
 	} else if err = pull.run(ctx); err == nil {
 		err = s.explain(ctx, rec)
 	}
-	s.fill(&res, pull, rec, counts{})
+	if err == nil && s.sweep && all != nil { // before the result is drawn up, so that it is told there
+		err = rec.sweepExtra(ctx, all)
+	}
+	s.fill(&res, pull, rec, base)
 	s.spend(&res)
 	res.Seconds = since(s.Now, start)
 	if err != nil {
@@ -139,7 +143,7 @@ func (s *session) fill(res *Result, pull *puller, rec *reconciler, base counts) 
 	res.Unavailable = !pull.out.usable
 	rec.tally.add(func(t *tally) {
 		res.Fetched, res.Deleted, res.Failed = t.fetched-base.fetched, t.deleted-base.deleted, rec.failing.len
-		res.Unchanged = t.unchanged - base.unchanged + pull.plan.unchanged
+		res.Unchanged = base.ends.unchanged(pull.plan.calm)
 	})
 	if s.o.Plan != nil {
 		res.Fetched, res.Deleted = 0, 0
@@ -217,7 +221,7 @@ func (r *reconciler) explainOne(ctx context.Context, res *store.Resource) error 
 	o := &outcome{res: res, want: Effective(res.Wants)}
 	p := Planned{URI: res.URI, Key: res.Key, Action: "fetch", Had: res.Have.State != store.HaveNone}
 	switch {
-	case o.want == nil:
+	case o.want == nil || r.s.explained.has(res.ID):
 		return nil
 	case o.want.State == store.WantAbsent:
 		if p.Action = "delete"; r.s.t.Delete == DeleteKeep {
@@ -227,10 +231,12 @@ func (r *reconciler) explainOne(ctx context.Context, res *store.Resource) error 
 		if done, err := r.onDisk(ctx, o); err != nil && !missing(err) {
 			return err
 		} else if done {
-			r.tally.add(func(t *tally) { t.unchanged++ })
+			r.tally.add(func(t *tally) { t.end(res.ID, true) })
+			r.s.explained.add(res.ID)
 			return nil
 		}
 	}
+	r.s.explained.add(res.ID)
 	return r.s.o.Plan(p)
 }
 

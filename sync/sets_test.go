@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"testing"
@@ -332,4 +333,23 @@ func TestUnlistedAndKept(t *testing.T) {
 		}
 	})
 	f.quiet()
+}
+
+// TestPlanOfSets: a dry run names each resource once, however many sets there are.
+func TestPlanOfSets(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.description("/c1.xml", "/c2.xml")
+	f.capabilities("/c1.xml", "resourcelist", "/rl1.xml")
+	f.capabilities("/c2.xml", "resourcelist", "/rl2.xml")
+	f.page("/rl1.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/a", "a"), f.res("/both", "both"), f.res("/had", "had")))
+	f.page("/rl2.xml", list("resourcelist", `at="`+when(0)+`"`, f.res("/b", "b"), f.res("/both", "both")))
+	write(t, f.path("had"), "had")
+	named := map[string]int{}
+	f.opts.Plan = func(p Planned) error { named[p.Action+" "+p.URI]++; return nil }
+	results := f.all()
+	want := map[string]int{"fetch " + f.uri("/a"): 1, "fetch " + f.uri("/b"): 1, "fetch " + f.uri("/both"): 1}
+	if !maps.Equal(named, want) || results[0].Unchanged != 1 || results[1].Unchanged != 0 {
+		t.Errorf("%v, %+v", named, results)
+	}
 }

@@ -217,7 +217,7 @@ func (r *reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		rc.Work = &work
 	}
 	if o.displace != "" {
-		c.Trash = append(c.Trash, store.Trashed{ID: o.displace, SourceID: r.s.src.ID, Key: o.res.Key, Length: -1,
+		c.Trash = append(c.Trash, store.Trashed{ID: o.displace, SourceID: r.s.src.ID, URI: o.res.URI, Key: o.res.Key, Length: -1,
 			Reason: "was in the way of " + o.res.URI, At: now})
 	}
 	total(sums, o.res.Wants, &o.res.Have, wants, have)
@@ -347,11 +347,9 @@ func (r *reconciler) count(o *outcome, p *Progress) {
 		p.Done++
 	}
 	r.tally.add(func(t *tally) {
-		switch o.verdict {
+		switch t.end(o.res.ID, o.foundRight()); o.verdict {
 		case verdictFetched:
 			t.fetched++
-		case verdictCleared, verdictAdopted:
-			t.unchanged++
 		case verdictFailed:
 			r.failing.add(o.res.ID)
 			r.stale = r.stale || o.failure.stale // a newer list may explain it (F48)
@@ -359,6 +357,11 @@ func (r *reconciler) count(o *outcome, p *Progress) {
 		}
 		r.failing.remove(o.res.ID)
 	})
+}
+
+// foundRight: what was on disk is what is wanted.
+func (o *outcome) foundRight() bool {
+	return (o.verdict == verdictCleared || o.verdict == verdictAdopted) && o.want != nil && o.want.State != store.WantAbsent
 }
 
 // untried leaves out what failed in this pass already: even one that takes everything for due asks each resource once, not

@@ -306,7 +306,7 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 		}
 		repaired := false
 		if s != nil {
-			if err := s.discard(ctx, keys, "belongs to no resource"); err != nil {
+			if _, err := s.discard(ctx, keys, "belongs to no resource"); err != nil {
 				s.log.Warn("could not move extra files to the trash", "err", err)
 			} else {
 				repaired = true

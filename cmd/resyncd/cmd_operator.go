@@ -33,12 +33,13 @@ func (sh *shell) approveCommand() *cli.Command {
 
 func (sh *shell) restoreCommand() *cli.Command {
 	return sh.command(&cli.Command{
-		Name: "restore", Usage: "bring a file back from the trash", ArgsUsage: "NAME URI",
-		Description: about("It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what there is, and the URI of each.", codesChange,
+		Name: "restore", Usage: "bring a file back from the trash", ArgsUsage: "NAME URI|KEY",
+		Description: about("It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what there is, with the\n"+
+			"URI of each, or the path below the mirror of a file that was no resource's.", codesChange,
 			"resyncd restore ./mirror https://lib.example/theses/18.pdf"),
 		Action: func(c *cli.Context) error {
 			ask := askArgs{URI: c.Args().Get(1)}
-			return sh.change(c, "restore NAME URI", 2, askRestore, ask, func(ctx context.Context, o *opened) error {
+			return sh.change(c, "restore NAME URI|KEY", 2, askRestore, ask, func(ctx context.Context, o *opened) error {
 				t, err := o.engine.Restore(ctx, o.target, ask.URI)
 				if err != nil {
 					return err

@@ -45,6 +45,9 @@ func (sh *shell) sync(c *cli.Context) error {
 			return usage("--from %q: %w; write it as 2026-01-31T00:00:00Z", from, err)
 		}
 		opts.From = store.Micros(at)
+		if err := syncengine.CheckFrom(opts.From, sh.now()); err != nil {
+			return usage("--from %q: %w", from, err)
+		}
 	}
 	ps, err := sh.syncPlaces(c)
 	if err != nil {

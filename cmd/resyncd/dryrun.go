@@ -30,7 +30,11 @@ func (r *syncRun) dryRun(ctx context.Context, p *place) (results []syncengine.Re
 	enc := jsonTo(out)
 	opts.Plan = func(pl syncengine.Planned) error {
 		if !r.c.Bool("json") {
-			_, err := fmt.Fprintf(out, "%-6s %s\n", pl.Action, oneLine(pl.URI))
+			name := pl.URI
+			if name == "" {
+				name = pl.Key
+			}
+			_, err := fmt.Fprintf(out, "%-6s %s\n", pl.Action, oneLine(name))
 			return err
 		}
 		if pl.Action == "keep" {

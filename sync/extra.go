@@ -1,0 +1,188 @@
+package sync
+
+import (
+	"context"
+	"errors"
+
+	"resyncd/destination"
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// sweepExtra carries out Target.SweepExtra, and counts what went as deleted.
+func (r *reconciler) sweepExtra(ctx context.Context, offer *destination.Offer) error {
+	n, err := r.s.sweepOnce(ctx, offer)
+	r.tally.add(func(t *tally) { t.deleted += n })
+	r.s.observe.removed(n)
+	if r.s.o.Progress != nil && n > 0 {
+		r.s.o.Progress(Progress{Deleted: n})
+	}
+	return err
+}
+
+// sweepOnce sweeps if every set on offer has had its baseline: before that the files of a set that could not be read would
+// look like nobody's (P5).
+func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone int64, err error) {
+	sets, err := s.Store.Sets(ctx, s.src.ID)
+	if err != nil {
+		return 0, err
+	}
+	read := map[string]bool{}
+	for i := range sets {
+		read[sets[i].CapabilityList] = sets[i].Baselines > 0
+	}
+	feeds := false
+	for _, o := range offer.Sets {
+		if !read[o.ID] {
+			return 0, nil
+		}
+		feeds = feeds || o.Topic != nil
+	}
+	if s.sweep = false; feeds { // no feed lists all that it ever showed
+		return 0, nil
+	}
+	return s.sweepAll(ctx)
+}
+
+// sweepAll moves files that no resource owns to the trash, in a folder that was ours before its state was lost. The
+// sweep guard counts them against what the mirror holds. Where that is nothing, a list that may be empty by mistake is all
+// that speaks against them, so a later run judges again. With DeleteKeep they stay: what the Source deleted while there was a
+// state, and was to be kept, is among them.
+func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
+	if s.t.Delete == DeleteKeep {
+		if s.o.Plan == nil {
+			return 0, nil
+		}
+		return 0, s.extras(ctx, func(keys []string) error { return s.planExtra(ctx, keys, "keep") }, mendPage)
+	}
+	have, err := s.mirrored(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var extra int64
+	if err := s.extras(ctx, func([]string) error { extra++; return nil }, 1); err != nil || extra == 0 {
+		return 0, err
+	}
+	if Hold(have == 0, extra, have+extra, s.t.DeleteGuard) {
+		s.sweep = have == 0
+		s.log.Warn("the folder holds many files that no list names; they are left alone: look at them with `resyncd verify`, remove them with `resyncd verify --repair`",
+			"files", extra, "listed", have)
+		return 0, nil
+	}
+	err = s.extras(ctx, func(keys []string) error {
+		if s.o.Plan != nil {
+			return s.planExtra(ctx, keys, "delete")
+		}
+		n, err := s.discard(ctx, keys, "no list names it")
+		gone += n
+		return err
+	}, mendPage)
+	return gone, err
+}
+
+// mirrored is how many files the sets hold; in a dry run, how many they would once all is fetched that is to be.
+func (s *session) mirrored(ctx context.Context) (have int64, err error) {
+	sets, err := s.Store.Sets(ctx, s.src.ID)
+	for _, set := range sets {
+		have += set.Resources
+	}
+	if err != nil || s.o.Plan == nil {
+		return have, err
+	}
+	for after := int64(0); ; {
+		rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: store.ActionFetch, Now: endOfTime, After: after, Limit: duePage})
+		if err != nil || len(rs) == 0 {
+			return have, err
+		}
+		after = rs[len(rs)-1].ID
+		for _, r := range rs {
+			for i := range r.Wants {
+				have += delta(counted(&r.Wants[i], &r.Have), counted(&r.Wants[i], &store.Have{State: store.HavePresent}))
+			}
+		}
+	}
+}
+
+// planExtra tells of files that no resource owns in a dry run.
+func (s *session) planExtra(ctx context.Context, keys []string, action string) error {
+	uris, err := s.urisOf(ctx, keys)
+	for i := 0; i < len(keys) && err == nil; i++ {
+		err = s.o.Plan(Planned{URI: uris[i], Key: keys[i], Action: action, Extra: true})
+	}
+	return err
+}
+
+// discard moves files that no resource owns to the trash, and says how many went.
+func (s *session) discard(ctx context.Context, keys []string, reason string) (gone int64, err error) {
+	uris, err := s.urisOf(ctx, keys)
+	if err != nil {
+		return 0, err
+	}
+	items := make([]blob.TrashItem, len(keys))
+	for i, k := range keys {
+		items[i] = blob.TrashItem{Key: k, ID: blob.NewTrashID(s.Now())}
+	}
+	c := &store.Commit{Claim: s.claim}
+	var failed error
+	for i, err := range s.t.Mirror.Trash(ctx, items) {
+		if err != nil && !missing(err) {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		if err == nil {
+			gone++
+		}
+		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.src.ID, URI: uris[i], Key: keys[i], Length: -1, Reason: reason,
+			At: s.localNow()})
+	}
+	return gone, errors.Join(failed, s.Store.Commit(ctx, c))
+}
+
+// extras pages over the keys of files that no resource owns, nor waits for.
+func (s *session) extras(ctx context.Context, each func(keys []string) error, page int) error {
+	return walkExtras(ctx, s.Store, s.t.Mirror, s.src.ID, func(infos []blob.Info) error {
+		_, keys, err := s.strangers(ctx, s, s.src.ID, infos)
+		for ; len(keys) > 0 && err == nil; keys = keys[min(page, len(keys)):] {
+			err = each(keys[:min(page, len(keys))])
+		}
+		return err
+	})
+}
+
+// walkExtras hands over, in batches, what lies in a mirror and belongs to no resource.
+func walkExtras(ctx context.Context, st store.Resources, m blob.Mirror, source int64, each func([]blob.Info) error) error {
+	var batch []blob.Info
+	flush := func() error {
+		keys := make([]string, len(batch))
+		for i := range batch {
+			if keys[i] = batch[i].Key; m.FoldsCase() {
+				keys[i] = FoldKey(keys[i])
+			}
+		}
+		owners, err := st.ByKeys(ctx, source, keys)
+		if err != nil {
+			return err
+		}
+		extra := batch[:0]
+		for i, info := range batch {
+			if owners[i] == nil || owners[i].Have.State == store.HaveNone || info.Kind != blob.KindFile {
+				extra = append(extra, info)
+			}
+		}
+		if len(extra) > 0 {
+			err = each(extra)
+		}
+		batch = batch[:0]
+		return err
+	}
+	err := m.Walk(ctx, func(i blob.Info) error {
+		if batch = append(batch, i); len(batch) < 1000 {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil || len(batch) == 0 {
+		return err
+	}
+	return flush()
+}
