@@ -22,12 +22,16 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 		return err
 	}
 	counts, err := p.s.Store.Withheld(ctx, p.set.ID)
-	if err != nil || gone.rows == 0 && counts.Held == 0 {
+	if err != nil {
 		return err
 	}
 	// What an earlier list had held and this one names is wanted again by now; the rest is judged with what is new.
 	files := gone.files + counts.Held
-	if Hold(b.listed == 0, files, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && files > 0 {
+	hold := Hold(b.listed == 0, files, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && files > 0
+	if err := p.heed(ctx, absent, hold || b.skipped > 0); err != nil || gone.rows == 0 && counts.Held == 0 {
+		return err
+	}
+	if hold {
 		p.s.log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
 			"set", p.set.CapabilityList, "files", files, "of", p.set.Resources, "bad_entries", b.skipped)
 		if err := p.sweepAway(ctx, absent, true, b.o.reset); err != nil {
@@ -44,6 +48,50 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 	}
 	p.s.log.Info("the new list removes little enough: what an earlier one had held is carried out", "set", p.set.CapabilityList, "files", counts.Held)
 	return p.s.decideHeld(ctx, p.set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.plan.poke(due(c)) })
+}
+
+// heed notes of what was pushed as deleted that the list does not name it either: what older documents said of it would count
+// again should a later push turn out to be untrue.
+func (p *puller) heed(ctx context.Context, absent Candidate, hold bool) error {
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = p.heedPage(ctx, after, absent, hold); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *puller) heedPage(ctx context.Context, after int64, absent Candidate, hold bool) (last int64, more bool, err error) {
+	f := p.s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rs, err := p.s.Store.Scan(ctx, store.ScanQuery{
+		SourceID: p.s.src.ID, SetID: p.set.ID, Filter: store.FilterPushed, After: after, Limit: sweepPage,
+	})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
+	c := &store.Commit{Claim: p.s.claim}
+	now := p.s.localNow()
+	for _, r := range rs {
+		after = r.ID
+		w := r.WantFor(p.set.ID)
+		if w == nil || w.State != store.WantAbsent || p.plan.seen.has(r.ID) || !backed(w, absent) {
+			continue
+		}
+		listed := absent.Want(p.set.ID)
+		listed.Held = hold
+		next := *w
+		next.Listed = &listed
+		rc := store.ResourceChange{ID: r.ID, Want: &next}
+		f.touch(&rc, now)
+		c.Resources = append(c.Resources, rc)
+	}
+	if len(c.Resources) == 0 {
+		return after, true, nil
+	}
+	return after, true, p.s.Store.Commit(ctx, c)
 }
 
 // sweepAway makes absent what the list does not name.

@@ -200,49 +200,86 @@ func TestPushOfAListedRow(t *testing.T) {
 	t.Parallel()
 	p := newSettled(t, source.Options{}, many(3))
 	h := p.hand(t)
-	set := p.theSet()
-	offer := &destination.SetOffer{ID: set.CapabilityList}
-	pull, err := h.s.newPuller(&set, offer, h.s.wake)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := t.Context()
 	p.put("new.txt", "1")
 	listed, _ := p.taken()
-	at := store.Micros(listed[0].Datetime)
+	b := p.listing(h, store.Micros(listed[0].Datetime))
+	p.put("new.txt", "2")
+	p.push()
+	h.reading, h.between = b.p, true
+	if err := h.notify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p.theSet().Joint, b.p.cover.Joint); diff != "" {
+		t.Errorf("coverage of the set and of its pull (-set +pull):\n%s", diff)
+	}
+	if err := b.sweep(t.Context(), b.at); err != nil {
+		t.Fatal(err)
+	}
+	if w := p.want("new.txt"); !w.Pushed || w.Listed == nil || w.Listed.State != store.WantPresent {
+		t.Errorf("want %+v, listed %+v", w, w.Listed)
+	}
+}
+
+// TestPushedDeletionHeeded: a deletion is pushed, and while its file waits to go a full list does not name the resource either.
+// What older documents said of it must not count again should a push that is untrue call it created.
+func TestPushedDeletionHeeded(t *testing.T) {
+	t.Parallel()
+	p := newSettled(t, source.Options{}, many(3))
+	h := p.hand(t)
+	p.src.Delete("d0/r000.txt")
+	p.push()
+	if err := h.notify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w := p.want("d0/r000.txt"); !w.Pushed || w.State != store.WantAbsent || w.Listed == nil || w.Listed.State != store.WantPresent {
+		t.Fatalf("want %+v, listed %+v", w, w.Listed)
+	}
+	p.put("new.txt", "1")
+	listed, _ := p.taken()
+	b := p.listing(h, store.Micros(listed[0].Datetime))
+	if err := b.sweep(t.Context(), b.at); err != nil {
+		t.Fatal(err)
+	}
+	if w := p.want("d0/r000.txt"); !w.Pushed || w.State != store.WantAbsent || w.Listed == nil || w.Listed.State != store.WantAbsent {
+		t.Errorf("want %+v, listed %+v", w, w.Listed)
+	}
+}
+
+// listing reads a baseline that names what the Source has, up to its end.
+func (p *pusher) listing(h *byHand, at store.Micros) *baseline {
+	p.t.Helper()
+	ctx := context.Background()
+	set := p.theSet()
+	pull, err := h.s.newPuller(&set, &destination.SetOffer{ID: set.CapabilityList}, h.s.wake)
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	b := &baseline{p: pull, at: at, modified: store.NoTime, date: store.NoTime, listed: 1}
 	pull.plan.at = at
 	if err := b.begin(ctx); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	c := Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime, Version: store.Version{From: at, Until: at, Ordinal: 1, Document: 1}}
 	for uri := range p.src.Resources() {
 		if err := pull.plan.add(ctx, entry{uri: uri, cand: c, baseline: true}); err != nil {
-			t.Fatal(err)
+			p.t.Fatal(err)
 		}
 	}
 	if err := pull.plan.flush(ctx); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	p.put("new.txt", "2")
-	p.push()
-	h.reading, h.between = pull, true
-	if err := h.notify(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(p.theSet().Joint, pull.cover.Joint); diff != "" {
-		t.Errorf("coverage of the set and of its pull (-set +pull):\n%s", diff)
-	}
-	if err := b.sweep(ctx, at); err != nil {
-		t.Fatal(err)
-	}
-	r, err := p.store.Resource(ctx, set.SourceID, p.src.URI("new.txt"))
+	return b
+}
+
+// want is what the set wants of a resource.
+func (p *pusher) want(name string) *store.Want {
+	p.t.Helper()
+	set := p.theSet()
+	r, err := p.store.Resource(context.Background(), set.SourceID, p.src.URI(name))
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	if w := r.WantFor(set.ID); !w.Pushed || w.Listed == nil || w.Listed.State != store.WantPresent {
-		t.Errorf("want %+v, listed %+v", w, w.Listed)
-	}
+	return r.WantFor(set.ID)
 }
 
 // TestResetKeepsTheTurn: a baseline that begins a new history overrides newer wants, so no push may come in its midst.
