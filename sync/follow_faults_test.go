@@ -80,17 +80,24 @@ func (m flakyMirror) Trash(ctx context.Context, items []blob.TrashItem) []error 
 	return errs
 }
 
+// newFlaky follows a Source with a mirror that fails when it is told to.
+func newFlaky(t *testing.T, full, odd *atomic.Bool) *pusher {
+	t.Helper()
+	p := newPusher(t, source.Options{}, many(20))
+	p.stop()
+	p.tune = func(t *Target) { t.Mirror = flakyMirror{t.Mirror, full, odd} }
+	p.follow()
+	return p
+}
+
 // A disk that was full is tried again, and work resumes by itself (F6), whoever found out: a fetch or a removal.
 func TestFollowDiskFull(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"bytes", "removal", "one removal"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPusher(t, source.Options{}, many(20))
-			p.stop()
 			var full, odd atomic.Bool
-			p.tune = func(t *Target) { t.Mirror = flakyMirror{t.Mirror, &full, &odd} }
-			p.follow()
+			p := newFlaky(t, &full, &odd)
 			p.pull(false)
 			p.eventually("at rest", p.f.Idle)
 			full.Store(name != "one removal")
@@ -111,11 +118,8 @@ func TestFollowDiskFull(t *testing.T) {
 	}
 	t.Run("begun anew meanwhile", func(t *testing.T) {
 		t.Parallel()
-		p := newPusher(t, source.Options{}, many(20))
-		p.stop()
 		var full, odd atomic.Bool
-		p.tune = func(t *Target) { t.Mirror = flakyMirror{t.Mirror, &full, &odd} }
-		p.follow()
+		p := newFlaky(t, &full, &odd)
 		full.Store(true)
 		if res := p.pull(false); res.Problem == "" {
 			t.Errorf("%+v", res)

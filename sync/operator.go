@@ -30,7 +30,12 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	if reject {
 		what = heldRejected
 	}
-	if err := s.decideHeld(ctx, 0, what, func(n int, _ *store.Commit) { done.Resources += int64(n) }); err != nil {
+	err := s.decideHeld(ctx, 0, what, func(n int, c *store.Commit) {
+		if done.Resources += int64(n); reject && s.hot != nil {
+			s.hand(due(c)) // what is owed again; what is removed, removeAll finds
+		}
+	})
+	if err != nil {
 		return done, err
 	}
 	planned := make(chan struct{})
@@ -112,9 +117,6 @@ func (s *session) decidePage(ctx context.Context, set, after int64, what string,
 	}
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return after, false, err
-	}
-	if s.hot != nil {
-		s.hand(due(c))
 	}
 	done(len(rs), c)
 	return rs[len(rs)-1].ID, true, nil

@@ -116,23 +116,21 @@ func (p *puller) askPushed(ctx context.Context) error {
 	if p.open && p.out.problem == nil && p.opened.Known() { // a list that is written to tells of a change after list_lag, or never
 		due = max(due, p.opened-max(lagLeast, p.s.lag))
 	}
+	return p.eachPushed(ctx, func(rs []*store.Resource) error { return p.askPage(ctx, rs, proven, due) })
+}
+
+// eachPushed pages over the rows whose want was pushed, with the flight lock held, because rows read here are written back.
+func (p *puller) eachPushed(ctx context.Context, page func([]*store.Resource) error) error {
 	for after, more := int64(0), true; more; {
 		var err error
-		if after, more, err = p.askPage(ctx, after, proven, due); err != nil {
+		if after, more, err = p.pagePushed(ctx, after, page); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// agreed: the Source has served just what was pushed since.
-func agreed(w *store.Want, h *store.Have) bool {
-	return w.State == store.WantPresent && w.Digests != "" && h.Version == w.Version && Satisfied(w, h) == Yes
-}
-
-// askPage holds the flight lock, because rows read here are written back. The documents have passed what lies before
-// proven, and should have told of what lies before late.
-func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Micros) (last int64, more bool, err error) {
+func (p *puller) pagePushed(ctx context.Context, after int64, page func([]*store.Resource) error) (last int64, more bool, err error) {
 	f := p.s.flight
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,12 +140,21 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 	if err != nil || len(rs) == 0 {
 		return after, false, err
 	}
+	return rs[len(rs)-1].ID, true, page(rs)
+}
+
+// agreed: the Source has served just what was pushed since.
+func agreed(w *store.Want, h *store.Have) bool {
+	return w.State == store.WantPresent && w.Digests != "" && h.Version == w.Version && Satisfied(w, h) == Yes
+}
+
+// askPage: the documents have passed what lies before proven, and should have told of what lies before late.
+func (p *puller) askPage(ctx context.Context, rs []*store.Resource, proven, late store.Micros) error {
 	c := &store.Commit{Claim: p.s.claim}
 	sums := map[int64]*store.SetChange{}
 	now := p.s.localNow()
 	var fresh []int
 	for _, r := range rs {
-		after = r.ID
 		w := r.WantFor(p.set.ID)
 		if w == nil || w.Version.Until > late || w.Version.Until > proven && agreed(w, &r.Have) {
 			continue
@@ -166,7 +173,7 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 			fresh = append(fresh, len(c.Resources))
 		}
 		rc := store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work}
-		f.touch(&rc, now)
+		p.s.flight.touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
 		total(sums, before, &r.Have, r.Wants, &r.Have) // a deletion that is only asked about is none any more
 	}
@@ -174,16 +181,16 @@ func (p *puller) askPage(ctx context.Context, after int64, proven, late store.Mi
 		c.Sets = append(c.Sets, *sum)
 	}
 	if len(c.Resources) == 0 {
-		return after, true, nil
+		return nil
 	}
 	if err := p.plan.assignKeys(ctx, c, fresh, nil); err != nil {
-		return after, false, err
+		return err
 	}
 	p.s.log.Info("changes that were pushed are in no document of the Source; it is asked about them",
 		"set", p.set.CapabilityList, "resources", len(c.Resources))
 	if err := p.s.Store.Commit(ctx, c); err != nil {
-		return after, false, err
+		return err
 	}
 	p.plan.poke(due(c))
-	return after, true, nil
+	return nil
 }

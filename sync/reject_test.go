@@ -65,27 +65,22 @@ func TestRejectLaterList(t *testing.T) {
 func TestRejectForgetsNothing(t *testing.T) {
 	t.Parallel()
 	entries := func(n int) func(f *fake) []string {
-		return func(f *fake) (out []string) {
-			for i := range n {
-				out = append(out, f.res(fmt.Sprintf("/s%02d", i), fmt.Sprintf("s%d", i)))
-			}
-			return out
-		}
+		return func(f *fake) []string { return f.numbered(0, n) }
 	}
 	f := twoSets(t, entries(30), entries(30))
 	f.capabilities("/two.xml", "resourcelist", "/two-rl.xml")
 	f.both(true)
 	f.page("/two-rl.xml", list("resourcelist", `at="`+when(20)+`"`, entries(2)(f)...))
-	f.changes("one", f.entry("/s29", `change="updated" datetime="`+when(30)+`" `+fixity("s29 v2")))
+	f.changes("one", f.entry("/r029", `change="updated" datetime="`+when(30)+`" `+fixity("body 29 v2")))
 	if one, two := f.both(false); one.Owed != 1 || two.Held != 28 { // the Source still serves the old one
 		t.Fatalf("%+v, %+v", one, two)
 	}
 	f.reject(28)
-	f.page("/s29", "s29 v2")
+	f.page("/r029", "body 29 v2")
 	f.both(true)
-	key, err := NaturalKey(f.uri("/s29"))
-	if sum := f.files()[key]; err != nil || sum != fmt.Sprintf("%x", sha256.Sum256([]byte("s29 v2"))) {
-		t.Errorf("in step, and /s29 is not what set one wants: %s, %v", sum, err)
+	key, err := NaturalKey(f.uri("/r029"))
+	if sum := f.files()[key]; err != nil || sum != fmt.Sprintf("%x", sha256.Sum256([]byte("body 29 v2"))) {
+		t.Errorf("in step, and /r029 is not what set one wants: %s, %v", sum, err)
 	}
 }
 

@@ -17,6 +17,7 @@ type SourceStatus struct {
 	Paused bool   `json:"paused"`
 	// Problem is why the Source as a whole cannot be worked on, or why nothing of it was found yet.
 	Problem *string     `json:"problem"`
+	Unread  bool        `json:"-"` // nothing of it was found yet
 	Sets    []SetStatus `json:"sets"`
 }
 
@@ -158,7 +159,7 @@ func (s *SourceStatus) Trouble(problem string) {
 	if problem == "" {
 		return
 	}
-	s.Problem = &problem
+	s.Problem, s.Unread = &problem, false
 	for i := range s.Sets {
 		s.Sets[i].InStep = false
 	}
@@ -181,7 +182,7 @@ func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceSta
 	if len(sets) == 0 {
 		cause, err := unread(ctx, st, src.ID)
 		if cause != "" {
-			out.Problem = ptr(fmt.Sprintf("%s: %s", ErrNothingYet, cause))
+			out.Problem, out.Unread = ptr(fmt.Sprintf("%s: %s", ErrNothingYet, cause)), true
 		}
 		return out, err
 	}

@@ -53,45 +53,23 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 // heed notes of what was pushed as deleted that the list does not name it either: what older documents said of it would count
 // again should a later push turn out to be untrue.
 func (p *puller) heed(ctx context.Context, absent Candidate, hold bool) error {
-	for after, more := int64(0), true; more; {
-		var err error
-		if after, more, err = p.heedPage(ctx, after, absent, hold); err != nil {
-			return err
+	return p.eachPushed(ctx, func(rs []*store.Resource) error {
+		c := &store.Commit{Claim: p.s.claim}
+		now := p.s.localNow()
+		for _, r := range rs {
+			w := r.WantFor(p.set.ID)
+			if w == nil || w.State != store.WantAbsent || p.plan.seen.has(r.ID) || !backed(w, absent) {
+				continue
+			}
+			rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
+			p.s.flight.touch(&rc, now)
+			c.Resources = append(c.Resources, rc)
 		}
-	}
-	return nil
-}
-
-func (p *puller) heedPage(ctx context.Context, after int64, absent Candidate, hold bool) (last int64, more bool, err error) {
-	f := p.s.flight
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	rs, err := p.s.Store.Scan(ctx, store.ScanQuery{
-		SourceID: p.s.src.ID, SetID: p.set.ID, Filter: store.FilterPushed, After: after, Limit: sweepPage,
+		if len(c.Resources) == 0 {
+			return nil
+		}
+		return p.s.Store.Commit(ctx, c)
 	})
-	if err != nil || len(rs) == 0 {
-		return after, false, err
-	}
-	c := &store.Commit{Claim: p.s.claim}
-	now := p.s.localNow()
-	for _, r := range rs {
-		after = r.ID
-		w := r.WantFor(p.set.ID)
-		if w == nil || w.State != store.WantAbsent || p.plan.seen.has(r.ID) || !backed(w, absent) {
-			continue
-		}
-		listed := absent.Want(p.set.ID)
-		listed.Held = hold
-		next := *w
-		next.Listed = &listed
-		rc := store.ResourceChange{ID: r.ID, Want: &next}
-		f.touch(&rc, now)
-		c.Resources = append(c.Resources, rc)
-	}
-	if len(c.Resources) == 0 {
-		return after, true, nil
-	}
-	return after, true, p.s.Store.Commit(ctx, c)
 }
 
 // sweepAway makes absent what the list does not name.
@@ -163,6 +141,13 @@ func backed(w *store.Want, absent Candidate) bool {
 	return w.Listed != nil && w.Listed.State == store.WantPresent && w.Listed.Version.From <= absent.Version.Until
 }
 
+// takenBack is a want of which the documents say no more what they did: it is absent.
+func takenBack(w *store.Want, absent Candidate, hold bool) *store.Want {
+	next, listed := *w, absent.Want(w.SetID)
+	listed.Held, next.Listed = hold, &listed
+	return &next
+}
+
 // makeAbsent records that the set no longer wants these resources. Content fields stay, so that a rejected sweep restores
 // what was wanted.
 func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Candidate, hold, reset bool) error {
@@ -199,9 +184,7 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 			next = absent.Contest(w, p.set.Floor, p.set.ID)
 		default:
 			if backed(w, absent) {
-				listed := absent.Want(p.set.ID)
-				listed.Held, next.Listed = hold, &listed
-				rc := store.ResourceChange{ID: r.ID, Want: &next}
+				rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
 				s.flight.touch(&rc, now)
 				c.Resources = append(c.Resources, rc)
 			}

@@ -116,7 +116,7 @@ func aboutSource(s *standing) (found []finding) {
 		found = append(found, haltedFor(s.halted))
 	case len(s.status.Sets) == 0 && s.unread != nil:
 		say(console.Bad, "failing", "%s", failing(s.unread.Error(), s))
-	case s.status.Problem != nil && strings.HasPrefix(*s.status.Problem, syncengine.ErrNothingYet.Error()): // before this start
+	case s.status.Unread: // nor before this start
 		say(console.Bad, "failing", "%s", failing(*s.status.Problem, s))
 	case s.status.Problem != nil:
 		say(console.Bad, "not working", "%s. Tried again every %s.", sentence(*s.status.Problem), span(tryAgain))

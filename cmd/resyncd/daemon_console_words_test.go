@@ -96,6 +96,7 @@ func TestAssess(t *testing.T) {
 		{"never read, since before this start", func(s *standing) {
 			s.status.Sets = nil
 			s.status.Trouble(syncengine.ErrNothingYet.Error() + ": nothing to synchronise was found at http://lib.example/: answered 500 Internal Server Error")
+			s.status.Unread = true
 		}, console.Bad, "failing", []string{"answers 500 Internal Server Error", "asked again soon"}},
 		{"two answers", func(s *standing) { problem(s, "a: answered 404 Not Found; b: answered 500 X") }, console.Bad, "failing",
 			[]string{"cannot be read: a: answered 404 Not Found; b", "12:05:00"}},

@@ -21,7 +21,7 @@ const lockName = "serve.lock"
 // lockData takes data_dir for this daemon, so that no second one keeps the same leases and takes the same requests. The
 // lock ends with the process, whatever kills it; release ends it before.
 func lockData(ctx context.Context, dir string) (release func() error, err error) {
-	if err := sqlite.MakeFolder(dir, 0o700); err != nil {
+	if err := sqlite.MakeFolder(dir); err != nil {
 		return nil, fmt.Errorf("make data_dir: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)

@@ -138,7 +138,7 @@ func (p *place) prepare() error {
 	if state != dir.Absent {
 		return nil
 	}
-	if err := sqlite.MakeFolder(p.mirror, 0o755); err != nil {
+	if err := dir.MakeRoot(p.mirror); err != nil {
 		return fmt.Errorf("create the mirror's folder: %w", err)
 	}
 	return nil

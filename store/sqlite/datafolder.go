@@ -11,16 +11,14 @@ import (
 // MakeFolder makes the folder of a database, and its missing parents. The names of those that it made are on disk when it returns,
 // or a power cut could take the folder with all that was acknowledged in it (P4): SQLite syncs only what is in the folder. Open does
 // this by itself; it is for who puts something there before.
-func MakeFolder(path string, mode os.FileMode) error {
-	return makeFolder(path, mode, syncFolder)
-}
+func MakeFolder(path string) error { return makeFolder(path, syncFolder) }
 
-func makeFolder(path string, mode os.FileMode, sync func(folder *os.File) error) error {
+func makeFolder(path string, sync func(folder *os.File) error) error {
 	var grown []string // the folders with a new name in them
 	for dir := path; !exists(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		grown = append(grown, filepath.Dir(dir))
 	}
-	if err := os.MkdirAll(path, mode); err != nil || runtime.GOOS == "windows" { // which has no sync of folders
+	if err := os.MkdirAll(path, 0o700); err != nil || runtime.GOOS == "windows" { // which has no sync of folders
 		return err
 	}
 	for _, dir := range grown {

@@ -120,7 +120,7 @@ func prepareFile(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := MakeFolder(filepath.Dir(abs), 0o700); err != nil {
+	if err := MakeFolder(filepath.Dir(abs)); err != nil {
 		return "", err
 	}
 	f, err := os.OpenFile(abs, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)

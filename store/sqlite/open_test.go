@@ -118,7 +118,7 @@ func TestFolderIsDurable(t *testing.T) {
 	a, b := filepath.Join(top, "a"), filepath.Join(top, "a", "b")
 	for _, want := range [][]string{{a, top}, nil} {
 		var synced []string
-		err := makeFolder(b, 0o700, func(f *os.File) error {
+		err := makeFolder(b, func(f *os.File) error {
 			if !exists(b) {
 				t.Error("synced before it was made")
 			}
@@ -130,7 +130,7 @@ func TestFolderIsDurable(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if err := makeFolder(filepath.Join(top, "c"), 0o700, func(*os.File) error { return broken }); !errors.Is(err, broken) {
+	if err := makeFolder(filepath.Join(top, "c"), func(*os.File) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("a sync that failed: %v", err)
 	}
 }

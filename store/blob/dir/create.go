@@ -69,7 +69,7 @@ func Create(path string) (id string, err error) {
 			err = fmt.Errorf("create mirror root %s: %w", path, classify(err))
 		}
 	}()
-	if err := makeRoot(path); err != nil {
+	if err := MakeRoot(path); err != nil {
 		return "", err
 	}
 	top, err := openTop(path)
@@ -108,8 +108,9 @@ func Create(path string) (id string, err error) {
 	return m.ID, nil
 }
 
-// makeRoot makes the folder and its missing parents; the names of those that it made are on disk when it returns.
-func makeRoot(path string) error {
+// MakeRoot makes the folder of a mirror and its missing parents; the names of those that it made are on disk when it returns. Create
+// does this by itself; it is for who puts something there before.
+func MakeRoot(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func makeRoot(path string) error {
 	if parent == path {
 		return fs.ErrNotExist
 	}
-	if err := makeRoot(parent); err != nil {
+	if err := MakeRoot(parent); err != nil {
 		return err
 	}
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
