@@ -2,18 +2,20 @@ package store
 
 import "context"
 
-// Point adds up what happened to one Source in one stretch of local time.
+// Point is the sum of what happened to one Source within one width of local time.
 type Point struct {
 	SourceID int64
-	At       Micros // when the stretch began; a multiple of its width
-	// Changes are resources whose file was placed or removed, Failed tries that left one owed, Bytes what was placed.
+	At       Micros // its begin; a multiple of its width
+	// Changes counts resources whose file was placed or removed, Failed attempts that left one
+	// owed, Bytes the placed bytes.
 	Changes, Failed, Bytes int64
-	// Pushes are notifications that were carried out; Latency their times from receipt to the durable file, added up,
-	// LatencyMost the longest; microseconds. Misses are changes that a pull saw first although a channel was active.
+	// Pushes counts notifications that were carried out. Latency is the sum of their times from
+	// receipt to the durable file, LatencyMost the longest, in microseconds. Misses counts changes
+	// that a pull saw first although a channel was active.
 	Pushes, Latency, LatencyMost, Misses int64
 }
 
-// Add adds what happened in another stretch; whose stretch it is stays.
+// Add adds another Point's numbers; Source and time stay.
 func (p *Point) Add(o *Point) {
 	p.Changes += o.Changes
 	p.Failed += o.Failed
@@ -24,7 +26,7 @@ func (p *Point) Add(o *Point) {
 	p.Misses += o.Misses
 }
 
-// Width is how long the stretch of a Point is, in seconds.
+// Width is the length of a Point in seconds.
 type Width int64
 
 // The widths that are kept: minutes for two days, hours for a hundred days, days for six years.
@@ -34,10 +36,10 @@ const (
 	Day    Width = 86400
 )
 
-// SpanKind is what vouches for a span of time.
+// SpanKind is the kind of evidence for a span of time.
 type SpanKind string
 
-// The kinds of spans. Feed: a feed that was read back to what was known.
+// The kinds of spans. Feed: a feed that was read back to a known entry.
 const (
 	SpanNotification SpanKind = "notification"
 	SpanChangeList   SpanKind = "change-list"
@@ -46,19 +48,22 @@ const (
 	SpanFeed         SpanKind = "feed"
 )
 
-// Span is a piece of the evidence for a set's coverage, for people: nothing is decided by it. Commits merge what belongs
-// together: the span of a document grows with the document, which is the same by its URL and From, or as a baseline by its
-// URL and Until; a notification or a feed that begins in the same hour of Source time as the last one of its set, kind and
-// document (the one with the latest From) and touches it is counted with it. Spans without Until are ignored.
+// Span is a piece of the evidence for a set's coverage, only for people. Commits merge what belongs
+// together: the span of a document grows with the document, which is the same by its URL and From,
+// or as a baseline by its URL and Until; a notification or a feed that begins in the same hour of
+// Source time as the last one of its set, kind and document (the one with the latest From) and
+// touches it is counted with it. Spans without Until are ignored.
 type Span struct {
 	ID          int64
 	SetID       int64
 	Kind        SpanKind
 	From, Until Micros // Source; From is NoTime for a baseline
-	First, Last Micros // local; when it was taken up first and last
-	Count       int64  // how many pieces it stands for; 0 in a commit is 1, and a document is one however often it is read
-	Entries     int64  // of all its pieces; of a document those it has now
-	Document    string // its URL, "" for notifications
+	First, Last Micros // local; when it was first and last recorded
+	// Count is the number of pieces; 0 in a commit is 1, and a document is one however often it is
+	// read.
+	Count    int64
+	Entries  int64  // of all its pieces; of a document the present ones
+	Document string // its URL, "" for notifications
 }
 
 // SubscriptionEvent is one step in the life of a subscription: another state, or a renewed lease.
@@ -71,26 +76,29 @@ type SubscriptionEvent struct {
 	Topic, Hub     string
 	At             Micros // local
 	From, To       SubscriptionState
-	Lease          int64 // seconds, 0 where none was granted by it
+	Lease          int64 // seconds, 0 if it granted none
 	Reason         string
 }
 
-// Chronicle keeps what happened, aggregated and bounded, for the people who look at it. It needs no claim.
+// Chronicle keeps what happened, aggregated and bounded, for people. It needs no claim.
 type Chronicle interface {
-	// AddPoints adds to the minutes, hours and days that the points fall into (At may be any instant), in one transaction.
-	// Points of Sources that are gone, and of nothing, are ignored.
+	// AddPoints adds to the minutes, hours and days that hold the points (At may be any instant),
+	// in one transaction. Empty points, and those of missing Sources, are ignored.
 	AddPoints(ctx context.Context, points []Point) error
-	// Points returns those of a Source (0: of all) in [from, until), by Source and time; stretches without any are left out.
+	// Points returns the points of a Source (0: of all) in [from, until), by Source and time; empty
+	// ones are left out.
 	Points(ctx context.Context, sourceID int64, w Width, from, until Micros) ([]Point, error)
-	// Spans returns up to limit spans of a set that touch [from, until], the newest (by Until) if there are more, in order of
-	// From. A baseline touches whatever holds its Until.
+	// Spans returns up to limit spans of a set that touch [from, until], the newest (by Until) if
+	// there are more, in order of From. A baseline touches whatever holds its Until.
 	Spans(ctx context.Context, setID int64, from, until Micros, limit int) ([]Span, error)
-	// SubscriptionEvents returns the newest of a Source, newest first. The Store records them with each new subscription and
-	// each change of State or Verified; Lease is what was granted where Verified changed.
+	// SubscriptionEvents returns the newest of a Source, newest first. The Store records them with
+	// each new subscription and each change of State or Verified; Lease is what was granted where
+	// Verified changed.
 	SubscriptionEvents(ctx context.Context, sourceID int64, limit int) ([]SubscriptionEvent, error)
-	// Find returns up to limit resources of a Source whose URI is or contains text, the exact one first, then those that
-	// begin with it, then others, in the order of their URIs, all wants included. Others match whatever the case of ASCII
-	// letters; nothing in text is a wildcard. It looks for others through a bounded number of rows; complete tells that there
-	// are no more than it returns.
+	// Find returns up to limit resources of a Source whose URI is or contains text, the exact one
+	// first, then those that begin with it, then others, in the order of their URIs, with all
+	// wants. Others match in any ASCII letter case; nothing in text is a wildcard. The search for
+	// others reads a bounded number of rows; complete reports that there are no more than it
+	// returns.
 	Find(ctx context.Context, sourceID int64, text string, limit int) (found []*Resource, complete bool, err error)
 }

@@ -11,8 +11,9 @@ type Claim struct {
 
 // Claims grants claims.
 type Claims interface {
-	// Claim takes the Source for this process. If it is held, by a living process or by this one, it fails at once with
-	// *HeldError; ErrNotFound if there is no such Source. A dead holder needs no clean-up. release is idempotent; closing
-	// the Store releases too. holder tells people who we are (host, process, since when).
+	// Claim takes the Source for this process. If a living process, this one included, holds it, it
+	// fails at once with *HeldError; ErrNotFound if there is no such Source. A dead holder needs no
+	// clean-up. release is idempotent; closing the Store releases too. holder names this process to
+	// people (host, process, since when).
 	Claim(ctx context.Context, sourceID int64, holder string) (c Claim, release func() error, err error)
 }

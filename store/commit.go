@@ -1,7 +1,7 @@
 package store
 
-// Commit is one atomic step of a Source. Empty fields change nothing. Everything in it must belong to the claimed Source;
-// where it does not, the commit fails.
+// Commit is one atomic step of a Source. Empty fields change nothing. Everything in it must belong
+// to the claimed Source; where it does not, the commit fails.
 type Commit struct {
 	Claim     Claim
 	Resources []ResourceChange // inserted ones get their ID once the commit succeeded
@@ -13,18 +13,18 @@ type Commit struct {
 	Trash     []Trashed
 	DropTrash []string // ids that left the trash; unknown ones are ignored
 	Events    []Event
-	Spans     []Span // evidence of coverage, merged with what is there
-	Edits     []Edit // those whose digest the record has already are ignored
+	Spans     []Span // evidence of coverage, merged with what is stored
+	Edits     []Edit // known ones are ignored, by digest
 	Runs      []Run  // ID 0 is a new one
 	Source    *SourceChange
-	// Repeatable says that all of this can be worked out again from what is durable already, as wants can from deliveries
-	// that it takes out of the inbox. A power cut may take it back then, whole and with all that came after it, until a
-	// later commit without the mark is durable; the end of a process may not. It saves waiting for the disk.
+	// Repeatable says that all of this can be computed again from what is durable already, as wants
+	// can from deliveries that it takes out of the inbox. It saves waiting for the disk: until a
+	// later commit without the mark is durable, a power cut may take it back, whole and with
+	// everything after it. The end of the process may not.
 	Repeatable bool
-	// Settle lowers the instants of wants written by a baseline whose A turned out to be earlier (coverage.md 1).
-	Settle *Settle
-	// DropTombstones removes wants of a set that are absent as of At or before, whose resource has no file and no work and
-	// is wanted (present or ask) by no set; a resource without any want left goes with them, and its name is free again.
+	// DropTombstones removes wants of a set that are absent as of At or before, whose resource has
+	// no file and no work and is wanted (present or ask) by no set; a resource without any want
+	// left goes with them, and its name is free again.
 	DropTombstones *DropTombstones
 }
 
@@ -34,23 +34,25 @@ type Commit struct {
 type ResourceChange struct {
 	ID  int64
 	URI string
-	// Key is the mirror key, "" for a resource that owns no name (yet). The caller has asked Names for it. Recording it
-	// takes the name and makes folders of its ancestors.
+	// Key is the mirror key, "" for a resource that owns no name (yet). The caller has checked it
+	// with Names. Recording it takes the name and makes folders of its ancestors.
 	Key string
-	// Name is what the file system makes of Key where it ignores letter case (F82), "" if that is Key itself.
+	// Name is Key as a file system that ignores letter case sees it (F82), "" if that is Key
+	// itself.
 	Name string
 	Have *Have
 	Work *Work
 	Want *Want // upserts the want of its set
-	// Content are bytes at hand of an inline want, kept until a change with DropContent; nil stays, empty ones are kept too.
-	// DropContent drops what earlier changes brought, not the Content beside it.
+	// Content is the bytes of an inline want, kept until a change with DropContent; nil stays,
+	// empty ones are kept too. DropContent drops what earlier changes brought, not the Content
+	// beside it.
 	Content     []byte
 	DropContent bool
 }
 
-// SetChange writes a set's own fields; Resources and Bytes are deltas and always applied. A counter that would become
-// negative (a bug of the caller) is counted anew from the rows in the same commit, so that it never lies and never
-// stops a mirror.
+// SetChange writes a set's own fields; Resources and Bytes are deltas and always applied. A counter
+// that would become negative (a bug of the caller) is counted anew from the rows in the same
+// commit, so that it is never wrong and never stops a mirror.
 type SetChange struct {
 	ID               int64
 	State            *SetState // nil: only the deltas
@@ -60,6 +62,8 @@ type SetChange struct {
 // SetState is the part of a Set that the engine owns.
 type SetState struct {
 	Floor         Micros
+	Estimated     bool
+	Flawed        bool
 	Generation    int64
 	Baselines     int64
 	Proven, Joint []Interval
@@ -76,16 +80,10 @@ type SourceChange struct {
 	Policy  *string
 }
 
-// Settle is described at Commit: instants above At become At in the wants of the set that carry this generation.
-type Settle struct {
-	SetID, Generation int64
-	At                Micros
-}
-
 // DropTombstones is described at Commit.
 type DropTombstones struct {
 	SetID int64
 	At    Micros
-	// Except are resources that are being worked on, in order; their rows stay.
+	// Except lists, in order, resources in work; their rows stay.
 	Except []int64
 }

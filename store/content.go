@@ -19,15 +19,18 @@ type Edit struct {
 	Author   string
 	Body     []byte // as package feed encodes it
 	Received Micros // local
-	// Evidence is the document that told it first: its URL, or "push" for a notification's.
+	// Evidence is the document that told it first: its URL, or EvidencePush.
 	Evidence string
 }
+
+// EvidencePush is the Evidence of an Edit that a notification brought first.
+const EvidencePush = "push"
 
 // Edits reads the edits of records.
 type Edits interface {
 	// Edits returns the edits of one record by (Observed, Digest); empty for an unknown one.
 	Edits(ctx context.Context, sourceID int64, uri string) ([]Edit, error)
-	// EditsOf returns the edits of several records, aligned with uris, each as Edits does. The answers for a URI that is
-	// asked for twice share their bodies.
+	// EditsOf returns the edits of several records, aligned with uris, each as Edits does. The
+	// answers for a URI that is asked for twice share their bodies.
 	EditsOf(ctx context.Context, sourceID int64, uris []string) ([][]Edit, error)
 }

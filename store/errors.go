@@ -31,7 +31,7 @@ var (
 	ErrCorrupt = errors.New("state database is damaged: move it aside and run sync again, the mirror's files are adopted by hashing them")
 )
 
-// HeldError tells who holds a Source. Exit code 5.
+// HeldError names the holder of a Source. Exit code 5.
 type HeldError struct {
 	Source string
 	Holder string // host, process and since when, for people

@@ -2,7 +2,7 @@ package store
 
 import "context"
 
-// GapState is a point in the life of a gap (coverage.md 3).
+// GapState is a point in the life of a gap (coverage.md 4).
 type GapState string
 
 // The states of a gap. Closed and Unprovable are final.
@@ -16,7 +16,7 @@ const (
 	GapUnprovable GapState = "unprovable"
 )
 
-// Open reports whether something is still to be done about the gap.
+// Open reports whether the gap still needs work.
 func (s GapState) Open() bool { return s != GapClosed && s != GapUnprovable }
 
 // Gap is a hole in the coverage of a set.
@@ -30,7 +30,7 @@ type Gap struct {
 	Ended       Micros // local
 }
 
-// Run is what one pull did, for people.
+// Run is the outcome of one pull, for people.
 type Run struct {
 	ID                int64
 	SetID             int64
@@ -47,11 +47,11 @@ type Trashed struct {
 	ID       string // name of the file in the trash; ids sort by age
 	SourceID int64
 	URI      string // "" for a file no resource of ours owned
-	Key      string // where it was
+	Key      string // its former key
 	SHA256   [32]byte
 	Length   int64 // -1 unknown
 	Reason   string
-	At       Micros // local; when it was put there
+	At       Micros // local; when it was trashed
 }
 
 // Event is one line of a resource's history.
@@ -61,18 +61,19 @@ type Event struct {
 	At       Micros // local
 	What     string // wanted, fetched, adopted, deleted, held, approved, rejected, restored, displaced
 	Version  Version
-	Detail   string // what was learnt or done: digest, length, reason
+	Detail   string // result: digest, length, reason
 	Document string // URL of the evidence, filled on reading
 }
 
-// Ledger reads what the engine recorded.
+// Ledger reads the engine's records.
 type Ledger interface {
 	// Gaps returns all open gaps of a set and its last 100 ended ones, in the order they were recorded.
 	Gaps(ctx context.Context, setID int64) ([]Gap, error)
 	// Runs returns the newest runs of a set, newest first.
 	Runs(ctx context.Context, setID int64, limit int) ([]Run, error)
-	// Trash returns trashed files of a Source put there before `before` (NoTime: all), oldest first (that is by id), with
-	// ids above after ("" to start), up to limit. The file of that id need no longer be in the trash.
+	// Trash returns trashed files of a Source put there before `before` (NoTime: all), oldest first
+	// (by id), with ids above after ("" to start), up to limit. The file itself may have left the
+	// trash.
 	Trash(ctx context.Context, sourceID int64, before Micros, after string, limit int) ([]Trashed, error)
 	// TrashedOf returns the newest trashed file of a URI (the highest id), or ErrNotFound.
 	TrashedOf(ctx context.Context, sourceID int64, uri string) (Trashed, error)

@@ -12,7 +12,7 @@ const (
 	RequestDone    RequestState = "done"
 )
 
-// Request is what a command asks of the daemon that holds the Sources (contract.md 1).
+// Request is a command for the daemon that holds the Sources (contract.md 1).
 type Request struct {
 	ID      int64
 	Source  string // name, "" for all
@@ -20,8 +20,9 @@ type Request struct {
 	Args    []byte // JSON of the command's options
 	State   RequestState
 	Created Micros // local
-	Beat    Micros // local; when the daemon last said that it works on it
-	// Output are the lines that the command shows, in order; Progress is the newest state of the work, JSON.
+	Beat    Micros // local; the daemon's last sign of work on it
+	// Output are the lines that the command shows, in order; Progress is the newest state of the
+	// work, JSON.
 	Output   []string
 	Progress []byte
 	ExitCode int
@@ -30,17 +31,19 @@ type Request struct {
 
 // Requests carries requests from commands to the daemon and answers back. It needs no claim.
 type Requests interface {
-	// AddRequest records the Source, Command and Args of one as waiting, and sets its ID and, if it is not, Created.
+	// AddRequest records Source, Command and Args as a waiting request, and sets its ID and, if
+	// unset, Created.
 	AddRequest(ctx context.Context, r *Request) error
-	// TakeRequests returns the waiting ones, oldest first, and marks them as taken at now.
+	// TakeRequests returns the waiting requests, oldest first, and marks them as taken at now.
 	TakeRequests(ctx context.Context, now Micros) ([]Request, error)
-	// AnswerRequest appends lines to the output of one and records its progress (nil: unchanged) and beat;
-	// ErrNotFound if there is none.
+	// AnswerRequest appends lines to the output of a request and records its progress (nil:
+	// unchanged) and beat; ErrNotFound if there is none.
 	AnswerRequest(ctx context.Context, id int64, lines []string, progress []byte, beat Micros) error
-	// EndRequest ends one: it is done. ErrNotFound if there is none.
+	// EndRequest marks a request as done. ErrNotFound if there is none.
 	EndRequest(ctx context.Context, id int64, exitCode int, problem string) error
-	// Request returns one, or ErrNotFound; Output holds the lines from `from` on.
+	// Request returns one, or ErrNotFound; Output holds the lines from index `from` on.
 	Request(ctx context.Context, id int64, from int) (Request, error)
-	// DropRequest takes one back; taken reports that the daemon has taken it already, then it stays. Unknown ids are ignored.
+	// DropRequest takes a request back. taken reports that the daemon has taken it already, then it
+	// stays. Unknown ids are ignored.
 	DropRequest(ctx context.Context, id int64) (taken bool, err error)
 }

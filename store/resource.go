@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"iter"
+	"time"
 )
 
-// Resource is one URI of a Source: what is on disk (Have), what is still to do (Work) and what its sets want.
+// Resource is one URI of a Source: what is on disk (Have), what is still to do (Work) and what its
+// sets want.
 type Resource struct {
 	ID       int64
 	SourceID int64
@@ -13,7 +15,7 @@ type Resource struct {
 	Key      string // mirror key, decided once, never recomputed; "" while it owns no name
 	Have     Have
 	Work     Work
-	// Wants are the wants of the Source's sets; Lookup fills only that of the asked set.
+	// Wants are the wants of the Source's sets; Lookup fills only that of its set.
 	Wants []Want
 }
 
@@ -30,7 +32,8 @@ func (r *Resource) WantFor(setID int64) *Want {
 // WantState is what a set says about a URI.
 type WantState uint8
 
-// The states of a want. Ask: documents contradict each other at one instant, the Source's answer decides (P5).
+// The states of a want. Ask: documents contradict each other at one instant, so the Source's answer
+// decides (P5).
 const (
 	WantNone WantState = iota
 	WantPresent
@@ -43,7 +46,7 @@ type Want struct {
 	SetID   int64
 	State   WantState
 	Version Version
-	// What the document says of the representation; zero values where it says nothing (Length -1).
+	// What the document says of the representation; zero where it says nothing (Length -1).
 	Digests string // usable digests as "alg:hex", strongest first, space separated
 	Length  int64
 	LastMod Micros
@@ -51,24 +54,29 @@ type Want struct {
 	Links   string // JSON of the links worth keeping (duplicates, describedby …), "" for none
 	// Generation is the baseline that last wrote this row, 0 for changes.
 	Generation int64
-	// Held: the sweep guard stopped this removal; the operator decides. Content fields keep what was wanted before.
+	// Held says that the sweep guard stopped this removal; the operator decides. Content fields
+	// keep what was wanted before.
 	Held bool
 	// Refused is why the URI is not fetched (outside scope or policy), "" otherwise.
 	Refused string
-	// Settled: the Source was asked about contradicting entries of this version and the answer is recorded.
+	// Settled says that the Source was asked about contradicting entries of this version and the
+	// answer is recorded.
 	Settled bool
-	// Pushed: a notification said so and no document of the Source has confirmed it yet. Listed is what the documents say
-	// meanwhile (its State is WantNone where they say nothing); nil for a want that is not pushed (coverage.md 1).
+	// Pushed says that the want comes from a notification and no document of the Source has
+	// confirmed it yet. Listed is the want of the documents meanwhile (State WantNone for none);
+	// nil for a want that is not pushed (coverage.md 2).
 	Pushed bool
 	Listed *Want
-	// Inline: the bytes come with the document itself (an entry of a feed, a record) and are kept by Contents until they are
-	// on disk. The URI is an identity then, perhaps not even a URL, and is never asked for.
+	// Inline says that the bytes come with the document itself (an entry of a feed, a record) and
+	// are kept by Contents until they are on disk. The URI is only an identity then, perhaps no
+	// URL, and is never requested.
 	Inline bool
-	// Meta is JSON of what the document tells of an inline resource for people (title, author, published …), "" for none.
+	// Meta is JSON of the document's data about an inline resource for people (title, author,
+	// published …), "" for none.
 	Meta string
 }
 
-// Version orders wants (coverage.md 1): a range of instants (one instant where From equals Until), then the ordinal
+// Version orders wants (coverage.md 2): a range of instants (one instant where From equals Until), then the ordinal
 // within one document.
 type Version struct {
 	From, Until Micros
@@ -91,11 +99,11 @@ type Have struct {
 	State        HaveState
 	SHA256       [32]byte // always of the bytes on disk
 	Length       int64
-	ModTime      int64 // ns, as the file system says after placing; tells local edits cheaply
+	ModTime      int64 // ns, as the file system has it after placing; shows local edits cheaply
 	ETag         string
 	LastModified string
 	Type         string
-	// Checked is the digest ("alg:hex") that these bytes were compared with, "" if none was offered.
+	// Checked is the digest ("alg:hex") that these bytes were compared with, "" for none.
 	Checked string
 	// Version is the want this file was fetched or confirmed for.
 	Version Version
@@ -116,45 +124,60 @@ const (
 // that never owed anything.
 type Work struct {
 	Action   Action
-	Due      Micros // local; when to try (again), NoTime: at once
-	Attempts int
+	Due      Micros // local; when to try (again), at most LatestDue from now; NoTime: at once
+	Attempts int    // failed requests to the Source, quick retries included
 	Class    string // error class of the last failure, "" before the first
 	Reason   string // for people
 	Since    Micros // local; first failure
 }
 
+// LatestDue is the furthest ahead that work is planned. Later work was planned by a clock that has
+// been set back since.
+const LatestDue = Micros(2 * time.Hour / time.Microsecond)
+
+// IsDue reports whether the work is due at now: its instant has come, or lies beyond LatestDue.
+func (w *Work) IsDue(now Micros) bool { return w.Due <= now || w.Due-LatestDue > now }
+
 // Resources reads the resources of a Source. Nothing here needs a claim.
 type Resources interface {
-	// Lookup returns, aligned with uris, the known resources with the want of setID; nil where unknown. It is fastest for
-	// a few thousand URIs at a time in the order in which they were inserted, the order of their list.
+	// Lookup returns, aligned with uris, the known resources with the want of setID; nil where
+	// unknown. It is fastest for a few thousand URIs at a time in the order in which they were
+	// inserted, the order of their list.
 	Lookup(ctx context.Context, sourceID, setID int64, uris []string) ([]*Resource, error)
 	// Resource returns one with all wants, or ErrNotFound.
 	Resource(ctx context.Context, sourceID int64, uri string) (*Resource, error)
-	// Due returns up to q.Limit resources with q.Action due at q.Now, id above q.After, in id order, with all wants.
+	// Due returns up to q.Limit resources with q.Action due at q.Now (Work.IsDue), id above
+	// q.After, in id order, with all wants.
 	Due(ctx context.Context, q DueQuery) ([]*Resource, error)
-	// NextDue is the earliest due time of any work of the Source, or NoTime; for work that is due at once an instant in
-	// the far past. Work that never failed is planned to be done at once, so of each action that of the lowest id stands
-	// for all of it.
+	// NextDue is the earliest due time of any work of the Source, or NoTime; for work that is due
+	// at once an instant in the far past. Work that never failed is due at once, so the lowest id
+	// of each action stands for all of it.
 	NextDue(ctx context.Context, sourceID int64) (Micros, error)
-	// Scan returns up to q.Limit resources of the Source that match, id above q.After, in id order, with all wants. Page
-	// with it until it returns none: no cursor stays open between calls.
+	// Scan returns up to q.Limit resources of the Source that match, id above q.After, in id order,
+	// with all wants. Page with it until it returns none: no cursor stays open between calls.
 	Scan(ctx context.Context, q ScanQuery) ([]*Resource, error)
-	// Unlisted iterates over ids of resources for which the set's want is present (or ask), was not written by
-	// generation and is at most as new as until (its whole range: Version.Until <= until); in id order, in pages, without
-	// loading the rows. The caller may commit meanwhile; a row changed before its page was read counts as changed.
+	// Sample returns up to n resources of the Source in id order, with all wants: all of them if
+	// there are no more, else random ones. It costs no more for millions of resources than for
+	// thousands.
+	Sample(ctx context.Context, sourceID int64, n int) ([]*Resource, error)
+	// Unlisted iterates over ids of resources for which the set's want is present (or ask), was not
+	// written by generation and is at most as new as until (its whole range: Version.Until <=
+	// until); in id order, in pages, without loading the rows. The caller may commit meanwhile; a
+	// row changed before its page was read counts as changed.
 	Unlisted(ctx context.Context, setID, generation int64, until Micros) iter.Seq2[int64, error]
 	// ByIDs returns the resources with these ids, in id order, all wants included; unknown ids are left out.
 	ByIDs(ctx context.Context, ids []int64) ([]*Resource, error)
-	// Names tells, aligned with names, how they are taken in the mirror of the Source: as the name of a resource's file
-	// (whether or not it is on disk), as a folder above one, or not. Where the file system ignores letter case the caller
-	// gives folded names, as in ResourceChange.Name. A folder stays one after the last file below it is gone.
+	// Names returns, aligned with names, how they are used in the mirror of the Source: as the name
+	// of a resource's file (whether or not it is on disk), as a folder above one, or not. Where the
+	// file system ignores letter case the caller passes folded names, as in ResourceChange.Name. A
+	// folder stays one after the last file below it is gone.
 	Names(ctx context.Context, sourceID int64, names []string) ([]NameUse, error)
-	// ByKeys returns, aligned with names (as those of Names), the resource whose file that is, with all wants, nil where
-	// none; for audits.
+	// ByKeys returns, aligned with names (as those of Names), the resource with that file, with all
+	// wants, nil for none; for audits.
 	ByKeys(ctx context.Context, sourceID int64, names []string) ([]*Resource, error)
 }
 
-// NameUse is how a key is taken.
+// NameUse is how a name is used.
 type NameUse uint8
 
 // The uses of a name in a mirror.
@@ -176,8 +199,9 @@ type DueQuery struct {
 // Filter selects resources for Scan.
 type Filter uint8
 
-// The filters of Scan. FilterMirrored: files on disk (present and kept). FilterPushed: wants that are Pushed; it needs a set. With a set, only resources that this set has a
-// want for; owed, held and refused then are meant as in Counts.
+// The filters of Scan. FilterMirrored: files on disk (present and kept). FilterAbsent: wants that
+// are absent. FilterPushed: wants that are Pushed; it needs a set. With a set, only resources with
+// a want of this set match; owed, held and refused are meant as in Counts then.
 const (
 	FilterAll Filter = iota
 	FilterOwed
@@ -185,6 +209,7 @@ const (
 	FilterRefused
 	FilterMirrored
 	FilterPushed
+	FilterAbsent
 )
 
 // ScanQuery selects resources.

@@ -2,18 +2,24 @@ package store
 
 import "context"
 
-// Set is what one Capability List covers (a bare list is a set by itself): the unit of sync, coverage and results.
+// Set is what one Capability List covers (a bare list is a set by itself): the unit of sync,
+// coverage and results.
 type Set struct {
 	ID             int64
 	SourceID       int64
 	CapabilityList string // its identity: the URL of the Capability List, or of the bare list
-	// Floor is the `at` (A) of the last complete baseline, NoTime before the first: input older than it is ignored
-	// (coverage.md 1). Every row of the set is at least this new.
+	// Floor is the `at` (A) of the last complete baseline, NoTime before the first: older input is
+	// ignored unless it is estimated. Every row of the set is at least this new.
 	Floor Micros
+	// Estimated says that the list had no time of its own, or one that did not grow with it, so
+	// that an input older than the floor may still be news.
+	Estimated bool
+	// Flawed says that the list of the last baseline had unreadable entries.
+	Flawed bool
 	// Generation is the number of the last baseline begun; Baselines counts complete ones.
 	Generation int64
 	Baselines  int64
-	// Proven and Joint are the coverage: sorted, disjoint closed intervals (coverage.md 2). The first interval of a
+	// Proven and Joint are the coverage: sorted, disjoint closed intervals (coverage.md 3). The first interval of a
 	// set with a baseline begins at its floor.
 	Proven, Joint []Interval
 	// Resources and Bytes count files on disk that the set wants (present, ask) or that it holds; kept by the deltas of
@@ -21,7 +27,8 @@ type Set struct {
 	Resources, Bytes int64
 	// Gone counts consecutive consistent reads in which the Source no longer offered this set (F71).
 	Gone int
-	// InStep, Problem: how the last pull ended, for status. Problem is "" or one sentence with what to do.
+	// InStep and Problem are the outcome of the last pull, for status. Problem is "" or one
+	// sentence with what to do.
 	InStep   bool
 	Problem  string
 	LastPull Micros // local; NoTime before the first
@@ -32,17 +39,18 @@ type Interval struct{ From, Until Micros }
 
 // Sets keeps the sets of a Source.
 type Sets interface {
-	// EnsureSet returns the set, created if it is new. The claim must be of its Source. A power cut may take that back as
-	// EnsureDocument's.
+	// EnsureSet returns the set, created if it is new. The claim must be of its Source. A power cut
+	// may take it back, as with EnsureDocument.
 	EnsureSet(ctx context.Context, c Claim, capabilityList string) (Set, error)
 	// Sets returns the sets of a Source, oldest first.
 	Sets(ctx context.Context, sourceID int64) ([]Set, error)
-	// Counts returns what is owed, held and refused in one set; it reads all such rows, so its cost is that of what is owed.
+	// Counts returns what is owed, held and refused in one set. It reads all such rows, so its cost
+	// is that of what is owed.
 	Counts(ctx context.Context, setID int64) (Counts, error)
-	// Withheld returns the same without what is owed, which is 0.
+	// Withheld returns the same with 0 for what is owed.
 	Withheld(ctx context.Context, setID int64) (Counts, error)
-	// Recount counts the set's Resources and Bytes anew from its rows and records them; for audits, it reads every want
-	// of the set.
+	// Recount counts the set's Resources and Bytes anew from its rows and records them, for audits.
+	// It reads every want of the set.
 	Recount(ctx context.Context, c Claim, setID int64) (resources, bytes int64, err error)
 }
 

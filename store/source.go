@@ -11,20 +11,22 @@ type Source struct {
 	// RootID is the id in the mirror's root marker; "" until the mirror was first opened.
 	RootID string
 	Paused bool
-	// Epoch counts claims; Holder names the last claimant.
+	// Epoch counts claims; Holder is the last claimant.
 	Epoch  int64
 	Holder string
-	// Unclean is true from the start of a run until its orderly end: files may be in place whose rows were never
-	// committed, or files were there before us, so look at the disk before fetching.
+	// Unclean is true from the start of a run until its orderly end: files may be in place whose
+	// rows were never committed, or files were there before, so the disk is checked before
+	// fetching.
 	Unclean bool
-	// Policy is a digest of the scope and filters the last run used; when it differs, refused resources are looked at again.
+	// Policy is a digest of the scope and filters of the last run; when it differs, refused
+	// resources are judged again.
 	Policy  string
 	Created Micros // local
 }
 
 // Sources keeps the Sources.
 type Sources interface {
-	// EnsureSource returns the Source of that name, created if it is new, with its URL brought up to date.
+	// EnsureSource returns the Source of that name, created if it is new, and updates its URL.
 	EnsureSource(ctx context.Context, name, url string) (Source, error)
 	// Source returns one by name, or ErrNotFound.
 	Source(ctx context.Context, name string) (Source, error)
@@ -32,7 +34,8 @@ type Sources interface {
 	Sources(ctx context.Context) ([]Source, error)
 	// SetPaused stops or restarts work on a Source; it needs no claim.
 	SetPaused(ctx context.Context, id int64, paused bool) error
-	// ForgetSource drops the Source with everything known of it, under a claim. The Source is gone at once; its rows go in
-	// bounded transactions, and what an interruption leaves is dropped by Tidy. The claim ends with it.
+	// ForgetSource drops the Source with everything known of it, under a claim. The Source is gone
+	// at once; its rows go in bounded transactions, and Tidy drops what an interruption leaves. The
+	// claim ends with it.
 	ForgetSource(ctx context.Context, c Claim) error
 }

@@ -10,9 +10,10 @@ import (
 
 // Store is one state database. Every method is safe for concurrent use; reads see the last commit.
 //
-// All writes that concern a Source's data go through Commit under a Claim. A method returns ErrNotFound where its
-// comment says so, ErrFenced when a claim was lost, ErrReadOnly where it would write and may not, ErrSchema or ErrForeign
-// at opening, ErrCorrupt when damage shows; anything else is a failure of the medium, wrapped with what was tried.
+// All writes that concern a Source's data go through Commit under a Claim. A method returns
+// ErrNotFound where its comment says so, ErrFenced when a claim was lost, ErrReadOnly where it
+// would write and may not, ErrSchema or ErrForeign at opening, ErrCorrupt when damage shows;
+// anything else is a failure of the medium, wrapped with what was tried.
 type Store interface {
 	Sources
 	Sets
@@ -31,24 +32,32 @@ type Store interface {
 	io.Closer
 }
 
-// Committer is the only way in for a Source's data.
+// Committer is the only way to write a Source's data.
 type Committer interface {
-	// Commit applies all of c in one transaction that is durable when it returns nil, or nothing of it. It fails with
-	// ErrFenced if c.Claim is no longer the newest of its Source, with ErrNameTaken or ErrFull as these say. A cancelled
-	// ctx does not stop it: what was done on disk is to be recorded; it gives up by its own time limit only.
+	// Commit applies all of c in one transaction that is durable when it returns nil, or nothing of
+	// it. It fails with ErrFenced if c.Claim is no longer the newest of its Source, with
+	// ErrNameTaken or ErrFull as these say. A cancelled ctx does not stop it, because what was done
+	// on disk must be recorded; only its own time limit does.
 	Commit(ctx context.Context, c *Commit) error
 }
 
 // Maintainer keeps a database that runs for years small and quick.
 type Maintainer interface {
-	// Tidy does one bounded slice of housekeeping and reports whether more is left to do: rows of forgotten Sources go,
-	// ended gaps beyond the last 100 and runs beyond the last 200 of each set, events beyond the last 100 of each URI,
-	// bodies and validators of all but the 10,000 documents of a Source that were read last, requests that are a day old,
-	// marks of deliveries that can no longer be repeated, tombstones of subscriptions after 90 days, points older than two
-	// days (minutes), 100 days (hours) and six years (days), spans beyond the 10,000 of each set that were recorded last, and
-	// events of subscriptions beyond the last 500 of each Source. It needs no claim and may run at any time; call it after a
-	// run that wrote something.
+	// Tidy does one bounded slice of housekeeping and reports whether more is left. It needs no
+	// claim and may run at any time; call it after a run that wrote something. It drops
+	//
+	//   - rows of forgotten Sources,
+	//   - ended gaps beyond the last 100 and runs beyond the last 200 of each set, and events
+	//     beyond the last 100 of each URI,
+	//   - bodies and validators of all but the 10,000 documents of a Source that were read last,
+	//     and where there are twice as many the unreferenced records of the others,
+	//   - requests that are a day old, marks of deliveries that can no longer be repeated, and
+	//     tombstones of subscriptions after 90 days,
+	//   - points older than two days (minutes), 100 days (hours) and six years (days), spans beyond
+	//     the 10,000 of each set that were recorded last, and events of subscriptions beyond the
+	//     last 500 of each Source.
 	Tidy(ctx context.Context) (more bool, err error)
-	// Check looks for damage and returns an error that wraps ErrCorrupt if it finds any; it reads the whole database.
+	// Check looks for damage and returns an error that wraps ErrCorrupt if it finds any. It reads
+	// the whole database.
 	Check(ctx context.Context) error
 }

@@ -2,7 +2,7 @@ package store
 
 import "context"
 
-// ChannelKind is what a channel tells of.
+// ChannelKind is the kind of a channel's notifications.
 type ChannelKind string
 
 // The kinds of channels.
@@ -12,11 +12,12 @@ const (
 	ChannelFeed      ChannelKind = "feed"
 )
 
-// SubscriptionState is a point in the life of a subscription (spec/websub.md 11, contract.md 3).
+// SubscriptionState is a point in the life of a subscription (websub.md 11, contract.md 3).
 type SubscriptionState string
 
-// The states. A subscription receives in all of them but Gone: content with a right signature is content (S-70). Active and
-// Renewing hold a verified lease. Gone is the tombstone of an unsubscribed one: it answers 410 (S-92).
+// The states. A subscription receives in all of them but Gone: content with a right signature is
+// content (S-70). Active and Renewing hold a verified lease. Gone is the tombstone of an
+// unsubscribed one: it answers 410 (S-92).
 const (
 	SubWanted        SubscriptionState = "wanted"
 	SubRequesting    SubscriptionState = "requesting"
@@ -38,7 +39,7 @@ type Subscription struct {
 	SourceID int64
 	SetID    int64
 	Kind     ChannelKind
-	Topic    string // as it was discovered, byte for byte
+	Topic    string // as discovered, byte for byte
 	Hub      string
 	Token    string // last path segment of the callback; unguessable, never logged
 	Secret   string // hub.secret, "" for none sent
@@ -46,15 +47,16 @@ type Subscription struct {
 	// Replaces is the Subscription that ends once this one is verified, 0 for none.
 	Replaces int64
 
-	// The lease: Asked and Granted are seconds (Granted as the hub said it, clamped; 0 before). All times are local.
+	// The lease. Asked and Granted are seconds (Granted as the hub said it, clamped; 0 before). All
+	// times are local.
 	Asked, Granted int64
 	Requested      Micros // when the last subscribe or unsubscribe request was sent
 	Verified       Micros // when the hub last verified: a lease counts from here (S-50)
 	Renew, Expires Micros
 	Rotated        Micros // when callback and secret were made
-	Next           Micros // when there is something to do again, NoTime: nothing planned
+	Next           Micros // when something is due again, NoTime: nothing planned
 	Attempts       int    // requests without success in a row
-	Profile        int    // rung of the fallback ladder (T-05) that is tried, or works
+	Profile        int    // rung of the fallback ladder (T-05) in use
 	Reason         string // why it is not active, for people; hub text in it is untrusted
 	Ended          Micros // when it became Gone
 
@@ -64,7 +66,7 @@ type Subscription struct {
 	RejectedTooLarge      int64
 	RejectedMalformed     int64
 	PushMisses            int64
-	// Missed counts push misses since the last delivery: many make the hub suspect (design.md 3.8).
+	// Missed counts push misses since the last delivery: many make the hub suspect (CONTRIBUTING.md 3.8).
 	Missed int64
 }
 
@@ -76,15 +78,17 @@ type Tally struct {
 	RejectedSignature, RejectedTooLarge, RejectedMalformed, PushMisses int64
 }
 
-// Subscriptions keeps what was agreed with hubs. Nothing here needs a claim: the keeper, the callback server and commands
-// change different fields of one record, so each change is a function applied to it in one durable transaction.
+// Subscriptions keeps the agreements with hubs. Nothing here needs a claim: the keeper, the
+// callback server and commands change different fields of one record, so each change is a function
+// applied to it in one durable transaction.
 type Subscriptions interface {
-	// AddSubscription records a new one and sets its ID; its counters begin at nothing. The token must be new. ErrNotFound
-	// if its Source is not there (any more).
+	// AddSubscription records a new one and sets its ID; its counters begin at zero. The token must
+	// be new. ErrNotFound if its Source is missing or forgotten.
 	AddSubscription(ctx context.Context, s *Subscription) error
-	// ChangeSubscription applies fn to the record, keeps the result durably and returns it; ErrNotFound if there is none.
-	// fn must be quick and call nothing of the Store; if it returns an error nothing is changed and that is returned.
-	// The ID and the counters (LastDelivery and all below it) are the Store's: what fn does to them is ignored.
+	// ChangeSubscription applies fn to the record, keeps the result durably and returns it;
+	// ErrNotFound if there is none. fn must be quick and call nothing of the Store; its error is
+	// returned, and nothing is changed then. The ID and the counters (LastDelivery and all below
+	// it) are the Store's: changes by fn are ignored.
 	ChangeSubscription(ctx context.Context, id int64, fn func(*Subscription) error) (Subscription, error)
 	// Subscription returns one by ID, or ErrNotFound.
 	Subscription(ctx context.Context, id int64) (Subscription, error)
@@ -92,7 +96,7 @@ type Subscriptions interface {
 	SubscriptionByToken(ctx context.Context, token string) (Subscription, error)
 	// Subscriptions returns those of a Source (0: of all), by ID; tombstones only if gone is set.
 	Subscriptions(ctx context.Context, sourceID int64, gone bool) ([]Subscription, error)
-	// TallySubscription adds to the counters of one; unknown ids are ignored. PushMisses adds to Missed as well. It costs a
-	// durable transaction: gather what a stranger can cause.
+	// TallySubscription adds to the counters of one; unknown ids are ignored. PushMisses adds to
+	// Missed as well. It costs a durable transaction, so collect what a stranger can cause.
 	TallySubscription(ctx context.Context, id int64, t Tally) error
 }

@@ -11,6 +11,13 @@ type Micros int64
 // NoTime is the absence of an instant; it is stored as NULL.
 const NoTime Micros = math.MinInt64
 
+// Beginning and Forever are the first and the last instant. An interval from the beginning holds
+// everything before its end.
+const (
+	Beginning = NoTime + 1
+	Forever   = Micros(math.MaxInt64)
+)
+
 // Known reports whether m is an instant.
 func (m Micros) Known() bool { return m != NoTime }
 
@@ -28,4 +35,12 @@ func MicrosOf(t time.Time) Micros {
 		return NoTime
 	}
 	return Micros(t.UnixMicro())
+}
+
+// Earliest is the earlier of two instants of which either may be unknown.
+func Earliest(a, b Micros) Micros {
+	if !a.Known() || b.Known() && b < a {
+		return b
+	}
+	return a
 }

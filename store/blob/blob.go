@@ -1,8 +1,10 @@
-// Package blob knows the contents of a mirror: whole files under keys, a stage where new bytes wait, a trash where
-// deleted bytes stay for a while. It refuses to know what the bytes mean, which Source they come from and why they change.
+// Package blob knows the contents of a mirror: whole files under keys, a stage where new bytes
+// wait, a trash where deleted bytes stay for a while. It refuses to know what the bytes mean, which
+// Source they come from and why they change.
 //
-// It is the only door to mirror files (design.md 3.5): the engine sees [Mirror], never a path. A local folder
-// (store/blob/dir) implements it; blobtest holds the contract as tests for every implementation.
+// It is the only way to mirror files (CONTRIBUTING.md 3.5): the engine sees [Mirror], never a path.
+// A local folder (store/blob/dir) implements it; blobtest holds the contract as tests for every
+// implementation.
 package blob
 
 import (
@@ -11,52 +13,58 @@ import (
 	"time"
 )
 
-// Mirror is the contents of one Source's mirror. All methods may be called from several goroutines at once.
+// Mirror is the contents of one Source's mirror. All methods may be called from several goroutines
+// at once.
 //
-// Keys are slash-separated relative paths as sync/keymap makes them. They are checked again here ([CheckKey]); a bad one
-// is refused with [ErrKey]. Errors about one key are a [*KeyError]; its cause is one of the errors of this package, or
-// the system's own.
+// Keys are slash-separated relative paths as sync/keymap makes them. They are checked again here
+// ([CheckKey]); a bad one is refused with [ErrKey]. Errors about one key are a [*KeyError]; its
+// cause is one of the errors of this package, or the system's own.
 //
-// A running out of descriptors, space or luck is never reported as a missing file (F11): [ErrNotFound] means that the
-// store was asked and answered that there is none.
+// A lack of descriptors or space is never reported as a missing file (F11): [ErrNotFound] means
+// that the store was asked and answered that there is none.
 type Mirror interface {
 	// NewStage makes a fresh, empty temporary file, invisible to readers, from which Place makes a final one without
 	// copying. The caller ends with Place or Discard.
 	NewStage(ctx context.Context) (Stage, error)
 
-	// Spare has a stage ready for the NewStage after it, where that saves time. It is for moments at which nothing waits; what
-	// goes wrong the NewStage tells.
+	// Spare prepares a stage for the next NewStage, where that saves time. It is for moments at
+	// which nothing waits; NewStage reports its failures.
 	Spare(ctx context.Context)
 
-	// Place makes a group of stages durable and visible under their keys: data on disk, then the names, then the
-	// names on disk. An item whose error is nil survives a power cut (unless durability is off). A name changes from
-	// one whole version to the next at once (P2): a reader sees the old bytes or the new. A regular file, a hard link,
-	// a symbolic link or a FIFO in the way is replaced, never written through (F87); a folder is not ([ErrIsFolder]).
+	// Place makes a group of stages durable and visible under their keys: data on disk, then the
+	// names, then the names on disk. An item whose error is nil survives a power cut (unless
+	// durability is off). A name changes from one whole version to the next at once (P2): a reader
+	// sees the old bytes or the new. A regular file, a hard link, a symbolic link or a FIFO in the
+	// way is replaced, never written through (F87); a folder is not ([ErrIsFolder]).
 	//
-	// The errors are aligned with the group; a failing item does not fail its neighbours. The second result is set
-	// when the trouble is not one item's ([Systemic]): pause work on this mirror and try later. Items whose own error is
-	// nil are safe even then.
+	// The errors are aligned with the group; a failing item does not fail its neighbours. The
+	// second result is set when the trouble is not one item's ([Systemic]): pause work on this
+	// mirror and try later. Items whose own error is nil are safe even then.
 	//
-	// [ErrSync] on an item means that the disk refused to confirm it. If its data could not be confirmed the old version
-	// is still in place. If only the new names could not, readers may already see the new version, whole; a power cut may
-	// bring back the old one. Nothing is synced a second time (F10): discard the stage and fetch again.
+	// [ErrSync] on an item means that the disk refused to confirm it. If its data could not be
+	// confirmed the old version is still in place. If only the new names could not, readers may
+	// already see the new version, whole; a power cut may bring back the old one. Nothing is synced
+	// a second time (F10): discard the stage and fetch again.
 	//
-	// A stage whose item has no error is used up. After an error it stays the caller's, to be placed again or, after
-	// ErrSync, only to be discarded. The same key twice in a group: the later one wins. A cancelled context stops between
-	// items; what was placed until then is still made durable.
+	// A stage whose item has no error is used up. After an error it stays the caller's, to be
+	// placed again or, after ErrSync, only to be discarded. The same key twice in a group: the
+	// later one wins. A cancelled context stops between items; what was placed until then is still
+	// made durable.
 	Place(ctx context.Context, group []Placement) ([]error, error)
 
-	// Open opens a regular file for reading. The reader keeps the version that it opened, whatever Place does meanwhile.
-	// It never blocks on a FIFO or a device and follows no link. Errors: ErrNotFound, ErrNotRegular, ErrParentNotFolder
-	// (which is then ErrNotFound too).
+	// Open opens a regular file for reading. The reader keeps the version that it opened, whatever
+	// Place does meanwhile. It never blocks on a FIFO or a device and follows no link. Errors:
+	// ErrNotFound, ErrNotRegular, ErrParentNotFolder (which is then ErrNotFound too).
 	Open(ctx context.Context, key string) (File, Info, error)
 
-	// Stat tells what lies under the key, of whatever Kind, without following links. Errors as Open.
+	// Stat reports what lies under the key, of whatever Kind, without following links. Errors as
+	// Open.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// Trash moves files out of sight, durably, each under an id of the caller's ([NewTrashID]), and prunes folders that
-	// it emptied. Anything but a folder can be trashed. Errors, aligned with the items: ErrNotFound (nothing was there),
-	// ErrIsFolder, ErrExists (the id is taken; nothing was moved), ErrSync (moved, but a power cut may bring it back).
+	// Trash moves files out of sight, durably, each under an id of the caller's ([NewTrashID]), and
+	// prunes folders that it emptied. Anything but a folder can be trashed. Errors, aligned with
+	// the items: ErrNotFound (nothing was there), ErrIsFolder, ErrExists (the id is taken; nothing
+	// was moved), ErrSync (moved, but a power cut may bring it back).
 	Trash(ctx context.Context, items []TrashItem) []error
 
 	// Remove deletes files for good, durably, and prunes folders that it emptied, never the root. Errors as Trash.
@@ -75,31 +83,35 @@ type Mirror interface {
 	// ListTrash calls fn for everything in the trash, in no order, until fn fails.
 	ListTrash(ctx context.Context, fn func(TrashInfo) error) error
 
-	// Walk calls fn for everything below the root except folders and the reserved name, in no order, in constant memory
-	// (F86), until fn fails. Links, FIFOs and the like are reported by their Kind, so that an audit can call them extra.
-	// A part that cannot be read makes the result an error, after the rest was walked: without nil the walk says nothing
-	// about what is absent. Files that come or go during the walk may be seen or not.
+	// Walk calls fn for everything below the root except folders and the reserved name, in no
+	// order, in constant memory (F86), until fn fails. Links, FIFOs and the like are reported by
+	// their Kind, so that an audit can call them extra. A part that cannot be read makes the result
+	// an error, after the rest was walked: without nil the walk says nothing about what is absent.
+	// Files that come or go during the walk may be seen or not.
 	Walk(ctx context.Context, fn func(Info) error) error
 
-	// Free is what the mirror may still take: bytes and files. A store that counts one of them not says MaxUint64.
+	// Free is how many bytes and files the mirror may still take, MaxUint64 for one that the store
+	// does not count.
 	Free(ctx context.Context) (bytes, inodes uint64, err error)
 
-	// FoldsCase tells that keys which differ only in case are one file here (F82). Probed when the mirror was opened.
+	// FoldsCase reports that keys which differ only in case are one file here (F82). Open
+	// determines it.
 	FoldsCase() bool
 
-	// Check tells whether the mirror is still where it was opened and still carries its marker (F12); ErrUnmarked if not.
-	// Ask before work that takes absence for a fact.
+	// Check reports whether the mirror is still where it was opened and still carries its marker
+	// (F12); ErrUnmarked if not. Call it before work that takes absence for a fact.
 	Check(ctx context.Context) error
 
-	// Close waits for calls under way and lets go of everything. Stages not yet placed are lost. It must not be called
-	// from a callback of Walk or ListTrash.
+	// Close waits for calls under way and closes everything. Stages not yet placed are lost. It
+	// must not be called from a callback of Walk or ListTrash.
 	Close() error
 }
 
-// Stage is one new version on its way: bytes that no reader sees yet. It is for one goroutine at a time.
+// Stage is one new version being written: bytes that no reader sees yet. It is for one goroutine at
+// a time.
 type Stage interface {
-	// Write appends. There is no buffer: each call is one system call, so hand it full buffers (speed.md 7.3).
-	// After an error the stage takes no more until Reset.
+	// Write appends. There is no buffer: each call is one system call, so pass full buffers
+	// (performance.md 7.3). After an error the stage takes no more until Reset.
 	io.Writer
 
 	// Reset makes the stage empty again, for a second attempt.
@@ -108,11 +120,12 @@ type Stage interface {
 	// Length is the number of bytes written since NewStage or Reset.
 	Length() int64
 
-	// SetModTime sets the modification time that the placed file shall have; the zero time leaves it to the store.
+	// SetModTime sets the modification time of the placed file; the zero time leaves it to the
+	// store.
 	SetModTime(t time.Time)
 
-	// Close ends the writing and may let go of the descriptor, so that thousands of stages can wait for one Place. It is
-	// not needed before Place, but polite when the group is large. Bytes are not durable before Place.
+	// Close ends the writing and may close the descriptor, so that thousands of stages can wait for
+	// one Place. Only a large group needs it. Bytes are not durable before Place.
 	Close() error
 
 	// Discard removes the stage. It may be called at any time, more than once, and after Place (it then does nothing).
@@ -124,11 +137,13 @@ type Placement struct {
 	Stage Stage
 	Key   string
 
-	// Displace, if not empty, is a trash id for what lies under Key now: it is moved there, not overwritten (adoption:
-	// a file in the way that is not ours). A regular file stays readable under its key until the new one takes over.
+	// Displace, if not empty, is a trash id for what lies under Key now: it is moved there, not
+	// overwritten (adoption: a file in the way that is not ours). A regular file stays readable
+	// under its key until the new one takes over.
 	Displace string
 
-	// Displaced is set by Place, whatever the item's error: something was in the way and now lies in the trash under Displace.
+	// Displaced is set by Place, whatever the item's error, if something was in the way and now
+	// lies in the trash under Displace.
 	Displaced bool
 }
 
@@ -142,7 +157,7 @@ type File interface {
 // Kind is what lies under a key.
 type Kind uint8
 
-// The kinds. Place makes only KindFile; the rest was put there by somebody else.
+// The kinds. Place makes only KindFile; other programs make the rest.
 const (
 	KindFile Kind = iota
 	KindFolder
@@ -172,7 +187,7 @@ type Info struct {
 	ModTime int64 // nanoseconds since 1970, UTC
 }
 
-// TrashItem is one item of Mirror.Trash: what to move, and the id to find it again.
+// TrashItem is one item of Mirror.Trash: the key of the file, and the id under which it is kept.
 type TrashItem struct {
 	Key string
 	ID  string
@@ -184,5 +199,5 @@ type TrashInfo struct {
 	Kind    Kind
 	Length  int64
 	ModTime int64     // the file's own, nanoseconds since 1970, UTC
-	Trashed time.Time // when its id was made, zero if the id does not tell ([NewTrashID])
+	Trashed time.Time // when its id was made, zero if the id has no time ([NewTrashID])
 }

@@ -37,8 +37,8 @@ var (
 	ErrBusy = errors.New("out of file descriptors or memory")
 )
 
-// Systemic tells whether an error is the whole mirror's and not one file's: full, read-only, failing, unmounted or out of
-// descriptors. The right answer is to pause this mirror and try again later, not to blame the resource.
+// Systemic tells whether an error is the whole mirror's and not one file's: full, read-only, failing, unmounted or out
+// of descriptors. The right answer is to pause this mirror and try again later, not to blame the resource.
 func Systemic(err error) bool {
 	for _, cause := range [...]error{ErrNoSpace, ErrReadOnly, ErrIO, ErrSync, ErrBusy, ErrUnmarked} {
 		if errors.Is(err, cause) {
@@ -46,6 +46,11 @@ func Systemic(err error) bool {
 		}
 	}
 	return false
+}
+
+// Missing tells whether an error says that no file lies there: nothing does, or nothing can.
+func Missing(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrParentNotFolder)
 }
 
 // KeyError tells which key failed in which attempt.

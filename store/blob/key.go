@@ -8,12 +8,13 @@ import (
 // MaxKey is the greatest length of a key in bytes (contract.md 5, F84: longer paths exist, but tools cannot read them).
 const MaxKey = 1024
 
-// Reserved is the name at the root that is ours: state, stage, trash, root marker. No key lies there, in any letter case,
-// because on a file system that folds case all of them are one.
+// Reserved is the root's name for our own files: state, stage, trash, root marker. No key lies
+// there, in any letter case, because on a file system that folds case all of them are one.
 const Reserved = ".resyncd"
 
-// CheckKey tells whether a mirror may hold a file under this key: local, no empty, "." or ".." segment, no NUL, not below
-// Reserved, at most MaxKey bytes. The error is ErrKey with the reason.
+// CheckKey reports why a mirror cannot hold a file under this key: it must be local, without empty,
+// "." or ".." segment, without NUL, not below Reserved, and of at most MaxKey bytes. The error is
+// ErrKey with the reason.
 func CheckKey(key string) error {
 	if len(key) > MaxKey {
 		return fmt.Errorf("%w: longer than %d bytes", ErrKey, MaxKey)
@@ -21,8 +22,8 @@ func CheckKey(key string) error {
 	return CheckForeignKey(key)
 }
 
-// CheckForeignKey is CheckKey without the limit of length: what Stat, Open, Trash and Remove accept, so that files which
-// somebody else put into the mirror can be seen and moved away.
+// CheckForeignKey is CheckKey without the limit of length, for Stat, Open, Trash and Remove: other
+// programs' files in the mirror must be visible and removable.
 func CheckForeignKey(key string) error {
 	if strings.IndexByte(key, 0) >= 0 {
 		return fmt.Errorf("%w: holds a NUL byte", ErrKey)

@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// Trash ids made here are 12 hex digits of milliseconds and 20 of chance: they sort by age and tell it, so that the age of
-// a file in the trash is known even when the state database is lost.
+// Trash ids made here are 12 hex digits of milliseconds and 20 of chance: they sort by age and show
+// it, so that the age of a file in the trash is known even when the state database is lost.
 const (
 	idTimeDigits = 12
 	idDigits     = 32
 	maxID        = 64
 )
 
-// NewTrashID makes an id for a file that is trashed now. The caller records it before or after; no two are equal.
+// NewTrashID makes a unique id for a file that is trashed now. The caller records it before or
+// after.
 func NewTrashID(now time.Time) string {
 	var chance [(idDigits - idTimeDigits) / 2]byte
 	rand.Read(chance[:]) // never fails (crypto/rand)
 	return fmt.Sprintf("%012x", uint64(max(now.UnixMilli(), 0))&(1<<48-1)) + hex.EncodeToString(chance[:])
 }
 
-// TrashTime tells when an id of NewTrashID was made; the zero time for any other id.
+// TrashTime is when an id of NewTrashID was made; the zero time for any other id.
 func TrashTime(id string) time.Time {
 	if len(id) != idDigits || !isHex(id) {
 		return time.Time{}
@@ -35,7 +36,8 @@ func TrashTime(id string) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// CheckTrashID tells whether an id can name a file in any store: 1 to 64 letters, digits, "-" or "_". The error is ErrKey.
+// CheckTrashID reports why an id cannot name a file in every store: it must be 1 to 64 letters,
+// digits, "-" or "_". The error is ErrKey.
 func CheckTrashID(id string) error {
 	if id == "" || len(id) > maxID {
 		return fmt.Errorf("%w: trash id of %d bytes", ErrKey, len(id))

@@ -18,18 +18,17 @@ const (
 		misses = misses + excluded.misses`
 )
 
-// widths are all that are kept.
+// widths are the widths that are kept.
 func widths() [3]store.Width { return [...]store.Width{store.Minute, store.Hour, store.Day} }
 
-// stretch is where a Point is kept.
-type stretch struct {
+type bucket struct {
 	width  store.Width
 	at     store.Micros
 	source int64
 }
 
-// beginOf is when the stretch begins that holds at.
-func beginOf(at store.Micros, w store.Width) store.Micros {
+// bucketStart is the begin of the bucket that holds at.
+func bucketStart(at store.Micros, w store.Width) store.Micros {
 	size := store.Micros(w) * 1e6
 	into := at % size
 	if into < 0 {
@@ -40,17 +39,17 @@ func beginOf(at store.Micros, w store.Width) store.Micros {
 
 // AddPoints implements store.Chronicle.
 func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
-	sums := map[stretch]*store.Point{}
+	sums := map[bucket]*store.Point{}
 	for i := range points {
 		p := &points[i]
 		switch {
 		case !p.At.Known():
 			return fmt.Errorf("add to the history: a point of source %d has no instant", p.SourceID)
-		case *p == store.Point{SourceID: p.SourceID, At: p.At}: // nothing happened, and a year of that is no row
+		case *p == store.Point{SourceID: p.SourceID, At: p.At}: // nothing happened, and a year of that must not be rows
 			continue
 		}
 		for _, w := range widths() {
-			at := stretch{w, beginOf(p.At, w), p.SourceID}
+			at := bucket{w, bucketStart(p.At, w), p.SourceID}
 			if sums[at] == nil {
 				sums[at] = &store.Point{}
 			}
@@ -60,11 +59,11 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 	if len(sums) == 0 && s.w != nil {
 		return nil
 	}
-	places := make([]stretch, 0, len(sums))
+	places := make([]bucket, 0, len(sums))
 	for at := range sums {
 		places = append(places, at)
 	}
-	slices.SortFunc(places, func(a, b stretch) int { // the order of the table
+	slices.SortFunc(places, func(a, b bucket) int { // the order of the table
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.at, b.at), cmp.Compare(a.source, b.source))
 	})
 	return s.write(ctx, "add to the history", func(ctx context.Context, w *writer) error {
@@ -72,8 +71,8 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 	})
 }
 
-// putPoints writes the sums of the Sources that are there, rowsAtOnce with a statement.
-func putPoints(ctx context.Context, w *writer, places []stretch, sums map[stretch]*store.Point) error {
+// putPoints writes the sums of the existing Sources, rowsAtOnce with a statement.
+func putPoints(ctx context.Context, w *writer, places []bucket, sums map[bucket]*store.Point) error {
 	rows, err := w.query(ctx, "SELECT id FROM source WHERE name IS NOT NULL")
 	if err != nil {
 		return err
@@ -86,7 +85,7 @@ func putPoints(ctx context.Context, w *writer, places []stretch, sums map[stretc
 	for _, id := range there {
 		known[id] = true
 	}
-	places = slices.DeleteFunc(places, func(at stretch) bool { return !known[at.source] })
+	places = slices.DeleteFunc(places, func(at bucket) bool { return !known[at.source] })
 	args := make([]any, 0, 10*rowsAtOnce)
 	for rest := places; len(rest) > 0; {
 		n := rowsAtOnce
@@ -96,7 +95,8 @@ func putPoints(ctx context.Context, w *writer, places []stretch, sums map[stretc
 		args = args[:0]
 		for _, at := range rest[:n] {
 			p := sums[at]
-			args = append(args, int64(at.width), int64(at.at), at.source, p.Changes, p.Failed, p.Bytes, p.Pushes, p.Latency,
+			args = append(args, int64(at.width), int64(at.at), at.source, p.Changes, p.Failed, p.Bytes, p.Pushes,
+				p.Latency,
 				p.LatencyMost, p.Misses)
 		}
 		if _, err := w.exec(ctx, pointHead+rowsOf(pointRow, n)+pointTail, args...); err != nil {
@@ -108,13 +108,15 @@ func putPoints(ctx context.Context, w *writer, places []stretch, sums map[stretc
 }
 
 // Points implements store.Chronicle.
-func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from, until store.Micros) ([]store.Point, error) {
+func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from,
+	until store.Micros) ([]store.Point, error) {
 	const what, columns = "read the history", "at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses"
 	if s.lacks(schemaChronicle) {
 		return nil, nil
 	}
-	query, args := "SELECT "+columns+" FROM series WHERE width = ? AND at >= ? AND at < ?", []any{int64(w), int64(from), int64(until)}
-	if sourceID != 0 { // from one instant that anybody has a point of to the next
+	query, args := "SELECT "+columns+" FROM series WHERE width = ? AND at >= ? AND at < ?", []any{int64(w),
+		int64(from), int64(until)}
+	if sourceID != 0 { // from each instant with a point to the next
 		query = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 AND at >= ?2 AND at < ?3 ORDER BY at LIMIT 1)
 				UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun AND at < ?3 ORDER BY at LIMIT 1)
 				FROM t WHERE t.begun IS NOT NULL)
@@ -126,7 +128,8 @@ func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from,
 		return nil, s.fail(what, err)
 	}
 	points, err := collect(rows, func(row rowScanner) (p store.Point, err error) {
-		err = row.Scan((*micros)(&p.At), &p.SourceID, &p.Changes, &p.Failed, &p.Bytes, &p.Pushes, &p.Latency, &p.LatencyMost, &p.Misses)
+		err = row.Scan((*micros)(&p.At), &p.SourceID, &p.Changes, &p.Failed, &p.Bytes, &p.Pushes, &p.Latency,
+			&p.LatencyMost, &p.Misses)
 		return p, err
 	})
 	slices.SortFunc(points, func(a, b store.Point) int {

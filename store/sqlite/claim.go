@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/gofrs/flock"
+
 	"resyncd/store"
 )
 
-// claim is one that this Store granted. The lock says that its holder lives, the epoch which of two is the newer one
-// should the lock fail us (its file removed, a network file system).
+// claim was granted by this Store. The lock shows that its holder lives; the epoch shows which of
+// two is newer should the lock fail (its file removed, a network file system).
 type claim struct {
 	epoch int64
-	lock  *fileLock
+	lock  *flock.Flock
 }
 
 func (s *Store) lockPath(sourceID int64) string {
@@ -26,7 +28,8 @@ func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store
 		return store.Claim{}, nil, fmt.Errorf("claim a source: %w", store.ErrReadOnly)
 	}
 	var name, last string
-	err := s.r.get(ctx, "SELECT name, holder FROM source WHERE id = ? AND name IS NOT NULL", []any{sourceID}, &name, &last)
+	err := s.r.get(ctx, "SELECT name, holder FROM source WHERE id = ? AND name IS NOT NULL", []any{sourceID}, &name,
+		&last)
 	if err != nil {
 		return store.Claim{}, nil, s.fail(fmt.Sprintf("claim source %d", sourceID), err)
 	}
@@ -38,13 +41,14 @@ func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store
 		return store.Claim{}, nil, &store.HeldError{Source: name, Holder: last}
 	}
 	c := &claim{lock: lock}
-	// Whom a lost epoch would have fenced off does not live through a power cut either.
-	err = s.writeLax(ctx, "claim source "+name, func(ctx context.Context, w *writer) error {
+	// A power cut may take the epoch back, because it also ends the process that the epoch would
+	// fence off.
+	err = s.writeAsync(ctx, "claim source "+name, func(ctx context.Context, w *writer) error {
 		return w.get(ctx, `UPDATE source SET epoch = epoch + 1, holder = ? WHERE id = ? AND name IS NOT NULL RETURNING epoch`,
 			[]any{holder, sourceID}, &c.epoch)
 	})
 	if err != nil {
-		return store.Claim{}, nil, errors.Join(err, lock.release())
+		return store.Claim{}, nil, errors.Join(err, lock.Unlock())
 	}
 	s.mu.Lock()
 	s.claims[sourceID] = c
@@ -63,10 +67,10 @@ func (s *Store) unclaim(sourceID int64, c *claim) error {
 	if !mine {
 		return nil
 	}
-	return c.lock.release()
+	return c.lock.Unlock()
 }
 
-// held tells whether this Store granted the claim and it was not released.
+// held reports whether this Store granted the claim and did not release it.
 func (s *Store) held(c store.Claim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,13 +78,14 @@ func (s *Store) held(c store.Claim) bool {
 	return h != nil && h.epoch == c.Epoch
 }
 
-// fenced runs fn in a transaction that exists only while the claim is the newest of its Source.
+// fenced runs fn in a transaction that succeeds only while the claim is the newest of its Source.
 func (s *Store) fenced(ctx context.Context, what string, c store.Claim, fn func(context.Context, *writer) error) error {
 	return s.fencedBy(ctx, s.write, what, c, fn)
 }
 
-// fencedBy is fenced by a way of writing.
-func (s *Store) fencedBy(ctx context.Context, write writing, what string, c store.Claim, fn func(context.Context, *writer) error) error {
+// fencedBy is fenced with a given way to write.
+func (s *Store) fencedBy(ctx context.Context, write writeFunc, what string, c store.Claim,
+	fn func(context.Context, *writer) error) error {
 	if s.w != nil && !s.held(c) {
 		return fmt.Errorf("%s: %w", what, store.ErrFenced)
 	}
@@ -98,7 +103,7 @@ func (s *Store) fencedBy(ctx context.Context, write writing, what string, c stor
 	})
 }
 
-// dropLockFile removes the lock file of a Source that is gone for good: its id is never given again.
+// dropLockFile removes the lock file of a forgotten Source, whose id is never given again.
 func (s *Store) dropLockFile(sourceID int64) {
-	_ = os.Remove(s.lockPath(sourceID)) // an empty file that stays does no harm
+	_ = os.Remove(s.lockPath(sourceID)) // a remaining empty file does no harm
 }

@@ -8,11 +8,12 @@ import (
 	"resyncd/store"
 )
 
-// errPayload: a packed record does not read as one.
+// errPayload says that a packed record cannot be read.
 var errPayload = errors.New("a packed record is damaged")
 
-// The packed records: fields one after another, numbers as varints, strings with their length before them. A new field
-// goes to the end, where its absence in an older record reads as zero; nothing else ever changes.
+// The packed records: fields one after another, numbers as varints, strings behind their length. A
+// new field goes to the end, where its absence in an older record reads as zero; nothing else ever
+// changes.
 
 func putMicros(b []byte, m store.Micros) []byte {
 	if m == store.NoTime {
@@ -25,7 +26,7 @@ func putString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// appendFile packs what SQL does not ask about a Have: all but State and Length.
+// appendFile packs the fields of a Have that SQL does not query: all but State and Length.
 func appendFile(b []byte, h *store.Have) []byte {
 	b = append(b, h.SHA256[:]...)
 	b = binary.AppendVarint(b, h.ModTime)
@@ -43,7 +44,7 @@ func appendFile(b []byte, h *store.Have) []byte {
 // packFile is appendFile into a record of its own.
 func packFile(h *store.Have) []byte { return appendFile(make([]byte, 0, 128), h) }
 
-// fileScanner reads what appendFile wrote into h; NULL leaves it as it is.
+// fileScanner reads a packed file into h; NULL leaves it as it is.
 type fileScanner struct{ h *store.Have }
 
 func (f fileScanner) Scan(v any) error {
@@ -83,15 +84,16 @@ func (f failureScanner) Scan(v any) error {
 	return u.err()
 }
 
-// What a want that is not an ordinary one adds to the end of a said record: these bits and, with saidListed and saidMeta, in
-// this order, the documents' want and the meta, each behind its length.
-const saidPushed, saidListed, saidInline, saidMeta = 1, 2, 4, 8
+// Bits that a special want adds to the end of its data; with dataListed and dataMeta, in this
+// order, follow the documents' want and the meta, each behind its length.
+const dataPushed, dataListed, dataInline, dataMeta = 1, 2, 4, 8
 
-// appendSaid packs what SQL does not ask about a Want, and whether it is pushed, so that it reads as it is without the column.
-func appendSaid(b []byte, w *store.Want) []byte {
-	b = appendSaidPlain(b, w)
-	bits := byte(flag(w.Pushed))*saidPushed | byte(flag(w.Listed != nil))*saidListed |
-		byte(flag(w.Inline))*saidInline | byte(flag(w.Meta != ""))*saidMeta
+// appendWantData packs the fields of a Want that SQL does not query, and whether it is pushed, so
+// that it reads the same without the column.
+func appendWantData(b []byte, w *store.Want) []byte {
+	b = appendWantFields(b, w)
+	bits := byte(flag(w.Pushed))*dataPushed | byte(flag(w.Listed != nil))*dataListed |
+		byte(flag(w.Inline))*dataInline | byte(flag(w.Meta != ""))*dataMeta
 	if bits == 0 {
 		return b
 	}
@@ -105,10 +107,10 @@ func appendSaid(b []byte, w *store.Want) []byte {
 	return b
 }
 
-// packSaid is appendSaid into a record of its own.
-func packSaid(w *store.Want) []byte { return appendSaid(make([]byte, 0, 96), w) }
+// packWantData is appendWantData into a record of its own.
+func packWantData(w *store.Want) []byte { return appendWantData(make([]byte, 0, 96), w) }
 
-func appendSaidPlain(b []byte, w *store.Want) []byte {
+func appendWantFields(b []byte, w *store.Want) []byte {
 	b = binary.AppendVarint(b, w.Version.Ordinal)
 	b = binary.AppendVarint(b, w.Version.Document)
 	b = binary.AppendVarint(b, w.Length)
@@ -119,28 +121,28 @@ func appendSaidPlain(b []byte, w *store.Want) []byte {
 	return appendDigests(b, w.Digests)
 }
 
-type saidScanner struct{ w *store.Want }
+type wantDataScanner struct{ w *store.Want }
 
-func (s saidScanner) Scan(v any) error {
+func (s wantDataScanner) Scan(v any) error {
 	u, known, err := newUnpacker(v)
 	if !known {
 		return err
 	}
-	u.said(s.w)
+	u.wantFields(s.w)
 	bits := u.byte()
-	s.w.Pushed, s.w.Inline = bits&saidPushed != 0, bits&saidInline != 0
-	if bits&saidListed != 0 {
+	s.w.Pushed, s.w.Inline = bits&dataPushed != 0, bits&dataInline != 0
+	if bits&dataListed != 0 {
 		listed := unpacker{rest: u.string()}
 		s.w.Listed = listed.listed()
 		u.bad = u.bad || listed.bad
 	}
-	if bits&saidMeta != 0 {
+	if bits&dataMeta != 0 {
 		s.w.Meta = u.string()
 	}
 	return u.err()
 }
 
-// appendListed packs the whole of a want that no column knows. What the documents say is never itself pushed.
+// appendListed packs a whole want without columns. The documents' want is never itself pushed.
 func appendListed(b []byte, w *store.Want) []byte {
 	b = binary.AppendVarint(b, w.SetID)
 	b = append(b, byte(w.State), byte(flag(w.Held)))
@@ -148,7 +150,7 @@ func appendListed(b []byte, w *store.Want) []byte {
 	b = putMicros(b, w.Version.Until)
 	b = binary.AppendVarint(b, w.Generation)
 	b = putString(b, w.Refused)
-	b = appendSaidPlain(b, w)
+	b = appendWantFields(b, w)
 	if w.Inline || w.Meta != "" {
 		b = putString(append(b, byte(flag(w.Inline))), w.Meta)
 	}
@@ -160,13 +162,13 @@ func (u *unpacker) listed() *store.Want {
 	w.Version.From, w.Version.Until = u.micros(), u.micros()
 	w.Generation = u.int()
 	w.Refused = u.string()
-	u.said(w)
+	u.wantFields(w)
 	w.Inline, w.Meta = u.byte() != 0, u.string()
 	return w
 }
 
-// said reads what appendSaidPlain wrote.
-func (u *unpacker) said(w *store.Want) {
+// wantFields reads what appendWantFields wrote.
+func (u *unpacker) wantFields(w *store.Want) {
 	w.Version.Ordinal, w.Version.Document = u.int(), u.int()
 	w.Length = u.int()
 	w.LastMod = u.micros()
@@ -175,14 +177,15 @@ func (u *unpacker) said(w *store.Want) {
 	w.Digests = u.digests()
 }
 
-// unpacker reads a packed record. Its strings share one copy of it. Fields beyond its end are zero; a field that is cut
-// or nonsense makes err say so.
+// unpacker reads a packed record. Its strings share one copy of it. Fields beyond its end are zero;
+// a cut or invalid field sets err.
 type unpacker struct {
 	rest string
 	bad  bool
 }
 
-// newUnpacker knows nothing of NULL. It is a value because it would be an allocation for each record that is read.
+// newUnpacker makes an unpacker, known is false for NULL. It returns a value, because a pointer
+// would be an allocation for each record.
 func newUnpacker(v any) (u unpacker, known bool, err error) {
 	switch v := v.(type) {
 	case nil:
@@ -239,7 +242,7 @@ func (u *unpacker) byte() byte {
 	return c
 }
 
-// take cuts n bytes off; "" if there are none left at all.
+// take cuts n bytes off; "" if nothing is left.
 func (u *unpacker) take(n uint64) string {
 	if n > uint64(len(u.rest)) {
 		u.bad = u.bad || u.rest != "" || n > 0

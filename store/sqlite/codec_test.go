@@ -63,7 +63,7 @@ func TestPacked(t *testing.T) {
 			w.Listed = &l
 		}
 		var w2 store.Want
-		if err := (saidScanner{&w2}).Scan(appendSaid(nil, &w)); err != nil || !cmp.Equal(w, w2) {
+		if err := (wantDataScanner{&w2}).Scan(appendWantData(nil, &w)); err != nil || !cmp.Equal(w, w2) {
 			t.Fatalf("%v\n%s", err, cmp.Diff(w, w2))
 		}
 	})
@@ -73,11 +73,11 @@ func TestPacked(t *testing.T) {
 func TestOrdinaryWantIsSmall(t *testing.T) {
 	t.Parallel()
 	w := store.Want{Length: 5, Type: "t"}
-	if got, plain := len(appendSaid(nil, &w)), len(appendSaidPlain(nil, &w)); got != plain {
+	if got, plain := len(appendWantData(nil, &w)), len(appendWantFields(nil, &w)); got != plain {
 		t.Errorf("%d bytes, %d without", got, plain)
 	}
 	w.Inline = true
-	if got, plain := len(appendSaid(nil, &w)), len(appendSaidPlain(nil, &w)); got != plain+1 {
+	if got, plain := len(appendWantData(nil, &w)), len(appendWantFields(nil, &w)); got != plain+1 {
 		t.Errorf("inline: %d bytes, %d without", got, plain)
 	}
 }
@@ -94,16 +94,16 @@ func TestDigestsAreSmall(t *testing.T) {
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(appendFile(nil, &store.Have{ETag: "e", Checked: "md5:" + strings.Repeat("00", 16)}))
-	f.Add(appendSaid(nil, &store.Want{Type: "t", Digests: "x"}))
-	f.Add(appendSaid(nil, &store.Want{Pushed: true, Listed: &store.Want{Type: "t", Refused: "r", Links: "l"}}))
-	f.Add(appendSaid(nil, &store.Want{Inline: true, Meta: "{}", Listed: &store.Want{Inline: true, Meta: "[]"}}))
+	f.Add(appendWantData(nil, &store.Want{Type: "t", Digests: "x"}))
+	f.Add(appendWantData(nil, &store.Want{Pushed: true, Listed: &store.Want{Type: "t", Refused: "r", Links: "l"}}))
+	f.Add(appendWantData(nil, &store.Want{Inline: true, Meta: "{}", Listed: &store.Want{Inline: true, Meta: "[]"}}))
 	f.Add([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fuzztest.Bound(t)
 		var h store.Have
 		var k store.Work
 		var w store.Want
-		for _, err := range []error{fileScanner{&h}.Scan(b), failureScanner{&k}.Scan(b), saidScanner{&w}.Scan(b)} {
+		for _, err := range []error{fileScanner{&h}.Scan(b), failureScanner{&k}.Scan(b), wantDataScanner{&w}.Scan(b)} {
 			if err != nil && !errors.Is(err, errPayload) {
 				t.Fatal(err)
 			}
@@ -122,13 +122,13 @@ func TestDamagedRecord(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"cut":       fileScanner{new(store.Have)}.Scan(make([]byte, 10)),
-		"long":      saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 200}),
-		"listed":    saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, saidPushed | saidListed, 9, 1}),
-		"meta":      saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, saidInline | saidMeta, 9, 1}),
-		"no digest": saidScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
+		"long":      wantDataScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 200}),
+		"listed":    wantDataScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, dataPushed | dataListed, 9, 1}),
+		"meta":      wantDataScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, dataInline | dataMeta, 9, 1}),
+		"no digest": wantDataScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
 		"a string":  fileScanner{new(store.Have)}.Scan("x"),
 		"intervals": new(intervals).Scan("nonsense"),
-		"state":     small[store.HaveState]{new(store.HaveState)}.Scan(int64(900)),
+		"state":     enumOf[store.HaveState]{new(store.HaveState)}.Scan(int64(900)),
 	} {
 		if !errors.Is(err, errPayload) {
 			t.Errorf("%s: %v", name, err)

@@ -12,12 +12,12 @@ func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
 	p := &commit{s: s, c: c, source: c.Claim.SourceID}
 	write := s.write
 	if c.Repeatable {
-		write = s.writeLax
+		write = s.writeAsync
 	}
 	if err := s.fencedBy(ctx, write, "record a step", c.Claim, p.apply); err != nil {
 		return err
 	}
-	// Only now is it true.
+	// The ids are set only after the commit succeeded.
 	for i, id := range p.ids {
 		if r := &c.Resources[i]; r.ID == 0 {
 			r.ID = id
@@ -30,7 +30,6 @@ func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
 	return nil
 }
 
-// commit is one call of Commit.
 type commit struct {
 	s       *Store
 	c       *store.Commit
@@ -38,16 +37,17 @@ type commit struct {
 	ids     []int64 // of c.Resources
 	gapIDs  []int64 // of c.Gaps
 	folders []folderName
-	fresh   map[folderName]struct{} // folders, for asking
-	args    []any                   // scratch
-	// records are the packed ones of the statement that runs: each in memory of its own, which a file's outgrew as it was packed,
-	// was a twentieth of what a first catch-up of small resources allocated.
+	fresh   map[folderName]struct{} // folders to look up
+	args    []any                   // reused
+	// records holds the packed records of the running statement, because a buffer for each is a
+	// large part of the allocations.
 	records []byte
 }
 
 func (p *commit) apply(ctx context.Context, w *writer) error {
 	for _, step := range []func(context.Context, *writer) error{
-		p.checkSets, p.resources, p.writeFolders, p.contents, p.wants, p.settle, p.dropTombstones, p.sets, p.gaps, p.dropGaps, p.inbox,
+		p.checkSets, p.resources, p.writeFolders, p.contents, p.wants, p.dropTombstones, p.sets, p.gaps, p.dropGaps,
+		p.inbox,
 		p.documents, p.trash, p.events, p.spans, p.edits, p.runs, p.sourceChange,
 	} {
 		if err := step(ctx, w); err != nil {
@@ -57,7 +57,8 @@ func (p *commit) apply(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// checkSets fails if a part of the commit is of a set of another Source: it would be written without a claim.
+// checkSets fails if a part of the commit is of another Source's set: it would be written without a
+// claim.
 func (p *commit) checkSets(ctx context.Context, w *writer) error {
 	seen := map[int64]bool{}
 	check := func(id int64) error {
@@ -90,9 +91,6 @@ func (p *commit) checkSets(ctx context.Context, w *writer) error {
 			ids = append(ids, id)
 		}
 	}
-	if p.c.Settle != nil {
-		ids = append(ids, p.c.Settle.SetID)
-	}
 	if p.c.DropTombstones != nil {
 		ids = append(ids, p.c.DropTombstones.SetID)
 	}
@@ -104,7 +102,6 @@ func (p *commit) checkSets(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// sets writes the sets' own fields and counters.
 func (p *commit) sets(ctx context.Context, w *writer) error {
 	for i := range p.c.Sets {
 		change := &p.c.Sets[i]
@@ -118,8 +115,9 @@ func (p *commit) sets(ctx context.Context, w *writer) error {
 				return err
 			}
 			_, err = w.exec(ctx, `UPDATE sets SET floor = ?, generation = ?, baselines = ?, proven = ?, joint = ?, gone = ?,
-				in_step = ?, problem = ?, last_pull = ? WHERE id = ?`, ms(st.Floor), st.Generation, st.Baselines, proven, joint,
-				int64(st.Gone), flag(st.InStep), st.Problem, ms(st.LastPull), change.ID)
+				in_step = ?, problem = ?, last_pull = ?, estimated = ?, flawed = ? WHERE id = ?`, ms(st.Floor), st.Generation, st.Baselines, proven, joint,
+				int64(st.Gone), flag(st.InStep), st.Problem, ms(st.LastPull), flag(st.Estimated), flag(st.Flawed),
+				change.ID)
 			if err != nil {
 				return err
 			}
@@ -163,8 +161,8 @@ func (p *commit) sourceChange(ctx context.Context, w *writer) error {
 	return err
 }
 
-// mine fails for a record of another Source.
-func (p *commit) mine(sourceID int64) error {
+// checkSource fails for a record of another Source.
+func (p *commit) checkSource(sourceID int64) error {
 	if sourceID != 0 && sourceID != p.source {
 		return fmt.Errorf("a record of source %d in a commit of source %d", sourceID, p.source)
 	}

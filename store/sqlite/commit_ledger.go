@@ -10,7 +10,7 @@ import (
 	"resyncd/store"
 )
 
-// dropTombstones removes what store.DropTombstones says, found through the index of absent wants.
+// dropTombstones applies store.DropTombstones, through the index of absent wants.
 func (p *commit) dropTombstones(ctx context.Context, w *writer) error {
 	d := p.c.DropTombstones
 	if d == nil {
@@ -22,7 +22,7 @@ func (p *commit) dropTombstones(ctx context.Context, w *writer) error {
 				AND EXISTS (SELECT 1 FROM resource r WHERE r.id = w.resource_id AND r.have = 0 AND r.action = 0)
 				AND NOT EXISTS (SELECT 1 FROM sets t CROSS JOIN want o ON o.set_id = t.id AND o.resource_id = w.resource_id
 					WHERE t.source_id = ? AND o.state IN (1, 3))
-			ORDER BY w.resource_id LIMIT ?`, d.SetID, after, int64(d.At), p.source, settleStep)
+			ORDER BY w.resource_id LIMIT ?`, d.SetID, after, int64(d.At), p.source, wantStep)
 		if err != nil {
 			return err
 		}
@@ -31,11 +31,13 @@ func (p *commit) dropTombstones(ctx context.Context, w *writer) error {
 			return err
 		}
 		after = ids[len(ids)-1]
-		if ids = slices.DeleteFunc(ids, func(id int64) bool { _, busy := slices.BinarySearch(d.Except, id); return busy }); len(ids) == 0 {
+		if ids = slices.DeleteFunc(ids,
+			func(id int64) bool { _, busy := slices.BinarySearch(d.Except, id); return busy }); len(ids) == 0 {
 			continue
 		}
 		list := idList(ids)
-		if _, err := w.exec(ctx, "DELETE FROM want WHERE set_id = ? AND resource_id IN (SELECT value FROM json_each(?))", d.SetID, list); err != nil {
+		if _, err := w.exec(ctx,
+			"DELETE FROM want WHERE set_id = ? AND resource_id IN (SELECT value FROM json_each(?))", d.SetID, list); err != nil {
 			return err
 		}
 		_, err = w.exec(ctx, `DELETE FROM resource WHERE id IN (SELECT value FROM json_each(?1)) AND NOT EXISTS
@@ -55,7 +57,8 @@ func (p *commit) dropTombstones(ctx context.Context, w *writer) error {
 func (p *commit) gaps(ctx context.Context, w *writer) error {
 	p.gapIDs = make([]int64, len(p.c.Gaps))
 	for i, g := range p.c.Gaps {
-		args := []any{g.SetID, ms(g.From), ms(g.Until), string(g.State), flag(!g.State.Open()), g.ClosedBy, ms(g.Found), ms(g.Ended)}
+		args := []any{g.SetID, ms(g.From), ms(g.Until), string(g.State), flag(!g.State.Open()), g.ClosedBy,
+			ms(g.Found), ms(g.Ended)}
 		p.gapIDs[i] = g.ID
 		if g.ID == 0 {
 			err := w.get(ctx, `INSERT INTO gap (set_id, v_from, v_until, state, ended_yet, closed_by, found, ended)
@@ -100,7 +103,7 @@ func (p *commit) dropGaps(ctx context.Context, w *writer) error {
 func (p *commit) documents(ctx context.Context, w *writer) error {
 	for i := range p.c.Documents {
 		d := &p.c.Documents[i]
-		if err := p.mine(d.SourceID); err != nil {
+		if err := p.checkSource(d.SourceID); err != nil {
 			return err
 		}
 		if err := putDocument(ctx, w, p.source, d); err != nil {
@@ -113,7 +116,7 @@ func (p *commit) documents(ctx context.Context, w *writer) error {
 func (p *commit) trash(ctx context.Context, w *writer) error {
 	for i := range p.c.Trash {
 		t := &p.c.Trash[i]
-		if err := p.mine(t.SourceID); err != nil {
+		if err := p.checkSource(t.SourceID); err != nil {
 			return err
 		}
 		_, err := w.exec(ctx, "INSERT OR REPLACE INTO trash ("+trashColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -142,7 +145,7 @@ func (p *commit) events(ctx context.Context, w *writer) error {
 	}
 	for i := range p.c.Events {
 		e := &p.c.Events[i]
-		if err := p.mine(e.SourceID); err != nil {
+		if err := p.checkSource(e.SourceID); err != nil {
 			return err
 		}
 		_, err := w.exec(ctx, `INSERT INTO event (source_id, uri, id, at, what, v_from, v_until, ordinal, document, detail)

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,10 +11,11 @@ import (
 	"resyncd/store"
 )
 
-// rowsAtOnce is how many rows one statement writes: half as fast again as one by one, and more are no faster.
+// rowsAtOnce is how many rows one statement writes; more are no faster.
 //
-// These statements are OR FAIL: by default SQLite keeps a copy of each page that one changes, to undo its first rows if a
-// later one fails, which was a tenth of an insert and more with URIs in random order. Here a failure ends the transaction.
+// These statements are OR FAIL: by default SQLite copies each page that a statement changes, to
+// undo its first rows if a later one fails, which costs much with URIs in random order. Here a
+// failure ends the transaction anyway.
 const rowsAtOnce = 20
 
 const (
@@ -57,17 +57,17 @@ func (p *commit) resources(ctx context.Context, w *writer) error {
 	if err != nil {
 		return err
 	}
-	var alike []int // those since the last one that is not, which are written together
+	var uniform []int // uniform ones since the last other one, written together
 	for i := range p.c.Resources {
 		r := &p.c.Resources[i]
 		if r.Have != nil && r.Work != nil && r.Key == "" && (r.ID != 0 || known[i]) {
-			alike = append(alike, i)
+			uniform = append(uniform, i)
 			continue
 		}
-		if err := p.updateMany(ctx, w, alike); err != nil {
+		if err := p.updateMany(ctx, w, uniform); err != nil {
 			return err
 		}
-		alike = alike[:0]
+		uniform = uniform[:0]
 		if r.ID == 0 && !known[i] {
 			p.addFolders(r)
 			continue
@@ -76,12 +76,12 @@ func (p *commit) resources(ctx context.Context, w *writer) error {
 			return err
 		}
 	}
-	return p.updateMany(ctx, w, alike)
+	return p.updateMany(ctx, w, uniform)
 }
 
-// insert adds new resources, with ids in the order given, and returns those that were known already. The rows themselves
-// are written in the order of their URIs, in which the names nearly lie too: in no order each would touch a page of each
-// index of its own, and a batch each page several times, which took a third more time with 200,000 rows.
+// insert adds new resources, with ids in the order given, and returns those that were known
+// already. The rows are written in the order of their URIs, which is nearly that of their names: in
+// random order each row would touch index pages of its own, and a batch each page several times.
 func (p *commit) insert(ctx context.Context, w *writer, inserts []int) (known map[int]bool, err error) {
 	if len(inserts) == 0 {
 		return nil, nil
@@ -100,7 +100,8 @@ func (p *commit) insert(ctx context.Context, w *writer, inserts []int) (known ma
 		p.ids[i] = next
 		next++
 	}
-	slices.SortStableFunc(inserts, func(a, b int) int { return strings.Compare(p.c.Resources[a].URI, p.c.Resources[b].URI) })
+	slices.SortStableFunc(inserts,
+		func(a, b int) int { return strings.Compare(p.c.Resources[a].URI, p.c.Resources[b].URI) })
 	known = map[int]bool{}
 	for len(inserts) > 0 {
 		n := rowsAtOnce
@@ -123,7 +124,8 @@ func (p *commit) insertRows(ctx context.Context, w *writer, which []int, known m
 	}
 	for _, i := range which {
 		var id int64
-		err := w.get(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri = ?", []any{p.source, p.c.Resources[i].URI}, &id)
+		err := w.get(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri = ?",
+			[]any{p.source, p.c.Resources[i].URI}, &id)
 		if err != nil {
 			return err
 		}
@@ -159,7 +161,6 @@ func appendWork(args []any, k *store.Work) []any {
 	return append(args, int64(k.Action), ms(k.Due), failure)
 }
 
-// update writes what a change brings for a row that is there.
 func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.ResourceChange) error {
 	if from, to := idRange(p.source); id < from || id >= to {
 		return fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound)
@@ -175,7 +176,7 @@ func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.Resou
 		p.args = appendWork(p.args, r.Work)
 	}
 	if set == "" {
-		set = ", id = id" // a want must not be left without its resource
+		set = ", id = id" // a want must keep its resource
 	}
 	n, err := w.exec(ctx, "UPDATE resource SET "+set[2:]+" WHERE id = ?", append(p.args, id)...)
 	if err == nil && n == 0 {
@@ -191,9 +192,9 @@ func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.Resou
 	return err
 }
 
-// updateMany is update for changes that bring a Have and a Work, what a fetched file does, several in one statement and in
-// the order of their rows: a fifth less for all of recording one. They must bring no key; a row that occurs twice makes it
-// take them one by one, in the order of the commit.
+// updateMany is update for changes with a Have and a Work, as a fetched file has, several in one
+// statement in the order of their rows, which is faster. They must have no key; a row that occurs
+// twice makes it write one by one, in the order of the commit.
 func (p *commit) updateMany(ctx context.Context, w *writer, which []int) error {
 	if len(which) == 0 {
 		return nil
@@ -212,7 +213,7 @@ func (p *commit) updateMany(ctx context.Context, w *writer, which []int) error {
 			return err
 		}
 		if n != rowsAtOnce {
-			break // one is not there; update tells which
+			break // one is missing; update finds which
 		}
 		sorted = sorted[rowsAtOnce:]
 	}
@@ -228,7 +229,7 @@ func (p *commit) updateEach(ctx context.Context, w *writer, which []int) error {
 	return nil
 }
 
-// addFolders notes the folders above a file, those that are not known to be recorded.
+// addFolders notes the folders above a file that are not known to be recorded.
 func (p *commit) addFolders(r *store.ResourceChange) {
 	name := r.Name
 	if name == "" {
@@ -247,7 +248,8 @@ func (p *commit) addFolders(r *store.ResourceChange) {
 	}
 }
 
-// writeFolders records them, several in one statement and in their order: in deep trees there are more than files.
+// writeFolders records the folders, several in one statement and sorted: deep trees have more
+// folders than files.
 func (p *commit) writeFolders(ctx context.Context, w *writer) error {
 	slices.SortFunc(p.folders, func(a, b folderName) int { return strings.Compare(a.name, b.name) })
 	for rest := p.folders; len(rest) > 0; {
@@ -295,82 +297,11 @@ func (p *commit) wants(ctx context.Context, w *writer) error {
 }
 
 func appendWant(args []any, id int64, want *store.Want) []any {
-	return append(args, want.SetID, id, int64(want.State), ms(want.Version.From), ms(want.Version.Until), want.Generation,
-		flag(want.Held), text(want.Refused), packSaid(want), flag(want.Pushed))
+	return append(args, want.SetID, id, int64(want.State), ms(want.Version.From), ms(want.Version.Until),
+		want.Generation,
+		flag(want.Held), text(want.Refused), packWantData(want), flag(want.Pushed))
 }
 
-// settleStep is how many wants one statement looks at: the pages it changes are kept in memory until it ends.
-const settleStep = 2_000
-
-// settle lowers instants (store.Settle), in steps.
-func (p *commit) settle(ctx context.Context, w *writer) error {
-	st := p.c.Settle
-	if st == nil {
-		return nil
-	}
-	err := eachRange(ctx, w, st.SetID, func(after, last int64) error {
-		_, err := w.exec(ctx, `UPDATE want SET v_from = min(v_from, ?1), v_until = min(v_until, ?1)
-			WHERE set_id = ?2 AND resource_id > ?3 AND resource_id <= ?4 AND generation = ?5 AND (v_until > ?1 OR v_from > ?1)`,
-			int64(st.At), st.SetID, after, last, st.Generation)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return settleListed(ctx, w, st)
-}
-
-// settleListed does so in what the documents say beside pushed wants, which are few.
-func settleListed(ctx context.Context, w *writer, st *store.Settle) error {
-	type row struct {
-		id   int64
-		want store.Want
-	}
-	for after := int64(-1); ; {
-		rows, err := w.query(ctx, `SELECT resource_id, said FROM want INDEXED BY want_pushed WHERE set_id = ? AND pushed <> 0
-			AND resource_id > ? ORDER BY resource_id LIMIT ?`, st.SetID, after, settleStep)
-		if err != nil {
-			return err
-		}
-		found, err := collect(rows, func(from rowScanner) (r row, err error) {
-			err = from.Scan(&r.id, saidScanner{&r.want})
-			return r, err
-		})
-		if err != nil || len(found) == 0 {
-			return err
-		}
-		after = found[len(found)-1].id
-		for i := range found {
-			l := found[i].want.Listed
-			if l == nil || l.Generation != st.Generation || max(l.Version.From, l.Version.Until) <= st.At {
-				continue
-			}
-			l.Version.From, l.Version.Until = min(l.Version.From, st.At), min(l.Version.Until, st.At)
-			_, err := w.exec(ctx, "UPDATE want SET said = ? WHERE set_id = ? AND resource_id = ?",
-				appendSaid(nil, &found[i].want), st.SetID, found[i].id)
-			if err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// eachRange walks the wants of a set in ranges of settleStep rows: after < resource_id <= last.
-func eachRange(ctx context.Context, w *writer, setID int64, fn func(after, last int64) error) error {
-	for after := int64(-1); ; {
-		var last int64
-		err := w.get(ctx, "SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? ORDER BY resource_id LIMIT 1 OFFSET ?",
-			[]any{setID, after, settleStep - 1}, &last)
-		end := errors.Is(err, sql.ErrNoRows)
-		if end {
-			last, err = 1<<62, nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := fn(after, last); err != nil || end {
-			return err
-		}
-		after = last
-	}
-}
+// wantStep is how many wants one statement reads, because the pages it changes stay in memory until
+// it ends.
+const wantStep = 2_000

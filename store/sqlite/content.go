@@ -21,7 +21,7 @@ func (s *Store) Content(ctx context.Context, resourceID int64) ([]byte, error) {
 	return body, s.fail(what, err)
 }
 
-// contents keeps and drops content, in the order of the commit; resources has checked whose it is.
+// contents keeps and drops content, in the order of the commit. resources has checked the owner.
 func (p *commit) contents(ctx context.Context, w *writer) error {
 	for i := range p.c.Resources {
 		var err error

@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// MakeFolder makes the folder of a database, and its missing parents. The names of those that it made are on disk when it returns,
-// or a power cut could take the folder with all that was acknowledged in it (P4): SQLite syncs only what is in the folder. Open does
-// this by itself; it is for who puts something there before.
+// MakeFolder makes the folder of a database, and its missing parents, and makes their names
+// durable: SQLite syncs only what is in the folder, so a power cut could take the folder with
+// everything in it (P4). Open calls it; a caller that writes there before needs it too.
 func MakeFolder(path string) error { return makeFolder(path, syncFolder) }
 
 func makeFolder(path string, sync func(folder *os.File) error) error {
-	var grown []string // the folders with a new name in them
+	var grown []string // folders with a new name in them
 	for dir := path; !exists(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		grown = append(grown, filepath.Dir(dir))
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil || runtime.GOOS == "windows" { // which has no sync of folders
+	if err := os.MkdirAll(path, 0o700); err != nil || runtime.GOOS == "windows" { // Windows has no sync of folders
 		return err
 	}
 	for _, dir := range grown {
@@ -33,7 +33,7 @@ func makeFolder(path string, sync func(folder *os.File) error) error {
 	return nil
 }
 
-// syncFolder makes the names in a folder durable. Those of a file system that knows no sync of folders are when it says so.
+// syncFolder makes the names in a folder durable, as far as its file system supports that.
 func syncFolder(f *os.File) error {
 	err := f.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {

@@ -13,16 +13,15 @@ const (
 	deliveryRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
-// group is one call of Deliver.
 type group struct {
 	ds       []*store.Delivery
 	ids      []int64
 	repeated []bool
 	args     []any
-	lately   *lately
+	recent   *recentBodies
 }
 
-// received is what a group brought for one subscription.
+// received is what a group has for one subscription.
 type received struct {
 	id                    int64
 	delivered, duplicates int64
@@ -30,7 +29,7 @@ type received struct {
 }
 
 func (g *group) apply(ctx context.Context, w *writer) error {
-	known := map[int64]bool{} // Sources that are not forgotten
+	known := map[int64]bool{} // existing Sources
 	var keep, marks []int
 	for i, d := range g.ds {
 		there, asked := known[d.SourceID]
@@ -48,7 +47,7 @@ func (g *group) apply(ctx context.Context, w *writer) error {
 			marks = append(marks, i)
 		}
 	}
-	if err := g.mark(ctx, w, g.lately, marks); err != nil {
+	if err := g.mark(ctx, w, g.recent, marks); err != nil {
 		return err
 	}
 	keep = slices.DeleteFunc(keep, func(i int) bool { return g.repeated[i] })
@@ -74,8 +73,9 @@ func (g *group) apply(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// few is how many of n rows the next statement writes. Groups are of any size: these few statements make up all of them.
-func few(n int) int {
+// batchSize is how many of n rows the next statement writes. Groups have any size, so a few
+// statement sizes must make up all of them.
+func batchSize(n int) int {
 	size := 16
 	for size > n {
 		size /= 2
@@ -83,14 +83,14 @@ func few(n int) int {
 	return size
 }
 
-// insert adds deliveries, in order.
 func (g *group) insert(ctx context.Context, w *writer, which []int) error {
 	for len(which) > 0 {
-		n := few(len(which))
+		n := batchSize(len(which))
 		g.args = g.args[:0]
 		for _, i := range which[:n] {
 			d := g.ds[i]
-			g.args = append(g.args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), ms(d.Received), flag(d.Signed), d.Digest[:],
+			g.args = append(g.args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), ms(d.Received),
+				flag(d.Signed), d.Digest[:],
 				d.Type, ms(d.From), ms(d.Until), d.Verdict, bytesOf(d.Body))
 		}
 		last, err := w.insert(ctx, deliveryHead+rowsOf(deliveryRow, n), g.args...)
@@ -105,7 +105,6 @@ func (g *group) insert(ctx context.Context, w *writer, which []int) error {
 	return nil
 }
 
-// count adds what a group brought to the counts of its subscriptions.
 func (g *group) count(ctx context.Context, w *writer) error {
 	var counts []received
 	for i, d := range g.ds {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// algorithm is a digest that is kept as bytes instead of hex, which halves it. Its number in the list is on disk: append
-// only.
+// algorithm is a digest that is kept as bytes instead of hex, which halves it. Its index in the
+// list is on disk: append only.
 type algorithm struct {
 	prefix string
 	size   int
@@ -16,8 +16,8 @@ func algorithms() [5]algorithm {
 	return [5]algorithm{{"md5:", 16}, {"sha-1:", 20}, {"sha-256:", 32}, {"sha-384:", 48}, {"sha-512:", 64}}
 }
 
-// appendDigests packs "alg:hex alg:hex": a count and, for each, its number and bytes. Anything that would not come back
-// letter by letter is kept as it is behind a count of 255.
+// appendDigests packs "alg:hex alg:hex": a count and, for each, its number and bytes. Text that
+// would not come back unchanged is kept as it is behind a count of 255.
 func appendDigests(b []byte, s string) []byte {
 	if s == "" {
 		return append(b, 0)
@@ -57,9 +57,9 @@ func appendDigest(b []byte, token string) ([]byte, bool) {
 	return b, false
 }
 
-// nibbles are the values of the hexadecimal digits in lower case, 0xff for any other byte. A table and no look at what came until
-// the end: digests are random, so a processor guesses half of their branches wrong, which for the two of each resource of
-// a first catch-up was 0.9 % of all that it took.
+// nibbles are the values of lower-case hexadecimal digits, 0xff for any other byte. It is a table
+// that is checked only at the end, because branches on random digits are mispredicted half the
+// time.
 const nibbles = notHex16 + notHex16 + notHex16 + "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\xff\xff\xff\xff\xff\xff" +
 	notHex16 + notHex16 + "\xff\x0a\x0b\x0c\x0d\x0e\x0f\xff\xff\xff\xff\xff\xff\xff\xff\xff" + notHex16 +
 	notHex16 + notHex16 + notHex16 + notHex16 + notHex16 + notHex16 + notHex16 + notHex16

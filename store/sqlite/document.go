@@ -21,12 +21,12 @@ func scanDocument(row rowScanner) (d store.Document, err error) {
 func (s *Store) EnsureDocument(ctx context.Context, c store.Claim, setID int64, url, kind string) (int64, error) {
 	var id int64
 	const find = "SELECT id FROM document WHERE source_id = ? AND url = ?"
-	if s.w != nil && s.held(c) { // the usual case writes nothing; a lost claim is found by the next commit
+	if s.w != nil && s.held(c) { // the usual case writes nothing; the next commit finds a lost claim
 		if err := s.r.get(ctx, find, []any{c.SourceID, url}, &id); err == nil {
 			return id, nil
 		}
 	}
-	err := s.fencedBy(ctx, s.writeLax, "record a document", c, func(ctx context.Context, w *writer) error {
+	err := s.fencedBy(ctx, s.writeAsync, "record a document", c, func(ctx context.Context, w *writer) error {
 		if setID != 0 {
 			if err := s.owned(ctx, w, c, setID); err != nil {
 				return err
@@ -68,13 +68,14 @@ func (s *Store) document(ctx context.Context, query string, args ...any) (store.
 	return found[0], nil
 }
 
-// putDocument records a document: the one of its id, or of its URL.
+// putDocument records a document, found by its id or its URL.
 func putDocument(ctx context.Context, w *writer, sourceID int64, d *store.Document) error {
 	var body any
 	if len(d.Body) > 0 {
 		body = d.Body
 	}
-	args := []any{d.SetID, d.Kind, d.ETag, d.LastModified, ms(d.At), ms(d.From), ms(d.Until), ms(d.LastEntry), d.Entries,
+	args := []any{d.SetID, d.Kind, d.ETag, d.LastModified, ms(d.At), ms(d.From), ms(d.Until), ms(d.LastEntry),
+		d.Entries,
 		flag(d.Complete), body, ms(d.Read), sourceID}
 	if d.ID == 0 {
 		_, err := w.exec(ctx, `INSERT INTO document (set_id, kind, etag, last_modified, at, v_from, v_until, last_entry,

@@ -20,7 +20,8 @@ const (
 
 func scanEdit(row rowScanner) (e store.Edit, err error) {
 	var sum []byte
-	err = row.Scan(&e.SourceID, &e.URI, &sum, (*micros)(&e.Observed), &e.Author, (*micros)(&e.Received), &e.Evidence, &e.Body)
+	err = row.Scan(&e.SourceID, &e.URI, &sum, (*micros)(&e.Observed), &e.Author, (*micros)(&e.Received), &e.Evidence,
+		&e.Body)
 	if err == nil && copy(e.Digest[:], sum) != len(e.Digest) {
 		err = fmt.Errorf("%w: a digest of %d bytes", errPayload, len(sum))
 	}
@@ -43,13 +44,14 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 	if s.lacks(schemaFeed) {
 		return out, nil
 	}
-	at := places(uris)
+	at := positions(uris)
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
 		size := chunkSize
 		if len(chunk) == 1 {
 			size = 1
 		}
-		rows, err := s.r.query(ctx, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ("+marks(size)+")",
+		rows, err := s.r.query(ctx, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ("+
+			placeholders(size)+")",
 			listArgs(sourceID, chunk)[:1+size]...)
 		if err != nil {
 			return nil, s.fail(what, err)
@@ -72,7 +74,7 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 	return out, nil
 }
 
-// edits adds those that are new, rowsAtOnce with a statement.
+// edits adds the new ones, rowsAtOnce with a statement.
 func (p *commit) edits(ctx context.Context, w *writer) error {
 	for rest := p.c.Edits; len(rest) > 0; {
 		n := rowsAtOnce
@@ -82,10 +84,11 @@ func (p *commit) edits(ctx context.Context, w *writer) error {
 		p.args = p.args[:0]
 		for i := range rest[:n] {
 			e := &rest[i]
-			if err := p.mine(e.SourceID); err != nil {
+			if err := p.checkSource(e.SourceID); err != nil {
 				return err
 			}
-			p.args = append(p.args, p.source, e.URI, e.Digest[:], ms(e.Observed), e.Author, ms(e.Received), e.Evidence, bytesOf(e.Body))
+			p.args = append(p.args, p.source, e.URI, e.Digest[:], ms(e.Observed), e.Author, ms(e.Received), e.Evidence,
+				bytesOf(e.Body))
 		}
 		if _, err := w.exec(ctx, editHead+rowsOf(editRow, n)+editTail, p.args...); err != nil {
 			return err

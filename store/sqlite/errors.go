@@ -12,7 +12,7 @@ import (
 	"resyncd/store"
 )
 
-// code is SQLite's extended result code behind an error, 0 if there is none.
+// code is SQLite's extended result code behind an error, 0 for none.
 func code(err error) int {
 	if e, ok := errors.AsType[*driver.Error](err); ok {
 		return e.Code()
@@ -20,7 +20,7 @@ func code(err error) int {
 	return 0
 }
 
-// fail says what was tried on which file and turns SQLite's codes into the errors that callers decide on.
+// fail adds what was tried on which file and maps SQLite's codes to the errors that callers check.
 func (s *Store) fail(what string, err error) error {
 	if err == nil {
 		return nil
@@ -42,20 +42,22 @@ func (s *Store) fail(what string, err error) error {
 	case kind == lib.SQLITE_IOERR:
 		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrDisk, s.path, err)
 	case kind == lib.SQLITE_CANTOPEN || kind == lib.SQLITE_READONLY:
-		return fmt.Errorf("%s: cannot write %s (is its disk read-only, or its folder another user's?): %w", what, s.path, err)
+		return fmt.Errorf("%s: cannot write %s (is its disk read-only, or its folder another user's?): %w", what,
+			s.path, err)
 	case c == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), "resource_name"):
 		return fmt.Errorf("%s: %w", what, store.ErrNameTaken)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// busy: another process is writing.
+// busy reports that another process is writing.
 func busy(err error) bool { return code(err)&0xff == lib.SQLITE_BUSY }
 
-// readOnly: what was opened for writing is only open for reading.
+// readOnly reports that a connection for writing is only open for reading.
 func readOnly(err error) bool { return code(err)&0xff == lib.SQLITE_READONLY }
 
-// unsynced: the disk failed to make a commit durable. Trying again could seem to work and be lost (F10).
+// unsynced reports that the disk failed to make a commit durable. Another try could seem to work
+// and be lost (F10).
 func unsynced(err error) bool {
 	c := code(err)
 	return c == lib.SQLITE_IOERR_FSYNC || c == lib.SQLITE_IOERR_DIR_FSYNC

@@ -8,24 +8,24 @@ import (
 	"fmt"
 )
 
-// direct runs statements that return no rows past database/sql, on the driver's own connection. For each call that copies the
-// arguments into a new list, looks up how the driver wants them checked and locks three times, which is of no use to one
-// goroutine with a pinned connection: for a commit of 20 rows a statement it allocated 360 bytes a resource of a first catch-up.
-type direct struct {
+// driverStmts runs statements without rows directly on the driver's connection. database/sql copies
+// the arguments, looks up how to check them and takes locks for each call, which one goroutine with
+// a pinned connection does not need.
+type driverStmts struct {
 	stmts map[string]driver.StmtExecContext
-	args  []driver.NamedValue // of the call that runs, used again by the next
+	args  []driver.NamedValue // of the running call, reused by the next
 }
 
-func newDirect() direct { return direct{stmts: map[string]driver.StmtExecContext{}} }
+func newDriverStmts() driverStmts { return driverStmts{stmts: map[string]driver.StmtExecContext{}} }
 
-// run prepares a statement, if it is its first time, and runs it.
-func (d *direct) run(ctx context.Context, conn *sql.Conn, query string, args []any) (res driver.Result, err error) {
+func (d *driverStmts) run(ctx context.Context, conn *sql.Conn, query string,
+	args []any) (res driver.Result, err error) {
 	err = conn.Raw(func(raw any) error {
 		st, err := d.prepare(ctx, raw, query)
 		if err != nil {
 			return err
 		}
-		defer func() { clear(d.args) }() // or they would be kept
+		defer func() { clear(d.args) }() // otherwise they would be kept alive
 		if err := d.take(args); err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func (d *direct) run(ctx context.Context, conn *sql.Conn, query string, args []a
 	return res, err
 }
 
-func (d *direct) prepare(ctx context.Context, raw any, query string) (driver.StmtExecContext, error) {
+func (d *driverStmts) prepare(ctx context.Context, raw any, query string) (driver.StmtExecContext, error) {
 	if st := d.stmts[query]; st != nil {
 		return st, nil
 	}
@@ -55,8 +55,8 @@ func (d *direct) prepare(ctx context.Context, raw any, query string) (driver.Stm
 	return st, nil
 }
 
-// take makes the arguments values of a driver, by the rules of database/sql; nearly all are that already.
-func (d *direct) take(args []any) error {
+// take converts arguments to driver values by the rules of database/sql.
+func (d *driverStmts) take(args []any) error {
 	d.args = d.args[:0]
 	for i, arg := range args {
 		switch arg.(type) {
@@ -73,8 +73,7 @@ func (d *direct) take(args []any) error {
 	return nil
 }
 
-// close ends the statements, before the connection that they are of.
-func (d *direct) close(conn *sql.Conn) error {
+func (d *driverStmts) close(conn *sql.Conn) error {
 	if conn == nil || len(d.stmts) == 0 {
 		return nil
 	}

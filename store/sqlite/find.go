@@ -11,21 +11,22 @@ import (
 )
 
 const (
-	// findRows is how many URIs one search looks into at most, findPage how many a statement: a reader that stays inside
-	// keeps the log from being folded in.
+	// findRows is how many URIs one search reads at most, findPage how many a statement: a long
+	// read keeps the log from being folded in.
 	findRows, findPage = 200_000, 20_000
-	// findText is the longest text that is looked for inside of URIs; SQLite takes patterns of 50,000 bytes.
+	// findText is the longest text searched inside URIs; SQLite takes patterns of 50,000 bytes.
 	findText = 10_000
 )
 
-// Find implements store.Chronicle. What a URI is or begins with is found by its index, so in a Source of any size.
+// Find implements store.Chronicle. Equal URIs and prefixes are found by an index, so in a Source of
+// any size.
 func (s *Store) Find(ctx context.Context, sourceID int64, text string, limit int) ([]*store.Resource, bool, error) {
 	const what = "look for resources"
 	if limit <= 0 {
 		return nil, false, nil
 	}
 	limit = min(limit, findRows)
-	f := &finder{s: s, source: sourceID, most: limit + 1, rows: findRows} // one more than asked for tells whether that was all
+	f := &finder{s: s, source: sourceID, most: limit + 1, rows: findRows} // one more shows whether that was all
 	complete, err := f.run(ctx, text)
 	if err != nil {
 		return nil, false, s.fail(what, err)
@@ -45,17 +46,16 @@ func (s *Store) Find(ctx context.Context, sourceID int64, text string, limit int
 	return found, complete, nil
 }
 
-// finder is one call of Find.
 type finder struct {
 	s      *Store
 	source int64
-	most   int     // ids that are looked for
-	rows   int     // URIs that are looked into
+	most   int     // ids to find
+	rows   int     // URIs to read
 	ids    []int64 // in the order of the answer
 	found  map[int64]bool
 }
 
-// add takes up what a query finds and is not there yet, and reports whether there is enough.
+// add appends the new ids of a query, and reports whether there are enough.
 func (f *finder) add(ctx context.Context, query string, args ...any) (enough bool, err error) {
 	rows, err := f.s.r.query(ctx, query, args...)
 	if err != nil {
@@ -76,15 +76,15 @@ func (f *finder) add(ctx context.Context, query string, args ...any) (enough boo
 	return len(f.ids) >= f.most, nil
 }
 
-// run reports whether all rows were looked at.
+// run reports whether all rows were read.
 func (f *finder) run(ctx context.Context, text string) (complete bool, err error) {
-	// The text itself is the first of those that begin with it.
+	// The text itself is the first with it as prefix.
 	enough, err := f.add(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri >= ? AND uri < ? ORDER BY uri LIMIT ?",
 		f.source, text, prefixEnd(text), f.most)
 	switch {
 	case err != nil || enough:
 		return false, err
-	case text == "" || strings.ContainsRune(text, 0): // all begin with the first, none holds the other: it is in no document
+	case text == "" || strings.ContainsRune(text, 0): // every URI has the first as prefix, none contains NUL
 		return true, nil
 	case len(text) > findText:
 		return false, nil
@@ -92,7 +92,7 @@ func (f *finder) run(ctx context.Context, text string) (complete bool, err error
 	return f.inside(ctx, likeAny(text))
 }
 
-// inside looks through the URIs, page by page in their order, for those that match.
+// inside searches the URIs, page by page in their order.
 func (f *finder) inside(ctx context.Context, pattern string) (complete bool, err error) {
 	for after, seen := "", 0; seen < f.rows && !complete; seen += f.s.limits.page {
 		var to string
@@ -101,12 +101,13 @@ func (f *finder) inside(ctx context.Context, pattern string) (complete bool, err
 			[]any{f.source, after, f.s.limits.page - 1}, &to)
 		end = to
 		if errors.Is(err, sql.ErrNoRows) {
-			complete, end, err = true, behindText(), nil
+			complete, end, err = true, afterAllText(), nil
 		}
 		if err != nil {
 			return false, err
 		}
-		enough, err := f.add(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri > ? AND uri <= ? AND uri LIKE ? ESCAPE '\\' ORDER BY uri LIMIT ?",
+		enough, err := f.add(ctx,
+			"SELECT id FROM resource WHERE source_id = ? AND uri > ? AND uri <= ? AND uri LIKE ? ESCAPE '\\' ORDER BY uri LIMIT ?",
 			f.source, after, end, pattern, f.most)
 		if err != nil || enough {
 			return false, err
@@ -116,20 +117,20 @@ func (f *finder) inside(ctx context.Context, pattern string) (complete bool, err
 	return complete, nil
 }
 
-// behindText is an argument behind all texts: to SQLite any blob is.
-func behindText() any { return []byte{0xff} }
+// afterAllText is an argument that sorts behind all texts: SQLite sorts any blob there.
+func afterAllText() any { return []byte{0xff} }
 
-// prefixEnd is the first text behind all that begin with prefix.
+// prefixEnd is the first text behind all with that prefix.
 func prefixEnd(prefix string) any {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] < 0xff {
 			return prefix[:i] + string([]byte{prefix[i] + 1})
 		}
 	}
-	return behindText()
+	return afterAllText()
 }
 
-// likeAny is a pattern of LIKE for what holds text, whatever the case of its ASCII letters.
+// likeAny is a LIKE pattern for text anywhere, in any ASCII letter case.
 func likeAny(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
 }

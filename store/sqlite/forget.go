@@ -8,18 +8,20 @@ import (
 	"resyncd/store"
 )
 
-// forgetSlice is how many rows one transaction of forgetting drops, bodySlice how many of those with a large body.
+// forgetSlice is how many rows one transaction drops while forgetting, bodySlice how many of those
+// with a large body.
 const forgetSlice, bodySlice = 5000, 500
 
 // ForgetSource implements store.Sources.
 func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
-	// Without its name nobody finds the Source any more, so that an interruption leaves rows to be dropped and never a
-	// Source whose coverage promises rows that are gone.
+	// The name goes first, so that nobody finds the Source any more: an interruption leaves rows to
+	// drop, never a Source whose coverage promises rows that are gone.
 	err := s.fenced(ctx, "forget a source", c, func(ctx context.Context, w *writer) error {
-		if _, err := w.exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?", c.SourceID); err != nil {
+		if _, err := w.exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?",
+			c.SourceID); err != nil {
 			return err
 		}
-		return bury(ctx, w, c.SourceID)
+		return endSubscriptions(ctx, w, c.SourceID)
 	})
 	if err != nil {
 		return err
@@ -43,14 +45,14 @@ func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	}
 }
 
-// bury makes tombstones of a Source's subscriptions: hubs that go on sending are told that they are over (S-68, S-92).
-func bury(ctx context.Context, w *writer, sourceID int64) error {
+// endSubscriptions makes tombstones of a Source's subscriptions: hubs that keep sending are told
+// that they have ended (S-68, S-92).
+func endSubscriptions(ctx context.Context, w *writer, sourceID int64) error {
 	_, err := w.exec(ctx, `UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '', next = NULL,
 		ended = ? WHERE source_id = ? AND state <> 'gone'`, ms(store.MicrosOf(time.Now())), sourceID)
 	return err
 }
 
-// dropInbox drops a slice of a Source's deliveries.
 func dropInbox(ctx context.Context, w *writer, sourceID int64) (more bool, err error) {
 	rows, err := w.query(ctx, `DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE source_id = ? LIMIT ?)
 		RETURNING kept, length(body)`, sourceID, bodySlice)
@@ -78,7 +80,7 @@ const dropPoints = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series W
 	DELETE FROM series WHERE width = ?1 AND source_id = ?2 AND at IN (SELECT t.begun FROM t CROSS JOIN series o
 		ON o.width = ?1 AND o.at = t.begun AND o.source_id = ?2 LIMIT ?3)`
 
-// dropRows drops a slice of what is known of a forgotten Source, the Source itself last.
+// dropRows drops a slice of a forgotten Source's rows, the Source itself last.
 func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err error) {
 	from, to := idRange(sourceID)
 	slice := s.limits.forget
@@ -89,13 +91,17 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		{`DELETE FROM content WHERE resource_id IN (SELECT resource_id FROM content WHERE resource_id >= ? AND resource_id < ? LIMIT ?)`,
 			[]any{from, to, bodySlice}},
 		{`DELETE FROM edit WHERE id IN (SELECT id FROM edit WHERE source_id = ? LIMIT ?)`, []any{sourceID, slice}},
-		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`, []any{from, to, slice}},
+		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`,
+			[]any{from, to, slice}},
 		{`DELETE FROM want WHERE (set_id, resource_id) IN (SELECT w.set_id, w.resource_id FROM sets t
 			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
-		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
+		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`,
+			[]any{sourceID, slice}},
 		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
-		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
-		{`DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`,
+			[]any{sourceID, slice}},
+		{`DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)`,
+			[]any{sourceID, slice}},
 		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, slice}},
 		{`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.set_id = t.id WHERE t.source_id = ? LIMIT ?)`,
 			[]any{sourceID, slice}},
@@ -119,7 +125,8 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 				return nil // one slice a transaction
 			}
 		}
-		for _, query := range []string{"DELETE FROM inbox_share WHERE source_id = ?", "DELETE FROM sets WHERE source_id = ?"} {
+		for _, query := range []string{"DELETE FROM inbox_share WHERE source_id = ?",
+			"DELETE FROM sets WHERE source_id = ?"} {
 			if _, err := w.exec(ctx, query, sourceID); err != nil {
 				return err
 			}

@@ -15,12 +15,12 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 	if len(ds) == 0 && s.w != nil {
 		return nil
 	}
-	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds)), lately: &s.lately}
+	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds)), recent: &s.recent}
 	mark, err := s.commit(context.WithoutCancel(ctx), what, false, g.apply)
 	if err != nil {
 		return err
 	}
-	for i, d := range ds { // only now is it true
+	for i, d := range ds { // only after the commit succeeded
 		d.ID, d.Duplicate = g.ids[i], g.repeated[i]
 	}
 	if readable != nil {
@@ -29,15 +29,15 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 	return s.durable(what, mark)
 }
 
-// Durable implements store.Inbox. It shares the sync of whoever waits for a commit.
+// Durable implements store.Inbox. It shares a sync with those who wait for a commit.
 func (s *Store) Durable(context.Context) error {
 	if s.w == nil {
 		return nil
 	}
-	return s.durable("wait until the state is durable", s.w.wal.now())
+	return s.durable("wait until the state is durable", s.w.wal.newest())
 }
 
-// resize adds to what waits of a Source.
+// resize adds to the inbox size of a Source.
 func resize(ctx context.Context, w *writer, source int64, by store.InboxSize) error {
 	if by == (store.InboxSize{}) {
 		return nil
@@ -65,7 +65,7 @@ func (s *Store) InboxShares(ctx context.Context) (map[int64]store.InboxSize, err
 	switch {
 	case s.lacks(schemaPush):
 		return nil, nil
-	case s.lacks(schemaFeed): // it knew the sum only
+	case s.lacks(schemaFeed): // the old schema has only the sum
 		query = "SELECT source_id, count(*), sum(length(body)) FROM inbox WHERE kept = 0 GROUP BY source_id"
 	}
 	rows, err := s.r.query(ctx, query)
@@ -90,9 +90,9 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 		return nil, nil
 	}
 	var out []store.Delivery
-	err := s.near(ctx, true, func(ctx context.Context, from asker) error {
-		// Not a bare parameter: SQLite plans by its value, so it compiled the statement anew for each push, which took longer
-		// than reading a delivery.
+	err := s.readOnWriter(ctx, true, func(ctx context.Context, from querier) error {
+		// Not a bare parameter: SQLite plans by its value, so it would compile the statement anew
+		// for each push.
 		rows, err := from.query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
 			v_until, verdict, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ? + 0`,
 			q.SourceID, flag(q.Kept), q.After, max(q.Limit, 0))
@@ -105,7 +105,7 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 	return out, s.fail(what, err)
 }
 
-// upTo reads deliveries until their bodies are more than limit (0: all); one at least.
+// upTo reads deliveries until their bodies exceed limit (0: all); at least one.
 func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
 	defer rows.Close()
 	var out []store.Delivery
@@ -124,7 +124,8 @@ func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
 
 func scanDelivery(row rowScanner) (d store.Delivery, err error) {
 	var sum []byte
-	err = row.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, (*micros)(&d.Received), &d.Signed, &sum, &d.Type,
+	err = row.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, (*micros)(&d.Received), &d.Signed, &sum,
+		&d.Type,
 		(*micros)(&d.From), (*micros)(&d.Until), &d.Verdict, &d.Kept, &d.Body)
 	if err == nil && copy(d.Digest[:], sum) != len(d.Digest) {
 		err = fmt.Errorf("%w: a digest of %d bytes", errPayload, len(sum))
@@ -138,7 +139,8 @@ func (p *commit) inbox(ctx context.Context, w *writer) error {
 	for _, ch := range p.c.Inbox {
 		var source, bytes int64
 		var kept bool
-		err := w.get(ctx, "SELECT source_id, kept, length(body) FROM inbox WHERE id = ?", []any{ch.ID}, &source, &kept, &bytes)
+		err := w.get(ctx, "SELECT source_id, kept, length(body) FROM inbox WHERE id = ?", []any{ch.ID}, &source, &kept,
+			&bytes)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			continue

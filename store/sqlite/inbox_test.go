@@ -159,8 +159,8 @@ func deliveriesSurvived(t *testing.T, path string, acknowledged map[int64]string
 func TestPollingWritesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
-	f.s.w.turn <- struct{}{}
-	defer func() { <-f.s.w.turn }()
+	f.s.w.sem <- struct{}{}
+	defer func() { <-f.s.w.sem }()
 	if rs, err := f.s.TakeRequests(t.Context(), 1); err != nil || len(rs) != 0 {
 		t.Error(rs, err)
 	}

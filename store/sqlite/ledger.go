@@ -18,7 +18,8 @@ const (
 // Gaps implements store.Ledger.
 func (s *Store) Gaps(ctx context.Context, setID int64) ([]store.Gap, error) {
 	const what, columns = "list gaps", "id, set_id, v_from, v_until, state, closed_by, found, ended"
-	rows, err := s.r.query(ctx, "SELECT "+columns+" FROM gap WHERE set_id = ?1 AND ended_yet = 0 UNION ALL SELECT * FROM (SELECT "+
+	rows, err := s.r.query(ctx, "SELECT "+columns+
+		" FROM gap WHERE set_id = ?1 AND ended_yet = 0 UNION ALL SELECT * FROM (SELECT "+
 		columns+" FROM gap WHERE set_id = ?1 AND ended_yet = 1 ORDER BY id DESC LIMIT ?2) ORDER BY id", setID, keepGaps)
 	if err != nil {
 		return nil, s.fail(what, err)
@@ -59,7 +60,8 @@ func scanTrashed(row rowScanner) (t store.Trashed, err error) {
 }
 
 // Trash implements store.Ledger.
-func (s *Store) Trash(ctx context.Context, sourceID int64, before store.Micros, after string, limit int) ([]store.Trashed, error) {
+func (s *Store) Trash(ctx context.Context, sourceID int64, before store.Micros, after string,
+	limit int) ([]store.Trashed, error) {
 	const what = "list the trash"
 	rows, err := s.r.query(ctx, "SELECT "+trashColumns+` FROM trash WHERE source_id = ?1 AND id > ?2
 		AND (?3 IS NULL OR at < ?3) ORDER BY id LIMIT ?4`, sourceID, after, ms(before), max(limit, 0))
@@ -73,7 +75,8 @@ func (s *Store) Trash(ctx context.Context, sourceID int64, before store.Micros, 
 // TrashedOf implements store.Ledger.
 func (s *Store) TrashedOf(ctx context.Context, sourceID int64, uri string) (store.Trashed, error) {
 	const what = "look into the trash"
-	rows, err := s.r.query(ctx, "SELECT "+trashColumns+" FROM trash WHERE source_id = ? AND uri = ? ORDER BY id DESC LIMIT 1", sourceID, uri)
+	rows, err := s.r.query(ctx, "SELECT "+trashColumns+
+		" FROM trash WHERE source_id = ? AND uri = ? ORDER BY id DESC LIMIT 1", sourceID, uri)
 	if err != nil {
 		return store.Trashed{}, s.fail(what, err)
 	}
@@ -87,7 +90,8 @@ func (s *Store) TrashedOf(ctx context.Context, sourceID int64, uri string) (stor
 	return found[0], nil
 }
 
-// History implements store.Ledger. A negative document is a notification, which left no record of its own.
+// History implements store.Ledger. A negative document is a notification, which has no record of
+// its own.
 func (s *Store) History(ctx context.Context, sourceID int64, uri string) ([]store.Event, error) {
 	const what = "read a resource's history"
 	rows, err := s.r.query(ctx, `SELECT e.source_id, e.uri, e.at, e.what, e.v_from, e.v_until, e.ordinal, e.document, e.detail,
@@ -98,7 +102,8 @@ func (s *Store) History(ctx context.Context, sourceID int64, uri string) ([]stor
 		return nil, s.fail(what, err)
 	}
 	events, err := collect(rows, func(row rowScanner) (e store.Event, err error) {
-		err = row.Scan(&e.SourceID, &e.URI, (*micros)(&e.At), &e.What, (*micros)(&e.Version.From), (*micros)(&e.Version.Until),
+		err = row.Scan(&e.SourceID, &e.URI, (*micros)(&e.At), &e.What, (*micros)(&e.Version.From),
+			(*micros)(&e.Version.Until),
 			&e.Version.Ordinal, &e.Version.Document, &e.Detail, &e.Document)
 		return e, err
 	})

@@ -11,20 +11,21 @@ import (
 )
 
 const (
-	// probeSize is how many URIs are looked up one by one to learn whether they lie in id order; chunkSize is how many
-	// are where they do not.
+	// probeSize is how many URIs are looked up one by one to learn whether they are in id order;
+	// chunkSize is how many where they are not.
 	probeSize, chunkSize = 8, 100
-	// rangeSlack is how many rows a range read may cross that were not asked for.
+	// rangeSlack is how many unwanted rows a range read may cross.
 	rangeSlack = 64
-	// poolSize is for how many of what is found memory is taken at once.
+	// poolSize is for how many results memory is allocated at once.
 	poolSize = 256
 )
 
 const lookupRows = "SELECT " + resourceColumns + ", " + wantColumns +
 	" FROM resource r LEFT JOIN want w ON w.set_id = ? AND w.resource_id = r.id WHERE "
 
-// Lookup implements store.Resources. A list is usually read in the order in which its rows were inserted, so their ids
-// follow one another: after a probe one ordered read of the table answers the rest, at a third of the cost of lookups.
+// Lookup implements store.Resources. A list is usually read in the order in which its rows were
+// inserted, so their ids follow one another: after a probe one ordered read of the table answers
+// the rest, which is cheaper than lookups.
 func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string) ([]*store.Resource, error) {
 	l := &lookup{sourceID: sourceID, setID: setID, uris: uris, at: make(map[string]int, len(uris))}
 	l.found = make([]*store.Resource, len(uris))
@@ -34,34 +35,34 @@ func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string
 			l.at[u] = i
 		}
 	}
-	err := s.near(ctx, len(uris) <= probeSize, func(ctx context.Context, from asker) error { l.from = from; return l.run(ctx) })
+	err := s.readOnWriter(ctx, len(uris) <= probeSize,
+		func(ctx context.Context, from querier) error { l.from = from; return l.run(ctx) })
 	if err != nil {
 		return nil, s.fail("look resources up", err)
 	}
 	for i, u := range uris {
-		l.found[i] = l.found[l.at[u]] // the same URI may be asked for twice
+		l.found[i] = l.found[l.at[u]] // a URI may occur twice
 	}
 	return l.found, nil
 }
 
-// lookup is one call of Lookup.
 type lookup struct {
-	from            asker
+	from            querier
 	sourceID, setID int64
 	uris            []string
-	at              map[string]int // first place of each URI
+	at              map[string]int // first index of each URI
 	found           []*store.Resource
 	asked           []bool // known to be found or not
 
 	row   resourceRow
-	pool  []store.Resource // made when something is found: in a first baseline nothing is
+	pool  []store.Resource // allocated with the first result: a first baseline finds nothing
 	wants []store.Want
 }
 
 func (l *lookup) run(ctx context.Context) error {
-	// As long as range reads pay, go on with them; a list that was re-ordered or is new ends that after one probe.
+	// Range reads go on while they pay; a re-ordered or new list ends that after one probe.
 	for next, ordered := 0, true; ordered; {
-		probe := l.open(&next, probeSize)
+		probe := l.unanswered(&next, probeSize)
 		if len(probe) == 0 {
 			return nil
 		}
@@ -78,7 +79,7 @@ func (l *lookup) run(ctx context.Context) error {
 	}
 	var rest []int
 	for next := 0; ; {
-		more := l.open(&next, chunkSize)
+		more := l.unanswered(&next, chunkSize)
 		if len(more) == 0 {
 			break
 		}
@@ -100,9 +101,9 @@ func (l *lookup) run(ctx context.Context) error {
 
 const anyURI = "SELECT 1 FROM resource WHERE source_id = ? AND uri BETWEEN ? AND ? LIMIT 1"
 
-// anyIn tells whether anything may lie in the range of n strings, from the first to the last. A list in the order of its URIs that is new meets
-// an empty range in each chunk of each batch, which spares it all look-ups; for others it is a fiftieth of them.
-func anyIn(ctx context.Context, from asker, query string, sourceID int64, n int, first, last string) (bool, error) {
+// anyIn reports whether there may be rows in the range of n strings, from first to last. A new list
+// in the order of its URIs meets an empty range in each chunk, which saves all look-ups.
+func anyIn(ctx context.Context, from querier, query string, sourceID int64, n int, first, last string) (bool, error) {
 	if n < chunkSize {
 		return true, nil
 	}
@@ -114,8 +115,8 @@ func anyIn(ctx context.Context, from asker, query string, sourceID int64, n int,
 	return err == nil, err
 }
 
-// open returns up to n URIs from next on that nothing is known about yet.
-func (l *lookup) open(next *int, n int) []int {
+// unanswered returns up to n URIs from next on that were not looked up yet.
+func (l *lookup) unanswered(next *int, n int) []int {
 	var out []int
 	for ; *next < len(l.uris) && len(out) < n; *next++ {
 		if i := *next; !l.asked[i] && l.at[l.uris[i]] == i {
@@ -125,7 +126,8 @@ func (l *lookup) open(next *int, n int) []int {
 	return out
 }
 
-// byURI answers these, and returns the id of the last of them, 0 if the ids of those found do not rise with the list.
+// byURI looks these up, and returns the id of the last of them, 0 if the ids of those found do not
+// rise with the list.
 func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
 	size := chunkSize
 	if len(which) <= probeSize {
@@ -140,7 +142,7 @@ func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
 	for len(args) < 2+size { // one statement for all lengths
 		args = append(args, l.uris[which[0]])
 	}
-	rows, err := l.from.query(ctx, lookupRows+"r.source_id = ? AND r.uri IN ("+marks(size)+")", args...)
+	rows, err := l.from.query(ctx, lookupRows+"r.source_id = ? AND r.uri IN ("+placeholders(size)+")", args...)
 	if err != nil {
 		return 0, err
 	}
@@ -159,7 +161,8 @@ func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
 	return last, nil
 }
 
-// byRange reads the rows behind an id and reports whether enough of them were asked for to do so again.
+// byRange reads the rows behind an id and reports whether enough of them were wanted to do so
+// again.
 func (l *lookup) byRange(ctx context.Context, after int64, open int) (bool, error) {
 	if open == 0 {
 		return true, nil
@@ -174,7 +177,7 @@ func (l *lookup) byRange(ctx context.Context, after int64, open int) (bool, erro
 	return hits >= open/2, err
 }
 
-// take keeps the rows that were asked for and returns how many were.
+// take keeps the wanted rows and returns their number.
 func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
 	defer rows.Close()
 	for rows.Next() {
@@ -195,7 +198,7 @@ func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
 		}
 		l.pool = append(l.pool, l.row.res)
 		r := &l.pool[len(l.pool)-1]
-		r.URI = l.uris[i] // the caller's copy, so that ours can go
+		r.URI = l.uris[i] // the caller's copy, so that the row's can be freed
 		if l.row.setID.Valid {
 			if len(l.wants) == cap(l.wants) {
 				l.wants = make([]store.Want, 0, min(len(l.uris), poolSize))
@@ -209,5 +212,4 @@ func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
 	return hits, rows.Err()
 }
 
-// marks are n parameters of a list.
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }

@@ -17,8 +17,8 @@ const applicationID = 0x72737964
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationScripts are the schema's steps, oldest first; the schema version is how many were applied. A released one is
-// never edited: changes are new files.
+// migrationScripts are the schema's steps, oldest first; the schema version is how many were
+// applied. A released one is never edited: changes are new files.
 func migrationScripts() ([]string, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
 	if err != nil {
@@ -39,7 +39,7 @@ func migrationScripts() ([]string, error) {
 type identity struct {
 	application, version int64
 	tables               int64
-	newest               int64 // schema version that this program knows
+	newest               int64 // schema version of this program
 }
 
 func (s *Store) readIdentity(ctx context.Context, db *sql.DB) (identity, error) {
@@ -60,11 +60,11 @@ func (s *Store) readIdentity(ctx context.Context, db *sql.DB) (identity, error) 
 	return id, nil
 }
 
-// empty: a new file, or one whose maker was killed before its first commit.
+// empty reports a new file, or one whose creator was killed before its first commit.
 func (id identity) empty() bool { return id.application == 0 && id.version == 0 && id.tables == 0 }
 
-// readable tells whether the file can be read as it is. An older one can: what it has no table for, it has none of
-// (Store.lacks), so that `status` works before the first run of a new program.
+// readable reports why the file cannot be read as it is. An older one can: a missing table counts
+// as empty (Store.lacks), so that `status` works before the first run of a new program.
 func (id identity) readable() error {
 	switch {
 	case id.application != applicationID:
@@ -75,20 +75,21 @@ func (id identity) readable() error {
 	return nil
 }
 
-// schemaPush is the schema version that brought subscriptions, the inbox, pushed wants and requests.
+// schemaPush is the schema version that added subscriptions, the inbox, pushed wants and requests.
 const schemaPush = 2
 
-// schemaFeed is the one that brought kept content, edits and the shares of the inbox.
+// schemaFeed added kept content, edits and the shares of the inbox.
 const schemaFeed = 3
 
-// schemaChronicle is the one that brought the chronicle.
+// schemaChronicle added the chronicle.
 const schemaChronicle = 4
 
-// lacks tells that the database is an older one, opened for reading, which does not know what that version brought.
+// lacks reports that the database is an older one, opened for reading, without what that version
+// added.
 func (s *Store) lacks(version int64) bool { return s.schema < version }
 
-// migrate looks at the file before it changes anything in it, then brings it to the newest schema in one transaction, so
-// that a kill leaves the old one (F18).
+// migrate reads the file's identity before it changes anything, then brings it to the newest schema
+// in one transaction, so that a kill leaves the old one (F18).
 func (s *Store) migrate(ctx context.Context) error {
 	found, err := s.readIdentity(ctx, s.w.db)
 	if err != nil {
@@ -100,7 +101,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if found.version > found.newest {
 		return found.readable()
 	}
-	var mode string // a property of the file, so it is set once we know that the file is ours
+	var mode string // stored in the file, so it is set once the file is known to be ours
 	if err := s.w.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
 		return s.fail("switch to a write-ahead log", err)
 	}
@@ -118,11 +119,13 @@ func (s *Store) migrate(ctx context.Context) error {
 	return s.applyMigrations(ctx, scripts)
 }
 
-// writable finds out whether there can be a write at all. What SQLite cannot open for writing it opens for reading without
-// a word, be it for want of a descriptor (F11), and the index of its log (-shm) stays so for all connections until the last
-// of them is closed: nobody would ever write again. A database that somebody else is writing to will do.
+// writable checks that a write is possible. SQLite silently opens for reading what it cannot open
+// for writing, for instance for want of a descriptor (F11), and then the index of its log (-shm)
+// stays read-only for all connections until the last is closed. A database that another process is
+// writing to passes.
 func (s *Store) writable(ctx context.Context) error {
-	try := fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA user_version = %d; ROLLBACK", s.schema) // the first alone succeeds in any case
+	// the first alone always succeeds
+	try := fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA user_version = %d; ROLLBACK", s.schema)
 	if _, err := s.w.db.ExecContext(ctx, try); err != nil && !busy(err) {
 		return s.fail("try to write", err)
 	}

@@ -18,11 +18,13 @@ const (
 	anyFolder = "SELECT 1 FROM folder WHERE source_id = ? AND name BETWEEN ? AND ? LIMIT 1"
 )
 
-// Names implements store.Resources. What stands above a used name is recorded as a folder (commit.addFolders), so nothing is
-// below a name that is none: names are looked up from the top of the tree down, and only below folders. Files that come to a
-// deep tree are asked for with all their folders, most of which are as new.
+// Names implements store.Resources. The folders above a used name are recorded (commit.addFolders),
+// so nothing is below an unknown folder: names are looked up from the top of the tree down, and
+// only below folders. Callers pass files of a deep tree with all their folders, most of which are
+// new.
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
-	l := nameLookup{s: s, source: sourceID, sorted: slices.Clone(names), files: map[string]struct{}{}, folders: map[string]struct{}{}}
+	l := nameLookup{s: s, source: sourceID, sorted: slices.Clone(names), files: map[string]struct{}{},
+		folders: map[string]struct{}{}}
 	slices.Sort(l.sorted)
 	l.sorted = slices.Compact(l.sorted)
 	if err := l.run(ctx); err != nil {
@@ -42,7 +44,6 @@ func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]st
 	return uses, nil
 }
 
-// nameLookup is one call of Names.
 type nameLookup struct {
 	s              *Store
 	source         int64
@@ -51,7 +52,7 @@ type nameLookup struct {
 }
 
 func (l *nameLookup) run(ctx context.Context) error {
-	var levels [][]string // the names by how many folders they are in, sorted
+	var levels [][]string // the names by their depth, sorted
 	for _, name := range l.sorted {
 		depth := strings.Count(name, "/")
 		for len(levels) <= depth {
@@ -59,20 +60,20 @@ func (l *nameLookup) run(ctx context.Context) error {
 		}
 		levels[depth] = append(levels[depth], name)
 	}
-	var pending, above []string // what is to be looked up, and what of it is one level up
+	var pending, above []string // what is to be looked up, and the part one level up
 	for _, level := range levels {
 		folder, open := "", true
 		first := len(pending)
 		for _, name := range level {
 			if up := parent(name); up != folder {
-				folder, open = up, l.open(up, above)
+				folder, open = up, l.mayBeFolder(up, above)
 			}
 			if open {
 				pending = append(pending, name)
 			}
 		}
 		above = pending[first:]
-		if len(pending) >= chunkSize { // as many as one statement asks for
+		if len(pending) >= chunkSize { // as many as one statement looks up
 			if err := l.ask(ctx, pending); err != nil {
 				return err
 			}
@@ -82,8 +83,8 @@ func (l *nameLookup) run(ctx context.Context) error {
 	return l.ask(ctx, pending)
 }
 
-// open tells whether a folder may be one: it is, or it is not known yet.
-func (l *nameLookup) open(folder string, above []string) bool {
+// mayBeFolder reports whether a folder is one, or is not known yet.
+func (l *nameLookup) mayBeFolder(folder string, above []string) bool {
 	if _, is := l.folders[folder]; is {
 		return true
 	}
@@ -94,20 +95,24 @@ func (l *nameLookup) open(folder string, above []string) bool {
 	return !asked
 }
 
-// ask looks names up, as folders first: what is one is no file.
+// ask looks names up, as folders first, because a folder is no file.
 func (l *nameLookup) ask(ctx context.Context, names []string) error {
 	slices.Sort(names)
-	err := l.s.byName(ctx, l.source, names, l.folders, anyFolder, "SELECT name FROM folder WHERE source_id = ? AND name IN ")
+	err := l.s.byName(ctx, l.source, names, l.folders, anyFolder,
+		"SELECT name FROM folder WHERE source_id = ? AND name IN ")
 	if err != nil {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { _, is := l.folders[name]; return is })
-	return l.s.byName(ctx, l.source, names, l.files, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ")
+	return l.s.byName(ctx, l.source, names, l.files, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+
+		named+"IN ")
 }
 
-// byName adds to known those of the sorted names that the query knows; some tells whether it knows any in a range.
-func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, known map[string]struct{}, some, query string) error {
-	query += "(" + marks(chunkSize) + ")"
+// byName adds to known those of the sorted names that the query finds; the query some reports
+// whether there are any in a range.
+func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, known map[string]struct{}, some,
+	query string) error {
+	query += "(" + placeholders(chunkSize) + ")"
 	for chunk := range slices.Chunk(sorted, chunkSize) {
 		may, err := anyIn(ctx, s.r, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
 		if err != nil {
@@ -136,10 +141,11 @@ func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*
 	const what = "look files up"
 	out := make([]*store.Resource, len(names))
 	ids := make([]int64, 0, len(names))
-	at := places(names)
+	at := positions(names)
 	byID := make(map[int64]string, len(names))
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
-		rows, err := s.r.query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ("+marks(chunkSize)+")",
+		rows, err := s.r.query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ("+
+			placeholders(chunkSize)+")",
 			listArgs(sourceID, chunk)...)
 		if err != nil {
 			return nil, s.fail(what, err)
@@ -167,8 +173,7 @@ func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*
 	return out, nil
 }
 
-// places tells where each of the strings stands in the list.
-func places(list []string) map[string][]int {
+func positions(list []string) map[string][]int {
 	at := make(map[string][]int, len(list))
 	for i, v := range list {
 		at[v] = append(at[v], i)
@@ -189,8 +194,8 @@ func listArgs(sourceID int64, chunk []string) []any {
 	return args
 }
 
-// folderCache remembers folders that are recorded, so that the next file in one costs nothing. It holds the last few
-// thousand: when one half is full, the other is forgotten.
+// folderCache remembers recorded folders, so that the next file in one costs nothing. It holds the
+// last few thousand: when one half is full, the other is forgotten.
 type folderCache struct {
 	mu       sync.Mutex
 	now, old map[folderName]struct{}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,23 +13,23 @@ import (
 	"strconv"
 	"strings"
 
-	driver "modernc.org/sqlite"
+	"modernc.org/sqlite"
 
 	"resyncd/store"
 )
 
 const (
-	busyTimeout     = 5000     // ms; longer would hold up a shutdown (dependencies.md 3.1)
-	journalLimit    = 64 << 20 // bytes the log keeps after it was folded in
-	checkpointPages = 4000     // 16 MiB: how much SQLite lets the log grow before it folds it in
-	// KiB. SQLite lets its connections lend one another what they do not use, and a page of 4 KiB takes 9 of the allocator:
-	// a catch-up holds 2.3 times the sum of those at work.
+	busyTimeout     = 5000     // ms; longer would hold up a shutdown
+	journalLimit    = 64 << 20 // size of the log after it was folded in
+	checkpointPages = 4000     // size at which SQLite folds the log in
+	// In KiB. SQLite lets its connections lend each other unused pages, and a page costs more than
+	// its size: the memory held is more than twice the sum of those in use.
 	writerCache = 3_072
 	readerCache = 512
 	readers     = 4
 )
 
-// pragma is a setting that must read back as it was asked for: a mistyped one is ignored without a word.
+// pragma is a setting that is read back, because a mistyped one is silently ignored.
 type pragma struct{ name, value string }
 
 func writerPragmas(cacheKiB int) []pragma {
@@ -36,8 +37,9 @@ func writerPragmas(cacheKiB int) []pragma {
 		cacheKiB = writerCache
 	}
 	return []pragma{
-		{"busy_timeout", strconv.Itoa(busyTimeout)},
-		{"synchronous", "1"}, // NORMAL: SQLite syncs what it folds in, and walSync each commit that must survive a power cut (P4)
+		// NORMAL: SQLite syncs what it folds in, and walSync each commit that must survive a power
+		// cut (P4).
+		{"synchronous", "1"},
 		{"foreign_keys", "1"},
 		{"temp_store", "2"}, // memory: /tmp may be small, and no statement here sorts or journals much
 		{"cache_size", strconv.Itoa(-cacheKiB)},
@@ -48,34 +50,82 @@ func writerPragmas(cacheKiB int) []pragma {
 
 func readerPragmas() []pragma {
 	return []pragma{
-		{"busy_timeout", strconv.Itoa(busyTimeout)},
 		{"query_only", "1"},
 		{"temp_store", "2"},
 		{"cache_size", strconv.Itoa(-readerCache)},
 	}
 }
 
-// dsn names the database for SQLite. Only the file: form carries its parameters, and a "?" or "#" in a path would end it
-// early, so the path is escaped.
-func dsn(path string, params []string, pragmas []pragma) string {
+// dsn names the database for SQLite. Only the file: form takes parameters, and a "?" or "#" in a
+// path would end it early, so the path is escaped.
+func dsn(path string, params ...string) string {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
 	if !strings.HasPrefix(u.Path, "/") {
 		u.Path = "/" + u.Path // a Windows drive
 	}
-	q := append([]string{"_dqs=0"}, params...)
-	for _, p := range pragmas {
-		q = append(q, "_pragma="+p.name+"("+p.value+")")
+	return "file:" + u.EscapedPath() + "?" + strings.Join(append([]string{"_dqs=0"}, params...), "&")
+}
+
+// firstReadConnector makes connections that have read the database before they are used.
+type firstReadConnector struct {
+	driver.Connector
+	pragmas []pragma
+}
+
+// Connect implements driver.Connector. SQLite loses what is only in the log if a connection closes
+// that never read: where it cannot open the index of the log for writing it takes a checkpoint that
+// copied nothing for a whole one, and removes the log. So the log is kept until the connection has
+// read.
+func (s firstReadConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := s.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return "file:" + u.EscapedPath() + "?" + strings.Join(q, "&")
+	if err := s.firstRead(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func (s firstReadConnector) firstRead(ctx context.Context, conn driver.Conn) error {
+	c, ok := conn.(interface {
+		driver.ExecerContext
+		sqlite.FileControl
+	})
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	run := func(query string) error {
+		_, err := c.ExecContext(ctx, query, nil)
+		return err
+	}
+	if _, err := c.FileControlPersistWAL("main", 1); err != nil {
+		return err
+	}
+	if err := run(fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout)); err != nil {
+		return err
+	}
+	if err := run("SELECT count(*) FROM sqlite_schema"); err != nil {
+		return fmt.Errorf("read it for the first time: %w", err)
+	}
+	if _, err := c.FileControlPersistWAL("main", 0); err != nil {
+		return err
+	}
+	for _, p := range s.pragmas {
+		if err := run("PRAGMA " + p.name + " = " + p.value); err != nil {
+			return fmt.Errorf("set %s: %w", p.name, err)
+		}
+	}
+	return nil
 }
 
 // connect opens a pool and reads its settings back.
 func connect(ctx context.Context, dsn string, size int, pragmas []pragma) (*sql.DB, error) {
-	driver.StrictPragmas(true)
-	db, err := sql.Open("sqlite", dsn)
+	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, err
 	}
+	db := sql.OpenDB(firstReadConnector{connector, pragmas})
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	for _, p := range pragmas {
@@ -95,12 +145,12 @@ func (s *Store) openWrite(ctx context.Context, path string, cacheKiB int) error 
 	if err != nil {
 		return err
 	}
-	if abs, err = filepath.EvalSymlinks(abs); err != nil { // one database, one name for its lock files
+	if abs, err = filepath.EvalSymlinks(abs); err != nil { // one database, one name for its lock file
 		return err
 	}
 	s.path = abs
 	pragmas := writerPragmas(cacheKiB)
-	db, err := connect(ctx, dsn(abs, []string{"_txlock=immediate", "_defensive=1"}, pragmas), 1, pragmas)
+	db, err := connect(ctx, dsn(abs, "_txlock=immediate", "_defensive=1"), 1, pragmas)
 	if err != nil {
 		return s.fail("connect", err)
 	}
@@ -114,7 +164,8 @@ func (s *Store) openWrite(ctx context.Context, path string, cacheKiB int) error 
 	return s.openReader(ctx, []string{"mode=ro"})
 }
 
-// prepareFile makes the folder and an empty file with the right modes: SQLite would make it readable for all.
+// prepareFile makes the folder and an empty file with the right modes: SQLite would make it
+// readable for all.
 func prepareFile(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -130,7 +181,8 @@ func prepareFile(path string) (string, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	// Never open an existing one here: closing it would drop the locks this process may hold on it (POSIX).
+	// Never open an existing one here: closing it would drop the locks this process may hold on it
+	// (POSIX).
 	info, err := os.Stat(abs)
 	switch {
 	case err != nil:
@@ -143,8 +195,9 @@ func prepareFile(path string) (string, error) {
 	return abs, nil
 }
 
-// openRead opens without leaving a trace. Without a log beside the database nobody has it open and all of it is in the one
-// file: "immutable" then keeps SQLite from making a log of its own. With one, its commits must be seen.
+// openRead opens without leaving a trace. Without a log beside the database nobody has it open and
+// everything is in the one file: "immutable" then keeps SQLite from making a log of its own. With a
+// log, its commits must be read.
 func (s *Store) openRead(ctx context.Context, path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -183,14 +236,14 @@ func (s *Store) openRead(ctx context.Context, path string) error {
 	return found.readable()
 }
 
-// errEmpty: somebody was killed before the first commit.
+// errEmpty is the error for a database whose creator was killed before the first commit.
 func errEmpty() error {
 	return fmt.Errorf("%w: the state database is empty; `resyncd sync` fills it", store.ErrNotFound)
 }
 
 func (s *Store) openReader(ctx context.Context, params []string) error {
 	pragmas := readerPragmas()
-	db, err := connect(ctx, dsn(s.path, params, pragmas), readers, pragmas)
+	db, err := connect(ctx, dsn(s.path, params...), readers, pragmas)
 	if err != nil {
 		return s.fail("connect for reading", err)
 	}

@@ -68,7 +68,7 @@ func TestSettings(t *testing.T) {
 	if _, err := s.r.db.Exec("DELETE FROM source"); err == nil {
 		t.Error("a reader wrote")
 	}
-	if _, err := connect(t.Context(), dsn(s.path, nil, []pragma{{"cache_sise", "5"}}), 1, []pragma{{"cache_sise", "5"}}); err == nil {
+	if _, err := connect(t.Context(), dsn(s.path), 1, []pragma{{"cache_sise", "5"}}); err == nil {
 		t.Error("a mistyped setting went unnoticed")
 	}
 }
@@ -167,7 +167,7 @@ func TestRefused(t *testing.T) {
 	database := func(name string, script string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		db, err := sql.Open("sqlite", dsn(path, nil, nil))
+		db, err := sql.Open("sqlite", dsn(path))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,7 +99,7 @@ func (f *filled) everything(t *testing.T) {
 		Sets: []store.SetChange{{ID: set, State: &store.SetState{}, Resources: 1}}, Gaps: []*store.Gap{{SetID: set}},
 		Documents: []store.Document{{URL: "d"}}, Trash: []store.Trashed{{ID: "t"}}, DropTrash: []string{"x"},
 		Events: []store.Event{{URI: "u"}}, Runs: []store.Run{{SetID: set}}, Source: &store.SourceChange{},
-		Settle: &store.Settle{SetID: set}, DropTombstones: &store.DropTombstones{SetID: set},
+		DropTombstones: &store.DropTombstones{SetID: set},
 	}
 	ok(s.Commit(ctx, &c))
 	one.ID = c.Resources[0].ID
@@ -133,13 +133,15 @@ func (f *filled) everything(t *testing.T) {
 	}
 	_, err = s.Lookup(ctx, src, set, uris)
 	ok(err)
+	_, err = s.Sample(ctx, src, 1)
+	ok(err)
 	_, err = s.NextDue(ctx, src)
 	ok(err)
 	_, err = s.Names(ctx, src, uris)
 	ok(err)
 	_, err = s.ByKeys(ctx, src, []string{benchURI(0)[8:]})
 	ok(err)
-	for _, filter := range []store.Filter{store.FilterAll, store.FilterOwed, store.FilterHeld, store.FilterRefused, store.FilterMirrored, store.FilterPushed} {
+	for _, filter := range []store.Filter{store.FilterAll, store.FilterOwed, store.FilterHeld, store.FilterRefused, store.FilterMirrored, store.FilterPushed, store.FilterAbsent} {
 		for _, id := range []int64{0, set} {
 			if id == 0 && filter == store.FilterPushed {
 				continue
@@ -238,7 +240,6 @@ func (f *filled) everythingPushed(t *testing.T, ok func(error)) {
 	ctx, s, src, set := t.Context(), f.s, f.claim.SourceID, f.set.ID
 	pushed := store.Want{SetID: set, State: store.WantPresent, Pushed: true, Listed: &store.Want{Generation: 1, Version: store.Version{Until: 9}}}
 	ok(s.Commit(ctx, &store.Commit{Claim: f.claim, Resources: []store.ResourceChange{{URI: benchURI(1), Want: &pushed}}}))
-	ok(s.Commit(ctx, &store.Commit{Claim: f.claim, Settle: &store.Settle{SetID: set, Generation: 1, At: 5}}))
 	sub := store.Subscription{SourceID: src, SetID: set, Token: "t"}
 	ok(s.AddSubscription(ctx, &sub))
 	_, err := s.ChangeSubscription(ctx, sub.ID, func(s *store.Subscription) error { s.State = store.SubGone; return nil })

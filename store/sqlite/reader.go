@@ -13,8 +13,8 @@ var (
 	errClosed = errors.New("state database is closed")
 )
 
-// reader is a bounded pool of connections that cannot write. Statements are short: a reader that stays inside keeps the
-// log from being folded in, so everything large is paged by key.
+// reader is a bounded pool of connections that cannot write. A long read keeps the log from being
+// folded in, so everything large is paged by key.
 type reader struct {
 	db    *sql.DB
 	mu    sync.Mutex

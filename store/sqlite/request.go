@@ -15,7 +15,8 @@ import (
 const requestColumns = "id, source, command, args, state, created, beat, progress, exit_code, problem"
 
 func scanRequest(row rowScanner) (r store.Request, err error) {
-	err = row.Scan(&r.ID, &r.Source, &r.Command, &r.Args, &r.State, (*micros)(&r.Created), (*micros)(&r.Beat), &r.Progress,
+	err = row.Scan(&r.ID, &r.Source, &r.Command, &r.Args, &r.State, (*micros)(&r.Created), (*micros)(&r.Beat),
+		&r.Progress,
 		&r.ExitCode, &r.Problem)
 	return r, err
 }
@@ -23,23 +24,24 @@ func scanRequest(row rowScanner) (r store.Request, err error) {
 // AddRequest implements store.Requests.
 func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
 	created := r.Created
-	if created <= 0 { // not said; Tidy goes by it
+	if created <= 0 { // not set; Tidy needs it
 		created = store.MicrosOf(time.Now())
 	}
 	var id int64
-	err := s.writeSoon(ctx, "record a request", func(ctx context.Context, w *writer) error {
+	err := s.writeBestEffort(ctx, "record a request", func(ctx context.Context, w *writer) error {
 		return w.get(ctx, "INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?) RETURNING id",
 			[]any{r.Source, r.Command, blob(r.Args), string(store.RequestWaiting), int64(created)}, &id)
 	})
 	if err != nil {
 		return err
 	}
-	*r = store.Request{ID: id, Source: r.Source, Command: r.Command, Args: r.Args, State: store.RequestWaiting, Created: created, Beat: store.NoTime}
+	*r = store.Request{ID: id, Source: r.Source, Command: r.Command, Args: r.Args, State: store.RequestWaiting,
+		Created: created, Beat: store.NoTime}
 	return nil
 }
 
-// TakeRequests implements store.Requests. It is asked several times a second, so without a request it only reads, in an
-// index that holds the waiting ones.
+// TakeRequests implements store.Requests. It is called several times a second, so without a request
+// it only reads, in an index of the waiting ones.
 func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Request, error) {
 	const what = "take requests"
 	if s.w != nil {
@@ -54,7 +56,8 @@ func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Req
 	}
 	var taken []store.Request
 	err := s.write(ctx, what, func(ctx context.Context, w *writer) error {
-		rows, err := w.query(ctx, "UPDATE request SET state = 'taken', beat = ? WHERE state = 'waiting' RETURNING "+requestColumns, ms(now))
+		rows, err := w.query(ctx, "UPDATE request SET state = 'taken', beat = ? WHERE state = 'waiting' RETURNING "+
+			requestColumns, ms(now))
 		if err != nil {
 			return err
 		}
@@ -71,7 +74,8 @@ func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Req
 // AnswerRequest implements store.Requests.
 func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, progress []byte, beat store.Micros) error {
 	return s.write(ctx, fmt.Sprintf("answer request %d", id), func(ctx context.Context, w *writer) error {
-		n, err := w.exec(ctx, "UPDATE request SET progress = coalesce(?, progress), beat = ? WHERE id = ?", blob(progress), ms(beat), id)
+		n, err := w.exec(ctx, "UPDATE request SET progress = coalesce(?, progress), beat = ? WHERE id = ?",
+			blob(progress), ms(beat), id)
 		if err == nil && n == 0 {
 			err = store.ErrNotFound
 		}
@@ -84,7 +88,8 @@ func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, pro
 			return err
 		}
 		for i, line := range lines {
-			_, err := w.exec(ctx, "INSERT INTO request_line (request_id, n, line) VALUES (?, ?, ?)", id, next+int64(i), line)
+			_, err := w.exec(ctx, "INSERT INTO request_line (request_id, n, line) VALUES (?, ?, ?)", id, next+int64(i),
+				line)
 			if err != nil {
 				return err
 			}
@@ -96,7 +101,8 @@ func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, pro
 // EndRequest implements store.Requests.
 func (s *Store) EndRequest(ctx context.Context, id int64, exitCode int, problem string) error {
 	return s.write(ctx, fmt.Sprintf("end request %d", id), func(ctx context.Context, w *writer) error {
-		n, err := w.exec(ctx, "UPDATE request SET state = 'done', exit_code = ?, problem = ? WHERE id = ?", exitCode, problem, id)
+		n, err := w.exec(ctx, "UPDATE request SET state = 'done', exit_code = ?, problem = ? WHERE id = ?", exitCode,
+			problem, id)
 		if err == nil && n == 0 {
 			err = store.ErrNotFound
 		}
@@ -118,7 +124,7 @@ func (s *Store) Request(ctx context.Context, id int64, from int) (store.Request,
 	if err != nil {
 		return store.Request{}, s.fail(what, err)
 	}
-	// The lines after the state: a request that is done has all of them.
+	// The lines after the state: a finished request has all of them.
 	rows, err = s.r.query(ctx, "SELECT line FROM request_line WHERE request_id = ? AND n >= ? ORDER BY n", id, from)
 	if err != nil {
 		return store.Request{}, s.fail(what, err)
@@ -129,7 +135,7 @@ func (s *Store) Request(ctx context.Context, id int64, from int) (store.Request,
 
 // DropRequest implements store.Requests.
 func (s *Store) DropRequest(ctx context.Context, id int64) (taken bool, err error) {
-	err = s.writeSoon(ctx, fmt.Sprintf("take request %d back", id), func(ctx context.Context, w *writer) error {
+	err = s.writeBestEffort(ctx, fmt.Sprintf("take request %d back", id), func(ctx context.Context, w *writer) error {
 		if _, err := w.exec(ctx, "DELETE FROM request WHERE id = ? AND state = 'waiting'", id); err != nil {
 			return err
 		}

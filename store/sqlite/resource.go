@@ -15,7 +15,7 @@ import (
 // idBits is how many bits of a resource's id count within its Source.
 const idBits = 40
 
-// idRange is where the ids of a Source's resources lie: from <= id < to.
+// idRange is the range of the ids of a Source's resources: from <= id < to.
 func idRange(sourceID int64) (from, to int64) { return sourceID << idBits, (sourceID + 1) << idBits }
 
 // Columns of a resource and of a want, in the order of resourceRow.dest.
@@ -39,10 +39,10 @@ func (x *resourceRow) scan(row rowScanner) error {
 	if x.to == nil {
 		r, w := &x.res, &x.want
 		x.to = []any{
-			&r.ID, &r.URI, &r.Key, small[store.HaveState]{&r.Have.State}, &r.Have.Length, fileScanner{&r.Have},
-			small[store.Action]{&r.Work.Action}, (*micros)(&r.Work.Due), failureScanner{&r.Work},
-			&x.setID, small[store.WantState]{&w.State}, (*micros)(&w.Version.From), (*micros)(&w.Version.Until),
-			(*nullInt)(&w.Generation), nullBool{&w.Held}, (*nullText)(&w.Refused), saidScanner{w},
+			&r.ID, &r.URI, &r.Key, enumOf[store.HaveState]{&r.Have.State}, &r.Have.Length, fileScanner{&r.Have},
+			enumOf[store.Action]{&r.Work.Action}, (*micros)(&r.Work.Due), failureScanner{&r.Work},
+			&x.setID, enumOf[store.WantState]{&w.State}, (*micros)(&w.Version.From), (*micros)(&w.Version.Until),
+			(*nullInt)(&w.Generation), nullBool{&w.Held}, (*nullText)(&w.Refused), wantDataScanner{w},
 		}
 	}
 	if err := row.Scan(x.to...); err != nil {
@@ -52,8 +52,9 @@ func (x *resourceRow) scan(row rowScanner) error {
 	return nil
 }
 
-// gather reads rows in the order of resources, one a want, into at most limit resources.
-func gather(rows *sql.Rows, limit int) ([]*store.Resource, error) {
+// collectResources reads rows in the order of resources, one for each want, into at most limit
+// resources.
+func collectResources(rows *sql.Rows, limit int) ([]*store.Resource, error) {
 	defer rows.Close()
 	var out []*store.Resource
 	var x resourceRow
@@ -84,20 +85,22 @@ func gather(rows *sql.Rows, limit int) ([]*store.Resource, error) {
 	return out, rows.Err()
 }
 
-// resources reads resources of one Source in id order with all wants. There is no LIMIT, because the wants multiply the
-// rows: what is not read costs nothing, as long as the order is that of an index (TestPlans).
-func (s *Store) resources(ctx context.Context, what string, sourceID int64, from, where string, limit int, args ...any) ([]*store.Resource, error) {
+// resources reads resources of one Source in id order with all wants. There is no LIMIT, because
+// the wants multiply the rows: unread rows cost nothing, as long as the order is that of an index
+// (TestPlans).
+func (s *Store) resources(ctx context.Context, what string, sourceID int64, from, where string, limit int,
+	args ...any) ([]*store.Resource, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	var out []*store.Resource
-	err := s.near(ctx, limit <= probeSize, func(ctx context.Context, of asker) error {
+	err := s.readOnWriter(ctx, limit <= probeSize, func(ctx context.Context, of querier) error {
 		rows, err := of.query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
 			append([]any{sourceID}, args...)...)
 		if err != nil {
 			return err
 		}
-		out, err = gather(rows, limit)
+		out, err = collectResources(rows, limit)
 		return err
 	})
 	if err != nil {
@@ -119,8 +122,8 @@ func (s *Store) Resource(ctx context.Context, sourceID int64, uri string) (*stor
 	return found[0], nil
 }
 
-// What is to be done is in two indexes, for most of it never failed, and a query has to name one. The number of an action
-// follows.
+// Work is in two indexes, because most of it never failed, and a query has to name one. The number
+// of an action follows.
 const (
 	neverFailed  = "r.failure IS NULL AND r.action <> 0 AND r.id > ?2 AND r.id < ?3 AND r.action = "
 	failedBefore = "r.failure IS NOT NULL AND r.action <> 0 AND r.id > ?2 AND r.id < ?3 AND r.action = "
@@ -130,15 +133,16 @@ const (
 func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, error) {
 	const (
 		of  = "SELECT r.id FROM resource r WHERE "
-		due = "?4 AND (r.due IS NULL OR r.due <= ?5)"
+		due = "?4 AND (r.due IS NULL OR r.due <= ?5 OR r.due > ?7)"
 	)
 	from, to := idRange(q.SourceID)
 	return s.resources(ctx, "list due work", q.SourceID,
 		"("+of+neverFailed+due+" UNION ALL "+of+failedBefore+due+" ORDER BY 1 LIMIT ?6) j CROSS JOIN resource r ON r.id = j.id",
-		"true", q.Limit, max(q.After, from-1), to, int64(q.Action), int64(q.Now), q.Limit)
+		"true", q.Limit, max(q.After, from-1), to, int64(q.Action), int64(q.Now), q.Limit, int64(q.Now+store.LatestDue))
 }
 
-// NextDue implements store.Resources. Work without an instant is due at once: the earliest instant there is.
+// NextDue implements store.Resources. Work without an instant is due at once: the earliest instant
+// there is.
 func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, error) {
 	const (
 		what  = "find the next due work"
@@ -148,12 +152,13 @@ func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, erro
 	)
 	from, to := idRange(sourceID)
 	var found []store.Micros
-	err := s.near(ctx, true, func(ctx context.Context, of asker) error {
+	err := s.readOnWriter(ctx, true, func(ctx context.Context, of querier) error {
 		rows, err := of.query(ctx, query, sourceID, from-1, to)
 		if err != nil {
 			return err
 		}
-		found, err = collect(rows, func(row rowScanner) (due store.Micros, err error) { return due, row.Scan((*micros)(&due)) })
+		found, err = collect(rows,
+			func(row rowScanner) (due store.Micros, err error) { return due, row.Scan((*micros)(&due)) })
 		return err
 	})
 	if err != nil || len(found) == 0 {
@@ -173,7 +178,8 @@ func (s *Store) ByIDs(ctx context.Context, ids []int64) ([]*store.Resource, erro
 		for n < len(ids) && ids[n]>>idBits == ids[0]>>idBits {
 			n++
 		}
-		found, err := s.resources(ctx, "read resources", ids[0]>>idBits, "json_each(?2) j CROSS JOIN resource r ON r.id = j.value",
+		found, err := s.resources(ctx, "read resources", ids[0]>>idBits,
+			"json_each(?2) j CROSS JOIN resource r ON r.id = j.value",
 			"true", n, idList(ids[:n]))
 		if err != nil {
 			return nil, err
@@ -183,7 +189,7 @@ func (s *Store) ByIDs(ctx context.Context, ids []int64) ([]*store.Resource, erro
 	return out, nil
 }
 
-// unlistedPage is how many wants of a set one query of Unlisted looks at.
+// unlistedPage is how many wants of a set one query of Unlisted reads.
 const unlistedPage = 20_000
 
 // Unlisted implements store.Resources.
@@ -209,8 +215,9 @@ func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until sto
 	}
 }
 
-// unlisted looks at one page of a set's wants. next is where the following one begins, -1 at the end.
-func (s *Store) unlisted(ctx context.Context, setID, generation int64, until store.Micros, after int64) (ids []int64, next int64, err error) {
+// unlisted reads one page of a set's wants. next is the begin of the following one, -1 at the end.
+func (s *Store) unlisted(ctx context.Context, setID, generation int64, until store.Micros,
+	after int64) (ids []int64, next int64, err error) {
 	err = s.r.get(ctx, "SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? ORDER BY resource_id LIMIT 1 OFFSET ?",
 		[]any{setID, after, unlistedPage - 1}, &next)
 	last := next

@@ -24,7 +24,7 @@ func (s *Store) Scan(ctx context.Context, q store.ScanQuery) ([]*store.Resource,
 			return nil, nil
 		}
 		fallthrough
-	case store.FilterOwed, store.FilterHeld, store.FilterRefused:
+	case store.FilterOwed, store.FilterHeld, store.FilterRefused, store.FilterAbsent:
 		ids, err := s.scanIDs(ctx, q)
 		if err != nil {
 			return nil, s.fail(what, err)
@@ -35,17 +35,21 @@ func (s *Store) Scan(ctx context.Context, q store.ScanQuery) ([]*store.Resource,
 }
 
 // scanRows reads the filters that most resources match.
-func (s *Store) scanRows(ctx context.Context, what string, q store.ScanQuery, filter string) ([]*store.Resource, error) {
+func (s *Store) scanRows(ctx context.Context, what string, q store.ScanQuery,
+	filter string) ([]*store.Resource, error) {
 	from, to := idRange(q.SourceID)
 	after := max(q.After, from-1)
 	if q.SetID == 0 {
-		return s.resources(ctx, what, q.SourceID, "resource r", "r.id > ? AND r.id < ?"+filter+" ORDER BY r.id", q.Limit, after, to)
+		return s.resources(ctx, what, q.SourceID, "resource r", "r.id > ? AND r.id < ?"+filter+" ORDER BY r.id",
+			q.Limit, after, to)
 	}
 	return s.resources(ctx, what, q.SourceID, "want x CROSS JOIN resource r ON r.id = x.resource_id",
-		"x.set_id = ? AND x.resource_id > ? AND x.resource_id < ?"+filter+" ORDER BY x.resource_id", q.Limit, q.SetID, after, to)
+		"x.set_id = ? AND x.resource_id > ? AND x.resource_id < ?"+filter+" ORDER BY x.resource_id", q.Limit, q.SetID,
+		after, to)
 }
 
-// scanIDs finds the next rows of the filters that few resources match, each in a partial index that holds only those.
+// scanIDs finds the next rows of the filters that few resources match, each in a partial index of
+// only those.
 func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error) {
 	from, to := idRange(q.SourceID)
 	after := max(q.After, from-1)
@@ -70,7 +74,8 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 					query = "SELECT r.id FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id WHERE " + owed +
 						"?4 AND w.state IN " + a.states
 				}
-				if err := add(query+" ORDER BY r.id LIMIT ?5", q.SetID, after, to, int64(a.action), q.Limit); err != nil {
+				if err := add(query+" ORDER BY r.id LIMIT ?5", q.SetID, after, to, int64(a.action),
+					q.Limit); err != nil {
 					return nil, err
 				}
 			}
@@ -82,13 +87,16 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 			table, filter = "want INDEXED BY want_refused", "refused IS NOT NULL"
 		case store.FilterPushed:
 			table, filter = "want INDEXED BY want_pushed", "pushed <> 0"
+		case store.FilterAbsent:
+			table, filter = "want INDEXED BY want_absent", "state = 2"
 		}
 		sets, err := s.setIDs(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		for _, set := range sets {
-			err := add("SELECT resource_id FROM "+table+" WHERE set_id = ? AND resource_id > ? AND resource_id < ? AND "+filter+
+			err := add("SELECT resource_id FROM "+table+
+				" WHERE set_id = ? AND resource_id > ? AND resource_id < ? AND "+filter+
 				" ORDER BY resource_id LIMIT ?", set, after, to, q.Limit)
 			if err != nil {
 				return nil, err
@@ -100,7 +108,7 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 	return ids[:min(len(ids), max(q.Limit, 0))], nil
 }
 
-// setIDs are the sets that a query is about.
+// setIDs are the sets of a query.
 func (s *Store) setIDs(ctx context.Context, q store.ScanQuery) ([]int64, error) {
 	if q.SetID != 0 {
 		return []int64{q.SetID}, nil

@@ -10,12 +10,12 @@ import (
 )
 
 const setColumns = `id, source_id, capability_list, floor, generation, baselines, proven, joint, resources, bytes, gone,
-	in_step, problem, last_pull`
+	in_step, problem, last_pull, estimated, flawed`
 
 func scanSet(row rowScanner) (t store.Set, err error) {
 	err = row.Scan(&t.ID, &t.SourceID, &t.CapabilityList, (*micros)(&t.Floor), &t.Generation, &t.Baselines,
 		(*intervals)(&t.Proven), (*intervals)(&t.Joint), &t.Resources, &t.Bytes, &t.Gone, &t.InStep, &t.Problem,
-		(*micros)(&t.LastPull))
+		(*micros)(&t.LastPull), &t.Estimated, &t.Flawed)
 	return t, err
 }
 
@@ -51,7 +51,7 @@ func (v intervals) text() (string, error) {
 func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList string) (store.Set, error) {
 	const find = "SELECT " + setColumns + " FROM sets WHERE source_id = ? AND capability_list = ?"
 	var found []store.Set
-	err := s.fencedBy(ctx, s.writeLax, "record a set", c, func(ctx context.Context, w *writer) error {
+	err := s.fencedBy(ctx, s.writeAsync, "record a set", c, func(ctx context.Context, w *writer) error {
 		look := func() error {
 			rows, err := w.query(ctx, find, c.SourceID, capabilityList)
 			if err != nil {
@@ -60,11 +60,13 @@ func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList str
 			found, err = collect(rows, scanSet)
 			return err
 		}
-		// The usual case writes nothing, and so syncs nothing: an insert that meets a conflict has drawn an id all the same.
+		// The usual case writes nothing, and so syncs nothing: an insert with a conflict still
+		// takes an id.
 		if err := look(); err != nil || len(found) > 0 {
 			return err
 		}
-		if _, err := w.exec(ctx, "INSERT INTO sets (source_id, capability_list) VALUES (?, ?)", c.SourceID, capabilityList); err != nil {
+		if _, err := w.exec(ctx, "INSERT INTO sets (source_id, capability_list) VALUES (?, ?)", c.SourceID,
+			capabilityList); err != nil {
 			return err
 		}
 		return look()
@@ -78,7 +80,7 @@ func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList str
 // Sets implements store.Sets.
 func (s *Store) Sets(ctx context.Context, sourceID int64) ([]store.Set, error) {
 	var found []store.Set
-	err := s.near(ctx, true, func(ctx context.Context, from asker) error {
+	err := s.readOnWriter(ctx, true, func(ctx context.Context, from querier) error {
 		rows, err := from.query(ctx, "SELECT "+setColumns+" FROM sets WHERE source_id = ? ORDER BY id", sourceID)
 		if err != nil {
 			return err
@@ -114,7 +116,7 @@ func (s *Store) Withheld(ctx context.Context, setID int64) (store.Counts, error)
 	return s.counts(ctx, "0", setID)
 }
 
-// counts takes what is owed from an expression.
+// counts reads the counts, with what is owed from an expression.
 func (s *Store) counts(ctx context.Context, owed string, args ...any) (c store.Counts, err error) {
 	const withheld = `,
 		(SELECT count(*) FROM want INDEXED BY want_held WHERE set_id = ?1 AND held <> 0),
@@ -123,8 +125,9 @@ func (s *Store) counts(ctx context.Context, owed string, args ...any) (c store.C
 	return c, s.fail("count what a set has outstanding", err)
 }
 
-// ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given twice.
-func (s *Store) ownerOf(ctx context.Context, db asker, setID int64) (int64, error) {
+// ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given
+// twice.
+func (s *Store) ownerOf(ctx context.Context, db querier, setID int64) (int64, error) {
 	s.mu.Lock()
 	id, known := s.owners[setID]
 	s.mu.Unlock()

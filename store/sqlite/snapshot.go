@@ -10,17 +10,18 @@ import (
 	driver "modernc.org/sqlite"
 )
 
-// snapshotPages is how many pages are copied between two looks at the context.
+// snapshotPages is how many pages are copied between two checks of the context.
 const snapshotPages = 4096
 
-// backuper is what the driver's connection offers beside database/sql.
+// backuper is a part of the driver's connection that database/sql does not offer.
 type backuper interface {
 	NewBackup(dst string) (*driver.Backup, error)
 }
 
-// Snapshot copies the database at from, as of one instant, into the new file to (mode 0600), whether or not a process is
-// writing it; nothing is touched or created beside from if none is. It fails as Open with ReadOnly does, and if to exists.
-// The copy is meant to be worked on and thrown away: it is not synced to disk.
+// Snapshot copies the database at from, as of one instant, into the new file to (mode 0600),
+// whether or not a process is writing it; without one, nothing is touched or created beside from.
+// It fails as Open with ReadOnly does, and if to exists. The copy is meant to be thrown away: it is
+// not synced to disk.
 func Snapshot(ctx context.Context, from, to string) error {
 	src, err := Open(ctx, from, Options{ReadOnly: true})
 	if err != nil {
@@ -44,7 +45,8 @@ func Snapshot(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// copyTo copies all pages inside one read transaction, so that a writer neither shows up half nor makes it start over.
+// copyTo copies all pages inside one read transaction, so that a writer neither shows up half nor
+// makes it start over.
 func (s *Store) copyTo(ctx context.Context, to string) error {
 	conn, err := s.r.db.Conn(ctx)
 	if err != nil {
@@ -64,7 +66,7 @@ func (s *Store) copyTo(ctx context.Context, to string) error {
 		if !ok {
 			return errors.New("this driver cannot copy databases")
 		}
-		backup, err := source.NewBackup(dsn(to, nil, []pragma{{"synchronous", "0"}, {"journal_mode", "OFF"}}))
+		backup, err := source.NewBackup(dsn(to, "_pragma=synchronous(0)", "_pragma=journal_mode(OFF)"))
 		if err != nil {
 			return err
 		}

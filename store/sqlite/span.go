@@ -13,7 +13,8 @@ import (
 const spanColumns = "id, set_id, kind, v_from, v_until, first, last, count, entries, document"
 
 func scanSpan(row rowScanner) (s store.Span, err error) {
-	err = row.Scan(&s.ID, &s.SetID, &s.Kind, (*micros)(&s.From), (*micros)(&s.Until), (*micros)(&s.First), (*micros)(&s.Last),
+	err = row.Scan(&s.ID, &s.SetID, &s.Kind, (*micros)(&s.From), (*micros)(&s.Until), (*micros)(&s.First),
+		(*micros)(&s.Last),
 		&s.Count, &s.Entries, &s.Document)
 	return s, err
 }
@@ -36,7 +37,7 @@ func (s *Store) Spans(ctx context.Context, setID int64, from, until store.Micros
 	return spans, s.fail(what, err)
 }
 
-// spans merges evidence with what is there (store.Span).
+// spans merges evidence with the stored one (store.Span).
 func (p *commit) spans(ctx context.Context, w *writer) error {
 	for i := range p.c.Spans {
 		n := p.c.Spans[i]
@@ -58,17 +59,18 @@ func (p *commit) spans(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// streams tells the kinds whose pieces are many and small.
-func streams(k store.SpanKind) bool { return k == store.SpanNotification || k == store.SpanFeed }
+// isStream reports a kind with many small pieces.
+func isStream(k store.SpanKind) bool { return k == store.SpanNotification || k == store.SpanFeed }
 
 // spanBefore finds the span that n belongs to; sql.ErrNoRows if there is none.
 func spanBefore(ctx context.Context, w *writer, n *store.Span) (store.Span, error) {
 	const of = "SELECT " + spanColumns + " FROM span WHERE set_id = ? AND kind = ?"
-	query, args := of+" AND v_from = ? AND document = ? LIMIT 1", []any{n.SetID, string(n.Kind), int64(n.From), n.Document}
+	query, args := of+" AND v_from = ? AND document = ? LIMIT 1", []any{n.SetID, string(n.Kind), int64(n.From),
+		n.Document}
 	switch {
 	case !n.From.Known():
 		query, args[2] = of+" AND v_from IS NULL AND v_until = ? AND document = ? LIMIT 1", int64(n.Until)
-	case streams(n.Kind):
+	case isStream(n.Kind):
 		query, args = of+" AND v_from IS NOT NULL AND document = ? ORDER BY v_from DESC, v_until DESC, id DESC LIMIT 1", append(args[:2], n.Document)
 	}
 	rows, err := w.query(ctx, query, args...)
@@ -76,15 +78,15 @@ func spanBefore(ctx context.Context, w *writer, n *store.Span) (store.Span, erro
 		return store.Span{}, err
 	}
 	was, err := single(collect(rows, scanSpan))
-	if err == nil && n.From.Known() && streams(n.Kind) && !follows(&was, n) {
+	if err == nil && n.From.Known() && isStream(n.Kind) && !continues(&was, n) {
 		err = sql.ErrNoRows
 	}
 	return was, err
 }
 
-// follows tells whether a piece of a stream is counted with the one before it.
-func follows(was, n *store.Span) bool {
-	return beginOf(was.From, store.Hour) == beginOf(n.From, store.Hour) &&
+// continues reports whether a piece of a stream is counted with the one before it.
+func continues(was, n *store.Span) bool {
+	return bucketStart(was.From, store.Hour) == bucketStart(n.From, store.Hour) &&
 		n.From <= was.Until && n.Until >= was.From
 }
 
@@ -96,13 +98,13 @@ func addSpan(ctx context.Context, w *writer, n *store.Span) error {
 	return err
 }
 
-// growSpan counts n with the span it belongs to. A document that is read again is still one piece, with the entries it has
-// now.
+// growSpan counts n with the span it belongs to. A document that is read again is still one piece,
+// with its present entries.
 func growSpan(ctx context.Context, w *writer, was, n *store.Span) error {
 	now := *was
 	now.Until = max(was.Until, n.Until)
 	now.Last = max(was.Last, n.Last)
-	if now.Entries = n.Entries; streams(n.Kind) {
+	if now.Entries = n.Entries; isStream(n.Kind) {
 		now.From, now.Count, now.Entries = min(was.From, n.From), was.Count+n.Count, was.Entries+n.Entries
 	}
 	if !was.First.Known() || n.First.Known() && n.First < was.First {

@@ -1,5 +1,6 @@
-// Package sqlite knows how the records of a Destination are kept in one SQLite file. It refuses to know what they mean:
-// no rule about versions, coverage or files is here, only the contracts of package store.
+// Package sqlite knows how the records of a Destination are kept in one SQLite file. It refuses to
+// know what they mean: no rule about versions, coverage or files is here, only the contracts of
+// package store.
 package sqlite
 
 import (
@@ -15,16 +16,18 @@ import (
 	"resyncd/store"
 )
 
-// Options say how a database is opened. The zero value is a writing store with the usual caches.
+// Options configure the opening of a database. The zero value is a writing store with the usual
+// caches.
 type Options struct {
-	// ReadOnly opens an existing database for reading. If no other process has it open, nothing on disk is touched or
-	// created; if one does (or was killed), its latest commits are seen. Calls that would write fail with
-	// store.ErrReadOnly. For work that takes long beside a process that may start meanwhile use Snapshot.
+	// ReadOnly opens an existing database for reading. If no other process has it open, nothing on
+	// disk is touched or created; if one does (or was killed), its latest commits are read. Calls
+	// that would write fail with store.ErrReadOnly. For long work beside a process that may start
+	// meanwhile use Snapshot.
 	ReadOnly bool
-	// Log is told of maintenance that did not work; nil discards.
+	// Log receives failures of maintenance; nil discards.
 	Log *slog.Logger
-	// CacheKiB bounds the page cache of the writing connection; 0 means 3,072. The four readers take up to 512 each.
-	// Count 2.3 times that in memory.
+	// CacheKiB bounds the page cache of the writing connection; 0 means 3,072. The four readers
+	// take up to 512 each. The memory used is more than twice that.
 	CacheKiB int
 }
 
@@ -34,22 +37,25 @@ type Store struct {
 	log  *slog.Logger
 	w    *writer // nil: read only
 	r    *reader
-	// immutable: opened without any locking because nobody else had it open.
+	// immutable says that the database was opened without locks because nobody else had it open.
 	immutable bool
-	schema    int64 // of the file; older than ours only where it was opened for reading
+	schema    int64 // of the file; older than the program's only where opened for reading
 	limits    limits
 
-	lately lately
+	recent recentBodies
 
-	mu      sync.Mutex
-	claims  map[int64]*claim // granted by this Store and not released, by Source
-	owners  map[int64]int64  // Source of a set, which never changes
-	folders folderCache
+	mu     sync.Mutex
+	claims map[int64]*claim // granted by this Store and not released, by Source
+	owners map[int64]int64  // Source of a set, which never changes
+	// searchAbove is the number of documents of a Source above which unused ones are searched
+	// again.
+	searchAbove map[int64]int64
+	folders     folderCache
 }
 
 var _ store.Store = (*Store)(nil)
 
-// limits are how much of something is kept, or is done at once. Tests set others: to fill those that hold takes long.
+// limits bound how much is kept, or done at once. Tests lower them.
 type limits struct {
 	marks  int // keepMarks
 	page   int // findPage
@@ -59,14 +65,16 @@ type limits struct {
 // Version is that of SQLite, for people.
 func Version() string { return lib.SQLITE_VERSION }
 
-// Open opens the state database at path, created if it is missing (mode 0600, its folder 0700) and brought to the newest
-// schema. It fails with store.ErrSchema if a newer resyncd wrote it, store.ErrForeign if it is somebody else's,
-// store.ErrCorrupt if it is damaged, and with store.ErrNotFound if it is to be read only and is not there.
+// Open opens the state database at path, created if it is missing (mode 0600, its folder 0700) and
+// brought to the newest schema. It fails with store.ErrSchema if a newer resyncd wrote it,
+// store.ErrForeign if it is another program's, store.ErrCorrupt if it is damaged, and with
+// store.ErrNotFound if it is to be read only and is missing.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{log: o.Log, claims: map[int64]*claim{}, owners: map[int64]int64{}, limits: limits{keepMarks, findPage, forgetSlice}, lately: lately{most: keepMarks}}
+	s := &Store{log: o.Log, claims: map[int64]*claim{}, owners: map[int64]int64{}, searchAbove: map[int64]int64{},
+		limits: limits{keepMarks, findPage, forgetSlice}, recent: recentBodies{max: keepMarks}}
 	var err error
 	if o.ReadOnly {
 		err = s.openRead(ctx, path)
@@ -79,7 +87,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close releases all claims and closes the database. After the last process closed it, everything is in the one file.
+// Close releases all claims and closes the database. After the last process closed it, everything
+// is in the one file.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	claims := s.claims
@@ -93,7 +102,7 @@ func (s *Store) Close() error {
 		errs = append(errs, s.w.close())
 	}
 	for _, c := range claims {
-		errs = append(errs, c.lock.release())
+		errs = append(errs, c.lock.Unlock())
 	}
 	return errors.Join(errs...)
 }
@@ -128,7 +137,7 @@ func collect[T any](rows *sql.Rows, scan func(rowScanner) (T, error)) ([]T, erro
 	return out, rows.Err()
 }
 
-// single is the only one of what was collected; sql.ErrNoRows if there is none.
+// single is the only one of the collected rows; sql.ErrNoRows if there is none.
 func single[T any](found []T, err error) (T, error) {
 	var none T
 	switch {

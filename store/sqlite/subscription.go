@@ -12,28 +12,31 @@ import (
 )
 
 const (
-	// agreedColumns are what callers write of a subscription, countColumns what the store counts.
-	agreedColumns = `source_id, set_id, kind, topic, hub, token, secret, state, replaces, asked, granted, requested, verified,
+	// callerColumns are written by callers, countColumns by the store.
+	callerColumns = `source_id, set_id, kind, topic, hub, token, secret, state, replaces, asked, granted, requested, verified,
 		renew, expires, rotated, next, attempts, profile, reason, ended`
 	countColumns = `last_delivery, delivered, duplicates, rejected_signature, rejected_too_large, rejected_malformed,
 		push_misses, missed`
-	selectSubscription = "SELECT id, " + agreedColumns + ", " + countColumns + " FROM subscription"
+	selectSubscription = "SELECT id, " + callerColumns + ", " + countColumns + " FROM subscription"
 )
 
 func scanSubscription(row rowScanner) (s store.Subscription, err error) {
 	err = row.Scan(&s.ID, &s.SourceID, &s.SetID, &s.Kind, &s.Topic, &s.Hub, &s.Token, &s.Secret, &s.State, &s.Replaces,
-		&s.Asked, &s.Granted, (*micros)(&s.Requested), (*micros)(&s.Verified), (*micros)(&s.Renew), (*micros)(&s.Expires),
+		&s.Asked, &s.Granted, (*micros)(&s.Requested), (*micros)(&s.Verified), (*micros)(&s.Renew),
+		(*micros)(&s.Expires),
 		(*micros)(&s.Rotated), (*micros)(&s.Next), &s.Attempts, &s.Profile, &s.Reason, (*micros)(&s.Ended),
 		(*micros)(&s.LastDelivery), &s.Delivered, &s.Duplicates, &s.RejectedSignature, &s.RejectedTooLarge,
 		&s.RejectedMalformed, &s.PushMisses, &s.Missed)
 	return s, err
 }
 
-// agreed are the values of agreedColumns.
-func agreed(s *store.Subscription) []any {
+// subscriptionArgs are the values of callerColumns.
+func subscriptionArgs(s *store.Subscription) []any {
 	return []any{
-		s.SourceID, s.SetID, string(s.Kind), s.Topic, s.Hub, s.Token, s.Secret, string(s.State), s.Replaces, s.Asked, s.Granted,
-		ms(s.Requested), ms(s.Verified), ms(s.Renew), ms(s.Expires), ms(s.Rotated), ms(s.Next), s.Attempts, s.Profile, s.Reason,
+		s.SourceID, s.SetID, string(s.Kind), s.Topic, s.Hub, s.Token, s.Secret, string(s.State), s.Replaces, s.Asked,
+		s.Granted,
+		ms(s.Requested), ms(s.Verified), ms(s.Renew), ms(s.Expires), ms(s.Rotated), ms(s.Next), s.Attempts, s.Profile,
+		s.Reason,
 		ms(s.Ended),
 	}
 }
@@ -50,8 +53,9 @@ func (s *Store) AddSubscription(ctx context.Context, sub *store.Subscription) er
 		} else if !known { // it would never end
 			return fmt.Errorf("source %d: %w", sub.SourceID, store.ErrNotFound)
 		}
-		values := agreed(sub)
-		err := w.get(ctx, "INSERT INTO subscription ("+agreedColumns+") VALUES ("+marks(len(values))+") RETURNING id", values, &id)
+		values := subscriptionArgs(sub)
+		err := w.get(ctx, "INSERT INTO subscription ("+callerColumns+") VALUES ("+placeholders(len(values))+
+			") RETURNING id", values, &id)
 		if err != nil {
 			return tokenTaken(err)
 		}
@@ -68,7 +72,7 @@ func (s *Store) AddSubscription(ctx context.Context, sub *store.Subscription) er
 	return nil
 }
 
-// tokenTaken names the only constraint that a subscription can offend.
+// tokenTaken names the only constraint that a subscription can violate.
 func tokenTaken(err error) error {
 	if code(err) == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), "subscription.token") {
 		return errors.New("its callback token is another subscription's")
@@ -76,14 +80,15 @@ func tokenTaken(err error) error {
 	return err
 }
 
-// knownSource tells whether a Source is there and not forgotten.
+// knownSource reports whether a Source exists and is not forgotten.
 func knownSource(ctx context.Context, w *writer, id int64) (known bool, err error) {
 	err = w.get(ctx, "SELECT EXISTS (SELECT 1 FROM source WHERE id = ? AND name IS NOT NULL)", []any{id}, &known)
 	return known, err
 }
 
 // ChangeSubscription implements store.Subscriptions.
-func (s *Store) ChangeSubscription(ctx context.Context, id int64, fn func(*store.Subscription) error) (store.Subscription, error) {
+func (s *Store) ChangeSubscription(ctx context.Context, id int64,
+	fn func(*store.Subscription) error) (store.Subscription, error) {
 	var now store.Subscription
 	var refused error // by fn
 	err := s.write(ctx, fmt.Sprintf("change subscription %d", id), func(ctx context.Context, w *writer) error {
@@ -106,7 +111,7 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64, fn func(*store
 		}
 		_, err = w.exec(ctx, `UPDATE subscription SET source_id = ?, set_id = ?, kind = ?, topic = ?, hub = ?, token = ?,
 			secret = ?, state = ?, replaces = ?, asked = ?, granted = ?, requested = ?, verified = ?, renew = ?, expires = ?,
-			rotated = ?, next = ?, attempts = ?, profile = ?, reason = ?, ended = ? WHERE id = ?`, append(agreed(&now), id)...)
+			rotated = ?, next = ?, attempts = ?, profile = ?, reason = ?, ended = ? WHERE id = ?`, append(subscriptionArgs(&now), id)...)
 		if err != nil {
 			return tokenTaken(err)
 		}
@@ -121,7 +126,7 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64, fn func(*store
 	return now, nil
 }
 
-// keepCounters takes back what was done to the counters.
+// keepCounters undoes changes of the counters.
 func keepCounters(s, from *store.Subscription) {
 	s.LastDelivery, s.Delivered, s.Duplicates = from.LastDelivery, from.Delivered, from.Duplicates
 	s.RejectedSignature, s.RejectedTooLarge, s.RejectedMalformed = from.RejectedSignature, from.RejectedTooLarge, from.RejectedMalformed

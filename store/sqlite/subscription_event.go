@@ -7,8 +7,8 @@ import (
 	"resyncd/store"
 )
 
-// recordStep keeps a step in the life of a subscription, in the transaction that takes it: another state, or a lease that
-// was verified anew. before is nil for a new one.
+// recordStep keeps a step in the life of a subscription, in the transaction that makes it: another
+// state, or a lease that was verified anew. before is nil for a new one.
 func recordStep(ctx context.Context, w *writer, before, now *store.Subscription) error {
 	var was store.SubscriptionState
 	verified := now.Verified.Known()
@@ -27,7 +27,7 @@ func recordStep(ctx context.Context, w *writer, before, now *store.Subscription)
 	_, err := w.exec(ctx, `INSERT INTO subscription_event (id, subscription_id, set_id, kind, topic, hub, at, was, state, lease, reason)
 		SELECT 1 + coalesce((SELECT id FROM subscription_event WHERE id >= ?1 AND id < ?2 ORDER BY id DESC LIMIT 1), ?1),
 			?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
-		FROM source c WHERE c.id = ?13 AND c.name IS NOT NULL`, // nobody would ever drop that of one that is forgotten
+		FROM source c WHERE c.id = ?13 AND c.name IS NOT NULL`, // the row of a forgotten one would never be dropped
 		from, to, now.ID, now.SetID, string(now.Kind), now.Topic, now.Hub, ms(store.MicrosOf(time.Now())), string(was),
 		string(now.State), lease, now.Reason, now.SourceID)
 	return err
@@ -47,7 +47,8 @@ func (s *Store) SubscriptionEvents(ctx context.Context, sourceID int64, limit in
 	}
 	events, err := collect(rows, func(row rowScanner) (e store.SubscriptionEvent, err error) {
 		e.SourceID = sourceID
-		err = row.Scan(&e.ID, &e.SubscriptionID, &e.SetID, &e.Kind, &e.Topic, &e.Hub, (*micros)(&e.At), &e.From, &e.To, &e.Lease,
+		err = row.Scan(&e.ID, &e.SubscriptionID, &e.SetID, &e.Kind, &e.Topic, &e.Hub, (*micros)(&e.At), &e.From, &e.To,
+			&e.Lease,
 			&e.Reason)
 		return e, err
 	})

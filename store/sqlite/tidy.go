@@ -9,7 +9,7 @@ import (
 	"resyncd/store"
 )
 
-// tidyEvents is how many events one slice looks at, tidyRows how many rows of other history it drops.
+// tidyEvents is how many events one slice reads, tidyRows how many rows of other history it drops.
 const tidyEvents, tidyRows = 20_000, 1000
 
 // Tidy implements store.Maintainer.
@@ -25,6 +25,10 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
 		return false, s.fail("look for forgotten sources", err)
+	}
+	spare, err := s.unusedDocuments(ctx)
+	if err != nil {
+		return false, s.fail("look for documents that nothing refers to", err)
 	}
 	err = s.write(ctx, "tidy the state database", func(ctx context.Context, w *writer) error {
 		var dropped int64
@@ -49,6 +53,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return err
 		}
+		if err := dropDocuments(ctx, w, spare); err != nil {
+			return err
+		}
 		push, err := tidyPush(ctx, w, s.limits.marks)
 		if err != nil {
 			return err
@@ -58,13 +65,14 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			return err
 		}
 		events, err := tidyHistory(ctx, w)
-		more = dropped == tidyRows || documents || push || chronicle || events
+		more = dropped == tidyRows || documents || len(spare) > 0 || push || chronicle || events
 		return err
 	})
 	return more, err
 }
 
-// tidyDocuments strips the documents beyond the newest of each Source. The rows stay: they are evidence.
+// tidyDocuments strips the documents beyond the newest of each Source. The rows stay while
+// something refers to them.
 func tidyDocuments(ctx context.Context, w *writer) (more bool, err error) {
 	rows, err := w.query(ctx, `SELECT c.id FROM source c WHERE
 		(SELECT d.source_id FROM document d WHERE d.source_id = c.id LIMIT 1 OFFSET ?) IS NOT NULL`, keepDocuments)
@@ -93,8 +101,8 @@ func tidyDocuments(ctx context.Context, w *writer) (more bool, err error) {
 	return more, nil
 }
 
-// tidyHistory walks over the events, a slice a call, and drops all but the newest of each URI. When it is through it
-// begins anew with the next call.
+// tidyHistory walks over the events, a slice a call, and drops all but the newest of each URI.
+// After the last slice it begins again with the next call.
 func tidyHistory(ctx context.Context, w *writer) (more bool, err error) {
 	var sourceID int64
 	var uri string

@@ -13,7 +13,7 @@ const (
 	keepSteps = 500
 )
 
-// keepPoints is for how long points of a width are kept.
+// keepPoints is how long points of a width are kept.
 func keepPoints(w store.Width) time.Duration {
 	switch w {
 	case store.Minute:
@@ -40,7 +40,7 @@ func tidyChronicle(ctx context.Context, w *writer) (more bool, err error) {
 			return false, err
 		}
 	}
-	// Ids count up within a set, and within a Source, so the newest one tells which are too many.
+	// Ids count up within a set, and within a Source, so the newest one shows which are too many.
 	err = drop(`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.id > t.id << ?1
 		AND s.id <= (SELECT o.id FROM span o WHERE o.id < (t.id + 1) << ?1 ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`,
 		idBits, keepSpans, tidyRows)

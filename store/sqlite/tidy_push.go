@@ -9,13 +9,14 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// keepRequests is how long a request is kept after its last sign of life: then nobody waits for its answer, and one that
-	// no daemon ever took would surprise who starts one. keepGone is how long tombstones answer hubs.
+	// keepRequests is how long a request is kept after its last sign of life: by then nobody waits
+	// for its answer, and an old request would surprise the operator who starts a daemon. keepGone
+	// is how long tombstones answer hubs.
 	keepRequests = day
 	keepGone     = 90 * day
 )
 
-// tidyPush drops a slice of what push and requests left behind, and the marks beyond so many.
+// tidyPush drops a slice of old rows of push and requests, and the marks beyond keep.
 func tidyPush(ctx context.Context, w *writer, keep int) (more bool, err error) {
 	now := time.Now()
 	ago := func(d time.Duration) int64 { return int64(store.MicrosOf(now.Add(-d))) }
@@ -23,7 +24,7 @@ func tidyPush(ctx context.Context, w *writer, keep int) (more bool, err error) {
 		query string
 		args  []any
 	}{
-		// The oldest requests stand first. One that is worked on for longer than a day stays.
+		// The oldest requests come first. One that is worked on for longer than a day stays.
 		{`DELETE FROM request WHERE id IN (SELECT id FROM request ORDER BY id LIMIT ?1)
 			AND max(coalesce(created, 0), coalesce(beat, 0)) < ?2`, []any{tidyRows, ago(keepRequests)}},
 		{`UPDATE subscription SET ended = ? WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended IS NULL LIMIT ?)`,

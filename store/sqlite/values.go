@@ -7,7 +7,8 @@ import (
 	"resyncd/store"
 )
 
-// How values meet the database. Reading goes through Scanners on the fields themselves, so that a row costs no copies.
+// Conversions between values and the database. Reading goes through Scanners on the fields
+// themselves, so that a row costs no copies.
 
 // ms is an instant as an argument: NULL for none.
 func ms(m store.Micros) any {
@@ -70,10 +71,10 @@ func (t *nullText) Scan(v any) error {
 	return nil
 }
 
-// small reads a number into one of the enumerations, NULL as 0.
-type small[T ~uint8] struct{ to *T }
+// enumOf reads a number into an enumeration, NULL as 0.
+type enumOf[T ~uint8] struct{ to *T }
 
-func (s small[T]) Scan(v any) error {
+func (s enumOf[T]) Scan(v any) error {
 	switch v := v.(type) {
 	case nil:
 		*s.to = 0

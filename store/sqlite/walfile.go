@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// open opens the log of a connection that is about to write, and must before anything is written: where that fails, be it for
-// want of a descriptor (F11), the commit fails and leaves nothing in doubt, and the next one tries again. SQLite takes no
-// locks on this file, so none is lost when it is closed.
+// open opens the log of a connection, before anything is written: if it fails, for instance for
+// want of a descriptor (F11), the commit fails without effect, and the next one tries again. SQLite
+// takes no locks on this file, so closing it loses none.
 func (y *walSync) open() error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -17,12 +17,12 @@ func (y *walSync) open() error {
 		return err
 	}
 	if y.file != nil {
-		there, err := y.there()
+		there, err := y.isCurrent()
 		if err != nil {
 			return y.fail(err)
 		}
 		if there {
-			y.left.Store(false)
+			y.writerClosed.Store(false)
 			return nil
 		}
 		y.done = y.commits.Load()
@@ -37,22 +37,23 @@ func (y *walSync) open() error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	y.file, y.is = f, is
-	y.left.Store(false)
+	y.file, y.info = f, is
+	y.writerClosed.Store(false)
 	return nil
 }
 
-// there tells whether our log is the one at its path. It is not once the last connection was closed: then SQLite folds all of
-// it in, syncs that and removes it. A checkpoint only cuts it. Whatever else took it away is an error: SQLite goes on writing to
-// what it has open, and nobody would find that there (P4).
-func (y *walSync) there() (bool, error) {
+// isCurrent reports whether the open log is the one at its path. It is not once the last connection
+// was closed: then SQLite folds all of it in, syncs that and removes it. A checkpoint only cuts it.
+// Any other loss is an error: SQLite goes on writing to the open file, and nobody would find that
+// at the path (P4).
+func (y *walSync) isCurrent() (bool, error) {
 	at, err := os.Stat(y.path)
 	switch {
-	case err == nil && os.SameFile(at, y.is):
+	case err == nil && os.SameFile(at, y.info):
 		return true, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return false, err
-	case y.left.Load() && !linked(y.file):
+	case y.writerClosed.Load() && !linked(y.file):
 		return false, nil
 	}
 	return false, fmt.Errorf("%s is not the file any more that is written to: its folder was moved, restored, removed or mounted "+

@@ -1,13 +1,12 @@
 package sqlite
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"resyncd/store"
 )
 
 // TestOutOfDescriptors: that none is left passes. What the log needs it has since the start, so the first commit of a process that
@@ -15,10 +14,12 @@ import (
 func TestOutOfDescriptors(t *testing.T) {
 	dir := t.TempDir()
 	f := newFilled(t, filepath.Join(dir, "state.db"))
-	h := openHub(t, filepath.Join(dir, "hub.db"))
+	h := openFile(t, filepath.Join(dir, "hub.db"))
 	subscribe := func() error {
-		_, _, err := h.Subscribe(t.Context(), store.HubSubscription{Topic: "t", Callback: "c", Verified: 1, Expires: 2})
-		return err
+		return h.Write(t.Context(), "subscribe", func(ctx context.Context, tx Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO subscription DEFAULT VALUES")
+			return err
+		})
 	}
 	if err := subscribe(); err != nil {
 		t.Fatal(err)
@@ -28,7 +29,7 @@ func TestOutOfDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.s, h = open(t, f.s.path), openHub(t, h.s.path)
+	f.s, h = open(t, f.s.path), openFile(t, h.s.path)
 	defer h.Close()
 	deliver := func() error {
 		f.n++

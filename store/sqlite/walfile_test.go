@@ -98,9 +98,9 @@ func TestLogDoesNotOpen(t *testing.T) {
 	f.s.r.db.SetMaxIdleConns(0) // closes those of the readers
 	f.s.w.drop()                // the last one: the next log is a new one
 	y := &f.s.w.wal
-	right, before := y.path, y.now()
+	right, before := y.path, y.newest()
 	y.path += "-missing"
-	if err := f.deliver(t, 1); err == nil || errors.Is(err, store.ErrUnsure) || y.now() != before {
+	if err := f.deliver(t, 1); err == nil || errors.Is(err, store.ErrUnsure) || y.newest() != before {
 		t.Fatalf("without its log: %v", err)
 	}
 	y.path = right
@@ -118,7 +118,7 @@ func TestClosedIsNotDurable(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
 	f.commitNew(t)
-	if err := f.s.writeLax(t.Context(), "test", func(ctx context.Context, w *writer) error {
+	if err := f.s.writeAsync(t.Context(), "test", func(ctx context.Context, w *writer) error {
 		_, err := w.exec(ctx, "UPDATE source SET paused = 1 WHERE id = ?", f.claim.SourceID)
 		return err
 	}); err != nil {

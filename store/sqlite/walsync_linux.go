@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData makes the content of a file durable, and of the rest what it takes to read it back.
+// syncData makes the content of a file durable, and the metadata needed to read it back.
 func syncData(f *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
@@ -16,7 +16,7 @@ func syncData(f *os.File) error {
 	}
 }
 
-// linked tells whether an open file still has a name anywhere; it has where nobody can tell.
+// linked reports whether an open file still has a name; true if that cannot be known.
 func linked(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {

@@ -7,5 +7,5 @@ import "os"
 // syncData makes the content of a file durable.
 func syncData(f *os.File) error { return f.Sync() }
 
-// linked cannot tell here whether an open file still has a name.
+// linked is true, because it cannot be known here.
 func linked(*os.File) bool { return false }

@@ -43,11 +43,11 @@ func TestSyncShared(t *testing.T) {
 		}
 	}
 	const many = 8
-	before := f.s.w.wal.now()
+	before := f.s.w.wal.newest()
 	for range many {
 		others.Go(func() { commit(&store.Commit{Events: []store.Event{{URI: "other", What: "fetched"}}}) })
 	}
-	for f.s.w.wal.now() < before+many { // all of them wait for the disk
+	for f.s.w.wal.newest() < before+many { // all of them wait for the disk
 		if f.s.w.wal.failure() != nil {
 			break
 		}
@@ -173,8 +173,8 @@ func TestDurable(t *testing.T) {
 		}
 		return syncData(log)
 	}
-	paused := func(lax bool) error {
-		return f.s.writeAs(context.Background(), "test", lax, func(ctx context.Context, w *writer) error {
+	paused := func(async bool) error {
+		return f.s.writeAs(context.Background(), "test", async, func(ctx context.Context, w *writer) error {
 			_, err := w.exec(ctx, "UPDATE source SET paused = 1 WHERE id = ?", f.claim.SourceID)
 			return err
 		})
@@ -226,7 +226,7 @@ func TestSyncFails(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
 	f.commitNew(t)
-	durable := f.s.w.wal.now()
+	durable := f.s.w.wal.newest()
 	lost := errors.New("lost")
 	tries := 0
 	f.s.w.wal.sync = func(*os.File) error {
@@ -247,7 +247,7 @@ func TestSyncFails(t *testing.T) {
 	if tries != 1 {
 		t.Errorf("a failed sync was tried again: %d times", tries)
 	}
-	if err := f.s.w.wal.reach(durable); err != nil {
+	if err := f.s.w.wal.waitFor(durable); err != nil {
 		t.Errorf("what was durable before: %v", err)
 	}
 }

@@ -14,67 +14,74 @@ import (
 )
 
 const (
-	// writeWait bounds how long a write waits for its turn; once it began it runs to its end.
+	// writeWait bounds how long a write waits for the writer; once it began it runs to its end.
 	writeWait = 2 * time.Minute
-	// walLimit is the size of the log at which it is folded in and cut, whatever readers did to SQLite's own attempts.
+	// walLimit is the size at which the log is folded in and cut, even if readers prevented
+	// SQLite's own attempts.
 	walLimit = 64 << 20
 )
 
-// writer is the only connection that writes, used by one goroutine at a time. Its transactions are plain statements on a
-// pinned connection: database/sql's own would prepare each statement anew in each transaction.
+// writer is the only connection that writes, used by the goroutine that has put a token into sem.
+// Its transactions are plain statements on a pinned connection: database/sql's own would prepare
+// each statement anew in each transaction.
 type writer struct {
-	db    *sql.DB
-	turn  chan struct{}
-	conn  *sql.Conn            // pinned while a transaction runs, and between them
-	stmts map[string]*sql.Stmt // those that return rows
-	execs direct
-	then  func() // what a transaction has done once it is committed, while nobody else has the turn
-	// broken is set when the disk failed to make a commit durable; only reopening, which recovers, ends that (F10).
+	db          *sql.DB
+	sem         chan struct{}
+	conn        *sql.Conn            // pinned while a transaction runs, and between them
+	stmts       map[string]*sql.Stmt // statements that return rows
+	execs       driverStmts
+	afterCommit func() // set by a transaction, called after its commit while the writer is still held
+	// broken is set when the disk failed to make a commit durable; only reopening, which recovers,
+	// ends that (F10).
 	broken error
 	wal    walSync
-	// calm is the size of the log up to which folding it in is not tried again.
-	calm int64
+	// checkpointAbove is the size of the log above which folding it in is tried again.
+	checkpointAbove int64
 }
 
 func newWriter(db *sql.DB, path string) *writer {
 	return &writer{
-		db: db, turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, execs: newDirect(), calm: walLimit,
+		db: db, sem: make(chan struct{},
+			1), stmts: map[string]*sql.Stmt{}, execs: newDriverStmts(), checkpointAbove: walLimit,
 		wal: walSync{path: path + "-wal", sync: syncData},
 	}
 }
 
-// write runs fn in one transaction that is durable when it returns nil. The caller's cancellation does not reach it: a
-// cancelled statement would roll back what is already true on disk. It gives up only while waiting for its turn.
+// write runs fn in one transaction that is durable when it returns nil. The caller's cancellation
+// does not reach fn: a cancelled statement would roll back what is already true on disk. It only
+// ends the wait for the writer.
 func (s *Store) write(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
-	return s.writeSoon(context.WithoutCancel(ctx), what, fn)
+	return s.writeBestEffort(context.WithoutCancel(ctx), what, fn)
 }
 
-// writing is a way to write: write or writeLax.
-type writing func(ctx context.Context, what string, fn func(context.Context, *writer) error) error
+// writeFunc is a way to write: write or writeAsync.
+type writeFunc func(ctx context.Context, what string, fn func(context.Context, *writer) error) error
 
-// writeLax is write for what a power cut may take back (store.Commit.Repeatable). The log is one file, and recovery reads
-// it from the start up to the first frame that is not whole: what is lost is lost from the end, and the sync of a later
-// commit keeps this one too.
-func (s *Store) writeLax(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
+// writeAsync is write for what a power cut may take back (store.Commit.Repeatable). Recovery reads
+// the log up to the first incomplete frame, so only the last commits are lost, and the sync of a
+// later commit keeps this one too.
+func (s *Store) writeAsync(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
 	return s.writeAs(context.WithoutCancel(ctx), what, true, fn)
 }
 
-// writeSoon is write for what need not be recorded: the end of ctx ends the waiting, so that a process that holds the
-// database and does not move keeps nobody.
-func (s *Store) writeSoon(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
+// writeBestEffort is write for what need not be recorded: the end of ctx ends the wait, so that
+// another process that holds the database without progress blocks nobody.
+func (s *Store) writeBestEffort(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
 	return s.writeAs(ctx, what, false, fn)
 }
 
-func (s *Store) writeAs(ctx context.Context, what string, lax bool, fn func(context.Context, *writer) error) error {
-	mark, err := s.commit(ctx, what, lax, fn)
-	if err != nil || lax {
+func (s *Store) writeAs(ctx context.Context, what string, async bool, fn func(context.Context, *writer) error) error {
+	mark, err := s.commit(ctx, what, async, fn)
+	if err != nil || async {
 		return err
 	}
 	return s.durable(what, mark)
 }
 
-// commit is the part of a write that needs the turn. Others may have it while the log is synced. The mark is for durable.
-func (s *Store) commit(ctx context.Context, what string, lax bool, fn func(context.Context, *writer) error) (mark int64, err error) {
+// commit is the part of a write that holds the writer, which is free again while the log is synced.
+// The mark is for durable.
+func (s *Store) commit(ctx context.Context, what string, async bool,
+	fn func(context.Context, *writer) error) (mark int64, err error) {
 	if s.w == nil {
 		return 0, fmt.Errorf("%s: %w", what, store.ErrReadOnly)
 	}
@@ -83,11 +90,11 @@ func (s *Store) commit(ctx context.Context, what string, lax bool, fn func(conte
 	defer cancel()
 	ctx = context.WithoutCancel(ctx)
 	select {
-	case w.turn <- struct{}{}:
+	case w.sem <- struct{}{}:
 	case <-wait.Done():
 		return 0, fmt.Errorf("%s: the state database was busy for too long: %w", what, wait.Err())
 	}
-	defer func() { <-w.turn }()
+	defer func() { <-w.sem }()
 	if err := w.unusable(); err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
@@ -95,18 +102,18 @@ func (s *Store) commit(ctx context.Context, what string, lax bool, fn func(conte
 		return 0, s.fail(what, err)
 	}
 	if w.wrote() {
-		mark = w.wal.committed(lax)
+		mark = w.wal.committed(async)
 	} else {
-		mark = w.wal.unchanged(lax)
+		mark = w.wal.unchanged(async)
 	}
 	s.checkpoint(ctx)
 	return mark, nil
 }
 
 // durable waits until a commit survives a power cut.
-func (s *Store) durable(what string, mark int64) error { return s.fail(what, s.w.wal.reach(mark)) }
+func (s *Store) durable(what string, mark int64) error { return s.fail(what, s.w.wal.waitFor(mark)) }
 
-// unusable is why nothing is written any more, nil if it may be. The caller has the turn.
+// unusable is why nothing is written any more, nil if writing works. The caller holds the writer.
 func (w *writer) unusable() error {
 	if w.broken == nil {
 		w.broken = w.wal.failure()
@@ -118,7 +125,7 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 	if err := w.begin(ctx, wait); err != nil {
 		return err
 	}
-	w.then = nil
+	w.afterCommit = nil
 	ended := false
 	defer func() { // a caller's function that panics (ChangeSubscription) must not leave the write lock behind
 		if !ended {
@@ -131,24 +138,25 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 		_, err = w.exec(ctx, "COMMIT")
 	}
 	if err == nil {
-		if w.then != nil {
-			w.then()
+		if w.afterCommit != nil {
+			w.afterCommit()
 		}
 		return nil
 	}
 	if unsynced(err) {
 		w.broken = fmt.Errorf("%w: %w", store.ErrUnsure, err)
 	}
-	// SQLite has rolled back by itself after some errors; then this one only says so. A connection whose transaction
-	// may still be open is not used again, nor is one that SQLite could only open for reading when it was made.
+	// SQLite has rolled back by itself after some errors; then this fails harmlessly. A connection
+	// whose transaction may still be open is not used again, nor is one that SQLite could only open
+	// for reading.
 	if _, rerr := w.conn.ExecContext(ctx, "ROLLBACK"); rerr != nil || readOnly(err) {
 		w.drop()
 	}
 	return err
 }
 
-// wrote tells whether the transaction left anything in the log. One that changed nothing did not, nor one that only wrote rows
-// as they were: SQLite leaves such pages alone.
+// wrote reports whether the transaction left anything in the log. SQLite leaves pages alone whose
+// rows did not change.
 func (w *writer) wrote() bool {
 	pages := 0
 	err := w.conn.Raw(func(conn any) error {
@@ -163,7 +171,8 @@ func (w *writer) wrote() bool {
 	return err != nil || pages > 0
 }
 
-// begin takes the write lock at once: a transaction that upgrades later fails whatever the busy timeout says.
+// begin takes the write lock at once: a transaction that upgrades later fails whatever the busy
+// timeout says.
 func (w *writer) begin(ctx, wait context.Context) error {
 	fresh := w.conn == nil
 	if fresh {
@@ -188,7 +197,7 @@ func (w *writer) begin(ctx, wait context.Context) error {
 	}
 }
 
-// drop gives the connection up; the next transaction opens a fresh one.
+// drop gives the connection up; the next transaction opens a new one.
 func (w *writer) drop() {
 	for _, st := range w.stmts {
 		_ = st.Close()
@@ -196,8 +205,9 @@ func (w *writer) drop() {
 	clear(w.stmts)
 	_ = w.execs.close(w.conn)
 	if w.conn != nil {
-		w.wal.left.Store(true)
-		// An error from Raw's function that is ErrBadConn makes the pool close it instead of keeping it.
+		w.wal.writerClosed.Store(true)
+		// An error from Raw's function that is ErrBadConn makes the pool close it instead of
+		// keeping it.
 		_ = w.conn.Raw(func(any) error { return errDrop })
 		_ = w.conn.Close()
 	}
@@ -205,8 +215,8 @@ func (w *writer) drop() {
 }
 
 func (w *writer) close() error {
-	w.turn <- struct{}{} // a commit on its way ends first
-	defer func() { <-w.turn }()
+	w.sem <- struct{}{} // a running commit ends first
+	defer func() { <-w.sem }()
 	var errs []error
 	for _, st := range w.stmts {
 		errs = append(errs, st.Close())
@@ -221,7 +231,7 @@ func (w *writer) close() error {
 	return errors.Join(append(errs, w.wal.close(), w.db.Close())...)
 }
 
-// prepare keeps statements: all queries are constants of this package.
+// prepare keeps statements, because all queries are constants of this package.
 func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	if st := w.stmts[query]; st != nil {
 		return st, nil
@@ -269,24 +279,25 @@ func (w *writer) get(ctx context.Context, query string, args []any, dest ...any)
 	return st.QueryRowContext(ctx, args...).Scan(dest...)
 }
 
-// checkpoint folds the log into the database once it is large, so that it stays bounded during a long baseline. SQLite's
-// own attempts cannot start the log over while any reader is inside; this one waits for them. The caller has the turn.
+// checkpoint folds the log into the database once it is large, so that it stays bounded during a
+// long baseline. SQLite's own attempts cannot start the log over while any reader is inside; this
+// one waits for them. The caller holds the writer.
 func (s *Store) checkpoint(ctx context.Context) {
 	w := s.w
 	size := walSize(s.path)
-	if size <= w.calm || w.conn == nil {
+	if size <= w.checkpointAbove || w.conn == nil {
 		if size <= walLimit {
-			w.calm = walLimit
+			w.checkpointAbove = walLimit
 		}
 		return
 	}
 	var blocked, log, done int64
 	err := w.conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&blocked, &log, &done)
 	if err == nil && blocked == 0 {
-		w.calm = walLimit
+		w.checkpointAbove = walLimit
 		return
 	}
-	w.calm = size + walLimit // not before it grew by as much again
+	w.checkpointAbove = size + walLimit // not before it grew by as much again
 	s.log.Warn("the log of the state database could not be folded in: another process reads for a long time",
 		"path", s.path, "bytes", size, "err", err)
 }

@@ -195,13 +195,13 @@ func TestLogBounded(t *testing.T) {
 	if walSize(f.s.path) == 0 {
 		t.Fatal("no log")
 	}
-	f.s.w.calm = 1
+	f.s.w.checkpointAbove = 1
 	f.commitNew(t)
 	if got := walSize(f.s.path); got != 0 {
 		t.Fatalf("the log has %d bytes after it was folded in", got)
 	}
-	if f.s.w.calm != walLimit {
-		t.Fatalf("the next time is at %d bytes", f.s.w.calm)
+	if f.s.w.checkpointAbove != walLimit {
+		t.Fatalf("the next time is at %d bytes", f.s.w.checkpointAbove)
 	}
 }
 
@@ -225,11 +225,11 @@ func TestRequestGivesUp(t *testing.T) {
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.s.w.turn <- struct{}{}
+	f.s.w.sem <- struct{}{}
 	if err := f.s.AddRequest(ctx, &store.Request{Command: "sync"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("it went on waiting: %v", err)
 	}
-	<-f.s.w.turn
+	<-f.s.w.sem
 	if err := f.s.Commit(ctx, &store.Commit{Claim: f.claim, Events: []store.Event{{URI: "u", What: "fetched"}}}); err != nil {
 		t.Errorf("what must be recorded was not: %v", err)
 	}

@@ -6,7 +6,8 @@ import (
 	"resyncd/store"
 )
 
-// testBulk: commits of many rows mean what they would mean row by row, whatever the order in which a store writes them.
+// testBulk: a commit of many rows means the same as row by row, whatever the order in which a store
+// writes them.
 func testBulk(t *testing.T, fresh Fresh) {
 	const n = 59 // with one more, a multiple of ten and twenty
 	fill := func(b *bench) []int64 {
@@ -104,7 +105,8 @@ func testBulk(t *testing.T, fresh Fresh) {
 		}
 		w := present(9)
 		w.SetID = b.set.ID
-		changes = append(changes, done(ids[0], 3), store.ResourceChange{ID: ids[0], Have: fullHave(4), Want: &w}, done(ids[0], 5),
+		changes = append(changes, done(ids[0], 3), store.ResourceChange{ID: ids[0], Have: fullHave(4), Want: &w},
+			done(ids[0], 5),
 			done(ids[1], 6), store.ResourceChange{ID: ids[1], Have: fullHave(7)}) // of another kind
 		want[ids[0]], want[ids[1]] = 5, 7
 		b.put(changes...)

@@ -45,34 +45,41 @@ func testPoints(t *testing.T, fresh Fresh) {
 	other, _, _ := b.source("two")
 	one, two := b.src.ID, other.ID
 	at := store.MicrosOf(time.Date(2026, 3, 4, 5, 6, 7, 8000, time.UTC))
-	full := store.Point{SourceID: one, At: at, Changes: 1, Failed: 2, Bytes: 3, Pushes: 4, Latency: 5, LatencyMost: 6, Misses: 7}
+	full := store.Point{SourceID: one, At: at, Changes: 1, Failed: 2, Bytes: 3, Pushes: 4, Latency: 5, LatencyMost: 6,
+		Misses: 7}
 	b.ok(b.st.AddPoints(b.ctx, nil))
 	b.ok(b.st.AddPoints(b.ctx, []store.Point{
-		full, {SourceID: two, At: at, Bytes: 1}, {SourceID: one, At: at + minute, LatencyMost: 9}, {SourceID: one, At: at, Changes: 10, LatencyMost: 2},
+		full, {SourceID: two, At: at, Bytes: 1}, {SourceID: one, At: at + minute, LatencyMost: 9}, {SourceID: one,
+			At: at, Changes: 10, LatencyMost: 2},
 		{SourceID: two + 1000, At: at, Changes: 1}, {SourceID: two, At: at + 2*minute},
 	}))
-	b.ok(b.st.AddPoints(b.ctx, []store.Point{{SourceID: one, At: at - 7e6, Changes: 100}, {SourceID: one, At: at - 8e6, Misses: 1}}))
+	b.ok(b.st.AddPoints(b.ctx, []store.Point{{SourceID: one, At: at - 7e6, Changes: 100},
+		{SourceID: one, At: at - 8e6, Misses: 1}}))
 	sum := full
 	sum.At, sum.Changes = store.MicrosOf(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)), 111
 	first := sum.At
 	b.same("minutes", []store.Point{
-		{SourceID: one, At: first - minute, Misses: 1}, sum, {SourceID: one, At: first + minute, LatencyMost: 9}, {SourceID: two, At: first, Bytes: 1},
+		{SourceID: one, At: first - minute, Misses: 1}, sum, {SourceID: one, At: first + minute,
+			LatencyMost: 9}, {SourceID: two, At: first, Bytes: 1},
 	}, b.points(0, store.Minute, store.NoTime, everything))
 	sum.At, sum.LatencyMost, sum.Misses = store.MicrosOf(time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)), 9, 8
 	b.same("an hour", []store.Point{sum}, b.points(one, store.Hour, sum.At, sum.At+1))
 	sum.At = store.MicrosOf(time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	b.same("a day", []store.Point{sum}, b.points(one, store.Day, 0, everything))
-	b.same("of the other", []store.Point{{SourceID: two, At: first, Bytes: 1}}, b.points(two, store.Minute, 0, everything))
+	b.same("of the other", []store.Point{{SourceID: two, At: first, Bytes: 1}},
+		b.points(two, store.Minute, 0, everything))
 	for _, c := range []struct {
 		from, until store.Micros
 		n           int
-	}{{first - minute, first + minute, 2}, {first - minute + 1, first + minute, 1}, {first + 1, first + minute, 0}, {first + minute, first + minute + 1, 1}, {everything, 0, 0}} {
+	}{{first - minute, first + minute, 2}, {first - minute + 1, first + minute, 1}, {first + 1, first + minute, 0},
+		{first + minute, first + minute + 1, 1}, {everything, 0, 0}} {
 		if got := b.points(one, store.Minute, c.from, c.until); len(got) != c.n {
 			t.Errorf("%d points in [%d, %d): %+v", len(got), c.from-first, c.until-first, got)
 		}
 	}
 	b.ok(b.st.AddPoints(b.ctx, []store.Point{{SourceID: two, At: -1, Changes: 1}}))
-	b.same("before 1970", []store.Point{{SourceID: two, At: -day, Changes: 1}}, b.points(two, store.Day, store.NoTime, 0))
+	b.same("before 1970", []store.Point{{SourceID: two, At: -day, Changes: 1}},
+		b.points(two, store.Day, store.NoTime, 0))
 	if err := b.st.AddPoints(b.ctx, []store.Point{{SourceID: one, At: store.NoTime, Changes: 1}}); err == nil {
 		t.Error("a point of no time was taken")
 	}
@@ -82,7 +89,7 @@ func testPoints(t *testing.T, fresh Fresh) {
 		many = append(many, store.Point{SourceID: two, At: 10*day + store.Micros(i)*minute, Changes: 1})
 	}
 	errs := make(chan error)
-	for _, st := range []store.Store{b.st, b.again()} {
+	for _, st := range []store.Store{b.st, b.reopen()} {
 		go func() { errs <- st.AddPoints(b.ctx, many) }()
 	}
 	b.ok(<-errs)
@@ -120,7 +127,8 @@ func testSpans(t *testing.T, fresh Fresh) {
 		b.same(what, want, got)
 	}
 	t.Run("documents", func(t *testing.T) {
-		list := store.Span{Kind: store.SpanChangeList, From: 10, Until: 20, First: 5, Last: 5, Count: 1, Entries: 3, Document: "l"}
+		list := store.Span{Kind: store.SpanChangeList, From: 10, Until: 20, First: 5, Last: 5, Count: 1, Entries: 3,
+			Document: "l"}
 		grown := list
 		put(list)
 		grown.Until, grown.First, grown.Last, grown.Entries, grown.Count = 30, 6, 7, 9, 0
@@ -129,14 +137,16 @@ func testSpans(t *testing.T, fresh Fresh) {
 		archive, next, other, late := list, list, list, list
 		archive.Kind, next.From, next.Until, other.Document, late.SetID = store.SpanArchive, 20, 25, "m", two.ID
 		late.Until = 12
-		put(archive, next, other, late, store.Span{Kind: store.SpanChangeList, From: 10, Until: 12, First: 4, Last: 4, Entries: 9, Document: "l"})
+		put(archive, next, other, late, store.Span{Kind: store.SpanChangeList, From: 10, Until: 12, First: 4, Last: 4,
+			Entries: 9, Document: "l"})
 		grown.First = 4
 		expect("grown, never shrunk", b.set.ID, archive, other, grown, next)
 		expect("of the other set", two.ID, late)
 	})
 	t.Run("baselines", func(t *testing.T) {
 		b.set = b.ensureSet(b.claim, "three")
-		base := store.Span{Kind: store.SpanBaseline, From: store.NoTime, Until: 20, First: 5, Last: 5, Count: 1, Entries: 3, Document: "l"}
+		base := store.Span{Kind: store.SpanBaseline, From: store.NoTime, Until: 20, First: 5, Last: 5, Count: 1,
+			Entries: 3, Document: "l"}
 		next := base
 		next.Until, next.Last = 21, store.NoTime
 		put(base, next, base)
@@ -150,7 +160,8 @@ func testSpans(t *testing.T, fresh Fresh) {
 	t.Run("notifications", func(t *testing.T) {
 		b.set = b.ensureSet(b.claim, "four")
 		n := func(from, until store.Micros, count, entries int64) store.Span {
-			return store.Span{Kind: store.SpanNotification, From: from, Until: until, First: from, Last: from, Count: count, Entries: entries}
+			return store.Span{Kind: store.SpanNotification, From: from, Until: until, First: from, Last: from,
+				Count: count, Entries: entries}
 		}
 		put(n(5*minute, 6*minute, 0, 2), n(6*minute, 7*minute, 1, 1), n(6*minute, 6*minute, 3, 1))
 		want := n(5*minute, 7*minute, 5, 4)
@@ -174,7 +185,8 @@ func testSpans(t *testing.T, fresh Fresh) {
 	t.Run("feeds", func(t *testing.T) {
 		b.set = b.ensureSet(b.claim, "five")
 		f := func(from, until store.Micros, document string) store.Span {
-			return store.Span{Kind: store.SpanFeed, From: from, Until: until, First: 1, Last: 1, Entries: 1, Document: document}
+			return store.Span{Kind: store.SpanFeed, From: from, Until: until, First: 1, Last: 1, Entries: 1,
+				Document: document}
 		}
 		put(f(1, 2, "a"), f(2, 3, "a"), f(3, 4, "b"), f(4, 5, "b"))
 		one, two := f(1, 3, "a"), f(3, 5, "b")
@@ -187,7 +199,8 @@ func testSpans(t *testing.T, fresh Fresh) {
 		foreign := b.ensureSet(claim, "x")
 		for _, c := range []store.Commit{
 			{Claim: b.claim, Spans: []store.Span{{SetID: foreign.ID, Kind: store.SpanFeed, From: 1, Until: 2}}},
-			{Claim: b.claim, Spans: []store.Span{{SetID: b.set.ID, Kind: store.SpanFeed, From: 1, Until: 2}}, Gaps: []*store.Gap{{ID: 1 << 40, SetID: b.set.ID}}},
+			{Claim: b.claim, Spans: []store.Span{{SetID: b.set.ID, Kind: store.SpanFeed, From: 1, Until: 2}},
+				Gaps: []*store.Gap{{ID: 1 << 40, SetID: b.set.ID}}},
 		} {
 			before := b.spans(b.set.ID)
 			if err := b.st.Commit(b.ctx, &c); err == nil {
@@ -217,9 +230,11 @@ func testSpanWindows(b *bench) {
 		limit       int
 		want        string
 	}{
-		{store.NoTime, everything, 10, "-5 -25 0-10 10-20 15-40 30-30"}, {store.NoTime, everything, 3, "-25 15-40 30-30"},
+		{store.NoTime, everything, 10, "-5 -25 0-10 10-20 15-40 30-30"}, {store.NoTime, everything, 3,
+			"-25 15-40 30-30"},
 		{10, 10, 10, "0-10 10-20"}, {11, 14, 10, "10-20"}, {20, 25, 10, "-25 10-20 15-40"}, {20, 24, 10, "10-20 15-40"},
-		{41, everything, 10, ""}, {store.NoTime, -1, 10, ""}, {-5, 5, 10, "-5 0-10"}, {0, everything, 0, ""}, {0, everything, -1, ""},
+		{41, everything, 10, ""}, {store.NoTime, -1, 10, ""}, {-5, 5, 10, "-5 0-10"}, {0, everything, 0, ""}, {0,
+			everything, -1, ""},
 	} {
 		got, err := b.st.Spans(b.ctx, b.set.ID, w.from, w.until, w.limit)
 		b.ok(err)
@@ -252,14 +267,17 @@ func testSubscriptionEvents(t *testing.T, fresh Fresh) {
 	change(func(s *store.Subscription) { s.Verified, s.Granted = 9, 7200 })
 	change(func(s *store.Subscription) { s.State, s.Reason = store.SubDenied, "<no>" })
 	b.ok(b.st.TallySubscription(b.ctx, sub.ID, store.Tally{PushMisses: 1}))
-	_, err := b.st.ChangeSubscription(b.ctx, sub.ID, func(s *store.Subscription) error { s.State = store.SubGone; return store.ErrFull })
+	_, err := b.st.ChangeSubscription(b.ctx, sub.ID,
+		func(s *store.Subscription) error { s.State = store.SubGone; return store.ErrFull })
 	b.is(err, store.ErrFull)
 	of := func(from, to store.SubscriptionState, lease int64, reason string) store.SubscriptionEvent {
-		return store.SubscriptionEvent{SubscriptionID: sub.ID, SourceID: b.src.ID, SetID: sub.SetID, Kind: sub.Kind, Topic: sub.Topic, Hub: sub.Hub,
+		return store.SubscriptionEvent{SubscriptionID: sub.ID, SourceID: b.src.ID, SetID: sub.SetID, Kind: sub.Kind,
+			Topic: sub.Topic, Hub: sub.Hub,
 			From: from, To: to, Lease: lease, Reason: reason}
 	}
 	want := []store.SubscriptionEvent{
-		of(store.SubActive, store.SubDenied, 0, "<no>"), of(store.SubActive, store.SubActive, 7200, ""), of(store.SubWanted, store.SubActive, 3600, ""),
+		of(store.SubActive, store.SubDenied, 0, "<no>"), of(store.SubActive, store.SubActive, 7200, ""),
+		of(store.SubWanted, store.SubActive, 3600, ""),
 		of("", store.SubWanted, 0, ""),
 	}
 	got := b.steps(b.src.ID)
@@ -294,7 +312,8 @@ func testTidyChronicle(t *testing.T, fresh Fresh) {
 	now := store.MicrosOf(time.Now())
 	ages := []store.Micros{0, 2*day - hour, 2*day + hour, 99 * day, 102 * day, 5 * 365 * day, 7 * 365 * day}
 	for _, age := range ages {
-		b.ok(b.st.AddPoints(b.ctx, []store.Point{{SourceID: b.src.ID, At: now - age, Changes: 1}, {SourceID: other.ID, At: now - age, Changes: 1}}))
+		b.ok(b.st.AddPoints(b.ctx, []store.Point{{SourceID: b.src.ID, At: now - age, Changes: 1},
+			{SourceID: other.ID, At: now - age, Changes: 1}}))
 	}
 	c := store.Commit{}
 	for i := range store.Micros(12_100) {
@@ -306,7 +325,8 @@ func testTidyChronicle(t *testing.T, fresh Fresh) {
 	b.commit(c)
 	sub := b.subscribe("t")
 	for i := range 510 {
-		_, err := b.st.ChangeSubscription(b.ctx, sub.ID, func(s *store.Subscription) error { s.Verified = store.Micros(1000 + i); return nil })
+		_, err := b.st.ChangeSubscription(b.ctx, sub.ID,
+			func(s *store.Subscription) error { s.Verified = store.Micros(1000 + i); return nil })
 		b.ok(err)
 	}
 	tidy(b)
@@ -329,7 +349,8 @@ func testTidyChronicle(t *testing.T, fresh Fresh) {
 		t.Errorf("%d events of subscriptions", len(got))
 	}
 	before := spans[len(spans)-1].ID
-	b.commit(store.Commit{Spans: []store.Span{{SetID: b.set.ID, Kind: store.SpanArchive, From: 1 << 40, Until: 1 << 41}}})
+	b.commit(store.Commit{Spans: []store.Span{{SetID: b.set.ID, Kind: store.SpanArchive, From: 1 << 40,
+		Until: 1 << 41}}})
 	if spans = b.spans(b.set.ID); len(spans) != 10_001 || spans[10_000].ID <= before {
 		t.Errorf("%d spans after one more", len(spans))
 	}

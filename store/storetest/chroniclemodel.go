@@ -14,7 +14,8 @@ import (
 	"resyncd/store"
 )
 
-// chronicleModel is the chronicle in its plainest form: spans in the order of their ids, and points by what they add to.
+// chronicleModel is the chronicle in its plainest form: spans in the order of their ids, and points
+// by what they add to.
 type chronicleModel struct {
 	epoch  store.Micros // the points lie around it
 	spans  []store.Span
@@ -52,12 +53,14 @@ func (m *chronicleModel) prove(rt *rapid.T, b *bench, sets []int64) {
 	c := &store.Commit{Claim: b.claim}
 	for range rapid.IntRange(1, 12).Draw(rt, "spans") {
 		s := store.Span{
-			SetID:   rapid.SampledFrom(sets).Draw(rt, "set"),
-			Kind:    rapid.SampledFrom([]store.SpanKind{store.SpanNotification, store.SpanNotification, store.SpanChangeList, store.SpanBaseline, store.SpanFeed}).Draw(rt, "kind"),
-			From:    store.Micros(rapid.Int64Range(-8, 8).Draw(rt, "from")) * 10 * minute,
-			First:   store.Micros(rapid.Int64Range(0, 9).Draw(rt, "first")),
-			Count:   rapid.Int64Range(0, 2).Draw(rt, "count"),
-			Entries: rapid.Int64Range(0, 9).Draw(rt, "entries"), Document: rapid.SampledFrom([]string{"", "d"}).Draw(rt, "document"),
+			SetID: rapid.SampledFrom(sets).Draw(rt, "set"),
+			Kind: rapid.SampledFrom([]store.SpanKind{store.SpanNotification, store.SpanNotification,
+				store.SpanChangeList, store.SpanBaseline, store.SpanFeed}).Draw(rt, "kind"),
+			From:     store.Micros(rapid.Int64Range(-8, 8).Draw(rt, "from")) * 10 * minute,
+			First:    store.Micros(rapid.Int64Range(0, 9).Draw(rt, "first")),
+			Count:    rapid.Int64Range(0, 2).Draw(rt, "count"),
+			Entries:  rapid.Int64Range(0, 9).Draw(rt, "entries"),
+			Document: rapid.SampledFrom([]string{"", "d"}).Draw(rt, "document"),
 		}
 		s.Until = s.From + store.Micros(rapid.Int64Range(0, 3).Draw(rt, "length"))*10*minute
 		s.Last = s.First + 1
@@ -73,7 +76,7 @@ func (m *chronicleModel) prove(rt *rapid.T, b *bench, sets []int64) {
 	}
 }
 
-// add is the merging that store.Span tells of.
+// add merges as store.Span describes.
 func (m *chronicleModel) add(s store.Span) {
 	stream := s.Kind == store.SpanNotification || s.Kind == store.SpanFeed
 	at := -1
@@ -114,8 +117,9 @@ func (m *chronicleModel) count(rt *rapid.T, b *bench, sources []int64) {
 	var points []store.Point
 	for range rapid.IntRange(0, 12).Draw(rt, "points") {
 		p := store.Point{
-			SourceID: rapid.SampledFrom(append(sources, 1<<30)).Draw(rt, "source"), At: m.epoch + store.Micros(rapid.Int64Range(-50, 50).Draw(rt, "at"))*40e6,
-			Changes: small("changes"), LatencyMost: small("most"),
+			SourceID: rapid.SampledFrom(append(sources, 1<<30)).Draw(rt, "source"),
+			At:       m.epoch + store.Micros(rapid.Int64Range(-50, 50).Draw(rt, "at"))*40e6,
+			Changes:  small("changes"), LatencyMost: small("most"),
 		}
 		p.Failed, p.Bytes, p.Pushes, p.Latency, p.Misses = p.Changes/2, 10*p.Changes, p.LatencyMost/2, p.LatencyMost, p.Changes/3
 
@@ -131,7 +135,8 @@ func (m *chronicleModel) count(rt *rapid.T, b *bench, sources []int64) {
 			}
 			to := m.points[key]
 			to.Changes, to.Failed, to.Bytes, to.Pushes = to.Changes+p.Changes, to.Failed+p.Failed, to.Bytes+p.Bytes, to.Pushes+p.Pushes
-			to.Latency, to.LatencyMost, to.Misses = to.Latency+p.Latency, max(to.LatencyMost, p.LatencyMost), to.Misses+p.Misses
+			to.Latency, to.LatencyMost, to.Misses = to.Latency+p.Latency, max(to.LatencyMost,
+				p.LatencyMost), to.Misses+p.Misses
 		}
 	}
 	if err := b.st.AddPoints(b.ctx, points); err != nil {

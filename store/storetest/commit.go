@@ -12,7 +12,8 @@ func testCommit(t *testing.T, fresh Fresh) {
 		b := newBench(t, fresh)
 		gap := &store.Gap{SetID: b.set.ID, State: store.GapFound}
 		bad := store.Commit{
-			Claim: b.claim, Resources: []store.ResourceChange{b.change(1, present(1)), {ID: b.put(b.change(9, present(1)))[0] + 1000, Work: &store.Work{}}},
+			Claim: b.claim, Resources: []store.ResourceChange{b.change(1, present(1)),
+				{ID: b.put(b.change(9, present(1)))[0] + 1000, Work: &store.Work{}}},
 			Gaps: []*store.Gap{gap}, Sets: []store.SetChange{{ID: b.set.ID, Resources: 5}},
 		}
 		b.is(b.st.Commit(b.ctx, &bad), store.ErrNotFound)
@@ -30,7 +31,8 @@ func testCommit(t *testing.T, fresh Fresh) {
 		b := newBench(t, fresh)
 		ctx, cancel := context.WithCancel(b.ctx)
 		cancel()
-		b.ok(b.st.Commit(ctx, &store.Commit{Claim: b.claim, Resources: []store.ResourceChange{b.change(1, present(1))}}))
+		b.ok(b.st.Commit(ctx, &store.Commit{Claim: b.claim,
+			Resources: []store.ResourceChange{b.change(1, present(1))}}))
 		b.resource(uri(1))
 	})
 	t.Run("only the claimed source", func(t *testing.T) {
@@ -49,7 +51,6 @@ func testCommit(t *testing.T, fresh Fresh) {
 			"document": {Documents: []store.Document{{SourceID: b.src.ID, URL: "u"}}},
 			"trash":    {Trash: []store.Trashed{{SourceID: b.src.ID, ID: "t"}}},
 			"event":    {Events: []store.Event{{SourceID: b.src.ID, URI: "u"}}},
-			"settle":   {Settle: &store.Settle{SetID: b.set.ID}},
 			"drop":     {DropTombstones: &store.DropTombstones{SetID: b.set.ID}},
 			"no gap":   {DropGaps: []int64{gap.ID}},
 			"content":  {Resources: []store.ResourceChange{{ID: mine, Content: []byte("x")}}},
@@ -64,7 +65,7 @@ func testCommit(t *testing.T, fresh Fresh) {
 	})
 	t.Run("reads see the last commit", func(t *testing.T) {
 		b := newBench(t, fresh)
-		other := b.again()
+		other := b.reopen()
 		for i := range 20 {
 			b.put(b.change(i, present(1)))
 			for _, st := range []store.Store{b.st, other} {
@@ -81,24 +82,28 @@ func testResources(t *testing.T, fresh Fresh) {
 		b := newBench(t, fresh)
 		want := store.Want{
 			SetID: b.set.ID, State: store.WantAsk, Version: store.Version{From: -5, Until: 6, Ordinal: 7, Document: 8},
-			Digests: "sha-256:" + hex64 + " md5:00112233445566778899aabbccddeeff", Length: 1 << 40, LastMod: 3, Type: "text/xml",
+			Digests: "sha-256:" + hex64 + " md5:00112233445566778899aabbccddeeff", Length: 1 << 40, LastMod: 3,
+			Type:  "text/xml",
 			Links: `[{"rel":"duplicate"}]`, Generation: 4, Held: true, Refused: "scope", Settled: true,
 			Inline: true, Meta: `{"title":"ä"}`,
 		}
 		work := store.Work{Action: store.ActionFetch, Due: 77, Attempts: 3, Class: "http", Reason: "503", Since: 70}
 		have := fullHave(9)
 		id := b.put(store.ResourceChange{URI: "u", Key: "K", Name: "k", Have: have, Work: &work, Want: &want})[0]
-		full := &store.Resource{ID: id, SourceID: b.src.ID, URI: "u", Key: "K", Have: *have, Work: work, Wants: []store.Want{want}}
+		full := &store.Resource{ID: id, SourceID: b.src.ID, URI: "u", Key: "K", Have: *have, Work: work,
+			Wants: []store.Want{want}}
 		b.same("resource", full, b.resource("u"))
 
 		bare := b.put(store.ResourceChange{URI: "bare"})[0]
 		b.same("bare resource", &store.Resource{ID: bare, SourceID: b.src.ID, URI: "bare"}, b.resource("bare"))
-		odd := store.Want{SetID: b.set.ID, Version: store.Version{From: store.NoTime, Until: store.NoTime}, Digests: "sha-256:XY  what",
-			Length: -1, LastMod: store.NoTime}
+		odd := store.Want{SetID: b.set.ID, Version: store.Version{From: store.NoTime, Until: store.NoTime},
+			Digests: "sha-256:XY  what",
+			Length:  -1, LastMod: store.NoTime}
 		oddWork := store.Work{Due: store.NoTime, Since: store.NoTime}
 		oddHave := store.Have{Fetched: store.NoTime, Checked: "sha-256:AB", Version: store.Version{From: store.NoTime}}
 		b.put(store.ResourceChange{ID: bare, Want: &odd, Work: &oddWork, Have: &oddHave})
-		b.same("odd resource", &store.Resource{ID: bare, SourceID: b.src.ID, URI: "bare", Wants: []store.Want{odd}, Work: oddWork,
+		b.same("odd resource", &store.Resource{ID: bare, SourceID: b.src.ID, URI: "bare", Wants: []store.Want{odd},
+			Work: oddWork,
 			Have: oddHave}, b.resource("bare"))
 
 		// Nil fields stay, the others are replaced whole.
@@ -171,8 +176,10 @@ func testResources(t *testing.T, fresh Fresh) {
 
 func testPushed(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
-	listed := store.Want{SetID: b.set.ID, State: store.WantAsk, Version: store.Version{From: store.NoTime, Until: 6, Ordinal: 7, Document: 8},
-		Digests: "sha-256:" + hex64, Length: -1, LastMod: 3, Type: "text/xml", Links: "[]", Generation: 4, Held: true, Refused: "scope", Settled: true,
+	listed := store.Want{SetID: b.set.ID, State: store.WantAsk,
+		Version: store.Version{From: store.NoTime, Until: 6, Ordinal: 7, Document: 8},
+		Digests: "sha-256:" + hex64, Length: -1, LastMod: 3, Type: "text/xml", Links: "[]", Generation: 4, Held: true,
+		Refused: "scope", Settled: true,
 		Inline: true, Meta: "{}"}
 	full := present(9)
 	full.SetID, full.Pushed, full.Listed, full.Version.Document = b.set.ID, true, &listed, -77
@@ -228,26 +235,24 @@ func testPushed(t *testing.T, fresh Fresh) {
 
 	pushed := func(after int64, limit int) []int64 {
 		t.Helper()
-		rs, err := b.st.Scan(b.ctx, store.ScanQuery{SourceID: b.src.ID, SetID: b.set.ID, Filter: store.FilterPushed, After: after, Limit: limit})
+		rs, err := b.st.Scan(b.ctx, store.ScanQuery{SourceID: b.src.ID, SetID: b.set.ID, Filter: store.FilterPushed,
+			After: after, Limit: limit})
 		b.ok(err)
 		return ids(rs)
 	}
 	b.same("pushed", []int64{id[3], id[13], id[14], id[28], id[29]}, pushed(0, 100))
 	b.same("a page of the pushed", []int64{id[13], id[14]}, pushed(id[3], 2))
-	if _, err := b.st.Scan(b.ctx, store.ScanQuery{SourceID: b.src.ID, Filter: store.FilterPushed, Limit: 9}); err == nil {
+	if _, err := b.st.Scan(b.ctx, store.ScanQuery{SourceID: b.src.ID, Filter: store.FilterPushed,
+		Limit: 9}); err == nil {
 		t.Error("pushed wants of no set")
 	}
 
-	// Confirmed, and settled beside a pushed one.
+	// Confirmed.
 	confirmed := present(9)
 	confirmed.SetID = b.set.ID
 	b.put(store.ResourceChange{ID: id[3], Want: &confirmed})
 	b.same("left", []int64{id[13], id[14], id[28], id[29]}, pushed(0, 100))
 	b.same("confirmed", confirmed, b.resource(uri(3)).Wants[0])
-	b.commit(store.Commit{Settle: &store.Settle{SetID: b.set.ID, Generation: 4, At: 5}})
-	listed.Version.Until = 5
-	b.same("settled", full, b.resource(uri(13)).Wants[0])
-	b.same("nothing to settle", silent, b.resource(uri(14)).Wants[0])
 }
 
 const hex64 = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"

@@ -11,7 +11,7 @@ import (
 // keeps checks what content is kept for a resource; nil: none.
 func (b *bench) keeps(what string, id int64, want []byte) {
 	b.Helper()
-	for _, st := range []store.Store{b.st, b.again()} {
+	for _, st := range []store.Store{b.st, b.reopen()} {
 		got, err := st.Content(b.ctx, id)
 		switch {
 		case want == nil && !errors.Is(err, store.ErrNotFound):
@@ -35,7 +35,8 @@ func testContents(t *testing.T, fresh Fresh) {
 	t.Run("kept until it is dropped", func(t *testing.T) {
 		b := newBench(t, fresh)
 		large := bytes.Repeat([]byte("0123456789abcdef\x00\xff"), (4<<20)/18+1)
-		rs := []store.ResourceChange{b.entry(0, large), b.entry(1, []byte("one")), b.entry(2, []byte{}), b.entry(3, nil)}
+		rs := []store.ResourceChange{b.entry(0, large), b.entry(1, []byte("one")), b.entry(2, []byte{}),
+			b.entry(3, nil)}
 		for i := 4; i < 30; i++ { // long enough for every way of inserting
 			rs = append(rs, b.entry(i, []byte(uri(i))))
 		}
@@ -50,7 +51,8 @@ func testContents(t *testing.T, fresh Fresh) {
 		b.put(store.ResourceChange{ID: id[1], Have: fullHave(3)}, b.change(0, present(2)))
 		b.keeps("after other changes", id[1], []byte("one"))
 		b.keeps("after a want", id[0], large)
-		b.put(b.entry(1, []byte("another")), store.ResourceChange{ID: id[0], DropContent: true}, store.ResourceChange{ID: id[3], DropContent: true})
+		b.put(b.entry(1, []byte("another")), store.ResourceChange{ID: id[0], DropContent: true},
+			store.ResourceChange{ID: id[3], DropContent: true})
 		b.keeps("replaced by its URI", id[1], []byte("another"))
 		b.keeps("dropped", id[0], nil)
 		b.keeps("nothing dropped", id[3], nil)
@@ -69,8 +71,9 @@ func testContents(t *testing.T, fresh Fresh) {
 		id := b.put(b.entry(0, []byte("old")), b.entry(1, []byte("stays")))
 		bad := store.Commit{
 			Claim: b.claim, Edits: []store.Edit{edit(b, "s", 1, 1)},
-			Resources: []store.ResourceChange{b.entry(0, []byte("new")), b.entry(9, []byte("of a new one")), {ID: id[1], DropContent: true}},
-			Gaps:      []*store.Gap{{ID: 1 << 40, SetID: b.set.ID}},
+			Resources: []store.ResourceChange{b.entry(0, []byte("new")), b.entry(9, []byte("of a new one")),
+				{ID: id[1], DropContent: true}},
+			Gaps: []*store.Gap{{ID: 1 << 40, SetID: b.set.ID}},
 		}
 		b.is(b.st.Commit(b.ctx, &bad), store.ErrNotFound)
 		b.keeps("replaced", id[0], []byte("old"))
@@ -103,14 +106,17 @@ func testContents(t *testing.T, fresh Fresh) {
 		_, claim, _ := b.source("two")
 		for name, r := range map[string]store.ResourceChange{
 			"content": {ID: mine, Content: []byte("theirs")}, "drop": {ID: mine, DropContent: true},
-			"of no source": {ID: 5, Content: []byte("x")}, "of an unknown resource": {ID: claim.SourceID<<40 + 77, Content: []byte("x")},
+			"of no source": {ID: 5, Content: []byte("x")}, "of an unknown resource": {ID: claim.SourceID<<40 + 77,
+				Content: []byte("x")},
 		} {
-			if err := b.st.Commit(b.ctx, &store.Commit{Claim: claim, Resources: []store.ResourceChange{r}}); err == nil {
+			if err := b.st.Commit(b.ctx,
+				&store.Commit{Claim: claim, Resources: []store.ResourceChange{r}}); err == nil {
 				t.Errorf("%s was taken", name)
 			}
 		}
 		b.keeps("mine", mine, []byte("mine"))
-		b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Resources: []store.ResourceChange{{ID: mine + 1000, Content: []byte("x")}}}), store.ErrNotFound)
+		b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim,
+			Resources: []store.ResourceChange{{ID: mine + 1000, Content: []byte("x")}}}), store.ErrNotFound)
 		b.keeps("of an unknown one", mine+1000, nil)
 	})
 }

@@ -15,16 +15,17 @@ import (
 	"resyncd/store"
 )
 
-// edit is one with every field set; sum tells it from others.
+// edit is one with every field set; sum makes it distinct.
 func edit(b *bench, subject string, at store.Micros, sum byte) store.Edit {
-	return store.Edit{SourceID: b.src.ID, URI: subject, Digest: [32]byte{sum, 31: 9}, Observed: at, Author: "ä", Body: fmt.Appendf(nil, "%d\x00", sum),
+	return store.Edit{SourceID: b.src.ID, URI: subject, Digest: [32]byte{sum, 31: 9}, Observed: at, Author: "ä",
+		Body:     fmt.Appendf(nil, "%d\x00", sum),
 		Received: 5, Evidence: "https://a.example/feed"}
 }
 
 // edits checks the edits of one record, read both ways and through another opening too.
 func (b *bench) edits(subject string, want ...store.Edit) {
 	b.Helper()
-	for _, st := range []store.Store{b.st, b.again()} {
+	for _, st := range []store.Store{b.st, b.reopen()} {
 		one, err := st.Edits(b.ctx, b.src.ID, subject)
 		b.ok(err)
 		many, err := st.EditsOf(b.ctx, b.src.ID, []string{subject})
@@ -55,7 +56,8 @@ func sameEdits(want, got []store.Edit) string {
 func testEdits(t *testing.T, fresh Fresh) {
 	t.Run("order and repetition", func(t *testing.T) {
 		b := newBench(t, fresh)
-		first, late, same, timeless := edit(b, "s", 10, 3), edit(b, "s", 20, 1), edit(b, "s", 10, 4), edit(b, "s", store.NoTime, 9)
+		first, late, same, timeless := edit(b, "s", 10, 3), edit(b, "s", 20, 1), edit(b, "s", 10, 4),
+			edit(b, "s", store.NoTime, 9)
 		ancient := edit(b, "s", -1<<60, 8)
 		bare := store.Edit{SourceID: b.src.ID, URI: "bare", Observed: store.NoTime, Received: store.NoTime}
 		b.edits("s")
@@ -148,7 +150,8 @@ func testEditModel(t *testing.T, fresh Fresh) {
 		for range rapid.IntRange(1, 4).Draw(rt, "commits") {
 			c := store.Commit{Claim: b.claim}
 			for range rapid.IntRange(0, 25).Draw(rt, "edits") {
-				e := edit(b, rapid.SampledFrom([]string{"a", "b", "B", "a\x00", ""}).Draw(rt, "subject"), drawMicros(rt, "observed"), rapid.ByteRange(0, 9).Draw(rt, "sum"))
+				e := edit(b, rapid.SampledFrom([]string{"a", "b", "B", "a\x00", ""}).Draw(rt, "subject"),
+					drawMicros(rt, "observed"), rapid.ByteRange(0, 9).Draw(rt, "sum"))
 				c.Edits = append(c.Edits, e)
 				if !slices.ContainsFunc(model[e.URI], func(k store.Edit) bool { return k.Digest == e.Digest }) {
 					model[e.URI] = append(model[e.URI], e)

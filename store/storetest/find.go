@@ -12,8 +12,10 @@ func testFind(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
 	two := b.ensureSet(b.claim, "two")
 	uris := []string{
-		"https://a.example/x", "https://a.example/x/1", "https://a.example/X/2", "https://a.example/100%25_a", "https://a.example/100a",
-		`https://a.example/back\slash`, "https://a.example/q?[a-z]*", "https://a.example/Übung", "https://b.example/?u=https://a.example/x",
+		"https://a.example/x", "https://a.example/x/1", "https://a.example/X/2", "https://a.example/100%25_a",
+		"https://a.example/100a",
+		`https://a.example/back\slash`, "https://a.example/q?[a-z]*", "https://a.example/Übung",
+		"https://b.example/?u=https://a.example/x",
 		"tag:löwe", "tag:l\xff", "zzz",
 	}
 	var rs []store.ResourceChange
@@ -24,7 +26,8 @@ func testFind(t *testing.T, fresh Fresh) {
 	}
 	b.put(rs...)
 	_, claim, _ := b.source("other")
-	b.ok(b.st.Commit(b.ctx, &store.Commit{Claim: claim, Resources: []store.ResourceChange{{URI: "https://a.example/x"}, {URI: "https://a.example/other"}}}))
+	b.ok(b.st.Commit(b.ctx, &store.Commit{Claim: claim, Resources: []store.ResourceChange{{URI: "https://a.example/x"},
+		{URI: "https://a.example/other"}}}))
 	for _, c := range []struct {
 		text  string
 		limit int
@@ -32,13 +35,16 @@ func testFind(t *testing.T, fresh Fresh) {
 		more  bool // than that
 	}{
 		{"https://a.example/x", 9, []int{0, 1, 2, 8}, false}, // the exact one, what begins with it, others
-		{"https://a.example/x", 3, []int{0, 1, 2}, true}, {"https://a.example/x", 2, []int{0, 1}, true}, {"https://a.example/x", 1, []int{0}, true},
+		{"https://a.example/x", 3, []int{0, 1, 2}, true}, {"https://a.example/x", 2, []int{0, 1},
+			true}, {"https://a.example/x", 1, []int{0}, true},
 		{"zzz", 1, []int{11}, false}, {"zz", 1, []int{11}, false}, {"ZZ", 5, []int{11}, false}, {"zzzz", 5, nil, false},
-		{"%", 9, []int{3}, false}, {"_", 9, []int{3}, false}, {`\`, 9, []int{5}, false}, {"*", 9, []int{6}, false}, {"[a-z]", 9, []int{6}, false},
+		{"%", 9, []int{3}, false}, {"_", 9, []int{3}, false}, {`\`, 9, []int{5}, false}, {"*", 9, []int{6},
+			false}, {"[a-z]", 9, []int{6}, false},
 		{"a%a", 9, nil, false}, {"100_", 9, nil, false}, {`\%`, 9, nil, false}, {"'", 9, nil, false},
 		{"übung", 9, nil, false}, {"ÜBUNG", 9, []int{7}, false}, {"Übung", 9, []int{7}, false}, // only ASCII is folded
 		{"tag:l", 9, []int{9, 10}, false}, {"tag:l\xff", 9, []int{10}, false}, {"\xff", 9, []int{10}, false},
-		{"a\x00", 9, nil, false}, {strings.Repeat("x", 9000), 9, nil, false}, {"", 0, nil, true}, {"zzz", -1, nil, true}, {"zzz", 1<<63 - 1, []int{11}, false},
+		{"a\x00", 9, nil, false}, {strings.Repeat("x", 9000), 9, nil, false}, {"", 0, nil, true}, {"zzz", -1, nil,
+			true}, {"zzz", 1<<63 - 1, []int{11}, false},
 	} {
 		found, complete, err := b.st.Find(b.ctx, b.src.ID, c.text, c.limit)
 		b.ok(err)

@@ -12,8 +12,10 @@ import (
 // delivery is a signed one with an interval, received now.
 func (b *bench) delivery(sub store.Subscription, body string) *store.Delivery {
 	return &store.Delivery{
-		SubscriptionID: sub.ID, SourceID: sub.SourceID, SetID: sub.SetID, Kind: sub.Kind, Received: store.MicrosOf(time.Now()), Signed: true,
-		Digest: sha256.Sum256([]byte(body)), Type: "application/xml", From: 1, Until: 2, Verdict: "next", Body: []byte(body),
+		SubscriptionID: sub.ID, SourceID: sub.SourceID, SetID: sub.SetID, Kind: sub.Kind,
+		Received: store.MicrosOf(time.Now()), Signed: true,
+		Digest: sha256.Sum256([]byte(body)), Type: "application/xml", From: 1, Until: 2, Verdict: "next",
+		Body: []byte(body),
 	}
 }
 
@@ -39,7 +41,7 @@ func (b *bench) deliveries(q store.InboxQuery) []store.Delivery {
 // waits checks how much is in the inbox, through another opening too.
 func (b *bench) waits(deliveries, bytes int64) {
 	b.Helper()
-	for _, st := range []store.Store{b.st, b.again()} {
+	for _, st := range []store.Store{b.st, b.reopen()} {
 		size, err := st.Inbox(b.ctx)
 		b.ok(err)
 		b.same("size of the inbox", store.InboxSize{Deliveries: deliveries, Bytes: bytes}, size)
@@ -74,7 +76,8 @@ func testInbox(t *testing.T, fresh Fresh) {
 	t.Run("every field comes back", func(t *testing.T) {
 		b := newBench(t, fresh)
 		sub := b.subscribe("t")
-		full, bare := b.delivery(sub, "body\x00ä"), &store.Delivery{SourceID: b.src.ID, Received: 5, From: store.NoTime, Until: store.NoTime}
+		full, bare := b.delivery(sub, "body\x00ä"), &store.Delivery{SourceID: b.src.ID, Received: 5,
+			From: store.NoTime, Until: store.NoTime}
 		b.deliver(full, bare)
 		b.deliver()
 		if full.ID == 0 || bare.ID <= full.ID {
@@ -272,23 +275,28 @@ func testDuplicates(b *bench) {
 
 func testInboxCommit(b *bench) {
 	sub := b.subscribe("t")
-	ds := []*store.Delivery{b.delivery(sub, "1"), b.delivery(sub, "22"), b.delivery(sub, "333"), b.delivery(sub, "4444")}
+	ds := []*store.Delivery{b.delivery(sub, "1"), b.delivery(sub, "22"), b.delivery(sub, "333"),
+		b.delivery(sub, "4444")}
 	b.deliver(ds...)
 	b.waits(4, 10)
-	b.commit(store.Commit{Inbox: []store.InboxChange{{ID: ds[0].ID}, {ID: ds[1].ID, Keep: true}, {ID: ds[3].ID + 1000}, {ID: ds[3].ID + 1001, Keep: true}}})
+	b.commit(store.Commit{Inbox: []store.InboxChange{{ID: ds[0].ID}, {ID: ds[1].ID, Keep: true}, {ID: ds[3].ID + 1000},
+		{ID: ds[3].ID + 1001, Keep: true}}})
 	ds[1].Kept = true
 	b.same("not recorded yet", deref(ds[2:]), b.deliveries(store.InboxQuery{}))
 	b.same("kept", deref(ds[1:2]), b.deliveries(store.InboxQuery{Kept: true}))
 	b.waits(2, 7)
-	b.commit(store.Commit{Inbox: []store.InboxChange{{ID: ds[1].ID, Keep: true}, {ID: ds[2].ID, Keep: true}, {ID: ds[2].ID}, {ID: ds[2].ID}}})
+	b.commit(store.Commit{Inbox: []store.InboxChange{{ID: ds[1].ID, Keep: true}, {ID: ds[2].ID, Keep: true},
+		{ID: ds[2].ID}, {ID: ds[2].ID}}})
 	b.waits(1, 4)
 
 	// All or nothing, and only under the claim of its Source.
 	_, claim, _ := b.source("two")
-	b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Inbox: []store.InboxChange{{ID: ds[3].ID}}, Gaps: []*store.Gap{{ID: 1 << 40, SetID: b.set.ID}}}), store.ErrNotFound)
+	b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Inbox: []store.InboxChange{{ID: ds[3].ID}},
+		Gaps: []*store.Gap{{ID: 1 << 40, SetID: b.set.ID}}}), store.ErrNotFound)
 	for _, keep := range []bool{false, true} {
 		for _, d := range []*store.Delivery{ds[1], ds[3]} {
-			if err := b.st.Commit(b.ctx, &store.Commit{Claim: claim, Inbox: []store.InboxChange{{ID: d.ID, Keep: keep}}}); err == nil {
+			if err := b.st.Commit(b.ctx,
+				&store.Commit{Claim: claim, Inbox: []store.InboxChange{{ID: d.ID, Keep: keep}}}); err == nil {
 				b.Errorf("a delivery of another source was changed (keep %v)", keep)
 			}
 		}

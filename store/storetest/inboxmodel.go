@@ -19,7 +19,7 @@ type inboxModel struct {
 	last  int64 // highest id
 }
 
-// testInboxModel lets random deliveries and commits run against the store and the model.
+// testInboxModel applies random deliveries and commits to the store and to the model.
 func testInboxModel(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
 	n := 0
@@ -64,7 +64,8 @@ func (m *inboxModel) deliver(rt *rapid.T, b *bench, subs []store.Subscription) {
 	var ds []*store.Delivery
 	var want []bool
 	for range rapid.IntRange(0, 5).Draw(rt, "group") {
-		d := b.delivery(rapid.SampledFrom(subs).Draw(rt, "sub"), rapid.SampledFrom([]string{"", "a", "bb", "ccc"}).Draw(rt, "body"))
+		d := b.delivery(rapid.SampledFrom(subs).Draw(rt, "sub"),
+			rapid.SampledFrom([]string{"", "a", "bb", "ccc"}).Draw(rt, "body"))
 		d.Kind = rapid.SampledFrom([]store.ChannelKind{store.ChannelChange, store.ChannelFramework}).Draw(rt, "kind")
 		d.Received = store.Micros(rapid.Int64Range(0, 60).Draw(rt, "hour")) * 3_600_000_000
 		d.Signed = rapid.IntRange(0, 3).Draw(rt, "signed") > 0
@@ -90,7 +91,7 @@ func (m *inboxModel) deliver(rt *rapid.T, b *bench, subs []store.Subscription) {
 	}
 }
 
-// take counts a delivery and tells whether it is a duplicate.
+// take counts a delivery and reports whether it is a duplicate.
 func (m *inboxModel) take(d *store.Delivery) bool {
 	duplicate := false
 	if d.Signed && d.From.Known() {

@@ -16,13 +16,15 @@ func testDocuments(t *testing.T, fresh Fresh) {
 	if id == 0 || again != id {
 		t.Fatalf("ids %d, %d", id, again)
 	}
-	d := store.Document{ID: id, SourceID: b.src.ID, SetID: b.set.ID, URL: "https://a.example/list", Kind: "resourcelist",
-		At: store.NoTime, From: store.NoTime, Until: store.NoTime, LastEntry: store.NoTime, Read: store.NoTime}
+	d := store.Document{ID: id, SourceID: b.src.ID, SetID: b.set.ID, URL: "https://a.example/list",
+		Kind: "resourcelist",
+		At:   store.NoTime, From: store.NoTime, Until: store.NoTime, LastEntry: store.NoTime, Read: store.NoTime}
 	got, err := b.st.Document(b.ctx, b.src.ID, d.URL)
 	b.ok(err)
 	b.same("new document", d, got)
 
-	full := store.Document{SourceID: b.src.ID, URL: d.URL, Kind: "changelist", ETag: `"e"`, LastModified: "m", At: 1, From: 2,
+	full := store.Document{SourceID: b.src.ID, URL: d.URL, Kind: "changelist", ETag: `"e"`, LastModified: "m", At: 1,
+		From:  2,
 		Until: 3, LastEntry: 4, Entries: 5, Complete: true, Body: []byte("{}"), Read: 6}
 	b.commit(store.Commit{Documents: []store.Document{full}})
 	full.ID = id
@@ -43,7 +45,8 @@ func testDocuments(t *testing.T, fresh Fresh) {
 	b.is(err, store.ErrNotFound)
 	_, err = b.st.DocumentByID(b.ctx, 1<<40)
 	b.is(err, store.ErrNotFound)
-	b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Documents: []store.Document{{ID: 1 << 40, URL: "x"}}}), store.ErrNotFound)
+	b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Documents: []store.Document{{ID: 1 << 40, URL: "x"}}}),
+		store.ErrNotFound)
 }
 
 func testLedger(t *testing.T, fresh Fresh) {
@@ -56,7 +59,8 @@ func testLedger(t *testing.T, fresh Fresh) {
 		}
 		var all []*store.Gap
 		for i := range 150 {
-			all = append(all, &store.Gap{SetID: b.set.ID, From: store.Micros(i), Until: store.NoTime, State: store.GapClosed, ClosedBy: "baseline", Found: 1, Ended: 2})
+			all = append(all, &store.Gap{SetID: b.set.ID, From: store.Micros(i), Until: store.NoTime,
+				State: store.GapClosed, ClosedBy: "baseline", Found: 1, Ended: 2})
 		}
 		all[149].State = store.GapUnprovable
 		b.commit(store.Commit{Gaps: all})
@@ -75,11 +79,13 @@ func testLedger(t *testing.T, fresh Fresh) {
 		if len(gaps) != 100 || gaps[0].ID != all[50].ID {
 			t.Fatalf("%d gaps from %d", len(gaps), gaps[0].ID)
 		}
-		b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Gaps: []*store.Gap{{ID: 1 << 40, SetID: b.set.ID}}}), store.ErrNotFound)
+		b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Gaps: []*store.Gap{{ID: 1 << 40, SetID: b.set.ID}}}),
+			store.ErrNotFound)
 	})
 	t.Run("holes that were no gaps", func(t *testing.T) {
 		b := newBench(t, fresh)
-		gaps := []*store.Gap{{SetID: b.set.ID, State: store.GapWaiting}, {SetID: b.set.ID, State: store.GapFound}, {SetID: b.set.ID, State: store.GapClosed}}
+		gaps := []*store.Gap{{SetID: b.set.ID, State: store.GapWaiting}, {SetID: b.set.ID, State: store.GapFound},
+			{SetID: b.set.ID, State: store.GapClosed}}
 		b.commit(store.Commit{Gaps: gaps})
 		gaps[0].State = store.GapPulling
 		b.commit(store.Commit{Gaps: gaps[:1], DropGaps: []int64{gaps[0].ID, gaps[2].ID, 1 << 40}})
@@ -95,7 +101,8 @@ func testLedger(t *testing.T, fresh Fresh) {
 	t.Run("runs", func(t *testing.T) {
 		var rs []store.Run
 		for i := range 5 {
-			rs = append(rs, store.Run{SetID: b.set.ID, Kind: "baseline", Started: 1, Ended: store.NoTime, Fetched: int64(i), Deleted: 2,
+			rs = append(rs, store.Run{SetID: b.set.ID, Kind: "baseline", Started: 1, Ended: store.NoTime,
+				Fetched: int64(i), Deleted: 2,
 				Unchanged: 3, Failed: 4, Bytes: 5, Requests: 6, Problem: "p"})
 		}
 		b.commit(store.Commit{Runs: rs})
@@ -116,7 +123,8 @@ func testLedger(t *testing.T, fresh Fresh) {
 	t.Run("trash", func(t *testing.T) {
 		var ts []store.Trashed
 		for i := range 5 {
-			ts = append(ts, store.Trashed{ID: fmt.Sprintf("t%d", i), SourceID: b.src.ID, URI: uri(i % 2), Key: key(i), SHA256: [32]byte{byte(i)},
+			ts = append(ts, store.Trashed{ID: fmt.Sprintf("t%d", i), SourceID: b.src.ID, URI: uri(i % 2), Key: key(i),
+				SHA256: [32]byte{byte(i)},
 				Length: -1, Reason: "unlisted", At: store.Micros(10 * i)})
 		}
 		b.commit(store.Commit{Trash: ts})
@@ -141,9 +149,12 @@ func testLedger(t *testing.T, fresh Fresh) {
 		doc, err := b.st.EnsureDocument(b.ctx, b.claim, b.set.ID, "evidence", "k")
 		b.ok(err)
 		es := []store.Event{
-			{SourceID: b.src.ID, URI: "u", At: 9, What: "wanted", Version: store.Version{From: 1, Until: 2, Ordinal: 3, Document: doc}, Detail: "d"},
-			{SourceID: b.src.ID, URI: "u", At: 3, What: "fetched", Version: store.Version{From: store.NoTime, Until: store.NoTime}},
-			{SourceID: b.src.ID, URI: "u", At: 5, What: "wanted", Version: store.Version{From: 7, Until: 7, Document: -12}},
+			{SourceID: b.src.ID, URI: "u", At: 9, What: "wanted",
+				Version: store.Version{From: 1, Until: 2, Ordinal: 3, Document: doc}, Detail: "d"},
+			{SourceID: b.src.ID, URI: "u", At: 3, What: "fetched",
+				Version: store.Version{From: store.NoTime, Until: store.NoTime}},
+			{SourceID: b.src.ID, URI: "u", At: 5, What: "wanted",
+				Version: store.Version{From: 7, Until: 7, Document: -12}},
 			{SourceID: b.src.ID, URI: "v", At: 4, What: "deleted"},
 		}
 		b.commit(store.Commit{Events: es[:1]})
@@ -158,11 +169,61 @@ func testLedger(t *testing.T, fresh Fresh) {
 	})
 }
 
+// testTidyDocuments: a Source that names its lists anew at each reading does not fill the state,
+// and what is referred to stays.
+func testTidyDocuments(t *testing.T, fresh Fresh) {
+	b := newBench(t, fresh)
+	named := func(name string) int64 {
+		id, err := b.st.EnsureDocument(b.ctx, b.claim, b.set.ID, name, "k")
+		b.ok(err)
+		return id
+	}
+	ids := map[string]int64{}
+	for _, name := range []string{"of a want", "listed", "of a file", "of an event", "of a span", "of nothing"} {
+		ids[name] = named(name)
+	}
+	want := store.Want{State: store.WantPresent, Length: -1,
+		Version: store.Version{From: 1, Until: 1, Document: ids["of a want"]}, Pushed: true,
+		Listed: &store.Want{State: store.WantPresent, Length: -1,
+			Version: store.Version{From: 1, Until: 1, Document: ids["listed"]}}}
+	want.SetID = b.set.ID
+	have := store.Have{State: store.HavePresent, Version: store.Version{From: 1, Until: 1, Document: ids["of a file"]}}
+	b.commit(store.Commit{
+		Resources: []store.ResourceChange{{URI: "r", Key: "r", Want: &want, Have: &have}},
+		Events: []store.Event{{URI: "r", What: "wanted",
+			Version: store.Version{From: 1, Until: 1, Document: ids["of an event"]}}},
+		Spans: []store.Span{{SetID: b.set.ID, Kind: store.SpanChangeList, From: 1, Until: 2, First: 1, Last: 1,
+			Entries: 1, Document: "of a span"}},
+	})
+	const many = 25_000
+	var c store.Commit
+	for i := range many {
+		c.Documents = append(c.Documents, store.Document{SetID: b.set.ID, URL: uri(i), Read: store.Micros(i + 1)})
+	}
+	b.commit(c)
+	tidy(b)
+	for name, id := range ids {
+		_, err := b.st.DocumentByID(b.ctx, id)
+		if name == "of nothing" {
+			b.is(err, store.ErrNotFound)
+		} else if err != nil {
+			t.Errorf("the document %s: %v", name, err)
+		}
+	}
+	for i, stays := range map[int]bool{0: false, many - 10_001: false, many - 10_000: true, many - 1: true} {
+		if _, err := b.st.Document(b.ctx, b.src.ID, uri(i)); (err == nil) != stays {
+			t.Errorf("document %d: %v", i, err)
+		}
+	}
+	b.ok(b.st.Check(b.ctx))
+}
+
 func testTidy(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
 	var c store.Commit
 	for i := range 260 {
-		c.Gaps = append(c.Gaps, &store.Gap{SetID: b.set.ID, State: store.GapClosed}, &store.Gap{SetID: b.set.ID, State: store.GapLagging})
+		c.Gaps = append(c.Gaps, &store.Gap{SetID: b.set.ID, State: store.GapClosed},
+			&store.Gap{SetID: b.set.ID, State: store.GapLagging})
 		c.Runs = append(c.Runs, store.Run{SetID: b.set.ID, Fetched: int64(i)})
 		c.Events = append(c.Events, store.Event{URI: "many", At: store.Micros(i)})
 		if i < 90 {
@@ -170,7 +231,8 @@ func testTidy(t *testing.T, fresh Fresh) {
 		}
 	}
 	for i := range 10_010 {
-		c.Documents = append(c.Documents, store.Document{URL: uri(i), ETag: "e", Body: []byte("b"), Read: store.Micros(i)})
+		c.Documents = append(c.Documents,
+			store.Document{URL: uri(i), ETag: "e", Body: []byte("b"), Read: store.Micros(i)})
 	}
 	b.commit(c)
 	tidy(b)

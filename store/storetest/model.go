@@ -24,7 +24,7 @@ type model struct {
 	contents map[string]string // by URI
 }
 
-// testModel lets random commits run against the store and the model and compares every way of reading.
+// testModel applies random commits to the store and to the model and compares every way of reading.
 func testModel(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
 	n := 0
@@ -33,7 +33,8 @@ func testModel(t *testing.T, fresh Fresh) {
 		b.src, b.claim, _ = b.source(fmt.Sprint("model ", n))
 		b.set = b.ensureSet(b.claim, "one")
 		two := b.ensureSet(b.claim, "two")
-		m := &model{sourceID: b.src.ID, rows: map[string]*store.Resource{}, names: map[string]string{}, folders: map[string]bool{},
+		m := &model{sourceID: b.src.ID, rows: map[string]*store.Resource{}, names: map[string]string{},
+			folders:  map[string]bool{},
 			contents: map[string]string{}}
 		sets := []int64{b.set.ID, two.ID}
 		for range rapid.IntRange(1, 8).Draw(rt, "commits") {
@@ -52,18 +53,23 @@ func drawWant(rt *rapid.T, sets []int64) *store.Want {
 		return nil
 	}
 	w := &store.Want{
-		SetID: rapid.SampledFrom(sets).Draw(rt, "set"), State: rapid.SampledFrom([]store.WantState{1, 2, 3}).Draw(rt, "state"),
-		Length: rapid.Int64Range(-1, 3).Draw(rt, "length"), LastMod: drawMicros(rt, "lastmod"), Generation: rapid.Int64Range(0, 2).Draw(rt, "generation"),
-		Held: rapid.Bool().Draw(rt, "held"), Refused: rapid.SampledFrom([]string{"", "", "scope"}).Draw(rt, "refused"),
+		SetID: rapid.SampledFrom(sets).Draw(rt, "set"), State: rapid.SampledFrom([]store.WantState{1, 2, 3}).Draw(rt,
+			"state"),
+		Length: rapid.Int64Range(-1, 3).Draw(rt, "length"), LastMod: drawMicros(rt, "lastmod"),
+		Generation: rapid.Int64Range(0, 2).Draw(rt, "generation"),
+		Held:       rapid.Bool().Draw(rt, "held"), Refused: rapid.SampledFrom([]string{"", "", "scope"}).Draw(rt,
+			"refused"),
 		Digests: rapid.SampledFrom([]string{"", "md5:00", "sha-256:" + hex64}).Draw(rt, "digests"),
 	}
 	w.Version = drawVersion(rt)
 	w.Inline, w.Meta = rapid.Bool().Draw(rt, "inline"), rapid.SampledFrom([]string{"", "", "{}"}).Draw(rt, "meta")
 	if w.Pushed = rapid.IntRange(0, 3).Draw(rt, "pushed") == 0; w.Pushed {
 		w.Version.Document = -1
-		w.Listed = &store.Want{SetID: w.SetID, State: rapid.SampledFrom([]store.WantState{0, 1, 2, 3}).Draw(rt, "listed"),
+		w.Listed = &store.Want{SetID: w.SetID, State: rapid.SampledFrom([]store.WantState{0, 1, 2, 3}).Draw(rt,
+			"listed"),
 			Version: drawVersion(rt), Generation: rapid.Int64Range(0, 2).Draw(rt, "listed by"),
-			Inline: rapid.Bool().Draw(rt, "listed inline"), Meta: rapid.SampledFrom([]string{"", "[]"}).Draw(rt, "listed meta")}
+			Inline: rapid.Bool().Draw(rt, "listed inline"), Meta: rapid.SampledFrom([]string{"", "[]"}).Draw(rt,
+				"listed meta")}
 	}
 	return w
 }
@@ -78,7 +84,8 @@ func (m *model) step(rt *rapid.T, b *bench, sets []int64) {
 	c := &store.Commit{Claim: b.claim}
 	next := m.clone()
 	for range rapid.IntRange(0, 25).Draw(rt, "changes") {
-		u := rapid.SampledFrom(strings.Split("a b c d/e d/f g h i j k l m n o p q r s t u v w x y z", " ")).Draw(rt, "uri")
+		u := rapid.SampledFrom(strings.Split("a b c d/e d/f g h i j k l m n o p q r s t u v w x y z", " ")).Draw(rt,
+			"uri")
 		r := store.ResourceChange{URI: u, Want: drawWant(rt, sets)}
 		if rapid.IntRange(0, 4).Draw(rt, "named") > 0 {
 			r.Key = strings.ToUpper("host/" + u)
@@ -91,8 +98,12 @@ func (m *model) step(rt *rapid.T, b *bench, sets []int64) {
 			r.Have = rapid.SampledFrom([]*store.Have{{}, fullHave(3), fullHave(7)}).Draw(rt, "file")
 		}
 		if rapid.Bool().Draw(rt, "work") {
-			r.Work = &store.Work{Action: rapid.SampledFrom([]store.Action{0, 1, 2}).Draw(rt, "action"), Due: drawMicros(rt, "due"),
+			r.Work = &store.Work{Action: rapid.SampledFrom([]store.Action{0, 1, 2}).Draw(rt, "action"),
+				Due:      drawMicros(rt, "due"),
 				Attempts: rapid.IntRange(0, 2).Draw(rt, "attempts")}
+			if rapid.IntRange(0, 4).Draw(rt, "by a clock that was ahead") == 0 {
+				r.Work.Due = store.LatestDue + store.Micros(rapid.IntRange(19, 22).Draw(rt, "ahead"))
+			}
 		}
 		if rapid.IntRange(0, 3).Draw(rt, "content") == 0 {
 			r.Content = rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(rt, "bytes")
@@ -103,9 +114,6 @@ func (m *model) step(rt *rapid.T, b *bench, sets []int64) {
 	}
 	switch rapid.IntRange(0, 5).Draw(rt, "more") {
 	case 0:
-		c.Settle = &store.Settle{SetID: sets[0], Generation: 1, At: 20}
-		next.settle(c.Settle)
-	case 1:
 		c.DropTombstones = &store.DropTombstones{SetID: sets[0], At: 20}
 		next.dropTombstones(c.DropTombstones)
 	}
@@ -123,7 +131,8 @@ func (m *model) step(rt *rapid.T, b *bench, sets []int64) {
 }
 
 func (m *model) clone() *model {
-	out := &model{sourceID: m.sourceID, rows: map[string]*store.Resource{}, names: maps.Clone(m.names), folders: maps.Clone(m.folders),
+	out := &model{sourceID: m.sourceID, rows: map[string]*store.Resource{}, names: maps.Clone(m.names),
+		folders:  maps.Clone(m.folders),
 		contents: maps.Clone(m.contents)}
 	for u, r := range m.rows {
 		c := *r
@@ -173,24 +182,11 @@ func (m *model) apply(c *store.ResourceChange) {
 	}
 }
 
-func (m *model) settle(s *store.Settle) {
-	for _, r := range m.rows {
-		w := r.WantFor(s.SetID)
-		if w == nil {
-			continue
-		}
-		for _, w := range []*store.Want{w, w.Listed} {
-			if w != nil && w.Generation == s.Generation {
-				w.Version.From, w.Version.Until = min(w.Version.From, s.At), min(w.Version.Until, s.At)
-			}
-		}
-	}
-}
-
 func (m *model) dropTombstones(d *store.DropTombstones) {
 	for u, r := range m.rows {
 		w := r.WantFor(d.SetID)
-		if w == nil || w.State != store.WantAbsent || w.Held || w.Version.Until > d.At || r.Have.State != store.HaveNone ||
+		if w == nil || w.State != store.WantAbsent || w.Held || w.Version.Until > d.At ||
+			r.Have.State != store.HaveNone ||
 			r.Work.Action != store.ActionNone || slices.ContainsFunc(r.Wants, wanted) {
 			continue
 		}
@@ -207,10 +203,11 @@ func (m *model) dropTombstones(d *store.DropTombstones) {
 
 func wanted(w store.Want) bool { return w.State == store.WantPresent || w.State == store.WantAsk }
 
-// owedBy tells whether a set waits for the resource's work.
+// owedBy reports whether a set waits for the resource's work.
 func owedBy(r *store.Resource, setID int64) bool {
 	w := r.WantFor(setID)
-	return w != nil && (r.Work.Action == store.ActionFetch && wanted(*w) || r.Work.Action == store.ActionRemove && w.State == store.WantAbsent)
+	return w != nil && (r.Work.Action == store.ActionFetch && wanted(*w) ||
+		r.Work.Action == store.ActionRemove && w.State == store.WantAbsent)
 }
 
 // where returns the rows that match, in id order.
@@ -239,6 +236,7 @@ func (m *model) compare(rt *rapid.T, b *bench, sets []int64) {
 		store.FilterAll:      func(*store.Resource, *store.Want) bool { return true },
 		store.FilterHeld:     func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Held },
 		store.FilterRefused:  func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Refused != "" },
+		store.FilterAbsent:   func(_ *store.Resource, w *store.Want) bool { return w != nil && w.State == store.WantAbsent },
 		store.FilterPushed:   func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Pushed },
 		store.FilterMirrored: func(r *store.Resource, _ *store.Want) bool { return r.Have.State != store.HaveNone },
 		store.FilterOwed: func(r *store.Resource, w *store.Want) bool {
@@ -255,7 +253,7 @@ func (m *model) compare(rt *rapid.T, b *bench, sets []int64) {
 					w := r.WantFor(set)
 					return w != nil && match(r, w)
 				}
-				if f == store.FilterHeld || f == store.FilterRefused {
+				if f == store.FilterHeld || f == store.FilterRefused || f == store.FilterAbsent {
 					return slices.ContainsFunc(r.Wants, func(w store.Want) bool { return match(r, &w) })
 				}
 				return match(r, nil)
@@ -267,7 +265,7 @@ func (m *model) compare(rt *rapid.T, b *bench, sets []int64) {
 	}
 	for _, a := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		got, err := b.st.Due(b.ctx, store.DueQuery{SourceID: m.sourceID, Action: a, Now: 20, Limit: 1000})
-		same("due", m.where(func(r *store.Resource) bool { return r.Work.Action == a && r.Work.Due <= 20 }), got, err)
+		same("due", m.where(func(r *store.Resource) bool { return r.Work.Action == a && r.Work.IsDue(20) }), got, err)
 	}
 	for u, r := range m.rows {
 		want, kept := m.contents[u]

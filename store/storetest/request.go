@@ -9,7 +9,7 @@ import (
 
 func testRequests(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
-	command := b.again() // as a command does it
+	command := b.reopen() // as a command does it
 	take := func(at store.Micros) []store.Request {
 		t.Helper()
 		rs, err := b.st.TakeRequests(b.ctx, at)
@@ -32,7 +32,8 @@ func testRequests(t *testing.T, fresh Fresh) {
 	for _, r := range []*store.Request{&one, &two, &back} {
 		b.ok(command.AddRequest(b.ctx, r))
 	}
-	want := store.Request{ID: one.ID, Source: "one", Command: "sync", Args: one.Args, State: store.RequestWaiting, Created: now, Beat: store.NoTime}
+	want := store.Request{ID: one.ID, Source: "one", Command: "sync", Args: one.Args, State: store.RequestWaiting,
+		Created: now, Beat: store.NoTime}
 	b.same("recorded", want, one)
 	b.same("waiting", want, request(one.ID, 0))
 	if two.Created < now || two.State != store.RequestWaiting || two.Problem != "" {
@@ -93,7 +94,8 @@ func testTidyPush(t *testing.T, fresh Fresh) {
 		return r.ID
 	}
 	requests := map[int64]bool{ // whether it stays
-		add(now-2*day, store.NoTime): false, add(now-2*day, now-2*day): false, add(now-2*day, now): true, add(now, store.NoTime): true,
+		add(now-2*day, store.NoTime): false, add(now-2*day, now-2*day): false, add(now-2*day, now): true,
+		add(now, store.NoTime): true,
 	}
 	stone := func(token string, ended store.Micros) int64 {
 		t.Helper()
@@ -103,7 +105,8 @@ func testTidyPush(t *testing.T, fresh Fresh) {
 		return sub.ID
 	}
 	subs := map[int64]bool{
-		stone("old", now-91*day): false, stone("young", now-89*day): true, stone("undated", store.NoTime): true, b.subscribe("live").ID: true,
+		stone("old", now-91*day): false, stone("young", now-89*day): true, stone("undated", store.NoTime): true,
+		b.subscribe("live").ID: true,
 	}
 	sub := b.subscribe("t")
 	at := func(age store.Micros, body string) *store.Delivery {
@@ -119,7 +122,8 @@ func testTidyPush(t *testing.T, fresh Fresh) {
 		}
 	}
 	for id, stays := range subs {
-		if got, err := b.st.Subscription(b.ctx, id); (err == nil) != stays || stays && got.State == store.SubGone && !got.Ended.Known() {
+		if got, err := b.st.Subscription(b.ctx, id); (err == nil) != stays ||
+			stays && got.State == store.SubGone && !got.Ended.Known() {
 			t.Errorf("subscription %d: %+v, %v", id, got, err)
 		}
 	}

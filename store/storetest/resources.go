@@ -131,7 +131,7 @@ func testNames(t *testing.T, fresh Fresh) {
 	testDeepNames(b)
 }
 
-// testDeepNames asks for files of a deep tree with all their folders, where a third of them is recorded.
+// testDeepNames looks up files of a deep tree with all their folders, a third of them recorded.
 func testDeepNames(b *bench) {
 	b.Helper()
 	var names []string
@@ -214,6 +214,8 @@ func testScan(t *testing.T, fresh Fresh) {
 		{"held", 0, store.FilterHeld, pick(3)},
 		{"refused", 0, store.FilterRefused, pick(4)},
 		{"mirrored", 0, store.FilterMirrored, pick(0, 2, 3, 6, 8)},
+		{"absent", 0, store.FilterAbsent, pick(2, 3, 6, 7)},
+		{"absent of the set", b.set.ID, store.FilterAbsent, pick(2, 3, 6, 7)},
 		{"all of the set", b.set.ID, store.FilterAll, pick(0, 1, 2, 3, 4, 6, 7)},
 		{"owed of the set", b.set.ID, store.FilterOwed, pick(1, 2)},
 		{"held of the set", b.set.ID, store.FilterHeld, pick(3)},
@@ -324,6 +326,10 @@ func testDue(t *testing.T, fresh Fresh) {
 			t.Fatalf("work without an instant is due %v, %v", got, err)
 		}
 		b.same("due at once", []int64{id[i]}, due(store.DueQuery{Action: store.ActionFetch, Now: 1, Limit: 10}))
+		at.Due = 1 + store.LatestDue
+		b.put(store.ResourceChange{ID: id[i], Work: &at})
+		b.same("as late as can be planned", []int64{}, due(store.DueQuery{Action: store.ActionFetch, Now: 1, Limit: 10}))
+		b.same("planned by a clock that was set back", []int64{id[i]}, due(store.DueQuery{Action: store.ActionFetch, Now: 0, Limit: 10}))
 		b.put(store.ResourceChange{ID: id[i], Work: &later})
 	}
 }
@@ -368,23 +374,6 @@ func testUnlisted(t *testing.T, fresh Fresh) {
 }
 
 func testBaseline(t *testing.T, fresh Fresh) {
-	t.Run("settle", func(t *testing.T) {
-		b := newBench(t, fresh)
-		w := present(50)
-		w.Generation = 2
-		early, older, ranged := present(20), present(50), present(50)
-		early.Generation, older.Generation = 2, 1
-		ranged.Generation, ranged.Version.From = 2, 10
-		id := b.put(b.change(0, w), b.change(1, early), b.change(2, older), b.change(3, ranged))
-		b.commit(store.Commit{Settle: &store.Settle{SetID: b.set.ID, Generation: 2, At: 30}})
-		var got []store.Version
-		rs, err := b.st.ByIDs(b.ctx, id)
-		b.ok(err)
-		for _, r := range rs {
-			got = append(got, r.Wants[0].Version)
-		}
-		b.same("versions", []store.Version{{From: 30, Until: 30}, {From: 20, Until: 20}, {From: 50, Until: 50}, {From: 10, Until: 30}}, got)
-	})
 	t.Run("tombstones", func(t *testing.T) {
 		b := newBench(t, fresh)
 		two := b.ensureSet(b.claim, "two")

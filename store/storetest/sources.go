@@ -12,7 +12,8 @@ func testSources(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
 	one, err := b.st.Source(b.ctx, "one")
 	b.ok(err)
-	if one.ID != b.src.ID || one.URL != "https://one.example/" || one.Paused || one.Unclean || one.Epoch != b.claim.Epoch ||
+	if one.ID != b.src.ID || one.URL != "https://one.example/" || one.Paused || one.Unclean ||
+		one.Epoch != b.claim.Epoch ||
 		one.Holder != "tester" || !one.Created.Known() {
 		t.Fatalf("source %+v", one)
 	}
@@ -54,27 +55,32 @@ func testSources(t *testing.T, fresh Fresh) {
 
 func testSets(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
-	b.same("new set", store.Set{ID: b.set.ID, SourceID: b.src.ID, CapabilityList: b.set.CapabilityList, Floor: store.NoTime,
+	b.same("new set", store.Set{ID: b.set.ID, SourceID: b.src.ID, CapabilityList: b.set.CapabilityList,
+		Floor:    store.NoTime,
 		LastPull: store.NoTime}, b.set)
 	b.same("same set", b.set, b.ensureSet(b.claim, b.set.CapabilityList))
 	two := b.ensureSet(b.claim, "list two")
 
 	st := store.SetState{
-		Floor: 10, Generation: 3, Baselines: 2, Proven: []store.Interval{{From: 10, Until: 20}, {From: 25, Until: 25}},
-		Joint: []store.Interval{{From: 10, Until: 30}}, Gone: 1, InStep: true, Problem: "none", LastPull: 99,
+		Floor: 10, Estimated: true, Flawed: true, Generation: 3, Baselines: 2,
+		Proven: []store.Interval{{From: 10, Until: 20}, {From: 25, Until: 25}},
+		Joint:  []store.Interval{{From: 10, Until: 30}}, Gone: 1, InStep: true, Problem: "none", LastPull: 99,
 	}
 	b.commit(store.Commit{Sets: []store.SetChange{{ID: b.set.ID, State: &st, Resources: 5, Bytes: 100}}})
 	b.commit(store.Commit{Sets: []store.SetChange{{ID: b.set.ID, Resources: -2, Bytes: 11}}})
 	sets, err := b.st.Sets(b.ctx, b.src.ID)
 	b.ok(err)
 	want := store.Set{
-		ID: b.set.ID, SourceID: b.src.ID, CapabilityList: b.set.CapabilityList, Floor: 10, Generation: 3, Baselines: 2,
-		Proven: st.Proven, Joint: st.Joint, Resources: 3, Bytes: 111, Gone: 1, InStep: true, Problem: "none", LastPull: 99,
+		ID: b.set.ID, SourceID: b.src.ID, CapabilityList: b.set.CapabilityList, Floor: 10, Estimated: true,
+		Flawed: true, Generation: 3, Baselines: 2,
+		Proven: st.Proven, Joint: st.Joint, Resources: 3, Bytes: 111, Gone: 1, InStep: true, Problem: "none",
+		LastPull: 99,
 	}
 	b.same("sets, oldest first", []store.Set{want, two}, sets)
 
 	// A counter that would become negative is counted anew.
-	b.put(store.ResourceChange{URI: uri(1), Key: key(1), Have: fullHave(40), Want: &store.Want{SetID: b.set.ID, State: store.WantPresent}})
+	b.put(store.ResourceChange{URI: uri(1), Key: key(1), Have: fullHave(40),
+		Want: &store.Want{SetID: b.set.ID, State: store.WantPresent}})
 	b.commit(store.Commit{Sets: []store.SetChange{{ID: b.set.ID, Resources: -1000}}})
 	sets, err = b.st.Sets(b.ctx, b.src.ID)
 	b.ok(err)
@@ -95,7 +101,7 @@ func testSets(t *testing.T, fresh Fresh) {
 func testClaims(t *testing.T, fresh Fresh) {
 	t.Run("one at a time", func(t *testing.T) {
 		b := newBench(t, fresh)
-		for name, st := range map[string]store.Store{"same store": b.st, "other store": b.again()} {
+		for name, st := range map[string]store.Store{"same store": b.st, "other store": b.reopen()} {
 			_, _, err := st.Claim(b.ctx, b.src.ID, "rival")
 			held, ok := errors.AsType[*store.HeldError](err)
 			if !ok || held.Source != "one" || held.Holder != "tester" {
@@ -113,7 +119,7 @@ func testClaims(t *testing.T, fresh Fresh) {
 		b.ok(b.free())
 		b.ok(b.free())
 		b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim}), store.ErrFenced)
-		other := b.again()
+		other := b.reopen()
 		next, free, err := other.Claim(b.ctx, b.src.ID, "next")
 		b.ok(err)
 		if next.Epoch <= b.claim.Epoch {
@@ -144,7 +150,8 @@ func testClaims(t *testing.T, fresh Fresh) {
 // fenced: every way of writing under the bench's lost claim fails and changes nothing.
 func fenced(b *bench) {
 	b.Helper()
-	b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Resources: []store.ResourceChange{b.change(1, present(1))}}), store.ErrFenced)
+	b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Resources: []store.ResourceChange{b.change(1, present(1))}}),
+		store.ErrFenced)
 	_, err := b.st.EnsureSet(b.ctx, b.claim, "another list")
 	b.is(err, store.ErrFenced)
 	_, err = b.st.EnsureSet(b.ctx, b.claim, b.set.CapabilityList)
@@ -183,7 +190,8 @@ func testForget(t *testing.T, fresh Fresh) {
 	b.ok(b.st.Commit(b.ctx, &store.Commit{Claim: twoClaim, Edits: []store.Edit{{URI: uri(1)}},
 		Spans:     []store.Span{{SetID: two.ID, Kind: store.SpanFeed, From: 1, Until: 2}},
 		Resources: []store.ResourceChange{{URI: uri(1), Key: key(1), Want: &other, Content: []byte("theirs")}}}))
-	b.ok(b.st.AddPoints(b.ctx, []store.Point{{SourceID: b.src.ID, At: 1, Changes: 1}, {SourceID: twoClaim.SourceID, At: 1, Changes: 1},
+	b.ok(b.st.AddPoints(b.ctx, []store.Point{{SourceID: b.src.ID, At: 1, Changes: 1},
+		{SourceID: twoClaim.SourceID, At: 1, Changes: 1},
 		{SourceID: b.src.ID, At: 5 * day, Changes: 1}}))
 
 	b.ok(b.st.ForgetSource(b.ctx, b.claim))
@@ -214,14 +222,16 @@ func testForget(t *testing.T, fresh Fresh) {
 	if es, err := b.st.Edits(b.ctx, twoClaim.SourceID, uri(1)); err != nil || len(es) != 1 {
 		t.Fatalf("edits of the other source: %v, %v", es, err)
 	}
-	if points := b.points(0, store.Minute, 0, everything); len(points) != 1 || points[0].SourceID != twoClaim.SourceID || len(b.spans(two.ID)) != 1 {
+	if points := b.points(0, store.Minute, 0, everything); len(points) != 1 ||
+		points[0].SourceID != twoClaim.SourceID || len(b.spans(two.ID)) != 1 {
 		t.Fatalf("the chronicle of the other source: %v, %v", points, b.spans(two.ID))
 	}
 	stones, err := b.st.Subscriptions(b.ctx, b.src.ID, true)
 	if err != nil || len(stones) != 1 {
 		t.Fatalf("tombstones %v, %v", stones, err)
 	}
-	_, err = b.st.ChangeSubscription(b.ctx, stones[0].ID, func(s *store.Subscription) error { s.State = store.SubOff; return nil })
+	_, err = b.st.ChangeSubscription(b.ctx, stones[0].ID,
+		func(s *store.Subscription) error { s.State = store.SubOff; return nil })
 	b.ok(err)
 	empty(b, b.src.ID, b.set.ID)
 
@@ -237,7 +247,7 @@ func testForget(t *testing.T, fresh Fresh) {
 	}
 }
 
-// empty: nothing is known of a Source.
+// empty checks that nothing is known of a Source.
 func empty(b *bench, sourceID, setID int64) {
 	b.Helper()
 	rs, err := b.st.Scan(b.ctx, store.ScanQuery{SourceID: sourceID, Limit: 10})
@@ -264,7 +274,8 @@ func empty(b *bench, sourceID, setID int64) {
 	if spans, steps := b.spans(setID), b.steps(sourceID); len(spans)+len(steps) > 0 {
 		b.Fatalf("left behind: %+v %+v", spans, steps)
 	}
-	if len(edits)+len(rs)+len(gaps)+len(runs)+len(trash)+len(events)+len(unlisted(b, setID, 0, 1<<60)) > 0 || counts != (store.Counts{}) ||
+	if len(edits)+len(rs)+len(gaps)+len(runs)+len(trash)+len(events)+len(unlisted(b, setID, 0, 1<<60)) > 0 ||
+		counts != (store.Counts{}) ||
 		names[0] != store.NameFree || names[1] != store.NameFree {
 		b.Fatalf("left behind: %v %v %v %v %v %v %v %v", edits, rs, gaps, runs, trash, events, counts, names)
 	}

@@ -1,5 +1,5 @@
-// Package storetest knows what every store.Store must do, sentence by sentence of its contract. It refuses to know which
-// database is below.
+// Package storetest knows what every store.Store must do, sentence by sentence of its contract. It
+// refuses to know which database is below.
 package storetest
 
 import (
@@ -13,8 +13,8 @@ import (
 	"resyncd/store"
 )
 
-// Fresh makes a new, empty database for one test and returns how to open it; a test may open it more than once. The suite
-// closes what it opens.
+// Fresh makes a new, empty database for one test and returns how to open it; a test may open it
+// more than once. The suite closes what it opens.
 type Fresh func(t testing.TB) (open func() store.Store)
 
 // Run runs the suite.
@@ -23,13 +23,17 @@ func Run(t *testing.T, fresh Fresh) {
 		name string
 		run  func(*testing.T, Fresh)
 	}{
-		{"Sources", testSources}, {"Sets", testSets}, {"Claims", testClaims}, {"Commit", testCommit}, {"Bulk", testBulk}, {"Alike", testAlike},
-		{"Resources", testResources}, {"Lookup", testLookup}, {"Names", testNames}, {"Scan", testScan}, {"Due", testDue},
+		{"Sources", testSources}, {"Sets", testSets}, {"Claims", testClaims}, {"Commit", testCommit}, {"Bulk",
+			testBulk}, {"Uniform", testUniform},
+		{"Resources", testResources}, {"Lookup", testLookup}, {"Names", testNames}, {"Scan", testScan}, {"Sample",
+			testSample}, {"Due", testDue},
 		{"Unlisted", testUnlisted}, {"Baseline", testBaseline}, {"Contents", testContents}, {"Edits", testEdits},
-		{"Documents", testDocuments}, {"Ledger", testLedger}, {"Subscriptions", testSubscriptions}, {"Inbox", testInbox}, {"Inbox model", testInboxModel},
+		{"Documents", testDocuments}, {"Ledger", testLedger}, {"Subscriptions", testSubscriptions}, {"Inbox",
+			testInbox}, {"Inbox model", testInboxModel},
 		{"Requests", testRequests}, {"Pushed", testPushed}, {"Points", testPoints}, {"Spans", testSpans},
 		{"Subscription events", testSubscriptionEvents}, {"Find", testFind}, {"Chronicle model", testChronicleModel},
-		{"Forget", testForget}, {"Tidy", testTidy}, {"Tidy push", testTidyPush}, {"Tidy chronicle", testTidyChronicle}, {"Concurrency", testConcurrency}, {"Model", testModel},
+		{"Forget", testForget}, {"Tidy", testTidy}, {"Tidy documents", testTidyDocuments}, {"Tidy push",
+			testTidyPush}, {"Tidy chronicle", testTidyChronicle}, {"Concurrency", testConcurrency}, {"Model", testModel},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
@@ -53,14 +57,14 @@ type bench struct {
 func newBench(t testing.TB, fresh Fresh) *bench {
 	t.Helper()
 	b := &bench{TB: t, ctx: t.Context(), open: fresh(t)}
-	b.st = b.again()
+	b.st = b.reopen()
 	b.src, b.claim, b.free = b.source("one")
 	b.set = b.ensureSet(b.claim, "https://a.example/capabilitylist.xml")
 	return b
 }
 
-// again opens the database once more.
-func (b *bench) again() store.Store {
+// reopen opens the database once more.
+func (b *bench) reopen() store.Store {
 	b.Helper()
 	st := b.open()
 	b.Cleanup(func() {
@@ -148,7 +152,8 @@ func (b *bench) change(i int, w store.Want) store.ResourceChange {
 }
 
 func present(at store.Micros) store.Want {
-	return store.Want{State: store.WantPresent, Version: store.Version{From: at, Until: at}, Length: -1, LastMod: store.NoTime}
+	return store.Want{State: store.WantPresent, Version: store.Version{From: at, Until: at}, Length: -1,
+		LastMod: store.NoTime}
 }
 
 func absent(at store.Micros) store.Want {
@@ -160,7 +165,8 @@ func absent(at store.Micros) store.Want {
 func fullHave(n int64) *store.Have {
 	return &store.Have{
 		State: store.HavePresent, SHA256: [32]byte{1, 2, 31: byte(n)}, Length: n, ModTime: 1_700_000_000_123_456_789,
-		ETag: `"abc"`, LastModified: "Sat, 21 Nov 2026 16:00:00 GMT", Type: "text/xml", Checked: "md5:00112233445566778899aabbccddeeff",
+		ETag: `"abc"`, LastModified: "Sat, 21 Nov 2026 16:00:00 GMT", Type: "text/xml",
+		Checked: "md5:00112233445566778899aabbccddeeff",
 		Version: store.Version{From: 5, Until: 6, Ordinal: 7, Document: 8}, Fetched: 1_700_000_000_000_000,
 	}
 }

@@ -11,9 +11,12 @@ import (
 // subscription is one with every field filled that a caller fills.
 func subscription(b *bench, token string) store.Subscription {
 	return store.Subscription{
-		SourceID: b.src.ID, SetID: b.set.ID, Kind: store.ChannelChange, Topic: "https://a.example/topic?x=ä", Hub: "https://hub.example/",
-		Token: token, Secret: "secret", State: store.SubPending, Replaces: 7, Asked: 86400, Granted: 3600, Requested: 1, Verified: 2,
-		Renew: 3, Expires: 4, Rotated: 5, Next: 6, Attempts: 8, Profile: 9, Reason: "why", Ended: store.NoTime, LastDelivery: store.NoTime,
+		SourceID: b.src.ID, SetID: b.set.ID, Kind: store.ChannelChange, Topic: "https://a.example/topic?x=ä",
+		Hub:   "https://hub.example/",
+		Token: token, Secret: "secret", State: store.SubPending, Replaces: 7, Asked: 86400, Granted: 3600,
+		Requested: 1, Verified: 2,
+		Renew: 3, Expires: 4, Rotated: 5, Next: 6, Attempts: 8, Profile: 9, Reason: "why", Ended: store.NoTime,
+		LastDelivery: store.NoTime,
 	}
 }
 
@@ -44,11 +47,12 @@ func testSubscriptions(t *testing.T, fresh Fresh) {
 		want.ID = sub.ID
 		b.same("what was recorded", want, sub)
 		b.same("by id", want, b.subscription(sub.ID))
-		got, err := b.again().SubscriptionByToken(b.ctx, "t1")
+		got, err := b.reopen().SubscriptionByToken(b.ctx, "t1")
 		b.ok(err)
 		b.same("by token", want, got)
-		none := store.Subscription{SourceID: b.src.ID, Token: "t2", State: store.SubWanted, Requested: store.NoTime, Verified: store.NoTime,
-			Renew: store.NoTime, Expires: store.NoTime, Rotated: store.NoTime, Next: store.NoTime, Ended: store.NoTime, LastDelivery: store.NoTime}
+		none := store.Subscription{SourceID: b.src.ID, Token: "t2", State: store.SubWanted, Requested: store.NoTime,
+			Verified: store.NoTime,
+			Renew:    store.NoTime, Expires: store.NoTime, Rotated: store.NoTime, Next: store.NoTime, Ended: store.NoTime, LastDelivery: store.NoTime}
 		b.ok(b.st.AddSubscription(b.ctx, &none))
 		b.same("without times", none, b.subscription(none.ID))
 		_, err = b.st.Subscription(b.ctx, sub.ID+1000)
@@ -65,7 +69,8 @@ func testSubscriptions(t *testing.T, fresh Fresh) {
 		if err := b.st.AddSubscription(b.ctx, &again); err == nil || again.ID != 0 {
 			t.Fatalf("the same token twice: %v", err)
 		}
-		_, err := b.st.ChangeSubscription(b.ctx, two.ID, func(s *store.Subscription) error { s.Token = "same"; return nil })
+		_, err := b.st.ChangeSubscription(b.ctx, two.ID,
+			func(s *store.Subscription) error { s.Token = "same"; return nil })
 		if err == nil {
 			t.Fatal("the token of another one was taken")
 		}
@@ -98,7 +103,8 @@ func testSubscriptions(t *testing.T, fresh Fresh) {
 			want   []store.Subscription
 		}{
 			{b.src.ID, false, []store.Subscription{one}}, {b.src.ID, true, []store.Subscription{one, gone}},
-			{0, false, []store.Subscription{one, two}}, {0, true, []store.Subscription{one, gone, two}}, {other.ID + 1000, true, nil},
+			{0, false, []store.Subscription{one, two}}, {0, true, []store.Subscription{one, gone, two}}, {other.ID +
+				1000, true, nil},
 		} {
 			got, err := b.st.Subscriptions(b.ctx, c.source, c.gone)
 			b.ok(err)
@@ -112,7 +118,8 @@ func testSubscriptions(t *testing.T, fresh Fresh) {
 		b := newBench(t, fresh)
 		sub := b.subscribe("t")
 		for range 2 {
-			b.ok(b.st.TallySubscription(b.ctx, sub.ID, store.Tally{RejectedSignature: 1, RejectedTooLarge: 2, RejectedMalformed: 3, PushMisses: 4}))
+			b.ok(b.st.TallySubscription(b.ctx, sub.ID,
+				store.Tally{RejectedSignature: 1, RejectedTooLarge: 2, RejectedMalformed: 3, PushMisses: 4}))
 		}
 		b.ok(b.st.TallySubscription(b.ctx, sub.ID, store.Tally{}))
 		b.ok(b.st.TallySubscription(b.ctx, sub.ID+1000, store.Tally{PushMisses: 1}))
@@ -140,10 +147,12 @@ func testChangeSubscription(b *bench) {
 	b.same("kept", want, b.subscription(sub.ID))
 
 	refused := errors.New("no")
-	_, err = b.st.ChangeSubscription(b.ctx, sub.ID, func(s *store.Subscription) error { s.Reason = "changed"; return refused })
+	_, err = b.st.ChangeSubscription(b.ctx, sub.ID,
+		func(s *store.Subscription) error { s.Reason = "changed"; return refused })
 	b.is(err, refused)
 	b.same("after a refusal", want, b.subscription(sub.ID))
-	_, err = b.st.ChangeSubscription(b.ctx, sub.ID+1000, func(*store.Subscription) error { b.Error("called"); return nil })
+	_, err = b.st.ChangeSubscription(b.ctx, sub.ID+1000,
+		func(*store.Subscription) error { b.Error("called"); return nil })
 	b.is(err, store.ErrNotFound)
 	func() {
 		defer func() {
@@ -157,12 +166,13 @@ func testChangeSubscription(b *bench) {
 	// Changes from everywhere, with deliveries and tallies between them: nothing is lost.
 	const each = 20
 	errs := make(chan error)
-	other := b.again()
+	other := b.reopen()
 	for n, st := range []store.Store{b.st, other, b.st} {
 		go func() {
 			var err error
 			for i := 0; i < each && err == nil; i++ {
-				_, err = st.ChangeSubscription(b.ctx, sub.ID, func(s *store.Subscription) error { s.Attempts++; return nil })
+				_, err = st.ChangeSubscription(b.ctx, sub.ID,
+					func(s *store.Subscription) error { s.Attempts++; return nil })
 				if err == nil {
 					err = st.TallySubscription(b.ctx, sub.ID, store.Tally{PushMisses: 1})
 				}
@@ -177,7 +187,8 @@ func testChangeSubscription(b *bench) {
 		b.ok(<-errs)
 	}
 	got = b.subscription(sub.ID)
-	if got.Attempts != want.Attempts+3*each || got.PushMisses != want.PushMisses+3*each || got.Delivered != want.Delivered+3*each {
+	if got.Attempts != want.Attempts+3*each || got.PushMisses != want.PushMisses+3*each ||
+		got.Delivered != want.Delivered+3*each {
 		b.Fatalf("lost updates: %+v", got)
 	}
 }

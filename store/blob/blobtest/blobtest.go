@@ -1,5 +1,5 @@
-// Package blobtest knows the contract of blob.Mirror as tests. It refuses to know any implementation: each one runs the
-// whole suite and adds tests of its own for what only it can meet.
+// Package blobtest knows the contract of blob.Mirror as tests. It refuses to know any
+// implementation: each one runs the whole suite and adds tests for what only it can meet.
 package blobtest
 
 import (
@@ -12,8 +12,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// Run runs the suite. open makes a new, empty, writable mirror and sees to its end (t.Cleanup); it must be callable from
-// parallel tests.
+// Run runs the suite. open makes a new, empty, writable mirror and cleans it up (t.Cleanup); it
+// must be callable from parallel tests.
 func Run(t *testing.T, open func(t testing.TB) blob.Mirror) {
 	for _, c := range []struct {
 		name string
@@ -52,8 +52,8 @@ func Run(t *testing.T, open func(t testing.TB) blob.Mirror) {
 	}
 }
 
-// Model runs random calls against a model of the mirror that m must be like. It makes many small calls: give it a mirror
-// that need not be durable.
+// Model compares random calls with a model of the mirror. It makes many small calls: give it a
+// mirror that need not be durable.
 func Model(t *testing.T, m blob.Mirror) { model(t, m) }
 
 // staged makes a stage that holds text.

@@ -16,12 +16,13 @@ import (
 	"resyncd/store/blob"
 )
 
-// version is a text that tells when it is cut or mixed: one number, many times, of a length that depends on it.
+// version is a text that shows when it is cut or mixed: one number, many times, in a length that
+// depends on it.
 func version(n int) []byte {
 	return bytes.Repeat([]byte(fmt.Sprintf("%08d\n", n)), 1+n%700)
 }
 
-// whole tells whether text is one version, and which.
+// whole reports whether text is one version, and which.
 func whole(text []byte) (int, bool) {
 	if len(text) < 9 {
 		return 0, false
@@ -95,7 +96,8 @@ func manyAtOnce(t *testing.T, m blob.Mirror) {
 		all.Go(func() {
 			for r := range rounds {
 				own, text := fmt.Sprintf("x/y/%d", w), fmt.Sprintf("%d of %d", r, w)
-				group := []blob.Placement{{Stage: staged(t, m, text), Key: own}, {Stage: staged(t, m, text), Key: "x/y/z/shared"}}
+				group := []blob.Placement{{Stage: staged(t, m, text), Key: own},
+					{Stage: staged(t, m, text), Key: "x/y/z/shared"}}
 				errs, err := m.Place(t.Context(), group)
 				if err != nil || errs[0] != nil || errs[1] != nil {
 					t.Errorf("Place: %v, %v", errs, err)
@@ -132,7 +134,7 @@ func empty(t testing.TB, m blob.Mirror) {
 	}
 }
 
-// model runs random calls against maps, on one mirror that each round finds empty.
+// model compares random calls with maps, on one mirror that is empty at the begin of each round.
 func model(t *testing.T, m blob.Mirror) {
 	keys := rapid.SampledFrom([]string{"a", "b", "f/a", "f/b", "f/g/a", "h/a", "h/i/j/k"})
 	rapid.Check(t, func(rt *rapid.T) {

@@ -214,7 +214,8 @@ func keysChecked(t *testing.T, m blob.Mirror) {
 		_, _, err = m.Open(t.Context(), key)
 		wantErr(t, fmt.Sprintf("Open %q", key), err, blob.ErrKey)
 		wantErr(t, fmt.Sprintf("Remove %q", key), m.Remove(t.Context(), []string{key})[0], blob.ErrKey)
-		wantErr(t, fmt.Sprintf("Trash %q", key), m.Trash(t.Context(), []blob.TrashItem{{Key: key, ID: "i"}})[0], blob.ErrKey)
+		wantErr(t, fmt.Sprintf("Trash %q", key), m.Trash(t.Context(), []blob.TrashItem{{Key: key, ID: "i"}})[0],
+			blob.ErrKey)
 		wantErr(t, fmt.Sprintf("Restore %q", key), m.Restore(t.Context(), id, key), blob.ErrKey)
 	}
 	long := strings.Repeat("0123456/", 128) + "x"

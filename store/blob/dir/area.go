@@ -15,51 +15,52 @@ import (
 	"resyncd/store/blob"
 )
 
-// Where many stages wait, as in a first sync, they are spread: an ext4 looks through half a block of a folder for each name that
-// comes or goes, and a block holds 250 short names. With up to laneFiles to a lane, and names as long as fit into a cached
-// name of the kernel's, a first sync of 20,000 small files took 8 % less of the processor there than with all of them in two lanes.
+// Many waiting stages, as in a first sync, are spread over shards: an ext4 searches half a block of
+// a folder for each name that comes or goes. shardFiles to a shard, and names as long as the kernel
+// caches them inline, keep that cheap.
 const (
-	lanesLeast = 2
-	lanesMost  = 16
-	laneFiles  = 64
+	minShards  = 2
+	maxShards  = 16
+	shardFiles = 64
 	nameFill   = "------------------------------------" // up to 36 bytes
 )
 
-// lockName is, in `.resyncd/stage`, the gate that makers and sweepers of process folders pass one at a time; in a process
-// folder, the lock that its living owner holds.
+// lockName is, in `.resyncd/stage`, the lock under which process folders are made or swept; in a
+// process folder, the lock that its living owner holds.
 const lockName = "lock"
 
-// stageArea is where new files wait: `.resyncd/stage/PROCESS/LANE/NUMBER`. Each process has its own folder and holds its
-// lock, so that the next process knows a dead one's and sweeps it (F1). Lanes spread the work, because a folder takes one
-// new name at a time (speed.md 2). The folder is made with the first stage: a run that changes nothing writes nothing.
+// stageArea is where new files wait: `.resyncd/stage/PROCESS/SHARD/NUMBER`. Each process has its
+// own folder and holds its lock, so that the next process recognises a dead one's and sweeps it
+// (F1). Shards spread the work, because a folder takes one new name at a time (performance.md 2).
+// The folder is made with the first stage: a run that changes nothing writes nothing.
 //
-// Where files cannot be locked, nothing of others is swept (some network file systems), or all is (systems other than
-// Linux, where one writer at a time is the caller's duty).
+// Where files cannot be locked, nothing of others is swept (some network file systems), or
+// everything is (systems other than Linux, where one writer at a time is the caller's duty).
 type stageArea struct {
 	stage *folder
 
-	mu    sync.Mutex
-	name  string   // of our process folder, once made
-	own   *folder  // ditto
-	lock  *os.File // ditto
-	lanes []*lane
-	left  []leftover
-	next  uint64
+	mu     sync.Mutex
+	name   string   // of the process folder, once made
+	own    *folder  // the process folder, once made
+	lock   *os.File // of the process folder, once made
+	shards []*shard
+	left   []leftover
+	next   uint64
 }
 
-// lane is a folder in which stages wait.
-type lane struct {
+// shard is a folder in which stages wait.
+type shard struct {
 	*folder
 	waiting atomic.Int32
 }
 
-// leftover is a discarded stage that the disk did not let go.
+// leftover is a discarded stage that could not be removed.
 type leftover struct {
-	lane *lane
-	name string
+	shard *shard
+	name  string
 }
 
-// openStageArea opens the area and sweeps what dead processes left.
+// openStageArea opens the area and sweeps the folders of dead processes.
 func openStageArea(top *folder) (a *stageArea, err error) {
 	reserved, err := top.child(blob.Reserved)
 	if err != nil {
@@ -76,7 +77,7 @@ func openStageArea(top *folder) (a *stageArea, err error) {
 		return nil, err
 	}
 	a = &stageArea{stage: stage}
-	gate, safe, err := a.gate()
+	gate, safe, err := a.lockArea()
 	if err == nil {
 		defer gate.Close()
 		if safe {
@@ -90,9 +91,9 @@ func openStageArea(top *folder) (a *stageArea, err error) {
 	return a, nil
 }
 
-// gate waits until no other process makes or sweeps process folders; closing the file opens it again. It is not safe where
-// the file system has no locks.
-func (a *stageArea) gate() (f *os.File, safe bool, err error) {
+// lockArea waits until no other process makes or sweeps process folders; closing the file unlocks
+// it. safe is false where the file system has no locks.
+func (a *stageArea) lockArea() (f *os.File, safe bool, err error) {
 	f, err = a.stage.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|openFlags, 0o600)
 	if err != nil {
 		return nil, false, err
@@ -101,8 +102,8 @@ func (a *stageArea) gate() (f *os.File, safe bool, err error) {
 	return f, safe && err == nil, nil
 }
 
-// sweep removes the folders whose owner does not live. What it may not remove, as another user's, stays; only trouble of the
-// whole disk is an error.
+// sweep removes the folders of dead processes. What it may not remove, such as another user's,
+// stays; only a failure of the whole disk is an error.
 func (a *stageArea) sweep() error {
 	return eachName(context.Background(), a.stage, func(name string) error {
 		if name == lockName || a.alive(name) {
@@ -115,7 +116,7 @@ func (a *stageArea) sweep() error {
 	})
 }
 
-// alive tells whether an entry of the area is the folder of a living process. In doubt it is.
+// alive reports whether an entry of the area is the folder of a living process. In doubt it is.
 func (a *stageArea) alive(name string) bool {
 	f, err := a.stage.child(name)
 	if err != nil {
@@ -124,15 +125,17 @@ func (a *stageArea) alive(name string) bool {
 	defer f.close()
 	lock, err := f.root.OpenFile(lockName, os.O_RDWR|openFlags, 0)
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) // made under the gate: without a lock it is a dead one's
+		// made under the area's lock: without a lock of its own it is a dead one's
+		return !errors.Is(err, fs.ErrNotExist)
 	}
 	defer lock.Close()
 	free, err := lockFile(lock, false)
 	return err != nil || !free
 }
 
-// lane is where the next stage waits, under a name that is new there. It counts as waiting from now on.
-func (a *stageArea) lane() (*lane, string, error) {
+// pickShard returns the shard of the next stage, which counts as waiting from now on, and a new
+// name there.
+func (a *stageArea) pickShard() (*shard, string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.own == nil {
@@ -140,24 +143,24 @@ func (a *stageArea) lane() (*lane, string, error) {
 			return nil, "", err
 		}
 	}
-	a.clear()
+	a.removeLeftovers()
 	waiting := 0
-	for _, l := range a.lanes {
+	for _, l := range a.shards {
 		waiting += int(l.waiting.Load())
 	}
-	among := min(max(waiting/laneFiles, lanesLeast), lanesMost)
-	for len(a.lanes) < among {
-		if err := a.widen(); err != nil && len(a.lanes) == 0 {
+	among := min(max(waiting/shardFiles, minShards), maxShards)
+	for len(a.shards) < among {
+		if err := a.grow(); err != nil && len(a.shards) == 0 {
 			return nil, "", err
 		} else if err != nil {
-			break // those that are there do
+			break // the present shards must do
 		}
 	}
-	if waiting <= 1 { // with the spare one: at rest
-		a.narrow()
+	if waiting <= 1 { // with the spare stage: at rest
+		a.shrink()
 	}
-	l := a.lanes[0]
-	for _, other := range a.lanes[:min(among, len(a.lanes))] {
+	l := a.shards[0]
+	for _, other := range a.shards[:min(among, len(a.shards))] {
 		if other.waiting.Load() < l.waiting.Load() {
 			l = other
 		}
@@ -168,51 +171,53 @@ func (a *stageArea) lane() (*lane, string, error) {
 	return l, name + nameFill[len(name):], nil
 }
 
-// widen makes one more lane. The caller holds mu.
-func (a *stageArea) widen() error {
-	f, err := a.own.childMade(strconv.Itoa(len(a.lanes)), 0o700)
+// grow makes one more shard. The caller holds mu.
+func (a *stageArea) grow() error {
+	f, err := a.own.childMade(strconv.Itoa(len(a.shards)), 0o700)
 	if err == nil {
-		a.lanes = append(a.lanes, &lane{folder: f})
+		a.shards = append(a.shards, &shard{folder: f})
 	}
 	return err
 }
 
-// narrow lets go of lanes that are not needed at rest: each holds descriptors (F11). The caller holds mu.
-func (a *stageArea) narrow() {
-	for n := len(a.lanes); n > lanesLeast && len(a.left) == 0 && a.lanes[n-1].waiting.Load() == 0; n-- {
-		a.lanes[n-1].close()
-		a.lanes = a.lanes[:n-1]
+// shrink closes shards that are not needed at rest, because each holds descriptors (F11). The
+// caller holds mu.
+func (a *stageArea) shrink() {
+	for n := len(a.shards); n > minShards && len(a.left) == 0 && a.shards[n-1].waiting.Load() == 0; n-- {
+		a.shards[n-1].close()
+		a.shards = a.shards[:n-1]
 	}
 }
 
-// discard removes a stage, if not now then with a later one (F6): a daemon that lives for months must not collect what its
-// disk would not let go one day.
-func (a *stageArea) discard(lane *lane, name string) error {
-	err := removeFile(lane.folder, name)
+// discard removes a stage, if not now then with a later one (F6): otherwise a daemon collects what
+// its disk failed to remove.
+func (a *stageArea) discard(shard *shard, name string) error {
+	err := removeFile(shard.folder, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		lane.waiting.Add(-1)
+		shard.waiting.Add(-1)
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	lane.waiting.Add(-1)
-	a.left = append(a.left, leftover{lane, name})
+	shard.waiting.Add(-1)
+	a.left = append(a.left, leftover{shard, name})
 	return err
 }
 
-// clear removes what was left over, as far as the disk is well again. The caller holds mu.
-func (a *stageArea) clear() {
+// removeLeftovers removes leftovers, until the disk fails again. The caller holds mu.
+func (a *stageArea) removeLeftovers() {
 	for n := len(a.left); n > 0; n-- {
-		if err := removeFile(a.left[n-1].lane.folder, a.left[n-1].name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeFile(a.left[n-1].shard.folder, a.left[n-1].name); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 		a.left = a.left[:n-1]
 	}
 }
 
-// prepare makes our process folder and locks it. The caller holds mu.
+// prepare makes and locks the process folder. The caller holds mu.
 func (a *stageArea) prepare() (err error) {
-	gate, _, err := a.gate()
+	gate, _, err := a.lockArea()
 	if err != nil {
 		return err
 	}
@@ -224,19 +229,19 @@ func (a *stageArea) prepare() (err error) {
 		return err
 	}
 	if a.lock, err = a.own.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|os.O_EXCL|openFlags, 0o600); err != nil {
-		a.leave()
+		a.remove()
 		return err
 	}
-	_, _ = lockFile(a.lock, false) // without locks nobody sweeps, so ours is not missed
+	_, _ = lockFile(a.lock, false) // without locks nobody sweeps, so ours is not needed
 	return nil
 }
 
-// leave removes our process folder with all that waits in it.
-func (a *stageArea) leave() error {
+// remove removes the process folder with all waiting stages.
+func (a *stageArea) remove() error {
 	if a.own == nil {
 		return nil
 	}
-	for _, l := range a.lanes {
+	for _, l := range a.shards {
 		l.close()
 	}
 	a.own.close()
@@ -244,7 +249,7 @@ func (a *stageArea) leave() error {
 	if a.lock != nil {
 		a.lock.Close()
 	}
-	a.own, a.lock, a.lanes, a.left = nil, nil, nil, nil
+	a.own, a.lock, a.shards, a.left = nil, nil, nil, nil
 	return err
 }
 
@@ -252,7 +257,7 @@ func (a *stageArea) leave() error {
 func (a *stageArea) close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	err := a.leave()
+	err := a.remove()
 	a.stage.close()
 	return err
 }

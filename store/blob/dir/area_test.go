@@ -9,8 +9,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// TestLanes: many stages are spread among more lanes, whose descriptors are let go at rest (F11), but not under a stage.
-func TestLanes(t *testing.T) {
+// TestShards: many stages are spread among more shards, whose descriptors are let go at rest (F11), but not under a stage.
+func TestShards(t *testing.T) {
 	t.Parallel()
 	m, _ := newMirror(t, Options{})
 	var stages []*stage
@@ -20,26 +20,26 @@ func TestLanes(t *testing.T) {
 			stages = append(stages, staged(t, m, "body").(*stage))
 		}
 	}
-	lanes := func(want int) {
+	shards := func(want int) {
 		t.Helper()
-		if n := len(m.area.lanes); n != want {
-			t.Errorf("%d lanes, not %d", n, want)
+		if n := len(m.area.shards); n != want {
+			t.Errorf("%d shards, not %d", n, want)
 		}
 	}
-	grow(2 * laneFiles)
-	lanes(lanesLeast)
-	grow(5*laneFiles + 1)
-	lanes(5)
-	for _, l := range m.area.lanes {
-		if n := l.waiting.Load(); n > 2*laneFiles {
-			t.Errorf("%d stages in one lane", n)
+	grow(2 * shardFiles)
+	shards(minShards)
+	grow(5*shardFiles + 1)
+	shards(5)
+	for _, l := range m.area.shards {
+		if n := l.waiting.Load(); n > 2*shardFiles {
+			t.Errorf("%d stages in one shard", n)
 		}
 	}
-	grow(2 * laneFiles * lanesMost)
-	lanes(lanesMost)
+	grow(2 * shardFiles * maxShards)
+	shards(maxShards)
 
-	all := slices.Clone(m.area.lanes)
-	stays := slices.IndexFunc(stages, func(s *stage) bool { return s.lane == all[3] })
+	all := slices.Clone(m.area.shards)
+	stays := slices.IndexFunc(stages, func(s *stage) bool { return s.shard == all[3] })
 	stages[0], stages[stays] = stages[stays], stages[0]
 	for _, s := range stages[1:] {
 		if err := s.Discard(); err != nil {
@@ -48,16 +48,16 @@ func TestLanes(t *testing.T) {
 	}
 	stages = stages[:1]
 	grow(2)
-	lanes(4)
+	shards(4)
 	place(t, m, []blob.Placement{{Stage: stages[0], Key: "a.txt"}, {Stage: stages[1], Key: "b.txt"}})
 	stages = nil
 	grow(1)
-	lanes(lanesLeast)
+	shards(minShards)
 	for i, l := range all {
-		if _, err := l.root.Lstat("x"); errors.Is(err, fs.ErrNotExist) != (i < lanesLeast) {
-			t.Errorf("lane %d: %v", i, err)
+		if _, err := l.root.Lstat("x"); errors.Is(err, fs.ErrNotExist) != (i < minShards) {
+			t.Errorf("shard %d: %v", i, err)
 		}
 	}
-	grow(5*laneFiles + 1) // the folders are there already
-	lanes(5)
+	grow(5*shardFiles + 1) // the folders are there already
+	shards(5)
 }

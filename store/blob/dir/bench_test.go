@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkPlace: files of 4 KiB, from stage to name: one by one or in groups, with and without durability. Only the
-// ratios are worth keeping (speed.md): groups should come near "none", one by one may not.
+// ratios are worth keeping (performance.md): groups should come near "none", one by one may not.
 func BenchmarkPlace(b *testing.B) {
 	text := []byte(strings.Repeat("x", 4<<10))
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkStat: one look at a file in a folder that is open (goal 6 of speed.md: every file of a mirror in milliseconds).
+// BenchmarkStat: one look at a file in a folder that is open (goal 6 of performance.md: every file of a mirror in milliseconds).
 func BenchmarkStat(b *testing.B) {
 	m, _ := newMirror(b, Options{Durability: DurableNone})
 	for i := range 50 {

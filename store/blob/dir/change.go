@@ -13,23 +13,24 @@ import (
 	"resyncd/store/blob"
 )
 
-// change is one call's work on the tree: which folders it touched, so that they can be synced together at its end.
+// change is the work of one call on the tree. It collects the touched folders, so that they are
+// synced together at its end.
 type change struct {
 	m        *Mirror
 	started  time.Time
 	failures uint64
 	touched  map[string]struct{}
-	first    []string // of the touched, those to sync before the rest: where a file went, before where it came from
+	first    []string // synced before the rest: the target of a move before its origin
 }
 
 func (m *Mirror) newChange() *change {
 	return &change{m: m, started: time.Now(), failures: m.sync.failures.Load(), touched: map[string]struct{}{}}
 }
 
-// inOrder are the places of n keys in the order of the keys, of equal ones in their own. What lies in one folder, or below
-// one, is then worked on together: 5,000 files in 2,187 folders, 25 deep and listed in random order, had 24 folders opened
-// for each file before, because the few that stay open were never those of the next.
-func inOrder(n int, key func(i int) string) []int {
+// sortedIndexes are the indexes of n keys in the order of the keys, stably. The items of one
+// folder, or below one, are then worked on together: in random order the few cached folders are
+// never those of the next item.
+func sortedIndexes(n int, key func(i int) string) []int {
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -38,11 +39,10 @@ func inOrder(n int, key func(i int) string) []int {
 	return order
 }
 
-// touch notes that names in a folder changed.
 func (c *change) touch(path string) { c.touched[path] = struct{}{} }
 
-// touchFirst notes a folder that files were moved to: a power cut between two syncs may leave them in both places, never
-// in none.
+// touchFirst notes a folder that files were moved to: a power cut between two syncs may leave them
+// in both places, never in none.
 func (c *change) touchFirst(path string) {
 	if _, ok := c.touched[path]; !ok || !slices.Contains(c.first, path) {
 		c.touch(path)
@@ -50,8 +50,8 @@ func (c *change) touchFirst(path string) {
 	}
 }
 
-// making notes a folder about to be made, before another call can see it. Until its own name is on disk, nothing below it
-// is, whichever call puts it there.
+// making notes a folder before it is made and another call can see it. Until its own name is on
+// disk, nothing below it is, whichever call puts it there.
 func (c *change) making(path string) {
 	y := &c.m.sync
 	if !y.durable {
@@ -63,8 +63,8 @@ func (c *change) making(path string) {
 	y.fresh[path] = y.makings
 }
 
-// folder opens a folder as the tree is now, or at least as it was when this call began.
-func (c *change) folder(path string, create bool, try int) (*held, error) {
+// folder opens a folder, seen at its path at least since this call began.
+func (c *change) folder(path string, create bool, try int) (*cachedFolder, error) {
 	since := c.started
 	if try > 0 {
 		since = time.Now()
@@ -91,14 +91,14 @@ func (c *change) commit(size int) error {
 	y.freshMu.Lock()
 	defer y.freshMu.Unlock()
 	for path, making := range settled {
-		if y.fresh[path] == making { // and was not removed and made again meanwhile
+		if y.fresh[path] == making { // unless removed and made again meanwhile
 			delete(y.fresh, path)
 		}
 	}
 	return nil
 }
 
-// addFresh touches the parents of folders, on the way to what was touched, that are not on disk yet.
+// addFresh touches the parents of folders above touched ones that are not on disk yet.
 func (c *change) addFresh() (settled map[string]uint64) {
 	y := &c.m.sync
 	y.freshMu.Lock()
@@ -144,10 +144,10 @@ func (c *change) syncTouched(size int) error {
 		delete(c.touched, path)
 	}
 	paths := slices.Collect(maps.Keys(c.touched))
-	return each(len(paths), func(i int) error { return c.syncFolder(paths[i]) })
+	return parallel(len(paths), func(i int) error { return c.syncFolder(paths[i]) })
 }
 
-// syncFolder syncs one folder. One that is gone was pruned meanwhile, by a call that syncs its parent.
+// syncFolder syncs one folder. A missing one was pruned meanwhile, by a call that syncs its parent.
 func (c *change) syncFolder(path string) error {
 	h, err := c.m.folders.acquire(path, time.Time{}, nil)
 	if errors.Is(err, fs.ErrNotExist) {

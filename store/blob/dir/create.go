@@ -12,19 +12,20 @@ import (
 	"resyncd/store/blob"
 )
 
-// State is what lies where a mirror root is or shall be.
+// State is what a mirror root's path holds.
 type State uint8
 
-// The states that Inspect tells apart.
+// The states that Inspect reports.
 const (
 	Absent  State = iota // nothing is there
-	Empty                // a folder that holds nothing (or nothing but our reserved folder)
+	Empty                // a folder that holds nothing but perhaps the reserved folder
 	Foreign              // a folder with files and no marker: to be adopted, or its marker is lost
 	Marked               // a mirror root
 )
 
-// Inspect tells what lies at path and, if it is a mirror root, its id. It touches nothing (sync --dry-run). A damaged
-// marker is an error (blob.ErrUnmarked), as is a path that leads to something else than a folder.
+// Inspect reports what path holds and the id of a mirror root. It touches nothing (sync --dry-run).
+// A damaged marker is an error (blob.ErrUnmarked), as is a path that leads to anything but a
+// folder.
 func Inspect(path string) (State, string, error) {
 	top, err := openTop(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,9 +61,10 @@ func Inspect(path string) (State, string, error) {
 	return Empty, "", nil
 }
 
-// Create makes path a mirror root, durably, and returns the id that Open asks for. Missing folders are made; an existing
-// folder is adopted with everything in it; a root that is already marked keeps its id, so that a Create cut short may be
-// repeated. Files and folders of the content get the usual modes under the umask, the reserved folder 0700.
+// Create makes path a mirror root, durably, and returns the id that Open needs. Missing folders are
+// made; an existing folder is adopted with everything in it; a marked root keeps its id, so that an
+// interrupted Create may be repeated. Files and folders of the content get the usual modes under
+// the umask, the reserved folder 0700.
 func Create(path string) (id string, err error) {
 	defer func() {
 		if err != nil {
@@ -108,15 +110,15 @@ func Create(path string) (id string, err error) {
 	return m.ID, nil
 }
 
-// MakeRoot makes the folder of a mirror and its missing parents; the names of those that it made are on disk when it returns. Create
-// does this by itself; it is for who puts something there before.
+// MakeRoot makes the folder of a mirror and its missing parents, and makes their names durable.
+// Create calls it; a caller that writes there before needs it too.
 func MakeRoot(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(path); err == nil {
-		return nil // openTop tells whether it is a folder
+		return nil // openTop checks that it is a folder
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

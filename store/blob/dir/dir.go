@@ -1,9 +1,10 @@
-// Package dir knows how a mirror lies in a local folder and how its bytes become durable there. It refuses to know
-// what the files are, and it touches nothing outside its root.
+// Package dir knows how a mirror lies in a local folder and how its bytes become durable there. It
+// refuses to know what the files are, and it touches nothing outside its root.
 //
-// Below the root, keys are paths. `.resyncd` holds the marker `root`, `stage/` with a folder per running process, `trash/`
-// with one file per trashed one, and whatever the state store puts there. Every folder is reached name by name through
-// os.Root without following links, so that a planted link, FIFO or hard link is replaced and never written through (F87).
+// Below the root, keys are paths. `.resyncd` holds the marker `root`, `stage/` with a folder per
+// running process, `trash/` with one file per trashed one, and whatever the state store puts there.
+// Every folder is reached name by name through os.Root without following links, so that a planted
+// link, FIFO or hard link is replaced and never written through (F87).
 package dir
 
 import (
@@ -21,35 +22,36 @@ import (
 )
 
 const (
-	// openFlags go with every open of a file. O_NONBLOCK never waits for the other end of a FIFO; on regular files it does
-	// nothing but spare the runtime some calls. os.Root adds O_NOFOLLOW and O_CLOEXEC.
+	// openFlags go with every open of a file. O_NONBLOCK never waits for the other end of a FIFO;
+	// on regular files it only saves the runtime some calls. os.Root adds O_NOFOLLOW and O_CLOEXEC.
 	openFlags = syscall.O_NONBLOCK
 
-	// staleAfter is how long a reader trusts an open folder before it looks at its name again.
+	// staleAfter is how long a reader trusts an open folder before it checks its name again.
 	staleAfter = time.Second
 
-	// defaultFolders bounds the open folders that wait for use; each costs one or two descriptors.
+	// defaultFolders bounds the unused open folders; each costs one or two descriptors.
 	defaultFolders = 64
 )
 
-// Durability is how far Place and its like go before they return.
+// Durability is how durable a change is when Place and the like return.
 type Durability uint8
 
 // The durabilities of contract.md 2.
 const (
-	DurableFile Durability = iota // what was answered with nil survives a power cut
-	DurableNone                   // the system writes back when it likes; still never torn for readers of this boot
+	DurableFile Durability = iota // a change without an error survives a power cut
+	DurableNone                   // written back by the system at any time; readers of this boot still see whole files
 )
 
-// Options are what Open may be told.
+// Options of Open.
 type Options struct {
-	// ReadOnly opens beside a running daemon: it creates nothing, sweeps nothing and refuses every change (ErrReadOnly).
+	// ReadOnly opens beside a running daemon: it creates nothing, sweeps nothing and refuses every
+	// change (ErrReadOnly).
 	ReadOnly bool
 	// Unmarked opens a folder that is no mirror root (yet), for a dry run; only together with ReadOnly.
 	Unmarked bool
-	// Durability is DurableFile unless told otherwise.
+	// Durability is DurableFile by default.
 	Durability Durability
-	// Folders is how many folders not in use stay open, 64 if zero.
+	// Folders is how many unused folders stay open, 64 if zero.
 	Folders int
 }
 
@@ -63,8 +65,9 @@ type Mirror struct {
 	folds   bool
 	sync    syncer
 
-	// prune is held for reading from the making of a folder to the placing of a file in it, and for writing while empty
-	// folders are removed. Other processes do not ask; against them a lost folder is made again, a few times.
+	// prune is read-locked from the making of a folder to the placing of a file in it, and locked
+	// while empty folders are removed. Other processes do not take it; against them a lost folder
+	// is made again, a few times.
 	prune sync.RWMutex
 
 	active sync.WaitGroup
@@ -72,14 +75,15 @@ type Mirror struct {
 	closed bool
 
 	spare  atomic.Pointer[stage] // for the next NewStage
-	sealed atomic.Int64          // closed stages that kept their descriptor
+	sealed atomic.Int64          // closed stages with an open descriptor
 }
 
 var _ blob.Mirror = (*Mirror)(nil)
 
-// Open opens the mirror at path that has the id which Create returned. blob.ErrUnmarked if the marker is missing or names
-// another mirror (F12). Unless read-only, it sweeps the stages that dead processes left behind (F1); several processes may
-// have a mirror open, but only one at a time should change a set's files (design.md 3.9).
+// Open opens the mirror at path with the id that Create returned. blob.ErrUnmarked if the marker is
+// missing or names another mirror (F12). Unless read-only, it sweeps the stages of dead processes
+// (F1). Several processes may have a mirror open, but only one at a time should change a set's
+// files (CONTRIBUTING.md 3.9).
 func Open(path, id string, opt Options) (m *Mirror, err error) {
 	defer func() {
 		if err != nil {
@@ -140,7 +144,7 @@ func openMarked(path, id string) (*folder, error) {
 	return top, nil
 }
 
-// foldsCase looks for the marker under another case; nothing has to be written to know.
+// foldsCase looks for the marker in another letter case, which needs no write.
 func foldsCase(top *folder) (bool, error) {
 	reserved, err := top.child(blob.Reserved)
 	if err != nil {
@@ -158,8 +162,8 @@ func foldsCase(top *folder) (bool, error) {
 	return err == nil && os.SameFile(as, other), err
 }
 
-// enter starts a call, unless the mirror is closed. The caller defers m.active.Done.
-func (m *Mirror) enter(ctx context.Context) error {
+// begin starts a call, unless the mirror is closed. The caller defers m.active.Done.
+func (m *Mirror) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -172,20 +176,21 @@ func (m *Mirror) enter(ctx context.Context) error {
 	return nil
 }
 
-// enterWriting is enter for calls that change something.
-func (m *Mirror) enterWriting(ctx context.Context) error {
+// beginWrite is begin for calls that change something.
+func (m *Mirror) beginWrite(ctx context.Context) error {
 	if m.opt.ReadOnly {
 		return fmt.Errorf("%w: opened for reading only", blob.ErrReadOnly)
 	}
-	return m.enter(ctx)
+	return m.begin(ctx)
 }
 
 // FoldsCase implements blob.Mirror.
 func (m *Mirror) FoldsCase() bool { return m.folds }
 
-// Check implements blob.Mirror: the path must still lead to the folder that is open, and its marker be readable.
+// Check implements blob.Mirror: the path must still lead to the open folder, and its marker be
+// readable.
 func (m *Mirror) Check(ctx context.Context) error {
-	if err := m.enter(ctx); err != nil {
+	if err := m.begin(ctx); err != nil {
 		return err
 	}
 	defer m.active.Done()
@@ -202,9 +207,19 @@ func (m *Mirror) Check(ctx context.Context) error {
 	return nil
 }
 
+// Room is the free space on the disk of a folder, which is not touched.
+func Room(folder string) (bytes, inodes uint64, err error) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return 0, 0, err
+	}
+	bytes, inodes, err = freeSpace(f)
+	return bytes, inodes, errors.Join(err, f.Close())
+}
+
 // Free implements blob.Mirror.
 func (m *Mirror) Free(ctx context.Context) (bytes, inodes uint64, err error) {
-	if err := m.enter(ctx); err != nil {
+	if err := m.begin(ctx); err != nil {
 		return 0, 0, err
 	}
 	defer m.active.Done()

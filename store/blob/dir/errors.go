@@ -10,12 +10,13 @@ import (
 	"resyncd/store/blob"
 )
 
-// classify puts the mirror's own name on what the system says, so that the engine can tell a sick disk from a sick file.
-// ENOENT is left alone: only the caller knows whether it speaks of the file that was asked for (F11).
+// classify adds the mirror's own error to the system's, so that the engine can tell a sick disk
+// from a sick file. ENOENT stays: only the caller knows whether it is about the requested file
+// (F11).
 func classify(err error) error {
 	var cause error
 	switch {
-	case err == nil || isOurs(err):
+	case err == nil || isClassified(err):
 		return err
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		cause = blob.ErrNoSpace
@@ -33,12 +34,12 @@ func classify(err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// isOurs tells whether an error already carries one of the causes that classify would add.
-func isOurs(err error) bool {
+// isClassified reports whether an error already has one of the causes that classify adds.
+func isClassified(err error) bool {
 	return blob.Systemic(err) || errors.Is(err, blob.ErrKey)
 }
 
-// keyError tells of an attempt on a key. A folder lookup that failed below has already said where.
+// keyError adds operation and key. A folder lookup that failed below has named its folder already.
 func keyError(op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -49,9 +50,9 @@ func keyError(op, key string, err error) error {
 	return &blob.KeyError{Op: op, Key: key, Err: classify(err)}
 }
 
-// absent turns what a lookup says into "there is no such file", for calls that ask for an existing one. A parent that is
-// not a folder means the same to them, but they say why.
-func absent(err error) error {
+// asNotFound turns the failure of a lookup into "no such file", for calls that need an existing
+// one. A parent that is no folder means the same, but is named.
+func asNotFound(err error) error {
 	switch {
 	case errors.Is(err, blob.ErrParentNotFolder):
 		if at, ok := errors.AsType[*blob.KeyError](err); ok {
@@ -65,7 +66,6 @@ func absent(err error) error {
 	}
 }
 
-// checkKey is the check of keys that shall get a file.
 func checkKey(key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err
@@ -73,7 +73,7 @@ func checkKey(key string) error {
 	return checkLocal(key)
 }
 
-// checkForeignKey is the check of keys that may be somebody else's.
+// checkForeignKey checks a key that may be another program's.
 func checkForeignKey(key string) error {
 	if err := blob.CheckForeignKey(key); err != nil {
 		return err
@@ -81,7 +81,8 @@ func checkForeignKey(key string) error {
 	return checkLocal(key)
 }
 
-// checkLocal refuses what only this system takes for more than a name (drive letters, device names).
+// checkLocal refuses what only this system takes for more than a name (drive letters, device
+// names).
 func checkLocal(key string) error {
 	if !filepath.IsLocal(filepath.FromSlash(key)) {
 		return fmt.Errorf("%w: not a local path on this system", blob.ErrKey)

@@ -9,18 +9,20 @@ import (
 	"resyncd/store/blob"
 )
 
-// folder is an open folder of the mirror. All work in it uses names of one component, so that no path is walked, no link
-// on a path is followed, and the kernel does no more than it must (speed.md 7.4).
+// folder is an open folder of the mirror. All work in it uses names of one component, so that no
+// path is walked, no link on a path is followed, and the kernel does no more than it must
+// (performance.md 7.4).
 type folder struct {
 	path string // below the mirror root, slash-separated; "" is the root itself
 	root *os.Root
-	info os.FileInfo // which folder this is, whatever its name leads to by now
+	info os.FileInfo // identifies the folder, whatever its name leads to by now
 
 	mu   sync.Mutex
 	file *os.File
 }
 
-// openTop opens the mirror root, the only folder that is found by a path (which may be a link: the operator chose it).
+// openTop opens the mirror root, the only folder opened by a path (which may be a link: the
+// operator chose it).
 func openTop(path string) (*folder, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -34,9 +36,9 @@ func openTop(path string) (*folder, error) {
 	return &folder{root: root, info: info}, nil
 }
 
-// child opens a folder in a folder. os.Root follows links that stay inside, we follow none (F87): what Lstat called a
-// folder and what was opened must be the same one. If they are not, the name changed hands (another call prunes and makes
-// folders, too): look again.
+// child opens a folder in a folder. os.Root follows links that stay inside, which must not happen
+// (F87): what Lstat saw and what was opened must be the same. If they differ, another call replaced
+// the name, so child tries again.
 func (f *folder) child(name string) (*folder, error) {
 	below := path.Join(f.path, name)
 	for range tries {
@@ -63,7 +65,7 @@ func (f *folder) child(name string) (*folder, error) {
 	return nil, &blob.KeyError{At: below, Err: blob.ErrParentNotFolder}
 }
 
-// childMade is child that makes the folder first if need be.
+// childMade is child that makes a missing folder first.
 func (f *folder) childMade(name string, mode os.FileMode) (*folder, error) {
 	if err := f.root.Mkdir(name, mode); err != nil && !os.IsExist(err) {
 		return nil, err
@@ -71,13 +73,13 @@ func (f *folder) childMade(name string, mode os.FileMode) (*folder, error) {
 	return f.child(name)
 }
 
-// still tells whether name leads to this very folder.
-func (f *folder) still(parent *folder, name string) bool {
+// isAt reports whether name still leads to this folder.
+func (f *folder) isAt(parent *folder, name string) bool {
 	now, err := parent.root.Lstat(name)
 	return err == nil && now.IsDir() && os.SameFile(now, f.info)
 }
 
-// handle is the folder as a file: for syncing it, and for calls of the system that os.Root does not have.
+// handle is the folder as a file: for syncing it, and for system calls that os.Root does not have.
 func (f *folder) handle() (*os.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +93,6 @@ func (f *folder) handle() (*os.File, error) {
 	return f.file, nil
 }
 
-// close lets go of the descriptors.
 func (f *folder) close() {
 	f.root.Close()
 	f.mu.Lock()
@@ -101,7 +102,7 @@ func (f *folder) close() {
 	}
 }
 
-// split cuts a key into its folder ("" is the root) and its last name.
+// split splits a key into its folder ("" is the root) and its last name.
 func split(key string) (folder, name string) {
 	i := strings.LastIndexByte(key, '/')
 	if i < 0 {

@@ -12,35 +12,36 @@ import (
 	"resyncd/store/blob"
 )
 
-// folders keeps the folders used last open, at most limit of them beyond those in use, so that a name costs one system
-// call however deep it lies. Somebody else may move a folder meanwhile: a handle counts only for a while, then its name is
-// looked at again.
+// folders keeps the recently used folders open, at most limit of them beyond those in use, so that
+// a name costs one system call however deep it lies. Another process may move a folder meanwhile: a
+// handle counts only for a while, then its name is checked again.
 type folders struct {
-	top   *held
+	top   *cachedFolder
 	limit int
 
 	mu    sync.Mutex
-	open  map[string]*held
-	order list.List // of *held, most recently used first
+	open  map[string]*cachedFolder
+	order list.List // of *cachedFolder, most recently used first
 }
 
-// held is an open folder that may be in use.
-type held struct {
+// cachedFolder is an open folder that may be in use.
+type cachedFolder struct {
 	*folder
 	refs    int
-	checked time.Time // when its name was last seen to lead to it
+	checked time.Time // when its name last led to it
 	place   *list.Element
 	gone    bool // no longer in the table; closed by its last user
 }
 
 // newFolders takes over top.
 func newFolders(top *folder, limit int) *folders {
-	return &folders{top: &held{folder: top, refs: 1}, limit: limit, open: map[string]*held{}}
+	return &folders{top: &cachedFolder{folder: top, refs: 1}, limit: limit, open: map[string]*cachedFolder{}}
 }
 
-// acquire opens the folder at path, seen at that path not before since. With making, missing folders are made, each told
-// before. The caller releases it. ErrParentNotFolder if a component is something else; fs.ErrNotExist if it is missing.
-func (c *folders) acquire(path string, since time.Time, making func(path string)) (*held, error) {
+// acquire opens the folder at path, whose name was checked not before since. With making, missing
+// folders are made, after a call of making for each. The caller releases it. ErrParentNotFolder if
+// a component is something else; fs.ErrNotExist if it is missing.
+func (c *folders) acquire(path string, since time.Time, making func(path string)) (*cachedFolder, error) {
 	if path == "" {
 		return c.top, nil
 	}
@@ -56,7 +57,7 @@ func (c *folders) acquire(path string, since time.Time, making func(path string)
 
 	now := time.Now()
 	if h := c.lookup(path, time.Time{}); h != nil {
-		if h.still(parent.folder, name) {
+		if h.isAt(parent.folder, name) {
 			c.confirm(h, now)
 			return h, nil
 		}
@@ -70,7 +71,7 @@ func (c *folders) acquire(path string, since time.Time, making func(path string)
 	return c.insert(f, now), nil
 }
 
-// openChild opens or makes the folder. Out of descriptors, it first gives back those that only wait here (F11).
+// openChild opens or makes the folder. Without descriptors, it first closes unused folders (F11).
 func (c *folders) openChild(parent *folder, name, path string, making func(path string)) (*folder, error) {
 	f, err := parent.child(name)
 	if errors.Is(classify(err), blob.ErrBusy) {
@@ -89,7 +90,7 @@ func (c *folders) openChild(parent *folder, name, path string, making func(path 
 }
 
 // lookup takes the handle for path if it was checked not before since.
-func (c *folders) lookup(path string, since time.Time) *held {
+func (c *folders) lookup(path string, since time.Time) *cachedFolder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.open[path]
@@ -101,30 +102,28 @@ func (c *folders) lookup(path string, since time.Time) *held {
 	return h
 }
 
-// confirm notes that the name still leads to the folder.
-func (c *folders) confirm(h *held, now time.Time) {
+func (c *folders) confirm(h *cachedFolder, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.checked = now
 }
 
-// insert keeps a folder just opened, in use once. Another goroutine may have been faster: then its handle gives way,
-// because ours was looked up later.
-func (c *folders) insert(f *folder, now time.Time) *held {
+// insert caches a folder just opened, in use once. If another goroutine was faster, its older
+// handle is dropped.
+func (c *folders) insert(f *folder, now time.Time) *cachedFolder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.open[f.path]; old != nil {
 		c.forget(old)
 	}
-	h := &held{folder: f, refs: 1, checked: now}
+	h := &cachedFolder{folder: f, refs: 1, checked: now}
 	h.place = c.order.PushFront(h)
 	c.open[f.path] = h
 	c.trim(c.limit)
 	return h
 }
 
-// release ends one use.
-func (c *folders) release(h *held) {
+func (c *folders) release(h *cachedFolder) {
 	if h == c.top {
 		return
 	}
@@ -138,14 +137,13 @@ func (c *folders) release(h *held) {
 	c.trim(c.limit)
 }
 
-// drop forgets a handle whose folder was moved or removed.
-func (c *folders) drop(h *held) {
+// drop removes a handle whose folder was moved or removed.
+func (c *folders) drop(h *cachedFolder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(h)
 }
 
-// dropPath forgets whatever is held for a path.
 func (c *folders) dropPath(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +152,7 @@ func (c *folders) dropPath(path string) {
 	}
 }
 
-// shrink closes handles not in use, down to a number.
+// shrink closes unused handles, down to a number.
 func (c *folders) shrink(to int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +162,7 @@ func (c *folders) shrink(to int) {
 // trim closes the handles used longest ago; those in use stay. The caller holds mu.
 func (c *folders) trim(to int) {
 	for e := c.order.Back(); e != nil && len(c.open) > to; {
-		h := e.Value.(*held)
+		h := e.Value.(*cachedFolder)
 		e = e.Prev()
 		if h.refs == 0 {
 			c.forget(h)
@@ -173,7 +171,7 @@ func (c *folders) trim(to int) {
 }
 
 // forget takes a handle out of the table. The caller holds mu.
-func (c *folders) forget(h *held) {
+func (c *folders) forget(h *cachedFolder) {
 	if h.gone {
 		return
 	}
@@ -185,7 +183,7 @@ func (c *folders) forget(h *held) {
 	}
 }
 
-// close lets go of everything. Nothing may be in use.
+// close closes everything. Nothing may be in use.
 func (c *folders) close() {
 	c.shrink(0)
 	c.top.close()

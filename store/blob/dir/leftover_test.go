@@ -13,7 +13,7 @@ func TestLeftOver(t *testing.T) {
 	t.Parallel()
 	m, root := newMirror(t, Options{})
 	s := staged(t, m, "body").(*stage)
-	at := filepath.Join(root, ".resyncd", stageName, m.area.name, filepath.Base(s.lane.root.Name()), s.name)
+	at := filepath.Join(root, ".resyncd", stageName, m.area.name, filepath.Base(s.shard.root.Name()), s.name)
 	if err := errors.Join(os.Remove(at), os.Mkdir(at, 0o700)); err != nil { // removing it as a file fails now
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// The root marker (F12): a mirror whose disk is not mounted is an empty folder without it, and must not be taken for a
-// mirror whose files are all gone.
+// The root marker (F12): without it, the empty folder of a mirror whose disk is not mounted would
+// be taken for a mirror whose files are all gone.
 const (
 	markerName   = "root"
 	markerFormat = 1
@@ -24,13 +24,12 @@ const (
 	trashName = "trash"
 )
 
-// marker is the content of the marker file.
 type marker struct {
 	Format int    `json:"format"`
 	ID     string `json:"id"`
 }
 
-// newMarker draws an id that no other root has.
+// newMarker makes a marker with a unique id.
 func newMarker() marker {
 	var id [16]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
@@ -64,8 +63,8 @@ func readMarker(top *folder) (marker, error) {
 	return m, nil
 }
 
-// writeMarker puts a new marker into the reserved folder, whole and durable or not at all. If another process was faster,
-// its marker is the answer.
+// writeMarker puts a new marker into the reserved folder, whole and durable or not at all. If
+// another process was faster, its marker is returned.
 func writeMarker(top, reserved *folder) (marker, error) {
 	m := newMarker()
 	text, err := json.Marshal(m)

@@ -10,26 +10,26 @@ import (
 	"resyncd/store/blob"
 )
 
-// tries is how often a name is tried when its folder vanishes under our hands (pruned by another process).
+// tries is how often a name is tried while another process prunes its folder.
 const tries = 8
 
 // Place implements blob.Mirror.
 func (m *Mirror) Place(ctx context.Context, group []blob.Placement) ([]error, error) {
 	errs := make([]error, len(group))
-	if err := m.enterWriting(ctx); err != nil {
+	if err := m.beginWrite(ctx); err != nil {
 		return fail(errs, err), err
 	}
 	defer m.active.Done()
 	c := m.newChange()
 	stages := make([]*stage, len(group))
 	for i := range group {
-		stages[i], errs[i] = c.ready(&group[i])
+		stages[i], errs[i] = c.checkItem(&group[i])
 	}
 	if err := c.syncData(stages, errs); err != nil {
 		return fail(errs, err), err
 	}
 	var stopped error
-	for _, i := range inOrder(len(group), func(i int) string { return group[i].Key }) {
+	for _, i := range sortedIndexes(len(group), func(i int) string { return group[i].Key }) {
 		if errs[i] != nil {
 			continue
 		}
@@ -37,7 +37,7 @@ func (m *Mirror) Place(ctx context.Context, group []blob.Placement) ([]error, er
 			errs[i] = stopped
 			continue
 		}
-		errs[i] = keyError("place", group[i].Key, m.explain(c.place(stages[i], &group[i])))
+		errs[i] = keyError("place", group[i].Key, m.explain(c.placeStage(stages[i], &group[i])))
 	}
 	if err := c.commit(len(group)); err != nil {
 		return fail(errs, err), err
@@ -48,7 +48,7 @@ func (m *Mirror) Place(ctx context.Context, group []blob.Placement) ([]error, er
 	return errs, stopped
 }
 
-// fail gives an error to all items that have none of their own yet.
+// fail sets an error for all items that have none yet.
 func fail(errs []error, err error) []error {
 	for i := range errs {
 		if errs[i] == nil {
@@ -68,27 +68,28 @@ func firstSystemic(errs []error) error {
 	return nil
 }
 
-// ready checks an item before anything is done with it, and ends its writing.
-func (c *change) ready(p *blob.Placement) (*stage, error) {
+// checkItem checks an item before anything is done with it, and ends its writing.
+func (c *change) checkItem(p *blob.Placement) (*stage, error) {
 	p.Displaced = false
 	err := checkKey(p.Key)
 	if err == nil && p.Displace != "" {
 		err = blob.CheckTrashID(p.Displace)
 	}
 	s, ok := p.Stage.(*stage)
-	if err == nil && (!ok || s == nil || s.m != c.m || s.spent) {
+	if err == nil && (!ok || s == nil || s.m != c.m || s.used) {
 		err = blob.ErrStage
 	}
 	if err == nil {
 		err = s.Close()
 	}
-	if err == nil && c.m.sync.durable && s.born != c.failures {
+	if err == nil && c.m.sync.durable && s.failuresBefore != c.failures {
 		err = fmt.Errorf("%w: the disk lost writes since this was staged, fetch it again", blob.ErrSync)
 	}
 	return s, keyError("place", p.Key, err)
 }
 
-// syncData makes the bytes of all good stages durable. An error is the group's; nothing has a name yet.
+// syncData makes the bytes of all good stages durable. An error is the group's; nothing has a name
+// yet.
 func (c *change) syncData(stages []*stage, errs []error) error {
 	y := &c.m.sync
 	if !y.durable {
@@ -106,7 +107,7 @@ func (c *change) syncData(stages []*stage, errs []error) error {
 	case len(good) == 0:
 		return nil
 	case y.whole && (letGo || len(good) > smallGroup):
-		err = y.all() // also hears of what was lost behind a descriptor that is closed by now
+		err = y.all() // also reports what was lost behind closed descriptors
 	default:
 		err = c.syncEach(good)
 	}
@@ -119,14 +120,13 @@ func (c *change) syncData(stages []*stage, errs []error) error {
 	return nil
 }
 
-// syncEach syncs stage by stage.
 func (c *change) syncEach(good []*stage) error {
-	return each(len(good), func(i int) error {
+	return parallel(len(good), func(i int) error {
 		s := good[i]
 		if s.file != nil {
 			return c.m.sync.file(s.file)
 		}
-		f, err := s.lane.root.OpenFile(s.name, os.O_WRONLY|openFlags, 0)
+		f, err := s.shard.root.OpenFile(s.name, os.O_WRONLY|openFlags, 0)
 		if err != nil {
 			return classify(err)
 		}
@@ -135,17 +135,16 @@ func (c *change) syncEach(good []*stage) error {
 	})
 }
 
-// place gives a stage its name.
-func (c *change) place(s *stage, p *blob.Placement) error {
-	if s.spent {
+func (c *change) placeStage(s *stage, p *blob.Placement) error {
+	if s.used {
 		return blob.ErrStage // twice in one group
 	}
 	path, name := split(p.Key)
-	return c.inFolder(path, func(h *held) error { return c.put(s, h, name, p) })
+	return c.inFolder(path, func(h *cachedFolder) error { return c.put(s, h, name, p) })
 }
 
-// inFolder does something in a folder that it makes if need be, anew if it vanished meanwhile.
-func (c *change) inFolder(path string, do func(h *held) error) error {
+// inFolder works in a folder, made if missing, again if it vanished meanwhile.
+func (c *change) inFolder(path string, do func(h *cachedFolder) error) error {
 	c.m.prune.RLock()
 	defer c.m.prune.RUnlock()
 	for try := 0; ; try++ {
@@ -161,7 +160,7 @@ func (c *change) inFolder(path string, do func(h *held) error) error {
 }
 
 // put renames a stage into an open folder.
-func (c *change) put(s *stage, h *held, name string, p *blob.Placement) error {
+func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) error {
 	var undo func() error
 	if p.Displace != "" {
 		var err error
@@ -169,7 +168,7 @@ func (c *change) put(s *stage, h *held, name string, p *blob.Placement) error {
 			return err
 		}
 	}
-	err := c.m.retryBusy(func() error { return rename(c.m.folders.top.folder, s.lane.folder, s.name, h.folder, name) })
+	err := c.m.retryBusy(func() error { return rename(c.m.folders.top.folder, s.shard.folder, s.name, h.folder, name) })
 	if err != nil {
 		if info, lerr := h.root.Lstat(name); lerr == nil && info.IsDir() {
 			err = blob.ErrIsFolder
@@ -183,16 +182,17 @@ func (c *change) put(s *stage, h *held, name string, p *blob.Placement) error {
 		return err
 	}
 	p.Displaced = undo != nil
-	s.spent = true
+	s.used = true
 	s.release()
-	s.lane.waiting.Add(-1)
+	s.shard.waiting.Add(-1)
 	c.touch(h.path)
 	return nil
 }
 
-// displace puts what has the name into the trash. A regular file gets a second name there and keeps the first until the new
-// file takes it, so that a reader always finds one or the other; anything else is moved. undo is nil if nothing was there.
-func (c *change) displace(h *held, name, id string) (undo func() error, err error) {
+// displace puts what has the name into the trash. A regular file gets a second name there and keeps
+// the first until the new file takes it, so that a reader always finds one or the other; anything
+// else is moved. undo is nil if nothing was there.
+func (c *change) displace(h *cachedFolder, name, id string) (undo func() error, err error) {
 	info, err := h.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -221,7 +221,7 @@ func (c *change) displace(h *held, name, id string) (undo func() error, err erro
 		// No hard links here, or not for files of others: the name is free for a moment.
 	}
 	if err := renameNew(top, h.folder, name, trash.folder, id); err != nil {
-		return nil, exists(err, id)
+		return nil, asExists(err, id)
 	}
 	c.touch(h.path)
 	return func() error {
@@ -229,8 +229,8 @@ func (c *change) displace(h *held, name, id string) (undo func() error, err erro
 	}, nil
 }
 
-// exists turns a taken name in the trash into our error.
-func exists(err error, id string) error {
+// asExists turns a taken name in the trash into blob.ErrExists.
+func asExists(err error, id string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: trash id %s", blob.ErrExists, id)
 	}

@@ -10,8 +10,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// recent opens a folder for reading, seen at its path a moment ago at most.
-func (m *Mirror) recent(path string) (*held, error) {
+// recentFolder opens a folder for reading, whose name was checked a moment ago at most.
+func (m *Mirror) recentFolder(path string) (*cachedFolder, error) {
 	return m.folders.acquire(path, time.Now().Add(-staleAfter), nil)
 }
 
@@ -19,7 +19,7 @@ func (m *Mirror) recent(path string) (*held, error) {
 func (m *Mirror) Open(ctx context.Context, key string) (blob.File, blob.Info, error) {
 	var file *os.File
 	var info os.FileInfo
-	err := m.look(ctx, key, func(h *held, name string) error {
+	err := m.withKey(ctx, key, func(h *cachedFolder, name string) error {
 		return m.retryBusy(func() (err error) {
 			file, info, err = openRegular(h.folder, name)
 			return err
@@ -34,7 +34,7 @@ func (m *Mirror) Open(ctx context.Context, key string) (blob.File, blob.Info, er
 // Stat implements blob.Mirror.
 func (m *Mirror) Stat(ctx context.Context, key string) (blob.Info, error) {
 	var info os.FileInfo
-	err := m.look(ctx, key, func(h *held, name string) (err error) {
+	err := m.withKey(ctx, key, func(h *cachedFolder, name string) (err error) {
 		info, err = h.root.Lstat(name)
 		return err
 	})
@@ -44,9 +44,9 @@ func (m *Mirror) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return infoOf(key, info), nil
 }
 
-// look runs a call on one key. What is not there is ErrNotFound.
-func (m *Mirror) look(ctx context.Context, key string, do func(h *held, name string) error) error {
-	if err := m.enter(ctx); err != nil {
+// withKey runs a call on one key. A missing file is ErrNotFound.
+func (m *Mirror) withKey(ctx context.Context, key string, do func(h *cachedFolder, name string) error) error {
+	if err := m.begin(ctx); err != nil {
 		return err
 	}
 	defer m.active.Done()
@@ -54,12 +54,13 @@ func (m *Mirror) look(ctx context.Context, key string, do func(h *held, name str
 		return err
 	}
 	path, name := split(key)
-	return m.inExisting(path, time.Now().Add(-staleAfter), func(h *held) error { return do(h, name) })
+	return m.inExisting(path, time.Now().Add(-staleAfter), func(h *cachedFolder) error { return do(h, name) })
 }
 
-// inExisting does something in a folder that must be there, seen not before since. What is missing is ErrNotFound, but only
-// after a second look at the folder: it may have been removed and made anew since it was opened.
-func (m *Mirror) inExisting(path string, since time.Time, do func(h *held) error) error {
+// inExisting works in an existing folder, whose name was checked not before since. A missing one is
+// ErrNotFound, but only after a second check: it may have been removed and made anew since it was
+// opened.
+func (m *Mirror) inExisting(path string, since time.Time, do func(h *cachedFolder) error) error {
 	for try := 0; ; try++ {
 		h, err := m.folders.acquire(path, since, nil)
 		if err == nil {
@@ -67,14 +68,14 @@ func (m *Mirror) inExisting(path string, since time.Time, do func(h *held) error
 			m.folders.release(h)
 		}
 		if try == 1 || !errors.Is(err, fs.ErrNotExist) {
-			return absent(err)
+			return asNotFound(err)
 		}
 		since = time.Now()
 	}
 }
 
-// openRegular opens a file for reading if it is one: looked at before, because opening a device does things, and after,
-// because names change hands.
+// openRegular opens a regular file for reading. It is checked before, because opening a device has
+// effects, and after, because names change.
 func openRegular(f *folder, name string) (*os.File, os.FileInfo, error) {
 	info, err := f.root.Lstat(name)
 	if err != nil {
@@ -98,7 +99,6 @@ func openRegular(f *folder, name string) (*os.File, os.FileInfo, error) {
 	return file, info, nil
 }
 
-// infoOf translates what the system knows of a name.
 func infoOf(key string, fi os.FileInfo) blob.Info {
 	i := blob.Info{Key: key, ModTime: fi.ModTime().UnixNano()}
 	switch mode := fi.Mode(); {

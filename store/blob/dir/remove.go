@@ -12,28 +12,29 @@ import (
 
 // Remove implements blob.Mirror.
 func (m *Mirror) Remove(ctx context.Context, keys []string) []error {
-	return m.takeAway(ctx, "remove", len(keys),
+	return m.removeNames(ctx, "remove", len(keys),
 		func(i int) string { return keys[i] },
-		func(_ *change, _ int, h *held, name string) error { return removeFile(h.folder, name) })
+		func(_ *change, _ int, h *cachedFolder, name string) error { return removeFile(h.folder, name) })
 }
 
-// takeAway is what Trash and Remove share: each item leaves its folder, emptied folders go, then all is made durable.
-func (m *Mirror) takeAway(ctx context.Context, op string, n int, key func(int) string,
-	take func(c *change, i int, h *held, name string) error) []error {
+// removeNames is the common part of Trash and Remove: each item leaves its folder, emptied folders
+// go, then all is made durable.
+func (m *Mirror) removeNames(ctx context.Context, op string, n int, key func(int) string,
+	take func(c *change, i int, h *cachedFolder, name string) error) []error {
 	errs := make([]error, n)
-	if err := m.enterWriting(ctx); err != nil {
+	if err := m.beginWrite(ctx); err != nil {
 		return fail(errs, err)
 	}
 	defer m.active.Done()
 	c := m.newChange()
 	emptied := map[string]struct{}{}
-	for _, i := range inOrder(n, key) {
+	for _, i := range sortedIndexes(n, key) {
 		if errs[i] = ctx.Err(); errs[i] != nil {
 			continue
 		}
 		err := checkForeignKey(key(i))
 		if err == nil {
-			err = c.takeOne(i, key(i), take)
+			err = c.removeName(i, key(i), take)
 		}
 		if err == nil {
 			path, _ := split(key(i))
@@ -48,10 +49,10 @@ func (m *Mirror) takeAway(ctx context.Context, op string, n int, key func(int) s
 	return errs
 }
 
-// takeOne takes one name out of its folder.
-func (c *change) takeOne(i int, key string, take func(c *change, i int, h *held, name string) error) error {
+// removeName takes one name out of its folder.
+func (c *change) removeName(i int, key string, take func(c *change, i int, h *cachedFolder, name string) error) error {
 	path, name := split(key)
-	return c.m.inExisting(path, c.started, func(h *held) error {
+	return c.m.inExisting(path, c.started, func(h *cachedFolder) error {
 		info, err := h.root.Lstat(name)
 		if err != nil {
 			return err
@@ -65,14 +66,14 @@ func (c *change) takeOne(i int, key string, take func(c *change, i int, h *held,
 			return nil
 		}
 		if _, there := h.root.Lstat(name); there == nil && errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: %v", blob.ErrIO, err) // whatever is missing, it is not the file (F11)
+			return fmt.Errorf("%w: %v", blob.ErrIO, err) // the folder is missing, not the file (F11)
 		}
 		return err
 	})
 }
 
-// prune removes the folders that are empty now, and then their parents, never the root. A folder that holds anything,
-// or that somebody put a file into meanwhile, stays: the system refuses.
+// prune removes folders that are empty now, and then their parents, never the root. The system
+// refuses to remove a folder that is not empty.
 func (c *change) prune(emptied map[string]struct{}) {
 	paths := make([]string, 0, len(emptied))
 	for path := range emptied {
@@ -86,7 +87,7 @@ func (c *change) prune(emptied map[string]struct{}) {
 	}
 }
 
-// pruneOne removes one folder if it is empty. A failure is no error: an empty folder harms nobody.
+// pruneOne removes one folder if it is empty. A failure is no error: an empty folder does no harm.
 func (c *change) pruneOne(path string) bool {
 	c.m.prune.Lock()
 	defer c.m.prune.Unlock()

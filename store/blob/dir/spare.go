@@ -2,17 +2,17 @@ package dir
 
 import "context"
 
-// Spare implements blob.Mirror. On an ext4 the making of a file waits while the journal writes out an earlier transaction, such as
-// the sync of the notification that a push begins with: 0.25 ms, before the Source was asked. A spare one is there already. It
-// keeps no descriptor, since it may wait for long (F11).
+// Spare implements blob.Mirror. On an ext4 the making of a file waits while the journal writes an
+// earlier transaction, such as the sync of the notification that a push begins with. A spare file
+// is there already. It keeps no descriptor, because it may wait for long (F11).
 func (m *Mirror) Spare(ctx context.Context) {
-	if m.spare.Load() != nil || m.enterWriting(ctx) != nil {
+	if m.spare.Load() != nil || m.beginWrite(ctx) != nil {
 		return
 	}
 	defer m.active.Done()
 	s, err := m.makeStage()
 	if err != nil {
-		return // NewStage meets it too, and says so
+		return // NewStage meets and reports it too
 	}
 	s.release()
 	if !m.spare.CompareAndSwap(nil, s) {
@@ -20,13 +20,14 @@ func (m *Mirror) Spare(ctx context.Context) {
 	}
 }
 
-// takeSpare returns the spare stage, nil if there is none that is good. Whose making the disk may have lost is not.
+// takeSpare returns the spare stage, nil for none. One made before a failed sync is dropped,
+// because the disk may have lost it.
 func (m *Mirror) takeSpare() *stage {
 	s := m.spare.Swap(nil)
 	if s == nil {
 		return nil
 	}
-	if s.born == m.sync.failures.Load() && s.reopen() == nil {
+	if s.failuresBefore == m.sync.failures.Load() && s.reopen() == nil {
 		return s
 	}
 	_ = s.Discard()

@@ -12,27 +12,27 @@ import (
 	"resyncd/store/blob"
 )
 
-// keptOpen is how many closed stages keep their descriptor, so that a small group is synced through the very descriptors
-// that wrote it. Beyond that they let go: a group of thousands must not hold thousands (F11).
+// keptOpen is how many closed stages keep their descriptor, so that a small group is synced through
+// the descriptors that wrote it. A group of thousands must not hold thousands (F11).
 const keptOpen = 16
 
-// stage is a blob.Stage: a file in a lane of the stage area.
+// stage is a blob.Stage: a file in a shard of the stage area.
 type stage struct {
-	m      *Mirror
-	lane   *lane
-	name   string
-	file   *os.File // nil when closed for good, used up or discarded
-	length int64
-	mtime  time.Time
-	err    error  // why it takes no more bytes
-	born   uint64 // failed syncs of the mirror when its first byte could be written
-	closed bool   // counted in Mirror.sealed if file is kept
-	spent  bool   // placed or discarded
+	m              *Mirror
+	shard          *shard
+	name           string
+	file           *os.File // nil when closed for good, used up or discarded
+	length         int64
+	mtime          time.Time
+	err            error  // why it takes no more bytes
+	failuresBefore uint64 // failed syncs of the mirror before its first byte could be written
+	closed         bool   // counted in Mirror.sealed if file is kept
+	used           bool   // placed or discarded
 }
 
 // NewStage implements blob.Mirror.
 func (m *Mirror) NewStage(ctx context.Context) (blob.Stage, error) {
-	if err := m.enterWriting(ctx); err != nil {
+	if err := m.beginWrite(ctx); err != nil {
 		return nil, fmt.Errorf("make a stage: %w", err)
 	}
 	defer m.active.Done()
@@ -47,14 +47,14 @@ func (m *Mirror) NewStage(ctx context.Context) (blob.Stage, error) {
 }
 
 func (m *Mirror) makeStage() (*stage, error) {
-	s := &stage{m: m, born: m.sync.failures.Load()}
+	s := &stage{m: m, failuresBefore: m.sync.failures.Load()}
 	err := m.retryBusy(func() (err error) {
-		if s.lane, s.name, err = m.area.lane(); err != nil {
+		if s.shard, s.name, err = m.area.pickShard(); err != nil {
 			return err
 		}
-		s.file, err = s.lane.root.OpenFile(s.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, 0o644)
+		s.file, err = s.shard.root.OpenFile(s.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, 0o644)
 		if err != nil {
-			s.lane.waiting.Add(-1)
+			s.shard.waiting.Add(-1)
 		}
 		return err
 	})
@@ -64,7 +64,7 @@ func (m *Mirror) makeStage() (*stage, error) {
 	return s, nil
 }
 
-// retryBusy tries once more without the folders kept open, if descriptors ran out (F11).
+// retryBusy tries again without the cached folders, if descriptors ran out (F11).
 func (m *Mirror) retryBusy(try func() error) error {
 	err := try()
 	if errors.Is(classify(err), blob.ErrBusy) {
@@ -74,7 +74,7 @@ func (m *Mirror) retryBusy(try func() error) error {
 	return err
 }
 
-// explain classifies, and says of a full disk what it is short of (F8).
+// explain classifies an error, and adds what a full disk is short of (F8).
 func (m *Mirror) explain(err error) error {
 	err = classify(err)
 	if !errors.Is(err, blob.ErrNoSpace) {
@@ -100,7 +100,7 @@ func (s *stage) Write(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	if s.spent || s.closed {
+	if s.used || s.closed {
 		return 0, fmt.Errorf("write to a stage: %w: it is closed", blob.ErrStage)
 	}
 	n, err := s.file.Write(p)
@@ -113,7 +113,7 @@ func (s *stage) Write(p []byte) (int, error) {
 
 // Reset implements blob.Stage.
 func (s *stage) Reset() error {
-	if s.spent {
+	if s.used {
 		return fmt.Errorf("reset a stage: %w: it is used up", blob.ErrStage)
 	}
 	if s.length == 0 && s.err == nil && !s.closed {
@@ -134,7 +134,6 @@ func (s *stage) Reset() error {
 	return nil
 }
 
-// reopen takes back a stage from closed to open.
 func (s *stage) reopen() error {
 	if s.closed && s.file != nil {
 		s.m.sealed.Add(-1)
@@ -144,7 +143,7 @@ func (s *stage) reopen() error {
 		return nil
 	}
 	return s.m.retryBusy(func() (err error) {
-		s.file, err = s.lane.root.OpenFile(s.name, os.O_WRONLY|openFlags, 0)
+		s.file, err = s.shard.root.OpenFile(s.name, os.O_WRONLY|openFlags, 0)
 		return err
 	})
 }
@@ -157,7 +156,7 @@ func (s *stage) SetModTime(t time.Time) { s.mtime = t }
 
 // Close implements blob.Stage.
 func (s *stage) Close() error {
-	if s.spent || s.closed {
+	if s.used || s.closed {
 		return s.err
 	}
 	if s.err != nil {
@@ -165,7 +164,7 @@ func (s *stage) Close() error {
 	}
 	s.closed = true
 	if !s.mtime.IsZero() {
-		// A time that the file system cannot hold is no reason to lose the file; a sick disk will say so again.
+		// A time that the file system cannot hold must not lose the file; a sick disk fails again.
 		_ = s.setModTime()
 	}
 	if s.m.sealed.Add(1) <= keptOpen {
@@ -180,7 +179,7 @@ func (s *stage) Close() error {
 	return s.err
 }
 
-// release lets go of the descriptor for good.
+// release closes the descriptor for good.
 func (s *stage) release() {
 	if s.file == nil {
 		return
@@ -194,16 +193,16 @@ func (s *stage) release() {
 
 // Discard implements blob.Stage. Once the mirror is closed, the stage is gone with it.
 func (s *stage) Discard() error {
-	if s.spent {
+	if s.used {
 		return nil
 	}
-	s.spent = true
+	s.used = true
 	s.release()
-	if s.m.enter(context.Background()) != nil {
+	if s.m.begin(context.Background()) != nil {
 		return nil
 	}
 	defer s.m.active.Done()
-	if err := s.m.area.discard(s.lane, s.name); err != nil {
+	if err := s.m.area.discard(s.shard, s.name); err != nil {
 		return fmt.Errorf("discard a stage: %w", classify(err))
 	}
 	return nil

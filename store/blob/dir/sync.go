@@ -11,16 +11,18 @@ import (
 	"resyncd/store/blob"
 )
 
-// smallGroup is up to how many files or folders a sync of each is cheaper than one of the whole file system (speed.md 7.5).
+// smallGroup is up to how many files or folders a sync of each is cheaper than one of the whole
+// file system (performance.md 7.5).
 const smallGroup = 8
 
-// syncWorkers is how many files are synced at a time where it must be each by itself.
+// syncWorkers is how many files are synced at a time where each needs its own sync.
 const syncWorkers = 16
 
 // syncer makes bytes and names durable.
 //
-// The kernel reports a lost write once per descriptor and then calls the data clean, so a failed sync is never tried again
-// (F10): it is counted, and whatever was staged before is refused by Place, because it may be among what was lost.
+// The kernel reports a lost write once per descriptor and then calls the data clean, so a failed
+// sync is never tried again (F10): it is counted, and Place refuses everything staged before,
+// because it may be lost.
 type syncer struct {
 	durable bool
 	whole   bool     // the file system can be synced as one
@@ -30,10 +32,10 @@ type syncer struct {
 	failures atomic.Uint64
 
 	freshMu sync.Mutex
-	fresh   map[string]uint64 // folders made by us whose own names are not on disk yet, with the number of their making
+	fresh   map[string]uint64 // new folders whose own names are not on disk yet, with the number of their making
 	makings uint64
 
-	// The system's, but for tests of failing disks.
+	// Replaced in tests of failing disks.
 	syncWhole, syncFile func(*os.File) error
 }
 
@@ -50,14 +52,13 @@ func (y *syncer) init(top *folder, d Durability) error {
 	return nil
 }
 
-// all syncs the whole file system. One at a time: of two at once, only one would hear of an error.
+// all syncs the whole file system. One at a time: of two at once, only one would get an error.
 func (y *syncer) all() error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	return y.failed(y.syncWhole(y.fs))
 }
 
-// file syncs one file's data.
 func (y *syncer) file(f *os.File) error { return y.failed(y.syncFile(f)) }
 
 // folder syncs the names in one folder.
@@ -69,7 +70,6 @@ func (y *syncer) folder(f *os.File) error {
 	return y.failed(err)
 }
 
-// failed counts and names a failed sync.
 func (y *syncer) failed(err error) error {
 	if err == nil {
 		return nil
@@ -78,7 +78,7 @@ func (y *syncer) failed(err error) error {
 	return fmt.Errorf("%w: %w", blob.ErrSync, classify(err))
 }
 
-// syncFolder is for the root's making, before there is a syncer.
+// syncFolder syncs before there is a syncer, while the root is made.
 func syncFolder(f *os.File) error {
 	if err := f.Sync(); err != nil && !unsyncable(err) {
 		return fmt.Errorf("%w: %w", blob.ErrSync, classify(err))
@@ -86,14 +86,15 @@ func syncFolder(f *os.File) error {
 	return nil
 }
 
-// unsyncable tells of file systems that know no sync of folders; their names are durable when they say so.
+// unsyncable reports a file system without a sync of folders, where names are durable at an unknown
+// time.
 func unsyncable(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// each runs a call for every index, some at a time: journals make many syncs at once little dearer than one. It returns
-// the first error, after all have ended.
-func each(n int, do func(i int) error) error {
+// parallel runs a call for every index, some at a time: journals do many syncs at once for little
+// more than one. It returns the first error, after all have ended.
+func parallel(n int, do func(i int) error) error {
 	if n == 1 {
 		return do(0)
 	}

@@ -15,16 +15,17 @@ import (
 	"resyncd/store/blob"
 )
 
-// What Linux has and os.Root does not: calls on two open folders, a sync of a whole file system, times without following.
+// Linux calls that os.Root does not have: on two open folders, a sync of a whole file system, times
+// without following.
 
 // rename moves a file between open folders, replacing what has the new name (but no folder).
 func rename(_ *folder, from *folder, oldName string, to *folder, newName string) error {
-	return between(from, oldName, to, newName, "rename", unix.Renameat)
+	return onFolders(from, oldName, to, newName, "rename", unix.Renameat)
 }
 
 // renameNew moves anything between open folders and replaces nothing (fs.ErrExist).
 func renameNew(_ *folder, from *folder, oldName string, to *folder, newName string) error {
-	err := between(from, oldName, to, newName, "rename",
+	err := onFolders(from, oldName, to, newName, "rename",
 		func(a int, b string, c int, d string) error { return unix.Renameat2(a, b, c, d, unix.RENAME_NOREPLACE) })
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 		return err
@@ -33,17 +34,18 @@ func renameNew(_ *folder, from *folder, oldName string, to *folder, newName stri
 	if _, err := to.root.Lstat(newName); err == nil {
 		return &os.LinkError{Op: "rename", Old: oldName, New: newName, Err: os.ErrExist}
 	}
-	return between(from, oldName, to, newName, "rename", unix.Renameat)
+	return onFolders(from, oldName, to, newName, "rename", unix.Renameat)
 }
 
 // link gives a regular file a second name; it replaces nothing and follows nothing.
 func link(_ *folder, from *folder, oldName string, to *folder, newName string) error {
-	return between(from, oldName, to, newName, "link",
+	return onFolders(from, oldName, to, newName, "link",
 		func(a int, b string, c int, d string) error { return unix.Linkat(a, b, c, d, 0) })
 }
 
-// between runs a call on two open folders, again when a signal cut it short.
-func between(from *folder, oldName string, to *folder, newName, op string, call func(int, string, int, string) error) error {
+// onFolders runs a call on two open folders, again when a signal interrupts it.
+func onFolders(from *folder, oldName string, to *folder, newName, op string,
+	call func(int, string, int, string) error) error {
 	a, err := from.handle()
 	if err != nil {
 		return err
@@ -110,8 +112,8 @@ func unlink(f *folder, name string, flags int) error {
 	}
 }
 
-// setModTime sets the modification time only, of the open file itself: by its name it took the kernel twice as long, 2 % of
-// the CPU of a first sync of small resources. That is futimens(3), utimensat without a name, which x/sys does not have.
+// setModTime sets only the modification time, of the open file itself, because by name the kernel
+// works longer. That is futimens(3), utimensat without a name, which x/sys does not have.
 func (s *stage) setModTime() error {
 	mtime, err := unix.TimeToTimespec(s.mtime)
 	if err != nil {
@@ -129,8 +131,8 @@ func (s *stage) setModTime() error {
 // syncWhole makes everything written to the file system of an open folder durable.
 func syncWhole(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
-// canSyncWhole tells whether syncWhole can be trusted: the kernel reports lost writes since 5.8 only, and on some file
-// systems (FUSE) the call reaches nobody.
+// canSyncWhole reports whether syncWhole can be trusted: the kernel reports lost writes since 5.8
+// only, and on some file systems (FUSE) the call reaches nobody.
 func canSyncWhole(f *os.File) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
@@ -161,14 +163,14 @@ func freeSpace(f *os.File) (bytes, inodes uint64, err error) {
 		return 0, 0, err
 	}
 	bytes, inodes = st.Bavail*uint64(st.Bsize), st.Ffree
-	if st.Files == 0 { // btrfs and others make inodes as they go
+	if st.Files == 0 { // btrfs and others make inodes on demand
 		inodes = math.MaxUint64
 	}
 	return bytes, inodes, nil
 }
 
-// lockFile takes the lock of a file for this process; it goes with the process, however that ends. Without wait, held is
-// false if another process has it.
+// lockFile locks a file for this process, until it ends in whatever way. Without wait, held is
+// false if another process has the lock.
 func lockFile(f *os.File, wait bool) (held bool, err error) {
 	how := unix.LOCK_EX
 	if !wait {

@@ -13,7 +13,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// The portable ways: os.Root with paths from the mirror root, a sync per file, and no locks (see stageArea).
+// The portable ways: os.Root with paths from the mirror root, a sync per file, and no locks (see
+// stageArea).
 
 // rename moves a file, replacing what has the new name (but no folder).
 func rename(top, from *folder, oldName string, to *folder, newName string) error {
@@ -57,7 +58,7 @@ func openNoFollow(f *folder, name string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return nil, blob.ErrBusy // the name changes faster than we look
+	return nil, blob.ErrBusy // the name changes all the time
 }
 
 // removeFile removes anything but a folder.
@@ -86,17 +87,18 @@ func removeFolder(f *folder, name string) error {
 
 // setModTime sets the modification time.
 func (s *stage) setModTime() error {
-	return s.lane.root.Chtimes(s.name, time.Time{}, s.mtime)
+	return s.shard.root.Chtimes(s.name, time.Time{}, s.mtime)
 }
 
 func syncWhole(*os.File) error { return errors.ErrUnsupported }
 
 func canSyncWhole(*os.File) bool { return false }
 
-// freeSpace cannot be asked portably: no limit known.
+// freeSpace has no portable call: no limit known.
 func freeSpace(*os.File) (bytes, inodes uint64, err error) {
 	return math.MaxUint64, math.MaxUint64, nil
 }
 
-// lockFile always succeeds: without locks, one writer for a root at a time is the caller's duty (its claim on the set).
+// lockFile always succeeds: without locks, one writer for a root at a time is the caller's duty
+// (its claim on the set).
 func lockFile(*os.File, bool) (held bool, err error) { return true, nil }

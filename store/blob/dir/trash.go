@@ -12,8 +12,9 @@ import (
 
 const trashPath = blob.Reserved + "/" + trashName
 
-// trash opens the trash, anew if somebody removed it. Its absence must not read as that of the file in hand (F11).
-func (c *change) trash() (*held, error) {
+// trash opens the trash, and makes it again if it is missing: its absence must not look like that
+// of the file (F11).
+func (c *change) trash() (*cachedFolder, error) {
 	t, err := c.folder(trashPath, true, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s cannot be made: %v", blob.ErrIO, trashPath, err)
@@ -21,7 +22,7 @@ func (c *change) trash() (*held, error) {
 	return t, err
 }
 
-// inTrash does something in the trash.
+// inTrash works in the trash.
 func (c *change) inTrash(do func(*folder) error) error {
 	t, err := c.trash()
 	if err != nil {
@@ -33,9 +34,9 @@ func (c *change) inTrash(do func(*folder) error) error {
 
 // Trash implements blob.Mirror.
 func (m *Mirror) Trash(ctx context.Context, items []blob.TrashItem) []error {
-	return m.takeAway(ctx, "trash", len(items),
+	return m.removeNames(ctx, "trash", len(items),
 		func(i int) string { return items[i].Key },
-		func(c *change, i int, h *held, name string) error {
+		func(c *change, i int, h *cachedFolder, name string) error {
 			if err := blob.CheckTrashID(items[i].ID); err != nil {
 				return err
 			}
@@ -44,14 +45,14 @@ func (m *Mirror) Trash(ctx context.Context, items []blob.TrashItem) []error {
 				if err == nil {
 					c.touchFirst(trashPath)
 				}
-				return exists(err, items[i].ID)
+				return asExists(err, items[i].ID)
 			})
 		})
 }
 
 // Restore implements blob.Mirror.
 func (m *Mirror) Restore(ctx context.Context, id, key string) error {
-	if err := m.enterWriting(ctx); err != nil {
+	if err := m.beginWrite(ctx); err != nil {
 		return keyError("restore", key, err)
 	}
 	defer m.active.Done()
@@ -87,7 +88,7 @@ func (c *change) restore(id, key string) error {
 		return err
 	}
 	path, name := split(key)
-	err = c.inFolder(path, func(h *held) error {
+	err = c.inFolder(path, func(h *cachedFolder) error {
 		err := renameNew(c.m.folders.top.folder, t.folder, id, h.folder, name)
 		if errors.Is(err, fs.ErrExist) {
 			return c.inTheWay(h, name)
@@ -101,8 +102,8 @@ func (c *change) restore(id, key string) error {
 	return err
 }
 
-// inTheWay tells a folder in the way from a file.
-func (c *change) inTheWay(h *held, name string) error {
+// inTheWay reports a folder in the way, not a file.
+func (c *change) inTheWay(h *cachedFolder, name string) error {
 	if info, err := h.root.Lstat(name); err == nil && info.IsDir() {
 		return blob.ErrIsFolder
 	}
@@ -113,7 +114,7 @@ func (c *change) inTheWay(h *held, name string) error {
 func (m *Mirror) OpenTrash(ctx context.Context, id string) (blob.File, blob.Info, error) {
 	var file blob.File
 	var info blob.Info
-	err := m.lookInTrash(ctx, id, func(t *folder) error {
+	err := m.withTrashID(ctx, id, func(t *folder) error {
 		f, fi, err := openRegular(t, id)
 		if err != nil {
 			return err
@@ -129,10 +130,10 @@ func (m *Mirror) OpenTrash(ctx context.Context, id string) (blob.File, blob.Info
 
 // DropTrash implements blob.Mirror.
 func (m *Mirror) DropTrash(ctx context.Context, id string) error {
-	err := m.enterWriting(ctx)
+	err := m.beginWrite(ctx)
 	if err == nil {
 		defer m.active.Done()
-		err = m.lookInTrash(ctx, id, func(t *folder) error { return removeFile(t, id) })
+		err = m.withTrashID(ctx, id, func(t *folder) error { return removeFile(t, id) })
 	}
 	if err != nil {
 		return fmt.Errorf("drop trash id %q: %w", id, classify(err))
@@ -140,30 +141,30 @@ func (m *Mirror) DropTrash(ctx context.Context, id string) error {
 	return nil
 }
 
-// lookInTrash runs a call on one id. What is not there is ErrNotFound.
-func (m *Mirror) lookInTrash(ctx context.Context, id string, do func(t *folder) error) error {
+// withTrashID runs a call on one id. A missing file is ErrNotFound.
+func (m *Mirror) withTrashID(ctx context.Context, id string, do func(t *folder) error) error {
 	if err := blob.CheckTrashID(id); err != nil {
 		return err
 	}
-	if err := m.enter(ctx); err != nil {
+	if err := m.begin(ctx); err != nil {
 		return err
 	}
 	defer m.active.Done()
-	t, err := m.recent(trashPath)
+	t, err := m.recentFolder(trashPath)
 	if err != nil {
-		return absent(err)
+		return asNotFound(err)
 	}
 	defer m.folders.release(t)
-	return absent(do(t.folder))
+	return asNotFound(do(t.folder))
 }
 
 // ListTrash implements blob.Mirror.
 func (m *Mirror) ListTrash(ctx context.Context, fn func(blob.TrashInfo) error) error {
-	if err := m.enter(ctx); err != nil {
+	if err := m.begin(ctx); err != nil {
 		return fmt.Errorf("list trash: %w", err)
 	}
 	defer m.active.Done()
-	t, err := m.recent(trashPath)
+	t, err := m.recentFolder(trashPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -180,7 +181,8 @@ func (m *Mirror) ListTrash(ctx context.Context, fn func(blob.TrashInfo) error) e
 			return fmt.Errorf("list trash: %w", classify(err))
 		}
 		i := infoOf("", fi)
-		return fn(blob.TrashInfo{ID: id, Kind: i.Kind, Length: i.Length, ModTime: i.ModTime, Trashed: blob.TrashTime(id)})
+		return fn(blob.TrashInfo{ID: id, Kind: i.Kind, Length: i.Length, ModTime: i.ModTime,
+			Trashed: blob.TrashTime(id)})
 	})
 }
 

@@ -24,7 +24,7 @@ type walker struct {
 
 // Walk implements blob.Mirror.
 func (m *Mirror) Walk(ctx context.Context, fn func(blob.Info) error) error {
-	if err := m.enter(ctx); err != nil {
+	if err := m.begin(ctx); err != nil {
 		return fmt.Errorf("walk mirror: %w", err)
 	}
 	defer m.active.Done()
@@ -41,7 +41,6 @@ func (m *Mirror) Walk(ctx context.Context, fn func(blob.Info) error) error {
 	return nil
 }
 
-// folder reports what is in one folder and below.
 func (w *walker) folder(f *folder) error {
 	err := eachName(w.ctx, f, func(name string) error {
 		if f.path == "" && strings.EqualFold(name, blob.Reserved) {
@@ -58,14 +57,14 @@ func (w *walker) folder(f *folder) error {
 	return w.note(f.path, err)
 }
 
-// name reports one name, or what is below it.
 func (w *walker) name(f *folder, name string) error {
 	below := path.Join(f.path, name)
 	fi, err := f.root.Lstat(name)
 	if err != nil {
 		return w.note(below, err)
 	}
-	// A folder so deep that no key of ours reaches below it is reported itself: it bounds how many we hold open.
+	// A folder so deep that no key reaches below it is reported itself, which bounds the open
+	// folders.
 	if !fi.IsDir() || len(below) >= blob.MaxKey {
 		if err := w.fn(infoOf(below, fi)); err != nil {
 			return &stopWalk{err}
@@ -73,14 +72,15 @@ func (w *walker) name(f *folder, name string) error {
 		return nil
 	}
 	child, err := f.child(name)
-	if err != nil { // also when it is no folder any more: then the walk does not know what it is
+	if err != nil { // also when it is no folder any more: its kind is unknown then
 		return w.note(below, err)
 	}
 	defer child.close()
 	return w.folder(child)
 }
 
-// note remembers a part that could not be read; one that is gone was not there. Out of descriptors, it is no use to go on.
+// note records a part that could not be read; a missing one does not count. Without descriptors the
+// walk ends.
 func (w *walker) note(at string, err error) error {
 	err = classify(err)
 	switch {

@@ -6,26 +6,26 @@ import (
 	"resyncd/store"
 )
 
-// The rows of a commit mostly differ in few columns: the resources that a list brings in their id, URI, key and want, those
-// that were fetched in their file. Binding parameters was a fifth of an insert, so the statements here have what is alike in
-// their text or as one parameter for all rows: a fifth less for a new resource. Any other rows take the general statements.
+// The rows of a commit mostly differ in few columns: new resources in id, URI, key and want,
+// fetched ones in their file. Binding parameters is a large part of an insert, so these statements
+// have the equal values in their text or as one parameter for all rows. Other rows take the general
+// statements.
 //
-// Only the parameters that all rows share have numbers, and stand first so that theirs are the lowest: SQLite keeps a list of
-// the numbered ones, which the driver has it walk once for each parameter, so that a statement with 100 of them took half of
-// all its binding for that.
+// Only the parameters that all rows share have numbers, and stand first so that theirs are the
+// lowest: the driver walks SQLite's list of numbered parameters once for each parameter.
 var (
-	insertAlike = "INSERT OR FAIL INTO resource (source_id, action, due, id, uri, key, have, length) VALUES " +
+	insertUniform = "INSERT OR FAIL INTO resource (source_id, action, due, id, uri, key, have, length) VALUES " +
 		rowsOf("(?1, ?2, ?3, ?, ?, ?, 0, 0)", rowsAtOnce) + insertTail
-	wantAlike = "INSERT OR FAIL INTO want (set_id, state, v_from, v_until, generation, resource_id, said, held, pushed) VALUES " +
+	wantUniform = "INSERT OR FAIL INTO want (set_id, state, v_from, v_until, generation, resource_id, said, held, pushed) VALUES " +
 		rowsOf("(?1, ?2, ?3, ?4, ?5, ?, ?, 0, 0)", rowsAtOnce) + wantTail
-	updateAlike = fmt.Sprintf(`UPDATE OR FAIL resource SET have = %d, length = v.column2, file = v.column3, action = 0, due = 0,
+	updateUniform = fmt.Sprintf(`UPDATE OR FAIL resource SET have = %d, length = v.column2, file = v.column3, action = 0, due = 0,
 		failure = NULL FROM (VALUES `, store.HavePresent) + rowsOf("(?, ?, ?)", rowsAtOnce) + updateTail
 )
 
 // insertStatement picks the statement that adds these rows, and fills in its parameters.
 func (p *commit) insertStatement(which []int) string {
 	p.args = p.args[:0]
-	if len(which) != rowsAtOnce || !p.newAlike(which) {
+	if len(which) != rowsAtOnce || !p.uniformNew(which) {
 		for _, i := range which {
 			r := &p.c.Resources[i]
 			p.args = append(p.args, p.ids[i], p.source, r.URI, r.Key, nameArg(r))
@@ -39,11 +39,11 @@ func (p *commit) insertStatement(which []int) string {
 		r := &p.c.Resources[i]
 		p.args = append(p.args, p.ids[i], r.URI, r.Key)
 	}
-	return insertAlike
+	return insertUniform
 }
 
-// newAlike: nothing is on disk and nothing failed, and the same is to be done.
-func (p *commit) newAlike(which []int) bool {
+// uniformNew reports that nothing is on disk, nothing failed and all rows have the same work.
+func (p *commit) uniformNew(which []int) bool {
 	first := p.c.Resources[which[0]].Work
 	if first == nil || *first != (store.Work{Action: first.Action, Due: first.Due}) {
 		return false
@@ -59,7 +59,7 @@ func (p *commit) newAlike(which []int) bool {
 // wantStatement is insertStatement for wants.
 func (p *commit) wantStatement(which []int) string {
 	p.args = p.args[:0]
-	if len(which) != rowsAtOnce || !p.wantsAlike(which) {
+	if len(which) != rowsAtOnce || !p.uniformWants(which) {
 		for _, i := range which {
 			p.args = appendWant(p.args, p.ids[i], p.c.Resources[i].Want)
 		}
@@ -70,19 +70,20 @@ func (p *commit) wantStatement(which []int) string {
 	p.args = append(p.args, w.SetID, int64(w.State), ms(w.Version.From), ms(w.Version.Until), w.Generation)
 	for _, i := range which {
 		from := len(p.records)
-		p.records = appendSaid(p.records, p.c.Resources[i].Want)
+		p.records = appendWantData(p.records, p.c.Resources[i].Want)
 		p.args = append(p.args, p.ids[i], p.records[from:])
 	}
-	return wantAlike
+	return wantUniform
 }
 
-// wantsAlike: what one baseline says, and nothing stands in its way.
-func (p *commit) wantsAlike(which []int) bool {
+// uniformWants reports that all wants are of one baseline and ordinary.
+func (p *commit) uniformWants(which []int) bool {
 	first := p.c.Resources[which[0]].Want
 	for _, i := range which {
 		w := p.c.Resources[i].Want
 		if w.Held || w.Pushed || w.Refused != "" || w.SetID != first.SetID || w.State != first.State ||
-			w.Version.From != first.Version.From || w.Version.Until != first.Version.Until || w.Generation != first.Generation {
+			w.Version.From != first.Version.From || w.Version.Until != first.Version.Until ||
+			w.Generation != first.Generation {
 			return false
 		}
 	}
@@ -92,7 +93,7 @@ func (p *commit) wantsAlike(which []int) bool {
 // updateStatement is insertStatement for updateMany.
 func (p *commit) updateStatement(which []int) string {
 	p.args = p.args[:0]
-	if !p.doneAlike(which) {
+	if !p.uniformDone(which) {
 		for _, i := range which {
 			r := &p.c.Resources[i]
 			p.args = appendWork(appendHave(append(p.args, p.ids[i]), r.Have), r.Work)
@@ -105,11 +106,11 @@ func (p *commit) updateStatement(which []int) string {
 		p.records = appendFile(p.records, h)
 		p.args = append(p.args, p.ids[i], h.Length, p.records[from:])
 	}
-	return updateAlike
+	return updateUniform
 }
 
-// doneAlike: the file is there, and nothing is left to do.
-func (p *commit) doneAlike(which []int) bool {
+// uniformDone reports that all files are there and no work is left.
+func (p *commit) uniformDone(which []int) bool {
 	for _, i := range which {
 		if r := &p.c.Resources[i]; *r.Work != (store.Work{}) || r.Have.State != store.HavePresent {
 			return false

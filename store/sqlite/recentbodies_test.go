@@ -41,7 +41,7 @@ func TestMarksBounded(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
 	const keep, group = 1000, 10
-	f.s.limits.marks, f.s.lately.most = keep, keep
+	f.s.limits.marks, f.s.recent.max = keep, keep
 	at := store.MicrosOf(time.Now())
 	for n := 0; n < 4*keep; n += group {
 		var numbers []int
@@ -62,8 +62,8 @@ func TestMarksBounded(t *testing.T) {
 	if rows, last := f.marked(t); rows != keep/group || last != 4*keep {
 		t.Errorf("%d rows, the last one is %d", rows, last)
 	}
-	if l := &f.s.lately; len(l.young)+len(l.old) > keep {
-		t.Errorf("%d marks in memory", len(l.young)+len(l.old))
+	if l := &f.s.recent; len(l.newer)+len(l.older) > keep {
+		t.Errorf("%d marks in memory", len(l.newer)+len(l.older))
 	}
 	if got := f.said(t, at, 4*keep-1, 4*keep-keep/2, 0); !got[0] || !got[1] || got[2] {
 		t.Errorf("the newest, half as many before it, the oldest: %v", got)
@@ -108,7 +108,7 @@ func TestMarksOfWhatFailed(t *testing.T) {
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
 	full := errors.New("the disk is full")
 	d := benchDelivery(f.claim.SourceID, f.set.ID, 1, 1)
-	g := &group{ds: []*store.Delivery{d}, ids: make([]int64, 1), repeated: make([]bool, 1), lately: &f.s.lately}
+	g := &group{ds: []*store.Delivery{d}, ids: make([]int64, 1), repeated: make([]bool, 1), recent: &f.s.recent}
 	err := f.s.write(t.Context(), "keep deliveries", func(ctx context.Context, w *writer) error {
 		return errors.Join(g.apply(ctx, w), full)
 	})

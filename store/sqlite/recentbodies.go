@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// repeatWindow is how long a body counts as delivered already, keepMarks how many bodies do, of all sets together.
+	// repeatWindow is how long a body counts as already delivered, keepMarks how many bodies do, of
+	// all sets together.
 	repeatWindow = store.Micros(24 * time.Hour / time.Microsecond)
 	keepMarks    = 100_000
 )
 
-// bodyMark stands for a body of a kind that was delivered for a set. It is half of a digest of these: nobody finds other ones
-// for a given half.
+// bodyMark stands for a body of a kind that was delivered for a set. It is half of a digest of
+// these, which still cannot be forged.
 type bodyMark [16]byte
 
-// markedSize is what a mark takes in a row: when it was made, and itself.
+// markedSize is the size of a mark in a row: its time, and itself.
 const markedSize = 8 + len(bodyMark{})
 
 func markOf(d *store.Delivery) bodyMark {
@@ -31,17 +32,18 @@ func markOf(d *store.Delivery) bodyMark {
 	return bodyMark(sum[:])
 }
 
-// lately knows the bodies that were delivered within the last day, up to keepMarks of the newest and at least half as many. The
-// database has them packed, a row for each group, and they are looked for in memory: in an index by digest each had a page of
-// its own to change, which took a fifth of the time of an acknowledgement. Whoever has the turn to write uses it.
-type lately struct {
-	loaded     bool
-	most       int // in both
-	young, old map[bodyMark]store.Micros
+// recentBodies holds the bodies delivered within the last day, up to keepMarks of the newest and at
+// least half as many. The database has them packed, a row for each group, and they are looked up in
+// memory, because an index by digest would change a page of its own for each. It is used while
+// holding the writer.
+type recentBodies struct {
+	loaded       bool
+	max          int // in both
+	newer, older map[bodyMark]store.Micros
 }
 
-// load reads what an earlier process kept.
-func (l *lately) load(ctx context.Context, w *writer) error {
+// load reads the marks of an earlier process.
+func (l *recentBodies) load(ctx context.Context, w *writer) error {
 	if l.loaded {
 		return nil
 	}
@@ -50,7 +52,7 @@ func (l *lately) load(ctx context.Context, w *writer) error {
 		return err
 	}
 	defer rows.Close()
-	l.young, l.old = nil, nil
+	l.newer, l.older = nil, nil
 	for rows.Next() {
 		var packed []byte
 		if err := rows.Scan(&packed); err != nil {
@@ -67,26 +69,26 @@ func (l *lately) load(ctx context.Context, w *writer) error {
 	return rows.Err()
 }
 
-// knows tells whether a body was delivered less than a day before received. One that was repeated keeps its instant, so
-// that a body which comes again for ever is looked at once a day.
-func (l *lately) knows(m bodyMark, received store.Micros) bool {
-	at, there := l.young[m]
+// has reports whether a body was delivered less than a day before received. A repeated body keeps
+// its instant, so that one that comes again for ever is read once a day.
+func (l *recentBodies) has(m bodyMark, received store.Micros) bool {
+	at, there := l.newer[m]
 	if !there {
-		at, there = l.old[m]
+		at, there = l.older[m]
 	}
 	return there && at > received-repeatWindow
 }
 
-func (l *lately) add(m bodyMark, at store.Micros) {
-	if l.young == nil || len(l.young) >= (l.most+1)/2 {
-		l.young, l.old = map[bodyMark]store.Micros{}, l.young
+func (l *recentBodies) add(m bodyMark, at store.Micros) {
+	if l.newer == nil || len(l.newer) >= (l.max+1)/2 {
+		l.newer, l.older = map[bodyMark]store.Micros{}, l.newer
 	}
-	l.young[m] = at
+	l.newer[m] = at
 }
 
-// mark tells which deliveries repeat one of the last day, and marks the others. Marks are numbered from the first one on, and a
-// row has the number of its last one, by which they are counted.
-func (g *group) mark(ctx context.Context, w *writer, l *lately, which []int) error {
+// mark finds the deliveries that repeat one of the last day, and marks the others. Marks are
+// numbered, and a row has the number of its last one, by which they are counted.
+func (g *group) mark(ctx context.Context, w *writer, l *recentBodies, which []int) error {
 	if len(which) == 0 {
 		return nil
 	}
@@ -98,7 +100,7 @@ func (g *group) mark(ctx context.Context, w *writer, l *lately, which []int) err
 	for _, i := range which {
 		d := g.ds[i]
 		marks[i] = markOf(d)
-		g.repeated[i] = l.knows(marks[i], d.Received)
+		g.repeated[i] = l.has(marks[i], d.Received)
 		for _, k := range made {
 			g.repeated[i] = g.repeated[i] || marks[k] == marks[i] && g.ds[k].Received > d.Received-repeatWindow
 		}
@@ -114,7 +116,7 @@ func (g *group) mark(ctx context.Context, w *writer, l *lately, which []int) err
 		packed = append(binary.BigEndian.AppendUint64(packed, uint64(g.ds[i].Received)), marks[i][:]...)
 		newest = max(newest, g.ds[i].Received)
 	}
-	w.then = func() {
+	w.afterCommit = func() {
 		for _, i := range made {
 			l.add(marks[i], g.ds[i].Received)
 		}
@@ -122,13 +124,13 @@ func (g *group) mark(ctx context.Context, w *writer, l *lately, which []int) err
 	last, err := w.insert(ctx, "INSERT INTO mark (id, at, packed) VALUES (coalesce((SELECT max(id) FROM mark), 0) + ?, ?, ?)",
 		int64(len(made)), int64(newest), packed)
 	if err == nil && last/tidyRows > (last-int64(len(made)))/tidyRows {
-		// Hubs may bring a million more before the next Tidy. No more rows came since the last time than go now.
-		_, err = tidyMarks(ctx, w, 0, l.most)
+		// Hubs may bring many more before the next Tidy. As many go as came since the last time.
+		_, err = tidyMarks(ctx, w, 0, l.max)
 	}
 	return err
 }
 
-// tidyMarks drops the marks before an instant, and those beyond the newest so many.
+// tidyMarks drops the marks before an instant, and those beyond the newest keep.
 func tidyMarks(ctx context.Context, w *writer, before int64, keep int) (more bool, err error) {
 	n, err := w.exec(ctx, `DELETE FROM mark WHERE id IN (SELECT id FROM mark ORDER BY id LIMIT ?)
 		AND (at < ? OR id <= (SELECT max(id) FROM mark) - ?)`, tidyRows, before, keep)

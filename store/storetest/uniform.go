@@ -6,9 +6,9 @@ import (
 	"resyncd/store"
 )
 
-// testAlike: rows that are alike but for one read back as they were written, whatever that one differs in. Stores write
-// what is alike together.
-func testAlike(t *testing.T, fresh Fresh) {
+// testUniform: rows that differ in one column read back as they were written, whichever column that
+// is. Stores write uniform rows together.
+func testUniform(t *testing.T, fresh Fresh) {
 	const n, odd = 60, 27
 	alike := func(b *bench) []store.ResourceChange {
 		changes := make([]store.ResourceChange, n)
@@ -23,7 +23,8 @@ func testAlike(t *testing.T, fresh Fresh) {
 	check := func(b *bench, changes []store.ResourceChange) {
 		b.Helper()
 		for i, c := range changes {
-			want := &store.Resource{ID: c.ID, SourceID: b.src.ID, URI: uri(i), Key: key(i), Have: *or(c.Have), Work: *or(c.Work), Wants: []store.Want{*c.Want}}
+			want := &store.Resource{ID: c.ID, SourceID: b.src.ID, URI: uri(i), Key: key(i), Have: *orZero(c.Have),
+				Work: *orZero(c.Work), Wants: []store.Want{*c.Want}}
 			b.same(want.URI, want, b.resource(want.URI))
 		}
 	}
@@ -77,8 +78,8 @@ func testAlike(t *testing.T, fresh Fresh) {
 	}
 }
 
-// or is a value, or the zero one.
-func or[T any](v *T) *T {
+// orZero is a value, or the zero one for nil.
+func orZero[T any](v *T) *T {
 	if v == nil {
 		v = new(T)
 	}

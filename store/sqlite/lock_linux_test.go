@@ -1,9 +1,9 @@
-//go:build !windows
-
 package sqlite
 
 import (
+	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 )
@@ -16,7 +16,7 @@ func TestReleasedAtOnce(t *testing.T) {
 	if err != nil || !got {
 		t.Fatal(got, err)
 	}
-	child, err := syscall.Dup(int(l.f.Fd()))
+	child, err := syscall.Dup(descriptorOf(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,14 +24,35 @@ func TestReleasedAtOnce(t *testing.T) {
 	if _, again, err := lockFile(path); again || err != nil {
 		t.Fatalf("a lock that is held: %t, %v", again, err)
 	}
-	if err := l.release(); err != nil {
+	if err := l.Unlock(); err != nil {
 		t.Fatal(err)
 	}
 	l, got, err = lockFile(path)
 	if err != nil || !got {
 		t.Fatalf("a lock that was given up: %t, %v", got, err)
 	}
-	if err := l.release(); err != nil {
+	if err := l.Unlock(); err != nil {
 		t.Error(err)
 	}
+}
+
+// descriptorOf is the one by which this process has a file open.
+func descriptorOf(t *testing.T, path string) int {
+	t.Helper()
+	const all = "/proc/self/fd"
+	entries, err := os.ReadDir(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(all, e.Name())); err == nil && to == path {
+			n, err := strconv.Atoi(e.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("%s is not open", path)
+	return 0
 }
