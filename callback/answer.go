@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// How long a hub is asked to wait, by why.
+// How long a hub is asked to wait, by reason.
 const (
 	whileStarting = 5 * time.Second
 	whileBusy     = 5 * time.Second
 	whileFull     = time.Minute // the inbox drains at the engine's pace
 )
 
-// guard makes an answer useless for anything but its reader (S-33): whoever knows a callback can make it say something.
-func guard(h http.Header) {
+// setSafeHeaders keeps browsers from interpreting an answer (S-33): a holder of the callback can
+// choose some of its text.
+func setSafeHeaders(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'")
 }
 
-// write sends an answer that depends on nothing but its status, so that it tells nothing about tokens. A 200 is empty
-// (S-62).
+// write sends an answer that depends only on its status, so that it reveals nothing about tokens. A
+// 200 is empty (S-62).
 func write(w http.ResponseWriter, status int) {
 	h := w.Header()
-	guard(h)
+	setSafeHeaders(h)
 	if status == http.StatusOK {
 		h.Set("Content-Length", "0")
 		w.WriteHeader(status)
@@ -36,14 +37,14 @@ func write(w http.ResponseWriter, status int) {
 
 func text(w http.ResponseWriter, status int, body string) {
 	h := w.Header()
-	guard(h)
+	setSafeHeaders(h)
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body) // whoever left does not want it
+	_, _ = io.WriteString(w, body) // the peer may be gone
 }
 
-// refuse answers without having read the body.
+// refuse answers without reading the body.
 func refuse(w http.ResponseWriter, r *http.Request, status int) {
 	const most, patience = 1 << 20, 2 * time.Second
 	drain(w, r, r.Body, most, patience)
@@ -56,8 +57,9 @@ func busy(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 	refuse(w, r, http.StatusServiceUnavailable)
 }
 
-// drain throws a body away, up to a bound: many clients read an answer only after they sent all, and lose it if the
-// connection is reset under them. One that waits for 100 Continue has sent nothing yet.
+// drain discards a body, up to a bound: many clients read an answer only after sending everything,
+// and lose it if the connection is reset before. One that waits for 100 Continue has sent nothing
+// yet.
 func drain(w http.ResponseWriter, r *http.Request, body io.Reader, most int64, patience time.Duration) {
 	if body == nil || body == http.NoBody || r.ContentLength == 0 {
 		return
@@ -65,7 +67,7 @@ func drain(w http.ResponseWriter, r *http.Request, body io.Reader, most int64, p
 	control := http.NewResponseController(w)
 	if r.Header.Get("Expect") != "" {
 		w.Header().Set("Connection", "close")
-		_ = control.SetReadDeadline(time.Now()) // or net/http waits for the body, to throw it away
+		_ = control.SetReadDeadline(time.Now()) // otherwise net/http waits for the body, to discard it
 		return
 	}
 	_ = control.SetReadDeadline(time.Now().Add(patience))

@@ -20,7 +20,7 @@ func query(mode, topic, challenge string, more ...string) string {
 	return "?" + q.Encode()
 }
 
-// TestAnswers is the table of spec/websub.md section 10, and the rules that it sums up.
+// TestAnswers is the table of websub.md section 10, and the rules that it sums up.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const good = "aZ0-._~+/=:"

@@ -20,7 +20,7 @@ import (
 	"resyncd/store/sqlite"
 )
 
-// BenchmarkAcknowledge: durable acknowledgements with 32 posters on loopback (goal 10 of speed.md), beside the same with a
+// BenchmarkAcknowledge: durable acknowledgements with 32 posters on loopback (goal 10 of performance.md), beside the same with a
 // transaction each that SQLite itself makes durable (synchronous=FULL, the reference of that goal), with one each through our
 // own sync of the log, and with nothing kept at all. The load shares the cores, and the heap, which is collected at 12 MiB as
 // that of the daemon is.
@@ -149,8 +149,8 @@ func oneEach(c *Callback, s Store) http.Handler {
 		sub, err := c.subs.find(r.Context(), tokenOf)
 		if err == nil {
 			var d *store.Delivery
-			l := c.memory.borrow(sub.ID)
-			defer l.giveBack()
+			l := c.memory.reserve(sub.ID)
+			defer l.release()
 			if d, _, err = c.receive(r.Context(), w, r, sub, l); err == nil {
 				turn.Lock()
 				err = s.Deliver(r.Context(), []*store.Delivery{d}, nil)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Why a notification is not taken.
+// Reasons for refusing a notification.
 var (
 	errTooLarge  = errors.New("the notification is larger than allowed")
 	errSignature = errors.New("the signature is not right")
@@ -22,29 +22,30 @@ var (
 	errCoding    = errors.New("the content coding is not understood")
 )
 
-// A decoded body may be this many times its coded size, beyond a first megabyte (S-84). Honest text reaches 20.
+// A decoded body may be this many times its coded size, beyond a first megabyte (S-84): far more
+// than honest text needs.
 const (
 	maxRatio   = 200
 	ratioGrace = 1 << 20
 )
 
-// readBody reads a body up to most bytes into memory that the loan pays for. It grows with what arrived: a length that
-// was only announced costs nothing.
-func readBody(w http.ResponseWriter, r *http.Request, most int64, loan *loan) ([]byte, error) {
+// readBody reads a body up to most bytes into reserved memory. It grows with what arrived, so that
+// an announced length alone costs nothing.
+func readBody(w http.ResponseWriter, r *http.Request, most int64, reserved *reservation) ([]byte, error) {
 	announced := r.ContentLength // -1: chunked
 	if announced > most {
-		swallow(w, r, r.Body, most)
+		drainTooLarge(w, r, r.Body, most)
 		return nil, errTooLarge
 	}
 	body := r.Body
-	b, err := grow(http.MaxBytesReader(w, body, most), announced, most, loan)
+	b, err := grow(http.MaxBytesReader(w, body, most), announced, most, reserved)
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return b, nil
 	case errors.As(err, &large):
-		swallow(w, r, body, most)
+		drainTooLarge(w, r, body, most)
 		return nil, errTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errSlow
@@ -52,27 +53,29 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, loan *loan) ([
 	return nil, err
 }
 
-// swallow lets a sender finish whose notification is too large, so that it reads why; it has what is left of its time.
-func swallow(w http.ResponseWriter, r *http.Request, body io.Reader, most int64) {
+// drainTooLarge lets a sender finish a notification that is too large, within its remaining time,
+// so that it reads the reason.
+func drainTooLarge(w http.ResponseWriter, r *http.Request, body io.Reader, most int64) {
 	drain(w, r, body, 4*most, requestTime)
 }
 
-// grow reads r to its end. expected is its length, -1 if nobody knows; it is at most that or most, and one byte more.
-func grow(r io.Reader, expected, most int64, loan *loan) ([]byte, error) {
+// grow reads r to its end. expected is its length, -1 for unknown; the result has at most that, or
+// most, and one byte more.
+func grow(r io.Reader, expected, most int64, reserved *reservation) ([]byte, error) {
 	const first, unknown = 64 << 10, 4 << 10
 	size := int64(unknown)
 	if expected >= 0 {
 		size, most = min(expected, first)+1, expected
 	}
-	if !loan.take(size) {
+	if !reserved.extend(size) {
 		return nil, errBusy
 	}
 	b := make([]byte, 0, size)
 	for {
 		if len(b) == cap(b) {
-			// Up to the most there can be, and room in which to see the end.
+			// Up to the greatest length, with room to see the end.
 			next := min(2*int64(cap(b)), max(most+2, int64(cap(b))+1))
-			if !loan.take(next - int64(cap(b))) {
+			if !reserved.extend(next - int64(cap(b))) {
 				return nil, errBusy
 			}
 			larger := make([]byte, len(b), next)
@@ -103,9 +106,9 @@ func codingOf(h http.Header) string {
 	return strings.Join(codings, ", ")
 }
 
-// decode undoes a content coding. Errors: errTooLarge, errBusy, or errCoding for what is not the coding that it says or
-// that nobody here understands.
-func decode(coding string, raw []byte, most int64, loan *loan) ([]byte, error) {
+// decode undoes a content coding. Its errors are errTooLarge, errBusy, and errCoding for invalid
+// content or an unknown coding.
+func decode(coding string, raw []byte, most int64, reserved *reservation) ([]byte, error) {
 	var plain io.ReadCloser
 	var err error
 	switch coding {
@@ -121,7 +124,7 @@ func decode(coding string, raw []byte, most int64, loan *loan) ([]byte, error) {
 	}
 	defer func() { _ = plain.Close() }()
 	most = min(most, max(ratioGrace, maxRatio*int64(len(raw))))
-	b, err := grow(io.LimitReader(plain, most+1), -1, most, loan)
+	b, err := grow(io.LimitReader(plain, most+1), -1, most, reserved)
 	switch {
 	case errors.Is(err, errBusy):
 		return nil, err

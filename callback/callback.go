@@ -1,5 +1,6 @@
-// Package callback knows what a hub says to us and what it is answered: verification, denial and content, kept durably
-// before the answer. It refuses to know what a notification changes (sync) and what goes on at the hub (destination).
+// Package callback knows what hubs send to us and what they are answered: verification, denial and
+// content, kept durably before the answer. It refuses to know what a notification changes (sync)
+// and what goes on at the hub (destination).
 package callback
 
 import (
@@ -16,22 +17,23 @@ import (
 	"resyncd/store"
 )
 
-// Store is what a Callback keeps things in.
+// Store is where a Callback keeps things.
 type Store interface {
 	store.Subscriptions
 	store.Inbox
 }
 
-// Keeper decides what a hub's words about a subscription mean. Errors are passing failures: the hub is told to come again.
+// Keeper decides what a hub's request about a subscription means. Its errors are passing failures:
+// the hub is asked to come again.
 type Keeper interface {
-	// Verify reports whether we want what the hub asks us to confirm, and records that it is confirmed. The topic is
-	// the subscription's and the challenge is fit to be echoed; the subscription is no tombstone.
+	// Verify reports whether to confirm what the hub asks, and records the confirmation. The topic
+	// is the subscription's, the challenge may be echoed, and the subscription is no tombstone.
 	Verify(ctx context.Context, sub store.Subscription, v websub.Verification) (confirm bool, err error)
-	// Denied records that the hub refuses the subscription, with its words, which are untrusted.
+	// Denied records that the hub refuses the subscription, with its untrusted reason.
 	Denied(ctx context.Context, sub store.Subscription, reason string) error
 }
 
-// Policy is what the operator demands of notifications for a Source.
+// Policy is the operator's policy for the notifications of a Source.
 type Policy struct {
 	Weakest websub.Method // the weakest signature accepted (S-83); MethodNone: any of the four
 }
@@ -40,32 +42,37 @@ type Policy struct {
 type Options struct {
 	Store  Store
 	Keeper Keeper
-	// Position is how far a set has come, NoTime for nowhere. It is asked for each notification and must be cheap.
+	// Position is how far a set has come, NoTime for nowhere. It is called for each notification
+	// and must be cheap.
 	Position func(ctx context.Context, setID int64) store.Micros
-	// Wake is called when deliveries of a Source can be read from the Store, once per commit, and does not wait until they are
-	// durable. It must not block.
+	// Wake is called when deliveries of a Source can be read from the Store, once per commit,
+	// perhaps before they are durable. It must not block.
 	Wake func(sourceID int64)
-	// Policy is that of a Source. It must be cheap.
+	// Policy returns the policy of a Source. It must be cheap.
 	Policy func(sourceID int64) Policy
-	// TooLarge asks for a pull of a set, because a notification was beyond MaxBody (S-69): at most once a second for each
-	// subscription.
+	// TooLarge asks for a pull of a set, because a notification exceeded MaxBody (S-69): at most
+	// once a second for each subscription.
 	TooLarge func(sourceID, setID int64)
-	// Doubtful asks for the same because a notification came without the signature that its subscription needs: from a
-	// hub that ignores secrets or has another one, or from a stranger (S-85, Q-04, Q-19). At most once a minute for each
-	// subscription. It must not block.
+	// Doubtful asks for a pull because a notification lacked the signature that its subscription
+	// needs: from a hub that ignores secrets or has another one, or from a stranger (S-85, Q-04,
+	// At most once a minute for each subscription. It must not block.
 	Doubtful func(sourceID, setID int64)
-	// Moved says that a signed notification names another self link than its topic (S-64), a hint to redo discovery: at
-	// most once an hour for each subscription. It must not block; self is untrusted.
+	// Moved reports that a signed notification names another self link than its topic (S-64), a
+	// hint to redo discovery: at most once an hour for each subscription. It must not block; self
+	// is untrusted.
 	Moved func(sub store.Subscription, self string)
 
-	BasePath string // escaped path of the base URL; the callback of a subscription is BasePath/TOKEN
-	MaxBody  int64  // bytes of a notification, on the wire and decoded; 8 MiB
-	// MaxMemory is how many bytes of notifications are held before they are durable, over all connections: 64 MiB. One
-	// subscription may take a quarter, which is at least enough for one of MaxBody that has to be decoded.
+	// BasePath is the escaped path of the base URL. The callback of a subscription is
+	// BasePath/TOKEN.
+	BasePath string
+	MaxBody  int64 // bytes of a notification, on the wire and decoded; 8 MiB
+	// MaxMemory is how many bytes of notifications are held before they are durable, over all
+	// connections: 64 MiB. One subscription may take a quarter, or what one encoded notification of
+	// MaxBody needs.
 	MaxMemory int64
 	// MaxWaiting is how many notifications may wait for the next commit: 1,024.
 	MaxWaiting int
-	// InboxMaxBytes and InboxMaxDeliveries are how much may wait in the inbox (F45): 1 GiB and 100,000.
+	// InboxMaxBytes and InboxMaxDeliveries bound what waits in the inbox (F45): 1 GiB and 100,000.
 	InboxMaxBytes, InboxMaxDeliveries int64
 
 	Now     func() time.Time // wall clock
@@ -109,14 +116,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Callback answers hubs (spec/websub.md 10). It is an http.Handler for the callback listener; Serve gives it the deadlines
-// and caps that it needs in the open. Notifications are answered only while Run is running.
+// Callback answers hubs (websub.md 10). It is an http.Handler for the callback listener; Serve
+// gives it the deadlines and caps that a public listener needs. Notifications are answered only
+// while Run is running.
 type Callback struct {
 	o     Options
 	ready atomic.Bool
 
 	subs    *lookup
-	memory  *memory
+	memory  *memoryLimit
 	inbox   *inbox
 	tallies *tallies
 	moved   *hints
@@ -129,7 +137,7 @@ func New(o Options) *Callback {
 	return &Callback{
 		o:       o,
 		subs:    newLookup(o.Store),
-		memory:  newMemory(o.MaxMemory),
+		memory:  newMemoryLimit(o.MaxMemory),
 		inbox:   newInbox(o),
 		tallies: newTallies(o),
 		moved:   newHints(time.Hour),
@@ -137,20 +145,20 @@ func New(o Options) *Callback {
 	}
 }
 
-// SetReady says whether the store is open and the subscriptions are there. Before, everything is answered with 503: a 404
-// or 410 would end subscriptions (S-68).
+// SetReady says whether the store is open and the subscriptions are there. Before, everything is
+// answered with 503: a 404 or 410 would end subscriptions (S-68).
 func (c *Callback) SetReady(ready bool) { c.ready.Store(ready) }
 
-// Changed must be told of every change of a subscription; the keeper's hook of that name is made for it.
+// Changed must be called for every change of a subscription, as keeper.Options.Changed.
 func (c *Callback) Changed(sub store.Subscription) { c.subs.forget(sub.Token) }
 
-// ServeHTTP answers one request. Routes are matched here: http.ServeMux would answer //, .. and the like with redirects,
-// and a redirect is a failed delivery (spec/websub.md 12).
+// ServeHTTP answers one request. Routes are matched here: http.ServeMux would answer //, .. and the
+// like with redirects, and a redirect is a failed delivery (websub.md 12).
 func (c *Callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	defer c.survive(w)
+	defer c.recoverPanic(w)
 	if len(r.TransferEncoding) > 0 {
-		// It may have come with a Content-Length too, and then a proxy before us may see other requests in these bytes.
+		// With a Content-Length too, a proxy before us may see other requests in these bytes.
 		w.Header().Set("Connection", "close")
 	}
 	token, ok := c.token(r.URL.EscapedPath())
@@ -169,7 +177,8 @@ func (c *Callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// token is the last segment of BasePath/TOKEN, as it came: a callback is compared byte for byte. The query is the hub's.
+// token is the last segment of BasePath/TOKEN, unchanged: a callback is compared byte for byte. The
+// query is the hub's.
 func (c *Callback) token(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, c.o.BasePath)
 	if !ok {
@@ -182,8 +191,8 @@ func (c *Callback) token(path string) (string, bool) {
 	return token, true
 }
 
-// survive keeps a bug from answering nothing (F5).
-func (c *Callback) survive(w http.ResponseWriter) {
+// recoverPanic answers a request although a bug caused a panic (F5).
+func (c *Callback) recoverPanic(w http.ResponseWriter) {
 	p := recover()
 	if p == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// certsEvery is how often the files of a certificate are looked at, at most.
+// certsEvery is the least time between two looks at the files of a certificate.
 const certsEvery = 10 * time.Second
 
 // Certificates is a certificate in files, which may be replaced while it serves.
@@ -20,13 +20,12 @@ type Certificates struct {
 
 	now atomic.Pointer[tls.Certificate]
 
-	mu     sync.Mutex
-	looked time.Time
-	tried  [2]version // of the files when they were read last
+	mu      sync.Mutex
+	checked time.Time
+	tried   [2]fileVersion // of the files when last read
 }
 
-// version tells a file from what it was.
-type version struct {
+type fileVersion struct {
 	modified time.Time
 	size     int64
 }
@@ -43,8 +42,8 @@ func LoadCertificates(certFile, keyFile string, log *slog.Logger) (*Certificates
 	return c, nil
 }
 
-// Reload reads the files now. What they hold serves from the next handshake on; if that is not usable, the error says so
-// and the old certificate stays.
+// Reload reads the files now. Their content serves from the next handshake on; if it is unusable,
+// the old certificate stays and the error says why.
 func (c *Certificates) Reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,31 +54,32 @@ func (c *Certificates) Reload() error {
 	return c.read(files)
 }
 
-// Config is a server's, with this certificate.
+// Config is the TLS configuration of a server with this certificate.
 func (c *Certificates) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			c.look()
+			c.reloadIfChanged()
 			return c.now.Load(), nil
 		},
 	}
 }
 
-// look reads the files if they changed. One handshake does it, the others take what there is.
-func (c *Certificates) look() {
+// reloadIfChanged reads the files if they changed. One handshake does it, the others use the
+// present certificate.
+func (c *Certificates) reloadIfChanged() {
 	if !c.mu.TryLock() {
 		return
 	}
 	defer c.mu.Unlock()
-	if since := time.Since(c.looked); since >= 0 && since < certsEvery {
+	if since := time.Since(c.checked); since >= 0 && since < certsEvery {
 		return
 	}
-	c.looked = time.Now()
+	c.checked = time.Now()
 	files, err := c.versions()
 	switch {
-	case err != nil: // being replaced, perhaps: next time
+	case err != nil: // perhaps being replaced: next time
 		return
 	case files == c.tried:
 		return
@@ -91,10 +91,10 @@ func (c *Certificates) look() {
 	c.log.Info("certificate of the callback listener reloaded", "file", c.certFile)
 }
 
-// read loads both files. They may be a pair only when both were replaced, so the versions from before are kept: a change
-// after them is seen the next time.
-func (c *Certificates) read(files [2]version) error {
-	c.tried, c.looked = files, time.Now()
+// read loads both files. They may match only after both were replaced, so their versions are taken
+// before reading: a later change is seen the next time.
+func (c *Certificates) read(files [2]fileVersion) error {
+	c.tried, c.checked = files, time.Now()
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
 		return fmt.Errorf("load the certificate of the callback listener: %w", err)
@@ -103,13 +103,13 @@ func (c *Certificates) read(files [2]version) error {
 	return nil
 }
 
-func (c *Certificates) versions() (files [2]version, err error) {
+func (c *Certificates) versions() (files [2]fileVersion, err error) {
 	for i, name := range []string{c.certFile, c.keyFile} {
 		info, err := os.Stat(name)
 		if err != nil {
 			return files, fmt.Errorf("load the certificate of the callback listener: %w", err)
 		}
-		files[i] = version{info.ModTime(), info.Size()}
+		files[i] = fileVersion{info.ModTime(), info.Size()}
 	}
 	return files, nil
 }

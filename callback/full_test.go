@@ -104,7 +104,7 @@ func TestFull(t *testing.T) {
 			s.store.deliver = func([]*store.Delivery) error { <-let; return nil }
 			began := time.Now()
 			check(t, s.post(tokenOf, "x"), 503, "5")
-			if took := time.Since(began); took != patience {
+			if took := time.Since(began); took != commitPatience {
 				t.Errorf("after %v", took)
 			}
 			if s.memory.used == 0 {

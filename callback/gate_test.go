@@ -2,10 +2,8 @@ package callback
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -119,44 +117,6 @@ func TestCapPerAddress(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestCountsOfGate: whatever happens to connections, they are counted right.
-func TestCountsOfGate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, p := start(t, nil), newPipes()
-		g := newGate(ServerOptions{Listener: p, MaxConns: 3, MaxConnsPerIP: 2})
-		srv := &http.Server{Handler: s, ConnState: g.state, ConnContext: connContext, IdleTimeout: time.Second}
-		go func() { _ = srv.Serve(g) }()
-		for n := range 40 {
-			c := p.dial(fmt.Sprintf("203.0.113.%d:%d", n%3, n+1))
-			switch n % 4 {
-			case 0:
-				exchange(t, c, good("x"))
-			case 1:
-				_, _ = io.WriteString(c, "POST")
-			case 2:
-				_ = c.Close()
-			}
-			synctest.Wait()
-			g.mu.Lock()
-			sum := 0
-			for _, n := range g.byIP {
-				sum += n
-			}
-			if queued := g.queue[idle].Len() + g.queue[receiving].Len(); g.conns > 3 || g.conns != sum || g.conns != queued {
-				t.Errorf("%d connections, %d by address, %d queued", g.conns, sum, queued)
-			}
-			g.mu.Unlock()
-			defer c.Close()
-		}
-		_ = srv.Close()
-		synctest.Wait()
-		if g.conns != 0 || len(g.byIP) != 0 || len(g.fresh) != 0 {
-			t.Errorf("left: %d, %v, %v", g.conns, g.byIP, g.fresh)
-		}
-	})
 }
 
 // TestAcceptFails: to be out of descriptors passes (F11), other failures end Serve.

@@ -13,46 +13,47 @@ import (
 
 const (
 	batchCount = 512              // deliveries of one commit
-	batchBytes = 16 << 20         // and their bytes
-	commitTime = 10 * time.Second // what a commit may take
-	stopTime   = 5 * time.Second  // what all that waits may take at the end
+	batchBytes = 16 << 20         // bytes of one commit
+	commitTime = 10 * time.Second // limit of one commit
+	stopTime   = 5 * time.Second  // limit of the last commits
 )
 
-// inbox is the way into store.Inbox: deliveries wait in a bounded queue for the one committer, which takes all that are
-// there into one transaction (speed.md 5: six times as many as with one each), and everyone is answered after it.
+// inbox writes to store.Inbox: deliveries wait in a bounded queue for the one committer, which
+// commits all waiting ones in one transaction and answers them after it. A transaction each would
+// be several times slower (performance.md 5).
 type inbox struct {
 	o     Options
-	queue chan *waiting
+	queue chan *pendingDelivery
 
-	mu     sync.RWMutex // held for reading while something is put into the queue
+	mu     sync.RWMutex // read-locked while the queue is written
 	closed bool
 
-	size fill
+	quota quota
 }
 
-// waiting is a delivery before its commit.
-type waiting struct {
-	d    *store.Delivery
-	loan *loan
-	done chan error // one is sent
+type pendingDelivery struct {
+	d        *store.Delivery
+	reserved *reservation
+	done     chan error // receives one error
 }
 
 func newInbox(o Options) *inbox {
 	return &inbox{
-		o: o, queue: make(chan *waiting, o.MaxWaiting),
-		size: fill{maxBytes: o.InboxMaxBytes, maxDeliveries: o.InboxMaxDeliveries},
+		o: o, queue: make(chan *pendingDelivery, o.MaxWaiting),
+		quota: quota{maxBytes: o.InboxMaxBytes, maxDeliveries: o.InboxMaxDeliveries},
 	}
 }
 
-// refuses is how long to wait before a notification for that Source has a chance, 0 if it has one now.
-func (i *inbox) refuses(sourceID int64) time.Duration {
+// retryAfter is how long to wait before a notification for that Source has a chance, 0 if it has
+// one now.
+func (i *inbox) retryAfter(sourceID int64) time.Duration {
 	i.mu.RLock()
 	closed := i.closed
 	i.mu.RUnlock()
 	switch {
 	case closed:
 		return whileStarting
-	case i.size.full(sourceID):
+	case i.quota.full(sourceID):
 		return whileFull
 	case len(i.queue) == cap(i.queue):
 		return whileBusy
@@ -60,15 +61,15 @@ func (i *inbox) refuses(sourceID int64) time.Duration {
 	return 0
 }
 
-// keep returns nil once d is durable. The caller's hub may be gone meanwhile; the delivery counts all the same. Only cut
-// ends the waiting early.
-func (i *inbox) keep(d *store.Delivery, loan *loan, cut <-chan struct{}) error {
-	w := &waiting{d: d, loan: loan, done: make(chan error, 1)}
+// deliver returns nil once d is durable. The caller's hub may be gone meanwhile; the delivery
+// counts all the same. Only cut ends the wait early.
+func (i *inbox) deliver(d *store.Delivery, reserved *reservation, cut <-chan struct{}) error {
+	w := &pendingDelivery{d: d, reserved: reserved, done: make(chan error, 1)}
 	if !i.put(w) {
-		loan.giveBack()
+		reserved.release()
 		return errBusy
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(commitPatience)
 	defer timer.Stop()
 	select {
 	case err := <-w.done:
@@ -79,7 +80,7 @@ func (i *inbox) keep(d *store.Delivery, loan *loan, cut <-chan struct{}) error {
 	return errBusy
 }
 
-func (i *inbox) put(w *waiting) bool {
+func (i *inbox) put(w *pendingDelivery) bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	if i.closed {
@@ -93,9 +94,9 @@ func (i *inbox) put(w *waiting) bool {
 	}
 }
 
-// run commits until ctx ends, then what still waits.
-func (i *inbox) run(ctx context.Context, failed failure) {
-	var batch []*waiting
+// run commits until ctx ends, then commits the rest.
+func (i *inbox) run(ctx context.Context, failed reportFailure) {
+	var batch []*pendingDelivery
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,10 +106,10 @@ func (i *inbox) run(ctx context.Context, failed failure) {
 			i.finish(ctx, failed)
 			return
 		case first := <-i.queue:
-			// Who was just answered, and whose notification is being read, goes first where there are more of them than cores: then
-			// commits hold more, and there are fewer of them. It takes no time where nobody waits for this core.
+			// Handlers that were just answered, or are reading, run first where they are more than
+			// the cores: commits then hold more deliveries.
 			runtime.Gosched()
-			batch = i.gather(batch[:0], first)
+			batch = i.collect(batch[:0], first)
 			i.commit(context.WithoutCancel(ctx), batch, failed)
 			clear(batch)
 		}
@@ -116,22 +117,22 @@ func (i *inbox) run(ctx context.Context, failed failure) {
 }
 
 // finish commits the rest of a closed queue. What does not fit into the time is answered with 503.
-func (i *inbox) finish(ctx context.Context, failed failure) {
+func (i *inbox) finish(ctx context.Context, failed reportFailure) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	for {
 		select {
 		case first := <-i.queue:
-			i.commit(ctx, i.gather(nil, first), failed)
+			i.commit(ctx, i.collect(nil, first), failed)
 		default:
 			return
 		}
 	}
 }
 
-// gather adds what waits already, up to the bounds of a batch. It never waits itself: a lone notification is committed
-// at once, and while one commit runs the next batch gathers by itself.
-func (i *inbox) gather(batch []*waiting, first *waiting) []*waiting {
+// collect adds what waits already, up to the bounds of a batch. It never waits: a lone notification
+// is committed at once, and while one commit runs the next batch collects by itself.
+func (i *inbox) collect(batch []*pendingDelivery, first *pendingDelivery) []*pendingDelivery {
 	batch = append(batch, first)
 	bytes := len(first.d.Body)
 	for len(batch) < batchCount && bytes < batchBytes {
@@ -146,44 +147,43 @@ func (i *inbox) gather(batch []*waiting, first *waiting) []*waiting {
 	return batch
 }
 
-// commit makes a batch durable and tells those who wait for it.
-func (i *inbox) commit(ctx context.Context, batch []*waiting, failed failure) {
+// commit makes a batch durable and answers those who wait for it.
+func (i *inbox) commit(ctx context.Context, batch []*pendingDelivery, failed reportFailure) {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
 	ds := make([]*store.Delivery, len(batch))
 	for n, w := range batch {
 		ds[n] = w.d
 	}
-	// What is in the state is taken up while it becomes durable: on an ordinary disk that takes as long as all that comes of
-	// it. Should it not become durable, hubs deliver it again.
-	told := func(do func([]*store.Delivery)) {
+	// The engine starts while the batch becomes durable, because the sync takes as long as its
+	// work. If it fails, hubs deliver again.
+	notify := func(do func([]*store.Delivery)) {
 		if err := protect("tell of notifications", func() error { do(ds); return nil }); err != nil {
 			failed("notifications were kept, and not everyone was told", store.Subscription{}, err)
 		}
 	}
 	err := protect("keep notifications", func() error {
 		return i.o.Store.Deliver(ctx, ds, func() {
-			told(i.wake)
-			// Whoever was woken goes on at once, in this thread: the sync that follows holds it, and until another thread was awake
-			// and had found the woken one behind it took 0.3 ms of a push on an ext4.
+			notify(i.wake)
+			// The woken goroutine runs now, in this thread: the sync that follows blocks it, and
+			// moving the goroutine to another thread delays each push.
 			runtime.Gosched()
 		})
 	})
 	if err != nil {
 		failed("cannot keep notifications: hubs are told to come again", store.Subscription{}, err)
 	} else {
-		told(i.count)
+		notify(i.count)
 	}
 	for _, w := range batch {
-		w.loan.giveBack()
+		w.reserved.release()
 		w.done <- err
 	}
 }
 
-// failure says that something of ours failed.
-type failure func(what string, sub store.Subscription, err error)
+type reportFailure func(what string, sub store.Subscription, err error)
 
-// protect keeps a panic of what f calls from ending the process, and all that it does (F5).
+// protect turns a panic in f into an error, so that a bug does not end the process (F5).
 func protect(what string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -193,7 +193,6 @@ func protect(what string, f func() error) (err error) {
 	return f()
 }
 
-// wake has what is in the inbox taken up.
 func (i *inbox) wake(ds []*store.Delivery) {
 	woken := make(map[int64]bool, 4)
 	for _, d := range ds {
@@ -205,7 +204,6 @@ func (i *inbox) wake(ds []*store.Delivery) {
 	}
 }
 
-// count counts what has become durable.
 func (i *inbox) count(ds []*store.Delivery) {
 	grown := make(map[int64]store.InboxSize, 4)
 	for _, d := range ds {
@@ -214,5 +212,5 @@ func (i *inbox) count(ds []*store.Delivery) {
 			grown[d.SourceID] = plus(grown[d.SourceID], 1, int64(len(d.Body)))
 		}
 	}
-	i.size.added(grown)
+	i.quota.added(grown)
 }

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	lookupTime = 3 * time.Second  // what a look into the store may take
-	remember   = 10 * time.Second // what another process changes in the store is seen after this at the latest
+	lookupTime = 3 * time.Second  // limit of a query
+	remember   = 10 * time.Second // changes by other processes are seen after this at the latest
 	maxKnown   = 10_000           // subscriptions remembered
 	maxToken   = 256              // bytes; ours are shorter
 )
 
-// lookup finds subscriptions by their tokens and remembers those that exist for a moment: a busy channel must not cost a
-// query a notification, and unknown tokens must cost no memory. Keys are digests: comparing them tells nothing of how
-// much of a token was right.
+// lookup finds subscriptions by their tokens and remembers them for a moment: a busy channel must
+// not cost a query for each notification. Unknown tokens are not remembered, because they would
+// cost memory. Keys are digests, so that comparing them reveals nothing about a token.
 type lookup struct {
 	store store.Subscriptions
 
 	mu      sync.Mutex
 	known   map[[sha256.Size]byte]remembered
-	changes uint64 // counts forget
+	changes uint64 // counts calls of forget
 }
 
 type remembered struct {
@@ -38,7 +38,7 @@ func newLookup(s store.Subscriptions) *lookup {
 	return &lookup{store: s, known: make(map[[sha256.Size]byte]remembered)}
 }
 
-// find returns a subscription as it was a moment ago, or store.ErrNotFound.
+// find returns a subscription, perhaps as it was a moment ago, or store.ErrNotFound.
 func (l *lookup) find(ctx context.Context, token string) (store.Subscription, error) {
 	if !wellFormed(token) {
 		return store.Subscription{}, store.ErrNotFound
@@ -51,14 +51,14 @@ func (l *lookup) find(ctx context.Context, token string) (store.Subscription, er
 	if now := time.Now(); ok && now.Before(r.until) {
 		return r.sub, nil
 	}
-	sub, err := l.fresh(ctx, token)
+	sub, err := l.query(ctx, token)
 	if err != nil {
 		return sub, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if changes != l.changes {
-		return sub, nil // it may be the old state that was read
+		return sub, nil // it may be the state before forget
 	}
 	if len(l.known) >= maxKnown {
 		clear(l.known)
@@ -67,8 +67,7 @@ func (l *lookup) find(ctx context.Context, token string) (store.Subscription, er
 	return sub, nil
 }
 
-// fresh asks the store.
-func (l *lookup) fresh(ctx context.Context, token string) (store.Subscription, error) {
+func (l *lookup) query(ctx context.Context, token string) (store.Subscription, error) {
 	if !wellFormed(token) {
 		return store.Subscription{}, store.ErrNotFound
 	}
@@ -79,12 +78,11 @@ func (l *lookup) fresh(ctx context.Context, token string) (store.Subscription, e
 		return sub, fmt.Errorf("look up the subscription of a callback: %w", err)
 	}
 	if subtle.ConstantTimeCompare([]byte(sub.Token), []byte(token)) != 1 {
-		return store.Subscription{}, store.ErrNotFound // a store that ignores letter case
+		return store.Subscription{}, store.ErrNotFound // the store may ignore letter case
 	}
 	return sub, nil
 }
 
-// forget makes the next find ask the store.
 func (l *lookup) forget(token string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +90,7 @@ func (l *lookup) forget(token string) {
 	delete(l.known, sha256.Sum256([]byte(token)))
 }
 
-// wellFormed tells what may be a token: unreserved characters (S-21, S-22).
+// wellFormed reports whether a text may be a token: unreserved characters (S-21, S-22).
 func wellFormed(token string) bool {
 	if token == "" || len(token) > maxToken {
 		return false

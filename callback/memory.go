@@ -2,9 +2,9 @@ package callback
 
 import "sync"
 
-// memory bounds what notifications on their way into the inbox take (P8), in all and for one subscription, so that no hub
-// can shut out the others.
-type memory struct {
+// memoryLimit bounds the memory of notifications on their way into the inbox (P8), in all and for
+// one subscription, so that no hub can shut out the others.
+type memoryLimit struct {
 	most, share int64
 
 	mu   sync.Mutex
@@ -12,24 +12,24 @@ type memory struct {
 	by   map[int64]int64 // subscription -> bytes
 }
 
-func newMemory(most int64) *memory {
-	return &memory{most: most, share: most / 4, by: make(map[int64]int64)}
+func newMemoryLimit(most int64) *memoryLimit {
+	return &memoryLimit{most: most, share: most / 4, by: make(map[int64]int64)}
 }
 
-// loan is the memory of one notification.
-type loan struct {
-	of  *memory
+// reservation is the memory of one notification.
+type reservation struct {
+	of  *memoryLimit
 	sub int64
 	n   int64
 }
 
-// noteOverhead stands for all that a notification takes beside its bytes.
+// noteOverhead stands for the memory of a notification beside its bytes.
 const noteOverhead = 8 << 10
 
-func (m *memory) borrow(sub int64) *loan { return &loan{of: m, sub: sub} }
+func (m *memoryLimit) reserve(sub int64) *reservation { return &reservation{of: m, sub: sub} }
 
-// take reports whether there are n bytes more.
-func (l *loan) take(n int64) bool {
+// extend reserves n bytes more, if there are that many.
+func (l *reservation) extend(n int64) bool {
 	if l.n == 0 {
 		n += noteOverhead / 2
 	}
@@ -45,15 +45,15 @@ func (l *loan) take(n int64) bool {
 	return true
 }
 
-// pass returns the loan under another name, for who gives it back now.
-func (l *loan) pass() *loan {
+// transfer moves the reservation to a new owner, who releases it.
+func (l *reservation) transfer() *reservation {
 	other := *l
 	l.n = 0
 	return &other
 }
 
-// giveBack may be called again.
-func (l *loan) giveBack() {
+// release may be called again.
+func (l *reservation) release() {
 	if l.n == 0 {
 		return
 	}

@@ -9,17 +9,20 @@ import (
 	"strings"
 	"time"
 
+	"resyncd/destination/gate"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
 
-// patience is how long an answer may wait for its commit. A delivery that becomes durable later was then answered with
-// 503, comes again and is a duplicate (F19).
-const patience = 15 * time.Second
+// commitPatience is how long an answer may wait for its commit. A delivery that becomes durable
+// later was answered with 503, comes again and is a duplicate (F19).
+const commitPatience = 15 * time.Second
 
-// notify takes a notification: who is meant, is it right, is it durable, 200 (S-60 to S-70). What it says is read later.
+// notify handles a notification: it finds the subscription, checks the notification, makes it
+// durable and answers 200 (S-60 to S-70). The content is read later.
 func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, began time.Time) {
-	// A sender may close its half of the connection early, which ends r.Context(): it is answered all the same.
+	// A sender may close its half of the connection early, which ends r.Context(): it is answered
+	// all the same.
 	ctx := context.WithoutCancel(r.Context())
 	sub, err := c.subs.find(ctx, token) // by the token and never by headers (S-63)
 	switch {
@@ -31,25 +34,25 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 		c.o.Observe.rejected(0, ReasonBusy)
 		c.failed(w, r, "a notification", store.Subscription{}, err)
 		return
-	case over(&sub):
+	case ended(&sub):
 		c.o.Observe.rejected(sub.SourceID, ReasonGone)
 		refuse(w, r, http.StatusGone)
 		return
 	}
-	if wait := c.inbox.refuses(sub.SourceID); wait > 0 {
+	if wait := c.inbox.retryAfter(sub.SourceID); wait > 0 {
 		c.o.Observe.rejected(sub.SourceID, ReasonBusy)
 		busy(w, r, wait)
 		return
 	}
-	loan := c.memory.borrow(sub.ID)
-	defer loan.giveBack()
-	d, malformed, err := c.receive(ctx, w, r, sub, loan)
+	reserved := c.memory.reserve(sub.ID)
+	defer reserved.release()
+	d, malformed, err := c.receive(ctx, w, r, sub, reserved)
 	if err != nil {
 		c.reject(w, r, sub, err)
 		return
 	}
-	err = c.inbox.keep(d, loan.pass(), cutOff(ctx))
-	if err != nil { // said by the committer, once for the batch
+	err = c.inbox.deliver(d, reserved.transfer(), gate.CutOff(ctx))
+	if err != nil { // the committer logged it, once for the batch
 		c.o.Observe.rejected(sub.SourceID, ReasonBusy)
 		busy(w, r, whileBusy)
 		return
@@ -59,26 +62,28 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 		c.tallies.add(sub, store.Tally{RejectedMalformed: 1})
 	}
 	if d.Signed {
-		c.lookForMove(r.Header, sub)
+		c.checkSelfLink(r.Header, sub)
 	}
 	c.o.Observe.acknowledged(sub.SourceID, time.Since(began))
 	write(w, http.StatusOK)
 }
 
-// over reports that the hub has nothing to say any more: the subscription was unsubscribed, or switched off with nothing
-// left to unsubscribe (S-92). Until then what it delivers is taken.
-func over(sub *store.Subscription) bool {
+// ended reports that the hub has nothing to deliver any more: the subscription was unsubscribed, or
+// switched off with nothing left to unsubscribe (S-92). Until then its deliveries are accepted.
+func ended(sub *store.Subscription) bool {
 	return sub.State == store.SubGone || sub.State == store.SubOff && !sub.Expires.Known()
 }
 
-// receive reads a notification and checks its signature. malformed: it is not of the kind that the channel carries.
-func (c *Callback) receive(ctx context.Context, w http.ResponseWriter, r *http.Request, sub store.Subscription, loan *loan) (d *store.Delivery, malformed bool, err error) {
-	raw, err := readBody(w, r, c.o.MaxBody, loan)
+// receive reads a notification and checks its signature. malformed reports that it is not of the
+// channel's kind.
+func (c *Callback) receive(ctx context.Context, w http.ResponseWriter, r *http.Request, sub store.Subscription,
+	reserved *reservation) (d *store.Delivery, malformed bool, err error) {
+	raw, err := readBody(w, r, c.o.MaxBody, reserved)
 	if err != nil {
 		return nil, false, err
 	}
-	received(ctx)
-	body, signed, err := c.authenticate(r.Header, sub, raw, loan)
+	gate.Received(ctx)
+	body, signed, err := c.authenticate(r.Header, sub, raw, reserved)
 	if err != nil {
 		return nil, false, err
 	}
@@ -91,12 +96,12 @@ func (c *Callback) receive(ctx context.Context, w http.ResponseWriter, r *http.R
 		From:     store.NoTime, Until: store.NoTime, Verdict: string(Unknown),
 		Body: body,
 	}
-	if len(body) == 0 { // "go and look" (S-69)
+	if len(body) == 0 { // only a hint to pull (S-69)
 		return d, false, nil
 	}
 	var ok bool
 	d.From, d.Until, ok = readHead(sub.Kind, body)
-	if signed && sub.Kind == store.ChannelChange { // the times of others prove nothing (S-87, coverage.md 1)
+	if signed && sub.Kind == store.ChannelChange { // unsigned times prove nothing (S-87, coverage.md 2)
 		d.Verdict = string(c.judge(ctx, sub, d))
 	}
 	return d, !ok, nil
@@ -111,9 +116,10 @@ func (c *Callback) judge(ctx context.Context, sub store.Subscription, d *store.D
 	return Judge(d.From, d.Until, c.o.Position(ctx, sub.SetID))
 }
 
-// authenticate checks the signature over the bytes on the wire, then over the decoded ones (S-80 to S-87), and returns
-// the decoded body. A subscription without a secret has no signature worth looking at (S-86).
-func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byte, loan *loan) (body []byte, signed bool, err error) {
+// authenticate checks the signature over the bytes on the wire, then over the decoded ones (S-80 to
+// S-87), and returns the decoded body. Without a secret a signature is ignored (S-86).
+func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byte,
+	reserved *reservation) (body []byte, signed bool, err error) {
 	var bad error
 	if sub.Secret != "" {
 		if bad = c.signature(h, sub, raw); bad == nil {
@@ -124,7 +130,7 @@ func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byt
 	if coding == "" || len(raw) == 0 {
 		return raw, signed, bad
 	}
-	body, err = decode(coding, raw, c.o.MaxBody, loan)
+	body, err = decode(coding, raw, c.o.MaxBody, reserved)
 	if bad != nil {
 		if errors.Is(err, errBusy) {
 			return nil, false, err
@@ -138,12 +144,13 @@ func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byt
 	case err == nil:
 		return body, signed, nil
 	case errors.Is(err, errCoding):
-		return raw, signed, nil // kept as it came: it was said by the hub, and says at least that something changed
+		return raw, signed, nil // kept undecoded: the hub signed it, so something changed
 	}
 	return nil, false, err
 }
 
-// signature checks the header against b. Some senders give several signatures: one that is right is enough.
+// signature checks the header against b. Some senders give several signatures: one valid one is
+// enough.
 func (c *Callback) signature(h http.Header, sub store.Subscription, b []byte) error {
 	weakest := c.o.Policy(sub.SourceID).Weakest
 	values := h.Values(websub.SignatureHeader)
@@ -163,17 +170,16 @@ func (c *Callback) signature(h http.Header, sub store.Subscription, b []byte) er
 	return fmt.Errorf("%w: %w", errSignature, first)
 }
 
-// reject answers a notification that is not taken, and counts it.
 func (c *Callback) reject(w http.ResponseWriter, r *http.Request, sub store.Subscription, err error) {
 	switch {
-	case errors.Is(err, errTooLarge): // what it says must come by a pull
+	case errors.Is(err, errTooLarge): // its content must come by a pull
 		c.o.Observe.rejected(sub.SourceID, ReasonTooLarge)
 		c.tallies.add(sub, store.Tally{RejectedTooLarge: 1})
 		write(w, http.StatusRequestEntityTooLarge)
-	case errors.Is(err, errSignature): // S-85: dropped, and nothing of it counts but that it came
+	case errors.Is(err, errSignature): // S-85: dropped and counted
 		c.o.Observe.rejected(sub.SourceID, ReasonSignature)
 		c.tallies.add(sub, store.Tally{RejectedSignature: 1})
-		if c.o.Doubtful != nil && c.doubted.first(sub.ID, c.o.Now()) {
+		if c.o.Doubtful != nil && c.doubted.allow(sub.ID, c.o.Now()) {
 			c.o.Doubtful(sub.SourceID, sub.SetID)
 		}
 		write(w, http.StatusForbidden)
@@ -191,19 +197,19 @@ func (c *Callback) reject(w http.ResponseWriter, r *http.Request, sub store.Subs
 	}
 }
 
-// lookForMove looks at the self link, which may name where the topic went (S-64). No signature covers headers (S-88): it
-// is a hint.
-func (c *Callback) lookForMove(h http.Header, sub store.Subscription) {
+// checkSelfLink looks for a self link to another topic (S-64). It is only a hint, because no
+// signature covers headers (S-88).
+func (c *Callback) checkSelfLink(h http.Header, sub store.Subscription) {
 	if c.o.Moved == nil || h.Get("Link") == "" {
 		return
 	}
 	selves := websub.Targets(websub.ParseLinks(h.Values("Link"), nil), "self")
-	if len(selves) == 1 && selves[0] != sub.Topic && c.moved.first(sub.ID, c.o.Now()) {
+	if len(selves) == 1 && selves[0] != sub.Topic && c.moved.allow(sub.ID, c.o.Now()) {
 		c.o.Moved(sub, selves[0])
 	}
 }
 
-// clip cuts s to n bytes and makes it text.
+// clip cuts s to n bytes of valid text.
 func clip(s string, n int) string {
 	if len(s) > n {
 		s = s[:n]

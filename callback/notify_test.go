@@ -184,12 +184,12 @@ func TestCodings(t *testing.T) {
 // TestDecodeRatio: a body may not grow beyond all measure, even below MaxBody.
 func TestDecodeRatio(t *testing.T) {
 	t.Parallel()
-	m := newMemory(1 << 40)
+	m := newMemoryLimit(1 << 40)
 	raw := []byte(gzipped(t, strings.Repeat(" ", 4<<20)))
-	if _, err := decode("gzip", raw, 1<<30, m.borrow(1)); err != errTooLarge { //nolint:errorlint // exactly
+	if _, err := decode("gzip", raw, 1<<30, m.reserve(1)); err != errTooLarge { //nolint:errorlint // exactly
 		t.Error(err)
 	}
-	if b, err := decode("gzip", []byte(gzipped(t, strings.Repeat(" ", 1<<20))), 1<<30, m.borrow(1)); err != nil || len(b) != 1<<20 {
+	if b, err := decode("gzip", []byte(gzipped(t, strings.Repeat(" ", 1<<20))), 1<<30, m.reserve(1)); err != nil || len(b) != 1<<20 {
 		t.Error(len(b), err)
 	}
 }

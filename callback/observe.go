@@ -2,17 +2,18 @@ package callback
 
 import "time"
 
-// Observer is told what happens, for metrics. Its functions may be nil, are called from many goroutines and must not
-// block.
+// Observer receives events for metrics. Its functions may be nil, are called from many goroutines
+// and must not block.
 type Observer struct {
 	// Notification: one became durable. verdict is next, stale, gap or unknown.
 	Notification func(sourceID int64, verdict string)
-	// Rejected: one was not taken, for one of the reasons below, or was taken as malformed. sourceID is 0 for tokens that
-	// nobody knows.
+	// Rejected: a notification was refused, for one of the reasons below, or was kept as malformed.
+	// sourceID is 0 for unknown tokens.
 	Rejected func(sourceID int64, reason string)
-	// Acknowledged: a 2xx was given d after the notification's headers had come.
+	// Acknowledged: a 2xx was sent d after the notification's headers had come.
 	Acknowledged func(sourceID int64, d time.Duration)
-	// Failed: the state could not be read or written, as when its disk is full (F7); hubs are told to come again.
+	// Failed: the state could not be read or written, as when its disk is full (F7); hubs are asked
+	// to come again.
 	Failed func(err error)
 }
 
@@ -22,9 +23,9 @@ const (
 	ReasonTooLarge  = "too_large"
 	ReasonMalformed = "malformed" // kept as a hint all the same (S-61)
 	ReasonBusy      = "busy"      // answered 503
-	ReasonBroken    = "broken"    // its body did not come, or not in time
+	ReasonBroken    = "broken"    // its body did not arrive, or too late
 	ReasonGone      = "gone"      // for a subscription that has ended
-	ReasonUnknown   = "unknown"   // for none that ever was
+	ReasonUnknown   = "unknown"   // for an unknown token
 )
 
 func (o *Observer) notification(sourceID int64, v Verdict) {

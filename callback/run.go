@@ -10,10 +10,11 @@ import (
 
 const cannotMeasure = "the inbox is taken to be as full as when it could be measured last"
 
-// Run commits what the handler takes, and writes its counts, until ctx ends; then it commits what still waits. End it
-// after Serve has returned, and every notification that reached us has its answer. It is called once.
+// Run commits what the handler accepts, and writes its counts, until ctx ends; then it commits the
+// rest. End it after Serve has returned, so that every notification gets its answer. It is called
+// once.
 func (c *Callback) Run(ctx context.Context) error {
-	if err := c.inbox.size.measure(ctx, c.o.Store, true); err != nil {
+	if err := c.inbox.quota.measure(ctx, c.o.Store, true); err != nil {
 		c.tallies.failure(cannotMeasure, store.Subscription{}, err)
 	}
 	var beside sync.WaitGroup
@@ -26,7 +27,7 @@ func (c *Callback) Run(ctx context.Context) error {
 	return nil
 }
 
-// tick does what need not be done for each notification.
+// tick does the work that is not needed for each notification.
 func (c *Callback) tick(ctx context.Context) {
 	clock := time.NewTicker(tallyEvery)
 	defer clock.Stop()
@@ -36,7 +37,7 @@ func (c *Callback) tick(ctx context.Context) {
 			return
 		case <-clock.C:
 			c.flush(ctx)
-			if err := c.inbox.size.measure(ctx, c.o.Store, false); err != nil && ctx.Err() == nil {
+			if err := c.inbox.quota.measure(ctx, c.o.Store, false); err != nil && ctx.Err() == nil {
 				c.tallies.failure(cannotMeasure, store.Subscription{}, err)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"resyncd/destination/gate"
 )
 
 // ServerOptions of Serve. Listener and Handler are needed.
@@ -16,8 +18,9 @@ type ServerOptions struct {
 	Listener net.Listener
 	Handler  http.Handler  // a *Callback
 	TLS      *Certificates // nil: plain
-	// MaxConns is how many connections there may be at once: 4,096. MaxConnsPerIP is how many of one address (IPv6: of one
-	// /64): 256. Loopback and private addresses, where reverse proxies live, and those of Exempt are not counted alone.
+	// MaxConns is how many connections there may be at once: 4,096. MaxConnsPerIP is how many of
+	// one address (IPv6: of one /64): 256. Loopback and private addresses, where reverse proxies
+	// live, and those of Exempt have no limit of their own.
 	MaxConns, MaxConnsPerIP int
 	Exempt                  []netip.Prefix
 	Log                     *slog.Logger
@@ -25,17 +28,18 @@ type ServerOptions struct {
 	headerTime time.Duration // for tests
 }
 
-// Deadlines and sizes of the callback listener (go-notes: a server of net/http has none of its own).
+// Deadlines and sizes of the callback listener, because a server of net/http has none of its own.
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 10 * time.Second // from a request's headers to the last byte of its body
 	idleTime    = 10 * time.Second
-	answerTime  = requestTime + patience + 5*time.Second // from a request's headers to the last byte of its answer
+	// from a request's headers to the last byte of its answer
+	answerTime  = requestTime + commitPatience + 5*time.Second
 	headerBytes = 16 << 10
 )
 
-// Serve answers on a listener, which it closes, until ctx ends. Then it accepts nothing more, lets requests end for 5 s
-// and returns nil, when no handler is running any more.
+// Serve answers on a listener, which it closes, until ctx ends. Then it accepts nothing more, lets
+// requests end for 5 s and returns nil, when no handler is running any more.
 func Serve(ctx context.Context, o ServerOptions) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -43,10 +47,16 @@ func Serve(ctx context.Context, o ServerOptions) error {
 	if o.headerTime <= 0 {
 		o.headerTime = headerTime
 	}
-	door := newGate(o)
+	gated := gate.Options{Listener: o.Listener, MaxConns: o.MaxConns, MaxConnsPerIP: o.MaxConnsPerIP, Exempt: o.Exempt,
+		Log: o.Log}
+	if o.TLS != nil {
+		gated.TLS = o.TLS.Config()
+	}
+	door := gate.New(gated)
 	var handlers sync.RWMutex // each handler holds it for reading
 	stopped := false
-	// One protocol, so that deadlines and caps of connections are those of requests. Hubs speak nothing else.
+	// HTTP/1 only, so that deadlines and caps of connections are those of requests. Hubs use
+	// nothing else.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	srv := &http.Server{
@@ -54,7 +64,7 @@ func Serve(ctx context.Context, o ServerOptions) error {
 			handlers.RLock()
 			defer handlers.RUnlock()
 			if stopped {
-				panic(http.ErrAbortHandler) // its connection is closed already
+				panic(http.ErrAbortHandler) // the connection is closed already
 			}
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTime))
 			o.Handler.ServeHTTP(w, r)
@@ -65,10 +75,10 @@ func Serve(ctx context.Context, o ServerOptions) error {
 		WriteTimeout:                 answerTime,
 		IdleTimeout:                  idleTime,
 		MaxHeaderBytes:               headerBytes,
-		ConnState:                    door.state,
-		ConnContext:                  connContext,
+		ConnState:                    door.State,
+		ConnContext:                  door.Context,
 		BaseContext:                  func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		// What net/http has to say is about strangers: handshakes that failed, answers nobody waited for.
+		// net/http reports only strangers: failed handshakes, abandoned answers.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
@@ -81,9 +91,9 @@ func Serve(ctx context.Context, o ServerOptions) error {
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	_ = srv.Shutdown(stop) // whose errors are that time is over, and that the listener is closed already
-	_ = srv.Close()        // who is still sending is cut off
-	close(door.cut)
+	_ = srv.Shutdown(stop) // its errors: the time is over, or the listener is closed already
+	_ = srv.Close()        // cuts off those who are still sending
+	door.Cut()
 	if broken == nil {
 		<-served
 	}
@@ -91,29 +101,4 @@ func Serve(ctx context.Context, o ServerOptions) error {
 	stopped = true
 	handlers.Unlock()
 	return broken
-}
-
-type connKey struct{}
-
-// connContext lets a handler find its connection.
-func connContext(ctx context.Context, c net.Conn) context.Context {
-	if tracked := trackedOf(c); tracked != nil {
-		return context.WithValue(ctx, connKey{}, tracked)
-	}
-	return ctx
-}
-
-// received says that a request is here, whole: its connection is no longer one to be dropped for others.
-func received(ctx context.Context) {
-	if c, ok := ctx.Value(connKey{}).(*conn); ok {
-		c.gate.enter(c, working)
-	}
-}
-
-// cutOff is closed when a request will get no answer any more because the server stops; nil outside a server.
-func cutOff(ctx context.Context) <-chan struct{} {
-	if c, ok := ctx.Value(connKey{}).(*conn); ok {
-		return c.gate.cut
-	}
-	return nil
 }

@@ -187,7 +187,7 @@ func TestMangledCallbacks(t *testing.T) {
 	}
 }
 
-// TestMethods: HEAD and the like are none of ours (spec/websub.md 10).
+// TestMethods: HEAD and the like are none of ours (websub.md 10).
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	_, h, _ := subscribed(t, inside(http.StatusAccepted, "lease_seconds", "86400"))

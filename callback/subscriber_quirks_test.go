@@ -15,7 +15,7 @@ import (
 
 const topic = "http://source.example/feed?format=atom&q=ü"
 
-// quirk is a hub as it is (spec/websub.md 9), and what comes of asking it.
+// quirk is a hub as it is (websub.md 9), and what comes of asking it.
 type quirk struct {
 	act     behaviour
 	rungs   []string // of each request, until it is settled: each step once (T-05)

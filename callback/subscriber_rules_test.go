@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// rules says which test holds us to which rule of a subscriber, from the request on (spec/websub.md 3.2 to 3.9, 7 and 9;
+// rules says which test holds us to which rule of a subscriber, from the request on (websub.md 3.2 to 3.9, 7 and 9;
 // discovery is tested in destination). Not here are S-26, which no key configures, and S-66 and S-71, which are the
 // engine's.
 var rules = map[string]string{

@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	tallyEvery = time.Second
-	tellEvery  = time.Minute
+	tallyEvery  = time.Second
+	reportEvery = time.Minute
 )
 
-// tallies counts what was rejected. A flood of forgeries must not become a flood of transactions or log lines: counts are
-// gathered in memory and written once a second, and people are told once a minute.
+// tallies counts rejections. A flood of forgeries must not become a flood of transactions or log
+// lines: counts are collected in memory, written once a second and logged once a minute.
 type tallies struct {
 	o Options
 
-	mu      sync.Mutex
-	by      map[int64]*tally // by subscription; only those that exist get here
-	sum     store.Tally      // since people were told
-	told    time.Time
-	trouble time.Time // when a failure of ours was logged last
-	hidden  int       // failures since
+	mu          sync.Mutex
+	by          map[int64]*tally // by subscription; only for existing ones
+	sum         store.Tally      // since the last log line
+	reported    time.Time
+	lastFailure time.Time // time of the last logged failure
+	suppressed  int       // failures since then
 }
 
 type tally struct {
 	source, set int64
 	n           store.Tally
-	pull        bool // something was too large, and nobody was asked to pull yet
+	pull        bool // a pull for a too large notification is still to be requested
 }
 
 func newTallies(o Options) *tallies { return &tallies{o: o, by: make(map[int64]*tally)} }
@@ -65,7 +65,7 @@ func (t *tallies) flush(ctx context.Context) {
 	t.by = make(map[int64]*tally)
 	t.mu.Unlock()
 	var failed error
-	for _, one := range by { // first, and whatever becomes of the counts
+	for _, one := range by { // first, even if the counts cannot be written
 		if one.pull && t.o.TooLarge != nil {
 			t.o.TooLarge(one.source, one.set)
 		}
@@ -84,36 +84,36 @@ func (t *tallies) flush(ctx context.Context) {
 	if failed != nil {
 		t.failure("cannot count rejected notifications: trying again", store.Subscription{}, failed)
 	}
-	t.tell()
+	t.report()
 }
 
-// tell says at most once a minute that notifications are rejected: counts for whoever runs this, details in status.
-func (t *tallies) tell() {
+// report logs at most once a minute that notifications are rejected.
+func (t *tallies) report() {
 	t.mu.Lock()
 	sum, now := t.sum, t.o.Now()
-	if sum == (store.Tally{}) || now.Sub(t.told) < tellEvery {
+	if sum == (store.Tally{}) || now.Sub(t.reported) < reportEvery {
 		t.mu.Unlock()
 		return
 	}
-	t.sum, t.told = store.Tally{}, now
+	t.sum, t.reported = store.Tally{}, now
 	t.mu.Unlock()
 	t.o.Log.Warn("notifications were rejected; status names the channels",
 		"signature", sum.RejectedSignature, "too_large", sum.RejectedTooLarge, "malformed", sum.RejectedMalformed)
 }
 
-// failure logs a failure of ours, once for all that come in the next seconds.
+// failure logs a local failure, once for all within some seconds.
 func (t *tallies) failure(what string, sub store.Subscription, err error) {
 	t.o.Observe.failed(err)
 	const quiet = 10 * time.Second
 	t.mu.Lock()
 	now := t.o.Now()
-	if since := now.Sub(t.trouble); since >= 0 && since < quiet {
-		t.hidden++
+	if since := now.Sub(t.lastFailure); since >= 0 && since < quiet {
+		t.suppressed++
 		t.mu.Unlock()
 		return
 	}
-	hidden := t.hidden
-	t.trouble, t.hidden = now, 0
+	hidden := t.suppressed
+	t.lastFailure, t.suppressed = now, 0
 	t.mu.Unlock()
 	attrs := []any{slog.Any("err", err)}
 	if sub.ID != 0 {
@@ -125,9 +125,9 @@ func (t *tallies) failure(what string, sub store.Subscription, err error) {
 	t.o.Log.Error(what, attrs...)
 }
 
-// hints lets a hint of a subscription pass now and then.
+// hints limits how often hints of a subscription pass.
 type hints struct {
-	pause time.Duration // at least, between two
+	pause time.Duration // least time between two
 
 	mu sync.Mutex
 	at map[int64]time.Time
@@ -135,7 +135,7 @@ type hints struct {
 
 func newHints(pause time.Duration) *hints { return &hints{pause: pause, at: make(map[int64]time.Time)} }
 
-func (h *hints) first(id int64, now time.Time) bool {
+func (h *hints) allow(id int64, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last, ok := h.at[id]; ok && now.Sub(last) < h.pause && !now.Before(last) {

@@ -6,21 +6,23 @@ import (
 	"net/http"
 	"time"
 
+	"resyncd/destination/gate"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
 
-// keeperTime is what the keeper may take; it should take none (S-36).
+// keeperTime bounds the keeper's work, which should take no time (S-36).
 const keeperTime = 5 * time.Second
 
-// verify answers a verification (S-31 to S-39, S-92) or a denial (S-40, S-41). What it does not confirm it answers like
-// a path that is not there.
+// verify answers a verification (S-31 to S-39, S-92) or a denial (S-40, S-41). What it does not
+// confirm is answered like an unknown path.
 func (c *Callback) verify(w http.ResponseWriter, r *http.Request, token string) {
-	// The hub may be gone before the state is kept, or close its half of the connection early: what it said stands.
+	// The hub may be gone before the state is recorded, or close its half of the connection early:
+	// its request stands.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keeperTime)
 	defer cancel()
 	v, bad := websub.ParseVerification(r.URL.RawQuery)
-	sub, err := c.subs.fresh(ctx, token) // never the remembered one: the keeper may just have made it
+	sub, err := c.subs.query(ctx, token) // never a remembered one, because the keeper may just have made it
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		refuse(w, r, http.StatusNotFound)
@@ -32,7 +34,7 @@ func (c *Callback) verify(w http.ResponseWriter, r *http.Request, token string) 
 		refuse(w, r, http.StatusNotFound)
 		return
 	}
-	received(r.Context())
+	gate.Received(r.Context())
 	var yes bool
 	switch v.Mode {
 	case websub.ModeDenied:
@@ -64,7 +66,7 @@ func (c *Callback) verify(w http.ResponseWriter, r *http.Request, token string) 
 	}
 }
 
-// failed asks the hub to come again after a failure of ours.
+// failed asks the hub to come again after a local failure.
 func (c *Callback) failed(w http.ResponseWriter, r *http.Request, what string, sub store.Subscription, err error) {
 	c.tallies.failure("cannot answer "+what+": hubs are told to come again", sub, err)
 	busy(w, r, whileBusy)

@@ -10,7 +10,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// description takes up the sets of a Source Description, or of its index [8].
+// description takes up the sets of a Source Description or of its index [8].
 func (f *finder) description(ctx context.Context, d *Document, depth int) error {
 	if f.read[d.URL] {
 		return nil
@@ -38,7 +38,7 @@ func (f *finder) description(ctx context.Context, d *Document, depth int) error 
 			return err
 		}
 	}
-	// A description that names lists itself, where Capability Lists should be, offers them as one set.
+	// A description that names lists, instead of Capability Lists, offers them as one set.
 	if loose.usable() {
 		f.add(loose)
 	}
@@ -52,7 +52,8 @@ func (f *finder) nested(ctx context.Context, e *Ref, depth int) error {
 	}
 	if depth > f.r.limits.Depth {
 		f.offer.Partial = true
-		f.step(e.URL, howIndex, fmt.Sprintf("not asked for: Source Descriptions nested more than %d deep", f.r.limits.Depth), false)
+		f.step(e.URL, howIndex, fmt.Sprintf("not asked for: Source Descriptions nested more than %d deep",
+			f.r.limits.Depth), false)
 		return nil
 	}
 	fd, err := f.look(ctx, e.URL, howIndex)
@@ -61,7 +62,7 @@ func (f *finder) nested(ctx context.Context, e *Ref, depth int) error {
 		return err
 	case fd.describes():
 		return f.description(ctx, fd.doc, depth)
-	case fd.doc != nil: // a Capability List where a part was promised
+	case fd.doc != nil: // a Capability List in place of a part
 		f.add(setOf(fd.doc, howDescription))
 		return nil
 	}
@@ -69,10 +70,11 @@ func (f *finder) nested(ctx context.Context, e *Ref, depth int) error {
 	return nil
 }
 
-// errNotCapabilityList is the problem of an entry that leads to something else (F58).
+// errNotCapabilityList is the problem of an entry that leads to another document (F58).
 var errNotCapabilityList = errors.New("there is no Capability List at its address")
 
-// member takes up one Capability List of a Source Description. Whatever is wrong with it is its own problem (P11).
+// member takes up one Capability List of a Source Description. Its failure is the set's own, and
+// does not stop the others (P11).
 func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 	if _, again := f.sets[e.URL]; again {
 		return nil
@@ -101,8 +103,9 @@ func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 		return f.description(ctx, fd.doc, depth+1)
 	case fd.doc != nil:
 		s = setOf(fd.doc, howDescription)
-	case s.slot(fd.kind) != nil:
-		s = bareSet(Hop{Ref: Ref{URL: fd.url, Kind: fd.kind, Links: fd.head.Links}.timeless(), Shape: fd.head.Shape, How: howDescription})
+	case s.refField(fd.kind) != nil:
+		s = bareSet(Hop{Ref: Ref{URL: fd.url, Kind: fd.kind, Links: fd.head.Links}.dropZeroTimes(),
+			Shape: fd.head.Shape, How: howDescription})
 	default:
 		s.Err = fmt.Errorf("%w: %s", errNotCapabilityList, fd.result())
 	}
@@ -118,8 +121,8 @@ func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 	return nil
 }
 
-// list takes up a list that was reached without a Capability List: it stands for the set of the one that names it, or
-// for itself.
+// list takes up a list that was reached without a Capability List: it stands for the set of the
+// Capability List that names it, or for itself.
 func (f *finder) list(ctx context.Context, fd *finding, how string) error {
 	above, err := f.climb(ctx, fd)
 	if err != nil {
@@ -128,7 +131,9 @@ func (f *finder) list(ctx context.Context, fd *finding, how string) error {
 	if above == nil {
 		set := bareSet(f.hop(fd, how))
 		if set.ResourceList == nil && set.ChangeList == nil {
-			f.doubtful = true // nobody reads a dump or an archive to see whether it is still there: look again each time
+			// A dump or an archive is not read here, so its loss would go unnoticed: discovery
+			// looks again each time.
+			f.incomplete = true
 		}
 		f.add(set)
 		return nil
@@ -139,14 +144,15 @@ func (f *finder) list(ctx context.Context, fd *finding, how string) error {
 	return f.capabilityList(ctx, above, how)
 }
 
-// climb looks for the Capability List that names a list, or names an index that the list says it is in. In 0.9, and in
-// careless Sources since, up leads to the index: what a link leads to decides, not its relation [16].
+// climb finds the Capability List that names a list, or that names an index of the list. The
+// document decides, not the link's relation: in 0.9, and at careless Sources since, up leads to the
+// index [16].
 func (f *finder) climb(ctx context.Context, list *finding) (*finding, error) {
 	covered := []string{list.url, list.final}
 	type link struct{ url, how string }
 	var ahead []link
 	enqueue := func(h *rsdoc.Head) {
-		for _, up := range upwards(h) {
+		for _, up := range upLinks(h) {
 			ahead = append(ahead, link{up, howUp})
 		}
 		if l, ok := h.Link(rsdoc.RelIndex); ok {
@@ -175,8 +181,8 @@ func (f *finder) climb(ctx context.Context, list *finding) (*finding, error) {
 	return nil, nil
 }
 
-// upwards are the links that may lead to the document above: today's relation and that of 0.9.
-func upwards(h *rsdoc.Head) []string {
+// upLinks are the links that may lead to the document above: today's relation and that of 0.9.
+func upLinks(h *rsdoc.Head) []string {
 	var out []string
 	for _, rel := range [...]string{rsdoc.RelUp, rsdoc.RelResourceSync} {
 		if l, ok := h.Link(rel); ok && !slices.Contains(out, l.Href) {

@@ -27,65 +27,70 @@ const (
 	howIndex       = "index"
 )
 
-// Discover finds out what a Source offers, from any URL of it (7, 9, 13, 14.3, 16 and 18 of the specification's digest):
-// a site, a page, a Source Description, a Capability List, or a list. A site or page stands for its whole Source. A
-// document stands for what it is: a Source Description for all its sets, a Capability List for its own, a list for the
-// set of the Capability List that names it or, without one, for itself, and a feed for its topic as DiscoverTopic finds it
-// under ReaderOptions.Topic. A page that only links to a feed is not taken for that. only, if given, are the IDs of the sets to look
-// at; the other ones are named in Offer.Others.
+// Discover finds what a Source offers, from any URL of it (7, 9, 13, 14.3, 16 and 18 of the
+// specification's digest): a site, a page, a Source Description, a Capability List, or a list. A
+// site or page stands for its whole Source. A document stands for what it is: a Source Description
+// for all its sets, a Capability List for its own, a list for the set of the Capability List that
+// names it or, without one, for itself, and a feed for its topic as DiscoverTopic finds it under
+// ReaderOptions.Topic. A page that only links to a feed does not count as a feed. only, if given,
+// are the IDs of the sets to read; Offer.Others names the rest.
 //
-// What is known from last time is asked for conditionally, and nothing else: one request for the Source Description and
-// one for each Capability List, none for a bare list, and those of DiscoverTopic for a feed.
+// What is known from last time is requested conditionally, and nothing else: one request for the
+// Source Description and one for each Capability List, none for a bare list, and those of
+// DiscoverTopic for a feed.
 //
-// The Offer is never nil; its Trail tells what was asked. One bad Capability List is SetOffer.Err and stops nothing.
-// Where no set at all is usable the error is an *Error; other errors are those of ctx and the Memory.
+// The Offer is never nil; its Trail lists the requests. A bad Capability List is SetOffer.Err and
+// stops nothing. Where no set is usable the error is an *Error; other errors are those of ctx and
+// the Memory.
 func Discover(ctx context.Context, r *Reader, asked string, only ...string) (*Offer, error) {
-	f := &finder{r: r, only: only, offer: &Offer{Asked: asked}, seen: map[string]*finding{}, patience: &patience{window: r.retryFor}}
+	f := &finder{r: r, only: only, offer: &Offer{Asked: asked}, seen: map[string]*finding{},
+		window: &retryWindow{window: r.retryFor}}
 	f.reset()
 	return f.offer, f.run(ctx)
 }
 
-// reset forgets what was found, not what was asked for.
+// reset forgets what was found, but not which URLs were read.
 func (f *finder) reset() {
 	f.offer.Sets, f.offer.Others, f.offer.Description, f.offer.Partial = nil, nil, "", false
 	f.read, f.sets, f.route, f.failed = map[string]bool{}, map[string]int{}, nil, nil
 }
 
-// finder is the state of one discovery.
 type finder struct {
-	r        *Reader
-	only     []string
-	offer    *Offer
-	seen     map[string]*finding // everything asked for: no document is asked for twice, so no loop is endless
-	read     map[string]bool     // Source Descriptions taken up
-	sets     map[string]int      // by ID, the place in Offer.Sets; -1: in Offer.Others
-	patience *patience
-	route    []Hop
-	failed   error // of a feed that is known from last time
-	doubtful bool  // something may have been missed only because it did not answer: do not remember this route
+	r      *Reader
+	only   []string
+	offer  *Offer
+	seen   map[string]*finding // every URL requested: none twice, so no loop is endless
+	read   map[string]bool     // Source Descriptions taken up
+	sets   map[string]int      // by ID, the index in Offer.Sets; -1: in Offer.Others
+	window *retryWindow
+	route  []Hop
+	failed error // of a feed that is known from last time
+	// incomplete says that something may have been missed only because it did not answer: the route
+	// must not be remembered.
+	incomplete bool
 }
 
 func (f *finder) run(ctx context.Context) error {
 	site, err := parseAsked(f.offer.Asked)
 	if err != nil {
-		return &Error{Asked: f.offer.Asked, Err: err, Hint: "Give an absolute URL that begins with http:// or https://."}
+		return &Error{Asked: f.offer.Asked, Err: err,
+			Hint: "Give an absolute URL that begins with http:// or https://."}
 	}
 	switch done, err := f.retrace(ctx); {
 	case err != nil:
 		return err
 	case done:
-		return f.verdict()
+		return f.noSetError()
 	}
 	if err := f.explore(ctx, site); err != nil {
 		return err
 	}
-	if err := f.verdict(); err != nil || f.doubtful {
+	if err := f.noSetError(); err != nil || f.incomplete {
 		return err
 	}
 	return f.r.remember(ctx, &Document{URL: routeKey(f.offer.Asked), Route: f.route})
 }
 
-// parseAsked reads the URL that a person gave.
 func parseAsked(asked string) (*url.URL, error) {
 	u, err := url.Parse(asked)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -94,8 +99,8 @@ func parseAsked(asked string) (*url.URL, error) {
 	return u, nil
 }
 
-// explore goes the three ways in [6.3]. What looks like the address of a document is asked for first, and where it does
-// not answer nothing else is guessed: that would mirror what nobody asked for.
+// explore tries the three ways of [6.3]. A URL that looks like a document is read first; if it does
+// not answer nothing else is guessed, because that would mirror what nobody asked for.
 func (f *finder) explore(ctx context.Context, u *url.URL) error {
 	ways := [][2]string{{u.Scheme + "://" + u.Host + wellKnown, howWellKnown}, {f.offer.Asked, howGiven}}
 	if document := u.RawQuery != "" || !strings.HasSuffix("/"+strings.TrimPrefix(u.Path, "/"), "/"); document {
@@ -119,8 +124,8 @@ func (f *finder) explore(ctx context.Context, u *url.URL) error {
 	return f.origins(ctx, u)
 }
 
-// origins goes the ways that are left: robots.txt, and where the page that was asked for lies elsewhere after redirects,
-// the well-known URI there too.
+// origins tries the remaining ways: robots.txt, and the well-known URI of the origin that the page
+// was redirected to.
 func (f *finder) origins(ctx context.Context, u *url.URL) error {
 	origin := u.Scheme + "://" + u.Host
 	if moved := f.movedTo(u); moved != "" {
@@ -136,7 +141,7 @@ func (f *finder) origins(ctx context.Context, u *url.URL) error {
 	return f.robots(ctx, origin+"/robots.txt")
 }
 
-// movedTo is the origin that the page asked for was redirected to, "" if it was not.
+// movedTo is the origin that the page was redirected to, "" for none.
 func (f *finder) movedTo(u *url.URL) string {
 	fd := f.seen[f.offer.Asked]
 	if fd == nil {
@@ -149,21 +154,22 @@ func (f *finder) movedTo(u *url.URL) string {
 	return own.Scheme + "://" + own.Host
 }
 
-// look asks for a document, once. Its error is fatal; failures of the document are in the finding.
+// look reads a document once. Its error is fatal; failures of the document are in the finding.
 func (f *finder) look(ctx context.Context, url, how string) (*finding, error) {
 	if fd, ok := f.seen[url]; ok {
 		return fd, nil
 	}
 	if len(f.seen) >= f.r.limits.Requests {
-		return &finding{url: url, err: fmt.Errorf("not asked for: more than %d documents in one discovery", f.r.limits.Requests)}, nil
+		return &finding{url: url, err: fmt.Errorf("not asked for: more than %d documents in one discovery",
+			f.r.limits.Requests)}, nil
 	}
-	fd, err := f.r.inspect(ctx, url, f.patience)
+	fd, err := f.r.inspect(ctx, url, f.window)
 	if err != nil {
 		return nil, err
 	}
 	f.seen[url] = fd
 	if fd.err != nil && passing(fd.err) {
-		f.doubtful = true
+		f.incomplete = true
 	}
 	f.step(url, how, fd.result(), fd.usable())
 	return fd, nil
@@ -173,7 +179,6 @@ func (f *finder) step(url, how, result string, ok bool) {
 	f.offer.Trail = append(f.offer.Trail, Step{URL: url, How: how, Result: result, OK: ok})
 }
 
-// follow takes up what a finding offers.
 func (f *finder) follow(ctx context.Context, fd *finding, how string) error {
 	switch {
 	case fd.err != nil:
@@ -185,7 +190,7 @@ func (f *finder) follow(ctx context.Context, fd *finding, how string) error {
 				return err
 			}
 			if next.page {
-				continue // one page does not lead to another
+				continue // one page must not lead to another
 			}
 			if err := f.follow(ctx, next, l.How); err != nil {
 				return err
@@ -200,13 +205,14 @@ func (f *finder) follow(ctx context.Context, fd *finding, how string) error {
 	case fd.usable():
 		return f.list(ctx, fd, how)
 	}
-	return nil // a manifest, a notification, a kind that no specification names
+	return nil // a manifest, a notification, an unknown kind
 }
 
-// capabilityList takes up a Capability List. Found from a page or robots.txt it is the way to the whole Source.
+// capabilityList takes up a Capability List. One that a page or robots.txt names leads to the whole
+// Source.
 func (f *finder) capabilityList(ctx context.Context, fd *finding, how string) error {
 	if how != howGiven && how != howUp {
-		for _, up := range upwards(&fd.head) {
+		for _, up := range upLinks(&fd.head) {
 			above, err := f.look(ctx, up, howUp)
 			if err != nil {
 				return err
@@ -224,7 +230,7 @@ func (f *finder) capabilityList(ctx context.Context, fd *finding, how string) er
 	return nil
 }
 
-// hop notes a document that the next discovery begins with.
+// hop records a document that the next discovery begins with.
 func (f *finder) hop(fd *finding, how string) Hop {
 	h := Hop{Ref: newRef(fd.url, fd.kind), Shape: fd.head.Shape, How: how}
 	if fd.doc == nil {
@@ -236,7 +242,7 @@ func (f *finder) hop(fd *finding, how string) Hop {
 	return h
 }
 
-// add takes up a set, once. A set that is not wanted is only named.
+// add takes up a set once. An unwanted set is only named.
 func (f *finder) add(s SetOffer) {
 	at, known := f.sets[s.ID]
 	switch {
@@ -254,8 +260,8 @@ func (f *finder) add(s SetOffer) {
 
 func (f *finder) wanted(id string) bool { return len(f.only) == 0 || slices.Contains(f.only, id) }
 
-// verdict is the error of a discovery without a usable set.
-func (f *finder) verdict() error {
+// noSetError is the error of a discovery without a usable set.
+func (f *finder) noSetError() error {
 	if slices.ContainsFunc(f.offer.Sets, func(s SetOffer) bool { return s.Err == nil }) {
 		return nil
 	}

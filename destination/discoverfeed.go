@@ -8,8 +8,8 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// givenFeed takes up the feed that was given as the address of the Source. It is read once more, because what is known of
-// it as a topic is not known to the look that found it.
+// givenFeed takes up the feed at the Source's address. It is read again, because the first look
+// knew nothing of it as a topic.
 func (f *finder) givenFeed(ctx context.Context) error {
 	s, err := f.topic(ctx)
 	if err != nil {
@@ -22,11 +22,12 @@ func (f *finder) givenFeed(ctx context.Context) error {
 	return nil
 }
 
-// relSet is the relation under which a remembered feed names its topic.
+// relSet is the relation by which a remembered feed names its topic.
 const relSet = "self"
 
-// resumeFeed takes up the feed that was given last time too, unless something else is in its place now. While it does not
-// answer, be it that it is gone, nothing else is guessed: that would mirror what nobody asked for.
+// resumeFeed takes up the feed of last time, unless something else has replaced it. While it does
+// not answer, even if it is gone, nothing else is guessed, because that would mirror what nobody
+// asked for.
 func (f *finder) resumeFeed(ctx context.Context, h Hop) (ok bool, err error) {
 	if f.r.noFeeds {
 		return false, nil
@@ -40,14 +41,13 @@ func (f *finder) resumeFeed(ctx context.Context, h Hop) (ok bool, err error) {
 		return true, nil
 	case err != nil:
 		return false, err
-	case s.Topic.Answer.Format == feed.None:
+	case s.Topic.Answer.Format == feed.None && isXML(s.Topic.Answer.ContentType):
 		return false, nil
 	}
-	f.add(*s)
+	f.add(*s) // the reader of the set reports a page in its place
 	return true, nil
 }
 
-// topicOfHop is the topic that a remembered feed was.
 func topicOfHop(h Hop) string {
 	for _, l := range h.Links {
 		if l.Rel == relSet {
@@ -57,7 +57,7 @@ func topicOfHop(h Hop) string {
 	return h.URL
 }
 
-// topic is the set of the URL that was asked about as a topic.
+// topic is the set of the requested URL as a topic.
 func (f *finder) topic(ctx context.Context) (*SetOffer, error) {
 	o, err := DiscoverTopic(ctx, f.r, f.offer.Asked, f.r.topic)
 	f.offer.Trail = append(f.offer.Trail, o.Trail...)

@@ -1,6 +1,6 @@
-// Package destination knows how a Destination talks with the outside: it discovers what a Source offers, walks lists
-// and indexes within bounds and remembers documents so that an unchanged one costs one 304. It refuses to know what is
-// done with entries (sync) and how anything is stored (store).
+// Package destination knows how a Destination reads a Source: it discovers what a Source offers,
+// walks lists and indexes within bounds and remembers documents so that an unchanged one costs one
+// 304. It refuses to know what is done with entries (sync) and how anything is stored (store).
 package destination
 
 import (
@@ -9,36 +9,37 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// Document is a small document read whole: a Source Description, a Capability List, an index, an archive. It can be
-// remembered (JSON) and is then as good as re-read when the server answers 304.
+// Document is a small document read whole: a Source Description, a Capability List, an index, an
+// archive. It can be remembered (JSON) and then serves again when the server answers 304.
 type Document struct {
-	URL   string // as asked for; the identity
+	URL   string // as requested; the identity
 	Final string // after redirects
 	Head  rsdoc.Head
 	// Entries of the document; bounded by Limits.SmallEntries.
 	Entries []Ref
-	// Skipped counts the entries that could not be used.
+	// Skipped counts the unusable entries.
 	Skipped int64 `json:",omitempty"`
-	// Route is set only in what discovery remembers about a URL that it was asked about (see routeKey).
+	// Route is set only in what discovery remembers about a requested URL (see routeKey).
 	Route []Hop `json:",omitempty"`
 	Meta
 }
 
-// Hop is a document that a discovery ended at, and how it was found.
+// Hop is a document at which a discovery ended, and how it was found.
 type Hop struct {
 	Ref
 	Shape rsdoc.Shape
 	How   string
 }
 
-// Meta is what the answer said of the document itself.
+// Meta is the metadata of an answer.
 type Meta struct {
 	ETag, LastModified string
-	Date               rsdoc.Micros // Date header of the answer, NoTime without
-	NotModified        bool         // the answer was 304: all else is what was remembered
+	Date               rsdoc.Micros // Date header, NoTime without
+	NotModified        bool         // the answer was 304: all else was remembered
 }
 
-// Ref is one entry of a small document: where a list, part, package or channel is and what is said of it there.
+// Ref is one entry of a small document: the URL of a list, part, package or channel and its
+// metadata.
 type Ref struct {
 	URL             string
 	Kind            rsdoc.Kind
@@ -50,39 +51,42 @@ type Ref struct {
 	Links           []rsdoc.Link
 }
 
-// Memory remembers documents between runs, by Document.URL, which is opaque to it: discovery also remembers the way it
-// took under a key that is no URL. Recall returns nil for an unknown one. It is called from one goroutine. What it got
-// to remember it must not change, and what it recalls is not changed by the Reader.
+// Memory remembers documents between runs, by Document.URL. The key is opaque: discovery also
+// stores its route under a key that is no URL. Recall returns nil for an unknown one. Memory is
+// called from one goroutine, and neither side changes a document that was passed.
 type Memory interface {
 	Recall(ctx context.Context, url string) (*Document, error)
 	Remember(ctx context.Context, d *Document) error
 }
 
-// Offer is what a Source offers, and how each thing was found.
+// Offer is what a Source offers, and how each set was found.
 type Offer struct {
 	Asked string // the URL that discovery began with
-	// Description is the Source Description: the one that was read, or, where a Capability List was asked for, the one
-	// that it names as up without our having read it. "" if there is none.
+	// Description is the Source Description that was read, or, from a Capability List, the one that
+	// it names as up without a request for it. "" if there is none.
 	Description string
 	Sets        []SetOffer
-	// Others are the Capability Lists of the Source that were not looked at because only some sets were wanted.
+	// Others are the Capability Lists that were not read because only some sets were wanted.
 	Others []string
-	// Partial: a part of the Source Description could not be read, so there may be more sets (F72).
+	// Partial says that a part of the Source Description could not be read, so there may be more
+	// sets (F72).
 	Partial bool
-	Trail   []Step // everything asked, in order
+	Trail   []Step // every request, in order
 }
 
-// SetOffer is one set of resources: a Capability List, or a bare list that is a set by itself.
+// SetOffer is one set of resources: a Capability List, or a bare list that is its own set.
 type SetOffer struct {
 	// ID is the URL of the Capability List, bare list or topic.
 	ID   string
-	Bare bool // no Capability List: the set is just the list, or the topic, that was given
-	// How it was found: given, well-known, link-header, html-link, robots, description, up. A topic: given, or html-link
-	// where a page led to its feed.
+	Bare bool // no Capability List: the set is just the given list or topic
+	// Found is how it was found: given, well-known, link-header, html-link, robots, description,
+	// up. A topic: given, or html-link where a page led to its feed.
 	Found string
-	// Err is why the set cannot be used: its Capability List could not be read or offers nothing. nil for a usable set.
+	// Err is why the set cannot be used: its Capability List could not be read or offers nothing.
+	// nil for a usable set.
 	Err error
-	// First of each kind; later ones of a kind are in Also (a Capability List has one per capability [9]).
+	// The first of each kind; later ones are in Also (a Capability List has one per capability
+	// [9]).
 	ResourceList, ChangeList        *Ref
 	ResourceDump, ChangeDump        *Ref
 	ResourceListArchive             *Ref
@@ -90,23 +94,24 @@ type SetOffer struct {
 	ResourceDumpArchive             *Ref
 	ChangeDumpArchive               *Ref
 	ChangeChannel, FrameworkChannel *Channel
-	// Topic is there for a set that follows a feed or another topic instead of ResourceSync documents (websub.md 3.1).
+	// Topic is set for a set that follows a feed or another topic instead of ResourceSync documents
+	// (websub.md 3.1).
 	Topic       *Topic
 	Also        []Ref // unknown or repeated capabilities
 	DescribedBy string
 }
 
-// Channel is a WebSub topic with the hubs it names, preferred first [14.3].
+// Channel is a WebSub topic with its hubs, preferred first [14.3].
 type Channel struct {
 	Kind  rsdoc.Kind
 	Topic string
 	Hubs  []string
 }
 
-// Step is one request of a discovery, for people.
+// Step is one request of a discovery, shown to people.
 type Step struct {
 	URL    string
-	How    string // given, well-known, link-header, html-link, robots, description, up, index; self and topic of topics
+	How    string // as SetOffer.Found, or index; for topics also self and topic
 	Result string // kind found, or what was wrong
 	OK     bool
 }

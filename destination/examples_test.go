@@ -86,7 +86,7 @@ func TestExamples(t *testing.T) {
 				}
 				for _, set := range o.Sets {
 					for _, k := range []rsdoc.Kind{rsdoc.KindResourceList, rsdoc.KindChangeList, rsdoc.KindResourceDump, rsdoc.KindChangeDump} {
-						if ref := *set.slot(k); ref != nil && set.Bare {
+						if ref := *set.refField(k); ref != nil && set.Bare {
 							tour, err := r.Walk(t.Context(), *ref, k, &log{quiet: true})
 							if err != nil || tour.Root == nil && tour.Lists != 1 || tour.Root != nil && len(tour.Root.Entries) != tour.Failed {
 								t.Errorf("%s as %s: %+v, %v", doc, k, tour, err)

@@ -5,9 +5,10 @@ import "fmt"
 // Filter chooses resources by URI globs (include, exclude). It is read only; its zero value lets everything pass.
 type Filter struct{ include, exclude []*glob }
 
-// NewFilter reads globs. A glob is compared with the whole URI, byte by byte and with its letter case. In it a single
-// star stands for any run of characters without a slash, and two stars for any run of characters at all; either run may
-// be empty. Every other character, the question mark too, stands for itself. So
+// NewFilter parses globs. A glob is compared with the whole URI, byte by byte and case-sensitively.
+// A single star stands for any run of characters without a slash, and two stars for any run of
+// characters; either run may be empty. Every other character, the question mark too, stands for
+// itself. So
 //
 //	https://a.example/**.pdf    is every PDF of that host,
 //	**/tmp/**                   is everything below a folder tmp,
@@ -30,7 +31,8 @@ func NewFilter(include, exclude []string) (*Filter, error) {
 	return f, nil
 }
 
-// Passes reports whether a URI is wanted: some include glob matches it, or there is none, and no exclude glob does.
+// Passes reports whether a URI is wanted: an include glob matches it, or there is none, and no
+// exclude glob does.
 func (f *Filter) Passes(uri string) bool {
 	if f == nil {
 		return true

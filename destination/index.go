@@ -11,7 +11,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// archived is the kind that an archive kind is an archive of, "" for any other kind.
+// archived is the kind of the lists in an archive kind, "" for any other kind.
 func archived(k rsdoc.Kind) rsdoc.Kind {
 	switch k {
 	case rsdoc.KindResourceListArchive:
@@ -26,15 +26,14 @@ func archived(k rsdoc.Kind) rsdoc.Kind {
 	return ""
 }
 
-// isSnapshot tells the kinds of which only the union of all parts says anything about absence [10.2].
+// isSnapshot reports a kind where only the union of all parts proves absence [10.2].
 func isSnapshot(k rsdoc.Kind) bool {
 	return k == rsdoc.KindResourceList || k == rsdoc.KindResourceDump
 }
 
-// holdsParts reports whether a remembered document is one that a walk goes down from.
+// holdsParts reports whether a remembered document has parts that a walk visits.
 func holdsParts(d *Document) bool { return d.Head.Shape == rsdoc.Index || archived(d.Head.Kind) != "" }
 
-// index visits what an index names.
 func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind, path []string) error {
 	if p.Depth >= w.r.limits.Depth {
 		return w.failed(ctx, p, fmt.Errorf("indexes are nested more than %d deep", w.r.limits.Depth))
@@ -48,7 +47,7 @@ func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind,
 		}
 	}
 	if d.Skipped > 0 {
-		w.doubt = true // a bad entry may have been a list
+		w.incomplete = true // a bad entry may have been a list
 	}
 	below := kind
 	if a := archived(kind); a != "" && d.Head.Shape == rsdoc.List {
@@ -56,7 +55,7 @@ func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind,
 	}
 	before := w.reads
 	path = append(path[:len(path):len(path)], p.URL)
-	parts := w.inTime(d, kind)
+	parts := w.inTimeOrder(d, kind)
 	for i := range parts {
 		if w.inARow >= giveUpInARow {
 			return w.giveUp(ctx, p, parts[i:])
@@ -68,16 +67,17 @@ func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind,
 			return nil
 		}
 	}
-	// Lists of changes each prove their own interval; a snapshot is only as good as the whole (F67, F69).
-	if isSnapshot(kind) && w.reads > before && w.tour.Failed == 0 && !w.doubt {
+	// Lists of changes each prove their own interval; a snapshot is only as good as the whole (F67,
+	// F69).
+	if isSnapshot(kind) && w.reads > before && w.tour.Failed == 0 && !w.incomplete {
 		w.confirm(ctx, d, kind)
 		return ctx.Err()
 	}
 	return nil
 }
 
-// part visits one list or index that an index names.
-func (w *walk) part(ctx context.Context, parent *Part, d *Document, ref *Ref, kind rsdoc.Kind, last bool, path []string) error {
+func (w *walk) part(ctx context.Context, parent *Part, d *Document, ref *Ref, kind rsdoc.Kind, last bool,
+	path []string) error {
 	p := &Part{
 		Ref: *ref, Parent: parent.URL, Depth: parent.Depth + 1, Newest: last && parent.Newest,
 		Meta: Meta{Date: rsdoc.NoTime, NotModified: d.NotModified},
@@ -97,9 +97,10 @@ func (w *walk) part(ctx context.Context, parent *Part, d *Document, ref *Ref, ki
 	return w.visit(ctx, p, kind, path)
 }
 
-// inTime is the index's entries, for kinds of changes oldest first. The order of the text is forward in time, but 0.9 had
-// the newest first, and where intervals and order disagree the intervals are believed [12.2, 16].
-func (w *walk) inTime(d *Document, kind rsdoc.Kind) []Ref {
+// inTimeOrder lists the index's entries, for kinds of changes oldest first. The text is in time
+// order, but 0.9 had the newest first; where intervals and order disagree the intervals count
+// [12.2, 16].
+func (w *walk) inTimeOrder(d *Document, kind rsdoc.Kind) []Ref {
 	if isSnapshot(kind) || isSnapshot(archived(kind)) {
 		return d.Entries
 	}
@@ -116,7 +117,7 @@ func (w *walk) inTime(d *Document, kind rsdoc.Kind) []Ref {
 	return sorted
 }
 
-// untilOrLast sorts an open interval behind the closed ones that begin with it.
+// untilOrLast sorts an open interval behind the closed ones with the same begin.
 func untilOrLast(r Ref) rsdoc.Micros {
 	if !r.Until.Known() {
 		return math.MaxInt64
@@ -124,16 +125,18 @@ func untilOrLast(r Ref) rsdoc.Micros {
 	return r.Until
 }
 
-// giveUp fails what is left of an index of which nothing answers any more.
+// giveUp fails the rest of an index whose parts no longer answer.
 func (w *walk) giveUp(ctx context.Context, index *Part, rest []Ref) error {
 	p := &Part{Ref: rest[0], Parent: index.URL, Depth: index.Depth + 1, Meta: Meta{Date: rsdoc.NoTime}}
-	return w.fail(ctx, p, len(rest), fmt.Errorf("not asked for, nor are the %d lists behind it: %d in a row failed", len(rest)-1, w.inARow))
+	return w.fail(ctx, p, len(rest), fmt.Errorf("not asked for, nor are the %d lists behind it: %d in a row failed",
+		len(rest)-1, w.inARow))
 }
 
-// confirm asks for the index once more after its parts: parts of two generations are no snapshot (F67, F69).
+// confirm reads the index again after its parts: parts of two generations are no snapshot (F67,
+// F69).
 func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 	var again *Document
-	err := w.r.retry(ctx, w.patience, d.URL, func() error {
+	err := w.r.retry(ctx, w.window, d.URL, func() error {
 		a, err := w.r.ask(ctx, d.URL, validators(d))
 		if err != nil {
 			return err
@@ -147,45 +150,50 @@ func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 		if err != nil {
 			return err
 		}
-		again, err = w.r.whole(d.URL, a, doc, []rsdoc.Kind{kind})
+		again, err = w.r.readWhole(d.URL, a, doc, []rsdoc.Kind{kind})
 		return err
 	})
 	switch {
 	case err != nil:
-		w.doubt = true
+		w.incomplete = true
 		w.r.doubted(DoubtChanged)
 		w.r.log.Warn("an index could not be read again after its lists; nothing is concluded from what they lack",
 			"index", fetch.RedactURL(d.URL), "err", err)
-	case !samePlaces(d, again):
-		w.doubt = true
+	case !sameParts(d, again):
+		w.incomplete = true
 		w.r.doubted(DoubtChanged)
-		w.r.log.Warn("an index changed while its lists were read; nothing is concluded from what they lack", "index", fetch.RedactURL(d.URL))
+		w.r.log.Warn("an index changed while its lists were read; nothing is concluded from what they lack",
+			"index", fetch.RedactURL(d.URL))
 	}
 }
 
-// misrooted reads an index whose root is wrongly urlset, as seen in the wild [18]. first is its first entry, which was
-// read already. Entries that name no list of the kind are counted as bad: they may have been resources. It is remembered
-// as the index that it is.
-func (r *Reader) misrooted(url string, a *answer, doc *rsdoc.Reader, first *rsdoc.Entry, kind rsdoc.Kind) (*Document, error) {
+// misrooted reads an index whose root is wrongly urlset [18] and remembers it as an index. first is
+// its first entry, which was read already. Entries that name no list of the kind count as bad,
+// because they may have been resources.
+func (r *Reader) misrooted(url string, a *answer, doc *rsdoc.Reader, first *rsdoc.Entry,
+	kind rsdoc.Kind) (*Document, error) {
 	d := &Document{URL: url, Final: a.URL, Meta: a.meta(), Entries: []Ref{refOf(first)}}
-	if err := r.rest(d, doc, []rsdoc.Kind{kind}); err != nil {
+	if err := r.readRest(d, doc, []rsdoc.Kind{kind}); err != nil {
 		return nil, err
 	}
 	d.Head.Shape = rsdoc.Index
 	all := len(d.Entries)
 	d.Entries = slices.DeleteFunc(d.Entries, func(e Ref) bool { return e.Kind != kind && !e.At.Known() })
 	d.Skipped += int64(all - len(d.Entries))
-	r.log.Info("a urlset is read as the index that its entries make it", "index", fetch.RedactURL(url), "lists", len(d.Entries), "others", d.Skipped)
+	r.log.Info("a urlset is read as the index that its entries make it", "index", fetch.RedactURL(url),
+		"lists", len(d.Entries), "others", d.Skipped)
 	return d, nil
 }
 
-// datedOnly tells an entry that has a snapshot time and nothing that describes a resource: only parts have that [2].
+// datedOnly reports an entry with a snapshot time and nothing that describes a resource: only parts
+// look like that [2].
 func datedOnly(e *rsdoc.Entry) bool {
 	return e.HasMD && e.At.Known() && e.Capability == rsdoc.KindUnknown && e.Length < 0 && len(e.Digests) == 0 &&
 		e.BadDigests == 0 && e.Change == rsdoc.ChangeNone
 }
 
-// leadsToList reports whether there is a list or index of the kind at url. Whatever fails is none.
+// leadsToList reports whether there is a list or index of the kind at url. A failure counts as
+// none.
 func (r *Reader) leadsToList(ctx context.Context, url string, kind rsdoc.Kind) bool {
 	a, err := r.ask(ctx, url, Meta{})
 	if err != nil {

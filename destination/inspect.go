@@ -12,18 +12,18 @@ import (
 	"resyncd/destination/websub"
 )
 
-// finding is what is at a URL.
 type finding struct {
 	url   string
 	final string // after redirects
 	kind  rsdoc.Kind
 	head  rsdoc.Head
-	// doc is the whole document where that is a Source Description or a Capability List, else nil.
+	// doc is the whole document of a Source Description or a Capability List, else nil.
 	doc *Document
-	// page: it is no ResourceSync document; links are what it says of those.
+	// page says that it is no ResourceSync document. links are its links to such documents.
 	page  bool
 	links []Hop
-	// feed is the kind of the feed that it is instead; feeds are those that it links to, hubs the WebSub hubs it names.
+	// feed is the kind of the feed that it is instead. feeds are the feeds that it links to, hubs
+	// the WebSub hubs it names.
 	feed  feed.Kind
 	feeds []string
 	hubs  []string
@@ -31,7 +31,6 @@ type finding struct {
 	err   error
 }
 
-// usable reports whether anything may come of the finding.
 func (fd *finding) usable() bool {
 	switch {
 	case fd.err != nil:
@@ -39,16 +38,17 @@ func (fd *finding) usable() bool {
 	case fd.page:
 		return len(fd.links) > 0 || fd.feed != feed.None
 	}
-	return fd.doc != nil || fd.kind == rsdoc.KindUnknown || (&SetOffer{}).slot(fd.kind) != nil
+	return fd.doc != nil || fd.kind == rsdoc.KindUnknown || (&SetOffer{}).refField(fd.kind) != nil
 }
 
-// describes reports whether the finding leads to Capability Lists: a Source Description, its index, or an index of
-// Capability Lists, which should not be but was in 0.5 [9, 16].
+// describes reports whether the finding leads to Capability Lists: a Source Description, its index,
+// or an index of Capability Lists, which 0.5 had [9, 16].
 func (fd *finding) describes() bool {
-	return fd.doc != nil && (fd.kind == rsdoc.KindDescription || fd.kind == rsdoc.KindCapabilityList && fd.head.Shape == rsdoc.Index)
+	return fd.doc != nil && (fd.kind == rsdoc.KindDescription ||
+		fd.kind == rsdoc.KindCapabilityList && fd.head.Shape == rsdoc.Index)
 }
 
-// result says for people what was found.
+// result describes the finding to people.
 func (fd *finding) result() string {
 	switch {
 	case fd.err != nil:
@@ -64,7 +64,7 @@ func (fd *finding) result() string {
 	case fd.page:
 		return "a page that links to " + fetch.RedactURL(fd.links[0].URL)
 	}
-	s := noun(fd.kind)
+	s := kindName(fd.kind)
 	if fd.head.Shape == rsdoc.Index {
 		s += " Index"
 	}
@@ -74,9 +74,10 @@ func (fd *finding) result() string {
 	return s
 }
 
-// inspect finds out what is at a URL, deciding by content alone. Source Descriptions and Capability Lists are read
-// whole and remembered; of a list, which may be of any length, only the head is read.
-func (r *Reader) inspect(ctx context.Context, url string, p *patience) (*finding, error) {
+// inspect reads what is at a URL and decides by content alone. Source Descriptions and Capability
+// Lists are read whole and remembered. Only the head of a list is read, because it may be of any
+// length.
+func (r *Reader) inspect(ctx context.Context, url string, p *retryWindow) (*finding, error) {
 	known, err := r.recall(ctx, url)
 	if err != nil {
 		return nil, err
@@ -106,14 +107,14 @@ func (r *Reader) inspect(ctx context.Context, url string, p *patience) (*finding
 		return &finding{url: url, err: err}, nil
 	}
 	if fd.doc != nil && !fd.doc.NotModified {
-		return fd, r.remember(ctx, unproven(fd.doc))
+		return fd, r.remember(ctx, distrustEmpty(fd.doc))
 	}
 	return fd, nil
 }
 
-// unproven is a document without its validators where it names nothing: should that be a mistake, a 304 would repeat it for
-// ever (F59, F71), so it is read whole the next time.
-func unproven(d *Document) *Document {
+// distrustEmpty drops the validators of a document that names nothing: if that was a mistake, 304s
+// would repeat it for ever (F59, F71), so it is read whole the next time.
+func distrustEmpty(d *Document) *Document {
 	if len(d.Entries) > 0 {
 		return d
 	}
@@ -122,25 +123,25 @@ func unproven(d *Document) *Document {
 	return &empty
 }
 
-// isDirectory tells the kinds that discovery reads whole.
+// isDirectory reports a kind that discovery reads whole.
 func isDirectory(k rsdoc.Kind) bool {
 	return k == rsdoc.KindDescription || k == rsdoc.KindCapabilityList
 }
 
-// look reads an answer as far as needed.
 func (r *Reader) look(url string, a *answer) (*finding, error) {
-	tape := &tape{r: a.Body}
+	tape := &recorder{r: a.Body}
 	doc, err := r.open(&answer{Response: &fetch.Response{Info: a.Info, Body: tape}, base: a.base}, rsdoc.KindUnknown)
 	var h *rsdoc.Head
 	if err == nil {
 		h, err = doc.Head()
 	}
 	if err != nil {
-		if e, ok := errors.AsType[*rsdoc.DocumentError](err); ok && e.Problem != rsdoc.Truncated && e.Problem != rsdoc.Limit {
+		if e, ok := errors.AsType[*rsdoc.DocumentError](err); ok && e.Problem != rsdoc.Truncated &&
+			e.Problem != rsdoc.Limit {
 			fd := r.page(url, a, tape)
 			fd.why = e
 			if e.Problem == rsdoc.Malformed && len(fd.links) == 0 && fd.feed == feed.None {
-				return nil, e // a broken document, rather than something else
+				return nil, e // a broken document, rather than another kind
 			}
 			return fd, nil
 		}
@@ -153,7 +154,7 @@ func (r *Reader) look(url string, a *answer) (*finding, error) {
 		if err != nil && err != io.EOF {
 			return nil, broken(err)
 		}
-		if e != nil {
+		if e != nil && e.Fault == "" {
 			kind = directoryOf(e.Capability)
 			d.Entries = append(d.Entries, refOf(e))
 		}
@@ -163,27 +164,29 @@ func (r *Reader) look(url string, a *answer) (*finding, error) {
 		head.Links = cloneLinks(h.Links)
 		return &finding{url: url, final: a.URL, kind: h.Kind, head: head}, nil
 	}
-	if err := r.rest(d, doc, []rsdoc.Kind{kind}); err != nil {
+	if err := r.readRest(d, doc, []rsdoc.Kind{kind}); err != nil {
 		return nil, err
 	}
 	d.Head.Kind = kind
 	return &finding{url: url, final: a.URL, kind: kind, head: d.Head, doc: d}, nil
 }
 
-// directoryOf is the kind of a document without rs:md on its root, told by what its first entry leads to [17.2].
+// directoryOf is the kind of a document without rs:md on its root, derived from its first entry
+// [17.2].
 func directoryOf(entry rsdoc.Kind) rsdoc.Kind {
 	switch {
 	case entry == rsdoc.KindCapabilityList:
 		return rsdoc.KindDescription
-	case (&SetOffer{}).slot(entry) != nil, entry == rsdoc.KindChangeNotification, entry == rsdoc.KindFrameworkNotification:
+	case (&SetOffer{}).refField(entry) != nil, entry == rsdoc.KindChangeNotification,
+		entry == rsdoc.KindFrameworkNotification:
 		return rsdoc.KindCapabilityList
 	}
 	return rsdoc.KindUnknown
 }
 
-// page looks for links to a Capability List: on any resource in its Link header, in a page in its head [6.3]; and sees
-// whether it is a feed, or leads to one.
-func (r *Reader) page(url string, a *answer, t *tape) *finding {
+// page looks for links to a Capability List: in the Link header of any resource, in the head of a
+// page [6.3]. It also detects a feed and links to feeds.
+func (r *Reader) page(url string, a *answer, t *recorder) *finding {
 	fd := &finding{url: url, final: a.URL, page: true}
 	add := func(links []websub.Link, how string) {
 		for _, target := range websub.Targets(links, rsdoc.RelResourceSync) {
@@ -198,12 +201,12 @@ func (r *Reader) page(url string, a *answer, t *tape) *finding {
 	if err != nil {
 		return fd
 	}
-	start, _ := body.Peek(sniffed) // what there is of it
+	start, _ := body.Peek(sniffed) // shorter where the body ends early
 	fd.feed = feed.Sniff(a.Type, start)
 	if len(fd.links) > 0 || fd.feed != feed.None {
 		return fd
 	}
-	// What was found before a page breaks off is as good as any hint.
+	// Links found before a page breaks off are as good as any hint.
 	links, _ := websub.HTMLLinks(body, a.base)
 	add(links, howHTMLLink)
 	all := slices.Concat(header, links)

@@ -45,7 +45,7 @@ func shown(s *site, o *Offer) []string {
 			rsdoc.KindResourceList, rsdoc.KindChangeList, rsdoc.KindResourceDump, rsdoc.KindChangeDump,
 			rsdoc.KindResourceListArchive, rsdoc.KindChangeListArchive,
 		} {
-			if ref := *set.slot(k); ref != nil {
+			if ref := *set.refField(k); ref != nil {
 				line += fmt.Sprintf(" %s=%s", k, cut(ref.URL))
 			}
 		}

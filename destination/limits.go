@@ -2,7 +2,7 @@ package destination
 
 import "resyncd/destination/rsdoc"
 
-// Limits bound what documents may take of us (P8). A zero field means its default.
+// Limits bound what documents may cost (P8). A zero field means its default.
 type Limits struct {
 	// Document bounds each document while it is parsed.
 	Document rsdoc.Limits
@@ -14,9 +14,10 @@ type Limits struct {
 	FeedBytes int64
 	// Parts is how many lists one walk reads; default 100,000.
 	Parts int
-	// Depth is how many levels of indexes one walk goes down, and how deep Source Descriptions may nest; default 3 (F67).
+	// Depth is how many levels of indexes one walk descends, and how deep Source Descriptions may
+	// nest; default 3 (F67).
 	Depth int
-	// Requests is how many documents one discovery asks for; default 2,000.
+	// Requests is how many documents one discovery reads; default 2,000.
 	Requests int
 }
 
@@ -42,15 +43,17 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Bounds of what is read that is no ResourceSync document.
+// Bounds on what is read of other documents.
 const (
-	pageBytes    = 512 << 10 // of an HTML page, whose head is wanted, and of robots.txt
-	pageLinks    = 10        // links followed from one page
-	pageFeeds    = 5         // feeds that one page links to and that are asked for, until one is a feed
-	sniffed      = 16 << 10  // bytes looked at to tell a feed from anything else
-	emptyHops    = 5         // redirects on the way to a topic without a body
-	robotsLines  = 50        // Sitemap lines followed
-	upSteps      = 5         // links followed upwards from a list
-	restarts     = 2         // how often a document whose body breaks off is begun anew, beyond what RetryFor allows
-	giveUpInARow = 10        // transient failures in a row after which a walk asks for no more parts
+	pageBytes   = 512 << 10 // of an HTML page, whose head matters, and of robots.txt
+	pageLinks   = 10        // links followed from one page
+	pageFeeds   = 5         // feeds read that one page links to, until one is a feed
+	sniffed     = 16 << 10  // bytes that decide whether it is a feed
+	emptyHops   = 5         // redirects on the way to a topic without a body
+	robotsLines = 50        // Sitemap lines followed
+	upSteps     = 5         // links followed upwards from a list
+	// restarts is how often a document whose body breaks off is begun again, beyond what RetryFor
+	// allows.
+	restarts     = 2
+	giveUpInARow = 10 // transient failures in a row after which a walk reads no more parts
 )

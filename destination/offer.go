@@ -11,13 +11,14 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// Error is a discovery that found nothing usable. It says what was tried, and what the operator can do.
+// Error is a discovery that found nothing usable. It lists what was tried, and what the operator
+// can do.
 type Error struct {
 	Asked string
 	Trail []Step
 	Hint  string
-	// Err is the failure that weighs most, for errors.Is, errors.As and fetch.KindOf; nil if all answers came and none
-	// was of use.
+	// Err is the most important failure, for errors.Is, errors.As and fetch.KindOf; nil if all
+	// answers came and none was usable.
 	Err error
 }
 
@@ -41,8 +42,8 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// slot is the place in a SetOffer of documents of a kind, nil for kinds without one.
-func (s *SetOffer) slot(k rsdoc.Kind) **Ref {
+// refField is the field of a SetOffer for documents of a kind, nil for other kinds.
+func (s *SetOffer) refField(k rsdoc.Kind) **Ref {
 	switch k {
 	case rsdoc.KindResourceList:
 		return &s.ResourceList
@@ -64,13 +65,14 @@ func (s *SetOffer) slot(k rsdoc.Kind) **Ref {
 	return nil
 }
 
-// usable reports whether there is any document to follow.
 func (s *SetOffer) usable() bool {
 	return s.ResourceList != nil || s.ChangeList != nil || s.ResourceDump != nil || s.ChangeDump != nil ||
-		s.ResourceListArchive != nil || s.ChangeListArchive != nil || s.ResourceDumpArchive != nil || s.ChangeDumpArchive != nil
+		s.ResourceListArchive != nil || s.ChangeListArchive != nil || s.ResourceDumpArchive != nil ||
+		s.ChangeDumpArchive != nil
 }
 
-// add takes up one entry of a Capability List. What is unknown or comes again is kept aside and never stops the set [18].
+// add takes up one entry of a Capability List. Unknown or repeated entries are kept in Also and
+// never stop the set [18].
 func (s *SetOffer) add(e Ref) {
 	switch e.Kind {
 	case rsdoc.KindChangeNotification:
@@ -80,7 +82,7 @@ func (s *SetOffer) add(e Ref) {
 		s.channel(&s.FrameworkChannel, e)
 		return
 	}
-	slot := s.slot(e.Kind)
+	slot := s.refField(e.Kind)
 	switch {
 	case slot == nil:
 		s.Also = append(s.Also, e)
@@ -91,7 +93,8 @@ func (s *SetOffer) add(e Ref) {
 	}
 }
 
-// channel takes up a WebSub topic. It is never fetched as a document: the answer may be empty [9].
+// channel takes up a WebSub topic. It is never fetched as a document, because the answer may be
+// empty [9].
 func (s *SetOffer) channel(slot **Channel, e Ref) {
 	if *slot != nil {
 		if (*slot).Topic != e.URL {
@@ -123,7 +126,6 @@ func hubs(links []rsdoc.Link) []string {
 // errNoLists is the problem of a set whose Capability List leads nowhere.
 var errNoLists = errors.New("the Capability List names no list, dump or archive")
 
-// setOf is the set that a Capability List offers.
 func setOf(d *Document, found string) SetOffer {
 	s := SetOffer{ID: d.URL, Found: found}
 	if l, ok := d.Head.Link(rsdoc.RelDescribedBy); ok {
@@ -157,10 +159,11 @@ func bareSet(hop Hop) SetOffer {
 	return s
 }
 
-// archiveOf is the kind of the archives of a kind.
+// archiveOf is the archive kind of a kind.
 func archiveOf(k rsdoc.Kind) rsdoc.Kind {
 	for _, a := range [...]rsdoc.Kind{
-		rsdoc.KindResourceListArchive, rsdoc.KindChangeListArchive, rsdoc.KindResourceDumpArchive, rsdoc.KindChangeDumpArchive,
+		rsdoc.KindResourceListArchive, rsdoc.KindChangeListArchive, rsdoc.KindResourceDumpArchive,
+		rsdoc.KindChangeDumpArchive,
 	} {
 		if archived(a) == k {
 			return a
@@ -169,10 +172,10 @@ func archiveOf(k rsdoc.Kind) rsdoc.Kind {
 	return ""
 }
 
-func newRef(url string, kind rsdoc.Kind) Ref { return Ref{URL: url, Kind: kind}.timeless() }
+func newRef(url string, kind rsdoc.Kind) Ref { return Ref{URL: url, Kind: kind}.dropZeroTimes() }
 
-// noun names a kind for people.
-func noun(k rsdoc.Kind) string {
+// kindName names a kind for people.
+func kindName(k rsdoc.Kind) string {
 	switch k {
 	case rsdoc.KindUnknown:
 		return "Sitemap"
@@ -206,7 +209,8 @@ func noun(k rsdoc.Kind) string {
 	return fmt.Sprintf("document of kind %.40q", string(k))
 }
 
-// Channels are the channels of the set, the change channel first; that of a topic only if it names a hub.
+// Channels are the channels of the set, the change channel first. A topic is a channel only if it
+// names a hub.
 func (s *SetOffer) Channels() []Channel {
 	var out []Channel
 	for _, c := range []*Channel{s.ChangeChannel, s.FrameworkChannel} {

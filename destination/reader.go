@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/url"
 	"time"
 
+	"resyncd/destination/backoff"
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
@@ -19,30 +19,34 @@ type ReaderOptions struct {
 	Policy *fetch.Policy // of the Source; nil: nothing is trusted, no credentials
 	Memory Memory        // nil: nothing is remembered, no request is conditional
 	Limits Limits
-	// RetryFor is how long the transient failures of one document are retried, beyond the quick retries of fetch
-	// (network.retry_for). 0: only a body that broke off is begun anew, a few times.
+	// RetryFor is how long the transient failures of one document are retried, beyond the quick
+	// retries of fetch (network.retry_for). 0: only a body that broke off is begun again, a few
+	// times.
 	RetryFor time.Duration
-	// Topic says how Discover takes a feed that is given as the address of a Source; NoFeeds: it takes none.
+	// Topic configures a feed that is given as the address of a Source; NoFeeds refuses such a
+	// feed.
 	Topic   TopicOptions
 	NoFeeds bool
-	// Doubted is told of a document that was not trusted in full, by one of the reasons below; nil for nobody.
+	// Doubted is called with one of the reasons below for a document that was not trusted in full;
+	// nil for no call.
 	Doubted func(reason string)
-	// Await is called before each wait for the Source or for the time to ask again, and what it returns as soon as the wait
-	// is over, in the Reader's goroutine: in between its owner may let others have the turn. It must return a function. nil:
-	// nobody else has anything to do.
+	// Await is called before each wait for the Source or for the next attempt, and the function it
+	// returns as soon as the wait is over, in the Reader's goroutine: in between its owner may let
+	// others work. nil: nobody else has work.
 	Await func() (resume func())
 	Log   *slog.Logger // nil for silence
 }
 
 // Reasons of ReaderOptions.Doubted.
 const (
-	// DoubtChanged: an index changed, or went away, while its lists were read (F67, F69).
+	// DoubtChanged says that an index changed, or went away, while its lists were read (F67, F69).
 	DoubtChanged = "changed-while-read"
-	// DoubtKept: a Source Description cannot be read, and its sets are those of when it last could (F72).
+	// DoubtKept says that a Source Description cannot be read, so its sets are those of its last
+	// reading (F72).
 	DoubtKept = "kept-copy"
 )
 
-// Reader reads the documents of one Source. It is for one goroutine at a time, as its Memory is.
+// Reader reads the documents of one Source. It and its Memory are for one goroutine at a time.
 type Reader struct {
 	client   *fetch.Client
 	policy   *fetch.Policy
@@ -66,10 +70,10 @@ func NewReader(o ReaderOptions) *Reader {
 	r := &Reader{
 		client: o.Client, policy: o.Policy, memory: o.Memory, limits: o.Limits.withDefaults(), retryFor: o.RetryFor,
 		topic: o.Topic, noFeeds: o.NoFeeds, doubted: o.Doubted, await: o.Await, log: o.Log, now: time.Now, sleep: sleep,
-		jitter: func(d time.Duration) time.Duration { return d - rand.N(d/4+1) },
+		jitter: func(d time.Duration) time.Duration { return backoff.Jittered(d, 4) },
 	}
 	if r.memory == nil {
-		r.memory = forgetful{}
+		r.memory = noMemory{}
 	}
 	if r.doubted == nil {
 		r.doubted = func(string) {}
@@ -83,25 +87,26 @@ func NewReader(o ReaderOptions) *Reader {
 	return r
 }
 
-// Uncached is the same reader past caches: it asks with Cache-Control: no-cache and without validators of its own (F59).
-// What it reads is remembered as usual.
+// Uncached is the same reader past caches: it sends Cache-Control: no-cache and no validators of
+// its own (F59). What it reads is remembered as usual.
 func (r *Reader) Uncached() *Reader {
 	fresh := *r
 	fresh.uncached = true
 	return &fresh
 }
 
-// Document reads a small document whole, and conditionally if it is remembered: after a 304 it is what was remembered,
-// with NotModified true. A document of another kind than those expected, an HTML page in its place, or one that is
-// larger than Limits allow is an error (a *rsdoc.DocumentError is in its chain); one that does not state its kind
-// passes as the first kind expected [18]. Without expect every kind passes.
+// Document reads a small document whole, and conditionally if it is remembered: after a 304 it is
+// the remembered one, with NotModified true. A document of an unexpected kind, an HTML page in its
+// place, or one larger than Limits allow is an error (a *rsdoc.DocumentError is in its chain). One
+// that does not state its kind passes as the first kind expected [18]; without expect every kind
+// passes.
 func (r *Reader) Document(ctx context.Context, url string, expect ...rsdoc.Kind) (*Document, error) {
 	known, err := r.recall(ctx, url)
 	if err != nil {
 		return nil, err
 	}
 	var d *Document
-	err = r.retry(ctx, &patience{window: r.retryFor}, url, func() error {
+	err = r.retry(ctx, &retryWindow{window: r.retryFor}, url, func() error {
 		a, err := r.ask(ctx, url, validators(known))
 		if err != nil {
 			return err
@@ -115,7 +120,7 @@ func (r *Reader) Document(ctx context.Context, url string, expect ...rsdoc.Kind)
 		if err != nil {
 			return err
 		}
-		d, err = r.whole(url, a, doc, expect)
+		d, err = r.readWhole(url, a, doc, expect)
 		return err
 	})
 	if err != nil {
@@ -134,7 +139,6 @@ func first(kinds []rsdoc.Kind) rsdoc.Kind {
 	return kinds[0]
 }
 
-// unchanged is the remembered document after a 304.
 func unchanged(known *Document, a *answer, expect []rsdoc.Kind) (*Document, error) {
 	d := *known
 	d.NotModified, d.Date = true, a.meta().Date
@@ -146,7 +150,7 @@ func unchanged(known *Document, a *answer, expect []rsdoc.Kind) (*Document, erro
 	return &d, nil
 }
 
-// validators are what makes the request for a known document conditional.
+// validators make the request for a known document conditional.
 func validators(known *Document) Meta {
 	if known == nil {
 		return Meta{}
@@ -154,7 +158,6 @@ func validators(known *Document) Meta {
 	return Meta{ETag: known.ETag, LastModified: known.LastModified}
 }
 
-// answer is an answer to a request for a document.
 type answer struct {
 	*fetch.Response
 	base *url.URL
@@ -166,8 +169,8 @@ func (a *answer) meta() Meta {
 	return Meta{ETag: a.ETag, LastModified: a.LastModified, Date: rsdoc.MicrosOf(a.Date), NotModified: a.NotModified}
 }
 
-// ask sends one request; m holds the validators, if there are any. The answer must be closed. Documents may lie on any
-// host that the address policy lets us dial: only loc is held to the scope.
+// ask sends one request with the validators of m. The answer must be closed. Documents may lie on
+// any host that the address policy allows: only loc is held to the scope.
 func (r *Reader) ask(ctx context.Context, target string, m Meta) (*answer, error) {
 	req := fetch.Request{
 		URL: target, Policy: r.policy, Gzip: true, NoCache: r.uncached, ETag: m.ETag, LastModified: m.LastModified,
@@ -188,9 +191,8 @@ func (r *Reader) ask(ctx context.Context, target string, m Meta) (*answer, error
 	return &answer{Response: resp, base: base}, nil
 }
 
-// open begins to read the answer as a ResourceSync document.
 func (r *Reader) open(a *answer, assume rsdoc.Kind) (*rsdoc.Reader, error) {
-	doc, err := rsdoc.Open(a.Body, rsdoc.Options{Base: a.base, Limits: r.limits.Document, Assume: assume})
+	doc, err := rsdoc.Open(a.Body, rsdoc.Options{Base: a.base, Limits: r.limits.Document, Assume: assume, Faulty: true})
 	if err != nil {
 		return nil, broken(err)
 	}
@@ -218,8 +220,7 @@ func (r *Reader) remember(ctx context.Context, d *Document) error {
 	return nil
 }
 
-// forgetful remembers nothing.
-type forgetful struct{}
+type noMemory struct{}
 
-func (forgetful) Recall(context.Context, string) (*Document, error) { return nil, nil }
-func (forgetful) Remember(context.Context, *Document) error         { return nil }
+func (noMemory) Recall(context.Context, string) (*Document, error) { return nil, nil }
+func (noMemory) Remember(context.Context, *Document) error         { return nil }

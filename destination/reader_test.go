@@ -142,7 +142,7 @@ func TestRetryWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewReader(ReaderOptions{})
 		down := &fetch.Error{Op: "get", URL: "https://lib.example/", Kind: fetch.Throttled, RetryAfter: 10 * time.Second, Err: errors.New("busy")}
-		p := &patience{window: 30 * time.Second}
+		p := &retryWindow{window: 30 * time.Second}
 		begun, n := time.Now(), 0
 		err := r.retry(t.Context(), p, down.URL, func() error { n++; return down })
 		if took := time.Since(begun); !errors.Is(err, down) || n != 4 || took != 30*time.Second {

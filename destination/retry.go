@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"resyncd/destination/backoff"
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
@@ -15,30 +16,31 @@ const (
 	retryMost  = 15 * time.Second
 )
 
-// patience is how much longer transient failures are worth retrying. It begins to run out with the first failure and
-// is whole again after the first answer, so that a dead server costs its window once and not once for each document.
-type patience struct {
+// retryWindow is how much longer transient failures are retried. It begins with the first failure
+// and is whole again after the first answer, so that a dead server costs its window once and not
+// once for each document.
+type retryWindow struct {
 	window time.Duration
 	since  time.Time // of the first failure in a row; zero: none
 }
 
-// left is what remains of the window at now.
-func (p *patience) left(now time.Time) time.Duration {
+// left is the rest of the window at now.
+func (p *retryWindow) left(now time.Time) time.Duration {
 	if p.since.IsZero() {
 		p.since = now
 	}
 	return p.window - now.Sub(p.since)
 }
 
-func (p *patience) renew() { p.since = time.Time{} }
+func (p *retryWindow) renew() { p.since = time.Time{} }
 
-// brokenOff marks a failure of a body whose first bytes had come: the document may be begun anew.
+// brokenOff marks a body that failed after its first bytes: the document may be begun again.
 type brokenOff struct{ err error }
 
 func (b *brokenOff) Error() string { return b.err.Error() }
 func (b *brokenOff) Unwrap() error { return b.err }
 
-// broken marks err as brokenOff if asking again may help.
+// broken marks err as brokenOff if another attempt may help.
 func broken(err error) error {
 	if err == nil {
 		return nil
@@ -50,7 +52,7 @@ func broken(err error) error {
 	return err
 }
 
-// transient tells the failures that say nothing about the document.
+// transient reports a failure that proves nothing about the document.
 func transient(err error) bool {
 	switch fetch.KindOf(err) {
 	case fetch.Transient, fetch.Throttled, fetch.Stalled:
@@ -59,15 +61,16 @@ func transient(err error) bool {
 	return false
 }
 
-// passing tells every failure that asking again later may mend.
+// passing reports a failure that may be gone later.
 func passing(err error) bool {
 	_, cut := errors.AsType[*brokenOff](err)
 	return cut || transient(err)
 }
 
-// retry calls try until it succeeds, fails for good, or patience ends. A body that broke off is begun anew at least
-// restarts times. Backing off, Retry-After is honoured; one that reaches beyond the window ends the trying (F53).
-func (r *Reader) retry(ctx context.Context, p *patience, url string, try func() error) error {
+// retry calls try until it succeeds, fails for good, or the window ends. A body that broke off is
+// begun again at least restarts times. Retry-After is honoured; one that reaches beyond the window
+// ends the retries (F53).
+func (r *Reader) retry(ctx context.Context, p *retryWindow, url string, try func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := try()
 		if err == nil || !passing(err) {
@@ -78,7 +81,7 @@ func (r *Reader) retry(ctx context.Context, p *patience, url string, try func() 
 			return err
 		}
 		left := p.left(r.now())
-		wait := r.jitter(min(retryFirst<<min(attempt, 10), retryMost))
+		wait := r.jitter(backoff.Doubled(retryFirst, attempt+1, retryMost))
 		if e, ok := errors.AsType[*fetch.Error](err); ok {
 			wait = max(wait, e.RetryAfter)
 		}

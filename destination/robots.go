@@ -12,8 +12,9 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// robots goes the third way in: Sitemap lines name Resource Lists, mixed with ordinary Sitemaps [6.3]. The ordinary ones
-// count only where there is nothing better. The rules of the file are for crawlers; we ask for what it recommends.
+// robots is the third way of [6.3]: Sitemap lines name Resource Lists, mixed with ordinary
+// Sitemaps, which count only where there is nothing better. The file's rules for crawlers do not
+// apply to what it recommends.
 func (f *finder) robots(ctx context.Context, at string) error {
 	lines, err := f.sitemaps(ctx, at)
 	if err != nil {
@@ -45,11 +46,10 @@ func (f *finder) robots(ctx context.Context, at string) error {
 	return nil
 }
 
-// sitemaps reads the Sitemap lines of a robots.txt.
 func (f *finder) sitemaps(ctx context.Context, at string) ([]string, error) {
 	var body []byte
 	var base *url.URL
-	err := f.r.retry(ctx, f.patience, at, func() error {
+	err := f.r.retry(ctx, f.window, at, func() error {
 		resp, err := f.r.get(ctx, fetch.Request{URL: at, Policy: f.r.policy, NoCache: f.r.uncached})
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func (f *finder) sitemaps(ctx context.Context, at string) ([]string, error) {
 			return nil, context.Cause(ctx)
 		}
 		failed := &finding{url: at, err: err}
-		f.seen[at], f.doubtful = failed, f.doubtful || passing(err)
+		f.seen[at], f.incomplete = failed, f.incomplete || passing(err)
 		f.step(at, howRobots, failed.result(), false)
 		return nil, nil
 	}

@@ -7,59 +7,60 @@ import (
 	"strings"
 )
 
-// Scope is where the resources of a set may lie (F51): at the origin of its Capability List or bare list, whatever the
-// path, and below the prefixes that the operator configured. It is read only.
-type Scope struct{ places []place }
+// Scope is where the resources of a set may lie (F51): at the origin of its Capability List or bare
+// list, whatever the path, and below the prefixes that the operator configured. It is read only.
+type Scope struct{ entries []scopeEntry }
 
-// place is an origin, and what the rest of a URI must begin with.
-type place struct {
+// scopeEntry is an origin, and the required begin of the rest of a URI.
+type scopeEntry struct {
 	tls    bool
 	host   string // lower case, IPv6 with brackets
-	port   string // never the default one of the scheme
+	port   string // "" for the scheme's default
 	prefix string // path and query, "" for everything
-	inside bool   // prefix ends within a segment: what follows must end that segment
+	inside bool   // prefix ends within a segment, so the segment must end there
 }
 
-// NewScope is the scope of the set with that Capability List (or bare list). A prefix is an absolute URI. One that ends
-// in a letter or a digit stands for that resource and what is below it: https://a.example/data covers
-// https://a.example/data/1 and https://a.example/data?x, not https://a.example/database. One that ends in any other
-// character, such as / or -, covers all that begins with it.
+// NewScope is the scope of the set with that Capability List (or bare list). A prefix is an
+// absolute URI. One that ends in a letter or a digit stands for that resource and what is below it:
+// https://a.example/data covers https://a.example/data/1 and https://a.example/data?x, not
+// https://a.example/database. One that ends in any other character, such as / or -, covers all that
+// begins with it.
 func NewScope(set string, prefixes []string) (*Scope, error) {
-	s := &Scope{places: make([]place, 0, len(prefixes)+1)}
-	own, _, err := parsePlace(set)
+	s := &Scope{entries: make([]scopeEntry, 0, len(prefixes)+1)}
+	own, _, err := parseScopeEntry(set)
 	if err != nil {
 		return nil, fmt.Errorf("scope of set %q: %w", set, err)
 	}
-	s.places = append(s.places, own)
+	s.entries = append(s.entries, own)
 	for _, p := range prefixes {
-		pl, rest, err := parsePlace(p)
+		pl, rest, err := parseScopeEntry(p)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("scope prefix %q: %w", p, err)
 		case strings.Contains(rest, "#"):
 			return nil, fmt.Errorf("scope prefix %q: a fragment never reaches a server", p)
-		case climbs(rest):
+		case hasDotSegment(rest):
 			return nil, fmt.Errorf("scope prefix %q: a path with . or .. segments covers nothing", p)
 		}
 		if rest != "/" {
 			pl.prefix = rest
 		}
 		pl.inside = rest != "" && isAlnum(rest[len(rest)-1])
-		s.places = append(s.places, pl)
+		s.entries = append(s.entries, pl)
 	}
 	return s, nil
 }
 
-// Contains reports whether uri is in scope. It compares the URI as it stands and believes nothing that could be read in
-// two ways: userinfo, control characters, a backslash before the path, and, below a configured prefix, dot segments in
-// any spelling, are out of scope.
+// Contains reports whether uri is in scope. It compares the URI as it stands and refuses what could
+// be read in two ways: userinfo, control characters, a backslash before the path, and, below a
+// configured prefix, dot segments in any spelling.
 func (s *Scope) Contains(uri string) bool {
 	tls, host, port, rest, ok := splitURI(uri)
 	if !ok {
 		return false
 	}
-	for i := range s.places {
-		p := &s.places[i]
+	for i := range s.entries {
+		p := &s.entries[i]
 		if p.tls == tls && p.port == port && equalFold(p.host, host) && p.covers(rest) {
 			return true
 		}
@@ -67,8 +68,7 @@ func (s *Scope) Contains(uri string) bool {
 	return false
 }
 
-// covers judges path, query and fragment.
-func (p *place) covers(rest string) bool {
+func (p *scopeEntry) covers(rest string) bool {
 	if p.prefix == "" {
 		return true
 	}
@@ -82,11 +82,10 @@ func (p *place) covers(rest string) bool {
 			return false
 		}
 	}
-	return !climbs(rest)
+	return !hasDotSegment(rest)
 }
 
-// parsePlace reads a URL of the configuration.
-func parsePlace(raw string) (p place, rest string, err error) {
+func parseScopeEntry(raw string) (p scopeEntry, rest string, err error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		return p, "", errors.New("not an absolute http or https URI")
@@ -99,7 +98,8 @@ func parsePlace(raw string) (p place, rest string, err error) {
 	return p, rest, nil
 }
 
-// splitURI takes an absolute http or https URI apart without allocating. The port is "" for the scheme's own.
+// splitURI splits an absolute http or https URI without allocating. The port is "" for the scheme's
+// own.
 func splitURI(uri string) (tls bool, host, port, rest string, ok bool) {
 	own := "80"
 	switch {
@@ -143,9 +143,9 @@ func splitURI(uri string) (tls bool, host, port, rest string, ok bool) {
 	return tls, host, port, rest, host != ""
 }
 
-// climbs reports whether a path has a segment that is . or .. to anyone: also percent-encoded, or behind an encoded or
-// backward slash.
-func climbs(rest string) bool {
+// hasDotSegment reports whether any server could read a segment of the path as . or ..: also
+// percent-encoded, or behind an encoded slash or a backslash.
+func hasDotSegment(rest string) bool {
 	path := rest
 	if i := strings.IndexAny(rest, "?#"); i >= 0 {
 		path = rest[:i]
@@ -185,7 +185,8 @@ func isAlnum(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c >= 0x80
 }
 
-// equalFold compares without the letter case of ASCII only: to other letters a host name gives no second spelling here.
+// equalFold ignores the case of ASCII letters only, because other letters give a host name no
+// second spelling here.
 func equalFold(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -9,8 +9,8 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// whole reads a small document to its end. Nothing is concluded from one that was not (F58).
-func (r *Reader) whole(url string, a *answer, doc *rsdoc.Reader, expect []rsdoc.Kind) (*Document, error) {
+// readWhole reads a small document to its end. One that breaks off proves nothing (F58).
+func (r *Reader) readWhole(url string, a *answer, doc *rsdoc.Reader, expect []rsdoc.Kind) (*Document, error) {
 	h, err := doc.Head()
 	if err != nil {
 		return nil, broken(err)
@@ -19,15 +19,14 @@ func (r *Reader) whole(url string, a *answer, doc *rsdoc.Reader, expect []rsdoc.
 		return nil, err
 	}
 	d := &Document{URL: url, Final: a.URL, Meta: a.meta()}
-	return d, r.rest(d, doc, expect)
+	return d, r.readRest(d, doc, expect)
 }
 
-// rest reads what is left of a small document into d.
-func (r *Reader) rest(d *Document, doc *rsdoc.Reader, expect []rsdoc.Kind) error {
-	if err := r.entries(d, doc); err != nil {
+func (r *Reader) readRest(d *Document, doc *rsdoc.Reader, expect []rsdoc.Kind) error {
+	if err := r.readEntries(d, doc); err != nil {
 		return err
 	}
-	h, err := doc.Head() // a root may say more behind its entries [5]
+	h, err := doc.Head() // a root may continue behind its entries [5]
 	if err != nil {
 		return err
 	}
@@ -49,8 +48,9 @@ func expected(h *rsdoc.Head, expect []rsdoc.Kind) error {
 	return h.Expect(expect...)
 }
 
-// entries reads the rest of a document into d, within the limits of what may be held.
-func (r *Reader) entries(d *Document, doc *rsdoc.Reader) error {
+// readEntries reads the remaining entries of a document into d, within the limits of what may be
+// held.
+func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
 	var held int64
 	for {
 		e, err := doc.Next()
@@ -59,6 +59,9 @@ func (r *Reader) entries(d *Document, doc *rsdoc.Reader) error {
 		}
 		if err != nil {
 			return broken(err)
+		}
+		if e.Fault != "" {
+			continue // Skipped counts it
 		}
 		ref := refOf(e)
 		if held += ref.size(); held > r.limits.SmallBytes || len(d.Entries) >= r.limits.SmallEntries {
@@ -69,7 +72,7 @@ func (r *Reader) entries(d *Document, doc *rsdoc.Reader) error {
 	}
 }
 
-// refOf is the entry as a Ref of its own; the reader uses the entry again.
+// refOf copies an entry, because the reader uses it again.
 func refOf(e *rsdoc.Entry) Ref {
 	return Ref{
 		URL: e.Loc, Kind: e.Capability, LastMod: e.LastMod, At: e.At, From: e.From, Until: e.Until,
@@ -88,7 +91,7 @@ func cloneLinks(links []rsdoc.Link) []rsdoc.Link {
 	return out
 }
 
-// size is what the Ref's strings take, and the Ref itself.
+// size is the memory of the Ref with its strings.
 func (r *Ref) size() int64 {
 	n := 128 + len(r.URL) + len(r.Kind) + len(r.Type)
 	for i := range r.Links {
@@ -98,9 +101,9 @@ func (r *Ref) size() int64 {
 	return int64(n)
 }
 
-// samePlaces reports whether two readings of an index name the same parts in the same state. The root's own at is left
-// out: some Sources write the time of the request there.
-func samePlaces(a, b *Document) bool {
+// sameParts reports whether two readings of an index name the same parts in the same state. The
+// root's own at is left out, because some Sources write the time of the request there.
+func sameParts(a, b *Document) bool {
 	return slices.EqualFunc(a.Entries, b.Entries, func(x, y Ref) bool {
 		return x.URL == y.URL && x.LastMod == y.LastMod && x.At == y.At && x.From == y.From && x.Until == y.Until &&
 			x.Length == y.Length

@@ -74,7 +74,7 @@ func TestContentPlace(t *testing.T) {
 	} {
 		rd := &reading{}
 		rd.URL, rd.Final = tc.asked, tc.final
-		if got := contentPlace(tc.topic, rd); got != tc.want {
+		if got := contentURL(tc.topic, rd); got != tc.want {
 			t.Errorf("topic %s of %s: content at %q, want %q", tc.topic, tc.asked, got, tc.want)
 		}
 	}

@@ -14,43 +14,46 @@ import (
 	"resyncd/destination/websub"
 )
 
-// How a topic, or what is said of it, was found, beside what websub names.
+// How a topic or its links were found, beside what websub names.
 const (
 	howSelf    = "self"   // of a Step: the self link led there
 	howTopic   = "topic"  // of a Step: the operator named it
 	fromConfig = "config" // S-12
 )
 
-// DiscoverTopic finds the topic that a URL stands for, and reads it (S-01 to S-13). The document at asked tells self and
-// hubs, in its Link headers first and then in its body; an HTML page without hubs that links to a feed stands for that
-// feed; anything else is a topic too, that can only be polled. The Offer has one set, whose ID is the topic's URL.
+// DiscoverTopic finds the topic that a URL stands for, and reads it (S-01 to S-13). The document at
+// asked names self and hubs, in its Link headers first and then in its body; an HTML page without
+// hubs that links to a feed stands for that feed; anything else is a topic too, which can only be
+// polled. The Offer has one set, whose ID is the topic's URL.
 //
-// What o.Recall knows is asked for conditionally: one request for a topic that was asked for by its own URL, one more where
-// a page leads to a feed, and one more where the self link leads to another document. Whatever can be read is an Answer
-// even where other URLs fail; the Trail tells those, and what was refused.
+// What o.Recall knows is requested conditionally: one request for a topic by its own URL, one more
+// where a page leads to a feed, and one more where the self link leads to another document. A
+// readable document is an Answer even where other URLs fail; the Trail has the failures and
+// refusals.
 //
-// The Offer is never nil. Where nothing could be read the error is an *Error; others are those of ctx and of o.Recall.
+// The Offer is never nil. Where nothing could be read the error is an *Error; others are those of
+// ctx and of o.Recall.
 func DiscoverTopic(ctx context.Context, r *Reader, asked string, o TopicOptions) (*Offer, error) {
 	f := &topicFinder{
-		r: r, o: o, offer: &Offer{Asked: asked}, read: map[string]*reading{}, patience: &patience{window: r.retryFor},
+		r: r, o: o, offer: &Offer{Asked: asked}, read: map[string]*reading{}, window: &retryWindow{window: r.retryFor},
 	}
 	u, err := parseAsked(asked)
 	if err != nil {
-		return f.offer, &Error{Asked: asked, Err: err, Hint: "Give an absolute URL that begins with http:// or https://."}
+		return f.offer, &Error{Asked: asked, Err: err,
+			Hint: "Give an absolute URL that begins with http:// or https://."}
 	}
 	f.own = []string{hostname(u)}
 	return f.offer, f.run(ctx)
 }
 
-// topicFinder is the state of one discovery of a topic.
 type topicFinder struct {
-	r        *Reader
-	o        TopicOptions
-	offer    *Offer
-	own      []string            // hosts that are the Source's: that was asked, and where its redirects led
-	read     map[string]*reading // by URL: nothing is asked for twice
-	order    []string            // of read
-	patience *patience
+	r      *Reader
+	o      TopicOptions
+	offer  *Offer
+	own    []string            // hosts of the Source: the requested one, and redirect targets
+	read   map[string]*reading // by URL: nothing is requested twice
+	order  []string            // of read
+	window *retryWindow
 }
 
 func (f *topicFinder) run(ctx context.Context) error {
@@ -65,7 +68,7 @@ func (f *topicFinder) run(ctx context.Context) error {
 		if at, err = f.look(ctx, f.o.Topic, howTopic); err != nil {
 			return err
 		}
-	case f.o.Topic == "" && at.err == nil && at.Format == feed.None && len(at.Hubs) == 0:
+	case f.o.Topic == "" && at.err == nil && at.Format == feed.None && len(at.Hubs) == 0 && !at.inPlace:
 		linked, err := f.linked(ctx, at)
 		if err != nil {
 			return err
@@ -88,14 +91,14 @@ func (f *topicFinder) run(ctx context.Context) error {
 	return nil
 }
 
-// owns makes the host that a document was found on, perhaps after redirects, one of the Source's.
+// owns counts the host of a document, perhaps after redirects, as the Source's.
 func (f *topicFinder) owns(rd *reading) {
 	if u, err := url.Parse(rd.Final); err == nil && rd.err == nil {
 		f.own = append(f.own, hostname(u))
 	}
 }
 
-// look asks for a URL, once. Its error is fatal; failures of the URL are in the reading.
+// look reads a URL once. Its error is fatal; failures of the URL are in the reading.
 func (f *topicFinder) look(ctx context.Context, at, how string) (*reading, error) {
 	if rd, ok := f.read[at]; ok {
 		return rd, nil
@@ -111,15 +114,21 @@ func (f *topicFinder) look(ctx context.Context, at, how string) (*reading, error
 	return rd, err
 }
 
-// again asks for a URL anew, whatever is known of it.
-func (f *topicFinder) again(ctx context.Context, rd *reading, how string) (*reading, error) {
-	return f.ask(ctx, rd.URL, how, nil)
+// reread reads a URL again without validators.
+func (f *topicFinder) reread(ctx context.Context, rd *reading, how string) (*reading, error) {
+	return f.ask(ctx, rd.URL, how, rd.unconditional())
 }
 
 func (f *topicFinder) ask(ctx context.Context, at, how string, known *TopicState) (*reading, error) {
-	rd, err := f.r.readTopic(ctx, at, known, f.patience)
+	rd, err := f.r.readTopic(ctx, at, known, f.window)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if err == nil && known != nil && known.Format != feed.None && rd.Format == feed.None && !isXML(rd.ContentType) {
+		// A page of maintenance, or of an error with status 200 (F58), has replaced the followed
+		// document, so its links do not count. Another document of the Source would be XML.
+		rd.inPlace, rd.feeds = true, nil
+		rd.Self, rd.SelfFrom, rd.Hubs, rd.HubsFrom = known.Self, known.SelfFrom, known.Hubs, known.HubsFrom
 	}
 	if err != nil {
 		rd = &reading{err: err}
@@ -130,8 +139,12 @@ func (f *topicFinder) ask(ctx context.Context, at, how string, known *TopicState
 	return rd, nil
 }
 
+func isXML(contentType string) bool {
+	return strings.Contains(contentType, "xml") && !strings.Contains(contentType, "html")
+}
+
 func (f *topicFinder) recall(ctx context.Context, at string) (*TopicState, error) {
-	if f.o.Recall == nil || f.r.uncached {
+	if f.o.Recall == nil {
 		return nil, nil
 	}
 	known, err := f.o.Recall(ctx, at)
@@ -141,6 +154,9 @@ func (f *topicFinder) recall(ctx context.Context, at string) (*TopicState, error
 	if known == nil || known.URL != at {
 		return nil, nil
 	}
+	if f.r.uncached {
+		return known.unconditional(), nil
+	}
 	return known, nil
 }
 
@@ -148,8 +164,8 @@ func (f *topicFinder) step(at, how, result string, ok bool) {
 	f.offer.Trail = append(f.offer.Trail, Step{URL: at, How: how, Result: result, OK: ok})
 }
 
-// allowed reports whether a link may lead the topic to a URL (S-11). Only names of hosts count: software behind a proxy
-// advertises another scheme or port than the one that it is reached by.
+// allowed reports whether a link may lead the topic to a URL (S-11). Only host names count, because
+// software behind a proxy advertises another scheme or port.
 func (f *topicFinder) allowed(target string) bool {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -178,7 +194,6 @@ func (f *topicFinder) topicOf(at *reading) *Topic {
 	return t
 }
 
-// finish makes the set of a topic and its content.
 func (f *topicFinder) finish(t *Topic, content *reading, found string) {
 	content.Taken = t.URL
 	t.Answer = content.TopicAnswer
@@ -190,7 +205,7 @@ func (f *topicFinder) finish(t *Topic, content *reading, found string) {
 	f.offer.Sets = []SetOffer{{ID: t.URL, Bare: true, Found: found, Topic: t}}
 }
 
-// result says for people what a URL told.
+// result describes a reading to people.
 func (rd *reading) result() string {
 	if rd.err != nil {
 		if e, ok := errors.AsType[*fetch.Error](rd.err); ok && e.Err != nil {

@@ -10,8 +10,9 @@ import (
 	"resyncd/destination/fetch"
 )
 
-// linked is the feed that a page stands for: the first that it links to, on a host that is allowed, and that is a feed. nil:
-// none. A feed that does not answer for now is no reason to take the next one, which is another topic.
+// linked is the feed that a page stands for: the first link on an allowed host that is a feed, nil
+// for none. A feed that does not answer now is no reason to take the next one, which is another
+// topic.
 func (f *topicFinder) linked(ctx context.Context, page *reading) (*reading, error) {
 	feeds := page.feeds
 	if page.NotModified && page.Feed != "" {
@@ -22,8 +23,8 @@ func (f *topicFinder) linked(ctx context.Context, page *reading) (*reading, erro
 		return rd, err
 	}
 	if page.NotModified && len(feeds) > 0 && f.allowed(feeds[0]) {
-		// The feed that the page named first is gone; which others it names is not known.
-		fresh, err := f.again(ctx, page, howGiven)
+		// The feed that the page named first is gone; its other feeds are unknown.
+		fresh, err := f.reread(ctx, page, howGiven)
 		if err != nil || fresh.err != nil {
 			return nil, err
 		}
@@ -41,7 +42,8 @@ func (f *topicFinder) firstFeed(ctx context.Context, page *reading, feeds []stri
 		case sameDocument(target, page):
 			continue
 		case !f.allowed(target):
-			f.step(target, howHTMLLink, "refused: the page links to a feed on another host; if that is right, give that or add the host to scope:", false)
+			f.step(target, howHTMLLink,
+				"refused: the page links to a feed on another host; if that is right, give that or add the host to scope:", false)
 			if page.Feed == "" {
 				page.Feed = target // so that a 304 shows it too
 			}
@@ -51,7 +53,8 @@ func (f *topicFinder) firstFeed(ctx context.Context, page *reading, feeds []stri
 		switch {
 		case err != nil:
 			return nil, err
-		case rd.err != nil && fetch.KindOf(rd.err) != fetch.Gone, rd.err == nil && rd.Format != feed.None:
+		case rd.err != nil && fetch.KindOf(rd.err) != fetch.Gone,
+			rd.err == nil && (rd.Format != feed.None || rd.inPlace):
 			page.Feed = target
 			return rd, nil
 		}
@@ -59,12 +62,13 @@ func (f *topicFinder) firstFeed(ctx context.Context, page *reading, feeds []stri
 	return nil, nil
 }
 
-// content is the document whose content is the topic's: that of its self link where it answers. The document that was
-// asked for stays the content where the self link leads nowhere, or away from a feed to something that is none (T-02), and
-// where the operator names the topic of a feed, because he gave the one to be polled and the other to be subscribed to.
+// content is the document with the topic's content: that of its self link where it answers. The
+// requested document stays the content where the self link leads nowhere, or from a feed to
+// something else (T-02), and where the operator names the topic of a feed, because one URL is to be
+// polled and the other subscribed to.
 func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*reading, error) {
 	content, how := at, howSelf
-	place := contentPlace(t.URL, at)
+	place := contentURL(t.URL, at)
 	if t.SelfFrom == fromConfig {
 		how, place = howTopic, t.URL
 		if at.Format != feed.None || sameDocument(t.URL, at) {
@@ -84,17 +88,18 @@ func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*read
 		}
 	}
 	if content.NotModified && content.Taken != t.URL {
-		// It has not changed since another document was the content, or it was that of another topic: nobody recorded what it
-		// says.
+		// The 304 refers to a reading whose content was not taken, or was taken for another topic,
+		// so nobody recorded it.
 		if content == at {
 			how = howGiven
 		}
-		fresh, err := f.again(ctx, content, how)
+		fresh, err := f.reread(ctx, content, how)
 		if err != nil {
 			return nil, err
 		}
 		if fresh.err != nil {
-			return nil, &Error{Asked: f.offer.Asked, Trail: f.offer.Trail, Err: fresh.err, Hint: "It will be asked for again."}
+			return nil, &Error{Asked: f.offer.Asked, Trail: f.offer.Trail, Err: fresh.err,
+				Hint: "It will be asked for again."}
 		}
 		fresh.Feed = content.Feed
 		content = fresh
@@ -102,10 +107,10 @@ func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*read
 	return content, nil
 }
 
-// contentPlace is where the content of a topic is asked for, "" where it is the document that was read already. What was
-// asked for over https is not asked for over http because a document says so (F60): a self link that does is mostly that of
-// software behind a proxy, and leads to the same document.
-func contentPlace(topic string, at *reading) string {
+// contentURL is where the content of a topic is read, "" where it is the document already read. A
+// document must not lead from https to http (F60): such a self link mostly comes from software
+// behind a proxy, and names the same document.
+func contentURL(topic string, at *reading) string {
 	if sameDocument(topic, at) {
 		return ""
 	}
@@ -117,7 +122,7 @@ func contentPlace(topic string, at *reading) string {
 		return topic
 	}
 	if port := u.Port(); port != "" && port != "80" {
-		return "" // there is no telling where its https is
+		return "" // the https spelling of it is unknown
 	}
 	u.Scheme, u.Host = "https", strings.TrimSuffix(u.Host, ":80")
 	if sameDocument(u.String(), at) {
@@ -126,13 +131,13 @@ func contentPlace(topic string, at *reading) string {
 	return u.String()
 }
 
-// sameDocument reports whether a URL is one under which a document was read, however it is spelt.
+// sameDocument reports whether a URL is one of those of a document, however it is spelt.
 func sameDocument(target string, rd *reading) bool {
 	spelt := canonical(target)
 	return spelt == canonical(rd.URL) || spelt == canonical(rd.Final)
 }
 
-// canonical is one spelling for URLs that lead to the same place.
+// canonical is one spelling for equivalent URLs.
 func canonical(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -140,7 +145,8 @@ func canonical(raw string) string {
 	}
 	c := *u
 	c.Scheme, c.Host, c.Fragment, c.RawFragment = strings.ToLower(u.Scheme), hostname(u), "", ""
-	if port := u.Port(); port != "" && !(port == "80" && c.Scheme == "http") && !(port == "443" && c.Scheme == "https") {
+	if port := u.Port(); port != "" && !(port == "80" && c.Scheme == "http") &&
+		!(port == "443" && c.Scheme == "https") {
 		c.Host = net.JoinHostPort(c.Host, port)
 	}
 	if c.Path == "" {
@@ -149,7 +155,7 @@ func canonical(raw string) string {
 	return c.String()
 }
 
-// withoutFragment is a URL as it is asked for.
+// withoutFragment is a URL as it is requested.
 func withoutFragment(raw string) string {
 	whole, _, _ := strings.Cut(raw, "#")
 	return whole

@@ -15,21 +15,23 @@ import (
 	"resyncd/destination/websub"
 )
 
-// reading is what one URL told of a topic.
+// reading is the result of reading one URL of a topic.
 type reading struct {
 	TopicAnswer
 	feeds []string // that a page links to
-	err   error    // why it told nothing
+	err   error    // why it could not be read
+	// inPlace says that the document is no feed, and was one.
+	inPlace bool
 }
 
-// errNoFeed is the problem of a page of a feed that is something else.
+// errNoFeed is the problem of a feed's page that is something else.
 var errNoFeed = errors.New("there is no Atom or RSS feed at its address")
 
-// Page reads a page or an archive of a feed (RFC 5005), whole and whatever is known of it. What is no feed, or larger than
-// Limits.FeedBytes, is an error. The policy of addresses applies and no other: that the page belongs to the feed is for
-// the caller to know.
+// Page reads a page or an archive of a feed (RFC 5005) whole and unconditionally. What is no feed,
+// or larger than Limits.FeedBytes, is an error. Only the policy of addresses applies; the caller
+// must know that the page belongs to the feed.
 func (r *Reader) Page(ctx context.Context, url string) (*TopicAnswer, error) {
-	rd, err := r.readTopic(ctx, url, nil, &patience{window: r.retryFor})
+	rd, err := r.readTopic(ctx, url, nil, &retryWindow{window: r.retryFor})
 	if err == nil && rd.Format == feed.None {
 		err = errNoFeed
 	}
@@ -39,8 +41,9 @@ func (r *Reader) Page(ctx context.Context, url string) (*TopicAnswer, error) {
 	return &rd.TopicAnswer, nil
 }
 
-// readTopic asks for one URL of a topic, conditionally if it is known.
-func (r *Reader) readTopic(ctx context.Context, url string, known *TopicState, p *patience) (rd *reading, err error) {
+// readTopic reads one URL of a topic, conditionally if it is known.
+func (r *Reader) readTopic(ctx context.Context, url string, known *TopicState,
+	p *retryWindow) (rd *reading, err error) {
 	var m Meta
 	if known != nil {
 		m = Meta{ETag: known.ETag, LastModified: known.LastModified}
@@ -65,7 +68,8 @@ func (r *Reader) readTopic(ctx context.Context, url string, known *TopicState, p
 	return rd, err
 }
 
-// takeTopic reads an answer: a feed whole, of a page the head, and of anything else nothing but its header.
+// takeTopic reads an answer: a feed whole, of a page the head, and of anything else only its
+// header.
 func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
 	rd := &reading{TopicAnswer: TopicAnswer{Date: a.meta().Date, TopicState: TopicState{
 		URL: url, Final: a.URL, ETag: a.ETag, LastModified: a.LastModified, ContentType: a.Type,
@@ -76,7 +80,7 @@ func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
 	}
 	start, err := body.Peek(sniffed)
 	if err != nil && err != io.EOF && len(start) == 0 {
-		return nil, cutShort(err) // of a page the beginning may be all it takes
+		return nil, cutShort(err) // the beginning of a page may be enough
 	}
 	rd.Empty = len(start) == 0
 	rd.Format = feed.Sniff(a.Type, start)
@@ -98,7 +102,6 @@ func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
 	return rd, nil
 }
 
-// wholeFeed reads a feed within what may be held of one.
 func (r *Reader) wholeFeed(body io.Reader) ([]byte, error) {
 	limit := r.limits.FeedBytes
 	all, err := io.ReadAll(io.LimitReader(body, limit+1))
@@ -111,14 +114,15 @@ func (r *Reader) wholeFeed(body io.Reader) ([]byte, error) {
 	return all, nil
 }
 
-// askParser asks the reader of feeds for the links that the quick search did not find: it knows every encoding, mends more
-// faults, and goes through to the end.
+// askParser reads the feed for links that the quick search did not find: the parser knows every
+// encoding, mends more faults, and reads to the end.
 func (rd *reading) askParser(base *url.URL) {
 	if len(rd.Hubs) > 0 && rd.SelfFrom != websub.FromURL {
 		return
 	}
-	// What is wrong with the feed is told by whoever reads its entries.
-	head, _ := feed.Read(bytes.NewReader(rd.Body), feed.Options{Base: base, ContentType: rd.ContentType}, func(*feed.Entry) error { return nil })
+	// Faults of the feed are reported by the reader of its entries.
+	head, _ := feed.Read(bytes.NewReader(rd.Body), feed.Options{Base: base, ContentType: rd.ContentType},
+		func(*feed.Entry) error { return nil })
 	if rd.SelfFrom == websub.FromURL && websub.OnWeb(head.Self) {
 		rd.Self, rd.SelfFrom = head.Self, websub.FromFeed
 	}
@@ -128,7 +132,8 @@ func (rd *reading) askParser(base *url.URL) {
 	}
 }
 
-// unchangedTopic is what is known after a 304. What its header says of self and hubs is newer all the same (S-13).
+// unchangedTopic is the known state after a 304. Self and hubs in its header are newer all the same
+// (S-13).
 func unchangedTopic(known *TopicState, a *answer) *reading {
 	rd := &reading{TopicAnswer: TopicAnswer{TopicState: *known, NotModified: true, Date: a.meta().Date}}
 	rd.Final = a.URL
@@ -142,14 +147,15 @@ func unchangedTopic(known *TopicState, a *answer) *reading {
 	return rd
 }
 
-// noContent is the status of resourcesync_push's topics: all that they say is in the header (S-10).
+// noContent is the status of resourcesync_push's topics, which say everything in the header (S-10).
 const noContent = 204
 
-// emptyTopic asks once more for a topic that answered 204, in a way that gives its header.
+// emptyTopic requests a topic that answered 204 again, in a way that shows its header.
 func (r *Reader) emptyTopic(ctx context.Context, target string) (*reading, error) {
 	at := target
 	for range emptyHops {
-		a, err := r.client.Send(ctx, fetch.Message{Method: "GET", URL: at, Policy: r.policy, MaxAnswer: 1, Repeat: emptyHops})
+		a, err := r.client.Send(ctx, fetch.Message{Method: "GET", URL: at, Policy: r.policy, MaxAnswer: 1,
+			Repeat: emptyHops})
 		if err != nil {
 			return nil, err
 		}
@@ -160,8 +166,9 @@ func (r *Reader) emptyTopic(ctx context.Context, target string) (*reading, error
 		if a.Status == noContent {
 			links, _ := websub.DiscoverTopic(a.Header.Values("Link"), "", nil, base) // without a body nothing can fail
 			return &reading{TopicAnswer: TopicAnswer{Date: rsdoc.NoTime, TopicState: TopicState{
-				URL: target, Final: a.URL, ETag: a.Header.Get("ETag"), LastModified: a.Header.Get("Last-Modified"), Empty: true,
-				Self: links.Self, SelfFrom: links.SelfFrom, Hubs: links.Hubs, HubsFrom: links.HubsFrom,
+				URL: target, Final: a.URL, ETag: a.Header.Get("ETag"), LastModified: a.Header.Get("Last-Modified"),
+				Empty: true,
+				Self:  links.Self, SelfFrom: links.SelfFrom, Hubs: links.Hubs, HubsFrom: links.HubsFrom,
 			}}}, nil
 		}
 		next, err := base.Parse(a.Header.Get("Location"))
@@ -176,7 +183,8 @@ func (r *Reader) emptyTopic(ctx context.Context, target string) (*reading, error
 	return nil, fmt.Errorf("more than %d redirects", emptyHops)
 }
 
-// cutShort marks a body that broke off as worth beginning anew, also where only its packing shows the cut.
+// cutShort marks a body that broke off as worth another attempt, also where only its packing shows
+// the cut.
 func cutShort(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return &brokenOff{err}

@@ -209,10 +209,7 @@ func TestWalk(t *testing.T) {
 			if diff := cmp.Diff(tc.requests, s.requests()); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
-			if !tour.Changed || !tour.Date.Known() && tour.Failed == 0 {
-				t.Errorf("changed %v, date %v", tour.Changed, tour.Date)
-			}
-			tour.Changed, tour.Date, tour.Root = false, 0, nil
+			tour.Root = nil
 			if diff := cmp.Diff(tc.tour, tour); diff != "" {
 				t.Errorf("tour (-want +got):\n%s", diff)
 			}

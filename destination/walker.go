@@ -7,43 +7,43 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-var _ Walker = (*Reader)(nil)
-
-// Walk implements Walker. Lists are streamed, indexes are held whole (Limits) and remembered.
+// Walk reads the list or index at root as one of the kind, within bounds (F66, F67): depth, parts,
+// a visited set; that of an archive kind reads the lists it archives. Lists are streamed, indexes
+// are held whole (Limits) and remembered. A document of changes proves its own interval, so only
+// the indexes of snapshots are read again after their lists.
+//
+// The error is the visitor's, the Memory's or that of ctx; what is wrong with documents goes to
+// Visitor.Failed. Zero times and length of root count as absent.
 func (r *Reader) Walk(ctx context.Context, root Ref, kind rsdoc.Kind, v Visitor) (Tour, error) {
 	w := &walk{
-		r: r, v: v, seen: map[string]struct{}{}, patience: &patience{window: r.retryFor},
-		tour: Tour{Date: rsdoc.NoTime},
+		r: r, v: v, seen: map[string]struct{}{}, window: &retryWindow{window: r.retryFor},
 	}
-	p := &Part{Ref: root.timeless(), Newest: true, Meta: Meta{Date: rsdoc.NoTime}}
+	p := &Part{Ref: root.dropZeroTimes(), Newest: true, Meta: Meta{Date: rsdoc.NoTime}}
 	if p.Kind == rsdoc.KindUnknown {
 		p.Kind = kind
 	}
 	err := w.visit(ctx, p, kind, nil)
-	w.tour.Complete = err == nil && w.tour.Failed == 0 && !w.doubt
+	w.tour.Complete = err == nil && w.tour.Failed == 0 && !w.incomplete
 	return w.tour, err
-}
-
-// WalkUncached implements Walker.
-func (r *Reader) WalkUncached(ctx context.Context, root Ref, kind rsdoc.Kind, v Visitor) (Tour, error) {
-	return r.Uncached().Walk(ctx, root, kind, v)
 }
 
 // walk is the state of one Walk.
 type walk struct {
-	r        *Reader
-	v        Visitor
-	tour     Tour
-	seen     map[string]struct{} // every list and index met
-	patience *patience
-	parts    int
-	reads    int   // lists that answered 200
-	inARow   int   // transient failures without an answer between
-	doubt    bool  // something that no Failed tells keeps the walk from being complete
-	stop     error // of the visitor or the memory: ends the walk
+	r      *Reader
+	v      Visitor
+	tour   Tour
+	seen   map[string]struct{} // every list and index met
+	window *retryWindow
+	parts  int
+	reads  int // lists that answered 200
+	inARow int // transient failures without an answer in between
+	// incomplete says that the walk is not complete for a reason that no Failed call reports.
+	incomplete bool
+	stop       error // of the visitor or the memory: ends the walk
 }
 
-// errStop stands in for walk.stop where an error passes through code that judges failures of documents.
+// errStop stands in for walk.stop where an error passes through code that handles failures of
+// documents.
 var errStop = errors.New("walk was stopped")
 
 func (w *walk) stopped(err error) error {
@@ -51,8 +51,8 @@ func (w *walk) stopped(err error) error {
 	return errStop
 }
 
-// visit reads one document of a walk, list or index, and what is below it. path are the indexes above. Its error ends
-// the walk.
+// visit reads one document of a walk, list or index, and what is below it. path are the indexes
+// above. Its error ends the walk.
 func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []string) error {
 	w.seen[p.URL] = struct{}{}
 	known, err := w.r.recall(ctx, p.URL)
@@ -62,7 +62,7 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 	if known != nil && !holdsParts(known) {
 		known = nil
 	}
-	t := &turn{part: p, kind: kind, known: known}
+	t := &docRead{part: p, kind: kind, known: known}
 	if known == nil || p.Depth > 0 {
 		verdict, err := w.enter(ctx, t)
 		if err != nil || verdict == Skip {
@@ -92,24 +92,20 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 }
 
 // enter asks the visitor whether it wants the part.
-func (w *walk) enter(ctx context.Context, t *turn) (Verdict, error) {
+func (w *walk) enter(ctx context.Context, t *docRead) (Verdict, error) {
 	t.entered = true
-	verdict, err := w.v.Enter(ctx, t.part)
-	if err == nil && verdict == Skip {
-		w.tour.Skipped++
-	}
-	return verdict, err
+	return w.v.Enter(ctx, t.part)
 }
 
-// read asks for the document of a turn until it is read or has failed; an index is returned, a list has gone to the
-// visitor.
-func (w *walk) read(ctx context.Context, t *turn) (index *Document, err error) {
+// read makes attempts until the document is read or has failed. An index is returned, a list has
+// gone to the visitor.
+func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error) {
 	for {
-		err = w.r.retry(ctx, w.patience, t.part.URL, func() error {
+		err = w.r.retry(ctx, w.window, t.part.URL, func() error {
 			index, err = w.attempt(ctx, t)
 			return err
 		})
-		look, ok := errors.AsType[*lookFirst](err)
+		look, ok := errors.AsType[*checkFirst](err)
 		if !ok {
 			return index, err
 		}
@@ -120,14 +116,14 @@ func (w *walk) read(ctx context.Context, t *turn) (index *Document, err error) {
 	}
 }
 
-// failed tells the visitor of a document that could not be read; the walk goes on.
+// failed reports a document that could not be read; the walk goes on.
 func (w *walk) failed(ctx context.Context, p *Part, err error) error {
 	if passing(err) {
 		w.inARow++
 		return w.fail(ctx, p, 1, err)
 	}
 	w.inARow = 0
-	if p.Depth == 0 { // what discovery knows of it is no longer true
+	if p.Depth == 0 { // discovery's knowledge of it is outdated
 		if err := w.r.Forget(ctx, p.URL); err != nil {
 			return err
 		}
@@ -135,18 +131,17 @@ func (w *walk) failed(ctx context.Context, p *Part, err error) error {
 	return w.fail(ctx, p, 1, err)
 }
 
-// fail counts n lists as failed and tells the visitor of the first.
+// fail counts n lists as failed and reports the first.
 func (w *walk) fail(ctx context.Context, p *Part, n int, err error) error {
 	w.tour.Failed += n
-	w.tour.Changed = true
 	return w.v.Failed(ctx, p, err)
 }
 
 func validatorsOf(m Meta) Meta { return Meta{ETag: m.ETag, LastModified: m.LastModified} }
 
-// timeless takes times that are zero as absent: a Ref that a caller wrote down has no times, and nothing here began
-// with 1970.
-func (r Ref) timeless() Ref {
+// dropZeroTimes turns zero times into absent ones: a Ref that a caller wrote down has no times, and
+// nothing here dates from 1970.
+func (r Ref) dropZeroTimes() Ref {
 	for _, t := range [...]*rsdoc.Micros{&r.LastMod, &r.At, &r.From, &r.Until} {
 		if *t == 0 {
 			*t = rsdoc.NoTime

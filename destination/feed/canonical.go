@@ -9,33 +9,35 @@ import (
 
 const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// canonical writes elements so that what means the same is the same bytes: namespaces are declared where the written
-// element begins, whatever element of the feed declared them, attributes are in order, the entry's own namespace and that
-// of XHTML have no prefix and well-known ones their usual prefix, CDATA is text, comments are left out. All else stays:
-// text, unknown elements, prefixes of other vocabularies.
+// canonical writes elements so that equal meaning gives equal bytes: namespaces are declared where
+// the written element begins, whatever element of the feed declared them, attributes are sorted,
+// the entry's own namespace and XHTML's have no prefix and well-known ones their usual prefix,
+// CDATA becomes text, comments are left out. The rest stays: text, unknown elements, prefixes of
+// other vocabularies.
 type canonical struct {
-	buf     bytes.Buffer
-	limit   int               // bytes, about: what declares much and uses it often would grow beyond all bounds (P8)
-	own     string            // namespace of the root
-	scope   map[string]string // namespaces of prefixes where we are
-	usuals  map[string]string // usual prefixes of namespaces that were met
-	hoisted []binding         // declared on the root: the first namespace of each prefix
-	local   []declaration     // declared in the elements around, where a prefix changes its meaning
-	most    int               // declarations that were in scope anywhere
+	buf bytes.Buffer
+	// bytes, about: without it, much declared and often used would grow beyond all bounds (P8)
+	limit    int
+	own      string            // namespace of the root
+	scope    map[string]string // namespaces of the prefixes in scope
+	prefixes map[string]string // usual prefixes of the namespaces met
+	hoisted  []binding         // declared on the root: the first namespace of each prefix
+	local    []declaration     // declared in enclosing elements, where a prefix changes its meaning
+	most     int               // most declarations that were in scope anywhere
 }
 
 const (
 	maxHoisted  = 64  // declarations on the root; further prefixes are declared where they are used
-	maxDeclared = 192 // declarations in scope; fewer than maxBindings, so that what is written can be read
-	// An entry is written in so many times its bytes, as if all of it had to be escaped, and so many more for what the feed
-	// declares.
+	maxDeclared = 192 // declarations in scope; fewer than maxBindings, so that the output can be read
+	// An entry may grow by this factor, as if all of it had to be escaped, and by mostAdded for the
+	// feed's declarations.
 	mostGrowth = 8
 	mostAdded  = 32 << 10
 )
 
-// document is n as a document of its own of about limit bytes at most, with base as its xml:base unless that is "", and with
-// the language in force.
-func (c *canonical) document(n *node, base string, limit int) ([]byte, error) {
+// writeDocument writes n as a document of its own of about limit bytes at most, with base as its
+// xml:base unless that is "", and with the inherited language.
+func (c *canonical) writeDocument(n *node, base string, limit int) ([]byte, error) {
 	c.reset()
 	c.own, c.limit = n.uri, limit
 	root := *n
@@ -49,20 +51,20 @@ func (c *canonical) document(n *node, base string, limit int) ([]byte, error) {
 	if n.at.lang != "" {
 		root.attrs = append(root.attrs, attribute{"xml", "lang", nsXML, n.at.lang})
 	}
-	top := c.written(&root)
-	c.need(top)
-	c.body(top, "\n  ")
+	top := c.normalize(&root)
+	c.declarePrefixes(top)
+	c.writeBody(top, "\n  ")
 	if c.most > maxDeclared {
 		return nil, entryError(fmt.Sprintf("more than %d namespaces at once", maxDeclared))
 	}
 	body := bytes.Clone(c.buf.Bytes())
-	if bare && len(body) == 0 { // white space, or a language of nothing: all of them would be one entry
+	if bare && len(body) == 0 { // white space, or a language of nothing: all such entries would be equal
 		return nil, entryError("it is empty")
 	}
 
 	c.buf.Reset()
 	c.buf.WriteString(xmlDeclaration)
-	c.tag(top, slices.DeleteFunc(c.hoisted, func(b binding) bool { return b.uri == "" }))
+	c.writeTag(top, slices.DeleteFunc(c.hoisted, func(b binding) bool { return b.uri == "" }))
 	if len(body) == 0 {
 		c.buf.WriteString("/>\n")
 	} else {
@@ -78,13 +80,13 @@ func (c *canonical) document(n *node, base string, limit int) ([]byte, error) {
 	return bytes.Clone(c.buf.Bytes()), nil
 }
 
-// body writes what stands in n, each part on a line: no white space there means anything.
-func (c *canonical) body(n *node, line string) {
+// writeBody writes the content of n, each part on a line: white space there means nothing.
+func (c *canonical) writeBody(n *node, line string) {
 	for _, k := range n.kids {
 		switch {
 		case structural(k):
 			c.buf.WriteString(line)
-			c.element(k, line)
+			c.writeElement(k, line)
 		case k.isElement() || k.target != "":
 			c.buf.WriteString(line)
 			c.node(k)
@@ -97,7 +99,7 @@ func (c *canonical) body(n *node, line string) {
 	}
 }
 
-// structural tells elements that hold others and no text.
+// structural reports an element that holds other elements and no text.
 func structural(n *node) bool {
 	switch n.name(atomVocabulary) {
 	case "author", "contributor", "source":
@@ -110,8 +112,9 @@ func structural(n *node) bool {
 	return false
 }
 
-// inner is the markup in n, a title, for a reader that minds no namespaces; cut where it is longer than a title can be.
-func (c *canonical) inner(n *node) string {
+// innerMarkup is the markup in n, a title, for a reader that ignores namespaces; cut at the
+// greatest length of a title.
+func (c *canonical) innerMarkup(n *node) string {
 	c.reset()
 	c.own, c.limit = "", maxTitle
 	for _, k := range n.kids {
@@ -131,28 +134,29 @@ func (c *canonical) node(n *node) {
 		escape(&c.buf, n.text, false)
 		return
 	}
-	c.element(n, "")
+	c.writeElement(n, "")
 }
 
-// element writes an element; what stands in it on lines of its own unless line, the beginning of its own, is "".
-func (c *canonical) element(n *node, line string) {
+// writeElement writes an element, its content on lines of its own unless line, the beginning of its
+// own line, is "".
+func (c *canonical) writeElement(n *node, line string) {
 	if c.buf.Len() > c.limit {
-		return // which is refused
+		return // beyond the limit, so refused
 	}
-	n = c.written(n)
+	n = c.normalize(n)
 	outer := len(c.local)
-	c.need(n)
+	c.declarePrefixes(n)
 	var declared []binding
 	for _, d := range c.local[outer:] {
 		declared = append(declared, d.binding)
 	}
-	c.tag(n, declared)
+	c.writeTag(n, declared)
 	if len(n.kids) == 0 {
 		c.buf.WriteString("/>")
 	} else {
 		c.buf.WriteByte('>')
 		if line != "" {
-			c.body(n, line+"  ")
+			c.writeBody(n, line+"  ")
 			c.buf.WriteString(line)
 		} else {
 			for _, k := range n.kids {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// lookAhead is how much of a document decides on its encoding and on where it begins.
+// lookAhead is how much of a document decides on its encoding and its start.
 const lookAhead = 4 << 10
 
 var (
@@ -18,8 +18,8 @@ var (
 	declaredInXML = regexp.MustCompile(`^[^<]*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']`)
 )
 
-// decode returns body as UTF-8, and a problem for people where its declared encoding is of no use. Bytes that are not
-// what they should be are left for the input to mend: no declaration can make a document unreadable.
+// decode returns body as UTF-8, and a problem for people if its declared encoding is unusable.
+// Invalid bytes are left for the input to mend, so that no declaration makes a document unreadable.
 func decode(body io.Reader, contentType string) (*bufio.Reader, string) {
 	raw := bufio.NewReaderSize(body, lookAhead)
 	head, _ := raw.Peek(lookAhead) // an error comes again with the next read
@@ -31,8 +31,9 @@ func decode(body io.Reader, contentType string) (*bufio.Reader, string) {
 	return bufio.NewReaderSize(e.NewDecoder().Reader(raw), 4*lookAhead), problem
 }
 
-// encodingOf is the encoding of a document by RFC 7303, 3: the byte order mark, else the charset parameter, else the
-// XML declaration; "" for UTF-8. What a name says that nobody knows, or that the first bytes belie, counts for nothing.
+// encodingOf is the encoding of a document by RFC 7303, 3: the byte order mark, else the charset
+// parameter, else the XML declaration; "" for UTF-8. An unknown name, or one that the first bytes
+// contradict, is ignored.
 func encodingOf(head []byte, contentType string) (label, problem string) {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xEF\xBB\xBF")):
@@ -54,7 +55,8 @@ func encodingOf(head []byte, contentType string) (label, problem string) {
 		switch {
 		case e == nil || name == "replacement" || name == "x-user-defined":
 			problem = "encoding " + quote(s) + " is unknown, read as if it had not been named"
-		case name == "utf-8" || strings.HasPrefix(name, "utf-16"): // of two bytes each it is not, or we had seen it
+		// it would have two bytes each, which the first bytes would show
+		case name == "utf-8" || strings.HasPrefix(name, "utf-16"):
 			return "", problem
 		default:
 			return name, problem

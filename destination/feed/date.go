@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// common is a date in a form that gofeed knows early: before it comes to GMT it tries a hundred others. A zone by its name is
-// given as an offset: gofeed takes one that it doesn't know for that of this machine, or for UTC.
-func common(date string) string {
+// gofeedDate rewrites a date to a form that gofeed tries early, because it tries a hundred others
+// before GMT. A zone name becomes an offset: gofeed takes an unknown one for this machine's, or for
+// UTC.
+func gofeedDate(date string) string {
 	if d, ok := strings.CutSuffix(date, " GMT"); ok {
 		if _, err := time.Parse("Mon, 02 Jan 2006 15:04:05", d); err == nil {
 			return d + " +0000"
 		}
 	}
 	if at := strings.LastIndexByte(date, ' '); at > 0 {
-		if offset := zone(date[at+1:]); offset != "" {
+		if offset := zoneOffset(date[at+1:]); offset != "" {
 			return date[:at+1] + offset
 		}
 	}
 	return date
 }
 
-// zone is the offset of a time zone that gofeed does not know, "" for all others.
-func zone(name string) string {
+// zoneOffset is the offset of a time zone that gofeed does not know, "" for all others.
+func zoneOffset(name string) string {
 	switch name {
 	case "WET":
 		return "+0000"
@@ -50,9 +51,10 @@ func zone(name string) string {
 	return ""
 }
 
-// sensible is a date that can be one: 0000-00-00 and its like are written where there is none. gofeed does not know the
-// W3C's years and months, RFC 3339 in lower case, nor RFC 822 in other languages than English.
-func sensible(t *time.Time, text string) time.Time {
+// plausible parses a date, but drops 0000-00-00 and its like, which stand for no date. It knows the
+// W3C's years and months, RFC 3339 in lower case and RFC 822 in other languages, which gofeed does
+// not.
+func plausible(t *time.Time, text string) time.Time {
 	if t == nil {
 		text = strings.ToUpper(strings.TrimSpace(text))
 		for _, layout := range []string{time.RFC3339, "2006-01", "2006"} {
@@ -63,7 +65,7 @@ func sensible(t *time.Time, text string) time.Time {
 		}
 	}
 	if t == nil {
-		t = translated(text)
+		t = translatedDate(text)
 	}
 	if t == nil || t.Year() < 1000 || t.Year() > 9999 {
 		return time.Time{}
@@ -71,9 +73,9 @@ func sensible(t *time.Time, text string) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// translated reads "[Mi,] 3. Dez 2025 09:39[:21] [GMT][+02:00]", in any of the languages that month knows; nil if it is no
-// such date.
-func translated(text string) *time.Time {
+// translatedDate reads "[Mi,] 3. Dez 2025 09:39[:21] [GMT][+02:00]", in the languages that month
+// knows; nil for anything else.
+func translatedDate(text string) *time.Time {
 	f := strings.Fields(strings.ToLower(text))
 	if len(f) > 1 && strings.Trim(f[0], "0123456789.") != "" { // the weekday, often wrong
 		f = f[1:]
@@ -97,7 +99,8 @@ func translated(text string) *time.Time {
 	return nil
 }
 
-// month is a month's English abbreviation, of its name or abbreviation in one of the languages of western Europe.
+// month is the English abbreviation of a month's name or abbreviation in a western European
+// language.
 func month(name string) string {
 	if strings.HasPrefix(name, "juin") {
 		return "Jun"

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Digest identifies what an edit says: subject, observed, author, type and fields, however it was written.
+// Digest identifies the content of an edit: subject, observed, author, type and fields, however it
+// was written.
 func (e *Edit) Digest() [32]byte {
 	h := sha256.New()
 	add(h, e.Subject)
@@ -25,7 +26,7 @@ func (e *Edit) Digest() [32]byte {
 	return sum
 }
 
-// add hashes s with its length before it, so that no two sequences of strings are the same bytes.
+// add hashes s with its length before it, so that no two sequences of strings hash the same bytes.
 func add(h hash.Hash, s string) {
 	var n [8]byte
 	binary.BigEndian.PutUint64(n[:], uint64(len(s)))
@@ -41,7 +42,6 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// keptEdit is how an edit is stored.
 type keptEdit struct {
 	Subject  string   `json:"subject"`
 	Author   string   `json:"author,omitempty"`
@@ -54,7 +54,7 @@ type keptEdit struct {
 // Marshal encodes the edit for the store, as JSON.
 func (e *Edit) Marshal() []byte {
 	b, err := json.Marshal(keptEdit{e.Subject, e.Author, stamp(e.Observed), e.Type, e.Fields, e.Odd})
-	if err != nil { // strings only: it cannot be
+	if err != nil { // cannot fail: strings only
 		return nil
 	}
 	return b

@@ -9,8 +9,8 @@ import (
 
 const maxOdd = 20 // remarks on an edit
 
-// readEdit reads the edit of a record in an entry (T-03); nil where there is none. It is an error where there is one
-// that does not say of what.
+// readEdit reads the edit of a record in an entry (T-03); nil if there is none. An edit without a
+// subject is an error.
 func readEdit(n *node) (*Edit, error) {
 	parts := map[string][]*node{}
 	for _, k := range n.kids {
@@ -26,7 +26,7 @@ func readEdit(n *node) (*Edit, error) {
 		if s := strings.TrimSpace(k.content()); e.Subject == "" {
 			e.Subject = s
 		} else if s != e.Subject {
-			e.odd("another subject: %s", quote(s))
+			e.note("another subject: %s", quote(s))
 		}
 	}
 	if e.Subject == "" {
@@ -38,8 +38,7 @@ func readEdit(n *node) (*Edit, error) {
 	return e, nil
 }
 
-// odd tells what is not as the documentation has it.
-func (e *Edit) odd(format string, args ...any) {
+func (e *Edit) note(format string, args ...any) {
 	if len(e.Odd) < maxOdd {
 		e.Odd = append(e.Odd, fmt.Sprintf(format, args...))
 	}
@@ -55,41 +54,41 @@ func (e *Edit) readAuthor(n *node) {
 		}
 		if mail := k.childText(k.vocabulary, "email"); mail != "" {
 			e.Author = "mailto:" + mail
-			e.odd("author with an email and no uri")
+			e.note("author with an email and no uri")
 			return
 		}
 	}
 	if scheme, _, _ := strings.Cut(strings.ToLower(e.Author), ":"); scheme != "tel" && scheme != "mailto" {
-		e.odd("author is no tel: or mailto: URL: %s", quote(e.Author))
+		e.note("author is no tel: or mailto: URL: %s", quote(e.Author))
 	}
 }
 
 func (e *Edit) readObserved(said []*node) {
 	if len(said) == 0 {
-		e.odd("no report:observed")
+		e.note("no report:observed")
 		return
 	}
 	if len(said) > 1 {
-		e.odd("report:observed given %d times", len(said))
+		e.note("report:observed given %d times", len(said))
 	}
 	text := strings.TrimSpace(said[0].content())
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
 	if err != nil {
-		e.odd("observed is no RFC 3339 time: %s", quote(text))
+		e.note("observed is no RFC 3339 time: %s", quote(text))
 		return
 	}
 	if _, east := t.Zone(); east != 0 {
-		e.odd("observed is not in UTC: %s", quote(text))
+		e.note("observed is not in UTC: %s", quote(text))
 	}
 	if e.Observed = t.UTC().Truncate(time.Microsecond); e.Observed.Year() < 1 || e.Observed.Year() > 9999 {
-		e.odd("observed is in no year that can be: %s", quote(text))
+		e.note("observed is in no year that can be: %s", quote(text))
 		e.Observed = time.Time{}
 	}
 }
 
 func (e *Edit) readContents(contents []*node) {
 	if len(contents) != 1 {
-		e.odd("%d report:content elements instead of one", len(contents))
+		e.note("%d report:content elements instead of one", len(contents))
 	}
 	values := map[string]string{}
 	rows := 0
@@ -110,7 +109,7 @@ func (e *Edit) readContents(contents []*node) {
 		}
 	}
 	if rows != 1 {
-		e.odd("%d report:row elements instead of one", rows)
+		e.note("%d report:row elements instead of one", rows)
 	}
 	for name, value := range values {
 		e.Fields = append(e.Fields, Field{name, value})
@@ -118,12 +117,13 @@ func (e *Edit) readContents(contents []*node) {
 	slices.SortFunc(e.Fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	for _, f := range e.Fields {
 		if fault := validate(f); fault != "" {
-			e.odd("%s is %s: %s", quote(f.Name), fault, quote(f.Value))
+			e.note("%s is %s: %s", quote(f.Name), fault, quote(f.Value))
 		}
 	}
 }
 
-// readField takes a field as it was received. White space alone is what pretty-printers make of an empty one.
+// readField takes a field as received. White space alone counts as empty, because pretty-printers
+// insert it.
 func (e *Edit) readField(n *node, values map[string]string) {
 	name := strings.TrimSpace(n.attr("name"))
 	if name == "" {
@@ -134,14 +134,14 @@ func (e *Edit) readField(n *node, values map[string]string) {
 		}
 	}
 	if name == "" {
-		e.odd("a field without a name: %s", quote(n.content()))
+		e.note("a field without a name: %s", quote(n.content()))
 	}
 	value := n.content()
 	if strings.TrimSpace(value) == "" {
 		value = ""
 	}
 	if old, twice := values[name]; twice {
-		e.odd("%s given twice, first as %s", quote(name), quote(old))
+		e.note("%s given twice, first as %s", quote(name), quote(old))
 	}
 	values[name] = value
 }

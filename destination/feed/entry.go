@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What KeyFrom says.
+// The values of KeyFrom.
 const (
 	fromID     = "id"
 	fromGUID   = "guid"
@@ -15,10 +15,9 @@ const (
 	fromDigest = "digest"
 )
 
-// digestKey begins the key of what nothing else identifies.
+// digestKey begins the key of an entry that nothing else identifies.
 const digestKey = "sha-256:"
 
-// entry makes an Entry of an atom:entry or an item.
 func (r *reader) entry(n *node) (*Entry, error) {
 	e := &Entry{}
 	var err error
@@ -30,14 +29,14 @@ func (r *reader) entry(n *node) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.XML, err = r.lib.canon.document(n, baseOf(n), mostGrowth*r.size+mostAdded); err != nil {
+	if e.XML, err = r.lib.canon.writeDocument(n, baseOf(n), mostGrowth*r.size+mostAdded); err != nil {
 		return nil, err
 	}
 	if e.Edit, err = readEdit(n); err != nil {
 		return nil, err
 	}
 	switch {
-	case e.Edit != nil: // an atom:id may be the record's, the same for all edits of it
+	case e.Edit != nil: // an atom:id may be the record's, the same for all its edits
 		sum := e.Edit.Digest()
 		e.Key, e.KeyFrom = digestKey+hex.EncodeToString(sum[:]), fromDigest
 	case e.Key == "":
@@ -72,14 +71,15 @@ func (r *reader) atomEntry(e *Entry, n *node) error {
 	if err != nil {
 		return err
 	}
-	e.fill(f, len(changed))
+	e.setFields(f, len(changed))
 	e.identify(fromID, n.childText(atomVocabulary, "id"))
 	e.identify(fromLink, alternate(q.links))
 	return nil
 }
 
-// fill takes gofeed's fields; the first so many of its times say when the entry changed, the others when it appeared.
-func (e *Entry) fill(f fields, changed int) {
+// setFields takes gofeed's fields. The first changed times are those of the last change, the others
+// of publication.
+func (e *Entry) setFields(f fields, changed int) {
 	e.Title, e.Author, e.Links = f.title, f.author, f.links
 	e.Updated, e.Published = first(f.times[:changed]), first(f.times[changed:])
 	if e.Updated.IsZero() {
@@ -96,7 +96,7 @@ func first(times []time.Time) time.Time {
 	return time.Time{}
 }
 
-// dates appends the texts of the children of the names, in the order of the names.
+// dates appends the texts of the named children, in the order of the names.
 func dates(n *node, found []string, v vocabulary, names ...string) []string {
 	const most, longest = 8, 100
 	for _, name := range names {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Error says why a document was refused, or why no more could be read of it. Failures of the reader below (network,
-// disk) are no Errors; they come wrapped, for errors.Is and errors.As.
+// Error is why a document was refused, or why reading stopped. Failures of the underlying reader
+// (network, disk) are no Errors; they come wrapped, for errors.Is and errors.As.
 type Error struct {
 	Line    int   // from 1
 	Offset  int64 // in bytes of its UTF-8 form, from its first '<' on
@@ -17,15 +17,15 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("refused feed at line %d: %s", e.Line, e.Problem)
 }
 
-// errFence is what the decoder runs into where a token or an entry is larger than its limit.
-var errFence = errors.New("larger than allowed")
+// errLimit is the decoder's read error where a token or an entry is larger than its limit.
+var errLimit = errors.New("larger than allowed")
 
 // entryError is why one entry was skipped; the document goes on.
 type entryError string
 
 func (e entryError) Error() string { return string(e) }
 
-// quote shows foreign text in a message, cut so that no peer decides how long our messages are.
+// quote shortens foreign text for a message, so that no peer decides its length.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -1,6 +1,6 @@
-// Package feed knows Atom and RSS documents and the records of Resource Finder: it reads their entries, cuts each one out
-// as a document of its own, merges edits of records, and writes Atom. It refuses to know where a document came from, and
-// which version of an entry wins.
+// Package feed knows Atom and RSS documents and the records of Resource Finder: it reads their
+// entries, cuts each one out as a document of its own, merges edits of records, and writes Atom. It
+// refuses to know where a document came from, and which version of an entry wins.
 package feed
 
 import (
@@ -11,18 +11,18 @@ import (
 // Kind is the format of a topic's document.
 type Kind string
 
-// The kinds. None: no feed.
+// The kinds. None is no feed.
 const (
 	None Kind = ""
 	Atom Kind = "atom"
 	RSS  Kind = "rss" // 0.9x, 1.0 and 2.0
 )
 
-// Options say how a document is read.
+// Options configure the reading of a document.
 type Options struct {
-	// Base is where it came from, for relative links; may be nil.
+	// Base is the document's URL, for relative links; may be nil.
 	Base *url.URL
-	// ContentType of the answer: only its charset counts, and only as RFC 7303 has it.
+	// ContentType of the answer. Only its charset counts, as RFC 7303 has it.
 	ContentType string
 	Limits      Limits
 }
@@ -34,17 +34,18 @@ type Limits struct {
 	Depth      int // default 200
 }
 
-// Head is what a document says of itself; complete once Read returned.
+// Head is the feed's own data; complete once Read returned.
 type Head struct {
 	Kind      Kind
 	ID, Title string
-	Updated   time.Time // zero: it does not say
+	Updated   time.Time // zero: not given
 	Self      string    // feed-level links only (S-08)
 	Hubs      []string
 	// Paging and archiving (RFC 5005), resolved; "" without.
 	Previous, Next, First, Last, Current, PrevArchive, NextArchive string
 	Archive, Complete                                              bool
-	// Skipped counts entries that could not be read; Problems tells the first few for people, with their place.
+	// Skipped counts unreadable entries; Problems describes the first few for people, with their
+	// position.
 	Skipped  int
 	Problems []string
 }
@@ -59,24 +60,26 @@ type Link struct {
 
 // Entry is one entry, item or at:deleted-entry.
 type Entry struct {
-	// Key is what identifies it: atom:id, guid, link, else "sha-256:" and a digest of it; KeyFrom names which (id, guid,
-	// link, digest). What has more than 2,000 bytes is stood for by "sha-256:" and its own digest.
+	// Key identifies the entry: atom:id, guid, link, else "sha-256:" and its digest; KeyFrom names
+	// which (id, guid, link, digest). A key of more than 2,000 bytes is replaced by "sha-256:" and
+	// its digest.
 	Key, KeyFrom string
-	// Deleted: it is a tombstone (RFC 6721); Updated is when the entry was deleted then.
+	// Deleted says that it is a tombstone (RFC 6721); Updated is then the time of the deletion.
 	Deleted bool
-	// Updated is when it changed last, Published when it appeared; zero where it does not say. Updated of an item that has
-	// only a publication date is that.
+	// Updated is the time of the last change, Published of publication; zero if not given. An item
+	// with only a publication date has that as Updated.
 	Updated, Published time.Time
 	Title, Author      string
 	// SourceID is the atom:source's id (aggregated feeds), "" without.
 	SourceID string
 	Links    []Link
-	// XML is the entry as a document of its own: UTF-8, with the namespaces that it uses, xml:base and xml:lang in force.
-	// Equal entries of differently written documents are equal bytes as far as possible. nil for a tombstone.
+	// XML is the entry as a document of its own: UTF-8, with the namespaces that it uses and the
+	// inherited xml:base and xml:lang. Equal entries of differently written documents are equal
+	// bytes as far as possible. nil for a tombstone.
 	XML []byte
-	// Edit is there for a record's edit (T-03), whose Key is that of the edit, not of the record.
+	// Edit is set for a record's edit (T-03). Key is that of the edit, not of the record.
 	Edit *Edit
-	// Ordinal is its place in the document, from 0.
+	// Ordinal is its position in the document, from 0.
 	Ordinal int
 }
 
@@ -84,15 +87,15 @@ type Entry struct {
 type Edit struct {
 	Subject  string
 	Author   string    // tel: or mailto: URL, "" without
-	Observed time.Time // UTC; zero where it says nothing usable, which is older than everything
+	Observed time.Time // UTC; zero if unusable, which counts as the oldest
 	Type     string    // of report:content
 	Fields   []Field   // by name, each once
-	// Odd tells what is not as the documentation has it (an unknown enumeration value, text where a number should be …).
-	// Nothing is dropped for it.
+	// Odd lists deviations from the documentation (an unknown enumeration value, text instead of a
+	// number …). Nothing is dropped for it.
 	Odd []string
 }
 
-// Field is a field that an edit names: present and empty erases.
+// Field is a field that an edit names. An empty value erases it.
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// validate tells what is not as resource-finder.md has it about a field's value; "" where all is well. Empty is well in
-// every field: it erases. What is wrong is kept all the same.
+// validate describes how a field's value deviates from resource-finder.md; "" for not at all. An
+// empty value erases and is valid. A deviating value is kept all the same.
 func validate(f Field) string {
 	value := strings.TrimSpace(f.Value)
 	if value == "" {
@@ -37,7 +37,7 @@ func validate(f Field) string {
 	return ""
 }
 
-// permitted are the values that the documentation lists for a field; nil where it lists none.
+// permitted are the documented values of a field; nil if none are documented.
 func permitted(field string) []string {
 	switch field {
 	case "services":
@@ -53,7 +53,8 @@ func permitted(field string) []string {
 	case "construction":
 		return []string{"REINFORCED_CONCRETE", "UNREINFORCED_MASONRY", "WOOD_FRAME", "ADOBE"}
 	case "operational_status":
-		return []string{"OPERATIONAL", "NO_SURGICAL_CAPACITY", "FIELD_HOSPITAL", "FIELD_WITH_HOSPITAL", "CLOSED_OR_CLOSING"}
+		return []string{"OPERATIONAL", "NO_SURGICAL_CAPACITY", "FIELD_HOSPITAL", "FIELD_WITH_HOSPITAL",
+			"CLOSED_OR_CLOSING"}
 	case "reachable_by_road", "can_pick_up_patients":
 		return []string{"TRUE", "FALSE"}
 	}

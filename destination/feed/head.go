@@ -7,12 +7,11 @@ import (
 )
 
 const (
-	maxHeadElement = 256 << 10 // bytes of an element of the feed itself; what is larger is decoration
+	maxHeadElement = 256 << 10 // bytes of an element of the feed itself; a larger one is ignored
 	maxHubs        = 32
 	maxText        = 2 << 10 // bytes of the feed's id and title
 )
 
-// element takes an element of the feed itself.
 func (r *reader) element(n *node) {
 	h := r.head
 	if n.name(atomVocabulary) == "link" {
@@ -63,7 +62,7 @@ func (r *reader) date(n *node) {
 	}
 }
 
-// link takes a link of the feed itself (S-08): its topic, its hubs, and the neighbours of RFC 5005.
+// link takes a link of the feed itself (S-08): its topic, its hubs, and its neighbours by RFC 5005.
 func (r *reader) link(n *node) {
 	h := r.head
 	href := strings.TrimSpace(n.attr("href"))
@@ -104,7 +103,7 @@ func (r *reader) link(n *node) {
 	}
 }
 
-// finish reads the feed's title, which says itself how it is to be read.
+// finish reads the feed's title, whose type decides how it is read.
 func (r *reader) finish() {
 	if r.about.title == nil {
 		return

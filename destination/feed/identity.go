@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// rssIdentity finds what identifies an item: guid, rdf:about, atom:id, link.
+// rssIdentity finds the key of an item: guid, rdf:about, atom:id, link.
 func (r *reader) rssIdentity(e *Entry, n *node, links []*node) {
 	e.identify(fromGUID, n.childText(rssVocabulary, "guid"))
 	for _, a := range n.attrs {
@@ -34,10 +34,10 @@ func (r *reader) rssIdentity(e *Entry, n *node, links []*node) {
 	}
 }
 
-// maxKey bounds what is used as a key in bytes; a longer one is stood for by its digest (P8).
+// maxKey bounds a key in bytes; a longer one is replaced by its digest (P8).
 const maxKey = 2000
 
-// identify sets the key unless it is known.
+// identify sets the key unless it is set.
 func (e *Entry) identify(from, key string) {
 	if e.Key != "" || key == "" {
 		return
@@ -49,7 +49,7 @@ func (e *Entry) identify(from, key string) {
 	e.Key, e.KeyFrom = key, from
 }
 
-// linkOf is the target of an RSS link: its text, or what those write who think of Atom.
+// linkOf is the target of an RSS link: its text, or its href as in Atom.
 func linkOf(n *node) string {
 	if s := strings.TrimSpace(n.content()); s != "" {
 		return s
@@ -57,7 +57,7 @@ func linkOf(n *node) string {
 	return strings.TrimSpace(n.attr("href"))
 }
 
-// alternate is the target of the link to the entry's page, else of the first one.
+// alternate is the target of the link to the entry's page, else of the first link.
 func alternate(links []*node) string {
 	for _, k := range links {
 		if relation(k.attr("rel")) == "alternate" {
@@ -70,8 +70,9 @@ func alternate(links []*node) string {
 	return ""
 }
 
-// baseOf is the xml:base of an entry's own document: the one that its feed declares, else where the feed came from if
-// anything in the entry needs that ("" without): an entry that comes by several ways is to be the same by each.
+// baseOf is the xml:base of an entry's own document: the feed's declared one, else the feed's URL
+// if anything in the entry needs it, else "". Without need none is set, because an entry must be
+// equal bytes from every URL.
 func baseOf(n *node) string {
 	if n.at.base == nil || !n.at.declared && !relative(n) {
 		return ""
@@ -79,12 +80,13 @@ func baseOf(n *node) string {
 	return n.at.base.String()
 }
 
-// relative tells whether n has a reference, of those that are known as such, that needs a base.
+// relative reports whether n has a known reference that needs a base.
 func relative(n *node) bool {
 	needs := func(ref string) bool { ref = strings.TrimSpace(ref); return ref != "" && !absolute(ref) }
 	for _, a := range n.attrs {
 		switch {
-		case a.uri == nsXML && a.local == "base", a.uri == "" && (a.local == "href" || a.local == "src" || a.local == "url"):
+		case a.uri == nsXML && a.local == "base",
+			a.uri == "" && (a.local == "href" || a.local == "src" || a.local == "url"):
 			if needs(a.value) {
 				return true
 			}

@@ -10,28 +10,29 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// input hands a document to the decoder byte by byte: UTF-8 that XML allows, whatever came. It drops characters that XML
-// does not know (also as references), reads a byte that is no UTF-8 as windows-1252 has it, mends markup, counts lines, and
-// holds the decoder, which keeps a token of any size, to a limit.
+// input gives a document to the decoder byte by byte, as UTF-8 that XML allows. It drops characters
+// that XML does not allow (also as references), reads an invalid byte as windows-1252, mends
+// markup, counts lines, and limits tokens, because the decoder holds one of any size.
 type input struct {
 	r       *bufio.Reader
-	pending []byte // to be given before anything of r
+	pending []byte // given before anything of r
 	scratch [utf8.UTFMax]byte
-	last    byte // given last
-	// Where in the markup we are: the quote that an attribute's value ends with, and how many ']' were given just now.
-	state    lexed
-	quote    byte
-	brackets int
-	line     int
-	offset   int64
-	fence    int64 // offset up to which bytes are given
-	err      error // of the reader below
+	last    byte // the last byte given
+	// The position in the markup, the quote that ends an attribute's value, and the number of ']'
+	// just given.
+	state     markupState
+	quote     byte
+	brackets  int
+	line      int
+	offset    int64
+	readLimit int64 // offset up to which bytes are given
+	err       error // of the underlying reader
 }
 
-// newInput begins at the first '<' of the document, or at its XML declaration where something else comes before that:
-// byte order marks, blank lines, the warnings of a broken script.
+// newInput begins at the first '<' of the document, or at its XML declaration where something else
+// precedes it: byte order marks, blank lines, the warnings of a broken script.
 func newInput(r *bufio.Reader) *input {
-	in := &input{r: r, line: 1, fence: 1<<63 - 1}
+	in := &input{r: r, line: 1, readLimit: 1<<63 - 1}
 	head, _ := r.Peek(lookAhead)
 	at := max(0, bytes.IndexByte(head, '<'))
 	if i := bytes.Index(head[at:], []byte("<?xml ")); i > 0 && !startsFeed(head[at:]) {
@@ -43,7 +44,8 @@ func newInput(r *bufio.Reader) *input {
 	return in
 }
 
-// startsFeed tells whether what stands first is the root of a feed: an XML declaration behind it is somebody's example.
+// startsFeed reports whether the document begins with the root of a feed: an XML declaration after
+// it belongs to an example in the content.
 func startsFeed(b []byte) bool {
 	for _, name := range []string{"rss", "feed", "rdf:RDF", "entry", "atom:"} {
 		if bytes.HasPrefix(b[1:], []byte(name)) {
@@ -53,7 +55,8 @@ func startsFeed(b []byte) bool {
 	return false
 }
 
-// declaration skips the XML declaration: what it says of the encoding was heeded, and its version is no reason to refuse.
+// declaration skips the XML declaration: its encoding was used already, and its version is no
+// reason to refuse.
 func (in *input) declaration() {
 	head, _ := in.r.Peek(lookAhead)
 	if !bytes.HasPrefix(head, []byte("<?xml ")) {
@@ -67,7 +70,7 @@ func (in *input) declaration() {
 	}
 }
 
-// Read gives single bytes too; the decoder takes ReadByte.
+// Read also gives single bytes; the decoder uses ReadByte.
 func (in *input) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -80,10 +83,10 @@ func (in *input) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// ReadByte returns the next byte, errFence beyond the limit, or the error of the reader below.
+// ReadByte returns the next byte, errLimit beyond the limit, or the error of the underlying reader.
 func (in *input) ReadByte() (byte, error) {
-	if in.offset >= in.fence {
-		return 0, errFence
+	if in.offset >= in.readLimit {
+		return 0, errLimit
 	}
 	b, err := in.next()
 	if err != nil {
@@ -113,20 +116,21 @@ func (in *input) next() (byte, error) {
 		}
 		switch {
 		case b >= utf8.RuneSelf:
-			if in.wide(b) {
+			if in.readRune(b) {
 				in.brackets = 0
 			}
 		case b == '&' && in.state != inCDATA && in.reference():
 		case b >= ' ' || b == '\n' || b == '\t' || b == '\r':
-			if b, err = in.mend(b); err != errSwallowed { //nolint:errorlint // our own
+			if b, err = in.mend(b); err != errDropped { //nolint:errorlint // our own
 				return b, err
 			}
 		}
 	}
 }
 
-// wide takes a character of several bytes, of which first is read, into pending; it is false where XML has no such character.
-func (in *input) wide(first byte) bool {
+// readRune takes a multi-byte character beginning with first into pending; false where XML has no
+// such character.
+func (in *input) readRune(first byte) bool {
 	var seq [utf8.UTFMax]byte
 	seq[0] = first
 	rest, _ := in.r.Peek(utf8.UTFMax - 1)

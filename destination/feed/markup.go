@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// tag writes a start tag up to its end, which may be that of an empty element.
-func (c *canonical) tag(n *node, declared []binding) {
+// writeTag writes a start tag up to its end, or an empty element.
+func (c *canonical) writeTag(n *node, declared []binding) {
 	c.buf.WriteByte('<')
 	c.name(n.prefix, n.local)
 	slices.SortFunc(declared, func(a, b binding) int { return strings.Compare(a.prefix, b.prefix) })

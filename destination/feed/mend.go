@@ -6,36 +6,36 @@ import (
 	"unicode/utf8"
 )
 
-// lexed is where in the markup the input stands.
-type lexed uint8
+// markupState is the position of the input in the markup.
+type markupState uint8
 
 const (
-	inText lexed = iota // also in a document type
+	inText markupState = iota // also in a document type
 	inTag
 	inQuote // in an attribute's value
 	inCDATA
 	inInstruction
 )
 
-// errSwallowed says that there is no byte to give in place of the one that was read.
-var errSwallowed = errors.New("nothing to give")
+// errDropped says that a byte was read and nothing replaces it.
+var errDropped = errors.New("nothing to give")
 
-// mend gives the byte to be read in place of b, what follows it being in pending. It mends what the decoder, lenient as it
-// is, refuses, though what was meant is plain: a '<' that begins no markup, a ']]>' that ends no CDATA section, '--' in a
-// comment (comments are left out). And it makes white space in an attribute's value blanks (XML 1.0, 3.3.3), which later
-// can't be told from what a reference stands for.
+// mend returns the replacement of b, and puts what follows it into pending. It mends what the
+// lenient decoder still refuses although the meaning is plain: a '<' that begins no markup, a ']]>'
+// that ends no CDATA section, '--' in a comment (comments are left out). It also turns white space
+// in an attribute's value into blanks (XML 1.0, 3.3.3), because later a reference looks the same.
 func (in *input) mend(b byte) (byte, error) {
 	brackets := in.brackets
 	in.brackets = 0
 	switch b {
 	case '<':
 		if in.state != inCDATA && in.state != inInstruction {
-			return in.opening()
+			return in.handleLess()
 		}
 	case '>':
 		switch {
 		case in.state == inText && brackets >= 2:
-			return in.refer("gt;"), nil
+			return in.escapeAs("gt;"), nil
 		case in.state == inTag, in.state == inCDATA && brackets >= 2, in.state == inInstruction && in.last == '?':
 			in.state = inText
 		}
@@ -50,18 +50,18 @@ func (in *input) mend(b byte) (byte, error) {
 		}
 	case '\n', '\r', '\t':
 		if in.state == inQuote {
-			return in.blank(b), nil
+			return in.normalizeBlank(b), nil
 		}
 	}
 	return b, nil
 }
 
-// opening takes a '<', by what follows it.
-func (in *input) opening() (byte, error) {
+// handleLess handles a '<' by what follows it.
+func (in *input) handleLess() (byte, error) {
 	next, _ := in.r.Peek(len("![CDATA["))
 	switch {
 	case in.state != inText && len(next) > 0 && (next[0] == '!' || next[0] == '?'):
-		in.state = inText // in a tag it can't be, which the decoder will tell
+		in.state = inText // invalid in a tag, which the decoder reports
 	case bytes.HasPrefix(next, []byte("!--")):
 		return 0, in.comment()
 	case bytes.HasPrefix(next, []byte("![CDATA[")):
@@ -73,7 +73,7 @@ func (in *input) opening() (byte, error) {
 	case len(next) > 0 && beginsTag(next[0]):
 		in.state = inTag
 	case len(next) > 0 && in.state != inTag:
-		return in.refer("lt;"), nil
+		return in.escapeAs("lt;"), nil
 	}
 	return '<', nil
 }
@@ -82,14 +82,14 @@ func beginsTag(b byte) bool {
 	return 'a' <= b|0x20 && b|0x20 <= 'z' || b == '/' || b == '_' || b == ':' || b >= utf8.RuneSelf
 }
 
-// refer gives a character by its entity.
-func (in *input) refer(rest string) byte {
+// escapeAs replaces a character by its entity.
+func (in *input) escapeAs(rest string) byte {
 	in.pending = append(in.scratch[:0], rest...)
 	return '&'
 }
 
-// blank takes an end of line or a tab in an attribute's value.
-func (in *input) blank(b byte) byte {
+// normalizeBlank replaces an end of line or a tab in an attribute's value.
+func (in *input) normalizeBlank(b byte) byte {
 	if b == '\r' {
 		if next, _ := in.r.Peek(1); len(next) == 1 && next[0] == '\n' {
 			_, _ = in.r.Discard(1)
@@ -102,12 +102,11 @@ func (in *input) blank(b byte) byte {
 	return ' '
 }
 
-// comment skips the rest of a comment.
 func (in *input) comment() error {
 	in.state = inText
 	n, _ := in.r.Discard(len("!--"))
 	in.offset += int64(len("<") + n)
-	for dashes := 0; in.offset < in.fence; in.offset++ {
+	for dashes := 0; in.offset < in.readLimit; in.offset++ {
 		b, err := in.r.ReadByte()
 		switch {
 		case err != nil:
@@ -117,11 +116,11 @@ func (in *input) comment() error {
 			continue
 		case b == '>' && dashes >= 2:
 			in.offset++
-			return errSwallowed
+			return errDropped
 		case b == '\n':
 			in.line++
 		}
 		dashes = 0
 	}
-	return errFence
+	return errLimit
 }

@@ -13,8 +13,8 @@ const (
 	nsXML    = "http://www.w3.org/XML/1998/namespace"
 )
 
-// undeclared begins the namespace that a prefix without a declaration stands for: two such prefixes stay apart, and what
-// is written is well-formed.
+// undeclared begins the namespace of a prefix without a declaration: two such prefixes stay apart,
+// and the output is well-formed.
 const undeclared = "urn:x-undeclared:"
 
 // vocabulary is what an element belongs to, however its namespace is written.
@@ -35,11 +35,11 @@ const (
 	sheet
 )
 
-// maxKnown is more than the bytes of any namespace that is known by heart.
+// maxKnown is more than the bytes of any known namespace.
 const maxKnown = 100
 
-// vocabularyOf knows namespaces by heart, also in the wrong letter case, with https and without their last character:
-// feeds have all of that.
+// vocabularyOf knows namespaces also in the wrong letter case, with https and without their last
+// character, because feeds have all of that.
 func vocabularyOf(uri string) vocabulary {
 	switch {
 	case uri == "":
@@ -76,8 +76,8 @@ func vocabularyOf(uri string) vocabulary {
 	return foreign
 }
 
-// customary is the namespace that a prefix nearly always stands for, for documents that forgot to declare it.
-func customary(prefix string) string {
+// usualNamespace is the usual namespace of a prefix, for documents that do not declare it.
+func usualNamespace(prefix string) string {
 	switch strings.ToLower(prefix) {
 	case "atom", "atom10":
 		return nsAtom
@@ -117,13 +117,14 @@ func customary(prefix string) string {
 	return undeclared + prefix
 }
 
-// usualPrefix is the reverse of customary, "" for none.
+// usualPrefix is the reverse of usualNamespace, "" for none.
 func usualPrefix(uri string) string {
 	for _, prefix := range [...]string{
-		"atom", "at", "fh", "report", "gs", "rdf", "dc", "dcterms", "content", "slash", "sy", "wfw", "media", "itunes", "thr",
+		"atom", "at", "fh", "report", "gs", "rdf", "dc", "dcterms", "content", "slash", "sy", "wfw", "media", "itunes",
+		"thr",
 		"georss", "yt",
 	} {
-		if customary(prefix) == uri {
+		if usualNamespace(prefix) == uri {
 			return prefix
 		}
 	}

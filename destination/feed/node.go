@@ -5,33 +5,33 @@ import (
 	"strings"
 )
 
-// node is a part of an entry: an element, a processing instruction, or text where it has neither name.
+// node is a part of an entry: an element, a processing instruction, or text, which has neither
+// name.
 type node struct {
 	prefix, local, uri string
 	vocabulary         vocabulary
 	attrs              []attribute
-	uses               []binding // prefixes that attribute values name
+	uses               []binding // prefixes named in attribute values
 	target             string    // of a processing instruction
 	text               string
 	kids               []*node
-	at                 place
+	at                 inherited
 }
 
 type attribute struct{ prefix, local, uri, value string }
 
-// binding is a prefix and the namespace that it stands for.
 type binding struct{ prefix, uri string }
 
-// place is what an element has from those around it.
-type place struct {
+// inherited is what an element has from those around it.
+type inherited struct {
 	base     *url.URL // nil: unknown
-	declared bool     // base is from an xml:base
+	declared bool     // base comes from an xml:base
 	lang     string
 }
 
 func (n *node) isElement() bool { return n.local != "" }
 
-// name is the element's name, in lower case, if it belongs to v, else "".
+// name is the element's name in lower case if it belongs to v, else "".
 func (n *node) name(v vocabulary) string {
 	if n.vocabulary != v {
 		return ""
@@ -39,7 +39,7 @@ func (n *node) name(v vocabulary) string {
 	return strings.ToLower(n.local)
 }
 
-// child is the first child of a name, nil without.
+// child is the first child of a name, nil for none.
 func (n *node) child(v vocabulary, name string) *node {
 	for _, k := range n.kids {
 		if k.isElement() && k.name(v) == name {
@@ -49,7 +49,7 @@ func (n *node) child(v vocabulary, name string) *node {
 	return nil
 }
 
-// childText is the trimmed text of the first child of a name that has any.
+// childText is the trimmed text of the first child of a name that has text.
 func (n *node) childText(v vocabulary, name string) string {
 	for _, k := range n.kids {
 		if k.isElement() && k.name(v) == name {
@@ -61,7 +61,8 @@ func (n *node) childText(v vocabulary, name string) string {
 	return ""
 }
 
-// attr is the value of an attribute without a namespace, in any letter case; what is written exactly so goes before.
+// attr is the value of an attribute without a namespace in any letter case; the exact name goes
+// first.
 func (n *node) attr(name string) string {
 	found := ""
 	for _, a := range n.attrs {
@@ -76,7 +77,6 @@ func (n *node) attr(name string) string {
 	return found
 }
 
-// content is all text in the node.
 func (n *node) content() string {
 	if !n.isElement() {
 		if n.target != "" {
@@ -102,8 +102,8 @@ func (n *node) appendText(b *strings.Builder) {
 	}
 }
 
-// resolve makes ref absolute; what is absolute already, or can't be made so, stays as it is.
-func (p place) resolve(ref string) string {
+// resolve makes ref absolute. An absolute or unresolvable one stays as it is.
+func (p inherited) resolve(ref string) string {
 	ref = strings.TrimSpace(ref)
 	if p.base == nil || len(ref) > maxReference || absolute(ref) {
 		return ref
@@ -115,10 +115,9 @@ func (p place) resolve(ref string) string {
 	return u.String()
 }
 
-// maxReference bounds what is resolved: longer ones stay as they are.
+// maxReference bounds what is resolved; longer references stay as they are.
 const maxReference = 8 << 10
 
-// absolute tells whether ref begins with a scheme.
 func absolute(ref string) bool {
 	for i := range len(ref) {
 		switch c := ref[i]; {

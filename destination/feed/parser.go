@@ -12,33 +12,33 @@ import (
 
 // Bounds besides Limits (P8).
 const (
-	maxToken      = 1 << 20 // bytes of a token outside of the entries
+	maxToken      = 1 << 20 // bytes of a token outside the entries
 	maxParts      = 100_000 // elements, texts and attributes of an entry
 	maxAttributes = 256     // of an element
 	maxBindings   = 256     // namespace declarations in scope
 	maxNamespace  = 1 << 10 // bytes of a namespace: each is written and compared over and over
-	maxPrefix     = 256     // also of one that is not declared, whose namespace is made from it
+	maxPrefix     = 256     // also of an undeclared one, from which its namespace is made
 	maxProblems   = 20
-	maxEntryLinks = 1000 // of an entry: each is resolved, and may then be far longer than it was written
+	maxEntryLinks = 1000 // of an entry: a resolved link may be far longer than the written one
 )
 
-// open is an element that was begun and not yet ended.
-type open struct {
+// openElement is an element without its end yet.
+type openElement struct {
 	prefix, local, uri string
 	bindings           int // in scope around it
-	at                 place
+	at                 inherited
 }
 
-// parser knows how elements stand in each other, where the standard decoder in its lenient mode gives only tags: it
-// forgives missing and superfluous end tags, and can go on behind what cannot be read.
+// parser knows the nesting of elements, where the standard decoder in its lenient mode gives only
+// tags. It forgives missing and superfluous end tags, and can go on behind what cannot be read.
 type parser struct {
 	in       *input
 	d        *xml.Decoder
 	limits   Limits
-	origin   place // of the document
+	origin   inherited // of the document
 	kind     Kind
 	rootURI  string
-	stack    []open
+	stack    []openElement
 	bindings []binding
 	unread   xml.Token // to be given again
 	line     int       // where the last token began
@@ -61,7 +61,7 @@ func newParser(in *input, o Options) *parser {
 	return p
 }
 
-// restart makes a decoder for what follows; the old one keeps its first error for ever.
+// restart makes a decoder for the rest, because a decoder keeps its first error for ever.
 func (p *parser) restart() {
 	p.d = xml.NewDecoder(p.in)
 	p.d.Strict = false
@@ -80,14 +80,14 @@ func (p *parser) token() (xml.Token, error) {
 	return p.d.RawToken()
 }
 
-// outside is token for what belongs to no entry.
-func (p *parser) outside() (xml.Token, error) {
-	p.in.fence = p.in.offset + maxToken
+// feedToken is token outside the entries.
+func (p *parser) feedToken() (xml.Token, error) {
+	p.in.readLimit = p.in.offset + maxToken
 	return p.token()
 }
 
-// fault is err as the Error that ends the document.
-func (p *parser) fault(err error) error {
+// asError turns err into the Error that ends the document.
+func (p *parser) asError(err error) error {
 	var said *Error
 	switch {
 	case p.in.err != nil:
@@ -120,7 +120,7 @@ func (p *parser) lookup(prefix string) string {
 	if prefix == "" {
 		return ""
 	}
-	return customary(prefix)
+	return usualNamespace(prefix)
 }
 
 func (p *parser) bound(prefix string) (string, bool) {
@@ -133,8 +133,8 @@ func (p *parser) bound(prefix string) (string, bool) {
 }
 
 // push begins an element: its declarations, base and language hold until pop.
-func (p *parser) push(t xml.StartElement) (open, error) {
-	e := open{prefix: t.Name.Space, local: t.Name.Local, bindings: len(p.bindings), at: p.origin}
+func (p *parser) push(t xml.StartElement) (openElement, error) {
+	e := openElement{prefix: t.Name.Space, local: t.Name.Local, bindings: len(p.bindings), at: p.origin}
 	if n := len(p.stack); n > 0 {
 		e.at = p.stack[n-1].at
 	}
@@ -152,7 +152,7 @@ func (p *parser) push(t xml.StartElement) (open, error) {
 			p.bindings = append(p.bindings, b)
 			longest = max(longest, len(b.uri))
 		case a.Name.Space == "xml" && a.Name.Local == "base":
-			e.at = e.at.under(a.Value)
+			e.at = e.at.withBase(a.Value)
 		case a.Name.Space == "xml" && a.Name.Local == "lang":
 			e.at.lang = strings.TrimSpace(a.Value)
 		default:
@@ -170,7 +170,8 @@ func (p *parser) push(t xml.StartElement) (open, error) {
 		fault = fmt.Sprintf("a namespace of more than %d bytes", maxNamespace)
 	case prefix > maxPrefix:
 		fault = fmt.Sprintf("a prefix of more than %d bytes", maxPrefix)
-	case !beginsName(e.local): // encoding/xml looks at prefix and name as one, and we may write the name without
+	// encoding/xml looks at prefix and name as one, and the name may be written without the prefix
+	case !beginsName(e.local):
 		fault = fmt.Sprintf("invalid XML name: %s", clip(e.local))
 	}
 	if fault != "" {
@@ -190,8 +191,8 @@ func (p *parser) cut(depth int) {
 	}
 }
 
-// opened is the depth of the innermost element that an end tag can mean; 0 for none.
-func (p *parser) opened(t xml.EndElement) int {
+// matchingDepth is the depth of the innermost element that an end tag can mean; 0 for none.
+func (p *parser) matchingDepth(t xml.EndElement) int {
 	for i := len(p.stack); i > 0; i-- {
 		if e := p.stack[i-1]; e.prefix == t.Name.Space && strings.EqualFold(e.local, t.Name.Local) {
 			return i
@@ -200,8 +201,8 @@ func (p *parser) opened(t xml.EndElement) int {
 	return 0
 }
 
-// vocabularyOf is what an element of this document belongs to: what has no namespace, or in RSS that of a root which
-// brought its own, belongs to the format.
+// vocabularyOf is what an element of this document belongs to. An element without a namespace, or
+// in RSS with the root's own, belongs to the format.
 func (p *parser) vocabularyOf(uri string) vocabulary {
 	v := vocabularyOf(uri)
 	switch {
@@ -215,7 +216,7 @@ func (p *parser) vocabularyOf(uri string) vocabulary {
 
 func clip(s string) string { return s[:min(len(s), 40)] }
 
-// beginsName tells whether a name may begin as s does.
+// beginsName reports whether a name may begin as s does.
 func beginsName(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
 	return r == '_' || unicode.Is(unicode.Nl, r) || unicode.IsLetter(r) && !unicode.Is(unicode.Lm, r)

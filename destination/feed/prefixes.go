@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// declaration is one that an element makes, and what it hides.
+// declaration is a declaration of an element, and what it hides.
 type declaration struct {
 	binding
 	hidden string
@@ -14,23 +14,24 @@ type declaration struct {
 
 func (c *canonical) reset() {
 	c.buf.Reset()
-	c.scope, c.usuals, c.hoisted, c.local, c.most = map[string]string{}, map[string]string{}, c.hoisted[:0], c.local[:0], 0
+	c.scope, c.prefixes, c.hoisted, c.local, c.most = map[string]string{}, map[string]string{}, c.hoisted[:0], c.local[:0], 0
 }
 
-// written is n as it is written: its own namespace and XHTML's without a prefix, well-known ones with their usual prefix.
-// It is n where that is so already, and where a usual prefix stands for something else there.
-func (c *canonical) written(n *node) *node {
-	same := c.prefix(n) == n.prefix
+// normalize is n with its written prefixes: its own namespace and XHTML's without one, well-known
+// ones with their usual prefix. It is n itself if nothing changes, or if a usual prefix has another
+// meaning there.
+func (c *canonical) normalize(n *node) *node {
+	same := c.prefixOf(n) == n.prefix
 	for _, a := range n.attrs {
-		same = same && c.usual(a.prefix, a.uri) == a.prefix
+		same = same && c.usualPrefixOf(a.prefix, a.uri) == a.prefix
 	}
 	if same {
 		return n
 	}
 	m := *n
-	m.prefix, m.attrs = c.prefix(n), slices.Clone(n.attrs)
+	m.prefix, m.attrs = c.prefixOf(n), slices.Clone(n.attrs)
 	for i, a := range m.attrs {
-		m.attrs[i].prefix = c.usual(a.prefix, a.uri)
+		m.attrs[i].prefix = c.usualPrefixOf(a.prefix, a.uri)
 	}
 	if m.ambiguous() {
 		return n
@@ -38,23 +39,23 @@ func (c *canonical) written(n *node) *node {
 	return &m
 }
 
-// prefix is the one that an element is to be written with.
-func (c *canonical) prefix(n *node) string {
+// prefixOf is the prefix to write for an element.
+func (c *canonical) prefixOf(n *node) string {
 	if n.uri == c.own || n.uri == nsXHTML {
 		return ""
 	}
-	return c.usual(n.prefix, n.uri)
+	return c.usualPrefixOf(n.prefix, n.uri)
 }
 
-// usual is the prefix that a namespace is nearly always given; that which was read where there is none.
-func (c *canonical) usual(read, uri string) string {
+// usualPrefixOf is the usual prefix of a namespace, else the one read.
+func (c *canonical) usualPrefixOf(read, uri string) string {
 	if uri == "" || uri == nsXML || len(uri) > maxKnown {
 		return read
 	}
-	prefix, known := c.usuals[uri]
+	prefix, known := c.prefixes[uri]
 	if !known {
 		prefix = usualPrefix(uri)
-		c.usuals[uri] = prefix
+		c.prefixes[uri] = prefix
 	}
 	if prefix == "" {
 		return read
@@ -62,7 +63,7 @@ func (c *canonical) usual(read, uri string) string {
 	return prefix
 }
 
-// ambiguous tells whether a prefix would stand for two namespaces in one tag.
+// ambiguous reports whether a prefix would stand for two namespaces in one tag.
 func (n *node) ambiguous() bool {
 	all := append([]binding{{n.prefix, n.uri}}, n.uses...)
 	for _, a := range n.attrs {
@@ -79,8 +80,8 @@ func (n *node) ambiguous() bool {
 	return false
 }
 
-// need sees to it that all prefixes of an element are declared.
-func (c *canonical) need(n *node) {
+// declarePrefixes declares the missing prefixes of an element.
+func (c *canonical) declarePrefixes(n *node) {
 	c.declare(binding{n.prefix, n.uri})
 	for _, a := range n.attrs {
 		if a.prefix != "" {

@@ -9,33 +9,35 @@ import (
 	"strings"
 )
 
-// reader makes entries of a document.
 type reader struct {
 	p     *parser
-	lib   library
+	lib   fieldReader
 	head  *Head
 	about question // the feed's own title
 	each  func(*Entry) error
 	next  int // ordinal of the next entry
-	size  int // bytes of the entry at hand, as it was read
+	size  int // bytes of the current entry, as read
 }
 
-// Read reads an Atom or RSS document, or a single entry, and calls each with its entries in document order; they are
-// each's to keep. The root element decides what it is (S-65). An entry that can't be read is skipped and counted, in
-// Head. The entries before an error were given: an error of each is returned as it is, one of body wrapped, and what is
-// no feed, ends too early or exceeds Limits.Entries is an *Error. The Head is never nil and tells what was read of it.
+// Read reads an Atom or RSS document, or a single entry, and calls each with its entries in
+// document order; each may keep them. The root element decides on the format (S-65). An unreadable
+// entry is skipped and counted in Head.
+//
+// Entries before an error were given. An error of each is returned as it is, one of body wrapped;
+// no feed, an early end and more than Limits.Entries are an *Error. The Head is never nil and holds
+// what was read of it.
 func Read(body io.Reader, o Options, each func(*Entry) error) (*Head, error) {
 	text, problem := decode(body, o.ContentType)
 	r := &reader{p: newParser(newInput(text), o), head: &Head{}, each: each}
 	if problem != "" {
 		r.head.problem(1, problem)
 	}
-	err := r.run(place{base: withoutPassword(o.Base)})
+	err := r.run(inherited{base: withoutPassword(o.Base)})
 	r.finish()
 	return r.head, err
 }
 
-// withoutPassword is u for what is kept: a Source's password is not to be in its entries (P10).
+// withoutPassword is u without its password, which must not be kept in entries (P10).
 func withoutPassword(u *url.URL) *url.URL {
 	if u == nil || u.User == nil {
 		return u
@@ -45,27 +47,27 @@ func withoutPassword(u *url.URL) *url.URL {
 	return &plain
 }
 
-func (r *reader) run(at place) error {
+func (r *reader) run(at inherited) error {
 	e, attrs, err := r.p.root(at)
 	if err != nil {
-		return r.p.fault(err)
+		return r.p.asError(err)
 	}
 	r.head.Kind = r.p.kind
 	if r.isEntry(e) {
-		err := r.take(e, attrs)
-		var stop ended
+		err := r.takeEntry(e, attrs)
+		var stop endError
 		if errors.As(err, &stop) {
 			return stop.error
 		}
 		if err != nil {
-			return r.p.fault(err)
+			return r.p.asError(err)
 		}
 		return nil
 	}
-	for len(r.p.stack) > 0 { // what follows the root is nobody's
+	for len(r.p.stack) > 0 { // the rest behind the root is ignored
 		depth := len(r.p.stack)
 		if err := r.step(); err != nil {
-			if err := r.recover(err, depth); err != nil {
+			if err := r.skipToEntry(err, depth); err != nil {
 				return err
 			}
 		}
@@ -73,15 +75,15 @@ func (r *reader) run(at place) error {
 	return nil
 }
 
-// step takes what comes next in the feed or its channel.
+// step takes the next part of the feed or its channel.
 func (r *reader) step() error {
-	t, err := r.p.outside()
+	t, err := r.p.feedToken()
 	if err != nil {
 		return err
 	}
 	switch t := t.(type) {
 	case xml.EndElement:
-		if d := r.p.opened(t); d > 0 {
+		if d := r.p.matchingDepth(t); d > 0 {
 			r.p.cut(d - 1)
 		}
 	case xml.StartElement:
@@ -90,7 +92,6 @@ func (r *reader) step() error {
 	return nil
 }
 
-// start takes a child of the feed.
 func (r *reader) start(t xml.StartElement) error {
 	e, err := r.p.push(t)
 	switch {
@@ -102,9 +103,9 @@ func (r *reader) start(t xml.StartElement) error {
 		return &brokenEntry{r.p.line, err}
 	case r.isEntry(e):
 		if r.next == r.p.limits.Entries {
-			return ended{&Error{r.p.line, r.p.offset, fmt.Sprintf("more than %d entries", r.p.limits.Entries)}}
+			return endError{&Error{r.p.line, r.p.offset, fmt.Sprintf("more than %d entries", r.p.limits.Entries)}}
 		}
-		return r.take(e, t.Attr)
+		return r.takeEntry(e, t.Attr)
 	case r.p.kind == RSS && len(r.p.stack) == 2 && strings.EqualFold(e.local, "channel"):
 		return nil
 	}
@@ -112,14 +113,13 @@ func (r *reader) start(t xml.StartElement) error {
 	if err != nil {
 		return err
 	}
-	if r.p.kind == Atom || len(r.p.stack) > 1 { // of RSS the channel's, not the root's
+	if r.p.kind == Atom || len(r.p.stack) > 1 { // in RSS the channel's, not the root's
 		r.element(n)
 	}
 	return nil
 }
 
-// take reads an entry and gives it.
-func (r *reader) take(e open, attrs []xml.Attr) error {
+func (r *reader) takeEntry(e openElement, attrs []xml.Attr) error {
 	line, offset, ordinal := r.p.line, r.p.offset, r.next
 	r.next++
 	n, err := r.p.tree(e, attrs, r.p.limits.EntryBytes, r.isEntry)
@@ -138,13 +138,13 @@ func (r *reader) take(e open, attrs []xml.Attr) error {
 	}
 	got.Ordinal = ordinal
 	if err := r.each(got); err != nil {
-		return ended{err}
+		return endError{err}
 	}
 	return nil
 }
 
-// isEntry tells whether a child of the feed is an entry of it.
-func (r *reader) isEntry(e open) bool {
+// isEntry reports whether a child of the feed is an entry.
+func (r *reader) isEntry(e openElement) bool {
 	switch strings.ToLower(e.local) {
 	case "entry":
 		return r.p.kind == Atom && r.p.vocabularyOf(e.uri) == atomVocabulary

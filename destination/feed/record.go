@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// FieldState is what a record has in a field: the newest that an edit said of it. An empty Value was erased then.
+// FieldState is the newest value of a record's field. An empty Value was erased.
 type FieldState struct {
 	Value    string    `json:"value"`
-	Observed time.Time `json:"observed,omitzero"` // zero: unknown, older than everything
+	Observed time.Time `json:"observed,omitzero"` // zero: unknown, the oldest
 	Author   string    `json:"author"`            // "" without
 }
 
-// Record is what its edits make of it.
+// Record is the result of its edits.
 type Record struct {
 	Subject  string                `json:"subject"`
 	Observed time.Time             `json:"observed,omitzero"` // of the newest edit
@@ -22,9 +22,9 @@ type Record struct {
 	Fields   map[string]FieldState `json:"fields"`
 }
 
-// Merge makes the record of a subject: each field is what the newest edit says that names it, and of equally old ones
-// the one with the greater author, then value. So neither order nor repetition of the edits counts. Edits of other
-// subjects are left out.
+// Merge makes the record of a subject: each field has the value of the newest edit that names it;
+// of equally old ones, of that with the greater author, then value. So neither order nor repetition
+// of the edits counts. Edits of other subjects are left out.
 func Merge(subject string, edits []*Edit) *Record {
 	r := &Record{Subject: subject, Fields: map[string]FieldState{}}
 	seen := make(map[[32]byte]bool, len(edits))
@@ -61,7 +61,8 @@ func (f FieldState) beats(old FieldState) bool {
 	return f.Value > old.Value
 }
 
-// JSON is the record's file (contract.md 5): the same bytes for the same record, with a newline at the end.
+// JSON is the record's file (contract.md 5): the same bytes for the same record, with a newline at
+// the end.
 func (r *Record) JSON() []byte {
 	type field struct {
 		Value    string  `json:"value"`
@@ -73,22 +74,22 @@ func (r *Record) JSON() []byte {
 		Observed *string          `json:"observed"`
 		Edits    int              `json:"edits"`
 		Fields   map[string]field `json:"fields"`
-	}{r.Subject, orNull(stamp(r.Observed)), r.Edits, map[string]field{}}
+	}{r.Subject, nullIfEmpty(stamp(r.Observed)), r.Edits, map[string]field{}}
 	for name, f := range r.Fields {
-		file.Fields[name] = field{f.Value, orNull(stamp(f.Observed)), orNull(f.Author)}
+		file.Fields[name] = field{f.Value, nullIfEmpty(stamp(f.Observed)), nullIfEmpty(f.Author)}
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(file); err != nil { // strings and a number: it cannot be
+	if err := enc.Encode(file); err != nil { // cannot fail: strings and a number
 		return nil
 	}
 	return b.Bytes()
 }
 
-// orNull is absent as null (contract.md 3).
-func orNull(s string) *string {
+// nullIfEmpty is nil, JSON's null, for "" (contract.md 3).
+func nullIfEmpty(s string) *string {
 	if s == "" {
 		return nil
 	}

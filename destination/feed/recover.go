@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ended ends the reading, whatever may follow.
-type ended struct{ error }
+// endError ends the reading, whatever may follow.
+type endError struct{ error }
 
 // brokenEntry is an entry that could not be read to its end.
 type brokenEntry struct {
@@ -22,14 +22,14 @@ func (r *reader) skip(line int, why string) {
 	r.head.problem(line, "an entry was skipped: "+why)
 }
 
-// recover goes on at the next entry, or at the feed's end, behind what can't be read; it returns why that is impossible.
-// depth is how deep the feed's own children stand.
-func (r *reader) recover(err error, depth int) error {
-	var stop ended
+// skipToEntry goes on behind what cannot be read, at the next entry or the feed's end; it returns
+// why that is impossible. depth is the depth of the feed's children.
+func (r *reader) skipToEntry(err error, depth int) error {
+	var stop endError
 	if errors.As(err, &stop) {
 		return stop.error
 	}
-	fault := r.p.fault(err)
+	fault := r.p.asError(err)
 	var said *Error
 	if !errors.As(fault, &said) || !r.p.in.resume(r.resumesAt) {
 		if r.p.in.err != nil {
@@ -48,8 +48,8 @@ func (r *reader) recover(err error, depth int) error {
 	return nil
 }
 
-// resumesAt tells by their local names tags that can only be the feed's own. (That is a guess in a CDATA section; the
-// alternative is to lose all that follows.)
+// resumesAt recognises by local names the tags that can only be the feed's own. In a CDATA section
+// that is a guess, but the alternative is to lose all that follows.
 func (r *reader) resumesAt(end bool, local string) bool {
 	switch local {
 	case "entry", "deleted-entry":

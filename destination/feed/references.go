@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// reference tells whether the '&' just read begins a reference to what is no character of XML, and drops that. Two
-// halves of a UTF-16 pair become the character they were made of.
+// reference reports whether the '&' just read begins a reference to no character of XML, and drops
+// that. Two halves of a UTF-16 pair become their character.
 func (in *input) reference() bool {
 	r, n := in.charRef(0)
 	if n == 0 || xmlChar(r) {
@@ -23,7 +23,8 @@ func (in *input) reference() bool {
 	return true
 }
 
-// charRef reads the rest of a character reference, behind its '&', skip bytes ahead; n is 0 where there is none.
+// charRef reads the rest of a character reference, behind its '&', skip bytes ahead; n is 0 for
+// none.
 func (in *input) charRef(skip int) (r rune, n int) {
 	const longest = 12
 	b, _ := in.r.Peek(skip + longest)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// resume scans on, after something that could not be read, to a tag for which stop says that reading can go on there.
-// The tag is read again. It is false at the end of the document.
+// resume skips unreadable input up to a tag for which stop is true. The tag is read again. It
+// returns false at the end of the document.
 func (in *input) resume(stop func(end bool, local string) bool) bool {
-	in.fence = 1<<63 - 1
-	again := in.last == '<' // the decoder may have taken it and not used it
+	in.readLimit = 1<<63 - 1
+	again := in.last == '<' // the decoder may have taken it without using it
 	for {
 		if !again {
 			if b, err := in.ReadByte(); err != nil {

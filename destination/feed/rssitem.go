@@ -25,7 +25,8 @@ func (r *reader) rssItem(e *Entry, n *node) error {
 	q.dates = append(changed, appeared...)
 	for _, k := range n.kids {
 		name := k.name(rssVocabulary)
-		if (name == "link" && linkOf(k) != "" || name == "enclosure" && k.attr("url") != "") && len(q.links) < maxEntryLinks {
+		if (name == "link" && linkOf(k) != "" || name == "enclosure" && k.attr("url") != "") &&
+			len(q.links) < maxEntryLinks {
 			q.links = append(q.links, k)
 		}
 	}
@@ -33,8 +34,8 @@ func (r *reader) rssItem(e *Entry, n *node) error {
 	if err != nil {
 		return err
 	}
-	e.fill(f, len(changed))
-	for _, k := range n.kids { // Atom's links in an item, as some write them
+	e.setFields(f, len(changed))
+	for _, k := range n.kids { // Atom's links in an item, as some feeds have them
 		if href := k.attr("href"); k.name(atomVocabulary) == "link" && href != "" && len(e.Links) < maxEntryLinks {
 			e.Links = append(e.Links, makeLink(k.attr("rel"), k.at.resolve(href), k.attr("type"), k.attr("length")))
 		}

@@ -8,17 +8,19 @@ import (
 	"strings"
 )
 
-// Sniff tells what kind of feed a document is by its root element, whatever its content type says (S-65). head is its
-// beginning, best with the whole root tag; of contentType only a charset counts. Entries and items without their namespace
-// are no feed to it, though Read reads them: too much other XML has such roots.
+// Sniff finds the kind of a feed by the document's root element, whatever its content type says
+// (S-65). head is its beginning, best with the whole root tag; of contentType only a charset
+// counts. Entries and items without their namespace are no feed here, though Read reads them: too
+// much other XML has such roots.
 func Sniff(contentType string, head []byte) Kind {
 	for _, end := range []string{"", ">", `">`, `'>`, `="">`, "?>"} { // the root tag may be cut
 		text, _ := decode(io.MultiReader(bytes.NewReader(head), strings.NewReader(end)), contentType)
 		p := newParser(newInput(text), Options{})
-		e, _, err := p.root(place{})
+		e, _, err := p.root(inherited{})
 		if err == nil {
 			v := vocabularyOf(e.uri)
-			if strings.EqualFold(e.local, "entry") && v == unnamed || strings.EqualFold(e.local, "item") && v != rssVocabulary {
+			if strings.EqualFold(e.local, "entry") && v == unnamed ||
+				strings.EqualFold(e.local, "item") && v != rssVocabulary {
 				return None
 			}
 			return p.kind
@@ -31,12 +33,13 @@ func Sniff(contentType string, head []byte) Kind {
 	return None
 }
 
-// root reads up to the root's start tag, and decides on the kind. Its error is an *Error where the root is no feed's.
-func (p *parser) root(at place) (open, []xml.Attr, error) {
+// root reads up to the root's start tag and decides on the kind. Its error is an *Error where the
+// root is no feed's.
+func (p *parser) root(at inherited) (openElement, []xml.Attr, error) {
 	p.origin = at
 	t, err := p.startTag()
 	if err != nil {
-		return open{}, nil, err
+		return openElement{}, nil, err
 	}
 	line, offset := p.line, p.offset
 	e, err := p.push(t)
@@ -56,7 +59,7 @@ func (p *parser) root(at place) (open, []xml.Attr, error) {
 		}
 	case "rss":
 		p.kind = RSS
-	case "item": // of any namespace: RSS has been given many
+	case "item": // of any namespace, because RSS has many
 		p.kind = RSS
 	case "rdf":
 		if v == rdfVocabulary || v == unnamed {
@@ -71,7 +74,8 @@ func (p *parser) root(at place) (open, []xml.Attr, error) {
 	return e, t.Attr, nil
 }
 
-// rdf tells RSS 1.0 from all else that RDF is used for: it declares a namespace of RSS, or begins with a channel.
+// rdf separates RSS 1.0 from other uses of RDF: it declares a namespace of RSS, or begins with a
+// channel.
 func (p *parser) rdf() error {
 	for _, b := range p.bindings {
 		if vocabularyOf(b.uri) == rssVocabulary {
@@ -93,7 +97,7 @@ func (p *parser) rdf() error {
 // startTag skips to the next start tag.
 func (p *parser) startTag() (xml.StartElement, error) {
 	for {
-		t, err := p.outside()
+		t, err := p.feedToken()
 		if err != nil {
 			return xml.StartElement{}, err
 		}

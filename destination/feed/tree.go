@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// tree reads the element that was just pushed, up to its end, in limit bytes. stop tells start tags that cannot stand
-// directly in it: the element before lacks its end tag.
-func (p *parser) tree(e open, attrs []xml.Attr, limit int, stop func(open) bool) (*node, error) {
-	p.in.fence = p.offset + int64(limit)
+// tree reads the element just pushed, up to its end, in limit bytes. stop recognises start tags
+// that cannot be its children: its end tag is missing then.
+func (p *parser) tree(e openElement, attrs []xml.Attr, limit int, stop func(openElement) bool) (*node, error) {
+	p.in.readLimit = p.offset + int64(limit)
 	p.parts = 0
 	depth := len(p.stack)
 	root := p.node(e, attrs)
@@ -65,7 +65,7 @@ func (p *parser) tree(e open, attrs []xml.Attr, limit int, stop func(open) bool)
 			if err := flush(); err != nil {
 				return nil, err
 			}
-			at := p.opened(t)
+			at := p.matchingDepth(t)
 			switch {
 			case at >= depth:
 				p.cut(at - 1)
@@ -82,8 +82,7 @@ func (p *parser) tree(e open, attrs []xml.Attr, limit int, stop func(open) bool)
 	}
 }
 
-// node makes the node of an element that was pushed.
-func (p *parser) node(e open, attrs []xml.Attr) *node {
+func (p *parser) node(e openElement, attrs []xml.Attr) *node {
 	p.parts += 1 + len(attrs)
 	n := &node{prefix: e.prefix, local: e.local, uri: e.uri, vocabulary: p.vocabularyOf(e.uri), at: e.at}
 	for _, a := range attrs {
@@ -115,7 +114,7 @@ func (n *node) has(uri, local string) bool {
 	return false
 }
 
-// usesOf appends the prefixes, bound here, that a value's words begin with: xsi:type="dc:URI" means a namespace.
+// usesOf appends the bound prefixes of a value's words: xsi:type="dc:URI" means a namespace.
 func (p *parser) usesOf(uses []binding, value string) []binding {
 	const longest, most = 1 << 10, 16
 	if len(value) > longest {

@@ -14,7 +14,7 @@ type Document struct {
 	Updated         time.Time
 	// Paging and archiving (RFC 5005).
 	Current, PrevArchive, NextArchive, Next, Previous, First, Last string
-	// Archive: the document is one that never changes again.
+	// Archive says that the document never changes again.
 	Archive bool
 	Entries []NewEntry
 }
@@ -25,16 +25,17 @@ type NewEntry struct {
 	Updated, Published           time.Time
 	Links                        []Link // a Length of 0 or less is left out
 	Summary, Content             string
-	// ContentType is what Content is: "" for text, html, or a media type of text.
+	// ContentType is the type of Content: "" for text, html, or a media type of text.
 	ContentType string
 	// Deleted makes it an at:deleted-entry of ID (RFC 6721), deleted at Updated.
 	Deleted bool
-	// Edit makes it an edit of a record (T-03), of the edit's author and no other.
+	// Edit makes it an edit of a record (T-03), with the edit's author only.
 	Edit *Edit
 }
 
-// Write writes an Atom 1.0 document (RFC 4287) that Read reads back. Characters that XML does not know become U+FFFD.
-// Required elements that are not given are left out: a record's edits have none (T-03).
+// Write writes an Atom 1.0 document (RFC 4287) that Read reads back. Characters that XML does not
+// allow become U+FFFD. Missing required elements are left out, because a record's edits have none
+// (T-03).
 func Write(w io.Writer, d *Document) error {
 	x := &writer{w: bufio.NewWriter(w)}
 	x.raw(xmlDeclaration)
@@ -114,13 +115,13 @@ func (x *writer) entry(e *NewEntry) {
 		x.raw("</content>\n")
 	}
 	if e.Edit != nil {
-		x.edit(e.Edit)
+		x.writeEdit(e.Edit)
 	}
 	x.raw("  </entry>\n")
 }
 
-// edit writes an edit's own elements in the form of the documented sample.
-func (x *writer) edit(e *Edit) {
+// writeEdit writes an edit's elements in the form of the documented sample.
+func (x *writer) writeEdit(e *Edit) {
 	x.text("    ", "report:subject", e.Subject)
 	x.time("    ", "report:observed", e.Observed)
 	x.raw("    <report:content")

@@ -67,7 +67,7 @@ func (x *writer) escaped(s string, value bool) {
 	_, _ = x.w.Write(x.buf.Bytes())
 }
 
-// valid replaces what XML has no character for.
+// valid replaces characters that XML does not allow.
 func valid(s string) string {
 	for _, r := range s {
 		if !xmlChar(r) || r == utf8.RuneError {

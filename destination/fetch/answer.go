@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// answer judges the final answer of a Get: usable, with its body under watch, or a failure.
-func (c *Client) answer(req *Request, ex *exchange, way *route, resp *http.Response) (*Response, *kinded) {
+// answer turns the final answer of a Get into a Response whose body is watched, or into a failure.
+func (c *Client) answer(req *Request, ex *exchange, way *route, resp *http.Response) (*Response, *classified) {
 	info := &ex.response.Info
 	describe(info, ex, way, resp)
-	if err := judge(req, ex, resp, info); err != nil {
+	if err := checkAnswer(req, ex, resp, info); err != nil {
 		_ = resp.Body.Close()
 		return nil, err
 	}
 	b := &ex.body
 	*b = body{client: c, exchange: ex, asked: req.URL, src: resp.Body, sent: resp.Request}
 	b.out = b.raw()
-	if err := code(req, info, b); err != nil {
+	if err := applyCoding(req, info, b); err != nil {
 		_ = b.Close()
 		return nil, err
 	}
@@ -37,7 +37,6 @@ func (c *Client) answer(req *Request, ex *exchange, way *route, resp *http.Respo
 	return &ex.response, nil
 }
 
-// describe reads the header of an answer into an Info.
 func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 	h := resp.Header
 	*info = Info{
@@ -62,18 +61,18 @@ func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 	}
 }
 
-// judge tells an answer to the question from everything else.
-func judge(req *Request, ex *exchange, resp *http.Response, info *Info) *kinded {
+// checkAnswer separates an answer to the request from everything else.
+func checkAnswer(req *Request, ex *exchange, resp *http.Response, info *Info) *classified {
 	switch {
 	case info.NotModified && !conditional(resp.Request):
 		return because(Broken, "answered 304 although no validator was sent") // F59
 	case info.NotModified, info.Status == http.StatusOK:
 		return nil
 	case info.Status == http.StatusPartialContent:
-		return judgeRange(req, info)
+		return checkRange(req, info)
 	}
 	wait := retryAfter(resp.Header, time.Now())
-	k := &kinded{kind: kindOfStatus(info.Status, wait > 0), status: info.Status}
+	k := &classified{kind: kindOfStatus(info.Status, wait > 0), status: info.Status}
 	if k.kind == Throttled {
 		k.retryAfter = wait
 	}
@@ -90,8 +89,8 @@ func conditional(sent *http.Request) bool {
 	return sent.Header.Get("If-None-Match") != "" || sent.Header.Get("If-Modified-Since") != ""
 }
 
-// judgeRange holds a 206 to exactly the rest that was asked for.
-func judgeRange(req *Request, info *Info) *kinded {
+// checkRange holds a 206 to exactly the rest that was requested.
+func checkRange(req *Request, info *Info) *classified {
 	if req.RangeFrom <= 0 {
 		return because(Broken, "answered 206 although no range was asked for")
 	}
@@ -109,7 +108,7 @@ func judgeRange(req *Request, info *Info) *kinded {
 	return nil
 }
 
-// contentRange reads "bytes FIRST-LAST/TOTAL"; an unknown total is of no use to us.
+// contentRange reads "bytes FIRST-LAST/TOTAL". An unknown total is not accepted.
 func contentRange(v string) (first, last, total int64, ok bool) {
 	rest, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(v)), "bytes ")
 	if !ok {
@@ -137,14 +136,14 @@ func strongETag(etag string) bool {
 	return len(etag) > 2 && etag[0] == '"' && etag[len(etag)-1] == '"'
 }
 
-// quoteBody quotes the start of a plain error page for the operator; at most 4 KiB of it are there (F27).
+// quoteBody quotes the start of a plain error page for the operator (F27).
 func quoteBody(ex *exchange, resp *http.Response) string {
 	switch media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media {
 	case "text/plain", "application/json", "application/problem+json":
 	default:
 		return ""
 	}
-	page, _ := io.ReadAll(resp.Body) // in memory, see firstPage
+	page, _ := io.ReadAll(resp.Body) // in memory, see startOfBody
 	text := ex.conceal(strings.Join(strings.Fields(string(page)), " "))
 	if len(text) > 200 {
 		text = text[:200] + "…"

@@ -39,7 +39,7 @@ func parallel(b *testing.B, n int, job func() error) time.Duration {
 }
 
 // BenchmarkDownload measures Download against a bare net/http client in interleaved rounds, with the server in a process of
-// its own (speed.md 6, goals 1, 3 and 13): x-bare is the ratio of their times, x-bare-cpu that of the processor time that
+// its own (performance.md 6, goals 1, 3 and 13): x-bare is the ratio of their times, x-bare-cpu that of the processor time that
 // this process spent, which no server and no waiting blurs.
 func BenchmarkDownload(b *testing.B) {
 	base := serveApart(b)

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// body is a response body that cannot be waited for without end (F54), whose failures have kinds, and that gives the
-// host's place back when it is closed. For one reader.
+// body is a response body that stalls only for a bounded time (F54), classifies its failures, and
+// gives the host's slot back when it is closed. It is for one reader.
 type body struct {
 	client   *Client
 	exchange *exchange
 	asked    string        // URL
-	sent     *http.Request // under whose context it comes
+	sent     *http.Request // its context ends the body
 	src      io.ReadCloser // the transport's
-	out      io.Reader     // src under watch, perhaps decoded, perhaps capped
-	idle     *alarm        // while there may be more to read
+	out      io.Reader     // src watched, perhaps decoded, perhaps capped
+	idle     *watchdog     // while there may be more to read
 	err      error         // sticky
 
 	waited time.Duration // in the current window, waiting for the peer
@@ -35,15 +35,14 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if err != io.EOF { //nolint:errorlint // a wrapped EOF would not be the end of the body
-		err = b.exchange.dress("read", b.asked, b.blame(err))
+		err = b.exchange.wrap("read", b.asked, b.classifyRead(err))
 	}
 	b.err = err
 	return n, err
 }
 
-// blame finds the kind of a failed read.
-func (b *body) blame(err error) *kinded {
-	if k, ok := errors.AsType[*kinded](err); ok {
+func (b *body) classifyRead(err error) *classified {
+	if k, ok := errors.AsType[*classified](err); ok {
 		return k
 	}
 	k := classify(b.sent.Context(), err)
@@ -53,7 +52,7 @@ func (b *body) blame(err error) *kinded {
 	return k
 }
 
-// Close gives connection and place back. It is safe to call twice, not beside Read.
+// Close gives connection and slot back. It may be called twice, but not beside Read.
 func (b *body) Close() error {
 	if b.src == nil {
 		return nil
@@ -62,50 +61,52 @@ func (b *body) Close() error {
 	b.src = nil
 	if b.idle != nil {
 		b.idle.src = nil
-		b.client.alarms.Put(b.idle)
+		b.client.watchdogs.Put(b.idle)
 		b.idle = nil
 	}
 	if b.err == nil {
-		b.err = b.exchange.dress("read", b.asked, because(Canceled, "read of a closed body"))
+		b.err = b.exchange.wrap("read", b.asked, because(Canceled, "read of a closed body"))
 	}
 	return err
 }
 
-// alarm closes a body that is waited for too long, and with it its connection, which fails the read. It is used again by
-// other bodies: a timer and a cancelable context for each one were a fifth of what a small download allocated.
-type alarm struct {
+// watchdog closes a body, and with it its connection, when a read takes too long. Bodies share
+// watchdogs, because a timer and a cancelable context of its own are a large part of what a small
+// download allocates.
+type watchdog struct {
 	timer *time.Timer
 	src   io.Closer
 }
 
-func newAlarm() any {
-	a := new(alarm)
+func newWatchdog() any {
+	a := new(watchdog)
 	a.timer = time.AfterFunc(math.MaxInt64, func() { _ = a.src.Close() })
 	a.timer.Stop()
 	return a
 }
 
-// raw is the transport's body under watch: each read has the idle time, and the reads of a window have a minimum rate.
-// Only the waiting for the peer counts; a slow disk on our side does not cut a transfer.
+// raw is the transport's body under watch: each read has the idle time, and the reads of a window
+// have a minimum rate. Only the wait for the peer counts, so that a slow local disk does not cut a
+// transfer.
 func (b *body) raw() io.Reader { return (*watched)(b) }
 
 type watched body
 
 func (w *watched) Read(p []byte) (int, error) {
 	if w.idle == nil {
-		w.idle = w.client.alarms.Get().(*alarm)
+		w.idle = w.client.watchdogs.Get().(*watchdog)
 		w.idle.src = w.src
 	}
 	limit := w.client.options.IdleTimeout
 	w.idle.timer.Reset(limit)
 	began := time.Now()
-	w.exchange.waits(true, began)
+	w.exchange.notifyWait(true, began)
 	n, err := w.src.Read(p)
 	ended := time.Now()
-	w.exchange.waits(false, ended)
+	w.exchange.notifyWait(false, ended)
 	rang := !w.idle.timer.Stop()
 	if rang {
-		w.idle = nil // it still closes src
+		w.idle = nil // src is closed all the same
 	}
 	w.client.countBytes(w.exchange.policy, n)
 	if rang && err != io.EOF { //nolint:errorlint // as above
@@ -113,14 +114,14 @@ func (w *watched) Read(p []byte) (int, error) {
 	}
 	if err != nil {
 		if err != io.EOF { //nolint:errorlint // as above
-			err = (*body)(w).blame(err)
+			err = (*body)(w).classifyRead(err)
 		}
 		return n, err
 	}
 	return n, w.tooSlow(n, ended.Sub(began))
 }
 
-// tooSlow closes a window and says whether too little came in it.
+// tooSlow ends a window and returns an error if too little arrived in it.
 func (w *watched) tooSlow(n int, waited time.Duration) error {
 	o := &w.client.options
 	w.waited += waited
@@ -137,7 +138,7 @@ func (w *watched) tooSlow(n int, waited time.Duration) error {
 	return because(Stalled, "only %d bytes came in %s", moved, took.Round(time.Second))
 }
 
-// capped ends with TooLarge instead of handing out more than max bytes (F56).
+// capped fails with TooLarge instead of handing out more than max bytes (F56).
 type capped struct {
 	r    io.Reader
 	left int64
@@ -158,6 +159,6 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func tooLarge(limit int64) *kinded {
+func tooLarge(limit int64) *classified {
 	return because(TooLarge, "more than the allowed %d bytes", limit)
 }

@@ -1,26 +1,29 @@
 package fetch
 
 import (
-	"math/rand/v2"
 	"time"
+
+	"resyncd/destination/backoff"
 )
 
-// A circuit opens after ten connections in a row that failed, or thirty answers of a gateway without its server.
+// A circuit opens after ten failed connections in a row, or thirty answers of a gateway whose
+// server is away.
 const (
 	weightConnection = 3
 	weightGateway    = 1
 	circuitWeight    = 30
-	circuitPause     = time.Second     // first pause, doubled by each failed probe
-	circuitPauseMax  = 2 * time.Minute //
+	circuitPause     = time.Second // first pause, doubled by each failed probe
+	circuitPauseMax  = 2 * time.Minute
 )
 
-// circuit keeps us from hammering a host that only fails (F78). Open, it lets nothing through until its pause is over,
-// then one request at a time as a probe: an answer closes it, a failure doubles the pause.
+// circuit stops requests to a host that only fails (F78). While it is open, nothing is sent until
+// its pause is over, then one request at a time as a probe: an answer closes it, a failure doubles
+// the pause.
 type circuit struct {
 	weight  int
 	pause   time.Duration // 0: closed
 	until   time.Time
-	probing bool // one request is under way to see whether it works again
+	probing bool // a probe is under way
 	last    error
 }
 
@@ -28,7 +31,8 @@ func (c *circuit) open() bool { return c.pause > 0 }
 
 func (c *circuit) close() { *c = circuit{} }
 
-// fail counts one failure of an attempt begun at started and reports whether it opened the circuit, or opened it again.
+// fail counts a failure of an attempt begun at started and reports whether it opened the circuit,
+// or opened it again.
 func (c *circuit) fail(now, started time.Time, weight int, why error) bool {
 	c.last = why
 	if c.open() {
@@ -43,6 +47,6 @@ func (c *circuit) fail(now, started time.Time, weight int, why error) bool {
 		c.pause = circuitPause
 	}
 	// Jitter of a quarter: replicas and Sources on one host must not come back at one moment.
-	c.until = now.Add(c.pause - rand.N(c.pause/4))
+	c.until = now.Add(backoff.Jittered(c.pause, 4))
 	return true
 }

@@ -12,28 +12,28 @@ import (
 	"net/url"
 )
 
-// classify turns what the transport returned into a cause with a kind. Whether it was our own cancellation is told by
-// the context alone: a peer's timeout is a context.DeadlineExceeded too (models.md 2.5).
-func classify(ctx context.Context, err error) *kinded {
-	if cut, ok := errors.AsType[*kinded](context.Cause(ctx)); ok {
-		return cut // our watchdog cut it
+// classify turns a transport error into a cause with a kind. Only the context tells our own
+// cancellation, because a peer's timeout is a context.DeadlineExceeded too.
+func classify(ctx context.Context, err error) *classified {
+	if cut, ok := errors.AsType[*classified](context.Cause(ctx)); ok {
+		return cut // cut by the watchdog
 	}
 	if ctx.Err() != nil {
-		return &kinded{kind: Canceled, err: context.Cause(ctx)}
+		return &classified{kind: Canceled, err: context.Cause(ctx)}
 	}
-	if k, ok := errors.AsType[*kinded](err); ok {
-		return k // the guard, the gate
+	if k, ok := errors.AsType[*classified](err); ok {
+		return k // from the guard, or from a closed client or host
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // its text repeats the whole URL
 	}
 	if isTLS(err) {
-		return &kinded{kind: TLS, err: err}
+		return &classified{kind: TLS, err: err}
 	}
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("connection closed without an answer: %w", err)
 	}
-	return &kinded{kind: Transient, err: err}
+	return &classified{kind: Transient, err: err}
 }
 
 func isTLS(err error) bool {
@@ -52,7 +52,8 @@ func isTLS(err error) bool {
 		errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// neverSent tells the failures before anything was sent: refused by us, no address, no connection.
+// neverSent reports a failure before anything was sent: refused by policy, no address, no
+// connection.
 func neverSent(err error) bool {
 	if err == nil {
 		return false
@@ -64,13 +65,14 @@ func neverSent(err error) bool {
 	return dns
 }
 
-// isTimeout tells the slow failures (dial, handshake, headers): another quick try would hold a worker as long again.
+// isTimeout reports a slow failure (dial, handshake, headers): another quick try would hold a
+// worker as long again.
 func isTimeout(err error) bool {
 	t, ok := errors.AsType[net.Error](err)
 	return ok && t.Timeout()
 }
 
-// kindOfStatus sorts every status that is no answer.
+// kindOfStatus classifies a status that is no usable answer.
 func kindOfStatus(status int, wait bool) Kind {
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && wait:
@@ -87,8 +89,8 @@ func kindOfStatus(status int, wait bool) Kind {
 	return Broken // a 2xx without the resource, a redirect without target, nonsense
 }
 
-// quickly reports whether a status is worth another try within seconds.
-func quickly(status int) bool {
+// isQuicklyRetried reports whether a status is worth another try within seconds.
+func isQuicklyRetried(status int) bool {
 	switch status {
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported, http.StatusNetworkAuthenticationRequired:
 		return false
@@ -111,7 +113,8 @@ func isPermanent(status int) bool {
 	return status == http.StatusMovedPermanently || status == http.StatusPermanentRedirect
 }
 
-// statusError is the text of an unusable status; the reason phrase is ours, not the peer's. nil for a usable one.
+// statusError describes an unusable status, nil for a usable one. The reason phrase is this
+// package's, not the peer's.
 func statusError(resp *http.Response) error {
 	if resp.StatusCode < 400 {
 		return nil

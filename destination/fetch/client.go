@@ -9,24 +9,25 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// Client asks. One serves the whole process: its connections are shared, and so is what it knows about hosts. It starts
-// no goroutines but those of net/http, which end with Close. All methods may be called at once.
+// Client sends requests. One Client serves the whole process, because connections and what is known
+// about hosts are shared. It starts no goroutines except those of net/http, which end with Close.
+// All methods may be called concurrently.
 type Client struct {
-	options Options
-	hosts   *hosts
-	door    *door
-	post    *post
-	retrier *retryablehttp.Client
-	headers plainHeaders
-	origins origins
-	dates   dates
+	options   Options
+	hosts     *hosts
+	resources *roundTripper
+	messages  *sender
+	retrier   *retryablehttp.Client
+	headers   plainHeaders
+	origins   origins
+	dates     dates
 
 	requests atomic.Int64
 	bytes    atomic.Int64
 	closed   atomic.Bool
 
 	small, large sync.Pool // copy buffers of Download
-	alarms       sync.Pool // of bodies
+	watchdogs    sync.Pool // of bodies
 }
 
 // New returns a Client; Close it when done.
@@ -36,47 +37,49 @@ func newClient(o Options, env environment) *Client {
 	o = o.withDefaults()
 	c := &Client{options: o, hosts: newHosts(o), headers: newPlainHeaders(o.UserAgent)}
 	guarded, trusted := newGuard(o.Allow).dialers(env.resolver)
-	c.door = &door{
+	c.resources = &roundTripper{
 		client:  c,
 		guarded: newTransport(o, env, guarded),
 		trusted: newTransport(o, env, trusted),
 	}
-	c.post = &post{guarded: newSender(o, env, guarded), trusted: newSender(o, env, trusted)}
-	c.retrier = c.newRetrier(c.door)
+	c.messages = &sender{guarded: newSender(o, env, guarded), trusted: newSender(o, env, trusted)}
+	c.retrier = c.newRetrier(c.resources)
 	c.small.New = func() any { b := make([]byte, smallBuffer); return &b }
 	c.large.New = func() any { b := make([]byte, largeBuffer); return &b }
-	c.alarms.New = newAlarm
+	c.watchdogs.New = newWatchdog
 	return c
 }
 
-// Close drops idle connections; requests that come later fail with ErrClosed. What is under way ends with its context.
+// Close drops idle connections; later requests fail with ErrClosed. Requests under way end with
+// their contexts.
 func (c *Client) Close() {
 	c.closed.Store(true)
-	c.door.close()
-	c.post.close()
+	c.resources.close()
+	c.messages.close()
 }
 
 // Requests returns how many requests were sent on the wire so far, retries and redirects included.
 func (c *Client) Requests() int64 { return c.requests.Load() }
 
-// Bytes returns how many bytes of usable bodies, and of answers to Send, were received so far, before any decoding.
+// Bytes returns how many bytes of usable bodies, and of answers to Send, were received so far,
+// before decoding.
 func (c *Client) Bytes() int64 { return c.bytes.Load() }
 
-// Get asks and returns a usable answer: 200, 206 to a range, 304 to validators. Everything else is an *Error. ctx ends
-// the request and the reading of its body.
+// Get sends a request and returns a usable answer: 200, 206 to a range, 304 to validators.
+// Everything else is an *Error. ctx ends the request and the reading of its body.
 func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
-	ex := &exchange{policy: req.Policy, origins: &c.origins, document: req.Gzip, queued: req.queued, waiting: req.Waiting,
-		resting: req.Resting, dates: &c.dates}
+	ex := &exchange{policy: req.Policy, origins: &c.origins, document: req.Gzip, once: req.Once, queued: req.queued,
+		waiting: req.Waiting, resting: req.Resting, dates: &c.dates}
 	resp, err := c.follow(ex.within(ctx), &req, ex)
 	if err != nil {
-		return nil, ex.dress("get", req.URL, err)
+		return nil, ex.wrap("get", req.URL, err)
 	}
 	return resp, nil
 }
 
-// follow asks hop by hop until there is an answer that is no redirect.
-func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Response, *kinded) {
-	if err := req.depart(ex); err != nil {
+// follow sends hop after hop until an answer is no redirect.
+func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Response, *classified) {
+	if err := req.start(ex); err != nil {
 		return nil, err
 	}
 	way := route{permanent: true, limit: redirectLimit, inScope: req.InScope, show: redact}
@@ -95,9 +98,9 @@ func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Respo
 	}
 }
 
-// ask sends one hop, with its quick retries. Only what failed needs their engine, and nearly nothing fails: through it and
-// net/http.Client each small download cost four more allocations and 1 % more CPU.
-func (c *Client) ask(ctx context.Context, req *Request, ex *exchange) (*http.Response, *kinded) {
+// ask sends one hop, with its quick retries. The first try bypasses the retry library and
+// net/http.Client, because nearly every request succeeds and each of them allocates for it.
+func (c *Client) ask(ctx context.Context, req *Request, ex *exchange) (*http.Response, *classified) {
 	r := (&http.Request{
 		Method:     http.MethodGet,
 		URL:        ex.url,
@@ -106,12 +109,12 @@ func (c *Client) ask(ctx context.Context, req *Request, ex *exchange) (*http.Res
 		ProtoMinor: 1,
 		Header:     c.header(req, ex),
 	}).WithContext(ctx)
-	resp, err := c.door.RoundTrip(r)
+	resp, err := c.resources.RoundTrip(r)
 	if again, _ := c.checkRetry(ctx, resp, err); again {
 		ex.first = &firstTry{resp, err}
-		rests(ex.resting, true)
+		notifyRest(ex.resting, true)
 		resp, err = c.retrier.Do(&retryablehttp.Request{Request: r})
-		rests(ex.resting, false)
+		notifyRest(ex.resting, false)
 	}
 	if err != nil {
 		return nil, classify(ctx, err)
@@ -119,8 +122,8 @@ func (c *Client) ask(ctx context.Context, req *Request, ex *exchange) (*http.Res
 	return resp, nil
 }
 
-// dress turns a cause into the *Error that leaves this package.
-func (ex *exchange) dress(op, raw string, k *kinded) *Error {
+// wrap turns a cause into the *Error that leaves this package.
+func (ex *exchange) wrap(op, raw string, k *classified) *Error {
 	e := &Error{Op: op, Kind: k.kind, Status: k.status, Hop: ex.hop, RetryAfter: k.retryAfter,
 		Requests: ex.requests, Err: k.err}
 	if ex.url != nil {

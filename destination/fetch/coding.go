@@ -8,13 +8,15 @@ import (
 	"strings"
 )
 
-// A decoded body may be this many times its coded size, beyond a first megabyte. Honest text reaches 20, a bomb 1,000.
+// A decoded body may be this many times its coded size, beyond a first megabyte: far more than
+// honest text needs, far less than a bomb.
 const (
 	maxRatio   = 200
 	ratioGrace = 1 << 20
 )
 
-// contentCoding reads Content-Encoding; "" is identity, several codings are joined as they were sent.
+// contentCoding reads Content-Encoding. "" is identity; several codings are joined in the order
+// sent.
 func contentCoding(h http.Header) string {
 	var codings []string
 	for _, line := range h.Values("Content-Encoding") {
@@ -31,10 +33,11 @@ func contentCoding(h http.Header) string {
 	return strings.Join(codings, ", ")
 }
 
-// code applies F57: identity is what a resource is asked for, and gzip the only other coding that is understood. It is
-// handed through for documents, whose reader recognises it, and where the declared length says that the coded bytes are
-// the resource (a web server that labels every .tar.gz as coded); else it is decoded.
-func code(req *Request, info *Info, b *body) *kinded {
+// applyCoding applies F57: identity is requested for a resource, and gzip is the only other coding
+// understood. It is handed through for documents, whose reader recognises it, and where the
+// declared length says that the coded bytes are the resource (some web servers label every .tar.gz
+// as coded); otherwise it is decoded.
+func applyCoding(req *Request, info *Info, b *body) *classified {
 	switch {
 	case info.NotModified || info.Encoding == "":
 		return nil
@@ -50,7 +53,7 @@ func code(req *Request, info *Info, b *body) *kinded {
 	return nil
 }
 
-// inflater decodes gzip as it is read, up to a ratio.
+// inflater decodes gzip as it is read, up to the maximum ratio.
 type inflater struct {
 	coded   *counter
 	gz      *gzip.Reader
@@ -64,7 +67,7 @@ func (f *inflater) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		if err != nil {
-			return 0, f.blame(err)
+			return 0, f.classifyRead(err)
 		}
 		f.gz = gz
 	}
@@ -73,20 +76,19 @@ func (f *inflater) Read(p []byte) (int, error) {
 		return 0, because(Broken, "its gzip stream grows to more than %d times its size", maxRatio)
 	}
 	if err != nil && err != io.EOF { //nolint:errorlint // only a bare EOF ends a body
-		err = f.blame(err)
+		err = f.classifyRead(err)
 	}
 	return n, err
 }
 
-// blame keeps what the transport said and calls everything else broken gzip.
-func (f *inflater) blame(err error) error {
-	if k, ok := errors.AsType[*kinded](err); ok {
+// classifyRead keeps a transport error and calls everything else broken gzip.
+func (f *inflater) classifyRead(err error) error {
+	if k, ok := errors.AsType[*classified](err); ok {
 		return k
 	}
 	return because(Broken, "it is no valid gzip stream: %w", err)
 }
 
-// counter counts what is read through it.
 type counter struct {
 	r io.Reader
 	n int64

@@ -7,69 +7,76 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"resyncd/destination/backoff"
 )
 
 const (
 	smallBuffer = 16 << 10
 	largeBuffer = 64 << 10
-	// resumeProgress is what a resumed attempt must have moved not to count against Retries: a very large file over a
-	// bad line must arrive at last, and every such attempt brings the end nearer.
+	// resumeProgress is what a resumable attempt must have moved not to count against Retries:
+	// otherwise a very large file would never arrive over a bad line.
 	resumeProgress = 1 << 20
 )
 
-// Sink receives one body. Reset forgets everything written so far (truncate, new hash).
+// Sink receives one body. Reset discards everything written so far (truncate, new hash).
 type Sink interface {
 	io.Writer
 	Reset() error
 }
 
-// DownloadOptions say how hard Download tries to bring one body whole.
+// DownloadOptions say how hard Download tries to get one whole body.
 type DownloadOptions struct {
-	// Retries is how often a body that was cut short is tried again, besides the quick retries of each Get. Attempts
-	// that resumed and moved at least 1 MiB do not count. Default 2, below 0 for never.
+	// Retries is how often a body that was cut short is tried again, besides the quick retries of
+	// each Get. Resumable attempts that moved at least 1 MiB do not count. Default 2, below 0 for
+	// never.
 	Retries int
-	// Resume allows a cut body to be continued by Range and If-Range, if its ETag is strong. Only for a caller who
-	// checks a hash of the whole afterwards (F76).
+	// Resume allows a cut body to be continued by Range and If-Range if its ETag is strong. Only
+	// for a caller who checks a hash of the whole afterwards (F76).
 	Resume bool
-	// DeclaredLength is what the list says, -1 unknown. A body of another length is Broken, and is not read beyond it.
+	// DeclaredLength is the length in the list, -1 unknown. A body of another length is Broken, and
+	// is not read beyond it.
 	DeclaredLength int64
 	// Pause is the wait before the second attempt, four times as long for each further one up to MaxPause, with jitter.
 	// Defaults 20 ms and Options.MaxWait.
 	Pause, MaxPause time.Duration
 }
 
-// Result is what a Download brought.
+// Result is the outcome of a Download.
 type Result struct {
 	Info        // of the last answer; Requests counts the whole call
 	Bytes int64 // in the sink now
-	// Resumed: the body was put together from several answers.
+	// Resumed says that the body was put together from several answers.
 	Resumed bool
 }
 
-// download is one Download under way.
 type download struct {
 	client  *Client
 	req     Request
 	sink    Sink
 	opt     DownloadOptions
 	result  Result
-	etag    string // of the answer that the sink holds a part of, if it may be resumed
+	etag    string // of the resumable answer that the sink holds a part of
 	total   int64  // its whole length
 	touched bool   // the sink holds or held something
 }
 
-// Download brings the body of one resource into sink, which must be new or just reset. A body that is cut short or
-// stalls is continued where Resume allows it, else started over. On success the sink holds the whole body, of the
-// declared length if there is one; whether its hash is right is for the caller to see. A 304 to the request's
-// validators writes nothing. A Retry-After comes back at once, as Throttled, for whoever calls has other resources to ask
-// for meanwhile, unless the host throttles them all. An error of the sink comes back wrapped and has no Kind, all others are *Error. Requests
-// counts the whole call, in the result also when there is an error (Error.Requests says the same).
+// Download writes the body of one resource into sink, which must be new or just reset. A body that
+// is cut short or stalls is continued where Resume allows it, else started over.
+//
+// On success the sink holds the whole body, of the declared length if there is one; the caller
+// checks its hash. A 304 to the request's validators writes nothing. A Retry-After comes back at
+// once as Throttled, so that the caller can ask for other resources meanwhile, unless the host
+// throttles all of them.
+//
+// An error of the sink comes back wrapped and has no Kind, all others are *Error. Requests counts
+// the whole call, in the result also when there is an error (Error.Requests says the same).
 func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt DownloadOptions) (Result, error) {
 	switch {
+	case opt.Retries < 0 || req.Once:
+		opt.Retries = 0
 	case opt.Retries == 0:
 		opt.Retries = defaultRetries
-	case opt.Retries < 0:
-		opt.Retries = 0
 	}
 	if opt.Pause <= 0 {
 		opt.Pause = retryBase
@@ -87,42 +94,43 @@ func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt Downl
 func (d *download) run(ctx context.Context) error {
 	pause, tries := d.opt.Pause, 0
 	for {
-		before := d.result.Bytes
+		before, first := d.result.Bytes, !d.touched
 		resumed, err := d.attempt(ctx)
 		if err == nil {
 			return nil
 		}
 		if kind := KindOf(err); kind != Transient && kind != Stalled && !(kind == Broken && resumed) || !d.touched {
-			return d.counted(err)
+			return d.withRequests(err)
 		}
-		if resumed && d.result.Bytes-before >= resumeProgress {
+		if (resumed || first && d.etag != "") && d.result.Bytes-before >= resumeProgress {
 			tries, pause = 0, d.opt.Pause
 		} else if tries++; tries > d.opt.Retries {
-			return d.counted(err)
+			return d.withRequests(err)
 		}
-		rests(d.req.Resting, true)
-		slept := sleep(ctx, jittered(pause))
-		rests(d.req.Resting, false)
+		notifyRest(d.req.Resting, true)
+		slept := sleep(ctx, backoff.Jittered(pause, 2))
+		notifyRest(d.req.Resting, false)
 		if slept != nil {
-			return d.counted(&Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)})
+			return d.withRequests(&Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)})
 		}
 		pause = min(retryGrowth*pause, d.opt.MaxPause)
 	}
 }
 
-// counted notes the requests of the whole call in the error.
-func (d *download) counted(err error) error {
+// withRequests sets the number of requests of the whole call in the error.
+func (d *download) withRequests(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		e.Requests = d.result.Requests
 	}
 	return err
 }
 
-// attempt asks once and copies what comes. resumed tells whether it went on from what the sink holds.
+// attempt sends one request and copies the answer. resumed reports that it continued what the sink
+// holds.
 func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 	req := d.req
 	if d.touched {
-		req.ETag, req.LastModified = "", "" // a 304 would be no help to half a file
+		req.ETag, req.LastModified = "", "" // a 304 would not complete half a file
 	}
 	if d.etag != "" && d.result.Bytes > 0 {
 		req.RangeFrom, req.IfRange = d.result.Bytes, d.etag
@@ -154,7 +162,8 @@ func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 	return resumed, d.copy(resp)
 }
 
-// failed sorts an attempt without an answer. One to continue that was refused (416, a wrong range) is started over.
+// failed handles an attempt without an answer. A continuation that was refused (416, a wrong range)
+// is started over.
 func (d *download) failed(req *Request, err error) (resumed bool, _ error) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -169,11 +178,10 @@ func (d *download) failed(req *Request, err error) (resumed bool, _ error) {
 	return false, e
 }
 
-// startOver empties the sink for an answer that brings everything.
 func (d *download) startOver(resp *Response) error {
 	if d.touched {
 		if err := d.sink.Reset(); err != nil {
-			return d.ours(err)
+			return d.sinkError(err)
 		}
 	}
 	d.result.Bytes, d.result.Resumed = 0, false
@@ -185,7 +193,8 @@ func (d *download) startOver(resp *Response) error {
 	return nil
 }
 
-// copy moves the body into the sink, a full buffer at a time, so that a small resource is one write.
+// copy moves the body into the sink, a full buffer at a time, so that a small resource is one
+// write.
 func (d *download) copy(resp *Response) error {
 	pool := &d.client.large
 	if resp.Length >= 0 && resp.Length <= smallBuffer {
@@ -193,7 +202,7 @@ func (d *download) copy(resp *Response) error {
 	}
 	kept := pool.Get().(*[]byte)
 	defer pool.Put(kept)
-	buf, want := *kept, d.want(resp)
+	buf, want := *kept, d.expectedLength(resp)
 	for {
 		n, readErr := fill(resp.Body, buf)
 		if want >= 0 && d.result.Bytes+int64(n) > want {
@@ -207,44 +216,45 @@ func (d *download) copy(resp *Response) error {
 			}
 			if err != nil {
 				d.etag = ""
-				return d.ours(err)
+				return d.sinkError(err)
 			}
 		}
 		switch {
 		case readErr == nil:
 		case readErr == io.EOF: //nolint:errorlint // only a bare EOF ends a body
-			return d.whole(resp, want)
+			return d.checkEnd(resp, want)
 		default:
 			return readErr
 		}
 	}
 }
 
-// want is the length that the whole must have: the declared one, else the one that the peer announced; -1 unknown.
-func (d *download) want(resp *Response) int64 {
+// expectedLength is the length that the whole must have: the declared one, else the one that the
+// peer announced; -1 unknown.
+func (d *download) expectedLength(resp *Response) int64 {
 	if n := d.opt.DeclaredLength; n >= 0 {
 		return n
 	}
 	return resp.Total
 }
 
-// whole checks the end of a body that looks complete, against its length n.
-func (d *download) whole(resp *Response, n int64) error {
+// checkEnd compares the length n of a body that looks complete with the expected one.
+func (d *download) checkEnd(resp *Response, n int64) error {
 	if n < 0 || d.result.Bytes == n {
 		return nil
 	}
 	if resp.CloseDelimited { // F55: a cut looks like an end there
-		return d.fail("read", because(Transient, "declared with %d bytes, the connection ended after %d", n, d.result.Bytes))
+		return d.fail("read", because(Transient, "declared with %d bytes, the connection ended after %d", n,
+			d.result.Bytes))
 	}
 	return d.fail("read", because(Broken, "declared with %d bytes, %d came", n, d.result.Bytes))
 }
 
-// ours wraps a failure of the sink.
-func (d *download) ours(err error) error {
+func (d *download) sinkError(err error) error {
 	return fmt.Errorf("write the body of %s: %w", RedactURL(d.req.URL), err)
 }
 
-func (d *download) fail(op string, k *kinded) error {
+func (d *download) fail(op string, k *classified) error {
 	return &Error{Op: op, URL: RedactURL(d.req.URL), Kind: k.kind, Err: k.err}
 }
 

@@ -8,19 +8,19 @@ import (
 	"unicode"
 )
 
-// Kind says what a failure means for the caller; it is decided once, here (models.md 4).
+// Kind says what a failure means for the caller; it is decided once, here.
 type Kind uint8
 
-// The kinds. The comment says what a caller does.
+// The kinds, and what a caller does about each.
 const (
 	KindUnknown Kind = iota // not an error of this package
-	Canceled                // our own context ended: stop
+	Canceled                // the caller's context ended: stop
 	Transient               // network, DNS, 408, 425, 5xx, body cut short: ask again later
-	Throttled               // 429, or 503 with Retry-After, or a host that is closed for now: not before RetryAfter
+	Throttled               // 429, 503 with Retry-After, or a closed host: not before RetryAfter
 	Gone                    // 404 or 410 (Status): evidence about a deletion, never a deletion by itself (F47)
 	Denied                  // 401, 403, 407: alarm, never a deletion
 	Rejected                // another 4xx: asking the same again will not help
-	Refused                 // we do not ask this: scheme, scope, address policy, downgrade, redirects
+	Refused                 // not sent or not followed: scheme, scope, address policy, downgrade, redirects
 	Stalled                 // the transfer moved nothing, or too little, for too long (F54)
 	TooLarge                // more than MaxBytes (F56)
 	Broken                  // an answer that contradicts itself, the request or the declared length
@@ -37,25 +37,28 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// ErrHostDown is in the chain of the Throttled error that a host gets while its circuit is open (F78). Nothing was sent.
+// ErrHostDown is in the chain of the Throttled error for a host whose circuit is open (F78).
+// Nothing was sent.
 var ErrHostDown = errors.New("host keeps failing")
 
 // ErrClosed is in the chain of errors after Client.Close.
 var ErrClosed = errors.New("client is closed")
 
-// Error is every failure of Get, of Send, of reading a Body and, but for its sink, of Download.
+// Error is every failure of Get, of Send, of reading a Body and, except for its sink's, of
+// Download.
 type Error struct {
-	Op         string        // what was tried: "get", "read", "post" …
-	URL        string        // of the last hop that was asked, redacted: no userinfo, no query, of Send no path (P10)
-	Kind       Kind          //
+	Op         string // "get", "read", "post" …
+	URL        string // of the last hop, redacted: no userinfo, no query, of Send no path (P10)
+	Kind       Kind
 	Status     int           // HTTP status, 0 if there was none
-	Hop        int           // 0: it is about the URL asked for; n: about the target of its n-th redirect
-	RetryAfter time.Duration // Throttled: how long not to ask this host, at most 1 h; 0 if it did not say
-	Requests   int           // sent on the wire for this call; 0: nothing was
+	Hop        int           // 0: about the requested URL; n: about the target of its n-th redirect
+	RetryAfter time.Duration // Throttled: how long not to ask this host, at most 1 h; 0 if unknown
+	Requests   int           // sent on the wire for this call
 	Err        error         // cause, never nil
 }
 
-// Error says what was tried on what, and why it failed; printable on a terminal whatever the peer sent.
+// Error says what was tried on what, and why it failed. It is printable on a terminal whatever the
+// peer sent.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s %s: %s", e.Op, e.URL, printable(e.Err.Error()))
 	if e.RetryAfter > 0 {
@@ -75,22 +78,22 @@ func KindOf(err error) Kind {
 	return KindUnknown
 }
 
-// kinded is a cause that already knows its kind, before Get dresses it as an *Error.
-type kinded struct {
+// classified is a cause with its kind, before Get wraps it as an *Error.
+type classified struct {
 	kind       Kind
 	status     int
 	retryAfter time.Duration
 	err        error
 }
 
-func (k *kinded) Error() string { return k.err.Error() }
-func (k *kinded) Unwrap() error { return k.err }
+func (k *classified) Error() string { return k.err.Error() }
+func (k *classified) Unwrap() error { return k.err }
 
-func because(kind Kind, format string, args ...any) *kinded {
-	return &kinded{kind: kind, err: fmt.Errorf(format, args...)}
+func because(kind Kind, format string, args ...any) *classified {
+	return &classified{kind: kind, err: fmt.Errorf(format, args...)}
 }
 
-// printable replaces what a peer could use to draw on a terminal or to forge a log line.
+// printable replaces characters with which a peer could draw on a terminal or forge a log line.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

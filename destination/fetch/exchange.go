@@ -9,40 +9,43 @@ import (
 	"time"
 )
 
-// exchange is the state of one Get, shared by its retries and redirects. It travels in the context of the requests,
-// because retryablehttp hands nothing else through; only the goroutine of the Get touches it.
+// exchange is the state of one Get, shared by its retries and redirects. It travels in the context
+// of the requests, because retryablehttp hands nothing else through; only the goroutine of the Get
+// touches it.
 type exchange struct {
 	policy    *Policy
 	origins   *origins
 	url       *url.URL // of the current hop
-	text      string   // the same, written out
-	at        *origin  // what follows from it
+	text      string   // url.String()
+	at        *origin  // derived from url
 	hop       int
 	requests  int
-	document  bool   // its body takes no place, see Request.Gzip
-	queued    bool   // a Retry-After is slept out by a queue, not here
-	throttled bool   // the host complains of all requests
+	document  bool   // its body takes no slot, see Request.Gzip
+	once      bool   // no quick retries
+	queued    bool   // the caller's queue waits out a Retry-After
+	throttled bool   // the host throttles all requests
 	location  string // of the last redirect answer
 	first     *firstTry
 	waiting   func(begins bool, at time.Time)
 	resting   func(begins bool)
 	dates     *dates
 
-	// The answer, here because it lives as long: made one by one, its parts were a tenth of what a small download allocated.
-	placed   placed
+	// The parts of the answer are allocated with the exchange, because small downloads would pay
+	// for each one.
+	slotBody slotBody
 	body     body
 	capped   capped
 	response Response
 }
 
-// waits tells whoever wants to know that a wait for the peer begins or ends.
-func (ex *exchange) waits(begins bool, at time.Time) {
+// notifyWait reports that a wait for the peer begins or ends.
+func (ex *exchange) notifyWait(begins bool, at time.Time) {
 	if ex.waiting != nil {
 		ex.waiting(begins, at)
 	}
 }
 
-// firstTry is what the first try of a hop met, for the engine of retries to begin with.
+// firstTry is the outcome of the first try of a hop, which the retry library continues.
 type firstTry struct {
 	resp *http.Response
 	err  error
@@ -59,26 +62,27 @@ func exchangeOf(ctx context.Context) *exchange {
 	return ex
 }
 
-// to points the exchange at its next URL, whose text is u.String().
+// to moves the exchange to its next URL, whose text is u.String().
 func (ex *exchange) to(u *url.URL, text string) {
 	ex.url, ex.text, ex.at = u, text, ex.origins.of(u, ex.policy)
 	ex.location = ""
 }
 
-// hold makes b give the place at h back when it is closed. An exchange has one such body: a usable answer ends it.
+// hold makes b give the slot at h back when it is closed. An exchange has one such body, because a
+// usable answer ends it.
 func (ex *exchange) hold(b io.ReadCloser, h *host) io.ReadCloser {
-	ex.placed = placed{ReadCloser: b, host: h}
-	return &ex.placed
+	ex.slotBody = slotBody{ReadCloser: b, host: h}
+	return &ex.slotBody
 }
 
-// placed is a body that holds its place at the host until it is closed.
-type placed struct {
+// slotBody is a body that holds its slot at the host until it is closed.
+type slotBody struct {
 	io.ReadCloser
 	host *host
 	once sync.Once
 }
 
-func (p *placed) Close() error {
+func (p *slotBody) Close() error {
 	err := p.ReadCloser.Close()
 	p.once.Do(p.host.release)
 	return err

@@ -84,7 +84,7 @@ func drive(t *testing.T, c *Client, n, workers int) (rounds int) {
 	return rounds
 }
 
-// Goal 12 of speed.md: 4 % passing faults cost at most 1.3 times the time without faults, beyond what Retry-After asks.
+// Goal 12 of performance.md: 4 % passing faults cost at most 1.3 times the time without faults, beyond what Retry-After asks.
 func TestPassingFaultsCostLittle(t *testing.T) {
 	t.Parallel()
 	const n, workers = 2000, 16

@@ -10,8 +10,9 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// guard decides at the moment of dialling, on the address that is really dialled, whether a host that nobody vouched for
-// may be reached: whatever its name resolved to, and however often that changes (DNS rebinding).
+// guard decides while dialling, on the address that is really dialled, whether an untrusted host
+// may be reached. A check of the name would not do, because its address can change at any time (DNS
+// rebinding).
 type guard struct {
 	public *ssrf.Guardian
 }
@@ -29,7 +30,8 @@ func newGuard(allow []netip.Prefix) guard {
 			v6 = append(v6, p.Masked())
 		}
 	}
-	return guard{public: ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))}
+	return guard{public: ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...),
+		ssrf.WithAllowedV6Prefixes(v6...))}
 }
 
 // control is the net.Dialer.Control of untrusted dials.
@@ -41,7 +43,7 @@ func (g guard) control(network, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return because(Refused, "dial target %q is not an address: %w", address, err)
 	}
-	// The tables know neither 4-in-6 addresses nor zones: bring both to the plain form first.
+	// The tables know neither 4-in-6 addresses nor zones, so both are removed first.
 	ip := target.Addr().Unmap().WithZone("")
 	if err := g.public.SafeAddr(ip); err != nil {
 		return because(Refused, "address %s is not public; network.allow: [%s] would allow it: %w", ip,
@@ -50,15 +52,16 @@ func (g guard) control(network, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// dialers returns the two ways out. They feed two transports, because a connection pool is keyed by host only: a
-// connection that one Source's Trusted made possible must not serve a Source that nobody vouched for.
+// dialers returns the dialers of the two transports. There are two, because a connection pool is
+// keyed by host only: a connection that one Source's Trusted allowed must not serve a Source
+// without that trust.
 func (g guard) dialers(resolver *net.Resolver) (guarded, trusted *net.Dialer) {
 	guarded = &net.Dialer{Timeout: dialTimeout, Resolver: resolver, Control: g.control}
 	trusted = &net.Dialer{Timeout: dialTimeout, Resolver: resolver}
 	return guarded, trusted
 }
 
-// trusts reports whether the operator wrote down the host of u, with its port or without one.
+// trusts reports whether the operator listed the host of u, with its port or without one.
 func (p *Policy) trusts(u *url.URL) bool {
 	if p == nil || len(p.Trusted) == 0 {
 		return false

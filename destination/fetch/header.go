@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// plainHeaders are those of requests without credentials, validators or range, which all but a few are: made once, they
-// save every small download a map. They are shared by all requests, and net/http does not change what it is given.
+// plainHeaders are those of requests without credentials, validators or range. They are shared by
+// all requests, which saves every small download a map; net/http does not change them.
 type plainHeaders struct{ resource, document http.Header }
 
 func newPlainHeaders(agent string) plainHeaders {
@@ -46,7 +46,7 @@ func (c *Client) header(req *Request, ex *exchange) http.Header {
 	return h
 }
 
-// setValidator leaves out a stored validator that could not be sent, instead of failing the request.
+// setValidator drops a stored validator that cannot be sent, instead of failing the request.
 func setValidator(h http.Header, name, value string) {
 	if value != "" && isHeaderValue(value) {
 		h.Set(name, value)
@@ -66,13 +66,14 @@ func (a *Auth) apply(h http.Header) {
 		pair := a.BasicUser + ":" + a.BasicPassword
 		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 	}
-	// Framing is net/http's and the range is ours, whatever the configuration says.
-	for _, name := range [...]string{"Range", "If-Range", "Connection", "Transfer-Encoding", "Content-Length", "Te", "Host"} {
+	// Framing is net/http's and the range is this package's, whatever the configuration says.
+	for _, name := range [...]string{"Range", "If-Range", "Connection", "Transfer-Encoding", "Content-Length", "Te",
+		"Host"} {
 		h.Del(name)
 	}
 }
 
-// secrets are the strings that a peer must not be able to make us repeat in a message.
+// secrets are the strings that a peer must not get repeated in a message.
 func (ex *exchange) secrets() []string {
 	all := []string{ex.url.RawQuery}
 	if !ex.at.credentialed {
@@ -87,7 +88,6 @@ func (ex *exchange) secrets() []string {
 	return all
 }
 
-// conceal blanks the secrets in a peer's text.
 func (ex *exchange) conceal(text string) string {
 	for _, s := range ex.secrets() {
 		if len(s) > 3 {
@@ -97,7 +97,7 @@ func (ex *exchange) conceal(text string) string {
 	return text
 }
 
-// isHeaderValue tells what net/http would refuse to send.
+// isHeaderValue reports whether net/http would send a value.
 func isHeaderValue(v string) bool {
 	return strings.IndexFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }

@@ -12,33 +12,32 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// startConcurrency is where a new host begins, if the operator allows it that much (the default is 16, from the first moment).
-// Whoever allows 256 has a round of answers in which the host may complain before that many are asked.
+// startConcurrency is where a new host begins, if the operator allows as much. With a higher limit,
+// a host has a round of answers in which to complain before more is sent at once.
 const startConcurrency = 64
 
-// host is how politely one host (name and port) is asked: places that adapt between 1 and a maximum, a gate that
-// Retry-After closes, a rate, and a circuit.
+// host limits the requests to one host (name and port): slots that adapt between 1 and a maximum, a
+// time until which Retry-After closes it, a rate, and a circuit.
 type host struct {
 	target string
 	log    *slog.Logger
-	users  atomic.Int32 // waiting or holding a place; a host in use is not forgotten
+	users  atomic.Int32 // waiting or holding a slot; a host in use is not evicted
 
-	mu       sync.Mutex
-	max      int
-	limit    float64 // places now
-	inflight int
-	waiting  []*waiter // first come first served
-	waiters  sync.Pool // of them, as nearly each small resource waits: there are more workers than places
-	gate     time.Time // nothing is asked before
-	laments  int       // waits asked for since the last good answer
-	cutAt    time.Time // when limit was last halved; zero while it may still grow fast
-	regain   float64   // places that are soon tried again after a complaint
-	trouble  float64   // complaints among the last hundred or so answers
-	circuit  circuit
-	bucket   *rate.Limiter
+	mu          sync.Mutex
+	max         int
+	limit       float64 // slots now
+	inflight    int
+	waiting     []*waiter // first come first served
+	waiters     sync.Pool // pooled, because nearly each small resource waits: there are more workers than slots
+	closedUntil time.Time // nothing is sent before
+	overloads   int       // Retry-After answers since the last good answer
+	cutAt       time.Time // when limit was last halved; zero while it may still grow fast
+	regain      float64   // slots that are soon tried again after a complaint
+	trouble     float64   // complaints among the last hundred or so answers
+	circuit     circuit
+	bucket      *rate.Limiter
 }
 
-// waiter is who waits for a place.
 type waiter struct{ ready chan struct{} }
 
 func newHost(target string, limit int, log *slog.Logger) *host {
@@ -47,7 +46,7 @@ func newHost(target string, limit int, log *slog.Logger) *host {
 	return h
 }
 
-// tighten applies the limits of the Source that asks; where Sources share a host the stricter one holds.
+// tighten applies the limits of a Source. Where Sources share a host the stricter limit holds.
 func (h *host) tighten(limit int, perSecond float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,20 +64,21 @@ func (h *host) tighten(limit int, perSecond float64) {
 	}
 }
 
-// acquire waits for a place, an open gate and a token. It waits for the gate at most patience in all; beyond it the
-// answer is Throttled with the time to wait, so that a queue sleeps and not a goroutine. On error no place is held.
+// acquire waits for a slot, for the host to open and for a token. The wait for the host is at most
+// patience; beyond it the answer is Throttled with the time to wait, so that a queue sleeps and not
+// a goroutine. On error no slot is held.
 func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	for {
-		if err := h.place(ctx); err != nil {
+		if err := h.waitSlot(ctx); err != nil {
 			return err
 		}
-		wait, why := h.shut()
+		wait, why := h.closedFor()
 		if wait == 0 {
 			break
 		}
-		h.leave()
+		h.returnSlot()
 		if wait > patience {
-			return &kinded{kind: Throttled, retryAfter: min(wait, retryAfterCap), err: why}
+			return &classified{kind: Throttled, retryAfter: min(wait, retryAfterCap), err: why}
 		}
 		patience -= wait
 		if err := sleep(ctx, wait); err != nil {
@@ -90,24 +90,25 @@ func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	h.mu.Unlock()
 	if bucket != nil {
 		if err := bucket.Wait(ctx); err != nil {
-			h.leave()
-			// Also when the context has no time left for the wait: that is our own end, not the peer's.
-			return &kinded{kind: Canceled, err: err}
+			h.returnSlot()
+			// Also when the context has no time left for the wait: the end is the caller's, not the
+			// peer's.
+			return &classified{kind: Canceled, err: err}
 		}
 	}
 	return nil
 }
 
-// place takes one of the places, queueing for it.
-func (h *host) place(ctx context.Context) error {
+// waitSlot takes a slot, first come first served.
+func (h *host) waitSlot(ctx context.Context) error {
 	h.mu.Lock()
 	if len(h.waiting) == 0 && h.free() {
-		h.take()
+		h.takeSlot()
 		h.mu.Unlock()
 		return nil
 	}
 	w := h.waiters.Get().(*waiter)
-	defer h.waiters.Put(w) // not in line any more, with nothing in its channel
+	defer h.waiters.Put(w) // no longer in the queue, and its channel is empty
 	h.waiting = append(h.waiting, w)
 	h.mu.Unlock()
 	select {
@@ -118,8 +119,8 @@ func (h *host) place(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
-	case <-w.ready: // handed over at the same moment: pass it on
-		h.giveBack()
+	case <-w.ready: // given at the same moment: pass it on
+		h.freeSlot()
 	default:
 		h.waiting = slices.DeleteFunc(h.waiting, func(other *waiter) bool { return other == w })
 		h.wake() // it may have been the head of the queue
@@ -127,8 +128,9 @@ func (h *host) place(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// free reports whether one more may start now. While the circuit is open that is one probe at a time, whatever large
-// transfers of better days are still under way. h.mu is held, here and in the next three.
+// free reports whether one more request may start now. While the circuit is open that is one probe
+// at a time, whatever large transfers are still under way from before. h.mu is held, here and in
+// the next three.
 func (h *host) free() bool {
 	if h.circuit.open() {
 		return !h.circuit.probing
@@ -136,36 +138,36 @@ func (h *host) free() bool {
 	return h.inflight < max(1, int(h.limit))
 }
 
-func (h *host) take() {
+func (h *host) takeSlot() {
 	h.inflight++
 	h.circuit.probing = h.circuit.open()
 }
 
-func (h *host) giveBack() {
+func (h *host) freeSlot() {
 	h.inflight--
 	h.circuit.probing = false
 	h.wake()
 }
 
-// wake hands free places to those who wait longest.
+// wake gives free slots to the longest waiters.
 func (h *host) wake() {
 	for len(h.waiting) > 0 && h.free() {
 		w := h.waiting[0]
 		h.waiting = slices.Delete(h.waiting, 0, 1)
-		h.take()
+		h.takeSlot()
 		w.ready <- struct{}{}
 	}
 }
 
-// shut returns how long nothing may be asked, and why; 0 if the host may be asked.
-func (h *host) shut() (time.Duration, error) {
+// closedFor returns how long nothing may be sent, and why; 0 if the host is open.
+func (h *host) closedFor() (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.gate.IsZero() && h.circuit.until.IsZero() {
-		return 0, nil // most hosts never complain: not even a look at the clock
+	if h.closedUntil.IsZero() && h.circuit.until.IsZero() {
+		return 0, nil // most hosts never complain: save the look at the clock
 	}
 	now := time.Now()
-	if d := h.gate.Sub(now); d > 0 {
+	if d := h.closedUntil.Sub(now); d > 0 {
 		return d, fmt.Errorf("%s asked us to wait", h.target)
 	}
 	if d := h.circuit.until.Sub(now); d > 0 {
@@ -174,26 +176,26 @@ func (h *host) shut() (time.Duration, error) {
 	return 0, nil
 }
 
-// leave gives the place back but stays a user.
-func (h *host) leave() {
+// returnSlot gives the slot back but stays a user.
+func (h *host) returnSlot() {
 	h.mu.Lock()
-	h.giveBack()
+	h.freeSlot()
 	h.mu.Unlock()
 }
 
-// release gives the place back for good.
+// release gives the slot back and stops being a user.
 func (h *host) release() {
-	h.leave()
+	h.returnSlot()
 	h.unref()
 }
 
 func (h *host) unref() { h.users.Add(-1) }
 
-// remembers reports whether forgetting the host would make us ruder.
+// remembers reports whether evicting the host would lose limits that protect it.
 func (h *host) remembers(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.gate.After(now) || h.circuit.open()
+	return h.closedUntil.After(now) || h.circuit.open()
 }
 
 // sleep waits, or returns the context's error.

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// hostsKept bounds the memory spent on remembering hosts (P8). Beyond it those forgotten first carry no state that
-// matters: nothing under way, no closed gate, no open circuit.
+// hostsKept bounds the memory spent on hosts (P8). Beyond it, hosts without state that matters are
+// evicted first: nothing under way, not closed, no open circuit.
 const hostsKept = 4096
 
-// hosts finds the state of a host, making it on first use.
+// hosts finds the state of a host, or makes it.
 type hosts struct {
 	mu   sync.Mutex
 	all  map[string]*host
@@ -23,7 +23,7 @@ func newHosts(o Options) *hosts {
 	return &hosts{all: make(map[string]*host), max: o.Concurrency, rate: o.Rate, log: o.Log}
 }
 
-// get returns the host, in use: each call is matched by one unref (release includes it).
+// get returns the host and counts a user: each call is matched by one unref (release includes it).
 func (s *hosts) get(target string, p *Policy) *host {
 	limit, rate := s.max, s.rate
 	if p != nil && p.Concurrency > 0 {
@@ -47,8 +47,8 @@ func (s *hosts) get(target string, p *Policy) *host {
 	return h
 }
 
-// evict forgets every host at rest, or, if that is too little, any that are not in use. It frees a quarter, so that its
-// walk is paid for by a thousand new hosts.
+// evict drops every host at rest, or, if that is too little, any that are not in use. It frees a
+// quarter, so that the walk is rare.
 func (s *hosts) evict(now time.Time) {
 	for target, h := range s.all {
 		if h.users.Load() == 0 && !h.remembers(now) {

@@ -2,8 +2,8 @@ package fetch
 
 import "sync/atomic"
 
-// Meter counts what the requests of one Policy cost, beside the Client's own totals. The zero value is ready, all
-// methods may be called at once, and a nil Meter counts nothing.
+// Meter counts the requests and bytes of one Policy, beside the Client's totals. The zero value is
+// ready, all methods may be called concurrently, and a nil Meter counts nothing.
 type Meter struct {
 	requests atomic.Int64
 	bytes    atomic.Int64
@@ -17,7 +17,7 @@ func (m *Meter) Requests() int64 {
 	return m.requests.Load()
 }
 
-// Bytes returns how many bytes of bodies were received, before any decoding.
+// Bytes returns how many bytes of bodies were received, before decoding.
 func (m *Meter) Bytes() int64 {
 	if m == nil {
 		return 0
@@ -25,7 +25,6 @@ func (m *Meter) Bytes() int64 {
 	return m.bytes.Load()
 }
 
-// countRequest counts one request sent on the wire.
 func (c *Client) countRequest(p *Policy) {
 	c.requests.Add(1)
 	if p != nil && p.Meter != nil {
@@ -33,7 +32,6 @@ func (c *Client) countRequest(p *Policy) {
 	}
 }
 
-// countBytes counts n bytes received.
 func (c *Client) countBytes(p *Policy, n int) {
 	c.bytes.Add(int64(n))
 	if p != nil && p.Meter != nil {

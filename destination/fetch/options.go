@@ -6,31 +6,34 @@ import (
 	"time"
 )
 
-// Options configure a Client. The zero value is usable: public addresses only, sixteen requests at a time per host.
+// Options configure a Client. The zero value is usable: public addresses only, sixteen requests at
+// a time per host.
 type Options struct {
 	// UserAgent is sent with every request; default "resyncd".
 	UserAgent string
 	// Allow lists the networks beyond public addresses that may be dialled (network.allow).
 	Allow []netip.Prefix
-	// Concurrency is the upper bound of requests under way at one host; default 16. Below it the number adapts to what
-	// the host bears (F53). Policy.Concurrency may lower it.
+	// Concurrency is the maximum of requests under way at one host; default 16. Below it the number
+	// adapts to the host (F53). Policy.Concurrency may lower it.
 	Concurrency int
 	// Rate is the number of requests a second to one host, 0 for no limit. Policy.Rate may set another.
 	Rate float64
 	// IdleTimeout cuts a transfer that moves nothing for this long; default 60 s (F54). There is no total timeout.
 	IdleTimeout time.Duration
-	// MinRate is the number of bytes a second that a body must bring on average over MinRateWindow of waiting for it,
-	// so that one byte now and then does not hold a connection for ever (F54). Default 64, below 0 for none.
+	// MinRate is the number of bytes a second that a body must bring on average over MinRateWindow
+	// of waiting, so that one byte now and then does not hold a connection for ever (F54). Default
+	// 64, below 0 for none.
 	MinRate int64
-	// MinRateWindow is the time spent waiting for the peer over which MinRate is looked at; default 60 s.
+	// MinRateWindow is the waiting time over which MinRate is checked; default 60 s.
 	MinRateWindow time.Duration
-	// Retries is how often one Get asks again, quickly, after a transient failure; default 2, below 0 for never.
-	// Anything slower is the business of the caller's ledger.
+	// Retries is how often one Get quickly retries a transient failure; default 2, below 0 for
+	// never. Slower retries are the business of the caller's ledger.
 	Retries int
-	// MaxWait is the longest that a Get sleeps for a host, between its quick retries and before a closed gate; default
-	// 2 s. A longer wait, asked for by Retry-After or by the circuit, comes back at once as a Throttled error.
+	// MaxWait is the longest that a Get sleeps for a host, between its quick retries and while the
+	// host is closed; default 2 s. A longer wait, for Retry-After or the circuit, comes back at
+	// once as a Throttled error.
 	MaxWait time.Duration
-	// Log receives what is worth a look at Debug (retries, changes of pace); nil for silence. URLs in it are redacted.
+	// Log receives retries and changes of pace at Debug; nil for silence. URLs in it are redacted.
 	Log *slog.Logger
 }
 
@@ -54,7 +57,6 @@ const (
 	retryAfterCap    = time.Hour // F53
 )
 
-// withDefaults fills what was left at zero.
 func (o Options) withDefaults() Options {
 	if o.UserAgent == "" {
 		o.UserAgent = defaultUserAgent

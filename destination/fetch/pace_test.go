@@ -80,7 +80,7 @@ func TestParallelFromTheStart(t *testing.T) {
 				if m.count() < tc.most || m.count() > tc.most+tc.most/4+1 {
 					t.Errorf("%d connections for %d places", m.count(), tc.most)
 				}
-				// speed.md goal 4: 1.1 times the ideal, with some rounds of growth where 16 is not yet the bound.
+				// performance.md goal 4: 1.1 times the ideal, with some rounds of growth where 16 is not yet the bound.
 				if ideal := n / tc.most * 20; took > time.Duration(ideal+100)*time.Millisecond {
 					t.Errorf("took %v, ideal is %d ms", took, ideal)
 				}
@@ -206,7 +206,7 @@ func TestStrayComplaintIsSoonForgotten(t *testing.T) {
 	h := newHost("source.example:80", 16, slog.New(slog.DiscardHandler))
 	answers := func(n, status int) {
 		for range n {
-			h.report(time.Now(), time.Now(), outcomeOf(KindUnknown, status, 0), nil)
+			h.report(time.Now(), time.Now(), attemptResultOf(KindUnknown, status, 0), nil)
 		}
 	}
 	answers(100, 200)
@@ -332,8 +332,8 @@ func TestHostsAreBounded(t *testing.T) {
 	s := newHosts(Options{}.withDefaults())
 	now := time.Now()
 	busy, closed := s.get("busy:80", nil), s.get("closed:80", nil)
-	for range gateLaments {
-		closed.report(now, now, outcomeOf(0, 429, time.Hour), nil)
+	for range overloadsToClose {
+		closed.report(now, now, attemptResultOf(0, 429, time.Hour), nil)
 	}
 	closed.unref()
 	for i := range 2 * hostsKept {
@@ -344,7 +344,7 @@ func TestHostsAreBounded(t *testing.T) {
 	}
 	for i := range 2 * hostsKept {
 		h := s.get(fmt.Sprintf("shut%d:80", i), nil)
-		h.report(now, now, outcomeOf(0, 429, time.Hour), nil)
+		h.report(now, now, attemptResultOf(0, 429, time.Hour), nil)
 		h.unref()
 	}
 	if len(s.all) > hostsKept || s.all["busy:80"] != busy {

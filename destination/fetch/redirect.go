@@ -5,18 +5,19 @@ import (
 	"slices"
 )
 
-// route is the way of one Get or Send over its redirects. net/http's own following is not used: it goes from https to http,
-// leaks the first URL as Referer, and asks nobody whether the target is in scope (F60).
+// route is the way of one Get or Send over its redirects. net/http's own following is not used: it
+// goes from https to http, leaks the first URL as Referer, and does not ask whether the target is
+// in scope (F60).
 type route struct {
 	visited   []string
 	permanent bool
 	limit     int                     // of redirects
-	inScope   func(uri string) bool   // nil: everything is
+	inScope   func(uri string) bool   // nil: everything is in scope
 	show      func(u *url.URL) string // for messages, without secrets
 }
 
-// depart checks the URL asked for and points the exchange at it.
-func (req *Request) depart(ex *exchange) *kinded {
+// start checks the requested URL and moves the exchange there.
+func (req *Request) start(ex *exchange) *classified {
 	if u, ok := ex.origins.plain(req.URL); ok {
 		ex.to(u, req.URL)
 	} else if u, err := parseURL(req.URL); err != nil {
@@ -30,11 +31,11 @@ func (req *Request) depart(ex *exchange) *kinded {
 	return nil
 }
 
-// next checks the target of a redirect and points the exchange at it. The address policy follows at the dial, as for
-// every URL; credentials are decided anew in header.
-func (r *route) next(ex *exchange, status int) *kinded {
+// next checks the target of a redirect and moves the exchange there. The address policy follows at
+// the dial, as for every URL; header decides anew about credentials.
+func (r *route) next(ex *exchange, status int) *classified {
 	from := ex.url
-	ex.hop++ // a target that is refused is the hop's failure: the URL asked for was in order
+	ex.hop++ // a refused target is a failure of the hop: the requested URL was in order
 	r.visited = append(r.visited, ex.text)
 	r.permanent = r.permanent && isPermanent(status)
 	to, err := url.Parse(escapeStray(ex.location))

@@ -216,15 +216,15 @@ func TestDownloadLeavesRetryAfterToTheQueue(t *testing.T) {
 func TestShortRetryAfterClosesTheHostWhenAllAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h, count := fail(gateLaments, 429, "Retry-After", "1")
+		h, count := fail(overloadsToClose, 429, "Retry-After", "1")
 		c, _ := bubble(t, Options{}, h)
 		began := time.Now()
-		for range gateLaments - 1 {
+		for range overloadsToClose - 1 {
 			_, err := c.Download(t.Context(), Request{URL: source}, &sink{}, DownloadOptions{DeclaredLength: -1})
 			wantKind(t, err, Throttled)
 		}
 		_, err := c.Download(t.Context(), Request{URL: source}, &sink{}, DownloadOptions{DeclaredLength: -1})
-		if took := time.Since(began); err != nil || took != time.Second || count.Load() != gateLaments+1 {
+		if took := time.Since(began); err != nil || took != time.Second || count.Load() != overloadsToClose+1 {
 			t.Errorf("%v after %v and %d requests", err, took, count.Load())
 		}
 	})
@@ -278,16 +278,16 @@ func TestThrottlingHostIsNotStormed(t *testing.T) {
 func TestRetryAfterClosesTheHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h, count := fail(gateLaments, 429, "Retry-After", "600")
+		h, count := fail(overloadsToClose, 429, "Retry-After", "600")
 		c, _ := bubble(t, Options{}, h)
-		for range gateLaments { // one such answer may be about one resource
+		for range overloadsToClose { // one such answer may be about one resource
 			_, err := c.Get(t.Context(), Request{URL: source})
 			if e := wantKind(t, err, Throttled); e.RetryAfter != 10*time.Minute || e.Status != 429 {
 				t.Errorf("%+v", e)
 			}
 		}
 		_, err := c.Get(t.Context(), Request{URL: source + "other"}) // asked in vain: nothing may be sent
-		if e := wantKind(t, err, Throttled); e.RetryAfter != 10*time.Minute || e.Requests != 0 || count.Load() != gateLaments {
+		if e := wantKind(t, err, Throttled); e.RetryAfter != 10*time.Minute || e.Requests != 0 || count.Load() != overloadsToClose {
 			t.Errorf("%+v after %d requests", e, count.Load())
 		}
 		resp, err := c.Get(t.Context(), Request{URL: "http://elsewhere.example/"}) // others are not concerned
@@ -301,7 +301,7 @@ func TestRetryAfterClosesTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		readAll(t, resp)
-		if count.Load() != gateLaments+2 {
+		if count.Load() != overloadsToClose+2 {
 			t.Errorf("%d requests", count.Load())
 		}
 	})
@@ -317,7 +317,7 @@ func TestOneLamentIsNotTheHost(t *testing.T) {
 				w.WriteHeader(503)
 			}
 		})
-		for range 2 * gateLaments {
+		for range 2 * overloadsToClose {
 			_, err := c.Get(t.Context(), Request{URL: source + "poison"})
 			wantKind(t, err, Throttled)
 			resp, err := c.Get(t.Context(), Request{URL: source + "good"})

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// retryAfter reads Retry-After: seconds or an HTTP date, at most one hour (F53). A date is measured against the peer's
-// own clock where it sent one (F74). Anything else, also a negative number or a date in the past, is 0: it did not say.
+// retryAfter reads Retry-After: seconds or an HTTP date, at most one hour (F53). A date is measured
+// against the peer's own clock where it sent one (F74). Anything else, also a negative number or a
+// past date, is 0.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.Trim(h.Get("Retry-After"), " \t")
 	if v == "" {
@@ -40,8 +41,8 @@ func clampedSeconds(v string) (secs int64, ok bool) {
 	return secs, true
 }
 
-// dates remembers the last Date that was read: all answers of a second share it, and to read it anew for each was half a
-// percent of what a catch-up of small resources costs here.
+// dates remembers the last parsed Date: all answers of a second share it, and parsing it for each
+// small resource is measurable.
 type dates struct{ last atomic.Pointer[date] }
 
 type date struct {

@@ -11,29 +11,31 @@ import (
 	"time"
 )
 
-// post is the way out of messages: connections of their own, so that a slow subscriber of ours does not take those that
-// resources come over, and none of the pace and circuits of the door, because its users keep their own ledgers.
-type post struct{ guarded, trusted *http.Transport }
+// sender sends messages over connections of their own, so that a slow subscriber does not take
+// those of resources. The pace and circuits of hosts do not apply, because the callers keep their
+// own ledgers.
+type sender struct{ guarded, trusted *http.Transport }
 
-// newSender builds one of its two pools.
 func newSender(o Options, env environment, dialer *net.Dialer) *http.Transport {
 	t := newTransport(o, env, dialer)
-	t.ResponseHeaderTimeout = 0 // Message.Timeout bounds it; a hub may verify inside of a subscribe request (S-23)
+	t.ResponseHeaderTimeout = 0 // Message.Timeout bounds it; a hub may verify inside a subscribe request (S-23)
 	t.MaxConnsPerHost, t.MaxIdleConnsPerHost, t.MaxIdleConns = sendConnections, sendConnections, idleSenders
 	t.ReadBufferSize = 0 // answers are short
 	return t
 }
 
-func (p *post) close() {
+func (p *sender) close() {
 	p.guarded.CloseIdleConnections()
 	p.trusted.CloseIdleConnections()
 }
 
-// Send says m once and returns what was answered, whatever the status. There are no retries; a redirect is an answer,
-// but that a message is repeated as it is at the Location of 307 and 308 if Repeat allows it, each hop under the address
-// policy, never from https to http, never in a circle (F26). Where there was no answer, or policy forbids to ask, it is
-// an *Error: Stalled if Timeout was over, else as from Get. It names only the origin of the URL, because the path of a
-// callback is a secret (P10). Places, rates and circuits of hosts do not apply.
+// Send sends m once and returns the answer, whatever the status. There are no retries. A redirect
+// is an answer, except that the message is repeated at the Location of 307 and 308 if Repeat allows
+// it: each hop under the address policy, never from https to http, never in a circle (F26).
+//
+// Without an answer, or where policy forbids the request, it returns an *Error: Stalled if Timeout
+// was over, else as from Get. The error names only the origin of the URL, because the path of a
+// callback is a secret (P10). Slots, rates and circuits of hosts do not apply.
 func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
 	m = m.withDefaults()
 	ex := &exchange{policy: m.Policy, origins: &c.origins}
@@ -43,7 +45,7 @@ func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
 	if k == nil {
 		return a, nil
 	}
-	err := ex.dress(strings.ToLower(m.Method), m.URL, k)
+	err := ex.wrap(strings.ToLower(m.Method), m.URL, k)
 	err.URL = "(a URL that cannot be read)"
 	if ex.url != nil {
 		err.URL = originOf(ex.url)
@@ -51,8 +53,7 @@ func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
 	return nil, err
 }
 
-// send goes from hop to hop.
-func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *kinded) {
+func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *classified) {
 	first, k := parseURL(m.URL)
 	if k != nil {
 		return nil, k
@@ -75,18 +76,17 @@ func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *
 	}
 }
 
-// sendOnce is one hop.
-func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bool) (*Answer, *kinded) {
+func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bool) (*Answer, *classified) {
 	if c.closed.Load() {
-		return nil, &kinded{kind: Canceled, err: ErrClosed}
+		return nil, &classified{kind: Canceled, err: ErrClosed}
 	}
 	req, k := c.messageRequest(m, ex, home)
 	if k != nil {
 		return nil, k
 	}
-	transport := c.post.guarded
+	transport := c.messages.guarded
 	if ex.at.trusted {
-		transport = c.post.trusted
+		transport = c.messages.trusted
 	}
 	resp, err := transport.RoundTrip(req.WithContext(ctx))
 	if !neverSent(err) {
@@ -102,8 +102,8 @@ func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bo
 	return a, nil
 }
 
-// readAnswer reads the start of a body, and a little over its end to keep the connection. However it ends, there was an
-// answer: a peer that drips is not waited for.
+// readAnswer reads the start of a body, and a little beyond to keep the connection. A body that
+// fails or drips is cut there, because the status is already an answer.
 func (c *Client) readAnswer(b io.ReadCloser, m *Message) (kept []byte, cut bool) {
 	if b == http.NoBody {
 		return nil, false
@@ -125,5 +125,5 @@ func (c *Client) readAnswer(b io.ReadCloser, m *Message) (kept []byte, cut bool)
 	return kept, cut || err != nil && !errors.Is(err, io.EOF)
 }
 
-// originOf is a URL without all that may be a secret.
+// originOf is a URL without anything that may be secret.
 func originOf(u *url.URL) string { return u.Scheme + "://" + printable(u.Host) + "/…" }

@@ -218,7 +218,7 @@ func TestSendOnClosedConnections(t *testing.T) {
 		if a, err := c.Send(t.Context(), Message{URL: source + "once", Body: []byte("x")}); err != nil || a.Status != http.StatusOK || calls.Load() != 3 {
 			t.Errorf("%+v, %v after %d calls", a, err, calls.Load())
 		}
-		c.post.close()
+		c.messages.close()
 		before, dials := calls.Load(), m.count()
 		_, err := c.Send(t.Context(), Message{URL: source + "drop", Body: []byte("x")})
 		wantKind(t, err, Transient)

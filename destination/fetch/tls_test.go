@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A server that offers HTTP/2 is asked over as many connections as there are places all the same (speed.md 7.1).
+// A server that offers HTTP/2 is asked over as many connections as there are places all the same (performance.md 7.1).
 func TestTLSHasAConnectionForEachPlace(t *testing.T) {
 	t.Parallel()
 	const places = 8

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// parseURL reads an absolute http(s) URL as documents write it. Bytes that may not stand in a URL and stray percent
-// signs are escaped first, so that net/url keeps the escaped form as it is: it would otherwise decode and re-encode the
-// whole path and turn %2F into / (F80, F81).
-func parseURL(raw string) (*url.URL, *kinded) {
+// parseURL reads an absolute http(s) URL as documents write it. Bytes that a URL may not contain
+// and stray percent signs are escaped first: otherwise net/url decodes and re-encodes the whole
+// path and turns %2F into / (F80, F81).
+func parseURL(raw string) (*url.URL, *classified) {
 	rest, ok := cutScheme(raw)
 	if !ok {
 		return nil, because(Refused, "not an absolute http or https URL")
@@ -41,8 +41,9 @@ func cutScheme(raw string) (rest string, ok bool) {
 	return "", false
 }
 
-// checkURL holds a URL, asked for or redirected to, to what this package asks at all, and drops its fragment.
-func checkURL(u *url.URL) *kinded {
+// checkURL refuses URLs, requested or redirected to, that this package never requests, and drops
+// the fragment.
+func checkURL(u *url.URL) *classified {
 	u.Fragment, u.RawFragment = "", ""
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -57,8 +58,8 @@ func checkURL(u *url.URL) *kinded {
 	return nil
 }
 
-// plainZone reports whether the zone of an IPv6 address, if host has one, can be written in a URL and read again: net/url reads
-// more in it than it takes back.
+// plainZone reports whether the zone of an IPv6 address, if host has one, can be written in a URL
+// and read again: net/url does not read back everything it writes.
 func plainZone(host string) bool {
 	_, zone, ok := strings.Cut(host, "%")
 	if !ok || host[0] != '[' {
@@ -73,7 +74,7 @@ func plainZone(host string) bool {
 	return true
 }
 
-// unreserved is a byte that no URL escapes anywhere (RFC 3986, 2.3).
+// unreserved reports a byte that no URL escapes (RFC 3986, 2.3).
 func unreserved(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~':
@@ -82,7 +83,7 @@ func unreserved(c byte) bool {
 	return false
 }
 
-// validURLByte are those that may stand in a URL beside the unreserved ones.
+// validURLByte are the bytes that a URL may contain beside the unreserved ones.
 const validURLByte = "!$&'()*+,;=:@/?[]#"
 
 func escapeStray(s string) string {
@@ -119,7 +120,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// hostPort returns what is dialled for u: lower-case host and port, the default port made explicit.
+// hostPort is the address dialled for u: lower-case host and port, the default port made explicit.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -131,16 +132,16 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(plainHost(u.Hostname()), port)
 }
 
-// plainHost is the form in which names are compared. A name in another script is compared as written: at worst the
-// operator has to write it as the documents do.
+// plainHost is the form in which names are compared. A name in another script is compared as
+// written, so the operator has to write it as the documents do.
 func plainHost(host string) string { return strings.ToLower(host) }
 
-// sameOrigin compares scheme, host and port.
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && hostPort(a) == hostPort(b)
 }
 
-// RedactURL is the form of a URL for logs and messages: no userinfo, no fragment, the query replaced by an ellipsis (P10).
+// RedactURL is the form of a URL for logs and messages: no userinfo, no fragment, the query
+// replaced by an ellipsis (P10).
 func RedactURL(raw string) string {
 	u, err := parseURL(raw)
 	if u == nil {

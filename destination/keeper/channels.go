@@ -9,9 +9,10 @@ import (
 	"resyncd/store"
 )
 
-// SetChannels says what a set offers now. New channels are subscribed to, those that moved to another hub or topic are
-// subscribed there before the old pair is unsubscribed (S-13, F32), and those not named any more are unsubscribed: the
-// caller has seen that twice (F71). A channel that the operator cancelled stays off. It returns when all that is recorded.
+// SetChannels records what a set offers now. New channels are subscribed to, those that moved to
+// another hub or topic are subscribed there before the old pair is unsubscribed (S-13, F32), and
+// those no longer named are unsubscribed, because the caller has seen that twice (F71). A channel
+// that the operator cancelled stays off.
 func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []Channel) error {
 	key := setKey{sourceID, setID}
 	own := make([]Channel, len(chs))
@@ -27,11 +28,11 @@ func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []C
 	if !ok {
 		return fmt.Errorf("set channels of source %d: it has no plan", sourceID)
 	}
-	k.shaping.Lock()
-	defer k.shaping.Unlock()
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
 	if err == nil {
-		err = k.shapeSet(ctx, key, p, k.targets(key, p, own), all)
+		err = k.reconcileSet(ctx, key, p, k.targets(key, p, own), all)
 	}
 	if err != nil {
 		return fmt.Errorf("set channels of %s: %w", p.Name, err)
@@ -39,7 +40,8 @@ func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []C
 	return nil
 }
 
-// followPlans looks at the families of Sources whose plan changed. What fails is tried again with the next change.
+// followPlans reconciles the channels of Sources whose plan changed. A failure is tried again with
+// the next change.
 func (k *Keeper) followPlans(ctx context.Context) {
 	k.mu.Lock()
 	var changed []int64
@@ -51,7 +53,8 @@ func (k *Keeper) followPlans(ctx context.Context) {
 	slices.Sort(changed)
 	for _, id := range changed {
 		if err := k.followPlan(ctx, id); err != nil && ctx.Err() == nil {
-			k.o.Log.Warn("subscriptions cannot be brought in line with the configuration yet", "source", k.sourceName(id), "err", err)
+			k.o.Log.Warn("subscriptions cannot be brought in line with the configuration yet",
+				"source", k.sourceName(id), "err", err)
 			k.mu.Lock()
 			k.replan[id] = true
 			k.mu.Unlock()
@@ -60,8 +63,8 @@ func (k *Keeper) followPlans(ctx context.Context) {
 }
 
 func (k *Keeper) followPlan(ctx context.Context, sourceID int64) error {
-	k.shaping.Lock()
-	defer k.shaping.Unlock()
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
 	if err != nil {
 		return err
@@ -70,7 +73,8 @@ func (k *Keeper) followPlan(ctx context.Context, sourceID int64) error {
 	p, ok := k.plans[sourceID]
 	offers := map[setKey][]Channel{}
 	for _, s := range all {
-		// What a set offers is not known before its first discovery; then only a push that is off has consequences.
+		// What a set offers is unknown before its first discovery; until then only switching push
+		// off has consequences.
 		key := setKey{sourceID, s.SetID}
 		if chs, known := k.offers[key]; known || !p.Push {
 			offers[key] = chs
@@ -87,17 +91,18 @@ func (k *Keeper) followPlan(ctx context.Context, sourceID int64) error {
 	}
 	var errs []error
 	for key, chs := range offers {
-		errs = append(errs, k.shapeSet(ctx, key, p, k.targets(key, p, chs), all))
+		errs = append(errs, k.reconcileSet(ctx, key, p, k.targets(key, p, chs), all))
 	}
 	return errors.Join(errs...)
 }
 
-// shapeSet brings the families of a set in line with what is wanted. all are the subscriptions of the Source.
-func (k *Keeper) shapeSet(ctx context.Context, key setKey, p Plan, want []target, all []store.Subscription) error {
+// reconcileSet brings the subscriptions of a set in line with want. all are the subscriptions of
+// the Source.
+func (k *Keeper) reconcileSet(ctx context.Context, key setKey, p Plan, want []target, all []store.Subscription) error {
 	var errs []error
 	for _, kind := range []store.ChannelKind{store.ChannelChange, store.ChannelFramework, store.ChannelFeed} {
-		f := family{key, kind}
-		c := clanOf(all, f)
+		f := channelKey{key, kind}
+		c := chainOf(all, f)
 		var mine []target
 		for _, t := range want {
 			if t.kind == kind {
@@ -109,24 +114,25 @@ func (k *Keeper) shapeSet(ctx context.Context, key setKey, p Plan, want []target
 			continue
 		}
 		for i := range mine {
-			errs = append(errs, k.shapeFamily(ctx, key, p, &mine[i], share(c, mine, i)))
+			errs = append(errs, k.reconcileChannel(ctx, key, p, &mine[i], chainFor(c, mine, i)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// off reports whether the operator cancelled the channel.
-func off(all []store.Subscription, f family) bool {
-	return slices.ContainsFunc(all, func(s store.Subscription) bool { return familyOf(&s) == f && s.State == store.SubOff })
+func off(all []store.Subscription, f channelKey) bool {
+	return slices.ContainsFunc(all,
+		func(s store.Subscription) bool { return channelOf(&s) == f && s.State == store.SubOff })
 }
 
-// share are the members of a family for the i-th of its targets. There is one, says the specification; should a
-// set offer several channels of a kind, each has those of its topic, and the first has what is left.
-func share(c clan, targets []target, i int) clan {
+// chainFor picks the members of a chain that serve the i-th target. The specification allows one
+// channel of a kind; should a set offer several, each has the members of its topic, and the
+// first has the rest.
+func chainFor(c chain, targets []target, i int) chain {
 	if len(targets) == 1 {
 		return c
 	}
-	var out clan
+	var out chain
 	for _, s := range c {
 		top := c.headAbove(&s)
 		owner := max(slices.IndexFunc(targets, func(t target) bool { return t.topic == top.Topic }), 0)
@@ -137,14 +143,14 @@ func share(c clan, targets []target, i int) clan {
 	return out
 }
 
-// shapeFamily makes t what the family follows.
-func (k *Keeper) shapeFamily(ctx context.Context, key setKey, p Plan, t *target, c clan) error {
+// reconcileChannel makes t what the channel's head follows.
+func (k *Keeper) reconcileChannel(ctx context.Context, key setKey, p Plan, t *target, c chain) error {
 	heads := c.heads()
 	if len(heads) == 0 {
 		_, err := k.add(ctx, newRecord(key, *t, t.hubs[0], p.Secret, k.moment()))
 		return err
 	}
-	// Several heads are what a crash or another process may leave: the best one stays.
+	// A crash or another process may leave several heads: the best one stays.
 	slices.SortStableFunc(heads, func(a, b *store.Subscription) int { return rank(b, t, p) - rank(a, t, p) })
 	for _, h := range heads[1:] {
 		if err := k.endAll(ctx, append(below(c, *h), *h)); err != nil {
@@ -174,8 +180,7 @@ func rank(s *store.Subscription, t *target, p Plan) int {
 	return n
 }
 
-// endAll ends subscriptions.
-func (k *Keeper) endAll(ctx context.Context, c clan) error {
+func (k *Keeper) endAll(ctx context.Context, c chain) error {
 	m := k.moment()
 	for _, s := range c {
 		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error {
@@ -192,7 +197,7 @@ func (k *Keeper) endAll(ctx context.Context, c clan) error {
 	return nil
 }
 
-// ignore returns err unless it is the one that does not matter.
+// ignore returns nil for the harmless error and err for any other.
 func ignore(err, harmless error) error {
 	if errors.Is(err, harmless) {
 		return nil

@@ -17,7 +17,7 @@ func refusal(status int, body string) *fetch.Answer {
 	return &fetch.Answer{Status: status, Header: http.Header{}, Body: []byte(body)}
 }
 
-// asked reads the lease that a request asks for.
+// askedLease reads the lease that a request asks for.
 func askedLease(r request) time.Duration {
 	n, err := strconv.Atoi(r.form.Get("hub.lease_seconds"))
 	if err != nil {

@@ -17,33 +17,36 @@ import (
 // Options of a Keeper. Store, Send and Callback are needed.
 type Options struct {
 	Store store.Subscriptions
-	// Send says something to a hub, as fetch.Client.Send does.
+	// Send sends a request to a hub, as fetch.Client.Send does.
 	Send func(ctx context.Context, m fetch.Message) (*fetch.Answer, error)
-	// Callback is the URL at which hubs reach us under a token. The callback server must listen before Run (S-23).
+	// Callback is the URL at which hubs reach the callback under a token. The callback server must
+	// listen before Run (S-23).
 	Callback func(token string) string
 	// Now is the wall clock; default time.Now.
 	Now func() time.Time
-	// Dice returns random numbers in [0, 1), to several goroutines; default math/rand/v2.
+	// Dice returns random numbers in [0, 1) and may be called from several goroutines; default
+	// math/rand/v2.
 	Dice func() float64
-	// Log; nil for silence. No token and no secret reaches it (P10).
+	// Log is where the Keeper logs; nil for silence. No token and no secret reaches it (P10).
 	Log *slog.Logger
-	// Rediscover reads again what a set offers and hands it to SetChannels, before renewals (S-13); nil for never. It
-	// must end with its context. What it returns is logged, no more: a renewal does not depend on it.
+	// Rediscover reads again what a set offers and hands it to SetChannels, before renewals (S-13);
+	// nil for never. It must end with its context. Its error is only logged: a renewal does not
+	// depend on it.
 	Rediscover func(ctx context.Context, sourceID, setID int64) error
-	// Changed is told of each change of a subscription after it became durable; may be nil. It must be quick and not call
-	// the Keeper. It is never told of an older state after a newer one.
+	// Changed receives each change of a subscription after the change is durable, never an older
+	// state after a newer one; may be nil. It must be quick and not call the Keeper.
 	Changed func(store.Subscription)
 }
 
-// Plan is what the configuration says of a Source's push.
+// Plan is the push configuration of a Source.
 type Plan struct {
 	Name   string        // for logs
-	Push   bool          // false: what is subscribed is unsubscribed
-	Lease  time.Duration // asked for; default 10 days (S-57)
-	Secret bool          // a secret is sent (S-24); without one pushes are hints (S-87)
+	Push   bool          // false: existing subscriptions are unsubscribed
+	Lease  time.Duration // requested lease; default 10 days (S-57)
+	Secret bool          // a secret is sent (S-24); without one, pushes are only hints (S-87)
 	Policy *fetch.Policy
-	// HubOverride and TopicOverride take the place of what discovery finds (S-12). The topic is that of the change
-	// notifications, or of the feed. With both, the Source need not offer a channel at all.
+	// HubOverride and TopicOverride replace what discovery finds (S-12). The topic is that of the
+	// change notifications, or of the feed. With both, the Source need not offer a channel at all.
 	HubOverride, TopicOverride string
 }
 
@@ -54,38 +57,40 @@ type Channel struct {
 	Hubs  []string // in the Source's order
 }
 
-// Keeper keeps the subscriptions of many Sources. All methods may be called from several goroutines, and but for
-// timetables all work without Run: then they record what the next Run carries out.
+// Keeper keeps the subscriptions of many Sources. All methods may be called from several
+// goroutines. Without Run they record what the next Run carries out.
 type Keeper struct {
-	o     Options
-	birth time.Time // what the monotonic clock is read against
+	o       Options
+	started time.Time // reference of the monotonic clock
 
-	// shaping is held while the subscriptions of families are added, replaced and ended, so that two who do so see each
-	// other's work. It is held over writes to the store, never while a peer is waited for.
-	shaping sync.Mutex
+	// chainMu is held while members of chains are added, replaced and ended: two goroutines doing
+	// so without it would miss each other's work. It is held over writes to the store, never while
+	// a peer is waited for.
+	chainMu sync.Mutex
 
-	turn atomic.Uint64 // orders the changes of records; taken inside the transaction
+	// changeSeq orders the changes of records. It is taken inside the transaction.
+	changeSeq atomic.Uint64
 
-	telling sync.Mutex // held while Changed is told
+	changedMu sync.Mutex // held while Changed is called
 
-	mu      sync.Mutex // guards what follows; held for moments only
+	mu      sync.Mutex // guards the fields below; never held over a write or a request
 	plans   map[int64]Plan
-	dropped map[int64]Plan // of Sources that are gone, for what is still to be unsubscribed
+	dropped map[int64]Plan // of removed Sources, for subscriptions still to be unsubscribed
 	offers  map[setKey][]Channel
-	replan  map[int64]bool // Sources whose plan changed since their families were looked at
+	replan  map[int64]bool // Sources whose plan changed since their channels were reconciled
 	warned  map[string]bool
-	// suspected is what was done about silent hubs; the next process may do it once more.
-	suspected map[family]suspicion
-	table     timetable
-	lanes     lanes
-	scouting  scouting
-	running   bool
-	rescan    bool // the store may hold what we did not write
+	// suspected is what was done about silent hubs. It is not stored, so the next process may do it
+	// once more.
+	suspected   map[channelKey]suspicion
+	table       timetable
+	queues      hostQueues
+	rediscovery rediscoveries
+	running     bool
+	rescan      bool // another process may have written to the store
 
-	wake chan struct{} // 1
+	wake chan struct{} // capacity 1
 }
 
-// setKey names a set.
 type setKey struct{ source, set int64 }
 
 const (
@@ -108,16 +113,16 @@ func New(o Options) *Keeper {
 		o.Changed = func(store.Subscription) {}
 	}
 	return &Keeper{
-		o: o, birth: time.Now(),
+		o: o, started: time.Now(),
 		plans: map[int64]Plan{}, dropped: map[int64]Plan{}, offers: map[setKey][]Channel{}, replan: map[int64]bool{}, warned: map[string]bool{},
-		suspected: map[family]suspicion{},
-		table:     newTimetable(), lanes: newLanes(), scouting: newScouting(),
+		suspected: map[channelKey]suspicion{},
+		table:     newTimetable(), queues: newHostQueues(), rediscovery: newRediscoveries(),
 		wake: make(chan struct{}, 1),
 	}
 }
 
-// SetSource says, or changes, how a Source is to be followed. Subscriptions of a Source without a plan rest, but for
-// those that are being unsubscribed.
+// SetSource sets how a Source is to be followed. Subscriptions of a Source without a plan rest,
+// except those that are being unsubscribed.
 func (k *Keeper) SetSource(sourceID int64, p Plan) {
 	if p.Lease <= 0 {
 		p.Lease = leaseDefault
@@ -125,7 +130,7 @@ func (k *Keeper) SetSource(sourceID int64, p Plan) {
 	p.Lease = min(max(p.Lease, time.Second), leaseMost)
 	k.mu.Lock()
 	if _, known := k.plans[sourceID]; !known {
-		k.table.offset = 0 // what was overdue and rested is spread (S-56)
+		k.table.offset = 0 // spreads what became overdue while it rested (S-56)
 	}
 	k.plans[sourceID] = p
 	delete(k.dropped, sourceID)
@@ -135,7 +140,7 @@ func (k *Keeper) SetSource(sourceID int64, p Plan) {
 	k.signal()
 }
 
-// Wake makes Run look at the store again, because somebody else changed it.
+// Wake makes Run read the store again, because another process changed it.
 func (k *Keeper) Wake() {
 	k.mu.Lock()
 	k.rescan = true
@@ -152,8 +157,8 @@ func (k *Keeper) signal() {
 
 func (k *Keeper) now() store.Micros { return store.MicrosOf(k.o.Now()) }
 
-// uptime is the monotonic clock (F15).
-func (k *Keeper) uptime() time.Duration { return time.Since(k.birth) }
+// uptime reads the monotonic clock (F15).
+func (k *Keeper) uptime() time.Duration { return time.Since(k.started) }
 
 func (k *Keeper) planOf(sourceID int64) (Plan, bool) {
 	k.mu.Lock()
@@ -162,34 +167,34 @@ func (k *Keeper) planOf(sourceID int64) (Plan, bool) {
 	return p, ok
 }
 
-// logger returns the Log with what identifies a subscription to people; never its callback.
+// logger adds what identifies a subscription to people; never its callback.
 func (k *Keeper) logger(s *store.Subscription) *slog.Logger {
 	p, _ := k.planOf(s.SourceID)
 	return k.o.Log.With("source", p.Name, "subscription", s.ID, "kind", string(s.Kind),
 		"topic", fetch.RedactURL(s.Topic), "hub", fetch.RedactURL(s.Hub))
 }
 
-// What functions of change return to leave a record as it is.
+// Functions given to change return one of these to leave a record as it is.
 var (
 	errKeep      = errors.New("nothing to change")
-	errMeanwhile = errors.New("changed meanwhile") // what was decided about an older state of it does not count
+	errMeanwhile = errors.New("changed meanwhile") // the decision was made on an older state of the record
 )
 
-// change applies fn to a record durably and makes the change known. If fn returns errKeep the record stays, is returned
-// as it is, and there is no error.
+// change applies fn to a record durably and announces the result. If fn returns errKeep the record
+// stays and is returned without an error.
 func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscription) error) (store.Subscription, error) {
 	var before store.Subscription
-	var turn uint64
+	var seq uint64
 	s, err := k.o.Store.ChangeSubscription(ctx, id, func(s *store.Subscription) error {
-		before, turn = *s, k.turn.Add(1)
+		before, seq = *s, k.changeSeq.Add(1)
 		return fn(s)
 	})
 	switch {
 	case errors.Is(err, errKeep):
-		k.observe(before, turn)
+		k.observe(before, seq)
 		return before, nil
 	case errors.Is(err, errMeanwhile):
-		k.observe(before, turn) // whoever decided that knew an older record
+		k.observe(before, seq) // the caller knew an older record
 		return before, err
 	case errors.Is(err, store.ErrNotFound):
 		k.forget(id)
@@ -197,14 +202,15 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	case err != nil:
 		return store.Subscription{}, fmt.Errorf("change subscription %d: %w", id, err)
 	}
-	k.observe(s, turn)
+	k.observe(s, seq)
 	if s != before {
-		k.tell(before.State, s, turn)
+		k.notify(before.State, s, seq)
 	}
 	return s, nil
 }
 
-// add records a new subscription and makes it known. It begins with what works at its hub, where that is known (T-05).
+// add records a new subscription and announces it. It begins with the rung that works at its hub,
+// where that is known (T-05).
 func (k *Keeper) add(ctx context.Context, s store.Subscription) (store.Subscription, error) {
 	k.mu.Lock()
 	if rung, known := k.table.profiles[s.Hub]; known {
@@ -214,38 +220,39 @@ func (k *Keeper) add(ctx context.Context, s store.Subscription) (store.Subscript
 	if err := k.o.Store.AddSubscription(ctx, &s); err != nil {
 		return store.Subscription{}, fmt.Errorf("record a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
 	}
-	turn := k.turn.Add(1)
-	k.observe(s, turn)
-	k.tell("", s, turn)
+	seq := k.changeSeq.Add(1)
+	k.observe(s, seq)
+	k.notify("", s, seq)
 	return s, nil
 }
 
-// newest is a record as that turn left it, or a later one that is known.
-func (k *Keeper) newest(s store.Subscription, turn uint64) store.Subscription {
+// newest is the record as change seq left it, or a later state that is known.
+func (k *Keeper) newest(s store.Subscription, seq uint64) store.Subscription {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r := k.table.rows[s.ID]; r != nil && r.turn > turn {
+	if r := k.table.entries[s.ID]; r != nil && r.seq > seq {
 		return r.sub
 	}
 	return s
 }
 
-// tell passes on a change that is durable.
-func (k *Keeper) tell(from store.SubscriptionState, s store.Subscription, turn uint64) {
-	k.telling.Lock()
-	k.o.Changed(k.newest(s, turn))
-	k.telling.Unlock()
+// notify passes a durable change on to Changed and the log.
+func (k *Keeper) notify(from store.SubscriptionState, s store.Subscription, seq uint64) {
+	k.changedMu.Lock()
+	k.o.Changed(k.newest(s, seq))
+	k.changedMu.Unlock()
 	if from == s.State {
 		return
 	}
 	level := slog.LevelDebug
 	switch {
 	case s.State == store.SubLapsed, s.State == store.SubDenied, s.State == store.SubFailed && s.Attempts <= 1:
-		level = slog.LevelWarn // the failures that follow on the first one are in the record
+		level = slog.LevelWarn // later failures in a row are only in the record
 	case s.State == store.SubActive && from != store.SubRenewing, s.State == store.SubGone, s.State == store.SubOff:
 		level = slog.LevelInfo
 	}
 	if ctx := context.Background(); k.o.Log.Enabled(ctx, level) {
-		k.logger(&s).Log(ctx, level, "subscription changed", "from", string(from), "state", string(s.State), "reason", s.Reason)
+		k.logger(&s).Log(ctx, level, "subscription changed", "from", string(from), "state", string(s.State),
+			"reason", s.Reason)
 	}
 }

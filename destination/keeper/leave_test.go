@@ -96,7 +96,7 @@ func TestRequests(t *testing.T) {
 		wait(time.Minute)
 		w.wantAlive(topic)
 		stop()
-		if err := RequestDrop(ctx, w.st, time.Now(), 1); err != nil {
+		if err := New(Options{Store: w.st}).DropSource(ctx, 1); err != nil {
 			t.Error(err)
 		}
 		if all, _ := w.st.Subscriptions(ctx, 1, false); len(all) != 0 {

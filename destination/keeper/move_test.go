@@ -239,7 +239,7 @@ func TestHubLostWhileActive(t *testing.T) {
 	})
 }
 
-// TestSuspect: a hub that delivers nothing is asked again, then left (F24, design.md 3.8).
+// TestSuspect: a hub that delivers nothing is asked again, then left (F24, CONTRIBUTING.md 3.8).
 func TestSuspect(t *testing.T) {
 	one(t, []string{hubA, hubB}, ab, func(w *world, topic string) {
 		suspect := func() {

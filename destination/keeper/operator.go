@@ -10,11 +10,11 @@ import (
 	"resyncd/store"
 )
 
-// Renew has the hubs of a Source's channels asked again soon, of one topic or of all (""), and brings back what was
-// cancelled. It returns how many channels that were.
+// Renew has the hubs of a Source's channels asked again soon, of one topic or of all (""), and
+// brings back cancelled channels. It returns how many channels that were.
 func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int, err error) {
-	k.shaping.Lock()
-	defer k.shaping.Unlock()
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
 	if err != nil {
 		return 0, fmt.Errorf("renew subscriptions: %w", err)
@@ -31,7 +31,7 @@ func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int
 		}
 		n++
 	}
-	// What was brought back may be offered elsewhere by now.
+	// A channel that was brought back may be offered elsewhere by now.
 	k.mu.Lock()
 	k.replan[sourceID] = true
 	k.mu.Unlock()
@@ -39,7 +39,8 @@ func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int
 	return n, nil
 }
 
-// bringBack gives a cancelled channel a new subscription, because the hub was told that the old callback is at its end.
+// bringBack gives a cancelled channel a new subscription, because the hub was told that the old
+// callback has ended.
 func (k *Keeper) bringBack(ctx context.Context, s store.Subscription, m moment) error {
 	if _, err := k.change(ctx, s.ID, func(s *store.Subscription) error { end(s, m); return nil }); err != nil {
 		return err
@@ -53,7 +54,7 @@ func (k *Keeper) bringBack(ctx context.Context, s store.Subscription, m moment) 
 	return err
 }
 
-// bringForward plans a request for now, and forgets the failures before.
+// bringForward plans a request for now and forgets earlier failures.
 func bringForward(s *store.Subscription, m moment) error {
 	if !counts(s) {
 		return errKeep
@@ -64,11 +65,12 @@ func bringForward(s *store.Subscription, m moment) error {
 	return nil
 }
 
-// Cancel unsubscribes from a Source's channels, of one topic or of all (""). They stay off, whatever discovery finds and
-// over restarts, until Renew. It returns how many channels that were.
+// Cancel unsubscribes from a Source's channels, of one topic or of all (""). They stay off,
+// whatever discovery finds and across restarts, until Renew. It returns how many channels that
+// were.
 func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n int, err error) {
-	k.shaping.Lock()
-	defer k.shaping.Unlock()
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
 	if err != nil {
 		return 0, fmt.Errorf("cancel subscriptions: %w", err)
@@ -80,7 +82,7 @@ func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n in
 		}
 		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error { cancel(s, m); return nil })
 		if err == nil {
-			err = k.endAll(ctx, below(clanOf(all, familyOf(&s)), s))
+			err = k.endAll(ctx, below(chainOf(all, channelOf(&s)), s))
 		}
 		if err != nil {
 			return n, fmt.Errorf("cancel a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
@@ -91,18 +93,18 @@ func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n in
 	return n, nil
 }
 
-// operable are the subscriptions that stand for channels: the heads of families, and what is off.
+// operable picks the subscriptions that stand for channels: the heads of chains, and cancelled
+// ones.
 func operable(all []store.Subscription) []store.Subscription {
 	var out []store.Subscription
 	for _, s := range all {
-		if s.State == store.SubOff || counts(&s) && clanOf(all, familyOf(&s)).headAbove(&s).ID == s.ID {
+		if s.State == store.SubOff || counts(&s) && chainOf(all, channelOf(&s)).headAbove(&s).ID == s.ID {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// ofTopic picks those of a topic, all for "".
 func ofTopic(all []store.Subscription, topic string) []store.Subscription {
 	if topic == "" {
 		return all
@@ -116,9 +118,9 @@ func ofTopic(all []store.Subscription, topic string) []store.Subscription {
 	return out
 }
 
-// below are the members that a head replaces.
-func below(c clan, top store.Subscription) clan {
-	var out clan
+// below picks the members that a head replaces.
+func below(c chain, top store.Subscription) chain {
+	var out chain
 	for _, s := range c {
 		if s.ID != top.ID && c.headAbove(&s).ID == top.ID {
 			out = append(out, s)
@@ -127,24 +129,22 @@ func below(c clan, top store.Subscription) clan {
 	return out
 }
 
-// RequestRenew is Keeper.Renew for a command beside which no daemon runs: it records what the next one carries out.
-func RequestRenew(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64, topic string) (n int, err error) {
+// RequestRenew is Keeper.Renew for a command that runs without a daemon: it records what the next
+// daemon carries out.
+func RequestRenew(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64,
+	topic string) (n int, err error) {
 	return New(Options{Store: st, Now: func() time.Time { return now }}).Renew(ctx, sourceID, topic)
 }
 
-// RequestCancel is Keeper.Cancel in the same way.
-func RequestCancel(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64, topic string) (n int, err error) {
+// RequestCancel is Keeper.Cancel for a command that runs without a daemon.
+func RequestCancel(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64,
+	topic string) (n int, err error) {
 	return New(Options{Store: st, Now: func() time.Time { return now }}).Cancel(ctx, sourceID, topic)
 }
 
-// RequestDrop is Keeper.DropSource in the same way.
-func RequestDrop(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64) error {
-	return New(Options{Store: st, Now: func() time.Time { return now }}).DropSource(ctx, sourceID)
-}
-
-// DropSource ends all subscriptions of a Source and forgets its plan. It returns when that is recorded: what a hub may
-// hold is unsubscribed by Run, with the Source's policy as long as this process knows it, until the hub confirms or the
-// lease has run out (S-91).
+// DropSource records the end of all subscriptions of a Source and forgets its plan. Run
+// unsubscribes from the leases that hubs may hold, with the Source's policy as long as this process
+// knows it, until the hub confirms or the lease has run out (S-91).
 func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
 	k.mu.Lock()
 	p, planned := k.plans[sourceID]
@@ -158,16 +158,16 @@ func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
 			delete(k.offers, key)
 		}
 	}
-	for key, s := range k.scouting.sets {
+	for key, s := range k.rediscovery.sets {
 		if key.source == sourceID && !s.underway {
-			delete(k.scouting.sets, key)
+			delete(k.rediscovery.sets, key)
 		}
 	}
 	k.touchSource(sourceID)
 	k.mu.Unlock()
 
-	k.shaping.Lock()
-	defer k.shaping.Unlock()
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
 	if err != nil {
 		return fmt.Errorf("drop subscriptions: %w", err)

@@ -11,19 +11,19 @@ import (
 	"resyncd/store"
 )
 
-// This file and ending.go hold what happens to a record, as functions of the record alone: they run inside of
-// transactions, and with commands while no daemon runs.
+// This file and ending.go hold the transitions of a record, as functions of the record alone: they
+// run inside transactions, and in commands while no daemon runs.
 
-// moment is when a record changes, and the luck that jitter needs.
+// moment is the time at which a record changes, and the random numbers that jitter needs.
 type moment struct {
-	now  store.Micros
-	dice func() float64
+	now    store.Micros
+	random func() float64
 }
 
-func (k *Keeper) moment() moment { return moment{now: k.now(), dice: k.o.Dice} }
+func (k *Keeper) moment() moment { return moment{now: k.now(), random: k.o.Dice} }
 
-// answerWait is when a request that was recorded and of which nothing more is known is sent again: our process ended
-// while it was under way. It is longer than the request may take.
+// answerWait is when a recorded request without a recorded answer is sent again: the process ended
+// while it was under way. It is longer than a request may take.
 const answerWait = time.Minute
 
 // verifiedInline is 204, "verified and active" in PubSubHubbub 0.3.
@@ -46,8 +46,8 @@ func remaining(s *store.Subscription, now store.Micros) time.Duration {
 	return time.Duration(s.Expires-now) * time.Microsecond
 }
 
-// newRecord is a subscription that nobody was asked for yet, with a callback and, if wanted, a secret of its own (S-21,
-// S-22, S-24).
+// newRecord is a subscription that no hub was asked for yet, with a callback and, if wanted, a
+// secret of its own (S-21, S-22, S-24).
 func newRecord(key setKey, t target, hub string, secret bool, m moment) store.Subscription {
 	s := store.Subscription{
 		SourceID: key.source, SetID: key.set, Kind: t.kind, Topic: t.topic, Hub: hub,
@@ -67,8 +67,8 @@ func random32() []byte {
 	return b
 }
 
-// begin records that a subscribe request is on its way (S-23). A live subscription stays so, and one that lapsed is shown
-// as that until it is verified again (S-51, S-55).
+// begin records that a subscribe request is on its way (S-23). A live subscription stays live, and
+// a lapsed one is shown as lapsed until it is verified again (S-51, S-55).
 func begin(s *store.Subscription, asked time.Duration, m moment) {
 	wait := answerWait
 	switch {
@@ -87,27 +87,29 @@ func begin(s *store.Subscription, asked time.Duration, m moment) {
 	s.Next = plus(m.now, wait)
 }
 
-// accept records a 2xx (S-30): the verification is what counts, and it is still to come. from is the state before begin.
+// accept records a 2xx (S-30). Only the verification, which is still to come, makes the
+// subscription active. from is the state before begin.
 func accept(s *store.Subscription, status int, from store.SubscriptionState, m moment) {
 	s.Reason = ""
 	if from == store.SubFailed {
-		s.Attempts = 1 // the failures before say nothing about how long a hub may be silent
+		s.Attempts = 1 // earlier failures say nothing about how long a hub may be silent
 	}
 	if s.Attempts > 1 {
 		s.Reason = "unverified: the hub accepted this request and those before, but never asked for a confirmation"
 	}
-	wait := ladder.Silent(s.Attempts, m.dice())
+	wait := ladder.Silent(s.Attempts, m.random())
 	switch {
 	case !s.Live():
 		if s.State == store.SubRequesting {
 			s.State = store.SubPending
 		}
 		if status == verifiedInline {
-			// If no verification comes while it is pending, this is a hub that does without (S-30, Q-09).
+			// A hub that sends no verification while the subscription is pending does without
+			// (S-30, Q-09).
 			s.Granted, _ = websub.GrantedLease(websub.Verification{}, s.Asked)
 		}
 	case status == verifiedInline && !s.Verified.Known():
-		assume(s, m) // it did without before
+		assume(s, m) // the hub did without before
 		return
 	default:
 		wait = ladder.Within(wait, remaining(s, m.now))
@@ -115,12 +117,12 @@ func accept(s *store.Subscription, status int, from store.SubscriptionState, m m
 	s.Next = plus(m.now, wait)
 }
 
-// assumable reports that the hub said 204 and then left its time to verify unused.
+// assumable reports that the hub answered 204 and then let its time to verify pass.
 func assumable(s *store.Subscription) bool {
 	return s.Granted > 0 && (s.State == store.SubPending || s.State == store.SubLapsed)
 }
 
-// assume makes active what no verification was asked for, counted from the request (S-30).
+// assume activates a subscription whose hub sends no verification, counted from the request (S-30).
 func assume(s *store.Subscription, m moment) {
 	seconds, _ := websub.GrantedLease(websub.Verification{}, s.Asked)
 	grant(s, seconds, s.Requested, m)
@@ -128,56 +130,71 @@ func assume(s *store.Subscription, m moment) {
 	s.Reason = "the hub says that it verified us and did not: its lease is assumed"
 }
 
-// grant makes s active with a lease of so many seconds from a time on (S-50).
+// grant makes s active with a lease of that many seconds, counted from a time (S-50).
 func grant(s *store.Subscription, seconds int64, from store.Micros, m moment) {
 	s.State = store.SubActive
 	s.Granted = seconds
 	s.Verified = from
 	s.Expires = plus(from, time.Duration(seconds)*time.Second)
-	s.Renew = notTooSoon(s, plus(from, ladder.Renew(time.Duration(seconds)*time.Second, m.dice())), m.now)
+	s.Renew = notTooSoon(s, plus(from, ladder.Renew(time.Duration(seconds)*time.Second, m.random())), m.now)
 	s.Next = s.Renew
 	s.Attempts = 0
 	s.Profile = ladder.Settled(s.Profile)
 	s.Reason = ""
 }
 
-// notTooSoon moves a planned request to where it leaves the gap of F23.
+// notTooSoon delays a planned request to keep the gap of F23.
 func notTooSoon(s *store.Subscription, t, now store.Micros) store.Micros {
-	if !s.Requested.Known() || s.Requested > now { // later than now: the clock went back
+	if !s.Requested.Known() || s.Requested > now { // a request in the future: the clock went back
 		return t
 	}
 	return max(t, plus(s.Requested, ladder.Gap))
 }
 
-// applyVerification applies a verification that we want (S-31, S-35, S-53, S-54).
+// applyVerification applies a verification that is wanted (S-31, S-35, S-53, S-54).
 func applyVerification(s *store.Subscription, v websub.Verification, m moment) error {
 	seconds, odd := websub.GrantedLease(v, s.Asked)
-	if s.State == store.SubActive && s.Verified.Known() {
-		// Nobody asked for it: a hub looks whether we are still there, or somebody who learnt the callback would have
-		// us sleep through the end of the lease (S-38). It can bring a renewal forward, never put it off: a lease that
-		// ends sooner is taken as a whole, so that its length and its times agree (S-50), any other is not taken at all.
+	// A verification without a request under way is a hub's check, or an attacker who learnt the
+	// callback and wants the lease to end unnoticed (S-38). It can bring a renewal forward, never
+	// put it off.
+	unasked := s.State == store.SubActive && s.Verified.Known() || s.State == store.SubDenied
+	planned := s.Next
+	if unasked && s.Granted > 0 && remaining(s, m.now) > 0 {
+		// A lease that ends sooner is taken as a whole, so that its length and its times agree
+		// (S-50); any other is ignored.
 		expires := plus(m.now, time.Duration(seconds)*time.Second)
-		if expires >= s.Expires {
+		sooner := expires < s.Expires
+		if !sooner && s.State == store.SubActive {
 			return errKeep
 		}
-		s.Granted, s.Verified, s.Expires = seconds, m.now, expires
-		s.Renew = min(s.Renew, notTooSoon(s, plus(m.now, ladder.Renew(time.Duration(seconds)*time.Second, m.dice())), m.now))
-		s.Next = min(s.Next, s.Renew)
+		if sooner {
+			s.Granted, s.Verified, s.Expires = seconds, m.now, expires
+			s.Renew = min(s.Renew,
+				notTooSoon(s, plus(m.now, ladder.Renew(time.Duration(seconds)*time.Second, m.random())), m.now))
+		}
+		if s.State == store.SubDenied {
+			s.State, s.Reason = store.SubActive, ""
+		}
+		s.Next = min(planned, s.Renew)
 		return nil
 	}
 	grant(s, seconds, m.now, m)
 	s.Reason = odd
+	if unasked {
+		s.Next = min(planned, s.Next)
+	}
 	return nil
 }
 
-// fail records that there was no answer, or one that may be another next time (S-30, F20). asked is Retry-After.
+// fail records a missing answer, or one that may differ next time (S-30, F20). asked is
+// Retry-After.
 func fail(s *store.Subscription, reason string, asked time.Duration, m moment) {
 	if s.State == store.SubRequesting {
 		s.State = store.SubFailed
 	}
 	s.Reason = reason
 	left := time.Duration(0)
-	wait := ladder.Retry(s.Attempts, m.dice())
+	wait := ladder.Retry(s.Attempts, m.random())
 	if s.Live() {
 		left = remaining(s, m.now)
 		wait = ladder.Within(wait, left)
@@ -185,8 +202,9 @@ func fail(s *store.Subscription, reason string, asked time.Duration, m moment) {
 	s.Next = plus(m.now, max(ladder.After(wait, asked, left), ladder.Gap))
 }
 
-// refuse records an answer that will be the same next time. With climb the next rung of the ladder is tried, each once
-// (T-05); without, and after the last, the hub is left alone for long, which is what spent reports.
+// refuse records an answer that will be the same next time. With climb, the next rung of the ladder
+// is tried, each once (T-05). Without it, and after the last rung, spent is true and the hub gets a
+// long wait.
 func refuse(s *store.Subscription, reason string, climb bool, m moment) (spent bool) {
 	if s.State == store.SubRequesting {
 		s.State = store.SubFailed
@@ -199,7 +217,7 @@ func refuse(s *store.Subscription, reason string, climb bool, m moment) (spent b
 	}
 	wait := ladder.Gap
 	if spent {
-		wait = ladder.Refused(ladder.Climbs(s.Profile), m.dice())
+		wait = ladder.Refused(ladder.Climbs(s.Profile), m.random())
 	}
 	if s.Live() {
 		wait = ladder.Within(wait, remaining(s, m.now))
@@ -208,9 +226,9 @@ func refuse(s *store.Subscription, reason string, climb bool, m moment) (spent b
 	return spent
 }
 
-// recall puts back the lease that was there before a verification which the hub did not mean: it answered with an error
-// after we had confirmed (S-30, Q-03).
-func recall(s *store.Subscription, before *store.Subscription, m moment) {
+// restoreLease puts back the lease before a verification that the hub did not mean: it answered
+// with an error after we had confirmed (S-30, Q-03).
+func restoreLease(s *store.Subscription, before *store.Subscription, m moment) {
 	s.Granted, s.Verified, s.Renew, s.Expires = before.Granted, before.Verified, before.Renew, before.Expires
 	s.Attempts, s.Profile = before.Attempts+1, before.Profile
 	switch {
@@ -220,35 +238,39 @@ func recall(s *store.Subscription, before *store.Subscription, m moment) {
 		s.State = store.SubLapsed
 		s.Granted = 0
 	default:
-		s.State = store.SubRequesting // fail and refuse know what becomes of it
+		s.State = store.SubRequesting // fail and refuse decide what becomes of it
 	}
 }
 
-// lapse records that the lease is over (S-55): asking goes on at the rate of the back-off.
-func lapse(s *store.Subscription, m moment) {
+// expire records that the lease is over (S-55). Requests go on at the rate of the back-off.
+func expire(s *store.Subscription, m moment) {
 	s.State = store.SubLapsed
 	s.Granted = 0
 	if s.Reason == "" {
 		s.Reason = "the lease ended before it was renewed"
 	}
-	if s.Attempts == 0 { // nobody has asked yet
+	if s.Attempts == 0 { // no hub was asked yet
 		s.Next = notTooSoon(s, m.now, m.now)
 	}
 }
 
-// deny records a denial, which may come at any time and from anyone who knows the callback (S-40, F25): secret, lease and
-// counters stay, and asking goes on after a long wait (S-42).
+// deny records a denial, which may come at any time and from anyone who knows the callback (S-40,
+// F25). Secret, lease and counters stay, and the hub is asked again after a long wait (S-42).
 func deny(s *store.Subscription, reason string, m moment) error {
 	switch s.State {
 	case store.SubGone, store.SubOff, store.SubUnsubscribing:
 		return errKeep
-	case store.SubDenied: // said twice
+	case store.SubDenied: // repeated denial
 		return errKeep
 	case store.SubActive, store.SubWanted:
 		s.Attempts = 1
 	}
+	next := plus(m.now, ladder.Refused(max(s.Attempts, 1), m.random()))
+	if s.State == store.SubActive {
+		next = min(next, s.Next) // otherwise repeated denials would put the renewal off
+	}
 	s.State = store.SubDenied
 	s.Reason = reason
-	s.Next = plus(m.now, ladder.Refused(max(s.Attempts, 1), m.dice()))
+	s.Next = next
 	return nil
 }

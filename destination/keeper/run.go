@@ -13,19 +13,21 @@ import (
 const (
 	// lookEvery is how often the clocks are compared: timers stop while a machine is suspended (F16).
 	lookEvery = 30 * time.Second
-	// rescanEvery is how often the store is read again, in case another process changed a record.
+	// rescanEvery is how often the store is read again, because another process may have changed a
+	// record.
 	rescanEvery = 6 * time.Hour
-	// troubleWait is how long a record rests that could not be changed, or whose turn changed nothing.
+	// troubleWait is how long a record rests that could not be changed, or for which a step changed
+	// nothing.
 	troubleWait = 30 * time.Second
-	// panicWait is the same after a bug (F5).
+	// panicWait is how long a record rests after a bug (F5).
 	panicWait = 10 * time.Minute
-	// settleTime is how long the outcome of a request may take to record after the daemon was told to stop.
+	// settleTime bounds the recording of a request's outcome after the daemon was told to stop.
 	settleTime = 5 * time.Second
 )
 
-// Run keeps all subscriptions until ctx ends, and returns nil then. It returns an error at once if the store cannot be
-// read, or if it is running already. Workers end with it; a request that is under way is cut off, and sent again by the
-// next Run.
+// Run keeps all subscriptions until ctx ends, and returns nil then. It returns an error at once if
+// the store cannot be read, or if it is running already. A request that is under way is cut off,
+// and sent again by the next Run.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Lock()
 	if k.running {
@@ -69,7 +71,7 @@ func (k *Keeper) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running = false
-	k.table, k.lanes, k.scouting = newTimetable(), newLanes(), newScouting()
+	k.table, k.queues, k.rediscovery = newTimetable(), newHostQueues(), newRediscoveries()
 }
 
 func (k *Keeper) reread() bool {
@@ -80,7 +82,6 @@ func (k *Keeper) reread() bool {
 	return again
 }
 
-// load reads all records into the timetable.
 func (k *Keeper) load(ctx context.Context) error {
 	k.mu.Lock()
 	seen := k.table.observed
@@ -93,56 +94,57 @@ func (k *Keeper) load(ctx context.Context) error {
 	defer k.mu.Unlock()
 	t := &k.table
 	there := make(map[int64]bool, len(all))
-	var changed []family
+	var changed []channelKey
 	for _, s := range all {
 		there[s.ID] = true
-		// What was observed while we read may be newer than what we read.
-		if r := t.rows[s.ID]; r == nil {
+		// A change observed during the read may be newer than the read.
+		if r := t.entries[s.ID]; r == nil {
 			t.put(s, 0)
 		} else if r.observed <= seen && r.sub != s {
-			t.put(s, r.turn)
+			t.put(s, r.seq)
 		} else {
 			continue
 		}
-		changed = append(changed, familyOf(&s))
+		changed = append(changed, channelOf(&s))
 	}
-	for id, r := range t.rows {
+	for id, r := range t.entries {
 		if !there[id] && r.observed <= seen && !r.busy {
 			t.drop(r)
-			changed = append(changed, familyOf(&r.sub))
+			changed = append(changed, channelOf(&r.sub))
 		}
 	}
 	now, uptime := k.now(), k.uptime()
 	for _, f := range changed {
-		for _, r := range t.families[f] {
+		for _, r := range t.byChannel[f] {
 			k.schedule(r, now, uptime)
 		}
 	}
 	return nil
 }
 
-// schedule plans a row. Keeper.mu is held.
-func (k *Keeper) schedule(r *row, now store.Micros, uptime time.Duration) {
+// schedule plans an entry. Keeper.mu is held.
+func (k *Keeper) schedule(r *entry, now store.Micros, uptime time.Duration) {
 	_, planned := k.plans[r.sub.SourceID]
 	k.table.schedule(r, planned, now, uptime)
 }
 
-// observe takes a record as it was left by the change with that turn, unless a later one is known.
-func (k *Keeper) observe(s store.Subscription, turn uint64) {
+// observe takes a record as change seq left it, unless a later state is known.
+func (k *Keeper) observe(s store.Subscription, seq uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r := k.table.rows[s.ID]; !k.running || r != nil && r.turn >= turn {
+	if r := k.table.entries[s.ID]; !k.running || r != nil && r.seq >= seq {
 		return
 	}
-	r := k.table.put(s, turn)
-	r.hold, r.scouts = 0, false
-	k.scheduleFamily(familyOf(&s))
+	r := k.table.put(s, seq)
+	r.hold, r.awaiting = 0, false
+	k.scheduleChannel(channelOf(&s))
 }
 
-// scheduleFamily plans the members of a family, each of which may be due by what became of another. Keeper.mu is held.
-func (k *Keeper) scheduleFamily(f family) {
+// scheduleChannel plans all members of a channel, because a change of one may make others due.
+// Keeper.mu is held.
+func (k *Keeper) scheduleChannel(f channelKey) {
 	now, uptime := k.now(), k.uptime()
-	for _, r := range k.table.families[f] {
+	for _, r := range k.table.byChannel[f] {
 		k.schedule(r, now, uptime)
 	}
 	if len(k.table.due) > 0 && k.table.due[0].at < k.table.sleeps {
@@ -150,39 +152,39 @@ func (k *Keeper) scheduleFamily(f family) {
 	}
 }
 
-// forget drops a record that is not in the store any more.
+// forget drops a record that is no longer in the store.
 func (k *Keeper) forget(id int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r := k.table.rows[id]; r != nil {
+	if r := k.table.entries[id]; r != nil {
 		k.table.drop(r)
 	}
 }
 
-// dispatch gives what is due to workers, as far as there are any, and returns how long there is nothing else to do.
+// dispatch gives due entries to free workers, and returns how long Run may sleep.
 func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now, uptime := k.now(), k.uptime()
 	t := &k.table
-	t.adjust(now, uptime, k.o.Dice)
+	t.compareClocks(now, uptime, k.o.Dice)
 	for len(t.due) > 0 && t.due[0].at <= uptime {
 		r := t.due[0]
-		t.unlist(r)
-		if k.scout(r, now, uptime) {
+		t.dequeue(r)
+		if k.awaitDiscovery(r, now, uptime) {
 			k.schedule(r, now, uptime)
 			continue
 		}
 		r.busy = true
-		k.lanes.enter(r)
+		k.queues.enqueue(r)
 	}
-	k.sendScouts(ctx, crew)
+	k.startDiscoveries(ctx, crew)
 	for {
-		r, lane := k.lanes.next()
+		r, queue := k.queues.next()
 		if r == nil {
 			break
 		}
-		crew.Go(func() { k.attend(ctx, r, lane) })
+		crew.Go(func() { k.work(ctx, r, queue) })
 	}
 	wait := lookEvery
 	if len(t.due) > 0 {
@@ -192,20 +194,20 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	return wait
 }
 
-// attend is a worker's turn with one row.
-func (k *Keeper) attend(ctx context.Context, r *row, lane *lane) {
+// work takes one step for an entry.
+func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	k.mu.Lock()
 	before := r.sub
 	k.mu.Unlock()
-	how, hold := k.guarded(ctx, before.ID)
+	how, hold := k.safeStep(ctx, before.ID)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r.busy = false
-	k.lanes.leave(lane, how)
+	k.queues.release(queue, how)
 	now, uptime := k.now(), k.uptime()
-	if k.table.rows[before.ID] == r {
+	if k.table.entries[before.ID] == r {
 		if hold == 0 && r.sub == before {
-			hold = troubleWait // nothing came of it, so another turn at once would be no better
+			hold = troubleWait // the step changed nothing, so another one at once would not either
 		}
 		if hold > 0 {
 			r.hold = uptime + hold
@@ -215,17 +217,19 @@ func (k *Keeper) attend(ctx context.Context, r *row, lane *lane) {
 	k.signal()
 }
 
-// guarded is step, with a bug in it kept from ending the daemon (F5).
-func (k *Keeper) guarded(ctx context.Context, id int64) (how health, hold time.Duration) {
+// safeStep is step with a panic turned into an error: a bug must not end the daemon (F5).
+func (k *Keeper) safeStep(ctx context.Context, id int64) (how health, hold time.Duration) {
 	defer func() {
 		if p := recover(); p != nil {
-			k.o.Log.Error("keeping a subscription panicked", "subscription", id, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			k.o.Log.Error("keeping a subscription panicked", "subscription", id, "err", fmt.Sprint(p),
+				"stack", string(debug.Stack()))
 			how, hold = unasked, panicWait
 		}
 	}()
 	how, err := k.step(ctx, id)
 	if err != nil && ctx.Err() == nil {
-		k.o.Log.Warn("subscription cannot be looked after, trying again soon", "subscription", id, "err", err, "wait", troubleWait)
+		k.o.Log.Warn("subscription cannot be looked after, trying again soon", "subscription", id, "err", err,
+			"wait", troubleWait)
 		hold = troubleWait
 	}
 	return how, hold

@@ -10,22 +10,21 @@ import (
 	"resyncd/store"
 )
 
-// situation is what a step starts from.
 type situation struct {
 	sub       store.Subscription
-	place     role
-	successor store.Subscription // of one that is kept or replaced: the one that decides
+	role      role
+	successor store.Subscription // the member that decides about a kept or replaced one
 	plan      Plan
 	planned   bool
-	due       bool          // it is due by itself, not only for a review
-	early     time.Duration // what is missing, by uptime, to the gap of F23 after the last request
+	due       bool          // due by itself, not only for a review
+	early     time.Duration // uptime that is missing to the gap of F23 after the last request
 }
 
-// situation looks a record up in the timetable, and takes note that its review is being done.
+// situation looks a record up in the timetable, and clears its review mark.
 func (k *Keeper) situation(id int64) (situation, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	r := k.table.rows[id]
+	r := k.table.entries[id]
 	if r == nil {
 		return situation{}, false
 	}
@@ -34,15 +33,15 @@ func (k *Keeper) situation(id int64) (situation, bool) {
 	if in.plan, in.planned = k.plans[r.sub.SourceID]; !in.planned {
 		in.plan = k.dropped[r.sub.SourceID]
 	}
-	var by *row
-	in.place, by = k.table.standing(r)
+	var by *entry
+	in.role, by = k.table.roleOf(r)
 	in.successor = by.sub
 	in.due = r.due.Known() && (r.uptime <= uptime || r.due <= now)
 	r.review = false
 	return in, true
 }
 
-// step does what is due for one record. Errors are the store's: the record is as it was.
+// step does what is due for one record. Its errors are the store's: the record is unchanged.
 func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	in, ok := k.situation(id)
 	if !ok {
@@ -51,20 +50,20 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	now := k.now()
 	s := &in.sub
 	switch {
-	case leaving(s) && in.due:
+	case toUnsubscribe(s) && in.due:
 		return k.unsubscribe(ctx, in)
-	case !in.planned || leaving(s) || s.State == store.SubOff:
+	case !in.planned || toUnsubscribe(s) || s.State == store.SubOff:
 		return unasked, nil
-	case in.place == replaced:
-		return unasked, k.giveWay(ctx, in)
+	case in.role == replaced:
+		return unasked, k.retire(ctx, in)
 	case s.Live() && remaining(s, now) == 0:
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { lapse(s, m); return nil })
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { expire(s, m); return nil })
 	case s.Live() && !s.Renew.Known():
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { revive(s, m); return nil })
-	case in.place == kept && !s.Live():
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { cancelEnd(s, m); return nil })
+	case in.role == kept && !s.Live():
 		return unasked, nil
 	}
-	if in.place == head && exhausted(s) {
+	if in.role == head && exhausted(s) {
 		if moved, err := k.advance(ctx, id); moved || err != nil {
 			return unasked, err
 		}
@@ -93,22 +92,23 @@ func exhausted(s *store.Subscription) bool {
 	return false
 }
 
-// old reports that callback and secret are due to be replaced (S-52), and that nothing older is still on its way out.
+// old reports that callback and secret are due for replacement (S-52), and that no older member is
+// still being ended.
 func (k *Keeper) old(in *situation) bool {
-	if in.place != head || since(in.sub.Rotated, k.now()) < ladder.Rotation {
+	if in.role != head || since(in.sub.Rotated, k.now()) < ladder.Rotation {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.table.rows[in.sub.Replaces] == nil
+	return k.table.entries[in.sub.Replaces] == nil
 }
 
-// unchanged guards a decision that was made on seen.
+// unchanged reports that a record is as it was when the decision was made on seen.
 func unchanged(s, seen *store.Subscription) bool {
 	return s.State == seen.State && s.Next == seen.Next && s.Requested == seen.Requested && s.Verified == seen.Verified
 }
 
-// postpone moves the next turn to where a request leaves the gap of F23, and reports whether there was a need.
+// postpone delays the next step to keep the gap of F23, and reports whether that was needed.
 func (in *situation) postpone(s *store.Subscription, m moment) bool {
 	at := max(notTooSoon(s, m.now, m.now), plus(m.now, in.early))
 	if at <= m.now {
@@ -119,7 +119,8 @@ func (in *situation) postpone(s *store.Subscription, m moment) bool {
 }
 
 // update changes a record that is still as it was seen.
-func (k *Keeper) update(ctx context.Context, seen *store.Subscription, fn func(*store.Subscription, moment) error) error {
+func (k *Keeper) update(ctx context.Context, seen *store.Subscription,
+	fn func(*store.Subscription, moment) error) error {
 	m := k.moment()
 	_, err := k.change(ctx, seen.ID, func(s *store.Subscription) error {
 		if !unchanged(s, seen) {
@@ -130,33 +131,34 @@ func (k *Keeper) update(ctx context.Context, seen *store.Subscription, fn func(*
 	return err
 }
 
-// giveWay ends what is replaced by a verified successor: after a grace while it lives, else at once.
-func (k *Keeper) giveWay(ctx context.Context, in situation) error {
+// retire ends a member that a verified successor replaces: after a grace while it is live, else at
+// once.
+func (k *Keeper) retire(ctx context.Context, in situation) error {
 	switch s := &in.sub; {
 	case s.Live() && s.Renew.Known():
-		return k.update(ctx, s, func(s *store.Subscription, m moment) error { retire(s, &in.successor, m); return nil })
+		return k.update(ctx, s, func(s *store.Subscription, m moment) error { endAfterGrace(s, &in.successor, m); return nil })
 	case s.Live() && !in.due:
 		return nil
 	}
-	return k.leave(ctx, &in.sub)
+	return k.endMember(ctx, &in.sub)
 }
 
-// asked notes that a request goes out, against a clock that goes back (F15, F23).
-func (k *Keeper) asked(id int64) {
+// noteRequest remembers by uptime that a request goes out: the stored time misleads after the clock
+// went back (F15, F23).
+func (k *Keeper) noteRequest(id int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r := k.table.rows[id]; r != nil {
+	if r := k.table.entries[id]; r != nil {
 		r.sent = k.uptime()
 	}
 }
 
-// sourceName is for logs.
 func (k *Keeper) sourceName(id int64) string {
 	p, _ := k.planOf(id)
 	return p.Name
 }
 
-// recovered turns a panic into an error, with where it came from.
+// recovered turns a panic into an error with its stack.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

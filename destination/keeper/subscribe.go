@@ -19,8 +19,8 @@ const (
 	formType     = "application/x-www-form-urlencoded"
 )
 
-// subscribe asks the hub, and records what it answers. The request is recorded before it is sent, and nothing is locked
-// while it is under way: the hub may verify before it answers (S-23, S-36).
+// subscribe asks the hub and records its answer. The request is recorded before it is sent, and no
+// lock is held while it is under way: the hub may verify before it answers (S-23, S-36).
 func (k *Keeper) subscribe(ctx context.Context, in situation) (health, error) {
 	m := k.moment()
 	var before store.Subscription
@@ -43,7 +43,7 @@ func (k *Keeper) subscribe(ctx context.Context, in situation) (health, error) {
 		return unasked, err
 	}
 	k.warn(&recorded)
-	k.asked(recorded.ID)
+	k.noteRequest(recorded.ID)
 	profile := ladder.Rung(recorded.Profile)
 	form := websub.SubscribeForm{
 		Mode: websub.ModeSubscribe, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic,
@@ -52,31 +52,32 @@ func (k *Keeper) subscribe(ctx context.Context, in situation) (health, error) {
 	if profile.Lease {
 		form.Lease = recorded.Asked
 	}
-	heard := k.say(ctx, in.plan, recorded.Hub, form, &recorded)
-	if heard.cutOff {
+	answer := k.sendForm(ctx, in.plan, recorded.Hub, form, &recorded)
+	if answer.cutOff {
 		return unasked, nil
 	}
-	return heard.health(), k.settle(ctx, heard, before, recorded)
+	return answer.health(), k.recordAnswer(ctx, answer, before, recorded)
 }
 
-// say sends a form to a hub.
-func (k *Keeper) say(ctx context.Context, p Plan, hub string, form websub.SubscribeForm, s *store.Subscription) heard {
+func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.SubscribeForm,
+	s *store.Subscription) hubAnswer {
 	began := k.uptime()
 	a, err := k.o.Send(ctx, fetch.Message{
 		Method: http.MethodPost, URL: hub, Policy: p.Policy, Header: http.Header{"Content-Type": {formType}},
 		Body: form.Encode(), Repeat: redirectsMax, Timeout: sendTime,
 	})
-	h := hear(a, err, s)
+	h := readAnswer(a, err, s)
 	h.took = k.uptime() - began
 	h.cutOff = err != nil && ctx.Err() != nil
 	if k.o.Log.Enabled(ctx, slog.LevelDebug) {
-		k.logger(s).Debug("asked a hub", "mode", string(form.Mode), "verdict", h.verdict.String(), "status", h.status, "reason", h.reason, "took", h.took)
+		k.logger(s).Debug("asked a hub", "mode", string(form.Mode), "verdict", h.class.String(), "status", h.status,
+			"reason", h.reason, "took", h.took)
 	}
 	return h
 }
 
-// settle records what the hub answered. It does so even if the daemon is to stop meanwhile.
-func (k *Keeper) settle(ctx context.Context, h heard, before, recorded store.Subscription) error {
+// recordAnswer records what the hub answered, even if the daemon is told to stop meanwhile.
+func (k *Keeper) recordAnswer(ctx context.Context, h hubAnswer, before, recorded store.Subscription) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	m := k.moment()
@@ -87,22 +88,23 @@ func (k *Keeper) settle(ctx context.Context, h heard, before, recorded store.Sub
 		switch s.State {
 		case store.SubRequesting, store.SubRenewing, store.SubLapsed:
 		case store.SubActive:
-			// A verification came first. It is what counts, unless the hub says that it came to nothing (S-30).
-			if !confirmed || h.verdict == accepted || h.verdict == unheard {
+			// The verification came before the answer. It counts, unless the answer is an error
+			// (S-30).
+			if !confirmed || h.class == accepted || h.class == noAnswer {
 				return errKeep
 			}
-			recall(s, &before, m)
+			restoreLease(s, &before, m)
 		default: // denied, cancelled or ended meanwhile
 			return errKeep
 		}
-		switch h.verdict {
+		switch h.class {
 		case accepted:
 			accept(s, h.status, before.State, m)
-		case unheard, busy:
+		case noAnswer, busy:
 			fail(s, h.reason, h.retryAfter, m)
 		case refused:
 			spent = refuse(s, h.reason, true, m)
-		case misdirected:
+		case notAllowed:
 			spent = refuse(s, h.reason, false, m)
 		}
 		return nil

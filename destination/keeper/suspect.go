@@ -8,24 +8,25 @@ import (
 	"resyncd/store"
 )
 
-// How a hub is met that has a lease with us and delivers nothing (F24). Hubs are asked and left for that at these rates at
-// most, however often they are suspected.
+// Rates at which a hub is asked again or replaced that holds a lease and delivers nothing (F24),
+// however often it is suspected.
 const (
-	suspectSoonest = 90 * time.Second // after any request: what was done last is given time to work
+	suspectSoonest = 90 * time.Second // after any request, which needs time to work
 	suspectAlone   = time.Hour        // between requests to the only hub
-	suspectAgain   = 6 * time.Hour    // after which a hub that was asked anew deserves to be asked once more
-	suspectNew     = time.Hour        // what the hub is given that got its turn
+	suspectAgain   = 6 * time.Hour    // after which a hub that was asked anew may be asked once more
+	suspectNew     = time.Hour        // what a newly chosen hub is given
 )
 
-// suspicion is what was done last about a channel whose changes were found by pulls, by uptime.
+// suspicion is what was done last about a channel whose changes were found by pulls. Times are
+// uptime.
 type suspicion struct {
 	sub          int64 // the subscription that was asked for anew
 	asked, moved time.Duration
 }
 
-// Suspect says that changes were found by pulls that a live subscription should have brought (F24, design.md 3.8). It is
-// asked for again; if that did not help, the next hub gets its turn. It may be called for each miss: what was done last is
-// given time to work.
+// Suspect says that pulls found changes that a live subscription should have delivered (F24,
+// CONTRIBUTING.md 3.8). The hub is asked again; if that did not help, the next hub is tried. It may
+// be called for each miss.
 func (k *Keeper) Suspect(ctx context.Context, subID int64) error {
 	s, err := k.o.Store.Subscription(ctx, subID)
 	if err == nil {
@@ -70,11 +71,12 @@ func (k *Keeper) suspect(ctx context.Context, s *store.Subscription) error {
 	return err
 }
 
-// suspicionOf returns what was done last about the channel of s: long ago, where nothing was.
+// suspicionOf returns what was done last about the channel of s; without an entry, the times lie
+// far back.
 func (k *Keeper) suspicionOf(s *store.Subscription) suspicion {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	last, known := k.suspected[familyOf(s)]
+	last, known := k.suspected[channelOf(s)]
 	if !known {
 		last.moved = -suspectNew
 	}
@@ -87,5 +89,5 @@ func (k *Keeper) suspicionOf(s *store.Subscription) suspicion {
 func (k *Keeper) note(s *store.Subscription, last suspicion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.suspected[familyOf(s)] = last
+	k.suspected[channelOf(s)] = last
 }

@@ -10,7 +10,7 @@ import (
 	"resyncd/store"
 )
 
-// Bounds on what a Source may make us keep (P8): each hub of each channel may come to have a record.
+// Bounds on what a Source may make us keep (P8): each hub of each channel may get a record.
 const (
 	hubsMost     = 5
 	channelsMost = 8
@@ -24,8 +24,8 @@ type target struct {
 	hubs  []string
 }
 
-// targets makes of what a set offers what is wanted of it: the overrides applied (S-12), https hubs first (S-05), without
-// what cannot be subscribed to. A channel without a hub is no target.
+// targets turns what a set offers into what is wanted: overrides applied (S-12), https hubs first
+// (S-05), without channels that have no usable hub.
 func (k *Keeper) targets(key setKey, p Plan, chs []Channel) []target {
 	if !p.Push {
 		return nil
@@ -45,21 +45,23 @@ func (k *Keeper) targets(key setKey, p Plan, chs []Channel) []target {
 			t.topic = p.TopicOverride
 		}
 		if t.topic == "" || len(t.hubs) == 0 {
-			k.o.Log.Debug("channel names no usable hub, so its set is followed by pulls alone", "source", p.Name, "set", key.set,
+			k.o.Log.Debug("channel names no usable hub, so its set is followed by pulls alone", "source", p.Name,
+				"set", key.set,
 				"kind", string(c.Kind), "topic", fetch.RedactURL(c.Topic))
 			continue
 		}
 		if len(t.hubs) > hubsMost {
 			t.hubs = t.hubs[:hubsMost]
 		}
-		if len(out) < channelsMost && !slices.ContainsFunc(out, func(o target) bool { return o.kind == t.kind && o.topic == t.topic }) {
+		if len(out) < channelsMost &&
+			!slices.ContainsFunc(out, func(o target) bool { return o.kind == t.kind && o.topic == t.topic }) {
 			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// ordered drops what is no hub, and puts https before http.
+// ordered drops what is no hub URL, and puts https before http.
 func ordered(hubs []string) []string {
 	var secure, plain []string
 	for _, h := range hubs {
@@ -83,12 +85,12 @@ func ordered(hubs []string) []string {
 	return out
 }
 
-// fits reports whether s is a subscription as t and the configuration want it.
+// fits reports whether s is a subscription that t and the configuration want.
 func (t *target) fits(s *store.Subscription, secret bool) bool {
 	return s.Kind == t.kind && s.Topic == t.topic && slices.Contains(t.hubs, s.Hub) && (s.Secret != "") == secret
 }
 
-// after returns the hubs that may take the place of one, in the order of their turns.
+// after lists the hubs to try after one, in order.
 func (t *target) after(hub string) []string {
 	i := slices.Index(t.hubs, hub)
 	if i < 0 {
@@ -97,7 +99,7 @@ func (t *target) after(hub string) []string {
 	return slices.Concat(t.hubs[i+1:], t.hubs[:i])
 }
 
-// warn tells once for each hub that its secret travels readably (S-24).
+// warn logs once for each hub that its secret travels unencrypted (S-24).
 func (k *Keeper) warn(s *store.Subscription) {
 	if s.Secret == "" {
 		return

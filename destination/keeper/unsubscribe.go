@@ -9,24 +9,24 @@ import (
 	"resyncd/store"
 )
 
-// unsubscribe tells the hub that we leave (S-90). It is over when the hub verifies that, when it answers 204, when it
-// says that it knows of no subscription, or when the lease has run out (S-91).
+// unsubscribe asks the hub to end the lease (S-90). It is over when the hub verifies, answers 204
+// or knows of no subscription, or when the lease has run out (S-91).
 func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) {
 	m := k.moment()
 	sent := false
 	recorded, err := k.change(ctx, in.sub.ID, func(s *store.Subscription) error {
 		sent = false
 		switch {
-		case !unchanged(s, &in.sub) || !leaving(s):
+		case !unchanged(s, &in.sub) || !toUnsubscribe(s):
 			return errMeanwhile
 		case remaining(s, m.now) == 0:
-			parted(s, m)
+			unsubscribed(s, m)
 			return nil
 		case in.postpone(s, m):
 			return nil
 		}
 		sent = true
-		beginParting(s, m)
+		beginUnsubscribe(s, m)
 		return nil
 	})
 	switch {
@@ -35,8 +35,8 @@ func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) 
 	case err != nil || !sent:
 		return unasked, err
 	}
-	k.asked(recorded.ID)
-	h := k.say(ctx, in.plan, recorded.Hub, websub.SubscribeForm{
+	k.noteRequest(recorded.ID)
+	h := k.sendForm(ctx, in.plan, recorded.Hub, websub.SubscribeForm{
 		Mode: websub.ModeUnsubscribe, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic,
 		Verify: ladder.Rung(recorded.Profile).Verify,
 	}, &recorded)
@@ -48,12 +48,12 @@ func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) 
 	m = k.moment()
 	_, err = k.change(ctx, recorded.ID, func(s *store.Subscription) error {
 		switch {
-		case !leaving(s): // confirmed while we were asking
+		case !toUnsubscribe(s): // confirmed while the request was under way
 			return errKeep
-		case h.verdict == refused, h.verdict == accepted && h.status == verifiedInline:
-			parted(s, m)
+		case h.class == refused, h.class == accepted && h.status == verifiedInline:
+			unsubscribed(s, m)
 		default:
-			waitParting(s, &h, m)
+			retryUnsubscribe(s, &h, m)
 		}
 		return nil
 	})

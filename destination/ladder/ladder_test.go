@@ -22,7 +22,7 @@ func TestWaits(t *testing.T) {
 		{"Silent", Silent, 0, []time.Duration{5 * m, 10 * m, 20 * m, 40 * m, h, h}},
 		{"Silent, jitter", Silent, 1, []time.Duration{330 * s, 11 * m, 22 * m, 44 * m, 66 * m}},
 		{"Refused", Refused, 0, []time.Duration{h, 2 * h, 4 * h, 8 * h, 16 * h, 24 * h, 24 * h}},
-		{"Parting", Parting, 0, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 640 * s, 1280 * s, 2560 * s, h, h}},
+		{"Parting", Unsubscribe, 0, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 640 * s, 1280 * s, 2560 * s, h, h}},
 	} {
 		for i, want := range tc.want {
 			if got := tc.f(i+1, tc.random); got != want {
@@ -67,7 +67,7 @@ func TestLaws(t *testing.T) {
 			rt.Errorf("a lease of %v is renewed after %v", lease, renew)
 		}
 		n := rapid.IntRange(1, 1000).Draw(rt, "n")
-		for name, f := range map[string]func(int, float64) time.Duration{"Retry": Retry, "Silent": Silent, "Refused": Refused, "Parting": Parting} {
+		for name, f := range map[string]func(int, float64) time.Duration{"Retry": Retry, "Silent": Silent, "Refused": Refused, "Parting": Unsubscribe} {
 			wait := f(n, random)
 			if wait < Gap || f(n+1, 0) < f(n, 0) || wait > f(n, 0)*5/4 {
 				rt.Errorf("%s(%d) = %v", name, n, wait)

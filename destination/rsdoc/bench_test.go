@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// longList is a Resource List of n entries with both digests, some 300 bytes each, as speed.md 4 measured.
+// longList is a Resource List of n entries with both digests, some 300 bytes each, as performance.md 4 measured.
 func longList(n int) []byte {
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>
@@ -60,7 +60,7 @@ func readTokens(b *testing.B, doc io.Reader) {
 	}
 }
 
-// BenchmarkReader is goal 8 of speed.md in one run: x-token is how many times as fast the reader, which decodes all values,
+// BenchmarkReader is goal 8 of performance.md in one run: x-token is how many times as fast the reader, which decodes all values,
 // is as the standard decoder that only cuts tokens. It is to be five or more, also for documents that are odd but legal.
 func BenchmarkReader(b *testing.B) {
 	const n = 20_000

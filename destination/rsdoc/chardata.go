@@ -9,10 +9,11 @@ import (
 // maxReference bounds a reference, leading zeros included.
 const maxReference = 32
 
-// charData takes the text at pos up to the next '<', in pieces where the window does not hold all of it.
+// charData takes the text at pos up to the next '<', piece by piece where the window does not hold
+// all of it.
 func (s *scanner) charData() error {
 	if !s.collect {
-		// Nearly always: the white space between two tags.
+		// The usual case: white space between two tags.
 		for s.pos < s.end && isSpace(s.buf[s.pos]) {
 			s.pos++
 		}
@@ -37,13 +38,13 @@ func (s *scanner) charData() error {
 			return nil
 		}
 		if !s.more() {
-			return s.cut("before the end tag of <" + clip(s.open()) + ">")
+			return s.truncated("before the end tag of <" + clip(s.open()) + ">")
 		}
 	}
 }
 
-// safeCut is how much of b can be taken before more is known: not half a reference, nor what may be the beginning of
-// "]]>" or of a line end of two characters.
+// safeCut is how much of b can be taken before more is read: no half reference, nor a possible
+// beginning of "]]>" or of a line end of two characters.
 func safeCut(b []byte) int {
 	tail := max(0, len(b)-maxReference)
 	if i := bytes.LastIndexByte(b[tail:], '&'); i >= 0 && bytes.IndexByte(b[tail+i:], ';') < 0 {
@@ -59,13 +60,13 @@ func safeCut(b []byte) int {
 	return n
 }
 
-// takeText checks a piece of text and appends it to s.text if that is asked for.
+// takeText checks a piece of text and appends it to s.text if that is wanted.
 func (s *scanner) takeText(b []byte) error {
 	if plain(b) && bytes.IndexByte(b, ']') < 0 {
 		return s.appendText(b)
 	}
 	if j := bytes.Index(b, []byte("]]>")); j >= 0 {
-		return s.fault(Malformed, j, "]]> outside of a CDATA section")
+		return s.errorAt(Malformed, j, "]]> outside of a CDATA section")
 	}
 	for i := 0; i < len(b); {
 		n := bytes.IndexByte(b[i:], '&')
@@ -80,7 +81,7 @@ func (s *scanner) takeText(b []byte) error {
 		}
 		r, n, fault := reference(b[i:])
 		if fault != "" {
-			return s.fault(Malformed, i, fault)
+			return s.errorAt(Malformed, i, fault)
 		}
 		if s.collect {
 			s.text = utf8.AppendRune(s.text, r)
@@ -115,18 +116,18 @@ func (s *scanner) appendText(b []byte) error {
 	return nil
 }
 
-// attrValue resolves the references of an attribute's value at i, and makes each white space character of it a space
-// (XML 1.0, 3.3.3). The result lies in s.scratch.
+// attrValue resolves the references of an attribute's value at i, and turns each white space
+// character of it into a space (XML 1.0, 3.3.3). The result is in s.scratch.
 func (s *scanner) attrValue(b []byte, i int) ([]byte, error) {
 	from := len(s.scratch)
 	for j := 0; j < len(b); j++ {
 		switch c := b[j]; c {
 		case '<':
-			return nil, s.fault(Malformed, i+j, "a '<' in an attribute value")
+			return nil, s.errorAt(Malformed, i+j, "a '<' in an attribute value")
 		case '&':
 			r, n, fault := reference(b[j:])
 			if fault != "" {
-				return nil, s.fault(Malformed, i+j, fault)
+				return nil, s.errorAt(Malformed, i+j, fault)
 			}
 			s.scratch = utf8.AppendRune(s.scratch, r)
 			j += n - 1
@@ -144,8 +145,8 @@ func (s *scanner) attrValue(b []byte, i int) ([]byte, error) {
 	return s.scratch[from:len(s.scratch):len(s.scratch)], nil
 }
 
-// reference reads one of the five predefined entities or a character reference at the beginning of b: the character,
-// the length of the reference, and what is wrong.
+// reference reads one of the five predefined entities or a character reference at the beginning of
+// b: the character, the length of the reference, and what is wrong.
 func reference(b []byte) (r rune, n int, fault string) {
 	end := bytes.IndexByte(b[:min(len(b), maxReference)], ';')
 	if end < 0 {

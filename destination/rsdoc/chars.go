@@ -2,10 +2,11 @@ package rsdoc
 
 import "strconv"
 
-// text is what the small parsers read: strings of callers and bytes of the scanner's window, without copying.
+// text lets the small parsers read callers' strings and bytes of the scanner's window without
+// copying.
 type text interface{ ~string | ~[]byte }
 
-// isSpace tells XML white space, the only kind that these documents know.
+// isSpace reports XML white space.
 func isSpace(c byte) bool {
 	return c <= ' ' && (c == ' ' || c == '\n' || c == '\t' || c == '\r')
 }
@@ -31,10 +32,10 @@ func trimSpace[T text](s T) T {
 	return s[i:j]
 }
 
-// hexDigit is the value of a hexadecimal digit in either case; above 15 for what is none.
+// hexDigit is the value of a hexadecimal digit in either case; above 15 for anything else.
 func hexDigit(c byte) byte { return hexValues[c] }
 
-// hexValues is a constant, so that it is a table which nothing can change.
+// hexValues is a constant, so that nothing can change the table.
 const hexValues = no16 + no16 + no16 + "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09" + no6 +
 	"\xff\x0a\x0b\x0c\x0d\x0e\x0f" + no9 + no16 + "\xff\x0a\x0b\x0c\x0d\x0e\x0f" + no9 + no16 +
 	no16 + no16 + no16 + no16 + no16 + no16 + no16 + no16
@@ -46,7 +47,7 @@ const (
 	no16 = no9 + no6 + "\xff"
 )
 
-// foldEqual compares s, in any letter case, with want, which is in lower case. Only ASCII letters fold.
+// foldEqual compares s with want, which is in lower case. Only ASCII letters fold.
 func foldEqual[T text](s T, want string) bool {
 	if len(s) != len(want) {
 		return false
@@ -59,7 +60,7 @@ func foldEqual[T text](s T, want string) bool {
 	return true
 }
 
-// parseLength reads a decimal number of bytes; -1 where it is not one [7].
+// parseLength reads a decimal number of bytes; -1 if it is none [7].
 func parseLength[T text](s T) int64 {
 	s = trimSpace(s)
 	if len(s) == 0 {
@@ -77,7 +78,7 @@ func parseLength[T text](s T) int64 {
 	return n
 }
 
-// quote shows foreign text in a message: escaped, and cut so that no peer decides how long our messages are.
+// quote escapes and shortens foreign text for a message, so that no peer decides its length.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -13,16 +13,7 @@ func ParseMicros(s string) (Micros, error) {
 	return m, nil
 }
 
-// ParseMicrosBytes is ParseMicros on bytes. It allocates only for an error.
-func ParseMicrosBytes(b []byte) (Micros, error) {
-	m, fault := parseMicros(b)
-	if fault != "" {
-		return NoTime, fmt.Errorf("read %s as a W3C datetime: %s", quote(string(b)), fault)
-	}
-	return m, nil
-}
-
-// parseMicros returns the instant, or NoTime and what is wrong.
+// parseMicros returns the instant, or NoTime and what is wrong. It allocates nothing.
 func parseMicros[T text](s T) (Micros, string) {
 	s = trimSpace(s)
 	d, rest, fault := parseDate(s)
@@ -45,8 +36,8 @@ func parseMicros[T text](s T) (Micros, string) {
 	return m, ""
 }
 
-// parseDate reads YYYY, YYYY-MM or YYYY-MM-DD at the start of s: days since 1970 and what follows, which is empty or
-// begins with T.
+// parseDate reads YYYY, YYYY-MM or YYYY-MM-DD at the start of s: days since 1970 and the rest,
+// which is empty or begins with T.
 func parseDate[T text](s T) (days int64, rest T, fault string) {
 	var none T
 	year, ok := number(s, 0, 4)
@@ -78,8 +69,8 @@ func parseDate[T text](s T) (days int64, rest T, fault string) {
 	return civilDays(year, month, day), s[10:], ""
 }
 
-// parseClock reads Thh:mm, seconds and fraction as far as they are there, and the zone: seconds after midnight UTC
-// (less than 0 or more than a day where the zone says so) and microseconds.
+// parseClock reads Thh:mm, optional seconds and fraction, and the zone: seconds after midnight UTC
+// (less than 0 or more than a day by the zone) and microseconds.
 func parseClock[T text](s T) (seconds, micros int64, fault string) {
 	hour, ok := number(s, 1, 2)
 	if !ok || hour > 23 {
@@ -159,8 +150,9 @@ func monthDays(year, month int) int {
 	return 31
 }
 
-// civilDays counts the days from 1970-01-01 in the Gregorian calendar, for years from 0. The year is taken to begin
-// in March, so that the leap day is its last; 153 days are the five months from March, and again from August.
+// civilDays counts the days from 1970-01-01 in the Gregorian calendar, for years from 0. Its years
+// begin in March, so that the leap day is the last; 153 days are the five months from March, and
+// again from August.
 func civilDays(year, month, day int) int64 {
 	y := int64(year)
 	m := int64(month) - 3

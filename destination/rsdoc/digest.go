@@ -6,14 +6,13 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
-	"fmt"
 	"hash"
 )
 
 // Algorithm is a digest algorithm of the hash attribute [7]. A larger value is a stronger algorithm.
 type Algorithm uint8
 
-// The algorithms that we can check, weakest first. MD5 and SHA1 check a transfer; they identify nothing.
+// The supported algorithms, weakest first. MD5 and SHA1 check a transfer; they identify nothing.
 const (
 	None Algorithm = iota
 	MD5
@@ -23,7 +22,7 @@ const (
 	SHA512
 )
 
-// String is the name as the hash attribute writes it; "" for None and values that are no algorithm.
+// String is the name as the hash attribute writes it; "" for None and invalid values.
 func (a Algorithm) String() string {
 	switch a {
 	case MD5:
@@ -74,32 +73,23 @@ func (a Algorithm) New() hash.Hash {
 	return nil
 }
 
-// Digest is one usable digest. Digests are comparable: equal ones have the same algorithm and the same sum, because
-// the bytes of Sum after the algorithm's size are zero. The zero value is no digest.
+// Digest is one usable digest. Digests are comparable with ==, because the bytes of Sum after the
+// algorithm's size are zero. The zero value is no digest.
 type Digest struct {
 	Alg Algorithm
 	Sum [64]byte
 }
 
-// NewDigest wraps a computed sum, which must have the size of the algorithm.
-func NewDigest(a Algorithm, sum []byte) (Digest, error) {
-	if a.Size() == 0 || len(sum) != a.Size() {
-		return Digest{}, fmt.Errorf("wrap %d bytes as a %s digest: it has %d", len(sum), a, a.Size())
-	}
-	d := Digest{Alg: a}
-	copy(d.Sum[:], sum)
-	return d, nil
-}
-
-// Bytes is a copy of the sum, as long as the algorithm makes it; empty for the zero value.
+// Bytes is a copy of the sum, in the algorithm's size; empty for the zero value.
 func (d Digest) Bytes() []byte { return d.Sum[:d.Alg.Size()] }
 
-// String is "sha-256:hex" in lower case, as the hash attribute and our records write it; "" for the zero value.
+// String is "sha-256:hex" in lower case, as the hash attribute and our records write it; "" for the
+// zero value.
 func (d Digest) String() string {
 	if d.Alg.Size() == 0 {
 		return ""
 	}
-	var room [160]byte // each listed resource has one: put together on the stack it is one allocation, not three
+	var room [160]byte // on the stack, because each listed resource has one
 	text := append(room[:0], d.Alg.String()...)
 	return string(hex.AppendEncode(append(text, ':'), d.Bytes()))
 }

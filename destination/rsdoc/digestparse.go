@@ -5,30 +5,29 @@ import (
 	"slices"
 )
 
-// ParseDigest reads one digest as Digest.String writes it (and in the other spellings that ParseDigests takes).
+// ParseDigest reads one digest as Digest.String writes it, or in another spelling that a hash
+// attribute may have.
 func ParseDigest(s string) (Digest, error) {
 	var d Digest
 	switch parseToken(trimSpace(s), &d) {
 	case tokenUsable:
 		return d, nil
-	case tokenForeign:
+	case tokenUnknown:
 		return Digest{}, fmt.Errorf("read the digest %s: the algorithm is none of md5, sha-1, sha-256, sha-384, sha-512", quote(s))
 	}
 	return Digest{}, fmt.Errorf("read the digest %s: not algorithm:hex with a sum of the algorithm's length", quote(s))
 }
 
-// ParseDigests reads the value of a hash attribute [7] and appends the usable digests to dst, strongest first, one for
-// each algorithm. Tokens stand apart by any white space; algorithm names are taken in any letter case, with or without
-// the hyphen; a sum is hex of the right length in either case, else base64 or base64url, padded or not, that decodes
-// to the right length. bad counts the tokens that are none of this. Tokens of unknown algorithms are ignored. Equal
-// digests of one algorithm are one; where they differ none can be believed: all of them are bad (F49).
-func ParseDigests(s string, dst []Digest) (digests []Digest, bad int) {
-	return parseDigests(s, dst)
-}
-
-func parseDigests[T text](s T, dst []Digest) ([]Digest, int) {
+// parseDigests parses a hash attribute [7] and appends the usable digests to dst, strongest first,
+// one for each algorithm. Tokens are separated by any white space; algorithm names may have any
+// letter case, with or without the hyphen; a sum is hex of the right length in either case, else
+// base64 or base64url, padded or not, that decodes to the right length.
+//
+// bad counts the other tokens, except those of unknown algorithms, which are ignored. Equal digests
+// of one algorithm are one; where they differ none can be believed, so all of them are bad (F49).
+func parseDigests[T text](s T, dst []Digest) (digests []Digest, bad int) {
 	var conflict [SHA512 + 1]bool
-	base, bad := len(dst), 0
+	base := len(dst)
 	for i := 0; i < len(s); {
 		if isSpace(s[i]) {
 			i++
@@ -48,7 +47,8 @@ func parseDigests[T text](s T, dst []Digest) ([]Digest, int) {
 			}
 			continue
 		}
-		// Move it forward to its place by strength, and look at another one of its algorithm on the way.
+		// Move it to its position by strength, and look for another one of its algorithm on the
+		// way.
 		at := last
 		for at > base && dst[at-1].Alg < dst[last].Alg {
 			at--
@@ -78,12 +78,13 @@ func parseDigests[T text](s T, dst []Digest) ([]Digest, int) {
 type tokenVerdict uint8
 
 const (
-	tokenBad     tokenVerdict = iota // no algorithm, or a sum that cannot be read
-	tokenForeign                     // an algorithm that we do not know
+	tokenBad     tokenVerdict = iota // no algorithm, or an unreadable sum
+	tokenUnknown                     // an unsupported algorithm
 	tokenUsable
 )
 
-// parseToken reads algorithm:sum into d, which is zero before; where it is not usable d is left in any state.
+// parseToken reads algorithm:sum into d, which must be zero. d is undefined unless the token is
+// usable.
 func parseToken[T text](s T, d *Digest) tokenVerdict {
 	colon := 0
 	for colon < len(s) && s[colon] != ':' {
@@ -95,7 +96,7 @@ func parseToken[T text](s T, d *Digest) tokenVerdict {
 	d.Alg = algorithmOf(s[:colon])
 	sum := s[colon+1:]
 	if d.Alg == None {
-		return tokenForeign
+		return tokenUnknown
 	}
 	size := d.Alg.Size()
 	if len(sum) == 2*size && readHex(sum, &d.Sum) || readBase64(sum, size, &d.Sum) {
@@ -128,8 +129,8 @@ func algorithmOf[T text](s T) Algorithm {
 	return None
 }
 
-// readHex fills dst from the hex digits of s, which are an even number and at most twice as many as dst has bytes.
-// On failure dst may be half filled.
+// readHex fills dst from the hex digits of s, which are an even number and at most twice as many as
+// dst has bytes. On failure dst may be half filled.
 func readHex[T text](s T, dst *[64]byte) bool {
 	for i := 0; i < len(s); i += 2 {
 		h, l := hexDigit(s[i]), hexDigit(s[i+1])
@@ -141,9 +142,9 @@ func readHex[T text](s T, dst *[64]byte) bool {
 	return true
 }
 
-// readBase64 decodes s, which must give exactly size bytes: one alphabet throughout, the padding whole or absent, the
-// bits after the last byte zero. The specification's own Example 27 fails here in three of its four values: they are
-// not encodings of anything, and so not usable.
+// readBase64 decodes s, which must give exactly size bytes: one alphabet throughout, the padding
+// whole or absent, the bits after the last byte zero. Three of the four values of the
+// specification's Example 27 fail here, because they are no encodings of anything.
 func readBase64[T text](s T, size int, dst *[64]byte) bool {
 	chars := (size*8 + 5) / 6
 	switch len(s) {

@@ -2,12 +2,13 @@ package rsdoc
 
 import "slices"
 
-// readEntry reads the entry whose start tag was just read into r.entry; where it cannot be used r.fault says why. The
-// element is read to its end in any case.
+// readEntry reads the entry whose start tag was just read into r.entry; r.fault says why it is
+// unusable. The element is read to its end in any case.
 func (r *Reader) readEntry() error {
 	e := &r.entry
 	e.clear()
-	e.Loc, e.Ordinal = "", r.ordinal
+	e.Loc, e.Fault, e.Ordinal = "", "", r.ordinal
+	r.located = false
 	r.linkBytes = 0
 	var hasLoc, hasLastMod bool
 	for {
@@ -34,7 +35,7 @@ func (r *Reader) readEntry() error {
 				err = r.skipElement()
 			}
 		case r.isEntry():
-			r.bad("an entry inside an entry")
+			r.setFault("an entry inside an entry")
 			err = r.skipElement()
 		default:
 			err = r.skipElement()
@@ -46,21 +47,21 @@ func (r *Reader) readEntry() error {
 	kind := r.head.Kind
 	switch {
 	case !hasLoc:
-		r.bad("no loc")
+		r.setFault("no loc")
 	case e.Change == ChangeUnknown && kind.changes():
-		r.bad("an unknown change")
+		r.setFault("an unknown change")
 	}
 	return nil
 }
 
-// bad notes the first thing that makes the entry unusable.
-func (r *Reader) bad(why string) {
+// setFault records the first thing that makes the entry unusable.
+func (r *Reader) setFault(why string) {
 	if r.fault == "" {
 		r.fault = why
 	}
 }
 
-// readLoc reads the text of loc. A second one is borne where it is the same.
+// readLoc reads the text of loc. A repeated one is accepted if it is the same.
 func (r *Reader) readLoc(again bool) error {
 	text, whole, err := r.readText()
 	if err != nil {
@@ -72,18 +73,19 @@ func (r *Reader) readLoc(again bool) error {
 	uri, fault := r.uri(text)
 	switch {
 	case !whole:
-		r.bad("an element inside loc")
+		r.setFault("an element inside loc")
 	case fault != "":
-		r.bad("loc " + fault)
+		r.setFault("loc " + fault)
 	case again && uri != r.entry.Loc:
-		r.bad("two different loc")
+		r.setFault("two different loc")
 	}
+	r.located = whole && fault == "" && (!again || r.located && uri == r.entry.Loc)
 	r.entry.Loc = uri
 	return nil
 }
 
-// readLastMod reads the text of lastmod. It is a hint in 1.1, so what cannot be read, or is there twice in different
-// words, is absent.
+// readLastMod reads the text of lastmod. It is a hint in 1.1, so an unreadable or contradictory one
+// counts as absent.
 func (r *Reader) readLastMod(again bool) error {
 	text, whole, err := r.readText()
 	if err != nil {
@@ -97,8 +99,9 @@ func (r *Reader) readLastMod(again bool) error {
 	return nil
 }
 
-// readText is the text of the element whose start tag was just read, trimmed, with comments and CDATA sections joined.
-// whole is false where another element stands in it, whose own text is left out. Valid until the next element.
+// readText is the text of the element whose start tag was just read, trimmed, with comments and
+// CDATA sections joined. whole is false if it contains another element, whose own text is left out.
+// Valid until the next element.
 func (r *Reader) readText() (text []byte, whole bool, err error) {
 	r.s.text, whole = r.s.text[:0], true
 	for {
@@ -118,25 +121,26 @@ func (r *Reader) readText() (text []byte, whole bool, err error) {
 	}
 }
 
-// readMD reads the rs:md of an entry, of which there is at most one [7]; one that repeats the first is borne.
+// readMD reads the rs:md of an entry, of which there is at most one [7]; one that repeats the first
+// is accepted.
 func (r *Reader) readMD() {
 	if !r.entry.HasMD {
 		r.entryMD(&r.entry)
 		return
 	}
-	e, o := &r.entry, &r.other
+	e, o := &r.entry, &r.second
 	o.clear()
 	r.entryMD(o)
 	if e.Capability != o.Capability || e.Change != o.Change || e.Datetime != o.Datetime || e.At != o.At ||
 		e.Completed != o.Completed || e.From != o.From || e.Until != o.Until || e.Length != o.Length ||
 		e.BadDigests != o.BadDigests || e.Type != o.Type || e.Encoding != o.Encoding || e.Path != o.Path ||
 		!slices.Equal(e.Digests, o.Digests) {
-		r.bad("two rs:md that differ")
+		r.setFault("two rs:md that differ")
 	}
 }
 
-// entryMD reads the attributes of the current tag into e. What cannot be read is absent: one bad value must not cost the
-// entry (F46).
+// entryMD reads the attributes of the current tag into e. Unreadable ones count as absent: one bad
+// value must not cost the entry (F46).
 func (r *Reader) entryMD(e *Entry) {
 	e.HasMD = true
 	for i := range r.s.attrs {
@@ -185,7 +189,7 @@ func parseChange(b []byte) Change {
 	return ChangeUnknown
 }
 
-// String is the change as the attribute has it; "" for ChangeNone.
+// String is the change as the attribute writes it; "" for ChangeNone.
 func (c Change) String() string {
 	switch c {
 	case ChangeNone:

@@ -8,24 +8,25 @@ import (
 // Problem is why a document as a whole was refused.
 type Problem uint8
 
-// The problems. Whatever it is, nothing may be concluded from what the document does not list.
+// The problems. Nothing may be concluded from what a refused document does not list.
 const (
-	// NotXML: what came is something else, such as plain text, JSON or a ZIP.
+	// NotXML is anything else, such as plain text, JSON or a ZIP.
 	NotXML Problem = iota + 1
-	// Malformed: not well-formed XML 1.0 with namespaces, or a document that contradicts itself.
+	// Malformed is XML that is not well-formed (1.0 with namespaces), or a document that
+	// contradicts itself.
 	Malformed
-	// Forbidden: well-formed, but with a document type or entity declaration. No ResourceSync document needs one; HTML
-	// pages and attacks do.
+	// Forbidden is a document type or entity declaration. No ResourceSync document needs one; HTML
+	// pages and attacks have them.
 	Forbidden
-	// WrongEncoding: not UTF-8.
+	// WrongEncoding is any encoding but UTF-8.
 	WrongEncoding
-	// WrongRoot: XML, but the root is not urlset or sitemapindex in the Sitemap namespace.
+	// WrongRoot is a root other than urlset or sitemapindex in the Sitemap namespace.
 	WrongRoot
-	// WrongKind: a ResourceSync document of another capability than asked for.
+	// WrongKind is a ResourceSync document of an unexpected capability.
 	WrongKind
-	// Truncated: the input ended before the document did. Asking again may help.
+	// Truncated is an input that ended before the document did. Another attempt may help.
 	Truncated
-	// Limit: larger than Options.Limits allows.
+	// Limit is a document beyond Options.Limits.
 	Limit
 )
 
@@ -52,8 +53,8 @@ func (p Problem) String() string {
 	return "unknown problem"
 }
 
-// DocumentError says why a document was refused and where. Failures of the reader below (network, disk) are no
-// DocumentErrors; they come wrapped, for errors.Is and errors.As.
+// DocumentError is why and where a document was refused. Failures of the underlying reader
+// (network, disk) are no DocumentErrors; they come wrapped, for errors.Is and errors.As.
 type DocumentError struct {
 	Problem Problem
 	Offset  int64 // byte in the document, after inflating
@@ -65,7 +66,7 @@ func (e *DocumentError) Error() string {
 	return fmt.Sprintf("refused document (%s at byte %d): %s", e.Problem, e.Offset, e.Detail)
 }
 
-// Unwrap is what a Truncated document ran into (io.ErrUnexpectedEOF), or what gzip found.
+// Unwrap is the cause of a Truncated document (io.ErrUnexpectedEOF), or gzip's error.
 func (e *DocumentError) Unwrap() error {
 	if e.cause == nil && e.Problem == Truncated {
 		return io.ErrUnexpectedEOF
@@ -73,9 +74,9 @@ func (e *DocumentError) Unwrap() error {
 	return e.cause
 }
 
-// EntryError says why an entry was skipped. The document goes on.
+// EntryError is why an entry was skipped. The document goes on.
 type EntryError struct {
-	Ordinal int64 // place in the document, from 0
+	Ordinal int64 // position in the document, from 0
 	Offset  int64 // byte of its start tag, after inflating
 	Detail  string
 }

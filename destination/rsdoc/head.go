@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// noPri is the preference of a link that states none [7].
+// noPri is the preference of a link without one [7].
 const noPri = 999_999
 
 // NewHead is the head of a document of that shape and kind, with nothing else known.
@@ -23,7 +23,7 @@ func NewEntry(loc string) Entry {
 	return e
 }
 
-// clear forgets all but Loc, and keeps the memory of the slices.
+// clear resets all but Loc, and keeps the memory of the slices.
 func (e *Entry) clear() {
 	*e = Entry{
 		Loc: e.Loc, LastMod: NoTime, Datetime: NoTime, At: NoTime, Completed: NoTime, From: NoTime, Until: NoTime,
@@ -36,8 +36,8 @@ func NewLink(rel, href string) Link {
 	return Link{Rel: rel, Href: href, Pri: noPri, Modified: NoTime, Length: -1}
 }
 
-// Link is the preferred link of a relation: the one with the lowest pri, the first of several. Relations are compared
-// without regard to letter case (RFC 8288, 2.1.1).
+// Link is the preferred link of a relation: the one with the lowest pri, the first of several.
+// Relations compare without letter case (RFC 8288, 2.1.1).
 func (h *Head) Link(rel string) (Link, bool) {
 	best := -1
 	for i := range h.Links {
@@ -51,8 +51,8 @@ func (h *Head) Link(rel string) (Link, bool) {
 	return h.Links[best], true
 }
 
-// Expect refuses a document of another kind than those asked for, with a *DocumentError that names both (F58). A
-// document that does not state its kind passes: what it is follows from where it came from [digest 18].
+// Expect refuses a document of another kind with a *DocumentError that names both (F58). A document
+// that does not state its kind passes: the referring document decides [digest 18].
 func (h *Head) Expect(kinds ...Kind) error {
 	if h.Kind == KindUnknown || slices.Contains(kinds, h.Kind) {
 		return nil
@@ -71,28 +71,19 @@ func (h *Head) Expect(kinds ...Kind) error {
 	}
 }
 
-// Pre091 reports the signs of a document older than 0.9.1 [digest 16]: in those Until ends the interval and does not promise
-// that the document is closed, "up" may lead to an index, and parts are listed newest first. A document may be that old
-// without showing it.
-func (h *Head) Pre091() bool {
-	if foldEqual(trimSpace(h.RawKind), "resourcesync") || h.Modified.Known() {
-		return true
-	}
-	_, old := h.Link(RelResourceSync)
-	return old
-}
-
-// snapshot tells the kinds that picture a set at one time and so have at on their root [7, Appendix A].
+// snapshot reports a kind that shows a set at one time and so has at on its root [7, Appendix A].
 func (k Kind) snapshot() bool {
 	return k == KindResourceList || k == KindResourceDump || k == KindResourceDumpManifest
 }
 
-// changes tells the kinds whose entries are changes, so that each needs its change attribute [12, 13.2].
+// changes reports a kind whose entries are changes, so that each needs its change attribute [12,
+// 13.2].
 func (k Kind) changes() bool {
-	return k == KindChangeList || k == KindChangeDumpManifest || k == KindChangeNotification || k == KindFrameworkNotification
+	return k == KindChangeList || k == KindChangeDumpManifest || k == KindChangeNotification ||
+		k == KindFrameworkNotification
 }
 
-// parseKind maps the older spellings [digest 16] onto ours; unknown values are given to intern as they stand.
+// parseKind maps older spellings [digest 16] to ours; unknown values go through intern unchanged.
 func parseKind(b []byte, intern func([]byte) string) Kind {
 	var folded [32]byte
 	b = trimSpace(b)

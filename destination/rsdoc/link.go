@@ -35,7 +35,6 @@ func (r *Reader) entryLink() error {
 	return nil
 }
 
-// countLink bounds what one owner's links may take.
 func (r *Reader) countLink(have int, bytes *int, ln *Link) error {
 	*bytes += len(ln.Rel) + len(ln.Href) + len(ln.Type) + len(ln.Path)
 	if have >= maxLinks || *bytes > r.opts.Limits.perTag() {
@@ -79,7 +78,8 @@ func (r *Reader) parseLink(digests []Digest) (ln Link, fault string) {
 	return ln, fault
 }
 
-// parsePri is a preference from 1 to 999,999; out of range or unreadable is as if absent [digest 6].
+// parsePri is a preference from 1 to 999,999; one out of range or unreadable counts as absent
+// [digest 6].
 func parsePri(b []byte) int {
 	if n := parseLength(b); 1 <= n && n <= noPri {
 		return int(n)

@@ -8,11 +8,11 @@ import (
 // maxInstruction bounds an XML declaration, and the name of any other instruction.
 const maxInstruction = 1 << 10
 
-// declaration reads what begins with "<!" at pos: a comment or a CDATA section. All else is refused: document types and
-// entities are of no use here and the door of the classical attacks.
+// declaration reads what begins with "<!" at pos: a comment or a CDATA section. Document types and
+// entities are refused: no document needs them, and classical attacks use them.
 func (s *scanner) declaration() error {
 	s.opened = true
-	if err := s.need(3, "a tag"); err != nil {
+	if err := s.require(3, "a tag"); err != nil {
 		return err
 	}
 	switch s.buf[s.pos+2] {
@@ -26,21 +26,21 @@ func (s *scanner) declaration() error {
 	}
 	b := s.buf[s.pos:s.end]
 	if len(b) < len(doctype) || !foldEqual(b[:len(doctype)], doctype) {
-		return s.fault(Forbidden, 0, "a markup declaration")
+		return s.errorAt(Forbidden, 0, "a markup declaration")
 	}
 	if len(b) >= len(doctype)+5 && foldEqual(b[len(doctype)+1:len(doctype)+5], "html") {
-		return s.fault(Forbidden, 0, "an HTML page in place of a ResourceSync document")
+		return s.errorAt(Forbidden, 0, "an HTML page in place of a ResourceSync document")
 	}
-	return s.fault(Forbidden, 0, "a document type declaration")
+	return s.errorAt(Forbidden, 0, "a document type declaration")
 }
 
 // comment skips a comment, of any length.
 func (s *scanner) comment() error {
-	if err := s.need(4, "a comment"); err != nil {
+	if err := s.require(4, "a comment"); err != nil {
 		return err
 	}
 	if s.buf[s.pos+3] != '-' {
-		return s.fault(Malformed, 0, "<! followed by neither a comment nor a CDATA section")
+		return s.errorAt(Malformed, 0, "<! followed by neither a comment nor a CDATA section")
 	}
 	s.pos += 4
 	for {
@@ -48,7 +48,7 @@ func (s *scanner) comment() error {
 		n := bytes.Index(b, []byte("--"))
 		if n >= 0 && n+2 < len(b) {
 			if b[n+2] != '>' {
-				return s.fault(Malformed, n, "-- inside a comment")
+				return s.errorAt(Malformed, n, "-- inside a comment")
 			}
 			s.pos += n + 3
 			return nil
@@ -58,7 +58,7 @@ func (s *scanner) comment() error {
 		}
 		s.pos += n
 		if !s.more() {
-			return s.cut("inside a comment")
+			return s.truncated("inside a comment")
 		}
 	}
 }
@@ -66,14 +66,14 @@ func (s *scanner) comment() error {
 // cdata takes a CDATA section as text.
 func (s *scanner) cdata() error {
 	const opening = "<![CDATA["
-	if err := s.need(len(opening), "a CDATA section"); err != nil {
+	if err := s.require(len(opening), "a CDATA section"); err != nil {
 		return err
 	}
 	if string(s.buf[s.pos:s.pos+len(opening)]) != opening {
-		return s.fault(Malformed, 0, "<![ followed by something else than CDATA[")
+		return s.errorAt(Malformed, 0, "<![ followed by something else than CDATA[")
 	}
 	if len(s.stack) == 0 {
-		return s.fault(Malformed, 0, "a CDATA section outside of the root element")
+		return s.errorAt(Malformed, 0, "a CDATA section outside of the root element")
 	}
 	s.pos += len(opening)
 	for {
@@ -95,7 +95,7 @@ func (s *scanner) cdata() error {
 			return nil
 		}
 		if !s.more() {
-			return s.cut("inside a CDATA section")
+			return s.truncated("inside a CDATA section")
 		}
 	}
 }
@@ -113,22 +113,22 @@ func (s *scanner) instruction() error {
 		if i < len(b) {
 			name := b[2:i]
 			if colon > 0 || b[i] != '?' && !isSpace(b[i]) {
-				return s.fault(Malformed, i, "a processing instruction without a proper name")
+				return s.errorAt(Malformed, i, "a processing instruction without a proper name")
 			}
 			if !foldEqual(name, "xml") {
 				s.pos += i
 				return s.skipInstruction()
 			}
 			if late || string(name) != "xml" {
-				return s.fault(Malformed, 0, "an XML declaration that is not at the beginning of the document")
+				return s.errorAt(Malformed, 0, "an XML declaration that is not at the beginning of the document")
 			}
 			return s.xmlDeclaration()
 		}
 		if len(b) == maxInstruction {
-			return s.fault(Limit, 0, "a processing instruction with a name of more than 1024 bytes")
+			return s.errorAt(Limit, 0, "a processing instruction with a name of more than 1024 bytes")
 		}
 		if !s.more() {
-			return s.cut("inside a processing instruction")
+			return s.truncated("inside a processing instruction")
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (s *scanner) skipInstruction() error {
 		}
 		s.pos += max(0, len(b)-1)
 		if !s.more() {
-			return s.cut("inside a processing instruction")
+			return s.truncated("inside a processing instruction")
 		}
 	}
 }
@@ -156,16 +156,16 @@ func (s *scanner) xmlDeclaration() error {
 			break
 		}
 		if s.end-s.pos >= maxInstruction {
-			return s.fault(Limit, 0, "an XML declaration of more than 1024 bytes")
+			return s.errorAt(Limit, 0, "an XML declaration of more than 1024 bytes")
 		}
 		if !s.more() {
-			return s.cut("inside the XML declaration")
+			return s.truncated("inside the XML declaration")
 		}
 	}
 	tag := append([]byte("<"), s.buf[s.pos+2:s.pos+n]...)
 	m, err := s.parseTag(append(tag, '>'))
 	if err != nil || m != len(tag)+1 || s.empty {
-		return s.fault(Malformed, 0, "an XML declaration that cannot be read")
+		return s.errorAt(Malformed, 0, "an XML declaration that cannot be read")
 	}
 	order := []string{"version", "encoding", "standalone"}
 	for i, a := range s.attrs {
@@ -173,25 +173,26 @@ func (s *scanner) xmlDeclaration() error {
 			order = order[1:]
 		}
 		if len(order) == 0 || order[0] != string(a.local) || a.prefix != nil {
-			return s.fault(Malformed, 0, "an XML declaration with something else than version, encoding, standalone")
+			return s.errorAt(Malformed, 0, "an XML declaration with something else than version, encoding, standalone")
 		}
 		order = order[1:]
 		value := string(a.value)
 		switch string(a.local) {
 		case "version":
 			if len(value) < 3 || !strings.HasPrefix(value, "1.") || strings.Trim(value[2:], "0123456789") != "" {
-				return s.fault(Malformed, 0, "XML of version "+quote(value)+"; only 1.0 is read")
+				return s.errorAt(Malformed, 0, "XML of version "+quote(value)+"; only 1.0 is read")
 			}
 		case "encoding":
 			switch strings.ToLower(value) {
 			case "utf-8", "utf8", "us-ascii", "ascii":
 			default:
-				return s.fault(WrongEncoding, 0, "the document declares the encoding "+quote(value)+"; only UTF-8 is read")
+				return s.errorAt(WrongEncoding, 0, "the document declares the encoding "+quote(value)+
+					"; only UTF-8 is read")
 			}
 		}
 	}
 	if len(s.attrs) == 0 {
-		return s.fault(Malformed, 0, "an XML declaration without a version")
+		return s.errorAt(Malformed, 0, "an XML declaration without a version")
 	}
 	s.pos += n + 2
 	return nil

@@ -2,10 +2,8 @@ package rsdoc
 
 import "unicode/utf8"
 
-// qname is a name cut at its colon.
 type qname struct{ full, prefix, local []byte }
 
-// split cuts a name of which the colon's place is known, 0 for none.
 func split(full []byte, colon int) qname {
 	if colon == 0 {
 		return qname{full: full, local: full}
@@ -13,8 +11,9 @@ func split(full []byte, colon int) qname {
 	return qname{full: full, prefix: full[:colon], local: full[colon+1:]}
 }
 
-// name finds the end of the qualified name at i of the token at pos, and the place of its colon in the name, 0 for none.
-// Where b ends in or right behind the name, end is len(b), and the name may go on.
+// name finds the end of the qualified name at i of the token at pos, and the position of its colon
+// in the name, 0 for none. Where b ends in or right behind the name, end is len(b), and the name
+// may go on.
 func (s *scanner) name(b []byte, i int) (end, colon int, err error) {
 	from, part := i, i
 	wide := false
@@ -24,12 +23,12 @@ func (s *scanner) name(b []byte, i int) (end, colon int, err error) {
 			continue
 		case isNameRest:
 			if i == part {
-				return 0, 0, s.fault(Malformed, i, "a name that begins with "+quote(string(rune(b[i]))))
+				return 0, 0, s.errorAt(Malformed, i, "a name that begins with "+quote(string(rune(b[i]))))
 			}
 			continue
 		case isColon:
 			if colon > 0 || i == from {
-				return 0, 0, s.fault(Malformed, i, "a name with a misplaced colon")
+				return 0, 0, s.errorAt(Malformed, i, "a name with a misplaced colon")
 			}
 			colon, part = i-from, i+1
 			continue
@@ -43,10 +42,10 @@ func (s *scanner) name(b []byte, i int) (end, colon int, err error) {
 		return i, colon, nil
 	}
 	if i == part {
-		return 0, 0, s.fault(Malformed, i, "no name where one must be")
+		return 0, 0, s.errorAt(Malformed, i, "no name where one must be")
 	}
 	if wide && !(wideName(b[from:max(from, part-1)]) && wideName(b[part:i])) {
-		return 0, 0, s.fault(Malformed, from, "a name with a character that names cannot have")
+		return 0, 0, s.errorAt(Malformed, from, "a name with a character that names cannot have")
 	}
 	return i, colon, nil
 }
@@ -60,7 +59,7 @@ const (
 	isWide // part of a character beyond ASCII
 )
 
-// nameClasses is a constant, so that it is a table which nothing can change.
+// nameClasses is a constant, so that nothing can change the table.
 const nameClasses = n16 + n16 + n8 + n4 + "\x00\x02\x02\x00" + // - .
 	"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x03" + n4 + "\x00" + // digits and colon
 	"\x00" + az + n4 + "\x01" + // A to Z and _
@@ -96,12 +95,11 @@ func nameStart(r rune) bool {
 		0x10000 <= r && r <= 0xEFFFF
 }
 
-// nameRest is what NameChar adds to it.
+// nameRest is what NameChar adds to nameStart.
 func nameRest(r rune) bool {
 	return r == 0xB7 || 0x300 <= r && r <= 0x36F || r == 0x203F || r == 0x2040
 }
 
-// clip shows a name in a message.
 func clip(b []byte) string {
 	const most = 60
 	if len(b) > most {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// nsID stands for a namespace: equal IDs in force at the same place are equal URIs.
+// nsID stands for a namespace: equal IDs in force together are equal URIs.
 type nsID int64
 
 const (
@@ -13,7 +13,7 @@ const (
 	nsSitemap
 	nsRS
 	nsXML
-	nsOther // the first of those that mean nothing to us
+	nsOther // the first of the other namespaces
 )
 
 const (
@@ -21,16 +21,16 @@ const (
 	namespaceXMLNS = "http://www.w3.org/2000/xmlns/"
 )
 
-// scopes are the namespace declarations in force, innermost last. Names and URIs lie on one byte stack, so that a
-// document which declares its prefixes on each entry costs no garbage.
+// scopes are the namespace declarations in force, innermost last. Names and URIs are on one byte
+// stack, so that a document that declares its prefixes on each entry makes no garbage.
 type scopes struct {
 	bindings []binding
 	bytes    []byte
-	last     nsID // the last one given to a URI that means nothing to us
+	last     nsID // the last one given to an unknown URI
 }
 
 type binding struct {
-	prefix, uri, end int // places in scopes.bytes; the default namespace has no prefix
+	prefix, uri, end int // offsets in scopes.bytes; the default namespace has no prefix
 	ns               nsID
 }
 
@@ -90,7 +90,7 @@ func (s *scopes) identify(uri []byte) nsID {
 	return s.last
 }
 
-// uriOf is the URI of a namespace in force that means nothing to us.
+// uriOf is the URI of an unknown namespace in force.
 func (s *scopes) uriOf(ns nsID) []byte {
 	for _, b := range s.bindings {
 		if b.ns == ns {
@@ -100,9 +100,9 @@ func (s *scopes) uriOf(ns nsID) []byte {
 	return nil
 }
 
-// nearSitemap tells the namespaces that somebody wrote who meant that of Sitemaps: with https or a slash behind it, of another
-// version, or Google's from before there was a common one. The extensions of Sitemaps are none of them, nor is a long one, which
-// would be looked through for each element.
+// nearSitemap reports namespaces that are meant as that of Sitemaps: with https or a slash behind
+// it, of another version, or Google's from before. The extensions of Sitemaps are none, nor is a
+// long one, because it would be searched for each element.
 func nearSitemap(uri []byte) bool {
 	const most = 200
 	if len(uri) > most {
@@ -112,7 +112,8 @@ func nearSitemap(uri []byte) bool {
 	return strings.Contains(low, "sitemaps.org/") || strings.Contains(low, "/schemas/sitemap/")
 }
 
-// lookup is the namespace of an element's prefix, the default one for none; false for a prefix that is not declared.
+// lookup is the namespace of an element's prefix, the default one for none; false for an undeclared
+// prefix.
 func (s *scopes) lookup(prefix []byte) (nsID, bool) {
 	for i := len(s.bindings) - 1; i >= 0; i-- {
 		if b := &s.bindings[i]; string(s.bytes[b.prefix:b.uri]) == string(prefix) {

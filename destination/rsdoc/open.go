@@ -10,12 +10,14 @@ import (
 	"io"
 )
 
-// maxGzipLayers is how often a document may be packed: a .xml.gz that the server compresses again is two.
+// maxGzipLayers is how often a document may be packed: a .xml.gz that the server compresses again
+// is two.
 const maxGzipLayers = 2
 
-// Open is NewReader for a document that may be packed with gzip, which is told by its content and never by its name or
-// headers [digest 18]. Options.Limits.Bytes bounds the inflated size, so a bomb is an error of the document. The input must
-// be whole: a cut or damaged gzip stream is an error even behind the root's end tag.
+// Open is NewReader for a document that may be packed with gzip, which its content shows, never its
+// name or headers [digest 18]. Options.Limits.Bytes bounds the inflated size, so a bomb is an error
+// of the document. The input must be whole: a cut or damaged gzip stream is an error even behind
+// the root's end tag.
 //
 // An error is that of the first read, as Next would return it.
 func Open(r io.Reader, o Options) (*Reader, error) {
@@ -37,8 +39,8 @@ func Open(r io.Reader, o Options) (*Reader, error) {
 	return NewReader(r, o), nil
 }
 
-// OpenBytes is Open for a document in memory. Where it is not packed it is scanned in place, and b must not change
-// before the reader is done.
+// OpenBytes is Open for a document in memory. An unpacked one is scanned in place, so b must not
+// change before the reader is done.
 func OpenBytes(b []byte, o Options) (*Reader, error) {
 	if isGzip(b) {
 		return Open(bytes.NewReader(b), o)
@@ -48,7 +50,6 @@ func OpenBytes(b []byte, o Options) (*Reader, error) {
 
 func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1F && b[1] == 0x8B }
 
-// gzipReader gives the failures of gzip as failures of the document.
 type gzipReader struct{ r io.Reader }
 
 func (g gzipReader) Read(p []byte) (int, error) {
@@ -67,5 +68,5 @@ func gzipError(err error) error {
 	case errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt):
 		return &DocumentError{Problem: Malformed, Detail: "the gzip stream is damaged: " + err.Error(), cause: err}
 	}
-	return err // of the reader below
+	return err // of the underlying reader
 }

@@ -2,7 +2,7 @@ package rsdoc
 
 import "net/url"
 
-// Limits bound what a document may take of us (P8). A zero field means its default.
+// Limits bound what a document may cost (P8). A zero field means its default.
 type Limits struct {
 	// Bytes is the size of the whole document after inflating.
 	Bytes int64
@@ -10,24 +10,23 @@ type Limits struct {
 	Depth int
 	// Attributes is how many a tag may have, and how many namespace declarations may be in force.
 	Attributes int
-	// Text is the most bytes of an attribute's value and of the text of loc or lastmod. A tag as a whole, and the links
-	// of one entry or of the root together, may take four times as much.
+	// Text is the most bytes of an attribute's value and of the text of loc or lastmod. A tag as a
+	// whole, and the links of one entry or of the root together, may take four times as much.
 	Text int
 }
 
-// Bounds that follow from no limit of the caller: far beyond any real document.
+// Fixed bounds, far beyond any real document.
 const (
 	maxLinks    = 1_000 // rs:ln of one entry, or of the root
 	maxWarnings = 8
 )
 
-// DefaultLimits is generous in bytes, since real Sources pass the 50 MB of the Sitemap protocol [digest 15], and strict in
-// all that would have to be held in memory.
+// DefaultLimits is generous in bytes, because real Sources exceed the 50 MB of the Sitemap protocol
+// [digest 15], and strict in all that is held in memory.
 func DefaultLimits() Limits {
 	return Limits{Bytes: 8 << 30, Depth: 32, Attributes: 64, Text: 64 << 10}
 }
 
-// withDefaults fills what is not set.
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	if l.Bytes <= 0 {
@@ -50,11 +49,15 @@ func (l Limits) perTag() int { return 4 * max(l.Text, 1<<10) }
 
 // Options of a reader. The zero value reads with the default limits.
 type Options struct {
-	// Base is what relative references are resolved against: the document's final URI [digest 6]. Without it an entry or a
-	// link with a relative reference counts as bad.
+	// Base resolves relative references: the document's final URI [digest 6]. Without it an entry
+	// or a link with a relative reference counts as bad.
 	Base *url.URL
 	// Limits bound the document; zero fields take their defaults.
 	Limits Limits
-	// Assume is the kind of a document whose root does not state one, known from where we came [digest 18].
+	// Assume is the kind of a document whose root does not state one, known from the referring
+	// document [digest 18].
 	Assume Kind
+	// Faulty has Next return unusable entries whose Loc can be read (Entry.Fault); without it they
+	// are skipped.
+	Faulty bool
 }

@@ -247,7 +247,7 @@ func (o oracle) md(e *Entry, n *node) {
 		case "until":
 			e.Until = o.time(v, true)
 		case "hash":
-			e.Digests, e.BadDigests = ParseDigests(v, nil)
+			e.Digests, e.BadDigests = parseDigests(v, nil)
 		case "length":
 			e.Length = parseLength(v)
 		case "type":
@@ -275,7 +275,7 @@ func (o oracle) link(n *node) (Link, bool) {
 	if v, ok := n.attrs["length"]; ok {
 		l.Length = parseLength(v)
 	}
-	l.Digests, _ = ParseDigests(n.attrs["hash"], nil)
+	l.Digests, _ = parseDigests(n.attrs["hash"], nil)
 	return l, ok && l.Rel != ""
 }
 

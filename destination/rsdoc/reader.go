@@ -21,14 +21,16 @@ type Reader struct {
 	skipped   int64
 	firstSkip error
 
-	entry, other Entry  // other: a second rs:md, to compare with the first
-	fault        string // what is wrong with the entry being read
-	linkBytes    int    // of the entry being read
-	headBytes    int    // of the root's links
-	names        map[string]string
+	entry, second Entry  // second is a repeated rs:md, to compare with the first
+	fault         string // of the entry being read
+	located       bool   // its loc is certain despite the fault
+	linkBytes     int    // of the entry being read
+	headBytes     int    // of the root's links
+	names         map[string]string
 }
 
-// NewReader reads a document that is not packed. It reads ahead by at most 64 KiB, and nothing before the first call.
+// NewReader reads a document that is not packed. It reads ahead by at most 64 KiB, and nothing
+// before the first call.
 func NewReader(r io.Reader, o Options) *Reader {
 	return newReader(window{src: r, limit: o.Limits.withDefaults().Bytes}, o)
 }
@@ -42,10 +44,10 @@ func newReader(w window, o Options) *Reader {
 	}
 }
 
-// Head reads up to the first entry, or to the end of a document without any. It may be called again at any time and
-// gives the same Head, to which a root rs:md or rs:ln that follows entries [digest 5] is added when Next has passed it: so ask
-// again after io.EOF. A document that is no urlset or sitemapindex of the Sitemap namespace is refused here; one
-// without rs:md is a plain Sitemap of KindUnknown, or of Options.Assume.
+// Head reads up to the first entry, or to the end of a document without any. A root rs:md or rs:ln
+// that follows entries [digest 5] is added to the same Head when Next has passed it, so call it
+// again after io.EOF. A document that is no urlset or sitemapindex of the Sitemap namespace is
+// refused here; one without rs:md is a plain Sitemap of KindUnknown, or of Options.Assume.
 func (r *Reader) Head() (*Head, error) {
 	if r.err != nil && r.err != io.EOF {
 		return nil, r.err
@@ -59,15 +61,16 @@ func (r *Reader) Head() (*Head, error) {
 	return &r.head, nil
 }
 
-// Next is the next good entry; io.EOF after the last one of a complete document, and any other error is that of the
-// document or of the reader below. Entries that cannot be used are passed over and counted by Skipped.
+// Next is the next good entry; io.EOF after the last one of a complete document, and any other
+// error is the document's or the underlying reader's. Unusable entries are counted by Skipped and
+// skipped, unless Options.Faulty asks for them.
 func (r *Reader) Next() (*Entry, error) {
 	if _, err := r.Head(); err != nil {
 		return nil, err
 	}
 	for r.err == nil {
 		if !r.pending {
-			if r.err = r.toEntry(); r.err != nil {
+			if r.err = r.seekEntry(); r.err != nil {
 				break
 			}
 		}
@@ -82,19 +85,22 @@ func (r *Reader) Next() (*Entry, error) {
 			return &r.entry, nil
 		}
 		r.skip(at)
+		if r.entry.Fault = r.fault; r.opts.Faulty && r.located {
+			return &r.entry, nil
+		}
 	}
 	return nil, r.err
 }
 
-// Skipped counts the entries that could not be used so far: without a loc, with one that is no URI, with an unknown
-// change in a document of changes, or contradicting themselves. first says of the first of them why and where, as an
-// *EntryError. Whoever deletes what a list does not have must look here: a skipped entry is not an absent one.
+// Skipped counts the unusable entries so far: without a loc, with one that is no URI, with an
+// unknown change in a document of changes, or contradicting themselves. first describes the first
+// of them, as an *EntryError. A caller that deletes what a list does not have must look here: a
+// skipped entry is not an absent one.
 func (r *Reader) Skipped() (n int64, first error) { return r.skipped, r.firstSkip }
 
-// Bytes is how much of the document, inflated, was scanned.
+// Bytes is how much of the inflated document was scanned.
 func (r *Reader) Bytes() int64 { return r.s.offset() }
 
-// skip counts the entry before r.ordinal as skipped.
 func (r *Reader) skip(at int64) {
 	if r.skipped++; r.firstSkip == nil {
 		r.firstSkip = &EntryError{Ordinal: r.ordinal - 1, Offset: at, Detail: r.fault}
@@ -119,7 +125,7 @@ func (r *Reader) readRoot() error {
 	default:
 		return r.refuse(WrongRoot, "the root is <"+clip(r.s.local)+">, neither <urlset> nor <sitemapindex>")
 	}
-	err := r.toEntry()
+	err := r.seekEntry()
 	if !r.head.HasMD || r.head.RawKind == "" {
 		r.head.Kind = r.opts.Assume
 	}
@@ -127,14 +133,13 @@ func (r *Reader) readRoot() error {
 	return err
 }
 
-// refuse is a DocumentError at the last tag.
 func (r *Reader) refuse(p Problem, detail string) error {
 	return &DocumentError{Problem: p, Offset: r.s.tagAt, Detail: detail}
 }
 
-// toEntry reads what the root holds up to the start tag of the next entry. It returns io.EOF at the end of a complete
-// document.
-func (r *Reader) toEntry() error {
+// seekEntry reads the root's content up to the start tag of the next entry. It returns io.EOF at
+// the end of a complete document.
+func (r *Reader) seekEntry() error {
 	for {
 		tok, err := r.s.next()
 		if err != nil {
@@ -158,7 +163,8 @@ func (r *Reader) toEntry() error {
 			r.ordinal++
 			r.skip(at)
 		case string(r.s.local) == "md" || string(r.s.local) == "ln":
-			r.warn("<" + string(r.s.local) + "> on the root is not in the namespace " + NamespaceRS + " and is not read")
+			r.warn("<" + string(r.s.local) + "> on the root is not in the namespace " + NamespaceRS +
+				" and is not read")
 		}
 		if err == nil {
 			err = r.skipElement()
@@ -169,7 +175,7 @@ func (r *Reader) toEntry() error {
 	}
 }
 
-// isEntry tells the element that is an entry in a document of this shape.
+// isEntry reports whether the element is an entry in a document of this shape.
 func (r *Reader) isEntry() bool {
 	if r.head.Shape == Index {
 		return r.s.ns == nsSitemap && string(r.s.local) == "sitemap"
@@ -177,9 +183,10 @@ func (r *Reader) isEntry() bool {
 	return r.s.ns == nsSitemap && string(r.s.local) == "url"
 }
 
-// lostEntry tells what was meant as an entry and is none, and r.fault why: that of the other shape, one without namespace under
-// a prefixed root, or one in a namespace that only looks like that of Sitemaps. They count as skipped, because a list of such
-// entries is not an empty list.
+// lostEntry reports an element that was meant as an entry and is none, with the reason in r.fault:
+// that of the other shape, one without namespace under a prefixed root, or one in a namespace that
+// looks like that of Sitemaps. They count as skipped, because a list of such entries is not an
+// empty list.
 func (r *Reader) lostEntry() bool {
 	local := string(r.s.local)
 	if local != "url" && local != "sitemap" {
@@ -200,7 +207,7 @@ func (r *Reader) lostEntry() bool {
 	return true
 }
 
-// rootMD reads the rs:md of the root. There is one; a second that says the same is borne, one that says something else
+// rootMD reads the rs:md of the root. A second one that says the same is accepted; one that differs
 // leaves open what the document is.
 func (r *Reader) rootMD() error {
 	md := NewHead(r.head.Shape, KindUnknown)
@@ -257,7 +264,6 @@ func (r *Reader) rootMD() error {
 	return nil
 }
 
-// warn notes what of the root could not be read.
 func (r *Reader) warn(detail string) {
 	if len(r.head.Warnings) < maxWarnings {
 		r.head.Warnings = append(r.head.Warnings, detail)
@@ -280,8 +286,8 @@ func (r *Reader) skipElement() error {
 	return nil
 }
 
-// intern is b as a string, without a new one for the few values that repeat in a document: media types, relations,
-// codings. It holds a bounded number of short ones.
+// intern is b as a string, shared by the few values that repeat in a document: media types,
+// relations, codings. It holds a bounded number of short ones.
 func (r *Reader) intern(b []byte) string {
 	const most, longest = 64, 128
 	if s, ok := r.names[string(b)]; ok {

@@ -261,7 +261,7 @@ func TestRootValues(t *testing.T) {
 		t.Errorf("%d warnings", len(d.Head.Warnings))
 	}
 	d = mustRead(t, urlset+`<rs:md capability="resourcelist" modified="2013"/></urlset>`, Options{})
-	if !d.Head.Modified.Known() || d.Head.At.Known() || !d.Head.Pre091() {
+	if !d.Head.Modified.Known() || d.Head.At.Known() {
 		t.Errorf("0.6: %s", dump(d))
 	}
 	d = mustRead(t, urlset+`<rs:md capability="changelist" from="2013"/></urlset>`, Options{})

@@ -14,12 +14,13 @@ const (
 	tokEOF                // the root is closed and the input ended
 )
 
-// scanner cuts XML 1.0 with namespaces into tags. It insists on a well-formed document from the first byte to the last,
-// and is stricter than XML where ResourceSync needs nothing of it: no document type, no encoding but UTF-8, references
-// of at most maxReference bytes. Slices that it hands out are valid until the next call of next.
+// scanner cuts XML 1.0 with namespaces into tags. It insists on a well-formed document from the
+// first byte to the last, and is stricter than XML where ResourceSync needs nothing of it: no
+// document type, no encoding but UTF-8, references of at most maxReference bytes. Its slices are
+// valid until the next call of next.
 //
-// Unlike encoding/xml it holds no token on the heap: tags are read in the window, names and scopes are kept on byte
-// stacks, and text is only collected when asked for (speed.md 4).
+// Unlike encoding/xml it holds no token on the heap: tags are read in the window, names and scopes
+// are kept on byte stacks, and text is only collected on demand (performance.md 4).
 type scanner struct {
 	window
 	limits Limits
@@ -31,25 +32,24 @@ type scanner struct {
 	tagAt int64 // offset of the last tag
 
 	nameEnd  int  // of the element's name in the tag
-	colon    int  // its place in the name, 0 for none
-	declares bool // whether the tag may declare namespaces
+	colon    int  // its offset in the name, 0 for none
+	declares bool // the tag may declare namespaces
 
-	// collect asks for the text up to the next tag, appended to text with references resolved.
+	// collect appends the text up to the next tag to text, with references resolved.
 	collect bool
 	text    []byte
 
 	scopes  scopes
 	stack   []frame
-	names   []byte // the qualified names of the open elements, one behind the other
+	names   []byte // the qualified names of the open elements
 	scratch []byte // attribute values that had to be unescaped
 	empty   bool   // the last start tag was an empty element: its tokEnd is due
 	begun   bool   // the root was seen
-	opened  bool   // any markup was seen, so that an XML declaration comes too late
+	opened  bool   // any markup was seen, so an XML declaration comes too late
 }
 
-// frame is an open element.
 type frame struct {
-	name   int // where its name begins in scanner.names
+	name   int // its begin in scanner.names
 	scopes scopeMark
 }
 
@@ -65,7 +65,7 @@ func (s *scanner) next() (token, error) {
 		if done || err != nil {
 			return tokEOF, err
 		}
-		if err := s.need(2, "a tag"); err != nil {
+		if err := s.require(2, "a tag"); err != nil {
 			return tokEOF, err
 		}
 		switch s.buf[s.pos+1] {
@@ -84,7 +84,7 @@ func (s *scanner) next() (token, error) {
 	}
 }
 
-// start takes a byte order mark away.
+// start skips a byte order mark.
 func (s *scanner) start() {
 	for s.end-s.pos < 3 && s.more() {
 	}
@@ -93,7 +93,7 @@ func (s *scanner) start() {
 	}
 }
 
-// upToMarkup moves to the next '<'. It reports true where the input ends behind the root.
+// upToMarkup moves to the next '<'. done reports that the input ended behind the root.
 func (s *scanner) upToMarkup() (done bool, err error) {
 	if len(s.stack) > 0 {
 		return false, s.charData()
@@ -106,44 +106,42 @@ func (s *scanner) upToMarkup() (done bool, err error) {
 		case s.pos < s.end && s.buf[s.pos] == '<':
 			return false, nil
 		case s.pos < s.end && s.begun:
-			return false, s.fault(Malformed, 0, "text after the end of the root element")
+			return false, s.errorAt(Malformed, 0, "text after the end of the root element")
 		case s.pos < s.end:
-			return false, s.fault(NotXML, 0, "text before the root element")
+			return false, s.errorAt(NotXML, 0, "text before the root element")
 		case s.more():
 		case s.err == io.EOF && s.begun:
 			return true, nil
 		case s.err == io.EOF && s.offset() == 0:
-			return false, s.fault(Truncated, 0, "the document is empty")
+			return false, s.errorAt(Truncated, 0, "the document is empty")
 		default:
-			return false, s.cut("before the root element")
+			return false, s.truncated("before the root element")
 		}
 	}
 }
 
-// need sees to it that n bytes of the token at pos are in the window.
-func (s *scanner) need(n int, what string) error {
+// require has at least n bytes of the token at pos in the window.
+func (s *scanner) require(n int, what string) error {
 	for s.end-s.pos < n {
 		if !s.more() {
-			return s.cut("inside " + what)
+			return s.truncated("inside " + what)
 		}
 	}
 	return nil
 }
 
-// cut is the error for input that ended too early: what the window met, or that it met the end.
-func (s *scanner) cut(where string) error {
+// truncated is the error for input that ended too early: the window's error, or the end.
+func (s *scanner) truncated(where string) error {
 	if s.err != io.EOF {
 		return s.err
 	}
-	return s.fault(Truncated, s.end-s.pos, "the input ends "+where)
+	return s.errorAt(Truncated, s.end-s.pos, "the input ends "+where)
 }
 
-// fault is a DocumentError at the byte i behind pos.
-func (s *scanner) fault(p Problem, i int, detail string) error {
+func (s *scanner) errorAt(p Problem, i int, detail string) error {
 	return &DocumentError{Problem: p, Offset: s.offset() + int64(i), Detail: detail}
 }
 
-// push opens an element.
 func (s *scanner) push(qname []byte, mark scopeMark) {
 	s.stack = append(s.stack, frame{name: len(s.names), scopes: mark})
 	s.names = append(s.names, qname...)
@@ -157,5 +155,4 @@ func (s *scanner) pop() {
 	s.scopes.leave(top.scopes)
 }
 
-// open is the qualified name of the innermost element.
 func (s *scanner) open() []byte { return s.names[s.stack[len(s.stack)-1].name:] }

@@ -9,12 +9,12 @@ import (
 // attr is an attribute of the current tag, its value normalised and without references.
 type attr struct {
 	prefix, local, value []byte
-	ns                   nsID // nsNone without prefix, as those of rs:md and rs:ln are [7]
+	ns                   nsID // nsNone without prefix, as on rs:md and rs:ln [7]
 }
 
-// startTag reads the tag at pos. A tag must be in the window as a whole; while it is not, more is read and the tag is
-// read again from its beginning. Beyond a few KiB the window doubles each time, so that a peer who sends single bytes
-// cannot make this quadratic.
+// startTag reads the tag at pos. The whole tag must be in the window, so it is read again after
+// more input came. Beyond a few KiB the window doubles each time: otherwise a peer that sends
+// single bytes makes this quadratic.
 func (s *scanner) startTag() error {
 	most := s.limits.perTag()
 	for {
@@ -28,7 +28,7 @@ func (s *scanner) startTag() error {
 		}
 		have := s.end - s.pos
 		if have >= most {
-			return s.fault(Limit, 0, fmt.Sprintf("a tag of more than %d bytes", most))
+			return s.errorAt(Limit, 0, fmt.Sprintf("a tag of more than %d bytes", most))
 		}
 		want := have + 1
 		if have > smallWindow {
@@ -37,18 +37,19 @@ func (s *scanner) startTag() error {
 		for s.end-s.pos < want && s.more() {
 		}
 		if s.end-s.pos == have {
-			return s.cut("inside a tag")
+			return s.truncated("inside a tag")
 		}
 	}
 }
 
-// enter opens the element of a parsed tag of n bytes: declarations first, because they count for the tag itself.
+// enter opens the element of a parsed tag of n bytes: declarations first, because they apply to the
+// tag itself.
 func (s *scanner) enter(n int) error {
 	if len(s.stack) == 0 && s.begun {
-		return s.fault(Malformed, 0, "a second root element")
+		return s.errorAt(Malformed, 0, "a second root element")
 	}
 	if len(s.stack) >= s.limits.Depth {
-		return s.fault(Limit, 0, fmt.Sprintf("elements nested deeper than %d", s.limits.Depth))
+		return s.errorAt(Limit, 0, fmt.Sprintf("elements nested deeper than %d", s.limits.Depth))
 	}
 	s.begun, s.opened = true, true
 	mark := s.scopes.mark()
@@ -60,7 +61,7 @@ func (s *scanner) enter(n int) error {
 	var ok bool
 	name := split(s.buf[s.pos+1:s.pos+s.nameEnd], s.colon)
 	if s.ns, ok = s.scopes.lookup(name.prefix); !ok {
-		return s.fault(Malformed, 0, "the prefix "+quote(string(name.prefix))+" is not declared")
+		return s.errorAt(Malformed, 0, "the prefix "+quote(string(name.prefix))+" is not declared")
 	}
 	if err := s.resolveAttrs(); err != nil {
 		return err
@@ -71,7 +72,7 @@ func (s *scanner) enter(n int) error {
 	return nil
 }
 
-// declareScopes takes the namespace declarations out of s.attrs and puts them into force.
+// declareScopes moves the namespace declarations from s.attrs into force.
 func (s *scanner) declareScopes(mark scopeMark) error {
 	kept := s.attrs[:0]
 	for _, a := range s.attrs {
@@ -85,37 +86,37 @@ func (s *scanner) declareScopes(mark scopeMark) error {
 			kept = append(kept, a)
 		}
 		if fault != "" {
-			return s.fault(Malformed, 0, fault)
+			return s.errorAt(Malformed, 0, fault)
 		}
 	}
 	s.attrs = kept
 	if s.scopes.count() > s.limits.Attributes {
-		return s.fault(Limit, 0, fmt.Sprintf("more than %d namespace declarations in force", s.limits.Attributes))
+		return s.errorAt(Limit, 0, fmt.Sprintf("more than %d namespace declarations in force", s.limits.Attributes))
 	}
 	return nil
 }
 
-// resolveAttrs gives the attributes their namespaces and refuses one that is there twice.
+// resolveAttrs gives the attributes their namespaces and refuses duplicates.
 func (s *scanner) resolveAttrs() error {
 	for i := range s.attrs {
 		a := &s.attrs[i]
 		if a.prefix != nil {
 			var ok bool
 			if a.ns, ok = s.scopes.lookup(a.prefix); !ok {
-				return s.fault(Malformed, 0, "the prefix "+quote(string(a.prefix))+" is not declared")
+				return s.errorAt(Malformed, 0, "the prefix "+quote(string(a.prefix))+" is not declared")
 			}
 		}
 		for j := range i {
 			if b := &s.attrs[j]; a.ns == b.ns && bytes.Equal(a.local, b.local) {
-				return s.fault(Malformed, 0, "the attribute "+quote(string(a.local))+" is there twice")
+				return s.errorAt(Malformed, 0, "the attribute "+quote(string(a.local))+" is there twice")
 			}
 		}
 	}
 	return nil
 }
 
-// parseTag reads the start tag at the beginning of b: the place of its name, s.attrs and s.empty. n is its length, 0
-// where b ends before it does.
+// parseTag reads the start tag at the beginning of b: its name, s.attrs and s.empty. n is its
+// length, 0 where b ends before it does.
 func (s *scanner) parseTag(b []byte) (n int, err error) {
 	s.attrs, s.scratch, s.declares = s.attrs[:0], s.scratch[:0], false
 	i, colon, err := s.name(b, 1)
@@ -140,9 +141,9 @@ func (s *scanner) parseTag(b []byte) (n int, err error) {
 			s.empty = true
 			return i + 2, nil
 		case i == from:
-			return 0, s.fault(Malformed, i, "no space before an attribute")
+			return 0, s.errorAt(Malformed, i, "no space before an attribute")
 		case len(s.attrs) >= s.limits.Attributes:
-			return 0, s.fault(Limit, i, fmt.Sprintf("a tag with more than %d attributes", s.limits.Attributes))
+			return 0, s.errorAt(Limit, i, fmt.Sprintf("a tag with more than %d attributes", s.limits.Attributes))
 		}
 		i, err = s.attribute(b, i)
 		if err != nil || i == len(b) {
@@ -151,7 +152,8 @@ func (s *scanner) parseTag(b []byte) (n int, err error) {
 	}
 }
 
-// attribute reads name = "value" at i and appends it; it returns the place behind it, or len(b) where b ends too early.
+// attribute reads name = "value" at i and appends it; it returns the index behind it, or len(b)
+// where b ends too early.
 func (s *scanner) attribute(b []byte, i int) (int, error) {
 	from := i
 	i, colon, err := s.name(b, i)
@@ -166,7 +168,7 @@ func (s *scanner) attribute(b []byte, i int) (int, error) {
 		return i, nil
 	}
 	if b[i] != '=' {
-		return 0, s.fault(Malformed, i, "an attribute without a value")
+		return 0, s.errorAt(Malformed, i, "an attribute without a value")
 	}
 	for i++; i < len(b) && isSpace(b[i]); i++ {
 	}
@@ -175,12 +177,12 @@ func (s *scanner) attribute(b []byte, i int) (int, error) {
 	}
 	mark := b[i]
 	if mark != '"' && mark != '\'' {
-		return 0, s.fault(Malformed, i, "an attribute value without quotation marks")
+		return 0, s.errorAt(Malformed, i, "an attribute value without quotation marks")
 	}
 	i++
 	n := bytes.IndexByte(b[i:], mark)
 	if n > s.limits.Text || n < 0 && len(b)-i > s.limits.Text {
-		return 0, s.fault(Limit, i, fmt.Sprintf("an attribute value of more than %d bytes", s.limits.Text))
+		return 0, s.errorAt(Limit, i, fmt.Sprintf("an attribute value of more than %d bytes", s.limits.Text))
 	}
 	if n < 0 {
 		return len(b), nil
@@ -197,19 +199,19 @@ func (s *scanner) attribute(b []byte, i int) (int, error) {
 	return i + n + 1, nil
 }
 
-// endTag reads the tag at pos and closes the innermost element, which it must name.
+// endTag reads the tag at pos and closes the innermost element, whose name it must have.
 func (s *scanner) endTag() error {
 	s.tagAt = s.offset()
 	if len(s.stack) == 0 {
-		return s.fault(Malformed, 0, "an end tag without a start tag")
+		return s.errorAt(Malformed, 0, "an end tag without a start tag")
 	}
 	want := s.open()
-	if err := s.need(2+len(want)+1, "a tag"); err != nil {
+	if err := s.require(2+len(want)+1, "a tag"); err != nil {
 		return err
 	}
 	rest := s.buf[s.pos+2 : s.end]
 	if !bytes.HasPrefix(rest, want) || rest[len(want)] != '>' && !isSpace(rest[len(want)]) {
-		return s.fault(Malformed, 0, "an end tag that does not close <"+clip(want)+">")
+		return s.errorAt(Malformed, 0, "an end tag that does not close <"+clip(want)+">")
 	}
 	s.pos += 2 + len(want)
 	for {
@@ -220,19 +222,19 @@ func (s *scanner) endTag() error {
 			break
 		}
 		if !s.more() {
-			return s.cut("inside a tag")
+			return s.truncated("inside a tag")
 		}
 	}
 	if s.buf[s.pos] != '>' {
-		return s.fault(Malformed, 0, "an end tag with more than a name")
+		return s.errorAt(Malformed, 0, "an end tag with more than a name")
 	}
 	s.pos++
 	s.pop()
 	return nil
 }
 
-// plain reports whether the text of an attribute or an element stands for itself: no reference, no '<', no white space
-// but spaces. It may say no to a plain one.
+// plain reports whether the text of an attribute or an element stands for itself: no reference, no
+// '<', no white space but spaces. It may be false for a plain one.
 func plain(b []byte) bool {
 	const low, high = 0x0101010101010101, 0x8080808080808080
 	for ; len(b) >= 8; b = b[8:] {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// uri is the absolute URI that b, already trimmed, gives: exactly b where it is absolute (identity is the string, F81),
-// else resolved against the base. fault says why it gives none, as the end of a sentence.
+// uri is the absolute URI of b, which is trimmed: exactly b where it is absolute (identity is the
+// string, F81), else resolved against the base. fault is the reason for none, as the end of a
+// sentence.
 func (r *Reader) uri(b []byte) (uri, fault string) {
 	if len(b) == 0 {
 		return "", "is empty"
@@ -16,7 +17,7 @@ func (r *Reader) uri(b []byte) (uri, fault string) {
 		return s, ""
 	}
 	u, err := url.Parse(s)
-	if err != nil { // servers take a % that begins no escape for itself, and so do we (contract.md 5)
+	if err != nil { // servers accept a % that begins no escape, and so does this (contract.md 5)
 		u, err = url.Parse(escapeStrayPercent(s))
 	}
 	switch {
@@ -34,9 +35,10 @@ func (r *Reader) uri(b []byte) (uri, fault string) {
 	return s, ""
 }
 
-// plainHTTP tells the URIs that need no parser: http or https, a host of letters, digits, dots, hyphens and underscores,
-// perhaps a port, and behind it no control character and no percent sign without two hex digits. It says yes to
-// nothing that url.Parse refuses, and saves its allocation for nearly every entry of a list.
+// plainHTTP reports URIs that need no parser: http or https, a host of letters, digits, dots,
+// hyphens and underscores, perhaps a port, and behind it no control character and no percent sign
+// without two hex digits. It accepts nothing that url.Parse refuses, and saves its allocation for
+// nearly every entry of a list.
 func plainHTTP(s string) bool {
 	const secure, open = "https://", "http://"
 	i := len(open)

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Writer writes one document as a stream: what it writes, Reader reads back as the same values. Its errors are final.
+// Writer writes one document as a stream, which Reader reads back as the same values. Its errors
+// are final.
 type Writer struct {
-	// Spec10 writes entries as 1.0 and older had them: the time of the change is lastmod, and there is no datetime
-	// [digest 16].
-	// Set it before the first Write.
+	// Spec10 writes entries as in 1.0 and before: the time of the change is lastmod, and there is
+	// no datetime [digest 16]. Set it before the first Write.
 	Spec10 bool
 
 	w     *bufio.Writer
@@ -22,8 +22,9 @@ type Writer struct {
 	open  bool
 }
 
-// NewWriter writes the root's start tag, rs:ln and rs:md. The capability is h.RawKind, or h.Kind where that is empty;
-// with neither, and no times, the document is a plain Sitemap. What is written reaches w at the latest with Close.
+// NewWriter writes the root's start tag, rs:ln and rs:md. The capability is h.RawKind, or h.Kind
+// where that is empty; with neither, and no times, the document is a plain Sitemap. The output
+// reaches w at the latest with Close.
 func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	x := &Writer{w: bufio.NewWriterSize(w, smallWindow), shape: h.Shape, open: true}
 	x.raw(`<?xml version="1.0" encoding="UTF-8"?>`, "\n<", x.root(), ` xmlns="`, NamespaceSitemap, "\"\n")
@@ -35,7 +36,8 @@ func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	if kind == "" {
 		kind = string(h.Kind)
 	}
-	if h.HasMD || kind != "" || h.At.Known() || h.Completed.Known() || h.From.Known() || h.Until.Known() || h.Modified.Known() {
+	if h.HasMD || kind != "" || h.At.Known() || h.Completed.Known() || h.From.Known() || h.Until.Known() ||
+		h.Modified.Known() {
 		x.raw("  <rs:md")
 		x.attr("capability", kind)
 		x.attr("at", h.At.String())
@@ -48,7 +50,7 @@ func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	return x, x.result("write the head of a document")
 }
 
-// Write writes one entry. Entries must come in the order that the kind asks for [digest 2].
+// Write writes one entry. Entries must come in the order of their kind [digest 2].
 func (x *Writer) Write(e *Entry) error {
 	if !x.open && x.err == nil {
 		x.err = errors.New("the document is closed")
@@ -81,8 +83,8 @@ func (x *Writer) Write(e *Entry) error {
 	return x.result("write an entry")
 }
 
-// Close writes the root's end tag and hands everything to the writer below, which stays open. Without it the document
-// is cut short, and a reader will say so.
+// Close writes the root's end tag and flushes to the underlying writer, which stays open. Without
+// it the document is cut short, and a reader refuses it.
 func (x *Writer) Close() error {
 	if x.open {
 		x.raw("</", x.root(), ">\n")
@@ -136,7 +138,6 @@ func (x *Writer) link(indent string, l *Link) {
 	x.raw("/>\n")
 }
 
-// fixity writes what describes a representation.
 func (x *Writer) fixity(digests []Digest, length int64, mediaType string) {
 	var hash []byte
 	for i, d := range digests {
@@ -152,7 +153,6 @@ func (x *Writer) fixity(digests []Digest, length int64, mediaType string) {
 	x.attr("type", mediaType)
 }
 
-// attr writes an attribute that has a value.
 func (x *Writer) attr(name, value string) {
 	if value == "" {
 		return
@@ -162,7 +162,6 @@ func (x *Writer) attr(name, value string) {
 	x.raw("\"")
 }
 
-// raw writes markup.
 func (x *Writer) raw(parts ...string) {
 	for _, p := range parts {
 		if x.err == nil {
@@ -171,8 +170,8 @@ func (x *Writer) raw(parts ...string) {
 	}
 }
 
-// escape writes a value so that a parser gives it back unchanged; one with a character that XML does not have cannot be
-// written.
+// escape writes a value so that a parser returns it unchanged. A value with a character that XML
+// does not allow cannot be written.
 func (x *Writer) escape(s string, attr bool) {
 	from := 0
 	for i := 0; i < len(s); {

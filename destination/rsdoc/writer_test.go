@@ -197,7 +197,7 @@ func drawLinks(t *rapid.T) []Link {
 
 func drawDigests(t *rapid.T) []Digest {
 	ds := rapid.SliceOfNDistinct(rapid.Custom(drawDigest), 0, 3, func(d Digest) Algorithm { return d.Alg }).Draw(t, "digests")
-	sorted, _ := ParseDigests(strings.Join(digestStrings(ds), " "), nil)
+	sorted, _ := parseDigests(strings.Join(digestStrings(ds), " "), nil)
 	return sorted
 }
 

@@ -15,11 +15,12 @@ const (
 	maxDepth      = 256
 )
 
-// feedLinks reads the Atom links of a feed itself: children of atom:feed, of rss/channel or of the channel of RSS 1.0,
-// never those of an entry (S-08). What is not well-formed ends the reading, not the discovery. Entities are never expanded: declarations are
-// skipped over, and only the names that HTML defines are known.
+// feedLinks reads the Atom links of a feed itself: children of atom:feed, of rss/channel or of the
+// channel of RSS 1.0, never those of an entry (S-08). Malformed markup ends the reading, not the
+// discovery. Entities are never expanded: declarations are skipped, and only HTML's names are
+// known.
 func feedLinks(r io.Reader, base *url.URL) ([]Link, error) {
-	source := &faulty{r: r}
+	source := &errorKeeper{r: r}
 	d := xml.NewDecoder(source)
 	d.Entity = xml.HTMLEntity
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return &latin1{r: in}, nil }
@@ -42,12 +43,11 @@ func feedLinks(r io.Reader, base *url.URL) ([]Link, error) {
 	return f.links, nil
 }
 
-// feedReader walks the elements of a feed.
 type feedReader struct {
 	depth int // elements open
-	home  int // depth of the element whose children count: 1 for atom:feed, 2 for a channel; 0 none is open
+	home  int // depth of the element whose children count: 1 for atom:feed, 2 for a channel, 0 while none is open
 	rss   bool
-	bases []*url.URL // what references resolve against, by depth, down to home
+	bases []*url.URL // bases of references, by depth, down to home
 	links []Link
 	done  bool
 }
@@ -80,7 +80,7 @@ func (f *feedReader) start(e xml.StartElement) {
 	f.bases = append(f.bases, rebase(f.bases[len(f.bases)-1], e.Attr))
 }
 
-// child looks at a child of the feed. Once there is all one looks for, the first entry ends the search.
+// child reads a child of the feed. The first entry ends the search once all links are found.
 func (f *feedReader) child(e xml.StartElement) {
 	if e.Name.Local == "entry" || e.Name.Local == "item" {
 		f.done = len(Targets(f.links, "hub")) > 0 && len(Targets(f.links, "self")) > 0
@@ -108,7 +108,6 @@ func (f *feedReader) end() {
 	f.depth--
 }
 
-// rebase applies an xml:base.
 func rebase(base *url.URL, attrs []xml.Attr) *url.URL {
 	for _, a := range attrs {
 		if a.Name.Local != "base" || a.Name.Space != xmlNamespace && a.Name.Space != "xml" {
@@ -123,13 +122,14 @@ func rebase(base *url.URL, attrs []xml.Attr) *url.URL {
 	return base
 }
 
-// faulty remembers why its source failed: the decoder's own complaints are about the document and do not count.
-type faulty struct {
+// errorKeeper remembers why its source failed: the decoder's own complaints are about the document
+// and do not count.
+type errorKeeper struct {
 	r   io.Reader
 	err error
 }
 
-func (f *faulty) Read(p []byte) (int, error) {
+func (f *errorKeeper) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		f.err = err
@@ -137,7 +137,7 @@ func (f *faulty) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// latin1 turns the bytes of ISO 8859-1 into UTF-8. It serves for every character set that a feed declares other than
+// latin1 turns the bytes of ISO 8859-1 into UTF-8. It serves for every character set other than
 // UTF-8: all in use agree on ASCII, and URLs are ASCII.
 type latin1 struct{ r io.Reader }
 

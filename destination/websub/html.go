@@ -11,16 +11,17 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxHead bounds the part of a page that is looked at (P8). One style sheet in it may be most of that.
+// maxHead bounds how much of a page is read (P8). One style sheet in it may be most of that.
 const maxHead = 512 << 10
 
-// HTMLLinks reads the link elements in the head of an HTML or XHTML page, and nothing behind it: a link in the body may
-// be what some user wrote (S-07). It reads at most 512 KiB. Targets are resolved against the page's base element, else
-// against base, the final URL. The links found before a read error are returned with it.
+// HTMLLinks reads the link elements in the head of an HTML or XHTML page, and nothing behind it,
+// because a user may have written a link in the body (S-07). It reads at most 512 KiB. Targets are
+// resolved against the page's base element, else against base, the final URL. The links found
+// before a read error are returned with it.
 func HTMLLinks(r io.Reader, base *url.URL) ([]Link, error) {
 	h := headReader{z: html.NewTokenizer(io.LimitReader(r, maxHead))}
 	h.z.SetMaxBuf(maxHead)
-	err := h.run()
+	err := h.read()
 	at := base
 	if ref := strings.TrimSpace(h.base); ref != "" {
 		if abs, ok := resolve(ref, base); ok {
@@ -38,7 +39,7 @@ func HTMLLinks(r io.Reader, base *url.URL) ([]Link, error) {
 	return links, err
 }
 
-// makeHTMLLink builds a Link of the attributes of one link element; all of them are about the page.
+// makeHTMLLink builds a Link of the attributes of one link element.
 func makeHTMLLink(attrs []param, base *url.URL) (Link, bool) {
 	href := ""
 	var rest []param
@@ -57,7 +58,6 @@ func makeHTMLLink(attrs []param, base *url.URL) (Link, bool) {
 	return makeLink(href, rest, base)
 }
 
-// headReader walks the head of a page.
 type headReader struct {
 	z        *html.Tokenizer
 	found    [][]param
@@ -66,7 +66,7 @@ type headReader struct {
 	text     atom.Atom // head element whose text is its own
 }
 
-func (h *headReader) run() error {
+func (h *headReader) read() error {
 	for len(h.found) < maxLinks {
 		switch h.z.Next() {
 		case html.ErrorToken:
@@ -76,7 +76,7 @@ func (h *headReader) run() error {
 			return nil
 		case html.TextToken:
 			if h.text == 0 && h.template == 0 && strings.Trim(string(h.z.Raw()), " \t\r\n\f\ufeff") != "" {
-				return nil // text outside of an element opens the body
+				return nil // text outside an element opens the body
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			if !h.start() {
@@ -130,7 +130,7 @@ func (h *headReader) end() bool {
 	return true
 }
 
-// attributes reads those of the current tag; of a repeated one the first counts, as in HTML.
+// attributes reads those of the current tag; of repeated ones the first counts, as in HTML.
 func (h *headReader) attributes(more bool) []param {
 	var all []param
 	seen := make(map[string]bool)

@@ -8,28 +8,32 @@ import (
 )
 
 const (
-	maxSecret    = 199 // bytes that a secret may have (spec/websub.md 2.1)
+	maxSecret    = 199 // bytes of a secret (websub.md 2.1)
 	maxPublished = 100 // topics in one ping; publishers batch a few (P-03)
 )
 
-// HubForm is what a subscriber or publisher asks of a hub.
+// HubForm is a request of a subscriber or publisher to a hub.
 type HubForm struct {
 	Mode     Mode // ModeSubscribe, ModeUnsubscribe or ModePublish
 	Callback string
 	Topic    string
 	Secret   string // "" for none
-	// Verify is the first keyword of PubSubHubbub 0.3 that is known, "sync" or "async"; "" is WebSub (H-21).
+	// Verify is the first known keyword of PubSubHubbub 0.3, "sync" or "async"; "" is WebSub
+	// (H-21).
 	Verify      string
 	VerifyToken string
-	Lease       int64    // seconds asked for, 0 for the hub's choice; perhaps absurdly many
-	Topics      []string // of ModePublish, each once: hub.url and hub.topic in the order given (H-16)
+	// Lease is the requested time in seconds, 0 for the hub's choice; it may be absurdly long.
+	Lease  int64
+	Topics []string // of ModePublish, each once: hub.url and hub.topic in the order given (H-16)
 }
 
-// ParseHubForm reads the body of a POST of type FormType to a hub and holds it to H-01 and H-03: what is needed is there,
-// URLs are http or https without fragment, the secret is below 200 bytes and the lease a positive integer. Unknown
-// parameters are ignored, and so are lease and secret where a mode has no use for them. The error names the parameter
-// and is fit for the answer, as printable text that repeats neither callback nor secret; what could be read is returned
-// with it.
+// ParseHubForm parses the body of a POST of type FormType to a hub and holds it to H-01 and H-03:
+// required parameters are there, URLs are http or https without fragment, the secret is below 200
+// bytes and the lease a positive integer. Unknown parameters are ignored, and so are lease and
+// secret where a mode does not use them.
+//
+// The error names the parameter and may be sent as the answer: printable text that repeats neither
+// callback nor secret. What could be read is returned with it.
 func ParseHubForm(body []byte) (HubForm, error) {
 	v, err := decode(string(body))
 	if err != nil {
@@ -78,7 +82,7 @@ func (f *HubForm) subscribe(v values) error {
 	return nil
 }
 
-// verify reads hub.verify, which may be repeated or hold a list, and reports whether it was there at all.
+// verify reads hub.verify, which may be repeated or hold a list, and reports whether it was there.
 func (f *HubForm) verify(v values) (given bool) {
 	for _, p := range v {
 		if p.name != "hub.verify" {

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// Seconds that matter for a lease.
+// Bounds of a lease in seconds.
 const (
-	leaseAssumed = 24 * 3600      // where the hub did not say anything of use (S-53)
-	leaseLongest = 30 * 24 * 3600 // what is believed of a grant (S-54)
-	leaseShort   = 60             // below it is flagged
+	leaseAssumed = 24 * 3600      // without a usable answer of the hub (S-53)
+	leaseLongest = 30 * 24 * 3600 // the longest grant believed (S-54)
+	leaseShort   = 60             // reported as odd below it
 )
 
-// parseLease reads a positive decimal integer. One beyond an int64 is the greatest: never an overflow.
+// parseLease reads a positive decimal integer. One beyond an int64 becomes the greatest, so that it
+// cannot overflow.
 func parseLease(s string) (seconds int64, ok bool) {
 	s = strings.Trim(s, blanks)
 	for i := range len(s) {
@@ -30,9 +31,10 @@ func parseLease(s string) (seconds int64, ok bool) {
 	return seconds, seconds > 0
 }
 
-// GrantedLease returns how many seconds a lease is taken to last, at least 1 and at most 30 days, and in odd what was
-// strange about the grant, "" for nothing (S-53, S-54, faults.md 23). Without a usable number it is what was asked for
-// or a day, whichever is less. A short lease is odd but honoured; how often to ask again is for the caller to bound.
+// GrantedLease returns how many seconds a lease lasts, at least 1 and at most 30 days, and in odd
+// what was strange about the grant, "" for nothing (S-53, S-54, F23). Without a usable number it is
+// the lesser of the requested time and a day. A short lease is odd but honoured; the caller bounds
+// how often it asks again.
 func GrantedLease(v Verification, asked int64) (seconds int64, odd string) {
 	if !v.LeaseKnown || v.Lease <= 0 {
 		seconds = leaseAssumed

@@ -8,22 +8,24 @@ import (
 
 // Link is one link found in an HTTP header or an HTML page.
 type Link struct {
-	// Target is absolute: as written if it was written so, since identity is the exact string (S-04), else resolved.
+	// Target is absolute: as written if it was absolute, because identity is the exact string
+	// (S-04), else resolved.
 	Target string
 	// Rels are the relation types in lower case, in order, at least one.
 	Rels []string
-	// Anchor is "" for a link of the document itself, else the absolute URI of what the link is about instead. Such a
-	// link says nothing about the document (S-09).
+	// Anchor is "" for a link of the document itself, else the absolute URI of the link's context.
+	// Such a link says nothing about the document (S-09).
 	Anchor string
-	// Params are the other parameters by lower-case name (type, title, title*, hreflang, media …), first one wins, as
-	// sent: a title* is not decoded.
+	// Params are the other parameters by lower-case name (type, title, title*, hreflang, media …),
+	// first one wins, as sent: a title* is not decoded.
 	Params map[string]string
 }
 
 // Has reports whether the link is of relation rel (lower case).
 func (l Link) Has(rel string) bool { return slices.Contains(l.Rels, rel) }
 
-// Targets returns the targets of relation rel (lower case) that links give for the document itself, in order, each once.
+// Targets lists the targets of relation rel (lower case) of links of the document itself, in order,
+// each once.
 func Targets(links []Link, rel string) []string {
 	var all []string
 	for _, l := range links {
@@ -37,12 +39,14 @@ func Targets(links []Link, rel string) []string {
 // maxFeeds is the number of feeds of one page that are kept (P8).
 const maxFeeds = 20
 
-// FeedTargets returns the feeds that links name as other forms of the document itself: relation alternate, of a media
-// type that only feeds have, http or https, in order, each once. Formats that nothing here reads do not count.
+// FeedTargets lists the feeds that links name as other forms of the document itself: relation
+// alternate, of a media type that only feeds have, http or https, in order, each once. Formats that
+// nothing here reads do not count.
 func FeedTargets(links []Link) []string {
 	var all []string
 	for _, l := range links {
-		if l.Anchor == "" && l.Has("alternate") && isFeedType(l.Params["type"]) && OnWeb(l.Target) && !slices.Contains(all, l.Target) &&
+		if l.Anchor == "" && l.Has("alternate") && isFeedType(l.Params["type"]) && OnWeb(l.Target) &&
+			!slices.Contains(all, l.Target) &&
 			len(all) < maxFeeds {
 			all = append(all, l.Target)
 		}
@@ -59,7 +63,8 @@ func isFeedType(contentType string) bool {
 	return false
 }
 
-// OnWeb reports whether a target can be asked for. One with a user name is not: it would be a secret in a URL (P10).
+// OnWeb reports whether a target can be requested. One with a user name cannot: it would be a
+// secret in a URL (P10).
 func OnWeb(target string) bool {
 	u, err := url.Parse(target)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
@@ -92,8 +97,8 @@ func resolve(ref string, base *url.URL) (string, bool) {
 	return base.ResolveReference(u).String(), true
 }
 
-// anchorOf returns the Anchor for the anchor parameter ref. One that names base, with or without its fragment, is the
-// document; a fragment of the document is another thing.
+// anchorOf returns the Anchor for the anchor parameter ref. One that names base, with or without
+// its fragment, is the document; a fragment alone names something else.
 func anchorOf(ref string, base *url.URL) (string, bool) {
 	abs, ok := resolve(ref, base)
 	if !ok || base == nil {

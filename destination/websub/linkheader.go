@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// ParseLinks reads the values of the Link headers of one answer (RFC 8288) with the tolerance of S-09: one header or
-// several, tokens or quoted strings, commas and semicolons inside <…> and quotes, any order and letter case of
-// parameters, a missing semicolon before the first, empty elements. A link without target or relation is skipped, the
-// rest is kept; nothing is an error. base is the final URL of the answer; with nil only absolute targets are found.
+// ParseLinks parses the Link headers of one answer (RFC 8288) with the tolerance of S-09: one
+// header or several, tokens or quoted strings, commas and semicolons inside <…> and quotes, any
+// order and letter case of parameters, a missing semicolon before the first, empty elements. A link
+// without target or relation is skipped; nothing is an error. base is the final URL of the answer;
+// with nil only absolute targets are found.
 func ParseLinks(values []string, base *url.URL) []Link {
 	var links []Link
 	for _, v := range values {
@@ -44,7 +45,7 @@ func makeLink(target string, params []param, base *url.URL) (Link, bool) {
 		case "anchor":
 			if !sawAnchor {
 				if l.Anchor, ok = anchorOf(p.value, base); !ok {
-					return l, false // about something that we cannot name, so not about the document
+					return l, false // its context is unknown, so it is not the document
 				}
 				sawAnchor = true
 			}
@@ -60,7 +61,6 @@ func makeLink(target string, params []param, base *url.URL) (Link, bool) {
 	return l, len(l.Rels) > 0
 }
 
-// scanner walks one header value.
 type scanner struct{ rest string }
 
 const blanks = " \t\r\n"
@@ -73,7 +73,7 @@ func (s *scanner) target() (string, bool) {
 			return "", false
 		}
 		if s.rest[0] != '<' {
-			s.params() // not a link: over its parameters to the next comma
+			s.params() // no link: skip its parameters to the next comma
 			continue
 		}
 		end := strings.IndexByte(s.rest, '>')
@@ -127,7 +127,7 @@ func (s *scanner) value() string {
 	return s.until(";," + blanks)
 }
 
-// quoted reads a quoted-string with its escapes; one that is never closed ends with the header.
+// quoted reads a quoted-string with its escapes. An unclosed one ends with the header.
 func (s *scanner) quoted() string {
 	var b strings.Builder
 	for i := 1; i < len(s.rest); i++ {
@@ -146,7 +146,6 @@ func (s *scanner) quoted() string {
 	return b.String()
 }
 
-// until moves to the first of the given bytes.
 func (s *scanner) until(stops string) string {
 	end := strings.IndexAny(s.rest, stops)
 	if end < 0 {

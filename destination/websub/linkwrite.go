@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// LinkHeader returns the one Link header that goes with distributed content and with a topic (H-11, P-01): hub, self and
-// any further links, in this order. An empty hub or self, and a link without target or relation, is left out.
+// LinkHeader returns the one Link header of distributed content and of a topic (H-11, P-01): hub,
+// self and further links, in this order. An empty hub or self, and a link without target or
+// relation, is left out.
 func LinkHeader(hub, self string, more ...Link) string {
 	var b strings.Builder
 	writeLink(&b, Link{Target: hub, Rels: []string{"hub"}})
@@ -60,7 +61,8 @@ func fitParam(name, value string) bool {
 		(!strings.HasSuffix(name, "*") || value != "" && strings.IndexFunc(value, outside) < 0)
 }
 
-// writeTarget escapes only what would end the target or the header early; all else is sent as it is (S-04).
+// writeTarget escapes only what would end the target or the header early; the rest is sent as it is
+// (S-04).
 func writeTarget(b *strings.Builder, s string) {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {
@@ -74,7 +76,8 @@ func writeTarget(b *strings.Builder, s string) {
 	}
 }
 
-// writeQuoted writes a quoted-string; control characters, which no header may hold, become blanks.
+// writeQuoted writes a quoted-string. Control characters, which a header may not hold, become
+// blanks.
 func writeQuoted(b *strings.Builder, s string) {
 	b.WriteByte('"')
 	for i := range len(s) {

@@ -9,16 +9,16 @@ import (
 // FormType is the media type of every request to a hub.
 const FormType = "application/x-www-form-urlencoded"
 
-// Bounds on what a query or form may bring (P8).
+// Bounds of a query or form (P8).
 const (
 	maxEncoded = 1 << 20 // bytes of a query or form
 	maxPairs   = 4096
-	maxText    = 200 // characters of untrusted text that are kept for people
+	maxText    = 200 // characters of untrusted text kept for people
 )
 
 var errTooLong = errors.New("more parameters than anyone needs")
 
-// values are decoded parameters in order. Of a repeated one the first counts, where it does not say otherwise.
+// values are decoded parameters in order. The first of repeated ones counts unless said otherwise.
 type values []param
 
 // get returns the first value of name; "" if there is none.
@@ -36,8 +36,9 @@ func (v values) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// decode reads a query or an urlencoded form leniently (S-39): only & separates, so that an unescaped ; belongs to its
-// value; each name and value is percent-decoded once; an escape that is none stays as it was written.
+// decode reads a query or an urlencoded form leniently (S-39): only & separates, so that an
+// unescaped ; belongs to its value; each name and value is percent-decoded once; an invalid escape
+// stays as written.
 func decode(raw string) (values, error) {
 	if len(raw) > maxEncoded {
 		return nil, errTooLong
@@ -90,10 +91,10 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// encoder writes parameters; empty values are left out (S-20).
-type encoder struct{ b strings.Builder }
+// formEncoder writes parameters; empty values are left out (S-20).
+type formEncoder struct{ b strings.Builder }
 
-func (e *encoder) add(name, value string) {
+func (e *formEncoder) add(name, value string) {
 	if value == "" {
 		return
 	}
@@ -105,8 +106,8 @@ func (e *encoder) add(name, value string) {
 	escapeTo(&e.b, value)
 }
 
-// escapeTo percent-encodes all but the unreserved characters. A blank is %20, which means the same to every decoder; a
-// + does not.
+// escapeTo percent-encodes all but the unreserved characters. A blank becomes %20, because not
+// every decoder understands +.
 func escapeTo(b *strings.Builder, s string) {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {
@@ -121,8 +122,8 @@ func escapeTo(b *strings.Builder, s string) {
 	}
 }
 
-// plain makes untrusted text fit for a log line: one line, printable, bounded.
-func plain(s string) string {
+// printable makes untrusted text fit for a log line: one line, printable, bounded.
+func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -135,7 +136,7 @@ func plain(s string) string {
 	return shorten(strings.TrimSpace(s), maxText-1)
 }
 
-// shorten keeps at most n runes and says so.
+// shorten keeps at most n runes and marks the cut.
 func shorten(s string, n int) string {
 	count := 0
 	for i := range s {

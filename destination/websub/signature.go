@@ -18,7 +18,7 @@ const SignatureHeader = "X-Hub-Signature"
 // Method is the hash under a signature; a greater one is stronger.
 type Method uint8
 
-// The methods that WebSub knows. MethodNone is no method: as the weakest one accepted it accepts all four.
+// The methods of WebSub. MethodNone is no method: as the weakest accepted one it accepts all four.
 const (
 	MethodNone Method = iota
 	SHA1
@@ -73,10 +73,13 @@ func Sign(m Method, secret string, body []byte) string {
 	return m.String() + "=" + hex.EncodeToString(m.mac(secret, body))
 }
 
-// VerifySignature checks the value of X-Hub-Signature against the bytes on the wire. nil means that whoever knows the
-// secret signed exactly these bytes with weakest or better (S-80 to S-83). Otherwise the error wraps ErrUnsigned for an
-// empty header, ErrWeak, or ErrMismatch, which is also what an unknown method, bad hex and a wrong length are. An empty
-// secret proves nothing and is ErrUnsigned: where none was agreed on, a header is to be ignored (S-86), not verified.
+// VerifySignature checks the value of X-Hub-Signature against the bytes on the wire. nil means that
+// a holder of the secret signed exactly these bytes with weakest or better (S-80 to S-83).
+// Otherwise the error wraps ErrUnsigned for an empty header, ErrWeak, or ErrMismatch, also for an
+// unknown method, bad hex and a wrong length.
+//
+// An empty secret proves nothing and is ErrUnsigned: where none was agreed on, a header is to be
+// ignored (S-86), not verified.
 func VerifySignature(header, secret string, body []byte, weakest Method) error {
 	header = strings.Trim(header, blanks)
 	switch {
@@ -96,7 +99,7 @@ func VerifySignature(header, secret string, body []byte, weakest Method) error {
 	case m < weakest:
 		return fmt.Errorf("%w: %s, at least %s is asked for", ErrWeak, m, weakest)
 	}
-	// The length comes first, so that the work is bounded by our digest and not by their header.
+	// The length is compared first, so that our digest bounds the work and not their header.
 	if len(digits) != hex.EncodedLen(methods[m].new().Size()) {
 		return fmt.Errorf("%w: %d characters are no %s", ErrMismatch, len(digits), m)
 	}

@@ -15,38 +15,41 @@ const (
 	FromHeader = "link-header"
 	FromHTML   = "html"
 	FromFeed   = "feed"
-	FromURL    = "final-url" // no self anywhere: the URL that was asked is taken (S-11)
+	FromURL    = "final-url" // no self anywhere: the requested URL is taken (S-11)
 )
 
 // MaxHubs is the number of hubs of one topic that are kept (P8).
 const MaxHubs = 20
 
-// TopicLinks is what a topic says about itself.
+// TopicLinks are a topic's links about itself.
 type TopicLinks struct {
 	Self string // the topic to subscribe to (S-04); never empty where the final URL is known
 	Hubs []string
-	// SelfFrom and HubsFrom are FromHeader, FromHTML, FromFeed or, for Self, FromURL; "" where there is nothing.
+	// SelfFrom and HubsFrom are FromHeader, FromHTML, FromFeed or, for Self, FromURL; "" for
+	// nothing found.
 	SelfFrom, HubsFrom string
-	// Feeds are the feeds that an HTML page says to be other forms of itself (rel=alternate), in order. They are not looked
-	// for where the headers say all.
+	// Feeds are the feeds that an HTML page names as other forms of itself (rel=alternate), in
+	// order. They are not read where the headers are complete.
 	Feeds []string
 }
 
-// DiscoverTopic finds self and hubs of a topic in the answer to a GET or HEAD (S-01 to S-11): in its Link headers, and
-// for what these do not say in its body, a feed or the head of a page by its looks, whatever contentType claims. final
-// is the URL of the answer, after redirects. body may be nil or empty; at most 512 KiB of it are read, and nothing if the
-// headers say all. A body that is none of these, or broken, says no more than its good part; a topic without hubs
-// is no error. Only a failed read is one, and what was found before it is returned with it.
+// DiscoverTopic finds self and hubs of a topic in the answer to a GET or HEAD (S-01 to S-11): in
+// its Link headers, and the rest in its body, a feed or the head of a page by its content, whatever
+// contentType claims. final is the URL of the answer, after redirects. body may be nil or empty; at
+// most 512 KiB of it are read, and nothing if the headers are complete.
+//
+// A broken body counts as far as it can be read, and a topic without hubs is no error. Only a
+// failed read is one, and what was found before it is returned with it.
 func DiscoverTopic(linkHeaders []string, contentType string, body io.Reader, final *url.URL) (TopicLinks, error) {
 	var t TopicLinks
 	header := ParseLinks(linkHeaders, final)
-	t.take(header, FromHeader)
+	t.fill(header, FromHeader)
 	var err error
 	if body != nil && (t.Self == "" || len(t.Hubs) == 0) {
 		var links []Link
 		var from string
 		links, from, err = bodyLinks(body, contentType, final)
-		t.take(links, from)
+		t.fill(links, from)
 		if from == FromHTML {
 			t.Feeds = FeedTargets(slices.Concat(header, links))
 		}
@@ -59,8 +62,7 @@ func DiscoverTopic(linkHeaders []string, contentType string, body io.Reader, fin
 	return t, err
 }
 
-// take fills in what is still missing.
-func (t *TopicLinks) take(links []Link, from string) {
+func (t *TopicLinks) fill(links []Link, from string) {
 	if t.Self == "" {
 		if self := webTargets(links, "self"); len(self) > 0 {
 			t.Self, t.SelfFrom = self[0], from
@@ -73,7 +75,6 @@ func (t *TopicLinks) take(links []Link, from string) {
 	}
 }
 
-// webTargets are the targets that can be asked for.
 func webTargets(links []Link, rel string) []string {
 	var all []string
 	for _, target := range Targets(links, rel) {
@@ -84,7 +85,7 @@ func webTargets(links []Link, rel string) []string {
 	return all
 }
 
-// sniffed is how much of a body is looked at to tell what it is.
+// sniffed is how much of a body decides what it is.
 const sniffed = 4 << 10
 
 // bodyLinks finds the links of a body, and what kind of body it was.
@@ -105,8 +106,8 @@ func bodyLinks(body io.Reader, contentType string, final *url.URL) ([]Link, stri
 	return nil, "", nil
 }
 
-// sniff tells a feed from a page by the first element, behind whatever may stand before it; where the start does not
-// show one, by the declared type. "" is neither.
+// sniff separates a feed from a page by the first element, behind whatever precedes it; where the
+// start shows none, by the declared type. "" is neither.
 func sniff(start, contentType string) string {
 	start = strings.TrimPrefix(start, "\ufeff")
 	for {
@@ -122,7 +123,7 @@ func sniff(start, contentType string) string {
 				return FromHTML
 			}
 			end = ">"
-		case strings.HasPrefix(start, "]"): // of a DOCTYPE with declarations, which were skipped over as such
+		case strings.HasPrefix(start, "]"): // the end of a DOCTYPE whose declarations were skipped
 			end = ">"
 		case start == "":
 			return byType(contentType)
@@ -148,7 +149,7 @@ func isHTMLDoctype(s string) bool {
 	return len(s) >= len(name) && strings.EqualFold(s[:len(name)], name)
 }
 
-// byRoot judges by the name of the first element.
+// byRoot decides by the name of the first element.
 func byRoot(tag, contentType string) string {
 	name := tag
 	if i := strings.IndexAny(tag, " \t\r\n/>"); i >= 0 {

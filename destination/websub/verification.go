@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// Verification is a hub's GET to a callback: a verification of intent, or a denial (spec/websub.md 2.2, 2.3).
+// Verification is a hub's GET to a callback: a verification of intent, or a denial (websub.md 2.2, 2.3).
 type Verification struct {
 	Mode        Mode // ModeSubscribe, ModeUnsubscribe or ModeDenied
 	Topic       string
 	Challenge   string
-	Reason      string // of a denial; parsed, it is one printable line of at most 200 characters
+	Reason      string // of a denial; parsed, one printable line of at most 200 characters
 	VerifyToken string // of PubSubHubbub 0.3
 	Lease       int64  // seconds; 0 unless LeaseKnown
-	LeaseKnown  bool   // a positive integer was given; beyond all bounds it is the greatest int64
-	LeaseText   string // what was given instead of one, printable; "" for nothing at all
+	LeaseKnown  bool   // a positive integer was given, perhaps capped
+	LeaseText   string // what was given instead of one, printable; "" for nothing
 }
 
-// ParseVerification reads the raw query of a hub's GET (S-39): an unescaped ; drops nothing, of a repeated parameter the
-// first counts, everything is decoded once, and a hub that joined its parameters to the callback's own with a second ?
-// is understood. Without a mode that a hub may send there is an error; whether topic and challenge are the
-// expected ones is for the caller to see.
+// ParseVerification parses the raw query of a hub's GET (S-39): an unescaped ; drops nothing, the
+// first of repeated parameters counts, everything is decoded once, and a hub that joined its
+// parameters to the callback's own with a second ? is understood. A mode that no hub may
+// send is an error; the caller compares topic and challenge.
 func ParseVerification(rawQuery string) (Verification, error) {
-	v, err := decode(undouble(rawQuery))
+	v, err := decode(splitQuery(rawQuery))
 	if err != nil {
 		return Verification{}, fmt.Errorf("read the query of a callback: %w", err)
 	}
@@ -35,26 +35,27 @@ func ParseVerification(rawQuery string) (Verification, error) {
 	case "":
 		return Verification{}, errors.New("read the query of a callback: no hub.mode")
 	default:
-		return Verification{}, fmt.Errorf("read the query of a callback: hub.mode %q is no hub's", shorten(string(mode), 20))
+		return Verification{}, fmt.Errorf("read the query of a callback: hub.mode %q is no hub's",
+			shorten(string(mode), 20))
 	}
 	out := Verification{
 		Mode:        mode,
 		Topic:       v.get("hub.topic"),
 		Challenge:   v.get("hub.challenge"),
-		Reason:      plain(v.get("hub.reason")),
+		Reason:      printable(v.get("hub.reason")),
 		VerifyToken: v.get("hub.verify_token"),
 	}
 	lease := v.get("hub.lease_seconds")
 	if out.Lease, out.LeaseKnown = parseLease(lease); !out.LeaseKnown {
-		out.LeaseText = plain(lease)
+		out.LeaseText = printable(lease)
 	}
 	return out, nil
 }
 
-// undouble turns the ? before the first hub parameter into the & that it should be: of a callback with a query a hub made
-// "…?k=v?hub.mode=…", or "…??hub.mode=…" of one that ends in a ?. A ? inside a hub parameter, say in a topic that was not
-// escaped, belongs to it.
-func undouble(raw string) string {
+// splitQuery turns the ? before the first hub parameter into the & that it should be: some hubs
+// append "?hub.mode=…" to a callback that has a query. A ? inside a hub parameter, such as an
+// unescaped topic, belongs to it.
+func splitQuery(raw string) string {
 	for at := 0; at < len(raw); {
 		end := len(raw)
 		if i := strings.IndexByte(raw[at:], '&'); i >= 0 {
@@ -75,8 +76,8 @@ func undouble(raw string) string {
 // maxChallenge is the length of the longest challenge that is answered.
 const maxChallenge = 1024
 
-// ValidChallenge reports whether a challenge may be sent back: not empty, not too long, and of characters that mean
-// nothing to a browser (S-34).
+// ValidChallenge reports whether a challenge may be sent back: not empty, not too long, and of
+// characters that mean nothing to a browser (S-34).
 func ValidChallenge(challenge string) bool {
 	if challenge == "" || len(challenge) > maxChallenge {
 		return false
@@ -87,14 +88,14 @@ func ValidChallenge(challenge string) bool {
 	}) < 0
 }
 
-// VerificationURL returns the URL of a hub's GET for v: the callback byte for byte, its own query included, and the
-// parameters after it (H-06). Whatever v holds is percent-encoded; what a mode has no use for is left out. A callback
-// that a hub must refuse (H-03) is an error.
+// VerificationURL returns the URL of a hub's GET for v: the callback byte for byte with its own
+// query, and the parameters after it (H-06), percent-encoded. Parameters that the mode does not use
+// are left out. A callback that a hub must refuse (H-03) is an error.
 func VerificationURL(callback string, v Verification) (string, error) {
 	if err := checkPeerURL(callback); err != nil {
 		return "", fmt.Errorf("join parameters to a callback: %w", err)
 	}
-	var e encoder
+	var e formEncoder
 	e.add("hub.mode", string(v.Mode))
 	e.add("hub.topic", v.Topic)
 	if v.Mode == ModeDenied {
@@ -116,8 +117,8 @@ func VerificationURL(callback string, v Verification) (string, error) {
 	return callback + join + e.b.String(), nil
 }
 
-// checkPeerURL holds a callback or a topic to what a hub can use (H-03). The error never repeats it: a callback is a
-// secret between subscriber and hub.
+// checkPeerURL holds a callback or a topic to what a hub can use (H-03). The error never repeats
+// it: a callback is a secret between subscriber and hub.
 func checkPeerURL(raw string) error {
 	if len(raw) > maxURI {
 		return fmt.Errorf("it is longer than %d bytes", maxURI)

@@ -52,15 +52,6 @@ func label(callback string) string {
 	return origin + "/…" + hex.EncodeToString(sum[:4])
 }
 
-// hostOf is whom the verifications of a callback are counted for, whatever the port.
-func hostOf(callback string) string {
-	u, err := url.Parse(callback)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Hostname())
-}
-
 // isEmpty reports whether a topic was there but had no content (S-10, R-04).
 func isEmpty(err error) bool {
 	e, ok := errors.AsType[*fetch.Error](err)

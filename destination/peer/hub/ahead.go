@@ -3,7 +3,7 @@ package hub
 import (
 	"context"
 
-	"resyncd/store"
+	"resyncd/destination/peer/hub/hubstate"
 )
 
 // ahead is a notification that is delivered while it is being recorded, to subscribers that have all before it: a transaction
@@ -12,7 +12,7 @@ import (
 // cursor, because the number may then become another notification's.
 type ahead struct {
 	topic *topic
-	note  store.HubNotification // with the number that it is going to have; the publisher's own gets it from the state
+	note  hubstate.Notification // with the number that it is going to have; the publisher's own gets it from the state
 	over  chan struct{}         // closed when it is recorded, or is not going to be
 	void  bool                  // it is not going to be; Hub.mu guards it, and it does not change after over
 }

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub/hubdb"
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/destination/websub"
-	"resyncd/store"
-	"resyncd/store/sqlite"
 )
 
 // still is a network without a network: what is sent is answered by functions, and noted with its time.
@@ -113,7 +113,7 @@ type bubble struct {
 func newBubble(t *testing.T, path string, o Options) *bubble {
 	t.Helper()
 	b := &bubble{t: t, net: &still{}, path: path}
-	state, err := sqlite.OpenHub(context.Background(), path, sqlite.Options{})
+	state, err := hubdb.Open(context.Background(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func (b *bubble) push(body string) {
 }
 
 // subscriptions reads the state.
-func (b *bubble) subscriptions() []store.HubSubscription {
+func (b *bubble) subscriptions() []hubstate.Subscription {
 	b.t.Helper()
 	subs, err := b.hub.o.State.Subscriptions(context.Background())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"resyncd/destination/websub"
 )
 
-// The tests of these two files prove the rules H-01 to H-21 of spec/websub.md from the outside, one after another, in both
+// The tests of these two files prove the rules H-01 to H-21 of websub.md from the outside, one after another, in both
 // dialects. Beside them stand tests of what a rule means in detail.
 
 // TestH01: subscriptions with and without secret, whatever else the request says.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -24,7 +25,7 @@ type result struct {
 }
 
 // deliver brings one notification to one subscriber; false if the lane rests now.
-func (h *Hub) deliver(ctx context.Context, l *lane, n *store.HubNotification, a *ahead) bool {
+func (h *Hub) deliver(ctx context.Context, l *lane, n *hubstate.Notification, a *ahead) bool {
 	h.mu.Lock()
 	if n.Number <= l.cursor || a != nil && a.void { // dropped meanwhile
 		h.mu.Unlock()
@@ -71,7 +72,7 @@ func (h *Hub) deliver(ctx context.Context, l *lane, n *store.HubNotification, a 
 }
 
 // post is one attempt (H-11, H-12, H-14).
-func (h *Hub) post(ctx context.Context, l *lane, n *store.HubNotification, signature string) result {
+func (h *Hub) post(ctx context.Context, l *lane, n *hubstate.Notification, signature string) result {
 	header := http.Header{"Link": {n.Link}}
 	if n.Type != "" {
 		header["Content-Type"] = []string{n.Type}
@@ -96,7 +97,7 @@ func (h *Hub) post(ctx context.Context, l *lane, n *store.HubNotification, signa
 }
 
 // settle notes how an attempt ended; false if the lane rests now.
-func (h *Hub) settle(l *lane, n *store.HubNotification, r result, took time.Duration) bool {
+func (h *Hub) settle(l *lane, n *hubstate.Notification, r result, took time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l.ended {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store"
 )
 
@@ -165,7 +166,7 @@ func TestNotRunning(t *testing.T) {
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
-	if err := h.submit(t.Context(), &submission{note: &store.HubNotification{}}); err == nil {
+	if err := h.submit(t.Context(), &submission{note: &hubstate.Notification{}}); err == nil {
 		t.Error("recorded after the end")
 	}
 	if err := h.Run(t.Context()); err == nil {
@@ -175,13 +176,13 @@ func TestNotRunning(t *testing.T) {
 
 // failing is a state whose disk is full, or broken, or slow to confirm what can be read already.
 type failing struct {
-	store.HubState
+	hubstate.State
 	err     atomic.Pointer[error]
 	confirm atomic.Pointer[func()]
 	before  atomic.Pointer[func() error] // asked before notifications are recorded
 }
 
-func (f *failing) Commit(ctx context.Context, c *store.HubCommit) error {
+func (f *failing) Commit(ctx context.Context, c *hubstate.Commit) error {
 	if err := f.err.Load(); err != nil {
 		return *err
 	}
@@ -190,7 +191,7 @@ func (f *failing) Commit(ctx context.Context, c *store.HubCommit) error {
 			return err
 		}
 	}
-	err := f.HubState.Commit(ctx, c)
+	err := f.State.Commit(ctx, c)
 	if wait := f.confirm.Load(); wait != nil {
 		(*wait)()
 	}
@@ -202,7 +203,7 @@ func newFailing(t *testing.T) (*rig, *failing) {
 	t.Helper()
 	f, r := &failing{}, newRig(t, nil)
 	r.stop()
-	r.wrap = func(s store.HubState) store.HubState { f.HubState = s; return f }
+	r.wrap = func(s hubstate.State) hubstate.State { f.State = s; return f }
 	r.start()
 	return r, f
 }
@@ -259,18 +260,18 @@ func TestStateFails(t *testing.T) {
 	r.stop()
 }
 
-func (f *failing) Subscribe(ctx context.Context, s store.HubSubscription) (store.HubSubscription, store.HubTopic, error) {
+func (f *failing) Subscribe(ctx context.Context, s hubstate.Subscription) (hubstate.Subscription, hubstate.Topic, error) {
 	if err := f.err.Load(); err != nil {
-		return s, store.HubTopic{}, *err
+		return s, hubstate.Topic{}, *err
 	}
-	return f.HubState.Subscribe(ctx, s)
+	return f.State.Subscribe(ctx, s)
 }
 
 func (f *failing) End(ctx context.Context, ids ...int64) error {
 	if err := f.err.Load(); err != nil {
 		return *err
 	}
-	return f.HubState.End(ctx, ids...)
+	return f.State.End(ctx, ids...)
 }
 
 // TestStateUnsure: a disk that did not confirm one write ends the hub at once, whatever was being written, because only

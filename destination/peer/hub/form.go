@@ -20,7 +20,7 @@ type form struct {
 	old bool
 }
 
-// readForm reads a request in any of the forms of spec/websub.md 2.1 and 2.5, and holds it to what is left of H-03 for a
+// readForm reads a request in any of the forms of websub.md 2.1 and 2.5, and holds it to what is left of H-03 for a
 // hub. The error is fit for the answer.
 func readForm(body []byte) (form, error) {
 	names, body := plainForm(body)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"resyncd/destination/gate"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -87,6 +88,7 @@ func (h *Hub) dispatch(w http.ResponseWriter, r *http.Request) {
 	// Writers that have no deadline, as in tests, need none.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime))
 	if inQuery(r) {
+		gate.Received(r.Context())
 		h.form(w, r, []byte(r.URL.RawQuery))
 		return
 	}
@@ -118,7 +120,7 @@ func (h *Hub) form(w http.ResponseWriter, r *http.Request, body []byte) {
 		h.ping(w, r, &f)
 		return
 	}
-	in := &intent{form: f, sync: f.Verify == "sync"}
+	in := &intent{form: f, client: r.RemoteAddr, sync: f.Verify == "sync"}
 	if f.Mode == websub.ModeSubscribe && !h.o.served(f.Topic) {
 		if in.denied = notServed; in.sync {
 			http.Error(w, notServed, http.StatusConflict)
@@ -156,6 +158,7 @@ func (h *Hub) await(ctx context.Context, w http.ResponseWriter, in *intent) {
 func receive(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err == nil {
+		gate.Received(r.Context())
 		// It would also end the watch over the connection while we work.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return body, true

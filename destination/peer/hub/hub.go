@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store"
 )
 
@@ -16,7 +17,7 @@ const (
 	quickDeliveries = 512 // at a time, to subscribers that answer well
 	slowDeliveries  = 128 // at a time, to those that dawdled last time: they never take the others' places
 	lastDeliveries  = 128 // at a time, to those that failed last time: nor do they
-	verifications   = 256 // at a time
+	verifications   = 256 // of a line at a time
 	looks           = 16  // topics that are read at a time
 	bodies          = 32  // pushed contents that are received at a time
 
@@ -49,25 +50,23 @@ type Hub struct {
 	phase     phase
 	topics    map[string]*topic
 	subs      int
-	subsOf    map[string]int // by callback host
+	subsOf    map[string]int // by callback site
 	tasks     []func(context.Context)
 	pending   []*submission
 	size      int64 // of the content in pending
-	progress  map[int64]*store.HubProgress
+	progress  map[int64]*hubstate.Progress
 	chains    map[pair][]*intent
-	intents   int                              // in all chains
-	intentsOf map[string]int                   // of them, by callback host
+	strangers *line                            // of what is new
+	living    *line                            // of what is about a lease that there is
 	asking    map[string]map[*intent]time.Time // by topic: new subscribers that are being asked, since when
 
-	recent   recent
-	limits   limits
-	claims   claims
-	quick    pool
-	slow     pool
-	last     pool
-	checking pool
-	looking  pool
-	reading  pool
+	recent  recent
+	claims  claims
+	quick   pool
+	slow    pool
+	last    pool
+	looking pool
+	reading pool
 
 	hasTasks, hasPending, hasProgress chan struct{} // of one place each: there is something
 	opened, halt                      chan struct{} // closed when the state is read, and when Run is to stop
@@ -113,12 +112,10 @@ func newHub(o Options, net, origin network) (*Hub, error) {
 	}
 	h := &Hub{
 		o: o, net: net, origin: origin, path: base.EscapedPath(),
-		topics: map[string]*topic{}, subsOf: map[string]int{}, progress: map[int64]*store.HubProgress{},
-		chains: map[pair][]*intent{}, intentsOf: map[string]int{}, asking: map[string]map[*intent]time.Time{},
-		limits: newLimits(o.VerifyRate),
-		quick:  make(pool, quickDeliveries), slow: make(pool, slowDeliveries),
-		last: make(pool, lastDeliveries), checking: make(pool, verifications),
-		looking: make(pool, looks), reading: make(pool, bodies),
+		topics: map[string]*topic{}, subsOf: map[string]int{}, progress: map[int64]*hubstate.Progress{},
+		chains: map[pair][]*intent{}, strangers: newLine(o.VerifyRate), living: newLine(o.VerifyRate), asking: map[string]map[*intent]time.Time{},
+		quick: make(pool, quickDeliveries), slow: make(pool, slowDeliveries),
+		last: make(pool, lastDeliveries), looking: make(pool, looks), reading: make(pool, bodies),
 		hasTasks: make(chan struct{}, 1), hasPending: make(chan struct{}, 1), hasProgress: make(chan struct{}, 1),
 		opened: make(chan struct{}), halt: make(chan struct{}), unsure: make(chan error, 1),
 	}
@@ -201,7 +198,7 @@ func (h *Hub) load(ctx context.Context) error {
 }
 
 // topicOf finds a topic, or makes it as the state has it. h.mu is held.
-func (h *Hub) topicOf(rec *store.HubTopic) *topic {
+func (h *Hub) topicOf(rec *hubstate.Topic) *topic {
 	t := h.topics[rec.URL]
 	if t == nil || t.id != rec.ID {
 		t = &topic{id: rec.ID, url: rec.URL, lanes: map[string]*lane{}, etag: rec.ETag, lastModified: rec.LastModified,

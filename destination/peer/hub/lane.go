@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store"
 )
 
@@ -40,7 +41,7 @@ type lane struct {
 
 // admit puts a subscription into memory, or updates it, and wakes it: whoever has just verified can be reached, whatever
 // was before. h.mu is held.
-func (h *Hub) admit(s store.HubSubscription) *lane {
+func (h *Hub) admit(s hubstate.Subscription) *lane {
 	t := h.topics[s.Topic]
 	if t == nil {
 		return nil // cannot be: a topic lives as long as its subscriptions
@@ -50,7 +51,7 @@ func (h *Hub) admit(s store.HubSubscription) *lane {
 		l = &lane{id: s.ID, topic: t, callback: s.Callback, cursor: s.Cursor, attempts: s.Attempts, next: s.Next}
 		t.lanes[s.Callback] = l
 		h.subs++
-		h.subsOf[hostOf(l.callback)]++
+		h.subsOf[siteOf(l.callback)]++
 	}
 	l.secret, l.old, l.token = s.Secret, s.Old, s.VerifyToken
 	l.verified, l.expires, l.refresh = s.Verified, s.Expires, store.NoTime
@@ -65,7 +66,7 @@ func (h *Hub) dismiss(l *lane) {
 	if l.topic.lanes[l.callback] == l {
 		delete(l.topic.lanes, l.callback)
 		h.subs--
-		less(h.subsOf, hostOf(l.callback))
+		less(h.subsOf, siteOf(l.callback))
 	}
 	if t := l.topic; len(t.lanes) == 0 && h.topics[t.url] == t {
 		stopTimer(t.timer)
@@ -208,7 +209,7 @@ func (h *Hub) goesOn(l *lane) bool {
 }
 
 // waiting returns what a lane delivers next, which may be one that is ahead; false if it rests now.
-func (h *Hub) waiting(ctx context.Context, l *lane) ([]*store.HubNotification, *ahead, bool) {
+func (h *Hub) waiting(ctx context.Context, l *lane) ([]*hubstate.Notification, *ahead, bool) {
 	h.mu.Lock()
 	if !h.goesOn(l) {
 		h.mu.Unlock()
@@ -216,7 +217,7 @@ func (h *Hub) waiting(ctx context.Context, l *lane) ([]*store.HubNotification, *
 	}
 	if a := l.ahead(); a != nil {
 		h.mu.Unlock()
-		return []*store.HubNotification{&a.note}, a, true
+		return []*hubstate.Notification{&a.note}, a, true
 	}
 	cursor, last := l.cursor, l.topic.last
 	notes := h.recent.after(l.topic.id, cursor, turnNotes)

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	limitHosts  = 4096             // hosts remembered
-	limitWait   = 30 * time.Second // longest wait for a host's turn
+	limitShares = 4096             // shares remembered
+	limitWait   = 30 * time.Second // longest wait for a share's turn
 	limitBurst  = 5                // seconds' worth of verifications that come at once
-	limitPlaces = 64               // verifications of one host at a time
+	limitPlaces = 64               // verifications of one share at a time
 )
 
-// limits bound how often one host is asked to verify, and how many such questions it may leave unanswered at a time:
-// whoever sends requests in a stranger's name must not be amplified, and whoever hangs must not take all places (H-19).
+// limits bound how often one site is asked to verify, or asked so for one client, and how many such questions may stay
+// unanswered at a time: whoever sends requests in a stranger's name must not be amplified, and whoever hangs must not take all places (H-19).
 type limits struct {
 	rate float64
 	mu   *sync.Mutex
@@ -32,9 +32,9 @@ func newLimits(perSecond float64) limits {
 	return limits{rate: perSecond, mu: new(sync.Mutex), all: map[string]*limit{}}
 }
 
-// enter waits for a host's turn; an error if it would take too long. Whoever got it calls leave.
-func (l *limits) enter(ctx context.Context, host string) (leave func(), err error) {
-	of := l.of(host)
+// enter waits for a share's turn; an error if it would take too long. Whoever got it calls leave.
+func (l *limits) enter(ctx context.Context, share string) (leave func(), err error) {
+	of := l.of(share)
 	ctx, cancel := context.WithTimeout(ctx, limitWait)
 	defer cancel()
 	if err := of.rate.Wait(ctx); err != nil {
@@ -48,27 +48,27 @@ func (l *limits) enter(ctx context.Context, host string) (leave func(), err erro
 	}
 }
 
-func (l *limits) of(host string) *limit {
+func (l *limits) of(share string) *limit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all[host] == nil && len(l.all) >= limitHosts {
-		host = "" // too many strangers at once share one limit
+	if l.all[share] == nil && len(l.all) >= limitShares {
+		share = "" // too many strangers at once share one limit
 	}
-	found := l.all[host]
+	found := l.all[share]
 	if found == nil {
 		found = &limit{rate.NewLimiter(rate.Limit(l.rate), max(1, int(limitBurst*l.rate))), make(pool, limitPlaces)}
-		l.all[host] = found
+		l.all[share] = found
 	}
 	return found
 }
 
-// tidy forgets the hosts that may be asked as often as a new one.
+// tidy forgets the shares that may be asked as often as a new one.
 func (l *limits) tidy() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for host, of := range l.all {
+	for share, of := range l.all {
 		if len(of.places) == 0 && of.rate.Tokens() >= float64(of.rate.Burst()) {
-			delete(l.all, host)
+			delete(l.all, share)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -54,7 +55,7 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	defer h.looking.leave()
 	h.mu.Lock()
 	req := fetch.Request{URL: t.url, ETag: t.etag, LastModified: t.lastModified, NoCache: true, MaxBytes: h.o.MaxBody}
-	look := &store.HubLook{Topic: t.url, ETag: t.etag, LastModified: t.lastModified, Digest: t.digest, Ping: t.pinged}
+	look := &hubstate.Look{Topic: t.url, ETag: t.etag, LastModified: t.lastModified, Digest: t.digest, Ping: t.pinged}
 	h.mu.Unlock()
 	note, err := h.fetch(ctx, req, look)
 	if err == nil {
@@ -88,7 +89,7 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 }
 
 // unreadable plans another look, or returns the one that gives up. h.mu is held.
-func (h *Hub) unreadable(t *topic, l *store.HubLook, err error) *store.HubLook {
+func (h *Hub) unreadable(t *topic, l *hubstate.Look, err error) *hubstate.Look {
 	t.tries++
 	var asked time.Duration
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
@@ -107,7 +108,7 @@ func (h *Hub) unreadable(t *topic, l *store.HubLook, err error) *store.HubLook {
 }
 
 // looked brings a topic up to what was recorded of a look. h.mu is held.
-func (h *Hub) looked(l *store.HubLook) {
+func (h *Hub) looked(l *hubstate.Look) {
 	t := h.topics[l.Topic]
 	if t == nil {
 		return
@@ -121,7 +122,7 @@ func (h *Hub) looked(l *store.HubLook) {
 }
 
 // fetch asks for a topic's content and completes look; nil if it is what it was.
-func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *store.HubLook) (*store.HubNotification, error) {
+func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *hubstate.Look) (*hubstate.Notification, error) {
 	resp, err := h.origin.Get(ctx, req)
 	if isEmpty(err) { // there is nothing to relay: what it has to say comes as content, or not at all
 		return nil, nil
@@ -149,7 +150,7 @@ func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *store.HubLook)
 
 // notification is content as it goes to subscribers: with this hub and the topic in its Link header, and whatever else
 // the publisher links to (H-11, R-05).
-func (h *Hub) notification(topic, contentType string, links []websub.Link, body []byte, digest [32]byte) *store.HubNotification {
+func (h *Hub) notification(topic, contentType string, links []websub.Link, body []byte, digest [32]byte) *hubstate.Notification {
 	var more []websub.Link
 	for _, l := range links {
 		var rels []string
@@ -162,6 +163,6 @@ func (h *Hub) notification(topic, contentType string, links []websub.Link, body 
 			more = append(more, l)
 		}
 	}
-	return &store.HubNotification{Topic: topic, Received: h.micros(), Type: contentType,
+	return &hubstate.Notification{Topic: topic, Received: h.micros(), Type: contentType,
 		Link: websub.LinkHeader(h.o.Base, topic, more...), Digest: digest, Body: body}
 }

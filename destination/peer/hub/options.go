@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/destination/websub"
-	"resyncd/store"
 )
 
 // Defaults of Options.
@@ -32,7 +32,7 @@ type Options struct {
 	// Base is the absolute http or https URL of the hub, as the outside sees it: the one that topics advertise and that
 	// stands in every Link header (H-20). The Handler answers at its path, and at "/" for a proxy that strips the path.
 	Base  string
-	State store.HubState
+	State hubstate.State
 	// Client is the way out; its address policy decides which callbacks may be reached (H-19).
 	Client *fetch.Client
 	// TopicClient is the way to topics, with a policy of its own (H-19). Nil: Client.
@@ -57,10 +57,10 @@ type Options struct {
 	QueueBytes int64
 	// MaxBody is the size of the largest content that is relayed, in bytes.
 	MaxBody int64
-	// MaxSubscriptions bounds them all, MaxPerTopic those to one topic and MaxPerHost those of one callback host; beyond,
-	// subscribers are asked to come back later.
+	// MaxSubscriptions bounds them all, MaxPerTopic those to one topic and MaxPerHost those of the callbacks of one site, which
+	// is an address or what lies below a registered name; beyond, subscribers are asked to come back later.
 	MaxSubscriptions, MaxPerTopic, MaxPerHost int
-	// VerifyRate is how many verifications a second one callback host gets, after a burst of five times as many (H-19).
+	// VerifyRate is how many verifications a second the callbacks of one site get, and one client, after a burst of five times as many (H-19).
 	VerifyRate float64
 	// Signature is the method that content is signed with for subscribers that sent a secret. MethodNone: SHA256.
 	// Subscribers of PubSubHubbub 0.3 get SHA1, the only one they know.

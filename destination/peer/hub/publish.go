@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"strings"
 
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/destination/websub"
-	"resyncd/store"
 )
 
 // ping notes that topics have changed, durably, and answers before they are read (H-16).
@@ -30,7 +30,7 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 		switch t := h.topics[topic]; {
 		case t == nil: // nobody is there to tell
 		case t.looking || !t.pinged.Known():
-			s.pings = append(s.pings, store.HubPing{Topic: topic, At: now})
+			s.pings = append(s.pings, hubstate.Ping{Topic: topic, At: now})
 		default: // it is noted, and nobody has begun to look
 			h.hurry(t)
 		}

@@ -1,6 +1,6 @@
 package hub
 
-import "resyncd/store"
+import "resyncd/destination/peer/hub/hubstate"
 
 // recentBytes is how much content is kept in memory for those who deliver it now, so that a thousand subscribers of one
 // topic neither read it a thousand times nor hold it a thousand times.
@@ -10,18 +10,18 @@ type recentKey struct{ topic, number int64 }
 
 // recent holds the notifications that were touched last, oldest first out. Hub.mu guards it.
 type recent struct {
-	all   map[recentKey]*store.HubNotification
+	all   map[recentKey]*hubstate.Notification
 	order []recentKey
 	size  int64
 }
 
 // weight counts what holding one costs beside its body.
-func weight(n *store.HubNotification) int64 { return int64(len(n.Body)+len(n.Link)+len(n.Type)) + 256 }
+func weight(n *hubstate.Notification) int64 { return int64(len(n.Body)+len(n.Link)+len(n.Type)) + 256 }
 
-func (r *recent) add(topic int64, n *store.HubNotification) {
+func (r *recent) add(topic int64, n *hubstate.Notification) {
 	key := recentKey{topic, n.Number}
 	if r.all == nil {
-		r.all = map[recentKey]*store.HubNotification{}
+		r.all = map[recentKey]*hubstate.Notification{}
 	}
 	if r.all[key] != nil {
 		return
@@ -35,8 +35,8 @@ func (r *recent) add(topic int64, n *store.HubNotification) {
 }
 
 // after returns what follows number without a hole, at most limit.
-func (r *recent) after(topic, number int64, limit int) []*store.HubNotification {
-	var out []*store.HubNotification
+func (r *recent) after(topic, number int64, limit int) []*hubstate.Notification {
+	var out []*hubstate.Notification
 	for len(out) < limit {
 		number++
 		n := r.all[recentKey{topic, number}]

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store"
 )
 
@@ -25,9 +26,9 @@ var (
 
 // submission is something that is to be made durable before somebody goes on.
 type submission struct {
-	note  *store.HubNotification
-	pings []store.HubPing
-	look  *store.HubLook
+	note  *hubstate.Notification
+	pings []hubstate.Ping
+	look  *hubstate.Look
 	done  chan error
 }
 
@@ -63,7 +64,7 @@ func (h *Hub) submit(ctx context.Context, s *submission) error {
 func (h *Hub) moved(l *lane, delivered, dropped int64) {
 	p := h.progress[l.id]
 	if p == nil {
-		p = &store.HubProgress{SubscriptionID: l.id}
+		p = &hubstate.Progress{SubscriptionID: l.id}
 		h.progress[l.id] = p
 	}
 	p.Cursor, p.Attempts, p.Next = l.cursor, l.attempts, l.next
@@ -152,7 +153,7 @@ func (h *Hub) commit(ctx context.Context, moves, all, well bool) error {
 		if len(batch) == 0 && len(progress) == 0 {
 			return nil
 		}
-		c := store.HubCommit{Keep: int64(h.o.QueueCap), KeepBytes: h.o.QueueBytes}
+		c := hubstate.Commit{Keep: int64(h.o.QueueCap), KeepBytes: h.o.QueueBytes}
 		for _, s := range batch {
 			if s.note != nil {
 				c.Notifications = append(c.Notifications, s.note)
@@ -197,7 +198,7 @@ func (h *Hub) commit(ctx context.Context, moves, all, well bool) error {
 }
 
 // take takes what goes into the next transaction.
-func (h *Hub) take(moves bool) (batch []*submission, progress map[int64]*store.HubProgress, more bool) {
+func (h *Hub) take(moves bool) (batch []*submission, progress map[int64]*hubstate.Progress, more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := min(len(h.pending), commitMost)
@@ -209,13 +210,13 @@ func (h *Hub) take(moves bool) (batch []*submission, progress map[int64]*store.H
 		}
 	}
 	if moves && len(h.progress) > 0 {
-		progress, h.progress = h.progress, map[int64]*store.HubProgress{}
+		progress, h.progress = h.progress, map[int64]*hubstate.Progress{}
 	}
 	return batch, progress, len(h.pending) > 0
 }
 
 // putBack keeps progress that could not be recorded for the next try.
-func (h *Hub) putBack(old map[int64]*store.HubProgress) {
+func (h *Hub) putBack(old map[int64]*hubstate.Progress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, p := range old {

@@ -9,7 +9,7 @@ import (
 
 // refreshPart is how much of a lease is left when a subscriber of PubSubHubbub 0.3 is asked whether it wants another: one
 // in so many parts. There subscribers need not renew, a lease that they did not ask for lasts for ever, and it is for the
-// hub to ask again in time (spec/websub.md 7).
+// hub to ask again in time (websub.md 7).
 const refreshPart = 4
 
 // refresh asks the subscriber of a lane again if it is time to. Who does not confirm loses nothing but the renewal, and is

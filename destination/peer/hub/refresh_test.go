@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store"
 )
 
@@ -29,7 +30,7 @@ func (b *bubble) asks(answer int) (count func() int, last func() url.Values) {
 	}
 }
 
-// TestRefresh: subscribers of PubSubHubbub 0.3 do not renew, the hub asks them in time (spec/websub.md 7); those of WebSub
+// TestRefresh: subscribers of PubSubHubbub 0.3 do not renew, the hub asks them in time (websub.md 7); those of WebSub
 // are not asked (H-08).
 func TestRefresh(t *testing.T) {
 	t.Parallel()
@@ -116,22 +117,22 @@ func TestRefreshTooLate(t *testing.T) {
 
 // freezing is a state in which subscriptions cannot be changed while it is frozen.
 type freezing struct {
-	store.HubState
+	hubstate.State
 	frozen atomic.Bool
 }
 
-func (f *freezing) Subscribe(ctx context.Context, s store.HubSubscription) (store.HubSubscription, store.HubTopic, error) {
+func (f *freezing) Subscribe(ctx context.Context, s hubstate.Subscription) (hubstate.Subscription, hubstate.Topic, error) {
 	if f.frozen.Load() {
-		return s, store.HubTopic{}, store.ErrFull
+		return s, hubstate.Topic{}, store.ErrFull
 	}
-	return f.HubState.Subscribe(ctx, s)
+	return f.State.Subscribe(ctx, s)
 }
 
 // TestRefreshUnrecorded: a renewal that cannot be recorded is not told to be an end: what there is goes on.
 func TestRefreshUnrecorded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Options{}, func(b *bubble) {
-		state := &freezing{HubState: b.hub.o.State}
+		state := &freezing{State: b.hub.o.State}
 		b.hub.o.State = state
 		b.subscribe(cb, "hub.verify", "async", "hub.lease_seconds", "1000")
 		state.frozen.Store(true)

@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub/hubdb"
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/destination/websub"
-	"resyncd/store"
-	"resyncd/store/sqlite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +30,7 @@ type rig struct {
 	path   string // of its state
 	o      Options
 	events chan Event
-	wrap   func(store.HubState) store.HubState // nil: the state itself
+	wrap   func(hubstate.State) hubstate.State // nil: the state itself
 
 	hub   *Hub
 	http  *httptest.Server
@@ -61,7 +61,7 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 // start opens the state and runs the hub, at the URL that it had before if there was one.
 func (r *rig) start() {
 	r.t.Helper()
-	state, err := sqlite.OpenHub(context.Background(), r.path, sqlite.Options{})
+	state, err := hubdb.Open(context.Background(), r.path, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}

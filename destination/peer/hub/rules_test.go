@@ -123,7 +123,7 @@ func TestPublisherToken(t *testing.T) {
 	}
 }
 
-// TestVerification: the request of spec/websub.md 2.2 and what counts as consent (H-04, H-05, H-06).
+// TestVerification: the request of websub.md 2.2 and what counts as consent (H-04, H-05, H-06).
 func TestVerification(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.DefaultLease = 1234 * time.Second })

@@ -9,17 +9,20 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"resyncd/destination/gate"
 )
 
-// connections is how many clients are listened to at a time; others wait to be accepted (P8).
+// connections is how many clients are listened to at a time; those that ask nothing make room for others (P8).
 const connections = 4096
 
 // Serve answers requests on a listener until ctx ends, then finishes what is running for a few seconds. It returns nil
 // after such an end. It closes the listener.
 func (h *Hub) Serve(ctx context.Context, listener net.Listener) error {
+	door := gate.New(gate.Options{Listener: listener, MaxConns: connections, Log: h.o.Log})
 	server := &http.Server{
 		Handler:           h.Handler(),
+		ConnState:         door.State,
+		ConnContext:       door.Context,
 		ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout:      readTime + 3*verifyTimeout, // a synchronous verification takes its time
 		IdleTimeout:       2 * time.Minute,
@@ -27,7 +30,7 @@ func (h *Hub) Serve(ctx context.Context, listener net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(h.o.Log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(netutil.LimitListener(listener, connections)) }()
+	go func() { failed <- server.Serve(door) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve on %s: %w", listener.Addr(), err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store"
 )
 
@@ -25,7 +26,7 @@ func (h *Hub) begin(ctx context.Context, in *intent, lease time.Duration) error 
 	h.ledger.Lock()
 	defer h.ledger.Unlock()
 	f, now := &in.form, h.o.Now()
-	want := store.HubSubscription{
+	want := hubstate.Subscription{
 		Topic: f.Topic, Callback: f.Callback, Secret: f.Secret, Old: f.old, VerifyToken: f.VerifyToken,
 		Verified: store.MicrosOf(now), Expires: store.MicrosOf(now.Add(lease)),
 	}
@@ -118,7 +119,8 @@ func (h *Hub) sweep(ctx context.Context) {
 		}
 		h.look(t)
 	}
-	h.limits.tidy()
+	h.strangers.limits.tidy()
+	h.living.limits.tidy()
 	h.mu.Unlock()
 	h.end(ctx, over, "its lease is over", func(l *lane) bool { return l.expires <= now })
 	h.end(ctx, refused, notServed, always)

@@ -14,9 +14,7 @@ import (
 
 const (
 	verifyTimeout = 10 * time.Second
-	chainMost     = 8      // intents of one topic and callback that wait for each other
-	intentsMost   = 10_000 // that wait at all
-	hostMost      = 2_000  // that wait for one callback host
+	chainMost     = 8 // intents of one topic and callback that wait for each other
 )
 
 // verifyAgain are the waits before an intent is verified once more, where the callback could not be reached (H-05).
@@ -48,6 +46,9 @@ type pair struct{ topic, callback string }
 // room on disk, and who is not verified asks again (S-30).
 type intent struct {
 	form    form
+	client  string        // the address that it came from; "" where nobody asked
+	line    *line         // where it waits
+	shares  []string      // of that line that it takes from
 	denied  string        // tell the callback that it is refused, and why, instead
 	refresh bool          // nobody asked: a lease nears its end
 	sync    bool          // somebody waits for the outcome: one attempt only
@@ -75,12 +76,16 @@ func (h *Hub) enqueue(in *intent) error {
 // append is enqueue for those who hold h.mu.
 func (h *Hub) append(in *intent) error {
 	in.done, in.newer, in.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
-	key, host := pair{in.form.Topic, in.form.Callback}, hostOf(in.form.Callback)
+	key := pair{in.form.Topic, in.form.Callback}
+	in.line, in.shares = h.strangers, sharesOf(in.client, in.form.Callback)
+	if h.laneOf(key) != nil {
+		in.line = h.living
+	}
 	chain := h.chains[key]
 	switch {
 	case h.phase != running:
 		return errStopping
-	case len(chain) >= chainMost || h.intents >= intentsMost || h.intentsOf[host] >= hostMost:
+	case len(chain) >= chainMost || in.line.full(in.shares):
 		return errTooMany
 	}
 	if in.form.Mode == websub.ModeSubscribe && in.denied == "" {
@@ -89,8 +94,7 @@ func (h *Hub) append(in *intent) error {
 		}
 	}
 	h.chains[key] = append(chain, in)
-	h.intents++
-	h.intentsOf[host]++
+	in.line.count(in.shares)
 	if n := len(chain); n > 0 {
 		close(chain[n-1].newer)
 	} else {
@@ -117,7 +121,7 @@ func (h *Hub) room(key pair) error {
 		return errCrowded
 	case t != nil && len(t.lanes) >= h.o.MaxPerTopic:
 		return errCrowdedTopic
-	case h.subsOf[hostOf(key.callback)] >= h.o.MaxPerHost:
+	case h.subsOf[siteOf(key.callback)] >= h.o.MaxPerHost:
 		return errCrowdedHost
 	}
 	return nil
@@ -148,9 +152,8 @@ func (h *Hub) first(key pair, done int) *intent {
 	if h.phase != running {
 		done = len(chain)
 	}
-	h.intents -= done
-	for range done {
-		less(h.intentsOf, hostOf(key.callback))
+	for _, in := range chain[:done] {
+		in.line.uncount(in.shares)
 	}
 	if chain = chain[done:]; len(chain) == 0 {
 		delete(h.chains, key)
@@ -245,15 +248,17 @@ func (h *Hub) ask(ctx context.Context, in *intent, lease time.Duration) (again b
 	if err != nil {
 		return false, err.Error(), errUnconfirmed
 	}
-	leave, err := h.limits.enter(ctx, hostOf(in.form.Callback))
-	if err != nil {
-		return true, "too many verifications for its host", errUnreachable
+	for _, share := range in.shares {
+		leave, err := in.line.limits.enter(ctx, share)
+		if err != nil {
+			return true, "too many verifications for its site, or for whoever asks", errUnreachable
+		}
+		defer leave()
 	}
-	defer leave()
-	if !h.checking.enter(ctx, h.halt) {
+	if !in.line.checking.enter(ctx, h.halt) {
 		return false, "", errStopping
 	}
-	defer h.checking.leave()
+	defer in.line.checking.leave()
 	h.asked(in)
 	a, err := h.net.Send(ctx, fetch.Message{Method: http.MethodGet, URL: target, Timeout: verifyTimeout})
 	switch {

@@ -96,12 +96,12 @@ func TestVerifyPlaces(t *testing.T) {
 	inBubble(t, Options{VerifyRate: 1e6}, func(b *bubble) {
 		b.net.change(func(n *still) { n.took = time.Minute })
 		v := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {aTopic}}
-		for i := range hostMost + 1 {
+		for i := range shareMost + 1 {
 			v.Set("hub.callback", fmt.Sprintf("http://tarpit.example/%d", i))
-			b.post(map[bool]int{true: 202, false: 503}[i < hostMost], websub.FormType, v.Encode(), "")
+			b.post(map[bool]int{true: 202, false: 503}[i < shareMost], websub.FormType, v.Encode(), "")
 		}
 		synctest.Wait()
-		if n := len(b.hub.checking); n != limitPlaces {
+		if n := len(b.hub.strangers.checking); n != limitPlaces {
 			t.Errorf("%d verifications of one host at a time", n)
 		}
 		b.net.change(func(n *still) { n.took = 0 })
@@ -112,8 +112,8 @@ func TestVerifyPlaces(t *testing.T) {
 		pass(time.Hour)
 		b.hub.mu.Lock()
 		defer b.hub.mu.Unlock()
-		if b.hub.intents != 0 || len(b.hub.intentsOf) != 0 || b.hub.subsOf["sub.example"] != 1 {
-			t.Errorf("%d intents, %v, %v", b.hub.intents, b.hub.intentsOf, b.hub.subsOf)
+		if b.hub.strangers.waiting+b.hub.living.waiting != 0 || len(b.hub.strangers.of)+len(b.hub.living.of) != 0 || b.hub.subsOf["sub.example"] != 1 {
+			t.Errorf("%+v, %+v, %v", b.hub.strangers, b.hub.living, b.hub.subsOf)
 		}
 	})
 }

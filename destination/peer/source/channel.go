@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 )
@@ -11,9 +12,6 @@ import (
 // fetchPatience is how long a hub that was told in the traditional way may take to fetch the topic before something new
 // goes on top of it.
 const fetchPatience = 2 * time.Second
-
-// shuffleWait is how long the shuffle fault keeps a notification back where no other follows.
-const shuffleWait = time.Second
 
 // feedLag is how long the feed of changes lets the Change Notification of the same change go first. Told at the same moment, the
 // two took turns on the processors of the Source and of its hub: 0.1 of the 2.2 ms that a push takes in all.
@@ -36,7 +34,7 @@ type channel struct {
 
 	teller teller
 	shown  batch // what the topic says
-	faults notifyFaults
+	faults faults.Line[batch]
 }
 
 func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
@@ -45,8 +43,8 @@ func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 	c.related = []websub.Link{{Target: h.up, Rels: []string{rsdoc.RelResourceSync}}}
 	c.out = newOutbox(s.options.NotifyMax, s.options.NotifyQueue, s.begin)
 	c.teller = teller{send: s.options.Client.Send, log: s.options.Logger, kind: kind}
-	if f := s.options.Faults; f != nil && kind != rsdoc.KindFrameworkNotification {
-		c.faults.NotifyFaults = f.Notify
+	if kind != rsdoc.KindFrameworkNotification {
+		c.faults = faults.NewLine(s.options.Faults, forged)
 	}
 	return c
 }
@@ -55,7 +53,7 @@ func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 // the channel keeps as its topic only tells whether it was fetched since.
 func newFeedChannel(f *webFeed, h *hub) *channel {
 	c := newChannel(f.s, h, f.kind, f.name)
-	c.mediaType, c.related = f.mediaType(), nil
+	c.mediaType, c.related = f.faults.MediaType(), nil
 	c.render = f.news
 	if f.kind == KindChangeFeed {
 		c.every = max(c.every, feedLag)
@@ -79,7 +77,7 @@ func (c *channel) run(ctx context.Context) {
 		if !ok {
 			continue
 		}
-		for i, t := range c.faults.apply(b) {
+		for i, t := range c.faults.Pass(b) {
 			if i > 0 && !c.untilFetched(ctx) || !c.deliver(ctx, t) {
 				return
 			}
@@ -88,30 +86,26 @@ func (c *channel) run(ctx context.Context) {
 }
 
 // deliver tells the hub and reports what became of it; false when ctx has ended.
-func (c *channel) deliver(ctx context.Context, t turn) bool {
-	if t.err == nil {
-		t.err = c.tell(ctx, t.batch)
+func (c *channel) deliver(ctx context.Context, t faults.Sending[batch]) bool {
+	if t.Err == nil {
+		t.Err = c.tell(ctx, t.What)
 	}
 	if ctx.Err() != nil {
 		return false
 	}
-	c.s.report(t.notification(c.kind, t.err))
+	c.s.report(t.What.notification(c.kind, t.Err))
 	return true
 }
 
 // await returns when there is something to publish and it has waited as long as it should; false when ctx ends.
 func (c *channel) await(ctx context.Context) bool {
 	for c.waiting() == 0 {
-		var late <-chan time.Time
-		if c.faults.held != nil {
-			late = time.After(shuffleWait)
-		}
 		select {
 		case <-ctx.Done():
 			return false
 		case <-c.out.wake:
-		case <-late:
-			if !c.untilFetched(ctx) || !c.deliver(ctx, c.faults.release()) {
+		case <-c.faults.Late():
+			if !c.untilFetched(ctx) || !c.deliver(ctx, c.faults.Release()) {
 				return false
 			}
 		}

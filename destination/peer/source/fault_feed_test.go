@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"resyncd/destination/feed"
+	"resyncd/destination/peer/source/faults"
 )
 
 // TestFeedFaults asks for each fault and looks at the feed of changes.
@@ -60,7 +61,7 @@ func TestFeedFaults(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			f, err := ParseFaults(fault)
+			f, err := faults.Parse(fault)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +75,7 @@ func TestFeedFaults(t *testing.T) {
 		})
 	}
 	for _, bad := range []string{"feed-limit=0", "feed-archive=on", "feed-undated=1", "feed-rss=", "feed-links=none", "feed-type=", "feed-x=1"} {
-		if _, err := ParseFaults(bad); err == nil {
+		if _, err := faults.Parse(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}

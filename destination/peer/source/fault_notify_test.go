@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
 )
 
@@ -24,7 +25,7 @@ func TestNotifyFaults(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f, err := ParseFaults(fault)
+				f, err := faults.Parse(fault)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -69,7 +70,7 @@ func TestNotifyFaults(t *testing.T) {
 		})
 	}
 	for _, bad := range []string{"notify-drop=0", "notify-drop=-1", "notify-drop=x", "notify-eat=1", "doc-notify-drop=1"} {
-		if _, err := ParseFaults(bad); err == nil {
+		if _, err := faults.Parse(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}

@@ -3,16 +3,13 @@ package source
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
 	"resyncd/destination/feed"
+	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
 )
-
-// atomType is the media type of an Atom feed.
-const atomType = "application/atom+xml"
 
 // webFeed is a feed of what has happened: a current document with the newest entries, and archives of those before
 // (RFC 5005). Entries are numbered from 1, oldest first, and never renumbered.
@@ -22,8 +19,8 @@ type webFeed struct {
 	name    string // of the current document and of the topic, below the root
 	archive string // before the names of the archives
 	title   string
-	size    int  // entries in a document
-	rss     bool // on purpose
+	size    int // entries in a document
+	faults  faults.Feed
 	// channel tells the hub of what is new; nil without one.
 	channel *channel
 	// extent tells how far the entries reach, and span returns those after the from-th up to the to-th. Both are called
@@ -134,23 +131,15 @@ type edition struct {
 
 // look takes one document as it is now; false if there is no such archive.
 func (f *webFeed) look(archive int) (edition, bool) {
-	faults := f.s.feedFaults()
 	f.s.mu.RLock()
 	defer f.s.mu.RUnlock()
 	all := layout{f.extent(), f.size}
 	p, ok := all.current(), true
 	if archive > 0 {
 		p, ok = all.archived(archive)
-		ok = ok && !faults.NoArchive
 	}
-	if !ok {
+	if p, ok = f.spoiled(p, ok); !ok {
 		return edition{}, false
-	}
-	if faults.NoArchive {
-		p.prev = 0
-	}
-	if n := faults.Limit; n > 0 && archive == 0 {
-		p.from = max(p.from, p.to-n)
 	}
 	d := edition{leaf: p, chunk: f.span(p.from, p.to), newest: all.newest, changed: all.changed}
 	if archive > 0 {
@@ -183,31 +172,14 @@ func (f *webFeed) blank(updated rsdoc.Micros) *feed.Document {
 	if f.channel != nil {
 		d.Hubs = []string{f.channel.hub.url}
 	}
-	if f.s.feedFaults().Links == linksInHeader {
-		d.Self, d.Hubs = "", nil
-	}
+	f.faults.Head(d)
 	return d
 }
 
 func (f *webFeed) write(d *feed.Document) ([]byte, error) {
 	var body bytes.Buffer
-	write := feed.Write
-	if f.rss {
-		write = func(w io.Writer, d *feed.Document) error { return writeRSS(w, d, f.s.options.Base+"/") }
-	}
-	if err := write(&body, d); err != nil {
+	if err := f.faults.Write(&body, d, f.s.options.Base+"/"); err != nil {
 		return nil, fmt.Errorf("write a document of %s: %w", f.name, err)
 	}
 	return body.Bytes(), nil
-}
-
-// mediaType is what the feed is served and pushed as.
-func (f *webFeed) mediaType() string {
-	switch t := f.s.feedFaults().Type; {
-	case t != "":
-		return t
-	case f.rss:
-		return rssType
-	}
-	return atomType
 }

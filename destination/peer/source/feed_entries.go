@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -17,7 +16,7 @@ import (
 func (s *Source) openChangeFeed() {
 	s.changeFeed = &webFeed{
 		s: s, kind: KindChangeFeed, name: changeFeed, archive: changeFeedArchive, title: "Changes at " + s.host,
-		size: cmp.Or(s.options.FeedEntries, DefaultFeedEntries), rss: s.feedFaults().RSS,
+		size: cmp.Or(s.options.FeedEntries, DefaultFeedEntries), faults: s.options.Faults.OfChanges(),
 		extent: func() extent {
 			j := s.journal
 			return extent{total: int(s.serial), past: j.past, newest: j.newest, changed: max(j.newest, j.open().from)}
@@ -48,9 +47,7 @@ func (s *Source) changeEntry(c *change) feed.NewEntry {
 		e.Deleted = true
 		return e
 	}
-	if s.feedFaults().Undated {
-		e.Updated = time.Time{}
-	}
+	e.Updated = s.changeFeed.faults.Date(e.Updated)
 	mediaType := s.mediaType(name)
 	e.Title, e.Author = readable(name), s.host
 	e.Summary = fmt.Sprintf("%s, %d bytes, sha-256:%x", c.kind, c.length, c.sum)

@@ -12,6 +12,7 @@ import (
 
 	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/source/faults"
 )
 
 // TestFeedPush tells a hub of both feeds over a network, in the three ways.
@@ -196,7 +197,7 @@ func TestFeedPushFaults(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f, err := ParseFaults(fault)
+				f, err := faults.Parse(fault)
 				if err != nil {
 					t.Fatal(err)
 				}

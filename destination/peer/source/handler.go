@@ -13,11 +13,12 @@ import (
 
 // Handler answers GET and HEAD for documents and resources, with the Faults asked for. Its root is "/".
 func (s *Source) Handler() http.Handler {
-	h := http.Handler(http.HandlerFunc(s.serve))
-	if s.options.Faults != nil {
-		h = s.options.Faults.wrap(h, s.reserved)
-	}
-	return h
+	return s.options.Faults.Wrap(http.HandlerFunc(s.serve), s.isDocument)
+}
+
+// isDocument reports whether an escaped path leads to a document, if it leads anywhere.
+func (s *Source) isDocument(path string) bool {
+	return path == "/" || path == "/robots.txt" || s.reserved(strings.TrimPrefix(path, "/"))
 }
 
 // serve routes by hand: http.ServeMux would redirect names such as a//b before we see them.

@@ -47,17 +47,13 @@ type Notification struct {
 	Changes int
 	// At is when the hub had it, or when it was given up.
 	At time.Time
-	// Err is nil for one that the hub has taken. ErrNotifyFault and ErrNotifyBehind tell others from a refusal.
+	// Err is nil for one that the hub has taken. faults.ErrDropped and ErrNotifyBehind tell others from a refusal.
 	Err error
 }
 
-var (
-	// ErrNotifyFault is in Notification.Err where Faults swallowed it.
-	ErrNotifyFault = errors.New("dropped on purpose")
-	// ErrNotifyBehind is in Notification.Err where more waited than NotifyQueue allows. From, Until and Changes may then
-	// be those of several in a row.
-	ErrNotifyBehind = errors.New("dropped: the hub is too far behind")
-)
+// ErrNotifyBehind is in Notification.Err where more waited than NotifyQueue allows. From, Until and Changes may then be
+// those of several in a row.
+var ErrNotifyBehind = errors.New("dropped: the hub is too far behind")
 
 // publishes tells whether there are channels.
 func (o *Options) publishes() bool { return o.Hub != "" && o.Publish != PublishOff }

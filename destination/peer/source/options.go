@@ -9,6 +9,7 @@ import (
 
 	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
 )
 
@@ -70,8 +71,8 @@ type Options struct {
 	// ScanEvery is the pause between two looks at Dir and at Records; it grows to ten times what a look takes.
 	// 0: DefaultScanEvery.
 	ScanEvery time.Duration
-	// Faults are the deliberate ones, see ParseFaults.
-	Faults *Faults
+	// Faults are the deliberate ones, see faults.Parse. Nil: none.
+	Faults *faults.Set
 	// Now is the clock of the documents. Nil: time.Now. It may stand still or go back: instants are made to rise.
 	Now func() time.Time
 	// OnChange hears of every change, in order and after it can be fetched. It must return quickly and must not call back.

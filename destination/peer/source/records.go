@@ -40,7 +40,7 @@ func (s *Source) openRecords() error {
 	s.records = &records{s: s, known: map[[32]byte]int{}}
 	s.recordFeed = &webFeed{
 		s: s, kind: KindRecordFeed, name: recordFeed, archive: recordFeedArchive, title: "Edits of records at " + s.host,
-		size: cmp.Or(s.options.FeedEntries, DefaultRecordEntries),
+		size: cmp.Or(s.options.FeedEntries, DefaultRecordEntries), faults: s.options.Faults.OfRecords(),
 		extent: func() extent {
 			newest := s.begin
 			if n := len(s.records.edits); n > 0 {

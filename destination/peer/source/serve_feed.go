@@ -28,9 +28,9 @@ func (s *Source) serveFeed(w http.ResponseWriter, r *http.Request, f *webFeed, a
 		return
 	}
 	h := w.Header()
-	h.Set("Content-Type", f.mediaType())
+	h.Set("Content-Type", f.faults.MediaType())
 	h.Set("Cache-Control", "no-cache")
-	if archive == 0 && s.feedFaults().Links != linksInBody {
+	if archive == 0 && f.faults.LinksInHeader() {
 		h.Set("Link", f.links())
 	}
 	h.Set("ETag", fmt.Sprintf(`"%s-f%d.%d.%d.%d"`, strconv.FormatInt(int64(s.begin), 36), d.from, d.to, d.prev, d.next))
@@ -60,7 +60,7 @@ type feedLink struct {
 func (s *Source) feedLinks() []feedLink {
 	var links []feedLink
 	for _, f := range s.feeds() {
-		links = append(links, feedLink{f.url(), f.title, f.rss})
+		links = append(links, feedLink{f.url(), f.title, f.faults.RSS})
 	}
 	return links
 }

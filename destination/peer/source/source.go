@@ -3,7 +3,7 @@
 // or hears that: hubs, subscriptions and Destinations are elsewhere.
 //
 // Rules are cited as [n], the sections of the core specification 1.1, Fn, the numbers of the fault model, and P-nn and
-// R-nn, those of spec/websub.md.
+// R-nn, those of websub.md.
 package source
 
 import (

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"resyncd/destination/backoff"
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
@@ -74,7 +75,7 @@ func (t *teller) failed(answer *fetch.Answer, err error) {
 	if t.failures == 1 {
 		t.log.Warn("hub does not take notifications, trying again", "kind", t.kind, "err", err)
 	}
-	pause := min(firstPause<<min(t.failures-1, 10), maxPause)
+	pause := backoff.Doubled(firstPause, t.failures, maxPause)
 	pause += time.Duration(rand.Int64N(int64(pause) / 5))
 	if answer != nil {
 		pause = max(pause, min(answer.RetryAfter, maxAsked))

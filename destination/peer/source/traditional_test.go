@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
 )
 
@@ -78,12 +79,12 @@ func TestTraditionalNeverLies(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		most := rapid.IntRange(1, 10).Draw(r, "max")
-		faults := &Faults{Notify: NotifyFaults{Drop: rapid.SampledFrom([]int{0, 2, 3}).Draw(r, "drop")}}
+		spoilt := &faults.Set{Notify: faults.Notify{Drop: rapid.SampledFrom([]int{0, 2, 3}).Draw(r, "drop")}}
 		puts := rapid.SliceOfN(rapid.IntRange(0, 3000), 1, 40).Draw(r, "pauses between changes")
 		fetches := rapid.SliceOfN(rapid.IntRange(1, 6000), 1, 40).Draw(r, "pauses between fetches")
 		var verdict string
 		synctest.Test(t, func(t *testing.T) {
-			s := scriptedSource(t, Options{Publish: PublishTraditional, NotifyMax: most, KeepChangeLists: -1, Faults: faults}, &script{})
+			s := scriptedSource(t, Options{Publish: PublishTraditional, NotifyMax: most, KeepChangeLists: -1, Faults: spoilt}, &script{})
 			stop := running(t, s)
 			defer stop()
 			var work sync.WaitGroup
@@ -142,7 +143,7 @@ func TestTraditionalFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := &script{}
-		s := scriptedSource(t, Options{Publish: PublishTraditional, Faults: &Faults{Notify: NotifyFaults{Shuffle: 2}}}, k)
+		s := scriptedSource(t, Options{Publish: PublishTraditional, Faults: &faults.Set{Notify: faults.Notify{Shuffle: 2}}}, k)
 		var got []int
 		var mu sync.Mutex
 		var bodies [][]byte
@@ -185,7 +186,7 @@ func TestTraditionalFaults(t *testing.T) {
 func TestTraditionalDrop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := scriptedSource(t, Options{Publish: PublishTraditional, Faults: &Faults{Notify: NotifyFaults{Drop: 2}}}, &script{})
+		s := scriptedSource(t, Options{Publish: PublishTraditional, Faults: &faults.Set{Notify: faults.Notify{Drop: 2}}}, &script{})
 		stop := running(t, s)
 		defer stop()
 		for i := range 3 {

@@ -8,22 +8,21 @@ import (
 	"resyncd/store"
 )
 
-// clan is a family as the store has it: those that count. Keeper.shaping is held while it is used.
-type clan []store.Subscription
+// chain holds the stored members of a channel that count. Keeper.chainMu is held while it is used.
+type chain []store.Subscription
 
-// clanOf picks the members of a family that count.
-func clanOf(all []store.Subscription, f family) clan {
-	var c clan
+func chainOf(all []store.Subscription, f channelKey) chain {
+	var c chain
 	for i := range all {
-		if familyOf(&all[i]) == f && counts(&all[i]) {
+		if channelOf(&all[i]) == f && counts(&all[i]) {
 			c = append(c, all[i])
 		}
 	}
 	return c
 }
 
-// heads returns those that nobody replaces.
-func (c clan) heads() []*store.Subscription {
+// heads returns the members that no other member replaces.
+func (c chain) heads() []*store.Subscription {
 	var out []*store.Subscription
 	for i := range c {
 		id := c[i].ID
@@ -34,7 +33,7 @@ func (c clan) heads() []*store.Subscription {
 	return out
 }
 
-func (c clan) byID(id int64) *store.Subscription {
+func (c chain) byID(id int64) *store.Subscription {
 	i := slices.IndexFunc(c, func(s store.Subscription) bool { return s.ID == id })
 	if i < 0 {
 		return nil
@@ -42,8 +41,8 @@ func (c clan) byID(id int64) *store.Subscription {
 	return &c[i]
 }
 
-// headAbove returns the head of those that replace s, one after the other.
-func (c clan) headAbove(s *store.Subscription) *store.Subscription {
+// headAbove follows the replacements of s up to the head.
+func (c chain) headAbove(s *store.Subscription) *store.Subscription {
 	for range c {
 		i := slices.IndexFunc(c, func(o store.Subscription) bool { return o.Replaces == s.ID && o.ID != s.ID })
 		if i < 0 {
@@ -54,15 +53,17 @@ func (c clan) headAbove(s *store.Subscription) *store.Subscription {
 	return s
 }
 
-// clan reads a family from the store.
-func (k *Keeper) clan(ctx context.Context, f family) (clan, error) {
+// chain reads the members of a channel from the store.
+func (k *Keeper) chain(ctx context.Context, f channelKey) (chain, error) {
 	all, err := k.o.Store.Subscriptions(ctx, f.source, false)
-	return clanOf(all, f), err
+	return chainOf(all, f), err
 }
 
-// replace makes hub the one where t is subscribed, in the place of top: by a member of the family that fits and was
-// replaced itself before, else by a new one. What top is stays until the new one is verified (S-13, S-51).
-func (k *Keeper) replace(ctx context.Context, c clan, top *store.Subscription, t *target, hub string, secret bool) error {
+// replace subscribes to t at hub in place of top: with a member of the chain that fits and was
+// replaced before, else with a new one. The old head stays until the new one is verified (S-13,
+// S-51).
+func (k *Keeper) replace(ctx context.Context, c chain, top *store.Subscription, t *target, hub string,
+	secret bool) error {
 	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
 	for i := range c {
 		if s := &c[i]; s.ID != top.ID && at.fits(s, secret) {
@@ -75,16 +76,17 @@ func (k *Keeper) replace(ctx context.Context, c clan, top *store.Subscription, t
 	return err
 }
 
-// promote makes s the head again, above top. It leaves its place to whom it replaced.
-func (k *Keeper) promote(ctx context.Context, c clan, s, top *store.Subscription) error {
-	if err := k.bridge(ctx, c, s); err != nil {
+// promote makes s the head again, above top. Its former place goes to the member it replaced.
+func (k *Keeper) promote(ctx context.Context, c chain, s, top *store.Subscription) error {
+	if err := k.unlink(ctx, c, s); err != nil {
 		return err
 	}
 	m := k.moment()
 	_, err := k.change(ctx, s.ID, func(s *store.Subscription) error {
 		s.Replaces = top.ID
 		if !s.Live() {
-			s.State = store.SubWanted // whatever it was: it is asked once before the turn goes on
+			// The hub is asked once, whatever the state, before another hub is tried.
+			s.State = store.SubWanted
 			s.Next = max(notTooSoon(s, m.now, m.now), min(s.Next, plus(m.now, ladder.Refused(1, 0))))
 		}
 		return nil
@@ -92,26 +94,28 @@ func (k *Keeper) promote(ctx context.Context, c clan, s, top *store.Subscription
 	return err
 }
 
-// leave ends a member. Whoever replaced it now replaces what it replaced, else that would look like a head.
-func (k *Keeper) leave(ctx context.Context, seen *store.Subscription) error {
-	k.shaping.Lock()
-	defer k.shaping.Unlock()
-	c, err := k.clan(ctx, familyOf(seen))
+// endMember ends a member of a chain. The member that replaced it now replaces what it replaced,
+// else that would look like a head.
+func (k *Keeper) endMember(ctx context.Context, seen *store.Subscription) error {
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
+	c, err := k.chain(ctx, channelOf(seen))
 	s := c.byID(seen.ID)
 	if err != nil || s == nil {
 		return err
 	}
-	if err := k.bridge(ctx, c, s); err != nil {
+	if err := k.unlink(ctx, c, s); err != nil {
 		return err
 	}
 	return k.update(ctx, seen, func(s *store.Subscription, m moment) error { end(s, m); return nil })
 }
 
-// bridge takes s out of the order of its family.
-func (k *Keeper) bridge(ctx context.Context, c clan, s *store.Subscription) error {
+// unlink takes s out of the replacements of its chain.
+func (k *Keeper) unlink(ctx context.Context, c chain, s *store.Subscription) error {
 	for i := range c {
 		if above := &c[i]; above.Replaces == s.ID && above.ID != s.ID {
-			if _, err := k.change(ctx, above.ID, func(a *store.Subscription) error { a.Replaces = s.Replaces; return nil }); err != nil {
+			if _, err := k.change(ctx, above.ID,
+				func(a *store.Subscription) error { a.Replaces = s.Replaces; return nil }); err != nil {
 				return err
 			}
 		}
@@ -119,10 +123,11 @@ func (k *Keeper) bridge(ctx context.Context, c clan, s *store.Subscription) erro
 	return nil
 }
 
-// advance gives the next hub its turn if id is still the head of its family and there is one that may be asked (F32).
+// advance moves on to the next hub if id is still the head of its chain and another hub may be
+// asked (F32).
 func (k *Keeper) advance(ctx context.Context, id int64) (moved bool, err error) {
-	k.shaping.Lock()
-	defer k.shaping.Unlock()
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
 	s, err := k.o.Store.Subscription(ctx, id)
 	if err != nil {
 		return false, err
@@ -131,7 +136,7 @@ func (k *Keeper) advance(ctx context.Context, id int64) (moved bool, err error) 
 	if !ok || len(t.hubs) < 2 {
 		return false, nil
 	}
-	c, err := k.clan(ctx, familyOf(&s))
+	c, err := k.chain(ctx, channelOf(&s))
 	top := c.byID(id)
 	if err != nil || top == nil || c.headAbove(top).ID != id {
 		return false, err
@@ -145,8 +150,8 @@ func (k *Keeper) advance(ctx context.Context, id int64) (moved bool, err error) 
 	return false, nil
 }
 
-// askable reports whether a hub may have its turn now: one that has not failed yet, or not lately.
-func (k *Keeper) askable(c clan, top *store.Subscription, t *target, hub string, secret bool) bool {
+// askable reports whether a hub may be tried now: it has not failed yet, or not lately.
+func (k *Keeper) askable(c chain, top *store.Subscription, t *target, hub string, secret bool) bool {
 	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
 	for i := range c {
 		s := &c[i]
@@ -156,7 +161,7 @@ func (k *Keeper) askable(c clan, top *store.Subscription, t *target, hub string,
 		if s.Live() {
 			return !exhausted(s)
 		}
-		// A refusal's long wait holds, whoever's turn it is.
+		// A refusal's long wait holds for every hub.
 		return s.Next <= plus(k.now(), ladder.RetryMost)
 	}
 	return true
@@ -180,11 +185,11 @@ func (k *Keeper) wanted(s *store.Subscription) (t target, secret, ok bool) {
 	return target{}, false, false
 }
 
-// rotate gives a head that grew old a successor at the same hub, with a callback and a secret of its own (S-52). The old
-// one goes on, and is renewed in place if the successor takes too long.
+// rotate gives an old head a successor at the same hub, with a callback and a secret of its own
+// (S-52). The old head goes on, and is renewed in place if the successor takes too long.
 func (k *Keeper) rotate(ctx context.Context, id int64) error {
-	k.shaping.Lock()
-	defer k.shaping.Unlock()
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
 	m := k.moment()
 	old, err := k.change(ctx, id, func(s *store.Subscription) error {
 		if s.State != store.SubActive || since(s.Rotated, m.now) < ladder.Rotation {

@@ -15,62 +15,64 @@ import (
 	"resyncd/store"
 )
 
-// verdict is what an answer to a request means.
-type verdict uint8
+// answerClass is what an answer to a request means.
+type answerClass uint8
 
 const (
-	accepted    verdict = iota // any 2xx (F27)
-	unheard                    // no answer: asked again with back-off
-	busy                       // 5xx, 408, 425, 429: the same
-	refused                    // another 4xx: the next rung of the ladder (T-05)
-	misdirected                // a redirect that is not followed, or what policy forbids: no rung would change it
+	accepted   answerClass = iota // any 2xx (F27)
+	noAnswer                      // asked again with back-off
+	busy                          // 5xx, 408, 425, 429: asked again with back-off
+	refused                       // another 4xx: the next rung of the ladder (T-05)
+	notAllowed                    // a redirect that is not followed, or forbidden by policy: no rung would change it
 )
 
 // String is for logs.
-func (v verdict) String() string {
+func (v answerClass) String() string {
 	return [...]string{"accepted", "unheard", "busy", "refused", "misdirected"}[v]
 }
 
-// heard is an answer to a request, or that there was none.
-type heard struct {
-	verdict    verdict
+// hubAnswer is an answer to a request, or the reason why there was none.
+type hubAnswer struct {
+	class      answerClass
 	status     int
 	reason     string
 	retryAfter time.Duration
 	took       time.Duration
-	cutOff     bool // we stopped it ourselves
+	cutOff     bool // this process stopped the request
 }
 
-func (h *heard) health() health {
-	if h.verdict == unheard || h.took > slow {
+func (h *hubAnswer) health() health {
+	if h.class == noAnswer || h.took > slow {
 		return sick
 	}
 	return well
 }
 
-// hear reads an answer. Its reason is fit to be shown: hubs like to repeat what they were sent, and the callback and the
-// secret of s must not get into a log or a page (P10).
-func hear(a *fetch.Answer, err error, s *store.Subscription) heard {
+// readAnswer classifies an answer. Its reason is cleaned before it is shown: hubs repeat what they
+// were sent, and the callback and the secret of s must not get into a log or a page (P10).
+func readAnswer(a *fetch.Answer, err error, s *store.Subscription) hubAnswer {
 	if err != nil {
-		return hearFailure(err, s)
+		return readFailure(err, s)
 	}
-	h := heard{status: a.Status, retryAfter: a.RetryAfter}
+	h := hubAnswer{status: a.Status, retryAfter: a.RetryAfter}
 	said := clean(string(a.Body), s)
 	switch {
 	case a.Status >= 200 && a.Status < 300:
-		h.verdict, h.retryAfter = accepted, 0
+		h.class, h.retryAfter = accepted, 0
 		return h
 	case a.Status < 400:
-		// Go's client would turn the request into a GET there, whose 200 looks like success (S-30, F26).
-		h.verdict = misdirected
+		// Go's client would turn the request into a GET at the new location, whose 200 looks like
+		// success (S-30, F26).
+		h.class = notAllowed
 		said = "it redirects where subscriptions must not follow; set `hub` to its right address"
 		if to := location(a); to != "" {
 			said += ", it names " + clean(fetch.RedactURL(to), s)
 		}
-	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly, a.Status >= 500:
-		h.verdict = busy
+	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusRequestTimeout,
+		a.Status == http.StatusTooEarly, a.Status >= 500:
+		h.class = busy
 	default:
-		h.verdict = refused
+		h.class = refused
 	}
 	h.reason = fmt.Sprintf("the hub answered %d %s", a.Status, http.StatusText(a.Status))
 	if said != "" {
@@ -79,7 +81,8 @@ func hear(a *fetch.Answer, err error, s *store.Subscription) heard {
 	return h
 }
 
-// location is where an answer redirects to, read as its URL would have it: many hubs name but a path.
+// location is the target of a redirect, resolved against the answer's URL: many hubs name only a
+// path.
 func location(a *fetch.Answer) string {
 	to := a.Header.Get("Location")
 	ref, err := url.Parse(to)
@@ -93,12 +96,12 @@ func location(a *fetch.Answer) string {
 	return at.ResolveReference(ref).String()
 }
 
-func hearFailure(err error, s *store.Subscription) heard {
-	h := heard{verdict: unheard, reason: clean(err.Error(), s)}
+func readFailure(err error, s *store.Subscription) hubAnswer {
+	h := hubAnswer{class: noAnswer, reason: clean(err.Error(), s)}
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
 		h.retryAfter = e.RetryAfter
 		if e.Kind == fetch.Refused || e.Kind == fetch.Broken {
-			h.verdict = misdirected
+			h.class = notAllowed
 		}
 	}
 	return h
@@ -106,10 +109,11 @@ func hearFailure(err error, s *store.Subscription) heard {
 
 const reasonMost = 500
 
-// tokenLeast is from what length on a value of a query may be a token; shorter ones may be part of any word.
+// tokenLeast is the shortest query value that is taken for a token; a shorter one may be part of
+// any word.
 const tokenLeast = 6
 
-// tokensOf are the values in the query of a URL that may be tokens.
+// tokensOf lists the query values of a URL that may be tokens.
 func tokensOf(raw string) (out []string) {
 	_, query, _ := strings.Cut(raw, "?")
 	for pair := range strings.SplitSeq(query, "&") {
@@ -127,13 +131,13 @@ func tokensOf(raw string) (out []string) {
 	return out
 }
 
-// clean makes what a peer said one printable line of at most 500 characters, without what is secret of s, or may be, as in the
-// queries of its topic and hub.
+// clean makes a peer's words one printable line of bounded length, without the secrets of s and
+// without the queries of its topic and hub, which may hold secrets.
 func clean(text string, s *store.Subscription) string {
 	for _, secret := range slices.Concat([]string{s.Token, s.Secret}, tokensOf(s.Topic), tokensOf(s.Hub)) {
 		if secret != "" {
 			text = strings.ReplaceAll(text, secret, "…")
-			text = strings.ReplaceAll(text, url.QueryEscape(secret), "…") // as it stands in a form
+			text = strings.ReplaceAll(text, url.QueryEscape(secret), "…") // as a form encodes it
 		}
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")

@@ -11,24 +11,24 @@ import (
 	"github.com/mmcdole/gofeed/rss"
 )
 
-// library has gofeed read the fields of one entry at a time, so that one that it cannot read costs only itself. It is
-// given a small feed of what it is asked about, addresses resolved: contents are kept and not understood, ids are read
-// before (gofeed re-encodes them as URLs), and xml:base is ours (gofeed takes each for a folder).
-type library struct {
+// fieldReader has gofeed read the fields of one entry at a time, so that an unreadable entry costs
+// only itself. It builds a small feed of the fields in question with absolute addresses. Contents
+// are kept as they are, ids are read before (gofeed re-encodes them as URLs), and xml:base is
+// resolved here (gofeed takes each for a folder).
+type fieldReader struct {
 	buf   bytes.Buffer
 	canon canonical
 	atom  atom.Parser
 	rss   rss.Parser
 }
 
-// fields are what gofeed made of an entry.
 type fields struct {
 	title, author string
-	times         []time.Time // aligned with what was asked; zero where it is no date
+	times         []time.Time // in the order of question.dates; zero for no date
 	links         []Link
 }
 
-// question is what gofeed is asked about an entry.
+// question holds the nodes of an entry for gofeed.
 type question struct {
 	title, author *node // nil: none
 	dates         []string
@@ -37,8 +37,7 @@ type question struct {
 
 const maxTitle = 16 << 10 // as written; a longer one is no title
 
-// askAtom reads an Atom entry's fields.
-func (l *library) askAtom(q question) (fields, error) {
+func (l *fieldReader) askAtom(q question) (fields, error) {
 	l.buf.Reset()
 	l.buf.WriteString(`<feed xmlns="` + nsAtom + `"><entry>`)
 	l.atomTitle(q.title)
@@ -57,11 +56,11 @@ func (l *library) askAtom(q question) (fields, error) {
 		}
 		l.buf.WriteString("/>")
 	}
-	for i, d := range q.dates { // an entry has one date of a kind: each further one stands in an entry of its own
+	for i, d := range q.dates { // an entry has one date of a kind, so each further one gets an entry of its own
 		if i > 0 {
 			l.buf.WriteString("</entry><entry>")
 		}
-		l.element("updated", common(d))
+		l.element("updated", gofeedDate(d))
 	}
 	l.buf.WriteString("</entry></feed>")
 
@@ -83,19 +82,19 @@ func (l *library) askAtom(q question) (fields, error) {
 		f.links = append(f.links, makeLink(a.Rel, a.Href, a.Type, a.Length))
 	}
 	for i := range q.dates {
-		f.times = append(f.times, sensible(got.Entries[i].UpdatedParsed, q.dates[i]))
+		f.times = append(f.times, plausible(got.Entries[i].UpdatedParsed, q.dates[i]))
 	}
 	return f, nil
 }
 
-func (l *library) atomTitle(n *node) {
+func (l *fieldReader) atomTitle(n *node) {
 	if n == nil {
 		return
 	}
 	kind := strings.ToLower(n.attr("type"))
 	var text string
 	if strings.Contains(kind, "xhtml") {
-		kind, text = "xhtml", l.canon.inner(n)
+		kind, text = "xhtml", l.canon.innerMarkup(n)
 	} else {
 		var b bytes.Buffer
 		escape(&b, n.content(), false)
@@ -115,13 +114,13 @@ func (l *library) atomTitle(n *node) {
 	l.buf.WriteString("</title>")
 }
 
-func (l *library) element(name, text string) {
+func (l *fieldReader) element(name, text string) {
 	l.buf.WriteString("<" + name + ">")
 	escape(&l.buf, text, false)
 	l.buf.WriteString("</" + name + ">")
 }
 
-func (l *library) attribute(name, value string) {
+func (l *fieldReader) attribute(name, value string) {
 	if value != "" {
 		l.buf.WriteString(" " + name + `="`)
 		escape(&l.buf, value, true)
@@ -137,10 +136,11 @@ func makeLink(rel, href, mediaType, length string) Link {
 	return Link{Rel: relation(rel), Href: href, Type: strings.TrimSpace(mediaType), Length: n}
 }
 
-// relation is a link relation in the form that everybody uses.
+// relation is the usual form of a link relation.
 func relation(rel string) string {
 	rel = strings.ToLower(strings.TrimSpace(rel))
-	for _, registry := range []string{"http://www.iana.org/assignments/relation/", "https://www.iana.org/assignments/relation/"} {
+	for _, registry := range []string{"http://www.iana.org/assignments/relation/",
+		"https://www.iana.org/assignments/relation/"} {
 		rel = strings.TrimPrefix(rel, registry)
 	}
 	if rel == "" {

@@ -1,4 +1,4 @@
-package source
+package faults
 
 import (
 	"bufio"
@@ -6,16 +6,18 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
-// wrap puts the faults before a handler; reserved tells the names of documents.
-func (f *Faults) wrap(next http.Handler, reserved func(name string) bool) http.Handler {
+// Wrap puts the faults before a handler; document tells the escaped paths of documents from those of resources.
+func (f *Set) Wrap(next http.Handler, document func(path string) bool) http.Handler {
+	if f == nil {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
 		set := &f.Resources
-		if path == "/" || path == "/robots.txt" || reserved(strings.TrimPrefix(path, "/")) {
+		if document(path) {
 			set = &f.Documents
 		}
 		if !wait(r, set.Latency) {

@@ -7,17 +7,17 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// turn is the reading of one document of a walk, over all attempts.
-type turn struct {
+// docRead is the reading of one document of a walk, over all attempts.
+type docRead struct {
 	part       *Part
 	kind       rsdoc.Kind
-	known      *Document // the index that it was when it was last read; nil: none, or a list
+	known      *Document // the index of the last reading; nil: none, or a list
 	validators Meta
 	entered    bool
 	shape      shape
 }
 
-// shape is how a urlset is to be read that may be an index with the wrong root.
+// shape is how to read a urlset that may be an index with the wrong root.
 type shape uint8
 
 const (
@@ -26,13 +26,14 @@ const (
 	asIndex
 )
 
-// lookFirst ends an attempt: what the first entry leads to tells whether this urlset is a list or an index.
-type lookFirst struct{ url string }
+// checkFirst ends an attempt: only the target of the first entry shows whether this urlset is a
+// list or an index.
+type checkFirst struct{ url string }
 
-func (*lookFirst) Error() string { return "what the first entry leads to must be looked at first" }
+func (*checkFirst) Error() string { return "what the first entry leads to must be looked at first" }
 
-// attempt asks once. An index comes back whole, a list goes to the visitor entry by entry.
-func (w *walk) attempt(ctx context.Context, t *turn) (*Document, error) {
+// attempt sends one request. An index is returned whole, a list goes to the visitor entry by entry.
+func (w *walk) attempt(ctx context.Context, t *docRead) (*Document, error) {
 	p := t.part
 	a, err := w.r.ask(ctx, p.URL, t.validators)
 	if err != nil {
@@ -40,13 +41,9 @@ func (w *walk) attempt(ctx context.Context, t *turn) (*Document, error) {
 	}
 	defer a.close()
 	p.Final, p.Meta = a.URL, a.meta()
-	if !w.tour.Date.Known() {
-		w.tour.Date = p.Date
-	}
 	if a.NotModified {
 		return w.unchanged(ctx, t, a)
 	}
-	w.tour.Changed = true
 	doc, err := w.r.open(a, t.kind)
 	if err != nil {
 		return nil, err
@@ -59,25 +56,24 @@ func (w *walk) attempt(ctx context.Context, t *turn) (*Document, error) {
 		return nil, err
 	}
 	if h.Shape == rsdoc.Index || archived(t.kind) != "" {
-		return w.r.whole(p.URL, a, doc, []rsdoc.Kind{t.kind})
+		return w.r.readWhole(p.URL, a, doc, []rsdoc.Kind{t.kind})
 	}
 	first, err := doc.Next()
 	if err != nil && err != io.EOF {
 		return nil, broken(err)
 	}
-	if first != nil && t.shape != asList {
+	if first != nil && first.Fault == "" && t.shape != asList {
 		switch {
 		case t.shape == asIndex, first.Capability == t.kind && t.kind != rsdoc.KindUnknown:
 			return w.r.misrooted(p.URL, a, doc, first, t.kind)
 		case t.kind == rsdoc.KindResourceList && datedOnly(first):
-			return nil, &lookFirst{first.Loc}
+			return nil, &checkFirst{first.Loc}
 		}
 	}
 	return nil, w.list(ctx, t, doc, first)
 }
 
-// unchanged is the 304.
-func (w *walk) unchanged(ctx context.Context, t *turn, a *answer) (*Document, error) {
+func (w *walk) unchanged(ctx context.Context, t *docRead, a *answer) (*Document, error) {
 	if t.known != nil {
 		return unchanged(t.known, a, []rsdoc.Kind{t.kind})
 	}
@@ -95,17 +91,18 @@ func (w *walk) unchanged(ctx context.Context, t *turn, a *answer) (*Document, er
 	return nil, nil
 }
 
-// list hands a list to the visitor; its first entry was read already, nil for an empty one.
-func (w *walk) list(ctx context.Context, t *turn, doc *rsdoc.Reader, e *rsdoc.Entry) error {
+// list passes a list to the visitor. Its first entry e was read already, nil for an empty list.
+func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, e *rsdoc.Entry) error {
 	p := t.part
-	if t.known != nil { // it was an index: what is remembered of that must not come back
-		if err := w.r.remember(ctx, &Document{URL: p.URL, Final: p.Final, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
+	if t.known != nil { // it was an index: the remembered one must not come back
+		if err := w.r.remember(ctx,
+			&Document{URL: p.URL, Final: p.Final, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
 			return w.stopped(err)
 		}
 		t.known, t.validators = nil, Meta{}
 	}
 	if !t.entered {
-		meta := p.Meta // the visitor may write validators there, for a request that is already answered
+		meta := p.Meta // the visitor may set validators there, for a request already answered
 		verdict, err := w.enter(ctx, t)
 		if p.Meta = meta; err != nil {
 			return w.stopped(err)
@@ -136,7 +133,7 @@ func (w *walk) list(ctx context.Context, t *turn, doc *rsdoc.Reader, e *rsdoc.En
 }
 
 // listEnd is reached only by a list that was complete and well-formed to its last byte (F58).
-func (w *walk) listEnd(ctx context.Context, t *turn, doc *rsdoc.Reader) error {
+func (w *walk) listEnd(ctx context.Context, t *docRead, doc *rsdoc.Reader) error {
 	h, err := doc.Head()
 	if err != nil {
 		return err

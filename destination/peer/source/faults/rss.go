@@ -1,4 +1,4 @@
-package source
+package faults
 
 import (
 	"encoding/xml"
@@ -7,8 +7,6 @@ import (
 
 	"resyncd/destination/feed"
 )
-
-const rssType = "application/rss+xml"
 
 // rssFeed is RSS 2.0 with the links of Atom in it, as much software writes it. It has no word for a deletion.
 type rssFeed struct {

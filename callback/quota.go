@@ -9,21 +9,20 @@ import (
 	"resyncd/store"
 )
 
-// shares is how many Sources can fill the inbox together: one alone may hold so many parts of it less, so that a Source
-// that piles up does not make hubs of others come again.
+// shares is how many Sources can fill the inbox together: one alone gets only a part of it, so that
+// a Source that piles up does not turn hubs of others away.
 const shares = 4
 
-// fill is how full the store's inbox is: asked now and then, and counted in between.
-type fill struct {
+// quota tracks how full the store's inbox is: measured now and then, and counted in between.
+type quota struct {
 	maxBytes, maxDeliveries int64
 
 	mu    sync.Mutex
 	now   map[int64]store.InboxSize // by Source
-	grown map[int64]store.InboxSize // since it was asked
+	grown map[int64]store.InboxSize // since it was measured
 }
 
-// full tells whether there is no room for a Source.
-func (f *fill) full(sourceID int64) bool {
+func (f *quota) full(sourceID int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all store.InboxSize
@@ -38,7 +37,7 @@ func (f *fill) full(sourceID int64) bool {
 		own.Bytes >= (f.maxBytes+shares-1)/shares || own.Deliveries >= (f.maxDeliveries+shares-1)/shares
 }
 
-func (f *fill) added(grown map[int64]store.InboxSize) {
+func (f *quota) added(grown map[int64]store.InboxSize) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.grown == nil {
@@ -49,8 +48,8 @@ func (f *fill) added(grown map[int64]store.InboxSize) {
 	}
 }
 
-// measure asks the store, if the answer may have changed something.
-func (f *fill) measure(ctx context.Context, s store.Inbox, always bool) error {
+// measure asks the store, if the answer may have changed.
+func (f *quota) measure(ctx context.Context, s store.Inbox, always bool) error {
 	f.mu.Lock()
 	before := maps.Clone(f.grown)
 	ask := always || len(f.grown)+len(f.now) > 0
@@ -65,7 +64,8 @@ func (f *fill) measure(ctx context.Context, s store.Inbox, always bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now = now
-	// What was added while we asked may be in the answer or not: better counted twice, until the next time.
+	// What was added during the measurement may be in it or not, so it counts twice until the next
+	// one.
 	for source, by := range before {
 		if f.grown[source] == by {
 			delete(f.grown, source)

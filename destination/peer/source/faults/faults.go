@@ -1,4 +1,6 @@
-package source
+// Package faults knows what a Source does wrong on purpose, to try a Destination: in answers over HTTP, with
+// notifications and in feeds. It refuses to know the Source; without faults, each of its calls does what is right.
+package faults
 
 import (
 	"fmt"
@@ -8,20 +10,20 @@ import (
 	"time"
 )
 
-// Faults are what a Source does wrong on purpose, to try a Destination. Which request is hit depends only on the seed, the
+// Set is what goes wrong. nil is nothing. Which request is hit depends only on the seed, the
 // path and how often that path was asked for before.
-type Faults struct {
+type Set struct {
 	Seed      uint64
-	Resources FaultSet
-	Documents FaultSet
-	Notify    NotifyFaults
-	Feed      FeedFaults
+	Resources HTTP
+	Documents HTTP
+	Notify    Notify
+	Feed      Feed
 	// counts are requests by the hash of the path: bounded, and a collision only moves the dice.
 	counts [1 << 12]atomic.Uint32
 }
 
-// FaultSet is how often which fault happens; each field but the first three is a probability.
-type FaultSet struct {
+// HTTP is how often which fault happens; each field but the first three is a probability.
+type HTTP struct {
 	Latency    time.Duration // before every answer
 	RetryAfter time.Duration // announced with 429, whole seconds
 	Slow       int64         // bytes a second, for every body; 0 is as fast as can be
@@ -34,8 +36,8 @@ type FaultSet struct {
 	HTML       float64       // 200 with an HTML page about an error
 }
 
-// FaultHelp explains the keys of ParseFaults.
-const FaultHelp = `seed=N              which requests are hit
+// Help explains the keys of Parse.
+const Help = `seed=N              which requests are hit
 latency=20ms        wait before every answer
 slow=BYTES          drip every body at so many bytes a second
 error5xx=P          500, 502 or 503
@@ -59,12 +61,12 @@ feed-type=TYPE      feeds are served and pushed as TYPE, such as text/html
 P is a probability from 0 to 1. The keys are about resources; with doc- before them (doc-html=0.1), about
 documents and topics.`
 
-// ParseFaults reads KEY=VALUE,… as --fault takes it; FaultHelp lists the keys. An empty text is no fault at all: nil.
-func ParseFaults(list string) (*Faults, error) {
+// Parse reads KEY=VALUE,… as --fault takes it; Help lists the keys. An empty text is no fault at all: nil.
+func Parse(list string) (*Set, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil
 	}
-	f := &Faults{Resources: FaultSet{RetryAfter: time.Second}, Documents: FaultSet{RetryAfter: time.Second}}
+	f := &Set{Resources: HTTP{RetryAfter: time.Second}, Documents: HTTP{RetryAfter: time.Second}}
 	for item := range strings.SplitSeq(list, ",") {
 		key, value, ok := strings.Cut(strings.TrimSpace(item), "=")
 		if !ok {
@@ -77,7 +79,7 @@ func ParseFaults(list string) (*Faults, error) {
 	return f, nil
 }
 
-func (f *Faults) set(key, value string) (err error) {
+func (f *Set) set(key, value string) (err error) {
 	if key == "seed" {
 		f.Seed, err = strconv.ParseUint(value, 10, 64)
 		return err
@@ -113,13 +115,13 @@ func (f *Faults) set(key, value string) (err error) {
 	return err
 }
 
-func (set *FaultSet) probability(key, value string) error {
+func (h *HTTP) probability(key, value string) error {
 	field, ok := map[string]*float64{
-		"error5xx": &set.Error5xx, "throttle": &set.Throttle, "cut": &set.Cut, "cutclose": &set.CutClose,
-		"wrong": &set.Wrong, "stall": &set.Stall, "html": &set.HTML,
+		"error5xx": &h.Error5xx, "throttle": &h.Throttle, "cut": &h.Cut, "cutclose": &h.CutClose,
+		"wrong": &h.Wrong, "stall": &h.Stall, "html": &h.HTML,
 	}[key]
 	if !ok {
-		return fmt.Errorf("unknown; known are:\n%s", FaultHelp)
+		return fmt.Errorf("unknown; known are:\n%s", Help)
 	}
 	p, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(p >= 0 && p <= 1) {
@@ -144,7 +146,7 @@ const (
 )
 
 // choose throws the dice for a request. At most one fault happens; the probabilities add up.
-func (f *Faults) choose(set *FaultSet, path string) (fault, uint64) {
+func (f *Set) choose(set *HTTP, path string) (fault, uint64) {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(path) {
 		h = (h ^ uint64(path[i])) * 1099511628211
@@ -162,4 +164,12 @@ func (f *Faults) choose(set *FaultSet, path string) (fault, uint64) {
 		p -= chance
 	}
 	return faultNone, dice
+}
+
+// mix is the output function of splitmix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }

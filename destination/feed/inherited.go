@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// under is the place below an xml:base.
-func (p place) under(value string) place {
+// withBase is what elements below inherit under an xml:base.
+func (p inherited) withBase(value string) inherited {
 	value = strings.TrimSpace(value)
 	u, err := url.Parse(value)
 	if err != nil || len(value) > maxReference {

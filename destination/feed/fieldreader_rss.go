@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// askRSS reads an item's fields.
-func (l *library) askRSS(q question) (fields, error) {
+func (l *fieldReader) askRSS(q question) (fields, error) {
 	l.buf.Reset()
 	l.buf.WriteString("<rss><channel><item>")
 	if q.title != nil && len(q.title.content()) <= maxTitle {
@@ -31,7 +30,7 @@ func (l *library) askRSS(q question) (fields, error) {
 		if i > 0 {
 			l.buf.WriteString("</item><item>")
 		}
-		l.element("pubDate", common(d))
+		l.element("pubDate", gofeedDate(d))
 	}
 	l.buf.WriteString("</item></channel></rss>")
 
@@ -50,7 +49,7 @@ func (l *library) askRSS(q question) (fields, error) {
 		f.links = append(f.links, makeLink("enclosure", e.URL, e.Type, e.Length))
 	}
 	for i := range q.dates {
-		f.times = append(f.times, sensible(got.Items[i].PubDateParsed, q.dates[i]))
+		f.times = append(f.times, plausible(got.Items[i].PubDateParsed, q.dates[i]))
 	}
 	return f, nil
 }

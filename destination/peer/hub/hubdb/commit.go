@@ -1,0 +1,206 @@
+package hubdb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"resyncd/destination/peer/hub/hubstate"
+	"resyncd/store/sqlite"
+)
+
+// Commit implements hubstate.State.
+func (d *DB) Commit(ctx context.Context, c *hubstate.Commit) error {
+	for _, n := range c.Notifications {
+		n.Number = 0
+	}
+	const what = "record the hub's work"
+	return d.f.WriteReadable(ctx, what, c.Readable, func(ctx context.Context, tx sqlite.Tx) error {
+		t := commit{tx: tx, topics: map[string]*topicRow{}, touched: map[int64]bool{}}
+		return t.apply(ctx, c)
+	})
+}
+
+// commit is one Commit on its way.
+type commit struct {
+	tx      sqlite.Tx
+	topics  map[string]*topicRow
+	touched map[int64]bool // topics whose notifications may have become too many, or needless
+}
+
+type topicRow struct{ id, last, bytes int64 }
+
+func (t *commit) apply(ctx context.Context, c *hubstate.Commit) error {
+	if err := t.notifications(ctx, c.Notifications); err != nil {
+		return err
+	}
+	for _, p := range c.Pings {
+		// Later than the one before in any case, so that a look never answers a ping that came after it.
+		_, err := t.tx.Exec(ctx, "UPDATE hub_topic SET pinged = max(?, coalesce(pinged + 1, ?)) WHERE url = ?",
+			int64(p.At), int64(p.At), p.Topic)
+		if err != nil {
+			return err
+		}
+	}
+	for i := range c.Progress {
+		if err := t.progress(ctx, &c.Progress[i]); err != nil {
+			return err
+		}
+	}
+	for i := range c.Looks {
+		l := &c.Looks[i]
+		_, err := t.tx.Exec(ctx, `UPDATE hub_topic SET etag = CASE WHEN digest = ?1 THEN ?2 ELSE etag END,
+				last_modified = CASE WHEN digest = ?1 THEN ?3 ELSE last_modified END,
+				pinged = CASE WHEN pinged > ?4 THEN pinged END WHERE url = ?5`,
+			l.Digest[:], l.ETag, l.LastModified, int64(l.Ping), l.Topic)
+		if err != nil {
+			return err
+		}
+	}
+	for topic := range t.touched {
+		if err := trim(ctx, t.tx, topic, c.Keep, c.KeepBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notifications records content. The topics' rows are written once each, whatever came for them.
+func (t *commit) notifications(ctx context.Context, list []*hubstate.Notification) error {
+	content := map[string]*hubstate.Notification{}
+	for _, n := range list {
+		row, err := t.topic(ctx, n.Topic)
+		if err != nil {
+			return err
+		}
+		if row == nil {
+			continue
+		}
+		_, err = t.tx.Exec(ctx, `INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
+			VALUES (?, ?, ?, ?, ?, ?, ?)`, row.id, row.last+1, sqlite.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
+		if err != nil {
+			return err
+		}
+		row.last++
+		row.bytes += int64(len(n.Body))
+		n.Number = row.last
+		content[n.Topic] = n
+	}
+	for url, n := range content {
+		row := t.topics[url]
+		t.touched[row.id] = true
+		_, err := t.tx.Exec(ctx, "UPDATE hub_topic SET last = ?, bytes = ?, digest = ?, etag = '', last_modified = '' WHERE id = ?",
+			row.last, row.bytes, n.Digest[:], row.id)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notNil: an empty body is content too, and no NULL.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// topic finds a topic's row, nil if nobody subscribes.
+func (t *commit) topic(ctx context.Context, url string) (*topicRow, error) {
+	if row, ok := t.topics[url]; ok {
+		return row, nil
+	}
+	row := &topicRow{}
+	err := t.tx.Get(ctx, "SELECT id, last, bytes FROM hub_topic WHERE url = ?", []any{url}, &row.id, &row.last, &row.bytes)
+	if errors.Is(err, sql.ErrNoRows) {
+		row, err = nil, nil
+	}
+	if err == nil {
+		t.topics[url] = row
+	}
+	return row, err
+}
+
+func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {
+	var topic int64
+	err := t.tx.Get(ctx, `UPDATE hub_subscription SET cursor = max(cursor, ?), attempts = ?, next = ?,
+			delivered = delivered + ?, dropped = dropped + ? WHERE id = ? RETURNING topic_id`,
+		[]any{p.Cursor, p.Attempts, sqlite.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	t.touched[topic] = true
+	return err
+}
+
+// trim drops what every subscriber is done with, and what is beyond the bounds.
+func trim(ctx context.Context, tx sqlite.Tx, topic, keep, keepBytes int64) error {
+	var last, floor, bytes, done int64
+	err := tx.Get(ctx, `SELECT last, floor, bytes, coalesce((SELECT min(cursor) FROM hub_subscription WHERE topic_id = t.id), last)
+		FROM hub_topic t WHERE id = ?`, []any{topic}, &last, &floor, &bytes, &done)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	to := max(floor, min(done, last))
+	if keep > 0 {
+		to = max(to, last-keep)
+	}
+	left, err := drop(ctx, tx, topic, floor, to, bytes)
+	if err != nil {
+		return err
+	}
+	for keepBytes > 0 && left > keepBytes && to < last-1 {
+		if left, err = drop(ctx, tx, topic, to, to+1, left); err != nil {
+			return err
+		}
+		to++
+	}
+	if to == floor {
+		return nil
+	}
+	_, err = tx.Exec(ctx, "UPDATE hub_topic SET floor = ?, bytes = ? WHERE id = ?", to, left, topic)
+	return err
+}
+
+// drop drops those in (from, to] and returns how many bytes are left.
+func drop(ctx context.Context, tx sqlite.Tx, topic, from, to, bytes int64) (int64, error) {
+	if to <= from {
+		return bytes, nil
+	}
+	var gone int64
+	const which = " FROM hub_notification WHERE topic_id = ? AND number > ? AND number <= ?"
+	err := tx.Get(ctx, "SELECT coalesce(sum(length(body)), 0)"+which, []any{topic, from, to}, &gone)
+	if err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, "DELETE"+which, topic, from, to)
+	return bytes - gone, err
+}
+
+// Notifications implements hubstate.State.
+func (d *DB) Notifications(ctx context.Context, topicID, after int64, limit int, maxBytes int64) ([]hubstate.Notification, error) {
+	var out []hubstate.Notification
+	size := int64(0)
+	err := d.f.Read(ctx, "read notifications", `SELECT t.url, n.number, n.received, n.type, n.link, n.digest, n.body
+		FROM hub_notification n JOIN hub_topic t ON t.id = n.topic_id
+		WHERE n.topic_id = ? AND n.number > ? ORDER BY n.number LIMIT ?`, []any{topicID, after, limit},
+		func(scan func(...any) error) (bool, error) {
+			var (
+				n      hubstate.Notification
+				digest []byte
+			)
+			err := scan(&n.Topic, &n.Number, sqlite.IntoInstant(&n.Received), &n.Type, &n.Link, &digest, &n.Body)
+			copy(n.Digest[:], digest)
+			size += int64(len(n.Body))
+			out = append(out, n)
+			return size < maxBytes, err
+		})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,60 @@
+// Package hubdb keeps what the companion hub must not forget in one SQLite file. It refuses to know what the hub does.
+package hubdb
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"log/slog"
+
+	"resyncd/destination/peer/hub/hubstate"
+	"resyncd/store/sqlite"
+)
+
+// application marks a file as that of a hub: "rshb".
+const application = 0x72736862
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// DB is a hubstate.State on one file of its own.
+type DB struct{ f *sqlite.File }
+
+var _ hubstate.State = (*DB)(nil)
+
+// Open opens a hub's database; sqlite.OpenFile says how. A nil log discards.
+func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
+	scripts, err := scripts()
+	if err != nil {
+		return nil, err
+	}
+	f, err := sqlite.OpenFile(ctx, path, schema(scripts), log)
+	if err != nil {
+		return nil, err
+	}
+	return &DB{f}, nil
+}
+
+// Close closes the database and lets another hub have it.
+func (d *DB) Close() error { return d.f.Close() }
+
+func schema(scripts []string) sqlite.Schema {
+	return sqlite.Schema{Owner: "hub", Application: application, Scripts: scripts}
+}
+
+// scripts are the schema's steps, oldest first.
+func scripts() ([]string, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		b, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = string(b)
+	}
+	return out, nil
+}

@@ -1,0 +1,121 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"strconv"
+	"time"
+
+	"resyncd/destination/feed"
+)
+
+// Feed is what is wrong with the feeds.
+type Feed struct {
+	// Limit is how many entries a current document shows, although its archives are laid out for more; 0: no fault.
+	Limit     int
+	NoArchive bool
+	// Undated and RSS are faults of the feed of changes alone.
+	Undated bool
+	RSS     bool
+	// Links is "header" or "body" where hub and self are named nowhere else. Empty: in both.
+	Links string
+	// Type is a media type that is not that of the feed.
+	Type string
+}
+
+// The values of Feed.Links.
+const (
+	linksInHeader = "header"
+	linksInBody   = "body"
+)
+
+func (f *Feed) set(key, value string) error {
+	want := func(word string, field *bool) error {
+		if value != word {
+			return fmt.Errorf("want %s", word)
+		}
+		*field = true
+		return nil
+	}
+	switch key {
+	case "limit":
+		n, err := strconv.ParseUint(value, 10, 31)
+		if err != nil || n < 1 {
+			return errors.New("want a number from 1")
+		}
+		f.Limit = int(n)
+	case "archive":
+		return want("off", &f.NoArchive)
+	case "undated":
+		return want("on", &f.Undated)
+	case "rss":
+		return want("on", &f.RSS)
+	case "links":
+		if value != linksInHeader && value != linksInBody {
+			return errors.New("want header or body")
+		}
+		f.Links = value
+	case "type":
+		if _, _, err := mime.ParseMediaType(value); err != nil {
+			return errors.New("want a media type such as text/html")
+		}
+		f.Type = value
+	default:
+		return fmt.Errorf("unknown; known are:\n%s", Help)
+	}
+	return nil
+}
+
+// OfChanges are the faults of the feed of changes.
+func (f *Set) OfChanges() Feed {
+	if f == nil {
+		return Feed{}
+	}
+	return f.Feed
+}
+
+// OfRecords are the faults of the record feed.
+func (f *Set) OfRecords() Feed {
+	out := f.OfChanges()
+	out.Undated, out.RSS = false, false
+	return out
+}
+
+// LinksInHeader reports whether hub and self are named in the header.
+func (f Feed) LinksInHeader() bool { return f.Links != linksInBody }
+
+// Head spoils the head of a document.
+func (f Feed) Head(d *feed.Document) {
+	if f.Links == linksInHeader {
+		d.Self, d.Hubs = "", nil
+	}
+}
+
+// Date is what an entry says instead of when it was updated.
+func (f Feed) Date(t time.Time) time.Time {
+	if f.Undated {
+		return time.Time{}
+	}
+	return t
+}
+
+// Write writes a document; site is the page that it belongs to.
+func (f Feed) Write(w io.Writer, d *feed.Document, site string) error {
+	if f.RSS {
+		return writeRSS(w, d, site)
+	}
+	return feed.Write(w, d)
+}
+
+// MediaType is what a document is served and pushed as.
+func (f Feed) MediaType() string {
+	switch {
+	case f.Type != "":
+		return f.Type
+	case f.RSS:
+		return "application/rss+xml"
+	}
+	return "application/atom+xml"
+}
