@@ -2,120 +2,146 @@ package sync
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
+	"slices"
+
+	"resyncd/sync/inspect"
+	"resyncd/sync/transfer"
+	"resyncd/sync/verify"
 )
 
-// Audit compares Source, state and mirror: a full pull into a throw-away copy of the state tells what the Source says now,
-// a verification tells what is on disk. It shares no bookkeeping with the catch-up it checks: every list is read anew and
-// every file hashed. copied is that copy; nothing is changed but with repair, which runs the differences as wants.
-func (e *Engine) Audit(ctx context.Context, t Target, o RunOptions, copied *Engine, repair bool, emit func(Finding) error) (Report, error) {
+// Finding is one difference that an audit or a verification found.
+type Finding = inspect.Finding
+
+// Report ends an audit or a verification.
+type Report struct {
+	Checked  int64 `json:"checked"`
+	Problems int64 `json:"problems"`
+	Repaired int64 `json:"repaired"`
+	InStep   bool  `json:"in_step"`
+}
+
+// The problems of a finding.
+const (
+	ProblemMissing  = inspect.ProblemMissing
+	ProblemChanged  = inspect.ProblemChanged
+	ProblemStale    = inspect.ProblemStale
+	ProblemExtra    = inspect.ProblemExtra
+	ProblemUnlisted = inspect.ProblemUnlisted
+)
+
+// Audit compares Source and mirror by package inspect, which shares no code with the catch-up that it checks; nothing is
+// changed. With repair the differences are run as wants, and what is repaired is judged by a second inspection.
+func (e *Engine) Audit(ctx context.Context, t Target, o RunOptions, repair bool, emit func(Finding) error) (Report, error) {
+	if repair {
+		return e.auditAndRepair(ctx, t, o, emit)
+	}
 	var rep Report
-	// By the hash of their URI: a difference that is told costs 20 bytes here, whatever its length.
-	seen, seed := map[uint64]struct{}{}, maphash.MakeSeed()
-	var remote findings
-	defer func() {
-		if err := remote.close(); err != nil {
-			e.Log.Warn("could not remove a temporary file", "err", err)
-		}
-	}()
-	plan := o
-	plan.Full = true
-	plan.Plan = func(p Planned) error {
-		f := Finding{URI: &p.URI, Problem: ProblemMissing}
-		if p.Key != "" {
-			f.Key = &p.Key
-		}
-		switch {
-		case p.Action == "keep", p.Extra: // Verify tells of those
-			return nil
-		case p.Action == "delete":
-			f.Problem = ProblemUnlisted
-		case p.Had:
-			f.Problem = ProblemStale
-		}
-		seen[maphash.String(seed, p.URI)] = struct{}{}
-		return remote.add(problem{Finding: f})
+	tell := func(f Finding) error {
+		rep.count(&f)
+		return emit(f)
 	}
-	results, err := copied.Run(ctx, t, plan)
+	out, err := e.inspect(ctx, &t, o, tell)
 	if err != nil {
 		return rep, err
 	}
-	if err := allUsable(results); err != nil {
-		return rep, err
-	}
-	mended := repair && !remote.empty()
-	if mended {
-		run := o
-		run.Full = true
-		if results, err = e.Run(ctx, t, run); err != nil {
-			return rep, err
-		}
-	}
-	err = remote.pages(mendPage, func(page []problem) error {
-		if mended {
-			if err := e.judgeRemote(ctx, t, page); err != nil {
-				return err
-			}
-		}
-		for i := range page {
-			rep.count(&page[i].Finding)
-			if err := emit(page[i].Finding); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	src, err := e.Store.Source(ctx, t.Name)
 	if err != nil {
 		return rep, err
 	}
-	local, err := e.Verify(ctx, t, o, repair, func(f Finding) error {
-		told := false
-		if f.URI != nil {
-			_, told = seen[maphash.String(seed, *f.URI)]
-		}
-		if !told {
-			return emit(f)
-		}
-		rep.Problems-- // above already
-		if f.Repaired {
-			rep.Repaired--
-		}
-		return nil
-	})
-	rep.Checked = local.Checked
-	rep.Problems += local.Problems
-	rep.Repaired += local.Repaired
-	rep.InStep = rep.Problems == rep.Repaired
-	for _, r := range results {
-		rep.InStep = rep.InStep && (r.InStep || !repair && r.Problem == "")
-	}
+	err = e.extraFiles(ctx, nil, &t, src.ID, tell)
+	rep.Checked = out.Checked
+	rep.InStep = err == nil && out.Whole && rep.Problems == 0
 	return rep, err
 }
 
-func allUsable(results []Result) error {
-	for _, r := range results {
-		if r.Unavailable {
-			return fmt.Errorf("audit %s: no document of set %s could be used: %s", r.Source, r.Set, r.Problem)
+func (e *Engine) auditAndRepair(ctx context.Context, t Target, o RunOptions, emit func(Finding) error) (rep Report, err error) {
+	var found problems
+	defer func() {
+		if err := found.Close(); err != nil {
+			e.Log.Warn("could not remove a temporary file", "err", err)
 		}
+	}()
+	// By the hash of their URI: a difference costs 20 bytes here, whatever its length.
+	told, seed := map[uint64]struct{}{}, maphash.MakeSeed()
+	known := func(f *Finding) bool {
+		if f.URI == nil {
+			return false
+		}
+		_, is := told[maphash.String(seed, *f.URI)]
+		return is
 	}
-	return nil
+	out, err := e.inspect(ctx, &t, o, func(f Finding) error {
+		told[maphash.String(seed, *f.URI)] = struct{}{}
+		return found.Add(verify.Problem{Finding: f})
+	})
+	if err != nil {
+		return rep, err
+	}
+	rep.Checked, rep.InStep = out.Checked, out.Whole
+	if !found.Empty() {
+		run := o
+		run.Full = true
+		results, err := e.Run(ctx, t, run)
+		if err != nil {
+			return rep, err
+		}
+		rep.InStep = !slices.ContainsFunc(results, func(r Result) bool { return !r.InStep })
+	}
+	tell := func(f Finding) error {
+		rep.count(&f)
+		return emit(f)
+	}
+	_, err = e.Verify(ctx, t, o, true, func(f Finding) error { // what lies there beside, and what rows and files disagree about
+		if known(&f) {
+			return nil
+		}
+		return tell(f)
+	})
+	if err == nil && !found.Empty() {
+		rep.InStep, err = e.judgeRepair(ctx, &t, o, &found, known, tell)
+	}
+	rep.InStep = rep.InStep && rep.Problems == rep.Repaired
+	return rep, err
 }
 
-// judgeRemote asks the state which of the differences are gone after the repair.
-func (e *Engine) judgeRemote(ctx context.Context, t Target, found []problem) error {
-	src, err := e.Store.Source(ctx, t.Name)
-	if err != nil {
-		return err
-	}
-	for i := range found {
-		r, err := e.Store.Resource(ctx, src.ID, *found[i].URI)
-		switch {
-		case err != nil:
-			found[i].Repaired = found[i].Problem == ProblemUnlisted // the row is gone with its tombstone
-		default:
-			found[i].Repaired = stateName(r) != "owed" && stateName(r) != "held"
+// judgeRepair tells of what an audit found, and whether another one finds it still.
+func (e *Engine) judgeRepair(ctx context.Context, t *Target, o RunOptions, found *problems, known func(*Finding) bool, tell func(Finding) error) (bool, error) {
+	left, seed := map[uint64]struct{}{}, maphash.MakeSeed()
+	o.Progress = nil
+	out, err := e.inspect(ctx, t, o, func(f Finding) error {
+		left[maphash.String(seed, *f.URI)] = struct{}{}
+		if known(&f) {
+			return nil
 		}
+		return tell(f)
+	})
+	if err != nil {
+		return false, err
 	}
-	return nil
+	return out.Whole, found.Pages(mendPage, func(page []verify.Problem) error {
+		for i := range page {
+			_, still := left[maphash.String(seed, *page[i].URI)]
+			page[i].Repaired = !still
+			if err := tell(page[i].Finding); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// inspect hands the Source and its mirror to the auditor.
+func (e *Engine) inspect(ctx context.Context, t *Target, o RunOptions, tell func(Finding) error) (inspect.Outcome, error) {
+	opts := inspect.Options{
+		Name: t.Name, URL: t.URL, Feed: t.Kind == KindFeed, NoFeeds: t.Kind == KindResourceSync,
+		Records: t.Records == RecordsResourceFinder, Follow: t.Follow, Hub: t.Hub, Topic: t.Topic,
+		Sets: t.Sets, Scope: t.Scope, Include: t.Include, Exclude: t.Exclude, MaxResource: t.MaxResource,
+		Concurrency: t.Concurrency, RetryFor: o.RetryFor,
+		Client: t.Client, Policy: t.Policy, Mirror: t.Mirror, Store: e.Store, Log: e.Log,
+	}
+	if o.Progress != nil {
+		opts.Progress = func(files int64) { o.Progress(transfer.Progress{Listed: files, Done: files}) }
+	}
+	return inspect.Inspect(ctx, opts, tell)
 }

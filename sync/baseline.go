@@ -1,20 +1,28 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"resyncd/destination"
+	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
+	"resyncd/sync/spill"
 )
 
 // errChanged ends a conditional read at the first part that answers other than 304.
 var errChanged = errors.New("list changed")
 
-// errOld ends a baseline whose list is not newer than what is already proven: it could add nothing (coverage.md 3).
+// errOld ends a baseline whose list is not newer than what is already proven: it could add nothing (coverage.md 4).
 var errOld = errors.New("list is not newer than the position")
+
+// errBack ends a reading of a list that gives an older time than at an earlier one: it is read once more, past caches.
+var errBack = errors.New("list is older than it was")
 
 // baseline reads a Resource List, or all parts of its index, into wants.
 type baseline struct {
@@ -25,29 +33,31 @@ type baseline struct {
 
 	begun    bool         // something answered other than 304
 	held     int64        // removals that were held then
-	at       store.Micros // earliest at of all heads
-	noAt     bool         // some list carries no at
-	modified store.Micros // earliest Last-Modified, for lists without at
-	date     store.Micros // Date of the first answer
+	number   int64        // newReading's
+	at       store.Micros // A: the earliest of what its lists speak of
+	latest   store.Micros // the latest
 	listed   int64
-	skipped  int64
+	skipped  int64 // entries of which not even the URI could be read
 	bad      error
 	failures []error
 	docID    int64
-	stale    bool
+	trusted  bool // every list so far vouches for its at
+	back     bool // some list gives an older time than at an earlier reading
 
-	reading reading // the list that is being read
-	torn    bool    // a list was begun anew and was another one then
+	reading snapshotOf    // the list that is being read
+	part    merge.Reading // what its entries are worth
+	asked   int64         // entries of it of which only the URI could be read
+	torn    bool          // a list was begun anew and was another one then, or is not what its index says
 }
 
-// reading tells the versions of a list apart when a broken transfer is begun anew.
-type reading struct {
+// snapshotOf tells the versions of a list apart when a broken transfer is begun anew.
+type snapshotOf struct {
 	url, etag, modified string
 	at                  store.Micros
 }
 
 // same reports whether two transfers were surely of one version.
-func (r reading) same(o reading) bool {
+func (r snapshotOf) same(o snapshotOf) bool {
 	return r == o && (r.etag != "" || r.modified != "" || r.at.Known())
 }
 
@@ -58,8 +68,10 @@ type baselineOptions struct {
 	changed bool
 	// reset lets the list override a history that went back.
 	reset bool
-	// after asks for a list newer than that; NoTime takes any.
+	// after asks for a list newer than that; NoTime takes any. One that does not tell its time is read.
 	after store.Micros
+	// uncached reads past caches.
+	uncached bool
 }
 
 // baselineOutcome is how a baseline ended.
@@ -67,25 +79,33 @@ type baselineOutcome struct {
 	complete  bool
 	unchanged bool // all lists answered 304, nothing was read
 	usable    bool // at least one list was read or is unchanged
-	stale     bool // the list is older than the last baseline
 	old       bool // the list is not newer than asked for; nothing was read
 	err       error
 }
 
 // takeBaseline reads the list and, if that was complete, makes absent what it does not name and moves the floor.
 func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baselineOptions) (baselineOutcome, error) {
-	b := &baseline{p: p, o: o, list: ref.URL, at: store.NoTime, modified: store.NoTime, date: store.NoTime}
-	p.plan.seen, p.plan.at, p.plan.reset = nil, store.NoTime, o.reset
+	b := &baseline{p: p, o: o, list: ref.URL, number: merge.NewReading(), at: store.NoTime, latest: store.NoTime, trusted: true}
+	p.plan.seen, p.plan.reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.s.o.Full}
 	if o.reset {
 		defer p.s.turn.keep()()
 	}
 	defer p.plan.release() // on the ways out on which what was gathered is not planned: the list is read again then
-	tour, err := p.s.reader.Walk(ctx, ref, rsdoc.KindResourceList, b)
+	reader := p.s.reader
+	if o.uncached {
+		reader = reader.Uncached()
+	}
+	tour, err := reader.Walk(ctx, ref, rsdoc.KindResourceList, b)
 	switch {
 	case errors.Is(err, errOld):
 		return baselineOutcome{old: true, usable: true}, nil
 	case errors.Is(err, errChanged):
 		o.changed = false
+		return p.takeBaseline(ctx, ref, o)
+	case errors.Is(err, errBack):
+		o.changed, o.uncached = false, true
+		p.plan.release()
+		p.plan.batch = p.plan.batch[:0]
 		return p.takeBaseline(ctx, ref, o)
 	case err != nil:
 		return baselineOutcome{}, err
@@ -93,7 +113,7 @@ func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baseli
 	if err := p.plan.planAll(ctx); err != nil {
 		return baselineOutcome{}, err
 	}
-	out := baselineOutcome{usable: tour.Lists > 0, stale: b.stale}
+	out := baselineOutcome{usable: tour.Lists > 0}
 	if len(b.failures) > 0 {
 		out.err = b.failures[0]
 	}
@@ -101,11 +121,18 @@ func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baseli
 	case !b.begun && out.err == nil:
 		out.unchanged, out.usable = true, true
 		return out, nil
-	case !tour.Complete || b.stale || b.torn:
-		if out.err == nil && !b.stale {
-			out.err = fmt.Errorf("%s changed while it was read", ref.URL)
+	case !tour.Complete || b.torn:
+		if out.err == nil {
+			out.err = fmt.Errorf("%s changed while it was read", fetch.RedactURL(ref.URL))
 		}
 		return out, nil
+	}
+	if b.back {
+		p.s.log.Warn("the Resource List tells an older time than before, past caches too; the Source is asked about all that it says differently",
+			"list", fetch.RedactURL(ref.URL))
+	}
+	if b.skipped > 0 {
+		p.fail(fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", fetch.RedactURL(ref.URL), b.skipped, b.bad))
 	}
 	out.complete = true
 	return out, b.finish(ctx, tour)
@@ -122,29 +149,10 @@ func (b *baseline) begin(ctx context.Context) error {
 	}
 	b.begun, b.held = true, counts.Held
 	b.p.set.Generation++
-	b.p.plan.seen = newBitmap() // not before: what it is to hold is told by the generation
+	b.p.plan.seen = spill.NewBitmap() // not before: what it is to hold is told by the generation
 	c := b.p.setCommit()
 	c.Repeatable = true // a want that carries the number is committed later, so it never survives without it
 	return b.p.s.Store.Commit(ctx, c)
-}
-
-// snapshot is A: the earliest at; where some list carries none, what stands in for that if it is earlier (coverage.md 1).
-func (b *baseline) snapshot() store.Micros {
-	if b.at.Known() && !b.noAt {
-		return b.at
-	}
-	const margin = 5 * 60 * 1e6
-	a := b.p.s.localNow() - margin
-	switch {
-	case b.modified.Known():
-		a = b.modified
-	case b.date.Known():
-		a = b.date - margin
-	}
-	if b.at.Known() {
-		a = min(a, b.at)
-	}
-	return a
 }
 
 // Enter implements destination.Visitor.
@@ -170,16 +178,34 @@ func (b *baseline) Enter(ctx context.Context, part *destination.Part) (destinati
 		switch {
 		case err != nil || doc.Read < index.Read:
 			return destination.Read, nil // no baseline was completed since the index last changed
-		case part.LastMod.Known() || part.At.Known():
-			return destination.Skip, nil // the index, which answered 304, dates this part: it is what it was
+		case linksOf(doc).Dated:
+			return destination.Skip, nil // the index, which answered 304, dates this part before it was read: it is what it was
 		}
 	}
 	part.ETag, part.LastModified = doc.ETag, doc.LastModified
 	return destination.Recheck, nil
 }
 
+// dates tells whether an index will surely have another date for a part that was just read once that changes: not one by the second,
+// in which the part may change once more; and where answers have no Date, nobody knows the time that the index goes by.
+func dates(part *destination.Part) bool {
+	at := store.Micros(max(part.LastMod, part.At))
+	if part.Parent == "" || !at.Known() {
+		return false
+	}
+	return at%merge.Second != 0 || part.Date.Known() && at+parsed.WeakFor < store.Micros(part.Date)
+}
+
 // Unchanged implements destination.Visitor.
-func (b *baseline) Unchanged(context.Context, *destination.Part) error { return nil }
+func (b *baseline) Unchanged(ctx context.Context, part *destination.Part) error {
+	doc, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.URL)
+	if err != nil {
+		return err
+	}
+	doc.Read, doc.Body = b.p.s.site.LocalNow(), listLinks{Dated: dates(part)}.body()
+	b.p.docs = append(b.p.docs, doc)
+	return nil
+}
 
 // Begin implements destination.Visitor.
 func (b *baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
@@ -190,83 +216,132 @@ func (b *baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	if !at.Known() {
 		at = store.Micros(h.From) // 0.9 [16]
 	}
-	if !at.Known() {
+	switch {
+	case !at.Known():
 		at = store.Micros(part.At)
+	case part.At.Known() && at < store.Micros(part.At):
+		b.torn = true // older than its index says: parts of two generations are no snapshot
 	}
-	if at.Known() && at > readAt(part, b.p.s)+skew { // as the floor it would shut out every change until then (F40, F74)
-		b.p.s.log.Warn("at lies in the future; not believed", "list", part.URL, "at", at.Time())
+	if at.Known() && at > readAt(part, b.p.s)+merge.Skew { // as the floor it would shut out every change until then (F40, F74)
+		b.p.s.log.Warn("at lies in the future; not believed", "list", fetch.RedactURL(part.URL), "at", at.Time())
 		at = store.NoTime
 	}
-	if at.Known() && b.o.after.Known() && at <= b.o.after && b.listed == 0 {
-		return errOld
+	if old, err := b.isOld(ctx, part, at); err != nil || old {
+		return cmp.Or(err, errOld)
+	}
+	if err := b.judge(ctx, part, at); err != nil {
+		return err
 	}
 	if err := b.begin(ctx); err != nil {
 		return err
 	}
-	now := reading{url: part.URL, etag: part.ETag, modified: part.LastModified, at: at}
+	now := snapshotOf{url: part.URL, etag: part.ETag, modified: part.LastModified, at: at}
 	b.torn = b.torn || b.reading.url == part.URL && !b.reading.same(now) // entries of an older version were taken for listed
-	b.reading = now
-	b.note(at, part)
-	if at.Known() && b.p.set.Floor.Known() && at < b.p.set.Floor && !b.o.reset {
-		b.stale = true
-	}
+	b.reading, b.asked = now, 0
 	id, err := b.p.s.Store.EnsureDocument(ctx, b.p.s.claim, b.p.set.ID, part.URL, string(rsdoc.KindResourceList))
 	b.docID = id
-	b.p.plan.at = b.snapshot()
 	return err
 }
 
-func (b *baseline) note(at store.Micros, part *destination.Part) {
-	m := part.Meta
+// isOld tells a list that is not newer than asked for. A part of an index says nothing of that: one that never changes keeps
+// its at for ever, whatever the others tell.
+func (b *baseline) isOld(ctx context.Context, part *destination.Part, at store.Micros) (bool, error) {
+	if !b.o.after.Known() || b.begun {
+		return false, nil
+	}
+	if part.Parent != "" {
+		index, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.Parent)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return false, err
+		}
+		if at = index.At; err != nil {
+			at = store.NoTime
+		}
+	}
+	return at.Known() && at <= b.o.after, nil
+}
+
+// judge finds out what the entries of a list are worth, by what is known of its earlier reading.
+func (b *baseline) judge(ctx context.Context, part *destination.Part, at store.Micros) error {
+	known, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.URL)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	before := err == nil && known.Complete
+	same := part.ETag != "" && part.ETag == known.ETag || part.ETag == "" && part.LastModified != "" && part.LastModified == known.LastModified
+	r := merge.Reading{At: at, Trusted: at.Known() && (!before || !known.At.Known() || at > known.At || at == known.At && same)}
 	if !at.Known() {
-		b.noAt = true
-	} else if !b.at.Known() || at < b.at {
-		b.at = at
+		if r.At = b.estimate(part); before && same && known.At.Known() {
+			r.At = min(r.At, known.At) // what was said then is said again, not anew
+		}
 	}
-	if lm, ok := httpTime(m.LastModified); ok && lm <= readAt(part, b.p.s) && (!b.modified.Known() || lm < b.modified) {
-		b.modified = lm
+	was, wasKnown := parsed.HTTPTime(known.LastModified)
+	is, isKnown := parsed.HTTPTime(part.LastModified)
+	r.Back = before && (at.Known() && known.At.Known() && at < known.At || !at.Known() && wasKnown && isKnown && is < was) ||
+		!b.p.set.Estimated && b.p.set.Floor.Known() && r.At < b.p.set.Floor
+	if r.Back && !b.o.uncached && !b.o.reset {
+		return errBack
 	}
-	if d := store.Micros(m.Date); d.Known() && !b.date.Known() {
-		b.date = d
+	b.trusted, b.back = b.trusted && r.Trusted, b.back || r.Back
+	if b.part = r; !b.at.Known() || r.At < b.at {
+		b.at = r.At
 	}
+	b.latest = max(b.latest, r.At)
+	b.p.plan.reading.Back = b.back
+	return nil
+}
+
+// estimate stands in for the at that a list does not give (coverage.md 2): its Last-Modified, else a little before its answer. By
+// the earlier of the Source's clock and ours: what lies ahead of what writes the changes would have them all told already.
+func (b *baseline) estimate(part *destination.Part) store.Micros {
+	const margin = 5 * 60 * 1e6
+	answered, own := readAt(part, b.p.s), b.p.s.site.LocalNow()
+	if lm, ok := parsed.HTTPTime(part.LastModified); ok && lm <= answered {
+		return min(lm, own)
+	}
+	return min(answered, own) - margin
 }
 
 // Entry implements destination.Visitor.
 func (b *baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entry) error {
-	if b.stale {
-		return nil
-	}
 	b.listed++
-	c := contentOf(e)
+	c := parsed.ContentOf(e)
 	c.State = store.WantPresent
-	c.Version = store.Version{From: b.p.plan.at, Until: b.p.plan.at, Ordinal: e.Ordinal, Document: b.docID}
-	return b.p.plan.add(ctx, entry{uri: e.Loc, cand: c, baseline: true})
+	c.Version = store.Version{From: b.part.At, Until: b.part.At, Ordinal: e.Ordinal | b.number, Document: b.docID}
+	if e.Fault != "" {
+		b.asked++
+	}
+	return b.p.plan.add(ctx, entry{uri: e.Loc, cand: c, baseline: true, trusted: b.part.Trusted, hinted: e.Fault != ""})
 }
 
 // End implements destination.Visitor.
-func (b *baseline) End(_ context.Context, part *destination.Part, h *rsdoc.Head, skipped int64, first error) error {
+func (b *baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head, skipped int64, first error) error {
 	if skipped > 0 {
-		b.skipped += skipped
-		if b.bad == nil {
-			b.bad = fmt.Errorf("%s: %w", part.URL, first)
-		}
 		b.p.s.observe.skipped(skipped)
-		b.p.s.log.Warn("bad entries skipped", "list", part.URL, "entries", skipped, "first", first)
+		b.p.s.log.Warn("bad entries of a Resource List; the Source is asked about those whose URI can be read",
+			"list", fetch.RedactURL(part.URL), "entries", skipped, "asked", b.asked, "first", first)
 	}
-	b.reading = reading{}
-	etag, modified := lasting(part.ETag, part.LastModified, readAt(part, b.p.s))
+	if unread := skipped - b.asked; unread > 0 {
+		b.skipped += unread
+		if b.bad == nil {
+			b.bad = first
+		}
+	}
+	b.reading = snapshotOf{}
+	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.p.s))
 	b.docs = append(b.docs, store.Document{
 		SourceID: b.p.s.src.ID, SetID: b.p.set.ID, URL: part.URL, Kind: string(rsdoc.KindResourceList),
-		ETag: etag, LastModified: modified, At: store.Micros(h.At), From: store.NoTime, Until: store.NoTime,
-		LastEntry: store.NoTime, Complete: true, Read: b.p.s.localNow(),
+		ETag: etag, LastModified: modified, At: b.part.At, From: store.NoTime, Until: store.NoTime,
+		LastEntry: store.NoTime, Complete: skipped == b.asked, Read: b.p.s.site.LocalNow(),
+		Body: listLinks{Dated: dates(part)}.body(),
 	})
 	return nil
 }
 
 // Failed implements destination.Visitor.
 func (b *baseline) Failed(_ context.Context, part *destination.Part, err error) error {
-	b.p.s.log.Warn("a list could not be read", "list", part.URL, "err", err)
-	b.failures = append(b.failures, fmt.Errorf("%s: %w", part.URL, err))
+	b.p.s.log.Warn("a list could not be read", "list", fetch.RedactURL(part.URL), "err", err)
+	b.failures = append(b.failures, fmt.Errorf("%s: %w", fetch.RedactURL(part.URL), err))
 	return nil
 }
 
@@ -279,11 +354,9 @@ func (b *baseline) finish(ctx context.Context, tour destination.Tour) error {
 			b.at = at
 		}
 	}
-	a := b.snapshot()
-	settle := &store.Settle{SetID: p.set.ID, Generation: p.set.Generation, At: a}
-	if err := p.s.Store.Commit(ctx, &store.Commit{Claim: p.s.claim, Settle: settle}); err != nil {
-		return err
-	}
+	a := b.at
+	// What is absent is so by all parts together, so it is as of one instant only where they have that in common.
+	p.plan.reading.At, p.plan.reading.Trusted = a, b.trusted && a == b.latest
 	if err := b.sweep(ctx, a); err != nil {
 		return err
 	}
@@ -293,12 +366,13 @@ func (b *baseline) finish(ctx context.Context, tour destination.Tour) error {
 	} else {
 		p.cover.AddBaseline(a)
 	}
+	p.set.Flawed = b.skipped > 0
+	p.set.Estimated = !b.trusted || b.back && !b.o.reset
 	c := p.setCommit()
 	c.Documents = b.docs
 	c.Spans = append(c.Spans, p.span(store.SpanBaseline, store.Interval{From: store.NoTime, Until: a}, b.listed, b.list))
-	f := p.s.flight
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c.DropTombstones = &store.DropTombstones{SetID: p.set.ID, At: a - 1, Except: f.aloft()}
+	p.s.site.Rows.Lock()
+	defer p.s.site.Rows.Unlock()
+	c.DropTombstones = &store.DropTombstones{SetID: p.set.ID, At: a - 1, Except: p.s.site.InFlight()}
 	return p.s.Store.Commit(ctx, c)
 }

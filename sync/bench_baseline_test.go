@@ -20,11 +20,12 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob/dir"
 	"resyncd/store/sqlite"
+	"resyncd/sync/transfer"
 )
 
 // The baseline benchmarks do the same work in one run, so that their ratio holds on any machine: so many resources of
 // 4 KiB from a Source in the same process. The yardstick is a bare client: GET, SHA-256, temporary name, rename; no list,
-// no state, nothing durable (speed.md).
+// no state, nothing durable (performance.md).
 const benchResources = 5000
 
 // BenchmarkBaseline is the whole of a first catch-up: list, state, checks, and every file safe against power loss.
@@ -107,7 +108,7 @@ func benchCatchUp(b *testing.B, root, base string) Result {
 	}
 	e := &Engine{Store: st, Log: slog.New(slog.DiscardHandler), Holder: "bench", Now: time.Now}
 	results, err := e.Run(ctx, Target{
-		Name: "bench", URL: base + "/", Delete: DeleteTrash, TrashFor: time.Hour, DeleteGuard: 0.2, Concurrency: 16, Client: client,
+		Name: "bench", URL: base + "/", Delete: transfer.DeleteTrash, TrashFor: time.Hour, DeleteGuard: 0.2, Concurrency: 16, Client: client,
 		Policy: &fetch.Policy{Trusted: []string{host.Host}}, Mirror: m, RootID: id,
 	}, RunOptions{From: store.NoTime})
 	if err != nil || len(results) != 1 {

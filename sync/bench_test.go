@@ -11,6 +11,8 @@ import (
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/store/sqlite"
+	"resyncd/sync/merge"
+	"resyncd/sync/spill"
 )
 
 // BenchmarkPlan measures what a listed entry costs before anything is fetched: a new one, and one that is as it was. The
@@ -67,8 +69,9 @@ func plannerOf(b tester, st store.Store, name string) (p *planner, release func(
 		b.Fatal(err)
 	}
 	e := &Engine{Store: st, Log: slog.New(slog.DiscardHandler), Now: time.Now}
-	s := &session{Engine: e, src: src, claim: claim, flight: newFlight(), log: e.Log}
-	p, err = s.newPlanner(&set, &destination.SetOffer{ID: set.CapabilityList}, make(chan struct{}, 1))
+	s := &session{Engine: e, src: src, claim: claim, log: e.Log}
+	s.site = s.worksite()
+	p, err = s.newPlanner(&set, &destination.SetOffer{ID: set.CapabilityList})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -80,13 +83,13 @@ func benchURI(i int) string { return fmt.Sprintf("http://lib.example/theses/%07d
 func plan(b *testing.B, p *planner, entries int, generation int64, uri func(i int) string) {
 	b.Helper()
 	ctx := context.Background()
-	p.seen, p.at = newBitmap(), store.Micros(1e15+generation)
+	p.seen, p.reading.At = spill.NewBitmap(), store.Micros(1e15+generation)
 	p.listed, p.jumps, p.last = 0, 0, "" // as in a run of its own
 	p.set.Generation = generation
 	for i := range entries {
-		e := entry{uri: uri(i), baseline: true, cand: Candidate{
+		e := entry{uri: uri(i), baseline: true, cand: merge.Candidate{
 			State: store.WantPresent, Digests: fmt.Sprintf("sha-256:%064x", i), Length: int64(i), LastMod: 1e15, Type: "application/pdf",
-			Version: store.Version{From: p.at, Until: p.at, Ordinal: int64(i), Document: generation},
+			Version: store.Version{From: p.reading.At, Until: p.reading.At, Ordinal: int64(i), Document: generation},
 		}}
 		if err := p.add(ctx, e); err != nil {
 			b.Fatal(err)

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,9 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
 )
 
 // changeBuffer is how many entries of a Change List are held back until its style of dating is known (version.go); a
@@ -18,8 +22,9 @@ import (
 const changeBuffer = 20_000
 
 // changes reads every Change List whose interval can reach the position, in the order of its index. Wants are recorded
-// hole or no hole; only coverage waits (coverage.md 1). uncached re-asks past caches and for lists read before (F59).
+// hole or no hole; only coverage waits (coverage.md 2). uncached re-asks past caches and for lists read before (F59).
 func (p *puller) changes(ctx context.Context, ref destination.Ref, uncached bool) error {
+	p.unreached = nil
 	v := &changeReader{p: p, uncached: uncached}
 	if err := p.walkChanges(ctx, ref, rsdoc.KindChangeList, v); err != nil {
 		return err
@@ -84,15 +89,17 @@ type changeReader struct {
 	uncached bool
 	hole     store.Interval // archives: only what can fill this
 
-	placer *Placer
-	buf    []change
+	placer *merge.Placer
+	buf    []parsed.Change
 	head   rsdoc.Head
 	docID  int64
-	limit  store.Micros // now, by the Source's clock, and a little skew: nothing later counts (F40)
+	now    store.Micros // by the Source's clock: nothing that is said of a later time proves anything
+	number int64        // of the reading of this list
+	asked  int64        // entries of which only the URI could be read
 	links  listLinks
 	n      int64
 	// sought is what the notifications behind the holes announced, by hole; prev is the list as it was read last.
-	sought []*Announcements
+	sought []*coverage.Announcements
 	prev   store.Document
 
 	read  int
@@ -106,6 +113,16 @@ type changeReader struct {
 type listLinks struct {
 	Index    string `json:"index,omitempty"`
 	Archives string `json:"archives,omitempty"`
+	Early    bool   `json:"early,omitempty"` // closed, and written before its until
+	Dated    bool   `json:"dated,omitempty"` // a part whose index will have another date for it once it changes
+}
+
+func (l listLinks) body() []byte {
+	if l == (listLinks{}) {
+		return nil
+	}
+	b, _ := json.Marshal(l) // strings and bools: it cannot fail
+	return b
 }
 
 func (v *changeReader) follow(l listLinks) {
@@ -115,13 +132,6 @@ func (v *changeReader) follow(l listLinks) {
 	if l.Archives != "" {
 		v.p.archives = l.Archives
 	}
-}
-
-// change is an entry held back until it can be placed in time.
-type change struct {
-	uri   string
-	cand  Candidate
-	stamp Stamp
 }
 
 // Enter implements destination.Visitor: which parts of an index are worth a request.
@@ -135,20 +145,23 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 		return destination.Read, nil
 	}
 	v.prev = store.Document{}
-	if part.Parent != "" && until.Known() && pos.Known() && until < pos && !part.Newest {
-		return destination.Skip, nil // its interval ends before the position; one that only begins there is read
-	}
 	doc, err := v.p.s.Store.Document(ctx, v.p.s.src.ID, part.URL)
-	if err == nil && doc.Complete {
+	known := err == nil && doc.Complete
+	closed := known && doc.Until.Known()
+	if known {
 		v.prev = doc
 	}
-	if errors.Is(err, store.ErrNotFound) || err == nil && (!doc.Complete || v.uncached) {
+	past := part.Parent != "" && !part.Newest && until.Known() && pos.Known() && until < pos
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return destination.Skip, err
+	case past && (closed && !v.fresh(doc) || !closed && !v.p.set.Estimated):
+		return destination.Skip, nil // its interval ends before the position; one that only begins there is read
+	case !known || v.uncached:
 		return destination.Read, nil
 	}
-	if err != nil {
-		return destination.Skip, err
-	}
-	if part.Parent != "" && !part.Newest && doc.Until.Known() && (!until.Known() || until == doc.Until) {
+	if part.Parent != "" && !part.Newest && doc.Until.Known() && !v.fresh(doc) && (!until.Known() || until == doc.Until) {
+		v.now = doc.Until
 		v.note(doc)
 		v.p.sawList(doc, v.archive, nil, false)
 		return destination.Skip, nil // closed when last read, so it never changes; the newest is asked again [16]
@@ -157,15 +170,25 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 	return destination.Recheck, nil
 }
 
-// evidenceMark parts the URL of a Change List from its `from` in the name of the document that versions refer to.
-const evidenceMark = "#from="
+// fresh tells a closed list that was written before its end and read so soon after it that it may have been written to since: what
+// writes it and what dates its answers need not have one clock.
+func (v *changeReader) fresh(doc store.Document) bool {
+	return doc.Until.Known() && doc.Read+v.p.s.offset < doc.Until+merge.Skew && linksOf(doc).Early
+}
+
+func linksOf(doc store.Document) (l listLinks) {
+	if len(doc.Body) > 0 && json.Unmarshal(doc.Body, &l) != nil {
+		return listLinks{}
+	}
+	return l
+}
 
 // covers is what a remembered list proves.
 func covers(d store.Document) store.Interval {
 	if d.Until.Known() {
 		return store.Interval{From: d.From, Until: d.Until}
 	}
-	return OpenList(d.From, d.LastEntry)
+	return coverage.OpenList(d.From, d.LastEntry)
 }
 
 // Unchanged implements destination.Visitor.
@@ -174,8 +197,13 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	if err != nil {
 		return err
 	}
+	v.now = readAt(part, v.p.s)
 	v.note(doc)
-	v.opened(doc, readAt(part, v.p.s))
+	v.opened(doc, v.now)
+	if v.fresh(doc) {
+		doc.Read = v.p.s.site.LocalNow()
+		v.p.docs = append(v.p.docs, doc)
+	}
 	v.p.sawList(doc, v.archive, nil, true)
 	return nil
 }
@@ -189,13 +217,10 @@ func (v *changeReader) opened(doc store.Document, at store.Micros) {
 
 // note takes up what a list proves and where it leads.
 func (v *changeReader) note(doc store.Document) {
-	var l listLinks
-	if len(doc.Body) > 0 && json.Unmarshal(doc.Body, &l) == nil {
-		v.follow(l)
-	}
+	v.follow(linksOf(doc))
 	v.open = v.open || !doc.Until.Known()
 	v.p.open = v.p.open || v.open
-	if doc.From.Known() {
+	if doc.From.Known() && doc.From <= v.now+merge.DateCut { // one that begins ahead counts once it has begun
 		v.found = append(v.found, covers(doc))
 	}
 }
@@ -209,10 +234,8 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 	if l, ok := h.Link(rsdoc.RelIndex); ok {
 		v.links.Index = l.Href
 	}
-	v.limit = readAt(part, v.p.s) + skew
-	// A list that rotates under one URL begins its ordinals anew: to the version order it is another document.
-	url := part.URL + evidenceMark + h.From.String()
-	id, err := v.p.s.Store.EnsureDocument(ctx, v.p.s.claim, v.p.set.ID, url, string(rsdoc.KindChangeList))
+	v.now, v.number, v.asked = readAt(part, v.p.s), merge.NewReading(), 0
+	id, err := v.p.s.Store.EnsureDocument(ctx, v.p.s.claim, v.p.set.ID, part.URL, string(rsdoc.KindChangeList))
 	if err != nil {
 		return err
 	}
@@ -222,8 +245,8 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 	if !v.head.From.Known() {
 		v.head.From = part.From
 	}
-	v.placer = NewPlacer(PlacerHead{
-		From: store.Micros(v.head.From), Until: store.Micros(v.head.Until), Read: readAt(part, v.p.s), Document: id,
+	v.placer = merge.NewPlacer(merge.PlacerHead{
+		From: store.Micros(v.head.From), Until: store.Micros(v.head.Until), Read: v.now, Document: id, Reading: v.number,
 	})
 	return nil
 }
@@ -231,42 +254,53 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 // readAt is the time of reading in Source time, as far as the answer tells it.
 func readAt(part *destination.Part, s *session) store.Micros {
 	if part.Date.Known() {
-		s.offset = store.Micros(part.Date) - s.localNow()
+		s.offset = store.Micros(part.Date) - s.site.LocalNow()
 		return store.Micros(part.Date)
 	}
-	return s.localNow()
+	return s.site.LocalNow()
 }
 
 // Entry implements destination.Visitor.
 func (v *changeReader) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entry) error {
-	v.buf = append(v.buf, changeOf(e))
-	for _, a := range v.sought {
-		if a != nil {
-			a.Saw(announced(e))
+	if len(v.buf) >= changeBuffer {
+		if err := v.place(ctx); err != nil {
+			return err
 		}
 	}
-	v.n++
-	if len(v.buf) >= changeBuffer {
-		return v.place(ctx)
+	v.buf = append(v.buf, parsed.ChangeOf(e))
+	if v.n++; e.Fault != "" {
+		v.asked++
+		return nil
+	}
+	for _, a := range v.sought {
+		if a != nil {
+			a.Saw(parsed.Announced(e))
+		}
 	}
 	return nil
 }
 
 // place gives the buffered entries their versions and plans them.
 func (v *changeReader) place(ctx context.Context) error {
-	stamps := make([]Stamp, len(v.buf))
+	stamps := make([]merge.Stamp, len(v.buf))
 	for i := range v.buf {
-		stamps[i] = v.buf[i].stamp
+		stamps[i] = v.buf[i].Stamp
 	}
 	for i, version := range v.placer.Place(stamps) {
+		b := &v.buf[i]
 		v.p.listed(version)
-		v.buf[i].cand.Version = version
-		if err := v.p.plan.add(ctx, entry{uri: v.buf[i].uri, cand: v.buf[i].cand}); err != nil {
+		b.Cand.Version = version
+		if err := v.p.plan.add(ctx, entry{uri: b.URI, cand: b.Cand, hinted: b.Fault, edge: v.untold(version)}); err != nil {
 			return err
 		}
 	}
 	v.buf = v.buf[:0]
 	return nil
+}
+
+// untold tells an entry that the last reading of its list, by the list's own order, need not have shown.
+func (v *changeReader) untold(at store.Version) bool {
+	return v.prev.Complete && (v.prev.Entries == 0 || v.prev.LastEntry.Known() && at.From >= v.prev.LastEntry)
 }
 
 // End implements destination.Visitor. Only now does the list prove anything.
@@ -275,56 +309,82 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		return err
 	}
 	v.read++
+	url := fetch.RedactURL(part.URL)
 	if skipped > 0 {
 		v.p.s.observe.skipped(skipped)
-		v.p.s.log.Warn("bad entries skipped", "list", part.URL, "entries", skipped, "first", first)
+		v.p.s.log.Warn("bad entries of a Change List; the Source is asked about those whose URI can be read",
+			"list", url, "entries", skipped, "asked", v.asked, "first", first)
 	}
 	from := store.Micros(v.head.From)
-	ahead := from.Known() && from > v.limit
-	if ahead { // else the position would follow it there (F40)
-		v.p.s.log.Warn("from lies in the future; not believed", "list", part.URL, "from", from.Time())
-		if v.err == nil {
-			v.err = fmt.Errorf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", part.URL, v.head.From)
-		}
+	var flaw error
+	switch {
+	case from.Known() && from > v.now+merge.Skew: // else the position would follow it there (F40)
+		flaw = fmt.Errorf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", url, v.head.From)
+	case skipped > v.asked:
+		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", url, skipped-v.asked, first)
+	}
+	if flaw != nil {
+		v.p.s.log.Warn("a Change List proves nothing", "err", flaw)
+		v.err = cmp.Or(v.err, flaw)
 		from = store.NoTime
 	}
-	etag, modified := lasting(part.ETag, part.LastModified, readAt(part, v.p.s))
+	until := store.Micros(h.Until)
+	if until.Known() && until > v.now+merge.DateCut { // what it is to tell by then is not there yet
+		v.p.s.log.Info("a Change List is said to be closed at a time that is still to come; it is taken for an open one", "list", url, "until", until.Time())
+		until = store.NoTime
+	}
+	if written, ok := parsed.HTTPTime(part.LastModified); ok && until.Known() {
+		v.links.Early = written+merge.DateCut < until
+	}
+	etag, modified := parsed.Lasting(part.ETag, part.LastModified, v.now)
+	if v.placer.Last().Known() && v.now-v.placer.Last() < parsed.WeakFor { // the list may change once more in that second, and answer 304
+		etag, modified = "", ""
+	}
 	doc := store.Document{
 		SourceID: v.p.s.src.ID, SetID: v.p.set.ID, URL: part.URL, Kind: string(rsdoc.KindChangeList),
 		ETag: etag, LastModified: modified, At: store.NoTime, From: from,
-		Until: v.clip(part, store.Micros(h.Until)), LastEntry: v.placer.Last(), Entries: v.n, Complete: !ahead, Read: v.p.s.localNow(), // else a 304 would hide that it is right now
+		Until: until, LastEntry: v.placer.Last(), Entries: v.n, Read: v.p.s.site.LocalNow(),
+		Complete: flaw == nil, // else a 304 would hide that it is right now
+		Body:     v.links.body(),
 	}
-	if body, err := json.Marshal(v.links); err == nil && v.links != (listLinks{}) {
-		doc.Body = body
+	if flaw == nil && !from.Known() && !v.archive && v.unreached(doc) {
+		doc.Complete = false
 	}
 	v.p.docs = append(v.p.docs, doc)
 	v.p.proved(listKind(v.archive), covers(doc), v.n, part.URL)
 	v.note(doc)
-	v.opened(doc, v.limit-skew)
+	v.opened(doc, v.now)
 	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.prev))
-	if !doc.From.Known() {
-		v.p.s.log.Warn("a Change List has no usable from: it proves no interval, so gaps cannot be seen", "list", part.URL)
-	}
 	return nil
 }
 
-// clip keeps an until in the future from moving the position past now and a little skew (F40).
-func (v *changeReader) clip(part *destination.Part, until store.Micros) store.Micros {
-	if until.Known() && until > v.limit {
-		v.p.s.log.Warn("until lies in the future; cut", "list", part.URL, "until", until.Time())
-		return v.limit
+// unreached tells a list without from that does not reach back to what is known: such a list keeps the last changes only, and
+// those that it has dropped may never have been seen. One that overlaps its last reading does.
+func (v *changeReader) unreached(doc store.Document) bool {
+	known := v.p.cover.ProvenPosition()
+	if v.prev.Complete {
+		known = max(known, v.prev.LastEntry)
 	}
-	return until
+	oldest := v.placer.First()
+	switch {
+	case !known.Known() || doc.Entries == 0 && !v.prev.LastEntry.Known():
+		return false
+	case !oldest.Known():
+		oldest = v.now
+	case oldest < known, oldest == known && sameList(doc, v.prev):
+		return false
+	}
+	v.p.unreached = append(v.p.unreached, unreached{doc: doc, hole: store.Interval{From: known, Until: max(known, oldest)}})
+	return true
 }
 
 // Failed implements destination.Visitor.
 func (v *changeReader) Failed(_ context.Context, part *destination.Part, err error) error {
+	url := fetch.RedactURL(part.URL)
 	if fetch.KindOf(err) != fetch.Gone { // 404, 410: the Source says that it is not there
-		v.p.unread = fmt.Errorf("%s: %w", part.URL, err)
+		v.p.unread = fmt.Errorf("%s: %w", url, err)
 	}
-	v.p.s.log.Warn("a Change List could not be read", "list", part.URL, "err", err)
-	if v.err == nil {
-		v.err = fmt.Errorf("%s: %w", part.URL, err)
-	}
+	v.p.s.log.Warn("a Change List could not be read", "list", url, "err", err)
+	v.err = cmp.Or(v.err, fmt.Errorf("%s: %w", url, err))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/store/blob/dir"
+	"resyncd/sync/transfer"
 )
 
 // mortal stops everything durable after so many steps, as a kill would: files and rows are never changed again.
@@ -98,7 +99,7 @@ func (r *rig) dieAfter(steps int64) (survived bool) {
 // what it had before: what lies on disk by then is what no row tells.
 func TestKillAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []DeleteMode{DeleteTrash, DeleteNow} {
+	for _, mode := range []transfer.DeleteMode{transfer.DeleteTrash, transfer.DeleteNow} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			for steps := int64(0); ; steps++ {

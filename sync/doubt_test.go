@@ -10,6 +10,7 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/transfer"
 )
 
 // doubtfulMirror gives files their names and then says that the disk did not confirm it, as often as it is told to.
@@ -27,7 +28,7 @@ func (m doubtfulMirror) Place(ctx context.Context, group []blob.Placement) ([]er
 	if m.placed != nil {
 		m.placed()
 	}
-	return allOf(len(group), blob.ErrSync), blob.ErrSync
+	return transfer.AllOf(len(group), blob.ErrSync), blob.ErrSync
 }
 
 // TestUnconfirmedThenUnwanted: a file that was given its name, but not for certain, is found when the next word is that the
@@ -92,17 +93,17 @@ func unconfirmed(t *testing.T, file string, meanwhile bool, next func(p *pusher)
 		}
 		close(told)
 	}
-	p.eventually("the disk was not sure", func() bool { return fails.Load() <= 0 && p.f.s.doubts.any() })
+	p.eventually("the disk was not sure", func() bool { return fails.Load() <= 0 && p.f.s.site.AnyDoubt() })
 	if b, err := os.ReadFile(p.path(file)); err != nil || string(b) != "changed" {
 		t.Fatalf("the test's file holds %q, %v", b, err)
 	}
-	ahead.Store(int64(diskRetry)) // nobody waits for that
+	ahead.Store(int64(10 * time.Second)) // nobody waits for that
 	if !meanwhile {
 		next(p)
 	}
 	p.eventually("the mirror equals the Source", p.same)
 	p.pull(false)
-	p.eventually("nothing is in doubt", func() bool { return p.f.Idle() && p.same() && !p.f.s.doubts.any() })
+	p.eventually("nothing is in doubt", func() bool { return p.f.Idle() && p.same() && !p.f.s.site.AnyDoubt() })
 }
 
 // TestDoubtOutlivesItsSession: who stops while a file is in doubt leaves word for whoever comes next.
@@ -116,7 +117,7 @@ func TestDoubtOutlivesItsSession(t *testing.T) {
 	fails.Store(1)
 	p.put("new.txt", "new")
 	p.push()
-	p.eventually("in doubt", p.f.s.doubts.any)
+	p.eventually("in doubt", p.f.s.site.AnyDoubt)
 	p.stop()
 	p.tune = nil
 	p.src.Delete("new.txt")

@@ -11,6 +11,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
+	"resyncd/sync/merge"
 )
 
 // heldStore lets a test into the middle of a commit that takes up a notification.
@@ -58,7 +59,7 @@ func TestFetchedEarly(t *testing.T) {
 	})
 	s.during = func(*store.Commit) error {
 		<-served // or never
-		if r, err := p.store.Resource(context.Background(), p.theSet().SourceID, p.src.URI("a.txt")); err != nil || r.Wants[0].Digests != digestOf(&r.Have) {
+		if r, err := p.store.Resource(context.Background(), p.theSet().SourceID, p.src.URI("a.txt")); err != nil || r.Wants[0].Digests != merge.DigestOf(&r.Have) {
 			t.Errorf("the row tells of it before its want: %+v, %v", r, err)
 		}
 		return nil

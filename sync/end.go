@@ -16,7 +16,7 @@ func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 	if s.o.Plan != nil {
 		return nil
 	}
-	if s.look {
+	if s.site.Look {
 		if err := s.claimTrash(ctx); err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 		return err
 	}
 	// After a failure of the disk a file may be newer than its row, so the next run looks.
-	unclean, policy := s.halted || s.doubts.any(), s.t.policyDigest()
+	unclean, policy := s.halted || s.site.AnyDoubt(), s.t.policyDigest()
 	if !unclean {
 		var err error
 		if unclean, err = s.uncertain(ctx); err != nil {
@@ -45,7 +45,7 @@ func (s *session) end(ctx context.Context, offer *destination.Offer) error {
 	case len(s.t.Sets) > 0:
 		c.Policy = nil // the sets left out were not judged by what may be new in it
 	}
-	if !s.underway.told() && !unclean && (c.Policy == nil || policy == s.src.Policy) {
+	if !s.site.Unclean.Load() && !unclean && (c.Policy == nil || policy == s.src.Policy) {
 		return nil // it stands there already
 	}
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: c})
@@ -57,7 +57,7 @@ const tidyIdle = 16
 
 // tidyState drops what the state keeps no longer.
 func (s *session) tidyState(ctx context.Context) error {
-	if !s.underway.told() && rand.N(tidyIdle) > 0 {
+	if !s.site.Unclean.Load() && rand.N(tidyIdle) > 0 {
 		return nil
 	}
 	for more, slices := true, 0; more && slices < tidySlices; slices++ {
@@ -67,4 +67,38 @@ func (s *session) tidyState(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// lookMost is how many rows uncertain looks at: a second's work where each is on a slow disk.
+const lookMost = 10_000
+
+// uncertain tells whether the disk may still hold something else for a resource that is owed than its row says, so that the
+// next run has to look too: one that could not be fetched was looked at in vain, one that was not due never (F1). Where
+// more are owed than it looks at, some may.
+func (s *session) uncertain(ctx context.Context) (bool, error) {
+	if !s.site.Look {
+		return false, nil
+	}
+	looked := 0
+	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
+		for after := int64(0); ; {
+			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: sweepPage})
+			if err != nil {
+				return false, err
+			}
+			if len(rs) == 0 {
+				break
+			}
+			after = rs[len(rs)-1].ID
+			if looked += len(rs); looked > lookMost {
+				return true, nil
+			}
+			for _, r := range rs {
+				if s.site.Differs(ctx, r) {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
 }

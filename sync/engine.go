@@ -13,10 +13,13 @@ import (
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/merge"
+	"resyncd/sync/spill"
+	"resyncd/sync/transfer"
 )
 
 // Engine runs Sources. It holds no state of its own: everything lives in the store and the mirrors, so any number of
-// Engines may exist and a killed one costs repeated work only (design.md 3.1).
+// Engines may exist and a killed one costs repeated work only (CONTRIBUTING.md 3.1).
 type Engine struct {
 	Store store.Store
 	Log   *slog.Logger
@@ -27,16 +30,6 @@ type Engine struct {
 
 	unordered *gatherLimits // nil for those that hold; others are for tests
 }
-
-// DeleteMode is what happens to the file of a resource that the Source deleted.
-type DeleteMode string
-
-// The delete modes of the configuration.
-const (
-	DeleteTrash DeleteMode = "trash"
-	DeleteKeep  DeleteMode = "keep"
-	DeleteNow   DeleteMode = "now"
-)
 
 // Kind is what the URL of a Source leads to.
 type Kind string
@@ -67,7 +60,7 @@ type Target struct {
 	// Reach describes the addresses that may be dialled (network.allow): when it changes, what was refused is tried anew.
 	Reach string
 
-	Delete      DeleteMode
+	Delete      transfer.DeleteMode
 	TrashFor    time.Duration
 	DeleteGuard float64 // share of the files, 0.2 is 20 %
 	GapPatience time.Duration
@@ -81,14 +74,6 @@ type Target struct {
 	// Adopt: the mirror may hold files that no row knows (a folder that was there before, a lost state database), so the
 	// disk is looked at before anything is fetched. SweepExtra: files that no list names go to the trash (guarded).
 	Adopt, SweepExtra bool
-}
-
-// workers are some more than there are places to ask a host: a place is free while its worker waits to ask again, and
-// while it checks and hands over what came. With as many, ten of a thousand resources that always fail made the rest 1.2
-// times slower.
-func (t *Target) workers() int {
-	n := max(t.Concurrency, 1)
-	return n + (n+3)/4
 }
 
 // spent is what the Source has cost the network so far.
@@ -113,7 +98,7 @@ type RunOptions struct {
 	// Ended, if set, is told of each set as it ends.
 	Ended func(Result) error
 	// Progress, if set, is told of work as it happens; it must be quick and safe for concurrent use.
-	Progress func(Progress)
+	Progress func(transfer.Progress)
 }
 
 // Planned is one action of a dry run.
@@ -121,8 +106,9 @@ type Planned struct {
 	URI    string // "" for a file of which nobody can tell
 	Action string // fetch, delete, keep
 	Key    string
-	Had    bool // a file is there that differs
-	Extra  bool // no resource owns the file
+	Length int64 // of what is fetched, as the Source tells it; -1 if it does not
+	Had    bool  // a file is there that differs
+	Extra  bool  // no resource owns the file
 }
 
 // MarshalJSON implements json.Marshaler: a file that has no URI is told by its key.
@@ -138,16 +124,10 @@ func (p Planned) MarshalJSON() ([]byte, error) {
 	return json.Marshal(line)
 }
 
-// Progress is a step of a run.
-type Progress struct {
-	Listed, Done, Failed, Deleted int64 // increments
-	Bytes                         int64
-}
-
 // CheckFrom refuses a position in the future: every change until then would count as known, and nothing would ever be fetched
 // (F40).
 func CheckFrom(from store.Micros, now time.Time) error {
-	if !from.Known() || from <= store.MicrosOf(now)+skew {
+	if !from.Known() || from <= store.MicrosOf(now)+merge.Skew {
 		return nil
 	}
 	return errors.New("it lies in the future, and no change before it would ever be fetched")
@@ -168,6 +148,9 @@ func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, err
 		return nil, err
 	}
 	defer s.release()
+	if err := s.beginLook(ctx); err != nil {
+		return nil, err
+	}
 	offer, err := s.discover(ctx)
 	if err != nil {
 		return nil, s.nothingFound(ctx, err)
@@ -213,29 +196,23 @@ type session struct {
 	release func() error
 	reader  *destination.Reader
 	log     *slog.Logger
-	// look: files may be on disk that no row knows, look before fetching.
-	look bool
-	// doubts are those of this session itself (doubt.go).
-	doubts doubts
+	// wide: this run, or pull, looks at the files of all resources (look.go).
+	wide bool
 	// recheck: the scope or filters changed since the last run, so refused resources are judged anew.
 	recheck bool
-	flight  *flight
+	site    *transfer.Site
 	halted  bool // the disk failed in some set
 	// scopes are the rules by which URIs are refused, by set; empty where no set is pulled.
 	scopes scopes
-	// hot, wake and hint are there in a Follower only.
-	hot  *hotlist
-	wake chan struct{}
-	hint func(setID int64)
+	// observe hears of what happens, in a Follower.
+	observe Observer
 	// turn is there in a Follower only.
 	turn *turn
 	// offset is the Source's clock against ours in microseconds, as its last answer told; 0 before. Only the goroutine
 	// that reads documents, or who has the turn, uses it.
 	offset store.Micros
-	// lag is the longest time seen between a change and its entry in a list (coverage.md 3, rule 4).
+	// lag is the longest time seen between a change and its entry in a list (coverage.md 4, rule 4).
 	lag store.Micros
-	// observe hears of what happens, in a Follower.
-	observe Observer
 	// gapTold hears of gaps as they are recorded, in a Follower.
 	gapTold func(store.Gap)
 	// sweep: files that no list names are still to be looked for (Target.SweepExtra), by this run or, until one has read
@@ -244,9 +221,27 @@ type session struct {
 	// requests, bytes were counted by the client when the last result was drawn up, so that discovery counts too.
 	requests, bytes int64
 	// explained are the resources that a dry run has told of, or found right: what one set owes is still due when the next is.
-	explained *bitmap
-	// underway is set once the state says that a run is under way (underway.go).
-	underway underway
+	explained *spill.Bitmap
+	// failing is what failed last when it was tried in this run, of any set; a Follower has its own.
+	failing *spill.Bitmap
+	would   Would // what a dry run has told since the last result
+}
+
+// worksite is what the work on files needs of a session.
+func (s *session) worksite() *transfer.Site {
+	t := &s.t
+	at := &transfer.Site{
+		Workset: transfer.NewWorkset(), Store: s.Store, SourceID: s.src.ID, Claim: s.claim, Log: s.log, Now: s.Now, Mirror: t.Mirror,
+		Means: transfer.Means{
+			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource, Delete: t.Delete,
+			TrashFor: t.TrashFor,
+		},
+		Progress: s.o.Progress, Rule: s.scopes.of, Content: s.contentOfInline,
+	}
+	if t.Mirror != nil && s.o.Plan == nil {
+		t.Mirror = at.Watch()
+	}
+	return at
 }
 
 func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, error) {
@@ -264,10 +259,14 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	if src, err = e.Store.Source(ctx, t.Name); err != nil { // as the last holder left it
 		return nil, errors.Join(err, release())
 	}
-	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, flight: newFlight(), explained: newBitmap()}
+	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, explained: spill.NewBitmap(), failing: spill.NewBitmap()}
+	if o.Plan != nil {
+		s.o.Plan = func(p Planned) error { s.would.count(p); return o.Plan(p) }
+	}
 	s.log = e.Log.With("source", t.Name)
+	s.site = s.worksite()
 	s.requests, s.bytes = t.spent()
-	s.look = t.Adopt || src.Unclean
+	s.site.Look = t.Adopt || src.Unclean
 	policy := t.policyDigest()
 	s.sweep = t.SweepExtra || src.Policy == policySweep
 	s.recheck = src.Policy != policy
@@ -276,13 +275,12 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
 		Await: s.await,
 	})
-	s.watchMirror()
 	change := &store.SourceChange{RootID: &t.RootID}
 	if pending := policySweep; s.sweep {
 		change.Policy = &pending
 	}
-	if src.RootID != t.RootID || s.look || s.sweep { // else the first change of a file says so
-		if err := s.begun(ctx, change); err != nil {
+	if src.RootID != t.RootID || s.site.Look || s.sweep { // else the first change of a file says so
+		if err := s.site.Begun(ctx, change); err != nil {
 			return nil, errors.Join(err, release())
 		}
 	}
@@ -437,7 +435,7 @@ func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 // stateOf copies the fields of a set that the engine owns.
 func stateOf(s *store.Set) *store.SetState {
 	return &store.SetState{
-		Floor: s.Floor, Generation: s.Generation, Baselines: s.Baselines, Proven: s.Proven, Joint: s.Joint,
+		Floor: s.Floor, Estimated: s.Estimated, Flawed: s.Flawed, Generation: s.Generation, Baselines: s.Baselines, Proven: s.Proven, Joint: s.Joint,
 		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, LastPull: s.LastPull,
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
+	"resyncd/sync/report"
 )
 
 func TestCatchUp(t *testing.T) {
@@ -91,7 +92,7 @@ func TestHoleWithoutLists(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := StatusOf(context.Background(), e.Store, &src)
+		s, err := report.StatusOf(context.Background(), e.Store, &src)
 		if err != nil || len(s.Sets) != 1 || s.Sets[0].Baselines != 2 || len(s.Sets[0].Gaps) != 1 || *s.Sets[0].Gaps[0].ClosedBy != "baseline" {
 			t.Errorf("status %+v, %v", s, err)
 		}
@@ -200,7 +201,7 @@ func TestWrongBodyIsOwed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = List(context.Background(), e.Store, src.ID, ListOwed, func(l Listing) error {
+		err = report.List(context.Background(), e.Store, src.ID, report.ListOwed, func(l report.Listing) error {
 			n++
 			if l.URI != r.src.URI("d0/r000.txt") || l.Reason == nil || l.NextTry == nil || *l.Attempts < 1 || *l.Length != 6 {
 				t.Errorf("%+v", l)

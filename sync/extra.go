@@ -3,25 +3,25 @@ package sync
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/merge"
+	"resyncd/sync/transfer"
+	"resyncd/sync/verify"
 )
 
 // sweepExtra carries out Target.SweepExtra, and counts what went as deleted.
-func (r *reconciler) sweepExtra(ctx context.Context, offer *destination.Offer) error {
-	n, err := r.s.sweepOnce(ctx, offer)
-	r.tally.add(func(t *tally) { t.deleted += n })
-	r.s.observe.removed(n)
-	if r.s.o.Progress != nil && n > 0 {
-		r.s.o.Progress(Progress{Deleted: n})
-	}
+func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offer *destination.Offer) error {
+	n, err := s.sweepOnce(ctx, offer)
+	rec.Went(n)
 	return err
 }
 
-// sweepOnce sweeps if every set on offer has had its baseline: before that the files of a set that could not be read would
-// look like nobody's (P5).
+// sweepOnce sweeps if every set on offer has had its baseline: before that the files of a set that could not be read
+// would look like nobody's (P5).
 func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone int64, err error) {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	if err != nil {
@@ -45,11 +45,11 @@ func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone
 }
 
 // sweepAll moves files that no resource owns to the trash, in a folder that was ours before its state was lost. The
-// sweep guard counts them against what the mirror holds. Where that is nothing, a list that may be empty by mistake is all
-// that speaks against them, so a later run judges again. With DeleteKeep they stay: what the Source deleted while there was a
-// state, and was to be kept, is among them.
+// sweep guard counts them against what the mirror holds. Where that is nothing, a list that may be empty by mistake is
+// all that speaks against them, so a later run judges again. With DeleteKeep they stay: what the Source deleted while
+// there was a state, and was to be kept, is among them.
 func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
-	if s.t.Delete == DeleteKeep {
+	if s.t.Delete == transfer.DeleteKeep {
 		if s.o.Plan == nil {
 			return 0, nil
 		}
@@ -63,7 +63,7 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 	if err := s.extras(ctx, func([]string) error { extra++; return nil }, 1); err != nil || extra == 0 {
 		return 0, err
 	}
-	if Hold(have == 0, extra, have+extra, s.t.DeleteGuard) {
+	if merge.Hold(have == 0, extra, have+extra, s.t.DeleteGuard) {
 		s.sweep = have == 0
 		s.log.Warn("the folder holds many files that no list names; they are left alone: look at them with `resyncd verify`, remove them with `resyncd verify --repair`",
 			"files", extra, "listed", have)
@@ -90,14 +90,14 @@ func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 		return have, err
 	}
 	for after := int64(0); ; {
-		rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: store.ActionFetch, Now: endOfTime, After: after, Limit: duePage})
+		rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: store.ActionFetch, Now: endOfTime, After: after, Limit: sweepPage})
 		if err != nil || len(rs) == 0 {
 			return have, err
 		}
 		after = rs[len(rs)-1].ID
 		for _, r := range rs {
 			for i := range r.Wants {
-				have += delta(counted(&r.Wants[i], &r.Have), counted(&r.Wants[i], &store.Have{State: store.HavePresent}))
+				have += merge.Delta(merge.Counted(&r.Wants[i], &r.Have), merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent}))
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 	c := &store.Commit{Claim: s.claim}
 	var failed error
 	for i, err := range s.t.Mirror.Trash(ctx, items) {
-		if err != nil && !missing(err) {
+		if err != nil && !blob.Missing(err) {
 			failed = errors.Join(failed, err)
 			continue
 		}
@@ -133,56 +133,29 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 			gone++
 		}
 		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.src.ID, URI: uris[i], Key: keys[i], Length: -1, Reason: reason,
-			At: s.localNow()})
+			At: s.site.LocalNow()})
 	}
 	return gone, errors.Join(failed, s.Store.Commit(ctx, c))
 }
 
 // extras pages over the keys of files that no resource owns, nor waits for.
 func (s *session) extras(ctx context.Context, each func(keys []string) error, page int) error {
-	return walkExtras(ctx, s.Store, s.t.Mirror, s.src.ID, func(infos []blob.Info) error {
-		_, keys, err := s.strangers(ctx, s, s.src.ID, infos)
-		for ; len(keys) > 0 && err == nil; keys = keys[min(page, len(keys)):] {
-			err = each(keys[:min(page, len(keys))])
+	return verify.Extra(ctx, s.Store, s.t.Mirror, s.src.ID, func(extra []blob.Info, owed []int64) error {
+		s.doubt(owed)
+		for infos := range slices.Chunk(extra, page) {
+			if err := each(verify.Keys(infos)); err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 }
 
-// walkExtras hands over, in batches, what lies in a mirror and belongs to no resource.
-func walkExtras(ctx context.Context, st store.Resources, m blob.Mirror, source int64, each func([]blob.Info) error) error {
-	var batch []blob.Info
-	flush := func() error {
-		keys := make([]string, len(batch))
-		for i := range batch {
-			if keys[i] = batch[i].Key; m.FoldsCase() {
-				keys[i] = FoldKey(keys[i])
-			}
+// doubt has rows that tell of no file looked at where one lies there already.
+func (s *session) doubt(owed []int64) {
+	for _, id := range owed {
+		if !s.site.Look {
+			s.site.Doubt(id)
 		}
-		owners, err := st.ByKeys(ctx, source, keys)
-		if err != nil {
-			return err
-		}
-		extra := batch[:0]
-		for i, info := range batch {
-			if owners[i] == nil || owners[i].Have.State == store.HaveNone || info.Kind != blob.KindFile {
-				extra = append(extra, info)
-			}
-		}
-		if len(extra) > 0 {
-			err = each(extra)
-		}
-		batch = batch[:0]
-		return err
 	}
-	err := m.Walk(ctx, func(i blob.Info) error {
-		if batch = append(batch, i); len(batch) < 1000 {
-			return nil
-		}
-		return flush()
-	})
-	if err != nil || len(batch) == 0 {
-		return err
-	}
-	return flush()
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"resyncd/destination/peer/source"
+	"resyncd/sync/report"
+	"resyncd/sync/transfer"
 )
 
 // loseState makes the mirror one whose state database was lost.
@@ -46,13 +48,13 @@ func (r *rig) planned() (out []string) {
 }
 
 // trash is what `ls --trash` shows, by key.
-func (r *rig) trash() map[string]Listing {
+func (r *rig) trash() map[string]report.Listing {
 	r.t.Helper()
-	out := map[string]Listing{}
+	out := map[string]report.Listing{}
 	r.with(func(e *Engine, target Target) {
 		src, err := e.Store.Source(context.Background(), target.Name)
 		if err == nil {
-			err = List(context.Background(), e.Store, src.ID, ListTrash, func(l Listing) error { out[*l.Key] = l; return nil })
+			err = report.List(context.Background(), e.Store, src.ID, report.ListTrash, func(l report.Listing) error { out[*l.Key] = l; return nil })
 		}
 		if err != nil {
 			r.t.Fatal(err)
@@ -166,7 +168,7 @@ func TestSweepGuardsPlan(t *testing.T) {
 func TestSweepKeeps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, source.Options{}, many(20))
-	r.tune = func(target *Target) { target.Delete = DeleteKeep }
+	r.tune = func(target *Target) { target.Delete = transfer.DeleteKeep }
 	keeps := func() {
 		t.Helper()
 		if res, err := r.run(); err != nil || !res.InStep || res.Deleted != 0 {
@@ -209,4 +211,25 @@ func TestSweepSparesOwed(t *testing.T) {
 	if !ok || l.URI != r.src.URI("d0/r000.txt") {
 		t.Errorf("what was in the way: %+v", l)
 	}
+}
+
+// TestFoldedOwedIsSpared: on a disk that ignores letter case the file of a resource that is owed is nobody's to sweep either,
+// nor an extra one (F82).
+func TestFoldedOwedIsSpared(t *testing.T) {
+	t.Parallel()
+	r := newRigIn(t, ramDir(t), source.Options{}, map[string]string{"Readme": "1", "a": "2", "b": "3"})
+	r.tune = func(t *Target) { t.Mirror = foldingMirror{t.Mirror} }
+	r.must()
+	r.loseState()
+	r.put("Readme", "changed")
+	r.interpose(failing("/Readme"))
+	if res, err := r.run(); err != nil || res.Owed != 1 || res.Deleted != 0 || len(r.files()) != 3 {
+		t.Errorf("%+v, %v, %d files", res, err, len(r.files()))
+	}
+	r.with(func(e *Engine, target Target) {
+		_, err := e.Verify(t.Context(), target, r.opts, false, func(f Finding) error { return fmt.Errorf("found %+v", f) })
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }

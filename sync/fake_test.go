@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"resyncd/destination/peer/source"
+	"resyncd/sync/keymap"
 )
 
 // fake is a Source written by hand, page by page, for what a well-behaved one never says.
@@ -139,7 +140,7 @@ func (f *fake) holds(bodies map[string]string) {
 	f.t.Helper()
 	want := map[string]string{}
 	for path, body := range bodies {
-		key, err := NaturalKey(f.uri(path))
+		key, err := keymap.NaturalKey(f.uri(path))
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store/blob"
+	"resyncd/sync/report"
 )
 
 // TestBodiesThatNothingProves: a body of which neither hash nor length is known, and whose end is only that of the
@@ -115,7 +116,7 @@ func TestPanicInAWorker(t *testing.T) {
 	if err != nil || res.Fetched != 11 || res.Owed != 1 || res.Failed != 1 || res.InStep {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	owed := r.listed(ListOwed)
+	owed := r.listed(report.ListOwed)
 	if len(owed) != 1 {
 		t.Errorf("%d are listed as owed", len(owed))
 	}

@@ -41,7 +41,7 @@ func TestUnconfirmedStep(t *testing.T) {
 			disk.strikes(doubtful, 0, 1)
 			tc.first(p)
 			p.push()
-			p.eventually("halted", p.f.rec.isHalted)
+			p.eventually("halted", p.f.rec.IsHalted)
 			tc.then(p)
 			p.push()
 			p.emptied()

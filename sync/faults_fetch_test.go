@@ -16,6 +16,8 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/report"
 )
 
 const goodBody = "the second version, which is as it should be"
@@ -158,13 +160,13 @@ func TestFetchFaults(t *testing.T) {
 }
 
 // owed is what `ls --owed` says of a resource.
-func (r *rig) owed(name string) (found Listing) {
+func (r *rig) owed(name string) (found report.Listing) {
 	r.t.Helper()
 	n := 0
 	r.with(func(e *Engine, _ Target) {
 		src, err := e.Store.Source(context.Background(), "test")
 		if err == nil {
-			err = List(context.Background(), e.Store, src.ID, ListOwed, func(l Listing) error {
+			err = report.List(context.Background(), e.Store, src.ID, report.ListOwed, func(l report.Listing) error {
 				n++
 				if l.URI == r.src.URI(name) {
 					found = l
@@ -187,7 +189,7 @@ func (r *rig) position() (p store.Micros) {
 	r.t.Helper()
 	r.with(func(e *Engine, _ Target) {
 		set := r.onlySet(e)
-		p = (&Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}).ProvenPosition()
+		p = (&coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}).ProvenPosition()
 	})
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/sync/merge"
 )
 
 // future is an instant that no honest document names.
@@ -29,7 +30,7 @@ func TestFutureTimes(t *testing.T) {
 			f.page("/a", "a2")
 			f.page("/cl.xml", list("changelist", `from="`+tt.from+`"`, odd))
 			f.run() //nolint:errcheck // the next run is judged
-			if pos := f.position(); pos > store.MicrosOf(time.Now())+skew {
+			if pos := f.position(); pos > store.MicrosOf(time.Now())+merge.Skew {
 				t.Fatalf("the position is %v", pos.Time())
 			}
 			now := time.Now().UTC().Add(2 * time.Second).Format(time.RFC3339Nano)
@@ -53,7 +54,7 @@ func TestFromInTheFuture(t *testing.T) {
 	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, f.changed("/a", "a", "created", 10)))
 	at := time.Now()
 	f.engine = func(e *Engine) { e.Now = func() time.Time { return at } }
-	f.opts.From = store.MicrosOf(at) + skew + 1
+	f.opts.From = store.MicrosOf(at) + merge.Skew + 1
 	if res, err := f.run(); err == nil || !strings.Contains(err.Error(), "future") {
 		t.Errorf("%+v, %v", res, err)
 	}

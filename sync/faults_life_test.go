@@ -11,6 +11,8 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store/blob"
+	"resyncd/sync/keymap"
+	"resyncd/sync/report"
 )
 
 // TestOnlyDumps: a Source that offers nothing but dumps is told of as one that cannot be mirrored yet (F70, F77); what was
@@ -68,7 +70,7 @@ func TestClockOfTheTrash(t *testing.T) {
 		if res := r.must(); res.Fetched != 1 || res.Kind != "incremental" {
 			t.Errorf("with the clock at %v: %+v", step.clock, res)
 		}
-		if trash := r.listed(ListTrash); len(trash) != step.left {
+		if trash := r.listed(report.ListTrash); len(trash) != step.left {
 			t.Errorf("with the clock at %v the trash holds %v", step.clock, trash)
 		}
 		entries, err := os.ReadDir(filepath.Join(r.root, blob.Reserved, "trash"))
@@ -106,7 +108,7 @@ func TestUnreadableFile(t *testing.T) {
 	t.Parallel()
 	r := newRigIn(t, ramDir(t), source.Options{}, many(12))
 	r.must()
-	key, err := NaturalKey(r.src.URI("d0/r000.txt"))
+	key, err := keymap.NaturalKey(r.src.URI("d0/r000.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,9 +152,18 @@ func TestFoldingDisk(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", name, res, err)
 		}
 		r.equalByRows()
-		m := newMirror(true) // fails where two names are one
+		names := map[string]bool{} // true: a file
 		for key := range r.files() {
-			m.record(t, key)
+			if _, taken := names[keymap.FoldKey(key)]; taken {
+				t.Fatalf("%q is taken", key)
+			}
+			names[keymap.FoldKey(key)] = true
+			for folder := range keymap.Folders(key) {
+				if names[keymap.FoldKey(folder)] {
+					t.Fatalf("folder %q of %q is a file", folder, key)
+				}
+				names[keymap.FoldKey(folder)] = false
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 )
 
 // later moves the engine's clock.
@@ -225,7 +226,7 @@ func TestUnreadableChangeList(t *testing.T) {
 		}
 		r.interpose(nil)
 		r.must()
-		if gaps := r.gaps(); len(gaps) != 1 || gaps[0].ClosedBy != ByChangeList || r.baselines() != 1 {
+		if gaps := r.gaps(); len(gaps) != 1 || gaps[0].ClosedBy != coverage.ByChangeList || r.baselines() != 1 {
 			t.Errorf("%+v", gaps)
 		}
 	})
@@ -235,7 +236,7 @@ func TestUnreadableChangeList(t *testing.T) {
 		r.interpose(answer(list, gone))
 		r.run() //nolint:errcheck // judged below
 		r.equal()
-		if gaps := r.gaps(); len(gaps) != 1 || gaps[0].ClosedBy != ByBaseline || r.baselines() != 2 {
+		if gaps := r.gaps(); len(gaps) != 1 || gaps[0].ClosedBy != coverage.ByBaseline || r.baselines() != 2 {
 			t.Errorf("%+v, %d", gaps, r.baselines())
 		}
 		if res := r.must(); res.Kind != "none" || r.baselines() != 2 {

@@ -8,6 +8,8 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/parsed"
 )
 
 // TestGraceIsWaitedOut: a hole waits for the notification that may fill it, and no document is asked for until then; when it
@@ -42,7 +44,7 @@ func TestGraceIsWaitedOut(t *testing.T) {
 	}
 	take(early, first)
 	p.eventually("both are here", func() bool { return p.same() && p.quiet() })
-	if gaps = p.listed(); gaps[len(gaps)-1].ClosedBy != ByNotification {
+	if gaps = p.listed(); gaps[len(gaps)-1].ClosedBy != coverage.ByNotification {
 		t.Errorf("gaps %+v", gaps)
 	}
 	if docs, _ := p.asked(); len(docs) > 0 {
@@ -57,14 +59,14 @@ func TestTooManyEntries(t *testing.T) {
 	p := newSettled(t, source.Options{}, many(3))
 	p.put("a.txt", "2")
 	hidden, iv := p.taken()
-	changes := make([]source.Change, noticeMost+1)
+	changes := make([]source.Change, parsed.NoticeMost+1)
 	for i := range changes {
 		changes[i] = source.Change{URI: "http://else.example/", Change: rsdoc.ChangeDeleted, Datetime: hidden[0].Datetime}
 	}
 	body := p.document(iv, changes)
-	n, err := readNotice(body, rsdoc.KindChangeNotification, func(*rsdoc.Entry) error { return nil })
-	if _, proves := n.interval(); err != nil || n.n != noticeMost || n.err == nil || proves {
-		t.Errorf("%d entries were taken, the interval counts: %t; %v, %v", n.n, proves, n.err, err)
+	n, err := parsed.ReadNotice(body, rsdoc.KindChangeNotification, func(*rsdoc.Entry) error { return nil })
+	if _, proves := n.Interval(); err != nil || n.N != parsed.NoticeMost || n.Err == nil || proves {
+		t.Errorf("%d entries were taken, the interval counts: %t; %v, %v", n.N, proves, n.Err, err)
 	}
 	p.deliver(iv, body, true)
 	for end := time.Now().Add(time.Minute); !p.same() && time.Now().Before(end); <-time.After(50 * time.Millisecond) {

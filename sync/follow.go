@@ -6,6 +6,7 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/transfer"
 )
 
 // Work is a slice of a Follower's work. The caller decides when which slice runs, one at a time for each Follower.
@@ -53,5 +54,5 @@ type PullRequest struct {
 	// nil, and are called while the Follower works.
 	Ended    func(Result)
 	Done     func(error)
-	Progress func(Progress)
+	Progress func(transfer.Progress)
 }

@@ -10,6 +10,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 )
 
 // An index is no notification, whatever interval it names: a pull follows, and brings what it hid.
@@ -107,7 +108,7 @@ func TestOvertakenLossIsAGap(t *testing.T) {
 	p.put("c.txt", "seen")
 	p.push()
 	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
-	if gaps := p.listed(); len(gaps) != 1 || gaps[0].State != store.GapClosed || gaps[0].ClosedBy != ByChangeList {
+	if gaps := p.listed(); len(gaps) != 1 || gaps[0].State != store.GapClosed || gaps[0].ClosedBy != coverage.ByChangeList {
 		t.Errorf("gaps: %+v", gaps)
 	}
 }

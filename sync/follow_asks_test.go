@@ -15,6 +15,7 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/transfer"
 )
 
 // byHand is a Follower whose slices the test runs itself, and what it asked for.
@@ -95,7 +96,7 @@ func TestRequestsAreAnswered(t *testing.T) {
 	var ends atomic.Int64
 	var told atomic.Int64
 	ask := func() {
-		h.RequestPull(PullRequest{Done: func(error) { ends.Add(1) }, Progress: func(Progress) { told.Add(1) }})
+		h.RequestPull(PullRequest{Done: func(error) { ends.Add(1) }, Progress: func(transfer.Progress) { told.Add(1) }})
 	}
 	ask()
 	sick.Store(true)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"resyncd/destination/peer/source"
+	"resyncd/sync/transfer"
 )
 
 // BenchmarkInboxToFile is the engine's part of a push: from a notification in the inbox to the file at its final path,
@@ -20,7 +21,7 @@ func BenchmarkInboxToFile(b *testing.B) {
 	p.push()
 	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
 	done := make(chan Mirrored, 1)
-	p.f.s.hot.done = func(n *note) { done <- Mirrored{Took: time.Since(n.received)} }
+	p.f.s.site.Notes.Done = func(n *transfer.Note) { done <- Mirrored{Took: time.Since(n.Received)} }
 	var took []time.Duration
 	i := 0
 	for b.Loop() {
@@ -48,7 +49,7 @@ func BenchmarkInboxBurst(b *testing.B) {
 	p.push()
 	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
 	done := make(chan int, burst)
-	p.f.s.hot.done = func(*note) { done <- 1 }
+	p.f.s.site.Notes.Done = func(*transfer.Note) { done <- 1 }
 	i := 0
 	for b.Loop() {
 		for range burst {

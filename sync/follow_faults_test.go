@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/coverage"
+	"resyncd/sync/keymap"
 )
 
 // follow begins a Follower of a Source written by hand.
@@ -109,7 +110,7 @@ func TestFollowDiskFull(t *testing.T) {
 			}
 			p.pull(false)
 			if full.Load() {
-				p.eventually("halted", p.f.rec.isHalted)
+				p.eventually("halted", p.f.rec.IsHalted)
 				full.Store(false)
 			}
 			p.eventually("the mirror equals the Source", p.same)
@@ -140,11 +141,11 @@ func (p *pusher) well() bool {
 // Named rows are all looked at, however many there are and whatever the first ones need.
 func TestManyNamedRows(t *testing.T) {
 	t.Parallel()
-	p := newPusher(t, source.Options{}, many(2*duePage+1))
+	p := newPusher(t, source.Options{}, many(2*1000+1))
 	p.pull(false)
 	p.eventually("at rest", p.f.Idle)
 	s := p.f.s
-	rs, err := s.Store.Scan(t.Context(), store.ScanQuery{SourceID: s.src.ID, Limit: 3 * duePage})
+	rs, err := s.Store.Scan(t.Context(), store.ScanQuery{SourceID: s.src.ID, Limit: 3000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,65 +154,19 @@ func TestManyNamedRows(t *testing.T) {
 		ids[i] = r.ID
 	}
 	last := ids[len(ids)-1]
-	s.flight.mu.Lock()
+	s.site.Rows.Lock()
 	err = s.Store.Commit(t.Context(), &store.Commit{Claim: s.claim, Resources: []store.ResourceChange{
-		{ID: last, Have: &store.Have{}, Work: &store.Work{Action: store.ActionFetch, Due: s.localNow()}},
+		{ID: last, Have: &store.Have{}, Work: &store.Work{Action: store.ActionFetch, Due: s.site.LocalNow()}},
 	}})
-	s.hot.mu.Lock()
-	s.hot.ids = ids
-	s.hot.mu.Unlock()
-	s.flight.mu.Unlock()
+	s.site.Name(ids)
+	s.site.Rows.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.f.rec.poke()
 	p.eventually("the last one was fetched", func() bool {
 		rs, err := s.Store.ByIDs(context.Background(), []int64{last})
 		return err == nil && rs[0].Have.State == store.HavePresent
 	})
-}
-
-// A pull is concluded while the reconciler of its Follower goes on failing and mending: with -race, this tells of whoever counts
-// what fails without the others' leave.
-func TestConcludedBesideTheReconciler(t *testing.T) {
-	t.Parallel()
-	p := newSettled(t, source.Options{}, many(3))
-	var fails sync.WaitGroup
-	fails.Go(func() {
-		for id := range int64(200) {
-			p.f.rec.count(&outcome{res: &store.Resource{ID: id << 15}, verdict: verdictFailed}, &Progress{})
-			p.f.rec.count(&outcome{res: &store.Resource{ID: id << 14}, verdict: verdictFetched}, &Progress{})
-		}
-	})
-	for range 20 {
-		if n, err := p.f.s.stillFailing(t.Context(), p.f.rec); n != 0 || err != nil {
-			t.Errorf("%d of nothing are owed, %v", n, err)
-		}
-	}
-	fails.Wait()
-}
-
-// What a baseline wants is paged out of the store, never held in memory (P8).
-func TestBaselineIsPaged(t *testing.T) {
-	t.Parallel()
-	r := &reconciler{s: &session{}, hot: newHotlist(), failing: newBitmap()}
-	c := conductor{r: r, dry: true}
-	ids := make([]int64, planBatchMax)
-	for range 100 {
-		r.hot.add(ids)
-		c.hear()
-	}
-	if len(c.hot) > hotMost {
-		t.Errorf("%d rows are named", len(c.hot))
-	}
-	if c.dry || !c.again {
-		t.Error("nobody looks for the others")
-	}
-	select {
-	case <-r.hot.remove:
-	default:
-		t.Error("nobody looks for removals")
-	}
 }
 
 // The until of a notification behind a hole counts for no more than it did when it came (F40).
@@ -225,7 +180,7 @@ func TestHoleBeforeTheFuture(t *testing.T) {
 	iv := rsdoc.Interval{From: c[0].Datetime, Until: c[0].Datetime + 10*365*86400*1e6}
 	p.deliver(iv, p.document(iv, c), true)
 	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
-	if end, most := p.theSetUntil(), rsdoc.MicrosOf(time.Now())+rsdoc.Micros(skew); end > most {
+	if end, most := p.theSetUntil(), rsdoc.MicrosOf(time.Now())+rsdoc.Micros(clockError); end > most {
 		t.Errorf("the position went to %v", time.UnixMicro(int64(end)))
 	}
 }
@@ -246,7 +201,7 @@ func TestDeniedDeletionOfANewerVersion(t *testing.T) {
 	f.page("/cl.xml", list("changelist", `from="`+when(0)+`"`, f.entry("/a.txt", `change="updated" datetime="`+when(10)+`"`)))
 	p.pull(false)
 	f.page("/a.txt", "two")
-	key, err := NaturalKey(f.uri("/a.txt"))
+	key, err := keymap.NaturalKey(f.uri("/a.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +264,7 @@ func TestPullAwaitsRemovals(t *testing.T) {
 	}
 }
 
-// An empty notification behind a hole, and a list read once since, prove nothing: lists lag (coverage.md 3, rule 4).
+// An empty notification behind a hole, and a list read once since, prove nothing: lists lag (coverage.md 4, rule 4).
 func TestEmptyNoticeIsNotRipe(t *testing.T) {
 	t.Parallel()
 	p := newSettled(t, source.Options{}, many(3))
@@ -325,7 +280,7 @@ func TestEmptyNoticeIsNotRipe(t *testing.T) {
 	p.f.Hint(p.theSet().ID)
 	p.eventually("and judged", func() bool {
 		s := p.theSet()
-		c := Coverage{Floor: s.Floor, Proven: s.Proven, Joint: s.Joint}
+		c := coverage.Coverage{Floor: s.Floor, Proven: s.Proven, Joint: s.Joint}
 		return len(c.Unheard()) == 1
 	})
 	<-time.After(200 * time.Millisecond)

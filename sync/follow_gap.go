@@ -8,9 +8,10 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 )
 
-// lagFirst is when a list that lags is asked first; it doubles up to the distance of two pulls (coverage.md 3).
+// lagFirst is when a list that lags is asked first; it doubles up to the distance of two pulls (coverage.md 4).
 const lagFirst = 5 * time.Second
 
 // fillGaps asks for the lists of all sets whose holes are due, and of those that somebody gave a hint of.
@@ -52,7 +53,7 @@ func (f *Follower) fillKnown(ctx context.Context, id int64, hinted bool) (time.T
 
 // fillSet returns when the set is to be looked at again, zero for never.
 func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (time.Time, error) {
-	cover := Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
+	cover := coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
 	holes := cover.Unheard()
 	s, now := f.set(set.ID), f.s.Now()
 	if len(holes) == 0 {
@@ -126,7 +127,7 @@ func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.Se
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.s.newPuller(set, offer, f.s.wake)
+	p, err := f.s.newPuller(set, offer)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +165,7 @@ func (f *Follower) putOff(s *following) time.Time {
 }
 
 // pulling shows that the holes of a set are being asked about.
-func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *Coverage) error {
+func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *coverage.Coverage) error {
 	gaps, err := f.s.Store.Gaps(ctx, set.ID)
 	if err != nil {
 		return err
@@ -191,8 +192,7 @@ func (p *puller) fill(ctx context.Context) error {
 		return p.topic(ctx)
 	}
 	if p.offer.ChangeList == nil {
-		// A list that is not newer than the last baseline tells nothing that a hint or a hole asks for.
-		if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: p.set.Baselines > 0, after: p.set.Floor}); err != nil {
+		if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: p.set.Baselines > 0, after: store.NoTime}); err != nil {
 			return err
 		}
 		if err := p.settleLag(ctx); err != nil {

@@ -9,10 +9,11 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 )
 
 // A thousand holes made at random by a hub that drops, doubles and shuffles are all found and closed, without one needless
-// baseline (coverage.md 5).
+// baseline (coverage.md 6).
 func TestThousandHoles(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -104,7 +105,7 @@ func TestUncoveredHole(t *testing.T) {
 		t.Fatal("no gap is listed")
 	}
 	for _, g := range gaps {
-		if g.State != store.GapClosed || g.ClosedBy != ByBaseline {
+		if g.State != store.GapClosed || g.ClosedBy != coverage.ByBaseline {
 			t.Errorf("gap: %+v", g)
 		}
 	}
@@ -127,7 +128,7 @@ func TestLaggingList(t *testing.T) {
 	freeze()
 	p.eventually("the mirror equals the Source", p.same)
 	p.eventually("quiet", p.quiet)
-	if gaps := p.listed(); len(gaps) != 1 || gaps[0].ClosedBy != ByChangeList {
+	if gaps := p.listed(); len(gaps) != 1 || gaps[0].ClosedBy != coverage.ByChangeList {
 		t.Errorf("gaps: %+v", gaps)
 	}
 	if n := p.theSet().Baselines - baselines; n != 0 {

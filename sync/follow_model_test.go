@@ -12,7 +12,7 @@ import (
 )
 
 // Whatever a hub loses, repeats, shuffles and forges, and whenever the daemon is stopped: after calm and one scheduled pull
-// the mirror equals the Source, nothing is owed and no gap is open (coverage.md 5, P1, P6, P9).
+// the mirror equals the Source, nothing is owed and no gap is open (coverage.md 6, P1, P6, P9).
 func TestPushModel(t *testing.T) {
 	t.Parallel()
 	folder := ramDir(t)

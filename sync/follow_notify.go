@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
 )
 
 // baselineEvery is the least time between two pulls of a set without a baseline that pushes ask for.
@@ -71,7 +73,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	}
 	var framework bool
 	ds = slices.DeleteFunc(ds, func(d *store.Delivery) bool {
-		named := namesDocuments(d)
+		named := parsed.NamesDocuments(d)
 		framework = framework || named
 		if named && d.Kind != store.ChannelFramework {
 			f.Hint(id) // on this channel it may well mean changes
@@ -96,16 +98,16 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		return nil
 	}
 	offer, _ := f.offer(set)
-	p, err := f.s.newPuller(set, offer, f.s.wake)
+	p, err := f.s.newPuller(set, offer)
 	if err != nil {
 		return err
 	}
-	v := &pushReader{p: p, limit: f.s.sourceNow() + skew, commit: &store.Commit{Claim: f.s.claim}}
+	v := &pushReader{p: p, now: f.s.sourceNow() + clockError, commit: &store.Commit{Claim: f.s.claim}}
 	pull := f.readerOf(id)
 	if pull != nil {
 		p.plan.listedIn = pull.plan.seen
 	}
-	before := p.cover.clone()
+	before := p.cover.Clone()
 	for _, d := range ds {
 		if err := v.take(ctx, d); err != nil {
 			return err
@@ -129,22 +131,12 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		f.gap(*g)
 	}
 	for _, n := range v.notes {
-		f.s.hot.seal(n)
+		f.s.site.Seal(n)
 	}
 	if v.hint {
 		f.Hint(id)
 	}
 	return nil
-}
-
-// namesDocuments tells a Framework Notification.
-func namesDocuments(d *store.Delivery) bool {
-	r, err := rsdoc.OpenBytes(d.Body, rsdoc.Options{Assume: assumed(d.Kind)})
-	if err != nil {
-		return false
-	}
-	head, err := r.Head()
-	return err == nil && head.Kind == rsdoc.KindFrameworkNotification
 }
 
 // drop ends deliveries of a set that is no more.
@@ -158,7 +150,7 @@ func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
 
 // findGaps records the holes that notifications made or filled, in the commit that records what they say. The
 // notification behind a hole is kept: it tells what a list must hold.
-func (f *Follower) findGaps(ctx context.Context, v *pushReader, before *Coverage) error {
+func (f *Follower) findGaps(ctx context.Context, v *pushReader, before *coverage.Coverage) error {
 	holes := v.p.cover.Unheard()
 	if len(holes) == 0 {
 		f.set(v.p.set.ID).due, f.set(v.p.set.ID).delay = time.Time{}, 0
@@ -170,14 +162,14 @@ func (f *Follower) findGaps(ctx context.Context, v *pushReader, before *Coverage
 	if err != nil {
 		return err
 	}
-	now := f.s.localNow()
+	now := f.s.site.LocalNow()
 	isHole := func(list []store.Interval, until store.Micros) bool {
 		return slices.ContainsFunc(list, func(h store.Interval) bool { return h.Until == until })
 	}
 	for i := range gaps {
 		g := &gaps[i]
 		if g.State.Open() && isHole(before.Unheard(), g.Until) && !isHole(holes, g.Until) {
-			g.State, g.ClosedBy, g.Ended = store.GapClosed, ByNotification, now // late, but here
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByNotification, now // late, but here
 			v.commit.Gaps = append(v.commit.Gaps, g)
 		}
 	}
@@ -217,8 +209,12 @@ func (v *pushReader) keep(id int64) {
 	}
 }
 
+// clockError is how far the Source's clock may be ahead of what its last answer told: a Date is cut to whole seconds, and the
+// answer was under way.
+const clockError = 2 * merge.Second
+
 // sourceNow is the Source's clock as far as its answers told.
-func (s *session) sourceNow() store.Micros { return s.localNow() + s.offset }
+func (s *session) sourceNow() store.Micros { return s.site.LocalNow() + s.offset }
 
 // earlier is the earlier of two times, zero being none.
 func earlier(a, b time.Time) time.Time {

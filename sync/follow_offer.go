@@ -9,6 +9,8 @@ import (
 	"resyncd/destination"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/parsed"
+	"resyncd/sync/verify"
 )
 
 // offered is which channels of a set were told of, and how often one of them was not there since.
@@ -191,11 +193,11 @@ func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 		for i := range ds {
 			d := &ds[i]
 			after = d.ID
-			if d.Kind == store.ChannelFeed || !namesDocuments(d) {
+			if d.Kind == store.ChannelFeed || !parsed.NamesDocuments(d) {
 				continue
 			}
 			n.done = append(n.done, d)
-			if _, err := readNotice(d.Body, rsdoc.KindFrameworkNotification, func(e *rsdoc.Entry) error {
+			if _, err := parsed.ReadNotice(d.Body, rsdoc.KindFrameworkNotification, func(e *rsdoc.Entry) error {
 				return f.name(ctx, n, e)
 			}); err != nil {
 				return n, err
@@ -256,7 +258,7 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 		return err
 	}
 	offer, _ := f.offer(set)
-	p, err := f.s.newPuller(set, offer, f.s.wake)
+	p, err := f.s.newPuller(set, offer)
 	if err != nil {
 		return err
 	}
@@ -319,7 +321,7 @@ const scrubPage = 200
 // scrub re-hashes a few files and fetches anew what is not what it was (F13).
 func (f *Follower) scrub(ctx context.Context) error {
 	s := f.s
-	if f.rec.isHalted() || s.t.Mirror.Check(ctx) != nil { // a disk that went away is no rot
+	if f.rec.IsHalted() || s.t.Mirror.Check(ctx) != nil { // a disk that went away is no rot
 		return nil
 	}
 	rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage})
@@ -331,9 +333,9 @@ func (f *Follower) scrub(ctx context.Context) error {
 		return nil
 	}
 	f.scrubbed = rs[len(rs)-1].ID
-	var found []problem
+	var found []verify.Problem
 	for _, r := range rs {
-		p, err := checkFile(ctx, s.t.Mirror, r)
+		p, err := verify.File(ctx, s.t.Mirror, r)
 		if err != nil && ctx.Err() == nil { // of the machine, not of the file
 			s.log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
 			return nil

@@ -8,6 +8,8 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/transfer"
 )
 
 // pulling is a pull whose documents are read and whose fetches may still be under way.
@@ -15,7 +17,7 @@ type pulling struct {
 	pull     *puller
 	res      Result
 	start    time.Time
-	base     counts
+	base     transfer.Count
 	deadline time.Time
 	requests []*PullRequest
 	last     bool      // the requests end with it
@@ -35,17 +37,22 @@ func (f *Follower) pull(ctx context.Context) error {
 	for _, r := range requests {
 		full = full || r.Full
 	}
+	back, err := f.setBack(ctx)
+	if err != nil {
+		f.answer(requests, err)
+		return err
+	}
 	f.tried = f.s.Now()
-	first := &pulling{requests: requests, base: f.rec.counts()}
+	first := &pulling{requests: requests, base: f.rec.Count()}
 	first.asked, first.got = f.s.t.spent()
-	if len(requests) > 0 {
+	if len(requests) > 0 || back {
 		if err := f.tryOwed(ctx); err != nil {
-			f.rec.counted(first.base)
+			f.rec.EndCount(first.base)
 			f.answer(requests, err)
 			return err
 		}
 	}
-	err := f.pullAll(ctx, full, first)
+	err = f.pullAll(ctx, full, first)
 	if err != nil {
 		f.answer(requests, err)
 		if f.broken(ctx, err) {
@@ -71,9 +78,12 @@ func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err erro
 	s := f.s
 	s.o.Full = full
 	defer func() {
-		s.o.Full = false
-		f.rec.counted(p.base) // the one that is not to be concluded
+		s.o.Full, s.wide = false, false
+		f.rec.EndCount(p.base) // the one that is not to be concluded
 	}()
+	if err := s.beginLook(ctx); err != nil {
+		return err
+	}
 	offer, err := f.discover(ctx)
 	if err != nil {
 		return err
@@ -87,7 +97,7 @@ func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err erro
 		if err := f.pullSet(ctx, &chosen[i], p); err != nil {
 			return err
 		}
-		p = &pulling{requests: p.requests, base: f.rec.counts()}
+		p = &pulling{requests: p.requests, base: f.rec.Count()}
 		p.asked, p.got = s.t.spent()
 	}
 	if len(chosen) == 0 {
@@ -115,7 +125,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if set, err = s.Store.EnsureSet(ctx, s.claim, offer.ID); err != nil {
 		return err
 	}
-	pull, err := s.newPuller(&set, offer, s.wake)
+	pull, err := s.newPuller(&set, offer)
 	if err != nil {
 		return sourceError{err}
 	}
@@ -124,7 +134,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 		pull.fail(offer.Err)
 	}
 	f.watchMisses(pull)
-	p.pull, p.start = pull, s.Now()
+	p.pull, p.start, pull.last = pull, s.Now(), p.last
 	for _, r := range p.requests {
 		if until := p.start.Add(r.RetryFor); until.After(p.retry) {
 			p.retry = until
@@ -139,6 +149,9 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 		return err
 	}
 	p.deadline = s.Now().Add(f.o.Patience)
+	if p.retry.After(p.deadline) { // else a retry that is under way when patience ends would not be waited for
+		p.deadline = p.retry
+	}
 	f.pulls = append(f.pulls, p)
 	f.unsettled.Add(1)
 	f.set(set.ID).pulled = s.Now()
@@ -157,7 +170,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 // hasRead shows that the documents of a set were read just now; its fetches may take hours more.
 func (f *Follower) hasRead(ctx context.Context, p *puller) error {
 	_, hole := p.cover.FirstHole()
-	p.set.LastPull, p.set.Problem, p.set.InStep = f.s.localNow(), "", p.out.problem == nil && !hole
+	p.set.LastPull, p.set.Problem, p.set.InStep = f.s.site.LocalNow(), "", p.out.problem == nil && !hole
 	if p.out.problem != nil {
 		p.set.Problem = p.out.problem.Error()
 		f.s.observe.unread(p.out.problem)
@@ -165,29 +178,42 @@ func (f *Follower) hasRead(ctx context.Context, p *puller) error {
 	return p.commitSet(ctx)
 }
 
+// setBack tells of a clock that is behind the last pull, which may have been one of the process before: what failed until then
+// would wait as much longer as the clock was ahead.
+func (f *Follower) setBack(ctx context.Context) (bool, error) {
+	if !f.tried.IsZero() {
+		return f.s.Now().Round(0).Before(f.tried.Round(0)), nil
+	}
+	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	now := f.s.site.LocalNow()
+	return slices.ContainsFunc(sets, func(set store.Set) bool { return set.LastPull > now }), err
+}
+
 // tryOwed makes everything owed due: somebody who asks for a catch-up wants it tried now, whatever the ledger planned.
 func (f *Follower) tryOwed(ctx context.Context) error {
-	for after, more := int64(0), true; more; {
-		var err error
-		if after, more, err = f.tryPage(ctx, after); err != nil {
-			return err
+	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
+		for after, more := int64(0), true; more; {
+			var err error
+			if after, more, err = f.tryPage(ctx, action, after); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// tryPage holds the flight lock, because rows read here are written back.
-func (f *Follower) tryPage(ctx context.Context, after int64) (last int64, more bool, err error) {
+// tryPage holds the lock of the rows, because rows read here are written back.
+func (f *Follower) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
 	s := f.s
-	s.flight.mu.Lock()
-	defer s.flight.mu.Unlock()
-	rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: store.ActionFetch, Now: endOfTime, After: after, Limit: sweepPage})
+	s.site.Rows.Lock()
+	defer s.site.Rows.Unlock()
+	rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: sweepPage})
 	if err != nil || len(rs) == 0 {
 		return after, false, err
 	}
 	after = rs[len(rs)-1].ID
-	c, now := &store.Commit{Claim: s.claim}, s.localNow()
-	for _, r := range s.flight.grounded(rs) {
+	c, now := &store.Commit{Claim: s.claim}, s.site.LocalNow()
+	for _, r := range s.site.Idle(rs) {
 		if work := r.Work; work.Due > now {
 			work.Due = now
 			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Work: &work})
@@ -199,23 +225,23 @@ func (f *Follower) tryPage(ctx context.Context, after int64) (last int64, more b
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return after, false, err
 	}
-	s.hot.add(due(c))
-	f.rec.poke()
+	s.site.Name(transfer.Due(c))
 	return after, true, nil
 }
 
+// concludeAgain is when a pull is looked at again of which something is still owed.
+const concludeAgain = 500 * time.Millisecond
+
 // wake has the reconciler say when it is at rest.
 func (f *Follower) wake() {
-	f.rec.resting.Store(false)
-	f.s.hot.add(nil)
-	f.rec.poke()
+	f.rec.Stir()
 }
 
 // conclude ends the pulls whose fetches are done, or all that are out of patience.
 func (f *Follower) conclude(ctx context.Context, all bool) error {
 	rest := f.pulls[:0]
 	pulls := f.pulls
-	idle := f.rec.resting.Load()
+	idle := f.rec.Rests()
 	for i, p := range pulls {
 		wait := !idle && f.s.Now().Before(p.deadline)
 		if !all && !wait && idle && f.s.Now().Before(p.retry) { // what failed comes again
@@ -225,7 +251,7 @@ func (f *Follower) conclude(ctx context.Context, all bool) error {
 				return err
 			}
 			if wait = counts.Owed > 0; wait {
-				f.o.Later(WorkConclude, f.s.Now().Add(lookAtLeast))
+				f.o.Later(WorkConclude, f.s.Now().Add(concludeAgain))
 			}
 		}
 		if !all && wait {
@@ -262,11 +288,11 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 		return err
 	}
 	if set == nil {
-		f.rec.counted(p.base)
+		f.rec.EndCount(p.base)
 		f.ended(p)
 		return nil
 	}
-	p.pull.set, p.pull.cover = set, &Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
+	p.pull.set, p.pull.cover = set, &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
 	p.res = Result{Source: f.s.t.Name, Set: set.CapabilityList, Kind: "none"}
 	f.s.fill(&p.res, p.pull, f.rec, p.base)
 	asked, got := f.s.t.spent()
@@ -275,7 +301,7 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	if err := f.s.conclude(ctx, p.pull, f.rec, &p.res, p.start); err != nil {
 		return err
 	}
-	f.rec.counted(p.base)
+	f.rec.EndCount(p.base)
 	if read := p.pull.out.problem; p.res.Problem != "" && (read == nil || p.res.Problem != read.Error()) {
 		f.marred.Store(true)
 		f.judgeAnew() // it may be over already
@@ -328,11 +354,11 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	}
 	c := &store.Commit{Claim: f.s.claim}
 	for i := range sets {
-		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, clip(cause.Error(), 500), f.s.localNow()
+		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.site.LocalNow()
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: stateOf(&sets[i])})
 	}
 	if len(sets) == 0 {
-		return f.s.noteUnread(ctx, clip(cause.Error(), 500))
+		return f.s.noteUnread(ctx, transfer.Clip(cause.Error(), 500))
 	}
 	return f.s.Store.Commit(ctx, c)
 }
@@ -342,11 +368,11 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 	s := f.s
 	pending := s.sweep
 	if s.sweep {
-		if err := f.rec.sweepExtra(ctx, offer); err != nil {
+		if err := f.s.sweepExtra(ctx, f.rec, offer); err != nil {
 			return err
 		}
 	}
-	if s.look && !f.looked {
+	if s.site.Look && !f.looked {
 		if err := s.claimTrash(ctx); err != nil {
 			return err
 		}

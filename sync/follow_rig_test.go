@@ -21,6 +21,8 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/keymap"
 )
 
 // pusher is a rig whose Source's changes are made into notifications by hand, and a Follower that is given them.
@@ -234,10 +236,8 @@ func (p *pusher) document(iv rsdoc.Interval, changes []source.Change) []byte {
 		e := rsdoc.NewEntry(c.URI)
 		e.Change, e.Datetime, e.HasMD = c.Change, c.Datetime, true
 		if c.Change != rsdoc.ChangeDeleted {
-			d, err := rsdoc.NewDigest(rsdoc.SHA256, c.SHA256[:])
-			if err != nil {
-				p.t.Fatal(err)
-			}
+			d := rsdoc.Digest{Alg: rsdoc.SHA256}
+			copy(d.Sum[:], c.SHA256[:])
 			e.Digests, e.Length = []rsdoc.Digest{d}, c.Length
 		}
 		if err := w.Write(&e); err != nil {
@@ -330,7 +330,7 @@ func (p *pusher) rows() string {
 func (p *pusher) same() bool {
 	got := p.files()
 	for uri, sum := range p.src.Resources() {
-		key, err := NaturalKey(uri)
+		key, err := keymap.NaturalKey(uri)
 		if err != nil || got[key] != fmt.Sprintf("%x", sum) {
 			return false
 		}
@@ -349,7 +349,7 @@ func (p *pusher) listed() []store.Gap {
 }
 
 // quiet: nothing waits in the inbox, nothing is owed, no hole and no gap is open, and what was fetched is counted, which it is
-// once it is durable.
+// once it is durable. The work that brought this about may not have ended yet.
 func (p *pusher) quiet() bool {
 	set := p.theSet()
 	size, err := p.store.Inbox(context.Background())
@@ -357,7 +357,7 @@ func (p *pusher) quiet() bool {
 	if err = errors.Join(err, cerr); err != nil {
 		p.t.Fatal(err)
 	}
-	cover := Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
+	cover := coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
 	open := slices.ContainsFunc(p.listed(), func(g store.Gap) bool { return g.State.Open() })
 	return size.Deliveries == 0 && counts.Owed == 0 && len(cover.Unheard()) == 0 && !open && p.f.Idle()
 }

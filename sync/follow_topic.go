@@ -12,6 +12,10 @@ import (
 	"resyncd/destination"
 	"resyncd/destination/feed"
 	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
+	"resyncd/sync/transfer"
+	"resyncd/sync/window"
 )
 
 // discoverTopics is discover past caches, for somebody who was told that a topic changed.
@@ -70,7 +74,7 @@ func (f *Follower) tellsOfHubs(ctx context.Context, set *store.Set, o *destinati
 	}
 	a := &o.Topic.Answer
 	if a.Format == feed.None {
-		was, err := f.s.recallJSON(ctx, topicWindow+set.CapabilityList, &window{})
+		was, err := f.s.recallJSON(ctx, topicWindow+set.CapabilityList, &window.Window{})
 		return !was, err
 	}
 	_, err := feed.Read(bytes.NewReader(a.Body), feed.Options{ContentType: a.ContentType}, func(*feed.Entry) error { return nil })
@@ -152,30 +156,27 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 	if offer.Topic == nil {
 		offer = &destination.SetOffer{ID: set.CapabilityList, Topic: &destination.Topic{URL: set.CapabilityList}}
 	}
-	p, err := f.s.newPuller(set, offer, f.s.wake)
+	p, err := f.s.newPuller(set, offer)
 	if err != nil {
 		return err
 	}
 	v := &topicPush{p: p, commit: &store.Commit{Claim: f.s.claim}}
+	if p.plan.heard, err = p.newHeard(ctx, ds); err != nil {
+		return err
+	}
 	for _, d := range ds {
 		if err := v.take(ctx, d); err != nil {
 			return err
 		}
 	}
-	if v.planned > 0 {
-		if err := p.rememberPush(); err != nil {
-			return err
-		}
-		v.commit.Documents, p.docs = p.docs, nil
-	}
 	if err := p.plan.flushWith(ctx, v.commit); err != nil {
 		return err
 	}
 	for _, n := range v.notes {
-		f.s.hot.seal(n)
+		f.s.site.Seal(n)
 	}
 	f.countOdd(p)
-	if v.hint || p.plan.contested {
+	if v.hint || len(p.plan.contested) > 0 || p.plan.heard.busy() {
 		f.set(set.ID).expect(v)
 		f.Hint(set.ID)
 	}
@@ -192,11 +193,10 @@ func (f *Follower) countOdd(p *puller) {
 type topicPush struct {
 	p      *puller
 	commit *store.Commit
-	notes  []*note
+	notes  []*transfer.Note
 	hint   bool // the topic is to be read
-	// planned are the entries that became wants; signed: something came with a right signature; document is the last of those
+	// signed: something came with a right signature; document is the last of those
 	// that are no feeds.
-	planned  int
 	signed   bool
 	document *[32]byte
 }
@@ -213,7 +213,7 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	case kind == feed.None:
 		return v.page(ctx, d)
 	}
-	n := &note{setID: d.SetID, from: store.NoTime, until: store.NoTime, received: d.Received.Time()}
+	n := &transfer.Note{SetID: d.SetID, From: store.NoTime, Until: store.NoTime, Received: d.Received.Time()}
 	base, err := v.base(ctx)
 	if err != nil {
 		return err
@@ -221,10 +221,10 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	from := v.p.itemFrom(false)
 	from.Pushed = true
 	items := itemReader{p: v.p.plan, from: from, folder: v.p.set.CapabilityList, document: pushedDocument(d.Digest),
-		evidence: evidencePush, kind: kind, note: n}
+		evidence: store.EvidencePush, kind: kind, note: n}
 	taken := 0
 	var own error
-	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: noticeMost}}, func(e *feed.Entry) error {
+	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost}}, func(e *feed.Entry) error {
 		when := microsOf(e.Updated)
 		if e.Edit != nil {
 			when = microsOf(e.Edit.Observed)
@@ -234,6 +234,8 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 			return nil
 		}
 		taken++
+		v.p.plan.heard.taken = true
+		v.p.plan.heard.Pushed++
 		own = items.take(ctx, e)
 		return own
 	})
@@ -252,7 +254,6 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 			"entries", head.Skipped, "problems", head.Problems)
 		v.hint = true
 	}
-	v.planned += taken
 	v.notes = append(v.notes, n)
 	return nil
 }
@@ -271,7 +272,7 @@ func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 		return err
 	}
 	from := v.p.itemFrom(false)
-	c := Candidate{State: store.WantPresent, Version: store.Version{From: d.Received, Until: d.Received, Document: pushedDocument(d.Digest)},
+	c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: d.Received, Until: d.Received, Document: pushedDocument(d.Digest)},
 		Digests: inlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
 	return v.p.plan.add(ctx, entry{uri: topic, cand: c, item: &item{inline: true, content: d.Body, from: from}})
 }

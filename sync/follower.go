@@ -12,6 +12,7 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/transfer"
 )
 
 // Follower keeps one Source in step for as long as it runs. It holds the Source's claim, so that no other process works on
@@ -21,7 +22,7 @@ import (
 type Follower struct {
 	s   *session
 	o   FollowOptions
-	rec *reconciler
+	rec *transfer.Reconciler
 
 	// The fields below belong to whoever has the turn.
 	offers   map[int64]*destination.SetOffer
@@ -77,22 +78,21 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 		return nil, err
 	}
 	f.s, s.turn = s, f.turn
-	if err := s.begun(ctx, nil); err != nil { // it is there to change files
+	if err := s.site.Begun(ctx, nil); err != nil { // it is there to change files
 		return nil, errors.Join(err, s.release())
 	}
-	s.hot, s.wake, s.hint = newHotlist(), make(chan struct{}, 1), f.Hint
-	s.hot.done = f.mirrored
+	s.site.Hint, s.site.Follows, s.site.Notes.Done = f.Hint, true, f.mirrored
 	s.gapTold, s.observe = f.gap, o.Observe
+	s.site.Observe = transfer.Observer{Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted}
 	if err := s.knowScopes(ctx); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	if err := f.doubtVerdicts(ctx); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	f.rec = &reconciler{
-		s: s, workers: t.workers(), wake: s.wake, pokes: s.wake, planned: make(chan struct{}), scope: outsideAll,
-		failing: newBitmap(), hot: s.hot, rested: f.rested,
-	}
+	f.rec = transfer.New(s.site, transfer.Options{
+		Workers: transfer.Workers(t.Concurrency), Planned: make(chan struct{}), Scope: outsideAll, Rested: f.rested,
+	})
 	return f, nil
 }
 
@@ -124,10 +124,10 @@ func (f *Follower) Close() error {
 // resumes by itself (F6).
 func (f *Follower) Run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return f.rec.fetchAll(gctx, f.s.localNow) })
-	g.Go(func() error { return f.rec.removeLoop(gctx) })
-	f.s.hot.add(nil)
-	f.s.hot.removals()
+	g.Go(func() error { return f.rec.FetchAll(gctx, f.s.site.LocalNow) })
+	g.Go(func() error { return f.rec.RemoveLoop(gctx) })
+	f.s.site.Poke()
+	f.s.site.Removals()
 	err := g.Wait()
 	if ctx.Err() == nil {
 		return err
@@ -135,7 +135,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	unclean := f.rec.isHalted() || f.s.doubts.any() || f.s.look && !f.looked
+	unclean := f.rec.IsHalted() || f.s.site.AnyDoubt() || f.s.site.Look && !f.looked
 	ctx = context.WithoutCancel(ctx)
 	if !unclean {
 		if unclean, err = f.s.uncertain(ctx); err != nil {
@@ -219,7 +219,7 @@ func (f *Follower) Restore(ctx context.Context, uri string) (store.Trashed, erro
 }
 
 // Idle reports whether nothing is being fetched right now.
-func (f *Follower) Idle() bool { return f.rec.resting.Load() }
+func (f *Follower) Idle() bool { return f.rec.Rests() }
 
 func (f *Follower) set(id int64) *following {
 	if f.sets[id] == nil {
@@ -245,7 +245,7 @@ func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
 	return &destination.SetOffer{ID: set.CapabilityList}, false
 }
 
-func (f *Follower) progress(p Progress) {
+func (f *Follower) progress(p transfer.Progress) {
 	f.mu.Lock()
 	asking := slices.Clone(f.asking)
 	f.mu.Unlock()
@@ -256,11 +256,11 @@ func (f *Follower) progress(p Progress) {
 	}
 }
 
-func (f *Follower) mirrored(n *note) {
+func (f *Follower) mirrored(n *transfer.Note) {
 	if o := f.o.Observe.Mirrored; o != nil {
 		o(Mirrored{
-			SetID: n.setID, From: n.from, Until: n.until, Changes: n.changes, Owed: n.owed, Received: n.received,
-			Took: f.s.Now().Sub(n.received),
+			SetID: n.SetID, From: n.From, Until: n.Until, Changes: n.Changes, Owed: n.Owed, Received: n.Received,
+			Took: f.s.Now().Sub(n.Received),
 		})
 	}
 }

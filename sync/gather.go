@@ -3,21 +3,24 @@ package sync
 import (
 	"context"
 	"os"
+
+	"resyncd/sync/spill"
 )
 
-// A list whose URIs come in no order costs more the longer it is: once the state is larger than a batch, nearly each entry has
-// a page of each index to itself, which is looked up, changed and written for it alone. In a list of 2,000,000 that made an
-// entry 2.6 times as dear as in one of 20,000. So the entries of such a list are gathered, and planned in the order of their
-// URIs: then a batch meets a few pages that lie side by side.
+// A list whose URIs come in no order costs more the longer it is: once the state is larger than a batch, nearly each
+// entry has a page of each index to itself, which is looked up, changed and written for it alone. In a list of
+// 2,000,000 that made an entry 2.6 times as dear as in one of 20,000. So the entries of such a list are gathered, and
+// planned in the order of their URIs: then a batch meets a few pages that lie side by side.
 //
-// They are gathered for as long as the list is as long again. So while entries are gathered, there is as much to fetch as was
-// planned before; a run that is killed again and again gets further each time; and what is gathered is at most half of the
-// list. What was gathered before is planned meanwhile, a batch for each batch that is gathered: a Source is never kept waiting
-// for longer than one batch takes, or it might break off the list.
+// They are gathered for as long as the list is as long again. So while entries are gathered, there is as much to fetch
+// as was planned before; a run that is killed again and again gets further each time; and what is gathered is at most
+// half of the list. What was gathered before is planned meanwhile, a batch for each batch that is gathered: a Source is
+// never kept waiting for longer than one batch takes, or it might break off the list.
 
 // gatherLimits say when and how far entries are gathered.
 type gatherLimits struct {
-	// From so many entries on that stood behind a greater one, and one in so many of all, a list counts as one in no order.
+	// From so many entries on that stood behind a greater one, and one in so many of all, a list counts as one in no
+	// order.
 	jumps, share int64
 	batch        int    // entries planned at once
 	held         int    // bytes of entries in memory, twice: those that are gathered and those that are planned
@@ -25,8 +28,9 @@ type gatherLimits struct {
 	dir          string // of the files; "" for the system's
 }
 
-// gathers are the limits that hold. By them a list of 10,000,000 is planned in some twenty passes, of which each still brings
-// each page of an index a few entries. More memory than that, and the state of 200,000 takes more than it may (speed.md, goal 9).
+// gathers are the limits that hold. By them a list of 10,000,000 is planned in some twenty passes, of which each still
+// brings each page of an index a few entries. More memory than that, and the state of 200,000 takes more than it may
+// (performance.md, goal 9).
 func (e *Engine) gathers() gatherLimits {
 	if e.unordered != nil {
 		return *e.unordered
@@ -37,15 +41,16 @@ func (e *Engine) gathers() gatherLimits {
 // gathered are entries of the baseline that is being read which are not planned yet.
 type gathered struct {
 	limits  gatherLimits
-	coming  *sorter // they come into this one,
-	sorted  *sorter // and go from this one
-	until   int64   // as many as were listed when coming began
-	waiting int     // that came since the last batch was planned
-	warned  bool    // the file cannot be written
+	coming  *spill.Sorter // they come into this one,
+	sorted  *spill.Sorter // and go from this one
+	packed  []byte        // the last one, whose memory the next one takes
+	until   int64         // as many as were listed when coming began
+	waiting int           // that came since the last batch was planned
+	warned  bool          // the file cannot be written
 }
 
-// inNoOrder tells that what is listed is to be gathered. Once something was, all the rest is, up to the end of the list: of one
-// URI the entries are to be planned in the order of the document.
+// inNoOrder tells that what is listed is to be gathered. Once something was, all the rest is, up to the end of the
+// list: of one URI the entries are to be planned in the order of the document.
 func (p *planner) inNoOrder() bool {
 	return p.gathered != nil || p.jumps >= max(p.limits.jumps, p.listed/p.limits.share)
 }
@@ -58,10 +63,11 @@ func (p *planner) gather(ctx context.Context, e *entry) error {
 			return err
 		}
 		l := p.limits
-		g = &gathered{limits: l, until: p.listed - 1, coming: &sorter{room: l.held, dir: l.dir}, sorted: &sorter{room: l.held, dir: l.dir}}
+		g = &gathered{limits: l, until: p.listed - 1, coming: spill.NewSorter(l.held, l.dir), sorted: spill.NewSorter(l.held, l.dir)}
 		p.gathered = g
 	}
-	err := g.coming.add(e)
+	g.packed = pack(g.packed[:0], e)
+	err := g.coming.Add(g.packed)
 	if err != nil && !g.warned {
 		g.warned = true
 		p.s.log.Warn("entries of a list whose URIs are in no order cannot be kept in a temporary file; the list takes longer without: "+
@@ -73,7 +79,7 @@ func (p *planner) gather(ctx context.Context, e *entry) error {
 			return err
 		}
 	}
-	if err == nil && g.coming.count < g.until && g.coming.bytes < g.limits.most {
+	if err == nil && g.coming.Len() < g.until && g.coming.Bytes() < g.limits.most {
 		return nil
 	}
 	return p.turnOver(ctx)
@@ -97,26 +103,31 @@ func (p *planner) turnOver(ctx context.Context) error {
 	}
 	p.empty(g.sorted)
 	g.coming, g.sorted, g.until = g.sorted, g.coming, p.listed
-	return g.sorted.sort()
+	return g.sorted.Sort()
 }
 
 // planSorted plans a batch of what was gathered before, and tells whether that was a full one.
 func (p *planner) planSorted(ctx context.Context) (more bool, err error) {
 	g := p.gathered
 	for int64(len(p.batch)) < p.sortedBatch() {
-		e, ok, err := g.sorted.next()
+		record, ok, err := g.sorted.Next()
 		if err != nil {
 			return false, err
 		}
 		if !ok {
 			return false, p.plan(ctx)
 		}
+		e, err := unpack(record)
+		if err != nil {
+			return false, g.sorted.Unreadable(err)
+		}
 		p.batch = append(p.batch, e)
 	}
 	return true, p.plan(ctx)
 }
 
-// sortedBatch is how many entries in order make a batch: as many as of a list in order, whose pages they meet as those do.
+// sortedBatch is how many entries in order make a batch: as many as of a list in order, whose pages they meet as those
+// do.
 func (p *planner) sortedBatch() int64 {
 	return min(max(planBatch, p.listed/batchListed), int64(p.gathered.limits.batch))
 }
@@ -143,8 +154,8 @@ func (p *planner) release() {
 	}
 }
 
-func (p *planner) empty(s *sorter) {
-	if err := s.reset(); err != nil {
+func (p *planner) empty(s *spill.Sorter) {
+	if err := s.Reset(); err != nil {
 		p.s.log.Warn("a temporary file may be left behind", "err", err)
 	}
 }

@@ -22,6 +22,9 @@ import (
 
 	"resyncd/store"
 	"resyncd/store/sqlite"
+	"resyncd/sync/merge"
+	"resyncd/sync/spill"
+	"resyncd/sync/transfer"
 )
 
 // gatherAll are limits by which every list is gathered, from its first entry on, in a few small batches.
@@ -46,7 +49,7 @@ func TestGatheredAsListed(t *testing.T) {
 		}
 		content := func(u string, from, document, place int) entry {
 			at := store.Micros(1e15 + int64(from))
-			return entry{uri: u, cand: Candidate{
+			return entry{uri: u, cand: merge.Candidate{
 				State: store.WantPresent, Length: int64(rapid.IntRange(1, 3).Draw(rt, "length")), LastMod: store.NoTime,
 				Version: store.Version{From: at, Until: at, Ordinal: int64(place), Document: int64(document)},
 			}}
@@ -84,10 +87,10 @@ func wantsOf(t tester, st store.Store, source string, limits gatherLimits, lists
 	ctx := context.Background()
 	p, release := plannerOf(t, st, source)
 	defer release()
-	p.limits, p.seen, p.set.Generation = limits, newBitmap(), 1
+	p.limits, p.seen, p.set.Generation = limits, spill.NewBitmap(), 1
 	for _, list := range lists {
 		for _, e := range list {
-			p.at = e.cand.Version.From
+			p.reading.At = e.cand.Version.From
 			if err := p.add(ctx, e); err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +108,7 @@ func wantsOf(t tester, st store.Store, source string, limits gatherLimits, lists
 	for _, r := range rs {
 		w := r.Wants[0]
 		listed := slices.ContainsFunc(lists[len(lists)-1], func(e entry) bool { return e.uri == r.URI })
-		if listed && !p.seen.has(r.ID) && w.Generation != p.set.Generation {
+		if listed && !p.seen.Has(r.ID) && w.Generation != p.set.Generation {
 			t.Fatalf("not known to be listed: %s", r.URI)
 		}
 		w.SetID = 0
@@ -122,8 +125,8 @@ func TestGatheredInPasses(t *testing.T) {
 	defer done()
 	ctx := t.Context()
 	var batches []int64
-	p.s.o.Progress = func(p Progress) { batches = append(batches, p.Listed) }
-	p.seen, p.set.Generation = newBitmap(), 1
+	p.s.o.Progress = func(p transfer.Progress) { batches = append(batches, p.Listed) }
+	p.seen, p.set.Generation = spill.NewBitmap(), 1
 	p.limits = gatherLimits{jumps: 10, share: 4, batch: 8, held: 1 << 20, most: 1 << 20}
 	const n = 200
 	var want []string
@@ -163,7 +166,7 @@ func TestGatheredInPasses(t *testing.T) {
 }
 
 func listedEntry(uri string) entry {
-	return entry{uri: uri, baseline: true, cand: Candidate{
+	return entry{uri: uri, baseline: true, cand: merge.Candidate{
 		State: store.WantPresent, Length: 1, LastMod: store.NoTime, Version: store.Version{From: 1e15, Until: 1e15, Document: 1},
 	}}
 }
@@ -266,15 +269,15 @@ func TestGatheredWithoutDisk(t *testing.T) {
 	p, done := benchPlanner(t)
 	defer done()
 	ctx := t.Context()
-	p.seen, p.set.Generation = newBitmap(), 1
+	p.seen, p.set.Generation = spill.NewBitmap(), 1
 	p.limits = gatherLimits{share: 4, jumps: 10, batch: 5, held: 1000, most: math.MaxInt64, dir: filepath.Join(t.TempDir(), "none")}
 	const n = 200
 	for _, i := range shuffled(n) {
 		if err := p.add(ctx, listedEntry(fmt.Sprint("http://lib.example/", i))); err != nil {
 			t.Fatal(err)
 		}
-		if g := p.gathered; g != nil && cap(g.coming.arena) > 2000 {
-			t.Fatalf("%d bytes held", cap(g.coming.arena))
+		if g := p.gathered; g != nil && g.coming.Bytes() > 2000 {
+			t.Fatalf("%d bytes held", g.coming.Bytes())
 		}
 	}
 	if err := p.planAll(ctx); err != nil {
@@ -291,21 +294,21 @@ func TestPushedWhilePlanned(t *testing.T) {
 	t.Parallel()
 	p, done := benchPlanner(t)
 	defer done()
-	p.seen, p.set.Generation, p.limits = newBitmap(), 1, *gatherAll(t.TempDir())
+	p.seen, p.set.Generation, p.limits = spill.NewBitmap(), 1, *gatherAll(t.TempDir())
 	p.limits.most, p.s.turn = math.MaxInt64, &turn{}
-	ctx, f := t.Context(), p.s.flight
+	ctx, w := t.Context(), p.s.site
 	p.s.turn.mu.Lock()
 	for i := range 20 {
 		if err := p.add(ctx, listedEntry(fmt.Sprint("http://lib.example/", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.receive()
-	full := make([]*store.Resource, handLow+1)
+	w.Take()
+	full := make([]*store.Resource, 2000)
 	for i := range full {
 		full[i] = &store.Resource{ID: int64(1000 + i)}
 	}
-	f.handOn(full)
+	w.HandReady(full)
 	taken := make(chan int64, 1)
 	go func() { // as a Follower's listener
 		p.s.turn.mu.Lock()
@@ -315,7 +318,7 @@ func TestPushedWhilePlanned(t *testing.T) {
 			t.Error(err)
 		}
 		taken <- counts.Owed
-		takenFrom(f, len(full))
+		w.TakeReady(len(full))
 	}()
 	err := p.planAll(ctx)
 	p.s.turn.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob/dir"
 	"resyncd/store/sqlite"
+	"resyncd/sync/merge"
 )
 
 // twin is one of several Destinations of a Source: a Follower that ends and is begun anew, as a daemon does.
@@ -186,7 +187,7 @@ func (w *twin) settled() (files map[string]string, rows []string) {
 		w.t.Fatal(err)
 	}
 	for _, r := range rs {
-		want := Effective(r.Wants)
+		want := merge.Effective(r.Wants)
 		switch {
 		case r.Work.Action != store.ActionNone:
 			w.t.Fatalf("%s: work is left: %+v", w.name, r)
@@ -201,16 +202,17 @@ func (w *twin) settled() (files map[string]string, rows []string) {
 	return w.files(), rows
 }
 
-// audited has the auditor, which shares no code with the engine, find nothing.
+// audited has the rows agree with the files, and the auditor, which shares no code with the engine, find nothing.
 func (w *twin) audited() {
 	w.t.Helper()
 	w.with(func(e *Engine, target Target) {
 		rep, err := e.Verify(context.Background(), target, w.opts, false, func(f Finding) error {
-			w.t.Errorf("%s: the auditor finds %+v", w.name, f)
+			w.t.Errorf("%s: verify finds %+v", w.name, f)
 			return nil
 		})
 		if err != nil || !rep.InStep {
 			w.t.Fatalf("%s: verify: %+v, %v", w.name, rep, err)
 		}
 	})
+	w.auditFinds()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"resyncd/store"
+	"resyncd/sync/coverage"
 )
 
 // knownUnprovable steps over a hole that was recorded as one nobody can prove: it is neither found nor counted again.
@@ -44,7 +45,7 @@ func (p *puller) wentBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.s.localNow()-gap.Found < p.patience() || p.offer.ResourceList == nil {
+	if p.s.site.LocalNow()-gap.Found < p.patience() || p.offer.ResourceList == nil {
 		p.s.log.Warn("the Change List ends before the position: a stale cache, or the Source's history went back",
 			"set", p.set.CapabilityList, "list", p.tail.Time(), "position", pos.Time())
 		return p.putGap(ctx, gap)
@@ -66,7 +67,7 @@ func (p *puller) wentBack(ctx context.Context) error {
 	if err := p.changes(ctx, *p.offer.ChangeList, true); err != nil {
 		return err
 	}
-	return p.closeGap(ctx, gap, ByBaseline)
+	return p.closeGap(ctx, gap, coverage.ByBaseline)
 }
 
 // resetCut reports whether a baseline was due when the last run ended. If that was to begin a new history, the lists that
@@ -88,7 +89,7 @@ func (p *puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, 
 		}
 	}
 	p.out.gapsFound++
-	return &store.Gap{SetID: p.set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging, Found: p.s.localNow()}, nil
+	return &store.Gap{SetID: p.set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging, Found: p.s.site.LocalNow()}, nil
 }
 
 // settleLag ends gaps of lists that have caught up again, and those that waited for a baseline: no hole is left here.
@@ -101,12 +102,12 @@ func (p *puller) settleLag(ctx context.Context) error {
 	for i := range gaps {
 		g := &gaps[i]
 		covered := p.covered(store.Interval{From: g.From, Until: g.Until})
-		by := ByChangeList
+		by := coverage.ByChangeList
 		if !covered || p.offer.ChangeList == nil || p.set.Floor.Known() && g.Until <= p.set.Floor {
-			by = ByBaseline
+			by = coverage.ByBaseline
 		}
 		if g.State == store.GapBaseline || g.State.Open() && covered {
-			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.s.localNow()
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.s.site.LocalNow()
 			c.Gaps = append(c.Gaps, g)
 			p.out.gapsClosed++
 		}

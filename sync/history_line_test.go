@@ -11,6 +11,7 @@ import (
 	"resyncd/destination/feed"
 	"resyncd/store"
 	"resyncd/store/sqlite"
+	"resyncd/sync/report"
 )
 
 // TestHistoryOfRecord: every edit of a record can be read back, in the order in which they are merged and not in which
@@ -48,7 +49,7 @@ func TestHistoryOfRecord(t *testing.T) {
 	late := row(&feed.Edit{
 		Subject: subject, Author: "tel:+5550100", Observed: day(2), Type: "{x}row",
 		Fields: []feed.Field{{Name: "phone"}, {Name: "services", Value: "WITCHCRAFT"}}, Odd: []string{"services: unknown value"},
-	}, 10, evidencePush)
+	}, 10, store.EvidencePush)
 	early := row(&feed.Edit{Subject: subject, Observed: day(1), Fields: []feed.Field{{Name: "phone", Value: "1"}}}, 11, "https://desk.example/feeds/delta")
 	broken := row(&feed.Edit{Subject: subject, Observed: day(3)}, 12, "")
 	broken.Body = []byte("{")
@@ -57,13 +58,13 @@ func TestHistoryOfRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	lines, err := History(ctx, st, src.ID, subject)
+	lines, err := report.History(ctx, st, src.ID, subject)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range lines {
 		if lines[i].Detail != nil { // the words are the decoder's
-			lines[i].Detail = ptr("not readable")
+			lines[i].Detail = new("not readable")
 		}
 	}
 	got, err := json.MarshalIndent(lines, "", " ")
@@ -135,7 +136,7 @@ func TestListingMeta(t *testing.T) {
 		r := store.Resource{URI: "tag:blog.example,2026:1", Have: store.Have{State: store.HavePresent}, Wants: []store.Want{
 			{State: store.WantPresent, Length: -1, Version: store.Version{From: store.NoTime, Until: store.NoTime}, LastMod: store.NoTime, Inline: true, Meta: meta},
 		}}
-		line, err := json.Marshal(ListingOf(&r))
+		line, err := json.Marshal(report.ListingOf(&r))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +167,7 @@ func TestHistoryOfDeleted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines, err := History(t.Context(), e.Store, src.ID, f.uri("/a"))
+		lines, err := report.History(t.Context(), e.Store, src.ID, f.uri("/a"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,11 +7,14 @@ import (
 
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
 )
 
 // A hole in joint coverage lies before a notification: something was lost, or came late, or the Source has been silent.
 // Its gap lives in the store; what the notification behind it announced is kept in the inbox until a list has shown it
-// (coverage.md 3).
+// (coverage.md 4).
 
 // keptNotice is a delivery that may stand behind a hole.
 type keptNotice struct {
@@ -25,17 +28,17 @@ type keptNotice struct {
 // openHole is a hole, its gap and the notification behind it.
 type openHole struct {
 	hole   store.Interval
-	gap    *store.Gap  // nil: not recorded
-	notice *keptNotice // nil: unknown, after a loss
-	told   []Announced // by the notice
-	over   bool        // a late notification closed it, and recorded that
-	news   bool        // a list told of a change inside that was not known
+	gap    *store.Gap           // nil: not recorded
+	notice *keptNotice          // nil: unknown, after a loss
+	told   []coverage.Announced // by the notice
+	over   bool                 // a late notification closed it, and recorded that
+	news   bool                 // a list told of a change inside that was not known
 }
 
 // soughtMost bounds how many holes one pull compares with what its lists hold; others wait for the next.
 const soughtMost = 64
 
-// lagLeast is the least time after which an unchanged list proves that nothing happened (coverage.md 3, rule 4); lagMost
+// lagLeast is the least time after which an unchanged list proves that nothing happened (coverage.md 4, rule 4); lagMost
 // keeps a slow poll from counting as a slow list.
 const (
 	lagLeast store.Micros = 60 * 1e6
@@ -44,7 +47,7 @@ const (
 
 // watch finds the holes that a pull is to close, before it reads anything.
 func (p *puller) watch(ctx context.Context) error {
-	p.before = p.cover.clone()
+	p.before = p.cover.Clone()
 	p.watching, p.listsRead, p.stale = nil, nil, nil
 	p.plan.news = p.heard
 	holes := p.cover.Unheard()
@@ -76,8 +79,8 @@ func (p *puller) watch(ctx context.Context) error {
 			}
 		}
 		if w.notice != nil {
-			if _, err := readNotice(w.notice.body, assumed(w.notice.kind), func(e *rsdoc.Entry) error {
-				w.told = append(w.told, announced(e))
+			if _, err := parsed.ReadNotice(w.notice.body, parsed.Assumed(w.notice.kind), func(e *rsdoc.Entry) error {
+				w.told = append(w.told, parsed.Announced(e))
 				return nil
 			}); err != nil {
 				return err
@@ -109,7 +112,7 @@ func (s *session) keptNotices(ctx context.Context, set int64, holes []store.Inte
 				continue
 			}
 			k := keptNotice{id: d.ID, received: d.Received, kind: d.Kind}
-			k.iv = Clip(store.Interval{From: d.From, Until: d.Until}, d.Received+s.offset+skew)
+			k.iv = coverage.Clip(store.Interval{From: d.From, Until: d.Until}, d.Received+s.offset+clockError)
 			if slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == d.From }) {
 				k.body = d.Body
 			}
@@ -151,14 +154,14 @@ func (p *puller) refreshHoles(ctx context.Context) error {
 }
 
 // seek begins to look for what the notifications behind the holes announced, in one list.
-func (p *puller) seek() []*Announcements {
+func (p *puller) seek() []*coverage.Announcements {
 	if len(p.watching) == 0 {
 		return nil
 	}
-	out := make([]*Announcements, len(p.watching))
+	out := make([]*coverage.Announcements, len(p.watching))
 	for i := range p.watching {
 		if told := p.watching[i].told; len(told) > 0 {
-			out[i] = NewAnnouncements(told)
+			out[i] = coverage.NewAnnouncements(told)
 		}
 	}
 	return out
@@ -166,16 +169,16 @@ func (p *puller) seek() []*Announcements {
 
 // listRead is a ListRead with what it holds for each hole.
 type listRead struct {
-	ListRead
+	coverage.ListRead
 	holds []bool
 }
 
 // sawList notes a list for the judgement of the holes.
-func (p *puller) sawList(doc store.Document, archived bool, sought []*Announcements, same bool) {
+func (p *puller) sawList(doc store.Document, archived bool, sought []*coverage.Announcements, same bool) {
 	if len(p.watching) == 0 || !doc.From.Known() {
 		return
 	}
-	l := listRead{ListRead: ListRead{Interval: covers(doc), Last: doc.LastEntry, Archived: archived, Unchanged: same}}
+	l := listRead{ListRead: coverage.ListRead{Interval: covers(doc), Last: doc.LastEntry, Archived: archived, Unchanged: same}}
 	l.holds = make([]bool, len(p.watching))
 	for i, a := range sought {
 		l.holds[i] = a != nil && a.Complete()
@@ -218,7 +221,7 @@ func (p *puller) lagSince(prev store.Document) func(store.Version) {
 	}
 	read := prev.Read + p.s.offset
 	return func(at store.Version) {
-		if dated(at) && read > at.From {
+		if merge.Dated(at) && read > at.From {
 			p.s.lag = max(p.s.lag, min(read-at.From, lagMost))
 		}
 	}
@@ -229,8 +232,8 @@ func (p *puller) judgeHoles(ctx context.Context) error {
 	if len(p.watching) == 0 && len(p.stale) == 0 {
 		return nil
 	}
-	now := p.s.localNow()
-	verdicts := make([]GapVerdict, len(p.watching))
+	now := p.s.site.LocalNow()
+	verdicts := make([]coverage.GapVerdict, len(p.watching))
 	for i := range p.watching {
 		v := p.judgeHole(i, now)
 		if v.State != store.GapClosed {
@@ -273,25 +276,25 @@ func (p *puller) judgeHoles(ctx context.Context) error {
 	return nil
 }
 
-// judgeHole applies coverage.md 3 to one hole. What the lists add by themselves is in the coverage already.
-func (p *puller) judgeHole(i int, now store.Micros) GapVerdict {
+// judgeHole applies coverage.md 4 to one hole. What the lists add by themselves is in the coverage already.
+func (p *puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
 	w := &p.watching[i]
 	if p.set.Floor.Known() && p.set.Floor >= w.hole.Until && p.cover.Floor > p.before.Floor {
 		p.cover.Accept(w.hole) // a baseline as of a later instant
-		return GapVerdict{State: store.GapClosed, ClosedBy: ByBaseline, Until: store.NoTime}
+		return coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline, Until: store.NoTime}
 	}
-	hole := Hole{Interval: w.hole, Notice: w.hole, Empty: false}
+	hole := coverage.Hole{Interval: w.hole, Notice: w.hole, Empty: false}
 	ripe := false
 	if w.notice != nil {
 		hole.Notice, hole.Empty = w.notice.iv, len(w.told) == 0
 		ripe = p.readAt(now)-w.notice.received >= max(lagLeast, p.s.lag)
 	}
-	reads := make([]ListRead, len(p.listsRead))
+	reads := make([]coverage.ListRead, len(p.listsRead))
 	for j := range p.listsRead {
 		reads[j] = p.listsRead[j].ListRead
 		reads[j].Holds, reads[j].Unchanged = p.listsRead[j].holds[i], reads[j].Unchanged && ripe
 	}
-	v := JudgeGap(p.before, hole, reads)
+	v := coverage.JudgeGap(p.before, hole, reads)
 	covered := !slices.ContainsFunc(p.cover.Unheard(), func(h store.Interval) bool { return h.Until == w.hole.Until })
 	switch {
 	case v.State == store.GapClosed && v.Until.Known():
@@ -299,7 +302,7 @@ func (p *puller) judgeHole(i int, now store.Micros) GapVerdict {
 	case v.State == store.GapClosed && !covered:
 		p.cover.Accept(w.hole)
 	case v.State != store.GapClosed && covered:
-		v = GapVerdict{State: store.GapClosed, ClosedBy: ByChangeList, Until: store.NoTime}
+		v = coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByChangeList, Until: store.NoTime}
 	}
 	return v
 }
@@ -313,7 +316,7 @@ func (p *puller) readAt(now store.Micros) store.Micros {
 }
 
 // late decides about a hole that no list closes yet: the Source's list may lag, for as long as patience lasts.
-func (p *puller) late(ctx context.Context, w *openHole, v *GapVerdict, now store.Micros) error {
+func (p *puller) late(ctx context.Context, w *openHole, v *coverage.GapVerdict, now store.Micros) error {
 	v.State = store.GapLagging
 	if w.gap == nil || w.gap.State != store.GapLagging && w.gap.State != store.GapBaseline || now-w.gap.Found < p.patience() {
 		return nil
@@ -325,17 +328,17 @@ func (p *puller) late(ctx context.Context, w *openHole, v *GapVerdict, now store
 		}
 		p.tooOld = p.set.Baselines == before
 	}
-	state := AfterPatience(time.Duration(now-w.gap.Found)*time.Microsecond, time.Duration(p.patience())*time.Microsecond, p.set.Floor, w.hole.Until)
+	state := coverage.AfterPatience(time.Duration(now-w.gap.Found)*time.Microsecond, time.Duration(p.patience())*time.Microsecond, p.set.Floor, w.hole.Until)
 	if v.State = state; state == store.GapBaseline && p.set.Baselines > before {
 		p.cover.Accept(w.hole)
-		*v = GapVerdict{State: store.GapClosed, ClosedBy: ByBaseline}
+		*v = coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline}
 	}
 	return nil
 }
 
 // recordHole writes the gap of a hole. A hole whose first pull shows no change inside was no gap: it is neither listed nor
 // counted, unless the list proves that it lags.
-func (p *puller) recordHole(c *store.Commit, w *openHole, v GapVerdict, now store.Micros) {
+func (p *puller) recordHole(c *store.Commit, w *openHole, v coverage.GapVerdict, now store.Micros) {
 	closed := v.State == store.GapClosed
 	quiet := !w.news && (closed || w.notice != nil && len(w.told) == 0)
 	if quiet && (w.gap == nil || w.gap.State != store.GapLagging || closed) {

@@ -8,6 +8,7 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/parsed"
 )
 
 // memory keeps what small documents said, so that an unchanged one costs one 304. It implements destination.Memory.
@@ -32,7 +33,7 @@ func (m *memory) Recall(ctx context.Context, url string) (*destination.Document,
 // Remember implements destination.Memory.
 func (m *memory) Remember(ctx context.Context, d *destination.Document) error {
 	known := *d
-	known.ETag, known.LastModified = lasting(d.ETag, d.LastModified, store.Micros(d.Date))
+	known.ETag, known.LastModified = parsed.Lasting(d.ETag, d.LastModified, store.Micros(d.Date))
 	body, err := json.Marshal(known)
 	if err != nil {
 		return fmt.Errorf("remember %s: %w", d.URL, err)
@@ -42,21 +43,6 @@ func (m *memory) Remember(ctx context.Context, d *destination.Document) error {
 	return m.s.Store.Commit(ctx, &store.Commit{Claim: m.s.claim, Repeatable: true, Documents: []store.Document{{
 		SourceID: m.s.src.ID, URL: d.URL, Kind: string(d.Head.Kind), ETag: known.ETag, LastModified: known.LastModified,
 		At: store.Micros(d.Head.At), From: store.Micros(d.Head.From), Until: store.Micros(d.Head.Until), LastEntry: store.NoTime,
-		Entries: int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.localNow(),
+		Entries: int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.site.LocalNow(),
 	}}})
-}
-
-// weakFor is how long after its Last-Modified an answer must have been given for that to be a validator.
-const weakFor store.Micros = 2 * 1e6
-
-// lasting are the validators by which a later request may be made conditional. A Last-Modified of this very moment is none:
-// what changes again within its second answers 304 to it for ever (RFC 9110 8.8.2.2). date is when the answer was given.
-func lasting(etag, lastModified string, date store.Micros) (string, string) {
-	if etag != "" {
-		return etag, lastModified
-	}
-	if at, ok := httpTime(lastModified); ok && (!date.Known() || date-at < weakFor) {
-		return "", ""
-	}
-	return "", lastModified
 }

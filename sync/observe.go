@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/sync/transfer"
 )
 
 // Observer is told of what happens, for metrics and people. Functions may be nil; they must be quick, safe for
@@ -18,7 +19,7 @@ type Observer struct {
 	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
 	Fetched func(result string, n int64)
 	// Settled is told of each resource that was dealt with, once that is recorded.
-	Settled func(Settled)
+	Settled func(transfer.Settled)
 	// Removed counts files that went from the mirror.
 	Removed func(n int64)
 	// Gap is told when a gap was found, changed its state or ended; one that turned out to be none ends without ClosedBy.
@@ -52,23 +53,6 @@ type Mirrored struct {
 	Took        time.Duration // from then until everything was durable
 }
 
-// Settled is how the work on one resource ended.
-type Settled struct {
-	Result string // as Observer.Fetched has it
-	Class  string // of a failure (store.Work.Class), "" without one
-	Placed int64  // length of the file that was placed, 0 without one
-	// What was asked of the Source: Bytes that came, and Took, from the first request to bytes that were checked or to the
-	// failure; 0: nothing was asked.
-	Bytes int64
-	Took  time.Duration
-}
-
-func (o *Observer) removed(n int64) {
-	if o.Removed != nil && n > 0 {
-		o.Removed(n)
-	}
-}
-
 func (o *Observer) discovered(set int64, how string) {
 	if o.Discovered != nil {
 		o.Discovered(set, how)
@@ -99,43 +83,8 @@ func (o *Observer) held(set, n int64) {
 	}
 }
 
-func (o *Observer) halted(err error) {
-	if o.Halted != nil {
-		o.Halted(err)
-	}
-}
-
 func (o *Observer) rotten(n int64) {
 	if o.Rotten != nil && n > 0 {
 		o.Rotten(n)
 	}
-}
-
-// settled tells of a group of outcomes that was recorded.
-func (o *Observer) settled(group []*outcome) {
-	if o.Fetched != nil {
-		n := map[string]int64{}
-		for _, out := range group {
-			n[results[out.verdict]]++
-		}
-		for result, count := range n {
-			o.Fetched(result, count)
-		}
-	}
-	if o.Settled == nil {
-		return
-	}
-	for _, out := range group {
-		told := Settled{Result: results[out.verdict], Class: out.failure.class, Bytes: out.bytes, Took: out.took}
-		if out.verdict == verdictFetched {
-			told.Placed = out.have.Length
-		}
-		o.Settled(told)
-	}
-}
-
-// results names the verdicts for metrics.
-var results = [...]string{
-	verdictCleared: "unchanged", verdictFetched: "fetched", verdictAdopted: "unchanged", verdictGone: "gone",
-	verdictRefused: "refused", verdictThere: "unchanged", verdictFailed: "failed",
 }

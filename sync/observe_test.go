@@ -11,6 +11,7 @@ import (
 	"resyncd/destination"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source"
+	"resyncd/sync/transfer"
 )
 
 // witness writes down what a Follower tells of.
@@ -26,7 +27,7 @@ func witnessed(t *testing.T, bodies map[string]string, tune func(*Target)) *witn
 	w.p.stop()
 	w.p.rig.fetch, w.p.tune = quick, tune
 	w.p.also = func(o *Observer) {
-		o.Settled = func(s Settled) {
+		o.Settled = func(s transfer.Settled) {
 			w.note(fmt.Sprint("settled ", s.Result, " ", s.Class), 1)
 			w.note("placed", s.Placed)
 			w.note("came", s.Bytes)

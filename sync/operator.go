@@ -6,6 +6,8 @@ import (
 
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/merge"
+	"resyncd/sync/transfer"
 )
 
 // Approved is what `approve` did.
@@ -31,8 +33,8 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 		what = heldRejected
 	}
 	err := s.decideHeld(ctx, 0, what, func(n int, c *store.Commit) {
-		if done.Resources += int64(n); reject && s.hot != nil {
-			s.hand(due(c)) // what is owed again; what is removed, removeAll finds
+		if done.Resources += int64(n); reject {
+			s.site.Name(transfer.Due(c)) // what is owed again; what is removed, removeAll finds
 		}
 	})
 	if err != nil {
@@ -40,11 +42,11 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	}
 	planned := make(chan struct{})
 	close(planned)
-	rec := &reconciler{s: s, workers: 1, planned: planned, failing: newBitmap(), scope: noScope, hot: s.hot}
-	if err := rec.removeAll(ctx, func() store.Micros { return endOfTime }); err != nil {
+	rec := transfer.New(s.site, transfer.Options{Workers: 1, Planned: planned, Scope: noScope})
+	if err := rec.RemoveAll(ctx, func() store.Micros { return endOfTime }); err != nil {
 		return done, err
 	}
-	return done, errors.Join(rec.errHalted(), s.tidyUp(ctx))
+	return done, errors.Join(rec.ErrHalted(), s.tidyUp(ctx))
 }
 
 // What becomes of held removals, in the words of the history: the operator decides, or a list that removes little enough.
@@ -72,11 +74,11 @@ func (s *session) decideHeld(ctx context.Context, set int64, what string, done f
 	return nil
 }
 
-// decidePage holds the flight lock, because rows read here are written back while another set's want may be fetched.
+// decidePage holds the lock of the rows, because rows read here are written back while another set's want may be fetched.
 func (s *session) decidePage(ctx context.Context, set, after int64, what string, floors map[int64]store.Micros, done func(int, *store.Commit),
 ) (last int64, more bool, err error) {
-	s.flight.mu.Lock()
-	defer s.flight.mu.Unlock()
+	s.site.Rows.Lock()
+	defer s.site.Rows.Unlock()
 	rs, err := s.Store.Scan(ctx, store.ScanQuery{
 		SourceID: s.src.ID, SetID: set, Filter: store.FilterHeld, After: after, Limit: sweepPage,
 	})
@@ -85,7 +87,7 @@ func (s *session) decidePage(ctx context.Context, set, after int64, what string,
 	}
 	c := &store.Commit{Claim: s.claim}
 	sums := map[int64]*store.SetChange{}
-	now := s.localNow()
+	now := s.site.LocalNow()
 	for _, r := range rs {
 		wants := append([]store.Want(nil), r.Wants...)
 		have := r.Have
@@ -99,18 +101,18 @@ func (s *session) decidePage(ctx context.Context, set, after int64, what string,
 				// An instant newer than the last list that left it out, of which the floor tells, as a removal keeps the instant of
 				// the first: read again, the list says nothing; a newer one does.
 				since := max(w.Version.Until, floors[w.SetID]) + 1
-				w.State, w.Version.From, w.Version.Until = store.WantPresent, since, since
+				w.State, w.Version, w.Generation = store.WantPresent, store.Version{From: since, Until: since, Ordinal: merge.ByOperator}, 0
 				if have.State != store.HaveNone {
 					have.Version = w.Version
 				}
 			}
-			work := s.workForAll(wants, &have, now) // another set may owe something, and the file may be lost
+			work := merge.WorkForAll(wants, &have, now) // another set may owe something, and the file may be lost
 			rc := store.ResourceChange{ID: r.ID, Want: w, Have: &have, Work: &work}
-			s.flight.touch(&rc, now)
+			s.site.Touch(&rc, now)
 			c.Resources = append(c.Resources, rc)
 			c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: what, Version: w.Version})
 		}
-		total(sums, r.Wants, &r.Have, wants, &r.Have)
+		merge.Total(sums, r.Wants, &r.Have, wants, &r.Have)
 	}
 	for _, sc := range sums {
 		c.Sets = append(c.Sets, *sc)
@@ -160,13 +162,13 @@ func (e *Engine) dropFiles(ctx context.Context, source int64, m blob.Mirror) err
 			}
 		}
 		for _, err := range m.Remove(ctx, keys) {
-			if err != nil && !missing(err) {
+			if err != nil && !blob.Missing(err) {
 				return err
 			}
 		}
 	}
 	return m.ListTrash(ctx, func(t blob.TrashInfo) error {
-		if err := m.DropTrash(ctx, t.ID); err != nil && !missing(err) {
+		if err := m.DropTrash(ctx, t.ID); err != nil && !blob.Missing(err) {
 			return err
 		}
 		return nil

@@ -5,19 +5,23 @@ import (
 	"errors"
 
 	"resyncd/store"
+	"resyncd/sync/spill"
 )
 
-// An entry of a baseline on its way through a sorter is packed: its URI, which records are sorted by, and then what it says of
-// the content. Strings stand behind their lengths, numbers are varints; the form is of no other process and no later run.
+// An entry of a baseline on its way through a sorter is packed: its URI, which is the record's key, and then what it
+// says of the content. Strings stand behind their lengths, numbers are varints; the form is of no other process and no
+// later run.
 
 // errPacked tells a record that was not written by pack.
 var errPacked = errors.New("not as it was written")
 
-// pack appends the record of an entry of a baseline. Only those are packed: they carry a Candidate and nothing else.
+// pack appends the record of an entry of a baseline. Only those are packed: they carry a Candidate and what their list
+// is worth.
 func pack(b []byte, e *entry) []byte {
 	c := &e.cand
-	b = packString(b, e.uri)
+	b = spill.AppendKey(b, e.uri)
 	b = append(b, byte(c.State))
+	b = append(b, bit(e.trusted)|bit(e.hinted)<<1)
 	for _, n := range [...]int64{
 		int64(c.Version.From), int64(c.Version.Until), c.Version.Ordinal, c.Version.Document, c.Length, int64(c.LastMod),
 	} {
@@ -29,17 +33,15 @@ func pack(b []byte, e *entry) []byte {
 	return b
 }
 
-func packString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+func bit(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
 }
 
-// packedURI is the URI of a record, in place; nil if it is none.
-func packedURI(record []byte) []byte {
-	n, w := binary.Uvarint(record)
-	if w <= 0 || n > uint64(len(record)-w) {
-		return nil
-	}
-	return record[w : w+int(n)]
+func packString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // unpack is the entry of a record. Its strings are cut out of one.
@@ -48,6 +50,8 @@ func unpack(record []byte) (entry, error) {
 	e := entry{baseline: true, uri: u.string()}
 	c := &e.cand
 	c.State = store.WantState(u.byte())
+	flags := u.byte()
+	e.trusted, e.hinted = flags&1 != 0, flags&2 != 0
 	c.Version = store.Version{From: store.Micros(u.int()), Until: store.Micros(u.int()), Ordinal: u.int(), Document: u.int()}
 	c.Length, c.LastMod = u.int(), store.Micros(u.int())
 	c.Digests, c.Type, c.Links = u.string(), u.string(), u.string()

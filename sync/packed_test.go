@@ -10,6 +10,8 @@ import (
 
 	"resyncd/destination/fuzztest"
 	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/spill"
 )
 
 var asEntries = cmp.AllowUnexported(entry{})
@@ -38,13 +40,14 @@ func TestPackedWhole(t *testing.T) {
 		}
 	}
 	fill(reflect.ValueOf(&e.cand).Elem())
-	for what, e := range map[string]entry{"full": e, "empty": {baseline: true}, "unknown": {baseline: true, cand: Candidate{
+	e.trusted, e.hinted = true, true
+	for what, e := range map[string]entry{"full": e, "empty": {baseline: true}, "unknown": {baseline: true, cand: merge.Candidate{
 		Version: store.Version{From: store.NoTime, Until: store.NoTime}, Length: -1, LastMod: store.NoTime,
 	}}} {
 		record := pack([]byte("before"), &e)[len("before"):]
 		got, err := unpack(record)
-		if diff := cmp.Diff(e, got, asEntries); diff != "" || err != nil || string(packedURI(record)) != e.uri {
-			t.Errorf("%s: %v, URI %q (-packed +unpacked):\n%s", what, err, packedURI(record), diff)
+		if diff := cmp.Diff(e, got, asEntries); diff != "" || err != nil || string(spill.Key(record)) != e.uri {
+			t.Errorf("%s: %v, URI %q (-packed +unpacked):\n%s", what, err, spill.Key(record), diff)
 		}
 		for end := range record {
 			if _, err := unpack(record[:end]); !errors.Is(err, errPacked) {
@@ -65,7 +68,7 @@ func FuzzPacked(f *testing.F) {
 	f.Add("\xff\x00", byte(9), int64(0), int64(-1)<<63, " ", "\n", "ü", []byte{200, 1, 'a'})
 	f.Fuzz(func(t *testing.T, uri string, state byte, at, n int64, digests, kind, links string, damaged []byte) {
 		fuzztest.Bound(t)
-		e := entry{uri: uri, baseline: true, cand: Candidate{
+		e := entry{uri: uri, baseline: true, cand: merge.Candidate{
 			State: store.WantState(state), Version: store.Version{From: store.Micros(at), Until: store.Micros(n), Ordinal: at, Document: n},
 			Digests: digests, Length: n, LastMod: store.Micros(at), Type: kind, Links: links,
 		}}
@@ -78,8 +81,8 @@ func FuzzPacked(f *testing.F) {
 			t.Fatalf("%+v, %v", got, err)
 		case err != nil:
 			return
-		case string(packedURI(damaged)) != got.uri:
-			t.Fatalf("sorted by %q and unpacked as %q", packedURI(damaged), got.uri)
+		case string(spill.Key(damaged)) != got.uri:
+			t.Fatalf("sorted by %q and unpacked as %q", spill.Key(damaged), got.uri)
 		case len(got.uri)+len(got.cand.Digests)+len(got.cand.Type)+len(got.cand.Links) > len(damaged):
 			t.Fatalf("%+v out of %d bytes", got, len(damaged))
 		}

@@ -5,6 +5,10 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/keymap"
+	"resyncd/sync/merge"
+	"resyncd/sync/spill"
+	"resyncd/sync/transfer"
 )
 
 // How many entries are compared with the state at once: few at first, so that the first fetch starts while the list is
@@ -23,11 +27,13 @@ const (
 // entry is one list entry on its way to becoming a want.
 type entry struct {
 	uri      string
-	cand     Candidate
+	cand     merge.Candidate
 	baseline bool
+	trusted  bool // of a baseline: Reading.Trusted of its list
 	pushed   bool // by a signed notification
-	hinted   bool // by one that proves nothing: the Source is asked
-	note     *note
+	hinted   bool // what is said of it proves nothing: the Source is asked
+	edge     bool // the last reading of its document need not have shown it
+	note     *transfer.Note
 	item     *item // of a topic; then nothing of the above but note counts
 }
 
@@ -38,44 +44,45 @@ type planner struct {
 	scope func(uri string) (refused string)
 	// filter is the part of scope that also holds for what needs no request.
 	filter func(uri string) (refused string)
-	seen   *bitmap // rows that the current baseline listed
+	seen   *spill.Bitmap // rows that the current baseline listed
 	// listedIn is where a baseline that is being read notes what it listed, in a planner of notifications; else nil.
-	listedIn *bitmap
-	// at, reset belong to the current baseline: its A so far, and whether it replaces a history that went back.
-	at    store.Micros
-	reset bool
-	batch []entry
+	listedIn *spill.Bitmap
+	reading  merge.Reading // the baseline that is being read; At and Trusted are those of its entries
+	batch    []entry
 	// Of the last batch, for the next: an eighth of what a first sync of small resources allocated.
 	pool []row
 	rows map[string]*row // by URI
 	// limits say when a baseline's entries are gathered first (gather.go).
 	limits   gatherLimits
 	gathered *gathered // nil: they are not
-	wake     chan<- struct{}
-	hot      *hotlist // in a Follower: rows with new work, so that nobody has to look for them
 	// with is filled into the commit of the next flush, so that what proves an interval is recorded with its wants.
 	with      *store.Commit
-	notes     map[int]*note // by place in the commit that is being filled
-	newcomers []newcomer    // in it
-	early     []int64       // rows of it that are being fetched already
+	notes     map[int]*transfer.Note // by place in the commit that is being filled
+	newcomers []newcomer             // in it
+	urgent    []int64                // rows of it that are being fetched already
 	// news hears of what the documents told first, lag of pushed wants that they confirm.
 	news  func(at store.Version)
 	lag   func(at store.Version)
-	names *Assigner
+	names *keymap.Assigner
 	fold  bool // the mirror's file system ignores letter case
 
-	listed    int64
-	calm      *bitmap // rows that entries found as they are wanted; nil: none
-	jumps     int64   // of those listed, and the URI of the last one
-	last      string
-	wanted    bool  // any want was written
-	document  int64 // the id of the topic's document, for records
-	odd       int64 // what was not as its format has it, in edits of records
-	unheard   int64 // entries that were not in a topic's feed at its last pull, and that nobody pushed
-	contested bool  // an item of a topic can only be decided by reading its feed (again)
+	listed   int64
+	calm     *spill.Bitmap // rows that entries found as they are wanted; nil: none
+	jumps    int64         // of those listed, and the URI of the last one
+	last     string
+	wanted   bool  // any want was written
+	document int64 // the id of the topic's document, for records
+	odd      int64 // what was not as its format has it, in edits of records
+	// Of a topic: entries that no reading of its feed has shown before, links beyond followMost, items that can only be decided by
+	// reading their document again (by its URL, "" for pushes), and what an entry does not link to any more.
+	unheard   int64
+	crowded   int64
+	contested map[string]map[string]bool
+	unlinked  []entry
+	heard     *heard // of a topic's notifications; else nil
 }
 
-func (s *session) newPlanner(set *store.Set, offer *destination.SetOffer, wake chan<- struct{}) (*planner, error) {
+func (s *session) newPlanner(set *store.Set, offer *destination.SetOffer) (*planner, error) {
 	scope, err := s.scopeOf(set, offer)
 	if err != nil {
 		return nil, err
@@ -85,8 +92,8 @@ func (s *session) newPlanner(set *store.Set, offer *destination.SetOffer, wake c
 		return nil, err
 	}
 	fold := s.t.Mirror != nil && s.t.Mirror.FoldsCase()
-	return &planner{s: s, set: set, scope: scope, filter: filter, wake: wake, fold: fold, names: NewAssigner(fold), at: store.NoTime,
-		notes: map[int]*note{}, hot: s.hot, limits: s.gathers()}, nil
+	return &planner{s: s, set: set, scope: scope, filter: filter, fold: fold, names: keymap.NewAssigner(fold),
+		notes: map[int]*transfer.Note{}, limits: s.gathers()}, nil
 }
 
 // add queues one entry.
@@ -116,7 +123,7 @@ func (p *planner) plan(ctx context.Context) error {
 		return nil
 	}
 	resume := p.s.await()
-	p.s.flight.awaitRoom(ctx)
+	p.s.site.AwaitRoom(ctx)
 	resume()
 	return p.flush(ctx)
 }
@@ -137,10 +144,15 @@ type row struct {
 	changed bool
 	before  int64 // bytes on disk counted for the set before, -1 for no file
 	haveNew *store.Have
-	same    bool  // an entry of this batch confirmed what is there
-	moved   bool  // the disk was not as the row told
-	doubted bool  // what the disk holds counts for nothing (doubt.go)
-	note    *note // the notification that asked for it
+	same    bool // an entry of this batch confirmed what is there
+	moved   bool // the disk was not as the row told
+	doubted bool // what the disk holds counts for nothing (doubt.go)
+	// contest is the entry by which the reading at hand has put the row in doubt, and from what it was then. What a reading says of
+	// a resource at an instant is the last that it says: most of such doubts end with an entry a little further down.
+	contest *contest
+	// told is the entry of a reading that may tell what the row tells although nothing shows it: the next one cannot.
+	told store.Version
+	note *transfer.Note // the notification that asked for it
 	// Of a topic: bytes at hand, the key that it should get, and edits of the record that it is.
 	content []byte
 	natural string
@@ -148,14 +160,23 @@ type row struct {
 	fresh   [][32]byte // of them those that the feed did not show at the last pull
 }
 
-// flush compares the queued entries with the state and commits the differences. Under the flight lock, because rows read
+// flush compares the queued entries with the state and commits the differences. Under the lock of the rows, because rows read
 // here are written back.
 func (p *planner) flush(ctx context.Context) error {
+	for {
+		if err := p.flushBatch(ctx); err != nil || len(p.unlinked) == 0 {
+			return err
+		}
+		p.batch, p.unlinked = append(p.batch, p.unlinked...), nil
+	}
+}
+
+func (p *planner) flushBatch(ctx context.Context) error {
 	if len(p.batch) == 0 && p.with == nil {
 		return nil
 	}
-	p.s.flight.mu.Lock()
-	defer p.s.flight.mu.Unlock()
+	p.s.site.Rows.Lock()
+	defer p.s.site.Rows.Unlock()
 	defer func() { clear(p.pool); clear(p.rows) }()
 	calm := p.calms()
 	rows, err := p.lookup(ctx)
@@ -173,6 +194,9 @@ func (p *planner) flush(ctx context.Context) error {
 	if err := p.foldRecords(ctx, rows, c); err != nil {
 		return err
 	}
+	if err := p.heard.remember(p, c); err != nil {
+		return err
+	}
 	if err := p.changes(ctx, rows, c); err != nil {
 		return err
 	}
@@ -185,12 +209,12 @@ func (p *planner) flush(ctx context.Context) error {
 		return err
 	}
 	if err := p.s.Store.Commit(ctx, c); err != nil {
-		p.mistaken()
+		p.s.site.Fail(p.urgent)
 		return err
 	}
 	if len(c.Resources) > 0 {
 		p.wanted = true
-		p.told(c)
+		p.written(c)
 	}
 	return nil
 }
@@ -203,7 +227,7 @@ func (p *planner) flushWith(ctx context.Context, c *store.Commit) error {
 
 func (p *planner) progress(listed, done int64) {
 	if p.s.o.Progress != nil {
-		p.s.o.Progress(Progress{Listed: listed, Done: done})
+		p.s.o.Progress(transfer.Progress{Listed: listed, Done: done})
 	}
 }
 
@@ -236,7 +260,7 @@ func (p *planner) lookup(ctx context.Context) (map[string]*row, error) {
 		if w := r.res.WantFor(p.set.ID); w != nil {
 			r.want, r.had = *w, true
 		}
-		r.before = counted(&r.want, &r.res.Have)
+		r.before = merge.Counted(&r.want, &r.res.Have)
 	}
 	return rows, nil
 }
@@ -264,31 +288,33 @@ func (p *planner) merge(r *row, e *entry) {
 		p.mergeItem(r, e)
 		return
 	}
-	if e.hinted || e.pushed {
+	if e.baseline && r.res.ID != 0 {
+		p.seen.Add(r.res.ID)
+	} else if e.hinted || e.pushed {
 		p.keepsListed(r, current)
 	}
 	if e.hinted {
-		if r.want.Held || r.want.Refused != "" {
-			return
-		}
-		r.want, r.changed = e.cand.Contest(current, p.set.Floor, p.set.ID), true
+		p.mergeHint(r, e, current)
 		return
 	}
 	if e.pushed {
 		p.mergePush(r, e, current)
 		return
 	}
-	if e.baseline && r.res.ID != 0 {
-		p.seen.add(r.res.ID)
-	}
 	if r.want.Pushed {
 		p.mergeListed(r, e)
 		return
 	}
-	switch d := p.decide(current, e); d {
-	case Replace, Ask:
-		w := p.wantOf(e)
-		if d == Ask {
+	current = r.reopen(e, current)
+	d := p.decide(r, current, e)
+	if (d == merge.Repeat || d == merge.Ignore && current != nil && current.Settled) && r.vague(e, current, p.set.Floor) {
+		d = merge.Ask
+	}
+	switch d {
+	case merge.Replace, merge.Ask:
+		w := p.wantOf(e, current)
+		if d == merge.Ask {
+			r.contests(e, current)
 			w = e.cand.Contest(current, p.set.Floor, p.set.ID)
 			w.Generation = p.generation(e)
 		}
@@ -298,30 +324,34 @@ func (p *planner) merge(r *row, e *entry) {
 		if w.State != store.WantAbsent {
 			w.Refused = p.scope(e.uri)
 		}
-		if current != nil && CarryOver(current, &w, &r.res.Have) {
+		if current != nil && !p.reading.Full && merge.CarryOver(current, &w, &r.res.Have) {
 			h := r.res.Have
 			h.Version = w.Version
 			r.haveNew = &h
 			r.res.Have = h
 		}
 		r.want, r.changed = w, true
-	case Repeat:
+	case merge.Repeat:
 		r.same = true
 	}
 }
 
 // decide says what an entry of a document does to a row, nil for none.
-func (p *planner) decide(current *store.Want, e *entry) Decision {
-	if e.baseline { // by the at that it was read under: that of its list so far may have fallen since
-		return MergeBaseline(current, p.set.Floor, e.cand.Version.From, e.cand, p.reset)
+func (p *planner) decide(r *row, current *store.Want, e *entry) merge.Decision {
+	if e.baseline { // by the at that it was read under
+		reading := p.reading
+		reading.At, reading.Trusted = e.cand.Version.From, e.trusted
+		return merge.MergeBaseline(current, &r.res.Have, merge.FloorOf(p.set), e.cand, reading)
 	}
-	return Merge(current, p.set.Floor, e.cand)
+	return merge.Merge(current, &r.res.Have, merge.FloorOf(p.set), e.cand)
 }
 
-// wantOf is an entry of a document as the want of the set.
-func (p *planner) wantOf(e *entry) store.Want {
+// wantOf is an entry of a document as the want of the set, in place of current.
+func (p *planner) wantOf(e *entry, current *store.Want) store.Want {
 	w := e.cand.Want(p.set.ID)
-	w.Generation = p.generation(e)
+	if w.Generation = p.generation(e); e.baseline && !p.reading.Reset {
+		w = merge.Raised(w, current, p.set.Floor)
+	}
 	return w
 }
 
@@ -334,7 +364,7 @@ func (p *planner) generation(e *entry) int64 {
 
 // changes fills the commit with what differs and decides what work each resource needs.
 func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Commit) error {
-	now := p.s.localNow()
+	now := p.s.site.LocalNow()
 	var fresh []int        // places in the commit whose resource needs a key
 	var natural []string   // what they are called where nothing stands in the way, "" by their URI
 	var shared []sharedRow // rows of which the other sets' wants matter
@@ -346,7 +376,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			continue
 		}
 		delete(rows, p.batch[i].uri) // once per URI, in document order
-		if err := p.checkDisk(ctx, r, p.batch[i].baseline || p.batch[i].item != nil && p.s.o.Full); err != nil {
+		if err := p.checkDisk(ctx, r, p.batch[i].item != nil); err != nil {
 			return err
 		}
 		r.adopt()
@@ -362,7 +392,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			rc.Want = &r.want
 			p.s.event(c, r, now)
 		}
-		work := p.s.workFor(&r.want, &r.res.Have, now)
+		work := merge.WorkFor(&r.want, &r.res.Have, now)
 		if r.doubted && !r.want.Held && r.want.Refused == "" {
 			work = store.Work{Action: store.ActionFetch, Due: now}
 		}
@@ -379,8 +409,8 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 		if r.note != nil {
 			p.notes[len(c.Resources)] = r.note
 		}
-		after := counted(&r.want, &r.res.Have)
-		files, bytes = files+delta(r.before, after), bytes+deltaBytes(r.before, after)
+		after := merge.Counted(&r.want, &r.res.Have)
+		files, bytes = files+merge.Delta(r.before, after), bytes+merge.DeltaBytes(r.before, after)
 		if r.res.ID == 0 {
 			p.newcomers = append(p.newcomers, newcomer{r.res, len(c.Resources)})
 		}
@@ -397,7 +427,7 @@ func (p *planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 	}
 	for i := range c.Resources {
 		if c.Resources[i].ID != 0 {
-			p.s.flight.touch(&c.Resources[i], now)
+			p.s.site.Touch(&c.Resources[i], now)
 		}
 	}
 	if files != 0 || bytes != 0 {
@@ -429,36 +459,10 @@ func (p *planner) assignKeys(ctx context.Context, c *store.Commit, fresh []int, 
 			}
 			rc.Work, rc.Content = &store.Work{}, nil
 		} else if p.fold {
-			rc.Name = FoldKey(rc.Key)
+			rc.Name = keymap.FoldKey(rc.Key)
 		}
 	}
 	return nil
-}
-
-// workFor says what is to be done so that the file becomes what the want says. Whether another set of the Source wants
-// something else is for the reconciler, which sees all wants.
-func (s *session) workFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
-	switch {
-	case w.Refused != "" || w.Held:
-		return store.Work{}
-	case w.State == store.WantAbsent && h.State != store.HavePresent:
-		return store.Work{}
-	case w.State == store.WantAbsent && !w.Pushed:
-		return store.Work{Action: store.ActionRemove, Due: now}
-	case w.State == store.WantAbsent: // only the Source's own 404 or a document may remove (P5)
-	case w.State == store.WantPresent && Satisfied(w, h) == Yes:
-		return store.Work{}
-	}
-	return store.Work{Action: store.ActionFetch, Due: now}
-}
-
-// workForAll is workFor by the wants of all sets. It keeps what one set owes from being forgotten when another set of the
-// same Source has nothing to do.
-func (s *session) workForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work {
-	if w := Effective(wants); w != nil {
-		return s.workFor(w, h, now)
-	}
-	return store.Work{}
 }
 
 // event adds a history line where something is replaced; a first want is told by its own row.
@@ -474,5 +478,3 @@ func (s *session) event(c *store.Commit, r *row, now store.Micros) {
 		SourceID: s.src.ID, URI: r.res.URI, At: now, What: what, Version: r.want.Version, Detail: detail,
 	})
 }
-
-func (s *session) localNow() store.Micros { return store.MicrosOf(s.Now()) }

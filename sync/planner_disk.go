@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/spill"
 )
 
 // sharedRow is a row of a batch and its place in the commit.
@@ -33,12 +35,12 @@ func (p *planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedR
 		for i := range res.Wants {
 			if w := &res.Wants[i]; w.SetID != p.set.ID {
 				wants = append(wants, *w)
-				if b, a := counted(w, &res.Have), counted(w, &r.res.Have); b != a {
-					c.Sets = append(c.Sets, store.SetChange{ID: w.SetID, Resources: delta(b, a), Bytes: deltaBytes(b, a)})
+				if b, a := merge.Counted(w, &res.Have), merge.Counted(w, &r.res.Have); b != a {
+					c.Sets = append(c.Sets, store.SetChange{ID: w.SetID, Resources: merge.Delta(b, a), Bytes: merge.DeltaBytes(b, a)})
 				}
 			}
 		}
-		work := p.s.workForAll(wants, &r.res.Have, now)
+		work := merge.WorkForAll(wants, &r.res.Have, now)
 		c.Resources[r.at].Work = &work
 	}
 	return nil
@@ -46,29 +48,29 @@ func (p *planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedR
 
 // adopt makes a file that was kept against the Source's will the mirror's own again once it is wanted as it is.
 func (r *row) adopt() {
-	if r.res.Have.State == store.HaveKept && r.want.State == store.WantPresent && Satisfied(&r.want, &r.res.Have) == Yes {
+	if r.res.Have.State == store.HaveKept && r.want.State == store.WantPresent && merge.Satisfied(&r.want, &r.res.Have) == merge.Yes {
 		h := r.res.Have
 		h.State = store.HavePresent
 		r.haveNew, r.res.Have = &h, h
 	}
 }
 
-// checkDisk compares a file that the rows call right with what lstat says, so that a file somebody removed or edited is
-// found by the next baseline; only an audit reads contents. One of which a document tells something new is compared too: the
-// row may be older than the file, that of a backup, and the news that it is to be what the row says. The file of a suspect row is hashed: it may have been replaced
-// or removed without its row being told, and the Source may want just what the row says again (F1, F2, F10).
-func (p *planner) checkDisk(ctx context.Context, r *row, baseline bool) error {
+// checkDisk compares a file of which a document tells something new with what lstat says: the row may be older than the file,
+// that of a backup, and the news that it is to be what the row says. That of an entry of a feed is compared in a look at all files,
+// while its bytes are at hand. The file of a suspect row is hashed: it may have been replaced or removed without its row being told,
+// and the Source may want just what the row says again (F1, F2, F10).
+func (p *planner) checkDisk(ctx context.Context, r *row, item bool) error {
 	h, wanted := &r.res.Have, r.want.State != store.WantAbsent
-	if r.doubted = wanted && p.s.doubted(r.res); r.doubted {
+	if r.doubted = wanted && p.s.site.Doubted(r.res); r.doubted {
 		return nil // it is fetched anew
 	}
-	now, err := p.s.found(ctx, r.res, wanted)
+	now, err := p.s.site.Found(ctx, r.res, wanted)
 	if err != nil {
 		return err
 	}
 	if now == nil {
 		news := r.changed && wanted && r.res.Work.Action == store.ActionNone // else it is somebody's work, who places files meanwhile
-		known := baseline && r.same && !r.changed
+		known := item && p.s.wide && r.same && !r.changed
 		if !news && !known || p.s.t.Mirror == nil || h.State == store.HaveNone {
 			return nil
 		}
@@ -76,11 +78,31 @@ func (p *planner) checkDisk(ctx context.Context, r *row, baseline bool) error {
 		if err == nil && info.Length == h.Length && info.ModTime == h.ModTime {
 			return nil
 		}
-		if now, err = p.s.actual(ctx, r.res); err != nil || now == nil {
+		if now, err = p.s.site.Actual(ctx, r.res); err != nil || now == nil {
 			return err
 		}
 	}
 	r.moved = true
 	r.haveNew, r.res.Have = now, *now
 	return nil
+}
+
+// calmed notes a resource that an entry found as it is wanted, with nothing to do. What is refused has no file, nor has what is
+// to be absent.
+func (p *planner) calmed(r *row) {
+	if r.want.State == store.WantAbsent || r.want.Refused != "" {
+		return
+	}
+	if p.calm == nil {
+		p.calm = spill.NewBitmap()
+	}
+	p.calm.Add(r.res.ID)
+}
+
+// calms is how many there are.
+func (p *planner) calms() int64 {
+	if p.calm == nil {
+		return 0
+	}
+	return p.calm.Len
 }

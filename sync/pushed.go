@@ -6,11 +6,13 @@ import (
 	"slices"
 
 	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/transfer"
 )
 
 // A signed notification writes wants like a document does, but nothing else vouches for it (P9). So such a want is marked
 // as pushed, with what the documents say of the resource beside it, until a document says the same or something newer, or
-// until the documents should tell of it and do not: then the Source is asked (coverage.md 1).
+// until the documents should tell of it and do not: then the Source is asked (coverage.md 2).
 
 // pushedDocument stands for a notification in versions: negative, so that it is no document of the store, and the same for
 // the same bytes, so that a repetition is nothing new.
@@ -21,11 +23,11 @@ func pushedDocument(digest [32]byte) int64 {
 // mergePush lets an entry of a notification meet the row of its resource.
 func (p *planner) mergePush(r *row, e *entry, current *store.Want) {
 	w := e.cand.Want(p.set.ID)
-	switch Merge(current, p.set.Floor, e.cand) {
-	case Replace:
-	case Ask:
+	switch merge.Merge(current, &r.res.Have, merge.FloorOf(p.set), e.cand) {
+	case merge.Replace:
+	case merge.Ask:
 		w = e.cand.Contest(current, p.set.Floor, p.set.ID)
-	case Repeat:
+	case merge.Repeat:
 		r.same = true
 		return
 	default:
@@ -54,21 +56,21 @@ func listedOf(current *store.Want, set int64) *store.Want {
 // it, and takes its place as soon as it is not older.
 func (p *planner) mergeListed(r *row, e *entry) {
 	pushed := r.want
-	switch p.decide(&r.want, e) {
-	case Replace:
-		r.want = p.wantOf(e)
+	switch p.decide(r, &r.want, e) {
+	case merge.Replace:
+		r.want = p.wantOf(e, &r.want)
 		if p.news != nil && !e.baseline {
 			p.news(e.cand.Version)
 		}
-	case Ask:
+	case merge.Ask:
 		r.want = e.cand.Contest(&pushed, p.set.Floor, p.set.ID)
 		r.want.Generation = p.generation(e)
-	case Repeat: // the documents confirm it
+	case merge.Repeat: // the documents confirm it
 		if p.lag != nil {
 			p.lag(pushed.Version)
 		}
 		if pushed.State == e.cand.State {
-			r.want = p.wantOf(e)
+			r.want = p.wantOf(e, &r.want)
 		} else {
 			r.want.Pushed, r.want.Listed = false, nil
 		}
@@ -91,10 +93,10 @@ func (p *planner) mergeBeside(r *row, e *entry) {
 		listed = nil
 	}
 	var next store.Want
-	switch p.decide(listed, e) {
-	case Replace:
-		next = p.wantOf(e)
-	case Ask:
+	switch p.decide(r, listed, e) {
+	case merge.Replace:
+		next = p.wantOf(e, listed)
+	case merge.Ask:
 		next = e.cand.Contest(listed, p.set.Floor, p.set.ID)
 	default:
 		return
@@ -119,7 +121,7 @@ func (p *puller) askPushed(ctx context.Context) error {
 	return p.eachPushed(ctx, func(rs []*store.Resource) error { return p.askPage(ctx, rs, proven, due) })
 }
 
-// eachPushed pages over the rows whose want was pushed, with the flight lock held, because rows read here are written back.
+// eachPushed pages over the rows whose want was pushed, with the lock of the rows held, because rows read here are written back.
 func (p *puller) eachPushed(ctx context.Context, page func([]*store.Resource) error) error {
 	for after, more := int64(0), true; more; {
 		var err error
@@ -131,9 +133,8 @@ func (p *puller) eachPushed(ctx context.Context, page func([]*store.Resource) er
 }
 
 func (p *puller) pagePushed(ctx context.Context, after int64, page func([]*store.Resource) error) (last int64, more bool, err error) {
-	f := p.s.flight
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	p.s.site.Rows.Lock()
+	defer p.s.site.Rows.Unlock()
 	rs, err := p.s.Store.Scan(ctx, store.ScanQuery{
 		SourceID: p.s.src.ID, SetID: p.set.ID, Filter: store.FilterPushed, After: after, Limit: sweepPage,
 	})
@@ -145,14 +146,14 @@ func (p *puller) pagePushed(ctx context.Context, after int64, page func([]*store
 
 // agreed: the Source has served just what was pushed since.
 func agreed(w *store.Want, h *store.Have) bool {
-	return w.State == store.WantPresent && w.Digests != "" && h.Version == w.Version && Satisfied(w, h) == Yes
+	return w.State == store.WantPresent && w.Digests != "" && h.Version == w.Version && merge.Satisfied(w, h) == merge.Yes
 }
 
 // askPage: the documents have passed what lies before proven, and should have told of what lies before late.
 func (p *puller) askPage(ctx context.Context, rs []*store.Resource, proven, late store.Micros) error {
 	c := &store.Commit{Claim: p.s.claim}
 	sums := map[int64]*store.SetChange{}
-	now := p.s.localNow()
+	now := p.s.site.LocalNow()
 	var fresh []int
 	for _, r := range rs {
 		w := r.WantFor(p.set.ID)
@@ -168,14 +169,14 @@ func (p *puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 			w.Version.Document, w.Version.Ordinal = 0, 0
 		}
 		want := *w
-		work := p.s.workForAll(r.Wants, &r.Have, now)
+		work := merge.WorkForAll(r.Wants, &r.Have, now)
 		if r.Key == "" && want.State != store.WantAbsent { // so far only its deletion was told
 			fresh = append(fresh, len(c.Resources))
 		}
 		rc := store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work}
-		p.s.flight.touch(&rc, now)
+		p.s.site.Touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
-		total(sums, before, &r.Have, r.Wants, &r.Have) // a deletion that is only asked about is none any more
+		merge.Total(sums, before, &r.Have, r.Wants, &r.Have) // a deletion that is only asked about is none any more
 	}
 	for _, sum := range sums {
 		c.Sets = append(c.Sets, *sum)
@@ -191,6 +192,6 @@ func (p *puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 	if err := p.s.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	p.plan.poke(due(c))
+	p.plan.name(transfer.Due(c))
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"resyncd/destination/peer/source"
+	"resyncd/sync/keymap"
 )
 
 // reject refuses the held removals.
@@ -78,7 +79,7 @@ func TestRejectForgetsNothing(t *testing.T) {
 	f.reject(28)
 	f.page("/r029", "body 29 v2")
 	f.both(true)
-	key, err := NaturalKey(f.uri("/r029"))
+	key, err := keymap.NaturalKey(f.uri("/r029"))
 	if sum := f.files()[key]; err != nil || sum != fmt.Sprintf("%x", sha256.Sum256([]byte("body 29 v2"))) {
 		t.Errorf("in step, and /r029 is not what set one wants: %s, %v", sum, err)
 	}

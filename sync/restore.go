@@ -8,6 +8,8 @@ import (
 
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/keymap"
+	"resyncd/sync/merge"
 )
 
 // Restore brings the newest trashed file of a URI, or else of a key, back under its key and keeps it there until the Source lists
@@ -85,7 +87,7 @@ func (s *session) trashedUnder(ctx context.Context, key string) (tr store.Trashe
 func (s *session) vacant(ctx context.Context, key string) error {
 	name := key
 	if s.t.Mirror.FoldsCase() {
-		name = FoldKey(key)
+		name = keymap.FoldKey(key)
 	}
 	use, err := s.Store.Names(ctx, s.src.ID, []string{name})
 	if err == nil && use[0] != store.NameFree {
@@ -99,7 +101,7 @@ func (s *session) vacant(ctx context.Context, key string) error {
 func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 	err := s.t.Mirror.Restore(ctx, tr.ID, tr.Key)
 	if errors.Is(err, blob.ErrNotFound) {
-		if sum, _, _, herr := s.hashFile(ctx, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
+		if sum, _, _, herr := s.site.HashFile(ctx, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
 			return nil
 		}
 	}
@@ -111,7 +113,7 @@ func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 
 // recordRestored makes the file known as kept. What the Source wants of the resource, and owed work, stay as they are.
 func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *store.Resource) error {
-	sum, n, _, err := s.hashFile(ctx, tr.Key, nil)
+	sum, n, _, err := s.site.HashFile(ctx, tr.Key, nil)
 	if err != nil {
 		return err
 	}
@@ -119,8 +121,8 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 	if err != nil {
 		return err
 	}
-	s.flight.mu.Lock()
-	defer s.flight.mu.Unlock()
+	s.site.Rows.Lock()
+	defer s.site.Rows.Unlock()
 	if r != nil { // as it is now: a Follower works on
 		rs, err := s.Store.ByIDs(ctx, []int64{r.ID})
 		if err != nil {
@@ -131,24 +133,24 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 		}
 		r = rs[0]
 	}
-	now := s.localNow()
+	now := s.site.LocalNow()
 	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: now}
 	rc := store.ResourceChange{URI: tr.URI, Key: tr.Key, Have: have, Work: &store.Work{}}
 	if s.t.Mirror.FoldsCase() {
-		rc.Name = FoldKey(rc.Key)
+		rc.Name = keymap.FoldKey(rc.Key)
 	}
 	c := &store.Commit{
 		Claim: s.claim, DropTrash: []string{tr.ID},
-		Events: []store.Event{{SourceID: s.src.ID, URI: tr.URI, At: now, What: "restored", Detail: digestOf(have)}},
+		Events: []store.Event{{SourceID: s.src.ID, URI: tr.URI, At: now, What: "restored", Detail: merge.DigestOf(have)}},
 	}
 	if r != nil {
 		rc.ID = r.ID
-		s.flight.touch(&rc, now)
+		s.site.Touch(&rc, now)
 		if r.Work.Action == store.ActionFetch {
 			rc.Work = nil
 		}
 		sums := map[int64]*store.SetChange{}
-		total(sums, r.Wants, &r.Have, r.Wants, have)
+		merge.Total(sums, r.Wants, &r.Have, r.Wants, have)
 		for _, sc := range sums {
 			c.Sets = append(c.Sets, *sc)
 		}

@@ -1,11 +1,6 @@
 package sync
 
-import (
-	"encoding/json"
-	"time"
-
-	"resyncd/store"
-)
+import "encoding/json"
 
 // Result is what a run did with one set, and how it stands now. It is the line of `sync --json`.
 type Result struct {
@@ -21,6 +16,7 @@ type Result struct {
 	Held        int64   `json:"held"`
 	Bytes       int64   `json:"bytes"`
 	Requests    int64   `json:"requests"`
+	Asked       int64   `json:"asked"` // resources that the Source was asked about because its documents did not decide
 	Refused     int64   `json:"refused"`
 	GapsFound   int64   `json:"gaps_found"`
 	GapsClosed  int64   `json:"gaps_closed"`
@@ -30,6 +26,24 @@ type Result struct {
 	InStep      bool    `json:"in_step"`
 	Problem     string  `json:"-"` // what went wrong with the set as a whole, "" if nothing
 	Unavailable bool    `json:"-"` // no document of the set was usable
+	*Would              // of a dry run only
+}
+
+// Would sums up what a dry run told of one set.
+type Would struct {
+	Fetch  int64 `json:"would_fetch"`
+	Delete int64 `json:"would_delete"`
+	Bytes  int64 `json:"would_bytes"` // of what would be fetched, as far as the Source tells lengths
+}
+
+func (w *Would) count(p Planned) {
+	switch p.Action {
+	case "fetch":
+		w.Fetch++
+		w.Bytes += max(p.Length, 0)
+	case "delete":
+		w.Delete++
+	}
 }
 
 // MarshalJSON implements json.Marshaler: an absent problem is null.
@@ -43,13 +57,4 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		out.Problem = &r.Problem
 	}
 	return json.Marshal(out)
-}
-
-// RFC3339 is how times leave the program: UTC, the fraction only where there is one. NoTime is nil.
-func RFC3339(m store.Micros) *string {
-	if !m.Known() {
-		return nil
-	}
-	s := m.Time().Format(time.RFC3339Nano)
-	return &s
 }

@@ -24,6 +24,8 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob/dir"
 	"resyncd/store/sqlite"
+	"resyncd/sync/keymap"
+	"resyncd/sync/transfer"
 )
 
 // tester is what a rig needs of a test: *testing.T and *rapid.T both have it.
@@ -161,7 +163,7 @@ func (r *rig) open() (*Engine, Target, func()) {
 	}
 	ours := src.RootID == "" && state == dir.Marked // before its state was lost
 	target := Target{
-		Name: "test", URL: r.srv.URL + "/", Delete: DeleteTrash, TrashFor: time.Hour, DeleteGuard: 0.2, Concurrency: 4,
+		Name: "test", URL: r.srv.URL + "/", Delete: transfer.DeleteTrash, TrashFor: time.Hour, DeleteGuard: 0.2, Concurrency: 4,
 		Client: client, Policy: &fetch.Policy{Trusted: []string{host.Host}}, Mirror: m, RootID: id,
 		Adopt: ours || state == dir.Foreign, SweepExtra: ours && err != nil,
 	}
@@ -198,7 +200,7 @@ func (r *rig) run() (Result, error) {
 	return results[0], err
 }
 
-// must catches up and insists on being in step, with the mirror equal to the Source.
+// must catches up and insists on being in step, with the mirror equal to the Source, by hash and by the auditor's word.
 func (r *rig) must() Result {
 	r.t.Helper()
 	res, err := r.run()
@@ -206,6 +208,7 @@ func (r *rig) must() Result {
 		r.t.Fatalf("not in step: %+v, %v", res, err)
 	}
 	r.equal()
+	r.auditFinds()
 	return res
 }
 
@@ -228,7 +231,7 @@ func (r *rig) equalBut(keys ...string) {
 	r.t.Helper()
 	want := map[string]string{}
 	for uri, sum := range r.src.Resources() {
-		key, err := NaturalKey(uri)
+		key, err := keymap.NaturalKey(uri)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -280,7 +283,7 @@ func (r *rig) files() map[string]string {
 // path is where the file of a resource lies.
 func (r *rig) path(name string) string {
 	r.t.Helper()
-	key, err := NaturalKey(r.src.URI(name))
+	key, err := keymap.NaturalKey(r.src.URI(name))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -11,6 +11,10 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/store/blob"
+	"resyncd/sync/merge"
+	"resyncd/sync/report"
+	"resyncd/sync/transfer"
 )
 
 // runSet pulls one set and reconciles it. The error is one of store or context; what the Source did wrong, and a full
@@ -22,27 +26,27 @@ func (s *session) runSet(ctx context.Context, offer *destination.SetOffer, all *
 	if err != nil {
 		return res, err
 	}
-	wake, planned := make(chan struct{}, 1), make(chan struct{})
-	pull, err := s.newPuller(&set, offer, wake)
+	planned := make(chan struct{})
+	pull, err := s.newPuller(&set, offer)
 	if err != nil {
 		return res, err
 	}
+	pull.last = all != nil
 	s.scopes.add(set.ID, pull.plan.scope)
 	if offer.Err != nil {
 		pull.fail(offer.Err)
 	}
-	rec := &reconciler{
-		s: s, workers: s.t.workers(), scope: pull.plan.scope, wake: wake, planned: planned,
-		failing: newBitmap(),
-	}
-	base := rec.counts()
+	rec := transfer.New(s.site, transfer.Options{
+		Workers: transfer.Workers(s.t.Concurrency), Scope: pull.plan.scope, Planned: planned, Failing: s.failing,
+	})
+	base := rec.Count()
 	if s.o.Plan == nil {
 		err = s.work(ctx, pull, rec, planned)
 	} else if err = pull.run(ctx); err == nil {
 		err = s.explain(ctx, rec)
 	}
 	if err == nil && s.sweep && all != nil { // before the result is drawn up, so that it is told there
-		err = rec.sweepExtra(ctx, all)
+		err = s.sweepExtra(ctx, rec, all)
 	}
 	s.fill(&res, pull, rec, base)
 	s.spend(&res)
@@ -54,13 +58,13 @@ func (s *session) runSet(ctx context.Context, offer *destination.SetOffer, all *
 }
 
 // work overlaps pull and reconciliation, then retries what failed for as long as it was allowed to.
-func (s *session) work(ctx context.Context, pull *puller, rec *reconciler, planned chan struct{}) error {
+func (s *session) work(ctx context.Context, pull *puller, rec *transfer.Reconciler, planned chan struct{}) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(planned)
 		return pull.run(gctx)
 	})
-	g.Go(func() error { return rec.pass(gctx, func() store.Micros { return endOfTime }) })
+	g.Go(func() error { return rec.Pass(gctx, func() store.Micros { return endOfTime }) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -70,14 +74,14 @@ func (s *session) work(ctx context.Context, pull *puller, rec *reconciler, plann
 // endOfTime makes everything due: a person who runs a catch-up wants owed work tried now, whatever the ledger planned.
 const endOfTime = store.Micros(1) << 62
 
-func (s *session) retry(ctx context.Context, pull *puller, rec *reconciler) error {
+func (s *session) retry(ctx context.Context, pull *puller, rec *transfer.Reconciler) error {
 	if s.o.RetryFor <= 0 {
 		return nil
 	}
 	end := s.Now().Add(s.o.RetryFor)
-	rec.until = end
-	defer func() { rec.until = time.Time{} }()
-	for rec.errHalted() == nil && !rec.late() {
+	rec.Limit(end)
+	defer rec.Limit(time.Time{})
+	for rec.ErrHalted() == nil && !rec.Late() {
 		due, err := s.Store.NextDue(ctx, s.src.ID)
 		if err != nil || !due.Known() || due.Time().After(end) {
 			return err
@@ -85,13 +89,12 @@ func (s *session) retry(ctx context.Context, pull *puller, rec *reconciler) erro
 		if err := pause(ctx, due.Time().Sub(s.Now())); err != nil {
 			return err
 		}
-		if rec.stale && pull != nil {
-			rec.stale = false
+		if rec.TakeStale() && pull != nil {
 			if err := pull.again(ctx); err != nil {
 				return err
 			}
 		}
-		if err := rec.pass(ctx, s.localNow); err != nil {
+		if err := rec.Pass(ctx, s.site.LocalNow); err != nil {
 			return err
 		}
 	}
@@ -135,18 +138,19 @@ func (s *session) spend(res *Result) {
 }
 
 // fill draws up a result; base is what the reconciler had done before.
-func (s *session) fill(res *Result, pull *puller, rec *reconciler, base counts) {
+func (s *session) fill(res *Result, pull *puller, rec *transfer.Reconciler, base transfer.Count) {
 	res.Kind = pull.out.kind
-	res.Position = RFC3339(pull.cover.Position())
+	res.Position = report.RFC3339(pull.cover.Position())
 	res.Odd = pull.plan.odd
 	res.GapsFound, res.GapsClosed = pull.out.gapsFound, pull.out.gapsClosed
 	res.Unavailable = !pull.out.usable
-	rec.tally.add(func(t *tally) {
-		res.Fetched, res.Deleted, res.Failed = t.fetched-base.fetched, t.deleted-base.deleted, rec.failing.len
-		res.Unchanged = base.ends.unchanged(pull.plan.calm)
-	})
+	done := rec.Since(base, pull.plan.calm)
+	res.Fetched, res.Deleted, res.Failed = done.Fetched, done.Deleted, done.Failed
+	res.Asked, res.Unchanged = done.Asked, done.Unchanged
 	if s.o.Plan != nil {
 		res.Fetched, res.Deleted = 0, 0
+		sum := s.would
+		res.Would, s.would = &sum, Would{}
 	}
 	if res.Kind == "none" && (res.Fetched > 0 || res.Deleted > 0) {
 		res.Kind = "incremental"
@@ -154,7 +158,7 @@ func (s *session) fill(res *Result, pull *puller, rec *reconciler, base counts) 
 }
 
 // conclude records how the set stands. In step: everything was read, nothing is owed or held, no gap is open.
-func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, res *Result, start time.Time) error {
+func (s *session) conclude(ctx context.Context, pull *puller, rec *transfer.Reconciler, res *Result, start time.Time) error {
 	counts, err := s.Store.Counts(ctx, pull.set.ID)
 	if err != nil {
 		return err
@@ -167,8 +171,8 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, r
 		return err
 	}
 	res.Owed, res.Held, res.Refused = counts.Owed, counts.Held, counts.Refused
-	s.halted = s.halted || rec.isHalted()
-	problem := errors.Join(pull.out.problem, rec.errHalted())
+	s.halted = s.halted || rec.IsHalted()
+	problem := errors.Join(pull.out.problem, rec.ErrHalted())
 	_, hole := pull.cover.FirstHole()
 	read := problem == nil && !hole
 	res.InStep = read && counts.Owed == 0 && counts.Held == 0 &&
@@ -181,10 +185,10 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, r
 			"set", pull.set.CapabilityList, "refused", res.Refused)
 	}
 	// What is owed, held or open may change before the next pull; whoever shows the set looks at that anew.
-	pull.set.InStep, pull.set.Problem, pull.set.LastPull, pull.set.Gone = read, res.Problem, s.localNow(), 0
+	pull.set.InStep, pull.set.Problem, pull.set.LastPull, pull.set.Gone = read, res.Problem, s.site.LocalNow(), 0
 	c := pull.setCommit()
 	c.Runs = []store.Run{{
-		SetID: pull.set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.localNow(), Fetched: res.Fetched,
+		SetID: pull.set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.site.LocalNow(), Fetched: res.Fetched,
 		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
 		Problem: res.Problem,
 	}}
@@ -196,10 +200,10 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *reconciler, r
 }
 
 // explain reports the work of a dry run in place of doing it. It looks at local files as the real run would.
-func (s *session) explain(ctx context.Context, rec *reconciler) error {
+func (s *session) explain(ctx context.Context, rec *transfer.Reconciler) error {
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after := int64(0); ; {
-			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: duePage})
+			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: sweepPage})
 			if err != nil {
 				return err
 			}
@@ -208,7 +212,7 @@ func (s *session) explain(ctx context.Context, rec *reconciler) error {
 			}
 			for _, r := range rs {
 				after = r.ID
-				if err := rec.explainOne(ctx, r); err != nil {
+				if err := s.explainOne(ctx, rec, r); err != nil {
 					return err
 				}
 			}
@@ -217,32 +221,35 @@ func (s *session) explain(ctx context.Context, rec *reconciler) error {
 	return nil
 }
 
-func (r *reconciler) explainOne(ctx context.Context, res *store.Resource) error {
-	o := &outcome{res: res, want: Effective(res.Wants)}
-	p := Planned{URI: res.URI, Key: res.Key, Action: "fetch", Had: res.Have.State != store.HaveNone}
+func (s *session) explainOne(ctx context.Context, rec *transfer.Reconciler, res *store.Resource) error {
+	want := merge.Effective(res.Wants)
+	p := Planned{URI: res.URI, Key: res.Key, Action: "fetch", Had: res.Have.State != store.HaveNone, Length: -1}
 	switch {
-	case o.want == nil || r.s.explained.has(res.ID):
+	case want == nil || s.explained.Has(res.ID):
 		return nil
-	case o.want.State == store.WantAbsent:
-		if p.Action = "delete"; r.s.t.Delete == DeleteKeep {
+	case want.State == store.WantAbsent:
+		if p.Action = "delete"; s.t.Delete == transfer.DeleteKeep {
 			p.Action = "keep"
 		}
-	case r.s.t.Mirror != nil:
-		if done, err := r.onDisk(ctx, o); err != nil && !missing(err) {
+	case s.t.Mirror != nil:
+		if done, err := rec.Satisfied(ctx, res); err != nil && !blob.Missing(err) {
 			return err
 		} else if done {
-			r.tally.add(func(t *tally) { t.end(res.ID, true) })
-			r.s.explained.add(res.ID)
+			rec.FoundRight(res.ID)
+			s.explained.Add(res.ID)
 			return nil
 		}
 	}
-	r.s.explained.add(res.ID)
-	return r.s.o.Plan(p)
+	s.explained.Add(res.ID)
+	if p.Action == "fetch" {
+		p.Length = want.Length
+	}
+	return s.o.Plan(p)
 }
 
 // stillFailing counts what failed in this run and is still owed: a list read later may have taken it back. A Follower's
 // reconciler works on meanwhile.
-func (s *session) stillFailing(ctx context.Context, rec *reconciler) (n int64, err error) {
+func (s *session) stillFailing(ctx context.Context, rec *transfer.Reconciler) (n int64, err error) {
 	ids := make([]int64, 0, sweepPage)
 	page := func() error {
 		rs, err := s.Store.ByIDs(ctx, ids)
@@ -254,9 +261,7 @@ func (s *session) stillFailing(ctx context.Context, rec *reconciler) (n int64, e
 		ids = ids[:0]
 		return err
 	}
-	var failing *bitmap
-	rec.tally.add(func(*tally) { failing = rec.failing.clone() })
-	for id := range failing.all() {
+	for id := range rec.Failing().All() {
 		if ids = append(ids, id); len(ids) == cap(ids) {
 			if err := page(); err != nil {
 				return n, err

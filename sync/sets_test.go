@@ -10,6 +10,8 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store/blob/dir"
+	"resyncd/sync/report"
+	"resyncd/sync/transfer"
 )
 
 // twoSets is a Source of two sets, each with a Resource List and a Change List of the given entries.
@@ -215,7 +217,7 @@ func TestErrorPageForDescription(t *testing.T) {
 // TestDeleteModes: what becomes of a file that the Source deleted, and how it comes back.
 func TestDeleteModes(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []DeleteMode{DeleteTrash, DeleteKeep, DeleteNow} {
+	for _, mode := range []transfer.DeleteMode{transfer.DeleteTrash, transfer.DeleteKeep, transfer.DeleteNow} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			r := newRigIn(t, ramDir(t), source.Options{}, many(12))
@@ -225,23 +227,23 @@ func TestDeleteModes(t *testing.T) {
 			r.src.Delete("d0/r000.txt")
 			r.src.Delete("d1/r001.txt")
 			res, err := r.run()
-			if err != nil || !res.InStep || res.Deleted != map[DeleteMode]int64{DeleteTrash: 2, DeleteNow: 2}[mode] {
+			if err != nil || !res.InStep || res.Deleted != map[transfer.DeleteMode]int64{transfer.DeleteTrash: 2, transfer.DeleteNow: 2}[mode] {
 				t.Fatalf("%+v, %v", res, err)
 			}
 			_, err = os.Stat(r.path("d0/r000.txt"))
-			if kept := err == nil; kept != (mode == DeleteKeep) {
+			if kept := err == nil; kept != (mode == transfer.DeleteKeep) {
 				t.Errorf("the file is there: %t", kept)
 			}
-			if trash := r.listed(ListTrash); len(trash) != map[DeleteMode]int{DeleteTrash: 2}[mode] {
+			if trash := r.listed(report.ListTrash); len(trash) != map[transfer.DeleteMode]int{transfer.DeleteTrash: 2}[mode] {
 				t.Errorf("trash %v", trash)
 			}
 			r.tidy()
-			if mode == DeleteKeep {
-				if got := r.listed(ListAll)[r.src.URI("d0/r000.txt")]; got != "kept" {
+			if mode == transfer.DeleteKeep {
+				if got := r.listed(report.ListAll)[r.src.URI("d0/r000.txt")]; got != "kept" {
 					t.Errorf("state %q", got)
 				}
 			}
-			if mode == DeleteTrash {
+			if mode == transfer.DeleteTrash {
 				r.with(func(e *Engine, target Target) {
 					if _, err := e.Restore(context.Background(), target, r.src.URI("d0/r000.txt")); err != nil {
 						t.Error(err)
@@ -250,7 +252,7 @@ func TestDeleteModes(t *testing.T) {
 				if b, err := os.ReadFile(r.path("d0/r000.txt")); err != nil || string(b) != "body 0" {
 					t.Errorf("restored %q, %v", b, err)
 				}
-				if got := r.listed(ListAll)[r.src.URI("d0/r000.txt")]; got != "kept" {
+				if got := r.listed(report.ListAll)[r.src.URI("d0/r000.txt")]; got != "kept" {
 					t.Errorf("state %q", got)
 				}
 				res, err := r.run() // a full baseline does not take it away again
@@ -266,7 +268,7 @@ func TestDeleteModes(t *testing.T) {
 			r.put("d0/r000.txt", "body 0") // listed again as it was: what was kept is taken over
 			r.put("d1/r001.txt", "other")
 			res, err = r.run()
-			if fetched := map[DeleteMode]int64{DeleteTrash: 1, DeleteKeep: 1, DeleteNow: 2}[mode]; err != nil || !res.InStep || res.Fetched != fetched {
+			if fetched := map[transfer.DeleteMode]int64{transfer.DeleteTrash: 1, transfer.DeleteKeep: 1, transfer.DeleteNow: 2}[mode]; err != nil || !res.InStep || res.Fetched != fetched {
 				t.Errorf("%+v, %v", res, err)
 			}
 			r.equal()
@@ -280,13 +282,13 @@ func TestDeleteModes(t *testing.T) {
 }
 
 // listed are the states of `ls`, by URI.
-func (r *rig) listed(f ListFilter) map[string]string {
+func (r *rig) listed(f report.ListFilter) map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
 	r.with(func(e *Engine, _ Target) {
 		src, err := e.Store.Source(context.Background(), "test")
 		if err == nil {
-			err = List(context.Background(), e.Store, src.ID, f, func(l Listing) error { out[l.URI] = l.State; return nil })
+			err = report.List(context.Background(), e.Store, src.ID, f, func(l report.Listing) error { out[l.URI] = l.State; return nil })
 		}
 		if err != nil {
 			r.t.Fatal(err)
@@ -300,7 +302,7 @@ func (r *rig) listed(f ListFilter) map[string]string {
 func TestUnlistedAndKept(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	f.tune = func(t *Target) { t.Delete = DeleteKeep }
+	f.tune = func(t *Target) { t.Delete = transfer.DeleteKeep }
 	f.set("resourcelist", "/rl.xml")
 	publish := func(minute int, entries ...string) {
 		f.page("/rl.xml", list("resourcelist", `at="`+when(minute)+`"`, entries...))
@@ -312,14 +314,14 @@ func TestUnlistedAndKept(t *testing.T) {
 		f.one(true)
 		f.holds(map[string]string{"/a": "a", "/b": "b"})
 	}
-	if got := f.listed(ListAll)[f.uri("/b")]; got != "kept" {
+	if got := f.listed(report.ListAll)[f.uri("/b")]; got != "kept" {
 		t.Errorf("state %q", got)
 	}
 	publish(3, f.res("/a", "a"), f.res("/b", "b"))
 	if res := f.one(true); res.Fetched != 0 {
 		t.Errorf("%+v", res)
 	}
-	if got := f.listed(ListAll)[f.uri("/b")]; got != "present" {
+	if got := f.listed(report.ListAll)[f.uri("/b")]; got != "present" {
 		t.Errorf("state %q", got)
 	}
 	publish(4, f.res("/a", "a"))

@@ -1,13 +1,16 @@
 package sync
 
-import "resyncd/store"
+import (
+	"resyncd/store"
+	"resyncd/sync/coverage"
+)
 
 // What vouches for the coverage of a set is recorded a second time as spans, with the commit that records the coverage
 // itself: people see by them what covered when. Nothing is decided by a span.
 
 // span is evidence that is taken up now.
 func (p *puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
-	now := p.s.localNow()
+	now := p.s.site.LocalNow()
 	return store.Span{
 		SetID: p.set.ID, Kind: kind, From: iv.From, Until: iv.Until, First: now, Last: now, Entries: entries, Document: document,
 	}
@@ -15,7 +18,7 @@ func (p *puller) span(kind store.SpanKind, iv store.Interval, entries int64, doc
 
 // proved queues what a list proves for the next commit of the set.
 func (p *puller) proved(kind store.SpanKind, iv store.Interval, entries int64, list string) {
-	if usable(iv) {
+	if coverage.Usable(iv) {
 		p.spans = append(p.spans, p.span(kind, iv, entries, list))
 	}
 }

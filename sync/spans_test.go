@@ -12,6 +12,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 )
 
 // spansIn are the spans of the only set.
@@ -157,7 +158,7 @@ func TestSpansOfPushes(t *testing.T) {
 	for _, s := range got {
 		entries, end = entries+s.Entries, max(end, s.Until)
 	}
-	if set := p.theSet(); entries != 3 || end != (&Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}).Position() {
+	if set := p.theSet(); entries != 3 || end != (&coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}).Position() {
 		t.Errorf("%d entries up to %v of %+v", entries, end.Time(), set)
 	}
 

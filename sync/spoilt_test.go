@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"resyncd/destination/peer/source"
+	"resyncd/sync/keymap"
 )
 
 // TestSpoiltThenDeleted: a file that is not what it was, and could not be fetched anew, goes when the Source deletes the
@@ -26,7 +27,7 @@ func TestSpoiltThenDeleted(t *testing.T) {
 			t.Parallel()
 			p := newSettled(t, source.Options{}, many(3))
 			p.stop()
-			key, err := NaturalKey(p.src.URI("a.txt"))
+			key, err := keymap.NaturalKey(p.src.URI("a.txt"))
 			if err != nil {
 				t.Fatal(err)
 			}

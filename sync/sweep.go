@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/transfer"
 )
 
 // sweepPage is how many unlisted resources are judged and committed at once.
@@ -14,10 +16,10 @@ const sweepPage = 1000
 // guard says so, or where the list had unreadable entries that may have been these.
 func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 	p := b.p
-	absent := Candidate{
+	absent := merge.Candidate{
 		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.docID}, Length: -1, LastMod: store.NoTime,
 	}
-	gone, err := p.unlisted(ctx, absent, b.o.reset, nil)
+	gone, err := p.unlisted(ctx, absent, nil)
 	if err != nil {
 		return err
 	}
@@ -27,42 +29,42 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 	}
 	// What an earlier list had held and this one names is wanted again by now; the rest is judged with what is new.
 	files := gone.files + counts.Held
-	hold := Hold(b.listed == 0, files, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && files > 0
+	hold := merge.Hold(b.listed == 0, files, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && files > 0
 	if err := p.heed(ctx, absent, hold || b.skipped > 0); err != nil || gone.rows == 0 && counts.Held == 0 {
 		return err
 	}
 	if hold {
 		p.s.log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
 			"set", p.set.CapabilityList, "files", files, "of", p.set.Resources, "bad_entries", b.skipped)
-		if err := p.sweepAway(ctx, absent, true, b.o.reset); err != nil {
+		if err := p.sweepAway(ctx, absent, true); err != nil {
 			return err
 		}
 		p.s.observe.held(p.set.ID, gone.files)
 		return nil
 	}
-	if err := p.sweepAway(ctx, absent, false, b.o.reset); err != nil || counts.Held == 0 {
+	if err := p.sweepAway(ctx, absent, false); err != nil || counts.Held == 0 {
 		return err
 	}
-	if counts.Held > guardMin && counts.Held >= b.held { // that the mirror has grown meanwhile makes nothing of them a mistake
+	if counts.Held > merge.GuardMin && counts.Held >= b.held { // that the mirror has grown meanwhile makes nothing of them a mistake
 		return nil
 	}
 	p.s.log.Info("the new list removes little enough: what an earlier one had held is carried out", "set", p.set.CapabilityList, "files", counts.Held)
-	return p.s.decideHeld(ctx, p.set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.plan.poke(due(c)) })
+	return p.s.decideHeld(ctx, p.set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.plan.name(transfer.Due(c)) })
 }
 
 // heed notes of what was pushed as deleted that the list does not name it either: what older documents said of it would count
 // again should a later push turn out to be untrue.
-func (p *puller) heed(ctx context.Context, absent Candidate, hold bool) error {
+func (p *puller) heed(ctx context.Context, absent merge.Candidate, hold bool) error {
 	return p.eachPushed(ctx, func(rs []*store.Resource) error {
 		c := &store.Commit{Claim: p.s.claim}
-		now := p.s.localNow()
+		now := p.s.site.LocalNow()
 		for _, r := range rs {
 			w := r.WantFor(p.set.ID)
-			if w == nil || w.State != store.WantAbsent || p.plan.seen.has(r.ID) || !backed(w, absent) {
+			if w == nil || w.State != store.WantAbsent || p.plan.seen.Has(r.ID) || !backed(w, absent) {
 				continue
 			}
 			rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
-			p.s.flight.touch(&rc, now)
+			p.s.site.Touch(&rc, now)
 			c.Resources = append(c.Resources, rc)
 		}
 		if len(c.Resources) == 0 {
@@ -73,9 +75,9 @@ func (p *puller) heed(ctx context.Context, absent Candidate, hold bool) error {
 }
 
 // sweepAway makes absent what the list does not name.
-func (p *puller) sweepAway(ctx context.Context, absent Candidate, hold, reset bool) error {
-	_, err := p.unlisted(ctx, absent, reset, func(rs []*store.Resource) error {
-		return p.makeAbsent(ctx, rs, absent, hold, reset)
+func (p *puller) sweepAway(ctx context.Context, absent merge.Candidate, hold bool) error {
+	_, err := p.unlisted(ctx, absent, func(rs []*store.Resource) error {
+		return p.makeAbsent(ctx, rs, absent, hold)
 	})
 	return err
 }
@@ -84,7 +86,7 @@ type unlistedCount struct{ rows, files int64 }
 
 // unlisted pages over the resources that the set wants, that the current baseline did not list, and whose want is not
 // known to be newer than the list.
-func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, each func([]*store.Resource) error) (unlistedCount, error) {
+func (p *puller) unlisted(ctx context.Context, absent merge.Candidate, each func([]*store.Resource) error) (unlistedCount, error) {
 	var n unlistedCount
 	var ids []int64
 	page := func() error {
@@ -95,10 +97,10 @@ func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, eac
 		kept := rs[:0]
 		for _, r := range rs {
 			w := r.WantFor(p.set.ID)
-			if w == nil {
+			if w == nil || p.shown != nil && p.shown(r, w) {
 				continue
 			}
-			ignored := MergeUnlisted(w, p.set.Floor, absent.Version.Until, reset) == Ignore
+			ignored := merge.MergeUnlisted(w, merge.FloorOf(p.set), p.plan.reading) == merge.Ignore
 			if ignored && !backed(w, absent) {
 				continue
 			}
@@ -120,7 +122,7 @@ func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, eac
 		if err != nil {
 			return n, err
 		}
-		if p.plan.seen.has(id) {
+		if p.plan.seen.Has(id) {
 			continue
 		}
 		if ids = append(ids, id); len(ids) >= sweepPage {
@@ -137,12 +139,13 @@ func (p *puller) unlisted(ctx context.Context, absent Candidate, reset bool, eac
 
 // backed tells a want that was pushed, or is asked about for that, and that an older statement of the documents stands
 // behind: the list takes that back.
-func backed(w *store.Want, absent Candidate) bool {
-	return w.Listed != nil && w.Listed.State == store.WantPresent && w.Listed.Version.From <= absent.Version.Until
+func backed(w *store.Want, absent merge.Candidate) bool {
+	l := w.Listed
+	return l != nil && l.State == store.WantPresent && (l.Generation > 0 || l.Version.From <= absent.Version.Until)
 }
 
 // takenBack is a want of which the documents say no more what they did: it is absent.
-func takenBack(w *store.Want, absent Candidate, hold bool) *store.Want {
+func takenBack(w *store.Want, absent merge.Candidate, hold bool) *store.Want {
 	next, listed := *w, absent.Want(w.SetID)
 	listed.Held, next.Listed = hold, &listed
 	return &next
@@ -150,11 +153,11 @@ func takenBack(w *store.Want, absent Candidate, hold bool) *store.Want {
 
 // makeAbsent records that the set no longer wants these resources. Content fields stay, so that a rejected sweep restores
 // what was wanted.
-func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Candidate, hold, reset bool) error {
+func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent merge.Candidate, hold bool) error {
 	s := p.s
-	s.flight.mu.Lock()
-	defer s.flight.mu.Unlock()
-	now := s.localNow()
+	s.site.Rows.Lock()
+	defer s.site.Rows.Unlock()
+	now := s.site.LocalNow()
 	c := &store.Commit{Claim: s.claim}
 	sums := map[int64]*store.SetChange{}
 	for _, r := range rs {
@@ -165,43 +168,46 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 		before, was := slices.Clone(r.Wants), r.Have
 		var found *store.Have
 		next := *w
-		decision := MergeUnlisted(w, p.set.Floor, absent.Version.Until, reset)
-		if decision == Ask && hold && r.Have.State == store.HavePresent {
-			decision = Replace // a Source that lost its list by mistake may well answer 404 for all that was in it
+		decision := merge.MergeUnlisted(w, merge.FloorOf(p.set), p.plan.reading)
+		if decision == merge.Ask && hold && r.Have.State == store.HavePresent {
+			decision = merge.Replace // a Source that lost its list by mistake may well answer 404 for all that was in it
 		}
 		switch decision {
-		case Replace:
+		case merge.Replace:
 			var err error
-			if found, err = s.found(ctx, r, false); err != nil {
+			if found, err = s.site.Found(ctx, r, false); err != nil {
 				return err
 			} else if found != nil {
 				r.Have = *found
 			}
 			next.State, next.Version, next.Settled, next.Refused = store.WantAbsent, absent.Version, false, ""
+			if !p.plan.reading.Reset {
+				next = merge.Raised(next, w, p.set.Floor)
+			}
 			next.Pushed, next.Listed = false, nil
 			next.Held = hold && r.Have.State == store.HavePresent
-		case Ask: // it changed in the very instant of the snapshot
+		case merge.Ask: // it changed in the very instant of the snapshot
 			next = absent.Contest(w, p.set.Floor, p.set.ID)
 		default:
 			if backed(w, absent) {
 				rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
-				s.flight.touch(&rc, now)
+				s.site.Touch(&rc, now)
 				c.Resources = append(c.Resources, rc)
 			}
 			continue
 		}
 		next.Generation = p.set.Generation
 		*w = next
-		work := s.workForAll(r.Wants, &r.Have, now)
+		work := merge.WorkForAll(r.Wants, &r.Have, now)
 		what := "unlisted"
 		if next.Held {
 			what = "held"
 		}
 		rc := store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found}
-		s.flight.touch(&rc, now)
+		s.site.Touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
 		c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: what, Version: next.Version})
-		total(sums, before, &was, r.Wants, &r.Have)
+		merge.Total(sums, before, &was, r.Wants, &r.Have)
 	}
 	for _, sum := range sums {
 		c.Sets = append(c.Sets, *sum)
@@ -209,6 +215,6 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent Ca
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	p.plan.poke(due(c))
+	p.plan.name(transfer.Due(c))
 	return nil
 }

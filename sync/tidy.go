@@ -5,22 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"sort"
 	"strings"
 
 	"resyncd/store"
 	"resyncd/store/blob"
 )
-
-// trashID names the file of a resource in the trash: when its removal was planned, and what it is. A removal that is
-// repeated after a kill computes the same name.
-func trashID(r *store.Resource) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%d\x00%s\x00%x", r.ID, r.URI, r.Have.SHA256)
-	ms := uint64(max(int64(r.Work.Due)/1000, 0)) & (1<<48 - 1)
-	return fmt.Sprintf("%012x", ms) + hex.EncodeToString(h.Sum(nil))[:20]
-}
 
 // emptyTrash drops what has been in the trash for longer than configured.
 func (s *session) emptyTrash(ctx context.Context) error {
@@ -60,7 +50,7 @@ func (s *session) claimTrash(ctx context.Context) error {
 			}
 		}
 		if err == nil {
-			lost = append(lost, store.Trashed{ID: i.ID, SourceID: s.src.ID, Length: -1, Reason: "left by a run that was cut", At: s.localNow()})
+			lost = append(lost, store.Trashed{ID: i.ID, SourceID: s.src.ID, Length: -1, Reason: "left by a run that was cut", At: s.site.LocalNow()})
 		}
 		return err
 	})

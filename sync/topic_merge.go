@@ -3,10 +3,13 @@ package sync
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"time"
+	"maps"
+	"slices"
+	"strings"
 
 	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
 )
 
 // item is what a topic brings for one resource: an entry of a feed, an edit of a record, a link of an entry, or the
@@ -17,124 +20,14 @@ type item struct {
 	content []byte
 	// natural is the key that it gets where nothing stands in its way; "": that of its URI.
 	natural string
-	meta    itemMeta
+	meta    merge.ItemMeta
 	edit    *store.Edit
-	from    itemFrom
+	from    merge.ItemFrom
 	latest  bool // newer than whatever is known, whatever the clocks say
-	fresh   bool // it was not there at the last pull: where nobody pushed it, others before it may be lost
-}
-
-// itemFrom is where an item comes from.
-type itemFrom struct {
-	Pushed bool
-	// Uncached: read past all caches, so what it says is what the Source says now.
-	Uncached bool
-	// Now is our clock, Limit the latest instant that a change can have (the Source's clock and a little skew).
-	Now, Limit store.Micros
-	// Shown is when the feed itself showed the item, by the Source's clock; NoTime for older documents and pushes.
-	Shown store.Micros
-}
-
-// itemMeta is what a row tells of an inline resource for people (store.Want.Meta). Pushed is when a notification brought
-// it, until the feed itself does.
-type itemMeta struct {
-	Title     string     `json:"title,omitempty"`
-	Author    string     `json:"author,omitempty"`
-	Published string     `json:"published,omitempty"`
-	Updated   string     `json:"updated,omitempty"`
-	Source    string     `json:"source,omitempty"` // atom:source of an aggregated entry
-	Pushed    *time.Time `json:"pushed,omitempty"`
-	// Of what an entry links to: which entry that is, and a digest of what it said.
-	Entry string `json:"entry,omitempty"`
-	Says  string `json:"says,omitempty"`
-}
-
-func (m itemMeta) String() string {
-	if m == (itemMeta{}) {
-		return ""
-	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		return ""
-	}
-	return string(b)
-}
-
-// metaOf reads what a row tells.
-func metaOf(row *store.Want) (m itemMeta) {
-	if row.Meta != "" && json.Unmarshal([]byte(row.Meta), &m) != nil {
-		return itemMeta{}
-	}
-	return m
-}
-
-// pushedAt is when a notification brought what the row says; false for what the feed itself told.
-func pushedAt(row *store.Want) (store.Micros, bool) {
-	m := metaOf(row)
-	if m.Pushed == nil {
-		return store.NoTime, false
-	}
-	return store.MicrosOf(*m.Pushed), true
-}
-
-// feedLag is how long a feed may lag behind what was pushed before it is believed rather than the push (S-71, P9).
-const feedLag = store.Micros(60 * 1e6)
-
-// MergeItem lets an entry of a feed meet the row of its resource, nil for none (websub.md T-04): the newest updated wins,
-// whatever the order; absence says nothing. Ask: a push that nothing orders against what is known, or a feed that
-// contradicts a push; the feed is to be read (again, past caches) and decides.
-func MergeItem(row *store.Want, c Candidate, from itemFrom) Decision {
-	if row == nil || row.State == store.WantNone {
-		return Replace
-	}
-	at, v := row.Version.From, c.Version.From
-	invented := at.Known() && at > from.Limit // a date in the future must not win for ever
-	if sameItem(row, c) {
-		switch _, pushed := pushedAt(row); {
-		case pushed && !from.Pushed, v > at && !invented: // the feed confirms it
-			return Replace
-		}
-		return Repeat
-	}
-	switch {
-	case v > at, invented && !from.Pushed:
-		return Replace
-	case c.State == store.WantAbsent && row.State == store.WantPresent && !row.LastMod.Known() && from.Shown > at:
-		return Replace // without dates the feed that shows its end now is right
-	case v == at && v.Known() && c.State == store.WantAbsent: // deleted in the instant of its last change
-		return Replace
-	case v == at && v.Known() && row.State == store.WantAbsent:
-		return Ignore
-	case v == at && from.Pushed:
-		return Ask
-	case v == at:
-		return Replace // changed without a new date: the feed is read later than it was then
-	case from.Pushed:
-		if v.Known() {
-			return Ignore
-		}
-		return Ask
-	case !v.Known() && row.State == store.WantPresent && c.State == store.WantPresent:
-		return Replace // it gives no dates any more
-	case !v.Known() && row.State == store.WantAbsent && from.Shown > at:
-		return Replace // it came back
-	}
-	pushed, ok := pushedAt(row)
-	switch {
-	case !ok || from.Now-pushed < feedLag:
-		return Ignore // a stale cache, or the feed lags behind the push
-	case from.Uncached:
-		return Replace // nobody but the hub said so (P9)
-	}
-	return Ask
-}
-
-// sameItem tells whether the row says what the candidate says.
-func sameItem(row *store.Want, c Candidate) bool {
-	if row.State != c.State {
-		return false
-	}
-	return c.State == store.WantAbsent || row.Digests == c.Digests
+	// fresh: it was not there at the last pull, so that others before it may be lost; old: it is no newer than what was known then.
+	fresh, old bool
+	// unlinked is the entry that links to this resource no more, "" for what is linked to.
+	unlinked string
 }
 
 // mergeItem lets an item meet its row.
@@ -143,8 +36,11 @@ func (p *planner) mergeItem(r *row, e *entry) {
 	r.natural = it.natural
 	if it.edit != nil {
 		r.edits = append(r.edits, *it.edit)
-		if it.fresh {
+		switch {
+		case it.fresh && it.old:
 			r.fresh = append(r.fresh, it.edit.Digest)
+		case it.fresh:
+			p.unheard++
 		}
 		if r.note == nil {
 			r.note = e.note
@@ -161,39 +57,53 @@ func (p *planner) mergeItem(r *row, e *entry) {
 		}
 		current = nil
 	}
-	if it.fresh && !confirms(current, e.cand) {
+	if it.unlinked != "" {
+		r.unlink(it.unlinked)
+		return
+	}
+	if it.fresh && !(it.old && merge.ToldBefore(current, e.cand)) {
 		p.unheard++
 	}
 	if it.latest && current != nil && e.cand.Version.From <= current.Version.From {
 		e.cand.Version.From = current.Version.From + 1
 		e.cand.Version.Until = e.cand.Version.From
 	}
-	decision := MergeItem(current, e.cand, it.from)
-	if decision == Repeat && current != nil && it.retold(current, e.cand) {
-		decision = Replace
+	decision := merge.MergeItem(current, e.cand, it.from)
+	if decision == merge.Repeat && current != nil && it.retold(current) {
+		decision = merge.Replace
 		if e.cand.Version.From = current.Version.From + 1; !current.Version.From.Known() { // or the file would do
 			e.cand.Version.From = it.from.Now
 		}
 		e.cand.Version.Until = e.cand.Version.From
 	}
+	if decision == merge.Replace && it.from.Pushed && it.inline && !p.heard.mayChange(p, e, current) {
+		decision = merge.Ask
+	}
 	switch decision {
-	case Ask:
-		p.contested = true
-	case Repeat:
+	case merge.Ask:
+		p.contest(it.from.Page, e.uri)
+	case merge.Repeat:
 		r.same = true
 		if !r.changed {
 			r.content = it.content // in case what was brought before was lost
 		}
-	case Replace:
+	case merge.Replace:
+		if v := &e.cand.Version; current != nil && v.From.Known() && v.From < current.Version.From && current.Version.From <= it.from.Limit {
+			v.From = current.Version.From + 1 // or it would pass for older than what it replaces
+			v.Until = v.From
+		}
 		w := e.cand.Want(p.set.ID)
-		w.Inline, w.Meta = it.inline, it.meta.String()
+		w.Inline, w.Meta = it.inline, it.metaBeside(current).String()
+		if it.inline && current != nil {
+			p.unlink(e.uri, current.Links, w.Links)
+		}
 		if current != nil && !w.Version.From.Known() { // later than what it replaces
 			w.Version.From, w.Version.Until = current.Version.From, current.Version.Until
 		}
 		if w.State != store.WantAbsent {
 			w.Refused = p.judge(e.uri, it.inline)
 		}
-		if p.news != nil && !it.from.Pushed && !(current != nil && sameItem(current, e.cand)) {
+		if p.news != nil && !it.from.Pushed && !(current != nil && merge.SameItem(current, e.cand)) {
 			p.news(e.cand.Version)
 		}
 		r.want, r.changed, r.content = w, true, it.content
@@ -203,26 +113,85 @@ func (p *planner) mergeItem(r *row, e *entry) {
 	}
 }
 
-// retoldMost bounds by how much versions grow that are told again under one date, in microseconds.
-const retoldMost = 1e6
-
-// retold: the entry that links to this resource says something else than it did, under the same date or none. What it links to
-// may have changed with it, and is asked.
-func (it *item) retold(row *store.Want, c Candidate) bool {
-	if it.inline || it.meta.Entry == "" || c.Version.From.Known() && c.Version.From < row.Version.From-retoldMost {
+// retold: an entry that links to this resource says something else than it did, under whatever date. What it links to may have changed
+// with it, and is asked; with nothing to be believed, in any case.
+func (it *item) retold(row *store.Want) bool {
+	if it.inline || len(it.meta.Links) == 0 {
 		return false
 	}
-	was := metaOf(row)
-	return was.Entry == it.meta.Entry && was.Says != it.meta.Says
+	was := merge.MetaOf(row).Links
+	for entry, says := range it.meta.Links {
+		if told, known := was[entry]; known && told != says || !known && len(was) < linkersMost {
+			return true
+		}
+	}
+	return it.from.Full
 }
 
-// confirms tells whether a feed says of an entry what was pushed.
-func confirms(row *store.Want, c Candidate) bool {
-	if row == nil || !sameItem(row, c) {
-		return false
+// linkersMost bounds the entries of which a row keeps what they said (P8).
+const linkersMost = 64
+
+// metaBeside is what the row of an item tells, beside what it told before of other entries that link to it.
+func (it *item) metaBeside(row *store.Want) merge.ItemMeta {
+	m := it.meta
+	if it.inline || row == nil {
+		return m
 	}
-	_, pushed := pushedAt(row)
-	return pushed
+	was := merge.MetaOf(row).Links
+	m.Links = maps.Clone(m.Links)
+	for entry, says := range was {
+		if _, now := m.Links[entry]; !now && len(m.Links) < linkersMost {
+			m.Links[entry] = says
+		}
+	}
+	return m
+}
+
+// unlink has what an entry named and names no more forget that entry.
+func (p *planner) unlink(entry, was, is string) {
+	names := parsed.ParseLinks(is)
+	if was == "" || len(names) == parsed.MaxLinks { // then what else it names is not known
+		return
+	}
+	for _, l := range parsed.ParseLinks(was) {
+		named := slices.ContainsFunc(names, func(n parsed.Link) bool { return n.Href == l.Href && p.follows(n.Rel) })
+		if p.follows(l.Rel) && !named {
+			p.unlinked = append(p.unlinked, unlinkOf(l.Href, entry), unlinkOf(besideEntry(l.Href, l.Rel), entry))
+		}
+	}
+}
+
+func (p *planner) follows(rel string) bool {
+	return slices.Contains(p.s.t.Follow, strings.ToLower(rel))
+}
+
+func unlinkOf(uri, from string) entry {
+	return entry{uri: uri, item: &item{unlinked: linker(from)}}
+}
+
+// unlink forgets an entry that linked to the row. What never came is not owed for the sake of nobody; what came stays.
+func (r *row) unlink(entry string) {
+	m := merge.MetaOf(&r.want)
+	if _, linked := m.Links[entry]; !linked || r.want.Inline || !r.had && !r.changed {
+		return
+	}
+	many := len(m.Links) >= linkersMost
+	delete(m.Links, entry)
+	r.want.Meta, r.changed = m.String(), true
+	if len(m.Links) == 0 && !many && r.res.Have.State == store.HaveNone && r.want.State == store.WantPresent {
+		r.want.State = store.WantAbsent
+	}
+}
+
+// contest notes an item that can only be decided by reading its document.
+func (p *planner) contest(page, uri string) {
+	if p.contested == nil {
+		p.contested = map[string]map[string]bool{}
+	}
+	if p.contested[page] == nil {
+		p.contested[page] = map[string]bool{}
+	}
+	p.contested[page][uri] = true
 }
 
 // judge is the rule by which a URI is refused. What comes with its document lies within the scope by itself.

@@ -31,7 +31,8 @@ func (s *site) shows(all map[string]string) {
 // TestFeedPush: a signed push is a diff of the feed; its entries are there at once, whatever their order and repetition.
 func TestFeedPush(t *testing.T) {
 	t.Parallel()
-	s := begun(t, nil, posts(1, 3)...)
+	before := posts(-20, -1) // what is pushed is less than half of what the feed shows
+	s := begun(t, nil, append(posts(1, 3), before...)...)
 	s.rig.mu.Lock()
 	s.asks = nil
 	s.rig.mu.Unlock()
@@ -40,7 +41,7 @@ func TestFeedPush(t *testing.T) {
 	s.push(edit(9))
 	s.push(edit(7), posts(6, 6)[0])
 	s.push(posts(4, 5)...)
-	all := textsOf(append(posts(1, 6), edit(9))...)
+	all := textsOf(append(append(posts(1, 6), before...), edit(9))...)
 	s.shows(all)
 	s.push(post{id: "tag:test,2024:p4", day: 5, gone: true}, post{id: "tag:test,2024:p5", day: 4, gone: true})
 	delete(all, "p4")
@@ -51,7 +52,7 @@ func TestFeedPush(t *testing.T) {
 		t.Errorf("nothing had to be asked, and was: %v", asked)
 	}
 	// A pull of a feed that has all of it by now changes nothing.
-	s.feed(append(posts(3, 6)[:1:1], append(posts(5, 5), posts(3, 3)[0], edit(9))...)...)
+	s.feed(append(posts(3, 6)[:1:1], append(append(posts(5, 5), posts(3, 3)[0], edit(9)), before...)...)...)
 	s.pull(false)
 	s.shows(all)
 	if s.missed != 0 {

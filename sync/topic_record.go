@@ -9,9 +9,6 @@ import (
 	"resyncd/store"
 )
 
-// evidencePush is the Evidence of a store.Edit that a notification brought first.
-const evidencePush = "push"
-
 // recordType is the type of a record's file.
 const recordType = "application/json"
 
@@ -44,10 +41,10 @@ func (p *planner) foldRecords(ctx context.Context, rows map[string]*row, c *stor
 func (p *planner) foldRecord(subject string, r *row, known []store.Edit, c *store.Commit) error {
 	has, pushed := make(map[[32]byte]bool, len(known)), make(map[[32]byte]bool)
 	for i := range known {
-		has[known[i].Digest], pushed[known[i].Digest] = true, known[i].Evidence == evidencePush
+		has[known[i].Digest], pushed[known[i].Digest] = true, known[i].Evidence == store.EvidencePush
 	}
 	for _, digest := range r.fresh {
-		if !pushed[digest] {
+		if !has[digest] || pushed[digest] { // another may have been missed before it
 			p.unheard++
 		}
 	}

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/sync/keymap"
+	"resyncd/sync/report"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -122,7 +125,7 @@ type recordFile struct {
 }
 
 func (s *site) recordKey(subject string) string {
-	key, err := RecordKey(s.srv.URL+feedPath, subject)
+	key, err := keymap.RecordKey(s.srv.URL+feedPath, subject)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -204,7 +207,7 @@ func TestFollowedLinks(t *testing.T) {
 	}
 	files := s.files()
 	for uri, text := range map[string]string{own + "#alternate": "<p>one</p>", s.srv.URL + "/a.mp3": "sound"} {
-		key, err := NaturalKey(uri)
+		key, err := keymap.NaturalKey(uri)
 		if err != nil || files[key] != sumOf(text) {
 			t.Errorf("%s: %v, files %v", uri, err, files)
 		}
@@ -214,7 +217,7 @@ func TestFollowedLinks(t *testing.T) {
 	}
 	var refused []string
 	s.with(func(e *Engine, _ Target) {
-		err := List(t.Context(), e.Store, 1, ListRefused, func(l Listing) error { refused = append(refused, l.URI); return nil })
+		err := report.List(t.Context(), e.Store, 1, report.ListRefused, func(l report.Listing) error { refused = append(refused, l.URI); return nil })
 		if err != nil || len(refused) != 2 {
 			t.Errorf("%v, %v", refused, err)
 		}

@@ -96,7 +96,7 @@ func TestPageAudit(t *testing.T) {
 	for problems, body := range []string{"one", "two"} {
 		s.set(feedPath, page{typ: "text/plain", body: body})
 		s.with(func(e *Engine, target Target) {
-			rep, err := e.Audit(t.Context(), target, s.opts, e, false, func(Finding) error { return nil })
+			rep, err := e.Audit(t.Context(), target, s.opts, false, func(Finding) error { return nil })
 			if err != nil || rep.Problems != int64(problems) {
 				t.Errorf("%s: %+v, %v", body, rep, err)
 			}

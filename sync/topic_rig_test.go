@@ -16,6 +16,7 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/keymap"
 )
 
 // post is one entry of a feed in a test. day is when it was updated; 0: it does not say.
@@ -237,7 +238,7 @@ func sumOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(t
 
 // key is the mirror key of a path of the site.
 func (s *site) key(path string) string {
-	key, err := NaturalKey(s.srv.URL + path)
+	key, err := keymap.NaturalKey(s.srv.URL + path)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -32,10 +32,10 @@ func TestFeed(t *testing.T) {
 	edited := post{id: "tag:test,2024:p2", day: 9, text: "edited"}
 	older := post{id: "tag:test,2024:p3", day: 2, text: "older"}
 	s.feed(append(posts(4, 5), edited, older)...) // p1 is not in it any more
-	if got := s.sync(); got.Kind != "incremental" || got.Fetched != 3 {
-		t.Fatalf("two new ones and an edit: %+v", got)
+	if got := s.sync(); got.Kind != "incremental" || got.Fetched != 4 || got.GapsFound != 0 {
+		t.Fatalf("two new ones, an edit, and one that went back: %+v", got)
 	}
-	all := textsOf(append(posts(1, 5), edited)...)
+	all := textsOf(append(posts(1, 5), edited, older)...)
 	if diff := cmp.Diff(all, s.texts()); diff != "" {
 		t.Fatal(diff)
 	}
@@ -179,21 +179,24 @@ func TestFeedHoles(t *testing.T) {
 		was, now []post
 		gaps     int64
 	}{
-		"nothing new":             {was: posts(1, 5), now: posts(1, 5)},
-		"some new":                {was: posts(1, 5), now: posts(3, 8)},
-		"all new":                 {was: posts(1, 5), now: posts(6, 9), gaps: 1},
-		"pinned among all new":    {was: append([]post{pinned}, posts(2, 6)...), now: append([]post{pinned}, posts(20, 25)...), gaps: 1},
-		"one entry, always newer": {was: []post{status(1)}, now: []post{status(9)}},
-		"emptied":                 {was: posts(1, 5), now: nil},
-		"first entries":           {was: nil, now: posts(1, 5)},
-		"newest deleted":          {was: posts(1, 6), now: posts(2, 5)},
-		"moved up":                {was: posts(1, 4), now: []post{{id: "tag:test,2024:p4", day: 30, text: "late edit"}, posts(29, 29)[0], posts(28, 28)[0]}, gaps: 1},
-		"undated, some new":       {was: undated(1, 5), now: undated(3, 8)},
-		"undated, all new":        {was: undated(1, 5), now: undated(6, 9), gaps: 1},
-		"undated, oldest first":   {was: reversed(undated(1, 10)), now: reversed(undated(6, 14))},
-		"undated, all edited":     {was: undated(1, 10), now: edited(undated(6, 14))},
-		"oldest first":            {was: reversed(posts(1, 10)), now: reversed(posts(6, 14))},
-		"older ones brought back": {was: posts(5, 9), now: posts(1, 3)},
+		"nothing new":                   {was: posts(1, 5), now: posts(1, 5)},
+		"some new":                      {was: posts(1, 5), now: posts(3, 8)},
+		"all new":                       {was: posts(1, 5), now: posts(6, 9), gaps: 1},
+		"pinned among all new":          {was: append([]post{pinned}, posts(2, 6)...), now: append([]post{pinned}, posts(20, 25)...), gaps: 1},
+		"one entry, always newer":       {was: []post{status(1)}, now: []post{status(9)}},
+		"emptied":                       {was: posts(1, 5), now: nil},
+		"first entries":                 {was: nil, now: posts(1, 5)},
+		"newest deleted":                {was: posts(1, 6), now: posts(2, 5)},
+		"moved up":                      {was: posts(1, 4), now: []post{{id: "tag:test,2024:p4", day: 30, text: "late edit"}, posts(29, 29)[0], posts(28, 28)[0]}, gaps: 1},
+		"undated, some new":             {was: undated(1, 5), now: undated(3, 8)},
+		"undated, all new":              {was: undated(1, 5), now: undated(6, 9), gaps: 1},
+		"undated, oldest first":         {was: reversed(undated(1, 10)), now: reversed(undated(6, 14))},
+		"undated, all edited":           {was: undated(1, 10), now: edited(undated(6, 14))},
+		"oldest first":                  {was: reversed(posts(1, 10)), now: reversed(posts(6, 14))},
+		"older ones, never seen":        {was: posts(5, 9), now: posts(1, 3), gaps: 1},
+		"a pin, and some new":           {was: append([]post{pinned}, posts(2, 12)...), now: append([]post{pinned}, posts(9, 18)...)},
+		"a pin, and as good as all new": {was: append([]post{pinned}, posts(2, 12)...), now: append([]post{pinned}, posts(11, 20)...), gaps: 1},
+		"half deleted":                  {was: posts(1, 9), now: append(posts(20, 22), posts(9, 9)[0], posts(7, 7)[0], posts(6, 6)[0])},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

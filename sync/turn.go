@@ -14,7 +14,7 @@ import (
 // up nobody but the pull that asked for it (P11).
 //
 // That is safe because a pull trusts nothing over a wait but the store and its own coverage. Wants meet rows that are read
-// anew under the flight lock, and newest wins in any order; what a push adds to the set's coverage the pull is told before
+// anew under the lock of the rows, and newest wins in any order; what a push adds to the set's coverage the pull is told before
 // it goes on (puller.pushed), and so is the baseline of rows that it listed already (planner.keepsListed). A hole that comes up
 // meanwhile waits for the next pull, as ever.
 type turn struct {
@@ -134,7 +134,7 @@ func (f *Follower) readerOf(set int64) *puller {
 // pushed tells a puller what was recorded of pushes in one of its waits.
 func (p *puller) pushed(v *pushReader) {
 	for _, iv := range v.heard {
-		p.cover.AddNotification(iv, v.limit)
+		p.cover.AddNotification(iv, v.now)
 	}
 	p.disturbed = true
 }
@@ -143,6 +143,6 @@ func (p *puller) pushed(v *pushReader) {
 // by its number only, and a pushed want carries none: else the end of the baseline would take it for unlisted.
 func (p *planner) keepsListed(r *row, current *store.Want) {
 	if p.listedIn != nil && current != nil && current.Generation == p.set.Generation {
-		p.listedIn.add(r.res.ID)
+		p.listedIn.Add(r.res.ID)
 	}
 }

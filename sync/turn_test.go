@@ -15,6 +15,8 @@ import (
 	"resyncd/destination"
 	"resyncd/destination/peer/source"
 	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/merge"
 )
 
 // A document that hangs: it is drawn up before it hangs, or only when it goes on, or half of it has come.
@@ -189,7 +191,7 @@ func TestHolesOfPushesInAPull(t *testing.T) {
 	})
 	release()
 	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
-	if gaps := p.listed(); len(gaps) != 2 || gaps[0].ClosedBy != ByNotification || gaps[1].ClosedBy != ByChangeList {
+	if gaps := p.listed(); len(gaps) != 2 || gaps[0].ClosedBy != coverage.ByNotification || gaps[1].ClosedBy != coverage.ByChangeList {
 		t.Errorf("gaps %+v", gaps)
 	}
 }
@@ -250,16 +252,16 @@ func (p *pusher) listing(h *byHand, at store.Micros) *baseline {
 	p.t.Helper()
 	ctx := context.Background()
 	set := p.theSet()
-	pull, err := h.s.newPuller(&set, &destination.SetOffer{ID: set.CapabilityList}, h.s.wake)
+	pull, err := h.s.newPuller(&set, &destination.SetOffer{ID: set.CapabilityList})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	b := &baseline{p: pull, at: at, modified: store.NoTime, date: store.NoTime, listed: 1}
-	pull.plan.at = at
+	b := &baseline{p: pull, at: at, listed: 1}
+	pull.plan.reading.At = at
 	if err := b.begin(ctx); err != nil {
 		p.t.Fatal(err)
 	}
-	c := Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime, Version: store.Version{From: at, Until: at, Ordinal: 1, Document: 1}}
+	c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime, Version: store.Version{From: at, Until: at, Ordinal: 1, Document: 1}}
 	for uri := range p.src.Resources() {
 		if err := pull.plan.add(ctx, entry{uri: uri, cand: c, baseline: true}); err != nil {
 			p.t.Fatal(err)

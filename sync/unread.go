@@ -7,13 +7,9 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/report"
+	"resyncd/sync/transfer"
 )
-
-// ErrNothingYet says that a Source was asked and nothing of it is known yet: no set, hence no place to say why.
-var ErrNothingYet = errors.New("nothing usable of the Source was found so far")
-
-// unreadName is where the state keeps why nothing was found, among the documents of the Source; none of these has such a URL.
-const unreadName = "unread"
 
 // nothingFound notes for `status` why a Source of which no set is known could not be read, and returns the cause: beside the
 // process that asked nobody else would know. What the Source's sets say goes before it, once there are any.
@@ -24,7 +20,7 @@ func (s *session) nothingFound(ctx context.Context, cause error) error {
 	}
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	if err == nil && len(sets) == 0 {
-		err = s.noteUnread(ctx, clip(cause.Error(), 500))
+		err = s.noteUnread(ctx, transfer.Clip(cause.Error(), 500))
 	}
 	if err != nil {
 		return errors.Join(cause, err)
@@ -33,25 +29,16 @@ func (s *session) nothingFound(ctx context.Context, cause error) error {
 }
 
 func (s *session) noteUnread(ctx context.Context, cause string) error {
-	before, err := unread(ctx, s.Store, s.src.ID)
+	before, err := report.Unread(ctx, s.Store, s.src.ID)
 	if err != nil || before == cause { // it is asked again and again
 		return err
 	}
 	err = s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Repeatable: true, Documents: []store.Document{{
-		SourceID: s.src.ID, URL: unreadName, Kind: unreadName, At: store.NoTime, From: store.NoTime, Until: store.NoTime,
-		LastEntry: store.NoTime, Body: []byte(cause), Read: s.localNow(),
+		SourceID: s.src.ID, URL: report.UnreadDocument, Kind: report.UnreadDocument, At: store.NoTime, From: store.NoTime, Until: store.NoTime,
+		LastEntry: store.NoTime, Body: []byte(cause), Read: s.site.LocalNow(),
 	}}})
 	if err != nil {
 		return fmt.Errorf("record why nothing was found: %w", err)
 	}
 	return nil
-}
-
-// unread is what nothingFound noted, "" for nothing.
-func unread(ctx context.Context, st store.Documents, source int64) (string, error) {
-	doc, err := st.Document(ctx, source, unreadName)
-	if errors.Is(err, store.ErrNotFound) {
-		return "", nil
-	}
-	return string(doc.Body), err
 }

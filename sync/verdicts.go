@@ -20,7 +20,7 @@ func (f *Follower) doubtVerdicts(ctx context.Context) error {
 // judgeAnew asks for a pull when the disk takes files again that a pull was concluded without: what is said of its sets stood
 // until the next scheduled one. It waits for a rest, so that a disk that fails again and again makes no pull each time.
 func (f *Follower) judgeAnew() {
-	if !f.rec.isHalted() && f.marred.CompareAndSwap(true, false) {
+	if !f.rec.IsHalted() && f.marred.CompareAndSwap(true, false) {
 		f.o.Later(WorkPull, f.s.Now())
 	}
 }

@@ -11,7 +11,7 @@ import (
 func BenchmarkPutToWork(b *testing.B) {
 	q := NewLocal(LocalOptions{})
 	for i := range int64(1000) { // other Sources, with something to wait for
-		if err := q.Put(b.Context(), Job{Source: 1000 + i, Kind: KindRetry, Due: time.Now().Add(time.Hour)}); err != nil {
+		if err := q.Put(b.Context(), Job{Source: 1000 + i, Kind: KindConclude, Due: time.Now().Add(time.Hour)}); err != nil {
 			b.Fatal(err)
 		}
 	}

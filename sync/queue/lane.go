@@ -1,25 +1,18 @@
 package queue
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
+
+	"resyncd/destination/backoff"
 )
 
-// Repetition of failed jobs: the first one after backOffBase, doubling up to backOffMost.
+// Repetition of failed jobs: the first one after backOffBase, doubling up to backOffMost, less up to a
+// quarter.
 const (
 	backOffBase = time.Second
 	backOffMost = 5 * time.Minute
 )
-
-// backOff is how long a Job waits after its n-th failure in a row: between three quarters of the step and all of it.
-func backOff(n int) time.Duration {
-	step := backOffMost
-	if n < 10 {
-		step = min(step, backOffBase<<(n-1))
-	}
-	return step - rand.N(step/4) //nolint:gosec // jitter, no secret
-}
 
 // entry is a Job that waits.
 type entry struct {
@@ -89,7 +82,7 @@ func (l *lane) put(j Job, now time.Time) {
 // failed puts a Job back that failed once more, to wait longer, and returns when it is repeated.
 func (l *lane) failed(e entry, now time.Time) time.Time {
 	e.failures++
-	pause := backOff(e.failures)
+	pause := backoff.Jittered(backoff.Doubled(backOffBase, e.failures, backOffMost), 4)
 	e.Due, e.ripe, e.floor = now.Add(pause), false, now.Add(min(pause, backOffBase))
 	return l.back(e)
 }

@@ -27,9 +27,25 @@ type LocalOptions struct {
 	Now func() time.Time
 }
 
-// Local is the Queue of one process, in memory. It forgets with the process, which loses nothing: all that is to be done is
-// in the store (inbox rows, open gaps, owed resources, requests, the time of the last pull), and the daemon puts it again
-// at its start.
+// Local says when and where jobs of this process run. It forgets with the process, which loses nothing: all that is to be
+// done is in the store (inbox rows, open gaps, owed resources, requests, the time of the last pull), and the daemon puts it
+// again at its start. Its methods are safe for concurrent use, also from within work.
+//
+// Identity: there is at most one waiting Job for a Source and a Kind; a Put of an equal one keeps the earlier Due. A Put
+// while that Job runs makes it run again afterwards, so whatever was recorded before a Put is seen by a run after it.
+//
+// Order: jobs of one Source never run at the same time (one writer per Source). Of those whose time has come and that need
+// not wait for a slot, the first by Due goes next; within a second notify goes before gap before framework before request
+// before pull before conclude before scrub. No kind starves: its Due grows old.
+//
+// Fairness: every Source with work runs in a place of its own, so a Source whose jobs block for minutes holds up nobody's
+// notifications, gaps and requests. Only slotted kinds (pull, framework, scrub) share a limited number of slots, which
+// Sources get in turn; see LocalOptions for what happens to those who keep theirs. A job that waits for a slot is overtaken by
+// jobs of its Source that need none.
+//
+// Failure: a Job whose work returns an error, or panics (F5), is repeated after 1 s, doubling to 5 min, with jitter, until
+// it succeeds or is dropped. A Put meanwhile brings the repetition forward, yet not to within a second of the failure. Work
+// that fails because ctx ended has not failed; its Job waits for the next Run.
 type Local struct {
 	options LocalOptions
 	wake    chan struct{} // something in touched
@@ -44,8 +60,6 @@ type Local struct {
 	asking  []*lane // wait for a slot
 	holding []*lane // have one
 }
-
-var _ Queue = (*Local)(nil)
 
 // NewLocal makes an empty Local.
 func NewLocal(o LocalOptions) *Local {
@@ -67,7 +81,7 @@ func NewLocal(o LocalOptions) *Local {
 	return &Local{options: o, wake: make(chan struct{}, 1), lanes: map[int64]*lane{}, slots: o.Slots}
 }
 
-// Put implements Queue. It fails for a Job without a Kind only, and takes jobs even after ctx ended, so that what ends with
+// Put asks for a Job. It fails for a Job without a Kind only, and takes jobs even after ctx ended, so that what ends with
 // the process need not care.
 func (q *Local) Put(_ context.Context, j Job) error {
 	if j.Kind == "" {
@@ -89,7 +103,8 @@ func (q *Local) Put(_ context.Context, j Job) error {
 	return nil
 }
 
-// Drop implements Queue. It never fails.
+// Drop forgets all waiting jobs of a Source. One that runs is left to end and not repeated, unless it is Put again. Drop
+// does not wait for that end, so work may drop its own Source. It never fails.
 func (q *Local) Drop(_ context.Context, source int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,7 +124,8 @@ func (q *Local) Drop(_ context.Context, source int64) error {
 	return nil
 }
 
-// Run implements Queue. A second Run beside the first is refused.
+// Run carries out jobs with work, each in a goroutine of its own, until ctx ended and all work returned; it returns nil
+// then. work gets ctx and must heed it. Jobs that were put before Run wait for it. A second Run beside the first is refused.
 func (q *Local) Run(ctx context.Context, work func(ctx context.Context, j Job) error) error {
 	if err := q.begin(); err != nil {
 		return err

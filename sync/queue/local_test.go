@@ -311,15 +311,15 @@ func TestClockJumps(t *testing.T) {
 		}
 		jump := func(d time.Duration) { synctest.Wait(); clock.ahead.Add(int64(d)); begin = time.Now() }
 
-		put(t, q, Job{Source: 1, Kind: KindRetry, Due: clock.now().Add(time.Hour)})
+		put(t, q, Job{Source: 1, Kind: KindConclude, Due: clock.now().Add(time.Hour)})
 		<-time.After(time.Minute)
 		jump(2 * time.Hour) // suspended
-		next(30*time.Second, KindRetry)
-		put(t, q, Job{Source: 1, Kind: KindRetry, Due: clock.now().Add(time.Hour)})
+		next(30*time.Second, KindConclude)
+		put(t, q, Job{Source: 1, Kind: KindConclude, Due: clock.now().Add(time.Hour)})
 		jump(-24 * time.Hour)
 		<-time.After(time.Minute)
 		jump(26 * time.Hour)
-		next(30*time.Second, KindRetry)
+		next(30*time.Second, KindConclude)
 
 		// Due, but its Source is busy, or all slots are.
 		put(t, q, Job{Source: 1, Kind: "first"})
@@ -346,7 +346,7 @@ func TestBackOff(t *testing.T) {
 			step = min(step, time.Second<<(n-1))
 		}
 		for range 20 {
-			if d := backOff(n); d > step || d <= step*3/4-time.Nanosecond {
+			if d := (&lane{}).failed(entry{failures: n - 1}, time.Time{}).Sub(time.Time{}); d > step || d <= step*3/4-time.Nanosecond {
 				t.Fatalf("failure %d: %v, want up to %v", n, d, step)
 			}
 		}

@@ -24,7 +24,7 @@ type TimetableOptions struct {
 	Now func() time.Time
 }
 
-// Timetable puts the safety-net pull of each Source into a Queue when its Schedule says so (design.md 3.8). All in UTC.
+// Timetable puts the safety-net pull of each Source into the queue when its Schedule says so (CONTRIBUTING.md 3.8). All in UTC.
 //
 // Runs form a grid: each is derived from the one before, never from when a pull really ran or ended, so nothing that
 // happens meanwhile, pushes least of all, can postpone one. Each Source keeps its own small distance from the grid, taken

@@ -1,0 +1,215 @@
+package inspect
+
+import (
+	"strings"
+
+	"resyncd/store"
+)
+
+// expected is what the mirror should have of a resource.
+type expected struct {
+	words []*said
+	// unsure: the words contradict each other and no instants of the Source's order them. hidden: changes since may have gone
+	// unseen, so a file that fits proves nothing. The Source is asked.
+	unsure, hidden bool
+	// any: a file that is what one of the words says is right.
+	any bool
+	// inline: the bytes came with the document; there is nothing to ask for.
+	inline bool
+	scope  func(uri string) bool
+}
+
+// expect makes up what the sets say of a resource. It has no words where all of them leave it out.
+func (p *pass) expect(uri string, all []*said) expected {
+	var e expected
+	for n := range p.sets {
+		s := &p.sets[n]
+		var own []*said
+		for _, d := range all {
+			if d.Set == n && p.admits(s, uri, d.What) {
+				own = append(own, d)
+			}
+		}
+		if len(own) > 0 {
+			e.join(s.decide(own))
+		}
+	}
+	return e
+}
+
+// admits tells what of a set is mirrored. What comes with its document lies within the scope by itself.
+func (p *pass) admits(s *set, uri string, what statement) bool {
+	return (what == entry || what == edit || s.scope.Contains(uri)) && p.filter.Passes(uri)
+}
+
+// join adds what another set says: one that has the resource is enough for it to be there.
+func (e *expected) join(o expected) {
+	switch {
+	case len(e.words) == 0:
+		*e = o
+	case !o.unsure && len(o.words) == 1 && o.words[0].Absent:
+	case !e.unsure && len(e.words) == 1 && e.words[0].Absent:
+		*e = o
+	default:
+		e.hidden = e.hidden || o.hidden
+		e.unsure = e.unsure || o.unsure || !e.words[0].says(o.words[0])
+		e.words = append(e.words, o.words...)
+	}
+}
+
+// decide makes one expectation of what a set's documents say of a resource.
+func (s *set) decide(all []*said) expected {
+	if s.offer.Topic != nil {
+		return s.decideTopic(all)
+	}
+	e := expected{scope: s.scope.Contains, unsure: s.unread}
+	var list, change *said
+	for _, d := range all {
+		switch {
+		case d.What == changed:
+			if change == nil || !d.At.Known() || !change.At.Known() || d.At >= change.At {
+				change = d
+			}
+		case list != nil && !list.says(d):
+			e.unsure = true
+			e.words = append(e.words, d)
+		default:
+			list = d
+		}
+	}
+	if list == nil && s.complete {
+		list = &said{Absent: true, Length: -1, At: s.from, LastMod: store.NoTime}
+	}
+	switch {
+	case change == nil:
+		e.words = append(e.words, list)
+		e.hidden = s.hides(list)
+	case list == nil, list.says(change), change.after(list):
+		e.words = append(e.words, change)
+	case change.before(list):
+		e.words = append(e.words, list)
+		e.hidden = s.hides(list)
+	default:
+		e.words, e.unsure = append(e.words, list, change), true
+	}
+	return e
+}
+
+// hides tells whether changes since a list was made may have left the Change Lists unseen.
+func (s *set) hides(list *said) bool {
+	at := list.At
+	if !at.Known() {
+		at = s.made
+	}
+	return s.reach.Known() && !list.Absent && at < s.reach
+}
+
+// second is how much a time may stand for that was cut to seconds.
+const second = 1e6
+
+// last is the latest instant that the time of a change can mean.
+func (s *said) last() store.Micros {
+	if s.At%second == 0 {
+		return s.At + second - 1
+	}
+	return s.At
+}
+
+func (s *said) before(list *said) bool { return s.At.Known() && list.At.Known() && s.last() < list.At }
+
+func (s *said) after(list *said) bool {
+	return s.At.Known() && list.At.Known() && s.At > list.At && (!list.LastMod.Known() || list.LastMod <= s.At)
+}
+
+// decideTopic takes the newest words of a feed. The newest by date and the newest by place may differ, as where entries
+// were restored; both count then, for nothing orders them.
+func (s *set) decideTopic(all []*said) expected {
+	e := expected{any: true, scope: s.scope.Contains}
+	newest, page := store.NoTime, all[0].Page
+	for _, d := range all {
+		newest, page = max(newest, d.At), min(page, d.Page)
+	}
+	for _, d := range all {
+		if d.What == edit || d.At == newest || d.Page == page {
+			e.words = append(e.words, d)
+		}
+		e.inline = e.inline || d.What != link
+	}
+	return e
+}
+
+// absent tells that the resource should not be there, beyond doubt.
+func (e *expected) absent() bool {
+	if e.unsure || len(e.words) == 0 {
+		return false
+	}
+	for _, w := range e.words {
+		if !w.Absent {
+			return false
+		}
+	}
+	return true
+}
+
+// answer is how a file compares with words.
+type answer uint8
+
+const (
+	no answer = iota
+	yes
+	unknown // the words tell nothing that could be compared
+)
+
+// fits compares a file with an expectation.
+func (e *expected) fits(f *file) answer {
+	fits := yes
+	for _, w := range e.words {
+		switch a := w.fits(f); {
+		case e.any && a == yes && w.What != edit:
+			return yes
+		case a == no, a == unknown && fits == yes:
+			fits = a
+		}
+	}
+	return fits
+}
+
+func (s *said) fits(f *file) answer {
+	switch {
+	case s.Absent || !f.there:
+		return truth(s.Absent != f.there)
+	case s.What == edit:
+		return truth(f.tells(s.Edit))
+	case s.Digest != "":
+		alg, _, _ := strings.Cut(s.Digest, ":")
+		return truth(f.sums[alg] == s.Digest && (s.Length < 0 || s.Length == f.length))
+	case s.Length >= 0:
+		return truth(s.Length == f.length)
+	}
+	return unknown
+}
+
+func truth(b bool) answer {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// expects is what a finding says was expected.
+func (e *expected) expects() *string {
+	for _, w := range e.words {
+		if w.Digest != "" && !w.Absent {
+			return &w.Digest
+		}
+	}
+	return nil
+}
+
+// alternative is the URI of what an entry links to where the link is the entry's own name.
+func alternative(uri, rel string) string {
+	if cut, _, found := strings.Cut(uri, "#"); found {
+		uri = cut
+	}
+	return uri + "#" + rel
+}

@@ -1,0 +1,266 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"resyncd/destination"
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+)
+
+// set is one set of the Source in one pass.
+type set struct {
+	offer *destination.SetOffer
+	id    int64 // in the state, 0 if it is not there
+	scope *destination.Scope
+	// complete: all that the Source has was listed, so what is not listed is absent. entries: of a feed only its entries are.
+	complete, entries bool
+	// unread: of some entries nobody can tell what they say, or even of what, so none is the last word on a resource.
+	unread bool
+	// from, to are the earliest and the latest snapshot of its lists; unknown if one of them does not say.
+	from, to store.Micros
+	// reach is how far the Change Lists go back without a hole; NoTime where there are none.
+	reach store.Micros
+	// made is when the lists were made that do not say it: an estimate, good enough to know which changes they may lack and
+	// for nothing else.
+	made  store.Micros
+	spans []rsdoc.Interval
+}
+
+func (i *inspection) newSet(o *destination.SetOffer) (set, error) {
+	s := set{offer: o, id: i.ids[o.ID], from: store.NoTime, to: store.NoTime, reach: store.NoTime, made: store.NoTime}
+	if o.Err != nil {
+		return s, i.unusable(o.ID, o.Err)
+	}
+	prefixes := i.Scope
+	if u, err := url.Parse(i.URL); err == nil && (i.Feed || o.Topic != nil) {
+		prefixes = append(slices.Clip(prefixes), u.Scheme+"://"+u.Host+"/") // the self link may name another port or scheme
+	}
+	var err error
+	s.scope, err = destination.NewScope(o.ID, prefixes)
+	return s, err
+}
+
+func (i *inspection) unusable(set string, err error) error {
+	return fmt.Errorf("audit %s: no document of set %s could be used: %w", i.Name, fetch.RedactURL(set), err)
+}
+
+// pass is one reading of all documents, compared with the mirror.
+type pass struct {
+	*inspection
+	sets   []set
+	shelf  *shelf
+	only   doubted
+	again  doubted
+	listed map[int64]uint64 // the resources that were spoken of, a bit each
+}
+
+// read puts what the documents of a set say on the shelf.
+func (p *pass) read(ctx context.Context, n int) error {
+	s := &p.sets[n]
+	if s.offer.Topic != nil {
+		return p.readTopic(ctx, n)
+	}
+	lists, changes := refs(s.offer, s.offer.ResourceList, rsdoc.KindResourceList), refs(s.offer, s.offer.ChangeList, rsdoc.KindChangeList)
+	if len(lists)+len(changes) == 0 {
+		return p.unusable(s.offer.ID, errors.New("it offers neither a Resource List nor a Change List"))
+	}
+	v := &listVisitor{p: p, s: s, n: n}
+	s.complete = len(lists) > 0
+	for _, ref := range lists {
+		tour, err := p.reader().Walk(ctx, ref, rsdoc.KindResourceList, v)
+		if err != nil {
+			return err
+		}
+		if !tour.Complete {
+			s.complete = false
+			p.incomplete("a Resource List could not be read whole; nothing is concluded from what it lacks", "list", fetch.RedactURL(ref.URL))
+		}
+	}
+	if v.unknown {
+		s.from = store.NoTime
+	}
+	// After the lists: what changed while they were read is in the Change Lists then.
+	for _, ref := range changes {
+		if err := p.readChanges(ctx, v, ref, rsdoc.KindChangeList); err != nil {
+			return err
+		}
+	}
+	if a := s.offer.ChangeListArchive; a != nil && s.from.Known() && s.reached() > s.from {
+		if err := p.readChanges(ctx, v, *a, rsdoc.KindChangeListArchive); err != nil {
+			return err
+		}
+	}
+	if len(changes) > 0 && !v.broken {
+		s.reach = s.reached()
+	}
+	if v.read == 0 {
+		return p.unusable(s.offer.ID, v.failure)
+	}
+	return nil
+}
+
+// refs are all documents of a kind in a set: a Capability List may name several, and each of them counts.
+func refs(o *destination.SetOffer, first *destination.Ref, kind rsdoc.Kind) (out []destination.Ref) {
+	if first != nil {
+		out = append(out, *first)
+	}
+	for _, also := range o.Also {
+		if also.Kind == kind {
+			out = append(out, also)
+		}
+	}
+	return out
+}
+
+func (p *pass) readChanges(ctx context.Context, v *listVisitor, ref destination.Ref, kind rsdoc.Kind) error {
+	v.changes = true
+	tour, err := p.reader().Walk(ctx, ref, kind, v)
+	if err == nil && !tour.Complete {
+		v.broken = true
+		p.incomplete("a Change List could not be read whole; what it tells is unknown", "list", fetch.RedactURL(ref.URL))
+	}
+	return err
+}
+
+// reached is how far the chain of Change Lists goes back from the newest.
+func (s *set) reached() store.Micros {
+	reach := rsdoc.Micros(math.MaxInt64) // a list that does not say what it covers covers nothing
+	spans := slices.Clone(s.spans)
+	slices.SortFunc(spans, func(a, b rsdoc.Interval) int { return cmp.Compare(b.Until, a.Until) })
+	for n, iv := range spans {
+		if n == 0 || iv.Until >= reach-second {
+			reach = min(reach, iv.From)
+		}
+	}
+	return store.Micros(reach)
+}
+
+// listVisitor takes up Resource Lists, then Change Lists, of a set.
+type listVisitor struct {
+	p       *pass
+	s       *set
+	n       int
+	changes bool
+	unknown bool // some list does not say when it was made
+	broken  bool // the Change Lists were not read without a fault
+	read    int
+	failure error
+
+	at   store.Micros // of the list at hand
+	now  store.Micros // by the Source's clock; NoTime
+	span rsdoc.Interval
+}
+
+// Enter implements destination.Visitor.
+func (v *listVisitor) Enter(_ context.Context, p *destination.Part) (destination.Verdict, error) {
+	if v.changes && p.Until.Known() && v.s.from.Known() && store.Micros(p.Until) < v.s.from {
+		return destination.Skip, nil // older than all that is listed
+	}
+	return destination.Read, nil
+}
+
+// Unchanged implements destination.Visitor.
+func (v *listVisitor) Unchanged(context.Context, *destination.Part) error { return nil }
+
+// Begin implements destination.Visitor.
+func (v *listVisitor) Begin(_ context.Context, p *destination.Part, h *rsdoc.Head) error {
+	v.now = store.Micros(p.Date)
+	v.span = rsdoc.Interval{From: h.From, Until: h.Until}
+	if v.changes {
+		return nil
+	}
+	v.at = store.Micros(h.At)
+	if !v.at.Known() {
+		v.at = store.Micros(p.At)
+	}
+	v.at = v.past(v.at)
+	switch {
+	case !v.at.Known():
+		v.unknown = true
+		made := v.now - 5*60*second
+		if lm, err := http.ParseTime(p.LastModified); err == nil && v.past(store.MicrosOf(lm)).Known() {
+			made = store.MicrosOf(lm)
+		}
+		if v.now.Known() && (!v.s.made.Known() || made < v.s.made) {
+			v.s.made = made
+		}
+	case !v.s.from.Known() || v.at < v.s.from:
+		v.s.from = v.at
+	}
+	v.s.to = max(v.s.to, v.at)
+	return nil
+}
+
+// past is an instant as far as it can be true: nothing is known of the time after the Source's own now.
+func (v *listVisitor) past(m store.Micros) store.Micros {
+	if v.now.Known() && m > v.now+second {
+		return store.NoTime
+	}
+	return m
+}
+
+// Entry implements destination.Visitor.
+func (v *listVisitor) Entry(_ context.Context, _ *destination.Part, e *rsdoc.Entry) error {
+	d := &said{URI: e.Loc, Set: v.n, Length: e.Length, At: v.at, LastMod: store.Micros(e.LastMod)}
+	for _, digest := range e.Digests {
+		if d.Digest == "" {
+			d.Digest = digest.String() // the strongest stands first
+		}
+	}
+	if v.changes {
+		d.What, d.Absent, d.At = changed, e.Change == rsdoc.ChangeDeleted, v.past(store.Micros(e.Datetime))
+		if !v.span.From.Known() && e.Datetime.Known() {
+			v.span.From = e.Datetime // all that a list without `from` tells of its reach
+		}
+	}
+	if e.Fault != "" { // but its URI nothing of it can be believed
+		d = &said{URI: e.Loc, Set: v.n, What: d.What, Length: -1, At: store.NoTime, LastMod: store.NoTime}
+	}
+	return v.p.keep(d)
+}
+
+// End implements destination.Visitor.
+func (v *listVisitor) End(_ context.Context, p *destination.Part, h *rsdoc.Head, skipped int64, first error) error {
+	v.read++
+	if skipped > 0 {
+		v.s.unread = true
+		v.p.incomplete("entries of a list cannot be read; what they tell is unknown", "list", fetch.RedactURL(p.URL), "entries", skipped, "first", first)
+		v.s.complete, v.broken = v.s.complete && v.changes, v.broken || v.changes
+	}
+	if v.changes && v.span.From.Known() {
+		if !v.span.Until.Known() || v.now.Known() && store.Micros(v.span.Until) > v.now {
+			v.span.Until = math.MaxInt64
+		}
+		v.s.spans = append(v.s.spans, v.span)
+	}
+	return nil
+}
+
+// Failed implements destination.Visitor.
+func (v *listVisitor) Failed(_ context.Context, p *destination.Part, err error) error {
+	if v.failure == nil {
+		v.failure = err
+	}
+	v.p.Log.Warn("a list could not be read", "list", fetch.RedactURL(p.URL), "err", err)
+	return nil
+}
+
+// keep puts a statement on the shelf, if this pass is about it.
+func (p *pass) keep(d *said) error {
+	h := p.hash(d.URI)
+	if p.only != nil && d.What != link {
+		if _, ok := p.only[h]; !ok {
+			return nil
+		}
+	}
+	return p.shelf.put(h, d)
+}

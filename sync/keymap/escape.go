@@ -1,0 +1,120 @@
+package keymap
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+const upperHex = "0123456789ABCDEF"
+
+// The safe bytes A-Z a-z 0-9 - _ . ~ + , = @ ( ) as two bit sets: bytes 0 to 63 and 64 to 127.
+const (
+	safeLow  = 0x3ff<<'0' | 1<<'-' | 1<<'.' | 1<<'+' | 1<<',' | 1<<'=' | 1<<'(' | 1<<')'
+	safeHigh = 0x3ffffff<<('A'-64) | 0x3ffffff<<('a'-64) | 1<<('_'-64) | 1<<('~'-64) | 1<<('@'-64)
+)
+
+func safeByte(c byte) bool {
+	switch {
+	case c < 64:
+		return uint64(safeLow)>>c&1 != 0
+	case c < 128:
+		return uint64(safeHigh)>>(c-64)&1 != 0
+	}
+	return false
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+func appendHex(b []byte, c byte) []byte {
+	return append(b, '%', upperHex[c>>4], upperHex[c&15])
+}
+
+// appendEscaped writes text with every unsafe byte encoded. A valid escape stays as it stands, its case included; a
+// percent sign that begins none becomes %25.
+func appendEscaped(b []byte, text string, toLower bool) []byte {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case safeByte(c):
+			if toLower {
+				c = lower(c)
+			}
+			b = append(b, c)
+		case c == '%' && i+2 < len(text) && isHex(text[i+1]) && isHex(text[i+2]):
+			b = append(b, text[i:i+3]...)
+			i += 2
+		default:
+			b = appendHex(b, c)
+		}
+	}
+	return b
+}
+
+// escapeTrailingDots encodes the dots at the end of b[start:], which Windows drops; "." and ".." are nothing but such.
+func escapeTrailingDots(b []byte, start int) []byte {
+	end := len(b)
+	for end > start && b[end-1] == '.' {
+		end--
+	}
+	for dots := len(b) - end; dots > 0; dots-- {
+		b = append(b[:end], "%2E"...)
+		end = len(b)
+	}
+	return b
+}
+
+// reservedName tells a name that means a device on Windows, with or without an extension.
+func reservedName(name string) bool {
+	stem := name
+	if i := strings.IndexByte(stem, '.'); i >= 0 {
+		stem = stem[:i]
+	}
+	switch len(stem) {
+	case 3:
+		return strings.EqualFold(stem, "con") || strings.EqualFold(stem, "prn") ||
+			strings.EqualFold(stem, "aux") || strings.EqualFold(stem, "nul")
+	case 4, 5: // COM1 … LPT9, and the superscript digits one to three, which are two bytes long
+		if !strings.EqualFold(stem[:3], "com") && !strings.EqualFold(stem[:3], "lpt") {
+			return false
+		}
+		digit := stem[3:]
+		return len(digit) == 1 && '1' <= digit[0] && digit[0] <= '9' || digit == "¹" || digit == "²" || digit == "³"
+	case 6:
+		return strings.EqualFold(stem, "conin$")
+	case 7:
+		return strings.EqualFold(stem, "conout$")
+	}
+	return false
+}
+
+// shorten cuts the component b[start:] if it is too long.
+func shorten(b []byte, start int) []byte {
+	if len(b)-start <= segmentLimit {
+		return b
+	}
+	return cut(b, start, segmentLimit)
+}
+
+// cut makes b[start:] exactly or almost limit bytes long: its beginning, "%h" and 16 hex digits of the SHA-256 of the
+// whole. No escape is cut in two.
+func cut(b []byte, start, limit int) []byte {
+	sum := sha256.Sum256(b[start:])
+	end := start + limit - hashedTail
+	for back := 1; back <= 2; back++ {
+		if b[end-back] == '%' {
+			end -= back
+			break
+		}
+	}
+	b = append(b[:end], "%h"...)
+	return hex.AppendEncode(b, sum[:8])
+}

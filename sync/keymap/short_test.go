@@ -1,0 +1,5 @@
+//go:build !soak
+
+package keymap
+
+const millionNames = false

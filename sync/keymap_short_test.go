@@ -1,5 +1,0 @@
-//go:build !soak
-
-package sync
-
-const millionNames = false

@@ -1,0 +1,97 @@
+// Package parsed knows what documents, notifications and answers of a Source say in the terms in which rows keep it. It
+// refuses to know what is known already, and how documents are fetched.
+package parsed
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/sync/coverage"
+)
+
+// NoticeMost is how many entries of one notification are taken; a larger one is a hint to pull (F45).
+const NoticeMost = 50_000
+
+// Notice is the reading of one notification.
+type Notice struct {
+	Head rsdoc.Head
+	kind rsdoc.Kind
+	N    int // entries taken
+	// whole: read to its end; only then its interval proves anything.
+	whole   bool
+	Skipped int64 // entries that could not be read
+	Err     error // why it was not read to its end
+}
+
+// Interval is what the notification says that it covers; false where it says nothing usable (F39).
+func (n *Notice) Interval() (store.Interval, bool) {
+	iv := store.Interval{From: store.Micros(n.Head.From), Until: store.Micros(n.Head.Until)}
+	return iv, n.whole && coverage.Usable(iv)
+}
+
+// Usable: the root is a list of changes, never an index.
+func (n *Notice) Usable() bool {
+	return n.Head.Shape == rsdoc.List && (n.kind == rsdoc.KindUnknown || tellsChanges(n.kind))
+}
+
+// ReadNotice reads a delivered body, entry by entry. The error is that of each; what is wrong with the body stands in
+// the Notice.
+func ReadNotice(body []byte, kind rsdoc.Kind, each func(*rsdoc.Entry) error) (*Notice, error) {
+	n := &Notice{}
+	r, err := rsdoc.OpenBytes(body, rsdoc.Options{Assume: kind})
+	if err != nil {
+		n.Err = err
+		return n, nil
+	}
+	head, err := r.Head()
+	if err != nil {
+		n.Err = err
+		return n, nil
+	}
+	n.Head, n.kind = *head, head.Kind
+	for {
+		e, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			n.Skipped, _ = r.Skipped()
+			n.whole = true
+			return n, nil
+		case err != nil:
+			n.Err = err
+			return n, nil
+		case n.N == NoticeMost:
+			n.Err = fmt.Errorf("more than %d entries", NoticeMost)
+			return n, nil
+		}
+		n.N++
+		if err := each(e); err != nil {
+			return n, err
+		}
+	}
+}
+
+// tellsChanges: the sample of the old ResourceSync PuSH software calls its notification a Change List.
+func tellsChanges(k rsdoc.Kind) bool {
+	return k == rsdoc.KindChangeNotification || k == rsdoc.KindChangeList
+}
+
+// Assumed is what a notification of a channel is taken for that does not say what it is.
+func Assumed(k store.ChannelKind) rsdoc.Kind {
+	if k == store.ChannelFramework {
+		return rsdoc.KindFrameworkNotification
+	}
+	return rsdoc.KindChangeNotification
+}
+
+// NamesDocuments tells a Framework Notification.
+func NamesDocuments(d *store.Delivery) bool {
+	r, err := rsdoc.OpenBytes(d.Body, rsdoc.Options{Assume: Assumed(d.Kind)})
+	if err != nil {
+		return false
+	}
+	head, err := r.Head()
+	return err == nil && head.Kind == rsdoc.KindFrameworkNotification
+}

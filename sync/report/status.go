@@ -1,0 +1,272 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"resyncd/store"
+	"resyncd/sync/coverage"
+)
+
+// SourceStatus is one Source in `status --json`.
+type SourceStatus struct {
+	Name   string `json:"name"`
+	URL    string `json:"url"`
+	Paused bool   `json:"paused"`
+	// Problem is why the Source as a whole cannot be worked on, or why nothing of it was found yet.
+	Problem *string     `json:"problem"`
+	Unread  bool        `json:"-"` // nothing of it was found yet
+	Sets    []SetStatus `json:"sets"`
+}
+
+// InStep reports whether all sets are, and that there are any.
+func (s *SourceStatus) InStep() bool {
+	behind := func(set SetStatus) bool { return !set.InStep }
+	return s.Problem == nil && len(s.Sets) > 0 && !slices.ContainsFunc(s.Sets, behind)
+}
+
+// MarshalJSON implements json.Marshaler: with how the Source stands as a whole.
+func (s SourceStatus) MarshalJSON() ([]byte, error) {
+	type object SourceStatus // without this method
+	return json.Marshal(struct {
+		object
+		InStep bool `json:"in_step"`
+	}{object(s), s.InStep()})
+}
+
+// SetStatus is one set in `status --json`.
+type SetStatus struct {
+	ID             int64           `json:"id"`
+	CapabilityList string          `json:"capability_list"`
+	Position       *string         `json:"position"`
+	Proven         *string         `json:"proven_position"`
+	Resources      int64           `json:"resources"`
+	Bytes          int64           `json:"bytes"`
+	Owed           int64           `json:"owed"`
+	Held           int64           `json:"held"`
+	Refused        int64           `json:"refused"`
+	Baselines      int64           `json:"baselines"`
+	InStep         bool            `json:"in_step"`
+	Problem        *string         `json:"problem"`
+	Gaps           []GapStatus     `json:"gaps"`
+	Channels       []ChannelStatus `json:"channels"`
+	LastPull       *string         `json:"last_pull"`
+	NextPull       *string         `json:"next_pull"`
+
+	lastPull, lastPush store.Micros
+	live               bool // a hub holds a lease for its changes
+}
+
+// GapStatus is one gap in `status --json`.
+type GapStatus struct {
+	From     *string `json:"from"`
+	Until    *string `json:"until"`
+	State    string  `json:"state"`
+	ClosedBy *string `json:"closed_by"`
+	// Found, Ended are local times, for whoever shows the gap to people.
+	Found, Ended store.Micros `json:"-"`
+}
+
+// ChannelStatus is one channel at one hub in `status --json`, and with source and set in `subscription list --json`. It
+// names no token and no secret (P10).
+type ChannelStatus struct {
+	Kind         string         `json:"kind"`
+	Topic        string         `json:"topic"`
+	Hub          string         `json:"hub"`
+	State        string         `json:"state"`
+	LeaseSeconds *int64         `json:"lease_seconds"`
+	VerifiedAt   *string        `json:"verified_at"`
+	RenewAt      *string        `json:"renew_at"` // without a lease: when the hub is asked next
+	ExpiresAt    *string        `json:"expires_at"`
+	LastDelivery *string        `json:"last_delivery"`
+	Delivered    int64          `json:"delivered"`
+	Duplicates   int64          `json:"duplicates"`
+	Rejected     int64          `json:"rejected"`
+	RejectedBy   RejectedStatus `json:"rejected_by"`
+	PushMisses   int64          `json:"push_misses"`
+	Reason       *string        `json:"reason"`
+}
+
+// RejectedStatus counts deliveries that were refused, by reason.
+type RejectedStatus struct {
+	Signature int64 `json:"signature"`
+	TooLarge  int64 `json:"too_large"`
+	Malformed int64 `json:"malformed"`
+}
+
+// Channel is a subscription as users see it.
+func Channel(s *store.Subscription) ChannelStatus {
+	c := ChannelStatus{
+		Kind: string(s.Kind), Topic: s.Topic, Hub: s.Hub, State: string(s.State), VerifiedAt: RFC3339(s.Verified),
+		RenewAt: RFC3339(s.Renew), ExpiresAt: RFC3339(s.Expires), LastDelivery: RFC3339(s.LastDelivery),
+		Delivered: s.Delivered, Duplicates: s.Duplicates, PushMisses: s.PushMisses,
+		Rejected: s.RejectedSignature + s.RejectedTooLarge + s.RejectedMalformed,
+		RejectedBy: RejectedStatus{
+			Signature: s.RejectedSignature, TooLarge: s.RejectedTooLarge, Malformed: s.RejectedMalformed,
+		},
+	}
+	if !s.Live() {
+		c.RenewAt = RFC3339(s.Next)
+	}
+	if s.Granted > 0 {
+		granted := s.Granted
+		c.LeaseSeconds = &granted
+	}
+	if s.Reason != "" {
+		c.Reason = new(s.Reason)
+	}
+	return c
+}
+
+// Expectation is what a Source is held to beside what its rows say.
+type Expectation struct {
+	Now time.Time
+	// Next is the schedule: when a pull is due after one at a given time; nil where nobody pulls by schedule.
+	Next func(time.Time) time.Time
+	// Push: without an active change channel a set is not in step (`push: required`).
+	Push bool
+}
+
+// pullSlack is how late a pull may be at least, jitter and its own duration included, before its set counts as stale.
+const pullSlack = 30 * time.Second
+
+// Expect fills in when each set is pulled next and takes "in step" from sets that fall short: the last pull or push
+// must not be older than the schedule allows (coverage.md 3).
+func (s *SourceStatus) Expect(e Expectation) {
+	for i := range s.Sets {
+		set := &s.Sets[i]
+		if e.Push && !set.live {
+			set.InStep = false
+		}
+		if e.Next == nil || !set.lastPull.Known() {
+			continue
+		}
+		due := e.Next(set.lastPull.Time())
+		if due.IsZero() {
+			continue
+		}
+		if !s.Paused {
+			set.NextPull = RFC3339(store.MicrosOf(due))
+		}
+		if last := max(set.lastPull, set.lastPush); e.Now.After(latest(e.Next, last.Time())) {
+			set.InStep = false
+		}
+	}
+}
+
+// Trouble records why the Source as a whole cannot be worked on, "" for nothing: none of it is in step then.
+func (s *SourceStatus) Trouble(problem string) {
+	if problem == "" {
+		return
+	}
+	s.Problem, s.Unread = &problem, false
+	for i := range s.Sets {
+		s.Sets[i].InStep = false
+	}
+}
+
+// latest is how long what was true at last may be believed: until the next scheduled pull, and a quarter of the pause
+// between two of them for it to be done.
+func latest(next func(time.Time) time.Time, last time.Time) time.Time {
+	due := next(last)
+	return due.Add(max(pullSlack, next(due).Sub(due)/4))
+}
+
+// StatusOf reads how a Source stands. It needs no claim and works beside a running process.
+func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceStatus, error) {
+	out := SourceStatus{Name: src.Name, URL: src.URL, Paused: src.Paused, Sets: []SetStatus{}}
+	sets, err := st.Sets(ctx, src.ID)
+	if err != nil {
+		return out, err
+	}
+	if len(sets) == 0 {
+		cause, err := Unread(ctx, st, src.ID)
+		if cause != "" {
+			out.Problem, out.Unread = new(fmt.Sprintf("%s: %s", ErrNothingYet, cause)), true
+		}
+		return out, err
+	}
+	subs, err := st.Subscriptions(ctx, src.ID, false)
+	if err != nil {
+		return out, err
+	}
+	for i := range sets {
+		s, err := setStatus(ctx, st, &sets[i])
+		if err != nil {
+			return out, err
+		}
+		s.channels(subs)
+		out.Sets = append(out.Sets, s)
+	}
+	return out, nil
+}
+
+// channels takes those of the subscriptions that belong to the set.
+func (s *SetStatus) channels(subs []store.Subscription) {
+	for i := range subs {
+		sub := &subs[i]
+		if sub.SetID != s.ID {
+			continue
+		}
+		s.Channels = append(s.Channels, Channel(sub))
+		if sub.Kind != store.ChannelFramework {
+			s.live = s.live || sub.Live()
+			s.lastPush = max(s.lastPush, sub.LastDelivery)
+		}
+	}
+}
+
+func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, error) {
+	cover := coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
+	out := SetStatus{
+		ID: set.ID, CapabilityList: set.CapabilityList,
+		Position: RFC3339(cover.Position()), Proven: RFC3339(cover.ProvenPosition()),
+		Resources: set.Resources, Bytes: set.Bytes, Baselines: set.Baselines,
+		InStep: set.InStep, LastPull: RFC3339(set.LastPull),
+		Gaps: []GapStatus{}, Channels: []ChannelStatus{}, lastPull: set.LastPull, lastPush: store.NoTime,
+	}
+	if set.Problem != "" {
+		out.Problem = &set.Problem
+	}
+	counts, err := st.Counts(ctx, set.ID)
+	if err != nil {
+		return out, err
+	}
+	out.Owed, out.Held, out.Refused = counts.Owed, counts.Held, counts.Refused
+	gaps, err := st.Gaps(ctx, set.ID)
+	if err != nil {
+		return out, err
+	}
+	for _, g := range gaps {
+		gs := GapStatus{
+			From: RFC3339(g.From), Until: RFC3339(g.Until), State: string(g.State), Found: g.Found, Ended: g.Ended,
+		}
+		if g.ClosedBy != "" {
+			gs.ClosedBy = new(g.ClosedBy)
+		}
+		out.Gaps = append(out.Gaps, gs)
+		out.InStep = out.InStep && !g.State.Open()
+	}
+	out.InStep = out.InStep && counts.Owed == 0 && counts.Held == 0
+	return out, nil
+}
+
+// ErrNothingYet says that a Source was asked and nothing of it is known yet: no set, hence no place to say why.
+var ErrNothingYet = errors.New("nothing usable of the Source was found so far")
+
+// UnreadDocument is where the state keeps why nothing was found, among the documents of the Source; none of these has
+// such a URL.
+const UnreadDocument = "unread"
+
+// Unread is why nothing of a Source was found, "" for nothing.
+func Unread(ctx context.Context, st store.Documents, source int64) (string, error) {
+	doc, err := st.Document(ctx, source, UnreadDocument)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	return string(doc.Body), err
+}

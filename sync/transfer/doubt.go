@@ -1,0 +1,140 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// A resource is doubtful whose file may be newer than its row: it was given its name, and then the disk did not confirm it,
+// or the state took no word of it. Work goes on once the disk does, often with another want, so whoever would say that there
+// is nothing to do for such a row looks at the disk first (F6, F10).
+
+// Doubt has a row doubted.
+func (w *Workset) Doubt(id int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.doubtful[id] = struct{}{}
+}
+
+func (w *Workset) trust(id int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.doubtful, id)
+}
+
+func (w *Workset) doubts(id int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.doubtful[id]
+	return ok
+}
+
+// AnyDoubt tells whether a row is doubted.
+func (w *Workset) AnyDoubt() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.doubtful) > 0
+}
+
+// Doubted tells a doubtful resource that is still owed. Its file is not what is wanted, whatever it holds: the disk may
+// have lost it since, so it is fetched anew.
+func (s *Site) Doubted(r *store.Resource) bool {
+	return r.Work.Action != store.ActionNone && s.doubts(r.ID)
+}
+
+// suspects tells whether the disk may hold something else for a resource than its row says: one that is doubted, or, after
+// a run that was cut, any with work under way.
+func (s *Site) suspects(r *store.Resource) bool {
+	return r.Work.Action != store.ActionNone && s.Look || s.Doubted(r)
+}
+
+// Differs compares what lies in a resource's place with its row, by lstat. What cannot be looked at may differ.
+func (s *Site) Differs(ctx context.Context, r *store.Resource) bool {
+	if r.Key == "" {
+		return false
+	}
+	h := &r.Have
+	info, err := s.Mirror.Stat(ctx, r.Key)
+	switch {
+	case blob.Missing(err):
+		return h.State != store.HaveNone
+	case err != nil:
+		return true
+	case h.State == store.HaveNone:
+		return info.Kind == blob.KindFile
+	}
+	return info.Length != h.Length || info.ModTime != h.ModTime
+}
+
+// Found is what a suspect resource has on disk, nil if that is what its row says. A file that no row knows counts only
+// where the resource is no longer wanted: one that is wanted adopts it (reconciler.adopt).
+func (s *Site) Found(ctx context.Context, r *store.Resource, wanted bool) (*store.Have, error) {
+	if s.Mirror == nil || !s.suspects(r) {
+		return nil, nil
+	}
+	if r.Have.State != store.HaveNone {
+		return s.Actual(ctx, r)
+	}
+	if wanted || r.Key == "" || r.Work.Action != store.ActionFetch {
+		return nil, nil
+	}
+	return s.Intruder(ctx, r)
+}
+
+// Intruder is a file in the place of a resource that has none: nil if there is none.
+func (s *Site) Intruder(ctx context.Context, r *store.Resource) (*store.Have, error) {
+	info, err := s.Mirror.Stat(ctx, r.Key)
+	if blob.Missing(err) || err == nil && info.Kind != blob.KindFile {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	sum, n, _, err := s.HashFile(ctx, r.Key, nil)
+	if errors.Is(err, blob.ErrIO) {
+		sum, n, err = [32]byte{}, info.Length, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	h := s.Unknown(sum, n, info.ModTime)
+	return &h, nil
+}
+
+// Actual hashes the file of a row that has one: nil if it is what the row says.
+func (s *Site) Actual(ctx context.Context, r *store.Resource) (*store.Have, error) {
+	h := &r.Have
+	info, err := s.Mirror.Stat(ctx, r.Key)
+	var now store.Have
+	if err == nil {
+		var sum [32]byte
+		var n int64
+		switch sum, n, _, err = s.HashFile(ctx, r.Key, nil); {
+		case errors.Is(err, blob.ErrIO): // it is there, and nobody reads it: one spoilt file costs no other (F10)
+			now, err = s.Unknown([32]byte{}, info.Length, info.ModTime), nil
+			now.State = h.State
+		case err != nil:
+		case sum != h.SHA256:
+			now = s.Unknown(sum, n, info.ModTime)
+			now.State = h.State
+		case info.ModTime == h.ModTime:
+			return nil, nil
+		default:
+			now = *h
+			now.ModTime = info.ModTime
+		}
+	}
+	if err != nil && !blob.Missing(err) && !errors.Is(err, blob.ErrNotRegular) {
+		return nil, err // running out of descriptors is no missing file (F11)
+	}
+	return &now, nil
+}
+
+// Unknown is a file in our place of which no row tells where it came from: older than anything that is wanted.
+func (s *Site) Unknown(sum [32]byte, length, modified int64) store.Have {
+	return store.Have{State: store.HavePresent, SHA256: sum, Length: length, ModTime: modified, Fetched: s.LocalNow(),
+		Version: store.Version{From: store.NoTime, Until: store.NoTime}}
+}

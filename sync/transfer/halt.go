@@ -1,0 +1,98 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+)
+
+// A failure of the mirror's disk halts the fetching: in a one-shot run for good, unless removals made room, in a Follower until the
+// disk takes files again.
+
+// halt stops the fetching because of a failure of the disk. The first one is told.
+func (r *Reconciler) halt(err error) {
+	if errors.Is(err, blob.ErrNoSpace) && r.s.Means.Delete == DeleteTrash {
+		err = fmt.Errorf("%w; the trash keeps what the Source deletes, and its room, for %s: shorten `trash` or set `delete: now` to get it back",
+			err, r.s.Means.TrashFor)
+	}
+	r.tally.add(func(*tally) {
+		if r.halted == nil {
+			r.halted = err
+			r.s.Log.Error("the mirror cannot take files; what is left stays owed", "err", err)
+			r.s.Observe.halted(err)
+		}
+	})
+}
+
+// haltedBy is what stopped fetching. The placer may learn it while the conductor asks.
+func (r *Reconciler) haltedBy() (err error) {
+	r.tally.add(func(*tally) { err = r.halted })
+	return err
+}
+
+// IsHalted tells whether a failure of the disk stopped the fetching.
+func (r *Reconciler) IsHalted() bool { return r.haltedBy() != nil }
+
+// mayRemove: a mirror that is only full may have no other room to come than that of its own removals.
+func (r *Reconciler) mayRemove() bool {
+	err := r.haltedBy()
+	return err == nil || errors.Is(err, blob.ErrNoSpace)
+}
+
+// ErrHalted is told when the disk stopped a run.
+func (r *Reconciler) ErrHalted() error {
+	if err := r.haltedBy(); err != nil {
+		return fmt.Errorf("the mirror's disk failed or is full, free it and run again: %w", err)
+	}
+	return nil
+}
+
+// makeRoom carries out what is to be removed, and ends the halt of a full mirror if that gave room back. The trash gives none.
+func (r *Reconciler) makeRoom(ctx context.Context, now func() store.Micros) (room bool, err error) {
+	if !r.mayRemove() {
+		return false, nil
+	}
+	full := r.IsHalted()
+	var before, after int64
+	r.tally.add(func(t *tally) { before = t.deleted })
+	if err := r.RemoveAll(ctx, now); err != nil {
+		return false, err
+	}
+	r.tally.add(func(t *tally) { after = t.deleted })
+	if room = full && after > before && r.s.Means.Delete == DeleteNow; room {
+		r.resume()
+	}
+	return room, nil
+}
+
+// probeBytes is what a disk must take before fetching goes on.
+const probeBytes = 1 << 20
+
+// probe finds out whether the mirror can take files again.
+func (r *Reconciler) probe(ctx context.Context) error {
+	if err := r.s.Mirror.Check(ctx); err != nil {
+		return err
+	}
+	stage, err := r.s.Mirror.NewStage(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = stage.Write(make([]byte, probeBytes))
+	if derr := stage.Discard(); err == nil {
+		err = derr
+	}
+	return err
+}
+
+// resume ends a halt. That all is at rest is told again, whether or not anything is owed.
+func (r *Reconciler) resume() {
+	r.tally.add(func(*tally) {
+		r.halted = nil
+		r.s.Observe.halted(nil) // in here, as halt does: the placer may meet the next failure now, and the last word counts
+	})
+	r.resting.Store(false)
+	r.s.Log.Info("the mirror takes files again")
+}

@@ -1,0 +1,161 @@
+package transfer
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+	"resyncd/sync/spill"
+)
+
+// The first group must not wait as long as later ones: runs that are killed after half a second would never get anywhere.
+func TestFirstGroupIsClosedEarly(t *testing.T) {
+	t.Parallel()
+	c := conductor{r: &Reconciler{}, active: 1, group: []*outcome{{}}, opened: time.Now().Add(-groupAge / 2)}
+	if c.age = groupAgeFirst; !c.ripe() {
+		t.Errorf("half of %s old, the first group is still open", groupAge)
+	}
+	if c.age = groupAge; c.ripe() {
+		t.Errorf("half of %s old, a later group is closed", groupAge)
+	}
+	if groupAgeFirst > groupAge/10 {
+		t.Errorf("the first group waits for %s", groupAgeFirst)
+	}
+}
+
+// TestSlowDiskIsWaitedFor: what was fetched while a group is placed does not pile up without bound (P8).
+func TestSlowDiskIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, fill := range map[string]func(c *conductor){
+		"files": func(c *conductor) { c.group = make([]*outcome, waitingGroups*groupFiles) },
+		"bytes": func(c *conductor) { c.group, c.bytes = []*outcome{{}}, waitingGroups*groupBytes },
+	} {
+		for _, hangs := range []bool{false, true} {
+			rows := []*store.Resource{{ID: 1}}
+			c := conductor{r: &Reconciler{workers: 16}, planned: true, placing: true}
+			if hangs {
+				c.slow = rows
+			} else {
+				c.queue = rows
+			}
+			if _, ok := c.next(); !ok {
+				t.Errorf("%s: nothing is begun although nothing waits", name)
+			}
+			if fill(&c); c.choked() {
+				if _, ok := c.next(); ok {
+					t.Errorf("%s: more is begun although the disk is far behind", name)
+				}
+			} else {
+				t.Errorf("%s: the disk may be further behind than that", name)
+			}
+			c.placing = false
+			if _, ok := c.next(); !ok {
+				t.Errorf("%s: nothing is begun although the disk has caught up", name)
+			}
+		}
+	}
+}
+
+// TestQueueIsFilledBeforeItIsEmpty: what was handed over is taken while there is something to do still, also beside whoever
+// holds the lock of the rows for as long as the disk takes to record a group.
+func TestQueueIsFilledBeforeItIsEmpty(t *testing.T) {
+	t.Parallel()
+	w := NewWorkset()
+	c := conductor{r: &Reconciler{s: &Site{Workset: w}}, queue: []*store.Resource{{ID: 1}}}
+	w.Take()
+	w.HandReady([]*store.Resource{{ID: 2}, {ID: 3}})
+	w.Rows.Lock()
+	if err := c.page(t.Context()); err != nil || len(c.queue) != 3 {
+		t.Errorf("beside a commit: %d queued, %v", len(c.queue), err)
+	}
+	w.Rows.Unlock()
+}
+
+// TestLastOnesAreNotWaitedFor: once no more is left than what is here, that is placed meanwhile.
+func TestLastOnesAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	last := func(change func(c *conductor)) *conductor {
+		c := &conductor{
+			r: &Reconciler{}, planned: true, dry: true, active: 16, queue: make([]*store.Resource, halfFiles-16),
+			group: make([]*outcome, halfFiles), opened: time.Now(), age: groupAge,
+		}
+		change(c)
+		return c
+	}
+	if c := last(func(*conductor) {}); !c.ripe() {
+		t.Error("what is here waits for the last resources")
+	}
+	for name, change := range map[string]func(c *conductor){
+		"more is left":        func(c *conductor) { c.queue = append(c.queue, &store.Resource{}) },
+		"more may come":       func(c *conductor) { c.planned = false },
+		"more may be owed":    func(c *conductor) { c.dry = false },
+		"some are put aside":  func(c *conductor) { c.slow = []*store.Resource{{}} },
+		"few are here":        func(c *conductor) { c.group, c.queue = c.group[1:], nil },
+		"one is being placed": func(c *conductor) { c.placing = true },
+	} {
+		if c := last(change); c.ripe() {
+			t.Errorf("%s: the group is closed", name)
+		}
+	}
+}
+
+// What a baseline wants is paged out of the store, never held in memory (P8).
+func TestBaselineIsPaged(t *testing.T) {
+	t.Parallel()
+	w := NewWorkset()
+	w.Follows = true
+	r := &Reconciler{s: &Site{Workset: w}, rested: func() {}, failing: spill.NewBitmap()}
+	c := conductor{r: r, dry: true}
+	ids := make([]int64, 10_000)
+	for range 100 {
+		w.Name(ids)
+		c.hear()
+	}
+	if len(c.named) > namedMost {
+		t.Errorf("%d rows are named", len(c.named))
+	}
+	if c.dry || !c.again {
+		t.Error("nobody looks for the others")
+	}
+	select {
+	case <-w.remove:
+	default:
+		t.Error("nobody looks for removals")
+	}
+}
+
+// TestRoomIsTakenAtOnce: what waits for a full disk goes on when removals have made room, not when the disk would be tried next.
+func TestRoomIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{s: &Site{Workset: NewWorkset()}, rested: func() {}, halted: blob.ErrNoSpace}
+	c := &conductor{r: r, relax: relaxMost, armed: true}
+	if c.hear(); !c.armed || c.relax != relaxMost {
+		t.Error("a push has a full disk tried again")
+	}
+	r.halted = nil
+	if c.hear(); c.armed {
+		t.Error("what is owed waits")
+	}
+}
+
+// A pull is concluded while the reconciler of its Follower goes on failing and mending: with -race, this tells of whoever counts
+// what fails without the others' leave.
+func TestConcludedBesideTheReconciler(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{s: &Site{Workset: NewWorkset()}, failing: spill.NewBitmap()}
+	var fails sync.WaitGroup
+	fails.Go(func() {
+		for id := range int64(2000) {
+			r.count(&outcome{res: &store.Resource{ID: id << 15}, verdict: verdictFailed}, &Progress{})
+			r.count(&outcome{res: &store.Resource{ID: id << 14}, verdict: verdictFetched}, &Progress{})
+		}
+	})
+	for range 200 {
+		for id := range r.Failing().All() {
+			_ = id
+		}
+	}
+	fails.Wait()
+}

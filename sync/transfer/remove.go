@@ -1,0 +1,198 @@
+package transfer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+	"resyncd/sync/merge"
+)
+
+// RemoveAll carries out removals, after the fetches of a pass or when there is no room for more. A file goes only when no set of the Source wants it, and
+// only by a want that a `deleted` entry, a complete baseline, the Source's own 404 or the operator made absent (P5).
+func (r *Reconciler) RemoveAll(ctx context.Context, now func() store.Micros) error {
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = r.removeSome(ctx, now(), after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeSome holds the lock of the rows, because a want may come back while its file goes. What is being fetched is left alone:
+// it comes up again when that ends.
+func (r *Reconciler) removeSome(ctx context.Context, now store.Micros, after int64) (last int64, more bool, err error) {
+	w := r.s
+	w.Rows.Lock()
+	defer w.Rows.Unlock()
+	rs, err := r.s.Store.Due(ctx, store.DueQuery{
+		SourceID: r.s.SourceID, Action: store.ActionRemove, Now: now, After: after, Limit: duePage,
+	})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
+	if err := r.s.Mirror.Check(ctx); err != nil { // a disk that went away must not look like files that are gone (F12)
+		r.halt(err)
+		return after, false, nil
+	}
+	after = rs[len(rs)-1].ID
+	if rs = w.Idle(rs); len(rs) == 0 {
+		return after, true, nil
+	}
+	if err := r.s.Store.Durable(ctx); err != nil {
+		return after, false, err
+	}
+	return after, true, r.removePage(ctx, rs)
+}
+
+// removePage takes files out of sight first and commits after: a kill in between finds the file under its trash id.
+func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error {
+	c := &store.Commit{Claim: r.s.Claim}
+	sums := map[int64]*store.SetChange{}
+	var gone []*store.Resource
+	var ids []string // in the trash
+	for _, res := range rs {
+		switch w := merge.Effective(res.Wants); {
+		case w == nil || w.State != store.WantAbsent, res.Have.State != store.HavePresent: // another set wants or holds it
+			work := store.Work{}
+			if w != nil && w.State != store.WantAbsent {
+				work = merge.WorkFor(w, &res.Have, r.s.LocalNow())
+			}
+			c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Work: &work})
+		case r.s.Means.Delete == DeleteKeep:
+			h := res.Have
+			h.State = store.HaveKept
+			r.change(c, sums, res, &h, "kept")
+		default:
+			ids = append(ids, trashID(res)) // by what the row says: after a kill the file may be there already, and is not found
+			if now, err := r.s.Found(ctx, res, false); err == nil && now != nil && now.State != store.HaveNone {
+				res.Have = *now // what the trash will hold
+			}
+			gone = append(gone, res)
+		}
+	}
+	var n int64
+	if r.s.Means.Delete == DeleteNow {
+		n = r.removeNow(ctx, c, sums, gone)
+	} else {
+		n = r.trash(ctx, c, sums, gone, ids)
+	}
+	for _, s := range sums {
+		c.Sets = append(c.Sets, *s)
+	}
+	if err := r.s.Store.Commit(ctx, c); err != nil {
+		for _, res := range gone { // no row tells, and until this run has ended one may be wanted again
+			r.s.Doubt(res.ID)
+		}
+		return err
+	}
+	for i := range c.Resources {
+		if h := c.Resources[i].Have; h != nil && h.State == store.HaveNone {
+			r.s.trust(c.Resources[i].ID)
+		}
+	}
+	r.Went(n)
+	for i := range c.Resources {
+		r.s.landed(c.Resources[i].ID, removes(c.Resources[i]))
+	}
+	return nil
+}
+
+// Went counts files that are gone from the mirror.
+func (r *Reconciler) Went(n int64) {
+	r.tally.add(func(t *tally) { t.deleted += n })
+	r.s.Observe.removed(n)
+	if n > 0 {
+		r.s.made(Progress{Deleted: n})
+	}
+}
+
+func (r *Reconciler) change(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, h *store.Have, what string) {
+	merge.Total(sums, res.Wants, &res.Have, res.Wants, h)
+	if h.State == store.HaveNone {
+		r.remember(c, res)
+	}
+	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Have: h, Work: &store.Work{}})
+	version := res.Have.Version
+	if w := merge.Effective(res.Wants); w != nil { // the evidence of a removal is what asked for it, not what once brought the file
+		version = w.Version
+	}
+	c.Events = append(c.Events, store.Event{SourceID: r.s.SourceID, URI: res.URI, At: r.s.LocalNow(), What: what,
+		Version: version, Detail: merge.DigestOf(&res.Have)})
+}
+
+func (r *Reconciler) removeNow(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) (done int64) {
+	keys := make([]string, len(gone))
+	for i, res := range gone {
+		keys[i] = res.Key
+	}
+	for i, err := range r.s.Mirror.Remove(ctx, keys) {
+		done += r.removed(c, sums, gone[i], err)
+	}
+	return done
+}
+
+// trash moves files under ids made of what they are, so that a repeated removal after a kill finds its own work done.
+func (r *Reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource, ids []string) (done int64) {
+	items := make([]blob.TrashItem, len(gone))
+	for i, res := range gone {
+		items[i] = blob.TrashItem{Key: res.Key, ID: ids[i]}
+	}
+	for i, err := range r.s.Mirror.Trash(ctx, items) {
+		res := gone[i]
+		inTrash := err == nil || errors.Is(err, blob.ErrSync) // moved, if not for certain
+		if errors.Is(err, blob.ErrNotFound) {
+			f, _, terr := r.s.Mirror.OpenTrash(ctx, items[i].ID)
+			if inTrash = terr == nil; inTrash {
+				_ = f.Close() // only asked whether it is there
+			}
+		}
+		if inTrash {
+			reason := "deleted at the Source"
+			if w := merge.Effective(res.Wants); w != nil && w.Generation > 0 {
+				reason = "no longer listed by the Source"
+			}
+			c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: r.s.SourceID, URI: res.URI, Key: res.Key,
+				SHA256: res.Have.SHA256, Length: res.Have.Length, Reason: reason, At: r.s.LocalNow()})
+		}
+		done += r.removed(c, sums, res, err)
+	}
+	return done
+}
+
+// removed records one removal and counts it. A file that was gone already is gone; any other failure leaves the removal
+// owed.
+func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) int64 {
+	if err == nil || blob.Missing(err) {
+		r.tally.add(func(t *tally) { t.end(res.ID, false) })
+		r.change(c, sums, res, &store.Have{}, "deleted")
+		return 1
+	}
+	if errors.Is(err, blob.ErrSync) {
+		r.s.Doubt(res.ID) // it may be gone, and wanted again before this is tried again
+	}
+	r.tally.add(func(*tally) { r.failing.Add(res.ID) })
+	o := &outcome{res: res}
+	o.failWith(err)
+	work := r.reschedule(o, r.s.LocalNow())
+	work.Action = store.ActionRemove
+	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Work: &work})
+	if blob.Systemic(err) {
+		r.halt(err)
+	}
+	return 0
+}
+
+// trashID names the file of a resource in the trash: when its removal was planned, and what it is. A removal that is
+// repeated after a kill computes the same name.
+func trashID(r *store.Resource) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d\x00%s\x00%x", r.ID, r.URI, r.Have.SHA256)
+	ms := uint64(max(int64(r.Work.Due)/1000, 0)) & (1<<48 - 1)
+	return fmt.Sprintf("%012x", ms) + hex.EncodeToString(h.Sum(nil))[:20]
+}

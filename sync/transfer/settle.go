@@ -1,0 +1,373 @@
+package transfer
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"resyncd/store"
+	"resyncd/store/blob"
+	"resyncd/sync/merge"
+)
+
+// How the ledger backs off, by how often the Source was asked in all: from retryFirst, doubling, with jitter, to retryCap; what
+// asking again will not mend starts at the cap.
+const (
+	retryFirst = 250 * time.Millisecond
+	// An answer that was just wrong is asked for again sooner, then after four times as long until that is the usual time: most
+	// Sources, caches and wires that spoil a body do so once, and nobody is overloaded.
+	retryWrong = 25 * time.Millisecond
+	retryCap   = time.Hour
+	diskRetry  = 10 * time.Second
+	// A Follower asks for a newer list after the first failures that one may explain (F47, F48).
+	staleAsks = 4
+)
+
+// settle makes one group durable: files first, rows after, in one commit (CONTRIBUTING.md 3.3). An item that fails stays owed. No file
+// gets its name before its want, and the notification that may have asked for it, are durable (planner.foresee).
+func (r *Reconciler) settle(ctx context.Context, group []*outcome) error {
+	r.giveUp(group)
+	err := ctx.Err()
+	if err == nil {
+		err = r.s.Store.Durable(ctx)
+	}
+	if err != nil {
+		for _, o := range group {
+			o.discard()
+		}
+		return err
+	}
+	r.place(ctx, group)
+	err = r.record(ctx, group)
+	for _, o := range group {
+		switch {
+		case err == nil && o.verdict != verdictFailed:
+			r.s.trust(o.res.ID)
+		case err != nil && o.learnt:
+			r.s.Doubt(o.res.ID)
+		}
+	}
+	return err
+}
+
+// giveUp waits until a commit of wants that is under way is made, or has failed, and ends what was fetched for wants that were
+// never recorded: by its row such a file might have to go again at once (P5).
+func (r *Reconciler) giveUp(group []*outcome) {
+	w := r.s
+	w.Rows.Lock()
+	defer w.Rows.Unlock()
+	for _, o := range group {
+		if w.is(o.res.ID, void) {
+			o.discard()
+			o.fail(failure{class: "canceled", reason: "the state could not record that it is wanted", unasked: true})
+		}
+	}
+}
+
+// place gives staged bytes their names. A failure of the disk halts the run; what was placed before it is recorded.
+func (r *Reconciler) place(ctx context.Context, group []*outcome) {
+	items := make([]blob.Placement, 0, len(group))
+	of := make([]*outcome, 0, len(group))
+	for _, o := range group {
+		if o.stage != nil {
+			items = append(items, blob.Placement{Stage: o.stage, Key: o.res.Key, Displace: o.displace})
+			of = append(of, o)
+		} else {
+			o.displace = "" // nothing came to take the place
+		}
+	}
+	if len(items) == 0 {
+		return
+	}
+	errs, systemic := r.s.Mirror.Place(ctx, items)
+	for i, o := range of {
+		if errs[i] != nil {
+			o.discard()
+			o.failWith(errs[i])
+			if o.unsure = systemic != nil; o.unsure { // before another want can be planned for it
+				r.s.Doubt(o.res.ID)
+			}
+		}
+		if !items[i].Displaced {
+			o.displace = ""
+		}
+		o.stage = nil
+	}
+	if systemic != nil && ctx.Err() == nil { // a run that is being stopped is no trouble of the disk
+		r.halt(systemic)
+	}
+}
+
+// record commits a group: haves, failures, totals, history.
+func (r *Reconciler) record(ctx context.Context, group []*outcome) error {
+	w := r.s
+	w.Rows.Lock()
+	defer w.Rows.Unlock()
+	if err := r.refreshTouched(ctx, group); err != nil {
+		return err
+	}
+	c := &store.Commit{Claim: r.s.Claim, Resources: make([]store.ResourceChange, 0, len(group))}
+	sums, now := map[int64]*store.SetChange{}, r.s.LocalNow()
+	for _, o := range group {
+		r.recordOne(c, sums, o, w.is(o.res.ID, touched), now)
+	}
+	for _, s := range sums {
+		c.Sets = append(c.Sets, *s)
+	}
+	if err := r.s.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	var p Progress
+	r.s.Observe.settled(group)
+	for _, o := range group {
+		again := w.is(o.res.ID, touched)
+		w.end(o.res)
+		r.count(o, &p)
+		r.tell(o, again)
+	}
+	if slices.ContainsFunc(c.Resources, removes) {
+		w.Removals()
+	}
+	r.s.made(p)
+	return nil
+}
+
+// refreshTouched re-reads the rows whose want changed during the fetch, so that totals and states build on what is.
+func (r *Reconciler) refreshTouched(ctx context.Context, group []*outcome) error {
+	byID := map[int64]*outcome{}
+	var ids []int64
+	for _, o := range group {
+		if r.s.is(o.res.ID, touched) {
+			byID[o.res.ID] = o
+			ids = append(ids, o.res.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rs, err := r.s.Store.ByIDs(context.WithoutCancel(ctx), ids) // the files are in place already
+	if err != nil {
+		return err
+	}
+	for _, fresh := range rs {
+		byID[fresh.ID].res = fresh
+	}
+	return nil
+}
+
+func (r *Reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange, o *outcome, touched bool, now store.Micros) {
+	rc := store.ResourceChange{ID: o.res.ID}
+	have := &o.res.Have
+	if o.learnt {
+		if have.State != store.HaveNone && have.SHA256 != o.have.SHA256 {
+			r.remember(c, o.res)
+		}
+		have = &o.have
+		rc.Have = have
+	}
+	wants := o.res.Wants
+	if !touched {
+		work := store.Work{}
+		switch o.verdict {
+		case verdictFailed:
+			work = r.reschedule(o, now)
+		case verdictThere:
+			wants, rc.Want = r.stays(o, wants, have) // which may be newer than the file
+			work = merge.WorkForAll(wants, have, now)
+		case verdictGone:
+			if o.want.State == store.WantAbsent {
+				work = store.Work{Action: store.ActionRemove, Due: now}
+				break
+			}
+			fallthrough
+		case verdictRefused:
+			wants, rc.Want = r.decided(o, wants)
+			work = merge.WorkForAll(wants, have, now) // what the other sets want may count now
+		default:
+			if o.want == nil || o.want.State == store.WantAbsent {
+				work = merge.WorkForAll(wants, have, now)
+			} else if o.want.State == store.WantAsk && o.there() {
+				wants, rc.Want = r.decided(o, wants)
+				if w := merge.Effective(wants); w != nil && w.SetID != o.want.SetID { // newer than the answer
+					work = merge.WorkFor(w, have, now)
+				}
+			}
+		}
+		rc.Work = &work
+		o.settled(&rc)
+	} else if o.unsure { // whoever changed the want could not know what will be on disk
+		work := r.reschedule(o, now)
+		rc.Work = &work
+	} else if o.learnt { // the planner judged by what was on disk before
+		work := merge.WorkForAll(wants, have, now)
+		rc.Work = &work
+	}
+	if o.displace != "" {
+		c.Trash = append(c.Trash, store.Trashed{ID: o.displace, SourceID: r.s.SourceID, URI: o.res.URI, Key: o.res.Key, Length: -1,
+			Reason: "was in the way of " + o.res.URI, At: now})
+	}
+	merge.Total(sums, o.res.Wants, &o.res.Have, wants, have)
+	c.Resources = append(c.Resources, rc)
+}
+
+// there: the Source served the resource, be it as we have it.
+func (o *outcome) there() bool { return o.verdict == verdictFetched || o.verdict == verdictCleared }
+
+// decided writes the Source's own answer into the want that asked for it, or the policy's refusal.
+func (r *Reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
+	next := merge.Settle(*o.want, o.there(), o.asked)
+	next.Listed = nil
+	switch l := o.want.Listed; {
+	case o.verdict == verdictRefused:
+		next = *o.want
+		next.Refused = o.failure.reason
+	case o.verdict == verdictGone && !o.want.Pushed && l != nil && l.State == store.WantPresent:
+		next = *l // the Source does not have what was pushed, and its documents never took back what they say (P5)
+	case o.want.Pushed:
+		next.Listed = l
+	}
+	return merge.Replaced(wants, &next), &next
+}
+
+// stays takes back a pushed deletion of a resource that the Source still serves: what its documents say counts again, or,
+// where that is older than the file, what we have. An answer to the question whether it is there vouches for no body: it may be
+// an error page with status 200. If the deletion is true, the next pull tells (P5).
+func (r *Reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]store.Want, *store.Want) {
+	next := *o.want
+	switch l := o.want.Listed; {
+	case l != nil && l.State != store.WantNone && l.State != store.WantAbsent && !pushedSince(have, l):
+		next = *l
+	case have.State == store.HavePresent && have.Version.Until.Known():
+		next.State, next.Digests, next.Length, next.LastMod = store.WantPresent, merge.DigestOf(have), have.Length, store.NoTime
+		next.Version = have.Version
+	default: // no file, or one of which nobody knows where it came from
+		next.State, next.Digests, next.Length, next.LastMod = store.WantAsk, "", -1, store.NoTime
+		next.Version.From--
+		next.Version.Until = next.Version.From
+	}
+	return merge.Replaced(wants, &next), &next
+}
+
+// pushedSince tells a file that a push brought after what the documents say.
+func pushedSince(h *store.Have, listed *store.Want) bool {
+	return h.State == store.HavePresent && listed.State == store.WantPresent && merge.Satisfied(listed, h) != merge.Yes &&
+		merge.Relate(h.Version, listed.Version) == merge.Newer
+}
+
+func removes(rc store.ResourceChange) bool {
+	return rc.Work != nil && rc.Work.Action == store.ActionRemove
+}
+
+// tell passes on to a Follower what became of one row. One whose want changed meanwhile is worked on again.
+func (r *Reconciler) tell(o *outcome, touched bool) {
+	if !r.endless() {
+		return
+	}
+	if o.verdict == verdictThere && r.s.Hint != nil {
+		r.s.Hint(o.want.SetID)
+	}
+	if touched {
+		r.s.Name([]int64{o.res.ID})
+		return
+	}
+	if o.verdict == verdictFailed && o.failure.stale && o.res.Work.Attempts < staleAsks && o.want != nil {
+		r.s.Hint(o.want.SetID)
+	}
+	if o.verdict == verdictGone && o.want != nil && o.want.State == store.WantAbsent {
+		return // it lands when it is removed
+	}
+	r.s.landed(o.res.ID, o.verdict == verdictFailed)
+}
+
+// remember puts the version that a newer one replaces into the history; the one on disk is told by its row.
+func (r *Reconciler) remember(c *store.Commit, res *store.Resource) {
+	c.Events = append(c.Events, store.Event{SourceID: r.s.SourceID, URI: res.URI, At: res.Have.Fetched, What: "fetched",
+		Version: res.Have.Version, Detail: merge.DigestOf(&res.Have)})
+}
+
+// reschedule writes a failure into the ledger.
+func (r *Reconciler) reschedule(o *outcome, now store.Micros) store.Work {
+	w := o.res.Work
+	if !w.Since.Known() || w.Since == 0 || w.Attempts == 0 {
+		w.Since = now
+	}
+	w.Action = store.ActionFetch
+	if !o.failure.unasked {
+		w.Attempts += max(o.failure.asked, 1)
+	}
+	w.Class, w.Reason = o.failure.class, Clip(o.failure.reason, 500)
+	w.Due = now + store.Micros(backoff(w.Attempts, o.failure)/time.Microsecond)
+	return w
+}
+
+func backoff(attempts int, f failure) time.Duration {
+	d := retryCap
+	switch {
+	case f.class == classDisk: // the disk is tried by itself; what it held up goes on soon after (F6)
+		d = diskRetry
+	case !f.lasts && attempts < 16:
+		n := max(attempts-1, 0)
+		if d = min(retryFirst<<n, retryCap); f.wrong {
+			d = min(retryWrong<<(2*n), d)
+		}
+	}
+	d -= time.Duration(rand.Int64N(int64(d)/4 + 1))
+	return max(d, f.wait)
+}
+
+// count adds a recorded outcome to what the run shows. A cut run's failures are nobody's fault.
+func (r *Reconciler) count(o *outcome, p *Progress) {
+	p.Bytes += o.bytes
+	if o.verdict == verdictFailed {
+		p.Failed++
+	} else {
+		p.Done++
+	}
+	r.tally.add(func(t *tally) {
+		if o.want != nil && o.want.State == store.WantAsk && o.took > 0 {
+			t.asked++
+		}
+		switch t.end(o.res.ID, o.foundRight()); o.verdict {
+		case verdictFetched:
+			t.fetched++
+		case verdictFailed:
+			r.failing.Add(o.res.ID)
+			r.stale = r.stale || o.failure.stale // a newer list may explain it (F48)
+			return
+		}
+		r.failing.Remove(o.res.ID)
+	})
+}
+
+// foundRight: what was on disk is what is wanted.
+func (o *outcome) foundRight() bool {
+	return (o.verdict == verdictCleared || o.verdict == verdictAdopted) && o.want != nil && o.want.State != store.WantAbsent
+}
+
+// untried leaves out what failed in this pass already: even one that takes everything for due asks each resource once, not
+// once per page of wants that came in meanwhile (F48), nor again at its end while nothing else is left to do. A new want makes
+// it due at once, and so does room on a disk that was full. A Follower's pass never ends, so there it is what is not due before
+// its time.
+func (r *Reconciler) untried(rs []*store.Resource) []*store.Resource {
+	now := r.s.LocalNow()
+	out := rs[:0]
+	r.tally.add(func(*tally) {
+		for _, res := range rs {
+			w := &res.Work
+			if !r.failing.Has(res.ID) || w.Class == classDisk || w.Due <= r.began || (w.Attempts == 0 || r.endless()) && w.IsDue(now) {
+				out = append(out, res)
+			}
+		}
+	})
+	return out
+}
+
+// Clip shortens a text for people, never inside a character.
+func Clip(s string, n int) string {
+	if len(s) > n {
+		return strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,101 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"hash"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/store"
+	"resyncd/store/blob"
+	"resyncd/sync/verify"
+)
+
+// Site is one Source and its mirror, as the work on files needs them: what is to be done there, by what means, and who hears
+// of it.
+type Site struct {
+	*Workset
+	Store    store.Store
+	SourceID int64
+	Claim    store.Claim
+	Log      *slog.Logger
+	Now      func() time.Time
+	// Mirror is nil only in a dry run of one that does not exist yet.
+	Mirror   blob.Mirror
+	Means    Means
+	Observe  Observer
+	Progress func(Progress) // nil: nobody hears of it
+	// Hint, in a Follower, asks for a newer list of a set.
+	Hint func(setID int64)
+	// Rule is by which URIs of a set are refused, nil for a set that is not pulled.
+	Rule func(set int64) func(uri string) (refused string)
+	// Content is the bytes at hand of an inline resource.
+	Content func(ctx context.Context, r *store.Resource) ([]byte, error)
+	// Look: files may be on disk that no row knows, look before fetching.
+	Look bool
+	// Unclean: the state says that a run is under way (Source.Unclean), so that the next one looks at the disk.
+	Unclean atomic.Bool
+}
+
+// Means are what a Source may be asked by, and what becomes of files.
+type Means struct {
+	Client      *fetch.Client
+	Policy      *fetch.Policy
+	Concurrency int   // requests to one host at once
+	MaxResource int64 // bytes, 0 unlimited
+	Delete      DeleteMode
+	TrashFor    time.Duration
+}
+
+// LocalNow is our own clock.
+func (s *Site) LocalNow() store.Micros { return store.MicrosOf(s.Now()) }
+
+// made reports progress.
+func (s *Site) made(p Progress) {
+	if s.Progress != nil {
+		s.Progress(p)
+	}
+}
+
+// HashFile reads a mirror file: its SHA-256 and length, and the sum of other if one is given.
+func (s *Site) HashFile(ctx context.Context, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
+	return verify.Hash(ctx, s.Mirror, key, other)
+}
+
+// Begun makes the state say that a run is under way, once, together with the change: the next one looks at the disk should
+// this one be cut (F1, F2). A run says so before its first change of a file. One that finds nothing to change, as most do, is
+// spared two durable steps.
+func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
+	if s.Unclean.Load() {
+		return nil
+	}
+	if with == nil {
+		with = &store.SourceChange{}
+	}
+	unclean := true
+	with.Unclean = &unclean
+	if err := s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: with}); err != nil {
+		return fmt.Errorf("record that a run is under way: %w", err)
+	}
+	s.Unclean.Store(true) // two that come at once both say so
+	return nil
+}
+
+// DeleteMode is what happens to the file of a resource that the Source deleted.
+type DeleteMode string
+
+// The delete modes of the configuration.
+const (
+	DeleteTrash DeleteMode = "trash"
+	DeleteKeep  DeleteMode = "keep"
+	DeleteNow   DeleteMode = "now"
+)
+
+// Progress is a step of a run.
+type Progress struct {
+	Listed, Done, Failed, Deleted int64 // increments
+	Bytes                         int64
+}
