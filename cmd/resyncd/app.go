@@ -2,73 +2,46 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/control"
+	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
 )
 
-// shell is what one invocation stands in: where it writes, what it was told by the environment.
+// shell is one invocation of the command line.
 type shell struct {
-	out    io.Writer // results
-	err    io.Writer // messages, log and progress
-	screen *screen   // below out and err
-	tty    bool      // err is a terminal
-	env    []string
-	now    func() time.Time
+	*term.Env
+	log    *slog.Logger    // of the command, once its flags are read
 	warned map[string]bool // warnings told already
 }
 
 // run carries out one command line and returns its exit code. It must not be called twice at a time within a process:
 // urfave/cli has state of its own.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	scr := &screen{w: stderr}
-	sh := &shell{
-		out: &aside{screen: scr, w: stdout}, err: scr, screen: scr, tty: isTerminal(stderr), env: env, now: time.Now,
-		warned: map[string]bool{},
-	}
+	sh := &shell{Env: term.NewEnv(env, stdout, stderr), warned: map[string]bool{}}
 	err := sh.app().RunContext(ctx, args)
-	code := exitCode(ctx, err)
-	var left *leftError
+	code := exit.Code(ctx, err)
+	var left *control.LeftError
 	switch {
 	case err == nil || err.Error() == "":
 	case errors.As(err, &left):
-		sh.say("%s", left.Error())
-	case code == exitInterrupted:
-		sh.say("interrupted; the state is consistent, run the command again to go on")
+		sh.Say("%s", left.Error())
+	case code == exit.Interrupted:
+		sh.Say("interrupted; the state is consistent, run the command again to go on")
 	default:
-		sh.say("%s", advised(err))
+		sh.Say("%s", exit.Advised(err))
 	}
 	return code
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// say tells a person something on stderr.
-func (sh *shell) say(format string, args ...any) {
-	fmt.Fprintf(sh.err, "resyncd: "+format+"\n", args...)
-}
-
-// json writes one object a line to stdout; URLs stay readable.
-func (sh *shell) json() *json.Encoder { return jsonTo(sh.out) }
-
-func jsonTo(w io.Writer) *json.Encoder {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc
 }
 
 func (sh *shell) app() *cli.App {
@@ -76,14 +49,16 @@ func (sh *shell) app() *cli.App {
 		Name:  "resyncd",
 		Usage: "keep an exact local mirror of ResourceSync Sources",
 		Description: about("resyncd finds what a Source offers, mirrors it, and afterwards fetches only what changed: moments after it changed\n"+
-			"where the Source has a hub, by schedule everywhere else. `resyncd COMMAND --help` tells more of each command.", codesAll,
+			"where the Source has a hub, by schedule everywhere else. `resyncd help COMMAND` tells more of each command.\n\n"+
+			wrapped("Pages of the manual, shown by `resyncd help TOPIC`: "+strings.Join(topics, ", ")+".", 110), codesAll,
 			"resyncd demo",
 			"resyncd sync https://lib.example/ ./mirror",
 			"resyncd serve --config /etc/resyncd/resyncd.yaml"),
 		HideVersion: true, DisableSliceFlagSeparator: true,
-		Writer: sh.out, ErrWriter: sh.err,
+		Flags:  []cli.Flag{cli.HelpFlag}, // the library adds it only together with a help command of its own
+		Writer: sh.Out, ErrWriter: sh.Err,
 		ExitErrHandler: func(*cli.Context, error) {}, // exit codes are ours (dependencies.md 3.4)
-		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return usage("%w; see `resyncd help`", err) },
+		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return exit.Usage("%w; see `resyncd help`", err) },
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknown("resyncd", c.Args().First())
@@ -94,14 +69,14 @@ func (sh *shell) app() *cli.App {
 			sh.syncCommand(), sh.serveCommand(), sh.discoverCommand(), sh.auditCommand(), sh.verifyCommand(), sh.statusCommand(), sh.lsCommand(),
 			sh.catCommand(), sh.approveCommand(), sh.restoreCommand(), sh.historyCommand(), sh.subscriptionCommand(), sh.sourceCommand(),
 			sh.configCommand(), sh.backupCommand(), sh.demoCommand(), sh.healthcheckCommand(), sh.manCommand(), sh.completionCommand(),
-			sh.versionCommand(),
+			sh.versionCommand(), sh.helpCommand(),
 		},
 	}
 }
 
 // unknown is the error of a command that does not exist.
 func unknown(parent, given string) error {
-	return usage("there is no command `%s %s`; see `%s --help`", parent, given, parent)
+	return exit.Usage("there is no command `%s %s`; see `%s --help`", parent, given, parent)
 }
 
 // group makes a command that only holds others.
@@ -117,7 +92,7 @@ func group(name, text, example string, commands ...*cli.Command) *cli.Command {
 			for i := range commands {
 				names[i] = commands[i].Name
 			}
-			return usage("usage: resyncd %s %s; see `resyncd %s --help`", name, strings.Join(names, "|"), name)
+			return exit.Usage("usage: resyncd %s %s; see `resyncd %s --help`", name, strings.Join(names, "|"), name)
 		},
 	}
 }
@@ -141,23 +116,25 @@ func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
 			switch {
 			case i > 0 && slices.Contains(trailing, a):
 			case strings.HasPrefix(a, "-") && i > 0:
-				return usage("%q stands after an argument: flags come before arguments, as in `%s %s …`", a, name, a)
+				return exit.Usage("%q stands after an argument: flags come before arguments, as in `%s %s …`", a, name, a)
 			case strings.HasPrefix(a, "-"):
-				return usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that name is ./%s)", a, name, a)
+				return exit.Usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that name is ./%s)", a, name, a)
 			case a == "":
-				return usage("argument %d of `%s` is empty: is a variable of your script not set?", i+1, name)
+				return exit.Usage("argument %d of `%s` is empty: is a variable of your script not set?", i+1, name)
 			}
 		}
-		if _, err := sh.logger(ctx); err != nil {
+		log, err := sh.logger(ctx)
+		if err != nil {
 			return err
 		}
+		sh.log = log
 		return action(ctx)
 	}
 	return c
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
-	return usage("%w; see `%s --help`", err, c.Command.HelpName)
+	return exit.Usage("%w; see `%s --help`", err, c.Command.HelpName)
 }
 
 func boolFlag(name, text string) *cli.BoolFlag {
@@ -168,19 +145,45 @@ func boolFlag(name, text string) *cli.BoolFlag {
 func (sh *shell) logger(c *cli.Context) (*slog.Logger, error) {
 	level, err := logging.ParseLevel(c.String("log-level"))
 	if err != nil {
-		return nil, usage("--log-level: %w", err)
+		return nil, exit.Usage("--log-level: %w", err)
 	}
 	format, err := logging.ParseFormat(c.String("log-format"))
 	if err != nil {
-		return nil, usage("--log-format: %w", err)
+		return nil, exit.Usage("--log-format: %w", err)
 	}
-	return logging.New(sh.err, format, level, sh.canRedraw()), nil // a dumb terminal is no better than a file
+	return logging.New(sh.Err, format, level, sh.CanRedraw()), nil // a dumb terminal is no better than a file
 }
 
 // args insists on a number of arguments; most < 0 is any number.
 func args(c *cli.Context, least, most int, form string) error {
 	if n := c.NArg(); n < least || most >= 0 && n > most {
-		return usage("usage: resyncd %s; see `%s --help`", form, c.Command.HelpName)
+		return exit.Usage("usage: resyncd %s; see `%s --help`", form, c.Command.HelpName)
 	}
 	return nil
+}
+
+// settings are what command line and environment say of the configuration.
+func (sh *shell) settings(c *cli.Context) *mirror.Settings {
+	flags := map[string]string{}
+	for flag := range mirror.FlagKeys() {
+		if c.IsSet(flag) {
+			flags[flag] = c.String(flag)
+		}
+	}
+	return &mirror.Settings{File: c.String("config"), Environ: sh.Environ, Flags: flags, Warn: sh.warn}
+}
+
+// warn tells of each oddity once.
+func (sh *shell) warn(text string) {
+	if !sh.warned[text] {
+		sh.warned[text] = true
+		sh.Say("warning: %s", text)
+	}
+}
+
+func (sh *shell) config(c *cli.Context) (*config.Config, error) { return sh.settings(c).Config() }
+
+// opener opens mirrors for a command.
+func (sh *shell) opener(c *cli.Context) *mirror.Opener {
+	return &mirror.Opener{Settings: sh.settings(c), Version: version, Log: sh.log, Now: sh.Now, Say: sh.Say}
 }

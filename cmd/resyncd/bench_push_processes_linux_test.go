@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// BenchmarkPushProcesses is goal 7 of speed.md among processes, as a user has them: rssource, which makes 50 changes a second,
+// BenchmarkPushProcesses is goal 11 of performance.md among processes, as a user has them: rssource, which makes 50 changes a second,
 // rshub, resyncd serve, and this one, which the kernel tells when a file gets its name. What is reported is the time from a
 // change's datetime in the Change List to the name of its file. One iteration is a second.
 func BenchmarkPushProcesses(b *testing.B) {
@@ -78,7 +78,7 @@ func BenchmarkPushProcesses(b *testing.B) {
 	if len(took) < b.N*50/2 {
 		b.Fatalf("%d files got a name and %d of them a time in %d s of 50 changes each; %d changed", len(files), len(took), b.N, len(changed))
 	}
-	report(b, "file", took)
+	reportTimes(b, "file", took)
 }
 
 // changedAt is when the files of a Source changed, oldest first, as its Change Lists tell.

@@ -85,10 +85,10 @@ func BenchmarkPushSteady(b *testing.B) {
 	if len(took) == 0 {
 		b.Fatal("nothing was pushed")
 	}
-	report(b, "change", took)
+	reportTimes(b, "change", took)
 	if len(toNew) > 0 && len(toKnown) > 0 {
-		report(b, "new-file", toNew)
-		report(b, "known-file", toKnown)
+		reportTimes(b, "new-file", toNew)
+		reportTimes(b, "known-file", toKnown)
 	}
 	w.insist(b, bodies)
 }

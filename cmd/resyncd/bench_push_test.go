@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -15,10 +14,11 @@ import (
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/daemon"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
+	"resyncd/destination/peer/hub/hubdb"
 	"resyncd/destination/peer/source"
-	"resyncd/store/sqlite"
 	syncengine "resyncd/sync"
 )
 
@@ -53,7 +53,7 @@ func wireBy(b *testing.B, publish source.Options, beside ...string) *wired {
 	if err := src.Put("first", []byte("first")); err != nil {
 		b.Fatal(err)
 	}
-	state, err := sqlite.OpenHub(ctx, filepath.Join(dir, "hub.db"), sqlite.Options{})
+	state, err := hubdb.Open(ctx, filepath.Join(dir, "hub.db"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -77,21 +77,20 @@ func wireBy(b *testing.B, publish source.Options, beside ...string) *wired {
 		}
 		cfg.Sources = append(cfg.Sources, other)
 	}
-	sh := &shell{out: io.Discard, err: io.Discard, now: time.Now, warned: map[string]bool{}}
-	d := sh.newDaemon(cfg, log)
+	o := daemon.Options{Config: cfg, Log: log, Now: time.Now, Announce: func(string, string) error { return nil }}
 	w := &wired{src: src, mirror: cfg.Mirror, mirrored: make(chan syncengine.Mirrored, 1<<16), fetched: make(chan int64, 1<<16)}
-	d.observe.Mirrored = func(m syncengine.Mirrored) { w.mirrored <- m }
-	d.observe.Fetched = func(result string, n int64) {
+	o.Observe.Mirrored = func(m syncengine.Mirrored) { w.mirrored <- m }
+	o.Observe.Fetched = func(result string, n int64) {
 		if result == "fetched" {
 			w.fetched <- n
 		}
 	}
-	d.announce = func(string, string) error { return nil }
+	d := daemon.New(o)
 	var all sync.WaitGroup
 	for _, run := range []func() error{
 		func() error { return src.Serve(ctx, at) }, func() error { return src.Run(ctx) },
 		func() error { return relay.Serve(ctx, relayAt) }, func() error { return relay.Run(ctx) },
-		func() error { return d.run(ctx, nil) },
+		func() error { return d.Run(ctx, nil) },
 	} {
 		all.Go(func() {
 			if err := run(); err != nil && ctx.Err() == nil {
@@ -202,8 +201,8 @@ func pushes(b *testing.B, w *wired) {
 		}
 		change, post = append(change, time.Since(begun)), append(post, m.Took)
 	}
-	report(b, "change", change)
-	report(b, "post", post)
+	reportTimes(b, "change", change)
+	reportTimes(b, "post", post)
 }
 
 // kibibyte is a new body; the Source keeps it.
@@ -213,7 +212,7 @@ func kibibyte() []byte {
 	return body
 }
 
-func report(b *testing.B, what string, ds []time.Duration) {
+func reportTimes(b *testing.B, what string, ds []time.Duration) {
 	b.Helper()
 	slices.Sort(ds)
 	b.ReportMetric(float64(ds[len(ds)/2].Microseconds()), what+"-p50-µs")

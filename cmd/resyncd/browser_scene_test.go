@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,8 +18,11 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/cmd/resyncd/internal/daemon"
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
+	"resyncd/destination/peer/hub/hubdb"
 	"resyncd/destination/peer/source"
 	"resyncd/store"
 	"resyncd/store/sqlite"
@@ -36,7 +38,7 @@ import (
 //	theatre      paused
 type scene struct {
 	console          string // the console's origin
-	desk             *consoleDesk
+	desk             console.Data
 	library, archive *source.Source
 	journal          *source.Source
 	herbarium        *listing
@@ -106,7 +108,7 @@ func newScene(t *testing.T) *scene {
 	dir := t.TempDir()
 
 	relayAt := sceneListener(t)
-	state, err := sqlite.OpenHub(ctx, filepath.Join(dir, "hub.db"), sqlite.Options{})
+	state, err := hubdb.Open(ctx, filepath.Join(dir, "hub.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,10 +166,12 @@ func newScene(t *testing.T) *scene {
 		cfg.Sources = append(cfg.Sources, src)
 	}
 	remember(t, cfg)
-	d := (&shell{out: io.Discard, err: io.Discard, now: time.Now, warned: map[string]bool{}}).newDaemon(cfg, slog.New(slog.DiscardHandler))
 	listens := make(chan string, 1)
-	d.announce = func(_, console string) error { listens <- console; return nil }
-	run(func() error { return d.run(ctx, nil) })
+	d := daemon.New(daemon.Options{
+		Config: cfg, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Announce: func(_, console string) error { listens <- console; return nil },
+	})
+	run(func() error { return d.Run(ctx, nil) })
 	t.Cleanup(func() { // before all else that was put off
 		cancel()
 		running.Wait()
@@ -186,7 +190,7 @@ func newScene(t *testing.T) *scene {
 	case <-t.Context().Done():
 		t.Fatal("the daemon does not listen")
 	}
-	s.desk = &consoleDesk{d}
+	s.desk = d.Data()
 	s.settle(t)
 	return s
 }
@@ -194,7 +198,7 @@ func newScene(t *testing.T) *scene {
 // remember gives the Sources a past of two days before the daemon begins, as after a restart.
 func remember(t *testing.T, cfg *config.Config) {
 	t.Helper()
-	st, err := sqlite.Open(t.Context(), filepath.Join(cfg.DataDir, stateFile), sqlite.Options{})
+	st, err := sqlite.Open(t.Context(), filepath.Join(cfg.DataDir, mirror.StateFile), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

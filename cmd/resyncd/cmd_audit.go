@@ -7,6 +7,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
 	syncengine "resyncd/sync"
 )
@@ -15,7 +18,8 @@ func (sh *shell) auditCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "audit", Usage: "compare Source, state and mirror", ArgsUsage: "[NAME…]",
 		Description: about("Reads every list of the Source anew and hashes every file; reports what is missing, changed, stale, extra or\n"+
-			"unlisted. With --repair it is mended: fetched anew, or moved to the trash.", codesAll,
+			"unlisted. Where the lists do not decide, the Source is asked for the resource. What was fetched before is not\n"+
+			"believed. With --repair it is mended: fetched anew, or moved to the trash.", codesAll,
 			"resyncd audit ./mirror", "resyncd audit --repair lib"),
 		Flags:  checkFlags(),
 		Action: func(c *cli.Context) error { return sh.check(c, true) },
@@ -47,11 +51,11 @@ type findingLine struct {
 
 // check runs audit or verify over Sources; one that cannot be checked does not stop the others.
 func (sh *shell) check(c *cli.Context, remote bool) error {
-	ps, err := sh.places(c, c.Args().Slice())
+	ps, err := sh.opener(c).Places(c.Args().Slice())
 	if err != nil {
 		return err
 	}
-	var v verdict
+	var v exit.Verdict
 	all := syncengine.Report{InStep: true}
 	for i := range ps {
 		p := &ps[i]
@@ -64,71 +68,67 @@ func (sh *shell) check(c *cli.Context, remote bool) error {
 		case c.Context.Err() != nil:
 			return err
 		case err != nil:
-			v.fail(err)
-			sh.say("%s: %s", p.label(), advised(err))
+			v.Fail(err)
+			sh.Say("%s: %s", p.Label(), exit.Advised(err))
 		default:
-			v.parts++
+			v.Parts++
 		}
 	}
-	if v.failed == len(ps) {
-		return v.err()
+	if v.Failed == len(ps) {
+		return v.Err()
 	}
-	v.differ = all.Problems > all.Repaired
+	v.Differ, v.Owed = all.Problems > all.Repaired, !all.InStep
 	if c.Bool("json") {
-		err = sh.json().Encode(all)
+		err = sh.JSON().Encode(all)
 	} else {
-		_, err = fmt.Fprintf(sh.out, "%d files checked, %d problems, %d repaired\n", all.Checked, all.Problems, all.Repaired)
+		_, err = fmt.Fprintf(sh.Out, "%d files checked, %d problems, %d repaired\n", all.Checked, all.Problems, all.Repaired)
 	}
-	if err == nil && v.differ && !c.Bool("repair") {
-		sh.say("run the command with --repair to mend what it found")
+	if err == nil && v.Differ && !c.Bool("repair") {
+		sh.Say("run the command with --repair to mend what it found")
 	}
-	return errors.Join(err, v.err())
+	return errors.Join(err, v.Err())
 }
 
-func (sh *shell) checkOne(ctx context.Context, c *cli.Context, p *place, remote bool) (rep syncengine.Report, err error) {
+func (sh *shell) checkOne(ctx context.Context, c *cli.Context, p *mirror.Place, remote bool) (rep syncengine.Report, err error) {
 	repair := c.Bool("repair")
-	o, err := sh.openKnown(ctx, c, p, repair)
+	o, err := sh.opener(c).OpenKnown(ctx, p, repair)
 	if err != nil {
 		return rep, err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
-	if err := o.openMirror(repair); err != nil {
+	defer func() { err = errors.Join(err, o.Close()) }()
+	if err := o.OpenMirror(repair); err != nil {
 		return rep, err
 	}
-	defer o.aim()()
-	enc := sh.json()
+	defer o.Aim()()
+	enc := sh.JSON()
 	emit := func(f syncengine.Finding) error {
 		if c.Bool("json") {
-			return enc.Encode(findingLine{Finding: f, Source: o.src.Name})
+			return enc.Encode(findingLine{Finding: f, Source: o.Source.Name})
 		}
 		return sh.printFinding(&f)
 	}
-	progress := sh.progress(o.src.Name, c.Bool("quiet"))
-	opts := syncengine.RunOptions{RetryFor: o.cfg.Network.RetryFor, From: store.NoTime, Progress: progress.note}
-	err = progress.while(ctx, func(ctx context.Context) (err error) {
+	progress := sh.Progress(o.Source.Name, c.Bool("quiet"))
+	opts := syncengine.RunOptions{RetryFor: o.Config.Network.RetryFor, From: store.NoTime, Progress: progress.Note}
+	err = progress.While(ctx, func(ctx context.Context) (err error) {
 		if !remote {
-			rep, err = o.engine.Verify(ctx, o.target, opts, repair, emit)
+			rep, err = o.Engine.Verify(ctx, o.Target, opts, repair, emit)
 			return err
 		}
-		copied, err := sh.openCopy(ctx, c, p)
-		if err != nil {
-			return err
-		}
-		rep, err = o.engine.Audit(ctx, o.target, opts, copied.engine, repair, emit)
-		return errors.Join(err, copied.close())
+		rep, err = o.Engine.Audit(ctx, o.Target, opts, repair, emit)
+		return err
 	})
 	return rep, err
 }
 
 func (sh *shell) printFinding(f *syncengine.Finding) error {
-	name := text(f.URI)
+	name := term.Text(f.URI)
 	if f.URI == nil {
-		name = text(f.Key)
+		name = term.Text(f.Key)
 	}
 	mended := ""
 	if f.Repaired {
 		mended = " (repaired)"
 	}
-	_, err := fmt.Fprintf(sh.out, "%-9s %s%s\n", f.Problem, oneLine(name), mended)
+	_, err := fmt.Fprintf(sh.Out, "%-9s %s%s\n", f.Problem, term.OneLine(name), mended)
 	return err
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store/sqlite"
 )
 
@@ -38,36 +41,36 @@ func (sh *shell) backup(c *cli.Context) error {
 	}
 	to := c.Args().Get(c.NArg() - 1)
 	if _, err := os.Lstat(to); err == nil {
-		return usage("%s exists; move it away, or name another file", to)
+		return exit.Usage("%s exists; move it away, or name another file", to)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("back up the state: %w", err)
 	}
-	if err := keepCopy(c.Context, p.state, to); err != nil {
-		return p.absent(err)
+	if err := keepCopy(c.Context, p.State, to); err != nil {
+		return p.Absent(err)
 	}
 	info, err := os.Stat(to)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(sh.out, "wrote %s (%s)\n", to, bytesText(info.Size()))
+	_, err = fmt.Fprintf(sh.Out, "wrote %s (%s)\n", to, term.Bytes(info.Size()))
 	return err
 }
 
 // stateOf is where the state lies that is meant: all configured Sources share one.
-func (sh *shell) stateOf(c *cli.Context) (*place, error) {
+func (sh *shell) stateOf(c *cli.Context) (*mirror.Place, error) {
 	if c.NArg() > 1 {
-		p, err := sh.place(c, c.Args().First())
+		p, err := sh.opener(c).Place(c.Args().First())
 		return &p, err
 	}
 	cfg, err := sh.config(c)
 	if err != nil {
 		return nil, err
 	}
-	state := filepath.Join(cfg.DataDir, stateFile)
-	if !exists(state) {
+	state := filepath.Join(cfg.DataDir, mirror.StateFile)
+	if _, err := os.Lstat(state); err != nil {
 		return nil, fmt.Errorf("%s is not there, so there is nothing to copy: run `resyncd config print` to see which data_dir is meant, or name the DIR of a mirror first", state)
 	}
-	return &place{cfg: cfg, state: state}, nil
+	return &mirror.Place{Config: cfg, State: state}, nil
 }
 
 // keepCopy copies a state database so that the copy is there whole and durable, or not at all.

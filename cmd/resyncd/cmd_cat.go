@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/store"
 	"resyncd/store/blob"
 )
@@ -18,34 +19,34 @@ func (sh *shell) catCommand() *cli.Command {
 		Description: about("URI is what `ls` shows: a URL, the id of a feed's entry, or the subject of a record.", codesRead,
 			"resyncd cat ./mirror https://lib.example/theses/18.pdf > 18.pdf"),
 		Action: func(c *cli.Context) error {
-			return sh.withSource(c, "cat NAME URI", 2, false, func(ctx context.Context, o *opened) error {
+			return sh.withSource(c, "cat NAME URI", 2, false, func(ctx context.Context, o *mirror.Opened) error {
 				return sh.cat(ctx, o, c.Args().Get(1))
 			})
 		},
 	})
 }
 
-func (sh *shell) cat(ctx context.Context, o *opened, uri string) (err error) {
-	r, err := o.engine.Store.Resource(ctx, o.known.ID, uri)
+func (sh *shell) cat(ctx context.Context, o *mirror.Opened, uri string) (err error) {
+	r, err := o.Engine.Store.Resource(ctx, o.Known.ID, uri)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return fmt.Errorf("%s knows no resource %s: see `resyncd ls %s`", o.label(), uri, o.label())
+		return fmt.Errorf("%s knows no resource %s: see `resyncd ls %s`", o.Label(), uri, o.Label())
 	case err != nil:
 		return err
 	case r.Have.State == store.HaveNone:
-		return fmt.Errorf("%s is not in the mirror: see `resyncd history %s %s`", uri, o.label(), uri)
+		return fmt.Errorf("%s is not in the mirror: see `resyncd history %s %s`", uri, o.Label(), uri)
 	}
-	if err := o.openMirror(false); err != nil {
+	if err := o.OpenMirror(false); err != nil {
 		return err
 	}
-	f, _, err := o.target.Mirror.Open(ctx, r.Key)
+	f, _, err := o.Target.Mirror.Open(ctx, r.Key)
 	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrNotRegular) {
-		return fmt.Errorf("%w: run `resyncd verify --repair %s`", err, o.label())
+		return fmt.Errorf("%w: run `resyncd verify --repair %s`", err, o.Label())
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	_, err = io.Copy(sh.out, f)
+	_, err = io.Copy(sh.Out, f)
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"resyncd/cmd/resyncd/internal/exit"
 )
 
 // shells are those that completions are made for.
@@ -26,9 +28,9 @@ func (sh *shell) completionCommand() *cli.Command {
 				return err
 			}
 			if name := c.Args().First(); !slices.Contains(shells, name) {
-				return usage("there are no completions for %q: resyncd %s", name, form)
+				return exit.Usage("there are no completions for %q: resyncd %s", name, form)
 			}
-			return completion(sh.out, sh.app(), c.Args().First())
+			return completion(sh.Out, sh.app(), c.Args().First())
 		},
 	})
 }
@@ -66,6 +68,13 @@ func branches(app *cli.App) []branch {
 		b := branch{path: path, names: c.Names(), fileless: len(c.Subcommands) > 0}
 		for _, sub := range c.Subcommands {
 			b.words = append(b.words, offersOf(sub)...)
+		}
+		if c.Name == "help" {
+			b.words = append(b.words, root.words...)
+			for _, topic := range topics {
+				b.words = append(b.words, offer{word: topic, help: topicTitle(topic)})
+			}
+			b.fileless = true
 		}
 		if c.Name == "completion" {
 			for _, s := range shells {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/exit"
 )
 
 // starterFile is what `config init` writes where no file is named.
@@ -26,12 +27,12 @@ func (sh *shell) configCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			path, err := config.Find(c.String("config"), sh.env)
+			path, err := config.Find(c.String("config"), sh.Environ)
 			if path == "" {
 				path = "defaults (no configuration file was found)"
 			}
 			if err == nil {
-				_, err = fmt.Fprintf(sh.out, "ok: %s, Sources: %d\n", path, len(cfg.Sources))
+				_, err = fmt.Fprintf(sh.Out, "ok: %s, Sources: %d\n", path, len(cfg.Sources))
 			}
 			return err
 		},
@@ -47,7 +48,7 @@ func (sh *shell) configCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return cfg.Print(sh.out)
+			return cfg.Print(sh.Out)
 		},
 	})
 	begin := sh.command(&cli.Command{
@@ -75,7 +76,7 @@ func (sh *shell) configCommand() *cli.Command {
 func (sh *shell) configInit(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return usage("%s exists; move it away, or name another file", path)
+		return exit.Usage("%s exists; move it away, or name another file", path)
 	}
 	if err != nil {
 		return err
@@ -84,6 +85,6 @@ func (sh *shell) configInit(path string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(sh.out, "wrote %s: add your Sources, then run `resyncd config check` and `resyncd sync`\n", path)
+	_, err = fmt.Fprintf(sh.Out, "wrote %s: add your Sources, then run `resyncd config check` and `resyncd sync`\n", path)
 	return err
 }

@@ -12,11 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/daemon"
+	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
+	"resyncd/destination/peer/hub/hubdb"
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
-	"resyncd/store/sqlite"
 )
 
 // demoSource is the name of the demo's Source.
@@ -45,10 +47,10 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 	}
 	made := source.Synthetic{Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: 1}
 	if c.Duration("for") < 0 {
-		return usage("--for %s: write a time such as 30s", c.Duration("for"))
+		return exit.Usage("--for %s: write a time such as 30s", c.Duration("for"))
 	}
 	if err := (source.Options{Synthetic: &made}).Check(); err != nil {
-		return usage("%w", err)
+		return exit.Usage("%w", err)
 	}
 	dataDir := c.String("dir")
 	if dataDir == "" {
@@ -67,23 +69,19 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 	if ctx.Err() == nil || err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	_, err = fmt.Fprintln(sh.out, "stopped in good order")
+	_, err = fmt.Fprintln(sh.Out, "stopped in good order")
 	return err
 }
 
 // demonstrate runs Source, hub and daemon until ctx ends.
 func (sh *shell) demonstrate(ctx context.Context, c *cli.Context, dataDir string, made *source.Synthetic) (err error) {
-	log, err := sh.logger(c)
-	if err != nil {
-		return err
-	}
 	at, err := sh.demoPlaces(ctx, c, dataDir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, at.close()) }()
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
-	client := fetch.New(fetch.Options{UserAgent: "resyncd-demo", Allow: []netip.Prefix{loopback}, Log: log})
+	client := fetch.New(fetch.Options{UserAgent: "resyncd-demo", Allow: []netip.Prefix{loopback}, Log: sh.log})
 	defer client.Close()
 	src, err := source.New(ctx, source.Options{
 		Base: at.base(at.source), Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: at.base(at.hub) + "/", Client: client,
@@ -92,13 +90,13 @@ func (sh *shell) demonstrate(ctx context.Context, c *cli.Context, dataDir string
 		return err
 	}
 	defer src.Close()
-	state, err := sqlite.OpenHub(ctx, filepath.Join(dataDir, "hub.db"), sqlite.Options{Log: log})
+	state, err := hubdb.Open(ctx, filepath.Join(dataDir, "hub.db"), sh.log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
 	show := newDemoShow(sh)
-	relay, err := hub.New(hub.Options{Base: at.base(at.hub) + "/", State: state, Client: client, Log: log, Tamper: show.tamper})
+	relay, err := hub.New(hub.Options{Base: at.base(at.hub) + "/", State: state, Client: client, Log: sh.log, Tamper: show.tamper})
 	if err != nil {
 		return err
 	}
@@ -111,18 +109,20 @@ func (sh *shell) demonstrate(ctx context.Context, c *cli.Context, dataDir string
 		return err
 	}
 	cfg.Sources = []config.Source{follow}
-	d := sh.newDaemon(cfg, log)
-	d.observe = show.observer()
-	d.announce = func(callback, console string) error {
-		_, err := fmt.Fprintf(sh.out, "Source   %s/\nHub      %s/\nConsole  http://%s/\nMirror   %s\n",
+	announce := func(callback, console string) error {
+		_, err := fmt.Fprintf(sh.Out, "Source   %s/\nHub      %s/\nConsole  http://%s/\nMirror   %s\n",
 			at.base(at.source), at.base(at.hub), console, filepath.Join(cfg.Mirror, demoSource))
 		return errors.Join(err, at.keep(callback, console))
 	}
+	d := daemon.New(daemon.Options{
+		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()},
+		Announce: announce, Observe: show.observer(),
+	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return src.Serve(ctx, at.source) })
 	g.Go(func() error { return src.Run(ctx) })
 	g.Go(func() error { return relay.Serve(ctx, at.hub) })
 	g.Go(func() error { return relay.Run(ctx) })
-	g.Go(func() error { return d.run(ctx, nil) })
+	g.Go(func() error { return d.Run(ctx, nil) })
 	return g.Wait()
 }

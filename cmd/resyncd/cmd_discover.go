@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination"
 	"resyncd/destination/rsdoc"
 )
@@ -35,10 +37,10 @@ func (sh *shell) discoverCommand() *cli.Command {
 			}
 			asSnippet := behind || c.Bool(snippetFlag)
 			if asSnippet && c.Bool("json") {
-				return usage("discover prints one thing: leave out --json or --config-snippet")
+				return exit.Usage("discover prints one thing: leave out --json or --config-snippet")
 			}
 			if asSnippet && !utf8.ValidString(given[0]) {
-				return usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes that are not")
+				return exit.Usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes that are not")
 			}
 			return sh.discover(c, given[0], asSnippet)
 		},
@@ -52,21 +54,17 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 	}
 	src, err := cfg.Adhoc("discover", rawURL)
 	if err != nil {
-		return usage("the URL %w", err)
+		return exit.Usage("the URL %w", err)
 	}
 	for _, s := range cfg.Sources {
 		if s.URL == rawURL {
 			src = s // its credentials too
 		}
 	}
-	log, err := sh.logger(c)
-	if err != nil {
-		return err
-	}
-	f := client(cfg, &src, log)
+	f := mirror.Client(cfg, &src, version, sh.log)
 	defer f.Close()
 	o := topicOptions(&src)
-	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: policyOf(&src), Topic: o, Log: log})
+	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: mirror.PolicyOf(&src), Topic: o, Log: sh.log})
 	offer, err := destination.Discover(c.Context, reader, rawURL)
 	topics := topicsOf(c.Context, reader, offer, o)
 	if _, nothing := errors.AsType[*destination.Error](err); nothing && len(topics) > 0 {
@@ -74,7 +72,7 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 	}
 	switch {
 	case c.Bool("json"):
-		return errors.Join(err, sh.json().Encode(offerJSON(offer, topics)))
+		return errors.Join(err, sh.JSON().Encode(offerJSON(offer, topics)))
 	case err != nil: // it lists all that was asked
 		return err
 	case asSnippet:
@@ -82,10 +80,10 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 		if s.scope, err = elsewhere(c.Context, reader, offer); err != nil {
 			return err
 		}
-		_, err = io.WriteString(sh.out, s.text())
+		_, err = io.WriteString(sh.Out, s.text())
 		return err
 	}
-	printOffer(sh.out, offer, topics)
+	printOffer(sh.Out, offer, topics)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/destination"
 	"resyncd/destination/rsdoc"
 )
@@ -111,7 +112,7 @@ func (s *snippet) sets(b *strings.Builder) {
 		if hasHub(set) {
 			has = append(has, "push")
 		}
-		fmt.Fprintf(b, "    #   - %s  # %s\n", yamlText(set.ID), oneLine(strings.Join(has, ", ")))
+		fmt.Fprintf(b, "    #   - %s  # %s\n", yamlText(set.ID), term.OneLine(strings.Join(has, ", ")))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/destination/fetch"
 )
 
@@ -20,8 +21,8 @@ func (sh *shell) healthcheckCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "healthcheck", Usage: "ask the daemon whether it is ready",
 		Description: about("For health checks of containers, which hold no other program: asks /readyz at console.listen. Ready means that the\n"+
-			"state is open, hubs are answered and the disk of data_dir takes writes. --alive asks /healthz: does the process answer\n"+
-			"at all?", codesHere,
+			"state is open, hubs are answered and the disks of state and mirrors take writes. --alive asks /healthz: does the process\n"+
+			"answer at all?", codesHere,
 			"resyncd healthcheck", "resyncd healthcheck --alive --config /etc/resyncd/resyncd.yaml"),
 		Flags: []cli.Flag{boolFlag("alive", "ask only whether the process answers")},
 		Action: func(c *cli.Context) error {
@@ -39,7 +40,7 @@ func (sh *shell) healthcheck(c *cli.Context) error {
 		return err
 	}
 	if cfg.Console.Listen == "" {
-		return usage("console.listen is switched off, so there is nothing to ask; give it an address such as 127.0.0.1:8091")
+		return exit.Usage("console.listen is switched off, so there is nothing to ask; give it an address such as 127.0.0.1:8091")
 	}
 	path, what := "/readyz", "ready"
 	if c.Bool("alive") {
@@ -54,7 +55,7 @@ func (sh *shell) healthcheck(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("the daemon at %s is not %s: %w; look at its log", host, what, err)
 	}
-	_, werr := fmt.Fprintln(sh.out, what)
+	_, werr := fmt.Fprintln(sh.Out, what)
 	return errors.Join(answer.Body.Close(), werr)
 }
 

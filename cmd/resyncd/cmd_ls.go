@@ -8,18 +8,21 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	syncengine "resyncd/sync"
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/sync/report"
 )
 
 // filters are the flags of ls, by the filter they stand for.
 var filters = []struct {
-	filter syncengine.ListFilter
+	filter report.ListFilter
 	text   string
 }{
-	{syncengine.ListOwed, "only what is owed, with reason and next try"},
-	{syncengine.ListHeld, "only removals that wait for you"},
-	{syncengine.ListRefused, "only what is outside scope or policy"},
-	{syncengine.ListTrash, "only the trash"},
+	{report.ListOwed, "only what is owed, with reason and next try"},
+	{report.ListHeld, "only removals that wait for you"},
+	{report.ListRefused, "only what is outside scope or policy"},
+	{report.ListTrash, "only the trash"},
 }
 
 func (sh *shell) lsCommand() *cli.Command {
@@ -32,27 +35,27 @@ func (sh *shell) lsCommand() *cli.Command {
 		Description: about("Without a filter everything but trash and refused is listed.", codesRead, "resyncd ls --owed ./mirror", "resyncd ls --json lib"),
 		Flags:       flags,
 		Action: func(c *cli.Context) error {
-			filter := syncengine.ListAll
+			filter := report.ListAll
 			for _, f := range filters {
 				if !c.Bool(string(f.filter)) {
 					continue
 				}
-				if filter != syncengine.ListAll {
-					return usage("ls takes one filter: leave out --%s or --%s", filter, f.filter)
+				if filter != report.ListAll {
+					return exit.Usage("ls takes one filter: leave out --%s or --%s", filter, f.filter)
 				}
 				filter = f.filter
 			}
-			return sh.withSource(c, "ls [flags] NAME", 1, false, func(ctx context.Context, o *opened) error {
+			return sh.withSource(c, "ls [flags] NAME", 1, false, func(ctx context.Context, o *mirror.Opened) error {
 				return sh.ls(ctx, o, filter, c.Bool("json"))
 			})
 		},
 	})
 }
 
-func (sh *shell) ls(ctx context.Context, o *opened, filter syncengine.ListFilter, asJSON bool) error {
-	out := bufio.NewWriterSize(sh.out, 64<<10)
-	enc := jsonTo(out)
-	err := syncengine.List(ctx, o.engine.Store, o.known.ID, filter, func(l syncengine.Listing) error {
+func (sh *shell) ls(ctx context.Context, o *mirror.Opened, filter report.ListFilter, asJSON bool) error {
+	out := bufio.NewWriterSize(sh.Out, 64<<10)
+	enc := term.JSONTo(out)
+	err := report.List(ctx, o.Engine.Store, o.Known.ID, filter, func(l report.Listing) error {
 		if asJSON {
 			return enc.Encode(l)
 		}
@@ -62,22 +65,10 @@ func (sh *shell) ls(ctx context.Context, o *opened, filter syncengine.ListFilter
 		}
 		name := l.URI
 		if name == "" {
-			name = text(l.Key)
+			name = term.Text(l.Key)
 		}
-		_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s\n", l.State, length, text(l.Changed), oneLine(name+why(&l)))
+		_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s\n", l.State, length, term.Text(l.Changed), term.OneLine(name+term.Why(&l)))
 		return err
 	})
 	return errors.Join(err, out.Flush())
-}
-
-// why is the reason of a state, where there is one.
-func why(l *syncengine.Listing) string {
-	s := ""
-	if l.Reason != nil {
-		s = "  # " + *l.Reason
-	}
-	if l.Attempts != nil && l.NextTry != nil {
-		s += fmt.Sprintf(" (attempts %d, next try %s)", *l.Attempts, *l.NextTry)
-	}
-	return s
 }

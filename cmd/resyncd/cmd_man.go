@@ -18,7 +18,7 @@ func (sh *shell) manCommand() *cli.Command {
 			if err := args(c, 0, 0, "man"); err != nil {
 				return err
 			}
-			return manual(sh.out, sh.app())
+			return manual(sh.Out, sh.app())
 		},
 	})
 }

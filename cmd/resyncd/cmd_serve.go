@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -9,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/daemon"
 )
 
 func (sh *shell) serveCommand() *cli.Command {
@@ -32,30 +32,14 @@ func (sh *shell) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	log, err := sh.logger(c)
-	if err != nil {
-		return err
-	}
 	if len(cfg.Sources) == 0 {
-		sh.say("warning: no Source is configured; add one and send SIGHUP")
+		sh.Say("warning: no Source is configured; add one and send SIGHUP")
 	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	d := sh.newDaemon(cfg, log)
-	d.reread = func() (*config.Config, error) { return sh.config(c) }
-	return d.run(c.Context, hup)
-}
-
-// problems are what is wrong with a configuration, one by one.
-func problems(err error) []string {
-	var bad *config.Error
-	if !errors.As(err, &bad) {
-		return []string{err.Error()}
-	}
-	out := make([]string, len(bad.Problems))
-	for i, p := range bad.Problems {
-		out[i] = p.String()
-	}
-	return out
+	return daemon.New(daemon.Options{
+		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()}, Out: sh.Out,
+		Reread: func() (*config.Config, error) { return sh.config(c) },
+	}).Run(c.Context, hup)
 }

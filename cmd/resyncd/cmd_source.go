@@ -6,8 +6,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/resyncd/internal/control"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
-	syncengine "resyncd/sync"
 )
 
 func (sh *shell) sourceCommand() *cli.Command {
@@ -20,8 +22,8 @@ func (sh *shell) pauseCommand() *cli.Command {
 		Name: "pause", Usage: "stop work on a Source", ArgsUsage: "NAME",
 		Description: about("Its leases are kept: what hubs deliver meanwhile is taken up when it is resumed.", codesChange, "resyncd source pause lib"),
 		Action: func(c *cli.Context) error {
-			return sh.withSource(c, "source pause NAME", 1, true, func(ctx context.Context, o *opened) error {
-				if done, err := sh.entrust(ctx, c, o, askPause, askArgs{}); done || err != nil {
+			return sh.withSource(c, "source pause NAME", 1, true, func(ctx context.Context, o *mirror.Opened) error {
+				if done, err := control.Delegate(ctx, o, sh.Out, control.AskPause, control.Args{}); done || err != nil {
 					return err
 				}
 				return sh.setPaused(ctx, o, true, "paused")
@@ -35,8 +37,8 @@ func (sh *shell) resumeCommand() *cli.Command {
 		Name: "resume", Usage: "restart work on a Source", ArgsUsage: "NAME",
 		Description: about("A running daemon goes on with it within a second.", codesChange, "resyncd source resume lib"),
 		Action: func(c *cli.Context) error {
-			return sh.withSource(c, "source resume NAME", 1, true, func(ctx context.Context, o *opened) error {
-				if done, err := sh.entrust(ctx, c, o, askResume, askArgs{}); done || err != nil {
+			return sh.withSource(c, "source resume NAME", 1, true, func(ctx context.Context, o *mirror.Opened) error {
+				if done, err := control.Delegate(ctx, o, sh.Out, control.AskResume, control.Args{}); done || err != nil {
 					return err // it was not paused, or not yet
 				}
 				return sh.setPaused(ctx, o, false, "resumed") // a daemon looks for this
@@ -45,11 +47,11 @@ func (sh *shell) resumeCommand() *cli.Command {
 	})
 }
 
-func (sh *shell) setPaused(ctx context.Context, o *opened, paused bool, done string) error {
-	if err := o.engine.Store.SetPaused(ctx, o.known.ID, paused); err != nil {
+func (sh *shell) setPaused(ctx context.Context, o *mirror.Opened, paused bool, done string) error {
+	if err := o.Engine.Store.SetPaused(ctx, o.Known.ID, paused); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(sh.out, "%s %s\n", done, o.label())
+	_, err := fmt.Fprintf(sh.Out, "%s %s\n", done, o.Label())
 	return err
 }
 
@@ -60,19 +62,21 @@ func (sh *shell) forgetCommand() *cli.Command {
 			"one the leases run out by themselves.", codesChange, "resyncd source forget --with-mirror ./mirror"),
 		Flags: []cli.Flag{boolFlag("with-mirror", "drop its files and its trash too; files that are not its own stay")},
 		Action: func(c *cli.Context) error {
-			return sh.withSource(c, "source forget [--with-mirror] NAME", 1, true, func(ctx context.Context, o *opened) error {
+			const form = "source forget [--with-mirror] NAME"
+			return sh.withSource(c, form, 1, true, func(ctx context.Context, o *mirror.Opened) error {
 				return sh.forget(ctx, c, o, c.Bool("with-mirror"))
 			})
 		},
 	})
 }
 
-func (sh *shell) forget(ctx context.Context, c *cli.Context, o *opened, withMirror bool) error {
-	if done, err := sh.entrust(ctx, c, o, askForget, askArgs{WithMirror: withMirror}); done || err != nil {
+func (sh *shell) forget(ctx context.Context, c *cli.Context, o *mirror.Opened, withMirror bool) error {
+	ask := control.Args{WithMirror: withMirror}
+	if done, err := control.Delegate(ctx, o, sh.Out, control.AskForget, ask); done || err != nil {
 		return err
 	}
 	if withMirror {
-		if err := o.openMirror(true); err != nil {
+		if err := o.OpenMirror(true); err != nil {
 			return err
 		}
 	}
@@ -80,20 +84,20 @@ func (sh *shell) forget(ctx context.Context, c *cli.Context, o *opened, withMirr
 	if err != nil {
 		return err
 	}
-	o.target.Name = o.src.Name
-	if err := o.engine.Forget(ctx, o.target, withMirror); err != nil {
+	o.Target.Name = o.Source.Name
+	if err := o.Engine.Forget(ctx, o.Target, withMirror); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(sh.out, "forgot %s\n", o.label())
+	_, err = fmt.Fprintf(sh.Out, "forgot %s\n", o.Label())
 	for i := range leases {
-		sh.say("%s", leaseLeft(&leases[i]))
+		sh.Say("%s", term.LeaseLeft(&leases[i]))
 	}
 	return err
 }
 
 // runningLeases are those that a forgotten Source leaves at hubs.
-func runningLeases(ctx context.Context, o *opened) ([]store.Subscription, error) {
-	subs, err := o.engine.Store.Subscriptions(ctx, o.known.ID, false)
+func runningLeases(ctx context.Context, o *mirror.Opened) ([]store.Subscription, error) {
+	subs, err := o.Engine.Store.Subscriptions(ctx, o.Known.ID, false)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +108,4 @@ func runningLeases(ctx context.Context, o *opened) ([]store.Subscription, error)
 		}
 	}
 	return out, nil
-}
-
-// leaseLeft says what a forgotten Source leaves at a hub.
-func leaseLeft(s *store.Subscription) string {
-	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", shownURL(s.Topic), shownURL(s.Hub), text(syncengine.RFC3339(s.Expires)))
 }

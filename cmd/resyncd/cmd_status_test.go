@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
-	syncengine "resyncd/sync"
+	"resyncd/sync/report"
 )
 
 // TestStatusText: a feed is called one, and a hole that nobody can close is told in plain
@@ -13,12 +14,12 @@ import (
 func TestStatusText(t *testing.T) {
 	t.Parallel()
 	at := func(s string) *string { return &s }
-	set := syncengine.SetStatus{
+	set := report.SetStatus{
 		ID: 7, CapabilityList: "https://blog.example/feed", Position: at("2026-01-02T00:00:00Z"), Resources: 2, Bytes: 10, Baselines: 1, InStep: true,
-		Gaps: []syncengine.GapStatus{{From: at("2026-01-01T00:00:00Z"), Until: at("2026-01-02T00:00:00Z"), State: string(store.GapUnprovable)}},
+		Gaps: []report.GapStatus{{From: at("2026-01-01T00:00:00Z"), Until: at("2026-01-02T00:00:00Z"), State: string(store.GapUnprovable)}},
 	}
 	subscribed := set
-	subscribed.Channels = []syncengine.ChannelStatus{{Kind: string(store.ChannelFeed), State: "pending", Hub: "https://hub.example/", Topic: set.CapabilityList}}
+	subscribed.Channels = []report.ChannelStatus{{Kind: string(store.ChannelFeed), State: "pending", Hub: "https://hub.example/", Topic: set.CapabilityList}}
 	const asFeed = `news  https://blog.example/
   feed https://blog.example/feed
     in step, up to 2026-01-02T00:00:00Z, last pull -, next pull -
@@ -26,7 +27,7 @@ func TestStatusText(t *testing.T) {
 `
 	const hole = "    the feed did not reach back: entries between 2026-01-01T00:00:00Z and 2026-01-02T00:00:00Z may be missing, nobody can tell\n"
 	for name, c := range map[string]struct {
-		set  syncengine.SetStatus
+		set  report.SetStatus
 		feed bool
 		want string
 	}{
@@ -41,7 +42,7 @@ func TestStatusText(t *testing.T) {
 `},
 	} {
 		var out strings.Builder
-		printStatus(&out, &syncengine.SourceStatus{Name: "news", URL: "https://blog.example/", Sets: []syncengine.SetStatus{c.set}}, map[int64]bool{7: c.feed})
+		printStatus(&out, &report.SourceStatus{Name: "news", URL: "https://blog.example/", Sets: []report.SetStatus{c.set}}, map[int64]bool{7: c.feed})
 		if out.String() != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, out.String(), c.want)
 		}
@@ -51,7 +52,7 @@ func TestStatusText(t *testing.T) {
 func TestEditText(t *testing.T) {
 	t.Parallel()
 	author := "tel:+5550100"
-	for want, e := range map[string]syncengine.EditLine{
+	for want, e := range map[string]report.EditLine{
 		`by tel:+5550100: available_beds="12" total_beds erased`: {
 			Author: &author, Fields: map[string]string{"total_beds": "", "available_beds": "12"},
 		},
@@ -59,7 +60,7 @@ func TestEditText(t *testing.T) {
 			Fields: map[string]string{"services": "a\x1b[2J, b"}, Odd: []string{`services: unknown value "b"`, "no author"},
 		},
 	} {
-		if got := editText(&e); got != want {
+		if got := term.Edit(&e); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}

@@ -7,19 +7,23 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/resyncd/internal/control"
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/destination/keeper"
 	"resyncd/store"
-	syncengine "resyncd/sync"
+	"resyncd/sync/report"
 )
 
 func (sh *shell) subscriptionCommand() *cli.Command {
 	return group("subscription", "list, renew or cancel WebSub subscriptions", "resyncd subscription list",
 		sh.subscriptionListCommand(),
 		sh.subscriptionChangeCommand("renew", "ask hubs for a new lease now, also for what was cancelled",
-			"The daemon asks the hub at once, without one the next `resyncd serve` does.", askRenew),
+			"The daemon asks the hub at once, without one the next `resyncd serve` does.", control.AskRenew),
 		sh.subscriptionChangeCommand("cancel", "unsubscribe, and stay so until renewed",
 			"The daemon unsubscribes at the hub at once, without one the next `resyncd serve` does. The channel stays `off`\n"+
-				"until `resyncd subscription renew`; the Source is pulled by schedule meanwhile.", askCancel))
+				"until `resyncd subscription renew`; the Source is pulled by schedule meanwhile.", control.AskCancel))
 }
 
 func topicFlag() *cli.StringFlag {
@@ -32,7 +36,9 @@ func (sh *shell) subscriptionListCommand() *cli.Command {
 		Description: about("Reads the state only; works beside a running daemon.", codesEach, "resyncd subscription list --json"),
 		Flags:       []cli.Flag{topicFlag(), boolFlag("json", "one JSON object a line")},
 		Action: func(c *cli.Context) error {
-			return sh.eachSource(c, false, func(ctx context.Context, o *opened) error { return sh.listSubscriptions(ctx, c, o) })
+			return sh.eachSource(c, false, func(ctx context.Context, o *mirror.Opened) error {
+				return sh.listSubscriptions(ctx, c, o)
+			})
 		},
 	})
 }
@@ -41,11 +47,11 @@ func (sh *shell) subscriptionListCommand() *cli.Command {
 type subscriptionLine struct {
 	Source string `json:"source"`
 	Set    string `json:"set"`
-	syncengine.ChannelStatus
+	report.ChannelStatus
 }
 
-func (sh *shell) listSubscriptions(ctx context.Context, c *cli.Context, o *opened) error {
-	sets, err := o.engine.Store.Sets(ctx, o.known.ID)
+func (sh *shell) listSubscriptions(ctx context.Context, c *cli.Context, o *mirror.Opened) error {
+	sets, err := o.Engine.Store.Sets(ctx, o.Known.ID)
 	if err != nil {
 		return err
 	}
@@ -53,24 +59,26 @@ func (sh *shell) listSubscriptions(ctx context.Context, c *cli.Context, o *opene
 	for i := range sets {
 		names[sets[i].ID] = sets[i].CapabilityList
 	}
-	subs, err := o.engine.Store.Subscriptions(ctx, o.known.ID, false)
+	subs, err := o.Engine.Store.Subscriptions(ctx, o.Known.ID, false)
 	if err != nil {
 		return err
 	}
-	enc, topic := sh.json(), topicNamed(subs, c.String("topic"))
+	enc, topic := sh.JSON(), term.TopicNamed(subs, c.String("topic"))
 	for i := range subs {
 		if c.IsSet("topic") && subs[i].Topic != topic {
 			continue
 		}
-		line := subscriptionLine{Source: o.src.Name, Set: shownURL(names[subs[i].SetID]), ChannelStatus: shownChannel(syncengine.Channel(&subs[i]))}
+		line := subscriptionLine{
+			Source: o.Source.Name, Set: term.URL(names[subs[i].SetID]), ChannelStatus: term.Channel(report.Channel(&subs[i])),
+		}
 		if c.Bool("json") {
 			if err := enc.Encode(line); err != nil {
 				return err
 			}
 			continue
 		}
-		fmt.Fprintf(sh.out, "%s  %s\n", line.Source, line.Topic)
-		printChannel(sh.out, &line.ChannelStatus)
+		fmt.Fprintf(sh.Out, "%s  %s\n", line.Source, line.Topic)
+		printChannel(sh.Out, &line.ChannelStatus)
 	}
 	return nil
 }
@@ -82,7 +90,7 @@ func (sh *shell) subscriptionChangeCommand(name, text, what, command string) *cl
 		Flags:       []cli.Flag{topicFlag()},
 		Action: func(c *cli.Context) error {
 			found := 0
-			err := sh.eachSource(c, true, func(ctx context.Context, o *opened) error {
+			err := sh.eachSource(c, true, func(ctx context.Context, o *mirror.Opened) error {
 				topic, n, err := sh.matching(ctx, c, o)
 				if err != nil || n == 0 {
 					return err
@@ -99,10 +107,10 @@ func (sh *shell) subscriptionChangeCommand(name, text, what, command string) *cl
 }
 
 // matching counts the subscriptions that are meant; topic is theirs, "" for all.
-func (sh *shell) matching(ctx context.Context, c *cli.Context, o *opened) (topic string, n int, err error) {
-	subs, err := o.engine.Store.Subscriptions(ctx, o.known.ID, false)
+func (sh *shell) matching(ctx context.Context, c *cli.Context, o *mirror.Opened) (topic string, n int, err error) {
+	subs, err := o.Engine.Store.Subscriptions(ctx, o.Known.ID, false)
 	if c.IsSet("topic") {
-		topic = topicNamed(subs, c.String("topic"))
+		topic = term.TopicNamed(subs, c.String("topic"))
 	}
 	for i := range subs {
 		if !c.IsSet("topic") || subs[i].Topic == topic {
@@ -113,30 +121,30 @@ func (sh *shell) matching(ctx context.Context, c *cli.Context, o *opened) (topic
 }
 
 // changeSubscriptions lets the daemon carry it out; without one it is recorded for the next.
-func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *opened, command, topic string) error {
-	if done, err := sh.entrust(ctx, c, o, command, askArgs{Topic: topic}); done || err != nil {
+func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *mirror.Opened, command, topic string) error {
+	if done, err := control.Delegate(ctx, o, sh.Out, command, control.Args{Topic: topic}); done || err != nil {
 		return err
 	}
 	record := keeper.RequestRenew
-	if command == askCancel {
+	if command == control.AskCancel {
 		record = keeper.RequestCancel
 	}
-	n, err := record(ctx, o.engine.Store, sh.now(), o.known.ID, topic)
+	n, err := record(ctx, o.Engine.Store, sh.Now(), o.Known.ID, topic)
 	if err != nil {
 		return err
 	}
 	// A daemon may be there all the same: the Source was paused, or is just being taken up again.
-	_, err = fmt.Fprintf(sh.out, "%s: recorded for %d subscriptions; `resyncd serve` carries it out, within half a minute where one runs\n", o.label(), n)
+	_, err = fmt.Fprintf(sh.Out, "%s: recorded for %d subscriptions; `resyncd serve` carries it out, within half a minute where one runs\n", o.Label(), n)
 	return err
 }
 
 // eachSource opens the state of every Source that is named, or of all; one that was never synchronised has nothing to show.
-func (sh *shell) eachSource(c *cli.Context, write bool, work func(context.Context, *opened) error) error {
-	ps, err := sh.places(c, c.Args().Slice())
+func (sh *shell) eachSource(c *cli.Context, write bool, work func(context.Context, *mirror.Opened) error) error {
+	ps, err := sh.opener(c).Places(c.Args().Slice())
 	if err != nil {
 		return err
 	}
-	var v verdict
+	var v exit.Verdict
 	for i := range ps {
 		err := sh.withPlace(c, &ps[i], write, work)
 		switch {
@@ -144,20 +152,20 @@ func (sh *shell) eachSource(c *cli.Context, write bool, work func(context.Contex
 			return err
 		case errors.Is(err, store.ErrNotFound) && c.NArg() == 0:
 		case err != nil:
-			v.fail(err)
-			sh.say("%s: %s", ps[i].label(), advised(err))
+			v.Fail(err)
+			sh.Say("%s: %s", ps[i].Label(), exit.Advised(err))
 		default:
-			v.parts++
+			v.Parts++
 		}
 	}
-	return v.err()
+	return v.Err()
 }
 
-func (sh *shell) withPlace(c *cli.Context, p *place, write bool, work func(context.Context, *opened) error) (err error) {
-	o, err := sh.openKnown(c.Context, c, p, write)
+func (sh *shell) withPlace(c *cli.Context, p *mirror.Place, write bool, work func(context.Context, *mirror.Opened) error) (err error) {
+	o, err := sh.opener(c).OpenKnown(c.Context, p, write)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
+	defer func() { err = errors.Join(err, o.Close()) }()
 	return work(c.Context, o)
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	syncengine "resyncd/sync"
@@ -42,11 +44,11 @@ func (sh *shell) sync(c *cli.Context) error {
 	if from := c.String("from"); c.IsSet("from") {
 		at, err := rsdoc.ParseMicros(from)
 		if err != nil {
-			return usage("--from %q: %w; write it as 2026-01-31T00:00:00Z", from, err)
+			return exit.Usage("--from %q: %w; write it as 2026-01-31T00:00:00Z", from, err)
 		}
 		opts.From = store.Micros(at)
-		if err := syncengine.CheckFrom(opts.From, sh.now()); err != nil {
-			return usage("--from %q: %w", from, err)
+		if err := syncengine.CheckFrom(opts.From, sh.Now()); err != nil {
+			return exit.Usage("--from %q: %w", from, err)
 		}
 	}
 	ps, err := sh.syncPlaces(c)
@@ -56,15 +58,15 @@ func (sh *shell) sync(c *cli.Context) error {
 	if c.IsSet("sets") {
 		sets := strings.Split(c.String("sets"), ",")
 		for i := range ps {
-			if ps[i].src.Kind == config.KindFeed {
-				return usage("--sets: %s is a feed, which is one set by itself: leave --sets out", ps[i].label())
+			if ps[i].Source.Kind == config.KindFeed {
+				return exit.Usage("--sets: %s is a feed, which is one set by itself: leave --sets out", ps[i].Label())
 			}
 			for _, set := range sets {
-				if _, err := ps[i].cfg.Adhoc("set", set); err != nil {
-					return usage("--sets: %q %w", set, err)
+				if _, err := ps[i].Config.Adhoc("set", set); err != nil {
+					return exit.Usage("--sets: %q %w", set, err)
 				}
 			}
-			ps[i].src.Sets = sets
+			ps[i].Source.Sets = sets
 		}
 	}
 	run := &syncRun{sh: sh, c: c, opts: opts}
@@ -73,11 +75,11 @@ func (sh *shell) sync(c *cli.Context) error {
 			return err
 		}
 	}
-	return run.verdict.err()
+	return run.verdict.Err()
 }
 
 // syncPlaces: an argument with "://" makes it `sync URL DIR`.
-func (sh *shell) syncPlaces(c *cli.Context) ([]place, error) {
+func (sh *shell) syncPlaces(c *cli.Context) ([]mirror.Place, error) {
 	const form = "sync URL DIR, or resyncd sync [NAME…]"
 	given := c.Args().Slice()
 	urls := 0
@@ -88,14 +90,14 @@ func (sh *shell) syncPlaces(c *cli.Context) ([]place, error) {
 	}
 	switch {
 	case urls == 0:
-		return sh.places(c, given)
+		return sh.opener(c).Places(given)
 	case urls > 1 || !strings.Contains(given[0], "://"):
-		return nil, usage("usage: resyncd %s: the URL comes first, and is one; several Sources go into a configuration (`resyncd config init`)", form)
+		return nil, exit.Usage("usage: resyncd %s: the URL comes first, and is one; several Sources go into a configuration (`resyncd config init`)", form)
 	case len(given) == 1:
-		return nil, usage("the folder for the mirror is missing: resyncd sync %s DIR", given[0])
+		return nil, exit.Usage("the folder for the mirror is missing: resyncd sync %s DIR", given[0])
 	case len(given) > 2:
-		return nil, usage("usage: resyncd %s: one URL and one folder; see `resyncd sync --help`", form)
+		return nil, exit.Usage("usage: resyncd %s: one URL and one folder; see `resyncd sync --help`", form)
 	}
-	p, err := sh.alone(c, given[1], given[0])
-	return []place{p}, err
+	p, err := sh.opener(c).Adhoc(given[1], given[0])
+	return []mirror.Place{p}, err
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…"). Any other build is on its way to
-// the newest version of the README's changelog.
+// the newest version of the changelog.
 var (
-	version  = "0.9.0-dev"
+	version  = "0.10.0-dev"
 	revision = ""
 )
 
@@ -24,7 +24,7 @@ func (sh *shell) versionCommand() *cli.Command {
 			if err := args(c, 0, 0, "version"); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(sh.out, "resyncd %s\ncommit %s\ngo %s %s/%s\nsqlite %s\n",
+			_, err := fmt.Fprintf(sh.Out, "resyncd %s\ncommit %s\ngo %s %s/%s\nsqlite %s\n",
 				version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, sqlite.Version())
 			return err
 		},

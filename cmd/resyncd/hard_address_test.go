@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/store"
 	"resyncd/store/sqlite"
 )
@@ -233,14 +235,14 @@ func (h *hostileRun) serveHubs(hubs int) {
 		t.Errorf("%v: %v of %d", err, tried, hubs)
 	}
 	stop()
-	if code := <-ended; code != exitDone && code != exitInterrupted {
+	if code := <-ended; code != exit.Done && code != exit.Interrupted {
 		t.Errorf("the daemon ended with %d: %s", code, log.String())
 	}
 }
 
 // subscriptions counts them by state; one that had its failure counts as failed, whatever it tries next.
 func (h *hostileRun) subscriptions() (map[store.SubscriptionState]int, error) {
-	st, err := sqlite.Open(h.t.Context(), filepath.Join(h.data(), stateFile), sqlite.Options{ReadOnly: true})
+	st, err := sqlite.Open(h.t.Context(), filepath.Join(h.data(), mirror.StateFile), sqlite.Options{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
-	syncengine "resyncd/sync"
+	"resyncd/sync/keymap"
 )
 
 // annals are what a Source published, version by version: the truth that oracles go by (faults.md, "truth source"). No body
@@ -104,7 +104,7 @@ func (a *annals) body() []byte {
 
 // pathIn is where a mirror keeps a resource.
 func pathIn(mirror, uri string) string {
-	key, err := syncengine.NaturalKey(uri)
+	key, err := keymap.NaturalKey(uri)
 	if err != nil {
 		panic(err) // a name of our own making
 	}
@@ -118,7 +118,7 @@ func (a *annals) differences(mirror string) (missing, wrong, extra []string, err
 		return nil, nil, nil, err
 	}
 	for uri, sum := range a.living() {
-		key, kerr := syncengine.NaturalKey(uri)
+		key, kerr := keymap.NaturalKey(uri)
 		if kerr != nil {
 			return nil, nil, nil, kerr
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/store/sqlite"
 )
 
@@ -55,7 +56,7 @@ func (c *chaos) figures() (f figures) {
 // rows counts those of each table that has any.
 func (c *chaos) rows() map[string]int {
 	c.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(c.data, stateFile)+"?mode=ro&_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(c.data, mirror.StateFile)+"?mode=ro&_pragma=busy_timeout(5000)")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func (c *chaos) flat(first figures) (now figures) {
 // rowsKept has the state tidied as the daemon does every hour, and insists that no history is longer than it may be.
 func (c *chaos) rowsKept(first figures) map[string]int {
 	c.t.Helper()
-	st, err := sqlite.Open(c.t.Context(), filepath.Join(c.data, stateFile), sqlite.Options{})
+	st, err := sqlite.Open(c.t.Context(), filepath.Join(c.data, mirror.StateFile), sqlite.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/destination/peer/source"
+	"resyncd/cmd/resyncd/internal/exit"
+	sourcefaults "resyncd/destination/peer/source/faults"
 )
 
 // Who throws dice in a chaos, each with their own.
@@ -165,27 +166,27 @@ func (c *chaos) changes(ctx context.Context, dice *rand.Rand) {
 
 // weather has the Source answer badly for some time, not at all for a shorter one, and well in between.
 func (c *chaos) weather(ctx context.Context, dice *rand.Rand) {
-	set := func(f source.FaultSet) {
+	set := func(f sourcefaults.HTTP) {
 		f.RetryAfter = time.Second
 		c.sky.Lock()
 		defer c.sky.Unlock()
 		c.faults.Resources, c.faults.Documents = f, f
 	}
-	defer set(source.FaultSet{})
+	defer set(sourcefaults.HTTP{})
 	for fair := true; ; fair = !fair {
 		switch {
 		case fair:
-			set(source.FaultSet{})
+			set(sourcefaults.HTTP{})
 		case dice.IntN(4) == 0:
 			c.happened("outages of the Source", "")
-			set(source.FaultSet{Error5xx: 1})
+			set(sourcefaults.HTTP{Error5xx: 1})
 			if !rest(ctx, dice, 200, 1000) {
 				return
 			}
 			continue
 		default:
 			c.happened("spells of bad answers", "")
-			set(source.FaultSet{
+			set(sourcefaults.HTTP{
 				Latency:  time.Duration(dice.IntN(30)) * time.Millisecond,
 				Error5xx: .05, Throttle: .03, Cut: .04, CutClose: .03, Wrong: .02, Stall: .005, HTML: .02,
 			})
@@ -331,7 +332,7 @@ func (c *chaos) terminate() {
 	c.mu.Lock()
 	hurt := c.hurt
 	c.mu.Unlock()
-	if code := c.daemon.cmd.ProcessState.ExitCode(); code != exitDone && !(hurt && code == exitFailed) {
+	if code := c.daemon.cmd.ProcessState.ExitCode(); code != exit.Done && !(hurt && code == exit.Failed) {
 		c.t.Errorf("SIGTERM ended the daemon with %d:\n%s", code, tail(c.daemon.err.String(), 3000))
 	}
 	c.bury()
@@ -349,7 +350,7 @@ func (c *chaos) bury() {
 	c.diary.WriteString(p.err.String())
 }
 
-// testify ends the daemon and, if the test failed, leaves what happened and what the daemons wrote.
+// testify ends the daemon and, if the test failed, leaves what happened, what the daemons wrote and their state.
 func (c *chaos) testify() {
 	c.bury()
 	if !c.t.Failed() {
@@ -366,7 +367,11 @@ func (c *chaos) testify() {
 	if _, err := f.Write(c.diary.Bytes()); err != nil {
 		c.t.Error(err)
 	}
-	c.t.Logf("seed %d; what happened, and what the daemons wrote, is in %s", c.seed, f.Name())
+	state := strings.TrimSuffix(f.Name(), ".log") + "-state"
+	if err := os.CopyFS(state, os.DirFS(c.data)); err != nil {
+		c.t.Error(err)
+	}
+	c.t.Logf("seed %d; what happened, and what the daemons wrote, is in %s; the state in %s", c.seed, f.Name(), state)
 }
 
 // pushing waits until pushes come through again. Of a hub that forgot the daemon has its doubts after a minute and a half
@@ -379,7 +384,7 @@ func (c *chaos) pushing() {
 	c.forgot = false
 	c.mu.Unlock()
 	if forgot {
-		if out, code := c.command("subscription", "renew", "lib"); code != exitDone {
+		if out, code := c.command("subscription", "renew", "lib"); code != exit.Done {
 			c.t.Errorf("renew ended with %d: %s", code, out)
 		}
 	}

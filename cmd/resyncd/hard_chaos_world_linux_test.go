@@ -22,8 +22,9 @@ import (
 
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
+	"resyncd/destination/peer/hub/hubdb"
 	"resyncd/destination/peer/source"
-	"resyncd/store/sqlite"
+	sourcefaults "resyncd/destination/peer/source/faults"
 )
 
 // chaos is an ordeal in which everything goes wrong at once: it has a Source with weather, a hub that is begun anew and
@@ -34,7 +35,7 @@ type chaos struct {
 	client *fetch.Client
 
 	sky    sync.RWMutex // held for reading by each answer of the Source, for writing while the weather changes
-	faults *source.Faults
+	faults *sourcefaults.Set
 
 	site, front *httptest.Server // the hub, at an address that outlives it; where it delivers
 	relay       *relay
@@ -70,7 +71,7 @@ func newChaos(t *testing.T, seed uint64, resources int) *chaos {
 	t.Helper()
 	c := &chaos{
 		ordeal: &ordeal{t: t, dir: freshRAM(t), annals: newAnnals(), gate: &turnstile{}, calm: func() {}},
-		seed:   seed, faults: &source.Faults{Seed: seed}, tally: map[string]int{},
+		seed:   seed, faults: &sourcefaults.Set{Seed: seed}, tally: map[string]int{},
 		client: fetch.New(fetch.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}),
 	}
 	c.fates, c.luck = c.dice(fateDice, 0), c.dice(luckDice, 0)
@@ -169,7 +170,7 @@ sources:
 // hubUp begins the hub with what it remembers.
 func (c *chaos) hubUp() {
 	ctx, stop := context.WithCancel(context.Background())
-	state, err := sqlite.OpenHub(ctx, filepath.Join(c.dir, "hub.db"), sqlite.Options{})
+	state, err := hubdb.Open(ctx, filepath.Join(c.dir, "hub.db"), nil)
 	if err != nil {
 		stop()
 		c.t.Error(err)

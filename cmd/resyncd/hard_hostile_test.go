@@ -16,6 +16,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
 )
 
 // heapAllowance is how much more may be held after hostile input than before it.
@@ -95,13 +98,13 @@ func TestHostileAfterwards(t *testing.T) { //nolint:paralleltest // see TestHost
 	for _, s := range h.sites {
 		s.calm.Store(true)
 	}
-	if code := h.sync(); code != exitDone {
+	if code := h.sync(); code != exit.Done {
 		t.Fatalf("exit code %d before anything was wrong:\n%s", code, h.err.String())
 	}
 	for _, s := range h.sites {
 		s.calm.Store(false)
 	}
-	if code := h.sync(); code != exitOwed && code != exitFailed {
+	if code := h.sync(); code != exit.Owed && code != exit.Failed {
 		t.Errorf("exit code %d afterwards", code)
 	}
 	wrong := h.judge()
@@ -180,8 +183,8 @@ func (h *hostileRun) sync() (code int) {
 // mostlySound is a sync of which something must fail and something must not.
 func (h *hostileRun) mostlySound() {
 	h.t.Helper()
-	if code := h.sync(); code != exitOwed {
-		h.t.Errorf("exit code %d, want %d", code, exitOwed)
+	if code := h.sync(); code != exit.Owed {
+		h.t.Errorf("exit code %d, want %d", code, exit.Owed)
 	}
 }
 
@@ -235,7 +238,7 @@ func (h *hostileRun) states(i int) map[string]string {
 	h.t.Helper()
 	all := map[string]string{}
 	for _, filter := range []string{"--json", "--refused"} {
-		if code := h.command("ls", "--json", filter, h.name(i)); code != exitDone {
+		if code := h.command("ls", "--json", filter, h.name(i)); code != exit.Done {
 			h.t.Fatalf("ls %s: exit code %d: %s", filter, code, h.err.String())
 		}
 		dec := json.NewDecoder(&h.out)
@@ -309,7 +312,7 @@ func (h *hostileRun) around() map[string]string {
 	h.t.Helper()
 	all := map[string]string{}
 	mine := []string{h.config()}
-	for _, name := range []string{"mirror", stateFile, "serve.lock", "callback.url"} {
+	for _, name := range []string{"mirror", mirror.StateFile, "serve.lock", "callback.url"} {
 		mine = append(mine, filepath.Join(h.data(), name))
 	}
 	err := filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/store"
 	"resyncd/store/sqlite"
 )
@@ -181,7 +182,7 @@ func (v *verifier) dealtAs(name string) *dealt {
 // stood waits until each subscription has been what its offering makes it; those of a second are so for a second.
 func (v *verifier) stood() {
 	v.o.t.Helper()
-	st, err := sqlite.Open(v.o.t.Context(), filepath.Join(v.o.data, stateFile), sqlite.Options{ReadOnly: true})
+	st, err := sqlite.Open(v.o.t.Context(), filepath.Join(v.o.data, mirror.StateFile), sqlite.Options{ReadOnly: true})
 	if err != nil {
 		v.o.t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func intervalOf(body []byte) (rsdoc.Interval, bool) {
 		return rsdoc.Interval{}, false
 	}
 	iv := rsdoc.Interval{From: head.From, Until: head.Until}
-	return iv, iv.Valid()
+	return iv, iv.From.Known() && iv.Until.Known() && iv.From <= iv.Until
 }
 
 // forgery makes of a real notification one that a stranger could send.

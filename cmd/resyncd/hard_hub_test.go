@@ -45,5 +45,5 @@ func TestHardHub(t *testing.T) {
 }
 
 // lastWord is the first change after a storm. What a hub said falsely, and signed, lives until the Source's documents have
-// got beyond it (coverage.md 1): by this change, or else when they can lag no longer, after a minute.
+// got beyond it (coverage.md 2): by this change, or else when they can lag no longer, after a minute.
 func (o *ordeal) lastWord() { o.put("last.txt") }

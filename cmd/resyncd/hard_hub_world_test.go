@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/store"
+	"resyncd/destination/peer/hub/hubstate"
 )
 
 // seedVariable has a hard test take the decisions of an earlier run again, as far as clocks and schedulers allow.
@@ -166,7 +166,7 @@ func (g *guest) Close() error {
 }
 
 // subscribed is what the hub knows of the daemon's subscription to changes; false before there is one.
-func (o *ordeal) subscribed() (store.HubSubscription, bool) {
+func (o *ordeal) subscribed() (hubstate.Subscription, bool) {
 	subs, err := o.relay.Subscriptions(context.Background())
 	if err != nil {
 		o.t.Error(err)
@@ -176,11 +176,11 @@ func (o *ordeal) subscribed() (store.HubSubscription, bool) {
 			return s, true
 		}
 	}
-	return store.HubSubscription{}, false
+	return hubstate.Subscription{}, false
 }
 
 // known waits until the hub knows the daemon.
-func (o *ordeal) known() (s store.HubSubscription) {
+func (o *ordeal) known() (s hubstate.Subscription) {
 	o.t.Helper()
 	o.until("the hub knows the daemon", 30*time.Second, func() (known bool) {
 		s, known = o.subscribed()

@@ -20,11 +20,12 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
+	"resyncd/destination/peer/hub/hubdb"
+	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/destination/peer/source"
-	"resyncd/store"
-	"resyncd/store/sqlite"
 )
 
 // ordeal is a living Source and a hub in this process, and the daemon in a process of its own, which is killed, starved
@@ -42,7 +43,7 @@ type ordeal struct {
 	front   atomic.Pointer[mischief]
 	gate    *turnstile
 	asked   asked           // what the Source was asked for
-	relay   store.HubState  // what the hub knows: callbacks and secrets
+	relay   hubstate.State  // what the hub knows: callbacks and secrets
 	door    door            // to the hub
 	roll    func(n int) int // chooses from [0, n) what happens to the Source
 
@@ -108,7 +109,7 @@ func (o *ordeal) publish(resources int) {
 	for i := range resources {
 		o.put(fmt.Sprintf("d%d/r%03d.txt", i%5, i))
 	}
-	state, err := sqlite.OpenHub(ctx, filepath.Join(o.dir, "hub.db"), sqlite.Options{})
+	state, err := hubdb.Open(ctx, filepath.Join(o.dir, "hub.db"), nil)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -347,15 +348,23 @@ func (o *ordeal) converged(within time.Duration) time.Duration {
 	})
 }
 
-// settled waits for that, has a pull confirm it, and holds the rows against the files (the auditor's view).
+// settled waits for that, and has a pull confirm it and all who can tell agree.
 func (o *ordeal) settled(within time.Duration) {
 	o.t.Helper()
 	o.converged(within)
-	if out, code := o.command("sync", "--quiet", "lib"); code != exitDone {
+	if out, code := o.command("sync", "--quiet", "lib"); code != exit.Done {
 		o.t.Errorf("a pull after catching up ended with %d: %s", code, out)
 	}
-	if out, code := o.command("verify", "lib"); code != exitDone {
-		o.t.Errorf("verify ended with %d: %s", code, out)
+	o.agreed()
+}
+
+// agreed: rows and files, the auditor, and a plain comparison by hash all say that the mirror is what the Source is.
+func (o *ordeal) agreed() {
+	o.t.Helper()
+	for _, judge := range []string{"verify", "audit"} {
+		if out, code := o.command(judge, "--json", "lib"); code != exit.Done {
+			o.t.Errorf("%s ended with %d:\n%s", judge, code, out)
+		}
 	}
 	o.annals.equals(o.t, o.mirror)
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source"
 	"resyncd/destination/websub"
@@ -55,7 +56,7 @@ func TestHostilePosts(t *testing.T) { //nolint:paralleltest // see above
 		t.Errorf("the heap grew from %d to %d bytes", before, after)
 	}
 	stop()
-	if code := <-ended; code != exitDone && code != exitInterrupted {
+	if code := <-ended; code != exit.Done && code != exit.Interrupted {
 		t.Errorf("the daemon ended with %d:\n%s", code, log.String())
 	}
 	t.Logf("%d hostile requests on the callback: %d not as expected, heap %+.1f MiB (from %.1f)", len(hostilePosts()), wrong, mib(after)-mib(before), mib(before))

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"resyncd/cmd/resyncd/internal/exit"
 )
 
 // device is a file system in a file in memory. What the file holds at an instant is what a disk would hold if the power
@@ -188,7 +190,7 @@ func (o *ordeal) cutAll(disks []*device, most int) (cuts []cut) {
 	o.pushed()
 	for end := time.Now().Add(5 * time.Minute); len(cuts) < most && time.Now().Before(end); {
 		had := o.annals.newest()
-		if _, code := o.command("sync", "--quiet", "lib"); code == exitDone {
+		if _, code := o.command("sync", "--quiet", "lib"); code == exit.Done {
 			<-finished
 			finished <- had
 		}
@@ -244,7 +246,7 @@ func (o *ordeal) listed(flags ...string) (rows []struct{ URI, SHA256, State stri
 	out, code := o.command(append(append([]string{"ls", "--json"}, flags...), "lib")...)
 	for line := range strings.Lines(out) {
 		var row struct{ URI, SHA256, State string }
-		if err := json.Unmarshal([]byte(line), &row); err != nil || code != exitDone {
+		if err := json.Unmarshal([]byte(line), &row); err != nil || code != exit.Done {
 			o.t.Fatalf("ls ended with %d, %v: %s", code, err, out)
 		}
 		rows = append(rows, row)

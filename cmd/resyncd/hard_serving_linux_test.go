@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"resyncd/cmd/resyncd/internal/exit"
 )
 
 // serveWatched starts the daemon with its disks under watch; it is false if the daemon ended instead.
@@ -25,7 +27,7 @@ func (o *ordeal) ended() bool {
 	default:
 		return false
 	}
-	if code := o.daemon.cmd.ProcessState.ExitCode(); code != exitFailed && code != -1 {
+	if code := o.daemon.cmd.ProcessState.ExitCode(); code != exit.Failed && code != -1 {
 		o.t.Errorf("the daemon ended with %d:\n%s", code, tail(o.daemon.err.String(), 2000))
 	}
 	return true

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/destination/peer/source"
 )
 
@@ -32,7 +33,7 @@ func BenchmarkHardSourcePoison(b *testing.B) {
 					}
 					g.note("unharmed", took)
 					took = c.run(g.job(c, poisoned.origin, 16), false)
-					if took.Exit != exitOwed || took.faults != (faults{missing: poisoned.poison}) {
+					if took.Exit != exit.Owed || took.faults != (faults{missing: poisoned.poison}) {
 						b.Fatalf("exit code %d, %+v, of %d poisoned: %s", took.Exit, took.faults, poisoned.poison, took.complaint)
 					}
 					if served := poisoned.served(); hangs {

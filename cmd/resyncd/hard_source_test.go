@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/destination/peer/source"
 )
 
@@ -113,10 +114,10 @@ func (o *ordeal) mended(within time.Duration) time.Duration {
 	o.t.Helper()
 	began := time.Now()
 	out, code := "", -1
-	for code != exitDone && time.Since(began) < within {
+	for code != exit.Done && time.Since(began) < within {
 		out, code = o.command("sync", "--quiet", "lib")
 	}
-	if code != exitDone {
+	if code != exit.Done {
 		o.t.Errorf("a pull ended with %d: %s", code, out)
 	}
 	o.settled(within)

@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"resyncd/cmd/resyncd/internal/mirror"
 )
 
 // deed is a system call of a watched process that changes what lies on disk, and what of it. It has not happened yet.
@@ -24,7 +26,7 @@ type deed struct {
 }
 
 // ofState tells whether it is the database's.
-func (d deed) ofState() bool { return strings.HasPrefix(filepath.Base(d.path), stateFile) }
+func (d deed) ofState() bool { return strings.HasPrefix(filepath.Base(d.path), mirror.StateFile) }
 
 // failure is what a disk says where it cannot do that.
 func (d deed) failure() unix.Errno {

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"resyncd/cmd/resyncd/internal/exit"
 )
 
 // watched is the program under a parent's eye: before it does anything it hands its parent, on descriptor 3, the means to
@@ -14,7 +16,7 @@ import (
 func watched() {
 	if err := handOver(3); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot be watched:", err)
-		os.Exit(exitFailed)
+		os.Exit(exit.Failed)
 	}
 	main()
 }

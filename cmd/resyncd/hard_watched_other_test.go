@@ -2,5 +2,6 @@
 
 package main
 
-// watched is there on Linux only.
-func watched() { main() }
+// watched and watchedState are there on Linux only.
+func watched()      { main() }
+func watchedState() { main() }

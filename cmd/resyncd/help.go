@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"resyncd/cmd/resyncd/internal/exit"
 )
 
 // codeTexts are what the exit codes mean (contract.md 1), in the words of every help.
@@ -11,31 +13,31 @@ var codeTexts = []struct {
 	code int
 	text string
 }{
-	{exitDone, "done and in step"},
-	{exitFailed, "failed (nothing usable)"},
-	{exitUsage, "bad usage or configuration"},
-	{exitOwed, "finished, but something is owed or held (listed)"},
-	{exitDifferences, "differences found (audit, verify)"},
-	{exitHeld, "another process holds the set"},
-	{exitInterrupted, "interrupted (run again to go on)"},
+	{exit.Done, "done and in step"},
+	{exit.Failed, "failed (nothing usable)"},
+	{exit.Misused, "bad usage or configuration"},
+	{exit.Owed, "finished, but something is owed or held (listed)"},
+	{exit.Differences, "differences found (audit, verify)"},
+	{exit.Held, "another process holds the set"},
+	{exit.Interrupted, "interrupted (run again to go on)"},
 }
 
 // What a command can end with, by the kind of its work.
 var (
 	// codesAll are those of a command line.
-	codesAll = []int{exitDone, exitFailed, exitUsage, exitOwed, exitDifferences, exitHeld, exitInterrupted}
+	codesAll = []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Differences, exit.Held, exit.Interrupted}
 	// codesSync: commands that catch up, or have hubs asked for several Sources.
-	codesSync = []int{exitDone, exitFailed, exitUsage, exitOwed, exitHeld, exitInterrupted}
+	codesSync = []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Held, exit.Interrupted}
 	// codesRead: commands that only look, at one thing.
-	codesRead = []int{exitDone, exitFailed, exitUsage, exitInterrupted}
+	codesRead = []int{exit.Done, exit.Failed, exit.Misused, exit.Interrupted}
 	// codesEach: commands that look at several Sources, of which some may fail.
-	codesEach = []int{exitDone, exitFailed, exitUsage, exitOwed, exitInterrupted}
+	codesEach = []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Interrupted}
 	// codesChange: commands that change one Source, through the daemon or beside nobody.
-	codesChange = []int{exitDone, exitFailed, exitUsage, exitHeld, exitInterrupted}
+	codesChange = []int{exit.Done, exit.Failed, exit.Misused, exit.Held, exit.Interrupted}
 	// codesServe: a signal is how these end.
-	codesServe = []int{exitDone, exitFailed, exitUsage, exitHeld}
+	codesServe = []int{exit.Done, exit.Failed, exit.Misused, exit.Held}
 	// codesHere: commands that touch no Source.
-	codesHere = []int{exitDone, exitFailed, exitUsage}
+	codesHere = []int{exit.Done, exit.Failed, exit.Misused}
 )
 
 // exampleLead marks the lines of a description that are examples.
@@ -65,7 +67,7 @@ func codesText(codes []int) string {
 			continue
 		}
 		text := c.text
-		if c.code == exitDone && !slices.Contains(codes, exitOwed) {
+		if c.code == exit.Done && !slices.Contains(codes, exit.Owed) {
 			text = "done" // no word on the mirror
 		}
 		parts = append(parts, fmt.Sprintf("%d %s", c.code, text))

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"resyncd/cmd/resyncd/internal/exit"
 )
 
 // TestHelp: every command has a help with an example of itself that would run, and its exit codes.
@@ -93,10 +95,28 @@ func tryExample(t *testing.T, app *cli.App, path string, c *cli.Command, example
 	}
 }
 
+// TestManualPages: every page of the manual is a topic, has a title, and goes by no command's name.
+func TestManualPages(t *testing.T) {
+	t.Parallel()
+	files, err := manualPages.ReadDir("docs")
+	if err != nil || len(files) != len(topics) {
+		t.Errorf("%d pages, %d topics: %v", len(files), len(topics), err)
+	}
+	sh, _, _ := faceShell(false)
+	for _, topic := range topics {
+		if page, err := topicPage(topic); err != nil || !strings.HasPrefix(string(page), "# ") || topicTitle(topic) == "" {
+			t.Errorf("%s: no page with a title: %v", topic, err)
+		}
+		if slices.ContainsFunc(sh.app().Commands, func(c *cli.Command) bool { return c.HasName(topic) }) {
+			t.Errorf("%s is a command too", topic)
+		}
+	}
+}
+
 func TestAbout(t *testing.T) {
 	t.Parallel()
 	want := "What it does.\n\n   resyncd x\n   resyncd x y\n\nExit codes: 0 done; 1 failed (nothing usable); 130 interrupted (run again to go on)."
-	if got := about("What it does.", []int{exitInterrupted, exitDone, exitFailed}, "resyncd x", "resyncd x y"); got != want {
+	if got := about("What it does.", []int{exit.Interrupted, exit.Done, exit.Failed}, "resyncd x", "resyncd x y"); got != want {
 		t.Errorf("%q", got)
 	}
 	if got := wrapped("ab cd  ef ghi", 5); got != "ab cd\nef\nghi" {

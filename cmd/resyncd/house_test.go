@@ -17,10 +17,10 @@ import (
 	"testing"
 )
 
-// topLevel is everything that may lie at the root (design.md 4).
+// topLevel is everything that may lie at the root (CONTRIBUTING.md 4).
 var topLevel = []string{
 	"cmd", "destination", "sync", "store", "callback", "go.mod", "go.sum", "config.example.yaml", "README.md", "LICENSE",
-	".ci", ".gitignore", ".golangci.yml", ".goreleaser.yaml",
+	".ci", ".github", ".gitignore", ".golangci.yml", ".goreleaser.yaml",
 }
 
 // tracked lists the files that belong to the project: what git knows or would take, or, outside a checkout, all.
@@ -77,7 +77,7 @@ func TestTopLevel(t *testing.T) {
 	}
 	for _, top := range slices.Sorted(maps.Keys(seen)) {
 		if !slices.Contains(topLevel, top) {
-			t.Errorf("%s does not belong at the top level (design.md 4)", top)
+			t.Errorf("%s does not belong at the top level (CONTRIBUTING.md 4)", top)
 		}
 	}
 	for _, top := range topLevel {
@@ -248,7 +248,7 @@ func TestNoSleepInTests(t *testing.T) {
 	}
 }
 
-// TestOneDoorOut: destination/fetch is the only package that dials (design.md 3.5).
+// TestOneDoorOut: destination/fetch is the only package that dials (CONTRIBUTING.md 3.5).
 func TestOneDoorOut(t *testing.T) {
 	t.Parallel()
 	inHTTP := []string{"Get", "Post", "PostForm", "Head", "Client", "DefaultClient", "Transport", "DefaultTransport", "NewRequest", "NewRequestWithContext"}
@@ -305,18 +305,20 @@ func TestNoTraceOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestDependencyTable: each direct module stands in the README's table of dependencies, with its reason.
+// pageModule has the table of dependencies.
+const pageModule = ".github/dependencies.md"
+
+// TestDependencyTable: each direct module stands in the table of dependencies, with its reason.
 func TestDependencyTable(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat(filepath.Join(root(t), "README.md")); err != nil {
-		t.Fatal("README.md is missing, and with it the table of dependencies")
-	}
 	direct, _ := requirements(t)
-	readme := string(read(t, "README.md"))
+	page := string(read(t, pageModule))
+	_, table, _ := strings.Cut(page, "\n## 1. ")
+	table, _, _ = strings.Cut(table, "\n## ")
 	for _, mod := range direct {
 		row := regexp.MustCompile(`(?m)^\|[^\n]*(^|[^\w./-])` + regexp.QuoteMeta(mod) + `([^\w./-][^\n]*)?\|`)
-		if !row.MatchString(readme) {
-			t.Errorf("README.md has no row for %s in its table of dependencies", mod)
+		if !row.MatchString(table) {
+			t.Errorf("%s has no row for %s in its table of dependencies", pageModule, mod)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 const module = "resyncd"
 
-// mayImport is the import table of design.md section 4: who of ours may import whom of ours, by the path below the
+// mayImport is the import table of CONTRIBUTING.md section 4: who of ours may import whom of ours, by the path below the
 // module. The longest prefix that fits a package rules it; packages under the same rule may import each other. "..." is
 // everything.
 var mayImport = map[string][]string{
@@ -28,27 +28,54 @@ var mayImport = map[string][]string{
 	"store/postgres":    {"store"},
 	"store/storetest":   {"store"},
 	"store/blob":        {},
-	"destination":       {"destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "store"},
-	"destination/rsdoc": {}, "destination/websub": {}, "destination/feed": {}, "destination/fetch": {},
-	"destination/peer": {"destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "store", "store/blob"},
-	"callback":         {"destination/rsdoc", "destination/websub", "store"},
-	"sync":             {"destination", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob"},
-	"cmd":              {"..."},
+	"destination":       {"destination/backoff", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "store"},
+	"destination/rsdoc": {}, "destination/websub": {}, "destination/feed": {}, "destination/gate": {}, "destination/backoff": {},
+	"destination/fetch": {"destination/backoff"},
+	"destination/peer":  {"destination/backoff", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "destination/gate", "store", "store/blob"},
+	// The hub's database is a back end on another: the state of a Destination does not know the hub.
+	"destination/peer/hub/hubdb": {"destination/peer/hub/hubstate", "store", "store/sqlite"},
+	"callback":                   {"destination/rsdoc", "destination/websub", "destination/gate", "store"},
+	"sync":                       {"destination", "destination/backoff", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/inspect", "sync/verify", "sync/report", "sync/spill", "sync/transfer", "sync/merge", "sync/coverage", "sync/keymap", "sync/window", "sync/parsed"},
+	// Pure leaves of the engine: values in, values out.
+	"sync/merge": {"store"}, "sync/coverage": {"store"}, "sync/keymap": {"store"}, "sync/window": {"store"},
+	// It is told wants and knows no documents.
+	"sync/transfer": {"destination/fetch", "destination/rsdoc", "store", "store/blob", "sync/merge", "sync/parsed", "sync/spill", "sync/verify"},
+	// What comes from a Source, in the terms of the state: it knows documents and the rules, but no state and no network.
+	"sync/parsed": {"destination/rsdoc", "store", "sync/merge", "sync/coverage"},
+	// It keeps whatever it is given.
+	"sync/spill": {},
+	// It holds files against rows and puts nothing right; of the auditor it has the form of a finding.
+	"sync/verify": {"store", "store/blob", "sync/inspect", "sync/merge", "sync/keymap"},
+	// What is told of the state is only read: nothing here may reach a mirror, the network or the engine.
+	"sync/report": {"destination/feed", "store", "sync/merge", "sync/coverage"},
+	// The auditor must not share what it checks: no merge, no planner.
+	"sync/inspect": {"destination", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob"},
+	"cmd":          {"..."},
 	// Rooms of cmd/resyncd that need less than all.
 	"cmd/resyncd/internal/config":  {"destination"}, // to read globs as the walk does
 	"cmd/resyncd/internal/logging": {},
+	"cmd/resyncd/internal/term":    {"cmd/resyncd/internal/logging", "store", "sync", "sync/report"},
+	"cmd/resyncd/internal/control": {
+		"cmd/resyncd/internal/exit", "cmd/resyncd/internal/logging", "cmd/resyncd/internal/mirror", "cmd/resyncd/internal/term",
+		"store", "sync",
+	},
+	"cmd/resyncd/internal/health": {
+		"cmd/resyncd/internal/config", "cmd/resyncd/internal/console",
+		"destination/fetch", "store", "store/blob", "sync", "sync/report", "sync/queue",
+	},
+	"cmd/resyncd/internal/mirror": {
+		"cmd/resyncd/internal/config", "cmd/resyncd/internal/exit",
+		"destination", "destination/fetch", "store", "store/sqlite", "store/blob", "store/blob/dir", "sync", "sync/report",
+	},
+	"cmd/resyncd/internal/console": {"destination/gate"},
+	"cmd/resyncd/internal/exit":    {"cmd/resyncd/internal/config", "store", "store/blob", "sync", "sync/report"},
 }
 
 // backEnds are chosen in cmd and nowhere else, so that another can take their place.
-var backEnds = []string{"store/sqlite", "store/postgres", "store/blob/dir", "store/blob/s3", "sync/queue/riverqueue"}
+var backEnds = []string{"store/sqlite", "store/postgres", "store/blob/dir", "store/blob/s3", "sync/queue/riverqueue", "destination/peer/hub/hubdb"}
 
-// manyImporters are modules that more than one package may import: the two that design.md names, and the command line
-// library, of which every program of ours is a user.
-var manyImporters = map[string]string{
-	"github.com/prometheus/client_golang": "",
-	"golang.org/x":                        "",
-	"github.com/urfave/cli/v2":            "cmd",
-}
+// manyImporters are modules that more than one package of the engine may import. Programs may import any.
+var manyImporters = []string{"golang.org/x"}
 
 // testModules must not reach a program.
 var testModules = []string{
@@ -68,7 +95,7 @@ type pkg struct {
 // below is the package's path below the module, "sync/queue".
 func (p pkg) below() string { return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/") }
 
-// forTests reports whether the package exists for tests only: storetest, blobtest, queuetest.
+// forTests reports whether the package exists for tests only: storetest, blobtest.
 func (p pkg) forTests() bool { return strings.HasSuffix(p.below(), "test") }
 
 // imp is one import statement.
@@ -189,7 +216,7 @@ func allowed(from, to string) bool {
 		return false
 	}
 	if slices.ContainsFunc(backEnds, func(b string) bool { return within(to, b) && !within(from, b) }) {
-		return within(from, "cmd") && slices.Contains(mayImport[rule], "...")
+		return slices.Contains(mayImport[rule], to) || within(from, "cmd") && slices.Contains(mayImport[rule], "...")
 	}
 	toRule, ok := ruler(to)
 	return ok && (toRule == rule || slices.Contains(mayImport[rule], to) || slices.Contains(mayImport[rule], "...") && !within(to, "cmd/rssource") && !within(to, "cmd/rshub"))
@@ -200,13 +227,13 @@ func TestImportTable(t *testing.T) {
 	for _, p := range house(t) {
 		from := p.below()
 		if _, ok := ruler(from); !ok {
-			t.Errorf("%s stands nowhere in the import table (design.md 4)", p.ImportPath)
+			t.Errorf("%s stands nowhere in the import table (CONTRIBUTING.md 4)", p.ImportPath)
 			continue
 		}
 		for _, i := range p.imports(t, p.production()...) {
 			to, ours := strings.CutPrefix(i.path, module+"/")
 			if ours && !allowed(from, to) {
-				t.Errorf("%s imports %s, which the import table does not allow (design.md 4)", i.file, to)
+				t.Errorf("%s imports %s, which the import table does not allow (CONTRIBUTING.md 4)", i.file, to)
 			}
 			if ours && strings.HasSuffix(to, "test") && !p.forTests() {
 				t.Errorf("%s imports %s, which is for tests", i.file, to)
@@ -221,7 +248,7 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// TestAllowed tests the table's reading, with what design.md says in words.
+// TestAllowed tests the table's reading, with what CONTRIBUTING.md says in words.
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -230,13 +257,30 @@ func TestAllowed(t *testing.T) {
 	}{
 		{"sync", "callback", false}, {"callback", "sync", false},
 		{"sync", "store", true}, {"sync", "store/blob", true}, {"sync", "store/sqlite", false}, {"sync", "store/blob/dir", false},
-		{"sync", "sync/queue", true}, {"sync", "sync/queue/riverqueue", false}, {"sync", "destination/websub", false}, {"sync", "destination/peer/source", false},
+		{"sync", "sync/inspect", true}, {"sync/inspect", "sync", false}, {"sync/inspect", "store", true}, {"sync/inspect", "store/sqlite", false},
+		{"sync", "sync/merge", true}, {"sync/merge", "sync/coverage", false}, {"sync/merge", "sync", false}, {"sync/keymap", "destination", false},
+		{"sync", "sync/report", true}, {"sync/report", "sync", false}, {"sync/report", "store/blob", false}, {"sync/inspect", "sync/report", false}, {"sync/spill", "store", false}, {"sync/parsed", "destination/fetch", false}, {"sync/parsed", "sync", false},
+		{"sync", "sync/verify", true}, {"sync/verify", "sync", false}, {"sync/verify", "destination", false}, {"sync/inspect", "sync/verify", false},
+		{"sync", "sync/transfer", true}, {"sync/transfer", "sync", false}, {"sync/transfer", "destination", false}, {"sync/inspect", "sync/transfer", false},
+		{"sync/inspect", "sync/merge", false}, {"sync", "sync/queue", true}, {"sync", "sync/queue/riverqueue", false}, {"sync", "destination/websub", false}, {"sync", "destination/peer/source", false},
 		{"destination/rsdoc", "destination", false}, {"destination/rsdoc", "destination/feed", false}, {"destination", "destination/rsdoc", true},
 		{"destination", "store/blob", false}, {"destination", "destination/peer/source", false}, {"destination/peer/hub", "destination", false},
 		{"destination/peer/source", "destination/peer/hub", true}, {"destination/fetch", "store", false},
+		{"destination/peer/hub", "destination/peer/hub/hubstate", true}, {"destination/peer/hub", "destination/peer/hub/hubdb", false},
+		{"destination/peer/hub/hubdb", "store/sqlite", true}, {"destination/peer/hub/hubdb", "destination/peer/hub", false},
+		{"store/sqlite", "destination/peer/hub/hubstate", false}, {"destination/peer/hub", "store/sqlite", false},
 		{"store", "store/blob", false}, {"store/sqlite", "store", true}, {"store/blob", "store", false}, {"store/blob/dir", "store/blob", true},
 		{"cmd/resyncd", "store/sqlite", true}, {"cmd/rssource", "destination/peer/source", true}, {"cmd/resyncd", "sync/queue/riverqueue", true},
-		{"cmd/resyncd/internal/logging", "store", false}, {"cmd/resyncd", "cmd/resyncd/internal/config", true}, {"sync", "cmd/resyncd/internal/config", false},
+		{"cmd/resyncd/internal/logging", "store", false},
+		{"cmd/resyncd/internal/exit", "cmd/resyncd/internal/console", false},
+		{"cmd/resyncd/internal/term", "cmd/resyncd/internal/exit", false},
+		{"cmd/resyncd/internal/mirror", "cmd/resyncd/internal/term", false},
+		{"cmd/resyncd/internal/mirror", "store/sqlite", true}, {"cmd/resyncd/internal/control", "store/sqlite", false},
+		{"cmd/resyncd/internal/health", "cmd/resyncd/internal/mirror", false},
+		{"cmd/resyncd/internal/console", "cmd/resyncd/internal/daemon", false},
+		{"cmd/resyncd/internal/control", "cmd/resyncd/internal/daemon", false},
+		{"cmd/resyncd/internal/daemon", "store/sqlite", true},
+		{"cmd/resyncd/internal/daemon", "cmd/resyncd/internal/console", true}, {"cmd/resyncd", "cmd/resyncd/internal/config", true}, {"sync", "cmd/resyncd/internal/config", false},
 		{"elsewhere", "store", false},
 	} {
 		if got := allowed(tc.from, tc.to); got != tc.want {
@@ -264,14 +308,14 @@ func TestOneImporterPerModule(t *testing.T) {
 			if slices.Contains(testModules, mod) || i.path == "testing" {
 				t.Errorf("%s imports %s, which is for tests", i.file, i.path)
 			}
-			if mod != "" && !slices.Contains(importers[mod], p.below()) {
+			if mod != "" && !within(p.below(), "cmd") && !slices.Contains(importers[mod], p.below()) {
 				importers[mod] = append(importers[mod], p.below())
 			}
 		}
 	}
 	for mod, by := range importers {
-		if len(by) > 1 && !sharable(mod, by) {
-			t.Errorf("%s is imported by %s; one package is enough (design.md 4)", mod, strings.Join(by, " and "))
+		if len(by) > 1 && !slices.ContainsFunc(manyImporters, func(m string) bool { return within(mod, m) }) {
+			t.Errorf("%s is imported by %s; one package of the engine is enough (CONTRIBUTING.md 4)", mod, strings.Join(by, " and "))
 		}
 	}
 	for _, mod := range direct {
@@ -279,15 +323,6 @@ func TestOneImporterPerModule(t *testing.T) {
 			t.Errorf("nothing imports %s, which go.mod requires", mod)
 		}
 	}
-}
-
-func sharable(mod string, by []string) bool {
-	for shared, where := range manyImporters {
-		if within(mod, shared) {
-			return !slices.ContainsFunc(by, func(p string) bool { return where != "" && !within(p, where) })
-		}
-	}
-	return false
 }
 
 // requirements reads go.mod: the direct modules, and all.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"resyncd/cmd/resyncd/internal/exit"
 )
 
 func main() { os.Exit(program()) }
@@ -28,7 +30,7 @@ func program() int {
 		<-signals
 		stop()
 		<-signals // a second one ends the process at once; the state bears that (F1)
-		os.Exit(exitInterrupted)
+		os.Exit(exit.Interrupted)
 	}()
 	return run(ctx, os.Args, os.Environ(), os.Stdout, os.Stderr)
 }

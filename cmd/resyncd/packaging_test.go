@@ -343,16 +343,16 @@ func TestPackagedRelease(t *testing.T) {
 	}
 }
 
-// TestVersion: a build that nobody named, of the program or of its image, is one of the newest version in the README's changelog.
+// TestVersion: a build that nobody named, of the program or of its image, is one of the newest version in the changelog.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	changes, err := os.ReadFile("CHANGELOG.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	newest := regexp.MustCompile(`(?m)^## Changelog\n\n- (\d+\.\d+):`).FindSubmatch(readme)
-	if newest == nil {
-		t.Fatal("the README's changelog names no version first")
+	newest := regexp.MustCompile(`(?m)^## (.*)$`).FindSubmatch(changes)
+	if newest == nil || !regexp.MustCompile(`^\d+\.\d+$`).Match(newest[1]) {
+		t.Fatal("the changelog names no version first")
 	}
 	want := string(newest[1]) + ".0-dev"
 	if version != want {

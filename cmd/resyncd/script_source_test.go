@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -105,6 +106,39 @@ func cmdListed(ts *testscript.TestScript, args []string) error {
 		entry := regexp.MustCompile(`(?s)<url>\s*<loc>` + regexp.QuoteMeta(base+args[1]) + `</loc>.*?</url>`)
 		all := entry.FindAllString(list, -1)
 		return len(all) > 0 && strings.Contains(all[len(all)-1], `change="`+args[2]+`"`), nil
+	})
+}
+
+// cmdAged waits until the lists of a Source are so old that their validators last: an answer given within two seconds of its
+// Last-Modified is asked for again without a condition, and brings a body.
+func cmdAged(ts *testscript.TestScript, args []string) error {
+	const capabilities = ".resourcesync/capabilitylist.xml"
+	base := ts.Getenv(args[0])
+	return poll("the lists are of old", func() (bool, error) {
+		body, err := get(base + capabilities)
+		if err != nil {
+			return false, err
+		}
+		lists := []string{base + capabilities}
+		for _, loc := range regexp.MustCompile(`<loc>([^<]*)</loc>`).FindAllStringSubmatch(body, -1) {
+			lists = append(lists, loc[1])
+		}
+		for _, list := range lists {
+			resp, err := http.Head(list)
+			if err != nil {
+				return false, err
+			}
+			resp.Body.Close()
+			date, err := http.ParseTime(resp.Header.Get("Date"))
+			if err != nil {
+				return false, err
+			}
+			last, err := http.ParseTime(resp.Header.Get("Last-Modified")) // which rssource leaves out for the first second
+			if err != nil || date.Sub(last) < 2*time.Second {
+				return false, nil
+			}
+		}
+		return true, nil
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 // TestMain lets scripts run this program as real processes: `resyncd` in them is the test binary under that name;
 // `resyncd-watched` is for the hard tests.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"resyncd": main, "resyncd-watched": watched})
+	testscript.Main(m, map[string]func(){"resyncd": main, "resyncd-watched": watched, "resyncd-watched-state": watchedState})
 }
 
 // TestScripts runs testdata/script. Beside testscript's own commands there are those of scriptCommands.
@@ -112,6 +112,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"serve":     plain("serve VARIABLE FOLDER", 2, cmdServe),
 		"asked":     plain("asked VARIABLE COUNT", 2, cmdAsked),
 		"listed":    plain("listed VARIABLE PATH CHANGE", 3, cmdListed),
+		"aged":      plain("aged VARIABLE", 1, cmdAged),
 		"reaches":   plain("reaches FOLDER COUNT", 2, cmdReaches),
 		"grows":     plain("grows FOLDER", 1, cmdGrows),
 		"subst":     plain("subst FILE", 1, cmdSubst),

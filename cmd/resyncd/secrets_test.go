@@ -29,6 +29,7 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination/peer/source"
 	"resyncd/store/sqlite"
 )
@@ -38,10 +39,12 @@ var planted = map[string]string{
 	"bearer token": "zq-bearer-71", "password of a Source": "zq-basic-72", "value of a header": "zq-header-73", "cookie": "zq-cookie-74",
 	"cookie that a Source sets": "zq-setcookie-75", "query of a Source": "zq-source-76", "query of a list": "zq-list-77", "query of a hub": "zq-hub-78",
 	"query of a topic": "zq-topic-79", "userinfo of a redirect": "zq-userinfo-80", "query of a redirect": "zq-redirect-81",
-	"console password": "zq-consolepw-82", "console token": "zq-consoletok-83", // and the key of a certificate, callback tokens, secrets of hubs
+	"query of a list that a document names": "zq-signed-84",
+	"query of a resource":                   "zq-named-85",
+	"console password":                      "zq-consolepw-82", "console token": "zq-consoletok-83", // and the key of a certificate, callback tokens, secrets of hubs
 }
 
-// TestNoSecretGetsOut plants sixteen secrets, has the daemon use all of them, well and in vain, with hubs and Sources that
+// TestNoSecretGetsOut plants seventeen secrets, has the daemon use all of them, well and in vain, with hubs and Sources that
 // repeat whatever they are told, and looks for them in everything that leaves the program: logs at debug in both formats,
 // all commands, and each page of the console.
 func TestNoSecretGetsOut(t *testing.T) {
@@ -130,11 +133,32 @@ func (w *plantation) answerAsSource(rw http.ResponseWriter, r *http.Request, inn
 	case r.URL.Path == "/lost.txt":
 		w.use("userinfo of a redirect", true)
 		http.Redirect(rw, r, "http://me:"+planted["userinfo of a redirect"]+"@"+r.Host+"/gone", http.StatusFound)
+	case strings.HasPrefix(r.URL.Path, "/signed/"):
+		w.answerSigned(rw, r)
 	case r.URL.Path == "/gone":
 		http.Error(rw, "no", http.StatusInternalServerError)
 	default:
 		inner.ServeHTTP(rw, r)
 	}
+}
+
+// answerSigned gives documents that name their lists by signed addresses, and give much to complain of.
+func (w *plantation) answerSigned(rw http.ResponseWriter, r *http.Request) {
+	const head = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">`
+	secret, base := planted["query of a list that a document names"], "http://"+r.Host+"/signed/"
+	if r.URL.Path == "/signed/capabilities.xml" {
+		fmt.Fprintf(rw, `%s<rs:md capability="capabilitylist"/><url><loc>%[2]slist.xml?sig=%[3]s</loc><rs:md capability="resourcelist"/></url>`+
+			`<url><loc>%[2]schanges.xml?sig=%[3]s</loc><rs:md capability="changelist"/></url></urlset>`, head, base, secret)
+		return
+	}
+	w.use("query of a resource", r.URL.Query().Get("sig") == planted["query of a resource"])
+	w.use("query of a list that a document names", r.URL.Path == "/signed/changes.xml" && r.URL.Query().Get("sig") == secret)
+	if r.URL.Path == "/signed/list.xml" {
+		fmt.Fprintf(rw, `%s<rs:md capability="resourcelist" at="2020-01-01T00:00:00Z"/><url><loc>%sbad?sig=%s</loc></url></urlset>`, head, base,
+			planted["query of a resource"])
+		return
+	}
+	fmt.Fprintf(rw, `%s<rs:md capability="changelist"/><url><loc>%sx</loc><rs:md change="modified" datetime="2020-01-01T00:00:00Z"/></url></urlset>`, head, base)
 }
 
 // answerInVain repeats in its errors all that it is told.
@@ -224,6 +248,9 @@ sources:
     hub: %[8]s/bad?key=%[9]s
     topic: %[6]s/topic?key=%[10]s
     kind: resourcesync
+  - name: signed
+    url: %[6]s/signed/capabilities.xml
+    push: off
   - name: bad
     url: %[15]s/?key=%[7]s
     auth: { basic_user: me, basic_password: %[16]s }
@@ -281,7 +308,7 @@ func (w *plantation) live(format string) {
 
 // tokens takes up what only the state knows.
 func (w *plantation) tokens() {
-	st, err := sqlite.Open(w.t.Context(), filepath.Join(w.dir, "data", stateFile), sqlite.Options{ReadOnly: true})
+	st, err := sqlite.Open(w.t.Context(), filepath.Join(w.dir, "data", mirror.StateFile), sqlite.Options{ReadOnly: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -398,6 +425,9 @@ func (w *plantation) search() {
 			forms = append(forms, base64.StdEncoding.EncodeToString([]byte("me:"+secret)))
 		}
 		for where, text := range w.seen {
+			if what == "query of a resource" && where != "log of the daemon" { // its URI is its name, wherever it is listed
+				continue
+			}
 			for _, form := range forms {
 				if i := strings.Index(text, form); form != "" && i >= 0 {
 					w.t.Errorf("the %s is in %s: …%s…", what, where, text[max(0, i-200):min(len(text), i+len(form)+60)])

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSpeedPeers is the table of the README: everyone who can fetch a list of files, on the same work, each with the
+// BenchmarkSpeedPeers is the first table of performance.md: everyone who can fetch a list of files, on the same work, each with the
 // flags that serve it best. In every round each makes a mirror, brings it up to date when nothing has changed, and again
 // when 1 % has.
 func BenchmarkSpeedPeers(b *testing.B) {

@@ -19,7 +19,7 @@ import (
 
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
-	"resyncd/store/sqlite"
+	"resyncd/destination/peer/hub/hubdb"
 )
 
 func main() {
@@ -82,7 +82,7 @@ func serve(c *cli.Context, stdout, stderr io.Writer) (err error) {
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: s.level}))
 	s.hub.Log = log
-	state, err := sqlite.OpenHub(c.Context, s.state, sqlite.Options{Log: log})
+	state, err := hubdb.Open(c.Context, s.state, log)
 	if err != nil {
 		if c.Context.Err() != nil {
 			return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"resyncd/destination/peer/source"
+	"resyncd/destination/peer/source/faults"
 )
 
 const description = `   rssource --listen 127.0.0.1:8888 --dir ./papers
@@ -45,7 +46,7 @@ restart of rssource, the intervals have a gap for all to see.
 A proxy in front of rssource that adds a path (--url https://example.org/data) has to strip it again.
 
 Faults, for --fault KEY=VALUE,…:
-` + source.FaultHelp + `
+` + faults.Help + `
 
 Exit codes: 0 ended by a signal; 1 failed (address taken, folder unreadable); 2 bad usage, or a file of records that is not right.`
 
@@ -128,7 +129,7 @@ func optionsOf(c *cli.Context) (source.Options, error) {
 	if o.Hashes, err = source.ParseHashes(c.String("hash")); err != nil {
 		return o, fmt.Errorf("--hash: %w", err)
 	}
-	if o.Faults, err = source.ParseFaults(c.String("fault")); err != nil {
+	if o.Faults, err = faults.Parse(c.String("fault")); err != nil {
 		return o, fmt.Errorf("--fault: %w", err)
 	}
 	if err := hubOptions(c, &o); err != nil {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"resyncd/destination/gate"
 )
 
 // Bounds of the event stream.
@@ -27,6 +29,7 @@ func (c *console) events(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusServiceUnavailable, "too many listeners; the page asks by itself every 30 s")
 		return
 	}
+	gate.Received(r.Context()) // there are but few of these, and they last
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // else some proxies wait for more
 	if r.Method == http.MethodHead {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"resyncd/destination/gate"
 )
 
 // Deadlines and sizes of the console's listener (go-notes: a server of net/http has none of its own).
@@ -23,21 +23,9 @@ const (
 	connections = 256
 )
 
-// Serve listens on addr and answers by handler until ctx ends; then it lets requests end for 3 s and returns nil. An error
-// means that it could not listen, or not any more. log takes what net/http complains of, nil for nowhere.
-func Serve(ctx context.Context, addr string, handler http.Handler, log *slog.Logger) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return fmt.Errorf("listen for the console: %w", err)
-	}
-	return ServeOn(ctx, listener, handler, log)
-}
-
-// ServeOn is Serve on a listener, which it closes.
-func ServeOn(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
+// Serve answers by handler on a listener, which it closes, until ctx ends; then it lets requests end for 3 s and returns nil.
+// An error means that it cannot listen any more. log takes what net/http complains of, nil for nowhere.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -47,7 +35,11 @@ func ServeOn(ctx context.Context, listener net.Listener, handler http.Handler, l
 	var closed bool
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // so that deadlines and caps of connections are those of requests
+	// Whoever is slow to ask or to read makes room for others, so that /healthz always answers: a page is asked for again.
+	door := gate.New(gate.Options{Listener: listener, MaxConns: connections, Log: log})
 	server := &http.Server{
+		ConnState:   door.State,
+		ConnContext: door.Context,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			open.RLock()
 			defer open.RUnlock()
@@ -66,7 +58,7 @@ func ServeOn(ctx context.Context, listener net.Listener, handler http.Handler, l
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(listener, connections)) }()
+	go func() { served <- server.Serve(door) }()
 	var broken error
 	select {
 	case err := <-served:

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// mostSets is how many sets of a Source its page shows.
-const mostSets = 100
+// mostSets is how many sets of a Source its page shows, mostGaps how many gaps of one, mostOutside how many it points at
+// that its timeline does not show.
+const mostSets, mostGaps, mostOutside = 100, 100, 5
 
 // sourceBody is the body of the page of a Source.
 type sourceBody struct {
@@ -20,6 +21,7 @@ type sourceBody struct {
 	TimelineFail string
 	Chart        *chart
 	MoreSets     int // beyond those that are shown
+	MoreGaps     int // of the chosen set
 }
 
 // Fetching reports whether nothing but what has not been tried yet is owed. That comes and goes with every push, and must
@@ -38,6 +40,10 @@ func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
 	body := &sourceBody{SourceView: &view, Words: newOverviewRow(now, &view.Row), Chart: newChart(now, view.Points)}
 	if body.Chosen = chosen(view.Sets, r.URL.Query()); body.Chosen != nil {
 		body.TimelineFail = c.timeline(r, now, body)
+		if n := len(body.Chosen.Gaps) - mostGaps; n > 0 {
+			open := slices.SortedStableFunc(slices.Values(body.Chosen.Gaps), openFirst)
+			body.MoreGaps, body.Chosen.Gaps = n, open[:mostGaps]
+		}
 	}
 	if n := len(view.Sets) - mostSets; n > 0 {
 		body.MoreSets, view.Sets = n, view.Sets[:mostSets]
@@ -45,6 +51,12 @@ func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
 	c.show(w, r, http.StatusOK, "source", page{
 		Title: plain(view.Name) + ": " + plain(view.State), Now: now, Source: view.Name, Refresh: 60, Token: c.token(w, r), Body: body,
 	})
+}
+
+// openFirst puts the gaps that are open before the others.
+func openFirst(a, b GapView) int {
+	rank := map[bool]int{true: 0, false: 1}
+	return rank[a.open()] - rank[b.open()]
 }
 
 // timeline fills in the picture of the chosen set, or says why there is none.

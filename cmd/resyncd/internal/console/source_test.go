@@ -1,6 +1,12 @@
 package console
 
-import "testing"
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
 
 // TestFetching: what is owed moves below the timeline only where all of it is shown and none of it has failed yet.
 func TestFetching(t *testing.T) {
@@ -19,5 +25,42 @@ func TestFetching(t *testing.T) {
 		if got := body.Fetching(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// holed has a set full of holes, as a hub leaves them that loses every other notification of thousands.
+type holed struct{ *fake }
+
+func (h holed) Source(ctx context.Context, name string) (SourceView, error) {
+	v, err := h.fake.Source(ctx, name)
+	for i := range v.Sets {
+		v.Sets[i].Gaps = nil
+		for n := range 6000 {
+			from := h.now.Add(-time.Duration(n) * time.Minute)
+			g := GapView{From: from, Until: from.Add(time.Second), Found: h.now, State: "waiting", Words: "Not known yet."}
+			if n < 5000 {
+				g.State, g.Ended = "closed", h.now
+			}
+			v.Sets[i].Gaps = append(v.Sets[i].Gaps, g)
+		}
+	}
+	return v, err
+}
+
+// TestManyGaps: a page stays one that can be read, however many gaps a hub's losses leave, and shows the open ones first.
+func TestManyGaps(t *testing.T) {
+	t.Parallel()
+	w := ask(New(Options{Data: holed{newFake(time.Now(), "")}}), http.MethodGet, "/source/maps")
+	page := w.Body.String()
+	if len(page) > 200<<10 {
+		t.Errorf("%d bytes", len(page))
+	}
+	for _, want := range []string{"5900 more gaps are not shown", "995 more open gaps"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if n := strings.Count(page, "<bdi>waiting</bdi>"); n != mostGaps {
+		t.Errorf("%d open gaps are listed", n)
 	}
 }

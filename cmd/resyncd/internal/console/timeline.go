@@ -28,6 +28,7 @@ type timelineView struct {
 	Marks                    []mark
 	Position, Proven         time.Time
 	Outside                  []GapView // open gaps that the window does not show
+	MoreOutside              int       // beyond mostOutside
 	Cut                      bool
 	Nothing                  bool
 }
@@ -86,6 +87,9 @@ func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeli
 		if g.open() && (g.From.After(w.Until) || g.Until.Before(w.From)) {
 			v.Outside = append(v.Outside, g)
 		}
+	}
+	if n := len(v.Outside) - mostOutside; n > 0 {
+		v.Outside, v.MoreOutside = v.Outside[:mostOutside], n
 	}
 	return v
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/lmittmann/tint"
 )
@@ -56,28 +57,39 @@ func ParseLevel(text string) (slog.Level, error) {
 }
 
 // New is a logger that writes lines of at least level to w, one Write each. tty says that w is a terminal: text is
-// then coloured unless $NO_COLOR is set (no-color.org). URLs within errors are shortened as URI does, and nothing that
-// could play tricks on a terminal passes, in any format.
+// then coloured unless $NO_COLOR is set (no-color.org). URLs are shortened as URI does, wherever they stand, and nothing
+// that could play tricks on a terminal passes, in any format. A flood of lines that say the same ends in one that counts
+// them.
 func New(w io.Writer, format Format, level slog.Leveler, tty bool) *slog.Logger {
+	return slog.New(bounded{handler(w, format, level, tty), new(sync.Map)})
+}
+
+func handler(w io.Writer, format Format, level slog.Leveler, tty bool) slog.Handler {
 	switch {
 	case format == FormatJSON:
-		return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean}))
+		return slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean})
 	case tty:
-		return slog.New(tint.NewTextHandler(escaper{w}, &tint.Options{
+		return tint.NewTextHandler(escaper{w}, &tint.Options{
 			Level:       level,
 			ReplaceAttr: cleanForTint,
 			TimeFormat:  "15:04:05",
 			NoColor:     os.Getenv("NO_COLOR") != "",
-		}))
+		})
 	}
-	return slog.New(slog.NewTextHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean}))
+	return slog.NewTextHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean})
 }
 
-// clean shortens the URLs of errors, wherever and under whatever key they are logged.
+// clean shortens the URLs in every value, whoever logs it under whatever key: documents name lists by addresses that carry
+// tokens, and whoever logs one cannot be relied on to think of that.
 func clean(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindAny {
+	switch a.Value.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(Redact(a.Value.String()))
+	case slog.KindAny:
 		if err, ok := a.Value.Any().(error); ok {
 			a.Value = redacted(err)
+		} else if text := a.Value.String(); strings.Contains(text, "://") {
+			a.Value = slog.StringValue(Redact(text))
 		}
 	}
 	return a

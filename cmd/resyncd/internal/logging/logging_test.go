@@ -108,7 +108,7 @@ func TestTokensAreHidden(t *testing.T) {
 		log.Error("fetch", KeyURI, URI(inQuery),
 			Err(fmt.Errorf("get it: %w", &url.Error{Op: "Get", URL: inQuery, Err: io.ErrUnexpectedEOF})),
 			"cause", errors.Join(io.EOF, errors.New("redirected to ("+inQuery+"), 'HTTPS://u:"+token+"@x/y'.")),
-			"parse", parse, "nil", nilErr,
+			"parse", parse, "nil", nilErr, "list", inQuery, "set", "urn:x "+inQuery, "all", []string{inQuery}, "other", "nats://u:"+token+"@q/x",
 			slog.Group("deep", "e", errors.New("postgres://u:"+token+"@db/x refused")))
 		line := out.String()
 		if strings.Contains(line, token) {
@@ -133,6 +133,8 @@ func TestShortForms(t *testing.T) {
 		{URI("mailto:x").String(), "#" + digest("mailto:x")},
 		{Redact("no address here"), "no address here"},
 		{Redact("at https://h.example/a."), "at https://h.example/a."},
+		{Redact(URL("https://h.example/cb/secret").String()), URL("https://h.example/cb/secret").String()},
+		{Redact(URI("https://h.example/a?b").String()), URI("https://h.example/a?b").String()},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%q, want %q", tc.got, tc.want)

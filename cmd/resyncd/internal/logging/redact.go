@@ -58,8 +58,14 @@ func digest(text string) string {
 // Err is err under its key.
 func Err(err error) slog.Attr { return slog.Any(KeyErr, err) }
 
+// isDigest reports whether a fragment is what digest gives, so that what is shortened stays as it is.
+func isDigest(fragment string) bool {
+	_, err := hex.DecodeString(fragment)
+	return err == nil && len(fragment) == 12
+}
+
 // anyURL finds URLs within a text; net/http and net/url put whole ones into their errors (go-notes, net/http client).
-var anyURL = regexp.MustCompile(`(?i)\b(?:https?|s3|postgres(?:ql)?)://[^\s"'<>` + "`" + `]+`)
+var anyURL = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>` + "`" + `]+`)
 
 // Redact shortens every URL within text as URI does. It is for errors shown outside a log: on stderr, in reports and
 // in pages.
@@ -69,7 +75,7 @@ func Redact(text string) string {
 	}
 	return anyURL.ReplaceAllStringFunc(text, func(found string) string {
 		body := strings.TrimRight(found, ".,:;)]}") // the sentence's, not the URL's
-		if p, err := url.Parse(body); err == nil && p.User == nil && p.RawQuery == "" && p.Fragment == "" {
+		if p, err := url.Parse(body); err == nil && p.User == nil && p.RawQuery == "" && (p.Fragment == "" || isDigest(p.Fragment)) {
 			return found // as it stands, whatever its path is made of
 		}
 		return URI(body).String() + found[len(body):]

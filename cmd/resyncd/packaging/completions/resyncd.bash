@@ -32,6 +32,7 @@ _resyncd() {
 		'resyncd man') at='resyncd man' ;;
 		'resyncd completion') at='resyncd completion' ;;
 		'resyncd version') at='resyncd version' ;;
+		'resyncd help'|'resyncd h') at='resyncd help' ;;
 		esac
 	done
 	case $prev in
@@ -41,7 +42,7 @@ _resyncd() {
 	--concurrency|--config|--dir|--for|--from|--idle-timeout|--rate|--resources|--retry-for|--sets|--topic) COMPREPLY=($(compgen -f -- "$cur")); return ;;
 	esac
 	case $at in
-	'resyncd') words='sync catch-up serve discover audit verify status ls cat approve restore history subscription source config backup demo healthcheck man completion version' flags='' ;;
+	'resyncd') words='sync catch-up serve discover audit verify status ls cat approve restore history subscription source config backup demo healthcheck man completion version help h' flags='' ;;
 	'resyncd sync') words='' flags='--dry-run --full --from --delete --sets --concurrency --retry-for --idle-timeout --json --config --log-level --log-format --quiet --help' ;;
 	'resyncd serve') words='' flags='--config --log-level --log-format --quiet --help' ;;
 	'resyncd discover') words='' flags='--json --config-snippet --config --log-level --log-format --quiet --help' ;;
@@ -71,6 +72,7 @@ _resyncd() {
 	'resyncd man') words='' flags='--config --log-level --log-format --quiet --help' ;;
 	'resyncd completion') words='bash zsh fish' flags='--config --log-level --log-format --quiet --help' ;;
 	'resyncd version') words='' flags='--config --log-level --log-format --quiet --help' ;;
+	'resyncd help') words='sync catch-up serve discover audit verify status ls cat approve restore history subscription source config backup demo healthcheck man completion version help h operate feeds push console layout service security contract performance testing faults' flags='--config --log-level --log-format --quiet --help' ;;
 	esac
 	case $cur in
 	-*) COMPREPLY=($(compgen -W "$flags" -- "$cur")) ;;

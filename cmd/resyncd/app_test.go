@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"resyncd/cmd/resyncd/internal/term"
+)
+
+// faceShell is a shell that writes into one buffer per stream.
+func faceShell(tty bool) (sh *shell, out, err *buffer) {
+	out, err = &buffer{}, &buffer{}
+	sh = &shell{Env: term.NewEnv(nil, out, err), warned: map[string]bool{}}
+	sh.TTY = tty
+	return sh, out, err
+}
+
+// TestLogOnTerminals: a terminal gets a coloured log, a dumb one a plain one; NO_COLOR is heeded by package logging.
+func TestLogOnTerminals(t *testing.T) {
+	for term, coloured := range map[string]bool{"xterm": true, "dumb": false} {
+		t.Setenv("NO_COLOR", "")
+		sh, _, messages := faceShell(true)
+		sh.Environ = []string{"TERM=" + term}
+		command := sh.command(&cli.Command{Name: "x", Action: func(c *cli.Context) error {
+			log, err := sh.logger(c)
+			if err == nil {
+				log.Warn("a line")
+			}
+			return err
+		}})
+		if err := command.Run(cli.NewContext(sh.app(), nil, nil), "x"); err != nil {
+			t.Fatal(err)
+		}
+		if got := messages.String(); strings.Contains(got, "\x1b[") != coloured || !strings.Contains(got, "a line") {
+			t.Errorf("TERM=%s: %q", term, got)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/store"
+	"resyncd/sync/report"
+)
+
+const (
+	boardEvery = time.Second      // the least time between two refreshes
+	boardAll   = 30 * time.Second // after which everything is read again: other processes change things too
+	// lately is how long after it a rejected notification, or a failure of the state database, is told of first.
+	lately  = 10 * time.Minute
+	stateOn = time.Minute
+)
+
+// board is how all Sources stand, kept in memory: the page of all of them must not cost thousands of queries. What
+// changed is named to it, and read again soon.
+type board struct {
+	d    *Daemon
+	kick chan struct{}
+
+	reading sync.Mutex // held while the store is read for it
+
+	mu        sync.Mutex
+	dirty     map[string]bool
+	all       bool // everything is to be read
+	entries   map[string]*entry
+	days      map[int64]*day
+	listeners map[chan struct{}]bool
+	state     error // the state database's last failure
+	stateAt   time.Time
+}
+
+// entry is one Source as it was last read; it is replaced, never changed.
+type entry struct {
+	known  store.Source
+	status report.SourceStatus
+	feeds  map[int64]bool
+	owed   *console.Item // one that was tried in vain
+}
+
+func newBoard(d *Daemon) *board {
+	return &board{
+		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{}, days: map[int64]*day{},
+		listeners: map[chan struct{}]bool{},
+	}
+}
+
+// changed names a Source of which something may have changed. It never blocks.
+func (b *board) changed(name string) {
+	b.mu.Lock()
+	b.dirty[name] = true
+	b.mu.Unlock()
+	b.wake()
+}
+
+func (b *board) changedID(source int64) {
+	if name := b.d.nameOf(source); name != "" {
+		b.changed(name)
+	}
+}
+
+func (b *board) changedAll() {
+	b.mu.Lock()
+	b.all = true
+	b.mu.Unlock()
+	b.wake()
+}
+
+func (b *board) wake() {
+	select {
+	case b.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (b *board) stateFailed(err error) {
+	b.mu.Lock()
+	b.state, b.stateAt = err, b.d.now()
+	b.mu.Unlock()
+	b.wake()
+}
+
+// stateTrouble is a failure of the state database that is news, nil for none.
+func (b *board) stateTrouble(now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != nil && now.Sub(b.stateAt).Abs() < stateOn {
+		return b.state
+	}
+	return nil
+}
+
+// keep reads what changed, at most once in boardEvery, and tells who listens, until ctx ends.
+func (b *board) keep(ctx context.Context) error {
+	if err := b.loadDays(ctx); err != nil && ctx.Err() == nil {
+		b.d.log.Warn("the history of the last day cannot be read; the overview begins without", logging.Err(err))
+	}
+	every := time.NewTicker(boardAll)
+	defer every.Stop()
+	failing := false
+	for {
+		err := b.refresh(ctx)
+		if err != nil && ctx.Err() == nil {
+			b.d.stateFailed(err)
+			if !failing {
+				b.d.log.Warn("the overview cannot be kept up to date", logging.Err(err))
+			}
+		}
+		failing = err != nil
+		b.tell()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(boardEvery):
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.kick:
+		case <-every.C:
+			b.changedAll()
+		}
+	}
+}
+
+// refresh reads what is named as changed. What cannot be read stays named.
+func (b *board) refresh(ctx context.Context) error {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	b.mu.Lock()
+	all, dirty := b.all, b.dirty
+	b.all, b.dirty = false, map[string]bool{}
+	b.mu.Unlock()
+	if !all && len(dirty) == 0 {
+		return nil
+	}
+	err := b.read(ctx, all, dirty)
+	if err != nil {
+		b.mu.Lock()
+		b.all = b.all || all
+		for name := range dirty {
+			b.dirty[name] = true
+		}
+		b.mu.Unlock()
+	}
+	return err
+}
+
+func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error {
+	known, err := b.d.st.Sources(ctx)
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(known))
+	for i := range known {
+		name := known[i].Name
+		there[name] = true
+		b.mu.Lock()
+		old := b.entries[name]
+		b.mu.Unlock()
+		if !all && !dirty[name] && old != nil {
+			continue
+		}
+		e, err := b.readOne(ctx, &known[i], old)
+		if errors.Is(err, store.ErrNotFound) { // forgotten just now
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b.put(name, e)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, e := range b.entries {
+		if !there[name] {
+			delete(b.entries, name)
+			delete(b.days, e.known.ID)
+		}
+	}
+	return nil
+}
+
+func (b *board) put(name string, e *entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entries[name] = e
+}
+
+func (b *board) entry(name string) *entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.entries[name]
+}

@@ -1,0 +1,191 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/cmd/resyncd/internal/health"
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/store"
+	"resyncd/sync/report"
+)
+
+// consoleDesk is what the console's pages show and do: console.Data for a daemon.
+type consoleDesk struct{ d *Daemon }
+
+var _ console.Data = (*consoleDesk)(nil)
+
+// Changes implements console.Data.
+func (k *consoleDesk) Changes(ctx context.Context) <-chan struct{} { return k.d.board.listen(ctx) }
+
+// Overview implements console.Data. It reads nothing but memory.
+func (k *consoleDesk) Overview(ctx context.Context) (console.Overview, error) {
+	d := k.d
+	out := console.Overview{Now: d.now(), Started: d.started}
+	if !d.opened.Load() {
+		return out, errStarting
+	}
+	if err := d.board.ready(ctx); err != nil {
+		return out, err
+	}
+	if d.untaken.Load() {
+		out.Notices = append(out.Notices, console.Notice{Level: console.Warn,
+			Text: "The configuration was not taken over when it was last read again, because it is invalid: the one before holds. `resyncd config check` names what is wrong."})
+	}
+	cfg := d.config()
+	configured := make(map[string]bool, len(cfg.Sources))
+	trouble := d.board.stateTrouble(out.Now)
+	for i := range cfg.Sources {
+		src := &cfg.Sources[i]
+		configured[src.Name] = true
+		e := d.board.entry(src.Name)
+		out.Rows = append(out.Rows, d.row(d.standing(cfg, src, e, out.Now, trouble), e))
+	}
+	for _, e := range d.board.others(configured) {
+		s := &health.Standing{Status: term.Copied(e.status), Now: out.Now}
+		out.Rows = append(out.Rows, d.row(s, e))
+	}
+	return out, nil
+}
+
+// ready reads all Sources if that was not done yet.
+func (b *board) ready(ctx context.Context) error {
+	b.mu.Lock()
+	empty := len(b.entries) == 0 && b.all
+	b.mu.Unlock()
+	if !empty {
+		return nil
+	}
+	return b.refresh(ctx)
+}
+
+// others are the Sources that the store knows and nobody configured.
+func (b *board) others(configured map[string]bool) (out []*entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, e := range b.entries {
+		if !configured[name] {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// standing is how a configured Source stands now; e is what was read of it, nil for nothing.
+func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now time.Time, trouble error) *health.Standing {
+	s := &health.Standing{
+		Now: now, Again: tryAgain, Configured: true, Push: src.Push, GapPatience: src.GapPatience, State: trouble,
+		Status: report.SourceStatus{Name: src.Name, URL: src.URL, Sets: []report.SetStatus{}},
+	}
+	next := src.Schedule.Next(now)
+	s.Poll = src.Schedule.Next(next).Sub(next)
+	if e != nil {
+		s.Status, s.Feeds, s.Owed = term.Copied(e.status), e.feeds, e.owed
+	}
+	d.expect(&s.Status, cfg, *src)
+	r := d.residentNamed(src.Name)
+	if r == nil {
+		return s
+	}
+	s.Following = r.now() != nil
+	r.mu.Lock()
+	s.Deaf = r.warned
+	id := r.id
+	r.mu.Unlock()
+	if at := d.table.Next(id); id != 0 {
+		s.Next = at
+	}
+	r.pulse.set(func() {
+		s.Halted, s.Unread = r.pulse.halted, r.pulse.unread
+		if now.Sub(r.pulse.rejectedAt).Abs() < lately {
+			s.Rejected = r.pulse.rejected
+		}
+	})
+	s.Suspect = d.judge.suspects(id)
+	return s
+}
+
+// row is one Source on the page of all of them.
+func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
+	f := health.Assess(s)
+	r := console.Row{
+		Name: s.Status.Name, URL: term.URL(s.Status.URL), Level: f.Level, State: f.State, Why: logging.Redact(f.Why),
+		NextPull: s.Next, Channel: "none", Paused: s.Status.Paused,
+	}
+	g := gaugesOf(&s.Status)
+	r.Position, r.LastPull, r.LastPush = g.Position, g.LastPull, g.LastPush
+	r.Resources, r.Bytes, r.Owed, r.Held, r.Refused = g.Resources, g.Bytes, g.Owed, g.Held, g.Refused
+	r.GapsOpen, r.GapsLost = g.GapsOpen, g.GapsUnprovable
+	if r.NextPull.IsZero() {
+		r.NextPull = g.NextPull
+	}
+	if r.Paused {
+		r.NextPull = time.Time{}
+	}
+	r.Fresh = freshOf(&s.Status)
+	all := []report.ChannelStatus{}
+	for i := range s.Status.Sets {
+		all = append(all, s.Status.Sets[i].Channels...)
+	}
+	switch c := health.Leading(all); {
+	case c != nil:
+		r.Channel = c.State
+		if health.Live(c) {
+			r.LeaseFrom, r.LeaseEnds = health.At(c.VerifiedAt), health.At(c.ExpiresAt)
+		}
+	case s.Push == config.PushOff:
+		r.Channel = "off"
+	}
+	day, waiting := day{last: hourOf(store.MicrosOf(s.Now))}, store.Point{At: store.NoTime}
+	if e != nil {
+		day = d.board.dayOf(e.known.ID)
+		waiting = d.sampler.waiting(e.known.ID)
+	}
+	r.Changes, r.Latency = day.series(s.Now, waiting)
+	return r
+}
+
+// freshOf is since when a Source has been known to be in step: when the set that was heard of longest ago was last pulled
+// or told of. It is zero while it is not in step.
+func freshOf(s *report.SourceStatus) (fresh time.Time) {
+	for i := range s.Sets {
+		set := &s.Sets[i]
+		if !set.InStep {
+			return time.Time{}
+		}
+		heard := health.At(set.LastPull)
+		for j := range set.Channels {
+			if c := &set.Channels[j]; c.Kind != string(store.ChannelFramework) {
+				heard = health.Later(heard, c.LastDelivery)
+			}
+		}
+		if fresh.IsZero() || heard.Before(fresh) {
+			fresh = heard
+		}
+	}
+	return fresh
+}
+
+// consoleOptions are those of the handler of the console's listener.
+func (d *Daemon) consoleOptions() console.Options {
+	d.metrics.Gauges = d.gauges
+	d.metrics.Build(d.build.Version, d.build.Commit)
+	ready := &readiness{d: d}
+	c := d.config().Console
+	return console.Options{
+		Status: func(ctx context.Context) (any, error) { return d.status(ctx) },
+		Ready:  ready.check, Metrics: d.metrics, Data: d.Data(),
+		Version: d.build.Version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.log,
+	}
+}
+
+// authOf is what the console demands of who calls it, nil for nothing.
+func authOf(c *config.Console) *console.Auth {
+	if !c.Guarded() {
+		return nil
+	}
+	return &console.Auth{User: c.User, Password: c.Password.Reveal(), Token: c.Token.Reveal()}
+}

@@ -1,0 +1,132 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/cmd/resyncd/internal/health"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/store"
+	"resyncd/sync/report"
+)
+
+var errStarting = errors.New("the state is being opened")
+
+// status is what `status --json` prints, with what only the daemon knows.
+func (d *Daemon) status(ctx context.Context) (mirror.StatusView, error) {
+	view := mirror.StatusView{Version: d.build.Version, Sources: []report.SourceStatus{}}
+	if !d.opened.Load() {
+		return view, errStarting
+	}
+	cfg := d.config()
+	for _, src := range cfg.Sources {
+		s, err := d.statusOf(ctx, cfg, src)
+		if err != nil {
+			return view, err
+		}
+		view.Sources = append(view.Sources, term.Status(s))
+	}
+	return view, nil
+}
+
+func (d *Daemon) statusOf(ctx context.Context, cfg *config.Config, src config.Source) (report.SourceStatus, error) {
+	s := report.SourceStatus{Name: src.Name, URL: src.URL, Sets: []report.SetStatus{}}
+	known, err := d.st.Source(ctx, src.Name)
+	if err == nil {
+		if s, err = report.StatusOf(ctx, d.st, &known); err != nil {
+			return s, err
+		}
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return s, err
+	}
+	d.expect(&s, cfg, src)
+	return s, nil
+}
+
+// expect holds a status to the configuration, and to what only the daemon knows.
+func (d *Daemon) expect(s *report.SourceStatus, cfg *config.Config, src config.Source) {
+	p := mirror.Configured(cfg, src)
+	s.Expect(p.Expectation(d.now()))
+	if r := d.residentNamed(src.Name); r != nil {
+		s.Trouble(r.trouble())
+	}
+}
+
+func (r *resident) trouble() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem
+}
+
+// gauges is how the Sources stand, for a scrape. What cannot be read is left out.
+func (d *Daemon) gauges(ctx context.Context) []console.SourceGauges {
+	view, err := d.status(ctx)
+	if err != nil {
+		return nil
+	}
+	waiting, err := d.st.InboxShares(ctx)
+	if err != nil {
+		waiting = nil
+	}
+	out := make([]console.SourceGauges, 0, len(view.Sources))
+	for i := range view.Sources {
+		g := gaugesOf(&view.Sources[i])
+		if r := d.residentNamed(g.Source); r != nil {
+			if id, err := r.known(); err == nil {
+				g.InboxDeliveries, g.InboxBytes = waiting[id].Deliveries, waiting[id].Bytes
+			}
+			r.pulse.set(func() { g.Halted = r.pulse.halted != nil })
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func gaugesOf(s *report.SourceStatus) console.SourceGauges {
+	g := console.SourceGauges{
+		Source: s.Name, InStep: len(s.Sets) > 0, Paused: s.Paused, Failing: s.Problem != nil, Channels: map[string]int64{},
+	}
+	behind, unpulled := false, false // a set without: the Source has none either
+	for i := range s.Sets {
+		set := &s.Sets[i]
+		g.Resources += set.Resources
+		g.Bytes += set.Bytes
+		g.Owed += set.Owed
+		g.Held += set.Held
+		g.Refused += set.Refused
+		g.InStep = g.InStep && set.InStep
+		g.Failing = g.Failing || set.Problem != nil
+		for _, gap := range set.Gaps {
+			switch state := store.GapState(gap.State); {
+			case state.Open():
+				g.GapsOpen++
+			case state == store.GapUnprovable:
+				g.GapsUnprovable++
+			}
+		}
+		g.Position = health.First(g.Position, set.Position)
+		behind = behind || set.Position == nil
+		g.LastPull = health.First(g.LastPull, set.LastPull)
+		unpulled = unpulled || set.LastPull == nil
+		g.NextPull = health.First(g.NextPull, set.NextPull)
+		for j := range set.Channels {
+			c := &set.Channels[j]
+			g.Channels[c.State]++
+			g.LastPush = health.Later(g.LastPush, c.LastDelivery)
+			if health.Live(c) {
+				g.LeaseExpires = health.First(g.LeaseExpires, c.ExpiresAt)
+			}
+		}
+	}
+	if behind {
+		g.Position = time.Time{}
+	}
+	if unpulled {
+		g.LastPull = time.Time{}
+	}
+	return g
+}

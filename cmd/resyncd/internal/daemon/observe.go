@@ -1,0 +1,224 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"resyncd/callback"
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/cmd/resyncd/internal/health"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+)
+
+// pulse is what is known of a Source beside its rows, from what the daemon saw. It goes with the process.
+type pulse struct {
+	mu         sync.Mutex
+	halted     error                    // the mirror cannot take files
+	unread     error                    // what kept the last pull from being whole, nil for nothing
+	found      map[int64]string         // how sets were discovered
+	gaps       map[int64]store.GapState // open ones
+	rejected   string                   // why a notification was last not taken
+	rejectedAt time.Time
+}
+
+func (p *pulse) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+// callbackObserver is told of what hubs deliver.
+func (d *Daemon) callbackObserver() callback.Observer {
+	return callback.Observer{
+		Notification: func(source int64, verdict string) {
+			d.metrics.Count(console.Notifications, d.nameOf(source), verdict, 1)
+			d.board.changedID(source)
+			if d.judge.delivered(source) {
+				d.calm(source)
+			}
+		},
+		Rejected: func(source int64, reason string) {
+			d.metrics.Count(console.Rejections, d.nameOf(source), reason, 1)
+			if r := d.residentOf(source); r != nil {
+				r.pulse.set(func() { r.pulse.rejected, r.pulse.rejectedAt = reason, d.now() })
+				d.board.changed(r.name)
+			}
+		},
+		Acknowledged: func(source int64, took time.Duration) {
+			d.metrics.Observe(console.Acknowledgement, d.nameOf(source), took)
+		},
+		Failed: d.stateFailed,
+	}
+}
+
+// stateFailed counts a failure of the state database. One that only opening it anew can mend ends the daemon (F10): whoever
+// supervises it begins it again.
+func (d *Daemon) stateFailed(err error) {
+	reason := "other"
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, store.ErrFull):
+		reason = "full"
+	case errors.Is(err, store.ErrCorrupt):
+		reason = "corrupt"
+	case errors.Is(err, store.ErrUnsure):
+		select {
+		case d.failed <- err:
+		default: // it is ending already
+		}
+	}
+	d.metrics.Count(console.StateFailures, "", reason, 1)
+	d.board.stateFailed(err)
+}
+
+// ofState tells whether a failure is the state database's.
+func ofState(err error) bool {
+	for _, cause := range []error{store.ErrFull, store.ErrDisk, store.ErrUnsure, store.ErrCorrupt} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
+}
+
+// nameOf is the label of a Source in metrics; "" is for tokens that nobody knows, and for Sources that are gone.
+func (d *Daemon) nameOf(source int64) string {
+	if r := d.residentOf(source); r != nil {
+		return r.name
+	}
+	return ""
+}
+
+// followObserver is told of what a Follower does: for the metrics, the history and the console.
+func (d *Daemon) followObserver(r *resident, id int64) syncengine.Observer {
+	also := d.observe
+	say := d.sayer(r)
+	count := func(e console.Event, value string, n int64) {
+		d.metrics.Count(e, r.name, value, n)
+		d.board.changed(r.name)
+	}
+	o := also
+	o.Missed = func(set, n int64) {
+		d.judge.missed(id, set, n)
+		count(console.PushMisses, "", n)
+		d.sampler.add(store.Point{SourceID: id, Misses: n})
+		if also.Missed != nil {
+			also.Missed(set, n)
+		}
+	}
+	o.Fetched = func(result string, n int64) {
+		count(console.Fetches, result, n)
+		if also.Fetched != nil {
+			also.Fetched(result, n)
+		}
+	}
+	o.Settled = func(s syncengine.Settled) { d.settled(r, id, s) }
+	o.Removed = func(n int64) {
+		count(console.Removals, "", n)
+		d.sampler.add(store.Point{SourceID: id, Changes: n})
+	}
+	o.Odd = func(set, n int64) { count(console.Oddities, "", n) }
+	o.Mirrored = func(m syncengine.Mirrored) {
+		d.metrics.Observe(console.PushLatency, r.name, m.Took)
+		took := max(m.Took.Microseconds(), 0)
+		d.sampler.add(store.Point{SourceID: id, Pushes: 1, Latency: took, LatencyMost: took})
+		d.board.changed(r.name)
+		say.mirrored(&m)
+		if also.Mirrored != nil {
+			also.Mirrored(m)
+		}
+	}
+	o.Gap = func(g store.Gap) {
+		if d.gapChanged(r, &g) {
+			say.gap(&g)
+		}
+		if also.Gap != nil {
+			also.Gap(g)
+		}
+	}
+	o.Pulled = func(res syncengine.Result) {
+		count(console.Pulls, health.PullResult(&res), 1)
+		say.pulled(&res)
+		if also.Pulled != nil {
+			also.Pulled(res)
+		}
+	}
+	o.Unread = func(err error) {
+		count(console.PullProblems, health.ReasonOf(err), 1)
+		r.pulse.set(func() { r.pulse.unread = err })
+	}
+	o.Discovered = func(set int64, how string) {
+		r.pulse.set(func() {
+			if r.pulse.found == nil {
+				r.pulse.found = map[int64]string{}
+			}
+			r.pulse.found[set], r.pulse.unread = how, nil
+		})
+	}
+	o.Skipped = func(n int64) { count(console.SkippedEntries, "", n) }
+	o.Doubted = func(reason string) { count(console.DoubtfulDocuments, reason, 1) }
+	o.Held = func(_, _ int64) { count(console.HeldSweeps, "", 1) }
+	o.Rotten = func(n int64) { count(console.ScrubFindings, "", n) }
+	o.Halted = func(err error) {
+		r.pulse.set(func() { r.pulse.halted = err })
+		if err != nil {
+			count(console.MirrorHalts, health.DiskReason(err), 1)
+		}
+		d.board.changed(r.name)
+	}
+	return o
+}
+
+func (d *Daemon) settled(r *resident, id int64, s syncengine.Settled) {
+	p := store.Point{SourceID: id, Bytes: s.Placed}
+	switch s.Result {
+	case "fetched":
+		p.Changes = 1
+	case "failed":
+		p.Failed = 1
+	}
+	d.sampler.add(p)
+	d.metrics.Count(console.FetchedBytes, r.name, "", s.Bytes)
+	if s.Class != "" {
+		d.metrics.Count(console.FetchFailures, r.name, s.Class, 1)
+	}
+	if s.Took > 0 {
+		d.metrics.Observe(console.FetchTime, r.name, s.Took)
+	}
+}
+
+// gapChanged counts gaps as they are found and as they end. Each is told of many times; news reports whether its state is
+// another than before.
+func (d *Daemon) gapChanged(r *resident, g *store.Gap) (news bool) {
+	var before store.GapState
+	r.pulse.set(func() {
+		if r.pulse.gaps == nil {
+			r.pulse.gaps = map[int64]store.GapState{}
+		}
+		if before = r.pulse.gaps[g.ID]; g.State.Open() {
+			r.pulse.gaps[g.ID] = g.State
+		} else {
+			delete(r.pulse.gaps, g.ID)
+		}
+	})
+	count := func(e console.Event, value string) { d.metrics.Count(e, r.name, value, 1) }
+	if before == "" && g.Found >= store.MicrosOf(d.started) {
+		count(console.GapsFound, "")
+	}
+	switch {
+	case g.State == store.GapLagging && before != store.GapLagging:
+		count(console.LaggingLists, "")
+	case g.State == store.GapUnprovable:
+		count(console.GapsEnded, "unprovable")
+	case g.State == store.GapClosed && g.ClosedBy == "":
+		count(console.GapsEnded, "none")
+	case g.State == store.GapClosed:
+		count(console.GapsEnded, g.ClosedBy)
+	}
+	d.board.changed(r.name)
+	return before != g.State
+}

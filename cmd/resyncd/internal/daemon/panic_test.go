@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"resyncd/sync/queue"
+)
+
+// TestPanicsAreLogged: work that panics, in the queue or beside it, fails by itself, and the log has where (F5).
+func TestPanicsAreLogged(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(d *Daemon) error{
+		"beside the queue": func(d *Daemon) error { return d.guarded(func() error { panic("oh") }) },
+		"in the queue": func(d *Daemon) error {
+			err := &queue.PanicError{Value: "oh", Stack: []byte("panic_test.go:1")}
+			d.jobFailed(queue.Job{}, 1, time.Time{}, err)
+			return err
+		},
+	} {
+		var log bytes.Buffer
+		err := fail(&Daemon{log: slog.New(slog.NewTextHandler(&log, nil))})
+		if _, ok := errors.AsType[*queue.PanicError](err); !ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		if said := log.String(); strings.Count(said, "panic_test.go") == 0 || !strings.Contains(said, "panic=oh") {
+			t.Errorf("%s: the log has %q", name, said)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"resyncd/callback"
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/control"
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/destination/fetch"
+	"resyncd/destination/keeper"
+	"resyncd/store"
+	"resyncd/store/sqlite"
+	syncengine "resyncd/sync"
+	"resyncd/sync/queue"
+)
+
+// idle is a daemon of which nothing runs.
+func idle(t testing.TB) *Daemon {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	d := New(Options{Config: &config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	d.st, d.sampler.st, d.sampler.told = st, st, d.board.sampled
+	d.queue, d.table = queue.NewLocal(queue.LocalOptions{}), queue.NewTimetable(queue.TimetableOptions{})
+	d.leases, d.judge, d.callback = newLeases(time.Now), newJudge(), callback.New(callback.Options{})
+	d.keeper = keeper.New(keeper.Options{Store: st, Callback: func(token string) string { return token }})
+	return d
+}
+
+// subscribed gives a Source of the store one active subscription.
+func subscribed(t testing.TB, d *Daemon, name string) store.Subscription {
+	t.Helper()
+	src, err := d.st.EnsureSource(t.Context(), name, "https://"+name+".example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := store.MicrosOf(time.Now())
+	sub := store.Subscription{
+		SourceID: src.ID, SetID: 1, Kind: store.ChannelChange, Topic: "https://" + name + ".example/changes", Hub: "https://hub.example/",
+		Token: "token-of-" + name, State: store.SubActive, Requested: now, Verified: now, Granted: 3600,
+		Renew: now + 1800e6, Expires: now + 3600e6, Next: now + 1800e6, Rotated: now, Ended: store.NoTime, LastDelivery: store.NoTime,
+	}
+	if err := d.st.AddSubscription(t.Context(), &sub); err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
+func stateOf(t *testing.T, d *Daemon, id int64) store.SubscriptionState {
+	t.Helper()
+	sub, err := d.st.Subscription(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub.State
+}
+
+// TestUnknownYet: what is asked for a Source whose turn has not come since the start touches no other Source.
+func TestUnknownYet(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{control.AskRenew, control.AskCancel, control.AskPause, control.AskResume, control.AskForget} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			d := idle(t)
+			other := subscribed(t, d, "other")
+			d.residents["lib"] = newResident(config.Source{Name: "lib"})
+			o := d.answer(t.Context(), "lib", command, control.Args{}, &heard{})
+			if o.Code != exit.Held || o.Problem == "" {
+				t.Errorf("it ended with %d %q", o.Code, o.Problem)
+			}
+			after, err := d.st.Subscription(t.Context(), other.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after.State != store.SubActive || after.Next != other.Next {
+				t.Errorf("another Source's subscription is %s", after.State)
+			}
+		})
+	}
+}
+
+// TestLateChange: a Source that is changed or forgotten while its stay is being prepared is not followed as it was.
+func TestLateChange(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Daemon, *resident){
+		"changed":   func(d *Daemon, r *resident) { d.renew(config.Source{Name: "lib", URL: "https://b.example/"}, true) },
+		"forgotten": func(_ *Daemon, r *resident) { r.setForgotten(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := idle(t)
+			r := newResident(config.Source{Name: "lib", URL: "https://a.example/"})
+			d.residents["lib"] = r
+			_, turn, ok := r.prepare()
+			change(d, r)
+			s := &stay{over: make(chan error, 1)}
+			r.arrive(s, turn)
+			if !ok || len(s.over) != 1 {
+				t.Error("the stay goes on")
+			}
+		})
+	}
+}
+
+// TestRetry: a reload looks after what is at rest; one that was not begun yet keeps its turn.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	paused, fresh := newResident(config.Source{Name: "paused"}), newResident(config.Source{Name: "fresh"})
+	paused.id = 3
+	d.residents["paused"], d.residents["fresh"] = paused, fresh
+	d.retry()
+	if len(paused.kick) != 1 || len(fresh.kick) != 0 {
+		t.Errorf("paused %d, fresh %d", len(paused.kick), len(fresh.kick))
+	}
+}
+
+// TestRemoveUnbegun: a Source that is removed before its turn after the start came is unsubscribed all the same.
+func TestRemoveUnbegun(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	sub, other := subscribed(t, d, "lib"), subscribed(t, d, "other")
+	d.admit(t.Context(), config.Source{Name: "lib"}, time.Hour)
+	d.remove(t.Context(), "lib")
+	if got := stateOf(t, d, sub.ID); got != store.SubUnsubscribing {
+		t.Errorf("the subscription is %s", got)
+	}
+	if got := stateOf(t, d, other.ID); got != store.SubActive {
+		t.Errorf("another Source's subscription is %s", got)
+	}
+}
+
+// resideHourly has a daemon know a Source that it pulls every hour.
+func resideHourly(t *testing.T, d *Daemon, id int64) config.Source {
+	t.Helper()
+	schedule, err := config.ParseSchedule("@every 1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := config.Source{Name: "lib", Policy: config.Policy{Schedule: schedule}}
+	d.byID[id] = newResident(src)
+	return src
+}
+
+// TestStillLost: a new stay pulls as often as the one before, while no hub tells of changes.
+func TestStillLost(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	src := resideHourly(t, d, 3)
+	sub := store.Subscription{ID: 1, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubActive}
+	d.leases.note(&sub)
+	sub.State = store.SubDenied
+	d.leases.note(&sub)
+	d.schedule(t.Context(), 3, &src)
+	if next := time.Until(d.table.Next(3)); next > time.Hour/suspectShare {
+		t.Errorf("the next pull is in %s", next)
+	}
+}
+
+// TestAskedAtTheEnd: a request that the end of the daemon cuts short says so.
+func TestAskedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	sub := subscribed(t, d, "lib")
+	r := newResident(config.Source{Name: "lib"})
+	r.id = sub.SourceID
+	r.stay = &stay{over: make(chan error, 1), gone: make(chan struct{})} // which does not come to its end
+	d.residents["lib"] = r
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := d.answer(ctx, "lib", control.AskPause, control.Args{}, &heard{})
+	if o.Code != exit.Held || o.Problem != errEnding.Error() {
+		t.Errorf("it ended with %d %q", o.Code, o.Problem)
+	}
+}
+
+// TestTellsLate: work that goes on although its request does not wait for it any more may still tell.
+func TestTellsLate(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	engine := &syncengine.Engine{Store: d.st, Log: d.log, Holder: "a test", Now: time.Now}
+	f, err := engine.Follow(t.Context(), syncengine.Target{
+		Name: "lib", URL: "https://lib.example/", Policy: &fetch.Policy{Meter: new(fetch.Meter)},
+	}, syncengine.FollowOptions{Later: func(syncengine.Work, time.Time) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &stay{f: f, leaving: make(chan struct{})}
+	close(s.leaving)
+	r := newResident(config.Source{Name: "lib"})
+	r.stay = s
+	d.residents["lib"] = r
+	for range 20 {
+		var both sync.WaitGroup
+		both.Go(func() {
+			for asked := s.take(); ; asked = s.take() {
+				if len(asked) > 0 {
+					asked[0](t.Context())
+					return
+				}
+				runtime.Gosched()
+			}
+		})
+		if said, err := d.carryOutFor(t.Context(), "lib", control.AskApprove, control.Args{}); err == nil && said == "" {
+			t.Error("nothing is said of it")
+		}
+		both.Wait()
+	}
+}
+
+// TestCalmedMeanwhile: a Source whose hub told of a change while it was being judged is pulled at its usual pace.
+func TestCalmedMeanwhile(t *testing.T) {
+	t.Parallel()
+	d := idle(t)
+	src := resideHourly(t, d, 3)
+	d.table.Set(3, src.Name, src.Schedule, time.Now())
+	usual := d.table.Next(3)
+	for range strikesMost {
+		d.judge.strike(miss{3, 7, 1})
+	}
+	d.hurry(3)
+	if !d.table.Next(3).Before(usual) {
+		t.Error("a suspect hub is relied on")
+	}
+	if d.judge.delivered(3) {
+		d.calm(3)
+	}
+	d.hurry(3) // which had been decided on before
+	if next := d.table.Next(3); next.Before(usual) {
+		t.Errorf("the next pull is at %s, usually at %s", next, usual)
+	}
+}

@@ -1,0 +1,176 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/cmd/resyncd/internal/health"
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/store"
+	"resyncd/sync/report"
+)
+
+// at looks a Source up as it stands now: it is read anew. What is read stays out of the board, where it could take the
+// place of something newer, or bring a Source back that was forgotten meanwhile.
+func (k *consoleDesk) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
+	d := k.d
+	if !d.opened.Load() {
+		return nil, nil, errStarting
+	}
+	known, err := d.st.Source(ctx, name)
+	src, configured := d.config().Source(name)
+	switch {
+	case errors.Is(err, store.ErrNotFound) && !configured:
+		return nil, nil, console.ErrUnknown
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return nil, nil, err
+	default:
+		e, err = d.board.readOne(ctx, &known, d.board.entry(name))
+		if errors.Is(err, store.ErrNotFound) { // forgotten just now
+			return nil, nil, console.ErrUnknown
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	now := d.now()
+	if !configured {
+		return &health.Standing{Status: term.Copied(e.status), Now: now, Feeds: e.feeds}, e, nil
+	}
+	return d.standing(d.config(), &src, e, now, d.board.stateTrouble(now)), e, nil
+}
+
+// Source implements console.Data.
+func (k *consoleDesk) Source(ctx context.Context, name string) (console.SourceView, error) {
+	s, e, err := k.at(ctx, name)
+	if err != nil {
+		return console.SourceView{}, err
+	}
+	out := console.SourceView{Row: k.d.row(s, e)}
+	if e == nil { // never worked on
+		return out, nil
+	}
+	id := e.known.ID
+	if out.Sets, err = k.sets(ctx, s, id); err != nil {
+		return out, err
+	}
+	if out.Events, err = k.events(ctx, id); err != nil {
+		return out, err
+	}
+	if out.Runs, err = k.runs(ctx, s); err != nil {
+		return out, err
+	}
+	if out.Owed, err = k.items(ctx, id, store.FilterOwed); err != nil {
+		return out, err
+	}
+	if out.Held, err = k.items(ctx, id, store.FilterHeld); err != nil {
+		return out, err
+	}
+	if out.Refusals, err = k.items(ctx, id, store.FilterRefused); err != nil {
+		return out, err
+	}
+	now := store.MicrosOf(s.Now)
+	points, err := k.d.st.Points(ctx, id, store.Hour, now-shownDays*24*3600e6, now+1)
+	points = withWaiting(points, k.d.sampler.waiting(id), now-now%3600e6)
+	for i := range points {
+		out.Points = append(out.Points, pointOf(&points[i]))
+	}
+	return out, err
+}
+
+func (k *consoleDesk) sets(ctx context.Context, s *health.Standing, source int64) ([]console.SetView, error) {
+	rows, err := k.d.st.Sets(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	subs, err := k.d.st.Subscriptions(ctx, source, false)
+	if err != nil {
+		return nil, err
+	}
+	var found map[int64]string
+	if r := k.d.residentNamed(s.Status.Name); r != nil {
+		r.pulse.set(func() { found = maps.Clone(r.pulse.found) })
+	}
+	var out []console.SetView
+	for i := range s.Status.Sets {
+		set := &s.Status.Sets[i]
+		j := slices.IndexFunc(rows, func(r store.Set) bool { return r.ID == set.ID })
+		if j < 0 { // it came just now
+			continue
+		}
+		v := setPage(s, set, &rows[j])
+		v.Found = foundWords(found[set.ID])
+		for n := range subs {
+			if subs[n].SetID == set.ID {
+				v.Channels = append(v.Channels, channelPage(&subs[n]))
+			}
+		}
+		if v.Documents, err = k.documents(ctx, source, set); err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func setPage(s *health.Standing, set *report.SetStatus, row *store.Set) console.SetView {
+	f := health.AssessSet(s, set)
+	v := console.SetView{
+		ID: set.ID, CapabilityList: term.URL(set.CapabilityList), Level: f.Level, State: f.State, Why: logging.Redact(f.Why),
+		Position: health.At(set.Position), Proven: health.At(set.Proven), Resources: set.Resources, Bytes: set.Bytes, Owed: set.Owed,
+		Held: set.Held, Refused: set.Refused, Baselines: set.Baselines, LastPull: health.At(set.LastPull), NextPull: health.At(set.NextPull),
+		From: beginning(set, row).Time(),
+	}
+	for i := range slices.Backward(set.Gaps) {
+		v.Gaps = append(v.Gaps, gapView(&set.Gaps[i], s.Feeds[set.ID]))
+	}
+	return v
+}
+
+// beginning is the first instant that anything is known of.
+func beginning(set *report.SetStatus, row *store.Set) store.Micros {
+	first := row.Floor
+	earlier := func(m store.Micros) {
+		if m.Known() && (!first.Known() || m < first) {
+			first = m
+		}
+	}
+	for _, iv := range slices.Concat(row.Proven, row.Joint) {
+		earlier(iv.From)
+	}
+	for i := range set.Gaps {
+		earlier(store.MicrosOf(health.At(set.Gaps[i].From)))
+	}
+	return first
+}
+
+// withWaiting adds what is not written down yet to the hour that it belongs to.
+func withWaiting(points []store.Point, waiting store.Point, hour store.Micros) []store.Point {
+	if waiting.SourceID == 0 {
+		return points
+	}
+	if n := len(points); n > 0 && points[n-1].At == hour {
+		points[n-1].Add(&waiting)
+		return points
+	}
+	waiting.At = hour
+	return append(points, waiting)
+}
+
+// foundWords says how a set was discovered.
+func foundWords(how string) string {
+	words := map[string]string{
+		"given": "by the address in the configuration", "well-known": "by /.well-known/resourcesync", "link-header": "by a Link header",
+		"html-link": "by a link in a page", "robots": "by robots.txt", "description": "by the Source Description",
+		"up": "by a link from one of its documents", "index": "by an index",
+	}[how]
+	if words == "" {
+		return how
+	}
+	return words
+}

@@ -1,0 +1,192 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/store"
+	"resyncd/store/blob"
+	"resyncd/store/blob/dir"
+	syncengine "resyncd/sync"
+)
+
+// Opened is a place whose state, and mirror where there is one, are open.
+type Opened struct {
+	Place
+	Engine *syncengine.Engine
+	Known  *store.Source // the Source as the state knows it, nil before the first run
+	Target syncengine.Target
+	// begun: a first run took place without coming as far as a set, so files here need not be ours.
+	begun   bool
+	version string // of the program
+	closing func() error
+}
+
+// Over is a place whose state is another's to open and close, as that of a daemon is.
+func Over(engine *syncengine.Engine, p Place) *Opened {
+	return &Opened{Place: p, Engine: engine, closing: func() error { return nil }}
+}
+
+// Close closes what is open of it.
+func (o *Opened) Close() error { return o.closing() }
+
+// Absent says what to do about a state database that is not there.
+func (p *Place) Absent(err error) error {
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if !p.Alone {
+		return p.never()
+	}
+	if state, _, ierr := dir.Inspect(p.Root); ierr == nil && state == dir.Marked {
+		return &absentError{fmt.Sprintf("%s carries no state of its own: if it is the mirror of a configured Source, use the Source's name; if its state was lost, run `resyncd sync URL %s`", p.Root, p.Label())}
+	}
+	return &absentError{fmt.Sprintf("%s holds no mirror: run `resyncd sync URL %s` first", p.Root, p.Label())}
+}
+
+// never is the error of a Source that nothing is known of.
+func (p *Place) never() error {
+	return &absentError{fmt.Sprintf("%s was never synchronised: run `resyncd sync %s` first", p.Source.Name, p.Source.Name)}
+}
+
+// absentError is store.ErrNotFound in the words of a user.
+type absentError struct{ text string }
+
+func (e *absentError) Error() string { return e.text }
+
+func (e *absentError) Unwrap() error { return store.ErrNotFound }
+
+// Identify finds the Source in the state. A mirror folder holds one.
+func (o *Opened) Identify(ctx context.Context) error {
+	if !o.Alone {
+		known, err := o.Engine.Store.Source(ctx, o.Source.Name)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		o.Known = &known
+		return err
+	}
+	all, err := o.Engine.Store.Sources(ctx)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	known := all[0]
+	if o.Source.URL == "" {
+		o.Source.URL = known.URL
+	}
+	o.Source.Name, o.Known = known.Name, &known
+	return nil
+}
+
+// Holder is what others are told of who holds a Source.
+func Holder(program string, now time.Time) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	return fmt.Sprintf("%s, process %d on %s, since %s", program, os.Getpid(), host, now.UTC().Format(time.RFC3339))
+}
+
+// record is the Source's record, or an error that says what to do.
+func (o *Opened) record() (*store.Source, error) {
+	if o.Known == nil && o.Alone {
+		return nil, &absentError{fmt.Sprintf("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())}
+	}
+	if o.Known == nil {
+		return nil, o.never()
+	}
+	return o.Known, nil
+}
+
+// footing is how a run would stand on what lies where the mirror is or shall be.
+type footing struct {
+	state dir.State
+	id    string // of the root marker; "": there is none to insist on
+	adopt bool
+	sweep bool
+}
+
+// footing looks; it touches nothing. A mirror that the state knows must carry its marker: an unmounted disk must not look
+// like an empty mirror (F12). In a folder that was ours before its state was lost, files that no list names are swept.
+func (o *Opened) footing() (f footing, err error) {
+	f.state, f.id, err = dir.Inspect(o.Root)
+	if err != nil {
+		return f, err
+	}
+	switch {
+	case o.Known != nil && o.Known.RootID != "":
+		f.id = o.Known.RootID
+	case f.state == dir.Marked:
+		f.adopt, f.sweep = true, syncengine.LostState(o.Known) && !o.begun
+	default:
+		f.adopt = f.state == dir.Foreign
+	}
+	return f, nil
+}
+
+// OpenMirror opens the Source's mirror and completes the target; it must be there.
+func (o *Opened) OpenMirror(write bool) error {
+	f, err := o.footing()
+	if err != nil {
+		return err
+	}
+	if f.id == "" {
+		return fmt.Errorf("%s holds no mirror: run `resyncd sync` first", o.Root)
+	}
+	return o.hold(f, o.options(write))
+}
+
+// MakeMirror opens the Source's mirror for a run, created where it is new.
+func (o *Opened) MakeMirror(ctx context.Context) error {
+	f, err := o.footing()
+	if err != nil {
+		return err
+	}
+	// The Source first: were we killed between marker and Source, the next run would take files of others for ours.
+	record := o.Engine.Store.EnsureSource
+	if f.id == "" && f.state == dir.Foreign || o.begun {
+		record = o.Engine.Adopt
+	}
+	if f.id == "" || o.begun {
+		known, err := record(ctx, o.Source.Name, o.Source.URL)
+		if err != nil {
+			return err
+		}
+		o.Known = &known
+	}
+	if f.id == "" {
+		if f.id, err = dir.Create(o.Root); err != nil {
+			return err
+		}
+	}
+	return o.hold(f, o.options(true))
+}
+
+func (o *Opened) options(write bool) dir.Options {
+	options := dir.Options{ReadOnly: !write, Durability: dir.DurableFile}
+	if o.Source.Durability == config.DurabilityNone {
+		options.Durability = dir.DurableNone
+	}
+	return options
+}
+
+func (o *Opened) hold(f footing, options dir.Options) error {
+	m, err := dir.Open(o.Root, f.id, options)
+	if errors.Is(err, blob.ErrUnmarked) && o.Alone {
+		return fmt.Errorf("%s has a state database, but its root marker %s is missing or another's: bring it back, or move %s aside to begin anew (files that match are kept)",
+			o.Root, filepath.Join(o.Root, blob.Reserved, "root"), o.State)
+	}
+	if err != nil {
+		return err
+	}
+	t := &o.Target
+	t.Mirror, t.RootID, t.Adopt, t.SweepExtra = m, f.id, f.adopt, f.sweep
+	inner := o.closing
+	o.closing = func() error { return errors.Join(m.Close(), inner()) }
+	return nil
+}

@@ -1,0 +1,130 @@
+// Package mirror knows where the mirror of a Source and its state lie, and how they are found, opened and held to the
+// configuration. It refuses to know what is done with them then.
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/store/blob/dir"
+	"resyncd/store/sqlite"
+	syncengine "resyncd/sync"
+)
+
+// Opener finds and opens mirrors, as one command line has it.
+type Opener struct {
+	*Settings
+	Version string // of the program, for the network
+	Log     *slog.Logger
+	Now     func() time.Time
+	Say     func(format string, args ...any) // tells a person
+}
+
+// openState opens the state database; for reading it must exist. It is the caller's to close what it got.
+func (op *Opener) openState(ctx context.Context, p *Place, write bool) (*Opened, error) {
+	st, err := sqlite.Open(ctx, p.State, sqlite.Options{ReadOnly: !write, Log: op.Log})
+	if err != nil {
+		return nil, p.Absent(err)
+	}
+	o := &Opened{Place: *p, version: op.Version, closing: st.Close}
+	o.Engine = &syncengine.Engine{Store: st, Log: op.Log, Holder: Holder("resyncd", op.Now()), Now: op.Now}
+	if err := o.Identify(ctx); err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
+}
+
+// openExisting opens the state of a Source for writing, but never creates one.
+func (op *Opener) openExisting(ctx context.Context, p *Place) (*Opened, error) {
+	probe, err := op.openState(ctx, p, false)
+	if err != nil {
+		return nil, err
+	}
+	_, err = probe.record()
+	if err = errors.Join(err, probe.Close()); err != nil {
+		return nil, err
+	}
+	return op.openState(ctx, p, true)
+}
+
+// OpenKnown opens the state of a Source that was synchronised before.
+func (op *Opener) OpenKnown(ctx context.Context, p *Place, write bool) (*Opened, error) {
+	if write {
+		return op.openExisting(ctx, p)
+	}
+	o, err := op.openState(ctx, p, false)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.record(); err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
+}
+
+// OpenForSync opens state and mirror for a run, and makes them where they are new. A folder without a URL must be a
+// mirror already.
+func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err error) {
+	switch {
+	case p.Alone && p.Source.URL == "":
+		o, err = op.openExisting(ctx, p)
+	case p.Alone:
+		if err = p.prepare(); err == nil {
+			o, err = op.openState(ctx, p, true)
+		}
+	default:
+		o, err = op.openState(ctx, p, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = o.settleURL(ctx); err == nil {
+		err = o.MakeMirror(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
+}
+
+// prepare makes the folder of a `sync URL DIR` mirror ready to take its state. The folder is for everybody to read, what
+// is below `.resyncd` is not; Inspect refuses a link in that place, which would lead the state elsewhere.
+func (p *Place) prepare() error {
+	state, _, err := dir.Inspect(p.Root)
+	if err != nil {
+		return err
+	}
+	if state != dir.Absent {
+		return nil
+	}
+	if err := dir.MakeRoot(p.Root); err != nil {
+		return fmt.Errorf("create the mirror's folder: %w", err)
+	}
+	return nil
+}
+
+// settleURL holds the URL that was given for a folder against the Source that the folder mirrors. What never came as far
+// as a set was a slip, and makes room.
+func (o *Opened) settleURL(ctx context.Context) error {
+	if !o.Alone || o.Known == nil || strings.EqualFold(hostOf(o.Source.URL), hostOf(o.Known.URL)) {
+		return nil
+	}
+	sets, err := o.Engine.Store.Sets(ctx, o.Known.ID)
+	if err != nil {
+		return err
+	}
+	if len(sets) > 0 {
+		return exit.Usage("%s is the mirror of %s: give the other Source a folder of its own, or run `resyncd source forget %s` first",
+			o.Root, o.Known.URL, o.Label())
+	}
+	if err := o.Engine.Forget(ctx, syncengine.Target{Name: o.Known.Name}, false); err != nil {
+		return err
+	}
+	o.Source.Name, o.Known, o.begun = hostOf(o.Source.URL), nil, true
+	return nil
+}

@@ -1,0 +1,139 @@
+package mirror
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/store/blob"
+)
+
+// Place is where one Source's mirror and state lie.
+type Place struct {
+	Config *config.Config
+	Source config.Source
+	Root   string // root of the Source's mirror
+	State  string // state database
+	Alone  bool   // a `sync URL DIR` mirror: it holds one Source and carries its own state
+}
+
+// StateFile is the name of the state database, in `data_dir` or in `.resyncd`.
+const StateFile = "state.db"
+
+// Label is what the user calls the place, and what commands in messages name.
+func (p *Place) Label() string {
+	if !p.Alone {
+		return p.Source.Name
+	}
+	if strings.ContainsRune(p.Root, filepath.Separator) {
+		return p.Root
+	}
+	return "." + string(filepath.Separator) + p.Root
+}
+
+// ErrNoSources is for commands that work on all Sources where there is none.
+var ErrNoSources = errors.New("no Source is configured: add one to the configuration (`resyncd config init` writes a starter), or name the DIR of a `resyncd sync URL DIR` mirror")
+
+// Places resolves NAME arguments: names of configured Sources, or DIRs of `sync URL DIR` mirrors. Without any, all
+// configured Sources.
+func (op *Opener) Places(names []string) ([]Place, error) {
+	if len(names) > 0 {
+		out := make([]Place, len(names))
+		for i, name := range names {
+			p, err := op.Place(name)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = p
+		}
+		return out, nil
+	}
+	cfg, err := op.Config()
+	if err != nil {
+		return nil, err
+	}
+	if len(cfg.Sources) == 0 {
+		return nil, exit.Usage("%w", ErrNoSources)
+	}
+	out := make([]Place, len(cfg.Sources))
+	for i, s := range cfg.Sources {
+		out[i] = Configured(cfg, s)
+	}
+	return out, nil
+}
+
+// Place resolves one NAME. A path names a mirror folder, a plain word a configured Source or else a folder here that holds
+// `.resyncd`: the mirror of a configured Source holds one too and may well lie here.
+func (op *Opener) Place(name string) (Place, error) {
+	if isPath(name) {
+		return op.Adhoc(name, "")
+	}
+	cfg, err := op.Config()
+	if err != nil {
+		return Place{}, err
+	}
+	s, isSource := cfg.Source(name)
+	switch isMirror := holdsReserved(name); {
+	case isSource && isMirror && exists(filepath.Join(name, blob.Reserved, StateFile)):
+		op.Say("%s is taken for the configured Source of that name; write .%c%s for the folder", name, filepath.Separator, name)
+		return Configured(cfg, s), nil
+	case isSource:
+		return Configured(cfg, s), nil
+	case isMirror:
+		return op.Adhoc(name, "")
+	}
+	return Place{}, exit.Usage("%s is neither a configured Source nor a folder with a mirror in it; see `resyncd status`, or `resyncd config check`", name)
+}
+
+func isPath(name string) bool {
+	return strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') || name == "." || name == ".."
+}
+
+func holdsReserved(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, blob.Reserved))
+	return err == nil && info.IsDir()
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// Configured is the place of a Source of the configuration.
+func Configured(cfg *config.Config, s config.Source) Place {
+	return Place{
+		Config: cfg, Source: s, Root: filepath.Join(cfg.Mirror, s.Name), State: filepath.Join(cfg.DataDir, StateFile),
+	}
+}
+
+// Adhoc is the place of a `sync URL DIR` mirror; rawURL is "" where the state has to know it.
+func (op *Opener) Adhoc(root, rawURL string) (Place, error) {
+	cfg, err := op.named()
+	if err != nil {
+		return Place{}, err
+	}
+	root = filepath.Clean(root)
+	p := Place{Config: cfg, Root: root, State: filepath.Join(root, blob.Reserved, StateFile), Alone: true}
+	p.Source = config.Source{Kind: config.KindAuto, Policy: cfg.Defaults}
+	if rawURL == "" {
+		return p, nil
+	}
+	p.Source, err = cfg.Adhoc(hostOf(rawURL), rawURL)
+	if err != nil {
+		return p, exit.Usage("the URL %w", err)
+	}
+	return p, nil
+}
+
+// hostOf names the Source of a `sync URL DIR` mirror.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "source"
+	}
+	return strings.ToLower(u.Host)
+}

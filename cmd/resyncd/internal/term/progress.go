@@ -1,0 +1,252 @@
+package term
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	syncengine "resyncd/sync"
+)
+
+// How often progress is shown: on a terminal one line is redrawn, elsewhere a plain line comes now and then.
+const (
+	redraw = 200 * time.Millisecond
+	relate = 10 * time.Second
+)
+
+// paceOver is the time over which the pace is taken: short enough to tell of a Source that stalls, long enough to be calm.
+const paceOver = 10 * time.Second
+
+// barWidth is that of the bar itself; on a narrow terminal there is none.
+const barWidth = 10
+
+// Sums is how far a piece of work is.
+type Sums struct {
+	Listed  int64 `json:"listed"`
+	Done    int64 `json:"done"`
+	Failed  int64 `json:"failed"`
+	Deleted int64 `json:"deleted"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// Counter adds up the steps of a piece of work; the engine takes them in many goroutines.
+type Counter struct{ listed, done, failed, deleted, bytes atomic.Int64 }
+
+// Note takes one step.
+func (c *Counter) Note(s syncengine.Progress) {
+	c.listed.Add(s.Listed)
+	c.done.Add(s.Done)
+	c.failed.Add(s.Failed)
+	c.deleted.Add(s.Deleted)
+	c.bytes.Add(s.Bytes)
+}
+
+// Set takes over sums that were counted elsewhere.
+func (c *Counter) Set(w *Sums) {
+	c.listed.Store(w.Listed)
+	c.done.Store(w.Done)
+	c.failed.Store(w.Failed)
+	c.deleted.Store(w.Deleted)
+	c.bytes.Store(w.Bytes)
+}
+
+// Sums is how far the work is.
+func (c *Counter) Sums() Sums {
+	return Sums{
+		Listed: c.listed.Load(), Done: c.done.Load(), Failed: c.failed.Load(), Deleted: c.deleted.Load(), Bytes: c.bytes.Load(),
+	}
+}
+
+// Progress shows how a run goes, on stderr only: a line with a bar on a terminal, plain lines elsewhere, nothing if quiet.
+type Progress struct {
+	Counter
+	env   *Env
+	what  string
+	quiet bool
+}
+
+// Progress is for a run over what.
+func (e *Env) Progress(what string, quiet bool) *Progress {
+	return &Progress{env: e, what: OneLine(what), quiet: quiet}
+}
+
+// While shows progress for as long as work lasts.
+func (p *Progress) While(ctx context.Context, work func(context.Context) error) error {
+	if p.quiet {
+		return work(ctx)
+	}
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		if p.env.CanRedraw() {
+			p.draw(done)
+		} else {
+			p.tell(done)
+		}
+	}()
+	err := work(ctx)
+	close(done)
+	<-stopped
+	return err
+}
+
+// tell writes a plain line now and then.
+func (p *Progress) tell(done <-chan struct{}) {
+	tick := time.NewTicker(relate)
+	defer tick.Stop()
+	begun := time.Now()
+	var pace pace
+	pace.add(begun, Sums{})
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			now, sums := time.Now(), p.Sums()
+			pace.add(now, sums)
+			p.env.Say("progress: %s: %s", p.what, line(&sums, &pace))
+		}
+	}
+}
+
+// draw keeps one line, the last of the terminal, up to date.
+func (p *Progress) draw(done <-chan struct{}) {
+	bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetWidth(barWidth),
+		progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(0))
+	_ = bar.RenderBlank() // into nowhere
+	tick := time.NewTicker(redraw)
+	defer tick.Stop()
+	var pace pace
+	pace.add(time.Now(), Sums{})
+	for {
+		select {
+		case <-done:
+			p.env.screen.erase()
+			return
+		case <-tick.C:
+			sums := p.Sums()
+			pace.add(time.Now(), sums)
+			// A little more than is known: more may be listed, and a full bar would count itself finished.
+			bar.ChangeMax64(sums.Listed*1000 + 1)
+			_ = bar.Set64(min(sums.Done+sums.owed(), sums.Listed) * 1000) // only fails above the maximum
+			shown := ""
+			if sums.Listed > 0 {
+				shown = strings.TrimSpace(bar.String())
+			}
+			p.env.screen.draw(fitted(shown, p.what+": "+line(&sums, &pace), p.env.width()))
+		}
+	}
+}
+
+// line is how far the work is, in one line: "412 of 1000 done, 3.2 MiB/s, 2 owed, about 20s left". What is not known yet,
+// or is nothing, is left out.
+func line(w *Sums, p *pace) string {
+	s := "looking for changes"
+	if w.Listed > 0 {
+		s = fmt.Sprintf("%d of %d done", w.Done, w.Listed)
+	} else if w.Done > 0 { // a run that takes up what was owed lists nothing
+		s = fmt.Sprintf("%d done", w.Done)
+	}
+	if perSecond := p.bytes(); perSecond > 0 {
+		s += ", " + Bytes(perSecond) + "/s"
+	}
+	if n := w.owed(); n > 0 {
+		s += fmt.Sprintf(", %d owed", n)
+	}
+	if w.Deleted > 0 {
+		s += fmt.Sprintf(", %d deleted", w.Deleted)
+	}
+	if left, ok := p.left(w); ok {
+		s += ", about " + left.String() + " left"
+	}
+	return s
+}
+
+// owed is how many resources failed and may be left owed. Failed counts tries, so it is no more than what is not done.
+func (w *Sums) owed() int64 {
+	if w.Listed == 0 {
+		return w.Failed
+	}
+	return max(0, min(w.Failed, w.Listed-w.Done))
+}
+
+// pace is how fast work went lately.
+type pace struct{ seen []reading }
+
+type reading struct {
+	at time.Time
+	Sums
+}
+
+// add notes where the work stands; what is older than paceOver is forgotten, but for one reading to compare with.
+func (p *pace) add(now time.Time, w Sums) {
+	p.seen = append(p.seen, reading{now, w})
+	for len(p.seen) > 2 && now.Sub(p.seen[1].at) >= paceOver {
+		p.seen = p.seen[1:]
+	}
+}
+
+// over is what was done between the first and the last reading, and in what time.
+func (p *pace) over() (items, bytes int64, d time.Duration) {
+	if len(p.seen) < 2 {
+		return 0, 0, 0
+	}
+	a, b := &p.seen[0], &p.seen[len(p.seen)-1]
+	return b.Done - a.Done, b.Bytes - a.Bytes, b.at.Sub(a.at)
+}
+
+// bytes is the rate per second.
+func (p *pace) bytes() int64 {
+	_, n, d := p.over()
+	if d <= 0 {
+		return 0
+	}
+	return int64(float64(n) / d.Seconds())
+}
+
+// left is how long the rest will take if it goes on like this. There is no telling at first, while lists are still being
+// read, and at a standstill.
+func (p *pace) left(w *Sums) (time.Duration, bool) {
+	items, _, d := p.over()
+	rest := w.Listed - w.Done - w.owed()
+	if items <= 0 || rest <= 0 || d < time.Second || !p.settled() {
+		return 0, false
+	}
+	left := time.Duration(float64(rest) / float64(items) * float64(d))
+	switch {
+	case left < 0 || left > 1000*time.Hour:
+		return 0, false
+	case left > time.Hour:
+		return left.Round(time.Minute), true
+	}
+	return max(left.Round(time.Second), time.Second), true
+}
+
+// settled reports that nothing more was listed during the last second.
+func (p *pace) settled() bool {
+	last := &p.seen[len(p.seen)-1]
+	for i := len(p.seen) - 2; i >= 0; i-- {
+		if r := &p.seen[i]; r.Listed != last.Listed {
+			return false
+		} else if last.at.Sub(r.at) >= time.Second {
+			return true
+		}
+	}
+	return false
+}
+
+// fitted is a line that the terminal does not break: text, after the bar, always of one width, where there is room for both.
+func fitted(bar, text string, width int) string {
+	if both := fmt.Sprintf("%*s  %s", barWidth+7, bar, text); bar != "" && len([]rune(both)) < width {
+		return both
+	}
+	if runes := []rune(text); len(runes) >= width {
+		return string(runes[:max(0, width-1)])
+	}
+	return text
+}
