@@ -1,0 +1,334 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// The measures of the house. Most are kept everywhere already; where one is not yet, the present number stands below as a
+// bound. A bound may only shrink: a test tells in its log (-v) when one can be lowered.
+const (
+	mostFiles     = 30  // production files of a package
+	mostFields    = 18  // fields of a struct with behaviour
+	mostMutexes   = 5   // of the engine
+	mostColumns   = 120 // of a line, with tabs of 4
+	mostWordsEach = 130 // words of comment for a hundred lines of code, in the engine
+)
+
+// presentFiles are the packages with more than mostFiles files.
+var presentFiles = map[string]int{
+	"destination/feed":        32,
+	"destination/peer/source": 34,
+	"store/sqlite":            49,
+	"sync":                    53,
+}
+
+// presentFields are the structs with more than mostFields fields.
+var presentFields = map[string]int{
+	"cmd/resyncd/internal/console.timelineView": 20,
+	"cmd/resyncd/internal/daemon.Daemon":        40,
+	"destination/fetch.exchange":                20,
+	"destination/peer/hub.Hub":                  31,
+	"destination/peer/source.Source":            21,
+	"sync.Follower":                             25,
+	"sync.baseline":                             20,
+	"sync.changeReader":                         20,
+	"sync.planner":                              32,
+	"sync.puller":                               30,
+	"sync.session":                              24,
+	"sync.walk":                                 33,
+	"sync/report.SetStatus":                     19,
+	"sync/transfer.conductor":                   26,
+}
+
+// presentMutexes is the number of mutexes of the engine.
+var presentMutexes = map[string]int{"sync": 8}
+
+// presentColumns is the number of lines over mostColumns columns, by package. What has no number here counts with the
+// package above it, so that a room can be parted from another before its lines are broken.
+var presentColumns = map[string]int{
+	"callback":                       3,
+	"cmd/resyncd":                    125,
+	"cmd/resyncd/internal/config":    63,
+	"cmd/resyncd/internal/console":   110,
+	"cmd/resyncd/internal/control":   6,
+	"cmd/resyncd/internal/daemon":    55,
+	"cmd/resyncd/internal/exit":      1,
+	"cmd/resyncd/internal/health":    23,
+	"cmd/resyncd/internal/logging":   7,
+	"cmd/resyncd/internal/mirror":    14,
+	"cmd/resyncd/internal/term":      12,
+	"cmd/rshub":                      12,
+	"cmd/rssource":                   17,
+	"destination":                    7,
+	"destination/backoff":            2,
+	"destination/feed":               1,
+	"destination/fetch":              1,
+	"destination/keeper":             2,
+	"destination/peer/hub":           50,
+	"destination/peer/hub/hubdb":     13,
+	"destination/peer/hub/hubstate":  6,
+	"destination/peer/source":        56,
+	"destination/peer/source/faults": 3,
+	"destination/rsdoc":              1,
+	"store":                          2,
+	"store/blob/dir":                 2,
+	"store/sqlite":                   77,
+	"sync":                           300,
+	"sync/coverage":                  11,
+	"sync/inspect":                   32,
+	"sync/keymap":                    7,
+	"sync/merge":                     32,
+	"sync/queue":                     29,
+	"sync/report":                    7,
+	"sync/spill":                     2,
+	"sync/transfer":                  107,
+	"sync/verify":                    1,
+	"sync/window":                    2,
+}
+
+// presentWords is the words of comment for a hundred lines of code of the engine.
+var presentWords = map[string]int{"sync": 208}
+
+// bounded holds what was counted against what may be. Whatever stands in present has its own bound.
+func bounded(t *testing.T, what string, counted map[string]int, most int, present map[string]int, advice string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(counted)) {
+		n, bound := counted[name], max(most, present[name])
+		if n > bound {
+			t.Errorf("%s: %d %s, at most %d: %s", name, n, what, bound, advice)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(present)) {
+		switch n := counted[name]; {
+		case n <= most:
+			t.Logf("%s: lower the bound of %s: %d is within the measure of %d, remove it from the list", name, what, n, most)
+		case n < present[name]:
+			t.Logf("%s: lower the bound of %s to %d", name, what, n)
+		}
+	}
+}
+
+// source is a production file of a package.
+type source struct {
+	name string // from the root
+	data []byte
+}
+
+// measured reads the production files of every package, but not of those that only tests import.
+func measured(t *testing.T) map[string][]source {
+	t.Helper()
+	all := map[string][]source{}
+	for _, p := range house(t) {
+		if p.forTests() {
+			continue
+		}
+		for _, f := range p.production() {
+			name := filepath.ToSlash(filepath.Join(p.below(), f))
+			all[p.below()] = append(all[p.below()], source{name: name, data: read(t, name)})
+		}
+	}
+	return all
+}
+
+func TestFilesOfAPackage(t *testing.T) {
+	t.Parallel()
+	counted := map[string]int{}
+	for name, files := range measured(t) {
+		counted[name] = len(files)
+	}
+	bounded(t, "production files", counted, mostFiles, presentFiles, "find the room that one sentence describes")
+}
+
+// inSettings are the names of structs that only say how something is to be done.
+var inSettings = regexp.MustCompile(`(?i)(config|options|settings)$`)
+
+// TestFieldsOfAStruct counts what a struct with behaviour holds together. A struct of exported fields only is a record or a
+// line of JSON, and one that is named for options or configuration may have as many as there are choices.
+func TestFieldsOfAStruct(t *testing.T) {
+	t.Parallel()
+	counted := map[string]int{}
+	for name, files := range measured(t) {
+		for _, f := range files {
+			for typ, st := range structs(t, f) {
+				n, inside := fields(st)
+				if inside > 0 && !inSettings.MatchString(typ) {
+					counted[name+"."+typ] = n
+				}
+			}
+		}
+	}
+	bounded(t, "fields", counted, mostFields, presentFields, "find the two or three things in it")
+}
+
+// structs are the struct types that a file declares at its top level, by name.
+func structs(t *testing.T, f source) map[string]*ast.StructType {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), f.name, f.data, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]*ast.StructType{}
+	for _, decl := range parsed.Decls {
+		gen, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range gen.Specs {
+			if ts, ok := spec.(*ast.TypeSpec); ok {
+				if st, ok := ts.Type.(*ast.StructType); ok {
+					found[ts.Name.Name] = st
+				}
+			}
+		}
+	}
+	return found
+}
+
+// fields counts the fields of a struct, and those that no other package can name. An embedded type is one field.
+func fields(st *ast.StructType) (all, unexported int) {
+	for _, field := range st.Fields.List {
+		if len(field.Names) == 0 {
+			all++
+			if !ast.IsExported(embedded(field.Type)) {
+				unexported++
+			}
+		}
+		for _, name := range field.Names {
+			all++
+			if !name.IsExported() {
+				unexported++
+			}
+		}
+	}
+	return all, unexported
+}
+
+// embedded is the name by which an embedded type is known.
+func embedded(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.StarExpr:
+		return embedded(x.X)
+	case *ast.SelectorExpr:
+		return x.Sel.Name
+	case *ast.IndexExpr:
+		return embedded(x.X)
+	case *ast.IndexListExpr:
+		return embedded(x.X)
+	}
+	return ""
+}
+
+// TestMutexesOfTheEngine counts the fields and variables that are locks: each is an order that has to be kept in mind.
+func TestMutexesOfTheEngine(t *testing.T) {
+	t.Parallel()
+	const engine = "sync"
+	counted := map[string]int{engine: 0}
+	for name, files := range measured(t) {
+		if !within(name, engine) {
+			continue
+		}
+		for _, f := range files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), f.name, f.data, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				switch d := n.(type) {
+				case *ast.Field:
+					if isMutex(d.Type) {
+						counted[engine] += max(1, len(d.Names))
+					}
+				case *ast.ValueSpec:
+					if isMutex(d.Type) {
+						counted[engine] += len(d.Names)
+					}
+				}
+				return true
+			})
+		}
+	}
+	bounded(t, "mutexes", counted, mostMutexes, presentMutexes, "have one owner, or hand it over by a channel")
+}
+
+// isMutex reports whether a type is a lock of the standard sync, however that is imported.
+func isMutex(e ast.Expr) bool {
+	if sel, ok := e.(*ast.SelectorExpr); ok {
+		return sel.Sel.Name == "Mutex" || sel.Sel.Name == "RWMutex"
+	}
+	return false
+}
+
+func TestLengthOfLines(t *testing.T) {
+	t.Parallel()
+	counted := map[string]int{}
+	last := map[string]string{}
+	for name, files := range measured(t) {
+		room := name
+		for path.Dir(room) != "." && presentColumns[room] == 0 {
+			room = path.Dir(room)
+		}
+		for _, f := range files {
+			for i, line := range bytes.Split(f.data, []byte("\n")) {
+				if columns(string(line)) > mostColumns {
+					counted[room]++
+					last[room] = fmt.Sprintf("%s:%d", f.name, i+1)
+				}
+			}
+		}
+	}
+	for name := range counted {
+		if counted[name] > presentColumns[name] {
+			t.Logf("the last long line of %s is %s", name, last[name])
+		}
+	}
+	bounded(t, "lines over 120 columns", counted, 0, presentColumns, "break the line")
+}
+
+// columns is how wide a line is shown.
+func columns(line string) int {
+	return utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
+}
+
+// atTheEnd is a comment behind code.
+var atTheEnd = regexp.MustCompile(`\s// (.*)$`)
+
+// TestWordsOfComment holds what has to be read beside the code to what the code is worth.
+func TestWordsOfComment(t *testing.T) {
+	t.Parallel()
+	const engine = "sync"
+	code, words := 0, 0
+	for name, files := range measured(t) {
+		if !within(name, engine) {
+			continue
+		}
+		for _, f := range files {
+			for line := range strings.Lines(string(f.data)) {
+				line = strings.TrimSpace(line)
+				if comment, ok := strings.CutPrefix(line, "//"); ok {
+					words += len(strings.Fields(comment))
+				} else if line != "" {
+					code++
+					if m := atTheEnd.FindStringSubmatch(line); m != nil {
+						words += len(strings.Fields(m[1]))
+					}
+				}
+			}
+		}
+	}
+	counted := map[string]int{engine: 100 * words / max(1, code)}
+	bounded(t, "words of comment for 100 lines of code", counted, mostWordsEach, presentWords, "say what breaks without it, once")
+}
