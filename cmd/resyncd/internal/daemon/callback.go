@@ -10,7 +10,6 @@ import (
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/destination"
 	"resyncd/destination/keeper"
-	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 	"resyncd/store"
 	syncengine "resyncd/sync"
@@ -103,19 +102,10 @@ func (d *Daemon) rediscover(ctx context.Context, id, _ int64) error {
 // offered passes on which channels discovery found, and warns where their hubs cannot reach us.
 func (d *Daemon) offered(r *resident, id int64) func(context.Context, int64, []destination.Channel) {
 	return func(ctx context.Context, set int64, found []destination.Channel) {
-		channels := make([]keeper.Channel, 0, len(found))
 		for _, c := range found {
-			kind := store.ChannelChange
-			switch c.Kind {
-			case rsdoc.KindFrameworkNotification:
-				kind = store.ChannelFramework
-			case destination.KindFeed:
-				kind = store.ChannelFeed
-			}
-			channels = append(channels, keeper.Channel{Kind: kind, Topic: c.Topic, Hubs: c.Hubs})
 			d.warnUnreachable(r, c.Hubs)
 		}
-		if err := d.keeper.SetChannels(ctx, id, set, channels); err != nil && ctx.Err() == nil {
+		if err := d.keeper.SetChannels(ctx, id, set, keeper.Offered(found)); err != nil && ctx.Err() == nil {
 			d.log.Error("the channels of a set cannot be recorded; the next read does it", logging.KeySource, r.name, logging.Err(err))
 		}
 	}
