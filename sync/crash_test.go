@@ -194,7 +194,7 @@ func versionBody(name string, serial int, rnd *rand.Rand) []byte {
 // older file is ever seen, and one run afterwards ends in step without leftovers.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	kills, look := 25, 2*time.Millisecond
+	kills, look := usual(25), 2*time.Millisecond
 	if testing.Short() {
 		kills = 6
 	}

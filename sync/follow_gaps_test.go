@@ -19,7 +19,7 @@ func TestThousandHoles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long run")
 	}
-	const holes = 1000
+	holes := usual(1000)
 	p := newPusher(t, source.Options{ChangeListSize: 300}, many(20))
 	p.taken()
 	p.pull(false)

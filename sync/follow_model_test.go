@@ -16,7 +16,7 @@ import (
 func TestPushModel(t *testing.T) {
 	t.Parallel()
 	folder := ramDir(t)
-	whole, end := checksAsked(), time.Now().Add(10*time.Second)
+	whole, end := checksAsked(), time.Now().Add(usual(10*time.Second))
 	n, failing := 0, false
 	rapid.Check(t, func(rt *rapid.T) {
 		if !whole && !failing && time.Now().After(end) {

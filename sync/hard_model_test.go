@@ -42,7 +42,7 @@ func (c *chronicles) String() string {
 func TestHardModel(t *testing.T) {
 	t.Parallel()
 	whole := checksAsked()
-	end := time.Now().Add(6 * time.Second)
+	end := time.Now().Add(usual(6 * time.Second))
 	folder, sum := ramDir(t), &chronicles{}
 	failing := false
 	rapid.Check(t, func(rt *rapid.T) {

@@ -48,7 +48,7 @@ func (m *machine) interpose(f func(http.ResponseWriter, *http.Request) bool) {
 // owed, the totals are right, no baseline was taken without need, and a run with nothing new asks for documents only.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	budget := 15 * time.Second
+	budget := usual(15 * time.Second)
 	if testing.Short() {
 		budget = 5 * time.Second
 	}

@@ -16,12 +16,12 @@ import (
 
 // What the models of odd Sources have in common: a search that draws histories for as long as it may, and names for what is odd.
 
-// evBudget is how long a search takes: RESYNCD_EVIDENCE_TIME, for a long one, or d.
+// evBudget is how long a search takes: RESYNCD_EVIDENCE_TIME, for a long one, or d where all are made.
 func evBudget(d time.Duration) time.Duration {
 	if asked, err := time.ParseDuration(os.Getenv("RESYNCD_EVIDENCE_TIME")); err == nil {
 		return asked
 	}
-	return d
+	return usual(d)
 }
 
 // evOddities is how many oddities come together at the most: what only four of them bring to light is for a long search to find, not
