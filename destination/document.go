@@ -1,6 +1,3 @@
-// Package destination knows how a Destination reads a Source: it discovers what a Source offers,
-// walks lists and indexes within bounds and remembers documents so that an unchanged one costs one
-// 304. It refuses to know what is done with entries (sync) and how anything is stored (store).
 package destination
 
 import (

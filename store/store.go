@@ -1,6 +1,3 @@
-// Package store knows what survives a restart: the records of a Destination and the contracts by which they are kept.
-// It refuses to know how they are kept (store/sqlite, later PostgreSQL), what a document looks like and what is on the
-// wire; it holds no rule about which version wins, those live in sync.
 package store
 
 import (

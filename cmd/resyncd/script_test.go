@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,8 +20,12 @@ import (
 )
 
 // TestMain lets scripts run this program as real processes: `resyncd` in them is the test binary under that name;
-// `resyncd-watched` is for the hard tests.
+// `resyncd-watched` is for the hard tests. More tests run at a time than there are processors, unless the command says how
+// many: most wait for daemons. With -race, as in CI, those compute.
 func TestMain(m *testing.M) {
+	if os.Getenv("CI") == "" {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+	}
 	testscript.Main(m, map[string]func(){"resyncd": main, "resyncd-watched": watched, "resyncd-watched-state": watchedState})
 }
 
