@@ -84,7 +84,7 @@ type testNames map[string]map[string]bool
 
 // lacks says what is wrong with the name of a test, such as sync/queue.TestTimetable or sync.TestFetchFaults/F47_404.
 func (n testNames) lacks(name string) string {
-	m := regexp.MustCompile(`^([a-z/]+\.\w+)(?:/(.+))?$`).FindStringSubmatch(name)
+	m := regexp.MustCompile(`^([a-z0-9/]+\.\w+)(?:/(.+))?$`).FindStringSubmatch(name)
 	switch {
 	case m == nil:
 		return name + " is no name of a test"
@@ -125,7 +125,7 @@ func declaredTests(t *testing.T) testNames {
 		}
 	}
 	for function, folder := range map[string]string{
-		"cmd/resyncd.TestScripts":                  "cmd/resyncd/testdata/script",
+		"cmd/resyncd/e2e.TestScripts":              "cmd/resyncd/e2e/testdata/script",
 		"cmd/resyncd/internal/config.TestProblems": "cmd/resyncd/internal/config/testdata/errors",
 	} {
 		files, err := filepath.Glob(filepath.Join(root(t), folder, "*.txtar"))

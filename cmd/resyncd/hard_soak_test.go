@@ -1,6 +1,0 @@
-//go:build soak
-
-package main
-
-// soak: the long forms of the hard tests.
-const soak = true
