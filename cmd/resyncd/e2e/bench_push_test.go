@@ -9,15 +9,12 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/daemon"
-	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
-	"resyncd/destination/peer/hub/hubdb"
 	"resyncd/destination/peer/source"
 	syncengine "resyncd/sync"
 )
@@ -40,44 +37,33 @@ func wire(b *testing.B, beside ...string) *wired {
 func wireBy(b *testing.B, publish source.Options, beside ...string) *wired {
 	b.Helper()
 	dir := b.TempDir()
-	log := slog.New(slog.DiscardHandler)
-	loopback := netip.MustParsePrefix("127.0.0.0/8")
-	client := fetch.New(fetch.Options{Allow: []netip.Prefix{loopback}})
-	at, relayAt := listening(b), listening(b)
-	ctx, cancel := context.WithCancel(context.Background())
-	publish.Base, publish.Hub, publish.Client = "http://"+at.Addr().String(), "http://"+relayAt.Addr().String()+"/", client
-	src, err := source.New(ctx, publish)
-	if err != nil {
-		b.Fatal(err)
-	}
+	bed := newBed(b)
+	at, url := bed.listen()
+	relayAt, relayURL := bed.listen()
+	publish.Base, publish.Hub = url, relayURL+"/"
+	src := bed.source(publish)
 	if err := src.Put("first", []byte("first")); err != nil {
 		b.Fatal(err)
 	}
-	state, err := hubdb.Open(ctx, filepath.Join(dir, "hub.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	relay, err := hub.New(hub.Options{Base: "http://" + relayAt.Addr().String() + "/", State: state, Client: client})
-	if err != nil {
-		b.Fatal(err)
-	}
+	bed.hub(dir, relayAt, hub.Options{Base: relayURL + "/"})
+	bed.run(src.Run, func(ctx context.Context) error { return src.Serve(ctx, at) })
 	cfg := config.Default()
 	cfg.DataDir, cfg.Mirror = dir, filepath.Join(dir, "mirror")
-	cfg.Network.Allow = []netip.Prefix{loopback}
+	cfg.Network.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	cfg.Callback.Listen, cfg.Callback.BaseURL, cfg.Console.Listen = freePort, "http://"+freePort+"/cb", ""
-	follow, err := cfg.Adhoc("bench", "http://"+at.Addr().String()+"/")
+	follow, err := cfg.Adhoc("bench", url+"/")
 	if err != nil {
 		b.Fatal(err)
 	}
 	cfg.Sources = []config.Source{follow}
-	for i, url := range beside {
-		other, err := cfg.Adhoc(fmt.Sprintf("other%d", i), url)
+	for i, beside := range beside {
+		other, err := cfg.Adhoc(fmt.Sprintf("other%d", i), beside)
 		if err != nil {
 			b.Fatal(err)
 		}
 		cfg.Sources = append(cfg.Sources, other)
 	}
-	o := daemon.Options{Config: cfg, Log: log, Now: time.Now, Announce: func(string, string) error { return nil }}
+	o := daemon.Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Now: time.Now, Announce: func(string, string) error { return nil }}
 	w := &wired{src: src, mirror: cfg.Mirror, mirrored: make(chan syncengine.Mirrored, 1<<16), fetched: make(chan int64, 1<<16)}
 	o.Observe.Mirrored = func(m syncengine.Mirrored) { w.mirrored <- m }
 	o.Observe.Fetched = func(result string, n int64) {
@@ -86,29 +72,7 @@ func wireBy(b *testing.B, publish source.Options, beside ...string) *wired {
 		}
 	}
 	d := daemon.New(o)
-	var all sync.WaitGroup
-	for _, run := range []func() error{
-		func() error { return src.Serve(ctx, at) }, func() error { return src.Run(ctx) },
-		func() error { return relay.Serve(ctx, relayAt) }, func() error { return relay.Run(ctx) },
-		func() error { return d.Run(ctx, nil) },
-	} {
-		all.Go(func() {
-			if err := run(); err != nil && ctx.Err() == nil {
-				b.Error(err)
-			}
-		})
-	}
-	b.Cleanup(func() {
-		cancel()
-		all.Wait()
-		client.Close()
-		if err := state.Close(); err != nil {
-			b.Error(err)
-		}
-		if err := src.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	bed.run(func(ctx context.Context) error { return d.Run(ctx, nil) })
 	for i := 0; ; i++ { // until a push comes through
 		if err := src.Put("first", fmt.Append(nil, i)); err != nil {
 			b.Fatal(err)

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,9 +18,7 @@ import (
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/daemon"
 	"resyncd/cmd/resyncd/internal/mirror"
-	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
-	"resyncd/destination/peer/hub/hubdb"
 	"resyncd/destination/peer/source"
 	"resyncd/store"
 	"resyncd/store/sqlite"
@@ -89,53 +85,20 @@ func (l *listing) shrinks(sheets int64) {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-	run := func(work func() error) {
-		running.Go(func() {
-			if err := work(); err != nil && ctx.Err() == nil {
-				t.Error(err)
-			}
-		})
-	}
-	loopback := netip.MustParsePrefix("127.0.0.0/8")
-	client := fetch.New(fetch.Options{Allow: []netip.Prefix{loopback}})
-	t.Cleanup(client.Close)
-	dir := t.TempDir()
-
-	relayAt := sceneListener(t)
-	state, err := hubdb.Open(ctx, filepath.Join(dir, "hub.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	relay, err := hub.New(hub.Options{Base: "http://" + relayAt.Addr().String() + "/", State: state, Client: client, Tamper: s.tamper})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(func() error { return relay.Serve(ctx, relayAt) })
-	run(func() error { return relay.Run(ctx) })
-
-	var sources []*source.Source
+	bed, dir := newBed(t), t.TempDir()
+	relayAt, hubURL := bed.listen()
+	hubURL += "/"
+	bed.hub(dir, relayAt, hub.Options{Base: hubURL, Tamper: s.tamper})
 	peer := func(o source.Options, resources int) (*source.Source, string) {
-		at := sceneListener(t)
-		o.Base, o.Client = "http://"+at.Addr().String(), client
-		src, err := source.New(ctx, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sources = append(sources, src)
+		at, url := bed.listen()
+		o.Base = url
+		src := bed.source(o)
 		for i := range resources {
 			put(t, src, fmt.Sprintf("maps/%03d.txt", i+1), "first edition")
 		}
-		run(func() error { return src.Serve(ctx, at) })
-		run(func() error { return src.Run(ctx) })
-		return src, o.Base
+		bed.run(src.Run, func(ctx context.Context) error { return src.Serve(ctx, at) })
+		return src, url
 	}
-	hubURL := "http://" + relayAt.Addr().String() + "/"
 	urls := map[string]string{}
 	s.library, urls["library"] = peer(source.Options{Hub: hubURL}, 40)
 	s.archive, urls["archive"] = peer(source.Options{Hub: hubURL, ClosedLists: true, ChangeListEvery: 24 * time.Hour}, 12)
@@ -152,9 +115,10 @@ func newScene(t *testing.T) *scene {
 
 	cfg := config.Default()
 	cfg.DataDir, cfg.Mirror = dir, filepath.Join(dir, "mirror")
-	cfg.Network.Allow = []netip.Prefix{loopback}
+	cfg.Network.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	cfg.Callback.Listen, cfg.Callback.BaseURL, cfg.Console.Listen = freePort, "http://"+freePort+"/cb", freePort
 	cfg.Defaults.ReorderGrace = 200 * time.Millisecond
+	var err error
 	if cfg.Defaults.Schedule, err = config.ParseSchedule("@every 6h"); err != nil { // what is pulled, the tests ask for
 		t.Fatal(err)
 	}
@@ -171,19 +135,7 @@ func newScene(t *testing.T) *scene {
 		Config: cfg, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		Announce: func(_, console string) error { listens <- console; return nil },
 	})
-	run(func() error { return d.Run(ctx, nil) })
-	t.Cleanup(func() { // before all else that was put off
-		cancel()
-		running.Wait()
-		if err := state.Close(); err != nil {
-			t.Error(err)
-		}
-		for _, src := range sources {
-			if err := src.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	bed.run(func(ctx context.Context) error { return d.Run(ctx, nil) })
 	select {
 	case at := <-listens:
 		s.console = "http://" + strings.TrimSuffix(strings.TrimPrefix(at, "http://"), "/")
@@ -301,13 +253,4 @@ func put(t *testing.T, src *source.Source, name, body string) {
 	if err := src.Put(name, []byte(body)); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func sceneListener(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", freePort)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }

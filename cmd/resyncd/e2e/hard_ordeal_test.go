@@ -1,14 +1,11 @@
 package e2e_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,9 +18,7 @@ import (
 	"time"
 
 	"resyncd/cmd/resyncd/internal/exit"
-	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
-	"resyncd/destination/peer/hub/hubdb"
 	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/destination/peer/source"
 )
@@ -91,55 +86,25 @@ func newOrdeal(t *testing.T, resources int, data, mirror string, tune ...func(*s
 // publish brings Source and hub to life.
 func (o *ordeal) publish(resources int) {
 	o.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	client := fetch.New(fetch.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	relayAt, err := net.Listen("tcp", freePort)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	relayURL := "http://" + relayAt.Addr().String() + "/"
+	bed := newBed(o.t)
+	relayAt, relayURL := bed.listen()
 	srv := httptest.NewServer(http.HandlerFunc(o.serve))
 	o.base = srv.URL
-	o.options.Base, o.options.Hub, o.options.Client, o.options.OnChange = srv.URL, relayURL, client, o.annals.heard
-	src, err := source.New(ctx, o.options)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	o.src = src
+	o.options.Base, o.options.Hub, o.options.Client, o.options.OnChange = srv.URL, relayURL+"/", bed.client, o.annals.heard
+	o.src = bed.source(o.options)
 	for i := range resources {
 		o.put(fmt.Sprintf("d%d/r%03d.txt", i%5, i))
 	}
-	state, err := hubdb.Open(ctx, filepath.Join(o.dir, "hub.db"), nil)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	relay, err := hub.New(hub.Options{Base: relayURL, State: state, Client: client, RetryBase: 50 * time.Millisecond, VerifyRate: 1000})
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	o.relay, o.door.Listener = state, relayAt
+	o.door.Listener = relayAt
+	o.relay = bed.hub(o.dir, &o.door, hub.Options{Base: relayURL + "/", RetryBase: 50 * time.Millisecond, VerifyRate: 1000})
 	o.gate.Server = httptest.NewServer(o.gate)
-	var all sync.WaitGroup
-	for _, run := range []func() error{
-		func() error { return src.Run(ctx) },
-		func() error { return relay.Serve(ctx, &o.door) }, func() error { return relay.Run(ctx) },
-	} {
-		all.Go(func() {
-			if err := run(); err != nil && ctx.Err() == nil {
-				o.t.Error(err)
-			}
-		})
-	}
+	bed.run(o.src.Run)
 	o.t.Cleanup(func() {
-		cancel()
+		bed.stop()
 		o.gate.Server.CloseClientConnections()
-		all.Wait()
+		bed.rest()
 		srv.Close()
 		o.gate.Server.Close()
-		client.Close()
-		if err := errors.Join(state.Close(), src.Close()); err != nil {
-			o.t.Error(err)
-		}
 	})
 }
 
