@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,6 +38,9 @@ type built struct{ tests *testing.M }
 func (b built) Run() int {
 	if os.Getenv("CI") == "" {
 		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+	}
+	if slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.list") }) {
+		return b.tests.Run() // nothing is run
 	}
 	folder, err := os.MkdirTemp("", "resyncd-e2e-")
 	if err == nil {
