@@ -204,6 +204,7 @@ func (o *ordeal) command(args ...string) (out string, code int) {
 
 // childEnv is the environment of processes: none of ours, and a -race test must not wait a second at each end.
 func childEnv() []string {
+	madeOf()
 	return append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "RESYNCD_") }), "GORACE=atexit_sleep_ms=0")
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +84,17 @@ func flagOfBuild(name string) string {
 	return ""
 }
 
+// madeOf is called by whatever begins a program. go test keeps verdicts by the files that tests read, and cannot know what
+// programs are made of: it is shown the whole tree, so that a change of it wants a new verdict.
+var madeOf = sync.OnceFunc(func() {
+	_ = filepath.WalkDir("../../..", func(_ string, d fs.DirEntry, _ error) error {
+		if d.Name() == ".git" && d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil // what cannot be read is not shown
+	})
+})
+
 // ending is how a command ended: its exit code, and the most memory that it took, 0 where the system does not tell.
 type ending struct {
 	code int
@@ -91,6 +103,7 @@ type ending struct {
 
 // run carries out a command line in a process of its own. The end of ctx interrupts it.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) (e ending, err error) {
+	madeOf()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}, env...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr

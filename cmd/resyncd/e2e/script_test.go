@@ -17,6 +17,7 @@ import (
 // TestScripts runs testdata/script. Beside testscript's own commands there are those of scriptCommands.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	madeOf()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: scriptCommands(),
 		Setup: func(e *testscript.Env) error {

@@ -264,7 +264,7 @@ func (w *plantation) live(format string) {
 	t := w.t
 	cmd := exec.Command("resyncd", "serve", "--config", w.config, "--log-level", "debug", "--log-format", format)
 	var out, log buffer
-	cmd.Stdout, cmd.Stderr, cmd.Dir, cmd.Env = &out, &log, w.dir, w.env()
+	cmd.Stdout, cmd.Stderr, cmd.Dir, cmd.Env = &out, &log, w.dir, childEnv()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -322,10 +322,6 @@ func (w *plantation) tokens() {
 	}
 }
 
-func (w *plantation) env() []string {
-	return append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "RESYNCD_") }), "GORACE=atexit_sleep_ms=0")
-}
-
 // command runs one; whatever becomes of it, it says nothing that it must not.
 func (w *plantation) command(args ...string) {
 	at := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
@@ -338,7 +334,7 @@ func (w *plantation) command(args ...string) {
 	}
 	full := slices.Concat(args[:verbs], []string{"--config", w.config}, args[verbs:])
 	cmd := exec.CommandContext(w.t.Context(), "resyncd", full...)
-	cmd.Dir, cmd.Env = w.dir, w.env()
+	cmd.Dir, cmd.Env = w.dir, childEnv()
 	out, _ := cmd.CombinedOutput() // many fail, as they should
 	w.seen["resyncd "+strings.Join(args, " ")] = string(out)
 	if len(out) == 0 && args[0] != "ls" {
