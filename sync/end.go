@@ -4,51 +4,27 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"resyncd/destination"
 	"resyncd/store"
 )
 
 // tidySlices bounds the housekeeping that one run does; what is left over waits for the next.
 const tidySlices = 20
 
-// end marks the run as orderly, so that the next one need not look at the disk, and empties old trash.
-func (s *session) end(ctx context.Context, offer *destination.Offer) error {
-	if s.o.Plan != nil {
-		return nil
-	}
-	if s.site.Look {
-		if err := s.claimTrash(ctx); err != nil {
-			return err
-		}
-	}
-	if err := s.emptyTrash(ctx); err != nil {
-		return err
-	}
-	if err := s.missing(ctx, offer); err != nil {
-		return err
-	}
-	if err := s.tidyState(ctx); err != nil {
-		return err
-	}
+// end marks the run as orderly, so that the next one need not look at the disk.
+func (f *Follower) end(ctx context.Context) error {
+	s := f.s
 	// After a failure of the disk a file may be newer than its row, so the next run looks.
-	unclean, policy := s.halted || s.site.AnyDoubt(), s.t.policyDigest()
+	unclean := f.rec.IsHalted() || s.site.AnyDoubt() || s.site.Look && !f.looked
 	if !unclean {
 		var err error
 		if unclean, err = s.uncertain(ctx); err != nil {
 			return err
 		}
 	}
-	c := &store.SourceChange{Unclean: &unclean, Policy: &policy}
-	switch {
-	case s.sweep:
-		policy = policySweep
-	case len(s.t.Sets) > 0:
-		c.Policy = nil // the sets left out were not judged by what may be new in it
-	}
-	if !s.site.Unclean.Load() && !unclean && (c.Policy == nil || policy == s.src.Policy) {
+	if !unclean && !s.site.Unclean.Load() {
 		return nil // it stands there already
 	}
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: c})
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})
 }
 
 // tidyIdle is of how many runs that changed no file one keeps house: it takes a tenth of the time of such a run, which

@@ -136,54 +136,14 @@ func CheckFrom(from store.Micros, now time.Time) error {
 // ErrStopped is returned for a Source that the operator paused.
 var ErrStopped = errors.New("source is paused: resume it with `resyncd source resume NAME`")
 
-// Run catches one Source up: discover, then each set in turn. The results are those of the sets that were worked on, also
+// Run catches one Source up: discover, then each set in turn. The results are those of the sets that ended, also
 // when an error is returned. The error is a *store.HeldError, store.ErrFenced, ctx's error, a failure of store or disk, or
 // a *destination.Error when nothing usable was found; what went wrong within a set stands in its Result.
 func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
 	if err := CheckFrom(o.From, e.Now()); err != nil {
 		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
 	}
-	s, err := e.begin(ctx, t, o)
-	if err != nil {
-		return nil, err
-	}
-	defer s.release()
-	if err := s.beginLook(ctx); err != nil {
-		return nil, err
-	}
-	offer, err := s.discover(ctx)
-	if err != nil {
-		return nil, s.nothingFound(ctx, err)
-	}
-	offered, err := s.choose(offer)
-	if err != nil {
-		return nil, s.nothingFound(ctx, sourceError{err})
-	}
-	if err = s.recognise(ctx, offer); err == nil {
-		err = s.knowScopes(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var results []Result
-	for i := range offered {
-		var last *destination.Offer
-		if i == len(offered)-1 {
-			last = offer
-		}
-		r, err := s.runSet(ctx, &offered[i], last)
-		results = append(results, r)
-		if err == nil && o.Ended != nil {
-			err = o.Ended(r)
-		}
-		if err != nil {
-			return results, err
-		}
-	}
-	if err := s.end(ctx, offer); err != nil {
-		return results, err
-	}
-	return results, nil
+	return e.once(ctx, t, o)
 }
 
 // session is one run of one Source under its claim.
@@ -201,12 +161,11 @@ type session struct {
 	// recheck: the scope or filters changed since the last run, so refused resources are judged anew.
 	recheck bool
 	site    *transfer.Site
-	halted  bool // the disk failed in some set
 	// scopes are the rules by which URIs are refused, by set; empty where no set is pulled.
 	scopes scopes
 	// observe hears of what happens, in a Follower.
 	observe Observer
-	// turn is there in a Follower only.
+	// turn is there in a Follower and a one-shot run.
 	turn *turn
 	// offset is the Source's clock against ours in microseconds, as its last answer told; 0 before. Only the goroutine
 	// that reads documents, or who has the turn, uses it.
@@ -218,13 +177,9 @@ type session struct {
 	// sweep: files that no list names are still to be looked for (Target.SweepExtra), by this run or, until one has read
 	// every set whole, by a later one.
 	sweep bool
-	// requests, bytes were counted by the client when the last result was drawn up, so that discovery counts too.
-	requests, bytes int64
 	// explained are the resources that a dry run has told of, or found right: what one set owes is still due when the next is.
 	explained *spill.Bitmap
-	// failing is what failed last when it was tried in this run, of any set; a Follower has its own.
-	failing *spill.Bitmap
-	would   Would // what a dry run has told since the last result
+	would     Would // what a dry run has told since the last result
 }
 
 // worksite is what the work on files needs of a session.
@@ -259,13 +214,12 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	if src, err = e.Store.Source(ctx, t.Name); err != nil { // as the last holder left it
 		return nil, errors.Join(err, release())
 	}
-	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, explained: spill.NewBitmap(), failing: spill.NewBitmap()}
+	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, explained: spill.NewBitmap()}
 	if o.Plan != nil {
 		s.o.Plan = func(p Planned) error { s.would.count(p); return o.Plan(p) }
 	}
 	s.log = e.Log.With("source", t.Name)
 	s.site = s.worksite()
-	s.requests, s.bytes = t.spent()
 	s.site.Look = t.Adopt || src.Unclean
 	policy := t.policyDigest()
 	s.sweep = t.SweepExtra || src.Policy == policySweep
@@ -306,6 +260,17 @@ func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() e
 		if err := pause(ctx, step); err != nil {
 			return c, nil, err
 		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(max(d, 0))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

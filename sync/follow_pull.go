@@ -46,7 +46,7 @@ func (f *Follower) pull(ctx context.Context) error {
 	first := &pulling{requests: requests, base: f.rec.Count()}
 	first.asked, first.got = f.s.t.spent()
 	if len(requests) > 0 || back {
-		if err := f.tryOwed(ctx); err != nil {
+		if err := f.s.tryOwed(ctx); err != nil {
 			f.rec.EndCount(first.base)
 			f.answer(requests, err)
 			return err
@@ -58,7 +58,10 @@ func (f *Follower) pull(ctx context.Context) error {
 		if f.broken(ctx, err) {
 			return err
 		}
-		err = f.troubled(ctx, err)
+		cause := err
+		if err = f.troubled(ctx, cause); err == nil && f.once {
+			err = cause
+		}
 	}
 	f.wake()
 	return err
@@ -73,7 +76,8 @@ func (f *Follower) broken(ctx context.Context, err error) bool {
 // errSource marks what the Source does wrong as a whole.
 var errSource = errors.New("the Source cannot be followed")
 
-// pullAll pulls each set; p is the pull of the first one, with what was done for all of them before it.
+// pullAll pulls each set; p is the pull of the first one, with what was done for all of them before it. A one-shot run ends
+// each before it begins the next.
 func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err error) {
 	s := f.s
 	s.o.Full = full
@@ -97,11 +101,21 @@ func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err erro
 		if err := f.pullSet(ctx, &chosen[i], p); err != nil {
 			return err
 		}
+		if f.once {
+			if err := f.settle(ctx, offer); err != nil {
+				return err
+			}
+		}
 		p = &pulling{requests: p.requests, base: f.rec.Count()}
 		p.asked, p.got = s.t.spent()
 	}
 	if len(chosen) == 0 {
 		f.answer(p.requests, nil)
+	}
+	if s.sweep && !f.once {
+		if err := s.sweepExtra(ctx, f.rec, offer); err != nil {
+			return err
+		}
 	}
 	return f.housekeeping(ctx, offer)
 }
@@ -140,6 +154,9 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 			p.retry = until
 		}
 	}
+	if f.once {
+		f.rec.Retry(p.start) // each resource is tried once before any is tried again
+	}
 	if err := f.readsBy(pull, func() error { return pull.run(ctx) }); err != nil {
 		return err
 	}
@@ -175,7 +192,9 @@ func (f *Follower) hasRead(ctx context.Context, p *puller) error {
 		p.set.Problem = p.out.problem.Error()
 		f.s.observe.unread(p.out.problem)
 	}
-	return p.commitSet(ctx)
+	c := p.setCommit()
+	c.Repeatable = true // a pull that was cut is read again
+	return f.s.Store.Commit(ctx, c)
 }
 
 // setBack tells of a clock that is behind the last pull, which may have been one of the process before: what failed until then
@@ -190,11 +209,11 @@ func (f *Follower) setBack(ctx context.Context) (bool, error) {
 }
 
 // tryOwed makes everything owed due: somebody who asks for a catch-up wants it tried now, whatever the ledger planned.
-func (f *Follower) tryOwed(ctx context.Context) error {
+func (s *session) tryOwed(ctx context.Context) error {
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after, more := int64(0), true; more; {
 			var err error
-			if after, more, err = f.tryPage(ctx, action, after); err != nil {
+			if after, more, err = s.tryPage(ctx, action, after); err != nil {
 				return err
 			}
 		}
@@ -203,8 +222,7 @@ func (f *Follower) tryOwed(ctx context.Context) error {
 }
 
 // tryPage holds the lock of the rows, because rows read here are written back.
-func (f *Follower) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
-	s := f.s
+func (s *session) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
 	s.site.Rows.Lock()
 	defer s.site.Rows.Unlock()
 	rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: sweepPage})
@@ -293,7 +311,7 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 		return nil
 	}
 	p.pull.set, p.pull.cover = set, &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
-	p.res = Result{Source: f.s.t.Name, Set: set.CapabilityList, Kind: "none"}
+	p.res = Result{Source: f.s.t.Name, Set: set.CapabilityList, Kind: "none", DryRun: f.s.o.Plan != nil}
 	f.s.fill(&p.res, p.pull, f.rec, p.base)
 	asked, got := f.s.t.spent()
 	p.res.Requests, p.res.Bytes = asked-p.asked, got-p.got
@@ -346,7 +364,9 @@ func (f *Follower) answer(rs []*PullRequest, err error) {
 
 // troubled shows at all sets why the Source could not be read as a whole.
 func (f *Follower) troubled(ctx context.Context, cause error) error {
-	f.s.log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
+	if !f.once { // else it is the error of the run
+		f.s.log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
+	}
 	f.s.observe.unread(cause)
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
 	if err != nil {
@@ -363,14 +383,11 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	return f.s.Store.Commit(ctx, c)
 }
 
-// housekeeping follows a pull of all sets, as the end of a one-shot run does.
+// housekeeping follows a pull of all sets.
 func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) error {
 	s := f.s
-	pending := s.sweep
-	if s.sweep {
-		if err := f.s.sweepExtra(ctx, f.rec, offer); err != nil {
-			return err
-		}
+	if s.o.Plan != nil {
+		return nil
 	}
 	if s.site.Look && !f.looked {
 		if err := s.claimTrash(ctx); err != nil {
@@ -378,22 +395,17 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 		}
 		f.looked = true
 	}
-	if err := s.emptyTrash(ctx); err != nil {
+	if err := errors.Join(s.emptyTrash(ctx), s.missing(ctx, offer)); err != nil {
 		return err
 	}
-	if err := s.missing(ctx, offer); err != nil {
-		return err
-	}
-	if !s.recheck && f.whole && pending == s.sweep {
-		return nil
-	}
+	s.recheck = false
 	policy := s.t.policyDigest()
 	if s.sweep {
 		policy = policySweep
 	}
-	s.recheck, f.whole = false, true
-	if len(s.t.Sets) > 0 {
+	if len(s.t.Sets) > 0 || policy == s.src.Policy { // the sets left out were not judged by what may be new in it
 		return nil
 	}
+	s.src.Policy = policy
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Policy: &policy}})
 }

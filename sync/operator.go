@@ -40,9 +40,7 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	if err != nil {
 		return done, err
 	}
-	planned := make(chan struct{})
-	close(planned)
-	rec := transfer.New(s.site, transfer.Options{Workers: 1, Planned: planned, Scope: noScope})
+	rec := transfer.New(s.site, transfer.Options{Workers: 1, Scope: noScope})
 	if err := rec.RemoveAll(ctx, func() store.Micros { return endOfTime }); err != nil {
 		return done, err
 	}

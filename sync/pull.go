@@ -35,8 +35,6 @@ type puller struct {
 	docs     []store.Document // read, not yet committed
 	spans    []store.Span     // what they prove, for people, not yet committed
 	gaps     []*store.Gap     // of a feed, not yet committed
-	// futile: a baseline was taken between retries and brought nothing new.
-	futile bool
 	// unread is why some Change List could not be read, though it may well be there.
 	unread error
 

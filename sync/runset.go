@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/store/blob"
@@ -17,124 +15,141 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// runSet pulls one set and reconciles it. The error is one of store or context; what the Source did wrong, and a full
-// disk, stand in the result. all is the whole offer where the set is the last one of the run.
-func (s *session) runSet(ctx context.Context, offer *destination.SetOffer, all *destination.Offer) (Result, error) {
-	start := s.Now()
-	res := Result{Source: s.t.Name, Set: offer.ID, Kind: "none", DryRun: s.o.Plan != nil}
-	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
-	if err != nil {
-		return res, err
-	}
-	planned := make(chan struct{})
-	pull, err := s.newPuller(&set, offer)
-	if err != nil {
-		return res, err
-	}
-	pull.last = all != nil
-	s.scopes.add(set.ID, pull.plan.scope)
-	if offer.Err != nil {
-		pull.fail(offer.Err)
-	}
-	rec := transfer.New(s.site, transfer.Options{
-		Workers: transfer.Workers(s.t.Concurrency), Scope: pull.plan.scope, Planned: planned, Failing: s.failing,
-	})
-	base := rec.Count()
-	if s.o.Plan == nil {
-		err = s.work(ctx, pull, rec, planned)
-	} else if err = pull.run(ctx); err == nil {
-		err = s.explain(ctx, rec)
-	}
-	if err == nil && s.sweep && all != nil { // before the result is drawn up, so that it is told there
-		err = s.sweepExtra(ctx, rec, all)
-	}
-	s.fill(&res, pull, rec, base)
-	s.spend(&res)
-	res.Seconds = since(s.Now, start)
-	if err != nil {
-		return res, err
-	}
-	return res, s.conclude(ctx, pull, rec, &res, start)
-}
-
-// work overlaps pull and reconciliation, then retries what failed for as long as it was allowed to.
-func (s *session) work(ctx context.Context, pull *puller, rec *transfer.Reconciler, planned chan struct{}) error {
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer close(planned)
-		return pull.run(gctx)
-	})
-	g.Go(func() error { return rec.Pass(gctx, func() store.Micros { return endOfTime }) })
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	return s.retry(ctx, pull, rec)
-}
-
-// endOfTime makes everything due: a person who runs a catch-up wants owed work tried now, whatever the ledger planned.
+// endOfTime makes everything due, whatever the ledger planned.
 const endOfTime = store.Micros(1) << 62
 
-func (s *session) retry(ctx context.Context, pull *puller, rec *transfer.Reconciler) error {
-	if s.o.RetryFor <= 0 {
-		return nil
+// once is one catch-up: a Follower that is asked for one pull, and ends with it.
+func (e *Engine) once(ctx context.Context, t Target, o RunOptions) (results []Result, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	news := make(chan struct{}, 1)
+	f := newFollower(FollowOptions{Later: func(Work, time.Time) { tell(news) }})
+	f.once, f.news = true, news
+	if err := f.begin(ctx, e, t, o); err != nil {
+		return nil, err
 	}
-	end := s.Now().Add(s.o.RetryFor)
-	rec.Limit(end)
-	defer rec.Limit(time.Time{})
-	for rec.ErrHalted() == nil && !rec.Late() {
-		due, err := s.Store.NextDue(ctx, s.src.ID)
-		if err != nil || !due.Known() || due.Time().After(end) {
-			return err
-		}
-		if err := pause(ctx, due.Time().Sub(s.Now())); err != nil {
-			return err
-		}
-		if rec.TakeStale() && pull != nil {
-			if err := pull.again(ctx); err != nil {
-				return err
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var told error
+	f.RequestPull(PullRequest{Full: o.Full, RetryFor: o.RetryFor, Ended: func(r Result) {
+		if results = append(results, r); o.Ended != nil {
+			if told = o.Ended(r); told != nil {
+				stop(told)
 			}
 		}
-		if err := rec.Pass(ctx, s.site.LocalNow); err != nil {
-			return err
+	}})
+	pull := func(ctx context.Context) error { return f.Do(ctx, WorkPull) }
+	if o.Plan != nil {
+		err = pull(ctx)
+	} else {
+		err = f.rec.While(ctx, pull)
+		if err == nil {
+			err = f.s.tidyState(ctx)
+		}
+		if err == nil {
+			err = f.end(ctx)
 		}
 	}
-	return nil
+	if told != nil {
+		err = told
+	}
+	return results, err
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(max(d, 0))
-	defer t.Stop()
+// tell wakes whoever waits for a channel of one.
+func tell(news chan<- struct{}) {
 	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	case news <- struct{}{}:
+	default:
 	}
 }
 
-// again re-reads the Change List between retries: a body that does not match its entry usually changed once more. A Resource
-// List that answers no 304 is not read over and over.
-func (p *puller) again(ctx context.Context) error {
-	switch {
-	case p.offer.Topic != nil: // it was read a moment ago
-	case p.offer.ChangeList != nil:
-		return p.changes(ctx, *p.offer.ChangeList, false)
-	case p.offer.ResourceList != nil && !p.futile:
-		before, wanted := p.set.Baselines, p.plan.wanted
-		p.plan.wanted = false
-		err := p.listOnly(ctx)
-		p.futile = p.set.Baselines > before && !p.plan.wanted
-		p.plan.wanted = p.plan.wanted || wanted
-		return err
+// settle waits for the fetches of the pull of a one-shot run, and concludes it.
+func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err error) {
+	p := f.pulls[0]
+	if f.s.o.Plan != nil {
+		err = f.s.explain(ctx, f.rec)
+	} else {
+		err = f.s.workOff(ctx, f.rec, f.news, f.fillHinted)
 	}
-	return nil
+	if err == nil && p.last && f.s.sweep { // before the result is drawn up, so that it is told there
+		err = f.s.sweepExtra(ctx, f.rec, offer)
+	}
+	if err == nil {
+		err = f.concludeOne(ctx, p)
+	}
+	f.pulls = nil
+	return err
 }
 
-// spend adds what was asked of the network since the last result.
-func (s *session) spend(res *Result) {
-	requests, bytes := s.t.spent()
-	res.Requests, res.Bytes = requests-s.requests, bytes-s.bytes
-	s.requests, s.bytes = requests, bytes
+// fillHinted reads the lists anew that failures ask for: a body that does not match its entry usually changed once more.
+func (f *Follower) fillHinted(ctx context.Context) (read bool, err error) {
+	f.mu.Lock()
+	read = len(f.hints) > 0
+	f.mu.Unlock()
+	if read {
+		err = f.fillGaps(ctx)
+	}
+	return read, err
+}
+
+// retryLook is the least time between two looks at whether what failed has been tried again.
+const retryLook = 20 * time.Millisecond
+
+// workOff waits until a reconciler has nothing left to do, and then for as long as failures may be tried again. In between it
+// asks for newer lists. news tells that the reconciler rests.
+func (s *session) workOff(ctx context.Context, rec *transfer.Reconciler, news <-chan struct{}, ask func(context.Context) (bool, error)) error {
+	rec.Stir()
+	for end := (time.Time{}); ; {
+		wait := time.Hour
+		if rec.Rests() {
+			if end.IsZero() {
+				end = s.Now().Add(s.o.RetryFor)
+				rec.Retry(end)
+			}
+			again := rec.TakeResumed()
+			if again { // what the disk failed waits for it no longer
+				if err := s.tryOwed(ctx); err != nil {
+					return err
+				}
+			} else if ask != nil && s.Now().Before(end) {
+				var err error
+				if again, err = ask(ctx); err != nil {
+					return err
+				}
+			}
+			if again {
+				rec.Stir()
+				continue
+			}
+			due, err := s.Store.NextDue(ctx, s.src.ID)
+			if err != nil {
+				return err
+			}
+			if rec.IsHalted() || !due.Known() || due.Time().After(end) || !s.Now().Before(end) {
+				return nil
+			}
+			wait = max(due.Time().Sub(s.Now()), retryLook)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-news:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		if timer.Stop(); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// carryOut works off what is owed, without a Follower.
+func (s *session) carryOut(ctx context.Context) error {
+	news := make(chan struct{}, 1)
+	rec := transfer.New(s.site, transfer.Options{
+		Workers: transfer.Workers(s.t.Concurrency), Scope: noScope, Rested: func() { tell(news) },
+	})
+	rec.Retry(s.Now())
+	return rec.While(ctx, func(ctx context.Context) error { return s.workOff(ctx, rec, news, nil) })
 }
 
 // fill draws up a result; base is what the reconciler had done before.
@@ -171,7 +186,6 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *transfer.Reco
 		return err
 	}
 	res.Owed, res.Held, res.Refused = counts.Owed, counts.Held, counts.Refused
-	s.halted = s.halted || rec.IsHalted()
 	problem := errors.Join(pull.out.problem, rec.ErrHalted())
 	_, hole := pull.cover.FirstHole()
 	read := problem == nil && !hole

@@ -74,8 +74,5 @@ func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
 			s.log.Warn("a topic was read in part only for what the mirror has lost of it", "set", set.CapabilityList, "err", p.out.problem)
 		}
 	}
-	planned := make(chan struct{})
-	close(planned)
-	rec := transfer.New(s.site, transfer.Options{Workers: transfer.Workers(s.t.Concurrency), Planned: planned, Scope: noScope})
-	return rec.Pass(ctx, func() store.Micros { return endOfTime })
+	return s.carryOut(ctx)
 }

@@ -119,7 +119,11 @@ func (f *Follower) hear(ctx context.Context, over <-chan struct{}) (err error) {
 // readsBy has a puller known as the one that reads, while do carries out its reading.
 func (f *Follower) readsBy(p *puller, do func() error) error {
 	f.reading = p
-	defer func() { f.reading = nil }()
+	f.rec.Reading(true)
+	defer func() {
+		f.reading = nil
+		f.rec.Reading(false)
+	}()
 	return do()
 }
 

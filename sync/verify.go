@@ -99,13 +99,7 @@ func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) 
 	if err := found.Pages(mendPage, func(page []verify.Problem) error { return s.disown(ctx, page) }); err != nil {
 		return err
 	}
-	planned := make(chan struct{})
-	close(planned)
-	rec := transfer.New(s.site, transfer.Options{Workers: transfer.Workers(s.t.Concurrency), Planned: planned, Scope: noScope})
-	if err := rec.Pass(ctx, func() store.Micros { return endOfTime }); err != nil {
-		return err
-	}
-	if err := s.retry(ctx, nil, rec); err != nil {
+	if err := s.carryOut(ctx); err != nil {
 		return err
 	}
 	if err := s.mendTopics(ctx); err != nil {

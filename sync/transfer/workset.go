@@ -305,11 +305,25 @@ func (w *Workset) Poke() {
 	}
 }
 
-// Removals says that a removal may be due.
+// Removals says that a removal may be due. In a run that ends they come after the fetches.
 func (w *Workset) Removals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.removing = true
+	if w.removing = true; w.Follows {
+		w.removeLocked()
+	}
+}
+
+// fetched says that nothing is left to be fetched for now: what is to be removed has its turn.
+func (w *Workset) fetched() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.removing {
+		w.removeLocked()
+	}
+}
+
+func (w *Workset) removeLocked() {
 	select {
 	case w.remove <- struct{}{}:
 	default:
