@@ -12,6 +12,7 @@ import (
 	"resyncd/store"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
 	"resyncd/sync/spill"
 )
 
@@ -86,11 +87,11 @@ type baselineOutcome struct {
 // takeBaseline reads the list and, if that was complete, makes absent what it does not name and moves the floor.
 func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baselineOptions) (baselineOutcome, error) {
 	b := &baseline{p: p, o: o, list: ref.URL, number: merge.NewReading(), at: store.NoTime, latest: store.NoTime, trusted: true}
-	p.plan.seen, p.plan.reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.s.o.Full}
+	p.plan.Seen, p.plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.s.o.Full}
 	if o.reset {
 		defer p.s.turn.keep()()
 	}
-	defer p.plan.release() // on the ways out on which what was gathered is not planned: the list is read again then
+	defer p.plan.Release() // on the ways out on which what was gathered is not planned: the list is read again then
 	reader := p.s.reader
 	if o.uncached {
 		reader = reader.Uncached()
@@ -104,13 +105,13 @@ func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baseli
 		return p.takeBaseline(ctx, ref, o)
 	case errors.Is(err, errBack):
 		o.changed, o.uncached = false, true
-		p.plan.release()
-		p.plan.batch = p.plan.batch[:0]
+		p.plan.Release()
+		p.plan.Batch = p.plan.Batch[:0]
 		return p.takeBaseline(ctx, ref, o)
 	case err != nil:
 		return baselineOutcome{}, err
 	}
-	if err := p.plan.planAll(ctx); err != nil {
+	if err := p.plan.PlanAll(ctx); err != nil {
 		return baselineOutcome{}, err
 	}
 	out := baselineOutcome{usable: tour.Lists > 0}
@@ -149,7 +150,7 @@ func (b *baseline) begin(ctx context.Context) error {
 	}
 	b.begun, b.held = true, counts.Held
 	b.p.set.Generation++
-	b.p.plan.seen = spill.NewBitmap() // not before: what it is to hold is told by the generation
+	b.p.plan.Seen = spill.NewBitmap() // not before: what it is to hold is told by the generation
 	c := b.p.setCommit()
 	c.Repeatable = true // a want that carries the number is committed later, so it never survives without it
 	return b.p.s.Store.Commit(ctx, c)
@@ -287,7 +288,7 @@ func (b *baseline) judge(ctx context.Context, part *destination.Part, at store.M
 		b.at = r.At
 	}
 	b.latest = max(b.latest, r.At)
-	b.p.plan.reading.Back = b.back
+	b.p.plan.Reading.Back = b.back
 	return nil
 }
 
@@ -311,7 +312,7 @@ func (b *baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entr
 	if e.Fault != "" {
 		b.asked++
 	}
-	return b.p.plan.add(ctx, entry{uri: e.Loc, cand: c, baseline: true, trusted: b.part.Trusted, hinted: e.Fault != ""})
+	return b.p.plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: b.part.Trusted, Hinted: e.Fault != ""})
 }
 
 // End implements destination.Visitor.
@@ -356,7 +357,7 @@ func (b *baseline) finish(ctx context.Context, tour destination.Tour) error {
 	}
 	a := b.at
 	// What is absent is so by all parts together, so it is as of one instant only where they have that in common.
-	p.plan.reading.At, p.plan.reading.Trusted = a, b.trusted && a == b.latest
+	p.plan.Reading.At, p.plan.Reading.Trusted = a, b.trusted && a == b.latest
 	if err := b.sweep(ctx, a); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
 )
 
 // changeBuffer is how many entries of a Change List are held back until its style of dating is known (version.go); a
@@ -58,7 +59,7 @@ func (p *puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 	if err != nil {
 		return err
 	}
-	if err := p.plan.flush(ctx); err != nil {
+	if err := p.plan.Flush(ctx); err != nil {
 		return err
 	}
 	if tour.Lists > 0 || tour.Root != nil {
@@ -67,7 +68,7 @@ func (p *puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 	if v.err != nil && !v.archive {
 		p.fail(v.err)
 	}
-	if v.read > 0 && p.out.kind == "none" && p.plan.wanted {
+	if v.read > 0 && p.out.kind == "none" && p.plan.Wanted {
 		p.out.kind = "incremental"
 	}
 	sort.Slice(v.found, func(i, j int) bool { return v.found[i].From < v.found[j].From })
@@ -241,7 +242,7 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 	}
 	v.head, v.docID, v.buf, v.n = *h, id, v.buf[:0], 0
 	v.sought = v.p.seek()
-	v.p.plan.lag = v.p.lagSince(v.prev)
+	v.p.plan.Lag = v.p.lagSince(v.prev)
 	if !v.head.From.Known() {
 		v.head.From = part.From
 	}
@@ -290,7 +291,7 @@ func (v *changeReader) place(ctx context.Context) error {
 		b := &v.buf[i]
 		v.p.listed(version)
 		b.Cand.Version = version
-		if err := v.p.plan.add(ctx, entry{uri: b.URI, cand: b.Cand, hinted: b.Fault, edge: v.untold(version)}); err != nil {
+		if err := v.p.plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: v.untold(version)}); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
+	"resyncd/sync/plan"
 	"resyncd/sync/spill"
 	"resyncd/sync/transfer"
 )
@@ -28,7 +29,7 @@ type Engine struct {
 	// Now is the local clock.
 	Now func() time.Time
 
-	unordered *gatherLimits // nil for those that hold; others are for tests
+	unordered *plan.Limits // nil for those that hold; others are for tests
 }
 
 // Kind is what the URL of a Source leads to.

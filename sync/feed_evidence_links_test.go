@@ -3,6 +3,7 @@ package sync
 import (
 	"fmt"
 	"resyncd/sync/keymap"
+	"resyncd/sync/plan"
 	"strings"
 	"testing"
 )
@@ -119,14 +120,14 @@ func TestFeedEvidenceEnclosuresMany(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, followsEnclosures)
 	var b strings.Builder
-	for i := range followMost + 6 {
+	for i := range plan.FollowMost + 6 {
 		path := fmt.Sprintf("/e%d", i)
 		b.WriteString(enclosure(path))
 		s.set(path, text(fmt.Sprint(i)))
 	}
 	s.feed(post{id: "tag:test,2024:p1", day: 5, text: "x", extra: b.String()})
 	res, err := s.run()
-	if err != nil || res.Fetched+res.Refused != followMost+6+1 && res.InStep {
+	if err != nil || res.Fetched+res.Refused != plan.FollowMost+6+1 && res.InStep {
 		t.Errorf("70 links and an entry: %+v, %v", res, err)
 	}
 }
@@ -166,7 +167,7 @@ func TestFeedEvidenceFollowedLater(t *testing.T) {
 		s := newSite(t, func(target *Target) { target.Records = records })
 		s.set(feedPath, page{body: recordFeed(fieldEdit{subject: "s", author: "tel:+1", day: 1, fields: map[string]string{"title": "1"}})})
 		s.sync()
-		records = RecordsResourceFinder
+		records = plan.RecordsResourceFinder
 		s.sync()
 		found := false
 		for key := range s.files() {
@@ -187,7 +188,7 @@ func TestFeedEvidenceSameSecond(t *testing.T) {
 		return fieldEdit{subject: "s", author: "tel:+1", day: 1, fields: map[string]string{"available_beds": beds}}
 	}
 	for _, order := range [][]fieldEdit{{edit("5"), edit("")}, {edit(""), edit("5")}} {
-		s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
+		s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
 		s.set(feedPath, page{body: recordFeed(order[0])})
 		s.sync()
 		s.set(feedPath, page{body: recordFeed(order[1], order[0])})

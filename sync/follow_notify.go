@@ -105,7 +105,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	v := &pushReader{p: p, now: f.s.sourceNow() + clockError, commit: &store.Commit{Claim: f.s.claim}}
 	pull := f.readerOf(id)
 	if pull != nil {
-		p.plan.listedIn = pull.plan.seen
+		p.plan.ListedIn = pull.plan.Seen
 	}
 	before := p.cover.Clone()
 	for _, d := range ds {
@@ -121,7 +121,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	v.commit.Repeatable = true
 	state := p.setCommit()
 	v.commit.Sets = append(v.commit.Sets, state.Sets...)
-	if err := p.plan.flushWith(ctx, v.commit); err != nil {
+	if err := p.plan.FlushWith(ctx, v.commit); err != nil {
 		return err
 	}
 	if pull != nil { // only now that it is recorded, or the pull would record it without its wants (P3)

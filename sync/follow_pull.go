@@ -143,7 +143,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if err != nil {
 		return sourceError{err}
 	}
-	s.scopes.add(set.ID, pull.plan.scope)
+	s.scopes.add(set.ID, pull.plan.Refuses)
 	if offer.Err != nil {
 		pull.fail(offer.Err)
 	}

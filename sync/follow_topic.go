@@ -14,6 +14,7 @@ import (
 	"resyncd/store"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
 	"resyncd/sync/transfer"
 	"resyncd/sync/window"
 )
@@ -160,23 +161,25 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 	if err != nil {
 		return err
 	}
-	v := &topicPush{p: p, commit: &store.Commit{Claim: f.s.claim}}
-	if p.plan.heard, err = p.newHeard(ctx, ds); err != nil {
+	heard, err := p.newHeard(ctx, ds)
+	if err != nil {
 		return err
 	}
+	p.plan.Topic.Hub = heard
+	v := &topicPush{p: p, heard: heard, commit: &store.Commit{Claim: f.s.claim}}
 	for _, d := range ds {
 		if err := v.take(ctx, d); err != nil {
 			return err
 		}
 	}
-	if err := p.plan.flushWith(ctx, v.commit); err != nil {
+	if err := p.plan.FlushWith(ctx, v.commit); err != nil {
 		return err
 	}
 	for _, n := range v.notes {
 		f.s.site.Seal(n)
 	}
 	f.countOdd(p)
-	if v.hint || len(p.plan.contested) > 0 || p.plan.heard.busy() {
+	if v.hint || len(p.plan.Topic.Contested) > 0 || heard.busy() {
 		f.set(set.ID).expect(v)
 		f.Hint(set.ID)
 	}
@@ -184,14 +187,15 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 }
 
 func (f *Follower) countOdd(p *puller) {
-	if o := f.o.Observe.Odd; o != nil && p.plan.odd > 0 {
-		o(p.set.ID, p.plan.odd)
+	if o := f.o.Observe.Odd; o != nil && p.plan.Topic.Odd > 0 {
+		o(p.set.ID, p.plan.Topic.Odd)
 	}
 }
 
 // topicPush turns deliveries of one topic into wants, all in one commit at the end if they are small.
 type topicPush struct {
 	p      *puller
+	heard  *heard
 	commit *store.Commit
 	notes  []*transfer.Note
 	hint   bool // the topic is to be read
@@ -220,23 +224,23 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	}
 	from := v.p.itemFrom(false)
 	from.Pushed = true
-	items := itemReader{p: v.p.plan, from: from, folder: v.p.set.CapabilityList, document: pushedDocument(d.Digest),
-		evidence: store.EvidencePush, kind: kind, note: n}
+	items := plan.ItemReader{Planner: v.p.plan, From: from, Folder: v.p.set.CapabilityList, Document: plan.PushedDocument(d.Digest),
+		Evidence: store.EvidencePush, Kind: kind, Note: n}
 	taken := 0
 	var own error
 	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost}}, func(e *feed.Entry) error {
-		when := microsOf(e.Updated)
+		when := plan.MicrosOf(e.Updated)
 		if e.Edit != nil {
-			when = microsOf(e.Edit.Observed)
+			when = plan.MicrosOf(e.Edit.Observed)
 		}
 		if when.Known() && when > from.Limit { // an invented future must not win: the feed itself may tell it
 			v.hint = true
 			return nil
 		}
 		taken++
-		v.p.plan.heard.taken = true
-		v.p.plan.heard.Pushed++
-		own = items.take(ctx, e)
+		v.heard.taken = true
+		v.heard.Pushed++
+		own = items.Take(ctx, e)
 		return own
 	})
 	switch {
@@ -272,9 +276,9 @@ func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 		return err
 	}
 	from := v.p.itemFrom(false)
-	c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: d.Received, Until: d.Received, Document: pushedDocument(d.Digest)},
-		Digests: inlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
-	return v.p.plan.add(ctx, entry{uri: topic, cand: c, item: &item{inline: true, content: d.Body, from: from}})
+	c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: d.Received, Until: d.Received, Document: plan.PushedDocument(d.Digest)},
+		Digests: plan.InlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
+	return v.p.plan.Add(ctx, plan.Entry{URI: topic, Cand: c, Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
 }
 
 // base is what relative links of a pushed feed are resolved against: as those of the feed itself, or the same entry would

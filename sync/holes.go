@@ -49,7 +49,7 @@ const (
 func (p *puller) watch(ctx context.Context) error {
 	p.before = p.cover.Clone()
 	p.watching, p.listsRead, p.stale = nil, nil, nil
-	p.plan.news = p.heard
+	p.plan.News = p.heard
 	holes := p.cover.Unheard()
 	kept, err := p.s.keptNotices(ctx, p.set.ID, holes[:min(len(holes), soughtMost)])
 	if err != nil {

@@ -59,7 +59,7 @@ func (p *puller) look(ctx context.Context) error {
 	}
 	resume := p.s.await()
 	defer resume()
-	err := p.s.lookAt(ctx, q, p.plan.name)
+	err := p.s.lookAt(ctx, q, p.plan.Name)
 	if errors.Is(err, errLook) && ctx.Err() == nil {
 		p.fail(err)
 		return nil

@@ -8,6 +8,7 @@ import (
 	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
 	"resyncd/sync/transfer"
 )
 
@@ -91,7 +92,7 @@ const refusedMost = 1000
 // plan queues the entries of a notification. What lies outside the scope is recorded as refused, within bounds (F51, P8).
 func (v *pushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Notice, buf []parsed.Change, note *transfer.Note) error {
 	placer := merge.NewPlacer(merge.PlacerHead{
-		From: store.Micros(n.Head.From), Until: store.Micros(n.Head.Until), Read: v.now, Document: pushedDocument(d.Digest),
+		From: store.Micros(n.Head.From), Until: store.Micros(n.Head.Until), Read: v.now, Document: plan.PushedDocument(d.Digest),
 	})
 	stamps := make([]merge.Stamp, len(buf))
 	for i := range buf {
@@ -101,7 +102,7 @@ func (v *pushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 	for i, version := range placer.Place(stamps) {
 		b := &buf[i]
 		switch {
-		case v.p.plan.scope(b.URI) != "":
+		case v.p.plan.Refuses(b.URI) != "":
 			if outside++; room < 0 {
 				counts, err := v.p.s.Store.Withheld(ctx, v.p.set.ID)
 				if err != nil {
@@ -118,7 +119,7 @@ func (v *pushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 			continue
 		}
 		b.Cand.Version = version
-		if err := v.p.plan.add(ctx, entry{uri: b.URI, cand: b.Cand, pushed: true, note: note}); err != nil {
+		if err := v.p.plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Pushed: true, Note: note}); err != nil {
 			return err
 		}
 	}
@@ -137,12 +138,12 @@ func (v *pushReader) unsigned(ctx context.Context, d *store.Delivery) error {
 	}
 	floor := v.p.set.Floor
 	_, err := parsed.ReadNotice(d.Body, parsed.Assumed(d.Kind), func(e *rsdoc.Entry) error {
-		if v.p.plan.scope(e.Loc) != "" {
+		if v.p.plan.Refuses(e.Loc) != "" {
 			return nil
 		}
 		c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime,
 			Version: store.Version{From: floor, Until: max(floor, v.now)}}
-		return v.p.plan.add(ctx, entry{uri: e.Loc, cand: c, hinted: true})
+		return v.p.plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Hinted: true})
 	})
 	return err
 }

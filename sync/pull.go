@@ -12,6 +12,7 @@ import (
 	"resyncd/store"
 	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
+	"resyncd/sync/plan"
 	"resyncd/sync/transfer"
 )
 
@@ -20,7 +21,7 @@ type puller struct {
 	s     *session
 	set   *store.Set
 	offer *destination.SetOffer
-	plan  *planner
+	plan  *plan.Planner
 	cover *coverage.Coverage
 	out   pulled
 
@@ -73,10 +74,18 @@ type pulled struct {
 }
 
 func (s *session) newPuller(set *store.Set, offer *destination.SetOffer) (*puller, error) {
-	plan, err := s.newPlanner(set, offer)
+	scope, err := s.scopeOf(set, offer)
 	if err != nil {
 		return nil, err
 	}
+	filter, err := s.t.filter()
+	if err != nil {
+		return nil, err
+	}
+	plan := plan.New(plan.Options{
+		Site: s.site, Set: set, Refused: scope, Filtered: filter, Follow: s.t.Follow, Records: s.t.Records == plan.RecordsResourceFinder,
+		Wide: s.wide, Await: s.await, Limits: s.unordered,
+	})
 	return &puller{
 		s: s, set: set, offer: offer, plan: plan, out: pulled{kind: "none"}, tail: store.NoTime, opened: store.NoTime,
 		first: set.Baselines == 0,
@@ -453,7 +462,7 @@ func (p *puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 			continue
 		}
 		w := *r.WantFor(p.set.ID)
-		if w.Refused = p.plan.judge(r.URI, w.Inline); w.Refused == "" {
+		if w.Refused = p.plan.Judge(r.URI, w.Inline); w.Refused == "" {
 			*r.WantFor(p.set.ID) = w
 			p.freed = p.freed || w.Inline
 			work := merge.WorkForAll(r.Wants, &r.Have, now)
@@ -468,6 +477,6 @@ func (p *puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 	if err := p.s.Store.Commit(ctx, c); err != nil {
 		return after, false, err
 	}
-	p.plan.name(transfer.Due(c))
+	p.plan.Name(transfer.Due(c))
 	return after, true, nil
 }

@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 
 	"resyncd/store"
@@ -13,99 +12,6 @@ import (
 // A signed notification writes wants like a document does, but nothing else vouches for it (P9). So such a want is marked
 // as pushed, with what the documents say of the resource beside it, until a document says the same or something newer, or
 // until the documents should tell of it and do not: then the Source is asked (coverage.md 2).
-
-// pushedDocument stands for a notification in versions: negative, so that it is no document of the store, and the same for
-// the same bytes, so that a repetition is nothing new.
-func pushedDocument(digest [32]byte) int64 {
-	return -1 - int64(binary.BigEndian.Uint64(digest[:8])>>2)
-}
-
-// mergePush lets an entry of a notification meet the row of its resource.
-func (p *planner) mergePush(r *row, e *entry, current *store.Want) {
-	w := e.cand.Want(p.set.ID)
-	switch merge.Merge(current, &r.res.Have, merge.FloorOf(p.set), e.cand) {
-	case merge.Replace:
-	case merge.Ask:
-		w = e.cand.Contest(current, p.set.Floor, p.set.ID)
-	case merge.Repeat:
-		r.same = true
-		return
-	default:
-		return
-	}
-	w.Pushed, w.Listed = true, listedOf(current, p.set.ID)
-	if w.State != store.WantAbsent {
-		w.Refused = p.scope(e.uri)
-	}
-	r.want, r.changed, r.note = w, true, e.note
-}
-
-// listedOf is what the documents say of a resource before a push changes its want.
-func listedOf(current *store.Want, set int64) *store.Want {
-	switch {
-	case current == nil:
-		return &store.Want{SetID: set, Length: -1, LastMod: store.NoTime}
-	case current.Pushed:
-		return current.Listed
-	}
-	known := *current
-	return &known
-}
-
-// mergeListed lets an entry of a document meet a want that was pushed: what the documents say is kept up to date beside
-// it, and takes its place as soon as it is not older.
-func (p *planner) mergeListed(r *row, e *entry) {
-	pushed := r.want
-	switch p.decide(r, &r.want, e) {
-	case merge.Replace:
-		r.want = p.wantOf(e, &r.want)
-		if p.news != nil && !e.baseline {
-			p.news(e.cand.Version)
-		}
-	case merge.Ask:
-		r.want = e.cand.Contest(&pushed, p.set.Floor, p.set.ID)
-		r.want.Generation = p.generation(e)
-	case merge.Repeat: // the documents confirm it
-		if p.lag != nil {
-			p.lag(pushed.Version)
-		}
-		if pushed.State == e.cand.State {
-			r.want = p.wantOf(e, &r.want)
-		} else {
-			r.want.Pushed, r.want.Listed = false, nil
-		}
-		r.same = true
-	default:
-		p.mergeBeside(r, e)
-		return
-	}
-	r.want.Refused = ""
-	if r.want.State != store.WantAbsent {
-		r.want.Refused = p.scope(e.uri)
-	}
-	r.changed = true
-}
-
-// mergeBeside updates what the documents say of a resource while a newer push stands.
-func (p *planner) mergeBeside(r *row, e *entry) {
-	listed := r.want.Listed
-	if listed == nil || listed.State == store.WantNone {
-		listed = nil
-	}
-	var next store.Want
-	switch p.decide(r, listed, e) {
-	case merge.Replace:
-		next = p.wantOf(e, listed)
-	case merge.Ask:
-		next = e.cand.Contest(listed, p.set.Floor, p.set.ID)
-	default:
-		return
-	}
-	if next.State != store.WantAbsent {
-		next.Refused = p.scope(e.uri)
-	}
-	r.want.Listed, r.changed = &next, true
-}
 
 // askPushed has the Source asked about what was pushed and should by now be in its documents, and is not: a forged entry
 // lives until the next pull, no longer.
@@ -184,7 +90,7 @@ func (p *puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 	if len(c.Resources) == 0 {
 		return nil
 	}
-	if err := p.plan.assignKeys(ctx, c, fresh, nil); err != nil {
+	if err := p.plan.AssignKeys(ctx, c, fresh, nil); err != nil {
 		return err
 	}
 	p.s.log.Info("changes that were pushed are in no document of the Source; it is asked about them",
@@ -192,6 +98,6 @@ func (p *puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 	if err := p.s.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	p.plan.name(transfer.Due(c))
+	p.plan.Name(transfer.Due(c))
 	return nil
 }

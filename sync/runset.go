@@ -106,6 +106,7 @@ func (s *session) workOff(ctx context.Context, rec *transfer.Reconciler, news <-
 				end = s.Now().Add(s.o.RetryFor)
 				rec.Retry(end)
 			}
+			rec.UseRoom()
 			again := rec.TakeResumed()
 			if again { // what the disk failed waits for it no longer
 				if err := s.tryOwed(ctx); err != nil {
@@ -156,10 +157,10 @@ func (s *session) carryOut(ctx context.Context) error {
 func (s *session) fill(res *Result, pull *puller, rec *transfer.Reconciler, base transfer.Count) {
 	res.Kind = pull.out.kind
 	res.Position = report.RFC3339(pull.cover.Position())
-	res.Odd = pull.plan.odd
+	res.Odd = pull.plan.Topic.Odd
 	res.GapsFound, res.GapsClosed = pull.out.gapsFound, pull.out.gapsClosed
 	res.Unavailable = !pull.out.usable
-	done := rec.Since(base, pull.plan.calm)
+	done := rec.Since(base, pull.plan.Calm)
 	res.Fetched, res.Deleted, res.Failed = done.Fetched, done.Deleted, done.Failed
 	res.Asked, res.Unchanged = done.Asked, done.Unchanged
 	if s.o.Plan != nil {

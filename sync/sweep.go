@@ -49,7 +49,7 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 		return nil
 	}
 	p.s.log.Info("the new list removes little enough: what an earlier one had held is carried out", "set", p.set.CapabilityList, "files", counts.Held)
-	return p.s.decideHeld(ctx, p.set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.plan.name(transfer.Due(c)) })
+	return p.s.decideHeld(ctx, p.set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.plan.Name(transfer.Due(c)) })
 }
 
 // heed notes of what was pushed as deleted that the list does not name it either: what older documents said of it would count
@@ -60,7 +60,7 @@ func (p *puller) heed(ctx context.Context, absent merge.Candidate, hold bool) er
 		now := p.s.site.LocalNow()
 		for _, r := range rs {
 			w := r.WantFor(p.set.ID)
-			if w == nil || w.State != store.WantAbsent || p.plan.seen.Has(r.ID) || !backed(w, absent) {
+			if w == nil || w.State != store.WantAbsent || p.plan.Seen.Has(r.ID) || !backed(w, absent) {
 				continue
 			}
 			rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
@@ -100,7 +100,7 @@ func (p *puller) unlisted(ctx context.Context, absent merge.Candidate, each func
 			if w == nil || p.shown != nil && p.shown(r, w) {
 				continue
 			}
-			ignored := merge.MergeUnlisted(w, merge.FloorOf(p.set), p.plan.reading) == merge.Ignore
+			ignored := merge.MergeUnlisted(w, merge.FloorOf(p.set), p.plan.Reading) == merge.Ignore
 			if ignored && !backed(w, absent) {
 				continue
 			}
@@ -122,7 +122,7 @@ func (p *puller) unlisted(ctx context.Context, absent merge.Candidate, each func
 		if err != nil {
 			return n, err
 		}
-		if p.plan.seen.Has(id) {
+		if p.plan.Seen.Has(id) {
 			continue
 		}
 		if ids = append(ids, id); len(ids) >= sweepPage {
@@ -168,7 +168,7 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 		before, was := slices.Clone(r.Wants), r.Have
 		var found *store.Have
 		next := *w
-		decision := merge.MergeUnlisted(w, merge.FloorOf(p.set), p.plan.reading)
+		decision := merge.MergeUnlisted(w, merge.FloorOf(p.set), p.plan.Reading)
 		if decision == merge.Ask && hold && r.Have.State == store.HavePresent {
 			decision = merge.Replace // a Source that lost its list by mistake may well answer 404 for all that was in it
 		}
@@ -181,7 +181,7 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 				r.Have = *found
 			}
 			next.State, next.Version, next.Settled, next.Refused = store.WantAbsent, absent.Version, false, ""
-			if !p.plan.reading.Reset {
+			if !p.plan.Reading.Reset {
 				next = merge.Raised(next, w, p.set.Floor)
 			}
 			next.Pushed, next.Listed = false, nil
@@ -215,6 +215,6 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	p.plan.name(transfer.Due(c))
+	p.plan.Name(transfer.Due(c))
 	return nil
 }

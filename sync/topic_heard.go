@@ -13,6 +13,7 @@ import (
 // feed as soon as that had the time to show it (P9).
 type heard struct {
 	standing
+	p      *puller
 	window map[uint64]bool // keys of the feed's newest document, where entries are said to have ended
 	taken  bool            // entries were taken up
 }
@@ -23,7 +24,7 @@ func (p *puller) newHeard(ctx context.Context, ds []*store.Delivery) (*heard, er
 	if err != nil {
 		return nil, err
 	}
-	h := &heard{standing: st, window: map[uint64]bool{}}
+	h := &heard{p: p, standing: st, window: map[uint64]bool{}}
 	for _, d := range ds {
 		if bytes.Contains(d.Body, []byte("deleted-entry")) {
 			var w window.Window
@@ -39,43 +40,43 @@ func (p *puller) newHeard(ctx context.Context, ds []*store.Delivery) (*heard, er
 	return h, nil
 }
 
-// mayChange decides whether a hub's word is enough to change what the feed has told, which is remembered then. An end is believed of
+// MayChange implements plan.Hub: it decides whether a hub's word is enough to change what the feed has told, which is remembered then. An end is believed of
 // what the feed's newest document had, for the next reading shows whether that is true, and of no more than the guard of sweeps lets
 // go; of anything else the feed is asked.
-func (h *heard) mayChange(p *planner, e *entry, current *store.Want) bool {
-	key, at := window.KeyHash(e.uri), e.cand.Version.From
+func (h *heard) MayChange(uri string, item merge.Candidate, current *store.Want) bool {
+	key, at := window.KeyHash(uri), item.Version.From
 	if current == nil {
-		if e.cand.State == store.WantAbsent { // the feed may have it
-			h.tell(p, key, at)
+		if item.State == store.WantAbsent { // the feed may have it
+			h.tell(key, at)
 		}
 		return true
 	}
-	if _, pushed := merge.PushedAt(current); pushed || current.State == store.WantAbsent && e.cand.State == store.WantAbsent {
+	if _, pushed := merge.PushedAt(current); pushed || current.State == store.WantAbsent && item.State == store.WantAbsent {
 		return true // the hub's own word
 	}
-	if e.cand.State == store.WantAbsent {
-		if !h.window[key] || merge.Hold(false, h.Ended+1, p.set.Resources, p.s.t.DeleteGuard) {
+	if item.State == store.WantAbsent {
+		if !h.window[key] || merge.Hold(false, h.Ended+1, h.p.set.Resources, h.p.s.t.DeleteGuard) {
 			return false
 		}
 		h.Ended++
 	}
-	h.tell(p, key, current.Version.From)
+	h.tell(key, current.Version.From)
 	return true
 }
 
-func (h *heard) tell(p *planner, key uint64, at store.Micros) {
+func (h *heard) tell(key uint64, at store.Micros) {
 	if h.Many = h.Many || len(h.Told) >= toldMost; !h.Many {
-		h.Told = append(h.Told, told{Key: key, At: at, Push: p.s.site.LocalNow()})
+		h.Told = append(h.Told, told{Key: key, At: at, Push: h.p.s.site.LocalNow()})
 	}
 }
 
-// remember has a commit with wants of notifications tell of them.
-func (h *heard) remember(p *planner, c *store.Commit) error {
-	if h == nil || !h.taken {
+// Remember implements plan.Hub: it has a commit with wants of notifications tell of them.
+func (h *heard) Remember(c *store.Commit) error {
+	if !h.taken {
 		return nil
 	}
-	h.Last = p.s.site.LocalNow()
-	d, err := p.s.memo(p.set, pushedKey(p.set.ID), h.standing)
+	h.Last = h.p.s.site.LocalNow()
+	d, err := h.p.s.memo(h.p.set, pushedKey(h.p.set.ID), h.standing)
 	c.Documents = append(c.Documents, d)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/coverage"
+	"resyncd/sync/plan"
 	"resyncd/sync/window"
 )
 
@@ -29,9 +30,9 @@ func (w *walk) end(ctx context.Context) error {
 		p.flawed = w.flaws > 0
 		p.fail(w.problem(fmt.Errorf("%d entries could not be read", n)))
 	}
-	if p.plan.crowded > 0 {
+	if p.plan.Topic.Crowded > 0 {
 		p.flawed = true
-		p.fail(w.problem(fmt.Errorf("%d links of entries are not mirrored, those beyond %d of one entry", p.plan.crowded, followMost)))
+		p.fail(w.problem(fmt.Errorf("%d links of entries are not mirrored, those beyond %d of one entry", p.plan.Topic.Crowded, plan.FollowMost)))
 	}
 	if err := w.keep(); err != nil {
 		return err
@@ -68,7 +69,7 @@ func (w *walk) keep() error {
 	p := w.p
 	now := &w.now
 	if now.Gone = 0; w.was != nil {
-		if len(now.Entries) == 0 || w.unchanged || !w.reached() && p.plan.unheard == 0 {
+		if len(now.Entries) == 0 || w.unchanged || !w.reached() && p.plan.Topic.Unheard == 0 {
 			now.Entries = w.was.Entries
 		}
 		if now.Order = w.order.Found; now.Order == window.OrderUnknown || w.was.Order == window.NoOrder && w.paged { // one reading may look ordered by chance
@@ -112,7 +113,7 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 			}
 			err = p.unprovable(ctx, store.NoTime, until, "the history of the feed ends before its beginning")
 		}
-	case !w.unchanged && !w.complete && !w.reached() && !w.whole(since) && p.plan.unheard > 0:
+	case !w.unchanged && !w.complete && !w.reached() && !w.whole(since) && p.plan.Topic.Unheard > 0:
 		if until := w.oldest; until.Known() && until > since {
 			err = p.unprovable(ctx, since, until, "the feed does not reach back to what was known")
 			since = until

@@ -15,6 +15,7 @@ import (
 	"resyncd/store"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
 	"resyncd/sync/window"
 )
 
@@ -245,4 +246,19 @@ func (s *session) sameTopic(ctx context.Context, offer *destination.Offer) error
 		}
 	}
 	return nil
+}
+
+// contentOfInline are the bytes of a resource that came with its document, or were made of its edits; store.ErrNotFound if
+// they were lost before they reached the mirror.
+func (s *session) contentOfInline(ctx context.Context, r *store.Resource) ([]byte, error) {
+	content, err := s.Store.Content(ctx, r.ID)
+	if err == nil {
+		return content, nil
+	}
+	edits, listErr := s.Store.Edits(ctx, s.src.ID, r.URI)
+	if listErr != nil || len(edits) == 0 {
+		return nil, err
+	}
+	_, content = plan.FoldEdits(s.log, r.URI, edits)
+	return content, nil
 }

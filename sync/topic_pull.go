@@ -12,6 +12,7 @@ import (
 	"resyncd/store"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
 	"resyncd/sync/window"
 )
 
@@ -28,7 +29,7 @@ func (p *puller) topic(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.plan.document, p.plan.news = id, p.heardItem
+	p.plan.Topic.Document, p.plan.News = id, p.heardItem
 	switch {
 	case a.NotModified:
 		p.out.usable = true
@@ -84,15 +85,15 @@ func (p *puller) page(ctx context.Context) error {
 			return err
 		}
 		now := p.s.sourceNow()
-		c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: now, Until: now, Document: p.plan.document},
+		c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: now, Until: now, Document: p.plan.Topic.Document},
 			Length: -1, LastMod: store.NoTime, Type: a.ContentType}
 		if had != nil {
 			c.Version = had.Version
 		}
-		if err := p.plan.add(ctx, entry{uri: uri, cand: c, item: &item{from: p.itemFrom(false), latest: had == nil}}); err != nil {
+		if err := p.plan.Add(ctx, plan.Entry{URI: uri, Cand: c, Item: &plan.Item{From: p.itemFrom(false), Latest: had == nil}}); err != nil {
 			return err
 		}
-		if err := p.plan.flush(ctx); err != nil {
+		if err := p.plan.Flush(ctx); err != nil {
 			return err
 		}
 	}

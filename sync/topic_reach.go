@@ -7,7 +7,7 @@ import (
 
 // look compares an entry of this walk with what the last pull saw. It reports whether the entry was not there then.
 func (w *walk) look(h uint64, when store.Micros) (fresh bool) {
-	limit := w.items.from.Limit
+	limit := w.items.From.Limit
 	if w.pages == 0 {
 		w.now.Entries = append(w.now.Entries, window.Entry{Key: h, At: when, Ahead: when.Known() && when > limit})
 		w.shows = store.Earliest(w.shows, when)

@@ -13,6 +13,7 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/sync/merge"
+	"resyncd/sync/plan"
 	"resyncd/sync/window"
 )
 
@@ -25,7 +26,7 @@ const (
 // walk is one reading of a feed: its document, and as much of its history as is needed.
 type walk struct {
 	p     *puller
-	items itemReader
+	items plan.ItemReader
 	was   *window.Window // what the last pull saw; nil before the first
 	now   window.Window
 	reach *window.Reach           // nil before the first
@@ -73,7 +74,7 @@ func (p *puller) feed(ctx context.Context) error {
 	if err := w.goOn(ctx); err != nil {
 		return err
 	}
-	if len(p.plan.contested) > 0 && w.failed == nil {
+	if len(p.plan.Topic.Contested) > 0 && w.failed == nil {
 		if err := w.decide(ctx); err != nil {
 			return err
 		}
@@ -106,8 +107,8 @@ func (p *puller) newWalk(ctx context.Context) (*walk, error) {
 	t := p.offer.Topic
 	w := &walk{p: p, seen: map[uint64]store.Micros{}, asked: map[string]bool{t.Answer.URL: true, t.URL: true}, live: map[string]bool{t.Answer.URL: true},
 		newest: store.NoTime, oldest: store.NoTime, shows: store.NoTime, goes: store.NoTime}
-	w.items = itemReader{p: p.plan, from: p.itemFrom(false), folder: p.set.CapabilityList, document: p.plan.document,
-		evidence: t.Answer.URL, kind: t.Answer.Format, own: func(uri string) bool { _, ok := w.seen[window.KeyHash(uri)]; return ok }}
+	w.items = plan.ItemReader{Planner: p.plan, From: p.itemFrom(false), Folder: p.set.CapabilityList, Document: p.plan.Topic.Document,
+		Evidence: t.Answer.URL, Kind: t.Answer.Format, Own: func(uri string) bool { _, ok := w.seen[window.KeyHash(uri)]; return ok }}
 	var was window.Window
 	found, err := p.s.recallJSON(ctx, topicWindow+p.set.CapabilityList, &was)
 	if err != nil {
@@ -293,11 +294,11 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 
 // readFrom has the entries of a document told from where they come.
 func (w *walk) readFrom(a *destination.TopicAnswer, uncached bool) {
-	w.items.from, w.items.kind, w.items.evidence = w.p.itemFrom(uncached), a.Format, a.URL
-	w.items.from.Page = a.URL
+	w.items.From, w.items.Kind, w.items.Evidence = w.p.itemFrom(uncached), a.Format, a.URL
+	w.items.From.Page = a.URL
 	if w.live[a.URL] {
 		if date := store.Micros(a.Date); date.Known() {
-			w.items.from.Shown = date + 999_999 // which tells whole seconds
+			w.items.From.Shown = date + 999_999 // which tells whole seconds
 		}
 	}
 }
@@ -322,16 +323,16 @@ func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer, each fun
 	case err != nil:
 		w.fail(fmt.Errorf("could not be read to its end: %w", err))
 	}
-	return head, w.p.plan.flush(ctx) // a batch holds the bytes of its entries
+	return head, w.p.plan.Flush(ctx) // a batch holds the bytes of its entries
 }
 
 // identity is the key by which an entry is known, and its instant.
 func (w *walk) identity(e *feed.Entry) (h uint64, when store.Micros) {
 	if e.Edit != nil && w.p.s.t.Records != "" {
 		sum := e.Edit.Digest() // several edits of one record may share an id
-		return window.KeyHash(string(sum[:])), microsOf(e.Edit.Observed)
+		return window.KeyHash(string(sum[:])), plan.MicrosOf(e.Edit.Observed)
 	}
-	return window.KeyHash(e.Key), microsOf(e.Updated)
+	return window.KeyHash(e.Key), plan.MicrosOf(e.Updated)
 }
 
 // entry takes up one entry, unless a newer one of its key was met in this walk: the same id twice must not go to and fro.
@@ -349,21 +350,21 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 		return nil
 	}
 	w.seen[h] = when
-	w.items.fresh = w.look(h, when)
-	w.items.from.Full = w.p.s.o.Full || w.pages > 0 && !w.items.fresh && w.was != nil // not where the last pull saw it
-	w.items.old = w.was != nil && !w.was.Broken && when.Known() && when <= w.p.cover.ProvenPosition()
-	if w.was == nil || w.items.fresh {
+	w.items.Fresh = w.look(h, when)
+	w.items.From.Full = w.p.s.o.Full || w.pages > 0 && !w.items.Fresh && w.was != nil // not where the last pull saw it
+	w.items.Old = w.was != nil && !w.was.Broken && when.Known() && when <= w.p.cover.ProvenPosition()
+	if w.was == nil || w.items.Fresh {
 		w.news++
 	}
-	return w.items.take(ctx, e)
+	return w.items.Take(ctx, e)
 }
 
 // decide reads the documents that contradict what is known once more, past all caches, because only they can say who is right. What a
 // document says of a contested entry is the latest that it says, so nothing goes to and fro.
 func (w *walk) decide(ctx context.Context) error {
-	contested := w.p.plan.contested
-	w.p.plan.contested = nil
-	w.items.fresh = false
+	contested := w.p.plan.Topic.Contested
+	w.p.plan.Topic.Contested = nil
+	w.items.Fresh = false
 	for page, uris := range contested {
 		if page == "" {
 			continue
@@ -388,15 +389,15 @@ func (w *walk) decide(ctx context.Context) error {
 		}
 		w.readFrom(a, true)
 		for _, e := range last {
-			if err := w.items.take(ctx, e); err != nil {
+			if err := w.items.Take(ctx, e); err != nil {
 				return err
 			}
 		}
-		if err := w.p.plan.flush(ctx); err != nil {
+		if err := w.p.plan.Flush(ctx); err != nil {
 			return err
 		}
 	}
-	w.p.plan.contested = nil
+	w.p.plan.Topic.Contested = nil
 	return nil
 }
 
@@ -404,15 +405,15 @@ func (w *walk) decide(ctx context.Context) error {
 // guard. Before anything goes it is read once more, past caches.
 func (w *walk) sweep(ctx context.Context) error {
 	p := w.p
-	b := &baseline{p: p, docID: p.plan.document, listed: int64(len(w.seen)), skipped: int64(w.flaws)}
+	b := &baseline{p: p, docID: p.plan.Topic.Document, listed: int64(len(w.seen)), skipped: int64(w.flaws)}
 	if err := b.begin(ctx); err != nil {
 		return err
 	}
-	p.plan.reading = merge.Reading{At: p.s.sourceNow(), Reset: true}
+	p.plan.Reading = merge.Reading{At: p.s.sourceNow(), Reset: true}
 	p.shown = func(r *store.Resource, want *store.Want) bool {
 		pushed, ok := merge.PushedAt(want)
 		_, shown := w.seen[window.KeyHash(r.URI)]
-		return shown || !want.Inline || want.Type == recordType || ok && p.s.site.LocalNow()-pushed < merge.FeedLag
+		return shown || !want.Inline || want.Type == plan.RecordType || ok && p.s.site.LocalNow()-pushed < merge.FeedLag
 	}
 	defer func() { p.shown = nil }()
 	gone, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)

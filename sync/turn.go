@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-
-	"resyncd/store"
 )
 
 // turn is whose turn it is to change what a Follower knows. A slice has it from its start to its end, but for the moments in
@@ -141,12 +139,4 @@ func (p *puller) pushed(v *pushReader) {
 		p.cover.AddNotification(iv, v.now)
 	}
 	p.disturbed = true
-}
-
-// keepsListed has a row that a push takes stay listed by the baseline that is being read, which knows what it wrote itself
-// by its number only, and a pushed want carries none: else the end of the baseline would take it for unlisted.
-func (p *planner) keepsListed(r *row, current *store.Want) {
-	if p.listedIn != nil && current != nil && current.Generation == p.set.Generation {
-		p.listedIn.Add(r.res.ID)
-	}
 }

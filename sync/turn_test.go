@@ -17,6 +17,7 @@ import (
 	"resyncd/store"
 	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
+	"resyncd/sync/plan"
 )
 
 // A document that hangs: it is drawn up before it hangs, or only when it goes on, or half of it has come.
@@ -257,17 +258,17 @@ func (p *pusher) listing(h *byHand, at store.Micros) *baseline {
 		p.t.Fatal(err)
 	}
 	b := &baseline{p: pull, at: at, listed: 1}
-	pull.plan.reading.At = at
+	pull.plan.Reading.At = at
 	if err := b.begin(ctx); err != nil {
 		p.t.Fatal(err)
 	}
 	c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime, Version: store.Version{From: at, Until: at, Ordinal: 1, Document: 1}}
 	for uri := range p.src.Resources() {
-		if err := pull.plan.add(ctx, entry{uri: uri, cand: c, baseline: true}); err != nil {
+		if err := pull.plan.Add(ctx, plan.Entry{URI: uri, Cand: c, Baseline: true}); err != nil {
 			p.t.Fatal(err)
 		}
 	}
-	if err := pull.plan.flush(ctx); err != nil {
+	if err := pull.plan.Flush(ctx); err != nil {
 		p.t.Fatal(err)
 	}
 	return b

@@ -132,6 +132,7 @@ func (r *Reconciler) removeLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		r.s.beginRemovals()
 		if err := r.makeRoom(ctx); err != nil {
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 				return nil

@@ -48,22 +48,30 @@ func (r *Reconciler) ErrHalted() error {
 	return nil
 }
 
-// makeRoom carries out what is to be removed, and ends the halt of a full mirror if that gave room back. The trash gives none.
+// makeRoom carries out what is to be removed, and ends the halt of a full mirror if that gave room back.
 func (r *Reconciler) makeRoom(ctx context.Context) error {
 	if !r.mayRemove() {
 		return nil
 	}
-	full := r.IsHalted()
-	var before, after int64
-	r.tally.add(func(t *tally) { before = t.deleted })
 	if err := r.RemoveAll(ctx, r.s.LocalNow); err != nil {
 		return err
 	}
-	r.tally.add(func(t *tally) { after = t.deleted })
-	if full && after > before && r.s.Means.Delete == DeleteNow {
+	r.UseRoom()
+	return nil
+}
+
+// UseRoom ends the halt of a full mirror if removals have given room back since the last one ended. The trash gives none. A
+// write that failed before may be told after the removal.
+func (r *Reconciler) UseRoom() {
+	room := false
+	r.tally.add(func(t *tally) {
+		if room = r.s.Means.Delete == DeleteNow && errors.Is(t.halted, blob.ErrNoSpace) && t.deleted > t.used; room {
+			t.used = t.deleted
+		}
+	})
+	if room {
 		r.resume()
 	}
-	return nil
 }
 
 // probeBytes is what a disk must take before fetching goes on.

@@ -17,6 +17,7 @@ type tally struct {
 	failing          *spill.Bitmap // what failed last when it was tried
 	until            time.Time     // until then what failed is tried again; zero: for ever
 	halted           error         // a failure of the disk: nothing is fetched while it lasts
+	used             int64         // of deleted: those whose room ended a halt
 	resumed          bool          // one is over
 }
 

@@ -46,8 +46,8 @@ type Workset struct {
 	// Rows in no flight with work: by id, or all, which are too many to name.
 	named []int64
 	all   bool
-	// A removal may be due, or is being carried out.
-	removing bool
+	// A removal may be due; removals are being carried out.
+	remains, removing bool
 	Notes    notes
 	doubtful map[int64]struct{} // rows whose file may be newer (doubt.go)
 
@@ -309,7 +309,7 @@ func (w *Workset) Poke() {
 func (w *Workset) Removals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.removing = true; w.Follows {
+	if w.remains = true; w.Follows {
 		w.removeLocked()
 	}
 }
@@ -318,7 +318,7 @@ func (w *Workset) Removals() {
 func (w *Workset) fetched() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.removing {
+	if w.remains {
 		w.removeLocked()
 	}
 }
@@ -330,12 +330,19 @@ func (w *Workset) removeLocked() {
 	}
 }
 
+// beginRemovals says that removals are being carried out.
+func (w *Workset) beginRemovals() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remains, w.removing = false, true
+}
+
 // removed says that what removals told of was carried out, or is owed, and wakes the conductor: a removal that failed is due
 // again, or the disk failed.
 func (w *Workset) removed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.removing = len(w.remove) > 0
+	w.removing = false
 	w.Poke()
 }
 
@@ -347,7 +354,7 @@ func (w *Workset) waits() bool {
 }
 
 func (w *Workset) waitsLocked() bool {
-	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.removing
+	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains || w.removing
 }
 
 // rest sets resting to whether nothing waits, and tells whether that was not so before. It looks and decides in one, after

@@ -1,4 +1,4 @@
-package sync
+package plan
 
 import (
 	"context"
@@ -89,49 +89,49 @@ func (g *growth) run(b *testing.B, n int, uri func(i, n int) string) {
 	step(&g.replan, func() { plan(b, p, n, 2, uris) })
 	step(&g.resweep, func() { finishAll(b, p, 2) })
 	b.StopTimer()
-	if counts, err := p.s.Store.Counts(context.Background(), p.set.ID); err != nil || counts.Owed != 0 || p.calms() != int64(n) {
+	if counts, err := p.o.Site.Store.Counts(context.Background(), p.o.Set.ID); err != nil || counts.Owed != 0 || p.calms() != int64(n) {
 		b.Fatalf("%+v, %d unchanged, %v", counts, p.calms(), err)
 	}
 	b.StartTimer()
 }
 
 // recordAll pages what is owed as the conductor does and records each page as fetched.
-func recordAll(b *testing.B, p *planner, n int) {
+func recordAll(b *testing.B, p *Planner, n int) {
 	b.Helper()
 	ctx := context.Background()
 	const page = 1000
 	var after int64
 	for range (n + page - 1) / page {
-		found, err := p.s.Store.Due(ctx, store.DueQuery{SourceID: p.s.src.ID, Action: store.ActionFetch, Now: p.s.site.LocalNow(), After: after, Limit: page})
+		found, err := p.o.Site.Store.Due(ctx, store.DueQuery{SourceID: p.o.Site.SourceID, Action: store.ActionFetch, Now: p.o.Site.LocalNow(), After: after, Limit: page})
 		if err != nil || len(found) == 0 {
 			b.Fatal(len(found), err)
 		}
 		after = found[len(found)-1].ID
-		c := &store.Commit{Claim: p.s.claim}
+		c := &store.Commit{Claim: p.o.Site.Claim}
 		for _, res := range found {
 			w := &res.Wants[0]
 			c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Work: &store.Work{}, Have: &store.Have{
 				State: store.HavePresent, SHA256: [32]byte{1}, Length: w.Length, ModTime: 1e18, ETag: `"5f3a-1b2c"`, Type: w.Type,
-				Checked: w.Digests, Version: w.Version, Fetched: p.s.site.LocalNow(),
+				Checked: w.Digests, Version: w.Version, Fetched: p.o.Site.LocalNow(),
 			}})
 		}
-		if err := p.s.Store.Commit(ctx, c); err != nil {
+		if err := p.o.Site.Store.Commit(ctx, c); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 // finishAll is the end of a baseline of which nothing is unlisted.
-func finishAll(b *testing.B, p *planner, generation int64) {
+func finishAll(b *testing.B, p *Planner, generation int64) {
 	b.Helper()
 	ctx := context.Background()
-	at := p.reading.At - 1
-	for id, err := range p.s.Store.Unlisted(ctx, p.set.ID, generation, endOfTime) {
-		if err != nil || !p.seen.Has(id) {
+	at := p.Reading.At - 1
+	for id, err := range p.o.Site.Store.Unlisted(ctx, p.o.Set.ID, generation, store.Micros(1)<<62) {
+		if err != nil || !p.Seen.Has(id) {
 			b.Fatal(id, err)
 		}
 	}
-	if err := p.s.Store.Commit(ctx, &store.Commit{Claim: p.s.claim, DropTombstones: &store.DropTombstones{SetID: p.set.ID, At: at}}); err != nil {
+	if err := p.o.Site.Store.Commit(ctx, &store.Commit{Claim: p.o.Site.Claim, DropTombstones: &store.DropTombstones{SetID: p.o.Set.ID, At: at}}); err != nil {
 		b.Fatal(err)
 	}
 }

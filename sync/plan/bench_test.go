@@ -1,4 +1,4 @@
-package sync
+package plan
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/store/sqlite"
 	"resyncd/sync/merge"
 	"resyncd/sync/spill"
+	"resyncd/sync/transfer"
 )
 
 // BenchmarkPlan measures what a listed entry costs before anything is fetched: a new one, and one that is as it was. The
@@ -42,7 +42,7 @@ func BenchmarkReplan(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*entries), "µs/entry")
 }
 
-func benchPlanner(b testing.TB) (*planner, func()) {
+func benchPlanner(b testing.TB) (*Planner, func()) {
 	b.Helper()
 	st, err := sqlite.Open(context.Background(), filepath.Join(b.TempDir(), "state.db"), sqlite.Options{})
 	if err != nil {
@@ -53,7 +53,7 @@ func benchPlanner(b testing.TB) (*planner, func()) {
 }
 
 // plannerOf is a planner of a Source of that name.
-func plannerOf(b tester, st store.Store, name string) (p *planner, release func()) {
+func plannerOf(b failer, st store.Store, name string) (p *Planner, release func()) {
 	b.Helper()
 	ctx := context.Background()
 	src, err := st.EnsureSource(ctx, name, "http://lib.example/")
@@ -68,34 +68,38 @@ func plannerOf(b tester, st store.Store, name string) (p *planner, release func(
 	if err != nil {
 		b.Fatal(err)
 	}
-	e := &Engine{Store: st, Log: slog.New(slog.DiscardHandler), Now: time.Now}
-	s := &session{Engine: e, src: src, claim: claim, log: e.Log}
-	s.site = s.worksite()
-	p, err = s.newPlanner(&set, &destination.SetOffer{ID: set.CapabilityList})
-	if err != nil {
-		b.Fatal(err)
+	site := &transfer.Site{
+		Workset: transfer.NewWorkset(), Store: st, SourceID: src.ID, Claim: claim, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	}
-	return p, func() { _ = end() }
+	all := func(string) string { return "" }
+	return New(Options{Site: site, Set: &set, Refused: all, Filtered: all}), func() { _ = end() }
 }
 
 func benchURI(i int) string { return fmt.Sprintf("http://lib.example/theses/%07d.pdf", i) }
 
-func plan(b *testing.B, p *planner, entries int, generation int64, uri func(i int) string) {
+func plan(b *testing.B, p *Planner, entries int, generation int64, uri func(i int) string) {
 	b.Helper()
 	ctx := context.Background()
-	p.seen, p.reading.At = spill.NewBitmap(), store.Micros(1e15+generation)
-	p.listed, p.jumps, p.last = 0, 0, "" // as in a run of its own
-	p.set.Generation = generation
+	p.Seen, p.Reading.At = spill.NewBitmap(), store.Micros(1e15+generation)
+	p.order.listed, p.order.jumps, p.order.last = 0, 0, "" // as in a run of its own
+	p.o.Set.Generation = generation
 	for i := range entries {
-		e := entry{uri: uri(i), baseline: true, cand: merge.Candidate{
+		e := Entry{URI: uri(i), Baseline: true, Cand: merge.Candidate{
 			State: store.WantPresent, Digests: fmt.Sprintf("sha-256:%064x", i), Length: int64(i), LastMod: 1e15, Type: "application/pdf",
-			Version: store.Version{From: p.reading.At, Until: p.reading.At, Ordinal: int64(i), Document: generation},
+			Version: store.Version{From: p.Reading.At, Until: p.Reading.At, Ordinal: int64(i), Document: generation},
 		}}
-		if err := p.add(ctx, e); err != nil {
+		if err := p.Add(ctx, e); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if err := p.planAll(ctx); err != nil {
+	if err := p.PlanAll(ctx); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// failer is a test, a benchmark or a check of package rapid.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }

@@ -1,4 +1,4 @@
-package sync
+package plan
 
 import (
 	"crypto/sha256"
@@ -14,16 +14,16 @@ import (
 
 // item is what a topic brings for one resource: an entry of a feed, an edit of a record, a link of an entry, or the
 // topic's own document.
-type item struct {
+type Item struct {
 	// inline: the bytes are content, or what a record's edits make; else the URI is fetched like any other.
-	inline  bool
-	content []byte
+	Inline  bool
+	Content []byte
 	// natural is the key that it gets where nothing stands in its way; "": that of its URI.
 	natural string
 	meta    merge.ItemMeta
 	edit    *store.Edit
-	from    merge.ItemFrom
-	latest  bool // newer than whatever is known, whatever the clocks say
+	From    merge.ItemFrom
+	Latest  bool // newer than whatever is known, whatever the clocks say
 	// fresh: it was not there at the last pull, so that others before it may be lost; old: it is no newer than what was known then.
 	fresh, old bool
 	// unlinked is the entry that links to this resource no more, "" for what is linked to.
@@ -31,8 +31,8 @@ type item struct {
 }
 
 // mergeItem lets an item meet its row.
-func (p *planner) mergeItem(r *row, e *entry) {
-	it := e.item
+func (p *Planner) mergeItem(r *row, e *Entry) {
+	it := e.Item
 	r.natural = it.natural
 	if it.edit != nil {
 		r.edits = append(r.edits, *it.edit)
@@ -40,10 +40,10 @@ func (p *planner) mergeItem(r *row, e *entry) {
 		case it.fresh && it.old:
 			r.fresh = append(r.fresh, it.edit.Digest)
 		case it.fresh:
-			p.unheard++
+			p.Topic.Unheard++
 		}
 		if r.note == nil {
-			r.note = e.note
+			r.note = e.Note
 		}
 		return
 	}
@@ -51,8 +51,8 @@ func (p *planner) mergeItem(r *row, e *entry) {
 	if r.had || r.changed {
 		current = &r.want
 	}
-	if current != nil && current.Inline != it.inline && !it.latest { // an entry is called what another one links to
-		if !it.inline || e.cand.State == store.WantAbsent {
+	if current != nil && current.Inline != it.Inline && !it.Latest { // an entry is called what another one links to
+		if !it.Inline || e.Cand.State == store.WantAbsent {
 			return
 		}
 		current = nil
@@ -61,53 +61,53 @@ func (p *planner) mergeItem(r *row, e *entry) {
 		r.unlink(it.unlinked)
 		return
 	}
-	if it.fresh && !(it.old && merge.ToldBefore(current, e.cand)) {
-		p.unheard++
+	if it.fresh && !(it.old && merge.ToldBefore(current, e.Cand)) {
+		p.Topic.Unheard++
 	}
-	if it.latest && current != nil && e.cand.Version.From <= current.Version.From {
-		e.cand.Version.From = current.Version.From + 1
-		e.cand.Version.Until = e.cand.Version.From
+	if it.Latest && current != nil && e.Cand.Version.From <= current.Version.From {
+		e.Cand.Version.From = current.Version.From + 1
+		e.Cand.Version.Until = e.Cand.Version.From
 	}
-	decision := merge.MergeItem(current, e.cand, it.from)
+	decision := merge.MergeItem(current, e.Cand, it.From)
 	if decision == merge.Repeat && current != nil && it.retold(current) {
 		decision = merge.Replace
-		if e.cand.Version.From = current.Version.From + 1; !current.Version.From.Known() { // or the file would do
-			e.cand.Version.From = it.from.Now
+		if e.Cand.Version.From = current.Version.From + 1; !current.Version.From.Known() { // or the file would do
+			e.Cand.Version.From = it.From.Now
 		}
-		e.cand.Version.Until = e.cand.Version.From
+		e.Cand.Version.Until = e.Cand.Version.From
 	}
-	if decision == merge.Replace && it.from.Pushed && it.inline && !p.heard.mayChange(p, e, current) {
+	if decision == merge.Replace && it.From.Pushed && it.Inline && !p.Topic.Hub.MayChange(e.URI, e.Cand, current) {
 		decision = merge.Ask
 	}
 	switch decision {
 	case merge.Ask:
-		p.contest(it.from.Page, e.uri)
+		p.contest(it.From.Page, e.URI)
 	case merge.Repeat:
 		r.same = true
 		if !r.changed {
-			r.content = it.content // in case what was brought before was lost
+			r.content = it.Content // in case what was brought before was lost
 		}
 	case merge.Replace:
-		if v := &e.cand.Version; current != nil && v.From.Known() && v.From < current.Version.From && current.Version.From <= it.from.Limit {
+		if v := &e.Cand.Version; current != nil && v.From.Known() && v.From < current.Version.From && current.Version.From <= it.From.Limit {
 			v.From = current.Version.From + 1 // or it would pass for older than what it replaces
 			v.Until = v.From
 		}
-		w := e.cand.Want(p.set.ID)
-		w.Inline, w.Meta = it.inline, it.metaBeside(current).String()
-		if it.inline && current != nil {
-			p.unlink(e.uri, current.Links, w.Links)
+		w := e.Cand.Want(p.o.Set.ID)
+		w.Inline, w.Meta = it.Inline, it.metaBeside(current).String()
+		if it.Inline && current != nil {
+			p.unlink(e.URI, current.Links, w.Links)
 		}
 		if current != nil && !w.Version.From.Known() { // later than what it replaces
 			w.Version.From, w.Version.Until = current.Version.From, current.Version.Until
 		}
 		if w.State != store.WantAbsent {
-			w.Refused = p.judge(e.uri, it.inline)
+			w.Refused = p.Judge(e.URI, it.Inline)
 		}
-		if p.news != nil && !it.from.Pushed && !(current != nil && merge.SameItem(current, e.cand)) {
-			p.news(e.cand.Version)
+		if p.News != nil && !it.From.Pushed && !(current != nil && merge.SameItem(current, e.Cand)) {
+			p.News(e.Cand.Version)
 		}
-		r.want, r.changed, r.content = w, true, it.content
-		if r.note = e.note; w.State == store.WantAbsent {
+		r.want, r.changed, r.content = w, true, it.Content
+		if r.note = e.Note; w.State == store.WantAbsent {
 			r.content = nil
 		}
 	}
@@ -115,8 +115,8 @@ func (p *planner) mergeItem(r *row, e *entry) {
 
 // retold: an entry that links to this resource says something else than it did, under whatever date. What it links to may have changed
 // with it, and is asked; with nothing to be believed, in any case.
-func (it *item) retold(row *store.Want) bool {
-	if it.inline || len(it.meta.Links) == 0 {
+func (it *Item) retold(row *store.Want) bool {
+	if it.Inline || len(it.meta.Links) == 0 {
 		return false
 	}
 	was := merge.MetaOf(row).Links
@@ -125,16 +125,16 @@ func (it *item) retold(row *store.Want) bool {
 			return true
 		}
 	}
-	return it.from.Full
+	return it.From.Full
 }
 
 // linkersMost bounds the entries of which a row keeps what they said (P8).
 const linkersMost = 64
 
 // metaBeside is what the row of an item tells, beside what it told before of other entries that link to it.
-func (it *item) metaBeside(row *store.Want) merge.ItemMeta {
+func (it *Item) metaBeside(row *store.Want) merge.ItemMeta {
 	m := it.meta
-	if it.inline || row == nil {
+	if it.Inline || row == nil {
 		return m
 	}
 	was := merge.MetaOf(row).Links
@@ -148,7 +148,7 @@ func (it *item) metaBeside(row *store.Want) merge.ItemMeta {
 }
 
 // unlink has what an entry named and names no more forget that entry.
-func (p *planner) unlink(entry, was, is string) {
+func (p *Planner) unlink(entry, was, is string) {
 	names := parsed.ParseLinks(is)
 	if was == "" || len(names) == parsed.MaxLinks { // then what else it names is not known
 		return
@@ -156,17 +156,17 @@ func (p *planner) unlink(entry, was, is string) {
 	for _, l := range parsed.ParseLinks(was) {
 		named := slices.ContainsFunc(names, func(n parsed.Link) bool { return n.Href == l.Href && p.follows(n.Rel) })
 		if p.follows(l.Rel) && !named {
-			p.unlinked = append(p.unlinked, unlinkOf(l.Href, entry), unlinkOf(besideEntry(l.Href, l.Rel), entry))
+			p.Topic.unlinked = append(p.Topic.unlinked, unlinkOf(l.Href, entry), unlinkOf(besideEntry(l.Href, l.Rel), entry))
 		}
 	}
 }
 
-func (p *planner) follows(rel string) bool {
-	return slices.Contains(p.s.t.Follow, strings.ToLower(rel))
+func (p *Planner) follows(rel string) bool {
+	return slices.Contains(p.o.Follow, strings.ToLower(rel))
 }
 
-func unlinkOf(uri, from string) entry {
-	return entry{uri: uri, item: &item{unlinked: linker(from)}}
+func unlinkOf(uri, from string) Entry {
+	return Entry{URI: uri, Item: &Item{unlinked: linker(from)}}
 }
 
 // unlink forgets an entry that linked to the row. What never came is not owed for the sake of nobody; what came stays.
@@ -184,22 +184,22 @@ func (r *row) unlink(entry string) {
 }
 
 // contest notes an item that can only be decided by reading its document.
-func (p *planner) contest(page, uri string) {
-	if p.contested == nil {
-		p.contested = map[string]map[string]bool{}
+func (p *Planner) contest(page, uri string) {
+	if p.Topic.Contested == nil {
+		p.Topic.Contested = map[string]map[string]bool{}
 	}
-	if p.contested[page] == nil {
-		p.contested[page] = map[string]bool{}
+	if p.Topic.Contested[page] == nil {
+		p.Topic.Contested[page] = map[string]bool{}
 	}
-	p.contested[page][uri] = true
+	p.Topic.Contested[page][uri] = true
 }
 
 // judge is the rule by which a URI is refused. What comes with its document lies within the scope by itself.
-func (p *planner) judge(uri string, inline bool) string {
+func (p *Planner) Judge(uri string, inline bool) string {
 	if inline {
-		return p.filter(uri)
+		return p.o.Filtered(uri)
 	}
-	return p.scope(uri)
+	return p.o.Refused(uri)
 }
 
 // refill: the bytes of an item were lost before they reached the mirror, and here they are again.
@@ -219,7 +219,7 @@ func (r *row) keep(rc *store.ResourceChange) {
 }
 
 // inlineDigest is how a row names bytes at hand.
-func inlineDigest(content []byte) string {
+func InlineDigest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return "sha-256:" + hex.EncodeToString(sum[:])
 }

@@ -1,4 +1,4 @@
-package sync
+package plan
 
 import (
 	"context"
@@ -16,7 +16,7 @@ type sharedRow struct {
 
 // askOthers looks at the wants of the other sets of the Source where that is needed: they may owe what this set has no work
 // for, and they count a file that turned out to be lost.
-func (p *planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedRow, now store.Micros) error {
+func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedRow, now store.Micros) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (p *planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedR
 	for i, r := range rows {
 		ids[i], by[r.res.ID] = r.res.ID, r
 	}
-	all, err := p.s.Store.ByIDs(ctx, ids)
+	all, err := p.o.Site.Store.ByIDs(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (p *planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedR
 		r := by[res.ID]
 		wants := []store.Want{r.want}
 		for i := range res.Wants {
-			if w := &res.Wants[i]; w.SetID != p.set.ID {
+			if w := &res.Wants[i]; w.SetID != p.o.Set.ID {
 				wants = append(wants, *w)
 				if b, a := merge.Counted(w, &res.Have), merge.Counted(w, &r.res.Have); b != a {
 					c.Sets = append(c.Sets, store.SetChange{ID: w.SetID, Resources: merge.Delta(b, a), Bytes: merge.DeltaBytes(b, a)})
@@ -59,26 +59,26 @@ func (r *row) adopt() {
 // that of a backup, and the news that it is to be what the row says. That of an entry of a feed is compared in a look at all files,
 // while its bytes are at hand. The file of a suspect row is hashed: it may have been replaced or removed without its row being told,
 // and the Source may want just what the row says again (F1, F2, F10).
-func (p *planner) checkDisk(ctx context.Context, r *row, item bool) error {
+func (p *Planner) checkDisk(ctx context.Context, r *row, item bool) error {
 	h, wanted := &r.res.Have, r.want.State != store.WantAbsent
-	if r.doubted = wanted && p.s.site.Doubted(r.res); r.doubted {
+	if r.doubted = wanted && p.o.Site.Doubted(r.res); r.doubted {
 		return nil // it is fetched anew
 	}
-	now, err := p.s.site.Found(ctx, r.res, wanted)
+	now, err := p.o.Site.Found(ctx, r.res, wanted)
 	if err != nil {
 		return err
 	}
 	if now == nil {
 		news := r.changed && wanted && r.res.Work.Action == store.ActionNone // else it is somebody's work, who places files meanwhile
-		known := item && p.s.wide && r.same && !r.changed
-		if !news && !known || p.s.t.Mirror == nil || h.State == store.HaveNone {
+		known := item && p.o.Wide && r.same && !r.changed
+		if !news && !known || p.o.Site.Mirror == nil || h.State == store.HaveNone {
 			return nil
 		}
-		info, err := p.s.t.Mirror.Stat(ctx, r.res.Key)
+		info, err := p.o.Site.Mirror.Stat(ctx, r.res.Key)
 		if err == nil && info.Length == h.Length && info.ModTime == h.ModTime {
 			return nil
 		}
-		if now, err = p.s.site.Actual(ctx, r.res); err != nil || now == nil {
+		if now, err = p.o.Site.Actual(ctx, r.res); err != nil || now == nil {
 			return err
 		}
 	}
@@ -89,20 +89,20 @@ func (p *planner) checkDisk(ctx context.Context, r *row, item bool) error {
 
 // calmed notes a resource that an entry found as it is wanted, with nothing to do. What is refused has no file, nor has what is
 // to be absent.
-func (p *planner) calmed(r *row) {
+func (p *Planner) calmed(r *row) {
 	if r.want.State == store.WantAbsent || r.want.Refused != "" {
 		return
 	}
-	if p.calm == nil {
-		p.calm = spill.NewBitmap()
+	if p.Calm == nil {
+		p.Calm = spill.NewBitmap()
 	}
-	p.calm.Add(r.res.ID)
+	p.Calm.Add(r.res.ID)
 }
 
 // calms is how many there are.
-func (p *planner) calms() int64 {
-	if p.calm == nil {
+func (p *Planner) calms() int64 {
+	if p.Calm == nil {
 		return 0
 	}
-	return p.calm.Len
+	return p.Calm.Len
 }

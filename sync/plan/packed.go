@@ -1,4 +1,4 @@
-package sync
+package plan
 
 import (
 	"encoding/binary"
@@ -17,11 +17,11 @@ var errPacked = errors.New("not as it was written")
 
 // pack appends the record of an entry of a baseline. Only those are packed: they carry a Candidate and what their list
 // is worth.
-func pack(b []byte, e *entry) []byte {
-	c := &e.cand
-	b = spill.AppendKey(b, e.uri)
+func pack(b []byte, e *Entry) []byte {
+	c := &e.Cand
+	b = spill.AppendKey(b, e.URI)
 	b = append(b, byte(c.State))
-	b = append(b, bit(e.trusted)|bit(e.hinted)<<1)
+	b = append(b, bit(e.Trusted)|bit(e.Hinted)<<1)
 	for _, n := range [...]int64{
 		int64(c.Version.From), int64(c.Version.Until), c.Version.Ordinal, c.Version.Document, c.Length, int64(c.LastMod),
 	} {
@@ -45,18 +45,18 @@ func packString(b []byte, s string) []byte {
 }
 
 // unpack is the entry of a record. Its strings are cut out of one.
-func unpack(record []byte) (entry, error) {
+func unpack(record []byte) (Entry, error) {
 	u := unpacker{whole: string(record), rest: record}
-	e := entry{baseline: true, uri: u.string()}
-	c := &e.cand
+	e := Entry{Baseline: true, URI: u.string()}
+	c := &e.Cand
 	c.State = store.WantState(u.byte())
 	flags := u.byte()
-	e.trusted, e.hinted = flags&1 != 0, flags&2 != 0
+	e.Trusted, e.Hinted = flags&1 != 0, flags&2 != 0
 	c.Version = store.Version{From: store.Micros(u.int()), Until: store.Micros(u.int()), Ordinal: u.int(), Document: u.int()}
 	c.Length, c.LastMod = u.int(), store.Micros(u.int())
 	c.Digests, c.Type, c.Links = u.string(), u.string(), u.string()
 	if u.bad || len(u.rest) > 0 {
-		return entry{}, errPacked
+		return Entry{}, errPacked
 	}
 	return e, nil
 }

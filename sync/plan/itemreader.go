@@ -1,4 +1,4 @@
-package sync
+package plan
 
 import (
 	"context"
@@ -27,23 +27,23 @@ const (
 )
 
 // itemReader turns entries of a feed into wants.
-type itemReader struct {
-	p    *planner
-	from merge.ItemFrom
+type ItemReader struct {
+	Planner *Planner
+	From    merge.ItemFrom
 	// folder is the URL that the set's folder is named after.
-	folder   string
-	document int64
-	evidence string // the document that told it, for history
-	kind     feed.Kind
-	note     *transfer.Note
+	Folder   string
+	Document int64
+	Evidence string // the document that told it, for history
+	Kind     feed.Kind
+	Note     *transfer.Note
 	// own tells the keys of entries, which what entries link to must not be taken for; nil: none are known.
-	own func(uri string) bool
+	Own func(uri string) bool
 	// fresh: the entry at hand was not in the feed at the last pull; old: it is no newer than what was known then.
-	fresh, old bool
+	Fresh, Old bool
 }
 
 // microsOf is a time as a version has it.
-func microsOf(t time.Time) store.Micros {
+func MicrosOf(t time.Time) store.Micros {
 	if t.IsZero() {
 		return store.NoTime
 	}
@@ -51,98 +51,98 @@ func microsOf(t time.Time) store.Micros {
 }
 
 // take queues one entry with what it links to. The error is one of the store.
-func (v *itemReader) take(ctx context.Context, e *feed.Entry) error {
-	if e.Edit != nil && v.p.s.t.Records == RecordsResourceFinder {
+func (v *ItemReader) Take(ctx context.Context, e *feed.Entry) error {
+	if e.Edit != nil && v.Planner.o.Records {
 		return v.edit(ctx, e)
 	}
-	when := microsOf(e.Updated)
+	when := MicrosOf(e.Updated)
 	if e.Deleted {
 		if !when.Known() {
-			when = v.from.Limit - merge.Skew
+			when = v.From.Limit - merge.Skew
 		}
-		return v.p.add(ctx, v.entry(e, when, store.WantAbsent))
+		return v.Planner.Add(ctx, v.entry(e, when, store.WantAbsent))
 	}
-	if err := v.p.add(ctx, v.entry(e, when, store.WantPresent)); err != nil {
+	if err := v.Planner.Add(ctx, v.entry(e, when, store.WantPresent)); err != nil {
 		return err
 	}
 	return v.follow(ctx, e, when)
 }
 
-func (v *itemReader) version(when store.Micros, e *feed.Entry) store.Version {
-	return store.Version{From: when, Until: when, Ordinal: int64(e.Ordinal), Document: v.document}
+func (v *ItemReader) version(when store.Micros, e *feed.Entry) store.Version {
+	return store.Version{From: when, Until: when, Ordinal: int64(e.Ordinal), Document: v.Document}
 }
 
-func (v *itemReader) entry(e *feed.Entry, when store.Micros, state store.WantState) entry {
-	key, err := keymap.EntryKey(v.folder, e.Key)
+func (v *ItemReader) entry(e *feed.Entry, when store.Micros, state store.WantState) Entry {
+	key, err := keymap.EntryKey(v.Folder, e.Key)
 	if err != nil {
 		key = "" // then no file name can stand for it, and it is refused
 	}
-	it := &item{inline: true, natural: key, from: v.from, meta: v.meta(e), fresh: v.fresh, old: v.old}
+	it := &Item{Inline: true, natural: key, From: v.From, meta: v.meta(e), fresh: v.Fresh, old: v.Old}
 	c := merge.Candidate{State: state, Version: v.version(when, e), Length: -1, LastMod: when}
 	if state == store.WantPresent {
-		it.content = e.XML
-		c.Digests, c.Length, c.Type, c.Links = inlineDigest(e.XML), int64(len(e.XML)), entryType, entryLinks(e.Links, v.p.s.t.Follow)
-		if v.kind == feed.RSS {
+		it.Content = e.XML
+		c.Digests, c.Length, c.Type, c.Links = InlineDigest(e.XML), int64(len(e.XML)), entryType, entryLinks(e.Links, v.Planner.o.Follow)
+		if v.Kind == feed.RSS {
 			c.Type = rssType
 		}
 	}
-	return entry{uri: e.Key, cand: c, item: it, note: v.note}
+	return Entry{URI: e.Key, Cand: c, Item: it, Note: v.Note}
 }
 
 // metaMost bounds each text that a row keeps of an entry (P8).
 const metaMost = 500
 
-func (v *itemReader) meta(e *feed.Entry) merge.ItemMeta {
+func (v *ItemReader) meta(e *feed.Entry) merge.ItemMeta {
 	m := merge.ItemMeta{Title: transfer.Clip(e.Title, metaMost), Author: transfer.Clip(e.Author, metaMost), Source: transfer.Clip(e.SourceID, metaMost)}
-	if s := report.RFC3339(microsOf(e.Published)); s != nil {
+	if s := report.RFC3339(MicrosOf(e.Published)); s != nil {
 		m.Published = *s
 	}
-	if s := report.RFC3339(microsOf(e.Updated)); s != nil {
+	if s := report.RFC3339(MicrosOf(e.Updated)); s != nil {
 		m.Updated = *s
 	}
-	if v.from.Pushed {
-		now := v.from.Now.Time()
+	if v.From.Pushed {
+		now := v.From.Now.Time()
 		m.Pushed = &now
 	}
 	return m
 }
 
 // edit queues one edit of a record.
-func (v *itemReader) edit(ctx context.Context, e *feed.Entry) error {
-	key, err := keymap.RecordKey(v.folder, e.Edit.Subject)
+func (v *ItemReader) edit(ctx context.Context, e *feed.Entry) error {
+	key, err := keymap.RecordKey(v.Folder, e.Edit.Subject)
 	if err != nil {
 		key = ""
 	}
 	edit := &store.Edit{
-		SourceID: v.p.s.src.ID, URI: e.Edit.Subject, Digest: e.Edit.Digest(), Observed: microsOf(e.Edit.Observed), Author: e.Edit.Author,
-		Body: e.Edit.Marshal(), Received: v.from.Now, Evidence: v.evidence,
+		SourceID: v.Planner.o.Site.SourceID, URI: e.Edit.Subject, Digest: e.Edit.Digest(), Observed: MicrosOf(e.Edit.Observed), Author: e.Edit.Author,
+		Body: e.Edit.Marshal(), Received: v.From.Now, Evidence: v.Evidence,
 	}
-	return v.p.add(ctx, entry{uri: e.Edit.Subject, item: &item{inline: true, natural: key, edit: edit, from: v.from, fresh: v.fresh, old: v.old}, note: v.note})
+	return v.Planner.Add(ctx, Entry{URI: e.Edit.Subject, Item: &Item{Inline: true, natural: key, edit: edit, From: v.From, fresh: v.Fresh, old: v.Old}, Note: v.Note})
 }
 
 // followMost bounds the links of one entry that are mirrored (P8).
-const followMost = 500
+const FollowMost = 500
 
 // follow queues what an entry links to, as far as the configuration asks for it. It is fetched like any other resource, and
 // stays when the entry goes: another one may link to it.
-func (v *itemReader) follow(ctx context.Context, e *feed.Entry, when store.Micros) error {
+func (v *ItemReader) follow(ctx context.Context, e *feed.Entry, when store.Micros) error {
 	n := 0
 	saying := merge.ItemMeta{Links: map[string]string{linker(e.Key): linker(string(e.XML))}}
 	for _, l := range e.Links {
 		rel := strings.ToLower(l.Rel)
-		if !slices.Contains(v.p.s.t.Follow, rel) || l.Href == "" {
+		if !slices.Contains(v.Planner.o.Follow, rel) || l.Href == "" {
 			continue
 		}
-		if n++; n > followMost {
-			v.p.crowded++
+		if n++; n > FollowMost {
+			v.Planner.Topic.Crowded++
 			continue
 		}
 		uri := l.Href
-		if uri == e.Key || v.own != nil && v.own(uri) {
+		if uri == e.Key || v.Own != nil && v.Own(uri) {
 			uri = besideEntry(uri, rel)
 		}
 		c := merge.Candidate{State: store.WantPresent, Version: v.version(when, e), Length: -1, LastMod: store.NoTime, Type: l.Type}
-		if err := v.p.add(ctx, entry{uri: uri, cand: c, item: &item{from: v.from, meta: saying}, note: v.note}); err != nil {
+		if err := v.Planner.Add(ctx, Entry{URI: uri, Cand: c, Item: &Item{From: v.From, meta: saying}, Note: v.Note}); err != nil {
 			return err
 		}
 	}
