@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"resyncd/sync/inspect"
-	"resyncd/sync/plan"
 	"resyncd/sync/transfer"
 	"resyncd/sync/verify"
 )
@@ -136,7 +135,7 @@ func (e *Engine) judgeRepair(ctx context.Context, t *Target, o RunOptions, found
 func (e *Engine) inspect(ctx context.Context, t *Target, o RunOptions, tell func(Finding) error) (inspect.Outcome, error) {
 	opts := inspect.Options{
 		Name: t.Name, URL: t.URL, Feed: t.Kind == KindFeed, NoFeeds: t.Kind == KindResourceSync,
-		Records: t.Records == plan.RecordsResourceFinder, Follow: t.Follow, Hub: t.Hub, Topic: t.Topic,
+		Records: t.Records == RecordsResourceFinder, Follow: t.Follow, Hub: t.Hub, Topic: t.Topic,
 		Sets: t.Sets, Scope: t.Scope, Include: t.Include, Exclude: t.Exclude, MaxResource: t.MaxResource,
 		Concurrency: t.Concurrency, RetryFor: o.RetryFor,
 		Client: t.Client, Policy: t.Policy, Mirror: t.Mirror, Store: e.Store, Log: e.Log,

@@ -18,7 +18,6 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/store"
 	"resyncd/store/blob/dir"
-	"resyncd/sync/plan"
 )
 
 // feedWorld is a random history of one odd feed, its hub and the real engine.
@@ -159,7 +158,7 @@ func newFeedWorld(rt *rapid.T, folder string, o *feedOddities, y *feedTally) *fe
 			t.DeleteGuard = 1
 		}
 		if o.Records {
-			t.Records = plan.RecordsResourceFinder
+			t.Records = RecordsResourceFinder
 		}
 		if h.follows {
 			t.Follow = []string{"enclosure"}

@@ -10,6 +10,7 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 )
 
@@ -29,11 +30,11 @@ type Follower struct {
 	pulls    []*pulling
 	looked   bool // the trash of an unclean end was looked through
 	scrubbed int64
-	begun    bool      // the first slice was run
-	tried    time.Time // the last pull
-	framed   time.Time // the last time that Framework Notifications were carried out
-	reading  *puller   // whose documents are being read
-	between  bool      // notifications are being taken up in a wait of a slice
+	begun    bool         // the first slice was run
+	tried    time.Time    // the last pull
+	framed   time.Time    // the last time that Framework Notifications were carried out
+	reading  *pull.Puller // whose documents are being read
+	between  bool         // notifications are being taken up in a wait of a slice
 
 	turn  *turn
 	heard chan struct{}
@@ -73,10 +74,10 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 	if err := f.begin(ctx, e, t, RunOptions{From: store.NoTime, Progress: f.progress}); err != nil {
 		return nil, err
 	}
-	if err := f.s.site.Begun(ctx, nil); err != nil { // it is there to change files
+	if err := f.s.Site.Begun(ctx, nil); err != nil { // it is there to change files
 		return nil, errors.Join(err, f.s.release())
 	}
-	f.s.site.Follows = true
+	f.s.Site.Follows = true
 	return f, nil
 }
 
@@ -94,14 +95,15 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 		return err
 	}
 	o := &f.o
-	f.s, s.turn = s, f.turn
-	s.site.Hint, s.site.Notes.Done = f.Hint, f.mirrored
-	s.gapTold, s.observe = f.gap, o.Observe
-	s.site.Observe = transfer.Observer{Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted}
+	f.s, s.Others, s.Kept = s, f.turn.await, f.turn.keep
+	s.Site.Hint, s.Site.Notes.Done = f.Hint, f.mirrored
+	s.observe = o.Observe
+	s.Told = pull.Readings{Skipped: o.Observe.Skipped, Rotten: o.Observe.Rotten, Held: o.Observe.Held, Gap: f.gap}
+	s.Site.Observe = transfer.Observer{Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted}
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
 		return errors.Join(err, s.release())
 	}
-	f.rec = transfer.New(s.site, transfer.Options{Workers: transfer.Workers(t.Concurrency), Scope: outsideAll, Rested: f.rested})
+	f.rec = transfer.New(s.Site, transfer.Options{Workers: transfer.Workers(t.Concurrency), Scope: outsideAll, Rested: f.rested})
 	return nil
 }
 
@@ -144,7 +146,7 @@ func (f *Follower) Run(ctx context.Context) error {
 
 // Do carries out one slice. The error is one of the store, the claim or ctx; what the Source does wrong is recorded and
 // shown, and tried again in its time. It must not be called from several goroutines at once. A slice that waits for a
-// document takes up meanwhile what Heard told of (turn.go).
+// document takes up meanwhile what Heard told of.
 func (f *Follower) Do(ctx context.Context, w Work) error {
 	switch w {
 	case WorkNotify:

@@ -14,7 +14,7 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/keymap"
-	"resyncd/sync/plan"
+	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 	"resyncd/sync/window"
 )
@@ -132,7 +132,7 @@ func TestFeedPushedAll(t *testing.T) {
 			t.Parallel()
 			var tune func(*Target)
 			if records {
-				tune = func(target *Target) { target.Records = plan.RecordsResourceFinder }
+				tune = func(target *Target) { target.Records = RecordsResourceFinder }
 			}
 			body := func(first, last int) string {
 				if !records {
@@ -190,14 +190,14 @@ func TestFeedLostBehindOwed(t *testing.T) {
 	s := newSite(t, func(target *Target) { target.Follow = []string{"enclosure"} })
 	var extra strings.Builder
 	var all []post
-	for i := range sweepPage + 20 {
+	for i := range pull.SweepPage + 20 {
 		extra.Reset()
 		fmt.Fprintf(&extra, `<link rel="enclosure" href="/missing/%d"/>`, i)
 		all = append(all, post{id: fmt.Sprintf("tag:test,2024:m%d", i), day: 1, text: "x", extra: extra.String()})
 	}
 	last := posts(2, 2)[0]
 	s.set(feedPath, page{body: atom("", append(all, last)...)})
-	if res, err := s.run(); err != nil || res.Owed != sweepPage+20 {
+	if res, err := s.run(); err != nil || res.Owed != pull.SweepPage+20 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	key, err := keymap.EntryKey(s.srv.URL+feedPath, last.id)
@@ -217,7 +217,7 @@ func TestFeedLostBehindOwed(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.root, filepath.FromSlash(key))); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := s.run(); err != nil || res.Owed != sweepPage+20 {
+	if res, err := s.run(); err != nil || res.Owed != pull.SweepPage+20 {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -249,7 +249,7 @@ func TestVerifyWithoutFeed(t *testing.T) {
 // TestRecordDamagedEdit: an edit that cannot be read back costs what it says, not the record, and not the feed.
 func TestRecordDamagedEdit(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
+	s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
 	edit := func(day int) fieldEdit {
 		return fieldEdit{subject: "a/b", author: "tel:+1", day: day, fields: map[string]string{"title": fmt.Sprint(day)}}
 	}
@@ -270,7 +270,7 @@ func TestRecordDamagedEdit(t *testing.T) {
 // TestRecordNamedLikeEntry: a record takes the place of an ordinary entry of its name, with its own bytes.
 func TestRecordNamedLikeEntry(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
+	s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
 	body := recordFeed(fieldEdit{subject: "a/b", author: "tel:+1", day: 1, fields: map[string]string{"title": "x"}})
 	entry := `<entry><id>a/b</id><updated>` + on(2).Format(time.RFC3339) + `</updated><content>other</content></entry>`
 	s.set(feedPath, page{body: strings.Replace(body, "<entry>", entry+"<entry>", 1)})

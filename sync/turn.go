@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"fmt"
+	"resyncd/sync/pull"
 	"runtime/debug"
 	"sync"
 )
@@ -28,14 +29,6 @@ func (t *turn) await() (resume func()) {
 	}
 	t.mu.Unlock()
 	return t.mu.Lock
-}
-
-// await gives away the turn of a Follower; a run without pushes has none.
-func (s *session) await() (resume func()) {
-	if s.turn == nil {
-		return func() {}
-	}
-	return s.turn.await()
 }
 
 // keep has the turn kept over waits until release: a baseline that begins a new history overrides what is newer than itself,
@@ -115,7 +108,7 @@ func (f *Follower) hear(ctx context.Context, over <-chan struct{}) (err error) {
 }
 
 // readsBy has a puller known as the one that reads, while do carries out its reading.
-func (f *Follower) readsBy(p *puller, do func() error) error {
+func (f *Follower) readsBy(p *pull.Puller, do func() error) error {
 	f.reading = p
 	f.rec.Reading(true)
 	defer func() {
@@ -126,17 +119,9 @@ func (f *Follower) readsBy(p *puller, do func() error) error {
 }
 
 // readerOf is the puller that is reading documents of a set, nil for none.
-func (f *Follower) readerOf(set int64) *puller {
-	if f.reading != nil && f.reading.set.ID == set {
+func (f *Follower) readerOf(set int64) *pull.Puller {
+	if f.reading != nil && f.reading.Set.ID == set {
 		return f.reading
 	}
 	return nil
-}
-
-// pushed tells a puller what was recorded of pushes in one of its waits.
-func (p *puller) pushed(v *pushReader) {
-	for _, iv := range v.heard {
-		p.cover.AddNotification(iv, v.now)
-	}
-	p.disturbed = true
 }

@@ -17,7 +17,7 @@ func (s *session) noteUnread(ctx context.Context, cause string) error {
 	}
 	err = s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Repeatable: true, Documents: []store.Document{{
 		SourceID: s.src.ID, URL: report.UnreadDocument, Kind: report.UnreadDocument, At: store.NoTime, From: store.NoTime, Until: store.NoTime,
-		LastEntry: store.NoTime, Body: []byte(cause), Read: s.site.LocalNow(),
+		LastEntry: store.NoTime, Body: []byte(cause), Read: s.Site.LocalNow(),
 	}}})
 	if err != nil {
 		return fmt.Errorf("record why nothing was found: %w", err)

@@ -12,7 +12,7 @@ import (
 
 // How many entries are compared with the state at once: few at first, so that the first fetch starts while the list is
 // still arriving and little is held in memory; more in a long list, whose commits are synced one by one, and soon in a Change List
-// whose URIs come in no order (a baseline's are gathered, gather.go): each commit rewrites every index page that it touches, then
+// whose URIs come in no order (a baseline's are gathered): each commit rewrites every index page that it touches, then
 // nearly one for each entry of a small batch.
 // The very first ones are what all connections wait for: a fifth of a batch is compared in less than half of the time.
 const (
@@ -183,7 +183,7 @@ type row struct {
 	haveNew *store.Have
 	same    bool // an entry of this batch confirmed what is there
 	moved   bool // the disk was not as the row told
-	doubted bool // what the disk holds counts for nothing (doubt.go)
+	doubted bool // what the disk holds counts for nothing
 	// contest is the entry by which the reading at hand has put the row in doubt, and from what it was then. What a reading says of
 	// a resource at an instant is the last that it says: most of such doubts end with an entry a little further down.
 	contest *contest

@@ -1,4 +1,4 @@
-package sync
+package pull
 
 import (
 	"bytes"
@@ -19,13 +19,13 @@ import (
 
 // What one pull reads and holds of a feed: pages and archives, and keys of entries (P8).
 const (
-	pagesMost = 10_000
+	PagesMost = 10_000
 	seenMost  = 1_000_000
 )
 
 // walk is one reading of a feed: its document, and as much of its history as is needed.
 type walk struct {
-	p     *puller
+	p     *Puller
 	items plan.ItemReader
 	was   *window.Window // what the last pull saw; nil before the first
 	now   window.Window
@@ -60,12 +60,12 @@ type walk struct {
 }
 
 // feed reads a feed's document, and as much of its history as is needed to meet what is known (RFC 5005).
-func (p *puller) feed(ctx context.Context) error {
+func (p *Puller) feed(ctx context.Context) error {
 	w, err := p.newWalk(ctx)
 	if err != nil {
 		return err
 	}
-	if err := w.read(ctx, &p.offer.Topic.Answer); err != nil {
+	if err := w.read(ctx, &p.Offer.Topic.Answer); err != nil {
 		return err
 	}
 	if err := w.back(ctx); err != nil {
@@ -74,7 +74,7 @@ func (p *puller) feed(ctx context.Context) error {
 	if err := w.goOn(ctx); err != nil {
 		return err
 	}
-	if len(p.plan.Topic.Contested) > 0 && w.failed == nil {
+	if len(p.Plan.Topic.Contested) > 0 && w.failed == nil {
 		if err := w.decide(ctx); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (p *puller) feed(ctx context.Context) error {
 }
 
 // resume goes on with the history of a feed that has not changed, where an earlier pull could not.
-func (p *puller) resume(ctx context.Context) error {
+func (p *Puller) resume(ctx context.Context) error {
 	w, err := p.newWalk(ctx)
 	if err != nil {
 		return err
@@ -103,14 +103,14 @@ func (p *puller) resume(ctx context.Context) error {
 	return w.end(ctx)
 }
 
-func (p *puller) newWalk(ctx context.Context) (*walk, error) {
-	t := p.offer.Topic
+func (p *Puller) newWalk(ctx context.Context) (*walk, error) {
+	t := p.Offer.Topic
 	w := &walk{p: p, seen: map[uint64]store.Micros{}, asked: map[string]bool{t.Answer.URL: true, t.URL: true}, live: map[string]bool{t.Answer.URL: true},
 		newest: store.NoTime, oldest: store.NoTime, shows: store.NoTime, goes: store.NoTime}
-	w.items = plan.ItemReader{Planner: p.plan, From: p.itemFrom(false), Folder: p.set.CapabilityList, Document: p.plan.Topic.Document,
+	w.items = plan.ItemReader{Planner: p.Plan, From: p.ItemFrom(false), Folder: p.Set.CapabilityList, Document: p.Plan.Topic.Document,
 		Evidence: t.Answer.URL, Kind: t.Answer.Format, Own: func(uri string) bool { _, ok := w.seen[window.KeyHash(uri)]; return ok }}
 	var was window.Window
-	found, err := p.s.recallJSON(ctx, topicWindow+p.set.CapabilityList, &was)
+	found, err := p.Source.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &was)
 	if err != nil {
 		return nil, err
 	}
@@ -118,23 +118,23 @@ func (p *puller) newWalk(ctx context.Context) (*walk, error) {
 	if found && len(was.Entries) > 0 { // a feed without entries is no place to go on from
 		w.was, w.reach = &was, was.Reach()
 	}
-	if w.stood, err = p.s.standingOf(ctx, p.set.ID); err != nil {
+	if w.stood, err = p.Source.standingOf(ctx, p.Set.ID); err != nil {
 		return nil, err
 	}
-	w.begun = p.s.site.LocalNow()
+	w.begun = p.Source.Site.LocalNow()
 	w.sought = w.stood.ripe(w.begun)
-	_, search, err := p.s.lostContent(ctx, p.set.ID)
-	w.all = w.was == nil || p.s.wide || search || p.freed || w.stood.Form != p.s.t.form() || w.stood.Many
+	_, search, err := p.Source.LostContent(ctx, p.Set.ID)
+	w.all = w.was == nil || p.Source.Wide || search || p.freed || w.stood.Form != p.Source.Target.form() || w.stood.Many
 	return w, err
 }
 
 func (w *walk) fail(err error) {
 	w.failed = w.problem(err)
-	w.p.fail(w.failed)
+	w.p.Fail(w.failed)
 }
 
 func (w *walk) problem(err error) error {
-	return fmt.Errorf("feed %s: %w", fetch.RedactURL(w.p.offer.Topic.Answer.URL), err)
+	return fmt.Errorf("feed %s: %w", fetch.RedactURL(w.p.Offer.Topic.Answer.URL), err)
 }
 
 // back reads older documents until what is known is met, or the history ends.
@@ -145,12 +145,12 @@ func (w *walk) back(ctx context.Context) error {
 		case at == "":
 			w.ended = true
 			return nil
-		case w.pages >= pagesMost: // what was read counts all the same, or every pull would read it again
+		case w.pages >= PagesMost: // what was read counts all the same, or every pull would read it again
 			w.now.Rest = append(w.now.Rest, at)
 			if w.archive != "" {
 				w.now.Rest = append(w.now.Rest, w.archive)
 			}
-			w.p.fail(w.problem(fmt.Errorf("its history has more than %d documents; the next pull goes on from there", pagesMost)))
+			w.p.Fail(w.problem(fmt.Errorf("its history has more than %d documents; the next pull goes on from there", PagesMost)))
 			return nil
 		}
 		if err := w.readPage(ctx, at); err != nil {
@@ -203,17 +203,17 @@ func (w *walk) take() (at string) {
 }
 
 // goneReads is how many pulls in a row must miss an older document before the history is taken to end there for now.
-const goneReads = 3
+const GoneReads = 3
 
 // readPage reads an older document of the feed.
 func (w *walk) readPage(ctx context.Context, at string) error {
-	a, err := w.page(ctx, w.p.s.reader, at)
+	a, err := w.page(ctx, w.p.Source.Reader, at)
 	rest := w.was != nil && slices.Contains(w.was.Rest, at)
 	if w.was != nil && slices.Contains(w.was.Flawed, at) && err != nil && ctx.Err() == nil {
 		w.lost = fetch.KindOf(err) == fetch.Gone
 		if !w.lost {
 			w.now.Flawed = append(w.now.Flawed, at)
-			w.p.fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
+			w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
 		}
 		return nil
 	}
@@ -222,13 +222,13 @@ func (w *walk) readPage(ctx context.Context, at string) error {
 		return w.read(ctx, a)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case gone && (rest || w.now.Gone+1 >= goneReads):
-		w.p.s.log.Warn("a feed names an older document that is not there; what it told is asked for at each pull", "feed", w.p.set.CapabilityList,
+	case gone && (rest || w.now.Gone+1 >= GoneReads):
+		w.p.Source.Site.Log.Warn("a feed names an older document that is not there; what it told is asked for at each pull", "feed", w.p.Set.CapabilityList,
 			"document", fetch.RedactURL(at))
 		w.now.Rest = append(w.now.Rest, at)
 	case rest:
 		w.now.Rest = append(w.now.Rest, at)
-		w.p.fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
+		w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
 	case gone: // for now, perhaps: what it would have told may be lost for good (F71)
 		w.now.Gone++
 		w.fail(fmt.Errorf("its older document is not there: %w", err))
@@ -240,7 +240,7 @@ func (w *walk) readPage(ctx context.Context, at string) error {
 
 // page asks for an older document. What is followed over https is not asked for over http because a document says so (F60).
 func (w *walk) page(ctx context.Context, r *destination.Reader, at string) (*destination.TopicAnswer, error) {
-	if strings.HasPrefix(w.p.offer.Topic.Answer.Final, "https:") && !strings.HasPrefix(at, "https:") {
+	if strings.HasPrefix(w.p.Offer.Topic.Answer.Final, "https:") && !strings.HasPrefix(at, "https:") {
 		return nil, fmt.Errorf("%s: the feed is read over https, its older document is not offered so", fetch.RedactURL(at))
 	}
 	return r.Page(ctx, at)
@@ -259,13 +259,13 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	}
 	w.pages++
 	if w.failed != nil {
-		w.p.out.usable = w.p.out.usable || len(w.seen) > before
+		w.p.Out.Usable = w.p.Out.Usable || len(w.seen) > before
 		return nil
 	}
-	w.p.out.usable = true
+	w.p.Out.Usable = true
 	if head.Skipped > 0 {
-		w.p.s.observe.skipped(int64(head.Skipped))
-		w.p.s.log.Warn("entries of a feed could not be read", "feed", fetch.RedactURL(a.URL), "entries", head.Skipped, "problems", head.Problems)
+		TellOf(w.p.Source.Told.Skipped, int64(head.Skipped))
+		w.p.Source.Site.Log.Warn("entries of a feed could not be read", "feed", fetch.RedactURL(a.URL), "entries", head.Skipped, "problems", head.Problems)
 	}
 	if w.pages == 1 {
 		w.flaws = head.Skipped
@@ -294,7 +294,7 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 
 // readFrom has the entries of a document told from where they come.
 func (w *walk) readFrom(a *destination.TopicAnswer, uncached bool) {
-	w.items.From, w.items.Kind, w.items.Evidence = w.p.itemFrom(uncached), a.Format, a.URL
+	w.items.From, w.items.Kind, w.items.Evidence = w.p.ItemFrom(uncached), a.Format, a.URL
 	w.items.From.Page = a.URL
 	if w.live[a.URL] {
 		if date := store.Micros(a.Date); date.Known() {
@@ -323,12 +323,12 @@ func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer, each fun
 	case err != nil:
 		w.fail(fmt.Errorf("could not be read to its end: %w", err))
 	}
-	return head, w.p.plan.Flush(ctx) // a batch holds the bytes of its entries
+	return head, w.p.Plan.Flush(ctx) // a batch holds the bytes of its entries
 }
 
 // identity is the key by which an entry is known, and its instant.
 func (w *walk) identity(e *feed.Entry) (h uint64, when store.Micros) {
-	if e.Edit != nil && w.p.s.t.Records != "" {
+	if e.Edit != nil && w.p.Source.Target.Records != "" {
 		sum := e.Edit.Digest() // several edits of one record may share an id
 		return window.KeyHash(string(sum[:])), plan.MicrosOf(e.Edit.Observed)
 	}
@@ -351,8 +351,8 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	}
 	w.seen[h] = when
 	w.items.Fresh = w.look(h, when)
-	w.items.From.Full = w.p.s.o.Full || w.pages > 0 && !w.items.Fresh && w.was != nil // not where the last pull saw it
-	w.items.Old = w.was != nil && !w.was.Broken && when.Known() && when <= w.p.cover.ProvenPosition()
+	w.items.From.Full = w.p.Source.Full || w.pages > 0 && !w.items.Fresh && w.was != nil // not where the last pull saw it
+	w.items.Old = w.was != nil && !w.was.Broken && when.Known() && when <= w.p.Cover.ProvenPosition()
 	if w.was == nil || w.items.Fresh {
 		w.news++
 	}
@@ -362,14 +362,14 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 // decide reads the documents that contradict what is known once more, past all caches, because only they can say who is right. What a
 // document says of a contested entry is the latest that it says, so nothing goes to and fro.
 func (w *walk) decide(ctx context.Context) error {
-	contested := w.p.plan.Topic.Contested
-	w.p.plan.Topic.Contested = nil
+	contested := w.p.Plan.Topic.Contested
+	w.p.Plan.Topic.Contested = nil
 	w.items.Fresh = false
 	for page, uris := range contested {
 		if page == "" {
 			continue
 		}
-		a, err := w.page(ctx, w.p.s.reader.Uncached(), page)
+		a, err := w.page(ctx, w.p.Source.Reader.Uncached(), page)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -393,11 +393,11 @@ func (w *walk) decide(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := w.p.plan.Flush(ctx); err != nil {
+		if err := w.p.Plan.Flush(ctx); err != nil {
 			return err
 		}
 	}
-	w.p.plan.Topic.Contested = nil
+	w.p.Plan.Topic.Contested = nil
 	return nil
 }
 
@@ -405,22 +405,22 @@ func (w *walk) decide(ctx context.Context) error {
 // guard. Before anything goes it is read once more, past caches.
 func (w *walk) sweep(ctx context.Context) error {
 	p := w.p
-	b := &baseline{p: p, docID: p.plan.Topic.Document, listed: int64(len(w.seen)), skipped: int64(w.flaws)}
-	if err := b.begin(ctx); err != nil {
+	b := &Baseline{Puller: p, docID: p.Plan.Topic.Document, Listed: int64(len(w.seen)), skipped: int64(w.flaws)}
+	if err := b.Open(ctx); err != nil {
 		return err
 	}
-	p.plan.Reading = merge.Reading{At: p.s.sourceNow(), Reset: true}
+	p.Plan.Reading = merge.Reading{At: p.Source.SourceNow(), Reset: true}
 	p.shown = func(r *store.Resource, want *store.Want) bool {
 		pushed, ok := merge.PushedAt(want)
 		_, shown := w.seen[window.KeyHash(r.URI)]
-		return shown || !want.Inline || want.Type == plan.RecordType || ok && p.s.site.LocalNow()-pushed < merge.FeedLag
+		return shown || !want.Inline || want.Type == plan.RecordType || ok && p.Source.Site.LocalNow()-pushed < merge.FeedLag
 	}
 	defer func() { p.shown = nil }()
 	gone, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)
 	if err != nil || gone.rows == 0 {
 		return err
 	}
-	a, err := w.page(ctx, p.s.reader.Uncached(), p.offer.Topic.Answer.URL)
+	a, err := w.page(ctx, p.Source.Reader.Uncached(), p.Offer.Topic.Answer.URL)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -436,5 +436,5 @@ func (w *walk) sweep(ctx context.Context) error {
 	if err != nil || w.failed != nil || !head.Complete {
 		return err
 	}
-	return b.sweep(ctx, p.s.sourceNow())
+	return b.Sweep(ctx, p.Source.SourceNow())
 }

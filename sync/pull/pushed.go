@@ -1,4 +1,4 @@
-package sync
+package pull
 
 import (
 	"context"
@@ -15,20 +15,20 @@ import (
 
 // askPushed has the Source asked about what was pushed and should by now be in its documents, and is not: a forged entry
 // lives until the next pull, no longer.
-func (p *puller) askPushed(ctx context.Context) error {
-	proven := p.cover.ProvenPosition()
+func (p *Puller) askPushed(ctx context.Context) error {
+	proven := p.Cover.ProvenPosition()
 	if !proven.Known() {
 		return nil
 	}
 	due := proven
-	if p.open && p.out.problem == nil && p.opened.Known() { // a list that is written to tells of a change after list_lag, or never
-		due = max(due, p.opened-max(lagLeast, p.s.lag))
+	if p.open && p.Out.Problem == nil && p.opened.Known() { // a list that is written to tells of a change after list_lag, or never
+		due = max(due, p.opened-max(lagLeast, p.Source.lag))
 	}
 	return p.eachPushed(ctx, func(rs []*store.Resource) error { return p.askPage(ctx, rs, proven, due) })
 }
 
 // eachPushed pages over the rows whose want was pushed, with the lock of the rows held, because rows read here are written back.
-func (p *puller) eachPushed(ctx context.Context, page func([]*store.Resource) error) error {
+func (p *Puller) eachPushed(ctx context.Context, page func([]*store.Resource) error) error {
 	for after, more := int64(0), true; more; {
 		var err error
 		if after, more, err = p.pagePushed(ctx, after, page); err != nil {
@@ -38,11 +38,11 @@ func (p *puller) eachPushed(ctx context.Context, page func([]*store.Resource) er
 	return nil
 }
 
-func (p *puller) pagePushed(ctx context.Context, after int64, page func([]*store.Resource) error) (last int64, more bool, err error) {
-	p.s.site.Rows.Lock()
-	defer p.s.site.Rows.Unlock()
-	rs, err := p.s.Store.Scan(ctx, store.ScanQuery{
-		SourceID: p.s.src.ID, SetID: p.set.ID, Filter: store.FilterPushed, After: after, Limit: sweepPage,
+func (p *Puller) pagePushed(ctx context.Context, after int64, page func([]*store.Resource) error) (last int64, more bool, err error) {
+	p.Source.Site.Rows.Lock()
+	defer p.Source.Site.Rows.Unlock()
+	rs, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{
+		SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterPushed, After: after, Limit: SweepPage,
 	})
 	if err != nil || len(rs) == 0 {
 		return after, false, err
@@ -56,13 +56,13 @@ func agreed(w *store.Want, h *store.Have) bool {
 }
 
 // askPage: the documents have passed what lies before proven, and should have told of what lies before late.
-func (p *puller) askPage(ctx context.Context, rs []*store.Resource, proven, late store.Micros) error {
-	c := &store.Commit{Claim: p.s.claim}
+func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late store.Micros) error {
+	c := &store.Commit{Claim: p.Source.Site.Claim}
 	sums := map[int64]*store.SetChange{}
-	now := p.s.site.LocalNow()
+	now := p.Source.Site.LocalNow()
 	var fresh []int
 	for _, r := range rs {
-		w := r.WantFor(p.set.ID)
+		w := r.WantFor(p.Set.ID)
 		if w == nil || w.Version.Until > late || w.Version.Until > proven && agreed(w, &r.Have) {
 			continue
 		}
@@ -80,7 +80,7 @@ func (p *puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 			fresh = append(fresh, len(c.Resources))
 		}
 		rc := store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work}
-		p.s.site.Touch(&rc, now)
+		p.Source.Site.Touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
 		merge.Total(sums, before, &r.Have, r.Wants, &r.Have) // a deletion that is only asked about is none any more
 	}
@@ -90,14 +90,14 @@ func (p *puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 	if len(c.Resources) == 0 {
 		return nil
 	}
-	if err := p.plan.AssignKeys(ctx, c, fresh, nil); err != nil {
+	if err := p.Plan.AssignKeys(ctx, c, fresh, nil); err != nil {
 		return err
 	}
-	p.s.log.Info("changes that were pushed are in no document of the Source; it is asked about them",
-		"set", p.set.CapabilityList, "resources", len(c.Resources))
-	if err := p.s.Store.Commit(ctx, c); err != nil {
+	p.Source.Site.Log.Info("changes that were pushed are in no document of the Source; it is asked about them",
+		"set", p.Set.CapabilityList, "resources", len(c.Resources))
+	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	p.plan.Name(transfer.Due(c))
+	p.Plan.Name(transfer.Due(c))
 	return nil
 }

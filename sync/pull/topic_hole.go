@@ -1,4 +1,4 @@
-package sync
+package pull
 
 import (
 	"context"
@@ -22,17 +22,17 @@ func (w *walk) end(ctx context.Context) error {
 			kept = *w.was
 		}
 		if kept.Gone, kept.Broken = w.now.Gone, true; err == nil {
-			err = p.rememberJSON(topicWindow+p.set.CapabilityList, &kept)
+			err = p.rememberJSON(TopicWindow+p.Set.CapabilityList, &kept)
 		}
 		return errors.Join(err, p.commitSet(ctx))
 	}
 	if n := w.flaws + w.older; n > 0 {
 		p.flawed = w.flaws > 0
-		p.fail(w.problem(fmt.Errorf("%d entries could not be read", n)))
+		p.Fail(w.problem(fmt.Errorf("%d entries could not be read", n)))
 	}
-	if p.plan.Topic.Crowded > 0 {
+	if p.Plan.Topic.Crowded > 0 {
 		p.flawed = true
-		p.fail(w.problem(fmt.Errorf("%d links of entries are not mirrored, those beyond %d of one entry", p.plan.Topic.Crowded, plan.FollowMost)))
+		p.Fail(w.problem(fmt.Errorf("%d links of entries are not mirrored, those beyond %d of one entry", p.Plan.Topic.Crowded, plan.FollowMost)))
 	}
 	if err := w.keep(); err != nil {
 		return err
@@ -52,13 +52,13 @@ func (w *walk) position() store.Micros {
 	p := w.p
 	position := w.newest
 	if w.was != nil && (w.unchanged || len(w.now.Entries) == 0) {
-		position = p.cover.ProvenPosition()
+		position = p.Cover.ProvenPosition()
 	}
 	if !position.Known() {
-		position = store.Micros(p.offer.Topic.Answer.Date)
+		position = store.Micros(p.Offer.Topic.Answer.Date)
 	}
 	if !position.Known() {
-		position = p.s.sourceNow()
+		position = p.Source.SourceNow()
 	}
 	return position
 }
@@ -69,7 +69,7 @@ func (w *walk) keep() error {
 	p := w.p
 	now := &w.now
 	if now.Gone = 0; w.was != nil {
-		if len(now.Entries) == 0 || w.unchanged || !w.reached() && p.plan.Topic.Unheard == 0 {
+		if len(now.Entries) == 0 || w.unchanged || !w.reached() && p.Plan.Topic.Unheard == 0 {
 			now.Entries = w.was.Entries
 		}
 		if now.Order = w.order.Found; now.Order == window.OrderUnknown || w.was.Order == window.NoOrder && w.paged { // one reading may look ordered by chance
@@ -84,7 +84,7 @@ func (w *walk) keep() error {
 	if w.unchanged {
 		now.Flaws, now.Since = w.was.Flaws, w.was.Since
 	} else if now.Flaws = w.unread.Beside(&w.order); len(now.Flaws) > 0 {
-		if now.Since = p.cover.ProvenPosition(); w.was != nil && len(w.was.Flaws) > 0 && !w.reach.Left(w.was.Flaws, now.Flaws) {
+		if now.Since = p.Cover.ProvenPosition(); w.was != nil && len(w.was.Flaws) > 0 && !w.reach.Left(w.was.Flaws, now.Flaws) {
 			now.Since = w.was.Since
 		}
 	}
@@ -92,7 +92,7 @@ func (w *walk) keep() error {
 		return nil
 	}
 	now.Trim()
-	return p.rememberJSON(topicWindow+p.set.CapabilityList, now)
+	return p.rememberJSON(TopicWindow+p.Set.CapabilityList, now)
 }
 
 // holes has the commit that remembers the window record what the feed leaves unproven, for nobody can tell what stood
@@ -100,11 +100,11 @@ func (w *walk) keep() error {
 // that there is.
 func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	p := w.p
-	now := p.s.sourceNow()
+	now := p.Source.SourceNow()
 	if err := w.close(ctx); err != nil {
 		return since, err
 	}
-	switch since = p.cover.ProvenPosition(); {
+	switch since = p.Cover.ProvenPosition(); {
 	case w.was == nil:
 		if since = store.NoTime; len(w.now.Rest) > 0 {
 			until := store.Earliest(w.goes, w.shows)
@@ -113,7 +113,7 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 			}
 			err = p.unprovable(ctx, store.NoTime, until, "the history of the feed ends before its beginning")
 		}
-	case !w.unchanged && !w.complete && !w.reached() && !w.whole(since) && p.plan.Topic.Unheard > 0:
+	case !w.unchanged && !w.complete && !w.reached() && !w.whole(since) && p.Plan.Topic.Unheard > 0:
 		if until := w.oldest; until.Known() && until > since {
 			err = p.unprovable(ctx, since, until, "the feed does not reach back to what was known")
 			since = until
@@ -162,7 +162,7 @@ func (w *walk) close(ctx context.Context) error {
 	if !w.whole(store.NoTime) {
 		return nil
 	}
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -171,11 +171,11 @@ func (w *walk) close(ctx context.Context) error {
 		if g.State != store.GapUnprovable || !w.whole(g.From) {
 			continue
 		}
-		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.s.site.LocalNow()
+		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.Source.Site.LocalNow()
 		p.gaps = append(p.gaps, g)
-		p.out.gapsClosed++
-		if p.s.gapTold != nil {
-			p.s.gapTold(*g)
+		p.Out.GapsClosed++
+		if p.Source.Told.Gap != nil {
+			p.Source.Told.Gap(*g)
 		}
 	}
 	return nil
@@ -183,10 +183,10 @@ func (w *walk) close(ctx context.Context) error {
 
 // unprovable has the next commit record a hole that no document can fill. What is missing from the beginning is so
 // once.
-func (p *puller) unprovable(ctx context.Context, from, until store.Micros, why string) error {
-	now := p.s.site.LocalNow()
-	gap := &store.Gap{SetID: p.set.ID, From: from, Until: until, State: store.GapUnprovable, Found: now, Ended: now}
-	gaps, err := p.s.Store.Gaps(ctx, p.set.ID)
+func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why string) error {
+	now := p.Source.Site.LocalNow()
+	gap := &store.Gap{SetID: p.Set.ID, From: from, Until: until, State: store.GapUnprovable, Found: now, Ended: now}
+	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -199,12 +199,12 @@ func (p *puller) unprovable(ctx context.Context, from, until store.Micros, why s
 		}
 	}
 	if gap.ID == 0 {
-		p.out.gapsFound++
+		p.Out.GapsFound++
 	}
-	p.s.log.Warn("entries of a feed may be missing, and nobody can tell", "feed", p.set.CapabilityList, "why", why,
+	p.Source.Site.Log.Warn("entries of a feed may be missing, and nobody can tell", "feed", p.Set.CapabilityList, "why", why,
 		"from", gap.From.Time(), "until", gap.Until.Time())
-	if p.s.gapTold != nil {
-		p.s.gapTold(*gap)
+	if p.Source.Told.Gap != nil {
+		p.Source.Told.Gap(*gap)
 	}
 	p.gaps = append(p.gaps, gap)
 	return nil

@@ -1,4 +1,4 @@
-package sync
+package pull
 
 import (
 	"cmp"
@@ -26,18 +26,18 @@ var errOld = errors.New("list is not newer than the position")
 var errBack = errors.New("list is older than it was")
 
 // baseline reads a Resource List, or all parts of its index, into wants.
-type baseline struct {
-	p    *puller
-	o    baselineOptions
-	list string // its URL, or that of its index
-	docs []store.Document
+type Baseline struct {
+	Puller *Puller
+	o      BaselineOptions
+	list   string // its URL, or that of its index
+	docs   []store.Document
 
 	begun    bool         // something answered other than 304
 	held     int64        // removals that were held then
 	number   int64        // newReading's
-	at       store.Micros // A: the earliest of what its lists speak of
+	At       store.Micros // A: the earliest of what its lists speak of
 	latest   store.Micros // the latest
-	listed   int64
+	Listed   int64
 	skipped  int64 // entries of which not even the URI could be read
 	bad      error
 	failures []error
@@ -63,14 +63,14 @@ func (r snapshotOf) same(o snapshotOf) bool {
 }
 
 // baselineOptions say what for a list is read.
-type baselineOptions struct {
+type BaselineOptions struct {
 	// changed reads only what answers other than 304. What is to say that something is absent must be seen whole, so one
 	// changed part makes it an unconditional read of all.
-	changed bool
+	Changed bool
 	// reset lets the list override a history that went back.
 	reset bool
 	// after asks for a list newer than that; NoTime takes any. One that does not tell its time is read.
-	after store.Micros
+	After store.Micros
 	// uncached reads past caches.
 	uncached bool
 }
@@ -85,14 +85,14 @@ type baselineOutcome struct {
 }
 
 // takeBaseline reads the list and, if that was complete, makes absent what it does not name and moves the floor.
-func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baselineOptions) (baselineOutcome, error) {
-	b := &baseline{p: p, o: o, list: ref.URL, number: merge.NewReading(), at: store.NoTime, latest: store.NoTime, trusted: true}
-	p.plan.Seen, p.plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.s.o.Full}
+func (p *Puller) takeBaseline(ctx context.Context, ref destination.Ref, o BaselineOptions) (baselineOutcome, error) {
+	b := &Baseline{Puller: p, o: o, list: ref.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime, trusted: true}
+	p.Plan.Seen, p.Plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Source.Full}
 	if o.reset {
-		defer p.s.turn.keep()()
+		defer p.Source.keep()()
 	}
-	defer p.plan.Release() // on the ways out on which what was gathered is not planned: the list is read again then
-	reader := p.s.reader
+	defer p.Plan.Release() // on the ways out on which what was gathered is not planned: the list is read again then
+	reader := p.Source.Reader
 	if o.uncached {
 		reader = reader.Uncached()
 	}
@@ -101,17 +101,17 @@ func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baseli
 	case errors.Is(err, errOld):
 		return baselineOutcome{old: true, usable: true}, nil
 	case errors.Is(err, errChanged):
-		o.changed = false
+		o.Changed = false
 		return p.takeBaseline(ctx, ref, o)
 	case errors.Is(err, errBack):
-		o.changed, o.uncached = false, true
-		p.plan.Release()
-		p.plan.Batch = p.plan.Batch[:0]
+		o.Changed, o.uncached = false, true
+		p.Plan.Release()
+		p.Plan.Batch = p.Plan.Batch[:0]
 		return p.takeBaseline(ctx, ref, o)
 	case err != nil:
 		return baselineOutcome{}, err
 	}
-	if err := p.plan.PlanAll(ctx); err != nil {
+	if err := p.Plan.PlanAll(ctx); err != nil {
 		return baselineOutcome{}, err
 	}
 	out := baselineOutcome{usable: tour.Lists > 0}
@@ -129,42 +129,42 @@ func (p *puller) takeBaseline(ctx context.Context, ref destination.Ref, o baseli
 		return out, nil
 	}
 	if b.back {
-		p.s.log.Warn("the Resource List tells an older time than before, past caches too; the Source is asked about all that it says differently",
+		p.Source.Site.Log.Warn("the Resource List tells an older time than before, past caches too; the Source is asked about all that it says differently",
 			"list", fetch.RedactURL(ref.URL))
 	}
 	if b.skipped > 0 {
-		p.fail(fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", fetch.RedactURL(ref.URL), b.skipped, b.bad))
+		p.Fail(fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", fetch.RedactURL(ref.URL), b.skipped, b.bad))
 	}
 	out.complete = true
 	return out, b.finish(ctx, tour)
 }
 
-// begin numbers the baseline once there is something to read.
-func (b *baseline) begin(ctx context.Context) error {
+// Open numbers the baseline once there is something to read.
+func (b *Baseline) Open(ctx context.Context) error {
 	if b.begun {
 		return nil
 	}
-	counts, err := b.p.s.Store.Withheld(ctx, b.p.set.ID)
+	counts, err := b.Puller.Source.Site.Store.Withheld(ctx, b.Puller.Set.ID)
 	if err != nil {
 		return err
 	}
 	b.begun, b.held = true, counts.Held
-	b.p.set.Generation++
-	b.p.plan.Seen = spill.NewBitmap() // not before: what it is to hold is told by the generation
-	c := b.p.setCommit()
+	b.Puller.Set.Generation++
+	b.Puller.Plan.Seen = spill.NewBitmap() // not before: what it is to hold is told by the generation
+	c := b.Puller.SetCommit()
 	c.Repeatable = true // a want that carries the number is committed later, so it never survives without it
-	return b.p.s.Store.Commit(ctx, c)
+	return b.Puller.Source.Site.Store.Commit(ctx, c)
 }
 
 // Enter implements destination.Visitor.
-func (b *baseline) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
-	if !b.o.changed || b.begun {
+func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
+	if !b.o.Changed || b.begun {
 		return destination.Read, nil
 	}
 	if part.Parent != "" && !part.NotModified {
-		return destination.Read, b.begin(ctx) // the index changed: all its parts are read
+		return destination.Read, b.Open(ctx) // the index changed: all its parts are read
 	}
-	doc, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.URL)
+	doc, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.URL)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !doc.Complete {
 		return destination.Read, nil
 	}
@@ -172,7 +172,7 @@ func (b *baseline) Enter(ctx context.Context, part *destination.Part) (destinati
 		return destination.Skip, err
 	}
 	if part.Parent != "" {
-		index, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.Parent)
+		index, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.Parent)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return destination.Skip, err
 		}
@@ -198,19 +198,19 @@ func dates(part *destination.Part) bool {
 }
 
 // Unchanged implements destination.Visitor.
-func (b *baseline) Unchanged(ctx context.Context, part *destination.Part) error {
-	doc, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.URL)
+func (b *Baseline) Unchanged(ctx context.Context, part *destination.Part) error {
+	doc, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.URL)
 	if err != nil {
 		return err
 	}
-	doc.Read, doc.Body = b.p.s.site.LocalNow(), listLinks{Dated: dates(part)}.body()
-	b.p.docs = append(b.p.docs, doc)
+	doc.Read, doc.Body = b.Puller.Source.Site.LocalNow(), listLinks{Dated: dates(part)}.body()
+	b.Puller.docs = append(b.Puller.docs, doc)
 	return nil
 }
 
 // Begin implements destination.Visitor.
-func (b *baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
-	if b.o.changed && !b.begun && part.Parent != "" {
+func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
+	if b.o.Changed && !b.begun && part.Parent != "" {
 		return errChanged // its siblings were left out
 	}
 	at := store.Micros(h.At)
@@ -223,8 +223,8 @@ func (b *baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	case part.At.Known() && at < store.Micros(part.At):
 		b.torn = true // older than its index says: parts of two generations are no snapshot
 	}
-	if at.Known() && at > readAt(part, b.p.s)+merge.Skew { // as the floor it would shut out every change until then (F40, F74)
-		b.p.s.log.Warn("at lies in the future; not believed", "list", fetch.RedactURL(part.URL), "at", at.Time())
+	if at.Known() && at > readAt(part, b.Puller.Source)+merge.Skew { // as the floor it would shut out every change until then (F40, F74)
+		b.Puller.Source.Site.Log.Warn("at lies in the future; not believed", "list", fetch.RedactURL(part.URL), "at", at.Time())
 		at = store.NoTime
 	}
 	if old, err := b.isOld(ctx, part, at); err != nil || old {
@@ -233,25 +233,25 @@ func (b *baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	if err := b.judge(ctx, part, at); err != nil {
 		return err
 	}
-	if err := b.begin(ctx); err != nil {
+	if err := b.Open(ctx); err != nil {
 		return err
 	}
 	now := snapshotOf{url: part.URL, etag: part.ETag, modified: part.LastModified, at: at}
 	b.torn = b.torn || b.reading.url == part.URL && !b.reading.same(now) // entries of an older version were taken for listed
 	b.reading, b.asked = now, 0
-	id, err := b.p.s.Store.EnsureDocument(ctx, b.p.s.claim, b.p.set.ID, part.URL, string(rsdoc.KindResourceList))
+	id, err := b.Puller.Source.Site.Store.EnsureDocument(ctx, b.Puller.Source.Site.Claim, b.Puller.Set.ID, part.URL, string(rsdoc.KindResourceList))
 	b.docID = id
 	return err
 }
 
 // isOld tells a list that is not newer than asked for. A part of an index says nothing of that: one that never changes keeps
 // its at for ever, whatever the others tell.
-func (b *baseline) isOld(ctx context.Context, part *destination.Part, at store.Micros) (bool, error) {
-	if !b.o.after.Known() || b.begun {
+func (b *Baseline) isOld(ctx context.Context, part *destination.Part, at store.Micros) (bool, error) {
+	if !b.o.After.Known() || b.begun {
 		return false, nil
 	}
 	if part.Parent != "" {
-		index, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.Parent)
+		index, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.Parent)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return false, err
 		}
@@ -259,12 +259,12 @@ func (b *baseline) isOld(ctx context.Context, part *destination.Part, at store.M
 			at = store.NoTime
 		}
 	}
-	return at.Known() && at <= b.o.after, nil
+	return at.Known() && at <= b.o.After, nil
 }
 
 // judge finds out what the entries of a list are worth, by what is known of its earlier reading.
-func (b *baseline) judge(ctx context.Context, part *destination.Part, at store.Micros) error {
-	known, err := b.p.s.Store.Document(ctx, b.p.s.src.ID, part.URL)
+func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.Micros) error {
+	known, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.URL)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
@@ -279,24 +279,24 @@ func (b *baseline) judge(ctx context.Context, part *destination.Part, at store.M
 	was, wasKnown := parsed.HTTPTime(known.LastModified)
 	is, isKnown := parsed.HTTPTime(part.LastModified)
 	r.Back = before && (at.Known() && known.At.Known() && at < known.At || !at.Known() && wasKnown && isKnown && is < was) ||
-		!b.p.set.Estimated && b.p.set.Floor.Known() && r.At < b.p.set.Floor
+		!b.Puller.Set.Estimated && b.Puller.Set.Floor.Known() && r.At < b.Puller.Set.Floor
 	if r.Back && !b.o.uncached && !b.o.reset {
 		return errBack
 	}
 	b.trusted, b.back = b.trusted && r.Trusted, b.back || r.Back
-	if b.part = r; !b.at.Known() || r.At < b.at {
-		b.at = r.At
+	if b.part = r; !b.At.Known() || r.At < b.At {
+		b.At = r.At
 	}
 	b.latest = max(b.latest, r.At)
-	b.p.plan.Reading.Back = b.back
+	b.Puller.Plan.Reading.Back = b.back
 	return nil
 }
 
 // estimate stands in for the at that a list does not give (coverage.md 2): its Last-Modified, else a little before its answer. By
 // the earlier of the Source's clock and ours: what lies ahead of what writes the changes would have them all told already.
-func (b *baseline) estimate(part *destination.Part) store.Micros {
+func (b *Baseline) estimate(part *destination.Part) store.Micros {
 	const margin = 5 * 60 * 1e6
-	answered, own := readAt(part, b.p.s), b.p.s.site.LocalNow()
+	answered, own := readAt(part, b.Puller.Source), b.Puller.Source.Site.LocalNow()
 	if lm, ok := parsed.HTTPTime(part.LastModified); ok && lm <= answered {
 		return min(lm, own)
 	}
@@ -304,22 +304,22 @@ func (b *baseline) estimate(part *destination.Part) store.Micros {
 }
 
 // Entry implements destination.Visitor.
-func (b *baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entry) error {
-	b.listed++
+func (b *Baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entry) error {
+	b.Listed++
 	c := parsed.ContentOf(e)
 	c.State = store.WantPresent
 	c.Version = store.Version{From: b.part.At, Until: b.part.At, Ordinal: e.Ordinal | b.number, Document: b.docID}
 	if e.Fault != "" {
 		b.asked++
 	}
-	return b.p.plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: b.part.Trusted, Hinted: e.Fault != ""})
+	return b.Puller.Plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: b.part.Trusted, Hinted: e.Fault != ""})
 }
 
 // End implements destination.Visitor.
-func (b *baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head, skipped int64, first error) error {
+func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head, skipped int64, first error) error {
 	if skipped > 0 {
-		b.p.s.observe.skipped(skipped)
-		b.p.s.log.Warn("bad entries of a Resource List; the Source is asked about those whose URI can be read",
+		TellOf(b.Puller.Source.Told.Skipped, skipped)
+		b.Puller.Source.Site.Log.Warn("bad entries of a Resource List; the Source is asked about those whose URI can be read",
 			"list", fetch.RedactURL(part.URL), "entries", skipped, "asked", b.asked, "first", first)
 	}
 	if unread := skipped - b.asked; unread > 0 {
@@ -329,51 +329,51 @@ func (b *baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head,
 		}
 	}
 	b.reading = snapshotOf{}
-	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.p.s))
+	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.Puller.Source))
 	b.docs = append(b.docs, store.Document{
-		SourceID: b.p.s.src.ID, SetID: b.p.set.ID, URL: part.URL, Kind: string(rsdoc.KindResourceList),
+		SourceID: b.Puller.Source.Site.SourceID, SetID: b.Puller.Set.ID, URL: part.URL, Kind: string(rsdoc.KindResourceList),
 		ETag: etag, LastModified: modified, At: b.part.At, From: store.NoTime, Until: store.NoTime,
-		LastEntry: store.NoTime, Complete: skipped == b.asked, Read: b.p.s.site.LocalNow(),
+		LastEntry: store.NoTime, Complete: skipped == b.asked, Read: b.Puller.Source.Site.LocalNow(),
 		Body: listLinks{Dated: dates(part)}.body(),
 	})
 	return nil
 }
 
 // Failed implements destination.Visitor.
-func (b *baseline) Failed(_ context.Context, part *destination.Part, err error) error {
-	b.p.s.log.Warn("a list could not be read", "list", fetch.RedactURL(part.URL), "err", err)
+func (b *Baseline) Failed(_ context.Context, part *destination.Part, err error) error {
+	b.Puller.Source.Site.Log.Warn("a list could not be read", "list", fetch.RedactURL(part.URL), "err", err)
 	b.failures = append(b.failures, fmt.Errorf("%s: %w", fetch.RedactURL(part.URL), err))
 	return nil
 }
 
 // finish makes absent what a complete list does not name, and only then moves the floor: a kill in between repeats the
 // baseline, it never skips the sweep.
-func (b *baseline) finish(ctx context.Context, tour destination.Tour) error {
-	p := b.p
+func (b *Baseline) finish(ctx context.Context, tour destination.Tour) error {
+	p := b.Puller
 	if tour.Root != nil {
-		if at := store.Micros(tour.Root.Head.At); at.Known() && (!b.at.Known() || at < b.at) {
-			b.at = at
+		if at := store.Micros(tour.Root.Head.At); at.Known() && (!b.At.Known() || at < b.At) {
+			b.At = at
 		}
 	}
-	a := b.at
+	a := b.At
 	// What is absent is so by all parts together, so it is as of one instant only where they have that in common.
-	p.plan.Reading.At, p.plan.Reading.Trusted = a, b.trusted && a == b.latest
-	if err := b.sweep(ctx, a); err != nil {
+	p.Plan.Reading.At, p.Plan.Reading.Trusted = a, b.trusted && a == b.latest
+	if err := b.Sweep(ctx, a); err != nil {
 		return err
 	}
-	p.set.Baselines++
+	p.Set.Baselines++
 	if b.o.reset {
-		p.cover.Reset(a)
+		p.Cover.Reset(a)
 	} else {
-		p.cover.AddBaseline(a)
+		p.Cover.AddBaseline(a)
 	}
-	p.set.Flawed = b.skipped > 0
-	p.set.Estimated = !b.trusted || b.back && !b.o.reset
-	c := p.setCommit()
+	p.Set.Flawed = b.skipped > 0
+	p.Set.Estimated = !b.trusted || b.back && !b.o.reset
+	c := p.SetCommit()
 	c.Documents = b.docs
-	c.Spans = append(c.Spans, p.span(store.SpanBaseline, store.Interval{From: store.NoTime, Until: a}, b.listed, b.list))
-	p.s.site.Rows.Lock()
-	defer p.s.site.Rows.Unlock()
-	c.DropTombstones = &store.DropTombstones{SetID: p.set.ID, At: a - 1, Except: p.s.site.InFlight()}
-	return p.s.Store.Commit(ctx, c)
+	c.Spans = append(c.Spans, p.span(store.SpanBaseline, store.Interval{From: store.NoTime, Until: a}, b.Listed, b.list))
+	p.Source.Site.Rows.Lock()
+	defer p.Source.Site.Rows.Unlock()
+	c.DropTombstones = &store.DropTombstones{SetID: p.Set.ID, At: a - 1, Except: p.Source.Site.InFlight()}
+	return p.Source.Site.Store.Commit(ctx, c)
 }

@@ -1,4 +1,4 @@
-package sync
+package pull
 
 import (
 	"cmp"
@@ -24,13 +24,13 @@ const changeBuffer = 20_000
 
 // changes reads every Change List whose interval can reach the position, in the order of its index. Wants are recorded
 // hole or no hole; only coverage waits (coverage.md 2). uncached re-asks past caches and for lists read before (F59).
-func (p *puller) changes(ctx context.Context, ref destination.Ref, uncached bool) error {
+func (p *Puller) Changes(ctx context.Context, ref destination.Ref, uncached bool) error {
 	p.unreached = nil
 	v := &changeReader{p: p, uncached: uncached}
 	if err := p.walkChanges(ctx, ref, rsdoc.KindChangeList, v); err != nil {
 		return err
 	}
-	_, hole := p.cover.FirstHole()
+	_, hole := p.Cover.FirstHole()
 	if v.index == "" || v.index == ref.URL || v.open && !hole {
 		return nil // an open list is asked again where it is [9]
 	}
@@ -39,8 +39,8 @@ func (p *puller) changes(ctx context.Context, ref destination.Ref, uncached bool
 }
 
 // fromArchives reads the archived lists that can fill a hole.
-func (p *puller) fromArchives(ctx context.Context, hole store.Interval) error {
-	ref := p.offer.ChangeListArchive
+func (p *Puller) fromArchives(ctx context.Context, hole store.Interval) error {
+	ref := p.Offer.ChangeListArchive
 	if ref == nil && p.archives != "" {
 		ref = &destination.Ref{URL: p.archives, Kind: rsdoc.KindChangeListArchive}
 	}
@@ -50,8 +50,8 @@ func (p *puller) fromArchives(ctx context.Context, hole store.Interval) error {
 	return p.walkChanges(ctx, *ref, rsdoc.KindChangeListArchive, &changeReader{p: p, archive: true, hole: hole})
 }
 
-func (p *puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdoc.Kind, v *changeReader) error {
-	reader := p.s.reader
+func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdoc.Kind, v *changeReader) error {
+	reader := p.Source.Reader
 	if v.uncached {
 		reader = reader.Uncached()
 	}
@@ -59,24 +59,24 @@ func (p *puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 	if err != nil {
 		return err
 	}
-	if err := p.plan.Flush(ctx); err != nil {
+	if err := p.Plan.Flush(ctx); err != nil {
 		return err
 	}
 	if tour.Lists > 0 || tour.Root != nil {
-		p.out.usable = true
+		p.Out.Usable = true
 	}
 	if v.err != nil && !v.archive {
-		p.fail(v.err)
+		p.Fail(v.err)
 	}
-	if v.read > 0 && p.out.kind == "none" && p.plan.Wanted {
-		p.out.kind = "incremental"
+	if v.read > 0 && p.Out.Kind == "none" && p.Plan.Wanted {
+		p.Out.Kind = "incremental"
 	}
 	sort.Slice(v.found, func(i, j int) bool { return v.found[i].From < v.found[j].From })
-	if !p.based() && len(v.found) > 0 && p.offer.ResourceList == nil {
-		p.cover.StartAt(v.found[0].From) // a lone Change List: begin where it begins
+	if !p.Based() && len(v.found) > 0 && p.Offer.ResourceList == nil {
+		p.Cover.StartAt(v.found[0].From) // a lone Change List: begin where it begins
 	}
 	for _, iv := range v.found {
-		p.cover.AddDocument(iv)
+		p.Cover.AddDocument(iv)
 		p.tail = max(p.tail, iv.Until)
 	}
 	p.lists = append(p.lists, v.found...)
@@ -85,7 +85,7 @@ func (p *puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 
 // changeReader reads Change Lists into wants and intervals.
 type changeReader struct {
-	p        *puller
+	p        *Puller
 	archive  bool
 	uncached bool
 	hole     store.Interval // archives: only what can fill this
@@ -137,7 +137,7 @@ func (v *changeReader) follow(l listLinks) {
 
 // Enter implements destination.Visitor: which parts of an index are worth a request.
 func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
-	pos := v.p.cover.ProvenPosition()
+	pos := v.p.Cover.ProvenPosition()
 	from, until := store.Micros(part.From), store.Micros(part.Until)
 	if v.archive {
 		if until.Known() && until < v.hole.From || from.Known() && from > v.hole.Until {
@@ -146,7 +146,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 		return destination.Read, nil
 	}
 	v.prev = store.Document{}
-	doc, err := v.p.s.Store.Document(ctx, v.p.s.src.ID, part.URL)
+	doc, err := v.p.Source.Site.Store.Document(ctx, v.p.Source.Site.SourceID, part.URL)
 	known := err == nil && doc.Complete
 	closed := known && doc.Until.Known()
 	if known {
@@ -156,7 +156,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return destination.Skip, err
-	case past && (closed && !v.fresh(doc) || !closed && !v.p.set.Estimated):
+	case past && (closed && !v.fresh(doc) || !closed && !v.p.Set.Estimated):
 		return destination.Skip, nil // its interval ends before the position; one that only begins there is read
 	case !known || v.uncached:
 		return destination.Read, nil
@@ -174,7 +174,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 // fresh tells a closed list that was written before its end and read so soon after it that it may have been written to since: what
 // writes it and what dates its answers need not have one clock.
 func (v *changeReader) fresh(doc store.Document) bool {
-	return doc.Until.Known() && doc.Read+v.p.s.offset < doc.Until+merge.Skew && linksOf(doc).Early
+	return doc.Until.Known() && doc.Read+v.p.Source.Offset < doc.Until+merge.Skew && linksOf(doc).Early
 }
 
 func linksOf(doc store.Document) (l listLinks) {
@@ -194,15 +194,15 @@ func covers(d store.Document) store.Interval {
 
 // Unchanged implements destination.Visitor.
 func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) error {
-	doc, err := v.p.s.Store.Document(ctx, v.p.s.src.ID, part.URL)
+	doc, err := v.p.Source.Site.Store.Document(ctx, v.p.Source.Site.SourceID, part.URL)
 	if err != nil {
 		return err
 	}
-	v.now = readAt(part, v.p.s)
+	v.now = readAt(part, v.p.Source)
 	v.note(doc)
 	v.opened(doc, v.now)
 	if v.fresh(doc) {
-		doc.Read = v.p.s.site.LocalNow()
+		doc.Read = v.p.Source.Site.LocalNow()
 		v.p.docs = append(v.p.docs, doc)
 	}
 	v.p.sawList(doc, v.archive, nil, true)
@@ -235,14 +235,14 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 	if l, ok := h.Link(rsdoc.RelIndex); ok {
 		v.links.Index = l.Href
 	}
-	v.now, v.number, v.asked = readAt(part, v.p.s), merge.NewReading(), 0
-	id, err := v.p.s.Store.EnsureDocument(ctx, v.p.s.claim, v.p.set.ID, part.URL, string(rsdoc.KindChangeList))
+	v.now, v.number, v.asked = readAt(part, v.p.Source), merge.NewReading(), 0
+	id, err := v.p.Source.Site.Store.EnsureDocument(ctx, v.p.Source.Site.Claim, v.p.Set.ID, part.URL, string(rsdoc.KindChangeList))
 	if err != nil {
 		return err
 	}
 	v.head, v.docID, v.buf, v.n = *h, id, v.buf[:0], 0
 	v.sought = v.p.seek()
-	v.p.plan.Lag = v.p.lagSince(v.prev)
+	v.p.Plan.Lag = v.p.lagSince(v.prev)
 	if !v.head.From.Known() {
 		v.head.From = part.From
 	}
@@ -253,12 +253,12 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 }
 
 // readAt is the time of reading in Source time, as far as the answer tells it.
-func readAt(part *destination.Part, s *session) store.Micros {
+func readAt(part *destination.Part, s *Source) store.Micros {
 	if part.Date.Known() {
-		s.offset = store.Micros(part.Date) - s.site.LocalNow()
+		s.Offset = store.Micros(part.Date) - s.Site.LocalNow()
 		return store.Micros(part.Date)
 	}
-	return s.site.LocalNow()
+	return s.Site.LocalNow()
 }
 
 // Entry implements destination.Visitor.
@@ -291,7 +291,7 @@ func (v *changeReader) place(ctx context.Context) error {
 		b := &v.buf[i]
 		v.p.listed(version)
 		b.Cand.Version = version
-		if err := v.p.plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: v.untold(version)}); err != nil {
+		if err := v.p.Plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: v.untold(version)}); err != nil {
 			return err
 		}
 	}
@@ -312,8 +312,8 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	v.read++
 	url := fetch.RedactURL(part.URL)
 	if skipped > 0 {
-		v.p.s.observe.skipped(skipped)
-		v.p.s.log.Warn("bad entries of a Change List; the Source is asked about those whose URI can be read",
+		TellOf(v.p.Source.Told.Skipped, skipped)
+		v.p.Source.Site.Log.Warn("bad entries of a Change List; the Source is asked about those whose URI can be read",
 			"list", url, "entries", skipped, "asked", v.asked, "first", first)
 	}
 	from := store.Micros(v.head.From)
@@ -325,13 +325,13 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", url, skipped-v.asked, first)
 	}
 	if flaw != nil {
-		v.p.s.log.Warn("a Change List proves nothing", "err", flaw)
+		v.p.Source.Site.Log.Warn("a Change List proves nothing", "err", flaw)
 		v.err = cmp.Or(v.err, flaw)
 		from = store.NoTime
 	}
 	until := store.Micros(h.Until)
 	if until.Known() && until > v.now+merge.DateCut { // what it is to tell by then is not there yet
-		v.p.s.log.Info("a Change List is said to be closed at a time that is still to come; it is taken for an open one", "list", url, "until", until.Time())
+		v.p.Source.Site.Log.Info("a Change List is said to be closed at a time that is still to come; it is taken for an open one", "list", url, "until", until.Time())
 		until = store.NoTime
 	}
 	if written, ok := parsed.HTTPTime(part.LastModified); ok && until.Known() {
@@ -342,9 +342,9 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		etag, modified = "", ""
 	}
 	doc := store.Document{
-		SourceID: v.p.s.src.ID, SetID: v.p.set.ID, URL: part.URL, Kind: string(rsdoc.KindChangeList),
+		SourceID: v.p.Source.Site.SourceID, SetID: v.p.Set.ID, URL: part.URL, Kind: string(rsdoc.KindChangeList),
 		ETag: etag, LastModified: modified, At: store.NoTime, From: from,
-		Until: until, LastEntry: v.placer.Last(), Entries: v.n, Read: v.p.s.site.LocalNow(),
+		Until: until, LastEntry: v.placer.Last(), Entries: v.n, Read: v.p.Source.Site.LocalNow(),
 		Complete: flaw == nil, // else a 304 would hide that it is right now
 		Body:     v.links.body(),
 	}
@@ -362,7 +362,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 // unreached tells a list without from that does not reach back to what is known: such a list keeps the last changes only, and
 // those that it has dropped may never have been seen. One that overlaps its last reading does.
 func (v *changeReader) unreached(doc store.Document) bool {
-	known := v.p.cover.ProvenPosition()
+	known := v.p.Cover.ProvenPosition()
 	if v.prev.Complete {
 		known = max(known, v.prev.LastEntry)
 	}
@@ -385,7 +385,7 @@ func (v *changeReader) Failed(_ context.Context, part *destination.Part, err err
 	if fetch.KindOf(err) != fetch.Gone { // 404, 410: the Source says that it is not there
 		v.p.unread = fmt.Errorf("%s: %w", url, err)
 	}
-	v.p.s.log.Warn("a Change List could not be read", "list", url, "err", err)
+	v.p.Source.Site.Log.Warn("a Change List could not be read", "list", url, "err", err)
 	v.err = cmp.Or(v.err, fmt.Errorf("%s: %w", url, err))
 	return nil
 }

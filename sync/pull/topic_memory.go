@@ -1,56 +1,45 @@
-package sync
+package pull
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"reflect"
-	"slices"
 	"strconv"
-	"strings"
 
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
 	"resyncd/sync/plan"
+	"resyncd/sync/transfer"
 	"resyncd/sync/window"
 )
 
 // What is remembered of a topic lies under keys that no URL can be, beside the rows of documents that are evidence.
 const (
-	topicState  = "topic "     // + URL: destination.TopicState
+	TopicState  = "topic "     // + URL: destination.TopicState
 	topicSet    = "topic set " // + the URL that was asked for: which set it is
-	topicWindow = "window "    // + the set's identity: what its feed showed at the last pull
+	TopicWindow = "window "    // + the set's identity: what its feed showed at the last pull
 	topicPushed = "pushed "    // + the set's id: its standing
 	kindTopic   = "topic"
 )
 
 // topicOptions are how topics of this Source are discovered.
-func (s *session) topicOptions() destination.TopicOptions {
-	return destination.TopicOptions{Hub: s.t.Hub, Topic: s.t.Topic, Allowed: s.t.allows, Recall: s.recallTopic}
-}
-
-// allows tells URLs that the configuration vouches for: its scope prefixes.
-func (t *Target) allows(u *url.URL) bool {
-	if len(t.Scope) == 0 {
-		return false
-	}
-	scope, err := destination.NewScope(t.URL, t.Scope)
-	return err == nil && scope.Contains(u.String())
+func (s *Source) TopicOptions() destination.TopicOptions {
+	return destination.TopicOptions{Hub: s.Target.Hub, Topic: s.Target.Topic, Allowed: s.Target.allows, Recall: s.recallTopic}
 }
 
 // recallTopic is what the last reading of a URL told. Where everything is to be read anew it has no validators.
-func (s *session) recallTopic(ctx context.Context, url string) (*destination.TopicState, error) {
+func (s *Source) recallTopic(ctx context.Context, url string) (*destination.TopicState, error) {
 	var st destination.TopicState
-	found, err := s.recallJSON(ctx, topicState+url, &st)
+	found, err := s.RecallJSON(ctx, TopicState+url, &st)
 	if err != nil || !found || st.URL != url {
 		return nil, err
 	}
-	anew := s.wide || s.recheck
-	if doc, err := s.Store.Document(ctx, s.src.ID, topicState+url); err == nil && !anew && doc.SetID != 0 {
+	anew := s.Wide || s.Recheck
+	if doc, err := s.Site.Store.Document(ctx, s.Site.SourceID, TopicState+url); err == nil && !anew && doc.SetID != 0 {
 		if anew, err = s.doubtful(ctx, doc.SetID); err != nil {
 			return nil, err
 		}
@@ -64,12 +53,12 @@ func (s *session) recallTopic(ctx context.Context, url string) (*destination.Top
 // doubtful: the state of a set need not be that of its topic, though its document has not changed. The mirror has lost bytes, or
 // was told things by a hub that the topic has not been held against since (P9); what is new may be on another page; or something
 // else is to be mirrored of it now.
-func (s *session) doubtful(ctx context.Context, set int64) (bool, error) {
+func (s *Source) doubtful(ctx context.Context, set int64) (bool, error) {
 	stood, err := s.standingOf(ctx, set)
-	if err != nil || stood.Last != 0 || stood.NoOrder || stood.Form != s.t.form() {
+	if err != nil || stood.Last != 0 || stood.NoOrder || stood.Form != s.Target.form() {
 		return true, err
 	}
-	lost, _, err := s.lostContent(ctx, set)
+	lost, _, err := s.LostContent(ctx, set)
 	return lost, err
 }
 
@@ -113,31 +102,26 @@ func (s *standing) ripe(now store.Micros) map[uint64]told {
 }
 
 // busy: no reading of the feed would meet the last one if it were put off much longer.
-func (s *standing) busy() bool { return s.Window > 0 && 2*s.Pushed >= s.Window }
+func (s *standing) Busy() bool { return s.Window > 0 && 2*s.Pushed >= s.Window }
 
 func pushedKey(set int64) string { return topicPushed + strconv.FormatInt(set, 10) }
 
-func (s *session) standingOf(ctx context.Context, set int64) (st standing, err error) {
-	_, err = s.recallJSON(ctx, pushedKey(set), &st)
+func (s *Source) standingOf(ctx context.Context, set int64) (st standing, err error) {
+	_, err = s.RecallJSON(ctx, pushedKey(set), &st)
 	return st, err
 }
 
-// form names what is mirrored of a feed beside its entries.
-func (t *Target) form() string {
-	return strings.Join(append(slices.Sorted(slices.Values(t.Follow)), t.Records), " ")
-}
-
 // settle has the next commit remember how the set stands after a reading of its topic, which may still lag behind what was pushed.
-func (p *puller) settle(ctx context.Context, w *walk) error {
-	was, err := p.s.standingOf(ctx, p.set.ID)
+func (p *Puller) settle(ctx context.Context, w *walk) error {
+	was, err := p.Source.standingOf(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
-	now := p.s.site.LocalNow()
+	now := p.Source.Site.LocalNow()
 	if w != nil {
 		now = w.begun
 	}
-	next := standing{Last: was.Last, Form: p.s.t.form()}
+	next := standing{Last: was.Last, Form: p.Source.Target.form()}
 	if next.Ended = was.Ended; now-was.Last >= merge.FeedLag {
 		next.Last, next.Ended = 0, 0
 	}
@@ -153,12 +137,12 @@ func (p *puller) settle(ctx context.Context, w *walk) error {
 	if reflect.DeepEqual(was, next) {
 		return nil
 	}
-	return p.rememberJSON(pushedKey(p.set.ID), next)
+	return p.rememberJSON(pushedKey(p.Set.ID), next)
 }
 
 // recallJSON reads what was remembered under a key; false for nothing of use.
-func (s *session) recallJSON(ctx context.Context, key string, into any) (bool, error) {
-	d, err := s.Store.Document(ctx, s.src.ID, key)
+func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, error) {
+	d, err := s.Site.Store.Document(ctx, s.Site.SourceID, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -169,14 +153,14 @@ func (s *session) recallJSON(ctx context.Context, key string, into any) (bool, e
 }
 
 // topicRead records that the topic was read to its end, as far as at, and back to since: NoTime for all that there is.
-func (p *puller) topicRead(ctx context.Context, at, since store.Micros, entries int64) error {
-	if p.set.Baselines == 0 || p.s.o.Full {
-		p.out.kind = "baseline"
-		p.set.Baselines++
+func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries int64) error {
+	if p.Set.Baselines == 0 || p.Source.Full {
+		p.Out.Kind = "baseline"
+		p.Set.Baselines++
 	}
-	before := p.cover.ProvenPosition()
-	p.cover.AddBaseline(min(at, p.s.sourceNow()+merge.Skew) + 1)
-	if now := p.cover.ProvenPosition(); now != before {
+	before := p.Cover.ProvenPosition()
+	p.Cover.AddBaseline(min(at, p.Source.SourceNow()+merge.Skew) + 1)
+	if now := p.Cover.ProvenPosition(); now != before {
 		p.topicProved(store.Interval{From: since, Until: now}, entries)
 	}
 	if err := p.rememberTopic(); err != nil {
@@ -186,8 +170,8 @@ func (p *puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 }
 
 // rememberJSON has the next commit of the set remember something.
-func (p *puller) rememberJSON(key string, what any) error {
-	d, err := p.s.memo(p.set, key, what)
+func (p *Puller) rememberJSON(key string, what any) error {
+	d, err := p.Source.memo(p.Set, key, what)
 	if err == nil {
 		p.docs = append(p.docs, d)
 	}
@@ -195,25 +179,25 @@ func (p *puller) rememberJSON(key string, what any) error {
 }
 
 // memo is what is to be remembered of a set under a key.
-func (s *session) memo(set *store.Set, key string, what any) (store.Document, error) {
+func (s *Source) memo(set *store.Set, key string, what any) (store.Document, error) {
 	body, err := json.Marshal(what)
 	if err != nil {
 		return store.Document{}, fmt.Errorf("remember %s: %w", key, err)
 	}
 	return store.Document{
-		SourceID: s.src.ID, SetID: set.ID, URL: key, Kind: kindTopic, At: store.NoTime, From: store.NoTime, Until: store.NoTime,
-		LastEntry: store.NoTime, Complete: true, Body: body, Read: s.site.LocalNow(),
+		SourceID: s.Site.SourceID, SetID: set.ID, URL: key, Kind: kindTopic, At: store.NoTime, From: store.NoTime, Until: store.NoTime,
+		LastEntry: store.NoTime, Complete: true, Body: body, Read: s.Site.LocalNow(),
 	}, nil
 }
 
 // rememberTopic has the next commit remember what discovery read: what the answers told is recorded by then.
-func (p *puller) rememberTopic() error {
-	for _, st := range p.offer.Topic.States {
+func (p *Puller) rememberTopic() error {
+	for _, st := range p.Offer.Topic.States {
 		if p.flawed {
 			st.ETag, st.LastModified = "", ""
 		}
-		st.ETag, st.LastModified = parsed.Lasting(st.ETag, st.LastModified, store.Micros(p.offer.Topic.Answer.Date))
-		if err := p.rememberJSON(topicState+st.URL, &st); err != nil {
+		st.ETag, st.LastModified = parsed.Lasting(st.ETag, st.LastModified, store.Micros(p.Offer.Topic.Answer.Date))
+		if err := p.rememberJSON(TopicState+st.URL, &st); err != nil {
 			return err
 		}
 	}
@@ -221,8 +205,8 @@ func (p *puller) rememberTopic() error {
 }
 
 // rememberSet has the next commit remember which set the topic is.
-func (p *puller) rememberSet() error {
-	return p.rememberJSON(topicSet+p.s.t.URL, knownTopic{Set: p.set.CapabilityList})
+func (p *Puller) rememberSet() error {
+	return p.rememberJSON(topicSet+p.Source.Target.URL, knownTopic{Set: p.Set.CapabilityList})
 }
 
 // knownTopic is which set the topic of a URL is.
@@ -231,13 +215,13 @@ type knownTopic struct {
 }
 
 // sameTopic keeps a topic the set that it was: its self link may move (P-06), its files and their history do not.
-func (s *session) sameTopic(ctx context.Context, offer *destination.Offer) error {
+func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error {
 	for i := range offer.Sets {
 		if offer.Sets[i].Topic == nil {
 			continue
 		}
 		var known knownTopic
-		found, err := s.recallJSON(ctx, topicSet+s.t.URL, &known)
+		found, err := s.RecallJSON(ctx, topicSet+s.Target.URL, &known)
 		if err != nil {
 			return err
 		}
@@ -250,15 +234,36 @@ func (s *session) sameTopic(ctx context.Context, offer *destination.Offer) error
 
 // contentOfInline are the bytes of a resource that came with its document, or were made of its edits; store.ErrNotFound if
 // they were lost before they reached the mirror.
-func (s *session) contentOfInline(ctx context.Context, r *store.Resource) ([]byte, error) {
-	content, err := s.Store.Content(ctx, r.ID)
+func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte, error) {
+	content, err := s.Site.Store.Content(ctx, r.ID)
 	if err == nil {
 		return content, nil
 	}
-	edits, listErr := s.Store.Edits(ctx, s.src.ID, r.URI)
+	edits, listErr := s.Site.Store.Edits(ctx, s.Site.SourceID, r.URI)
 	if listErr != nil || len(edits) == 0 {
 		return nil, err
 	}
-	_, content = plan.FoldEdits(s.log, r.URI, edits)
+	_, content = plan.FoldEdits(s.Site.Log, r.URI, edits)
 	return content, nil
 }
+
+// lostContent finds inline resources that wait for bytes which only their feed can bring again. It reports whether there are
+// any, and whether the whole history of the feed is to be searched for them, as is done a few times.
+func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool, err error) {
+	for after := int64(0); !search; {
+		rs, err := s.Site.Store.Scan(ctx, store.ScanQuery{SourceID: s.Site.SourceID, SetID: set, Filter: store.FilterOwed, After: after, Limit: SweepPage})
+		if err != nil || len(rs) == 0 {
+			return some, search, err
+		}
+		after = rs[len(rs)-1].ID
+		for _, r := range rs {
+			if w := r.WantFor(set); w != nil && w.Inline && r.Work.Class == transfer.ClassNoContent {
+				some, search = true, search || r.Work.Attempts <= searches
+			}
+		}
+	}
+	return some, search, nil
+}
+
+// searches is after how many failures the history of a feed is not searched any more for what was lost.
+const searches = 3

@@ -1,4 +1,4 @@
-package sync
+package pull
 
 import (
 	"resyncd/store"
@@ -9,15 +9,15 @@ import (
 // itself: people see by them what covered when. Nothing is decided by a span.
 
 // span is evidence that is taken up now.
-func (p *puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
-	now := p.s.site.LocalNow()
+func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
+	now := p.Source.Site.LocalNow()
 	return store.Span{
-		SetID: p.set.ID, Kind: kind, From: iv.From, Until: iv.Until, First: now, Last: now, Entries: entries, Document: document,
+		SetID: p.Set.ID, Kind: kind, From: iv.From, Until: iv.Until, First: now, Last: now, Entries: entries, Document: document,
 	}
 }
 
 // proved queues what a list proves for the next commit of the set.
-func (p *puller) proved(kind store.SpanKind, iv store.Interval, entries int64, list string) {
+func (p *Puller) proved(kind store.SpanKind, iv store.Interval, entries int64, list string) {
 	if coverage.Usable(iv) {
 		p.spans = append(p.spans, p.span(kind, iv, entries, list))
 	}
@@ -32,10 +32,10 @@ func listKind(archived bool) store.SpanKind {
 }
 
 // topicProved is proved for a topic. What was read of it without knowing anything before is its baseline.
-func (p *puller) topicProved(iv store.Interval, entries int64) {
+func (p *Puller) topicProved(iv store.Interval, entries int64) {
 	kind := store.SpanFeed
 	if iv.From = min(iv.From, iv.Until); !iv.From.Known() {
 		kind = store.SpanBaseline
 	}
-	p.spans = append(p.spans, p.span(kind, iv, entries, p.offer.Topic.Answer.URL))
+	p.spans = append(p.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
 }

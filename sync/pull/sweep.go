@@ -1,4 +1,4 @@
-package sync
+package pull
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 )
 
 // sweepPage is how many unlisted resources are judged and committed at once.
-const sweepPage = 1000
+const SweepPage = 1000
 
 // sweep turns the wants that the list does not confirm into absent ones, as of A. Files wait for the operator where the
 // guard says so, or where the list had unreadable entries that may have been these.
-func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
-	p := b.p
+func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
+	p := b.Puller
 	absent := merge.Candidate{
 		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.docID}, Length: -1, LastMod: store.NoTime,
 	}
@@ -23,23 +23,23 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 	if err != nil {
 		return err
 	}
-	counts, err := p.s.Store.Withheld(ctx, p.set.ID)
+	counts, err := p.Source.Site.Store.Withheld(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
 	// What an earlier list had held and this one names is wanted again by now; the rest is judged with what is new.
 	files := gone.files + counts.Held
-	hold := merge.Hold(b.listed == 0, files, p.set.Resources, p.s.t.DeleteGuard) || b.skipped > 0 && files > 0
+	hold := merge.Hold(b.Listed == 0, files, p.Set.Resources, p.Source.Target.DeleteGuard) || b.skipped > 0 && files > 0
 	if err := p.heed(ctx, absent, hold || b.skipped > 0); err != nil || gone.rows == 0 && counts.Held == 0 {
 		return err
 	}
 	if hold {
-		p.s.log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
-			"set", p.set.CapabilityList, "files", files, "of", p.set.Resources, "bad_entries", b.skipped)
+		p.Source.Site.Log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
+			"set", p.Set.CapabilityList, "files", files, "of", p.Set.Resources, "bad_entries", b.skipped)
 		if err := p.sweepAway(ctx, absent, true); err != nil {
 			return err
 		}
-		p.s.observe.held(p.set.ID, gone.files)
+		p.Source.held(p.Set.ID, gone.files)
 		return nil
 	}
 	if err := p.sweepAway(ctx, absent, false); err != nil || counts.Held == 0 {
@@ -48,34 +48,34 @@ func (b *baseline) sweep(ctx context.Context, a store.Micros) error {
 	if counts.Held > merge.GuardMin && counts.Held >= b.held { // that the mirror has grown meanwhile makes nothing of them a mistake
 		return nil
 	}
-	p.s.log.Info("the new list removes little enough: what an earlier one had held is carried out", "set", p.set.CapabilityList, "files", counts.Held)
-	return p.s.decideHeld(ctx, p.set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.plan.Name(transfer.Due(c)) })
+	p.Source.Site.Log.Info("the new list removes little enough: what an earlier one had held is carried out", "set", p.Set.CapabilityList, "files", counts.Held)
+	return p.Source.DecideHeld(ctx, p.Set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.Plan.Name(transfer.Due(c)) })
 }
 
 // heed notes of what was pushed as deleted that the list does not name it either: what older documents said of it would count
 // again should a later push turn out to be untrue.
-func (p *puller) heed(ctx context.Context, absent merge.Candidate, hold bool) error {
+func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) error {
 	return p.eachPushed(ctx, func(rs []*store.Resource) error {
-		c := &store.Commit{Claim: p.s.claim}
-		now := p.s.site.LocalNow()
+		c := &store.Commit{Claim: p.Source.Site.Claim}
+		now := p.Source.Site.LocalNow()
 		for _, r := range rs {
-			w := r.WantFor(p.set.ID)
-			if w == nil || w.State != store.WantAbsent || p.plan.Seen.Has(r.ID) || !backed(w, absent) {
+			w := r.WantFor(p.Set.ID)
+			if w == nil || w.State != store.WantAbsent || p.Plan.Seen.Has(r.ID) || !backed(w, absent) {
 				continue
 			}
 			rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
-			p.s.site.Touch(&rc, now)
+			p.Source.Site.Touch(&rc, now)
 			c.Resources = append(c.Resources, rc)
 		}
 		if len(c.Resources) == 0 {
 			return nil
 		}
-		return p.s.Store.Commit(ctx, c)
+		return p.Source.Site.Store.Commit(ctx, c)
 	})
 }
 
 // sweepAway makes absent what the list does not name.
-func (p *puller) sweepAway(ctx context.Context, absent merge.Candidate, hold bool) error {
+func (p *Puller) sweepAway(ctx context.Context, absent merge.Candidate, hold bool) error {
 	_, err := p.unlisted(ctx, absent, func(rs []*store.Resource) error {
 		return p.makeAbsent(ctx, rs, absent, hold)
 	})
@@ -86,21 +86,21 @@ type unlistedCount struct{ rows, files int64 }
 
 // unlisted pages over the resources that the set wants, that the current baseline did not list, and whose want is not
 // known to be newer than the list.
-func (p *puller) unlisted(ctx context.Context, absent merge.Candidate, each func([]*store.Resource) error) (unlistedCount, error) {
+func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate, each func([]*store.Resource) error) (unlistedCount, error) {
 	var n unlistedCount
 	var ids []int64
 	page := func() error {
-		rs, err := p.s.Store.ByIDs(ctx, ids)
+		rs, err := p.Source.Site.Store.ByIDs(ctx, ids)
 		if err != nil {
 			return err
 		}
 		kept := rs[:0]
 		for _, r := range rs {
-			w := r.WantFor(p.set.ID)
+			w := r.WantFor(p.Set.ID)
 			if w == nil || p.shown != nil && p.shown(r, w) {
 				continue
 			}
-			ignored := merge.MergeUnlisted(w, merge.FloorOf(p.set), p.plan.Reading) == merge.Ignore
+			ignored := merge.MergeUnlisted(w, merge.FloorOf(p.Set), p.Plan.Reading) == merge.Ignore
 			if ignored && !backed(w, absent) {
 				continue
 			}
@@ -118,14 +118,14 @@ func (p *puller) unlisted(ctx context.Context, absent merge.Candidate, each func
 		}
 		return nil
 	}
-	for id, err := range p.s.Store.Unlisted(ctx, p.set.ID, p.set.Generation, endOfTime) {
+	for id, err := range p.Source.Site.Store.Unlisted(ctx, p.Set.ID, p.Set.Generation, EndOfTime) {
 		if err != nil {
 			return n, err
 		}
-		if p.plan.Seen.Has(id) {
+		if p.Plan.Seen.Has(id) {
 			continue
 		}
-		if ids = append(ids, id); len(ids) >= sweepPage {
+		if ids = append(ids, id); len(ids) >= SweepPage {
 			if err := page(); err != nil {
 				return n, err
 			}
@@ -153,50 +153,50 @@ func takenBack(w *store.Want, absent merge.Candidate, hold bool) *store.Want {
 
 // makeAbsent records that the set no longer wants these resources. Content fields stay, so that a rejected sweep restores
 // what was wanted.
-func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent merge.Candidate, hold bool) error {
-	s := p.s
-	s.site.Rows.Lock()
-	defer s.site.Rows.Unlock()
-	now := s.site.LocalNow()
-	c := &store.Commit{Claim: s.claim}
+func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent merge.Candidate, hold bool) error {
+	s := p.Source
+	s.Site.Rows.Lock()
+	defer s.Site.Rows.Unlock()
+	now := s.Site.LocalNow()
+	c := &store.Commit{Claim: s.Site.Claim}
 	sums := map[int64]*store.SetChange{}
 	for _, r := range rs {
-		w := r.WantFor(p.set.ID)
+		w := r.WantFor(p.Set.ID)
 		if w == nil {
 			continue
 		}
 		before, was := slices.Clone(r.Wants), r.Have
 		var found *store.Have
 		next := *w
-		decision := merge.MergeUnlisted(w, merge.FloorOf(p.set), p.plan.Reading)
+		decision := merge.MergeUnlisted(w, merge.FloorOf(p.Set), p.Plan.Reading)
 		if decision == merge.Ask && hold && r.Have.State == store.HavePresent {
 			decision = merge.Replace // a Source that lost its list by mistake may well answer 404 for all that was in it
 		}
 		switch decision {
 		case merge.Replace:
 			var err error
-			if found, err = s.site.Found(ctx, r, false); err != nil {
+			if found, err = s.Site.Found(ctx, r, false); err != nil {
 				return err
 			} else if found != nil {
 				r.Have = *found
 			}
 			next.State, next.Version, next.Settled, next.Refused = store.WantAbsent, absent.Version, false, ""
-			if !p.plan.Reading.Reset {
-				next = merge.Raised(next, w, p.set.Floor)
+			if !p.Plan.Reading.Reset {
+				next = merge.Raised(next, w, p.Set.Floor)
 			}
 			next.Pushed, next.Listed = false, nil
 			next.Held = hold && r.Have.State == store.HavePresent
 		case merge.Ask: // it changed in the very instant of the snapshot
-			next = absent.Contest(w, p.set.Floor, p.set.ID)
+			next = absent.Contest(w, p.Set.Floor, p.Set.ID)
 		default:
 			if backed(w, absent) {
 				rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
-				s.site.Touch(&rc, now)
+				s.Site.Touch(&rc, now)
 				c.Resources = append(c.Resources, rc)
 			}
 			continue
 		}
-		next.Generation = p.set.Generation
+		next.Generation = p.Set.Generation
 		*w = next
 		work := merge.WorkForAll(r.Wants, &r.Have, now)
 		what := "unlisted"
@@ -204,17 +204,17 @@ func (p *puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 			what = "held"
 		}
 		rc := store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found}
-		s.site.Touch(&rc, now)
+		s.Site.Touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
-		c.Events = append(c.Events, store.Event{SourceID: s.src.ID, URI: r.URI, At: now, What: what, Version: next.Version})
+		c.Events = append(c.Events, store.Event{SourceID: s.Site.SourceID, URI: r.URI, At: now, What: what, Version: next.Version})
 		merge.Total(sums, before, &was, r.Wants, &r.Have)
 	}
 	for _, sum := range sums {
 		c.Sets = append(c.Sets, *sum)
 	}
-	if err := s.Store.Commit(ctx, c); err != nil {
+	if err := s.Site.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	p.plan.Name(transfer.Due(c))
+	p.Plan.Name(transfer.Due(c))
 	return nil
 }

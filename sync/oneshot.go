@@ -11,12 +11,10 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
+	"resyncd/sync/pull"
 	"resyncd/sync/report"
 	"resyncd/sync/transfer"
 )
-
-// endOfTime makes everything due, whatever the ledger planned.
-const endOfTime = store.Micros(1) << 62
 
 // once is one catch-up: a Follower that is asked for one pull, and ends with it.
 func (e *Engine) once(ctx context.Context, t Target, o RunOptions) (results []Result, err error) {
@@ -146,21 +144,21 @@ func (s *session) workOff(ctx context.Context, rec *transfer.Reconciler, news <-
 // carryOut works off what is owed, without a Follower.
 func (s *session) carryOut(ctx context.Context) error {
 	news := make(chan struct{}, 1)
-	rec := transfer.New(s.site, transfer.Options{
-		Workers: transfer.Workers(s.t.Concurrency), Scope: noScope, Rested: func() { tell(news) },
+	rec := transfer.New(s.Site, transfer.Options{
+		Workers: transfer.Workers(s.Target.Concurrency), Scope: noScope, Rested: func() { tell(news) },
 	})
 	rec.Retry(s.Now())
 	return rec.While(ctx, func(ctx context.Context) error { return s.workOff(ctx, rec, news, nil) })
 }
 
 // fill draws up a result; base is what the reconciler had done before.
-func (s *session) fill(res *Result, pull *puller, rec *transfer.Reconciler, base transfer.Count) {
-	res.Kind = pull.out.kind
-	res.Position = report.RFC3339(pull.cover.Position())
-	res.Odd = pull.plan.Topic.Odd
-	res.GapsFound, res.GapsClosed = pull.out.gapsFound, pull.out.gapsClosed
-	res.Unavailable = !pull.out.usable
-	done := rec.Since(base, pull.plan.Calm)
+func (s *session) fill(res *Result, pull *pull.Puller, rec *transfer.Reconciler, base transfer.Count) {
+	res.Kind = pull.Out.Kind
+	res.Position = report.RFC3339(pull.Cover.Position())
+	res.Odd = pull.Plan.Topic.Odd
+	res.GapsFound, res.GapsClosed = pull.Out.GapsFound, pull.Out.GapsClosed
+	res.Unavailable = !pull.Out.Usable
+	done := rec.Since(base, pull.Plan.Calm)
 	res.Fetched, res.Deleted, res.Failed = done.Fetched, done.Deleted, done.Failed
 	res.Asked, res.Unchanged = done.Asked, done.Unchanged
 	if s.o.Plan != nil {
@@ -174,12 +172,12 @@ func (s *session) fill(res *Result, pull *puller, rec *transfer.Reconciler, base
 }
 
 // conclude records how the set stands. In step: everything was read, nothing is owed or held, no gap is open.
-func (s *session) conclude(ctx context.Context, pull *puller, rec *transfer.Reconciler, res *Result, start time.Time) error {
-	counts, err := s.Store.Counts(ctx, pull.set.ID)
+func (s *session) conclude(ctx context.Context, pull *pull.Puller, rec *transfer.Reconciler, res *Result, start time.Time) error {
+	counts, err := s.Store.Counts(ctx, pull.Set.ID)
 	if err != nil {
 		return err
 	}
-	gaps, err := s.Store.Gaps(ctx, pull.set.ID)
+	gaps, err := s.Store.Gaps(ctx, pull.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -187,8 +185,8 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *transfer.Reco
 		return err
 	}
 	res.Owed, res.Held, res.Refused = counts.Owed, counts.Held, counts.Refused
-	problem := errors.Join(pull.out.problem, rec.ErrHalted())
-	_, hole := pull.cover.FirstHole()
+	problem := errors.Join(pull.Out.Problem, rec.ErrHalted())
+	_, hole := pull.Cover.FirstHole()
 	read := problem == nil && !hole
 	res.InStep = read && counts.Owed == 0 && counts.Held == 0 &&
 		!slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State.Open() })
@@ -197,13 +195,13 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *transfer.Reco
 	}
 	if res.Refused > 0 {
 		s.log.Warn("resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
-			"set", pull.set.CapabilityList, "refused", res.Refused)
+			"set", pull.Set.CapabilityList, "refused", res.Refused)
 	}
 	// What is owed, held or open may change before the next pull; whoever shows the set looks at that anew.
-	pull.set.InStep, pull.set.Problem, pull.set.LastPull, pull.set.Gone = read, res.Problem, s.site.LocalNow(), 0
-	c := pull.setCommit()
+	pull.Set.InStep, pull.Set.Problem, pull.Set.LastPull, pull.Set.Gone = read, res.Problem, s.Site.LocalNow(), 0
+	c := pull.SetCommit()
 	c.Runs = []store.Run{{
-		SetID: pull.set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.site.LocalNow(), Fetched: res.Fetched,
+		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.Site.LocalNow(), Fetched: res.Fetched,
 		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
 		Problem: res.Problem,
 	}}
@@ -218,7 +216,7 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *transfer.Reco
 func (s *session) explain(ctx context.Context, rec *transfer.Reconciler) error {
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after := int64(0); ; {
-			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: sweepPage})
+			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
 			if err != nil {
 				return err
 			}
@@ -243,10 +241,10 @@ func (s *session) explainOne(ctx context.Context, rec *transfer.Reconciler, res 
 	case want == nil || s.explained.Has(res.ID):
 		return nil
 	case want.State == store.WantAbsent:
-		if p.Action = "delete"; s.t.Delete == transfer.DeleteKeep {
+		if p.Action = "delete"; s.Target.Delete == transfer.DeleteKeep {
 			p.Action = "keep"
 		}
-	case s.t.Mirror != nil:
+	case s.Target.Mirror != nil:
 		if done, err := rec.Satisfied(ctx, res); err != nil && !blob.Missing(err) {
 			return err
 		} else if done {
@@ -265,7 +263,7 @@ func (s *session) explainOne(ctx context.Context, rec *transfer.Reconciler, res 
 // stillFailing counts what failed in this run and is still owed: a list read later may have taken it back. A Follower's
 // reconciler works on meanwhile.
 func (s *session) stillFailing(ctx context.Context, rec *transfer.Reconciler) (n int64, err error) {
-	ids := make([]int64, 0, sweepPage)
+	ids := make([]int64, 0, pull.SweepPage)
 	page := func() error {
 		rs, err := s.Store.ByIDs(ctx, ids)
 		for _, r := range rs {
