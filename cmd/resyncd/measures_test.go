@@ -31,7 +31,6 @@ var presentFiles = map[string]int{
 	"destination/feed":        32,
 	"destination/peer/source": 34,
 	"store/sqlite":            49,
-	"sync":                    53,
 }
 
 // presentFields are the structs with more than mostFields fields.
@@ -41,15 +40,13 @@ var presentFields = map[string]int{
 	"destination/fetch.exchange":                20,
 	"destination/peer/hub.Hub":                  31,
 	"destination/peer/source.Source":            21,
-	"sync.Follower":                             25,
-	"sync.baseline":                             20,
-	"sync.changeReader":                         20,
-	"sync.planner":                              32,
-	"sync.puller":                               30,
-	"sync.session":                              24,
-	"sync.walk":                                 33,
+	"sync.Follower":                             26,
 	"sync/report.SetStatus":                     19,
-	"sync/transfer.conductor":                   26,
+	"sync/transfer.conductor":                   25,
+	"sync/pull.Baseline":                        20,
+	"sync/pull.Puller":                          29,
+	"sync/pull.changeReader":                    20,
+	"sync/pull.walk":                            33,
 }
 
 // presentMutexes is the number of mutexes of the engine.
@@ -85,7 +82,7 @@ var presentColumns = map[string]int{
 	"store":                          2,
 	"store/blob/dir":                 2,
 	"store/sqlite":                   77,
-	"sync":                           299,
+	"sync":                           328,
 	"sync/coverage":                  11,
 	"sync/inspect":                   32,
 	"sync/keymap":                    7,
@@ -93,7 +90,7 @@ var presentColumns = map[string]int{
 	"sync/queue":                     29,
 	"sync/report":                    7,
 	"sync/spill":                     2,
-	"sync/transfer":                  107,
+	"sync/transfer":                  102,
 	"sync/verify":                    1,
 	"sync/window":                    2,
 }
