@@ -65,7 +65,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if set == nil {
 		return f.drop(ctx, ds)
 	}
-	if f.between && (ds[0].Kind == store.ChannelFeed || !set.Floor.Known()) {
+	if f.turn.between && (ds[0].Kind == store.ChannelFeed || !set.Floor.Known()) {
 		return nil // for the WorkNotify that follows the slice: a topic's own answer is what its pushes are held against
 	}
 	if ds[0].Kind == store.ChannelFeed {

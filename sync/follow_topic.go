@@ -114,9 +114,7 @@ func (f *Follower) lookAgain(set int64) time.Time {
 		return time.Time{}
 	}
 	wait := topicEvery << (s.looks - 1)
-	f.mu.Lock()
-	f.hints[set] = true
-	f.mu.Unlock()
+	f.asks.hint(set)
 	s.filled = s.read.Add(wait - hintEvery)
 	return s.read.Add(wait)
 }
@@ -134,9 +132,7 @@ func (s *following) expect(v *topicPush) {
 
 // keepHint has a set looked at again although nobody asks anew.
 func (f *Follower) keepHint(set int64) {
-	f.mu.Lock()
-	f.hints[set] = true
-	f.mu.Unlock()
+	f.asks.hint(set)
 	f.set(set).filled = f.s.Now().Add(listEvery - hintEvery)
 }
 

@@ -81,10 +81,7 @@ func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err er
 
 // fillHinted reads the lists anew that failures ask for: a body that does not match its entry usually changed once more.
 func (f *Follower) fillHinted(ctx context.Context) (read bool, err error) {
-	f.mu.Lock()
-	read = len(f.hints) > 0
-	f.mu.Unlock()
-	if read {
+	if read = f.asks.hinted(); read {
 		err = f.fillGaps(ctx)
 	}
 	return read, err

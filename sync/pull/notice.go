@@ -18,7 +18,7 @@ const (
 	keptBytes = 1 << 20
 )
 
-// pushReader turns the notifications of one set into wants and coverage, all in one commit at the end if they are small.
+// PushReader turns the notifications of one set into wants and coverage, all in one commit at the end if they are small.
 type PushReader struct {
 	Puller *Puller
 	Now    store.Micros // by the Source's clock, and what that may be wrong by: an interval proves nothing beyond it
@@ -29,7 +29,7 @@ type PushReader struct {
 	Hint   bool // a pull is to follow
 }
 
-// take records one delivery. The error is one of the store.
+// Take records one delivery. The error is one of the store.
 func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	v.Commit.Inbox = append(v.Commit.Inbox, store.InboxChange{ID: d.ID})
 	if !d.Signed {
