@@ -11,15 +11,15 @@ import (
 )
 
 // answer turns the final answer of a Get into a Response whose body is watched, or into a failure.
-func (c *Client) answer(req *Request, ex *exchange, way *route, resp *http.Response) (*Response, *classified) {
-	info := &ex.response.Info
+func (ex *exchange) answer(way *route, resp *http.Response) (*Response, *classified) {
+	req, info := &ex.req, &ex.response.Info
 	describe(info, ex, way, resp)
 	if err := checkAnswer(req, ex, resp, info); err != nil {
 		_ = resp.Body.Close()
 		return nil, err
 	}
 	b := &ex.body
-	*b = body{client: c, exchange: ex, asked: req.URL, src: resp.Body, sent: resp.Request}
+	*b = body{exchange: ex, src: resp.Body, sent: resp.Request}
 	b.out = b.raw()
 	if err := applyCoding(req, info, b); err != nil {
 		_ = b.Close()
@@ -49,7 +49,7 @@ func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 		Encoding:     contentCoding(h),
 		Length:       resp.ContentLength,
 		Total:        resp.ContentLength,
-		Date:         ex.dates.of(h),
+		Date:         ex.client.dates.of(h),
 		Header:       h,
 		Redirected:   ex.hop > 0,
 		Permanent:    ex.hop > 0 && way.permanent,

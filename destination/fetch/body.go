@@ -12,9 +12,7 @@ import (
 // body is a response body that stalls only for a bounded time (F54), classifies its failures, and
 // gives the host's slot back when it is closed. It is for one reader.
 type body struct {
-	client   *Client
 	exchange *exchange
-	asked    string        // URL
 	sent     *http.Request // its context ends the body
 	src      io.ReadCloser // the transport's
 	out      io.Reader     // src watched, perhaps decoded, perhaps capped
@@ -35,7 +33,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if err != io.EOF { //nolint:errorlint // a wrapped EOF would not be the end of the body
-		err = b.exchange.wrap("read", b.asked, b.classifyRead(err))
+		err = b.exchange.wrap("read", b.classifyRead(err))
 	}
 	b.err = err
 	return n, err
@@ -61,11 +59,11 @@ func (b *body) Close() error {
 	b.src = nil
 	if b.idle != nil {
 		b.idle.src = nil
-		b.client.watchdogs.Put(b.idle)
+		b.exchange.client.watchdogs.Put(b.idle)
 		b.idle = nil
 	}
 	if b.err == nil {
-		b.err = b.exchange.wrap("read", b.asked, because(Canceled, "read of a closed body"))
+		b.err = b.exchange.wrap("read", because(Canceled, "read of a closed body"))
 	}
 	return err
 }
@@ -93,11 +91,12 @@ func (b *body) raw() io.Reader { return (*watched)(b) }
 type watched body
 
 func (w *watched) Read(p []byte) (int, error) {
+	c := w.exchange.client
 	if w.idle == nil {
-		w.idle = w.client.watchdogs.Get().(*watchdog)
+		w.idle = c.watchdogs.Get().(*watchdog)
 		w.idle.src = w.src
 	}
-	limit := w.client.options.IdleTimeout
+	limit := c.options.IdleTimeout
 	w.idle.timer.Reset(limit)
 	began := time.Now()
 	w.exchange.notifyWait(true, began)
@@ -108,7 +107,7 @@ func (w *watched) Read(p []byte) (int, error) {
 	if rang {
 		w.idle = nil // src is closed all the same
 	}
-	w.client.countBytes(w.exchange.policy, n)
+	c.countBytes(w.exchange.req.Policy, n)
 	if rang && err != io.EOF { //nolint:errorlint // as above
 		return n, because(Stalled, "nothing came for %s", limit)
 	}
@@ -123,16 +122,14 @@ func (w *watched) Read(p []byte) (int, error) {
 
 // tooSlow ends a window and returns an error if too little arrived in it.
 func (w *watched) tooSlow(n int, waited time.Duration) error {
-	o := &w.client.options
 	w.waited += waited
 	w.moved += int64(n)
-	if w.waited < o.MinRateWindow {
+	if w.waited < minRateWindow {
 		return nil
 	}
-	enough := float64(w.moved) >= float64(o.MinRate)*w.waited.Seconds()
 	moved, took := w.moved, w.waited
 	w.waited, w.moved = 0, 0
-	if o.MinRate < 0 || enough {
+	if float64(moved) >= minRate*took.Seconds() {
 		return nil
 	}
 	return because(Stalled, "only %d bytes came in %s", moved, took.Round(time.Second))

@@ -68,28 +68,27 @@ func (c *Client) Bytes() int64 { return c.bytes.Load() }
 // Get sends a request and returns a usable answer: 200, 206 to a range, 304 to validators.
 // Everything else is an *Error. ctx ends the request and the reading of its body.
 func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
-	ex := &exchange{policy: req.Policy, origins: &c.origins, document: req.Gzip, once: req.Once, queued: req.queued,
-		waiting: req.Waiting, resting: req.Resting, dates: &c.dates}
-	resp, err := c.follow(ex.within(ctx), &req, ex)
+	ex := &exchange{client: c, req: req}
+	resp, err := c.follow(ex.within(ctx), ex)
 	if err != nil {
-		return nil, ex.wrap("get", req.URL, err)
+		return nil, ex.wrap("get", err)
 	}
 	return resp, nil
 }
 
 // follow sends hop after hop until an answer is no redirect.
-func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Response, *classified) {
-	if err := req.start(ex); err != nil {
+func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *classified) {
+	if err := ex.start(); err != nil {
 		return nil, err
 	}
-	way := route{permanent: true, limit: redirectLimit, inScope: req.InScope, show: redact}
+	way := route{permanent: true, limit: redirectLimit, inScope: ex.req.InScope, show: redact}
 	for {
-		resp, err := c.ask(ctx, req, ex)
+		resp, err := c.ask(ctx, ex)
 		if err != nil {
 			return nil, err
 		}
 		if !isRedirect(resp.StatusCode) || ex.location == "" {
-			return c.answer(req, ex, &way, resp)
+			return ex.answer(&way, resp)
 		}
 		_ = resp.Body.Close()
 		if err := way.next(ex, resp.StatusCode); err != nil {
@@ -98,24 +97,18 @@ func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Respo
 	}
 }
 
-// ask sends one hop, with its quick retries. The first try bypasses the retry library and
-// net/http.Client, because nearly every request succeeds and each of them allocates for it.
-func (c *Client) ask(ctx context.Context, req *Request, ex *exchange) (*http.Response, *classified) {
+// ask sends one hop, with its quick retries.
+func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *classified) {
 	r := (&http.Request{
 		Method:     http.MethodGet,
 		URL:        ex.url,
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
-		Header:     c.header(req, ex),
+		Header:     c.header(ex),
 	}).WithContext(ctx)
-	resp, err := c.resources.RoundTrip(r)
-	if again, _ := c.checkRetry(ctx, resp, err); again {
-		ex.first = &firstTry{resp, err}
-		notifyRest(ex.resting, true)
-		resp, err = c.retrier.Do(&retryablehttp.Request{Request: r})
-		notifyRest(ex.resting, false)
-	}
+	resp, err := c.retrier.Do(&retryablehttp.Request{Request: r})
+	ex.notifyRest(false)
 	if err != nil {
 		return nil, classify(ctx, err)
 	}
@@ -123,13 +116,13 @@ func (c *Client) ask(ctx context.Context, req *Request, ex *exchange) (*http.Res
 }
 
 // wrap turns a cause into the *Error that leaves this package.
-func (ex *exchange) wrap(op, raw string, k *classified) *Error {
+func (ex *exchange) wrap(op string, k *classified) *Error {
 	e := &Error{Op: op, Kind: k.kind, Status: k.status, Hop: ex.hop, RetryAfter: k.retryAfter,
 		Requests: ex.requests, Err: k.err}
 	if ex.url != nil {
 		e.URL = redact(ex.url)
 	} else {
-		e.URL = RedactURL(raw)
+		e.URL = RedactURL(ex.req.URL)
 	}
 	return e
 }

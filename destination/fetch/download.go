@@ -27,19 +27,12 @@ type Sink interface {
 
 // DownloadOptions say how hard Download tries to get one whole body.
 type DownloadOptions struct {
-	// Retries is how often a body that was cut short is tried again, besides the quick retries of
-	// each Get. Resumable attempts that moved at least 1 MiB do not count. Default 2, below 0 for
-	// never.
-	Retries int
 	// Resume allows a cut body to be continued by Range and If-Range if its ETag is strong. Only
 	// for a caller who checks a hash of the whole afterwards (F76).
 	Resume bool
 	// DeclaredLength is the length in the list, -1 unknown. A body of another length is Broken, and
 	// is not read beyond it.
 	DeclaredLength int64
-	// Pause is the wait before the second attempt, four times as long for each further one up to MaxPause, with jitter.
-	// Defaults 20 ms and Options.MaxWait.
-	Pause, MaxPause time.Duration
 }
 
 // Result is the outcome of a Download.
@@ -72,18 +65,6 @@ type download struct {
 // An error of the sink comes back wrapped and has no Kind, all others are *Error. Requests counts
 // the whole call, in the result also when there is an error (Error.Requests says the same).
 func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt DownloadOptions) (Result, error) {
-	switch {
-	case opt.Retries < 0 || req.Once:
-		opt.Retries = 0
-	case opt.Retries == 0:
-		opt.Retries = defaultRetries
-	}
-	if opt.Pause <= 0 {
-		opt.Pause = retryBase
-	}
-	if opt.MaxPause <= 0 {
-		opt.MaxPause = c.options.MaxWait
-	}
 	req.wireLength = max(opt.DeclaredLength, 0)
 	req.RangeFrom, req.IfRange, req.queued = 0, "", true
 	d := &download{client: c, req: req, sink: sink, opt: opt}
@@ -92,7 +73,10 @@ func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt Downl
 }
 
 func (d *download) run(ctx context.Context) error {
-	pause, tries := d.opt.Pause, 0
+	pause, tries, retries := retryBase, 0, defaultRetries
+	if d.req.Once {
+		retries = 0
+	}
 	for {
 		before, first := d.result.Bytes, !d.touched
 		resumed, err := d.attempt(ctx)
@@ -103,18 +87,24 @@ func (d *download) run(ctx context.Context) error {
 			return d.withRequests(err)
 		}
 		if (resumed || first && d.etag != "") && d.result.Bytes-before >= resumeProgress {
-			tries, pause = 0, d.opt.Pause
-		} else if tries++; tries > d.opt.Retries {
+			tries, pause = 0, retryBase
+		} else if tries++; tries > retries {
 			return d.withRequests(err)
 		}
-		notifyRest(d.req.Resting, true)
-		slept := sleep(ctx, backoff.Jittered(pause, 2))
-		notifyRest(d.req.Resting, false)
-		if slept != nil {
+		if d.rest(ctx, pause) != nil {
 			return d.withRequests(&Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)})
 		}
-		pause = min(retryGrowth*pause, d.opt.MaxPause)
+		pause = min(retryGrowth*pause, maxWait)
 	}
+}
+
+// rest waits before another try.
+func (d *download) rest(ctx context.Context, pause time.Duration) error {
+	if d.req.Resting != nil {
+		d.req.Resting(true)
+		defer d.req.Resting(false)
+	}
+	return sleep(ctx, backoff.Jittered(pause, 2))
 }
 
 // withRequests sets the number of requests of the whole call in the error.

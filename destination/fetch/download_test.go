@@ -114,7 +114,6 @@ func TestDownload(t *testing.T) {
 		"changed in between":     {&flaky{etag: `"a%d"`, cuts: []int{70_000}}, resume, whole(2, 1, false), []string{"", `bytes=70000- "a0"`}},
 		"ranges are not served":  {&flaky{etag: `"a"`, cuts: []int{70_000}, plain: true}, resume, whole(2, 1, false), nil},
 		"cut more than Retries":  {&flaky{etag: `"a"`, cuts: []int{9, 9, 9, 9}}, resume, result{Transient, 27, 3, true, 0, false}, nil},
-		"never again":            {&flaky{cuts: []int{9}}, DownloadOptions{Retries: -1, DeclaredLength: -1}, result{Transient, 9, 1, false, 0, false}, nil},
 		"declared shorter":       {&flaky{}, DownloadOptions{DeclaredLength: size - 1}, result{Broken, 0, 1, false, 0, false}, nil},
 		"declared longer":        {&flaky{}, DownloadOptions{DeclaredLength: size + 1}, result{Broken, 0, 1, false, 0, false}, nil},
 		"declared empty, is not": {&flaky{}, DownloadOptions{DeclaredLength: 0}, result{Broken, 0, 1, false, 0, false}, nil},
@@ -299,8 +298,8 @@ func TestWhereABodyEnds(t *testing.T) {
 		"unreadable target of redirect": {"HTTP/1.1 302 Found\r\nLocation: http://[::/\r\nContent-Length: 0\r\n\r\n", -1, Broken, "", false},
 	} {
 		var s sink
-		res, err := c.Download(t.Context(), Request{URL: rawServer(t, tc.answer)}, &s,
-			DownloadOptions{DeclaredLength: tc.declared, Retries: -1})
+		res, err := c.Download(t.Context(), Request{URL: rawServer(t, tc.answer), Once: true}, &s,
+			DownloadOptions{DeclaredLength: tc.declared})
 		if KindOf(err) != tc.kind || err == nil && (s.String() != tc.body || res.CloseDelimited != tc.open) {
 			t.Errorf("%s: %v, %q, %+v", name, err, s.String(), res.Info)
 		}

@@ -3,7 +3,6 @@ package fetch
 import (
 	"context"
 	"io"
-	"net/http"
 	"net/url"
 	"sync"
 	"time"
@@ -13,22 +12,16 @@ import (
 // of the requests, because retryablehttp hands nothing else through; only the goroutine of the Get
 // touches it.
 type exchange struct {
-	policy    *Policy
-	origins   *origins
+	client    *Client
+	req       Request  // of Send only URL and Policy
 	url       *url.URL // of the current hop
 	text      string   // url.String()
 	at        *origin  // derived from url
 	hop       int
 	requests  int
-	document  bool   // its body takes no slot, see Request.Gzip
-	once      bool   // no quick retries
-	queued    bool   // the caller's queue waits out a Retry-After
 	throttled bool   // the host throttles all requests
+	resting   bool   // Request.Resting was told of a retry
 	location  string // of the last redirect answer
-	first     *firstTry
-	waiting   func(begins bool, at time.Time)
-	resting   func(begins bool)
-	dates     *dates
 
 	// The parts of the answer are allocated with the exchange, because small downloads would pay
 	// for each one.
@@ -40,15 +33,17 @@ type exchange struct {
 
 // notifyWait reports that a wait for the peer begins or ends.
 func (ex *exchange) notifyWait(begins bool, at time.Time) {
-	if ex.waiting != nil {
-		ex.waiting(begins, at)
+	if ex.req.Waiting != nil {
+		ex.req.Waiting(begins, at)
 	}
 }
 
-// firstTry is the outcome of the first try of a hop, which the retry library continues.
-type firstTry struct {
-	resp *http.Response
-	err  error
+// notifyRest reports once that the retries of a hop begin or end.
+func (ex *exchange) notifyRest(begins bool) {
+	if ex.req.Resting != nil && ex.resting != begins {
+		ex.req.Resting(begins)
+	}
+	ex.resting = begins
 }
 
 type exchangeKey struct{}
@@ -64,7 +59,7 @@ func exchangeOf(ctx context.Context) *exchange {
 
 // to moves the exchange to its next URL, whose text is u.String().
 func (ex *exchange) to(u *url.URL, text string) {
-	ex.url, ex.text, ex.at = u, text, ex.origins.of(u, ex.policy)
+	ex.url, ex.text, ex.at = u, text, ex.client.origins.of(u, ex.req.Policy)
 	ex.location = ""
 }
 

@@ -20,7 +20,8 @@ func newPlainHeaders(agent string) plainHeaders {
 }
 
 // header builds the request header for the current hop. No Referer, no cookies; credentials only at their own origin.
-func (c *Client) header(req *Request, ex *exchange) http.Header {
+func (c *Client) header(ex *exchange) http.Header {
+	req := &ex.req
 	base := c.headers.resource
 	if req.Gzip {
 		base = c.headers.document
@@ -79,7 +80,7 @@ func (ex *exchange) secrets() []string {
 	if !ex.at.credentialed {
 		return all
 	}
-	a := ex.policy.Auth
+	a := ex.req.Policy.Auth
 	all = append(all, a.Bearer, a.BasicPassword,
 		base64.StdEncoding.EncodeToString([]byte(a.BasicUser+":"+a.BasicPassword)))
 	for _, v := range a.Headers {

@@ -89,7 +89,7 @@ func (c *Client) messageHeader(m *Message, ex *exchange, home bool) (http.Header
 		}
 	}
 	if ex.at.credentialed {
-		ex.policy.Auth.apply(h)
+		ex.req.Policy.Auth.apply(h)
 	}
 	for _, name := range reservedHeaders {
 		h.Del(name)

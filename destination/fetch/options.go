@@ -20,19 +20,9 @@ type Options struct {
 	Rate float64
 	// IdleTimeout cuts a transfer that moves nothing for this long; default 60 s (F54). There is no total timeout.
 	IdleTimeout time.Duration
-	// MinRate is the number of bytes a second that a body must bring on average over MinRateWindow
-	// of waiting, so that one byte now and then does not hold a connection for ever (F54). Default
-	// 64, below 0 for none.
-	MinRate int64
-	// MinRateWindow is the waiting time over which MinRate is checked; default 60 s.
-	MinRateWindow time.Duration
 	// Retries is how often one Get quickly retries a transient failure; default 2, below 0 for
 	// never. Slower retries are the business of the caller's ledger.
 	Retries int
-	// MaxWait is the longest that a Get sleeps for a host, between its quick retries and while the
-	// host is closed; default 2 s. A longer wait, for Retry-After or the circuit, comes back at
-	// once as a Throttled error.
-	MaxWait time.Duration
 	// Log receives retries and changes of pace at Debug; nil for silence. URLs in it are redacted.
 	Log *slog.Logger
 }
@@ -41,9 +31,16 @@ const (
 	defaultUserAgent   = "resyncd"
 	defaultConcurrency = 16
 	defaultIdle        = 60 * time.Second
-	defaultMinRate     = 64
 	defaultRetries     = 2
-	defaultMaxWait     = 2 * time.Second
+
+	// A body must bring minRate bytes a second on average over minRateWindow of waiting, so that one
+	// byte now and then does not hold a connection for ever (F54).
+	minRate       = 64
+	minRateWindow = 60 * time.Second
+	// maxWait is the longest that a Get sleeps for a host, between its quick retries and while the
+	// host is closed. A longer wait, for Retry-After or the circuit, comes back at once as a
+	// Throttled error.
+	maxWait = 2 * time.Second
 
 	dialTimeout      = 10 * time.Second // F54
 	tlsTimeout       = 10 * time.Second
@@ -67,20 +64,11 @@ func (o Options) withDefaults() Options {
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = defaultIdle
 	}
-	if o.MinRate == 0 {
-		o.MinRate = defaultMinRate
-	}
-	if o.MinRateWindow <= 0 {
-		o.MinRateWindow = defaultIdle
-	}
 	switch {
 	case o.Retries == 0:
 		o.Retries = defaultRetries
 	case o.Retries < 0:
 		o.Retries = 0
-	}
-	if o.MaxWait <= 0 {
-		o.MaxWait = defaultMaxWait
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

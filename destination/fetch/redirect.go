@@ -17,8 +17,9 @@ type route struct {
 }
 
 // start checks the requested URL and moves the exchange there.
-func (req *Request) start(ex *exchange) *classified {
-	if u, ok := ex.origins.plain(req.URL); ok {
+func (ex *exchange) start() *classified {
+	req, origins := &ex.req, &ex.client.origins
+	if u, ok := origins.plain(req.URL); ok {
 		ex.to(u, req.URL)
 	} else if u, err := parseURL(req.URL); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (c *Client) newRetrier(rt http.RoundTripper) *retryablehttp.Client {
 		Logger:       nil, // it would log every URL with its query, and every failed attempt at Error
 		PrepareRetry: c.logRetry,
 		RetryWaitMin: retryBase,
-		RetryWaitMax: c.options.MaxWait,
+		RetryWaitMax: maxWait,
 		RetryMax:     c.options.Retries,
 		CheckRetry:   c.checkRetry,
 		Backoff:      pause,
@@ -46,20 +46,28 @@ func (c *Client) checkRetry(ctx context.Context, resp *http.Response, err error)
 		return false, nil
 	}
 	ex := exchangeOf(ctx)
-	if ex.once && !ex.throttled {
-		return false, nil
+	again := c.worthRetry(ctx, ex, resp, err)
+	if again {
+		ex.notifyRest(true)
+	}
+	return again, nil
+}
+
+func (c *Client) worthRetry(ctx context.Context, ex *exchange, resp *http.Response, err error) bool {
+	if ex.req.Once && !ex.throttled {
+		return false
 	}
 	if err != nil {
 		k := classify(ctx, err)
-		return k.kind == Transient && !isTimeout(k.err), nil
+		return k.kind == Transient && !isTimeout(k.err)
 	}
 	wait := retryAfter(resp.Header, time.Now())
 	// The worker has other work meanwhile, except at a host that throttles all of it: a whole queue
 	// handed back as fast as the host refuses would be requested again and again.
-	if ex.queued && !ex.throttled && (wait > 0 || resp.StatusCode == http.StatusTooManyRequests) {
-		return false, nil
+	if ex.req.queued && !ex.throttled && (wait > 0 || resp.StatusCode == http.StatusTooManyRequests) {
+		return false
 	}
-	return wait <= c.options.MaxWait, nil
+	return wait <= maxWait
 }
 
 // pause is what the peer asked for (checkRetry has seen that it is short), else shortest, longer
@@ -79,12 +87,6 @@ func pause(shortest, longest time.Duration, attempt int, resp *http.Response) ti
 		wait = min(wait*retryGrowth, longest)
 	}
 	return backoff.Jittered(min(wait, longest), 2)
-}
-
-func notifyRest(notify func(begins bool), begins bool) {
-	if notify != nil {
-		notify(begins)
-	}
 }
 
 func (c *Client) logRetry(req *http.Request) error {

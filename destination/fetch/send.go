@@ -38,14 +38,14 @@ func (p *sender) close() {
 // callback is a secret (P10). Slots, rates and circuits of hosts do not apply.
 func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
 	m = m.withDefaults()
-	ex := &exchange{policy: m.Policy, origins: &c.origins}
+	ex := &exchange{client: c, req: Request{URL: m.URL, Policy: m.Policy}}
 	timed, cancel := context.WithTimeoutCause(ctx, m.Timeout, because(Stalled, "no answer within %s", m.Timeout))
 	defer cancel()
 	a, k := c.send(timed, &m, ex)
 	if k == nil {
 		return a, nil
 	}
-	err := ex.wrap(strings.ToLower(m.Method), m.URL, k)
+	err := ex.wrap(strings.ToLower(m.Method), k)
 	err.URL = "(a URL that cannot be read)"
 	if ex.url != nil {
 		err.URL = originOf(ex.url)

@@ -56,15 +56,11 @@ type roundTripper struct {
 func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	ex := exchangeOf(ctx)
-	if first := ex.first; first != nil { // see ask
-		ex.first = nil
-		return first.resp, first.err
-	}
 	if d.client.closed.Load() {
 		return nil, &classified{kind: Canceled, err: ErrClosed}
 	}
-	h := d.client.hosts.get(ex.at.target, ex.policy)
-	if err := h.acquire(ctx, d.client.options.MaxWait); err != nil {
+	h := d.client.hosts.get(ex.at.target, ex.req.Policy)
+	if err := h.acquire(ctx, maxWait); err != nil {
 		h.unref()
 		return nil, err
 	}
@@ -78,7 +74,7 @@ func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	now := time.Now()
 	ex.notifyWait(false, now)
 	if !neverSent(err) {
-		d.client.countRequest(ex.policy)
+		d.client.countRequest(ex.req.Policy)
 		ex.requests++
 	}
 	if err != nil {
@@ -96,7 +92,7 @@ func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Header.Del("Location")
 	}
 	switch usable := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent; {
-	case usable && !ex.document:
+	case usable && !ex.req.Gzip:
 		resp.Body = ex.hold(resp.Body, h)
 		return resp, nil
 	case !usable:
