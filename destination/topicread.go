@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 
 	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
@@ -96,9 +95,6 @@ func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
 		return nil, cutShort(err)
 	}
 	rd.Self, rd.SelfFrom, rd.Hubs, rd.HubsFrom, rd.feeds = links.Self, links.SelfFrom, links.Hubs, links.HubsFrom, links.Feeds
-	if rd.Format != feed.None {
-		rd.askParser(a.base)
-	}
 	return rd, nil
 }
 
@@ -112,24 +108,6 @@ func (r *Reader) wholeFeed(body io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("the feed is larger than the %d bytes that are held of one", limit)
 	}
 	return all, nil
-}
-
-// askParser reads the feed for links that the quick search did not find: the parser knows every
-// encoding, mends more faults, and reads to the end.
-func (rd *reading) askParser(base *url.URL) {
-	if len(rd.Hubs) > 0 && rd.SelfFrom != websub.FromURL {
-		return
-	}
-	// Faults of the feed are reported by the reader of its entries.
-	head, _ := feed.Read(bytes.NewReader(rd.Body), feed.Options{Base: base, ContentType: rd.ContentType},
-		func(*feed.Entry) error { return nil })
-	if rd.SelfFrom == websub.FromURL && websub.OnWeb(head.Self) {
-		rd.Self, rd.SelfFrom = head.Self, websub.FromFeed
-	}
-	hubs := slices.DeleteFunc(head.Hubs, func(hub string) bool { return !websub.OnWeb(hub) })
-	if len(rd.Hubs) == 0 && len(hubs) > 0 {
-		rd.Hubs, rd.HubsFrom = hubs[:min(len(hubs), websub.MaxHubs)], websub.FromFeed
-	}
 }
 
 // unchangedTopic is the known state after a 304. Self and hubs in its header are newer all the same

@@ -18,6 +18,9 @@ func (r *reader) element(n *node) {
 		r.link(n)
 		return
 	}
+	if r.linksOnly {
+		return
+	}
 	switch n.name(history) {
 	case "archive":
 		h.Archive = true

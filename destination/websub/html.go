@@ -58,6 +58,9 @@ func makeHTMLLink(attrs []param, base *url.URL) (Link, bool) {
 	return makeLink(href, rest, base)
 }
 
+// markupBlanks may stand before any markup.
+const markupBlanks = " \t\r\n\f\ufeff"
+
 type headReader struct {
 	z        *html.Tokenizer
 	found    [][]param
@@ -75,7 +78,7 @@ func (h *headReader) read() error {
 			}
 			return nil
 		case html.TextToken:
-			if h.text == 0 && h.template == 0 && strings.Trim(string(h.z.Raw()), " \t\r\n\f\ufeff") != "" {
+			if h.text == 0 && h.template == 0 && strings.Trim(string(h.z.Raw()), markupBlanks) != "" {
 				return nil // text outside an element opens the body
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -130,6 +131,9 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 	return found.err
 }
 
+// maxTopic is how much of a topic is searched for its hubs (P8).
+const maxTopic = 512 << 10
+
 // hubsOf reads what hubs a topic names. One without content (204) names them all the same (S-10).
 func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 	resp, err := h.origin.Get(ctx, fetch.Request{URL: topic, MaxBytes: h.o.MaxBody})
@@ -152,7 +156,7 @@ func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	links, err := websub.DiscoverTopic(resp.Header.Values("Link"), resp.Type, resp.Body, final)
+	links, err := websub.DiscoverTopic(resp.Header.Values("Link"), resp.Type, io.LimitReader(resp.Body, maxTopic), final)
 	return links.Hubs, err
 }
 
