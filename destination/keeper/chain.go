@@ -2,53 +2,63 @@ package keeper
 
 import (
 	"context"
-	"slices"
 
 	"resyncd/destination/ladder"
 	"resyncd/store"
 )
 
-// chain holds the stored members of a channel that count. Keeper.chainMu is held while it is used.
-type chain []store.Subscription
+// chain holds members of a channel: of the store those that count, while Keeper.chainMu is held, or all of the
+// timetable.
+type chain []*store.Subscription
 
 func chainOf(all []store.Subscription, f channelKey) chain {
 	var c chain
 	for i := range all {
 		if channelOf(&all[i]) == f && counts(&all[i]) {
-			c = append(c, all[i])
+			c = append(c, &all[i])
 		}
 	}
 	return c
 }
 
+// above returns the member that replaces s and counts, nil for none.
+func (c chain) above(s *store.Subscription) *store.Subscription {
+	for _, o := range c {
+		if o.Replaces == s.ID && o.ID != s.ID && counts(o) {
+			return o
+		}
+	}
+	return nil
+}
+
 // heads returns the members that no other member replaces.
-func (c chain) heads() []*store.Subscription {
-	var out []*store.Subscription
-	for i := range c {
-		id := c[i].ID
-		if !slices.ContainsFunc(c, func(o store.Subscription) bool { return o.Replaces == id && o.ID != id }) {
-			out = append(out, &c[i])
+func (c chain) heads() chain {
+	var out chain
+	for _, s := range c {
+		if c.above(s) == nil {
+			out = append(out, s)
 		}
 	}
 	return out
 }
 
 func (c chain) byID(id int64) *store.Subscription {
-	i := slices.IndexFunc(c, func(s store.Subscription) bool { return s.ID == id })
-	if i < 0 {
-		return nil
+	for _, s := range c {
+		if s.ID == id {
+			return s
+		}
 	}
-	return &c[i]
+	return nil
 }
 
 // headAbove follows the replacements of s up to the head.
 func (c chain) headAbove(s *store.Subscription) *store.Subscription {
-	for range c {
-		i := slices.IndexFunc(c, func(o store.Subscription) bool { return o.Replaces == s.ID && o.ID != s.ID })
-		if i < 0 {
+	for range c { // a cycle of replacements would be a bug; it must not hang
+		next := c.above(s)
+		if next == nil {
 			break
 		}
-		s = &c[i]
+		s = next
 	}
 	return s
 }
@@ -65,8 +75,8 @@ func (k *Keeper) chain(ctx context.Context, f channelKey) (chain, error) {
 func (k *Keeper) replace(ctx context.Context, c chain, top *store.Subscription, t *target, hub string,
 	secret bool) error {
 	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
-	for i := range c {
-		if s := &c[i]; s.ID != top.ID && at.fits(s, secret) {
+	for _, s := range c {
+		if s.ID != top.ID && at.fits(s, secret) {
 			return k.promote(ctx, c, s, top)
 		}
 	}
@@ -112,8 +122,8 @@ func (k *Keeper) endMember(ctx context.Context, seen *store.Subscription) error 
 
 // unlink takes s out of the replacements of its chain.
 func (k *Keeper) unlink(ctx context.Context, c chain, s *store.Subscription) error {
-	for i := range c {
-		if above := &c[i]; above.Replaces == s.ID && above.ID != s.ID {
+	for _, above := range c {
+		if above.Replaces == s.ID && above.ID != s.ID {
 			if _, err := k.change(ctx, above.ID,
 				func(a *store.Subscription) error { a.Replaces = s.Replaces; return nil }); err != nil {
 				return err
@@ -153,8 +163,7 @@ func (k *Keeper) advance(ctx context.Context, id int64) (moved bool, err error) 
 // askable reports whether a hub may be tried now: it has not failed yet, or not lately.
 func (k *Keeper) askable(c chain, top *store.Subscription, t *target, hub string, secret bool) bool {
 	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
-	for i := range c {
-		s := &c[i]
+	for _, s := range c {
 		if s.ID == top.ID || !at.fits(s, secret) {
 			continue
 		}

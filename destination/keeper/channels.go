@@ -134,7 +134,7 @@ func chainFor(c chain, targets []target, i int) chain {
 	}
 	var out chain
 	for _, s := range c {
-		top := c.headAbove(&s)
+		top := c.headAbove(s)
 		owner := max(slices.IndexFunc(targets, func(t target) bool { return t.topic == top.Topic }), 0)
 		if owner == i {
 			out = append(out, s)
@@ -153,7 +153,7 @@ func (k *Keeper) reconcileChannel(ctx context.Context, key setKey, p Plan, t *ta
 	// A crash or another process may leave several heads: the best one stays.
 	slices.SortStableFunc(heads, func(a, b *store.Subscription) int { return rank(b, t, p) - rank(a, t, p) })
 	for _, h := range heads[1:] {
-		if err := k.endAll(ctx, append(below(c, *h), *h)); err != nil {
+		if err := k.endAll(ctx, append(below(c, h), h)); err != nil {
 			return err
 		}
 	}

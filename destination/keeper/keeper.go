@@ -24,9 +24,6 @@ type Options struct {
 	Callback func(token string) string
 	// Now is the wall clock; default time.Now.
 	Now func() time.Time
-	// Dice returns random numbers in [0, 1) and may be called from several goroutines; default
-	// math/rand/v2.
-	Dice func() float64
 	// Log is where the Keeper logs; nil for silence. No token and no secret reaches it (P10).
 	Log *slog.Logger
 	// Rediscover reads again what a set offers and hands it to SetChannels, before renewals (S-13);
@@ -36,6 +33,8 @@ type Options struct {
 	// Changed receives each change of a subscription after the change is durable, never an older
 	// state after a newer one; may be nil. It must be quick and not call the Keeper.
 	Changed func(store.Subscription)
+
+	random func() float64 // in [0, 1), from several goroutines; for tests
 }
 
 // Plan is the push configuration of a Source.
@@ -103,8 +102,8 @@ func New(o Options) *Keeper {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Dice == nil {
-		o.Dice = rand.Float64
+	if o.random == nil {
+		o.random = rand.Float64
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -82,7 +82,7 @@ func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n in
 		}
 		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error { cancel(s, m); return nil })
 		if err == nil {
-			err = k.endAll(ctx, below(chainOf(all, channelOf(&s)), s))
+			err = k.endAll(ctx, below(chainOf(all, channelOf(&s)), &s))
 		}
 		if err != nil {
 			return n, fmt.Errorf("cancel a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
@@ -119,10 +119,10 @@ func ofTopic(all []store.Subscription, topic string) []store.Subscription {
 }
 
 // below picks the members that a head replaces.
-func below(c chain, top store.Subscription) chain {
+func below(c chain, top *store.Subscription) chain {
 	var out chain
 	for _, s := range c {
-		if s.ID != top.ID && c.headAbove(&s).ID == top.ID {
+		if s.ID != top.ID && c.headAbove(s).ID == top.ID {
 			out = append(out, s)
 		}
 	}

@@ -20,7 +20,7 @@ type moment struct {
 	random func() float64
 }
 
-func (k *Keeper) moment() moment { return moment{now: k.now(), random: k.o.Dice} }
+func (k *Keeper) moment() moment { return moment{now: k.now(), random: k.o.random} }
 
 // answerWait is when a recorded request without a recorded answer is sent again: the process ended
 // while it was under way. It is longer than a request may take.

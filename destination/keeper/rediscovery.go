@@ -109,8 +109,8 @@ func (k *Keeper) discoveryDone(key setKey) {
 	}
 	now, uptime := k.now(), k.uptime()
 	for _, kind := range []store.ChannelKind{store.ChannelChange, store.ChannelFramework, store.ChannelFeed} {
-		for _, r := range k.table.byChannel[channelKey{key, kind}] {
-			if r.awaiting {
+		for _, s := range k.table.byChannel[channelKey{key, kind}] {
+			if r := k.table.entries[s.ID]; r.awaiting {
 				r.hold = 0
 				k.schedule(r, now, uptime)
 			}

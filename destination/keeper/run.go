@@ -113,11 +113,8 @@ func (k *Keeper) load(ctx context.Context) error {
 			changed = append(changed, channelOf(&r.sub))
 		}
 	}
-	now, uptime := k.now(), k.uptime()
 	for _, f := range changed {
-		for _, r := range t.byChannel[f] {
-			k.schedule(r, now, uptime)
-		}
+		k.scheduleChannel(f)
 	}
 	return nil
 }
@@ -144,8 +141,8 @@ func (k *Keeper) observe(s store.Subscription, seq uint64) {
 // Keeper.mu is held.
 func (k *Keeper) scheduleChannel(f channelKey) {
 	now, uptime := k.now(), k.uptime()
-	for _, r := range k.table.byChannel[f] {
-		k.schedule(r, now, uptime)
+	for _, s := range k.table.byChannel[f] {
+		k.schedule(k.table.entries[s.ID], now, uptime)
 	}
 	if len(k.table.due) > 0 && k.table.due[0].at < k.table.sleeps {
 		k.signal()
@@ -167,7 +164,7 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	defer k.mu.Unlock()
 	now, uptime := k.now(), k.uptime()
 	t := &k.table
-	t.compareClocks(now, uptime, k.o.Dice)
+	t.compareClocks(now, uptime, k.o.random)
 	for len(t.due) > 0 && t.due[0].at <= uptime {
 		r := t.due[0]
 		t.dequeue(r)

@@ -33,9 +33,9 @@ func (k *Keeper) situation(id int64) (situation, bool) {
 	if in.plan, in.planned = k.plans[r.sub.SourceID]; !in.planned {
 		in.plan = k.dropped[r.sub.SourceID]
 	}
-	var by *entry
+	var by *store.Subscription
 	in.role, by = k.table.roleOf(r)
-	in.successor = by.sub
+	in.successor = *by
 	in.due = r.due.Known() && (r.uptime <= uptime || r.due <= now)
 	r.review = false
 	return in, true

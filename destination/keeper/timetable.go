@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"resyncd/destination/ladder"
@@ -12,7 +13,7 @@ import (
 // the start and follows each change since. Guarded by Keeper.mu.
 type timetable struct {
 	entries   map[int64]*entry
-	byChannel map[channelKey]map[int64]*entry
+	byChannel map[channelKey]chain // the subs of entries
 	due       dueHeap
 	profiles  map[string]int // by hub: the rung that works there (T-05)
 	observed  uint64         // number of observations so far
@@ -50,7 +51,7 @@ type entry struct {
 }
 
 func newTimetable() timetable {
-	return timetable{entries: map[int64]*entry{}, byChannel: map[channelKey]map[int64]*entry{},
+	return timetable{entries: map[int64]*entry{}, byChannel: map[channelKey]chain{},
 		profiles: map[string]int{}}
 }
 
@@ -64,29 +65,19 @@ const (
 )
 
 // roleOf returns the role of r, and the member that decides it.
-func (t *timetable) roleOf(r *entry) (role, *entry) {
+func (t *timetable) roleOf(r *entry) (role, *store.Subscription) {
 	members := t.byChannel[channelOf(&r.sub)]
-	found, at := head, r
-	for range len(members) { // a cycle of replacements would be a bug; it must not hang
-		next := replacing(members, at.sub.ID)
-		if next == nil || next == r {
+	found, at := head, &r.sub
+	for range members { // a cycle of replacements would be a bug; it must not hang
+		next := members.above(at)
+		if next == nil || next == &r.sub {
 			break
 		}
-		if found, at = kept, next; at.sub.Live() {
+		if found, at = kept, next; at.Live() {
 			return replaced, at
 		}
 	}
 	return found, at
-}
-
-// replacing returns the member that replaces id and counts.
-func replacing(members map[int64]*entry, id int64) *entry {
-	for _, m := range members {
-		if m.sub.Replaces == id && counts(&m.sub) {
-			return m
-		}
-	}
-	return nil
 }
 
 // counts reports whether s takes part in its chain: it does not once it is being ended, or off.
@@ -186,12 +177,9 @@ func (t *timetable) put(s store.Subscription, seq uint64) *entry {
 	if r == nil {
 		r = &entry{index: -1, due: store.NoTime, sent: -ladder.Gap}
 		t.entries[s.ID] = r
+		f := channelOf(&s)
+		t.byChannel[f] = append(t.byChannel[f], &r.sub)
 	}
-	f := channelOf(&s)
-	if t.byChannel[f] == nil {
-		t.byChannel[f] = map[int64]*entry{}
-	}
-	t.byChannel[f][s.ID] = r
 	r.sub, r.seq, r.observed = s, seq, t.observed
 	if s.State == store.SubActive {
 		t.learn(s.Hub, ladder.Settled(s.Profile))
@@ -215,7 +203,7 @@ func (t *timetable) drop(r *entry) {
 	t.dequeue(r)
 	delete(t.entries, r.sub.ID)
 	f := channelOf(&r.sub)
-	delete(t.byChannel[f], r.sub.ID)
+	t.byChannel[f] = slices.DeleteFunc(t.byChannel[f], func(s *store.Subscription) bool { return s == &r.sub })
 	if len(t.byChannel[f]) == 0 {
 		delete(t.byChannel, f)
 	}
