@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// body is a response body that stalls only for a bounded time (F54), classifies its failures, and
-// gives the host's slot back when it is closed. It is for one reader.
+// body is a response body that stalls only for a bounded time (F54).
 type body struct {
 	exchange *exchange
 	sent     *http.Request // its context ends the body
-	src      io.ReadCloser // the transport's
-	out      io.Reader     // src watched, perhaps decoded, perhaps capped
-	idle     *watchdog     // while there may be more to read
-	err      error         // sticky
+	src      io.ReadCloser
+	out      io.Reader // src watched, perhaps decoded, perhaps capped
+	idle     *watchdog
+	err      error // sticky
 
 	waited time.Duration // in the current window, waiting for the peer
-	moved  int64         // in the current window
+	moved  int64
 }
 
 // Read implements io.Reader; errors other than io.EOF are *Error.
@@ -50,7 +49,7 @@ func (b *body) classifyRead(err error) *classified {
 	return k
 }
 
-// Close gives connection and slot back. It may be called twice, but not beside Read.
+// Close may be called twice, but not beside Read.
 func (b *body) Close() error {
 	if b.src == nil {
 		return nil
@@ -68,9 +67,7 @@ func (b *body) Close() error {
 	return err
 }
 
-// watchdog closes a body, and with it its connection, when a read takes too long. Bodies share
-// watchdogs, because a timer and a cancelable context of its own are a large part of what a small
-// download allocates.
+// watchdog closes a body when a read takes too long.
 type watchdog struct {
 	timer *time.Timer
 	src   io.Closer
@@ -83,9 +80,7 @@ func newWatchdog() any {
 	return a
 }
 
-// raw is the transport's body under watch: each read has the idle time, and the reads of a window
-// have a minimum rate. Only the wait for the peer counts, so that a slow local disk does not cut a
-// transfer.
+// Only the wait for the peer counts, so that a slow local disk cuts no transfer.
 func (b *body) raw() io.Reader { return (*watched)(b) }
 
 type watched body
@@ -105,7 +100,7 @@ func (w *watched) Read(p []byte) (int, error) {
 	w.exchange.notifyWait(false, ended)
 	rang := !w.idle.timer.Stop()
 	if rang {
-		w.idle = nil // src is closed all the same
+		w.idle = nil // src is closed
 	}
 	c.countBytes(w.exchange.req.Policy, n)
 	if rang && err != io.EOF { //nolint:errorlint // as above
@@ -120,7 +115,6 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, w.tooSlow(n, ended.Sub(began))
 }
 
-// tooSlow ends a window and returns an error if too little arrived in it.
 func (w *watched) tooSlow(n int, waited time.Duration) error {
 	w.waited += waited
 	w.moved += int64(n)
@@ -135,7 +129,7 @@ func (w *watched) tooSlow(n int, waited time.Duration) error {
 	return because(Stalled, "only %d bytes came in %s", moved, took.Round(time.Second))
 }
 
-// capped fails with TooLarge instead of handing out more than max bytes (F56).
+// capped fails with TooLarge beyond max bytes (F56).
 type capped struct {
 	r    io.Reader
 	left int64

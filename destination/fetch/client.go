@@ -9,9 +9,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// Client sends requests. One Client serves the whole process, because connections and what is known
-// about hosts are shared. It starts no goroutines except those of net/http, which end with Close.
-// All methods may be called concurrently.
+// Client sends requests, for the whole process and any number of goroutines.
 type Client struct {
 	options   Options
 	hosts     *hosts
@@ -30,7 +28,7 @@ type Client struct {
 	watchdogs    sync.Pool // of bodies
 }
 
-// New returns a Client; Close it when done.
+// New returns a Client, to be closed with Close.
 func New(o Options) *Client { return newClient(o, environment{}) }
 
 func newClient(o Options, env environment) *Client {
@@ -50,23 +48,20 @@ func newClient(o Options, env environment) *Client {
 	return c
 }
 
-// Close drops idle connections; later requests fail with ErrClosed. Requests under way end with
-// their contexts.
+// Close drops idle connections; later requests fail with ErrClosed.
 func (c *Client) Close() {
 	c.closed.Store(true)
 	c.resources.close()
 	c.messages.close()
 }
 
-// Requests returns how many requests were sent on the wire so far, retries and redirects included.
+// Requests counts what was sent, retries and redirects included.
 func (c *Client) Requests() int64 { return c.requests.Load() }
 
-// Bytes returns how many bytes of usable bodies, and of answers to Send, were received so far,
-// before decoding.
+// Bytes counts received bytes of usable bodies and of answers to Send.
 func (c *Client) Bytes() int64 { return c.bytes.Load() }
 
-// Get sends a request and returns a usable answer: 200, 206 to a range, 304 to validators.
-// Everything else is an *Error. ctx ends the request and the reading of its body.
+// Get returns a usable answer: 200, 206 to a range, 304 to validators. Everything else is an *Error.
 func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
 	ex := &exchange{client: c, req: req}
 	resp, err := c.follow(ex.within(ctx), ex)
@@ -76,7 +71,6 @@ func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
 	return resp, nil
 }
 
-// follow sends hop after hop until an answer is no redirect.
 func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *classified) {
 	if err := ex.start(); err != nil {
 		return nil, err
@@ -97,7 +91,6 @@ func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *classifi
 	}
 }
 
-// ask sends one hop, with its quick retries.
 func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *classified) {
 	r := (&http.Request{
 		Method:     http.MethodGet,
@@ -115,7 +108,6 @@ func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *classi
 	return resp, nil
 }
 
-// wrap turns a cause into the *Error that leaves this package.
 func (ex *exchange) wrap(op string, k *classified) *Error {
 	e := &Error{Op: op, Kind: k.kind, Status: k.status, Hop: ex.hop, RetryAfter: k.retryAfter,
 		Requests: ex.requests, Err: k.err}

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// plainHeaders are those of requests without credentials, validators or range. They are shared by
-// all requests, which saves every small download a map; net/http does not change them.
+// plainHeaders are shared by requests without credentials, validators or range.
 type plainHeaders struct{ resource, document http.Header }
 
 func newPlainHeaders(agent string) plainHeaders {
@@ -19,7 +18,7 @@ func newPlainHeaders(agent string) plainHeaders {
 	return plainHeaders{resource: of("identity"), document: of("gzip")}
 }
 
-// header builds the request header for the current hop. No Referer, no cookies; credentials only at their own origin.
+// header has no Referer and no cookies; credentials go to their own origin only.
 func (c *Client) header(ex *exchange) http.Header {
 	req := &ex.req
 	base := c.headers.resource
@@ -47,7 +46,7 @@ func (c *Client) header(ex *exchange) http.Header {
 	return h
 }
 
-// setValidator drops a stored validator that cannot be sent, instead of failing the request.
+// setValidator drops a value that cannot be sent.
 func setValidator(h http.Header, name, value string) {
 	if value != "" && isHeaderValue(value) {
 		h.Set(name, value)
@@ -67,7 +66,7 @@ func (a *Auth) apply(h http.Header) {
 		pair := a.BasicUser + ":" + a.BasicPassword
 		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 	}
-	// Framing is net/http's and the range is this package's, whatever the configuration says.
+	// Framing is net/http's and the range is this package's.
 	for _, name := range [...]string{"Range", "If-Range", "Connection", "Transfer-Encoding", "Content-Length", "Te",
 		"Host"} {
 		h.Del(name)
@@ -98,7 +97,6 @@ func (ex *exchange) conceal(text string) string {
 	return text
 }
 
-// isHeaderValue reports whether net/http would send a value.
 func isHeaderValue(v string) bool {
 	return strings.IndexFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }

@@ -12,28 +12,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// startConcurrency is where a new host begins, if the operator allows as much. With a higher limit,
-// a host has a round of answers in which to complain before more is sent at once.
+// A new host begins here, so that it can complain before more is sent at once.
 const startConcurrency = 64
 
-// host limits the requests to one host (name and port): slots that adapt between 1 and a maximum, a
-// time until which Retry-After closes it, a rate, and a circuit.
+// host limits the requests to one host and port.
 type host struct {
 	target string
 	log    *slog.Logger
-	users  atomic.Int32 // waiting or holding a slot; a host in use is not evicted
+	users  atomic.Int32 // a host in use is not evicted
 
 	mu          sync.Mutex
 	max         int
-	limit       float64 // slots now
+	limit       float64
 	inflight    int
-	waiting     []*waiter // first come first served
-	waiters     sync.Pool // pooled, because nearly each small resource waits: there are more workers than slots
+	waiting     []*waiter
+	waiters     sync.Pool // nearly each small resource waits
 	closedUntil time.Time // nothing is sent before
-	overloads   int       // Retry-After answers since the last good answer
-	cutAt       time.Time // when limit was last halved; zero while it may still grow fast
-	regain      float64   // slots that are soon tried again after a complaint
-	trouble     float64   // complaints among the last hundred or so answers
+	overloads   int       // since the last good answer
+	cutAt       time.Time // when limit was last halved; zero while it may grow fast
+	regain      float64   // slots that are soon tried again
+	trouble     float64   // among the last hundred or so answers
 	circuit     circuit
 	bucket      *rate.Limiter
 }
@@ -46,7 +44,7 @@ func newHost(target string, limit int, log *slog.Logger) *host {
 	return h
 }
 
-// tighten applies the limits of a Source. Where Sources share a host the stricter limit holds.
+// The stricter limits of several Sources hold.
 func (h *host) tighten(limit int, perSecond float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,9 +62,8 @@ func (h *host) tighten(limit int, perSecond float64) {
 	}
 }
 
-// acquire waits for a slot, for the host to open and for a token. The wait for the host is at most
-// patience; beyond it the answer is Throttled with the time to wait, so that a queue sleeps and not
-// a goroutine. On error no slot is held.
+// acquire waits for a slot, for the host to open and for a token. Beyond patience the answer is Throttled, so that a
+// queue sleeps and not a goroutine.
 func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	for {
 		if err := h.waitSlot(ctx); err != nil {
@@ -91,15 +88,13 @@ func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	if bucket != nil {
 		if err := bucket.Wait(ctx); err != nil {
 			h.returnSlot()
-			// Also when the context has no time left for the wait: the end is the caller's, not the
-			// peer's.
+			// The end is the caller's, not the peer's, also when the context has no time left for the wait.
 			return &classified{kind: Canceled, err: err}
 		}
 	}
 	return nil
 }
 
-// waitSlot takes a slot, first come first served.
 func (h *host) waitSlot(ctx context.Context) error {
 	h.mu.Lock()
 	if len(h.waiting) == 0 && h.free() {
@@ -108,7 +103,7 @@ func (h *host) waitSlot(ctx context.Context) error {
 		return nil
 	}
 	w := h.waiters.Get().(*waiter)
-	defer h.waiters.Put(w) // no longer in the queue, and its channel is empty
+	defer h.waiters.Put(w) // out of the queue, and its channel is empty
 	h.waiting = append(h.waiting, w)
 	h.mu.Unlock()
 	select {
@@ -128,9 +123,7 @@ func (h *host) waitSlot(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// free reports whether one more request may start now. While the circuit is open that is one probe
-// at a time, whatever large transfers are still under way from before. h.mu is held, here and in
-// the next three.
+// While the circuit is open, one probe is free. h.mu is held here and in the next three.
 func (h *host) free() bool {
 	if h.circuit.open() {
 		return !h.circuit.probing
@@ -149,7 +142,6 @@ func (h *host) freeSlot() {
 	h.wake()
 }
 
-// wake gives free slots to the longest waiters.
 func (h *host) wake() {
 	for len(h.waiting) > 0 && h.free() {
 		w := h.waiting[0]
@@ -159,12 +151,12 @@ func (h *host) wake() {
 	}
 }
 
-// closedFor returns how long nothing may be sent, and why; 0 if the host is open.
+// closedFor returns how long nothing may be sent, and why.
 func (h *host) closedFor() (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closedUntil.IsZero() && h.circuit.until.IsZero() {
-		return 0, nil // most hosts never complain: save the look at the clock
+		return 0, nil // most hosts never complain
 	}
 	now := time.Now()
 	if d := h.closedUntil.Sub(now); d > 0 {
@@ -176,14 +168,12 @@ func (h *host) closedFor() (time.Duration, error) {
 	return 0, nil
 }
 
-// returnSlot gives the slot back but stays a user.
 func (h *host) returnSlot() {
 	h.mu.Lock()
 	h.freeSlot()
 	h.mu.Unlock()
 }
 
-// release gives the slot back and stops being a user.
 func (h *host) release() {
 	h.returnSlot()
 	h.unref()
@@ -191,14 +181,12 @@ func (h *host) release() {
 
 func (h *host) unref() { h.users.Add(-1) }
 
-// remembers reports whether evicting the host would lose limits that protect it.
 func (h *host) remembers(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.closedUntil.After(now) || h.circuit.open()
 }
 
-// sleep waits, or returns the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -6,11 +6,9 @@ import (
 	"time"
 )
 
-// hostsKept bounds the memory spent on hosts (P8). Beyond it, hosts without state that matters are
-// evicted first: nothing under way, not closed, no open circuit.
+// hostsKept bounds the memory spent on hosts (P8).
 const hostsKept = 4096
 
-// hosts finds the state of a host, or makes it.
 type hosts struct {
 	mu   sync.Mutex
 	all  map[string]*host
@@ -23,7 +21,7 @@ func newHosts(o Options) *hosts {
 	return &hosts{all: make(map[string]*host), max: o.Concurrency, rate: o.Rate, log: o.Log}
 }
 
-// get returns the host and counts a user: each call is matched by one unref (release includes it).
+// get returns the host and counts a user, until unref or release.
 func (s *hosts) get(target string, p *Policy) *host {
 	limit, rate := s.max, s.rate
 	if p != nil && p.Concurrency > 0 {
@@ -47,8 +45,7 @@ func (s *hosts) get(target string, p *Policy) *host {
 	return h
 }
 
-// evict drops every host at rest, or, if that is too little, any that are not in use. It frees a
-// quarter, so that the walk is rare.
+// evict drops every host at rest, or, if that is too little, any that are not in use.
 func (s *hosts) evict(now time.Time) {
 	for target, h := range s.all {
 		if h.users.Load() == 0 && !h.remembers(now) {

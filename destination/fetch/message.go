@@ -12,28 +12,25 @@ const (
 	defaultMaxAnswer   = 4 << 10 // F27
 	defaultSendTimeout = 30 * time.Second
 	answerTimeout      = 5 * time.Second // for a body, after the status
-	sendConnections    = 64              // to one host, for messages alone
-	idleSenders        = 2048            // idle connections kept over all hosts
-	drainLimit         = 64 << 10        // bytes beyond MaxAnswer that are read to keep a connection
+	sendConnections    = 64              // to one host
+	idleSenders        = 2048            // over all hosts
+	drainLimit         = 64 << 10        // beyond MaxAnswer, to keep a connection
 )
 
-// Message is a request whose answer is short: to a hub, a verification, a notification. Only URL is
-// needed.
+// Message is a request whose answer is short.
 type Message struct {
 	Method string // default POST
 	URL    string // as in Request
 	Policy *Policy
-	// Header is sent along. User-Agent, framing and connection headers are set by this package;
-	// credentials are dropped where a redirect leaves their origin.
+	// Header is sent along. Credentials are dropped where a redirect leaves their origin.
 	Header http.Header
-	// Body must not change, even for a moment after Send. Many messages may share it.
+	// Body must not change, even for a moment after Send.
 	Body []byte
 	// MaxAnswer is how many bytes of the answer's body are kept; default 4 KiB.
 	MaxAnswer int64
-	// Repeat is over how many hops of 307 and 308 the message is repeated; 0: every redirect is an
-	// answer.
+	// Repeat is over how many hops of 307 and 308 the message is repeated.
 	Repeat int
-	// Timeout bounds everything, all hops and the answer included; default 30 s.
+	// Timeout bounds all hops and the answer; default 30 s.
 	Timeout time.Duration
 }
 
@@ -41,13 +38,12 @@ type Message struct {
 type Answer struct {
 	Status int
 	Header http.Header
-	Body   []byte // its first MaxAnswer bytes
-	// Cut says that there was more than Body, or that the rest did not come. The status is valid
-	// all the same.
+	Body   []byte
+	// Cut says that Body is not all. The status is valid all the same.
 	Cut        bool
-	URL        string        // the URL that answered, after repetitions; not redacted
-	RetryAfter time.Duration // with any status, at most 1 h; 0: not sent
-	Permanent  bool          // repeated at least once, and only for 308
+	URL        string        // that answered, not redacted
+	RetryAfter time.Duration // with any status, at most 1 h
+	Permanent  bool          // repeated, and only for 308
 }
 
 func (m Message) withDefaults() Message {
@@ -63,16 +59,12 @@ func (m Message) withDefaults() Message {
 	return m
 }
 
-// reservedHeaders are fields that a Message does not set: framing, the connection, and what would
-// reveal more about this client than needed (S-25).
+// reservedHeaders would change the framing, or reveal more than needed (S-25).
 var reservedHeaders = [...]string{"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive",
 	"Proxy-Connection", "Referer", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent"}
 
-// originHeaders are the fields that stay at the origin they were meant for.
 var originHeaders = [...]string{"Authorization", "Cookie", "Proxy-Authorization"}
 
-// messageHeader builds the header for the current hop. home says that the hop is at the origin of
-// the Message's URL.
 func (c *Client) messageHeader(m *Message, ex *exchange, home bool) (http.Header, *classified) {
 	h := make(http.Header, len(m.Header)+4)
 	for name, values := range m.Header {
@@ -96,8 +88,8 @@ func (c *Client) messageHeader(m *Message, ex *exchange, home bool) (http.Header
 	}
 	h.Set("User-Agent", c.options.UserAgent)
 	h.Set("Accept-Encoding", "identity")
-	// An empty entry is not sent. It lets net/http send a message again on a new connection when
-	// the peer closed an idle one at that moment; receivers must bear duplicates anyway (S-67).
+	// An empty entry is not sent, but lets net/http repeat a message when the peer closed an idle connection at that
+	// moment; receivers must bear duplicates anyway (S-67).
 	h["Idempotency-Key"] = nil
 	return h, nil
 }

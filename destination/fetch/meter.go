@@ -2,14 +2,13 @@ package fetch
 
 import "sync/atomic"
 
-// Meter counts the requests and bytes of one Policy, beside the Client's totals. The zero value is
-// ready, all methods may be called concurrently, and a nil Meter counts nothing.
+// Meter counts the requests and bytes of one Policy. A nil Meter counts nothing.
 type Meter struct {
 	requests atomic.Int64
 	bytes    atomic.Int64
 }
 
-// Requests returns how many requests were sent on the wire, retries and redirects included.
+// Requests counts what was sent, retries and redirects included.
 func (m *Meter) Requests() int64 {
 	if m == nil {
 		return 0
@@ -17,7 +16,7 @@ func (m *Meter) Requests() int64 {
 	return m.requests.Load()
 }
 
-// Bytes returns how many bytes of bodies were received, before decoding.
+// Bytes counts bytes of bodies, before decoding.
 func (m *Meter) Bytes() int64 {
 	if m == nil {
 		return 0

@@ -6,18 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// origin is what follows from scheme, host and port of a URL under a policy.
 type origin struct {
 	policy       *Policy
-	scheme, host string // as the URL writes them
+	scheme, host string
 	prefix       string // of its URLs, "" if they write the host differently
-	target       string // host:port
-	trusted      bool   // the operator listed that host
-	credentialed bool   // the policy's credentials belong there
+	target       string
+	trusted      bool
+	credentialed bool
 }
 
-// origins remembers the last origin. The resources of a Source come from one origin, and to derive
-// it anew for each costs a small download noticeably.
+// The resources of a Source share one origin, and deriving it costs a small download noticeably.
 type origins struct{ last atomic.Pointer[origin] }
 
 func (s *origins) of(u *url.URL, p *Policy) *origin {
@@ -33,9 +31,7 @@ func (s *origins) of(u *url.URL, p *Policy) *origin {
 	return o
 }
 
-// plain builds a URL without parsing it: after the prefix of the last origin, text is a path of
-// characters that no URL escapes. The result equals that of parseURL and String equals text;
-// parsing and printing most URLs costs a small download much of its time.
+// plain builds a URL without parsing it, where text continues the last origin with characters that no URL escapes.
 func (s *origins) plain(text string) (*url.URL, bool) {
 	o := s.last.Load()
 	if o == nil || o.prefix == "" {
@@ -53,7 +49,6 @@ func (s *origins) plain(text string) (*url.URL, bool) {
 	return &url.URL{Scheme: o.scheme, Host: o.host, Path: path}, true
 }
 
-// ownsAuth reports whether u is of the origin that the credentials belong to.
 func (p *Policy) ownsAuth(u *url.URL) bool {
 	if p == nil || p.Auth == nil || p.AuthOrigin == "" {
 		return false

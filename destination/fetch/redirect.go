@@ -5,18 +5,16 @@ import (
 	"slices"
 )
 
-// route is the way of one Get or Send over its redirects. net/http's own following is not used: it
-// goes from https to http, leaks the first URL as Referer, and does not ask whether the target is
-// in scope (F60).
+// route is used instead of net/http's own following, which goes from https to http, leaks the first URL as Referer, and
+// knows no scope (F60).
 type route struct {
 	visited   []string
 	permanent bool
-	limit     int                     // of redirects
-	inScope   func(uri string) bool   // nil: everything is in scope
-	show      func(u *url.URL) string // for messages, without secrets
+	limit     int
+	inScope   func(uri string) bool   // nil: everything is
+	show      func(u *url.URL) string // without the secrets of messages
 }
 
-// start checks the requested URL and moves the exchange there.
 func (ex *exchange) start() *classified {
 	req, origins := &ex.req, &ex.client.origins
 	if u, ok := origins.plain(req.URL); ok {
@@ -32,11 +30,9 @@ func (ex *exchange) start() *classified {
 	return nil
 }
 
-// next checks the target of a redirect and moves the exchange there. The address policy follows at
-// the dial, as for every URL; header decides anew about credentials.
 func (r *route) next(ex *exchange, status int) *classified {
 	from := ex.url
-	ex.hop++ // a refused target is a failure of the hop: the requested URL was in order
+	ex.hop++ // a refused target is a failure of the hop
 	r.visited = append(r.visited, ex.text)
 	r.permanent = r.permanent && isPermanent(status)
 	to, err := url.Parse(escapeStray(ex.location))

@@ -7,9 +7,7 @@ import (
 	"time"
 )
 
-// retryAfter reads Retry-After: seconds or an HTTP date, at most one hour (F53). A date is measured
-// against the peer's own clock where it sent one (F74). Anything else, also a negative number or a
-// past date, is 0.
+// retryAfter reads Retry-After: seconds or an HTTP date by the peer's own clock (F74), at most one hour (F53).
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.Trim(h.Get("Retry-After"), " \t")
 	if v == "" {
@@ -25,11 +23,11 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	if date := answerDate(h); !date.IsZero() {
 		now = date
 	}
-	// Sub saturates, so a date in the year 9999 is a large duration, never a negative one.
+	// Sub saturates, so the year 9999 is never negative.
 	return min(max(at.Sub(now), 0), retryAfterCap)
 }
 
-// clampedSeconds reads digits of any number without overflow: more seconds than an hour are an hour.
+// clampedSeconds reads digits of any number without overflow.
 func clampedSeconds(v string) (secs int64, ok bool) {
 	limit := int64(retryAfterCap / time.Second)
 	for i := range len(v) {
@@ -41,8 +39,7 @@ func clampedSeconds(v string) (secs int64, ok bool) {
 	return secs, true
 }
 
-// dates remembers the last parsed Date: all answers of a second share it, and parsing it for each
-// small resource is measurable.
+// dates remembers the last Date, which all answers of a second share.
 type dates struct{ last atomic.Pointer[date] }
 
 type date struct {
@@ -50,7 +47,6 @@ type date struct {
 	at   time.Time
 }
 
-// of is answerDate.
 func (d *dates) of(h http.Header) time.Time {
 	text := h.Get("Date")
 	if last := d.last.Load(); last != nil && last.text == text {
@@ -63,7 +59,6 @@ func (d *dates) of(h http.Header) time.Time {
 	return at
 }
 
-// answerDate reads the Date header; zero if it is absent or unreadable.
 func answerDate(h http.Header) time.Time {
 	v := h.Get("Date")
 	if v == "" {

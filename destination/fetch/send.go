@@ -11,14 +11,12 @@ import (
 	"time"
 )
 
-// sender sends messages over connections of their own, so that a slow subscriber does not take
-// those of resources. The pace and circuits of hosts do not apply, because the callers keep their
-// own ledgers.
+// sender has connections of its own, so that a slow subscriber does not take those of resources.
 type sender struct{ guarded, trusted *http.Transport }
 
 func newSender(o Options, env environment, dialer *net.Dialer) *http.Transport {
 	t := newTransport(o, env, dialer)
-	t.ResponseHeaderTimeout = 0 // Message.Timeout bounds it; a hub may verify inside a subscribe request (S-23)
+	t.ResponseHeaderTimeout = 0 // Message.Timeout bounds it (S-23)
 	t.MaxConnsPerHost, t.MaxIdleConnsPerHost, t.MaxIdleConns = sendConnections, sendConnections, idleSenders
 	t.ReadBufferSize = 0 // answers are short
 	return t
@@ -29,13 +27,11 @@ func (p *sender) close() {
 	p.trusted.CloseIdleConnections()
 }
 
-// Send sends m once and returns the answer, whatever the status. There are no retries. A redirect
-// is an answer, except that the message is repeated at the Location of 307 and 308 if Repeat allows
-// it: each hop under the address policy, never from https to http, never in a circle (F26).
+// Send sends m once and returns the answer, whatever the status. Repeat allows the message to follow 307 and 308: under
+// the address policy, never from https to http, never in a circle (F26).
 //
-// Without an answer, or where policy forbids the request, it returns an *Error: Stalled if Timeout
-// was over, else as from Get. The error names only the origin of the URL, because the path of a
-// callback is a secret (P10). Slots, rates and circuits of hosts do not apply.
+// Without an answer it returns an *Error, which names only the origin of the URL, because the path of a callback is a
+// secret (P10). Slots, rates and circuits of hosts do not apply.
 func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
 	m = m.withDefaults()
 	ex := &exchange{client: c, req: Request{URL: m.URL, Policy: m.Policy}}
@@ -102,8 +98,7 @@ func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bo
 	return a, nil
 }
 
-// readAnswer reads the start of a body, and a little beyond to keep the connection. A body that
-// fails or drips is cut there, because the status is already an answer.
+// The status is an answer even where the body fails or drips.
 func (c *Client) readAnswer(b io.ReadCloser, m *Message) (kept []byte, cut bool) {
 	if b == http.NoBody {
 		return nil, false
@@ -125,5 +120,4 @@ func (c *Client) readAnswer(b io.ReadCloser, m *Message) (kept []byte, cut bool)
 	return kept, cut || err != nil && !errors.Is(err, io.EOF)
 }
 
-// originOf is a URL without anything that may be secret.
 func originOf(u *url.URL) string { return u.Scheme + "://" + printable(u.Host) + "/…" }
