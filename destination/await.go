@@ -8,13 +8,10 @@ import (
 	"resyncd/destination/fetch"
 )
 
-// All waits of a Reader for the Source are in this file: for an answer, for the next bytes of its
-// body, and before another attempt. Its owner can let others work meanwhile (ReaderOptions.Await).
+// All waits of a Reader for the Source are in this file; its owner can let others work meanwhile (ReaderOptions.Await).
 
-// noWait is the Await of a Reader whose owner has nothing else to do.
 func noWait() func() { return func() {} }
 
-// get sends one request and waits for the answer.
 func (r *Reader) get(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
 	resp, err := r.answerTo(ctx, req)
 	if err == nil {
@@ -28,13 +25,11 @@ func (r *Reader) answerTo(ctx context.Context, req fetch.Request) (*fetch.Respon
 	return r.client.Get(ctx, req)
 }
 
-// pause waits before another attempt.
 func (r *Reader) pause(ctx context.Context, d time.Duration) error {
 	defer r.await()()
 	return r.sleep(ctx, d)
 }
 
-// awaited is a body whose reads count as waits.
 type awaited struct {
 	io.ReadCloser
 	await func() (resume func())

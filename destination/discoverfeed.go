@@ -8,8 +8,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// givenFeed takes up the feed at the Source's address. It is read again, because the first look
-// knew nothing of it as a topic.
+// givenFeed reads the feed at the Source's address again, as a topic.
 func (f *finder) givenFeed(ctx context.Context) error {
 	s, err := f.topic(ctx)
 	if err != nil {
@@ -25,9 +24,8 @@ func (f *finder) givenFeed(ctx context.Context) error {
 // relSet is the relation by which a remembered feed names its topic.
 const relSet = "self"
 
-// resumeFeed takes up the feed of last time, unless something else has replaced it. While it does
-// not answer, even if it is gone, nothing else is guessed, because that would mirror what nobody
-// asked for.
+// resumeFeed takes up the feed of last time, unless something else has replaced it. While it does not answer nothing
+// else is guessed, because that would mirror what nobody asked for.
 func (f *finder) resumeFeed(ctx context.Context, h Hop) (ok bool, err error) {
 	if f.r.noFeeds {
 		return false, nil
@@ -44,7 +42,7 @@ func (f *finder) resumeFeed(ctx context.Context, h Hop) (ok bool, err error) {
 	case s.Topic.Answer.Format == feed.None && isXML(s.Topic.Answer.ContentType):
 		return false, nil
 	}
-	f.add(*s) // the reader of the set reports a page in its place
+	f.add(*s) // a page in its place is for the reader of the set
 	return true, nil
 }
 
@@ -57,7 +55,6 @@ func topicOfHop(h Hop) string {
 	return h.URL
 }
 
-// topic is the set of the requested URL as a topic.
 func (f *finder) topic(ctx context.Context) (*SetOffer, error) {
 	o, err := DiscoverTopic(ctx, f.r, f.offer.Asked, f.r.topic)
 	f.offer.Trail = append(f.offer.Trail, o.Trail...)

@@ -2,7 +2,7 @@ package destination
 
 import "fmt"
 
-// Filter chooses resources by URI globs (include, exclude). It is read only; its zero value lets everything pass.
+// Filter chooses resources by URI globs. Its zero value lets everything pass.
 type Filter struct{ include, exclude []*glob }
 
 // NewFilter parses globs. A glob is compared with the whole URI, byte by byte and case-sensitively.
@@ -31,8 +31,7 @@ func NewFilter(include, exclude []string) (*Filter, error) {
 	return f, nil
 }
 
-// Passes reports whether a URI is wanted: an include glob matches it, or there is none, and no
-// exclude glob does.
+// Passes reports whether an include glob matches, or there is none, and no exclude glob does.
 func (f *Filter) Passes(uri string) bool {
 	if f == nil {
 		return true

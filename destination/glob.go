@@ -11,18 +11,17 @@ const (
 	globWords = (globMax + 1) / 64
 )
 
-// glob is a pattern as an automaton whose states are the positions in the pattern, a bit each. A
-// match takes time in proportion to the URI, whatever a Source writes into it, and no memory.
+// glob is a pattern as an automaton whose states are the positions in the pattern, a bit each. A match takes time in
+// proportion to the URI, whatever a Source writes into it, and no memory.
 type glob struct {
 	words   int
 	literal [256][]uint64 // by byte: the positions that it moves on from
-	within  []uint64      // positions that stay for anything but a slash: *
-	across  []uint64      // positions that stay for anything: **
+	within  []uint64      // that stay for anything but a slash: *
+	across  []uint64      // that stay for anything: **
 	start   [globWords]uint64
-	last    int // the position behind the pattern
+	last    int
 }
 
-// compileGlob compiles a pattern. One that can match no absolute URI is an error.
 func compileGlob(s string) (*glob, error) {
 	switch {
 	case s == "":
@@ -73,7 +72,6 @@ func compileGlob(s string) (*glob, error) {
 	return g, nil
 }
 
-// match reports whether the whole of s matches.
 func (g *glob) match(s string) bool {
 	at := g.start
 	for i := range len(s) {
@@ -98,8 +96,7 @@ func (g *glob) match(s string) bool {
 	return at[g.last/64]&(1<<(g.last%64)) != 0
 }
 
-// skipStars adds the positions behind stars, because a star may match nothing. Two stars never
-// stand side by side.
+// A star may match nothing; two never stand side by side.
 func (g *glob) skipStars(at *[globWords]uint64) {
 	var carry uint64
 	for w := range g.words {

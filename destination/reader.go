@@ -16,33 +16,28 @@ import (
 // ReaderOptions configure a Reader. Client is needed, the rest may be zero.
 type ReaderOptions struct {
 	Client *fetch.Client
-	Policy *fetch.Policy // of the Source; nil: nothing is trusted, no credentials
-	Memory Memory        // nil: nothing is remembered, no request is conditional
+	Policy *fetch.Policy // nil: nothing is trusted
+	Memory Memory        // nil: no request is conditional
 	Limits Limits
-	// RetryFor is how long the transient failures of one document are retried, beyond the quick
-	// retries of fetch (network.retry_for). 0: only a body that broke off is begun again, a few
-	// times.
+	// RetryFor is how long the transient failures of one document are retried, beyond the quick retries of fetch
+	// (network.retry_for). 0: only a body that broke off is begun again, a few times.
 	RetryFor time.Duration
-	// Topic configures a feed that is given as the address of a Source; NoFeeds refuses such a
-	// feed.
+	// Topic configures a feed that is given as a Source; NoFeeds refuses one.
 	Topic   TopicOptions
 	NoFeeds bool
-	// Doubted is called with one of the reasons below for a document that was not trusted in full;
-	// nil for no call.
+	// Doubted is called with a reason for a document that was not trusted in full; may be nil.
 	Doubted func(reason string)
-	// Await is called before each wait for the Source or for the next attempt, and the function it
-	// returns as soon as the wait is over, in the Reader's goroutine: in between its owner may let
-	// others work. nil: nobody else has work.
+	// Await is called before each wait for the Source, and the function it returns after it, in the Reader's goroutine:
+	// in between its owner may let others work. nil: nobody else has work.
 	Await func() (resume func())
 	Log   *slog.Logger // nil for silence
 }
 
 // Reasons of ReaderOptions.Doubted.
 const (
-	// DoubtChanged says that an index changed, or went away, while its lists were read (F67, F69).
+	// DoubtChanged says that an index changed while its lists were read (F67, F69).
 	DoubtChanged = "changed-while-read"
-	// DoubtKept says that a Source Description cannot be read, so its sets are those of its last
-	// reading (F72).
+	// DoubtKept says that a Source Description cannot be read, so the last reading counts (F72).
 	DoubtKept = "kept-copy"
 )
 
@@ -87,19 +82,16 @@ func NewReader(o ReaderOptions) *Reader {
 	return r
 }
 
-// Uncached is the same reader past caches: it sends Cache-Control: no-cache and no validators of
-// its own (F59). What it reads is remembered as usual.
+// Uncached is the same reader past caches and without validators (F59). What it reads is remembered as usual.
 func (r *Reader) Uncached() *Reader {
 	fresh := *r
 	fresh.uncached = true
 	return &fresh
 }
 
-// Document reads a small document whole, and conditionally if it is remembered: after a 304 it is
-// the remembered one, with NotModified true. A document of an unexpected kind, an HTML page in its
-// place, or one larger than Limits allow is an error (a *rsdoc.DocumentError is in its chain). One
-// that does not state its kind passes as the first kind expected [18]; without expect every kind
-// passes.
+// Document reads a small document whole, and conditionally if it is remembered: after a 304 it is the remembered one. A
+// document of an unexpected kind, an HTML page in its place, or one larger than Limits allow are an error. One that
+// does not state its kind passes as the first kind expected [18].
 func (r *Reader) Document(ctx context.Context, url string, expect ...rsdoc.Kind) (*Document, error) {
 	known, err := r.recall(ctx, url)
 	if err != nil {
@@ -150,7 +142,6 @@ func unchanged(known *Document, a *answer, expect []rsdoc.Kind) (*Document, erro
 	return &d, nil
 }
 
-// validators make the request for a known document conditional.
 func validators(known *Document) Meta {
 	if known == nil {
 		return Meta{}
@@ -169,8 +160,8 @@ func (a *answer) meta() Meta {
 	return Meta{ETag: a.ETag, LastModified: a.LastModified, Date: rsdoc.MicrosOf(a.Date), NotModified: a.NotModified}
 }
 
-// ask sends one request with the validators of m. The answer must be closed. Documents may lie on
-// any host that the address policy allows: only loc is held to the scope.
+// ask sends one request with the validators of m. Documents may lie on any host that the address policy allows: only
+// loc is held to the scope.
 func (r *Reader) ask(ctx context.Context, target string, m Meta) (*answer, error) {
 	req := fetch.Request{
 		URL: target, Policy: r.policy, Gzip: true, NoCache: r.uncached, ETag: m.ETag, LastModified: m.LastModified,

@@ -7,8 +7,7 @@ import (
 	"io"
 )
 
-// recorder keeps the beginning of a body while it is tried as a document, so that it can be read
-// again as a page. It keeps at most pageBytes, because a longer document is no page.
+// recorder keeps the beginning of a body while it is tried as a document, so that it can be read again as a page.
 type recorder struct {
 	r    io.ReadCloser
 	kept bytes.Buffer
@@ -38,12 +37,11 @@ func (t *recorder) rewind() (*bufio.Reader, error) {
 // maxPackings is how often a body may be packed: a .xml.gz that the server compresses again is two.
 const maxPackings = 2
 
-// unpacked inflates a body whose content is packed. It bounds nothing.
 func unpacked(body io.Reader) (*bufio.Reader, error) {
 	for range maxPackings {
 		packed := bufio.NewReaderSize(body, sniffed)
 		if magic, err := packed.Peek(2); err != nil || magic[0] != 0x1F || magic[1] != 0x8B {
-			return packed, nil // the caller finds an empty body, or one that breaks off at once
+			return packed, nil // the caller finds an empty or broken body
 		}
 		inflated, err := gzip.NewReader(packed)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// readWhole reads a small document to its end. One that breaks off proves nothing (F58).
+// A small document that breaks off proves nothing (F58).
 func (r *Reader) readWhole(url string, a *answer, doc *rsdoc.Reader, expect []rsdoc.Kind) (*Document, error) {
 	h, err := doc.Head()
 	if err != nil {
@@ -48,8 +48,6 @@ func expected(h *rsdoc.Head, expect []rsdoc.Kind) error {
 	return h.Expect(expect...)
 }
 
-// readEntries reads the remaining entries of a document into d, within the limits of what may be
-// held.
 func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
 	var held int64
 	for {
@@ -91,7 +89,6 @@ func cloneLinks(links []rsdoc.Link) []rsdoc.Link {
 	return out
 }
 
-// size is the memory of the Ref with its strings.
 func (r *Ref) size() int64 {
 	n := 128 + len(r.URL) + len(r.Kind) + len(r.Type)
 	for i := range r.Links {
@@ -101,8 +98,7 @@ func (r *Ref) size() int64 {
 	return int64(n)
 }
 
-// sameParts reports whether two readings of an index name the same parts in the same state. The
-// root's own at is left out, because some Sources write the time of the request there.
+// sameParts leaves out the root's own at, because some Sources write the time of the request there.
 func sameParts(a, b *Document) bool {
 	return slices.EqualFunc(a.Entries, b.Entries, func(x, y Ref) bool {
 		return x.URL == y.URL && x.LastMod == y.LastMod && x.At == y.At && x.From == y.From && x.Until == y.Until &&

@@ -7,13 +7,12 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// Walk reads the list or index at root as one of the kind, within bounds (F66, F67): depth, parts,
-// a visited set; that of an archive kind reads the lists it archives. Lists are streamed, indexes
-// are held whole (Limits) and remembered. A document of changes proves its own interval, so only
-// the indexes of snapshots are read again after their lists.
+// Walk reads the list or index at root as one of the kind, within bounds (F66, F67); that of an archive kind reads the
+// lists it archives. Lists are streamed, indexes are held whole and remembered. Only the indexes of snapshots are read
+// again after their lists.
 //
-// The error is the visitor's, the Memory's or that of ctx; what is wrong with documents goes to
-// Visitor.Failed. Zero times and length of root count as absent.
+// The error is the visitor's, the Memory's or that of ctx; what is wrong with documents goes to Visitor.Failed. Zero
+// times and length of root count as absent.
 func (r *Reader) Walk(ctx context.Context, root Ref, kind rsdoc.Kind, v Visitor) (Tour, error) {
 	w := &walk{
 		r: r, v: v, seen: map[string]struct{}{}, window: &retryWindow{window: r.retryFor},
@@ -27,23 +26,21 @@ func (r *Reader) Walk(ctx context.Context, root Ref, kind rsdoc.Kind, v Visitor)
 	return w.tour, err
 }
 
-// walk is the state of one Walk.
 type walk struct {
 	r      *Reader
 	v      Visitor
 	tour   Tour
-	seen   map[string]struct{} // every list and index met
+	seen   map[string]struct{} // lists and indexes
 	window *retryWindow
 	parts  int
-	reads  int // lists that answered 200
+	reads  int
 	inARow int // transient failures without an answer in between
-	// incomplete says that the walk is not complete for a reason that no Failed call reports.
+	// The walk is incomplete for a reason that no Failed call reports.
 	incomplete bool
-	stop       error // of the visitor or the memory: ends the walk
+	stop       error // ends the walk
 }
 
-// errStop stands in for walk.stop where an error passes through code that handles failures of
-// documents.
+// errStop stands in for walk.stop where an error passes through code that handles failures of documents.
 var errStop = errors.New("walk was stopped")
 
 func (w *walk) stopped(err error) error {
@@ -51,8 +48,7 @@ func (w *walk) stopped(err error) error {
 	return errStop
 }
 
-// visit reads one document of a walk, list or index, and what is below it. path are the indexes
-// above. Its error ends the walk.
+// visit reads one document of a walk and what is below it. path are the indexes above.
 func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []string) error {
 	w.seen[p.URL] = struct{}{}
 	known, err := w.r.recall(ctx, p.URL)
@@ -91,14 +87,12 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 	return w.index(ctx, p, index, kind, path)
 }
 
-// enter asks the visitor whether it wants the part.
 func (w *walk) enter(ctx context.Context, t *docRead) (Verdict, error) {
 	t.entered = true
 	return w.v.Enter(ctx, t.part)
 }
 
-// read makes attempts until the document is read or has failed. An index is returned, a list has
-// gone to the visitor.
+// read makes attempts until the document is read or has failed. An index is returned, a list has gone to the visitor.
 func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error) {
 	for {
 		err = w.r.retry(ctx, w.window, t.part.URL, func() error {
@@ -116,14 +110,13 @@ func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error
 	}
 }
 
-// failed reports a document that could not be read; the walk goes on.
 func (w *walk) failed(ctx context.Context, p *Part, err error) error {
 	if passing(err) {
 		w.inARow++
 		return w.fail(ctx, p, 1, err)
 	}
 	w.inARow = 0
-	if p.Depth == 0 { // discovery's knowledge of it is outdated
+	if p.Depth == 0 { // discovery's knowledge is outdated
 		if err := w.r.Forget(ctx, p.URL); err != nil {
 			return err
 		}
@@ -131,7 +124,6 @@ func (w *walk) failed(ctx context.Context, p *Part, err error) error {
 	return w.fail(ctx, p, 1, err)
 }
 
-// fail counts n lists as failed and reports the first.
 func (w *walk) fail(ctx context.Context, p *Part, n int, err error) error {
 	w.tour.Failed += n
 	return w.v.Failed(ctx, p, err)
@@ -139,8 +131,7 @@ func (w *walk) fail(ctx context.Context, p *Part, n int, err error) error {
 
 func validatorsOf(m Meta) Meta { return Meta{ETag: m.ETag, LastModified: m.LastModified} }
 
-// dropZeroTimes turns zero times into absent ones: a Ref that a caller wrote down has no times, and
-// nothing here dates from 1970.
+// A Ref that a caller wrote down has no times, and nothing here dates from 1970.
 func (r Ref) dropZeroTimes() Ref {
 	for _, t := range [...]*rsdoc.Micros{&r.LastMod, &r.At, &r.From, &r.Until} {
 		if *t == 0 {

@@ -9,11 +9,10 @@ import (
 
 const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// canonical writes elements so that equal meaning gives equal bytes: namespaces are declared where
-// the written element begins, whatever element of the feed declared them, attributes are sorted,
-// the entry's own namespace and XHTML's have no prefix and well-known ones their usual prefix,
-// CDATA becomes text, comments are left out. The rest stays: text, unknown elements, prefixes of
-// other vocabularies.
+// canonical writes elements so that equal meaning gives equal bytes: namespaces are declared where the written element
+// begins, whatever element of the feed declared them, attributes are sorted, the entry's own namespace and XHTML's have
+// no prefix and well-known ones their usual prefix, CDATA becomes text, comments are left out. The rest stays: text,
+// unknown elements, prefixes of other vocabularies.
 type canonical struct {
 	buf bytes.Buffer
 	// bytes, about: without it, much declared and often used would grow beyond all bounds (P8)
@@ -29,14 +28,14 @@ type canonical struct {
 const (
 	maxHoisted  = 64  // declarations on the root; further prefixes are declared where they are used
 	maxDeclared = 192 // declarations in scope; fewer than maxBindings, so that the output can be read
-	// An entry may grow by this factor, as if all of it had to be escaped, and by mostAdded for the
-	// feed's declarations.
+	// An entry may grow by this factor, as if all of it had to be escaped, and by mostAdded for the feed's
+	// declarations.
 	mostGrowth = 8
 	mostAdded  = 32 << 10
 )
 
-// writeDocument writes n as a document of its own of about limit bytes at most, with base as its
-// xml:base unless that is "", and with the inherited language.
+// writeDocument writes n as a document of its own of about limit bytes at most, with base as its xml:base unless that
+// is "", and with the inherited language.
 func (c *canonical) writeDocument(n *node, base string, limit int) ([]byte, error) {
 	c.reset()
 	c.own, c.limit = n.uri, limit
@@ -112,8 +111,7 @@ func structural(n *node) bool {
 	return false
 }
 
-// innerMarkup is the markup in n, a title, for a reader that ignores namespaces; cut at the
-// greatest length of a title.
+// innerMarkup is the markup in n, a title, for a reader that ignores namespaces; cut at the greatest length of a title.
 func (c *canonical) innerMarkup(n *node) string {
 	c.reset()
 	c.own, c.limit = "", maxTitle
@@ -137,8 +135,7 @@ func (c *canonical) node(n *node) {
 	c.writeElement(n, "")
 }
 
-// writeElement writes an element, its content on lines of its own unless line, the beginning of its
-// own line, is "".
+// writeElement writes an element, its content on lines of its own unless line, the beginning of its own line, is "".
 func (c *canonical) writeElement(n *node, line string) {
 	if c.buf.Len() > c.limit {
 		return // beyond the limit, so refused

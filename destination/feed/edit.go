@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Digest identifies the content of an edit: subject, observed, author, type and fields, however it
-// was written.
+// Digest identifies the content of an edit: subject, observed, author, type and fields, however it was written.
 func (e *Edit) Digest() [32]byte {
 	h := sha256.New()
 	add(h, e.Subject)

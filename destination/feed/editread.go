@@ -9,8 +9,7 @@ import (
 
 const maxOdd = 20 // remarks on an edit
 
-// readEdit reads the edit of a record in an entry (T-03); nil if there is none. An edit without a
-// subject is an error.
+// readEdit reads the edit of a record in an entry (T-03); nil if there is none. An edit without a subject is an error.
 func readEdit(n *node) (*Edit, error) {
 	parts := map[string][]*node{}
 	for _, k := range n.kids {
@@ -122,8 +121,7 @@ func (e *Edit) readContents(contents []*node) {
 	}
 }
 
-// readField takes a field as received. White space alone counts as empty, because pretty-printers
-// insert it.
+// readField takes a field as received. White space alone counts as empty, because pretty-printers insert it.
 func (e *Edit) readField(n *node, values map[string]string) {
 	name := strings.TrimSpace(n.attr("name"))
 	if name == "" {

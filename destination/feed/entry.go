@@ -77,8 +77,7 @@ func (r *reader) atomEntry(e *Entry, n *node) error {
 	return nil
 }
 
-// setFields takes gofeed's fields. The first changed times are those of the last change, the others
-// of publication.
+// setFields takes gofeed's fields. The first changed times are those of the last change, the others of publication.
 func (e *Entry) setFields(f fields, changed int) {
 	e.Title, e.Author, e.Links = f.title, f.author, f.links
 	e.Updated, e.Published = first(f.times[:changed]), first(f.times[changed:])
@@ -179,9 +178,8 @@ func alternate(links []*node) string {
 	return ""
 }
 
-// baseOf is the xml:base of an entry's own document: the feed's declared one, else the feed's URL
-// if anything in the entry needs it, else "". Without need none is set, because an entry must be
-// equal bytes from every URL.
+// baseOf is the xml:base of an entry's own document: the feed's declared one, else the feed's URL if anything in the
+// entry needs it, else "". Without need none is set, because an entry must be equal bytes from every URL.
 func baseOf(n *node) string {
 	if n.at.base == nil || !n.at.declared && !relative(n) {
 		return ""

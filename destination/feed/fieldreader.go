@@ -11,10 +11,9 @@ import (
 	"github.com/mmcdole/gofeed/rss"
 )
 
-// fieldReader has gofeed read the fields of one entry at a time, so that an unreadable entry costs
-// only itself. It builds a small feed of the fields in question with absolute addresses. Contents
-// are kept as they are, ids are read before (gofeed re-encodes them as URLs), and xml:base is
-// resolved here (gofeed takes each for a folder).
+// fieldReader has gofeed read the fields of one entry at a time, so that an unreadable entry costs only itself. It
+// builds a small feed of the fields in question with absolute addresses. Contents are kept as they are, ids are read
+// before (gofeed re-encodes them as URLs), and xml:base is resolved here (gofeed takes each for a folder).
 type fieldReader struct {
 	buf   bytes.Buffer
 	canon canonical

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// validate describes how a field's value deviates from resource-finder.md; "" for not at all. An
-// empty value erases and is valid. A deviating value is kept all the same.
+// validate describes how a field's value deviates from resource-finder.md; "" for not at all. An empty value erases and
+// is valid. A deviating value is kept all the same.
 func validate(f Field) string {
 	value := strings.TrimSpace(f.Value)
 	if value == "" {

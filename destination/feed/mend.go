@@ -22,10 +22,10 @@ const (
 // errDropped says that a byte was read and nothing replaces it.
 var errDropped = errors.New("nothing to give")
 
-// mend returns the replacement of b, and puts what follows it into pending. It mends what the
-// lenient decoder still refuses although the meaning is plain: a '<' that begins no markup, a ']]>'
-// that ends no CDATA section, '--' in a comment (comments are left out). It also turns white space
-// in an attribute's value into blanks (XML 1.0, 3.3.3), because later a reference looks the same.
+// mend returns the replacement of b, and puts what follows it into pending. It mends what the lenient decoder still
+// refuses although the meaning is plain: a '<' that begins no markup, a ']]>' that ends no CDATA section, '--' in a
+// comment (comments are left out). It also turns white space in an attribute's value into blanks (XML 1.0, 3.3.3),
+// because later a reference looks the same.
 func (in *input) mend(b byte) (byte, error) {
 	brackets := in.brackets
 	in.brackets = 0
@@ -127,8 +127,8 @@ func (in *input) comment() error {
 	return errLimit
 }
 
-// reference reports whether the '&' just read begins a reference to no character of XML, and drops
-// that. Two halves of a UTF-16 pair become their character.
+// reference reports whether the '&' just read begins a reference to no character of XML, and drops that. Two halves of
+// a UTF-16 pair become their character.
 func (in *input) reference() bool {
 	r, n := in.charRef(0)
 	if n == 0 || xmlChar(r) {
@@ -144,8 +144,7 @@ func (in *input) reference() bool {
 	return true
 }
 
-// charRef reads the rest of a character reference, behind its '&', skip bytes ahead; n is 0 for
-// none.
+// charRef reads the rest of a character reference, behind its '&', skip bytes ahead; n is 0 for none.
 func (in *input) charRef(skip int) (r rune, n int) {
 	const longest = 12
 	b, _ := in.r.Peek(skip + longest)

@@ -17,9 +17,8 @@ func (c *canonical) reset() {
 	c.scope, c.prefixes, c.hoisted, c.local, c.most = map[string]string{}, map[string]string{}, c.hoisted[:0], c.local[:0], 0
 }
 
-// normalize is n with its written prefixes: its own namespace and XHTML's without one, well-known
-// ones with their usual prefix. It is n itself if nothing changes, or if a usual prefix has another
-// meaning there.
+// normalize is n with its written prefixes: its own namespace and XHTML's without one, well-known ones with their usual
+// prefix. It is n itself if nothing changes, or if a usual prefix has another meaning there.
 func (c *canonical) normalize(n *node) *node {
 	same := c.prefixOf(n) == n.prefix
 	for _, a := range n.attrs {

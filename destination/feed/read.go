@@ -21,13 +21,11 @@ type reader struct {
 	size      int // bytes of the current entry, as read
 }
 
-// Read reads an Atom or RSS document, or a single entry, and calls each with its entries in
-// document order; each may keep them. The root element decides on the format (S-65). An unreadable
-// entry is skipped and counted in Head.
+// Read reads an Atom or RSS document, or a single entry, and calls each with its entries in document order; each may
+// keep them. The root element decides on the format (S-65). An unreadable entry is skipped and counted in Head.
 //
-// Entries before an error were given. An error of each is returned as it is, one of body wrapped;
-// no feed, an early end and more than Limits.Entries are an *Error. The Head is never nil and holds
-// what was read of it.
+// Entries before an error were given. An error of each is returned as it is, one of body wrapped; no feed, an early end
+// and more than Limits.Entries are an *Error. The Head is never nil and holds what was read of it.
 func Read(body io.Reader, o Options, each func(*Entry) error) (*Head, error) {
 	text, problem := decode(body, o.ContentType)
 	r := &reader{p: newParser(newInput(text), o), head: &Head{}, each: each}

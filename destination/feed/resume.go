@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// resume skips unreadable input up to a tag for which stop is true. The tag is read again. It
-// returns false at the end of the document.
+// resume skips unreadable input up to a tag for which stop is true. The tag is read again. It returns false at the end
+// of the document.
 func (in *input) resume(stop func(end bool, local string) bool) bool {
 	in.readLimit = 1<<63 - 1
 	again := in.last == '<' // the decoder may have taken it without using it
@@ -70,8 +70,8 @@ func (r *reader) skip(line int, why string) {
 	r.head.problem(line, "an entry was skipped: "+why)
 }
 
-// skipToEntry goes on behind what cannot be read, at the next entry or the feed's end; it returns
-// why that is impossible. depth is the depth of the feed's children.
+// skipToEntry goes on behind what cannot be read, at the next entry or the feed's end; it returns why that is
+// impossible. depth is the depth of the feed's children.
 func (r *reader) skipToEntry(err error, depth int) error {
 	var stop endError
 	if errors.As(err, &stop) {
@@ -96,8 +96,8 @@ func (r *reader) skipToEntry(err error, depth int) error {
 	return nil
 }
 
-// resumesAt recognises by local names the tags that can only be the feed's own. In a CDATA section
-// that is a guess, but the alternative is to lose all that follows.
+// resumesAt recognises by local names the tags that can only be the feed's own. In a CDATA section that is a guess, but
+// the alternative is to lose all that follows.
 func (r *reader) resumesAt(end bool, local string) bool {
 	switch local {
 	case "entry", "deleted-entry":

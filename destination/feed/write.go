@@ -37,9 +37,8 @@ type NewEntry struct {
 	Edit *Edit
 }
 
-// Write writes an Atom 1.0 document (RFC 4287) that Read reads back. Characters that XML does not
-// allow become U+FFFD. Missing required elements are left out, because a record's edits have none
-// (T-03).
+// Write writes an Atom 1.0 document (RFC 4287) that Read reads back. Characters that XML does not allow become U+FFFD.
+// Missing required elements are left out, because a record's edits have none (T-03).
 func Write(w io.Writer, d *Document) error {
 	x := &writer{w: bufio.NewWriter(w)}
 	x.raw(xmlDeclaration)

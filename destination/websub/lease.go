@@ -6,15 +6,13 @@ import (
 	"strings"
 )
 
-// Bounds of a lease in seconds.
 const (
-	leaseAssumed = 24 * 3600      // without a usable answer of the hub (S-53)
-	leaseLongest = 30 * 24 * 3600 // the longest grant believed (S-54)
-	leaseShort   = 60             // reported as odd below it
+	leaseAssumed = 24 * 3600      // S-53
+	leaseLongest = 30 * 24 * 3600 // S-54
+	leaseShort   = 60             // odd below it
 )
 
-// parseLease reads a positive decimal integer. One beyond an int64 becomes the greatest, so that it
-// cannot overflow.
+// A number beyond an int64 becomes the greatest.
 func parseLease(s string) (seconds int64, ok bool) {
 	s = strings.Trim(s, blanks)
 	for i := range len(s) {
@@ -31,10 +29,8 @@ func parseLease(s string) (seconds int64, ok bool) {
 	return seconds, seconds > 0
 }
 
-// GrantedLease returns how many seconds a lease lasts, at least 1 and at most 30 days, and in odd
-// what was strange about the grant, "" for nothing (S-53, S-54, F23). Without a usable number it is
-// the lesser of the requested time and a day. A short lease is odd but honoured; the caller bounds
-// how often it asks again.
+// GrantedLease returns how many seconds a lease lasts, at least 1 and at most 30 days, and what was odd about the grant
+// (S-53, S-54, F23). Without a usable number it is the lesser of the requested time and a day.
 func GrantedLease(v Verification, asked int64) (seconds int64, odd string) {
 	if !v.LeaseKnown || v.Lease <= 0 {
 		seconds = leaseAssumed

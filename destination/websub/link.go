@@ -8,24 +8,20 @@ import (
 
 // Link is one link found in an HTTP header or an HTML page.
 type Link struct {
-	// Target is absolute: as written if it was absolute, because identity is the exact string
-	// (S-04), else resolved.
+	// Target is absolute: as written if it was, because identity is the exact string (S-04).
 	Target string
-	// Rels are the relation types in lower case, in order, at least one.
+	// Rels are in lower case, at least one.
 	Rels []string
-	// Anchor is "" for a link of the document itself, else the absolute URI of the link's context.
-	// Such a link says nothing about the document (S-09).
+	// Anchor is "" for a link of the document itself, else the URI that the link is about (S-09).
 	Anchor string
-	// Params are the other parameters by lower-case name (type, title, title*, hreflang, media …),
-	// first one wins, as sent: a title* is not decoded.
+	// Params are the other parameters by lower-case name, first one wins, as sent.
 	Params map[string]string
 }
 
 // Has reports whether the link is of relation rel (lower case).
 func (l Link) Has(rel string) bool { return slices.Contains(l.Rels, rel) }
 
-// Targets lists the targets of relation rel (lower case) of links of the document itself, in order,
-// each once.
+// Targets lists the targets of relation rel (lower case) of the document itself, each once.
 func Targets(links []Link, rel string) []string {
 	var all []string
 	for _, l := range links {
@@ -36,12 +32,10 @@ func Targets(links []Link, rel string) []string {
 	return all
 }
 
-// maxFeeds is the number of feeds of one page that are kept (P8).
 const maxFeeds = 20
 
-// FeedTargets lists the feeds that links name as other forms of the document itself: relation
-// alternate, of a media type that only feeds have, http or https, in order, each once. Formats that
-// nothing here reads do not count.
+// FeedTargets lists the feeds that links name as other forms of the document itself: relation alternate, of a media
+// type that only feeds have.
 func FeedTargets(links []Link) []string {
 	var all []string
 	for _, l := range links {
@@ -63,8 +57,7 @@ func isFeedType(contentType string) bool {
 	return false
 }
 
-// OnWeb reports whether a target can be requested. One with a user name cannot: it would be a
-// secret in a URL (P10).
+// OnWeb reports whether a target can be requested. A user name would be a secret in a URL (P10).
 func OnWeb(target string) bool {
 	u, err := url.Parse(target)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
@@ -78,7 +71,7 @@ const (
 	maxURI    = 8 << 10
 )
 
-// resolve returns the absolute form of ref; false if it has none or is no URI.
+// resolve returns the absolute form of ref; false if it has none.
 func resolve(ref string, base *url.URL) (string, bool) {
 	ref = strings.TrimSpace(ref)
 	if len(ref) > maxURI {
@@ -97,8 +90,7 @@ func resolve(ref string, base *url.URL) (string, bool) {
 	return base.ResolveReference(u).String(), true
 }
 
-// anchorOf returns the Anchor for the anchor parameter ref. One that names base, with or without
-// its fragment, is the document; a fragment alone names something else.
+// An anchor that names base, with or without its fragment, is the document; a fragment alone names something else.
 func anchorOf(ref string, base *url.URL) (string, bool) {
 	abs, ok := resolve(ref, base)
 	if !ok || base == nil {
@@ -112,7 +104,7 @@ func anchorOf(ref string, base *url.URL) (string, bool) {
 	return abs, true
 }
 
-// relations splits the value of rel. Relation types, extension URIs too, compare without letter case (RFC 8288 2.1.2).
+// Relation types compare without letter case (RFC 8288 2.1.2).
 func relations(value string) []string {
 	var rels []string
 	for _, r := range strings.Fields(value) {

@@ -5,11 +5,8 @@ import (
 	"strings"
 )
 
-// ParseLinks parses the Link headers of one answer (RFC 8288) with the tolerance of S-09: one
-// header or several, tokens or quoted strings, commas and semicolons inside <…> and quotes, any
-// order and letter case of parameters, a missing semicolon before the first, empty elements. A link
-// without target or relation is skipped; nothing is an error. base is the final URL of the answer;
-// with nil only absolute targets are found.
+// ParseLinks parses Link headers (RFC 8288) with the tolerance of S-09. A link without target or relation is skipped;
+// nothing is an error. base is the final URL of the answer, or nil.
 func ParseLinks(values []string, base *url.URL) []Link {
 	var links []Link
 	for _, v := range values {
@@ -27,7 +24,6 @@ func ParseLinks(values []string, base *url.URL) []Link {
 	return links
 }
 
-// param is one parameter of a link; a flag without value has an empty one.
 type param struct{ name, value string }
 
 func makeLink(target string, params []param, base *url.URL) (Link, bool) {
@@ -38,14 +34,14 @@ func makeLink(target string, params []param, base *url.URL) (Link, bool) {
 	}
 	for _, p := range params {
 		switch p.name {
-		case "rel": // a second one MUST be ignored (RFC 8288 3.3)
+		case "rel": // RFC 8288 3.3
 			if !sawRel {
 				l.Rels, sawRel = relations(p.value), true
 			}
 		case "anchor":
 			if !sawAnchor {
 				if l.Anchor, ok = anchorOf(p.value, base); !ok {
-					return l, false // its context is unknown, so it is not the document
+					return l, false // of an unknown context
 				}
 				sawAnchor = true
 			}
@@ -65,7 +61,6 @@ type scanner struct{ rest string }
 
 const blanks = " \t\r\n"
 
-// target moves past the next <…> that opens an element of the list.
 func (s *scanner) target() (string, bool) {
 	for {
 		s.rest = strings.TrimLeft(s.rest, blanks+",;")
@@ -73,7 +68,7 @@ func (s *scanner) target() (string, bool) {
 			return "", false
 		}
 		if s.rest[0] != '<' {
-			s.params() // no link: skip its parameters to the next comma
+			s.params() // no link: skip to the next comma
 			continue
 		}
 		end := strings.IndexByte(s.rest, '>')
@@ -87,7 +82,6 @@ func (s *scanner) target() (string, bool) {
 	}
 }
 
-// params moves past the parameters up to and over the comma that ends the element.
 func (s *scanner) params() []param {
 	var all []param
 	for {
@@ -117,7 +111,7 @@ func (s *scanner) value() string {
 		return ""
 	case s.rest[0] == '"':
 		return s.quoted()
-	case s.rest[0] == '\'': // no syntax of RFC 8288, but seen
+	case s.rest[0] == '\'': // seen, but not in RFC 8288
 		if end := strings.IndexByte(s.rest[1:], '\''); end >= 0 {
 			v := s.rest[1 : 1+end]
 			s.rest = s.rest[end+2:]
@@ -127,7 +121,7 @@ func (s *scanner) value() string {
 	return s.until(";," + blanks)
 }
 
-// quoted reads a quoted-string with its escapes. An unclosed one ends with the header.
+// An unclosed quoted-string ends with the header.
 func (s *scanner) quoted() string {
 	var b strings.Builder
 	for i := 1; i < len(s.rest); i++ {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// LinkHeader returns the one Link header of distributed content and of a topic (H-11, P-01): hub,
-// self and further links, in this order. An empty hub or self, and a link without target or
-// relation, is left out.
+// LinkHeader returns the one Link header of distributed content and of a topic (H-11, P-01): hub, self and further
+// links. Empty ones are left out.
 func LinkHeader(hub, self string, more ...Link) string {
 	var b strings.Builder
 	writeLink(&b, Link{Target: hub, Rels: []string{"hub"}})
@@ -41,7 +40,7 @@ func writeLink(b *strings.Builder, l Link) {
 		}
 		b.WriteString("; ")
 		b.WriteString(name)
-		if strings.HasSuffix(name, "*") { // an ext-value is never quoted (RFC 8187)
+		if strings.HasSuffix(name, "*") { // never quoted (RFC 8187)
 			b.WriteByte('=')
 			b.WriteString(value)
 		} else if value != "" {
@@ -51,7 +50,6 @@ func writeLink(b *strings.Builder, l Link) {
 	}
 }
 
-// fitParam reports whether a parameter can be written: its name a token, and an ext-value one that needs no quotes.
 func fitParam(name, value string) bool {
 	const marks = "!#$%&'*+-.^_`|~"
 	outside := func(r rune) bool {
@@ -61,8 +59,7 @@ func fitParam(name, value string) bool {
 		(!strings.HasSuffix(name, "*") || value != "" && strings.IndexFunc(value, outside) < 0)
 }
 
-// writeTarget escapes only what would end the target or the header early; the rest is sent as it is
-// (S-04).
+// writeTarget escapes only what would end the target or the header early (S-04).
 func writeTarget(b *strings.Builder, s string) {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {
@@ -76,8 +73,7 @@ func writeTarget(b *strings.Builder, s string) {
 	}
 }
 
-// writeQuoted writes a quoted-string. Control characters, which a header may not hold, become
-// blanks.
+// Control characters, which a header may not hold, become blanks.
 func writeQuoted(b *strings.Builder, s string) {
 	b.WriteByte('"')
 	for i := range len(s) {

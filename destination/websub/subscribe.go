@@ -5,7 +5,6 @@ import "strconv"
 // Mode is the value of hub.mode.
 type Mode string
 
-// The modes: a subscriber's requests, a hub's answers, a publisher's ping.
 const (
 	ModeSubscribe   Mode = "subscribe"
 	ModeUnsubscribe Mode = "unsubscribe"
@@ -15,16 +14,15 @@ const (
 
 // SubscribeForm is a subscriber's request to a hub (websub.md 2.1).
 type SubscribeForm struct {
-	Mode     Mode // ModeSubscribe or ModeUnsubscribe
+	Mode     Mode
 	Callback string
-	Topic    string // as discovered or subscribed, byte for byte
+	Topic    string // byte for byte
 	Secret   string // at most 199 bytes; "" for none
-	Lease    int64  // in seconds; 0 or less for the hub's choice
+	Lease    int64  // seconds; 0 for the hub's choice
 	Verify   string // "sync" for a hub of PubSubHubbub 0.3 (T-05), else ""
 }
 
-// Encode returns the body of the request, of type FormType. Empty values are left out, never sent
-// empty (S-20), and so are secret and lease when unsubscribing, where they mean nothing.
+// Encode returns the body of the request. Empty values are never sent (S-20), nor secret and lease when unsubscribing.
 func (f SubscribeForm) Encode() []byte {
 	var e formEncoder
 	e.add("hub.callback", f.Callback)

@@ -21,7 +21,7 @@ const (
 	FromHeader = "link-header"
 	FromHTML   = "html"
 	FromFeed   = "feed"
-	FromURL    = "final-url" // no self anywhere: the requested URL is taken (S-11)
+	FromURL    = "final-url" // no self anywhere (S-11)
 )
 
 // MaxHubs is the number of hubs of one topic that are kept (P8).
@@ -29,23 +29,20 @@ const MaxHubs = 20
 
 // TopicLinks are a topic's links about itself.
 type TopicLinks struct {
-	Self string // the topic to subscribe to (S-04); never empty where the final URL is known
+	Self string // S-04; never empty where the final URL is known
 	Hubs []string
-	// SelfFrom and HubsFrom are FromHeader, FromHTML, FromFeed or, for Self, FromURL; "" for
-	// nothing found.
+	// SelfFrom and HubsFrom are one of the above; "" for nothing found.
 	SelfFrom, HubsFrom string
-	// Feeds are the feeds that an HTML page names as other forms of itself (rel=alternate), in
-	// order. They are not read where the headers are complete.
+	// Feeds are the feeds that an HTML page names as other forms of itself. They are not read where the headers are
+	// complete.
 	Feeds []string
 }
 
-// DiscoverTopic finds self and hubs of a topic in the answer to a GET or HEAD (S-01 to S-11): in
-// its Link headers, and the rest in its body, a feed or the head of a page by its content, whatever
-// contentType claims. final is the URL of the answer, after redirects. body may be nil or empty; of a
-// page at most 512 KiB are read, a feed is for the caller to bound, and nothing is read if the headers are complete.
+// DiscoverTopic finds self and hubs of a topic (S-01 to S-11): in its Link headers, and the rest in its body, a feed or
+// the head of a page by its content. final is the URL of the answer. body may be nil or empty, and is not read if the
+// headers are complete; the caller bounds it.
 //
-// A broken body counts as far as it can be read, and a topic without hubs is no error. Only a
-// failed read is one, and what was found before it is returned with it.
+// A broken body counts as far as it can be read. Only a failed read is an error, beside what was found before it.
 func DiscoverTopic(linkHeaders []string, contentType string, body io.Reader, final *url.URL) (TopicLinks, error) {
 	var t TopicLinks
 	header := ParseLinks(linkHeaders, final)
@@ -91,10 +88,8 @@ func webTargets(links []Link, rel string) []string {
 	return all
 }
 
-// sniffed is how much of a body decides what it is.
 const sniffed = 4 << 10
 
-// bodyLinks finds the links of a body, and what kind of body it was.
 func bodyLinks(body io.Reader, contentType string, final *url.URL) ([]Link, string, error) {
 	r := bufio.NewReaderSize(body, sniffed)
 	start, err := r.Peek(sniffed)
@@ -112,7 +107,6 @@ func bodyLinks(body io.Reader, contentType string, final *url.URL) ([]Link, stri
 	return nil, "", nil
 }
 
-// feedLinks reads the links of a feed as far as it is readable.
 func feedLinks(body io.Reader, contentType string, final *url.URL) (links []Link, err error) {
 	self, hubs, err := feed.Links(body, feed.Options{Base: final, ContentType: contentType})
 	if _, broken := errors.AsType[*feed.Error](err); broken {
@@ -127,8 +121,7 @@ func feedLinks(body io.Reader, contentType string, final *url.URL) (links []Link
 	return links, err
 }
 
-// sniff separates a feed from a page by the first element, behind whatever precedes it; where the start shows none, by
-// the declared type. "" is neither.
+// sniff separates a feed from a page by the first element, else by the declared type.
 func sniff(start []byte, contentType string) string {
 	if feed.Sniff(contentType, start) != feed.None {
 		return FromFeed
