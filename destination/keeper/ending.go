@@ -5,8 +5,7 @@ import (
 	"resyncd/store"
 )
 
-// end begins the end of s: it is unsubscribed where the hub may hold a lease (S-90), else it is
-// gone at once. A hub that holds no lease cannot get one, because nothing is confirmed for a
+// end unsubscribes s where the hub may hold a lease (S-90), else s is gone at once: nothing is confirmed for a
 // subscription that is gone (S-92).
 func end(s *store.Subscription, m moment) {
 	if remaining(s, m.now) == 0 {
@@ -19,15 +18,13 @@ func end(s *store.Subscription, m moment) {
 	s.Next = notTooSoon(s, m.now, m.now)
 }
 
-// tombstone leaves the record of a subscription that is over (S-92).
 func tombstone(s *store.Subscription, m moment) {
 	s.State = store.SubGone
 	s.Ended = m.now
 	s.Next, s.Renew = store.NoTime, store.NoTime
 }
 
-// cancel switches the channel off until the operator renews it. The record stays, because nothing
-// else remembers that; a lease that may exist is unsubscribed.
+// cancel switches the channel off until the operator renews it. The record stays, because nothing else remembers that.
 func cancel(s *store.Subscription, m moment) {
 	s.State = store.SubOff
 	s.Attempts = 0
@@ -40,7 +37,7 @@ func cancel(s *store.Subscription, m moment) {
 	s.Next = notTooSoon(s, m.now, m.now)
 }
 
-// unsubscribed records that the hub holds no lease for us any more (S-91).
+// The hub holds no lease for us any more (S-91).
 func unsubscribed(s *store.Subscription, m moment) {
 	if s.State != store.SubOff {
 		tombstone(s, m)
@@ -54,15 +51,13 @@ func toUnsubscribe(s *store.Subscription) bool {
 	return s.State == store.SubUnsubscribing || s.State == store.SubOff && s.Expires.Known()
 }
 
-// beginUnsubscribe records that an unsubscribe request is on its way.
 func beginUnsubscribe(s *store.Subscription, m moment) {
 	s.Requested = m.now
 	s.Attempts++
 	s.Next = plus(m.now, answerWait)
 }
 
-// retryUnsubscribe plans the next attempt: the hub accepted the last one and is still to verify, or
-// it failed.
+// The hub accepted the last attempt and is still to verify, or it failed.
 func retryUnsubscribe(s *store.Subscription, h *hubAnswer, m moment) {
 	wait := ladder.After(ladder.Unsubscribe(s.Attempts, m.random()), h.retryAfter, 0)
 	if h.class == accepted {
@@ -74,8 +69,7 @@ func retryUnsubscribe(s *store.Subscription, h *hubAnswer, m moment) {
 	s.Next = plus(m.now, wait)
 }
 
-// endAfterGrace plans the end of a live subscription whose successor is verified (F31): both
-// receive during the grace.
+// endAfterGrace plans the end of a live subscription whose successor is verified (F31): both receive meanwhile.
 func endAfterGrace(s *store.Subscription, successor *store.Subscription, m moment) {
 	grace := ladder.MoveGrace
 	if s.Hub == successor.Hub && s.Topic == successor.Topic {
@@ -85,7 +79,7 @@ func endAfterGrace(s *store.Subscription, successor *store.Subscription, m momen
 	s.Next = plus(m.now, grace)
 }
 
-// cancelEnd undoes endAfterGrace, because the successor was lost after all.
+// The successor was lost after all.
 func cancelEnd(s *store.Subscription, m moment) {
 	s.Renew = notTooSoon(s, m.now, m.now)
 	s.Next = s.Renew

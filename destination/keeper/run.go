@@ -11,23 +11,20 @@ import (
 )
 
 const (
-	// lookEvery is how often the clocks are compared: timers stop while a machine is suspended (F16).
+	// Timers stop while a machine is suspended, so the clocks are compared (F16).
 	lookEvery = 30 * time.Second
-	// rescanEvery is how often the store is read again, because another process may have changed a
-	// record.
+	// Another process may have changed a record.
 	rescanEvery = 6 * time.Hour
-	// troubleWait is how long a record rests that could not be changed, or for which a step changed
-	// nothing.
+	// troubleWait is how long a record rests that could not be changed.
 	troubleWait = 30 * time.Second
 	// panicWait is how long a record rests after a bug (F5).
 	panicWait = 10 * time.Minute
-	// settleTime bounds the recording of a request's outcome after the daemon was told to stop.
+	// settleTime bounds the recording of an answer after the daemon was told to stop.
 	settleTime = 5 * time.Second
 )
 
-// Run keeps all subscriptions until ctx ends, and returns nil then. It returns an error at once if
-// the store cannot be read, or if it is running already. A request that is under way is cut off,
-// and sent again by the next Run.
+// Run keeps all subscriptions until ctx ends, and returns nil then. It returns an error at once if the store cannot be
+// read, or if it is running already. A request that is cut off is sent again by the next Run.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Lock()
 	if k.running {
@@ -66,7 +63,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// stop forgets the timetable: the next Run reads the store.
 func (k *Keeper) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,7 +115,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	return nil
 }
 
-// schedule plans an entry. Keeper.mu is held.
+// Keeper.mu is held.
 func (k *Keeper) schedule(r *entry, now store.Micros, uptime time.Duration) {
 	_, planned := k.plans[r.sub.SourceID]
 	k.table.schedule(r, planned, now, uptime)
@@ -137,8 +133,7 @@ func (k *Keeper) observe(s store.Subscription, seq uint64) {
 	k.scheduleChannel(channelOf(&s))
 }
 
-// scheduleChannel plans all members of a channel, because a change of one may make others due.
-// Keeper.mu is held.
+// A change of one member may make others due. Keeper.mu is held.
 func (k *Keeper) scheduleChannel(f channelKey) {
 	now, uptime := k.now(), k.uptime()
 	for _, s := range k.table.byChannel[f] {
@@ -149,7 +144,6 @@ func (k *Keeper) scheduleChannel(f channelKey) {
 	}
 }
 
-// forget drops a record that is no longer in the store.
 func (k *Keeper) forget(id int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,7 +185,6 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	return wait
 }
 
-// work takes one step for an entry.
 func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	k.mu.Lock()
 	before := r.sub
@@ -204,7 +197,7 @@ func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	now, uptime := k.now(), k.uptime()
 	if k.table.entries[before.ID] == r {
 		if hold == 0 && r.sub == before {
-			hold = troubleWait // the step changed nothing, so another one at once would not either
+			hold = troubleWait // another step would change nothing either
 		}
 		if hold > 0 {
 			r.hold = uptime + hold
@@ -214,7 +207,7 @@ func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	k.signal()
 }
 
-// safeStep is step with a panic turned into an error: a bug must not end the daemon (F5).
+// A bug must not end the daemon (F5).
 func (k *Keeper) safeStep(ctx context.Context, id int64) (how health, hold time.Duration) {
 	defer func() {
 		if p := recover(); p != nil {

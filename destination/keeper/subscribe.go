@@ -19,8 +19,8 @@ const (
 	formType     = "application/x-www-form-urlencoded"
 )
 
-// subscribe asks the hub and records its answer. The request is recorded before it is sent, and no
-// lock is held while it is under way: the hub may verify before it answers (S-23, S-36).
+// subscribe records the request before it is sent, and no lock is held while it is under way: the hub may verify before
+// it answers (S-23, S-36).
 func (k *Keeper) subscribe(ctx context.Context, in situation) (health, error) {
 	m := k.moment()
 	var before store.Subscription
@@ -76,7 +76,7 @@ func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.S
 	return h
 }
 
-// recordAnswer records what the hub answered, even if the daemon is told to stop meanwhile.
+// recordAnswer works even if the daemon is told to stop meanwhile.
 func (k *Keeper) recordAnswer(ctx context.Context, h hubAnswer, before, recorded store.Subscription) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
@@ -88,13 +88,12 @@ func (k *Keeper) recordAnswer(ctx context.Context, h hubAnswer, before, recorded
 		switch s.State {
 		case store.SubRequesting, store.SubRenewing, store.SubLapsed:
 		case store.SubActive:
-			// The verification came before the answer. It counts, unless the answer is an error
-			// (S-30).
+			// The verification came before the answer. It counts, unless the answer is an error (S-30).
 			if !confirmed || h.class == accepted || h.class == noAnswer {
 				return errKeep
 			}
 			restoreLease(s, &before, m)
-		default: // denied, cancelled or ended meanwhile
+		default: // ended meanwhile
 			return errKeep
 		}
 		switch h.class {

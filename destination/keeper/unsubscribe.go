@@ -9,8 +9,8 @@ import (
 	"resyncd/store"
 )
 
-// unsubscribe asks the hub to end the lease (S-90). It is over when the hub verifies, answers 204
-// or knows of no subscription, or when the lease has run out (S-91).
+// unsubscribe asks the hub to end the lease (S-90). It is over when the hub verifies, answers 204 or knows of no
+// subscription, or when the lease has run out (S-91).
 func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) {
 	m := k.moment()
 	sent := false
@@ -48,7 +48,7 @@ func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) 
 	m = k.moment()
 	_, err = k.change(ctx, recorded.ID, func(s *store.Subscription) error {
 		switch {
-		case !toUnsubscribe(s): // confirmed while the request was under way
+		case !toUnsubscribe(s): // confirmed meanwhile
 			return errKeep
 		case h.class == refused, h.class == accepted && h.status == verifiedInline:
 			unsubscribed(s, m)

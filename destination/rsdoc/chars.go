@@ -2,11 +2,9 @@ package rsdoc
 
 import "strconv"
 
-// text lets the small parsers read callers' strings and bytes of the scanner's window without
-// copying.
+// text lets the small parsers read callers' strings and bytes of the scanner's window without copying.
 type text interface{ ~string | ~[]byte }
 
-// isSpace reports XML white space.
 func isSpace(c byte) bool {
 	return c <= ' ' && (c == ' ' || c == '\n' || c == '\t' || c == '\r')
 }
@@ -20,7 +18,6 @@ func lower(c byte) byte {
 	return c
 }
 
-// trimSpace cuts XML white space off both ends.
 func trimSpace[T text](s T) T {
 	i, j := 0, len(s)
 	for i < j && isSpace(s[i]) {
@@ -32,7 +29,7 @@ func trimSpace[T text](s T) T {
 	return s[i:j]
 }
 
-// hexDigit is the value of a hexadecimal digit in either case; above 15 for anything else.
+// hexDigit is above 15 for anything else.
 func hexDigit(c byte) byte { return hexValues[c] }
 
 // hexValues is a constant, so that nothing can change the table.
@@ -47,7 +44,7 @@ const (
 	no16 = no9 + no6 + "\xff"
 )
 
-// foldEqual compares s with want, which is in lower case. Only ASCII letters fold.
+// foldEqual compares s with want, which is in lower case, in ASCII.
 func foldEqual[T text](s T, want string) bool {
 	if len(s) != len(want) {
 		return false
@@ -60,7 +57,7 @@ func foldEqual[T text](s T, want string) bool {
 	return true
 }
 
-// parseLength reads a decimal number of bytes; -1 if it is none [7].
+// parseLength is -1 for anything but a decimal number [7].
 func parseLength[T text](s T) int64 {
 	s = trimSpace(s)
 	if len(s) == 0 {
@@ -78,7 +75,7 @@ func parseLength[T text](s T) int64 {
 	return n
 }
 
-// quote escapes and shortens foreign text for a message, so that no peer decides its length.
+// quote shortens foreign text for a message, so that no peer decides its length.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -9,10 +9,10 @@ import (
 	"hash"
 )
 
-// Algorithm is a digest algorithm of the hash attribute [7]. A larger value is a stronger algorithm.
+// Algorithm is a digest algorithm of the hash attribute [7]; a larger value is stronger.
 type Algorithm uint8
 
-// The supported algorithms, weakest first. MD5 and SHA1 check a transfer; they identify nothing.
+// MD5 and SHA1 check a transfer; they identify nothing.
 const (
 	None Algorithm = iota
 	MD5
@@ -22,7 +22,7 @@ const (
 	SHA512
 )
 
-// String is the name as the hash attribute writes it; "" for None and invalid values.
+// String is the name as the hash attribute writes it.
 func (a Algorithm) String() string {
 	switch a {
 	case MD5:
@@ -73,26 +73,24 @@ func (a Algorithm) New() hash.Hash {
 	return nil
 }
 
-// Digest is one usable digest. Digests are comparable with ==, because the bytes of Sum after the
-// algorithm's size are zero. The zero value is no digest.
+// Digest is one usable digest. Digests are comparable with ==; the zero value is no digest.
 type Digest struct {
 	Alg Algorithm
 	Sum [64]byte
 }
 
-// Bytes is a copy of the sum, in the algorithm's size; empty for the zero value.
+// Bytes is a copy of the sum, in the algorithm's size.
 func (d Digest) Bytes() []byte { return d.Sum[:d.Alg.Size()] }
 
-// String is "sha-256:hex" in lower case, as the hash attribute and our records write it; "" for the
-// zero value.
+// String is "sha-256:hex" in lower case; "" for the zero value.
 func (d Digest) String() string {
 	if d.Alg.Size() == 0 {
 		return ""
 	}
-	var room [160]byte // on the stack, because each listed resource has one
+	var room [160]byte // on the stack: each listed resource has one
 	text := append(room[:0], d.Alg.String()...)
 	return string(hex.AppendEncode(append(text, ':'), d.Bytes()))
 }
 
-// New starts a computation of the digest's algorithm; nil for the zero value.
+// New starts a computation; nil for the zero value.
 func (d Digest) New() hash.Hash { return d.Alg.New() }

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// ParseDigest reads one digest as Digest.String writes it, or in another spelling that a hash
-// attribute may have.
+// ParseDigest reads one digest in any spelling that a hash attribute may have.
 func ParseDigest(s string) (Digest, error) {
 	var d Digest
 	switch parseToken(trimSpace(s), &d) {
@@ -18,13 +17,11 @@ func ParseDigest(s string) (Digest, error) {
 	return Digest{}, fmt.Errorf("read the digest %s: not algorithm:hex with a sum of the algorithm's length", quote(s))
 }
 
-// parseDigests parses a hash attribute [7] and appends the usable digests to dst, strongest first,
-// one for each algorithm. Tokens are separated by any white space; algorithm names may have any
-// letter case, with or without the hyphen; a sum is hex of the right length in either case, else
-// base64 or base64url, padded or not, that decodes to the right length.
+// parseDigests parses a hash attribute [7] and appends the usable digests to dst, strongest first, one for each
+// algorithm. A sum is hex of the right length, else base64 or base64url that decodes to the right length.
 //
-// bad counts the other tokens, except those of unknown algorithms, which are ignored. Equal digests
-// of one algorithm are one; where they differ none can be believed, so all of them are bad (F49).
+// bad counts the other tokens, except those of unknown algorithms. Where digests of one algorithm differ none can be
+// believed, so all of them are bad (F49).
 func parseDigests[T text](s T, dst []Digest) (digests []Digest, bad int) {
 	var conflict [SHA512 + 1]bool
 	base := len(dst)
@@ -47,8 +44,7 @@ func parseDigests[T text](s T, dst []Digest) (digests []Digest, bad int) {
 			}
 			continue
 		}
-		// Move it to its position by strength, and look for another one of its algorithm on the
-		// way.
+		// Move it to its position by strength, and look for another one of its algorithm on the way.
 		at := last
 		for at > base && dst[at-1].Alg < dst[last].Alg {
 			at--
@@ -83,8 +79,7 @@ const (
 	tokenUsable
 )
 
-// parseToken reads algorithm:sum into d, which must be zero. d is undefined unless the token is
-// usable.
+// d must be zero, and is undefined unless the token is usable.
 func parseToken[T text](s T, d *Digest) tokenVerdict {
 	colon := 0
 	for colon < len(s) && s[colon] != ':' {
@@ -129,8 +124,7 @@ func algorithmOf[T text](s T) Algorithm {
 	return None
 }
 
-// readHex fills dst from the hex digits of s, which are an even number and at most twice as many as
-// dst has bytes. On failure dst may be half filled.
+// readHex may leave dst half filled.
 func readHex[T text](s T, dst *[64]byte) bool {
 	for i := 0; i < len(s); i += 2 {
 		h, l := hexDigit(s[i]), hexDigit(s[i+1])
@@ -142,9 +136,8 @@ func readHex[T text](s T, dst *[64]byte) bool {
 	return true
 }
 
-// readBase64 decodes s, which must give exactly size bytes: one alphabet throughout, the padding
-// whole or absent, the bits after the last byte zero. Three of the four values of the
-// specification's Example 27 fail here, because they are no encodings of anything.
+// readBase64 takes one alphabet throughout, the padding whole or absent, the bits after the last byte zero. Three of
+// the four values of the specification's Example 27 fail here: they are no encodings of anything.
 func readBase64[T text](s T, size int, dst *[64]byte) bool {
 	chars := (size*8 + 5) / 6
 	switch len(s) {

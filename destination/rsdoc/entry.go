@@ -2,8 +2,8 @@ package rsdoc
 
 import "slices"
 
-// readEntry reads the entry whose start tag was just read into r.entry; r.fault says why it is
-// unusable. The element is read to its end in any case.
+// readEntry reads the entry whose start tag was just read into r.entry, to its end in any case; r.fault says why it is
+// unusable.
 func (r *Reader) readEntry() error {
 	e := &r.entry
 	e.clear()
@@ -54,14 +54,13 @@ func (r *Reader) readEntry() error {
 	return nil
 }
 
-// setFault records the first thing that makes the entry unusable.
 func (r *Reader) setFault(why string) {
 	if r.fault == "" {
 		r.fault = why
 	}
 }
 
-// readLoc reads the text of loc. A repeated one is accepted if it is the same.
+// A repeated loc is accepted if it is the same.
 func (r *Reader) readLoc(again bool) error {
 	text, whole, err := r.readText()
 	if err != nil {
@@ -84,8 +83,7 @@ func (r *Reader) readLoc(again bool) error {
 	return nil
 }
 
-// readLastMod reads the text of lastmod. It is a hint in 1.1, so an unreadable or contradictory one
-// counts as absent.
+// lastmod is a hint in 1.1, so an unreadable or contradictory one counts as absent.
 func (r *Reader) readLastMod(again bool) error {
 	text, whole, err := r.readText()
 	if err != nil {
@@ -99,9 +97,8 @@ func (r *Reader) readLastMod(again bool) error {
 	return nil
 }
 
-// readText is the text of the element whose start tag was just read, trimmed, with comments and
-// CDATA sections joined. whole is false if it contains another element, whose own text is left out.
-// Valid until the next element.
+// readText is the trimmed text of the current element. whole is false if it contains another element. Valid until the
+// next element.
 func (r *Reader) readText() (text []byte, whole bool, err error) {
 	r.s.text, whole = r.s.text[:0], true
 	for {
@@ -121,8 +118,7 @@ func (r *Reader) readText() (text []byte, whole bool, err error) {
 	}
 }
 
-// readMD reads the rs:md of an entry, of which there is at most one [7]; one that repeats the first
-// is accepted.
+// An entry has at most one rs:md [7]; one that repeats the first is accepted.
 func (r *Reader) readMD() {
 	if !r.entry.HasMD {
 		r.entryMD(&r.entry)
@@ -139,8 +135,7 @@ func (r *Reader) readMD() {
 	}
 }
 
-// entryMD reads the attributes of the current tag into e. Unreadable ones count as absent: one bad
-// value must not cost the entry (F46).
+// Unreadable attributes count as absent: one bad value must not cost the entry (F46).
 func (r *Reader) entryMD(e *Entry) {
 	e.HasMD = true
 	for i := range r.s.attrs {
@@ -189,7 +184,7 @@ func parseChange(b []byte) Change {
 	return ChangeUnknown
 }
 
-// String is the change as the attribute writes it; "" for ChangeNone.
+// String is the change as the attribute writes it.
 func (c Change) String() string {
 	switch c {
 	case ChangeNone:

@@ -2,7 +2,6 @@ package rsdoc
 
 import "fmt"
 
-// rootLink adds the rs:ln of the current tag to the head.
 func (r *Reader) rootLink() error {
 	ln, fault := r.parseLink(nil)
 	if fault != "" {
@@ -16,7 +15,6 @@ func (r *Reader) rootLink() error {
 	return nil
 }
 
-// entryLink adds the rs:ln of the current tag to the entry.
 func (r *Reader) entryLink() error {
 	links := r.entry.Links
 	var digests []Digest
@@ -44,7 +42,7 @@ func (r *Reader) countLink(have int, bytes *int, ln *Link) error {
 	return nil
 }
 
-// parseLink reads the attributes of the current tag; fault says why it is no usable link [7].
+// fault says why it is no usable link [7].
 func (r *Reader) parseLink(digests []Digest) (ln Link, fault string) {
 	ln = NewLink("", "")
 	fault = "has no href"
@@ -78,8 +76,7 @@ func (r *Reader) parseLink(digests []Digest) (ln Link, fault string) {
 	return ln, fault
 }
 
-// parsePri is a preference from 1 to 999,999; one out of range or unreadable counts as absent
-// [digest 6].
+// A preference out of range counts as absent [digest 6].
 func parsePri(b []byte) int {
 	if n := parseLength(b); 1 <= n && n <= noPri {
 		return int(n)

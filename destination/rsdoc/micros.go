@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Micros is an instant: microseconds since 1970 UTC, in Source time. The zero value is 1970-01-01T00:00:00Z, not the
-// absence of an instant: that is NoTime.
+// Micros is an instant: microseconds since 1970 UTC, in Source time. Its absence is NoTime, not the zero value.
 type Micros int64
 
-// Interval is a span of Source time, closed at both ends: an event at From or at Until is inside [7, 12].
+// Interval is a span of Source time, closed at both ends [7, 12].
 type Interval struct{ From, Until Micros }
 
 // NoTime is the absence of an instant.
 const NoTime Micros = math.MinInt64
 
-// The first and last instant of W3C Datetime with its four digits of year.
+// Four digits of year.
 const (
 	minDatetime Micros = -62_167_219_200_000_000 // 0000-01-01T00:00:00Z
 	maxDatetime Micros = 253_402_300_799_999_999 // 9999-12-31T23:59:59.999999Z
@@ -24,8 +23,7 @@ const (
 // Known reports whether m is an instant.
 func (m Micros) Known() bool { return m != NoTime }
 
-// String is RFC 3339 in UTC, with a fraction only if it is not zero, without trailing zeros; NoTime
-// is "". ParseMicros reads it back unchanged for the years 0 to 9999.
+// String is RFC 3339 in UTC, with a fraction only if it is not zero; NoTime is "". ParseMicros reads it back.
 func (m Micros) String() string {
 	if !m.Known() {
 		return ""
@@ -41,8 +39,7 @@ func (m Micros) Time() time.Time {
 	return time.UnixMicro(int64(m)).UTC()
 }
 
-// MicrosOf is t cut to the microsecond. The zero time is NoTime; a time out of range becomes the
-// nearest in range.
+// MicrosOf is t cut to the microsecond. The zero time is NoTime; a time out of range becomes the nearest in range.
 func MicrosOf(t time.Time) Micros {
 	const last = math.MaxInt64/1_000_000 - 1
 	switch s := t.Unix(); {

@@ -11,9 +11,8 @@ func split(full []byte, colon int) qname {
 	return qname{full: full, prefix: full[:colon], local: full[colon+1:]}
 }
 
-// name finds the end of the qualified name at i of the token at pos, and the position of its colon
-// in the name, 0 for none. Where b ends in or right behind the name, end is len(b), and the name
-// may go on.
+// name finds the end of the qualified name at i of the token at pos, and its colon, 0 for none. Where b ends in or
+// right behind the name, end is len(b).
 func (s *scanner) name(b []byte, i int) (end, colon int, err error) {
 	from, part := i, i
 	wide := false
@@ -50,7 +49,6 @@ func (s *scanner) name(b []byte, i int) (end, colon int, err error) {
 	return i, colon, nil
 }
 
-// The classes of bytes in names.
 const (
 	noName = iota
 	isNameStart
@@ -59,7 +57,7 @@ const (
 	isWide // part of a character beyond ASCII
 )
 
-// nameClasses is a constant, so that nothing can change the table.
+// A constant, so that nothing can change the table.
 const nameClasses = n16 + n16 + n8 + n4 + "\x00\x02\x02\x00" + // - .
 	"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x03" + n4 + "\x00" + // digits and colon
 	"\x00" + az + n4 + "\x01" + // A to Z and _
@@ -75,7 +73,6 @@ const (
 	w32 = w8 + w8 + w8 + w8
 )
 
-// wideName checks the characters beyond ASCII of a name without colon.
 func wideName(b []byte) bool {
 	for i := 0; i < len(b); {
 		r, size := utf8.DecodeRune(b[i:])
@@ -87,7 +84,7 @@ func wideName(b []byte) bool {
 	return true
 }
 
-// nameStart is the production NameStartChar of XML 1.0 (fifth edition) beyond ASCII.
+// NameStartChar of XML 1.0 (fifth edition) beyond ASCII.
 func nameStart(r rune) bool {
 	return 0xC0 <= r && r <= 0x2FF && r != 0xD7 && r != 0xF7 || 0x370 <= r && r <= 0x1FFF && r != 0x37E ||
 		r == 0x200C || r == 0x200D || 0x2070 <= r && r <= 0x218F || 0x2C00 <= r && r <= 0x2FEF ||
@@ -95,7 +92,7 @@ func nameStart(r rune) bool {
 		0x10000 <= r && r <= 0xEFFFF
 }
 
-// nameRest is what NameChar adds to nameStart.
+// What NameChar adds to nameStart.
 func nameRest(r rune) bool {
 	return r == 0xB7 || 0x300 <= r && r <= 0x36F || r == 0x203F || r == 0x2040
 }
