@@ -264,13 +264,16 @@ func (f *finder) noSetError() error {
 	case len(f.offer.Sets) > 0:
 		e.Hint = "No Capability List could be used: " + f.offer.Sets[0].Err.Error() + "."
 	case len(f.offer.Others) > 0:
-		e.Hint = "None of the sets asked for is among those that the Source offers; " + fetch.RedactURL(f.offer.Others[0]) + " is."
+		e.Hint = "None of the sets asked for is among those that the Source offers; " +
+			fetch.RedactURL(f.offer.Others[0]) + " is."
 	case given != nil && len(given.feeds) > 0:
-		e.Hint = "There is no ResourceSync, but its feed is " + fetch.RedactURL(given.feeds[0]) + ": give that, or kind: feed."
+		e.Hint = "There is no ResourceSync, but its feed is " + fetch.RedactURL(given.feeds[0]) +
+			": give that, or kind: feed."
 	case given != nil && len(given.hubs) > 0:
 		e.Hint = "There is no ResourceSync, but it is a WebSub topic: give kind: feed."
 	default:
-		e.Hint = "Give the address of the site, or of its Source Description, a Capability List, a Resource List or a Change List."
+		e.Hint = "Give the address of the site, or of its Source Description, a Capability List, " +
+			"a Resource List or a Change List."
 	}
 	return e
 }

@@ -39,7 +39,7 @@ func (w *walk) attempt(ctx context.Context, t *docRead) (*Document, error) {
 		return nil, err
 	}
 	defer a.close()
-	p.Final, p.Meta = a.URL, a.meta()
+	p.Meta = a.meta()
 	if a.NotModified {
 		return w.unchanged(ctx, t, a)
 	}
@@ -95,7 +95,7 @@ func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, e *rsdoc
 	p := t.part
 	if t.known != nil { // the remembered index must not come back
 		if err := w.r.remember(ctx,
-			&Document{URL: p.URL, Final: p.Final, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
+			&Document{URL: p.URL, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
 			return w.stopped(err)
 		}
 		t.known, t.validators = nil, Meta{}

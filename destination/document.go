@@ -12,9 +12,8 @@ import (
 // Document is a small document read whole. It can be remembered (JSON) and then serves again when the server answers
 // 304.
 type Document struct {
-	URL   string // as requested; the identity
-	Final string // after redirects
-	Head  rsdoc.Head
+	URL  string // as requested; the identity
+	Head rsdoc.Head
 	// Entries of the document; bounded by Limits.SmallEntries.
 	Entries []Ref
 	Skipped int64 `json:",omitempty"`
@@ -45,7 +44,6 @@ type Ref struct {
 	At, From, Until rsdoc.Micros
 	Length          int64 // -1 where absent
 	Type            string
-	HasMD           bool
 	Links           []rsdoc.Link
 }
 

@@ -166,7 +166,7 @@ func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 // the kind count as bad, because they may have been resources.
 func (r *Reader) misrooted(url string, a *answer, doc *rsdoc.Reader, first *rsdoc.Entry,
 	kind rsdoc.Kind) (*Document, error) {
-	d := &Document{URL: url, Final: a.URL, Meta: a.meta(), Entries: []Ref{refOf(first)}}
+	d := &Document{URL: url, Meta: a.meta(), Entries: []Ref{refOf(first)}}
 	if err := r.readRest(d, doc, []rsdoc.Kind{kind}); err != nil {
 		return nil, err
 	}

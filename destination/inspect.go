@@ -142,7 +142,7 @@ func (r *Reader) look(url string, a *answer) (*finding, error) {
 		}
 		return nil, broken(err)
 	}
-	d := &Document{URL: url, Final: a.URL, Meta: a.meta()}
+	d := &Document{URL: url, Meta: a.meta()}
 	kind := h.Kind
 	if kind == rsdoc.KindUnknown {
 		e, err := doc.Next()

@@ -18,7 +18,7 @@ func (r *Reader) readWhole(url string, a *answer, doc *rsdoc.Reader, expect []rs
 	if err := expected(h, expect); err != nil {
 		return nil, err
 	}
-	d := &Document{URL: url, Final: a.URL, Meta: a.meta()}
+	d := &Document{URL: url, Meta: a.meta()}
 	return d, r.readRest(d, doc, expect)
 }
 
@@ -63,8 +63,9 @@ func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
 		}
 		ref := refOf(e)
 		if held += ref.size(); held > r.limits.SmallBytes || len(d.Entries) >= r.limits.SmallEntries {
-			return &rsdoc.DocumentError{Problem: rsdoc.Limit, Offset: doc.Bytes(), Detail: fmt.Sprintf(
-				"more than %d entries or %d bytes in a document that has to be held whole", r.limits.SmallEntries, r.limits.SmallBytes)}
+			why := fmt.Sprintf("more than %d entries or %d bytes in a document that has to be held whole",
+				r.limits.SmallEntries, r.limits.SmallBytes)
+			return &rsdoc.DocumentError{Problem: rsdoc.Limit, Offset: doc.Bytes(), Detail: why}
 		}
 		d.Entries = append(d.Entries, ref)
 	}
@@ -74,7 +75,7 @@ func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
 func refOf(e *rsdoc.Entry) Ref {
 	return Ref{
 		URL: e.Loc, Kind: e.Capability, LastMod: e.LastMod, At: e.At, From: e.From, Until: e.Until,
-		Length: e.Length, Type: e.Type, HasMD: e.HasMD, Links: cloneLinks(e.Links),
+		Length: e.Length, Type: e.Type, Links: cloneLinks(e.Links),
 	}
 }
 

@@ -174,7 +174,8 @@ func (f *topicFinder) topicOf(at *reading) *Topic {
 	case f.o.Topic != "":
 		t.URL, t.SelfFrom = f.o.Topic, fromConfig
 	case t.SelfFrom != websub.FromURL && !f.allowed(t.URL):
-		f.step(t.URL, howSelf, "refused: the self link leads to another host; if that is right, give topic: or add the host to scope:", false)
+		f.step(t.URL, howSelf, "refused: the self link leads to another host; "+
+			"if that is right, give topic: or add the host to scope:", false)
 		t.URL, t.SelfFrom = withoutFragment(at.Final), websub.FromURL
 	case t.SelfFrom == websub.FromURL && len(t.Hubs) > 0 && !at.NotModified:
 		f.r.log.Info("topic names a hub but no self link; its own URL is taken for it", "url", fetch.RedactURL(at.URL))

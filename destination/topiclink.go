@@ -41,8 +41,8 @@ func (f *topicFinder) firstFeed(ctx context.Context, page *reading, feeds []stri
 		case sameDocument(target, page):
 			continue
 		case !f.allowed(target):
-			f.step(target, howHTMLLink,
-				"refused: the page links to a feed on another host; if that is right, give that or add the host to scope:", false)
+			f.step(target, howHTMLLink, "refused: the page links to a feed on another host; "+
+				"if that is right, give that or add the host to scope:", false)
 			if page.Feed == "" {
 				page.Feed = target // so that a 304 shows it too
 			}

@@ -89,7 +89,8 @@ func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
 	if err != nil {
 		return nil, cutShort(err)
 	}
-	rd.Self, rd.SelfFrom, rd.Hubs, rd.HubsFrom, rd.feeds = links.Self, links.SelfFrom, links.Hubs, links.HubsFrom, links.Feeds
+	rd.Self, rd.SelfFrom, rd.Hubs, rd.HubsFrom = links.Self, links.SelfFrom, links.Hubs, links.HubsFrom
+	rd.feeds = links.Feeds
 	return rd, nil
 }
 

@@ -12,7 +12,6 @@ type Part struct {
 	Parent string // URL of the index, "" for the root
 	Newest bool   // the last of its index, the only one that may still change
 	Depth  int
-	Final  string
 	Meta
 }
 

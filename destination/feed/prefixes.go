@@ -14,7 +14,8 @@ type declaration struct {
 
 func (c *canonical) reset() {
 	c.buf.Reset()
-	c.scope, c.prefixes, c.hoisted, c.local, c.most = map[string]string{}, map[string]string{}, c.hoisted[:0], c.local[:0], 0
+	c.scope, c.prefixes = map[string]string{}, map[string]string{}
+	c.hoisted, c.local, c.most = c.hoisted[:0], c.local[:0], 0
 }
 
 // normalize is n with its written prefixes: its own namespace and XHTML's without one, well-known ones with their usual

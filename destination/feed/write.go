@@ -17,7 +17,7 @@ type Document struct {
 	Hubs            []string
 	Updated         time.Time
 	// Paging and archiving (RFC 5005).
-	Current, PrevArchive, NextArchive, Next, Previous, First, Last string
+	Current, PrevArchive, NextArchive string
 	// Archive says that the document never changes again.
 	Archive bool
 	Entries []NewEntry
@@ -25,12 +25,10 @@ type Document struct {
 
 // NewEntry is an entry to be written.
 type NewEntry struct {
-	ID, Title, Author, AuthorURI string
-	Updated, Published           time.Time
-	Links                        []Link // a Length of 0 or less is left out
-	Summary, Content             string
-	// ContentType is the type of Content: "" for text, html, or a media type of text.
-	ContentType string
+	ID, Title, Author string
+	Updated           time.Time
+	Links             []Link // a Length of 0 or less is left out
+	Summary           string
 	// Deleted makes it an at:deleted-entry of ID (RFC 6721), deleted at Updated.
 	Deleted bool
 	// Edit makes it an edit of a record (T-03), with the edit's author only.
@@ -65,7 +63,6 @@ func Write(w io.Writer, d *Document) error {
 	}
 	for _, l := range []struct{ rel, href string }{
 		{"current", d.Current}, {"prev-archive", d.PrevArchive}, {"next-archive", d.NextArchive},
-		{"first", d.First}, {"previous", d.Previous}, {"next", d.Next}, {"last", d.Last},
 	} {
 		x.relation(l.rel, l.href)
 	}
@@ -90,7 +87,7 @@ func (x *writer) entry(e *NewEntry) {
 		return
 	}
 	x.raw("  <entry>\n")
-	author, uri := e.Author, e.AuthorURI
+	author, uri := e.Author, ""
 	if e.Edit != nil {
 		author, uri = "", e.Edit.Author
 	}
@@ -103,20 +100,10 @@ func (x *writer) entry(e *NewEntry) {
 	x.text("    ", "id", e.ID)
 	x.text("    ", "title", e.Title)
 	x.time("    ", "updated", e.Updated)
-	x.time("    ", "published", e.Published)
 	for _, l := range e.Links {
 		x.link("    ", l)
 	}
 	x.text("    ", "summary", e.Summary)
-	if e.Content != "" {
-		x.raw("    <content")
-		if e.ContentType != "" {
-			x.attr("type", e.ContentType)
-		}
-		x.raw(">")
-		x.escaped(e.Content, false)
-		x.raw("</content>\n")
-	}
 	if e.Edit != nil {
 		x.writeEdit(e.Edit)
 	}

@@ -50,8 +50,6 @@ func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 		Total:        resp.ContentLength,
 		Date:         ex.client.dates.of(h),
 		Header:       h,
-		Redirected:   ex.hop > 0,
-		Permanent:    ex.hop > 0 && way.permanent,
 		Requests:     ex.requests,
 	}
 	info.CloseDelimited = resp.ContentLength < 0 && len(resp.TransferEncoding) == 0

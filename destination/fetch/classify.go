@@ -104,10 +104,6 @@ func isRedirect(status int) bool {
 	return false
 }
 
-func isPermanent(status int) bool {
-	return status == http.StatusMovedPermanently || status == http.StatusPermanentRedirect
-}
-
 // The words are this package's, not the peer's.
 func statusError(resp *http.Response) error {
 	if resp.StatusCode < 400 {

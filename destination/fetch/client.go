@@ -75,7 +75,7 @@ func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *classifi
 	if err := ex.start(); err != nil {
 		return nil, err
 	}
-	way := route{permanent: true, limit: redirectLimit, inScope: ex.req.InScope, show: redact}
+	way := route{limit: redirectLimit, inScope: ex.req.InScope, show: redact}
 	for {
 		resp, err := c.ask(ctx, ex)
 		if err != nil {

@@ -39,12 +39,12 @@ func applyCoding(req *Request, info *Info, b *body) *classified {
 		return nil
 	case info.Encoding != "gzip":
 		return because(Broken, "sent with the content coding %q, which was not asked for", info.Encoding)
-	case req.Gzip, req.Raw, req.wireLength > 0 && info.Total == req.wireLength:
+	case req.Gzip, req.wireLength > 0 && info.Total == req.wireLength:
 		return nil
 	case info.Status == http.StatusPartialContent:
 		return because(Broken, "sent a range of a gzip stream, which was not asked for")
 	}
-	info.Decoded, info.Length, info.Total = true, -1, -1
+	info.Length, info.Total = -1, -1
 	b.out = &inflater{coded: &counter{r: b.out}}
 	return nil
 }

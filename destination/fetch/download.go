@@ -35,9 +35,8 @@ type DownloadOptions struct {
 
 // Result is the outcome of a Download.
 type Result struct {
-	Info    // of the last answer; Requests counts the whole call
-	Bytes   int64
-	Resumed bool
+	Info  // of the last answer; Requests counts the whole call
+	Bytes int64
 }
 
 type download struct {
@@ -127,7 +126,6 @@ func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 		return false, nil
 	}
 	if resumed {
-		d.result.Resumed = true
 		if resp.ETag != d.etag || resp.Encoding != "" || d.total >= 0 && resp.Total != d.total {
 			d.etag = ""
 			return true, d.fail("get", because(Broken, "the rest belongs to another version of the resource"))
@@ -162,7 +160,7 @@ func (d *download) startOver(resp *Response) error {
 			return d.sinkError(err)
 		}
 	}
-	d.result.Bytes, d.result.Resumed = 0, false
+	d.result.Bytes = 0
 	d.etag, d.total = "", resp.Total
 	if d.opt.Resume && resp.StrongETag() && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
 		d.etag = resp.ETag

@@ -89,12 +89,11 @@ func TestDownload(t *testing.T) {
 		Kind     Kind
 		Bytes    int64
 		Requests int
-		Resumed  bool
 		Resets   int
 		Whole    bool
 	}
-	whole := func(requests, resets int, resumed bool) result {
-		return result{0, size, requests, resumed, resets, true}
+	whole := func(requests, resets int) result {
+		return result{0, size, requests, resets, true}
 	}
 	resume := DownloadOptions{Resume: true, DeclaredLength: size}
 	for name, tc := range map[string]struct {
@@ -103,20 +102,20 @@ func TestDownload(t *testing.T) {
 		want   result
 		ranges []string
 	}{
-		"straight": {&flaky{etag: `"a"`}, resume, whole(1, 0, false), []string{""}},
-		"cut twice, resumed": {&flaky{etag: `"a"`, cuts: []int{70_000, 70_000}}, resume, whole(3, 0, true),
+		"straight": {&flaky{etag: `"a"`}, resume, whole(1, 0), []string{""}},
+		"cut twice, resumed": {&flaky{etag: `"a"`, cuts: []int{70_000, 70_000}}, resume, whole(3, 0),
 			[]string{"", `bytes=70000- "a"`, `bytes=140000- "a"`}},
 		"cut, not allowed to resume": {&flaky{etag: `"a"`, cuts: []int{70_000}}, DownloadOptions{DeclaredLength: -1},
-			whole(2, 1, false), []string{"", ""}},
-		"cut, weak etag":         {&flaky{etag: `W/"a"`, cuts: []int{70_000}}, resume, whole(2, 1, false), []string{"", ""}},
-		"cut, no etag":           {&flaky{cuts: []int{70_000}}, resume, whole(2, 1, false), []string{"", ""}},
-		"cut before a byte":      {&flaky{etag: `"a"`, cuts: []int{0}}, resume, whole(2, 1, false), []string{"", ""}},
-		"changed in between":     {&flaky{etag: `"a%d"`, cuts: []int{70_000}}, resume, whole(2, 1, false), []string{"", `bytes=70000- "a0"`}},
-		"ranges are not served":  {&flaky{etag: `"a"`, cuts: []int{70_000}, plain: true}, resume, whole(2, 1, false), nil},
-		"cut more than Retries":  {&flaky{etag: `"a"`, cuts: []int{9, 9, 9, 9}}, resume, result{Transient, 27, 3, true, 0, false}, nil},
-		"declared shorter":       {&flaky{}, DownloadOptions{DeclaredLength: size - 1}, result{Broken, 0, 1, false, 0, false}, nil},
-		"declared longer":        {&flaky{}, DownloadOptions{DeclaredLength: size + 1}, result{Broken, 0, 1, false, 0, false}, nil},
-		"declared empty, is not": {&flaky{}, DownloadOptions{DeclaredLength: 0}, result{Broken, 0, 1, false, 0, false}, nil},
+			whole(2, 1), []string{"", ""}},
+		"cut, weak etag":         {&flaky{etag: `W/"a"`, cuts: []int{70_000}}, resume, whole(2, 1), []string{"", ""}},
+		"cut, no etag":           {&flaky{cuts: []int{70_000}}, resume, whole(2, 1), []string{"", ""}},
+		"cut before a byte":      {&flaky{etag: `"a"`, cuts: []int{0}}, resume, whole(2, 1), []string{"", ""}},
+		"changed in between":     {&flaky{etag: `"a%d"`, cuts: []int{70_000}}, resume, whole(2, 1), []string{"", `bytes=70000- "a0"`}},
+		"ranges are not served":  {&flaky{etag: `"a"`, cuts: []int{70_000}, plain: true}, resume, whole(2, 1), nil},
+		"cut more than Retries":  {&flaky{etag: `"a"`, cuts: []int{9, 9, 9, 9}}, resume, result{Transient, 27, 3, 0, false}, nil},
+		"declared shorter":       {&flaky{}, DownloadOptions{DeclaredLength: size - 1}, result{Broken, 0, 1, 0, false}, nil},
+		"declared longer":        {&flaky{}, DownloadOptions{DeclaredLength: size + 1}, result{Broken, 0, 1, 0, false}, nil},
+		"declared empty, is not": {&flaky{}, DownloadOptions{DeclaredLength: 0}, result{Broken, 0, 1, 0, false}, nil},
 		"the rest of another version": {&flaky{etag: `"a"`, cuts: []int{70_000}, odd: func(n int, w http.ResponseWriter, _ *http.Request) bool {
 			if n == 1 {
 				w.Header().Set("ETag", `"b"`)
@@ -125,7 +124,7 @@ func TestDownload(t *testing.T) {
 				_, _ = w.Write(make([]byte, size-70_000))
 			}
 			return n == 1
-		}}, resume, whole(3, 1, false), nil},
+		}}, resume, whole(3, 1), nil},
 		"the wrong rest": {&flaky{etag: `"a"`, cuts: []int{70_000}, odd: func(n int, w http.ResponseWriter, _ *http.Request) bool {
 			if n == 1 {
 				w.Header().Set("ETag", `"a"`)
@@ -133,19 +132,19 @@ func TestDownload(t *testing.T) {
 				w.WriteHeader(http.StatusPartialContent)
 			}
 			return n == 1
-		}}, resume, whole(3, 1, false), nil},
+		}}, resume, whole(3, 1), nil},
 		"416": {&flaky{etag: `"a"`, cuts: []int{70_000}, odd: func(n int, w http.ResponseWriter, _ *http.Request) bool {
 			if n == 1 {
 				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 			}
 			return n == 1
-		}}, resume, whole(3, 1, false), nil},
+		}}, resume, whole(3, 1), nil},
 		"gone in between": {&flaky{etag: `"a"`, cuts: []int{70_000}, odd: func(n int, w http.ResponseWriter, _ *http.Request) bool {
 			if n == 1 {
 				w.WriteHeader(http.StatusGone)
 			}
 			return n == 1
-		}}, resume, result{Gone, 70_000, 2, false, 0, false}, nil},
+		}}, resume, result{Gone, 70_000, 2, 0, false}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +154,7 @@ func TestDownload(t *testing.T) {
 				c, _ := bubble(t, Options{}, f.ServeHTTP)
 				var s sink
 				res, err := c.Download(t.Context(), Request{URL: source}, &s, tc.opt)
-				got := result{KindOf(err), res.Bytes, res.Requests, res.Resumed, s.resets, bytes.Equal(s.Bytes(), content)}
+				got := result{KindOf(err), res.Bytes, res.Requests, s.resets, bytes.Equal(s.Bytes(), content)}
 				if d := cmp.Diff(tc.want, got); d != "" {
 					t.Errorf("%v (-want +got):\n%s", err, d)
 				}

@@ -43,7 +43,6 @@ type Answer struct {
 	Cut        bool
 	URL        string        // that answered, not redacted
 	RetryAfter time.Duration // with any status, at most 1 h
-	Permanent  bool          // repeated, and only for 308
 }
 
 func (m Message) withDefaults() Message {

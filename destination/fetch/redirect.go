@@ -8,11 +8,10 @@ import (
 // route is used instead of net/http's own following, which goes from https to http, leaks the first URL as Referer, and
 // knows no scope (F60).
 type route struct {
-	visited   []string
-	permanent bool
-	limit     int
-	inScope   func(uri string) bool   // nil: everything is
-	show      func(u *url.URL) string // without the secrets of messages
+	visited []string
+	limit   int
+	inScope func(uri string) bool   // nil: everything is
+	show    func(u *url.URL) string // without the secrets of messages
 }
 
 func (ex *exchange) start() *classified {
@@ -34,7 +33,6 @@ func (r *route) next(ex *exchange, status int) *classified {
 	from := ex.url
 	ex.hop++ // a refused target is a failure of the hop
 	r.visited = append(r.visited, ex.text)
-	r.permanent = r.permanent && isPermanent(status)
 	to, err := url.Parse(escapeStray(ex.location))
 	if err != nil {
 		return because(Broken, "redirected (%d) to something that is no URL", status)
@@ -51,8 +49,8 @@ func (r *route) next(ex *exchange, status int) *classified {
 	case from.Scheme == "https" && to.Scheme == "http":
 		return because(Refused, "redirected (%d) from https down to http: %s", status, r.show(to))
 	case r.inScope != nil && !r.inScope(to.String()):
-		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; a prefix under scope would allow it",
-			status, r.show(to))
+		return because(Refused,
+			"redirected (%d) to %s, outside the scope of the Source; a prefix under scope would allow it", status, r.show(to))
 	}
 	ex.to(to, to.String())
 	return nil

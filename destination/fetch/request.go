@@ -55,8 +55,6 @@ type Request struct {
 	//
 	// The body of a document takes no slot at the host: the resources that it lists are fetched meanwhile.
 	Gzip bool
-	// Raw hands an unrequested gzip coding through too, for a hash that was made over the coded bytes.
-	Raw bool
 	// InScope, if set, decides about the URL and every redirect target (F51, F60).
 	InScope func(uri string) bool
 	// MaxBytes bounds the body as handed out (and the whole resource of a range), 0 for no bound (F56).
@@ -88,17 +86,14 @@ type Info struct {
 	ETag         string // with its quotes
 	LastModified string
 	Type         string
-	// Encoding is the Content-Encoding in lower case, "" for identity; see Decoded.
+	// Encoding is the Content-Encoding in lower case, "" for identity.
 	Encoding string
-	Decoded  bool
 	Length   int64     // -1 if unknown or decoded here
 	Total    int64     // of the whole resource; -1 unknown
 	Date     time.Time // the Source's clock; zero if unreadable
 	Header   http.Header
 	// CloseDelimited says that a cut would look like the body's end (F55).
 	CloseDelimited bool
-	Redirected     bool
-	Permanent      bool // every redirect was 301 or 308
 	Requests       int
 }
 

@@ -55,13 +55,12 @@ func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *
 		return nil, k
 	}
 	ex.to(first, first.String())
-	way := route{permanent: true, limit: m.Repeat, show: originOf}
+	way := route{limit: m.Repeat, show: originOf}
 	for {
 		a, k := c.sendOnce(ctx, m, ex, sameOrigin(first, ex.url))
 		if k != nil {
 			return nil, k
 		}
-		a.Permanent = ex.hop > 0 && way.permanent
 		again := a.Status == http.StatusTemporaryRedirect || a.Status == http.StatusPermanentRedirect
 		if ex.location = a.Header.Get("Location"); m.Repeat <= 0 || !again || ex.location == "" {
 			return a, nil

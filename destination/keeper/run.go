@@ -2,8 +2,8 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -207,20 +207,20 @@ func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	k.signal()
 }
 
-// A bug must not end the daemon (F5).
-func (k *Keeper) safeStep(ctx context.Context, id int64) (how health, hold time.Duration) {
-	defer func() {
-		if p := recover(); p != nil {
-			k.o.Log.Error("keeping a subscription panicked", "subscription", id, "err", fmt.Sprint(p),
-				"stack", string(debug.Stack()))
-			how, hold = unasked, panicWait
-		}
+func (k *Keeper) safeStep(ctx context.Context, id int64) (health, time.Duration) {
+	how, err := func() (how health, err error) {
+		defer recovered(&err)
+		return k.step(ctx, id)
 	}()
-	how, err := k.step(ctx, id)
+	if bug, ok := errors.AsType[*panicked](err); ok {
+		k.o.Log.Error("keeping a subscription panicked", "subscription", id, "err", fmt.Sprint(bug.value),
+			"stack", string(bug.stack))
+		return unasked, panicWait
+	}
 	if err != nil && ctx.Err() == nil {
 		k.o.Log.Warn("subscription cannot be looked after, trying again soon", "subscription", id, "err", err,
 			"wait", troubleWait)
-		hold = troubleWait
+		return how, troubleWait
 	}
-	return how, hold
+	return how, 0
 }

@@ -133,7 +133,10 @@ func (k *Keeper) update(ctx context.Context, seen *store.Subscription,
 func (k *Keeper) retire(ctx context.Context, in situation) error {
 	switch s := &in.sub; {
 	case s.Live() && s.Renew.Known():
-		return k.update(ctx, s, func(s *store.Subscription, m moment) error { endAfterGrace(s, &in.successor, m); return nil })
+		return k.update(ctx, s, func(s *store.Subscription, m moment) error {
+			endAfterGrace(s, &in.successor, m)
+			return nil
+		})
 	case s.Live() && !in.due:
 		return nil
 	}
@@ -154,8 +157,16 @@ func (k *Keeper) sourceName(id int64) string {
 	return p.Name
 }
 
+// panicked is a panic as an error: a bug must not end the daemon (F5).
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		*err = &panicked{p, debug.Stack()}
 	}
 }

@@ -47,11 +47,8 @@ const (
 	RelIndex        = "index"
 	RelDescribedBy  = "describedby"
 	RelArchives     = "archives"
-	RelContents     = "contents"
 	RelHub          = "hub"
 	RelDuplicate    = "duplicate"
-	RelAlternate    = "alternate"
-	RelVia          = "via"
 	RelResourceSync = "resourcesync" // 0.9: what is "up" today
 	RelPatch        = "http://www.openarchives.org/rs/terms/patch"
 )
