@@ -2,8 +2,12 @@ package fetch
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -117,3 +121,113 @@ func (c *Client) messageRequest(m *Message, ex *exchange, home bool) (*http.Requ
 	}
 	return r, nil
 }
+
+// sender has connections of its own, so that a slow subscriber does not take those of resources.
+type sender struct{ guarded, trusted *http.Transport }
+
+func newSender(o Options, env environment, dialer *net.Dialer) *http.Transport {
+	t := newTransport(o, env, dialer)
+	t.ResponseHeaderTimeout = 0 // Message.Timeout bounds it (S-23)
+	t.MaxConnsPerHost, t.MaxIdleConnsPerHost, t.MaxIdleConns = sendConnections, sendConnections, idleSenders
+	t.ReadBufferSize = 0 // answers are short
+	return t
+}
+
+func (p *sender) close() {
+	p.guarded.CloseIdleConnections()
+	p.trusted.CloseIdleConnections()
+}
+
+// Send sends m once and returns the answer, whatever the status. Repeat allows the message to follow 307 and 308: under
+// the address policy, never from https to http, never in a circle (F26).
+//
+// Without an answer it returns an *Error, which names only the origin of the URL, because the path of a callback is a
+// secret (P10). Slots, rates and circuits of hosts do not apply.
+func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
+	m = m.withDefaults()
+	ex := &exchange{client: c, req: Request{URL: m.URL, Policy: m.Policy}}
+	timed, cancel := context.WithTimeoutCause(ctx, m.Timeout, because(Stalled, "no answer within %s", m.Timeout))
+	defer cancel()
+	a, k := c.send(timed, &m, ex)
+	if k == nil {
+		return a, nil
+	}
+	err := ex.wrap(strings.ToLower(m.Method), k)
+	err.URL = "(a URL that cannot be read)"
+	if ex.url != nil {
+		err.URL = originOf(ex.url)
+	}
+	return nil, err
+}
+
+func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *classified) {
+	first, k := parseURL(m.URL)
+	if k != nil {
+		return nil, k
+	}
+	ex.to(first, first.String())
+	way := route{limit: m.Repeat, show: originOf}
+	for {
+		a, k := c.sendOnce(ctx, m, ex, sameOrigin(first, ex.url))
+		if k != nil {
+			return nil, k
+		}
+		again := a.Status == http.StatusTemporaryRedirect || a.Status == http.StatusPermanentRedirect
+		if ex.location = a.Header.Get("Location"); m.Repeat <= 0 || !again || ex.location == "" {
+			return a, nil
+		}
+		if k := way.next(ex, a.Status); k != nil {
+			return nil, k
+		}
+	}
+}
+
+func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bool) (*Answer, *classified) {
+	if c.closed.Load() {
+		return nil, &classified{kind: Canceled, err: ErrClosed}
+	}
+	req, k := c.messageRequest(m, ex, home)
+	if k != nil {
+		return nil, k
+	}
+	transport := c.messages.guarded
+	if ex.at.trusted {
+		transport = c.messages.trusted
+	}
+	resp, err := transport.RoundTrip(req.WithContext(ctx))
+	if !neverSent(err) {
+		c.countRequest(m.Policy)
+		ex.requests++
+	}
+	if err != nil {
+		return nil, classify(ctx, err)
+	}
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: ex.text,
+		RetryAfter: retryAfter(resp.Header, time.Now())}
+	a.Body, a.Cut = c.readAnswer(resp.Body, m)
+	return a, nil
+}
+
+// The status is an answer even where the body fails or drips.
+func (c *Client) readAnswer(b io.ReadCloser, m *Message) (kept []byte, cut bool) {
+	if b == http.NoBody {
+		return nil, false
+	}
+	late := time.AfterFunc(answerTimeout, func() { _ = b.Close() })
+	defer func() {
+		late.Stop()
+		_ = b.Close()
+	}()
+	kept, err := io.ReadAll(io.LimitReader(b, m.MaxAnswer))
+	n := int64(len(kept))
+	if err == nil && n == m.MaxAnswer {
+		var over int64
+		over, err = io.Copy(io.Discard, io.LimitReader(b, drainLimit))
+		n += over
+		cut = over > 0
+	}
+	c.countBytes(m.Policy, int(n))
+	return kept, cut || err != nil && !errors.Is(err, io.EOF)
+}
+
+func originOf(u *url.URL) string { return u.Scheme + "://" + printable(u.Host) + "/…" }

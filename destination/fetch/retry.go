@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"resyncd/destination/backoff"
-
 	"github.com/hashicorp/go-retryablehttp"
+
+	"resyncd/destination/backoff"
 )
 
 // The worker sleeps through the pauses of quick retries, so what lasts longer is for the caller's ledger.

@@ -110,7 +110,7 @@ func New(o Options) *Keeper {
 	return &Keeper{
 		o: o, started: time.Now(),
 		plans: map[int64]Plan{}, dropped: map[int64]Plan{}, offers: map[setKey][]Channel{}, replan: map[int64]bool{},
-		warned: map[string]bool{},
+		warned:    map[string]bool{},
 		suspected: map[channelKey]suspicion{},
 		table:     newTimetable(), queues: newHostQueues(), rediscovery: newRediscoveries(),
 		wake: make(chan struct{}, 1),

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
+	"fmt"
 	"hash"
+	"slices"
 )
 
 // Algorithm is a digest algorithm of the hash attribute [7]; a larger value is stronger.
@@ -94,3 +96,189 @@ func (d Digest) String() string {
 
 // New starts a computation; nil for the zero value.
 func (d Digest) New() hash.Hash { return d.Alg.New() }
+
+// ParseDigest reads one digest in any spelling that a hash attribute may have.
+func ParseDigest(s string) (Digest, error) {
+	var d Digest
+	switch parseToken(trimSpace(s), &d) {
+	case tokenUsable:
+		return d, nil
+	case tokenUnknown:
+		return Digest{}, fmt.Errorf("read the digest %s: the algorithm is none of md5, sha-1, sha-256, sha-384, sha-512",
+			quote(s))
+	}
+	return Digest{}, fmt.Errorf("read the digest %s: not algorithm:hex with a sum of the algorithm's length", quote(s))
+}
+
+// parseDigests parses a hash attribute [7] and appends the usable digests to dst, strongest first, one for each
+// algorithm. A sum is hex of the right length, else base64 or base64url that decodes to the right length.
+//
+// bad counts the other tokens, except those of unknown algorithms. Where digests of one algorithm differ none can be
+// believed, so all of them are bad (F49).
+func parseDigests[T text](s T, dst []Digest) (digests []Digest, bad int) {
+	var conflict [SHA512 + 1]bool
+	base := len(dst)
+	for i := 0; i < len(s); {
+		if isSpace(s[i]) {
+			i++
+			continue
+		}
+		from := i
+		for i < len(s) && !isSpace(s[i]) {
+			i++
+		}
+		dst = append(dst, Digest{})
+		last := len(dst) - 1
+		verdict := parseToken(s[from:i], &dst[last])
+		if verdict != tokenUsable {
+			dst = dst[:last]
+			if verdict == tokenBad {
+				bad++
+			}
+			continue
+		}
+		// Move it to its position by strength, and look for another one of its algorithm on the way.
+		at := last
+		for at > base && dst[at-1].Alg < dst[last].Alg {
+			at--
+		}
+		switch alg := dst[last].Alg; {
+		case at > base && dst[at-1].Alg == alg:
+			if conflict[alg] || dst[at-1] != dst[last] {
+				if bad++; !conflict[alg] {
+					conflict[alg] = true
+					bad++
+				}
+			}
+			dst = dst[:last]
+		case at < last:
+			d := dst[last]
+			copy(dst[at+1:], dst[at:last])
+			dst[at] = d
+		}
+	}
+	if conflict != [SHA512 + 1]bool{} {
+		kept := slices.DeleteFunc(dst[base:], func(d Digest) bool { return conflict[d.Alg] })
+		dst = dst[:base+len(kept)]
+	}
+	return dst, bad
+}
+
+type tokenVerdict uint8
+
+const (
+	tokenBad     tokenVerdict = iota // no algorithm, or an unreadable sum
+	tokenUnknown                     // an unsupported algorithm
+	tokenUsable
+)
+
+// d must be zero, and is undefined unless the token is usable.
+func parseToken[T text](s T, d *Digest) tokenVerdict {
+	colon := 0
+	for colon < len(s) && s[colon] != ':' {
+		colon++
+	}
+	if colon == 0 || colon == len(s) {
+		return tokenBad
+	}
+	d.Alg = algorithmOf(s[:colon])
+	sum := s[colon+1:]
+	if d.Alg == None {
+		return tokenUnknown
+	}
+	size := d.Alg.Size()
+	if len(sum) == 2*size && readHex(sum, &d.Sum) || readBase64(sum, size, &d.Sum) {
+		return tokenUsable
+	}
+	return tokenBad
+}
+
+func algorithmOf[T text](s T) Algorithm {
+	if foldEqual(s, "md5") || foldEqual(s, "md-5") {
+		return MD5
+	}
+	if len(s) < 4 || !foldEqual(s[:3], "sha") {
+		return None
+	}
+	s = s[3:]
+	if s[0] == '-' {
+		s = s[1:]
+	}
+	switch string(s) {
+	case "1":
+		return SHA1
+	case "256":
+		return SHA256
+	case "384":
+		return SHA384
+	case "512":
+		return SHA512
+	}
+	return None
+}
+
+// readHex may leave dst half filled.
+func readHex[T text](s T, dst *[64]byte) bool {
+	for i := 0; i < len(s); i += 2 {
+		h, l := hexDigit(s[i]), hexDigit(s[i+1])
+		if h|l > 15 {
+			return false
+		}
+		dst[i/2] = h<<4 | l
+	}
+	return true
+}
+
+// readBase64 takes one alphabet throughout, the padding whole or absent, the bits after the last byte zero. Three of
+// the four values of the specification's Example 27 fail here: they are no encodings of anything.
+func readBase64[T text](s T, size int, dst *[64]byte) bool {
+	chars := (size*8 + 5) / 6
+	switch len(s) {
+	case chars:
+	case (size + 2) / 3 * 4:
+		for i := chars; i < len(s); i++ {
+			if s[i] != '=' {
+				return false
+			}
+		}
+	default:
+		return false
+	}
+	var bits, n uint
+	var standard, forURL bool
+	at := 0
+	for i := range chars {
+		c := s[i]
+		var v byte
+		switch {
+		case 'A' <= c && c <= 'Z':
+			v = c - 'A'
+		case 'a' <= c && c <= 'z':
+			v = c - 'a' + 26
+		case isDigit(c):
+			v = c - '0' + 52
+		case c == '+' || c == '/':
+			standard = true
+			v = 62
+			if c == '/' {
+				v = 63
+			}
+		case c == '-' || c == '_':
+			forURL = true
+			v = 62
+			if c == '_' {
+				v = 63
+			}
+		default:
+			return false
+		}
+		bits, n = bits<<6|uint(v), n+6
+		if n >= 8 {
+			n -= 8
+			dst[at] = byte(bits >> n)
+			at++
+			bits &= 1<<n - 1
+		}
+	}
+	return bits == 0 && !(standard && forURL)
+}
