@@ -49,10 +49,10 @@ func (f *finder) nested(ctx context.Context, e *Ref, depth int) error {
 	if _, again := f.seen[e.URL]; again {
 		return nil
 	}
-	if depth > f.r.limits.Depth {
+	if depth > f.r.limits.depth {
 		f.offer.Partial = true
 		f.step(e.URL, howIndex, fmt.Sprintf("not asked for: Source Descriptions nested more than %d deep",
-			f.r.limits.Depth), false)
+			f.r.limits.depth), false)
 		return nil
 	}
 	fd, err := f.look(ctx, e.URL, howIndex)
@@ -81,7 +81,7 @@ func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 		f.add(SetOffer{ID: e.URL})
 		return nil
 	}
-	if len(f.offer.Sets) >= f.r.limits.Requests {
+	if len(f.offer.Sets) >= f.r.limits.requests {
 		f.offer.Partial = true
 		return nil
 	}
@@ -94,7 +94,7 @@ func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 	case fd.err != nil:
 		s.Err = fd.err
 	case fd.describes():
-		if depth+1 > f.r.limits.Depth {
+		if depth+1 > f.r.limits.depth {
 			f.offer.Partial = true
 			return nil
 		}

@@ -147,9 +147,9 @@ func (f *finder) look(ctx context.Context, url, how string) (*finding, error) {
 	if fd, ok := f.seen[url]; ok {
 		return fd, nil
 	}
-	if len(f.seen) >= f.r.limits.Requests {
+	if len(f.seen) >= f.r.limits.requests {
 		return &finding{url: url, err: fmt.Errorf("not asked for: more than %d documents in one discovery",
-			f.r.limits.Requests)}, nil
+			f.r.limits.requests)}, nil
 	}
 	fd, err := f.r.inspect(ctx, url, f.window)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 type Document struct {
 	URL  string // as requested; the identity
 	Head rsdoc.Head
-	// Entries of the document; bounded by Limits.SmallEntries.
+	// Entries of the document, bounded.
 	Entries []Ref
 	Skipped int64 `json:",omitempty"`
 	// Route is set only in what discovery remembers (see routeKey).

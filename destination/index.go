@@ -34,8 +34,8 @@ func isSnapshot(k rsdoc.Kind) bool {
 func holdsParts(d *Document) bool { return d.Head.Shape == rsdoc.Index || archived(d.Head.Kind) != "" }
 
 func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind, path []string) error {
-	if p.Depth >= w.r.limits.Depth {
-		return w.failed(ctx, p, fmt.Errorf("indexes are nested more than %d deep", w.r.limits.Depth))
+	if p.Depth >= w.r.limits.depth {
+		return w.failed(ctx, p, fmt.Errorf("indexes are nested more than %d deep", w.r.limits.depth))
 	}
 	if p.Depth == 0 {
 		w.tour.Root = d
@@ -62,7 +62,7 @@ func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind,
 		if err := w.part(ctx, p, d, &parts[i], below, i == len(parts)-1, path); err != nil {
 			return err
 		}
-		if w.parts > w.r.limits.Parts {
+		if w.parts > w.r.limits.parts {
 			return nil
 		}
 	}
@@ -89,8 +89,8 @@ func (w *walk) part(ctx context.Context, parent *Part, d *Document, ref *Ref, ki
 	if _, again := w.seen[p.URL]; again {
 		return nil // named twice, read once
 	}
-	if w.parts++; w.parts > w.r.limits.Parts {
-		return w.failed(ctx, p, fmt.Errorf("more than %d lists below one index", w.r.limits.Parts))
+	if w.parts++; w.parts > w.r.limits.parts {
+		return w.failed(ctx, p, fmt.Errorf("more than %d lists below one index", w.r.limits.parts))
 	}
 	return w.visit(ctx, p, kind, path)
 }

@@ -19,7 +19,6 @@ type ReaderOptions struct {
 	Client *fetch.Client
 	Policy *fetch.Policy // nil: nothing is trusted
 	Memory Memory        // nil: no request is conditional
-	Limits Limits
 	// RetryFor is how long the transient failures of one document are retried, beyond the quick retries of fetch
 	// (network.retry_for). 0: only a body that broke off is begun again, a few times.
 	RetryFor time.Duration
@@ -47,7 +46,7 @@ type Reader struct {
 	client   *fetch.Client
 	policy   *fetch.Policy
 	memory   Memory
-	limits   Limits
+	limits   limits
 	retryFor time.Duration
 	topic    TopicOptions
 	noFeeds  bool
@@ -64,7 +63,7 @@ type Reader struct {
 // NewReader returns a Reader.
 func NewReader(o ReaderOptions) *Reader {
 	r := &Reader{
-		client: o.Client, policy: o.Policy, memory: o.Memory, limits: o.Limits.withDefaults(), retryFor: o.RetryFor,
+		client: o.Client, policy: o.Policy, memory: o.Memory, limits: defaultLimits, retryFor: o.RetryFor,
 		topic: o.Topic, noFeeds: o.NoFeeds, doubted: o.Doubted, await: o.Await, log: o.Log, now: time.Now, sleep: sleep,
 		jitter: func(d time.Duration) time.Duration { return backoff.Jittered(d, 4) },
 	}
@@ -91,7 +90,7 @@ func (r *Reader) Uncached() *Reader {
 }
 
 // Document reads a small document whole, and conditionally if it is remembered: after a 304 it is the remembered one. A
-// document of an unexpected kind, an HTML page in its place, or one larger than Limits allow are an error. One that
+// document of an unexpected kind, an HTML page in its place, or one that is too large is an error. One that
 // does not state its kind passes as the first kind expected [18].
 func (r *Reader) Document(ctx context.Context, url string, expect ...rsdoc.Kind) (*Document, error) {
 	known, err := r.recall(ctx, url)
@@ -184,7 +183,7 @@ func (r *Reader) ask(ctx context.Context, target string, m Meta) (*answer, error
 }
 
 func (r *Reader) open(a *answer, assume rsdoc.Kind) (*rsdoc.Reader, error) {
-	doc, err := rsdoc.Open(a.Body, rsdoc.Options{Base: a.base, Limits: r.limits.Document, Assume: assume, Faulty: true})
+	doc, err := rsdoc.Open(a.Body, rsdoc.Options{Base: a.base, Assume: assume, Faulty: true})
 	if err != nil {
 		return nil, broken(err)
 	}
@@ -251,44 +250,17 @@ func (b *awaited) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// Limits bound what documents may cost (P8). A zero field means its default.
-type Limits struct {
-	Document rsdoc.Limits
-	// SmallEntries and SmallBytes bound a document that is held whole. SmallBytes counts its URLs, types and links.
-	// Defaults 100,000 and 32 MiB.
-	SmallEntries int
-	SmallBytes   int64
-	// FeedBytes bounds a feed by its inflated size; default 32 MiB.
-	FeedBytes int64
-	// Parts is how many lists one walk reads; default 100,000.
-	Parts int
-	// Depth is how many levels of indexes one walk descends, and how deep Source Descriptions may nest; default 3
-	// (F67).
-	Depth int
-	// Requests is how many documents one discovery reads; default 2,000.
-	Requests int
+// limits bound what documents may cost (P8); tests tighten them.
+type limits struct {
+	smallEntries, smallBytes int // of a document that is held whole, with its URLs, types and links
+	feedBytes                int64
+	parts                    int // lists that one walk reads
+	depth                    int // of indexes, and of Source Descriptions (F67)
+	requests                 int // documents that one discovery reads
 }
 
-func (l Limits) withDefaults() Limits {
-	if l.SmallEntries <= 0 {
-		l.SmallEntries = 100_000
-	}
-	if l.SmallBytes <= 0 {
-		l.SmallBytes = 32 << 20
-	}
-	if l.FeedBytes <= 0 {
-		l.FeedBytes = 32 << 20
-	}
-	if l.Parts <= 0 {
-		l.Parts = 100_000
-	}
-	if l.Depth <= 0 {
-		l.Depth = 3
-	}
-	if l.Requests <= 0 {
-		l.Requests = 2_000
-	}
-	return l
+var defaultLimits = limits{
+	smallEntries: 100_000, smallBytes: 32 << 20, feedBytes: 32 << 20, parts: 100_000, depth: 3, requests: 2_000,
 }
 
 const (

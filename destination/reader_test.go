@@ -62,7 +62,8 @@ func TestDocumentRefused(t *testing.T) {
 		"/gone":    {status: 410},
 		"/trailer": xml(urlset(entry("/1", "")+rootMD(`capability="changelist"`)) + "x"),
 	})
-	r := testReader(t, func(o *ReaderOptions) { o.Limits.SmallEntries = 10 })
+	r := testReader(t, nil)
+	r.limits.smallEntries = 10
 	for path, want := range map[string]func(error) bool{
 		"/html":    func(err error) bool { return isProblem(err, rsdoc.Forbidden) || isProblem(err, rsdoc.WrongRoot) },
 		"/text":    func(err error) bool { return isProblem(err, rsdoc.NotXML) },

@@ -49,7 +49,7 @@ func expected(h *rsdoc.Head, expect []rsdoc.Kind) error {
 }
 
 func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
-	var held int64
+	held := 0
 	for {
 		e, err := doc.Next()
 		if err == io.EOF {
@@ -62,9 +62,9 @@ func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
 			continue // Skipped counts it
 		}
 		ref := refOf(e)
-		if held += ref.size(); held > r.limits.SmallBytes || len(d.Entries) >= r.limits.SmallEntries {
+		if held += ref.size(); held > r.limits.smallBytes || len(d.Entries) >= r.limits.smallEntries {
 			why := fmt.Sprintf("more than %d entries or %d bytes in a document that has to be held whole",
-				r.limits.SmallEntries, r.limits.SmallBytes)
+				r.limits.smallEntries, r.limits.smallBytes)
 			return &rsdoc.DocumentError{Problem: rsdoc.Limit, Offset: doc.Bytes(), Detail: why}
 		}
 		d.Entries = append(d.Entries, ref)
@@ -90,13 +90,13 @@ func cloneLinks(links []rsdoc.Link) []rsdoc.Link {
 	return out
 }
 
-func (r *Ref) size() int64 {
+func (r *Ref) size() int {
 	n := 128 + len(r.URL) + len(r.Kind) + len(r.Type)
 	for i := range r.Links {
 		l := &r.Links[i]
 		n += 128 + len(l.Rel) + len(l.Href) + len(l.Type) + len(l.Path) + 72*len(l.Digests)
 	}
-	return int64(n)
+	return n
 }
 
 // sameParts leaves out the root's own at, because some Sources write the time of the request there.

@@ -95,7 +95,7 @@ func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
 }
 
 func (r *Reader) wholeFeed(body io.Reader) ([]byte, error) {
-	limit := r.limits.FeedBytes
+	limit := r.limits.feedBytes
 	all, err := io.ReadAll(io.LimitReader(body, limit+1))
 	switch {
 	case err != nil:
