@@ -28,12 +28,11 @@ const (
 
 // Discover finds what a Source offers, from any URL of it (7, 9, 13, 14.3, 16 and 18 of the specification's digest). A
 // site or page stands for its whole Source, a Source Description for all its sets, a Capability List for its own, a
-// list for the set of the Capability List that names it or else for itself, and a feed for its topic
-// (ReaderOptions.Topic). only, if given, are the IDs of the sets to read; Offer.Others names the rest.
+// list for the set of the Capability List that names it or else for itself, and a feed for its topic. only, if given,
+// are the IDs of the sets to read.
 //
-// What is known from last time is requested conditionally, and nothing else. The Offer is never nil; its Trail lists
-// the requests. A bad Capability List is SetOffer.Err and stops nothing. Where no set is usable the error is an *Error;
-// other errors are those of ctx and the Memory.
+// What is known from last time is requested conditionally. The Offer is never nil. A bad Capability List is
+// SetOffer.Err. Where no set is usable the error is an *Error; other errors are those of ctx and the Memory.
 func Discover(ctx context.Context, r *Reader, asked string, only ...string) (*Offer, error) {
 	f := &finder{r: r, only: only, offer: &Offer{Asked: asked}, seen: map[string]*finding{},
 		window: &retryWindow{window: r.retryFor}}

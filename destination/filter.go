@@ -9,10 +9,8 @@ import (
 // Filter chooses resources by URI globs. Its zero value lets everything pass.
 type Filter struct{ include, exclude []*glob }
 
-// NewFilter parses globs. A glob is compared with the whole URI, byte by byte and case-sensitively.
-// A single star stands for any run of characters without a slash, and two stars for any run of
-// characters; either run may be empty. Every other character, the question mark too, stands for
-// itself. So
+// NewFilter parses globs, which are compared with the whole URI, byte by byte. A single star stands for any run of
+// characters without a slash, two stars for any run; every other character, the question mark too, stands for itself:
 //
 //	https://a.example/**.pdf    is every PDF of that host,
 //	**/tmp/**                   is everything below a folder tmp,

@@ -90,8 +90,8 @@ func (r *Reader) Uncached() *Reader {
 }
 
 // Document reads a small document whole, and conditionally if it is remembered: after a 304 it is the remembered one. A
-// document of an unexpected kind, an HTML page in its place, or one that is too large is an error. One that
-// does not state its kind passes as the first kind expected [18].
+// document of an unexpected kind, an HTML page in its place, or one that is too large is an error. One that does not
+// state its kind passes as the first kind expected [18].
 func (r *Reader) Document(ctx context.Context, url string, expect ...rsdoc.Kind) (*Document, error) {
 	known, err := r.recall(ctx, url)
 	if err != nil {

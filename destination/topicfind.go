@@ -20,13 +20,12 @@ const (
 	fromConfig = "config" // S-12
 )
 
-// DiscoverTopic finds the topic that a URL stands for, and reads it (S-01 to S-13). The document names self and hubs,
-// in its Link headers first and then in its body; an HTML page without hubs that links to a feed stands for that feed;
-// anything else is a topic that can only be polled. The Offer has one set, whose ID is the topic's URL.
+// DiscoverTopic finds the topic that a URL stands for, and reads it (S-01 to S-13). The document names self and hubs;
+// an HTML page without hubs that links to a feed stands for that feed; anything else is a topic that can only be
+// polled. The Offer has one set, whose ID is the topic's URL.
 //
-// What o.Recall knows is requested conditionally. A readable document is an Answer even where other URLs fail; the
-// Trail has the failures. The Offer is never nil. Where nothing could be read the error is an *Error; others are those
-// of ctx and of o.Recall.
+// What o.Recall knows is requested conditionally. A readable document is an Answer even where other URLs fail. The
+// Offer is never nil. Where nothing could be read the error is an *Error; others are those of ctx and of o.Recall.
 func DiscoverTopic(ctx context.Context, r *Reader, asked string, o TopicOptions) (*Offer, error) {
 	f := &topicFinder{
 		r: r, o: o, offer: &Offer{Asked: asked}, read: map[string]*reading{}, window: &retryWindow{window: r.retryFor},

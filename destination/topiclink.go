@@ -104,8 +104,8 @@ func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*read
 	return content, nil
 }
 
-// contentURL is where the content of a topic is read, "" where it is read already. A document must not lead from https
-// to http (F60): such a self link mostly comes from software behind a proxy, and names the same document.
+// contentURL is "" where the content is read already. A document must not lead from https to http (F60): such a self
+// link mostly comes from software behind a proxy, and names the same document.
 func contentURL(topic string, at *reading) string {
 	if sameDocument(topic, at) {
 		return ""
