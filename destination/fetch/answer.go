@@ -48,7 +48,7 @@ func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 		Encoding:     contentCoding(h),
 		Length:       resp.ContentLength,
 		Total:        resp.ContentLength,
-		Date:         ex.client.dates.of(h),
+		Date:         answerDate(h),
 		Header:       h,
 		Requests:     ex.requests,
 	}

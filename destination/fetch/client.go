@@ -18,7 +18,6 @@ type Client struct {
 	retrier   *retryablehttp.Client
 	headers   plainHeaders
 	origins   origins
-	dates     dates
 
 	requests atomic.Int64
 	bytes    atomic.Int64

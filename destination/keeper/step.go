@@ -57,9 +57,9 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	case in.role == replaced:
 		return unasked, k.retire(ctx, in)
 	case s.Live() && remaining(s, now) == 0:
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { expire(s, m); return nil })
+		return unasked, k.update(ctx, s, expire)
 	case s.Live() && !s.Renew.Known():
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { cancelEnd(s, m); return nil })
+		return unasked, k.update(ctx, s, cancelEnd)
 	case in.role == kept && !s.Live():
 		return unasked, nil
 	}
@@ -72,7 +72,7 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	case !in.due:
 		return unasked, nil
 	case assumable(s):
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { assume(s, m); return nil })
+		return unasked, k.update(ctx, s, assume)
 	case s.State == store.SubActive && k.old(&in):
 		return unasked, k.rotate(ctx, id)
 	}
@@ -117,14 +117,14 @@ func (in *situation) postpone(s *store.Subscription, m moment) bool {
 	return true
 }
 
-func (k *Keeper) update(ctx context.Context, seen *store.Subscription,
-	fn func(*store.Subscription, moment) error) error {
+func (k *Keeper) update(ctx context.Context, seen *store.Subscription, fn func(*store.Subscription, moment)) error {
 	m := k.moment()
 	_, err := k.change(ctx, seen.ID, func(s *store.Subscription) error {
 		if !unchanged(s, seen) {
 			return errKeep
 		}
-		return fn(s, m)
+		fn(s, m)
+		return nil
 	})
 	return err
 }
@@ -133,10 +133,7 @@ func (k *Keeper) update(ctx context.Context, seen *store.Subscription,
 func (k *Keeper) retire(ctx context.Context, in situation) error {
 	switch s := &in.sub; {
 	case s.Live() && s.Renew.Known():
-		return k.update(ctx, s, func(s *store.Subscription, m moment) error {
-			endAfterGrace(s, &in.successor, m)
-			return nil
-		})
+		return k.update(ctx, s, func(s *store.Subscription, m moment) { endAfterGrace(s, &in.successor, m) })
 	case s.Live() && !in.due:
 		return nil
 	}
