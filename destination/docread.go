@@ -94,8 +94,7 @@ func (w *walk) unchanged(ctx context.Context, t *docRead, a *answer) (*Document,
 func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, e *rsdoc.Entry) error {
 	p := t.part
 	if t.known != nil { // the remembered index must not come back
-		if err := w.r.remember(ctx,
-			&Document{URL: p.URL, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
+		if err := w.r.remember(ctx, &Document{URL: p.URL, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
 			return w.stopped(err)
 		}
 		t.known, t.validators = nil, Meta{}

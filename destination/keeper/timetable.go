@@ -50,8 +50,7 @@ type entry struct {
 }
 
 func newTimetable() timetable {
-	return timetable{entries: map[int64]*entry{}, byChannel: map[channelKey]chain{},
-		profiles: map[string]int{}}
+	return timetable{entries: map[int64]*entry{}, byChannel: map[channelKey]chain{}, profiles: map[string]int{}}
 }
 
 type role uint8
