@@ -33,19 +33,15 @@ func trimSpace[T text](s T) T {
 }
 
 // hexDigit is above 15 for anything else.
-func hexDigit(c byte) byte { return hexValues[c] }
-
-// hexValues is a constant, so that nothing can change the table.
-const hexValues = no16 + no16 + no16 + "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09" + no6 +
-	"\xff\x0a\x0b\x0c\x0d\x0e\x0f" + no9 + no16 + "\xff\x0a\x0b\x0c\x0d\x0e\x0f" + no9 + no16 +
-	no16 + no16 + no16 + no16 + no16 + no16 + no16 + no16
-
-const (
-	no3  = "\xff\xff\xff"
-	no6  = no3 + no3
-	no9  = no6 + no3
-	no16 = no9 + no6 + "\xff"
-)
+func hexDigit(c byte) byte {
+	switch low := c | 0x20; {
+	case isDigit(c):
+		return c - '0'
+	case 'a' <= low && low <= 'f':
+		return low - 'a' + 10
+	}
+	return 0xFF
+}
 
 // foldEqual compares s with want, which is in lower case, in ASCII.
 func foldEqual[T text](s T, want string) bool {

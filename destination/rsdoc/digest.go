@@ -1,10 +1,12 @@
 package rsdoc
 
 import (
+	"bytes"
 	"crypto/md5"
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"hash"
@@ -182,12 +184,15 @@ func parseToken[T text](s T, d *Digest) tokenVerdict {
 		return tokenBad
 	}
 	d.Alg = algorithmOf(s[:colon])
-	sum := s[colon+1:]
 	if d.Alg == None {
 		return tokenUnknown
 	}
-	size := d.Alg.Size()
-	if len(sum) == 2*size && readHex(sum, &d.Sum) || readBase64(sum, size, &d.Sum) {
+	size, sum := d.Alg.Size(), []byte(s[colon+1:])
+	if len(sum) == 2*size {
+		if _, err := hex.Decode(d.Sum[:], sum); err == nil {
+			return tokenUsable
+		}
+	} else if readBase64(sum, size, d.Sum[:]) {
 		return tokenUsable
 	}
 	return tokenBad
@@ -217,68 +222,17 @@ func algorithmOf[T text](s T) Algorithm {
 	return None
 }
 
-// readHex may leave dst half filled.
-func readHex[T text](s T, dst *[64]byte) bool {
-	for i := 0; i < len(s); i += 2 {
-		h, l := hexDigit(s[i]), hexDigit(s[i+1])
-		if h|l > 15 {
-			return false
-		}
-		dst[i/2] = h<<4 | l
-	}
-	return true
-}
-
 // readBase64 takes one alphabet throughout, the padding whole or absent, the bits after the last byte zero. Three of
 // the four values of the specification's Example 27 fail here: they are no encodings of anything.
-func readBase64[T text](s T, size int, dst *[64]byte) bool {
+func readBase64(s []byte, size int, dst []byte) bool {
 	chars := (size*8 + 5) / 6
-	switch len(s) {
-	case chars:
-	case (size + 2) / 3 * 4:
-		for i := chars; i < len(s); i++ {
-			if s[i] != '=' {
-				return false
-			}
-		}
-	default:
+	if len(s) != chars && (len(s) != (size+2)/3*4 || len(bytes.Trim(s[chars:], "=")) > 0) {
 		return false
 	}
-	var bits, n uint
-	var standard, forURL bool
-	at := 0
-	for i := range chars {
-		c := s[i]
-		var v byte
-		switch {
-		case 'A' <= c && c <= 'Z':
-			v = c - 'A'
-		case 'a' <= c && c <= 'z':
-			v = c - 'a' + 26
-		case isDigit(c):
-			v = c - '0' + 52
-		case c == '+' || c == '/':
-			standard = true
-			v = 62
-			if c == '/' {
-				v = 63
-			}
-		case c == '-' || c == '_':
-			forURL = true
-			v = 62
-			if c == '_' {
-				v = 63
-			}
-		default:
-			return false
-		}
-		bits, n = bits<<6|uint(v), n+6
-		if n >= 8 {
-			n -= 8
-			dst[at] = byte(bits >> n)
-			at++
-			bits &= 1<<n - 1
-		}
+	encoding := base64.RawStdEncoding
+	if bytes.ContainsAny(s, "-_") {
+		encoding = base64.RawURLEncoding
 	}
-	return bits == 0 && !(standard && forURL)
+	n, err := encoding.Strict().Decode(dst, s[:chars])
+	return err == nil && n == size
 }
