@@ -16,10 +16,12 @@ type Error struct {
 	Asked string
 	Trail []Step
 	Hint  string
-	// Err is the most important failure; nil if all answers came and none was usable.
+	// Err is the most important failure, for errors.Is, errors.As and fetch.KindOf; nil if all
+	// answers came and none was usable.
 	Err error
 }
 
+// Error lists every request with its result.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "nothing to synchronise was found at %s", fetch.RedactURL(e.Asked))

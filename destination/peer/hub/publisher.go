@@ -131,9 +131,6 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 	return found.err
 }
 
-// maxTopic is how much of a topic is searched for its hubs (P8).
-const maxTopic = 512 << 10
-
 // hubsOf reads what hubs a topic names. One without content (204) names them all the same (S-10).
 func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 	resp, err := h.origin.Get(ctx, fetch.Request{URL: topic, MaxBytes: h.o.MaxBody})
@@ -156,7 +153,8 @@ func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	links, err := websub.DiscoverTopic(resp.Header.Values("Link"), resp.Type, io.LimitReader(resp.Body, maxTopic), final)
+	const most = 512 << 10 // bytes of a topic that are searched for its hubs (P8)
+	links, err := websub.DiscoverTopic(resp.Header.Values("Link"), resp.Type, io.LimitReader(resp.Body, most), final)
 	return links.Hubs, err
 }
 
