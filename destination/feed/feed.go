@@ -36,11 +36,11 @@ type Limits struct {
 
 // Head is the feed's own data; complete once Read returned.
 type Head struct {
-	Kind      Kind
-	ID, Title string
-	Updated   time.Time // zero: not given
-	Self      string    // feed-level links only (S-08)
-	Hubs      []string
+	Kind    Kind
+	ID      string
+	Updated time.Time // zero: not given
+	Self    string    // feed-level links only (S-08)
+	Hubs    []string
 	// Paging and archiving (RFC 5005), resolved; "" without.
 	Previous, Next, First, Last, Current, PrevArchive, NextArchive string
 	Archive, Complete                                              bool

@@ -10,11 +10,10 @@ import (
 )
 
 type reader struct {
-	p     *parser
-	lib   fieldReader
-	head  *Head
-	about question // the feed's own title
-	each  func(*Entry) error
+	p    *parser
+	lib  fieldReader
+	head *Head
+	each func(*Entry) error
 	// linksOnly is set by Links, which leaves out everything else.
 	linksOnly bool
 	next      int // ordinal of the next entry
@@ -33,7 +32,6 @@ func Read(body io.Reader, o Options, each func(*Entry) error) (*Head, error) {
 		r.head.problem(1, problem)
 	}
 	err := r.run(inherited{base: withoutPassword(o.Base)})
-	r.finish()
 	return r.head, err
 }
 
