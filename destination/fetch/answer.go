@@ -15,6 +15,7 @@ func (ex *exchange) answer(way *route, resp *http.Response) (*Response, *classif
 	describe(info, ex, way, resp)
 	if err := checkAnswer(req, ex, resp, info); err != nil {
 		_ = resp.Body.Close()
+		ex.releaseSlot()
 		return nil, err
 	}
 	b := &ex.body

@@ -56,6 +56,7 @@ func (b *body) Close() error {
 	}
 	err := b.src.Close()
 	b.src = nil
+	b.exchange.releaseSlot()
 	if b.idle != nil {
 		b.idle.src = nil
 		b.exchange.client.watchdogs.Put(b.idle)

@@ -2,9 +2,7 @@ package fetch
 
 import (
 	"context"
-	"io"
 	"net/url"
-	"sync"
 	"time"
 )
 
@@ -21,9 +19,9 @@ type exchange struct {
 	throttled bool // the host throttles all requests
 	resting   bool // Request.Resting was told
 	location  string
+	slot      *host // held until the body is closed
 
 	// Allocated with the exchange, because small downloads would pay for each one.
-	slotBody slotBody
 	body     body
 	capped   capped
 	response Response
@@ -58,19 +56,10 @@ func (ex *exchange) to(u *url.URL, text string) {
 	ex.location = ""
 }
 
-func (ex *exchange) hold(b io.ReadCloser, h *host) io.ReadCloser {
-	ex.slotBody = slotBody{ReadCloser: b, host: h}
-	return &ex.slotBody
-}
-
-type slotBody struct {
-	io.ReadCloser
-	host *host
-	once sync.Once
-}
-
-func (p *slotBody) Close() error {
-	err := p.ReadCloser.Close()
-	p.once.Do(p.host.release)
-	return err
+// releaseSlot ends the use of the host's slot, if the exchange holds one for its body.
+func (ex *exchange) releaseSlot() {
+	if ex.slot != nil {
+		ex.slot.release()
+		ex.slot = nil
+	}
 }

@@ -88,7 +88,7 @@ func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	switch usable := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent; {
 	case usable && !ex.req.Gzip:
-		resp.Body = ex.hold(resp.Body, h)
+		ex.slot = h
 		return resp, nil
 	case !usable:
 		resp.Body = startOfBody(resp.Body)
