@@ -37,7 +37,7 @@ func (k *Keeper) awaitDiscovery(r *entry, now store.Micros, uptime time.Duration
 		r.awaiting = false
 		return false
 	}
-	if k.o.Rediscover == nil || r.sub.State != store.SubActive || r.review || !r.sub.Renew.Known() {
+	if k.o.Rediscover == nil || r.sub.State != store.SubActive || !r.sub.Renew.Known() {
 		return false
 	}
 	if place, _ := k.table.roleOf(r); place != head {

@@ -16,11 +16,10 @@ type situation struct {
 	successor store.Subscription // decides about a kept or replaced one
 	plan      Plan
 	planned   bool
-	due       bool          // not only for a review
+	due       bool          // not changed since
 	early     time.Duration // missing to the gap of F23
 }
 
-// situation also clears the review mark.
 func (k *Keeper) situation(id int64) (situation, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -37,7 +36,6 @@ func (k *Keeper) situation(id int64) (situation, bool) {
 	in.role, by = k.table.roleOf(r)
 	in.successor = *by
 	in.due = r.due.Known() && (r.uptime <= uptime || r.due <= now)
-	r.review = false
 	return in, true
 }
 

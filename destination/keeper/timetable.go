@@ -43,7 +43,6 @@ type entry struct {
 	index  int           // in the heap, -1 for outside
 
 	busy     bool          // waiting for a worker, or with one
-	review   bool          // another hub may have to be tried
 	hold     time.Duration // uptime before which nothing is done
 	sent     time.Duration // uptime
 	awaiting bool          // hold is for a discovery
@@ -128,16 +127,11 @@ func (t *timetable) schedule(r *entry, planned bool, now store.Micros, uptime ti
 		r.due = due
 		r.uptime = uptime + max(until(due, now), 0)
 	}
-	review := r.review && planned
-	if r.busy || !due.Known() && !review {
+	if r.busy || !due.Known() {
 		t.dequeue(r)
 		return
 	}
-	at := r.uptime
-	if review && (!due.Known() || at > uptime) {
-		at = uptime
-	}
-	t.enqueue(r, max(at, r.hold))
+	t.enqueue(r, max(r.uptime, r.hold))
 }
 
 func until(due, now store.Micros) time.Duration {

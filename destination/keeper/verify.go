@@ -76,23 +76,11 @@ func (k *Keeper) Denied(ctx context.Context, sub store.Subscription, reason stri
 		}
 		return deny(s, text, m)
 	})
+	if err == nil && after.State == store.SubDenied {
+		_, err = k.advance(ctx, sub.ID)
+	}
 	if err != nil {
 		return fmt.Errorf("denial by a hub: %w", err)
 	}
-	if after.State == store.SubDenied {
-		k.reviewSoon(sub.ID)
-	}
 	return nil
-}
-
-func (k *Keeper) reviewSoon(id int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	r := k.table.entries[id]
-	if r == nil {
-		return
-	}
-	r.review = true
-	k.schedule(r, k.now(), k.uptime())
-	k.signal()
 }
