@@ -72,7 +72,7 @@ type SetOffer struct {
 	// ID is the URL of the Capability List, bare list or topic.
 	ID   string
 	Bare bool // no Capability List: just the given list or topic
-	// Found is how it was found: given, well-known, link-header, html-link, robots, description, up.
+	// Found is given, well-known, link-header, html-link, robots, description or up.
 	Found string
 	// Err is why the set cannot be used, nil for a usable one.
 	Err error

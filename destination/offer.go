@@ -16,8 +16,8 @@ type Error struct {
 	Asked string
 	Trail []Step
 	Hint  string
-	// Err is the most important failure, for errors.Is, errors.As and fetch.KindOf; nil if all
-	// answers came and none was usable.
+	// Err is the most important failure, for errors.Is, errors.As and fetch.KindOf; nil if all answers came and none
+	// was usable.
 	Err error
 }
 

@@ -19,7 +19,7 @@ type ReaderOptions struct {
 	Client *fetch.Client
 	Policy *fetch.Policy // nil: nothing is trusted
 	Memory Memory        // nil: no request is conditional
-	// RetryFor is how long the transient failures of one document are retried, beyond the quick retries of fetch
+	// RetryFor is how long transient failures of one document are retried
 	// (network.retry_for). 0: only a body that broke off is begun again, a few times.
 	RetryFor time.Duration
 	// Topic configures a feed that is given as a Source; NoFeeds refuses one.
@@ -60,7 +60,7 @@ type Reader struct {
 	jitter func(d time.Duration) time.Duration
 }
 
-// NewReader returns a Reader.
+// NewReader makes one.
 func NewReader(o ReaderOptions) *Reader {
 	r := &Reader{
 		client: o.Client, policy: o.Policy, memory: o.Memory, limits: defaultLimits, retryFor: o.RetryFor,
@@ -244,7 +244,6 @@ type awaited struct {
 	await func() (resume func())
 }
 
-// Read implements io.Reader.
 func (b *awaited) Read(p []byte) (int, error) {
 	defer b.await()()
 	return b.ReadCloser.Read(p)

@@ -13,7 +13,6 @@ type recorder struct {
 	kept bytes.Buffer
 }
 
-// Read implements io.Reader.
 func (t *recorder) Read(p []byte) (int, error) {
 	n, err := t.r.Read(p)
 	if room := pageBytes - t.kept.Len(); room > 0 {
@@ -22,7 +21,6 @@ func (t *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (t *recorder) Close() error { return t.r.Close() }
 
 // rewind is the body from its start, inflated if need be, as far as a page matters.

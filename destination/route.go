@@ -10,8 +10,7 @@ import (
 // routeKey is the key of the route from a requested URL. Its space keeps it from being a document's URL.
 func routeKey(asked string) string { return "discovery of " + asked }
 
-// retrace begins a discovery where the last one ended, so that nothing that failed then is requested again. done is
-// false if the documents are gone.
+// retrace begins where the last discovery ended, so that nothing that failed then is requested again.
 func (f *finder) retrace(ctx context.Context) (done bool, err error) {
 	d, err := f.r.recall(ctx, routeKey(f.offer.Asked))
 	if err != nil || d == nil || len(d.Route) == 0 {
