@@ -19,8 +19,8 @@ type ReaderOptions struct {
 	Client *fetch.Client
 	Policy *fetch.Policy // nil: nothing is trusted
 	Memory Memory        // nil: no request is conditional
-	// RetryFor is how long transient failures of one document are retried
-	// (network.retry_for). 0: only a body that broke off is begun again, a few times.
+	// RetryFor is how long transient failures of one document are retried (network.retry_for). 0: only a body that
+	// broke off is begun again, a few times.
 	RetryFor time.Duration
 	// Topic configures a feed that is given as a Source; NoFeeds refuses one.
 	Topic   TopicOptions
