@@ -89,48 +89,6 @@ func (r *Reader) Uncached() *Reader {
 	return &fresh
 }
 
-// Document reads a small document whole, and conditionally if it is remembered: after a 304 it is the remembered one. A
-// document of an unexpected kind, an HTML page in its place, or one that is too large is an error. One that does not
-// state its kind passes as the first kind expected [18].
-func (r *Reader) Document(ctx context.Context, url string, expect ...rsdoc.Kind) (*Document, error) {
-	known, err := r.recall(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	var d *Document
-	err = r.retry(ctx, &retryWindow{window: r.retryFor}, url, func() error {
-		a, err := r.ask(ctx, url, validators(known))
-		if err != nil {
-			return err
-		}
-		defer a.close()
-		if a.NotModified {
-			d, err = unchanged(known, a, expect)
-			return err
-		}
-		doc, err := r.open(a, first(expect))
-		if err != nil {
-			return err
-		}
-		d, err = r.readWhole(url, a, doc, expect)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read document %s: %w", fetch.RedactURL(url), err)
-	}
-	if d.NotModified {
-		return d, nil
-	}
-	return d, r.remember(ctx, d)
-}
-
-func first(kinds []rsdoc.Kind) rsdoc.Kind {
-	if len(kinds) == 0 {
-		return rsdoc.KindUnknown
-	}
-	return kinds[0]
-}
-
 func unchanged(known *Document, a *answer, expect []rsdoc.Kind) (*Document, error) {
 	d := *known
 	d.NotModified, d.Date = true, a.meta().Date

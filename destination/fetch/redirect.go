@@ -46,8 +46,8 @@ func (r *route) next(ex *exchange, status int) *classified {
 	case from.Scheme == "https" && to.Scheme == "http":
 		return because(Refused, "redirected (%d) from https down to http: %s", status, r.show(to))
 	case r.inScope != nil && !r.inScope(to.String()):
-		return because(Refused,
-			"redirected (%d) to %s, outside the scope of the Source; a prefix under scope would allow it", status, r.show(to))
+		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; "+
+			"a prefix under scope would allow it", status, r.show(to))
 	}
 	ex.to(to, to.String())
 	return nil

@@ -106,8 +106,8 @@ func ParseDigest(s string) (Digest, error) {
 	case tokenUsable:
 		return d, nil
 	case tokenUnknown:
-		return Digest{}, fmt.Errorf("read the digest %s: the algorithm is none of md5, sha-1, sha-256, sha-384, sha-512",
-			quote(s))
+		return Digest{}, fmt.Errorf("read the digest %s: the algorithm is none of "+
+			"md5, sha-1, sha-256, sha-384, sha-512", quote(s))
 	}
 	return Digest{}, fmt.Errorf("read the digest %s: not algorithm:hex with a sum of the algorithm's length", quote(s))
 }
