@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"store/storetest":   {"store"},
 	"store/blob":        {},
 	"destination":       {"destination/backoff", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "store"},
-	"destination/rsdoc": {}, "destination/websub": {}, "destination/feed": {}, "destination/gate": {}, "destination/backoff": {},
+	"destination/rsdoc": {}, "destination/websub": {"destination/feed"}, "destination/feed": {}, "destination/gate": {}, "destination/backoff": {},
 	"destination/fetch": {"destination/backoff"},
 	"destination/peer":  {"destination/backoff", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "destination/gate", "store", "store/blob"},
 	// The hub's database is a back end on another: the state of a Destination does not know the hub.

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -152,7 +153,8 @@ func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	links, err := websub.DiscoverTopic(resp.Header.Values("Link"), resp.Type, resp.Body, final)
+	const most = 512 << 10 // bytes of a topic that are searched for its hubs (P8)
+	links, err := websub.DiscoverTopic(resp.Header.Values("Link"), resp.Type, io.LimitReader(resp.Body, most), final)
 	return links.Hubs, err
 }
 
