@@ -3,8 +3,8 @@ package source
 // pageSize is the number of records that are copied at once when a record changes that a Resource List still needs.
 const pageSize = 64
 
-// maxGraves is how many deleted names are remembered, to be answered with 410 Gone. Older ones become 404 Not Found.
-const maxGraves = 10_000
+// maxTombstones is how many deleted names are answered with 410 Gone. Older ones become 404 Not Found.
+const maxTombstones = 10_000
 
 // record is what is published about one resource. A million of them are held, so it is small and has no time.Time.
 type record struct {
@@ -13,32 +13,13 @@ type record struct {
 	sum      [32]byte
 	length   int64
 	modified int64 // HTTP Last-Modified, in seconds since 1970; of a dead record when it died
-	version  int64 // made-up resources: 0, 1, 2, …; of a dead record with a name, the number of its burial
+	version  int64 // made-up resources: 0, 1, 2, …; of a dead record with a name, the number of its deletion
 	live     bool
 }
 
 type page struct {
 	epoch   uint64
 	records [pageSize]record
-}
-
-// catalog holds the records by slot. It is frozen in the time it takes to copy the page table: a page is copied only
-// when it is next written (copy on write), so a Resource List is a consistent snapshot that costs next to nothing.
-type catalog struct {
-	pages []*page
-	slots int
-	live  int
-	epoch uint64
-	index map[string]int // nil where the name follows from the slot
-	// graves are the slots of the dead, oldest first; an entry that has lived again since is skipped.
-	graves  []grave
-	burials int64
-	free    []int
-}
-
-type grave struct {
-	slot   int
-	burial int64
 }
 
 // frozen is the catalog at one instant.
@@ -48,15 +29,29 @@ type frozen struct {
 	live  int
 }
 
+// at returns a record to read.
+func (f *frozen) at(slot int) *record { return &f.pages[slot/pageSize].records[slot%pageSize] }
+
+// catalog holds the records by slot. A page is copied only when it is next written (copy on write), so that a Resource
+// List is a consistent snapshot that costs next to nothing.
+type catalog struct {
+	frozen
+	epoch      uint64
+	index      map[string]int // nil where the name follows from the slot
+	tombstones []tombstone    // oldest first; one whose record has lived again since is skipped
+	deletions  int64
+	free       []int
+}
+
+type tombstone struct {
+	slot   int
+	number int64
+}
+
 func (c *catalog) freeze() frozen {
 	c.epoch++
 	return frozen{pages: append([]*page(nil), c.pages...), slots: c.slots, live: c.live}
 }
-
-func (f frozen) at(slot int) *record { return &f.pages[slot/pageSize].records[slot%pageSize] }
-
-// at returns a record to read.
-func (c *catalog) at(slot int) *record { return &c.pages[slot/pageSize].records[slot%pageSize] }
 
 // edit returns a record to write.
 func (c *catalog) edit(slot int) *record {
@@ -114,24 +109,24 @@ func (c *catalog) put(slot int, next record) {
 	*r = next
 }
 
-// bury marks a record as dead, and forgets the one that has been dead for longest if there are many.
-func (c *catalog) bury(slot int, died int64) {
+// remove marks a record as dead, and forgets the one that has been dead for longest if there are many.
+func (c *catalog) remove(slot int, died int64) {
 	r := *c.at(slot)
 	r.live, r.modified = false, died
 	if c.index == nil {
 		c.put(slot, r)
 		return
 	}
-	c.burials++
-	r.version = c.burials
+	c.deletions++
+	r.version = c.deletions
 	c.put(slot, r)
-	c.graves = append(c.graves, grave{slot, c.burials})
-	if len(c.graves) <= maxGraves {
+	c.tombstones = append(c.tombstones, tombstone{slot, c.deletions})
+	if len(c.tombstones) <= maxTombstones {
 		return
 	}
-	oldest := c.graves[0]
-	c.graves = c.graves[1:]
-	if r := c.at(oldest.slot); !r.live && r.version == oldest.burial {
+	oldest := c.tombstones[0]
+	c.tombstones = c.tombstones[1:]
+	if r := c.at(oldest.slot); !r.live && r.version == oldest.number {
 		delete(c.index, r.name)
 		c.free = append(c.free, oldest.slot)
 	}

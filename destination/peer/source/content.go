@@ -75,7 +75,7 @@ func (o Synthetic) Length(number int, version int64) int64 {
 
 // Content is a version of a resource.
 func (o Synthetic) Content(number int, version int64) io.ReadSeeker {
-	return &text{key: o.key(number, version), length: o.Length(number, version)}
+	return &letters{key: o.key(number, version), length: o.Length(number, version)}
 }
 
 func (o Synthetic) key(number int, version int64) uint64 {
@@ -90,13 +90,13 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// text reads as letters from a to p with a line break after every 63rd, made as they are read.
-type text struct {
+// letters reads as letters from a to p with a line break after every 63rd, made as they are read.
+type letters struct {
 	key            uint64
 	length, offset int64
 }
 
-func (t *text) Read(p []byte) (int, error) {
+func (t *letters) Read(p []byte) (int, error) {
 	if t.offset >= t.length {
 		return 0, io.EOF
 	}
@@ -118,7 +118,7 @@ func (t *text) Read(p []byte) (int, error) {
 }
 
 // word is eight characters at once.
-func (t *text) word(i uint64) uint64 {
+func (t *letters) word(i uint64) uint64 {
 	w := mix(t.key+i)&0x0f0f0f0f0f0f0f0f + 0x6161616161616161
 	if i%8 == 7 {
 		w = w&^(0xff<<56) | '\n'<<56
@@ -126,7 +126,7 @@ func (t *text) word(i uint64) uint64 {
 	return w
 }
 
-func (t *text) Seek(offset int64, whence int) (int64, error) {
+func (t *letters) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
 		offset += t.offset

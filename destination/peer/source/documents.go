@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"resyncd/destination/rsdoc"
@@ -75,46 +76,57 @@ func (s *Source) document(name string) (document, bool) {
 }
 
 func (s *Source) descriptionDocument() document {
-	head := newHead(rsdoc.List, rsdoc.KindDescription)
-	head.Links = s.describedBy(nil)
-	entry := newEntry(s.at(capabilityList))
-	entry.Capability = rsdoc.KindCapabilityList
-	return document{tag: "d", modified: s.begin, head: head, entries: sequence(entry)}
+	d := document{tag: "d", modified: s.begin, head: rsdoc.NewHead(rsdoc.List, rsdoc.KindDescription)}
+	d.head.Links = s.describedBy()
+	d.entries = slices.Values([]*rsdoc.Entry{s.capability(capabilityList, rsdoc.KindCapabilityList)})
+	return d
 }
 
 func (s *Source) capabilityDocument() document {
 	s.mu.RLock()
-	shaped, changes, archived := s.journal.shaped, changeListIndex, len(s.journal.archived) > 0
+	since, changes, archived := s.journal.capabilities, changeListIndex, len(s.journal.archived) > 0
 	if !s.journal.indexed() {
 		changes = changeListPart + s.journal.open().name
 	}
 	s.mu.RUnlock()
-	head := newHead(rsdoc.List, rsdoc.KindCapabilityList, rsdoc.NewLink(rsdoc.RelUp, s.at(wellKnown)))
-	head.Links = s.describedBy(head.Links)
-	entries := []*rsdoc.Entry{newEntry(s.at(resourceList)), newEntry(s.at(changes))}
-	entries[0].Capability, entries[1].Capability = rsdoc.KindResourceList, rsdoc.KindChangeList
+	d := document{tag: fmt.Sprintf("c%x", int64(since)), modified: since}
+	d.head = rsdoc.NewHead(rsdoc.List, rsdoc.KindCapabilityList)
+	d.head.Links = append([]rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, s.Description())}, s.describedBy()...)
+	entries := []*rsdoc.Entry{
+		s.capability(resourceList, rsdoc.KindResourceList), s.capability(changes, rsdoc.KindChangeList),
+	}
 	if archived {
-		entry := newEntry(s.at(changeListArchive))
-		entry.Capability = rsdoc.KindChangeListArchive
-		entries = append(entries, entry)
+		entries = append(entries, s.capability(changeListArchive, rsdoc.KindChangeListArchive))
 	}
 	for _, c := range s.setChannels() {
-		entry := newEntry(s.at(c.name))
-		entry.Capability, entry.Links = c.kind, []rsdoc.Link{rsdoc.NewLink(rsdoc.RelHub, c.hub.url)}
+		entry := s.capability(c.name, c.kind)
+		entry.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelHub, c.hub.url)}
 		entries = append(entries, entry)
 	}
-	return document{tag: fmt.Sprintf("c%x", int64(shaped)), modified: shaped, head: head, entries: sequence(entries...)}
+	d.entries = slices.Values(entries)
+	return d
 }
 
-func (s *Source) describedBy(links []rsdoc.Link) []rsdoc.Link {
+func (s *Source) describedBy() []rsdoc.Link {
 	if s.options.DescribedBy == "" {
-		return links
+		return nil
 	}
-	return append(links, rsdoc.NewLink(rsdoc.RelDescribedBy, s.options.DescribedBy))
+	return []rsdoc.Link{rsdoc.NewLink(rsdoc.RelDescribedBy, s.options.DescribedBy)}
 }
 
-// at is the URI of a document.
-func (s *Source) at(name string) string { return s.options.Base + "/" + name }
+// capability is an entry for a document of the framework.
+func (s *Source) capability(name string, kind rsdoc.Kind) *rsdoc.Entry {
+	e := rsdoc.NewEntry(s.at(name))
+	e.Capability = kind
+	return &e
+}
+
+// newHead is the head of a document below the Capability List.
+func (s *Source) newHead(shape rsdoc.Shape, kind rsdoc.Kind) rsdoc.Head {
+	head := rsdoc.NewHead(shape, kind)
+	head.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, s.at(capabilityList))}
+	return head
+}
 
 // write writes the document as a stream.
 func (s *Source) write(w io.Writer, d document) error {
@@ -129,25 +141,4 @@ func (s *Source) write(w io.Writer, d document) error {
 		}
 	}
 	return out.Close()
-}
-
-func newHead(shape rsdoc.Shape, kind rsdoc.Kind, links ...rsdoc.Link) rsdoc.Head {
-	head := rsdoc.NewHead(shape, kind)
-	head.Links = links
-	return head
-}
-
-func newEntry(loc string) *rsdoc.Entry {
-	e := rsdoc.NewEntry(loc)
-	return &e
-}
-
-func sequence(entries ...*rsdoc.Entry) iter.Seq[*rsdoc.Entry] {
-	return func(yield func(*rsdoc.Entry) bool) {
-		for _, e := range entries {
-			if !yield(e) {
-				return
-			}
-		}
-	}
 }

@@ -31,8 +31,8 @@ func TestNotifyFaults(t *testing.T) {
 				}
 				k := &script{}
 				heard := 0
-				s := scriptedSource(t, Options{Faults: f, OnNotify: func(n Notification) {
-					if n.Kind == rsdoc.KindChangeNotification {
+				s := scriptedSource(t, Options{Faults: f, onNotify: func(n notification) {
+					if n.kind == rsdoc.KindChangeNotification {
 						heard++
 					}
 				}}, k)

@@ -9,6 +9,7 @@ import (
 	"resyncd/destination/feed"
 	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
+	"resyncd/destination/websub"
 )
 
 // webFeed is a feed of what has happened: a current document with the newest entries, and archives of those before
@@ -21,12 +22,12 @@ type webFeed struct {
 	title   string
 	size    int // entries in a document
 	faults  faults.Feed
-	// channel tells the hub of what is new; nil without one.
+	// channel notifies the hub of what is new; nil without one.
 	channel *channel
 	// extent tells how far the entries reach, and span returns those after the from-th up to the to-th. Both are called
 	// with the Source locked.
 	extent func() extent
-	span   func(from, to int) chunk
+	span   func(from, to int) batch
 }
 
 // extent is how far the entries of a feed reach.
@@ -38,40 +39,45 @@ type extent struct {
 	newest, changed rsdoc.Micros
 }
 
-// leaf is what one document of a feed holds: the entries after the from-th up to the to-th.
-type leaf struct {
+// feedPage is one document of a feed at one instant. It holds the entries after the from-th up to the to-th.
+type feedPage struct {
+	batch
 	archive    int // its number, from 1; 0 for the current document
 	from, to   int
-	prev, next int // archives, 0 for none
+	prev, next int          // archives, 0 for none
+	newest     rsdoc.Micros // its newest entry; of a feed without any, when the Source began
+	changed    rsdoc.Micros // not known of an archive, whose links come and go
 }
 
-// layout is how the entries of a feed are laid out over documents.
-type layout struct {
-	extent
-	size int
-}
-
-// kept tells whether there is an archive of this number: full, and nothing of it forgotten.
-func (l layout) kept(archive int) bool {
-	return archive >= 1 && archive <= l.total/l.size && (archive-1)*l.size >= l.past
-}
-
-// linked is an archive to link to, or 0.
-func (l layout) linked(archive int) int {
-	if !l.kept(archive) {
-		return 0
+// page lays out one document as it is now; false if there is no such archive. The entries of an archive never change; a
+// link goes or comes with the archive beside it.
+func (f *webFeed) page(archive int) (feedPage, bool) {
+	f.s.mu.RLock()
+	defer f.s.mu.RUnlock()
+	e := f.extent()
+	kept := func(n int) int { // n, or 0 where there is no such archive: full, and nothing of it forgotten
+		if n < 1 || n > e.total/f.size || (n-1)*f.size < e.past || f.faults.NoArchive {
+			return 0
+		}
+		return n
 	}
-	return archive
-}
-
-// current lays out the current document. The archive that it leads back to ends where the document begins, or later.
-func (l layout) current() leaf {
-	return leaf{from: max(l.past, l.total-l.size), to: l.total, prev: l.linked((l.total - 1) / l.size)}
-}
-
-// archived lays out an archive. Its entries never change; a link goes or comes with the archive beside it.
-func (l layout) archived(n int) (leaf, bool) {
-	return leaf{archive: n, from: (n - 1) * l.size, to: n * l.size, prev: l.linked(n - 1), next: l.linked(n + 1)}, l.kept(n)
+	if archive > 0 {
+		if kept(archive) == 0 {
+			return feedPage{}, false
+		}
+		p := feedPage{archive: archive, from: (archive - 1) * f.size, to: archive * f.size, changed: rsdoc.NoTime}
+		p.prev, p.next = kept(archive-1), kept(archive+1)
+		p.batch = f.span(p.from, p.to)
+		p.newest = p.end()
+		return p, true
+	}
+	p := feedPage{from: max(e.past, e.total-f.size), to: e.total, newest: e.newest, changed: e.changed}
+	p.prev = kept((e.total - 1) / f.size) // ends where this document begins, or later
+	if n := f.faults.Limit; n > 0 {
+		p.from = max(p.from, p.to-n)
+	}
+	p.batch = f.span(p.from, p.to)
+	return p, true
 }
 
 // feeds lists the feeds that there are.
@@ -121,48 +127,44 @@ func (s *Source) feedAt(name string) (*webFeed, int) {
 	return nil, 0
 }
 
-// edition is one document of a feed at one instant.
-type edition struct {
-	leaf
-	chunk
-	newest  rsdoc.Micros // its newest entry; of a feed without any, when the Source began
-	changed rsdoc.Micros // when it became what it is; not known of an archive, whose links come and go
+// text is the current document, which is a topic where there is a hub, or an archive. fetched: somebody reads it.
+func (f *webFeed) text(archive int, fetched bool) (text, error) {
+	if f.channel != nil && archive == 0 {
+		f.channel.topic.current(fetched) // before the page is laid out, which then has what the hub was told of
+	}
+	p, ok := f.page(archive)
+	if !ok {
+		return text{}, errAbsent
+	}
+	out := f.blank(p.newest)
+	out.Entries = f.s.feedEntries(&p.batch)
+	out.PrevArchive, out.NextArchive = f.archiveURL(p.prev), f.archiveURL(p.next)
+	links := ""
+	switch {
+	case archive > 0: // no topic: it names no hub
+		out.Archive, out.Self, out.Current, out.Hubs = true, f.archiveURL(archive), f.url(), nil
+	case f.faults.LinksInHeader():
+		links = f.links()
+	}
+	body, err := f.write(out)
+	return text{
+		tag: fmt.Sprintf("f%d.%d.%d.%d", p.from, p.to, p.prev, p.next), modified: p.changed,
+		mediaType: f.faults.MediaType(), topic: true, body: body, links: links,
+	}, err
 }
 
-// look takes one document as it is now; false if there is no such archive.
-func (f *webFeed) look(archive int) (edition, bool) {
-	f.s.mu.RLock()
-	defer f.s.mu.RUnlock()
-	all := layout{f.extent(), f.size}
-	p, ok := all.current(), true
-	if archive > 0 {
-		p, ok = all.archived(archive)
+// links is the Link header of the feed, the same as what is in it (P-01).
+func (f *webFeed) links() string {
+	if f.channel == nil {
+		return websub.LinkHeader("", f.url())
 	}
-	if p, ok = f.spoiled(p, ok); !ok {
-		return edition{}, false
-	}
-	d := edition{leaf: p, chunk: f.span(p.from, p.to), newest: all.newest, changed: all.changed}
-	if archive > 0 {
-		d.newest, d.changed = d.end(), rsdoc.NoTime
-	}
-	return d, true
+	return f.channel.links()
 }
 
-// document writes one document of the feed.
-func (f *webFeed) document(d edition) ([]byte, error) {
-	out := f.blank(d.newest)
-	out.Entries = f.s.feedEntries(&d.chunk)
-	out.PrevArchive, out.NextArchive = f.archiveURL(d.prev), f.archiveURL(d.next)
-	if d.archive > 0 { // no topic: it names no hub
-		out.Archive, out.Self, out.Current, out.Hubs = true, f.archiveURL(d.archive), f.url(), nil
-	}
-	return f.write(out)
-}
-
-// news writes what is told of a batch: the feed with the new entries alone (S-66).
-func (f *webFeed) news(b batch) ([]byte, error) {
+// newEntries writes what the hub is told of a batch: the feed with the new entries alone (S-66).
+func (f *webFeed) newEntries(b batch) ([]byte, error) {
 	out := f.blank(b.end())
-	out.Entries = f.s.feedEntries(&b.chunk)
+	out.Entries = f.s.feedEntries(&b)
 	return f.write(out)
 }
 
@@ -178,7 +180,7 @@ func (f *webFeed) blank(updated rsdoc.Micros) *feed.Document {
 
 func (f *webFeed) write(d *feed.Document) ([]byte, error) {
 	var body bytes.Buffer
-	if err := f.faults.Write(&body, d, f.s.options.Base+"/"); err != nil {
+	if err := f.faults.Write(&body, d, f.s.at("")); err != nil {
 		return nil, fmt.Errorf("write a document of %s: %w", f.name, err)
 	}
 	return body.Bytes(), nil

@@ -89,9 +89,9 @@ func TestFeedPushTellsAll(t *testing.T) {
 			return &fetch.Answer{Status: 202}, nil
 		}}
 		var heard int
-		s := scriptedSource(t, Options{NotifyMax: 7, ChangeListSize: 5, KeepChangeLists: -1, OnNotify: func(n Notification) {
-			if n.Kind == KindChangeFeed && n.Err == nil {
-				heard += n.Changes
+		s := scriptedSource(t, Options{NotifyMax: 7, ChangeListSize: 5, KeepChangeLists: -1, onNotify: func(n notification) {
+			if n.kind == changeFeedKind && n.err == nil {
+				heard += n.entries
 			}
 		}}, k)
 		stop := running(t, s)

@@ -54,7 +54,7 @@ func (s *Source) openFolder(ctx context.Context) error {
 		return fmt.Errorf("open the folder to serve: %w", err)
 	}
 	f := &folder{s: s, root: root}
-	s.folder, s.stock = f, f
+	s.backend = f
 	if err := f.scan(ctx, true); err != nil {
 		return errors.Join(err, root.Close())
 	}
@@ -102,57 +102,39 @@ func openRegular(root *os.Root, name string) (*os.File, signature, error) {
 	}
 	if !os.SameFile(before, after) {
 		file.Close()
-		return nil, signature{}, fmt.Errorf("open %q: replaced while it was opened: %w", name, errUnsettled)
+		return nil, signature{}, fmt.Errorf("open %q: replaced while it was opened: %w", name, errChanging)
 	}
 	return file, signatureOf(after), nil
 }
 
-// errUnsettled says that a file did not hold still.
-var errUnsettled = errors.New("changing")
+// errChanging says that a file did not hold still.
+var errChanging = errors.New("changing")
 
-// run looks at the folder every ScanEvery, and less often where looking takes long.
-func (f *folder) run(ctx context.Context) error {
-	timer := time.NewTimer(f.s.options.ScanEvery)
-	defer timer.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timer.C:
-		}
-		begin := time.Now()
-		err := f.scan(ctx, false)
-		if err != nil && ctx.Err() == nil && !failing {
-			// It may come back (F12); until then everything stays published as it was. Once is enough to say so.
-			f.s.options.Logger.Warn("folder not readable, changes wait", "dir", f.s.options.Dir, "err", err)
-		}
-		failing = err != nil
-		timer.Reset(max(f.s.options.ScanEvery, 10*time.Since(begin)))
-	}
+func (f *folder) run(ctx context.Context) {
+	f.s.watch(ctx, "folder "+f.s.options.Dir, func() error { return f.scan(ctx, false) })
 }
 
 // Scan looks at the folder and at the file of records now and publishes what has changed since the last look. A Source
 // without either has nothing to scan.
 func (s *Source) Scan(ctx context.Context) error {
-	var folder, file error
-	if s.folder != nil {
-		folder = s.folder.scan(ctx, false)
+	var dir, file error
+	if f, ok := s.backend.(*folder); ok {
+		dir = f.scan(ctx, false)
 	}
 	if s.options.Records != "" {
-		file = s.records.look()
+		file = s.records.scan()
 	}
-	return errors.Join(folder, file)
+	return errors.Join(dir, file)
 }
 
 // Skipped tells what the last look at the folder left out.
 func (s *Source) Skipped() Skipped {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if s.folder == nil {
-		return Skipped{}
+	if f, ok := s.backend.(*folder); ok {
+		return f.skipped
 	}
-	return s.folder.skipped
+	return Skipped{}
 }
 
 // scan compares the folder with what is published. The first one fills the catalog without making changes of it.
@@ -162,7 +144,9 @@ func (f *folder) scan(ctx context.Context, first bool) error {
 	if err := f.follow(); err != nil {
 		return fmt.Errorf("look at the folder to serve: %w", err)
 	}
-	w := &walk{folder: f, seen: make([]bool, f.slots())}
+	f.s.mu.RLock()
+	w := &walk{folder: f, seen: make([]bool, f.s.catalog.slots)}
+	f.s.mu.RUnlock()
 	found, err := w.run(ctx)
 	if err != nil {
 		return fmt.Errorf("look at the folder %s: %w", f.s.options.Dir, err)
@@ -190,12 +174,6 @@ func (f *folder) follow() error {
 	// Requests may still use the old one; the runtime closes it after the last of them.
 	f.root = root
 	return nil
-}
-
-func (f *folder) slots() int {
-	f.s.mu.RLock()
-	defer f.s.mu.RUnlock()
-	return f.s.catalog.slots
 }
 
 // apply publishes deletions first, so that a file that has become a folder is gone before the files in it come. The lock is
@@ -246,7 +224,7 @@ func (f *folder) gone(w *walk) []int {
 	return slots
 }
 
-// hashFile reads one file. It says errUnsettled when the file changes meanwhile.
+// hashFile reads one file. It says errChanging when the file changes meanwhile.
 func (f *folder) hashFile(name string) (foundFile, error) {
 	file, before, err := openRegular(f.root, name)
 	if err != nil {
@@ -263,11 +241,9 @@ func (f *folder) hashFile(name string) (foundFile, error) {
 	}
 	after := signatureOf(info)
 	if !after.same(before) || rec.length != after.size {
-		return foundFile{}, fmt.Errorf("hash %q: %w", name, errUnsettled)
+		return foundFile{}, fmt.Errorf("hash %q: %w", name, errChanging)
 	}
 	// Of a live file, version is its time of modification in nanoseconds: a touch is a change.
-	rec.modified, rec.version = floorSeconds(after.modified), after.modified
+	rec.modified, rec.version = info.ModTime().Unix(), after.modified
 	return foundFile{rec: rec, sig: before}, nil
 }
-
-func floorSeconds(nanoseconds int64) int64 { return time.Unix(0, nanoseconds).Unix() }

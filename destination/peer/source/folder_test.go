@@ -160,7 +160,7 @@ func TestUnnoticedWrite(t *testing.T) {
 	path := filepath.Join(dir, "a")
 	write(t, path, "old")
 	s := newFolder(t, dir, Options{})
-	before := s.folder.signatures[0]
+	before := s.backend.(*folder).signatures[0]
 	overwrite := func(body string) signature {
 		write(t, path, body)
 		modified := time.Unix(0, before.modified)
@@ -182,7 +182,7 @@ func TestUnnoticedWrite(t *testing.T) {
 	}
 	tick := overwrite("odd")
 	tick.young = true
-	s.folder.signatures[0] = tick
+	s.backend.(*folder).signatures[0] = tick
 	scan(t, s)
 	if diff := cmp.Diff(truth(t, dir), s.Snapshot()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

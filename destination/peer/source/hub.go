@@ -1,11 +1,18 @@
 package source
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"time"
 
+	"resyncd/destination/backoff"
 	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 )
 
@@ -15,6 +22,19 @@ const (
 	// hubHops is how often a hub may send a post on with 307 or 308.
 	hubHops = 5
 )
+
+// How a hub that does not take a notification is tried again (P-03).
+const (
+	firstPause = time.Second
+	maxPause   = time.Minute
+	maxAsked   = time.Hour // the longest Retry-After that is believed
+	// refusals is how often one notification may be refused before it is given up: one that the hub will never take must
+	// not stop all others (P11), and a hub that is being set up refuses for a moment only.
+	refusals = 3
+)
+
+// errRefused is in the chain where asking the same again is not likely to help.
+var errRefused = errors.New("refused")
 
 // hub is how the hub is spoken to.
 type hub struct {
@@ -53,4 +73,90 @@ func (h *hub) message(c *channel, body []byte) fetch.Message {
 	}
 	m.Header = http.Header{"Content-Type": {c.mediaType}, "Link": {c.links()}}
 	return m
+}
+
+// sender posts one message after another, each until the hub has it. What it knows about the hub's health outlives a
+// message, so that a hub which refuses everything is not asked more and more.
+type sender struct {
+	send     func(context.Context, fetch.Message) (*fetch.Answer, error)
+	log      *slog.Logger
+	kind     rsdoc.Kind
+	failures int           // in a row
+	pause    time.Duration // before the next post
+}
+
+// deliver posts a message until the hub takes it; failed is called after each failure. It returns an error if the hub
+// keeps refusing or ctx ends. The bytes stay the same, so that a post whose answer was lost is a repetition and no
+// contradiction.
+func (k *sender) deliver(ctx context.Context, m fetch.Message, failed func()) error {
+	for refused := 0; ; {
+		if !sleep(ctx, k.pause) {
+			return ctx.Err()
+		}
+		answer, err := k.send(ctx, m)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			err = refusal(answer)
+		}
+		if err == nil {
+			if k.failures > 0 {
+				k.log.Info("hub takes notifications again", "kind", k.kind, "failures", k.failures)
+			}
+			k.failures, k.pause = 0, 0
+			return nil
+		}
+		k.failed(answer, err)
+		failed()
+		if errors.Is(err, errRefused) {
+			if refused++; refused == refusals {
+				k.log.Warn("notification given up, subscribers will see a gap", "kind", k.kind, "err", err)
+				return err
+			}
+		}
+	}
+}
+
+// failed counts a failure and chooses the pause before the next post: doubling, with jitter, or what the hub asks for.
+func (k *sender) failed(answer *fetch.Answer, err error) {
+	k.failures++
+	if k.failures == 1 {
+		k.log.Warn("hub does not take notifications, trying again", "kind", k.kind, "err", err)
+	}
+	k.pause = backoff.Doubled(firstPause, k.failures, maxPause)
+	k.pause += time.Duration(rand.Int64N(int64(k.pause) / 5))
+	if answer != nil {
+		k.pause = max(k.pause, min(answer.RetryAfter, maxAsked))
+	}
+}
+
+// refusal is nil where the hub has taken the message. Any 2xx says so (P-03).
+func refusal(a *fetch.Answer) error {
+	const most = 200 // of what the hub says about it
+	body := a.Body[:min(len(a.Body), most)]
+	switch {
+	case a.Status/100 == 2:
+		return nil
+	case a.Status/100 == 5, a.Status == http.StatusTooManyRequests, a.Status == http.StatusRequestTimeout,
+		a.Status == http.StatusTooEarly:
+		return fmt.Errorf("tell the hub: status %d: %q", a.Status, body)
+	case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
+		return fmt.Errorf("tell the hub: status %d, it may want a publisher token or not know the topic: %w: %q",
+			a.Status, errRefused, body)
+	}
+	return fmt.Errorf("tell the hub: status %d: %w: %q", a.Status, errRefused, body)
+}
+
+// sleep waits and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

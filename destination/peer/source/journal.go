@@ -8,14 +8,10 @@ import (
 
 // change is one entry of a Change List.
 type change struct {
-	slot     int
-	name     string
-	kind     rsdoc.Change
-	at       rsdoc.Micros
-	sum      [32]byte
-	sums     string
-	length   int64
-	modified int64
+	slot int
+	kind rsdoc.Change
+	at   rsdoc.Micros
+	record
 }
 
 // changeList is one Change List. With until it is closed and nothing in it is ever written again.
@@ -27,29 +23,28 @@ type changeList struct {
 
 func (l *changeList) closed() bool { return l.until.Known() }
 
-// journal is the history: a chain of Change Lists in which each begins where the one before ended. The last list is open
-// (not published in closed mode). Rotation keeps the URI of the list that is closed, and the new one gets a new URI, so
-// that whoever polls the old one sees `until` and goes to the index [9, 12].
+// journal is the history: a chain of Change Lists in which each begins where the one before ended. A list that is closed
+// keeps its URI, so that whoever polls it sees `until` and goes to the index [9, 12].
 type journal struct {
-	lists    []*changeList // oldest first, the open one last
-	archived []*changeList // oldest first
-	size     int           // changes in a list
-	keep     int           // closed ones in lists; negative: all
-	archive  int
-	hidden   bool         // the open list is not published
-	past     int          // changes in lists that are in neither
-	newest   rsdoc.Micros // the instant of the newest change; before the first, the beginning
-	// rotations so far: what the index and the archive say depends on them alone.
-	rotations uint64
-	// shaped is the instant since when the Capability List is what it is: it changes when an index or archive appears.
-	shaped rsdoc.Micros
+	lists      []*changeList // oldest first, the open one last
+	archived   []*changeList // oldest first
+	size       int           // changes in a list
+	keep       int           // closed ones in lists; negative: all
+	archive    int
+	closedOnly bool         // the open list is not published
+	past       int          // changes in lists that are in neither
+	newest     rsdoc.Micros // the instant of the newest change; before the first, the beginning
+	rotations  uint64       // what the index and the archive say depends on these alone
+	// capabilities is the instant since when the Capability List is what it is: it changes when an index or archive
+	// appears.
+	capabilities rsdoc.Micros
 }
 
 func newJournal(o Options, from rsdoc.Micros) *journal {
-	j := &journal{size: o.ChangeListSize, keep: o.KeepChangeLists, archive: o.Archive, hidden: o.ClosedLists}
-	j.lists = []*changeList{newChangeList(from)}
-	j.shaped, j.newest = from, from
-	return j
+	return &journal{
+		size: o.ChangeListSize, keep: o.KeepChangeLists, archive: o.Archive, closedOnly: o.ClosedLists,
+		lists: []*changeList{newChangeList(from)}, capabilities: from, newest: from,
+	}
 }
 
 func newChangeList(from rsdoc.Micros) *changeList {
@@ -91,24 +86,24 @@ func (j *journal) rotate(at rsdoc.Micros) {
 		j.archived = slices.Delete(j.archived, 0, n)
 	}
 	if indexed != j.indexed() || archived != (len(j.archived) > 0) {
-		j.shaped = at
+		j.capabilities = at
 	}
 }
 
 // indexed tells whether the Capability List names the index: always when only closed lists are published, else as soon as
-// there are two. While there is one open list, it is named itself.
-func (j *journal) indexed() bool { return j.hidden || len(j.lists) > 1 }
+// there are two.
+func (j *journal) indexed() bool { return j.closedOnly || len(j.lists) > 1 }
 
-// published returns copies of the lists that the index names. The copies are safe to read without the lock: changes are
-// only ever appended behind the end that a copy knows.
-func (j *journal) published() []changeList {
-	lists := j.lists
-	if j.hidden {
-		lists = lists[:len(lists)-1]
+// published lists those that the index names.
+func (j *journal) published() []*changeList {
+	if j.closedOnly {
+		return j.lists[:len(j.lists)-1]
 	}
-	return copyLists(lists)
+	return j.lists
 }
 
+// copyLists makes copies that are safe to read without the lock: changes are only ever appended behind the end that a
+// copy knows.
 func copyLists(lists []*changeList) []changeList {
 	out := make([]changeList, len(lists))
 	for i, l := range lists {
@@ -119,11 +114,9 @@ func copyLists(lists []*changeList) []changeList {
 
 // lookup returns a copy of a published or archived list.
 func (j *journal) lookup(name string) (changeList, bool) {
-	for _, lists := range [][]*changeList{j.lists, j.archived} {
-		for _, l := range lists {
-			if l.name == name && (l.closed() || !j.hidden) {
-				return *l, true
-			}
+	for _, l := range slices.Concat(j.archived, j.published()) {
+		if l.name == name {
+			return *l, true
 		}
 	}
 	return changeList{}, false
@@ -133,14 +126,12 @@ func (j *journal) lookup(name string) (changeList, bool) {
 func (j *journal) span(from, to int) []change {
 	out := make([]change, 0, to-from)
 	begin := j.past // changes before the list at hand
-	for _, lists := range [][]*changeList{j.archived, j.lists} {
-		for _, l := range lists {
-			n := len(l.changes)
-			if low, high := max(from-begin, 0), min(to-begin, n); low < high {
-				out = append(out, l.changes[low:high]...)
-			}
-			begin += n
+	for _, l := range slices.Concat(j.archived, j.lists) {
+		n := len(l.changes)
+		if low, high := max(from-begin, 0), min(to-begin, n); low < high {
+			out = append(out, l.changes[low:high]...)
 		}
+		begin += n
 	}
 	return out
 }

@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"resyncd/destination/rsdoc"
 )
 
-// memory is a stock of bodies that the program puts there.
+// memory has the bodies that the program puts there.
 type memory struct {
 	s      *Source
 	bodies map[int][]byte
@@ -26,17 +24,15 @@ func (m *memory) name(_ int, rec *record) string { return rec.name }
 
 func (m *memory) find(name string) (int, bool) { return m.s.catalog.find(name) }
 
-func (m *memory) run(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
+func (m *memory) run(ctx context.Context) { <-ctx.Done() }
 
 func (m *memory) close() error { return nil }
 
 // Put creates or updates a resource of a Source in memory, from that instant on served and listed. The name is unescaped
 // bytes without a slash in front. The body is kept, not copied.
 func (s *Source) Put(name string, body []byte) error {
-	if s.memory == nil {
+	m, ok := s.backend.(*memory)
+	if !ok {
 		return fmt.Errorf("put %q: the Source is not in memory", name)
 	}
 	if !validName(name) || s.reserved(name) {
@@ -50,7 +46,7 @@ func (s *Source) Put(name string, body []byte) error {
 	defer s.mu.Unlock()
 	slot := s.catalog.slotFor(name)
 	rec.modified = s.options.Now().Unix()
-	s.memory.bodies[slot] = body
+	m.bodies[slot] = body
 	s.publish(slot, rec)
 	return nil
 }
@@ -59,18 +55,15 @@ func (s *Source) Put(name string, body []byte) error {
 func (s *Source) Delete(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, ok := s.catalog.find(name)
-	if s.memory == nil || !ok || !s.catalog.at(slot).live {
+	m, ok := s.backend.(*memory)
+	if !ok {
 		return false
 	}
-	delete(s.memory.bodies, slot)
+	slot, ok := s.catalog.find(name)
+	if !ok || !s.catalog.at(slot).live {
+		return false
+	}
+	delete(m.bodies, slot)
 	s.publish(slot, record{})
 	return true
-}
-
-// Now is the Source's latest instant: everything published so far lies at or before it.
-func (s *Source) Now() rsdoc.Micros {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.clock.last
 }

@@ -75,9 +75,12 @@ func reservedName(name string) bool {
 	return name == wellKnown || name == documents || strings.HasPrefix(name, documents+"/")
 }
 
-// mediaType guesses from the name. It has no parameters: nobody has looked for the character encoding of a file, and the
-// schema of rs:md does not allow any [6].
-func mediaType(name string) string {
+// mediaType guesses from the name; made-up resources are text. It has no parameters: nobody has looked for the character
+// encoding of a file, and the schema of rs:md does not allow any [6].
+func (s *Source) mediaType(name string) string {
+	if s.options.Synthetic != nil {
+		return "text/plain"
+	}
 	if t, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(name)), ";"); t != "" {
 		return t
 	}

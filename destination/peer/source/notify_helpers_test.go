@@ -91,7 +91,7 @@ func scriptedSource(t failer, o Options, k *script) *Source {
 	o.Client = client
 	s := newSource(t, o)
 	for _, c := range s.channels() {
-		c.teller.send = k.send
+		c.sender.send = k.send
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -22,6 +23,24 @@ const (
 	DefaultClosedEvery    = time.Minute
 	DefaultFeedEntries    = 50    // changes
 	DefaultRecordEntries  = 1_000 // edits
+	DefaultNotifyMax      = 1_000
+)
+
+// notifyQueue is how many full notifications may wait while the hub is slow or down; beyond, the oldest are dropped and
+// subscribers see a gap.
+const notifyQueue = 100
+
+// Publish is how a hub is told.
+type Publish string
+
+// The ways. The empty one is PublishResourceSync where there is a hub and PublishOff where there is none.
+const (
+	// PublishResourceSync posts the notification itself to the hub, and of a feed what is new.
+	PublishResourceSync Publish = "resourcesync"
+	// PublishTraditional posts that the topic has changed, and the hub fetches it (P-03).
+	PublishTraditional Publish = "traditional"
+	// PublishOff has neither channels nor their topics, and its feeds name no hub.
+	PublishOff Publish = "off"
 )
 
 // Options say what a Source serves and how it publishes it. Only Base is needed: without Dir and Synthetic the Source
@@ -91,13 +110,12 @@ type Options struct {
 	NotifyEvery time.Duration
 	// NotifyMax is the most changes in one notification. 0: DefaultNotifyMax.
 	NotifyMax int
-	// NotifyQueue is how many full notifications may wait while the hub is slow or down; beyond, the oldest are dropped
-	// and subscribers see a gap. 0: DefaultNotifyQueue.
-	NotifyQueue int
-	// OnNotify hears what became of every notification, one at a time. It must return quickly: the next ones wait for it.
-	OnNotify func(Notification)
 	// Logger gets what an operator may care about. Nil: nowhere.
 	Logger *slog.Logger
+
+	// For tests: another notifyQueue, and what hears of every notification, channels at the same time.
+	notifyQueue int
+	onNotify    func(notification)
 }
 
 // Check tells what is wrong with the options, as New would. An empty Base passes: it may follow once the address is known.
@@ -111,59 +129,37 @@ func (o Options) Check() error {
 
 // withDefaults returns the options with every default filled in, or what is wrong with them.
 func (o Options) withDefaults() (Options, error) {
-	base, err := url.Parse(o.Base)
+	base, err := parseURL("base URI", o.Base)
 	if err != nil {
-		return o, fmt.Errorf("base URI: %w", err)
+		return o, err
 	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" ||
-		base.User != nil {
-		return o, fmt.Errorf("base URI %q: want http://HOST[:PORT][/PATH] or https, without user, query or fragment",
-			base.Redacted())
+	if base.RawQuery != "" {
+		return o, fmt.Errorf("base URI %q: want one without query", o.Base)
 	}
 	o.Base = strings.TrimRight(base.String(), "/")
 	if o.Dir != "" && o.Synthetic != nil {
-		return o, fmt.Errorf("a Source serves a folder or made-up resources, not both")
+		return o, errors.New("a Source serves a folder or made-up resources, not both")
 	}
 	if o.Synthetic != nil {
 		if err := o.Synthetic.check(); err != nil {
 			return o, err
 		}
 	}
-	for name, n := range map[string]int{"list size": o.ListSize, "change list size": o.ChangeListSize, "archive": o.Archive} {
-		if n < 0 {
-			return o, fmt.Errorf("%s %d: want a positive number", name, n)
-		}
-	}
-	if o.FeedEntries < 0 || o.FeedEntries > DefaultListSize {
-		return o, fmt.Errorf("%d entries in a document of a feed: want 1 to %d", o.FeedEntries, DefaultListSize)
-	}
 	if o.Records != "" && o.RecordEdits != nil {
-		return o, fmt.Errorf("a record feed is of a file or begins with given edits, not both")
-	}
-	if o.ChangeListEvery < 0 || o.ScanEvery < 0 {
-		return o, fmt.Errorf("a negative time between Change Lists or scans")
+		return o, errors.New("a record feed is of a file or begins with given edits, not both")
 	}
 	setDefault(&o.ListSize, DefaultListSize)
 	setDefault(&o.ChangeListSize, DefaultChangeListSize)
 	setDefault(&o.KeepChangeLists, DefaultKeep)
 	setDefault(&o.ScanEvery, DefaultScanEvery)
 	setDefault(&o.Spec, "1.1")
-	if o.Spec != "1.0" && o.Spec != "1.1" {
-		return o, fmt.Errorf("spec version %q: want 1.0 or 1.1", o.Spec)
-	}
+	setDefault(&o.NotifyMax, DefaultNotifyMax)
+	setDefault(&o.notifyQueue, notifyQueue)
 	if o.ClosedLists {
 		setDefault(&o.ChangeListEvery, DefaultClosedEvery)
 	}
 	if len(o.Hashes) == 0 {
 		o.Hashes = []rsdoc.Algorithm{rsdoc.SHA256}
-	}
-	for _, a := range o.Hashes {
-		if a.Size() == 0 {
-			return o, fmt.Errorf("hash algorithm %d: want one that rsdoc names", a)
-		}
-	}
-	if err := o.checkNotify(); err != nil {
-		return o, err
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -171,7 +167,62 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return o, nil
+	for name, n := range map[string]int{
+		"list size": o.ListSize, "change list size": o.ChangeListSize, "archive": o.Archive,
+	} {
+		if n < 0 {
+			return o, fmt.Errorf("%s %d: want a positive number", name, n)
+		}
+	}
+	if o.FeedEntries < 0 || o.FeedEntries > DefaultListSize {
+		return o, fmt.Errorf("%d entries in a document of a feed: want 1 to %d", o.FeedEntries, DefaultListSize)
+	}
+	if o.NotifyMax < 1 || o.NotifyMax > DefaultListSize {
+		return o, fmt.Errorf("%d changes in a notification: want 1 to %d", o.NotifyMax, DefaultListSize)
+	}
+	if o.ChangeListEvery < 0 || o.ScanEvery < 0 || o.NotifyEvery < 0 {
+		return o, errors.New("a negative time between Change Lists, scans or notifications")
+	}
+	if o.Spec != "1.0" && o.Spec != "1.1" {
+		return o, fmt.Errorf("spec version %q: want 1.0 or 1.1", o.Spec)
+	}
+	for _, a := range o.Hashes {
+		if a.Size() == 0 {
+			return o, fmt.Errorf("hash algorithm %d: want one that rsdoc names", a)
+		}
+	}
+	return o, o.checkPublish()
+}
+
+// checkPublish tells what is wrong with the way to the hub. The Client is for New to miss: like Base it may come later.
+func (o *Options) checkPublish() error {
+	if o.Hub == "" {
+		setDefault(&o.Publish, PublishOff)
+	}
+	setDefault(&o.Publish, PublishResourceSync)
+	switch {
+	case o.Publish == PublishOff:
+		return nil
+	case o.Publish != PublishResourceSync && o.Publish != PublishTraditional:
+		return fmt.Errorf("publish %q: want resourcesync, traditional or off", o.Publish)
+	case o.Hub == "":
+		return fmt.Errorf("publish %s: there is no hub to tell", o.Publish)
+	}
+	_, err := parseURL("hub", o.Hub)
+	return err
+}
+
+// parseURL reads an absolute http or https URL of what.
+func parseURL(what, text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("%s %q: want http://HOST[:PORT][/PATH] or https, without user or fragment",
+			what, u.Redacted())
+	}
+	return u, nil
 }
 
 func setDefault[T comparable](v *T, def T) {

@@ -25,11 +25,11 @@ type records struct {
 	s     *Source
 	edits []edit // in the order in which they were published; guarded by the Source's lock
 
-	// looking lets one look at the file work at a time, and guards what follows.
-	looking sync.Mutex
-	known   map[[32]byte]int // how often each edit was published: a file may repeat one
-	sig     signature        // of the file when it was last read
-	bad     error            // what was wrong with it then
+	// scanning lets one scan of the file work at a time, and guards what follows.
+	scanning sync.Mutex
+	known    map[[32]byte]int // how often each edit was published: a file may repeat one
+	sig      signature        // of the file when it was last read
+	bad      error            // what was wrong with it then
 }
 
 // openRecords makes the record feed, if there is one. The edits that are there at the beginning are no news.
@@ -39,7 +39,7 @@ func (s *Source) openRecords() error {
 	}
 	s.records = &records{s: s, known: map[[32]byte]int{}}
 	s.recordFeed = &webFeed{
-		s: s, kind: KindRecordFeed, name: recordFeed, archive: recordFeedArchive, title: "Edits of records at " + s.host,
+		s: s, kind: recordFeedKind, name: recordFeed, archive: recordFeedArchive, title: "Edits of records at " + s.host,
 		size: cmp.Or(s.options.FeedEntries, DefaultRecordEntries), faults: s.options.Faults.OfRecords(),
 		extent: func() extent {
 			newest := s.begin
@@ -48,13 +48,13 @@ func (s *Source) openRecords() error {
 			}
 			return extent{total: len(s.records.edits), newest: newest, changed: newest}
 		},
-		span: func(from, to int) chunk { return chunk{edits: s.records.edits[from:to:to]} },
+		span: func(from, to int) batch { return batch{edits: s.records.edits[from:to:to]} },
 	}
 	if s.options.Records == "" {
 		s.records.publish(s.options.RecordEdits)
 		return nil
 	}
-	if err := s.records.look(); err != nil {
+	if err := s.records.scan(); err != nil {
 		return fmt.Errorf("%w: %w", ErrRecords, err)
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"syscall"
-	"time"
 
 	"resyncd/destination/feed"
 )
@@ -19,41 +18,23 @@ import (
 // maxRecords bounds a file of edits: it is read as a whole, and its edits are held in memory (P8).
 const maxRecords = 1_000_000
 
-// run looks at the file every ScanEvery, and less often where looking takes long.
+// run scans the file until ctx ends. A young one may be half written, which is no failure.
 func (r *records) run(ctx context.Context) {
-	every := r.s.options.ScanEvery
-	timer := time.NewTimer(every)
-	defer timer.Stop()
-	for last := ""; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
+	r.s.watch(ctx, "records", func() error {
+		err := r.scan()
+		r.scanning.Lock()
+		defer r.scanning.Unlock()
+		if r.sig.young {
+			return nil
 		}
-		begin, now := time.Now(), ""
-		if err := r.look(); err != nil && !r.young() { // a young one may be half written
-			now = err.Error()
-		}
-		if now != last && now != "" {
-			// Until it is right again, everything stays as it was. Once is enough to say so.
-			r.s.options.Logger.Warn("records not readable, edits wait", "err", now)
-		}
-		last = now
-		timer.Reset(max(every, 10*time.Since(begin)))
-	}
+		return err
+	})
 }
 
-// young tells whether the file had just been written when it was last read.
-func (r *records) young() bool {
-	r.looking.Lock()
-	defer r.looking.Unlock()
-	return r.sig.young
-}
-
-// look reads the file if it looks different from the last time, and publishes what it has more of than before.
-func (r *records) look() error {
-	r.looking.Lock()
-	defer r.looking.Unlock()
+// scan reads the file if it looks different from the last time, and publishes what it has more of than before.
+func (r *records) scan() error {
+	r.scanning.Lock()
+	defer r.scanning.Unlock()
 	path := r.s.options.Records
 	info, err := os.Stat(path)
 	if err != nil {
@@ -125,7 +106,10 @@ func wellFormed(r io.Reader) error {
 	d.CharsetReader = func(name string, _ io.Reader) (io.Reader, error) {
 		return nil, fmt.Errorf("encoding %q: want UTF-8", name)
 	}
-	depth, roots := 0, 0
+	var root struct{}
+	if err := d.Decode(&root); err != nil {
+		return err
+	}
 	for {
 		token, err := d.Token()
 		if err == io.EOF {
@@ -134,20 +118,9 @@ func wellFormed(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		switch t := token.(type) {
-		case xml.StartElement:
-			if depth == 0 {
-				roots++
-			}
-			depth++
-		case xml.EndElement:
-			depth--
-		case xml.CharData:
-			if depth == 0 && roots > 0 && len(bytes.TrimSpace(t)) > 0 {
-				roots = 2
-			}
-		}
-		if roots > 1 {
+		text, isText := token.(xml.CharData)
+		_, isElement := token.(xml.StartElement)
+		if isElement || isText && len(bytes.TrimSpace(text)) > 0 {
 			line, _ := d.InputPos()
 			return fmt.Errorf("line %d: more after the end of the feed", line)
 		}

@@ -87,8 +87,8 @@ func TestRecordsFile(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Scan(context.Background()); !errors.Is(err, os.ErrNotExist) || s.records.young() {
-		t.Errorf("removed: %v, young %t", err, s.records.young())
+	if err := s.Scan(context.Background()); !errors.Is(err, os.ErrNotExist) || s.records.sig.young {
+		t.Errorf("removed: %v, young %t", err, s.records.sig.young)
 	}
 	var told []string
 	for s.recordFeed.channel.waiting() > 0 {

@@ -41,7 +41,7 @@ func (s *Source) resourceList() *snapshot {
 	s.mu.Unlock()
 	next.divide(s.options.ListSize)
 	s.lists.previous, s.lists.current = current, next
-	s.tellList(next, current)
+	s.announceList(next, current)
 	return next
 }
 
@@ -50,9 +50,8 @@ func (s *Source) due(current *snapshot) bool {
 	if s.journal.reaches() > current.at {
 		return true
 	}
-	every := s.listAge()
 	age := time.Duration(s.options.Now().UnixMicro()-int64(current.at)) * time.Microsecond
-	return s.serial != current.serial && age >= every
+	return s.serial != current.serial && age >= s.listAge()
 }
 
 // listAge is the least age of a Resource List before a new one is taken; the caller holds the lock.

@@ -173,10 +173,10 @@ func TestCatalogIsFrozen(t *testing.T) {
 				c.put(c.slotFor(n), record{live: true, length: length})
 				model[n] = length
 			},
-			"bury": func(t *rapid.T) {
+			"remove": func(t *rapid.T) {
 				n := name(t)
 				if slot, ok := c.find(n); ok && c.at(slot).live {
-					c.bury(slot, 1)
+					c.remove(slot, 1)
 					delete(model, n)
 				}
 			},
@@ -195,19 +195,19 @@ func TestCatalogIsFrozen(t *testing.T) {
 	})
 }
 
-// TestGraves forgets the dead one day, and never one that lives again.
-func TestGraves(t *testing.T) {
+// TestTombstones forgets the dead one day, and never one that lives again.
+func TestTombstones(t *testing.T) {
 	t.Parallel()
 	c := catalog{index: map[string]int{}}
 	for i := range 3 {
 		c.put(c.slotFor(fmt.Sprint("early", i)), record{live: true})
-		c.bury(i, 0)
+		c.remove(i, 0)
 	}
 	c.put(c.slotFor("early1"), record{live: true})
-	for i := range maxGraves {
+	for i := range maxTombstones {
 		slot := c.slotFor(fmt.Sprint(i))
 		c.put(slot, record{live: true})
-		c.bury(slot, 0)
+		c.remove(slot, 0)
 	}
 	for name, want := range map[string]bool{"early0": false, "early1": true, "early2": false, "0": true} {
 		if _, ok := c.find(name); ok != want {
@@ -215,7 +215,7 @@ func TestGraves(t *testing.T) {
 		}
 	}
 	if slot, _ := c.find("early1"); !c.at(slot).live || c.live != 1 {
-		t.Error("the living was buried")
+		t.Error("a living record was removed")
 	}
 	slots := c.slots
 	if c.slotFor("new"); c.slots != slots {

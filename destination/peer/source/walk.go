@@ -154,7 +154,7 @@ func (w *walk) failed(slot int, known bool, name string, err error) {
 	if known {
 		w.keep(slot)
 	}
-	if errors.Is(err, errUnsettled) {
+	if errors.Is(err, errChanging) {
 		w.skip(func(k *Skipped) { k.Unsettled++ })
 	} else {
 		w.skip(func(k *Skipped) { k.Unreadable++ })

@@ -1,0 +1,118 @@
+package source
+
+import (
+	"iter"
+
+	"resyncd/destination/rsdoc"
+)
+
+// documentChange is a document of the framework that has come or changed. loc is never an index: that is beside it.
+type documentChange struct {
+	loc    string
+	kind   rsdoc.Kind
+	change rsdoc.Change
+	index  string // the index over the document, if there is one
+	at     rsdoc.Micros
+}
+
+// announce queues document changes in the order of their instants. The caller holds the lock, and the documents can be
+// fetched.
+func (s *Source) announce(all ...documentChange) {
+	if s.framework == nil {
+		return
+	}
+	for _, d := range all {
+		// A Capability List leads up to the Source Description and all else to the Capability List, so the two never share
+		// a notification.
+		up := s.at(capabilityList)
+		if d.kind == rsdoc.KindCapabilityList {
+			up = s.Description()
+		}
+		b := s.framework.out.room(400+len(d.loc)+len(d.index), up)
+		b.documents = append(b.documents, d)
+	}
+}
+
+// history is what announcements of the Change Lists depend on.
+type history struct {
+	rotations    uint64
+	capabilities rsdoc.Micros
+	archived     bool
+}
+
+func (s *Source) history() history {
+	return history{s.journal.rotations, s.journal.capabilities, len(s.journal.archived) > 0}
+}
+
+// rotate closes the open Change List and announces it; the caller holds the lock.
+func (s *Source) rotate() {
+	before := s.history()
+	s.journal.rotate(s.clock.tick())
+	s.announceRotation(before)
+}
+
+// announceRotation announces what has become of the Change Lists if one was closed; the caller holds the lock.
+func (s *Source) announceRotation(before history) {
+	now := s.history()
+	if s.framework == nil || now.rotations == before.rotations {
+		return
+	}
+	lists := s.journal.lists
+	opened, closed := lists[len(lists)-1], lists[len(lists)-2]
+	announce := func(name string, kind rsdoc.Kind, change rsdoc.Change, index string) {
+		s.announce(documentChange{loc: s.at(name), kind: kind, change: change, index: index, at: opened.from})
+	}
+	index := s.at(changeListIndex)
+	if s.journal.closedOnly {
+		announce(changeListPart+closed.name, rsdoc.KindChangeList, rsdoc.ChangeCreated, index)
+	} else {
+		announce(changeListPart+closed.name, rsdoc.KindChangeList, rsdoc.ChangeUpdated, index)
+		announce(changeListPart+opened.name, rsdoc.KindChangeList, rsdoc.ChangeCreated, index)
+	}
+	if now.archived {
+		change := rsdoc.ChangeUpdated
+		if !before.archived {
+			change = rsdoc.ChangeCreated
+		}
+		announce(changeListArchive, rsdoc.KindChangeListArchive, change, "")
+	}
+	if now.capabilities != before.capabilities {
+		announce(capabilityList, rsdoc.KindCapabilityList, rsdoc.ChangeUpdated, "")
+	}
+}
+
+// announceList announces a new Resource List; the caller holds s.lists.mu and has put it in place. A list that is taken
+// anew whenever it is asked for is never announced: each announcement would bring the question that makes the next.
+func (s *Source) announceList(n, before *snapshot) {
+	if s.framework == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listAge() <= 0 {
+		return
+	}
+	d := documentChange{loc: s.at(resourceList), kind: rsdoc.KindResourceList, change: rsdoc.ChangeUpdated, at: n.completed}
+	switch {
+	case len(n.starts) > 1:
+		d.loc, d.index, d.change = s.at(resourceListPart+n.partName(0)), s.at(resourceList), rsdoc.ChangeCreated
+	case before == nil:
+		d.change = rsdoc.ChangeCreated
+	}
+	s.announce(d)
+}
+
+func documentEntries(all []documentChange) iter.Seq[*rsdoc.Entry] {
+	return func(yield func(*rsdoc.Entry) bool) {
+		for _, d := range all {
+			entry := rsdoc.NewEntry(d.loc)
+			entry.Capability, entry.Change, entry.Datetime = d.kind, d.change, d.at
+			if d.index != "" {
+				entry.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelIndex, d.index)}
+			}
+			if !yield(&entry) {
+				return
+			}
+		}
+	}
+}
