@@ -1,19 +1,19 @@
 package source
 
-// pageSize is the number of records that are copied at once when a record changes that a Resource List still needs.
+// pageSize is the number of records that are copied at once.
 const pageSize = 64
 
-// maxTombstones is how many deleted names are answered with 410 Gone. Older ones become 404 Not Found.
+// maxTombstones is how many deleted names are answered with 410 Gone rather than 404 Not Found.
 const maxTombstones = 10_000
 
-// record is what is published about one resource. A million of them are held, so it is small and has no time.Time.
+// record is what is published about one resource. It is small because a million of them are held.
 type record struct {
-	name     string // path below the root, unescaped bytes; "" where the slot number says it
-	sums     string // the other digests, one after another, as the digester orders them
+	name     string // unescaped path; "" where it follows from the slot
+	sums     string // the other digests, one after another
 	sum      [32]byte
 	length   int64
-	modified int64 // HTTP Last-Modified, in seconds since 1970; of a dead record when it died
-	version  int64 // made-up resources: 0, 1, 2, …; of a dead record with a name, the number of its deletion
+	modified int64 // HTTP Last-Modified, in seconds since 1970, or when it died
+	version  int64 // of a dead record with a name, the number of its deletion
 	live     bool
 }
 
@@ -29,16 +29,15 @@ type frozen struct {
 	live  int
 }
 
-// at returns a record to read.
 func (f *frozen) at(slot int) *record { return &f.pages[slot/pageSize].records[slot%pageSize] }
 
-// catalog holds the records by slot. A page is copied only when it is next written (copy on write), so that a Resource
-// List is a consistent snapshot that costs next to nothing.
+// catalog holds the records by slot. A page is copied only when it is next written, so that a snapshot costs next to
+// nothing.
 type catalog struct {
 	frozen
 	epoch      uint64
 	index      map[string]int // nil where the name follows from the slot
-	tombstones []tombstone    // oldest first; one whose record has lived again since is skipped
+	tombstones []tombstone    // oldest first, some of records that live again
 	deletions  int64
 	free       []int
 }
@@ -65,13 +64,12 @@ func (c *catalog) edit(slot int) *record {
 	return &p.records[slot%pageSize]
 }
 
-// find returns the slot of a name, dead or alive.
 func (c *catalog) find(name string) (int, bool) {
 	slot, ok := c.index[name]
 	return slot, ok
 }
 
-// slotFor returns the slot of a name, giving it one if it has none.
+// slotFor returns the slot of a name, a new one if need be.
 func (c *catalog) slotFor(name string) int {
 	if slot, ok := c.index[name]; ok {
 		return slot
@@ -109,7 +107,7 @@ func (c *catalog) put(slot int, next record) {
 	*r = next
 }
 
-// remove marks a record as dead, and forgets the one that has been dead for longest if there are many.
+// remove marks a record as dead; beyond maxTombstones it forgets the oldest dead one.
 func (c *catalog) remove(slot int, died int64) {
 	r := *c.at(slot)
 	r.live, r.modified = false, died

@@ -12,35 +12,33 @@ import (
 	"resyncd/destination/websub"
 )
 
-// fetchPatience is how long a hub that was told in the traditional way may take to fetch the topic before something new
-// goes on top of it.
+// fetchPatience is how long a traditional hub may take to fetch the topic before the next notification replaces it.
 const fetchPatience = 2 * time.Second
 
-// feedLag is how long the feed of changes lets the Change Notification of the same change go first: at the same moment,
-// the two would delay each other.
+// feedLag lets the Change Notification of the same change go first: at the same moment, the two delay each other.
 const feedLag = 5 * time.Millisecond
 
-// The kinds of a channel beside KindChangeNotification and KindFrameworkNotification of rsdoc.
+// The kinds of channels beside those of rsdoc.
 const (
 	changeFeedKind rsdoc.Kind = "change-feed"
 	recordFeedKind rsdoc.Kind = "record-feed"
 )
 
-// notification is what became of one notification, as tests hear it.
+// notification is what became of one.
 type notification struct {
 	kind rsdoc.Kind // of the channel
-	// from and until are its interval; each from is the until of the one before.
+	// from and until are its interval.
 	from, until rsdoc.Micros
 	entries     int
-	// err is nil for one that the hub has taken. faults.ErrDropped and errBehind tell others from a refusal.
+	// err is nil for one that the hub has taken.
 	err error
 }
 
-// errBehind is in notification.err where more waited than notifyQueue allows. It may then be about several in a row.
+// errBehind: more waited than notifyQueue allows. The notification may stand for several.
 var errBehind = errors.New("dropped: the hub is too far behind")
 
-// channel makes notifications of one kind out of what happens, and sends them in order. Its goroutine is run; the
-// outbox belongs to whoever holds the Source's lock, the topic guards itself, and the rest is run's own.
+// channel makes notifications of one kind and sends them in order. The Source's lock guards the outbox, the
+// topic guards itself, and the rest is run's own.
 type channel struct {
 	s     *Source
 	kind  rsdoc.Kind
@@ -48,7 +46,7 @@ type channel struct {
 	out   outbox
 	topic topic
 	hub   *hub
-	// render makes what the hub is told of a batch, once whoever fetches the topic sees it (P-05).
+	// render makes what the hub is told of a batch, once readers of the topic see it (P-05).
 	render    func(batch) ([]byte, error)
 	mediaType string
 	related   []websub.Link // beside hub and self
@@ -59,8 +57,8 @@ type channel struct {
 	faults faults.Line[batch]
 }
 
-// openChannels makes the two channels and one for each feed, all beginning at the Source's own beginning: what an
-// earlier run told last is not known any more, and the hole between the two is there for all to see.
+// openChannels makes the two channels and one for each feed. They begin with the Source: after a restart, the
+// hole is there for all to see.
 func (s *Source) openChannels() error {
 	if s.options.Publish == PublishOff {
 		return nil
@@ -77,7 +75,7 @@ func (s *Source) openChannels() error {
 	for _, f := range s.feeds() {
 		f.channel = newFeedChannel(f, hub)
 	}
-	// A new run has a new history: whoever knows the Capability List from the one before has to read it again.
+	// Readers of an earlier Capability List have to read it again.
 	s.announce(documentChange{
 		loc: s.at(capabilityList), kind: rsdoc.KindCapabilityList, change: rsdoc.ChangeUpdated, at: s.begin,
 	})
@@ -96,8 +94,7 @@ func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 	return c
 }
 
-// newFeedChannel makes the channel of a feed. Its topic is the feed, which is served whether anybody is told or not; what
-// the channel keeps as its topic only tells whether it was fetched since.
+// newFeedChannel makes the channel of a feed. Its topic only keeps whether the feed was fetched.
 func newFeedChannel(f *webFeed, h *hub) *channel {
 	c := newChannel(f.s, h, f.kind, f.name)
 	c.mediaType, c.related = f.faults.MediaType(), nil
@@ -113,7 +110,7 @@ func newFeedChannel(f *webFeed, h *hub) *channel {
 	return c
 }
 
-// setChannels lists those of the set of resources, which its Capability List names; none without a hub.
+// setChannels lists those that the Capability List names.
 func (s *Source) setChannels() []*channel {
 	if s.changes == nil {
 		return nil
@@ -121,7 +118,6 @@ func (s *Source) setChannels() []*channel {
 	return []*channel{s.changes, s.framework}
 }
 
-// channels lists them all; none without a hub.
 func (s *Source) channels() []*channel {
 	all := s.setChannels()
 	for _, f := range s.feeds() {
@@ -132,11 +128,10 @@ func (s *Source) channels() []*channel {
 	return all
 }
 
-// links is the Link header of the channel, the same on its topic and on what is posted (P-01).
+// links is the Link header on the topic and on what is posted (P-01).
 func (c *channel) links() string { return websub.LinkHeader(c.hub.url, c.s.at(c.name), c.related...) }
 
-// run publishes until ctx ends. What is not sent by then never is; nobody will believe it was, because the next run's
-// intervals begin anew.
+// run publishes until ctx ends. The intervals of the next run begin anew.
 func (c *channel) run(ctx context.Context) {
 	for c.await(ctx) {
 		b, ok := c.take()
@@ -151,7 +146,7 @@ func (c *channel) run(ctx context.Context) {
 	}
 }
 
-// deliver sends a notification and reports what became of it; false when ctx has ended.
+// deliver sends a notification and reports it; false when ctx has ended.
 func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
 	if n.Err == nil {
 		n.Err = c.publish(ctx, n.What)
@@ -163,14 +158,13 @@ func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
 	return true
 }
 
-// report hands a notification to the tests that listen.
 func (c *channel) report(b *batch, entries int, err error) {
 	if c.s.options.onNotify != nil {
 		c.s.options.onNotify(notification{kind: c.kind, from: b.from, until: b.until, entries: entries, err: err})
 	}
 }
 
-// await returns when there is something to publish and it has waited as long as it should; false when ctx ends.
+// await returns when there is something to publish; false when ctx ends.
 func (c *channel) await(ctx context.Context) bool {
 	for c.waiting() == 0 {
 		select {
@@ -186,7 +180,7 @@ func (c *channel) await(ctx context.Context) bool {
 	return c.gather(ctx) && c.untilFetched(ctx)
 }
 
-// gather lets changes come together for a time, or until a notification is full.
+// gather lets changes come together, or until a notification is full.
 func (c *channel) gather(ctx context.Context) bool {
 	if c.every <= 0 {
 		return ctx.Err() == nil
@@ -205,8 +199,7 @@ func (c *channel) gather(ctx context.Context) bool {
 	return true
 }
 
-// untilFetched gives a hub that was told in the traditional way the time to fetch the topic: the next notification must
-// not take the place of one that nobody has read. Changes that happen meanwhile come together in the next one.
+// untilFetched gives a traditional hub the time to fetch the topic before the next notification replaces it.
 func (c *channel) untilFetched(ctx context.Context) bool {
 	fetched := c.topic.fetched()
 	if !c.hub.traditional || fetched == nil {
@@ -227,7 +220,7 @@ func (c *channel) waiting() int {
 	return len(c.out.waiting)
 }
 
-// take removes the next notification from the outbox, and reports what the outbox had to drop before it.
+// take takes the next notification out, and reports what was dropped before it.
 func (c *channel) take() (batch, bool) {
 	c.s.mu.Lock()
 	lost, n := c.out.dropped()
@@ -237,7 +230,6 @@ func (c *channel) take() (batch, bool) {
 	return b, ok
 }
 
-// lookForLoss reports what the outbox had to drop while the hub keeps failing.
 func (c *channel) lookForLoss() {
 	c.s.mu.Lock()
 	lost, n := c.out.dropped()
@@ -254,7 +246,7 @@ func (c *channel) reportLoss(lost batch, n int) {
 	c.report(&lost, n, errBehind)
 }
 
-// publish puts a notification on the topic and then tells the hub (P-05).
+// publish puts a notification on the topic, then tells the hub (P-05).
 func (c *channel) publish(ctx context.Context, b batch) error {
 	body, err := c.render(b)
 	if err != nil {
@@ -263,8 +255,8 @@ func (c *channel) publish(ctx context.Context, b batch) error {
 	return c.sender.deliver(ctx, c.hub.message(c, body), c.lookForLoss)
 }
 
-// show puts a notification on the topic. One that a traditional hub has not fetched yet is joined to it, so that nothing
-// is lost; where that would make it too large, or where another reader was taken for the hub, subscribers see a gap.
+// show puts a notification on the topic, joined to one that a traditional hub has not fetched yet. Where that would be
+// too large, or another reader was taken for the hub, subscribers see a gap.
 func (c *channel) show(b batch) ([]byte, error) {
 	return c.topic.show(func(fetched bool) ([]byte, rsdoc.Micros, error) {
 		whole := b
@@ -278,8 +270,8 @@ func (c *channel) show(b batch) ([]byte, error) {
 	})
 }
 
-// notification writes a Change or Framework Notification. The latter has no interval: what it names is read
-// again, and a missed one is made good by the next poll.
+// notification writes a Change or Framework Notification. The latter has no interval: a missed one is made
+// good by the next poll.
 func (c *channel) notification(b batch) ([]byte, error) {
 	d := document{head: rsdoc.NewHead(rsdoc.List, c.kind)}
 	d.head.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, b.up)}

@@ -12,7 +12,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// ParseHashes reads a list of algorithms as --hash takes it: names divided by commas.
+// ParseHashes reads a list of algorithms divided by commas.
 func ParseHashes(list string) ([]rsdoc.Algorithm, error) {
 	known := []rsdoc.Algorithm{rsdoc.MD5, rsdoc.SHA1, rsdoc.SHA256, rsdoc.SHA384, rsdoc.SHA512}
 	var out []rsdoc.Algorithm

@@ -10,7 +10,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// Where the documents are, below the root. The folder begins with a dot so that it hardly ever meets a real one.
+// Where the documents are, below the root. The dot keeps the folder apart from real ones.
 const (
 	wellKnown         = ".well-known/resourcesync"
 	documents         = ".resourcesync"
@@ -26,22 +26,21 @@ const (
 	changeFeedArchive = documents + "/feed/changes/"
 )
 
-// Where the record feed is, if there is one: the name that the Resource Finder gave it. What is below is its archives.
+// Where the record feed is: the name that the Resource Finder gave it. Its archives are below.
 const (
 	recordFeed        = "feeds/delta"
 	recordFeedArchive = recordFeed + "/"
 )
 
-// document is one ResourceSync document, written as often as it is asked for and never held as a whole.
+// document is one ResourceSync document, written anew each time and never held as a whole.
 type document struct {
-	// tag is the same for two documents at one URI exactly when they are the same byte by byte.
+	// tag differs between two documents at one URI that differ in a byte.
 	tag      string
 	modified rsdoc.Micros
 	head     rsdoc.Head
 	entries  iter.Seq[*rsdoc.Entry] // each is valid until the next
 }
 
-// document finds the document at a path.
 func (s *Source) document(name string) (document, bool) {
 	switch name {
 	case wellKnown:
@@ -128,7 +127,6 @@ func (s *Source) newHead(shape rsdoc.Shape, kind rsdoc.Kind) rsdoc.Head {
 	return head
 }
 
-// write writes the document as a stream.
 func (s *Source) write(w io.Writer, d document) error {
 	out, err := rsdoc.NewWriter(w, d.head)
 	if err != nil {

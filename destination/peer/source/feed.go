@@ -12,50 +12,47 @@ import (
 	"resyncd/destination/websub"
 )
 
-// webFeed is a feed of what has happened: a current document with the newest entries, and archives of those before
-// (RFC 5005). Entries are numbered from 1, oldest first, and never renumbered.
+// webFeed has a current document with the newest entries, and archives of those before (RFC 5005). Entries are numbered
+// from 1, oldest first.
 type webFeed struct {
 	s       *Source
 	kind    rsdoc.Kind
-	name    string // of the current document and of the topic, below the root
-	archive string // before the names of the archives
+	name    string // below the root
+	archive string // prefix of their names
 	title   string
 	size    int // entries in a document
 	faults  faults.Feed
-	// channel notifies the hub of what is new; nil without one.
 	channel *channel
-	// extent tells how far the entries reach, and span returns those after the from-th up to the to-th. Both are called
-	// with the Source locked.
+	// extent tells how far the entries reach, and span returns some; both with the Source locked.
 	extent func() extent
 	span   func(from, to int) batch
 }
 
 // extent is how far the entries of a feed reach.
 type extent struct {
-	total int // that there have ever been
-	past  int // of the oldest, that are forgotten
-	// newest is the instant of the newest entry, and when the Source began where there is none; changed is when the
-	// current document became what it is.
+	total int
+	past  int // forgotten, of the oldest
+	// newest is the instant of the newest entry, or of the beginning; changed is since when the current document is
+	// what it is.
 	newest, changed rsdoc.Micros
 }
 
-// feedPage is one document of a feed at one instant. It holds the entries after the from-th up to the to-th.
+// feedPage is one document of a feed: the entries after the from-th up to the to-th.
 type feedPage struct {
 	batch
 	archive    int // its number, from 1; 0 for the current document
 	from, to   int
-	prev, next int          // archives, 0 for none
-	newest     rsdoc.Micros // its newest entry; of a feed without any, when the Source began
-	changed    rsdoc.Micros // not known of an archive, whose links come and go
+	prev, next int // archives, 0 for none
+	newest     rsdoc.Micros
+	changed    rsdoc.Micros // not known of an archive
 }
 
-// page lays out one document as it is now; false if there is no such archive. The entries of an archive never change; a
-// link goes or comes with the archive beside it.
+// page lays out one document; false if there is no such archive. The entries of an archive never change, its links do.
 func (f *webFeed) page(archive int) (feedPage, bool) {
 	f.s.mu.RLock()
 	defer f.s.mu.RUnlock()
 	e := f.extent()
-	kept := func(n int) int { // n, or 0 where there is no such archive: full, and nothing of it forgotten
+	kept := func(n int) int { // n, or 0 where it is not full or partly forgotten
 		if n < 1 || n > e.total/f.size || (n-1)*f.size < e.past || f.faults.NoArchive {
 			return 0
 		}
@@ -72,7 +69,7 @@ func (f *webFeed) page(archive int) (feedPage, bool) {
 		return p, true
 	}
 	p := feedPage{from: max(e.past, e.total-f.size), to: e.total, newest: e.newest, changed: e.changed}
-	p.prev = kept((e.total - 1) / f.size) // ends where this document begins, or later
+	p.prev = kept((e.total - 1) / f.size)
 	if n := f.faults.Limit; n > 0 {
 		p.from = max(p.from, p.to-n)
 	}
@@ -80,7 +77,6 @@ func (f *webFeed) page(archive int) (feedPage, bool) {
 	return p, true
 }
 
-// feeds lists the feeds that there are.
 func (s *Source) feeds() []*webFeed {
 	if s.recordFeed == nil {
 		return []*webFeed{s.changeFeed}
@@ -101,7 +97,7 @@ func (s *Source) RecordsURL() string {
 
 func (f *webFeed) url() string { return f.s.at(f.name) }
 
-// archiveURL is the URI of an archive, "" for 0. It names the run of the program, whose history no other one has.
+// archiveURL is the URI of an archive, "" for 0. No other run of the program has it.
 func (f *webFeed) archiveURL(n int) string {
 	if n == 0 {
 		return ""
@@ -109,7 +105,7 @@ func (f *webFeed) archiveURL(n int) string {
 	return f.s.at(fmt.Sprintf("%s%s-%05d.atom", f.archive, stamp(f.s.begin), n))
 }
 
-// feedAt finds the feed of which a name is a document, and the number of its archive; nil if it is none.
+// feedAt finds the feed and the archive of a name.
 func (s *Source) feedAt(name string) (*webFeed, int) {
 	for _, f := range s.feeds() {
 		if name == f.name {
@@ -127,10 +123,10 @@ func (s *Source) feedAt(name string) (*webFeed, int) {
 	return nil, 0
 }
 
-// text is the current document, which is a topic where there is a hub, or an archive. fetched: somebody reads it.
+// text is the current document or an archive. fetched: somebody reads it.
 func (f *webFeed) text(archive int, fetched bool) (text, error) {
 	if f.channel != nil && archive == 0 {
-		f.channel.topic.current(fetched) // before the page is laid out, which then has what the hub was told of
+		f.channel.topic.current(fetched) // first, so that the page has what the hub was told of
 	}
 	p, ok := f.page(archive)
 	if !ok {
@@ -141,7 +137,7 @@ func (f *webFeed) text(archive int, fetched bool) (text, error) {
 	out.PrevArchive, out.NextArchive = f.archiveURL(p.prev), f.archiveURL(p.next)
 	links := ""
 	switch {
-	case archive > 0: // no topic: it names no hub
+	case archive > 0: // no topic
 		out.Archive, out.Self, out.Current, out.Hubs = true, f.archiveURL(archive), f.url(), nil
 	case f.faults.LinksInHeader():
 		links = f.links()
@@ -153,7 +149,7 @@ func (f *webFeed) text(archive int, fetched bool) (text, error) {
 	}, err
 }
 
-// links is the Link header of the feed, the same as what is in it (P-01).
+// links is the Link header of the feed (P-01).
 func (f *webFeed) links() string {
 	if f.channel == nil {
 		return websub.LinkHeader("", f.url())
@@ -161,14 +157,13 @@ func (f *webFeed) links() string {
 	return f.channel.links()
 }
 
-// newEntries writes what the hub is told of a batch: the feed with the new entries alone (S-66).
+// newEntries is what the hub is told: the feed with the new entries alone (S-66).
 func (f *webFeed) newEntries(b batch) ([]byte, error) {
 	out := f.blank(b.end())
 	out.Entries = f.s.feedEntries(&b)
 	return f.write(out)
 }
 
-// blank is a document of the feed with neither entries nor archives.
 func (f *webFeed) blank(updated rsdoc.Micros) *feed.Document {
 	d := &feed.Document{ID: f.url(), Title: f.title, Self: f.url(), Updated: updated.Time()}
 	if f.channel != nil {

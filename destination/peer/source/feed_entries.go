@@ -12,7 +12,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// openChangeFeed makes the feed of changes. It reaches back as far as the Change Lists do.
+// openChangeFeed makes the feed of changes, which reaches back as far as the Change Lists.
 func (s *Source) openChangeFeed() {
 	s.changeFeed = &webFeed{
 		s: s, kind: changeFeedKind, name: changeFeed, archive: changeFeedArchive, title: "Changes at " + s.host,
@@ -25,7 +25,7 @@ func (s *Source) openChangeFeed() {
 	}
 }
 
-// feedEntries writes a batch as entries, newest first.
+// feedEntries writes a batch, newest first.
 func (s *Source) feedEntries(b *batch) []feed.NewEntry {
 	out := make([]feed.NewEntry, 0, b.len())
 	for _, e := range slices.Backward(b.edits) {
@@ -37,8 +37,8 @@ func (s *Source) feedEntries(b *batch) []feed.NewEntry {
 	return out
 }
 
-// changeEntry writes a change as the newest version of an entry that stands for the resource: its id is the resource's
-// URI, so that a reader who merges by id and time has the state of the set (T-04). A deletion is a tombstone (RFC 6721).
+// changeEntry writes a change. The entry's id is the URI of the resource, so that a reader who merges by id and time
+// has the state of the set (T-04); a deletion is a tombstone (RFC 6721).
 func (s *Source) changeEntry(c *change) feed.NewEntry {
 	name := s.backend.name(c.slot, &c.record)
 	uri := s.URI(name)
@@ -58,7 +58,7 @@ func (s *Source) changeEntry(c *change) feed.NewEntry {
 	return e
 }
 
-// readable is a name for people: as it is where it is text, else escaped as in the URI.
+// readable is a name for people.
 func readable(name string) string {
 	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return name

@@ -13,33 +13,32 @@ import (
 	"time"
 )
 
-// folder is a stock of files, watched by looking at it again and again: that works on every file system, also where
-// somebody else changes it over the network.
+// folder has the files below Dir. Scans, unlike watches, work on every file system.
 type folder struct {
 	s *Source
 	// root is replaced, with the Source locked, when another folder has taken the name.
 	root *os.Root
-	// signatures tell by slot what the file looked like when it was hashed; guarded by the Source's lock.
+	// signatures are by slot; the Source's lock guards them.
 	signatures []signature
-	// scanning lets one Scan work at a time.
+	// scanning lets one scan work at a time.
 	scanning sync.Mutex
 	skipped  Skipped // of the last scan, guarded by the Source's lock
 }
 
-// Skipped counts what a look at the folder left out.
+// Skipped counts what a scan left out.
 type Skipped struct {
-	Symlinks   int // links are not followed: their target may lie outside, or be served twice
+	Symlinks   int // their target may lie outside
 	Special    int // devices, sockets, pipes
-	Reserved   int // names at which the Source's own documents are
-	Unreadable int // files and folders that could not be read; what was known about them stays published
-	Unsettled  int // files that changed while they were hashed; the next look takes them
+	Reserved   int // names of documents
+	Unreadable int // files and folders; what was known stays published
+	Unsettled  int // changed while they were hashed
 }
 
-// signature is what says that a file is still the one that was hashed.
+// signature tells whether a file is still the one that was hashed.
 type signature struct {
 	size, modified, changed int64 // times in nanoseconds; changed is 0 where the system has none
 	inode                   uint64
-	// young files are hashed again: one more write in the same tick of the file system's clock would not show.
+	// young: one more write in the same tick of the file system's clock would not show, so the file is hashed again.
 	young bool
 }
 
@@ -82,8 +81,8 @@ func (f *folder) reach(slot int, rec *record) func() (body, error) {
 	}
 }
 
-// openRegular opens a regular file for reading, never waiting for the writer of a pipe and never through a link that
-// has taken the file's place (F87).
+// openRegular opens a regular file. It never waits for the writer of a pipe, nor follows a link in the file's place
+// (F87).
 func openRegular(root *os.Root, name string) (*os.File, signature, error) {
 	before, err := root.Lstat(name)
 	if err != nil {
@@ -114,8 +113,7 @@ func (f *folder) run(ctx context.Context) {
 	f.s.watch(ctx, "folder "+f.s.options.Dir, func() error { return f.scan(ctx, false) })
 }
 
-// Scan looks at the folder and at the file of records now and publishes what has changed since the last look. A Source
-// without either has nothing to scan.
+// Scan publishes what has changed in the folder and in the file of records.
 func (s *Source) Scan(ctx context.Context) error {
 	var dir, file error
 	if f, ok := s.backend.(*folder); ok {
@@ -127,7 +125,7 @@ func (s *Source) Scan(ctx context.Context) error {
 	return errors.Join(dir, file)
 }
 
-// Skipped tells what the last look at the folder left out.
+// Skipped tells what the last scan left out.
 func (s *Source) Skipped() Skipped {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -137,11 +135,11 @@ func (s *Source) Skipped() Skipped {
 	return Skipped{}
 }
 
-// scan compares the folder with what is published. The first one fills the catalog without making changes of it.
+// scan publishes what has changed in the folder. The first one fills the catalog without making changes of it.
 func (f *folder) scan(ctx context.Context, first bool) error {
 	f.scanning.Lock()
 	defer f.scanning.Unlock()
-	if err := f.follow(); err != nil {
+	if err := f.reopen(); err != nil {
 		return fmt.Errorf("look at the folder to serve: %w", err)
 	}
 	f.s.mu.RLock()
@@ -156,8 +154,8 @@ func (f *folder) scan(ctx context.Context, first bool) error {
 	return nil
 }
 
-// follow opens the folder again if another one has taken its name, as when a new release is moved into place.
-func (f *folder) follow() error {
+// reopen opens the folder again if another one has taken its name.
+func (f *folder) reopen() error {
 	named, err := os.Stat(f.s.options.Dir)
 	if err != nil {
 		return err
@@ -171,13 +169,13 @@ func (f *folder) follow() error {
 	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
-	// Requests may still use the old one; the runtime closes it after the last of them.
+	// Requests may still use the old one; the runtime closes it after them.
 	f.root = root
 	return nil
 }
 
-// apply publishes deletions first, so that a file that has become a folder is gone before the files in it come. The lock is
-// taken for each change, so that a great many do not hold up the requests.
+// apply publishes deletions first: a file that has become a folder goes before the files in it come. The lock is taken
+// for each change, so that requests get in between.
 func (f *folder) apply(found []foundFile, w *walk, first bool) {
 	s := f.s
 	for _, slot := range f.gone(w) {
@@ -211,7 +209,7 @@ func (f *folder) apply(found []foundFile, w *walk, first bool) {
 	}
 }
 
-// gone lists the slots of files that the walk would have seen if they were still there.
+// gone lists the slots of files that are no longer there.
 func (f *folder) gone(w *walk) []int {
 	f.s.mu.RLock()
 	defer f.s.mu.RUnlock()
@@ -224,7 +222,7 @@ func (f *folder) gone(w *walk) []int {
 	return slots
 }
 
-// hashFile reads one file. It says errChanging when the file changes meanwhile.
+// hashFile reads one file; errChanging if it changes meanwhile.
 func (f *folder) hashFile(name string) (foundFile, error) {
 	file, before, err := openRegular(f.root, name)
 	if err != nil {
@@ -243,7 +241,7 @@ func (f *folder) hashFile(name string) (foundFile, error) {
 	if !after.same(before) || rec.length != after.size {
 		return foundFile{}, fmt.Errorf("hash %q: %w", name, errChanging)
 	}
-	// Of a live file, version is its time of modification in nanoseconds: a touch is a change.
+	// version is the time of modification in nanoseconds: a touch is a change.
 	rec.modified, rec.version = info.ModTime().Unix(), after.modified
 	return foundFile{rec: rec, sig: before}, nil
 }

@@ -6,7 +6,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// documentChange is a document of the framework that has come or changed (R-08). loc is never an index: that is beside it.
+// documentChange is a document of the framework that has come or changed (R-08), never an index.
 type documentChange struct {
 	loc    string
 	kind   rsdoc.Kind
@@ -15,15 +15,13 @@ type documentChange struct {
 	at     rsdoc.Micros
 }
 
-// announce queues document changes in the order of their instants. The caller holds the lock, and the documents can be
-// fetched.
+// announce queues document changes; the caller holds the lock, and the documents can be fetched.
 func (s *Source) announce(all ...documentChange) {
 	if s.framework == nil {
 		return
 	}
 	for _, d := range all {
-		// A Capability List leads up to the Source Description and all else to the Capability List, so the two never share
-		// a notification.
+		// The two values of `up` never share a notification.
 		up := s.at(capabilityList)
 		if d.kind == rsdoc.KindCapabilityList {
 			up = s.Description()
@@ -33,7 +31,6 @@ func (s *Source) announce(all ...documentChange) {
 	}
 }
 
-// history is what announcements of the Change Lists depend on.
 type history struct {
 	rotations    uint64
 	capabilities rsdoc.Micros
@@ -51,7 +48,7 @@ func (s *Source) rotate() {
 	s.announceRotation(before)
 }
 
-// announceRotation announces what has become of the Change Lists if one was closed; the caller holds the lock.
+// announceRotation announces a Change List that was closed since before; the caller holds the lock.
 func (s *Source) announceRotation(before history) {
 	now := s.history()
 	if s.framework == nil || now.rotations == before.rotations {
@@ -81,8 +78,8 @@ func (s *Source) announceRotation(before history) {
 	}
 }
 
-// announceList announces a new Resource List; the caller holds s.lists.mu and has put it in place. A list that is taken
-// anew whenever it is asked for is never announced: each announcement would bring the question that makes the next.
+// announceList announces a new Resource List; the caller holds s.lists.mu. A list that is taken anew for each reader is
+// not announced: each announcement would bring the reader that makes the next.
 func (s *Source) announceList(n, before *snapshot) {
 	if s.framework == nil {
 		return

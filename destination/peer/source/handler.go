@@ -16,19 +16,19 @@ func (s *Source) Handler() http.Handler {
 	return s.options.Faults.Wrap(http.HandlerFunc(s.serve), s.isDocument)
 }
 
-// isDocument reports whether an escaped path leads to a document, if it leads anywhere.
+// isDocument reports whether an escaped path leads to a document.
 func (s *Source) isDocument(path string) bool {
 	return path == "/" || path == "/robots.txt" || s.reserved(strings.TrimPrefix(path, "/"))
 }
 
-// serve routes by hand: http.ServeMux would redirect names such as a//b before we see them.
+// serve routes by hand: http.ServeMux would redirect names such as a//b.
 func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
-	// A kept connection may still have the deadline of the request before.
+	// A kept connection may have the deadline of the request before.
 	allowTime(w, 0)
 	if r.ContentLength != 0 {
-		// Nobody needs a body here: whoever sends one loses the connection.
+		// Nobody needs to send a body here.
 		h.Set("Connection", "close")
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(10 * time.Second))
 	}
@@ -53,7 +53,6 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveDocument answers for the names at which the Source's own documents are.
 func (s *Source) serveDocument(w http.ResponseWriter, r *http.Request, name string) {
 	if f, archive := s.feedAt(name); f != nil {
 		t, err := f.text(archive, r.Method == http.MethodGet)
@@ -101,7 +100,7 @@ func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name stri
 	if b.exact {
 		h.Set("ETag", `"`+hex.EncodeToString(rec.sum[:])+`"`)
 	}
-	// A file may be replaced by an older one, and then "not modified since" another time than ours would be a lie.
+	// A file may be replaced by an older one: only our own time proves that nothing changed.
 	since, err := http.ParseTime(r.Header.Get("If-Modified-Since"))
 	if r.Header.Get("If-Modified-Since") != "" && (err != nil || since.Unix() != b.modified.Unix()) {
 		r = r.Clone(r.Context())
@@ -111,7 +110,6 @@ func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name stri
 	http.ServeContent(w, r, "", s.stable(b.modified), b.ReadSeeker)
 }
 
-// refuse answers for what cannot be served.
 func (s *Source) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, errGone):
@@ -127,7 +125,7 @@ func (s *Source) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// stable returns a time for Last-Modified, or none while another change in the same second would not show in it.
+// stable returns a time for Last-Modified, or none while another change in the same second would not show.
 func (s *Source) stable(modified time.Time) time.Time {
 	if modified.Unix() >= s.options.Now().Unix() {
 		return time.Time{}
@@ -135,9 +133,9 @@ func (s *Source) stable(modified time.Time) time.Time {
 	return modified
 }
 
-// allowTime bounds how long a response may take: a reader that takes less than 16 KiB a second is let go (P8).
+// allowTime bounds how long a response may take: a reader of less than 16 KiB a second is let go (P8).
 func allowTime(w http.ResponseWriter, length int64) {
 	wait := time.Minute + time.Duration(length>>14)*time.Second
-	// Writers that have no deadline, as in tests, need none.
+	// Writers of tests have no deadline.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait))
 }

@@ -19,7 +19,7 @@ import (
 const (
 	notificationType = "application/xml"
 	formType         = "application/x-www-form-urlencoded"
-	// hubHops is how often a hub may send a post on with 307 or 308.
+	// hubHops is how often a hub may redirect a post.
 	hubHops = 5
 )
 
@@ -28,15 +28,14 @@ const (
 	firstPause = time.Second
 	maxPause   = time.Minute
 	maxAsked   = time.Hour // the longest Retry-After that is believed
-	// refusals is how often one notification may be refused before it is given up: one that the hub will never take must
-	// not stop all others (P11), and a hub that is being set up refuses for a moment only.
+	// refusals is how many end one notification, which must not stop all others (P11); a hub that is being set up
+	// refuses for a moment.
 	refusals = 3
 )
 
-// errRefused is in the chain where asking the same again is not likely to help.
+// errRefused: the same again is not likely to help.
 var errRefused = errors.New("refused")
 
-// hub is how the hub is spoken to.
 type hub struct {
 	url         string
 	traditional bool
@@ -44,8 +43,7 @@ type hub struct {
 	up          string // the Capability List
 }
 
-// newHub reads the options. The operator wrote the hub down, so it may be on a private address; a token goes to its origin
-// only.
+// newHub reads the options. The operator wrote the hub down, so it may be on a private address.
 func newHub(o *Options) (*hub, error) {
 	u, err := url.Parse(o.Hub)
 	if err != nil {
@@ -60,7 +58,6 @@ func newHub(o *Options) (*hub, error) {
 	return h, nil
 }
 
-// message is what tells the hub of a notification.
 func (h *hub) message(c *channel, body []byte) fetch.Message {
 	m := fetch.Message{Method: http.MethodPost, URL: h.url, Policy: h.policy, Repeat: hubHops, Body: body}
 	if h.traditional {
@@ -75,8 +72,7 @@ func (h *hub) message(c *channel, body []byte) fetch.Message {
 	return m
 }
 
-// sender posts one message after another, each until the hub has it. What it knows about the hub's health outlives a
-// message, so that a hub which refuses everything is not asked more and more.
+// sender posts one message after another. Failures outlive a message: a hub that refuses everything is asked less.
 type sender struct {
 	send     func(context.Context, fetch.Message) (*fetch.Answer, error)
 	log      *slog.Logger
@@ -85,9 +81,8 @@ type sender struct {
 	pause    time.Duration // before the next post
 }
 
-// deliver posts a message until the hub takes it; failed is called after each failure. It returns an error if the hub
-// keeps refusing or ctx ends. The bytes stay the same, so that a post whose answer was lost is a repetition and no
-// contradiction.
+// deliver posts a message until the hub takes it, keeps refusing, or ctx ends. A repetition has the same bytes, because
+// the first may have arrived.
 func (k *sender) deliver(ctx context.Context, m fetch.Message, failed func()) error {
 	for refused := 0; ; {
 		if !sleep(ctx, k.pause) {
@@ -118,7 +113,7 @@ func (k *sender) deliver(ctx context.Context, m fetch.Message, failed func()) er
 	}
 }
 
-// failed counts a failure and chooses the pause before the next post: doubling, with jitter, or what the hub asks for.
+// failed chooses the next pause: doubling, with jitter, or what the hub asks for.
 func (k *sender) failed(answer *fetch.Answer, err error) {
 	k.failures++
 	if k.failures == 1 {

@@ -14,17 +14,17 @@ type change struct {
 	record
 }
 
-// changeList is one Change List. With until it is closed and nothing in it is ever written again.
+// changeList is one Change List. With until it is closed and never changes again.
 type changeList struct {
-	name        string // last part of its URI; made from its beginning, so no later run of the program reuses it
+	name        string // last part of its URI, never used again
 	from, until rsdoc.Micros
 	changes     []change
 }
 
 func (l *changeList) closed() bool { return l.until.Known() }
 
-// journal is the history: a chain of Change Lists in which each begins where the one before ended. A list that is closed
-// keeps its URI, so that whoever polls it sees `until` and goes to the index [9, 12].
+// journal is a chain of Change Lists without holes. A list that is closed keeps its URI, so that its readers see
+// `until` and go to the index [9, 12].
 type journal struct {
 	lists      []*changeList // oldest first, the open one last
 	archived   []*changeList // oldest first
@@ -32,11 +32,10 @@ type journal struct {
 	keep       int           // closed ones in lists; negative: all
 	archive    int
 	closedOnly bool         // the open list is not published
-	past       int          // changes in lists that are in neither
-	newest     rsdoc.Micros // the instant of the newest change; before the first, the beginning
-	rotations  uint64       // what the index and the archive say depends on these alone
-	// capabilities is the instant since when the Capability List is what it is: it changes when an index or archive
-	// appears.
+	past       int          // changes in forgotten lists
+	newest     rsdoc.Micros // instant of the newest change
+	rotations  uint64
+	// capabilities is since when the Capability List is what it is.
 	capabilities rsdoc.Micros
 }
 
@@ -53,7 +52,6 @@ func newChangeList(from rsdoc.Micros) *changeList {
 
 func (j *journal) open() *changeList { return j.lists[len(j.lists)-1] }
 
-// add appends a change and closes the list when it is full.
 func (j *journal) add(c change, clock *clock) {
 	l := j.open()
 	l.changes = append(l.changes, c)
@@ -63,7 +61,6 @@ func (j *journal) add(c change, clock *clock) {
 	}
 }
 
-// rotate closes the open list at an instant later than its last change and opens the next one there.
 func (j *journal) rotate(at rsdoc.Micros) {
 	indexed, archived := j.indexed(), len(j.archived) > 0
 	l := j.open()
@@ -90,11 +87,9 @@ func (j *journal) rotate(at rsdoc.Micros) {
 	}
 }
 
-// indexed tells whether the Capability List names the index: always when only closed lists are published, else as soon as
-// there are two.
+// indexed tells whether the Capability List names the index, or the only list itself.
 func (j *journal) indexed() bool { return j.closedOnly || len(j.lists) > 1 }
 
-// published lists those that the index names.
 func (j *journal) published() []*changeList {
 	if j.closedOnly {
 		return j.lists[:len(j.lists)-1]
@@ -102,8 +97,7 @@ func (j *journal) published() []*changeList {
 	return j.lists
 }
 
-// copyLists makes copies that are safe to read without the lock: changes are only ever appended behind the end that a
-// copy knows.
+// copyLists copies lists to read without the lock: changes are only appended behind the end of a copy.
 func copyLists(lists []*changeList) []changeList {
 	out := make([]changeList, len(lists))
 	for i, l := range lists {
@@ -112,7 +106,6 @@ func copyLists(lists []*changeList) []changeList {
 	return out
 }
 
-// lookup returns a copy of a published or archived list.
 func (j *journal) lookup(name string) (changeList, bool) {
 	for _, l := range slices.Concat(j.archived, j.published()) {
 		if l.name == name {
@@ -122,10 +115,10 @@ func (j *journal) lookup(name string) (changeList, bool) {
 	return changeList{}, false
 }
 
-// span returns the changes after the from-th up to the to-th of all that ever were; none of them may be forgotten.
+// span returns the changes after the from-th up to the to-th.
 func (j *journal) span(from, to int) []change {
 	out := make([]change, 0, to-from)
-	begin := j.past // changes before the list at hand
+	begin := j.past
 	for _, l := range slices.Concat(j.archived, j.lists) {
 		n := len(l.changes)
 		if low, high := max(from-begin, 0), min(to-begin, n); low < high {
@@ -136,5 +129,5 @@ func (j *journal) span(from, to int) []change {
 	return out
 }
 
-// reaches is the instant from which on the index covers every change.
+// reaches is from when on the index covers every change.
 func (j *journal) reaches() rsdoc.Micros { return j.lists[0].from }

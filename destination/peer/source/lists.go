@@ -45,7 +45,7 @@ func (s *Source) resourceIndexDocument(n *snapshot) document {
 	return document{tag: fmt.Sprintf("i%x", int64(n.at)), modified: n.at, head: head, entries: entries}
 }
 
-// changeDocument is a Change List [12]. One that is open grows at its end; when it is closed it gains `until`.
+// changeDocument is a Change List [12]. One that is open grows at its end.
 func (s *Source) changeDocument(l changeList) document {
 	head := s.newHead(rsdoc.List, rsdoc.KindChangeList)
 	head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelIndex, s.at(changeListIndex)))
@@ -75,7 +75,7 @@ func (s *Source) changeEntries(changes []change) iter.Seq[*rsdoc.Entry] {
 	}
 }
 
-// changeIndexDocument is the Change List Index [12.2]. It is open: it has no `until`.
+// changeIndexDocument is the Change List Index [12.2], which has no `until`.
 func (s *Source) changeIndexDocument() document {
 	s.mu.RLock()
 	lists, rotations := copyLists(s.journal.published()), s.journal.rotations
@@ -90,7 +90,7 @@ func (s *Source) changeIndexDocument() document {
 	return document{tag: fmt.Sprintf("j%d", rotations), modified: modified, head: head, entries: s.intervals(lists)}
 }
 
-// archiveDocument is the list of Change Lists that are no longer in the index (Archives 2).
+// archiveDocument lists the Change Lists that have left the index (Archives 2).
 func (s *Source) archiveDocument() (document, bool) {
 	s.mu.RLock()
 	lists, rotations := copyLists(s.journal.archived), s.journal.rotations
@@ -114,7 +114,7 @@ func (s *Source) intervals(lists []changeList) iter.Seq[*rsdoc.Entry] {
 	}
 }
 
-// describe fills an entry with what is known about a resource, of a dead one its URI alone; slices are used again.
+// describe fills an entry with what is known about a resource, of a dead one its URI alone. It uses the slices again.
 func (s *Source) describe(entry *rsdoc.Entry, slot int, rec *record) {
 	name, digests := s.backend.name(slot, rec), entry.Digests[:0]
 	*entry = rsdoc.NewEntry(s.URI(name))
@@ -125,7 +125,7 @@ func (s *Source) describe(entry *rsdoc.Entry, slot int, rec *record) {
 	}
 }
 
-// seconds is a Last-Modified time as an instant, or none where W3C Datetime cannot write it.
+// seconds is a Last-Modified time, or none where W3C Datetime cannot write it.
 func seconds(unix int64) rsdoc.Micros {
 	if unix < -62_135_596_800 || unix > 253_402_300_799 {
 		return rsdoc.NoTime

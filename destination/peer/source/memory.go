@@ -28,8 +28,8 @@ func (m *memory) run(ctx context.Context) { <-ctx.Done() }
 
 func (m *memory) close() error { return nil }
 
-// Put creates or updates a resource of a Source in memory, from that instant on served and listed. The name is unescaped
-// bytes without a slash in front. The body is kept, not copied.
+// Put creates or updates a resource of a Source in memory. The name is unescaped bytes without a slash in front. The
+// body is kept, not copied.
 func (s *Source) Put(name string, body []byte) error {
 	m, ok := s.backend.(*memory)
 	if !ok {

@@ -6,11 +6,10 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// maxNotificationBytes is about the largest notification that is made: well below what hubs and callbacks take.
+// maxNotificationBytes is about the largest notification, well below what hubs and callbacks take.
 const maxNotificationBytes = 4 << 20
 
-// batch is what one notification tells, oldest first: changes, documents of the framework, or edits of records. It has
-// every entry after from up to until.
+// batch is what one notification tells: every entry after from up to until, oldest first.
 type batch struct {
 	changes     []change
 	documents   []documentChange
@@ -22,7 +21,7 @@ type batch struct {
 
 func (b *batch) len() int { return len(b.changes) + len(b.documents) + len(b.edits) }
 
-// end is the instant of the newest entry; there is one.
+// end is the instant of the newest entry.
 func (b *batch) end() rsdoc.Micros {
 	if n := len(b.changes); n > 0 {
 		return b.changes[n-1].at
@@ -43,19 +42,18 @@ func (b batch) join(next batch) batch {
 	return next
 }
 
-// outbox holds what no notification has told yet. Filling it takes no longer however slow the hub is, and it is bounded
-// (P8): beyond the limit the oldest batch goes, and the hole in the intervals sends subscribers to the Change List. The
-// Source's lock guards it, so that a change is in it exactly when it can be fetched and is listed (F93).
+// outbox holds what no notification has told yet. It is bounded (P8): beyond the limit the oldest batch goes, and
+// subscribers see the hole. The Source's lock guards it, so that it has a change exactly when that can be fetched
+// (F93).
 type outbox struct {
 	most    int      // entries in a batch
 	limit   int      // batches
-	waiting []*batch // oldest first, only the last one grows
+	waiting []*batch // oldest first
 	reached rsdoc.Micros
-	// lost is the interval of what was dropped since dropped was last called: only the oldest are dropped, and dropped is
-	// called before take.
+	// lost is the interval of what was dropped since the last call of dropped.
 	lost  batch
 	drops int // entries in lost
-	// wake gets a signal when a batch is begun: something waits, or the one before is full.
+	// wake gets a signal when a batch is begun.
 	wake chan struct{}
 }
 
@@ -63,19 +61,19 @@ func newOutbox(most, limit int, from rsdoc.Micros) outbox {
 	return outbox{most: most, limit: limit, reached: from, wake: make(chan struct{}, 1)}
 }
 
-// addChange queues a change; the caller holds the Source's lock.
+// addChange queues a change; the Source is locked.
 func (c *channel) addChange(e change) {
-	// An escaped name has up to three bytes for each of its own.
+	// An escaped byte has three.
 	uri := len(c.s.options.Base) + 3*len(e.name)
 	size := 400 + uri + 80*len(c.s.options.Hashes)
 	if c.kind == changeFeedKind {
-		size = 800 + 4*uri // id, two links and the title
+		size = 800 + 4*uri
 	}
 	b := c.out.room(size, c.hub.up)
 	b.changes = append(b.changes, e)
 }
 
-// addEdit queues an edit of a record; the caller holds the Source's lock.
+// addEdit queues an edit; the Source is locked.
 func (c *channel) addEdit(e edit) {
 	size := 500 + len(e.Subject) + len(e.Author)
 	for _, f := range e.Fields {
@@ -85,7 +83,7 @@ func (c *channel) addEdit(e edit) {
 	b.edits = append(b.edits, e)
 }
 
-// room returns the batch that the next entry goes to.
+// room returns the batch for the next entry.
 func (o *outbox) room(size int, up string) *batch {
 	n := len(o.waiting)
 	if n > 0 {
@@ -107,7 +105,6 @@ func (o *outbox) room(size int, up string) *batch {
 	return b
 }
 
-// drop drops the oldest batch.
 func (o *outbox) drop() {
 	b := o.waiting[0]
 	if o.drops == 0 {
@@ -118,8 +115,7 @@ func (o *outbox) drop() {
 	o.waiting = slices.Delete(o.waiting, 0, 1)
 }
 
-// take removes the oldest batch. Its interval ends with its last entry where more follow, and else with now: an instant
-// that no change has had or will have.
+// take removes the oldest batch. The last interval ends now, at an instant that no change has.
 func (o *outbox) take(clock *clock) (batch, bool) {
 	if len(o.waiting) == 0 {
 		return batch{}, false
@@ -134,7 +130,6 @@ func (o *outbox) take(clock *clock) (batch, bool) {
 	return b, true
 }
 
-// dropped returns what was lost since the last call.
 func (o *outbox) dropped() (batch, int) {
 	lost, n := o.lost, o.drops
 	o.lost, o.drops = batch{}, 0

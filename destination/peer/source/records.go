@@ -10,29 +10,28 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// ErrRecords is in the chain of New where the file of records cannot be read; the error tells the place.
+// ErrRecords is in the error of New where the file of records cannot be read.
 var ErrRecords = errors.New("records not readable")
 
-// edit is an edit of a record and when it was published.
 type edit struct {
 	*feed.Edit
 	at rsdoc.Micros
 }
 
-// records are the edits of the record feed. What was published stays so, whatever becomes of the file: to take an edit
-// away would undo nothing where it was read (T-04).
+// records are the edits of the record feed. Published edits stay: to take one away would undo nothing where it was read
+// (T-04).
 type records struct {
 	s     *Source
-	edits []edit // in the order in which they were published; guarded by the Source's lock
+	edits []edit // in order; guarded by the Source's lock
 
-	// scanning lets one scan of the file work at a time, and guards what follows.
+	// scanning lets one scan work at a time, and guards what follows.
 	scanning sync.Mutex
-	known    map[[32]byte]int // how often each edit was published: a file may repeat one
+	known    map[[32]byte]int // how often each edit was published
 	sig      signature        // of the file when it was last read
-	bad      error            // what was wrong with it then
+	bad      error
 }
 
-// openRecords makes the record feed, if there is one. The edits that are there at the beginning are no news.
+// openRecords makes the record feed, if there is one. Its first edits are not pushed.
 func (s *Source) openRecords() error {
 	if s.options.Records == "" && s.options.RecordEdits == nil {
 		return nil
@@ -60,8 +59,7 @@ func (s *Source) openRecords() error {
 	return nil
 }
 
-// AddEdits publishes edits of records, in this order. The Source needs a record feed that is not of a file. The edits are
-// kept, not copied.
+// AddEdits publishes edits in a record feed without a file. They are kept, not copied.
 func (s *Source) AddEdits(edits ...*feed.Edit) error {
 	if s.options.RecordEdits == nil {
 		return errors.New("add edits of records: the Source has no record feed of its own")
@@ -70,7 +68,7 @@ func (s *Source) AddEdits(edits ...*feed.Edit) error {
 	return nil
 }
 
-// publish puts edits into the feed and then has the hub told of them (P-05).
+// publish puts edits into the feed, then has the hub told (P-05).
 func (r *records) publish(edits []*feed.Edit) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"resyncd/destination/feed"
 )
 
-// maxRecords bounds a file of edits: it is read as a whole, and its edits are held in memory (P8).
+// maxRecords bounds a file of edits, which are held in memory (P8).
 const maxRecords = 1_000_000
 
 // run scans the file until ctx ends. A young one may be half written, which is no failure.
@@ -31,7 +31,7 @@ func (r *records) run(ctx context.Context) {
 	})
 }
 
-// scan reads the file if it looks different from the last time, and publishes what it has more of than before.
+// scan reads the file if it looks different, and publishes the edits that are new in it.
 func (r *records) scan() error {
 	r.scanning.Lock()
 	defer r.scanning.Unlock()
@@ -41,7 +41,7 @@ func (r *records) scan() error {
 		r.sig, r.bad = signature{}, err
 		return err
 	}
-	// A file so young that one more write might not show is read again.
+	// In a young file, one more write might not show.
 	sig := signatureOf(info)
 	if sig.same(r.sig) && !r.sig.young {
 		return r.bad
@@ -81,8 +81,7 @@ func (r *records) fresh(edits []*feed.Edit) []*feed.Edit {
 	return fresh
 }
 
-// readRecords reads a file of edits. One that is not right as a whole is refused as a whole: a part of it may be all that
-// has been written so far.
+// readRecords reads a file of edits. One with an error is refused as a whole: it may still be being written.
 func readRecords(path string) ([]*feed.Edit, error) {
 	// Never wait for the writer of a pipe.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -100,7 +99,7 @@ func readRecords(path string) ([]*feed.Edit, error) {
 	return edits, nil
 }
 
-// wellFormed is strict where the reader of feeds forgives what it meets in the wild: this file is our own.
+// wellFormed is strict where the reader of feeds forgives: this file is our own.
 func wellFormed(r io.Reader) error {
 	d := xml.NewDecoder(bufio.NewReader(r))
 	d.CharsetReader = func(name string, _ io.Reader) (io.Reader, error) {

@@ -10,8 +10,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// snapshot is one Resource List: the whole set at one instant, in one part or several. It never changes, so that the
-// parts that a Destination reads one after another belong together (F67, F69).
+// snapshot is one Resource List. It never changes, so that its parts belong together (F67, F69).
 type snapshot struct {
 	frozen
 	at, completed rsdoc.Micros
@@ -25,8 +24,8 @@ type snapshots struct {
 	current, previous *snapshot
 }
 
-// resourceList returns the current Resource List, after taking a new one if that is due. Its `at` is an instant of its
-// own: every change is before or after it, and the published Change Lists always reach back to it.
+// resourceList returns the current Resource List, a new one if that is due. The published Change Lists reach back to
+// it.
 func (s *Source) resourceList() *snapshot {
 	s.lists.mu.Lock()
 	defer s.lists.mu.Unlock()
@@ -54,7 +53,7 @@ func (s *Source) due(current *snapshot) bool {
 	return s.serial != current.serial && age >= s.listAge()
 }
 
-// listAge is the least age of a Resource List before a new one is taken; the caller holds the lock.
+// listAge is the least age before a new list is taken; the caller holds the lock.
 func (s *Source) listAge() time.Duration {
 	if s.options.ListEvery == 0 && s.catalog.live > s.options.ListSize {
 		return time.Minute + time.Duration(s.catalog.live)*time.Millisecond
@@ -62,7 +61,6 @@ func (s *Source) listAge() time.Duration {
 	return s.options.ListEvery
 }
 
-// divide finds out where the parts begin.
 func (n *snapshot) divide(size int) {
 	count := 0
 	for slot := range n.slots {
@@ -79,7 +77,6 @@ func (n *snapshot) divide(size int) {
 	}
 }
 
-// end is the slot before which a part ends.
 func (n *snapshot) end(part int) int {
 	if part+1 < len(n.starts) {
 		return n.starts[part+1]
@@ -87,10 +84,10 @@ func (n *snapshot) end(part int) int {
 	return n.slots
 }
 
-// partName is the last part of the URI of a part. A new Resource List has new ones.
+// partName ends the URI of a part. No other Resource List has it.
 func (n *snapshot) partName(part int) string { return fmt.Sprintf("%s-%05d.xml", stamp(n.at), part+1) }
 
-// part finds a part of the current Resource List or the one before by its name.
+// part finds a part of the current Resource List or the one before.
 func (s *Source) part(name string) (*snapshot, int, bool) {
 	s.lists.mu.Lock()
 	defer s.lists.mu.Unlock()
@@ -107,5 +104,5 @@ func (s *Source) part(name string) (*snapshot, int, bool) {
 	return nil, 0, false
 }
 
-// stamp writes an instant so that it can stand in a URI.
+// stamp writes an instant for a URI.
 func stamp(m rsdoc.Micros) string { return m.Time().Format("20060102T150405.000000Z") }

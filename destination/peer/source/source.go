@@ -2,8 +2,8 @@
 // the documents and feeds that let a Destination keep in step, and notifies a hub of what changes. It refuses to know who
 // reads or hears that: hubs, subscriptions and Destinations are elsewhere.
 //
-// Rules are cited as [n], the sections of the core specification 1.1, Fn, the numbers of the fault model, and P-nn and
-// R-nn, those of websub.md.
+// Rules are cited as [n], the sections of the core specification 1.1, Fn of the fault model, P-nn and R-nn of
+// websub.md.
 package source
 
 import (
@@ -19,17 +19,17 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// Source is one living Source with one set of resources. Its methods may be called from many goroutines.
+// Source is one living Source. Its methods may be called from many goroutines.
 type Source struct {
 	options Options
 	host    string // of the base URI
 	digests *digester
-	begin   rsdoc.Micros // part of every ETag of a document, so that a restart never repeats one
+	begin   rsdoc.Micros // in every ETag of a document: a restart never repeats one
 	lists   snapshots
 	backend backend
 	gzips   sync.Pool
 
-	// mu guards what is published. A change is put here with its bytes or after them, never before.
+	// mu guards what is published. A change comes with its bytes or after them.
 	mu      sync.RWMutex
 	clock   clock
 	catalog catalog
@@ -38,17 +38,16 @@ type Source struct {
 
 	changeFeed *webFeed
 	recordFeed *webFeed // nil without records
-	records    *records // what is in it
+	records    *records
 
-	// changes and framework notify the hub; nil without one.
-	changes, framework *channel
+	changes, framework *channel // nil without a hub
 }
 
-// backend is where the bytes are. reach, name and find are called with the Source locked.
+// backend has the bytes. reach, name and find are called with the Source locked.
 type backend interface {
-	// reach notes what belongs to rec; the function it returns opens the body later, without the lock.
+	// reach returns what opens the body later, without the lock.
 	reach(slot int, rec *record) func() (body, error)
-	// name is the name of a slot, and find the slot of a name, whether it is alive or not.
+	// name is the name of a slot, and find the slot of a name, alive or not.
 	name(slot int, rec *record) string
 	find(name string) (int, bool)
 	// run changes what is published until ctx ends.
@@ -56,26 +55,24 @@ type backend interface {
 	close() error
 }
 
-// body is one opened representation.
 type body struct {
 	io.ReadSeeker
 	close    func() error // nil: nothing to close
 	modified time.Time
-	// exact is false where the bytes are newer than what has been published about them, so that they have no ETag yet.
+	// exact is false where the bytes are newer than what is published: they have no ETag yet.
 	exact bool
 }
 
-// Change is what OnChange hears.
+// Change is what OnChange hears. SHA256 and Length are zero for a deletion.
 type Change struct {
 	URI      string
 	Change   rsdoc.Change
 	Datetime rsdoc.Micros
-	// SHA256 and Length are those of the new body; zero for a deletion.
-	SHA256 [32]byte
-	Length int64
+	SHA256   [32]byte
+	Length   int64
 }
 
-// New makes a Source. It reads and hashes the whole folder, or makes all resources, before it returns; ctx stops that.
+// New makes a Source. It reads and hashes the whole folder, or makes all resources, before it returns.
 func New(ctx context.Context, options Options) (*Source, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -110,8 +107,7 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	return s, nil
 }
 
-// Run watches the folder and the file of records, or changes the made-up resources, closes Change Lists by age, and
-// notifies the hub, until ctx ends.
+// Run publishes changes, closes Change Lists by age and notifies the hub, until ctx ends.
 func (s *Source) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { s.rotateByAge(ctx) })
@@ -129,8 +125,7 @@ func (s *Source) Run(ctx context.Context) error {
 // Close releases the folder. Requests that are still running may fail.
 func (s *Source) Close() error { return s.backend.close() }
 
-// rotateByAge closes the open Change List when it is old enough. One without entries is left open: it proves as much, and
-// an index full of empty lists helps nobody.
+// rotateByAge closes the open Change List at its age, unless it has no entries.
 func (s *Source) rotateByAge(ctx context.Context) {
 	if s.options.ChangeListEvery == 0 {
 		return
@@ -151,15 +146,14 @@ func (s *Source) rotateByAge(ctx context.Context) {
 	}
 }
 
-// Rotate closes the open Change List now, even an empty one, and opens the next.
+// Rotate closes the open Change List now, even an empty one.
 func (s *Source) Rotate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rotate()
 }
 
-// watch scans every ScanEvery, and less often where a scan takes long. A failure that lasts is logged once: until it is
-// over, everything stays published as it was (F12).
+// watch scans every ScanEvery. A failure that lasts is logged once; everything stays published as it was (F12).
 func (s *Source) watch(ctx context.Context, what string, scan func() error) {
 	every := s.options.ScanEvery
 	timer := time.NewTimer(every)
@@ -185,13 +179,12 @@ func (s *Source) watch(ctx context.Context, what string, scan func() error) {
 // URI is where the resource with this name (unescaped bytes, no slash in front) is served.
 func (s *Source) URI(name string) string { return s.at(escapeName(name)) }
 
-// at is the URI of a path below the root.
 func (s *Source) at(path string) string { return s.options.Base + "/" + path }
 
 // Description is the URI of the Source Description.
 func (s *Source) Description() string { return s.at(wellKnown) }
 
-// Now is the Source's latest instant: everything published so far lies at or before it.
+// Now is the latest instant: everything published so far lies at or before it.
 func (s *Source) Now() rsdoc.Micros {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -205,7 +198,7 @@ func (s *Source) Len() int {
 	return s.catalog.live
 }
 
-// Snapshot is the truth of this instant: the SHA-256 of every resource by its URI.
+// Snapshot is the SHA-256 of every resource by its URI.
 func (s *Source) Snapshot() map[string][32]byte {
 	out := make(map[string][32]byte, s.Len())
 	for uri, sum := range s.Resources() {
@@ -214,7 +207,7 @@ func (s *Source) Snapshot() map[string][32]byte {
 	return out
 }
 
-// Resources goes over the truth of the instant at which it starts: URI and SHA-256 of every resource.
+// Resources goes over URI and SHA-256 of every resource at one instant.
 func (s *Source) Resources() iter.Seq2[string, [32]byte] {
 	return func(yield func(string, [32]byte) bool) {
 		s.mu.Lock()
@@ -228,8 +221,7 @@ func (s *Source) Resources() iter.Seq2[string, [32]byte] {
 	}
 }
 
-// publish records that a slot has a new state: a live one was created or updated, a dead one deleted. The caller holds the
-// lock and has put the bytes in place.
+// publish records that a slot has a new state. The caller holds the lock and has put the bytes in place.
 func (s *Source) publish(slot int, next record) {
 	before := s.catalog.at(slot)
 	c := change{slot: slot, at: s.clock.tick(), record: next}
@@ -259,13 +251,11 @@ func (s *Source) publish(slot int, next record) {
 	}
 }
 
-// errGone answers a request for what has been deleted, errAbsent for what never was.
 var (
 	errGone   = errors.New("deleted")
 	errAbsent = errors.New("not published")
 )
 
-// find returns a copy of the record of a resource and the way to its bytes.
 func (s *Source) find(name string) (record, func() (body, error), error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -280,14 +270,13 @@ func (s *Source) find(name string) (record, func() (body, error), error) {
 	return *rec, s.backend.reach(slot, rec), nil
 }
 
-// clock gives out the Source's instants. No two are equal and none goes back, whatever the clock of the machine does,
-// so that an instant names one change and an interval never has a hole or an overlap (F43, F74).
+// clock gives out instants. No two are equal and none goes back, so that an interval never has a hole or an overlap
+// (F43, F74).
 type clock struct {
 	now  func() time.Time
 	last rsdoc.Micros
 }
 
-// tick returns an instant later than all before.
 func (c *clock) tick() rsdoc.Micros {
 	c.last = max(rsdoc.Micros(c.now().UnixMicro()), c.last+1)
 	return c.last

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// firstModified is the Last-Modified of the resources that are there at the beginning: 2020-01-01.
+// firstModified is the first Last-Modified of all resources: 2020-01-01.
 const firstModified = 1_577_836_800
 
 // generator makes up the resources: slot n holds the number n+1.
 type generator struct {
 	Synthetic
 	s *Source
-	// stepping lets one Step work at a time; it guards random and alone changes the catalog.
+	// stepping lets one Step work at a time, which alone changes the catalog.
 	stepping sync.Mutex
 	random   *rand.Rand
 }
@@ -34,7 +34,7 @@ func (s *Source) makeResources(ctx context.Context) error {
 	workers := runtime.GOMAXPROCS(0)
 	group, ctx := errgroup.WithContext(ctx)
 	for w := range workers {
-		// Whole pages to each worker, so that no two write to the same one.
+		// Workers have whole pages, so that no two write to one.
 		group.Go(func() error {
 			for i := w; i < len(s.catalog.pages); i += workers {
 				if err := ctx.Err(); err != nil {
@@ -57,7 +57,7 @@ func (s *Source) makeResources(ctx context.Context) error {
 // record is a live record of a version.
 func (m *generator) record(slot int, version, modified int64) record {
 	r := record{live: true, version: version, modified: modified}
-	// Reading made-up text cannot fail.
+	// Reading letters cannot fail.
 	_ = m.s.digests.fill(&r, m.Content(slot+1, version))
 	return r
 }
@@ -99,8 +99,7 @@ func (m *generator) run(ctx context.Context) {
 	}
 }
 
-// Step makes n changes to made-up resources now. What the n-th change since New is depends on the options alone. In other
-// Sources it does nothing.
+// Step makes n changes to made-up resources. What the n-th since New is depends on the options alone.
 func (s *Source) Step(n int) {
 	m, ok := s.backend.(*generator)
 	if !ok {
@@ -123,7 +122,7 @@ func (s *Source) Step(n int) {
 	}
 }
 
-// choose picks the next change: the slot (perhaps a new one), the version it gets and whether it is then alive.
+// choose picks the next change: a slot, its version and whether it is then alive.
 func (m *generator) choose() (slot int, version int64, alive bool) {
 	m.s.mu.RLock()
 	defer m.s.mu.RUnlock()

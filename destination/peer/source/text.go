@@ -19,8 +19,7 @@ type text struct {
 	modified  rsdoc.Micros // NoTime where that is not known
 	mediaType string
 	write     func(io.Writer) error
-	// topic is for what hubs and subscribers read as well as us. It is never compressed: one representation for one self
-	// URI (P-04).
+	// topic is never compressed: one representation for one self URI (P-04).
 	topic bool
 	body  []byte // of a topic, in the place of write
 	links string // Link header
@@ -44,7 +43,7 @@ func (s *Source) robots() text {
 	}
 }
 
-// rootPage is a page for people that also leads programs to the set [6.3] and to the feeds.
+// rootPage leads people and programs to the set [6.3] and to the feeds.
 func (s *Source) rootPage() text {
 	type link struct {
 		URL, Title string
@@ -86,7 +85,7 @@ var rootTemplate = template.Must(template.New("root").Parse(`<!DOCTYPE html>
 </html>
 `))
 
-// serveText answers with a text, or with 304 where the caller has it already.
+// serveText answers with a text, or with 304.
 func (s *Source) serveText(w http.ResponseWriter, r *http.Request, t text) {
 	h := w.Header()
 	h.Set("Content-Type", t.mediaType)
@@ -124,12 +123,11 @@ func (s *Source) serveText(w http.ResponseWriter, r *http.Request, t text) {
 		return
 	}
 	if err := s.send(deadlineWriter{w}, t, compress); err != nil {
-		// The head is sent; only a broken connection still tells the reader that this is not the whole.
+		// Only a broken connection still tells the reader that this is not the whole.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// send writes the text, compressed or not.
 func (s *Source) send(w io.Writer, t text, compress bool) error {
 	switch {
 	case t.topic:
@@ -150,8 +148,7 @@ func (s *Source) send(w io.Writer, t text, compress bool) error {
 	return z.Close()
 }
 
-// unchanged tells whether a conditional request is about what the caller already has. Both codings of a document have the
-// same content, so a tag of either will do; the comparison is the weak one.
+// unchanged tells whether the caller already has the text, in either coding.
 func unchanged(r *http.Request, modified rsdoc.Micros, tags ...string) bool {
 	if match := strings.Join(r.Header.Values("If-None-Match"), ","); match != "" {
 		for candidate := range strings.SplitSeq(match, ",") {
@@ -166,7 +163,6 @@ func unchanged(r *http.Request, modified rsdoc.Micros, tags ...string) bool {
 	return err == nil && modified.Known() && since.Unix() == modified.Time().Unix()
 }
 
-// acceptsGzip reads Accept-Encoding; only a plain wish for gzip counts.
 func acceptsGzip(header string) bool {
 	for coding := range strings.SplitSeq(header, ",") {
 		name, parameter, _ := strings.Cut(coding, ";")
@@ -183,7 +179,7 @@ func acceptsGzip(header string) bool {
 	return false
 }
 
-// deadlineWriter gives a reader a minute for each piece; one that takes nothing for that long is let go (P8).
+// deadlineWriter gives a reader a minute for each piece (P8).
 type deadlineWriter struct{ http.ResponseWriter }
 
 func (w deadlineWriter) Write(b []byte) (int, error) {

@@ -7,18 +7,18 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// topic is what the topic URI of a channel shows: the latest notification, or nothing before the first.
+// topic is what the topic URI of a channel shows.
 type topic struct {
 	mu     sync.Mutex
 	body   []byte
 	at     rsdoc.Micros
 	number uint64
-	// read is closed when somebody fetches the body; nil while there is none.
+	// read is closed when somebody fetches the body.
 	read chan struct{}
 	done bool // read is closed
 }
 
-// show replaces the body. While build works, which hears whether the present body was fetched, nobody fetches it.
+// show replaces the body. Nobody fetches it while build works, which hears whether the present one was fetched.
 func (t *topic) show(build func(fetched bool) ([]byte, rsdoc.Micros, error)) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,14 +31,12 @@ func (t *topic) show(build func(fetched bool) ([]byte, rsdoc.Micros, error)) ([]
 	return body, nil
 }
 
-// fetched returns a channel that is closed when the present body has been asked for; nil if there is none.
 func (t *topic) fetched() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.read
 }
 
-// current returns the body, and notes that it was fetched if it was.
 func (t *topic) current(fetch bool) (body []byte, at rsdoc.Micros, number uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +47,7 @@ func (t *topic) current(fetch bool) (body []byte, at rsdoc.Micros, number uint64
 	return t.body, t.at, t.number
 }
 
-// text is the topic of a channel of the set: the links that name hub and topic (P-01, R-04), and the latest notification.
+// text is the topic: the links that name hub and topic (P-01, R-04), and the latest notification.
 func (c *channel) text(fetched bool) text {
 	body, at, number := c.topic.current(fetched)
 	if number == 0 {

@@ -14,16 +14,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxDepth is how deep folders may lie; each level holds one open file while it is read.
+// maxDepth is how deep folders may lie; each level holds one open file.
 const maxDepth = 512
 
-// foundFile is a file that is new or looks different.
 type foundFile struct {
 	rec record
 	sig signature
 }
 
-// walk is one look at the folder: one goroutine reads folders, several hash what looks new.
+// walk is one scan of the folder: one goroutine reads folders, several hash what looks new.
 type walk struct {
 	folder *folder
 	hashes *errgroup.Group
@@ -97,7 +96,7 @@ func (w *walk) enter(ctx context.Context, dir *os.Root, base, prefix string, dep
 	return w.read(ctx, sub, prefix, depth+1)
 }
 
-// file compares one file with what is known and has it hashed if need be.
+// file has a file hashed if it looks new.
 func (w *walk) file(ctx context.Context, dir *os.Root, base, name string) {
 	info, err := dir.Lstat(base)
 	slot, known, sig := w.known(name)
@@ -128,7 +127,6 @@ func (w *walk) file(ctx context.Context, dir *os.Root, base, name string) {
 	})
 }
 
-// known looks a live file up.
 func (w *walk) known(name string) (slot int, known bool, sig signature) {
 	s := w.folder.s
 	s.mu.RLock()
@@ -146,7 +144,7 @@ func (w *walk) keep(slot int) {
 	w.seen[slot] = true
 }
 
-// failed sorts out a file that could not be read: gone is gone, anything else proves nothing and changes nothing.
+// failed sorts out a file that could not be read: unless it is gone, it stays published as it was.
 func (w *walk) failed(slot int, known bool, name string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
