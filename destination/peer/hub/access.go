@@ -58,8 +58,8 @@ func isEmpty(err error) bool {
 	return ok && e.Status == http.StatusNoContent
 }
 
-// because says why something on the network failed, without the URL that an error of fetch repeats.
-func because(err error) string {
+// reason is why something on the network failed, without the URL that an error of fetch repeats.
+func reason(err error) string {
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
 		return e.Kind.String() + ": " + e.Err.Error()
 	}

@@ -249,9 +249,9 @@ func TestH19(t *testing.T) {
 		clients := [2]*fetch.Client{fetch.New(fetch.Options{Allow: loopback}), fetch.New(fetch.Options{})}
 		t.Cleanup(func() { clients[0].Close(); clients[1].Close() })
 		both(t, nil, func(w *world) {
-			w.hub.origin = clients[1]
+			w.hub.topics = clients[1]
 			if topics {
-				w.hub.net, w.hub.origin = clients[1], clients[0]
+				w.hub.net, w.hub.topics = clients[1], clients[0]
 				w.ask("subscribe", "/cb")
 				if e := w.event(Unverified); !strings.Contains(e.Why, "not public") {
 					w.Errorf("%+v", e)

@@ -260,7 +260,7 @@ func TestH07(t *testing.T) {
 func TestH08(t *testing.T) {
 	t.Parallel()
 	both(t, func(o *Options) {
-		o.MinLease, o.MaxLease, o.DefaultLease = 300*time.Second, 1000*time.Second, 500*time.Second
+		o.MinLease, o.MaxLease, o.defaultLease = 300*time.Second, 1000*time.Second, 500*time.Second
 	}, func(w *world) {
 		for asked, want := range map[string]string{"": "500", "1": "300", "300": "300", "0400": "400", "1000": "1000", "2678400": "1000",
 			"99999999999999999999999999": "1000"} {

@@ -18,13 +18,17 @@ const (
 	DefaultRetryBase  = 15 * time.Second
 	DefaultMaxLease   = 720 * time.Hour
 	DefaultMinLease   = 300 * time.Second
-	DefaultLease      = 240 * time.Hour   // H-08
 	DefaultQueueCap   = 10_000
-	DefaultQueueBytes = 256 << 20
-	DefaultMaxBody    = 8 << 20
-	DefaultMaxSubs    = 100_000
 	DefaultMaxPerPeer = 20_000
-	DefaultVerifyRate = 100
+)
+
+// Bounds that only tests set otherwise.
+const (
+	defaultLease     = 240 * time.Hour // for a subscriber that does not ask (H-08)
+	queueBytes       = 256 << 20       // of content of one topic that is kept; beyond, the oldest goes (F94)
+	maxBody          = 8 << 20         // bytes of the largest content that is relayed
+	maxSubscriptions = 100_000
+	verifyRate       = 100 // verifications a second of one site, and for one client (H-19)
 )
 
 // Options say what a hub serves and for whom. Base, State and Client are needed.
@@ -49,19 +53,13 @@ type Options struct {
 
 	// RetryBase is the wait before a failed delivery is tried again, then twice, 6, 24 and 120 times as long (H-18).
 	RetryBase time.Duration
-	// Leases asked for are brought between MinLease and MaxLease; who does not ask gets DefaultLease (H-08).
-	MaxLease, MinLease, DefaultLease time.Duration
-	// QueueCap is how many notifications wait for one subscriber, and QueueBytes how much content of one topic is kept
-	// for its subscribers; beyond, the oldest are dropped (F94).
-	QueueCap   int
-	QueueBytes int64
-	// MaxBody is the size of the largest content that is relayed, in bytes.
-	MaxBody int64
-	// MaxSubscriptions bounds them all, MaxPerTopic those to one topic and MaxPerHost those of the callbacks of one site, which
-	// is an address or what lies below a registered name; beyond, subscribers are asked to come back later.
-	MaxSubscriptions, MaxPerTopic, MaxPerHost int
-	// VerifyRate is how many verifications a second the callbacks of one site get, and one client, after a burst of five times as many (H-19).
-	VerifyRate float64
+	// Leases asked for are brought between MinLease and MaxLease (H-08).
+	MaxLease, MinLease time.Duration
+	// QueueCap is how many notifications wait for one subscriber; beyond, the oldest are dropped (F94).
+	QueueCap int
+	// MaxPerTopic bounds the subscriptions to one topic, and MaxPerHost those of the callbacks of one site, which is an
+	// address or what lies below a registered name.
+	MaxPerTopic, MaxPerHost int
 	// Signature is the method that content is signed with for subscribers that sent a secret. MethodNone: SHA256.
 	// Subscribers of PubSubHubbub 0.3 get SHA1, the only one they know.
 	Signature websub.Method
@@ -70,14 +68,18 @@ type Options struct {
 	Now func() time.Time
 	// Log gets what an operator may care about. Nil: nowhere.
 	Log *slog.Logger
-	// Observe hears of every Event. It must return quickly and must not call back. Nil: nobody does.
-	Observe func(Event)
-	// Tamper decides about each delivery, for demonstrations and tests. Nil: all are delivered.
+	// Tamper decides about each delivery, for demonstrations. Nil: all are delivered.
 	Tamper func(Delivery) Action
 
-	// leisure is how many times as long as usual a publisher waits for new subscribers (greet.go); 1, but for tests, which share
-	// their machine with others.
-	leisure time.Duration
+	// For tests: other bounds, what hears of every Event and must not call back, and how many times as long as usual a
+	// publisher waits for new subscribers.
+	defaultLease     time.Duration
+	queueBytes       int64
+	maxBody          int64
+	maxSubscriptions int
+	verifyRate       float64
+	observe          func(Event)
+	leisure          time.Duration
 }
 
 // network is what the hub needs of *fetch.Client.
@@ -97,37 +99,37 @@ func (o Options) Check() error {
 
 // withDefaults returns the options with every default filled in, or what is wrong with them.
 func (o Options) withDefaults() (Options, error) {
-	o.leisure = max(o.leisure, 1)
 	base, err := url.Parse(o.Base)
 	if err != nil {
 		return o, fmt.Errorf("hub URL: %w", err)
 	}
 	if !usable(base) || base.RawQuery != "" {
-		return o, fmt.Errorf("hub URL %q: want http://HOST[:PORT][/PATH] or https, without user, query or fragment", base.Redacted())
+		return o, fmt.Errorf("hub URL %q: want http://HOST[:PORT][/PATH] or https, without user, query or fragment",
+			base.Redacted())
 	}
 	for _, p := range o.TopicPrefixes {
 		if u, err := url.Parse(p); err != nil || !usable(u) {
 			return o, fmt.Errorf("topic prefix %q: want http://HOST[:PORT][/PATH] or https", p)
 		}
 	}
+	if min(int64(o.RetryBase), int64(o.QueueCap), int64(o.MaxPerTopic), int64(o.MaxPerHost)) < 0 {
+		return o, errors.New("a negative retry base, queue or number of subscriptions")
+	}
 	setDefault(&o.RetryBase, DefaultRetryBase)
 	setDefault(&o.MaxLease, DefaultMaxLease)
 	setDefault(&o.MinLease, min(DefaultMinLease, o.MaxLease))
-	setDefault(&o.DefaultLease, min(max(DefaultLease, o.MinLease), o.MaxLease))
+	setDefault(&o.defaultLease, min(max(defaultLease, o.MinLease), o.MaxLease))
 	setDefault(&o.QueueCap, DefaultQueueCap)
-	setDefault(&o.QueueBytes, DefaultQueueBytes)
-	setDefault(&o.MaxBody, DefaultMaxBody)
-	setDefault(&o.MaxSubscriptions, DefaultMaxSubs)
 	setDefault(&o.MaxPerTopic, DefaultMaxPerPeer)
 	setDefault(&o.MaxPerHost, DefaultMaxPerPeer)
-	setDefault(&o.VerifyRate, DefaultVerifyRate)
 	setDefault(&o.Signature, websub.SHA256)
-	if min(int64(o.RetryBase), int64(o.QueueCap), o.QueueBytes, o.MaxBody) < 0 || o.VerifyRate < 0 ||
-		min(o.MaxSubscriptions, o.MaxPerTopic, o.MaxPerHost) < 0 {
-		return o, errors.New("a negative retry base, queue, body, number of subscriptions or rate")
-	}
-	if o.MinLease < time.Second || o.DefaultLease < o.MinLease || o.MaxLease < o.DefaultLease {
-		return o, fmt.Errorf("leases: want 1s <= least (%v) <= default (%v) <= most (%v)", o.MinLease, o.DefaultLease, o.MaxLease)
+	setDefault(&o.queueBytes, queueBytes)
+	setDefault(&o.maxBody, maxBody)
+	setDefault(&o.maxSubscriptions, maxSubscriptions)
+	setDefault(&o.verifyRate, verifyRate)
+	setDefault(&o.leisure, 1)
+	if o.MinLease < time.Second || o.MaxLease < o.MinLease {
+		return o, fmt.Errorf("leases: want 1s <= least (%v) <= most (%v)", o.MinLease, o.MaxLease)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -135,8 +137,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Observe == nil {
-		o.Observe = func(Event) {}
+	if o.observe == nil {
+		o.observe = func(Event) {}
 	}
 	return o, nil
 }

@@ -105,10 +105,10 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 	if known, ok := h.claims.get(topic, h.o.Now()); ok {
 		return known.err
 	}
-	if !h.looking.enter(ctx, h.halt) {
+	if !h.places.reading.enter(ctx, h.halt) {
 		return errStopping
 	}
-	defer h.looking.leave()
+	defer h.places.reading.leave()
 	timed, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	found := claim{until: h.o.Now().Add(claimGood)}
@@ -118,9 +118,9 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 		return errStopping // the publisher does not wait for the answer
 	case err != nil:
 		// Why is not for strangers: they could have us look where they cannot.
-		h.o.Log.Info("a topic cannot be asked for its hub", "topic", topic, "why", because(err))
+		h.o.Log.Info("a topic cannot be asked for its hub", "topic", topic, "why", reason(err))
 		found.err = errNotAsked
-	case !h.amongst(hubs):
+	case !h.isNamed(hubs):
 		found.err = errNotNamed
 	}
 	if found.err != nil {
@@ -132,9 +132,9 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 
 // hubsOf reads what hubs a topic names. One without content (204) names them all the same (S-10).
 func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
-	resp, err := h.origin.Get(ctx, fetch.Request{URL: topic, MaxBytes: h.o.MaxBody})
+	resp, err := h.topics.Get(ctx, fetch.Request{URL: topic, MaxBytes: h.o.maxBody})
 	if isEmpty(err) {
-		a, err := h.origin.Send(ctx, fetch.Message{Method: http.MethodGet, URL: topic, Timeout: verifyTimeout})
+		a, err := h.topics.Send(ctx, fetch.Message{Method: http.MethodGet, URL: topic, Timeout: verifyTimeout})
 		if err != nil {
 			return nil, err
 		}
@@ -156,9 +156,8 @@ func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 	return links.Hubs, err
 }
 
-// amongst reports whether this hub is one of those. A slash at the end is what people add and leave out, and our Handler
-// does not mind either.
-func (h *Hub) amongst(hubs []string) bool {
+// isNamed reports whether this hub is one of those. People add and leave out a slash at the end, and so does the Handler.
+func (h *Hub) isNamed(hubs []string) bool {
 	for _, hub := range hubs {
 		if strings.TrimSuffix(hub, "/") == strings.TrimSuffix(h.o.Base, "/") {
 			return true

@@ -44,7 +44,7 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, path: filepath.Join(t.TempDir(), "hub.db"), events: make(chan Event, 100_000)}
 	r.o = Options{RetryBase: 10 * time.Millisecond, MinLease: time.Second,
-		Observe: func(e Event) {
+		observe: func(e Event) {
 			select {
 			case r.events <- e:
 			default:

@@ -17,7 +17,7 @@ const aTopic = "http://source.example/topic"
 // TestRequests: what is accepted, and what is refused with which reason (H-01, H-02, H-03, H-16, H-17).
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.MaxBody = 1000 })
+	r := newRig(t, func(o *Options) { o.maxBody = 1000 })
 	s := newSubscriber(t)
 	good := url.Values{"hub.mode": {"subscribe"}, "hub.callback": {s.URL + "/cb"}, "hub.topic": {aTopic}}
 	with := func(pairs ...string) string {
@@ -126,7 +126,7 @@ func TestPublisherToken(t *testing.T) {
 // TestVerification: the request of websub.md 2.2 and what counts as consent (H-04, H-05, H-06).
 func TestVerification(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.DefaultLease = 1234 * time.Second })
+	r := newRig(t, func(o *Options) { o.defaultLease = 1234 * time.Second })
 	s := newSubscriber(t)
 	const callback = "/cb?hub.topic=mine&k=a%20b;c"
 	e := r.subscribed(s, callback, aTopic+"?a=1&b=%2F", "hub.secret", "x")

@@ -1,0 +1,293 @@
+package hub
+
+import (
+	"context"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+	"golang.org/x/time/rate"
+
+	"resyncd/destination/gate"
+	"resyncd/destination/websub"
+)
+
+const (
+	chainMost     = 8      // requests of one topic and callback that wait for each other
+	waitingMost   = 10_000 // requests that wait in a queue at all
+	shareMost     = 2_000  // of them for one client, and for the callbacks of one site
+	verifications = 256    // of a queue at a time
+
+	limitShares = 4096             // shares remembered
+	limitWait   = 30 * time.Second // longest wait for a share's turn
+	limitBurst  = 5                // seconds' worth of verifications that come at once
+	limitPlaces = 64               // verifications of one share at a time
+
+	newWait = 250 * time.Millisecond // that a publisher waits for new subscribers
+	newAge  = time.Second            // of a verification that it waits for
+)
+
+// request is one to subscribe or unsubscribe, until it is verified. It is kept in memory only: a subscriber that is not
+// verified asks again (S-30).
+type request struct {
+	form    form
+	client  string        // the address that it came from; "" where nobody asked
+	queue   *verifyQueue  // where it waits
+	shares  []string      // of that queue that it takes from
+	denied  string        // tell the callback that it is refused, and why, instead
+	refresh bool          // nobody asked: a lease nears its end
+	sync    bool          // somebody waits for the outcome: one attempt only
+	done    chan error    // of one place
+	newer   chan struct{} // closed when another of the same pair waits behind it
+	over    chan struct{} // closed when it is settled
+}
+
+func (q *request) key() pair { return pair{q.form.Topic, q.form.Callback} }
+
+// answer tells the outcome to whoever waits for it; only the first counts.
+func (q *request) answer(err error) {
+	select {
+	case q.done <- err:
+	default:
+	}
+}
+
+// requests are those that are not verified yet. Those of one pair are verified one after another, so that a subscriber
+// gets what it asked for last. Hub.mu guards it.
+type requests struct {
+	chains map[pair][]*request
+	// new and existing: whatever strangers ask for, leases that there are get renewed and ended.
+	new, existing *verifyQueue
+	asking        map[string]map[*request]time.Time // by topic: new subscribers that are being asked, since when
+}
+
+func newRequests(perSecond float64) requests {
+	return requests{
+		chains: map[pair][]*request{}, new: newVerifyQueue(perSecond), existing: newVerifyQueue(perSecond),
+		asking: map[string]map[*request]time.Time{},
+	}
+}
+
+// add adds a request, about a subscription that exists or not; first: no other of its pair waits.
+func (r *requests) add(q *request, exists bool) (first bool, err error) {
+	q.done, q.newer, q.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
+	q.queue, q.shares = r.new, sharesOf(q.client, q.form.Callback)
+	if exists {
+		q.queue = r.existing
+	}
+	chain := r.chains[q.key()]
+	if len(chain) >= chainMost || q.queue.full(q.shares) {
+		return false, errTooMany
+	}
+	r.chains[q.key()] = append(chain, q)
+	q.queue.count(q.shares)
+	if n := len(chain); n > 0 {
+		close(chain[n-1].newer)
+	}
+	return len(chain) == 0, nil
+}
+
+// next drops the first requests of a pair and returns the one behind them; nil for none.
+func (r *requests) next(key pair, drop int) *request {
+	chain := r.chains[key]
+	for _, q := range chain[:drop] {
+		q.queue.uncount(q.shares)
+	}
+	if chain = chain[drop:]; len(chain) == 0 {
+		delete(r.chains, key)
+		return nil
+	}
+	r.chains[key] = chain
+	return chain[0]
+}
+
+func (r *requests) answerAll(err error) {
+	for _, chain := range r.chains {
+		for _, q := range chain {
+			q.answer(err)
+		}
+	}
+}
+
+// asked notes that a new subscriber is being asked.
+func (r *requests) asked(q *request) {
+	topic := q.form.Topic
+	if r.asking[topic] == nil {
+		r.asking[topic] = map[*request]time.Time{}
+	}
+	r.asking[topic][q] = time.Now()
+}
+
+// settled ends that: the subscriber is recorded, or is none.
+func (r *requests) settled(q *request) {
+	topic := q.form.Topic
+	delete(r.asking[topic], q)
+	if len(r.asking[topic]) == 0 {
+		delete(r.asking, topic)
+	}
+	close(q.over)
+}
+
+// awaitNew has a publisher wait for subscribers that were asked just now: they count themselves as subscribed, while their
+// answer is still on its way to the disk. The wait is short, so that nobody can hold the publisher up by not answering.
+func (h *Hub) awaitNew(ctx context.Context, topic string) {
+	h.mu.Lock()
+	var over []chan struct{}
+	for q, since := range h.requests.asking[topic] {
+		if time.Since(since) < newAge*h.o.leisure {
+			over = append(over, q.over)
+		}
+	}
+	h.mu.Unlock()
+	if len(over) == 0 {
+		return
+	}
+	late := time.After(newWait * h.o.leisure)
+	for _, c := range over {
+		select {
+		case <-c:
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// verifyQueue is where requests wait to be verified. Its limits bound how often one site is asked, or asked for one
+// client, and how many questions may stay unanswered: a request in a stranger's name must not be amplified, and a callback
+// that hangs must not take all places (H-19).
+type verifyQueue struct {
+	waiting int
+	shares  map[string]int // that wait; Hub.mu guards it
+	places  pool
+
+	rate   float64
+	mu     sync.Mutex
+	limits map[string]*limit // by share
+}
+
+type limit struct {
+	rate   *rate.Limiter
+	places pool
+}
+
+func newVerifyQueue(perSecond float64) *verifyQueue {
+	return &verifyQueue{
+		shares: map[string]int{}, places: make(pool, verifications), rate: perSecond, limits: map[string]*limit{},
+	}
+}
+
+// full reports whether one more may not wait. Hub.mu is held.
+func (l *verifyQueue) full(shares []string) bool {
+	for _, share := range shares {
+		if l.shares[share] >= shareMost {
+			return true
+		}
+	}
+	return l.waiting >= waitingMost
+}
+
+func (l *verifyQueue) count(shares []string) {
+	l.waiting++
+	for _, share := range shares {
+		l.shares[share]++
+	}
+}
+
+func (l *verifyQueue) uncount(shares []string) {
+	l.waiting--
+	for _, share := range shares {
+		decrease(l.shares, share)
+	}
+}
+
+// enter waits for a share's turn; an error if that would take too long. A caller that got it calls leave.
+func (l *verifyQueue) enter(ctx context.Context, share string) (leave func(), err error) {
+	of := l.limit(share)
+	ctx, cancel := context.WithTimeout(ctx, limitWait)
+	defer cancel()
+	if err := of.rate.Wait(ctx); err != nil {
+		return nil, err
+	}
+	select {
+	case of.places <- struct{}{}:
+		return of.places.leave, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *verifyQueue) limit(share string) *limit {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.limits[share] == nil && len(l.limits) >= limitShares {
+		share = "" // too many strangers at once share one limit
+	}
+	found := l.limits[share]
+	if found == nil {
+		found = &limit{rate.NewLimiter(rate.Limit(l.rate), max(1, int(limitBurst*l.rate))), make(pool, limitPlaces)}
+		l.limits[share] = found
+	}
+	return found
+}
+
+// tidy forgets the shares that may be asked as often as a new one.
+func (l *verifyQueue) tidy() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for share, of := range l.limits {
+		if len(of.places) == 0 && of.rate.Tokens() >= float64(of.rate.Burst()) {
+			delete(l.limits, share)
+		}
+	}
+}
+
+// sharesOf are whom a request takes from: the client that sent it, where it is known, and the site of its callback. In
+// this order it waits for both, so that no client holds the places of a site that is not its own.
+func sharesOf(client, callback string) []string {
+	site := siteOf(callback)
+	if from, err := netip.ParseAddrPort(client); err == nil {
+		if known := gate.Client(from.Addr()); known.IsValid() {
+			return []string{known.String(), site}
+		}
+	}
+	return []string{site}
+}
+
+// siteOf is whom callbacks are counted for, whatever the port: an IPv4 address, the /64 of another, or the name that
+// somebody registered, below which its owner has as many as there are.
+func siteOf(callback string) string {
+	u, err := url.Parse(callback)
+	if err != nil {
+		return ""
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if known := gate.Client(ip); known.IsValid() {
+			return known.String()
+		}
+		return host
+	}
+	suffix, registry := publicsuffix.PublicSuffix(host)
+	for !registry { // below a provider's name everybody has names, some without end
+		_, above, more := strings.Cut(suffix, ".")
+		if !more {
+			break
+		}
+		suffix, registry = publicsuffix.PublicSuffix(above)
+	}
+	below, ok := strings.CutSuffix(host, "."+suffix)
+	if !ok {
+		return host
+	}
+	return below[strings.LastIndexByte(below, '.')+1:] + "." + suffix
+}
+
+// isNew reports whether a request may make a subscription that is not there yet. Hub.mu is held.
+func (h *Hub) isNew(q *request) bool {
+	return q.form.Mode == websub.ModeSubscribe && q.denied == "" && h.registry.find(q.key()) == nil
+}
