@@ -6,17 +6,16 @@ import (
 	"resyncd/destination/peer/hub/hubstate"
 )
 
-// ahead is a notification that is delivered while it is being recorded, to subscribers that have all before it. Where it
-// is not recorded, its publisher publishes it again and it is delivered twice; no subscription may move its cursor over it
-// before it is recorded, because its number may become that of another one.
+// ahead is a notification that is delivered while it is being recorded. No subscription may move its cursor over it
+// before, because its number may become that of another one.
 type ahead struct {
 	topic *topic
 	note  hubstate.Notification // with the number that it is going to have
-	over  chan struct{}         // closed when it is recorded, or is not going to be
-	void  bool                  // it is not going to be; Hub.mu guards it, and it does not change after over
+	over  chan struct{}         // closed when it is recorded or void
+	void  bool                  // it is not recorded; Hub.mu guards it until over
 }
 
-// announce has the one notification of a batch delivered ahead. A batch of several means that the hub is busy.
+// announce has the one notification of a batch delivered ahead.
 func (h *Hub) announce(batch []*submission) *ahead {
 	if len(batch) != 1 || batch[0].note == nil {
 		return nil
@@ -34,7 +33,7 @@ func (h *Hub) announce(batch []*submission) *ahead {
 	return a
 }
 
-// end tells those that deliver a what became of it: a number in the state, or 0. h.mu is held.
+// end closes a with its number in the state, or 0. h.mu is held.
 func (a *ahead) end(number int64) {
 	if a != nil && a.topic.ahead == a {
 		a.topic.ahead = nil
@@ -43,14 +42,13 @@ func (a *ahead) end(number int64) {
 	}
 }
 
-// withdraw ends a where its commit failed.
 func (h *Hub) withdraw(a *ahead) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a.end(0)
 }
 
-// recorded waits until a is recorded; false if it is not going to be. Nil was recorded before it was delivered.
+// recorded waits until a is recorded; false if it is not going to be. Nil is recorded.
 func (a *ahead) recorded(ctx context.Context) bool {
 	if a == nil {
 		return true
@@ -63,10 +61,10 @@ func (a *ahead) recorded(ctx context.Context) bool {
 	}
 }
 
-// behind reports whether there is anything that a subscription has not dealt with. Hub.mu is held.
+// behind reports whether anything waits. Hub.mu is held.
 func (sub *subscription) behind() bool { return sub.topic.last > sub.cursor || sub.ahead() != nil }
 
-// ahead is what is ahead for a subscription that has all before it, nil for nothing. Hub.mu is held.
+// ahead is what comes next, nil if that is recorded. Hub.mu is held.
 func (sub *subscription) ahead() *ahead {
 	if a := sub.topic.ahead; a != nil && sub.cursor == a.note.Number-1 {
 		return a

@@ -13,7 +13,7 @@ const (
 	pendingMost = 64 << 20 // bytes of content that wait for one
 )
 
-// submission is something that is to be made durable before somebody goes on.
+// submission is what somebody waits for to be durable.
 type submission struct {
 	note  *hubstate.Notification
 	pings []hubstate.Ping
@@ -36,8 +36,7 @@ type backlog struct {
 	closed   bool
 
 	hasPending, hasProgress chan struct{} // of one place each: there is something
-	// unsure gets the first error of a write that may or may not be durable. The hub takes no more before its state is
-	// opened anew, which recovers (F10).
+	// unsure gets the error of a write that may or may not be durable: only opening the state anew recovers (F10).
 	unsure chan error
 }
 

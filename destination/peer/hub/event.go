@@ -2,32 +2,31 @@ package hub
 
 import "time"
 
-// EventKind is what happened.
-type EventKind string
+// eventKind is what happened.
+type eventKind string
 
-// The kinds of events.
 const (
-	Published  EventKind = "published"  // content was taken for a topic that somebody subscribes to
-	Unchanged  EventKind = "unchanged"  // a publisher pinged, but the topic holds what it held
-	Unreadable EventKind = "unreadable" // a publisher pinged, but the topic cannot be read; it is tried again, or given up
-	Delivered  EventKind = "delivered"
-	Failed     EventKind = "failed"  // a delivery; it is tried again
-	Dropped    EventKind = "dropped" // notifications that a subscriber will not get: given up, or too many waited
-	Verified   EventKind = "verified"
-	Unverified EventKind = "unverified" // the subscriber did not confirm
-	Denied     EventKind = "denied"
-	Ended      EventKind = "ended" // unsubscribed, 410, or the lease was over
+	eventPublished  eventKind = "published"
+	eventUnchanged  eventKind = "unchanged"  // a pinged topic
+	eventUnreadable eventKind = "unreadable" // a pinged topic
+	eventDelivered  eventKind = "delivered"
+	eventFailed     eventKind = "failed"  // a delivery; it is tried again
+	eventDropped    eventKind = "dropped" // notifications: given up, or too many waited
+	eventVerified   eventKind = "verified"
+	eventUnverified eventKind = "unverified"
+	eventDenied     eventKind = "denied"
+	eventEnded      eventKind = "ended"
 )
 
-// Event tells of one thing that happened. It names no callback: that is a secret of the subscriber.
-type Event struct {
-	Kind         EventKind
+// event tells tests of one thing that happened.
+type event struct {
+	Kind         eventKind
 	Topic        string
-	Subscription int64         // 0 where it concerns none
+	Subscription int64
 	Number       int64         // of the notification within its topic
-	Count        int64         // Dropped: how many
-	Took         time.Duration // Delivered: since the publisher handed it over
-	Why          string        // of a failure, for people
+	Count        int64         // dropped
+	Took         time.Duration // since the publisher handed it over
+	Why          string
 }
 
 // Action is what becomes of a delivery.
@@ -36,8 +35,8 @@ type Action int
 // The actions.
 const (
 	Deliver Action = iota
-	Drop           // the subscriber does not get it, the hub believes that it did
-	Double         // it gets it twice
+	Drop           // the hub believes that it was delivered
+	Double
 )
 
 // Delivery is one notification on its way to one subscriber.

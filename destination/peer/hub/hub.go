@@ -20,20 +20,19 @@ import (
 const (
 	failingDeliveries = 128
 
-	sweepEvery = 30 * time.Second // wall time is looked at this often, because timers stand still in a suspended machine (F16)
+	sweepEvery = 30 * time.Second // timers stand still in a suspended machine (F16)
 	stopGrace  = 5 * time.Second  // for what is on the wire when the hub stops
 )
 
-// phase is where a Hub is in its life.
 type phase int
 
 const (
-	idle     phase = iota // nothing is read from the state yet: every request gets a 503
-	running               //
-	stopping              // requests get a 503, what is on its way is finished
+	idle phase = iota
+	running
+	stopping // what is on its way is finished
 )
 
-// Hub is a WebSub hub. Until Run has read the state, and while the hub stops, its Handler answers 503.
+// Hub is a WebSub hub. Its Handler answers 503 until Run has read the state, and while the hub stops.
 type Hub struct {
 	o      Options
 	net    network // to callbacks
@@ -42,10 +41,10 @@ type Hub struct {
 	claims claims
 	places places
 
-	// changing is held while a subscription begins, changes or ends, so that state and memory change together.
+	// changing is held while a subscription begins, changes or ends, so that state and memory agree.
 	changing sync.Mutex
 
-	mu       sync.Mutex // guards what follows and what is in it; never held while waiting for anything
+	mu       sync.Mutex // guards what follows; never held while waiting
 	phase    phase
 	tasks    []func(context.Context)
 	registry registry
@@ -53,15 +52,15 @@ type Hub struct {
 	recent   recent
 	backlog  backlog
 
-	hasTasks     chan struct{} // of one place: there is something in tasks
+	hasTasks     chan struct{} // of one place
 	opened, halt chan struct{} // closed when the state is read, and when Run is to stop
 }
 
 // places bound how much is done at a time.
 type places struct {
-	quick   pool // deliveries to subscribers that answer well
-	slow    pool // to those that dawdled last time: they never take the others' places
-	failing pool // to those that failed last time: nor do they
+	quick   pool // deliveries that answer well
+	slow    pool // those that took long last time
+	failing pool // those that failed last time
 	reading pool // topics that are read
 	bodies  pool // pushed contents that are received
 }
@@ -101,9 +100,8 @@ func newHub(o Options, net, topics network) (*Hub, error) {
 	return h, nil
 }
 
-// Run does the hub's work until ctx ends: it delivers what waits, verifies, reads topics, ends leases. It returns nil
-// after an orderly end, in which what is on the wire gets a few seconds, and an error if the state cannot be read or
-// written any more. It may be called once.
+// Run does the work of the hub until ctx ends. It returns nil after an orderly end, and an error if the state cannot be
+// read or written. It may be called once.
 func (h *Hub) Run(ctx context.Context) error {
 	if err := h.load(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -143,7 +141,6 @@ func (h *Hub) Run(ctx context.Context) error {
 	return failure
 }
 
-// load reads the state into memory and opens for requests.
 func (h *Hub) load(ctx context.Context) error {
 	topics, err := h.o.State.Topics(ctx)
 	if err != nil {
@@ -173,7 +170,7 @@ func (h *Hub) load(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the intake; what sleeps wakes up and ends.
+// stop ends the intake and wakes what sleeps.
 func (h *Hub) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,7 +194,7 @@ func (h *Hub) later(task func(context.Context)) {
 	h.start(task)
 }
 
-// start is later for callers that hold h.mu.
+// start is later with h.mu held.
 func (h *Hub) start(task func(context.Context)) {
 	if h.phase != running {
 		return
@@ -235,7 +232,7 @@ func signal(c chan struct{}) {
 // pool bounds how many do something at a time.
 type pool chan struct{}
 
-// enter waits for a place; false if the hub stops first.
+// enter waits for a place; false if the hub stops.
 func (p pool) enter(ctx context.Context, halt <-chan struct{}) bool {
 	select {
 	case <-halt:
@@ -253,10 +250,8 @@ func (p pool) enter(ctx context.Context, halt <-chan struct{}) bool {
 
 func (p pool) leave() { <-p }
 
-// micros is the hub's clock.
 func (h *Hub) micros() store.Micros { return store.MicrosOf(h.o.Now()) }
 
-// listens reports whether a request path is the hub's.
 func (h *Hub) listens(path string) bool {
 	return path == h.path || path == "/" || strings.TrimSuffix(path, "/") == strings.TrimSuffix(h.path, "/")
 }

@@ -9,11 +9,11 @@ import (
 	"resyncd/store"
 )
 
-// refreshPart is how much of a lease is left when a subscriber of PubSubHubbub 0.3 is asked whether it wants another: one
-// in so many parts. Those subscribers leave it to the hub to ask again in time (websub.md 7).
+// refreshPart: a subscriber of PubSubHubbub 0.3, which leaves that to the hub (websub.md 7), is asked again when so
+// small a part of its lease is left.
 const refreshPart = 4
 
-// grant is the lease for a subscriber that asked for so many seconds, 0 for none (H-08).
+// grant is the lease for so many seconds, 0 for none asked (H-08).
 func (o *Options) grant(asked int64) time.Duration {
 	lease := o.defaultLease
 	if asked > 0 {
@@ -23,7 +23,7 @@ func (o *Options) grant(asked int64) time.Duration {
 	return lease.Truncate(time.Second)
 }
 
-// begin records a subscription that was verified now, or updates the one that there is (H-07).
+// begin records or updates a subscription that was verified now (H-07).
 func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error {
 	h.changing.Lock()
 	defer h.changing.Unlock()
@@ -33,7 +33,7 @@ func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error 
 		Verified: store.MicrosOf(now), Expires: store.MicrosOf(now.Add(lease)),
 	}
 	h.mu.Lock()
-	err := h.registry.room(q.key(), &h.o) // it may have been taken since the request came
+	err := h.registry.room(q.key(), &h.o)
 	if q.refresh {
 		sub := h.registry.find(q.key())
 		if sub == nil {
@@ -54,15 +54,14 @@ func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error 
 	h.mu.Lock()
 	h.registry.topic(&t)
 	sub := h.registry.admit(&rec)
-	sub.next = store.NoTime // it can be reached: whatever waits need not wait longer
+	sub.next = store.NoTime // it can be reached now
 	sub.cursor = max(sub.cursor, rec.Cursor)
 	h.wake(sub)
 	h.mu.Unlock()
-	h.o.observe(Event{Kind: Verified, Topic: f.Topic, Subscription: rec.ID})
+	h.o.observe(event{Kind: eventVerified, Topic: f.Topic, Subscription: rec.ID})
 	return nil
 }
 
-// unsubscribe ends the subscription of a pair, if there is one.
 func (h *Hub) unsubscribe(ctx context.Context, key pair) {
 	h.mu.Lock()
 	sub := h.registry.find(key)
@@ -72,11 +71,10 @@ func (h *Hub) unsubscribe(ctx context.Context, key pair) {
 	}
 }
 
-// always is for ends that nothing prevents.
 func always(*subscription) bool { return true }
 
-// end ends the subscriptions for which still is true (called under h.mu). They leave memory first: nothing more is
-// delivered even where the state cannot be written, and after a restart their leases are looked at again.
+// end ends the subscriptions for which still is true (under h.mu). Nothing more is delivered even where the state
+// cannot be written; after a restart their leases are looked at again.
 func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still func(*subscription) bool) {
 	h.changing.Lock()
 	defer h.changing.Unlock()
@@ -98,12 +96,12 @@ func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still f
 	for _, sub := range gone {
 		h.o.Log.Info("a subscription ended", "topic", sub.topic.url, "subscription", sub.id,
 			"callback", label(sub.callback), "why", why)
-		h.o.observe(Event{Kind: Ended, Topic: sub.topic.url, Subscription: sub.id, Why: why})
+		h.o.observe(event{Kind: eventEnded, Topic: sub.topic.url, Subscription: sub.id, Why: why})
 	}
 }
 
-// sweep ends leases that are over (H-08) and what is not served any more (H-09), asks again whom PubSubHubbub 0.3 has the
-// hub ask, and wakes what time has overtaken.
+// sweep ends leases that are over (H-08) and what is not served any more (H-09), asks subscribers of PubSubHubbub 0.3
+// again, and wakes what time has overtaken.
 func (h *Hub) sweep(ctx context.Context) {
 	var over, refused []*subscription
 	h.mu.Lock()
@@ -133,8 +131,7 @@ func (h *Hub) sweep(ctx context.Context) {
 	}
 }
 
-// refresh asks a subscriber again if it is time to. One that does not confirm loses nothing but the renewal, and is asked
-// again at half of what is left. h.mu is held.
+// refresh asks a subscriber again if it is time to, and without an answer at half of what is left. h.mu is held.
 func (h *Hub) refresh(sub *subscription, now store.Micros) {
 	length, left := sub.expires-sub.verified, sub.expires-now
 	if !sub.old || left > length/refreshPart || sub.refresh.Known() && now < sub.refresh {

@@ -24,61 +24,50 @@ const (
 
 // Bounds that only tests set otherwise.
 const (
-	defaultLease     = 240 * time.Hour // for a subscriber that does not ask (H-08)
-	queueBytes       = 256 << 20       // of content of one topic that is kept; beyond, the oldest goes (F94)
-	maxBody          = 8 << 20         // bytes of the largest content that is relayed
+	defaultLease     = 240 * time.Hour // for a subscriber that asks for none (H-08)
+	queueBytes       = 256 << 20       // of one topic; beyond, the oldest go (F94)
+	maxBody          = 8 << 20
 	maxSubscriptions = 100_000
-	verifyRate       = 100 // verifications a second of one site, and for one client (H-19)
+	verifyRate       = 100 // a second, of one site and for one client (H-19)
 )
 
-// Options say what a hub serves and for whom. Base, State and Client are needed.
+// Options say what a hub serves and for whom. Base, State and Client are needed; a zero value stands for the default.
 type Options struct {
-	// Base is the absolute http or https URL of the hub, as the outside sees it: the one that topics advertise and that
-	// stands in every Link header (H-20). The Handler answers at its path, and at "/" for a proxy that strips the path.
+	// Base is the absolute http or https URL of the hub, as topics advertise it (H-20). The Handler answers at its path,
+	// and at "/" for a proxy that strips the path.
 	Base  string
 	State hubstate.State
-	// Client is the way out; its address policy decides which callbacks may be reached (H-19).
-	Client *fetch.Client
-	// TopicClient is the way to topics, with a policy of its own (H-19). Nil: Client.
-	TopicClient *fetch.Client
-	// TopicPrefixes are the topics that may be subscribed to and published, a prefix without a path is that origin.
-	// Empty: any topic.
+	// Client reaches callbacks, TopicClient topics; their address policies decide which (H-19). Nil: Client.
+	Client, TopicClient *fetch.Client
+	// TopicPrefixes are the topics that are served. Empty: all.
 	TopicPrefixes []string
-	// PublisherToken lets a publisher push content, as "Authorization: Bearer TOKEN". Empty: publishers on this machine
-	// may, and nobody else (H-17).
+	// PublisherToken lets a publisher push content. Empty: publishers on this machine may, and nobody else (H-17).
 	PublisherToken string
-	// TrustTopics takes content from anybody whose topic, when it is read, names Base as its hub (H-17, R-04). That proves
-	// what the topic wants, not who is pushing: subscribers get whatever anybody pushes for such a topic.
+	// TrustTopics takes content from anybody whose topic names Base as its hub (H-17, R-04). That proves what the topic
+	// wants, not who is pushing.
 	TrustTopics bool
 
-	// RetryBase is the wait before a failed delivery is tried again, then twice, 6, 24 and 120 times as long (H-18).
-	RetryBase time.Duration
-	// Leases asked for are brought between MinLease and MaxLease (H-08).
-	MaxLease, MinLease time.Duration
-	// QueueCap is how many notifications wait for one subscriber; beyond, the oldest are dropped (F94).
-	QueueCap int
-	// MaxPerTopic bounds the subscriptions to one topic, and MaxPerHost those of the callbacks of one site, which is an
-	// address or what lies below a registered name.
-	MaxPerTopic, MaxPerHost int
-	// Signature is the method that content is signed with for subscribers that sent a secret. MethodNone: SHA256.
-	// Subscribers of PubSubHubbub 0.3 get SHA1, the only one they know.
+	RetryBase          time.Duration // before a failed delivery is tried again, see growth (H-18)
+	MaxLease, MinLease time.Duration // of leases that are granted (H-08)
+	QueueCap           int           // notifications that wait for one subscriber; beyond, the oldest go (F94)
+	MaxPerTopic        int           // subscriptions
+	MaxPerHost         int           // subscriptions of one site: an address, or what is below a registered name
+	// Signature is for subscribers of WebSub that sent a secret; those of PubSubHubbub 0.3 know SHA1 only.
 	Signature websub.Method
 
-	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
-	// Log gets what an operator may care about. Nil: nowhere.
 	Log *slog.Logger
-	// Tamper decides about each delivery, for demonstrations. Nil: all are delivered.
+	// Tamper decides about each delivery, for demonstrations.
 	Tamper func(Delivery) Action
 
-	// For tests: other bounds, what hears of every Event and must not call back, and how many times as long as usual a
+	// For tests: other bounds, what hears of events and must not call back, and how many times as long as usual a
 	// publisher waits for new subscribers.
 	defaultLease     time.Duration
 	queueBytes       int64
 	maxBody          int64
 	maxSubscriptions int
 	verifyRate       float64
-	observe          func(Event)
+	observe          func(event)
 	leisure          time.Duration
 }
 
@@ -88,7 +77,7 @@ type network interface {
 	Get(ctx context.Context, req fetch.Request) (*fetch.Response, error)
 }
 
-// Check tells what is wrong with the options, as New would. An empty Base passes: it may follow once the address is known.
+// Check tells what is wrong with the options, as New would. An empty Base passes.
 func (o Options) Check() error {
 	if o.Base == "" {
 		o.Base = "http://localhost"
@@ -97,7 +86,6 @@ func (o Options) Check() error {
 	return err
 }
 
-// withDefaults returns the options with every default filled in, or what is wrong with them.
 func (o Options) withDefaults() (Options, error) {
 	base, err := url.Parse(o.Base)
 	if err != nil {
@@ -138,7 +126,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.observe == nil {
-		o.observe = func(Event) {}
+		o.observe = func(event) {}
 	}
 	return o, nil
 }

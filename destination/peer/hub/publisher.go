@@ -27,8 +27,8 @@ var (
 	errNotAsked  = errors.New("the topic cannot be asked whether this is its hub")
 )
 
-// mayPush decides whether a request may bring content for a topic: it is not read from the topic, so either the publisher
-// must be known, or, where Options.TrustTopics says so, the topic must say that this is its hub (H-17).
+// mayPush decides whether a request may bring content for a topic: the publisher must be known, or with
+// Options.TrustTopics the topic must name this hub (H-17).
 func (h *Hub) mayPush(r *http.Request, topic string) error {
 	if !h.o.served(topic) {
 		return errNotServed
@@ -44,7 +44,6 @@ func (h *Hub) mayPush(r *http.Request, topic string) error {
 	return asked
 }
 
-// isPublisher decides whether a request comes from a publisher that this hub knows.
 func (o *Options) isPublisher(r *http.Request) error {
 	if o.PublisherToken != "" {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -73,7 +72,7 @@ const (
 	claimMost = 4096             // topics remembered
 )
 
-// claims remember which topics name this hub, so that not every push costs a look at its topic.
+// claims remember which topics name this hub.
 type claims struct {
 	mu  sync.Mutex
 	all map[string]claim
@@ -117,7 +116,7 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 	case ctx.Err() != nil:
 		return errStopping // the publisher does not wait for the answer
 	case err != nil:
-		// Why is not for strangers: they could have us look where they cannot.
+		// Why is not for strangers.
 		h.o.Log.Info("a topic cannot be asked for its hub", "topic", topic, "why", reason(err))
 		found.err = errNotAsked
 	case !h.isNamed(hubs):
@@ -130,7 +129,7 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 	return found.err
 }
 
-// hubsOf reads what hubs a topic names. One without content (204) names them all the same (S-10).
+// hubsOf reads what hubs a topic names, one without content (204) as well (S-10).
 func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 	resp, err := h.topics.Get(ctx, fetch.Request{URL: topic, MaxBytes: h.o.maxBody})
 	if isEmpty(err) {
@@ -156,7 +155,7 @@ func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 	return links.Hubs, err
 }
 
-// isNamed reports whether this hub is one of those. People add and leave out a slash at the end, and so does the Handler.
+// isNamed reports whether this hub is one of those, with or without a slash at the end.
 func (h *Hub) isNamed(hubs []string) bool {
 	for _, hub := range hubs {
 		if strings.TrimSuffix(hub, "/") == strings.TrimSuffix(h.o.Base, "/") {

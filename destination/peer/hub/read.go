@@ -18,7 +18,7 @@ import (
 // readPause is the least time between two readings of one topic, however often it is pinged.
 const readPause = 200 * time.Millisecond
 
-// readLater has a topic read that was pinged (H-16), unless that is under way: then once more after it. h.mu is held.
+// readLater has a pinged topic read (H-16), once more if that is under way. h.mu is held.
 func (h *Hub) readLater(t *topic) {
 	if !t.pinged.Known() || t.reading || h.phase != running {
 		return
@@ -39,7 +39,7 @@ func (h *Hub) readLater(t *topic) {
 	h.start(func(ctx context.Context) { h.read(ctx, t) })
 }
 
-// readSooner shortens the wait of a topic that could not be read: its publisher is there again. h.mu is held.
+// readSooner shortens the wait of an unreadable topic: its publisher is there again. h.mu is held.
 func (h *Hub) readSooner(t *topic) {
 	if soon := h.o.Now().Add(h.o.RetryBase); t.tries > 1 && t.nextRead.After(soon) {
 		t.tries, t.nextRead = 1, soon
@@ -67,10 +67,10 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	h.mu.Lock()
 	t.reading = false
 	t.nextRead = h.o.Now().Add(readPause)
-	about := Event{Kind: Unchanged, Topic: t.url}
+	about := event{Kind: eventUnchanged, Topic: t.url}
 	switch {
 	case err != nil:
-		about.Kind, about.Why = Unreadable, reason(err)
+		about.Kind, about.Why = eventUnreadable, reason(err)
 		look = h.unreadable(t, look, err)
 	case note != nil:
 		look, about.Kind = nil, ""
@@ -83,7 +83,7 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 		h.o.observe(about)
 	}
 	if look != nil {
-		// Given up: the ping is answered all the same. A failure of the state shows elsewhere, and costs a look.
+		// Given up: the ping is answered all the same.
 		_ = h.submit(ctx, &submission{look: look})
 	}
 }
@@ -121,7 +121,7 @@ func (h *Hub) looked(l *hubstate.Look) {
 	}
 }
 
-// fetch asks for a topic's content and completes look; nil if it is what it was.
+// fetch asks for the content of a topic and completes look; nil if nothing is new.
 func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *hubstate.Look) (*hubstate.Notification, error) {
 	resp, err := h.topics.Get(ctx, req)
 	if isEmpty(err) { // there is nothing to relay: what it has to say comes as content, or not at all
@@ -148,8 +148,8 @@ func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *hubstate.Look)
 	return h.notification(req.URL, resp.Type, websub.ParseLinks(resp.Header.Values("Link"), base), body, digest), nil
 }
 
-// notification is content as it goes to subscribers: with this hub and the topic in its Link header, and whatever else
-// the publisher links to (H-11, R-05).
+// notification is content as it goes to subscribers: with this hub, the topic and the other links of the publisher
+// (H-11, R-05).
 func (h *Hub) notification(topic, contentType string, links []websub.Link, body []byte, digest [32]byte) *hubstate.Notification {
 	var more []websub.Link
 	for _, l := range links {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// progressEvery is how long what became of deliveries may stay unrecorded: after a kill that much is delivered again.
+	// progressEvery is how much of the deliveries is made again after a kill.
 	progressEvery = 100 * time.Millisecond
 	badCommits    = 20 // in a row, but for a full disk, after which Run gives up: reopening may help (F10)
 )
@@ -21,8 +21,8 @@ var (
 	errBusy     = errors.New("the hub has too much to record: try again")
 )
 
-// record is the only one that commits notifications and progress. It ends when done is closed, with everything recorded,
-// or when the state fails for good.
+// record alone commits notifications and progress, until done is closed and all is recorded, or the state fails for
+// good.
 func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 	defer func() {
 		h.mu.Lock()
@@ -70,7 +70,6 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// unwritable is why the hub ends.
 func unwritable(err error) error { return fmt.Errorf("the hub's state cannot be written: %w", err) }
 
 // commit records what waits: one transaction, or on the way out as many as it takes. well: it is likely to succeed.
@@ -125,7 +124,7 @@ func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
 
 // readable brings memory up to what can be read in the state now, and wakes whoever waits for it.
 func (h *Hub) readable(batch []*submission, a *ahead) {
-	var events []Event
+	var events []event
 	h.mu.Lock()
 	for _, s := range batch {
 		n := s.note
@@ -137,7 +136,7 @@ func (h *Hub) readable(batch []*submission, a *ahead) {
 			t.last = max(t.last, n.Number)
 			t.digest, t.etag, t.lastModified = n.Digest, "", ""
 			h.wakeTopic(t)
-			events = append(events, Event{Kind: Published, Topic: t.url, Number: n.Number})
+			events = append(events, event{Kind: eventPublished, Topic: t.url, Number: n.Number})
 		}
 	}
 	for _, s := range batch {

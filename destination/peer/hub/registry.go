@@ -16,19 +16,19 @@ type topic struct {
 	url   string
 	last  int64                    // number of the newest notification
 	subs  map[string]*subscription // by callback
-	ahead *ahead                   // what follows last and is being recorded; nil for nothing
+	ahead *ahead                   // what follows last and is being recorded
 
 	etag, lastModified string
 	digest             [32]byte
 	pinged             store.Micros
-	reading            bool // somebody reads its URL, or will
-	tries              int  // that failed since it was pinged
+	reading            bool
+	tries              int // failed readings
 	nextRead           time.Time
 	timer              *time.Timer
 }
 
-// subscription is one subscription and the deliveries to it, strictly one after another (H-18). Hub.mu guards it; the
-// goroutine that set running delivers.
+// subscription is one with its deliveries, strictly one after another (H-18). Hub.mu guards it; the goroutine that set
+// running delivers.
 type subscription struct {
 	id       int64
 	topic    *topic
@@ -38,9 +38,9 @@ type subscription struct {
 	token    string // its hub.verify_token (H-21)
 	verified store.Micros
 	expires  store.Micros
-	refresh  store.Micros // it is not asked again before (0.3); NoTime: whenever its lease nears its end
+	refresh  store.Micros // it is not asked again before (0.3)
 
-	cursor   int64 // number of the last notification that is dealt with
+	cursor   int64 // last notification that is dealt with
 	attempts int   // failed ones, of the next
 	next     store.Micros
 	running  bool
@@ -58,7 +58,6 @@ type registry struct {
 
 func newRegistry() registry { return registry{topics: map[string]*topic{}, bySite: map[string]int{}} }
 
-// find finds a subscription, or nil.
 func (r *registry) find(key pair) *subscription {
 	if t := r.topics[key.topic]; t != nil {
 		return t.subs[key.callback]
@@ -66,7 +65,7 @@ func (r *registry) find(key pair) *subscription {
 	return nil
 }
 
-// topic finds a topic, or makes it as the state has it.
+// topic finds a topic, or makes it.
 func (r *registry) topic(rec *hubstate.Topic) *topic {
 	t := r.topics[rec.URL]
 	if t == nil || t.id != rec.ID {
@@ -120,7 +119,7 @@ func decrease(counts map[string]int, key string) {
 	}
 }
 
-// room tells why there is none for a new subscription; one that there is keeps its place.
+// room tells why there is none for a new subscription.
 func (r *registry) room(key pair, o *Options) error {
 	t := r.topics[key.topic]
 	switch {

@@ -16,38 +16,37 @@ import (
 )
 
 const (
-	chainMost     = 8      // requests of one topic and callback that wait for each other
-	waitingMost   = 10_000 // requests that wait in a queue at all
-	shareMost     = 2_000  // of them for one client, and for the callbacks of one site
-	verifications = 256    // of a queue at a time
+	chainMost     = 8      // requests of one pair
+	waitingMost   = 10_000 // in a queue
+	shareMost     = 2_000  // of them for one share
+	verifications = 256    // at a time
 
-	limitShares = 4096             // shares remembered
-	limitWait   = 30 * time.Second // longest wait for a share's turn
-	limitBurst  = 5                // seconds' worth of verifications that come at once
-	limitPlaces = 64               // verifications of one share at a time
+	limitShares = 4096             // remembered
+	limitWait   = 30 * time.Second // longest wait for a turn
+	limitBurst  = 5                // seconds' worth at once
+	limitPlaces = 64               // of one share at a time
 
-	newWait = 250 * time.Millisecond // that a publisher waits for new subscribers
-	newAge  = time.Second            // of a verification that it waits for
+	newWait = 250 * time.Millisecond // of a publisher
+	newAge  = time.Second            // of a verification
 )
 
-// request is one to subscribe or unsubscribe, until it is verified. It is kept in memory only: a subscriber that is not
-// verified asks again (S-30).
+// request is one to subscribe or unsubscribe, in memory only: a subscriber that is not verified asks again (S-30).
 type request struct {
 	form    form
-	client  string        // the address that it came from; "" where nobody asked
-	queue   *verifyQueue  // where it waits
-	shares  []string      // of that queue that it takes from
-	denied  string        // tell the callback that it is refused, and why, instead
+	client  string       // address; "" where nobody asked
+	queue   *verifyQueue // where it waits
+	shares  []string
+	denied  string        // tell the callback why it is refused
 	refresh bool          // nobody asked: a lease nears its end
-	sync    bool          // somebody waits for the outcome: one attempt only
+	sync    bool          // somebody waits: one attempt only
 	done    chan error    // of one place
-	newer   chan struct{} // closed when another of the same pair waits behind it
+	newer   chan struct{} // closed when another one waits behind it
 	over    chan struct{} // closed when it is settled
 }
 
 func (q *request) key() pair { return pair{q.form.Topic, q.form.Callback} }
 
-// answer tells the outcome to whoever waits for it; only the first counts.
+// answer tells the outcome; only the first counts.
 func (q *request) answer(err error) {
 	select {
 	case q.done <- err:
@@ -55,13 +54,13 @@ func (q *request) answer(err error) {
 	}
 }
 
-// requests are those that are not verified yet. Those of one pair are verified one after another, so that a subscriber
-// gets what it asked for last. Hub.mu guards it.
+// requests are those that are not verified yet, one after another for a pair, so that a subscriber gets what it asked
+// for last. Hub.mu guards them.
 type requests struct {
 	chains map[pair][]*request
-	// new and existing: whatever strangers ask for, leases that there are get renewed and ended.
+	// Whatever strangers ask for, existing leases are renewed and ended.
 	new, existing *verifyQueue
-	asking        map[string]map[*request]time.Time // by topic: new subscribers that are being asked, since when
+	asking        map[string]map[*request]time.Time // new subscribers by topic, since when
 }
 
 func newRequests(perSecond float64) requests {
@@ -71,7 +70,7 @@ func newRequests(perSecond float64) requests {
 	}
 }
 
-// add adds a request, about a subscription that exists or not; first: no other of its pair waits.
+// add adds a request; first: no other of its pair waits.
 func (r *requests) add(q *request, exists bool) (first bool, err error) {
 	q.done, q.newer, q.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
 	q.queue, q.shares = r.new, sharesOf(q.client, q.form.Callback)
@@ -90,7 +89,7 @@ func (r *requests) add(q *request, exists bool) (first bool, err error) {
 	return len(chain) == 0, nil
 }
 
-// next drops the first requests of a pair and returns the one behind them; nil for none.
+// next drops the first requests of a pair and returns the one behind them.
 func (r *requests) next(key pair, drop int) *request {
 	chain := r.chains[key]
 	for _, q := range chain[:drop] {
@@ -121,7 +120,7 @@ func (r *requests) asked(q *request) {
 	r.asking[topic][q] = time.Now()
 }
 
-// settled ends that: the subscriber is recorded, or is none.
+// settled ends that.
 func (r *requests) settled(q *request) {
 	topic := q.form.Topic
 	delete(r.asking[topic], q)
@@ -131,8 +130,8 @@ func (r *requests) settled(q *request) {
 	close(q.over)
 }
 
-// awaitNew has a publisher wait for subscribers that were asked just now: they count themselves as subscribed, while their
-// answer is still on its way to the disk. The wait is short, so that nobody can hold the publisher up by not answering.
+// awaitNew has a publisher wait for subscribers that were asked just now: they count themselves as subscribed already.
+// The wait is short, so that silence does not hold the publisher up.
 func (h *Hub) awaitNew(ctx context.Context, topic string) {
 	h.mu.Lock()
 	var over []chan struct{}
@@ -158,11 +157,10 @@ func (h *Hub) awaitNew(ctx context.Context, topic string) {
 }
 
 // verifyQueue is where requests wait to be verified. Its limits bound how often one site is asked, or asked for one
-// client, and how many questions may stay unanswered: a request in a stranger's name must not be amplified, and a callback
-// that hangs must not take all places (H-19).
+// client: a request in a stranger's name must not be amplified, and a silent callback must not take all places (H-19).
 type verifyQueue struct {
 	waiting int
-	shares  map[string]int // that wait; Hub.mu guards it
+	shares  map[string]int // that wait
 	places  pool
 
 	rate   float64
@@ -181,7 +179,7 @@ func newVerifyQueue(perSecond float64) *verifyQueue {
 	}
 }
 
-// full reports whether one more may not wait. Hub.mu is held.
+// full reports whether one more may not wait.
 func (l *verifyQueue) full(shares []string) bool {
 	for _, share := range shares {
 		if l.shares[share] >= shareMost {
@@ -205,7 +203,7 @@ func (l *verifyQueue) uncount(shares []string) {
 	}
 }
 
-// enter waits for a share's turn; an error if that would take too long. A caller that got it calls leave.
+// enter waits for a share's turn; an error if that would take too long.
 func (l *verifyQueue) enter(ctx context.Context, share string) (leave func(), err error) {
 	of := l.limit(share)
 	ctx, cancel := context.WithTimeout(ctx, limitWait)
@@ -235,7 +233,7 @@ func (l *verifyQueue) limit(share string) *limit {
 	return found
 }
 
-// tidy forgets the shares that may be asked as often as a new one.
+// tidy forgets unused limits.
 func (l *verifyQueue) tidy() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,8 +244,8 @@ func (l *verifyQueue) tidy() {
 	}
 }
 
-// sharesOf are whom a request takes from: the client that sent it, where it is known, and the site of its callback. In
-// this order it waits for both, so that no client holds the places of a site that is not its own.
+// sharesOf are whom a request counts for: the client that sent it and the site of its callback. It waits in this order,
+// so that no client holds the places of another site.
 func sharesOf(client, callback string) []string {
 	site := siteOf(callback)
 	if from, err := netip.ParseAddrPort(client); err == nil {
@@ -258,8 +256,7 @@ func sharesOf(client, callback string) []string {
 	return []string{site}
 }
 
-// siteOf is whom callbacks are counted for, whatever the port: an IPv4 address, the /64 of another, or the name that
-// somebody registered, below which its owner has as many as there are.
+// siteOf is whom callbacks are counted for: an address, an IPv6 /64, or the name that somebody registered.
 func siteOf(callback string) string {
 	u, err := url.Parse(callback)
 	if err != nil {
@@ -273,7 +270,7 @@ func siteOf(callback string) string {
 		return host
 	}
 	suffix, registry := publicsuffix.PublicSuffix(host)
-	for !registry { // below a provider's name everybody has names, some without end
+	for !registry { // below a provider's name everybody has names
 		_, above, more := strings.Cut(suffix, ".")
 		if !more {
 			break
@@ -287,7 +284,7 @@ func siteOf(callback string) string {
 	return below[strings.LastIndexByte(below, '.')+1:] + "." + suffix
 }
 
-// isNew reports whether a request may make a subscription that is not there yet. Hub.mu is held.
+// isNew reports whether a request may make another subscription. Hub.mu is held.
 func (h *Hub) isNew(q *request) bool {
 	return q.form.Mode == websub.ModeSubscribe && q.denied == "" && h.registry.find(q.key()) == nil
 }

@@ -29,7 +29,7 @@ type rig struct {
 	t      testing.TB
 	path   string // of its state
 	o      Options
-	events chan Event
+	events chan event
 	wrap   func(hubstate.State) hubstate.State // nil: the state itself
 
 	hub   *Hub
@@ -42,9 +42,9 @@ type rig struct {
 
 func newRig(t testing.TB, change func(*Options)) *rig {
 	t.Helper()
-	r := &rig{t: t, path: filepath.Join(t.TempDir(), "hub.db"), events: make(chan Event, 100_000)}
+	r := &rig{t: t, path: filepath.Join(t.TempDir(), "hub.db"), events: make(chan event, 100_000)}
 	r.o = Options{RetryBase: 10 * time.Millisecond, MinLease: time.Second,
-		observe: func(e Event) {
+		observe: func(e event) {
 			select {
 			case r.events <- e:
 			default:
@@ -172,7 +172,7 @@ func (r *rig) push(want int, topic, body string) {
 }
 
 // event waits for one of a kind.
-func (r *rig) event(kind EventKind) Event {
+func (r *rig) event(kind eventKind) event {
 	r.t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -257,9 +257,9 @@ func next(t testing.TB, c chan heard) heard {
 }
 
 // subscribed subscribes a callback of s and waits until the hub has recorded it.
-func (r *rig) subscribed(s *subscriber, callback, topic string, params ...string) Event {
+func (r *rig) subscribed(s *subscriber, callback, topic string, params ...string) event {
 	r.t.Helper()
 	r.form(http.StatusAccepted, append([]string{"hub.mode", "subscribe", "hub.callback", s.URL + callback, "hub.topic", topic}, params...)...)
 	next(r.t, s.asked)
-	return r.event(Verified)
+	return r.event(eventVerified)
 }

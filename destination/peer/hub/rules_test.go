@@ -149,7 +149,7 @@ func TestVerification(t *testing.T) {
 	if q2.Get("hub.mode") != "unsubscribe" || q2.Get("hub.challenge") == q.Get("hub.challenge") {
 		t.Errorf("asked %v", q2)
 	}
-	if e := r.event(Ended); e.Why != "unsubscribed" {
+	if e := r.event(eventEnded); e.Why != "unsubscribed" {
 		t.Errorf("%+v", e)
 	}
 
@@ -175,7 +175,7 @@ func TestVerification(t *testing.T) {
 		s.on(answer, nil)
 		r.form(202, "hub.mode", "subscribe", "hub.callback", s.URL+"/cb", "hub.topic", aTopic)
 		next(t, s.asked)
-		if e := r.event(Unverified); e.Topic != aTopic {
+		if e := r.event(eventUnverified); e.Topic != aTopic {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
@@ -259,7 +259,7 @@ func TestRenewal(t *testing.T) {
 	signed("one")
 	s.on(func(w http.ResponseWriter, _ url.Values) { w.WriteHeader(404) }, nil)
 	r.form(202, "hub.mode", "subscribe", "hub.callback", s.URL+"/cb", "hub.topic", aTopic, "hub.secret", "two", "hub.lease_seconds", "2000")
-	r.event(Unverified)
+	r.event(eventUnverified)
 	next(t, s.asked)
 	signed("one")
 	s.on(nil, nil)

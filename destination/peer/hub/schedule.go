@@ -17,14 +17,13 @@ const (
 	slowAfter  = time.Second // a subscriber that takes longer is slow
 )
 
-// wakeTopic starts every subscription of a topic that has something to deliver. h.mu is held.
 func (h *Hub) wakeTopic(t *topic) {
 	for _, sub := range t.subs {
 		h.wake(sub)
 	}
 }
 
-// wake starts a subscription if it has something to deliver and may. h.mu is held.
+// wake starts a subscription that has something to deliver and may. h.mu is held.
 func (h *Hub) wake(sub *subscription) {
 	if sub.running || sub.ended || !sub.behind() || h.phase != running {
 		return
@@ -54,17 +53,16 @@ func (h *Hub) wakeAfter(sub *subscription, after time.Duration) {
 	})
 }
 
-// skip moves a subscription on over what it will not deliver. h.mu is held.
+// skip moves a subscription over what it will not get. h.mu is held.
 func (h *Hub) skip(sub *subscription, to int64, why string) {
 	count := to - sub.cursor
 	sub.cursor = to
 	h.backlog.progressed(sub, 0, count)
 	h.o.Log.Warn("notifications were dropped for a subscriber", "topic", sub.topic.url, "subscription", sub.id,
 		"callback", label(sub.callback), "count", count, "why", why)
-	h.o.observe(Event{Kind: Dropped, Topic: sub.topic.url, Subscription: sub.id, Number: to, Count: count, Why: why})
+	h.o.observe(event{Kind: eventDropped, Topic: sub.topic.url, Subscription: sub.id, Number: to, Count: count, Why: why})
 }
 
-// work delivers until nothing waits, or until the next attempt is later.
 func (h *Hub) work(ctx context.Context, sub *subscription) {
 	if !h.guarded("delivery", func() {
 		for h.round(ctx, sub) {
@@ -76,7 +74,7 @@ func (h *Hub) work(ctx context.Context, sub *subscription) {
 	}
 }
 
-// round delivers some, before others get the place; false if the subscription waits now.
+// round delivers some, before others get the place; false if the subscription is paused.
 func (h *Hub) round(ctx context.Context, sub *subscription) bool {
 	h.mu.Lock()
 	places := h.places.quick
@@ -94,7 +92,7 @@ func (h *Hub) round(ctx context.Context, sub *subscription) bool {
 	leave := sync.OnceFunc(places.leave)
 	defer leave()
 	if places == h.places.quick {
-		// A subscriber that turns out to be slow gives the place back, and gets none of these again.
+		// A slow subscriber gives the place back, and gets none of these again.
 		late := time.AfterFunc(roundTime, leave)
 		defer late.Stop()
 	}
@@ -141,7 +139,7 @@ func (h *Hub) goesOn(sub *subscription) bool {
 	return true
 }
 
-// waiting returns what a subscription delivers next, which may be something ahead; false if it is paused now.
+// waiting returns what comes next; false if the subscription is paused.
 func (h *Hub) waiting(ctx context.Context, sub *subscription) ([]*hubstate.Notification, *ahead, bool) {
 	h.mu.Lock()
 	if !h.goesOn(sub) {
@@ -170,7 +168,7 @@ func (h *Hub) waiting(ctx context.Context, sub *subscription) ([]*hubstate.Notif
 		h.recent.add(sub.topic.id, &kept[i])
 		notes = append(notes, &kept[i])
 	}
-	// What is missing was dropped by the bound on the content of a topic.
+	// The rest was dropped by the bound on the content of a topic.
 	if len(notes) == 0 {
 		h.skip(sub, last, "too much waited")
 	} else if first := notes[0].Number; first > cursor+1 {
@@ -179,11 +177,10 @@ func (h *Hub) waiting(ctx context.Context, sub *subscription) ([]*hubstate.Notif
 	return notes, nil, true
 }
 
-// growth is what RetryBase is multiplied with after each failed attempt (H-18); then the notification is given up.
+// growth multiplies RetryBase with each failed attempt (H-18); then the notification is given up.
 var growth = [...]time.Duration{1, 2, 6, 24, 120}
 
-// backoff is the wait after so many failed attempts, with jitter upwards, not below what the peer asked for; false if it
-// was the last one.
+// backoff is the wait after so many failed attempts, with jitter; false if it was the last one.
 func backoff(base time.Duration, attempts int, asked time.Duration) (time.Duration, bool) {
 	if attempts > len(growth) {
 		return 0, false

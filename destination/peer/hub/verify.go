@@ -106,12 +106,12 @@ func (h *Hub) handle(ctx context.Context, q *request) (err error) {
 			break
 		}
 	}
-	about := Event{Kind: Unverified, Topic: q.form.Topic, Why: why}
+	about := event{Kind: eventUnverified, Topic: q.form.Topic, Why: why}
 	switch {
 	case errors.Is(err, errStopping):
 		return err
 	case q.denied != "":
-		about.Kind, about.Why = Denied, q.denied
+		about.Kind, about.Why = eventDenied, q.denied
 	case err == nil && q.form.Mode == websub.ModeUnsubscribe:
 		h.unsubscribe(ctx, q.key())
 		return nil
