@@ -42,7 +42,7 @@ func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notifi
 	h.mu.Unlock()
 	action := Deliver
 	if h.o.Tamper != nil {
-		action = h.o.Tamper(Delivery{Topic: n.Topic, Subscription: sub.id, Number: n.Number, Attempt: attempt, Body: n.Body})
+		action = h.o.Tamper(Delivery{n.Topic, sub.id, n.Number, attempt, n.Body})
 	}
 	signature := ""
 	if secret != "" {
@@ -128,8 +128,8 @@ func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took
 	if sub.attempts == 1 {
 		level = h.o.Log.Info
 	}
-	level("a delivery failed", "topic", n.Topic, "subscription", sub.id, "callback", label(sub.callback), "attempt", sub.attempts,
-		"why", r.why, "again_in", wait.Round(time.Millisecond))
+	level("a delivery failed", "topic", n.Topic, "subscription", sub.id, "callback", label(sub.callback),
+		"attempt", sub.attempts, "why", r.why, "again_in", wait.Round(time.Millisecond))
 	h.postpone(sub, wait)
 	about.Kind = eventFailed
 	h.o.observe(about)
@@ -139,6 +139,7 @@ func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took
 // gone ends a subscription whose subscriber answered 410, unless it has confirmed anew since that delivery began.
 func (h *Hub) gone(ctx context.Context, sub *subscription, asked store.Micros) bool {
 	h.pause(sub)
-	h.end(ctx, []*subscription{sub}, "the subscriber answered 410", func(sub *subscription) bool { return sub.verified == asked })
+	unchanged := func(sub *subscription) bool { return sub.verified == asked }
+	h.end(ctx, []*subscription{sub}, "the subscriber answered 410", unchanged)
 	return false
 }

@@ -32,7 +32,8 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "the hub is not at this path")
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, http.StatusMethodNotAllowed, "a hub answers POST only: hub.mode=subscribe, unsubscribe or publish, or content to relay")
+		refuse(w, http.StatusMethodNotAllowed,
+			"a hub answers POST only: hub.mode=subscribe, unsubscribe or publish, or content to relay")
 	case !h.open(r.Context()):
 		h.fail(w, errStopping)
 	default:

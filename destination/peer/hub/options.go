@@ -33,8 +33,8 @@ const (
 
 // Options say what a hub serves and for whom. Base, State and Client are needed; a zero value stands for the default.
 type Options struct {
-	// Base is the absolute http or https URL of the hub, as topics advertise it (H-20). The Handler answers at its path,
-	// and at "/" for a proxy that strips the path.
+	// Base is the absolute http or https URL of the hub, as topics advertise it (H-20). The Handler answers at its
+	// path, and at "/" for a proxy that strips the path.
 	Base  string
 	State hubstate.State
 	// Client reaches callbacks, TopicClient topics; their address policies decide which (H-19). Nil: Client.

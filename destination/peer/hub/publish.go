@@ -66,7 +66,8 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 		return
 	}
 	if coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding != "" && coding != "identity" {
-		refuse(w, http.StatusUnsupportedMediaType, "Content-Encoding: content is relayed as it is, so it must come uncoded")
+		refuse(w, http.StatusUnsupportedMediaType,
+			"Content-Encoding: content is relayed as it is, so it must come uncoded")
 		return
 	}
 	if !h.places.bodies.enter(r.Context(), h.halt) {

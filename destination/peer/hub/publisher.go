@@ -21,10 +21,12 @@ import (
 var (
 	errNotServed = errors.New(notServed)
 	errNoToken   = errors.New("this hub takes content from publishers with its token only: send Authorization: Bearer")
-	errNotLocal  = errors.New("this hub takes content from publishers on its own machine only; it has no publisher token")
-	errForwarded = errors.New("this hub has no publisher token, so it takes no content that came through a proxy or a browser")
-	errNotNamed  = errors.New("the topic does not name this hub as its hub")
-	errNotAsked  = errors.New("the topic cannot be asked whether this is its hub")
+	errNotLocal  = errors.New("this hub takes content from publishers on its own machine only; " +
+		"it has no publisher token")
+	errForwarded = errors.New("this hub has no publisher token, " +
+		"so it takes no content that came through a proxy or a browser")
+	errNotNamed = errors.New("the topic does not name this hub as its hub")
+	errNotAsked = errors.New("the topic cannot be asked whether this is its hub")
 )
 
 // mayPush decides whether a request may bring content for a topic: the publisher must be known, or with

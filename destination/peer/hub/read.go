@@ -150,7 +150,9 @@ func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *hubstate.Look)
 
 // notification is content as it goes to subscribers: with this hub, the topic and the other links of the publisher
 // (H-11, R-05).
-func (h *Hub) notification(topic, contentType string, links []websub.Link, body []byte, digest [32]byte) *hubstate.Notification {
+func (h *Hub) notification(
+	topic, contentType string, links []websub.Link, body []byte, digest [32]byte,
+) *hubstate.Notification {
 	var more []websub.Link
 	for _, l := range links {
 		var rels []string

@@ -29,7 +29,8 @@ var (
 
 	errCrowded      = errors.New("this hub has all the subscriptions that it can bear: try again later")
 	errCrowdedTopic = errors.New("hub.topic has all the subscriptions that this hub bears for one: try again later")
-	errCrowdedHost  = errors.New("hub.callback: its host has all the subscriptions that this hub bears for one: try again later")
+	errCrowdedHost  = errors.New("hub.callback: its host has all the subscriptions " +
+		"that this hub bears for one: try again later")
 )
 
 func isCrowded(err error) bool {
@@ -78,7 +79,7 @@ func (h *Hub) follow(ctx context.Context, key pair) {
 	}
 }
 
-// next drops the first requests of a pair and returns the one behind them. Once it returns nil, nobody follows the pair.
+// next drops the first requests of a pair and returns the one behind them; after nil, nobody follows the pair.
 func (h *Hub) next(key pair, drop int) *request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,7 +138,8 @@ func (h *Hub) confirmed(ctx context.Context, q *request, lease time.Duration) er
 		h.deny(q.form.Callback, q.form.Topic, q.form.VerifyToken, err.Error())
 		return err
 	}
-	h.o.Log.Info("a subscription was verified", "topic", q.form.Topic, "callback", label(q.form.Callback), "lease", lease)
+	h.o.Log.Info("a subscription was verified", "topic", q.form.Topic, "callback", label(q.form.Callback),
+		"lease", lease)
 	return nil
 }
 

@@ -77,7 +77,8 @@ func (f *folder) reach(slot int, rec *record) func() (body, error) {
 		if err != nil {
 			return body{}, err
 		}
-		return body{ReadSeeker: file, close: file.Close, modified: time.Unix(0, got.modified), exact: got.same(want)}, nil
+		modified := time.Unix(0, got.modified)
+		return body{ReadSeeker: file, close: file.Close, modified: modified, exact: got.same(want)}, nil
 	}
 }
 

@@ -89,7 +89,8 @@ func (s *Source) announceList(n, before *snapshot) {
 	if s.listAge() <= 0 {
 		return
 	}
-	d := documentChange{loc: s.at(resourceList), kind: rsdoc.KindResourceList, change: rsdoc.ChangeUpdated, at: n.completed}
+	d := documentChange{loc: s.at(resourceList), kind: rsdoc.KindResourceList, at: n.completed}
+	d.change = rsdoc.ChangeUpdated
 	switch {
 	case len(n.starts) > 1:
 		d.loc, d.index, d.change = s.at(resourceListPart+n.partName(0)), s.at(resourceList), rsdoc.ChangeCreated

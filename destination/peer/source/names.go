@@ -31,7 +31,8 @@ func escapeName(name string) string {
 }
 
 func plainByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("/-._~+,=@()", c) >= 0
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		strings.IndexByte("/-._~+,=@()", c) >= 0
 }
 
 // requestName is the name that a request asks for. Escaped slashes, empty segments, dots and NUL are refused.
@@ -66,7 +67,8 @@ func validName(name string) bool {
 
 // reserved tells the names that no resource of this Source can have.
 func (s *Source) reserved(name string) bool {
-	return reservedName(name) || s.recordFeed != nil && (name == recordFeed || strings.HasPrefix(name, recordFeedArchive))
+	return reservedName(name) ||
+		s.recordFeed != nil && (name == recordFeed || strings.HasPrefix(name, recordFeedArchive))
 }
 
 // reservedName tells the names of the Source's own documents.

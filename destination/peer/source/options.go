@@ -42,8 +42,8 @@ const (
 	PublishOff Publish = "off"
 )
 
-// Options say what a Source serves and how. Only Base is needed: without Dir and Synthetic, Put fills the Source. A zero
-// value stands for the default.
+// Options say what a Source serves and how. Only Base is needed: without Dir and Synthetic, Put fills the Source. A
+// zero value stands for the default.
 type Options struct {
 	Base      string // absolute http or https URI of the root, as the outside sees it
 	Dir       string // folder to serve

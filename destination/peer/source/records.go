@@ -38,8 +38,9 @@ func (s *Source) openRecords() error {
 	}
 	s.records = &records{s: s, known: map[[32]byte]int{}}
 	s.recordFeed = &webFeed{
-		s: s, kind: recordFeedKind, name: recordFeed, archive: recordFeedArchive, title: "Edits of records at " + s.host,
-		size: cmp.Or(s.options.FeedEntries, DefaultRecordEntries), faults: s.options.Faults.OfRecords(),
+		s: s, kind: recordFeedKind, name: recordFeed, archive: recordFeedArchive,
+		title: "Edits of records at " + s.host, faults: s.options.Faults.OfRecords(),
+		size: cmp.Or(s.options.FeedEntries, DefaultRecordEntries),
 		extent: func() extent {
 			newest := s.begin
 			if n := len(s.records.edits); n > 0 {

@@ -61,7 +61,8 @@ func (r *records) scan() error {
 		}
 	}
 	if odd > 0 {
-		r.s.options.Logger.Warn("edits of records are published as they are, odd ones among them", "odd", odd, "first", first)
+		r.s.options.Logger.Warn("edits of records are published as they are, odd ones among them",
+			"odd", odd, "first", first)
 	}
 	return nil
 }

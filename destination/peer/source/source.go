@@ -1,6 +1,6 @@
-// Package source knows how to be a ResourceSync Source: it serves a folder, made-up resources or bodies given to it, with
-// the documents and feeds that let a Destination keep in step, and notifies a hub of what changes. It refuses to know who
-// reads or hears that: hubs, subscriptions and Destinations are elsewhere.
+// Package source knows how to be a ResourceSync Source: it serves a folder, made-up resources or bodies given to it,
+// with the documents and feeds that let a Destination keep in step, and notifies a hub of what changes. It refuses to
+// know who reads or hears that: hubs, subscriptions and Destinations are elsewhere.
 //
 // Rules are cited as [n], the sections of the core specification 1.1, Fn of the fault model, P-nn and R-nn of
 // websub.md.

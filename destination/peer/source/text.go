@@ -70,7 +70,8 @@ var rootTemplate = template.Must(template.New("root").Parse(`<!DOCTYPE html>
 <meta charset="utf-8">
 <title>ResourceSync Source</title>
 <link rel="resourcesync" href="{{.Capabilities}}">
-{{range .Feeds}}<link rel="alternate" type="application/{{if .RSS}}rss{{else}}atom{{end}}+xml" href="{{.URL}}" title="{{.Title}}">
+{{range .Feeds}}<link rel="alternate" type="application/{{if .RSS}}rss{{else}}atom{{end}}+xml" {{/*
+*/}}href="{{.URL}}" title="{{.Title}}">
 {{end}}</head>
 <body>
 <h1>ResourceSync Source</h1>

@@ -54,6 +54,7 @@ func (c *channel) text(fetched bool) text {
 		at = c.s.begin
 	}
 	return text{
-		tag: fmt.Sprintf("n%d", number), modified: at, mediaType: c.mediaType, topic: true, body: body, links: c.links(),
+		tag: fmt.Sprintf("n%d", number), modified: at, mediaType: c.mediaType,
+		topic: true, body: body, links: c.links(),
 	}
 }

@@ -77,7 +77,8 @@ func (t *commit) notifications(ctx context.Context, list []*hubstate.Notificatio
 			continue
 		}
 		_, err = t.tx.Exec(ctx, `INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?)`, row.id, row.last+1, sqlite.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
+			VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			row.id, row.last+1, sqlite.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
 		if err != nil {
 			return err
 		}
@@ -89,8 +90,8 @@ func (t *commit) notifications(ctx context.Context, list []*hubstate.Notificatio
 	for url, n := range content {
 		row := t.topics[url]
 		t.touched[row.id] = true
-		_, err := t.tx.Exec(ctx, "UPDATE hub_topic SET last = ?, bytes = ?, digest = ?, etag = '', last_modified = '' WHERE id = ?",
-			row.last, row.bytes, n.Digest[:], row.id)
+		_, err := t.tx.Exec(ctx, `UPDATE hub_topic SET last = ?, bytes = ?, digest = ?, etag = '', last_modified = ''
+			WHERE id = ?`, row.last, row.bytes, n.Digest[:], row.id)
 		if err != nil {
 			return err
 		}
@@ -112,7 +113,8 @@ func (t *commit) topic(ctx context.Context, url string) (*topicRow, error) {
 		return row, nil
 	}
 	row := &topicRow{}
-	err := t.tx.Get(ctx, "SELECT id, last, bytes FROM hub_topic WHERE url = ?", []any{url}, &row.id, &row.last, &row.bytes)
+	const query = "SELECT id, last, bytes FROM hub_topic WHERE url = ?"
+	err := t.tx.Get(ctx, query, []any{url}, &row.id, &row.last, &row.bytes)
 	if errors.Is(err, sql.ErrNoRows) {
 		row, err = nil, nil
 	}
@@ -137,7 +139,8 @@ func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {
 // trim drops what every subscriber is done with, and what is beyond the bounds.
 func trim(ctx context.Context, tx sqlite.Tx, topic, keep, keepBytes int64) error {
 	var last, floor, bytes, done int64
-	err := tx.Get(ctx, `SELECT last, floor, bytes, coalesce((SELECT min(cursor) FROM hub_subscription WHERE topic_id = t.id), last)
+	err := tx.Get(ctx, `SELECT last, floor, bytes,
+			coalesce((SELECT min(cursor) FROM hub_subscription WHERE topic_id = t.id), last)
 		FROM hub_topic t WHERE id = ?`, []any{topic}, &last, &floor, &bytes, &done)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -182,7 +185,9 @@ func drop(ctx context.Context, tx sqlite.Tx, topic, from, to, bytes int64) (int6
 }
 
 // Notifications implements hubstate.State.
-func (d *DB) Notifications(ctx context.Context, topicID, after int64, limit int, maxBytes int64) ([]hubstate.Notification, error) {
+func (d *DB) Notifications(
+	ctx context.Context, topicID, after int64, limit int, maxBytes int64,
+) ([]hubstate.Notification, error) {
 	var out []hubstate.Notification
 	size := int64(0)
 	err := d.f.Read(ctx, "read notifications", `SELECT t.url, n.number, n.received, n.type, n.link, n.digest, n.body
