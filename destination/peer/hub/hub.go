@@ -46,13 +46,12 @@ type Hub struct {
 
 	mu       sync.Mutex // guards what follows; never held while waiting
 	phase    phase
-	tasks    []func(context.Context)
+	spawn    func(task func(context.Context)) // set by Run
 	registry registry
 	requests requests
 	recent   recent
 	backlog  backlog
 
-	hasTasks     chan struct{} // of one place
 	opened, halt chan struct{} // closed when the state is read, and when Run is to stop
 }
 
@@ -92,7 +91,7 @@ func newHub(o Options, net, topics network) (*Hub, error) {
 			reading: make(pool, 16), bodies: make(pool, 32),
 		},
 		registry: newRegistry(), requests: newRequests(o.verifyRate), backlog: newBacklog(),
-		hasTasks: make(chan struct{}, 1), opened: make(chan struct{}), halt: make(chan struct{}),
+		opened: make(chan struct{}), halt: make(chan struct{}),
 	}
 	if h.path == "" {
 		h.path = "/"
@@ -103,15 +102,17 @@ func newHub(o Options, net, topics network) (*Hub, error) {
 // Run does the work of the hub until ctx ends. It returns nil after an orderly end, and an error if the state cannot be
 // read or written. It may be called once.
 func (h *Hub) Run(ctx context.Context) error {
-	if err := h.load(ctx); err != nil {
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var work sync.WaitGroup
+	if err := h.load(ctx, func(task func(context.Context)) {
+		work.Go(func() { h.guarded("task", func() { task(hard) }) })
+	}); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return fmt.Errorf("read the hub's state: %w", err)
 	}
-	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	var work sync.WaitGroup
 	recorded, done := make(chan error, 1), make(chan struct{})
 	go func() { recorded <- h.record(hard, done) }()
 	sweep := time.NewTicker(sweepEvery)
@@ -124,10 +125,6 @@ func (h *Hub) Run(ctx context.Context) error {
 		case <-sweep.C:
 			h.later(h.sweep)
 		case failure = <-recorded:
-		case <-h.hasTasks:
-			for _, task := range h.takeTasks() {
-				work.Go(func() { h.guarded("task", func() { task(hard) }) })
-			}
 		}
 	}
 	h.stop()
@@ -141,7 +138,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	return failure
 }
 
-func (h *Hub) load(ctx context.Context) error {
+func (h *Hub) load(ctx context.Context, spawn func(task func(context.Context))) error {
 	topics, err := h.o.State.Topics(ctx)
 	if err != nil {
 		return err
@@ -155,7 +152,7 @@ func (h *Hub) load(ctx context.Context) error {
 	if h.phase != idle {
 		return errors.New("this hub was run before")
 	}
-	h.phase = running
+	h.phase, h.spawn = running, spawn
 	close(h.opened)
 	for i := range topics {
 		h.registry.topic(&topics[i])
@@ -175,7 +172,6 @@ func (h *Hub) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.phase = stopping
-	h.tasks = nil
 	close(h.halt)
 	h.registry.stopTimers()
 	h.requests.answerAll(errStopping)
@@ -187,7 +183,7 @@ func stopTimer(t *time.Timer) {
 	}
 }
 
-// later has Run do something.
+// later has something done in the background.
 func (h *Hub) later(task func(context.Context)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -196,19 +192,9 @@ func (h *Hub) later(task func(context.Context)) {
 
 // start is later with h.mu held.
 func (h *Hub) start(task func(context.Context)) {
-	if h.phase != running {
-		return
+	if h.phase == running {
+		h.spawn(task)
 	}
-	h.tasks = append(h.tasks, task)
-	signal(h.hasTasks)
-}
-
-func (h *Hub) takeTasks() []func(context.Context) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	tasks := h.tasks
-	h.tasks = nil
-	return tasks
 }
 
 // guarded keeps a bug in one task from ending all others (F5, P11); false if there was one.
