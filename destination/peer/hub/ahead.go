@@ -42,12 +42,6 @@ func (a *ahead) end(number int64) {
 	}
 }
 
-func (h *Hub) withdraw(a *ahead) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	a.end(0)
-}
-
 // recorded waits until a is recorded; false if it is not going to be. Nil is recorded.
 func (a *ahead) recorded(ctx context.Context) bool {
 	if a == nil {

@@ -29,7 +29,7 @@ func readForm(body []byte) (form, error) {
 	}
 	switch f.Mode {
 	case websub.ModePublish:
-		f.old = !names.has("hub.topic")
+		f.old = !names.Has("hub.topic")
 		return f, nil
 	case websub.ModeSubscribe:
 		if lease := names["hub.lease_seconds"]; len(lease) > 0 && lease[0] != "" && !positive(lease[0]) {
@@ -51,14 +51,10 @@ func positive(lease string) bool {
 	return strings.Trim(lease, "0123456789") == "" && strings.Trim(lease, "0") != ""
 }
 
-type formNames url.Values
-
-func (n formNames) has(name string) bool { return len(n[name]) > 0 }
-
 // plainForm corrects what old publishers send: hub.url[] or hub.url[0] for a repeated name, and a newline behind it
 // all.
-func plainForm(body []byte) (formNames, []byte) {
-	names := formNames{}
+func plainForm(body []byte) (url.Values, []byte) {
+	names := url.Values{}
 	pairs := strings.Split(strings.TrimRight(string(body), "\r\n"), "&")
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")

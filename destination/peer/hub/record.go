@@ -102,10 +102,10 @@ func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
 		c.Readable = func() { h.readable(batch, a) }
 		err := h.o.State.Commit(ctx, &c)
 		if err != nil {
-			h.withdraw(a)
 			h.o.Log.Error("the hub's state cannot be written", "err", err)
 			h.backlog.noteUnsure(err)
 			h.mu.Lock()
+			a.end(0)
 			h.backlog.putBack(moved)
 			h.mu.Unlock()
 		}

@@ -85,7 +85,7 @@ func (s *Source) openChannels() error {
 func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 	c := &channel{s: s, kind: kind, name: name, hub: h, mediaType: notificationType}
 	c.render, c.every = c.show, s.options.NotifyEvery
-	c.related = []websub.Link{{Target: h.up, Rels: []string{rsdoc.RelResourceSync}}}
+	c.related = []websub.Link{{Target: s.at(capabilityList), Rels: []string{rsdoc.RelResourceSync}}}
 	c.out = newOutbox(s.options.NotifyMax, s.options.notifyQueue, s.begin)
 	c.sender = sender{send: s.options.Client.Send, log: s.options.Logger, kind: kind}
 	if kind != rsdoc.KindFrameworkNotification {
@@ -273,16 +273,14 @@ func (c *channel) show(b batch) ([]byte, error) {
 // notification writes a Change or Framework Notification. The latter has no interval: a missed one is made
 // good by the next poll.
 func (c *channel) notification(b batch) ([]byte, error) {
-	d := document{head: rsdoc.NewHead(rsdoc.List, c.kind)}
-	d.head.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, b.up)}
-	if c.kind == rsdoc.KindFrameworkNotification {
-		d.entries = documentEntries(b.documents)
-	} else {
-		d.head.From, d.head.Until = b.from, b.until
-		d.entries = c.s.changeEntries(b.changes)
+	head, entries := rsdoc.NewHead(rsdoc.List, c.kind), documentEntries(b.documents)
+	head.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, b.up)}
+	if c.kind != rsdoc.KindFrameworkNotification {
+		head.From, head.Until = b.from, b.until
+		entries = c.s.changeEntries(b.changes)
 	}
 	var body bytes.Buffer
-	if err := c.s.write(&body, d); err != nil {
+	if err := c.s.write(&body, head, entries); err != nil {
 		return nil, fmt.Errorf("write a notification: %w", err)
 	}
 	return body.Bytes(), nil

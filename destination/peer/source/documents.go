@@ -32,16 +32,7 @@ const (
 	recordFeedArchive = recordFeed + "/"
 )
 
-// document is one ResourceSync document, written anew each time and never held as a whole.
-type document struct {
-	// tag differs between two documents at one URI that differ in a byte.
-	tag      string
-	modified rsdoc.Micros
-	head     rsdoc.Head
-	entries  iter.Seq[*rsdoc.Entry] // each is valid until the next
-}
-
-func (s *Source) document(name string) (document, bool) {
+func (s *Source) document(name string) (text, bool) {
 	switch name {
 	case wellKnown:
 		return s.descriptionDocument(), true
@@ -71,26 +62,34 @@ func (s *Source) document(name string) (document, bool) {
 			return s.changeDocument(l), true
 		}
 	}
-	return document{}, false
+	return text{}, false
 }
 
-func (s *Source) descriptionDocument() document {
-	d := document{tag: "d", modified: s.begin, head: rsdoc.NewHead(rsdoc.List, rsdoc.KindDescription)}
-	d.head.Links = s.describedBy()
-	d.entries = slices.Values([]*rsdoc.Entry{s.capability(capabilityList, rsdoc.KindCapabilityList)})
-	return d
+// newDocument is a ResourceSync document. It is written anew each time and never held as a whole; each of its entries is
+// valid until the next.
+func (s *Source) newDocument(tag string, modified rsdoc.Micros, head rsdoc.Head, entries iter.Seq[*rsdoc.Entry]) text {
+	return text{
+		tag: tag, modified: modified, mediaType: "application/xml",
+		write: func(w io.Writer) error { return s.write(w, head, entries) },
+	}
 }
 
-func (s *Source) capabilityDocument() document {
+func (s *Source) descriptionDocument() text {
+	head := rsdoc.NewHead(rsdoc.List, rsdoc.KindDescription)
+	head.Links = s.describedBy()
+	entries := []*rsdoc.Entry{s.capability(capabilityList, rsdoc.KindCapabilityList)}
+	return s.newDocument("d", s.begin, head, slices.Values(entries))
+}
+
+func (s *Source) capabilityDocument() text {
 	s.mu.RLock()
 	since, changes, archived := s.journal.capabilities, changeListIndex, len(s.journal.archived) > 0
 	if !s.journal.indexed() {
 		changes = changeListPart + s.journal.open().name
 	}
 	s.mu.RUnlock()
-	d := document{tag: fmt.Sprintf("c%x", int64(since)), modified: since}
-	d.head = rsdoc.NewHead(rsdoc.List, rsdoc.KindCapabilityList)
-	d.head.Links = append([]rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, s.Description())}, s.describedBy()...)
+	head := rsdoc.NewHead(rsdoc.List, rsdoc.KindCapabilityList)
+	head.Links = append([]rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, s.Description())}, s.describedBy()...)
 	entries := []*rsdoc.Entry{
 		s.capability(resourceList, rsdoc.KindResourceList), s.capability(changes, rsdoc.KindChangeList),
 	}
@@ -102,8 +101,7 @@ func (s *Source) capabilityDocument() document {
 		entry.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelHub, c.hub.url)}
 		entries = append(entries, entry)
 	}
-	d.entries = slices.Values(entries)
-	return d
+	return s.newDocument(fmt.Sprintf("c%x", int64(since)), since, head, slices.Values(entries))
 }
 
 func (s *Source) describedBy() []rsdoc.Link {
@@ -127,13 +125,13 @@ func (s *Source) newHead(shape rsdoc.Shape, kind rsdoc.Kind) rsdoc.Head {
 	return head
 }
 
-func (s *Source) write(w io.Writer, d document) error {
-	out, err := rsdoc.NewWriter(w, d.head)
+func (s *Source) write(w io.Writer, head rsdoc.Head, entries iter.Seq[*rsdoc.Entry]) error {
+	out, err := rsdoc.NewWriter(w, head)
 	if err != nil {
 		return err
 	}
 	out.Spec10 = s.options.Spec == "1.0"
-	for entry := range d.entries {
+	for entry := range entries {
 		if err := out.Write(entry); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package source
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"resyncd/destination/feed"
@@ -112,11 +111,7 @@ func (s *Source) feedAt(name string) (*webFeed, int) {
 			return f, 0
 		}
 		rest, ok := strings.CutPrefix(name, f.archive)
-		if !ok {
-			continue
-		}
-		_, digits, _ := strings.Cut(strings.TrimSuffix(rest, ".atom"), "-")
-		if n, err := strconv.Atoi(digits); err == nil && n > 0 && f.archiveURL(n) == s.at(name) {
+		if n := numberIn(rest); ok && n > 0 && f.archiveURL(n) == s.at(name) {
 			return f, n
 		}
 	}

@@ -69,8 +69,8 @@ func (s *Source) serveDocument(w http.ResponseWriter, r *http.Request, name stri
 			return
 		}
 	}
-	if d, ok := s.document(name); ok {
-		s.serveText(w, r, s.documentText(d))
+	if t, ok := s.document(name); ok {
+		s.serveText(w, r, t)
 		return
 	}
 	s.refuse(w, r, errAbsent)

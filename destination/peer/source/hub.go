@@ -40,7 +40,6 @@ type hub struct {
 	url         string
 	traditional bool
 	policy      *fetch.Policy
-	up          string // the Capability List
 }
 
 // newHub reads the options. The operator wrote the hub down, so it may be on a private address.
@@ -49,7 +48,7 @@ func newHub(o *Options) (*hub, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	h := &hub{url: o.Hub, traditional: o.Publish == PublishTraditional, up: o.Base + "/" + capabilityList}
+	h := &hub{url: o.Hub, traditional: o.Publish == PublishTraditional}
 	h.policy = &fetch.Policy{Trusted: []string{u.Host}}
 	if o.PublisherToken != "" {
 		h.policy.Auth = &fetch.Auth{Bearer: o.PublisherToken}

@@ -8,7 +8,7 @@ import (
 )
 
 // resourceDocument is a Resource List: the only one, or a part [10].
-func (s *Source) resourceDocument(n *snapshot, part int) document {
+func (s *Source) resourceDocument(n *snapshot, part int) text {
 	head := s.newHead(rsdoc.List, rsdoc.KindResourceList)
 	if len(n.starts) > 1 {
 		head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelIndex, s.at(resourceList)))
@@ -27,10 +27,10 @@ func (s *Source) resourceDocument(n *snapshot, part int) document {
 			}
 		}
 	}
-	return document{tag: fmt.Sprintf("r%x.%d", int64(n.at), part), modified: n.at, head: head, entries: entries}
+	return s.newDocument(fmt.Sprintf("r%x.%d", int64(n.at), part), n.at, head, entries)
 }
 
-func (s *Source) resourceIndexDocument(n *snapshot) document {
+func (s *Source) resourceIndexDocument(n *snapshot) text {
 	head := s.newHead(rsdoc.Index, rsdoc.KindResourceList)
 	head.At, head.Completed = n.at, n.completed
 	entries := func(yield func(*rsdoc.Entry) bool) {
@@ -42,11 +42,11 @@ func (s *Source) resourceIndexDocument(n *snapshot) document {
 			}
 		}
 	}
-	return document{tag: fmt.Sprintf("i%x", int64(n.at)), modified: n.at, head: head, entries: entries}
+	return s.newDocument(fmt.Sprintf("i%x", int64(n.at)), n.at, head, entries)
 }
 
 // changeDocument is a Change List [12]. One that is open grows at its end.
-func (s *Source) changeDocument(l changeList) document {
+func (s *Source) changeDocument(l changeList) text {
 	head := s.newHead(rsdoc.List, rsdoc.KindChangeList)
 	head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelIndex, s.at(changeListIndex)))
 	head.From, head.Until = l.from, l.until
@@ -58,7 +58,7 @@ func (s *Source) changeDocument(l changeList) document {
 		modified = l.until
 	}
 	tag := fmt.Sprintf("l%x.%d.%t", int64(l.from), len(l.changes), l.closed())
-	return document{tag: tag, modified: modified, head: head, entries: s.changeEntries(l.changes)}
+	return s.newDocument(tag, modified, head, s.changeEntries(l.changes))
 }
 
 func (s *Source) changeEntries(changes []change) iter.Seq[*rsdoc.Entry] {
@@ -76,7 +76,7 @@ func (s *Source) changeEntries(changes []change) iter.Seq[*rsdoc.Entry] {
 }
 
 // changeIndexDocument is the Change List Index [12.2], which has no `until`.
-func (s *Source) changeIndexDocument() document {
+func (s *Source) changeIndexDocument() text {
 	s.mu.RLock()
 	lists, rotations := copyLists(s.journal.published()), s.journal.rotations
 	modified, from := s.journal.open().from, s.journal.reaches()
@@ -87,18 +87,18 @@ func (s *Source) changeIndexDocument() document {
 		head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelArchives, s.at(changeListArchive)))
 	}
 	head.From = from
-	return document{tag: fmt.Sprintf("j%d", rotations), modified: modified, head: head, entries: s.intervals(lists)}
+	return s.newDocument(fmt.Sprintf("j%d", rotations), modified, head, s.intervals(lists))
 }
 
 // archiveDocument lists the Change Lists that have left the index (Archives 2).
-func (s *Source) archiveDocument() (document, bool) {
+func (s *Source) archiveDocument() (text, bool) {
 	s.mu.RLock()
 	lists, rotations := copyLists(s.journal.archived), s.journal.rotations
 	modified := s.journal.open().from
 	s.mu.RUnlock()
 	head := s.newHead(rsdoc.List, rsdoc.KindChangeListArchive)
 	tag := fmt.Sprintf("a%d", rotations)
-	return document{tag: tag, modified: modified, head: head, entries: s.intervals(lists)}, len(lists) > 0
+	return s.newDocument(tag, modified, head, s.intervals(lists)), len(lists) > 0
 }
 
 // intervals lists Change Lists, oldest first.

@@ -12,15 +12,8 @@ const upperHex = "0123456789ABCDEF"
 // escapeName makes the path of a URI from a name. It escapes what a client, a proxy or a file system might treat as
 // special (F80, F81).
 func escapeName(name string) string {
-	plain := true
-	for i := 0; i < len(name) && plain; i++ {
-		plain = plainByte(name[i])
-	}
-	if plain {
-		return name
-	}
-	b := make([]byte, 0, len(name)+16)
-	for i := 0; i < len(name); i++ {
+	b := make([]byte, 0, len(name))
+	for i := range len(name) {
 		if c := name[i]; plainByte(c) {
 			b = append(b, c)
 		} else {

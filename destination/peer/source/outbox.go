@@ -69,7 +69,7 @@ func (c *channel) addChange(e change) {
 	if c.kind == changeFeedKind {
 		size = 800 + 4*uri
 	}
-	b := c.out.room(size, c.hub.up)
+	b := c.out.room(size, c.s.at(capabilityList))
 	b.changes = append(b.changes, e)
 }
 

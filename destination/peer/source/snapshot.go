@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,17 +92,20 @@ func (n *snapshot) partName(part int) string { return fmt.Sprintf("%s-%05d.xml",
 func (s *Source) part(name string) (*snapshot, int, bool) {
 	s.lists.mu.Lock()
 	defer s.lists.mu.Unlock()
-	_, digits, _ := strings.Cut(strings.TrimSuffix(name, ".xml"), "-")
-	number, err := strconv.Atoi(digits)
-	if err != nil {
-		return nil, 0, false
-	}
+	part := numberIn(name) - 1
 	for _, n := range []*snapshot{s.lists.current, s.lists.previous} {
-		if n != nil && len(n.starts) > 1 && number >= 1 && number <= len(n.starts) && n.partName(number-1) == name {
-			return n, number - 1, true
+		if n != nil && len(n.starts) > 1 && part >= 0 && part < len(n.starts) && n.partName(part) == name {
+			return n, part, true
 		}
 	}
 	return nil, 0, false
+}
+
+// numberIn is the number in the name of a part or archive, 0 for none.
+func numberIn(name string) int {
+	_, digits, _ := strings.Cut(strings.TrimSuffix(name, path.Ext(name)), "-")
+	n, _ := strconv.Atoi(digits)
+	return n
 }
 
 // stamp writes an instant for a URI.

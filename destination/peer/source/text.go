@@ -25,13 +25,6 @@ type text struct {
 	links string // Link header
 }
 
-func (s *Source) documentText(d document) text {
-	return text{
-		tag: d.tag, modified: d.modified, mediaType: "application/xml",
-		write: func(w io.Writer) error { return s.write(w, d) },
-	}
-}
-
 // robots is the robots.txt where the folder has none of its own [6.3].
 func (s *Source) robots() text {
 	return text{

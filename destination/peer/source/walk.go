@@ -71,13 +71,13 @@ func (w *walk) entry(ctx context.Context, dir *os.Root, prefix string, e fs.DirE
 	name := prefix + e.Name()
 	switch t := e.Type(); {
 	case w.folder.s.reserved(name):
-		w.skip(func(k *Skipped) { k.Reserved++ })
+		w.skip(&w.skipped.Reserved)
 	case t.IsDir():
 		return w.enter(ctx, dir, e.Name(), name+"/", depth)
 	case t&fs.ModeSymlink != 0:
-		w.skip(func(k *Skipped) { k.Symlinks++ })
+		w.skip(&w.skipped.Symlinks)
 	case !t.IsRegular():
-		w.skip(func(k *Skipped) { k.Special++ })
+		w.skip(&w.skipped.Special)
 	default:
 		w.file(ctx, dir, e.Name(), name)
 	}
@@ -153,9 +153,9 @@ func (w *walk) failed(slot int, known bool, name string, err error) {
 		w.keep(slot)
 	}
 	if errors.Is(err, errChanging) {
-		w.skip(func(k *Skipped) { k.Unsettled++ })
+		w.skip(&w.skipped.Unsettled)
 	} else {
-		w.skip(func(k *Skipped) { k.Unreadable++ })
+		w.skip(&w.skipped.Unreadable)
 	}
 	w.folder.s.options.Logger.Debug("file left out", "name", name, "err", err)
 }
@@ -175,10 +175,10 @@ func (w *walk) unreadable(prefix string, err error) error {
 	return nil
 }
 
-func (w *walk) skip(count func(*Skipped)) {
+func (w *walk) skip(counter *int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	count(&w.skipped)
+	*counter++
 }
 
 // under tells whether a name lies below a folder that could not be read.
