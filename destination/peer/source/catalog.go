@@ -64,9 +64,22 @@ func (c *catalog) edit(slot int) *record {
 	return &p.records[slot%pageSize]
 }
 
+// find returns the slot of a name, dead or alive.
 func (c *catalog) find(name string) (int, bool) {
+	if c.index == nil {
+		n, ok := Synthetic{}.number(name)
+		return n - 1, ok && n <= c.slots
+	}
 	slot, ok := c.index[name]
 	return slot, ok
+}
+
+// name is the name of what is or was in a slot. It needs no lock.
+func (c *catalog) name(slot int, rec *record) string {
+	if c.index == nil {
+		return Synthetic{}.Name(slot + 1)
+	}
+	return rec.name
 }
 
 // slotFor returns the slot of a name, a new one if need be.

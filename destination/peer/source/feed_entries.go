@@ -40,7 +40,7 @@ func (s *Source) feedEntries(b *batch) []feed.NewEntry {
 // changeEntry writes a change. The entry's id is the URI of the resource, so that a reader who merges by id and time
 // has the state of the set (T-04); a deletion is a tombstone (RFC 6721).
 func (s *Source) changeEntry(c *change) feed.NewEntry {
-	name := s.backend.name(c.slot, &c.record)
+	name := s.catalog.name(c.slot, &c.record)
 	uri := s.URI(name)
 	e := feed.NewEntry{ID: uri, Updated: c.at.Time()}
 	if c.kind == rsdoc.ChangeDeleted {

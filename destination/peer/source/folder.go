@@ -60,10 +60,6 @@ func (s *Source) openFolder(ctx context.Context) error {
 	return nil
 }
 
-func (f *folder) name(_ int, rec *record) string { return rec.name }
-
-func (f *folder) find(name string) (int, bool) { return f.s.catalog.find(name) }
-
 func (f *folder) close() error {
 	f.s.mu.RLock()
 	defer f.s.mu.RUnlock()
@@ -109,10 +105,6 @@ func openRegular(root *os.Root, name string) (*os.File, signature, error) {
 
 // errChanging says that a file did not hold still.
 var errChanging = errors.New("changing")
-
-func (f *folder) run(ctx context.Context) {
-	f.s.watch(ctx, "folder "+f.s.options.Dir, func() error { return f.scan(ctx, false) })
-}
 
 // Scan publishes what has changed in the folder and in the file of records.
 func (s *Source) Scan(ctx context.Context) error {

@@ -116,7 +116,7 @@ func (s *Source) intervals(lists []changeList) iter.Seq[*rsdoc.Entry] {
 
 // describe fills an entry with what is known about a resource, of a dead one its URI alone. It uses the slices again.
 func (s *Source) describe(entry *rsdoc.Entry, slot int, rec *record) {
-	name, digests := s.backend.name(slot, rec), entry.Digests[:0]
+	name, digests := s.catalog.name(slot, rec), entry.Digests[:0]
 	*entry = rsdoc.NewEntry(s.URI(name))
 	entry.Digests = digests
 	if rec.live {

@@ -2,36 +2,24 @@ package source
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"time"
 )
 
-// memory has the bodies that the program puts there.
-type memory struct {
-	s      *Source
-	bodies map[int][]byte
-}
+// memory has the bodies that the program puts there, by slot. The Source's lock guards it.
+type memory map[int][]byte
 
-func (m *memory) reach(slot int, rec *record) func() (body, error) {
-	b, modified := m.bodies[slot], time.Unix(rec.modified, 0)
+func (m memory) reach(slot int, rec *record) func() (body, error) {
+	b, modified := m[slot], time.Unix(rec.modified, 0)
 	return func() (body, error) {
 		return body{ReadSeeker: bytes.NewReader(b), modified: modified, exact: true}, nil
 	}
 }
 
-func (m *memory) name(_ int, rec *record) string { return rec.name }
-
-func (m *memory) find(name string) (int, bool) { return m.s.catalog.find(name) }
-
-func (m *memory) run(ctx context.Context) { <-ctx.Done() }
-
-func (m *memory) close() error { return nil }
-
 // Put creates or updates a resource of a Source in memory. The name is unescaped bytes without a slash in front. The
 // body is kept, not copied.
 func (s *Source) Put(name string, body []byte) error {
-	m, ok := s.backend.(*memory)
+	m, ok := s.backend.(memory)
 	if !ok {
 		return fmt.Errorf("put %q: the Source is not in memory", name)
 	}
@@ -46,7 +34,7 @@ func (s *Source) Put(name string, body []byte) error {
 	defer s.mu.Unlock()
 	slot := s.catalog.slotFor(name)
 	rec.modified = s.options.Now().Unix()
-	m.bodies[slot] = body
+	m[slot] = body
 	s.publish(slot, rec)
 	return nil
 }
@@ -55,7 +43,7 @@ func (s *Source) Put(name string, body []byte) error {
 func (s *Source) Delete(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, ok := s.backend.(*memory)
+	m, ok := s.backend.(memory)
 	if !ok {
 		return false
 	}
@@ -63,7 +51,7 @@ func (s *Source) Delete(name string) bool {
 	if !ok || !s.catalog.at(slot).live {
 		return false
 	}
-	delete(m.bodies, slot)
+	delete(m, slot)
 	s.publish(slot, record{})
 	return true
 }

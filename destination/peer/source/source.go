@@ -43,16 +43,9 @@ type Source struct {
 	changes, framework *channel // nil without a hub
 }
 
-// backend has the bytes. reach, name and find are called with the Source locked.
+// backend has the bytes. reach is called with the Source locked; what it returns opens a body later, without the lock.
 type backend interface {
-	// reach returns what opens the body later, without the lock.
 	reach(slot int, rec *record) func() (body, error)
-	// name is the name of a slot, and find the slot of a name, alive or not.
-	name(slot int, rec *record) string
-	find(name string) (int, bool)
-	// run changes what is published until ctx ends.
-	run(ctx context.Context)
-	close() error
 }
 
 type body struct {
@@ -99,7 +92,7 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	case o.Synthetic != nil:
 		err = s.makeResources(ctx)
 	default:
-		s.backend = &memory{s: s, bodies: map[int][]byte{}}
+		s.backend = memory{}
 	}
 	if err != nil {
 		return nil, err
@@ -117,13 +110,24 @@ func (s *Source) Run(ctx context.Context) error {
 	if s.options.Records != "" {
 		work.Go(func() { s.records.run(ctx) })
 	}
-	s.backend.run(ctx)
+	switch b := s.backend.(type) {
+	case *folder:
+		work.Go(func() { s.watch(ctx, "folder "+s.options.Dir, func() error { return b.scan(ctx, false) }) })
+	case *generator:
+		work.Go(func() { b.run(ctx) })
+	}
+	<-ctx.Done()
 	work.Wait()
 	return nil
 }
 
 // Close releases the folder. Requests that are still running may fail.
-func (s *Source) Close() error { return s.backend.close() }
+func (s *Source) Close() error {
+	if f, ok := s.backend.(*folder); ok {
+		return f.close()
+	}
+	return nil
+}
 
 // rotateByAge closes the open Change List at its age, unless it has no entries.
 func (s *Source) rotateByAge(ctx context.Context) {
@@ -214,7 +218,7 @@ func (s *Source) Resources() iter.Seq2[string, [32]byte] {
 		f := s.catalog.freeze()
 		s.mu.Unlock()
 		for slot := range f.slots {
-			if r := f.at(slot); r.live && !yield(s.URI(s.backend.name(slot, r)), r.sum) {
+			if r := f.at(slot); r.live && !yield(s.URI(s.catalog.name(slot, r)), r.sum) {
 				return
 			}
 		}
@@ -246,7 +250,7 @@ func (s *Source) publish(slot int, next record) {
 		s.announceRotation(was)
 	}
 	if s.options.OnChange != nil {
-		uri := s.URI(s.backend.name(slot, &c.record))
+		uri := s.URI(s.catalog.name(slot, &c.record))
 		s.options.OnChange(Change{URI: uri, Change: c.kind, Datetime: c.at, SHA256: c.sum, Length: c.length})
 	}
 }
@@ -259,7 +263,7 @@ var (
 func (s *Source) find(name string) (record, func() (body, error), error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	slot, ok := s.backend.find(name)
+	slot, ok := s.catalog.find(name)
 	if !ok {
 		return record{}, nil, errAbsent
 	}

@@ -69,19 +69,9 @@ func (m *generator) reach(slot int, rec *record) func() (body, error) {
 	}
 }
 
-func (m *generator) name(slot int, _ *record) string { return m.Name(slot + 1) }
-
-func (m *generator) find(name string) (int, bool) {
-	n, ok := m.number(name)
-	return n - 1, ok && n <= m.s.catalog.slots
-}
-
-func (m *generator) close() error { return nil }
-
 // run makes Rate changes a second, however coarse the timer is.
 func (m *generator) run(ctx context.Context) {
 	if m.Rate == 0 {
-		<-ctx.Done()
 		return
 	}
 	ticker := time.NewTicker(max(10*time.Millisecond, time.Duration(float64(time.Second)/m.Rate)))
