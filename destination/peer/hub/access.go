@@ -23,7 +23,7 @@ func (o *Options) served(topic string) bool {
 		return true
 	}
 	if strings.Contains(topic, "/../") || strings.HasSuffix(topic, "/..") {
-		return false // it may be elsewhere than it says
+		return false // it may be elsewhere
 	}
 	for _, prefix := range o.TopicPrefixes {
 		rest, ok := strings.CutPrefix(topic, prefix)

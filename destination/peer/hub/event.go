@@ -18,7 +18,7 @@ const (
 	eventEnded      eventKind = "ended"
 )
 
-// event tells tests of one thing that happened.
+// event is one thing that happened, for tests.
 type event struct {
 	Kind         eventKind
 	Topic        string

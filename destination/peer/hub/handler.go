@@ -54,7 +54,7 @@ func (h *Hub) fail(w http.ResponseWriter, err error) {
 		wait = comeBackLot
 	}
 	w.Header().Set("Retry-After", wait)
-	text := errUnrecorded.Error() // what the state says of itself is not for strangers
+	text := errUnrecorded.Error() // errors of the state are not for strangers
 	for _, known := range []error{errStopping, errBusy, errTooMany, errCrowded, errCrowdedTopic, errCrowdedHost} {
 		if errors.Is(err, known) {
 			text = known.Error()

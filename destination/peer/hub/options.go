@@ -77,7 +77,7 @@ type network interface {
 	Get(ctx context.Context, req fetch.Request) (*fetch.Response, error)
 }
 
-// Check tells what is wrong with the options, as New would. An empty Base passes.
+// Check reports what is wrong with the options, as New would. An empty Base passes.
 func (o Options) Check() error {
 	if o.Base == "" {
 		o.Base = "http://localhost"

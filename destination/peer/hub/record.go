@@ -122,7 +122,7 @@ func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
 	}
 }
 
-// readable brings memory up to what can be read in the state now, and wakes whoever waits for it.
+// readable brings memory up to what can be read in the state now, and wakes what waits for it.
 func (h *Hub) readable(batch []*submission, a *ahead) {
 	var events []event
 	h.mu.Lock()

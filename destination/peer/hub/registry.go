@@ -119,7 +119,7 @@ func decrease(counts map[string]int, key string) {
 	}
 }
 
-// room tells why there is none for a new subscription.
+// room reports why there is none for a new subscription.
 func (r *registry) room(key pair, o *Options) error {
 	t := r.topics[key.topic]
 	switch {

@@ -36,7 +36,7 @@ type request struct {
 	client  string       // address; "" where nobody asked
 	queue   *verifyQueue // where it waits
 	shares  []string
-	denied  string        // tell the callback why it is refused
+	denied  string        // why the callback is refused
 	refresh bool          // nobody asked: a lease nears its end
 	sync    bool          // somebody waits: one attempt only
 	done    chan error    // of one place
@@ -46,7 +46,7 @@ type request struct {
 
 func (q *request) key() pair { return pair{q.form.Topic, q.form.Callback} }
 
-// answer tells the outcome; only the first counts.
+// answer gives the outcome; only the first counts.
 func (q *request) answer(err error) {
 	select {
 	case q.done <- err:

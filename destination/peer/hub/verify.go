@@ -61,7 +61,7 @@ func (h *Hub) add(q *request) error {
 	return err
 }
 
-// deny tells a callback that it is not, or no longer, subscribed (H-09).
+// deny notifies a callback that it is not, or no longer, subscribed (H-09).
 func (h *Hub) deny(callback, topic, token, why string) {
 	q := &request{denied: why}
 	q.form.HubForm = websub.HubForm{Mode: websub.ModeDenied, Callback: callback, Topic: topic, VerifyToken: token}
@@ -125,7 +125,7 @@ func (h *Hub) handle(ctx context.Context, q *request) (err error) {
 	return err
 }
 
-// confirmed records a subscription. The subscriber believes that it has one: where that cannot be, it is told.
+// confirmed records a subscription. The subscriber believes that it has one: where that cannot be, it is denied.
 func (h *Hub) confirmed(ctx context.Context, q *request, lease time.Duration) error {
 	if err := h.begin(ctx, q, lease); err != nil {
 		if !isCrowded(err) {

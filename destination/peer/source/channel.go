@@ -46,7 +46,7 @@ type channel struct {
 	out   outbox
 	topic topic
 	hub   *hub
-	// render makes what the hub is told of a batch, once readers of the topic see it (P-05).
+	// render makes what the hub gets of a batch, once readers of the topic see it (P-05).
 	render    func(batch) ([]byte, error)
 	mediaType string
 	related   []websub.Link // beside hub and self
@@ -246,7 +246,7 @@ func (c *channel) reportLoss(lost batch, n int) {
 	c.report(&lost, n, errBehind)
 }
 
-// publish puts a notification on the topic, then tells the hub (P-05).
+// publish puts a notification on the topic, then notifies the hub (P-05).
 func (c *channel) publish(ctx context.Context, b batch) error {
 	body, err := c.render(b)
 	if err != nil {
@@ -286,7 +286,7 @@ func (c *channel) notification(b batch) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// forged says in an honest interval that everything was deleted.
+// forged is a notification with its interval, in which everything was deleted.
 func forged(b batch) batch {
 	changes := make([]change, len(b.changes))
 	for i, c := range b.changes {

@@ -22,7 +22,7 @@ type webFeed struct {
 	size    int // entries in a document
 	faults  faults.Feed
 	channel *channel
-	// extent tells how far the entries reach, and span returns some; both with the Source locked.
+	// extent is how far the entries reach, and span returns some; both with the Source locked.
 	extent func() extent
 	span   func(from, to int) batch
 }
@@ -121,7 +121,7 @@ func (s *Source) feedAt(name string) (*webFeed, int) {
 // text is the current document or an archive. fetched: somebody reads it.
 func (f *webFeed) text(archive int, fetched bool) (text, error) {
 	if f.channel != nil && archive == 0 {
-		f.channel.topic.current(fetched) // first, so that the page has what the hub was told of
+		f.channel.topic.current(fetched) // first: the page then has what the hub was notified of
 	}
 	p, ok := f.page(archive)
 	if !ok {
@@ -152,7 +152,7 @@ func (f *webFeed) links() string {
 	return f.channel.links()
 }
 
-// newEntries is what the hub is told: the feed with the new entries alone (S-66).
+// newEntries is what the hub gets: the feed with the new entries alone (S-66).
 func (f *webFeed) newEntries(b batch) ([]byte, error) {
 	out := f.blank(b.end())
 	out.Entries = f.s.feedEntries(&b)

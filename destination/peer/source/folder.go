@@ -34,7 +34,7 @@ type Skipped struct {
 	Unsettled  int // changed while they were hashed
 }
 
-// signature tells whether a file is still the one that was hashed.
+// signature reports whether a file is still the one that was hashed.
 type signature struct {
 	size, modified, changed int64 // times in nanoseconds; changed is 0 where the system has none
 	inode                   uint64
@@ -118,7 +118,7 @@ func (s *Source) Scan(ctx context.Context) error {
 	return errors.Join(dir, file)
 }
 
-// Skipped tells what the last scan left out.
+// Skipped counts what the last scan left out.
 func (s *Source) Skipped() Skipped {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -125,9 +125,9 @@ func (k *sender) failed(answer *fetch.Answer, err error) {
 	}
 }
 
-// refusal is nil where the hub has taken the message. Any 2xx says so (P-03).
+// refusal is nil where the hub has taken the message: any 2xx (P-03).
 func refusal(a *fetch.Answer) error {
-	const most = 200 // of what the hub says about it
+	const most = 200
 	body := a.Body[:min(len(a.Body), most)]
 	switch {
 	case a.Status/100 == 2:

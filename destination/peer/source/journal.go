@@ -87,7 +87,7 @@ func (j *journal) rotate(at rsdoc.Micros) {
 	}
 }
 
-// indexed tells whether the Capability List names the index, or the only list itself.
+// indexed reports whether the Capability List names the index, or the only list itself.
 func (j *journal) indexed() bool { return j.closedOnly || len(j.lists) > 1 }
 
 func (j *journal) published() []*changeList {

@@ -58,13 +58,13 @@ func validName(name string) bool {
 	return !reservedName(name)
 }
 
-// reserved tells the names that no resource of this Source can have.
+// reserved reports the names that no resource of this Source can have.
 func (s *Source) reserved(name string) bool {
 	return reservedName(name) ||
 		s.recordFeed != nil && (name == recordFeed || strings.HasPrefix(name, recordFeedArchive))
 }
 
-// reservedName tells the names of the Source's own documents.
+// reservedName reports the names of the Source's own documents.
 func reservedName(name string) bool {
 	return name == wellKnown || name == documents || strings.HasPrefix(name, documents+"/")
 }

@@ -29,7 +29,7 @@ const (
 // notifyQueue is how many full notifications wait for a slow hub; beyond, subscribers see a gap.
 const notifyQueue = 100
 
-// Publish is how a hub is told.
+// Publish is how a hub is notified.
 type Publish string
 
 // The ways. Empty is PublishResourceSync with a hub, else PublishOff.
@@ -74,7 +74,7 @@ type Options struct {
 	Publish        Publish
 	Client         *fetch.Client // reaches the hub
 	PublisherToken string        // bearer token for the hub
-	NotifyEvery    time.Duration // changes come together for so long, and while the hub is being told of others
+	NotifyEvery    time.Duration // changes come together for so long, and while the hub takes others
 	NotifyMax      int           // changes in one notification
 
 	Faults *faults.Set
@@ -88,7 +88,7 @@ type Options struct {
 	onNotify    func(notification)
 }
 
-// Check tells what is wrong with the options, as New would. An empty Base passes.
+// Check reports what is wrong with the options, as New would. An empty Base passes.
 func (o Options) Check() error {
 	if o.Base == "" {
 		o.Base = "http://localhost"

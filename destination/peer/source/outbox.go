@@ -42,7 +42,7 @@ func (b batch) join(next batch) batch {
 	return next
 }
 
-// outbox holds what no notification has told yet. It is bounded (P8): beyond the limit the oldest batch goes, and
+// outbox holds what is in no notification yet. It is bounded (P8): beyond the limit the oldest batch goes, and
 // subscribers see the hole. The Source's lock guards it, so that it has a change exactly when that can be fetched
 // (F93).
 type outbox struct {

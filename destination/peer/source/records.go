@@ -69,7 +69,7 @@ func (s *Source) AddEdits(edits ...*feed.Edit) error {
 	return nil
 }
 
-// publish puts edits into the feed, then has the hub told (P-05).
+// publish puts edits into the feed, then has the hub notified (P-05).
 func (r *records) publish(edits []*feed.Edit) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()

@@ -45,7 +45,7 @@ func (s *Source) resourceList() *snapshot {
 	return next
 }
 
-// due tells whether a Resource List is too old; the caller holds the lock.
+// due reports whether a Resource List is too old; the caller holds the lock.
 func (s *Source) due(current *snapshot) bool {
 	if s.journal.reaches() > current.at {
 		return true

@@ -142,7 +142,7 @@ func (s *Source) send(w io.Writer, t text, compress bool) error {
 	return z.Close()
 }
 
-// unchanged tells whether the caller already has the text, in either coding.
+// unchanged reports whether the caller already has the text, in either coding.
 func unchanged(r *http.Request, modified rsdoc.Micros, tags ...string) bool {
 	if match := strings.Join(r.Header.Values("If-None-Match"), ","); match != "" {
 		for candidate := range strings.SplitSeq(match, ",") {

@@ -18,7 +18,7 @@ type topic struct {
 	done bool // read is closed
 }
 
-// show replaces the body. Nobody fetches it while build works, which hears whether the present one was fetched.
+// show replaces the body. Nobody fetches it while build works, which gets whether the present one was fetched.
 func (t *topic) show(build func(fetched bool) ([]byte, rsdoc.Micros, error)) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -181,7 +181,7 @@ func (w *walk) skip(counter *int) {
 	*counter++
 }
 
-// under tells whether a name lies below a folder that could not be read.
+// under reports whether a name lies below a folder that could not be read.
 func (w *walk) under(name string) bool {
 	for _, prefix := range w.blocked {
 		if strings.HasPrefix(name, prefix) {
