@@ -86,14 +86,6 @@ func (s *Source) feeds() []*webFeed {
 // FeedURL is the URI of the feed of changes.
 func (s *Source) FeedURL() string { return s.changeFeed.url() }
 
-// RecordsURL is the URI of the record feed; "" where there is none.
-func (s *Source) RecordsURL() string {
-	if s.recordFeed == nil {
-		return ""
-	}
-	return s.recordFeed.url()
-}
-
 func (f *webFeed) url() string { return f.s.at(f.name) }
 
 // archiveURL is the URI of an archive, "" for 0. No other run of the program has it.

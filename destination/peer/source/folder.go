@@ -22,16 +22,16 @@ type folder struct {
 	signatures []signature
 	// scanning lets one scan work at a time.
 	scanning sync.Mutex
-	skipped  Skipped // of the last scan, guarded by the Source's lock
+	skipped  leftOut // of the last scan, guarded by the Source's lock
 }
 
-// Skipped counts what a scan left out.
-type Skipped struct {
-	Symlinks   int // their target may lie outside
-	Special    int // devices, sockets, pipes
-	Reserved   int // names of documents
-	Unreadable int // files and folders; what was known stays published
-	Unsettled  int // changed while they were hashed
+// leftOut counts what a scan left out.
+type leftOut struct {
+	symlinks   int // their target may lie outside
+	special    int // devices, sockets, pipes
+	reserved   int // names of documents
+	unreadable int // files and folders; what was known stays published
+	unsettled  int // changed while they were hashed
 }
 
 // signature reports whether a file is still the one that was hashed.
@@ -118,16 +118,6 @@ func (s *Source) Scan(ctx context.Context) error {
 	return errors.Join(dir, file)
 }
 
-// Skipped counts what the last scan left out.
-func (s *Source) Skipped() Skipped {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if f, ok := s.backend.(*folder); ok {
-		return f.skipped
-	}
-	return Skipped{}
-}
-
 // scan publishes what has changed in the folder. The first one fills the catalog without making changes of it.
 func (f *folder) scan(ctx context.Context, first bool) error {
 	f.scanning.Lock()
@@ -197,8 +187,8 @@ func (f *folder) apply(found []foundFile, w *walk, first bool) {
 	f.skipped = w.skipped
 	s.mu.Unlock()
 	if k := w.skipped; k != before {
-		s.options.Logger.Info("left out of the Source", "symlinks", k.Symlinks, "special", k.Special,
-			"reserved", k.Reserved, "unreadable", k.Unreadable, "unsettled", k.Unsettled)
+		s.options.Logger.Info("left out of the Source", "symlinks", k.symlinks, "special", k.special,
+			"reserved", k.reserved, "unreadable", k.unreadable, "unsettled", k.unsettled)
 	}
 }
 

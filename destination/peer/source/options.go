@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
@@ -63,11 +62,8 @@ type Options struct {
 	Spec            string // "1.0" or "1.1"
 	DescribedBy     string // URI of a page about the Source
 
-	FeedEntries int // in one document of a feed; older ones are in archives (RFC 5005)
-	// Records is an Atom file of edits (websub.md T-03), served as the record feed and watched like Dir; RecordEdits
-	// begins a record feed without a file, and may be empty but not nil.
-	Records     string
-	RecordEdits []*feed.Edit
+	FeedEntries int           // in one document of a feed; older ones are in archives (RFC 5005)
+	Records     string        // Atom file of edits (websub.md T-03), served as the record feed and watched like Dir
 	ScanEvery   time.Duration // pause between two scans, at least ten times as long as a scan
 
 	Hub            string // URL of a WebSub hub that is notified of every change
@@ -113,9 +109,6 @@ func (o Options) withDefaults() (Options, error) {
 		if err := o.Synthetic.check(); err != nil {
 			return o, err
 		}
-	}
-	if o.Records != "" && o.RecordEdits != nil {
-		return o, errors.New("a record feed is of a file or begins with given edits, not both")
 	}
 	setDefault(&o.ListSize, DefaultListSize)
 	setDefault(&o.ChangeListSize, DefaultChangeListSize)

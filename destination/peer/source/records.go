@@ -33,7 +33,7 @@ type records struct {
 
 // openRecords makes the record feed, if there is one. Its first edits are not pushed.
 func (s *Source) openRecords() error {
-	if s.options.Records == "" && s.options.RecordEdits == nil {
+	if s.options.Records == "" {
 		return nil
 	}
 	s.records = &records{s: s, known: map[[32]byte]int{}}
@@ -50,22 +50,9 @@ func (s *Source) openRecords() error {
 		},
 		span: func(from, to int) batch { return batch{edits: s.records.edits[from:to:to]} },
 	}
-	if s.options.Records == "" {
-		s.records.publish(s.options.RecordEdits)
-		return nil
-	}
 	if err := s.records.scan(); err != nil {
 		return fmt.Errorf("%w: %w", ErrRecords, err)
 	}
-	return nil
-}
-
-// AddEdits publishes edits in a record feed without a file. They are kept, not copied.
-func (s *Source) AddEdits(edits ...*feed.Edit) error {
-	if s.options.RecordEdits == nil {
-		return errors.New("add edits of records: the Source has no record feed of its own")
-	}
-	s.records.publish(edits)
 	return nil
 }
 

@@ -202,15 +202,6 @@ func (s *Source) Len() int {
 	return s.catalog.live
 }
 
-// Snapshot is the SHA-256 of every resource by its URI.
-func (s *Source) Snapshot() map[string][32]byte {
-	out := make(map[string][32]byte, s.Len())
-	for uri, sum := range s.Resources() {
-		out[uri] = sum
-	}
-	return out
-}
-
 // Resources goes over URI and SHA-256 of every resource at one instant.
 func (s *Source) Resources() iter.Seq2[string, [32]byte] {
 	return func(yield func(string, [32]byte) bool) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,10 +16,8 @@ const firstModified = 1_577_836_800
 // generator makes up the resources: slot n holds the number n+1.
 type generator struct {
 	Synthetic
-	s *Source
-	// stepping lets one Step work at a time, which alone changes the catalog.
-	stepping sync.Mutex
-	random   *rand.Rand
+	s      *Source
+	random *rand.Rand // of step, which alone changes the catalog
 }
 
 func (s *Source) makeResources(ctx context.Context) error {
@@ -82,33 +79,27 @@ func (m *generator) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			for due := int(time.Since(begin).Seconds() * m.Rate); done < due && ctx.Err() == nil; done++ {
-				m.s.Step(1)
-			}
+			due := int(time.Since(begin).Seconds() * m.Rate)
+			m.step(due - done)
+			done = due
 		}
 	}
 }
 
-// Step makes n changes to made-up resources. What the n-th since New is depends on the options alone.
-func (s *Source) Step(n int) {
-	m, ok := s.backend.(*generator)
-	if !ok {
-		return
-	}
-	m.stepping.Lock()
-	defer m.stepping.Unlock()
+// step makes n changes. What the n-th since New is depends on the options alone.
+func (m *generator) step(n int) {
 	for range n {
 		slot, version, alive := m.choose()
 		next := record{version: version}
 		if alive {
-			next = m.record(slot, version, s.options.Now().Unix())
+			next = m.record(slot, version, m.s.options.Now().Unix())
 		}
-		s.mu.Lock()
-		if slot == s.catalog.slots {
-			s.catalog.grow()
+		m.s.mu.Lock()
+		if slot == m.s.catalog.slots {
+			m.s.catalog.grow()
 		}
-		s.publish(slot, next)
-		s.mu.Unlock()
+		m.s.publish(slot, next)
+		m.s.mu.Unlock()
 	}
 }
 

@@ -31,7 +31,7 @@ type walk struct {
 	found   []foundFile
 	seen    []bool   // by slot: still there, or not known to be gone
 	blocked []string // folders that could not be read: nothing below them counts as gone (F11)
-	skipped Skipped
+	skipped leftOut
 }
 
 func (w *walk) run(ctx context.Context) ([]foundFile, error) {
@@ -71,13 +71,13 @@ func (w *walk) entry(ctx context.Context, dir *os.Root, prefix string, e fs.DirE
 	name := prefix + e.Name()
 	switch t := e.Type(); {
 	case w.folder.s.reserved(name):
-		w.skip(&w.skipped.Reserved)
+		w.skip(&w.skipped.reserved)
 	case t.IsDir():
 		return w.enter(ctx, dir, e.Name(), name+"/", depth)
 	case t&fs.ModeSymlink != 0:
-		w.skip(&w.skipped.Symlinks)
+		w.skip(&w.skipped.symlinks)
 	case !t.IsRegular():
-		w.skip(&w.skipped.Special)
+		w.skip(&w.skipped.special)
 	default:
 		w.file(ctx, dir, e.Name(), name)
 	}
@@ -153,9 +153,9 @@ func (w *walk) failed(slot int, known bool, name string, err error) {
 		w.keep(slot)
 	}
 	if errors.Is(err, errChanging) {
-		w.skip(&w.skipped.Unsettled)
+		w.skip(&w.skipped.unsettled)
 	} else {
-		w.skip(&w.skipped.Unreadable)
+		w.skip(&w.skipped.unreadable)
 	}
 	w.folder.s.options.Logger.Debug("file left out", "name", name, "err", err)
 }
@@ -169,7 +169,7 @@ func (w *walk) unreadable(prefix string, err error) error {
 	}
 	w.mu.Lock()
 	w.blocked = append(w.blocked, prefix)
-	w.skipped.Unreadable++
+	w.skipped.unreadable++
 	w.mu.Unlock()
 	w.folder.s.options.Logger.Debug("folder left out", "name", prefix, "err", err)
 	return nil
