@@ -112,7 +112,7 @@ func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took
 	if r.done {
 		sub.cursor, sub.attempts, sub.next = max(sub.cursor, n.Number), 0, store.NoTime
 		h.backlog.progressed(sub, 1, 0)
-		about.Kind, about.Took = eventDelivered, h.o.Now().Sub(n.Received.Time())
+		about.Kind, about.Took = eventDelivered, time.Now().Sub(n.Received.Time())
 		h.o.observe(about)
 		return true
 	}

@@ -236,7 +236,7 @@ func (p pool) enter(ctx context.Context, halt <-chan struct{}) bool {
 
 func (p pool) leave() { <-p }
 
-func (h *Hub) micros() store.Micros { return store.MicrosOf(h.o.Now()) }
+func (h *Hub) micros() store.Micros { return store.MicrosOf(time.Now()) }
 
 func (h *Hub) listens(path string) bool {
 	return path == h.path || path == "/" || strings.TrimSuffix(path, "/") == strings.TrimSuffix(h.path, "/")

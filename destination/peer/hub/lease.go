@@ -27,7 +27,7 @@ func (o *Options) grant(asked int64) time.Duration {
 func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error {
 	h.changing.Lock()
 	defer h.changing.Unlock()
-	f, now := &q.form, h.o.Now()
+	f, now := &q.form, time.Now()
 	want := hubstate.Subscription{
 		Topic: f.Topic, Callback: f.Callback, Secret: f.Secret, Old: f.old, VerifyToken: f.VerifyToken,
 		Verified: store.MicrosOf(now), Expires: store.MicrosOf(now.Add(lease)),

@@ -55,7 +55,6 @@ type Options struct {
 	// Signature is for subscribers of WebSub that sent a secret; those of PubSubHubbub 0.3 know SHA1 only.
 	Signature websub.Method
 
-	Now func() time.Time
 	Log *slog.Logger
 	// Tamper decides about each delivery, for demonstrations.
 	Tamper func(Delivery) Action
@@ -118,9 +117,6 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.leisure, 1)
 	if o.MinLease < time.Second || o.MaxLease < o.MinLease {
 		return o, fmt.Errorf("leases: want 1s <= least (%v) <= most (%v)", o.MinLease, o.MaxLease)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

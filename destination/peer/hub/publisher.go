@@ -103,7 +103,7 @@ func (c *claims) put(topic string, found claim) {
 
 // isHubOf asks a topic whether this is its hub; nil if it is (R-04: "Hub verifies topic URI").
 func (h *Hub) isHubOf(ctx context.Context, topic string) error {
-	if known, ok := h.claims.get(topic, h.o.Now()); ok {
+	if known, ok := h.claims.get(topic, time.Now()); ok {
 		return known.err
 	}
 	if !h.places.reading.enter(ctx, h.halt) {
@@ -112,7 +112,7 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 	defer h.places.reading.leave()
 	timed, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	found := claim{until: h.o.Now().Add(claimGood)}
+	found := claim{until: time.Now().Add(claimGood)}
 	hubs, err := h.hubsOf(timed, topic)
 	switch {
 	case ctx.Err() != nil:
@@ -125,7 +125,7 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 		found.err = errNotNamed
 	}
 	if found.err != nil {
-		found.until = h.o.Now().Add(claimBad)
+		found.until = time.Now().Add(claimBad)
 	}
 	h.claims.put(topic, found)
 	return found.err

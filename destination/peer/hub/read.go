@@ -23,7 +23,7 @@ func (h *Hub) readLater(t *topic) {
 	if !t.pinged.Known() || t.reading || h.phase != running {
 		return
 	}
-	if wait := t.nextRead.Sub(h.o.Now()); wait > 0 {
+	if wait := t.nextRead.Sub(time.Now()); wait > 0 {
 		if t.timer == nil {
 			t.timer = time.AfterFunc(wait, func() {
 				h.mu.Lock()
@@ -41,7 +41,7 @@ func (h *Hub) readLater(t *topic) {
 
 // readSooner shortens the wait of an unreadable topic: its publisher is there again. h.mu is held.
 func (h *Hub) readSooner(t *topic) {
-	if soon := h.o.Now().Add(h.o.RetryBase); t.tries > 1 && t.nextRead.After(soon) {
+	if soon := time.Now().Add(h.o.RetryBase); t.tries > 1 && t.nextRead.After(soon) {
 		t.tries, t.nextRead = 1, soon
 		h.readLater(t)
 	}
@@ -66,7 +66,7 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	}
 	h.mu.Lock()
 	t.reading = false
-	t.nextRead = h.o.Now().Add(readPause)
+	t.nextRead = time.Now().Add(readPause)
 	about := event{Kind: eventUnchanged, Topic: t.url}
 	switch {
 	case err != nil:
@@ -102,7 +102,7 @@ func (h *Hub) unreadable(t *topic, l *hubstate.Look, err error) *hubstate.Look {
 		t.tries = 0
 		return l
 	}
-	t.nextRead = h.o.Now().Add(wait)
+	t.nextRead = time.Now().Add(wait)
 	h.o.Log.Info("a topic cannot be read", "topic", t.url, "why", reason(err), "again_in", wait.Round(time.Millisecond))
 	return nil
 }

@@ -125,7 +125,7 @@ func (h *Hub) pause(sub *subscription) {
 // postpone pauses a subscription for a while. h.mu is held.
 func (h *Hub) postpone(sub *subscription, wait time.Duration) {
 	sub.running = false
-	sub.next = store.MicrosOf(h.o.Now().Add(wait))
+	sub.next = store.MicrosOf(time.Now().Add(wait))
 	h.backlog.progressed(sub, 0, 0)
 	if h.phase == running && !sub.ended {
 		h.wakeAfter(sub, wait)

@@ -3,13 +3,13 @@ package source
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"resyncd/destination/feed"
@@ -53,16 +53,9 @@ func (r *records) scan() error {
 	}
 	fresh := r.fresh(edits)
 	r.publish(fresh)
-	odd, first := 0, ""
-	for _, e := range fresh {
-		if len(e.Odd) > 0 {
-			odd++
-			first = cmp.Or(first, e.Subject+": "+e.Odd[0])
-		}
-	}
-	if odd > 0 {
-		r.s.options.Logger.Warn("edits of records are published as they are, odd ones among them",
-			"odd", odd, "first", first)
+	if i := slices.IndexFunc(fresh, func(e *feed.Edit) bool { return len(e.Odd) > 0 }); i >= 0 {
+		r.s.options.Logger.Warn("odd edits of records are published as they are",
+			"first", fresh[i].Subject+": "+fresh[i].Odd[0])
 	}
 	return nil
 }
