@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Main is the process: it runs the program until a signal ends it, and exits with its code.
+// Main is the process: it exits with the code of run, which a signal ends.
 func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
-	log.SetOutput(io.Discard) // net/http writes there what peers sent, unasked and unescaped; our own log is another
+	log.SetOutput(io.Discard) // net/http writes there what peers sent, unescaped
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)
@@ -29,16 +29,16 @@ func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer)
 	os.Exit(code)
 }
 
-// usageError is an error in what was asked for: exit code 2, all others 1.
+// usageError is an error in what was asked for: exit code 2, not 1.
 type usageError struct{ error }
 
 // Unwrap gives the cause.
 func (e usageError) Unwrap() error { return e.error }
 
-// Usage marks an error as one in what was asked for.
+// Usage marks an error in what was asked for.
 func Usage(err error) error { return usageError{err} }
 
-// Run runs an App without its process and returns the exit code. It fills in how the App treats flags and errors.
+// Run runs an App without its process and returns the exit code.
 func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Writer) int {
 	serve := app.Action
 	app.HideHelpCommand, app.HideVersion = true, true
@@ -69,7 +69,7 @@ func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Wri
 	return 1
 }
 
-// Logger is the log on stderr, of the level that --log-level names.
+// Logger is the log on stderr.
 func Logger(c *cli.Context, stderr io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
@@ -78,7 +78,7 @@ func Logger(c *cli.Context, stderr io.Writer) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})), nil
 }
 
-// Token reads --publisher-token-file, "" for no file.
+// Token reads --publisher-token-file, "" for none.
 func Token(c *cli.Context) (string, error) {
 	const flag = "publisher-token-file"
 	file := c.String(flag)
@@ -101,7 +101,7 @@ func Token(c *cli.Context) (string, error) {
 	return token, nil
 }
 
-// Listen takes the address of --listen. base is --url, or follows from the address.
+// Listen takes the address of --listen. base is --url, or follows from that address.
 func Listen(c *cli.Context) (listener net.Listener, base string, err error) {
 	listener, err = (&net.ListenConfig{}).Listen(c.Context, "tcp", c.String("listen"))
 	if err != nil {
@@ -113,7 +113,7 @@ func Listen(c *cli.Context) (listener net.Listener, base string, err error) {
 	return listener, base, nil
 }
 
-// baseOf is the URL of an address. An address of all interfaces is none that a client could use.
+// baseOf is the URL of an address; clients cannot use one of all interfaces.
 func baseOf(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsUnspecified() {
@@ -122,13 +122,13 @@ func baseOf(addr net.Addr) string {
 	return "http://" + net.JoinHostPort(host, port) + "/"
 }
 
-// Server is what a companion does: its work, and its answers on a listener, both until ctx ends.
+// Server is what a companion does until ctx ends.
 type Server interface {
 	Run(ctx context.Context) error
 	Serve(ctx context.Context, listener net.Listener) error
 }
 
-// Serve has a Server do both.
+// Serve has a Server work and answer.
 func Serve(ctx context.Context, server Server, listener net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Run(ctx) })

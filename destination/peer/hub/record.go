@@ -127,19 +127,14 @@ func (h *Hub) readable(batch []*submission, a *ahead) {
 	var events []event
 	h.mu.Lock()
 	for _, s := range batch {
-		n := s.note
-		if n == nil || n.Number == 0 {
-			continue
-		}
-		if t := h.registry.topics[n.Topic]; t != nil {
+		if n := s.note; n != nil && n.Number > 0 && h.registry.topics[n.Topic] != nil {
+			t := h.registry.topics[n.Topic]
 			h.recent.add(t.id, n)
 			t.last = max(t.last, n.Number)
 			t.digest, t.etag, t.lastModified = n.Digest, "", ""
 			h.wakeTopic(t)
 			events = append(events, event{Kind: eventPublished, Topic: t.url, Number: n.Number})
 		}
-	}
-	for _, s := range batch {
 		for _, p := range s.pings {
 			if t := h.registry.topics[p.Topic]; t != nil {
 				t.pinged = max(p.At, t.pinged+1)
@@ -147,8 +142,6 @@ func (h *Hub) readable(batch []*submission, a *ahead) {
 				h.readLater(t)
 			}
 		}
-	}
-	for _, s := range batch {
 		if s.look != nil {
 			h.looked(s.look)
 		}

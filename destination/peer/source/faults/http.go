@@ -65,7 +65,7 @@ func wait(r *http.Request, pause time.Duration) bool {
 // documentTurn is where a body of unknown length goes wrong: even the shortest document is longer.
 const documentTurn = 100
 
-// faultyWriter lets a body pass up to a point and does its fault there. It hides ReadFrom and Flush on purpose.
+// faultyWriter lets a body pass up to a point and does its fault there. It hides ReadFrom and Flush.
 type faultyWriter struct {
 	http.ResponseWriter
 	request *http.Request
@@ -100,8 +100,8 @@ func (f *faultyWriter) WriteHeader(status int) {
 	}
 }
 
-// takeOver answers by hand: a body without length, ended with the connection, looks complete (F55). It fails where
-// there is no connection to take, as with HTTP/2.
+// takeOver answers by hand: a body without length, ended with the connection, looks complete (F55). HTTP/2 has no
+// connection to take.
 func (f *faultyWriter) takeOver() bool {
 	var err error
 	f.taken, f.buffer, err = http.NewResponseController(f.ResponseWriter).Hijack()
