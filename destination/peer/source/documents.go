@@ -65,7 +65,7 @@ func (s *Source) document(name string) (text, bool) {
 	return text{}, false
 }
 
-// newDocument is a ResourceSync document. It is written anew each time and never held as a whole; each of its entries is
+// newDocument is a ResourceSync document, written anew each time and never held as a whole. Each of its entries is
 // valid until the next.
 func (s *Source) newDocument(tag string, modified rsdoc.Micros, head rsdoc.Head, entries iter.Seq[*rsdoc.Entry]) text {
 	return text{
