@@ -60,13 +60,13 @@ type requests struct {
 	chains map[pair][]*request
 	// Whatever strangers ask for, existing leases are renewed and ended.
 	new, existing *verifyQueue
-	asking        map[string]map[*request]time.Time // new subscribers by topic, since when
+	asking        map[*request]time.Time // new subscribers, since when
 }
 
 func newRequests(perSecond float64) requests {
 	return requests{
 		chains: map[pair][]*request{}, new: newVerifyQueue(perSecond), existing: newVerifyQueue(perSecond),
-		asking: map[string]map[*request]time.Time{},
+		asking: map[*request]time.Time{},
 	}
 }
 
@@ -111,22 +111,9 @@ func (r *requests) answerAll(err error) {
 	}
 }
 
-// asked notes that a new subscriber is being asked.
-func (r *requests) asked(q *request) {
-	topic := q.form.Topic
-	if r.asking[topic] == nil {
-		r.asking[topic] = map[*request]time.Time{}
-	}
-	r.asking[topic][q] = time.Now()
-}
-
-// settled ends that.
+// settled notes that a request is recorded, or never will be.
 func (r *requests) settled(q *request) {
-	topic := q.form.Topic
-	delete(r.asking[topic], q)
-	if len(r.asking[topic]) == 0 {
-		delete(r.asking, topic)
-	}
+	delete(r.asking, q)
 	close(q.over)
 }
 
@@ -135,8 +122,8 @@ func (r *requests) settled(q *request) {
 func (h *Hub) awaitNew(ctx context.Context, topic string) {
 	h.mu.Lock()
 	var over []chan struct{}
-	for q, since := range h.requests.asking[topic] {
-		if time.Since(since) < newAge*h.o.leisure {
+	for q, since := range h.requests.asking {
+		if q.form.Topic == topic && time.Since(since) < newAge*h.o.leisure {
 			over = append(over, q.over)
 		}
 	}

@@ -183,7 +183,7 @@ func (h *Hub) ask(ctx context.Context, q *request, lease time.Duration) (again b
 	defer q.queue.places.leave()
 	h.mu.Lock()
 	if h.isNew(q) {
-		h.requests.asked(q)
+		h.requests.asking[q] = time.Now()
 	}
 	h.mu.Unlock()
 	a, err := h.net.Send(ctx, fetch.Message{Method: http.MethodGet, URL: target, Timeout: verifyTimeout})
