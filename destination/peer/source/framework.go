@@ -31,49 +31,31 @@ func (s *Source) announce(all ...documentChange) {
 	}
 }
 
-type history struct {
-	rotations    uint64
-	capabilities rsdoc.Micros
-	archived     bool
-}
-
-func (s *Source) history() history {
-	return history{s.journal.rotations, s.journal.capabilities, len(s.journal.archived) > 0}
-}
-
-// rotate closes the open Change List and announces it; the caller holds the lock.
+// rotate closes the open Change List, opens the next and announces both; the caller holds the lock.
 func (s *Source) rotate() {
-	before := s.history()
 	s.journal.rotate(s.clock.tick())
-	s.announceRotation(before)
-}
-
-// announceRotation announces a Change List that was closed since before; the caller holds the lock.
-func (s *Source) announceRotation(before history) {
-	now := s.history()
-	if s.framework == nil || now.rotations == before.rotations {
+	if s.framework == nil {
 		return
 	}
-	lists := s.journal.lists
-	opened, closed := lists[len(lists)-1], lists[len(lists)-2]
+	j := s.journal
+	opened, closed := j.lists[len(j.lists)-1], j.lists[len(j.lists)-2]
 	announce := func(name string, kind rsdoc.Kind, change rsdoc.Change, index string) {
 		s.announce(documentChange{loc: s.at(name), kind: kind, change: change, index: index, at: opened.from})
 	}
 	index := s.at(changeListIndex)
-	if s.journal.closedOnly {
+	if j.closedOnly {
 		announce(changeListPart+closed.name, rsdoc.KindChangeList, rsdoc.ChangeCreated, index)
 	} else {
 		announce(changeListPart+closed.name, rsdoc.KindChangeList, rsdoc.ChangeUpdated, index)
 		announce(changeListPart+opened.name, rsdoc.KindChangeList, rsdoc.ChangeCreated, index)
 	}
-	if now.archived {
-		change := rsdoc.ChangeUpdated
-		if !before.archived {
-			change = rsdoc.ChangeCreated
-		}
-		announce(changeListArchive, rsdoc.KindChangeListArchive, change, "")
+	switch {
+	case j.archiving == opened.from:
+		announce(changeListArchive, rsdoc.KindChangeListArchive, rsdoc.ChangeCreated, "")
+	case j.archiving.Known():
+		announce(changeListArchive, rsdoc.KindChangeListArchive, rsdoc.ChangeUpdated, "")
 	}
-	if now.capabilities != before.capabilities {
+	if j.capabilities == opened.from {
 		announce(capabilityList, rsdoc.KindCapabilityList, rsdoc.ChangeUpdated, "")
 	}
 }

@@ -34,15 +34,14 @@ type journal struct {
 	closedOnly bool         // the open list is not published
 	past       int          // changes in forgotten lists
 	newest     rsdoc.Micros // instant of the newest change
-	rotations  uint64
-	// capabilities is since when the Capability List is what it is.
-	capabilities rsdoc.Micros
+	// capabilities is since when the Capability List is what it is, and archiving since when there is an archive.
+	capabilities, archiving rsdoc.Micros
 }
 
 func newJournal(o Options, from rsdoc.Micros) *journal {
 	return &journal{
 		size: o.ChangeListSize, keep: o.KeepChangeLists, archive: o.Archive, closedOnly: o.ClosedLists,
-		lists: []*changeList{newChangeList(from)}, capabilities: from, newest: from,
+		lists: []*changeList{newChangeList(from)}, capabilities: from, newest: from, archiving: rsdoc.NoTime,
 	}
 }
 
@@ -52,28 +51,22 @@ func newChangeList(from rsdoc.Micros) *changeList {
 
 func (j *journal) open() *changeList { return j.lists[len(j.lists)-1] }
 
-func (j *journal) add(c change, clock *clock) {
+// add adds a change; full: the list is to be closed.
+func (j *journal) add(c change) (full bool) {
 	l := j.open()
 	l.changes = append(l.changes, c)
 	j.newest = c.at
-	if len(l.changes) >= j.size {
-		j.rotate(clock.tick())
-	}
+	return len(l.changes) >= j.size
 }
 
 func (j *journal) rotate(at rsdoc.Micros) {
-	indexed, archived := j.indexed(), len(j.archived) > 0
+	indexed := j.indexed()
 	l := j.open()
 	l.until = at
 	l.changes = slices.Clip(l.changes)
 	j.lists = append(j.lists, newChangeList(at))
-	j.rotations++
 	for j.keep >= 0 && len(j.lists)-1 > j.keep {
-		if j.archive > 0 {
-			j.archived = append(j.archived, j.lists[0])
-		} else {
-			j.past += len(j.lists[0].changes)
-		}
+		j.archived = append(j.archived, j.lists[0])
 		j.lists = slices.Delete(j.lists, 0, 1)
 	}
 	if n := len(j.archived) - j.archive; n > 0 {
@@ -82,7 +75,10 @@ func (j *journal) rotate(at rsdoc.Micros) {
 		}
 		j.archived = slices.Delete(j.archived, 0, n)
 	}
-	if indexed != j.indexed() || archived != (len(j.archived) > 0) {
+	if !j.archiving.Known() && len(j.archived) > 0 {
+		j.archiving, j.capabilities = at, at
+	}
+	if indexed != j.indexed() {
 		j.capabilities = at
 	}
 }

@@ -78,7 +78,7 @@ func (s *Source) changeEntries(changes []change) iter.Seq[*rsdoc.Entry] {
 // changeIndexDocument is the Change List Index [12.2], which has no `until`.
 func (s *Source) changeIndexDocument() text {
 	s.mu.RLock()
-	lists, rotations := copyLists(s.journal.published()), s.journal.rotations
+	lists := copyLists(s.journal.published())
 	modified, from := s.journal.open().from, s.journal.reaches()
 	archived := len(s.journal.archived) > 0
 	s.mu.RUnlock()
@@ -87,17 +87,17 @@ func (s *Source) changeIndexDocument() text {
 		head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelArchives, s.at(changeListArchive)))
 	}
 	head.From = from
-	return s.newDocument(fmt.Sprintf("j%d", rotations), modified, head, s.intervals(lists))
+	return s.newDocument(fmt.Sprintf("j%x", int64(modified)), modified, head, s.intervals(lists))
 }
 
 // archiveDocument lists the Change Lists that have left the index (Archives 2).
 func (s *Source) archiveDocument() (text, bool) {
 	s.mu.RLock()
-	lists, rotations := copyLists(s.journal.archived), s.journal.rotations
+	lists := copyLists(s.journal.archived)
 	modified := s.journal.open().from
 	s.mu.RUnlock()
 	head := s.newHead(rsdoc.List, rsdoc.KindChangeListArchive)
-	tag := fmt.Sprintf("a%d", rotations)
+	tag := fmt.Sprintf("a%x", int64(modified))
 	return s.newDocument(tag, modified, head, s.intervals(lists)), len(lists) > 0
 }
 

@@ -233,12 +233,12 @@ func (s *Source) publish(slot int, next record) {
 		s.catalog.put(slot, next)
 	}
 	s.serial++
-	was := s.history()
-	s.journal.add(c, &s.clock)
 	if s.changes != nil {
 		s.changes.addChange(c)
 		s.changeFeed.channel.addChange(c)
-		s.announceRotation(was)
+	}
+	if s.journal.add(c) {
+		s.rotate()
 	}
 	if s.options.OnChange != nil {
 		uri := s.URI(s.catalog.name(slot, &c.record))
