@@ -58,7 +58,7 @@ type channel struct {
 }
 
 // openChannels makes the two channels and one for each feed. They begin with the Source: after a restart, the
-// hole is there for all to see.
+// hole is there to see.
 func (s *Source) openChannels() error {
 	if s.options.Publish == PublishOff {
 		return nil
@@ -199,7 +199,7 @@ func (c *channel) gather(ctx context.Context) bool {
 	return true
 }
 
-// untilFetched gives a traditional hub the time to fetch the topic before the next notification replaces it.
+// untilFetched gives a traditional hub the time to fetch the topic.
 func (c *channel) untilFetched(ctx context.Context) bool {
 	fetched := c.topic.fetched()
 	if !c.hub.traditional || fetched == nil {
@@ -255,8 +255,8 @@ func (c *channel) publish(ctx context.Context, b batch) error {
 	return c.sender.deliver(ctx, c.hub.message(c, body), c.lookForLoss)
 }
 
-// show puts a notification on the topic, joined to one that a traditional hub has not fetched yet. Where that would be
-// too large, or another reader was taken for the hub, subscribers see a gap.
+// show puts a notification on the topic, joined to one that a traditional hub has not fetched yet. Where that is too
+// large, subscribers see a gap.
 func (c *channel) show(b batch) ([]byte, error) {
 	return c.topic.show(func(fetched bool) ([]byte, rsdoc.Micros, error) {
 		whole := b

@@ -46,7 +46,7 @@ type feedPage struct {
 	changed    rsdoc.Micros // not known of an archive
 }
 
-// page lays out one document; false if there is no such archive. The entries of an archive never change, its links do.
+// page lays out one document; false if there is no such archive. Entries of archives never change.
 func (f *webFeed) page(archive int) (feedPage, bool) {
 	f.s.mu.RLock()
 	defer f.s.mu.RUnlock()

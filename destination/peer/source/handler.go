@@ -100,7 +100,7 @@ func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name stri
 	if b.exact {
 		h.Set("ETag", `"`+hex.EncodeToString(rec.sum[:])+`"`)
 	}
-	// A file may be replaced by an older one: only our own time proves that nothing changed.
+	// A file may be replaced by an older one.
 	since, err := http.ParseTime(r.Header.Get("If-Modified-Since"))
 	if r.Header.Get("If-Modified-Since") != "" && (err != nil || since.Unix() != b.modified.Unix()) {
 		r = r.Clone(r.Context())

@@ -71,7 +71,7 @@ func (h *hub) message(c *channel, body []byte) fetch.Message {
 	return m
 }
 
-// sender posts one message after another. Failures outlive a message: a hub that refuses everything is asked less.
+// sender posts one message after another. Its failures outlive a message.
 type sender struct {
 	send     func(context.Context, fetch.Message) (*fetch.Answer, error)
 	log      *slog.Logger

@@ -43,8 +43,7 @@ func (b batch) join(next batch) batch {
 }
 
 // outbox holds what is in no notification yet. It is bounded (P8): beyond the limit the oldest batch goes, and
-// subscribers see the hole. The Source's lock guards it, so that it has a change exactly when that can be fetched
-// (F93).
+// subscribers see the hole. The Source's lock guards it, as each change is in it once it can be fetched (F93).
 type outbox struct {
 	most    int      // entries in a batch
 	limit   int      // batches

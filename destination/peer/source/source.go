@@ -19,7 +19,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// Source is one living Source. Its methods may be called from many goroutines.
+// Source is one living Source, for many goroutines.
 type Source struct {
 	options Options
 	host    string // of the base URI
@@ -52,7 +52,7 @@ type body struct {
 	io.ReadSeeker
 	close    func() error // nil: nothing to close
 	modified time.Time
-	// exact is false where the bytes are newer than what is published: they have no ETag yet.
+	// exact is false where the bytes are newer than what is published, so that they have no ETag.
 	exact bool
 }
 
@@ -65,7 +65,7 @@ type Change struct {
 	Length   int64
 }
 
-// New makes a Source. It reads and hashes the whole folder, or makes all resources, before it returns.
+// New makes a Source. It first reads the whole folder, or makes all resources.
 func New(ctx context.Context, options Options) (*Source, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Source) watch(ctx context.Context, what string, scan func() error) {
 	}
 }
 
-// URI is where the resource with this name (unescaped bytes, no slash in front) is served.
+// URI is where the resource with this unescaped name is served.
 func (s *Source) URI(name string) string { return s.at(escapeName(name)) }
 
 func (s *Source) at(path string) string { return s.options.Base + "/" + path }
@@ -188,7 +188,7 @@ func (s *Source) at(path string) string { return s.options.Base + "/" + path }
 // Description is the URI of the Source Description.
 func (s *Source) Description() string { return s.at(wellKnown) }
 
-// Now is the latest instant: everything published so far lies at or before it.
+// Now is the latest instant: all that is published lies at or before it.
 func (s *Source) Now() rsdoc.Micros {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
