@@ -132,7 +132,7 @@ func (f *webFeed) text(archive int, fetched bool) (text, error) {
 	body, err := f.write(out)
 	return text{
 		tag: fmt.Sprintf("f%d.%d.%d.%d", p.from, p.to, p.prev, p.next), modified: p.changed,
-		mediaType: f.faults.MediaType(), topic: true, body: body, links: links,
+		mediaType: f.faults.MediaType(), body: body, links: links,
 	}, err
 }
 

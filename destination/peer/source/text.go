@@ -19,10 +19,8 @@ type text struct {
 	modified  rsdoc.Micros // NoTime where that is not known
 	mediaType string
 	write     func(io.Writer) error
-	// topic is never compressed: one representation for one self URI (P-04).
-	topic bool
-	body  []byte // of a topic, in the place of write
-	links string // Link header
+	body      []byte // in the place of write, never compressed: one representation for one self URI (P-04)
+	links     string // Link header
 }
 
 // robots is the robots.txt where the folder has none of its own [6.3].
@@ -86,9 +84,9 @@ func (s *Source) serveText(w http.ResponseWriter, r *http.Request, t text) {
 	h.Set("Cache-Control", "no-cache")
 	stem := `"` + strconv.FormatInt(int64(s.begin), 36) + "-" + t.tag
 	plain, zipped := stem+`"`, stem+`-gz"`
-	compress := !t.topic && acceptsGzip(r.Header.Get("Accept-Encoding"))
+	compress := t.write != nil && acceptsGzip(r.Header.Get("Accept-Encoding"))
 	h.Set("ETag", plain)
-	if !t.topic {
+	if t.write != nil {
 		h.Set("Vary", "Accept-Encoding")
 	}
 	if compress {
@@ -110,7 +108,7 @@ func (s *Source) serveText(w http.ResponseWriter, r *http.Request, t text) {
 	if compress {
 		h.Set("Content-Encoding", "gzip")
 	}
-	if t.topic {
+	if t.write == nil {
 		h.Set("Content-Length", strconv.Itoa(len(t.body)))
 	}
 	if r.Method == http.MethodHead {
@@ -124,7 +122,7 @@ func (s *Source) serveText(w http.ResponseWriter, r *http.Request, t text) {
 
 func (s *Source) send(w io.Writer, t text, compress bool) error {
 	switch {
-	case t.topic:
+	case t.write == nil:
 		_, err := w.Write(t.body)
 		return err
 	case !compress:

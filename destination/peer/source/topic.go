@@ -55,6 +55,6 @@ func (c *channel) text(fetched bool) text {
 	}
 	return text{
 		tag: fmt.Sprintf("n%d", number), modified: at, mediaType: c.mediaType,
-		topic: true, body: body, links: c.links(),
+		body: body, links: c.links(),
 	}
 }
