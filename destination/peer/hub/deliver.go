@@ -108,12 +108,11 @@ func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took
 		return false
 	}
 	sub.slow = took > slowAfter
-	about := event{Topic: n.Topic, Subscription: sub.id, Number: n.Number, Why: r.why}
 	if r.done {
 		sub.cursor, sub.attempts, sub.next = max(sub.cursor, n.Number), 0, store.NoTime
 		h.backlog.progressed(sub, 1, 0)
-		about.Kind, about.Took = eventDelivered, time.Now().Sub(n.Received.Time())
-		h.o.observe(about)
+		h.o.Log.Debug("a notification was delivered", "topic", n.Topic, "subscription", sub.id, "number", n.Number,
+			"took", time.Since(n.Received.Time()))
 		return true
 	}
 	sub.attempts++
@@ -131,8 +130,6 @@ func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took
 	level("a delivery failed", "topic", n.Topic, "subscription", sub.id, "callback", label(sub.callback),
 		"attempt", sub.attempts, "why", r.why, "again_in", wait.Round(time.Millisecond))
 	h.postpone(sub, wait)
-	about.Kind = eventFailed
-	h.o.observe(about)
 	return false
 }
 

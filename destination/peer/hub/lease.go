@@ -58,7 +58,8 @@ func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error 
 	sub.cursor = max(sub.cursor, rec.Cursor)
 	h.wake(sub)
 	h.mu.Unlock()
-	h.o.observe(event{Kind: eventVerified, Topic: f.Topic, Subscription: rec.ID})
+	h.o.Log.Info("a subscription was verified", "topic", f.Topic, "subscription", rec.ID,
+		"callback", label(f.Callback), "lease", lease)
 	return nil
 }
 
@@ -96,7 +97,6 @@ func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still f
 	for _, sub := range gone {
 		h.o.Log.Info("a subscription ended", "topic", sub.topic.url, "subscription", sub.id,
 			"callback", label(sub.callback), "why", why)
-		h.o.observe(event{Kind: eventEnded, Topic: sub.topic.url, Subscription: sub.id, Why: why})
 	}
 }
 

@@ -59,14 +59,12 @@ type Options struct {
 	// Tamper decides about each delivery, for demonstrations.
 	Tamper func(Delivery) Action
 
-	// For tests: other bounds, what hears of events and must not call back, and how many times as long as usual a
-	// publisher waits for new subscribers.
+	// For tests: other bounds, and how many times as long as usual a publisher waits for new subscribers.
 	defaultLease     time.Duration
 	queueBytes       int64
 	maxBody          int64
 	maxSubscriptions int
 	verifyRate       float64
-	observe          func(event)
 	leisure          time.Duration
 }
 
@@ -120,9 +118,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.observe == nil {
-		o.observe = func(event) {}
 	}
 	return o, nil
 }

@@ -67,21 +67,16 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	h.mu.Lock()
 	t.reading = false
 	t.nextRead = time.Now().Add(readPause)
-	about := event{Kind: eventUnchanged, Topic: t.url}
-	switch {
-	case err != nil:
-		about.Kind, about.Why = eventUnreadable, reason(err)
+	if err != nil {
 		look = h.unreadable(t, look, err)
-	case note != nil:
-		look, about.Kind = nil, ""
-	default:
+	} else {
 		look = nil
+	}
+	if err == nil && note == nil {
+		h.o.Log.Debug("a topic has not changed", "topic", t.url)
 	}
 	h.readLater(t)
 	h.mu.Unlock()
-	if about.Kind != "" {
-		h.o.observe(about)
-	}
 	if look != nil {
 		// Given up: the ping is answered all the same.
 		_ = h.submit(ctx, &submission{look: look})

@@ -124,8 +124,8 @@ func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
 
 // readable brings memory up to what can be read in the state now, and wakes what waits for it.
 func (h *Hub) readable(batch []*submission, a *ahead) {
-	var events []event
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, s := range batch {
 		if n := s.note; n != nil && n.Number > 0 && h.registry.topics[n.Topic] != nil {
 			t := h.registry.topics[n.Topic]
@@ -133,7 +133,7 @@ func (h *Hub) readable(batch []*submission, a *ahead) {
 			t.last = max(t.last, n.Number)
 			t.digest, t.etag, t.lastModified = n.Digest, "", ""
 			h.wakeTopic(t)
-			events = append(events, event{Kind: eventPublished, Topic: t.url, Number: n.Number})
+			h.o.Log.Debug("content was published", "topic", t.url, "number", n.Number)
 		}
 		for _, p := range s.pings {
 			if t := h.registry.topics[p.Topic]; t != nil {
@@ -146,13 +146,7 @@ func (h *Hub) readable(batch []*submission, a *ahead) {
 			h.looked(s.look)
 		}
 	}
-	h.mu.Unlock()
-	for _, e := range events {
-		h.o.observe(e)
-	}
-	if a != nil { // the event of its publication comes before those of its deliveries
-		h.mu.Lock()
-		defer h.mu.Unlock()
+	if a != nil {
 		a.end(batch[0].note.Number)
 	}
 }

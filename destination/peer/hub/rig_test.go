@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -23,6 +24,72 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// eventKind is what happened, as the log has it.
+type eventKind string
+
+const (
+	eventPublished  eventKind = "content was published"
+	eventUnchanged  eventKind = "a topic has not changed"
+	eventUnreadable eventKind = "a topic cannot be read"
+	eventDelivered  eventKind = "a notification was delivered"
+	eventFailed     eventKind = "a delivery failed"
+	eventDropped    eventKind = "notifications were dropped for a subscriber"
+	eventVerified   eventKind = "a subscription was verified"
+	eventUnverified eventKind = "a request was not confirmed"
+	eventEnded      eventKind = "a subscription ended"
+)
+
+// event is one thing that happened.
+type event struct {
+	Kind         eventKind
+	Topic        string
+	Subscription int64
+	Number       int64
+	Count        int64
+	Took         time.Duration
+	Why          string
+}
+
+// listener is a log that passes events on.
+type listener struct{ events chan event }
+
+func (l listener) Enabled(context.Context, slog.Level) bool { return true }
+func (l listener) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l listener) WithGroup(string) slog.Handler            { return l }
+
+func (l listener) Handle(_ context.Context, r slog.Record) error {
+	message, _, _ := strings.Cut(r.Message, ", ")
+	e := event{Kind: eventKind(message)}
+	switch e.Kind {
+	case eventPublished, eventUnchanged, eventUnreadable, eventDelivered, eventFailed, eventDropped, eventVerified,
+		eventUnverified, eventEnded:
+	default:
+		return nil
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "topic":
+			e.Topic = a.Value.String()
+		case "subscription":
+			e.Subscription = a.Value.Int64()
+		case "number":
+			e.Number = a.Value.Int64()
+		case "count":
+			e.Count = a.Value.Int64()
+		case "took":
+			e.Took = a.Value.Duration()
+		case "why":
+			e.Why = a.Value.String()
+		}
+		return true
+	})
+	select {
+	case l.events <- e:
+	default:
+	}
+	return nil
+}
 
 // rig is a hub that runs, over loopback.
 type rig struct {
@@ -44,12 +111,7 @@ func newRig(t testing.TB, change func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, path: filepath.Join(t.TempDir(), "hub.db"), events: make(chan event, 100_000)}
 	r.o = Options{RetryBase: 10 * time.Millisecond, MinLease: time.Second,
-		observe: func(e event) {
-			select {
-			case r.events <- e:
-			default:
-			}
-		}}
+		Log: slog.New(listener{r.events})}
 	if change != nil {
 		change(&r.o)
 	}

@@ -60,9 +60,6 @@ func (h *Hub) skip(sub *subscription, to int64, why string) {
 	h.backlog.progressed(sub, 0, count)
 	h.o.Log.Warn("notifications were dropped for a subscriber", "topic", sub.topic.url, "subscription", sub.id,
 		"callback", label(sub.callback), "count", count, "why", why)
-	h.o.observe(event{
-		Kind: eventDropped, Topic: sub.topic.url, Subscription: sub.id, Number: to, Count: count, Why: why,
-	})
 }
 
 func (h *Hub) work(ctx context.Context, sub *subscription) {

@@ -107,12 +107,11 @@ func (h *Hub) handle(ctx context.Context, q *request) (err error) {
 			break
 		}
 	}
-	about := event{Kind: eventUnverified, Topic: q.form.Topic, Why: why}
 	switch {
 	case errors.Is(err, errStopping):
 		return err
 	case q.denied != "":
-		about.Kind, about.Why = eventDenied, q.denied
+		why = q.denied
 	case err == nil && q.form.Mode == websub.ModeUnsubscribe:
 		h.unsubscribe(ctx, q.key())
 		return nil
@@ -121,7 +120,6 @@ func (h *Hub) handle(ctx context.Context, q *request) (err error) {
 	}
 	h.o.Log.Info("a request was not confirmed", "mode", q.form.Mode, "topic", q.form.Topic,
 		"callback", label(q.form.Callback), "why", why)
-	h.o.observe(about)
 	return err
 }
 
@@ -138,8 +136,6 @@ func (h *Hub) confirmed(ctx context.Context, q *request, lease time.Duration) er
 		h.deny(q.form.Callback, q.form.Topic, q.form.VerifyToken, err.Error())
 		return err
 	}
-	h.o.Log.Info("a subscription was verified", "topic", q.form.Topic, "callback", label(q.form.Callback),
-		"lease", lease)
 	return nil
 }
 
