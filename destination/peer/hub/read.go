@@ -23,7 +23,7 @@ func (h *Hub) readLater(t *topic) {
 	if !t.pinged.Known() || t.reading || h.phase != running {
 		return
 	}
-	if wait := t.nextRead.Sub(time.Now()); wait > 0 {
+	if wait := time.Until(t.nextRead); wait > 0 {
 		if t.timer == nil {
 			t.timer = time.AfterFunc(wait, func() {
 				h.mu.Lock()

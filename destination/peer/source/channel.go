@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"resyncd/destination/peer/source/faults"
@@ -23,19 +24,6 @@ const (
 	changeFeedKind rsdoc.Kind = "change-feed"
 	recordFeedKind rsdoc.Kind = "record-feed"
 )
-
-// notification is what became of one.
-type notification struct {
-	kind rsdoc.Kind // of the channel
-	// from and until are its interval.
-	from, until rsdoc.Micros
-	entries     int
-	// err is nil for one that the hub has taken.
-	err error
-}
-
-// errBehind: more waited than notifyQueue allows. The notification may stand for several.
-var errBehind = errors.New("dropped: the hub is too far behind")
 
 // channel makes notifications of one kind and sends them in order. The Source's lock guards the outbox, the
 // topic guards itself, and the rest is run's own.
@@ -154,14 +142,18 @@ func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	c.report(&n.What, n.What.len(), n.Err)
+	log := c.log(&n.What, n.What.len())
+	if n.Err != nil {
+		log.Warn("notification given up, subscribers will see a gap", "err", n.Err)
+	} else {
+		log.Debug("notification sent")
+	}
 	return true
 }
 
-func (c *channel) report(b *batch, entries int, err error) {
-	if c.s.options.onNotify != nil {
-		c.s.options.onNotify(notification{kind: c.kind, from: b.from, until: b.until, entries: entries, err: err})
-	}
+// log is the log, about a notification.
+func (c *channel) log(b *batch, entries int) *slog.Logger {
+	return c.s.options.Logger.With("kind", c.kind, "changes", entries, "from", b.from.String(), "until", b.until.String())
 }
 
 // await returns when there is something to publish; false when ctx ends.
@@ -238,12 +230,9 @@ func (c *channel) lookForLoss() {
 }
 
 func (c *channel) reportLoss(lost batch, n int) {
-	if n == 0 {
-		return
+	if n > 0 {
+		c.log(&lost, n).Warn("notifications dropped, subscribers will see a gap")
 	}
-	c.s.options.Logger.Warn("notifications dropped, subscribers will see a gap", "kind", c.kind, "changes", n,
-		"from", lost.from.String(), "until", lost.until.String())
-	c.report(&lost, n, errBehind)
 }
 
 // publish puts a notification on the topic, then notifies the hub (P-05).

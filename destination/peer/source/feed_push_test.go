@@ -87,11 +87,11 @@ func TestFeedPushTellsAll(t *testing.T) {
 			return &fetch.Answer{Status: 202}, nil
 		}}
 		var heard int
-		s := scriptedSource(t, Options{NotifyMax: 7, ChangeListSize: 5, KeepChangeLists: -1, onNotify: func(n notification) {
+		s := scriptedSource(t, Options{NotifyMax: 7, ChangeListSize: 5, KeepChangeLists: -1, Logger: hear(func(n notification) {
 			if n.kind == changeFeedKind && n.err == nil {
 				heard += n.entries
 			}
-		}}, k)
+		})}, k)
 		stop := running(t, s)
 		defer stop()
 		for i := range 60 {

@@ -105,7 +105,6 @@ func (k *sender) deliver(ctx context.Context, m fetch.Message, failed func()) er
 		failed()
 		if errors.Is(err, errRefused) {
 			if refused++; refused == refusals {
-				k.log.Warn("notification given up, subscribers will see a gap", "kind", k.kind, "err", err)
 				return err
 			}
 		}

@@ -26,7 +26,7 @@ func TestPublish(t *testing.T) {
 				defer client.Close()
 				results := make(chan notification, 10)
 				s := newSource(t, Options{Hub: hub.URL + "/websub?a=b", Publish: publish, Client: client, PublisherToken: "s3cret",
-					onNotify: func(n notification) { results <- n }})
+					Logger: hear(func(n notification) { results <- n })})
 				stop := running(t, s)
 				defer stop()
 				mustPut(t, s, "a", "1")
@@ -81,7 +81,7 @@ func TestPublish(t *testing.T) {
 func TestStopsWhileTheHubHangs(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 3)
-	s := scriptedSource(t, Options{onNotify: func(n notification) { t.Errorf("heard %+v", n) }}, &script{})
+	s := scriptedSource(t, Options{Logger: hear(func(n notification) { t.Errorf("heard %+v", n) })}, &script{})
 	hang := func(ctx context.Context, _ fetch.Message) (*fetch.Answer, error) {
 		asked <- struct{}{}
 		<-ctx.Done()

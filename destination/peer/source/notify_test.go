@@ -145,11 +145,11 @@ func TestRetries(t *testing.T) {
 			return &fetch.Answer{Status: 200}, nil
 		}
 		var heard []notification
-		s := scriptedSource(t, Options{onNotify: func(n notification) {
+		s := scriptedSource(t, Options{Logger: hear(func(n notification) {
 			if n.kind == rsdoc.KindChangeNotification {
 				heard = append(heard, n)
 			}
-		}}, k)
+		})}, k)
 		stop := running(t, s)
 		defer stop()
 		synctest.Wait()
@@ -190,11 +190,11 @@ func TestOverflow(t *testing.T) {
 			return &fetch.Answer{Status: 204}, nil
 		}}
 		var heard []notification
-		s := scriptedSource(t, Options{NotifyMax: 3, notifyQueue: 2, onNotify: func(n notification) {
+		s := scriptedSource(t, Options{NotifyMax: 3, notifyQueue: 2, Logger: hear(func(n notification) {
 			if n.kind == rsdoc.KindChangeNotification {
 				heard = append(heard, n)
 			}
-		}}, k)
+		})}, k)
 		stop := running(t, s)
 		defer stop()
 		begin := time.Now()

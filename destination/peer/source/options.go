@@ -79,9 +79,7 @@ type Options struct {
 	OnChange func(Change)
 	Logger   *slog.Logger
 
-	// For tests: another notifyQueue, and what hears of every notification.
-	notifyQueue int
-	onNotify    func(notification)
+	notifyQueue int // for tests, in the place of the constant
 }
 
 // Check reports what is wrong with the options, as New would. An empty Base passes.

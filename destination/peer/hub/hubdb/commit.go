@@ -65,7 +65,8 @@ func (t *commit) apply(ctx context.Context, c *hubstate.Commit) error {
 // notification records content, unless nobody subscribes.
 func (t *commit) notification(ctx context.Context, n *hubstate.Notification) error {
 	var topic int64
-	err := t.tx.Get(ctx, `UPDATE hub_topic SET last = last + 1, bytes = bytes + ?, digest = ?, etag = '', last_modified = ''
+	err := t.tx.Get(ctx, `UPDATE hub_topic SET last = last + 1, bytes = bytes + ?, digest = ?,
+			etag = '', last_modified = ''
 		WHERE url = ? RETURNING id, last`, []any{len(n.Body), n.Digest[:], n.Topic}, &topic, &n.Number)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
