@@ -153,7 +153,8 @@ func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
 
 // log is the log, about a notification.
 func (c *channel) log(b *batch, entries int) *slog.Logger {
-	return c.s.options.Logger.With("kind", c.kind, "changes", entries, "from", b.from.String(), "until", b.until.String())
+	return c.s.options.Logger.With("kind", c.kind, "changes", entries,
+		"from", b.from.String(), "until", b.until.String())
 }
 
 // await returns when there is something to publish; false when ctx ends.
