@@ -74,12 +74,13 @@ type Options struct {
 	NotifyMax      int           // changes in one notification
 
 	Faults *faults.Set
-	Now    func() time.Time // clock of the documents
-	// OnChange hears of every change once it can be fetched. It must not call back.
-	OnChange func(Change)
-	Logger   *slog.Logger
+	Logger *slog.Logger
 
-	notifyQueue int // for tests, in the place of the constant
+	// For tests: the clock of the documents; what gets every change once it can be fetched, and must not call back; and a
+	// number in the place of the constant.
+	Now         func() time.Time
+	OnChange    func(Change)
+	notifyQueue int
 }
 
 // Check reports what is wrong with the options, as New would. An empty Base passes.
