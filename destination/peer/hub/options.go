@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,31 +101,22 @@ func (o Options) withDefaults() (Options, error) {
 	if min(int64(o.RetryBase), int64(o.QueueCap), int64(o.MaxPerTopic), int64(o.MaxPerHost)) < 0 {
 		return o, errors.New("a negative retry base, queue or number of subscriptions")
 	}
-	setDefault(&o.RetryBase, DefaultRetryBase)
-	setDefault(&o.MaxLease, DefaultMaxLease)
-	setDefault(&o.MinLease, min(DefaultMinLease, o.MaxLease))
-	setDefault(&o.defaultLease, min(max(defaultLease, o.MinLease), o.MaxLease))
-	setDefault(&o.QueueCap, DefaultQueueCap)
-	setDefault(&o.MaxPerTopic, DefaultMaxPerPeer)
-	setDefault(&o.MaxPerHost, DefaultMaxPerPeer)
-	setDefault(&o.Signature, websub.SHA256)
-	setDefault(&o.queueBytes, queueBytes)
-	setDefault(&o.maxBody, maxBody)
-	setDefault(&o.maxSubscriptions, maxSubscriptions)
-	setDefault(&o.verifyRate, verifyRate)
-	setDefault(&o.leisure, 1)
+	o.RetryBase = cmp.Or(o.RetryBase, DefaultRetryBase)
+	o.MaxLease = cmp.Or(o.MaxLease, DefaultMaxLease)
+	o.MinLease = cmp.Or(o.MinLease, min(DefaultMinLease, o.MaxLease))
+	o.defaultLease = cmp.Or(o.defaultLease, min(max(defaultLease, o.MinLease), o.MaxLease))
+	o.QueueCap = cmp.Or(o.QueueCap, DefaultQueueCap)
+	o.MaxPerTopic = cmp.Or(o.MaxPerTopic, DefaultMaxPerPeer)
+	o.MaxPerHost = cmp.Or(o.MaxPerHost, DefaultMaxPerPeer)
+	o.Signature = cmp.Or(o.Signature, websub.SHA256)
+	o.queueBytes = cmp.Or(o.queueBytes, queueBytes)
+	o.maxBody = cmp.Or(o.maxBody, maxBody)
+	o.maxSubscriptions = cmp.Or(o.maxSubscriptions, maxSubscriptions)
+	o.verifyRate = cmp.Or(o.verifyRate, verifyRate)
+	o.leisure = cmp.Or(o.leisure, 1)
 	if o.MinLease < time.Second || o.MaxLease < o.MinLease {
 		return o, fmt.Errorf("leases: want 1s <= least (%v) <= most (%v)", o.MinLease, o.MaxLease)
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o, nil
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }

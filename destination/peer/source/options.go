@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,8 +77,8 @@ type Options struct {
 	Faults *faults.Set
 	Logger *slog.Logger
 
-	// For tests: the clock of the documents; what gets every change once it can be fetched, and must not call back; and a
-	// number in the place of the constant.
+	// For tests: the clock of the documents; what gets every change once it can be fetched, and must not call back; and
+	// a number in the place of the constant.
 	Now         func() time.Time
 	OnChange    func(Change)
 	notifyQueue int
@@ -109,15 +110,15 @@ func (o Options) withDefaults() (Options, error) {
 			return o, err
 		}
 	}
-	setDefault(&o.ListSize, DefaultListSize)
-	setDefault(&o.ChangeListSize, DefaultChangeListSize)
-	setDefault(&o.KeepChangeLists, DefaultKeep)
-	setDefault(&o.ScanEvery, DefaultScanEvery)
-	setDefault(&o.Spec, "1.1")
-	setDefault(&o.NotifyMax, DefaultNotifyMax)
-	setDefault(&o.notifyQueue, notifyQueue)
+	o.ListSize = cmp.Or(o.ListSize, DefaultListSize)
+	o.ChangeListSize = cmp.Or(o.ChangeListSize, DefaultChangeListSize)
+	o.KeepChangeLists = cmp.Or(o.KeepChangeLists, DefaultKeep)
+	o.ScanEvery = cmp.Or(o.ScanEvery, DefaultScanEvery)
+	o.Spec = cmp.Or(o.Spec, "1.1")
+	o.NotifyMax = cmp.Or(o.NotifyMax, DefaultNotifyMax)
+	o.notifyQueue = cmp.Or(o.notifyQueue, notifyQueue)
 	if o.ClosedLists {
-		setDefault(&o.ChangeListEvery, DefaultClosedEvery)
+		o.ChangeListEvery = cmp.Or(o.ChangeListEvery, DefaultClosedEvery)
 	}
 	if len(o.Hashes) == 0 {
 		o.Hashes = []rsdoc.Algorithm{rsdoc.SHA256}
@@ -125,9 +126,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	for name, n := range map[string]int{
 		"list size": o.ListSize, "change list size": o.ChangeListSize, "archive": o.Archive,
 	} {
@@ -158,9 +157,9 @@ func (o Options) withDefaults() (Options, error) {
 // checkPublish looks at the way to the hub. The Client is for New to miss.
 func (o *Options) checkPublish() error {
 	if o.Hub == "" {
-		setDefault(&o.Publish, PublishOff)
+		o.Publish = cmp.Or(o.Publish, PublishOff)
 	}
-	setDefault(&o.Publish, PublishResourceSync)
+	o.Publish = cmp.Or(o.Publish, PublishResourceSync)
 	switch {
 	case o.Publish == PublishOff:
 		return nil
@@ -183,11 +182,4 @@ func parseURL(what, text string) (*url.URL, error) {
 			what, u.Redacted())
 	}
 	return u, nil
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
