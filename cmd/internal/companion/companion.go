@@ -43,7 +43,6 @@ func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Wri
 	serve := app.Action
 	app.HideHelpCommand, app.HideVersion = true, true
 	app.Writer, app.ErrWriter = stdout, stderr
-	// Exit codes are ours, and so is how an error looks.
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{err} }
 	app.Action = func(c *cli.Context) error {
@@ -101,7 +100,7 @@ func Token(c *cli.Context) (string, error) {
 	return token, nil
 }
 
-// Listen takes the address of --listen. base is --url, or follows from that address.
+// Listen listens at --listen. base is --url, or follows from the address.
 func Listen(c *cli.Context) (listener net.Listener, base string, err error) {
 	listener, err = (&net.ListenConfig{}).Listen(c.Context, "tcp", c.String("listen"))
 	if err != nil {
@@ -113,7 +112,7 @@ func Listen(c *cli.Context) (listener net.Listener, base string, err error) {
 	return listener, base, nil
 }
 
-// baseOf is the URL of an address; clients cannot use one of all interfaces.
+// baseOf is the URL of an address that clients can use.
 func baseOf(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsUnspecified() {
@@ -122,7 +121,7 @@ func baseOf(addr net.Addr) string {
 	return "http://" + net.JoinHostPort(host, port) + "/"
 }
 
-// Server is what a companion does until ctx ends.
+// Server is what a companion does.
 type Server interface {
 	Run(ctx context.Context) error
 	Serve(ctx context.Context, listener net.Listener) error

@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Check insists that a description has examples, each of flags that there are, and exit codes, and that every flag
-// names the value that it takes.
+// Check insists that a description has examples, of flags that there are, and exit codes, and that every flag names its
+// value.
 func Check(t *testing.T, program, description string, flags []cli.Flag) {
 	t.Helper()
 	examples := 0
