@@ -113,7 +113,7 @@ func (o *ordeal) publish(resources int) {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	relay, err := hub.New(hub.Options{Base: relayURL, State: state, Client: client, RetryBase: 50 * time.Millisecond, VerifyRate: 1000})
+	relay, err := hub.New(hub.Options{Base: relayURL, State: state, Client: client, RetryBase: 50 * time.Millisecond})
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -18,12 +18,13 @@ func scanTopic(scan scanner) (t hubstate.Topic, err error) {
 	return t, err
 }
 
-const subscriptionColumns = `s.id, s.topic_id, t.url, s.callback, s.secret, s.old, s.verify_token, s.verified, s.expires, s.cursor, s.attempts,
-	s.next, s.delivered, s.dropped`
+const subscriptionColumns = `s.id, s.topic_id, t.url, s.callback, s.secret, s.old, s.verify_token, s.verified,
+	s.expires, s.cursor, s.attempts, s.next, s.delivered, s.dropped`
 
 func scanSubscription(scan scanner) (s hubstate.Subscription, err error) {
-	err = scan(&s.ID, &s.TopicID, &s.Topic, &s.Callback, &s.Secret, &s.Old, &s.VerifyToken, sqlite.IntoInstant(&s.Verified),
-		sqlite.IntoInstant(&s.Expires), &s.Cursor, &s.Attempts, sqlite.IntoInstant(&s.Next), &s.Delivered, &s.Dropped)
+	err = scan(&s.ID, &s.TopicID, &s.Topic, &s.Callback, &s.Secret, &s.Old, &s.VerifyToken,
+		sqlite.IntoInstant(&s.Verified), sqlite.IntoInstant(&s.Expires), &s.Cursor, &s.Attempts,
+		sqlite.IntoInstant(&s.Next), &s.Delivered, &s.Dropped)
 	return s, err
 }
 
@@ -56,23 +57,29 @@ func all[T any](ctx context.Context, f *sqlite.File, what, query string, read fu
 }
 
 // Subscribe implements hubstate.State.
-func (d *DB) Subscribe(ctx context.Context, in hubstate.Subscription) (sub hubstate.Subscription, topic hubstate.Topic, err error) {
+func (d *DB) Subscribe(
+	ctx context.Context, in hubstate.Subscription,
+) (sub hubstate.Subscription, topic hubstate.Topic, err error) {
 	err = d.f.Write(ctx, "record a subscription", func(ctx context.Context, tx sqlite.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO hub_topic (url) VALUES (?) ON CONFLICT (url) DO NOTHING", in.Topic)
 		if err != nil {
 			return err
 		}
-		if topic, err = one(ctx, tx, scanTopic, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic); err != nil {
+		topic, err = one(ctx, tx, scanTopic, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic)
+		if err != nil {
 			return err
 		}
 		// One whose lease was over is not owed what came since.
-		_, err = tx.Exec(ctx, `INSERT INTO hub_subscription (topic_id, callback, secret, verified, expires, cursor, old, verify_token)
+		_, err = tx.Exec(ctx, `INSERT INTO hub_subscription
+				(topic_id, callback, secret, verified, expires, cursor, old, verify_token)
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-			ON CONFLICT (topic_id, callback) DO UPDATE SET secret = ?3, verified = ?4, expires = ?5, old = ?7, verify_token = ?8,
+			ON CONFLICT (topic_id, callback) DO UPDATE SET secret = ?3, verified = ?4, expires = ?5, old = ?7,
+				verify_token = ?8,
 				cursor = CASE WHEN expires > ?4 THEN cursor ELSE ?6 END,
 				attempts = CASE WHEN expires > ?4 THEN attempts ELSE 0 END,
 				next = CASE WHEN expires > ?4 THEN next END`,
-			topic.ID, in.Callback, in.Secret, sqlite.Instant(in.Verified), sqlite.Instant(in.Expires), topic.Last, in.Old, in.VerifyToken)
+			topic.ID, in.Callback, in.Secret, sqlite.Instant(in.Verified), sqlite.Instant(in.Expires), topic.Last,
+			in.Old, in.VerifyToken)
 		if err != nil {
 			return err
 		}
@@ -85,7 +92,9 @@ func (d *DB) Subscribe(ctx context.Context, in hubstate.Subscription) (sub hubst
 }
 
 // one reads a row that must be there, in a transaction.
-func one[T any](ctx context.Context, tx sqlite.Tx, read func(scanner) (T, error), query string, args ...any) (T, error) {
+func one[T any](
+	ctx context.Context, tx sqlite.Tx, read func(scanner) (T, error), query string, args ...any,
+) (T, error) {
 	return read(func(dest ...any) error { return tx.Get(ctx, query, args, dest...) })
 }
 

@@ -15,46 +15,46 @@ import (
 	"resyncd/store"
 )
 
-// lookPause is the least time between two readings of one topic, however often it is pinged.
-const lookPause = 200 * time.Millisecond
+// readPause is the least time between two readings of one topic, however often it is pinged.
+const readPause = 200 * time.Millisecond
 
-// look has a topic read that was pinged (H-16), unless that is under way: then once more after it. h.mu is held.
-func (h *Hub) look(t *topic) {
-	if !t.pinged.Known() || t.looking || h.phase != running {
+// readLater has a pinged topic read (H-16), once more if that is under way. h.mu is held.
+func (h *Hub) readLater(t *topic) {
+	if !t.pinged.Known() || t.reading || h.phase != running {
 		return
 	}
-	if wait := t.nextLook.Sub(h.o.Now()); wait > 0 {
+	if wait := time.Until(t.nextRead); wait > 0 {
 		if t.timer == nil {
 			t.timer = time.AfterFunc(wait, func() {
 				h.mu.Lock()
 				defer h.mu.Unlock()
-				h.look(t)
+				h.readLater(t)
 			})
 		} else {
 			t.timer.Reset(wait)
 		}
 		return
 	}
-	t.looking = true
-	h.spawn(func(ctx context.Context) { h.read(ctx, t) })
+	t.reading = true
+	h.start(func(ctx context.Context) { h.read(ctx, t) })
 }
 
-// hurry shortens the wait of a topic that could not be read: its publisher is there again. h.mu is held.
-func (h *Hub) hurry(t *topic) {
-	if soon := h.o.Now().Add(h.o.RetryBase); t.tries > 1 && t.nextLook.After(soon) {
-		t.tries, t.nextLook = 1, soon
-		h.look(t)
+// readSooner shortens the wait of an unreadable topic: its publisher is there again. h.mu is held.
+func (h *Hub) readSooner(t *topic) {
+	if soon := time.Now().Add(h.o.RetryBase); t.tries > 1 && t.nextRead.After(soon) {
+		t.tries, t.nextRead = 1, soon
+		h.readLater(t)
 	}
 }
 
 // read reads a topic and publishes what is new in it.
 func (h *Hub) read(ctx context.Context, t *topic) {
-	if !h.looking.enter(ctx, h.halt) {
+	if !h.places.reading.enter(ctx, h.halt) {
 		return
 	}
-	defer h.looking.leave()
+	defer h.places.reading.leave()
 	h.mu.Lock()
-	req := fetch.Request{URL: t.url, ETag: t.etag, LastModified: t.lastModified, NoCache: true, MaxBytes: h.o.MaxBody}
+	req := fetch.Request{URL: t.url, ETag: t.etag, LastModified: t.lastModified, NoCache: true, MaxBytes: h.o.maxBody}
 	look := &hubstate.Look{Topic: t.url, ETag: t.etag, LastModified: t.lastModified, Digest: t.digest, Ping: t.pinged}
 	h.mu.Unlock()
 	note, err := h.fetch(ctx, req, look)
@@ -65,25 +65,20 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 		return // looked at after the restart
 	}
 	h.mu.Lock()
-	t.looking = false
-	t.nextLook = h.o.Now().Add(lookPause)
-	about := Event{Kind: Unchanged, Topic: t.url}
-	switch {
-	case err != nil:
-		about.Kind, about.Why = Unreadable, because(err)
+	t.reading = false
+	t.nextRead = time.Now().Add(readPause)
+	if err != nil {
 		look = h.unreadable(t, look, err)
-	case note != nil:
-		look, about.Kind = nil, ""
-	default:
+	} else {
 		look = nil
 	}
-	h.look(t)
-	h.mu.Unlock()
-	if about.Kind != "" {
-		h.o.Observe(about)
+	if err == nil && note == nil {
+		h.o.Log.Debug("a topic has not changed", "topic", t.url)
 	}
+	h.readLater(t)
+	h.mu.Unlock()
 	if look != nil {
-		// Given up: the ping is answered all the same. A failure of the state shows elsewhere, and costs a look.
+		// Given up: the ping is answered all the same.
 		_ = h.submit(ctx, &submission{look: look})
 	}
 }
@@ -98,18 +93,18 @@ func (h *Hub) unreadable(t *topic, l *hubstate.Look, err error) *hubstate.Look {
 	wait, again := backoff(h.o.RetryBase, t.tries, asked)
 	switch kind := fetch.KindOf(err); {
 	case !again, kind == fetch.Refused, kind == fetch.TooLarge:
-		h.o.Log.Warn("a topic cannot be read, the ping is dropped", "topic", t.url, "why", because(err))
+		h.o.Log.Warn("a topic cannot be read, the ping is dropped", "topic", t.url, "why", reason(err))
 		t.tries = 0
 		return l
 	}
-	t.nextLook = h.o.Now().Add(wait)
-	h.o.Log.Info("a topic cannot be read", "topic", t.url, "why", because(err), "again_in", wait.Round(time.Millisecond))
+	t.nextRead = time.Now().Add(wait)
+	h.o.Log.Info("a topic cannot be read", "topic", t.url, "why", reason(err), "again_in", wait.Round(time.Millisecond))
 	return nil
 }
 
 // looked brings a topic up to what was recorded of a look. h.mu is held.
 func (h *Hub) looked(l *hubstate.Look) {
-	t := h.topics[l.Topic]
+	t := h.registry.topics[l.Topic]
 	if t == nil {
 		return
 	}
@@ -121,9 +116,9 @@ func (h *Hub) looked(l *hubstate.Look) {
 	}
 }
 
-// fetch asks for a topic's content and completes look; nil if it is what it was.
+// fetch asks for the content of a topic and completes look; nil if nothing is new.
 func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *hubstate.Look) (*hubstate.Notification, error) {
-	resp, err := h.origin.Get(ctx, req)
+	resp, err := h.topics.Get(ctx, req)
 	if isEmpty(err) { // there is nothing to relay: what it has to say comes as content, or not at all
 		return nil, nil
 	}
@@ -148,9 +143,11 @@ func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *hubstate.Look)
 	return h.notification(req.URL, resp.Type, websub.ParseLinks(resp.Header.Values("Link"), base), body, digest), nil
 }
 
-// notification is content as it goes to subscribers: with this hub and the topic in its Link header, and whatever else
-// the publisher links to (H-11, R-05).
-func (h *Hub) notification(topic, contentType string, links []websub.Link, body []byte, digest [32]byte) *hubstate.Notification {
+// notification is content as it goes to subscribers: with this hub, the topic and the other links of the publisher
+// (H-11, R-05).
+func (h *Hub) notification(
+	topic, contentType string, links []websub.Link, body []byte, digest [32]byte,
+) *hubstate.Notification {
 	var more []websub.Link
 	for _, l := range links {
 		var rels []string

@@ -59,7 +59,7 @@ func toldNews(t *testing.T, s *Source) (lines []string) {
 		if !ok {
 			return lines
 		}
-		for _, n := range b.news {
+		for _, n := range b.documents {
 			line := fmt.Sprint(n.kind, " ", n.change)
 			if n.index != "" {
 				line += " with index"
