@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
@@ -56,7 +58,7 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 			sums[at].Add(p)
 		}
 	}
-	if len(sums) == 0 && s.w != nil {
+	if len(sums) == 0 && s.db.Writable() {
 		return nil
 	}
 	places := make([]bucket, 0, len(sums))
@@ -66,14 +68,14 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 	slices.SortFunc(places, func(a, b bucket) int { // the order of the table
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.at, b.at), cmp.Compare(a.source, b.source))
 	})
-	return s.write(ctx, "add to the history", func(ctx context.Context, w *writer) error {
+	return s.db.Write(ctx, "add to the history", func(ctx context.Context, w *dbfile.Writer) error {
 		return putPoints(ctx, w, places, sums)
 	})
 }
 
 // putPoints writes the sums of the existing Sources, rowsAtOnce with a statement.
-func putPoints(ctx context.Context, w *writer, places []bucket, sums map[bucket]*store.Point) error {
-	rows, err := w.query(ctx, "SELECT id FROM source WHERE name IS NOT NULL")
+func putPoints(ctx context.Context, w *dbfile.Writer, places []bucket, sums map[bucket]*store.Point) error {
+	rows, err := w.Query(ctx, "SELECT id FROM source WHERE name IS NOT NULL")
 	if err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func putPoints(ctx context.Context, w *writer, places []bucket, sums map[bucket]
 				p.Latency,
 				p.LatencyMost, p.Misses)
 		}
-		if _, err := w.exec(ctx, pointHead+rowsOf(pointRow, n)+pointTail, args...); err != nil {
+		if _, err := w.Exec(ctx, pointHead+rowsOf(pointRow, n)+pointTail, args...); err != nil {
 			return err
 		}
 		rest = rest[n:]
@@ -123,17 +125,17 @@ func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from,
 			SELECT ` + columns + " FROM t CROSS JOIN series ON width = ?1 AND at = t.begun AND source_id = ?4"
 		args = append(args, sourceID)
 	}
-	rows, err := s.r.query(ctx, query, args...)
+	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
-		return nil, s.fail(what, err)
+		return nil, s.db.Fail(what, err)
 	}
 	points, err := collect(rows, func(row rowScanner) (p store.Point, err error) {
-		err = row.Scan((*micros)(&p.At), &p.SourceID, &p.Changes, &p.Failed, &p.Bytes, &p.Pushes, &p.Latency,
+		err = row.Scan(column.IntoInstant(&p.At), &p.SourceID, &p.Changes, &p.Failed, &p.Bytes, &p.Pushes, &p.Latency,
 			&p.LatencyMost, &p.Misses)
 		return p, err
 	})
 	slices.SortFunc(points, func(a, b store.Point) int {
 		return cmp.Or(cmp.Compare(a.SourceID, b.SourceID), cmp.Compare(a.At, b.At))
 	})
-	return points, s.fail(what, err)
+	return points, s.db.Fail(what, err)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // Content implements store.Contents.
@@ -13,24 +14,24 @@ func (s *Store) Content(ctx context.Context, resourceID int64) ([]byte, error) {
 	if s.lacks(schemaFeed) {
 		return nil, fmt.Errorf("%s: %w", what, store.ErrNotFound)
 	}
-	rows, err := s.r.query(ctx, "SELECT body FROM content WHERE resource_id = ?", resourceID)
+	rows, err := s.db.Query(ctx, "SELECT body FROM content WHERE resource_id = ?", resourceID)
 	if err != nil {
-		return nil, s.fail(what, err)
+		return nil, s.db.Fail(what, err)
 	}
 	body, err := single(collect(rows, func(row rowScanner) (body []byte, err error) { return body, row.Scan(&body) }))
-	return body, s.fail(what, err)
+	return body, s.db.Fail(what, err)
 }
 
 // contents keeps and drops content, in the order of the commit. resources has checked the owner.
-func (p *commit) contents(ctx context.Context, w *writer) error {
+func (p *commit) contents(ctx context.Context, w *dbfile.Writer) error {
 	for i := range p.c.Resources {
 		var err error
 		switch r := &p.c.Resources[i]; {
 		case r.Content != nil:
-			_, err = w.exec(ctx, `INSERT INTO content (resource_id, body) VALUES (?, ?)
+			_, err = w.Exec(ctx, `INSERT INTO content (resource_id, body) VALUES (?, ?)
 				ON CONFLICT (resource_id) DO UPDATE SET body = excluded.body`, p.ids[i], r.Content)
 		case r.DropContent:
-			_, err = w.exec(ctx, "DELETE FROM content WHERE resource_id = ?", p.ids[i])
+			_, err = w.Exec(ctx, "DELETE FROM content WHERE resource_id = ?", p.ids[i])
 		}
 		if err != nil {
 			return err

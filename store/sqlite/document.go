@@ -5,15 +5,17 @@ import (
 	"fmt"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const documentColumns = `id, source_id, set_id, url, kind, etag, last_modified, at, v_from, v_until, last_entry, entries,
 	complete, body, read`
 
 func scanDocument(row rowScanner) (d store.Document, err error) {
-	err = row.Scan(&d.ID, &d.SourceID, &d.SetID, &d.URL, &d.Kind, &d.ETag, &d.LastModified, (*micros)(&d.At),
-		(*micros)(&d.From), (*micros)(&d.Until), (*micros)(&d.LastEntry), &d.Entries, &d.Complete, &d.Body,
-		(*micros)(&d.Read))
+	err = row.Scan(&d.ID, &d.SourceID, &d.SetID, &d.URL, &d.Kind, &d.ETag, &d.LastModified, column.IntoInstant(&d.At),
+		column.IntoInstant(&d.From), column.IntoInstant(&d.Until), column.IntoInstant(&d.LastEntry), &d.Entries, &d.Complete, &d.Body,
+		column.IntoInstant(&d.Read))
 	return d, err
 }
 
@@ -21,23 +23,23 @@ func scanDocument(row rowScanner) (d store.Document, err error) {
 func (s *Store) EnsureDocument(ctx context.Context, c store.Claim, setID int64, url, kind string) (int64, error) {
 	var id int64
 	const find = "SELECT id FROM document WHERE source_id = ? AND url = ?"
-	if s.w != nil && s.held(c) { // the usual case writes nothing; the next commit finds a lost claim
-		if err := s.r.get(ctx, find, []any{c.SourceID, url}, &id); err == nil {
+	if s.db.Writable() && s.held(c) { // the usual case writes nothing; the next commit finds a lost claim
+		if err := s.db.Get(ctx, find, []any{c.SourceID, url}, &id); err == nil {
 			return id, nil
 		}
 	}
-	err := s.fencedBy(ctx, s.writeAsync, "record a document", c, func(ctx context.Context, w *writer) error {
+	err := s.fencedBy(ctx, s.db.WriteAsync, "record a document", c, func(ctx context.Context, w *dbfile.Writer) error {
 		if setID != 0 {
 			if err := s.owned(ctx, w, c, setID); err != nil {
 				return err
 			}
 		}
-		_, err := w.exec(ctx, `INSERT INTO document (source_id, set_id, url, kind) VALUES (?, ?, ?, ?)
+		_, err := w.Exec(ctx, `INSERT INTO document (source_id, set_id, url, kind) VALUES (?, ?, ?, ?)
 			ON CONFLICT (source_id, url) DO NOTHING`, c.SourceID, setID, url, kind)
 		if err != nil {
 			return err
 		}
-		return w.get(ctx, find, []any{c.SourceID, url}, &id)
+		return w.Get(ctx, find, []any{c.SourceID, url}, &id)
 	})
 	return id, err
 }
@@ -54,13 +56,13 @@ func (s *Store) DocumentByID(ctx context.Context, id int64) (store.Document, err
 
 func (s *Store) document(ctx context.Context, query string, args ...any) (store.Document, error) {
 	const what = "read a document's record"
-	rows, err := s.r.query(ctx, query, args...)
+	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
-		return store.Document{}, s.fail(what, err)
+		return store.Document{}, s.db.Fail(what, err)
 	}
 	found, err := collect(rows, scanDocument)
 	if err != nil {
-		return store.Document{}, s.fail(what, err)
+		return store.Document{}, s.db.Fail(what, err)
 	}
 	if len(found) == 0 {
 		return store.Document{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
@@ -69,16 +71,16 @@ func (s *Store) document(ctx context.Context, query string, args ...any) (store.
 }
 
 // putDocument records a document, found by its id or its URL.
-func putDocument(ctx context.Context, w *writer, sourceID int64, d *store.Document) error {
+func putDocument(ctx context.Context, w *dbfile.Writer, sourceID int64, d *store.Document) error {
 	var body any
 	if len(d.Body) > 0 {
 		body = d.Body
 	}
-	args := []any{d.SetID, d.Kind, d.ETag, d.LastModified, ms(d.At), ms(d.From), ms(d.Until), ms(d.LastEntry),
+	args := []any{d.SetID, d.Kind, d.ETag, d.LastModified, column.Instant(d.At), column.Instant(d.From), column.Instant(d.Until), column.Instant(d.LastEntry),
 		d.Entries,
-		flag(d.Complete), body, ms(d.Read), sourceID}
+		column.Flag(d.Complete), body, column.Instant(d.Read), sourceID}
 	if d.ID == 0 {
-		_, err := w.exec(ctx, `INSERT INTO document (set_id, kind, etag, last_modified, at, v_from, v_until, last_entry,
+		_, err := w.Exec(ctx, `INSERT INTO document (set_id, kind, etag, last_modified, at, v_from, v_until, last_entry,
 				entries, complete, body, read, source_id, url) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (source_id, url) DO UPDATE SET set_id = excluded.set_id, kind = excluded.kind, etag = excluded.etag,
 				last_modified = excluded.last_modified, at = excluded.at, v_from = excluded.v_from, v_until = excluded.v_until,
@@ -86,7 +88,7 @@ func putDocument(ctx context.Context, w *writer, sourceID int64, d *store.Docume
 				body = excluded.body, read = excluded.read`, append(args, d.URL)...)
 		return err
 	}
-	n, err := w.exec(ctx, `UPDATE document SET set_id = ?, kind = ?, etag = ?, last_modified = ?, at = ?, v_from = ?,
+	n, err := w.Exec(ctx, `UPDATE document SET set_id = ?, kind = ?, etag = ?, last_modified = ?, at = ?, v_from = ?,
 		v_until = ?, last_entry = ?, entries = ?, complete = ?, body = ?, read = ? WHERE source_id = ? AND id = ?`,
 		append(args, d.ID)...)
 	if err == nil && n == 0 {

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
@@ -19,12 +20,8 @@ const (
 )
 
 func scanEdit(row rowScanner) (e store.Edit, err error) {
-	var sum []byte
-	err = row.Scan(&e.SourceID, &e.URI, &sum, (*micros)(&e.Observed), &e.Author, (*micros)(&e.Received), &e.Evidence,
+	err = row.Scan(&e.SourceID, &e.URI, column.IntoDigest(&e.Digest), column.IntoInstant(&e.Observed), &e.Author, column.IntoInstant(&e.Received), &e.Evidence,
 		&e.Body)
-	if err == nil && copy(e.Digest[:], sum) != len(e.Digest) {
-		err = fmt.Errorf("%w: a digest of %d bytes", errPayload, len(sum))
-	}
 	return e, err
 }
 
@@ -50,15 +47,15 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 		if len(chunk) == 1 {
 			size = 1
 		}
-		rows, err := s.r.query(ctx, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ("+
+		rows, err := s.db.Query(ctx, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ("+
 			placeholders(size)+")",
 			listArgs(sourceID, chunk)[:1+size]...)
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 		found, err := collect(rows, scanEdit)
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 		for _, e := range found {
 			for _, i := range at[e.URI] {
@@ -75,7 +72,7 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 }
 
 // edits adds the new ones, rowsAtOnce with a statement.
-func (p *commit) edits(ctx context.Context, w *writer) error {
+func (p *commit) edits(ctx context.Context, w *dbfile.Writer) error {
 	for rest := p.c.Edits; len(rest) > 0; {
 		n := rowsAtOnce
 		if len(rest) < n {
@@ -87,10 +84,10 @@ func (p *commit) edits(ctx context.Context, w *writer) error {
 			if err := p.checkSource(e.SourceID); err != nil {
 				return err
 			}
-			p.args = append(p.args, p.source, e.URI, e.Digest[:], ms(e.Observed), e.Author, ms(e.Received), e.Evidence,
+			p.args = append(p.args, p.source, e.URI, e.Digest[:], column.Instant(e.Observed), e.Author, column.Instant(e.Received), e.Evidence,
 				bytesOf(e.Body))
 		}
-		if _, err := w.exec(ctx, editHead+rowsOf(editRow, n)+editTail, p.args...); err != nil {
+		if _, err := w.Exec(ctx, editHead+rowsOf(editRow, n)+editTail, p.args...); err != nil {
 			return err
 		}
 		rest = rest[n:]

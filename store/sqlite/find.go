@@ -29,7 +29,7 @@ func (s *Store) Find(ctx context.Context, sourceID int64, text string, limit int
 	f := &finder{s: s, source: sourceID, most: limit + 1, rows: findRows} // one more shows whether that was all
 	complete, err := f.run(ctx, text)
 	if err != nil {
-		return nil, false, s.fail(what, err)
+		return nil, false, s.db.Fail(what, err)
 	}
 	if len(f.ids) > limit {
 		f.ids, complete = f.ids[:limit], false
@@ -57,7 +57,7 @@ type finder struct {
 
 // add appends the new ids of a query, and reports whether there are enough.
 func (f *finder) add(ctx context.Context, query string, args ...any) (enough bool, err error) {
-	rows, err := f.s.r.query(ctx, query, args...)
+	rows, err := f.s.db.Query(ctx, query, args...)
 	if err != nil {
 		return false, err
 	}
@@ -97,7 +97,7 @@ func (f *finder) inside(ctx context.Context, pattern string) (complete bool, err
 	for after, seen := "", 0; seen < f.rows && !complete; seen += f.s.limits.page {
 		var to string
 		var end any
-		err := f.s.r.get(ctx, "SELECT uri FROM resource WHERE source_id = ? AND uri > ? ORDER BY uri LIMIT 1 OFFSET ?",
+		err := f.s.db.Get(ctx, "SELECT uri FROM resource WHERE source_id = ? AND uri > ? ORDER BY uri LIMIT 1 OFFSET ?",
 			[]any{f.source, after, f.s.limits.page - 1}, &to)
 		end = to
 		if errors.Is(err, sql.ErrNoRows) {

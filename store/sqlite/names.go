@@ -28,7 +28,7 @@ func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]st
 	slices.Sort(l.sorted)
 	l.sorted = slices.Compact(l.sorted)
 	if err := l.run(ctx); err != nil {
-		return nil, s.fail("look names up", err)
+		return nil, s.db.Fail("look names up", err)
 	}
 	uses := make([]store.NameUse, len(names))
 	if len(l.files)+len(l.folders) == 0 {
@@ -114,14 +114,14 @@ func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, kno
 	query string) error {
 	query += "(" + placeholders(chunkSize) + ")"
 	for chunk := range slices.Chunk(sorted, chunkSize) {
-		may, err := anyIn(ctx, s.r, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
+		may, err := anyIn(ctx, s.db, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
 		if err != nil {
 			return err
 		}
 		if !may {
 			continue
 		}
-		rows, err := s.r.query(ctx, query, listArgs(sourceID, chunk)...)
+		rows, err := s.db.Query(ctx, query, listArgs(sourceID, chunk)...)
 		if err != nil {
 			return err
 		}
@@ -144,11 +144,11 @@ func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*
 	at := positions(names)
 	byID := make(map[int64]string, len(names))
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
-		rows, err := s.r.query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ("+
+		rows, err := s.db.Query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ("+
 			placeholders(chunkSize)+")",
 			listArgs(sourceID, chunk)...)
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 		found, err := collect(rows, func(row rowScanner) (id int64, err error) {
 			var name string
@@ -157,7 +157,7 @@ func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*
 			return id, err
 		})
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 		ids = append(ids, found...)
 	}

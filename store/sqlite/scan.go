@@ -27,7 +27,7 @@ func (s *Store) Scan(ctx context.Context, q store.ScanQuery) ([]*store.Resource,
 	case store.FilterOwed, store.FilterHeld, store.FilterRefused, store.FilterAbsent:
 		ids, err := s.scanIDs(ctx, q)
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 		return s.ByIDs(ctx, ids)
 	}
@@ -55,7 +55,7 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 	after := max(q.After, from-1)
 	var ids []int64
 	add := func(query string, args ...any) error {
-		rows, err := s.r.query(ctx, query, args...)
+		rows, err := s.db.Query(ctx, query, args...)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *Store) setIDs(ctx context.Context, q store.ScanQuery) ([]int64, error) 
 	if q.SetID != 0 {
 		return []int64{q.SetID}, nil
 	}
-	rows, err := s.r.query(ctx, "SELECT id FROM sets WHERE source_id = ?", q.SourceID)
+	rows, err := s.db.Query(ctx, "SELECT id FROM sets WHERE source_id = ?", q.SourceID)
 	if err != nil {
 		return nil, err
 	}

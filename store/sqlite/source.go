@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const sourceColumns = "id, name, url, root_id, paused, epoch, holder, unclean, policy, created"
 
 func scanSource(row rowScanner) (s store.Source, err error) {
 	err = row.Scan(&s.ID, &s.Name, &s.URL, &s.RootID, &s.Paused, &s.Epoch, &s.Holder, &s.Unclean, &s.Policy,
-		(*micros)(&s.Created))
+		column.IntoInstant(&s.Created))
 	return s, err
 }
 
@@ -22,9 +24,9 @@ func (s *Store) EnsureSource(ctx context.Context, name, url string) (store.Sourc
 	if err == nil && found.URL == url {
 		return found, nil // the usual case writes nothing
 	}
-	err = s.write(ctx, "record source "+name, func(ctx context.Context, w *writer) error {
-		_, err := w.exec(ctx, `INSERT INTO source (name, url, created) VALUES (?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET url = excluded.url`, name, url, ms(store.MicrosOf(time.Now())))
+	err = s.db.Write(ctx, "record source "+name, func(ctx context.Context, w *dbfile.Writer) error {
+		_, err := w.Exec(ctx, `INSERT INTO source (name, url, created) VALUES (?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET url = excluded.url`, name, url, column.Instant(store.MicrosOf(time.Now())))
 		return err
 	})
 	if err != nil {
@@ -36,13 +38,13 @@ func (s *Store) EnsureSource(ctx context.Context, name, url string) (store.Sourc
 // Source implements store.Sources.
 func (s *Store) Source(ctx context.Context, name string) (store.Source, error) {
 	what := "read source " + name
-	rows, err := s.r.query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name = ?", name)
+	rows, err := s.db.Query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name = ?", name)
 	if err != nil {
-		return store.Source{}, s.fail(what, err)
+		return store.Source{}, s.db.Fail(what, err)
 	}
 	found, err := collect(rows, scanSource)
 	if err != nil {
-		return store.Source{}, s.fail(what, err)
+		return store.Source{}, s.db.Fail(what, err)
 	}
 	if len(found) == 0 {
 		return store.Source{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
@@ -52,19 +54,19 @@ func (s *Store) Source(ctx context.Context, name string) (store.Source, error) {
 
 // Sources implements store.Sources.
 func (s *Store) Sources(ctx context.Context) ([]store.Source, error) {
-	rows, err := s.r.query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name IS NOT NULL ORDER BY name")
+	rows, err := s.db.Query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name IS NOT NULL ORDER BY name")
 	if err != nil {
-		return nil, s.fail("list sources", err)
+		return nil, s.db.Fail("list sources", err)
 	}
 	found, err := collect(rows, scanSource)
-	return found, s.fail("list sources", err)
+	return found, s.db.Fail("list sources", err)
 }
 
 // SetPaused implements store.Sources.
 func (s *Store) SetPaused(ctx context.Context, id int64, paused bool) error {
 	what := fmt.Sprintf("pause or resume source %d", id)
-	return s.write(ctx, what, func(ctx context.Context, w *writer) error {
-		n, err := w.exec(ctx, "UPDATE source SET paused = ? WHERE id = ? AND name IS NOT NULL", flag(paused), id)
+	return s.db.Write(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
+		n, err := w.Exec(ctx, "UPDATE source SET paused = ? WHERE id = ? AND name IS NOT NULL", column.Flag(paused), id)
 		if err == nil && n == 0 {
 			return store.ErrNotFound
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // tidyEvents is how many events one slice reads, tidyRows how many rows of other history it drops.
@@ -14,23 +15,23 @@ const tidyEvents, tidyRows = 20_000, 1000
 
 // Tidy implements store.Maintainer.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
-	if s.w == nil {
+	if !s.db.Writable() {
 		return false, fmt.Errorf("tidy the state database: %w", store.ErrReadOnly)
 	}
 	var forgotten int64
-	err = s.r.get(ctx, "SELECT id FROM source WHERE name IS NULL LIMIT 1", nil, &forgotten)
+	err = s.db.Get(ctx, "SELECT id FROM source WHERE name IS NULL LIMIT 1", nil, &forgotten)
 	if err == nil {
 		_, err := s.dropRows(ctx, forgotten)
 		return true, err
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
-		return false, s.fail("look for forgotten sources", err)
+		return false, s.db.Fail("look for forgotten sources", err)
 	}
 	spare, err := s.unusedDocuments(ctx)
 	if err != nil {
-		return false, s.fail("look for documents that nothing refers to", err)
+		return false, s.db.Fail("look for documents that nothing refers to", err)
 	}
-	err = s.write(ctx, "tidy the state database", func(ctx context.Context, w *writer) error {
+	err = s.db.Write(ctx, "tidy the state database", func(ctx context.Context, w *dbfile.Writer) error {
 		var dropped int64
 		for _, step := range []struct {
 			query string
@@ -43,7 +44,7 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 				WHERE g.id < (SELECT o.id FROM run o WHERE o.set_id = t.id ORDER BY o.id DESC LIMIT 1 OFFSET ?)
 				LIMIT ?)`, []any{keepRuns - 1, tidyRows}},
 		} {
-			n, err := w.exec(ctx, step.query, step.args...)
+			n, err := w.Exec(ctx, step.query, step.args...)
 			if err != nil {
 				return err
 			}
@@ -73,8 +74,8 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 
 // tidyDocuments strips the documents beyond the newest of each Source. The rows stay while
 // something refers to them.
-func tidyDocuments(ctx context.Context, w *writer) (more bool, err error) {
-	rows, err := w.query(ctx, `SELECT c.id FROM source c WHERE
+func tidyDocuments(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
+	rows, err := w.Query(ctx, `SELECT c.id FROM source c WHERE
 		(SELECT d.source_id FROM document d WHERE d.source_id = c.id LIMIT 1 OFFSET ?) IS NOT NULL`, keepDocuments)
 	if err != nil {
 		return false, err
@@ -85,12 +86,12 @@ func tidyDocuments(ctx context.Context, w *writer) (more bool, err error) {
 	}
 	for _, source := range sources {
 		var oldest int64
-		err := w.get(ctx, "SELECT coalesce(read, 0) FROM document WHERE source_id = ? ORDER BY 1 DESC LIMIT 1 OFFSET ?",
+		err := w.Get(ctx, "SELECT coalesce(read, 0) FROM document WHERE source_id = ? ORDER BY 1 DESC LIMIT 1 OFFSET ?",
 			[]any{source, keepDocuments - 1}, &oldest)
 		if err != nil {
 			return false, err
 		}
-		n, err := w.exec(ctx, `UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id FROM document
+		n, err := w.Exec(ctx, `UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id FROM document
 			WHERE source_id = ? AND coalesce(read, 0) < ? AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?)`,
 			source, oldest, tidyRows)
 		if err != nil {
@@ -103,13 +104,13 @@ func tidyDocuments(ctx context.Context, w *writer) (more bool, err error) {
 
 // tidyHistory walks over the events, a slice a call, and drops all but the newest of each URI.
 // After the last slice it begins again with the next call.
-func tidyHistory(ctx context.Context, w *writer) (more bool, err error) {
+func tidyHistory(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
 	var sourceID int64
 	var uri string
-	if err := w.get(ctx, "SELECT source_id, uri FROM tidy", nil, &sourceID, &uri); err != nil {
+	if err := w.Get(ctx, "SELECT source_id, uri FROM tidy", nil, &sourceID, &uri); err != nil {
 		return false, err
 	}
-	rows, err := w.query(ctx, `SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event
+	rows, err := w.Query(ctx, `SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event
 		WHERE (source_id, uri) > (?, ?) ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id, uri`,
 		sourceID, uri, tidyEvents)
 	if err != nil {
@@ -138,13 +139,13 @@ func tidyHistory(ctx context.Context, w *writer) (more bool, err error) {
 		if l.n <= keepEvents && l != next {
 			continue
 		}
-		_, err := w.exec(ctx, `DELETE FROM event WHERE source_id = ?1 AND uri = ?2 AND id <
+		_, err := w.Exec(ctx, `DELETE FROM event WHERE source_id = ?1 AND uri = ?2 AND id <
 			(SELECT id FROM event WHERE source_id = ?1 AND uri = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)`,
 			l.sourceID, l.uri, keepEvents-1)
 		if err != nil {
 			return false, err
 		}
 	}
-	_, err = w.exec(ctx, "UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
+	_, err = w.Exec(ctx, "UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
 	return more, err
 }

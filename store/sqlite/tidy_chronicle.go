@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // How much of the chronicle is kept (store.Width, store.Maintainer).
@@ -26,9 +27,9 @@ func keepPoints(w store.Width) time.Duration {
 }
 
 // tidyChronicle drops a slice of what is too old or too much.
-func tidyChronicle(ctx context.Context, w *writer) (more bool, err error) {
+func tidyChronicle(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
 	drop := func(query string, args ...any) error {
-		n, err := w.exec(ctx, query, args...)
+		n, err := w.Exec(ctx, query, args...)
 		more = more || n == tidyRows
 		return err
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // unusedMost is how many records of documents one call of Tidy drops.
@@ -12,7 +13,7 @@ const unusedMost = 20_000
 // could refer to one, so it waits until there are twice as many as are kept, or as the last search
 // left.
 func (s *Store) unusedDocuments(ctx context.Context) (ids []int64, err error) {
-	rows, err := s.r.query(ctx, `SELECT c.id FROM source c WHERE
+	rows, err := s.db.Query(ctx, `SELECT c.id FROM source c WHERE
 		(SELECT d.source_id FROM document d WHERE d.source_id = c.id LIMIT 1 OFFSET ?) IS NOT NULL`, 2*keepDocuments)
 	if err != nil {
 		return nil, err
@@ -23,7 +24,7 @@ func (s *Store) unusedDocuments(ctx context.Context) (ids []int64, err error) {
 	}
 	for _, source := range sources {
 		var n int64
-		if err := s.r.get(ctx, "SELECT count(*) FROM document WHERE source_id = ?", []any{source}, &n); err != nil {
+		if err := s.db.Get(ctx, "SELECT count(*) FROM document WHERE source_id = ?", []any{source}, &n); err != nil {
 			return nil, err
 		}
 		s.mu.Lock()
@@ -51,7 +52,7 @@ func (s *Store) unusedDocuments(ctx context.Context) (ids []int64, err error) {
 // unreferenced lists the documents of a Source that no want, file, event or span refers to, except
 // the newest and those of its sets.
 func (s *Store) unreferenced(ctx context.Context, source int64) ([]int64, error) {
-	rows, err := s.r.query(ctx, `SELECT id FROM document d WHERE source_id = ?1 AND set_id <> 0
+	rows, err := s.db.Query(ctx, `SELECT id FROM document d WHERE source_id = ?1 AND set_id <> 0
 		AND id < (SELECT id FROM document WHERE source_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
 		AND coalesce(read, 0) < (SELECT coalesce(read, 0) FROM document WHERE source_id = ?1 ORDER BY 1 DESC LIMIT 1 OFFSET ?2)
 		AND NOT EXISTS (SELECT 1 FROM sets t WHERE t.source_id = ?1 AND t.capability_list = d.url)
@@ -66,7 +67,7 @@ func (s *Store) unreferenced(ctx context.Context, source int64) ([]int64, error)
 	}
 	referred := map[int64]bool{}
 	from, to := idRange(source)
-	if rows, err = s.r.query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM resource r"+allWants+
+	if rows, err = s.db.Query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM resource r"+allWants+
 		" WHERE r.id >= ?2 AND r.id < ?3",
 		source, from, to); err != nil {
 		return nil, err
@@ -92,9 +93,9 @@ func (s *Store) unreferenced(ctx context.Context, source int64) ([]int64, error)
 }
 
 // dropDocuments drops records of documents.
-func dropDocuments(ctx context.Context, w *writer, ids []int64) error {
+func dropDocuments(ctx context.Context, w *dbfile.Writer, ids []int64) error {
 	for _, id := range ids {
-		if _, err := w.exec(ctx, "DELETE FROM document WHERE id = ?", id); err != nil {
+		if _, err := w.Exec(ctx, "DELETE FROM document WHERE id = ?", id); err != nil {
 			return err
 		}
 	}

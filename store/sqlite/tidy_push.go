@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 )
 
 // tidyPush drops a slice of old rows of push and requests, and the marks beyond keep.
-func tidyPush(ctx context.Context, w *writer, keep int) (more bool, err error) {
+func tidyPush(ctx context.Context, w *dbfile.Writer, keep int) (more bool, err error) {
 	now := time.Now()
 	ago := func(d time.Duration) int64 { return int64(store.MicrosOf(now.Add(-d))) }
 	for _, step := range []struct {
@@ -32,7 +33,7 @@ func tidyPush(ctx context.Context, w *writer, keep int) (more bool, err error) {
 		{`DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended < ? LIMIT ?)`,
 			[]any{ago(keepGone), tidyRows}},
 	} {
-		n, err := w.exec(ctx, step.query, step.args...)
+		n, err := w.Exec(ctx, step.query, step.args...)
 		if err != nil {
 			return false, err
 		}

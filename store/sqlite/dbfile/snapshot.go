@@ -1,4 +1,4 @@
-package sqlite
+package dbfile
 
 import (
 	"context"
@@ -18,37 +18,31 @@ type backuper interface {
 	NewBackup(dst string) (*driver.Backup, error)
 }
 
-// Snapshot copies the database at from, as of one instant, into the new file to (mode 0600),
-// whether or not a process is writing it; without one, nothing is touched or created beside from.
-// It fails as Open with ReadOnly does, and if to exists. The copy is meant to be thrown away: it is
-// not synced to disk.
-func Snapshot(ctx context.Context, from, to string) error {
-	src, err := Open(ctx, from, Options{ReadOnly: true})
+// CopyTo copies the database, as of one instant, into the new file to (mode 0600), whether or not a
+// process is writing it. It fails if to exists. The copy is meant to be thrown away: it is not
+// synced to disk.
+func (f *File) CopyTo(ctx context.Context, to string) error {
+	to, err := filepath.Abs(to)
 	if err != nil {
 		return err
 	}
-	defer src.Close() // nothing was written through it
-	to, err = filepath.Abs(to)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	copied, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("copy the state database: %w", err)
 	}
-	if err := f.Close(); err != nil {
+	if err := copied.Close(); err != nil {
 		return err
 	}
-	if err := src.copyTo(ctx, to); err != nil {
-		return errors.Join(src.fail("copy the state database", err), os.Remove(to))
+	if err := f.copyPages(ctx, to); err != nil {
+		return errors.Join(f.Fail("copy the state database", err), os.Remove(to))
 	}
 	return nil
 }
 
-// copyTo copies all pages inside one read transaction, so that a writer neither shows up half nor
+// copyPages copies all pages inside one read transaction, so that a writer neither shows up half nor
 // makes it start over.
-func (s *Store) copyTo(ctx context.Context, to string) error {
-	conn, err := s.r.db.Conn(ctx)
+func (f *File) copyPages(ctx context.Context, to string) error {
+	conn, err := f.r.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,7 +52,7 @@ func (s *Store) copyTo(ctx context.Context, to string) error {
 	}
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
 	var n int64
-	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM source").Scan(&n); err != nil { // takes the read lock
+	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&n); err != nil { // takes the read lock
 		return err
 	}
 	return conn.Raw(func(c any) error {

@@ -1,4 +1,4 @@
-package sqlite
+package dbfile
 
 import (
 	"context"
@@ -140,7 +140,7 @@ func connect(ctx context.Context, dsn string, size int, pragmas []pragma) (*sql.
 	return db, nil
 }
 
-func (s *Store) openWrite(ctx context.Context, path string, cacheKiB int) error {
+func (f *File) openWrite(ctx context.Context, path string, o Options) error {
 	abs, err := prepareFile(path)
 	if err != nil {
 		return err
@@ -148,20 +148,29 @@ func (s *Store) openWrite(ctx context.Context, path string, cacheKiB int) error 
 	if abs, err = filepath.EvalSymlinks(abs); err != nil { // one database, one name for its lock file
 		return err
 	}
-	s.path = abs
-	pragmas := writerPragmas(cacheKiB)
-	db, err := connect(ctx, dsn(abs, "_txlock=immediate", "_defensive=1"), 1, pragmas)
+	f.path = abs
+	if o.Alone {
+		unlock, free, err := Lock(abs + ".lock")
+		if err != nil {
+			return err
+		}
+		if !free {
+			return &store.HeldError{Source: filepath.Base(abs), Holder: "a " + f.schema.Owner + " that is running"}
+		}
+		f.unlock = unlock
+	}
+	db, err := connect(ctx, dsn(abs, "_txlock=immediate", "_defensive=1"), 1, writerPragmas(o.CacheKiB))
 	if err != nil {
-		return s.fail("connect", err)
+		return f.Fail("connect", err)
 	}
-	s.w = newWriter(db, abs)
-	if err := s.migrate(ctx); err != nil {
+	f.w = newWriter(db, abs, o.Sync)
+	if err := f.migrate(ctx); err != nil {
 		return err
 	}
-	if err := s.w.wal.open(); err != nil { // not with the first commit: there may be no descriptor left by then (F11)
+	if err := f.w.wal.open(); err != nil { // not with the first commit: there may be no descriptor left by then (F11)
 		return err
 	}
-	return s.openReader(ctx, []string{"mode=ro"})
+	return f.openReader(ctx, []string{"mode=ro"})
 }
 
 // prepareFile makes the folder and an empty file with the right modes: SQLite would make it
@@ -198,7 +207,7 @@ func prepareFile(path string) (string, error) {
 // openRead opens without leaving a trace. Without a log beside the database nobody has it open and
 // everything is in the one file: "immutable" then keeps SQLite from making a log of its own. With a
 // log, its commits must be read.
-func (s *Store) openRead(ctx context.Context, path string) error {
+func (f *File) openRead(ctx context.Context, path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -208,7 +217,7 @@ func (s *Store) openRead(ctx context.Context, path string) error {
 	} else if err != nil {
 		return err
 	}
-	s.path = abs
+	f.path = abs
 	info, err := os.Stat(abs)
 	switch {
 	case err != nil:
@@ -219,21 +228,21 @@ func (s *Store) openRead(ctx context.Context, path string) error {
 		return errEmpty()
 	}
 	params := []string{"mode=ro"}
-	if s.immutable = !exists(abs + "-wal"); s.immutable {
+	if f.immutable = !exists(abs + "-wal"); f.immutable {
 		params = append(params, "immutable=1")
 	}
-	if err := s.openReader(ctx, params); err != nil {
+	if err := f.openReader(ctx, params); err != nil {
 		return err
 	}
-	found, err := s.readIdentity(ctx, s.r.db)
+	found, err := f.readIdentity(ctx, f.r.db)
 	if err != nil {
-		return s.fail("read what it is", err)
+		return f.Fail("read what it is", err)
 	}
 	if found.empty() {
 		return errEmpty()
 	}
-	s.schema = found.version
-	return found.readable()
+	f.version = found.version
+	return f.readable(found)
 }
 
 // errEmpty is the error for a database whose creator was killed before the first commit.
@@ -241,13 +250,12 @@ func errEmpty() error {
 	return fmt.Errorf("%w: the state database is empty; `resyncd sync` fills it", store.ErrNotFound)
 }
 
-func (s *Store) openReader(ctx context.Context, params []string) error {
-	pragmas := readerPragmas()
-	db, err := connect(ctx, dsn(s.path, params...), readers, pragmas)
+func (f *File) openReader(ctx context.Context, params []string) error {
+	db, err := connect(ctx, dsn(f.path, params...), readers, readerPragmas())
 	if err != nil {
-		return s.fail("connect for reading", err)
+		return f.Fail("connect for reading", err)
 	}
-	s.r = &reader{db: db, stmts: map[string]*sql.Stmt{}}
+	f.r = &reader{db: db}
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package sqlite
+package dbfile
 
 import (
 	"context"
@@ -21,15 +21,16 @@ const (
 	walLimit = 64 << 20
 )
 
-// writer is the only connection that writes, used by the goroutine that has put a token into sem.
+// Writer is the only connection that writes, used by the goroutine that has put a token into sem.
 // Its transactions are plain statements on a pinned connection: database/sql's own would prepare
 // each statement anew in each transaction.
-type writer struct {
-	db          *sql.DB
-	sem         chan struct{}
-	conn        *sql.Conn // pinned while a transaction runs, and between them
-	stmts       map[string]*sql.Stmt
-	afterCommit func() // set by a transaction, called after its commit while the writer is still held
+type Writer struct {
+	db    *sql.DB
+	sem   chan struct{}
+	conn  *sql.Conn // pinned while a transaction runs, and between them
+	stmts statements
+	// afterCommit is set by a transaction, and called after its commit while the writer is held.
+	afterCommit func()
 	// broken is set when the disk failed to make a commit durable; only reopening, which recovers,
 	// ends that (F10).
 	broken error
@@ -38,52 +39,71 @@ type writer struct {
 	checkpointAbove int64
 }
 
-func newWriter(db *sql.DB, path string) *writer {
-	return &writer{
-		db: db, sem: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, checkpointAbove: walLimit,
-		wal: walSync{path: path + "-wal", sync: syncData},
+func newWriter(db *sql.DB, path string, sync func(*os.File) error) *Writer {
+	if sync == nil {
+		sync = syncData
+	}
+	return &Writer{
+		db: db, sem: make(chan struct{}, 1), checkpointAbove: walLimit, wal: walSync{path: path + "-wal", sync: sync},
 	}
 }
 
-// write runs fn in one transaction that is durable when it returns nil. The caller's cancellation
+// Write runs fn in one transaction that is durable when it returns nil. The caller's cancellation
 // does not reach fn: a cancelled statement would roll back what is already true on disk. It only
 // ends the wait for the writer.
-func (s *Store) write(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
-	return s.writeBestEffort(context.WithoutCancel(ctx), what, fn)
+func (f *File) Write(ctx context.Context, what string, fn func(context.Context, *Writer) error) error {
+	return f.WriteBestEffort(context.WithoutCancel(ctx), what, fn)
 }
 
-// writeFunc is a way to write: write or writeAsync.
-type writeFunc func(ctx context.Context, what string, fn func(context.Context, *writer) error) error
-
-// writeAsync is write for what a power cut may take back (store.Commit.Repeatable). Recovery reads
+// WriteAsync is Write for what a power cut may take back (store.Commit.Repeatable). Recovery reads
 // the log up to the first incomplete frame, so only the last commits are lost, and the sync of a
 // later commit keeps this one too.
-func (s *Store) writeAsync(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
-	return s.writeAs(context.WithoutCancel(ctx), what, true, fn)
+func (f *File) WriteAsync(ctx context.Context, what string, fn func(context.Context, *Writer) error) error {
+	_, err := f.commit(context.WithoutCancel(ctx), what, true, fn)
+	return err
 }
 
-// writeBestEffort is write for what need not be recorded: the end of ctx ends the wait, so that
+// WriteBestEffort is Write for what need not be recorded: the end of ctx ends the wait, so that
 // another process that holds the database without progress blocks nobody.
-func (s *Store) writeBestEffort(ctx context.Context, what string, fn func(context.Context, *writer) error) error {
-	return s.writeAs(ctx, what, false, fn)
-}
-
-func (s *Store) writeAs(ctx context.Context, what string, async bool, fn func(context.Context, *writer) error) error {
-	mark, err := s.commit(ctx, what, async, fn)
-	if err != nil || async {
+func (f *File) WriteBestEffort(ctx context.Context, what string, fn func(context.Context, *Writer) error) error {
+	mark, err := f.commit(ctx, what, false, fn)
+	if err != nil {
 		return err
 	}
-	return s.durable(what, mark)
+	return f.durable(what, mark)
+}
+
+// WriteReadable is Write that calls readable once all of it can be read: before it is known to
+// survive a power cut, and even if that fails.
+func (f *File) WriteReadable(ctx context.Context, what string, readable func(),
+	fn func(context.Context, *Writer) error) error {
+	mark, err := f.commit(context.WithoutCancel(ctx), what, false, fn)
+	if err != nil {
+		return err
+	}
+	if readable != nil {
+		readable()
+	}
+	return f.durable(what, mark)
+}
+
+// Durable returns once every commit so far survives a power cut. It shares a sync with those who
+// wait for a commit.
+func (f *File) Durable() error {
+	if f.w == nil {
+		return nil
+	}
+	return f.durable("wait until the state is durable", f.w.wal.newest())
 }
 
 // commit is the part of a write that holds the writer, which is free again while the log is synced.
 // The mark is for durable.
-func (s *Store) commit(ctx context.Context, what string, async bool,
-	fn func(context.Context, *writer) error) (mark int64, err error) {
-	if s.w == nil {
+func (f *File) commit(ctx context.Context, what string, async bool,
+	fn func(context.Context, *Writer) error) (mark int64, err error) {
+	if f.w == nil {
 		return 0, fmt.Errorf("%s: %w", what, store.ErrReadOnly)
 	}
-	w := s.w
+	w := f.w
 	wait, cancel := context.WithTimeout(ctx, writeWait)
 	defer cancel()
 	ctx = context.WithoutCancel(ctx)
@@ -97,29 +117,29 @@ func (s *Store) commit(ctx context.Context, what string, async bool,
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
 	if err := w.transact(ctx, wait, fn); err != nil {
-		return 0, s.fail(what, err)
+		return 0, f.Fail(what, err)
 	}
 	if w.wrote() {
 		mark = w.wal.committed(async)
 	} else {
 		mark = w.wal.unchanged(async)
 	}
-	s.checkpoint(ctx)
+	f.checkpoint(ctx)
 	return mark, nil
 }
 
 // durable waits until a commit survives a power cut.
-func (s *Store) durable(what string, mark int64) error { return s.fail(what, s.w.wal.waitFor(mark)) }
+func (f *File) durable(what string, mark int64) error { return f.Fail(what, f.w.wal.waitFor(mark)) }
 
 // unusable is why nothing is written any more, nil if writing works. The caller holds the writer.
-func (w *writer) unusable() error {
+func (w *Writer) unusable() error {
 	if w.broken == nil {
 		w.broken = w.wal.failure()
 	}
 	return w.broken
 }
 
-func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *writer) error) error {
+func (w *Writer) transact(ctx, wait context.Context, fn func(context.Context, *Writer) error) error {
 	if err := w.begin(ctx, wait); err != nil {
 		return err
 	}
@@ -133,7 +153,7 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 	err := fn(ctx, w)
 	ended = true
 	if err == nil {
-		_, err = w.exec(ctx, "COMMIT")
+		_, err = w.Exec(ctx, "COMMIT")
 	}
 	if err == nil {
 		if w.afterCommit != nil {
@@ -155,7 +175,7 @@ func (w *writer) transact(ctx, wait context.Context, fn func(context.Context, *w
 
 // wrote reports whether the transaction left anything in the log. SQLite leaves pages alone whose
 // rows did not change.
-func (w *writer) wrote() bool {
+func (w *Writer) wrote() bool {
 	pages := 0
 	err := w.conn.Raw(func(conn any) error {
 		status, ok := conn.(driver.DBStatus)
@@ -171,7 +191,7 @@ func (w *writer) wrote() bool {
 
 // begin takes the write lock at once: a transaction that upgrades later fails whatever the busy
 // timeout says.
-func (w *writer) begin(ctx, wait context.Context) error {
+func (w *Writer) begin(ctx, wait context.Context) error {
 	fresh := w.conn == nil
 	if fresh {
 		conn, err := w.db.Conn(ctx)
@@ -181,7 +201,7 @@ func (w *writer) begin(ctx, wait context.Context) error {
 		w.conn = conn
 	}
 	for {
-		_, err := w.exec(ctx, "BEGIN IMMEDIATE")
+		_, err := w.Exec(ctx, "BEGIN IMMEDIATE")
 		if busy(err) && wait.Err() == nil {
 			continue // each try waits for the busy timeout
 		}
@@ -196,11 +216,8 @@ func (w *writer) begin(ctx, wait context.Context) error {
 }
 
 // drop gives the connection up; the next transaction opens a new one.
-func (w *writer) drop() {
-	for _, st := range w.stmts {
-		_ = st.Close()
-	}
-	clear(w.stmts)
+func (w *Writer) drop() {
+	_ = w.stmts.close()
 	if w.conn != nil {
 		w.wal.writerClosed.Store(true)
 		// An error from Raw's function that is ErrBadConn makes the pool close it instead of
@@ -211,14 +228,10 @@ func (w *writer) drop() {
 	w.conn = nil
 }
 
-func (w *writer) close() error {
+func (w *Writer) close() error {
 	w.sem <- struct{}{} // a running commit ends first
 	defer func() { <-w.sem }()
-	var errs []error
-	for _, st := range w.stmts {
-		errs = append(errs, st.Close())
-	}
-	clear(w.stmts)
+	errs := []error{w.stmts.close()}
 	if w.conn != nil {
 		errs = append(errs, w.conn.Close())
 		w.conn = nil
@@ -227,21 +240,8 @@ func (w *writer) close() error {
 	return errors.Join(append(errs, w.wal.close(), w.db.Close())...)
 }
 
-// prepare keeps statements, because all queries are constants of this package.
-func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
-	if st := w.stmts[query]; st != nil {
-		return st, nil
-	}
-	st, err := w.conn.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	w.stmts[query] = st
-	return st, nil
-}
-
-// exec runs a statement and returns how many rows it changed.
-func (w *writer) exec(ctx context.Context, query string, args ...any) (int64, error) {
+// Exec runs a statement and returns how many rows it changed.
+func (w *Writer) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := w.run(ctx, query, args)
 	if err != nil {
 		return 0, err
@@ -249,8 +249,8 @@ func (w *writer) exec(ctx context.Context, query string, args ...any) (int64, er
 	return res.RowsAffected()
 }
 
-// insert runs a statement that adds rows to one table and returns the id of the last one.
-func (w *writer) insert(ctx context.Context, query string, args ...any) (int64, error) {
+// Insert runs a statement that adds rows to one table and returns the id of the last one.
+func (w *Writer) Insert(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := w.run(ctx, query, args)
 	if err != nil {
 		return 0, err
@@ -258,37 +258,33 @@ func (w *writer) insert(ctx context.Context, query string, args ...any) (int64, 
 	return res.LastInsertId()
 }
 
-func (w *writer) run(ctx context.Context, query string, args []any) (sql.Result, error) {
-	st, err := w.prepare(ctx, query)
+func (w *Writer) run(ctx context.Context, query string, args []any) (sql.Result, error) {
+	st, err := w.stmts.prepare(ctx, w.conn, query)
 	if err != nil {
 		return nil, err
 	}
 	return st.ExecContext(ctx, args...)
 }
 
-func (w *writer) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	st, err := w.prepare(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return st.QueryContext(ctx, args...)
+// Query implements Querier, inside the transaction.
+func (w *Writer) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return w.stmts.query(ctx, w.conn, query, args)
 }
 
-// get reads one row; sql.ErrNoRows if there is none.
-func (w *writer) get(ctx context.Context, query string, args []any, dest ...any) error {
-	st, err := w.prepare(ctx, query)
-	if err != nil {
-		return err
-	}
-	return st.QueryRowContext(ctx, args...).Scan(dest...)
+// Get implements Querier.
+func (w *Writer) Get(ctx context.Context, query string, args []any, dest ...any) error {
+	return w.stmts.get(ctx, w.conn, query, args, dest)
 }
+
+// AfterCommit has do called after the commit, before anyone else writes.
+func (w *Writer) AfterCommit(do func()) { w.afterCommit = do }
 
 // checkpoint folds the log into the database once it is large, so that it stays bounded during a
 // long baseline. SQLite's own attempts cannot start the log over while any reader is inside; this
 // one waits for them. The caller holds the writer.
-func (s *Store) checkpoint(ctx context.Context) {
-	w := s.w
-	size := walSize(s.path)
+func (f *File) checkpoint(ctx context.Context) {
+	w := f.w
+	size := walSize(f.path)
 	if size <= w.checkpointAbove || w.conn == nil {
 		if size <= walLimit {
 			w.checkpointAbove = walLimit
@@ -302,8 +298,8 @@ func (s *Store) checkpoint(ctx context.Context) {
 		return
 	}
 	w.checkpointAbove = size + walLimit // not before it grew by as much again
-	s.log.Warn("the log of the state database could not be folded in: another process reads for a long time",
-		"path", s.path, "bytes", size, "err", err)
+	f.log.Warn("the log of the state database could not be folded in: another process reads for a long time",
+		"path", f.path, "bytes", size, "err", err)
 }
 
 func walSize(path string) int64 {

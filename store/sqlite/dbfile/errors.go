@@ -1,4 +1,4 @@
-package sqlite
+package dbfile
 
 import (
 	"database/sql"
@@ -20,8 +20,8 @@ func code(err error) int {
 	return 0
 }
 
-// fail adds what was tried on which file and maps SQLite's codes to the errors that callers check.
-func (s *Store) fail(what string, err error) error {
+// Fail adds what was tried on which file and maps SQLite's codes to the errors that callers check.
+func (f *File) Fail(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -29,25 +29,34 @@ func (s *Store) fail(what string, err error) error {
 	switch kind := c & 0xff; {
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("%s: %w", what, store.ErrNotFound)
-	case (kind == lib.SQLITE_CORRUPT || kind == lib.SQLITE_NOTADB) && s.immutable && exists(s.path+"-wal"):
-		return fmt.Errorf("%s: another process began to write %s meanwhile, run again: %w", what, s.path, err)
-	case kind == lib.SQLITE_CORRUPT || errors.Is(err, errPayload):
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrCorrupt, s.path, err)
+	case (kind == lib.SQLITE_CORRUPT || kind == lib.SQLITE_NOTADB) && f.immutable && exists(f.path+"-wal"):
+		return fmt.Errorf("%s: another process began to write %s meanwhile, run again: %w", what, f.path, err)
+	case kind == lib.SQLITE_CORRUPT:
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrCorrupt, f.path, err)
 	case kind == lib.SQLITE_NOTADB:
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrForeign, s.path, err)
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrForeign, f.path, err)
 	case kind == lib.SQLITE_FULL:
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrFull, s.path, err)
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrFull, f.path, err)
 	case unsynced(err):
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrUnsure, s.path, err)
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrUnsure, f.path, err)
 	case kind == lib.SQLITE_IOERR:
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrDisk, s.path, err)
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrDisk, f.path, err)
 	case kind == lib.SQLITE_CANTOPEN || kind == lib.SQLITE_READONLY:
 		return fmt.Errorf("%s: cannot write %s (is its disk read-only, or its folder another user's?): %w", what,
-			s.path, err)
-	case c == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), "resource_name"):
-		return fmt.Errorf("%s: %w", what, store.ErrNameTaken)
+			f.path, err)
+	}
+	if f.schema.Explain != nil {
+		if known := f.schema.Explain(err); known != nil {
+			return fmt.Errorf("%s: %w (%s: %w)", what, known, f.path, err)
+		}
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Repeats reports that a value is there already which an index, or a column as "table.column",
+// has only once.
+func Repeats(err error, index string) bool {
+	return code(err) == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), index)
 }
 
 // busy reports that another process is writing.
