@@ -23,7 +23,7 @@ type Set struct {
 	// set with a baseline begins at its floor.
 	Proven, Joint []Interval
 	// Resources and Bytes count files on disk that the set wants (present, ask) or that it holds; kept by the deltas of
-	// Commit, see Recount.
+	// Commit.
 	Resources, Bytes int64
 	// Gone counts consecutive consistent reads in which the Source no longer offered this set (F71).
 	Gone int
@@ -49,9 +49,6 @@ type Sets interface {
 	Counts(ctx context.Context, setID int64) (Counts, error)
 	// Withheld returns the same with 0 for what is owed.
 	Withheld(ctx context.Context, setID int64) (Counts, error)
-	// Recount counts the set's Resources and Bytes anew from its rows and records them, for audits.
-	// It reads every want of the set.
-	Recount(ctx context.Context, c Claim, setID int64) (resources, bytes int64, err error)
 }
 
 // Counts is what a set has outstanding.

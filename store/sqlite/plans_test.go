@@ -117,8 +117,7 @@ func (f *filled) everything(t *testing.T) {
 	ok(err)
 	_, err = s.Counts(ctx, set)
 	ok(err)
-	_, _, err = s.Recount(ctx, f.claim, set)
-	ok(err)
+	ok(s.Commit(ctx, &store.Commit{Claim: f.claim, Sets: []store.SetChange{{ID: set, Resources: -1 << 40}}})) // counts anew
 	_, err = s.Resource(ctx, src, benchURI(1))
 	ok(err)
 	_, err = s.Lookup(ctx, src, set, []string{benchURI(1), benchURI(2), "none"})

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"resyncd/store"
 	"resyncd/store/sqlite/dbfile"
@@ -148,4 +149,85 @@ func tidyHistory(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
 	}
 	_, err = w.Exec(ctx, "UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
 	return more, err
+}
+
+// How much of the chronicle is kept (store.Width, store.Maintainer).
+const (
+	keepSpans = 10_000
+	keepSteps = 500
+)
+
+// keepPoints is how long points of a width are kept.
+func keepPoints(w store.Width) time.Duration {
+	switch w {
+	case store.Minute:
+		return 2 * day
+	case store.Hour:
+		return 100 * day
+	default:
+		return 6 * 366 * day
+	}
+}
+
+// tidyChronicle drops a slice of what is too old or too much.
+func tidyChronicle(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
+	drop := func(query string, args ...any) error {
+		n, err := w.Exec(ctx, query, args...)
+		more = more || n == tidyRows
+		return err
+	}
+	now := time.Now()
+	for _, width := range widths() {
+		err := drop(`DELETE FROM series WHERE (width, at, source_id) IN (SELECT width, at, source_id FROM series
+			WHERE width = ? AND at < ? ORDER BY at LIMIT ?)`, int64(width), int64(store.MicrosOf(now.Add(-keepPoints(width)))), tidyRows)
+		if err != nil {
+			return false, err
+		}
+	}
+	// Ids count up within a set, and within a Source, so the newest one shows which are too many.
+	err = drop(`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.id > t.id << ?1
+		AND s.id <= (SELECT o.id FROM span o WHERE o.id < (t.id + 1) << ?1 ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`,
+		idBits, keepSpans, tidyRows)
+	if err != nil {
+		return false, err
+	}
+	err = drop(`DELETE FROM subscription_event WHERE id IN (SELECT e.id FROM source c CROSS JOIN subscription_event e ON e.id > c.id << ?1
+		AND e.id <= (SELECT o.id FROM subscription_event o WHERE o.id < (c.id + 1) << ?1 ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`,
+		idBits, keepSteps, tidyRows)
+	return more, err
+}
+
+const (
+	day = 24 * time.Hour
+	// keepRequests is how long a request is kept after its last sign of life: by then nobody waits
+	// for its answer, and an old request would surprise the operator who starts a daemon. keepGone
+	// is how long tombstones answer hubs.
+	keepRequests = day
+	keepGone     = 90 * day
+)
+
+// tidyPush drops a slice of old rows of push and requests, and the marks beyond keep.
+func tidyPush(ctx context.Context, w *dbfile.Writer, keep int) (more bool, err error) {
+	now := time.Now()
+	ago := func(d time.Duration) int64 { return int64(store.MicrosOf(now.Add(-d))) }
+	for _, step := range []struct {
+		query string
+		args  []any
+	}{
+		// The oldest requests come first. One that is worked on for longer than a day stays.
+		{`DELETE FROM request WHERE id IN (SELECT id FROM request ORDER BY id LIMIT ?1)
+			AND max(coalesce(created, 0), coalesce(beat, 0)) < ?2`, []any{tidyRows, ago(keepRequests)}},
+		{`UPDATE subscription SET ended = ? WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended IS NULL LIMIT ?)`,
+			[]any{int64(store.MicrosOf(now)), tidyRows}},
+		{`DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended < ? LIMIT ?)`,
+			[]any{ago(keepGone), tidyRows}},
+	} {
+		n, err := w.Exec(ctx, step.query, step.args...)
+		if err != nil {
+			return false, err
+		}
+		more = more || n == tidyRows
+	}
+	marks, err := tidyMarks(ctx, w, ago(day), keep)
+	return more || marks, err
 }

@@ -120,6 +120,21 @@ func (b *bench) commit(c store.Commit) store.Commit {
 	return c
 }
 
+// recount has the counters of a set counted anew from its rows.
+func (b *bench) recount(set int64) (resources, bytes int64) {
+	b.Helper()
+	b.commit(store.Commit{Sets: []store.SetChange{{ID: set, Resources: -1 << 40}}})
+	sets, err := b.st.Sets(b.ctx, b.src.ID)
+	b.ok(err)
+	for _, s := range sets {
+		if s.ID == set {
+			return s.Resources, s.Bytes
+		}
+	}
+	b.Fatalf("set %d is gone", set)
+	return 0, 0
+}
+
 // put inserts resources and returns their ids.
 func (b *bench) put(rs ...store.ResourceChange) []int64 {
 	b.Helper()
