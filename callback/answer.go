@@ -71,7 +71,8 @@ func drain(w http.ResponseWriter, r *http.Request, body io.Reader, most int64, p
 		return
 	}
 	_ = control.SetReadDeadline(time.Now().Add(patience))
-	if n, err := io.CopyN(io.Discard, body, most+1); n > most || err != io.EOF { //nolint:errorlint // only a bare EOF ends a body
+	//nolint:errorlint // only a bare EOF ends a body
+	if n, err := io.CopyN(io.Discard, body, most+1); n > most || err != io.EOF {
 		w.Header().Set("Connection", "close")
 	}
 }

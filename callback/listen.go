@@ -39,7 +39,8 @@ func Listen(addr string) (net.Listener, error) {
 		}
 	}
 	if len(ours) != 1 {
-		return nil, fmt.Errorf("systemd handed over %d sockets, %d of them named %q: set FileDescriptorName=%s on one (BindIPv6Only=both serves both families)",
+		return nil, fmt.Errorf("systemd handed over %d sockets, %d of them named %q: "+
+			"set FileDescriptorName=%s on one (BindIPv6Only=both serves both families)",
 			len(all), len(ours), socketName, socketName)
 	}
 	return ours[0], nil

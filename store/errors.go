@@ -21,14 +21,16 @@ var (
 	ErrDisk = errors.New("the disk of the state database fails: look at it, and whether it is read-only")
 	// ErrUnsure: that disk did not confirm a commit, which may or may not be durable. Nothing more is written until the
 	// database is opened anew, which recovers: the process has to end (F10).
-	ErrUnsure = errors.New("the disk of the state database did not confirm a write: look at it, then start again, which recovers")
+	ErrUnsure = errors.New("the disk of the state database did not confirm a write: " +
+		"look at it, then start again, which recovers")
 	// ErrNameTaken: a new resource has the name of another one's file; nothing of this commit was applied. Ask Names
 	// again and choose another key.
 	ErrNameTaken = errors.New("mirror name is taken by another resource")
 	// ErrReadOnly: the store was opened for reading.
 	ErrReadOnly = errors.New("state database was opened for reading only")
 	// ErrCorrupt: the database is damaged; the mirror itself is not touched by that.
-	ErrCorrupt = errors.New("state database is damaged: move it aside and run sync again, the mirror's files are adopted by hashing them")
+	ErrCorrupt = errors.New("state database is damaged: " +
+		"move it aside and run sync again, the mirror's files are adopted by hashing them")
 )
 
 // HeldError names the holder of a Source. Exit code 5.

@@ -13,7 +13,8 @@ import (
 
 const (
 	pointRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	pointHead = "INSERT INTO series (width, at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses) VALUES "
+	pointHead = `INSERT INTO series
+		(width, at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses) VALUES `
 	pointTail = ` ON CONFLICT (width, at, source_id) DO UPDATE SET changes = changes + excluded.changes,
 		failed = failed + excluded.failed, bytes = bytes + excluded.bytes, pushes = pushes + excluded.pushes,
 		latency = latency + excluded.latency, latency_most = max(latency_most, excluded.latency_most),
@@ -112,16 +113,17 @@ func putPoints(ctx context.Context, w *dbfile.Writer, places []bucket, sums map[
 // Points implements store.Chronicle.
 func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from,
 	until store.Micros) ([]store.Point, error) {
-	const what, columns = "read the history", "at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses"
+	const what = "read the history"
+	const columns = "at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses"
 	if s.lacks(schemaChronicle) {
 		return nil, nil
 	}
 	query, args := "SELECT "+columns+" FROM series WHERE width = ? AND at >= ? AND at < ?", []any{int64(w),
 		int64(from), int64(until)}
 	if sourceID != 0 { // from each instant with a point to the next
-		query = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 AND at >= ?2 AND at < ?3 ORDER BY at LIMIT 1)
-				UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun AND at < ?3 ORDER BY at LIMIT 1)
-				FROM t WHERE t.begun IS NOT NULL)
+		query = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 AND at >= ?2 AND at < ?3
+				ORDER BY at LIMIT 1) UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun
+				AND at < ?3 ORDER BY at LIMIT 1) FROM t WHERE t.begun IS NOT NULL)
 			SELECT ` + columns + " FROM t CROSS JOIN series ON width = ?1 AND at = t.begun AND source_id = ?4"
 		args = append(args, sourceID)
 	}

@@ -113,10 +113,11 @@ func (p *commit) sets(ctx context.Context, w *dbfile.Writer) error {
 			if err != nil {
 				return err
 			}
-			_, err = w.Exec(ctx, `UPDATE sets SET floor = ?, generation = ?, baselines = ?, proven = ?, joint = ?, gone = ?,
-				in_step = ?, problem = ?, last_pull = ?, estimated = ?, flawed = ? WHERE id = ?`, column.Instant(st.Floor), st.Generation, st.Baselines, proven, joint,
-				int64(st.Gone), column.Flag(st.InStep), st.Problem, column.Instant(st.LastPull), column.Flag(st.Estimated), column.Flag(st.Flawed),
-				change.ID)
+			_, err = w.Exec(ctx, `UPDATE sets SET floor = ?, generation = ?, baselines = ?, proven = ?, joint = ?,
+				gone = ?, in_step = ?, problem = ?, last_pull = ?, estimated = ?, flawed = ? WHERE id = ?`,
+				column.Instant(st.Floor), st.Generation, st.Baselines, proven, joint,
+				int64(st.Gone), column.Flag(st.InStep), st.Problem, column.Instant(st.LastPull),
+				column.Flag(st.Estimated), column.Flag(st.Flawed), change.ID)
 			if err != nil {
 				return err
 			}
@@ -125,8 +126,8 @@ func (p *commit) sets(ctx context.Context, w *dbfile.Writer) error {
 			continue
 		}
 		var resources, bytes int64
-		err := w.Get(ctx, `UPDATE sets SET resources = resources + ?, bytes = bytes + ? WHERE id = ? RETURNING resources, bytes`,
-			[]any{change.Resources, change.Bytes, change.ID}, &resources, &bytes)
+		err := w.Get(ctx, `UPDATE sets SET resources = resources + ?, bytes = bytes + ? WHERE id = ?
+			RETURNING resources, bytes`, []any{change.Resources, change.Bytes, change.ID}, &resources, &bytes)
 		if err != nil {
 			return err
 		}

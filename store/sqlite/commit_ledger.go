@@ -19,11 +19,11 @@ func (p *commit) dropTombstones(ctx context.Context, w *dbfile.Writer) error {
 		return nil
 	}
 	for after := int64(-1); ; {
-		rows, err := w.Query(ctx, `SELECT w.resource_id FROM want w INDEXED BY want_absent WHERE w.set_id = ? AND w.state = 2 AND w.resource_id > ?
-				AND w.held = 0 AND (w.v_until IS NULL OR w.v_until <= ?)
+		rows, err := w.Query(ctx, `SELECT w.resource_id FROM want w INDEXED BY want_absent WHERE w.set_id = ?
+				AND w.state = 2 AND w.resource_id > ? AND w.held = 0 AND (w.v_until IS NULL OR w.v_until <= ?)
 				AND EXISTS (SELECT 1 FROM resource r WHERE r.id = w.resource_id AND r.have = 0 AND r.action = 0)
-				AND NOT EXISTS (SELECT 1 FROM sets t CROSS JOIN want o ON o.set_id = t.id AND o.resource_id = w.resource_id
-					WHERE t.source_id = ? AND o.state IN (1, 3))
+				AND NOT EXISTS (SELECT 1 FROM sets t CROSS JOIN want o ON o.set_id = t.id
+					AND o.resource_id = w.resource_id WHERE t.source_id = ? AND o.state IN (1, 3))
 			ORDER BY w.resource_id LIMIT ?`, d.SetID, after, int64(d.At), p.source, wantStep)
 		if err != nil {
 			return err
@@ -38,13 +38,13 @@ func (p *commit) dropTombstones(ctx context.Context, w *dbfile.Writer) error {
 			continue
 		}
 		list := column.IDs(ids)
-		if _, err := w.Exec(ctx,
-			"DELETE FROM want WHERE set_id = ? AND resource_id IN (SELECT value FROM json_each(?))", d.SetID, list); err != nil {
+		const drop = "DELETE FROM want WHERE set_id = ? AND resource_id IN (SELECT value FROM json_each(?))"
+		if _, err := w.Exec(ctx, drop, d.SetID, list); err != nil {
 			return err
 		}
 		_, err = w.Exec(ctx, `DELETE FROM resource WHERE id IN (SELECT value FROM json_each(?1)) AND NOT EXISTS
-			(SELECT 1 FROM sets t CROSS JOIN want o ON o.set_id = t.id AND o.resource_id = resource.id WHERE t.source_id = ?2)`,
-			list, p.source)
+			(SELECT 1 FROM sets t CROSS JOIN want o ON o.set_id = t.id AND o.resource_id = resource.id
+			WHERE t.source_id = ?2)`, list, p.source)
 		if err != nil {
 			return err
 		}
@@ -59,8 +59,8 @@ func (p *commit) dropTombstones(ctx context.Context, w *dbfile.Writer) error {
 func (p *commit) gaps(ctx context.Context, w *dbfile.Writer) error {
 	p.gapIDs = make([]int64, len(p.c.Gaps))
 	for i, g := range p.c.Gaps {
-		args := []any{g.SetID, column.Instant(g.From), column.Instant(g.Until), string(g.State), column.Flag(!g.State.Open()), g.ClosedBy,
-			column.Instant(g.Found), column.Instant(g.Ended)}
+		args := []any{g.SetID, column.Instant(g.From), column.Instant(g.Until), string(g.State),
+			column.Flag(!g.State.Open()), g.ClosedBy, column.Instant(g.Found), column.Instant(g.Ended)}
 		p.gapIDs[i] = g.ID
 		if g.ID == 0 {
 			err := w.Get(ctx, `INSERT INTO gap (set_id, v_from, v_until, state, ended_yet, closed_by, found, ended)
@@ -70,8 +70,8 @@ func (p *commit) gaps(ctx context.Context, w *dbfile.Writer) error {
 			}
 			continue
 		}
-		n, err := w.Exec(ctx, `UPDATE gap SET set_id = ?1, v_from = ?2, v_until = ?3, state = ?4, ended_yet = ?5, closed_by = ?6,
-			found = ?7, ended = ?8 WHERE id = ?9 AND set_id = ?1`, append(args, g.ID)...)
+		n, err := w.Exec(ctx, `UPDATE gap SET set_id = ?1, v_from = ?2, v_until = ?3, state = ?4, ended_yet = ?5,
+			closed_by = ?6, found = ?7, ended = ?8 WHERE id = ?9 AND set_id = ?1`, append(args, g.ID)...)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("gap %d: %w", g.ID, store.ErrNotFound)
 		}
@@ -150,9 +150,10 @@ func (p *commit) events(ctx context.Context, w *dbfile.Writer) error {
 		if err := p.checkSource(e.SourceID); err != nil {
 			return err
 		}
-		_, err := w.Exec(ctx, `INSERT INTO event (source_id, uri, id, at, what, v_from, v_until, ordinal, document, detail)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, p.source, e.URI, id, column.Instant(e.At), e.What, column.Instant(e.Version.From),
-			column.Instant(e.Version.Until), e.Version.Ordinal, e.Version.Document, e.Detail)
+		_, err := w.Exec(ctx, `INSERT INTO event (source_id, uri, id, at, what, v_from, v_until, ordinal, document,
+			detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, p.source, e.URI, id, column.Instant(e.At), e.What,
+			column.Instant(e.Version.From), column.Instant(e.Version.Until), e.Version.Ordinal, e.Version.Document,
+			e.Detail)
 		if err != nil {
 			return err
 		}
@@ -164,18 +165,19 @@ func (p *commit) events(ctx context.Context, w *dbfile.Writer) error {
 func (p *commit) runs(ctx context.Context, w *dbfile.Writer) error {
 	for i := range p.c.Runs {
 		r := &p.c.Runs[i]
-		args := []any{r.SetID, r.Kind, column.Instant(r.Started), column.Instant(r.Ended), r.Fetched, r.Deleted, r.Unchanged, r.Failed, r.Bytes,
-			r.Requests, r.Problem}
+		args := []any{r.SetID, r.Kind, column.Instant(r.Started), column.Instant(r.Ended), r.Fetched, r.Deleted,
+			r.Unchanged, r.Failed, r.Bytes, r.Requests, r.Problem}
 		if r.ID == 0 {
-			_, err := w.Exec(ctx, `INSERT INTO run (set_id, kind, started, ended, fetched, deleted, unchanged, failed, bytes,
-				requests, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
+			_, err := w.Exec(ctx, `INSERT INTO run (set_id, kind, started, ended, fetched, deleted, unchanged, failed,
+				bytes, requests, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		n, err := w.Exec(ctx, `UPDATE run SET kind = ?2, started = ?3, ended = ?4, fetched = ?5, deleted = ?6, unchanged = ?7,
-			failed = ?8, bytes = ?9, requests = ?10, problem = ?11 WHERE id = ?12 AND set_id = ?1`, append(args, r.ID)...)
+		n, err := w.Exec(ctx, `UPDATE run SET kind = ?2, started = ?3, ended = ?4, fetched = ?5, deleted = ?6,
+			unchanged = ?7, failed = ?8, bytes = ?9, requests = ?10, problem = ?11 WHERE id = ?12 AND set_id = ?1`,
+			append(args, r.ID)...)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("run %d: %w", r.ID, store.ErrNotFound)
 		}

@@ -22,18 +22,20 @@ const rowsAtOnce = 20
 
 const (
 	insertRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	insertHead = "INSERT OR FAIL INTO resource (id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES "
+	insertHead = `INSERT OR FAIL INTO resource
+		(id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES `
 	insertTail = " ON CONFLICT (source_id, uri) DO NOTHING"
 
 	updateRow  = "(?, ?, ?, ?, ?, ?, ?)"
-	updateHead = `UPDATE OR FAIL resource SET have = v.column2, length = v.column3, file = v.column4, action = v.column5,
-		due = v.column6, failure = v.column7 FROM (VALUES `
+	updateHead = `UPDATE OR FAIL resource SET have = v.column2, length = v.column3, file = v.column4,
+		action = v.column5, due = v.column6, failure = v.column7 FROM (VALUES `
 	updateTail = ") v WHERE resource.id = v.column1"
 
 	folderHead = "INSERT OR FAIL INTO folder (source_id, name) VALUES "
 
 	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	wantHead = "INSERT OR FAIL INTO want (set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES "
+	wantHead = `INSERT OR FAIL INTO want
+		(set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES `
 	wantTail = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
 		v_until = excluded.v_until, generation = excluded.generation, held = excluded.held, refused = excluded.refused,
 		said = excluded.said, pushed = excluded.pushed`
@@ -311,8 +313,8 @@ func (p *commit) wants(ctx context.Context, w *dbfile.Writer) error {
 }
 
 func appendWant(args []any, id int64, want *store.Want) []any {
-	return append(args, want.SetID, id, int64(want.State), column.Instant(want.Version.From), column.Instant(want.Version.Until),
-		want.Generation,
+	return append(args, want.SetID, id, int64(want.State), column.Instant(want.Version.From),
+		column.Instant(want.Version.Until), want.Generation,
 		column.Flag(want.Held), column.Text(want.Refused), column.PackWant(want), column.Flag(want.Pushed))
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	deliveryHead = `INSERT OR FAIL INTO inbox (subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
-		v_until, verdict, body) VALUES `
+	deliveryHead = `INSERT OR FAIL INTO inbox (subscription_id, source_id, set_id, kind, received, signed, digest,
+		type, v_from, v_until, verdict, body) VALUES `
 	deliveryRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)" // verdict is what versions before 0.10 wrote
 )
 
@@ -121,9 +121,9 @@ func (g *group) count(ctx context.Context, w *dbfile.Writer) error {
 		c.last = max(c.last, d.Received)
 	}
 	for _, c := range counts {
-		_, err := w.Exec(ctx, `UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3, missed = 0,
-			last_delivery = CASE WHEN last_delivery > ?4 OR ?4 IS NULL THEN last_delivery ELSE ?4 END WHERE id = ?1`,
-			c.id, c.delivered, c.duplicates, column.Instant(c.last))
+		_, err := w.Exec(ctx, `UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3,
+			missed = 0, last_delivery = CASE WHEN last_delivery > ?4 OR ?4 IS NULL THEN last_delivery ELSE ?4 END
+			WHERE id = ?1`, c.id, c.delivered, c.duplicates, column.Instant(c.last))
 		if err != nil {
 			return err
 		}

@@ -9,13 +9,13 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-const documentColumns = `id, source_id, set_id, url, kind, etag, last_modified, at, v_from, v_until, last_entry, entries,
-	complete, body, read`
+const documentColumns = `id, source_id, set_id, url, kind, etag, last_modified, at, v_from, v_until, last_entry,
+	entries, complete, body, read`
 
 func scanDocument(row rowScanner) (d store.Document, err error) {
 	err = row.Scan(&d.ID, &d.SourceID, &d.SetID, &d.URL, &d.Kind, &d.ETag, &d.LastModified, column.IntoInstant(&d.At),
-		column.IntoInstant(&d.From), column.IntoInstant(&d.Until), column.IntoInstant(&d.LastEntry), &d.Entries, &d.Complete, &d.Body,
-		column.IntoInstant(&d.Read))
+		column.IntoInstant(&d.From), column.IntoInstant(&d.Until), column.IntoInstant(&d.LastEntry), &d.Entries,
+		&d.Complete, &d.Body, column.IntoInstant(&d.Read))
 	return d, err
 }
 
@@ -76,16 +76,17 @@ func putDocument(ctx context.Context, w *dbfile.Writer, sourceID int64, d *store
 	if len(d.Body) > 0 {
 		body = d.Body
 	}
-	args := []any{d.SetID, d.Kind, d.ETag, d.LastModified, column.Instant(d.At), column.Instant(d.From), column.Instant(d.Until), column.Instant(d.LastEntry),
-		d.Entries,
+	args := []any{d.SetID, d.Kind, d.ETag, d.LastModified, column.Instant(d.At), column.Instant(d.From),
+		column.Instant(d.Until), column.Instant(d.LastEntry), d.Entries,
 		column.Flag(d.Complete), body, column.Instant(d.Read), sourceID}
 	if d.ID == 0 {
 		_, err := w.Exec(ctx, `INSERT INTO document (set_id, kind, etag, last_modified, at, v_from, v_until, last_entry,
 				entries, complete, body, read, source_id, url) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (source_id, url) DO UPDATE SET set_id = excluded.set_id, kind = excluded.kind, etag = excluded.etag,
-				last_modified = excluded.last_modified, at = excluded.at, v_from = excluded.v_from, v_until = excluded.v_until,
-				last_entry = excluded.last_entry, entries = excluded.entries, complete = excluded.complete,
-				body = excluded.body, read = excluded.read`, append(args, d.URL)...)
+			ON CONFLICT (source_id, url) DO UPDATE SET set_id = excluded.set_id, kind = excluded.kind,
+				etag = excluded.etag, last_modified = excluded.last_modified, at = excluded.at,
+				v_from = excluded.v_from, v_until = excluded.v_until, last_entry = excluded.last_entry,
+				entries = excluded.entries, complete = excluded.complete, body = excluded.body, read = excluded.read`,
+			append(args, d.URL)...)
 		return err
 	}
 	n, err := w.Exec(ctx, `UPDATE document SET set_id = ?, kind = ?, etag = ?, last_modified = ?, at = ?, v_from = ?,
@@ -146,7 +147,8 @@ func (s *Store) unusedDocuments(ctx context.Context) (ids []int64, err error) {
 func (s *Store) unreferenced(ctx context.Context, source int64) ([]int64, error) {
 	rows, err := s.db.Query(ctx, `SELECT id FROM document d WHERE source_id = ?1 AND set_id <> 0
 		AND id < (SELECT id FROM document WHERE source_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
-		AND coalesce(read, 0) < (SELECT coalesce(read, 0) FROM document WHERE source_id = ?1 ORDER BY 1 DESC LIMIT 1 OFFSET ?2)
+		AND coalesce(read, 0) <
+			(SELECT coalesce(read, 0) FROM document WHERE source_id = ?1 ORDER BY 1 DESC LIMIT 1 OFFSET ?2)
 		AND NOT EXISTS (SELECT 1 FROM sets t WHERE t.source_id = ?1 AND t.capability_list = d.url)
 		AND url NOT IN (SELECT p.document FROM sets t CROSS JOIN span p ON p.set_id = t.id WHERE t.source_id = ?1)
 		AND id NOT IN (SELECT document FROM event WHERE source_id = ?1) ORDER BY id`, source, keepDocuments-1)

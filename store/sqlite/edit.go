@@ -21,8 +21,8 @@ const (
 )
 
 func scanEdit(row rowScanner) (e store.Edit, err error) {
-	err = row.Scan(&e.SourceID, &e.URI, column.IntoDigest(&e.Digest), column.IntoInstant(&e.Observed), &e.Author, column.IntoInstant(&e.Received), &e.Evidence,
-		&e.Body)
+	err = row.Scan(&e.SourceID, &e.URI, column.IntoDigest(&e.Digest), column.IntoInstant(&e.Observed), &e.Author,
+		column.IntoInstant(&e.Received), &e.Evidence, &e.Body)
 	return e, err
 }
 
@@ -85,8 +85,8 @@ func (p *commit) edits(ctx context.Context, w *dbfile.Writer) error {
 			if err := p.checkSource(e.SourceID); err != nil {
 				return err
 			}
-			p.args = append(p.args, p.source, e.URI, e.Digest[:], column.Instant(e.Observed), e.Author, column.Instant(e.Received), e.Evidence,
-				bytesOf(e.Body))
+			p.args = append(p.args, p.source, e.URI, e.Digest[:], column.Instant(e.Observed), e.Author,
+				column.Instant(e.Received), e.Evidence, bytesOf(e.Body))
 		}
 		if _, err := w.Exec(ctx, editHead+rowsOf(editRow, n)+editTail, p.args...); err != nil {
 			return err

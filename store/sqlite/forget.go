@@ -50,8 +50,9 @@ func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 // endSubscriptions makes tombstones of a Source's subscriptions: hubs that keep sending are told
 // that they have ended (S-68, S-92).
 func endSubscriptions(ctx context.Context, w *dbfile.Writer, sourceID int64) error {
-	_, err := w.Exec(ctx, `UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '', next = NULL,
-		ended = ? WHERE source_id = ? AND state <> 'gone'`, column.Instant(store.MicrosOf(time.Now())), sourceID)
+	_, err := w.Exec(ctx, `UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '',
+		next = NULL, ended = ? WHERE source_id = ? AND state <> 'gone'`, column.Instant(store.MicrosOf(time.Now())),
+		sourceID)
 	return err
 }
 
@@ -78,7 +79,8 @@ func dropInbox(ctx context.Context, w *dbfile.Writer, sourceID int64) (more bool
 
 // dropPoints drops a slice of a Source's points of one width, found as Points finds them.
 const dropPoints = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 ORDER BY at LIMIT 1)
-		UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun ORDER BY at LIMIT 1) FROM t WHERE t.begun IS NOT NULL)
+		UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun ORDER BY at LIMIT 1) FROM t
+		WHERE t.begun IS NOT NULL)
 	DELETE FROM series WHERE width = ?1 AND source_id = ?2 AND at IN (SELECT t.begun FROM t CROSS JOIN series o
 		ON o.width = ?1 AND o.at = t.begun AND o.source_id = ?2 LIMIT ?3)`
 
@@ -90,8 +92,8 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		query string
 		args  []any
 	}{
-		{`DELETE FROM content WHERE resource_id IN (SELECT resource_id FROM content WHERE resource_id >= ? AND resource_id < ? LIMIT ?)`,
-			[]any{from, to, bodySlice}},
+		{`DELETE FROM content WHERE resource_id IN (SELECT resource_id FROM content WHERE resource_id >= ?
+			AND resource_id < ? LIMIT ?)`, []any{from, to, bodySlice}},
 		{`DELETE FROM edit WHERE id IN (SELECT id FROM edit WHERE source_id = ? LIMIT ?)`, []any{sourceID, slice}},
 		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`,
 			[]any{from, to, slice}},
@@ -99,20 +101,23 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
 		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`,
 			[]any{sourceID, slice}},
-		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
+		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1
+			LIMIT ?2)`, []any{sourceID, slice}},
 		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`,
 			[]any{sourceID, slice}},
 		{`DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)`,
 			[]any{sourceID, slice}},
-		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, slice}},
-		{`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.set_id = t.id WHERE t.source_id = ? LIMIT ?)`,
-			[]any{sourceID, slice}},
-		{`DELETE FROM subscription_event WHERE id IN (SELECT id FROM subscription_event WHERE id >= ? AND id < ? LIMIT ?)`,
-			[]any{from, to, slice}},
+		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?)
+			LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.set_id = t.id
+			WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM subscription_event WHERE id IN (SELECT id FROM subscription_event WHERE id >= ? AND id < ?
+			LIMIT ?)`, []any{from, to, slice}},
 		{dropPoints, []any{int64(store.Minute), sourceID, slice}},
 		{dropPoints, []any{int64(store.Hour), sourceID, slice}},
 		{dropPoints, []any{int64(store.Day), sourceID, slice}},
-		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?)
+			LIMIT ?)`, []any{sourceID, slice}},
 	}
 	err = s.db.Write(ctx, "drop the rows of a forgotten source", func(ctx context.Context, w *dbfile.Writer) error {
 		if more, err = dropInbox(ctx, w, sourceID); err != nil || more {

@@ -36,8 +36,9 @@ func resize(ctx context.Context, w *dbfile.Writer, source int64, by store.InboxS
 	if by == (store.InboxSize{}) {
 		return nil
 	}
-	_, err := w.Exec(ctx, `INSERT INTO inbox_share (source_id, deliveries, bytes) VALUES (?, ?, ?) ON CONFLICT (source_id)
-		DO UPDATE SET deliveries = deliveries + excluded.deliveries, bytes = bytes + excluded.bytes`, source, by.Deliveries, by.Bytes)
+	_, err := w.Exec(ctx, `INSERT INTO inbox_share (source_id, deliveries, bytes) VALUES (?, ?, ?)
+		ON CONFLICT (source_id) DO UPDATE SET deliveries = deliveries + excluded.deliveries,
+		bytes = bytes + excluded.bytes`, source, by.Deliveries, by.Bytes)
 	return err
 }
 
@@ -87,9 +88,9 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, from dbfile.Querier) error {
 		// Not a bare parameter: SQLite plans by its value, so it would compile the statement anew
 		// for each push.
-		rows, err := from.Query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
-			v_until, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ? + 0`,
-			q.SourceID, column.Flag(q.Kept), q.After, max(q.Limit, 0))
+		rows, err := from.Query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest,
+			type, v_from, v_until, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id
+			LIMIT ? + 0`, q.SourceID, column.Flag(q.Kept), q.After, max(q.Limit, 0))
 		if err != nil {
 			return err
 		}
@@ -117,8 +118,8 @@ func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
 }
 
 func scanDelivery(row rowScanner) (d store.Delivery, err error) {
-	err = row.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, column.IntoInstant(&d.Received), &d.Signed, column.IntoDigest(&d.Digest),
-		&d.Type,
+	err = row.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, column.IntoInstant(&d.Received),
+		&d.Signed, column.IntoDigest(&d.Digest), &d.Type,
 		column.IntoInstant(&d.From), column.IntoInstant(&d.Until), &d.Kept, &d.Body)
 	return d, err
 }

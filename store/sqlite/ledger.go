@@ -26,8 +26,8 @@ func (s *Store) Gaps(ctx context.Context, setID int64) ([]store.Gap, error) {
 		return nil, s.db.Fail(what, err)
 	}
 	gaps, err := collect(rows, func(row rowScanner) (g store.Gap, err error) {
-		err = row.Scan(&g.ID, &g.SetID, column.IntoInstant(&g.From), column.IntoInstant(&g.Until), &g.State, &g.ClosedBy,
-			column.IntoInstant(&g.Found), column.IntoInstant(&g.Ended))
+		err = row.Scan(&g.ID, &g.SetID, column.IntoInstant(&g.From), column.IntoInstant(&g.Until), &g.State,
+			&g.ClosedBy, column.IntoInstant(&g.Found), column.IntoInstant(&g.Ended))
 		return g, err
 	})
 	return gaps, s.db.Fail(what, err)
@@ -36,14 +36,14 @@ func (s *Store) Gaps(ctx context.Context, setID int64) ([]store.Gap, error) {
 // Runs implements store.Ledger.
 func (s *Store) Runs(ctx context.Context, setID int64, limit int) ([]store.Run, error) {
 	const what = "list runs"
-	rows, err := s.db.Query(ctx, `SELECT id, set_id, kind, started, ended, fetched, deleted, unchanged, failed, bytes, requests,
-		problem FROM run WHERE set_id = ? ORDER BY id DESC LIMIT ?`, setID, max(limit, 0))
+	rows, err := s.db.Query(ctx, `SELECT id, set_id, kind, started, ended, fetched, deleted, unchanged, failed, bytes,
+		requests, problem FROM run WHERE set_id = ? ORDER BY id DESC LIMIT ?`, setID, max(limit, 0))
 	if err != nil {
 		return nil, s.db.Fail(what, err)
 	}
 	runs, err := collect(rows, func(row rowScanner) (r store.Run, err error) {
-		err = row.Scan(&r.ID, &r.SetID, &r.Kind, column.IntoInstant(&r.Started), column.IntoInstant(&r.Ended), &r.Fetched, &r.Deleted,
-			&r.Unchanged, &r.Failed, &r.Bytes, &r.Requests, &r.Problem)
+		err = row.Scan(&r.ID, &r.SetID, &r.Kind, column.IntoInstant(&r.Started), column.IntoInstant(&r.Ended),
+			&r.Fetched, &r.Deleted, &r.Unchanged, &r.Failed, &r.Bytes, &r.Requests, &r.Problem)
 		return r, err
 	})
 	return runs, s.db.Fail(what, err)
@@ -52,7 +52,8 @@ func (s *Store) Runs(ctx context.Context, setID int64, limit int) ([]store.Run, 
 const trashColumns = "source_id, id, uri, key, sha256, length, reason, at"
 
 func scanTrashed(row rowScanner) (t store.Trashed, err error) {
-	err = row.Scan(&t.SourceID, &t.ID, &t.URI, &t.Key, column.IntoDigest(&t.SHA256), &t.Length, &t.Reason, column.IntoInstant(&t.At))
+	err = row.Scan(&t.SourceID, &t.ID, &t.URI, &t.Key, column.IntoDigest(&t.SHA256), &t.Length, &t.Reason,
+		column.IntoInstant(&t.At))
 	return t, err
 }
 
@@ -91,8 +92,8 @@ func (s *Store) TrashedOf(ctx context.Context, sourceID int64, uri string) (stor
 // its own.
 func (s *Store) History(ctx context.Context, sourceID int64, uri string) ([]store.Event, error) {
 	const what = "read a resource's history"
-	rows, err := s.db.Query(ctx, `SELECT e.source_id, e.uri, e.at, e.what, e.v_from, e.v_until, e.ordinal, e.document, e.detail,
-			CASE WHEN e.document < 0 THEN 'notification' ELSE coalesce(d.url, '') END
+	rows, err := s.db.Query(ctx, `SELECT e.source_id, e.uri, e.at, e.what, e.v_from, e.v_until, e.ordinal, e.document,
+			e.detail, CASE WHEN e.document < 0 THEN 'notification' ELSE coalesce(d.url, '') END
 		FROM event e LEFT JOIN document d ON d.id = e.document AND d.source_id = e.source_id
 		WHERE e.source_id = ? AND e.uri = ? ORDER BY e.id`, sourceID, uri)
 	if err != nil {

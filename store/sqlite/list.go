@@ -80,7 +80,8 @@ func (f *finder) add(ctx context.Context, query string, args ...any) (enough boo
 // run reports whether all rows were read.
 func (f *finder) run(ctx context.Context, text string) (complete bool, err error) {
 	// The text itself is the first with it as prefix.
-	enough, err := f.add(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri >= ? AND uri < ? ORDER BY uri LIMIT ?",
+	enough, err := f.add(ctx, `SELECT id FROM resource WHERE source_id = ? AND uri >= ? AND uri < ?
+		ORDER BY uri LIMIT ?`,
 		f.source, text, prefixEnd(text), f.most)
 	switch {
 	case err != nil || enough:
@@ -108,7 +109,8 @@ func (f *finder) inside(ctx context.Context, pattern string) (complete bool, err
 			return false, err
 		}
 		enough, err := f.add(ctx,
-			"SELECT id FROM resource WHERE source_id = ? AND uri > ? AND uri <= ? AND uri LIKE ? ESCAPE '\\' ORDER BY uri LIMIT ?",
+			`SELECT id FROM resource WHERE source_id = ? AND uri > ? AND uri <= ? AND uri LIKE ? ESCAPE '\'
+				ORDER BY uri LIMIT ?`,
 			f.source, after, end, pattern, f.most)
 		if err != nil || enough {
 			return false, err
@@ -199,7 +201,8 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 			for _, owed := range []string{neverFailed, failedBefore} {
 				query := "SELECT r.id FROM resource r WHERE " + owed + "?4"
 				if q.SetID != 0 {
-					query = "SELECT r.id FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id WHERE " + owed +
+					query = `SELECT r.id FROM resource r
+						CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id WHERE ` + owed +
 						"?4 AND w.state IN " + a.states
 				}
 				if err := add(query+" ORDER BY r.id LIMIT ?5", q.SetID, after, to, int64(a.action),

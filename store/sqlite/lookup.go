@@ -104,7 +104,8 @@ const anyURI = "SELECT 1 FROM resource WHERE source_id = ? AND uri BETWEEN ? AND
 
 // anyIn reports whether there may be rows in the range of n strings, from first to last. A new list
 // in the order of its URIs meets an empty range in each chunk, which saves all look-ups.
-func anyIn(ctx context.Context, from dbfile.Querier, query string, sourceID int64, n int, first, last string) (bool, error) {
+func anyIn(ctx context.Context, from dbfile.Querier, query string, sourceID int64, n int,
+	first, last string) (bool, error) {
 	if n < chunkSize {
 		return true, nil
 	}

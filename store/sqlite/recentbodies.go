@@ -123,7 +123,8 @@ func (g *group) mark(ctx context.Context, w *dbfile.Writer, l *recentBodies, whi
 			l.add(marks[i], g.ds[i].Received)
 		}
 	})
-	last, err := w.Insert(ctx, "INSERT INTO mark (id, at, packed) VALUES (coalesce((SELECT max(id) FROM mark), 0) + ?, ?, ?)",
+	last, err := w.Insert(ctx, `INSERT INTO mark (id, at, packed)
+		VALUES (coalesce((SELECT max(id) FROM mark), 0) + ?, ?, ?)`,
 		int64(len(made)), int64(newest), packed)
 	if err == nil && last/tidyRows > (last-int64(len(made)))/tidyRows {
 		// Hubs may bring many more before the next Tidy. As many go as came since the last time.

@@ -17,8 +17,8 @@ import (
 const requestColumns = "id, source, command, args, state, created, beat, progress, exit_code, problem"
 
 func scanRequest(row rowScanner) (r store.Request, err error) {
-	err = row.Scan(&r.ID, &r.Source, &r.Command, &r.Args, &r.State, column.IntoInstant(&r.Created), column.IntoInstant(&r.Beat),
-		&r.Progress,
+	err = row.Scan(&r.ID, &r.Source, &r.Command, &r.Args, &r.State, column.IntoInstant(&r.Created),
+		column.IntoInstant(&r.Beat), &r.Progress,
 		&r.ExitCode, &r.Problem)
 	return r, err
 }
@@ -31,7 +31,8 @@ func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
 	}
 	var id int64
 	err := s.db.WriteBestEffort(ctx, "record a request", func(ctx context.Context, w *dbfile.Writer) error {
-		return w.Get(ctx, "INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?) RETURNING id",
+		return w.Get(ctx, `INSERT INTO request (source, command, args, state, created)
+			VALUES (?, ?, ?, ?, ?) RETURNING id`,
 			[]any{r.Source, r.Command, column.Blob(r.Args), string(store.RequestWaiting), int64(created)}, &id)
 	})
 	if err != nil {
@@ -137,7 +138,8 @@ func (s *Store) Request(ctx context.Context, id int64, from int) (store.Request,
 
 // DropRequest implements store.Requests.
 func (s *Store) DropRequest(ctx context.Context, id int64) (taken bool, err error) {
-	err = s.db.WriteBestEffort(ctx, fmt.Sprintf("take request %d back", id), func(ctx context.Context, w *dbfile.Writer) error {
+	what := fmt.Sprintf("take request %d back", id)
+	err = s.db.WriteBestEffort(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
 		if _, err := w.Exec(ctx, "DELETE FROM request WHERE id = ? AND state = 'waiting'", id); err != nil {
 			return err
 		}

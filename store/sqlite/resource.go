@@ -26,7 +26,8 @@ const (
 	resourceColumns = "r.id, r.uri, r.key, r.have, r.length, r.file, r.action, r.due, r.failure"
 	wantColumns     = "w.set_id, w.state, w.v_from, w.v_until, w.generation, w.held, w.refused, w.said"
 	// allWants joins the wants of all sets of a Source, one row each, or one row without any.
-	allWants = ` LEFT JOIN want w ON w.set_id IN (SELECT t.id FROM sets t WHERE t.source_id = ?1) AND w.resource_id = r.id`
+	allWants = ` LEFT JOIN want w ON w.set_id IN (SELECT t.id FROM sets t WHERE t.source_id = ?1)
+		AND w.resource_id = r.id`
 )
 
 // resourceRow reads rows of resourceColumns and wantColumns.
@@ -44,8 +45,9 @@ func (x *resourceRow) scan(row rowScanner) error {
 		x.to = []any{
 			&r.ID, &r.URI, &r.Key, column.IntoEnum(&r.Have.State), &r.Have.Length, column.IntoFile(&r.Have),
 			column.IntoEnum(&r.Work.Action), column.IntoInstant(&r.Work.Due), column.IntoFailure(&r.Work),
-			&x.setID, column.IntoEnum(&w.State), column.IntoInstant(&w.Version.From), column.IntoInstant(&w.Version.Until),
-			column.IntoInt(&w.Generation), column.IntoBool(&w.Held), column.IntoText(&w.Refused), column.IntoWant(w),
+			&x.setID, column.IntoEnum(&w.State), column.IntoInstant(&w.Version.From),
+			column.IntoInstant(&w.Version.Until), column.IntoInt(&w.Generation), column.IntoBool(&w.Held),
+			column.IntoText(&w.Refused), column.IntoWant(w),
 		}
 	}
 	if err := row.Scan(x.to...); err != nil {
@@ -140,7 +142,8 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, e
 	)
 	from, to := idRange(q.SourceID)
 	return s.resources(ctx, "list due work", q.SourceID,
-		"("+of+neverFailed+due+" UNION ALL "+of+failedBefore+due+" ORDER BY 1 LIMIT ?6) j CROSS JOIN resource r ON r.id = j.id",
+		"("+of+neverFailed+due+" UNION ALL "+of+failedBefore+due+
+			" ORDER BY 1 LIMIT ?6) j CROSS JOIN resource r ON r.id = j.id",
 		"true", q.Limit, max(q.After, from-1), to, int64(q.Action), int64(q.Now), q.Limit, int64(q.Now+store.LatestDue))
 }
 
@@ -151,7 +154,8 @@ func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, erro
 		what  = "find the next due work"
 		first = "SELECT * FROM (SELECT r.due FROM resource r WHERE " + neverFailed
 		query = first + "1 ORDER BY r.id LIMIT 1) UNION ALL " + first + "2 ORDER BY r.id LIMIT 1) UNION ALL " +
-			"SELECT * FROM (SELECT due FROM resource WHERE source_id = ?1 AND action <> 0 AND failure IS NOT NULL ORDER BY due LIMIT 1)"
+			"SELECT * FROM (SELECT due FROM resource WHERE source_id = ?1 AND action <> 0 AND failure IS NOT NULL " +
+			"ORDER BY due LIMIT 1)"
 	)
 	from, to := idRange(sourceID)
 	var found []store.Micros
@@ -221,7 +225,8 @@ func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until sto
 // unlisted reads one page of a set's wants. next is the begin of the following one, -1 at the end.
 func (s *Store) unlisted(ctx context.Context, setID, generation int64, until store.Micros,
 	after int64) (ids []int64, next int64, err error) {
-	err = s.db.Get(ctx, "SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? ORDER BY resource_id LIMIT 1 OFFSET ?",
+	err = s.db.Get(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
+		ORDER BY resource_id LIMIT 1 OFFSET ?`,
 		[]any{setID, after, unlistedPage - 1}, &next)
 	last := next
 	if errors.Is(err, sql.ErrNoRows) {
@@ -260,8 +265,8 @@ func (s *Store) Sample(ctx context.Context, sourceID int64, n int) ([]*store.Res
 	for i := range at {
 		at[i] = first + rand.Int64N(last-first+1)
 	}
-	rows, err := s.db.Query(ctx, `SELECT coalesce((SELECT r.id FROM resource r WHERE r.id >= j.value AND r.id < ?2 ORDER BY r.id LIMIT 1), 0)
-		FROM json_each(?1) j`, column.IDs(at), to)
+	rows, err := s.db.Query(ctx, `SELECT coalesce((SELECT r.id FROM resource r WHERE r.id >= j.value AND r.id < ?2
+		ORDER BY r.id LIMIT 1), 0) FROM json_each(?1) j`, column.IDs(at), to)
 	if err != nil {
 		return nil, s.db.Fail(what, err)
 	}

@@ -80,8 +80,8 @@ const setColumns = `id, source_id, capability_list, floor, generation, baselines
 
 func scanSet(row rowScanner) (t store.Set, err error) {
 	err = row.Scan(&t.ID, &t.SourceID, &t.CapabilityList, column.IntoInstant(&t.Floor), &t.Generation, &t.Baselines,
-		column.IntoIntervals(&t.Proven), column.IntoIntervals(&t.Joint), &t.Resources, &t.Bytes, &t.Gone, &t.InStep, &t.Problem,
-		column.IntoInstant(&t.LastPull), &t.Estimated, &t.Flawed)
+		column.IntoIntervals(&t.Proven), column.IntoIntervals(&t.Joint), &t.Resources, &t.Bytes, &t.Gone, &t.InStep,
+		&t.Problem, column.IntoInstant(&t.LastPull), &t.Estimated, &t.Flawed)
 	return t, err
 }
 

@@ -15,8 +15,8 @@ import (
 const spanColumns = "id, set_id, kind, v_from, v_until, first, last, count, entries, document"
 
 func scanSpan(row rowScanner) (s store.Span, err error) {
-	err = row.Scan(&s.ID, &s.SetID, &s.Kind, column.IntoInstant(&s.From), column.IntoInstant(&s.Until), column.IntoInstant(&s.First),
-		column.IntoInstant(&s.Last),
+	err = row.Scan(&s.ID, &s.SetID, &s.Kind, column.IntoInstant(&s.From), column.IntoInstant(&s.Until),
+		column.IntoInstant(&s.First), column.IntoInstant(&s.Last),
 		&s.Count, &s.Entries, &s.Document)
 	return s, err
 }
@@ -28,7 +28,8 @@ func (s *Store) Spans(ctx context.Context, setID int64, from, until store.Micros
 		return nil, nil
 	}
 	rows, err := s.db.Query(ctx, "SELECT "+spanColumns+` FROM span WHERE set_id = ? AND v_until >= ?
-		AND coalesce(v_from, v_until) <= ? ORDER BY v_until DESC, v_from DESC, id DESC LIMIT ?`, setID, int64(from), int64(until), max(limit, 0))
+		AND coalesce(v_from, v_until) <= ? ORDER BY v_until DESC, v_from DESC, id DESC LIMIT ?`, setID, int64(from),
+		int64(until), max(limit, 0))
 	if err != nil {
 		return nil, s.db.Fail(what, err)
 	}
@@ -73,7 +74,8 @@ func spanBefore(ctx context.Context, w *dbfile.Writer, n *store.Span) (store.Spa
 	case !n.From.Known():
 		query, args[2] = of+" AND v_from IS NULL AND v_until = ? AND document = ? LIMIT 1", int64(n.Until)
 	case isStream(n.Kind):
-		query, args = of+" AND v_from IS NOT NULL AND document = ? ORDER BY v_from DESC, v_until DESC, id DESC LIMIT 1", append(args[:2], n.Document)
+		query = of + " AND v_from IS NOT NULL AND document = ? ORDER BY v_from DESC, v_until DESC, id DESC LIMIT 1"
+		args = append(args[:2], n.Document)
 	}
 	rows, err := w.Query(ctx, query, args...)
 	if err != nil {
@@ -94,9 +96,10 @@ func continues(was, n *store.Span) bool {
 
 func addSpan(ctx context.Context, w *dbfile.Writer, n *store.Span) error {
 	from, to := idRange(n.SetID)
-	_, err := w.Exec(ctx, "INSERT INTO span ("+spanColumns+`) VALUES (1 + coalesce((SELECT id FROM span WHERE id >= ?1 AND id < ?2
-		ORDER BY id DESC LIMIT 1), ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`, from, to, n.SetID, string(n.Kind), column.Instant(n.From),
-		int64(n.Until), column.Instant(n.First), column.Instant(n.Last), n.Count, n.Entries, n.Document)
+	_, err := w.Exec(ctx, "INSERT INTO span ("+spanColumns+`) VALUES (1 + coalesce((SELECT id FROM span WHERE id >= ?1
+		AND id < ?2 ORDER BY id DESC LIMIT 1), ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`, from, to, n.SetID,
+		string(n.Kind), column.Instant(n.From), int64(n.Until), column.Instant(n.First), column.Instant(n.Last),
+		n.Count, n.Entries, n.Document)
 	return err
 }
 
@@ -115,7 +118,9 @@ func growSpan(ctx context.Context, w *dbfile.Writer, was, n *store.Span) error {
 	if now == *was {
 		return nil
 	}
-	_, err := w.Exec(ctx, "UPDATE span SET v_from = ?, v_until = ?, first = ?, last = ?, count = ?, entries = ? WHERE id = ?",
-		column.Instant(now.From), int64(now.Until), column.Instant(now.First), column.Instant(now.Last), now.Count, now.Entries, was.ID)
+	_, err := w.Exec(ctx, `UPDATE span SET v_from = ?, v_until = ?, first = ?, last = ?, count = ?, entries = ?
+		WHERE id = ?`,
+		column.Instant(now.From), int64(now.Until), column.Instant(now.First), column.Instant(now.Last), now.Count,
+		now.Entries, was.ID)
 	return err
 }

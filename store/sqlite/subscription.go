@@ -13,8 +13,8 @@ import (
 
 const (
 	// callerColumns are written by callers, countColumns by the store.
-	callerColumns = `source_id, set_id, kind, topic, hub, token, secret, state, replaces, asked, granted, requested, verified,
-		renew, expires, rotated, next, attempts, profile, reason, ended`
+	callerColumns = `source_id, set_id, kind, topic, hub, token, secret, state, replaces, asked, granted, requested,
+		verified, renew, expires, rotated, next, attempts, profile, reason, ended`
 	countColumns = `last_delivery, delivered, duplicates, rejected_signature, rejected_too_large, rejected_malformed,
 		push_misses, missed`
 	selectSubscription = "SELECT id, " + callerColumns + ", " + countColumns + " FROM subscription"
@@ -22,11 +22,11 @@ const (
 
 func scanSubscription(row rowScanner) (s store.Subscription, err error) {
 	err = row.Scan(&s.ID, &s.SourceID, &s.SetID, &s.Kind, &s.Topic, &s.Hub, &s.Token, &s.Secret, &s.State, &s.Replaces,
-		&s.Asked, &s.Granted, column.IntoInstant(&s.Requested), column.IntoInstant(&s.Verified), column.IntoInstant(&s.Renew),
-		column.IntoInstant(&s.Expires),
-		column.IntoInstant(&s.Rotated), column.IntoInstant(&s.Next), &s.Attempts, &s.Profile, &s.Reason, column.IntoInstant(&s.Ended),
-		column.IntoInstant(&s.LastDelivery), &s.Delivered, &s.Duplicates, &s.RejectedSignature, &s.RejectedTooLarge,
-		&s.RejectedMalformed, &s.PushMisses, &s.Missed)
+		&s.Asked, &s.Granted, column.IntoInstant(&s.Requested), column.IntoInstant(&s.Verified),
+		column.IntoInstant(&s.Renew), column.IntoInstant(&s.Expires),
+		column.IntoInstant(&s.Rotated), column.IntoInstant(&s.Next), &s.Attempts, &s.Profile, &s.Reason,
+		column.IntoInstant(&s.Ended), column.IntoInstant(&s.LastDelivery), &s.Delivered, &s.Duplicates,
+		&s.RejectedSignature, &s.RejectedTooLarge, &s.RejectedMalformed, &s.PushMisses, &s.Missed)
 	return s, err
 }
 
@@ -35,7 +35,8 @@ func subscriptionArgs(s *store.Subscription) []any {
 	return []any{
 		s.SourceID, s.SetID, string(s.Kind), s.Topic, s.Hub, s.Token, s.Secret, string(s.State), s.Replaces, s.Asked,
 		s.Granted,
-		column.Instant(s.Requested), column.Instant(s.Verified), column.Instant(s.Renew), column.Instant(s.Expires), column.Instant(s.Rotated), column.Instant(s.Next), s.Attempts, s.Profile,
+		column.Instant(s.Requested), column.Instant(s.Verified), column.Instant(s.Renew), column.Instant(s.Expires),
+		column.Instant(s.Rotated), column.Instant(s.Next), s.Attempts, s.Profile,
 		s.Reason,
 		column.Instant(s.Ended),
 	}
@@ -91,7 +92,8 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64,
 	fn func(*store.Subscription) error) (store.Subscription, error) {
 	var now store.Subscription
 	var refused error // by fn
-	err := s.db.Write(ctx, fmt.Sprintf("change subscription %d", id), func(ctx context.Context, w *dbfile.Writer) error {
+	err := s.db.Write(ctx, fmt.Sprintf("change subscription %d", id), func(ctx context.Context,
+		w *dbfile.Writer) error {
 		rows, err := w.Query(ctx, selectSubscription+" WHERE id = ?", id)
 		if err != nil {
 			return err
@@ -109,9 +111,10 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64,
 		if now == before {
 			return nil
 		}
-		_, err = w.Exec(ctx, `UPDATE subscription SET source_id = ?, set_id = ?, kind = ?, topic = ?, hub = ?, token = ?,
-			secret = ?, state = ?, replaces = ?, asked = ?, granted = ?, requested = ?, verified = ?, renew = ?, expires = ?,
-			rotated = ?, next = ?, attempts = ?, profile = ?, reason = ?, ended = ? WHERE id = ?`, append(subscriptionArgs(&now), id)...)
+		_, err = w.Exec(ctx, `UPDATE subscription SET source_id = ?, set_id = ?, kind = ?, topic = ?, hub = ?,
+			token = ?, secret = ?, state = ?, replaces = ?, asked = ?, granted = ?, requested = ?, verified = ?,
+			renew = ?, expires = ?, rotated = ?, next = ?, attempts = ?, profile = ?, reason = ?, ended = ?
+			WHERE id = ?`, append(subscriptionArgs(&now), id)...)
 		if err != nil {
 			return tokenTaken(err)
 		}
@@ -129,7 +132,8 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64,
 // keepCounters undoes changes of the counters.
 func keepCounters(s, from *store.Subscription) {
 	s.LastDelivery, s.Delivered, s.Duplicates = from.LastDelivery, from.Delivered, from.Duplicates
-	s.RejectedSignature, s.RejectedTooLarge, s.RejectedMalformed = from.RejectedSignature, from.RejectedTooLarge, from.RejectedMalformed
+	s.RejectedSignature, s.RejectedTooLarge, s.RejectedMalformed = from.RejectedSignature, from.RejectedTooLarge,
+		from.RejectedMalformed
 	s.PushMisses, s.Missed = from.PushMisses, from.Missed
 }
 
@@ -176,7 +180,8 @@ func (s *Store) TallySubscription(ctx context.Context, id int64, t store.Tally) 
 	if t == (store.Tally{}) && s.db.Writable() {
 		return nil
 	}
-	return s.db.Write(ctx, fmt.Sprintf("count for subscription %d", id), func(ctx context.Context, w *dbfile.Writer) error {
+	return s.db.Write(ctx, fmt.Sprintf("count for subscription %d", id), func(ctx context.Context,
+		w *dbfile.Writer) error {
 		_, err := w.Exec(ctx, `UPDATE subscription SET rejected_signature = rejected_signature + ?2,
 			rejected_too_large = rejected_too_large + ?3, rejected_malformed = rejected_malformed + ?4,
 			push_misses = push_misses + ?5, missed = missed + ?5 WHERE id = ?1`,
@@ -202,12 +207,12 @@ func recordStep(ctx context.Context, w *dbfile.Writer, before, now *store.Subscr
 		lease = now.Granted
 	}
 	from, to := idRange(now.SourceID)
-	_, err := w.Exec(ctx, `INSERT INTO subscription_event (id, subscription_id, set_id, kind, topic, hub, at, was, state, lease, reason)
-		SELECT 1 + coalesce((SELECT id FROM subscription_event WHERE id >= ?1 AND id < ?2 ORDER BY id DESC LIMIT 1), ?1),
-			?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
+	_, err := w.Exec(ctx, `INSERT INTO subscription_event (id, subscription_id, set_id, kind, topic, hub, at, was,
+		state, lease, reason) SELECT 1 + coalesce((SELECT id FROM subscription_event WHERE id >= ?1 AND id < ?2
+			ORDER BY id DESC LIMIT 1), ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
 		FROM source c WHERE c.id = ?13 AND c.name IS NOT NULL`, // the row of a forgotten one would never be dropped
-		from, to, now.ID, now.SetID, string(now.Kind), now.Topic, now.Hub, column.Instant(store.MicrosOf(time.Now())), string(was),
-		string(now.State), lease, now.Reason, now.SourceID)
+		from, to, now.ID, now.SetID, string(now.Kind), now.Topic, now.Hub, column.Instant(store.MicrosOf(time.Now())),
+		string(was), string(now.State), lease, now.Reason, now.SourceID)
 	return err
 }
 
@@ -225,8 +230,8 @@ func (s *Store) SubscriptionEvents(ctx context.Context, sourceID int64, limit in
 	}
 	events, err := collect(rows, func(row rowScanner) (e store.SubscriptionEvent, err error) {
 		e.SourceID = sourceID
-		err = row.Scan(&e.ID, &e.SubscriptionID, &e.SetID, &e.Kind, &e.Topic, &e.Hub, column.IntoInstant(&e.At), &e.From, &e.To,
-			&e.Lease,
+		err = row.Scan(&e.ID, &e.SubscriptionID, &e.SetID, &e.Kind, &e.Topic, &e.Hub, column.IntoInstant(&e.At),
+			&e.From, &e.To, &e.Lease,
 			&e.Reason)
 		return e, err
 	})

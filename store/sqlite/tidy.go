@@ -38,9 +38,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			query string
 			args  []any
 		}{
-			{`DELETE FROM gap WHERE id IN (SELECT g.id FROM sets t CROSS JOIN gap g ON g.set_id = t.id AND g.ended_yet = 1
-				WHERE g.id < (SELECT o.id FROM gap o WHERE o.set_id = t.id AND o.ended_yet = 1 ORDER BY o.id DESC LIMIT 1 OFFSET ?)
-				LIMIT ?)`, []any{keepGaps - 1, tidyRows}},
+			{`DELETE FROM gap WHERE id IN (SELECT g.id FROM sets t CROSS JOIN gap g ON g.set_id = t.id
+				AND g.ended_yet = 1 WHERE g.id < (SELECT o.id FROM gap o WHERE o.set_id = t.id AND o.ended_yet = 1
+				ORDER BY o.id DESC LIMIT 1 OFFSET ?) LIMIT ?)`, []any{keepGaps - 1, tidyRows}},
 			{`DELETE FROM run WHERE id IN (SELECT g.id FROM sets t CROSS JOIN run g ON g.set_id = t.id
 				WHERE g.id < (SELECT o.id FROM run o WHERE o.set_id = t.id ORDER BY o.id DESC LIMIT 1 OFFSET ?)
 				LIMIT ?)`, []any{keepRuns - 1, tidyRows}},
@@ -92,8 +92,9 @@ func tidyDocuments(ctx context.Context, w *dbfile.Writer) (more bool, err error)
 		if err != nil {
 			return false, err
 		}
-		n, err := w.Exec(ctx, `UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id FROM document
-			WHERE source_id = ? AND coalesce(read, 0) < ? AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?)`,
+		n, err := w.Exec(ctx, `UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id
+			FROM document WHERE source_id = ? AND coalesce(read, 0) < ?
+			AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?)`,
 			source, oldest, tidyRows)
 		if err != nil {
 			return false, err
@@ -112,8 +113,8 @@ func tidyHistory(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
 		return false, err
 	}
 	rows, err := w.Query(ctx, `SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event
-		WHERE (source_id, uri) > (?, ?) ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id, uri`,
-		sourceID, uri, tidyEvents)
+		WHERE (source_id, uri) > (?, ?) ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id,
+		uri`, sourceID, uri, tidyEvents)
 	if err != nil {
 		return false, err
 	}
@@ -179,7 +180,8 @@ func tidyChronicle(ctx context.Context, w *dbfile.Writer) (more bool, err error)
 	now := time.Now()
 	for _, width := range widths() {
 		err := drop(`DELETE FROM series WHERE (width, at, source_id) IN (SELECT width, at, source_id FROM series
-			WHERE width = ? AND at < ? ORDER BY at LIMIT ?)`, int64(width), int64(store.MicrosOf(now.Add(-keepPoints(width)))), tidyRows)
+			WHERE width = ? AND at < ? ORDER BY at LIMIT ?)`, int64(width),
+			int64(store.MicrosOf(now.Add(-keepPoints(width)))), tidyRows)
 		if err != nil {
 			return false, err
 		}
@@ -191,9 +193,9 @@ func tidyChronicle(ctx context.Context, w *dbfile.Writer) (more bool, err error)
 	if err != nil {
 		return false, err
 	}
-	err = drop(`DELETE FROM subscription_event WHERE id IN (SELECT e.id FROM source c CROSS JOIN subscription_event e ON e.id > c.id << ?1
-		AND e.id <= (SELECT o.id FROM subscription_event o WHERE o.id < (c.id + 1) << ?1 ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`,
-		idBits, keepSteps, tidyRows)
+	err = drop(`DELETE FROM subscription_event WHERE id IN (SELECT e.id FROM source c CROSS JOIN subscription_event e
+		ON e.id > c.id << ?1 AND e.id <= (SELECT o.id FROM subscription_event o WHERE o.id < (c.id + 1) << ?1
+		ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`, idBits, keepSteps, tidyRows)
 	return more, err
 }
 
@@ -217,10 +219,10 @@ func tidyPush(ctx context.Context, w *dbfile.Writer, keep int) (more bool, err e
 		// The oldest requests come first. One that is worked on for longer than a day stays.
 		{`DELETE FROM request WHERE id IN (SELECT id FROM request ORDER BY id LIMIT ?1)
 			AND max(coalesce(created, 0), coalesce(beat, 0)) < ?2`, []any{tidyRows, ago(keepRequests)}},
-		{`UPDATE subscription SET ended = ? WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended IS NULL LIMIT ?)`,
-			[]any{int64(store.MicrosOf(now)), tidyRows}},
-		{`DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended < ? LIMIT ?)`,
-			[]any{ago(keepGone), tidyRows}},
+		{`UPDATE subscription SET ended = ? WHERE id IN (SELECT id FROM subscription WHERE state = 'gone'
+			AND ended IS NULL LIMIT ?)`, []any{int64(store.MicrosOf(now)), tidyRows}},
+		{`DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended < ?
+			LIMIT ?)`, []any{ago(keepGone), tidyRows}},
 	} {
 		n, err := w.Exec(ctx, step.query, step.args...)
 		if err != nil {

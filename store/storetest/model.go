@@ -233,12 +233,19 @@ func (m *model) compare(rt *rapid.T, b *bench, sets []int64) {
 		}
 	}
 	for f, match := range map[store.Filter]func(*store.Resource, *store.Want) bool{
-		store.FilterAll:      func(*store.Resource, *store.Want) bool { return true },
-		store.FilterHeld:     func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Held },
-		store.FilterRefused:  func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Refused != "" },
-		store.FilterAbsent:   func(_ *store.Resource, w *store.Want) bool { return w != nil && w.State == store.WantAbsent },
-		store.FilterPushed:   func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Pushed },
-		store.FilterMirrored: func(r *store.Resource, _ *store.Want) bool { return r.Have.State != store.HaveNone },
+		store.FilterAll:     func(*store.Resource, *store.Want) bool { return true },
+		store.FilterHeld:    func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Held },
+		store.FilterRefused: func(_ *store.Resource, w *store.Want) bool { return w != nil && w.Refused != "" },
+		store.FilterAbsent: func(_ *store.Resource, w *store.Want) bool {
+			return w != nil &&
+				w.State == store.WantAbsent
+		}, store.FilterPushed: func(_ *store.Resource,
+			w *store.Want) bool {
+			return w != nil && w.Pushed
+		}, store.FilterMirrored: func(r *store.Resource,
+			_ *store.Want) bool {
+			return r.Have.State != store.HaveNone
+		},
 		store.FilterOwed: func(r *store.Resource, w *store.Want) bool {
 			return w == nil && r.Work.Action != 0 || w != nil && owedBy(r, w.SetID)
 		},

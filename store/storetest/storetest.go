@@ -33,7 +33,8 @@ func Run(t *testing.T, fresh Fresh) {
 		{"Requests", testRequests}, {"Pushed", testPushed}, {"Points", testPoints}, {"Spans", testSpans},
 		{"Subscription events", testSubscriptionEvents}, {"Find", testFind}, {"Chronicle model", testChronicleModel},
 		{"Forget", testForget}, {"Tidy", testTidy}, {"Tidy documents", testTidyDocuments}, {"Tidy push",
-			testTidyPush}, {"Tidy chronicle", testTidyChronicle}, {"Concurrency", testConcurrency}, {"Model", testModel},
+			testTidyPush}, {"Tidy chronicle", testTidyChronicle}, {"Concurrency", testConcurrency}, {"Model",
+			testModel},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

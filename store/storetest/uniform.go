@@ -10,7 +10,7 @@ import (
 // is.
 func testUniform(t *testing.T, fresh Fresh) {
 	const n, odd = 60, 27
-	alike := func(b *bench) []store.ResourceChange {
+	uniform := func(b *bench) []store.ResourceChange {
 		changes := make([]store.ResourceChange, n)
 		for i := range changes {
 			w := present(7)
@@ -29,26 +29,40 @@ func testUniform(t *testing.T, fresh Fresh) {
 		}
 	}
 	for name, differ := range map[string]func(b *bench, c *store.ResourceChange){
-		"in nothing":        func(*bench, *store.ResourceChange) {},
-		"have":              func(_ *bench, c *store.ResourceChange) { c.Have = fullHave(9) },
-		"no work":           func(_ *bench, c *store.ResourceChange) { c.Work = nil },
-		"action":            func(_ *bench, c *store.ResourceChange) { c.Work.Action = store.ActionNone },
-		"due":               func(_ *bench, c *store.ResourceChange) { c.Work.Due = store.NoTime },
-		"failed before":     func(_ *bench, c *store.ResourceChange) { c.Work.Attempts, c.Work.Reason = 2, "told so" },
-		"folded name":       func(_ *bench, c *store.ResourceChange) { c.Name = "A.EXAMPLE/R/27" },
-		"set":               func(b *bench, c *store.ResourceChange) { c.Want.SetID = b.ensureSet(b.claim, "another").ID },
-		"state":             func(_ *bench, c *store.ResourceChange) { c.Want.State = store.WantAbsent },
-		"from":              func(_ *bench, c *store.ResourceChange) { c.Want.Version.From = 6 },
-		"until":             func(_ *bench, c *store.ResourceChange) { c.Want.Version.Until = store.NoTime },
-		"ordinal, document": func(_ *bench, c *store.ResourceChange) { c.Want.Version.Ordinal, c.Want.Version.Document = 4, 5 },
-		"generation":        func(_ *bench, c *store.ResourceChange) { c.Want.Generation = 0 },
-		"held":              func(_ *bench, c *store.ResourceChange) { c.Want.Held = true },
-		"refused":           func(_ *bench, c *store.ResourceChange) { c.Want.Refused = "out of scope" },
-		"pushed":            func(_ *bench, c *store.ResourceChange) { c.Want.Pushed = true },
+		"in nothing":    func(*bench, *store.ResourceChange) {},
+		"have":          func(_ *bench, c *store.ResourceChange) { c.Have = fullHave(9) },
+		"no work":       func(_ *bench, c *store.ResourceChange) { c.Work = nil },
+		"action":        func(_ *bench, c *store.ResourceChange) { c.Work.Action = store.ActionNone },
+		"due":           func(_ *bench, c *store.ResourceChange) { c.Work.Due = store.NoTime },
+		"failed before": func(_ *bench, c *store.ResourceChange) { c.Work.Attempts, c.Work.Reason = 2, "told so" },
+		"folded name":   func(_ *bench, c *store.ResourceChange) { c.Name = "A.EXAMPLE/R/27" },
+		"set": func(b *bench, c *store.ResourceChange) {
+			c.Want.SetID = b.ensureSet(b.claim,
+				"another").ID
+		}, "state": func(_ *bench,
+			c *store.ResourceChange) {
+			c.Want.State = store.WantAbsent
+		},
+		"from":  func(_ *bench, c *store.ResourceChange) { c.Want.Version.From = 6 },
+		"until": func(_ *bench, c *store.ResourceChange) { c.Want.Version.Until = store.NoTime },
+		"ordinal, document": func(_ *bench, c *store.ResourceChange) {
+			c.Want.Version.Ordinal,
+				c.Want.Version.Document = 4, 5
+		}, "generation": func(_ *bench,
+			c *store.ResourceChange) {
+			c.Want.Generation = 0
+		}, "held": func(_ *bench,
+			c *store.ResourceChange) {
+			c.Want.Held = true
+		}, "refused": func(_ *bench,
+			c *store.ResourceChange) {
+			c.Want.Refused = "out of scope"
+		},
+		"pushed": func(_ *bench, c *store.ResourceChange) { c.Want.Pushed = true },
 	} {
 		t.Run("new but for "+name, func(t *testing.T) {
 			b := newBench(t, fresh)
-			changes := alike(b)
+			changes := uniform(b)
 			differ(b, &changes[odd])
 			check(b, b.commit(store.Commit{Resources: changes}).Resources)
 		})
@@ -63,7 +77,7 @@ func testUniform(t *testing.T, fresh Fresh) {
 	} {
 		t.Run("done but for "+name, func(t *testing.T) {
 			b := newBench(t, fresh)
-			changes := b.commit(store.Commit{Resources: alike(b)}).Resources
+			changes := b.commit(store.Commit{Resources: uniform(b)}).Resources
 			done := make([]store.ResourceChange, n)
 			for i, c := range changes {
 				done[i] = store.ResourceChange{ID: c.ID, Have: fullHave(int64(i)), Work: &store.Work{}}

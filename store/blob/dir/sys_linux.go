@@ -120,7 +120,8 @@ func (s *stage) setModTime() error {
 		return err
 	}
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, mtime}
-	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, s.file.Fd(), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0) //nolint:gosec // as in x/sys
+	//nolint:gosec // as in x/sys
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, s.file.Fd(), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
 	runtime.KeepAlive(s.file)
 	if errno != 0 {
 		return errno

@@ -1,5 +1,5 @@
-// Package dbfile knows how one SQLite file is opened, written so that it survives a power cut, read and closed. It refuses
-// to know what is in its tables.
+// Package dbfile knows how one SQLite file is opened, written so that it survives a power cut, read
+// and closed. It refuses to know what is in its tables.
 package dbfile
 
 import (

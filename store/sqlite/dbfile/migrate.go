@@ -63,7 +63,8 @@ func (f *File) migrate(ctx context.Context) error {
 		return f.Fail("switch to a write-ahead log", err)
 	}
 	if mode != "wal" {
-		return fmt.Errorf("switch to a write-ahead log: the file system gave %q; keep the database on a local disk", mode)
+		return fmt.Errorf("switch to a write-ahead log: the file system gave %q; keep the database on a local disk",
+			mode)
 	}
 	if f.version = int64(len(f.schema.Scripts)); found.version == f.version {
 		return f.tryWrite(ctx)

@@ -52,7 +52,8 @@ func (f *File) copyPages(ctx context.Context, to string) error {
 	}
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
 	var n int64
-	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&n); err != nil { // takes the read lock
+	// takes the read lock
+	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&n); err != nil {
 		return err
 	}
 	return conn.Raw(func(c any) error {
