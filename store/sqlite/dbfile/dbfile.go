@@ -18,27 +18,24 @@ import (
 
 // Schema is the owner and the content of a File.
 type Schema struct {
-	Owner       string // whose state it is, "hub"; "" for that of a Destination
+	Owner       string // "hub"; "" for a Destination
 	Application int64  // the application_id that marks the file
-	// Scripts are the schema's steps, oldest first; the version is how many were applied. A
-	// released one is never edited.
+	// Scripts are the schema's steps, oldest first. A released one is never edited.
 	Scripts []string
-	// Explain finds the error that callers check behind one about the tables; nil for any other.
+	// Explain maps an error about the tables to one that callers check, or to nil.
 	Explain func(error) error
 }
 
 // Options say how a File is opened. The zero value is for writing, with the usual caches.
 type Options struct {
-	// ReadOnly opens an existing database for reading. If no other process has it open, nothing on
-	// disk is touched or created; if one does (or was killed), its latest commits are read. Calls
-	// that would write fail with store.ErrReadOnly.
+	// ReadOnly opens an existing database and leaves no trace. Writes fail with store.ErrReadOnly.
 	ReadOnly bool
-	// Alone has a second opening, in this process or another, fail with *store.HeldError.
+	// Alone makes a second opening, by any process, fail with *store.HeldError.
 	Alone bool
 	// Log receives failures of maintenance; nil discards.
 	Log *slog.Logger
-	// CacheKiB bounds the page cache of the writing connection; 0 means 3,072. The four readers
-	// take up to 512 each. The memory used is more than twice that.
+	// CacheKiB bounds the page cache of the writer, 0 means 3,072; the four readers take up to 512
+	// each. More than twice that is used.
 	CacheKiB int
 	// Sync makes the log durable; only tests replace it.
 	Sync func(log *os.File) error
@@ -52,15 +49,14 @@ type File struct {
 	w      *Writer // nil: read only
 	r      *reader
 	unlock func() error // nil: others may have it open
-	// immutable says that the database was opened without locks because nobody else had it open.
+	// immutable: opened without locks, because nobody else had it open.
 	immutable bool
-	version   int64 // of the file's schema; older than the newest only where opened for reading
+	version   int64 // may be old in a file opened for reading
 }
 
-// Open opens the database at path. For writing it is created if it is missing (mode 0600, its
-// folder 0700) and brought to the newest schema. Open fails with store.ErrSchema if a newer program
-// wrote it, store.ErrForeign if it is another program's, store.ErrCorrupt if it is damaged, and
-// with store.ErrNotFound if it is to be read only and is missing.
+// Open opens the database at path. For writing it is made where it is missing (mode 0600, its
+// folder 0700) and brought to the newest schema. The errors are store.ErrSchema, ErrForeign,
+// ErrCorrupt and, for reading, ErrNotFound.
 func Open(ctx context.Context, path string, schema Schema, o Options) (*File, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -79,12 +75,11 @@ func Open(ctx context.Context, path string, schema Schema, o Options) (*File, er
 	return f, nil
 }
 
-// Close closes the database and lets another process have it. After the last one closed it,
-// everything is in the one file.
+// Close closes the database. The last process leaves everything in the one file.
 func (f *File) Close() error {
 	var errs []error
 	if f.r != nil {
-		errs = append(errs, f.r.close()) // first, so that the writer is the last one and folds the log in
+		errs = append(errs, f.r.close()) // the writer is last and folds the log in
 	}
 	if f.w != nil {
 		errs = append(errs, f.w.close())
@@ -99,10 +94,9 @@ func (f *File) Close() error {
 // Path is the one name of the file.
 func (f *File) Path() string { return f.path }
 
-// Writable reports that the file was opened for writing.
 func (f *File) Writable() bool { return f.w != nil }
 
-// Version is how many steps of the schema the file has.
+// Version is the version of the file's schema.
 func (f *File) Version() int64 { return f.version }
 
 // Check looks for damage.

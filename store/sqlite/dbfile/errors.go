@@ -12,7 +12,6 @@ import (
 	"resyncd/store"
 )
 
-// code is SQLite's extended result code behind an error, 0 for none.
 func code(err error) int {
 	if e, ok := errors.AsType[*driver.Error](err); ok {
 		return e.Code()
@@ -20,7 +19,7 @@ func code(err error) int {
 	return 0
 }
 
-// Fail adds what was tried on which file and maps SQLite's codes to the errors that callers check.
+// Fail says what was tried, and maps SQLite's codes to the errors that callers check.
 func (f *File) Fail(what string, err error) error {
 	if err == nil {
 		return nil
@@ -53,20 +52,16 @@ func (f *File) Fail(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Repeats reports that a value is there already which an index, or a column as "table.column",
-// has only once.
+// Repeats reports a second row with a value of a unique index, or of "table.column".
 func Repeats(err error, index string) bool {
 	return code(err) == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), index)
 }
 
-// busy reports that another process is writing.
 func busy(err error) bool { return code(err)&0xff == lib.SQLITE_BUSY }
 
-// readOnly reports that a connection for writing is only open for reading.
 func readOnly(err error) bool { return code(err)&0xff == lib.SQLITE_READONLY }
 
-// unsynced reports that the disk failed to make a commit durable. Another try could seem to work
-// and be lost (F10).
+// unsynced: the disk did not make a commit durable. Another try could be lost (F10).
 func unsynced(err error) bool {
 	c := code(err)
 	return c == lib.SQLITE_IOERR_FSYNC || c == lib.SQLITE_IOERR_DIR_FSYNC

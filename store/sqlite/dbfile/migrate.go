@@ -28,11 +28,10 @@ func (f *File) readIdentity(ctx context.Context, db *sql.DB) (id identity, err e
 	return id, nil
 }
 
-// empty reports a new file, or one whose creator was killed before its first commit.
+// empty: new, or its creator was killed before the first commit.
 func (id identity) empty() bool { return id.application == 0 && id.version == 0 && id.tables == 0 }
 
-// readable reports why the file cannot be read as it is. An older one can: what its schema lacks
-// is for the owner to know.
+// readable reports why the file cannot be read as it is. An older one can.
 func (f *File) readable(id identity) error {
 	newest := int64(len(f.schema.Scripts))
 	switch {
@@ -46,8 +45,8 @@ func (f *File) readable(id identity) error {
 	return nil
 }
 
-// migrate reads the file's identity before it changes anything, then brings it to the newest schema
-// in one transaction, so that a kill leaves the old one (F18).
+// migrate brings the file to the newest schema in one transaction, so that a kill leaves the old
+// one (F18).
 func (f *File) migrate(ctx context.Context) error {
 	found, err := f.readIdentity(ctx, f.w.db)
 	if err != nil {
@@ -58,7 +57,7 @@ func (f *File) migrate(ctx context.Context) error {
 			return err
 		}
 	}
-	var mode string // stored in the file, so it is set once the file is known to be ours
+	var mode string // stored in the file
 	if err := f.w.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
 		return f.Fail("switch to a write-ahead log", err)
 	}
@@ -72,10 +71,8 @@ func (f *File) migrate(ctx context.Context) error {
 	return f.applySteps(ctx)
 }
 
-// tryWrite checks that a write is possible. SQLite silently opens for reading what it cannot open
-// for writing, for instance for want of a descriptor (F11), and then the index of its log (-shm)
-// stays read-only for all connections until the last is closed. A database that another process is
-// writing to passes.
+// tryWrite finds out whether writing works. SQLite silently opens for reading what it cannot open
+// for writing (F11), for all connections.
 func (f *File) tryWrite(ctx context.Context) error {
 	// BEGIN alone always succeeds.
 	try := fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA user_version = %d; ROLLBACK", f.version)

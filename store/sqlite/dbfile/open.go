@@ -19,17 +19,16 @@ import (
 )
 
 const (
-	busyTimeout     = 5000     // ms; longer would hold up a shutdown
-	journalLimit    = 64 << 20 // size of the log after it was folded in
-	checkpointPages = 4000     // size at which SQLite folds the log in
-	// In KiB. SQLite lets its connections lend each other unused pages, and a page costs more than
-	// its size: the memory held is more than twice the sum of those in use.
+	busyTimeout     = 5000     // ms
+	journalLimit    = 64 << 20 // size of the log after checkpoints
+	checkpointPages = 4000     // size of the log that starts one
+	// In KiB. The memory held is more than twice the sum.
 	writerCache = 3_072
 	readerCache = 512
 	readers     = 4
 )
 
-// pragma is a setting that is read back, because a mistyped one is silently ignored.
+// pragma is a setting. It is read back, because a mistyped one is silently ignored.
 type pragma struct{ name, value string }
 
 func writerPragmas(cacheKiB int) []pragma {
@@ -37,11 +36,10 @@ func writerPragmas(cacheKiB int) []pragma {
 		cacheKiB = writerCache
 	}
 	return []pragma{
-		// NORMAL: SQLite syncs what it folds in, and walSync each commit that must survive a power
-		// cut (P4).
+		// NORMAL, because walSync syncs each commit that must survive a power cut (P4).
 		{"synchronous", "1"},
 		{"foreign_keys", "1"},
-		{"temp_store", "2"}, // memory: /tmp may be small, and no statement here sorts or journals much
+		{"temp_store", "2"}, // memory, because /tmp may be small
 		{"cache_size", strconv.Itoa(-cacheKiB)},
 		{"journal_size_limit", strconv.Itoa(journalLimit)},
 		{"wal_autocheckpoint", strconv.Itoa(checkpointPages)},
@@ -56,8 +54,7 @@ func readerPragmas() []pragma {
 	}
 }
 
-// dsn names the database for SQLite. Only the file: form takes parameters, and a "?" or "#" in a
-// path would end it early, so the path is escaped.
+// dsn names the database for SQLite: a "?" or "#" in an unescaped path would end it early.
 func dsn(path string, params ...string) string {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
 	if !strings.HasPrefix(u.Path, "/") {
@@ -66,16 +63,13 @@ func dsn(path string, params ...string) string {
 	return "file:" + u.EscapedPath() + "?" + strings.Join(append([]string{"_dqs=0"}, params...), "&")
 }
 
-// firstReadConnector makes connections that have read the database before they are used.
 type firstReadConnector struct {
 	driver.Connector
 	pragmas []pragma
 }
 
-// Connect implements driver.Connector. SQLite loses what is only in the log if a connection closes
-// that never read: where it cannot open the index of the log for writing it takes a checkpoint that
-// copied nothing for a whole one, and removes the log. So the log is kept until the connection has
-// read.
+// Connect implements driver.Connector. A connection that never read, and cannot write the log's
+// index, removes the log with all in it as it closes. So the log is kept until it has read.
 func (s firstReadConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := s.Connector.Connect(ctx)
 	if err != nil {
@@ -119,7 +113,6 @@ func (s firstReadConnector) firstRead(ctx context.Context, conn driver.Conn) err
 	return nil
 }
 
-// connect opens a pool and reads its settings back.
 func connect(ctx context.Context, dsn string, size int, pragmas []pragma) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -145,7 +138,7 @@ func (f *File) openWrite(ctx context.Context, path string, o Options) error {
 	if err != nil {
 		return err
 	}
-	if abs, err = filepath.EvalSymlinks(abs); err != nil { // one database, one name for its lock file
+	if abs, err = filepath.EvalSymlinks(abs); err != nil { // one name for its lock file
 		return err
 	}
 	f.path = abs
@@ -167,14 +160,13 @@ func (f *File) openWrite(ctx context.Context, path string, o Options) error {
 	if err := f.migrate(ctx); err != nil {
 		return err
 	}
-	if err := f.w.wal.open(); err != nil { // not with the first commit: there may be no descriptor left by then (F11)
+	if err := f.w.wal.open(); err != nil { // now, because later no descriptor may be left (F11)
 		return err
 	}
 	return f.openReader(ctx, []string{"mode=ro"})
 }
 
-// prepareFile makes the folder and an empty file with the right modes: SQLite would make it
-// readable for all.
+// prepareFile makes the file, which SQLite would make readable for all.
 func prepareFile(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -190,8 +182,7 @@ func prepareFile(path string) (string, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	// Never open an existing one here: closing it would drop the locks this process may hold on it
-	// (POSIX).
+	// Opening an existing one here and closing it would drop this process's locks on it (POSIX).
 	info, err := os.Stat(abs)
 	switch {
 	case err != nil:
@@ -204,9 +195,8 @@ func prepareFile(path string) (string, error) {
 	return abs, nil
 }
 
-// openRead opens without leaving a trace. Without a log beside the database nobody has it open and
-// everything is in the one file: "immutable" then keeps SQLite from making a log of its own. With a
-// log, its commits must be read.
+// openRead leaves no trace. Without a log nobody has the database open, and "immutable" keeps
+// SQLite from making one.
 func (f *File) openRead(ctx context.Context, path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -245,7 +235,7 @@ func (f *File) openRead(ctx context.Context, path string) error {
 	return f.readable(found)
 }
 
-// errEmpty is the error for a database whose creator was killed before the first commit.
+// errEmpty: its creator was killed before the first commit.
 func errEmpty() error {
 	return fmt.Errorf("%w: the state database is empty; `resyncd sync` fills it", store.ErrNotFound)
 }

@@ -15,7 +15,7 @@ var (
 	errClosed = errors.New("state database is closed")
 )
 
-// statements are prepared once for a connection or a pool, because all queries are constants.
+// statements are prepared once; all queries are constants.
 type statements struct {
 	mu   sync.Mutex
 	kept map[string]*sql.Stmt
@@ -75,8 +75,8 @@ func (s *statements) close() error {
 	return errors.Join(errs...)
 }
 
-// reader is a bounded pool of connections that cannot write. A long read keeps the log from being
-// folded in, so everything large is paged by key.
+// reader is a pool of connections that cannot write. A long read keeps the log from being folded
+// in, so everything large is paged by key.
 type reader struct {
 	db    *sql.DB
 	stmts statements
@@ -94,7 +94,7 @@ func (f *File) Get(ctx context.Context, query string, args []any, dest ...any) e
 	return f.r.stmts.get(ctx, f.r.db, query, args, dest)
 }
 
-// Read calls row for each row that a query finds, until it returns false or an error.
+// Read calls row for each row, until it returns false or an error.
 func (f *File) Read(ctx context.Context, what, query string, args []any,
 	row func(scan func(...any) error) (more bool, err error)) error {
 	rows, err := f.Query(ctx, query, args...)
@@ -110,11 +110,8 @@ func (f *File) Read(ctx context.Context, what, query string, args []any,
 	return f.Fail(what, rows.Err())
 }
 
-// ReadOnWriter runs a read of few rows on the writing connection if it is free, any other on a
-// reader's.
-// SQLite drops a connection's cache once another one has committed, so after each commit a reader
-// begins with an empty cache, and the reads of a push would take as long as its commits. fn closes
-// its rows.
+// ReadOnWriter runs a read of few rows on the writing connection if it is free, because a reader's
+// cache is empty after each commit. fn closes its rows.
 func (f *File) ReadOnWriter(ctx context.Context, few bool, fn func(context.Context, Querier) error) error {
 	if !few || f.w == nil {
 		return fn(ctx, f)
@@ -128,11 +125,10 @@ func (f *File) ReadOnWriter(ctx context.Context, few bool, fn func(context.Conte
 	if f.w.conn == nil || f.w.unusable() != nil {
 		return fn(ctx, f)
 	}
-	return fn(context.WithoutCancel(ctx), f.w) // uncancelled, as its writes
+	return fn(context.WithoutCancel(ctx), f.w)
 }
 
-// Queries are all statements with which the file was read and written so far, for tests of their
-// plans.
+// Queries are the statements used so far, for tests of their plans.
 func (f *File) Queries() []string {
 	all := f.r.stmts.queries()
 	if f.w != nil {

@@ -10,17 +10,15 @@ import (
 	driver "modernc.org/sqlite"
 )
 
-// snapshotPages is how many pages are copied between two checks of the context.
 const snapshotPages = 4096
 
-// backuper is a part of the driver's connection that database/sql does not offer.
+// backuper is what database/sql does not offer of the driver.
 type backuper interface {
 	NewBackup(dst string) (*driver.Backup, error)
 }
 
-// CopyTo copies the database, as of one instant, into the new file to (mode 0600), whether or not a
-// process is writing it. It fails if to exists. The copy is meant to be thrown away: it is not
-// synced to disk.
+// CopyTo copies the database, as of one instant, into the new file to (mode 0600), beside any
+// writer. The copy is not synced.
 func (f *File) CopyTo(ctx context.Context, to string) error {
 	to, err := filepath.Abs(to)
 	if err != nil {
@@ -39,8 +37,7 @@ func (f *File) CopyTo(ctx context.Context, to string) error {
 	return nil
 }
 
-// copyPages copies all pages inside one read transaction, so that a writer neither shows up half nor
-// makes it start over.
+// copyPages copies all pages in one read transaction, so that no writer shows up half.
 func (f *File) copyPages(ctx context.Context, to string) error {
 	conn, err := f.r.db.Conn(ctx)
 	if err != nil {

@@ -11,41 +11,29 @@ import (
 	"resyncd/store"
 )
 
-// walSync makes commits durable by syncing the log itself, where SQLite's own synchronous=FULL does
-// it within COMMIT. This has three advantages:
-//   - The writer is free meanwhile. Otherwise a stream of notifications waits for the syncs of each
-//     other's records.
-//   - All who wait when a sync begins share it.
-//   - It is an fdatasync, which SQLite's Go port does not use. Once the log was folded in for the
-//     first time it is overwritten and grows no more, and then fdatasync needs no commit of the
-//     file system's journal and does not wait for others.
-//
-// The promise is the same. The log is one file and recovery reads it up to the first incomplete
-// frame, so one sync of it makes every earlier commit durable. SQLite (in synchronous=NORMAL) still
-// syncs the log before it folds it in and the database before it begins the log anew, so what is no
-// longer in the log is durable too, and it syncs the folder when it makes the log.
-//
-// A commit that is not yet durable can be read already. A reader that acts on it by another commit
-// is safe, because that becomes durable later; one that changes the mirror waits for all (Durable).
+// walSync makes commits durable by one fdatasync of the log for all who wait, while the writer is
+// free. Recovery reads the log up to the first incomplete frame, so a sync covers every earlier
+// commit; what left the log SQLite has synced. A commit can be read before it is durable. Another
+// commit that follows from it is safe, because it becomes durable later; a change of the mirror
+// waits (Durable).
 type walSync struct {
 	path string
-	sync func(*os.File) error // replaced in tests of failing disks
+	sync func(*os.File) error
 
-	commits atomic.Int64 // commits written to the log by this process
+	commits atomic.Int64 // written to the log by this process
 	wanted  atomic.Int64 // the newest that somebody waits for
 	failed  atomic.Pointer[error]
 
-	// writerClosed says that the writing connection was closed since the log was opened, so that
-	// SQLite may have removed it.
+	// writerClosed since the log was opened: SQLite may have removed it.
 	writerClosed atomic.Bool
 
 	mu   sync.Mutex  // held while the log is synced
-	file *os.File    // kept open so that it receives the error of every write that the kernel lost (F10)
-	info os.FileInfo // identifies file
+	file *os.File    // receives the error of every write that the kernel lost (F10)
+	info os.FileInfo // of file
 	done int64       // commits that are durable
 }
 
-// committed counts a commit and returns its number. The caller holds the writer.
+// committed counts a commit. The caller holds the writer.
 func (y *walSync) committed(async bool) int64 {
 	n := y.commits.Add(1)
 	if !async {
@@ -54,8 +42,7 @@ func (y *walSync) committed(async bool) int64 {
 	return n
 }
 
-// unchanged is the mark of a transaction that wrote nothing. What it read may be of an async commit,
-// which has to become durable then.
+// unchanged is the mark of a transaction that wrote nothing, but may have read an async commit.
 func (y *walSync) unchanged(async bool) int64 {
 	n := y.newest()
 	if !async {
@@ -64,11 +51,10 @@ func (y *walSync) unchanged(async bool) int64 {
 	return n
 }
 
-// newest is the newest commit.
 func (y *walSync) newest() int64 { return y.commits.Load() }
 
-// failure is why no further commit can be trusted, nil if none failed. The kernel reports a lost
-// write once and then calls the data clean, so a failed sync is never tried again (F10).
+// failure is why no further commit can be trusted. The kernel reports a lost write once, so no
+// failed sync is tried again (F10).
 func (y *walSync) failure() error {
 	if err := y.failed.Load(); err != nil {
 		return *err
@@ -76,7 +62,6 @@ func (y *walSync) failure() error {
 	return nil
 }
 
-// waitFor returns when a commit and all before it are durable.
 func (y *walSync) waitFor(commit int64) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -90,7 +75,7 @@ func (y *walSync) extend(commit int64) error {
 	if err := y.failure(); err != nil {
 		return err
 	}
-	if y.file == nil { // a commit has it open
+	if y.file == nil {
 		return errClosed
 	}
 	covered := y.commits.Load()
@@ -105,15 +90,13 @@ func (y *walSync) extend(commit int64) error {
 	return nil
 }
 
-// fail makes all later commits fail.
 func (y *walSync) fail(err error) error {
 	err = fmt.Errorf("%w: sync its log: %w", store.ErrUnsure, err)
 	y.failed.Store(&err)
 	return err
 }
 
-// close closes the log. Those who wait for a commit find it durable, because the log may be gone
-// before they can sync it. The caller holds the writer.
+// close makes durable what somebody waits for, because the log may go. The caller holds the writer.
 func (y *walSync) close() error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -128,9 +111,8 @@ func (y *walSync) close() error {
 	return err
 }
 
-// open opens the log of a connection, before anything is written: if it fails, for instance for
-// want of a descriptor (F11), the commit fails without effect, and the next one tries again. SQLite
-// takes no locks on this file, so closing it loses none.
+// open opens the log before anything is written, so that a commit that cannot be synced (F11) has
+// no effect.
 func (y *walSync) open() error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -150,7 +132,7 @@ func (y *walSync) open() error {
 		_ = y.file.Close()
 		y.file = nil
 	}
-	f, err := os.OpenFile(y.path, os.O_RDWR, 0) // Windows syncs only what is open for writing
+	f, err := os.OpenFile(y.path, os.O_RDWR, 0) // for Windows
 	if err != nil {
 		return err
 	}
@@ -163,10 +145,9 @@ func (y *walSync) open() error {
 	return nil
 }
 
-// isCurrent reports whether the open log is the one at its path. It is not once the last connection
-// was closed: then SQLite folds all of it in, syncs that and removes it. A checkpoint only cuts it.
-// Any other loss is an error: SQLite goes on writing to the open file, and nobody would find that
-// at the path (P4).
+// isCurrent: the open log is the one at its path. SQLite removes it when the last connection closes
+// and all is in the database. After any other loss SQLite goes on writing to a file that nobody
+// would find (P4).
 func (y *walSync) isCurrent() (bool, error) {
 	at, err := os.Stat(y.path)
 	switch {

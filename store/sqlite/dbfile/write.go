@@ -14,28 +14,26 @@ import (
 )
 
 const (
-	// writeWait bounds how long a write waits for the writer; once it began it runs to its end.
+	// writeWait bounds the wait for the writer.
 	writeWait = 2 * time.Minute
-	// walLimit is the size at which the log is folded in and cut, even if readers prevented
-	// SQLite's own attempts.
+	// walLimit is the size at which the log is folded in, though readers kept SQLite from it.
 	walLimit = 64 << 20
 )
 
 // Writer is the only connection that writes, used by the goroutine that has put a token into sem.
-// Its transactions are plain statements on a pinned connection: database/sql's own would prepare
-// each statement anew in each transaction.
+// Its transactions are plain statements, because database/sql's own prepare each statement anew.
 type Writer struct {
 	db    *sql.DB
 	sem   chan struct{}
-	conn  *sql.Conn // pinned while a transaction runs, and between them
+	conn  *sql.Conn
 	stmts statements
-	// afterCommit is set by a transaction, and called after its commit while the writer is held.
+	// afterCommit is called while the writer is still held.
 	afterCommit func()
-	// broken is set when the disk failed to make a commit durable; only reopening, which recovers,
-	// ends that (F10).
+	// broken: the disk did not make a commit durable. Only reopening, which recovers, ends that
+	// (F10).
 	broken error
 	wal    walSync
-	// checkpointAbove is the size of the log above which folding it in is tried again.
+	// checkpointAbove is the size of the log above which a checkpoint is tried again.
 	checkpointAbove int64
 }
 
@@ -48,23 +46,20 @@ func newWriter(db *sql.DB, path string, sync func(*os.File) error) *Writer {
 	}
 }
 
-// Write runs fn in one transaction that is durable when it returns nil. The caller's cancellation
-// does not reach fn: a cancelled statement would roll back what is already true on disk. It only
-// ends the wait for the writer.
+// Write runs fn in one transaction that is durable when it returns nil. The end of ctx does not
+// reach fn: a cancelled statement would roll back what is already true on disk.
 func (f *File) Write(ctx context.Context, what string, fn func(context.Context, *Writer) error) error {
 	return f.WriteBestEffort(context.WithoutCancel(ctx), what, fn)
 }
 
-// WriteAsync is Write for what a power cut may take back (store.Commit.Repeatable). Recovery reads
-// the log up to the first incomplete frame, so only the last commits are lost, and the sync of a
-// later commit keeps this one too.
+// WriteAsync is Write for what a power cut may take back (store.Commit.Repeatable). The sync of a
+// later commit keeps it too.
 func (f *File) WriteAsync(ctx context.Context, what string, fn func(context.Context, *Writer) error) error {
 	_, err := f.commit(context.WithoutCancel(ctx), what, true, fn)
 	return err
 }
 
-// WriteBestEffort is Write for what need not be recorded: the end of ctx ends the wait, so that
-// another process that holds the database without progress blocks nobody.
+// WriteBestEffort is Write that gives up when ctx ends before the writer is free.
 func (f *File) WriteBestEffort(ctx context.Context, what string, fn func(context.Context, *Writer) error) error {
 	mark, err := f.commit(ctx, what, false, fn)
 	if err != nil {
@@ -73,8 +68,7 @@ func (f *File) WriteBestEffort(ctx context.Context, what string, fn func(context
 	return f.durable(what, mark)
 }
 
-// WriteReadable is Write that calls readable once all of it can be read: before it is known to
-// survive a power cut, and even if that fails.
+// WriteReadable is Write that calls readable before the commit is known to survive a power cut.
 func (f *File) WriteReadable(ctx context.Context, what string, readable func(),
 	fn func(context.Context, *Writer) error) error {
 	mark, err := f.commit(context.WithoutCancel(ctx), what, false, fn)
@@ -87,8 +81,7 @@ func (f *File) WriteReadable(ctx context.Context, what string, readable func(),
 	return f.durable(what, mark)
 }
 
-// Durable returns once every commit so far survives a power cut. It shares a sync with those who
-// wait for a commit.
+// Durable returns once every commit so far survives a power cut.
 func (f *File) Durable() error {
 	if f.w == nil {
 		return nil
@@ -96,8 +89,7 @@ func (f *File) Durable() error {
 	return f.durable("wait until the state is durable", f.w.wal.newest())
 }
 
-// commit is the part of a write that holds the writer, which is free again while the log is synced.
-// The mark is for durable.
+// commit holds the writer, which is free again while durable syncs the log up to mark.
 func (f *File) commit(ctx context.Context, what string, async bool,
 	fn func(context.Context, *Writer) error) (mark int64, err error) {
 	if f.w == nil {
@@ -128,10 +120,9 @@ func (f *File) commit(ctx context.Context, what string, async bool,
 	return mark, nil
 }
 
-// durable waits until a commit survives a power cut.
 func (f *File) durable(what string, mark int64) error { return f.Fail(what, f.w.wal.waitFor(mark)) }
 
-// unusable is why nothing is written any more, nil if writing works. The caller holds the writer.
+// unusable is why nothing is written any more. The caller holds the writer.
 func (w *Writer) unusable() error {
 	if w.broken == nil {
 		w.broken = w.wal.failure()
@@ -145,7 +136,7 @@ func (w *Writer) transact(ctx, wait context.Context, fn func(context.Context, *W
 	}
 	w.afterCommit = nil
 	ended := false
-	defer func() { // a caller's function that panics (ChangeSubscription) must not leave the write lock behind
+	defer func() { // fn panicked
 		if !ended {
 			w.drop()
 		}
@@ -164,17 +155,14 @@ func (w *Writer) transact(ctx, wait context.Context, fn func(context.Context, *W
 	if unsynced(err) {
 		w.broken = fmt.Errorf("%w: %w", store.ErrUnsure, err)
 	}
-	// SQLite has rolled back by itself after some errors; then this fails harmlessly. A connection
-	// whose transaction may still be open is not used again, nor is one that SQLite could only open
-	// for reading.
+	// This fails where SQLite rolled back by itself. A connection in doubt is not used again.
 	if _, rerr := w.conn.ExecContext(ctx, "ROLLBACK"); rerr != nil || readOnly(err) {
 		w.drop()
 	}
 	return err
 }
 
-// wrote reports whether the transaction left anything in the log. SQLite leaves pages alone whose
-// rows did not change.
+// wrote reports whether the transaction left anything in the log.
 func (w *Writer) wrote() bool {
 	pages := 0
 	err := w.conn.Raw(func(conn any) error {
@@ -189,8 +177,7 @@ func (w *Writer) wrote() bool {
 	return err != nil || pages > 0
 }
 
-// begin takes the write lock at once: a transaction that upgrades later fails whatever the busy
-// timeout says.
+// begin takes the write lock at once, because an upgrade later fails whatever the busy timeout.
 func (w *Writer) begin(ctx, wait context.Context) error {
 	fresh := w.conn == nil
 	if fresh {
@@ -203,9 +190,9 @@ func (w *Writer) begin(ctx, wait context.Context) error {
 	for {
 		_, err := w.Exec(ctx, "BEGIN IMMEDIATE")
 		if busy(err) && wait.Err() == nil {
-			continue // each try waits for the busy timeout
+			continue // after the busy timeout
 		}
-		if err == nil && fresh { // by now there is a log, and nothing of ours in it
+		if err == nil && fresh { // there is a log, with nothing of ours in it
 			err = w.wal.open()
 		}
 		if err != nil {
@@ -215,13 +202,11 @@ func (w *Writer) begin(ctx, wait context.Context) error {
 	}
 }
 
-// drop gives the connection up; the next transaction opens a new one.
 func (w *Writer) drop() {
 	_ = w.stmts.close()
 	if w.conn != nil {
 		w.wal.writerClosed.Store(true)
-		// An error from Raw's function that is ErrBadConn makes the pool close it instead of
-		// keeping it.
+		// ErrBadConn makes the pool close the connection.
 		_ = w.conn.Raw(func(any) error { return errDrop })
 		_ = w.conn.Close()
 	}
@@ -229,7 +214,7 @@ func (w *Writer) drop() {
 }
 
 func (w *Writer) close() error {
-	w.sem <- struct{}{} // a running commit ends first
+	w.sem <- struct{}{}
 	defer func() { <-w.sem }()
 	errs := []error{w.stmts.close()}
 	if w.conn != nil {
@@ -249,7 +234,7 @@ func (w *Writer) Exec(ctx context.Context, query string, args ...any) (int64, er
 	return res.RowsAffected()
 }
 
-// Insert runs a statement that adds rows to one table and returns the id of the last one.
+// Insert adds rows to one table and returns the id of the last one.
 func (w *Writer) Insert(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := w.run(ctx, query, args)
 	if err != nil {
@@ -279,9 +264,8 @@ func (w *Writer) Get(ctx context.Context, query string, args []any, dest ...any)
 // AfterCommit has do called after the commit, before anyone else writes.
 func (w *Writer) AfterCommit(do func()) { w.afterCommit = do }
 
-// checkpoint folds the log into the database once it is large, so that it stays bounded during a
-// long baseline. SQLite's own attempts cannot start the log over while any reader is inside; this
-// one waits for them. The caller holds the writer.
+// checkpoint folds a large log in and waits for readers, which SQLite itself does not. The caller
+// holds the writer.
 func (f *File) checkpoint(ctx context.Context) {
 	w := f.w
 	size := walSize(f.path)
@@ -297,7 +281,7 @@ func (f *File) checkpoint(ctx context.Context) {
 		w.checkpointAbove = walLimit
 		return
 	}
-	w.checkpointAbove = size + walLimit // not before it grew by as much again
+	w.checkpointAbove = size + walLimit
 	f.log.Warn("the log of the state database could not be folded in: another process reads for a long time",
 		"path", f.path, "bytes", size, "err", err)
 }
