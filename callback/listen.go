@@ -10,9 +10,8 @@ import (
 // socketName is FileDescriptorName= of our socket unit.
 const socketName = "callback"
 
-// Listen returns the socket that systemd opened for us (LISTEN_FDS), the one named "callback" or
-// the only one, so that hubs can connect while we restart. Without any it opens addr. Sockets are
-// passed once: a second call opens addr.
+// Listen returns the socket that systemd opened for us (LISTEN_FDS), so that hubs can connect while
+// we restart; without any it opens addr. Sockets are passed once.
 func Listen(addr string) (net.Listener, error) {
 	handed, err := activation.ListenersWithNames()
 	if err != nil {
