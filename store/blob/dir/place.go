@@ -88,8 +88,7 @@ func (c *change) checkItem(p *blob.Placement) (*stage, error) {
 	return s, keyError("place", p.Key, err)
 }
 
-// syncData makes the bytes of all good stages durable. An error is the group's; nothing has a name
-// yet.
+// syncData makes the bytes of all good stages durable. An error is the group's.
 func (c *change) syncData(stages []*stage, errs []error) error {
 	y := &c.m.sync
 	if !y.durable {
@@ -189,9 +188,9 @@ func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) 
 	return nil
 }
 
-// displace puts what has the name into the trash. A regular file gets a second name there and keeps
-// the first until the new file takes it, so that a reader always finds one or the other; anything
-// else is moved. undo is nil if nothing was there.
+// displace puts what has the name into the trash. A regular file keeps its name until the new one
+// takes it, so that a reader always finds one or the other; anything else is moved. undo is nil if
+// nothing was there.
 func (c *change) displace(h *cachedFolder, name, id string) (undo func() error, err error) {
 	info, err := h.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
