@@ -15,8 +15,7 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// Options configure the opening of a database. The zero value is a writing store with the usual
-// caches.
+// Options configure the opening of a database. The zero value is for writing.
 type Options struct {
 	// ReadOnly opens an existing database for reading. If no other process has it open, nothing on
 	// disk is touched or created; if one does (or was killed), its latest commits are read. Calls
@@ -25,9 +24,6 @@ type Options struct {
 	ReadOnly bool
 	// Log receives failures of maintenance; nil discards.
 	Log *slog.Logger
-	// CacheKiB bounds the page cache of the writing connection; 0 means 3,072. The four readers
-	// take up to 512 each. The memory used is more than twice that.
-	CacheKiB int
 
 	sync func(log *os.File) error // replaced in tests of failing disks
 }
@@ -76,7 +72,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	db, err := dbfile.Open(ctx, path, schema, dbfile.Options{
-		ReadOnly: o.ReadOnly, Log: o.Log, CacheKiB: o.CacheKiB, Sync: o.sync,
+		ReadOnly: o.ReadOnly, Log: o.Log, Sync: o.sync,
 	})
 	if err != nil {
 		return nil, err

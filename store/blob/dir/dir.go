@@ -51,8 +51,8 @@ type Options struct {
 	Unmarked bool
 	// Durability is DurableFile by default.
 	Durability Durability
-	// Folders is how many unused folders stay open, 64 if zero.
-	Folders int
+	// folders is how many unused folders stay open, 64 if zero; tests make it smaller.
+	folders int
 }
 
 // Mirror is a blob.Mirror in a local folder.
@@ -97,10 +97,10 @@ func Open(path, id string, opt Options) (m *Mirror, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if opt.Folders <= 0 {
-		opt.Folders = defaultFolders
+	if opt.folders <= 0 {
+		opt.folders = defaultFolders
 	}
-	m = &Mirror{path: path, id: id, opt: opt, folders: newFolders(top, opt.Folders)}
+	m = &Mirror{path: path, id: id, opt: opt, folders: newFolders(top, opt.folders)}
 	if !opt.Unmarked {
 		m.folds, err = foldsCase(top)
 	}

@@ -26,7 +26,7 @@ type Schema struct {
 	Explain func(error) error
 }
 
-// Options say how a File is opened. The zero value is for writing, with the usual caches.
+// Options say how a File is opened. The zero value is for writing.
 type Options struct {
 	// ReadOnly opens an existing database and leaves no trace. Writes fail with store.ErrReadOnly.
 	ReadOnly bool
@@ -34,9 +34,6 @@ type Options struct {
 	Alone bool
 	// Log receives failures of maintenance; nil discards.
 	Log *slog.Logger
-	// CacheKiB bounds the page cache of the writer, 0 means 3,072; the four readers take up to 512
-	// each. More than twice that is used.
-	CacheKiB int
 	// Sync makes the log durable; only tests replace it.
 	Sync func(log *os.File) error
 }

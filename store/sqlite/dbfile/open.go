@@ -31,16 +31,13 @@ const (
 // pragma is a setting. It is read back, because a mistyped one is silently ignored.
 type pragma struct{ name, value string }
 
-func writerPragmas(cacheKiB int) []pragma {
-	if cacheKiB <= 0 {
-		cacheKiB = writerCache
-	}
+func writerPragmas() []pragma {
 	return []pragma{
 		// NORMAL, because walSync syncs each commit that must survive a power cut (P4).
 		{"synchronous", "1"},
 		{"foreign_keys", "1"},
 		{"temp_store", "2"}, // memory, because /tmp may be small
-		{"cache_size", strconv.Itoa(-cacheKiB)},
+		{"cache_size", strconv.Itoa(-writerCache)},
 		{"journal_size_limit", strconv.Itoa(journalLimit)},
 		{"wal_autocheckpoint", strconv.Itoa(checkpointPages)},
 	}
@@ -152,7 +149,7 @@ func (f *File) openWrite(ctx context.Context, path string, o Options) error {
 		}
 		f.unlock = unlock
 	}
-	db, err := connect(ctx, dsn(abs, "_txlock=immediate", "_defensive=1"), 1, writerPragmas(o.CacheKiB))
+	db, err := connect(ctx, dsn(abs, "_txlock=immediate", "_defensive=1"), 1, writerPragmas())
 	if err != nil {
 		return f.Fail("connect", err)
 	}
