@@ -23,18 +23,17 @@ func Run(t *testing.T, fresh Fresh) {
 		name string
 		run  func(*testing.T, Fresh)
 	}{
-		{"Sources", testSources}, {"Sets", testSets}, {"Claims", testClaims}, {"Commit", testCommit}, {"Bulk",
-			testBulk}, {"Uniform", testUniform},
-		{"Resources", testResources}, {"Lookup", testLookup}, {"Names", testNames}, {"Scan", testScan}, {"Sample",
-			testSample}, {"Due", testDue},
-		{"Unlisted", testUnlisted}, {"Baseline", testBaseline}, {"Contents", testContents}, {"Edits", testEdits},
-		{"Documents", testDocuments}, {"Ledger", testLedger}, {"Subscriptions", testSubscriptions}, {"Inbox",
-			testInbox}, {"Inbox model", testInboxModel},
-		{"Requests", testRequests}, {"Pushed", testPushed}, {"Points", testPoints}, {"Spans", testSpans},
-		{"Subscription events", testSubscriptionEvents}, {"Find", testFind}, {"Chronicle model", testChronicleModel},
-		{"Forget", testForget}, {"Tidy", testTidy}, {"Tidy documents", testTidyDocuments}, {"Tidy push",
-			testTidyPush}, {"Tidy chronicle", testTidyChronicle}, {"Concurrency", testConcurrency}, {"Model",
-			testModel},
+		{"Sources", testSources}, {"Sets", testSets}, {"Claims", testClaims}, {"Commit", testCommit},
+		{"Bulk", testBulk}, {"Resources", testResources}, {"Lookup", testLookup}, {"Names", testNames},
+		{"Scan", testScan}, {"Sample", testSample}, {"Due", testDue}, {"Unlisted", testUnlisted},
+		{"Baseline", testBaseline}, {"Contents", testContents}, {"Edits", testEdits},
+		{"Documents", testDocuments}, {"Ledger", testLedger}, {"Subscriptions", testSubscriptions},
+		{"Inbox", testInbox}, {"Inbox model", testInboxModel}, {"Requests", testRequests},
+		{"Pushed", testPushed}, {"Points", testPoints}, {"Spans", testSpans},
+		{"Subscription events", testSubscriptionEvents}, {"Find", testFind},
+		{"Chronicle model", testChronicleModel}, {"Forget", testForget}, {"Tidy", testTidy},
+		{"Tidy documents", testTidyDocuments}, {"Tidy push", testTidyPush},
+		{"Tidy chronicle", testTidyChronicle}, {"Concurrency", testConcurrency}, {"Model", testModel},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

@@ -76,9 +76,9 @@ func openStageArea(top *folder) (a *stageArea, err error) {
 		return nil, err
 	}
 	a = &stageArea{stage: stage}
-	gate, safe, err := a.lockArea()
+	lock, safe, err := a.lockArea()
 	if err == nil {
-		defer gate.Close()
+		defer lock.Close()
 		if safe {
 			err = a.sweep()
 		}
@@ -213,11 +213,11 @@ func (a *stageArea) removeLeftovers() {
 
 // prepare makes and locks the process folder. The caller holds mu.
 func (a *stageArea) prepare() (err error) {
-	gate, _, err := a.lockArea()
+	lock, _, err := a.lockArea()
 	if err != nil {
 		return err
 	}
-	defer gate.Close()
+	defer lock.Close()
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
 	a.name = hex.EncodeToString(id[:])

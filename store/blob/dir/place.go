@@ -94,18 +94,18 @@ func (c *change) syncData(stages []*stage, errs []error) error {
 	if !y.durable {
 		return nil
 	}
-	good, letGo := make([]*stage, 0, len(stages)), false
+	good, closed := make([]*stage, 0, len(stages)), false
 	for i, s := range stages {
 		if errs[i] == nil {
 			good = append(good, s)
-			letGo = letGo || s.file == nil
+			closed = closed || s.file == nil
 		}
 	}
 	var err error
 	switch {
 	case len(good) == 0:
 		return nil
-	case y.whole && (letGo || len(good) > smallGroup):
+	case y.whole && (closed || len(good) > smallGroup):
 		err = y.all() // also reports what was lost behind closed descriptors
 	default:
 		err = c.syncEach(good)

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"resyncd/store/blob"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // smallGroup is up to how many files or folders a sync of each is cheaper than one of the whole
@@ -94,20 +96,10 @@ func parallel(n int, do func(i int) error) error {
 	if n == 1 {
 		return do(0)
 	}
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	var once sync.Once
-	var first error
-	for range min(n, syncWorkers) {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				if err := do(int(i)); err != nil {
-					once.Do(func() { first = err })
-					return
-				}
-			}
-		})
+	var g errgroup.Group
+	g.SetLimit(syncWorkers)
+	for i := range n {
+		g.Go(func() error { return do(i) })
 	}
-	workers.Wait()
-	return first
+	return g.Wait()
 }
