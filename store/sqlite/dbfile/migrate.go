@@ -9,7 +9,6 @@ import (
 	"resyncd/store"
 )
 
-// identity is what a file says of itself.
 type identity struct {
 	application, version int64
 	tables               int64

@@ -20,8 +20,8 @@ import (
 
 const (
 	busyTimeout     = 5000     // ms
-	journalLimit    = 64 << 20 // size of the log after checkpoints
-	checkpointPages = 4000     // size of the log that starts one
+	journalLimit    = 64 << 20 // of the log, after checkpoints
+	checkpointPages = 4000 // of the log, for a checkpoint
 	// In KiB. The memory held is more than twice the sum.
 	writerCache = 3_072
 	readerCache = 512
@@ -232,7 +232,6 @@ func (f *File) openRead(ctx context.Context, path string) error {
 	return f.readable(found)
 }
 
-// errEmpty: its creator was killed before the first commit.
 func errEmpty() error {
 	return fmt.Errorf("%w: the state database is empty; `resyncd sync` fills it", store.ErrNotFound)
 }

@@ -12,7 +12,6 @@ import (
 
 const snapshotPages = 4096
 
-// backuper is what database/sql does not offer of the driver.
 type backuper interface {
 	NewBackup(dst string) (*driver.Backup, error)
 }
@@ -49,7 +48,7 @@ func (f *File) copyPages(ctx context.Context, to string) error {
 	}
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") }()
 	var n int64
-	// takes the read lock
+	// It takes the read lock.
 	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&n); err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ func syncData(f *os.File) error {
 	}
 }
 
-// linked reports whether an open file still has a name, as far as that can be known.
 func linked(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {

@@ -33,7 +33,7 @@ type Writer struct {
 	// (F10).
 	broken error
 	wal    walSync
-	// checkpointAbove is the size of the log above which a checkpoint is tried again.
+	// checkpointAbove is the size of the log above which a checkpoint is due.
 	checkpointAbove int64
 }
 
