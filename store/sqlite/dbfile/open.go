@@ -21,7 +21,7 @@ import (
 const (
 	busyTimeout     = 5000     // ms
 	journalLimit    = 64 << 20 // of the log, after checkpoints
-	checkpointPages = 4000 // of the log, for a checkpoint
+	checkpointPages = 4000     // of the log, for a checkpoint
 	// In KiB. The memory held is more than twice the sum.
 	writerCache = 3_072
 	readerCache = 512
