@@ -94,7 +94,7 @@ type Chronicle interface {
 	SubscriptionEvents(ctx context.Context, sourceID int64, limit int) ([]SubscriptionEvent, error)
 	// Find returns up to limit resources of a Source whose URI contains text, with all wants: the
 	// exact one, those that begin with it, then others in any ASCII letter case; each in the order
-	// of URIs. The search for others reads a bounded number of rows; complete reports that there
-	// are no more.
+	// of URIs. Nothing in text is a wildcard. The search for others reads a bounded number of rows;
+	// complete reports that there are no more.
 	Find(ctx context.Context, sourceID int64, text string, limit int) (found []*Resource, complete bool, err error)
 }
