@@ -1,6 +1,8 @@
 package store
 
-import "context"
+import (
+	"context"
+)
 
 // Source is a configured Source, or the one of a `sync URL DIR` mirror. It is the unit of a claim,
 // because its sets may share mirror files.
@@ -36,4 +38,20 @@ type Sources interface {
 	// ForgetSource drops the Source with everything known of it. It is gone at once; its rows go in
 	// bounded transactions, and Tidy drops what an interruption leaves. The claim ends with it.
 	ForgetSource(ctx context.Context, c Claim) error
+}
+
+// Claim is the right to write one Source's data through the Store that granted it. It ends with
+// release, with the process, or when a newer claim was granted; then its commits fail with
+// ErrFenced.
+type Claim struct {
+	SourceID int64
+	Epoch    int64
+}
+
+// Claims grants claims.
+type Claims interface {
+	// Claim takes the Source for this process. It fails at once with *HeldError while a living
+	// process, this one included, holds it; ErrNotFound if there is no such Source. release is
+	// idempotent; closing the Store releases too. holder names this process to people.
+	Claim(ctx context.Context, sourceID int64, holder string) (c Claim, release func() error, err error)
 }
