@@ -115,9 +115,6 @@ type Stage interface {
 	// Reset makes the stage empty again, for a second attempt.
 	Reset() error
 
-	// Length is the number of bytes written since NewStage or Reset.
-	Length() int64
-
 	// SetModTime sets the modification time of the placed file; the zero time leaves it to the
 	// store.
 	SetModTime(t time.Time)

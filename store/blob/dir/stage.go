@@ -148,9 +148,6 @@ func (s *stage) reopen() error {
 	})
 }
 
-// Length implements blob.Stage.
-func (s *stage) Length() int64 { return s.length }
-
 // SetModTime implements blob.Stage.
 func (s *stage) SetModTime(t time.Time) { s.mtime = t }
 
