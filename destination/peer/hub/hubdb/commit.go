@@ -6,13 +6,14 @@ import (
 	"errors"
 
 	"resyncd/destination/peer/hub/hubstate"
-	"resyncd/store/sqlite"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // Commit implements hubstate.State.
 func (d *DB) Commit(ctx context.Context, c *hubstate.Commit) error {
 	const what = "record the hub's work"
-	return d.f.WriteReadable(ctx, what, c.Readable, func(ctx context.Context, tx sqlite.Tx) error {
+	return d.f.WriteReadable(ctx, what, c.Readable, func(ctx context.Context, tx *dbfile.Writer) error {
 		t := commit{tx: tx, touched: map[int64]bool{}}
 		return t.apply(ctx, c)
 	})
@@ -20,7 +21,7 @@ func (d *DB) Commit(ctx context.Context, c *hubstate.Commit) error {
 
 // commit is one Commit on its way.
 type commit struct {
-	tx      sqlite.Tx
+	tx      *dbfile.Writer
 	touched map[int64]bool // topics whose notifications may have become too many, or needless
 }
 
@@ -77,7 +78,7 @@ func (t *commit) notification(ctx context.Context, n *hubstate.Notification) err
 	t.touched[topic] = true
 	_, err = t.tx.Exec(ctx, `INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		topic, n.Number, sqlite.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
+		topic, n.Number, column.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
 	return err
 }
 
@@ -93,7 +94,7 @@ func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {
 	var topic int64
 	err := t.tx.Get(ctx, `UPDATE hub_subscription SET cursor = max(cursor, ?), attempts = ?, next = ?,
 			delivered = delivered + ?, dropped = dropped + ? WHERE id = ? RETURNING topic_id`,
-		[]any{p.Cursor, p.Attempts, sqlite.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic)
+		[]any{p.Cursor, p.Attempts, column.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -102,7 +103,7 @@ func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {
 }
 
 // trim drops what every subscriber is done with, and what is beyond the bounds.
-func trim(ctx context.Context, tx sqlite.Tx, topic, keep, keepBytes int64) error {
+func trim(ctx context.Context, tx *dbfile.Writer, topic, keep, keepBytes int64) error {
 	var last, floor, bytes, done int64
 	err := tx.Get(ctx, `SELECT last, floor, bytes,
 			coalesce((SELECT min(cursor) FROM hub_subscription WHERE topic_id = t.id), last)
@@ -135,7 +136,7 @@ func trim(ctx context.Context, tx sqlite.Tx, topic, keep, keepBytes int64) error
 }
 
 // drop drops those in (from, to] and returns how many bytes are left.
-func drop(ctx context.Context, tx sqlite.Tx, topic, from, to, bytes int64) (int64, error) {
+func drop(ctx context.Context, tx *dbfile.Writer, topic, from, to, bytes int64) (int64, error) {
 	if to <= from {
 		return bytes, nil
 	}
@@ -163,7 +164,7 @@ func (d *DB) Notifications(
 				n      hubstate.Notification
 				digest []byte
 			)
-			err := scan(&n.Topic, &n.Number, sqlite.IntoInstant(&n.Received), &n.Type, &n.Link, &digest, &n.Body)
+			err := scan(&n.Topic, &n.Number, column.IntoInstant(&n.Received), &n.Type, &n.Link, &digest, &n.Body)
 			copy(n.Digest[:], digest)
 			size += int64(len(n.Body))
 			out = append(out, n)

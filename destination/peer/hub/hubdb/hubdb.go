@@ -7,7 +7,7 @@ import (
 	"log/slog"
 
 	"resyncd/destination/peer/hub/hubstate"
-	"resyncd/store/sqlite"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // application marks a file as that of a hub: "rshb".
@@ -20,13 +20,13 @@ var initial string
 var dialect string
 
 // DB is a hubstate.State on one file of its own.
-type DB struct{ f *sqlite.File }
+type DB struct{ f *dbfile.File }
 
 var _ hubstate.State = (*DB)(nil)
 
-// Open opens a hub's database; sqlite.OpenFile says how. A nil log discards.
+// Open opens a hub's database; dbfile.Open says how. A nil log discards.
 func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
-	f, err := sqlite.OpenFile(ctx, path, schema(initial, dialect), log)
+	f, err := dbfile.Open(ctx, path, schema(initial, dialect), dbfile.Options{Alone: true, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +36,6 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 // Close closes the database and lets another hub have it.
 func (d *DB) Close() error { return d.f.Close() }
 
-func schema(scripts ...string) sqlite.Schema {
-	return sqlite.Schema{Owner: "hub", Application: application, Scripts: scripts}
+func schema(scripts ...string) dbfile.Schema {
+	return dbfile.Schema{Owner: "hub", Application: application, Scripts: scripts}
 }
