@@ -72,7 +72,7 @@ func (s *demoShow) mirrored(m syncengine.Mirrored) {
 		owed = fmt.Sprintf(", %d owed", m.Owed)
 	}
 	s.line("notification  %d changes mirrored%s, %.1f ms after it came  up to %s", m.Changes, owed,
-		float64(m.Took.Microseconds())/1000, term.Text(report.RFC3339(m.Until)))
+		float64(m.Took.Microseconds())/1000, report.TimeOf(m.Until))
 }
 
 func (s *demoShow) gap(g store.Gap) {
@@ -82,7 +82,7 @@ func (s *demoShow) gap(g store.Gap) {
 	switch {
 	case g.State.Open() && !known:
 		s.found[g.ID] = s.sh.Now()
-		s.line("gap found     %s to %s", term.Text(report.RFC3339(g.From)), term.Text(report.RFC3339(g.Until)))
+		s.line("gap found     %s to %s", report.TimeOf(g.From), report.TimeOf(g.Until))
 	case g.State == store.GapClosed && g.ClosedBy == "":
 		delete(s.found, g.ID)
 		s.line("no gap        nothing happened in between, or a pull had told of it")

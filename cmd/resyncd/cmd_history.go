@@ -44,7 +44,7 @@ func (sh *shell) history(ctx context.Context, o *mirror.Opened, uri string, asJS
 			if l.EditLine != nil && l.Detail == nil {
 				detail = term.Edit(l.EditLine)
 			}
-			_, err = fmt.Fprintf(sh.Out, "%-27s  %-13s  %-27s  %s  %s\n", term.Text(l.At), l.What, term.Text(l.Version), term.OneLine(detail), term.OneLine(term.Text(l.Evidence)))
+			_, err = fmt.Fprintf(sh.Out, "%-27s  %-13s  %-27s  %s  %s\n", l.At, l.What, l.Version, term.OneLine(detail), term.OneLine(term.Text(l.Evidence)))
 		}
 		if err != nil {
 			return err

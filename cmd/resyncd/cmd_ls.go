@@ -67,7 +67,7 @@ func (sh *shell) ls(ctx context.Context, o *mirror.Opened, filter report.ListFil
 		if name == "" {
 			name = term.Text(l.Key)
 		}
-		_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s\n", l.State, length, term.Text(l.Changed), term.OneLine(name+term.Why(&l)))
+		_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s\n", l.State, length, l.Changed, term.OneLine(name+term.Why(&l)))
 		return err
 	})
 	return errors.Join(err, out.Flush())

@@ -82,7 +82,7 @@ func printSet(w io.Writer, set *report.SetStatus, feed bool) {
 		label, baselines = "feed "+label, ""
 	}
 	fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s, next pull %s\n    %d resources, %s; %d owed, %d held, %d refused%s\n",
-		label, state, term.Text(set.Position), term.Text(set.LastPull), term.Text(set.NextPull), set.Resources, term.Bytes(set.Bytes),
+		label, state, set.Position, set.LastPull, set.NextPull, set.Resources, term.Bytes(set.Bytes),
 		set.Owed, set.Held, set.Refused, baselines)
 	if set.Problem != nil {
 		fmt.Fprintf(w, "    problem: %s\n", *set.Problem)
@@ -97,10 +97,10 @@ func printSet(w io.Writer, set *report.SetStatus, feed bool) {
 
 func printGap(w io.Writer, g *report.GapStatus, feed bool) {
 	if feed && g.State == string(store.GapUnprovable) {
-		fmt.Fprintf(w, "    the feed did not reach back: entries between %s and %s may be missing, nobody can tell\n", term.Text(g.From), term.Text(g.Until))
+		fmt.Fprintf(w, "    the feed did not reach back: entries between %s and %s may be missing, nobody can tell\n", g.From, g.Until)
 		return
 	}
-	fmt.Fprintf(w, "    gap %s to %s: %s", term.Text(g.From), term.Text(g.Until), g.State)
+	fmt.Fprintf(w, "    gap %s to %s: %s", g.From, g.Until, g.State)
 	if g.ClosedBy != nil {
 		fmt.Fprintf(w, " by %s", *g.ClosedBy)
 	}
@@ -111,11 +111,11 @@ func printGap(w io.Writer, g *report.GapStatus, feed bool) {
 func printChannel(w io.Writer, c *report.ChannelStatus) {
 	fmt.Fprintf(w, "    %s channel %s at %s", c.Kind, c.State, c.Hub)
 	if state := store.SubscriptionState(c.State); state == store.SubActive || state == store.SubRenewing {
-		fmt.Fprintf(w, " until %s, to be renewed at %s", term.Text(c.ExpiresAt), term.Text(c.RenewAt))
+		fmt.Fprintf(w, " until %s, to be renewed at %s", c.ExpiresAt, c.RenewAt)
 	}
 	if c.Reason != nil && *c.Reason != "" {
 		fmt.Fprintf(w, " (%s)", term.OneLine(*c.Reason))
 	}
 	fmt.Fprintf(w, "\n      %d delivered, last %s; %d duplicates, %d rejected, %d push misses\n",
-		c.Delivered, term.Text(c.LastDelivery), c.Duplicates, c.Rejected, c.PushMisses)
+		c.Delivered, c.LastDelivery, c.Duplicates, c.Rejected, c.PushMisses)
 }

@@ -19,9 +19,9 @@ const evidenceMark = "#from="
 // HistoryLine is what was known or done at one time: a line of `history --json`.
 type HistoryLine struct {
 	URI      string  `json:"uri"`
-	At       *string `json:"at"` // local
+	At       Time    `json:"at"` // local
 	What     string  `json:"what"`
-	Version  *string `json:"version"` // Source time
+	Version  Time    `json:"version"` // Source time
 	Detail   *string `json:"detail"`
 	Evidence *string `json:"evidence"` // URL of the document
 	*EditLine
@@ -29,8 +29,8 @@ type HistoryLine struct {
 
 // EditLine is what one edit of a record said (websub.md T-03). Every value is the string that came, "" erases.
 type EditLine struct {
-	Observed *string           `json:"observed"` // Source time; nil for one that says nothing usable
-	Received *string           `json:"received"` // local
+	Observed Time              `json:"observed"` // Source time; none for one that says nothing usable
+	Received Time              `json:"received"` // local
 	Author   *string           `json:"author"`
 	Type     string            `json:"type"`
 	Fields   map[string]string `json:"fields"`
@@ -50,7 +50,7 @@ func History(ctx context.Context, st store.Store, source int64, uri string) ([]H
 	var out []HistoryLine
 	for i := range events {
 		e := &events[i]
-		l := HistoryLine{URI: uri, At: RFC3339(e.At), What: e.What, Version: instant(e.Version)}
+		l := HistoryLine{URI: uri, At: TimeOf(e.At), What: e.What, Version: instant(e.Version)}
 		if e.Detail != "" {
 			l.Detail = &e.Detail
 		}
@@ -78,8 +78,8 @@ func History(ctx context.Context, st store.Store, source int64, uri string) ([]H
 
 // editLine never fails: what a row holds beside an edit that cannot be read is still worth telling.
 func editLine(e *store.Edit) HistoryLine {
-	l := HistoryLine{URI: e.URI, At: RFC3339(e.Received), What: "edit", Version: RFC3339(e.Observed), EditLine: &EditLine{
-		Observed: RFC3339(e.Observed), Received: RFC3339(e.Received), Fields: map[string]string{}, Odd: []string{},
+	l := HistoryLine{URI: e.URI, At: TimeOf(e.Received), What: "edit", Version: TimeOf(e.Observed), EditLine: &EditLine{
+		Observed: TimeOf(e.Observed), Received: TimeOf(e.Received), Fields: map[string]string{}, Odd: []string{},
 	}}
 	if e.Author != "" {
 		l.Author = &e.Author
@@ -116,18 +116,18 @@ func present(ctx context.Context, st store.Documents, r *store.Resource) []Histo
 		out = append(out, l)
 	}
 	if h := &r.Have; h.State != store.HaveNone {
-		out = append(out, HistoryLine{URI: r.URI, At: RFC3339(h.Fetched), What: stateName(r), Version: instant(h.Version),
+		out = append(out, HistoryLine{URI: r.URI, At: TimeOf(h.Fetched), What: stateName(r), Version: instant(h.Version),
 			Detail: new(merge.DigestOf(h)), Evidence: evidence(ctx, st, h.Version)})
 	}
 	return out
 }
 
-// instant is when a version was made, nil for none: that of a restored file is not known.
-func instant(v store.Version) *string {
+// instant is when a version was made, none for none: that of a restored file is not known.
+func instant(v store.Version) Time {
 	if v == (store.Version{}) {
-		return nil
+		return Time{}
 	}
-	return RFC3339(v.Until)
+	return TimeOf(v.Until)
 }
 
 func evidence(ctx context.Context, st store.Documents, v store.Version) *string {

@@ -16,11 +16,11 @@ type Listing struct {
 	Length   *int64  `json:"length"`
 	SHA256   *string `json:"sha256"`
 	Type     *string `json:"type"`
-	Changed  *string `json:"changed"`
+	Changed  Time    `json:"changed"`
 	State    string  `json:"state"` // present, owed, held, kept, refused, trash
 	Reason   *string `json:"reason,omitempty"`
 	Attempts *int    `json:"attempts,omitempty"`
-	NextTry  *string `json:"next_try,omitempty"`
+	NextTry  Time    `json:"next_try,omitzero"`
 	// Meta is what a feed tells of an entry: title, author, published, updated …
 	Meta json.RawMessage `json:"meta,omitempty"`
 }
@@ -95,13 +95,13 @@ func ListingOf(r *store.Resource) Listing {
 	if t := firstOf(r.Have.Type, w); t != "" {
 		l.Type = &t
 	}
-	l.Changed = RFC3339(changedAt(w))
+	l.Changed = TimeOf(changedAt(w))
 	if w != nil && json.Valid([]byte(w.Meta)) {
 		l.Meta = json.RawMessage(w.Meta)
 	}
 	switch l.State {
 	case "owed":
-		l.Attempts, l.NextTry = &r.Work.Attempts, RFC3339(r.Work.Due)
+		l.Attempts, l.NextTry = &r.Work.Attempts, TimeOf(r.Work.Due)
 		if r.Work.Reason != "" {
 			l.Reason = &r.Work.Reason
 		} else {
@@ -168,7 +168,7 @@ func listTrash(ctx context.Context, st store.Ledger, source int64, each func(Lis
 		for i := range ts {
 			t := &ts[i]
 			after = t.ID
-			l := Listing{URI: t.URI, Key: &t.Key, State: "trash", Reason: &t.Reason, Changed: RFC3339(t.At)}
+			l := Listing{URI: t.URI, Key: &t.Key, State: "trash", Reason: &t.Reason, Changed: TimeOf(t.At)}
 			if t.Length >= 0 {
 				l.Length, l.SHA256 = &t.Length, new(hex.EncodeToString(t.SHA256[:]))
 			}

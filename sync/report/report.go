@@ -9,11 +9,32 @@ import (
 	"resyncd/store"
 )
 
-// RFC3339 is how times leave the program: UTC, the fraction only where there is one. NoTime is nil.
+// Time is an instant of a report; the zero value is one that is not known.
+type Time struct{ time.Time }
+
+// TimeOf is an instant of the state.
+func TimeOf(m store.Micros) Time { return Time{m.Time()} }
+
+// String is how a time stands in a line for people: as in JSON, "-" for none.
+func (t Time) String() string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// MarshalJSON implements json.Marshaler: UTC, the fraction only where there is one, null for none.
+func (t Time) MarshalJSON() ([]byte, error) {
+	if t.IsZero() {
+		return []byte("null"), nil
+	}
+	return []byte(`"` + t.String() + `"`), nil
+}
+
+// RFC3339 is the text of an instant, nil for NoTime.
 func RFC3339(m store.Micros) *string {
 	if !m.Known() {
 		return nil
 	}
-	s := m.Time().Format(time.RFC3339Nano)
-	return &s
+	return new(TimeOf(m).String())
 }

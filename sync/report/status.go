@@ -42,8 +42,8 @@ func (s SourceStatus) MarshalJSON() ([]byte, error) {
 type SetStatus struct {
 	ID             int64           `json:"id"`
 	CapabilityList string          `json:"capability_list"`
-	Position       *string         `json:"position"`
-	Proven         *string         `json:"proven_position"`
+	Position       Time            `json:"position"`
+	Proven         Time            `json:"proven_position"`
 	Resources      int64           `json:"resources"`
 	Bytes          int64           `json:"bytes"`
 	Owed           int64           `json:"owed"`
@@ -54,21 +54,21 @@ type SetStatus struct {
 	Problem        *string         `json:"problem"`
 	Gaps           []GapStatus     `json:"gaps"`
 	Channels       []ChannelStatus `json:"channels"`
-	LastPull       *string         `json:"last_pull"`
-	NextPull       *string         `json:"next_pull"`
+	LastPull       Time            `json:"last_pull"`
+	NextPull       Time            `json:"next_pull"`
 
-	lastPull, lastPush store.Micros
-	live               bool // a hub holds a lease for its changes
+	lastPush time.Time
+	live     bool // a hub holds a lease for its changes
 }
 
 // GapStatus is one gap in `status --json`.
 type GapStatus struct {
-	From     *string `json:"from"`
-	Until    *string `json:"until"`
+	From     Time    `json:"from"`
+	Until    Time    `json:"until"`
 	State    string  `json:"state"`
 	ClosedBy *string `json:"closed_by"`
 	// Found, Ended are local times, for whoever shows the gap to people.
-	Found, Ended store.Micros `json:"-"`
+	Found, Ended Time `json:"-"`
 }
 
 // ChannelStatus is one channel at one hub in `status --json`, and with source and set in `subscription list --json`. It
@@ -79,10 +79,10 @@ type ChannelStatus struct {
 	Hub          string         `json:"hub"`
 	State        string         `json:"state"`
 	LeaseSeconds *int64         `json:"lease_seconds"`
-	VerifiedAt   *string        `json:"verified_at"`
-	RenewAt      *string        `json:"renew_at"` // without a lease: when the hub is asked next
-	ExpiresAt    *string        `json:"expires_at"`
-	LastDelivery *string        `json:"last_delivery"`
+	VerifiedAt   Time           `json:"verified_at"`
+	RenewAt      Time           `json:"renew_at"` // without a lease: when the hub is asked next
+	ExpiresAt    Time           `json:"expires_at"`
+	LastDelivery Time           `json:"last_delivery"`
 	Delivered    int64          `json:"delivered"`
 	Duplicates   int64          `json:"duplicates"`
 	Rejected     int64          `json:"rejected"`
@@ -101,8 +101,8 @@ type RejectedStatus struct {
 // Channel is a subscription as users see it.
 func Channel(s *store.Subscription) ChannelStatus {
 	c := ChannelStatus{
-		Kind: string(s.Kind), Topic: s.Topic, Hub: s.Hub, State: string(s.State), VerifiedAt: RFC3339(s.Verified),
-		RenewAt: RFC3339(s.Renew), ExpiresAt: RFC3339(s.Expires), LastDelivery: RFC3339(s.LastDelivery),
+		Kind: string(s.Kind), Topic: s.Topic, Hub: s.Hub, State: string(s.State), VerifiedAt: TimeOf(s.Verified),
+		RenewAt: TimeOf(s.Renew), ExpiresAt: TimeOf(s.Expires), LastDelivery: TimeOf(s.LastDelivery),
 		Delivered: s.Delivered, Duplicates: s.Duplicates, PushMisses: s.PushMisses,
 		Rejected: s.RejectedSignature + s.RejectedTooLarge + s.RejectedMalformed,
 		RejectedBy: RejectedStatus{
@@ -110,7 +110,7 @@ func Channel(s *store.Subscription) ChannelStatus {
 		},
 	}
 	if !s.Live() {
-		c.RenewAt = RFC3339(s.Next)
+		c.RenewAt = TimeOf(s.Next)
 	}
 	if s.Granted > 0 {
 		granted := s.Granted
@@ -142,17 +142,21 @@ func (s *SourceStatus) Expect(e Expectation) {
 		if e.Push && !set.live {
 			set.InStep = false
 		}
-		if e.Next == nil || !set.lastPull.Known() {
+		if e.Next == nil || set.LastPull.IsZero() {
 			continue
 		}
-		due := e.Next(set.lastPull.Time())
+		due := e.Next(set.LastPull.Time)
 		if due.IsZero() {
 			continue
 		}
 		if !s.Paused {
-			set.NextPull = RFC3339(store.MicrosOf(due))
+			set.NextPull = TimeOf(store.MicrosOf(due))
 		}
-		if last := max(set.lastPull, set.lastPush); e.Now.After(latest(e.Next, last.Time())) {
+		last := set.LastPull.Time
+		if set.lastPush.After(last) {
+			last = set.lastPush
+		}
+		if e.Now.After(latest(e.Next, last)) {
 			set.InStep = false
 		}
 	}
@@ -215,7 +219,9 @@ func (s *SetStatus) channels(subs []store.Subscription) {
 		s.Channels = append(s.Channels, Channel(sub))
 		if sub.Kind != store.ChannelFramework {
 			s.live = s.live || sub.Live()
-			s.lastPush = max(s.lastPush, sub.LastDelivery)
+			if at := sub.LastDelivery.Time(); at.After(s.lastPush) {
+				s.lastPush = at
+			}
 		}
 	}
 }
@@ -224,10 +230,10 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 	cover := coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
 	out := SetStatus{
 		ID: set.ID, CapabilityList: set.CapabilityList,
-		Position: RFC3339(cover.Position()), Proven: RFC3339(cover.ProvenPosition()),
+		Position: TimeOf(cover.Position()), Proven: TimeOf(cover.ProvenPosition()),
 		Resources: set.Resources, Bytes: set.Bytes, Baselines: set.Baselines,
-		InStep: set.InStep, LastPull: RFC3339(set.LastPull),
-		Gaps: []GapStatus{}, Channels: []ChannelStatus{}, lastPull: set.LastPull, lastPush: store.NoTime,
+		InStep: set.InStep, LastPull: TimeOf(set.LastPull),
+		Gaps: []GapStatus{}, Channels: []ChannelStatus{},
 	}
 	if set.Problem != "" {
 		out.Problem = &set.Problem
@@ -243,7 +249,7 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 	}
 	for _, g := range gaps {
 		gs := GapStatus{
-			From: RFC3339(g.From), Until: RFC3339(g.Until), State: string(g.State), Found: g.Found, Ended: g.Ended,
+			From: TimeOf(g.From), Until: TimeOf(g.Until), State: string(g.State), Found: TimeOf(g.Found), Ended: TimeOf(g.Ended),
 		}
 		if g.ClosedBy != "" {
 			gs.ClosedBy = new(g.ClosedBy)

@@ -134,7 +134,7 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	case c != nil:
 		r.Channel = c.State
 		if health.Live(c) {
-			r.LeaseFrom, r.LeaseEnds = health.At(c.VerifiedAt), health.At(c.ExpiresAt)
+			r.LeaseFrom, r.LeaseEnds = c.VerifiedAt.Time, c.ExpiresAt.Time
 		}
 	case s.Push == config.PushOff:
 		r.Channel = "off"
@@ -156,10 +156,10 @@ func freshOf(s *report.SourceStatus) (fresh time.Time) {
 		if !set.InStep {
 			return time.Time{}
 		}
-		heard := health.At(set.LastPull)
+		heard := set.LastPull.Time
 		for j := range set.Channels {
 			if c := &set.Channels[j]; c.Kind != string(store.ChannelFramework) {
-				heard = health.Later(heard, c.LastDelivery)
+				heard = health.Later(heard, c.LastDelivery.Time)
 			}
 		}
 		if fresh.IsZero() || heard.Before(fresh) {

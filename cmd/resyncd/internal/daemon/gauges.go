@@ -108,17 +108,17 @@ func gaugesOf(s *report.SourceStatus) console.SourceGauges {
 				g.GapsUnprovable++
 			}
 		}
-		g.Position = health.First(g.Position, set.Position)
-		behind = behind || set.Position == nil
-		g.LastPull = health.First(g.LastPull, set.LastPull)
-		unpulled = unpulled || set.LastPull == nil
-		g.NextPull = health.First(g.NextPull, set.NextPull)
+		g.Position = health.First(g.Position, set.Position.Time)
+		behind = behind || set.Position.IsZero()
+		g.LastPull = health.First(g.LastPull, set.LastPull.Time)
+		unpulled = unpulled || set.LastPull.IsZero()
+		g.NextPull = health.First(g.NextPull, set.NextPull.Time)
 		for j := range set.Channels {
 			c := &set.Channels[j]
 			g.Channels[c.State]++
-			g.LastPush = health.Later(g.LastPush, c.LastDelivery)
+			g.LastPush = health.Later(g.LastPush, c.LastDelivery.Time)
 			if health.Live(c) {
-				g.LeaseExpires = health.First(g.LeaseExpires, c.ExpiresAt)
+				g.LeaseExpires = health.First(g.LeaseExpires, c.ExpiresAt.Time)
 			}
 		}
 	}

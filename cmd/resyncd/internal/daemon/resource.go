@@ -12,7 +12,6 @@ import (
 
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/exit"
-	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
@@ -59,7 +58,7 @@ func (k *consoleDesk) Find(ctx context.Context, name, text string) (console.Foun
 // hitOf is a resource as searches show it.
 func hitOf(r *store.Resource) console.Hit {
 	l := report.ListingOf(r)
-	h := console.Hit{URI: r.URI, State: l.State, Length: -1, Changed: health.At(l.Changed), Title: titleOf(l.Meta)}
+	h := console.Hit{URI: r.URI, State: l.State, Length: -1, Changed: l.Changed.Time, Title: titleOf(l.Meta)}
 	if l.Type != nil {
 		h.Type = *l.Type
 	}
@@ -131,7 +130,7 @@ func (k *consoleDesk) Resource(ctx context.Context, name, uri string) (console.R
 }
 
 func historyLine(l *report.HistoryLine) console.HistoryLine {
-	h := console.HistoryLine{At: health.At(l.At), What: l.What, Version: health.At(l.Version)}
+	h := console.HistoryLine{At: l.At.Time, What: l.What, Version: l.Version.Time}
 	if l.Detail != nil {
 		h.Detail = logging.Redact(*l.Detail)
 	} else if l.EditLine != nil {

@@ -122,8 +122,8 @@ func setPage(s *health.Standing, set *report.SetStatus, row *store.Set) console.
 	f := health.AssessSet(s, set)
 	v := console.SetView{
 		ID: set.ID, CapabilityList: term.URL(set.CapabilityList), Level: f.Level, State: f.State, Why: logging.Redact(f.Why),
-		Position: health.At(set.Position), Proven: health.At(set.Proven), Resources: set.Resources, Bytes: set.Bytes, Owed: set.Owed,
-		Held: set.Held, Refused: set.Refused, Baselines: set.Baselines, LastPull: health.At(set.LastPull), NextPull: health.At(set.NextPull),
+		Position: set.Position.Time, Proven: set.Proven.Time, Resources: set.Resources, Bytes: set.Bytes, Owed: set.Owed,
+		Held: set.Held, Refused: set.Refused, Baselines: set.Baselines, LastPull: set.LastPull.Time, NextPull: set.NextPull.Time,
 		From: beginning(set, row).Time(),
 	}
 	for i := range slices.Backward(set.Gaps) {
@@ -144,7 +144,7 @@ func beginning(set *report.SetStatus, row *store.Set) store.Micros {
 		earlier(iv.From)
 	}
 	for i := range set.Gaps {
-		earlier(store.MicrosOf(health.At(set.Gaps[i].From)))
+		earlier(store.MicrosOf(set.Gaps[i].From.Time))
 	}
 	return first
 }

@@ -19,7 +19,7 @@ import (
 
 func gapView(g *report.GapStatus, feed bool) console.GapView {
 	v := console.GapView{
-		From: health.At(g.From), Until: health.At(g.Until), Found: g.Found.Time(), Ended: g.Ended.Time(), State: g.State, Level: console.Busy,
+		From: g.From.Time, Until: g.Until.Time, Found: g.Found.Time, Ended: g.Ended.Time, State: g.State, Level: console.Busy,
 	}
 	if g.ClosedBy != nil {
 		v.ClosedBy = *g.ClosedBy
@@ -61,11 +61,11 @@ func channelPage(sub *store.Subscription) console.ChannelView {
 	c := report.Channel(sub)
 	v := console.ChannelView{
 		ID: sub.ID, Kind: c.Kind, Topic: term.URL(c.Topic), Hub: term.URL(c.Hub), State: c.State, Level: health.ChannelLevel(c.State), Reason: logging.Redact(sub.Reason),
-		RenewAt: health.At(c.RenewAt), LastDelivery: health.At(c.LastDelivery), Delivered: c.Delivered, Duplicates: c.Duplicates, Misses: c.PushMisses,
+		RenewAt: c.RenewAt.Time, LastDelivery: c.LastDelivery.Time, Delivered: c.Delivered, Duplicates: c.Duplicates, Misses: c.PushMisses,
 		BadSignature: c.RejectedBy.Signature, TooLarge: c.RejectedBy.TooLarge, Malformed: c.RejectedBy.Malformed,
 	}
 	if sub.Live() {
-		v.LeaseFrom, v.LeaseEnds = health.At(c.VerifiedAt), health.At(c.ExpiresAt)
+		v.LeaseFrom, v.LeaseEnds = c.VerifiedAt.Time, c.ExpiresAt.Time
 	}
 	return v
 }

@@ -199,11 +199,11 @@ func aboutGaps(s *Standing, set *report.SetStatus) (found []Finding) {
 }
 
 func aboutGap(s *Standing, g *report.GapStatus, feed bool) (Finding, bool) {
-	hole := fmt.Sprintf("between %s and %s", stampOf(At(g.From)), stampOf(At(g.Until)))
+	hole := fmt.Sprintf("between %s and %s", stampOf(g.From.Time), stampOf(g.Until.Time))
 	state := store.GapState(g.State)
 	switch {
 	case state == store.GapLagging:
-		why := fmt.Sprintf("The Source's list lags behind a notification since %s: it does not hold yet what happened %s. It is asked again and again", stampOf(g.Found.Time()), hole)
+		why := fmt.Sprintf("The Source's list lags behind a notification since %s: it does not hold yet what happened %s. It is asked again and again", stampOf(g.Found.Time), hole)
 		if s.GapPatience > 0 {
 			why += fmt.Sprintf("; after %s everything is compared", Span(s.GapPatience))
 		}
@@ -212,7 +212,7 @@ func aboutGap(s *Standing, g *report.GapStatus, feed bool) (Finding, bool) {
 		return Finding{console.Busy, "closing a gap", "No list reaches back to what happened " + hole + ": everything is compared."}, true
 	case state.Open():
 		return Finding{console.Busy, "closing a gap", "Nothing was heard of what happened " + hole + ": the Source's list is asked."}, true
-	case state != store.GapUnprovable || s.Now.Sub(g.Ended.Time()) > unprovableFor:
+	case state != store.GapUnprovable || s.Now.Sub(g.Ended.Time) > unprovableFor:
 		return Finding{}, false
 	case feed:
 		return Finding{console.Warn, "feed cut short", "The feed did not reach back: entries " + hole + " may be missing, nobody can tell. Pull more often, or ask the publisher for a longer feed."}, true
@@ -222,14 +222,14 @@ func aboutGap(s *Standing, g *report.GapStatus, feed bool) (Finding, bool) {
 
 // lateSince says why a set is not known to be in step though nothing went wrong.
 func lateSince(s *Standing, set *report.SetStatus) string {
-	due := At(set.NextPull)
+	due := set.NextPull.Time
 	switch {
 	case set.InStep:
 		return ""
-	case set.LastPull == nil:
+	case set.LastPull.IsZero():
 		return "Its first pull is under way."
 	case !due.IsZero() && due.Before(s.Now):
-		return fmt.Sprintf("The pull that was due %s is under way or waits for its turn; the last one was %s.", s.when(due), s.when(At(set.LastPull)))
+		return fmt.Sprintf("The pull that was due %s is under way or waits for its turn; the last one was %s.", s.when(due), s.when(set.LastPull.Time))
 	}
 	return ""
 }

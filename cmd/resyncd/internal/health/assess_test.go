@@ -28,7 +28,7 @@ func healthy() *Standing {
 	}
 }
 
-func ago(d time.Duration) *string { return report.RFC3339(store.MicrosOf(noon.Add(-d))) }
+func ago(d time.Duration) report.Time { return report.Time{Time: noon.Add(-d)} }
 
 func set(s *Standing) *report.SetStatus { return &s.Status.Sets[0] }
 
@@ -43,8 +43,8 @@ func problem(s *Standing, text string) {
 
 func gap(s *Standing, state store.GapState) {
 	set(s).Gaps, set(s).InStep = []report.GapStatus{{
-		From: ago(2 * time.Hour), Until: ago(time.Hour), State: string(state), Found: store.MicrosOf(noon.Add(-30 * time.Minute)),
-		Ended: store.MicrosOf(noon.Add(-20 * time.Minute)),
+		From: ago(2 * time.Hour), Until: ago(time.Hour), State: string(state), Found: ago(30 * time.Minute),
+		Ended: ago(20 * time.Minute),
 	}}, !state.Open()
 }
 

@@ -42,7 +42,7 @@ func aboutPush(s *Standing, set *report.SetStatus) []Finding {
 	case c.State == string(store.SubLapsed):
 		f.Why = fmt.Sprintf("The lease ended: %s.%s The hub is asked again; the Source is %s.", reasonFor(c), hubHint(c), pulled)
 	case c.State == string(store.SubFailed):
-		f.Why = fmt.Sprintf("Subscribing at the hub fails: %s.%s It is asked again %s, Renew asks at once; the Source is %s.", reasonFor(c), hubHint(c), s.when(At(c.RenewAt)), pulled)
+		f.Why = fmt.Sprintf("Subscribing at the hub fails: %s.%s It is asked again %s, Renew asks at once; the Source is %s.", reasonFor(c), hubHint(c), s.when(c.RenewAt.Time), pulled)
 	case c.Reason != nil && *c.Reason != "":
 		f.Why = fmt.Sprintf("The hub has not confirmed: %s. The Source is %s.", reasonFor(c), pulled)
 	default: // wanted, requesting, pending: moments, as a rule
@@ -157,7 +157,7 @@ func Span(d time.Duration) string {
 
 // stampOf writes an instant for people.
 func stampOf(t time.Time) string {
-	if t.IsZero() {
+	if t.Year() < 1 || t.IsZero() { // all that was before
 		return "an unknown time"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")

@@ -2,31 +2,18 @@ package health
 
 import "time"
 
-// At reads a time of a status, the zero time for none.
-func At(text *string) time.Time {
-	if text == nil {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339Nano, *text)
-	if err != nil {
-		return time.Time{}
-	}
-	return t
-}
-
-// First is the earlier of two times, of which the second may be absent and the first not be there yet.
-func First(a time.Time, b *string) time.Time {
-	t := At(b)
-	if t.IsZero() || !a.IsZero() && a.Before(t) {
+// First is the earlier of two times of which either may be zero, which is not known.
+func First(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
 	}
-	return t
+	return b
 }
 
 // Later is the later one.
-func Later(a time.Time, b *string) time.Time {
-	if t := At(b); t.After(a) {
-		return t
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
 	return a
 }

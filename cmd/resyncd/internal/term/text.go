@@ -48,8 +48,8 @@ func Why(l *report.Listing) string {
 	if l.Reason != nil {
 		s = "  # " + *l.Reason
 	}
-	if l.Attempts != nil && l.NextTry != nil {
-		s += fmt.Sprintf(" (attempts %d, next try %s)", *l.Attempts, *l.NextTry)
+	if l.Attempts != nil && !l.NextTry.IsZero() {
+		s += fmt.Sprintf(" (attempts %d, next try %s)", *l.Attempts, l.NextTry)
 	}
 	return s
 }
@@ -85,5 +85,5 @@ func Restored(t *store.Trashed) string { return "restored " + t.Key }
 
 // LeaseLeft says what a forgotten Source leaves at a hub.
 func LeaseLeft(s *store.Subscription) string {
-	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", URL(s.Topic), URL(s.Hub), Text(report.RFC3339(s.Expires)))
+	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", URL(s.Topic), URL(s.Hub), report.TimeOf(s.Expires))
 }
