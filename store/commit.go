@@ -70,6 +70,7 @@ type SetState struct {
 	Gone          int
 	InStep        bool
 	Problem       string
+	Cause         string
 	LastPull      Micros
 }
 

@@ -319,7 +319,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	var flaw error
 	switch {
 	case from.Known() && from > v.now+merge.Skew: // else the position would follow it there (F40)
-		flaw = fmt.Errorf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", url, v.head.From)
+		flaw = &aheadError{url, v.head.From}
 	case skipped > v.asked:
 		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", url, skipped-v.asked, first)
 	}

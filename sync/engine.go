@@ -420,7 +420,7 @@ func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 		set.Gone = gone
 		if gone >= 2 {
 			set.Problem = "the Source no longer offers this set; its files stay until you run `resyncd source forget`"
-			set.InStep = false
+			set.InStep, set.Cause = false, ""
 			s.log.Warn("the Source no longer offers a set", "set", set.CapabilityList, "reads", gone)
 		}
 		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: stateOf(set)})
@@ -436,6 +436,6 @@ func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 func stateOf(s *store.Set) *store.SetState {
 	return &store.SetState{
 		Floor: s.Floor, Estimated: s.Estimated, Flawed: s.Flawed, Generation: s.Generation, Baselines: s.Baselines, Proven: s.Proven, Joint: s.Joint,
-		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, LastPull: s.LastPull,
+		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, Cause: s.Cause, LastPull: s.LastPull,
 	}
 }

@@ -170,9 +170,9 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 // hasRead shows that the documents of a set were read just now; its fetches may take hours more.
 func (f *Follower) hasRead(ctx context.Context, p *puller) error {
 	_, hole := p.cover.FirstHole()
-	p.set.LastPull, p.set.Problem, p.set.InStep = f.s.site.LocalNow(), "", p.out.problem == nil && !hole
+	p.set.LastPull, p.set.Problem, p.set.Cause, p.set.InStep = f.s.site.LocalNow(), "", "", p.out.problem == nil && !hole
 	if p.out.problem != nil {
-		p.set.Problem = p.out.problem.Error()
+		p.set.Problem, p.set.Cause = p.out.problem.Error(), causeOf(p.out.problem)
 		f.s.observe.unread(p.out.problem)
 	}
 	return p.commitSet(ctx)
@@ -355,10 +355,11 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	c := &store.Commit{Claim: f.s.claim}
 	for i := range sets {
 		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.site.LocalNow()
+		sets[i].Cause = causeOf(cause)
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: stateOf(&sets[i])})
 	}
 	if len(sets) == 0 {
-		return f.s.noteUnread(ctx, transfer.Clip(cause.Error(), 500))
+		return f.s.noteUnread(ctx, cause)
 	}
 	return f.s.Store.Commit(ctx, c)
 }

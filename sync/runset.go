@@ -186,6 +186,7 @@ func (s *session) conclude(ctx context.Context, pull *puller, rec *transfer.Reco
 	}
 	// What is owed, held or open may change before the next pull; whoever shows the set looks at that anew.
 	pull.set.InStep, pull.set.Problem, pull.set.LastPull, pull.set.Gone = read, res.Problem, s.site.LocalNow(), 0
+	pull.set.Cause = causeOf(problem)
 	c := pull.setCommit()
 	c.Runs = []store.Run{{
 		SetID: pull.set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.site.LocalNow(), Fetched: res.Fetched,

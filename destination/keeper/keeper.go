@@ -187,7 +187,11 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	var seq uint64
 	s, err := k.o.Store.ChangeSubscription(ctx, id, func(s *store.Subscription) error {
 		before, seq = *s, k.changeSeq.Add(1)
-		return fn(s)
+		err := fn(s)
+		if s.Reason != before.Reason && s.Cause == before.Cause { // it is of the reason before
+			s.Cause = ""
+		}
+		return err
 	})
 	switch {
 	case errors.Is(err, errKeep):

@@ -116,7 +116,7 @@ func (p *commit) sets(ctx context.Context, w *writer) error {
 			}
 			_, err = w.exec(ctx, `UPDATE sets SET floor = ?, generation = ?, baselines = ?, proven = ?, joint = ?, gone = ?,
 				in_step = ?, problem = ?, last_pull = ?, estimated = ?, flawed = ? WHERE id = ?`, ms(st.Floor), st.Generation, st.Baselines, proven, joint,
-				int64(st.Gone), flag(st.InStep), st.Problem, ms(st.LastPull), flag(st.Estimated), flag(st.Flawed),
+				int64(st.Gone), flag(st.InStep), store.WithCause(st.Problem, st.Cause), ms(st.LastPull), flag(st.Estimated), flag(st.Flawed),
 				change.ID)
 			if err != nil {
 				return err

@@ -16,6 +16,7 @@ func scanSet(row rowScanner) (t store.Set, err error) {
 	err = row.Scan(&t.ID, &t.SourceID, &t.CapabilityList, (*micros)(&t.Floor), &t.Generation, &t.Baselines,
 		(*intervals)(&t.Proven), (*intervals)(&t.Joint), &t.Resources, &t.Bytes, &t.Gone, &t.InStep, &t.Problem,
 		(*micros)(&t.LastPull), &t.Estimated, &t.Flawed)
+	t.Problem, t.Cause = store.CutCause(t.Problem)
 	return t, err
 }
 

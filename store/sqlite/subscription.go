@@ -27,6 +27,7 @@ func scanSubscription(row rowScanner) (s store.Subscription, err error) {
 		(*micros)(&s.Rotated), (*micros)(&s.Next), &s.Attempts, &s.Profile, &s.Reason, (*micros)(&s.Ended),
 		(*micros)(&s.LastDelivery), &s.Delivered, &s.Duplicates, &s.RejectedSignature, &s.RejectedTooLarge,
 		&s.RejectedMalformed, &s.PushMisses, &s.Missed)
+	s.Reason, s.Cause = store.CutCause(s.Reason)
 	return s, err
 }
 
@@ -36,8 +37,7 @@ func subscriptionArgs(s *store.Subscription) []any {
 		s.SourceID, s.SetID, string(s.Kind), s.Topic, s.Hub, s.Token, s.Secret, string(s.State), s.Replaces, s.Asked,
 		s.Granted,
 		ms(s.Requested), ms(s.Verified), ms(s.Renew), ms(s.Expires), ms(s.Rotated), ms(s.Next), s.Attempts, s.Profile,
-		s.Reason,
-		ms(s.Ended),
+		store.WithCause(s.Reason, s.Cause), ms(s.Ended),
 	}
 }
 

@@ -19,6 +19,7 @@ type SourceStatus struct {
 	Paused bool   `json:"paused"`
 	// Problem is why the Source as a whole cannot be worked on, or why nothing of it was found yet.
 	Problem *string     `json:"problem"`
+	Cause   string      `json:"-"` // of Problem in a stable word (store.Set.Cause)
 	Unread  bool        `json:"-"` // nothing of it was found yet
 	Sets    []SetStatus `json:"sets"`
 }
@@ -52,6 +53,7 @@ type SetStatus struct {
 	Baselines      int64           `json:"baselines"`
 	InStep         bool            `json:"in_step"`
 	Problem        *string         `json:"problem"`
+	Cause          string          `json:"-"` // as SourceStatus
 	Gaps           []GapStatus     `json:"gaps"`
 	Channels       []ChannelStatus `json:"channels"`
 	LastPull       Time            `json:"last_pull"`
@@ -89,6 +91,7 @@ type ChannelStatus struct {
 	RejectedBy   RejectedStatus `json:"rejected_by"`
 	PushMisses   int64          `json:"push_misses"`
 	Reason       *string        `json:"reason"`
+	Cause        string         `json:"-"` // as SourceStatus, of Reason
 }
 
 // RejectedStatus counts deliveries that were refused, by reason.
@@ -103,7 +106,7 @@ func Channel(s *store.Subscription) ChannelStatus {
 	c := ChannelStatus{
 		Kind: string(s.Kind), Topic: s.Topic, Hub: s.Hub, State: string(s.State), VerifiedAt: TimeOf(s.Verified),
 		RenewAt: TimeOf(s.Renew), ExpiresAt: TimeOf(s.Expires), LastDelivery: TimeOf(s.LastDelivery),
-		Delivered: s.Delivered, Duplicates: s.Duplicates, PushMisses: s.PushMisses,
+		Delivered: s.Delivered, Duplicates: s.Duplicates, PushMisses: s.PushMisses, Cause: s.Cause,
 		Rejected: s.RejectedSignature + s.RejectedTooLarge + s.RejectedMalformed,
 		RejectedBy: RejectedStatus{
 			Signature: s.RejectedSignature, TooLarge: s.RejectedTooLarge, Malformed: s.RejectedMalformed,
@@ -167,7 +170,7 @@ func (s *SourceStatus) Trouble(problem string) {
 	if problem == "" {
 		return
 	}
-	s.Problem, s.Unread = &problem, false
+	s.Problem, s.Cause, s.Unread = &problem, "", false
 	for i := range s.Sets {
 		s.Sets[i].InStep = false
 	}
@@ -188,9 +191,9 @@ func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceSta
 		return out, err
 	}
 	if len(sets) == 0 {
-		cause, err := Unread(ctx, st, src.ID)
-		if cause != "" {
-			out.Problem, out.Unread = new(fmt.Sprintf("%s: %s", ErrNothingYet, cause)), true
+		said, cause, err := Unread(ctx, st, src.ID)
+		if said != "" {
+			out.Problem, out.Cause, out.Unread = new(fmt.Sprintf("%s: %s", ErrNothingYet, said)), cause, true
 		}
 		return out, err
 	}
@@ -236,7 +239,7 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 		Gaps: []GapStatus{}, Channels: []ChannelStatus{},
 	}
 	if set.Problem != "" {
-		out.Problem = &set.Problem
+		out.Problem, out.Cause = &set.Problem, set.Cause
 	}
 	counts, err := st.Counts(ctx, set.ID)
 	if err != nil {
@@ -268,11 +271,18 @@ var ErrNothingYet = errors.New("nothing usable of the Source was found so far")
 // such a URL.
 const UnreadDocument = "unread"
 
-// Unread is why nothing of a Source was found, "" for nothing.
-func Unread(ctx context.Context, st store.Documents, source int64) (string, error) {
+// Unread is why nothing of a Source was found, "" for nothing, with its cause.
+func Unread(ctx context.Context, st store.Documents, source int64) (said, cause string, err error) {
 	doc, err := st.Document(ctx, source, UnreadDocument)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", nil
+		return "", "", nil
 	}
-	return string(doc.Body), err
+	said, cause = store.CutCause(string(doc.Body))
+	return said, cause, err
 }
+
+// The causes that the engine itself knows, beside those of fetch and rsdoc.
+const (
+	CauseDisk  = "disk"  // the mirror takes no files
+	CauseClock = "clock" // the Source's is ahead
+)

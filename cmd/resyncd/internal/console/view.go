@@ -163,6 +163,7 @@ type RunView struct {
 // Item is one resource that is owed or held.
 type Item struct {
 	URI, Reason string
+	Cause       string // of Reason, in a stable word
 	Attempts    int
 	NextTry     time.Time
 	Since       time.Time

@@ -134,7 +134,7 @@ func (k *consoleDesk) items(ctx context.Context, source int64, f store.Filter) (
 
 // itemOf is an owed resource.
 func itemOf(r *store.Resource) console.Item {
-	it := console.Item{URI: r.URI, Reason: logging.Redact(r.Work.Reason), Attempts: r.Work.Attempts}
+	it := console.Item{URI: r.URI, Reason: logging.Redact(r.Work.Reason), Cause: cmp.Or(r.Work.Cause, r.Work.Class), Attempts: r.Work.Attempts}
 	if it.Reason == "" {
 		it.Reason = "not tried yet"
 	}

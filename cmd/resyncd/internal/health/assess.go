@@ -9,6 +9,7 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/sync/report"
 )
@@ -118,9 +119,9 @@ func aboutSource(s *Standing) (found []Finding) {
 	case s.Halted != nil:
 		found = append(found, haltedFor(s.Halted))
 	case len(s.Status.Sets) == 0 && s.Unread != nil:
-		say(console.Bad, "failing", "%s", failing(s.Unread.Error(), s))
+		say(console.Bad, "failing", "%s", failing(s.Unread.Error(), fetch.CauseOf(s.Unread), s))
 	case s.Status.Unread: // nor before this start
-		say(console.Bad, "failing", "%s", failing(*s.Status.Problem, s))
+		say(console.Bad, "failing", "%s", failing(*s.Status.Problem, s.Status.Cause, s))
 	case s.Status.Problem != nil:
 		say(console.Bad, "not working", "%s. Tried again every %s.", sentence(*s.Status.Problem), Span(s.Again))
 	case len(s.Status.Sets) == 0 && s.Following:
@@ -136,8 +137,8 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
 	say := func(level console.Level, state, format string, args ...any) {
 		found = append(found, Finding{level, state, fmt.Sprintf(format, args...)})
 	}
-	if set.Problem != nil && !isDisk(s, *set.Problem) {
-		say(console.Bad, "failing", "%s", failing(*set.Problem, s))
+	if set.Problem != nil && (s.Halted == nil || set.Cause != report.CauseDisk) { // the halt says it better
+		say(console.Bad, "failing", "%s", failing(*set.Problem, set.Cause, s))
 	}
 	if set.Held > 0 {
 		say(console.Warn, "removals held", "%s held for you, because the new list lacks so many: Approve removes the files, Reject keeps them until the list changes.", count(set.Held, "removal is", "removals are"))
@@ -165,11 +166,6 @@ func onlyGood(found []Finding) bool {
 	return true
 }
 
-// isDisk: a pull that ended in a failure of the mirror says so of its set, and the halt says it better.
-func isDisk(s *Standing, problem string) bool {
-	return s.Halted != nil && strings.Contains(problem, s.Halted.Error())
-}
-
 func aboutOwed(s *Standing, set *report.SetStatus) []Finding {
 	switch {
 	case set.Owed == 0:
@@ -179,7 +175,7 @@ func aboutOwed(s *Standing, set *report.SetStatus) []Finding {
 	case s.Owed == nil || s.Owed.Attempts == 0:
 		return []Finding{{console.Busy, "fetching", count(set.Owed, "resource is", "resources are") + " being fetched."}}
 	}
-	why := fmt.Sprintf("%s owed.%s The last failure: %s.", count(set.Owed, "resource is", "resources are"), hint(s.Owed.Reason), Clipped(s.Owed.Reason))
+	why := fmt.Sprintf("%s owed.%s The last failure: %s.", count(set.Owed, "resource is", "resources are"), hint(s.Owed.Cause), Clipped(s.Owed.Reason))
 	if !s.Owed.NextTry.IsZero() {
 		why += " Tried again " + s.when(s.Owed.NextTry) + "."
 	}

@@ -9,6 +9,7 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/sync/report"
 )
@@ -40,9 +41,9 @@ func aboutPush(s *Standing, set *report.SetStatus) []Finding {
 		f.State = "hub refused"
 		f.Why = fmt.Sprintf("The hub refused: %s. The Source is %s; Renew asks again.", reasonFor(c), pulled)
 	case c.State == string(store.SubLapsed):
-		f.Why = fmt.Sprintf("The lease ended: %s.%s The hub is asked again; the Source is %s.", reasonFor(c), hubHint(c), pulled)
+		f.Why = fmt.Sprintf("The lease ended: %s.%s The hub is asked again; the Source is %s.", reasonFor(c), hubHints[c.Cause], pulled)
 	case c.State == string(store.SubFailed):
-		f.Why = fmt.Sprintf("Subscribing at the hub fails: %s.%s It is asked again %s, Renew asks at once; the Source is %s.", reasonFor(c), hubHint(c), s.when(c.RenewAt.Time), pulled)
+		f.Why = fmt.Sprintf("Subscribing at the hub fails: %s.%s It is asked again %s, Renew asks at once; the Source is %s.", reasonFor(c), hubHints[c.Cause], s.when(c.RenewAt.Time), pulled)
 	case c.Reason != nil && *c.Reason != "":
 		f.Why = fmt.Sprintf("The hub has not confirmed: %s. The Source is %s.", reasonFor(c), pulled)
 	default: // wanted, requesting, pending: moments, as a rule
@@ -111,20 +112,12 @@ func ChannelLevel(state string) console.Level {
 	return console.Busy
 }
 
-// hubHint is what an operator can do about a hub that does not take a subscription, after a space.
-func hubHint(c *report.ChannelStatus) string {
-	reason := reasonFor(c)
-	for _, h := range []struct{ in, do string }{
-		{"connection refused", " Nothing listens at its address: the hub is down, or `hub` names another port."},
-		{"no such host", " Its name is not known: the Source, or `hub`, names a wrong one."},
-		{"answered 404", " What is named as the hub is none: check `hub`, or tell the Source's publisher."},
-		{"answered 405", " What is named as the hub is none: check `hub`, or tell the Source's publisher."},
-	} {
-		if strings.Contains(reason, h.in) {
-			return h.do
-		}
-	}
-	return ""
+// hubHints are what an operator can do about a hub that does not take a subscription, by the cause.
+var hubHints = map[string]string{
+	fetch.CauseConnection:     " Nothing listens at its address: the hub is down, or `hub` names another port.",
+	fetch.CauseHost:           " Its name is not known: the Source, or `hub`, names a wrong one.",
+	fetch.CauseStatus + "404": " What is named as the hub is none: check `hub`, or tell the Source's publisher.",
+	fetch.CauseStatus + "405": " What is named as the hub is none: check `hub`, or tell the Source's publisher.",
 }
 
 // reasonFor is a channel's reason as part of a sentence.
