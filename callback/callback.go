@@ -4,6 +4,7 @@
 package callback
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -42,9 +43,6 @@ type Policy struct {
 type Options struct {
 	Store  Store
 	Keeper Keeper
-	// Position is how far a set has come, NoTime for nowhere. It is called for each notification
-	// and must be cheap.
-	Position func(ctx context.Context, setID int64) store.Micros
 	// Wake is called when deliveries of a Source can be read from the Store, once per commit,
 	// perhaps before they are durable. It must not block.
 	Wake func(sourceID int64)
@@ -66,18 +64,24 @@ type Options struct {
 	// BasePath/TOKEN.
 	BasePath string
 	MaxBody  int64 // bytes of a notification, on the wire and decoded; 8 MiB
-	// MaxMemory is how many bytes of notifications are held before they are durable, over all
-	// connections: 64 MiB. One subscription may take a quarter, or what one encoded notification of
-	// MaxBody needs.
-	MaxMemory int64
-	// MaxWaiting is how many notifications may wait for the next commit: 1,024.
-	MaxWaiting int
-	// InboxMaxBytes and InboxMaxDeliveries bound what waits in the inbox (F45): 1 GiB and 100,000.
-	InboxMaxBytes, InboxMaxDeliveries int64
 
 	Now     func() time.Time // wall clock
 	Log     *slog.Logger
 	Observe Observer
+
+	limits limits // tests make them smaller
+}
+
+// limits bound what one process holds for all hubs.
+type limits struct {
+	// memory is how many bytes of notifications are held before they are durable, over all
+	// connections. One subscription may take a quarter, or what one encoded notification of MaxBody
+	// needs.
+	memory int64
+	// waiting is how many notifications may wait for the next commit.
+	waiting int
+	// inboxBytes and inboxDeliveries bound what waits in the inbox (F45).
+	inboxBytes, inboxDeliveries int64
 }
 
 func (o Options) withDefaults() Options {
@@ -88,22 +92,10 @@ func (o Options) withDefaults() Options {
 	if o.MaxBody <= 0 {
 		o.MaxBody = 8 << 20
 	}
-	if o.MaxMemory <= 0 {
-		o.MaxMemory = 64 << 20
-	}
-	o.MaxMemory = max(o.MaxMemory, 4*(2*o.MaxBody+noteOverhead))
-	if o.MaxWaiting <= 0 {
-		o.MaxWaiting = 1024
-	}
-	if o.InboxMaxBytes <= 0 {
-		o.InboxMaxBytes = 1 << 30
-	}
-	if o.InboxMaxDeliveries <= 0 {
-		o.InboxMaxDeliveries = 100_000
-	}
-	if o.Position == nil {
-		o.Position = func(context.Context, int64) store.Micros { return store.NoTime }
-	}
+	l := &o.limits
+	l.memory = max(cmp.Or(l.memory, 64<<20), 4*(2*o.MaxBody+noteOverhead))
+	l.waiting = cmp.Or(l.waiting, 1024)
+	l.inboxBytes, l.inboxDeliveries = cmp.Or(l.inboxBytes, 1<<30), cmp.Or(l.inboxDeliveries, 100_000)
 	if o.Policy == nil {
 		o.Policy = func(int64) Policy { return Policy{} }
 	}
@@ -137,7 +129,7 @@ func New(o Options) *Callback {
 	return &Callback{
 		o:       o,
 		subs:    newLookup(o.Store),
-		memory:  newMemoryLimit(o.MaxMemory),
+		memory:  newMemoryLimit(o.limits.memory),
 		inbox:   newInbox(o),
 		tallies: newTallies(o),
 		moved:   newHints(time.Hour),

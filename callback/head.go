@@ -8,9 +8,9 @@ import (
 // maxHead is how far into a notification its interval is searched.
 const maxHead = 256 << 10
 
-// readHead reads a notification up to its first entry. ok is false if it is not of the channel's
-// kind; then it has no times, and is kept all the same (S-61, F39). Its media type is ignored
-// (S-65).
+// readHead reads a notification up to its first entry: only one with an interval can be a duplicate.
+// ok is false if it is not of the channel's kind; then it has no times, and is kept all the same
+// (S-61, F39). Its media type is ignored (S-65).
 func readHead(kind store.ChannelKind, body []byte) (from, until store.Micros, ok bool) {
 	var want []rsdoc.Kind
 	switch kind {

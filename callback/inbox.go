@@ -39,8 +39,8 @@ type pendingDelivery struct {
 
 func newInbox(o Options) *inbox {
 	return &inbox{
-		o: o, queue: make(chan *pendingDelivery, o.MaxWaiting),
-		quota: quota{maxBytes: o.InboxMaxBytes, maxDeliveries: o.InboxMaxDeliveries},
+		o: o, queue: make(chan *pendingDelivery, o.limits.waiting),
+		quota: quota{maxBytes: o.limits.inboxBytes, maxDeliveries: o.limits.inboxDeliveries},
 	}
 }
 
@@ -207,7 +207,7 @@ func (i *inbox) wake(ds []*store.Delivery) {
 func (i *inbox) count(ds []*store.Delivery) {
 	grown := make(map[int64]store.InboxSize, 4)
 	for _, d := range ds {
-		i.o.Observe.notification(d.SourceID, Verdict(d.Verdict))
+		i.o.Observe.delivered(d.SourceID, d.Duplicate)
 		if !d.Duplicate {
 			grown[d.SourceID] = plus(grown[d.SourceID], 1, int64(len(d.Body)))
 		}

@@ -5,8 +5,9 @@ import "time"
 // Observer receives events for metrics. Its functions may be nil, are called from many goroutines
 // and must not block.
 type Observer struct {
-	// Notification: one became durable. verdict is next, stale, gap or unknown.
-	Notification func(sourceID int64, verdict string)
+	// Delivered: a notification became durable, or was a duplicate of one that is. What it means for
+	// the position is for the engine to tell.
+	Delivered func(sourceID int64, duplicate bool)
 	// Rejected: a notification was refused, for one of the reasons below, or was kept as malformed.
 	// sourceID is 0 for unknown tokens.
 	Rejected func(sourceID int64, reason string)
@@ -28,9 +29,9 @@ const (
 	ReasonUnknown   = "unknown"   // for an unknown token
 )
 
-func (o *Observer) notification(sourceID int64, v Verdict) {
-	if o.Notification != nil {
-		o.Notification(sourceID, string(v))
+func (o *Observer) delivered(sourceID int64, duplicate bool) {
+	if o.Delivered != nil {
+		o.Delivered(sourceID, duplicate)
 	}
 }
 

@@ -15,9 +15,8 @@ type Delivery struct {
 	Digest         [32]byte // SHA-256 of Body
 	Type           string   // Content-Type
 	// From and Until are the interval of the document's head, in Source time, NoTime where it has
-	// none. Verdict is the callback's reading; only the engine's own counts (coverage.md 4).
+	// none.
 	From, Until Micros
-	Verdict     string
 	Body        []byte
 	// Kept says that the content is recorded, but lies behind an open gap and shows what the gap's
 	// list must hold (coverage.md 4, rule 3).

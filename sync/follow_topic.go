@@ -12,6 +12,7 @@ import (
 	"resyncd/destination"
 	"resyncd/destination/feed"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
 	"resyncd/sync/transfer"
@@ -172,6 +173,7 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 	if err := p.plan.flushWith(ctx, v.commit); err != nil {
 		return err
 	}
+	f.o.Observe.notified(coverage.Unknown, len(ds))
 	for _, n := range v.notes {
 		f.s.site.Seal(n)
 	}

@@ -26,11 +26,14 @@ type pushReader struct {
 	heard  []store.Interval // what was added to the coverage
 	notes  []*transfer.Note
 	hint   bool // a pull is to follow
+	// verdicts says how each delivery lay to the position, in their order.
+	verdicts []coverage.Verdict
 }
 
 // take records one delivery. The error is one of the store.
 func (v *pushReader) take(ctx context.Context, d *store.Delivery) error {
 	v.commit.Inbox = append(v.commit.Inbox, store.InboxChange{ID: d.ID})
+	v.verdicts = append(v.verdicts, coverage.Unknown)
 	if !d.Signed {
 		return v.unsigned(ctx, d)
 	}
@@ -67,6 +70,7 @@ func (v *pushReader) take(ctx context.Context, d *store.Delivery) error {
 		s.log.Warn("the interval of a notification reaches into the future; cut", "set", v.p.set.CapabilityList, "until", iv.Until.Time())
 		v.hint = true
 	}
+	v.verdicts[len(v.verdicts)-1] = coverage.Judge(iv, v.p.cover.Position())
 	was := v.p.cover.Joint
 	v.p.cover.AddNotification(iv, v.now)
 	if n := len(v.p.cover.Joint); n > holesMost && n > len(was) {

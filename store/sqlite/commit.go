@@ -39,9 +39,6 @@ type commit struct {
 	folders []folderName
 	fresh   map[folderName]struct{} // folders to look up
 	args    []any                   // reused
-	// records holds the packed records of the running statement, because a buffer for each is a
-	// large part of the allocations.
-	records []byte
 }
 
 func (p *commit) apply(ctx context.Context, w *writer) error {

@@ -117,8 +117,13 @@ func (p *commit) insert(ctx context.Context, w *writer, inserts []int) (known ma
 }
 
 func (p *commit) insertRows(ctx context.Context, w *writer, which []int, known map[int]bool) error {
-	query := p.insertStatement(which)
-	n, err := w.exec(ctx, query, p.args...)
+	p.args = p.args[:0]
+	for _, i := range which {
+		r := &p.c.Resources[i]
+		p.args = append(p.args, p.ids[i], p.source, r.URI, r.Key, nameArg(r))
+		p.args = appendWork(appendHave(p.args, r.Have), r.Work)
+	}
+	n, err := w.exec(ctx, insertHead+rowsOf(insertRow, len(which))+insertTail, p.args...)
 	if err != nil || n == int64(len(which)) {
 		return err
 	}
@@ -207,8 +212,12 @@ func (p *commit) updateMany(ctx context.Context, w *writer, which []int) error {
 	}
 	from, to := idRange(p.source)
 	for len(sorted) >= rowsAtOnce && p.ids[sorted[0]] >= from && p.ids[sorted[rowsAtOnce-1]] < to {
-		query := p.updateStatement(sorted[:rowsAtOnce])
-		n, err := w.exec(ctx, query, p.args...)
+		p.args = p.args[:0]
+		for _, i := range sorted[:rowsAtOnce] {
+			r := &p.c.Resources[i]
+			p.args = appendWork(appendHave(append(p.args, p.ids[i]), r.Have), r.Work)
+		}
+		n, err := w.exec(ctx, updateHead+rowsOf(updateRow, rowsAtOnce)+updateTail, p.args...)
 		if err != nil {
 			return err
 		}
@@ -273,9 +282,12 @@ func (p *commit) writeFolders(ctx context.Context, w *writer) error {
 func (p *commit) wants(ctx context.Context, w *writer) error {
 	var which []int
 	flush := func(n int) error {
-		query := p.wantStatement(which[:n])
+		p.args = p.args[:0]
+		for _, i := range which[:n] {
+			p.args = appendWant(p.args, p.ids[i], p.c.Resources[i].Want)
+		}
 		which = which[n:]
-		_, err := w.exec(ctx, query, p.args...)
+		_, err := w.exec(ctx, wantHead+rowsOf(wantRow, n)+wantTail, p.args...)
 		return err
 	}
 	for i := range p.c.Resources {

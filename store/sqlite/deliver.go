@@ -10,7 +10,7 @@ import (
 const (
 	deliveryHead = `INSERT OR FAIL INTO inbox (subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
 		v_until, verdict, body) VALUES `
-	deliveryRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	deliveryRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)" // verdict is what versions before 0.10 wrote
 )
 
 type group struct {
@@ -91,7 +91,7 @@ func (g *group) insert(ctx context.Context, w *writer, which []int) error {
 			d := g.ds[i]
 			g.args = append(g.args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), ms(d.Received),
 				flag(d.Signed), d.Digest[:],
-				d.Type, ms(d.From), ms(d.Until), d.Verdict, bytesOf(d.Body))
+				d.Type, ms(d.From), ms(d.Until), bytesOf(d.Body))
 		}
 		last, err := w.insert(ctx, deliveryHead+rowsOf(deliveryRow, n), g.args...)
 		if err != nil {

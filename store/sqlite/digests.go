@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"strings"
 )
 
@@ -45,26 +46,12 @@ func appendDigest(b []byte, token string) ([]byte, bool) {
 		if len(sum) != 2*a.size {
 			return b, false
 		}
-		b = append(b, byte(i))
-		var bad byte
-		for j := 0; j < len(sum); j += 2 {
-			high, low := nibbles[sum[j]], nibbles[sum[j+1]]
-			bad |= high | low
-			b = append(b, high<<4|low)
-		}
-		return b, bad < 16
+		// Hex that is not lower case would come back changed.
+		packed, err := hex.AppendDecode(append(b, byte(i)), []byte(sum))
+		return packed, err == nil && !strings.ContainsAny(sum, "ABCDEF")
 	}
 	return b, false
 }
-
-// nibbles are the values of lower-case hexadecimal digits, 0xff for any other byte. It is a table
-// that is checked only at the end, because branches on random digits are mispredicted half the
-// time.
-const nibbles = notHex16 + notHex16 + notHex16 + "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\xff\xff\xff\xff\xff\xff" +
-	notHex16 + notHex16 + "\xff\x0a\x0b\x0c\x0d\x0e\x0f\xff\xff\xff\xff\xff\xff\xff\xff\xff" + notHex16 +
-	notHex16 + notHex16 + notHex16 + notHex16 + notHex16 + notHex16 + notHex16 + notHex16
-
-const notHex16 = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
 
 // digests reads what appendDigests wrote.
 func (u *unpacker) digests() string {
@@ -75,8 +62,7 @@ func (u *unpacker) digests() string {
 	case 255:
 		return u.string()
 	}
-	var buf [160]byte
-	out := buf[:0]
+	var out []byte
 	known := algorithms()
 	for i := range int(count) {
 		n := int(u.byte())
@@ -88,11 +74,7 @@ func (u *unpacker) digests() string {
 			out = append(out, ' ')
 		}
 		out = append(out, known[n].prefix...)
-		sum := u.take(uint64(known[n].size))
-		for j := range len(sum) {
-			const digits = "0123456789abcdef"
-			out = append(out, digits[sum[j]>>4], digits[sum[j]&15])
-		}
+		out = hex.AppendEncode(out, []byte(u.take(uint64(known[n].size))))
 	}
 	return string(out)
 }

@@ -94,7 +94,7 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 		// Not a bare parameter: SQLite plans by its value, so it would compile the statement anew
 		// for each push.
 		rows, err := from.query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
-			v_until, verdict, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ? + 0`,
+			v_until, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ? + 0`,
 			q.SourceID, flag(q.Kept), q.After, max(q.Limit, 0))
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func scanDelivery(row rowScanner) (d store.Delivery, err error) {
 	var sum []byte
 	err = row.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, (*micros)(&d.Received), &d.Signed, &sum,
 		&d.Type,
-		(*micros)(&d.From), (*micros)(&d.Until), &d.Verdict, &d.Kept, &d.Body)
+		(*micros)(&d.From), (*micros)(&d.Until), &d.Kept, &d.Body)
 	if err == nil && copy(d.Digest[:], sum) != len(d.Digest) {
 		err = fmt.Errorf("%w: a digest of %d bytes", errPayload, len(sum))
 	}

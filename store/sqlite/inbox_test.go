@@ -20,7 +20,7 @@ func benchDelivery(sourceID, setID, subID int64, n int) *store.Delivery {
 	body := fmt.Appendf(make([]byte, 0, 1024), "%0512d%0512d", n, n)
 	return &store.Delivery{
 		SubscriptionID: subID, SourceID: sourceID, SetID: setID, Kind: store.ChannelChange, Received: store.Micros(1_700_000_000_000_000 + n),
-		Signed: true, Digest: sha256.Sum256(body), Type: "application/xml", From: 1, Until: 2, Verdict: "next", Body: body,
+		Signed: true, Digest: sha256.Sum256(body), Type: "application/xml", From: 1, Until: 2, Body: body,
 	}
 }
 

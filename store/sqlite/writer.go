@@ -27,9 +27,8 @@ const (
 type writer struct {
 	db          *sql.DB
 	sem         chan struct{}
-	conn        *sql.Conn            // pinned while a transaction runs, and between them
-	stmts       map[string]*sql.Stmt // statements that return rows
-	execs       driverStmts
+	conn        *sql.Conn // pinned while a transaction runs, and between them
+	stmts       map[string]*sql.Stmt
 	afterCommit func() // set by a transaction, called after its commit while the writer is still held
 	// broken is set when the disk failed to make a commit durable; only reopening, which recovers,
 	// ends that (F10).
@@ -41,8 +40,7 @@ type writer struct {
 
 func newWriter(db *sql.DB, path string) *writer {
 	return &writer{
-		db: db, sem: make(chan struct{},
-			1), stmts: map[string]*sql.Stmt{}, execs: newDriverStmts(), checkpointAbove: walLimit,
+		db: db, sem: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, checkpointAbove: walLimit,
 		wal: walSync{path: path + "-wal", sync: syncData},
 	}
 }
@@ -203,7 +201,6 @@ func (w *writer) drop() {
 		_ = st.Close()
 	}
 	clear(w.stmts)
-	_ = w.execs.close(w.conn)
 	if w.conn != nil {
 		w.wal.writerClosed.Store(true)
 		// An error from Raw's function that is ErrBadConn makes the pool close it instead of
@@ -222,7 +219,6 @@ func (w *writer) close() error {
 		errs = append(errs, st.Close())
 	}
 	clear(w.stmts)
-	errs = append(errs, w.execs.close(w.conn))
 	if w.conn != nil {
 		errs = append(errs, w.conn.Close())
 		w.conn = nil
@@ -246,7 +242,7 @@ func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 
 // exec runs a statement and returns how many rows it changed.
 func (w *writer) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	res, err := w.execs.run(ctx, w.conn, query, args)
+	res, err := w.run(ctx, query, args)
 	if err != nil {
 		return 0, err
 	}
@@ -255,11 +251,19 @@ func (w *writer) exec(ctx context.Context, query string, args ...any) (int64, er
 
 // insert runs a statement that adds rows to one table and returns the id of the last one.
 func (w *writer) insert(ctx context.Context, query string, args ...any) (int64, error) {
-	res, err := w.execs.run(ctx, w.conn, query, args)
+	res, err := w.run(ctx, query, args)
 	if err != nil {
 		return 0, err
 	}
 	return res.LastInsertId()
+}
+
+func (w *writer) run(ctx context.Context, query string, args []any) (sql.Result, error) {
+	st, err := w.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return st.ExecContext(ctx, args...)
 }
 
 func (w *writer) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {

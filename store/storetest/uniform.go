@@ -7,7 +7,7 @@ import (
 )
 
 // testUniform: rows that differ in one column read back as they were written, whichever column that
-// is. Stores write uniform rows together.
+// is.
 func testUniform(t *testing.T, fresh Fresh) {
 	const n, odd = 60, 27
 	alike := func(b *bench) []store.ResourceChange {

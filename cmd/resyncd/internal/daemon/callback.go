@@ -27,7 +27,7 @@ func (d *Daemon) callbackOptions(cfg *config.Config) callback.Options {
 		path = u.EscapedPath()
 	}
 	return callback.Options{
-		Store: d.st, Keeper: d.keeper, Position: d.places.of, BasePath: path, MaxBody: int64(cfg.Callback.MaxBody),
+		Store: d.st, Keeper: d.keeper, BasePath: path, MaxBody: int64(cfg.Callback.MaxBody),
 		Now: d.now, Log: d.log,
 		Wake: d.delivered,
 		Policy: func(id int64) callback.Policy {

@@ -56,7 +56,6 @@ type Daemon struct {
 	table    *queue.Timetable
 	leases   *leases
 	weakest  map[int64]websub.Method // as it was at the start, by Source
-	places   *positions
 	judge    *judge
 	pacing   sync.Mutex // held while a Source's pace is decided on and set
 	metrics  *console.Metrics
@@ -217,7 +216,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	d.sampler.st, d.sampler.told = st, d.board.sampled
 	d.client = mirror.SharedClient(cfg, d.build.Version, d.log)
 	d.engine = &syncengine.Engine{Store: st, Log: d.log, Holder: mirror.Holder("resyncd serve", d.now()), Now: d.now}
-	d.leases, d.places, d.judge = newLeases(d.now), newPositions(st), newJudge()
+	d.leases, d.judge = newLeases(d.now), newJudge()
 	if err := errors.Join(d.leases.load(ctx, st), d.states.load(ctx, st), d.knowWeakest(ctx)); err != nil {
 		return err
 	}

@@ -161,7 +161,7 @@ func TestWeakestBeforeItsTurn(t *testing.T) {
 	src.MinSignature = "sha384"
 	cfg.Sources = []config.Source{src}
 	d := New(Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	d.st, d.places = st, newPositions(st)
+	d.st = st
 	if err := d.knowWeakest(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"resyncd/store"
-	"resyncd/sync/coverage"
 )
 
 // leases knows since when hubs have held leases for the changes of sets, without a break as far as we know.
@@ -107,69 +106,4 @@ func earliest(held map[int64]store.Micros) store.Micros {
 		}
 	}
 	return first
-}
-
-// positions is how far sets have come, read again at most twice a second for each: the callback asks for each
-// notification, and its verdict is a hint (coverage.md 4).
-type positions struct {
-	st store.Store
-
-	mu   sync.Mutex
-	sets map[int64]*reached
-	all  time.Time // when all sets were looked through
-}
-
-// reached is how far one set has come.
-type reached struct {
-	source int64
-	at     store.Micros
-	read   time.Time
-}
-
-const positionAge = 500 * time.Millisecond
-
-func newPositions(st store.Store) *positions { return &positions{st: st, sets: map[int64]*reached{}} }
-
-// of is callback.Options.Position. What cannot be read is not known.
-func (p *positions) of(ctx context.Context, set int64) store.Micros {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	known := p.sets[set]
-	switch {
-	case known != nil && now.Sub(known.read) < positionAge:
-		return known.at
-	case known != nil:
-		p.read(ctx, known.source, now)
-	case now.Sub(p.all) >= positionAge:
-		p.all = now
-		sources, err := p.st.Sources(ctx)
-		for i := range sources {
-			p.read(ctx, sources[i].ID, now)
-		}
-		if err != nil {
-			return store.NoTime
-		}
-	}
-	if r := p.sets[set]; r != nil {
-		return r.at
-	}
-	return store.NoTime
-}
-
-func (p *positions) read(ctx context.Context, source int64, now time.Time) {
-	sets, err := p.st.Sets(ctx, source)
-	if err != nil {
-		for _, r := range p.sets { // what was read before serves on, and a store that is slow is not asked by everyone in turn
-			if r.source == source {
-				r.read = time.Now()
-			}
-		}
-		return
-	}
-	for i := range sets {
-		s := &sets[i]
-		cover := coverage.Coverage{Floor: s.Floor, Proven: s.Proven, Joint: s.Joint}
-		p.sets[s.ID] = &reached{source: source, at: cover.Position(), read: now}
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/store"
 	syncengine "resyncd/sync"
+	"resyncd/sync/coverage"
 )
 
 // pulse is what is known of a Source beside its rows, from what the daemon saw. It goes with the process.
@@ -33,8 +34,10 @@ func (p *pulse) set(change func()) {
 // callbackObserver is told of what hubs deliver.
 func (d *Daemon) callbackObserver() callback.Observer {
 	return callback.Observer{
-		Notification: func(source int64, verdict string) {
-			d.metrics.Count(console.Notifications, d.nameOf(source), verdict, 1)
+		Delivered: func(source int64, duplicate bool) {
+			if duplicate { // the engine never meets it
+				d.metrics.Count(console.Notifications, d.nameOf(source), string(coverage.Stale), 1)
+			}
 			d.board.changedID(source)
 			if d.judge.delivered(source) {
 				d.calm(source)
@@ -102,6 +105,7 @@ func (d *Daemon) followObserver(r *resident, id int64) syncengine.Observer {
 		d.board.changed(r.name)
 	}
 	o := also
+	o.Notified = func(verdict coverage.Verdict, n int) { count(console.Notifications, string(verdict), int64(n)) }
 	o.Missed = func(set, n int64) {
 		d.judge.missed(id, set, n)
 		count(console.PushMisses, "", n)

@@ -1,4 +1,4 @@
-package callback
+package coverage
 
 import (
 	"testing"
@@ -27,7 +27,7 @@ func TestJudge(t *testing.T) {
 		{5, 20, no, Unknown},
 		{no, no, no, Unknown},
 	} {
-		if got := Judge(tt.from, tt.until, tt.position); got != tt.want {
+		if got := Judge(store.Interval{From: tt.from, Until: tt.until}, tt.position); got != tt.want {
 			t.Errorf("Judge(%d, %d, %d) = %s, want %s", tt.from, tt.until, tt.position, got, tt.want)
 		}
 	}
