@@ -62,7 +62,7 @@ func (b *board) changed(name string) {
 }
 
 func (b *board) changedID(source int64) {
-	if name := b.d.nameOf(source); name != "" {
+	if name := b.d.sources.nameOf(source); name != "" {
 		b.changed(name)
 	}
 }
@@ -83,7 +83,7 @@ func (b *board) wake() {
 
 func (b *board) stateFailed(err error) {
 	b.mu.Lock()
-	b.state, b.stateAt = err, b.d.now()
+	b.state, b.stateAt = err, b.d.o.Now()
 	b.mu.Unlock()
 	b.wake()
 }
@@ -101,7 +101,7 @@ func (b *board) stateTrouble(now time.Time) error {
 // keep reads what changed, at most once in boardEvery, and tells who listens, until ctx ends.
 func (b *board) keep(ctx context.Context) error {
 	if err := b.loadDays(ctx); err != nil && ctx.Err() == nil {
-		b.d.log.Warn("the history of the last day cannot be read; the overview begins without", logging.Err(err))
+		b.d.o.Log.Warn("the history of the last day cannot be read; the overview begins without", logging.Err(err))
 	}
 	every := time.NewTicker(boardAll)
 	defer every.Stop()
@@ -111,7 +111,7 @@ func (b *board) keep(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			b.d.stateFailed(err)
 			if !failing {
-				b.d.log.Warn("the overview cannot be kept up to date", logging.Err(err))
+				b.d.o.Log.Warn("the overview cannot be kept up to date", logging.Err(err))
 			}
 		}
 		failing = err != nil

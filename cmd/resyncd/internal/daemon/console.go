@@ -13,29 +13,34 @@ import (
 	"resyncd/sync/report"
 )
 
-// consoleDesk is what the console's pages show and do: console.Data for a daemon.
-type consoleDesk struct{ d *Daemon }
+// dashboard is what the console's pages show and do: console.Data for a daemon.
+type dashboard struct{ d *Daemon }
 
-var _ console.Data = (*consoleDesk)(nil)
+var _ console.Data = (*dashboard)(nil)
 
 // Changes implements console.Data.
-func (k *consoleDesk) Changes(ctx context.Context) <-chan struct{} { return k.d.board.listen(ctx) }
+func (k *dashboard) Changes(ctx context.Context) <-chan struct{} { return k.d.board.listen(ctx) }
+
+// Do implements console.Data.
+func (k *dashboard) Do(ctx context.Context, a console.Action) (string, error) {
+	return k.d.operator.press(ctx, a)
+}
 
 // Overview implements console.Data. It reads nothing but memory.
-func (k *consoleDesk) Overview(ctx context.Context) (console.Overview, error) {
+func (k *dashboard) Overview(ctx context.Context) (console.Overview, error) {
 	d := k.d
-	out := console.Overview{Now: d.now(), Started: d.started}
-	if !d.opened.Load() {
+	out := console.Overview{Now: d.o.Now(), Started: d.started}
+	if !d.listeners.isOpen() {
 		return out, errStarting
 	}
 	if err := d.board.ready(ctx); err != nil {
 		return out, err
 	}
-	if d.untaken.Load() {
+	if d.sources.untaken.Load() {
 		out.Notices = append(out.Notices, console.Notice{Level: console.Warn,
 			Text: "The configuration was not taken over when it was last read again, because it is invalid: the one before holds. `resyncd config check` names what is wrong."})
 	}
-	cfg := d.config()
+	cfg := d.sources.config()
 	configured := make(map[string]bool, len(cfg.Sources))
 	trouble := d.board.stateTrouble(out.Now)
 	for i := range cfg.Sources {
@@ -86,25 +91,25 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 		s.Status, s.Feeds, s.Owed = term.Copied(e.status), e.feeds, e.owed
 	}
 	d.expect(&s.Status, cfg, *src)
-	r := d.residentNamed(src.Name)
+	r := d.sources.named(src.Name)
 	if r == nil {
 		return s
 	}
-	s.Following = r.now() != nil
+	s.Following = r.current() != nil
 	r.mu.Lock()
 	s.Deaf = r.warned
 	id := r.id
 	r.mu.Unlock()
-	if at := d.table.Next(id); id != 0 {
+	if at := d.jobs.table.Next(id); id != 0 {
 		s.Next = at
 	}
-	r.pulse.set(func() {
-		s.Halted, s.Unread = r.pulse.halted, r.pulse.unread
-		if now.Sub(r.pulse.rejectedAt).Abs() < lately {
-			s.Rejected = r.pulse.rejected
+	r.seen.note(func() {
+		s.Halted, s.Unread = r.seen.halted, r.seen.unread
+		if now.Sub(r.seen.rejectedAt).Abs() < lately {
+			s.Rejected = r.seen.rejected
 		}
 	})
-	s.Suspect = d.judge.suspects(id)
+	s.Suspect = d.hubs.misses.suspects(id)
 	return s
 }
 
@@ -172,13 +177,13 @@ func freshOf(s *report.SourceStatus) (fresh time.Time) {
 // consoleOptions are those of the handler of the console's listener.
 func (d *Daemon) consoleOptions() console.Options {
 	d.metrics.Gauges = d.gauges
-	d.metrics.Build(d.build.Version, d.build.Commit)
+	d.metrics.Build(d.o.Build.Version, d.o.Build.Commit)
 	ready := &readiness{d: d}
-	c := d.config().Console
+	c := d.sources.config().Console
 	return console.Options{
 		Status: func(ctx context.Context) (any, error) { return d.status(ctx) },
 		Ready:  ready.check, Metrics: d.metrics, Data: d.Data(),
-		Version: d.build.Version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.log,
+		Version: d.o.Build.Version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.o.Log,
 	}
 }
 

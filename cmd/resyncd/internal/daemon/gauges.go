@@ -18,11 +18,11 @@ var errStarting = errors.New("the state is being opened")
 
 // status is what `status --json` prints, with what only the daemon knows.
 func (d *Daemon) status(ctx context.Context) (mirror.StatusView, error) {
-	view := mirror.StatusView{Version: d.build.Version, Sources: []report.SourceStatus{}}
-	if !d.opened.Load() {
+	view := mirror.StatusView{Version: d.o.Build.Version, Sources: []report.SourceStatus{}}
+	if !d.listeners.isOpen() {
 		return view, errStarting
 	}
-	cfg := d.config()
+	cfg := d.sources.config()
 	for _, src := range cfg.Sources {
 		s, err := d.statusOf(ctx, cfg, src)
 		if err != nil {
@@ -50,16 +50,10 @@ func (d *Daemon) statusOf(ctx context.Context, cfg *config.Config, src config.So
 // expect holds a status to the configuration, and to what only the daemon knows.
 func (d *Daemon) expect(s *report.SourceStatus, cfg *config.Config, src config.Source) {
 	p := mirror.Configured(cfg, src)
-	s.Expect(p.Expectation(d.now()))
-	if r := d.residentNamed(src.Name); r != nil {
+	s.Expect(p.Expectation(d.o.Now()))
+	if r := d.sources.named(src.Name); r != nil {
 		s.Trouble(r.trouble())
 	}
-}
-
-func (r *resident) trouble() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.problem
 }
 
 // gauges is how the Sources stand, for a scrape. What cannot be read is left out.
@@ -75,11 +69,11 @@ func (d *Daemon) gauges(ctx context.Context) []console.SourceGauges {
 	out := make([]console.SourceGauges, 0, len(view.Sources))
 	for i := range view.Sources {
 		g := gaugesOf(&view.Sources[i])
-		if r := d.residentNamed(g.Source); r != nil {
+		if r := d.sources.named(g.Source); r != nil {
 			if id, err := r.known(); err == nil {
 				g.InboxDeliveries, g.InboxBytes = waiting[id].Deliveries, waiting[id].Bytes
 			}
-			r.pulse.set(func() { g.Halted = r.pulse.halted != nil })
+			r.seen.note(func() { g.Halted = r.seen.halted != nil })
 		}
 		out = append(out, g)
 	}

@@ -16,7 +16,7 @@ func (b *board) readOne(ctx context.Context, known *store.Source, old *entry) (*
 	if e.status, err = report.StatusOf(ctx, b.d.st, known); err != nil {
 		return nil, err
 	}
-	src, _ := b.d.config().Source(known.Name)
+	src, _ := b.d.sources.config().Source(known.Name)
 	owed := int64(0)
 	for i := range e.status.Sets {
 		set := &e.status.Sets[i]

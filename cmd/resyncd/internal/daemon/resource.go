@@ -24,8 +24,8 @@ import (
 const shownHits = 100
 
 // source is a Source's record.
-func (k *consoleDesk) source(ctx context.Context, name string) (store.Source, error) {
-	if !k.d.opened.Load() {
+func (k *dashboard) source(ctx context.Context, name string) (store.Source, error) {
+	if !k.d.listeners.isOpen() {
 		return store.Source{}, errStarting
 	}
 	known, err := k.d.st.Source(ctx, name)
@@ -36,11 +36,11 @@ func (k *consoleDesk) source(ctx context.Context, name string) (store.Source, er
 }
 
 // Find implements console.Data.
-func (k *consoleDesk) Find(ctx context.Context, name, text string) (console.Found, error) {
+func (k *dashboard) Find(ctx context.Context, name, text string) (console.Found, error) {
 	var out console.Found
 	known, err := k.source(ctx, name)
 	if errors.Is(err, console.ErrUnknown) {
-		if _, configured := k.d.config().Source(name); configured { // nothing of it is known yet
+		if _, configured := k.d.sources.config().Source(name); configured { // nothing of it is known yet
 			return console.Found{Complete: true}, nil
 		}
 	}
@@ -83,7 +83,7 @@ func titleOf(meta json.RawMessage) string {
 }
 
 // Resource implements console.Data.
-func (k *consoleDesk) Resource(ctx context.Context, name, uri string) (console.ResourceView, error) {
+func (k *dashboard) Resource(ctx context.Context, name, uri string) (console.ResourceView, error) {
 	known, err := k.source(ctx, name)
 	if err != nil {
 		return console.ResourceView{}, err
@@ -145,13 +145,13 @@ func historyLine(l *report.HistoryLine) console.HistoryLine {
 }
 
 // Open implements console.Data. The mirror is opened for this one file: what the daemon holds open is its Follower's.
-func (k *consoleDesk) Open(ctx context.Context, name, uri string) (io.ReadCloser, console.FileInfo, error) {
+func (k *dashboard) Open(ctx context.Context, name, uri string) (io.ReadCloser, console.FileInfo, error) {
 	var info console.FileInfo
 	known, err := k.source(ctx, name)
 	if err != nil {
 		return nil, info, err
 	}
-	src, isThere := k.d.config().Source(name)
+	src, isThere := k.d.sources.config().Source(name)
 	if !isThere {
 		return nil, info, errors.New("the Source is not configured any more: where its mirror lies is not known")
 	}
@@ -164,7 +164,7 @@ func (k *consoleDesk) Open(ctx context.Context, name, uri string) (io.ReadCloser
 	case r.Have.State == store.HaveNone:
 		return nil, info, fmt.Errorf("it is not in the mirror (%w)", console.ErrUnknown)
 	}
-	o := mirror.Over(k.d.engine, mirror.Configured(k.d.config(), src))
+	o := mirror.Over(k.d.engine, mirror.Configured(k.d.sources.config(), src))
 	o.Known = &known
 	if err := o.OpenMirror(false); err != nil {
 		return nil, info, errors.New(exit.Advised(err))

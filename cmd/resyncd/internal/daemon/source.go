@@ -16,13 +16,13 @@ import (
 
 // at looks a Source up as it stands now: it is read anew. What is read stays out of the board, where it could take the
 // place of something newer, or bring a Source back that was forgotten meanwhile.
-func (k *consoleDesk) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
+func (k *dashboard) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
 	d := k.d
-	if !d.opened.Load() {
+	if !d.listeners.isOpen() {
 		return nil, nil, errStarting
 	}
 	known, err := d.st.Source(ctx, name)
-	src, configured := d.config().Source(name)
+	src, configured := d.sources.config().Source(name)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && !configured:
 		return nil, nil, console.ErrUnknown
@@ -38,15 +38,15 @@ func (k *consoleDesk) at(ctx context.Context, name string) (s *health.Standing, 
 			return nil, nil, err
 		}
 	}
-	now := d.now()
+	now := d.o.Now()
 	if !configured {
 		return &health.Standing{Status: term.Copied(e.status), Now: now, Feeds: e.feeds}, e, nil
 	}
-	return d.standing(d.config(), &src, e, now, d.board.stateTrouble(now)), e, nil
+	return d.standing(d.sources.config(), &src, e, now, d.board.stateTrouble(now)), e, nil
 }
 
 // Source implements console.Data.
-func (k *consoleDesk) Source(ctx context.Context, name string) (console.SourceView, error) {
+func (k *dashboard) Source(ctx context.Context, name string) (console.SourceView, error) {
 	s, e, err := k.at(ctx, name)
 	if err != nil {
 		return console.SourceView{}, err
@@ -83,7 +83,7 @@ func (k *consoleDesk) Source(ctx context.Context, name string) (console.SourceVi
 	return out, err
 }
 
-func (k *consoleDesk) sets(ctx context.Context, s *health.Standing, source int64) ([]console.SetView, error) {
+func (k *dashboard) sets(ctx context.Context, s *health.Standing, source int64) ([]console.SetView, error) {
 	rows, err := k.d.st.Sets(ctx, source)
 	if err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (k *consoleDesk) sets(ctx context.Context, s *health.Standing, source int64
 		return nil, err
 	}
 	var found map[int64]string
-	if r := k.d.residentNamed(s.Status.Name); r != nil {
-		r.pulse.set(func() { found = maps.Clone(r.pulse.found) })
+	if r := k.d.sources.named(s.Status.Name); r != nil {
+		r.seen.note(func() { found = maps.Clone(r.seen.found) })
 	}
 	var out []console.SetView
 	for i := range s.Status.Sets {

@@ -78,7 +78,7 @@ const (
 	shownDays   = 30
 )
 
-func (k *consoleDesk) events(ctx context.Context, source int64) ([]console.ChannelEvent, error) {
+func (k *dashboard) events(ctx context.Context, source int64) ([]console.ChannelEvent, error) {
 	events, err := k.d.st.SubscriptionEvents(ctx, source, shownEvents)
 	var out []console.ChannelEvent
 	for i := range events {
@@ -92,7 +92,7 @@ func (k *consoleDesk) events(ctx context.Context, source int64) ([]console.Chann
 }
 
 // runs are those of all sets, newest first.
-func (k *consoleDesk) runs(ctx context.Context, s *health.Standing) ([]console.RunView, error) {
+func (k *dashboard) runs(ctx context.Context, s *health.Standing) ([]console.RunView, error) {
 	var out []console.RunView
 	for i := range s.Status.Sets {
 		set := &s.Status.Sets[i]
@@ -113,7 +113,7 @@ func (k *consoleDesk) runs(ctx context.Context, s *health.Standing) ([]console.R
 	return out[:min(len(out), 2*shownRuns)], nil
 }
 
-func (k *consoleDesk) items(ctx context.Context, source int64, f store.Filter) ([]console.Item, error) {
+func (k *dashboard) items(ctx context.Context, source int64, f store.Filter) ([]console.Item, error) {
 	rs, err := k.d.st.Scan(ctx, store.ScanQuery{SourceID: source, Filter: f, Limit: shownItems})
 	var out []console.Item
 	for _, r := range rs {
@@ -151,7 +151,7 @@ func itemOf(r *store.Resource) console.Item {
 const documentsMost, spansLooked = 20, 200
 
 // documents are those that a set was last read from: its Capability List, and what its newest evidence names.
-func (k *consoleDesk) documents(ctx context.Context, source int64, set *report.SetStatus) ([]console.DocumentView, error) {
+func (k *dashboard) documents(ctx context.Context, source int64, set *report.SetStatus) ([]console.DocumentView, error) {
 	spans, err := k.d.st.Spans(ctx, set.ID, firstInstant, lastInstant, spansLooked)
 	if err != nil {
 		return nil, err
