@@ -110,7 +110,7 @@ func printGap(w io.Writer, g *report.GapStatus, feed bool) {
 // printChannel tells where a channel stands, until when its lease runs, and what came by it.
 func printChannel(w io.Writer, c *report.ChannelStatus) {
 	fmt.Fprintf(w, "    %s channel %s at %s", c.Kind, c.State, c.Hub)
-	if state := store.SubscriptionState(c.State); state == store.SubActive || state == store.SubRenewing {
+	if c.Live() {
 		fmt.Fprintf(w, " until %s, to be renewed at %s", c.ExpiresAt, c.RenewAt)
 	}
 	if c.Reason != nil && *c.Reason != "" {

@@ -58,9 +58,6 @@ type SetStatus struct {
 	Channels       []ChannelStatus `json:"channels"`
 	LastPull       Time            `json:"last_pull"`
 	NextPull       Time            `json:"next_pull"`
-
-	lastPush time.Time
-	live     bool // a hub holds a lease for its changes
 }
 
 // GapStatus is one gap in `status --json`.
@@ -92,6 +89,11 @@ type ChannelStatus struct {
 	PushMisses   int64          `json:"push_misses"`
 	Reason       *string        `json:"reason"`
 	Cause        string         `json:"-"` // as SourceStatus, of Reason
+}
+
+// Live reports that the channel has a lease.
+func (c *ChannelStatus) Live() bool {
+	return c.State == string(store.SubActive) || c.State == string(store.SubRenewing)
 }
 
 // RejectedStatus counts deliveries that were refused, by reason.
@@ -142,7 +144,8 @@ const pullSlack = 30 * time.Second
 func (s *SourceStatus) Expect(e Expectation) {
 	for i := range s.Sets {
 		set := &s.Sets[i]
-		if e.Push && !set.live {
+		live, last := set.pushed()
+		if e.Push && !live {
 			set.InStep = false
 		}
 		if e.Next == nil || set.LastPull.IsZero() {
@@ -155,9 +158,8 @@ func (s *SourceStatus) Expect(e Expectation) {
 		if !s.Paused {
 			set.NextPull = TimeOf(store.MicrosOf(due))
 		}
-		last := set.LastPull.Time
-		if set.lastPush.After(last) {
-			last = set.lastPush
+		if set.LastPull.After(last) {
+			last = set.LastPull.Time
 		}
 		if e.Now.After(latest(e.Next, last)) {
 			set.InStep = false
@@ -215,18 +217,25 @@ func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceSta
 // channels takes those of the subscriptions that belong to the set.
 func (s *SetStatus) channels(subs []store.Subscription) {
 	for i := range subs {
-		sub := &subs[i]
-		if sub.SetID != s.ID {
-			continue
-		}
-		s.Channels = append(s.Channels, Channel(sub))
-		if sub.Kind != store.ChannelFramework {
-			s.live = s.live || sub.Live()
-			if at := sub.LastDelivery.Time(); at.After(s.lastPush) {
-				s.lastPush = at
-			}
+		if subs[i].SetID == s.ID {
+			s.Channels = append(s.Channels, Channel(&subs[i]))
 		}
 	}
+}
+
+// pushed reports whether a hub holds a lease for the changes of the set, and when one last told of any.
+func (s *SetStatus) pushed() (live bool, last time.Time) {
+	for i := range s.Channels {
+		c := &s.Channels[i]
+		if c.Kind == string(store.ChannelFramework) {
+			continue
+		}
+		live = live || c.Live()
+		if c.LastDelivery.After(last) {
+			last = c.LastDelivery.Time
+		}
+	}
+	return live, last
 }
 
 func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, error) {

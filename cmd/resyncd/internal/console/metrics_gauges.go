@@ -7,17 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// SourceGauges is how one Source stands. A zero time is one that is not known.
+// SourceGauges is how one Source stands, for metrics.
 type SourceGauges struct {
-	Source                                                string
-	Resources, Bytes, Owed, Held, Refused                 int64
-	GapsOpen, GapsUnprovable, InboxDeliveries, InboxBytes int64
-	InStep, Paused, Failing, Halted                       bool
-	Channels                                              map[string]int64 // by state
-	Position                                              time.Time        // the oldest of its sets, in Source time; zero: there is none yet
-	LeaseExpires                                          time.Time        // the first lease of its active channels to end; zero: there is none
-	LastPull, NextPull                                    time.Time        // of the set that was pulled longest ago, or is to be first
-	LastPush                                              time.Time
+	Source string
+	Totals
+	InboxDeliveries, InboxBytes int64
+	InStep, Failing, Halted     bool
+	Channels                    map[string]int64 // by state
+	LeaseExpires                time.Time        // the first lease of its active channels to end; zero: there is none
 }
 
 // channelStates are shown for each Source, so that an alert on one of them has something to look at.
@@ -36,7 +33,7 @@ var gauges = []gauge{
 	number("resyncd_held", "Files that wait for an operator's word before they are deleted.", func(s *SourceGauges) int64 { return s.Held }),
 	number("resyncd_refused", "Resources outside scope or policy, which are not fetched.", func(s *SourceGauges) int64 { return s.Refused }),
 	number("resyncd_gaps_open", "Holes in what was heard of the Source that are not closed.", func(s *SourceGauges) int64 { return s.GapsOpen }),
-	number("resyncd_gaps_unprovable", "Holes, of the last ones, that nobody can close any more.", func(s *SourceGauges) int64 { return s.GapsUnprovable }),
+	number("resyncd_gaps_unprovable", "Holes, of the last ones, that nobody can close any more.", func(s *SourceGauges) int64 { return s.GapsLost }),
 	number("resyncd_inbox_deliveries", "Notifications that are durable and not carried out yet.", func(s *SourceGauges) int64 { return s.InboxDeliveries }),
 	number("resyncd_inbox_bytes", "Bytes of the notifications that are durable and not carried out yet.", func(s *SourceGauges) int64 { return s.InboxBytes }),
 	truth("resyncd_in_step", "1 while the mirror is known to be in step with the Source, else 0.", func(s *SourceGauges) bool { return s.InStep }),

@@ -20,17 +20,23 @@ type timelineView struct {
 	Source                   string
 	Set                      int64
 	Height, Bottom, AxisText int
-	Zooms                    []zoomLink
-	Back, Forward, Live      string // addresses; Live is "" where the window is live already
-	ToPosition               string // where the position is, "" where it is shown
-	Ticks                    []tick
-	Lanes                    []lane
-	Marks                    []mark
-	Position, Proven         time.Time
-	Outside                  []GapView // open gaps that the window does not show
-	MoreOutside              int       // beyond mostOutside
-	Cut                      bool
-	Nothing                  bool
+	timelineLinks
+	Ticks            []tick
+	Lanes            []lane
+	Marks            []mark
+	Position, Proven time.Time
+	Outside          []GapView // open gaps that the window does not show
+	MoreOutside      int       // beyond mostOutside
+	Cut              bool
+	Nothing          bool
+}
+
+// timelineLinks are the addresses of other windows.
+type timelineLinks struct {
+	Zooms         []zoomLink
+	Back, Forward string
+	Live          string // "" where the window is live already
+	ToPosition    string // where the position is, "" where it is shown
 }
 
 type zoomLink struct {

@@ -63,21 +63,26 @@ type Row struct {
 	Level     Level
 	// State is it in a word or two (in step, behind, owed, paused, no channel, failing …); Why says more, and what to do.
 	State, Why string
-	// Position is the oldest of its sets; Fresh is since when it has been known to be in step with it.
-	Position, Fresh                       time.Time
-	Resources, Bytes, Owed, Held, Refused int64
-	GapsOpen, GapsLost                    int64 // open ones, and those that nobody can close
+	Totals
+	Fresh time.Time // since when it has been known to be in step
 	// Channel is the state of its channel in a word (active, lapsed, none …), LeaseEnds when its lease does, LeaseFrom when
 	// it began.
 	Channel              string
 	LeaseFrom, LeaseEnds time.Time
-	LastPush, LastPull   time.Time
-	NextPull             time.Time
 	// Changes and Latency are one value for each of the last 24 hours, the oldest first; Latency is the mean push latency in
 	// seconds, below 0 where nothing was pushed.
 	Changes []int64
 	Latency []float64
-	Paused  bool
+}
+
+// Totals are how one Source stands, all its sets together. A zero time is one that is not known.
+type Totals struct {
+	Resources, Bytes, Owed, Held, Refused int64
+	GapsOpen, GapsLost                    int64     // open ones, and those that nobody can close
+	Position                              time.Time // the oldest of its sets, in Source time
+	LastPull, NextPull                    time.Time // of the set that was pulled longest ago, or is to be first
+	LastPush                              time.Time
+	Paused                                bool
 }
 
 // SourceView is the page of one Source.

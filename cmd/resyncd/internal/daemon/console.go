@@ -118,19 +118,14 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	f := health.Assess(s)
 	r := console.Row{
 		Name: s.Status.Name, URL: term.URL(s.Status.URL), Level: f.Level, State: f.State, Why: logging.Redact(f.Why),
-		NextPull: s.Next, Channel: "none", Paused: s.Status.Paused,
+		Totals: gaugesOf(&s.Status).Totals, Channel: "none", Fresh: freshOf(&s.Status),
 	}
-	g := gaugesOf(&s.Status)
-	r.Position, r.LastPull, r.LastPush = g.Position, g.LastPull, g.LastPush
-	r.Resources, r.Bytes, r.Owed, r.Held, r.Refused = g.Resources, g.Bytes, g.Owed, g.Held, g.Refused
-	r.GapsOpen, r.GapsLost = g.GapsOpen, g.GapsUnprovable
-	if r.NextPull.IsZero() {
-		r.NextPull = g.NextPull
-	}
-	if r.Paused {
+	switch {
+	case r.Paused:
 		r.NextPull = time.Time{}
+	case !s.Next.IsZero():
+		r.NextPull = s.Next
 	}
-	r.Fresh = freshOf(&s.Status)
 	all := []report.ChannelStatus{}
 	for i := range s.Status.Sets {
 		all = append(all, s.Status.Sets[i].Channels...)
@@ -138,7 +133,7 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	switch c := health.Leading(all); {
 	case c != nil:
 		r.Channel = c.State
-		if health.Live(c) {
+		if c.Live() {
 			r.LeaseFrom, r.LeaseEnds = c.VerifiedAt.Time, c.ExpiresAt.Time
 		}
 	case s.Push == config.PushOff:

@@ -82,7 +82,8 @@ func (d *Daemon) gauges(ctx context.Context) []console.SourceGauges {
 
 func gaugesOf(s *report.SourceStatus) console.SourceGauges {
 	g := console.SourceGauges{
-		Source: s.Name, InStep: len(s.Sets) > 0, Paused: s.Paused, Failing: s.Problem != nil, Channels: map[string]int64{},
+		Source: s.Name, InStep: len(s.Sets) > 0, Failing: s.Problem != nil, Channels: map[string]int64{},
+		Totals: console.Totals{Paused: s.Paused},
 	}
 	behind, unpulled := false, false // a set without: the Source has none either
 	for i := range s.Sets {
@@ -99,7 +100,7 @@ func gaugesOf(s *report.SourceStatus) console.SourceGauges {
 			case state.Open():
 				g.GapsOpen++
 			case state == store.GapUnprovable:
-				g.GapsUnprovable++
+				g.GapsLost++
 			}
 		}
 		g.Position = health.First(g.Position, set.Position.Time)
@@ -111,7 +112,7 @@ func gaugesOf(s *report.SourceStatus) console.SourceGauges {
 			c := &set.Channels[j]
 			g.Channels[c.State]++
 			g.LastPush = health.Later(g.LastPush, c.LastDelivery.Time)
-			if health.Live(c) {
+			if c.Live() {
 				g.LeaseExpires = health.First(g.LeaseExpires, c.ExpiresAt.Time)
 			}
 		}

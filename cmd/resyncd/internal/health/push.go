@@ -30,7 +30,7 @@ func aboutPush(s *Standing, set *report.SetStatus) []Finding {
 		f.Why = "Push is required, and the Source offers no hub: " + pulled + ". Write push: auto if that is fine."
 	case c == nil:
 		return []Finding{{console.Good, "", "It offers no hub: " + pulled + "."}}
-	case Live(c):
+	case c.Live():
 		return aboutLive(s, set)
 	case c.State == string(store.SubOff):
 		if s.Push != config.PushRequired {
@@ -94,11 +94,6 @@ func Leading(channels []report.ChannelStatus) (best *report.ChannelStatus) {
 		}
 	}
 	return best
-}
-
-// Live reports that a channel has a lease.
-func Live(c *report.ChannelStatus) bool {
-	return c.State == string(store.SubActive) || c.State == string(store.SubRenewing)
 }
 
 // ChannelLevel is how bad the state of a channel is.
