@@ -99,7 +99,7 @@ func (sh *shell) checkOne(ctx context.Context, c *cli.Context, p *mirror.Place, 
 	if err := o.OpenMirror(repair); err != nil {
 		return rep, err
 	}
-	defer o.Aim()()
+	defer o.Connect()()
 	enc := sh.JSON()
 	emit := func(f syncengine.Finding) error {
 		if c.Bool("json") {

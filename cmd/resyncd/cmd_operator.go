@@ -67,7 +67,7 @@ func (sh *shell) change(
 		if err := o.OpenMirror(true); err != nil {
 			return err
 		}
-		defer o.Aim()()
+		defer o.Connect()()
 		err := work(ctx, o)
 		if errors.Is(err, syncengine.ErrStopped) {
 			err = fmt.Errorf("%s is paused: run `resyncd source resume %s` first", o.Label(), o.Label())

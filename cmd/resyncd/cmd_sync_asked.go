@@ -14,7 +14,7 @@ import (
 
 // asked lets the daemon catch one Source up and shows what it does, as a run of our own would.
 func (r *syncRun) asked(ctx context.Context, o *mirror.Opened, held error) ([]syncengine.Result, error) {
-	if o.Alone {
+	if o.AdHoc {
 		return nil, held
 	}
 	if err := r.honoured(o); err != nil {

@@ -96,7 +96,7 @@ func (r *syncRun) source(ctx context.Context, p *mirror.Place) (results []syncen
 
 // own is the run in this process.
 func (r *syncRun) own(ctx context.Context, o *mirror.Opened) (results []syncengine.Result, err error) {
-	defer o.Aim()()
+	defer o.Connect()()
 	opts := r.opts
 	opts.RetryFor = o.Config.Network.RetryFor
 	progress := r.sh.Progress(o.Source.Name, r.c.Bool("quiet"))

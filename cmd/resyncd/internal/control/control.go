@@ -113,7 +113,7 @@ func Pull(
 // DaemonHolds reports, as a *store.HeldError, whether a living process holds a configured Source: the claim is asked
 // for, and given back at once. The Source of a folder is never a daemon's.
 func DaemonHolds(ctx context.Context, o *mirror.Opened) (held error, err error) {
-	if o.Alone || o.Known == nil {
+	if o.AdHoc || o.Known == nil {
 		return nil, nil
 	}
 	_, release, err := o.Engine.Store.Claim(ctx, o.Known.ID, o.Engine.Holder)

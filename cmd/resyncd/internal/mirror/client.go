@@ -39,8 +39,8 @@ func newClient(cfg *config.Config, concurrency int, rate float64, version string
 	})
 }
 
-// Aim fills the target and gives it a way to the network of its own; done closes that.
-func (o *Opened) Aim() (done func()) {
+// Connect fills the target and gives it a way to the network of its own; done closes that.
+func (o *Opened) Connect() (done func()) {
 	o.Fill()
 	o.Target.Client = Client(o.Config, &o.Source, o.version, o.Engine.Log)
 	o.Target.Policy = PolicyOf(&o.Source)

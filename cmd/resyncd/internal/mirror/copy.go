@@ -38,7 +38,7 @@ func (op *Opener) OpenCopy(ctx context.Context, p *Place) (o *Opened, err error)
 		_, err = o.record()
 	}
 	if err == nil {
-		err = o.settleURL(ctx)
+		err = o.checkURL(ctx)
 	}
 	if err == nil {
 		err = o.openForPlan()
@@ -53,12 +53,12 @@ func (op *Opener) OpenCopy(ctx context.Context, p *Place) (o *Opened, err error)
 
 // openForPlan opens what there is of a mirror for reading; one that does not exist yet is fine.
 func (o *Opened) openForPlan() error {
-	f, err := o.footing()
+	f, err := o.rootState()
 	if err != nil {
 		return err
 	}
 	if f.id == "" && f.state != dir.Foreign {
 		return nil
 	}
-	return o.hold(f, dir.Options{ReadOnly: true, Unmarked: f.id == ""})
+	return o.openRoot(f, dir.Options{ReadOnly: true, Unmarked: f.id == ""})
 }

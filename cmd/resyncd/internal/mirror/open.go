@@ -40,7 +40,7 @@ func (p *Place) Absent(err error) error {
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	if !p.Alone {
+	if !p.AdHoc {
 		return p.never()
 	}
 	if state, _, ierr := dir.Inspect(p.Root); ierr == nil && state == dir.Marked {
@@ -63,7 +63,7 @@ func (e *absentError) Unwrap() error { return store.ErrNotFound }
 
 // Identify finds the Source in the state. A mirror folder holds one.
 func (o *Opened) Identify(ctx context.Context) error {
-	if !o.Alone {
+	if !o.AdHoc {
 		known, err := o.Engine.Store.Source(ctx, o.Source.Name)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -94,7 +94,7 @@ func Holder(program string, now time.Time) string {
 
 // record is the Source's record, or an error that says what to do.
 func (o *Opened) record() (*store.Source, error) {
-	if o.Known == nil && o.Alone {
+	if o.Known == nil && o.AdHoc {
 		return nil, &absentError{fmt.Sprintf("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())}
 	}
 	if o.Known == nil {
@@ -103,17 +103,17 @@ func (o *Opened) record() (*store.Source, error) {
 	return o.Known, nil
 }
 
-// footing is how a run would stand on what lies where the mirror is or shall be.
-type footing struct {
+// rootState is how a run would stand on what lies where the mirror is or shall be.
+type rootState struct {
 	state dir.State
 	id    string // of the root marker; "": there is none to insist on
 	adopt bool
 	sweep bool
 }
 
-// footing looks; it touches nothing. A mirror that the state knows must carry its marker: an unmounted disk must not look
+// rootState looks; it touches nothing. A mirror that the state knows must carry its marker: an unmounted disk must not look
 // like an empty mirror (F12). In a folder that was ours before its state was lost, files that no list names are swept.
-func (o *Opened) footing() (f footing, err error) {
+func (o *Opened) rootState() (f rootState, err error) {
 	f.state, f.id, err = dir.Inspect(o.Root)
 	if err != nil {
 		return f, err
@@ -131,19 +131,19 @@ func (o *Opened) footing() (f footing, err error) {
 
 // OpenMirror opens the Source's mirror and completes the target; it must be there.
 func (o *Opened) OpenMirror(write bool) error {
-	f, err := o.footing()
+	f, err := o.rootState()
 	if err != nil {
 		return err
 	}
 	if f.id == "" {
 		return fmt.Errorf("%s holds no mirror: run `resyncd sync` first", o.Root)
 	}
-	return o.hold(f, o.options(write))
+	return o.openRoot(f, o.options(write))
 }
 
 // MakeMirror opens the Source's mirror for a run, created where it is new.
 func (o *Opened) MakeMirror(ctx context.Context) error {
-	f, err := o.footing()
+	f, err := o.rootState()
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (o *Opened) MakeMirror(ctx context.Context) error {
 			return err
 		}
 	}
-	return o.hold(f, o.options(true))
+	return o.openRoot(f, o.options(true))
 }
 
 func (o *Opened) options(write bool) dir.Options {
@@ -175,9 +175,9 @@ func (o *Opened) options(write bool) dir.Options {
 	return options
 }
 
-func (o *Opened) hold(f footing, options dir.Options) error {
+func (o *Opened) openRoot(f rootState, options dir.Options) error {
 	m, err := dir.Open(o.Root, f.id, options)
-	if errors.Is(err, blob.ErrUnmarked) && o.Alone {
+	if errors.Is(err, blob.ErrUnmarked) && o.AdHoc {
 		return fmt.Errorf("%s has a state database, but its root marker %s is missing or another's: bring it back, or move %s aside to begin anew (files that match are kept)",
 			o.Root, filepath.Join(o.Root, blob.Reserved, "root"), o.State)
 	}

@@ -71,9 +71,9 @@ func (op *Opener) OpenKnown(ctx context.Context, p *Place, write bool) (*Opened,
 // mirror already.
 func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err error) {
 	switch {
-	case p.Alone && p.Source.URL == "":
+	case p.AdHoc && p.Source.URL == "":
 		o, err = op.openExisting(ctx, p)
-	case p.Alone:
+	case p.AdHoc:
 		if err = p.prepare(); err == nil {
 			o, err = op.openState(ctx, p, true)
 		}
@@ -83,7 +83,7 @@ func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err err
 	if err != nil {
 		return nil, err
 	}
-	if err = o.settleURL(ctx); err == nil {
+	if err = o.checkURL(ctx); err == nil {
 		err = o.MakeMirror(ctx)
 	}
 	if err != nil {
@@ -108,10 +108,10 @@ func (p *Place) prepare() error {
 	return nil
 }
 
-// settleURL holds the URL that was given for a folder against the Source that the folder mirrors. What never came as far
+// checkURL holds the URL that was given for a folder against the Source that the folder mirrors. What never came as far
 // as a set was a slip, and makes room.
-func (o *Opened) settleURL(ctx context.Context) error {
-	if !o.Alone || o.Known == nil || strings.EqualFold(hostOf(o.Source.URL), hostOf(o.Known.URL)) {
+func (o *Opened) checkURL(ctx context.Context) error {
+	if !o.AdHoc || o.Known == nil || strings.EqualFold(hostOf(o.Source.URL), hostOf(o.Known.URL)) {
 		return nil
 	}
 	sets, err := o.Engine.Store.Sets(ctx, o.Known.ID)

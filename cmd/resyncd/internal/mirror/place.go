@@ -18,7 +18,7 @@ type Place struct {
 	Source config.Source
 	Root   string // root of the Source's mirror
 	State  string // state database
-	Alone  bool   // a `sync URL DIR` mirror: it holds one Source and carries its own state
+	AdHoc  bool   // a `sync URL DIR` mirror: it holds one Source and carries its own state
 }
 
 // StateFile is the name of the state database, in `data_dir` or in `.resyncd`.
@@ -26,7 +26,7 @@ const StateFile = "state.db"
 
 // Label is what the user calls the place, and what commands in messages name.
 func (p *Place) Label() string {
-	if !p.Alone {
+	if !p.AdHoc {
 		return p.Source.Name
 	}
 	if strings.ContainsRune(p.Root, filepath.Separator) {
@@ -117,7 +117,7 @@ func (op *Opener) Adhoc(root, rawURL string) (Place, error) {
 		return Place{}, err
 	}
 	root = filepath.Clean(root)
-	p := Place{Config: cfg, Root: root, State: filepath.Join(root, blob.Reserved, StateFile), Alone: true}
+	p := Place{Config: cfg, Root: root, State: filepath.Join(root, blob.Reserved, StateFile), AdHoc: true}
 	p.Source = config.Source{Kind: config.KindAuto, Policy: cfg.Defaults}
 	if rawURL == "" {
 		return p, nil

@@ -26,7 +26,7 @@ type StatusView struct {
 func (op *Opener) Status(ctx context.Context, p *Place) (s report.SourceStatus, feeds map[int64]bool, err error) {
 	s = report.SourceStatus{Name: p.Source.Name, URL: p.Source.URL, Sets: []report.SetStatus{}}
 	o, err := op.OpenKnown(ctx, p, false)
-	if errors.Is(err, store.ErrNotFound) && !p.Alone {
+	if errors.Is(err, store.ErrNotFound) && !p.AdHoc {
 		return s, nil, nil
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func IsFeed(ctx context.Context, st store.Documents, kind config.Kind, source in
 // trouble says what no row can tell: that the mirror is not where it was, as when its disk is not mounted (F12), or that the
 // state takes no more rows.
 func (o *Opened) trouble() string {
-	f, err := o.footing()
+	f, err := o.rootState()
 	if err == nil && o.Known.RootID != "" && f.state != dir.Marked {
 		err = blob.ErrUnmarked
 	}
@@ -86,7 +86,7 @@ func (o *Opened) trouble() string {
 // Expectation is what the configuration holds a Source to. Nobody pulls a `sync URL DIR` mirror by schedule.
 func (p *Place) Expectation(now time.Time) report.Expectation {
 	e := report.Expectation{Now: now}
-	if !p.Alone {
+	if !p.AdHoc {
 		e.Next, e.Push = p.Source.Schedule.Next, p.Source.Push == config.PushRequired
 	}
 	return e

@@ -94,7 +94,7 @@ func TestInStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Expect((&Place{Alone: true, Source: config.Source{Policy: config.Policy{Schedule: schedule}}}).Expectation(pulled.Add(1000 * time.Hour)))
+	s.Expect((&Place{AdHoc: true, Source: config.Source{Policy: config.Policy{Schedule: schedule}}}).Expectation(pulled.Add(1000 * time.Hour)))
 	if !s.Sets[0].InStep || !s.Sets[0].NextPull.IsZero() {
 		t.Errorf("a mirror without schedule: %+v", s.Sets[0])
 	}
