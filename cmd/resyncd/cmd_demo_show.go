@@ -41,7 +41,8 @@ func (s *demoShow) line(format string, args ...any) {
 
 // tamper is the hub's: it loses a Change Notification now and then, always another one than the last.
 func (s *demoShow) tamper(d hub.Delivery) hub.Action {
-	if d.Attempt > 0 || !strings.Contains(string(d.Body[:min(len(d.Body), 4096)]), string(rsdoc.KindChangeNotification)) {
+	if d.Attempt > 0 || !strings.Contains(string(d.Body[:min(len(d.Body), 4096)]),
+		string(rsdoc.KindChangeNotification)) {
 		return hub.Deliver
 	}
 	s.mu.Lock()
@@ -102,6 +103,7 @@ func (s *demoShow) pulled(r syncengine.Result) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.line("%-12s  %d fetched, %d deleted, %d owed, %d requests, %.0f ms  up to %s", r.Kind, r.Fetched, r.Deleted, r.Owed,
+	s.line("%-12s  %d fetched, %d deleted, %d owed, %d requests, %.0f ms  up to %s", r.Kind, r.Fetched, r.Deleted,
+		r.Owed,
 		r.Requests, r.Seconds*1000, term.Text(r.Position))
 }

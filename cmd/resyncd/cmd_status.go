@@ -17,8 +17,9 @@ import (
 func (sh *shell) statusCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "status", Usage: "freshness, owed, held, gaps, channels and leases of Sources", ArgsUsage: "[NAME…]",
-		Description: about("Reads the state only; works beside a running process.", codesEach, "resyncd status", "resyncd status --json ./mirror"),
-		Flags:       []cli.Flag{boolFlag("json", "one JSON object")},
+		Description: about("Reads the state only; works beside a running process.", codesEach, "resyncd status",
+			"resyncd status --json ./mirror"),
+		Flags: []cli.Flag{boolFlag("json", "one JSON object")},
 		Action: func(c *cli.Context) error {
 			ps, err := sh.opener(c).Places(c.Args().Slice())
 			if err != nil && !errors.Is(err, mirror.ErrNoSources) { // a configuration without any has a status too
@@ -81,7 +82,8 @@ func printSet(w io.Writer, set *report.SetStatus, feed bool) {
 	if feed { // which has none
 		label, baselines = "feed "+label, ""
 	}
-	fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s, next pull %s\n    %d resources, %s; %d owed, %d held, %d refused%s\n",
+	fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s, next pull %s\n    %d resources, %s; %d owed, %d held, %d "+
+		"refused%s\n",
 		label, state, set.Position, set.LastPull, set.NextPull, set.Resources, term.Bytes(set.Bytes),
 		set.Owed, set.Held, set.Refused, baselines)
 	if set.Problem != nil {
@@ -97,7 +99,8 @@ func printSet(w io.Writer, set *report.SetStatus, feed bool) {
 
 func printGap(w io.Writer, g *report.GapStatus, feed bool) {
 	if feed && g.State == string(store.GapUnprovable) {
-		fmt.Fprintf(w, "    the feed did not reach back: entries between %s and %s may be missing, nobody can tell\n", g.From, g.Until)
+		fmt.Fprintf(w, "    the feed did not reach back: entries between %s and %s may be missing, nobody can tell\n",
+			g.From, g.Until)
 		return
 	}
 	fmt.Fprintf(w, "    gap %s to %s: %s", g.From, g.Until, g.State)

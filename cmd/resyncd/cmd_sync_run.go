@@ -117,8 +117,10 @@ func (r *syncRun) afterwards(ctx context.Context, o *mirror.Opened, results []sy
 	}
 	for i := range results {
 		for j := range sets {
-			if sets[j].CapabilityList == results[i].Set && sets[j].Baselines == 0 && !results[i].Unavailable && o.Target.Kind != syncengine.KindFeed {
-				r.sh.Say("%s: there was no baseline: the mirror holds what changes brought, and nothing from before them", term.URL(results[i].Set))
+			if sets[j].CapabilityList == results[i].Set && sets[j].Baselines == 0 && !results[i].Unavailable &&
+				o.Target.Kind != syncengine.KindFeed {
+				r.sh.Say("%s: there was no baseline: the mirror holds what changes brought, and nothing from "+
+					"before them", term.URL(results[i].Set))
 			}
 		}
 	}

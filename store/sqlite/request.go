@@ -29,7 +29,8 @@ func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
 	}
 	var id int64
 	err := s.writeBestEffort(ctx, "record a request", func(ctx context.Context, w *writer) error {
-		return w.get(ctx, "INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?) RETURNING id",
+		return w.get(ctx, "INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?) "+
+			"RETURNING id",
 			[]any{r.Source, r.Command, blob(r.Args), string(store.RequestWaiting), int64(created)}, &id)
 	})
 	if err != nil {

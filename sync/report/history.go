@@ -37,9 +37,9 @@ type EditLine struct {
 	Odd      []string          `json:"odd"` // what is not as the documentation has it
 }
 
-// History tells a resource's life: what was replaced, in the order of time, the edits that a record was made of, and how
-// it stands now. Edits stand in the order in which they are merged, whenever they came. The URI may be any resource's:
-// also the id of a feed's entry, or the subject of a record.
+// History tells a resource's life: what was replaced, in the order of time, the edits that a record was made of, and
+// how it stands now. Edits stand in the order in which they are merged, whenever they came. The URI may be any
+// resource's: also the id of a feed's entry, or the subject of a record.
 func History(ctx context.Context, st store.Store, source int64, uri string) ([]HistoryLine, error) {
 	events, err := st.History(ctx, source, uri)
 	if err != nil {
@@ -107,7 +107,8 @@ func present(ctx context.Context, st store.Documents, r *store.Resource) []Histo
 	var out []HistoryLine
 	for i := range r.Wants {
 		w := &r.Wants[i]
-		l := HistoryLine{URI: r.URI, What: "wanted", Version: instant(w.Version), Evidence: evidence(ctx, st, w.Version)}
+		l := HistoryLine{URI: r.URI, What: "wanted", Version: instant(w.Version), Evidence: evidence(ctx, st,
+			w.Version)}
 		if w.State == store.WantAbsent {
 			l.What = "wanted absent"
 		} else if w.Digests != "" {
@@ -116,8 +117,9 @@ func present(ctx context.Context, st store.Documents, r *store.Resource) []Histo
 		out = append(out, l)
 	}
 	if h := &r.Have; h.State != store.HaveNone {
-		out = append(out, HistoryLine{URI: r.URI, At: TimeOf(h.Fetched), What: stateName(r), Version: instant(h.Version),
-			Detail: new(merge.DigestOf(h)), Evidence: evidence(ctx, st, h.Version)})
+		out = append(out, HistoryLine{URI: r.URI, At: TimeOf(h.Fetched), What: stateName(r),
+			Version: instant(h.Version),
+			Detail:  new(merge.DigestOf(h)), Evidence: evidence(ctx, st, h.Version)})
 	}
 	return out
 }

@@ -55,7 +55,8 @@ func List(ctx context.Context, st store.Store, source int64, f ListFilter, each 
 		return listTrash(ctx, st, source, each)
 	}
 	filter := map[ListFilter]store.Filter{
-		ListAll: store.FilterAll, ListOwed: store.FilterOwed, ListHeld: store.FilterHeld, ListRefused: store.FilterRefused,
+		ListAll: store.FilterAll, ListOwed: store.FilterOwed, ListHeld: store.FilterHeld,
+		ListRefused: store.FilterRefused,
 	}[f]
 	for after := int64(0); ; {
 		rs, err := st.Scan(ctx, store.ScanQuery{SourceID: source, Filter: filter, After: after, Limit: 1000})
@@ -108,7 +109,8 @@ func ListingOf(r *store.Resource) Listing {
 			l.Reason = new("not tried yet")
 		}
 	case "held":
-		l.Reason = new("the sweep guard held its removal: `resyncd approve` carries it out, `approve --reject` keeps it")
+		l.Reason = new("the sweep guard held its removal: `resyncd approve` carries it out, `approve " +
+			"--reject` keeps it")
 	case "refused":
 		for i := range r.Wants {
 			if r.Wants[i].Refused != "" {

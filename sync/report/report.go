@@ -1,6 +1,6 @@
-// Package report knows how to tell people and scripts what the state says of a Source: how it stands, what it lists, and
-// the life of a resource. It only reads, and refuses to know how any of it came about: it needs no claim, no mirror and
-// no network.
+// Package report knows how to tell people and scripts what the state says of a Source: how it stands, what it lists,
+// and the life of a resource. It only reads, and refuses to know how any of it came about: it needs no claim, no mirror
+// and no network.
 package report
 
 import (

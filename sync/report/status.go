@@ -261,7 +261,8 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 	}
 	for _, g := range gaps {
 		gs := GapStatus{
-			From: TimeOf(g.From), Until: TimeOf(g.Until), State: string(g.State), Found: TimeOf(g.Found), Ended: TimeOf(g.Ended),
+			From: TimeOf(g.From), Until: TimeOf(g.Until), State: string(g.State), Found: TimeOf(g.Found),
+			Ended: TimeOf(g.Ended),
 		}
 		if g.ClosedBy != "" {
 			gs.ClosedBy = new(g.ClosedBy)

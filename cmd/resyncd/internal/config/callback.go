@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// callbackBase wants the URL below which callbacks lie. Hubs compare and call them byte for byte, so a path that proxies
-// or servers would rewrite is refused; a slash at its end is none too many, and port 0 is the one that is listened on.
+// callbackBase wants the URL below which callbacks lie. Hubs compare and call them byte for byte, so a path that
+// proxies or servers would rewrite is refused; a slash at its end is none too many, and port 0 is the one that is
+// listened on.
 func callbackBase(text string) error {
 	u, err := absoluteURL(text)
 	if err != nil {
@@ -66,12 +67,15 @@ func (r *report) warnCallback(cfg *Config) {
 	base := cfg.Callback.BaseURL
 	local := Loopback(base)
 	if strings.HasPrefix(strings.ToLower(base), "http:") && !local {
-		cfg.Warnings = append(cfg.Warnings, "callback.base_url is plain http: who listens in on the way to it reads the callback tokens, and the secrets if a hub is asked over http too; use https")
+		cfg.Warnings = append(cfg.Warnings, "callback.base_url is plain http: who listens in on the way to it reads "+
+			"the callback tokens, and the secrets if a hub is asked over http too; use https")
 	}
 	far := slices.IndexFunc(cfg.Sources, func(s Source) bool {
 		return s.Push != PushOff && s.Hub != "" && !Loopback(s.Hub)
 	})
 	if local && far >= 0 {
-		cfg.Warnings = append(cfg.Warnings, "callback.base_url leads to this machine only, and the hub of "+visible(cfg.Sources[far].Name)+" is on another: it cannot deliver; set callback.base_url to what it can reach")
+		cfg.Warnings = append(cfg.Warnings, "callback.base_url leads to this machine only, and the hub of "+
+			visible(cfg.Sources[far].Name)+" is on another: it cannot deliver; set callback.base_url to what "+
+			"it can reach")
 	}
 }

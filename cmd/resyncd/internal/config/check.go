@@ -10,10 +10,12 @@ import (
 // check holds keys against each other. Single values were checked when they were read; a key that was not given, or
 // was already reported, is never blamed here.
 func (r *report) check(cfg *Config) {
-	if r.given("callback.tls_cert_file") && cfg.Callback.TLSKeyFile == "" && cfg.Callback.TLSCertFile != "" && !r.bad["callback.tls_key_file"] {
+	if r.given("callback.tls_cert_file") && cfg.Callback.TLSKeyFile == "" && cfg.Callback.TLSCertFile != "" &&
+		!r.bad["callback.tls_key_file"] {
 		r.clash("callback.tls_cert_file", "is set without tls_key_file")
 	}
-	if r.given("callback.tls_key_file") && cfg.Callback.TLSCertFile == "" && cfg.Callback.TLSKeyFile != "" && !r.bad["callback.tls_cert_file"] {
+	if r.given("callback.tls_key_file") && cfg.Callback.TLSCertFile == "" && cfg.Callback.TLSKeyFile != "" &&
+		!r.bad["callback.tls_cert_file"] {
 		r.clash("callback.tls_key_file", "is set without tls_cert_file")
 	}
 	if cfg.Callback.Listen == cfg.Console.Listen && !strings.HasSuffix(cfg.Console.Listen, ":0") {
@@ -63,7 +65,8 @@ func (r *report) checkKind(path string, s *Source) {
 		}
 	}
 	if s.Kind == KindFeed {
-		blame("sets", len(s.Sets) > 0, "is not for feeds: a feed is one set by itself; leave it empty, or write kind: resourcesync")
+		blame("sets", len(s.Sets) > 0, "is not for feeds: a feed is one set by itself; leave it empty, or write kind: "+
+			"resourcesync")
 		return
 	}
 	what := "is for feeds only; write kind: feed beside it, or leave it empty"
@@ -92,10 +95,14 @@ func (r *report) checkClashes(path string, pairs []clashing) {
 
 func (r *report) checkAuth(path string, a *Auth) {
 	r.checkClashes(path, []clashing{
-		{"bearer_file", "bearer", a.BearerFile != "" && a.Bearer.IsSet(), "is set beside bearer: write only one of them"},
-		{"basic_password_file", "basic_password", a.BasicPasswordFile != "" && a.BasicPassword.IsSet(), "is set beside basic_password: write only one of them"},
-		{"basic_user", "basic_password_file", a.BasicUser != "" && a.BasicPasswordFile == "" && !a.BasicPassword.IsSet(), "is set without basic_password_file"},
-		{"basic_password_file", "basic_user", a.BasicUser == "" && a.BasicPasswordFile != "", "is set without basic_user"},
+		{"bearer_file", "bearer", a.BearerFile != "" &&
+			a.Bearer.IsSet(), "is set beside bearer: write only one of them"},
+		{"basic_password_file", "basic_password", a.BasicPasswordFile != "" &&
+			a.BasicPassword.IsSet(), "is set beside basic_password: write only one of them"},
+		{"basic_user", "basic_password_file", a.BasicUser != "" && a.BasicPasswordFile == "" &&
+			!a.BasicPassword.IsSet(), "is set without basic_password_file"},
+		{"basic_password_file", "basic_user", a.BasicUser == "" && a.BasicPasswordFile != "",
+			"is set without basic_user"},
 		{"basic_password", "basic_user", a.BasicUser == "" && a.BasicPassword.IsSet(), "is set without basic_user"},
 	})
 	bearer, basic := a.BearerFile != "" || a.Bearer.IsSet(), a.BasicUser != ""

@@ -42,8 +42,8 @@ type Callback struct {
 	TLSKeyFile  string `key:"tls_key_file" form:"path?"`
 }
 
-// Console says where the web console listens and who may use it; an empty Listen switches it off. After Load each secret
-// holds its value, whether it came inline or by file.
+// Console says where the web console listens and who may use it; an empty Listen switches it off. After Load each
+// secret holds its value, whether it came inline or by file.
 type Console struct {
 	Listen       string   `key:"listen" form:"listen?" doc:"Address of console, /metrics, /healthz and /readyz; empty or off switches it off. It speaks http: beyond this machine put a proxy with TLS before it."`
 	Hosts        []string `key:"hosts" form:"host" once:"" doc:"Names, without port, by which browsers reach the console beside IP addresses and localhost, such as mirror.example.org. Requests for other names are refused."`
@@ -146,7 +146,8 @@ func Default() *Config {
 func mirrorBelow(dataDir string) string { return dataDir + "/mirror" }
 
 // Adhoc is the Source of `sync URL DIR`: rawURL treated by Config.Defaults. It fails if rawURL is not an absolute http
-// or https URL, or longer than a configuration takes; the name is the caller's, since no folder below Config.Mirror is meant.
+// or https URL, or longer than a configuration takes; the name is the caller's, since no folder below Config.Mirror is
+// meant.
 func (c *Config) Adhoc(name, rawURL string) (Source, error) {
 	if err := checkForm("url", rawURL); err != nil {
 		return Source{}, err

@@ -22,9 +22,11 @@ func local(listen string) bool {
 // deleted, so it is never open to a network by oversight.
 func (r *report) checkConsole(c *Console) {
 	r.checkClashes("console", []clashing{
-		{"password_file", "password", c.PasswordFile != "" && c.Password.IsSet(), "is set beside password: write only one of them"},
+		{"password_file", "password", c.PasswordFile != "" &&
+			c.Password.IsSet(), "is set beside password: write only one of them"},
 		{"token_file", "token", c.TokenFile != "" && c.Token.IsSet(), "is set beside token: write only one of them"},
-		{"user", "password_file", c.User != "" && c.PasswordFile == "" && !c.Password.IsSet(), "is set without password_file"},
+		{"user", "password_file", c.User != "" && c.PasswordFile == "" &&
+			!c.Password.IsSet(), "is set without password_file"},
 		{"password_file", "user", c.User == "" && c.PasswordFile != "", "is set without user"},
 		{"password", "user", c.User == "" && c.Password.IsSet(), "is set without user"},
 	})
@@ -36,5 +38,6 @@ func (r *report) checkConsole(c *Console) {
 			return
 		}
 	}
-	r.clash("console.listen", "is open to others, and nobody would have to prove who they are: set console.token_file (or user and password_file), or listen on 127.0.0.1")
+	r.clash("console.listen", "is open to others, and nobody would have to prove who they are: set console.token_file "+
+		"(or user and password_file), or listen on 127.0.0.1")
 }

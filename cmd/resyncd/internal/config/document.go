@@ -70,7 +70,10 @@ func (r *report) syntax(data []byte, err error) {
 		if zeroBased.MatchString(what) {
 			line++
 		}
-	} else if i := bytes.IndexFunc(data, func(c rune) bool { return c == utf8.RuneError || c < ' ' && !strings.ContainsRune("\t\n\r", c) }); i >= 0 {
+	} else if i := bytes.IndexFunc(data, func(c rune) bool {
+		return c == utf8.RuneError || c < ' ' &&
+			!strings.ContainsRune("\t\n\r", c)
+	}); i >= 0 {
 		line += bytes.Count(data[:i], []byte("\n"))
 	}
 	r.add(r.at(line), "", "not readable as YAML: "+visible(what))
@@ -95,7 +98,8 @@ func (r *report) entries(path string, node *yaml.Node) []entry {
 		return nil
 	}
 	if len(node.Content) > 2*maxItems {
-		r.add(r.at(node.Line), path, fmt.Sprintf("has %d keys: no more than %d are ever right", len(node.Content)/2, maxItems))
+		r.add(r.at(node.Line), path, fmt.Sprintf("has %d keys: no more than %d are ever right", len(node.Content)/2,
+			maxItems))
 		return nil
 	}
 	first := map[string]int{}

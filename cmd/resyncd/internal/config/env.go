@@ -52,7 +52,8 @@ func (r *report) environment(env []string, cfg *Config) {
 	})
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		switch {
-		case name == configVariable, name == "RESYNCD_SPEC_EXAMPLES", strings.HasPrefix(name, "RESYNCD_TEST_"), serviceLink.MatchString(name):
+		case name == configVariable, name == "RESYNCD_SPEC_EXAMPLES", strings.HasPrefix(name, "RESYNCD_TEST_"),
+			serviceLink.MatchString(name):
 		case strings.HasPrefix(name, variableOf("sources")):
 			r.add(origin{where: name}, "", "Sources can only be given in the file")
 		default:
@@ -64,7 +65,8 @@ func (r *report) environment(env []string, cfg *Config) {
 func (r *report) stray(name string, root reflect.Value, cfg *Config) {
 	for _, f := range fieldsOf(root) {
 		if prefix := variableOf(f.key) + "_"; f.isSection() && strings.HasPrefix(name, prefix) {
-			r.add(origin{where: name}, "", "unknown variable; allowed are "+prefix+" and one of "+strings.ToUpper(keysOf(fieldsOf(f.value))))
+			r.add(origin{where: name}, "", "unknown variable; allowed are "+prefix+" and one of "+
+				strings.ToUpper(keysOf(fieldsOf(f.value))))
 			return
 		}
 	}

@@ -36,7 +36,8 @@ func Starter() string {
 	var b strings.Builder
 	b.WriteString(exampleHead)
 	describe(&b, "", reflect.ValueOf(Default()).Elem())
-	b.WriteString("#\n# One entry, to stand in place of the [], its own keys with their defaults; each key of defaults may be added:\n#\n# sources:\n")
+	b.WriteString("#\n# One entry, to stand in place of the [], its own keys with their defaults; each key of " +
+		"defaults may be added:\n#\n# sources:\n")
 	s, _ := Default().Adhoc("example", "https://example.org/") // a constant, and a test loads it
 	var entry strings.Builder
 	describe(&entry, "", reflect.ValueOf(&s).Elem())

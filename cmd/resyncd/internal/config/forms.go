@@ -126,7 +126,8 @@ var errNoPort = errors.New("names a port that does not exist")
 func absoluteURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || strings.ContainsFunc(text, notVisible) || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
+	case err != nil || strings.ContainsFunc(text, notVisible) || (u.Scheme != "http" && u.Scheme != "https") ||
+		u.Hostname() == "":
 		return nil, errors.New("is not a URL: write http:// or https:// with a host, such as https://example.org/")
 	case u.User != nil:
 		return nil, errors.New("carries a user or password: write these under auth")
@@ -136,7 +137,8 @@ func absoluteURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// scopePrefix is a URL whose host has an end: "https://example.org" would also be a prefix of https://example.org.evil/.
+// scopePrefix is a URL whose host has an end: "https://example.org" would also be a prefix of
+// https://example.org.evil/.
 func scopePrefix(text string) error {
 	if err := webURL(text); err != nil {
 		return err
@@ -152,14 +154,16 @@ func sourceName(text string) error {
 	ok := len(text) >= 1 && len(text) <= 64 && isAlnum(rune(text[0])) && text[len(text)-1] != '.' &&
 		!strings.ContainsFunc(text, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune("._-", r) })
 	if !ok {
-		return errors.New("is not a name: write 1 to 64 letters, digits and . _ -, the first a letter or digit, the last no dot")
+		return errors.New("is not a name: write 1 to 64 letters, digits and . _ -, the first a letter or digit, the " +
+			"last no dot")
 	}
 	stem, _, _ := strings.Cut(strings.ToUpper(text), ".")
 	switch stem {
 	case "CON", "PRN", "AUX", "NUL":
 		return errors.New("is reserved on Windows: choose another name")
 	}
-	if len(stem) == 4 && (strings.HasPrefix(stem, "COM") || strings.HasPrefix(stem, "LPT")) && stem[3] >= '0' && stem[3] <= '9' {
+	if len(stem) == 4 && (strings.HasPrefix(stem, "COM") || strings.HasPrefix(stem, "LPT")) && stem[3] >= '0' &&
+		stem[3] <= '9' {
 		return errors.New("is reserved on Windows: choose another name")
 	}
 	return nil
@@ -167,16 +171,22 @@ func sourceName(text string) error {
 
 // hostName wants a name as it stands in a browser's address, without port.
 func hostName(text string) error {
-	ok := text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune(".-_", r) })
+	ok := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !isAlnum(r) &&
+			!strings.ContainsRune(".-_", r)
+	})
 	if !ok {
-		return errors.New("is not a name of this console: write it without http:// and port, such as mirror.example.org")
+		return errors.New("is not a name of this console: write it without http:// and port, such as " +
+			"mirror.example.org")
 	}
 	return nil
 }
 
 // headerName wants a header that the fetcher does not write itself.
 func headerName(text string) error {
-	token := text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune("!#$%&'*+-.^_`|~", r) })
+	token := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !isAlnum(r) && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 	if !token || len(text) > 128 {
 		return errors.New("is not a header name")
 	}

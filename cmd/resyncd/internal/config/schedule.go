@@ -48,7 +48,8 @@ func ParseSchedule(spec string) (s Schedule, err error) {
 	if every, ok := strings.CutPrefix(spec, "@every "); ok {
 		d, err := time.ParseDuration(every)
 		if err != nil || d < time.Second || d > 8760*time.Hour {
-			return Schedule{}, errors.New("is not a cron spec: @every takes a duration from 1s to 8760h, such as @every 15m")
+			return Schedule{}, errors.New("is not a cron spec: @every takes a duration from 1s to 8760h, such " +
+				"as @every 15m")
 		}
 		return Schedule{spec, cron.Every(d)}, nil
 	}
@@ -57,7 +58,8 @@ func ParseSchedule(spec string) (s Schedule, err error) {
 	}
 	next, err := cron.ParseStandard(spec)
 	if err != nil {
-		return Schedule{}, fmt.Errorf("is not a cron spec (five fields: minute, hour, day of month, month, day of week; or @hourly, @daily, @weekly, @monthly, @every 15m): %s",
+		return Schedule{}, fmt.Errorf("is not a cron spec (five fields: minute, hour, day of month, month, day of "+
+			"week; or @hourly, @daily, @weekly, @monthly, @every 15m): %s",
 			strings.ToValidUTF8(err.Error(), "?"))
 	}
 	// The library gives up after five years; from 2000 on these hold a 29 February.

@@ -99,7 +99,8 @@ func exposed(path string, mode os.FileMode) string {
 	if mode.Perm()&0o077 == 0 || runtime.GOOS == "windows" {
 		return ""
 	}
-	return fmt.Sprintf("%s holds a secret and others may read it (mode %04o): run chmod 600 %s", path, mode.Perm(), path)
+	return fmt.Sprintf("%s holds a secret and others may read it (mode %04o): run chmod 600 %s", path, mode.Perm(),
+		path)
 }
 
 // reason is the innermost text of a file error; the path stands before it already.

@@ -92,7 +92,9 @@ var units = []struct {
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
 }
 
-var errSize = errors.New("is not a size: write a whole number of bytes, or one with KiB, MiB, GiB, TiB, kB, MB, GB or TB, such as 8MiB")
+var errSize = errors.New("is not a size: write a whole number of bytes, or one with KiB, MiB, GiB, TiB, " +
+	"kB, MB, GB or " +
+	"TB, such as 8MiB")
 
 func (s *Size) set(text string) error {
 	number, factor := text, int64(1)

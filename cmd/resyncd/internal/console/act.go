@@ -26,7 +26,8 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 		say(w, http.StatusForbidden, "this was asked for by another site; nothing was done")
 		return
 	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		kind != "application/x-www-form-urlencoded" {
 		say(w, http.StatusUnsupportedMediaType, "actions come as a form (application/x-www-form-urlencoded)")
 		return
 	}
@@ -39,7 +40,8 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 	if !c.sealed(r, form.Get("csrf")) {
 		c.show(w, r, http.StatusForbidden, "message", page{Title: "Not done", Source: name, Body: message{
 			Level: Warn, Heading: "Nothing was done",
-			Text: "That form was not made by this process for this browser: resyncd was restarted since, or cookies are refused. Open the page again and repeat.",
+			Text: "That form was not made by this process for this browser: resyncd was restarted since, or cookies " +
+				"are refused. Open the page again and repeat.",
 		}})
 		return
 	}
@@ -55,7 +57,8 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// carryOut does it and says how that went. The browser may leave meanwhile: what an operator asked for is done all the same.
+// carryOut does it and says how that went. The browser may leave meanwhile: what an operator asked for is done all the
+// same.
 func (c *console) carryOut(r *http.Request, a Action) (Level, string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), doTime)
 	defer cancel()

@@ -23,7 +23,8 @@ type asset struct {
 // loadAssets reads the embedded files once: by address, and the address of each by its plain name.
 var loadAssets = sync.OnceValues(func() (map[string]asset, map[string]string) {
 	byPath, byName := map[string]asset{}, map[string]string{}
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".svg": "image/svg+xml"}
 	for name, kind := range map[string]string{"console.css": ".css", "console.js": ".js", "favicon.svg": ".svg"} {
 		body, err := assetFiles.ReadFile(path.Join("assets", name))
 		if err != nil {

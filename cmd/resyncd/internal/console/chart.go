@@ -34,7 +34,8 @@ const (
 func newChart(now time.Time, points []Point) *chart {
 	slot := chartDays * day / chartSlots
 	until := now.UTC().Truncate(slot).Add(slot)
-	c := &chart{Width: chartSlots * chartStep, From: until.Add(-chartDays * day), Until: until, Slot: slot, LatencyMean: -1, LatencyWorst: -1}
+	c := &chart{Width: chartSlots * chartStep, From: until.Add(-chartDays * day), Until: until, Slot: slot,
+		LatencyMean: -1, LatencyWorst: -1}
 	slots, days := make([]Point, chartSlots), map[string]*Point{}
 	for i := range slots {
 		slots[i].Latency = -1
@@ -57,7 +58,8 @@ func newChart(now time.Time, points []Point) *chart {
 		changes[i], failed[i], latency[i] = float64(p.Changes), float64(p.Failed), p.Latency
 		c.ChangesMost, c.FailedMost = max(c.ChangesMost, p.Changes), max(c.FailedMost, p.Failed)
 	}
-	c.Changes, c.Failed, c.Latency = bars(changes, chartStep, chartHeight), bars(failed, chartStep, chartHeight), line(latency, chartStep, chartHeight)
+	c.Changes, c.Failed, c.Latency = bars(changes, chartStep, chartHeight), bars(failed, chartStep, chartHeight),
+		line(latency, chartStep, chartHeight)
 	c.ChangesSum, c.FailedSum, c.Bytes, c.Pushes, c.Misses = all.Changes, all.Failed, all.Bytes, all.Pushes, all.Misses
 	c.LatencyMean, c.LatencyWorst = all.Latency, all.LatencyMost
 	for t := until; !t.Before(c.From); t = t.Add(-day) {

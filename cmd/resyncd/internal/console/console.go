@@ -1,5 +1,5 @@
-// Package console knows how the daemon shows itself over HTTP: pages, status, metrics and health (contract.md 4), and who may
-// see and do what there. It refuses to know where that comes from and how what an operator asks for is done.
+// Package console knows how the daemon shows itself over HTTP: pages, status, metrics and health (contract.md 4), and
+// who may see and do what there. It refuses to know where that comes from and how what an operator asks for is done.
 package console
 
 import (
@@ -23,8 +23,8 @@ import (
 type Options struct {
 	// Status is what /api/status shows as JSON.
 	Status func(ctx context.Context) (any, error)
-	// Ready returns nil, or an error that says what is not ready, for /readyz. It is asked often, by anyone: no secret may
-	// be in the error.
+	// Ready returns nil, or an error that says what is not ready, for /readyz. It is asked often, by anyone: no secret
+	// may be in the error.
 	Ready func(ctx context.Context) error
 	// Metrics is what /metrics shows.
 	Metrics *Metrics
@@ -33,8 +33,9 @@ type Options struct {
 	// Version stands on each page.
 	Version string
 	// Hosts are the names, without port, by which the console may be called beyond IP addresses and localhost; behind a
-	// proxy those that a browser sees. A request for any other name is refused, for a name that a stranger points at this
-	// address would make this console part of the stranger's site (DNS rebinding). /healthz, /readyz and /metrics do not ask.
+	// proxy those that a browser sees. A request for any other name is refused, for a name that a stranger points at
+	// this address would make this console part of the stranger's site (DNS rebinding). /healthz, /readyz and /metrics
+	// do not ask.
 	Hosts []string
 	// Auth is who may see and do anything but /healthz and /readyz; nil: whoever can connect.
 	Auth *Auth
@@ -42,8 +43,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Auth is what a request must prove: the user and password of HTTP Basic, or the token as a Bearer. Because no browser asks
-// for a token, it passes as a Basic password too, with any user. An empty Auth lets nobody in.
+// Auth is what a request must prove: the user and password of HTTP Basic, or the token as a Bearer. Because no browser
+// asks for a token, it passes as a Basic password too, with any user. An empty Auth lets nobody in.
 type Auth struct{ User, Password, Token string }
 
 // readTime is how long Status, Ready and the gauges may take.
@@ -55,8 +56,8 @@ const scrapes = 4
 // makers is how many pages are made at once; who comes beyond waits.
 const makers = 8
 
-// New makes the handler of the console's listener. It answers GET and HEAD, POST where something is done, and 404 to every
-// path that is not its own.
+// New makes the handler of the console's listener. It answers GET and HEAD, POST where something is done, and 404 to
+// every path that is not its own.
 func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -105,7 +106,8 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	health := path == "/healthz" || path == "/readyz"
 	if !health && path != "/metrics" && !c.known(r.Host) {
-		say(w, http.StatusMisdirectedRequest, "this console is not known by that name; name it in the configuration (console.hosts), or call it by its address")
+		say(w, http.StatusMisdirectedRequest, "this console is not known by that name; name it in the configuration "+
+			"(console.hosts), or call it by its address")
 		return
 	}
 	if !health && !c.Auth.admit(r) {
@@ -203,8 +205,8 @@ func (c *console) status(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// metrics gathers what was counted and, for this scrape, what the store says. It is sent when all is there: clients that
-// read slowly keep no others from asking.
+// metrics gathers what was counted and, for this scrape, what the store says. It is sent when all is there: clients
+// that read slowly keep no others from asking.
 func (c *console) metrics(w http.ResponseWriter, r *http.Request) {
 	select {
 	case c.slots <- struct{}{}:

@@ -87,8 +87,8 @@ type drip struct {
 	gone bool // a piece could not be written: the client has gone
 }
 
-// newDrip makes one whose pieces may take up to d each. The deadline for reading the request is lifted, for net/http would
-// end the request's context with it; a server without deadlines says so, which is as good.
+// newDrip makes one whose pieces may take up to d each. The deadline for reading the request is lifted, for net/http
+// would end the request's context with it; a server without deadlines says so, which is as good.
 func newDrip(w http.ResponseWriter, d time.Duration) *drip {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{})

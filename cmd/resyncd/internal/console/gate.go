@@ -25,8 +25,8 @@ func guard(h http.Header) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 }
 
-// known reports whether the console may be called by that name. An address cannot be pointed elsewhere as a name can, so
-// every address passes.
+// known reports whether the console may be called by that name. An address cannot be pointed elsewhere as a name can,
+// so every address passes.
 func (c *console) known(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -57,7 +57,8 @@ func (a *Auth) admit(r *http.Request) bool {
 		return subtle.ConstantTimeCompare(g[:], w[:]) == 1 && wanted != ""
 	}
 	ok := false
-	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "bearer") {
+	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found &&
+		strings.EqualFold(scheme, "bearer") {
 		ok = same(strings.TrimSpace(token), a.Token)
 	}
 	if user, password, found := r.BasicAuth(); found {
@@ -78,8 +79,8 @@ func (a *Auth) refuse(w http.ResponseWriter) {
 	say(w, http.StatusUnauthorized, "who are you? see console.* in the configuration")
 }
 
-// sameOrigin reports whether a request was made by a page of this console, as far as its client tells: a browser says so in
-// at least one of these headers, and a program that says nothing is no browser that another site could abuse.
+// sameOrigin reports whether a request was made by a page of this console, as far as its client tells: a browser says
+// so in at least one of these headers, and a program that says nothing is no browser that another site could abuse.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
 		return false

@@ -13,11 +13,11 @@ import (
 // label is what every series of ours about a Source has; there are as many values as Sources in the configuration.
 const label = "source"
 
-// Metrics counts what happens, and shows what is, by Source. Its methods are safe for concurrent use and quick. Verdicts,
-// reasons and results become labels, so they must be few and fixed.
+// Metrics counts what happens, and shows what is, by Source. Its methods are safe for concurrent use and quick.
+// Verdicts, reasons and results become labels, so they must be few and fixed.
 type Metrics struct {
-	// Gauges is asked at each scrape, so that nothing has to be kept in step; it should heed ctx. Set it before the first
-	// scrape; nil: there are no gauges.
+	// Gauges is asked at each scrape, so that nothing has to be kept in step; it should heed ctx. Set it before the
+	// first scrape; nil: there are no gauges.
 	Gauges func(ctx context.Context) []SourceGauges
 
 	registry *prometheus.Registry
@@ -36,16 +36,19 @@ func NewMetrics() *Metrics {
 		}
 	}
 	for i, d := range durations {
-		m.times[i] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help, Buckets: d.buckets}, []string{label})
+		m.times[i] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help,
+			Buckets: d.buckets}, []string{label})
 		m.registry.MustRegister(m.times[i])
 	}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // Build shows which build this is, once.
 func (m *Metrics) Build(version, commit string) {
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "resyncd_build_info", Help: "1; its labels tell which build this is."},
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "resyncd_build_info",
+		Help: "1; its labels tell which build this is."},
 		[]string{"version", "commit", "goversion"})
 	info.WithLabelValues(clean(version), clean(commit), runtime.Version()).Set(1)
 	m.registry.MustRegister(info)

@@ -100,7 +100,8 @@ func newOverview(view *Overview, query string) *overviewPage {
 	}
 	rows := slices.Clone(view.Rows)
 	slices.SortFunc(rows, worstFirst)
-	o := &overviewPage{Notices: view.Notices, Query: query, All: len(rows), Started: view.Started, Rows: make([]overviewRow, 0, len(rows))}
+	o := &overviewPage{Notices: view.Notices, Query: query, All: len(rows), Started: view.Started,
+		Rows: make([]overviewRow, 0, len(rows))}
 	for i := range rows {
 		o.add(&rows[i])
 	}
@@ -134,11 +135,12 @@ func (o *overviewPage) add(row *Row) {
 			return
 		}
 	}
-	o.States = append(o.States, stateCount{State: state, Level: row.Level.word(), Href: "/?q=" + url.QueryEscape(row.State), N: 1})
+	o.States = append(o.States, stateCount{State: state, Level: row.Level.word(), Href: "/?q=" +
+		url.QueryEscape(row.State), N: 1})
 }
 
-// filter makes the test that a query stands for: a state in full means the rows in that state; otherwise each word must occur
-// in what a row shows.
+// filter makes the test that a query stands for: a state in full means the rows in that state; otherwise each word must
+// occur in what a row shows.
 func filter(query string, rows []Row) func(*Row) bool {
 	words := strings.Fields(strings.ToLower(query))
 	whole := strings.Join(words, " ")
@@ -156,9 +158,12 @@ func filter(query string, rows []Row) func(*Row) bool {
 
 func newOverviewRow(now time.Time, row *Row) overviewRow {
 	v := overviewRow{
-		ID: "s-" + url.PathEscape(row.Name), Href: sourcePath(row.Name), Name: plain(row.Name), State: plain(row.State), Why: plain(row.Why),
-		Level: row.Level.word(), Position: moment(row.Position), Fresh: fresh(now, row.Fresh), Resources: count(row.Resources), Bytes: size(row.Bytes),
-		Owed: some(row.Owed), Held: some(row.Held), Refused: some(row.Refused), Open: some(row.GapsOpen), Lost: some(row.GapsLost),
+		ID: "s-" + url.PathEscape(row.Name), Href: sourcePath(row.Name), Name: plain(row.Name), State: plain(row.State),
+		Why:   plain(row.Why),
+		Level: row.Level.word(), Position: moment(row.Position), Fresh: fresh(now, row.Fresh),
+		Resources: count(row.Resources), Bytes: size(row.Bytes),
+		Owed: some(row.Owed), Held: some(row.Held), Refused: some(row.Refused), Open: some(row.GapsOpen),
+		Lost:    some(row.GapsLost),
 		Channel: plain(row.Channel), Lease: newLease(now, row.LeaseFrom, row.LeaseEnds),
 		LastPush: brief(now, row.LastPush), LastPull: brief(now, row.LastPull), NextPull: brief(now, row.NextPull),
 	}
@@ -168,10 +173,12 @@ func newOverviewRow(now time.Time, row *Row) overviewRow {
 	}
 	v.Changes, v.ChangesSum = bars(changes, sparkStep, sparkHeight), count(sum)
 	v.ChangesWords = v.ChangesSum + " changes in 24 hours, at most " + count(most) + " in one"
-	v.Latency, v.LatencyMean, v.LatencyWord = line(row.Latency, sparkStep, sparkHeight), "no push", "nothing was pushed in 24 hours"
+	v.Latency, v.LatencyMean, v.LatencyWord = line(row.Latency, sparkStep, sparkHeight), "no push",
+		"nothing was pushed in 24 hours"
 	if m := mean(row.Latency); m >= 0 {
 		v.LatencyMean = short(m)
-		v.LatencyWord = "push latency about " + v.LatencyMean + ", at most " + short(slices.Max(row.Latency)) + " an hour"
+		v.LatencyWord = "push latency about " + v.LatencyMean + ", at most " + short(slices.Max(row.Latency)) +
+			" an hour"
 	}
 	return v
 }

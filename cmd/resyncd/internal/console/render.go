@@ -19,8 +19,9 @@ var pageFiles embed.FS
 // pages are the templates, parsed once.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"plain": plain, "count": count, "size": size, "stamp": stamp, "ago": ago, "long": long, "short": short, "took": took,
-		"at": at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
+		"plain": plain, "count": count, "size": size, "stamp": stamp, "ago": ago, "long": long, "short": short,
+		"took": took,
+		"at":   at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
 		"items": newItems, "rejected": rejected, "around": around,
 	}).ParseFS(pageFiles, "pages/*.html"))
 })
@@ -61,7 +62,8 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name st
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", pagePolicy)
-	// Under no-referrer a browser would send its forms with "Origin: null", which could be anyone's; this tells others no more.
+	// Under no-referrer a browser would send its forms with "Origin: null", which could be anyone's; this tells others
+	// no more.
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(code)
 	_, _ = w.Write(body.Bytes()) // an error means that the client has gone
@@ -110,7 +112,8 @@ type message struct {
 // lost answers where nothing is.
 func (c *console) lost(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, http.StatusNotFound, "message", page{Title: "Not found", Body: message{
-		Level: Warn, Heading: "There is nothing here", Text: "The address may be mistyped, or what it named is not kept any more.",
+		Level: Warn, Heading: "There is nothing here", Text: "The address may be mistyped, or what it named is not " +
+			"kept any more.",
 	}})
 }
 

@@ -23,8 +23,8 @@ const (
 	connections = 256
 )
 
-// Serve answers by handler on a listener, which it closes, until ctx ends; then it lets requests end for 3 s and returns nil.
-// An error means that it cannot listen any more. log takes what net/http complains of, nil for nowhere.
+// Serve answers by handler on a listener, which it closes, until ctx ends; then it lets requests end for 3 s and
+// returns nil. An error means that it cannot listen any more. log takes what net/http complains of, nil for nowhere.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -35,7 +35,8 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	var closed bool
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // so that deadlines and caps of connections are those of requests
-	// Whoever is slow to ask or to read makes room for others, so that /healthz always answers: a page is asked for again.
+	// Whoever is slow to ask or to read makes room for others, so that /healthz always answers: a page is asked for
+	// again.
 	door := gate.New(gate.Options{Listener: listener, MaxConns: connections, Log: log})
 	server := &http.Server{
 		ConnState:   door.State,

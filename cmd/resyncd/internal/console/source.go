@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// mostSets is how many sets of a Source its page shows, mostGaps how many gaps of one, mostOutside how many it points at
-// that its timeline does not show.
+// mostSets is how many sets of a Source its page shows, mostGaps how many gaps of one, mostOutside how many it points
+// at that its timeline does not show.
 const mostSets, mostGaps, mostOutside = 100, 100, 5
 
 // sourceBody is the body of the page of a Source.
@@ -24,10 +24,11 @@ type sourceBody struct {
 	MoreGaps     int // of the chosen set
 }
 
-// Fetching reports whether nothing but what has not been tried yet is owed. That comes and goes with every push, and must
-// not move the rest of the page.
+// Fetching reports whether nothing but what has not been tried yet is owed. That comes and goes with every push, and
+// must not move the rest of the page.
 func (b *sourceBody) Fetching() bool {
-	return b.Row.Owed > 0 && b.Row.Owed == int64(len(b.Owed)) && !slices.ContainsFunc(b.Owed, func(i Item) bool { return i.Attempts > 0 })
+	return b.Row.Owed > 0 && b.Row.Owed == int64(len(b.Owed)) &&
+		!slices.ContainsFunc(b.Owed, func(i Item) bool { return i.Attempts > 0 })
 }
 
 func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
@@ -49,7 +50,8 @@ func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
 		body.MoreSets, view.Sets = n, view.Sets[:mostSets]
 	}
 	c.show(w, r, http.StatusOK, "source", page{
-		Title: plain(view.Name) + ": " + plain(view.State), Now: now, Source: view.Name, Refresh: 60, Token: c.token(w, r), Body: body,
+		Title: plain(view.Name) + ": " + plain(view.State), Now: now, Source: view.Name, Refresh: 60,
+		Token: c.token(w, r), Body: body,
 	})
 }
 

@@ -59,11 +59,13 @@ type mark struct {
 
 // evidence names the kinds, in the order of their lanes.
 var evidence = [...]struct{ kind, name string }{
-	{"notification", "Notifications"}, {"feed", "Feed"}, {"change-list", "Change Lists"}, {"archive", "Archives"}, {"baseline", "Baselines"},
+	{"notification", "Notifications"}, {"feed", "Feed"}, {"change-list", "Change Lists"}, {"archive", "Archives"},
+	{"baseline", "Baselines"},
 }
 
 func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeline) *timelineView {
-	v := &timelineView{window: w, Source: source, Set: set.ID, Ticks: w.ticks(), Position: set.Position, Proven: set.Proven, Cut: t.Cut}
+	v := &timelineView{window: w, Source: source, Set: set.ID, Ticks: w.ticks(), Position: set.Position,
+		Proven: set.Proven, Cut: t.Cut}
 	v.navigate()
 	v.Lanes = append(v.Lanes, v.known())
 	kinds := map[string][]SpanView{}
@@ -123,17 +125,20 @@ func (v *timelineView) navigate() {
 func (v *timelineView) known() lane {
 	l := lane{Name: "Known", Class: "k-known"}
 	if p := v.Proven; p.After(v.From) {
-		l.Shapes = append(l.Shapes, v.shape("proven", time.Time{}, p, "Every change up to "+p.UTC().Format(clock)+" is known; the Source's own documents prove it"))
+		l.Shapes = append(l.Shapes, v.shape("proven", time.Time{}, p, "Every change up to "+p.UTC().Format(clock)+
+			" is known; the Source's own documents prove it"))
 	}
 	if p := v.Position; p.After(v.Proven) && p.After(v.From) {
-		l.Shapes = append(l.Shapes, v.shape("pushed", v.Proven, p, "Known up to "+p.UTC().Format(clock)+" by what was pushed; the next pull will prove it"))
+		l.Shapes = append(l.Shapes, v.shape("pushed", v.Proven, p, "Known up to "+p.UTC().Format(clock)+
+			" by what was pushed; the next pull will prove it"))
 	}
 	return l
 }
 
 func (v *timelineView) shape(class string, from, until time.Time, words string) shape {
 	a, b := v.x(from), v.x(until)
-	return shape{X: percent(a), W: percent(b - a), Class: class, From: from, Until: until, Words: words, first: a, last: b}
+	return shape{X: percent(a), W: percent(b - a), Class: class, From: from, Until: until, Words: words, first: a,
+		last: b}
 }
 
 // mark sets the marks for the position, what is proven of it, and now.
@@ -165,7 +170,8 @@ func (v *timelineView) mark(now time.Time) {
 	add(v.Position, "position", "position", 14)
 }
 
-// spans draws the evidence of one kind. Pieces too small to be told apart become one, coarser until there are few enough.
+// spans draws the evidence of one kind. Pieces too small to be told apart become one, coarser until there are few
+// enough.
 func (v *timelineView) spans(name string, spans []SpanView) []shape {
 	var all []shape
 	for _, s := range spans {
@@ -173,7 +179,8 @@ func (v *timelineView) spans(name string, spans []SpanView) []shape {
 			continue
 		}
 		sh := v.shape(s.Kind, s.From, s.Until, "")
-		sh.Kind, sh.Seen, sh.Count, sh.Entries, sh.Document = name, s.Seen, max(1, s.Count), s.Entries, plain(s.Document)
+		sh.Kind, sh.Seen, sh.Count, sh.Entries, sh.Document = name, s.Seen, max(1, s.Count), s.Entries,
+			plain(s.Document)
 		all = append(all, sh)
 	}
 	all = merge(all, func(shape, shape) bool { return true })
@@ -202,9 +209,11 @@ func (v *timelineView) gaps(gaps []GapView) []shape {
 	all = merge(all, func(a, b shape) bool { return a.Class == b.Class && a.Label == b.Label })
 	for i := range all {
 		s := &all[i]
-		s.Words = fmt.Sprintf("Gap of %s: %s to %s, %s", long(s.Until.Sub(s.From)), s.From.UTC().Format(clock), s.Until.UTC().Format(clock), s.Label)
+		s.Words = fmt.Sprintf("Gap of %s: %s to %s, %s", long(s.Until.Sub(s.From)), s.From.UTC().Format(clock),
+			s.Until.UTC().Format(clock), s.Label)
 		if s.Count > 1 {
-			s.Words = fmt.Sprintf("%s gaps: %s to %s, %s", count(s.Count), s.From.UTC().Format(clock), s.Until.UTC().Format(clock), s.Label)
+			s.Words = fmt.Sprintf("%s gaps: %s to %s, %s", count(s.Count), s.From.UTC().Format(clock),
+				s.Until.UTC().Format(clock), s.Label)
 		} else if s.Document != "" {
 			s.Words += ". " + s.Document
 		}

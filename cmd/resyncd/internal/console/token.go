@@ -9,12 +9,12 @@ import (
 	"net/http"
 )
 
-// cookieName names the cookie that binds the forms of a page to the browser that asked for the page. It holds nothing but
-// a random number.
+// cookieName names the cookie that binds the forms of a page to the browser that asked for the page. It holds nothing
+// but a random number.
 const cookieName = "resyncd-console"
 
-// seal makes the token of forms that go to the browser with that cookie. Its key is the process's own, so a form does not
-// outlive a restart.
+// seal makes the token of forms that go to the browser with that cookie. Its key is the process's own, so a form does
+// not outlive a restart.
 func (c *console) seal(cookie string) string {
 	mac := hmac.New(sha256.New, c.key[:])
 	mac.Write([]byte("form\x00" + cookie))
@@ -28,7 +28,8 @@ func (c *console) token(w http.ResponseWriter, r *http.Request) string {
 	}
 	value := rand.Text()
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+		Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil,
 	})
 	return c.seal(value)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Data is what the pages show and do. Its methods are called concurrently and must heed ctx. Errors are ErrUnknown, or say
-// what went wrong in words for an operator; all texts may come from strangers and are escaped here.
+// Data is what the pages show and do. Its methods are called concurrently and must heed ctx. Errors are ErrUnknown, or
+// say what went wrong in words for an operator; all texts may come from strangers and are escaped here.
 type Data interface {
 	// Overview is how all Sources stand.
 	Overview(ctx context.Context) (Overview, error)
@@ -24,7 +24,8 @@ type Data interface {
 	Open(ctx context.Context, name, uri string) (io.ReadCloser, FileInfo, error)
 	// Do carries out what an operator asked for and returns what to tell them. It may take a while.
 	Do(ctx context.Context, a Action) (string, error)
-	// Changes is told whenever something that Overview shows may have changed, at most a few times a second, until ctx ends.
+	// Changes is told whenever something that Overview shows may have changed, at most a few times a second, until ctx
+	// ends.
 	Changes(ctx context.Context) <-chan struct{}
 }
 
@@ -61,16 +62,17 @@ type Notice struct {
 type Row struct {
 	Name, URL string
 	Level     Level
-	// State is it in a word or two (in step, behind, owed, paused, no channel, failing …); Why says more, and what to do.
+	// State is it in a word or two (in step, behind, owed, paused, no channel, failing …); Why says more, and what to
+	// do.
 	State, Why string
 	Totals
 	Fresh time.Time // since when it has been known to be in step
-	// Channel is the state of its channel in a word (active, lapsed, none …), LeaseEnds when its lease does, LeaseFrom when
-	// it began.
+	// Channel is the state of its channel in a word (active, lapsed, none …), LeaseEnds when its lease does, LeaseFrom
+	// when it began.
 	Channel              string
 	LeaseFrom, LeaseEnds time.Time
-	// Changes and Latency are one value for each of the last 24 hours, the oldest first; Latency is the mean push latency in
-	// seconds, below 0 where nothing was pushed.
+	// Changes and Latency are one value for each of the last 24 hours, the oldest first; Latency is the mean push
+	// latency in seconds, below 0 where nothing was pushed.
 	Changes []int64
 	Latency []float64
 }

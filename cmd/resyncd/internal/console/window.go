@@ -40,8 +40,8 @@ type window struct {
 	live        bool // it ends now, and goes on
 }
 
-// newWindow reads ?zoom= and ?until=; what is missing or makes no sense is chosen. end is the latest instant there is anything
-// to see of, begin the first.
+// newWindow reads ?zoom= and ?until=; what is missing or makes no sense is chosen. end is the latest instant there is
+// anything to see of, begin the first.
 func newWindow(q url.Values, begin, end time.Time) window {
 	w := window{zoom: -1, live: true}
 	for i, z := range zooms {
@@ -114,7 +114,8 @@ func (w window) ticks() []tick {
 		out = append(out, tick{X: percent(x), Label: label, Alt: len(out)%2 == 1, Edge: x < 8 || x > 92})
 	}
 	if w.width() >= 300*day {
-		for t := time.Date(w.From.Year(), w.From.Month()+1, 1, 0, 0, 0, 0, time.UTC); t.Before(w.Until); t = t.AddDate(0, 1, 0) {
+		for t := time.Date(w.From.Year(), w.From.Month()+1, 1, 0, 0, 0, 0,
+			time.UTC); t.Before(w.Until); t = t.AddDate(0, 1, 0) {
 			if t.Month() == time.January {
 				add(t, "2006")
 			} else {
@@ -125,7 +126,8 @@ func (w window) ticks() []tick {
 	}
 	step := 10 * day
 	for _, s := range []time.Duration{
-		5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+		5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute,
+		30 * time.Minute,
 		time.Hour, 2 * time.Hour, 6 * time.Hour, day, 3 * day,
 	} {
 		if s >= w.width()/12 {

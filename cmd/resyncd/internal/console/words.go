@@ -38,7 +38,8 @@ func plain(text string) string {
 	return b.String()
 }
 
-// unseen reports whether r has no shape of its own: controls, and format characters such as U+202E, which turns text round.
+// unseen reports whether r has no shape of its own: controls, and format characters such as U+202E, which turns text
+// round.
 func unseen(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
 }
@@ -133,22 +134,28 @@ func away(now, t time.Time) string {
 
 const clock = "2006-01-02 15:04:05"
 
-// stamp shows an instant to the second, with what is finer in its title. Only digits go into the markup.
+// timeTag is an instant as an element. Only digits and words of our own may be passed to it.
+func timeTag(class, at, title, text string) template.HTML {
+	return template.HTML(`<time` + class + ` datetime="` + at + `"` + title + `>` + text + `</time>`) //nolint:gosec
+}
+
+// stamp shows an instant to the second, with what is finer in its title.
 func stamp(t time.Time) template.HTML {
 	if t.IsZero() {
 		return never
 	}
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.RFC3339Nano) + `" title="` + t.Format("2006-01-02 15:04:05.999999") + ` UTC">` + t.Format(clock) + `</time>`) //nolint:gosec // digits only
+	title := ` title="` + t.Format("2006-01-02 15:04:05.999999") + ` UTC"`
+	return timeTag("", t.Format(time.RFC3339Nano), title, t.Format(clock))
 }
 
-// ago shows how far an instant is from now; the script keeps it true. Only digits and our own words go into the markup.
+// ago shows how far an instant is from now; the script keeps it true.
 func ago(now, t time.Time) template.HTML {
 	if t.IsZero() {
 		return never
 	}
 	t = t.UTC()
-	return template.HTML(`<time class="ago" datetime="` + t.Format(time.RFC3339) + `" title="` + t.Format(clock) + ` UTC">` + away(now, t) + `</time>`) //nolint:gosec // digits and our own words
+	return timeTag(` class="ago"`, t.Format(time.RFC3339), ` title="`+t.Format(clock)+` UTC"`, away(now, t))
 }
 
 // moment is stamp without what is finer, for where there are hundreds.
@@ -157,7 +164,7 @@ func moment(t time.Time) template.HTML {
 		return never
 	}
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format(clock) + `</time>`) //nolint:gosec // digits only
+	return timeTag("", t.Format(time.RFC3339), "", t.Format(clock))
 }
 
 // brief is ago without the title, for where there are thousands.
@@ -165,7 +172,7 @@ func brief(now, t time.Time) template.HTML {
 	if t.IsZero() {
 		return never
 	}
-	return template.HTML(`<time class="ago" datetime="` + t.UTC().Format(time.RFC3339) + `">` + away(now, t) + `</time>`) //nolint:gosec // digits and our own words
+	return timeTag(` class="ago"`, t.UTC().Format(time.RFC3339), "", away(now, t))
 }
 
 // never stands where there is no instant.

@@ -104,7 +104,7 @@ func Pull(
 	switch {
 	case errors.Is(err, errNobody), errors.Is(err, errStuck):
 		err = held
-	case errors.As(err, &told) && told.Err == nil && len(results) > 0: // the results say it, and are counted by who asked
+	case errors.As(err, &told) && told.Err == nil && len(results) > 0: // the results say it
 		err = nil
 	}
 	return results, err

@@ -48,7 +48,8 @@ type entry struct {
 
 func newBoard(d *Daemon) *board {
 	return &board{
-		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{}, days: map[int64]*day{},
+		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{},
+		days:      map[int64]*day{},
 		listeners: map[chan struct{}]bool{},
 	}
 }

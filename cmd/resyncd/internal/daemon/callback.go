@@ -94,7 +94,8 @@ func (r *runner) offered(id int64) func(context.Context, int64, []destination.Ch
 			r.warnUnreachable(c.Hubs)
 		}
 		if err := r.d.keeper.SetChannels(ctx, id, set, channels); err != nil && ctx.Err() == nil {
-			r.d.o.Log.Error("the channels of a set cannot be recorded; the next read does it", logging.KeySource, r.name, logging.Err(err))
+			r.d.o.Log.Error("the channels of a set cannot be recorded; the next read does it", logging.KeySource,
+				r.name, logging.Err(err))
 		}
 	}
 }
@@ -113,7 +114,8 @@ func (r *runner) warnUnreachable(hubs []string) {
 		r.warned = true
 		r.mu.Unlock()
 		if !warned {
-			r.d.o.Log.Warn("a hub on another machine cannot deliver: callback.base_url leads to this machine only", logging.KeySource, r.name, logging.KeyHub, logging.URL(hub))
+			r.d.o.Log.Warn("a hub on another machine cannot deliver: callback.base_url leads to this machine only",
+				logging.KeySource, r.name, logging.KeyHub, logging.URL(hub))
 		}
 		return
 	}

@@ -38,7 +38,8 @@ func (k *dashboard) Overview(ctx context.Context) (console.Overview, error) {
 	}
 	if d.sources.untaken.Load() {
 		out.Notices = append(out.Notices, console.Notice{Level: console.Warn,
-			Text: "The configuration was not taken over when it was last read again, because it is invalid: the one before holds. `resyncd config check` names what is wrong."})
+			Text: "The configuration was not taken over when it was last read again, because it is invalid: the one " +
+				"before holds. `resyncd config check` names what is wrong."})
 	}
 	cfg := d.sources.config()
 	configured := make(map[string]bool, len(cfg.Sources))
@@ -80,7 +81,8 @@ func (b *board) others(configured map[string]bool) (out []*entry) {
 }
 
 // standing is how a configured Source stands now; e is what was read of it, nil for nothing.
-func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now time.Time, trouble error) *health.Standing {
+func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now time.Time,
+	trouble error) *health.Standing {
 	s := &health.Standing{
 		Now: now, Again: tryAgain, Configured: true, Push: src.Push, GapPatience: src.GapPatience, State: trouble,
 		Status: report.SourceStatus{Name: src.Name, URL: src.URL, Sets: []report.SetStatus{}},
@@ -148,8 +150,8 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	return r
 }
 
-// freshOf is since when a Source has been known to be in step: when the set that was heard of longest ago was last pulled
-// or told of. It is zero while it is not in step.
+// freshOf is since when a Source has been known to be in step: when the set that was heard of longest ago was last
+// pulled or told of. It is zero while it is not in step.
 func freshOf(s *report.SourceStatus) (fresh time.Time) {
 	for i := range s.Sets {
 		set := &s.Sets[i]

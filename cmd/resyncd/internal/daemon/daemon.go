@@ -85,8 +85,8 @@ func New(o Options) *Daemon {
 // Data is what the console of the daemon shows and does.
 func (d *Daemon) Data() console.Data { return &dashboard{d} }
 
-// Run serves until ctx ends or a part fails; a signal of reload has it read its configuration again. Its end is orderly,
-// within endWithin; what still works then is left to the end of the process, which the state bears (F1).
+// Run serves until ctx ends or a part fails; a signal of reload has it read its configuration again. Its end is
+// orderly, within endWithin; what still works then is left to the end of the process, which the state bears (F1).
 func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	served, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
@@ -143,7 +143,8 @@ func (d *Daemon) wait(ctx context.Context, reload <-chan os.Signal) error {
 	}
 }
 
-// open starts everything: the listeners first, so that hubs get a 503 and not a refused connection while the store opens.
+// open starts everything: the listeners first, so that hubs get a 503 and not a refused connection while the store
+// opens.
 func (d *Daemon) open(ctx context.Context) error {
 	cfg := d.sources.config()
 	if err := d.listen(ctx); err != nil {
@@ -160,7 +161,8 @@ func (d *Daemon) open(ctx context.Context) error {
 	d.st = st
 	d.sampler.st, d.sampler.told = st, d.board.sampled
 	d.client = mirror.SharedClient(cfg, d.o.Build.Version, d.o.Log)
-	d.engine = &syncengine.Engine{Store: st, Log: d.o.Log, Holder: mirror.Holder("resyncd serve", d.o.Now()), Now: d.o.Now}
+	d.engine = &syncengine.Engine{Store: st, Log: d.o.Log, Holder: mirror.Holder("resyncd serve", d.o.Now()),
+		Now: d.o.Now}
 	if err := errors.Join(d.hubs.load(ctx), d.sources.load(ctx, st)); err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // A hub is suspect when suspectAfter pulls in a row each found changes that it should have told of, and it told of
-// nothing in between; a single one may only have been quicker than a push. The Source is then pulled more often, and the
-// keeper asks the hub anew or tries the next one (CONTRIBUTING.md 3.8).
+// nothing in between; a single one may only have been quicker than a push. The Source is then pulled more often, and
+// the keeper asks the hub anew or tries the next one (CONTRIBUTING.md 3.8).
 const (
 	suspectAfter = 2
 	suspectShare = 4 // of the usual pause between pulls
@@ -218,8 +218,8 @@ func (h *hubs) count(sub *store.Subscription) {
 // baseFile remembers, in data_dir, under which base URL hubs know us.
 const baseFile = "callback.url"
 
-// checkBase has every hub asked anew under the present base URL where the last daemon had another one: what hubs send to
-// that is lost, and renewals may be weeks away.
+// checkBase has every hub asked anew under the present base URL where the last daemon had another one: what hubs send
+// to that is lost, and renewals may be weeks away.
 func (h *hubs) checkBase(ctx context.Context, base string) error {
 	path := filepath.Join(h.d.sources.config().DataDir, baseFile)
 	last, err := os.ReadFile(path)
@@ -263,8 +263,8 @@ func (h *hubs) renewAll(ctx context.Context) error {
 	return nil
 }
 
-// unsubscribeRemoved unsubscribes what is left of Sources that are no longer configured: nobody would take up what their
-// hubs send.
+// unsubscribeRemoved unsubscribes what is left of Sources that are no longer configured: nobody would take up what
+// their hubs send.
 func (h *hubs) unsubscribeRemoved(ctx context.Context) error {
 	all, err := h.d.st.Sources(ctx)
 	if err != nil {

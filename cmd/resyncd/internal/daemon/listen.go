@@ -56,7 +56,8 @@ func (d *Daemon) listen(ctx context.Context) error {
 	}
 	d.listeners.base = baseAt(cfg.BaseURL, l.Addr())
 	d.listeners.parts = append(d.listeners.parts, d.parts.start(ctx, "answer hubs", func(ctx context.Context) error {
-		return callback.Serve(ctx, callback.ServerOptions{Listener: l, Handler: &d.listeners, TLS: d.listeners.certs, Log: d.o.Log})
+		return callback.Serve(ctx, callback.ServerOptions{Listener: l, Handler: &d.listeners, TLS: d.listeners.certs,
+			Log: d.o.Log})
 	}))
 	where, err := d.listenConsole(ctx)
 	if err != nil {
@@ -77,12 +78,14 @@ func (d *Daemon) listenConsole(ctx context.Context) (string, error) {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return "", fmt.Errorf("listen for the console: %w; another process may have it: choose another console.listen, or \"\" to do without", err)
+		return "", fmt.Errorf("listen for the console: %w; another process may have it: choose another "+
+			"console.listen, or \"\" to do without", err)
 	}
 	handler := console.New(d.consoleOptions())
-	d.listeners.parts = append(d.listeners.parts, d.parts.start(ctx, "answer the console", func(ctx context.Context) error {
-		return console.Serve(ctx, l, handler, d.o.Log)
-	}))
+	d.listeners.parts = append(d.listeners.parts, d.parts.start(ctx, "answer the console",
+		func(ctx context.Context) error {
+			return console.Serve(ctx, l, handler, d.o.Log)
+		}))
 	return l.Addr().String(), nil
 }
 

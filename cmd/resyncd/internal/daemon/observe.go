@@ -55,8 +55,8 @@ func (d *Daemon) callbackObserver() callback.Observer {
 	}
 }
 
-// stateFailed counts a failure of the state database. One that only opening it anew can mend ends the daemon (F10): whoever
-// supervises it begins it again.
+// stateFailed counts a failure of the state database. One that only opening it anew can mend ends the daemon (F10):
+// whoever supervises it begins it again.
 func (d *Daemon) stateFailed(err error) {
 	reason := "other"
 	switch {
@@ -184,8 +184,8 @@ func (r *runner) settled(id int64, s syncengine.Settled) {
 	}
 }
 
-// gapChanged counts gaps as they are found and as they end. Each is told of many times; news reports whether its state is
-// another than before.
+// gapChanged counts gaps as they are found and as they end. Each is told of many times; news reports whether its state
+// is another than before.
 func (r *runner) gapChanged(g *store.Gap) (news bool) {
 	d := r.d
 	var before store.GapState

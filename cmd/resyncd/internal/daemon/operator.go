@@ -294,7 +294,10 @@ func told(err error) error {
 // pullNow has the Source pulled and says what that did, in words.
 func (r *runner) pullNow(ctx context.Context) (string, error) {
 	var said []string
-	err := r.pull(ctx, syncengine.PullRequest{Ended: func(res syncengine.Result) { said = append(said, pulledText(&res)) }})
+	err := r.pull(ctx, syncengine.PullRequest{Ended: func(res syncengine.Result) {
+		said = append(said,
+			pulledText(&res))
+	}})
 	if err != nil && err.Error() != "" { // else the sets have said it
 		return "", err
 	}

@@ -23,7 +23,8 @@ func (b *board) readOne(ctx context.Context, known *store.Source, old *entry) (*
 		owed += set.Owed
 		if old != nil && old.feeds[set.ID] {
 			e.feeds[set.ID] = true
-		} else if e.feeds[set.ID], err = mirror.IsFeed(ctx, b.d.st, src.Kind, known.ID, set.CapabilityList); err != nil {
+		} else if e.feeds[set.ID], err = mirror.IsFeed(ctx, b.d.st, src.Kind, known.ID,
+			set.CapabilityList); err != nil {
 			return nil, err
 		}
 	}

@@ -178,7 +178,8 @@ func (k *dashboard) Open(ctx context.Context, name, uri string) (io.ReadCloser, 
 		}
 		return nil, info, errors.Join(err, o.Close())
 	}
-	info = console.FileInfo{Name: fileName(r), Type: r.Have.Type, Length: found.Length, Modified: r.Have.Version.Until.Time()}
+	info = console.FileInfo{Name: fileName(r), Type: r.Have.Type, Length: found.Length,
+		Modified: r.Have.Version.Until.Time()}
 	return &shutting{f, o.Close}, info, nil
 }
 

@@ -116,8 +116,8 @@ func (r *runner) prepare() (src config.Source, generation int, ok bool) {
 	return r.src, r.generation, !r.forgotten
 }
 
-// start makes s the current run. If what it was prepared by changed meanwhile, when there was no run to be told of that,
-// it ends at once.
+// start makes s the current run. If what it was prepared by changed meanwhile, when there was no run to be told of
+// that, it ends at once.
 func (r *runner) start(s *run, generation int) {
 	r.mu.Lock()
 	r.run, r.problem = s, ""

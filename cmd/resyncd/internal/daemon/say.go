@@ -31,9 +31,12 @@ func (s *sourceLogger) say(what string, attrs ...slog.Attr) {
 
 func (s *sourceLogger) pulled(r *syncengine.Result) {
 	attrs := []slog.Attr{
-		slog.Any("set", logging.URI(r.Set)), slog.String("kind", r.Kind), slog.Int64("fetched", r.Fetched), slog.Int64("unchanged", r.Unchanged),
-		slog.Int64("deleted", r.Deleted), slog.Int64("owed", r.Owed), slog.Int64("held", r.Held), slog.Int64("requests", r.Requests),
-		slog.Int64("bytes", r.Bytes), slog.Duration("took", time.Duration(r.Seconds*float64(time.Second)).Round(time.Millisecond)), slog.Bool("in_step", r.InStep),
+		slog.Any("set", logging.URI(r.Set)), slog.String("kind", r.Kind), slog.Int64("fetched", r.Fetched),
+		slog.Int64("unchanged", r.Unchanged),
+		slog.Int64("deleted", r.Deleted), slog.Int64("owed", r.Owed), slog.Int64("held", r.Held), slog.Int64("requests",
+			r.Requests),
+		slog.Int64("bytes", r.Bytes), slog.Duration("took",
+			time.Duration(r.Seconds*float64(time.Second)).Round(time.Millisecond)), slog.Bool("in_step", r.InStep),
 	}
 	if r.Position != nil {
 		attrs = append(attrs, slog.String("position", *r.Position))
@@ -45,12 +48,14 @@ func (s *sourceLogger) pulled(r *syncengine.Result) {
 }
 
 func (s *sourceLogger) mirrored(m *syncengine.Mirrored) {
-	s.say("notification carried out", slog.Int64("set_id", m.SetID), slog.Int("changes", m.Changes), slog.Int("owed", m.Owed),
+	s.say("notification carried out", slog.Int64("set_id", m.SetID), slog.Int("changes", m.Changes),
+		slog.Int("owed", m.Owed),
 		slog.Duration("took", m.Took.Round(time.Microsecond)), slog.Time("until", m.Until.Time()))
 }
 
 func (s *sourceLogger) gap(g *store.Gap) {
-	attrs := []slog.Attr{slog.Int64("set_id", g.SetID), slog.Time("from", g.From.Time()), slog.Time("until", g.Until.Time()), slog.String("state", string(g.State))}
+	attrs := []slog.Attr{slog.Int64("set_id", g.SetID), slog.Time("from", g.From.Time()),
+		slog.Time("until", g.Until.Time()), slog.String("state", string(g.State))}
 	if g.ClosedBy != "" {
 		attrs = append(attrs, slog.String("closed_by", g.ClosedBy))
 	}

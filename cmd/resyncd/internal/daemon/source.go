@@ -121,10 +121,13 @@ func (k *dashboard) sets(ctx context.Context, s *health.Standing, source int64) 
 func setPage(s *health.Standing, set *report.SetStatus, row *store.Set) console.SetView {
 	f := health.AssessSet(s, set)
 	v := console.SetView{
-		ID: set.ID, CapabilityList: term.URL(set.CapabilityList), Level: f.Level, State: f.State, Why: logging.Redact(f.Why),
-		Position: set.Position.Time, Proven: set.Proven.Time, Resources: set.Resources, Bytes: set.Bytes, Owed: set.Owed,
-		Held: set.Held, Refused: set.Refused, Baselines: set.Baselines, LastPull: set.LastPull.Time, NextPull: set.NextPull.Time,
-		From: beginning(set, row).Time(),
+		ID: set.ID, CapabilityList: term.URL(set.CapabilityList), Level: f.Level, State: f.State,
+		Why:      logging.Redact(f.Why),
+		Position: set.Position.Time, Proven: set.Proven.Time, Resources: set.Resources, Bytes: set.Bytes,
+		Owed: set.Owed,
+		Held: set.Held, Refused: set.Refused, Baselines: set.Baselines, LastPull: set.LastPull.Time,
+		NextPull: set.NextPull.Time,
+		From:     beginning(set, row).Time(),
 	}
 	for i := range slices.Backward(set.Gaps) {
 		v.Gaps = append(v.Gaps, gapView(&set.Gaps[i], s.Feeds[set.ID]))
@@ -165,8 +168,9 @@ func withWaiting(points []store.Point, waiting store.Point, hour store.Micros) [
 // foundWords says how a set was discovered.
 func foundWords(how string) string {
 	words := map[string]string{
-		"given": "by the address in the configuration", "well-known": "by /.well-known/resourcesync", "link-header": "by a Link header",
-		"html-link": "by a link in a page", "robots": "by robots.txt", "description": "by the Source Description",
+		"given": "by the address in the configuration", "well-known": "by /.well-known/resourcesync",
+		"link-header": "by a Link header",
+		"html-link":   "by a link in a page", "robots": "by robots.txt", "description": "by the Source Description",
 		"up": "by a link from one of its documents", "index": "by an index",
 	}[how]
 	if words == "" {

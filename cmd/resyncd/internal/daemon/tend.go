@@ -61,12 +61,13 @@ func (d *Daemon) scrub(ctx context.Context) error {
 	}
 }
 
-// schedule has a Source pulled when its schedule says so. It is pulled now, which is reported, if it never was or a pull
-// fell due meanwhile.
+// schedule has a Source pulled when its schedule says so. It is pulled now, which is reported, if it never was or a
+// pull fell due meanwhile.
 func (d *Daemon) schedule(ctx context.Context, id int64, src *config.Source) (now bool) {
 	last, err := d.lastPull(ctx, id)
 	if err != nil && ctx.Err() == nil {
-		d.o.Log.Warn("when a Source was last pulled is not known; it is pulled now", logging.KeySource, src.Name, logging.Err(err))
+		d.o.Log.Warn("when a Source was last pulled is not known; it is pulled now", logging.KeySource, src.Name,
+			logging.Err(err))
 	}
 	if at := d.o.Now(); last.IsZero() || !src.Schedule.Next(last).After(at) {
 		d.jobs.put(id, queue.KindPull, time.Time{})

@@ -92,7 +92,8 @@ func Advised(err error) string {
 	case errors.Is(err, store.ErrFenced):
 		advice = "let that process do the work, or stop it and run the command again"
 	case errors.Is(err, blob.ErrUnmarked):
-		advice = "mount it and run the command again; if the mirror was removed on purpose, run `resyncd source forget` first"
+		advice = "mount it and run the command again; if the mirror was removed on purpose, run `resyncd source " +
+			"forget` first"
 	case errors.Is(err, blob.ErrNoSpace):
 		advice = "free space or inodes on its disk, then run the command again"
 	case errors.Is(err, blob.ErrReadOnly):

@@ -14,7 +14,8 @@ import (
 	"resyncd/sync/report"
 )
 
-// Standing is all by which a Source is judged for people: how it stands as `status` has it, and what only the daemon knows.
+// Standing is all by which a Source is judged for people: how it stands as `status` has it, and what only the daemon
+// knows.
 type Standing struct {
 	Status report.SourceStatus // after Expect and Trouble
 	Now    time.Time
@@ -48,7 +49,8 @@ const unprovableFor = 7 * 24 * time.Hour
 func Assess(s *Standing) Finding {
 	switch {
 	case !s.Configured:
-		return Finding{console.Busy, "not configured", "It is not configured any more: its files stay as they are, and nobody follows it. Put it back into `sources` to go on."}
+		return Finding{console.Busy, "not configured", "It is not configured any more: its files stay as they are, " +
+			"and nobody follows it. Put it back into `sources` to go on."}
 	case s.Status.Paused:
 		return Finding{console.Warn, "paused", "Paused by an operator: nothing is pulled or fetched until Resume."}
 	}
@@ -113,7 +115,8 @@ func aboutSource(s *Standing) (found []Finding) {
 		found = append(found, Finding{level, state, fmt.Sprintf(format, args...)})
 	}
 	if s.State != nil {
-		say(console.Bad, "state failing", "%s. Hubs are told to come again; work goes on by itself.", sentence(s.State.Error()))
+		say(console.Bad, "state failing", "%s. Hubs are told to come again; work goes on by itself.",
+			sentence(s.State.Error()))
 	}
 	switch {
 	case s.Halted != nil:
@@ -141,7 +144,8 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
 		say(console.Bad, "failing", "%s", failing(*set.Problem, set.Cause, s))
 	}
 	if set.Held > 0 {
-		say(console.Warn, "removals held", "%s held for you, because the new list lacks so many: Approve removes the files, Reject keeps them until the list changes.", count(set.Held, "removal is", "removals are"))
+		say(console.Warn, "removals held", "%s held for you, because the new list lacks so many: Approve removes the "+
+			"files, Reject keeps them until the list changes.", count(set.Held, "removal is", "removals are"))
 	}
 	found = append(found, aboutOwed(s, set)...)
 	found = append(found, aboutGaps(s, set)...)
@@ -152,7 +156,8 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
 		}
 	}
 	if set.Refused > 0 {
-		say(console.Good, "", "%s outside scope or policy: `resyncd ls --refused` lists them, `scope` admits them.", count(set.Refused, "resource is", "resources are"))
+		say(console.Good, "", "%s outside scope or policy: `resyncd ls --refused` lists them, `scope` admits them.",
+			count(set.Refused, "resource is", "resources are"))
 	}
 	return found
 }
@@ -171,11 +176,14 @@ func aboutOwed(s *Standing, set *report.SetStatus) []Finding {
 	case set.Owed == 0:
 		return nil
 	case s.Halted != nil: // which says why
-		return []Finding{{console.Warn, "owed", count(set.Owed, "resource is", "resources are") + " owed until the mirror takes files."}}
+		return []Finding{{console.Warn, "owed", count(set.Owed, "resource is", "resources are") +
+			" owed until the mirror takes files."}}
 	case s.Owed == nil || s.Owed.Attempts == 0:
-		return []Finding{{console.Busy, "fetching", count(set.Owed, "resource is", "resources are") + " being fetched."}}
+		return []Finding{{console.Busy, "fetching", count(set.Owed, "resource is", "resources are") +
+			" being fetched."}}
 	}
-	why := fmt.Sprintf("%s owed.%s The last failure: %s.", count(set.Owed, "resource is", "resources are"), hint(s.Owed.Cause), Clipped(s.Owed.Reason))
+	why := fmt.Sprintf("%s owed.%s The last failure: %s.", count(set.Owed, "resource is", "resources are"),
+		hint(s.Owed.Cause), Clipped(s.Owed.Reason))
 	if !s.Owed.NextTry.IsZero() {
 		why += " Tried again " + s.when(s.Owed.NextTry) + "."
 	}
@@ -199,21 +207,26 @@ func aboutGap(s *Standing, g *report.GapStatus, feed bool) (Finding, bool) {
 	state := store.GapState(g.State)
 	switch {
 	case state == store.GapLagging:
-		why := fmt.Sprintf("The Source's list lags behind a notification since %s: it does not hold yet what happened %s. It is asked again and again", stampOf(g.Found.Time), hole)
+		why := fmt.Sprintf("The Source's list lags behind a notification since %s: it does not hold yet what happened "+
+			"%s. It is asked again and again", stampOf(g.Found.Time), hole)
 		if s.GapPatience > 0 {
 			why += fmt.Sprintf("; after %s everything is compared", Span(s.GapPatience))
 		}
 		return Finding{console.Warn, "list lags", why + "."}, true
 	case state == store.GapBaseline:
-		return Finding{console.Busy, "closing a gap", "No list reaches back to what happened " + hole + ": everything is compared."}, true
+		return Finding{console.Busy, "closing a gap", "No list reaches back to what happened " + hole +
+			": everything is compared."}, true
 	case state.Open():
-		return Finding{console.Busy, "closing a gap", "Nothing was heard of what happened " + hole + ": the Source's list is asked."}, true
+		return Finding{console.Busy, "closing a gap", "Nothing was heard of what happened " + hole +
+			": the Source's list is asked."}, true
 	case state != store.GapUnprovable || s.Now.Sub(g.Ended.Time) > unprovableFor:
 		return Finding{}, false
 	case feed:
-		return Finding{console.Warn, "feed cut short", "The feed did not reach back: entries " + hole + " may be missing, nobody can tell. Pull more often, or ask the publisher for a longer feed."}, true
+		return Finding{console.Warn, "feed cut short", "The feed did not reach back: entries " + hole +
+			" may be missing, nobody can tell. Pull more often, or ask the publisher for a longer feed."}, true
 	}
-	return Finding{console.Warn, "unproven", "Nobody can prove what happened " + hole + ": everything is compared as soon as the Resource List changes."}, true
+	return Finding{console.Warn, "unproven", "Nobody can prove what happened " + hole +
+		": everything is compared as soon as the Resource List changes."}, true
 }
 
 // lateSince says why a set is not known to be in step though nothing went wrong.
@@ -225,7 +238,8 @@ func lateSince(s *Standing, set *report.SetStatus) string {
 	case set.LastPull.IsZero():
 		return "Its first pull is under way."
 	case !due.IsZero() && due.Before(s.Now):
-		return fmt.Sprintf("The pull that was due %s is under way or waits for its turn; the last one was %s.", s.when(due), s.when(set.LastPull.Time))
+		return fmt.Sprintf("The pull that was due %s is under way or waits for its turn; the last one was %s.",
+			s.when(due), s.when(set.LastPull.Time))
 	}
 	return ""
 }

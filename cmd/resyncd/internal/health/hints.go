@@ -24,11 +24,12 @@ var halts = map[string]struct{ state, do string }{
 
 func haltedFor(err error) Finding {
 	h := halts[DiskReason(err)]
-	return Finding{console.Bad, h.state, h.do + ". Work then goes on by itself. What is not fetched stays owed. (" + Clipped(err.Error()) + ")"}
+	return Finding{console.Bad, h.state, h.do + ". Work then goes on by itself. What is not fetched stays owed. (" +
+		Clipped(err.Error()) + ")"}
 }
 
-// causes say what is wrong with a Source, and what an operator can do, by the cause of a failure (store.Set.Cause) or, of
-// a resource, its class.
+// causes say what is wrong with a Source, and what an operator can do, by the cause of a failure (store.Set.Cause) or,
+// of a resource, its class.
 var causes = map[string]struct{ said, do string }{
 	fetch.CauseStatus + "401": {"", "Check the Source's `auth`."},
 	fetch.CauseStatus + "403": {"", "Check the Source's `auth`, or ask its publisher."},
@@ -37,12 +38,14 @@ var causes = map[string]struct{ said, do string }{
 	fetch.CauseStatus + "410": {"", "If the Source has moved, change its `url`."},
 	fetch.CauseStatus + "429": {"", "The Source asks for patience: lower `rate` or `concurrency`."},
 	fetch.CauseServer:         {"The Source answers server errors (5xx)", serverHint},
-	fetch.CauseHost:           {"The Source's host name is not known", "Its name is not known: check `url` and this machine's DNS."},
+	fetch.CauseHost: {"The Source's host name is not known", "Its name is not known: check `url` and this " +
+		"machine's DNS."},
 	fetch.CauseConnection: {"The Source does not take connections",
 		"Nothing listens there: the Source is down, or `url` names another port."},
 	fetch.CauseCertificate: {"The Source's certificate is not accepted",
 		"Its certificate is not accepted: the publisher has to renew it, the mirror keeps what it has."},
-	fetch.CauseTLS:     {"", "The secure connection fails: the publisher has to mend it, the mirror keeps what it has."},
+	fetch.CauseTLS: {"", "The secure connection fails: the publisher has to mend it, the mirror keeps " +
+		"what it has."},
 	fetch.CauseAddress: {"", "Addresses that are not public need `network.allow`."},
 	rsdoc.CausePage: {"The Source answers HTML pages in place of its documents",
 		"It may show an error, maintenance or login page there: look at `url` in a browser."},
@@ -50,7 +53,8 @@ var causes = map[string]struct{ said, do string }{
 		"the mirror keeps what it has, and comes into step by itself then."},
 	fetch.TooLarge.String(): {"", "Raise `max_resource` if it is wanted."},
 	transfer.ClassNoRoom:    {"", "Free space on the mirror's disk."},
-	transfer.ClassMismatch:  {"", "The Source's list and its files disagree; when it is read anew that may mend itself."},
+	transfer.ClassMismatch: {"", "The Source's list and its files disagree; when it is read anew that may " +
+		"mend itself."},
 }
 
 const serverHint = "That is the publisher's to mend; the mirror keeps what it has."

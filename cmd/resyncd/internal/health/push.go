@@ -14,8 +14,8 @@ import (
 	"resyncd/sync/report"
 )
 
-// aboutPush tells of the channels by which a set's changes should come. Without one the Source is only pulled, which costs
-// freshness and nothing else (P9).
+// aboutPush tells of the channels by which a set's changes should come. Without one the Source is only pulled, which
+// costs freshness and nothing else (P9).
 func aboutPush(s *Standing, set *report.SetStatus) []Finding {
 	c := Leading(set.Channels)
 	f := Finding{Level: console.Warn, State: "no push"}
@@ -34,16 +34,19 @@ func aboutPush(s *Standing, set *report.SetStatus) []Finding {
 		return aboutLive(s, set)
 	case c.State == string(store.SubOff):
 		if s.Push != config.PushRequired {
-			return []Finding{{console.Good, "", "Its channel was switched off by an operator: " + pulled + "; Renew brings it back."}}
+			return []Finding{{console.Good, "", "Its channel was switched off by an operator: " + pulled +
+				"; Renew brings it back."}}
 		}
 		f.Why = "Push is required, and its channel was switched off by an operator: Renew brings it back."
 	case c.State == string(store.SubDenied):
 		f.State = "hub refused"
 		f.Why = fmt.Sprintf("The hub refused: %s. The Source is %s; Renew asks again.", reasonFor(c), pulled)
 	case c.State == string(store.SubLapsed):
-		f.Why = fmt.Sprintf("The lease ended: %s.%s The hub is asked again; the Source is %s.", reasonFor(c), hubHints[c.Cause], pulled)
+		f.Why = fmt.Sprintf("The lease ended: %s.%s The hub is asked again; the Source is %s.", reasonFor(c),
+			hubHints[c.Cause], pulled)
 	case c.State == string(store.SubFailed):
-		f.Why = fmt.Sprintf("Subscribing at the hub fails: %s.%s It is asked again %s, Renew asks at once; the Source is %s.", reasonFor(c), hubHints[c.Cause], s.when(c.RenewAt.Time), pulled)
+		f.Why = fmt.Sprintf("Subscribing at the hub fails: %s.%s It is asked again %s, Renew asks at once; the "+
+			"Source is %s.", reasonFor(c), hubHints[c.Cause], s.when(c.RenewAt.Time), pulled)
 	case c.Reason != nil && *c.Reason != "":
 		f.Why = fmt.Sprintf("The hub has not confirmed: %s. The Source is %s.", reasonFor(c), pulled)
 	default: // wanted, requesting, pending: moments, as a rule
@@ -62,10 +65,12 @@ func aboutLive(s *Standing, set *report.SetStatus) (found []Finding) {
 			"Pulls found changes that the hub did not tell of: it is asked anew, and the Source is pulled more often."})
 	}
 	if why := map[string]string{
-		"signature": "Notifications come with a wrong signature or none, so they are not believed, and pulls stand in. Renew agrees on a secret anew; a hub that cannot sign needs secret: off.",
+		"signature": "Notifications come with a wrong signature or none, so they are not believed, and pulls stand " +
+			"in. Renew agrees on a secret anew; a hub that cannot sign needs secret: off.",
 		"too_large": "Notifications are larger than callback.max_body, so pulls stand in. Raise it if they are wanted.",
-		"malformed": "Notifications cannot be read; each only makes the Source be pulled. The hub's operator has to mend that.",
-		"busy":      "Hubs were told to come again: the inbox is full, or the state database cannot be written.",
+		"malformed": "Notifications cannot be read; each only makes the Source be pulled. The hub's operator has " +
+			"to mend that.",
+		"busy": "Hubs were told to come again: the inbox is full, or the state database cannot be written.",
 	}[s.Rejected]; why != "" {
 		found = append(found, Finding{console.Warn, "push rejected", why})
 	}

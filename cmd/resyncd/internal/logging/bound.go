@@ -46,7 +46,8 @@ func (b bounded) Handle(ctx context.Context, r slog.Record) error {
 		return b.Handler.Handle(ctx, r)
 	case n == repeatsMost+1:
 		time.AfterFunc(repeatsIn, func() { b.sumUp(c, r.Level, r.Message) })
-		return b.about(ctx, r.Level, "lines that say the same are left out for a while", slog.String("message", r.Message))
+		return b.about(ctx, r.Level, "lines that say the same are left out for a while", slog.String("message",
+			r.Message))
 	}
 	return nil
 }
@@ -56,7 +57,8 @@ func (b bounded) sumUp(c *repeats, level slog.Level, text string) {
 	c.since.Store(time.Now().UnixNano())
 	left := c.n.Swap(0) - repeatsMost
 	// Whether it could be written is nobody's to ask, as with every line.
-	_ = b.about(context.Background(), level, "lines that said the same were left out", slog.String("message", text), slog.Int64("lines", left))
+	_ = b.about(context.Background(), level, "lines that said the same were left out", slog.String("message", text),
+		slog.Int64("lines", left))
 }
 
 // about writes a line about lines.
@@ -66,7 +68,8 @@ func (b bounded) about(ctx context.Context, level slog.Level, text string, attrs
 	return b.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler. Each Source has a count of its own, so that none hides what there is to say of another.
+// WithAttrs implements slog.Handler. Each Source has a count of its own, so that none hides what there is to say of
+// another.
 func (b bounded) WithAttrs(attrs []slog.Attr) slog.Handler {
 	seen := b.seen
 	if slices.ContainsFunc(attrs, func(a slog.Attr) bool { return a.Key == KeySource }) {

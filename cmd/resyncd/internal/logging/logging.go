@@ -57,9 +57,9 @@ func ParseLevel(text string) (slog.Level, error) {
 }
 
 // New is a logger that writes lines of at least level to w, one Write each. tty says that w is a terminal: text is
-// then coloured unless $NO_COLOR is set (no-color.org). URLs are shortened as URI does, wherever they stand, and nothing
-// that could play tricks on a terminal passes, in any format. A flood of lines that say the same ends in one that counts
-// them.
+// then coloured unless $NO_COLOR is set (no-color.org). URLs are shortened as URI does, wherever they stand, and
+// nothing that could play tricks on a terminal passes, in any format. A flood of lines that say the same ends in one
+// that counts them.
 func New(w io.Writer, format Format, level slog.Leveler, tty bool) *slog.Logger {
 	return slog.New(bounded{handler(w, format, level, tty), new(sync.Map)})
 }
@@ -79,8 +79,8 @@ func handler(w io.Writer, format Format, level slog.Leveler, tty bool) slog.Hand
 	return slog.NewTextHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean})
 }
 
-// clean shortens the URLs in every value, whoever logs it under whatever key: documents name lists by addresses that carry
-// tokens, and whoever logs one cannot be relied on to think of that.
+// clean shortens the URLs in every value, whoever logs it under whatever key: documents name lists by addresses that
+// carry tokens, and whoever logs one cannot be relied on to think of that.
 func clean(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:

@@ -75,7 +75,8 @@ func Redact(text string) string {
 	}
 	return anyURL.ReplaceAllStringFunc(text, func(found string) string {
 		body := strings.TrimRight(found, ".,:;)]}") // the sentence's, not the URL's
-		if p, err := url.Parse(body); err == nil && p.User == nil && p.RawQuery == "" && (p.Fragment == "" || isDigest(p.Fragment)) {
+		if p, err := url.Parse(body); err == nil && p.User == nil && p.RawQuery == "" &&
+			(p.Fragment == "" || isDigest(p.Fragment)) {
 			return found // as it stands, whatever its path is made of
 		}
 		return URI(body).String() + found[len(body):]

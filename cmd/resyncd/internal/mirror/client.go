@@ -69,7 +69,8 @@ func PolicyOf(s *config.Source) *fetch.Policy {
 			p.Trusted = append(p.Trusted, u.Host)
 		}
 	}
-	a := fetch.Auth{Bearer: s.Auth.Bearer.Reveal(), BasicUser: s.Auth.BasicUser, BasicPassword: s.Auth.BasicPassword.Reveal()}
+	a := fetch.Auth{Bearer: s.Auth.Bearer.Reveal(), BasicUser: s.Auth.BasicUser,
+		BasicPassword: s.Auth.BasicPassword.Reveal()}
 	for k, v := range s.Auth.Header {
 		if a.Headers == nil {
 			a.Headers = map[string]string{}

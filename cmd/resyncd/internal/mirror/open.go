@@ -44,14 +44,16 @@ func (p *Place) Absent(err error) error {
 		return p.never()
 	}
 	if state, _, ierr := dir.Inspect(p.Root); ierr == nil && state == dir.Marked {
-		return &absentError{fmt.Sprintf("%s carries no state of its own: if it is the mirror of a configured Source, use the Source's name; if its state was lost, run `resyncd sync URL %s`", p.Root, p.Label())}
+		return &absentError{fmt.Sprintf("%s carries no state of its own: if it is the mirror of a configured Source, "+
+			"use the Source's name; if its state was lost, run `resyncd sync URL %s`", p.Root, p.Label())}
 	}
 	return &absentError{fmt.Sprintf("%s holds no mirror: run `resyncd sync URL %s` first", p.Root, p.Label())}
 }
 
 // never is the error of a Source that nothing is known of.
 func (p *Place) never() error {
-	return &absentError{fmt.Sprintf("%s was never synchronised: run `resyncd sync %s` first", p.Source.Name, p.Source.Name)}
+	return &absentError{fmt.Sprintf("%s was never synchronised: run `resyncd sync %s` first", p.Source.Name,
+		p.Source.Name)}
 }
 
 // absentError is store.ErrNotFound in the words of a user.
@@ -111,8 +113,9 @@ type rootState struct {
 	sweep bool
 }
 
-// rootState looks; it touches nothing. A mirror that the state knows must carry its marker: an unmounted disk must not look
-// like an empty mirror (F12). In a folder that was ours before its state was lost, files that no list names are swept.
+// rootState looks; it touches nothing. A mirror that the state knows must carry its marker: an unmounted disk must not
+// look like an empty mirror (F12). In a folder that was ours before its state was lost, files that no list names are
+// swept.
 func (o *Opened) rootState() (f rootState, err error) {
 	f.state, f.id, err = dir.Inspect(o.Root)
 	if err != nil {
@@ -178,7 +181,8 @@ func (o *Opened) options(write bool) dir.Options {
 func (o *Opened) openRoot(f rootState, options dir.Options) error {
 	m, err := dir.Open(o.Root, f.id, options)
 	if errors.Is(err, blob.ErrUnmarked) && o.AdHoc {
-		return fmt.Errorf("%s has a state database, but its root marker %s is missing or another's: bring it back, or move %s aside to begin anew (files that match are kept)",
+		return fmt.Errorf("%s has a state database, but its root marker %s is missing or another's: bring it back, or "+
+			"move %s aside to begin anew (files that match are kept)",
 			o.Root, filepath.Join(o.Root, blob.Reserved, "root"), o.State)
 	}
 	if err != nil {

@@ -92,8 +92,8 @@ func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err err
 	return o, nil
 }
 
-// prepare makes the folder of a `sync URL DIR` mirror ready to take its state. The folder is for everybody to read, what
-// is below `.resyncd` is not; Inspect refuses a link in that place, which would lead the state elsewhere.
+// prepare makes the folder of a `sync URL DIR` mirror ready to take its state. The folder is for everybody to read,
+// what is below `.resyncd` is not; Inspect refuses a link in that place, which would lead the state elsewhere.
 func (p *Place) prepare() error {
 	state, _, err := dir.Inspect(p.Root)
 	if err != nil {
@@ -119,7 +119,8 @@ func (o *Opened) checkURL(ctx context.Context) error {
 		return err
 	}
 	if len(sets) > 0 {
-		return exit.Usage("%s is the mirror of %s: give the other Source a folder of its own, or run `resyncd source forget %s` first",
+		return exit.Usage("%s is the mirror of %s: give the other Source a folder of its own, or run `resyncd source "+
+			"forget %s` first",
 			o.Root, o.Known.URL, o.Label())
 	}
 	if err := o.Engine.Forget(ctx, syncengine.Target{Name: o.Known.Name}, false); err != nil {

@@ -36,7 +36,8 @@ func (p *Place) Label() string {
 }
 
 // ErrNoSources is for commands that work on all Sources where there is none.
-var ErrNoSources = errors.New("no Source is configured: add one to the configuration (`resyncd config init` writes a starter), or name the DIR of a `resyncd sync URL DIR` mirror")
+var ErrNoSources = errors.New("no Source is configured: add one to the configuration (`resyncd config init` writes a " +
+	"starter), or name the DIR of a `resyncd sync URL DIR` mirror")
 
 // Places resolves NAME arguments: names of configured Sources, or DIRs of `sync URL DIR` mirrors. Without any, all
 // configured Sources.
@@ -66,8 +67,8 @@ func (op *Opener) Places(names []string) ([]Place, error) {
 	return out, nil
 }
 
-// Place resolves one NAME. A path names a mirror folder, a plain word a configured Source or else a folder here that holds
-// `.resyncd`: the mirror of a configured Source holds one too and may well lie here.
+// Place resolves one NAME. A path names a mirror folder, a plain word a configured Source or else a folder here that
+// holds `.resyncd`: the mirror of a configured Source holds one too and may well lie here.
 func (op *Opener) Place(name string) (Place, error) {
 	if isPath(name) {
 		return op.Adhoc(name, "")
@@ -79,18 +80,21 @@ func (op *Opener) Place(name string) (Place, error) {
 	s, isSource := cfg.Source(name)
 	switch isMirror := holdsReserved(name); {
 	case isSource && isMirror && exists(filepath.Join(name, blob.Reserved, StateFile)):
-		op.Say("%s is taken for the configured Source of that name; write .%c%s for the folder", name, filepath.Separator, name)
+		op.Say("%s is taken for the configured Source of that name; write .%c%s for the folder", name,
+			filepath.Separator, name)
 		return Configured(cfg, s), nil
 	case isSource:
 		return Configured(cfg, s), nil
 	case isMirror:
 		return op.Adhoc(name, "")
 	}
-	return Place{}, exit.Usage("%s is neither a configured Source nor a folder with a mirror in it; see `resyncd status`, or `resyncd config check`", name)
+	return Place{}, exit.Usage("%s is neither a configured Source nor a folder with a mirror in it; see `resyncd "+
+		"status`, or `resyncd config check`", name)
 }
 
 func isPath(name string) bool {
-	return strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') || name == "." || name == ".."
+	return strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') || name == "." ||
+		name == ".."
 }
 
 func holdsReserved(dir string) bool {

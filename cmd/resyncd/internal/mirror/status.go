@@ -67,8 +67,8 @@ func IsFeed(ctx context.Context, st store.Documents, kind config.Kind, source in
 	return doc.Kind == string(destination.KindFeed), err
 }
 
-// trouble says what no row can tell: that the mirror is not where it was, as when its disk is not mounted (F12), or that the
-// state takes no more rows.
+// trouble says what no row can tell: that the mirror is not where it was, as when its disk is not mounted (F12), or
+// that the state takes no more rows.
 func (o *Opened) trouble() string {
 	f, err := o.rootState()
 	if err == nil && o.Known.RootID != "" && f.state != dir.Marked {

@@ -27,7 +27,8 @@ type Env struct {
 func NewEnv(environ []string, stdout, stderr io.Writer) *Env {
 	scr := &screen{w: stderr}
 	return &Env{
-		Out: &aside{screen: scr, w: stdout}, Err: scr, TTY: isTerminal(stderr), Environ: environ, Now: time.Now, screen: scr,
+		Out: &aside{screen: scr, w: stdout}, Err: scr, TTY: isTerminal(stderr), Environ: environ, Now: time.Now,
+		screen: scr,
 	}
 }
 

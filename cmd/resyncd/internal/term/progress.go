@@ -19,7 +19,8 @@ const (
 	relate = 10 * time.Second
 )
 
-// paceOver is the time over which the pace is taken: short enough to tell of a Source that stalls, long enough to be calm.
+// paceOver is the time over which the pace is taken: short enough to tell of a Source that stalls, long enough to be
+// calm.
 const paceOver = 10 * time.Second
 
 // barWidth is that of the bar itself; on a narrow terminal there is none.
@@ -58,11 +59,13 @@ func (c *Counter) Set(w *Sums) {
 // Sums is how far the work is.
 func (c *Counter) Sums() Sums {
 	return Sums{
-		Listed: c.listed.Load(), Done: c.done.Load(), Failed: c.failed.Load(), Deleted: c.deleted.Load(), Bytes: c.bytes.Load(),
+		Listed: c.listed.Load(), Done: c.done.Load(), Failed: c.failed.Load(), Deleted: c.deleted.Load(),
+		Bytes: c.bytes.Load(),
 	}
 }
 
-// Progress shows how a run goes, on stderr only: a line with a bar on a terminal, plain lines elsewhere, nothing if quiet.
+// Progress shows how a run goes, on stderr only: a line with a bar on a terminal, plain lines elsewhere, nothing if
+// quiet.
 type Progress struct {
 	Counter
 	env   *Env
@@ -143,8 +146,8 @@ func (p *Progress) draw(done <-chan struct{}) {
 	}
 }
 
-// line is how far the work is, in one line: "412 of 1000 done, 3.2 MiB/s, 2 owed, about 20s left". What is not known yet,
-// or is nothing, is left out.
+// line is how far the work is, in one line: "412 of 1000 done, 3.2 MiB/s, 2 owed, about 20s left". What is not known
+// yet, or is nothing, is left out.
 func line(w *Sums, p *pace) string {
 	s := "looking for changes"
 	if w.Listed > 0 {
@@ -209,8 +212,8 @@ func (p *pace) bytes() int64 {
 	return int64(float64(n) / d.Seconds())
 }
 
-// left is how long the rest will take if it goes on like this. There is no telling at first, while lists are still being
-// read, and at a standstill.
+// left is how long the rest will take if it goes on like this. There is no telling at first, while lists are still
+// being read, and at a standstill.
 func (p *pace) left(w *Sums) (time.Duration, bool) {
 	items, _, d := p.over()
 	rest := w.Listed - w.Done - w.owed()
@@ -240,7 +243,8 @@ func (p *pace) settled() bool {
 	return false
 }
 
-// fitted is a line that the terminal does not break: text, after the bar, always of one width, where there is room for both.
+// fitted is a line that the terminal does not break: text, after the bar, always of one width, where there is room for
+// both.
 func fitted(bar, text string, width int) string {
 	if both := fmt.Sprintf("%*s  %s", barWidth+7, bar, text); bar != "" && len([]rune(both)) < width {
 		return both

@@ -28,7 +28,8 @@ func URL(raw string) string {
 func telling(query string) bool {
 	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, _, _ := strings.Cut(strings.ToLower(pair), "=")
-		for _, word := range []string{"token", "key", "secret", "pass", "pwd", "auth", "sig", "cred", "session", "jwt", "sid"} {
+		for _, word := range []string{"token", "key", "secret", "pass", "pwd", "auth", "sig", "cred", "session", "jwt",
+			"sid"} {
 			if strings.Contains(name, word) {
 				return true
 			}
@@ -73,7 +74,8 @@ func redacted(text *string) *string {
 	return &short
 }
 
-// TopicNamed is the topic among subs that is called given, as it stands or as it is shown; given itself if there is none.
+// TopicNamed is the topic among subs that is called given, as it stands or as it is shown; given itself if there is
+// none.
 func TopicNamed(subs []store.Subscription, given string) string {
 	for i := range subs {
 		if subs[i].Topic == given || URL(subs[i].Topic) == given {

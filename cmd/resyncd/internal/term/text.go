@@ -85,5 +85,6 @@ func Restored(t *store.Trashed) string { return "restored " + t.Key }
 
 // LeaseLeft says what a forgotten Source leaves at a hub.
 func LeaseLeft(s *store.Subscription) string {
-	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", URL(s.Topic), URL(s.Hub), report.TimeOf(s.Expires))
+	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", URL(s.Topic), URL(s.Hub),
+		report.TimeOf(s.Expires))
 }
