@@ -13,39 +13,38 @@ import (
 	"resyncd/sync/merge"
 )
 
-// evidenceMark parts the URL of a Change List from its `from` in documents that earlier versions of this program named.
+// evidenceMark parts the URL of a Change List from its `from`, as earlier versions wrote it.
 const evidenceMark = "#from="
 
-// HistoryLine is what was known or done at one time: a line of `history --json`.
+// HistoryLine is a line of `history --json`.
 type HistoryLine struct {
 	URI      string  `json:"uri"`
 	At       Time    `json:"at"` // local
 	What     string  `json:"what"`
 	Version  Time    `json:"version"` // Source time
 	Detail   *string `json:"detail"`
-	Evidence *string `json:"evidence"` // URL of the document
+	Evidence *string `json:"evidence"`
 	*EditLine
 }
 
-// EditLine is what one edit of a record said (websub.md T-03). Every value is the string that came, "" erases.
+// EditLine is what one edit of a record said (websub.md T-03); "" erases.
 type EditLine struct {
-	Observed Time              `json:"observed"` // Source time; none for one that says nothing usable
+	Observed Time              `json:"observed"` // Source time
 	Received Time              `json:"received"` // local
 	Author   *string           `json:"author"`
 	Type     string            `json:"type"`
 	Fields   map[string]string `json:"fields"`
-	Odd      []string          `json:"odd"` // what is not as the documentation has it
+	Odd      []string          `json:"odd"` // not as documented
 }
 
-// History tells a resource's life: what was replaced, in the order of time, the edits that a record was made of, and
-// how it stands now. Edits stand in the order in which they are merged, whenever they came. The URI may be any
-// resource's: also the id of a feed's entry, or the subject of a record.
+// History tells a resource's life in the order of time, its edits in the order in which they are merged, and how it
+// stands now. The URI may also be the id of a feed's entry, or the subject of a record.
 func History(ctx context.Context, st store.Store, source int64, uri string) ([]HistoryLine, error) {
 	events, err := st.History(ctx, source, uri)
 	if err != nil {
 		return nil, err
 	}
-	// That a version was fetched is recorded when the next one takes its place.
+	// A version is recorded as fetched when the next one takes its place.
 	slices.SortStableFunc(events, func(a, b store.Event) int { return cmp.Compare(a.At, b.At) })
 	var out []HistoryLine
 	for i := range events {
@@ -76,7 +75,7 @@ func History(ctx context.Context, st store.Store, source int64, uri string) ([]H
 	return append(out, present(ctx, st, r)...), nil
 }
 
-// editLine never fails: what a row holds beside an edit that cannot be read is still worth telling.
+// editLine tells what stands beside an edit also where that cannot be read.
 func editLine(e *store.Edit) HistoryLine {
 	l := HistoryLine{URI: e.URI, At: TimeOf(e.Received), What: "edit", Version: TimeOf(e.Observed), EditLine: &EditLine{
 		Observed: TimeOf(e.Observed), Received: TimeOf(e.Received), Fields: map[string]string{}, Odd: []string{},
@@ -102,7 +101,6 @@ func editLine(e *store.Edit) HistoryLine {
 	return l
 }
 
-// present is how a resource stands now, as lines of its history.
 func present(ctx context.Context, st store.Documents, r *store.Resource) []HistoryLine {
 	var out []HistoryLine
 	for i := range r.Wants {
@@ -124,7 +122,7 @@ func present(ctx context.Context, st store.Documents, r *store.Resource) []Histo
 	return out
 }
 
-// instant is when a version was made, none for none: that of a restored file is not known.
+// instant is unknown for the version of a restored file.
 func instant(v store.Version) Time {
 	if v == (store.Version{}) {
 		return Time{}

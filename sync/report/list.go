@@ -9,7 +9,7 @@ import (
 	"resyncd/sync/merge"
 )
 
-// Listing is one resource for people and scripts: a line of `ls --json`.
+// Listing is a line of `ls --json`.
 type Listing struct {
 	URI      string  `json:"uri"`
 	Key      *string `json:"key"`
@@ -21,11 +21,11 @@ type Listing struct {
 	Reason   *string `json:"reason,omitempty"`
 	Attempts *int    `json:"attempts,omitempty"`
 	NextTry  Time    `json:"next_try,omitzero"`
-	// Meta is what a feed tells of an entry: title, author, published, updated …
+	// Meta is what a feed tells of an entry.
 	Meta json.RawMessage `json:"meta,omitempty"`
 }
 
-// MarshalJSON implements json.Marshaler: in the trash are also files that belonged to no resource, whose URI is null.
+// MarshalJSON implements json.Marshaler: the URI of a file that belonged to no resource is null.
 func (l Listing) MarshalJSON() ([]byte, error) {
 	type line Listing // without this method
 	if l.URI != "" {
@@ -40,7 +40,7 @@ func (l Listing) MarshalJSON() ([]byte, error) {
 // ListFilter selects what List shows.
 type ListFilter string
 
-// The filters. Without one everything but trash and refused is listed.
+// The filters. ListAll leaves trash and refused out.
 const (
 	ListAll     ListFilter = ""
 	ListOwed    ListFilter = "owed"
@@ -49,7 +49,7 @@ const (
 	ListTrash   ListFilter = "trash"
 )
 
-// List calls each for the resources of a Source, in pages, without holding anything open in between.
+// List calls each for the resources of a Source. Nothing is held open in between.
 func List(ctx context.Context, st store.Store, source int64, f ListFilter, each func(Listing) error) error {
 	if f == ListTrash {
 		return listTrash(ctx, st, source, each)
@@ -76,7 +76,7 @@ func List(ctx context.Context, st store.Store, source int64, f ListFilter, each 
 	}
 }
 
-// ListingOf is one resource as List tells it; its State is "" for a tombstone.
+// ListingOf is one resource; its State is "" for a tombstone.
 func ListingOf(r *store.Resource) Listing {
 	l := Listing{URI: r.URI, State: stateName(r)}
 	if r.Key != "" {
@@ -128,7 +128,7 @@ func firstOf(have string, w *store.Want) string {
 	return have
 }
 
-// changedAt is when the resource changed, as far as the Source tells: the change's own time, else its Last-Modified.
+// changedAt is the change's own time, else its Last-Modified.
 func changedAt(w *store.Want) store.Micros {
 	switch {
 	case w == nil:
@@ -139,7 +139,7 @@ func changedAt(w *store.Want) store.Micros {
 	return w.LastMod
 }
 
-// stateName is the state of a resource in one word, "" for a tombstone.
+// stateName is "" for a tombstone.
 func stateName(r *store.Resource) string {
 	refused := false
 	for i := range r.Wants {

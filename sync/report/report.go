@@ -1,6 +1,5 @@
-// Package report knows how to tell people and scripts what the state says of a Source: how it stands, what it lists,
-// and the life of a resource. It only reads, and refuses to know how any of it came about: it needs no claim, no mirror
-// and no network.
+// Package report knows how to tell what the state says of a Source, its resources and their lives. It only reads, and
+// refuses to know how any of it came about.
 package report
 
 import (
@@ -9,13 +8,13 @@ import (
 	"resyncd/store"
 )
 
-// Time is an instant of a report; the zero value is one that is not known.
+// Time is an instant of a report; the zero value is not known.
 type Time struct{ time.Time }
 
 // TimeOf is an instant of the state.
 func TimeOf(m store.Micros) Time { return Time{m.Time()} }
 
-// String is how a time stands in a line for people: as in JSON, "-" for none.
+// String is as in JSON, "-" for none.
 func (t Time) String() string {
 	if t.IsZero() {
 		return "-"
@@ -23,7 +22,7 @@ func (t Time) String() string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// MarshalJSON implements json.Marshaler: UTC, the fraction only where there is one, null for none.
+// MarshalJSON implements json.Marshaler: RFC 3339 in UTC, or null.
 func (t Time) MarshalJSON() ([]byte, error) {
 	if t.IsZero() {
 		return []byte("null"), nil

@@ -17,9 +17,9 @@ type SourceStatus struct {
 	Name   string `json:"name"`
 	URL    string `json:"url"`
 	Paused bool   `json:"paused"`
-	// Problem is why the Source as a whole cannot be worked on, or why nothing of it was found yet.
+	// Problem is why the Source as a whole cannot be worked on or read.
 	Problem *string     `json:"problem"`
-	Cause   string      `json:"-"` // of Problem in a stable word (store.Set.Cause)
+	Cause   string      `json:"-"` // of Problem (store.Set.Cause)
 	Unread  bool        `json:"-"` // nothing of it was found yet
 	Sets    []SetStatus `json:"sets"`
 }
@@ -30,7 +30,7 @@ func (s *SourceStatus) InStep() bool {
 	return s.Problem == nil && len(s.Sets) > 0 && !slices.ContainsFunc(s.Sets, behind)
 }
 
-// MarshalJSON implements json.Marshaler: with how the Source stands as a whole.
+// MarshalJSON implements json.Marshaler.
 func (s SourceStatus) MarshalJSON() ([]byte, error) {
 	type object SourceStatus // without this method
 	return json.Marshal(struct {
@@ -66,12 +66,11 @@ type GapStatus struct {
 	Until    Time    `json:"until"`
 	State    string  `json:"state"`
 	ClosedBy *string `json:"closed_by"`
-	// Found, Ended are local times, for whoever shows the gap to people.
+	// Found, Ended are local.
 	Found, Ended Time `json:"-"`
 }
 
-// ChannelStatus is one channel at one hub in `status --json`, and with source and set in `subscription list --json`. It
-// names no token and no secret (P10).
+// ChannelStatus is one channel at one hub in `status --json`. It names no token and no secret (P10).
 type ChannelStatus struct {
 	Kind         string         `json:"kind"`
 	Topic        string         `json:"topic"`
@@ -130,17 +129,17 @@ func Channel(s *store.Subscription) ChannelStatus {
 // Expectation is what a Source is held to beside what its rows say.
 type Expectation struct {
 	Now time.Time
-	// Next is the schedule: when a pull is due after one at a given time; nil where nobody pulls by schedule.
+	// Next is when a pull is due after one at a given time; nil where nobody pulls by schedule.
 	Next func(time.Time) time.Time
-	// Push: without an active change channel a set is not in step (`push: required`).
+	// Push takes "in step" from a set without an active channel (`push: required`).
 	Push bool
 }
 
-// pullSlack is how late a pull may be at least, jitter and its own duration included, before its set counts as stale.
+// pullSlack is how late a pull may be at least before its set counts as stale.
 const pullSlack = 30 * time.Second
 
-// Expect fills in when each set is pulled next and takes "in step" from sets that fall short: the last pull or push
-// must not be older than the schedule allows (coverage.md 3).
+// Expect fills in when each set is pulled next, and takes "in step" from sets whose last pull or push is older than the
+// schedule allows (coverage.md 3).
 func (s *SourceStatus) Expect(e Expectation) {
 	for i := range s.Sets {
 		set := &s.Sets[i]
@@ -167,7 +166,7 @@ func (s *SourceStatus) Expect(e Expectation) {
 	}
 }
 
-// Trouble records why the Source as a whole cannot be worked on, "" for nothing: none of it is in step then.
+// Trouble records why the Source cannot be worked on, "" for nothing: none of it is in step then.
 func (s *SourceStatus) Trouble(problem string) {
 	if problem == "" {
 		return
@@ -178,14 +177,13 @@ func (s *SourceStatus) Trouble(problem string) {
 	}
 }
 
-// latest is how long what was true at last may be believed: until the next scheduled pull, and a quarter of the pause
-// between two of them for it to be done.
+// latest is how long the last news may be believed: until the next pull and a quarter of the pause after it.
 func latest(next func(time.Time) time.Time, last time.Time) time.Time {
 	due := next(last)
 	return due.Add(max(pullSlack, next(due).Sub(due)/4))
 }
 
-// StatusOf reads how a Source stands. It needs no claim and works beside a running process.
+// StatusOf reads how a Source stands; it needs no claim.
 func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceStatus, error) {
 	out := SourceStatus{Name: src.Name, URL: src.URL, Paused: src.Paused, Sets: []SetStatus{}}
 	sets, err := st.Sets(ctx, src.ID)
@@ -214,7 +212,6 @@ func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceSta
 	return out, nil
 }
 
-// channels takes those of the subscriptions that belong to the set.
 func (s *SetStatus) channels(subs []store.Subscription) {
 	for i := range subs {
 		if subs[i].SetID == s.ID {
@@ -274,14 +271,13 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 	return out, nil
 }
 
-// ErrNothingYet says that a Source was asked and nothing of it is known yet: no set, hence no place to say why.
+// ErrNothingYet says that no set of a Source is known yet, hence there is no place to say why.
 var ErrNothingYet = errors.New("nothing usable of the Source was found so far")
 
-// UnreadDocument is where the state keeps why nothing was found, among the documents of the Source; none of these has
-// such a URL.
+// UnreadDocument names, among the documents of a Source, why nothing was found.
 const UnreadDocument = "unread"
 
-// Unread is why nothing of a Source was found, "" for nothing, with its cause.
+// Unread is why nothing of a Source was found, with its cause.
 func Unread(ctx context.Context, st store.Documents, source int64) (said, cause string, err error) {
 	doc, err := st.Document(ctx, source, UnreadDocument)
 	if errors.Is(err, store.ErrNotFound) {

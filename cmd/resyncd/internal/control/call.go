@@ -10,20 +10,20 @@ import (
 	"resyncd/store"
 )
 
-// How long a command waits for the daemon. It looks for requests four times a second and reports every second.
+// How long a command waits for the daemon.
 const (
 	takenWithin = 3 * time.Second
 	silentFor   = 15 * time.Second
 	pollEvery   = 100 * time.Millisecond
 )
 
-// errNobody: no daemon took the request; it was taken back. errStuck: not even that could be written down.
+// errNobody: no daemon took the request, and it was taken back. errStuck: not even that could be written down.
 var (
 	errNobody = errors.New("no daemon took the request")
 	errStuck  = errors.New("the state database does not let go")
 )
 
-// LeftError is of a command that was interrupted while the daemon works for it: that goes on.
+// LeftError is of a command that was interrupted while the daemon goes on with its work.
 type LeftError struct{ source string }
 
 // Error implements error.
@@ -35,18 +35,18 @@ func (e *LeftError) Error() string {
 type call struct {
 	requests store.Requests
 	request  store.Request
-	line     func(string) error // each line of output, in order
-	progress func([]byte)       // the newest state of the work, nil: nobody looks
+	line     func(string) error
+	progress func([]byte) // nil: nobody looks
 }
 
 // run hands the request over and waits for its end. It fails with errNobody, errStuck, with *LeftError when ctx ends
-// after the daemon took it, or with a coded error: the daemon's own, or exit.Held where the daemon stopped answering.
+// after the daemon took it, or with a coded error.
 func (c *call) run(ctx context.Context) error {
 	c.request.State = store.RequestWaiting
 	soon, cancel := context.WithTimeout(ctx, takenWithin)
 	defer cancel()
 	if err := c.requests.AddRequest(soon, &c.request); err != nil {
-		if soon.Err() != nil && ctx.Err() == nil { // who holds the Source holds the database too, and does not move
+		if soon.Err() != nil && ctx.Err() == nil { // its holder holds the database too
 			return errStuck
 		}
 		return fmt.Errorf("ask the daemon: %w", err)
@@ -85,13 +85,13 @@ func (c *call) handOver(ctx context.Context) error {
 		late := back.Err() != nil
 		cancel()
 		switch {
-		case late: // a daemon that goes on later finds it too old
+		case late: // the daemon finds it too old
 			return why
 		case err != nil:
 			return errors.Join(why, err)
 		case taken && ctx.Err() != nil:
 			return &LeftError{c.request.Source}
-		case taken: // just now
+		case taken:
 			return nil
 		}
 		return why
@@ -139,7 +139,6 @@ func (c *call) watch(ctx context.Context) error {
 	}
 }
 
-// ended is the end of a request as an error of this command.
 func ended(r *store.Request) error {
 	switch {
 	case r.Problem != "":

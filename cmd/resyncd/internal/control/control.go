@@ -1,5 +1,5 @@
-// Package control knows how a command has the daemon do its work: what is asked for, how that is handed over in rows of
-// the state, what is heard of it. It refuses to know how the daemon does it.
+// Package control knows how a command has the daemon do its work, by rows of the state. It refuses to know how the
+// daemon does it.
 package control
 
 import (
@@ -17,7 +17,7 @@ import (
 	syncengine "resyncd/sync"
 )
 
-// The commands that a request to the daemon may carry (store.Request.Command).
+// The commands that a request may carry (store.Request.Command).
 const (
 	AskSync    = "sync"
 	AskApprove = "approve"
@@ -55,9 +55,8 @@ func decodeSet(line string) (syncengine.Result, error) {
 	return l.Result, nil
 }
 
-// Delegate has the daemon carry out a command, if one holds the Source, and writes what it says to out. done is false
-// if nobody does, and the command must see for itself; a living process that takes no request, be it stopped or a
-// `sync`, is an error that says who it is.
+// Delegate has the daemon that holds the Source carry out a command, and writes what it says to out. done is false if
+// nobody holds it. A living process that takes no request is an error that says who it is.
 func Delegate(ctx context.Context, o *mirror.Opened, out io.Writer, command string, a Args) (done bool, err error) {
 	held, err := DaemonHolds(ctx, o)
 	if held == nil || err != nil {
@@ -69,7 +68,7 @@ func Delegate(ctx context.Context, o *mirror.Opened, out io.Writer, command stri
 		return err
 	}
 	switch err = c.run(ctx); {
-	case errors.Is(err, errNobody): // who held it may be gone by now
+	case errors.Is(err, errNobody): // who held it may be gone
 		held, err = DaemonHolds(ctx, o)
 		return held != nil, errors.Join(held, err)
 	case errors.Is(err, errStuck):
@@ -78,8 +77,8 @@ func Delegate(ctx context.Context, o *mirror.Opened, out io.Writer, command stri
 	return true, err
 }
 
-// Pull lets the daemon that holds a Source catch it up. ended is told of each set, progress of the whole; held is what
-// to say if nobody takes the request.
+// Pull has the daemon that holds a Source pull it. ended is told of each set; held is what to say if nobody takes the
+// request.
 func Pull(
 	ctx context.Context, o *mirror.Opened, a Args, progress *term.Progress, held error,
 	ended func(*syncengine.Result) error,
@@ -95,7 +94,7 @@ func Pull(
 	}
 	c.progress = func(state []byte) {
 		var done term.Sums
-		if json.Unmarshal(state, &done) == nil { // one that cannot be read is left out, the next one comes soon
+		if json.Unmarshal(state, &done) == nil { // the next one comes soon
 			progress.Set(&done)
 		}
 	}
@@ -111,7 +110,7 @@ func Pull(
 }
 
 // DaemonHolds reports, as a *store.HeldError, whether a living process holds a configured Source: the claim is asked
-// for, and given back at once. The Source of a folder is never a daemon's.
+// for and given back. The Source of a folder is never a daemon's.
 func DaemonHolds(ctx context.Context, o *mirror.Opened) (held error, err error) {
 	if o.AdHoc || o.Known == nil {
 		return nil, nil
@@ -126,7 +125,6 @@ func DaemonHolds(ctx context.Context, o *mirror.Opened) (held error, err error) 
 	return nil, release()
 }
 
-// newCall is a call about the Source of o.
 func newCall(o *mirror.Opened, command string, a Args) *call {
 	args, err := json.Marshal(a)
 	if err != nil { // strings, numbers and flags only

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// tellEvery is how often a request's progress is written: often enough for a person, and for silentFor by far.
+	// tellEvery is how often progress is written, by far more often than silentFor.
 	tellEvery = 500 * time.Millisecond
-	// tooOld is the age of a request whose command has given up long before: nobody wants it carried out then.
+	// tooOld is the age of a request whose command has given up long before.
 	tooOld = 30 * time.Second
 )
 
@@ -27,7 +27,7 @@ type Server struct {
 	Requests store.Requests
 	Now      func() time.Time
 	Log      *slog.Logger
-	// Do carries out one request. Its error becomes the command's own, with its exit code.
+	// Do carries out one request. Its error becomes that of the command, with its exit code.
 	Do func(ctx context.Context, source, command string, a Args, out *Answer) error
 
 	under sync.WaitGroup
@@ -47,8 +47,7 @@ func (s *Server) Take(ctx context.Context) error {
 // Wait waits for what is under way.
 func (s *Server) Wait() { s.under.Wait() }
 
-// carryOut writes now and then for as long as the work lasts, then how it ended. The last word is written also when the
-// daemon ends.
+// carryOut writes now and then while the work lasts, and how it ended, also when the daemon ends.
 func (s *Server) carryOut(ctx context.Context, req *store.Request) {
 	out := &Answer{s: s, id: req.ID}
 	done := make(chan error, 1)
@@ -122,7 +121,7 @@ func (a *Answer) Ended(r *syncengine.Result) {
 // Progress tells how a pull goes.
 func (a *Answer) Progress(p syncengine.Progress) { a.sums.Note(p) }
 
-// write writes what has come up since; what cannot be written now is tried again with the next.
+// write writes what has come up since, and keeps what cannot be written for the next time.
 func (a *Answer) write(ctx context.Context) {
 	a.mu.Lock()
 	lines := a.lines
@@ -138,7 +137,7 @@ func (a *Answer) write(ctx context.Context) {
 	if ctx.Err() == nil {
 		a.s.Log.Warn("a command cannot be told of its progress", logging.Err(err))
 	}
-	a.mu.Lock() // at the end of the daemon too: carryOut writes once more
+	a.mu.Lock() // carryOut writes once more
 	defer a.mu.Unlock()
 	a.lines = append(lines, a.lines...)
 }

@@ -7,7 +7,7 @@ import (
 	syncengine "resyncd/sync"
 )
 
-// Summary tells a person what a run did with one set, and what to do next where something is to be done.
+// Summary tells a person what a run did with one set, and what to do next.
 func Summary(label string, r *syncengine.Result) string {
 	r = Result(r)
 	var b strings.Builder

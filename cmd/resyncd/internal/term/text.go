@@ -32,7 +32,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", f, units[0])
 }
 
-// OneLine makes text that a peer wrote safe to print: one line, nothing that a terminal obeys.
+// OneLine makes text of a peer safe to print.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -54,7 +54,7 @@ func Why(l *report.Listing) string {
 	return s
 }
 
-// Edit tells an edit of a record on one line: who said what of which fields, and what of that is odd.
+// Edit tells an edit of a record on one line.
 func Edit(e *report.EditLine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "by %s:", Text(e.Author))
@@ -71,7 +71,7 @@ func Edit(e *report.EditLine) string {
 	return b.String()
 }
 
-// Approved says what an approval did, in the same words whoever did it, this process or the daemon.
+// Approved says what an approval did.
 func Approved(done *syncengine.Approved) string {
 	verb := "removed"
 	if done.Rejected {
