@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// callbackBase wants the URL below which callbacks lie. Hubs compare and call them byte for byte, so a path that
-// proxies or servers would rewrite is refused; a slash at its end is none too many, and port 0 is the one that is
+// callbackBase wants a URL that no proxy rewrites: hubs compare and call it byte for byte. Port 0 is the one that is
 // listened on.
 func callbackBase(text string) error {
 	u, err := absoluteURL(text)
@@ -59,7 +58,6 @@ func Loopback(raw string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// warnCallback tells of a base URL that works worse than the operator may think.
 func (r *report) warnCallback(cfg *Config) {
 	if r.bad["callback.base_url"] {
 		return

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// check holds keys against each other. Single values were checked when they were read; a key that was not given, or
-// was already reported, is never blamed here.
+// check holds keys against each other. A key that was not given, or was already reported, is not blamed.
 func (r *report) check(cfg *Config) {
 	if r.given("callback.tls_cert_file") && cfg.Callback.TLSKeyFile == "" && cfg.Callback.TLSCertFile != "" &&
 		!r.bad["callback.tls_key_file"] {
@@ -42,7 +41,7 @@ func (r *report) checkSource(path string, s *Source, names map[string]string) {
 			r.add(r.origins[path], key, "is missing")
 		}
 	}
-	// Folders of two Sources must differ on file systems that fold case too.
+	// Some file systems fold case.
 	if folded := strings.ToLower(s.Name); r.given(path + ".name") {
 		if first, ok := names[folded]; ok {
 			r.clash(path+".name", "is the name of another Source (upper and lower case count as the same): "+first)
@@ -54,7 +53,7 @@ func (r *report) checkSource(path string, s *Source, names map[string]string) {
 	r.checkAuth(path+".auth", &s.Auth)
 }
 
-// checkKind blames the keys that are of no use with the kind: ignored, each would look as if it did something.
+// checkKind blames keys of no use with the kind.
 func (r *report) checkKind(path string, s *Source) {
 	if r.bad[path+".kind"] {
 		return
@@ -77,14 +76,13 @@ func (r *report) checkKind(path string, s *Source) {
 	blame("follow", len(s.Follow) > 0, what)
 }
 
-// clashing is a key that must not be as it is beside, or without, another one.
+// clashing is a key that excludes, or needs, another one.
 type clashing struct {
 	key, with string
 	wrong     bool
 	what      string
 }
 
-// checkClashes blames keys below path, unless the other one of the pair is wrong already.
 func (r *report) checkClashes(path string, pairs []clashing) {
 	for _, p := range pairs {
 		if p.wrong && r.given(path+"."+p.key) && !r.bad[path+"."+p.with] {
@@ -116,7 +114,7 @@ func (r *report) checkAuth(path string, a *Auth) {
 	}
 }
 
-// secretFiles reads every secret that was given by file, and reports whether any was given inline.
+// secretFiles reads secrets given by file, and reports whether any was given inline.
 func (r *report) secretFiles(cfg *Config) (inline bool) {
 	inline = cfg.Console.Password.IsSet() || cfg.Console.Token.IsSet()
 	r.secretFile(cfg, "console.password_file", cfg.Console.PasswordFile, "password", &cfg.Console.Password)
@@ -147,7 +145,7 @@ func (r *report) secretFile(cfg *Config, key, path, form string, into *Secret) {
 	}
 	secret, warn, err := readSecret(path, form)
 	if err != nil {
-		r.clash(key, "the file "+err.Error()) // not its name: it may be the secret itself, put under the wrong key
+		r.clash(key, "the file "+err.Error()) // its name may be the secret itself
 		return
 	}
 	if warn != "" {

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// local reports whether an address to listen on is one of this machine only.
 func local(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -18,8 +17,7 @@ func local(listen string) bool {
 	return strings.EqualFold(host, "localhost")
 }
 
-// checkConsole holds the keys of the console against each other. Who can reach it can pause Sources and let files be
-// deleted, so it is never open to a network by oversight.
+// checkConsole demands a guard where a network can reach the console, which can pause Sources and delete files.
 func (r *report) checkConsole(c *Console) {
 	r.checkClashes("console", []clashing{
 		{"password_file", "password", c.PasswordFile != "" &&
@@ -34,7 +32,7 @@ func (r *report) checkConsole(c *Console) {
 		return
 	}
 	for _, key := range []string{"user", "password", "password_file", "token", "token_file"} {
-		if r.bad["console."+key] { // it was meant to be guarded
+		if r.bad["console."+key] { // meant to be guarded
 			return
 		}
 	}

@@ -9,14 +9,12 @@ import (
 	"unicode"
 )
 
-// maxText bounds every single text of the configuration, in bytes.
+// maxText bounds every text, in bytes.
 const maxText = 2048
 
-// notYet begins the refusal of what a later version brings (contract.md 2).
 const notYet = "is not in this version"
 
-// checkForm tells what is wrong with text, as the rest of a sentence that begins with the value; nil if nothing is.
-// A form that ends in "?" takes the empty text for "not given".
+// checkForm tells what is wrong with text, as the rest of a sentence. A form that ends in "?" takes the empty text.
 func checkForm(form, text string) error {
 	if form, optional := strings.CutSuffix(form, "?"); optional {
 		if text == "" {
@@ -96,7 +94,7 @@ func mirrorRoot(text string) error {
 	return localPath(text)
 }
 
-// listenAddress wants host:port with a numeric port; the host may be empty (all interfaces), a port 0 picks one.
+// listenAddress wants host:port; no host is all interfaces, port 0 any.
 func listenAddress(text string) error {
 	host, port, err := net.SplitHostPort(text)
 	if err == nil {
@@ -108,8 +106,7 @@ func listenAddress(text string) error {
 	return nil
 }
 
-// webURL wants an absolute http or https URL of a Source's document or a hub. Passwords have their own keys, so that
-// they can be hidden.
+// webURL wants an absolute http or https URL without a password, which has a key of its own.
 func webURL(text string) error {
 	u, err := absoluteURL(text)
 	if err == nil && u.Port() != "" {
@@ -122,7 +119,6 @@ func webURL(text string) error {
 
 var errNoPort = errors.New("names a port that does not exist")
 
-// absoluteURL is webURL but for the port.
 func absoluteURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -149,7 +145,7 @@ func scopePrefix(text string) error {
 	return nil
 }
 
-// sourceName keeps a name safe as a folder on every system and as an argument on the command line.
+// sourceName keeps a name safe as a folder on every system.
 func sourceName(text string) error {
 	ok := len(text) >= 1 && len(text) <= 64 && isAlnum(rune(text[0])) && text[len(text)-1] != '.' &&
 		!strings.ContainsFunc(text, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune("._-", r) })
@@ -169,7 +165,6 @@ func sourceName(text string) error {
 	return nil
 }
 
-// hostName wants a name as it stands in a browser's address, without port.
 func hostName(text string) error {
 	ok := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return !isAlnum(r) &&
@@ -182,7 +177,7 @@ func hostName(text string) error {
 	return nil
 }
 
-// headerName wants a header that the fetcher does not write itself.
+// headerName wants a header that fetch does not write itself.
 func headerName(text string) error {
 	token := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return !isAlnum(r) && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)

@@ -9,13 +9,13 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is a checked cron spec. It always runs in UTC, so no hour is skipped or doubled (dependencies.md 3.3).
+// Schedule is a checked cron spec, in UTC: no hour is skipped or doubled.
 type Schedule struct {
 	spec string
 	next cron.Schedule
 }
 
-// Next is the first time after t at which s is due, in UTC. The zero Schedule is never due and returns the zero time.
+// Next is the first time after t at which s is due; the zero Schedule never is.
 func (s Schedule) Next(t time.Time) time.Time {
 	if s.next == nil {
 		return time.Time{}
@@ -62,14 +62,14 @@ func ParseSchedule(spec string) (s Schedule, err error) {
 			"week; or @hourly, @daily, @weekly, @monthly, @every 15m): %s",
 			strings.ToValidUTF8(err.Error(), "?"))
 	}
-	// The library gives up after five years; from 2000 on these hold a 29 February.
+	// The library gives up after five years.
 	if next.Next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return Schedule{}, errors.New("is never due: no such day exists")
 	}
 	return Schedule{spec, next}, nil
 }
 
-// oddField refuses what cron/v3 takes without a word: empty list items (",") match nothing, "*-x" is read as "*".
+// oddField refuses what cron/v3 takes silently: an empty item matches nothing, "*-x" is "*".
 func oddField(spec string) error {
 	for field := range strings.FieldsSeq(spec) {
 		for item := range strings.SplitSeq(field, ",") {
@@ -89,7 +89,6 @@ func (s *Schedule) set(text string) error {
 	return err
 }
 
-// everyQuarter is the default schedule, written out so that Default needs no error path.
 func everyQuarter() Schedule {
 	return Schedule{"@every 15m", cron.Every(15 * time.Minute)}
 }

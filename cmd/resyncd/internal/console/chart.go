@@ -2,7 +2,7 @@ package console
 
 import "time"
 
-// chart is the last weeks of a Source, in a few hundred strokes.
+// chart is the last weeks of a Source.
 type chart struct {
 	Width                     int // in the units of the paths
 	Changes, Failed           string
@@ -16,13 +16,11 @@ type chart struct {
 	Days                      []chartDay // newest first
 }
 
-// chartDay is a line of the table that says the same.
 type chartDay struct {
 	Day string
 	Point
 }
 
-// Sizes of the chart.
 const (
 	chartDays   = 30
 	chartSlots  = 180
@@ -30,7 +28,6 @@ const (
 	chartHeight = 48
 )
 
-// newChart adds the points up into slots of a few hours, and days.
 func newChart(now time.Time, points []Point) *chart {
 	slot := chartDays * day / chartSlots
 	until := now.UTC().Truncate(slot).Add(slot)
@@ -71,7 +68,7 @@ func newChart(now time.Time, points []Point) *chart {
 	return c
 }
 
-// add takes p into the sum; latency is the mean over all pushes.
+// add takes p into the sum; latency is a mean over pushes.
 func (s *Point) add(p Point) {
 	if p.Pushes > 0 && p.Latency >= 0 {
 		before := max(0, s.Latency) * float64(s.Pushes)

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// Bounds of what is kept for the page after an action.
 const (
 	flashes   = 64
 	flashTime = 10 * time.Minute
@@ -21,13 +20,12 @@ type flash struct {
 	Text  string
 }
 
-// board keeps the last few flashes here, so that a page's address carries no text that a stranger could have written.
+// board keeps flashes here, so that no address carries a text that a stranger wrote.
 type board struct {
 	mu   sync.Mutex
 	kept []flash
 }
 
-// pin keeps what is to be told and returns its number.
 func (b *board) pin(now time.Time, level Level, text string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,7 +38,6 @@ func (b *board) pin(now time.Time, level Level, text string) string {
 	return id
 }
 
-// find returns the flash of that number, nil if it is none or too old.
 func (b *board) find(now time.Time, id string) *flash {
 	b.mu.Lock()
 	defer b.mu.Unlock()

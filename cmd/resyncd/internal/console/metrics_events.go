@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // Event is something that is counted.
 type Event uint8
 
-// The events. Values of the second label stand in the table below; others become series too.
+// The events.
 const (
 	Notifications Event = iota // by verdict
 	Rejections                 // by reason
@@ -35,14 +35,12 @@ const (
 	ClockJumps    // of no Source
 )
 
-// event is how one is shown.
 type event struct {
 	name, help string
 	by         string // the second label, "" for none
 	known      []string
 	alone      bool // of no Source
-	// watched are the known values that are shown from 0 on, those that alerts look at, where all would be too many:
-	// with hundreds of Sources a scrape would be made of them. nil: all.
+	// watched are the values shown from 0 on where all would be too many; nil: all.
 	watched []string
 }
 
@@ -136,7 +134,6 @@ func (e *event) values(source, value string) []string {
 	return out
 }
 
-// begin shows the known series from 0 on.
 func (e *event) begin(v *prometheus.CounterVec, source ...string) {
 	if e.by == "" {
 		v.WithLabelValues(source...)

@@ -14,14 +14,13 @@ type SourceGauges struct {
 	InboxDeliveries, InboxBytes int64
 	InStep, Failing, Halted     bool
 	Channels                    map[string]int64 // by state
-	LeaseExpires                time.Time        // the first lease of its active channels to end; zero: there is none
+	LeaseExpires                time.Time        // the first to end
 }
 
-// channelStates are shown for each Source, so that an alert on one of them has something to look at.
+// channelStates are shown for each Source, for alerts.
 var channelStates = []string{"wanted", "requesting", "pending", "active", "renewing", "lapsed", "denied", "failed",
 	"unsubscribing", "off"}
 
-// gauge is one that has a value for each Source, or none.
 type gauge struct {
 	name, help string
 	value      func(*SourceGauges) (float64, bool)
@@ -86,7 +85,6 @@ func instant(name, help string, of func(*SourceGauges) time.Time) gauge {
 	}}
 }
 
-// gauges is how the Sources stand, for one scrape.
 func (m *Metrics) gauges(ctx context.Context) prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	if m.Gauges == nil {

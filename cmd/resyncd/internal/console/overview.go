@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// overviewPage is the body of the page of all Sources.
 type overviewPage struct {
 	Notices []Notice
 	Query   string
@@ -23,13 +22,12 @@ type overviewPage struct {
 	Owed, Held, Refused, Open, Lost, Resources, Bytes int64
 }
 
-// stateCount is how many Sources are in one state.
 type stateCount struct {
 	State, Level, Href string
 	N                  int
 }
 
-// overviewRow is a Row in the words of the page, so that its template has little to work out: there are hundreds.
+// overviewRow is a Row as its template shows it; there are hundreds.
 type overviewRow struct {
 	ID, Href, Name, State, Why, Level string
 	Position, Fresh                   template.HTML
@@ -42,13 +40,12 @@ type overviewRow struct {
 	Latency, LatencyMean, LatencyWord string
 }
 
-// lease is what is left of one.
 type lease struct {
-	From  string // RFC 3339, for the script
-	Ends  string // in words: it ends, or ended
+	From  string // for the script
+	Ends  string
 	Left  template.HTML
-	Share string // of the whole, as a width in percent
-	Low   bool   // a tenth or less is left; renewal comes at a third
+	Share string // percent
+	Low   bool   // a tenth or less
 }
 
 func newLease(now, from, until time.Time) *lease {
@@ -59,7 +56,7 @@ func newLease(now, from, until time.Time) *lease {
 	if whole := until.Sub(from); !from.IsZero() && whole > 0 {
 		share = 100 * until.Sub(now).Seconds() / whole.Seconds()
 	} else if now.Before(until) {
-		share = 100 // nobody knows of how much
+		share = 100 // of what is not known
 	}
 	l := &lease{Ends: "ends", Left: brief(now, until), Share: percent(share), Low: share <= 10}
 	if until.Before(now) {
@@ -84,7 +81,7 @@ func (c *console) overview(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, http.StatusOK, "overview", page{Title: body.title(), Now: view.Now, Refresh: 30, Body: body})
 }
 
-// title names what is wrong, so that a tab in the background tells.
+// title names what is wrong, for a tab in the background.
 func (o *overviewPage) title() string {
 	for _, s := range o.States {
 		if s.Level == Bad.word() || s.Level == Warn.word() {
@@ -114,12 +111,12 @@ func newOverview(view *Overview, query string) *overviewPage {
 	return o
 }
 
-// worstFirst orders rows, those that are as bad by name, so that they stand still.
+// worstFirst orders by name what is as bad, so that rows stand still.
 func worstFirst(a, b Row) int {
 	return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Name, b.Name))
 }
 
-// add counts a row in the totals, which are those of all Sources, shown or not.
+// add counts a row in the totals, shown or not.
 func (o *overviewPage) add(row *Row) {
 	o.Owed += row.Owed
 	o.Held += row.Held
@@ -139,8 +136,7 @@ func (o *overviewPage) add(row *Row) {
 		url.QueryEscape(row.State), N: 1})
 }
 
-// filter makes the test that a query stands for: a state in full means the rows in that state; otherwise each word must
-// occur in what a row shows.
+// filter makes a test of a query: a state in full, or words that all occur in what a row shows.
 func filter(query string, rows []Row) func(*Row) bool {
 	words := strings.Fields(strings.ToLower(query))
 	whole := strings.Join(words, " ")
@@ -183,7 +179,6 @@ func newOverviewRow(now time.Time, row *Row) overviewRow {
 	return v
 }
 
-// fresh says when the Source was last known to be in step.
 func fresh(now, at time.Time) template.HTML {
 	if at.IsZero() {
 		return "not in step"
@@ -191,7 +186,6 @@ func fresh(now, at time.Time) template.HTML {
 	return "in step " + brief(now, at)
 }
 
-// some is a count that is worth a look, "" for none.
 func some(n int64) string {
 	if n == 0 {
 		return ""

@@ -16,7 +16,6 @@ import (
 //go:embed pages
 var pageFiles embed.FS
 
-// pages are the templates, parsed once.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"plain": plain, "count": count, "size": size, "stamp": stamp, "ago": ago, "long": long, "short": short,
@@ -26,23 +25,20 @@ var pages = sync.OnceValue(func() *template.Template {
 	}).ParseFS(pageFiles, "pages/*.html"))
 })
 
-// page is what every page has.
 type page struct {
 	Title, Version string
 	Now            time.Time
-	Source         string // the Source it is about, "" for none
-	Refresh        int    // seconds after which a browser without scripts asks again; 0: never
-	Token          string // for its forms, "" where it has none
+	Source         string
+	Refresh        int // seconds, for browsers without scripts
+	Token          string
 	Flash          *flash
 	Body           any
 }
 
-// sourcePath is the address of a Source's page, or of something below it.
 func sourcePath(name string, below ...string) string {
 	return "/source/" + strings.Join(append([]string{url.PathEscape(name)}, below...), "/")
 }
 
-// show answers with a page.
 func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name string, p page) {
 	if p.Version == "" {
 		p.Version = c.Version
@@ -62,14 +58,13 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name st
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", pagePolicy)
-	// Under no-referrer a browser would send its forms with "Origin: null", which could be anyone's; this tells others
-	// no more.
+	// Under no-referrer a browser sends its forms with "Origin: null", which could be anyone.
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(code)
-	_, _ = w.Write(body.Bytes()) // an error means that the client has gone
+	_, _ = w.Write(body.Bytes())
 }
 
-// made has an answer made in its turn, and sent after it: a slow client holds up nobody else.
+// made has an answer made in its turn, and sent after it: a slow client holds up nobody.
 func (c *console) made(answer http.HandlerFunc) http.HandlerFunc {
 	return quick(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -85,11 +80,11 @@ func (c *console) made(answer http.HandlerFunc) http.HandlerFunc {
 			answer(kept, r)
 		}()
 		w.WriteHeader(kept.code)
-		_, _ = w.Write(kept.body.Bytes()) // an error means that the client has gone
+		_, _ = w.Write(kept.body.Bytes())
 	})
 }
 
-// keeper keeps an answer until it is whole. Its headers go straight to the real one.
+// keeper keeps a body until it is whole.
 type keeper struct {
 	http.ResponseWriter
 	code int
@@ -102,14 +97,12 @@ func (k *keeper) WriteHeader(code int) { k.code = code }
 // Write implements http.ResponseWriter.
 func (k *keeper) Write(p []byte) (int, error) { return k.body.Write(p) }
 
-// message is the body of a page that only says something.
 type message struct {
 	Level   Level
 	Heading string
 	Text    string
 }
 
-// lost answers where nothing is.
 func (c *console) lost(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, http.StatusNotFound, "message", page{Title: "Not found", Body: message{
 		Level: Warn, Heading: "There is nothing here", Text: "The address may be mistyped, or what it named is not " +
@@ -117,7 +110,6 @@ func (c *console) lost(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// fail answers for an error of Data, in its words.
 func (c *console) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	if errors.Is(err, ErrUnknown) {
 		c.lost(w, r)
@@ -127,7 +119,7 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, what string, err 
 	if errors.Is(err, context.DeadlineExceeded) {
 		text = "It took too long to read the state. The machine or its disk may be very busy; try again."
 	}
-	if !errors.Is(r.Context().Err(), context.Canceled) { // else the client has gone
+	if !errors.Is(r.Context().Err(), context.Canceled) {
 		c.Log.Warn("cannot show a page", "page", what, "err", err)
 	}
 	c.show(w, r, http.StatusServiceUnavailable, "message", page{Title: "Not now", Refresh: 5, Body: message{

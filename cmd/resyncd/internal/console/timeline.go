@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sizes of the timeline; widths are percents, so that it fits any screen without being distorted.
+// Sizes of the timeline; widths are percents.
 const (
 	laneTop    = 24
 	laneHeight = 34
@@ -14,7 +14,6 @@ const (
 	axisHeight = 20
 )
 
-// timelineView is a timeline as it is drawn.
 type timelineView struct {
 	window
 	Source                   string
@@ -44,14 +43,12 @@ type zoomLink struct {
 	Here        bool
 }
 
-// lane is a row of the picture: one kind of evidence.
 type lane struct {
 	Name, Class       string
 	LabelY, BarY, Low int
 	Shapes            []shape
 }
 
-// mark is an upright line.
 type mark struct {
 	X, Label, Class, Anchor string
 	Y                       int
@@ -102,7 +99,7 @@ func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeli
 	return v
 }
 
-// navigate makes the links to other windows; closer and wider ones keep the middle.
+// navigate makes links; closer and wider windows keep the middle.
 func (v *timelineView) navigate() {
 	for i, z := range zooms {
 		until := time.Time{}
@@ -121,7 +118,6 @@ func (v *timelineView) navigate() {
 	}
 }
 
-// known is the lane that says what all the evidence comes to.
 func (v *timelineView) known() lane {
 	l := lane{Name: "Known", Class: "k-known"}
 	if p := v.Proven; p.After(v.From) {
@@ -141,7 +137,6 @@ func (v *timelineView) shape(class string, from, until time.Time, words string) 
 		last: b}
 }
 
-// mark sets the marks for the position, what is proven of it, and now.
 func (v *timelineView) mark(now time.Time) {
 	add := func(at time.Time, label, class string, y int) {
 		if at.IsZero() || at.Before(v.From) || at.After(v.Until) {
@@ -170,8 +165,7 @@ func (v *timelineView) mark(now time.Time) {
 	add(v.Position, "position", "position", 14)
 }
 
-// spans draws the evidence of one kind. Pieces too small to be told apart become one, coarser until there are few
-// enough.
+// spans draws the evidence of one kind; pieces too small to be told apart become one.
 func (v *timelineView) spans(name string, spans []SpanView) []shape {
 	var all []shape
 	for _, s := range spans {
@@ -190,7 +184,6 @@ func (v *timelineView) spans(name string, spans []SpanView) []shape {
 	return all
 }
 
-// gaps draws the holes, and what closed them.
 func (v *timelineView) gaps(gaps []GapView) []shape {
 	var all []shape
 	for _, g := range gaps {
@@ -228,7 +221,6 @@ func (g *GapView) open() bool {
 	return g.Ended.IsZero() && g.State != "closed" && g.State != "unprovable"
 }
 
-// class tells how a gap ended.
 func (g *GapView) class() string {
 	switch {
 	case g.open():

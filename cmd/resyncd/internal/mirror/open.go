@@ -19,20 +19,20 @@ import (
 type Opened struct {
 	Place
 	Engine *syncengine.Engine
-	Known  *store.Source // the Source as the state knows it, nil before the first run
+	Known  *store.Source // nil before the first run
 	Target syncengine.Target
-	// begun: a first run took place without coming as far as a set, so files here need not be ours.
+	// begun says that a first run never came as far as a set, so files here need not be ours.
 	begun   bool
 	version string // of the program
 	closing func() error
 }
 
-// Over is a place whose state is another's to open and close, as that of a daemon is.
+// Over is a place whose state is the caller's to open and close.
 func Over(engine *syncengine.Engine, p Place) *Opened {
 	return &Opened{Place: p, Engine: engine, closing: func() error { return nil }}
 }
 
-// Close closes what is open of it.
+// Close closes what is open.
 func (o *Opened) Close() error { return o.closing() }
 
 // Absent says what to do about a state database that is not there.
@@ -50,7 +50,6 @@ func (p *Place) Absent(err error) error {
 	return &absentError{fmt.Sprintf("%s holds no mirror: run `resyncd sync URL %s` first", p.Root, p.Label())}
 }
 
-// never is the error of a Source that nothing is known of.
 func (p *Place) never() error {
 	return &absentError{fmt.Sprintf("%s was never synchronised: run `resyncd sync %s` first", p.Source.Name,
 		p.Source.Name)}
@@ -94,7 +93,7 @@ func Holder(program string, now time.Time) string {
 	return fmt.Sprintf("%s, process %d on %s, since %s", program, os.Getpid(), host, now.UTC().Format(time.RFC3339))
 }
 
-// record is the Source's record, or an error that says what to do.
+// record fails for a Source that was never synchronised.
 func (o *Opened) record() (*store.Source, error) {
 	if o.Known == nil && o.AdHoc {
 		return nil, &absentError{fmt.Sprintf("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())}
@@ -105,17 +104,16 @@ func (o *Opened) record() (*store.Source, error) {
 	return o.Known, nil
 }
 
-// rootState is how a run would stand on what lies where the mirror is or shall be.
+// rootState is how a run stands on what lies where the mirror is or shall be.
 type rootState struct {
 	state dir.State
-	id    string // of the root marker; "": there is none to insist on
+	id    string // of the root marker, "" for none
 	adopt bool
 	sweep bool
 }
 
-// rootState looks; it touches nothing. A mirror that the state knows must carry its marker: an unmounted disk must not
-// look like an empty mirror (F12). In a folder that was ours before its state was lost, files that no list names are
-// swept.
+// rootState only looks. A mirror that the state knows must carry its marker: an unmounted disk must not look like an
+// empty mirror (F12). In a folder that was ours before its state was lost, files that no list names are swept.
 func (o *Opened) rootState() (f rootState, err error) {
 	f.state, f.id, err = dir.Inspect(o.Root)
 	if err != nil {
@@ -132,7 +130,7 @@ func (o *Opened) rootState() (f rootState, err error) {
 	return f, nil
 }
 
-// OpenMirror opens the Source's mirror and completes the target; it must be there.
+// OpenMirror opens the Source's mirror, which must be there, and completes the target.
 func (o *Opened) OpenMirror(write bool) error {
 	f, err := o.rootState()
 	if err != nil {
@@ -144,13 +142,13 @@ func (o *Opened) OpenMirror(write bool) error {
 	return o.openRoot(f, o.options(write))
 }
 
-// MakeMirror opens the Source's mirror for a run, created where it is new.
+// MakeMirror is OpenMirror for a run: a new mirror is made.
 func (o *Opened) MakeMirror(ctx context.Context) error {
 	f, err := o.rootState()
 	if err != nil {
 		return err
 	}
-	// The Source first: were we killed between marker and Source, the next run would take files of others for ours.
+	// The Source first: after a kill between marker and Source the next run would take files of others for ours.
 	record := o.Engine.Store.EnsureSource
 	if f.id == "" && f.state == dir.Foreign || o.begun {
 		record = o.Engine.Adopt

@@ -16,15 +16,15 @@ import (
 type Place struct {
 	Config *config.Config
 	Source config.Source
-	Root   string // root of the Source's mirror
-	State  string // state database
-	AdHoc  bool   // a `sync URL DIR` mirror: it holds one Source and carries its own state
+	Root   string // of the mirror
+	State  string
+	AdHoc  bool // of `sync URL DIR`: the mirror carries its own state
 }
 
-// StateFile is the name of the state database, in `data_dir` or in `.resyncd`.
+// StateFile is the state database in `data_dir` or in `.resyncd`.
 const StateFile = "state.db"
 
-// Label is what the user calls the place, and what commands in messages name.
+// Label is what messages call the place.
 func (p *Place) Label() string {
 	if !p.AdHoc {
 		return p.Source.Name
@@ -39,8 +39,7 @@ func (p *Place) Label() string {
 var ErrNoSources = errors.New("no Source is configured: add one to the configuration (`resyncd config init` writes a " +
 	"starter), or name the DIR of a `resyncd sync URL DIR` mirror")
 
-// Places resolves NAME arguments: names of configured Sources, or DIRs of `sync URL DIR` mirrors. Without any, all
-// configured Sources.
+// Places resolves NAME arguments; without any, all configured Sources.
 func (op *Opener) Places(names []string) ([]Place, error) {
 	if len(names) > 0 {
 		out := make([]Place, len(names))
@@ -67,8 +66,8 @@ func (op *Opener) Places(names []string) ([]Place, error) {
 	return out, nil
 }
 
-// Place resolves one NAME. A path names a mirror folder, a plain word a configured Source or else a folder here that
-// holds `.resyncd`: the mirror of a configured Source holds one too and may well lie here.
+// Place resolves one NAME: a path is a mirror folder, a word a configured Source or else a folder here that holds
+// `.resyncd`. The mirror of a configured Source may lie here too.
 func (op *Opener) Place(name string) (Place, error) {
 	if isPath(name) {
 		return op.Adhoc(name, "")
