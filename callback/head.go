@@ -5,12 +5,11 @@ import (
 	"resyncd/store"
 )
 
-// maxHead is how far into a notification its interval is searched.
 const maxHead = 256 << 10
 
-// readHead reads a notification up to its first entry: only one with an interval can be a duplicate.
-// ok is false if it is not of the channel's kind; then it has no times, and is kept all the same
-// (S-61, F39). Its media type is ignored (S-65).
+// readHead reads a notification up to its first entry: only one with an interval can be a
+// duplicate. ok is false if it is not of the channel's kind (S-61, F39); its media type is ignored
+// (S-65).
 func readHead(kind store.ChannelKind, body []byte) (from, until store.Micros, ok bool) {
 	var want []rsdoc.Kind
 	switch kind {
@@ -18,7 +17,7 @@ func readHead(kind store.ChannelKind, body []byte) (from, until store.Micros, ok
 		want = []rsdoc.Kind{rsdoc.KindChangeNotification, rsdoc.KindChangeList}
 	case store.ChannelFramework:
 		want = []rsdoc.Kind{rsdoc.KindFrameworkNotification}
-	default: // a feed's topic may be anything, so nothing of it is read here, and nothing is malformed (S-65)
+	default: // a feed's topic may be anything (S-65)
 		return store.NoTime, store.NoTime, true
 	}
 	r, err := rsdoc.OpenBytes(body, rsdoc.Options{Assume: want[0], Limits: rsdoc.Limits{Bytes: maxHead}})

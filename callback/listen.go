@@ -10,9 +10,8 @@ import (
 // socketName is FileDescriptorName= of our socket unit.
 const socketName = "callback"
 
-// Listen returns the socket that systemd opened for us (LISTEN_FDS), the one named "callback" or
-// the only one, so that hubs can connect while we restart. Without any it opens addr. Sockets are
-// passed once: a second call opens addr.
+// Listen returns the socket that systemd opened for us (LISTEN_FDS), so that hubs can connect while
+// we restart; without any it opens addr. Sockets are passed once.
 func Listen(addr string) (net.Listener, error) {
 	handed, err := activation.ListenersWithNames()
 	if err != nil {
@@ -39,7 +38,8 @@ func Listen(addr string) (net.Listener, error) {
 		}
 	}
 	if len(ours) != 1 {
-		return nil, fmt.Errorf("systemd handed over %d sockets, %d of them named %q: set FileDescriptorName=%s on one (BindIPv6Only=both serves both families)",
+		return nil, fmt.Errorf("systemd handed over %d sockets, %d of them named %q: "+
+			"set FileDescriptorName=%s on one (BindIPv6Only=both serves both families)",
 			len(all), len(ours), socketName, socketName)
 	}
 	return ours[0], nil

@@ -3,7 +3,7 @@ package callback
 import "sync"
 
 // memoryLimit bounds the memory of notifications on their way into the inbox (P8), in all and for
-// one subscription, so that no hub can shut out the others.
+// each subscription.
 type memoryLimit struct {
 	most, share int64
 
@@ -23,12 +23,10 @@ type reservation struct {
 	n   int64
 }
 
-// noteOverhead stands for the memory of a notification beside its bytes.
 const noteOverhead = 8 << 10
 
 func (m *memoryLimit) reserve(sub int64) *reservation { return &reservation{of: m, sub: sub} }
 
-// extend reserves n bytes more, if there are that many.
 func (l *reservation) extend(n int64) bool {
 	if l.n == 0 {
 		n += noteOverhead / 2

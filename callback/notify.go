@@ -14,15 +14,15 @@ import (
 	"resyncd/store"
 )
 
-// commitPatience is how long an answer may wait for its commit. A delivery that becomes durable
-// later was answered with 503, comes again and is a duplicate (F19).
+// commitPatience is how long an answer may wait. A delivery that becomes durable later comes again
+// and is a duplicate (F19).
 const commitPatience = 15 * time.Second
 
-// notify handles a notification: it finds the subscription, checks the notification, makes it
-// durable and answers 200 (S-60 to S-70). The content is read later.
+// notify makes a notification of a known subscription durable (S-60 to S-70). The engine reads it
+// later.
 func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, began time.Time) {
-	// A sender may close its half of the connection early, which ends r.Context(): it is answered
-	// all the same.
+	// A sender that closes its half of the connection early ends r.Context(), and is answered all
+	// the same.
 	ctx := context.WithoutCancel(r.Context())
 	sub, err := c.subs.find(ctx, token) // by the token and never by headers (S-63)
 	switch {
@@ -68,14 +68,12 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 	write(w, http.StatusOK)
 }
 
-// ended reports that the hub has nothing to deliver any more: the subscription was unsubscribed, or
-// switched off with nothing left to unsubscribe (S-92). Until then its deliveries are accepted.
+// ended: the hub has nothing to deliver any more (S-92).
 func ended(sub *store.Subscription) bool {
 	return sub.State == store.SubGone || sub.State == store.SubOff && !sub.Expires.Known()
 }
 
-// receive reads a notification and checks its signature. malformed reports that it is not of the
-// channel's kind.
+// receive reads a notification and checks its signature. malformed: not of the channel's kind.
 func (c *Callback) receive(ctx context.Context, w http.ResponseWriter, r *http.Request, sub store.Subscription,
 	reserved *reservation) (d *store.Delivery, malformed bool, err error) {
 	raw, err := readBody(w, r, c.o.MaxBody, reserved)
@@ -105,7 +103,7 @@ func (c *Callback) receive(ctx context.Context, w http.ResponseWriter, r *http.R
 }
 
 // authenticate checks the signature over the bytes on the wire, then over the decoded ones (S-80 to
-// S-87), and returns the decoded body. Without a secret a signature is ignored (S-86).
+// S-87). Without a secret a signature is ignored (S-86).
 func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byte,
 	reserved *reservation) (body []byte, signed bool, err error) {
 	var bad error
@@ -132,13 +130,12 @@ func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byt
 	case err == nil:
 		return body, signed, nil
 	case errors.Is(err, errCoding):
-		return raw, signed, nil // kept undecoded: the hub signed it, so something changed
+		return raw, signed, nil // kept: the hub signed it, so something changed
 	}
 	return nil, false, err
 }
 
-// signature checks the header against b. Some senders give several signatures: one valid one is
-// enough.
+// signature checks the header against b. One valid signature of several is enough.
 func (c *Callback) signature(h http.Header, sub store.Subscription, b []byte) error {
 	weakest := c.o.Policy(sub.SourceID).Weakest
 	values := h.Values(websub.SignatureHeader)
@@ -185,8 +182,7 @@ func (c *Callback) reject(w http.ResponseWriter, r *http.Request, sub store.Subs
 	}
 }
 
-// checkSelfLink looks for a self link to another topic (S-64). It is only a hint, because no
-// signature covers headers (S-88).
+// checkSelfLink looks for another topic (S-64): a hint, because no signature covers headers (S-88).
 func (c *Callback) checkSelfLink(h http.Header, sub store.Subscription) {
 	if c.o.Moved == nil || h.Get("Link") == "" {
 		return
@@ -197,7 +193,6 @@ func (c *Callback) checkSelfLink(h http.Header, sub store.Subscription) {
 	}
 }
 
-// clip cuts s to n bytes of valid text.
 func clip(s string, n int) string {
 	if len(s) > n {
 		s = s[:n]

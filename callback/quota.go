@@ -9,11 +9,11 @@ import (
 	"resyncd/store"
 )
 
-// shares is how many Sources can fill the inbox together: one alone gets only a part of it, so that
-// a Source that piles up does not turn hubs of others away.
+// shares is how many Sources can fill the inbox together, so that one that piles up does not turn
+// hubs of others away.
 const shares = 4
 
-// quota tracks how full the store's inbox is: measured now and then, and counted in between.
+// quota tracks how full the store's inbox is.
 type quota struct {
 	maxBytes, maxDeliveries int64
 
@@ -64,8 +64,7 @@ func (f *quota) measure(ctx context.Context, s store.Inbox, always bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now = now
-	// What was added during the measurement may be in it or not, so it counts twice until the next
-	// one.
+	// What was added during the measurement may be in it, so it counts twice until the next.
 	for source, by := range before {
 		if f.grown[source] == by {
 			delete(f.grown, source)

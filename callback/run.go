@@ -10,9 +10,8 @@ import (
 
 const cannotMeasure = "the inbox is taken to be as full as when it could be measured last"
 
-// Run commits what the handler accepts, and writes its counts, until ctx ends; then it commits the
-// rest. End it after Serve has returned, so that every notification gets its answer. It is called
-// once.
+// Run commits what the handler accepts until ctx ends, then the rest. End it after Serve has
+// returned, so that every notification gets its answer.
 func (c *Callback) Run(ctx context.Context) error {
 	if err := c.inbox.quota.measure(ctx, c.o.Store, true); err != nil {
 		c.tallies.failure(cannotMeasure, store.Subscription{}, err)
@@ -27,7 +26,6 @@ func (c *Callback) Run(ctx context.Context) error {
 	return nil
 }
 
-// tick does the work that is not needed for each notification.
 func (c *Callback) tick(ctx context.Context) {
 	clock := time.NewTicker(tallyEvery)
 	defer clock.Stop()

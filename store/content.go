@@ -2,15 +2,15 @@ package store
 
 import "context"
 
-// Contents keeps bytes that came with a document (a feed's entry) and are not yet in the mirror. They go with their
+// Contents keeps bytes that came with a document and are not yet in the mirror. They go with their
 // resource.
 type Contents interface {
 	// Content returns the bytes kept for a resource, or ErrNotFound.
 	Content(ctx context.Context, resourceID int64) ([]byte, error)
 }
 
-// Edit is one edit of a record (websub.md T-03). Edits are kept for as long as their Source: a record is what its edits
-// make of it, in whatever order they came.
+// Edit is one edit of a record (websub.md T-03). Edits are kept for as long as their Source,
+// because a record is made of all of them.
 type Edit struct {
 	SourceID int64
 	URI      string   // the record's subject
@@ -30,7 +30,7 @@ const EvidencePush = "push"
 type Edits interface {
 	// Edits returns the edits of one record by (Observed, Digest); empty for an unknown one.
 	Edits(ctx context.Context, sourceID int64, uri string) ([]Edit, error)
-	// EditsOf returns the edits of several records, aligned with uris, each as Edits does. The
-	// answers for a URI that is asked for twice share their bodies.
+	// EditsOf returns the edits of several records, aligned with uris. Answers for the same URI
+	// share their bodies.
 	EditsOf(ctx context.Context, sourceID int64, uris []string) ([][]Edit, error)
 }

@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Document is what is remembered of a fetched document: enough for a conditional request, and, for
-// small ones, the content (Body), so that an unchanged document costs one 304.
+// Document is what is remembered of a fetched document: enough for a conditional request, and the
+// content of small ones.
 type Document struct {
 	ID           int64
 	SourceID     int64
@@ -23,9 +23,8 @@ type Document struct {
 
 // Documents keeps the documents of a Source; the identity is (Source, URL).
 type Documents interface {
-	// EnsureDocument returns the id of the document of that URL, created if it is new. Until a
-	// later commit is durable a power cut may take it back, as what is Repeatable: nothing durable
-	// refers to an id that is not.
+	// EnsureDocument returns the id of the document of that URL, created if it is new. A power cut
+	// may take it back, as what is Repeatable.
 	EnsureDocument(ctx context.Context, c Claim, setID int64, url, kind string) (int64, error)
 	// Document returns one, or ErrNotFound.
 	Document(ctx context.Context, sourceID int64, url string) (Document, error)

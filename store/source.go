@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Source is a configured Source, or the one of a `sync URL DIR` mirror. It is the unit of a claim: its sets may share
-// mirror files, so they are written one after another.
+// Source is a configured Source, or the one of a `sync URL DIR` mirror. It is the unit of a claim,
+// because its sets may share mirror files.
 type Source struct {
 	ID   int64
 	Name string // unique
@@ -14,9 +14,8 @@ type Source struct {
 	// Epoch counts claims; Holder is the last claimant.
 	Epoch  int64
 	Holder string
-	// Unclean is true from the start of a run until its orderly end: files may be in place whose
-	// rows were never committed, or files were there before, so the disk is checked before
-	// fetching.
+	// Unclean is true from the start of a run until its orderly end: the disk is checked before
+	// fetching, because files may be in place whose rows were never committed.
 	Unclean bool
 	// Policy is a digest of the scope and filters of the last run; when it differs, refused
 	// resources are judged again.
@@ -34,8 +33,7 @@ type Sources interface {
 	Sources(ctx context.Context) ([]Source, error)
 	// SetPaused stops or restarts work on a Source; it needs no claim.
 	SetPaused(ctx context.Context, id int64, paused bool) error
-	// ForgetSource drops the Source with everything known of it, under a claim. The Source is gone
-	// at once; its rows go in bounded transactions, and Tidy drops what an interruption leaves. The
-	// claim ends with it.
+	// ForgetSource drops the Source with everything known of it. It is gone at once; its rows go in
+	// bounded transactions, and Tidy drops what an interruption leaves. The claim ends with it.
 	ForgetSource(ctx context.Context, c Claim) error
 }

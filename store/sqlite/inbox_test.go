@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // benchDelivery is a signed notification of the usual size.
@@ -159,8 +160,7 @@ func deliveriesSurvived(t *testing.T, path string, acknowledged map[int64]string
 func TestPollingWritesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
-	f.s.w.sem <- struct{}{}
-	defer func() { <-f.s.w.sem }()
+	defer hold(t, f.s)()
 	if rs, err := f.s.TakeRequests(t.Context(), 1); err != nil || len(rs) != 0 {
 		t.Error(rs, err)
 	}
@@ -188,8 +188,8 @@ func TestFullInbox(t *testing.T) {
 	}
 	limit := func(pages int) {
 		t.Helper()
-		err := f.s.write(t.Context(), "limit", func(ctx context.Context, w *writer) error {
-			_, err := w.exec(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)) // at least the present size
+		err := f.s.db.Write(t.Context(), "limit", func(ctx context.Context, w *dbfile.Writer) error {
+			_, err := w.Exec(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)) // at least the present size
 			return err
 		})
 		if err != nil {

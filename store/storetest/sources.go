@@ -158,8 +158,6 @@ func fenced(b *bench) {
 	b.is(err, store.ErrFenced)
 	_, err = b.st.EnsureDocument(b.ctx, b.claim, b.set.ID, "https://a.example/doc", "changelist")
 	b.is(err, store.ErrFenced)
-	_, _, err = b.st.Recount(b.ctx, b.claim, b.set.ID)
-	b.is(err, store.ErrFenced)
 	b.is(b.st.ForgetSource(b.ctx, b.claim), store.ErrFenced)
 	_, err = b.st.Resource(b.ctx, b.src.ID, uri(1))
 	b.is(err, store.ErrNotFound)

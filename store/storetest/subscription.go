@@ -52,7 +52,8 @@ func testSubscriptions(t *testing.T, fresh Fresh) {
 		b.same("by token", want, got)
 		none := store.Subscription{SourceID: b.src.ID, Token: "t2", State: store.SubWanted, Requested: store.NoTime,
 			Verified: store.NoTime,
-			Renew:    store.NoTime, Expires: store.NoTime, Rotated: store.NoTime, Next: store.NoTime, Ended: store.NoTime, LastDelivery: store.NoTime}
+			Renew:    store.NoTime, Expires: store.NoTime, Rotated: store.NoTime, Next: store.NoTime,
+			Ended: store.NoTime, LastDelivery: store.NoTime}
 		b.ok(b.st.AddSubscription(b.ctx, &none))
 		b.same("without times", none, b.subscription(none.ID))
 		_, err = b.st.Subscription(b.ctx, sub.ID+1000)

@@ -23,14 +23,14 @@ const (
 	Marked               // a mirror root
 )
 
-// Inspect reports what path holds and the id of a mirror root. It touches nothing (sync --dry-run).
-// A damaged marker is an error (blob.ErrUnmarked), as is a path that leads to anything but a
-// folder.
+// Inspect reports what path holds and the id of a mirror root, and touches nothing. A damaged
+// marker, or a path to anything but a folder, is an error (blob.ErrUnmarked).
 func Inspect(path string) (State, string, error) {
 	top, err := openTop(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if target, linkErr := os.Readlink(path); linkErr == nil {
-			return Absent, "", fmt.Errorf("inspect mirror root %s: a link to %s, where nothing is: is its disk not mounted?", path, target)
+			return Absent, "", fmt.Errorf("inspect mirror root %s: a link to %s, where nothing is: is its disk not mounted?",
+				path, target)
 		}
 		return Absent, "", nil
 	}
@@ -61,10 +61,9 @@ func Inspect(path string) (State, string, error) {
 	return Empty, "", nil
 }
 
-// Create makes path a mirror root, durably, and returns the id that Open needs. Missing folders are
-// made; an existing folder is adopted with everything in it; a marked root keeps its id, so that an
-// interrupted Create may be repeated. Files and folders of the content get the usual modes under
-// the umask, the reserved folder 0700.
+// Create makes path a mirror root, durably, and returns the id that Open needs. An existing folder
+// is adopted with everything in it; a marked root keeps its id, so that Create may be repeated. The
+// content gets the usual modes under the umask, the reserved folder 0700.
 func Create(path string) (id string, err error) {
 	defer func() {
 		if err != nil {
@@ -110,8 +109,8 @@ func Create(path string) (id string, err error) {
 	return m.ID, nil
 }
 
-// MakeRoot makes the folder of a mirror and its missing parents, and makes their names durable.
-// Create calls it; a caller that writes there before needs it too.
+// MakeRoot makes the folder of a mirror and its missing parents, durably. Create calls it; a caller
+// that writes there before needs it too.
 func MakeRoot(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 )
 
 // folder is an open folder of the mirror. All work in it uses names of one component, so that no
-// path is walked, no link on a path is followed, and the kernel does no more than it must
-// (performance.md 7.4).
+// link on a path is followed (performance.md 7.4).
 type folder struct {
 	path string // below the mirror root, slash-separated; "" is the root itself
 	root *os.Root
@@ -21,8 +20,7 @@ type folder struct {
 	file *os.File
 }
 
-// openTop opens the mirror root, the only folder opened by a path (which may be a link: the
-// operator chose it).
+// openTop opens the mirror root, the only folder opened by a path, which may be a link.
 func openTop(path string) (*folder, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -37,8 +35,7 @@ func openTop(path string) (*folder, error) {
 }
 
 // child opens a folder in a folder. os.Root follows links that stay inside, which must not happen
-// (F87): what Lstat saw and what was opened must be the same. If they differ, another call replaced
-// the name, so child tries again.
+// (F87): what Lstat saw and what was opened must be the same, or child tries again.
 func (f *folder) child(name string) (*folder, error) {
 	below := path.Join(f.path, name)
 	for range tries {
@@ -79,7 +76,7 @@ func (f *folder) isAt(parent *folder, name string) bool {
 	return err == nil && now.IsDir() && os.SameFile(now, f.info)
 }
 
-// handle is the folder as a file: for syncing it, and for system calls that os.Root does not have.
+// handle is the folder as a file, for what os.Root does not have.
 func (f *folder) handle() (*os.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

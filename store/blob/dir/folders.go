@@ -12,9 +12,9 @@ import (
 	"resyncd/store/blob"
 )
 
-// folders keeps the recently used folders open, at most limit of them beyond those in use, so that
-// a name costs one system call however deep it lies. Another process may move a folder meanwhile: a
-// handle counts only for a while, then its name is checked again.
+// folders keeps the recently used folders open, so that a name costs one system call however deep
+// it lies. Another process may move a folder: a handle counts only for a while, then its name is
+// checked again.
 type folders struct {
 	top   *cachedFolder
 	limit int
@@ -39,8 +39,8 @@ func newFolders(top *folder, limit int) *folders {
 }
 
 // acquire opens the folder at path, whose name was checked not before since. With making, missing
-// folders are made, after a call of making for each. The caller releases it. ErrParentNotFolder if
-// a component is something else; fs.ErrNotExist if it is missing.
+// folders are made. The caller releases it. ErrParentNotFolder if a component is something else;
+// fs.ErrNotExist if it is missing.
 func (c *folders) acquire(path string, since time.Time, making func(path string)) (*cachedFolder, error) {
 	if path == "" {
 		return c.top, nil
@@ -108,8 +108,7 @@ func (c *folders) confirm(h *cachedFolder, now time.Time) {
 	h.checked = now
 }
 
-// insert caches a folder just opened, in use once. If another goroutine was faster, its older
-// handle is dropped.
+// insert caches a folder just opened, unless another goroutine was faster.
 func (c *folders) insert(f *folder, now time.Time) *cachedFolder {
 	c.mu.Lock()
 	defer c.mu.Unlock()

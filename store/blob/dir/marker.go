@@ -13,8 +13,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// The root marker (F12): without it, the empty folder of a mirror whose disk is not mounted would
-// be taken for a mirror whose files are all gone.
+// The root marker (F12): without it, an empty mount point would be taken for a mirror whose files
+// are all gone.
 const (
 	markerName   = "root"
 	markerFormat = 1
@@ -63,8 +63,8 @@ func readMarker(top *folder) (marker, error) {
 	return m, nil
 }
 
-// writeMarker puts a new marker into the reserved folder, whole and durable or not at all. If
-// another process was faster, its marker is returned.
+// writeMarker puts a new marker into the reserved folder, whole and durable. If another process was
+// faster, its marker is returned.
 func writeMarker(top, reserved *folder) (marker, error) {
 	m := newMarker()
 	text, err := json.Marshal(m)

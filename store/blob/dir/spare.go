@@ -3,8 +3,7 @@ package dir
 import "context"
 
 // Spare implements blob.Mirror. On an ext4 the making of a file waits while the journal writes an
-// earlier transaction, such as the sync of the notification that a push begins with. A spare file
-// is there already. It keeps no descriptor, because it may wait for long (F11).
+// earlier transaction; a spare file is there already. It keeps no descriptor (F11).
 func (m *Mirror) Spare(ctx context.Context) {
 	if m.spare.Load() != nil || m.beginWrite(ctx) != nil {
 		return
@@ -20,8 +19,8 @@ func (m *Mirror) Spare(ctx context.Context) {
 	}
 }
 
-// takeSpare returns the spare stage, nil for none. One made before a failed sync is dropped,
-// because the disk may have lost it.
+// takeSpare returns the spare stage. One made before a failed sync is dropped, because it may be
+// lost.
 func (m *Mirror) takeSpare() *stage {
 	s := m.spare.Swap(nil)
 	if s == nil {

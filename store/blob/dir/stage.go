@@ -12,8 +12,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// keptOpen is how many closed stages keep their descriptor, so that a small group is synced through
-// the descriptors that wrote it. A group of thousands must not hold thousands (F11).
+// keptOpen is how many closed stages keep their descriptor, for syncing a small group. Thousands
+// must not (F11).
 const keptOpen = 16
 
 // stage is a blob.Stage: a file in a shard of the stage area.

@@ -6,7 +6,8 @@ import (
 	"errors"
 
 	"resyncd/destination/peer/hub/hubstate"
-	"resyncd/store/sqlite"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // Commit implements hubstate.State.
@@ -15,7 +16,7 @@ func (d *DB) Commit(ctx context.Context, c *hubstate.Commit) error {
 		n.Number = 0
 	}
 	const what = "record the hub's work"
-	return d.f.WriteReadable(ctx, what, c.Readable, func(ctx context.Context, tx sqlite.Tx) error {
+	return d.f.WriteReadable(ctx, what, c.Readable, func(ctx context.Context, tx *dbfile.Writer) error {
 		t := commit{tx: tx, topics: map[string]*topicRow{}, touched: map[int64]bool{}}
 		return t.apply(ctx, c)
 	})
@@ -23,7 +24,7 @@ func (d *DB) Commit(ctx context.Context, c *hubstate.Commit) error {
 
 // commit is one Commit on its way.
 type commit struct {
-	tx      sqlite.Tx
+	tx      *dbfile.Writer
 	topics  map[string]*topicRow
 	touched map[int64]bool // topics whose notifications may have become too many, or needless
 }
@@ -77,7 +78,7 @@ func (t *commit) notifications(ctx context.Context, list []*hubstate.Notificatio
 			continue
 		}
 		_, err = t.tx.Exec(ctx, `INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?)`, row.id, row.last+1, sqlite.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
+			VALUES (?, ?, ?, ?, ?, ?, ?)`, row.id, row.last+1, column.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
 		if err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {
 	var topic int64
 	err := t.tx.Get(ctx, `UPDATE hub_subscription SET cursor = max(cursor, ?), attempts = ?, next = ?,
 			delivered = delivered + ?, dropped = dropped + ? WHERE id = ? RETURNING topic_id`,
-		[]any{p.Cursor, p.Attempts, sqlite.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic)
+		[]any{p.Cursor, p.Attempts, column.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -135,7 +136,7 @@ func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {
 }
 
 // trim drops what every subscriber is done with, and what is beyond the bounds.
-func trim(ctx context.Context, tx sqlite.Tx, topic, keep, keepBytes int64) error {
+func trim(ctx context.Context, tx *dbfile.Writer, topic, keep, keepBytes int64) error {
 	var last, floor, bytes, done int64
 	err := tx.Get(ctx, `SELECT last, floor, bytes, coalesce((SELECT min(cursor) FROM hub_subscription WHERE topic_id = t.id), last)
 		FROM hub_topic t WHERE id = ?`, []any{topic}, &last, &floor, &bytes, &done)
@@ -167,7 +168,7 @@ func trim(ctx context.Context, tx sqlite.Tx, topic, keep, keepBytes int64) error
 }
 
 // drop drops those in (from, to] and returns how many bytes are left.
-func drop(ctx context.Context, tx sqlite.Tx, topic, from, to, bytes int64) (int64, error) {
+func drop(ctx context.Context, tx *dbfile.Writer, topic, from, to, bytes int64) (int64, error) {
 	if to <= from {
 		return bytes, nil
 	}
@@ -193,7 +194,7 @@ func (d *DB) Notifications(ctx context.Context, topicID, after int64, limit int,
 				n      hubstate.Notification
 				digest []byte
 			)
-			err := scan(&n.Topic, &n.Number, sqlite.IntoInstant(&n.Received), &n.Type, &n.Link, &digest, &n.Body)
+			err := scan(&n.Topic, &n.Number, column.IntoInstant(&n.Received), &n.Type, &n.Link, &digest, &n.Body)
 			copy(n.Digest[:], digest)
 			size += int64(len(n.Body))
 			out = append(out, n)

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 
 	"resyncd/destination/peer/hub/hubstate"
-	"resyncd/store/sqlite"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // application marks a file as that of a hub: "rshb".
@@ -18,17 +18,17 @@ const application = 0x72736862
 var migrations embed.FS
 
 // DB is a hubstate.State on one file of its own.
-type DB struct{ f *sqlite.File }
+type DB struct{ f *dbfile.File }
 
 var _ hubstate.State = (*DB)(nil)
 
-// Open opens a hub's database; sqlite.OpenFile says how. A nil log discards.
+// Open opens a hub's database; dbfile.Open says how. A nil log discards.
 func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	scripts, err := scripts()
 	if err != nil {
 		return nil, err
 	}
-	f, err := sqlite.OpenFile(ctx, path, schema(scripts), log)
+	f, err := dbfile.Open(ctx, path, schema(scripts), dbfile.Options{Alone: true, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +38,8 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 // Close closes the database and lets another hub have it.
 func (d *DB) Close() error { return d.f.Close() }
 
-func schema(scripts []string) sqlite.Schema {
-	return sqlite.Schema{Owner: "hub", Application: application, Scripts: scripts}
+func schema(scripts []string) dbfile.Schema {
+	return dbfile.Schema{Owner: "hub", Application: application, Scripts: scripts}
 }
 
 // scripts are the schema's steps, oldest first.

@@ -1,4 +1,4 @@
-package sqlite
+package dbfile
 
 import (
 	"context"
@@ -19,30 +19,25 @@ import (
 )
 
 const (
-	busyTimeout     = 5000     // ms; longer would hold up a shutdown
-	journalLimit    = 64 << 20 // size of the log after it was folded in
-	checkpointPages = 4000     // size at which SQLite folds the log in
-	// In KiB. SQLite lets its connections lend each other unused pages, and a page costs more than
-	// its size: the memory held is more than twice the sum of those in use.
+	busyTimeout     = 5000     // ms
+	journalLimit    = 64 << 20 // size of the log after checkpoints
+	checkpointPages = 4000     // size of the log that starts one
+	// In KiB. The memory held is more than twice the sum.
 	writerCache = 3_072
 	readerCache = 512
 	readers     = 4
 )
 
-// pragma is a setting that is read back, because a mistyped one is silently ignored.
+// pragma is a setting. It is read back, because a mistyped one is silently ignored.
 type pragma struct{ name, value string }
 
-func writerPragmas(cacheKiB int) []pragma {
-	if cacheKiB <= 0 {
-		cacheKiB = writerCache
-	}
+func writerPragmas() []pragma {
 	return []pragma{
-		// NORMAL: SQLite syncs what it folds in, and walSync each commit that must survive a power
-		// cut (P4).
+		// NORMAL, because walSync syncs each commit that must survive a power cut (P4).
 		{"synchronous", "1"},
 		{"foreign_keys", "1"},
-		{"temp_store", "2"}, // memory: /tmp may be small, and no statement here sorts or journals much
-		{"cache_size", strconv.Itoa(-cacheKiB)},
+		{"temp_store", "2"}, // memory, because /tmp may be small
+		{"cache_size", strconv.Itoa(-writerCache)},
 		{"journal_size_limit", strconv.Itoa(journalLimit)},
 		{"wal_autocheckpoint", strconv.Itoa(checkpointPages)},
 	}
@@ -56,8 +51,7 @@ func readerPragmas() []pragma {
 	}
 }
 
-// dsn names the database for SQLite. Only the file: form takes parameters, and a "?" or "#" in a
-// path would end it early, so the path is escaped.
+// dsn names the database for SQLite: a "?" or "#" in an unescaped path would end it early.
 func dsn(path string, params ...string) string {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
 	if !strings.HasPrefix(u.Path, "/") {
@@ -66,16 +60,13 @@ func dsn(path string, params ...string) string {
 	return "file:" + u.EscapedPath() + "?" + strings.Join(append([]string{"_dqs=0"}, params...), "&")
 }
 
-// firstReadConnector makes connections that have read the database before they are used.
 type firstReadConnector struct {
 	driver.Connector
 	pragmas []pragma
 }
 
-// Connect implements driver.Connector. SQLite loses what is only in the log if a connection closes
-// that never read: where it cannot open the index of the log for writing it takes a checkpoint that
-// copied nothing for a whole one, and removes the log. So the log is kept until the connection has
-// read.
+// Connect implements driver.Connector. A connection that never read, and cannot write the log's
+// index, removes the log with all in it as it closes. So the log is kept until it has read.
 func (s firstReadConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := s.Connector.Connect(ctx)
 	if err != nil {
@@ -119,7 +110,6 @@ func (s firstReadConnector) firstRead(ctx context.Context, conn driver.Conn) err
 	return nil
 }
 
-// connect opens a pool and reads its settings back.
 func connect(ctx context.Context, dsn string, size int, pragmas []pragma) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -140,32 +130,40 @@ func connect(ctx context.Context, dsn string, size int, pragmas []pragma) (*sql.
 	return db, nil
 }
 
-func (s *Store) openWrite(ctx context.Context, path string, cacheKiB int) error {
+func (f *File) openWrite(ctx context.Context, path string, o Options) error {
 	abs, err := prepareFile(path)
 	if err != nil {
 		return err
 	}
-	if abs, err = filepath.EvalSymlinks(abs); err != nil { // one database, one name for its lock file
+	if abs, err = filepath.EvalSymlinks(abs); err != nil { // one name for its lock file
 		return err
 	}
-	s.path = abs
-	pragmas := writerPragmas(cacheKiB)
-	db, err := connect(ctx, dsn(abs, "_txlock=immediate", "_defensive=1"), 1, pragmas)
+	f.path = abs
+	if o.Alone {
+		unlock, free, err := Lock(abs + ".lock")
+		if err != nil {
+			return err
+		}
+		if !free {
+			return &store.HeldError{Source: filepath.Base(abs), Holder: "a " + f.schema.Owner + " that is running"}
+		}
+		f.unlock = unlock
+	}
+	db, err := connect(ctx, dsn(abs, "_txlock=immediate", "_defensive=1"), 1, writerPragmas())
 	if err != nil {
-		return s.fail("connect", err)
+		return f.Fail("connect", err)
 	}
-	s.w = newWriter(db, abs)
-	if err := s.migrate(ctx); err != nil {
+	f.w = newWriter(db, abs, o.Sync)
+	if err := f.migrate(ctx); err != nil {
 		return err
 	}
-	if err := s.w.wal.open(); err != nil { // not with the first commit: there may be no descriptor left by then (F11)
+	if err := f.w.wal.open(); err != nil { // now, because later no descriptor may be left (F11)
 		return err
 	}
-	return s.openReader(ctx, []string{"mode=ro"})
+	return f.openReader(ctx, []string{"mode=ro"})
 }
 
-// prepareFile makes the folder and an empty file with the right modes: SQLite would make it
-// readable for all.
+// prepareFile makes the file, which SQLite would make readable for all.
 func prepareFile(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -181,8 +179,7 @@ func prepareFile(path string) (string, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	// Never open an existing one here: closing it would drop the locks this process may hold on it
-	// (POSIX).
+	// Opening an existing one here and closing it would drop this process's locks on it (POSIX).
 	info, err := os.Stat(abs)
 	switch {
 	case err != nil:
@@ -195,10 +192,9 @@ func prepareFile(path string) (string, error) {
 	return abs, nil
 }
 
-// openRead opens without leaving a trace. Without a log beside the database nobody has it open and
-// everything is in the one file: "immutable" then keeps SQLite from making a log of its own. With a
-// log, its commits must be read.
-func (s *Store) openRead(ctx context.Context, path string) error {
+// openRead leaves no trace. Without a log nobody has the database open, and "immutable" keeps
+// SQLite from making one.
+func (f *File) openRead(ctx context.Context, path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -208,7 +204,7 @@ func (s *Store) openRead(ctx context.Context, path string) error {
 	} else if err != nil {
 		return err
 	}
-	s.path = abs
+	f.path = abs
 	info, err := os.Stat(abs)
 	switch {
 	case err != nil:
@@ -219,35 +215,34 @@ func (s *Store) openRead(ctx context.Context, path string) error {
 		return errEmpty()
 	}
 	params := []string{"mode=ro"}
-	if s.immutable = !exists(abs + "-wal"); s.immutable {
+	if f.immutable = !exists(abs + "-wal"); f.immutable {
 		params = append(params, "immutable=1")
 	}
-	if err := s.openReader(ctx, params); err != nil {
+	if err := f.openReader(ctx, params); err != nil {
 		return err
 	}
-	found, err := s.readIdentity(ctx, s.r.db)
+	found, err := f.readIdentity(ctx, f.r.db)
 	if err != nil {
-		return s.fail("read what it is", err)
+		return f.Fail("read what it is", err)
 	}
 	if found.empty() {
 		return errEmpty()
 	}
-	s.schema = found.version
-	return found.readable()
+	f.version = found.version
+	return f.readable(found)
 }
 
-// errEmpty is the error for a database whose creator was killed before the first commit.
+// errEmpty: its creator was killed before the first commit.
 func errEmpty() error {
 	return fmt.Errorf("%w: the state database is empty; `resyncd sync` fills it", store.ErrNotFound)
 }
 
-func (s *Store) openReader(ctx context.Context, params []string) error {
-	pragmas := readerPragmas()
-	db, err := connect(ctx, dsn(s.path, params...), readers, pragmas)
+func (f *File) openReader(ctx context.Context, params []string) error {
+	db, err := connect(ctx, dsn(f.path, params...), readers, readerPragmas())
 	if err != nil {
-		return s.fail("connect for reading", err)
+		return f.Fail("connect for reading", err)
 	}
-	s.r = &reader{db: db, stmts: map[string]*sql.Stmt{}}
+	f.r = &reader{db: db}
 	return nil
 }
 

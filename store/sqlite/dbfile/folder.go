@@ -1,4 +1,4 @@
-package sqlite
+package dbfile
 
 import (
 	"errors"
@@ -8,13 +8,12 @@ import (
 	"syscall"
 )
 
-// MakeFolder makes the folder of a database, and its missing parents, and makes their names
-// durable: SQLite syncs only what is in the folder, so a power cut could take the folder with
-// everything in it (P4). Open calls it; a caller that writes there before needs it too.
+// MakeFolder makes a folder and its missing parents, durably: SQLite syncs only what is in the
+// folder (P4).
 func MakeFolder(path string) error { return makeFolder(path, syncFolder) }
 
 func makeFolder(path string, sync func(folder *os.File) error) error {
-	var grown []string // folders with a new name in them
+	var grown []string
 	for dir := path; !exists(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		grown = append(grown, filepath.Dir(dir))
 	}
@@ -33,7 +32,7 @@ func makeFolder(path string, sync func(folder *os.File) error) error {
 	return nil
 }
 
-// syncFolder makes the names in a folder durable, as far as its file system supports that.
+// syncFolder makes the names in a folder durable, where its file system can.
 func syncFolder(f *os.File) error {
 	err := f.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {

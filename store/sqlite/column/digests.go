@@ -1,4 +1,4 @@
-package sqlite
+package column
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package sqlite
+package column
 
 import (
 	"errors"
@@ -37,13 +37,13 @@ func TestPacked(t *testing.T) {
 			Checked: genDigests().Draw(t, "checked"), Version: version, Fetched: genMicros().Draw(t, "fetched"),
 		}
 		var h2 store.Have
-		if err := (fileScanner{&h2}).Scan(appendFile(nil, &h)); err != nil || h != h2 {
+		if err := (fileScanner{&h2}).Scan(PackFile(&h)); err != nil || h != h2 {
 			t.Fatalf("%v\n%s", err, cmp.Diff(h, h2))
 		}
 		k := store.Work{Attempts: rapid.Int().Draw(t, "attempts"), Since: genMicros().Draw(t, "since"),
 			Class: rapid.String().Draw(t, "class"), Reason: rapid.String().Draw(t, "reason")}
 		var k2 store.Work
-		if err := (failureScanner{&k2}).Scan(appendFailure(nil, &k)); err != nil || k != k2 {
+		if err := (failureScanner{&k2}).Scan(PackFailure(&k)); err != nil || k != k2 {
 			t.Fatalf("%v\n%s", err, cmp.Diff(k, k2))
 		}
 		said := func() store.Want {
@@ -63,7 +63,7 @@ func TestPacked(t *testing.T) {
 			w.Listed = &l
 		}
 		var w2 store.Want
-		if err := (wantDataScanner{&w2}).Scan(appendWantData(nil, &w)); err != nil || !cmp.Equal(w, w2) {
+		if err := (wantScanner{&w2}).Scan(PackWant(&w)); err != nil || !cmp.Equal(w, w2) {
 			t.Fatalf("%v\n%s", err, cmp.Diff(w, w2))
 		}
 	})
@@ -73,11 +73,11 @@ func TestPacked(t *testing.T) {
 func TestOrdinaryWantIsSmall(t *testing.T) {
 	t.Parallel()
 	w := store.Want{Length: 5, Type: "t"}
-	if got, plain := len(appendWantData(nil, &w)), len(appendWantFields(nil, &w)); got != plain {
+	if got, plain := len(PackWant(&w)), len(appendWant(nil, &w)); got != plain {
 		t.Errorf("%d bytes, %d without", got, plain)
 	}
 	w.Inline = true
-	if got, plain := len(appendWantData(nil, &w)), len(appendWantFields(nil, &w)); got != plain+1 {
+	if got, plain := len(PackWant(&w)), len(appendWant(nil, &w)); got != plain+1 {
 		t.Errorf("inline: %d bytes, %d without", got, plain)
 	}
 }
@@ -93,18 +93,18 @@ func TestDigestsAreSmall(t *testing.T) {
 // FuzzUnpack: damaged records give an error or nonsense, never a panic and never more memory than they have bytes.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(appendFile(nil, &store.Have{ETag: "e", Checked: "md5:" + strings.Repeat("00", 16)}))
-	f.Add(appendWantData(nil, &store.Want{Type: "t", Digests: "x"}))
-	f.Add(appendWantData(nil, &store.Want{Pushed: true, Listed: &store.Want{Type: "t", Refused: "r", Links: "l"}}))
-	f.Add(appendWantData(nil, &store.Want{Inline: true, Meta: "{}", Listed: &store.Want{Inline: true, Meta: "[]"}}))
+	f.Add(PackFile(&store.Have{ETag: "e", Checked: "md5:" + strings.Repeat("00", 16)}))
+	f.Add(PackWant(&store.Want{Type: "t", Digests: "x"}))
+	f.Add(PackWant(&store.Want{Pushed: true, Listed: &store.Want{Type: "t", Refused: "r", Links: "l"}}))
+	f.Add(PackWant(&store.Want{Inline: true, Meta: "{}", Listed: &store.Want{Inline: true, Meta: "[]"}}))
 	f.Add([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fuzztest.Bound(t)
 		var h store.Have
 		var k store.Work
 		var w store.Want
-		for _, err := range []error{fileScanner{&h}.Scan(b), failureScanner{&k}.Scan(b), wantDataScanner{&w}.Scan(b)} {
-			if err != nil && !errors.Is(err, errPayload) {
+		for _, err := range []error{fileScanner{&h}.Scan(b), failureScanner{&k}.Scan(b), wantScanner{&w}.Scan(b)} {
+			if err != nil && !errors.Is(err, ErrDamaged) {
 				t.Fatal(err)
 			}
 		}
@@ -122,15 +122,15 @@ func TestDamagedRecord(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"cut":       fileScanner{new(store.Have)}.Scan(make([]byte, 10)),
-		"long":      wantDataScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 200}),
-		"listed":    wantDataScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, dataPushed | dataListed, 9, 1}),
-		"meta":      wantDataScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, dataInline | dataMeta, 9, 1}),
-		"no digest": wantDataScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
+		"long":      wantScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 200}),
+		"listed":    wantScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, dataPushed | dataListed, 9, 1}),
+		"meta":      wantScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 0, dataInline | dataMeta, 9, 1}),
+		"no digest": wantScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
 		"a string":  fileScanner{new(store.Have)}.Scan("x"),
 		"intervals": new(intervals).Scan("nonsense"),
 		"state":     enumOf[store.HaveState]{new(store.HaveState)}.Scan(int64(900)),
 	} {
-		if !errors.Is(err, errPayload) {
+		if !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

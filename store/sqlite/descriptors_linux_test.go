@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"resyncd/store/sqlite/dbfile"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -14,10 +15,10 @@ import (
 func TestOutOfDescriptors(t *testing.T) {
 	dir := t.TempDir()
 	f := newFilled(t, filepath.Join(dir, "state.db"))
-	h := openFile(t, filepath.Join(dir, "hub.db"))
+	h := openHub(t, filepath.Join(dir, "hub.db"))
 	subscribe := func() error {
-		return h.Write(t.Context(), "subscribe", func(ctx context.Context, tx Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO subscription DEFAULT VALUES")
+		return h.Write(t.Context(), "subscribe", func(ctx context.Context, w *dbfile.Writer) error {
+			_, err := w.Exec(ctx, "INSERT INTO subscription DEFAULT VALUES")
 			return err
 		})
 	}
@@ -29,7 +30,7 @@ func TestOutOfDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.s, h = open(t, f.s.path), openFile(t, h.s.path)
+	f.s, h = open(t, f.s.db.Path()), openHub(t, h.Path())
 	defer h.Close()
 	deliver := func() error {
 		f.n++
@@ -47,6 +48,17 @@ func TestOutOfDescriptors(t *testing.T) {
 			t.Errorf("a %s after that: %v", what, err)
 		}
 	}
+}
+
+func openHub(t *testing.T, path string) *dbfile.File {
+	t.Helper()
+	f, err := dbfile.Open(t.Context(), path, dbfile.Schema{
+		Owner: "hub", Application: 1, Scripts: []string{"CREATE TABLE subscription (id INTEGER PRIMARY KEY) STRICT"},
+	}, dbfile.Options{Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // starve takes all descriptors that this process may have, until back is called.

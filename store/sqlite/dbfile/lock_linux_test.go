@@ -1,4 +1,4 @@
-package sqlite
+package dbfile
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 func TestReleasedAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	l, got, err := lockFile(path)
+	unlock, got, err := Lock(path)
 	if err != nil || !got {
 		t.Fatal(got, err)
 	}
@@ -21,17 +21,17 @@ func TestReleasedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(child)
-	if _, again, err := lockFile(path); again || err != nil {
+	if _, again, err := Lock(path); again || err != nil {
 		t.Fatalf("a lock that is held: %t, %v", again, err)
 	}
-	if err := l.Unlock(); err != nil {
+	if err := unlock(); err != nil {
 		t.Fatal(err)
 	}
-	l, got, err = lockFile(path)
+	unlock, got, err = Lock(path)
 	if err != nil || !got {
 		t.Fatalf("a lock that was given up: %t, %v", got, err)
 	}
-	if err := l.Unlock(); err != nil {
+	if err := unlock(); err != nil {
 		t.Error(err)
 	}
 }

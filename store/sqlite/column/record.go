@@ -1,6 +1,7 @@
-package sqlite
+package column
 
 import (
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,8 +9,8 @@ import (
 	"resyncd/store"
 )
 
-// errPayload says that a packed record cannot be read.
-var errPayload = errors.New("a packed record is damaged")
+// ErrDamaged says that a packed record cannot be read.
+var ErrDamaged = errors.New("a packed record is damaged")
 
 // The packed records: fields one after another, numbers as varints, strings behind their length. A
 // new field goes to the end, where its absence in an older record reads as zero; nothing else ever
@@ -26,9 +27,9 @@ func putString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// appendFile packs the fields of a Have that SQL does not query: all but State and Length.
-func appendFile(b []byte, h *store.Have) []byte {
-	b = append(b, h.SHA256[:]...)
+// PackFile packs the fields of a Have that SQL does not query: all but State and Length.
+func PackFile(h *store.Have) []byte {
+	b := append(make([]byte, 0, 128), h.SHA256[:]...)
 	b = binary.AppendVarint(b, h.ModTime)
 	b = putMicros(b, h.Version.From)
 	b = putMicros(b, h.Version.Until)
@@ -41,10 +42,9 @@ func appendFile(b []byte, h *store.Have) []byte {
 	return appendDigests(b, h.Checked)
 }
 
-// packFile is appendFile into a record of its own.
-func packFile(h *store.Have) []byte { return appendFile(make([]byte, 0, 128), h) }
+// IntoFile reads what PackFile wrote; NULL leaves h as it is.
+func IntoFile(h *store.Have) sql.Scanner { return fileScanner{h} }
 
-// fileScanner reads a packed file into h; NULL leaves it as it is.
 type fileScanner struct{ h *store.Have }
 
 func (f fileScanner) Scan(v any) error {
@@ -63,13 +63,16 @@ func (f fileScanner) Scan(v any) error {
 	return u.err()
 }
 
-// appendFailure packs a Work without Action and Due.
-func appendFailure(b []byte, w *store.Work) []byte {
-	b = binary.AppendVarint(b, int64(w.Attempts))
+// PackFailure packs a Work without Action and Due.
+func PackFailure(w *store.Work) []byte {
+	b := binary.AppendVarint(make([]byte, 0, 64), int64(w.Attempts))
 	b = putMicros(b, w.Since)
 	b = putString(b, store.WithCause(w.Class, w.Cause))
 	return putString(b, w.Reason)
 }
+
+// IntoFailure reads what PackFailure wrote; NULL leaves w as it is.
+func IntoFailure(w *store.Work) sql.Scanner { return failureScanner{w} }
 
 type failureScanner struct{ w *store.Work }
 
@@ -89,12 +92,12 @@ func (f failureScanner) Scan(v any) error {
 // order, follow the documents' want and the meta, each behind its length.
 const dataPushed, dataListed, dataInline, dataMeta = 1, 2, 4, 8
 
-// appendWantData packs the fields of a Want that SQL does not query, and whether it is pushed, so
-// that it reads the same without the column.
-func appendWantData(b []byte, w *store.Want) []byte {
-	b = appendWantFields(b, w)
-	bits := byte(flag(w.Pushed))*dataPushed | byte(flag(w.Listed != nil))*dataListed |
-		byte(flag(w.Inline))*dataInline | byte(flag(w.Meta != ""))*dataMeta
+// PackWant packs the fields of a Want that SQL does not query, and whether it is pushed, so that it
+// reads the same without the column.
+func PackWant(w *store.Want) []byte {
+	b := appendWant(make([]byte, 0, 96), w)
+	bits := byte(Flag(w.Pushed))*dataPushed | byte(Flag(w.Listed != nil))*dataListed |
+		byte(Flag(w.Inline))*dataInline | byte(Flag(w.Meta != ""))*dataMeta
 	if bits == 0 {
 		return b
 	}
@@ -108,23 +111,23 @@ func appendWantData(b []byte, w *store.Want) []byte {
 	return b
 }
 
-// packWantData is appendWantData into a record of its own.
-func packWantData(w *store.Want) []byte { return appendWantData(make([]byte, 0, 96), w) }
-
-func appendWantFields(b []byte, w *store.Want) []byte {
+func appendWant(b []byte, w *store.Want) []byte {
 	b = binary.AppendVarint(b, w.Version.Ordinal)
 	b = binary.AppendVarint(b, w.Version.Document)
 	b = binary.AppendVarint(b, w.Length)
 	b = putMicros(b, w.LastMod)
-	b = append(b, byte(flag(w.Settled)))
+	b = append(b, byte(Flag(w.Settled)))
 	b = putString(b, w.Type)
 	b = putString(b, w.Links)
 	return appendDigests(b, w.Digests)
 }
 
-type wantDataScanner struct{ w *store.Want }
+// IntoWant reads what PackWant wrote; NULL leaves w as it is.
+func IntoWant(w *store.Want) sql.Scanner { return wantScanner{w} }
 
-func (s wantDataScanner) Scan(v any) error {
+type wantScanner struct{ w *store.Want }
+
+func (s wantScanner) Scan(v any) error {
 	u, known, err := newUnpacker(v)
 	if !known {
 		return err
@@ -146,14 +149,14 @@ func (s wantDataScanner) Scan(v any) error {
 // appendListed packs a whole want without columns. The documents' want is never itself pushed.
 func appendListed(b []byte, w *store.Want) []byte {
 	b = binary.AppendVarint(b, w.SetID)
-	b = append(b, byte(w.State), byte(flag(w.Held)))
+	b = append(b, byte(w.State), byte(Flag(w.Held)))
 	b = putMicros(b, w.Version.From)
 	b = putMicros(b, w.Version.Until)
 	b = binary.AppendVarint(b, w.Generation)
 	b = putString(b, w.Refused)
-	b = appendWantFields(b, w)
+	b = appendWant(b, w)
 	if w.Inline || w.Meta != "" {
-		b = putString(append(b, byte(flag(w.Inline))), w.Meta)
+		b = putString(append(b, byte(Flag(w.Inline))), w.Meta)
 	}
 	return b
 }
@@ -168,7 +171,7 @@ func (u *unpacker) listed() *store.Want {
 	return w
 }
 
-// wantFields reads what appendWantFields wrote.
+// wantFields reads what appendWant wrote.
 func (u *unpacker) wantFields(w *store.Want) {
 	w.Version.Ordinal, w.Version.Document = u.int(), u.int()
 	w.Length = u.int()
@@ -194,13 +197,13 @@ func newUnpacker(v any) (u unpacker, known bool, err error) {
 	case []byte:
 		return unpacker{rest: string(v)}, true, nil
 	default:
-		return unpacker{}, false, fmt.Errorf("%w: it is a %T", errPayload, v)
+		return unpacker{}, false, fmt.Errorf("%w: it is a %T", ErrDamaged, v)
 	}
 }
 
 func (u *unpacker) err() error {
 	if u.bad {
-		return errPayload
+		return ErrDamaged
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package sqlite
+package dbfile
 
 import (
 	"os"
@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData makes the content of a file durable, and the metadata needed to read it back.
 func syncData(f *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); err != unix.EINTR {
@@ -16,7 +15,7 @@ func syncData(f *os.File) error {
 	}
 }
 
-// linked reports whether an open file still has a name; true if that cannot be known.
+// linked reports whether an open file still has a name, as far as that can be known.
 func linked(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
