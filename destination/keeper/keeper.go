@@ -187,9 +187,10 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	var seq uint64
 	s, err := k.o.Store.ChangeSubscription(ctx, id, func(s *store.Subscription) error {
 		before, seq = *s, k.changeSeq.Add(1)
+		s.Cause = "" // of another reason than before, unless fn sets it
 		err := fn(s)
-		if s.Reason != before.Reason && s.Cause == before.Cause { // it is of the reason before
-			s.Cause = ""
+		if s.Cause == "" && s.Reason == before.Reason {
+			s.Cause = before.Cause
 		}
 		return err
 	})
