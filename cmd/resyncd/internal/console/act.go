@@ -51,7 +51,7 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 	// Only a server without deadlines fails here.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(doTime + streamTime))
 	level, text := c.carryOut(r, a)
-	w.Header().Set("Location", after(a, c.board.pin(time.Now(), level, text)))
+	w.Header().Set("Location", after(a, c.flashes.pin(time.Now(), level, text)))
 	w.WriteHeader(http.StatusSeeOther)
 }
 

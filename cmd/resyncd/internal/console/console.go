@@ -91,7 +91,7 @@ type console struct {
 	key     [32]byte // of the tokens in forms
 	making  chan struct{}
 	hearing chan struct{}
-	board   board
+	flashes flashes
 }
 
 // ServeHTTP answers one request. Nothing is answered by a redirect.
@@ -206,7 +206,7 @@ func (c *console) metrics(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusServiceUnavailable, "too many at once")
 		return
 	}
-	kept := &keeper{ResponseWriter: w, code: http.StatusOK}
+	kept := &buffered{ResponseWriter: w, code: http.StatusOK}
 	func() {
 		defer func() { <-c.slots }()
 		c.scrape(r.Context()).ServeHTTP(kept, r)

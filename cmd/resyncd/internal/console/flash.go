@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	flashes   = 64
+	mostFlashes   = 64
 	flashTime = 10 * time.Minute
 )
 
@@ -20,25 +20,25 @@ type flash struct {
 	Text  string
 }
 
-// board keeps flashes here, so that no address carries a text that a stranger wrote.
-type board struct {
+// flashes are kept here, so that no address carries a text that a stranger wrote.
+type flashes struct {
 	mu   sync.Mutex
 	kept []flash
 }
 
-func (b *board) pin(now time.Time, level Level, text string) string {
+func (b *flashes) pin(now time.Time, level Level, text string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.kept = slices.DeleteFunc(b.kept, func(f flash) bool { return now.After(f.until) })
-	if len(b.kept) >= flashes {
-		b.kept = slices.Delete(b.kept, 0, len(b.kept)-flashes+1)
+	if len(b.kept) >= mostFlashes {
+		b.kept = slices.Delete(b.kept, 0, len(b.kept)-mostFlashes+1)
 	}
 	id := rand.Text()
 	b.kept = append(b.kept, flash{id: id, until: now.Add(flashTime), Level: level, Text: plain(text)})
 	return id
 }
 
-func (b *board) find(now time.Time, id string) *flash {
+func (b *flashes) find(now time.Time, id string) *flash {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, f := range b.kept {

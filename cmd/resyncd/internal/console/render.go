@@ -47,7 +47,7 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name st
 		p.Now = time.Now()
 	}
 	if id := r.URL.Query().Get("said"); id != "" {
-		p.Flash = c.board.find(time.Now(), id)
+		p.Flash = c.flashes.find(time.Now(), id)
 	}
 	var body bytes.Buffer
 	if err := pages().ExecuteTemplate(&body, name, &p); err != nil {
@@ -74,7 +74,7 @@ func (c *console) made(answer http.HandlerFunc) http.HandlerFunc {
 			say(w, http.StatusServiceUnavailable, "too many pages are asked for; try again")
 			return
 		}
-		kept := &keeper{ResponseWriter: w, code: http.StatusOK}
+		kept := &buffered{ResponseWriter: w, code: http.StatusOK}
 		func() {
 			defer func() { <-c.making }()
 			answer(kept, r)
@@ -84,18 +84,18 @@ func (c *console) made(answer http.HandlerFunc) http.HandlerFunc {
 	})
 }
 
-// keeper keeps a body until it is whole.
-type keeper struct {
+// buffered keeps a body until it is whole.
+type buffered struct {
 	http.ResponseWriter
 	code int
 	body bytes.Buffer
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (k *keeper) WriteHeader(code int) { k.code = code }
+func (k *buffered) WriteHeader(code int) { k.code = code }
 
 // Write implements http.ResponseWriter.
-func (k *keeper) Write(p []byte) (int, error) { return k.body.Write(p) }
+func (k *buffered) Write(p []byte) (int, error) { return k.body.Write(p) }
 
 type message struct {
 	Level   Level

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 
 	"resyncd/sync/queue"
 )
@@ -53,15 +52,17 @@ func endAll(all []*part) {
 	}
 }
 
-// guarded is work that does not take the process with it (F5). Where it panicked is in the log only.
-func (p *parts) guarded(work func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &queue.PanicError{Value: v, Stack: debug.Stack()}
-			p.logPanic(err)
-		}
-	}()
-	return work()
+// guarded is queue.Guarded for work beside the queue. Where it panicked is in the log only.
+func (p *parts) guarded(work func() error) error {
+	var told error
+	err := queue.Guarded(func() error {
+		told = work()
+		return told
+	})
+	if told == nil { // else whoever recovered it has logged it
+		p.logPanic(err)
+	}
+	return err
 }
 
 // logPanic writes where work panicked, if that is why it failed.
