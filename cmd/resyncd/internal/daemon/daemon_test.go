@@ -102,8 +102,8 @@ func TestHurry(t *testing.T) {
 	})
 }
 
-// TestMisses: two pulls in a row make a hub suspect, a delivery in between clears it.
-func TestMisses(t *testing.T) {
+// TestJudge: two pulls in a row make a hub suspect, a delivery in between clears it.
+func TestJudge(t *testing.T) {
 	t.Parallel()
 	j := newMisses()
 	m := miss{source: 1, set: 7, n: 3}
