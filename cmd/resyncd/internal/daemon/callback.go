@@ -11,7 +11,6 @@ import (
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination"
 	"resyncd/destination/keeper"
-	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	syncengine "resyncd/sync"
 	"resyncd/sync/queue"
@@ -81,19 +80,10 @@ func (d *Daemon) subscriptionChanged(sub store.Subscription) {
 // offered passes on which channels discovery found, and warns where their hubs cannot reach us.
 func (r *runner) offered(id int64) func(context.Context, int64, []destination.Channel) {
 	return func(ctx context.Context, set int64, found []destination.Channel) {
-		channels := make([]keeper.Channel, 0, len(found))
-		for _, c := range found {
-			kind := store.ChannelChange
-			switch c.Kind {
-			case rsdoc.KindFrameworkNotification:
-				kind = store.ChannelFramework
-			case destination.KindFeed:
-				kind = store.ChannelFeed
-			}
-			channels = append(channels, keeper.Channel{Kind: kind, Topic: c.Topic, Hubs: c.Hubs})
-			r.warnUnreachable(c.Hubs)
+		for i := range found {
+			r.warnUnreachable(found[i].Hubs)
 		}
-		if err := r.d.keeper.SetChannels(ctx, id, set, channels); err != nil && ctx.Err() == nil {
+		if err := r.d.keeper.SetChannels(ctx, id, set, keeper.Offered(found)); err != nil && ctx.Err() == nil {
 			r.d.o.Log.Error("the channels of a set cannot be recorded; the next read does it", logging.KeySource,
 				r.name, logging.Err(err))
 		}
