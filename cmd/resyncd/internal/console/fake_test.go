@@ -124,8 +124,11 @@ func (f *fake) Source(ctx context.Context, name string) (SourceView, error) {
 	for s := range 2 {
 		set := SetView{
 			ID: int64(10 + s), CapabilityList: f.words(fmt.Sprintf("https://%s.example/set%d/capabilitylist.xml", name, s)), Found: f.words("by /.well-known/resourcesync, then the Source Description"),
-			State: row.State, Why: f.words(""), Position: row.Position, Proven: f.now.Add(-9 * time.Minute), Resources: row.Resources / 2, Bytes: row.Bytes / 2, Baselines: 1,
-			LastPull: row.LastPull, NextPull: row.NextPull, From: f.now.Add(-80 * 24 * time.Hour), Level: row.Level,
+			State: row.State, Why: f.words(""), Proven: f.now.Add(-9 * time.Minute), Baselines: 1,
+			Totals: Totals{
+				Position: row.Position, Resources: row.Resources / 2, Bytes: row.Bytes / 2, LastPull: row.LastPull, NextPull: row.NextPull,
+			},
+			From: f.now.Add(-80 * 24 * time.Hour), Level: row.Level,
 		}
 		if s == 0 {
 			set.Gaps = f.gaps(row.GapsOpen > 0)

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	mostFlashes   = 64
-	flashTime = 10 * time.Minute
+	mostFlashes = 64
+	flashTime   = 10 * time.Minute
 )
 
 // flash is what an action had to say, for the page that follows it.

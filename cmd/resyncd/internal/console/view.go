@@ -69,7 +69,7 @@ type Row struct {
 	Latency []float64
 }
 
-// Totals are how one Source stands, all its sets together.
+// Totals are how one Source stands, all its sets together, or one set.
 type Totals struct {
 	Resources, Bytes, Owed, Held, Refused int64
 	GapsOpen, GapsLost                    int64     // lost: nobody can close them
@@ -97,19 +97,13 @@ type SetView struct {
 	Found          string
 	Level          Level
 	State, Why     string
-	Position       time.Time
-	Proven         time.Time
-	Resources      int64
-	Bytes          int64
-	Owed, Held     int64
-	Refused        int64
-	Baselines      int64
-	LastPull       time.Time
-	NextPull       time.Time
-	Documents      []DocumentView
-	Channels       []ChannelView
-	Gaps           []GapView // newest first
-	From           time.Time
+	Totals
+	Proven    time.Time
+	Baselines int64
+	Documents []DocumentView
+	Channels  []ChannelView
+	Gaps      []GapView // newest first
+	From      time.Time
 }
 
 // DocumentView is one document of a set.

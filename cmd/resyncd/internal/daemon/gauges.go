@@ -83,45 +83,56 @@ func (d *Daemon) gauges(ctx context.Context) []console.SourceGauges {
 func gaugesOf(s *report.SourceStatus) console.SourceGauges {
 	g := console.SourceGauges{
 		Source: s.Name, InStep: len(s.Sets) > 0, Failing: s.Problem != nil, Channels: map[string]int64{},
-		Totals: console.Totals{Paused: s.Paused},
+		Totals: totalsOf(s.Sets),
 	}
-	behind, unpulled := false, false // a set without: the Source has none either
+	g.Paused = s.Paused
 	for i := range s.Sets {
 		set := &s.Sets[i]
-		g.Resources += set.Resources
-		g.Bytes += set.Bytes
-		g.Owed += set.Owed
-		g.Held += set.Held
-		g.Refused += set.Refused
 		g.InStep = g.InStep && set.InStep
 		g.Failing = g.Failing || set.Problem != nil
-		for _, gap := range set.Gaps {
-			switch state := store.GapState(gap.State); {
-			case state.Open():
-				g.GapsOpen++
-			case state == store.GapUnprovable:
-				g.GapsLost++
-			}
-		}
-		g.Position = health.First(g.Position, set.Position.Time)
-		behind = behind || set.Position.IsZero()
-		g.LastPull = health.First(g.LastPull, set.LastPull.Time)
-		unpulled = unpulled || set.LastPull.IsZero()
-		g.NextPull = health.First(g.NextPull, set.NextPull.Time)
 		for j := range set.Channels {
 			c := &set.Channels[j]
 			g.Channels[c.State]++
-			g.LastPush = health.Later(g.LastPush, c.LastDelivery.Time)
 			if c.Live() {
 				g.LeaseExpires = health.First(g.LeaseExpires, c.ExpiresAt.Time)
 			}
 		}
 	}
+	return g
+}
+
+// totalsOf sums sets up. Where one has no position, or was never pulled, all have none.
+func totalsOf(sets []report.SetStatus) (t console.Totals) {
+	behind, unpulled := false, false
+	for i := range sets {
+		set := &sets[i]
+		t.Resources += set.Resources
+		t.Bytes += set.Bytes
+		t.Owed += set.Owed
+		t.Held += set.Held
+		t.Refused += set.Refused
+		for _, gap := range set.Gaps {
+			switch state := store.GapState(gap.State); {
+			case state.Open():
+				t.GapsOpen++
+			case state == store.GapUnprovable:
+				t.GapsLost++
+			}
+		}
+		for j := range set.Channels {
+			t.LastPush = health.Later(t.LastPush, set.Channels[j].LastDelivery.Time)
+		}
+		t.Position = health.First(t.Position, set.Position.Time)
+		t.LastPull = health.First(t.LastPull, set.LastPull.Time)
+		t.NextPull = health.First(t.NextPull, set.NextPull.Time)
+		behind = behind || set.Position.IsZero()
+		unpulled = unpulled || set.LastPull.IsZero()
+	}
 	if behind {
-		g.Position = time.Time{}
+		t.Position = time.Time{}
 	}
 	if unpulled {
-		g.LastPull = time.Time{}
+		t.LastPull = time.Time{}
 	}
-	return g
+	return t
 }

@@ -122,12 +122,8 @@ func setPage(s *health.Standing, set *report.SetStatus, row *store.Set) console.
 	f := health.AssessSet(s, set)
 	v := console.SetView{
 		ID: set.ID, CapabilityList: term.URL(set.CapabilityList), Level: f.Level, State: f.State,
-		Why:      logging.Redact(f.Why),
-		Position: set.Position.Time, Proven: set.Proven.Time, Resources: set.Resources, Bytes: set.Bytes,
-		Owed: set.Owed,
-		Held: set.Held, Refused: set.Refused, Baselines: set.Baselines, LastPull: set.LastPull.Time,
-		NextPull: set.NextPull.Time,
-		From:     beginning(set, row).Time(),
+		Why: logging.Redact(f.Why), Totals: totalsOf([]report.SetStatus{*set}), Proven: set.Proven.Time,
+		Baselines: set.Baselines, From: beginning(set, row).Time(),
 	}
 	for i := range slices.Backward(set.Gaps) {
 		v.Gaps = append(v.Gaps, gapView(&set.Gaps[i], s.Feeds[set.ID]))
