@@ -161,7 +161,7 @@ func freshOf(s *report.SourceStatus) (fresh time.Time) {
 		heard := set.LastPull.Time
 		for j := range set.Channels {
 			if c := &set.Channels[j]; c.Kind != string(store.ChannelFramework) {
-				heard = health.Later(heard, c.LastDelivery.Time)
+				heard = later(heard, c.LastDelivery.Time)
 			}
 		}
 		if fresh.IsZero() || heard.Before(fresh) {

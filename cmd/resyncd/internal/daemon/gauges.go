@@ -7,7 +7,6 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
-	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
@@ -94,7 +93,7 @@ func gaugesOf(s *report.SourceStatus) console.SourceGauges {
 			c := &set.Channels[j]
 			g.Channels[c.State]++
 			if c.Live() {
-				g.LeaseExpires = health.First(g.LeaseExpires, c.ExpiresAt.Time)
+				g.LeaseExpires = earlier(g.LeaseExpires, c.ExpiresAt.Time)
 			}
 		}
 	}
@@ -120,11 +119,11 @@ func totalsOf(sets []report.SetStatus) (t console.Totals) {
 			}
 		}
 		for j := range set.Channels {
-			t.LastPush = health.Later(t.LastPush, set.Channels[j].LastDelivery.Time)
+			t.LastPush = later(t.LastPush, set.Channels[j].LastDelivery.Time)
 		}
-		t.Position = health.First(t.Position, set.Position.Time)
-		t.LastPull = health.First(t.LastPull, set.LastPull.Time)
-		t.NextPull = health.First(t.NextPull, set.NextPull.Time)
+		t.Position = earlier(t.Position, set.Position.Time)
+		t.LastPull = earlier(t.LastPull, set.LastPull.Time)
+		t.NextPull = earlier(t.NextPull, set.NextPull.Time)
 		behind = behind || set.Position.IsZero()
 		unpulled = unpulled || set.LastPull.IsZero()
 	}
@@ -135,4 +134,20 @@ func totalsOf(sets []report.SetStatus) (t console.Totals) {
 		t.LastPull = time.Time{}
 	}
 	return t
+}
+
+// earlier is the earlier of two times of which either may be zero, which is not known.
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// later is the later one.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

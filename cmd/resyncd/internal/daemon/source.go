@@ -134,16 +134,11 @@ func setPage(s *health.Standing, set *report.SetStatus, row *store.Set) console.
 // beginning is the first instant that anything is known of.
 func beginning(set *report.SetStatus, row *store.Set) store.Micros {
 	first := row.Floor
-	earlier := func(m store.Micros) {
-		if m.Known() && (!first.Known() || m < first) {
-			first = m
-		}
-	}
 	for _, iv := range slices.Concat(row.Proven, row.Joint) {
-		earlier(iv.From)
+		first = store.Earliest(first, iv.From)
 	}
 	for i := range set.Gaps {
-		earlier(store.MicrosOf(set.Gaps[i].From.Time))
+		first = store.Earliest(first, store.MicrosOf(set.Gaps[i].From.Time))
 	}
 	return first
 }
