@@ -128,8 +128,8 @@ func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
 			switch {
 			case i > 0 && slices.Contains(trailing, a):
 			case strings.HasPrefix(a, "-") && i > 0:
-				return exit.Usage("%q stands after an argument: flags come before arguments, as in `%s %s …`", a, name,
-					a)
+				return exit.Usage("%[1]q stands after an argument: flags come before arguments, as in `%[2]s %[1]s …`",
+					a, name)
 			case strings.HasPrefix(a, "-"):
 				return exit.Usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that "+
 					"name is ./%s)", a, name, a)

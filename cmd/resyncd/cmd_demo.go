@@ -109,8 +109,8 @@ func (sh *shell) demonstrate(ctx context.Context, c *cli.Context, dataDir string
 	cfg := config.Default()
 	cfg.DataDir, cfg.Mirror = dataDir, filepath.Join(dataDir, "mirror")
 	cfg.Network.Allow = []netip.Prefix{loopback}
-	cfg.Callback.Listen, cfg.Callback.BaseURL, cfg.Console.Listen = at.kept.Callback, "http://"+at.kept.Callback+"/cb",
-		at.kept.Console
+	cfg.Callback.Listen, cfg.Callback.BaseURL = at.kept.Callback, "http://"+at.kept.Callback+"/cb"
+	cfg.Console.Listen = at.kept.Console
 	follow, err := cfg.Adhoc(demoSource, at.base(at.source)+"/")
 	if err != nil {
 		return err

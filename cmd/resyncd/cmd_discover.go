@@ -141,8 +141,8 @@ func offerJSON(o *destination.Offer, topics []topicView) offerView {
 			sv.Problem = opt(s.Err.Error())
 		}
 		for _, c := range s.Channels() {
-			sv.Channels = append(sv.Channels, channelView{Kind: string(c.Kind), Topic: c.Topic, Hubs: append([]string{},
-				c.Hubs...)})
+			sv.Channels = append(sv.Channels,
+				channelView{Kind: string(c.Kind), Topic: c.Topic, Hubs: append([]string{}, c.Hubs...)})
 		}
 		v.Sets = append(v.Sets, sv)
 	}

@@ -250,8 +250,8 @@ func (*scout) Begin(context.Context, *destination.Part, *rsdoc.Head) error { ret
 // Entry implements destination.Visitor.
 func (s *scout) Entry(_ context.Context, _ *destination.Part, e *rsdoc.Entry) error {
 	if !s.scope.Contains(e.Loc) {
-		if u, err := url.Parse(e.Loc); err == nil && u.Host != "" && utf8.ValidString(u.Host) && (u.Scheme == "http" ||
-			u.Scheme == "https") {
+		u, err := url.Parse(e.Loc)
+		if err == nil && u.Host != "" && utf8.ValidString(u.Host) && (u.Scheme == "http" || u.Scheme == "https") {
 			s.found[u.Scheme+"://"+u.Host+"/"] = true
 		}
 	}

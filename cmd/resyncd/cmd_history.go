@@ -20,8 +20,8 @@ func (sh *shell) historyCommand() *cli.Command {
 			"resyncd history ./mirror https://lib.example/theses/18.pdf"),
 		Flags: []cli.Flag{boolFlag("json", "one JSON object a line")},
 		Action: func(c *cli.Context) error {
-			return sh.withSource(c, "history [--json] NAME URI", 2, false, func(ctx context.Context,
-				o *mirror.Opened) error {
+			const form = "history [--json] NAME URI"
+			return sh.withSource(c, form, 2, false, func(ctx context.Context, o *mirror.Opened) error {
 				return sh.history(ctx, o, c.Args().Get(1), c.Bool("json"))
 			})
 		},

@@ -60,8 +60,7 @@ func (sh *shell) restoreCommand() *cli.Command {
 // change has the daemon carry out a command on the Source that the first of n arguments names; without one, work does
 // it here, with state and mirror open for writing.
 func (sh *shell) change(
-	c *cli.Context, form string, n int, command string, ask control.Args, work func(context.Context,
-		*mirror.Opened) error,
+	c *cli.Context, form string, n int, command string, ask control.Args, work onOpened,
 ) (err error) {
 	return sh.withSource(c, form, n, true, func(ctx context.Context, o *mirror.Opened) error {
 		if done, err := control.Delegate(ctx, o, sh.Out, command, ask); done || err != nil {
@@ -79,9 +78,11 @@ func (sh *shell) change(
 	})
 }
 
+// onOpened is what a command does with a Source whose state is open.
+type onOpened func(context.Context, *mirror.Opened) error
+
 // withSource opens the state of the Source that the first of n arguments names.
-func (sh *shell) withSource(c *cli.Context, form string, n int, write bool, work func(context.Context,
-	*mirror.Opened) error) (err error) {
+func (sh *shell) withSource(c *cli.Context, form string, n int, write bool, work onOpened) (err error) {
 	if err := args(c, n, n, form); err != nil {
 		return err
 	}

@@ -40,8 +40,8 @@ func (sh *shell) resumeCommand() *cli.Command {
 			"resyncd source resume lib"),
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "source resume NAME", 1, true, func(ctx context.Context, o *mirror.Opened) error {
-				if done, err := control.Delegate(ctx, o, sh.Out, control.AskResume, control.Args{}); done ||
-					err != nil {
+				done, err := control.Delegate(ctx, o, sh.Out, control.AskResume, control.Args{})
+				if done || err != nil {
 					return err // it was not paused, or not yet
 				}
 				return sh.setPaused(ctx, o, false, "resumed") // a daemon looks for this

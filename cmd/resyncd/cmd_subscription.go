@@ -125,8 +125,9 @@ func (sh *shell) matching(ctx context.Context, c *cli.Context, o *mirror.Opened)
 }
 
 // changeSubscriptions lets the daemon carry it out; without one it is recorded for the next.
-func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *mirror.Opened, command,
-	topic string) error {
+func (sh *shell) changeSubscriptions(
+	ctx context.Context, c *cli.Context, o *mirror.Opened, command, topic string,
+) error {
 	if done, err := control.Delegate(ctx, o, sh.Out, command, control.Args{Topic: topic}); done || err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *mir
 
 // eachSource opens the state of every Source that is named, or of all; one that was never synchronised has nothing to
 // show.
-func (sh *shell) eachSource(c *cli.Context, write bool, work func(context.Context, *mirror.Opened) error) error {
+func (sh *shell) eachSource(c *cli.Context, write bool, work onOpened) error {
 	ps, err := sh.opener(c).Places(c.Args().Slice())
 	if err != nil {
 		return err
@@ -168,8 +169,7 @@ func (sh *shell) eachSource(c *cli.Context, write bool, work func(context.Contex
 	return v.Err()
 }
 
-func (sh *shell) withPlace(c *cli.Context, p *mirror.Place, write bool, work func(context.Context,
-	*mirror.Opened) error) (err error) {
+func (sh *shell) withPlace(c *cli.Context, p *mirror.Place, write bool, work onOpened) (err error) {
 	o, err := sh.opener(c).OpenKnown(c.Context, p, write)
 	if err != nil {
 		return err

@@ -31,12 +31,12 @@ func (s *sourceLogger) say(what string, attrs ...slog.Attr) {
 
 func (s *sourceLogger) pulled(r *syncengine.Result) {
 	attrs := []slog.Attr{
-		slog.Any("set", logging.URI(r.Set)), slog.String("kind", r.Kind), slog.Int64("fetched", r.Fetched),
-		slog.Int64("unchanged", r.Unchanged),
-		slog.Int64("deleted", r.Deleted), slog.Int64("owed", r.Owed), slog.Int64("held", r.Held), slog.Int64("requests",
-			r.Requests),
-		slog.Int64("bytes", r.Bytes), slog.Duration("took",
-			time.Duration(r.Seconds*float64(time.Second)).Round(time.Millisecond)), slog.Bool("in_step", r.InStep),
+		slog.Any("set", logging.URI(r.Set)), slog.String("kind", r.Kind),
+		slog.Int64("fetched", r.Fetched), slog.Int64("unchanged", r.Unchanged), slog.Int64("deleted", r.Deleted),
+		slog.Int64("owed", r.Owed), slog.Int64("held", r.Held),
+		slog.Int64("requests", r.Requests), slog.Int64("bytes", r.Bytes),
+		slog.Duration("took", time.Duration(r.Seconds*float64(time.Second)).Round(time.Millisecond)),
+		slog.Bool("in_step", r.InStep),
 	}
 	if r.Position != nil {
 		attrs = append(attrs, slog.String("position", *r.Position))
