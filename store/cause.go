@@ -2,6 +2,12 @@ package store
 
 import "strings"
 
+// The causes that the engine itself knows, beside those of fetch and rsdoc.
+const (
+	CauseDisk  = "disk"  // the mirror takes no files
+	CauseClock = "clock" // the Source's is ahead
+)
+
 // causeMark parts a text from its cause where both are kept in one. It is no character of a text for people.
 const causeMark = "\x1f"
 

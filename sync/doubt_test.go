@@ -93,7 +93,7 @@ func unconfirmed(t *testing.T, file string, meanwhile bool, next func(p *pusher)
 		}
 		close(told)
 	}
-	p.eventually("the disk was not sure", func() bool { return fails.Load() <= 0 && p.f.s.site.AnyDoubt() })
+	p.eventually("the disk was not sure", func() bool { return fails.Load() <= 0 && p.f.s.Site.AnyDoubt() })
 	if b, err := os.ReadFile(p.path(file)); err != nil || string(b) != "changed" {
 		t.Fatalf("the test's file holds %q, %v", b, err)
 	}
@@ -103,7 +103,7 @@ func unconfirmed(t *testing.T, file string, meanwhile bool, next func(p *pusher)
 	}
 	p.eventually("the mirror equals the Source", p.same)
 	p.pull(false)
-	p.eventually("nothing is in doubt", func() bool { return p.f.Idle() && p.same() && !p.f.s.site.AnyDoubt() })
+	p.eventually("nothing is in doubt", func() bool { return p.f.Idle() && p.same() && !p.f.s.Site.AnyDoubt() })
 }
 
 // TestDoubtOutlivesItsSession: who stops while a file is in doubt leaves word for whoever comes next.
@@ -117,7 +117,7 @@ func TestDoubtOutlivesItsSession(t *testing.T) {
 	fails.Store(1)
 	p.put("new.txt", "new")
 	p.push()
-	p.eventually("in doubt", p.f.s.site.AnyDoubt)
+	p.eventually("in doubt", p.f.s.Site.AnyDoubt)
 	p.stop()
 	p.tune = nil
 	p.src.Delete("new.txt")

@@ -4,51 +4,28 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/pull"
 )
 
 // tidySlices bounds the housekeeping that one run does; what is left over waits for the next.
 const tidySlices = 20
 
-// end marks the run as orderly, so that the next one need not look at the disk, and empties old trash.
-func (s *session) end(ctx context.Context, offer *destination.Offer) error {
-	if s.o.Plan != nil {
-		return nil
-	}
-	if s.site.Look {
-		if err := s.claimTrash(ctx); err != nil {
-			return err
-		}
-	}
-	if err := s.emptyTrash(ctx); err != nil {
-		return err
-	}
-	if err := s.missing(ctx, offer); err != nil {
-		return err
-	}
-	if err := s.tidyState(ctx); err != nil {
-		return err
-	}
+// end marks the run as orderly, so that the next one need not look at the disk.
+func (f *Follower) end(ctx context.Context) error {
+	s := f.s
 	// After a failure of the disk a file may be newer than its row, so the next run looks.
-	unclean, policy := s.halted || s.site.AnyDoubt(), s.t.policyDigest()
+	unclean := f.rec.IsHalted() || s.Site.AnyDoubt() || s.Site.Look && !f.looked
 	if !unclean {
 		var err error
 		if unclean, err = s.uncertain(ctx); err != nil {
 			return err
 		}
 	}
-	c := &store.SourceChange{Unclean: &unclean, Policy: &policy}
-	switch {
-	case s.sweep:
-		policy = policySweep
-	case len(s.t.Sets) > 0:
-		c.Policy = nil // the sets left out were not judged by what may be new in it
-	}
-	if !s.site.Unclean.Load() && !unclean && (c.Policy == nil || policy == s.src.Policy) {
+	if !unclean && !s.Site.Unclean.Load() {
 		return nil // it stands there already
 	}
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: c})
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})
 }
 
 // tidyIdle is of how many runs that changed no file one keeps house: it takes a tenth of the time of such a run, which
@@ -57,7 +34,7 @@ const tidyIdle = 16
 
 // tidyState drops what the state keeps no longer.
 func (s *session) tidyState(ctx context.Context) error {
-	if !s.site.Unclean.Load() && rand.N(tidyIdle) > 0 {
+	if !s.Site.Unclean.Load() && rand.N(tidyIdle) > 0 {
 		return nil
 	}
 	for more, slices := true, 0; more && slices < tidySlices; slices++ {
@@ -76,13 +53,13 @@ const lookMost = 10_000
 // next run has to look too: one that could not be fetched was looked at in vain, one that was not due never (F1). Where
 // more are owed than it looks at, some may.
 func (s *session) uncertain(ctx context.Context) (bool, error) {
-	if !s.site.Look {
+	if !s.Site.Look {
 		return false, nil
 	}
 	looked := 0
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after := int64(0); ; {
-			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: sweepPage})
+			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
 			if err != nil {
 				return false, err
 			}
@@ -94,7 +71,7 @@ func (s *session) uncertain(ctx context.Context) (bool, error) {
 				return true, nil
 			}
 			for _, r := range rs {
-				if s.site.Differs(ctx, r) {
+				if s.Site.Differs(ctx, r) {
 					return true, nil
 				}
 			}

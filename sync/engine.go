@@ -12,8 +12,9 @@ import (
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
-	"resyncd/store/blob"
 	"resyncd/sync/merge"
+	"resyncd/sync/plan"
+	"resyncd/sync/pull"
 	"resyncd/sync/spill"
 	"resyncd/sync/transfer"
 )
@@ -28,60 +29,7 @@ type Engine struct {
 	// Now is the local clock.
 	Now func() time.Time
 
-	unordered *gatherLimits // nil for those that hold; others are for tests
-}
-
-// Kind is what the URL of a Source leads to.
-type Kind string
-
-// The kinds. KindAuto takes a feed for one only where it was given as such; KindFeed follows any topic.
-const (
-	KindAuto         Kind = "auto"
-	KindResourceSync Kind = "resourcesync"
-	KindFeed         Kind = "feed"
-)
-
-// Target is one Source with everything that a run of it needs.
-type Target struct {
-	Name string
-	URL  string
-	// Kind is what the URL leads to; the zero value is KindAuto. Records, Follow, Hub and Topic are for feeds: records that
-	// entries edit ("resource-finder"), the links of entries that are mirrored too (enclosure, alternate), and what overrides
-	// discovery (S-12).
-	Kind       Kind
-	Records    string
-	Follow     []string
-	Hub, Topic string
-	// Sets limits the run to these Capability Lists; empty means all that are offered.
-	Sets []string
-	// Scope are URI prefixes beside the Capability List's own origin that loc may lie under; Include and Exclude are
-	// URI globs.
-	Scope, Include, Exclude []string
-	// Reach describes the addresses that may be dialled (network.allow): when it changes, what was refused is tried anew.
-	Reach string
-
-	Delete      transfer.DeleteMode
-	TrashFor    time.Duration
-	DeleteGuard float64 // share of the files, 0.2 is 20 %
-	GapPatience time.Duration
-	MaxResource int64 // bytes, 0 unlimited
-	Concurrency int   // requests to one host at once
-
-	Client *fetch.Client
-	Policy *fetch.Policy
-	Mirror blob.Mirror // nil only in a dry run of a mirror that does not exist yet
-	RootID string
-	// Adopt: the mirror may hold files that no row knows (a folder that was there before, a lost state database), so the
-	// disk is looked at before anything is fetched. SweepExtra: files that no list names go to the trash (guarded).
-	Adopt, SweepExtra bool
-}
-
-// spent is what the Source has cost the network so far.
-func (t *Target) spent() (requests, bytes int64) {
-	if t.Policy != nil && t.Policy.Meter != nil { // the client serves other Sources too
-		return t.Policy.Meter.Requests(), t.Policy.Meter.Bytes()
-	}
-	return t.Client.Requests(), t.Client.Bytes()
+	unordered *plan.Limits // nil for those that hold; others are for tests
 }
 
 // RunOptions say how one run differs from a plain catch-up.
@@ -136,107 +84,45 @@ func CheckFrom(from store.Micros, now time.Time) error {
 // ErrStopped is returned for a Source that the operator paused.
 var ErrStopped = errors.New("source is paused: resume it with `resyncd source resume NAME`")
 
-// Run catches one Source up: discover, then each set in turn. The results are those of the sets that were worked on, also
+// Run catches one Source up: discover, then each set in turn. The results are those of the sets that ended, also
 // when an error is returned. The error is a *store.HeldError, store.ErrFenced, ctx's error, a failure of store or disk, or
 // a *destination.Error when nothing usable was found; what went wrong within a set stands in its Result.
 func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
 	if err := CheckFrom(o.From, e.Now()); err != nil {
 		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
 	}
-	s, err := e.begin(ctx, t, o)
-	if err != nil {
-		return nil, err
-	}
-	defer s.release()
-	if err := s.beginLook(ctx); err != nil {
-		return nil, err
-	}
-	offer, err := s.discover(ctx)
-	if err != nil {
-		return nil, s.nothingFound(ctx, err)
-	}
-	offered, err := s.choose(offer)
-	if err != nil {
-		return nil, s.nothingFound(ctx, sourceError{err})
-	}
-	if err = s.recognise(ctx, offer); err == nil {
-		err = s.knowScopes(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var results []Result
-	for i := range offered {
-		var last *destination.Offer
-		if i == len(offered)-1 {
-			last = offer
-		}
-		r, err := s.runSet(ctx, &offered[i], last)
-		results = append(results, r)
-		if err == nil && o.Ended != nil {
-			err = o.Ended(r)
-		}
-		if err != nil {
-			return results, err
-		}
-	}
-	if err := s.end(ctx, offer); err != nil {
-		return results, err
-	}
-	return results, nil
+	return e.once(ctx, t, o)
 }
 
 // session is one run of one Source under its claim.
 type session struct {
 	*Engine
-	t       Target
+	*pull.Source
 	o       RunOptions
 	src     store.Source
 	claim   store.Claim
 	release func() error
-	reader  *destination.Reader
 	log     *slog.Logger
-	// wide: this run, or pull, looks at the files of all resources (look.go).
-	wide bool
-	// recheck: the scope or filters changed since the last run, so refused resources are judged anew.
-	recheck bool
-	site    *transfer.Site
-	halted  bool // the disk failed in some set
-	// scopes are the rules by which URIs are refused, by set; empty where no set is pulled.
-	scopes scopes
 	// observe hears of what happens, in a Follower.
 	observe Observer
-	// turn is there in a Follower only.
-	turn *turn
-	// offset is the Source's clock against ours in microseconds, as its last answer told; 0 before. Only the goroutine
-	// that reads documents, or who has the turn, uses it.
-	offset store.Micros
-	// lag is the longest time seen between a change and its entry in a list (coverage.md 4, rule 4).
-	lag store.Micros
-	// gapTold hears of gaps as they are recorded, in a Follower.
-	gapTold func(store.Gap)
 	// sweep: files that no list names are still to be looked for (Target.SweepExtra), by this run or, until one has read
 	// every set whole, by a later one.
 	sweep bool
-	// requests, bytes were counted by the client when the last result was drawn up, so that discovery counts too.
-	requests, bytes int64
 	// explained are the resources that a dry run has told of, or found right: what one set owes is still due when the next is.
 	explained *spill.Bitmap
-	// failing is what failed last when it was tried in this run, of any set; a Follower has its own.
-	failing *spill.Bitmap
-	would   Would // what a dry run has told since the last result
+	would     Would // what a dry run has told since the last result
 }
 
 // worksite is what the work on files needs of a session.
 func (s *session) worksite() *transfer.Site {
-	t := &s.t
+	t := &s.Target
 	at := &transfer.Site{
 		Workset: transfer.NewWorkset(), Store: s.Store, SourceID: s.src.ID, Claim: s.claim, Log: s.log, Now: s.Now, Mirror: t.Mirror,
 		Means: transfer.Means{
 			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource, Delete: t.Delete,
 			TrashFor: t.TrashFor,
 		},
-		Progress: s.o.Progress, Rule: s.scopes.of, Content: s.contentOfInline,
+		Progress: s.o.Progress, Rule: s.Scopes.Of, Content: s.ContentOfInline,
 	}
 	if t.Mirror != nil && s.o.Plan == nil {
 		t.Mirror = at.Watch()
@@ -259,28 +145,28 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	if src, err = e.Store.Source(ctx, t.Name); err != nil { // as the last holder left it
 		return nil, errors.Join(err, release())
 	}
-	s := &session{Engine: e, t: t, o: o, src: src, claim: claim, release: release, explained: spill.NewBitmap(), failing: spill.NewBitmap()}
+	s := &session{Engine: e, o: o, src: src, claim: claim, release: release, explained: spill.NewBitmap()}
+	s.Source = &pull.Source{Target: t, Limits: e.unordered, Full: o.Full, From: o.From, Dry: o.Plan != nil}
 	if o.Plan != nil {
 		s.o.Plan = func(p Planned) error { s.would.count(p); return o.Plan(p) }
 	}
 	s.log = e.Log.With("source", t.Name)
-	s.site = s.worksite()
-	s.requests, s.bytes = t.spent()
-	s.site.Look = t.Adopt || src.Unclean
-	policy := t.policyDigest()
+	s.Site = s.worksite()
+	s.Site.Look = t.Adopt || src.Unclean
+	policy := t.PolicyDigest()
 	s.sweep = t.SweepExtra || src.Policy == policySweep
-	s.recheck = src.Policy != policy
-	s.reader = destination.NewReader(destination.ReaderOptions{
-		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor, Topic: s.topicOptions(),
+	s.Recheck = src.Policy != policy
+	s.Reader = destination.NewReader(destination.ReaderOptions{
+		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor, Topic: s.TopicOptions(),
 		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
-		Await: s.await,
+		Await: s.Await,
 	})
 	change := &store.SourceChange{RootID: &t.RootID}
 	if pending := policySweep; s.sweep {
 		change.Policy = &pending
 	}
-	if src.RootID != t.RootID || s.site.Look || s.sweep { // else the first change of a file says so
-		if err := s.site.Begun(ctx, change); err != nil {
+	if src.RootID != t.RootID || s.Site.Look || s.sweep { // else the first change of a file says so
+		if err := s.Site.Begun(ctx, change); err != nil {
 			return nil, errors.Join(err, release())
 		}
 	}
@@ -309,33 +195,44 @@ func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() e
 	}
 }
 
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(max(d, 0))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 func (s *session) discover(ctx context.Context) (*destination.Offer, error) {
-	return s.discoverBy(ctx, s.reader)
+	return s.discoverBy(ctx, s.Reader)
 }
 
 // discoverBy is discover by another reader.
 func (s *session) discoverBy(ctx context.Context, r *destination.Reader) (offer *destination.Offer, err error) {
-	if s.t.Kind == KindFeed {
-		offer, err = destination.DiscoverTopic(ctx, r, s.t.URL, s.topicOptions())
+	if s.Target.Kind == KindFeed {
+		offer, err = destination.DiscoverTopic(ctx, r, s.Target.URL, s.TopicOptions())
 	} else {
-		offer, err = destination.Discover(ctx, r, s.t.URL, s.t.Sets...)
+		offer, err = destination.Discover(ctx, r, s.Target.URL, s.Target.Sets...)
 	}
 	if err == nil {
-		err = s.sameTopic(ctx, offer)
+		err = s.SameTopic(ctx, offer)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("discover %s: %w", fetch.RedactURL(s.t.URL), err)
+		return nil, fmt.Errorf("discover %s: %w", fetch.RedactURL(s.Target.URL), err)
 	}
 	return offer, nil
 }
 
 // choose picks the configured sets out of the offered ones.
 func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, error) {
-	if len(s.t.Sets) == 0 {
+	if len(s.Target.Sets) == 0 {
 		return offer.Sets, nil
 	}
 	var out []destination.SetOffer
-	for _, want := range s.t.Sets {
+	for _, want := range s.Target.Sets {
 		found := false
 		for _, o := range offer.Sets {
 			if o.ID == want {
@@ -343,7 +240,7 @@ func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, erro
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`", s.t.Name, want, fetch.RedactURL(s.t.URL))
+			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`", s.Target.Name, want, fetch.RedactURL(s.Target.URL))
 		}
 	}
 	return out, nil
@@ -353,8 +250,8 @@ func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, erro
 func (s *session) knowScopes(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	for i := range sets {
-		if scope, err := s.t.judge(&destination.SetOffer{ID: sets[i].CapabilityList}); err == nil { // else nothing of it was ever read
-			s.scopes.add(sets[i].ID, scope)
+		if scope, err := s.Target.Judge(&destination.SetOffer{ID: sets[i].CapabilityList}); err == nil { // else nothing of it was ever read
+			s.Scopes.Add(sets[i].ID, scope)
 		}
 	}
 	return err
@@ -364,7 +261,7 @@ func (s *session) knowScopes(ctx context.Context) error {
 // are mirrored from it: one error page where its Capability List should be would else begin a second set, whose wants
 // nothing ever takes back (F58, F72). The next run discovers anew.
 func (s *session) recognise(ctx context.Context, offer *destination.Offer) error {
-	if s.t.Kind == KindFeed {
+	if s.Target.Kind == KindFeed {
 		return nil
 	}
 	known, err := s.Store.Sets(ctx, s.src.ID)
@@ -374,7 +271,7 @@ func (s *session) recognise(ctx context.Context, offer *destination.Offer) error
 	described := false
 	for i := range known {
 		for _, o := range offer.Sets {
-			if !o.Bare || o.ID == s.t.URL || o.ID == known[i].CapabilityList {
+			if !o.Bare || o.ID == s.Target.URL || o.ID == known[i].CapabilityList {
 				return nil
 			}
 		}
@@ -387,16 +284,16 @@ func (s *session) recognise(ctx context.Context, offer *destination.Offer) error
 	if !described || len(offer.Sets) == 0 {
 		return nil
 	}
-	if err := errors.Join(s.missing(ctx, offer), s.reader.Forget(ctx, s.t.URL)); err != nil {
+	if err := errors.Join(s.missing(ctx, offer), s.Reader.Forget(ctx, s.Target.URL)); err != nil {
 		return err
 	}
 	return fmt.Errorf("%s no longer leads to the sets that are mirrored from it, only to %s: nothing was changed; run again later, "+
-		"or give that address itself if the Source has moved there", fetch.RedactURL(s.t.URL), fetch.RedactURL(offer.Sets[0].ID))
+		"or give that address itself if the Source has moved there", fetch.RedactURL(s.Target.URL), fetch.RedactURL(offer.Sets[0].ID))
 }
 
 // missing counts the reads in which a known set was not offered; after two it is reported (F71). Nothing is deleted.
 func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
-	if len(s.t.Sets) > 0 {
+	if len(s.Target.Sets) > 0 {
 		return nil
 	}
 	sets, err := s.Store.Sets(ctx, s.src.ID)
@@ -423,19 +320,11 @@ func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 			set.InStep, set.Cause = false, ""
 			s.log.Warn("the Source no longer offers a set", "set", set.CapabilityList, "reads", gone)
 		}
-		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: stateOf(set)})
+		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: pull.StateOf(set)})
 	}
 	if len(c.Sets) == 0 {
 		return nil
 	}
 	c.Claim = s.claim
 	return s.Store.Commit(ctx, &c)
-}
-
-// stateOf copies the fields of a set that the engine owns.
-func stateOf(s *store.Set) *store.SetState {
-	return &store.SetState{
-		Floor: s.Floor, Estimated: s.Estimated, Flawed: s.Flawed, Generation: s.Generation, Baselines: s.Baselines, Proven: s.Proven, Joint: s.Joint,
-		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, Cause: s.Cause, LastPull: s.LastPull,
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
+	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 	"resyncd/sync/verify"
 )
@@ -49,7 +50,7 @@ func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone
 // all that speaks against them, so a later run judges again. With DeleteKeep they stay: what the Source deleted while
 // there was a state, and was to be kept, is among them.
 func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
-	if s.t.Delete == transfer.DeleteKeep {
+	if s.Target.Delete == transfer.DeleteKeep {
 		if s.o.Plan == nil {
 			return 0, nil
 		}
@@ -63,7 +64,7 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 	if err := s.extras(ctx, func([]string) error { extra++; return nil }, 1); err != nil || extra == 0 {
 		return 0, err
 	}
-	if merge.Hold(have == 0, extra, have+extra, s.t.DeleteGuard) {
+	if merge.Hold(have == 0, extra, have+extra, s.Target.DeleteGuard) {
 		s.sweep = have == 0
 		s.log.Warn("the folder holds many files that no list names; they are left alone: look at them with `resyncd verify`, remove them with `resyncd verify --repair`",
 			"files", extra, "listed", have)
@@ -90,7 +91,7 @@ func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 		return have, err
 	}
 	for after := int64(0); ; {
-		rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: store.ActionFetch, Now: endOfTime, After: after, Limit: sweepPage})
+		rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: store.ActionFetch, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
 		if err != nil || len(rs) == 0 {
 			return have, err
 		}
@@ -124,7 +125,7 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 	}
 	c := &store.Commit{Claim: s.claim}
 	var failed error
-	for i, err := range s.t.Mirror.Trash(ctx, items) {
+	for i, err := range s.Target.Mirror.Trash(ctx, items) {
 		if err != nil && !blob.Missing(err) {
 			failed = errors.Join(failed, err)
 			continue
@@ -133,14 +134,14 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 			gone++
 		}
 		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.src.ID, URI: uris[i], Key: keys[i], Length: -1, Reason: reason,
-			At: s.site.LocalNow()})
+			At: s.Site.LocalNow()})
 	}
 	return gone, errors.Join(failed, s.Store.Commit(ctx, c))
 }
 
 // extras pages over the keys of files that no resource owns, nor waits for.
 func (s *session) extras(ctx context.Context, each func(keys []string) error, page int) error {
-	return verify.Extra(ctx, s.Store, s.t.Mirror, s.src.ID, func(extra []blob.Info, owed []int64) error {
+	return verify.Extra(ctx, s.Store, s.Target.Mirror, s.src.ID, func(extra []blob.Info, owed []int64) error {
 		s.doubt(owed)
 		for infos := range slices.Chunk(extra, page) {
 			if err := each(verify.Keys(infos)); err != nil {
@@ -154,8 +155,8 @@ func (s *session) extras(ctx context.Context, each func(keys []string) error, pa
 // doubt has rows that tell of no file looked at where one lies there already.
 func (s *session) doubt(owed []int64) {
 	for _, id := range owed {
-		if !s.site.Look {
-			s.site.Doubt(id)
+		if !s.Site.Look {
+			s.Site.Doubt(id)
 		}
 	}
 }

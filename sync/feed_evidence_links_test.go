@@ -3,6 +3,7 @@ package sync
 import (
 	"fmt"
 	"resyncd/sync/keymap"
+	"resyncd/sync/plan"
 	"strings"
 	"testing"
 )
@@ -119,14 +120,14 @@ func TestFeedEvidenceEnclosuresMany(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, followsEnclosures)
 	var b strings.Builder
-	for i := range followMost + 6 {
+	for i := range plan.FollowMost + 6 {
 		path := fmt.Sprintf("/e%d", i)
 		b.WriteString(enclosure(path))
 		s.set(path, text(fmt.Sprint(i)))
 	}
 	s.feed(post{id: "tag:test,2024:p1", day: 5, text: "x", extra: b.String()})
 	res, err := s.run()
-	if err != nil || res.Fetched+res.Refused != followMost+6+1 && res.InStep {
+	if err != nil || res.Fetched+res.Refused != plan.FollowMost+6+1 && res.InStep {
 		t.Errorf("70 links and an entry: %+v, %v", res, err)
 	}
 }

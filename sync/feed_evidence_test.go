@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/sync/pull"
 )
 
 // atomPage is a feed's document with XML of feed-level elements.
@@ -153,7 +154,7 @@ func TestFeedEvidenceFirstWalkArchiveGone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.set(feedPath, atomPage(prevArchive("/old"), posts(20, 25)...))
-	for range goneReads + 1 {
+	for range pull.GoneReads + 1 {
 		res, err := s.run()
 		if err != nil {
 			t.Fatal(err)
@@ -294,7 +295,7 @@ func TestFeedEvidencePagesMost(t *testing.T) {
 		w.Header().Set("Content-Type", "application/atom+xml")
 		switch _, err := fmt.Sscanf(r.URL.Path, "/archive/%d", &n); {
 		case err != nil:
-			_, _ = w.Write([]byte(atom(prevArchive(fmt.Sprint("/archive/", pagesMost)), posts(11, last)...)))
+			_, _ = w.Write([]byte(atom(prevArchive(fmt.Sprint("/archive/", pull.PagesMost)), posts(11, last)...)))
 		case n == 1:
 			_, _ = w.Write([]byte(atom("<fh:archive/>", posts(1, 10)...)))
 		default:

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"resyncd/sync/keymap"
+	"resyncd/sync/pull"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ func (h *feedWorld) calm() {
 	h.shut()
 	pulls := 1
 	if len(s.missing) > 0 {
-		pulls = goneReads
+		pulls = pull.GoneReads
 	}
 	for range pulls {
 		h.pull()

@@ -15,6 +15,7 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
+	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 )
 
@@ -274,7 +275,7 @@ func TestHolesAreBounded(t *testing.T) {
 	h := p.hand(t)
 	var ds []*store.Delivery
 	set := p.theSet()
-	for i := range holesMost + 50 {
+	for i := range pull.HolesMost + 50 {
 		iv := rsdoc.Interval{From: minute(t, 10+2*i), Until: minute(t, 11+2*i)}
 		body := p.document(iv, nil)
 		ds = append(ds, &store.Delivery{
@@ -285,10 +286,10 @@ func TestHolesAreBounded(t *testing.T) {
 	if err := errors.Join(p.store.Deliver(t.Context(), ds, nil), h.Do(t.Context(), WorkNotify)); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(p.theSet().Joint); n > holesMost {
+	if n := len(p.theSet().Joint); n > pull.HolesMost {
 		t.Errorf("%d intervals", n)
 	}
-	if n := len(p.listed()); n > holesMost {
+	if n := len(p.listed()); n > pull.HolesMost {
 		t.Errorf("%d gaps", n)
 	}
 }

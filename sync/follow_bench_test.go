@@ -21,7 +21,7 @@ func BenchmarkInboxToFile(b *testing.B) {
 	p.push()
 	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
 	done := make(chan Mirrored, 1)
-	p.f.s.site.Notes.Done = func(n *transfer.Note) { done <- Mirrored{Took: time.Since(n.Received)} }
+	p.f.s.Site.Notes.Done = func(n *transfer.Note) { done <- Mirrored{Took: time.Since(n.Received)} }
 	var took []time.Duration
 	i := 0
 	for b.Loop() {
@@ -49,7 +49,7 @@ func BenchmarkInboxBurst(b *testing.B) {
 	p.push()
 	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
 	done := make(chan int, burst)
-	p.f.s.site.Notes.Done = func(*transfer.Note) { done <- 1 }
+	p.f.s.Site.Notes.Done = func(*transfer.Note) { done <- 1 }
 	i := 0
 	for b.Loop() {
 		for range burst {

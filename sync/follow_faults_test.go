@@ -16,6 +16,7 @@ import (
 	"resyncd/store/blob"
 	"resyncd/sync/coverage"
 	"resyncd/sync/keymap"
+	"resyncd/sync/pull"
 )
 
 // follow begins a Follower of a Source written by hand.
@@ -154,12 +155,12 @@ func TestManyNamedRows(t *testing.T) {
 		ids[i] = r.ID
 	}
 	last := ids[len(ids)-1]
-	s.site.Rows.Lock()
+	s.Site.Rows.Lock()
 	err = s.Store.Commit(t.Context(), &store.Commit{Claim: s.claim, Resources: []store.ResourceChange{
-		{ID: last, Have: &store.Have{}, Work: &store.Work{Action: store.ActionFetch, Due: s.site.LocalNow()}},
+		{ID: last, Have: &store.Have{}, Work: &store.Work{Action: store.ActionFetch, Due: s.Site.LocalNow()}},
 	}})
-	s.site.Name(ids)
-	s.site.Rows.Unlock()
+	s.Site.Name(ids)
+	s.Site.Rows.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestHoleBeforeTheFuture(t *testing.T) {
 	iv := rsdoc.Interval{From: c[0].Datetime, Until: c[0].Datetime + 10*365*86400*1e6}
 	p.deliver(iv, p.document(iv, c), true)
 	p.eventually("quiet", func() bool { return p.same() && p.quiet() })
-	if end, most := p.theSetUntil(), rsdoc.MicrosOf(time.Now())+rsdoc.Micros(clockError); end > most {
+	if end, most := p.theSetUntil(), rsdoc.MicrosOf(time.Now())+rsdoc.Micros(pull.ClockError); end > most {
 		t.Errorf("the position went to %v", time.UnixMicro(int64(end)))
 	}
 }

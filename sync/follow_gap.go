@@ -9,6 +9,7 @@ import (
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/sync/coverage"
+	"resyncd/sync/pull"
 )
 
 // lagFirst is when a list that lags is asked first; it doubles up to the distance of two pulls (coverage.md 4).
@@ -103,7 +104,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	if p.out.problem != nil { // the lists may have moved since they were discovered
+	if p.Out.Problem != nil { // the lists may have moved since they were discovered
 		if _, err := f.rediscover(ctx); err != nil {
 			return time.Time{}, err
 		}
@@ -119,7 +120,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 func sameRef(a, b *destination.Ref) bool { return a == b || a != nil && b != nil && a.URL == b.URL }
 
 // fillFrom reads the set anew, because notifications may have moved it on while the Source was asked what it offers.
-func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.SetOffer) (*puller, error) {
+func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.SetOffer) (*pull.Puller, error) {
 	set, err := f.known(ctx, id)
 	if err == nil && set == nil {
 		err = fmt.Errorf("set %d: %w", id, store.ErrNotFound)
@@ -127,16 +128,16 @@ func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.Se
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.s.newPuller(set, offer)
+	p, err := f.s.NewPuller(set, offer)
 	if err != nil {
 		return nil, err
 	}
 	f.watchMisses(p)
 	err = f.readsBy(p, func() error {
-		if err := p.start(ctx); err != nil {
+		if err := p.Start(ctx); err != nil {
 			return err
 		}
-		return p.fill(ctx)
+		return p.Fill(ctx)
 	})
 	if err != nil {
 		return nil, err
@@ -146,11 +147,11 @@ func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.Se
 }
 
 // afterFill plans the next look at what stayed open.
-func (f *Follower) afterFill(set *store.Set, p *puller, s *following) time.Time {
-	if p.out.problem != nil {
-		f.s.log.Warn("a gap could not be asked about; it stays open", "set", set.CapabilityList, "err", p.out.problem)
+func (f *Follower) afterFill(set *store.Set, p *pull.Puller, s *following) time.Time {
+	if p.Out.Problem != nil {
+		f.s.log.Warn("a gap could not be asked about; it stays open", "set", set.CapabilityList, "err", p.Out.Problem)
 	}
-	if len(p.cover.Unheard()) == 0 {
+	if len(p.Cover.Unheard()) == 0 {
 		s.due, s.delay = time.Time{}, 0
 		return time.Time{}
 	}
@@ -183,32 +184,4 @@ func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *coverage.
 		return nil
 	}
 	return f.s.Store.Commit(ctx, c)
-}
-
-// fill reads the Change Lists for the sake of holes and hints; a set without any takes a baseline if its Resource List
-// changed.
-func (p *puller) fill(ctx context.Context) error {
-	if p.offer.Topic != nil {
-		return p.topic(ctx)
-	}
-	if p.offer.ChangeList == nil {
-		if err := p.rebase(ctx, p.offer.ResourceList, baselineOptions{changed: p.set.Baselines > 0, after: store.NoTime}); err != nil {
-			return err
-		}
-		if err := p.settleLag(ctx); err != nil {
-			return err
-		}
-		return p.judgeHoles(ctx)
-	}
-	if !p.based() {
-		return nil
-	}
-	promised := len(p.watching) > 0 // then caches may hide what is there (F59)
-	if err := p.changes(ctx, *p.offer.ChangeList, promised); err != nil {
-		return err
-	}
-	if err := p.closeHoles(ctx); err != nil {
-		return err
-	}
-	return p.judgeHoles(ctx)
 }

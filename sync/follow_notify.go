@@ -7,8 +7,8 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/coverage"
-	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/pull"
 )
 
 // baselineEvery is the least time between two pulls of a set without a baseline that pushes ask for.
@@ -98,18 +98,18 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		return nil
 	}
 	offer, _ := f.offer(set)
-	p, err := f.s.newPuller(set, offer)
+	p, err := f.s.NewPuller(set, offer)
 	if err != nil {
 		return err
 	}
-	v := &pushReader{p: p, now: f.s.sourceNow() + clockError, commit: &store.Commit{Claim: f.s.claim}}
-	pull := f.readerOf(id)
-	if pull != nil {
-		p.plan.listedIn = pull.plan.seen
+	v := &pull.PushReader{Puller: p, Now: f.s.SourceNow() + pull.ClockError, Commit: &store.Commit{Claim: f.s.claim}}
+	reads := f.readerOf(id)
+	if reads != nil {
+		p.Plan.ListedIn = reads.Plan.Seen
 	}
-	before := p.cover.Clone()
+	before := p.Cover.Clone()
 	for _, d := range ds {
-		if err := v.take(ctx, d); err != nil {
+		if err := v.Take(ctx, d); err != nil {
 			return err
 		}
 	}
@@ -118,25 +118,25 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	}
 	// Its deliveries are durable, and it is what ends them, so the fetch need not wait for the disk; whoever changes a file does
 	// (Durable), and often shares a sync that is under way.
-	v.commit.Repeatable = true
-	state := p.setCommit()
-	v.commit.Sets = append(v.commit.Sets, state.Sets...)
-	if err := p.plan.flushWith(ctx, v.commit); err != nil {
+	v.Commit.Repeatable = true
+	state := p.SetCommit()
+	v.Commit.Sets = append(v.Commit.Sets, state.Sets...)
+	if err := p.Plan.FlushWith(ctx, v.Commit); err != nil {
 		return err
 	}
-	if pull != nil { // only now that it is recorded, or the pull would record it without its wants (P3)
-		pull.pushed(v)
+	if reads != nil { // only now that it is recorded, or the pull would record it without its wants (P3)
+		reads.Pushed(v)
 	}
-	for _, verdict := range v.verdicts {
+	for _, verdict := range v.Verdicts {
 		f.o.Observe.notified(verdict, 1)
 	}
-	for _, g := range v.commit.Gaps {
+	for _, g := range v.Commit.Gaps {
 		f.gap(*g)
 	}
-	for _, n := range v.notes {
-		f.s.site.Seal(n)
+	for _, n := range v.Notes {
+		f.s.Site.Seal(n)
 	}
-	if v.hint {
+	if v.Hint {
 		f.Hint(id)
 	}
 	return nil
@@ -157,19 +157,19 @@ func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
 
 // findGaps records the holes that notifications made or filled, in the commit that records what they say. The
 // notification behind a hole is kept: it tells what a list must hold.
-func (f *Follower) findGaps(ctx context.Context, v *pushReader, before *coverage.Coverage) error {
-	holes := v.p.cover.Unheard()
+func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *coverage.Coverage) error {
+	holes := v.Puller.Cover.Unheard()
 	if len(holes) == 0 {
-		f.set(v.p.set.ID).due, f.set(v.p.set.ID).delay = time.Time{}, 0
+		f.set(v.Puller.Set.ID).due, f.set(v.Puller.Set.ID).delay = time.Time{}, 0
 		if len(before.Unheard()) == 0 {
 			return nil
 		}
 	}
-	gaps, err := f.s.Store.Gaps(ctx, v.p.set.ID)
+	gaps, err := f.s.Store.Gaps(ctx, v.Puller.Set.ID)
 	if err != nil {
 		return err
 	}
-	now := f.s.site.LocalNow()
+	now := f.s.Site.LocalNow()
 	isHole := func(list []store.Interval, until store.Micros) bool {
 		return slices.ContainsFunc(list, func(h store.Interval) bool { return h.Until == until })
 	}
@@ -177,7 +177,7 @@ func (f *Follower) findGaps(ctx context.Context, v *pushReader, before *coverage
 		g := &gaps[i]
 		if g.State.Open() && isHole(before.Unheard(), g.Until) && !isHole(holes, g.Until) {
 			g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByNotification, now // late, but here
-			v.commit.Gaps = append(v.commit.Gaps, g)
+			v.Commit.Gaps = append(v.Commit.Gaps, g)
 		}
 	}
 	for _, h := range holes {
@@ -185,20 +185,20 @@ func (f *Follower) findGaps(ctx context.Context, v *pushReader, before *coverage
 		switch {
 		case known >= 0 && gaps[known].From != h.From: // filled in part
 			gaps[known].From = h.From
-			v.commit.Gaps = append(v.commit.Gaps, &gaps[known])
+			v.Commit.Gaps = append(v.Commit.Gaps, &gaps[known])
 		case known < 0 && !isHole(before.Unheard(), h.Until):
-			v.commit.Gaps = append(v.commit.Gaps, &store.Gap{
-				SetID: v.p.set.ID, From: h.From, Until: h.Until, State: store.GapWaiting, Found: now, Ended: store.NoTime,
+			v.Commit.Gaps = append(v.Commit.Gaps, &store.Gap{
+				SetID: v.Puller.Set.ID, From: h.From, Until: h.Until, State: store.GapWaiting, Found: now, Ended: store.NoTime,
 			})
 		}
-		for _, k := range v.kept {
-			if k.iv.From == h.Until {
-				v.keep(k.id)
+		for _, k := range v.Kept {
+			if k.Interval.From == h.Until {
+				v.Keep(k.ID)
 			}
 		}
 	}
 	if len(holes) > 0 {
-		s := f.set(v.p.set.ID)
+		s := f.set(v.Puller.Set.ID)
 		if wait := f.s.Now().Add(f.o.ReorderGrace); s.due.IsZero() {
 			s.due = wait
 		}
@@ -206,22 +206,6 @@ func (f *Follower) findGaps(ctx context.Context, v *pushReader, before *coverage
 	}
 	return nil
 }
-
-// keep makes a delivery stay in the inbox.
-func (v *pushReader) keep(id int64) {
-	for i := range v.commit.Inbox {
-		if v.commit.Inbox[i].ID == id {
-			v.commit.Inbox[i].Keep = true
-		}
-	}
-}
-
-// clockError is how far the Source's clock may be ahead of what its last answer told: a Date is cut to whole seconds, and the
-// answer was under way.
-const clockError = 2 * merge.Second
-
-// sourceNow is the Source's clock as far as its answers told.
-func (s *session) sourceNow() store.Micros { return s.site.LocalNow() + s.offset }
 
 // earlier is the earlier of two times, zero being none.
 func earlier(a, b time.Time) time.Time {

@@ -10,6 +10,7 @@ import (
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	"resyncd/sync/parsed"
+	"resyncd/sync/pull"
 	"resyncd/sync/verify"
 )
 
@@ -24,7 +25,7 @@ const goneAfter = 2
 
 // discover reads what the Source offers, and tells which channels there are.
 func (f *Follower) discover(ctx context.Context) (*destination.Offer, error) {
-	return f.discoverBy(ctx, f.s.reader)
+	return f.discoverBy(ctx, f.s.Reader)
 }
 
 func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*destination.Offer, error) {
@@ -52,8 +53,8 @@ func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*dest
 		}
 		seen[set.ID] = true
 		s.observe.discovered(set.ID, o.Found)
-		if rule, err := s.t.judge(o); err == nil {
-			s.scopes.add(set.ID, rule)
+		if rule, err := s.Target.Judge(o); err == nil {
+			s.Scopes.Add(set.ID, rule)
 		}
 		if o.Err != nil {
 			continue // what could not be read says nothing about its channels
@@ -97,7 +98,7 @@ func (f *Follower) tell(ctx context.Context, set int64, now []destination.Channe
 // withdrawn ends the channels of sets that the Source no longer offers, after as many reads.
 func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
-	if err != nil || len(f.s.t.Sets) > 0 {
+	if err != nil || len(f.s.Target.Sets) > 0 {
 		return err
 	}
 	for i := range sets {
@@ -258,30 +259,30 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 		return err
 	}
 	offer, _ := f.offer(set)
-	p, err := f.s.newPuller(set, offer)
+	p, err := f.s.NewPuller(set, offer)
 	if err != nil {
 		return err
 	}
 	f.watchMisses(p)
 	s := f.set(id)
 	err = f.readsBy(p, func() error {
-		if err := p.start(ctx); err != nil {
+		if err := p.Start(ctx); err != nil {
 			return err
 		}
 		if n.list[id] && f.s.Now().Sub(s.listed) >= listEvery && set.Baselines > 0 {
 			s.listed = f.s.Now()
-			if err := p.rebase(ctx, offer.ResourceList, baselineOptions{changed: true, after: set.Floor}); err != nil {
+			if err := p.Rebase(ctx, offer.ResourceList, pull.BaselineOptions{Changed: true, After: set.Floor}); err != nil {
 				return err
 			}
 		}
-		return p.fill(ctx)
+		return p.Fill(ctx)
 	})
 	if err != nil {
 		return err
 	}
-	if p.out.problem != nil {
+	if p.Out.Problem != nil {
 		f.s.log.Warn("a document that a notification named could not be read; the next pull tries again",
-			"set", set.CapabilityList, "err", p.out.problem)
+			"set", set.CapabilityList, "err", p.Out.Problem)
 	}
 	f.countMisses(p)
 	return nil
@@ -292,25 +293,25 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 const missMargin store.Micros = 3 * 1e6
 
 // watchMisses counts what lists tell although a subscription should have.
-func (f *Follower) watchMisses(p *puller) {
+func (f *Follower) watchMisses(p *pull.Puller) {
 	if f.o.Subscribed == nil {
 		return
 	}
-	since := f.o.Subscribed(p.set.ID)
+	since := f.o.Subscribed(p.Set.ID)
 	if !since.Known() {
 		return
 	}
-	since += f.s.offset
-	p.missed = func(at store.Version, inHole bool) {
-		if at.From > since && (inHole || f.s.sourceNow()-at.Until > missMargin) {
-			p.misses++
+	since += f.s.Offset
+	p.Missed = func(at store.Version, inHole bool) {
+		if at.From > since && (inHole || f.s.SourceNow()-at.Until > missMargin) {
+			p.Misses++
 		}
 	}
 }
 
-func (f *Follower) countMisses(p *puller) {
-	if o := f.o.Observe.Missed; o != nil && p.misses > 0 {
-		o(p.set.ID, p.misses)
+func (f *Follower) countMisses(p *pull.Puller) {
+	if o := f.o.Observe.Missed; o != nil && p.Misses > 0 {
+		o(p.Set.ID, p.Misses)
 	}
 	f.countOdd(p)
 }
@@ -321,7 +322,7 @@ const scrubPage = 200
 // scrub re-hashes a few files and fetches anew what is not what it was (F13).
 func (f *Follower) scrub(ctx context.Context) error {
 	s := f.s
-	if f.rec.IsHalted() || s.t.Mirror.Check(ctx) != nil { // a disk that went away is no rot
+	if f.rec.IsHalted() || s.Target.Mirror.Check(ctx) != nil { // a disk that went away is no rot
 		return nil
 	}
 	rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage})
@@ -335,7 +336,7 @@ func (f *Follower) scrub(ctx context.Context) error {
 	f.scrubbed = rs[len(rs)-1].ID
 	var found []verify.Problem
 	for _, r := range rs {
-		p, err := verify.File(ctx, s.t.Mirror, r)
+		p, err := verify.File(ctx, s.Target.Mirror, r)
 		if err != nil && ctx.Err() == nil { // of the machine, not of the file
 			s.log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
 			return nil

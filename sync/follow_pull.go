@@ -9,12 +9,13 @@ import (
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/sync/coverage"
+	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 )
 
 // pulling is a pull whose documents are read and whose fetches may still be under way.
 type pulling struct {
-	pull     *puller
+	pull     *pull.Puller
 	res      Result
 	start    time.Time
 	base     transfer.Count
@@ -44,9 +45,9 @@ func (f *Follower) pull(ctx context.Context) error {
 	}
 	f.tried = f.s.Now()
 	first := &pulling{requests: requests, base: f.rec.Count()}
-	first.asked, first.got = f.s.t.spent()
+	first.asked, first.got = f.s.Target.Spent()
 	if len(requests) > 0 || back {
-		if err := f.tryOwed(ctx); err != nil {
+		if err := f.s.tryOwed(ctx); err != nil {
 			f.rec.EndCount(first.base)
 			f.answer(requests, err)
 			return err
@@ -58,7 +59,10 @@ func (f *Follower) pull(ctx context.Context) error {
 		if f.broken(ctx, err) {
 			return err
 		}
-		err = f.troubled(ctx, err)
+		cause := err
+		if err = f.troubled(ctx, cause); err == nil && f.once {
+			err = cause
+		}
 	}
 	f.wake()
 	return err
@@ -73,15 +77,16 @@ func (f *Follower) broken(ctx context.Context, err error) bool {
 // errSource marks what the Source does wrong as a whole.
 var errSource = errors.New("the Source cannot be followed")
 
-// pullAll pulls each set; p is the pull of the first one, with what was done for all of them before it.
+// pullAll pulls each set; p is the pull of the first one, with what was done for all of them before it. A one-shot run ends
+// each before it begins the next.
 func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err error) {
 	s := f.s
-	s.o.Full = full
+	s.Full = full
 	defer func() {
-		s.o.Full, s.wide = false, false
+		s.Full, s.Wide = false, false
 		f.rec.EndCount(p.base) // the one that is not to be concluded
 	}()
-	if err := s.beginLook(ctx); err != nil {
+	if err := s.BeginLook(ctx); err != nil {
 		return err
 	}
 	offer, err := f.discover(ctx)
@@ -97,11 +102,21 @@ func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err erro
 		if err := f.pullSet(ctx, &chosen[i], p); err != nil {
 			return err
 		}
+		if f.once {
+			if err := f.settle(ctx, offer); err != nil {
+				return err
+			}
+		}
 		p = &pulling{requests: p.requests, base: f.rec.Count()}
-		p.asked, p.got = s.t.spent()
+		p.asked, p.got = s.Target.Spent()
 	}
 	if len(chosen) == 0 {
 		f.answer(p.requests, nil)
+	}
+	if s.sweep && !f.once {
+		if err := s.sweepExtra(ctx, f.rec, offer); err != nil {
+			return err
+		}
 	}
 	return f.housekeeping(ctx, offer)
 }
@@ -125,25 +140,28 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if set, err = s.Store.EnsureSet(ctx, s.claim, offer.ID); err != nil {
 		return err
 	}
-	pull, err := s.newPuller(&set, offer)
+	pull, err := s.NewPuller(&set, offer)
 	if err != nil {
 		return sourceError{err}
 	}
-	s.scopes.add(set.ID, pull.plan.scope)
+	s.Scopes.Add(set.ID, pull.Plan.Refuses)
 	if offer.Err != nil {
-		pull.fail(offer.Err)
+		pull.Fail(offer.Err)
 	}
 	f.watchMisses(pull)
-	p.pull, p.start, pull.last = pull, s.Now(), p.last
+	p.pull, p.start, pull.Last = pull, s.Now(), p.last
 	for _, r := range p.requests {
 		if until := p.start.Add(r.RetryFor); until.After(p.retry) {
 			p.retry = until
 		}
 	}
-	if err := f.readsBy(pull, func() error { return pull.run(ctx) }); err != nil {
+	if f.once {
+		f.rec.Retry(p.start) // each resource is tried once before any is tried again
+	}
+	if err := f.readsBy(pull, func() error { return pull.Run(ctx) }); err != nil {
 		return err
 	}
-	pull.offer = light(offer) // it may be long until it is concluded
+	pull.Offer = light(offer) // it may be long until it is concluded
 	f.countMisses(pull)
 	if err := f.hasRead(ctx, pull); err != nil {
 		return err
@@ -155,7 +173,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	f.pulls = append(f.pulls, p)
 	f.unsettled.Add(1)
 	f.set(set.ID).pulled = s.Now()
-	if len(pull.cover.Unheard()) > 0 {
+	if len(pull.Cover.Unheard()) > 0 {
 		f.o.Later(WorkGap, s.Now().Add(lagFirst))
 	} else {
 		f.set(set.ID).due, f.set(set.ID).delay = time.Time{}, 0
@@ -168,14 +186,16 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 }
 
 // hasRead shows that the documents of a set were read just now; its fetches may take hours more.
-func (f *Follower) hasRead(ctx context.Context, p *puller) error {
-	_, hole := p.cover.FirstHole()
-	p.set.LastPull, p.set.Problem, p.set.Cause, p.set.InStep = f.s.site.LocalNow(), "", "", p.out.problem == nil && !hole
-	if p.out.problem != nil {
-		p.set.Problem, p.set.Cause = p.out.problem.Error(), causeOf(p.out.problem)
-		f.s.observe.unread(p.out.problem)
+func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
+	_, hole := p.Cover.FirstHole()
+	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.Site.LocalNow(), "", "", p.Out.Problem == nil && !hole
+	if p.Out.Problem != nil {
+		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
+		f.s.observe.unread(p.Out.Problem)
 	}
-	return p.commitSet(ctx)
+	c := p.SetCommit()
+	c.Repeatable = true // a pull that was cut is read again
+	return f.s.Store.Commit(ctx, c)
 }
 
 // setBack tells of a clock that is behind the last pull, which may have been one of the process before: what failed until then
@@ -185,16 +205,16 @@ func (f *Follower) setBack(ctx context.Context) (bool, error) {
 		return f.s.Now().Round(0).Before(f.tried.Round(0)), nil
 	}
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
-	now := f.s.site.LocalNow()
+	now := f.s.Site.LocalNow()
 	return slices.ContainsFunc(sets, func(set store.Set) bool { return set.LastPull > now }), err
 }
 
 // tryOwed makes everything owed due: somebody who asks for a catch-up wants it tried now, whatever the ledger planned.
-func (f *Follower) tryOwed(ctx context.Context) error {
+func (s *session) tryOwed(ctx context.Context) error {
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after, more := int64(0), true; more; {
 			var err error
-			if after, more, err = f.tryPage(ctx, action, after); err != nil {
+			if after, more, err = s.tryPage(ctx, action, after); err != nil {
 				return err
 			}
 		}
@@ -203,17 +223,16 @@ func (f *Follower) tryOwed(ctx context.Context) error {
 }
 
 // tryPage holds the lock of the rows, because rows read here are written back.
-func (f *Follower) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
-	s := f.s
-	s.site.Rows.Lock()
-	defer s.site.Rows.Unlock()
-	rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: endOfTime, After: after, Limit: sweepPage})
+func (s *session) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
+	s.Site.Rows.Lock()
+	defer s.Site.Rows.Unlock()
+	rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
 	if err != nil || len(rs) == 0 {
 		return after, false, err
 	}
 	after = rs[len(rs)-1].ID
-	c, now := &store.Commit{Claim: s.claim}, s.site.LocalNow()
-	for _, r := range s.site.Idle(rs) {
+	c, now := &store.Commit{Claim: s.claim}, s.Site.LocalNow()
+	for _, r := range s.Site.Idle(rs) {
 		if work := r.Work; work.Due > now {
 			work.Due = now
 			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Work: &work})
@@ -225,7 +244,7 @@ func (f *Follower) tryPage(ctx context.Context, action store.Action, after int64
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return after, false, err
 	}
-	s.site.Name(transfer.Due(c))
+	s.Site.Name(transfer.Due(c))
 	return after, true, nil
 }
 
@@ -245,7 +264,7 @@ func (f *Follower) conclude(ctx context.Context, all bool) error {
 	for i, p := range pulls {
 		wait := !idle && f.s.Now().Before(p.deadline)
 		if !all && !wait && idle && f.s.Now().Before(p.retry) { // what failed comes again
-			counts, err := f.s.Store.Counts(ctx, p.pull.set.ID)
+			counts, err := f.s.Store.Counts(ctx, p.pull.Set.ID)
 			if err != nil {
 				f.pulls = append(rest, pulls[i:]...)
 				return err
@@ -270,7 +289,7 @@ func (f *Follower) conclude(ctx context.Context, all bool) error {
 // concludeSet ends an earlier pull of a set, whatever its fetches do.
 func (f *Follower) concludeSet(ctx context.Context, set int64) error {
 	for i, p := range f.pulls {
-		if p.pull.set.ID == set {
+		if p.pull.Set.ID == set {
 			if err := f.concludeOne(ctx, p); err != nil {
 				return err
 			}
@@ -283,7 +302,7 @@ func (f *Follower) concludeSet(ctx context.Context, set int64) error {
 
 // concludeOne records how a pull ended, in the set as it is now: notifications may have moved it on meanwhile.
 func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
-	set, err := f.known(ctx, p.pull.set.ID)
+	set, err := f.known(ctx, p.pull.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -292,17 +311,17 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 		f.ended(p)
 		return nil
 	}
-	p.pull.set, p.pull.cover = set, &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
-	p.res = Result{Source: f.s.t.Name, Set: set.CapabilityList, Kind: "none"}
+	p.pull.Set, p.pull.Cover = set, &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
+	p.res = Result{Source: f.s.Target.Name, Set: set.CapabilityList, Kind: "none", DryRun: f.s.o.Plan != nil}
 	f.s.fill(&p.res, p.pull, f.rec, p.base)
-	asked, got := f.s.t.spent()
+	asked, got := f.s.Target.Spent()
 	p.res.Requests, p.res.Bytes = asked-p.asked, got-p.got
 	p.res.Seconds = since(f.s.Now, p.start)
 	if err := f.s.conclude(ctx, p.pull, f.rec, &p.res, p.start); err != nil {
 		return err
 	}
 	f.rec.EndCount(p.base)
-	if read := p.pull.out.problem; p.res.Problem != "" && (read == nil || p.res.Problem != read.Error()) {
+	if read := p.pull.Out.Problem; p.res.Problem != "" && (read == nil || p.res.Problem != read.Error()) {
 		f.marred.Store(true)
 		f.judgeAnew() // it may be over already
 	}
@@ -346,7 +365,9 @@ func (f *Follower) answer(rs []*PullRequest, err error) {
 
 // troubled shows at all sets why the Source could not be read as a whole.
 func (f *Follower) troubled(ctx context.Context, cause error) error {
-	f.s.log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
+	if !f.once { // else it is the error of the run
+		f.s.log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
+	}
 	f.s.observe.unread(cause)
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
 	if err != nil {
@@ -354,9 +375,9 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	}
 	c := &store.Commit{Claim: f.s.claim}
 	for i := range sets {
-		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.site.LocalNow()
+		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.Site.LocalNow()
 		sets[i].Cause = causeOf(cause)
-		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: stateOf(&sets[i])})
+		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
 	}
 	if len(sets) == 0 {
 		return f.s.noteUnread(ctx, cause)
@@ -364,37 +385,29 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	return f.s.Store.Commit(ctx, c)
 }
 
-// housekeeping follows a pull of all sets, as the end of a one-shot run does.
+// housekeeping follows a pull of all sets.
 func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) error {
 	s := f.s
-	pending := s.sweep
-	if s.sweep {
-		if err := f.s.sweepExtra(ctx, f.rec, offer); err != nil {
-			return err
-		}
+	if s.o.Plan != nil {
+		return nil
 	}
-	if s.site.Look && !f.looked {
+	if s.Site.Look && !f.looked {
 		if err := s.claimTrash(ctx); err != nil {
 			return err
 		}
 		f.looked = true
 	}
-	if err := s.emptyTrash(ctx); err != nil {
+	if err := errors.Join(s.emptyTrash(ctx), s.missing(ctx, offer)); err != nil {
 		return err
 	}
-	if err := s.missing(ctx, offer); err != nil {
-		return err
-	}
-	if !s.recheck && f.whole && pending == s.sweep {
-		return nil
-	}
-	policy := s.t.policyDigest()
+	s.Recheck = false
+	policy := s.Target.PolicyDigest()
 	if s.sweep {
 		policy = policySweep
 	}
-	s.recheck, f.whole = false, true
-	if len(s.t.Sets) > 0 {
+	if len(s.Target.Sets) > 0 || policy == s.src.Policy { // the sets left out were not judged by what may be new in it
 		return nil
 	}
+	s.src.Policy = policy
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Policy: &policy}})
 }

@@ -15,13 +15,15 @@ import (
 	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
+	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 	"resyncd/sync/window"
 )
 
 // discoverTopics is discover past caches, for somebody who was told that a topic changed.
 func (f *Follower) discoverTopics(ctx context.Context) (*destination.Offer, error) {
-	return f.discoverBy(ctx, f.s.reader.Uncached())
+	return f.discoverBy(ctx, f.s.Reader.Uncached())
 }
 
 // topicEvery is the least time between two reads of a topic that signed pushes ask for.
@@ -59,8 +61,8 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 	if err != nil {
 		return time.Time{}, err
 	}
-	if p.out.problem != nil {
-		f.s.log.Warn("a topic that may have changed could not be read; it is tried again", "set", set.CapabilityList, "err", p.out.problem)
+	if p.Out.Problem != nil {
+		f.s.log.Warn("a topic that may have changed could not be read; it is tried again", "set", set.CapabilityList, "err", p.Out.Problem)
 		f.keepHint(set.ID)
 		return again, nil
 	}
@@ -75,7 +77,7 @@ func (f *Follower) tellsOfHubs(ctx context.Context, set *store.Set, o *destinati
 	}
 	a := &o.Topic.Answer
 	if a.Format == feed.None {
-		was, err := f.s.recallJSON(ctx, topicWindow+set.CapabilityList, &window.Window{})
+		was, err := f.s.RecallJSON(ctx, pull.TopicWindow+set.CapabilityList, &window.Window{})
 		return !was, err
 	}
 	_, err := feed.Read(bytes.NewReader(a.Body), feed.Options{ContentType: a.ContentType}, func(*feed.Entry) error { return nil })
@@ -157,43 +159,46 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 	if offer.Topic == nil {
 		offer = &destination.SetOffer{ID: set.CapabilityList, Topic: &destination.Topic{URL: set.CapabilityList}}
 	}
-	p, err := f.s.newPuller(set, offer)
+	p, err := f.s.NewPuller(set, offer)
 	if err != nil {
 		return err
 	}
-	v := &topicPush{p: p, commit: &store.Commit{Claim: f.s.claim}}
-	if p.plan.heard, err = p.newHeard(ctx, ds); err != nil {
+	heard, err := p.NewHeard(ctx, ds)
+	if err != nil {
 		return err
 	}
+	p.Plan.Topic.Hub = heard
+	v := &topicPush{p: p, heard: heard, commit: &store.Commit{Claim: f.s.claim}}
 	for _, d := range ds {
 		if err := v.take(ctx, d); err != nil {
 			return err
 		}
 	}
-	if err := p.plan.flushWith(ctx, v.commit); err != nil {
+	if err := p.Plan.FlushWith(ctx, v.commit); err != nil {
 		return err
 	}
 	f.o.Observe.notified(coverage.Unknown, len(ds))
 	for _, n := range v.notes {
-		f.s.site.Seal(n)
+		f.s.Site.Seal(n)
 	}
 	f.countOdd(p)
-	if v.hint || len(p.plan.contested) > 0 || p.plan.heard.busy() {
+	if v.hint || len(p.Plan.Topic.Contested) > 0 || heard.Busy() {
 		f.set(set.ID).expect(v)
 		f.Hint(set.ID)
 	}
 	return nil
 }
 
-func (f *Follower) countOdd(p *puller) {
-	if o := f.o.Observe.Odd; o != nil && p.plan.odd > 0 {
-		o(p.set.ID, p.plan.odd)
+func (f *Follower) countOdd(p *pull.Puller) {
+	if o := f.o.Observe.Odd; o != nil && p.Plan.Topic.Odd > 0 {
+		o(p.Set.ID, p.Plan.Topic.Odd)
 	}
 }
 
 // topicPush turns deliveries of one topic into wants, all in one commit at the end if they are small.
 type topicPush struct {
-	p      *puller
+	p      *pull.Puller
+	heard  *pull.Heard
 	commit *store.Commit
 	notes  []*transfer.Note
 	hint   bool // the topic is to be read
@@ -220,39 +225,39 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	if err != nil {
 		return err
 	}
-	from := v.p.itemFrom(false)
+	from := v.p.ItemFrom(false)
 	from.Pushed = true
-	items := itemReader{p: v.p.plan, from: from, folder: v.p.set.CapabilityList, document: pushedDocument(d.Digest),
-		evidence: store.EvidencePush, kind: kind, note: n}
+	items := plan.ItemReader{Planner: v.p.Plan, From: from, Folder: v.p.Set.CapabilityList, Document: plan.PushedDocument(d.Digest),
+		Evidence: store.EvidencePush, Kind: kind, Note: n}
 	taken := 0
 	var own error
 	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost}}, func(e *feed.Entry) error {
-		when := microsOf(e.Updated)
+		when := plan.MicrosOf(e.Updated)
 		if e.Edit != nil {
-			when = microsOf(e.Edit.Observed)
+			when = plan.MicrosOf(e.Edit.Observed)
 		}
 		if when.Known() && when > from.Limit { // an invented future must not win: the feed itself may tell it
 			v.hint = true
 			return nil
 		}
 		taken++
-		v.p.plan.heard.taken = true
-		v.p.plan.heard.Pushed++
-		own = items.take(ctx, e)
+		v.heard.Taken = true
+		v.heard.Pushed++
+		own = items.Take(ctx, e)
 		return own
 	})
 	switch {
 	case own != nil:
 		return own
 	case err != nil:
-		v.p.s.log.Warn("a pushed feed was read in part; the feed itself is read", "set", v.p.set.CapabilityList, "entries", taken, "err", err)
-		if err := v.p.s.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
+		v.p.Source.Site.Log.Warn("a pushed feed was read in part; the feed itself is read", "set", v.p.Set.CapabilityList, "entries", taken, "err", err)
+		if err := v.p.Source.Site.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
 			return err
 		}
 		v.hint = true
 	case head.Skipped > 0:
-		v.p.s.observe.skipped(int64(head.Skipped))
-		v.p.s.log.Warn("entries of a pushed feed could not be read; the feed itself is read", "set", v.p.set.CapabilityList,
+		pull.TellOf(v.p.Source.Told.Skipped, int64(head.Skipped))
+		v.p.Source.Site.Log.Warn("entries of a pushed feed could not be read; the feed itself is read", "set", v.p.Set.CapabilityList,
 			"entries", head.Skipped, "problems", head.Problems)
 		v.hint = true
 	}
@@ -268,25 +273,25 @@ const sniffMost = 4096
 func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 	v.hint = true
 	var st destination.TopicState
-	topic := v.p.offer.Topic.URL
-	if found, err := v.p.s.recallJSON(ctx, topicState+topic, &st); err != nil || !found || !st.Empty {
+	topic := v.p.Offer.Topic.URL
+	if found, err := v.p.Source.RecallJSON(ctx, pull.TopicState+topic, &st); err != nil || !found || !st.Empty {
 		v.document = &d.Digest
 		return err
 	}
-	from := v.p.itemFrom(false)
-	c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: d.Received, Until: d.Received, Document: pushedDocument(d.Digest)},
-		Digests: inlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
-	return v.p.plan.add(ctx, entry{uri: topic, cand: c, item: &item{inline: true, content: d.Body, from: from}})
+	from := v.p.ItemFrom(false)
+	c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: d.Received, Until: d.Received, Document: plan.PushedDocument(d.Digest)},
+		Digests: plan.InlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
+	return v.p.Plan.Add(ctx, plan.Entry{URI: topic, Cand: c, Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
 }
 
 // base is what relative links of a pushed feed are resolved against: as those of the feed itself, or the same entry would
 // be two.
 func (v *topicPush) base(ctx context.Context) (*url.URL, error) {
-	t := v.p.offer.Topic
+	t := v.p.Offer.Topic
 	at := t.Answer.Final
 	if at == "" {
 		var st destination.TopicState
-		if _, err := v.p.s.recallJSON(ctx, topicState+t.URL, &st); err != nil {
+		if _, err := v.p.Source.RecallJSON(ctx, pull.TopicState+t.URL, &st); err != nil {
 			return nil, err
 		}
 		at = cmp.Or(st.Final, t.URL)

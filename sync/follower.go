@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 )
 
@@ -31,12 +30,11 @@ type Follower struct {
 	pulls    []*pulling
 	looked   bool // the trash of an unclean end was looked through
 	scrubbed int64
-	whole    bool      // a pull of all sets has ended well
-	begun    bool      // the first slice was run
-	tried    time.Time // the last pull
-	framed   time.Time // the last time that Framework Notifications were carried out
-	reading  *puller   // whose documents are being read
-	between  bool      // notifications are being taken up in a wait of a slice
+	begun    bool         // the first slice was run
+	tried    time.Time    // the last pull
+	framed   time.Time    // the last time that Framework Notifications were carried out
+	reading  *pull.Puller // whose documents are being read
+	between  bool         // notifications are being taken up in a wait of a slice
 
 	turn  *turn
 	heard chan struct{}
@@ -49,6 +47,9 @@ type Follower struct {
 	hints     map[int64]bool
 	unsettled atomic.Int32 // pulls that are not concluded
 	marred    atomic.Bool  // the state says of a set that the disk failed, until the next pull
+
+	once bool          // a one-shot run: it is asked for one pull, and ends when that is concluded
+	news chan struct{} // of a one-shot run: its reconciler rests, say
 }
 
 // following is what a Follower remembers of a set between slices.
@@ -69,31 +70,41 @@ type following struct {
 
 // Follow begins to follow a Source. The error is a *store.HeldError, ErrStopped for a paused Source, or one of the store.
 func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follower, error) {
-	f := &Follower{
+	f := newFollower(o)
+	if err := f.begin(ctx, e, t, RunOptions{From: store.NoTime, Progress: f.progress}); err != nil {
+		return nil, err
+	}
+	if err := f.s.Site.Begun(ctx, nil); err != nil { // it is there to change files
+		return nil, errors.Join(err, f.s.release())
+	}
+	f.s.Site.Follows = true
+	return f, nil
+}
+
+func newFollower(o FollowOptions) *Follower {
+	return &Follower{
 		o: o, offers: map[int64]*destination.SetOffer{}, channels: map[int64]*offered{}, sets: map[int64]*following{},
 		hints: map[int64]bool{}, turn: &turn{}, heard: make(chan struct{}, 1),
 	}
-	s, err := e.begin(ctx, t, RunOptions{From: store.NoTime, Progress: f.progress})
+}
+
+// begin takes the claim of the Source.
+func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOptions) error {
+	s, err := e.begin(ctx, t, run)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	f.s, s.turn = s, f.turn
-	if err := s.site.Begun(ctx, nil); err != nil { // it is there to change files
-		return nil, errors.Join(err, s.release())
+	o := &f.o
+	f.s, s.Others, s.Kept = s, f.turn.await, f.turn.keep
+	s.Site.Hint, s.Site.Notes.Done = f.Hint, f.mirrored
+	s.observe = o.Observe
+	s.Told = pull.Readings{Skipped: o.Observe.Skipped, Rotten: o.Observe.Rotten, Held: o.Observe.Held, Gap: f.gap}
+	s.Site.Observe = transfer.Observer{Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted}
+	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
+		return errors.Join(err, s.release())
 	}
-	s.site.Hint, s.site.Follows, s.site.Notes.Done = f.Hint, true, f.mirrored
-	s.gapTold, s.observe = f.gap, o.Observe
-	s.site.Observe = transfer.Observer{Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted}
-	if err := s.knowScopes(ctx); err != nil {
-		return nil, errors.Join(err, s.release())
-	}
-	if err := f.doubtVerdicts(ctx); err != nil {
-		return nil, errors.Join(err, s.release())
-	}
-	f.rec = transfer.New(s.site, transfer.Options{
-		Workers: transfer.Workers(t.Concurrency), Planned: make(chan struct{}), Scope: outsideAll, Rested: f.rested,
-	})
-	return f, nil
+	f.rec = transfer.New(s.Site, transfer.Options{Workers: transfer.Workers(t.Concurrency), Scope: outsideAll, Rested: f.rested})
+	return nil
 }
 
 // outsideAll is the scope of a set that nothing is known of.
@@ -123,33 +134,19 @@ func (f *Follower) Close() error {
 // one of the store or of the claim: close the Follower and begin another one. A full or failing mirror disk is none: work
 // resumes by itself (F6).
 func (f *Follower) Run(ctx context.Context) error {
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return f.rec.FetchAll(gctx, f.s.site.LocalNow) })
-	g.Go(func() error { return f.rec.RemoveLoop(gctx) })
-	f.s.site.Poke()
-	f.s.site.Removals()
-	err := g.Wait()
-	if ctx.Err() == nil {
-		return err
-	}
-	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	unclean := f.rec.IsHalted() || f.s.site.AnyDoubt() || f.s.site.Look && !f.looked
-	ctx = context.WithoutCancel(ctx)
-	if !unclean {
-		if unclean, err = f.s.uncertain(ctx); err != nil {
-			return err
-		}
-	}
-	return f.s.Store.Commit(ctx, &store.Commit{
-		Claim: f.s.claim, Source: &store.SourceChange{Unclean: &unclean},
+	err := f.rec.While(ctx, func(ctx context.Context) error {
+		<-ctx.Done()
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return f.end(context.WithoutCancel(ctx))
 }
 
 // Do carries out one slice. The error is one of the store, the claim or ctx; what the Source does wrong is recorded and
 // shown, and tried again in its time. It must not be called from several goroutines at once. A slice that waits for a
-// document takes up meanwhile what Heard told of (turn.go).
+// document takes up meanwhile what Heard told of.
 func (f *Follower) Do(ctx context.Context, w Work) error {
 	switch w {
 	case WorkNotify:

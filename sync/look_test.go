@@ -368,14 +368,14 @@ func BenchmarkLook(b *testing.B) {
 		defer s.release()
 		b.Run("some", func(b *testing.B) {
 			for b.Loop() {
-				if astray, err := s.astray(b.Context()); err != nil || astray {
+				if astray, err := s.Astray(b.Context()); err != nil || astray {
 					b.Fatal(astray, err)
 				}
 			}
 		})
 		b.Run("all", func(b *testing.B) {
 			for b.Loop() {
-				if err := s.lookAt(b.Context(), store.ScanQuery{Filter: store.FilterMirrored}, nil); err != nil {
+				if err := s.LookAt(b.Context(), store.ScanQuery{Filter: store.FilterMirrored}, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -74,26 +74,8 @@ func (o *Observer) unread(err error) {
 	}
 }
 
-func (o *Observer) skipped(n int64) {
-	if o.Skipped != nil && n > 0 {
-		o.Skipped(n)
-	}
-}
-
 func (o *Observer) doubted(reason string) {
 	if o.Doubted != nil {
 		o.Doubted(reason)
-	}
-}
-
-func (o *Observer) held(set, n int64) {
-	if o.Held != nil && n > 0 {
-		o.Held(set, n)
-	}
-}
-
-func (o *Observer) rotten(n int64) {
-	if o.Rotten != nil && n > 0 {
-		o.Rotten(n)
 	}
 }

@@ -29,7 +29,7 @@ func (s *session) urisOf(ctx context.Context, keys []string) ([]string, error) {
 
 // owners are the resources whose keys these are, with a file or without, nil where none.
 func (s *session) owners(ctx context.Context, keys []string) ([]*store.Resource, error) {
-	if s.t.Mirror.FoldsCase() {
+	if s.Target.Mirror.FoldsCase() {
 		keys = slices.Clone(keys)
 		for i := range keys {
 			keys[i] = keymap.FoldKey(keys[i])
@@ -46,7 +46,7 @@ func foreign(r *store.Resource) bool { return r.Key != "" && r.URI == r.Key }
 // and port.
 func (s *session) origins(ctx context.Context) (out []string, err error) {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
-	known := append([]string{s.t.URL}, s.t.Scope...)
+	known := append([]string{s.Target.URL}, s.Target.Scope...)
 	for i := range sets {
 		known = append(known, sets[i].CapabilityList)
 	}

@@ -10,6 +10,7 @@ import (
 	"resyncd/store/blob"
 	"resyncd/sync/keymap"
 	"resyncd/sync/merge"
+	"resyncd/sync/pull"
 )
 
 // Restore brings the newest trashed file of a URI, or else of a key, back under its key and keeps it there until the Source lists
@@ -29,7 +30,7 @@ func (s *session) restore(ctx context.Context, name string) (store.Trashed, erro
 		tr, err = s.trashedUnder(ctx, name)
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return tr, fmt.Errorf("nothing of %s is in the trash of %s: %w", name, s.t.Name, err)
+		return tr, fmt.Errorf("nothing of %s is in the trash of %s: %w", name, s.Target.Name, err)
 	}
 	if err != nil {
 		return tr, err
@@ -56,7 +57,7 @@ func (s *session) restore(ctx context.Context, name string) (store.Trashed, erro
 // by now, or else its key for one (foreign), so that it is kept like any other: no row would leave it to the next sweep.
 func (s *session) trashedUnder(ctx context.Context, key string) (tr store.Trashed, err error) {
 	for after := ""; ; {
-		ts, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, after, sweepPage)
+		ts, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, after, pull.SweepPage)
 		if err != nil {
 			return tr, err
 		}
@@ -86,12 +87,12 @@ func (s *session) trashedUnder(ctx context.Context, key string) (tr store.Trashe
 // vacant refuses a key that another resource has, or that is a folder to the mirror, though nothing may be there just now.
 func (s *session) vacant(ctx context.Context, key string) error {
 	name := key
-	if s.t.Mirror.FoldsCase() {
+	if s.Target.Mirror.FoldsCase() {
 		name = keymap.FoldKey(key)
 	}
 	use, err := s.Store.Names(ctx, s.src.ID, []string{name})
 	if err == nil && use[0] != store.NameFree {
-		err = fmt.Errorf("%s is taken by another resource of %s", key, s.t.Name)
+		err = fmt.Errorf("%s is taken by another resource of %s", key, s.Target.Name)
 	}
 	return err
 }
@@ -99,9 +100,9 @@ func (s *session) vacant(ctx context.Context, key string) error {
 // bringBack moves a file out of the trash. A kill before that was recorded leaves it in place already. Of one that was nobody's
 // the state does not know what it was.
 func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
-	err := s.t.Mirror.Restore(ctx, tr.ID, tr.Key)
+	err := s.Target.Mirror.Restore(ctx, tr.ID, tr.Key)
 	if errors.Is(err, blob.ErrNotFound) {
-		if sum, _, _, herr := s.site.HashFile(ctx, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
+		if sum, _, _, herr := s.Site.HashFile(ctx, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
 			return nil
 		}
 	}
@@ -113,16 +114,16 @@ func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 
 // recordRestored makes the file known as kept. What the Source wants of the resource, and owed work, stay as they are.
 func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *store.Resource) error {
-	sum, n, _, err := s.site.HashFile(ctx, tr.Key, nil)
+	sum, n, _, err := s.Site.HashFile(ctx, tr.Key, nil)
 	if err != nil {
 		return err
 	}
-	info, err := s.t.Mirror.Stat(ctx, tr.Key)
+	info, err := s.Target.Mirror.Stat(ctx, tr.Key)
 	if err != nil {
 		return err
 	}
-	s.site.Rows.Lock()
-	defer s.site.Rows.Unlock()
+	s.Site.Rows.Lock()
+	defer s.Site.Rows.Unlock()
 	if r != nil { // as it is now: a Follower works on
 		rs, err := s.Store.ByIDs(ctx, []int64{r.ID})
 		if err != nil {
@@ -133,10 +134,10 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 		}
 		r = rs[0]
 	}
-	now := s.site.LocalNow()
+	now := s.Site.LocalNow()
 	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: now}
 	rc := store.ResourceChange{URI: tr.URI, Key: tr.Key, Have: have, Work: &store.Work{}}
-	if s.t.Mirror.FoldsCase() {
+	if s.Target.Mirror.FoldsCase() {
 		rc.Name = keymap.FoldKey(rc.Key)
 	}
 	c := &store.Commit{
@@ -145,7 +146,7 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 	}
 	if r != nil {
 		rc.ID = r.ID
-		s.site.Touch(&rc, now)
+		s.Site.Touch(&rc, now)
 		if r.Work.Action == store.ActionFetch {
 			rc.Work = nil
 		}

@@ -2,11 +2,7 @@ package sync
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"sort"
-	"strings"
 
 	"resyncd/store"
 	"resyncd/store/blob"
@@ -14,7 +10,7 @@ import (
 
 // emptyTrash drops what has been in the trash for longer than configured.
 func (s *session) emptyTrash(ctx context.Context) error {
-	before := store.MicrosOf(s.Now().Add(-s.t.TrashFor))
+	before := store.MicrosOf(s.Now().Add(-s.Target.TrashFor))
 	for after := ""; ; {
 		ts, err := s.Store.Trash(ctx, s.src.ID, before, after, 1000)
 		if err != nil || len(ts) == 0 {
@@ -23,7 +19,7 @@ func (s *session) emptyTrash(ctx context.Context) error {
 		c := &store.Commit{Claim: s.claim}
 		for _, t := range ts {
 			after = t.ID
-			if err := s.t.Mirror.DropTrash(ctx, t.ID); err != nil && !errors.Is(err, blob.ErrNotFound) {
+			if err := s.Target.Mirror.DropTrash(ctx, t.ID); err != nil && !errors.Is(err, blob.ErrNotFound) {
 				s.log.Warn("could not drop a file from the trash; it is tried again with the next run", "key", t.Key, "err", err)
 				continue
 			}
@@ -39,7 +35,7 @@ func (s *session) emptyTrash(ctx context.Context) error {
 // nobody could restore such a file, and nothing would ever drop it (P8).
 func (s *session) claimTrash(ctx context.Context) error {
 	var lost []store.Trashed
-	err := s.t.Mirror.ListTrash(ctx, func(i blob.TrashInfo) error {
+	err := s.Target.Mirror.ListTrash(ctx, func(i blob.TrashInfo) error {
 		if i.Trashed.IsZero() {
 			return nil // not of our making
 		}
@@ -50,7 +46,7 @@ func (s *session) claimTrash(ctx context.Context) error {
 			}
 		}
 		if err == nil {
-			lost = append(lost, store.Trashed{ID: i.ID, SourceID: s.src.ID, Length: -1, Reason: "left by a run that was cut", At: s.site.LocalNow()})
+			lost = append(lost, store.Trashed{ID: i.ID, SourceID: s.src.ID, Length: -1, Reason: "left by a run that was cut", At: s.Site.LocalNow()})
 		}
 		return err
 	})
@@ -58,16 +54,4 @@ func (s *session) claimTrash(ctx context.Context) error {
 		err = s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Trash: lost[start:min(start+1000, len(lost))]})
 	}
 	return err
-}
-
-// policyDigest changes when what is in scope may have changed.
-func (t *Target) policyDigest() string {
-	var parts []string
-	for _, list := range [][]string{t.Scope, t.Include, t.Exclude, {t.Reach}} {
-		list = append([]string(nil), list...)
-		sort.Strings(list)
-		parts = append(parts, strings.Join(list, "\x00"))
-	}
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x01")))
-	return hex.EncodeToString(sum[:8])
 }

@@ -12,6 +12,7 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/pull"
 )
 
 // TestFeedDeletedAtOnce: a tombstone of the very instant of its entry counts wherever it stands in the document.
@@ -120,7 +121,7 @@ func TestFeedFilterWidened(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.claimed(func(st store.Store, c store.Claim) { // what was tried before its bytes were there is tried again at once
-		rs, err := st.Due(t.Context(), store.DueQuery{SourceID: c.SourceID, Action: store.ActionFetch, Now: endOfTime, Limit: 10})
+		rs, err := st.Due(t.Context(), store.DueQuery{SourceID: c.SourceID, Action: store.ActionFetch, Now: pull.EndOfTime, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +187,7 @@ func TestPageInPlace(t *testing.T) {
 func TestFeedScope(t *testing.T) {
 	t.Parallel()
 	target := Target{URL: "https://blog.example/feed", Kind: KindFeed}
-	rule, err := target.judge(&destination.SetOffer{ID: "http://blog.example/feed"})
+	rule, err := target.Judge(&destination.SetOffer{ID: "http://blog.example/feed"})
 	if err != nil {
 		t.Fatal(err)
 	}

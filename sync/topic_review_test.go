@@ -14,6 +14,7 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/keymap"
+	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 	"resyncd/sync/window"
 )
@@ -189,14 +190,14 @@ func TestFeedLostBehindOwed(t *testing.T) {
 	s := newSite(t, func(target *Target) { target.Follow = []string{"enclosure"} })
 	var extra strings.Builder
 	var all []post
-	for i := range sweepPage + 20 {
+	for i := range pull.SweepPage + 20 {
 		extra.Reset()
 		fmt.Fprintf(&extra, `<link rel="enclosure" href="/missing/%d"/>`, i)
 		all = append(all, post{id: fmt.Sprintf("tag:test,2024:m%d", i), day: 1, text: "x", extra: extra.String()})
 	}
 	last := posts(2, 2)[0]
 	s.set(feedPath, page{body: atom("", append(all, last)...)})
-	if res, err := s.run(); err != nil || res.Owed != sweepPage+20 {
+	if res, err := s.run(); err != nil || res.Owed != pull.SweepPage+20 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	key, err := keymap.EntryKey(s.srv.URL+feedPath, last.id)
@@ -216,7 +217,7 @@ func TestFeedLostBehindOwed(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.root, filepath.FromSlash(key))); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := s.run(); err != nil || res.Owed != sweepPage+20 {
+	if res, err := s.run(); err != nil || res.Owed != pull.SweepPage+20 {
 		t.Errorf("%+v, %v", res, err)
 	}
 }

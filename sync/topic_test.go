@@ -12,6 +12,7 @@ import (
 
 	"resyncd/store"
 	"resyncd/store/blob/dir"
+	"resyncd/sync/pull"
 )
 
 // TestFeed: entries become files; the newest updated wins, absence says nothing, a tombstone deletes (T-04).
@@ -302,7 +303,7 @@ func TestFeedArchiveComesBack(t *testing.T) {
 	s.sync()
 	current := page{typ: "application/atom+xml", body: atom(`<link rel="prev-archive" href="/old"/>`, posts(20, 25)...)}
 	s.set(feedPath, current)
-	for range goneReads - 1 {
+	for range pull.GoneReads - 1 {
 		if res, err := s.run(); err != nil || res.InStep || res.GapsFound != 0 {
 			t.Fatalf("its archive is not there: %+v, %v", res, err)
 		}
@@ -315,7 +316,7 @@ func TestFeedArchiveComesBack(t *testing.T) {
 		t.Error(diff)
 	}
 	s.set(feedPath, page{typ: "application/atom+xml", body: atom(`<link rel="prev-archive" href="/none"/>`, posts(40, 45)...)})
-	for range goneReads - 1 {
+	for range pull.GoneReads - 1 {
 		if res, err := s.run(); err != nil || res.InStep {
 			t.Fatalf("%+v, %v", res, err)
 		}

@@ -3,10 +3,9 @@ package sync
 import (
 	"context"
 	"fmt"
+	"resyncd/sync/pull"
 	"runtime/debug"
 	"sync"
-
-	"resyncd/store"
 )
 
 // turn is whose turn it is to change what a Follower knows. A slice has it from its start to its end, but for the moments in
@@ -30,14 +29,6 @@ func (t *turn) await() (resume func()) {
 	}
 	t.mu.Unlock()
 	return t.mu.Lock
-}
-
-// await gives away the turn of a Follower; a run without pushes has none.
-func (s *session) await() (resume func()) {
-	if s.turn == nil {
-		return func() {}
-	}
-	return s.turn.await()
 }
 
 // keep has the turn kept over waits until release: a baseline that begins a new history overrides what is newer than itself,
@@ -117,32 +108,20 @@ func (f *Follower) hear(ctx context.Context, over <-chan struct{}) (err error) {
 }
 
 // readsBy has a puller known as the one that reads, while do carries out its reading.
-func (f *Follower) readsBy(p *puller, do func() error) error {
+func (f *Follower) readsBy(p *pull.Puller, do func() error) error {
 	f.reading = p
-	defer func() { f.reading = nil }()
+	f.rec.Reading(true)
+	defer func() {
+		f.reading = nil
+		f.rec.Reading(false)
+	}()
 	return do()
 }
 
 // readerOf is the puller that is reading documents of a set, nil for none.
-func (f *Follower) readerOf(set int64) *puller {
-	if f.reading != nil && f.reading.set.ID == set {
+func (f *Follower) readerOf(set int64) *pull.Puller {
+	if f.reading != nil && f.reading.Set.ID == set {
 		return f.reading
 	}
 	return nil
-}
-
-// pushed tells a puller what was recorded of pushes in one of its waits.
-func (p *puller) pushed(v *pushReader) {
-	for _, iv := range v.heard {
-		p.cover.AddNotification(iv, v.now)
-	}
-	p.disturbed = true
-}
-
-// keepsListed has a row that a push takes stay listed by the baseline that is being read, which knows what it wrote itself
-// by its number only, and a pushed want carries none: else the end of the baseline would take it for unlisted.
-func (p *planner) keepsListed(r *row, current *store.Want) {
-	if p.listedIn != nil && current != nil && current.Generation == p.set.Generation {
-		p.listedIn.Add(r.res.ID)
-	}
 }

@@ -17,6 +17,8 @@ import (
 	"resyncd/store"
 	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
+	"resyncd/sync/plan"
+	"resyncd/sync/pull"
 )
 
 // A document that hangs: it is drawn up before it hangs, or only when it goes on, or half of it has come.
@@ -207,14 +209,14 @@ func TestPushOfAListedRow(t *testing.T) {
 	b := p.listing(h, store.Micros(listed[0].Datetime))
 	p.put("new.txt", "2")
 	p.push()
-	h.reading, h.between = b.p, true
+	h.reading, h.between = b.Puller, true
 	if err := h.notify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p.theSet().Joint, b.p.cover.Joint); diff != "" {
+	if diff := cmp.Diff(p.theSet().Joint, b.Puller.Cover.Joint); diff != "" {
 		t.Errorf("coverage of the set and of its pull (-set +pull):\n%s", diff)
 	}
-	if err := b.sweep(t.Context(), b.at); err != nil {
+	if err := b.Sweep(t.Context(), b.At); err != nil {
 		t.Fatal(err)
 	}
 	if w := p.want("new.txt"); !w.Pushed || w.Listed == nil || w.Listed.State != store.WantPresent {
@@ -239,7 +241,7 @@ func TestPushedDeletionHeeded(t *testing.T) {
 	p.put("new.txt", "1")
 	listed, _ := p.taken()
 	b := p.listing(h, store.Micros(listed[0].Datetime))
-	if err := b.sweep(t.Context(), b.at); err != nil {
+	if err := b.Sweep(t.Context(), b.At); err != nil {
 		t.Fatal(err)
 	}
 	if w := p.want("d0/r000.txt"); !w.Pushed || w.State != store.WantAbsent || w.Listed == nil || w.Listed.State != store.WantAbsent {
@@ -248,26 +250,26 @@ func TestPushedDeletionHeeded(t *testing.T) {
 }
 
 // listing reads a baseline that names what the Source has, up to its end.
-func (p *pusher) listing(h *byHand, at store.Micros) *baseline {
+func (p *pusher) listing(h *byHand, at store.Micros) *pull.Baseline {
 	p.t.Helper()
 	ctx := context.Background()
 	set := p.theSet()
-	pull, err := h.s.newPuller(&set, &destination.SetOffer{ID: set.CapabilityList})
+	reads, err := h.s.NewPuller(&set, &destination.SetOffer{ID: set.CapabilityList})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	b := &baseline{p: pull, at: at, listed: 1}
-	pull.plan.reading.At = at
-	if err := b.begin(ctx); err != nil {
+	b := &pull.Baseline{Puller: reads, At: at, Listed: 1}
+	reads.Plan.Reading.At = at
+	if err := b.Open(ctx); err != nil {
 		p.t.Fatal(err)
 	}
 	c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime, Version: store.Version{From: at, Until: at, Ordinal: 1, Document: 1}}
 	for uri := range p.src.Resources() {
-		if err := pull.plan.add(ctx, entry{uri: uri, cand: c, baseline: true}); err != nil {
+		if err := reads.Plan.Add(ctx, plan.Entry{URI: uri, Cand: c, Baseline: true}); err != nil {
 			p.t.Fatal(err)
 		}
 	}
-	if err := pull.plan.flush(ctx); err != nil {
+	if err := reads.Plan.Flush(ctx); err != nil {
 		p.t.Fatal(err)
 	}
 	return b

@@ -7,6 +7,7 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
+	"resyncd/sync/pull"
 	"resyncd/sync/spill"
 	"resyncd/sync/transfer"
 	"resyncd/sync/verify"
@@ -25,7 +26,7 @@ func (e *Engine) Verify(ctx context.Context, t Target, o RunOptions, repair bool
 			return Report{}, err
 		}
 		defer s.release()
-		t = s.t
+		t = s.Target
 	}
 	var rep Report
 	tell := func(f Finding) error {
@@ -99,13 +100,7 @@ func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) 
 	if err := found.Pages(mendPage, func(page []verify.Problem) error { return s.disown(ctx, page) }); err != nil {
 		return err
 	}
-	planned := make(chan struct{})
-	close(planned)
-	rec := transfer.New(s.site, transfer.Options{Workers: transfer.Workers(s.t.Concurrency), Planned: planned, Scope: noScope})
-	if err := rec.Pass(ctx, func() store.Micros { return endOfTime }); err != nil {
-		return err
-	}
-	if err := s.retry(ctx, nil, rec); err != nil {
+	if err := s.carryOut(ctx); err != nil {
 		return err
 	}
 	if err := s.mendTopics(ctx); err != nil {
@@ -134,14 +129,14 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	for i := range found {
 		ids[i] = found[i].ID
 	}
-	s.site.Rows.Lock()
-	defer s.site.Rows.Unlock()
+	s.Site.Rows.Lock()
+	defer s.Site.Rows.Unlock()
 	rs, err := s.Store.ByIDs(ctx, ids)
 	if err != nil {
 		return err
 	}
 	same := map[int64]bool{}
-	for _, r := range s.site.Idle(rs) {
+	for _, r := range s.Site.Idle(rs) {
 		same[r.ID] = true
 		for i := range found {
 			if found[i].ID == r.ID && *found[i].Expected != merge.DigestOf(&r.Have) {
@@ -153,14 +148,14 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	if len(found) == 0 {
 		return nil
 	}
-	s.observe.rotten(int64(len(found)))
+	pull.TellOf(s.Told.Rotten, int64(len(found)))
 	for i := range found {
 		s.log.Warn("a mirror file is not what it was; it is fetched anew", "key", *found[i].Key, "problem", found[i].Problem)
 	}
 	if err := s.disown(ctx, found); err != nil {
 		return err
 	}
-	s.site.Name(ids)
+	s.Site.Name(ids)
 	return nil
 }
 
@@ -177,7 +172,7 @@ func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 	}
 	c := &store.Commit{Claim: s.claim}
 	sums := map[int64]*store.SetChange{}
-	now := s.site.LocalNow()
+	now := s.Site.LocalNow()
 	for _, r := range rs {
 		var have store.Have
 		var work store.Work
@@ -201,10 +196,10 @@ func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 // spoilt is what a row has where its file was found not to be what it was. One that cannot be read is there all the
 // same.
 func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
-	now, err := s.site.Actual(ctx, r)
+	now, err := s.Site.Actual(ctx, r)
 	switch {
 	case err != nil:
-		h := s.site.Unknown([32]byte{}, r.Have.Length, r.Have.ModTime)
+		h := s.Site.Unknown([32]byte{}, r.Have.Length, r.Have.ModTime)
 		h.State = r.Have.State
 		return h
 	case now == nil:
@@ -257,11 +252,11 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 
 // tidyUp ends a session that did not discover.
 func (s *session) tidyUp(ctx context.Context) error {
-	if s.site.Follows {
+	if s.Site.Follows {
 		return nil // the run of a Follower goes on
 	}
-	unclean := s.site.Look || s.site.AnyDoubt() // what a run left uncertain stays so until a run has looked
-	if !unclean && !s.site.Unclean.Load() {
+	unclean := s.Site.Look || s.Site.AnyDoubt() // what a run left uncertain stays so until a run has looked
+	if !unclean && !s.Site.Unclean.Load() {
 		return nil
 	}
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})

@@ -35,9 +35,13 @@ var mayImport = map[string][]string{
 	// The hub's database is a back end on another: the state of a Destination does not know the hub.
 	"destination/peer/hub/hubdb": {"destination/peer/hub/hubstate", "store", "store/sqlite/dbfile", "store/sqlite/column"},
 	"callback":                   {"destination/rsdoc", "destination/websub", "destination/gate", "store"},
-	"sync":                       {"destination", "destination/backoff", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/inspect", "sync/verify", "sync/report", "sync/spill", "sync/transfer", "sync/merge", "sync/coverage", "sync/keymap", "sync/window", "sync/parsed"},
+	"sync":                       {"destination", "destination/backoff", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/inspect", "sync/verify", "sync/report", "sync/spill", "sync/transfer", "sync/merge", "sync/coverage", "sync/keymap", "sync/window", "sync/parsed", "sync/plan", "sync/pull"},
 	// Pure leaves of the engine: values in, values out.
 	"sync/merge": {"store"}, "sync/coverage": {"store"}, "sync/keymap": {"store"}, "sync/window": {"store"},
+	// Entries become wants here, whoever read them: no document is read, no state opened.
+	"sync/plan": {"destination/feed", "store", "sync/keymap", "sync/merge", "sync/parsed", "sync/report", "sync/spill", "sync/transfer", "sync/window"},
+	// Documents and notifications become wants and coverage; when, others decide.
+	"sync/pull": {"destination", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/coverage", "sync/merge", "sync/parsed", "sync/plan", "sync/spill", "sync/transfer", "sync/verify", "sync/window"},
 	// It is told wants and knows no documents.
 	"sync/transfer": {"destination/fetch", "destination/rsdoc", "store", "store/blob", "sync/merge", "sync/parsed", "sync/spill", "sync/verify"},
 	// What comes from a Source, in the terms of the state: it knows documents and the rules, but no state and no network.
@@ -261,6 +265,7 @@ func TestAllowed(t *testing.T) {
 		{"sync", "sync/merge", true}, {"sync/merge", "sync/coverage", false}, {"sync/merge", "sync", false}, {"sync/keymap", "destination", false},
 		{"sync", "sync/report", true}, {"sync/report", "sync", false}, {"sync/report", "store/blob", false}, {"sync/inspect", "sync/report", false}, {"sync/spill", "store", false}, {"sync/parsed", "destination/fetch", false}, {"sync/parsed", "sync", false},
 		{"sync", "sync/verify", true}, {"sync/verify", "sync", false}, {"sync/verify", "destination", false}, {"sync/inspect", "sync/verify", false},
+		{"sync", "sync/pull", true}, {"sync/pull", "sync/plan", true}, {"sync/plan", "sync/pull", false}, {"sync/plan", "destination", false}, {"sync/transfer", "sync/plan", false},
 		{"sync", "sync/transfer", true}, {"sync/transfer", "sync", false}, {"sync/transfer", "destination", false}, {"sync/inspect", "sync/transfer", false},
 		{"sync/inspect", "sync/merge", false}, {"sync", "sync/queue", true}, {"sync", "sync/queue/riverqueue", false}, {"sync", "destination/websub", false}, {"sync", "destination/peer/source", false},
 		{"destination/rsdoc", "destination", false}, {"destination/rsdoc", "destination/feed", false}, {"destination", "destination/rsdoc", true},

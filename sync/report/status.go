@@ -286,9 +286,3 @@ func Unread(ctx context.Context, st store.Documents, source int64) (said, cause 
 	said, cause = store.CutCause(string(doc.Body))
 	return said, cause, err
 }
-
-// The causes that the engine itself knows, beside those of fetch and rsdoc.
-const (
-	CauseDisk  = "disk"  // the mirror takes no files
-	CauseClock = "clock" // the Source's is ahead
-)

@@ -195,13 +195,13 @@ func (c *conductor) next() (job, bool) {
 // slowPlaces is how many places those that hang may hold. In a run that ends: none as long as others wait, all once there are
 // no others. In a Follower, where others may always wait, and may come at any moment: one in sixteen, and a quarter.
 func (c *conductor) slowPlaces() int {
-	n, endless := c.r.workers, c.r.endless()
+	n, follows := c.r.workers, c.r.s.Follows
 	switch crowded := len(c.queue) > 0; {
-	case crowded && endless:
+	case crowded && follows:
 		return min(max(n/16, 1), n/8)
 	case crowded:
 		return 0
-	case !endless && c.planned:
+	case !follows && !c.r.reading.Load():
 		return n
 	}
 	return max(n/4, 1)
@@ -251,7 +251,7 @@ func (c *conductor) putAside(res *store.Resource) {
 	case !w.is(res.ID, touched):
 		c.slow = append(c.slow, res)
 		return
-	case c.r.endless():
+	case w.Follows:
 		c.named = append(c.named, res.ID)
 	default:
 		c.dry, c.again = false, true

@@ -3,9 +3,12 @@ package transfer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"resyncd/store"
 	"resyncd/sync/spill"
@@ -26,79 +29,63 @@ const (
 	halfFiles = 50
 )
 
-// Reconciler compares want with have and acts: the only place where a mirror changes.
+// Reconciler compares want with have and acts: the only place where a mirror changes. It works on for as long as its
+// context lives; rows with new work are named to it (Workset), and owed ones come up again when they are due.
 type Reconciler struct {
 	s       *Site
 	workers int
-
-	// planned is closed when no more wants will come in this pass.
-	planned <-chan struct{}
-
 	scope   func(uri string) (refused string)
-	failing *spill.Bitmap // what failed last when it was tried in this run
-	began   store.Micros  // the pass
-	until   time.Time     // the end of the time for retries, zero: this is none
 	tally   tally
 	under   transfers
 	hasher  hasher
-	// stale: something failed in a way that a newer list may explain (F48).
-	stale bool
-	// resting: nothing is in flight and nothing due. rested is told whenever that begins. It makes this the reconciler of a
-	// Follower, which works on for as long as its context lives.
+	// reading: documents are being read, so that more wants may come at any moment.
+	reading atomic.Bool
+	// resting: nothing is in flight and nothing due. rested is told whenever that begins.
 	resting atomic.Bool
 	rested  func()
-	// halted is a failure of the disk: nothing more is fetched in this run.
-	halted error
-}
-
-// Pass works through everything that is due at now, fetches first and removals after, until planned is closed and nothing
-// is left. Failures are rescheduled, not repeated here, but for those of a full disk on which removals made room.
-func (r *Reconciler) Pass(ctx context.Context, now func() store.Micros) error {
-	r.began = r.s.LocalNow()
-	for {
-		if err := r.FetchAll(ctx, now); err != nil {
-			return err
-		}
-		select {
-		case <-r.planned: // for which fetchAll does not wait when the disk failed
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if room, err := r.makeRoom(ctx, now); !room {
-			return err
-		}
-	}
 }
 
 // Options say how a reconciler works.
 type Options struct {
 	Workers int
-	// Planned is closed when no more wants will come in this pass.
-	Planned <-chan struct{}
 	// Scope is the rule for URIs of sets that have none of their own.
 	Scope func(uri string) (refused string)
-	// Failing is what failed last when it was tried in this run; nil: nothing yet.
-	Failing *spill.Bitmap
-	// Rested is told whenever nothing is in flight and nothing due. It makes this the reconciler of a Follower, which works on
-	// for as long as its context lives.
+	// Rested is told whenever nothing is in flight and nothing due.
 	Rested func()
 }
 
 // New is a reconciler of a site.
 func New(s *Site, o Options) *Reconciler {
-	if o.Failing == nil {
-		o.Failing = spill.NewBitmap()
-	}
-	return &Reconciler{s: s, workers: o.Workers, planned: o.Planned, scope: o.Scope, failing: o.Failing, rested: o.Rested}
+	return &Reconciler{s: s, workers: o.Workers, scope: o.Scope, rested: o.Rested, tally: tally{failing: spill.NewBitmap()}}
 }
 
-// Limit sets the end of the time for retries; zero means that there is none.
-func (r *Reconciler) Limit(end time.Time) { r.until = end }
+// While fetches and removes what is wanted for as long as do runs, and returns the error of whichever fails first. A ctx
+// that ends is none of the work's failures: only do tells of it.
+func (r *Reconciler) While(ctx context.Context, do func(context.Context) error) error {
+	g, gctx := errgroup.WithContext(ctx)
+	work, stop := context.WithCancel(gctx)
+	g.Go(func() error { return r.fetchAll(work) })
+	g.Go(func() error { return r.removeLoop(work) })
+	r.s.Poke()
+	r.s.Removals()
+	g.Go(func() error {
+		defer stop()
+		return do(gctx)
+	})
+	return g.Wait()
+}
 
-// TakeStale tells whether something failed since the last call in a way that a newer list may explain (F48).
-func (r *Reconciler) TakeStale() (stale bool) {
-	stale, r.stale = r.stale, false
-	return stale
+// Reading says whether documents are being read, from which more wants may come.
+func (r *Reconciler) Reading(on bool) {
+	r.reading.Store(on)
+	r.s.Poke()
+}
+
+// Retry has what failed be tried again until end, when its time has come; the zero value sets no end. What has failed by
+// then stays owed, and everything else is still tried once.
+func (r *Reconciler) Retry(end time.Time) {
+	r.tally.add(func(t *tally) { t.until = end })
+	r.s.Poke()
 }
 
 // Rests tells whether nothing is in flight and nothing due.
@@ -110,15 +97,9 @@ func (r *Reconciler) Stir() {
 	r.s.Poke()
 }
 
-// endless tells that this is the reconciler of a Follower.
-func (r *Reconciler) endless() bool { return r.rested != nil }
-
-// Late tells that the time for retries is over: what no worker has yet stays owed.
-func (r *Reconciler) Late() bool { return !r.until.IsZero() && r.s.Now().After(r.until) }
-
-// FetchAll is the conductor: one goroutine that pages work out of the store, hands it to workers and collects outcomes
-// into groups; a second makes groups durable meanwhile.
-func (r *Reconciler) FetchAll(ctx context.Context, now func() store.Micros) error {
+// fetchAll is the conductor: one goroutine that pages work out of the store, hands it to workers and collects outcomes
+// into groups; a second makes groups durable meanwhile. That ctx ends is no error.
+func (r *Reconciler) fetchAll(ctx context.Context) error {
 	outer := ctx
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
@@ -145,13 +126,13 @@ func (r *Reconciler) FetchAll(ctx context.Context, now func() store.Micros) erro
 				continue
 			}
 			placed <- r.settle(kept, g)
-			if r.endless() && len(g) <= sparePlaced {
+			if r.s.Follows && len(g) <= sparePlaced {
 				r.s.Mirror.Spare(ctx) // there is time until the next push
 			}
 		}
 	})
 	r.s.Take()
-	c := conductor{r: r, now: now, jobs: jobs, outcomes: outcomes, groups: groups, placed: placed}
+	c := conductor{r: r, jobs: jobs, outcomes: outcomes, groups: groups, placed: placed}
 	err := c.run(ctx)
 	cancel()
 	close(jobs)
@@ -168,6 +149,9 @@ func (r *Reconciler) FetchAll(ctx context.Context, now func() store.Micros) erro
 	}
 	close(groups)
 	go func() { placer.Wait(); close(placed) }()
+	if outer.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil
+	}
 	for perr := range placed {
 		err = errors.Join(err, perr)
 	}
@@ -178,19 +162,17 @@ func (r *Reconciler) FetchAll(ctx context.Context, now func() store.Micros) erro
 // conductor is the state of one fetchAll; only its goroutine touches it.
 type conductor struct {
 	r        *Reconciler
-	now      func() store.Micros
 	jobs     chan<- job
 	outcomes <-chan *outcome
 	groups   chan<- []*outcome
 	placed   <-chan error
 	fed      bool // more rows that were handed over wait
 
-	queue   []*store.Resource
-	after   int64
-	dry     bool // the last page was empty: nothing due above after
-	again   bool // wants came in since the paging began: rows below after may be due too
-	planned bool
-	active  int // with workers
+	queue  []*store.Resource
+	after  int64
+	dry    bool // the last page was empty: nothing due above after
+	again  bool // wants came in since the paging began: rows below after may be due too
+	active int  // with workers
 	// What hangs is tried after the others (aside.go).
 	slow       []*store.Resource
 	slowActive int
@@ -201,7 +183,8 @@ type conductor struct {
 	ripens     *time.Timer   // when it is that old
 	placing    bool
 
-	// In a Follower: rows that were named, and when to look for owed ones again.
+	left time.Time // the end of the time for retries that the queue was cleared for
+	// Rows that were named, and when to look for owed ones again.
 	named  []int64
 	later  *time.Timer
 	armed  bool
@@ -217,16 +200,12 @@ func (c *conductor) run(ctx context.Context) error {
 	defer c.later.Stop()
 	look, looks := time.NewTimer(forEver), false // for what is silent
 	defer look.Stop()
-	planned := c.r.planned
 	for {
 		if err := c.page(ctx); err != nil {
 			return err
 		}
 		if err := c.arm(ctx); err != nil {
 			return err
-		}
-		if c.finished() {
-			return nil
 		}
 		c.rest()
 		if c.handOut() {
@@ -263,8 +242,6 @@ func (c *conductor) run(ctx context.Context) error {
 			if err := c.lookAgain(ctx); err != nil {
 				return err
 			}
-		case <-planned:
-			planned, c.planned, c.again = nil, true, true
 		case <-c.ripens.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -303,7 +280,11 @@ func (c *conductor) endedToo() {
 // it starts anew if wants came in meanwhile, for the rows that were there before.
 func (c *conductor) page(ctx context.Context) error {
 	w := c.r.s
-	if c.r.IsHalted() || c.r.Late() {
+	if until, late := c.r.late(); late && !until.Equal(c.left) {
+		c.left = until
+		c.leave()
+	}
+	if c.r.IsHalted() {
 		w.drop()
 		w.end(c.queue...)
 		w.end(c.slow...)
@@ -335,7 +316,7 @@ func (c *conductor) page(ctx context.Context) error {
 	}
 	for had := len(c.queue); len(c.queue) == had; {
 		rs, err := c.r.s.Store.Due(ctx, store.DueQuery{
-			SourceID: c.r.s.SourceID, Action: store.ActionFetch, Now: c.now(), After: c.after, Limit: duePage,
+			SourceID: c.r.s.SourceID, Action: store.ActionFetch, Now: w.LocalNow(), After: c.after, Limit: duePage,
 		})
 		if err != nil {
 			return err
@@ -368,9 +349,16 @@ func (c *conductor) takeReady() {
 	}
 }
 
-// finished: everything planned was worked on and recorded. A Follower's work never ends.
-func (c *conductor) finished() bool {
-	return !c.r.endless() && c.idle() && c.dry && !c.again && (c.planned || c.r.IsHalted())
+// leave leaves owed what waits to be tried once more although the time for that is over.
+func (c *conductor) leave() {
+	w := c.r.s
+	for _, rs := range []*[]*store.Resource{&c.queue, &c.slow} {
+		had := *rs
+		*rs = c.r.untried(slices.Clone(had))
+		if len(*rs) < len(had) {
+			w.end(slices.DeleteFunc(had, func(r *store.Resource) bool { return slices.Contains(*rs, r) })...)
+		}
+	}
 }
 
 func (c *conductor) idle() bool {
@@ -382,7 +370,7 @@ func (c *conductor) ripe() bool {
 	if len(c.group) == 0 || c.placing {
 		return false
 	}
-	if c.r.endless() && len(c.queue) == 0 && len(c.named) == 0 && time.Since(c.opened) >= eagerAge {
+	if c.r.s.Follows && len(c.queue) == 0 && len(c.named) == 0 && time.Since(c.opened) >= eagerAge {
 		return true // whoever still transfers must not hold back a change that is here
 	}
 	return len(c.group) >= groupFiles || c.bytes >= groupBytes || c.active == 0 && len(c.queue) == 0 ||
@@ -392,13 +380,13 @@ func (c *conductor) ripe() bool {
 // halves: no more is left of a pass than what is here. So each of the last groups is half as large as the one before, and little
 // is still to be made durable when the last resource has come: with 500 resources of 4 KiB on ext4 that was a tenth of the time.
 func (c *conductor) halves() bool {
-	return c.planned && c.dry && !c.r.endless() && len(c.slow) == 0 && len(c.group) >= max(halfFiles, c.active+len(c.queue))
+	return c.dry && !c.r.reading.Load() && len(c.slow) == 0 && len(c.group) >= max(halfFiles, c.active+len(c.queue))
 }
 
 func (c *conductor) collect(o *outcome) {
 	if len(c.group) == 0 {
 		c.opened = time.Now()
-		if c.r.endless() && len(c.queue) == 0 {
+		if c.r.s.Follows && len(c.queue) == 0 {
 			c.age = eagerAge
 		}
 		c.ripens.Reset(c.age) // once: set anew in each round to a time that is past, it kept a core busy while a disk synced

@@ -2,14 +2,12 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"resyncd/store"
 )
-
-// The reconciler of a Follower works on while wants come in, hour after hour: nothing is ever "planned", rows with new
-// work are named to it (workset), and owed ones come up again when they are due.
 
 const (
 	// eagerAge is how long a finished change waits for others to share its group with, while nothing more is queued.
@@ -45,9 +43,9 @@ func (c *conductor) hear() {
 	}
 }
 
-// mayRestart tells whether everything that is owed may be paged through anew. Rows in flight still look due; a one-shot
-// run waits for them, or it would page in circles.
-func (c *conductor) mayRestart() bool { return c.r.endless() || c.idle() }
+// mayRestart tells whether everything that is owed may be paged through anew. Rows in flight still look due: where work is not
+// named, what was told of it all the while would have it page in circles.
+func (c *conductor) mayRestart() bool { return c.r.s.Follows || c.idle() }
 
 // pageNamed puts the named rows before all others.
 func (c *conductor) pageNamed(ctx context.Context) error {
@@ -63,7 +61,7 @@ func (c *conductor) pageNamed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := c.now()
+	now := w.LocalNow()
 	fetches := rs[:0]
 	for _, r := range rs {
 		switch {
@@ -82,7 +80,7 @@ func (c *conductor) pageNamed(ctx context.Context) error {
 // arm plans the next look at what is owed. Rows in flight count as due all the while, so looks have a least distance. A
 // resource that a worker is free to fetch goes first: to ask the store took a push as long as to hand its work over.
 func (c *conductor) arm(ctx context.Context) error {
-	if !c.r.endless() || c.armed || !c.dry || c.fed || len(c.queue) > 0 && c.active < c.busy() {
+	if c.armed || !c.dry || c.fed || len(c.queue) > 0 && c.active < c.busy() {
 		return nil
 	}
 	if c.r.IsHalted() {
@@ -97,7 +95,7 @@ func (c *conductor) arm(ctx context.Context) error {
 	}
 	wait := forEver
 	if next.Known() {
-		now, first := c.now(), store.Work{Due: next}
+		now, first := c.r.s.LocalNow(), store.Work{Due: next}
 		wait = min(time.Duration(next-now)*time.Microsecond, 30*time.Second) // a clock that is set back must not hold work up for ever (F15)
 		if first.IsDue(now) {
 			wait = 0
@@ -126,15 +124,19 @@ func (c *conductor) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// RemoveLoop carries out removals as they become due, beside the fetches.
-func (r *Reconciler) RemoveLoop(ctx context.Context) error {
+// removeLoop carries out removals as they become due, beside the fetches. That ctx ends is no error.
+func (r *Reconciler) removeLoop(ctx context.Context) error {
 	for {
 		select {
 		case <-r.s.remove:
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil
 		}
-		if _, err := r.makeRoom(ctx, r.s.LocalNow); err != nil {
+		r.s.beginRemovals()
+		if err := r.makeRoom(ctx); err != nil {
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return nil
+			}
 			return err
 		}
 		r.s.removed()
@@ -143,10 +145,12 @@ func (r *Reconciler) RemoveLoop(ctx context.Context) error {
 
 // rest says when nothing is under way.
 func (c *conductor) rest() {
-	if !c.r.endless() {
-		return
+	w := c.r.s
+	busy := !c.idle() || !c.dry || len(c.named) > 0
+	if !busy {
+		w.fetched()
 	}
-	if w := c.r.s; !c.idle() || !c.dry || len(c.named) > 0 || w.waits() {
+	if busy || w.waits() {
 		c.r.resting.Store(false)
 	} else if w.rest(&c.r.resting) {
 		c.r.rested()

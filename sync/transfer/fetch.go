@@ -358,7 +358,7 @@ func (r *Reconciler) download(ctx context.Context, o *outcome, body *body, t *tr
 // with quick retries each time a resource that always fails was asked for 24 times in half a minute.
 func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
 	if res.Work.Attempts > 0 {
-		r.tally.add(func(*tally) { failed = r.failing.Has(res.ID) })
+		r.tally.add(func(t *tally) { failed = t.failing.Has(res.ID) })
 	}
 	return failed
 }

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"resyncd/store"
 	"resyncd/store/blob"
 )
 
-// A failure of the mirror's disk halts the fetching: in a one-shot run for good, unless removals made room, in a Follower until the
-// disk takes files again.
+// A failure of the mirror's disk halts the fetching until the disk takes files again.
 
 // halt stops the fetching because of a failure of the disk. The first one is told.
 func (r *Reconciler) halt(err error) {
@@ -18,9 +16,9 @@ func (r *Reconciler) halt(err error) {
 		err = fmt.Errorf("%w; the trash keeps what the Source deletes, and its room, for %s: shorten `trash` or set `delete: now` to get it back",
 			err, r.s.Means.TrashFor)
 	}
-	r.tally.add(func(*tally) {
-		if r.halted == nil {
-			r.halted = err
+	r.tally.add(func(t *tally) {
+		if t.halted == nil {
+			t.halted = err
 			r.s.Log.Error("the mirror cannot take files; what is left stays owed", "err", err)
 			r.s.Observe.halted(err)
 		}
@@ -29,7 +27,7 @@ func (r *Reconciler) halt(err error) {
 
 // haltedBy is what stopped fetching. The placer may learn it while the conductor asks.
 func (r *Reconciler) haltedBy() (err error) {
-	r.tally.add(func(*tally) { err = r.halted })
+	r.tally.add(func(t *tally) { err = t.halted })
 	return err
 }
 
@@ -50,22 +48,30 @@ func (r *Reconciler) ErrHalted() error {
 	return nil
 }
 
-// makeRoom carries out what is to be removed, and ends the halt of a full mirror if that gave room back. The trash gives none.
-func (r *Reconciler) makeRoom(ctx context.Context, now func() store.Micros) (room bool, err error) {
+// makeRoom carries out what is to be removed, and ends the halt of a full mirror if that gave room back.
+func (r *Reconciler) makeRoom(ctx context.Context) error {
 	if !r.mayRemove() {
-		return false, nil
+		return nil
 	}
-	full := r.IsHalted()
-	var before, after int64
-	r.tally.add(func(t *tally) { before = t.deleted })
-	if err := r.RemoveAll(ctx, now); err != nil {
-		return false, err
+	if err := r.RemoveAll(ctx, r.s.LocalNow); err != nil {
+		return err
 	}
-	r.tally.add(func(t *tally) { after = t.deleted })
-	if room = full && after > before && r.s.Means.Delete == DeleteNow; room {
+	r.UseRoom()
+	return nil
+}
+
+// UseRoom ends the halt of a full mirror if removals have given room back since the last one ended. The trash gives none. A
+// write that failed before may be told after the removal.
+func (r *Reconciler) UseRoom() {
+	room := false
+	r.tally.add(func(t *tally) {
+		if room = r.s.Means.Delete == DeleteNow && errors.Is(t.halted, blob.ErrNoSpace) && t.deleted > t.used; room {
+			t.used = t.deleted
+		}
+	})
+	if room {
 		r.resume()
 	}
-	return room, nil
 }
 
 // probeBytes is what a disk must take before fetching goes on.
@@ -89,10 +95,16 @@ func (r *Reconciler) probe(ctx context.Context) error {
 
 // resume ends a halt. That all is at rest is told again, whether or not anything is owed.
 func (r *Reconciler) resume() {
-	r.tally.add(func(*tally) {
-		r.halted = nil
+	r.tally.add(func(t *tally) {
+		t.halted, t.resumed = nil, true
 		r.s.Observe.halted(nil) // in here, as halt does: the placer may meet the next failure now, and the last word counts
 	})
 	r.resting.Store(false)
 	r.s.Log.Info("the mirror takes files again")
+}
+
+// TakeResumed tells whether a halt ended since the last call: what the disk failed is to be tried again.
+func (r *Reconciler) TakeResumed() (resumed bool) {
+	r.tally.add(func(t *tally) { resumed, t.resumed = t.resumed, false })
+	return resumed
 }

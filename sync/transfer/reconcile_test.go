@@ -13,7 +13,7 @@ import (
 // The first group must not wait as long as later ones: runs that are killed after half a second would never get anywhere.
 func TestFirstGroupIsClosedEarly(t *testing.T) {
 	t.Parallel()
-	c := conductor{r: &Reconciler{}, active: 1, group: []*outcome{{}}, opened: time.Now().Add(-groupAge / 2)}
+	c := conductor{r: &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}}, active: 1, group: []*outcome{{}}, opened: time.Now().Add(-groupAge / 2)}
 	if c.age = groupAgeFirst; !c.ripe() {
 		t.Errorf("half of %s old, the first group is still open", groupAge)
 	}
@@ -34,7 +34,7 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 	} {
 		for _, hangs := range []bool{false, true} {
 			rows := []*store.Resource{{ID: 1}}
-			c := conductor{r: &Reconciler{workers: 16}, planned: true, placing: true}
+			c := conductor{r: &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}, workers: 16}, placing: true}
 			if hangs {
 				c.slow = rows
 			} else {
@@ -63,7 +63,7 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 func TestQueueIsFilledBeforeItIsEmpty(t *testing.T) {
 	t.Parallel()
 	w := NewWorkset()
-	c := conductor{r: &Reconciler{s: &Site{Workset: w}}, queue: []*store.Resource{{ID: 1}}}
+	c := conductor{r: &Reconciler{s: &Site{Workset: w, Now: time.Now}}, queue: []*store.Resource{{ID: 1}}}
 	w.Take()
 	w.HandReady([]*store.Resource{{ID: 2}, {ID: 3}})
 	w.Rows.Lock()
@@ -78,7 +78,7 @@ func TestLastOnesAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	last := func(change func(c *conductor)) *conductor {
 		c := &conductor{
-			r: &Reconciler{}, planned: true, dry: true, active: 16, queue: make([]*store.Resource, halfFiles-16),
+			r: &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}}, dry: true, active: 16, queue: make([]*store.Resource, halfFiles-16),
 			group: make([]*outcome, halfFiles), opened: time.Now(), age: groupAge,
 		}
 		change(c)
@@ -89,7 +89,7 @@ func TestLastOnesAreNotWaitedFor(t *testing.T) {
 	}
 	for name, change := range map[string]func(c *conductor){
 		"more is left":        func(c *conductor) { c.queue = append(c.queue, &store.Resource{}) },
-		"more may come":       func(c *conductor) { c.planned = false },
+		"more may come":       func(c *conductor) { c.r.Reading(true) },
 		"more may be owed":    func(c *conductor) { c.dry = false },
 		"some are put aside":  func(c *conductor) { c.slow = []*store.Resource{{}} },
 		"few are here":        func(c *conductor) { c.group, c.queue = c.group[1:], nil },
@@ -106,7 +106,7 @@ func TestBaselineIsPaged(t *testing.T) {
 	t.Parallel()
 	w := NewWorkset()
 	w.Follows = true
-	r := &Reconciler{s: &Site{Workset: w}, rested: func() {}, failing: spill.NewBitmap()}
+	r := &Reconciler{s: &Site{Workset: w, Now: time.Now}, rested: func() {}, tally: tally{failing: spill.NewBitmap()}}
 	c := conductor{r: r, dry: true}
 	ids := make([]int64, 10_000)
 	for range 100 {
@@ -129,12 +129,12 @@ func TestBaselineIsPaged(t *testing.T) {
 // TestRoomIsTakenAtOnce: what waits for a full disk goes on when removals have made room, not when the disk would be tried next.
 func TestRoomIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{s: &Site{Workset: NewWorkset()}, rested: func() {}, halted: blob.ErrNoSpace}
+	r := &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}, rested: func() {}, tally: tally{halted: blob.ErrNoSpace}}
 	c := &conductor{r: r, relax: relaxMost, armed: true}
 	if c.hear(); !c.armed || c.relax != relaxMost {
 		t.Error("a push has a full disk tried again")
 	}
-	r.halted = nil
+	r.tally.halted = nil
 	if c.hear(); c.armed {
 		t.Error("what is owed waits")
 	}
@@ -144,7 +144,7 @@ func TestRoomIsTakenAtOnce(t *testing.T) {
 // what fails without the others' leave.
 func TestConcludedBesideTheReconciler(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{s: &Site{Workset: NewWorkset()}, failing: spill.NewBitmap()}
+	r := &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}, tally: tally{failing: spill.NewBitmap()}}
 	var fails sync.WaitGroup
 	fails.Go(func() {
 		for id := range int64(2000) {

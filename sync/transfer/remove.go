@@ -176,7 +176,7 @@ func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, r
 	if errors.Is(err, blob.ErrSync) {
 		r.s.Doubt(res.ID) // it may be gone, and wanted again before this is tried again
 	}
-	r.tally.add(func(*tally) { r.failing.Add(res.ID) })
+	r.tally.add(func(t *tally) { t.failing.Add(res.ID) })
 	o := &outcome{res: res}
 	o.failWith(err)
 	work := r.reschedule(o, r.s.LocalNow())

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Work that is handed over while the conductor makes up its mind to rest is no rest, or a pull would be concluded without it.
@@ -12,7 +13,7 @@ func TestNoRestOverWork(t *testing.T) {
 	t.Parallel()
 	w := NewWorkset()
 	w.Follows = true
-	r := &Reconciler{s: &Site{Workset: w}, rested: func() {}}
+	r := &Reconciler{s: &Site{Workset: w, Now: time.Now}, rested: func() {}}
 	for try := range 20_000 {
 		c := conductor{r: r, dry: true}
 		var both sync.WaitGroup
@@ -42,8 +43,8 @@ func TestLastWordOfHalts(t *testing.T) {
 		both.Go(r.resume)
 		both.Go(func() { r.halt(full) })
 		both.Wait()
-		if !errors.Is(told, r.halted) {
-			t.Fatalf("try %d: it is halted by %v, and %v was told", try, r.halted, told)
+		if !errors.Is(told, r.tally.halted) {
+			t.Fatalf("try %d: it is halted by %v, and %v was told", try, r.tally.halted, told)
 		}
 		r.resume()
 	}

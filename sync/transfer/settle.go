@@ -260,20 +260,17 @@ func removes(rc store.ResourceChange) bool {
 	return rc.Work != nil && rc.Work.Action == store.ActionRemove
 }
 
-// tell passes on to a Follower what became of one row. One whose want changed meanwhile is worked on again.
+// tell passes on what became of one row. One whose want changed meanwhile is worked on again.
 func (r *Reconciler) tell(o *outcome, touched bool) {
-	if !r.endless() {
-		return
-	}
-	if o.verdict == verdictThere && r.s.Hint != nil {
-		r.s.Hint(o.want.SetID)
+	if o.verdict == verdictThere {
+		r.s.hint(o.want.SetID)
 	}
 	if touched {
 		r.s.Name([]int64{o.res.ID})
 		return
 	}
 	if o.verdict == verdictFailed && o.failure.stale && o.res.Work.Attempts < staleAsks && o.want != nil {
-		r.s.Hint(o.want.SetID)
+		r.s.hint(o.want.SetID)
 	}
 	if o.verdict == verdictGone && o.want != nil && o.want.State == store.WantAbsent {
 		return // it lands when it is removed
@@ -333,11 +330,10 @@ func (r *Reconciler) count(o *outcome, p *Progress) {
 		case verdictFetched:
 			t.fetched++
 		case verdictFailed:
-			r.failing.Add(o.res.ID)
-			r.stale = r.stale || o.failure.stale // a newer list may explain it (F48)
+			t.failing.Add(o.res.ID)
 			return
 		}
-		r.failing.Remove(o.res.ID)
+		t.failing.Remove(o.res.ID)
 	})
 }
 
@@ -346,22 +342,29 @@ func (o *outcome) foundRight() bool {
 	return (o.verdict == verdictCleared || o.verdict == verdictAdopted) && o.want != nil && o.want.State != store.WantAbsent
 }
 
-// untried leaves out what failed in this pass already: even one that takes everything for due asks each resource once, not
-// once per page of wants that came in meanwhile (F48), nor again at its end while nothing else is left to do. A new want makes
-// it due at once, and so does room on a disk that was full. A Follower's pass never ends, so there it is what is not due before
-// its time.
+// untried leaves out what failed already once the time for retries is over. A new want makes it due at once, and so does
+// room on a disk that was full.
 func (r *Reconciler) untried(rs []*store.Resource) []*store.Resource {
-	now := r.s.LocalNow()
 	out := rs[:0]
-	r.tally.add(func(*tally) {
+	now := r.s.Now()
+	r.tally.add(func(t *tally) {
+		late := t.late(now)
 		for _, res := range rs {
-			w := &res.Work
-			if !r.failing.Has(res.ID) || w.Class == classDisk || w.Due <= r.began || (w.Attempts == 0 || r.endless()) && w.IsDue(now) {
+			if w := &res.Work; !late || w.Attempts == 0 || w.Class == classDisk || !t.failing.Has(res.ID) {
 				out = append(out, res)
 			}
 		}
 	})
 	return out
+}
+
+// late tells that the time for retries is over.
+func (t *tally) late(now time.Time) bool { return !t.until.IsZero() && now.After(t.until) }
+
+func (r *Reconciler) late() (until time.Time, late bool) {
+	now := r.s.Now()
+	r.tally.add(func(t *tally) { until, late = t.until, t.late(now) })
+	return until, late
 }
 
 // Clip shortens a text for people, never inside a character.

@@ -28,7 +28,7 @@ type Site struct {
 	Means    Means
 	Observe  Observer
 	Progress func(Progress) // nil: nobody hears of it
-	// Hint, in a Follower, asks for a newer list of a set.
+	// Hint asks for a newer list of a set; nil: nobody can read one.
 	Hint func(setID int64)
 	// Rule is by which URIs of a set are refused, nil for a set that is not pulled.
 	Rule func(set int64) func(uri string) (refused string)
@@ -52,6 +52,12 @@ type Means struct {
 
 // LocalNow is our own clock.
 func (s *Site) LocalNow() store.Micros { return store.MicrosOf(s.Now()) }
+
+func (s *Site) hint(setID int64) {
+	if s.Hint != nil {
+		s.Hint(setID)
+	}
+}
 
 // made reports progress.
 func (s *Site) made(p Progress) {

@@ -140,7 +140,7 @@ func TestSlowPlaces(t *testing.T) {
 		}
 		return rs
 	}
-	c := &conductor{r: &Reconciler{workers: 16}, planned: true, dry: true}
+	c := &conductor{r: &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}, workers: 16}, dry: true}
 	if c.queue = c.apart(append(rows(20, classSilent), rows(1, "transient")...)); len(c.queue) != 1 || len(c.slow) != 20 {
 		t.Fatalf("%d queued, %d apart", len(c.queue), len(c.slow))
 	}
@@ -156,7 +156,7 @@ func TestSlowPlaces(t *testing.T) {
 	if n := begin(); n != 0 {
 		t.Errorf("%d of 16 places before others that wait", n)
 	}
-	c.r.rested = func() {}
+	c.r.s.Follows = true
 	if n := begin(); n != 1 {
 		t.Errorf("%d of 16 places beside others that may always wait", n)
 	}
@@ -164,7 +164,7 @@ func TestSlowPlaces(t *testing.T) {
 	if n := begin(); n != 4 {
 		t.Errorf("%d of 16 places while others may come", n)
 	}
-	c.r.rested = nil
+	c.r.s.Follows = false
 	if n := begin(); n != 16 || len(c.slow) != 4 {
 		t.Errorf("%d of 16 places when no others come, %d left", n, len(c.slow))
 	}

@@ -1,17 +1,24 @@
 package transfer
 
 import (
-	"resyncd/sync/spill"
 	"slices"
 	"sync"
+	"time"
+
+	"resyncd/sync/spill"
 )
 
 // tally is what the reconciler did.
 type tally struct {
 	mu               sync.Mutex
 	fetched, deleted int64
-	asked            int64   // answers to a question
-	ends             []*ends // of the pulls under way (unchanged.go)
+	asked            int64         // answers to a question
+	ends             []*ends       // of the pulls under way
+	failing          *spill.Bitmap // what failed last when it was tried
+	until            time.Time     // until then what failed is tried again; zero: for ever
+	halted           error         // a failure of the disk: nothing is fetched while it lasts
+	used             int64         // of deleted: those whose room ended a halt
+	resumed          bool          // one is over
 }
 
 func (t *tally) add(f func(*tally)) {
@@ -56,7 +63,7 @@ func (r *Reconciler) Count() (c Count) {
 func (r *Reconciler) Since(c Count, calm *spill.Bitmap) (d Done) {
 	r.tally.add(func(t *tally) {
 		d = Done{
-			Fetched: t.fetched - c.fetched, Deleted: t.deleted - c.deleted, Asked: t.asked - c.asked, Failed: r.failing.Len,
+			Fetched: t.fetched - c.fetched, Deleted: t.deleted - c.deleted, Asked: t.asked - c.asked, Failed: t.failing.Len,
 			Unchanged: c.ends.unchanged(calm),
 		}
 	})
@@ -70,7 +77,7 @@ func (r *Reconciler) FoundRight(id int64) {
 
 // Failing are the resources that failed when they were tried last.
 func (r *Reconciler) Failing() (ids *spill.Bitmap) {
-	r.tally.add(func(*tally) { ids = r.failing.Clone() })
+	r.tally.add(func(t *tally) { ids = t.failing.Clone() })
 	return ids
 }
 

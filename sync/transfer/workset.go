@@ -46,10 +46,10 @@ type Workset struct {
 	// Rows in no flight with work: by id, or all, which are too many to name.
 	named []int64
 	all   bool
-	// A removal may be due, or is being carried out.
-	removing bool
+	// A removal may be due; removals are being carried out.
+	remains, removing bool
 	Notes    notes
-	doubtful map[int64]struct{} // rows whose file may be newer (doubt.go)
+	doubtful map[int64]struct{} // rows whose file may be newer
 
 	// Follows: new work is named, so that a push is fetched without a look at all that is owed.
 	Follows bool
@@ -305,15 +305,36 @@ func (w *Workset) Poke() {
 	}
 }
 
-// Removals says that a removal may be due.
+// Removals says that a removal may be due. In a run that ends they come after the fetches.
 func (w *Workset) Removals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.removing = true
+	if w.remains = true; w.Follows {
+		w.removeLocked()
+	}
+}
+
+// fetched says that nothing is left to be fetched for now: what is to be removed has its turn.
+func (w *Workset) fetched() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.remains {
+		w.removeLocked()
+	}
+}
+
+func (w *Workset) removeLocked() {
 	select {
 	case w.remove <- struct{}{}:
 	default:
 	}
+}
+
+// beginRemovals says that removals are being carried out.
+func (w *Workset) beginRemovals() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remains, w.removing = false, true
 }
 
 // removed says that what removals told of was carried out, or is owed, and wakes the conductor: a removal that failed is due
@@ -321,7 +342,7 @@ func (w *Workset) Removals() {
 func (w *Workset) removed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.removing = len(w.remove) > 0
+	w.removing = false
 	w.Poke()
 }
 
@@ -333,7 +354,7 @@ func (w *Workset) waits() bool {
 }
 
 func (w *Workset) waitsLocked() bool {
-	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.removing
+	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains || w.removing
 }
 
 // rest sets resting to whether nothing waits, and tells whether that was not so before. It looks and decides in one, after

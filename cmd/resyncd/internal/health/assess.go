@@ -140,7 +140,7 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
 	say := func(level console.Level, state, format string, args ...any) {
 		found = append(found, Finding{level, state, fmt.Sprintf(format, args...)})
 	}
-	if set.Problem != nil && (s.Halted == nil || set.Cause != report.CauseDisk) { // the halt says it better
+	if set.Problem != nil && (s.Halted == nil || set.Cause != store.CauseDisk) { // the halt says it better
 		say(console.Bad, "failing", "%s", failing(*set.Problem, set.Cause, s))
 	}
 	if set.Held > 0 {

@@ -89,7 +89,7 @@ func TestAssess(t *testing.T) {
 		},
 			console.Bad, "failing", []string{"The Source answers HTML pages in place of its documents. Tried again", "in a browser"}},
 		{"a clock that is ahead", func(s *Standing) {
-			problem(s, "http://lib.example/cl.xml: its from, 2026-03-05T13:00:00Z, lies in the future: nobody can tell what changed before it", report.CauseClock)
+			problem(s, "http://lib.example/cl.xml: its from, 2026-03-05T13:00:00Z, lies in the future: nobody can tell what changed before it", store.CauseClock)
 		},
 			console.Bad, "failing", []string{"The Source's clock is wrong. Tried again", "comes into step by itself", "2026-03-05T13:00:00Z"}},
 		{"a problem of tomorrow", func(s *Standing) { problem(s, "x", ""); s.Next = noon.Add(20 * time.Hour) }, console.Bad, "failing", []string{"on 2026-03-05 08:00:00 UTC"}},

@@ -9,7 +9,7 @@ import (
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
-	"resyncd/sync/report"
+	"resyncd/store"
 	"resyncd/sync/transfer"
 )
 
@@ -49,7 +49,7 @@ var causes = map[string]struct{ said, do string }{
 	fetch.CauseAddress: {"", "Addresses that are not public need `network.allow`."},
 	rsdoc.CausePage: {"The Source answers HTML pages in place of its documents",
 		"It may show an error, maintenance or login page there: look at `url` in a browser."},
-	report.CauseClock: {"The Source's clock is wrong", "Its publisher has to set it and make its documents anew; " +
+	store.CauseClock: {"The Source's clock is wrong", "Its publisher has to set it and make its documents anew; " +
 		"the mirror keeps what it has, and comes into step by itself then."},
 	fetch.TooLarge.String(): {"", "Raise `max_resource` if it is wanted."},
 	transfer.ClassNoRoom:    {"", "Free space on the mirror's disk."},

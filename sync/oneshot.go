@@ -1,0 +1,286 @@
+package sync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"resyncd/destination"
+	"resyncd/store"
+	"resyncd/store/blob"
+	"resyncd/sync/merge"
+	"resyncd/sync/pull"
+	"resyncd/sync/report"
+	"resyncd/sync/transfer"
+)
+
+// once is one catch-up: a Follower that is asked for one pull, and ends with it.
+func (e *Engine) once(ctx context.Context, t Target, o RunOptions) (results []Result, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	news := make(chan struct{}, 1)
+	f := newFollower(FollowOptions{Later: func(Work, time.Time) { tell(news) }})
+	f.once, f.news = true, news
+	if err := f.begin(ctx, e, t, o); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var told error
+	f.RequestPull(PullRequest{Full: o.Full, RetryFor: o.RetryFor, Ended: func(r Result) {
+		if results = append(results, r); o.Ended != nil {
+			if told = o.Ended(r); told != nil {
+				stop(told)
+			}
+		}
+	}})
+	pull := func(ctx context.Context) error { return f.Do(ctx, WorkPull) }
+	if o.Plan != nil {
+		err = pull(ctx)
+	} else {
+		err = f.rec.While(ctx, pull)
+		if err == nil {
+			err = f.s.tidyState(ctx)
+		}
+		if err == nil {
+			err = f.end(ctx)
+		}
+	}
+	if told != nil {
+		err = told
+	}
+	return results, err
+}
+
+// tell wakes whoever waits for a channel of one.
+func tell(news chan<- struct{}) {
+	select {
+	case news <- struct{}{}:
+	default:
+	}
+}
+
+// settle waits for the fetches of the pull of a one-shot run, and concludes it.
+func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err error) {
+	p := f.pulls[0]
+	if f.s.o.Plan != nil {
+		err = f.s.explain(ctx, f.rec)
+	} else {
+		err = f.s.workOff(ctx, f.rec, f.news, f.fillHinted)
+	}
+	if err == nil && p.last && f.s.sweep { // before the result is drawn up, so that it is told there
+		err = f.s.sweepExtra(ctx, f.rec, offer)
+	}
+	if err == nil {
+		err = f.concludeOne(ctx, p)
+	}
+	f.pulls = nil
+	return err
+}
+
+// fillHinted reads the lists anew that failures ask for: a body that does not match its entry usually changed once more.
+func (f *Follower) fillHinted(ctx context.Context) (read bool, err error) {
+	f.mu.Lock()
+	read = len(f.hints) > 0
+	f.mu.Unlock()
+	if read {
+		err = f.fillGaps(ctx)
+	}
+	return read, err
+}
+
+// retryLook is the least time between two looks at whether what failed has been tried again.
+const retryLook = 20 * time.Millisecond
+
+// workOff waits until a reconciler has nothing left to do, and then for as long as failures may be tried again. In between it
+// asks for newer lists. news tells that the reconciler rests.
+func (s *session) workOff(ctx context.Context, rec *transfer.Reconciler, news <-chan struct{}, ask func(context.Context) (bool, error)) error {
+	rec.Stir()
+	for end := (time.Time{}); ; {
+		wait := time.Hour
+		if rec.Rests() {
+			if end.IsZero() {
+				end = s.Now().Add(s.o.RetryFor)
+				rec.Retry(end)
+			}
+			rec.UseRoom()
+			again := rec.TakeResumed()
+			if again { // what the disk failed waits for it no longer
+				if err := s.tryOwed(ctx); err != nil {
+					return err
+				}
+			} else if ask != nil && s.Now().Before(end) {
+				var err error
+				if again, err = ask(ctx); err != nil {
+					return err
+				}
+			}
+			if again {
+				rec.Stir()
+				continue
+			}
+			due, err := s.Store.NextDue(ctx, s.src.ID)
+			if err != nil {
+				return err
+			}
+			if rec.IsHalted() || !due.Known() || due.Time().After(end) || !s.Now().Before(end) {
+				return nil
+			}
+			wait = max(due.Time().Sub(s.Now()), retryLook)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-news:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		if timer.Stop(); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// carryOut works off what is owed, without a Follower.
+func (s *session) carryOut(ctx context.Context) error {
+	news := make(chan struct{}, 1)
+	rec := transfer.New(s.Site, transfer.Options{
+		Workers: transfer.Workers(s.Target.Concurrency), Scope: noScope, Rested: func() { tell(news) },
+	})
+	rec.Retry(s.Now())
+	return rec.While(ctx, func(ctx context.Context) error { return s.workOff(ctx, rec, news, nil) })
+}
+
+// fill draws up a result; base is what the reconciler had done before.
+func (s *session) fill(res *Result, pull *pull.Puller, rec *transfer.Reconciler, base transfer.Count) {
+	res.Kind = pull.Out.Kind
+	res.Position = report.RFC3339(pull.Cover.Position())
+	res.Odd = pull.Plan.Topic.Odd
+	res.GapsFound, res.GapsClosed = pull.Out.GapsFound, pull.Out.GapsClosed
+	res.Unavailable = !pull.Out.Usable
+	done := rec.Since(base, pull.Plan.Calm)
+	res.Fetched, res.Deleted, res.Failed = done.Fetched, done.Deleted, done.Failed
+	res.Asked, res.Unchanged = done.Asked, done.Unchanged
+	if s.o.Plan != nil {
+		res.Fetched, res.Deleted = 0, 0
+		sum := s.would
+		res.Would, s.would = &sum, Would{}
+	}
+	if res.Kind == "none" && (res.Fetched > 0 || res.Deleted > 0) {
+		res.Kind = "incremental"
+	}
+}
+
+// conclude records how the set stands. In step: everything was read, nothing is owed or held, no gap is open.
+func (s *session) conclude(ctx context.Context, pull *pull.Puller, rec *transfer.Reconciler, res *Result, start time.Time) error {
+	counts, err := s.Store.Counts(ctx, pull.Set.ID)
+	if err != nil {
+		return err
+	}
+	gaps, err := s.Store.Gaps(ctx, pull.Set.ID)
+	if err != nil {
+		return err
+	}
+	if res.Failed, err = s.stillFailing(ctx, rec); err != nil {
+		return err
+	}
+	res.Owed, res.Held, res.Refused = counts.Owed, counts.Held, counts.Refused
+	problem := errors.Join(pull.Out.Problem, rec.ErrHalted())
+	_, hole := pull.Cover.FirstHole()
+	read := problem == nil && !hole
+	res.InStep = read && counts.Owed == 0 && counts.Held == 0 &&
+		!slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State.Open() })
+	if problem != nil {
+		res.Problem = problem.Error()
+	}
+	if res.Refused > 0 {
+		s.log.Warn("resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
+			"set", pull.Set.CapabilityList, "refused", res.Refused)
+	}
+	// What is owed, held or open may change before the next pull; whoever shows the set looks at that anew.
+	pull.Set.InStep, pull.Set.Problem, pull.Set.LastPull, pull.Set.Gone = read, res.Problem, s.Site.LocalNow(), 0
+	pull.Set.Cause = causeOf(problem)
+	c := pull.SetCommit()
+	c.Runs = []store.Run{{
+		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.Site.LocalNow(), Fetched: res.Fetched,
+		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
+		Problem: res.Problem,
+	}}
+	c.Repeatable = res.Kind == "none" // the next run would say the same again
+	if err := s.Store.Commit(ctx, c); err != nil {
+		return fmt.Errorf("record the run: %w", err)
+	}
+	return nil
+}
+
+// explain reports the work of a dry run in place of doing it. It looks at local files as the real run would.
+func (s *session) explain(ctx context.Context, rec *transfer.Reconciler) error {
+	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
+		for after := int64(0); ; {
+			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
+			if err != nil {
+				return err
+			}
+			if len(rs) == 0 {
+				break
+			}
+			for _, r := range rs {
+				after = r.ID
+				if err := s.explainOne(ctx, rec, r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *session) explainOne(ctx context.Context, rec *transfer.Reconciler, res *store.Resource) error {
+	want := merge.Effective(res.Wants)
+	p := Planned{URI: res.URI, Key: res.Key, Action: "fetch", Had: res.Have.State != store.HaveNone, Length: -1}
+	switch {
+	case want == nil || s.explained.Has(res.ID):
+		return nil
+	case want.State == store.WantAbsent:
+		if p.Action = "delete"; s.Target.Delete == transfer.DeleteKeep {
+			p.Action = "keep"
+		}
+	case s.Target.Mirror != nil:
+		if done, err := rec.Satisfied(ctx, res); err != nil && !blob.Missing(err) {
+			return err
+		} else if done {
+			rec.FoundRight(res.ID)
+			s.explained.Add(res.ID)
+			return nil
+		}
+	}
+	s.explained.Add(res.ID)
+	if p.Action == "fetch" {
+		p.Length = want.Length
+	}
+	return s.o.Plan(p)
+}
+
+// stillFailing counts what failed in this run and is still owed: a list read later may have taken it back. A Follower's
+// reconciler works on meanwhile.
+func (s *session) stillFailing(ctx context.Context, rec *transfer.Reconciler) (n int64, err error) {
+	ids := make([]int64, 0, pull.SweepPage)
+	page := func() error {
+		rs, err := s.Store.ByIDs(ctx, ids)
+		for _, r := range rs {
+			if r.Work.Action != store.ActionNone {
+				n++
+			}
+		}
+		ids = ids[:0]
+		return err
+	}
+	for id := range rec.Failing().All() {
+		if ids = append(ids, id); len(ids) == cap(ids) {
+			if err := page(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, page()
+}

@@ -1,0 +1,404 @@
+package pull
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+
+	"resyncd/destination"
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
+)
+
+// changeBuffer is how many entries of a Change List are held back until its style of dating is known (version.go); a
+// longer list is judged by its beginning. It bounds the memory of a list of any length.
+const changeBuffer = 20_000
+
+// changes reads every Change List whose interval can reach the position, in the order of its index. Wants are recorded
+// hole or no hole; only coverage waits (coverage.md 2). uncached re-asks past caches and for lists read before (F59).
+func (p *Puller) Changes(ctx context.Context, ref destination.Ref, uncached bool) error {
+	p.unreached = nil
+	v := &changeReader{p: p, uncached: uncached}
+	if err := p.walkChanges(ctx, ref, rsdoc.KindChangeList, v); err != nil {
+		return err
+	}
+	_, hole := p.Cover.FirstHole()
+	if v.index == "" || v.index == ref.URL || v.open && !hole {
+		return nil // an open list is asked again where it is [9]
+	}
+	return p.walkChanges(ctx, destination.Ref{URL: v.index, Kind: rsdoc.KindChangeList}, rsdoc.KindChangeList,
+		&changeReader{p: p, uncached: uncached})
+}
+
+// fromArchives reads the archived lists that can fill a hole.
+func (p *Puller) fromArchives(ctx context.Context, hole store.Interval) error {
+	ref := p.Offer.ChangeListArchive
+	if ref == nil && p.archives != "" {
+		ref = &destination.Ref{URL: p.archives, Kind: rsdoc.KindChangeListArchive}
+	}
+	if ref == nil {
+		return nil
+	}
+	return p.walkChanges(ctx, *ref, rsdoc.KindChangeListArchive, &changeReader{p: p, archive: true, hole: hole})
+}
+
+func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdoc.Kind, v *changeReader) error {
+	reader := p.Source.Reader
+	if v.uncached {
+		reader = reader.Uncached()
+	}
+	tour, err := reader.Walk(ctx, ref, kind, v)
+	if err != nil {
+		return err
+	}
+	if err := p.Plan.Flush(ctx); err != nil {
+		return err
+	}
+	if tour.Lists > 0 || tour.Root != nil {
+		p.Out.Usable = true
+	}
+	if v.err != nil && !v.archive {
+		p.Fail(v.err)
+	}
+	if v.read > 0 && p.Out.Kind == "none" && p.Plan.Wanted {
+		p.Out.Kind = "incremental"
+	}
+	sort.Slice(v.found, func(i, j int) bool { return v.found[i].From < v.found[j].From })
+	if !p.Based() && len(v.found) > 0 && p.Offer.ResourceList == nil {
+		p.Cover.StartAt(v.found[0].From) // a lone Change List: begin where it begins
+	}
+	for _, iv := range v.found {
+		p.Cover.AddDocument(iv)
+		p.tail = max(p.tail, iv.Until)
+	}
+	p.lists = append(p.lists, v.found...)
+	return p.commitSet(ctx)
+}
+
+// changeReader reads Change Lists into wants and intervals.
+type changeReader struct {
+	p        *Puller
+	archive  bool
+	uncached bool
+	hole     store.Interval // archives: only what can fill this
+
+	placer *merge.Placer
+	buf    []parsed.Change
+	head   rsdoc.Head
+	docID  int64
+	now    store.Micros // by the Source's clock: nothing that is said of a later time proves anything
+	number int64        // of the reading of this list
+	asked  int64        // entries of which only the URI could be read
+	links  listLinks
+	n      int64
+	// sought is what the notifications behind the holes announced, by hole; prev is the list as it was read last.
+	sought []*coverage.Announcements
+	prev   store.Document
+
+	read  int
+	open  bool // a list was seen that is still written to
+	index string
+	found []store.Interval
+	err   error
+}
+
+// listLinks is what must be remembered of a list that answers 304.
+type listLinks struct {
+	Index    string `json:"index,omitempty"`
+	Archives string `json:"archives,omitempty"`
+	Early    bool   `json:"early,omitempty"` // closed, and written before its until
+	Dated    bool   `json:"dated,omitempty"` // a part whose index will have another date for it once it changes
+}
+
+func (l listLinks) body() []byte {
+	if l == (listLinks{}) {
+		return nil
+	}
+	b, _ := json.Marshal(l) // strings and bools: it cannot fail
+	return b
+}
+
+func (v *changeReader) follow(l listLinks) {
+	if l.Index != "" {
+		v.index = l.Index
+	}
+	if l.Archives != "" {
+		v.p.archives = l.Archives
+	}
+}
+
+// Enter implements destination.Visitor: which parts of an index are worth a request.
+func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
+	pos := v.p.Cover.ProvenPosition()
+	from, until := store.Micros(part.From), store.Micros(part.Until)
+	if v.archive {
+		if until.Known() && until < v.hole.From || from.Known() && from > v.hole.Until {
+			return destination.Skip, nil
+		}
+		return destination.Read, nil
+	}
+	v.prev = store.Document{}
+	doc, err := v.p.Source.Site.Store.Document(ctx, v.p.Source.Site.SourceID, part.URL)
+	known := err == nil && doc.Complete
+	closed := known && doc.Until.Known()
+	if known {
+		v.prev = doc
+	}
+	past := part.Parent != "" && !part.Newest && until.Known() && pos.Known() && until < pos
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return destination.Skip, err
+	case past && (closed && !v.fresh(doc) || !closed && !v.p.Set.Estimated):
+		return destination.Skip, nil // its interval ends before the position; one that only begins there is read
+	case !known || v.uncached:
+		return destination.Read, nil
+	}
+	if part.Parent != "" && !part.Newest && doc.Until.Known() && !v.fresh(doc) && (!until.Known() || until == doc.Until) {
+		v.now = doc.Until
+		v.note(doc)
+		v.p.sawList(doc, v.archive, nil, false)
+		return destination.Skip, nil // closed when last read, so it never changes; the newest is asked again [16]
+	}
+	part.ETag, part.LastModified = doc.ETag, doc.LastModified
+	return destination.Recheck, nil
+}
+
+// fresh tells a closed list that was written before its end and read so soon after it that it may have been written to since: what
+// writes it and what dates its answers need not have one clock.
+func (v *changeReader) fresh(doc store.Document) bool {
+	return doc.Until.Known() && doc.Read+v.p.Source.Offset < doc.Until+merge.Skew && linksOf(doc).Early
+}
+
+func linksOf(doc store.Document) (l listLinks) {
+	if len(doc.Body) > 0 && json.Unmarshal(doc.Body, &l) != nil {
+		return listLinks{}
+	}
+	return l
+}
+
+// covers is what a remembered list proves.
+func covers(d store.Document) store.Interval {
+	if d.Until.Known() {
+		return store.Interval{From: d.From, Until: d.Until}
+	}
+	return coverage.OpenList(d.From, d.LastEntry)
+}
+
+// Unchanged implements destination.Visitor.
+func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) error {
+	doc, err := v.p.Source.Site.Store.Document(ctx, v.p.Source.Site.SourceID, part.URL)
+	if err != nil {
+		return err
+	}
+	v.now = readAt(part, v.p.Source)
+	v.note(doc)
+	v.opened(doc, v.now)
+	if v.fresh(doc) {
+		doc.Read = v.p.Source.Site.LocalNow()
+		v.p.docs = append(v.p.docs, doc)
+	}
+	v.p.sawList(doc, v.archive, nil, true)
+	return nil
+}
+
+// opened notes when a list that is still written to was answered.
+func (v *changeReader) opened(doc store.Document, at store.Micros) {
+	if !doc.Until.Known() {
+		v.p.opened = at
+	}
+}
+
+// note takes up what a list proves and where it leads.
+func (v *changeReader) note(doc store.Document) {
+	v.follow(linksOf(doc))
+	v.open = v.open || !doc.Until.Known()
+	v.p.open = v.p.open || v.open
+	if doc.From.Known() && doc.From <= v.now+merge.DateCut { // one that begins ahead counts once it has begun
+		v.found = append(v.found, covers(doc))
+	}
+}
+
+// Begin implements destination.Visitor.
+func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
+	v.links = listLinks{}
+	if l, ok := h.Link(rsdoc.RelArchives); ok {
+		v.links.Archives = l.Href
+	}
+	if l, ok := h.Link(rsdoc.RelIndex); ok {
+		v.links.Index = l.Href
+	}
+	v.now, v.number, v.asked = readAt(part, v.p.Source), merge.NewReading(), 0
+	id, err := v.p.Source.Site.Store.EnsureDocument(ctx, v.p.Source.Site.Claim, v.p.Set.ID, part.URL, string(rsdoc.KindChangeList))
+	if err != nil {
+		return err
+	}
+	v.head, v.docID, v.buf, v.n = *h, id, v.buf[:0], 0
+	v.sought = v.p.seek()
+	v.p.Plan.Lag = v.p.lagSince(v.prev)
+	if !v.head.From.Known() {
+		v.head.From = part.From
+	}
+	v.placer = merge.NewPlacer(merge.PlacerHead{
+		From: store.Micros(v.head.From), Until: store.Micros(v.head.Until), Read: v.now, Document: id, Reading: v.number,
+	})
+	return nil
+}
+
+// readAt is the time of reading in Source time, as far as the answer tells it.
+func readAt(part *destination.Part, s *Source) store.Micros {
+	if part.Date.Known() {
+		s.Offset = store.Micros(part.Date) - s.Site.LocalNow()
+		return store.Micros(part.Date)
+	}
+	return s.Site.LocalNow()
+}
+
+// Entry implements destination.Visitor.
+func (v *changeReader) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entry) error {
+	if len(v.buf) >= changeBuffer {
+		if err := v.place(ctx); err != nil {
+			return err
+		}
+	}
+	v.buf = append(v.buf, parsed.ChangeOf(e))
+	if v.n++; e.Fault != "" {
+		v.asked++
+		return nil
+	}
+	for _, a := range v.sought {
+		if a != nil {
+			a.Saw(parsed.Announced(e))
+		}
+	}
+	return nil
+}
+
+// place gives the buffered entries their versions and plans them.
+func (v *changeReader) place(ctx context.Context) error {
+	stamps := make([]merge.Stamp, len(v.buf))
+	for i := range v.buf {
+		stamps[i] = v.buf[i].Stamp
+	}
+	for i, version := range v.placer.Place(stamps) {
+		b := &v.buf[i]
+		v.p.listed(version)
+		b.Cand.Version = version
+		if err := v.p.Plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: v.untold(version)}); err != nil {
+			return err
+		}
+	}
+	v.buf = v.buf[:0]
+	return nil
+}
+
+// untold tells an entry that the last reading of its list, by the list's own order, need not have shown.
+func (v *changeReader) untold(at store.Version) bool {
+	return v.prev.Complete && (v.prev.Entries == 0 || v.prev.LastEntry.Known() && at.From >= v.prev.LastEntry)
+}
+
+// End implements destination.Visitor. Only now does the list prove anything.
+func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc.Head, skipped int64, first error) error {
+	if err := v.place(ctx); err != nil {
+		return err
+	}
+	v.read++
+	url := fetch.RedactURL(part.URL)
+	if skipped > 0 {
+		TellOf(v.p.Source.Told.Skipped, skipped)
+		v.p.Source.Site.Log.Warn("bad entries of a Change List; the Source is asked about those whose URI can be read",
+			"list", url, "entries", skipped, "asked", v.asked, "first", first)
+	}
+	from := store.Micros(v.head.From)
+	var flaw error
+	switch {
+	case from.Known() && from > v.now+merge.Skew: // else the position would follow it there (F40)
+		flaw = &aheadError{url, v.head.From}
+	case skipped > v.asked:
+		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", url, skipped-v.asked, first)
+	}
+	if flaw != nil {
+		v.p.Source.Site.Log.Warn("a Change List proves nothing", "err", flaw)
+		v.err = cmp.Or(v.err, flaw)
+		from = store.NoTime
+	}
+	until := store.Micros(h.Until)
+	if until.Known() && until > v.now+merge.DateCut { // what it is to tell by then is not there yet
+		v.p.Source.Site.Log.Info("a Change List is said to be closed at a time that is still to come; it is taken for an open one", "list", url, "until", until.Time())
+		until = store.NoTime
+	}
+	if written, ok := parsed.HTTPTime(part.LastModified); ok && until.Known() {
+		v.links.Early = written+merge.DateCut < until
+	}
+	etag, modified := parsed.Lasting(part.ETag, part.LastModified, v.now)
+	if v.placer.Last().Known() && v.now-v.placer.Last() < parsed.WeakFor { // the list may change once more in that second, and answer 304
+		etag, modified = "", ""
+	}
+	doc := store.Document{
+		SourceID: v.p.Source.Site.SourceID, SetID: v.p.Set.ID, URL: part.URL, Kind: string(rsdoc.KindChangeList),
+		ETag: etag, LastModified: modified, At: store.NoTime, From: from,
+		Until: until, LastEntry: v.placer.Last(), Entries: v.n, Read: v.p.Source.Site.LocalNow(),
+		Complete: flaw == nil, // else a 304 would hide that it is right now
+		Body:     v.links.body(),
+	}
+	if flaw == nil && !from.Known() && !v.archive && v.unreached(doc) {
+		doc.Complete = false
+	}
+	v.p.docs = append(v.p.docs, doc)
+	v.p.proved(listKind(v.archive), covers(doc), v.n, part.URL)
+	v.note(doc)
+	v.opened(doc, v.now)
+	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.prev))
+	return nil
+}
+
+// unreached tells a list without from that does not reach back to what is known: such a list keeps the last changes only, and
+// those that it has dropped may never have been seen. One that overlaps its last reading does.
+func (v *changeReader) unreached(doc store.Document) bool {
+	known := v.p.Cover.ProvenPosition()
+	if v.prev.Complete {
+		known = max(known, v.prev.LastEntry)
+	}
+	oldest := v.placer.First()
+	switch {
+	case !known.Known() || doc.Entries == 0 && !v.prev.LastEntry.Known():
+		return false
+	case !oldest.Known():
+		oldest = v.now
+	case oldest < known, oldest == known && sameList(doc, v.prev):
+		return false
+	}
+	v.p.unreached = append(v.p.unreached, unreached{doc: doc, hole: store.Interval{From: known, Until: max(known, oldest)}})
+	return true
+}
+
+// Failed implements destination.Visitor.
+func (v *changeReader) Failed(_ context.Context, part *destination.Part, err error) error {
+	url := fetch.RedactURL(part.URL)
+	if fetch.KindOf(err) != fetch.Gone { // 404, 410: the Source says that it is not there
+		v.p.unread = fmt.Errorf("%s: %w", url, err)
+	}
+	v.p.Source.Site.Log.Warn("a Change List could not be read", "list", url, "err", err)
+	v.err = cmp.Or(v.err, fmt.Errorf("%s: %w", url, err))
+	return nil
+}
+
+// aheadError is of a document whose interval has not begun by the Source's own clock.
+type aheadError struct {
+	url  string
+	from rsdoc.Micros
+}
+
+func (e *aheadError) Error() string {
+	return fmt.Sprintf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", e.url, e.from)
+}
+
+// Cause is what fetch.CauseOf finds.
+func (e *aheadError) Cause() string { return store.CauseClock }

@@ -1,0 +1,116 @@
+package pull
+
+import (
+	"context"
+	"slices"
+
+	"resyncd/store"
+	"resyncd/sync/coverage"
+)
+
+// knownUnprovable steps over a hole that was recorded as one nobody can prove: it is neither found nor counted again.
+func (p *Puller) knownUnprovable(ctx context.Context, hole store.Interval) (bool, error) {
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, g := range gaps {
+		if g.State == store.GapUnprovable && g.Until == hole.Until && g.From <= hole.From {
+			p.Cover.Skip(hole)
+			return true, p.commitSet(ctx)
+		}
+	}
+	return false, nil
+}
+
+// wentBack deals with lists that end before the position: a stale cache, or a Source that was restored from a backup.
+// Asked uncached they may be right again; what persists for gap_patience is a reset, and a baseline begins anew from what
+// the Source says now (F65, F73).
+func (p *Puller) wentBack(ctx context.Context) error {
+	pos := p.Cover.ProvenPosition()
+	if !p.tail.Known() || !pos.Known() || p.tail >= pos || p.Out.Kind == "baseline" {
+		return p.SettleLag(ctx)
+	}
+	if p.Set.Floor.Known() && pos <= p.Set.Floor {
+		return p.SettleLag(ctx) // nothing but the baseline is proven yet: its list may well be newer than the last change
+	}
+	p.tail = store.NoTime
+	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil {
+		return err
+	}
+	if !p.tail.Known() || p.tail >= pos {
+		return p.SettleLag(ctx)
+	}
+	gap, err := p.lagging(ctx, store.Interval{From: p.tail, Until: pos})
+	if err != nil {
+		return err
+	}
+	if p.Source.Site.LocalNow()-gap.Found < p.patience() || p.Offer.ResourceList == nil {
+		p.Source.Site.Log.Warn("the Change List ends before the position: a stale cache, or the Source's history went back",
+			"set", p.Set.CapabilityList, "list", p.tail.Time(), "position", pos.Time())
+		return p.putGap(ctx, gap)
+	}
+	p.Source.Site.Log.Warn("the Source's history went back; taking a baseline from what it says now", "set", p.Set.CapabilityList)
+	gap.State = store.GapBaseline // a run that is cut from here on reads all lists anew
+	if err := p.putGap(ctx, gap); err != nil {
+		return err
+	}
+	before := p.Set.Baselines
+	p.lists = nil // what they told was ignored beside the newer wants of the history that is no more
+	if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{reset: true, After: store.NoTime}); err != nil {
+		return err
+	}
+	if p.Set.Baselines == before {
+		gap.State = store.GapLagging
+		return p.putGap(ctx, gap)
+	}
+	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil {
+		return err
+	}
+	return p.closeGap(ctx, gap, coverage.ByBaseline)
+}
+
+// resetCut reports whether a baseline was due when the last run ended. If that was to begin a new history, the lists that
+// were read before it proved what it has overwritten since, so none is skipped.
+func (p *Puller) resetCut(ctx context.Context) (bool, error) {
+	gaps, err := p.documentGaps(ctx)
+	return slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State == store.GapBaseline }), err
+}
+
+// lagging finds the open gap of a list that is not where it was, or begins one.
+func (p *Puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, error) {
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range gaps {
+		if g := &gaps[i]; g.State == store.GapLagging || g.State == store.GapBaseline && g.Until == hole.Until {
+			return &gaps[i], nil
+		}
+	}
+	p.Out.GapsFound++
+	return &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging, Found: p.Source.Site.LocalNow()}, nil
+}
+
+// settleLag ends gaps of lists that have caught up again, and those that waited for a baseline: no hole is left here.
+func (p *Puller) SettleLag(ctx context.Context) error {
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return err
+	}
+	c := p.SetCommit()
+	for i := range gaps {
+		g := &gaps[i]
+		covered := p.covered(store.Interval{From: g.From, Until: g.Until})
+		by := coverage.ByChangeList
+		if !covered || p.Offer.ChangeList == nil || p.Set.Floor.Known() && g.Until <= p.Set.Floor {
+			by = coverage.ByBaseline
+		}
+		if g.State == store.GapBaseline || g.State.Open() && covered {
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.Source.Site.LocalNow()
+			c.Gaps = append(c.Gaps, g)
+			p.Out.GapsClosed++
+		}
+	}
+	return p.Source.Site.Store.Commit(ctx, c)
+}

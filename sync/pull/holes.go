@@ -1,0 +1,374 @@
+package pull
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
+)
+
+// A hole in joint coverage lies before a notification: something was lost, or came late, or the Source has been silent.
+// Its gap lives in the store; what the notification behind it announced is kept in the inbox until a list has shown it
+// (coverage.md 4).
+
+// keptNotice is a delivery that may stand behind a hole.
+type keptNotice struct {
+	ID       int64
+	Interval store.Interval
+	received store.Micros
+	body     []byte
+	kind     store.ChannelKind
+}
+
+// openHole is a hole, its gap and the notification behind it.
+type openHole struct {
+	hole   store.Interval
+	gap    *store.Gap           // nil: not recorded
+	notice *keptNotice          // nil: unknown, after a loss
+	told   []coverage.Announced // by the notice
+	over   bool                 // a late notification closed it, and recorded that
+	news   bool                 // a list told of a change inside that was not known
+}
+
+// soughtMost bounds how many holes one pull compares with what its lists hold; others wait for the next.
+const soughtMost = 64
+
+// lagLeast is the least time after which an unchanged list proves that nothing happened (coverage.md 4, rule 4); lagMost
+// keeps a slow poll from counting as a slow list.
+const (
+	lagLeast store.Micros = 60 * 1e6
+	lagMost  store.Micros = 3600 * 1e6
+)
+
+// watch finds the holes that a pull is to close, before it reads anything.
+func (p *Puller) watch(ctx context.Context) error {
+	p.before = p.Cover.Clone()
+	p.Watching, p.listsRead, p.stale = nil, nil, nil
+	p.Plan.News = p.heard
+	holes := p.Cover.Unheard()
+	kept, err := p.Source.keptNotices(ctx, p.Set.ID, holes[:min(len(holes), soughtMost)])
+	if err != nil {
+		return err
+	}
+	if len(holes) == 0 {
+		p.stale = kept
+		return nil
+	}
+	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	if err != nil {
+		return err
+	}
+	for n, h := range holes {
+		w := openHole{hole: h}
+		for i := range gaps {
+			if g := &gaps[i]; g.State.Open() && g.Until == h.Until {
+				w.gap = g
+			}
+		}
+		for i := range kept {
+			if n >= soughtMost {
+				break
+			}
+			if k := &kept[i]; k.Interval.From == h.Until && (w.notice == nil || k.Interval.Until > w.notice.Interval.Until) {
+				w.notice = k
+			}
+		}
+		if w.notice != nil {
+			if _, err := parsed.ReadNotice(w.notice.body, parsed.Assumed(w.notice.kind), func(e *rsdoc.Entry) error {
+				w.told = append(w.told, parsed.Announced(e))
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		p.Watching = append(p.Watching, w)
+	}
+	for _, k := range kept { // into a slice of its own: what is watched points into kept
+		if !slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == k.Interval.From }) {
+			p.stale = append(p.stale, k)
+		}
+	}
+	return nil
+}
+
+// keptNotices are the deliveries of a set that stand behind holes, with the bodies of those behind the given ones. Their
+// until counts for what it did when they came: it must not grow into a future that was cut off then (F40).
+func (s *Source) keptNotices(ctx context.Context, set int64, holes []store.Interval) ([]keptNotice, error) {
+	var out []keptNotice
+	for after := int64(0); ; {
+		ds, err := s.Site.Store.Deliveries(ctx, store.InboxQuery{SourceID: s.Site.SourceID, Kept: true, After: after, Limit: 100, MaxBytes: 16 << 20})
+		if err != nil || len(ds) == 0 {
+			return out, err
+		}
+		for i := range ds {
+			d := &ds[i]
+			after = d.ID
+			if d.SetID != set {
+				continue
+			}
+			k := keptNotice{ID: d.ID, received: d.Received, kind: d.Kind}
+			k.Interval = coverage.Clip(store.Interval{From: d.From, Until: d.Until}, d.Received+s.Offset+ClockError)
+			if slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == d.From }) {
+				k.body = d.Body
+			}
+			out = append(out, k)
+		}
+	}
+}
+
+// documentGaps are the gaps of a set that no hole before a notification stands for, be it one that came up since this pull
+// began: those of its documents.
+func (p *Puller) documentGaps(ctx context.Context) ([]store.Gap, error) {
+	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	unheard := p.Cover.Unheard()
+	return slices.DeleteFunc(gaps, func(g store.Gap) bool {
+		return slices.ContainsFunc(p.Watching, func(w openHole) bool { return w.gap != nil && w.gap.ID == g.ID }) ||
+			g.State.Open() && slices.ContainsFunc(unheard, func(h store.Interval) bool { return h.Until == g.Until })
+	}), err
+}
+
+// refreshHoles takes up what late notifications have done to the watched holes since this pull began to watch them: one
+// that they closed is over, one that they filled in part begins later.
+func (p *Puller) refreshHoles(ctx context.Context) error {
+	if !p.Disturbed || len(p.Watching) == 0 {
+		return nil
+	}
+	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	if err != nil {
+		return err
+	}
+	unheard := p.Cover.Unheard()
+	for i := range p.Watching {
+		w := &p.Watching[i]
+		w.over = w.gap != nil && slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.ID == w.gap.ID && !g.State.Open() })
+		if j := slices.IndexFunc(unheard, func(h store.Interval) bool { return h.Until == w.hole.Until }); j >= 0 {
+			w.hole.From = unheard[j].From
+		}
+	}
+	return nil
+}
+
+// seek begins to look for what the notifications behind the holes announced, in one list.
+func (p *Puller) seek() []*coverage.Announcements {
+	if len(p.Watching) == 0 {
+		return nil
+	}
+	out := make([]*coverage.Announcements, len(p.Watching))
+	for i := range p.Watching {
+		if told := p.Watching[i].told; len(told) > 0 {
+			out[i] = coverage.NewAnnouncements(told)
+		}
+	}
+	return out
+}
+
+// listRead is a ListRead with what it holds for each hole.
+type listRead struct {
+	coverage.ListRead
+	holds []bool
+}
+
+// sawList notes a list for the judgement of the holes.
+func (p *Puller) sawList(doc store.Document, archived bool, sought []*coverage.Announcements, same bool) {
+	if len(p.Watching) == 0 || !doc.From.Known() {
+		return
+	}
+	l := listRead{ListRead: coverage.ListRead{Interval: covers(doc), Last: doc.LastEntry, Archived: archived, Unchanged: same}}
+	l.holds = make([]bool, len(p.Watching))
+	for i, a := range sought {
+		l.holds[i] = a != nil && a.Complete()
+	}
+	p.listsRead = append(p.listsRead, l)
+}
+
+// sameList tells a list that says what it said when it was read before.
+func sameList(doc, prev store.Document) bool {
+	return prev.Complete && doc.From == prev.From && doc.Until == prev.Until && doc.LastEntry == prev.LastEntry && doc.Entries == prev.Entries
+}
+
+// listed is told of each change in a list. What lies strictly inside a hole was lost, also where a later push of the same
+// resource has overtaken it; at its ends are changes that are known: an open list proves all but its last instant.
+func (p *Puller) listed(at store.Version) {
+	for i := range p.Watching {
+		if h := p.Watching[i].hole; at.From > h.From+1 && at.Until < h.Until {
+			p.Watching[i].news = true
+		}
+	}
+}
+
+// heard is told of each change that a list of this pull told first.
+func (p *Puller) heard(at store.Version) {
+	inHole := false
+	for i := range p.Watching {
+		if h := p.Watching[i].hole; at.Until > h.From && at.From <= h.Until {
+			p.Watching[i].news, inHole = true, true
+		}
+	}
+	if p.Missed != nil {
+		p.Missed(at, inHole)
+	}
+}
+
+// lagSince learns how long entries take to come into a list: at least from the change to the last reading without it.
+func (p *Puller) lagSince(prev store.Document) func(store.Version) {
+	if !prev.Complete || !prev.Read.Known() {
+		return nil
+	}
+	read := prev.Read + p.Source.Offset
+	return func(at store.Version) {
+		if merge.Dated(at) && read > at.From {
+			p.Source.lag = max(p.Source.lag, min(read-at.From, lagMost))
+		}
+	}
+}
+
+// judgeHoles ends the gaps that the lists of this pull close, and says what becomes of the others.
+func (p *Puller) JudgeHoles(ctx context.Context) error {
+	if len(p.Watching) == 0 && len(p.stale) == 0 {
+		return nil
+	}
+	now := p.Source.Site.LocalNow()
+	verdicts := make([]coverage.GapVerdict, len(p.Watching))
+	for i := range p.Watching {
+		v := p.judgeHole(i, now)
+		if v.State != store.GapClosed {
+			if err := p.late(ctx, &p.Watching[i], &v, now); err != nil {
+				return err
+			}
+		}
+		verdicts[i] = v
+	}
+	if err := p.refreshHoles(ctx); err != nil { // after the last wait
+		return err
+	}
+	c := &store.Commit{Claim: p.Source.Site.Claim}
+	for i := range p.Watching {
+		if w := &p.Watching[i]; !w.over {
+			p.recordHole(c, w, verdicts[i], now)
+		}
+	}
+	for i := range p.stale {
+		c.Inbox = append(c.Inbox, store.InboxChange{ID: p.stale[i].ID})
+	}
+	rest := p.SetCommit()
+	c.Sets, c.Documents, c.Spans = rest.Sets, rest.Documents, rest.Spans
+	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	p.stale = nil
+	if p.Source.Told.Gap != nil {
+		for _, g := range c.Gaps {
+			p.Source.Told.Gap(*g)
+		}
+		for i := range p.Watching {
+			if g := p.Watching[i].gap; g != nil && slices.Contains(c.DropGaps, g.ID) {
+				none := *g
+				none.State = store.GapClosed
+				p.Source.Told.Gap(none)
+			}
+		}
+	}
+	return nil
+}
+
+// judgeHole applies coverage.md 4 to one hole. What the lists add by themselves is in the coverage already.
+func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
+	w := &p.Watching[i]
+	if p.Set.Floor.Known() && p.Set.Floor >= w.hole.Until && p.Cover.Floor > p.before.Floor {
+		p.Cover.Accept(w.hole) // a baseline as of a later instant
+		return coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline, Until: store.NoTime}
+	}
+	hole := coverage.Hole{Interval: w.hole, Notice: w.hole, Empty: false}
+	ripe := false
+	if w.notice != nil {
+		hole.Notice, hole.Empty = w.notice.Interval, len(w.told) == 0
+		ripe = p.readAt(now)-w.notice.received >= max(lagLeast, p.Source.lag)
+	}
+	reads := make([]coverage.ListRead, len(p.listsRead))
+	for j := range p.listsRead {
+		reads[j] = p.listsRead[j].ListRead
+		reads[j].Holds, reads[j].Unchanged = p.listsRead[j].holds[i], reads[j].Unchanged && ripe
+	}
+	v := coverage.JudgeGap(p.before, hole, reads)
+	covered := !slices.ContainsFunc(p.Cover.Unheard(), func(h store.Interval) bool { return h.Until == w.hole.Until })
+	switch {
+	case v.State == store.GapClosed && v.Until.Known():
+		p.Cover.Accept(store.Interval{From: w.hole.From, Until: max(v.Until, w.hole.Until)})
+	case v.State == store.GapClosed && !covered:
+		p.Cover.Accept(w.hole)
+	case v.State != store.GapClosed && covered:
+		v = coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByChangeList, Until: store.NoTime}
+	}
+	return v
+}
+
+// readAt is when the lists were answered, by our clock: since then a pull may have waited long for another document.
+func (p *Puller) readAt(now store.Micros) store.Micros {
+	if !p.opened.Known() {
+		return now
+	}
+	return min(now, p.opened-p.Source.Offset)
+}
+
+// late decides about a hole that no list closes yet: the Source's list may lag, for as long as patience lasts.
+func (p *Puller) late(ctx context.Context, w *openHole, v *coverage.GapVerdict, now store.Micros) error {
+	v.State = store.GapLagging
+	if w.gap == nil || w.gap.State != store.GapLagging && w.gap.State != store.GapBaseline || now-w.gap.Found < p.patience() {
+		return nil
+	}
+	before := p.Set.Baselines
+	if !p.tooOld { // else the Resource List did not reach an earlier hole
+		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: w.hole.Until - 1}); err != nil {
+			return err
+		}
+		p.tooOld = p.Set.Baselines == before
+	}
+	state := coverage.AfterPatience(time.Duration(now-w.gap.Found)*time.Microsecond, time.Duration(p.patience())*time.Microsecond, p.Set.Floor, w.hole.Until)
+	if v.State = state; state == store.GapBaseline && p.Set.Baselines > before {
+		p.Cover.Accept(w.hole)
+		*v = coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline}
+	}
+	return nil
+}
+
+// recordHole writes the gap of a hole. A hole whose first pull shows no change inside was no gap: it is neither listed nor
+// counted, unless the list proves that it lags.
+func (p *Puller) recordHole(c *store.Commit, w *openHole, v coverage.GapVerdict, now store.Micros) {
+	closed := v.State == store.GapClosed
+	quiet := !w.news && (closed || w.notice != nil && len(w.told) == 0)
+	if quiet && (w.gap == nil || w.gap.State != store.GapLagging || closed) {
+		if w.gap != nil {
+			c.DropGaps = append(c.DropGaps, w.gap.ID)
+		}
+	} else {
+		g := w.gap
+		if g == nil {
+			g = &store.Gap{SetID: p.Set.ID, Found: now, Ended: store.NoTime}
+		}
+		if g.ID == 0 || g.State != store.GapLagging {
+			p.Out.GapsFound++
+		}
+		g.From, g.Until, g.State = w.hole.From, w.hole.Until, v.State
+		if closed {
+			g.ClosedBy, g.Ended = v.ClosedBy, now
+			p.Out.GapsClosed++
+		}
+		c.Gaps = append(c.Gaps, g)
+	}
+	if closed && w.notice != nil {
+		c.Inbox = append(c.Inbox, store.InboxChange{ID: w.notice.ID})
+	}
+}
+
+// patience is how long a list may lag or a history may have gone back before a baseline is taken.
+func (p *Puller) patience() store.Micros {
+	if p.Source.Target.GapPatience > 0 {
+		return store.Micros(p.Source.Target.GapPatience / time.Microsecond)
+	}
+	return 24 * 3600 * 1e6
+}

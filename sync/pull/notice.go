@@ -1,0 +1,162 @@
+package pull
+
+import (
+	"context"
+
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
+	"resyncd/sync/transfer"
+)
+
+// What notifications may leave behind for a set: holes, and bytes of each notification behind one (P8).
+const (
+	HolesMost = 2000
+	keptBytes = 1 << 20
+)
+
+// pushReader turns the notifications of one set into wants and coverage, all in one commit at the end if they are small.
+type PushReader struct {
+	Puller *Puller
+	Now    store.Micros // by the Source's clock, and what that may be wrong by: an interval proves nothing beyond it
+	Commit *store.Commit
+	Kept   []keptNotice
+	Heard  []store.Interval // what was added to the coverage
+	Notes  []*transfer.Note
+	Hint   bool // a pull is to follow
+	// Verdicts says how each delivery lay to the position, in their order.
+	Verdicts []coverage.Verdict
+}
+
+// take records one delivery. The error is one of the store.
+func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
+	v.Commit.Inbox = append(v.Commit.Inbox, store.InboxChange{ID: d.ID})
+	v.Verdicts = append(v.Verdicts, coverage.Unknown)
+	if !d.Signed {
+		return v.unsigned(ctx, d)
+	}
+	s := v.Puller.Source
+	note := &transfer.Note{SetID: d.SetID, From: d.From, Until: d.Until, Received: d.Received.Time()}
+	var buf []parsed.Change
+	n, err := parsed.ReadNotice(d.Body, parsed.Assumed(d.Kind), func(e *rsdoc.Entry) error {
+		buf = append(buf, parsed.ChangeOf(e))
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !n.Usable() || n.Err != nil && n.N == 0:
+		s.Site.Log.Warn("a notification could not be used; a pull follows", "set", v.Puller.Set.CapabilityList, "kind", n.Head.RawKind, "err", n.Err)
+		v.Hint = true
+		return nil
+	case n.Err != nil:
+		s.Site.Log.Warn("a notification was read in part; a pull follows", "set", v.Puller.Set.CapabilityList, "entries", n.N, "err", n.Err)
+		if err := s.Site.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
+			return err
+		}
+	}
+	TellOf(s.Told.Skipped, n.Skipped)
+	v.Notes = append(v.Notes, note)
+	if err := v.plan(ctx, d, n, buf, note); err != nil {
+		return err
+	}
+	iv, ok := n.Interval()
+	if v.Hint = v.Hint || !ok || n.Skipped > 0; !ok { // what could not be read of it, a list may tell
+		return nil
+	}
+	if iv.Until > v.Now {
+		s.Site.Log.Warn("the interval of a notification reaches into the future; cut", "set", v.Puller.Set.CapabilityList, "until", iv.Until.Time())
+		v.Hint = true
+	}
+	v.Verdicts[len(v.Verdicts)-1] = coverage.Judge(iv, v.Puller.Cover.Position())
+	was := v.Puller.Cover.Joint
+	v.Puller.Cover.AddNotification(iv, v.Now)
+	if n := len(v.Puller.Cover.Joint); n > HolesMost && n > len(was) {
+		s.Site.Log.Warn("notifications leave too many holes; the interval of one more is left to a pull", "set", v.Puller.Set.CapabilityList, "holes", n)
+		v.Puller.Cover.Joint, v.Hint = was, true
+		return nil
+	}
+	v.Heard = append(v.Heard, iv)
+	if heard := coverage.Clip(iv, v.Now); coverage.Usable(heard) {
+		v.Commit.Spans = append(v.Commit.Spans, v.Puller.span(store.SpanNotification, heard, int64(n.N), ""))
+	}
+	if len(d.Body) > keptBytes { // a list that goes on behind it closes its hole too
+		return nil
+	}
+	v.Kept = append(v.Kept, keptNotice{ID: d.ID, Interval: coverage.Clip(iv, v.Now), received: d.Received})
+	return nil
+}
+
+// refusedMost bounds what notifications may add to the refused resources of a set: a hub could fill the state with them.
+const refusedMost = 1000
+
+// plan queues the entries of a notification. What lies outside the scope is recorded as refused, within bounds (F51, P8).
+func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Notice, buf []parsed.Change, note *transfer.Note) error {
+	placer := merge.NewPlacer(merge.PlacerHead{
+		From: store.Micros(n.Head.From), Until: store.Micros(n.Head.Until), Read: v.Now, Document: plan.PushedDocument(d.Digest),
+	})
+	stamps := make([]merge.Stamp, len(buf))
+	for i := range buf {
+		stamps[i] = buf[i].Stamp
+	}
+	outside, room := 0, int64(-1)
+	for i, version := range placer.Place(stamps) {
+		b := &buf[i]
+		switch {
+		case v.Puller.Plan.Refuses(b.URI) != "":
+			if outside++; room < 0 {
+				counts, err := v.Puller.Source.Site.Store.Withheld(ctx, v.Puller.Set.ID)
+				if err != nil {
+					return err
+				}
+				room = max(refusedMost-counts.Refused, 0)
+			}
+			if room--; room < 0 || b.Cand.State == store.WantAbsent {
+				room = max(room, 0)
+				continue
+			}
+		case b.Stamp.Datetime.Known() && b.Stamp.Datetime > v.Now: // an invented future must not win
+			v.Hint = true
+			continue
+		}
+		b.Cand.Version = version
+		if err := v.Puller.Plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Pushed: true, Note: note}); err != nil {
+			return err
+		}
+	}
+	if outside > 0 {
+		v.Puller.Source.Site.Log.Warn("entries of a notification lie outside the scope and are refused: see `resyncd ls --refused`", "set", v.Puller.Set.CapabilityList, "entries", outside)
+	}
+	return nil
+}
+
+// unsigned takes a hint: it proves nothing and asks for nothing but a pull; where there is no Change List to pull, the
+// Source is asked for what it names (S-87).
+func (v *PushReader) unsigned(ctx context.Context, d *store.Delivery) error {
+	v.Hint = true
+	if v.Puller.Offer.ChangeList != nil || v.Puller.Offer.ResourceList == nil {
+		return nil
+	}
+	floor := v.Puller.Set.Floor
+	_, err := parsed.ReadNotice(d.Body, parsed.Assumed(d.Kind), func(e *rsdoc.Entry) error {
+		if v.Puller.Plan.Refuses(e.Loc) != "" {
+			return nil
+		}
+		c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime,
+			Version: store.Version{From: floor, Until: max(floor, v.Now)}}
+		return v.Puller.Plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Hinted: true})
+	})
+	return err
+}
+
+// Keep makes a delivery stay in the inbox.
+func (v *PushReader) Keep(id int64) {
+	for i := range v.Commit.Inbox {
+		if v.Commit.Inbox[i].ID == id {
+			v.Commit.Inbox[i].Keep = true
+		}
+	}
+}

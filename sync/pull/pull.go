@@ -1,0 +1,520 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"resyncd/destination"
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/merge"
+	"resyncd/sync/plan"
+	"resyncd/sync/transfer"
+)
+
+// puller brings one set's wants and coverage up to what the Source's documents say.
+type Puller struct {
+	Source *Source
+	Set    *store.Set
+	Offer  *destination.SetOffer
+	Plan   *plan.Planner
+	Cover  *coverage.Coverage
+	Out    pulled
+
+	// tail is where the lists read in this pull end, for spotting a history that went back.
+	tail store.Micros
+	// lists are the intervals of all lists known in this pull, so that a baseline can take up their chain.
+	lists []store.Interval
+	// unreached are the lists without from that do not reach back to what is known.
+	unreached []unreached
+	// archives is where a list says its archive is.
+	archives string
+	docs     []store.Document // read, not yet committed
+	spans    []store.Span     // what they prove, for people, not yet committed
+	gaps     []*store.Gap     // of a feed, not yet committed
+	// unread is why some Change List could not be read, though it may well be there.
+	unread error
+
+	// before is the coverage before this pull; watching are its holes before notifications, listsRead the lists read since,
+	// stale the kept notifications that no hole needs any more, missed who counts push misses.
+	before    coverage.Coverage
+	Watching  []openHole
+	listsRead []listRead
+	stale     []keptNotice
+	Missed    func(at store.Version, inHole bool)
+	Misses    int64
+	open      bool         // a Change List was read that is still written to
+	opened    store.Micros // when that was answered, by the Source's clock
+	Disturbed bool         // pushes were recorded while it waited for documents
+	tooOld    bool         // no baseline could be had for a hole that lagged too long
+	flawed    bool         // entries of its feed could not be read: it is read again, so that this is told again
+	first     bool         // the set had no baseline before
+	Last      bool         // no other set follows in this run
+	// shown tells what a complete feed has, in place of what its planner has seen.
+	shown func(*store.Resource, *store.Want) bool
+	freed bool // what its feed brings was refused so far and is not any more: its bytes are to be found
+}
+
+// unreached is a Change List without from and the hole before its oldest entry.
+type unreached struct {
+	doc  store.Document
+	hole store.Interval
+}
+
+// pulled is what a pull did.
+type pulled struct {
+	Kind                  string
+	Usable                bool  // at least one document could be used
+	Problem               error // what keeps the set from being in step
+	GapsFound, GapsClosed int64
+}
+
+func (s *Source) NewPuller(set *store.Set, offer *destination.SetOffer) (*Puller, error) {
+	scope, err := s.scopeOf(set, offer)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := s.Target.filter()
+	if err != nil {
+		return nil, err
+	}
+	plan := plan.New(plan.Options{
+		Site: s.Site, Set: set, Refused: scope, Filtered: filter, Follow: s.Target.Follow, Records: s.Target.Records == plan.RecordsResourceFinder,
+		Wide: s.Wide, Await: s.Await, Limits: s.Limits,
+	})
+	return &Puller{
+		Source: s, Set: set, Offer: offer, Plan: plan, Out: pulled{Kind: "none"}, tail: store.NoTime, opened: store.NoTime,
+		first: set.Baselines == 0,
+		Cover: &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint},
+	}, nil
+}
+
+// run does one pull. Its error is one of store, disk or context; faults of the Source stand in the outcome.
+func (p *Puller) Run(ctx context.Context) error {
+	if err := p.read(ctx); err != nil {
+		return err
+	}
+	return p.look(ctx)
+}
+
+// read reads the documents of a pull.
+func (p *Puller) read(ctx context.Context) error {
+	if err := p.Start(ctx); err != nil {
+		return err
+	}
+	if p.Offer.Topic != nil {
+		return p.Topic(ctx)
+	}
+	if p.Offer.ChangeList == nil {
+		if err := p.listOnly(ctx); err != nil {
+			return err
+		}
+		if err := p.SettleLag(ctx); err != nil { // a kill may have left a gap whose hole is closed
+			return err
+		}
+		return p.settlePushes(ctx)
+	}
+	if p.Source.Full || !p.Based() && !p.Source.From.Known() {
+		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: store.NoTime}); err != nil {
+			return err
+		}
+	} else if err := p.refresh(ctx); err != nil {
+		return err
+	}
+	if !p.Based() && p.Source.From.Known() {
+		p.Cover.StartAt(p.Source.From)
+		if err := p.commitSet(ctx); err != nil { // the planner goes by the set's floor
+			return err
+		}
+	}
+	anew, err := p.resetCut(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.Changes(ctx, *p.Offer.ChangeList, anew || p.Source.Full); err != nil {
+		return err
+	}
+	if err := p.CloseHoles(ctx); err != nil {
+		return err
+	}
+	return p.settlePushes(ctx)
+}
+
+// settlePushes holds what was pushed against what the documents say.
+func (p *Puller) settlePushes(ctx context.Context) error {
+	if p.Source.Dry {
+		return nil
+	}
+	if err := p.JudgeHoles(ctx); err != nil {
+		return err
+	}
+	return p.askPushed(ctx)
+}
+
+// based reports whether the set has a place to go on from.
+func (p *Puller) Based() bool { return p.Cover.ProvenPosition().Known() }
+
+// start re-judges refused resources if the scope changed, and fails a set without a usable document.
+func (p *Puller) Start(ctx context.Context) error {
+	if p.Source.Recheck {
+		if err := p.rejudge(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.watch(ctx); err != nil {
+		return err
+	}
+	if p.Offer.ChangeList == nil && p.Offer.ResourceList == nil && p.Offer.Topic == nil {
+		p.Fail(errors.New("the set offers neither a Resource List nor a Change List"))
+	}
+	for _, more := range p.Offer.Also {
+		if first := p.followed(more.Kind); first != nil {
+			p.Fail(fmt.Errorf("the Capability List names more than one %s; only %s is followed, not %s: give that as a Source of its own, "+
+				"or have its publisher join them in an index", more.Kind, fetch.RedactURL(first.URL), fetch.RedactURL(more.URL)))
+		}
+	}
+	return nil
+}
+
+// followed is the document of a kind that the set is read by, nil for none.
+func (p *Puller) followed(kind rsdoc.Kind) *destination.Ref {
+	switch kind {
+	case rsdoc.KindResourceList:
+		return p.Offer.ResourceList
+	case rsdoc.KindChangeList:
+		return p.Offer.ChangeList
+	}
+	return nil
+}
+
+func (p *Puller) Fail(err error) {
+	if p.Out.Problem == nil {
+		p.Out.Problem = err
+	}
+}
+
+// listOnly is a set without Change List: a baseline whenever its Resource List changed.
+func (p *Puller) listOnly(ctx context.Context) error {
+	if p.Offer.ResourceList == nil {
+		return nil
+	}
+	changed := p.Set.Baselines > 0 && !p.Source.Full
+	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime})
+}
+
+// refresh takes the baseline that a set gets whenever its Resource List changed: one with a hole that nobody can prove, one
+// whose removals are held, for the list that would remove too much may have been a mistake, and one whose list had entries that
+// could not be read.
+func (p *Puller) refresh(ctx context.Context) error {
+	gaps, err := p.documentGaps(ctx)
+	if err != nil || p.Offer.ResourceList == nil {
+		return err
+	}
+	held, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterHeld, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if !p.Set.Flawed && len(held) == 0 && !slices.ContainsFunc(gaps, func(g store.Gap) bool {
+		return g.State == store.GapUnprovable && g.Until > p.Set.Floor
+	}) {
+		return nil
+	}
+	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: true, After: store.NoTime})
+}
+
+// rebase takes a baseline and takes up the chain of the lists read so far.
+func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOptions) error {
+	if list == nil {
+		return nil // a lone Change List: it mirrors what its changes create
+	}
+	out, err := p.takeBaseline(ctx, *list, o)
+	if err != nil {
+		return err
+	}
+	p.Out.Usable = p.Out.Usable || out.usable
+	switch {
+	case out.old, out.unchanged:
+		return nil
+	case out.err != nil:
+		p.Fail(fmt.Errorf("the baseline is incomplete, nothing was removed: %w", out.err))
+	}
+	if out.usable {
+		p.Out.Kind = "baseline"
+	}
+	if !out.complete {
+		return nil
+	}
+	for _, iv := range p.lists {
+		p.Cover.AddDocument(iv)
+	}
+	return p.commitSet(ctx)
+}
+
+// holesAtOnce bounds the holes that one pull deals with.
+const holesAtOnce = 100
+
+// closeHoles deals with the holes between the position and what the lists cover: archives, else exactly one baseline,
+// else it is recorded as something that nobody can prove (coverage.md 4). It ends at the first one that stays open.
+func (p *Puller) CloseHoles(ctx context.Context) error {
+	for range holesAtOnce {
+		hole, open := p.Cover.FirstHole()
+		if !open {
+			if closed, err := p.closeUnreached(ctx); err != nil || !closed {
+				return err
+			}
+			return p.wentBack(ctx)
+		}
+		if err := p.closeHole(ctx, hole); err != nil {
+			return err
+		}
+		if !p.covered(hole) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// closeUnreached deals with lists that say nothing of the time before their oldest entry: a baseline, or the set is not in
+// step. It reports whether all of them reach back now.
+func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
+	closed := true
+	for _, u := range p.unreached {
+		p.Out.GapsFound++
+		gap := &store.Gap{SetID: p.Set.ID, From: u.hole.From, Until: u.hole.Until, State: store.GapBaseline, Found: p.Source.Site.LocalNow()}
+		if err := p.fromArchives(ctx, u.hole); err != nil {
+			return false, err
+		}
+		by := coverage.ByArchive
+		if !p.covered(u.hole) && p.Out.Kind != "baseline" {
+			by = coverage.ByBaseline
+			if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: u.hole.From}); err != nil {
+				return false, err
+			}
+		}
+		if p.Cover.ProvenPosition() < u.hole.Until-1 { // what is before a list's oldest entry is known up to right before it
+			closed = false
+			p.Fail(fmt.Errorf("%s has no `from` and keeps the last changes only: nobody can tell what changed between %s and %s, and no newer "+
+				"Resource List tells; have its publisher keep more, or give the list a `from`", fetch.RedactURL(u.doc.URL), u.hole.From.Time(), u.hole.Until.Time()))
+			if err := p.putGap(ctx, gap); err != nil {
+				return false, err
+			}
+			continue
+		}
+		u.doc.Complete = true
+		p.docs = append(p.docs, u.doc)
+		if err := p.closeGap(ctx, gap, by); err != nil {
+			return false, err
+		}
+	}
+	p.unreached = nil
+	return closed, nil
+}
+
+func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
+	if known, err := p.knownUnprovable(ctx, hole); err != nil || known {
+		return err
+	}
+	p.Out.GapsFound++
+	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling, Found: p.Source.Site.LocalNow()}
+	p.unread = nil // what counts is whether the lists can be read now
+	if err := p.fromArchives(ctx, hole); err != nil {
+		return err
+	}
+	if p.covered(hole) {
+		return p.closeGap(ctx, gap, coverage.ByArchive)
+	}
+	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil { // a stale cache may hide the list that covers it (F59)
+		return err
+	}
+	if p.covered(hole) {
+		return p.closeGap(ctx, gap, coverage.ByChangeList)
+	}
+	return p.bridge(ctx, gap, hole)
+}
+
+// bridge takes the one baseline that a hole without evidence costs.
+func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval) error {
+	if p.unread != nil {
+		if wait, err := p.awaitList(ctx, gap); err != nil || wait {
+			return err
+		}
+	}
+	before := p.Set.Baselines
+	if p.Out.Kind != "baseline" { // the baseline of this very pull is as new as one can be
+		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: p.Cover.ProvenPosition()}); err != nil {
+			return err
+		}
+	}
+	if p.Set.Baselines > before && p.covered(hole) {
+		return p.closeGap(ctx, gap, coverage.ByBaseline)
+	}
+	rest, open := p.Cover.FirstHole()
+	if !open {
+		return p.closeGap(ctx, gap, coverage.ByBaseline)
+	}
+	if p.Out.Problem != nil && p.Offer.ResourceList != nil {
+		gap.State = store.GapBaseline // to be tried again at the next pull
+		return p.putGap(ctx, gap)
+	}
+	p.Source.Site.Log.Warn("the documents of this set never meet; changes in between are only found by its Resource List",
+		"set", p.Set.CapabilityList, "from", rest.From.Time(), "until", rest.Until.Time())
+	gap.From, gap.Until, gap.State, gap.Ended = rest.From, rest.Until, store.GapUnprovable, p.Source.Site.LocalNow()
+	p.Cover.Skip(rest)
+	return p.putGap(ctx, gap)
+}
+
+// awaitList leaves a gap open because a list that may cover it could not be read for now: a baseline is for what no list
+// covers (F63, F66), and is taken all the same after gap_patience.
+func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && g.From == gap.From {
+			gap.Found = g.Found
+		}
+	}
+	if p.Source.Site.LocalNow()-gap.Found >= p.patience() {
+		return false, nil
+	}
+	p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w", gap.From.Time(), p.unread))
+	return true, p.putGap(ctx, gap)
+}
+
+func (p *Puller) covered(hole store.Interval) bool { return p.Cover.ProvenPosition() >= hole.Until }
+
+// closeGap ends a gap and every older open one that lies below the new position.
+func (p *Puller) closeGap(ctx context.Context, gap *store.Gap, by string) error {
+	p.Out.GapsClosed++
+	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.Source.Site.LocalNow()
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return err
+	}
+	c := p.SetCommit()
+	c.Gaps = append(c.Gaps, gap)
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && p.covered(store.Interval{From: g.From, Until: g.Until}) {
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, gap.Ended
+			c.Gaps = append(c.Gaps, g)
+			p.Out.GapsClosed++
+		}
+	}
+	return p.Source.Site.Store.Commit(ctx, c)
+}
+
+func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
+	c := p.SetCommit()
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && g.From == gap.From {
+			gap.ID, gap.Found = g.ID, g.Found
+		}
+	}
+	c.Gaps = []*store.Gap{gap}
+	return p.Source.Site.Store.Commit(ctx, c)
+}
+
+// setCommit is a commit with the set's own fields as they are now, and the documents whose wants are recorded.
+func (p *Puller) SetCommit() *store.Commit {
+	p.Set.Floor, p.Set.Proven, p.Set.Joint = p.Cover.Floor, p.Cover.Proven, p.Cover.Joint
+	c := &store.Commit{Claim: p.Source.Site.Claim, Documents: p.docs, Spans: p.spans, Gaps: p.gaps, Sets: []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}}
+	p.docs, p.spans, p.gaps = nil, nil, nil
+	return c
+}
+
+func (p *Puller) commitSet(ctx context.Context) error {
+	return p.Source.Site.Store.Commit(ctx, p.SetCommit())
+}
+
+// rejudge looks at refused resources again after the scope or the filters changed.
+func (p *Puller) rejudge(ctx context.Context) error {
+	now := p.Source.Site.LocalNow()
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = p.rejudgePage(ctx, after, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rejudgePage holds the lock of the rows, because rows read here are written back while another set's want may be fetched.
+func (p *Puller) rejudgePage(ctx context.Context, after int64, now store.Micros) (last int64, more bool, err error) {
+	p.Source.Site.Rows.Lock()
+	defer p.Source.Site.Rows.Unlock()
+	rs, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{
+		SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterRefused, After: after, Limit: SweepPage,
+	})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
+	c := &store.Commit{Claim: p.Source.Site.Claim}
+	for _, r := range rs {
+		after = r.ID
+		if r.Key == "" { // no file name can stand for it, wherever it lies
+			continue
+		}
+		w := *r.WantFor(p.Set.ID)
+		if w.Refused = p.Plan.Judge(r.URI, w.Inline); w.Refused == "" {
+			*r.WantFor(p.Set.ID) = w
+			p.freed = p.freed || w.Inline
+			work := merge.WorkForAll(r.Wants, &r.Have, now)
+			rc := store.ResourceChange{ID: r.ID, Want: &w, Work: &work}
+			p.Source.Site.Touch(&rc, now)
+			c.Resources = append(c.Resources, rc)
+		}
+	}
+	if len(c.Resources) == 0 {
+		return after, true, nil
+	}
+	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
+		return after, false, err
+	}
+	p.Plan.Name(transfer.Due(c))
+	return after, true, nil
+}
+
+// Fill reads the Change Lists for the sake of holes and hints; a set without any takes a baseline if its Resource List
+// changed.
+func (p *Puller) Fill(ctx context.Context) error {
+	if p.Offer.Topic != nil {
+		return p.Topic(ctx)
+	}
+	if p.Offer.ChangeList == nil {
+		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: p.Set.Baselines > 0, After: store.NoTime}); err != nil {
+			return err
+		}
+		if err := p.SettleLag(ctx); err != nil {
+			return err
+		}
+		return p.JudgeHoles(ctx)
+	}
+	if !p.Based() {
+		return nil
+	}
+	promised := len(p.Watching) > 0 // then caches may hide what is there (F59)
+	if err := p.Changes(ctx, *p.Offer.ChangeList, promised); err != nil {
+		return err
+	}
+	if err := p.CloseHoles(ctx); err != nil {
+		return err
+	}
+	return p.JudgeHoles(ctx)
+}
+
+// Pushed tells a puller what was recorded of pushes in one of its waits.
+func (p *Puller) Pushed(v *PushReader) {
+	for _, iv := range v.Heard {
+		p.Cover.AddNotification(iv, v.Now)
+	}
+	p.Disturbed = true
+}

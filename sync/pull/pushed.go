@@ -1,0 +1,103 @@
+package pull
+
+import (
+	"context"
+	"slices"
+
+	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/transfer"
+)
+
+// A signed notification writes wants like a document does, but nothing else vouches for it (P9). So such a want is marked
+// as pushed, with what the documents say of the resource beside it, until a document says the same or something newer, or
+// until the documents should tell of it and do not: then the Source is asked (coverage.md 2).
+
+// askPushed has the Source asked about what was pushed and should by now be in its documents, and is not: a forged entry
+// lives until the next pull, no longer.
+func (p *Puller) askPushed(ctx context.Context) error {
+	proven := p.Cover.ProvenPosition()
+	if !proven.Known() {
+		return nil
+	}
+	due := proven
+	if p.open && p.Out.Problem == nil && p.opened.Known() { // a list that is written to tells of a change after list_lag, or never
+		due = max(due, p.opened-max(lagLeast, p.Source.lag))
+	}
+	return p.eachPushed(ctx, func(rs []*store.Resource) error { return p.askPage(ctx, rs, proven, due) })
+}
+
+// eachPushed pages over the rows whose want was pushed, with the lock of the rows held, because rows read here are written back.
+func (p *Puller) eachPushed(ctx context.Context, page func([]*store.Resource) error) error {
+	for after, more := int64(0), true; more; {
+		var err error
+		if after, more, err = p.pagePushed(ctx, after, page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Puller) pagePushed(ctx context.Context, after int64, page func([]*store.Resource) error) (last int64, more bool, err error) {
+	p.Source.Site.Rows.Lock()
+	defer p.Source.Site.Rows.Unlock()
+	rs, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{
+		SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterPushed, After: after, Limit: SweepPage,
+	})
+	if err != nil || len(rs) == 0 {
+		return after, false, err
+	}
+	return rs[len(rs)-1].ID, true, page(rs)
+}
+
+// agreed: the Source has served just what was pushed since.
+func agreed(w *store.Want, h *store.Have) bool {
+	return w.State == store.WantPresent && w.Digests != "" && h.Version == w.Version && merge.Satisfied(w, h) == merge.Yes
+}
+
+// askPage: the documents have passed what lies before proven, and should have told of what lies before late.
+func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late store.Micros) error {
+	c := &store.Commit{Claim: p.Source.Site.Claim}
+	sums := map[int64]*store.SetChange{}
+	now := p.Source.Site.LocalNow()
+	var fresh []int
+	for _, r := range rs {
+		w := r.WantFor(p.Set.ID)
+		if w == nil || w.Version.Until > late || w.Version.Until > proven && agreed(w, &r.Have) {
+			continue
+		}
+		before := slices.Clone(r.Wants)
+		if w.Pushed, w.Settled = false, false; w.State == store.WantAbsent {
+			w.Listed = nil // a 404 agrees with what was pushed
+		}
+		if w.Refused == "" {
+			w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
+			w.Version.Document, w.Version.Ordinal = 0, 0
+		}
+		want := *w
+		work := merge.WorkForAll(r.Wants, &r.Have, now)
+		if r.Key == "" && want.State != store.WantAbsent { // so far only its deletion was told
+			fresh = append(fresh, len(c.Resources))
+		}
+		rc := store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work}
+		p.Source.Site.Touch(&rc, now)
+		c.Resources = append(c.Resources, rc)
+		merge.Total(sums, before, &r.Have, r.Wants, &r.Have) // a deletion that is only asked about is none any more
+	}
+	for _, sum := range sums {
+		c.Sets = append(c.Sets, *sum)
+	}
+	if len(c.Resources) == 0 {
+		return nil
+	}
+	if err := p.Plan.AssignKeys(ctx, c, fresh, nil); err != nil {
+		return err
+	}
+	p.Source.Site.Log.Info("changes that were pushed are in no document of the Source; it is asked about them",
+		"set", p.Set.CapabilityList, "resources", len(c.Resources))
+	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	p.Plan.Name(transfer.Due(c))
+	return nil
+}

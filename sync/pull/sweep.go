@@ -1,0 +1,220 @@
+package pull
+
+import (
+	"context"
+	"slices"
+
+	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/transfer"
+)
+
+// sweepPage is how many unlisted resources are judged and committed at once.
+const SweepPage = 1000
+
+// sweep turns the wants that the list does not confirm into absent ones, as of A. Files wait for the operator where the
+// guard says so, or where the list had unreadable entries that may have been these.
+func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
+	p := b.Puller
+	absent := merge.Candidate{
+		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.docID}, Length: -1, LastMod: store.NoTime,
+	}
+	gone, err := p.unlisted(ctx, absent, nil)
+	if err != nil {
+		return err
+	}
+	counts, err := p.Source.Site.Store.Withheld(ctx, p.Set.ID)
+	if err != nil {
+		return err
+	}
+	// What an earlier list had held and this one names is wanted again by now; the rest is judged with what is new.
+	files := gone.files + counts.Held
+	hold := merge.Hold(b.Listed == 0, files, p.Set.Resources, p.Source.Target.DeleteGuard) || b.skipped > 0 && files > 0
+	if err := p.heed(ctx, absent, hold || b.skipped > 0); err != nil || gone.rows == 0 && counts.Held == 0 {
+		return err
+	}
+	if hold {
+		p.Source.Site.Log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
+			"set", p.Set.CapabilityList, "files", files, "of", p.Set.Resources, "bad_entries", b.skipped)
+		if err := p.sweepAway(ctx, absent, true); err != nil {
+			return err
+		}
+		p.Source.held(p.Set.ID, gone.files)
+		return nil
+	}
+	if err := p.sweepAway(ctx, absent, false); err != nil || counts.Held == 0 {
+		return err
+	}
+	if counts.Held > merge.GuardMin && counts.Held >= b.held { // that the mirror has grown meanwhile makes nothing of them a mistake
+		return nil
+	}
+	p.Source.Site.Log.Info("the new list removes little enough: what an earlier one had held is carried out", "set", p.Set.CapabilityList, "files", counts.Held)
+	return p.Source.DecideHeld(ctx, p.Set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.Plan.Name(transfer.Due(c)) })
+}
+
+// heed notes of what was pushed as deleted that the list does not name it either: what older documents said of it would count
+// again should a later push turn out to be untrue.
+func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) error {
+	return p.eachPushed(ctx, func(rs []*store.Resource) error {
+		c := &store.Commit{Claim: p.Source.Site.Claim}
+		now := p.Source.Site.LocalNow()
+		for _, r := range rs {
+			w := r.WantFor(p.Set.ID)
+			if w == nil || w.State != store.WantAbsent || p.Plan.Seen.Has(r.ID) || !backed(w, absent) {
+				continue
+			}
+			rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
+			p.Source.Site.Touch(&rc, now)
+			c.Resources = append(c.Resources, rc)
+		}
+		if len(c.Resources) == 0 {
+			return nil
+		}
+		return p.Source.Site.Store.Commit(ctx, c)
+	})
+}
+
+// sweepAway makes absent what the list does not name.
+func (p *Puller) sweepAway(ctx context.Context, absent merge.Candidate, hold bool) error {
+	_, err := p.unlisted(ctx, absent, func(rs []*store.Resource) error {
+		return p.makeAbsent(ctx, rs, absent, hold)
+	})
+	return err
+}
+
+type unlistedCount struct{ rows, files int64 }
+
+// unlisted pages over the resources that the set wants, that the current baseline did not list, and whose want is not
+// known to be newer than the list.
+func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate, each func([]*store.Resource) error) (unlistedCount, error) {
+	var n unlistedCount
+	var ids []int64
+	page := func() error {
+		rs, err := p.Source.Site.Store.ByIDs(ctx, ids)
+		if err != nil {
+			return err
+		}
+		kept := rs[:0]
+		for _, r := range rs {
+			w := r.WantFor(p.Set.ID)
+			if w == nil || p.shown != nil && p.shown(r, w) {
+				continue
+			}
+			ignored := merge.MergeUnlisted(w, merge.FloorOf(p.Set), p.Plan.Reading) == merge.Ignore
+			if ignored && !backed(w, absent) {
+				continue
+			}
+			kept = append(kept, r)
+			if n.rows++; ignored {
+				continue
+			}
+			if r.Have.State == store.HavePresent {
+				n.files++
+			}
+		}
+		rs, ids = kept, ids[:0]
+		if each != nil {
+			return each(rs)
+		}
+		return nil
+	}
+	for id, err := range p.Source.Site.Store.Unlisted(ctx, p.Set.ID, p.Set.Generation, EndOfTime) {
+		if err != nil {
+			return n, err
+		}
+		if p.Plan.Seen.Has(id) {
+			continue
+		}
+		if ids = append(ids, id); len(ids) >= SweepPage {
+			if err := page(); err != nil {
+				return n, err
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return n, nil
+	}
+	return n, page()
+}
+
+// backed tells a want that was pushed, or is asked about for that, and that an older statement of the documents stands
+// behind: the list takes that back.
+func backed(w *store.Want, absent merge.Candidate) bool {
+	l := w.Listed
+	return l != nil && l.State == store.WantPresent && (l.Generation > 0 || l.Version.From <= absent.Version.Until)
+}
+
+// takenBack is a want of which the documents say no more what they did: it is absent.
+func takenBack(w *store.Want, absent merge.Candidate, hold bool) *store.Want {
+	next, listed := *w, absent.Want(w.SetID)
+	listed.Held, next.Listed = hold, &listed
+	return &next
+}
+
+// makeAbsent records that the set no longer wants these resources. Content fields stay, so that a rejected sweep restores
+// what was wanted.
+func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent merge.Candidate, hold bool) error {
+	s := p.Source
+	s.Site.Rows.Lock()
+	defer s.Site.Rows.Unlock()
+	now := s.Site.LocalNow()
+	c := &store.Commit{Claim: s.Site.Claim}
+	sums := map[int64]*store.SetChange{}
+	for _, r := range rs {
+		w := r.WantFor(p.Set.ID)
+		if w == nil {
+			continue
+		}
+		before, was := slices.Clone(r.Wants), r.Have
+		var found *store.Have
+		next := *w
+		decision := merge.MergeUnlisted(w, merge.FloorOf(p.Set), p.Plan.Reading)
+		if decision == merge.Ask && hold && r.Have.State == store.HavePresent {
+			decision = merge.Replace // a Source that lost its list by mistake may well answer 404 for all that was in it
+		}
+		switch decision {
+		case merge.Replace:
+			var err error
+			if found, err = s.Site.Found(ctx, r, false); err != nil {
+				return err
+			} else if found != nil {
+				r.Have = *found
+			}
+			next.State, next.Version, next.Settled, next.Refused = store.WantAbsent, absent.Version, false, ""
+			if !p.Plan.Reading.Reset {
+				next = merge.Raised(next, w, p.Set.Floor)
+			}
+			next.Pushed, next.Listed = false, nil
+			next.Held = hold && r.Have.State == store.HavePresent
+		case merge.Ask: // it changed in the very instant of the snapshot
+			next = absent.Contest(w, p.Set.Floor, p.Set.ID)
+		default:
+			if backed(w, absent) {
+				rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
+				s.Site.Touch(&rc, now)
+				c.Resources = append(c.Resources, rc)
+			}
+			continue
+		}
+		next.Generation = p.Set.Generation
+		*w = next
+		work := merge.WorkForAll(r.Wants, &r.Have, now)
+		what := "unlisted"
+		if next.Held {
+			what = "held"
+		}
+		rc := store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found}
+		s.Site.Touch(&rc, now)
+		c.Resources = append(c.Resources, rc)
+		c.Events = append(c.Events, store.Event{SourceID: s.Site.SourceID, URI: r.URI, At: now, What: what, Version: next.Version})
+		merge.Total(sums, before, &was, r.Wants, &r.Have)
+	}
+	for _, sum := range sums {
+		c.Sets = append(c.Sets, *sum)
+	}
+	if err := s.Site.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	p.Plan.Name(transfer.Due(c))
+	return nil
+}

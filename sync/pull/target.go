@@ -1,0 +1,135 @@
+package pull
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"resyncd/destination"
+	"resyncd/destination/fetch"
+	"resyncd/store/blob"
+	"resyncd/sync/transfer"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// Kind is what the URL of a Source leads to.
+type Kind string
+
+// The kinds. KindAuto takes a feed for one only where it was given as such; KindFeed follows any topic.
+const (
+	KindAuto         Kind = "auto"
+	KindResourceSync Kind = "resourcesync"
+	KindFeed         Kind = "feed"
+)
+
+// Target is one Source with everything that a run of it needs.
+type Target struct {
+	Name string
+	URL  string
+	// Kind is what the URL leads to; the zero value is KindAuto. Records, Follow, Hub and Topic are for feeds: records that
+	// entries edit ("resource-finder"), the links of entries that are mirrored too (enclosure, alternate), and what overrides
+	// discovery (S-12).
+	Kind       Kind
+	Records    string
+	Follow     []string
+	Hub, Topic string
+	// Sets limits the run to these Capability Lists; empty means all that are offered.
+	Sets []string
+	// Scope are URI prefixes beside the Capability List's own origin that loc may lie under; Include and Exclude are
+	// URI globs.
+	Scope, Include, Exclude []string
+	// Reach describes the addresses that may be dialled (network.allow): when it changes, what was refused is tried anew.
+	Reach string
+
+	Delete      transfer.DeleteMode
+	TrashFor    time.Duration
+	DeleteGuard float64 // share of the files, 0.2 is 20 %
+	GapPatience time.Duration
+	MaxResource int64 // bytes, 0 unlimited
+	Concurrency int   // requests to one host at once
+
+	Client *fetch.Client
+	Policy *fetch.Policy
+	Mirror blob.Mirror // nil only in a dry run of a mirror that does not exist yet
+	RootID string
+	// Adopt: the mirror may hold files that no row knows (a folder that was there before, a lost state database), so the
+	// disk is looked at before anything is fetched. SweepExtra: files that no list names go to the trash (guarded).
+	Adopt, SweepExtra bool
+}
+
+// spent is what the Source has cost the network so far.
+func (t *Target) Spent() (requests, bytes int64) {
+	if t.Policy != nil && t.Policy.Meter != nil { // the client serves other Sources too
+		return t.Policy.Meter.Requests(), t.Policy.Meter.Bytes()
+	}
+	return t.Client.Requests(), t.Client.Bytes()
+}
+
+// allows tells URLs that the configuration vouches for: its scope prefixes.
+func (t *Target) allows(u *url.URL) bool {
+	if len(t.Scope) == 0 {
+		return false
+	}
+	scope, err := destination.NewScope(t.URL, t.Scope)
+	return err == nil && scope.Contains(u.String())
+}
+
+// form names what is mirrored of a feed beside its entries.
+func (t *Target) form() string {
+	return strings.Join(append(slices.Sorted(slices.Values(t.Follow)), t.Records), " ")
+}
+
+// policyDigest changes when what is in scope may have changed.
+func (t *Target) PolicyDigest() string {
+	var parts []string
+	for _, list := range [][]string{t.Scope, t.Include, t.Exclude, {t.Reach}} {
+		list = append([]string(nil), list...)
+		sort.Strings(list)
+		parts = append(parts, strings.Join(list, "\x00"))
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x01")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// judge makes the rule by which URIs of a set are refused: outside scope, or filtered out.
+func (t *Target) Judge(offer *destination.SetOffer) (func(uri string) string, error) {
+	own := offer.ID
+	if offer.Err != nil { // nothing of it is read, and its ID may be anything: it must not stop the other sets
+		own = t.URL
+	}
+	prefixes := t.Scope
+	if u, err := url.Parse(t.URL); err == nil && (t.Kind == KindFeed || offer.Topic != nil) {
+		// The self link of a feed may name another scheme or port than the feed is reached by (S-11).
+		prefixes = append(slices.Clip(prefixes), u.Scheme+"://"+u.Host+"/")
+	}
+	scope, err := destination.NewScope(own, prefixes)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := t.filter()
+	if err != nil {
+		return nil, err
+	}
+	return func(uri string) string {
+		if !scope.Contains(uri) {
+			return "outside the scope of the Source: add its prefix to `scope` if it belongs to the set"
+		}
+		return filter(uri)
+	}, nil
+}
+
+// filter makes the rule of include and exclude.
+func (t *Target) filter() (func(uri string) string, error) {
+	filter, err := destination.NewFilter(t.Include, t.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	return func(uri string) string {
+		if !filter.Passes(uri) {
+			return "left out by `include` or `exclude`"
+		}
+		return ""
+	}, nil
+}

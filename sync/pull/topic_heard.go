@@ -1,0 +1,82 @@
+package pull
+
+import (
+	"bytes"
+	"context"
+
+	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/window"
+)
+
+// heard is what is remembered of a topic's notifications, with the wants that they make: what a hub alone has told is held against the
+// feed as soon as that had the time to show it (P9).
+type Heard struct {
+	standing
+	p      *Puller
+	window map[uint64]bool // keys of the feed's newest document, where entries are said to have ended
+	Taken  bool            // entries were taken up
+}
+
+// newHeard begins with deliveries of a topic.
+func (p *Puller) NewHeard(ctx context.Context, ds []*store.Delivery) (*Heard, error) {
+	st, err := p.Source.standingOf(ctx, p.Set.ID)
+	if err != nil {
+		return nil, err
+	}
+	h := &Heard{p: p, standing: st, window: map[uint64]bool{}}
+	for _, d := range ds {
+		if bytes.Contains(d.Body, []byte("deleted-entry")) {
+			var w window.Window
+			if _, err := p.Source.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &w); err != nil {
+				return nil, err
+			}
+			for _, e := range w.Entries {
+				h.window[e.Key] = true
+			}
+			break
+		}
+	}
+	return h, nil
+}
+
+// MayChange implements plan.Hub: it decides whether a hub's word is enough to change what the feed has told, which is remembered then. An end is believed of
+// what the feed's newest document had, for the next reading shows whether that is true, and of no more than the guard of sweeps lets
+// go; of anything else the feed is asked.
+func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want) bool {
+	key, at := window.KeyHash(uri), item.Version.From
+	if current == nil {
+		if item.State == store.WantAbsent { // the feed may have it
+			h.tell(key, at)
+		}
+		return true
+	}
+	if _, pushed := merge.PushedAt(current); pushed || current.State == store.WantAbsent && item.State == store.WantAbsent {
+		return true // the hub's own word
+	}
+	if item.State == store.WantAbsent {
+		if !h.window[key] || merge.Hold(false, h.Ended+1, h.p.Set.Resources, h.p.Source.Target.DeleteGuard) {
+			return false
+		}
+		h.Ended++
+	}
+	h.tell(key, current.Version.From)
+	return true
+}
+
+func (h *Heard) tell(key uint64, at store.Micros) {
+	if h.Many = h.Many || len(h.Told) >= toldMost; !h.Many {
+		h.Told = append(h.Told, told{Key: key, At: at, Push: h.p.Source.Site.LocalNow()})
+	}
+}
+
+// Remember implements plan.Hub: it has a commit with wants of notifications tell of them.
+func (h *Heard) Remember(c *store.Commit) error {
+	if !h.Taken {
+		return nil
+	}
+	h.Last = h.p.Source.Site.LocalNow()
+	d, err := h.p.Source.memo(h.p.Set, pushedKey(h.p.Set.ID), h.standing)
+	c.Documents = append(c.Documents, d)
+	return err
+}

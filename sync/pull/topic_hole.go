@@ -1,0 +1,211 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/plan"
+	"resyncd/sync/window"
+)
+
+// end judges what the walk proves, and records where the set stands.
+func (w *walk) end(ctx context.Context) error {
+	p := w.p
+	if w.failed != nil { // the next pull reads it all again; but that it was a feed is known, whatever stands in its place then
+		p.flawed = true
+		err := p.rememberTopic()
+		var kept window.Window
+		if w.was != nil {
+			kept = *w.was
+		}
+		if kept.Gone, kept.Broken = w.now.Gone, true; err == nil {
+			err = p.rememberJSON(TopicWindow+p.Set.CapabilityList, &kept)
+		}
+		return errors.Join(err, p.commitSet(ctx))
+	}
+	if n := w.flaws + w.older; n > 0 {
+		p.flawed = w.flaws > 0
+		p.Fail(w.problem(fmt.Errorf("%d entries could not be read", n)))
+	}
+	if p.Plan.Topic.Crowded > 0 {
+		p.flawed = true
+		p.Fail(w.problem(fmt.Errorf("%d links of entries are not mirrored, those beyond %d of one entry", p.Plan.Topic.Crowded, plan.FollowMost)))
+	}
+	if err := w.keep(); err != nil {
+		return err
+	}
+	since, err := w.holes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.settle(ctx, w); err != nil {
+		return err
+	}
+	return p.topicRead(ctx, w.position(), since, w.news)
+}
+
+// position is how far the feed tells.
+func (w *walk) position() store.Micros {
+	p := w.p
+	position := w.newest
+	if w.was != nil && (w.unchanged || len(w.now.Entries) == 0) {
+		position = p.Cover.ProvenPosition()
+	}
+	if !position.Known() {
+		position = store.Micros(p.Offer.Topic.Answer.Date)
+	}
+	if !position.Known() {
+		position = p.Source.SourceNow()
+	}
+	return position
+}
+
+// keep has the next commit remember what the feed showed. A document without entries tells nothing of what it showed
+// before, and one in which nothing is new may be an old copy.
+func (w *walk) keep() error {
+	p := w.p
+	now := &w.now
+	if now.Gone = 0; w.was != nil {
+		if len(now.Entries) == 0 || w.unchanged || !w.reached() && p.Plan.Topic.Unheard == 0 {
+			now.Entries = w.was.Entries
+		}
+		if now.Order = w.order.Found; now.Order == window.OrderUnknown || w.was.Order == window.NoOrder && w.paged { // one reading may look ordered by chance
+			now.Order = w.was.Order
+		}
+	} else {
+		now.Order = w.order.Found
+	}
+	if w.paged && !now.Regular() { // what is new stands behind what is dated ahead, on any page
+		now.Order = window.NoOrder
+	}
+	if w.unchanged {
+		now.Flaws, now.Since = w.was.Flaws, w.was.Since
+	} else if now.Flaws = w.unread.Beside(&w.order); len(now.Flaws) > 0 {
+		if now.Since = p.Cover.ProvenPosition(); w.was != nil && len(w.was.Flaws) > 0 && !w.reach.Left(w.was.Flaws, now.Flaws) {
+			now.Since = w.was.Since
+		}
+	}
+	if len(now.Entries) == 0 {
+		return nil
+	}
+	now.Trim()
+	return p.rememberJSON(TopicWindow+p.Set.CapabilityList, now)
+}
+
+// holes has the commit that remembers the window record what the feed leaves unproven, for nobody can tell what stood
+// there (T-04), and end what its archives have closed. It returns how far back the feed reached, store.NoTime for all
+// that there is.
+func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
+	p := w.p
+	now := p.Source.SourceNow()
+	if err := w.close(ctx); err != nil {
+		return since, err
+	}
+	switch since = p.Cover.ProvenPosition(); {
+	case w.was == nil:
+		if since = store.NoTime; len(w.now.Rest) > 0 {
+			until := store.Earliest(w.goes, w.shows)
+			if !until.Known() {
+				until = now
+			}
+			err = p.unprovable(ctx, store.NoTime, until, "the history of the feed ends before its beginning")
+		}
+	case !w.unchanged && !w.complete && !w.reached() && !w.whole(since) && p.Plan.Topic.Unheard > 0:
+		if until := w.oldest; until.Known() && until > since {
+			err = p.unprovable(ctx, since, until, "the feed does not reach back to what was known")
+			since = until
+		} else {
+			err = p.unprovable(ctx, since, max(since, now), "the feed does not reach back to what was known")
+			since = max(since, now)
+		}
+	}
+	if err != nil {
+		return since, err
+	}
+	if w.was != nil && !w.unchanged && w.reach.Left(w.was.Flaws, w.now.Flaws) {
+		err = p.unprovable(ctx, w.was.Since, now, "an entry that could not be read has left the feed")
+	}
+	if err == nil && w.was != nil && w.searched == searchMost && w.reach.Vanished() && !w.ended {
+		err = p.unprovable(ctx, since, max(since, now), "an entry has left its place, and was not found in as many older documents as are searched")
+	}
+	if err == nil && w.lost {
+		err = p.unprovable(ctx, store.NoTime, now, "entries that could not be read will not be met again")
+	}
+	if err != nil || w.whole(store.NoTime) {
+		return since, err
+	}
+	first, last := store.NoTime, store.NoTime
+	for _, t := range w.sought { // what the feed would show and does not is not there: as it says, or else the hub alone told it
+		if !t.At.Known() || !w.shows.Known() || t.At < w.shows {
+			first, last = store.Earliest(first, t.At), max(last, t.At)
+		}
+	}
+	if len(w.sought) > 0 && last != first || first.Known() {
+		err = p.unprovable(ctx, first, last, "a hub changed entries that the feed shows no more")
+	}
+	return since, err
+}
+
+// whole: the history was read to its end, which is the beginning where archives lead there (RFC 5005, 4); pages may
+// only go back for a while, but far enough if to before an instant.
+func (w *walk) whole(since store.Micros) bool {
+	return w.ended && w.pages > 1 && len(w.now.Rest) == 0 && w.flaws+w.older == 0 &&
+		(w.archived || !since.Known() || w.goes.Known() && w.goes <= since)
+}
+
+// close ends the holes that the history, read to its end, has covered.
+func (w *walk) close(ctx context.Context) error {
+	p := w.p
+	if !w.whole(store.NoTime) {
+		return nil
+	}
+	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	if err != nil {
+		return err
+	}
+	for i := range gaps {
+		g := &gaps[i]
+		if g.State != store.GapUnprovable || !w.whole(g.From) {
+			continue
+		}
+		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.Source.Site.LocalNow()
+		p.gaps = append(p.gaps, g)
+		p.Out.GapsClosed++
+		if p.Source.Told.Gap != nil {
+			p.Source.Told.Gap(*g)
+		}
+	}
+	return nil
+}
+
+// unprovable has the next commit record a hole that no document can fill. What is missing from the beginning is so
+// once.
+func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why string) error {
+	now := p.Source.Site.LocalNow()
+	gap := &store.Gap{SetID: p.Set.ID, From: from, Until: until, State: store.GapUnprovable, Found: now, Ended: now}
+	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	if err != nil {
+		return err
+	}
+	for i := range gaps {
+		if g := &gaps[i]; g.State == store.GapUnprovable && !g.From.Known() && !from.Known() {
+			if g.Until >= until {
+				return nil
+			}
+			gap.ID, gap.Found = g.ID, g.Found
+		}
+	}
+	if gap.ID == 0 {
+		p.Out.GapsFound++
+	}
+	p.Source.Site.Log.Warn("entries of a feed may be missing, and nobody can tell", "feed", p.Set.CapabilityList, "why", why,
+		"from", gap.From.Time(), "until", gap.Until.Time())
+	if p.Source.Told.Gap != nil {
+		p.Source.Told.Gap(*gap)
+	}
+	p.gaps = append(p.gaps, gap)
+	return nil
+}

@@ -1,0 +1,440 @@
+package pull
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"resyncd/destination"
+	"resyncd/destination/feed"
+	"resyncd/destination/fetch"
+	"resyncd/store"
+	"resyncd/sync/merge"
+	"resyncd/sync/plan"
+	"resyncd/sync/window"
+)
+
+// What one pull reads and holds of a feed: pages and archives, and keys of entries (P8).
+const (
+	PagesMost = 10_000
+	seenMost  = 1_000_000
+)
+
+// walk is one reading of a feed: its document, and as much of its history as is needed.
+type walk struct {
+	p     *Puller
+	items plan.ItemReader
+	was   *window.Window // what the last pull saw; nil before the first
+	now   window.Window
+	reach *window.Reach           // nil before the first
+	all   bool                    // read the history to its end
+	seen  map[uint64]store.Micros // keys of this walk, and their instants
+	asked map[string]bool         // documents
+	live  map[string]bool         // of them the feed as it is now, which its archives are not
+	pages int
+	// next and archive are the documents to be read next: those of the feed as it is now come before its archives.
+	next, archive string
+	order         window.PageOrder
+	ended         bool            // no older document is named
+	searched      int             // documents for entries that left their place
+	archived      bool            // some are archives
+	past          bool            // those are being read
+	unchanged     bool            // the feed's own document is what the last pull saw
+	complete      bool            // it is the whole set
+	paged         bool            // it has more pages
+	lost          bool            // entries that could not be read will not be met again
+	failed        error           // what keeps the walk from counting
+	flaws, older  int             // entries that could not be read: of the feed's own document, and of older ones
+	unread        window.Flaws    // the former
+	newest        store.Micros    // instant of the newest entry
+	oldest        store.Micros    // of the oldest that the last pull did not see
+	shows         store.Micros    // of the oldest of the feed's own document
+	goes          store.Micros    // of the newest of the oldest document that was read beside it
+	news          int64           // entries that the last pull did not see
+	begun         store.Micros    // local
+	stood         standing        // before this walk
+	sought        map[uint64]told // what only pushes told, until it is met
+}
+
+// feed reads a feed's document, and as much of its history as is needed to meet what is known (RFC 5005).
+func (p *Puller) feed(ctx context.Context) error {
+	w, err := p.newWalk(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.read(ctx, &p.Offer.Topic.Answer); err != nil {
+		return err
+	}
+	if err := w.back(ctx); err != nil {
+		return err
+	}
+	if err := w.goOn(ctx); err != nil {
+		return err
+	}
+	if len(p.Plan.Topic.Contested) > 0 && w.failed == nil {
+		if err := w.decide(ctx); err != nil {
+			return err
+		}
+	}
+	if w.complete && w.failed == nil {
+		if err := w.sweep(ctx); err != nil {
+			return err
+		}
+	}
+	return w.end(ctx)
+}
+
+// resume goes on with the history of a feed that has not changed, where an earlier pull could not.
+func (p *Puller) resume(ctx context.Context) error {
+	w, err := p.newWalk(ctx)
+	if err != nil {
+		return err
+	}
+	if w.was == nil || len(w.was.Rest)+len(w.was.Flawed) == 0 {
+		return p.commitSet(ctx)
+	}
+	w.unchanged, w.pages = true, 1
+	if err := w.goOn(ctx); err != nil {
+		return err
+	}
+	return w.end(ctx)
+}
+
+func (p *Puller) newWalk(ctx context.Context) (*walk, error) {
+	t := p.Offer.Topic
+	w := &walk{p: p, seen: map[uint64]store.Micros{}, asked: map[string]bool{t.Answer.URL: true, t.URL: true}, live: map[string]bool{t.Answer.URL: true},
+		newest: store.NoTime, oldest: store.NoTime, shows: store.NoTime, goes: store.NoTime}
+	w.items = plan.ItemReader{Planner: p.Plan, From: p.ItemFrom(false), Folder: p.Set.CapabilityList, Document: p.Plan.Topic.Document,
+		Evidence: t.Answer.URL, Kind: t.Answer.Format, Own: func(uri string) bool { _, ok := w.seen[window.KeyHash(uri)]; return ok }}
+	var was window.Window
+	found, err := p.Source.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &was)
+	if err != nil {
+		return nil, err
+	}
+	w.now.Gone = was.Gone
+	if found && len(was.Entries) > 0 { // a feed without entries is no place to go on from
+		w.was, w.reach = &was, was.Reach()
+	}
+	if w.stood, err = p.Source.standingOf(ctx, p.Set.ID); err != nil {
+		return nil, err
+	}
+	w.begun = p.Source.Site.LocalNow()
+	w.sought = w.stood.ripe(w.begun)
+	_, search, err := p.Source.LostContent(ctx, p.Set.ID)
+	w.all = w.was == nil || p.Source.Wide || search || p.freed || w.stood.Form != p.Source.Target.form() || w.stood.Many
+	return w, err
+}
+
+func (w *walk) fail(err error) {
+	w.failed = w.problem(err)
+	w.p.Fail(w.failed)
+}
+
+func (w *walk) problem(err error) error {
+	return fmt.Errorf("feed %s: %w", fetch.RedactURL(w.p.Offer.Topic.Answer.URL), err)
+}
+
+// back reads older documents until what is known is met, or the history ends.
+func (w *walk) back(ctx context.Context) error {
+	for w.failed == nil && !w.enough() {
+		at := w.take()
+		switch {
+		case at == "":
+			w.ended = true
+			return nil
+		case w.pages >= PagesMost: // what was read counts all the same, or every pull would read it again
+			w.now.Rest = append(w.now.Rest, at)
+			if w.archive != "" {
+				w.now.Rest = append(w.now.Rest, w.archive)
+			}
+			w.p.Fail(w.problem(fmt.Errorf("its history has more than %d documents; the next pull goes on from there", PagesMost)))
+			return nil
+		}
+		if err := w.readPage(ctx, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goOn reads on where an earlier pull could not. What is still missing there keeps nothing else from counting.
+func (w *walk) goOn(ctx context.Context) error {
+	if w.was == nil || w.failed != nil {
+		return nil
+	}
+	next, archive := w.next, w.archive
+	for _, at := range w.was.Flawed {
+		if w.asked[at] {
+			continue
+		}
+		w.asked[at] = true
+		if err := w.readPage(ctx, at); err != nil {
+			return err
+		}
+	}
+	if w.next, w.archive = next, archive; len(w.was.Rest) == 0 {
+		return nil
+	}
+	w.all, w.next, w.archive = true, "", ""
+	for _, at := range w.was.Rest {
+		if w.asked[at] {
+			continue
+		}
+		w.archive = at
+		if err := w.back(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take is the document to be read next, "" for none.
+func (w *walk) take() (at string) {
+	if at, w.next = w.next, ""; at == "" {
+		at, w.archive, w.past = w.archive, "", true
+	}
+	if at != "" {
+		w.asked[at], w.live[at] = true, !w.past
+	}
+	return at
+}
+
+// goneReads is how many pulls in a row must miss an older document before the history is taken to end there for now.
+const GoneReads = 3
+
+// readPage reads an older document of the feed.
+func (w *walk) readPage(ctx context.Context, at string) error {
+	a, err := w.page(ctx, w.p.Source.Reader, at)
+	rest := w.was != nil && slices.Contains(w.was.Rest, at)
+	if w.was != nil && slices.Contains(w.was.Flawed, at) && err != nil && ctx.Err() == nil {
+		w.lost = fetch.KindOf(err) == fetch.Gone
+		if !w.lost {
+			w.now.Flawed = append(w.now.Flawed, at)
+			w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
+		}
+		return nil
+	}
+	switch gone := err != nil && fetch.KindOf(err) == fetch.Gone; {
+	case err == nil:
+		return w.read(ctx, a)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case gone && (rest || w.now.Gone+1 >= GoneReads):
+		w.p.Source.Site.Log.Warn("a feed names an older document that is not there; what it told is asked for at each pull", "feed", w.p.Set.CapabilityList,
+			"document", fetch.RedactURL(at))
+		w.now.Rest = append(w.now.Rest, at)
+	case rest:
+		w.now.Rest = append(w.now.Rest, at)
+		w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
+	case gone: // for now, perhaps: what it would have told may be lost for good (F71)
+		w.now.Gone++
+		w.fail(fmt.Errorf("its older document is not there: %w", err))
+	default:
+		w.fail(fmt.Errorf("its older document could not be read: %w", err))
+	}
+	return nil
+}
+
+// page asks for an older document. What is followed over https is not asked for over http because a document says so (F60).
+func (w *walk) page(ctx context.Context, r *destination.Reader, at string) (*destination.TopicAnswer, error) {
+	if strings.HasPrefix(w.p.Offer.Topic.Answer.Final, "https:") && !strings.HasPrefix(at, "https:") {
+		return nil, fmt.Errorf("%s: the feed is read over https, its older document is not offered so", fetch.RedactURL(at))
+	}
+	return r.Page(ctx, at)
+}
+
+// read takes up one document of the feed.
+func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
+	w.readFrom(a, false)
+	if len(w.seen) >= seenMost {
+		clear(w.seen) // versions keep the order of what is met again
+	}
+	before := len(w.seen)
+	head, err := w.entries(ctx, a, w.entry)
+	if err != nil {
+		return err
+	}
+	w.pages++
+	if w.failed != nil {
+		w.p.Out.Usable = w.p.Out.Usable || len(w.seen) > before
+		return nil
+	}
+	w.p.Out.Usable = true
+	if head.Skipped > 0 {
+		TellOf(w.p.Source.Told.Skipped, int64(head.Skipped))
+		w.p.Source.Site.Log.Warn("entries of a feed could not be read", "feed", fetch.RedactURL(a.URL), "entries", head.Skipped, "problems", head.Problems)
+	}
+	if w.pages == 1 {
+		w.flaws = head.Skipped
+		w.unread.End(0, w.flaws-w.unread.Len())
+	} else if head.Skipped > 0 {
+		if w.older += head.Skipped; w.live[a.URL] { // it will stand on another page by then
+			w.lost = true
+		} else {
+			w.now.Flawed = append(w.now.Flawed, a.URL)
+		}
+	}
+	if w.pages > 1 { // of the first, on which pins stand, nothing follows
+		w.goes = store.Earliest(w.goes, w.order.Newest())
+	}
+	if w.order.Turn(); w.pages == 1 {
+		w.complete, w.paged = head.Complete && head.Next == "", head.Next != ""
+	}
+	if head.Next != "" && !w.asked[head.Next] && len(w.seen) > before { // a page that brings nothing new: some go on for ever
+		w.next = head.Next
+	}
+	if head.PrevArchive != "" && !w.asked[head.PrevArchive] {
+		w.archive, w.archived = head.PrevArchive, true
+	}
+	return nil
+}
+
+// readFrom has the entries of a document told from where they come.
+func (w *walk) readFrom(a *destination.TopicAnswer, uncached bool) {
+	w.items.From, w.items.Kind, w.items.Evidence = w.p.ItemFrom(uncached), a.Format, a.URL
+	w.items.From.Page = a.URL
+	if w.live[a.URL] {
+		if date := store.Micros(a.Date); date.Known() {
+			w.items.From.Shown = date + 999_999 // which tells whole seconds
+		}
+	}
+}
+
+// entries hands over the entries of a document, and takes them up. What is wrong with the document fails the walk; the entries before
+// it count.
+func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer, each func(context.Context, *feed.Entry) error) (*feed.Head, error) {
+	base, err := url.Parse(a.Final)
+	if err != nil || a.Final == "" {
+		base, _ = url.Parse(a.URL)
+	}
+	var own error
+	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType}, func(e *feed.Entry) error {
+		own = each(ctx, e)
+		return own
+	})
+	switch {
+	case own != nil:
+		return head, own
+	case ctx.Err() != nil:
+		return head, context.Cause(ctx)
+	case err != nil:
+		w.fail(fmt.Errorf("could not be read to its end: %w", err))
+	}
+	return head, w.p.Plan.Flush(ctx) // a batch holds the bytes of its entries
+}
+
+// identity is the key by which an entry is known, and its instant.
+func (w *walk) identity(e *feed.Entry) (h uint64, when store.Micros) {
+	if e.Edit != nil && w.p.Source.Target.Records != "" {
+		sum := e.Edit.Digest() // several edits of one record may share an id
+		return window.KeyHash(string(sum[:])), plan.MicrosOf(e.Edit.Observed)
+	}
+	return window.KeyHash(e.Key), plan.MicrosOf(e.Updated)
+}
+
+// entry takes up one entry, unless a newer one of its key was met in this walk: the same id twice must not go to and fro.
+func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
+	h, when := w.identity(e)
+	w.order.Meet(when)
+	if w.pages == 0 {
+		w.unread.Meet(h, e.Ordinal)
+	}
+	switch was, again := w.seen[h]; {
+	case !again:
+	case when < was, when == was && !e.Deleted:
+		return nil
+	case e.Deleted && !was.Known(): // feeds show the newest first: the entry came back
+		return nil
+	}
+	w.seen[h] = when
+	w.items.Fresh = w.look(h, when)
+	w.items.From.Full = w.p.Source.Full || w.pages > 0 && !w.items.Fresh && w.was != nil // not where the last pull saw it
+	w.items.Old = w.was != nil && !w.was.Broken && when.Known() && when <= w.p.Cover.ProvenPosition()
+	if w.was == nil || w.items.Fresh {
+		w.news++
+	}
+	return w.items.Take(ctx, e)
+}
+
+// decide reads the documents that contradict what is known once more, past all caches, because only they can say who is right. What a
+// document says of a contested entry is the latest that it says, so nothing goes to and fro.
+func (w *walk) decide(ctx context.Context) error {
+	contested := w.p.Plan.Topic.Contested
+	w.p.Plan.Topic.Contested = nil
+	w.items.Fresh = false
+	for page, uris := range contested {
+		if page == "" {
+			continue
+		}
+		a, err := w.page(ctx, w.p.Source.Reader.Uncached(), page)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			w.fail(fmt.Errorf("it could not be read again, past caches: %w", err))
+			return nil
+		}
+		last := map[string]*feed.Entry{}
+		_, err = w.entries(ctx, a, func(_ context.Context, e *feed.Entry) error {
+			if was := last[e.Key]; uris[e.Key] && (was == nil || e.Updated.After(was.Updated) || e.Updated.Equal(was.Updated) && e.Deleted) {
+				last[e.Key] = e
+			}
+			return nil
+		})
+		if err != nil || w.failed != nil {
+			return err
+		}
+		w.readFrom(a, true)
+		for _, e := range last {
+			if err := w.items.Take(ctx, e); err != nil {
+				return err
+			}
+		}
+		if err := w.p.Plan.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	w.p.Plan.Topic.Contested = nil
+	return nil
+}
+
+// sweep makes absent what a complete feed does not show: its document is the whole set (RFC 5005, 2), so it is a baseline, with its
+// guard. Before anything goes it is read once more, past caches.
+func (w *walk) sweep(ctx context.Context) error {
+	p := w.p
+	b := &Baseline{Puller: p, docID: p.Plan.Topic.Document, Listed: int64(len(w.seen)), skipped: int64(w.flaws)}
+	if err := b.Open(ctx); err != nil {
+		return err
+	}
+	p.Plan.Reading = merge.Reading{At: p.Source.SourceNow(), Reset: true}
+	p.shown = func(r *store.Resource, want *store.Want) bool {
+		pushed, ok := merge.PushedAt(want)
+		_, shown := w.seen[window.KeyHash(r.URI)]
+		return shown || !want.Inline || want.Type == plan.RecordType || ok && p.Source.Site.LocalNow()-pushed < merge.FeedLag
+	}
+	defer func() { p.shown = nil }()
+	gone, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)
+	if err != nil || gone.rows == 0 {
+		return err
+	}
+	a, err := w.page(ctx, p.Source.Reader.Uncached(), p.Offer.Topic.Answer.URL)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		w.fail(fmt.Errorf("it could not be read again, past caches: %w", err))
+		return nil
+	}
+	head, err := w.entries(ctx, a, func(_ context.Context, e *feed.Entry) error {
+		h, when := w.identity(e)
+		w.seen[h] = when
+		return nil
+	})
+	if err != nil || w.failed != nil || !head.Complete {
+		return err
+	}
+	return b.Sweep(ctx, p.Source.SourceNow())
+}
