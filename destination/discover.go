@@ -251,6 +251,9 @@ func (f *finder) noSetError() error {
 		return nil
 	}
 	e := &Error{Asked: f.offer.Asked, Trail: f.offer.Trail}
+	for _, fd := range f.seen {
+		e.causes = append(e.causes, fetch.CauseOf(fd.err))
+	}
 	for _, step := range f.offer.Trail {
 		if fd := f.seen[step.URL]; fd != nil && fd.err != nil && (e.Err == nil || fetch.KindOf(e.Err) == fetch.Gone) {
 			e.Err = fd.err

@@ -19,7 +19,12 @@ type Error struct {
 	// Err is the most important failure, for errors.Is, errors.As and fetch.KindOf; nil if all answers came and none
 	// was usable.
 	Err error
+	// causes are those of all failures (fetch.CauseOf), where Err is one of several.
+	causes []string
 }
+
+// Cause is the one of all failures (fetch.CauseOf).
+func (e *Error) Cause() string { return fetch.OneCause(append(e.causes, fetch.CauseOf(e.Err))) }
 
 // Error lists every request with its result.
 func (e *Error) Error() string {

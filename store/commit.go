@@ -66,6 +66,7 @@ type SetState struct {
 	Gone          int
 	InStep        bool
 	Problem       string
+	Cause         string
 	LastPull      Micros
 }
 

@@ -121,6 +121,7 @@ type Work struct {
 	Due      Micros // local; when to try (again), at most LatestDue from now; NoTime: at once
 	Attempts int    // failed requests to the Source, quick retries included
 	Class    string // error class of the last failure, "" before the first
+	Cause    string // of the last failure in a stable word (Set.Cause), finer than Class; "" where none stands for it
 	Reason   string // for people
 	Since    Micros // local; first failure
 }

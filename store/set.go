@@ -30,6 +30,7 @@ type Set struct {
 	// sentence with what to do.
 	InStep   bool
 	Problem  string
+	Cause    string // of Problem in a stable word such as http-404, "" where none stands for it
 	LastPull Micros // local; NoTime before the first
 }
 

@@ -56,6 +56,7 @@ type Subscription struct {
 	Attempts       int    // requests without success in a row
 	Profile        int    // rung of the fallback ladder (T-05) in use
 	Reason         string // why it is not active, for people; hub text in it is untrusted
+	Cause          string // of Reason in a stable word, "" for none (Set.Cause)
 	Ended          Micros // when it became Gone
 
 	LastDelivery          Micros

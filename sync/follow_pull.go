@@ -185,9 +185,9 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 // hasRead shows that the documents of a set were read just now; its fetches may take hours more.
 func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	_, hole := p.Cover.FirstHole()
-	p.Set.LastPull, p.Set.Problem, p.Set.InStep = f.s.Site.LocalNow(), "", p.Out.Problem == nil && !hole
+	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.Site.LocalNow(), "", "", p.Out.Problem == nil && !hole
 	if p.Out.Problem != nil {
-		p.Set.Problem = p.Out.Problem.Error()
+		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
 		f.s.observe.unread(p.Out.Problem)
 	}
 	c := p.SetCommit()
@@ -356,10 +356,11 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	c := &store.Commit{Claim: f.s.claim}
 	for i := range sets {
 		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.Site.LocalNow()
+		sets[i].Cause = causeOf(cause)
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
 	}
 	if len(sets) == 0 {
-		return f.s.noteUnread(ctx, transfer.Clip(cause.Error(), 500))
+		return f.s.noteUnread(ctx, cause)
 	}
 	return f.s.Store.Commit(ctx, c)
 }

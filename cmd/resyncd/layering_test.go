@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/resyncd/internal/health": {
 		"cmd/resyncd/internal/config", "cmd/resyncd/internal/console",
-		"destination/fetch", "store", "store/blob", "sync", "sync/report", "sync/queue",
+		"destination/fetch", "destination/rsdoc", "store", "store/blob", "sync", "sync/report", "sync/queue", "sync/transfer",
 	},
 	"cmd/resyncd/internal/mirror": {
 		"cmd/resyncd/internal/config", "cmd/resyncd/internal/exit",

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -35,6 +36,7 @@ type hubAnswer struct {
 	class      answerClass
 	status     int
 	reason     string
+	cause      string // of reason (fetch.CauseOf)
 	retryAfter time.Duration
 	took       time.Duration
 	cutOff     bool // this process stopped the request
@@ -73,6 +75,7 @@ func readAnswer(a *fetch.Answer, err error, s *store.Subscription) hubAnswer {
 		h.class = refused
 	}
 	h.reason = fmt.Sprintf("the hub answered %d %s", a.Status, http.StatusText(a.Status))
+	h.cause = fetch.CauseStatus + strconv.Itoa(a.Status)
 	if said != "" {
 		h.reason += ": " + said
 	}
@@ -94,7 +97,7 @@ func location(a *fetch.Answer) string {
 }
 
 func readFailure(err error, s *store.Subscription) hubAnswer {
-	h := hubAnswer{class: noAnswer, reason: clean(err.Error(), s)}
+	h := hubAnswer{class: noAnswer, reason: clean(err.Error(), s), cause: fetch.CauseOf(err)}
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
 		h.retryAfter = e.RetryAfter
 		if e.Kind == fetch.Refused || e.Kind == fetch.Broken {

@@ -181,7 +181,12 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	var seq uint64
 	s, err := k.o.Store.ChangeSubscription(ctx, id, func(s *store.Subscription) error {
 		before, seq = *s, k.changeSeq.Add(1)
-		return fn(s)
+		s.Cause = "" // of another reason than before, unless fn sets it
+		err := fn(s)
+		if s.Cause == "" && s.Reason == before.Reason {
+			s.Cause = before.Cause
+		}
+		return err
 	})
 	switch {
 	case errors.Is(err, errKeep):

@@ -106,6 +106,9 @@ func (k *Keeper) recordAnswer(ctx context.Context, h hubAnswer, before, recorded
 		case notAllowed:
 			spent = refuse(s, h.reason, false, m)
 		}
+		if h.class != accepted {
+			s.Cause = h.cause
+		}
 		return nil
 	})
 	if err == nil && spent {

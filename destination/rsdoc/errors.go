@@ -60,6 +60,19 @@ type DocumentError struct {
 	cause   error
 }
 
+// CausePage is the cause of a document that is an HTML page.
+const CausePage = "html-page"
+
+const pageDetail = "an HTML page in place of a ResourceSync document"
+
+// Cause is in a stable word what a document is in place of one, "" where no word stands for it.
+func (e *DocumentError) Cause() string {
+	if e.Detail == pageDetail {
+		return CausePage
+	}
+	return ""
+}
+
 func (e *DocumentError) Error() string {
 	return fmt.Sprintf("refused document (%s at byte %d): %s", e.Problem, e.Offset, e.Detail)
 }

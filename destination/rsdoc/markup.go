@@ -27,7 +27,7 @@ func (s *scanner) declaration() error {
 		return s.errorAt(Forbidden, 0, "a markup declaration")
 	}
 	if len(b) >= len(doctype)+5 && foldEqual(b[len(doctype)+1:len(doctype)+5], "html") {
-		return s.errorAt(Forbidden, 0, "an HTML page in place of a ResourceSync document")
+		return s.errorAt(Forbidden, 0, pageDetail)
 	}
 	return s.errorAt(Forbidden, 0, "a document type declaration")
 }

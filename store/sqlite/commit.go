@@ -116,7 +116,8 @@ func (p *commit) sets(ctx context.Context, w *dbfile.Writer) error {
 			_, err = w.Exec(ctx, `UPDATE sets SET floor = ?, generation = ?, baselines = ?, proven = ?, joint = ?,
 				gone = ?, in_step = ?, problem = ?, last_pull = ?, estimated = ?, flawed = ? WHERE id = ?`,
 				column.Instant(st.Floor), st.Generation, st.Baselines, proven, joint,
-				int64(st.Gone), column.Flag(st.InStep), st.Problem, column.Instant(st.LastPull),
+				int64(st.Gone), column.Flag(st.InStep), store.WithCause(st.Problem, st.Cause),
+				column.Instant(st.LastPull),
 				column.Flag(st.Estimated), column.Flag(st.Flawed), change.ID)
 			if err != nil {
 				return err

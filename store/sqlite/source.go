@@ -82,6 +82,7 @@ func scanSet(row rowScanner) (t store.Set, err error) {
 	err = row.Scan(&t.ID, &t.SourceID, &t.CapabilityList, column.IntoInstant(&t.Floor), &t.Generation, &t.Baselines,
 		column.IntoIntervals(&t.Proven), column.IntoIntervals(&t.Joint), &t.Resources, &t.Bytes, &t.Gone, &t.InStep,
 		&t.Problem, column.IntoInstant(&t.LastPull), &t.Estimated, &t.Flawed)
+	t.Problem, t.Cause = store.CutCause(t.Problem)
 	return t, err
 }
 

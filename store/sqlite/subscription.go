@@ -27,6 +27,7 @@ func scanSubscription(row rowScanner) (s store.Subscription, err error) {
 		column.IntoInstant(&s.Rotated), column.IntoInstant(&s.Next), &s.Attempts, &s.Profile, &s.Reason,
 		column.IntoInstant(&s.Ended), column.IntoInstant(&s.LastDelivery), &s.Delivered, &s.Duplicates,
 		&s.RejectedSignature, &s.RejectedTooLarge, &s.RejectedMalformed, &s.PushMisses, &s.Missed)
+	s.Reason, s.Cause = store.CutCause(s.Reason)
 	return s, err
 }
 
@@ -37,7 +38,7 @@ func subscriptionArgs(s *store.Subscription) []any {
 		s.Granted,
 		column.Instant(s.Requested), column.Instant(s.Verified), column.Instant(s.Renew), column.Instant(s.Expires),
 		column.Instant(s.Rotated), column.Instant(s.Next), s.Attempts, s.Profile,
-		s.Reason,
+		store.WithCause(s.Reason, s.Cause),
 		column.Instant(s.Ended),
 	}
 }

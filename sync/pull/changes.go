@@ -325,7 +325,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	var flaw error
 	switch {
 	case from.Known() && from > v.list.now+merge.Skew: // else the position would follow it there (F40)
-		flaw = fmt.Errorf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", url, v.list.head.From)
+		flaw = &aheadError{url, v.list.head.From}
 	case skipped > v.list.asked:
 		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", url, skipped-v.list.asked, first)
 	}
@@ -394,3 +394,16 @@ func (v *changeReader) Failed(_ context.Context, part *destination.Part, err err
 	v.err = cmp.Or(v.err, fmt.Errorf("%s: %w", url, err))
 	return nil
 }
+
+// aheadError is of a document whose interval has not begun by the Source's own clock.
+type aheadError struct {
+	url  string
+	from rsdoc.Micros
+}
+
+func (e *aheadError) Error() string {
+	return fmt.Sprintf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", e.url, e.from)
+}
+
+// Cause is what fetch.CauseOf finds.
+func (e *aheadError) Cause() string { return store.CauseClock }

@@ -104,7 +104,7 @@ func (s *Source) scopeOf(set *store.Set, offer *destination.SetOffer) (func(uri 
 func StateOf(s *store.Set) *store.SetState {
 	return &store.SetState{
 		Floor: s.Floor, Estimated: s.Estimated, Flawed: s.Flawed, Generation: s.Generation, Baselines: s.Baselines, Proven: s.Proven, Joint: s.Joint,
-		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, LastPull: s.LastPull,
+		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, Cause: s.Cause, LastPull: s.LastPull,
 	}
 }
 

@@ -67,7 +67,7 @@ func (f fileScanner) Scan(v any) error {
 func PackFailure(w *store.Work) []byte {
 	b := binary.AppendVarint(make([]byte, 0, 64), int64(w.Attempts))
 	b = putMicros(b, w.Since)
-	b = putString(b, w.Class)
+	b = putString(b, store.WithCause(w.Class, w.Cause))
 	return putString(b, w.Reason)
 }
 
@@ -83,7 +83,8 @@ func (f failureScanner) Scan(v any) error {
 	}
 	f.w.Attempts = int(u.int())
 	f.w.Since = u.micros()
-	f.w.Class, f.w.Reason = u.string(), u.string()
+	f.w.Class, f.w.Cause = store.CutCause(u.string())
+	f.w.Reason = u.string()
 	return u.err()
 }
 

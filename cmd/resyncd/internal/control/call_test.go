@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -76,17 +77,16 @@ func (d *desk) DropRequest(context.Context, int64) (bool, error) {
 	return taken, nil
 }
 
-// TestErrand: a request is taken and answered, or nobody takes it, or who took it falls silent, or the command is
+// TestCall: a request is taken and answered, or nobody takes it, or who took it falls silent, or the command is
 // interrupted.
-func TestErrand(t *testing.T) {
+func TestCall(t *testing.T) {
 	t.Parallel()
-	answer := func(ctx context.Context, d *desk, after time.Duration, work func(*Report) Outcome) {
+	answer := func(ctx context.Context, d *desk, after time.Duration, work func(*Answer) error) {
 		<-time.After(after)
-		rs, _ := d.TakeRequests(ctx, store.MicrosOf(time.Now()))
-		for range rs {
-			tell := NewReport(d, 1, time.Now, slog.New(slog.DiscardHandler))
-			tell.While(ctx, func() Outcome { return work(tell) })
-		}
+		s := &Server{Requests: d, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Do: func(_ context.Context, _, _ string, _ Args, out *Answer) error { return work(out) }}
+		_ = s.Take(ctx)
+		s.Wait()
 	}
 	for name, c := range map[string]struct {
 		daemon func(context.Context, *desk)
@@ -98,19 +98,22 @@ func TestErrand(t *testing.T) {
 	}{
 		"done": {
 			daemon: func(ctx context.Context, d *desk) {
-				answer(ctx, d, time.Second, func(tell *Report) Outcome {
+				answer(ctx, d, time.Second, func(tell *Answer) error {
 					for _, line := range []string{"one", "two", "three"} {
 						tell.Say(line)
 						<-time.After(20 * time.Second) // work may be long as long as it is told of
 					}
-					return Outcome{}
+					return nil
 				})
 			},
 			lines: "one two three", took: 62 * time.Second,
 		},
 		"failed": {
 			daemon: func(ctx context.Context, d *desk) {
-				answer(ctx, d, 0, func(tell *Report) Outcome { tell.Say("x"); return Outcome{3, "something is owed"} })
+				answer(ctx, d, 0, func(tell *Answer) error {
+					tell.Say("x")
+					return &exit.Error{Code: 3, Err: errors.New("something is owed")}
+				})
 			},
 			lines: "x", want: "something is owed", code: 3, took: time.Second,
 		},
@@ -126,7 +129,7 @@ func TestErrand(t *testing.T) {
 		},
 		"interrupted after": {
 			daemon: func(ctx context.Context, d *desk) {
-				answer(ctx, d, 0, func(*Report) Outcome { <-time.After(10 * time.Second); return Outcome{} })
+				answer(ctx, d, 0, func(*Answer) error { <-time.After(10 * time.Second); return nil })
 			},
 			cancel: 2 * time.Second, want: "the daemon goes on with it", code: 130, took: 2 * time.Second,
 		},
@@ -141,7 +144,7 @@ func TestErrand(t *testing.T) {
 				}
 				d := &desk{}
 				var lines []string
-				e := &errand{requests: d, request: store.Request{Source: "lib", Command: AskSync}, line: func(l string) error {
+				e := &call{requests: d, request: store.Request{Source: "lib", Command: AskSync, Created: store.NoTime}, line: func(l string) error {
 					lines = append(lines, l)
 					return nil
 				}}
@@ -171,12 +174,12 @@ func TestErrand(t *testing.T) {
 	}
 }
 
-// TestErrandTakenAtTheLastMoment: a request that was taken while it was being taken back is waited for.
-func TestErrandTakenAtTheLastMoment(t *testing.T) {
+// TestCallTakenAtTheLastMoment: a request that was taken while it was being taken back is waited for.
+func TestCallTakenAtTheLastMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &lateDesk{desk: &desk{}}
-		e := &errand{requests: d, request: store.Request{Source: "lib"}, line: func(string) error { return nil }}
+		e := &call{requests: d, request: store.Request{Source: "lib"}, line: func(string) error { return nil }}
 		if err := e.run(t.Context()); err == nil || exit.Code(t.Context(), err) != 4 {
 			t.Errorf("%v", err)
 		}
@@ -196,11 +199,9 @@ func TestSetLine(t *testing.T) {
 	t.Parallel()
 	position := "2026-01-02T03:04:05Z"
 	want := syncengine.Result{Source: "lib", Set: "s", Kind: "none", Position: &position, Seconds: 1.5, Problem: "p <x>", Unavailable: true}
-	line, err := encodeSet(&want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := decodeSet(line)
+	var out Answer
+	out.Ended(&want)
+	got, err := decodeSet(out.lines[0])
 	if err != nil || *got.Position != position {
 		t.Fatal(got, err)
 	}
@@ -229,12 +230,12 @@ func (s *deafStore) AnswerRequest(ctx context.Context, _ int64, lines []string, 
 func TestTellAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := &deafStore{}
-	tell := NewReport(s, 1, time.Now, slog.New(slog.DiscardHandler))
+	tell := &Answer{s: &Server{Requests: s, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, id: 1}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	tell.Say("a result")
-	tell.tell(ctx)
-	tell.tell(context.WithoutCancel(ctx))
+	tell.write(ctx)
+	tell.write(context.WithoutCancel(ctx))
 	if !slices.Equal(s.lines, []string{"a result"}) {
 		t.Errorf("told: %q", s.lines)
 	}

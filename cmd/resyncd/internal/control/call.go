@@ -10,20 +10,20 @@ import (
 	"resyncd/store"
 )
 
-// How long a command waits for the daemon. It looks for requests four times a second and reports every second.
+// How long a command waits for the daemon.
 const (
 	takenWithin = 3 * time.Second
 	silentFor   = 15 * time.Second
 	pollEvery   = 100 * time.Millisecond
 )
 
-// errNobody: no daemon took the request; it was taken back. errStuck: not even that could be written down.
+// errNobody: no daemon took the request, and it was taken back. errStuck: not even that could be written down.
 var (
 	errNobody = errors.New("no daemon took the request")
 	errStuck  = errors.New("the state database does not let go")
 )
 
-// LeftError is of a command that was interrupted while the daemon works for it: that goes on.
+// LeftError is of a command that was interrupted while the daemon goes on with its work.
 type LeftError struct{ source string }
 
 // Error implements error.
@@ -31,34 +31,34 @@ func (e *LeftError) Error() string {
 	return "interrupted; the daemon goes on with it: see `resyncd status " + e.source + "`"
 }
 
-// errand is one request to the daemon, and what is shown of its answer.
-type errand struct {
+// call is one request to the daemon, and what is shown of its answer.
+type call struct {
 	requests store.Requests
 	request  store.Request
-	line     func(string) error // each line of output, in order
-	progress func([]byte)       // the newest state of the work, nil: nobody looks
+	line     func(string) error
+	progress func([]byte) // nil: nobody looks
 }
 
-// run hands the request over and waits for its end. It fails with errNobody, errStuck, with *LeftError when ctx ends after the
-// daemon took it, or with a coded error: the daemon's own, or 5 where the daemon stopped answering.
-func (e *errand) run(ctx context.Context) error {
-	e.request.State = store.RequestWaiting
+// run hands the request over and waits for its end. It fails with errNobody, errStuck, with *LeftError when ctx ends
+// after the daemon took it, or with a coded error.
+func (c *call) run(ctx context.Context) error {
+	c.request.State = store.RequestWaiting
 	soon, cancel := context.WithTimeout(ctx, takenWithin)
 	defer cancel()
-	if err := e.requests.AddRequest(soon, &e.request); err != nil {
-		if soon.Err() != nil && ctx.Err() == nil { // who holds the Source holds the database too, and does not move
+	if err := c.requests.AddRequest(soon, &c.request); err != nil {
+		if soon.Err() != nil && ctx.Err() == nil { // its holder holds the database too
 			return errStuck
 		}
 		return fmt.Errorf("ask the daemon: %w", err)
 	}
-	if err := e.handOver(ctx); err != nil {
+	if err := c.handOver(ctx); err != nil {
 		return err
 	}
-	return e.watch(ctx)
+	return c.watch(ctx)
 }
 
 // handOver waits until the request is taken, and takes it back if nobody comes.
-func (e *errand) handOver(ctx context.Context) error {
+func (c *call) handOver(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	patience := time.NewTimer(takenWithin)
@@ -71,7 +71,7 @@ func (e *errand) handOver(ctx context.Context) error {
 		case <-patience.C:
 			why = errNobody
 		case <-tick.C:
-			r, err := e.requests.Request(ctx, e.request.ID, 0)
+			r, err := c.requests.Request(ctx, c.request.ID, 0)
 			if ctx.Err() == nil && err != nil {
 				return fmt.Errorf("ask the daemon: %w", err)
 			}
@@ -81,17 +81,17 @@ func (e *errand) handOver(ctx context.Context) error {
 			continue
 		}
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), takenWithin)
-		taken, err := e.requests.DropRequest(back, e.request.ID)
+		taken, err := c.requests.DropRequest(back, c.request.ID)
 		late := back.Err() != nil
 		cancel()
 		switch {
-		case late: // a daemon that comes to itself later finds it too old
+		case late: // the daemon finds it too old
 			return why
 		case err != nil:
 			return errors.Join(why, err)
 		case taken && ctx.Err() != nil:
-			return &LeftError{e.request.Source}
-		case taken: // just now
+			return &LeftError{c.request.Source}
+		case taken:
 			return nil
 		}
 		return why
@@ -99,31 +99,31 @@ func (e *errand) handOver(ctx context.Context) error {
 }
 
 // watch shows what the daemon reports, until it has ended the request or stopped answering.
-func (e *errand) watch(ctx context.Context) error {
+func (c *call) watch(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	shown, beat, heard := 0, store.NoTime, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			return &LeftError{e.request.Source}
+			return &LeftError{c.request.Source}
 		case <-tick.C:
 		}
-		r, err := e.requests.Request(ctx, e.request.ID, shown)
+		r, err := c.requests.Request(ctx, c.request.ID, shown)
 		if ctx.Err() != nil {
-			return &LeftError{e.request.Source}
+			return &LeftError{c.request.Source}
 		}
 		if err != nil {
 			return fmt.Errorf("look for the daemon's answer: %w", err)
 		}
 		for _, line := range r.Output {
-			if err := e.line(line); err != nil {
+			if err := c.line(line); err != nil {
 				return err
 			}
 		}
 		shown += len(r.Output)
-		if e.progress != nil && len(r.Progress) > 0 {
-			e.progress(r.Progress)
+		if c.progress != nil && len(r.Progress) > 0 {
+			c.progress(r.Progress)
 		}
 		if r.State == store.RequestDone {
 			return ended(&r)
@@ -133,12 +133,12 @@ func (e *errand) watch(ctx context.Context) error {
 			beat, heard = r.Beat, time.Now()
 		}
 		if time.Since(heard) >= silentFor {
-			return &exit.Error{Code: exit.Held, Err: fmt.Errorf("the daemon stopped answering: it has said nothing for %s; look at its log", silentFor)}
+			return &exit.Error{Code: exit.Held, Err: fmt.Errorf(
+				"the daemon stopped answering: it has said nothing for %s; look at its log", silentFor)}
 		}
 	}
 }
 
-// ended is the end of a request as an error of this command.
 func ended(r *store.Request) error {
 	switch {
 	case r.Problem != "":
