@@ -14,16 +14,15 @@ const (
 	whileFull     = time.Minute // the inbox drains at the engine's pace
 )
 
-// setSafeHeaders keeps browsers from interpreting an answer (S-33): a holder of the callback can
-// choose some of its text.
+// setSafeHeaders keeps browsers from interpreting an answer (S-33), some of which is a stranger's
+// text.
 func setSafeHeaders(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'")
 }
 
-// write sends an answer that depends only on its status, so that it reveals nothing about tokens. A
-// 200 is empty (S-62).
+// write sends an answer that depends only on its status: it reveals nothing about tokens (S-62).
 func write(w http.ResponseWriter, status int) {
 	h := w.Header()
 	setSafeHeaders(h)
@@ -57,9 +56,8 @@ func busy(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 	refuse(w, r, http.StatusServiceUnavailable)
 }
 
-// drain discards a body, up to a bound: many clients read an answer only after sending everything,
-// and lose it if the connection is reset before. One that waits for 100 Continue has sent nothing
-// yet.
+// drain discards a body, up to a bound: many clients lose an answer if the connection is reset
+// while they send. One that waits for 100 Continue sends nothing.
 func drain(w http.ResponseWriter, r *http.Request, body io.Reader, most int64, patience time.Duration) {
 	if body == nil || body == http.NoBody || r.ContentLength == 0 {
 		return
@@ -67,11 +65,12 @@ func drain(w http.ResponseWriter, r *http.Request, body io.Reader, most int64, p
 	control := http.NewResponseController(w)
 	if r.Header.Get("Expect") != "" {
 		w.Header().Set("Connection", "close")
-		_ = control.SetReadDeadline(time.Now()) // otherwise net/http waits for the body, to discard it
+		_ = control.SetReadDeadline(time.Now()) // net/http would wait for the body
 		return
 	}
 	_ = control.SetReadDeadline(time.Now().Add(patience))
-	if n, err := io.CopyN(io.Discard, body, most+1); n > most || err != io.EOF { //nolint:errorlint // only a bare EOF ends a body
+	//nolint:errorlint // only a bare EOF ends a body
+	if n, err := io.CopyN(io.Discard, body, most+1); n > most || err != io.EOF {
 		w.Header().Set("Connection", "close")
 	}
 }

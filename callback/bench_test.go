@@ -53,7 +53,7 @@ func BenchmarkAcknowledge(b *testing.B) {
 		b.Run(bm.name, func(b *testing.B) {
 			s := bm.store(b)
 			counted := &batches{Store: s}
-			c := New(Options{Store: counted, Keeper: &fakeKeeper{}, BasePath: "/cb", InboxMaxDeliveries: 1 << 40, InboxMaxBytes: 1 << 40})
+			c := New(Options{Store: counted, Keeper: &fakeKeeper{}, BasePath: "/cb", limits: limits{inboxDeliveries: 1 << 40, inboxBytes: 1 << 40}})
 			c.SetReady(true)
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {

@@ -22,15 +22,14 @@ var (
 	errCoding    = errors.New("the content coding is not understood")
 )
 
-// A decoded body may be this many times its coded size, beyond a first megabyte (S-84): far more
-// than honest text needs.
+// A decoded body may be this many times its coded size, beyond a first megabyte (S-84).
 const (
 	maxRatio   = 200
 	ratioGrace = 1 << 20
 )
 
-// readBody reads a body up to most bytes into reserved memory. It grows with what arrived, so that
-// an announced length alone costs nothing.
+// readBody reads a body up to most bytes into reserved memory. An announced length alone costs
+// nothing.
 func readBody(w http.ResponseWriter, r *http.Request, most int64, reserved *reservation) ([]byte, error) {
 	announced := r.ContentLength // -1: chunked
 	if announced > most {
@@ -53,14 +52,12 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, reserved *rese
 	return nil, err
 }
 
-// drainTooLarge lets a sender finish a notification that is too large, within its remaining time,
-// so that it reads the reason.
+// drainTooLarge lets a sender finish a notification that is too large, so that it reads the reason.
 func drainTooLarge(w http.ResponseWriter, r *http.Request, body io.Reader, most int64) {
 	drain(w, r, body, 4*most, requestTime)
 }
 
-// grow reads r to its end. expected is its length, -1 for unknown; the result has at most that, or
-// most, and one byte more.
+// grow reads r to its end, but at most one byte more than expected (-1: unknown) or most.
 func grow(r io.Reader, expected, most int64, reserved *reservation) ([]byte, error) {
 	const first, unknown = 64 << 10, 4 << 10
 	size := int64(unknown)
@@ -73,7 +70,6 @@ func grow(r io.Reader, expected, most int64, reserved *reservation) ([]byte, err
 	b := make([]byte, 0, size)
 	for {
 		if len(b) == cap(b) {
-			// Up to the greatest length, with room to see the end.
 			next := min(2*int64(cap(b)), max(most+2, int64(cap(b))+1))
 			if !reserved.extend(next - int64(cap(b))) {
 				return nil, errBusy
@@ -106,8 +102,7 @@ func codingOf(h http.Header) string {
 	return strings.Join(codings, ", ")
 }
 
-// decode undoes a content coding. Its errors are errTooLarge, errBusy, and errCoding for invalid
-// content or an unknown coding.
+// decode undoes a content coding. Its errors are errTooLarge, errBusy and errCoding.
 func decode(coding string, raw []byte, most int64, reserved *reservation) ([]byte, error) {
 	var plain io.ReadCloser
 	var err error

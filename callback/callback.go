@@ -4,12 +4,14 @@
 package callback
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,11 +25,10 @@ type Store interface {
 	store.Inbox
 }
 
-// Keeper decides what a hub's request about a subscription means. Its errors are passing failures:
-// the hub is asked to come again.
+// Keeper decides what a hub's request means. After an error the hub is asked to come again.
 type Keeper interface {
-	// Verify reports whether to confirm what the hub asks, and records the confirmation. The topic
-	// is the subscription's, the challenge may be echoed, and the subscription is no tombstone.
+	// Verify reports whether to confirm what the hub asks, and records that. Topic and subscription
+	// are known to fit.
 	Verify(ctx context.Context, sub store.Subscription, v websub.Verification) (confirm bool, err error)
 	// Denied records that the hub refuses the subscription, with its untrusted reason.
 	Denied(ctx context.Context, sub store.Subscription, reason string) error
@@ -38,46 +39,45 @@ type Policy struct {
 	Weakest websub.Method // the weakest signature accepted (S-83); MethodNone: any of the four
 }
 
-// Options of a Callback. The zero value of a field is its default; Store and Keeper are needed, functions may be nil.
+// Options of a Callback. Store and Keeper are needed; any other zero value is a default. Functions
+// must not block.
 type Options struct {
 	Store  Store
 	Keeper Keeper
-	// Position is how far a set has come, NoTime for nowhere. It is called for each notification
-	// and must be cheap.
-	Position func(ctx context.Context, setID int64) store.Micros
-	// Wake is called when deliveries of a Source can be read from the Store, once per commit,
-	// perhaps before they are durable. It must not block.
+	// Wake: deliveries of a Source can be read, perhaps before they are durable.
 	Wake func(sourceID int64)
-	// Policy returns the policy of a Source. It must be cheap.
+	// Policy returns the policy of a Source.
 	Policy func(sourceID int64) Policy
-	// TooLarge asks for a pull of a set, because a notification exceeded MaxBody (S-69): at most
-	// once a second for each subscription.
+	// TooLarge asks for a pull, because a notification exceeded MaxBody (S-69): at most once a
+	// second for each subscription.
 	TooLarge func(sourceID, setID int64)
-	// Doubtful asks for a pull because a notification lacked the signature that its subscription
-	// needs: from a hub that ignores secrets or has another one, or from a stranger (S-85, Q-04,
-	// At most once a minute for each subscription. It must not block.
+	// Doubtful asks for a pull, because a notification lacked the signature that it needs (S-85,
+	// at most once a minute for each subscription.
 	Doubtful func(sourceID, setID int64)
-	// Moved reports that a signed notification names another self link than its topic (S-64), a
-	// hint to redo discovery: at most once an hour for each subscription. It must not block; self
-	// is untrusted.
+	// Moved: a signed notification names another self link than its topic (S-64), a hint to redo
+	// discovery: at most once an hour for each subscription. self is untrusted.
 	Moved func(sub store.Subscription, self string)
 
-	// BasePath is the escaped path of the base URL. The callback of a subscription is
-	// BasePath/TOKEN.
+	// BasePath is the escaped path of the base URL, above the tokens.
 	BasePath string
 	MaxBody  int64 // bytes of a notification, on the wire and decoded; 8 MiB
-	// MaxMemory is how many bytes of notifications are held before they are durable, over all
-	// connections: 64 MiB. One subscription may take a quarter, or what one encoded notification of
-	// MaxBody needs.
-	MaxMemory int64
-	// MaxWaiting is how many notifications may wait for the next commit: 1,024.
-	MaxWaiting int
-	// InboxMaxBytes and InboxMaxDeliveries bound what waits in the inbox (F45): 1 GiB and 100,000.
-	InboxMaxBytes, InboxMaxDeliveries int64
 
 	Now     func() time.Time // wall clock
 	Log     *slog.Logger
 	Observe Observer
+
+	limits limits // tests make them smaller
+}
+
+// limits bound what one process holds for all hubs.
+type limits struct {
+	// memory is the bytes of notifications held before they are durable. One subscription may take
+	// a quarter, or what one encoded notification of MaxBody needs.
+	memory int64
+	// waiting is how many notifications may wait for a commit.
+	waiting int
+	// inboxBytes and inboxDeliveries bound what waits in the inbox (F45).
+	inboxBytes, inboxDeliveries int64
 }
 
 func (o Options) withDefaults() Options {
@@ -88,22 +88,10 @@ func (o Options) withDefaults() Options {
 	if o.MaxBody <= 0 {
 		o.MaxBody = 8 << 20
 	}
-	if o.MaxMemory <= 0 {
-		o.MaxMemory = 64 << 20
-	}
-	o.MaxMemory = max(o.MaxMemory, 4*(2*o.MaxBody+noteOverhead))
-	if o.MaxWaiting <= 0 {
-		o.MaxWaiting = 1024
-	}
-	if o.InboxMaxBytes <= 0 {
-		o.InboxMaxBytes = 1 << 30
-	}
-	if o.InboxMaxDeliveries <= 0 {
-		o.InboxMaxDeliveries = 100_000
-	}
-	if o.Position == nil {
-		o.Position = func(context.Context, int64) store.Micros { return store.NoTime }
-	}
+	l := &o.limits
+	l.memory = max(cmp.Or(l.memory, 64<<20), 4*(2*o.MaxBody+noteOverhead))
+	l.waiting = cmp.Or(l.waiting, 1024)
+	l.inboxBytes, l.inboxDeliveries = cmp.Or(l.inboxBytes, 1<<30), cmp.Or(l.inboxDeliveries, 100_000)
 	if o.Policy == nil {
 		o.Policy = func(int64) Policy { return Policy{} }
 	}
@@ -116,9 +104,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Callback answers hubs (websub.md 10). It is an http.Handler for the callback listener; Serve
-// gives it the deadlines and caps that a public listener needs. Notifications are answered only
-// while Run is running.
+// Callback answers hubs (websub.md 10), behind the deadlines and caps of Serve. Notifications are
+// answered only while Run is running.
 type Callback struct {
 	o     Options
 	ready atomic.Bool
@@ -137,7 +124,7 @@ func New(o Options) *Callback {
 	return &Callback{
 		o:       o,
 		subs:    newLookup(o.Store),
-		memory:  newMemoryLimit(o.MaxMemory),
+		memory:  newMemoryLimit(o.limits.memory),
 		inbox:   newInbox(o),
 		tallies: newTallies(o),
 		moved:   newHints(time.Hour),
@@ -145,15 +132,15 @@ func New(o Options) *Callback {
 	}
 }
 
-// SetReady says whether the store is open and the subscriptions are there. Before, everything is
-// answered with 503: a 404 or 410 would end subscriptions (S-68).
+// SetReady says whether the subscriptions are there. Before, a 404 or 410 would end subscriptions
+// (S-68), so the answer is 503.
 func (c *Callback) SetReady(ready bool) { c.ready.Store(ready) }
 
-// Changed must be called for every change of a subscription, as keeper.Options.Changed.
+// Changed must be called for every change of a subscription.
 func (c *Callback) Changed(sub store.Subscription) { c.subs.forget(sub.Token) }
 
-// ServeHTTP answers one request. Routes are matched here: http.ServeMux would answer //, .. and the
-// like with redirects, and a redirect is a failed delivery (websub.md 12).
+// ServeHTTP answers one request. http.ServeMux would answer //, .. and the like with redirects, and
+// a redirect is a failed delivery (websub.md 12).
 func (c *Callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	defer c.recoverPanic(w)
@@ -177,8 +164,7 @@ func (c *Callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// token is the last segment of BasePath/TOKEN, unchanged: a callback is compared byte for byte. The
-// query is the hub's.
+// token is the last segment of BasePath/TOKEN, unchanged: a callback is compared byte for byte.
 func (c *Callback) token(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, c.o.BasePath)
 	if !ok {
@@ -203,4 +189,44 @@ func (c *Callback) recoverPanic(w http.ResponseWriter) {
 	c.o.Log.Error("answering a hub panicked", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 	w.Header().Set("Connection", "close")
 	write(w, http.StatusInternalServerError)
+}
+
+const cannotMeasure = "the inbox is taken to be as full as when it could be measured last"
+
+// Run commits what the handler accepts until ctx ends, then the rest. End it after Serve has
+// returned, so that every notification gets its answer.
+func (c *Callback) Run(ctx context.Context) error {
+	if err := c.inbox.quota.measure(ctx, c.o.Store, true); err != nil {
+		c.tallies.failure(cannotMeasure, store.Subscription{}, err)
+	}
+	var beside sync.WaitGroup
+	beside.Go(func() { c.tick(ctx) })
+	c.inbox.run(ctx, c.tallies.failure)
+	beside.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	c.flush(last)
+	return nil
+}
+
+func (c *Callback) tick(ctx context.Context) {
+	clock := time.NewTicker(tallyEvery)
+	defer clock.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+			c.flush(ctx)
+			if err := c.inbox.quota.measure(ctx, c.o.Store, false); err != nil && ctx.Err() == nil {
+				c.tallies.failure(cannotMeasure, store.Subscription{}, err)
+			}
+		}
+	}
+}
+
+func (c *Callback) flush(ctx context.Context) {
+	if err := protect("count rejected notifications", func() error { c.tallies.flush(ctx); return nil }); err != nil {
+		c.tallies.failure("counts of rejected notifications are lost", store.Subscription{}, err)
+	}
 }

@@ -42,8 +42,7 @@ func LoadCertificates(certFile, keyFile string, log *slog.Logger) (*Certificates
 	return c, nil
 }
 
-// Reload reads the files now. Their content serves from the next handshake on; if it is unusable,
-// the old certificate stays and the error says why.
+// Reload reads the files now. If they are unusable, the old certificate stays.
 func (c *Certificates) Reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,8 +65,7 @@ func (c *Certificates) Config() *tls.Config {
 	}
 }
 
-// reloadIfChanged reads the files if they changed. One handshake does it, the others use the
-// present certificate.
+// reloadIfChanged reads the files if they changed. Other handshakes use the present certificate.
 func (c *Certificates) reloadIfChanged() {
 	if !c.mu.TryLock() {
 		return
@@ -91,8 +89,7 @@ func (c *Certificates) reloadIfChanged() {
 	c.log.Info("certificate of the callback listener reloaded", "file", c.certFile)
 }
 
-// read loads both files. They may match only after both were replaced, so their versions are taken
-// before reading: a later change is seen the next time.
+// read loads both files. Their versions are taken before, so that a later change is seen.
 func (c *Certificates) read(files [2]fileVersion) error {
 	c.tried, c.checked = files, time.Now()
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)

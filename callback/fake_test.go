@@ -222,7 +222,9 @@ func (c *counts) get() map[string]int {
 
 func (c *counts) observer() Observer {
 	return Observer{
-		Notification: func(source int64, verdict string) { c.add(fmt.Sprint(source, " ", verdict)) },
+		Delivered: func(source int64, duplicate bool) {
+			c.add(fmt.Sprint(source, map[bool]string{true: " duplicate", false: " delivered"}[duplicate]))
+		},
 		Rejected:     func(source int64, reason string) { c.add(fmt.Sprint(source, " ", reason)) },
 		Acknowledged: func(int64, time.Duration) { c.add("acknowledged") },
 	}
@@ -244,9 +246,6 @@ func start(t testing.TB, change func(*Options)) *site {
 	s := &site{store: newFakeStore(), keeper: &fakeKeeper{}, counts: &counts{}}
 	o := Options{
 		Store: s.store, Keeper: s.keeper, BasePath: "/cb", Observe: s.counts.observer(),
-		Position: func(context.Context, int64) store.Micros {
-			return store.MicrosOf(time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC))
-		},
 	}
 	if change != nil {
 		change(&o)

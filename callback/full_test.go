@@ -2,7 +2,6 @@ package callback
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,7 +29,7 @@ func TestFull(t *testing.T) {
 	t.Run("inbox, deliveries", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := start(t, func(o *Options) { o.InboxMaxDeliveries = 3 * shares })
+			s := start(t, func(o *Options) { o.limits.inboxDeliveries = 3 * shares })
 			for n := range 3 {
 				check(t, s.post(tokenOf, fmt.Sprint(n)), 200, "")
 			}
@@ -48,7 +47,7 @@ func TestFull(t *testing.T) {
 	t.Run("inbox, bytes, from before", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := start(t, func(o *Options) { o.InboxMaxBytes = 1000 })
+			s := start(t, func(o *Options) { o.limits.inboxBytes = 1000 })
 			synctest.Wait() // it has looked
 			s.store.set(func(f *fakeStore) { f.size.Bytes = 1000 })
 			check(t, s.post(tokenOf, "not seen yet"), 200, "")
@@ -63,7 +62,7 @@ func TestFull(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			let := make(chan struct{})
-			s := start(t, func(o *Options) { o.MaxWaiting = 2 })
+			s := start(t, func(o *Options) { o.limits.waiting = 2 })
 			s.store.deliver = func([]*store.Delivery) error { <-let; return nil }
 			var wg sync.WaitGroup
 			for n := range 3 { // one is being committed, two wait
@@ -80,7 +79,7 @@ func TestFull(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			let := make(chan struct{})
-			s := start(t, func(o *Options) { o.MaxBody, o.MaxMemory = 100<<10, 1 })
+			s := start(t, func(o *Options) { o.MaxBody, o.limits.memory = 100<<10, 1 })
 			s.store.deliver = func([]*store.Delivery) error { <-let; return nil }
 			var wg sync.WaitGroup
 			big := func(token string) { wg.Go(func() { check(t, s.post(token, strings.Repeat(token, 2000)), 200, "") }) }
@@ -127,7 +126,7 @@ func TestLargest(t *testing.T) {
 	_, _ = rand.NewChaCha8([32]byte{}).Read(random)
 	body := string(random)
 	packed := gzipped(t, body) // a little larger
-	s := serve(t, func(o *Options) { o.MaxBody, o.MaxMemory = int64(len(packed)), 1 })
+	s := serve(t, func(o *Options) { o.MaxBody, o.limits.memory = int64(len(packed)), 1 })
 	for name, tc := range map[string]struct {
 		body    io.Reader
 		signed  string
@@ -175,10 +174,9 @@ func TestPanics(t *testing.T) {
 			o.Policy = func(int64) Policy { bug("policy"); return Policy{} }
 			o.Wake = func(int64) { bug("wake") }
 			o.TooLarge = func(int64, int64) { bug("pull") }
-			o.Position = func(context.Context, int64) store.Micros { bug("position"); return 0 }
 		})
 		next := change("2026-01-01T00:00:10Z", "2026-01-01T00:00:20Z")
-		for name, want := range map[string]int{"policy": 500, "position": 500, "wake": 200, "pull": 413} {
+		for name, want := range map[string]int{"policy": 500, "wake": 200, "pull": 413} {
 			body := next + "<!-- " + name + " -->"
 			if name == "pull" {
 				body = strings.Repeat("x", 10_001)

@@ -58,7 +58,7 @@ func FuzzPost(f *testing.F) {
 		f.Add(body, tokenOf, "")
 		f.Add(body, "framework-token", "gzip")
 	}
-	s := start(f, func(o *Options) { o.MaxBody, o.InboxMaxDeliveries = 1<<16, 1<<40 })
+	s := start(f, func(o *Options) { o.MaxBody, o.limits.inboxDeliveries = 1<<16, 1<<40 })
 	f.Fuzz(func(t *testing.T, body, token, coding string) {
 		fuzztest.Bound(t)
 		if token != tokenOf && token != "framework-token" && token != "unsigned-token" {

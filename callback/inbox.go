@@ -18,9 +18,8 @@ const (
 	stopTime   = 5 * time.Second  // limit of the last commits
 )
 
-// inbox writes to store.Inbox: deliveries wait in a bounded queue for the one committer, which
-// commits all waiting ones in one transaction and answers them after it. A transaction each would
-// be several times slower (performance.md 5).
+// inbox writes to store.Inbox: one committer commits all waiting deliveries in one transaction and
+// then answers them (performance.md 5).
 type inbox struct {
 	o     Options
 	queue chan *pendingDelivery
@@ -39,13 +38,12 @@ type pendingDelivery struct {
 
 func newInbox(o Options) *inbox {
 	return &inbox{
-		o: o, queue: make(chan *pendingDelivery, o.MaxWaiting),
-		quota: quota{maxBytes: o.InboxMaxBytes, maxDeliveries: o.InboxMaxDeliveries},
+		o: o, queue: make(chan *pendingDelivery, o.limits.waiting),
+		quota: quota{maxBytes: o.limits.inboxBytes, maxDeliveries: o.limits.inboxDeliveries},
 	}
 }
 
-// retryAfter is how long to wait before a notification for that Source has a chance, 0 if it has
-// one now.
+// retryAfter is how long to wait before a notification of that Source has a chance.
 func (i *inbox) retryAfter(sourceID int64) time.Duration {
 	i.mu.RLock()
 	closed := i.closed
@@ -61,8 +59,8 @@ func (i *inbox) retryAfter(sourceID int64) time.Duration {
 	return 0
 }
 
-// deliver returns nil once d is durable. The caller's hub may be gone meanwhile; the delivery
-// counts all the same. Only cut ends the wait early.
+// deliver returns nil once d is durable. It counts though the caller's hub may be gone; only cut
+// ends the wait early.
 func (i *inbox) deliver(d *store.Delivery, reserved *reservation, cut <-chan struct{}) error {
 	w := &pendingDelivery{d: d, reserved: reserved, done: make(chan error, 1)}
 	if !i.put(w) {
@@ -106,8 +104,8 @@ func (i *inbox) run(ctx context.Context, failed reportFailure) {
 			i.finish(ctx, failed)
 			return
 		case first := <-i.queue:
-			// Handlers that were just answered, or are reading, run first where they are more than
-			// the cores: commits then hold more deliveries.
+			// Handlers run first where they are more than the cores: commits then hold more
+			// deliveries.
 			runtime.Gosched()
 			batch = i.collect(batch[:0], first)
 			i.commit(context.WithoutCancel(ctx), batch, failed)
@@ -116,7 +114,7 @@ func (i *inbox) run(ctx context.Context, failed reportFailure) {
 	}
 }
 
-// finish commits the rest of a closed queue. What does not fit into the time is answered with 503.
+// finish commits the rest of a closed queue, as far as the time allows.
 func (i *inbox) finish(ctx context.Context, failed reportFailure) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
@@ -130,8 +128,7 @@ func (i *inbox) finish(ctx context.Context, failed reportFailure) {
 	}
 }
 
-// collect adds what waits already, up to the bounds of a batch. It never waits: a lone notification
-// is committed at once, and while one commit runs the next batch collects by itself.
+// collect adds what waits already. It never waits: a lone notification is committed at once.
 func (i *inbox) collect(batch []*pendingDelivery, first *pendingDelivery) []*pendingDelivery {
 	batch = append(batch, first)
 	bytes := len(first.d.Body)
@@ -147,7 +144,6 @@ func (i *inbox) collect(batch []*pendingDelivery, first *pendingDelivery) []*pen
 	return batch
 }
 
-// commit makes a batch durable and answers those who wait for it.
 func (i *inbox) commit(ctx context.Context, batch []*pendingDelivery, failed reportFailure) {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
@@ -155,8 +151,7 @@ func (i *inbox) commit(ctx context.Context, batch []*pendingDelivery, failed rep
 	for n, w := range batch {
 		ds[n] = w.d
 	}
-	// The engine starts while the batch becomes durable, because the sync takes as long as its
-	// work. If it fails, hubs deliver again.
+	// The engine starts while the batch becomes durable. If that fails, hubs deliver again.
 	notify := func(do func([]*store.Delivery)) {
 		if err := protect("tell of notifications", func() error { do(ds); return nil }); err != nil {
 			failed("notifications were kept, and not everyone was told", store.Subscription{}, err)
@@ -165,8 +160,7 @@ func (i *inbox) commit(ctx context.Context, batch []*pendingDelivery, failed rep
 	err := protect("keep notifications", func() error {
 		return i.o.Store.Deliver(ctx, ds, func() {
 			notify(i.wake)
-			// The woken goroutine runs now, in this thread: the sync that follows blocks it, and
-			// moving the goroutine to another thread delays each push.
+			// The woken goroutine runs now, because the sync that follows blocks this thread.
 			runtime.Gosched()
 		})
 	})
@@ -183,7 +177,7 @@ func (i *inbox) commit(ctx context.Context, batch []*pendingDelivery, failed rep
 
 type reportFailure func(what string, sub store.Subscription, err error)
 
-// protect turns a panic in f into an error, so that a bug does not end the process (F5).
+// protect turns a panic in f into an error (F5).
 func protect(what string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -207,7 +201,7 @@ func (i *inbox) wake(ds []*store.Delivery) {
 func (i *inbox) count(ds []*store.Delivery) {
 	grown := make(map[int64]store.InboxSize, 4)
 	for _, d := range ds {
-		i.o.Observe.notification(d.SourceID, Verdict(d.Verdict))
+		i.o.Observe.delivered(d.SourceID, d.Duplicate)
 		if !d.Duplicate {
 			grown[d.SourceID] = plus(grown[d.SourceID], 1, int64(len(d.Body)))
 		}

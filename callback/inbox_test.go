@@ -139,7 +139,7 @@ func TestWokenBeforeDurable(t *testing.T) {
 // TestBatchBounds: a batch has an end, in number and in bytes.
 func TestBatchBounds(t *testing.T) {
 	t.Parallel()
-	i := newInbox(Options{MaxWaiting: 2000}.withDefaults())
+	i := newInbox(Options{limits: limits{waiting: 2000}}.withDefaults())
 	fill := func(n, size int) {
 		for range n {
 			if !i.put(&pendingDelivery{d: &store.Delivery{Body: make([]byte, size)}}) {

@@ -13,14 +13,14 @@ import (
 
 const (
 	lookupTime = 3 * time.Second  // limit of a query
-	remember   = 10 * time.Second // changes by other processes are seen after this at the latest
+	remember   = 10 * time.Second // when changes by other processes are seen
 	maxKnown   = 10_000           // subscriptions remembered
 	maxToken   = 256              // bytes; ours are shorter
 )
 
-// lookup finds subscriptions by their tokens and remembers them for a moment: a busy channel must
-// not cost a query for each notification. Unknown tokens are not remembered, because they would
-// cost memory. Keys are digests, so that comparing them reveals nothing about a token.
+// lookup finds subscriptions by their tokens and remembers them for a moment, so that a busy
+// channel costs few queries. Unknown tokens would cost memory. Keys are digests: comparing them
+// reveals nothing.
 type lookup struct {
 	store store.Subscriptions
 
@@ -38,7 +38,7 @@ func newLookup(s store.Subscriptions) *lookup {
 	return &lookup{store: s, known: make(map[[sha256.Size]byte]remembered)}
 }
 
-// find returns a subscription, perhaps as it was a moment ago, or store.ErrNotFound.
+// find returns a subscription, perhaps as it was a moment ago.
 func (l *lookup) find(ctx context.Context, token string) (store.Subscription, error) {
 	if !wellFormed(token) {
 		return store.Subscription{}, store.ErrNotFound
@@ -90,7 +90,7 @@ func (l *lookup) forget(token string) {
 	delete(l.known, sha256.Sum256([]byte(token)))
 }
 
-// wellFormed reports whether a text may be a token: unreserved characters (S-21, S-22).
+// wellFormed: a text may be a token (S-21, S-22).
 func wellFormed(token string) bool {
 	if token == "" || len(token) > maxToken {
 		return false

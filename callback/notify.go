@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"resyncd/destination/gate"
+	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
 
-// commitPatience is how long an answer may wait for its commit. A delivery that becomes durable
-// later was answered with 503, comes again and is a duplicate (F19).
+// commitPatience is how long an answer may wait. A delivery that becomes durable later comes again
+// and is a duplicate (F19).
 const commitPatience = 15 * time.Second
 
-// notify handles a notification: it finds the subscription, checks the notification, makes it
-// durable and answers 200 (S-60 to S-70). The content is read later.
+// notify makes a notification of a known subscription durable (S-60 to S-70). The engine reads it
+// later.
 func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, began time.Time) {
-	// A sender may close its half of the connection early, which ends r.Context(): it is answered
-	// all the same.
+	// A sender that closes its half of the connection early ends r.Context(), and is answered all
+	// the same.
 	ctx := context.WithoutCancel(r.Context())
 	sub, err := c.subs.find(ctx, token) // by the token and never by headers (S-63)
 	switch {
@@ -68,14 +69,12 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 	write(w, http.StatusOK)
 }
 
-// ended reports that the hub has nothing to deliver any more: the subscription was unsubscribed, or
-// switched off with nothing left to unsubscribe (S-92). Until then its deliveries are accepted.
+// ended: the hub has nothing to deliver any more (S-92).
 func ended(sub *store.Subscription) bool {
 	return sub.State == store.SubGone || sub.State == store.SubOff && !sub.Expires.Known()
 }
 
-// receive reads a notification and checks its signature. malformed reports that it is not of the
-// channel's kind.
+// receive reads a notification and checks its signature. malformed: not of the channel's kind.
 func (c *Callback) receive(ctx context.Context, w http.ResponseWriter, r *http.Request, sub store.Subscription,
 	reserved *reservation) (d *store.Delivery, malformed bool, err error) {
 	raw, err := readBody(w, r, c.o.MaxBody, reserved)
@@ -93,7 +92,7 @@ func (c *Callback) receive(ctx context.Context, w http.ResponseWriter, r *http.R
 		Signed:   signed,
 		Digest:   sha256.Sum256(body),
 		Type:     clip(r.Header.Get("Content-Type"), 256),
-		From:     store.NoTime, Until: store.NoTime, Verdict: string(Unknown),
+		From:     store.NoTime, Until: store.NoTime,
 		Body: body,
 	}
 	if len(body) == 0 { // only a hint to pull (S-69)
@@ -101,23 +100,11 @@ func (c *Callback) receive(ctx context.Context, w http.ResponseWriter, r *http.R
 	}
 	var ok bool
 	d.From, d.Until, ok = readHead(sub.Kind, body)
-	if signed && sub.Kind == store.ChannelChange { // unsigned times prove nothing (S-87, coverage.md 2)
-		d.Verdict = string(c.judge(ctx, sub, d))
-	}
 	return d, !ok, nil
 }
 
-func (c *Callback) judge(ctx context.Context, sub store.Subscription, d *store.Delivery) Verdict {
-	if !d.From.Known() || !d.Until.Known() {
-		return Unknown
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTime)
-	defer cancel()
-	return Judge(d.From, d.Until, c.o.Position(ctx, sub.SetID))
-}
-
 // authenticate checks the signature over the bytes on the wire, then over the decoded ones (S-80 to
-// S-87), and returns the decoded body. Without a secret a signature is ignored (S-86).
+// S-87). Without a secret a signature is ignored (S-86).
 func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byte,
 	reserved *reservation) (body []byte, signed bool, err error) {
 	var bad error
@@ -144,13 +131,12 @@ func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byt
 	case err == nil:
 		return body, signed, nil
 	case errors.Is(err, errCoding):
-		return raw, signed, nil // kept undecoded: the hub signed it, so something changed
+		return raw, signed, nil // kept: the hub signed it, so something changed
 	}
 	return nil, false, err
 }
 
-// signature checks the header against b. Some senders give several signatures: one valid one is
-// enough.
+// signature checks the header against b. One valid signature of several is enough.
 func (c *Callback) signature(h http.Header, sub store.Subscription, b []byte) error {
 	weakest := c.o.Policy(sub.SourceID).Weakest
 	values := h.Values(websub.SignatureHeader)
@@ -197,8 +183,7 @@ func (c *Callback) reject(w http.ResponseWriter, r *http.Request, sub store.Subs
 	}
 }
 
-// checkSelfLink looks for a self link to another topic (S-64). It is only a hint, because no
-// signature covers headers (S-88).
+// checkSelfLink looks for another topic (S-64): a hint, because no signature covers headers (S-88).
 func (c *Callback) checkSelfLink(h http.Header, sub store.Subscription) {
 	if c.o.Moved == nil || h.Get("Link") == "" {
 		return
@@ -209,10 +194,42 @@ func (c *Callback) checkSelfLink(h http.Header, sub store.Subscription) {
 	}
 }
 
-// clip cuts s to n bytes of valid text.
 func clip(s string, n int) string {
 	if len(s) > n {
 		s = s[:n]
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+const maxHead = 256 << 10
+
+// readHead reads a notification up to its first entry: only one with an interval can be a
+// duplicate. ok is false if it is not of the channel's kind (S-61, F39); its media type is ignored
+// (S-65).
+func readHead(kind store.ChannelKind, body []byte) (from, until store.Micros, ok bool) {
+	var want []rsdoc.Kind
+	switch kind {
+	case store.ChannelChange: // resourcesync_push says changelist
+		want = []rsdoc.Kind{rsdoc.KindChangeNotification, rsdoc.KindChangeList}
+	case store.ChannelFramework:
+		want = []rsdoc.Kind{rsdoc.KindFrameworkNotification}
+	default: // a feed's topic may be anything (S-65)
+		return store.NoTime, store.NoTime, true
+	}
+	r, err := rsdoc.OpenBytes(body, rsdoc.Options{Assume: want[0], Limits: rsdoc.Limits{Bytes: maxHead}})
+	if err != nil {
+		return store.NoTime, store.NoTime, false
+	}
+	head, err := r.Head()
+	if err != nil || head.Shape != rsdoc.List || head.Expect(want...) != nil { // never an index
+		return store.NoTime, store.NoTime, false
+	}
+	return micros(head.From), micros(head.Until), true
+}
+
+func micros(m rsdoc.Micros) store.Micros {
+	if !m.Known() {
+		return store.NoTime
+	}
+	return store.Micros(m)
 }

@@ -40,7 +40,7 @@ func instant(t *testing.T, s string) store.Micros {
 	return store.MicrosOf(at)
 }
 
-// TestDelivered: what is kept of a notification. The position is 00:00:10.
+// TestDelivered: what is kept of a notification.
 func TestDelivered(t *testing.T) {
 	t.Parallel()
 	const (
@@ -53,33 +53,32 @@ func TestDelivered(t *testing.T) {
 		token, body string
 		unsigned    bool
 		from, until string
-		verdict     Verdict
 		malformed   bool
 	}{
-		"next":                            {body: next, from: at, until: late, verdict: Next},
-		"stale":                           {body: change(early, at), from: early, until: at, verdict: Stale},
-		"gap":                             {body: change(late, later), from: late, until: later, verdict: Gap},
-		"from after until (F39)":          {body: change(later, late), from: later, until: late, verdict: Unknown},
-		"no until (F39)":                  {body: strings.Replace(next, `until="`+late+`"`, "", 1), from: at, verdict: Unknown},
-		"unreadable from (F39)":           {body: strings.Replace(next, `from="`+at+`"`, `from="yesterday"`, 1), until: late, verdict: Unknown},
-		"without entries (F44)":           {body: next[:strings.Index(next, "<url>")] + "</urlset>", from: at, until: late, verdict: Next},
-		"changelist (R-07)":               {body: as("changelist"), from: at, until: late, verdict: Next},
-		"no capability (S-65)":            {body: strings.Replace(next, `capability="change-notification"`, "", 1), from: at, until: late, verdict: Next},
-		"unsigned (S-87)":                 {token: "unsigned-token", unsigned: true, body: next, from: at, until: late, verdict: Unknown},
-		"framework":                       {token: "framework-token", body: as("framework-notification"), from: at, until: late, verdict: Unknown},
-		"framework on the change channel": {body: as("framework-notification"), verdict: Unknown, malformed: true},
-		"change on the framework channel": {token: "framework-token", body: next, verdict: Unknown, malformed: true},
-		"resource list":                   {body: as("resourcelist"), verdict: Unknown, malformed: true},
-		"index (R-06)":                    {body: strings.ReplaceAll(next, "urlset", "sitemapindex"), verdict: Unknown, malformed: true},
-		"HTML (F58)":                      {body: "<!DOCTYPE html><html><body>Not found</body></html>", verdict: Unknown, malformed: true},
-		"JSON":                            {body: `{"a":1}`, verdict: Unknown, malformed: true},
-		"UTF-16":                          {body: "\xff\xfe<\x00", verdict: Unknown, malformed: true},
-		"cut in its head":                 {body: next[:100], verdict: Unknown, malformed: true},
-		"cut behind its head":             {body: next[:len(next)-20], from: at, until: late, verdict: Next},
-		"entities":                        {body: `<!DOCTYPE x [<!ENTITY a "b">]>` + next, verdict: Unknown, malformed: true},
-		"feed":                            {token: "feed-token", body: "<feed/>", verdict: Unknown},
-		"empty (S-69)":                    {body: "", verdict: Unknown},
-		"packed":                          {body: gzipped(t, next), from: at, until: late, verdict: Next},
+		"next":                            {body: next, from: at, until: late},
+		"stale":                           {body: change(early, at), from: early, until: at},
+		"gap":                             {body: change(late, later), from: late, until: later},
+		"from after until (F39)":          {body: change(later, late), from: later, until: late},
+		"no until (F39)":                  {body: strings.Replace(next, `until="`+late+`"`, "", 1), from: at},
+		"unreadable from (F39)":           {body: strings.Replace(next, `from="`+at+`"`, `from="yesterday"`, 1), until: late},
+		"without entries (F44)":           {body: next[:strings.Index(next, "<url>")] + "</urlset>", from: at, until: late},
+		"changelist (R-07)":               {body: as("changelist"), from: at, until: late},
+		"no capability (S-65)":            {body: strings.Replace(next, `capability="change-notification"`, "", 1), from: at, until: late},
+		"unsigned (S-87)":                 {token: "unsigned-token", unsigned: true, body: next, from: at, until: late},
+		"framework":                       {token: "framework-token", body: as("framework-notification"), from: at, until: late},
+		"framework on the change channel": {body: as("framework-notification"), malformed: true},
+		"change on the framework channel": {token: "framework-token", body: next, malformed: true},
+		"resource list":                   {body: as("resourcelist"), malformed: true},
+		"index (R-06)":                    {body: strings.ReplaceAll(next, "urlset", "sitemapindex"), malformed: true},
+		"HTML (F58)":                      {body: "<!DOCTYPE html><html><body>Not found</body></html>", malformed: true},
+		"JSON":                            {body: `{"a":1}`, malformed: true},
+		"UTF-16":                          {body: "\xff\xfe<\x00", malformed: true},
+		"cut in its head":                 {body: next[:100], malformed: true},
+		"cut behind its head":             {body: next[:len(next)-20], from: at, until: late},
+		"entities":                        {body: `<!DOCTYPE x [<!ENTITY a "b">]>` + next, malformed: true},
+		"feed":                            {token: "feed-token", body: "<feed/>"},
+		"empty (S-69)":                    {body: ""},
+		"packed":                          {body: gzipped(t, next), from: at, until: late},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,7 +98,7 @@ func TestDelivered(t *testing.T) {
 			want := store.Delivery{
 				SubscriptionID: sub.ID, SourceID: sub.SourceID, SetID: sub.SetID, Kind: sub.Kind, Received: store.MicrosOf(now),
 				Signed: !tc.unsigned, Digest: sha256.Sum256([]byte(tc.body)), Type: "text/html; charset=x",
-				From: store.NoTime, Until: store.NoTime, Verdict: string(tc.verdict), Body: []byte(tc.body),
+				From: store.NoTime, Until: store.NoTime, Body: []byte(tc.body),
 			}
 			if tc.from != "" {
 				want.From = instant(t, tc.from)
@@ -265,7 +264,7 @@ func TestDuplicates(t *testing.T) {
 	if n := len(s.store.deliveries()); n != 1 || len(wakes) != 1 || <-wakes != 11 {
 		t.Errorf("%d kept, woken %d times more", n, len(wakes))
 	}
-	if n := s.counts.get(); n["11 next"] != 5 || n["acknowledged"] != 5 {
+	if n := s.counts.get(); n["11 delivered"] != 1 || n["11 duplicate"] != 4 || n["acknowledged"] != 5 {
 		t.Errorf("observed %v", n)
 	}
 }

@@ -2,18 +2,15 @@ package callback
 
 import "time"
 
-// Observer receives events for metrics. Its functions may be nil, are called from many goroutines
-// and must not block.
+// Observer receives events for metrics. Its functions may be nil and must not block.
 type Observer struct {
-	// Notification: one became durable. verdict is next, stale, gap or unknown.
-	Notification func(sourceID int64, verdict string)
-	// Rejected: a notification was refused, for one of the reasons below, or was kept as malformed.
-	// sourceID is 0 for unknown tokens.
+	// Delivered: a notification, or a duplicate of one, is durable.
+	Delivered func(sourceID int64, duplicate bool)
+	// Rejected: a notification was refused, or kept as malformed. sourceID is 0 for unknown tokens.
 	Rejected func(sourceID int64, reason string)
-	// Acknowledged: a 2xx was sent d after the notification's headers had come.
+	// Acknowledged: a 2xx was sent d after the headers had come.
 	Acknowledged func(sourceID int64, d time.Duration)
-	// Failed: the state could not be read or written, as when its disk is full (F7); hubs are asked
-	// to come again.
+	// Failed: the state could not be read or written (F7); hubs come again.
 	Failed func(err error)
 }
 
@@ -28,9 +25,9 @@ const (
 	ReasonUnknown   = "unknown"   // for an unknown token
 )
 
-func (o *Observer) notification(sourceID int64, v Verdict) {
-	if o.Notification != nil {
-		o.Notification(sourceID, string(v))
+func (o *Observer) delivered(sourceID int64, duplicate bool) {
+	if o.Delivered != nil {
+		o.Delivered(sourceID, duplicate)
 	}
 }
 

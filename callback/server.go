@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/activation"
+
 	"resyncd/destination/gate"
 )
 
@@ -18,9 +20,8 @@ type ServerOptions struct {
 	Listener net.Listener
 	Handler  http.Handler  // a *Callback
 	TLS      *Certificates // nil: plain
-	// MaxConns is how many connections there may be at once: 4,096. MaxConnsPerIP is how many of
-	// one address (IPv6: of one /64): 256. Loopback and private addresses, where reverse proxies
-	// live, and those of Exempt have no limit of their own.
+	// MaxConns bounds the connections: 4,096. MaxConnsPerIP bounds those of one address (IPv6: one
+	// /64): 256, but for loopback, private addresses, where reverse proxies live, and Exempt.
 	MaxConns, MaxConnsPerIP int
 	Exempt                  []netip.Prefix
 	Log                     *slog.Logger
@@ -28,18 +29,17 @@ type ServerOptions struct {
 	headerTime time.Duration // for tests
 }
 
-// Deadlines and sizes of the callback listener, because a server of net/http has none of its own.
 const (
 	headerTime  = 5 * time.Second
-	requestTime = 10 * time.Second // from a request's headers to the last byte of its body
+	requestTime = 10 * time.Second // from the headers to the body's last byte
 	idleTime    = 10 * time.Second
-	// from a request's headers to the last byte of its answer
+	// from the headers to the answer's last byte
 	answerTime  = requestTime + commitPatience + 5*time.Second
 	headerBytes = 16 << 10
 )
 
-// Serve answers on a listener, which it closes, until ctx ends. Then it accepts nothing more, lets
-// requests end for 5 s and returns nil, when no handler is running any more.
+// Serve answers on a listener, which it closes, until ctx ends. Then it lets requests end for 5 s,
+// and returns nil when no handler is running.
 func Serve(ctx context.Context, o ServerOptions) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -55,8 +55,7 @@ func Serve(ctx context.Context, o ServerOptions) error {
 	door := gate.New(gated)
 	var handlers sync.RWMutex // each handler holds it for reading
 	stopped := false
-	// HTTP/1 only, so that deadlines and caps of connections are those of requests. Hubs use
-	// nothing else.
+	// HTTP/1 only, so that deadlines and caps of connections are those of requests.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	srv := &http.Server{
@@ -91,7 +90,7 @@ func Serve(ctx context.Context, o ServerOptions) error {
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	_ = srv.Shutdown(stop) // its errors: the time is over, or the listener is closed already
+	_ = srv.Shutdown(stop) // the listener may be closed already
 	_ = srv.Close()        // cuts off those who are still sending
 	door.Cut()
 	if broken == nil {
@@ -101,4 +100,42 @@ func Serve(ctx context.Context, o ServerOptions) error {
 	stopped = true
 	handlers.Unlock()
 	return broken
+}
+
+// socketName is FileDescriptorName= of our socket unit.
+const socketName = "callback"
+
+// Listen returns the socket that systemd opened for us (LISTEN_FDS), so that hubs can connect while
+// we restart; without any it opens addr. Sockets are passed once.
+func Listen(addr string) (net.Listener, error) {
+	handed, err := activation.ListenersWithNames()
+	if err != nil {
+		return nil, fmt.Errorf("take over the sockets of systemd: %w", err)
+	}
+	var all []net.Listener
+	for _, ls := range handed {
+		all = append(all, ls...)
+	}
+	if len(all) == 0 {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return nil, fmt.Errorf("listen for hubs on %s: %w", addr, err)
+		}
+		return l, nil
+	}
+	ours := handed[socketName]
+	if len(ours) == 0 && len(all) == 1 {
+		ours = all
+	}
+	for _, l := range all {
+		if len(ours) != 1 || l != ours[0] {
+			_ = l.Close()
+		}
+	}
+	if len(ours) != 1 {
+		return nil, fmt.Errorf("systemd handed over %d sockets, %d of them named %q: "+
+			"set FileDescriptorName=%s on one (BindIPv6Only=both serves both families)",
+			len(all), len(ours), socketName, socketName)
+	}
+	return ours[0], nil
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/callback"
 	"resyncd/destination/keeper"
 	"resyncd/destination/websub"
 	"resyncd/store"
@@ -71,7 +70,7 @@ func TestTopicContent(t *testing.T) {
 			t.Fatalf("%s: %d kept", tc.name, len(all)-before)
 		}
 		d := all[len(all)-1]
-		if string(d.Body) != kept || !d.Signed || d.Type != tc.contentType || d.Kind != store.ChannelFeed || d.Verdict != string(callback.Unknown) ||
+		if string(d.Body) != kept || !d.Signed || d.Type != tc.contentType || d.Kind != store.ChannelFeed ||
 			d.SubscriptionID != s.ID || d.SetID != r.set || d.From.Known() || d.Until.Known() {
 			t.Errorf("%s: kept %+v", tc.name, d)
 		}

@@ -14,8 +14,8 @@ const (
 	reportEvery = time.Minute
 )
 
-// tallies counts rejections. A flood of forgeries must not become a flood of transactions or log
-// lines: counts are collected in memory, written once a second and logged once a minute.
+// tallies counts rejections in memory and writes them once a second, so that forgeries cause no
+// flood of transactions or log lines.
 type tallies struct {
 	o Options
 
@@ -30,7 +30,7 @@ type tallies struct {
 type tally struct {
 	source, set int64
 	n           store.Tally
-	pull        bool // a pull for a too large notification is still to be requested
+	pull        bool // a pull is still to be requested
 }
 
 func newTallies(o Options) *tallies { return &tallies{o: o, by: make(map[int64]*tally)} }
@@ -58,7 +58,7 @@ func merge(to *store.Tally, n store.Tally) {
 	to.PushMisses += n.PushMisses
 }
 
-// flush writes the counts, and asks for pulls where notifications were too large.
+// flush writes the counts and asks for pulls.
 func (t *tallies) flush(ctx context.Context) {
 	t.mu.Lock()
 	by := t.by
@@ -87,7 +87,7 @@ func (t *tallies) flush(ctx context.Context) {
 	t.report()
 }
 
-// report logs at most once a minute that notifications are rejected.
+// report logs at most once a minute.
 func (t *tallies) report() {
 	t.mu.Lock()
 	sum, now := t.sum, t.o.Now()
@@ -101,7 +101,7 @@ func (t *tallies) report() {
 		"signature", sum.RejectedSignature, "too_large", sum.RejectedTooLarge, "malformed", sum.RejectedMalformed)
 }
 
-// failure logs a local failure, once for all within some seconds.
+// failure logs local failures, once within some seconds.
 func (t *tallies) failure(what string, sub store.Subscription, err error) {
 	t.o.Observe.failed(err)
 	const quiet = 10 * time.Second

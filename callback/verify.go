@@ -11,18 +11,17 @@ import (
 	"resyncd/store"
 )
 
-// keeperTime bounds the keeper's work, which should take no time (S-36).
+// keeperTime bounds the keeper's work (S-36).
 const keeperTime = 5 * time.Second
 
-// verify answers a verification (S-31 to S-39, S-92) or a denial (S-40, S-41). What it does not
-// confirm is answered like an unknown path.
+// verify answers a verification (S-31 to S-39, S-92) or a denial (S-40, S-41), and what it does not
+// confirm like an unknown path.
 func (c *Callback) verify(w http.ResponseWriter, r *http.Request, token string) {
-	// The hub may be gone before the state is recorded, or close its half of the connection early:
-	// its request stands.
+	// The request of a hub that is gone stands.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keeperTime)
 	defer cancel()
 	v, bad := websub.ParseVerification(r.URL.RawQuery)
-	sub, err := c.subs.query(ctx, token) // never a remembered one, because the keeper may just have made it
+	sub, err := c.subs.query(ctx, token) // the keeper may just have made it
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		refuse(w, r, http.StatusNotFound)
@@ -66,7 +65,6 @@ func (c *Callback) verify(w http.ResponseWriter, r *http.Request, token string) 
 	}
 }
 
-// failed asks the hub to come again after a local failure.
 func (c *Callback) failed(w http.ResponseWriter, r *http.Request, what string, sub store.Subscription, err error) {
 	c.tallies.failure("cannot answer "+what+": hubs are told to come again", sub, err)
 	busy(w, r, whileBusy)

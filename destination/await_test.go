@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"testing"
 	"time"
-
-	"resyncd/destination/rsdoc"
 )
 
 // TestAwait: whatever a Reader does that may take long is done while others may have the turn, and nothing else is: neither
@@ -35,7 +33,7 @@ func TestAwait(t *testing.T) {
 		slept = waiting
 		return nil
 	}
-	if _, err := r.Document(t.Context(), s.URL+"/a/cap.xml", rsdoc.KindCapabilityList); err != nil {
+	if _, err := readDocument(t, r, s.URL+"/a/cap.xml"); err != nil {
 		t.Fatal(err)
 	}
 	if waits < 4 || !slept || waiting { // two answers, a pause and a body

@@ -38,22 +38,21 @@ func (f *finder) description(ctx context.Context, d *Document, depth int) error 
 			return err
 		}
 	}
-	// A description that names lists, instead of Capability Lists, offers them as one set.
+	// A description that names lists offers them as one set.
 	if loose.usable() {
 		f.add(loose)
 	}
 	return nil
 }
 
-// nested takes up a part of a Source Description Index.
 func (f *finder) nested(ctx context.Context, e *Ref, depth int) error {
 	if _, again := f.seen[e.URL]; again {
 		return nil
 	}
-	if depth > f.r.limits.Depth {
+	if depth > f.r.limits.depth {
 		f.offer.Partial = true
 		f.step(e.URL, howIndex, fmt.Sprintf("not asked for: Source Descriptions nested more than %d deep",
-			f.r.limits.Depth), false)
+			f.r.limits.depth), false)
 		return nil
 	}
 	fd, err := f.look(ctx, e.URL, howIndex)
@@ -62,7 +61,7 @@ func (f *finder) nested(ctx context.Context, e *Ref, depth int) error {
 		return err
 	case fd.describes():
 		return f.description(ctx, fd.doc, depth)
-	case fd.doc != nil: // a Capability List in place of a part
+	case fd.doc != nil:
 		f.add(setOf(fd.doc, howDescription))
 		return nil
 	}
@@ -70,11 +69,10 @@ func (f *finder) nested(ctx context.Context, e *Ref, depth int) error {
 	return nil
 }
 
-// errNotCapabilityList is the problem of an entry that leads to another document (F58).
+// errNotCapabilityList is the fault of an entry that leads to another document (F58).
 var errNotCapabilityList = errors.New("there is no Capability List at its address")
 
-// member takes up one Capability List of a Source Description. Its failure is the set's own, and
-// does not stop the others (P11).
+// member takes up one Capability List of a Source Description. Its failure does not stop the others (P11).
 func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 	if _, again := f.sets[e.URL]; again {
 		return nil
@@ -83,7 +81,7 @@ func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 		f.add(SetOffer{ID: e.URL})
 		return nil
 	}
-	if len(f.offer.Sets) >= f.r.limits.Requests {
+	if len(f.offer.Sets) >= f.r.limits.requests {
 		f.offer.Partial = true
 		return nil
 	}
@@ -96,7 +94,7 @@ func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 	case fd.err != nil:
 		s.Err = fd.err
 	case fd.describes():
-		if depth+1 > f.r.limits.Depth {
+		if depth+1 > f.r.limits.depth {
 			f.offer.Partial = true
 			return nil
 		}
@@ -121,8 +119,8 @@ func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 	return nil
 }
 
-// list takes up a list that was reached without a Capability List: it stands for the set of the
-// Capability List that names it, or for itself.
+// list takes up a list that was reached without a Capability List: it stands for the set of the Capability List that
+// names it, or for itself.
 func (f *finder) list(ctx context.Context, fd *finding, how string) error {
 	above, err := f.climb(ctx, fd)
 	if err != nil {
@@ -131,8 +129,7 @@ func (f *finder) list(ctx context.Context, fd *finding, how string) error {
 	if above == nil {
 		set := bareSet(f.hop(fd, how))
 		if set.ResourceList == nil && set.ChangeList == nil {
-			// A dump or an archive is not read here, so its loss would go unnoticed: discovery
-			// looks again each time.
+			// A dump or an archive is not read here, so its loss would go unnoticed.
 			f.incomplete = true
 		}
 		f.add(set)
@@ -144,9 +141,8 @@ func (f *finder) list(ctx context.Context, fd *finding, how string) error {
 	return f.capabilityList(ctx, above, how)
 }
 
-// climb finds the Capability List that names a list, or that names an index of the list. The
-// document decides, not the link's relation: in 0.9, and at careless Sources since, up leads to the
-// index [16].
+// climb finds the Capability List that names a list or an index of it. The document decides, not the link's relation:
+// in 0.9, and at careless Sources since, up leads to the index [16].
 func (f *finder) climb(ctx context.Context, list *finding) (*finding, error) {
 	covered := []string{list.url, list.final}
 	type link struct{ url, how string }
@@ -181,7 +177,7 @@ func (f *finder) climb(ctx context.Context, list *finding) (*finding, error) {
 	return nil, nil
 }
 
-// upLinks are the links that may lead to the document above: today's relation and that of 0.9.
+// upLinks are today's relation and that of 0.9.
 func upLinks(h *rsdoc.Head) []string {
 	var out []string
 	for _, rel := range [...]string{rsdoc.RelUp, rsdoc.RelResourceSync} {
@@ -192,7 +188,6 @@ func upLinks(h *rsdoc.Head) []string {
 	return out
 }
 
-// names reports whether a document has an entry for one of the URLs.
 func names(d *Document, urls ...string) bool {
 	for i := range d.Entries {
 		if slices.Contains(urls, d.Entries[i].URL) {

@@ -15,7 +15,6 @@ import (
 
 const wellKnown = "/.well-known/resourcesync" // [6.3.2]
 
-// How a document was found.
 const (
 	howGiven       = "given"
 	howWellKnown   = "well-known"
@@ -27,21 +26,13 @@ const (
 	howIndex       = "index"
 )
 
-// Discover finds what a Source offers, from any URL of it (7, 9, 13, 14.3, 16 and 18 of the
-// specification's digest): a site, a page, a Source Description, a Capability List, or a list. A
-// site or page stands for its whole Source. A document stands for what it is: a Source Description
-// for all its sets, a Capability List for its own, a list for the set of the Capability List that
-// names it or, without one, for itself, and a feed for its topic as DiscoverTopic finds it under
-// ReaderOptions.Topic. A page that only links to a feed does not count as a feed. only, if given,
-// are the IDs of the sets to read; Offer.Others names the rest.
+// Discover finds what a Source offers, from any URL of it (7, 9, 13, 14.3, 16 and 18 of the specification's digest). A
+// site or page stands for its whole Source, a Source Description for all its sets, a Capability List for its own, a
+// list for the set of the Capability List that names it or else for itself, and a feed for its topic. only, if given,
+// are the IDs of the sets to read.
 //
-// What is known from last time is requested conditionally, and nothing else: one request for the
-// Source Description and one for each Capability List, none for a bare list, and those of
-// DiscoverTopic for a feed.
-//
-// The Offer is never nil; its Trail lists the requests. A bad Capability List is SetOffer.Err and
-// stops nothing. Where no set is usable the error is an *Error; other errors are those of ctx and
-// the Memory.
+// What is known from last time is requested conditionally. The Offer is never nil. A bad Capability List is
+// SetOffer.Err. Where no set is usable the error is an *Error; other errors are those of ctx and the Memory.
 func Discover(ctx context.Context, r *Reader, asked string, only ...string) (*Offer, error) {
 	f := &finder{r: r, only: only, offer: &Offer{Asked: asked}, seen: map[string]*finding{},
 		window: &retryWindow{window: r.retryFor}}
@@ -49,7 +40,6 @@ func Discover(ctx context.Context, r *Reader, asked string, only ...string) (*Of
 	return f.offer, f.run(ctx)
 }
 
-// reset forgets what was found, but not which URLs were read.
 func (f *finder) reset() {
 	f.offer.Sets, f.offer.Others, f.offer.Description, f.offer.Partial = nil, nil, "", false
 	f.read, f.sets, f.route, f.failed = map[string]bool{}, map[string]int{}, nil, nil
@@ -59,14 +49,13 @@ type finder struct {
 	r      *Reader
 	only   []string
 	offer  *Offer
-	seen   map[string]*finding // every URL requested: none twice, so no loop is endless
+	seen   map[string]*finding // every URL requested: none twice
 	read   map[string]bool     // Source Descriptions taken up
-	sets   map[string]int      // by ID, the index in Offer.Sets; -1: in Offer.Others
+	sets   map[string]int      // index in Offer.Sets; -1: in Offer.Others
 	window *retryWindow
 	route  []Hop
-	failed error // of a feed that is known from last time
-	// incomplete says that something may have been missed only because it did not answer: the route
-	// must not be remembered.
+	failed error // of a feed that is known
+	// Something may have been missed only because it did not answer: the route must not be remembered.
 	incomplete bool
 }
 
@@ -99,8 +88,8 @@ func parseAsked(asked string) (*url.URL, error) {
 	return u, nil
 }
 
-// explore tries the three ways of [6.3]. A URL that looks like a document is read first; if it does
-// not answer nothing else is guessed, because that would mirror what nobody asked for.
+// explore tries the three ways of [6.3]. A URL that looks like a document is read first; if it does not answer nothing
+// else is guessed, because that would mirror what nobody asked for.
 func (f *finder) explore(ctx context.Context, u *url.URL) error {
 	ways := [][2]string{{u.Scheme + "://" + u.Host + wellKnown, howWellKnown}, {f.offer.Asked, howGiven}}
 	if document := u.RawQuery != "" || !strings.HasSuffix("/"+strings.TrimPrefix(u.Path, "/"), "/"); document {
@@ -124,8 +113,7 @@ func (f *finder) explore(ctx context.Context, u *url.URL) error {
 	return f.origins(ctx, u)
 }
 
-// origins tries the remaining ways: robots.txt, and the well-known URI of the origin that the page
-// was redirected to.
+// origins tries robots.txt, and the well-known URI of the origin that the page was redirected to.
 func (f *finder) origins(ctx context.Context, u *url.URL) error {
 	origin := u.Scheme + "://" + u.Host
 	if moved := f.movedTo(u); moved != "" {
@@ -141,7 +129,6 @@ func (f *finder) origins(ctx context.Context, u *url.URL) error {
 	return f.robots(ctx, origin+"/robots.txt")
 }
 
-// movedTo is the origin that the page was redirected to, "" for none.
 func (f *finder) movedTo(u *url.URL) string {
 	fd := f.seen[f.offer.Asked]
 	if fd == nil {
@@ -159,9 +146,9 @@ func (f *finder) look(ctx context.Context, url, how string) (*finding, error) {
 	if fd, ok := f.seen[url]; ok {
 		return fd, nil
 	}
-	if len(f.seen) >= f.r.limits.Requests {
+	if len(f.seen) >= f.r.limits.requests {
 		return &finding{url: url, err: fmt.Errorf("not asked for: more than %d documents in one discovery",
-			f.r.limits.Requests)}, nil
+			f.r.limits.requests)}, nil
 	}
 	fd, err := f.r.inspect(ctx, url, f.window)
 	if err != nil {
@@ -205,11 +192,10 @@ func (f *finder) follow(ctx context.Context, fd *finding, how string) error {
 	case fd.usable():
 		return f.list(ctx, fd, how)
 	}
-	return nil // a manifest, a notification, an unknown kind
+	return nil
 }
 
-// capabilityList takes up a Capability List. One that a page or robots.txt names leads to the whole
-// Source.
+// A Capability List that a page or robots.txt names leads to the whole Source.
 func (f *finder) capabilityList(ctx context.Context, fd *finding, how string) error {
 	if how != howGiven && how != howUp {
 		for _, up := range upLinks(&fd.head) {
@@ -260,12 +246,14 @@ func (f *finder) add(s SetOffer) {
 
 func (f *finder) wanted(id string) bool { return len(f.only) == 0 || slices.Contains(f.only, id) }
 
-// noSetError is the error of a discovery without a usable set.
 func (f *finder) noSetError() error {
 	if slices.ContainsFunc(f.offer.Sets, func(s SetOffer) bool { return s.Err == nil }) {
 		return nil
 	}
 	e := &Error{Asked: f.offer.Asked, Trail: f.offer.Trail}
+	for _, fd := range f.seen {
+		e.causes = append(e.causes, fetch.CauseOf(fd.err))
+	}
 	for _, step := range f.offer.Trail {
 		if fd := f.seen[step.URL]; fd != nil && fd.err != nil && (e.Err == nil || fetch.KindOf(e.Err) == fetch.Gone) {
 			e.Err = fd.err
@@ -278,13 +266,72 @@ func (f *finder) noSetError() error {
 	case len(f.offer.Sets) > 0:
 		e.Hint = "No Capability List could be used: " + f.offer.Sets[0].Err.Error() + "."
 	case len(f.offer.Others) > 0:
-		e.Hint = "None of the sets asked for is among those that the Source offers; " + fetch.RedactURL(f.offer.Others[0]) + " is."
+		e.Hint = "None of the sets asked for is among those that the Source offers; " +
+			fetch.RedactURL(f.offer.Others[0]) + " is."
 	case given != nil && len(given.feeds) > 0:
-		e.Hint = "There is no ResourceSync, but its feed is " + fetch.RedactURL(given.feeds[0]) + ": give that, or kind: feed."
+		e.Hint = "There is no ResourceSync, but its feed is " + fetch.RedactURL(given.feeds[0]) +
+			": give that, or kind: feed."
 	case given != nil && len(given.hubs) > 0:
 		e.Hint = "There is no ResourceSync, but it is a WebSub topic: give kind: feed."
 	default:
-		e.Hint = "Give the address of the site, or of its Source Description, a Capability List, a Resource List or a Change List."
+		e.Hint = "Give the address of the site, or of its Source Description, a Capability List, " +
+			"a Resource List or a Change List."
 	}
 	return e
+}
+
+// givenFeed reads the feed at the Source's address again, as a topic.
+func (f *finder) givenFeed(ctx context.Context) error {
+	s, err := f.topic(ctx)
+	if err != nil {
+		return err
+	}
+	hop := Hop{Ref: newRef(f.offer.Asked, KindFeed), How: howGiven}
+	hop.Links = []rsdoc.Link{{Rel: relSet, Href: s.ID}}
+	f.route = append(f.route, hop)
+	f.add(*s)
+	return nil
+}
+
+// relSet is the relation by which a remembered feed names its topic.
+const relSet = "self"
+
+// resumeFeed takes up the feed of last time, unless something else has replaced it. While it does not answer nothing
+// else is guessed, because that would mirror what nobody asked for.
+func (f *finder) resumeFeed(ctx context.Context, h Hop) (ok bool, err error) {
+	if f.r.noFeeds {
+		return false, nil
+	}
+	s, err := f.topic(ctx)
+	e, nothing := errors.AsType[*Error](err)
+	switch {
+	case nothing:
+		f.failed = e.Err
+		f.add(SetOffer{ID: topicOfHop(h), Bare: true, Found: h.How, Err: e.Err})
+		return true, nil
+	case err != nil:
+		return false, err
+	case s.Topic.Answer.Format == feed.None && isXML(s.Topic.Answer.ContentType):
+		return false, nil
+	}
+	f.add(*s) // a page in its place is for the reader of the set
+	return true, nil
+}
+
+func topicOfHop(h Hop) string {
+	for _, l := range h.Links {
+		if l.Rel == relSet {
+			return l.Href
+		}
+	}
+	return h.URL
+}
+
+func (f *finder) topic(ctx context.Context) (*SetOffer, error) {
+	o, err := DiscoverTopic(ctx, f.r, f.offer.Asked, f.r.topic)
+	f.offer.Trail = append(f.offer.Trail, o.Trail...)
+	if err != nil {
+		return nil, err
+	}
+	return &o.Sets[0], nil
 }

@@ -157,7 +157,8 @@ func TestDiscoverBounded(t *testing.T) {
 	}
 	pages["/.well-known/resourcesync"] = xml(urlset(rootMD(`capability="description"`) + list.String()))
 	s := newSite(t, pages)
-	r := testReader(t, func(o *ReaderOptions) { o.Limits.Requests = 10 })
+	r := testReader(t, nil)
+	r.limits.requests = 10
 	o, err := Discover(t.Context(), r, s.URL)
 	if n := len(strings.Split(s.requests(), ",")); n != 10 || err != nil || !o.Partial {
 		t.Errorf("%d requests, partial %v, %v", n, o.Partial, err)

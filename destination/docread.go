@@ -11,7 +11,7 @@ import (
 type docRead struct {
 	part       *Part
 	kind       rsdoc.Kind
-	known      *Document // the index of the last reading; nil: none, or a list
+	known      *Document // of an index; else nil
 	validators Meta
 	entered    bool
 	shape      shape
@@ -26,13 +26,12 @@ const (
 	asIndex
 )
 
-// checkFirst ends an attempt: only the target of the first entry shows whether this urlset is a
-// list or an index.
+// checkFirst ends an attempt: only what the first entry leads to shows whether this urlset is a list or an index.
 type checkFirst struct{ url string }
 
 func (*checkFirst) Error() string { return "what the first entry leads to must be looked at first" }
 
-// attempt sends one request. An index is returned whole, a list goes to the visitor entry by entry.
+// attempt returns an index whole; a list goes to the visitor entry by entry.
 func (w *walk) attempt(ctx context.Context, t *docRead) (*Document, error) {
 	p := t.part
 	a, err := w.r.ask(ctx, p.URL, t.validators)
@@ -40,7 +39,7 @@ func (w *walk) attempt(ctx context.Context, t *docRead) (*Document, error) {
 		return nil, err
 	}
 	defer a.close()
-	p.Final, p.Meta = a.URL, a.meta()
+	p.Meta = a.meta()
 	if a.NotModified {
 		return w.unchanged(ctx, t, a)
 	}
@@ -94,15 +93,14 @@ func (w *walk) unchanged(ctx context.Context, t *docRead, a *answer) (*Document,
 // list passes a list to the visitor. Its first entry e was read already, nil for an empty list.
 func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, e *rsdoc.Entry) error {
 	p := t.part
-	if t.known != nil { // it was an index: the remembered one must not come back
-		if err := w.r.remember(ctx,
-			&Document{URL: p.URL, Final: p.Final, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
+	if t.known != nil { // the remembered index must not come back
+		if err := w.r.remember(ctx, &Document{URL: p.URL, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
 			return w.stopped(err)
 		}
 		t.known, t.validators = nil, Meta{}
 	}
 	if !t.entered {
-		meta := p.Meta // the visitor may set validators there, for a request already answered
+		meta := p.Meta // of a request already answered: the visitor may set validators
 		verdict, err := w.enter(ctx, t)
 		if p.Meta = meta; err != nil {
 			return w.stopped(err)
@@ -132,13 +130,13 @@ func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, e *rsdoc
 	return w.listEnd(ctx, t, doc)
 }
 
-// listEnd is reached only by a list that was complete and well-formed to its last byte (F58).
+// listEnd is reached only by a list that was well-formed to its last byte (F58).
 func (w *walk) listEnd(ctx context.Context, t *docRead, doc *rsdoc.Reader) error {
 	h, err := doc.Head()
 	if err != nil {
 		return err
 	}
-	if err := h.Expect(t.kind); err != nil { // the rs:md of the root may stand behind the entries [5]
+	if err := h.Expect(t.kind); err != nil { // the root's rs:md may stand behind the entries [5]
 		return err
 	}
 	w.tour.Lists++

@@ -6,17 +6,15 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// Document is a small document read whole: a Source Description, a Capability List, an index, an
-// archive. It can be remembered (JSON) and then serves again when the server answers 304.
+// Document is a small document read whole. It can be remembered (JSON) and then serves again when the server answers
+// 304.
 type Document struct {
-	URL   string // as requested; the identity
-	Final string // after redirects
-	Head  rsdoc.Head
-	// Entries of the document; bounded by Limits.SmallEntries.
+	URL  string // as requested; the identity
+	Head rsdoc.Head
+	// Entries of the document, bounded.
 	Entries []Ref
-	// Skipped counts the unusable entries.
 	Skipped int64 `json:",omitempty"`
-	// Route is set only in what discovery remembers about a requested URL (see routeKey).
+	// Route is set only in what discovery remembers (see routeKey).
 	Route []Hop `json:",omitempty"`
 	Meta
 }
@@ -35,8 +33,7 @@ type Meta struct {
 	NotModified        bool         // the answer was 304: all else was remembered
 }
 
-// Ref is one entry of a small document: the URL of a list, part, package or channel and its
-// metadata.
+// Ref is one entry of a small document.
 type Ref struct {
 	URL             string
 	Kind            rsdoc.Kind
@@ -44,13 +41,11 @@ type Ref struct {
 	At, From, Until rsdoc.Micros
 	Length          int64 // -1 where absent
 	Type            string
-	HasMD           bool
 	Links           []rsdoc.Link
 }
 
-// Memory remembers documents between runs, by Document.URL. The key is opaque: discovery also
-// stores its route under a key that is no URL. Recall returns nil for an unknown one. Memory is
-// called from one goroutine, and neither side changes a document that was passed.
+// Memory remembers documents between runs, by Document.URL, an opaque key. Recall returns nil for an unknown one.
+// Memory is called from one goroutine, and neither side changes a document that was passed.
 type Memory interface {
 	Recall(ctx context.Context, url string) (*Document, error)
 	Remember(ctx context.Context, d *Document) error
@@ -59,31 +54,26 @@ type Memory interface {
 // Offer is what a Source offers, and how each set was found.
 type Offer struct {
 	Asked string // the URL that discovery began with
-	// Description is the Source Description that was read, or, from a Capability List, the one that
-	// it names as up without a request for it. "" if there is none.
+	// Description is the Source Description that was read, or the one that a Capability List names.
 	Description string
 	Sets        []SetOffer
-	// Others are the Capability Lists that were not read because only some sets were wanted.
+	// Others are the Capability Lists that were not wanted.
 	Others []string
-	// Partial says that a part of the Source Description could not be read, so there may be more
-	// sets (F72).
+	// Partial says that a part of the Source Description could not be read (F72).
 	Partial bool
 	Trail   []Step // every request, in order
 }
 
-// SetOffer is one set of resources: a Capability List, or a bare list that is its own set.
+// SetOffer is one set: a Capability List, or a bare list that is its own set.
 type SetOffer struct {
 	// ID is the URL of the Capability List, bare list or topic.
 	ID   string
-	Bare bool // no Capability List: the set is just the given list or topic
-	// Found is how it was found: given, well-known, link-header, html-link, robots, description,
-	// up. A topic: given, or html-link where a page led to its feed.
+	Bare bool // no Capability List: just the given list or topic
+	// Found is given, well-known, link-header, html-link, robots, description or up.
 	Found string
-	// Err is why the set cannot be used: its Capability List could not be read or offers nothing.
-	// nil for a usable set.
+	// Err is why the set cannot be used, nil for a usable one.
 	Err error
-	// The first of each kind; later ones are in Also (a Capability List has one per capability
-	// [9]).
+	// The first of each kind; later ones are in Also.
 	ResourceList, ChangeList        *Ref
 	ResourceDump, ChangeDump        *Ref
 	ResourceListArchive             *Ref
@@ -91,8 +81,7 @@ type SetOffer struct {
 	ResourceDumpArchive             *Ref
 	ChangeDumpArchive               *Ref
 	ChangeChannel, FrameworkChannel *Channel
-	// Topic is set for a set that follows a feed or another topic instead of ResourceSync documents
-	// (websub.md 3.1).
+	// Topic is set for a set that follows a feed or another topic instead (websub.md 3.1).
 	Topic       *Topic
 	Also        []Ref // unknown or repeated capabilities
 	DescribedBy string
@@ -108,7 +97,7 @@ type Channel struct {
 // Step is one request of a discovery, shown to people.
 type Step struct {
 	URL    string
-	How    string // as SetOffer.Found, or index; for topics also self and topic
-	Result string // kind found, or what was wrong
+	How    string // as SetOffer.Found, or index, self, topic
+	Result string
 	OK     bool
 }

@@ -11,7 +11,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// archived is the kind of the lists in an archive kind, "" for any other kind.
+// archived is the kind of the lists in an archive kind, else "".
 func archived(k rsdoc.Kind) rsdoc.Kind {
 	switch k {
 	case rsdoc.KindResourceListArchive:
@@ -31,12 +31,11 @@ func isSnapshot(k rsdoc.Kind) bool {
 	return k == rsdoc.KindResourceList || k == rsdoc.KindResourceDump
 }
 
-// holdsParts reports whether a remembered document has parts that a walk visits.
 func holdsParts(d *Document) bool { return d.Head.Shape == rsdoc.Index || archived(d.Head.Kind) != "" }
 
 func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind, path []string) error {
-	if p.Depth >= w.r.limits.Depth {
-		return w.failed(ctx, p, fmt.Errorf("indexes are nested more than %d deep", w.r.limits.Depth))
+	if p.Depth >= w.r.limits.depth {
+		return w.failed(ctx, p, fmt.Errorf("indexes are nested more than %d deep", w.r.limits.depth))
 	}
 	if p.Depth == 0 {
 		w.tour.Root = d
@@ -63,12 +62,11 @@ func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind,
 		if err := w.part(ctx, p, d, &parts[i], below, i == len(parts)-1, path); err != nil {
 			return err
 		}
-		if w.parts > w.r.limits.Parts {
+		if w.parts > w.r.limits.parts {
 			return nil
 		}
 	}
-	// Lists of changes each prove their own interval; a snapshot is only as good as the whole (F67,
-	// F69).
+	// Lists of changes each prove their own interval; a snapshot is only as good as the whole (F67, F69).
 	if isSnapshot(kind) && w.reads > before && w.tour.Failed == 0 && !w.incomplete {
 		w.confirm(ctx, d, kind)
 		return ctx.Err()
@@ -91,15 +89,14 @@ func (w *walk) part(ctx context.Context, parent *Part, d *Document, ref *Ref, ki
 	if _, again := w.seen[p.URL]; again {
 		return nil // named twice, read once
 	}
-	if w.parts++; w.parts > w.r.limits.Parts {
-		return w.failed(ctx, p, fmt.Errorf("more than %d lists below one index", w.r.limits.Parts))
+	if w.parts++; w.parts > w.r.limits.parts {
+		return w.failed(ctx, p, fmt.Errorf("more than %d lists below one index", w.r.limits.parts))
 	}
 	return w.visit(ctx, p, kind, path)
 }
 
-// inTimeOrder lists the index's entries, for kinds of changes oldest first. The text is in time
-// order, but 0.9 had the newest first; where intervals and order disagree the intervals count
-// [12.2, 16].
+// inTimeOrder lists an index of changes oldest first. 0.9 had the newest first; where intervals and order disagree the
+// intervals count [12.2, 16].
 func (w *walk) inTimeOrder(d *Document, kind rsdoc.Kind) []Ref {
 	if isSnapshot(kind) || isSnapshot(archived(kind)) {
 		return d.Entries
@@ -117,7 +114,6 @@ func (w *walk) inTimeOrder(d *Document, kind rsdoc.Kind) []Ref {
 	return sorted
 }
 
-// untilOrLast sorts an open interval behind the closed ones with the same begin.
 func untilOrLast(r Ref) rsdoc.Micros {
 	if !r.Until.Known() {
 		return math.MaxInt64
@@ -132,8 +128,7 @@ func (w *walk) giveUp(ctx context.Context, index *Part, rest []Ref) error {
 		len(rest)-1, w.inARow))
 }
 
-// confirm reads the index again after its parts: parts of two generations are no snapshot (F67,
-// F69).
+// confirm reads the index again after its parts: parts of two generations are no snapshot (F67, F69).
 func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 	var again *Document
 	err := w.r.retry(ctx, w.window, d.URL, func() error {
@@ -167,12 +162,11 @@ func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 	}
 }
 
-// misrooted reads an index whose root is wrongly urlset [18] and remembers it as an index. first is
-// its first entry, which was read already. Entries that name no list of the kind count as bad,
-// because they may have been resources.
+// misrooted reads an index whose root is wrongly urlset [18] and remembers it as an index. Entries that name no list of
+// the kind count as bad, because they may have been resources.
 func (r *Reader) misrooted(url string, a *answer, doc *rsdoc.Reader, first *rsdoc.Entry,
 	kind rsdoc.Kind) (*Document, error) {
-	d := &Document{URL: url, Final: a.URL, Meta: a.meta(), Entries: []Ref{refOf(first)}}
+	d := &Document{URL: url, Meta: a.meta(), Entries: []Ref{refOf(first)}}
 	if err := r.readRest(d, doc, []rsdoc.Kind{kind}); err != nil {
 		return nil, err
 	}
@@ -185,15 +179,13 @@ func (r *Reader) misrooted(url string, a *answer, doc *rsdoc.Reader, first *rsdo
 	return d, nil
 }
 
-// datedOnly reports an entry with a snapshot time and nothing that describes a resource: only parts
-// look like that [2].
+// datedOnly reports an entry with a snapshot time and nothing of a resource: only parts look like that [2].
 func datedOnly(e *rsdoc.Entry) bool {
 	return e.HasMD && e.At.Known() && e.Capability == rsdoc.KindUnknown && e.Length < 0 && len(e.Digests) == 0 &&
 		e.BadDigests == 0 && e.Change == rsdoc.ChangeNone
 }
 
-// leadsToList reports whether there is a list or index of the kind at url. A failure counts as
-// none.
+// leadsToList reports whether there is a list or index of the kind at url.
 func (r *Reader) leadsToList(ctx context.Context, url string, kind rsdoc.Kind) bool {
 	a, err := r.ask(ctx, url, Meta{})
 	if err != nil {

@@ -19,15 +19,14 @@ type finding struct {
 	head  rsdoc.Head
 	// doc is the whole document of a Source Description or a Capability List, else nil.
 	doc *Document
-	// page says that it is no ResourceSync document. links are its links to such documents.
+	// page says that it is no ResourceSync document; links lead to such documents.
 	page  bool
 	links []Hop
-	// feed is the kind of the feed that it is instead. feeds are the feeds that it links to, hubs
-	// the WebSub hubs it names.
+	// feed is the kind of feed that it is instead; feeds and hubs are those that it names.
 	feed  feed.Kind
 	feeds []string
 	hubs  []string
-	why   error // why it is no ResourceSync document
+	why   error
 	err   error
 }
 
@@ -41,14 +40,12 @@ func (fd *finding) usable() bool {
 	return fd.doc != nil || fd.kind == rsdoc.KindUnknown || (&SetOffer{}).refField(fd.kind) != nil
 }
 
-// describes reports whether the finding leads to Capability Lists: a Source Description, its index,
-// or an index of Capability Lists, which 0.5 had [9, 16].
+// describes reports a Source Description, its index, or an index of Capability Lists, which 0.5 had [9, 16].
 func (fd *finding) describes() bool {
 	return fd.doc != nil && (fd.kind == rsdoc.KindDescription ||
 		fd.kind == rsdoc.KindCapabilityList && fd.head.Shape == rsdoc.Index)
 }
 
-// result describes the finding to people.
 func (fd *finding) result() string {
 	switch {
 	case fd.err != nil:
@@ -74,9 +71,8 @@ func (fd *finding) result() string {
 	return s
 }
 
-// inspect reads what is at a URL and decides by content alone. Source Descriptions and Capability
-// Lists are read whole and remembered. Only the head of a list is read, because it may be of any
-// length.
+// inspect reads what is at a URL and decides by content alone. Only the head of a list is read, because it may be of
+// any length.
 func (r *Reader) inspect(ctx context.Context, url string, p *retryWindow) (*finding, error) {
 	known, err := r.recall(ctx, url)
 	if err != nil {
@@ -112,8 +108,8 @@ func (r *Reader) inspect(ctx context.Context, url string, p *retryWindow) (*find
 	return fd, nil
 }
 
-// distrustEmpty drops the validators of a document that names nothing: if that was a mistake, 304s
-// would repeat it for ever (F59, F71), so it is read whole the next time.
+// distrustEmpty drops the validators of a document that names nothing: if that was a mistake, 304s would repeat it for
+// ever (F59, F71).
 func distrustEmpty(d *Document) *Document {
 	if len(d.Entries) > 0 {
 		return d
@@ -123,7 +119,6 @@ func distrustEmpty(d *Document) *Document {
 	return &empty
 }
 
-// isDirectory reports a kind that discovery reads whole.
 func isDirectory(k rsdoc.Kind) bool {
 	return k == rsdoc.KindDescription || k == rsdoc.KindCapabilityList
 }
@@ -141,13 +136,13 @@ func (r *Reader) look(url string, a *answer) (*finding, error) {
 			fd := r.page(url, a, tape)
 			fd.why = e
 			if e.Problem == rsdoc.Malformed && len(fd.links) == 0 && fd.feed == feed.None {
-				return nil, e // a broken document, rather than another kind
+				return nil, e // a broken document, not another kind
 			}
 			return fd, nil
 		}
 		return nil, broken(err)
 	}
-	d := &Document{URL: url, Final: a.URL, Meta: a.meta()}
+	d := &Document{URL: url, Meta: a.meta()}
 	kind := h.Kind
 	if kind == rsdoc.KindUnknown {
 		e, err := doc.Next()
@@ -171,8 +166,7 @@ func (r *Reader) look(url string, a *answer) (*finding, error) {
 	return &finding{url: url, final: a.URL, kind: kind, head: d.Head, doc: d}, nil
 }
 
-// directoryOf is the kind of a document without rs:md on its root, derived from its first entry
-// [17.2].
+// directoryOf derives the kind of a document without rs:md from its first entry [17.2].
 func directoryOf(entry rsdoc.Kind) rsdoc.Kind {
 	switch {
 	case entry == rsdoc.KindCapabilityList:
@@ -184,8 +178,7 @@ func directoryOf(entry rsdoc.Kind) rsdoc.Kind {
 	return rsdoc.KindUnknown
 }
 
-// page looks for links to a Capability List: in the Link header of any resource, in the head of a
-// page [6.3]. It also detects a feed and links to feeds.
+// page looks for links to a Capability List, in the Link header and in the head of a page [6.3], and for feeds.
 func (r *Reader) page(url string, a *answer, t *recorder) *finding {
 	fd := &finding{url: url, final: a.URL, page: true}
 	add := func(links []websub.Link, how string) {
@@ -201,12 +194,12 @@ func (r *Reader) page(url string, a *answer, t *recorder) *finding {
 	if err != nil {
 		return fd
 	}
-	start, _ := body.Peek(sniffed) // shorter where the body ends early
+	start, _ := body.Peek(sniffed)
 	fd.feed = feed.Sniff(a.Type, start)
 	if len(fd.links) > 0 || fd.feed != feed.None {
 		return fd
 	}
-	// Links found before a page breaks off are as good as any hint.
+	// Links found before a page breaks off are as good as any.
 	links, _ := websub.HTMLLinks(body, a.base)
 	add(links, howHTMLLink)
 	all := slices.Concat(header, links)

@@ -11,16 +11,20 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// Error is a discovery that found nothing usable. It lists what was tried, and what the operator
-// can do.
+// Error is a discovery that found nothing usable.
 type Error struct {
 	Asked string
 	Trail []Step
 	Hint  string
-	// Err is the most important failure, for errors.Is, errors.As and fetch.KindOf; nil if all
-	// answers came and none was usable.
+	// Err is the most important failure, for errors.Is, errors.As and fetch.KindOf; nil if all answers came and none
+	// was usable.
 	Err error
+	// causes are those of all failures (fetch.CauseOf), where Err is one of several.
+	causes []string
 }
+
+// Cause is the one of all failures (fetch.CauseOf).
+func (e *Error) Cause() string { return fetch.OneCause(append(e.causes, fetch.CauseOf(e.Err))) }
 
 // Error lists every request with its result.
 func (e *Error) Error() string {
@@ -42,7 +46,6 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refField is the field of a SetOffer for documents of a kind, nil for other kinds.
 func (s *SetOffer) refField(k rsdoc.Kind) **Ref {
 	switch k {
 	case rsdoc.KindResourceList:
@@ -71,8 +74,7 @@ func (s *SetOffer) usable() bool {
 		s.ChangeDumpArchive != nil
 }
 
-// add takes up one entry of a Capability List. Unknown or repeated entries are kept in Also and
-// never stop the set [18].
+// Unknown or repeated entries are kept in Also and never stop the set [18].
 func (s *SetOffer) add(e Ref) {
 	switch e.Kind {
 	case rsdoc.KindChangeNotification:
@@ -93,8 +95,7 @@ func (s *SetOffer) add(e Ref) {
 	}
 }
 
-// channel takes up a WebSub topic. It is never fetched as a document, because the answer may be
-// empty [9].
+// A WebSub topic is never fetched as a document, because the answer may be empty [9].
 func (s *SetOffer) channel(slot **Channel, e Ref) {
 	if *slot != nil {
 		if (*slot).Topic != e.URL {
@@ -123,7 +124,6 @@ func hubs(links []rsdoc.Link) []string {
 	return out
 }
 
-// errNoLists is the problem of a set whose Capability List leads nowhere.
 var errNoLists = errors.New("the Capability List names no list, dump or archive")
 
 func setOf(d *Document, found string) SetOffer {
@@ -140,12 +140,11 @@ func setOf(d *Document, found string) SetOffer {
 	return s
 }
 
-// bareSet is the set that a list is by itself.
 func bareSet(hop Hop) SetOffer {
 	s := SetOffer{ID: hop.URL, Bare: true, Found: hop.How}
 	ref := hop.Ref
 	if ref.Kind == rsdoc.KindUnknown {
-		ref.Kind = rsdoc.KindResourceList // a plain Sitemap is read as one without at [2]
+		ref.Kind = rsdoc.KindResourceList // as a plain Sitemap is read [2]
 	}
 	s.add(ref)
 	for _, l := range hop.Links {
@@ -159,7 +158,6 @@ func bareSet(hop Hop) SetOffer {
 	return s
 }
 
-// archiveOf is the archive kind of a kind.
 func archiveOf(k rsdoc.Kind) rsdoc.Kind {
 	for _, a := range [...]rsdoc.Kind{
 		rsdoc.KindResourceListArchive, rsdoc.KindChangeListArchive, rsdoc.KindResourceDumpArchive,
@@ -174,7 +172,6 @@ func archiveOf(k rsdoc.Kind) rsdoc.Kind {
 
 func newRef(url string, kind rsdoc.Kind) Ref { return Ref{URL: url, Kind: kind}.dropZeroTimes() }
 
-// kindName names a kind for people.
 func kindName(k rsdoc.Kind) string {
 	switch k {
 	case rsdoc.KindUnknown:
@@ -209,8 +206,7 @@ func kindName(k rsdoc.Kind) string {
 	return fmt.Sprintf("document of kind %.40q", string(k))
 }
 
-// Channels are the channels of the set, the change channel first. A topic is a channel only if it
-// names a hub.
+// Channels are the channels of the set, the change channel first.
 func (s *SetOffer) Channels() []Channel {
 	var out []Channel
 	for _, c := range []*Channel{s.ChangeChannel, s.FrameworkChannel} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"time"
@@ -16,33 +17,27 @@ import (
 // ReaderOptions configure a Reader. Client is needed, the rest may be zero.
 type ReaderOptions struct {
 	Client *fetch.Client
-	Policy *fetch.Policy // of the Source; nil: nothing is trusted, no credentials
-	Memory Memory        // nil: nothing is remembered, no request is conditional
-	Limits Limits
-	// RetryFor is how long the transient failures of one document are retried, beyond the quick
-	// retries of fetch (network.retry_for). 0: only a body that broke off is begun again, a few
-	// times.
+	Policy *fetch.Policy // nil: nothing is trusted
+	Memory Memory        // nil: no request is conditional
+	// RetryFor is how long transient failures of one document are retried (network.retry_for). 0: only a body that
+	// broke off is begun again, a few times.
 	RetryFor time.Duration
-	// Topic configures a feed that is given as the address of a Source; NoFeeds refuses such a
-	// feed.
+	// Topic configures a feed that is given as a Source; NoFeeds refuses one.
 	Topic   TopicOptions
 	NoFeeds bool
-	// Doubted is called with one of the reasons below for a document that was not trusted in full;
-	// nil for no call.
+	// Doubted is called with a reason for a document that was not trusted in full; may be nil.
 	Doubted func(reason string)
-	// Await is called before each wait for the Source or for the next attempt, and the function it
-	// returns as soon as the wait is over, in the Reader's goroutine: in between its owner may let
-	// others work. nil: nobody else has work.
+	// Await is called before each wait for the Source, and the function it returns after it, in the Reader's goroutine:
+	// in between its owner may let others work. nil: nobody else has work.
 	Await func() (resume func())
 	Log   *slog.Logger // nil for silence
 }
 
 // Reasons of ReaderOptions.Doubted.
 const (
-	// DoubtChanged says that an index changed, or went away, while its lists were read (F67, F69).
+	// DoubtChanged says that an index changed while its lists were read (F67, F69).
 	DoubtChanged = "changed-while-read"
-	// DoubtKept says that a Source Description cannot be read, so its sets are those of its last
-	// reading (F72).
+	// DoubtKept says that a Source Description cannot be read, so the last reading counts (F72).
 	DoubtKept = "kept-copy"
 )
 
@@ -51,7 +46,7 @@ type Reader struct {
 	client   *fetch.Client
 	policy   *fetch.Policy
 	memory   Memory
-	limits   Limits
+	limits   limits
 	retryFor time.Duration
 	topic    TopicOptions
 	noFeeds  bool
@@ -65,10 +60,10 @@ type Reader struct {
 	jitter func(d time.Duration) time.Duration
 }
 
-// NewReader returns a Reader.
+// NewReader makes one.
 func NewReader(o ReaderOptions) *Reader {
 	r := &Reader{
-		client: o.Client, policy: o.Policy, memory: o.Memory, limits: o.Limits.withDefaults(), retryFor: o.RetryFor,
+		client: o.Client, policy: o.Policy, memory: o.Memory, limits: defaultLimits, retryFor: o.RetryFor,
 		topic: o.Topic, noFeeds: o.NoFeeds, doubted: o.Doubted, await: o.Await, log: o.Log, now: time.Now, sleep: sleep,
 		jitter: func(d time.Duration) time.Duration { return backoff.Jittered(d, 4) },
 	}
@@ -87,56 +82,11 @@ func NewReader(o ReaderOptions) *Reader {
 	return r
 }
 
-// Uncached is the same reader past caches: it sends Cache-Control: no-cache and no validators of
-// its own (F59). What it reads is remembered as usual.
+// Uncached is the same reader past caches and without validators (F59). What it reads is remembered as usual.
 func (r *Reader) Uncached() *Reader {
 	fresh := *r
 	fresh.uncached = true
 	return &fresh
-}
-
-// Document reads a small document whole, and conditionally if it is remembered: after a 304 it is
-// the remembered one, with NotModified true. A document of an unexpected kind, an HTML page in its
-// place, or one larger than Limits allow is an error (a *rsdoc.DocumentError is in its chain). One
-// that does not state its kind passes as the first kind expected [18]; without expect every kind
-// passes.
-func (r *Reader) Document(ctx context.Context, url string, expect ...rsdoc.Kind) (*Document, error) {
-	known, err := r.recall(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	var d *Document
-	err = r.retry(ctx, &retryWindow{window: r.retryFor}, url, func() error {
-		a, err := r.ask(ctx, url, validators(known))
-		if err != nil {
-			return err
-		}
-		defer a.close()
-		if a.NotModified {
-			d, err = unchanged(known, a, expect)
-			return err
-		}
-		doc, err := r.open(a, first(expect))
-		if err != nil {
-			return err
-		}
-		d, err = r.readWhole(url, a, doc, expect)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read document %s: %w", fetch.RedactURL(url), err)
-	}
-	if d.NotModified {
-		return d, nil
-	}
-	return d, r.remember(ctx, d)
-}
-
-func first(kinds []rsdoc.Kind) rsdoc.Kind {
-	if len(kinds) == 0 {
-		return rsdoc.KindUnknown
-	}
-	return kinds[0]
 }
 
 func unchanged(known *Document, a *answer, expect []rsdoc.Kind) (*Document, error) {
@@ -150,7 +100,6 @@ func unchanged(known *Document, a *answer, expect []rsdoc.Kind) (*Document, erro
 	return &d, nil
 }
 
-// validators make the request for a known document conditional.
 func validators(known *Document) Meta {
 	if known == nil {
 		return Meta{}
@@ -169,8 +118,8 @@ func (a *answer) meta() Meta {
 	return Meta{ETag: a.ETag, LastModified: a.LastModified, Date: rsdoc.MicrosOf(a.Date), NotModified: a.NotModified}
 }
 
-// ask sends one request with the validators of m. The answer must be closed. Documents may lie on
-// any host that the address policy allows: only loc is held to the scope.
+// ask sends one request with the validators of m. Documents may lie on any host that the address policy allows: only
+// loc is held to the scope.
 func (r *Reader) ask(ctx context.Context, target string, m Meta) (*answer, error) {
 	req := fetch.Request{
 		URL: target, Policy: r.policy, Gzip: true, NoCache: r.uncached, ETag: m.ETag, LastModified: m.LastModified,
@@ -192,7 +141,7 @@ func (r *Reader) ask(ctx context.Context, target string, m Meta) (*answer, error
 }
 
 func (r *Reader) open(a *answer, assume rsdoc.Kind) (*rsdoc.Reader, error) {
-	doc, err := rsdoc.Open(a.Body, rsdoc.Options{Base: a.base, Limits: r.limits.Document, Assume: assume, Faulty: true})
+	doc, err := rsdoc.Open(a.Body, rsdoc.Options{Base: a.base, Assume: assume, Faulty: true})
 	if err != nil {
 		return nil, broken(err)
 	}
@@ -224,3 +173,62 @@ type noMemory struct{}
 
 func (noMemory) Recall(context.Context, string) (*Document, error) { return nil, nil }
 func (noMemory) Remember(context.Context, *Document) error         { return nil }
+
+// All waits for the Source go through get, answerTo, pause and awaited, so that others can work meanwhile
+// (ReaderOptions.Await).
+
+func noWait() func() { return func() {} }
+
+func (r *Reader) get(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
+	resp, err := r.answerTo(ctx, req)
+	if err == nil {
+		resp.Body = &awaited{ReadCloser: resp.Body, await: r.await}
+	}
+	return resp, err
+}
+
+func (r *Reader) answerTo(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
+	defer r.await()()
+	return r.client.Get(ctx, req)
+}
+
+func (r *Reader) pause(ctx context.Context, d time.Duration) error {
+	defer r.await()()
+	return r.sleep(ctx, d)
+}
+
+type awaited struct {
+	io.ReadCloser
+	await func() (resume func())
+}
+
+func (b *awaited) Read(p []byte) (int, error) {
+	defer b.await()()
+	return b.ReadCloser.Read(p)
+}
+
+// limits bound what documents may cost (P8); tests tighten them.
+type limits struct {
+	smallEntries, smallBytes int // of a document that is held whole, with its URLs, types and links
+	feedBytes                int64
+	parts                    int // lists that one walk reads
+	depth                    int // of indexes, and of Source Descriptions (F67)
+	requests                 int // documents that one discovery reads
+}
+
+var defaultLimits = limits{
+	smallEntries: 100_000, smallBytes: 32 << 20, feedBytes: 32 << 20, parts: 100_000, depth: 3, requests: 2_000,
+}
+
+const (
+	pageBytes   = 512 << 10 // of an HTML page or robots.txt
+	pageLinks   = 10        // links followed from one page
+	pageFeeds   = 5         // read until one is a feed
+	sniffed     = 16 << 10  // decide whether it is a feed
+	emptyHops   = 5         // on the way to a topic without a body
+	robotsLines = 50        // Sitemap lines followed
+	upSteps     = 5         // links followed upwards from a list
+	// restarts is how often a document whose body breaks off is begun again, beyond what RetryFor allows.
+	restarts     = 2
+	giveUpInARow = 10 // transient failures in a row that end a walk
+)

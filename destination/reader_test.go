@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,36 +10,43 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
+
+// readDocument reads a small document as discovery does; why it is none counts as an error.
+func readDocument(t *testing.T, r *Reader, url string) (*Document, error) {
+	t.Helper()
+	fd, err := r.inspect(t.Context(), url, &retryWindow{window: r.retryFor})
+	if err != nil {
+		return nil, err
+	}
+	return fd.doc, cmp.Or(fd.err, fd.why)
+}
 
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, library())
 	r := testReader(t, nil)
 	url := s.URL + "/a/cap.xml"
-	first, err := r.Document(t.Context(), url, rsdoc.KindCapabilityList)
+	first, err := readDocument(t, r, url)
 	if err != nil || first.NotModified || len(first.Entries) != 6 || first.ETag == "" || !first.Date.Known() {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	again, err := r.Document(t.Context(), url, rsdoc.KindCapabilityList)
+	again, err := readDocument(t, r, url)
 	if err != nil || !again.NotModified {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	again.NotModified, again.Date = false, first.Date
-	if diff := cmp.Diff(first, again); diff != "" {
+	if diff := gocmp.Diff(first, again); diff != "" {
 		t.Errorf("remembered otherwise than read (-read +remembered):\n%s", diff)
 	}
-	if _, err = r.Document(t.Context(), url, rsdoc.KindDescription); !isProblem(err, rsdoc.WrongKind) {
-		t.Errorf("as a Source Description: %v", err)
-	}
-	if got, want := s.requests(), "/a/cap.xml 200, /a/cap.xml 304, /a/cap.xml 304"; got != want {
+	if got, want := s.requests(), "/a/cap.xml 200, /a/cap.xml 304"; got != want {
 		t.Errorf("requests %q, want %q", got, want)
 	}
-	fresh, err := r.Uncached().Document(t.Context(), url)
+	fresh, err := readDocument(t, r.Uncached(), url)
 	if err != nil || fresh.NotModified || s.requests() != "/a/cap.xml 200" {
 		t.Errorf("uncached: %+v, %v", fresh, err)
 	}
@@ -60,9 +68,10 @@ func TestDocumentRefused(t *testing.T) {
 		"/cut":     xml(whole[:len(whole)-20]),
 		"/many":    xml(urlset(rootMD(`capability="capabilitylist"`) + strings.Repeat(capability("/l", "resourcelist"), 11))),
 		"/gone":    {status: 410},
-		"/trailer": xml(urlset(entry("/1", "")+rootMD(`capability="changelist"`)) + "x"),
+		"/trailer": xml(whole + "x"),
 	})
-	r := testReader(t, func(o *ReaderOptions) { o.Limits.SmallEntries = 10 })
+	r := testReader(t, nil)
+	r.limits.smallEntries = 10
 	for path, want := range map[string]func(error) bool{
 		"/html":    func(err error) bool { return isProblem(err, rsdoc.Forbidden) || isProblem(err, rsdoc.WrongRoot) },
 		"/text":    func(err error) bool { return isProblem(err, rsdoc.NotXML) },
@@ -73,7 +82,7 @@ func TestDocumentRefused(t *testing.T) {
 		"/gone":    func(err error) bool { return fetch.KindOf(err) == fetch.Gone },
 		"/trailer": func(err error) bool { _, ok := errors.AsType[*rsdoc.DocumentError](err); return ok },
 	} {
-		if d, err := r.Document(t.Context(), s.URL+path, rsdoc.KindCapabilityList); d != nil || !want(err) {
+		if d, err := readDocument(t, r, s.URL+path); d != nil || !want(err) {
 			t.Errorf("%s: %v, %v", path, d, err)
 		}
 	}
@@ -88,7 +97,7 @@ func TestUnaskedNotModified(t *testing.T) {
 	s := newSite(t, nil)
 	s.on(func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusNotModified); return true })
 	r := testReader(t, nil)
-	if d, err := r.Document(t.Context(), s.URL+"/x"); err == nil {
+	if d, err := readDocument(t, r, s.URL+"/x"); err == nil {
 		t.Errorf("got %+v", d)
 	}
 	tour, err := r.Walk(t.Context(), Ref{URL: s.URL + "/x"}, rsdoc.KindChangeList, &log{})
@@ -129,7 +138,7 @@ func TestDocumentRetries(t *testing.T) {
 				return true
 			})
 			r := testReader(t, func(o *ReaderOptions) { o.RetryFor = tc.retryFor })
-			_, err := r.Document(t.Context(), s.URL+"/a/cap.xml")
+			_, err := readDocument(t, r, s.URL+"/a/cap.xml")
 			if (err == nil) != tc.ok || asked != tc.asked {
 				t.Errorf("asked %d times, want %d; %v", asked, tc.asked, err)
 			}

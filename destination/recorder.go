@@ -7,14 +7,12 @@ import (
 	"io"
 )
 
-// recorder keeps the beginning of a body while it is tried as a document, so that it can be read
-// again as a page. It keeps at most pageBytes, because a longer document is no page.
+// recorder keeps the beginning of a body while it is tried as a document, so that it can be read again as a page.
 type recorder struct {
 	r    io.ReadCloser
 	kept bytes.Buffer
 }
 
-// Read implements io.Reader.
 func (t *recorder) Read(p []byte) (int, error) {
 	n, err := t.r.Read(p)
 	if room := pageBytes - t.kept.Len(); room > 0 {
@@ -23,7 +21,6 @@ func (t *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (t *recorder) Close() error { return t.r.Close() }
 
 // rewind is the body from its start, inflated if need be, as far as a page matters.
@@ -38,12 +35,11 @@ func (t *recorder) rewind() (*bufio.Reader, error) {
 // maxPackings is how often a body may be packed: a .xml.gz that the server compresses again is two.
 const maxPackings = 2
 
-// unpacked inflates a body whose content is packed. It bounds nothing.
 func unpacked(body io.Reader) (*bufio.Reader, error) {
 	for range maxPackings {
 		packed := bufio.NewReaderSize(body, sniffed)
 		if magic, err := packed.Peek(2); err != nil || magic[0] != 0x1F || magic[1] != 0x8B {
-			return packed, nil // the caller finds an empty body, or one that breaks off at once
+			return packed, nil // the caller finds an empty or broken body
 		}
 		inflated, err := gzip.NewReader(packed)
 		if err != nil {

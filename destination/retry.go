@@ -16,15 +16,13 @@ const (
 	retryMost  = 15 * time.Second
 )
 
-// retryWindow is how much longer transient failures are retried. It begins with the first failure
-// and is whole again after the first answer, so that a dead server costs its window once and not
-// once for each document.
+// retryWindow is how much longer transient failures are retried. It is whole again after an answer, so that a dead
+// server costs it once and not once for each document.
 type retryWindow struct {
 	window time.Duration
-	since  time.Time // of the first failure in a row; zero: none
+	since  time.Time // of the first failure in a row
 }
 
-// left is the rest of the window at now.
 func (p *retryWindow) left(now time.Time) time.Duration {
 	if p.since.IsZero() {
 		p.since = now
@@ -40,7 +38,6 @@ type brokenOff struct{ err error }
 func (b *brokenOff) Error() string { return b.err.Error() }
 func (b *brokenOff) Unwrap() error { return b.err }
 
-// broken marks err as brokenOff if another attempt may help.
 func broken(err error) error {
 	if err == nil {
 		return nil
@@ -61,15 +58,13 @@ func transient(err error) bool {
 	return false
 }
 
-// passing reports a failure that may be gone later.
 func passing(err error) bool {
 	_, cut := errors.AsType[*brokenOff](err)
 	return cut || transient(err)
 }
 
-// retry calls try until it succeeds, fails for good, or the window ends. A body that broke off is
-// begun again at least restarts times. Retry-After is honoured; one that reaches beyond the window
-// ends the retries (F53).
+// retry calls try until it succeeds, fails for good, or the window ends. A body that broke off is begun again at least
+// restarts times. A Retry-After beyond the window ends the retries (F53).
 func (r *Reader) retry(ctx context.Context, p *retryWindow, url string, try func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := try()

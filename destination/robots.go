@@ -12,9 +12,8 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// robots is the third way of [6.3]: Sitemap lines name Resource Lists, mixed with ordinary
-// Sitemaps, which count only where there is nothing better. The file's rules for crawlers do not
-// apply to what it recommends.
+// robots is the third way of [6.3]: Sitemap lines name Resource Lists, mixed with ordinary Sitemaps, which count only
+// where there is nothing better.
 func (f *finder) robots(ctx context.Context, at string) error {
 	lines, err := f.sitemaps(ctx, at)
 	if err != nil {
@@ -79,7 +78,6 @@ func (f *finder) sitemaps(ctx context.Context, at string) ([]string, error) {
 	return lines, nil
 }
 
-// sitemapLines are the Sitemap lines of a robots.txt, made absolute, up to robotsLines of them.
 func sitemapLines(body []byte, base *url.URL) ([]string, error) {
 	file, err := robotstxt.FromBytes(body)
 	if err != nil {

@@ -7,12 +7,10 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// routeKey is the key under which the route from a requested URL to the documents found is
-// remembered. It contains a space, so it cannot be taken for a document's URL.
+// routeKey is the key of the route from a requested URL. Its space keeps it from being a document's URL.
 func routeKey(asked string) string { return "discovery of " + asked }
 
-// retrace begins a discovery where the last one ended, so that nothing that failed then is
-// requested again. done is false if the documents are gone.
+// retrace begins where the last discovery ended, so that nothing that failed then is requested again.
 func (f *finder) retrace(ctx context.Context) (done bool, err error) {
 	d, err := f.r.recall(ctx, routeKey(f.offer.Asked))
 	if err != nil || d == nil || len(d.Route) == 0 {
@@ -36,8 +34,7 @@ func (f *finder) resume(ctx context.Context, h Hop) (ok bool, err error) {
 		return f.resumeFeed(ctx, h)
 	}
 	if !isDirectory(h.Kind) {
-		// Reading the list shows whether it is still there, so a request here would be one too
-		// many.
+		// Reading the list shows whether it is still there.
 		f.step(h.URL, h.How, kindName(h.Kind)+", known from last time, not asked for", true)
 		f.add(bareSet(h))
 		return true, nil
@@ -62,8 +59,7 @@ func (f *finder) resume(ctx context.Context, h Hop) (ok bool, err error) {
 	return false, nil
 }
 
-// remembered continues with a Source Description or Capability List as last read, because it cannot
-// be read now: its sets need not wait for it, and other guesses would find less.
+// remembered continues with a document as last read, because it cannot be read now: its sets need not wait for it.
 func (f *finder) remembered(ctx context.Context, h Hop, fd *finding) (bool, error) {
 	d, err := f.r.recall(ctx, h.URL)
 	if err != nil {
@@ -85,8 +81,7 @@ func (f *finder) remembered(ctx context.Context, h Hop, fd *finding) (bool, erro
 	}
 }
 
-// Forget makes the next Discover of asked start anew. Call it when an offered set turns out not to
-// be there, because known bare lists are offered without a request.
+// Forget makes the next Discover of asked start anew, because known bare lists are offered without a request.
 func (r *Reader) Forget(ctx context.Context, asked string) error {
 	d, err := r.recall(ctx, routeKey(asked))
 	if err != nil || d == nil || len(d.Route) == 0 {

@@ -7,24 +7,21 @@ import (
 	"strings"
 )
 
-// Scope is where the resources of a set may lie (F51): at the origin of its Capability List or bare
-// list, whatever the path, and below the prefixes that the operator configured. It is read only.
+// Scope is where the resources of a set may lie (F51): at the origin of its Capability List or bare list, and below the
+// configured prefixes. It is read only.
 type Scope struct{ entries []scopeEntry }
 
-// scopeEntry is an origin, and the required begin of the rest of a URI.
 type scopeEntry struct {
 	tls    bool
-	host   string // lower case, IPv6 with brackets
+	host   string // IPv6 with brackets
 	port   string // "" for the scheme's default
 	prefix string // path and query, "" for everything
-	inside bool   // prefix ends within a segment, so the segment must end there
+	inside bool   // prefix ends within a segment, which must end there
 }
 
-// NewScope is the scope of the set with that Capability List (or bare list). A prefix is an
-// absolute URI. One that ends in a letter or a digit stands for that resource and what is below it:
-// https://a.example/data covers https://a.example/data/1 and https://a.example/data?x, not
-// https://a.example/database. One that ends in any other character, such as / or -, covers all that
-// begins with it.
+// NewScope is the scope of the set with that ID. A prefix that ends in a letter or a digit stands for that resource and
+// what is below it: https://a.example/data covers https://a.example/data/1 and https://a.example/data?x, not
+// https://a.example/database. One that ends in any other character covers all that begins with it.
 func NewScope(set string, prefixes []string) (*Scope, error) {
 	s := &Scope{entries: make([]scopeEntry, 0, len(prefixes)+1)}
 	own, _, err := parseScopeEntry(set)
@@ -51,9 +48,8 @@ func NewScope(set string, prefixes []string) (*Scope, error) {
 	return s, nil
 }
 
-// Contains reports whether uri is in scope. It compares the URI as it stands and refuses what could
-// be read in two ways: userinfo, control characters, a backslash before the path, and, below a
-// configured prefix, dot segments in any spelling.
+// Contains compares the URI as it stands and refuses what could be read in two ways: userinfo, control characters, a
+// backslash before the path, and, below a configured prefix, dot segments in any spelling.
 func (s *Scope) Contains(uri string) bool {
 	tls, host, port, rest, ok := splitURI(uri)
 	if !ok {
@@ -98,8 +94,7 @@ func parseScopeEntry(raw string) (p scopeEntry, rest string, err error) {
 	return p, rest, nil
 }
 
-// splitURI splits an absolute http or https URI without allocating. The port is "" for the scheme's
-// own.
+// splitURI splits without allocating. The port is "" for the scheme's own.
 func splitURI(uri string) (tls bool, host, port, rest string, ok bool) {
 	own := "80"
 	switch {
@@ -143,14 +138,13 @@ func splitURI(uri string) (tls bool, host, port, rest string, ok bool) {
 	return tls, host, port, rest, host != ""
 }
 
-// hasDotSegment reports whether any server could read a segment of the path as . or ..: also
-// percent-encoded, or behind an encoded slash or a backslash.
+// hasDotSegment reports whether any server could read a segment of the path as . or ..
 func hasDotSegment(rest string) bool {
 	path := rest
 	if i := strings.IndexAny(rest, "?#"); i >= 0 {
 		path = rest[:i]
 	}
-	dots, other := 0, false // of the segment so far
+	dots, other := 0, false
 	for i := 0; i < len(path); i++ {
 		c := path[i]
 		if c == '%' && i+2 < len(path) {
@@ -185,8 +179,7 @@ func isAlnum(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c >= 0x80
 }
 
-// equalFold ignores the case of ASCII letters only, because other letters give a host name no
-// second spelling here.
+// equalFold ignores the case of ASCII letters only: others give a host name no second spelling here.
 func equalFold(a, b string) bool {
 	if len(a) != len(b) {
 		return false

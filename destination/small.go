@@ -9,7 +9,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// readWhole reads a small document to its end. One that breaks off proves nothing (F58).
+// A small document that breaks off proves nothing (F58).
 func (r *Reader) readWhole(url string, a *answer, doc *rsdoc.Reader, expect []rsdoc.Kind) (*Document, error) {
 	h, err := doc.Head()
 	if err != nil {
@@ -18,7 +18,7 @@ func (r *Reader) readWhole(url string, a *answer, doc *rsdoc.Reader, expect []rs
 	if err := expected(h, expect); err != nil {
 		return nil, err
 	}
-	d := &Document{URL: url, Final: a.URL, Meta: a.meta()}
+	d := &Document{URL: url, Meta: a.meta()}
 	return d, r.readRest(d, doc, expect)
 }
 
@@ -48,10 +48,8 @@ func expected(h *rsdoc.Head, expect []rsdoc.Kind) error {
 	return h.Expect(expect...)
 }
 
-// readEntries reads the remaining entries of a document into d, within the limits of what may be
-// held.
 func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
-	var held int64
+	held := 0
 	for {
 		e, err := doc.Next()
 		if err == io.EOF {
@@ -64,9 +62,10 @@ func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
 			continue // Skipped counts it
 		}
 		ref := refOf(e)
-		if held += ref.size(); held > r.limits.SmallBytes || len(d.Entries) >= r.limits.SmallEntries {
-			return &rsdoc.DocumentError{Problem: rsdoc.Limit, Offset: doc.Bytes(), Detail: fmt.Sprintf(
-				"more than %d entries or %d bytes in a document that has to be held whole", r.limits.SmallEntries, r.limits.SmallBytes)}
+		if held += ref.size(); held > r.limits.smallBytes || len(d.Entries) >= r.limits.smallEntries {
+			why := fmt.Sprintf("more than %d entries or %d bytes in a document that has to be held whole",
+				r.limits.smallEntries, r.limits.smallBytes)
+			return &rsdoc.DocumentError{Problem: rsdoc.Limit, Offset: doc.Bytes(), Detail: why}
 		}
 		d.Entries = append(d.Entries, ref)
 	}
@@ -76,7 +75,7 @@ func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
 func refOf(e *rsdoc.Entry) Ref {
 	return Ref{
 		URL: e.Loc, Kind: e.Capability, LastMod: e.LastMod, At: e.At, From: e.From, Until: e.Until,
-		Length: e.Length, Type: e.Type, HasMD: e.HasMD, Links: cloneLinks(e.Links),
+		Length: e.Length, Type: e.Type, Links: cloneLinks(e.Links),
 	}
 }
 
@@ -91,18 +90,16 @@ func cloneLinks(links []rsdoc.Link) []rsdoc.Link {
 	return out
 }
 
-// size is the memory of the Ref with its strings.
-func (r *Ref) size() int64 {
+func (r *Ref) size() int {
 	n := 128 + len(r.URL) + len(r.Kind) + len(r.Type)
 	for i := range r.Links {
 		l := &r.Links[i]
 		n += 128 + len(l.Rel) + len(l.Href) + len(l.Type) + len(l.Path) + 72*len(l.Digests)
 	}
-	return int64(n)
+	return n
 }
 
-// sameParts reports whether two readings of an index name the same parts in the same state. The
-// root's own at is left out, because some Sources write the time of the request there.
+// sameParts leaves out the root's own at, because some Sources write the time of the request there.
 func sameParts(a, b *Document) bool {
 	return slices.EqualFunc(a.Entries, b.Entries, func(x, y Ref) bool {
 		return x.URL == y.URL && x.LastMod == y.LastMod && x.At == y.At && x.From == y.From && x.Until == y.Until &&

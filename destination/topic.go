@@ -13,19 +13,16 @@ const KindFeed rsdoc.Kind = "feed"
 
 // TopicOptions say how a topic is discovered.
 type TopicOptions struct {
-	// Hub and Topic override what is discovered (S-12), "" for none.
+	// Hub and Topic override what is discovered (S-12).
 	Hub, Topic string
-	// Allowed reports URLs beyond the requested host to which a self link or a feed link may lead
-	// (S-11); nil: none.
+	// Allowed reports URLs beyond the requested host to which a link may lead (S-11); may be nil.
 	Allowed func(*url.URL) bool
-	// Recall returns the last reading of a URL, nil for none. The caller remembers a Topic's States
-	// once their content is recorded: remembered earlier, a 304 would hide content that was never
-	// recorded.
+	// Recall returns the last reading of a URL, nil for none. A Topic's States are to be remembered only once their
+	// content is recorded: a 304 would hide content that never was.
 	Recall func(ctx context.Context, url string) (*TopicState, error)
 }
 
-// TopicState is the result of one reading of a URL, with which the next one begins. It is kept as
-// JSON.
+// TopicState is the result of one reading of a URL, with which the next one begins, kept as JSON.
 type TopicState struct {
 	URL          string    `json:"url"`
 	Final        string    `json:"final,omitempty"` // after redirects
@@ -37,13 +34,11 @@ type TopicState struct {
 	SelfFrom     string    `json:"self_from,omitempty"`
 	Hubs         []string  `json:"hubs,omitempty"`
 	HubsFrom     string    `json:"hubs_from,omitempty"`
-	// Feed is the feed that a page without hubs of its own links to (rel=alternate) and that
-	// replaces it if allowed.
+	// Feed is the allowed feed that replaces a page without hubs (rel=alternate).
 	Feed  string `json:"feed,omitempty"`
-	Empty bool   `json:"empty,omitempty"` // a 2xx without a body (S-10)
-	// Taken is the topic whose Answer this state of the document was, "" for none. A 304 that
-	// refers to a state that was not taken, or was taken for another topic, proves nothing about
-	// recorded content.
+	Empty bool   `json:"empty,omitempty"` // S-10
+	// Taken is the topic whose Answer this state was. A 304 that refers to another state proves nothing about recorded
+	// content.
 	Taken string `json:"taken,omitempty"`
 }
 
@@ -54,16 +49,15 @@ func (s TopicState) unconditional() *TopicState {
 
 // Topic is a topic and its present state.
 type Topic struct {
-	// URL is the topic: its self link, what is subscribed to and polled.
+	// URL is what is subscribed to and polled.
 	URL string
-	// Hubs as advertised, preferred first; empty: it can only be polled.
+	// Hubs as advertised; empty: it can only be polled.
 	Hubs []string
-	// SelfFrom and HubsFrom say where these were found: link-header, html, feed, config, final-url.
+	// SelfFrom and HubsFrom are link-header, html, feed, config or final-url.
 	SelfFrom, HubsFrom string
 	// States are the readings of this discovery, to be remembered.
 	States []TopicState
-	// Answer is the answer of the topic's own URL, or of the requested URL where the topic's does
-	// not answer.
+	// Answer is that of the topic's own URL, or of the requested URL where the topic's does not answer.
 	Answer TopicAnswer
 }
 
@@ -71,7 +65,7 @@ type Topic struct {
 type TopicAnswer struct {
 	TopicState
 	NotModified bool
-	// Body is a feed's whole document; nil for other formats and after a 304.
+	// Body is a feed's whole document, else nil.
 	Body []byte
-	Date rsdoc.Micros // by the Source's clock, NoTime if unknown
+	Date rsdoc.Micros // the Source's clock
 }

@@ -228,7 +228,8 @@ func TestTopicTooLarge(t *testing.T) {
 		}
 		return r.URL.Path == "/packed"
 	})
-	r := testReader(t, func(o *ReaderOptions) { o.Limits.FeedBytes = 1 << 16 })
+	r := testReader(t, nil)
+	r.limits.feedBytes = 1 << 16
 	for _, path := range []string{"/t", "/packed"} {
 		o, err := DiscoverTopic(t.Context(), r, s.URL+path, TopicOptions{})
 		if err == nil || len(o.Sets) > 0 || !strings.Contains(err.Error(), "larger than the 65536 bytes") {

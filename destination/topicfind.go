@@ -14,25 +14,18 @@ import (
 	"resyncd/destination/websub"
 )
 
-// How a topic or its links were found, beside what websub names.
 const (
-	howSelf    = "self"   // of a Step: the self link led there
-	howTopic   = "topic"  // of a Step: the operator named it
+	howSelf    = "self"   // the self link led there
+	howTopic   = "topic"  // the operator named it
 	fromConfig = "config" // S-12
 )
 
-// DiscoverTopic finds the topic that a URL stands for, and reads it (S-01 to S-13). The document at
-// asked names self and hubs, in its Link headers first and then in its body; an HTML page without
-// hubs that links to a feed stands for that feed; anything else is a topic too, which can only be
+// DiscoverTopic finds the topic that a URL stands for, and reads it (S-01 to S-13). The document names self and hubs;
+// an HTML page without hubs that links to a feed stands for that feed; anything else is a topic that can only be
 // polled. The Offer has one set, whose ID is the topic's URL.
 //
-// What o.Recall knows is requested conditionally: one request for a topic by its own URL, one more
-// where a page leads to a feed, and one more where the self link leads to another document. A
-// readable document is an Answer even where other URLs fail; the Trail has the failures and
-// refusals.
-//
-// The Offer is never nil. Where nothing could be read the error is an *Error; others are those of
-// ctx and of o.Recall.
+// What o.Recall knows is requested conditionally. A readable document is an Answer even where other URLs fail. The
+// Offer is never nil. Where nothing could be read the error is an *Error; others are those of ctx and of o.Recall.
 func DiscoverTopic(ctx context.Context, r *Reader, asked string, o TopicOptions) (*Offer, error) {
 	f := &topicFinder{
 		r: r, o: o, offer: &Offer{Asked: asked}, read: map[string]*reading{}, window: &retryWindow{window: r.retryFor},
@@ -50,8 +43,8 @@ type topicFinder struct {
 	r      *Reader
 	o      TopicOptions
 	offer  *Offer
-	own    []string            // hosts of the Source: the requested one, and redirect targets
-	read   map[string]*reading // by URL: nothing is requested twice
+	own    []string            // hosts of the Source, redirect targets too
+	read   map[string]*reading // nothing is requested twice
 	order  []string            // of read
 	window *retryWindow
 }
@@ -91,7 +84,6 @@ func (f *topicFinder) run(ctx context.Context) error {
 	return nil
 }
 
-// owns counts the host of a document, perhaps after redirects, as the Source's.
 func (f *topicFinder) owns(rd *reading) {
 	if u, err := url.Parse(rd.Final); err == nil && rd.err == nil {
 		f.own = append(f.own, hostname(u))
@@ -114,7 +106,6 @@ func (f *topicFinder) look(ctx context.Context, at, how string) (*reading, error
 	return rd, err
 }
 
-// reread reads a URL again without validators.
 func (f *topicFinder) reread(ctx context.Context, rd *reading, how string) (*reading, error) {
 	return f.ask(ctx, rd.URL, how, rd.unconditional())
 }
@@ -125,8 +116,8 @@ func (f *topicFinder) ask(ctx context.Context, at, how string, known *TopicState
 		return nil, context.Cause(ctx)
 	}
 	if err == nil && known != nil && known.Format != feed.None && rd.Format == feed.None && !isXML(rd.ContentType) {
-		// A page of maintenance, or of an error with status 200 (F58), has replaced the followed
-		// document, so its links do not count. Another document of the Source would be XML.
+		// A page of maintenance, or of an error with status 200 (F58), has replaced the followed document. Another
+		// document of the Source would be XML.
 		rd.inPlace, rd.feeds = true, nil
 		rd.Self, rd.SelfFrom, rd.Hubs, rd.HubsFrom = known.Self, known.SelfFrom, known.Hubs, known.HubsFrom
 	}
@@ -164,8 +155,8 @@ func (f *topicFinder) step(at, how, result string, ok bool) {
 	f.offer.Trail = append(f.offer.Trail, Step{URL: at, How: how, Result: result, OK: ok})
 }
 
-// allowed reports whether a link may lead the topic to a URL (S-11). Only host names count, because
-// software behind a proxy advertises another scheme or port.
+// allowed reports whether a link may lead the topic to a URL (S-11). Only host names count, because software behind a
+// proxy advertises another scheme or port.
 func (f *topicFinder) allowed(target string) bool {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -176,14 +167,14 @@ func (f *topicFinder) allowed(target string) bool {
 
 func hostname(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
 
-// topicOf is the topic that a document stands for, without its content.
 func (f *topicFinder) topicOf(at *reading) *Topic {
 	t := &Topic{URL: at.Self, SelfFrom: at.SelfFrom, Hubs: at.Hubs, HubsFrom: at.HubsFrom}
 	switch {
 	case f.o.Topic != "":
 		t.URL, t.SelfFrom = f.o.Topic, fromConfig
 	case t.SelfFrom != websub.FromURL && !f.allowed(t.URL):
-		f.step(t.URL, howSelf, "refused: the self link leads to another host; if that is right, give topic: or add the host to scope:", false)
+		f.step(t.URL, howSelf, "refused: the self link leads to another host; "+
+			"if that is right, give topic: or add the host to scope:", false)
 		t.URL, t.SelfFrom = withoutFragment(at.Final), websub.FromURL
 	case t.SelfFrom == websub.FromURL && len(t.Hubs) > 0 && !at.NotModified:
 		f.r.log.Info("topic names a hub but no self link; its own URL is taken for it", "url", fetch.RedactURL(at.URL))
@@ -205,7 +196,6 @@ func (f *topicFinder) finish(t *Topic, content *reading, found string) {
 	f.offer.Sets = []SetOffer{{ID: t.URL, Bare: true, Found: found, Topic: t}}
 }
 
-// result describes a reading to people.
 func (rd *reading) result() string {
 	if rd.err != nil {
 		if e, ok := errors.AsType[*fetch.Error](rd.err); ok && e.Err != nil {

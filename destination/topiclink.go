@@ -10,9 +10,8 @@ import (
 	"resyncd/destination/fetch"
 )
 
-// linked is the feed that a page stands for: the first link on an allowed host that is a feed, nil
-// for none. A feed that does not answer now is no reason to take the next one, which is another
-// topic.
+// linked is the feed that a page stands for: the first link on an allowed host that is a feed. One that does not answer
+// now is no reason to take the next, which is another topic.
 func (f *topicFinder) linked(ctx context.Context, page *reading) (*reading, error) {
 	feeds := page.feeds
 	if page.NotModified && page.Feed != "" {
@@ -23,7 +22,7 @@ func (f *topicFinder) linked(ctx context.Context, page *reading) (*reading, erro
 		return rd, err
 	}
 	if page.NotModified && len(feeds) > 0 && f.allowed(feeds[0]) {
-		// The feed that the page named first is gone; its other feeds are unknown.
+		// The first feed is gone; the page's others are unknown.
 		fresh, err := f.reread(ctx, page, howGiven)
 		if err != nil || fresh.err != nil {
 			return nil, err
@@ -42,8 +41,8 @@ func (f *topicFinder) firstFeed(ctx context.Context, page *reading, feeds []stri
 		case sameDocument(target, page):
 			continue
 		case !f.allowed(target):
-			f.step(target, howHTMLLink,
-				"refused: the page links to a feed on another host; if that is right, give that or add the host to scope:", false)
+			f.step(target, howHTMLLink, "refused: the page links to a feed on another host; "+
+				"if that is right, give that or add the host to scope:", false)
 			if page.Feed == "" {
 				page.Feed = target // so that a 304 shows it too
 			}
@@ -62,10 +61,9 @@ func (f *topicFinder) firstFeed(ctx context.Context, page *reading, feeds []stri
 	return nil, nil
 }
 
-// content is the document with the topic's content: that of its self link where it answers. The
-// requested document stays the content where the self link leads nowhere, or from a feed to
-// something else (T-02), and where the operator names the topic of a feed, because one URL is to be
-// polled and the other subscribed to.
+// content is the document with the topic's content: that of its self link where it answers. The requested document
+// stays the content where the self link leads from a feed to something else (T-02), and where the operator names the
+// topic of a feed, because one URL is polled and the other subscribed to.
 func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*reading, error) {
 	content, how := at, howSelf
 	place := contentURL(t.URL, at)
@@ -88,8 +86,7 @@ func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*read
 		}
 	}
 	if content.NotModified && content.Taken != t.URL {
-		// The 304 refers to a reading whose content was not taken, or was taken for another topic,
-		// so nobody recorded it.
+		// Nobody recorded the content of the reading that the 304 refers to.
 		if content == at {
 			how = howGiven
 		}
@@ -107,9 +104,8 @@ func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*read
 	return content, nil
 }
 
-// contentURL is where the content of a topic is read, "" where it is the document already read. A
-// document must not lead from https to http (F60): such a self link mostly comes from software
-// behind a proxy, and names the same document.
+// contentURL is "" where the content is read already. A document must not lead from https to http (F60): such a self
+// link mostly comes from software behind a proxy, and names the same document.
 func contentURL(topic string, at *reading) string {
 	if sameDocument(topic, at) {
 		return ""
@@ -131,13 +127,12 @@ func contentURL(topic string, at *reading) string {
 	return u.String()
 }
 
-// sameDocument reports whether a URL is one of those of a document, however it is spelt.
+// sameDocument reports whether a URL is one of a document's, however it is spelt.
 func sameDocument(target string, rd *reading) bool {
 	spelt := canonical(target)
 	return spelt == canonical(rd.URL) || spelt == canonical(rd.Final)
 }
 
-// canonical is one spelling for equivalent URLs.
 func canonical(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -155,7 +150,6 @@ func canonical(raw string) string {
 	return c.String()
 }
 
-// withoutFragment is a URL as it is requested.
 func withoutFragment(raw string) string {
 	whole, _, _ := strings.Cut(raw, "#")
 	return whole

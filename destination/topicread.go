@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 
 	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
@@ -15,21 +14,18 @@ import (
 	"resyncd/destination/websub"
 )
 
-// reading is the result of reading one URL of a topic.
 type reading struct {
 	TopicAnswer
-	feeds []string // that a page links to
-	err   error    // why it could not be read
-	// inPlace says that the document is no feed, and was one.
+	feeds []string
+	err   error
+	// inPlace says that the document was a feed and is none.
 	inPlace bool
 }
 
-// errNoFeed is the problem of a feed's page that is something else.
 var errNoFeed = errors.New("there is no Atom or RSS feed at its address")
 
-// Page reads a page or an archive of a feed (RFC 5005) whole and unconditionally. What is no feed,
-// or larger than Limits.FeedBytes, is an error. Only the policy of addresses applies; the caller
-// must know that the page belongs to the feed.
+// Page reads a page or an archive of a feed (RFC 5005) whole and unconditionally. The caller must know that the page
+// belongs to the feed.
 func (r *Reader) Page(ctx context.Context, url string) (*TopicAnswer, error) {
 	rd, err := r.readTopic(ctx, url, nil, &retryWindow{window: r.retryFor})
 	if err == nil && rd.Format == feed.None {
@@ -41,7 +37,6 @@ func (r *Reader) Page(ctx context.Context, url string) (*TopicAnswer, error) {
 	return &rd.TopicAnswer, nil
 }
 
-// readTopic reads one URL of a topic, conditionally if it is known.
 func (r *Reader) readTopic(ctx context.Context, url string, known *TopicState,
 	p *retryWindow) (rd *reading, err error) {
 	var m Meta
@@ -68,8 +63,7 @@ func (r *Reader) readTopic(ctx context.Context, url string, known *TopicState,
 	return rd, err
 }
 
-// takeTopic reads an answer: a feed whole, of a page the head, and of anything else only its
-// header.
+// takeTopic reads a feed whole, of a page the head, and of anything else only its header.
 func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
 	rd := &reading{TopicAnswer: TopicAnswer{Date: a.meta().Date, TopicState: TopicState{
 		URL: url, Final: a.URL, ETag: a.ETag, LastModified: a.LastModified, ContentType: a.Type,
@@ -80,7 +74,7 @@ func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
 	}
 	start, err := body.Peek(sniffed)
 	if err != nil && err != io.EOF && len(start) == 0 {
-		return nil, cutShort(err) // the beginning of a page may be enough
+		return nil, cutShort(err) // the beginning of a page may do
 	}
 	rd.Empty = len(start) == 0
 	rd.Format = feed.Sniff(a.Type, start)
@@ -95,15 +89,13 @@ func (r *Reader) takeTopic(url string, a *answer) (*reading, error) {
 	if err != nil {
 		return nil, cutShort(err)
 	}
-	rd.Self, rd.SelfFrom, rd.Hubs, rd.HubsFrom, rd.feeds = links.Self, links.SelfFrom, links.Hubs, links.HubsFrom, links.Feeds
-	if rd.Format != feed.None {
-		rd.askParser(a.base)
-	}
+	rd.Self, rd.SelfFrom, rd.Hubs, rd.HubsFrom = links.Self, links.SelfFrom, links.Hubs, links.HubsFrom
+	rd.feeds = links.Feeds
 	return rd, nil
 }
 
 func (r *Reader) wholeFeed(body io.Reader) ([]byte, error) {
-	limit := r.limits.FeedBytes
+	limit := r.limits.feedBytes
 	all, err := io.ReadAll(io.LimitReader(body, limit+1))
 	switch {
 	case err != nil:
@@ -114,26 +106,7 @@ func (r *Reader) wholeFeed(body io.Reader) ([]byte, error) {
 	return all, nil
 }
 
-// askParser reads the feed for links that the quick search did not find: the parser knows every
-// encoding, mends more faults, and reads to the end.
-func (rd *reading) askParser(base *url.URL) {
-	if len(rd.Hubs) > 0 && rd.SelfFrom != websub.FromURL {
-		return
-	}
-	// Faults of the feed are reported by the reader of its entries.
-	head, _ := feed.Read(bytes.NewReader(rd.Body), feed.Options{Base: base, ContentType: rd.ContentType},
-		func(*feed.Entry) error { return nil })
-	if rd.SelfFrom == websub.FromURL && websub.OnWeb(head.Self) {
-		rd.Self, rd.SelfFrom = head.Self, websub.FromFeed
-	}
-	hubs := slices.DeleteFunc(head.Hubs, func(hub string) bool { return !websub.OnWeb(hub) })
-	if len(rd.Hubs) == 0 && len(hubs) > 0 {
-		rd.Hubs, rd.HubsFrom = hubs[:min(len(hubs), websub.MaxHubs)], websub.FromFeed
-	}
-}
-
-// unchangedTopic is the known state after a 304. Self and hubs in its header are newer all the same
-// (S-13).
+// unchangedTopic is the known state after a 304. Self and hubs in its header are newer all the same (S-13).
 func unchangedTopic(known *TopicState, a *answer) *reading {
 	rd := &reading{TopicAnswer: TopicAnswer{TopicState: *known, NotModified: true, Date: a.meta().Date}}
 	rd.Final = a.URL
@@ -147,10 +120,10 @@ func unchangedTopic(known *TopicState, a *answer) *reading {
 	return rd
 }
 
-// noContent is the status of resourcesync_push's topics, which say everything in the header (S-10).
+// noContent is the status of topics that say everything in the header (S-10).
 const noContent = 204
 
-// emptyTopic requests a topic that answered 204 again, in a way that shows its header.
+// emptyTopic requests such a topic again, in a way that shows its header.
 func (r *Reader) emptyTopic(ctx context.Context, target string) (*reading, error) {
 	at := target
 	for range emptyHops {
@@ -183,8 +156,7 @@ func (r *Reader) emptyTopic(ctx context.Context, target string) (*reading, error
 	return nil, fmt.Errorf("more than %d redirects", emptyHops)
 }
 
-// cutShort marks a body that broke off as worth another attempt, also where only its packing shows
-// the cut.
+// cutShort marks a body that broke off as worth another attempt, also where only its packing shows the cut.
 func cutShort(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return &brokenOff{err}

@@ -2,62 +2,193 @@ package destination
 
 import (
 	"context"
+	"errors"
 
 	"resyncd/destination/rsdoc"
 )
 
-// Part is one list (urlset) of a walk: the root document itself or a part of an index.
+// Part is one list (urlset) of a walk: the root itself or a part of an index.
 type Part struct {
 	Ref
 	Parent string // URL of the index, "" for the root
-	Newest bool   // the last part of its index in time, the only one that may still change
+	Newest bool   // the last of its index, the only one that may still change
 	Depth  int
-	Final  string
 	Meta
 }
 
 // Verdict is a Visitor's decision about a part that the index names.
 type Verdict uint8
 
-// The verdicts. Recheck asks conditionally with the validators that the Visitor put into the Part's Meta.
+// Recheck asks conditionally with the validators that the Visitor put into the Part's Meta.
 const (
 	Read Verdict = iota
 	Skip
 	Recheck
 )
 
-// Visitor receives a walk. It is called from one goroutine, part after part, in the index's order.
-// An error that it returns ends the walk and is returned by Walk unchanged. The context is that of
-// the walk.
+// Visitor receives a walk, from one goroutine, part after part, in the index's order. An error that it returns ends the
+// walk and is returned by Walk unchanged.
 type Visitor interface {
-	// Enter is called before a list is fetched. p holds the index's metadata of it, and
-	// p.NotModified whether the index answered 304; Enter may set p.ETag and p.LastModified. A list
-	// looks like an index before the fetch, so Enter is called for indexes too, and then neither
-	// Begin nor Unchanged follows; only a root known to be an index is exempt.
+	// Enter is called before a list is fetched, with the index's metadata; it may set p.ETag and p.LastModified. Enter
+	// is called for indexes too, which look like lists before, and then neither Begin nor Unchanged follows.
 	Enter(ctx context.Context, p *Part) (Verdict, error)
 	// Unchanged is called for a part that answered 304.
 	Unchanged(ctx context.Context, p *Part) error
-	// Begin is called when the root of the list was read and is of the expected kind, and again for
-	// the same part when a transfer broke off and the part is read anew from its start.
+	// Begin is called when the root of the list was read and is of the expected kind, and again when a transfer broke
+	// off and the part is read anew from its start.
 	Begin(ctx context.Context, p *Part, h *rsdoc.Head) error
-	// Entry receives one entry, which is valid until it returns. Of one with a Fault only its Loc
-	// may be used.
+	// Entry receives one entry, valid until it returns. Of one with a Fault only its Loc may be used.
 	Entry(ctx context.Context, p *Part, e *rsdoc.Entry) error
-	// End is called when the list was read to its end without a fault. skipped entries were bad,
-	// including those that Entry got with a Fault; first describes the first of them.
+	// End is called when the list was read to its end. skipped entries were bad; first describes the first of them.
 	End(ctx context.Context, p *Part, h *rsdoc.Head, skipped int64, first error) error
-	// Failed is called for a list or index, the root included, that could not be read, or is not
-	// what it should be (F58). The walk goes on with the next one and is incomplete. Where nothing
-	// answers any more it is called once for all that is left.
+	// Failed is called for a list or index that could not be read, or is not what it should be (F58), and once for all
+	// that is left where nothing answers any more. The walk goes on and is incomplete.
 	Failed(ctx context.Context, p *Part, err error) error
 }
 
 // Tour is what a walk did.
 type Tour struct {
-	Root   *Document // the index, if the root was one (its At, From, Until count); nil for a plain list
-	Lists  int       // lists read to their end, or unchanged
-	Failed int       // lists and indexes that could not be read
-	// Complete: every list that was not skipped was read to its end, or was unchanged; no index had unusable entries;
-	// and, for snapshots, no index changed meanwhile. Unusable entries of lists are told by Visitor.End, not here.
+	Root   *Document // the index, if the root was one
+	Lists  int       // read to their end, or unchanged
+	Failed int
+	// Complete says that every list that was not skipped was read or unchanged, no index had unusable entries, and no
+	// index of a snapshot changed meanwhile.
 	Complete bool
+}
+
+// Walk reads the list or index at root as one of the kind, within bounds (F66, F67); that of an archive kind reads the
+// lists it archives. Lists are streamed, indexes are held whole and remembered. Only the indexes of snapshots are read
+// again after their lists.
+//
+// The error is the visitor's, the Memory's or that of ctx; what is wrong with documents goes to Visitor.Failed. Zero
+// times and length of root count as absent.
+func (r *Reader) Walk(ctx context.Context, root Ref, kind rsdoc.Kind, v Visitor) (Tour, error) {
+	w := &walk{
+		r: r, v: v, seen: map[string]struct{}{}, window: &retryWindow{window: r.retryFor},
+	}
+	p := &Part{Ref: root.dropZeroTimes(), Newest: true, Meta: Meta{Date: rsdoc.NoTime}}
+	if p.Kind == rsdoc.KindUnknown {
+		p.Kind = kind
+	}
+	err := w.visit(ctx, p, kind, nil)
+	w.tour.Complete = err == nil && w.tour.Failed == 0 && !w.incomplete
+	return w.tour, err
+}
+
+type walk struct {
+	r      *Reader
+	v      Visitor
+	tour   Tour
+	seen   map[string]struct{} // lists and indexes
+	window *retryWindow
+	parts  int
+	reads  int
+	inARow int // transient failures without an answer in between
+	// The walk is incomplete for a reason that no Failed call reports.
+	incomplete bool
+	stop       error // ends the walk
+}
+
+// errStop stands in for walk.stop where an error passes through code that handles failures of documents.
+var errStop = errors.New("walk was stopped")
+
+func (w *walk) stopped(err error) error {
+	w.stop = err
+	return errStop
+}
+
+// visit reads one document of a walk and what is below it. path are the indexes above.
+func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []string) error {
+	w.seen[p.URL] = struct{}{}
+	known, err := w.r.recall(ctx, p.URL)
+	if err != nil {
+		return err
+	}
+	if known != nil && !holdsParts(known) {
+		known = nil
+	}
+	t := &docRead{part: p, kind: kind, known: known}
+	if known == nil || p.Depth > 0 {
+		verdict, err := w.enter(ctx, t)
+		if err != nil || verdict == Skip {
+			return err
+		}
+		if verdict == Recheck {
+			t.validators = validatorsOf(p.Meta)
+		}
+	}
+	if known != nil {
+		t.validators = validators(known)
+	}
+	index, err := w.read(ctx, t)
+	switch {
+	case w.stop != nil:
+		return w.stop
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return w.failed(ctx, p, err)
+	}
+	w.inARow = 0
+	if index == nil {
+		return nil
+	}
+	return w.index(ctx, p, index, kind, path)
+}
+
+func (w *walk) enter(ctx context.Context, t *docRead) (Verdict, error) {
+	t.entered = true
+	return w.v.Enter(ctx, t.part)
+}
+
+// read makes attempts until the document is read or has failed. An index is returned, a list has gone to the visitor.
+func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error) {
+	for {
+		err = w.r.retry(ctx, w.window, t.part.URL, func() error {
+			index, err = w.attempt(ctx, t)
+			return err
+		})
+		look, ok := errors.AsType[*checkFirst](err)
+		if !ok {
+			return index, err
+		}
+		t.shape = asList
+		if w.r.leadsToList(ctx, look.url, t.kind) {
+			t.shape = asIndex
+		}
+	}
+}
+
+func (w *walk) failed(ctx context.Context, p *Part, err error) error {
+	if passing(err) {
+		w.inARow++
+		return w.fail(ctx, p, 1, err)
+	}
+	w.inARow = 0
+	if p.Depth == 0 { // discovery's knowledge is outdated
+		if err := w.r.Forget(ctx, p.URL); err != nil {
+			return err
+		}
+	}
+	return w.fail(ctx, p, 1, err)
+}
+
+func (w *walk) fail(ctx context.Context, p *Part, n int, err error) error {
+	w.tour.Failed += n
+	return w.v.Failed(ctx, p, err)
+}
+
+func validatorsOf(m Meta) Meta { return Meta{ETag: m.ETag, LastModified: m.LastModified} }
+
+// A Ref that a caller wrote down has no times, and nothing here dates from 1970.
+func (r Ref) dropZeroTimes() Ref {
+	for _, t := range [...]*rsdoc.Micros{&r.LastMod, &r.At, &r.From, &r.Until} {
+		if *t == 0 {
+			*t = rsdoc.NoTime
+		}
+	}
+	if r.Length == 0 {
+		r.Length = -1
+	}
+	return r
 }

@@ -163,14 +163,16 @@ func TestWalkBounds(t *testing.T) {
 	pages["/"] = xml(indexOf(listMD + parts.String()))
 	s := newSite(t, pages)
 	v := &log{quiet: true}
-	r := testReader(t, func(o *ReaderOptions) { o.Limits.Parts = 5 })
+	r := testReader(t, nil)
+	r.limits.parts = 5
 	tour, err := r.Walk(t.Context(), Ref{URL: s.URL + "/"}, rsdoc.KindResourceList, v)
 	if err != nil || tour.Lists != 5 || tour.Failed != 1 || tour.Complete {
 		t.Errorf("parts: %+v, %v", tour, err)
 	}
-	for _, l := range []Limits{{SmallEntries: 19}, {SmallBytes: 1000}} {
+	for _, l := range []limits{{smallEntries: 19, smallBytes: 1 << 20, parts: 99, depth: 3}, {smallEntries: 99, smallBytes: 1000, parts: 99, depth: 3}} {
 		v = &log{quiet: true}
-		r = testReader(t, func(o *ReaderOptions) { o.Limits = l })
+		r = testReader(t, nil)
+		r.limits = l
 		tour, err = r.Walk(t.Context(), Ref{URL: s.URL + "/"}, rsdoc.KindResourceList, v)
 		if err != nil || tour.Failed != 1 || tour.Lists != 0 {
 			t.Errorf("%+v: %+v, %v", l, tour, err)

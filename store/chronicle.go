@@ -6,12 +6,12 @@ import "context"
 type Point struct {
 	SourceID int64
 	At       Micros // its begin; a multiple of its width
-	// Changes counts resources whose file was placed or removed, Failed attempts that left one
-	// owed, Bytes the placed bytes.
+	// Changes counts files placed or removed, Failed attempts that left one owed, Bytes the placed
+	// bytes.
 	Changes, Failed, Bytes int64
-	// Pushes counts notifications that were carried out. Latency is the sum of their times from
-	// receipt to the durable file, LatencyMost the longest, in microseconds. Misses counts changes
-	// that a pull saw first although a channel was active.
+	// Pushes counts notifications that were carried out, Latency sums their microseconds from
+	// receipt to the durable file. Misses counts changes that a pull saw first although a channel
+	// was active.
 	Pushes, Latency, LatencyMost, Misses int64
 }
 
@@ -48,19 +48,17 @@ const (
 	SpanFeed         SpanKind = "feed"
 )
 
-// Span is a piece of the evidence for a set's coverage, only for people. Commits merge what belongs
-// together: the span of a document grows with the document, which is the same by its URL and From,
-// or as a baseline by its URL and Until; a notification or a feed that begins in the same hour of
-// Source time as the last one of its set, kind and document (the one with the latest From) and
-// touches it is counted with it. Spans without Until are ignored.
+// Span is a piece of the evidence for a set's coverage, only for people. A span of a document grows
+// with it: the same URL and From, or of a baseline URL and Until. A notification or a feed is
+// counted with the newest one of its set, kind and document that it touches in the same hour of
+// Source time. Spans without Until are ignored.
 type Span struct {
 	ID          int64
 	SetID       int64
 	Kind        SpanKind
 	From, Until Micros // Source; From is NoTime for a baseline
 	First, Last Micros // local; when it was first and last recorded
-	// Count is the number of pieces; 0 in a commit is 1, and a document is one however often it is
-	// read.
+	// Count is the number of pieces; 0 in a commit is 1.
 	Count    int64
 	Entries  int64  // of all its pieces; of a document the present ones
 	Document string // its URL, "" for notifications
@@ -82,23 +80,21 @@ type SubscriptionEvent struct {
 
 // Chronicle keeps what happened, aggregated and bounded, for people. It needs no claim.
 type Chronicle interface {
-	// AddPoints adds to the minutes, hours and days that hold the points (At may be any instant),
-	// in one transaction. Empty points, and those of missing Sources, are ignored.
+	// AddPoints adds to the minutes, hours and days that hold the points, in one transaction. Empty
+	// points, and those of missing Sources, are ignored.
 	AddPoints(ctx context.Context, points []Point) error
 	// Points returns the points of a Source (0: of all) in [from, until), by Source and time; empty
 	// ones are left out.
 	Points(ctx context.Context, sourceID int64, w Width, from, until Micros) ([]Point, error)
-	// Spans returns up to limit spans of a set that touch [from, until], the newest (by Until) if
-	// there are more, in order of From. A baseline touches whatever holds its Until.
+	// Spans returns up to limit spans of a set that touch [from, until], in order of From: the
+	// newest (by Until) if there are more. A baseline touches whatever holds its Until.
 	Spans(ctx context.Context, setID int64, from, until Micros, limit int) ([]Span, error)
-	// SubscriptionEvents returns the newest of a Source, newest first. The Store records them with
-	// each new subscription and each change of State or Verified; Lease is what was granted where
-	// Verified changed.
+	// SubscriptionEvents returns the newest of a Source, newest first: each new subscription and
+	// change of State or Verified. Lease is what was granted where Verified changed.
 	SubscriptionEvents(ctx context.Context, sourceID int64, limit int) ([]SubscriptionEvent, error)
-	// Find returns up to limit resources of a Source whose URI is or contains text, the exact one
-	// first, then those that begin with it, then others, in the order of their URIs, with all
-	// wants. Others match in any ASCII letter case; nothing in text is a wildcard. The search for
-	// others reads a bounded number of rows; complete reports that there are no more than it
-	// returns.
+	// Find returns up to limit resources of a Source whose URI contains text, with all wants: the
+	// exact one, those that begin with it, then others in any ASCII letter case; each in the order
+	// of URIs. Nothing in text is a wildcard. The search for others reads a bounded number of rows;
+	// complete reports that there are no more.
 	Find(ctx context.Context, sourceID int64, text string, limit int) (found []*Resource, complete bool, err error)
 }

@@ -1,7 +1,7 @@
 package store
 
-// Commit is one atomic step of a Source. Empty fields change nothing. Everything in it must belong
-// to the claimed Source; where it does not, the commit fails.
+// Commit is one atomic step of a Source. Empty fields change nothing. It fails if anything in it
+// belongs to another Source.
 type Commit struct {
 	Claim     Claim
 	Resources []ResourceChange // inserted ones get their ID once the commit succeeded
@@ -17,25 +17,23 @@ type Commit struct {
 	Edits     []Edit // known ones are ignored, by digest
 	Runs      []Run  // ID 0 is a new one
 	Source    *SourceChange
-	// Repeatable says that all of this can be computed again from what is durable already, as wants
-	// can from deliveries that it takes out of the inbox. It saves waiting for the disk: until a
-	// later commit without the mark is durable, a power cut may take it back, whole and with
-	// everything after it. The end of the process may not.
+	// Repeatable says that all of this can be computed again from what is durable already. It saves
+	// waiting for the disk: until a later commit without the mark is durable, a power cut may take
+	// it back, whole and with everything after it. The end of the process may not.
 	Repeatable bool
 	// DropTombstones removes wants of a set that are absent as of At or before, whose resource has
-	// no file and no work and is wanted (present or ask) by no set; a resource without any want
-	// left goes with them, and its name is free again.
+	// no file, no work and no set that wants it. A resource without any want left goes, and its
+	// name is free again.
 	DropTombstones *DropTombstones
 }
 
-// ResourceChange inserts (ID 0) or updates one resource; nil fields stay as they are. An insert needs a URI; if that is
-// known already it is taken as an update. Key is recorded once, at the insert or at the first change that brings one:
-// a row that has a key keeps it. Changes are applied in order.
+// ResourceChange inserts (ID 0) or updates one resource; nil fields stay. An insert of a known URI
+// is an update. Changes are applied in order.
 type ResourceChange struct {
 	ID  int64
 	URI string
-	// Key is the mirror key, "" for a resource that owns no name (yet). The caller has checked it
-	// with Names. Recording it takes the name and makes folders of its ancestors.
+	// Key is the mirror key, checked with Names; "" for a resource that owns no name yet. A row
+	// that has a key keeps it. Recording it makes folders of its ancestors.
 	Key string
 	// Name is Key as a file system that ignores letter case sees it (F82), "" if that is Key
 	// itself.
@@ -43,16 +41,14 @@ type ResourceChange struct {
 	Have *Have
 	Work *Work
 	Want *Want // upserts the want of its set
-	// Content is the bytes of an inline want, kept until a change with DropContent; nil stays,
-	// empty ones are kept too. DropContent drops what earlier changes brought, not the Content
-	// beside it.
+	// Content is the bytes of an inline want, kept until a change with DropContent; nil stays.
+	// DropContent drops what earlier changes brought, not the Content beside it.
 	Content     []byte
 	DropContent bool
 }
 
-// SetChange writes a set's own fields; Resources and Bytes are deltas and always applied. A counter
-// that would become negative (a bug of the caller) is counted anew from the rows in the same
-// commit, so that it is never wrong and never stops a mirror.
+// SetChange writes a set's own fields; Resources and Bytes are deltas. A counter that would become
+// negative (a bug of the caller) is counted anew from the rows in the same commit.
 type SetChange struct {
 	ID               int64
 	State            *SetState // nil: only the deltas
@@ -70,6 +66,7 @@ type SetState struct {
 	Gone          int
 	InStep        bool
 	Problem       string
+	Cause         string
 	LastPull      Micros
 }
 

@@ -2,8 +2,8 @@ package store
 
 import "strings"
 
-// DigestsAgree compares two lists of digests, each as Want.Digests, by the strongest algorithm that
-// both have. known is false if they have none in common.
+// DigestsAgree compares two lists of digests by the strongest algorithm that both have. known is
+// false if they have none in common.
 func DigestsAgree(a, b string) (agree, known bool) {
 	for token := range strings.FieldsSeq(a) {
 		alg, _, _ := strings.Cut(token, ":")

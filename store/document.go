@@ -1,9 +1,11 @@
 package store
 
-import "context"
+import (
+	"context"
+)
 
-// Document is what is remembered of a fetched document: enough for a conditional request, and, for
-// small ones, the content (Body), so that an unchanged document costs one 304.
+// Document is what is remembered of a fetched document: enough for a conditional request, and the
+// content of small ones.
 type Document struct {
 	ID           int64
 	SourceID     int64
@@ -23,12 +25,44 @@ type Document struct {
 
 // Documents keeps the documents of a Source; the identity is (Source, URL).
 type Documents interface {
-	// EnsureDocument returns the id of the document of that URL, created if it is new. Until a
-	// later commit is durable a power cut may take it back, as what is Repeatable: nothing durable
-	// refers to an id that is not.
+	// EnsureDocument returns the id of the document of that URL, created if it is new. A power cut
+	// may take it back, as what is Repeatable.
 	EnsureDocument(ctx context.Context, c Claim, setID int64, url, kind string) (int64, error)
 	// Document returns one, or ErrNotFound.
 	Document(ctx context.Context, sourceID int64, url string) (Document, error)
 	// DocumentByID returns one, or ErrNotFound; for evidence.
 	DocumentByID(ctx context.Context, id int64) (Document, error)
+}
+
+// Contents keeps bytes that came with a document and are not yet in the mirror. They go with their
+// resource.
+type Contents interface {
+	// Content returns the bytes kept for a resource, or ErrNotFound.
+	Content(ctx context.Context, resourceID int64) ([]byte, error)
+}
+
+// Edit is one edit of a record (websub.md T-03). Edits are kept for as long as their Source,
+// because a record is made of all of them.
+type Edit struct {
+	SourceID int64
+	URI      string   // the record's subject
+	Digest   [32]byte // of what it says; the same edit comes again and again
+	Observed Micros   // Source; NoTime where it says nothing usable
+	Author   string
+	Body     []byte // as package feed encodes it
+	Received Micros // local
+	// Evidence is the document that told it first: its URL, or EvidencePush.
+	Evidence string
+}
+
+// EvidencePush is the Evidence of an Edit that a notification brought first.
+const EvidencePush = "push"
+
+// Edits reads the edits of records.
+type Edits interface {
+	// Edits returns the edits of one record by (Observed, Digest); empty for an unknown one.
+	Edits(ctx context.Context, sourceID int64, uri string) ([]Edit, error)
+	// EditsOf returns the edits of several records, aligned with uris. Answers for the same URI
+	// share their bodies.
+	EditsOf(ctx context.Context, sourceID int64, uris []string) ([][]Edit, error)
 }

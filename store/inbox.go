@@ -15,19 +15,17 @@ type Delivery struct {
 	Digest         [32]byte // SHA-256 of Body
 	Type           string   // Content-Type
 	// From and Until are the interval of the document's head, in Source time, NoTime where it has
-	// none. Verdict is the callback's reading; only the engine's own counts (coverage.md 4).
+	// none.
 	From, Until Micros
-	Verdict     string
 	Body        []byte
-	// Kept says that the content is recorded, but lies behind an open gap and shows what the gap's
-	// list must hold (coverage.md 4, rule 3).
+	// Kept says that the content is recorded, but shows what the list of an open gap must hold
+	// (coverage.md 4, rule 3).
 	Kept bool
 	// Duplicate is set by Deliver: the same body was delivered for this set and kind before.
 	Duplicate bool
 }
 
-// InboxChange removes a Delivery from the inbox, or marks it as kept, with the commit that records
-// its content.
+// InboxChange removes a Delivery from the inbox, or marks it as kept.
 type InboxChange struct {
 	ID   int64
 	Keep bool // false: it is removed
@@ -48,8 +46,7 @@ type InboxSize struct {
 	Bytes      int64
 }
 
-// Inbox keeps deliveries. Deliver needs no claim, because any process may answer a hub;
-// Commit.Inbox reads and removes them under the claim of their Source.
+// Inbox keeps deliveries. Deliver needs no claim, because any process may answer a hub.
 type Inbox interface {
 	// Deliver keeps all of ds in one transaction that survives a power cut when it returns nil
 	// (P4), sets the ID of those that are kept, and counts them in their subscriptions (Delivered,
@@ -72,10 +69,8 @@ type Inbox interface {
 	Durable(ctx context.Context) error
 	// Deliveries returns waiting deliveries, in the order of arrival, bodies included.
 	Deliveries(ctx context.Context, q InboxQuery) ([]Delivery, error)
-	// Inbox returns how much waits (without kept ones), over all Sources; it must be cheap enough
-	// for frequent calls.
+	// Inbox returns how much waits (without kept ones), over all Sources, cheaply.
 	Inbox(ctx context.Context) (InboxSize, error)
-	// InboxShares returns the same by Source, as cheaply; Sources without any are left out. A
-	// Source that piles up is held to a share by it, so that hubs of others are not turned away.
+	// InboxShares returns the same by Source, as cheaply; Sources without any are left out.
 	InboxShares(ctx context.Context) (map[int64]InboxSize, error)
 }

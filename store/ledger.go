@@ -71,9 +71,8 @@ type Ledger interface {
 	Gaps(ctx context.Context, setID int64) ([]Gap, error)
 	// Runs returns the newest runs of a set, newest first.
 	Runs(ctx context.Context, setID int64, limit int) ([]Run, error)
-	// Trash returns trashed files of a Source put there before `before` (NoTime: all), oldest first
-	// (by id), with ids above after ("" to start), up to limit. The file itself may have left the
-	// trash.
+	// Trash returns up to limit trashed files of a Source put there before `before` (NoTime: all),
+	// by id, with ids above after. The file itself may have left the trash.
 	Trash(ctx context.Context, sourceID int64, before Micros, after string, limit int) ([]Trashed, error)
 	// TrashedOf returns the newest trashed file of a URI (the highest id), or ErrNotFound.
 	TrashedOf(ctx context.Context, sourceID int64, uri string) (Trashed, error)

@@ -21,8 +21,7 @@ type Request struct {
 	State   RequestState
 	Created Micros // local
 	Beat    Micros // local; the daemon's last sign of work on it
-	// Output are the lines that the command shows, in order; Progress is the newest state of the
-	// work, JSON.
+	// Output are the lines that the command shows; Progress is the newest state of the work, JSON.
 	Output   []string
 	Progress []byte
 	ExitCode int
@@ -43,7 +42,7 @@ type Requests interface {
 	EndRequest(ctx context.Context, id int64, exitCode int, problem string) error
 	// Request returns one, or ErrNotFound; Output holds the lines from index `from` on.
 	Request(ctx context.Context, id int64, from int) (Request, error)
-	// DropRequest takes a request back. taken reports that the daemon has taken it already, then it
-	// stays. Unknown ids are ignored.
+	// DropRequest takes a request back, unless the daemon has taken it already. Unknown ids are
+	// ignored.
 	DropRequest(ctx context.Context, id int64) (taken bool, err error)
 }

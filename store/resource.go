@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Resource is one URI of a Source: what is on disk (Have), what is still to do (Work) and what its
-// sets want.
+// Resource is one URI of a Source: what is on disk, what is to do and what its sets want.
 type Resource struct {
 	ID       int64
 	SourceID int64
@@ -32,8 +31,7 @@ func (r *Resource) WantFor(setID int64) *Want {
 // WantState is what a set says about a URI.
 type WantState uint8
 
-// The states of a want. Ask: documents contradict each other at one instant, so the Source's answer
-// decides (P5).
+// The states of a want. Ask: documents contradict each other, so the Source's answer decides (P5).
 const (
 	WantNone WantState = iota
 	WantPresent
@@ -54,30 +52,27 @@ type Want struct {
 	Links   string // JSON of the links worth keeping (duplicates, describedby …), "" for none
 	// Generation is the baseline that last wrote this row, 0 for changes.
 	Generation int64
-	// Held says that the sweep guard stopped this removal; the operator decides. Content fields
-	// keep what was wanted before.
+	// Held says that the sweep guard stopped this removal. Content fields keep what was wanted
+	// before.
 	Held bool
 	// Refused is why the URI is not fetched (outside scope or policy), "" otherwise.
 	Refused string
-	// Settled says that the Source was asked about contradicting entries of this version and the
-	// answer is recorded.
+	// Settled says that the Source's answer about contradicting entries of this version is
+	// recorded.
 	Settled bool
-	// Pushed says that the want comes from a notification and no document of the Source has
-	// confirmed it yet. Listed is the want of the documents meanwhile (State WantNone for none);
-	// nil for a want that is not pushed (coverage.md 2).
+	// Pushed says that the want comes from a notification and no document has confirmed it yet.
+	// Listed is the want of the documents meanwhile (State WantNone for none); nil for a want that
+	// is not pushed (coverage.md 2).
 	Pushed bool
 	Listed *Want
-	// Inline says that the bytes come with the document itself (an entry of a feed, a record) and
-	// are kept by Contents until they are on disk. The URI is only an identity then, perhaps no
-	// URL, and is never requested.
+	// Inline says that the bytes come with the document itself and are kept by Contents until they
+	// are on disk. The URI is only an identity then, and is never requested.
 	Inline bool
-	// Meta is JSON of the document's data about an inline resource for people (title, author,
-	// published …), "" for none.
+	// Meta is JSON of the document's data about an inline resource for people, "" for none.
 	Meta string
 }
 
-// Version orders wants (coverage.md 2): a range of instants (one instant where From equals Until), then the ordinal
-// within one document.
+// Version orders wants (coverage.md 2): a range of instants, then the ordinal within one document.
 type Version struct {
 	From, Until Micros
 	Ordinal     int64
@@ -120,19 +115,19 @@ const (
 	ActionRemove
 )
 
-// Work is the failure ledger of one resource. Action None means nothing is owed; the zero Work is that of a resource
-// that never owed anything.
+// Work is the failure ledger of one resource. Action None means nothing is owed.
 type Work struct {
 	Action   Action
 	Due      Micros // local; when to try (again), at most LatestDue from now; NoTime: at once
 	Attempts int    // failed requests to the Source, quick retries included
 	Class    string // error class of the last failure, "" before the first
+	Cause    string // of the last failure in a stable word (Set.Cause), finer than Class; "" where none stands for it
 	Reason   string // for people
 	Since    Micros // local; first failure
 }
 
 // LatestDue is the furthest ahead that work is planned. Later work was planned by a clock that has
-// been set back since.
+// been set back.
 const LatestDue = Micros(2 * time.Hour / time.Microsecond)
 
 // IsDue reports whether the work is due at now: its instant has come, or lies beyond LatestDue.
@@ -141,39 +136,36 @@ func (w *Work) IsDue(now Micros) bool { return w.Due <= now || w.Due-LatestDue >
 // Resources reads the resources of a Source. Nothing here needs a claim.
 type Resources interface {
 	// Lookup returns, aligned with uris, the known resources with the want of setID; nil where
-	// unknown. It is fastest for a few thousand URIs at a time in the order in which they were
-	// inserted, the order of their list.
+	// unknown. It is fastest for a few thousand URIs in the order in which they were inserted.
 	Lookup(ctx context.Context, sourceID, setID int64, uris []string) ([]*Resource, error)
 	// Resource returns one with all wants, or ErrNotFound.
 	Resource(ctx context.Context, sourceID int64, uri string) (*Resource, error)
 	// Due returns up to q.Limit resources with q.Action due at q.Now (Work.IsDue), id above
 	// q.After, in id order, with all wants.
 	Due(ctx context.Context, q DueQuery) ([]*Resource, error)
-	// NextDue is the earliest due time of any work of the Source, or NoTime; for work that is due
-	// at once an instant in the far past. Work that never failed is due at once, so the lowest id
-	// of each action stands for all of it.
+	// NextDue is the earliest due time of any work of the Source, or NoTime; an instant in the far
+	// past for work that is due at once, as work that never failed is.
 	NextDue(ctx context.Context, sourceID int64) (Micros, error)
 	// Scan returns up to q.Limit resources of the Source that match, id above q.After, in id order,
-	// with all wants. Page with it until it returns none: no cursor stays open between calls.
+	// with all wants. Page with it until it returns none.
 	Scan(ctx context.Context, q ScanQuery) ([]*Resource, error)
-	// Sample returns up to n resources of the Source in id order, with all wants: all of them if
-	// there are no more, else random ones. It costs no more for millions of resources than for
-	// thousands.
+	// Sample returns up to n resources of the Source in id order, with all wants: all, else random
+	// ones. It costs no more for millions of resources.
 	Sample(ctx context.Context, sourceID int64, n int) ([]*Resource, error)
 	// Unlisted iterates over ids of resources for which the set's want is present (or ask), was not
-	// written by generation and is at most as new as until (its whole range: Version.Until <=
-	// until); in id order, in pages, without loading the rows. The caller may commit meanwhile; a
-	// row changed before its page was read counts as changed.
+	// written by generation and is at most as new as until (Version.Until <= until); in id order,
+	// in pages. The caller may commit meanwhile; a row changed before its page was read counts as
+	// changed.
 	Unlisted(ctx context.Context, setID, generation int64, until Micros) iter.Seq2[int64, error]
-	// ByIDs returns the resources with these ids, in id order, all wants included; unknown ids are left out.
+	// ByIDs returns the resources with these ids, in id order, with all wants; unknown ids are left
+	// out.
 	ByIDs(ctx context.Context, ids []int64) ([]*Resource, error)
-	// Names returns, aligned with names, how they are used in the mirror of the Source: as the name
-	// of a resource's file (whether or not it is on disk), as a folder above one, or not. Where the
-	// file system ignores letter case the caller passes folded names, as in ResourceChange.Name. A
-	// folder stays one after the last file below it is gone.
+	// Names returns, aligned with names, how they are used in the mirror: as the name of a
+	// resource's file (on disk or not), as a folder above one, or not. The caller passes folded
+	// names, as in ResourceChange.Name. A folder stays one after the last file below it is gone.
 	Names(ctx context.Context, sourceID int64, names []string) ([]NameUse, error)
 	// ByKeys returns, aligned with names (as those of Names), the resource with that file, with all
-	// wants, nil for none; for audits.
+	// wants; nil for none.
 	ByKeys(ctx context.Context, sourceID int64, names []string) ([]*Resource, error)
 }
 
@@ -199,9 +191,9 @@ type DueQuery struct {
 // Filter selects resources for Scan.
 type Filter uint8
 
-// The filters of Scan. FilterMirrored: files on disk (present and kept). FilterAbsent: wants that
-// are absent. FilterPushed: wants that are Pushed; it needs a set. With a set, only resources with
-// a want of this set match; owed, held and refused are meant as in Counts then.
+// The filters of Scan. Mirrored: files on disk (present and kept). Absent: wants that are absent.
+// Pushed: it needs a set. With a set, only resources with a want of this set match; owed, held and
+// refused are meant as in Counts then.
 const (
 	FilterAll Filter = iota
 	FilterOwed

@@ -6,11 +6,10 @@ import (
 )
 
 // Store is one state database. Every method is safe for concurrent use; reads see the last commit.
-//
 // All writes that concern a Source's data go through Commit under a Claim. A method returns
 // ErrNotFound where its comment says so, ErrFenced when a claim was lost, ErrReadOnly where it
-// would write and may not, ErrSchema or ErrForeign at opening, ErrCorrupt when damage shows;
-// anything else is a failure of the medium, wrapped with what was tried.
+// would write and may not, ErrCorrupt when damage shows; anything else is a failure of the medium,
+// wrapped with what was tried.
 type Store interface {
 	Sources
 	Sets
@@ -32,9 +31,8 @@ type Store interface {
 // Committer is the only way to write a Source's data.
 type Committer interface {
 	// Commit applies all of c in one transaction that is durable when it returns nil, or nothing of
-	// it. It fails with ErrFenced if c.Claim is no longer the newest of its Source, with
-	// ErrNameTaken or ErrFull as these say. A cancelled ctx does not stop it, because what was done
-	// on disk must be recorded; only its own time limit does.
+	// it: ErrFenced if c.Claim is no longer the newest of its Source, ErrNameTaken or ErrFull as
+	// these say. A cancelled ctx does not stop it, because what was done on disk must be recorded.
 	Commit(ctx context.Context, c *Commit) error
 }
 

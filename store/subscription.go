@@ -16,8 +16,7 @@ const (
 type SubscriptionState string
 
 // The states. A subscription receives in all of them but Gone: content with a right signature is
-// content (S-70). Active and Renewing hold a verified lease. Gone is the tombstone of an
-// unsubscribed one: it answers 410 (S-92).
+// content (S-70). Active and Renewing hold a verified lease. Gone answers 410 (S-92).
 const (
 	SubWanted        SubscriptionState = "wanted"
 	SubRequesting    SubscriptionState = "requesting"
@@ -32,8 +31,8 @@ const (
 	SubGone          SubscriptionState = "gone"
 )
 
-// Subscription is one channel at one hub, under one callback token. A rotated callback, another hub or another topic is
-// another Subscription (make before break, S-51, S-52).
+// Subscription is one channel at one hub, under one callback token. A rotated callback, another hub
+// or topic is another Subscription (S-51, S-52).
 type Subscription struct {
 	ID       int64
 	SourceID int64
@@ -47,8 +46,7 @@ type Subscription struct {
 	// Replaces is the Subscription that ends once this one is verified, 0 for none.
 	Replaces int64
 
-	// The lease. Asked and Granted are seconds (Granted as the hub said it, clamped; 0 before). All
-	// times are local.
+	// The lease. Asked and Granted are seconds. All times are local.
 	Asked, Granted int64
 	Requested      Micros // when the last subscribe or unsubscribe request was sent
 	Verified       Micros // when the hub last verified: a lease counts from here (S-50)
@@ -58,6 +56,7 @@ type Subscription struct {
 	Attempts       int    // requests without success in a row
 	Profile        int    // rung of the fallback ladder (T-05) in use
 	Reason         string // why it is not active, for people; hub text in it is untrusted
+	Cause          string // of Reason in a stable word, "" for none (Set.Cause)
 	Ended          Micros // when it became Gone
 
 	LastDelivery          Micros
@@ -78,17 +77,15 @@ type Tally struct {
 	RejectedSignature, RejectedTooLarge, RejectedMalformed, PushMisses int64
 }
 
-// Subscriptions keeps the agreements with hubs. Nothing here needs a claim: the keeper, the
-// callback server and commands change different fields of one record, so each change is a function
-// applied to it in one durable transaction.
+// Subscriptions keeps the agreements with hubs. No claim is needed: several processes change
+// different fields, so each change is a function applied in one durable transaction.
 type Subscriptions interface {
-	// AddSubscription records a new one and sets its ID; its counters begin at zero. The token must
-	// be new. ErrNotFound if its Source is missing or forgotten.
+	// AddSubscription records a new one and sets its ID. The token must be new. ErrNotFound if its
+	// Source is missing or forgotten.
 	AddSubscription(ctx context.Context, s *Subscription) error
 	// ChangeSubscription applies fn to the record, keeps the result durably and returns it;
-	// ErrNotFound if there is none. fn must be quick and call nothing of the Store; its error is
-	// returned, and nothing is changed then. The ID and the counters (LastDelivery and all below
-	// it) are the Store's: changes by fn are ignored.
+	// ErrNotFound if there is none. fn must be quick and call nothing of the Store; after its error
+	// nothing is changed. The ID and the counters (LastDelivery and all below it) are the Store's.
 	ChangeSubscription(ctx context.Context, id int64, fn func(*Subscription) error) (Subscription, error)
 	// Subscription returns one by ID, or ErrNotFound.
 	Subscription(ctx context.Context, id int64) (Subscription, error)
@@ -96,7 +93,7 @@ type Subscriptions interface {
 	SubscriptionByToken(ctx context.Context, token string) (Subscription, error)
 	// Subscriptions returns those of a Source (0: of all), by ID; tombstones only if gone is set.
 	Subscriptions(ctx context.Context, sourceID int64, gone bool) ([]Subscription, error)
-	// TallySubscription adds to the counters of one; unknown ids are ignored. PushMisses adds to
-	// Missed as well. It costs a durable transaction, so collect what a stranger can cause.
+	// TallySubscription adds to the counters of one; unknown ids are ignored. It costs a durable
+	// transaction, so collect what a stranger can cause.
 	TallySubscription(ctx context.Context, id int64, t Tally) error
 }

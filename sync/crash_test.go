@@ -60,7 +60,7 @@ func TestCrashChild(t *testing.T) {
 }
 
 // quick gives up early: what fails is tried again by the next run anyway.
-var quick = fetch.Options{Retries: -1, MaxWait: 10 * time.Millisecond}
+var quick = fetch.Options{Retries: -1}
 
 // truth is what a Source published, version by version (faults.md, "truth source").
 type truth struct {

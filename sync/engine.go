@@ -317,7 +317,7 @@ func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 		set.Gone = gone
 		if gone >= 2 {
 			set.Problem = "the Source no longer offers this set; its files stay until you run `resyncd source forget`"
-			set.InStep = false
+			set.InStep, set.Cause = false, ""
 			s.log.Warn("the Source no longer offers a set", "set", set.CapabilityList, "reads", gone)
 		}
 		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: pull.StateOf(set)})

@@ -203,7 +203,7 @@ func TestWrongBodyIsOwed(t *testing.T) {
 		}
 		err = report.List(context.Background(), e.Store, src.ID, report.ListOwed, func(l report.Listing) error {
 			n++
-			if l.URI != r.src.URI("d0/r000.txt") || l.Reason == nil || l.NextTry == nil || *l.Attempts < 1 || *l.Length != 6 {
+			if l.URI != r.src.URI("d0/r000.txt") || l.Reason == nil || l.NextTry.IsZero() || *l.Attempts < 1 || *l.Length != 6 {
 				t.Errorf("%+v", l)
 			}
 			return nil

@@ -143,8 +143,7 @@ func TestFetchFaults(t *testing.T) {
 			}
 			if !tt.fine && tt.tune == nil {
 				l := r.owed(bad[1:])
-				next, _ := time.Parse(time.RFC3339Nano, *l.NextTry)
-				if wait := time.Until(next); wait < tt.wait-time.Minute || tt.most > 0 && wait > tt.most {
+				if wait := time.Until(l.NextTry.Time); wait < tt.wait-time.Minute || tt.most > 0 && wait > tt.most {
 					t.Errorf("next try in %v", wait)
 				}
 				if !strings.Contains(*l.Reason, tt.reason) {
@@ -178,7 +177,7 @@ func (r *rig) owed(name string) (found report.Listing) {
 			r.t.Fatal(err)
 		}
 	})
-	if found.URI != r.src.URI(name) || found.State != "owed" || *found.Attempts < 1 || found.Reason == nil || found.NextTry == nil {
+	if found.URI != r.src.URI(name) || found.State != "owed" || *found.Attempts < 1 || found.Reason == nil || found.NextTry.IsZero() {
 		r.t.Fatalf("%d owed: %+v", n, found)
 	}
 	return found

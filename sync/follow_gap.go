@@ -3,7 +3,6 @@ package sync
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	"resyncd/destination"
@@ -21,18 +20,13 @@ func (f *Follower) fillGaps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	hinted := f.hints
-	f.hints = map[int64]bool{}
-	f.mu.Unlock()
+	hinted := f.asks.takeHints()
 	var next time.Time
 	for i := range sets {
 		// While the lists of another set were read, notifications may have moved this one on.
 		at, err := f.fillKnown(ctx, sets[i].ID, hinted[sets[i].ID])
 		if err != nil {
-			f.mu.Lock()
-			maps.Copy(f.hints, hinted)
-			f.mu.Unlock()
+			f.asks.hintAgain(hinted)
 			return err
 		}
 		next = earlier(next, at)
@@ -79,9 +73,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 	}
 	if due.After(now) {
 		if hinted {
-			f.mu.Lock()
-			f.hints[set.ID] = true
-			f.mu.Unlock()
+			f.asks.hint(set.ID)
 		}
 		return due, nil
 	}

@@ -65,7 +65,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if set == nil {
 		return f.drop(ctx, ds)
 	}
-	if f.between && (ds[0].Kind == store.ChannelFeed || !set.Floor.Known()) {
+	if f.turn.between && (ds[0].Kind == store.ChannelFeed || !set.Floor.Known()) {
 		return nil // for the WorkNotify that follows the slice: a topic's own answer is what its pushes are held against
 	}
 	if ds[0].Kind == store.ChannelFeed {
@@ -127,6 +127,9 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if reads != nil { // only now that it is recorded, or the pull would record it without its wants (P3)
 		reads.Pushed(v)
 	}
+	for _, verdict := range v.Verdicts {
+		f.o.Observe.notified(verdict, 1)
+	}
 	for _, g := range v.Commit.Gaps {
 		f.gap(*g)
 	}
@@ -145,7 +148,11 @@ func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
 	for _, d := range ds {
 		c.Inbox = append(c.Inbox, store.InboxChange{ID: d.ID})
 	}
-	return f.s.Store.Commit(ctx, c)
+	err := f.s.Store.Commit(ctx, c)
+	if err == nil {
+		f.o.Observe.notified(coverage.Unknown, len(ds))
+	}
+	return err
 }
 
 // findGaps records the holes that notifications made or filled, in the commit that records what they say. The

@@ -112,10 +112,7 @@ func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
 // framework carries out what Framework Notifications ask for, and rediscovery: the named documents are read anew, and
 // nothing else. They stay in the inbox until that is done.
 func (f *Follower) framework(ctx context.Context) (err error) {
-	f.mu.Lock()
-	waiting := f.waiting
-	f.waiting = nil
-	f.mu.Unlock()
+	waiting := f.asks.takeFramework()
 	if next := f.framed.Add(hintEvery); len(waiting) == 0 && next.After(f.s.Now()) {
 		f.o.Later(WorkFramework, next)
 		return nil
@@ -302,16 +299,16 @@ func (f *Follower) watchMisses(p *pull.Puller) {
 		return
 	}
 	since += f.s.Offset
-	p.Missed = func(at store.Version, inHole bool) {
+	p.Holes.Missed = func(at store.Version, inHole bool) {
 		if at.From > since && (inHole || f.s.SourceNow()-at.Until > missMargin) {
-			p.Misses++
+			p.Holes.Misses++
 		}
 	}
 }
 
 func (f *Follower) countMisses(p *pull.Puller) {
-	if o := f.o.Observe.Missed; o != nil && p.Misses > 0 {
-		o(p.Set.ID, p.Misses)
+	if o := f.o.Observe.Missed; o != nil && p.Holes.Misses > 0 {
+		o(p.Set.ID, p.Holes.Misses)
 	}
 	f.countOdd(p)
 }

@@ -30,17 +30,14 @@ type pulling struct {
 // pull reads what the Source offers and then each set, as a one-shot run does, but leaves the fetching to Run. What the
 // Source does wrong is recorded at its sets and no error.
 func (f *Follower) pull(ctx context.Context) error {
-	f.mu.Lock()
-	requests := f.requests
-	f.requests = nil
-	f.mu.Unlock()
+	requests := f.asks.take()
 	full := false
 	for _, r := range requests {
 		full = full || r.Full
 	}
 	back, err := f.setBack(ctx)
 	if err != nil {
-		f.answer(requests, err)
+		f.asks.answer(requests, err)
 		return err
 	}
 	f.tried = f.s.Now()
@@ -49,13 +46,13 @@ func (f *Follower) pull(ctx context.Context) error {
 	if len(requests) > 0 || back {
 		if err := f.s.tryOwed(ctx); err != nil {
 			f.rec.EndCount(first.base)
-			f.answer(requests, err)
+			f.asks.answer(requests, err)
 			return err
 		}
 	}
 	err = f.pullAll(ctx, full, first)
 	if err != nil {
-		f.answer(requests, err)
+		f.asks.answer(requests, err)
 		if f.broken(ctx, err) {
 			return err
 		}
@@ -111,7 +108,7 @@ func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err erro
 		p.asked, p.got = s.Target.Spent()
 	}
 	if len(chosen) == 0 {
-		f.answer(p.requests, nil)
+		f.asks.answer(p.requests, nil)
 	}
 	if s.sweep && !f.once {
 		if err := s.sweepExtra(ctx, f.rec, offer); err != nil {
@@ -188,9 +185,9 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 // hasRead shows that the documents of a set were read just now; its fetches may take hours more.
 func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	_, hole := p.Cover.FirstHole()
-	p.Set.LastPull, p.Set.Problem, p.Set.InStep = f.s.Site.LocalNow(), "", p.Out.Problem == nil && !hole
+	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.Site.LocalNow(), "", "", p.Out.Problem == nil && !hole
 	if p.Out.Problem != nil {
-		p.Set.Problem = p.Out.Problem.Error()
+		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
 		f.s.observe.unread(p.Out.Problem)
 	}
 	c := p.SetCommit()
@@ -328,9 +325,7 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	if o := f.o.Observe.Pulled; o != nil {
 		o(p.res)
 	}
-	f.mu.Lock()
-	asking := slices.Clone(f.asking)
-	f.mu.Unlock()
+	asking := f.asks.unanswered()
 	for _, r := range p.requests {
 		if r.Ended != nil && slices.Contains(asking, r) {
 			r.Ended(p.res)
@@ -344,22 +339,7 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 func (f *Follower) ended(p *pulling) {
 	f.unsettled.Add(-1)
 	if p.last {
-		f.answer(p.requests, nil)
-	}
-}
-
-// answer ends those of the requests that were not answered yet.
-func (f *Follower) answer(rs []*PullRequest, err error) {
-	for _, r := range rs {
-		f.mu.Lock()
-		i := slices.Index(f.asking, r)
-		if i >= 0 {
-			f.asking = slices.Delete(f.asking, i, i+1)
-		}
-		f.mu.Unlock()
-		if i >= 0 && r.Done != nil {
-			r.Done(err)
-		}
+		f.asks.answer(p.requests, nil)
 	}
 }
 
@@ -376,10 +356,11 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	c := &store.Commit{Claim: f.s.claim}
 	for i := range sets {
 		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.Site.LocalNow()
+		sets[i].Cause = causeOf(cause)
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
 	}
 	if len(sets) == 0 {
-		return f.s.noteUnread(ctx, transfer.Clip(cause.Error(), 500))
+		return f.s.noteUnread(ctx, cause)
 	}
 	return f.s.Store.Commit(ctx, c)
 }

@@ -12,6 +12,7 @@ import (
 	"resyncd/destination"
 	"resyncd/destination/feed"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
 	"resyncd/sync/plan"
@@ -114,9 +115,7 @@ func (f *Follower) lookAgain(set int64) time.Time {
 		return time.Time{}
 	}
 	wait := topicEvery << (s.looks - 1)
-	f.mu.Lock()
-	f.hints[set] = true
-	f.mu.Unlock()
+	f.asks.hint(set)
 	s.filled = s.read.Add(wait - hintEvery)
 	return s.read.Add(wait)
 }
@@ -134,9 +133,7 @@ func (s *following) expect(v *topicPush) {
 
 // keepHint has a set looked at again although nobody asks anew.
 func (f *Follower) keepHint(set int64) {
-	f.mu.Lock()
-	f.hints[set] = true
-	f.mu.Unlock()
+	f.asks.hint(set)
 	f.set(set).filled = f.s.Now().Add(listEvery - hintEvery)
 }
 
@@ -176,6 +173,7 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 	if err := p.Plan.FlushWith(ctx, v.commit); err != nil {
 		return err
 	}
+	f.o.Observe.notified(coverage.Unknown, len(ds))
 	for _, n := range v.notes {
 		f.s.Site.Seal(n)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,21 +29,12 @@ type Follower struct {
 	pulls    []*pulling
 	looked   bool // the trash of an unclean end was looked through
 	scrubbed int64
-	begun    bool         // the first slice was run
-	tried    time.Time    // the last pull
-	framed   time.Time    // the last time that Framework Notifications were carried out
-	reading  *pull.Puller // whose documents are being read
-	between  bool         // notifications are being taken up in a wait of a slice
+	begun    bool      // the first slice was run
+	tried    time.Time // the last pull
+	framed   time.Time // the last time that Framework Notifications were carried out
 
-	turn  *turn
-	heard chan struct{}
-
-	mu        sync.Mutex
-	requests  []*PullRequest // for the next pull
-	asking    []*PullRequest // all that were not answered
-	waiting   []chan error   // for a framework slice
-	closed    bool
-	hints     map[int64]bool
+	turn      *turn
+	asks      asks
 	unsettled atomic.Int32 // pulls that are not concluded
 	marred    atomic.Bool  // the state says of a set that the disk failed, until the next pull
 
@@ -84,7 +74,7 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 func newFollower(o FollowOptions) *Follower {
 	return &Follower{
 		o: o, offers: map[int64]*destination.SetOffer{}, channels: map[int64]*offered{}, sets: map[int64]*following{},
-		hints: map[int64]bool{}, turn: &turn{}, heard: make(chan struct{}, 1),
+		asks: asks{hints: map[int64]bool{}}, turn: &turn{heard: make(chan struct{}, 1)},
 	}
 }
 
@@ -118,15 +108,7 @@ var errClosed = errors.New("the Source is not followed any more")
 
 // Close gives the claim back and answers whoever still waits. The Follower is of no use afterwards.
 func (f *Follower) Close() error {
-	f.mu.Lock()
-	f.closed = true
-	asking, waiting := slices.Clone(f.asking), f.waiting
-	f.waiting = nil
-	f.mu.Unlock()
-	f.answer(asking, errClosed)
-	for _, w := range waiting {
-		w <- errClosed // buffered
-	}
+	f.asks.close()
 	return f.s.release()
 }
 
@@ -167,12 +149,8 @@ func (f *Follower) Do(ctx context.Context, w Work) error {
 
 // RequestPull has the next WorkPull slice pull for somebody who waits. Done is told once, at the latest by Close.
 func (f *Follower) RequestPull(r PullRequest) {
-	f.mu.Lock()
-	closed := f.closed
-	f.requests, f.asking = append(f.requests, &r), append(f.asking, &r)
-	f.mu.Unlock()
-	if closed {
-		f.answer([]*PullRequest{&r}, errClosed)
+	if f.asks.request(&r) {
+		f.asks.answer([]*PullRequest{&r}, errClosed)
 	}
 }
 
@@ -183,9 +161,7 @@ const hintEvery = 5 * time.Second
 // Hint asks for a pull of a set soon: something may have changed, and nobody can prove what. It may be called from any
 // goroutine.
 func (f *Follower) Hint(setID int64) {
-	f.mu.Lock()
-	f.hints[setID] = true
-	f.mu.Unlock()
+	f.asks.hint(setID)
 	f.o.Later(WorkGap, f.s.Now())
 }
 
@@ -193,9 +169,7 @@ func (f *Follower) Hint(setID int64) {
 // it must not be called from within Do.
 func (f *Follower) Rediscover(ctx context.Context) error {
 	done := make(chan error, 1)
-	f.mu.Lock()
-	f.waiting = append(f.waiting, done)
-	f.mu.Unlock()
+	f.asks.framework(done)
 	f.o.Later(WorkFramework, f.s.Now())
 	select {
 	case err := <-done:
@@ -243,10 +217,7 @@ func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
 }
 
 func (f *Follower) progress(p transfer.Progress) {
-	f.mu.Lock()
-	asking := slices.Clone(f.asking)
-	f.mu.Unlock()
-	for _, r := range asking {
+	for _, r := range f.asks.unanswered() {
 		if r.Progress != nil {
 			r.Progress(p)
 		}

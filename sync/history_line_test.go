@@ -173,14 +173,14 @@ func TestHistoryOfDeleted(t *testing.T) {
 		}
 		var last time.Time
 		for _, l := range lines {
-			if l.At != nil {
-				at, err := time.Parse(time.RFC3339, *l.At)
+			if !l.At.IsZero() {
+				at, err := time.Parse(time.RFC3339, l.At.String())
 				if err != nil || at.Before(last) {
 					t.Errorf("%s at %s stands after %s, %v", l.What, at, last, err)
 				}
 				last = at
 			}
-			got = append(got, line{l.What, *l.Version, *l.Evidence})
+			got = append(got, line{l.What, l.Version.String(), *l.Evidence})
 		}
 	})
 	rl, cl := f.uri("/rl.xml"), f.uri("/cl.xml")

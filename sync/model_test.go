@@ -384,7 +384,7 @@ func (m *machine) books(rt *rapid.T, e *Engine) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	files, bytes, err := e.Store.Recount(ctx, claim, sets[0].ID)
+	files, bytes, err := recount(ctx, e.Store, claim, sets[0].ID)
 	if err := errors.Join(err, release()); err != nil {
 		rt.Fatal(err)
 	}

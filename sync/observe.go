@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/sync/coverage"
 	"resyncd/sync/transfer"
 )
 
@@ -12,6 +13,8 @@ import (
 type Observer struct {
 	// Mirrored: all that a notification asked for is at its final path, durably, or is owed.
 	Mirrored func(Mirrored)
+	// Notified counts notifications that were taken up, by how their interval lay to the position.
+	Notified func(verdict coverage.Verdict, n int)
 	// Missed counts changes that a pull saw first although a subscription was active.
 	Missed func(setID int64, n int64)
 	// Odd counts values of records that are not as their format has them.
@@ -51,6 +54,12 @@ type Mirrored struct {
 	Owed        int           // of those, how many failed and are tried again
 	Received    time.Time     // when the hub delivered it
 	Took        time.Duration // from then until everything was durable
+}
+
+func (o *Observer) notified(verdict coverage.Verdict, n int) {
+	if o.Notified != nil {
+		o.Notified(verdict, n)
+	}
 }
 
 func (o *Observer) discovered(set int64, how string) {

@@ -81,10 +81,7 @@ func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err er
 
 // fillHinted reads the lists anew that failures ask for: a body that does not match its entry usually changed once more.
 func (f *Follower) fillHinted(ctx context.Context) (read bool, err error) {
-	f.mu.Lock()
-	read = len(f.hints) > 0
-	f.mu.Unlock()
-	if read {
+	if read = f.asks.hinted(); read {
 		err = f.fillGaps(ctx)
 	}
 	return read, err
@@ -199,6 +196,7 @@ func (s *session) conclude(ctx context.Context, pull *pull.Puller, rec *transfer
 	}
 	// What is owed, held or open may change before the next pull; whoever shows the set looks at that anew.
 	pull.Set.InStep, pull.Set.Problem, pull.Set.LastPull, pull.Set.Gone = read, res.Problem, s.Site.LocalNow(), 0
+	pull.Set.Cause = causeOf(problem)
 	c := pull.SetCommit()
 	c.Runs = []store.Run{{
 		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.Site.LocalNow(), Fetched: res.Fetched,

@@ -20,6 +20,10 @@ type turn struct {
 	mu sync.Mutex
 	// kept is how many reasons there are to keep the turn over waits. Only who has the turn touches it.
 	kept int
+	// reading is whose documents are being read; between: notifications are being taken up in a wait of a slice.
+	reading *pull.Puller
+	between bool
+	heard   chan struct{} // something came into the inbox
 }
 
 // await gives the turn away for a wait; resume takes it back. It is a Reader's Await.
@@ -32,11 +36,8 @@ func (t *turn) await() (resume func()) {
 }
 
 // keep has the turn kept over waits until release: a baseline that begins a new history overrides what is newer than itself,
-// a push that came in the midst of it too. It does nothing in a run without pushes.
+// a push that came in the midst of it too.
 func (t *turn) keep() (release func()) {
-	if t == nil {
-		return func() {}
-	}
 	t.kept++
 	return func() { t.kept-- }
 }
@@ -45,7 +46,7 @@ func (t *turn) keep() (release func()) {
 // for a document takes it up at once. It never blocks and may be called from any goroutine.
 func (f *Follower) Heard() {
 	select {
-	case f.heard <- struct{}{}:
+	case f.turn.heard <- struct{}{}:
 	default:
 	}
 }
@@ -74,7 +75,7 @@ func (f *Follower) hearing(ctx context.Context, slice func(context.Context) erro
 func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
 	for {
 		select {
-		case <-f.heard:
+		case <-f.turn.heard:
 		case <-over:
 			return
 		case <-ctx.Done():
@@ -102,17 +103,17 @@ func (f *Follower) hear(ctx context.Context, over <-chan struct{}) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	f.between = true
-	defer func() { f.between = false }()
+	f.turn.between = true
+	defer func() { f.turn.between = false }()
 	return f.notify(ctx)
 }
 
 // readsBy has a puller known as the one that reads, while do carries out its reading.
 func (f *Follower) readsBy(p *pull.Puller, do func() error) error {
-	f.reading = p
+	f.turn.reading = p
 	f.rec.Reading(true)
 	defer func() {
-		f.reading = nil
+		f.turn.reading = nil
 		f.rec.Reading(false)
 	}()
 	return do()
@@ -120,8 +121,8 @@ func (f *Follower) readsBy(p *pull.Puller, do func() error) error {
 
 // readerOf is the puller that is reading documents of a set, nil for none.
 func (f *Follower) readerOf(set int64) *pull.Puller {
-	if f.reading != nil && f.reading.Set.ID == set {
-		return f.reading
+	if f.turn.reading != nil && f.turn.reading.Set.ID == set {
+		return f.turn.reading
 	}
 	return nil
 }

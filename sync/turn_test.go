@@ -209,7 +209,7 @@ func TestPushOfAListedRow(t *testing.T) {
 	b := p.listing(h, store.Micros(listed[0].Datetime))
 	p.put("new.txt", "2")
 	p.push()
-	h.reading, h.between = b.Puller, true
+	h.turn.reading, h.turn.between = b.Puller, true
 	if err := h.notify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -307,8 +307,6 @@ func TestResetKeepsTheTurn(t *testing.T) {
 	if u.mu.TryLock() {
 		t.Error("the turn was not taken back")
 	}
-	var none *turn
-	none.keep()()
 }
 
 // TestListenerEnds: what comes into the inbox as a slice ends is left to the slice that was asked for with it, and a panic
@@ -324,8 +322,8 @@ func TestListenerEnds(t *testing.T) {
 	}
 	later := h.o.Later
 	h.o.Later = func(Work, time.Time) { panic("on purpose") }
-	if err := h.hear(t.Context(), make(chan struct{})); err == nil || h.between {
-		t.Errorf("%v, between %v", err, h.between)
+	if err := h.hear(t.Context(), make(chan struct{})); err == nil || h.turn.between {
+		t.Errorf("%v, between %v", err, h.turn.between)
 	}
 	h.o.Later = later
 	h.Heard()

@@ -48,9 +48,12 @@ func (sh *shell) app() *cli.App {
 	return &cli.App{
 		Name:  "resyncd",
 		Usage: "keep an exact local mirror of ResourceSync Sources",
-		Description: about("resyncd finds what a Source offers, mirrors it, and afterwards fetches only what changed: moments after it changed\n"+
-			"where the Source has a hub, by schedule everywhere else. `resyncd help COMMAND` tells more of each command.\n\n"+
-			wrapped("Pages of the manual, shown by `resyncd help TOPIC`: "+strings.Join(topics, ", ")+".", 110), codesAll,
+		Description: about("resyncd finds what a Source offers, mirrors it, and afterwards fetches only what changed: "+
+			"moments after it changed\n"+
+			"where the Source has a hub, by schedule everywhere else. `resyncd help COMMAND` tells more of each "+
+			"command.\n\n"+
+			wrapped("Pages of the manual, shown by `resyncd help TOPIC`: "+strings.Join(topics, ", ")+".", 110),
+			codesAll,
 			"resyncd demo",
 			"resyncd sync https://lib.example/ ./mirror",
 			"resyncd serve --config /etc/resyncd/resyncd.yaml"),
@@ -58,7 +61,10 @@ func (sh *shell) app() *cli.App {
 		Flags:  []cli.Flag{cli.HelpFlag}, // the library adds it only together with a help command of its own
 		Writer: sh.Out, ErrWriter: sh.Err,
 		ExitErrHandler: func(*cli.Context, error) {}, // exit codes are ours (dependencies.md 3.4)
-		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return exit.Usage("%w; see `resyncd help`", err) },
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return exit.Usage("%w; see `resyncd help`",
+				err)
+		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknown("resyncd", c.Args().First())
@@ -66,9 +72,12 @@ func (sh *shell) app() *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			sh.syncCommand(), sh.serveCommand(), sh.discoverCommand(), sh.auditCommand(), sh.verifyCommand(), sh.statusCommand(), sh.lsCommand(),
-			sh.catCommand(), sh.approveCommand(), sh.restoreCommand(), sh.historyCommand(), sh.subscriptionCommand(), sh.sourceCommand(),
-			sh.configCommand(), sh.backupCommand(), sh.demoCommand(), sh.healthcheckCommand(), sh.manCommand(), sh.completionCommand(),
+			sh.syncCommand(), sh.serveCommand(), sh.discoverCommand(), sh.auditCommand(), sh.verifyCommand(),
+			sh.statusCommand(), sh.lsCommand(),
+			sh.catCommand(), sh.approveCommand(), sh.restoreCommand(), sh.historyCommand(), sh.subscriptionCommand(),
+			sh.sourceCommand(),
+			sh.configCommand(), sh.backupCommand(), sh.demoCommand(), sh.healthcheckCommand(), sh.manCommand(),
+			sh.completionCommand(),
 			sh.versionCommand(), sh.helpCommand(),
 		},
 	}
@@ -82,8 +91,9 @@ func unknown(parent, given string) error {
 // group makes a command that only holds others.
 func group(name, text, example string, commands ...*cli.Command) *cli.Command {
 	return &cli.Command{
-		Name: name, Usage: text, Description: about("", codesAll, example), Subcommands: commands, HideHelpCommand: true,
-		OnUsageError: usageError,
+		Name: name, Usage: text, Description: about("", codesAll, example), Subcommands: commands,
+		HideHelpCommand: true,
+		OnUsageError:    usageError,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknown("resyncd "+name, c.Args().First())
@@ -99,10 +109,12 @@ func group(name, text, example string, commands ...*cli.Command) *cli.Command {
 
 // command adds to a command what all have: the common flags, and a look at the arguments. The flags named in trailing
 // may stand behind an argument too; the command sees them there.
-// urfave/cli would silently take `sync src --dry-run` for a real run, and a Source called `help` for a request for help.
+// urfave/cli would silently take `sync src --dry-run` for a real run, and a Source called `help` for a request for
+// help.
 func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
 	c.Flags = append(c.Flags,
-		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`", DefaultText: "$RESYNCD_CONFIG, then ./resyncd.yaml, then /etc/resyncd/resyncd.yaml"},
+		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`",
+			DefaultText: "$RESYNCD_CONFIG, then ./resyncd.yaml, then /etc/resyncd/resyncd.yaml"},
 		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 		&cli.StringFlag{Name: "log-format", Value: "text", Usage: "`FORMAT`: text or json"},
 		boolFlag("quiet", "no progress on stderr"),
@@ -116,9 +128,11 @@ func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
 			switch {
 			case i > 0 && slices.Contains(trailing, a):
 			case strings.HasPrefix(a, "-") && i > 0:
-				return exit.Usage("%q stands after an argument: flags come before arguments, as in `%s %s …`", a, name, a)
+				return exit.Usage("%[1]q stands after an argument: flags come before arguments, as in `%[2]s %[1]s …`",
+					a, name)
 			case strings.HasPrefix(a, "-"):
-				return exit.Usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that name is ./%s)", a, name, a)
+				return exit.Usage("%q is no argument of `%s`: arguments do not begin with - (a folder of that "+
+					"name is ./%s)", a, name, a)
 			case a == "":
 				return exit.Usage("argument %d of `%s` is empty: is a variable of your script not set?", i+1, name)
 			}

@@ -17,8 +17,10 @@ import (
 func (sh *shell) auditCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "audit", Usage: "compare Source, state and mirror", ArgsUsage: "[NAME…]",
-		Description: about("Reads every list of the Source anew and hashes every file; reports what is missing, changed, stale, extra or\n"+
-			"unlisted. Where the lists do not decide, the Source is asked for the resource. What was fetched before is not\n"+
+		Description: about("Reads every list of the Source anew and hashes every file; reports what is missing, "+
+			"changed, stale, extra or\n"+
+			"unlisted. Where the lists do not decide, the Source is asked for the resource. What was fetched "+
+			"before is not\n"+
 			"believed. With --repair it is mended: fetched anew, or moved to the trash.", codesAll,
 			"resyncd audit ./mirror", "resyncd audit --repair lib"),
 		Flags:  checkFlags(),
@@ -29,7 +31,8 @@ func (sh *shell) auditCommand() *cli.Command {
 func (sh *shell) verifyCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "verify", Usage: "re-hash the mirror against the state", ArgsUsage: "[NAME…]",
-		Description: about("Does not ask the Source, but for --repair, which fetches anew what is wrong and moves extra files to the trash.", codesAll,
+		Description: about("Does not ask the Source, but for --repair, which fetches anew what is wrong and moves "+
+			"extra files to the trash.", codesAll,
 			"resyncd verify ./mirror", "resyncd verify --repair lib"),
 		Flags:  checkFlags(),
 		Action: func(c *cli.Context) error { return sh.check(c, false) },
@@ -81,7 +84,8 @@ func (sh *shell) check(c *cli.Context, remote bool) error {
 	if c.Bool("json") {
 		err = sh.JSON().Encode(all)
 	} else {
-		_, err = fmt.Fprintf(sh.Out, "%d files checked, %d problems, %d repaired\n", all.Checked, all.Problems, all.Repaired)
+		_, err = fmt.Fprintf(sh.Out, "%d files checked, %d problems, %d repaired\n", all.Checked, all.Problems,
+			all.Repaired)
 	}
 	if err == nil && v.Differ && !c.Bool("repair") {
 		sh.Say("run the command with --repair to mend what it found")
@@ -89,7 +93,8 @@ func (sh *shell) check(c *cli.Context, remote bool) error {
 	return errors.Join(err, v.Err())
 }
 
-func (sh *shell) checkOne(ctx context.Context, c *cli.Context, p *mirror.Place, remote bool) (rep syncengine.Report, err error) {
+func (sh *shell) checkOne(ctx context.Context, c *cli.Context, p *mirror.Place, remote bool) (rep syncengine.Report,
+	err error) {
 	repair := c.Bool("repair")
 	o, err := sh.opener(c).OpenKnown(ctx, p, repair)
 	if err != nil {
@@ -99,7 +104,7 @@ func (sh *shell) checkOne(ctx context.Context, c *cli.Context, p *mirror.Place, 
 	if err := o.OpenMirror(repair); err != nil {
 		return rep, err
 	}
-	defer o.Aim()()
+	defer o.Connect()()
 	enc := sh.JSON()
 	emit := func(f syncengine.Finding) error {
 		if c.Bool("json") {

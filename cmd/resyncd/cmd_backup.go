@@ -20,10 +20,13 @@ import (
 func (sh *shell) backupCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "backup", Usage: "copy the state database, also while it is in use", ArgsUsage: "[DIR] FILE",
-		Description: about("Writes the state as of one instant into the new FILE, whatever writes to it meanwhile: that of all configured\n"+
-			"Sources, or that of the mirror DIR. It is durable when the command has ended. The mirror's files are copied by\n"+
+		Description: about("Writes the state as of one instant into the new FILE, whatever writes to it meanwhile: "+
+			"that of all configured\n"+
+			"Sources, or that of the mirror DIR. It is durable when the command has ended. The mirror's files are "+
+			"copied by\n"+
 			"any other program, before or after: a state that is older than its files replays harmlessly.\n\n"+
-			"To restore, stop the daemon, put FILE in the place of state.db, remove state.db-wal and state.db-shm, start it.", codesRead,
+			"To restore, stop the daemon, put FILE in the place of state.db, remove state.db-wal and "+
+			"state.db-shm, start it.", codesRead,
 			"resyncd backup /backup/resyncd-state.db", "resyncd backup ./mirror /backup/mirror-state.db"),
 		Action: func(c *cli.Context) error {
 			if err := args(c, 1, 2, "backup [DIR] FILE"); err != nil {
@@ -68,7 +71,8 @@ func (sh *shell) stateOf(c *cli.Context) (*mirror.Place, error) {
 	}
 	state := filepath.Join(cfg.DataDir, mirror.StateFile)
 	if _, err := os.Lstat(state); err != nil {
-		return nil, fmt.Errorf("%s is not there, so there is nothing to copy: run `resyncd config print` to see which data_dir is meant, or name the DIR of a mirror first", state)
+		return nil, fmt.Errorf("%s is not there, so there is nothing to copy: run `resyncd config print` to see which "+
+			"data_dir is meant, or name the DIR of a mirror first", state)
 	}
 	return &mirror.Place{Config: cfg, State: state}, nil
 }

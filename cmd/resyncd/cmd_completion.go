@@ -18,7 +18,8 @@ var shells = []string{"bash", "zsh", "fish"}
 func (sh *shell) completionCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "completion", Usage: "print the completions of a shell", ArgsUsage: strings.Join(shells, "|"),
-		Description: about("Commands, flags and the values of flags that have a few; made from the commands themselves.", codesHere,
+		Description: about("Commands, flags and the values of flags that have a few; made from the commands "+
+			"themselves.", codesHere,
 			"resyncd completion bash > /etc/bash_completion.d/resyncd",
 			"resyncd completion zsh > /usr/local/share/zsh/site-functions/_resyncd",
 			"resyncd completion fish > ~/.config/fish/completions/resyncd.fish"),
@@ -153,26 +154,31 @@ func takers(all []branch) []string {
 func bashCompletion(name string, all []branch) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# bash completion for %s; made by `%s completion bash`.\n_%s() {\n", name, name, name)
-	fmt.Fprintf(&b, "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} at=%s words= flags= i\n", name)
+	fmt.Fprintf(&b, "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} at=%s words= flags= i\n",
+		name)
 	b.WriteString("\tfor ((i = 1; i < COMP_CWORD; i++)); do\n\t\tcase \"$at ${COMP_WORDS[i]}\" in\n")
 	steps(&b, "\t\t", all)
 	b.WriteString("\t\tesac\n\tdone\n\tcase $prev in\n")
 	for _, flag := range slices.Sorted(maps.Keys(flagValues)) {
-		fmt.Fprintf(&b, "\t%s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", flag, strings.Join(flagValues[flag], " "))
+		fmt.Fprintf(&b, "\t%s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n", flag,
+			strings.Join(flagValues[flag], " "))
 	}
-	fmt.Fprintf(&b, "\t%s) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n\tesac\n\tcase $at in\n", strings.Join(takers(all), "|"))
+	fmt.Fprintf(&b, "\t%s) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n\tesac\n\tcase $at in\n",
+		strings.Join(takers(all), "|"))
 	for i := range all {
 		fmt.Fprintf(&b, "\t'%s') words='%s' flags='%s' ;;\n", all[i].path, words(all[i].words), words(all[i].flags))
 	}
 	b.WriteString("\tesac\n\tcase $cur in\n\t-*) COMPREPLY=($(compgen -W \"$flags\" -- \"$cur\")) ;;\n")
-	b.WriteString("\t*) [[ $words ]] && COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) || COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n\tesac\n}\n")
+	b.WriteString("\t*) [[ $words ]] && COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) || COMPREPLY=($(compgen -f " +
+		"-- \"$cur\")) ;;\n\tesac\n}\n")
 	fmt.Fprintf(&b, "complete -o filenames -F _%s %s\n", name, name)
 	return b.String()
 }
 
 func zshCompletion(name string, all []branch) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "#compdef %s\n# zsh completion for %s; made by `%s completion zsh`.\n_%s() {\n\tlocal at=%s word\n\tlocal -a offers flags\n", name, name, name, name, name)
+	fmt.Fprintf(&b, "#compdef %s\n# zsh completion for %s; made by `%s completion zsh`.\n_%s() {\n\tlocal at=%s "+
+		"word\n\tlocal -a offers flags\n", name, name, name, name, name)
 	b.WriteString("\tfor word in ${words[2,CURRENT-1]}; do\n\t\tcase \"$at $word\" in\n")
 	steps(&b, "\t\t", all)
 	b.WriteString("\t\tesac\n\tdone\n\tcase ${words[CURRENT-1]} in\n")
@@ -181,7 +187,8 @@ func zshCompletion(name string, all []branch) string {
 	}
 	fmt.Fprintf(&b, "\t%s) _files; return ;;\n\tesac\n\tcase $at in\n", strings.Join(takers(all), "|"))
 	for i := range all {
-		fmt.Fprintf(&b, "\t'%s')\n\t\toffers=(%s)\n\t\tflags=(%s) ;;\n", all[i].path, described(all[i].words), described(all[i].flags))
+		fmt.Fprintf(&b, "\t'%s')\n\t\toffers=(%s)\n\t\tflags=(%s) ;;\n", all[i].path, described(all[i].words),
+			described(all[i].flags))
 	}
 	b.WriteString("\tesac\n\tif [[ ${words[CURRENT]} == -* ]]; then\n\t\t_describe flag flags\n")
 	b.WriteString("\telif (( $#offers )); then\n\t\t_describe command offers\n\telse\n\t\t_files\n\tfi\n}\n")
@@ -203,7 +210,8 @@ func described(all []offer) string {
 
 func fishCompletion(name string, all []branch) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# fish completion for %s; made by `%s completion fish`.\nfunction __%s_at\n\tset -l at %s\n\tfor word in (commandline -opc)[2..]\n\t\tswitch \"$at $word\"\n", name, name, name, name)
+	fmt.Fprintf(&b, "# fish completion for %s; made by `%s completion fish`.\nfunction __%s_at\n\tset -l at %s\n\tfor "+
+		"word in (commandline -opc)[2..]\n\t\tswitch \"$at $word\"\n", name, name, name, name)
 	for _, br := range all[1:] {
 		parent := br.path[:strings.LastIndexByte(br.path, ' ')]
 		b.WriteString("\t\tcase")

@@ -53,8 +53,10 @@ func (sh *shell) configCommand() *cli.Command {
 	})
 	begin := sh.command(&cli.Command{
 		Name: "init", Usage: "write a commented starter file", ArgsUsage: "[FILE]",
-		Description: about("Asks nothing: every key is in it, explained, with its default. FILE is ./"+starterFile+" unless it is named here or by\n"+
-			"--config. A file that exists is never overwritten.", codesHere, "resyncd config init", "resyncd config init /etc/resyncd/resyncd.yaml"),
+		Description: about("Asks nothing: every key is in it, explained, with its default. FILE is ./"+starterFile+
+			" unless it is named here or by\n"+
+			"--config. A file that exists is never overwritten.", codesHere, "resyncd config init",
+			"resyncd config init /etc/resyncd/resyncd.yaml"),
 		Action: func(c *cli.Context) error {
 			if err := args(c, 0, 1, "config init [FILE]"); err != nil {
 				return err
@@ -85,6 +87,7 @@ func (sh *shell) configInit(path string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(sh.Out, "wrote %s: add your Sources, then run `resyncd config check` and `resyncd sync`\n", path)
+	_, err = fmt.Fprintf(sh.Out, "wrote %s: add your Sources, then run `resyncd config check` and `resyncd sync`\n",
+		path)
 	return err
 }

@@ -27,15 +27,18 @@ const demoSource = "demo"
 func (sh *shell) demoCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "demo", Usage: "a living Source, a hub and the daemon that mirrors it, in one process",
-		Description: about("Nothing to install or configure: a Source with made-up resources that change, a hub that tells of them, and the\n"+
-			"daemon that mirrors it. Each notification is a line with its latency. Now and then the hub loses one on purpose:\n"+
+		Description: about("Nothing to install or configure: a Source with made-up resources that change, a hub that "+
+			"tells of them, and the\n"+
+			"daemon that mirrors it. Each notification is a line with its latency. Now and then the hub loses one "+
+			"on purpose:\n"+
 			"a gap, which is found and closed. It ends orderly, with 0, when it is interrupted.", codesServe,
 			"resyncd demo", "resyncd demo --resources 1000 --rate 5 --for 1m"),
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "resources", Value: 200, Usage: "the Source has `N` resources"},
 			&cli.Float64Flag{Name: "rate", Value: 2, Usage: "`R` changes a second"},
 			&cli.DurationFlag{Name: "for", Usage: "stop after this `TIME`", DefaultText: "until interrupted"},
-			&cli.StringFlag{Name: "dir", Usage: "data `FOLDER`, kept afterwards", DefaultText: "a temporary one, removed afterwards"},
+			&cli.StringFlag{Name: "dir", Usage: "data `FOLDER`, kept afterwards",
+				DefaultText: "a temporary one, removed afterwards"},
 		},
 		Action: sh.demo,
 	})
@@ -66,7 +69,8 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 		defer cancel()
 	}
 	err = sh.demonstrate(ctx, c, dataDir, &made)
-	if ctx.Err() == nil || err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if ctx.Err() == nil || err != nil && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	_, err = fmt.Fprintln(sh.Out, "stopped in good order")
@@ -84,7 +88,8 @@ func (sh *shell) demonstrate(ctx context.Context, c *cli.Context, dataDir string
 	client := fetch.New(fetch.Options{UserAgent: "resyncd-demo", Allow: []netip.Prefix{loopback}, Log: sh.log})
 	defer client.Close()
 	src, err := source.New(ctx, source.Options{
-		Base: at.base(at.source), Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: at.base(at.hub) + "/", Client: client,
+		Base: at.base(at.source), Synthetic: made, Hashes: []rsdoc.Algorithm{rsdoc.SHA256}, Hub: at.base(at.hub) + "/",
+		Client: client,
 	})
 	if err != nil {
 		return err
@@ -96,14 +101,16 @@ func (sh *shell) demonstrate(ctx context.Context, c *cli.Context, dataDir string
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
 	show := newDemoShow(sh)
-	relay, err := hub.New(hub.Options{Base: at.base(at.hub) + "/", State: state, Client: client, Log: sh.log, Tamper: show.tamper})
+	relay, err := hub.New(hub.Options{Base: at.base(at.hub) + "/", State: state, Client: client, Log: sh.log,
+		Tamper: show.tamper})
 	if err != nil {
 		return err
 	}
 	cfg := config.Default()
 	cfg.DataDir, cfg.Mirror = dataDir, filepath.Join(dataDir, "mirror")
 	cfg.Network.Allow = []netip.Prefix{loopback}
-	cfg.Callback.Listen, cfg.Callback.BaseURL, cfg.Console.Listen = at.kept.Callback, "http://"+at.kept.Callback+"/cb", at.kept.Console
+	cfg.Callback.Listen, cfg.Callback.BaseURL = at.kept.Callback, "http://"+at.kept.Callback+"/cb"
+	cfg.Console.Listen = at.kept.Console
 	follow, err := cfg.Adhoc(demoSource, at.base(at.source)+"/")
 	if err != nil {
 		return err

@@ -37,7 +37,8 @@ const freePort = "127.0.0.1:0"
 
 // demoPlaces takes up the addresses that the folder had the last time, or free ones.
 func (sh *shell) demoPlaces(ctx context.Context, c *cli.Context, dataDir string) (*demoPlaces, error) {
-	at := &demoPlaces{file: filepath.Join(dataDir, "demo.json"), kept: demoPorts{Source: freePort, Hub: freePort, Callback: freePort, Console: freePort}}
+	at := &demoPlaces{file: filepath.Join(dataDir, "demo.json"), kept: demoPorts{Source: freePort, Hub: freePort,
+		Callback: freePort, Console: freePort}}
 	kept, err := os.ReadFile(at.file)
 	switch {
 	case err == nil:
@@ -63,7 +64,8 @@ func (sh *shell) demoPlaces(ctx context.Context, c *cli.Context, dataDir string)
 func listenAgain(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("take up %s, where the demo of this folder was, again: %w: end the other demo, or take another --dir", addr, err)
+		return nil, fmt.Errorf("take up %s, where the demo of this folder was, again: %w: end the other demo, or take "+
+			"another --dir", addr, err)
 	}
 	return l, nil
 }
@@ -91,7 +93,8 @@ func (at *demoPlaces) base(l net.Listener) string { return "http://" + l.Addr().
 
 // keep writes the addresses down for the next time.
 func (at *demoPlaces) keep(callback, console string) error {
-	at.kept = demoPorts{Source: at.source.Addr().String(), Hub: at.hub.Addr().String(), Callback: callback, Console: console}
+	at.kept = demoPorts{Source: at.source.Addr().String(), Hub: at.hub.Addr().String(), Callback: callback,
+		Console: console}
 	text, err := json.Marshal(at.kept)
 	if err == nil {
 		err = os.WriteFile(at.file, append(text, '\n'), 0o600)

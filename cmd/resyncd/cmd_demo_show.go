@@ -41,7 +41,8 @@ func (s *demoShow) line(format string, args ...any) {
 
 // tamper is the hub's: it loses a Change Notification now and then, always another one than the last.
 func (s *demoShow) tamper(d hub.Delivery) hub.Action {
-	if d.Attempt > 0 || !strings.Contains(string(d.Body[:min(len(d.Body), 4096)]), string(rsdoc.KindChangeNotification)) {
+	if d.Attempt > 0 || !strings.Contains(string(d.Body[:min(len(d.Body), 4096)]),
+		string(rsdoc.KindChangeNotification)) {
 		return hub.Deliver
 	}
 	s.mu.Lock()
@@ -72,7 +73,7 @@ func (s *demoShow) mirrored(m syncengine.Mirrored) {
 		owed = fmt.Sprintf(", %d owed", m.Owed)
 	}
 	s.line("notification  %d changes mirrored%s, %.1f ms after it came  up to %s", m.Changes, owed,
-		float64(m.Took.Microseconds())/1000, term.Text(report.RFC3339(m.Until)))
+		float64(m.Took.Microseconds())/1000, report.TimeOf(m.Until))
 }
 
 func (s *demoShow) gap(g store.Gap) {
@@ -82,7 +83,7 @@ func (s *demoShow) gap(g store.Gap) {
 	switch {
 	case g.State.Open() && !known:
 		s.found[g.ID] = s.sh.Now()
-		s.line("gap found     %s to %s", term.Text(report.RFC3339(g.From)), term.Text(report.RFC3339(g.Until)))
+		s.line("gap found     %s to %s", report.TimeOf(g.From), report.TimeOf(g.Until))
 	case g.State == store.GapClosed && g.ClosedBy == "":
 		delete(s.found, g.ID)
 		s.line("no gap        nothing happened in between, or a pull had told of it")
@@ -102,6 +103,7 @@ func (s *demoShow) pulled(r syncengine.Result) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.line("%-12s  %d fetched, %d deleted, %d owed, %d requests, %.0f ms  up to %s", r.Kind, r.Fetched, r.Deleted, r.Owed,
+	s.line("%-12s  %d fetched, %d deleted, %d owed, %d requests, %.0f ms  up to %s", r.Kind, r.Fetched, r.Deleted,
+		r.Owed,
 		r.Requests, r.Seconds*1000, term.Text(r.Position))
 }

@@ -22,11 +22,13 @@ const snippetFlag = "config-snippet"
 func (sh *shell) discoverCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "discover", Usage: "print what a Source offers and how each thing was found", ArgsUsage: "URL",
-		Description: about("Asks the Source for its documents, and what WebSub topic or feed the URL stands for; keeps no state. With\n"+
+		Description: about("Asks the Source for its documents, and what WebSub topic or feed the URL stands for; "+
+			"keeps no state. With\n"+
 			"--config-snippet it prints the entry of `sources:` to paste into the configuration instead.", codesRead,
 			"resyncd discover https://lib.example/",
 			"resyncd discover --config-snippet https://lib.example/"),
-		Flags: []cli.Flag{boolFlag("json", "one JSON object"), boolFlag(snippetFlag, "the entry of sources: for it, in YAML; may also stand behind URL")},
+		Flags: []cli.Flag{boolFlag("json", "one JSON object"),
+			boolFlag(snippetFlag, "the entry of sources: for it, in YAML; may also stand behind URL")},
 		Action: func(c *cli.Context) error {
 			given := c.Args().Slice()
 			behind := len(given) == 2 && given[1] == "--"+snippetFlag
@@ -40,7 +42,8 @@ func (sh *shell) discoverCommand() *cli.Command {
 				return exit.Usage("discover prints one thing: leave out --json or --config-snippet")
 			}
 			if asSnippet && !utf8.ValidString(given[0]) {
-				return exit.Usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes that are not")
+				return exit.Usage("the URL is not UTF-8, and YAML cannot hold it: percent-encode the bytes " +
+					"that are not")
 			}
 			return sh.discover(c, given[0], asSnippet)
 		},
@@ -64,7 +67,8 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 	f := mirror.Client(cfg, &src, version, sh.log)
 	defer f.Close()
 	o := topicOptions(&src)
-	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: mirror.PolicyOf(&src), Topic: o, Log: sh.log})
+	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: mirror.PolicyOf(&src), Topic: o,
+		Log: sh.log})
 	offer, err := destination.Discover(c.Context, reader, rawURL)
 	topics := topicsOf(c.Context, reader, offer, o)
 	if _, nothing := errors.AsType[*destination.Error](err); nothing && len(topics) > 0 {
@@ -127,15 +131,18 @@ type stepView struct {
 }
 
 func offerJSON(o *destination.Offer, topics []topicView) offerView {
-	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Topics: topics, Partial: o.Partial, Trail: []stepView{}}
+	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Topics: topics,
+		Partial: o.Partial, Trail: []stepView{}}
 	for i := range o.Sets {
 		s := &o.Sets[i]
-		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy), Documents: documentsOf(s), Channels: []channelView{}}
+		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy),
+			Documents: documentsOf(s), Channels: []channelView{}}
 		if s.Err != nil {
 			sv.Problem = opt(s.Err.Error())
 		}
 		for _, c := range s.Channels() {
-			sv.Channels = append(sv.Channels, channelView{Kind: string(c.Kind), Topic: c.Topic, Hubs: append([]string{}, c.Hubs...)})
+			sv.Channels = append(sv.Channels,
+				channelView{Kind: string(c.Kind), Topic: c.Topic, Hubs: append([]string{}, c.Hubs...)})
 		}
 		v.Sets = append(v.Sets, sv)
 	}

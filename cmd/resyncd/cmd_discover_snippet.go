@@ -47,13 +47,15 @@ func (s *snippet) usable() []*destination.SetOffer {
 
 // isFeed reports that the URL is followed as a feed, or as another topic: there is no ResourceSync behind it.
 func (s *snippet) isFeed() bool {
-	return len(s.topics) > 0 && !slices.ContainsFunc(s.usable(), func(o *destination.SetOffer) bool { return o.Topic == nil })
+	return len(s.topics) > 0 && !slices.ContainsFunc(s.usable(),
+		func(o *destination.SetOffer) bool { return o.Topic == nil })
 }
 
 // text is the entry in YAML. It stands alone as a configuration file, and passes `config check` as it is.
 func (s *snippet) text() string {
 	var b strings.Builder
-	b.WriteString("# Put the entry below the `sources:` of your configuration, in place of a [] there; then: resyncd config check\nsources:\n")
+	b.WriteString("# Put the entry below the `sources:` of your configuration, in place of a [] there; then: resyncd " +
+		"config check\nsources:\n")
 	fmt.Fprintf(&b, "  - name: %s\n    url: %s\n", s.name(), yamlText(s.asked))
 	if s.isFeed() {
 		b.WriteString("    kind: feed\n")
@@ -65,7 +67,8 @@ func (s *snippet) text() string {
 			fmt.Fprintf(&b, "      - %s\n", yamlText(prefix))
 		}
 		if more := len(s.scope) - originsShown; more > 0 {
-			fmt.Fprintf(&b, "      # and at %d places more: `resyncd ls --refused` lists them after the first run\n", more)
+			fmt.Fprintf(&b, "      # and at %d places more: `resyncd ls --refused` lists them after the first run\n",
+				more)
 		}
 	}
 	s.hubs(&b)
@@ -103,7 +106,8 @@ func (s *snippet) sets(b *strings.Builder) {
 	if len(sets) < 2 {
 		return
 	}
-	fmt.Fprintf(b, "    # It has %d sets, and all are followed. To follow some only, name them:\n    # sets:\n", len(sets))
+	fmt.Fprintf(b, "    # It has %d sets, and all are followed. To follow some only, name them:\n    # sets:\n",
+		len(sets))
 	for _, set := range sets {
 		var has []string
 		for _, d := range documentsOf(set) {
@@ -127,11 +131,14 @@ func hasHub(set *destination.SetOffer) bool {
 
 // hubs says what to do where no hub is advertised; one that is, is found again by itself.
 func (s *snippet) hubs(b *strings.Builder) {
-	pushed := slices.ContainsFunc(s.usable(), hasHub) || slices.ContainsFunc(s.topics, func(t topicView) bool { return len(t.Hubs) > 0 })
+	pushed := slices.ContainsFunc(s.usable(), hasHub) ||
+		slices.ContainsFunc(s.topics, func(t topicView) bool { return len(t.Hubs) > 0 })
 	if pushed {
 		return
 	}
-	b.WriteString("    # No hub is advertised, so it is pulled by schedule. Where there is one after all, name it and its topic:\n" +
+	b.WriteString("    # No hub is advertised, so it is pulled by schedule. Where there is one after all, " +
+		"name it and " +
+		"its topic:\n" +
 		"    # hub: https://hub.example/\n    # topic: https://lib.example/changes\n")
 }
 
@@ -144,7 +151,8 @@ func (s *snippet) notes(b *strings.Builder) {
 		b.WriteString("# A part of the Source Description could not be read: there may be more sets.\n")
 	}
 	if private := s.private(); len(private) > 0 {
-		fmt.Fprintf(b, "# Some of what it names is at private addresses, which have to be allowed for all Sources together:\n# network: { allow: [%s] }\n",
+		fmt.Fprintf(b, "# Some of what it names is at private addresses, which have to be allowed for all Sources "+
+			"together:\n# network: { allow: [%s] }\n",
 			strings.Join(private, ", "))
 	}
 }
@@ -158,8 +166,8 @@ func (s *snippet) configured() (name string, found bool) {
 	return "", false
 }
 
-// private are the private addresses, as networks, that hubs, documents and resources are at, beside the address that was
-// asked for and what the configuration allows already.
+// private are the private addresses, as networks, that hubs, documents and resources are at, beside the address that
+// was asked for and what the configuration allows already.
 func (s *snippet) private() []string {
 	own, err := url.Parse(s.asked)
 	if err != nil {
@@ -242,7 +250,8 @@ func (*scout) Begin(context.Context, *destination.Part, *rsdoc.Head) error { ret
 // Entry implements destination.Visitor.
 func (s *scout) Entry(_ context.Context, _ *destination.Part, e *rsdoc.Entry) error {
 	if !s.scope.Contains(e.Loc) {
-		if u, err := url.Parse(e.Loc); err == nil && u.Host != "" && utf8.ValidString(u.Host) && (u.Scheme == "http" || u.Scheme == "https") {
+		u, err := url.Parse(e.Loc)
+		if err == nil && u.Host != "" && utf8.ValidString(u.Host) && (u.Scheme == "http" || u.Scheme == "https") {
 			s.found[u.Scheme+"://"+u.Host+"/"] = true
 		}
 	}
@@ -261,14 +270,16 @@ func (*scout) Failed(context.Context, *destination.Part, error) error { return n
 // yamlText is a value of one line: as it is where YAML takes it for nothing else, else quoted.
 func yamlText(text string) string {
 	plain := func(r rune) bool {
-		return r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._~%?=&+,;@!()*$-", r))
+		return r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("/._~%?=&+,;@!()*$-", r))
 	}
 	rest, isURL := strings.CutPrefix(text, "http://")
 	if !isURL {
 		rest, isURL = strings.CutPrefix(text, "https://")
 	}
 	host, path, _ := strings.Cut(rest, "/")
-	if isURL && host != "" && !strings.ContainsFunc(strings.ReplaceAll(host, ":", ""), func(r rune) bool { return !plain(r) }) &&
+	if isURL && host != "" && !strings.ContainsFunc(strings.ReplaceAll(host, ":", ""),
+		func(r rune) bool { return !plain(r) }) &&
 		!strings.HasSuffix(host, ":") && !strings.ContainsFunc(path, func(r rune) bool { return !plain(r) }) {
 		return text
 	}

@@ -39,9 +39,10 @@ func topicOptions(src *config.Source) destination.TopicOptions {
 	return o
 }
 
-// topicsOf are the topics among an offer's sets, else that which the URL itself stands for; its way is added to the trail
-// then. A document that is neither feed nor names a hub is none worth telling.
-func topicsOf(ctx context.Context, r *destination.Reader, offer *destination.Offer, o destination.TopicOptions) []topicView {
+// topicsOf are the topics among an offer's sets, else that which the URL itself stands for; its way is added to the
+// trail then. A document that is neither feed nor names a hub is none worth telling.
+func topicsOf(ctx context.Context, r *destination.Reader, offer *destination.Offer,
+	o destination.TopicOptions) []topicView {
 	views := []topicView{}
 	for i := range offer.Sets {
 		if s := &offer.Sets[i]; s.Topic != nil {
@@ -67,8 +68,9 @@ func topicOf(s *destination.SetOffer) topicView {
 	t := s.Topic
 	v := topicView{
 		Topic: t.URL, SelfFrom: t.SelfFrom, Hubs: append([]string{}, t.Hubs...), HubsFrom: opt(t.HubsFrom),
-		Format: opt(string(t.Answer.Format)), ContentType: opt(t.Answer.ContentType), Found: s.Found, Content: t.Answer.URL,
-		Paging: map[string]string{},
+		Format: opt(string(t.Answer.Format)), ContentType: opt(t.Answer.ContentType), Found: s.Found,
+		Content: t.Answer.URL,
+		Paging:  map[string]string{},
 	}
 	if t.Answer.Format != feed.None {
 		v.read(&t.Answer)
@@ -80,10 +82,11 @@ func topicOf(s *destination.SetOffer) topicView {
 func (v *topicView) read(a *destination.TopicAnswer) {
 	base, _ := url.Parse(a.Final) // without one relative links stay unresolved
 	entries := 0
-	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType}, func(*feed.Entry) error {
-		entries++
-		return nil
-	})
+	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType},
+		func(*feed.Entry) error {
+			entries++
+			return nil
+		})
 	v.Entries = &entries
 	if err != nil {
 		v.Problem = opt(err.Error())

@@ -20,8 +20,10 @@ const healthWithin = 5 * time.Second
 func (sh *shell) healthcheckCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "healthcheck", Usage: "ask the daemon whether it is ready",
-		Description: about("For health checks of containers, which hold no other program: asks /readyz at console.listen. Ready means that the\n"+
-			"state is open, hubs are answered and the disks of state and mirrors take writes. --alive asks /healthz: does the process\n"+
+		Description: about("For health checks of containers, which hold no other program: asks /readyz at "+
+			"console.listen. Ready means that the\n"+
+			"state is open, hubs are answered and the disks of state and mirrors take writes. --alive asks /healthz: "+
+			"does the process\n"+
 			"answer at all?", codesHere,
 			"resyncd healthcheck", "resyncd healthcheck --alive --config /etc/resyncd/resyncd.yaml"),
 		Flags: []cli.Flag{boolFlag("alive", "ask only whether the process answers")},
@@ -40,7 +42,8 @@ func (sh *shell) healthcheck(c *cli.Context) error {
 		return err
 	}
 	if cfg.Console.Listen == "" {
-		return exit.Usage("console.listen is switched off, so there is nothing to ask; give it an address such as 127.0.0.1:8091")
+		return exit.Usage("console.listen is switched off, so there is nothing to ask; give it an address such as " +
+			"127.0.0.1:8091")
 	}
 	path, what := "/readyz", "ready"
 	if c.Bool("alive") {
@@ -51,7 +54,8 @@ func (sh *shell) healthcheck(c *cli.Context) error {
 	defer cancel()
 	client := fetch.New(fetch.Options{UserAgent: "resyncd/" + version, Retries: -1})
 	defer client.Close()
-	answer, err := client.Get(ctx, fetch.Request{URL: "http://" + host + path, Policy: &fetch.Policy{Trusted: []string{host}}, MaxBytes: 4 << 10})
+	answer, err := client.Get(ctx, fetch.Request{URL: "http://" + host + path,
+		Policy: &fetch.Policy{Trusted: []string{host}}, MaxBytes: 4 << 10})
 	if err != nil {
 		return fmt.Errorf("the daemon at %s is not %s: %w; look at its log", host, what, err)
 	}

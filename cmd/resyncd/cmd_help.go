@@ -17,7 +17,8 @@ import (
 var manualPages embed.FS
 
 // topics are the pages of the manual, in the order in which a reader meets them.
-var topics = []string{"operate", "feeds", "push", "console", "layout", "service", "security", "contract", "performance", "testing", "faults"}
+var topics = []string{"operate", "feeds", "push", "console", "layout", "service", "security", "contract", "performance",
+	"testing", "faults"}
 
 // topicPage is the page of a topic.
 func topicPage(topic string) ([]byte, error) { return fs.ReadFile(manualPages, "docs/"+topic+".md") }
@@ -31,7 +32,8 @@ func topicTitle(topic string) string {
 
 func (sh *shell) helpCommand() *cli.Command {
 	return sh.command(&cli.Command{
-		Name: "help", Aliases: []string{"h"}, Usage: "list commands and topics, or show the help of one", ArgsUsage: "[COMMAND|TOPIC]",
+		Name: "help", Aliases: []string{"h"}, Usage: "list commands and topics, or show the help of one",
+		ArgsUsage: "[COMMAND|TOPIC]",
 		Description: about(wrapped("A topic is a page of the manual: "+strings.Join(topics, ", ")+".", 110), codesHere,
 			"resyncd help sync", "resyncd help operate"),
 		Action: func(c *cli.Context) error {
@@ -60,7 +62,8 @@ func (sh *shell) help(c *cli.Context) error {
 	for i, word := range words {
 		at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) })
 		if at < 0 {
-			return exit.Usage("there is neither a command nor a topic `%s`; see `resyncd help`", strings.Join(words[:i+1], " "))
+			return exit.Usage("there is neither a command nor a topic `%s`; see `resyncd help`",
+				strings.Join(words[:i+1], " "))
 		}
 		commands = commands[at].Subcommands
 	}

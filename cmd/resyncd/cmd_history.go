@@ -14,12 +14,14 @@ import (
 func (sh *shell) historyCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "history", Usage: "what is known of one resource over time", ArgsUsage: "NAME URI",
-		Description: about("Versions wanted and fetched, deletions, edits of a record, each with its evidence. URI is what `ls` shows: a\n"+
+		Description: about("Versions wanted and fetched, deletions, edits of a record, each with its evidence. URI is "+
+			"what `ls` shows: a\n"+
 			"URL, the id of a feed's entry, or the subject of a record.", codesRead,
 			"resyncd history ./mirror https://lib.example/theses/18.pdf"),
 		Flags: []cli.Flag{boolFlag("json", "one JSON object a line")},
 		Action: func(c *cli.Context) error {
-			return sh.withSource(c, "history [--json] NAME URI", 2, false, func(ctx context.Context, o *mirror.Opened) error {
+			const form = "history [--json] NAME URI"
+			return sh.withSource(c, form, 2, false, func(ctx context.Context, o *mirror.Opened) error {
 				return sh.history(ctx, o, c.Args().Get(1), c.Bool("json"))
 			})
 		},
@@ -44,7 +46,8 @@ func (sh *shell) history(ctx context.Context, o *mirror.Opened, uri string, asJS
 			if l.EditLine != nil && l.Detail == nil {
 				detail = term.Edit(l.EditLine)
 			}
-			_, err = fmt.Fprintf(sh.Out, "%-27s  %-13s  %-27s  %s  %s\n", term.Text(l.At), l.What, term.Text(l.Version), term.OneLine(detail), term.OneLine(term.Text(l.Evidence)))
+			_, err = fmt.Fprintf(sh.Out, "%-27s  %-13s  %-27s  %s  %s\n", l.At, l.What, l.Version, term.OneLine(detail),
+				term.OneLine(term.Text(l.Evidence)))
 		}
 		if err != nil {
 			return err

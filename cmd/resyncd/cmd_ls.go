@@ -32,8 +32,9 @@ func (sh *shell) lsCommand() *cli.Command {
 	}
 	return sh.command(&cli.Command{
 		Name: "ls", Usage: "list the resources of a Source", ArgsUsage: "NAME",
-		Description: about("Without a filter everything but trash and refused is listed.", codesRead, "resyncd ls --owed ./mirror", "resyncd ls --json lib"),
-		Flags:       flags,
+		Description: about("Without a filter everything but trash and refused is listed.", codesRead,
+			"resyncd ls --owed ./mirror", "resyncd ls --json lib"),
+		Flags: flags,
 		Action: func(c *cli.Context) error {
 			filter := report.ListAll
 			for _, f := range filters {
@@ -67,7 +68,8 @@ func (sh *shell) ls(ctx context.Context, o *mirror.Opened, filter report.ListFil
 		if name == "" {
 			name = term.Text(l.Key)
 		}
-		_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s\n", l.State, length, term.Text(l.Changed), term.OneLine(name+term.Why(&l)))
+		_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s\n", l.State, length, l.Changed,
+			term.OneLine(name+term.Why(&l)))
 		return err
 	})
 	return errors.Join(err, out.Flush())

@@ -23,8 +23,8 @@ func (sh *shell) manCommand() *cli.Command {
 	})
 }
 
-// manual writes the manual page of a program, section 1, in man(7) macros. It bears neither date nor version, so that it
-// changes only when the commands do.
+// manual writes the manual page of a program, section 1, in man(7) macros. It bears neither date nor version, so that
+// it changes only when the commands do.
 func manual(w io.Writer, app *cli.App) error {
 	m := &roff{}
 	fmt.Fprintf(&m.b, ".TH %s 1 \"\" %s \"User Commands\"\n", strings.ToUpper(app.Name), quotedRoff(app.Name))
@@ -53,10 +53,12 @@ func manual(w io.Writer, app *cli.App) error {
 	}
 	m.section("ENVIRONMENT")
 	m.item("RESYNCD_CONFIG", "the configuration file, where --config does not name one")
-	m.item("RESYNCD_SECTION_KEY", "any key of the configuration outside `sources`, such as RESYNCD_NETWORK_RETRY_FOR; stronger than the file, weaker than flags")
+	m.item("RESYNCD_SECTION_KEY", "any key of the configuration outside `sources`, such as RESYNCD_NETWORK_RETRY_FOR; "+
+		"stronger than the file, weaker than flags")
 	m.item("NO_COLOR", "not empty: no colours in the log on a terminal")
 	m.section("FILES")
-	m.item("./resyncd.yaml, /etc/resyncd/resyncd.yaml", "the configuration, the first that exists; `resyncd config init` writes one, every key explained")
+	m.item("./resyncd.yaml, /etc/resyncd/resyncd.yaml", "the configuration, the first that exists; `resyncd config "+
+		"init` writes one, every key explained")
 	m.item("DIR/.resyncd/", "state, stage, trash and root marker of a mirror; never part of the copy")
 	_, err := io.WriteString(w, m.b.String())
 	return err

@@ -16,7 +16,8 @@ import (
 func (sh *shell) approveCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "approve", Usage: "carry out a held sweep now", ArgsUsage: "NAME",
-		Description: about("Removals by a list that would remove too much are held for you; `ls --held` shows them.", codesChange,
+		Description: about("Removals by a list that would remove too much are held for you; `ls --held` shows them.",
+			codesChange,
 			"resyncd approve ./mirror", "resyncd approve --reject lib"),
 		Flags: []cli.Flag{boolFlag("reject", "drop the removals until the list changes")},
 		Action: func(c *cli.Context) error {
@@ -37,7 +38,8 @@ func (sh *shell) approveCommand() *cli.Command {
 func (sh *shell) restoreCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "restore", Usage: "bring a file back from the trash", ArgsUsage: "NAME URI|KEY",
-		Description: about("It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what there is, with the\n"+
+		Description: about("It is kept, in state `kept`, until the Source lists it again; `ls --trash` shows what "+
+			"there is, with the\n"+
 			"URI of each, or the path below the mirror of a file that was no resource's.", codesChange,
 			"resyncd restore ./mirror https://lib.example/theses/18.pdf"),
 		Action: func(c *cli.Context) error {
@@ -55,10 +57,10 @@ func (sh *shell) restoreCommand() *cli.Command {
 	})
 }
 
-// change has the daemon carry out a command on the Source that the first of n arguments names; without one, work does it
-// here, with state and mirror open for writing.
+// change has the daemon carry out a command on the Source that the first of n arguments names; without one, work does
+// it here, with state and mirror open for writing.
 func (sh *shell) change(
-	c *cli.Context, form string, n int, command string, ask control.Args, work func(context.Context, *mirror.Opened) error,
+	c *cli.Context, form string, n int, command string, ask control.Args, work onOpened,
 ) (err error) {
 	return sh.withSource(c, form, n, true, func(ctx context.Context, o *mirror.Opened) error {
 		if done, err := control.Delegate(ctx, o, sh.Out, command, ask); done || err != nil {
@@ -67,7 +69,7 @@ func (sh *shell) change(
 		if err := o.OpenMirror(true); err != nil {
 			return err
 		}
-		defer o.Aim()()
+		defer o.Connect()()
 		err := work(ctx, o)
 		if errors.Is(err, syncengine.ErrStopped) {
 			err = fmt.Errorf("%s is paused: run `resyncd source resume %s` first", o.Label(), o.Label())
@@ -76,8 +78,11 @@ func (sh *shell) change(
 	})
 }
 
+// onOpened is what a command does with a Source whose state is open.
+type onOpened func(context.Context, *mirror.Opened) error
+
 // withSource opens the state of the Source that the first of n arguments names.
-func (sh *shell) withSource(c *cli.Context, form string, n int, write bool, work func(context.Context, *mirror.Opened) error) (err error) {
+func (sh *shell) withSource(c *cli.Context, form string, n int, write bool, work onOpened) (err error) {
 	if err := args(c, n, n, form); err != nil {
 		return err
 	}

@@ -14,10 +14,14 @@ import (
 func (sh *shell) serveCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "serve", Usage: "the daemon: follow all configured Sources, by push and by pull",
-		Description: about("Subscribes where Sources have hubs, renews leases, takes notifications at callback.base_url, pulls by schedule\n"+
-			"and keeps the mirrors in step. Addresses and Sources are named on stdout, everything else is logged on stderr.\n\n"+
-			"SIGTERM and SIGINT end it orderly with 0, within ten seconds. SIGHUP reads the configuration again: Sources are\n"+
-			"added, changed and removed without touching the others; an invalid file changes nothing. While it runs, `sync`,\n"+
+		Description: about("Subscribes where Sources have hubs, renews leases, takes notifications at "+
+			"callback.base_url, pulls by schedule\n"+
+			"and keeps the mirrors in step. Addresses and Sources are named on stdout, everything else is logged on "+
+			"stderr.\n\n"+
+			"SIGTERM and SIGINT end it orderly with 0, within ten seconds. SIGHUP reads the configuration again: "+
+			"Sources are\n"+
+			"added, changed and removed without touching the others; an invalid file changes nothing. While it "+
+			"runs, `sync`,\n"+
 			"`approve`, `restore`, `subscription` and `source` have it do the work.", codesServe,
 			"resyncd serve", "resyncd serve --config /etc/resyncd/resyncd.yaml --log-format json"),
 		Action: sh.serve,

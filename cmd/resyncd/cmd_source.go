@@ -20,7 +20,8 @@ func (sh *shell) sourceCommand() *cli.Command {
 func (sh *shell) pauseCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "pause", Usage: "stop work on a Source", ArgsUsage: "NAME",
-		Description: about("Its leases are kept: what hubs deliver meanwhile is taken up when it is resumed.", codesChange, "resyncd source pause lib"),
+		Description: about("Its leases are kept: what hubs deliver meanwhile is taken up when it is resumed.",
+			codesChange, "resyncd source pause lib"),
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "source pause NAME", 1, true, func(ctx context.Context, o *mirror.Opened) error {
 				if done, err := control.Delegate(ctx, o, sh.Out, control.AskPause, control.Args{}); done || err != nil {
@@ -35,10 +36,12 @@ func (sh *shell) pauseCommand() *cli.Command {
 func (sh *shell) resumeCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "resume", Usage: "restart work on a Source", ArgsUsage: "NAME",
-		Description: about("A running daemon goes on with it within a second.", codesChange, "resyncd source resume lib"),
+		Description: about("A running daemon goes on with it within a second.", codesChange,
+			"resyncd source resume lib"),
 		Action: func(c *cli.Context) error {
 			return sh.withSource(c, "source resume NAME", 1, true, func(ctx context.Context, o *mirror.Opened) error {
-				if done, err := control.Delegate(ctx, o, sh.Out, control.AskResume, control.Args{}); done || err != nil {
+				done, err := control.Delegate(ctx, o, sh.Out, control.AskResume, control.Args{})
+				if done || err != nil {
 					return err // it was not paused, or not yet
 				}
 				return sh.setPaused(ctx, o, false, "resumed") // a daemon looks for this
@@ -58,7 +61,8 @@ func (sh *shell) setPaused(ctx context.Context, o *mirror.Opened, paused bool, d
 func (sh *shell) forgetCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "forget", Usage: "unsubscribe and drop the state of a Source", ArgsUsage: "NAME",
-		Description: about("Its files stay, and are adopted if it is synchronised again. A running daemon unsubscribes at the hubs; without\n"+
+		Description: about("Its files stay, and are adopted if it is synchronised again. A running daemon "+
+			"unsubscribes at the hubs; without\n"+
 			"one the leases run out by themselves.", codesChange, "resyncd source forget --with-mirror ./mirror"),
 		Flags: []cli.Flag{boolFlag("with-mirror", "drop its files and its trash too; files that are not its own stay")},
 		Action: func(c *cli.Context) error {

@@ -17,8 +17,9 @@ import (
 func (sh *shell) statusCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "status", Usage: "freshness, owed, held, gaps, channels and leases of Sources", ArgsUsage: "[NAME…]",
-		Description: about("Reads the state only; works beside a running process.", codesEach, "resyncd status", "resyncd status --json ./mirror"),
-		Flags:       []cli.Flag{boolFlag("json", "one JSON object")},
+		Description: about("Reads the state only; works beside a running process.", codesEach, "resyncd status",
+			"resyncd status --json ./mirror"),
+		Flags: []cli.Flag{boolFlag("json", "one JSON object")},
 		Action: func(c *cli.Context) error {
 			ps, err := sh.opener(c).Places(c.Args().Slice())
 			if err != nil && !errors.Is(err, mirror.ErrNoSources) { // a configuration without any has a status too
@@ -81,8 +82,9 @@ func printSet(w io.Writer, set *report.SetStatus, feed bool) {
 	if feed { // which has none
 		label, baselines = "feed "+label, ""
 	}
-	fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s, next pull %s\n    %d resources, %s; %d owed, %d held, %d refused%s\n",
-		label, state, term.Text(set.Position), term.Text(set.LastPull), term.Text(set.NextPull), set.Resources, term.Bytes(set.Bytes),
+	fmt.Fprintf(w, "  %s\n    %s, up to %s, last pull %s, next pull %s\n    %d resources, %s; %d owed, %d held, %d "+
+		"refused%s\n",
+		label, state, set.Position, set.LastPull, set.NextPull, set.Resources, term.Bytes(set.Bytes),
 		set.Owed, set.Held, set.Refused, baselines)
 	if set.Problem != nil {
 		fmt.Fprintf(w, "    problem: %s\n", *set.Problem)
@@ -97,10 +99,11 @@ func printSet(w io.Writer, set *report.SetStatus, feed bool) {
 
 func printGap(w io.Writer, g *report.GapStatus, feed bool) {
 	if feed && g.State == string(store.GapUnprovable) {
-		fmt.Fprintf(w, "    the feed did not reach back: entries between %s and %s may be missing, nobody can tell\n", term.Text(g.From), term.Text(g.Until))
+		fmt.Fprintf(w, "    the feed did not reach back: entries between %s and %s may be missing, nobody can tell\n",
+			g.From, g.Until)
 		return
 	}
-	fmt.Fprintf(w, "    gap %s to %s: %s", term.Text(g.From), term.Text(g.Until), g.State)
+	fmt.Fprintf(w, "    gap %s to %s: %s", g.From, g.Until, g.State)
 	if g.ClosedBy != nil {
 		fmt.Fprintf(w, " by %s", *g.ClosedBy)
 	}
@@ -110,12 +113,12 @@ func printGap(w io.Writer, g *report.GapStatus, feed bool) {
 // printChannel tells where a channel stands, until when its lease runs, and what came by it.
 func printChannel(w io.Writer, c *report.ChannelStatus) {
 	fmt.Fprintf(w, "    %s channel %s at %s", c.Kind, c.State, c.Hub)
-	if state := store.SubscriptionState(c.State); state == store.SubActive || state == store.SubRenewing {
-		fmt.Fprintf(w, " until %s, to be renewed at %s", term.Text(c.ExpiresAt), term.Text(c.RenewAt))
+	if c.Live() {
+		fmt.Fprintf(w, " until %s, to be renewed at %s", c.ExpiresAt, c.RenewAt)
 	}
 	if c.Reason != nil && *c.Reason != "" {
 		fmt.Fprintf(w, " (%s)", term.OneLine(*c.Reason))
 	}
 	fmt.Fprintf(w, "\n      %d delivered, last %s; %d duplicates, %d rejected, %d push misses\n",
-		c.Delivered, term.Text(c.LastDelivery), c.Duplicates, c.Rejected, c.PushMisses)
+		c.Delivered, c.LastDelivery, c.Duplicates, c.Rejected, c.PushMisses)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
@@ -13,7 +14,13 @@ import (
 // words (issue 4, 3).
 func TestStatusText(t *testing.T) {
 	t.Parallel()
-	at := func(s string) *string { return &s }
+	at := func(s string) (out report.Time) {
+		var err error
+		if out.Time, err = time.Parse(time.RFC3339, s); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
 	set := report.SetStatus{
 		ID: 7, CapabilityList: "https://blog.example/feed", Position: at("2026-01-02T00:00:00Z"), Resources: 2, Bytes: 10, Baselines: 1, InStep: true,
 		Gaps: []report.GapStatus{{From: at("2026-01-01T00:00:00Z"), Until: at("2026-01-02T00:00:00Z"), State: string(store.GapUnprovable)}},

@@ -22,7 +22,8 @@ func (sh *shell) subscriptionCommand() *cli.Command {
 		sh.subscriptionChangeCommand("renew", "ask hubs for a new lease now, also for what was cancelled",
 			"The daemon asks the hub at once, without one the next `resyncd serve` does.", control.AskRenew),
 		sh.subscriptionChangeCommand("cancel", "unsubscribe, and stay so until renewed",
-			"The daemon unsubscribes at the hub at once, without one the next `resyncd serve` does. The channel stays `off`\n"+
+			"The daemon unsubscribes at the hub at once, without one the next `resyncd serve` does. The channel "+
+				"stays `off`\n"+
 				"until `resyncd subscription renew`; the Source is pulled by schedule meanwhile.", control.AskCancel))
 }
 
@@ -33,8 +34,9 @@ func topicFlag() *cli.StringFlag {
 func (sh *shell) subscriptionListCommand() *cli.Command {
 	return sh.command(&cli.Command{
 		Name: "list", Usage: "subscriptions with their hubs and leases", ArgsUsage: "[NAME…]",
-		Description: about("Reads the state only; works beside a running daemon.", codesEach, "resyncd subscription list --json"),
-		Flags:       []cli.Flag{topicFlag(), boolFlag("json", "one JSON object a line")},
+		Description: about("Reads the state only; works beside a running daemon.", codesEach,
+			"resyncd subscription list --json"),
+		Flags: []cli.Flag{topicFlag(), boolFlag("json", "one JSON object a line")},
 		Action: func(c *cli.Context) error {
 			return sh.eachSource(c, false, func(ctx context.Context, o *mirror.Opened) error {
 				return sh.listSubscriptions(ctx, c, o)
@@ -69,7 +71,8 @@ func (sh *shell) listSubscriptions(ctx context.Context, c *cli.Context, o *mirro
 			continue
 		}
 		line := subscriptionLine{
-			Source: o.Source.Name, Set: term.URL(names[subs[i].SetID]), ChannelStatus: term.Channel(report.Channel(&subs[i])),
+			Source: o.Source.Name, Set: term.URL(names[subs[i].SetID]),
+			ChannelStatus: term.Channel(report.Channel(&subs[i])),
 		}
 		if c.Bool("json") {
 			if err := enc.Encode(line); err != nil {
@@ -86,8 +89,9 @@ func (sh *shell) listSubscriptions(ctx context.Context, c *cli.Context, o *mirro
 func (sh *shell) subscriptionChangeCommand(name, text, what, command string) *cli.Command {
 	return sh.command(&cli.Command{
 		Name: name, Usage: text, ArgsUsage: "[NAME…]",
-		Description: about(what, codesSync, "resyncd subscription "+name+" lib", "resyncd subscription "+name+" --topic https://lib.example/changes"),
-		Flags:       []cli.Flag{topicFlag()},
+		Description: about(what, codesSync, "resyncd subscription "+name+" lib", "resyncd subscription "+name+
+			" --topic https://lib.example/changes"),
+		Flags: []cli.Flag{topicFlag()},
 		Action: func(c *cli.Context) error {
 			found := 0
 			err := sh.eachSource(c, true, func(ctx context.Context, o *mirror.Opened) error {
@@ -121,7 +125,9 @@ func (sh *shell) matching(ctx context.Context, c *cli.Context, o *mirror.Opened)
 }
 
 // changeSubscriptions lets the daemon carry it out; without one it is recorded for the next.
-func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *mirror.Opened, command, topic string) error {
+func (sh *shell) changeSubscriptions(
+	ctx context.Context, c *cli.Context, o *mirror.Opened, command, topic string,
+) error {
 	if done, err := control.Delegate(ctx, o, sh.Out, command, control.Args{Topic: topic}); done || err != nil {
 		return err
 	}
@@ -134,12 +140,14 @@ func (sh *shell) changeSubscriptions(ctx context.Context, c *cli.Context, o *mir
 		return err
 	}
 	// A daemon may be there all the same: the Source was paused, or is just being taken up again.
-	_, err = fmt.Fprintf(sh.Out, "%s: recorded for %d subscriptions; `resyncd serve` carries it out, within half a minute where one runs\n", o.Label(), n)
+	_, err = fmt.Fprintf(sh.Out, "%s: recorded for %d subscriptions; `resyncd serve` carries it out, within half a "+
+		"minute where one runs\n", o.Label(), n)
 	return err
 }
 
-// eachSource opens the state of every Source that is named, or of all; one that was never synchronised has nothing to show.
-func (sh *shell) eachSource(c *cli.Context, write bool, work func(context.Context, *mirror.Opened) error) error {
+// eachSource opens the state of every Source that is named, or of all; one that was never synchronised has nothing to
+// show.
+func (sh *shell) eachSource(c *cli.Context, write bool, work onOpened) error {
 	ps, err := sh.opener(c).Places(c.Args().Slice())
 	if err != nil {
 		return err
@@ -161,7 +169,7 @@ func (sh *shell) eachSource(c *cli.Context, write bool, work func(context.Contex
 	return v.Err()
 }
 
-func (sh *shell) withPlace(c *cli.Context, p *mirror.Place, write bool, work func(context.Context, *mirror.Opened) error) (err error) {
+func (sh *shell) withPlace(c *cli.Context, p *mirror.Place, write bool, work onOpened) (err error) {
 	o, err := sh.opener(c).OpenKnown(c.Context, p, write)
 	if err != nil {
 		return err

@@ -18,21 +18,29 @@ func (sh *shell) syncCommand() *cli.Command {
 		Name: "sync", Aliases: []string{"catch-up"},
 		Usage:     "catch up once: URL into DIR, or configured Sources",
 		ArgsUsage: "URL DIR | [NAME…]",
-		Description: about("Finds what the Source offers and makes the mirror an exact copy. Run again, it fetches only what changed;\n"+
-			"killed at any moment and run again, it goes on. URL is a site, Source Description, Capability List, Resource\n"+
-			"List, Change List or feed; the state lies in DIR/.resyncd. Without arguments all configured Sources are caught up.", codesSync,
+		Description: about("Finds what the Source offers and makes the mirror an exact copy. Run again, it fetches "+
+			"only what changed;\n"+
+			"killed at any moment and run again, it goes on. URL is a site, Source Description, Capability "+
+			"List, Resource\n"+
+			"List, Change List or feed; the state lies in DIR/.resyncd. Without arguments all configured Sources "+
+			"are caught up.", codesSync,
 			"resyncd sync https://lib.example/ ./mirror",
 			"resyncd sync --dry-run https://lib.example/ ./mirror",
 			"resyncd sync --quiet --json lib"),
 		Flags: []cli.Flag{
 			boolFlag("dry-run", "name what would be fetched and deleted; touch and create nothing"),
 			boolFlag("full", "take a baseline even if none is needed"),
-			&cli.StringFlag{Name: "from", Usage: "position (W3C `TIME`) for sets that have none; they get no baseline then"},
-			&cli.StringFlag{Name: "delete", Usage: "what happens to files of deleted resources: `MODE` trash, keep or now", DefaultText: "as configured, trash"},
+			&cli.StringFlag{Name: "from", Usage: "position (W3C `TIME`) for sets that have none; they get no " +
+				"baseline then"},
+			&cli.StringFlag{Name: "delete", Usage: "what happens to files of deleted resources: `MODE` trash, " +
+				"keep or now", DefaultText: "as configured, trash"},
 			&cli.StringFlag{Name: "sets", Usage: "only these Capability Lists: `URL,…`"},
-			&cli.IntFlag{Name: "concurrency", Usage: "at most `N` parallel fetches per host", DefaultText: "as configured, 16"},
-			&cli.DurationFlag{Name: "retry-for", Usage: "`TIME` for which failures are retried before they are left owed", DefaultText: "as configured, 30s"},
-			&cli.DurationFlag{Name: "idle-timeout", Usage: "cut a transfer that moves nothing for this `TIME`", DefaultText: "as configured, 60s"},
+			&cli.IntFlag{Name: "concurrency", Usage: "at most `N` parallel fetches per host",
+				DefaultText: "as configured, 16"},
+			&cli.DurationFlag{Name: "retry-for", Usage: "`TIME` for which failures are retried before they " +
+				"are left owed", DefaultText: "as configured, 30s"},
+			&cli.DurationFlag{Name: "idle-timeout", Usage: "cut a transfer that moves nothing for this `TIME`",
+				DefaultText: "as configured, 60s"},
 			boolFlag("json", "one JSON line per set"),
 		},
 		Action: sh.sync,
@@ -92,7 +100,8 @@ func (sh *shell) syncPlaces(c *cli.Context) ([]mirror.Place, error) {
 	case urls == 0:
 		return sh.opener(c).Places(given)
 	case urls > 1 || !strings.Contains(given[0], "://"):
-		return nil, exit.Usage("usage: resyncd %s: the URL comes first, and is one; several Sources go into a configuration (`resyncd config init`)", form)
+		return nil, exit.Usage("usage: resyncd %s: the URL comes first, and is one; several Sources go into a "+
+			"configuration (`resyncd config init`)", form)
 	case len(given) == 1:
 		return nil, exit.Usage("the folder for the mirror is missing: resyncd sync %s DIR", given[0])
 	case len(given) > 2:

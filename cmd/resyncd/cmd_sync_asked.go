@@ -14,7 +14,7 @@ import (
 
 // asked lets the daemon catch one Source up and shows what it does, as a run of our own would.
 func (r *syncRun) asked(ctx context.Context, o *mirror.Opened, held error) ([]syncengine.Result, error) {
-	if o.Alone {
+	if o.AdHoc {
 		return nil, held
 	}
 	if err := r.honoured(o); err != nil {
@@ -22,7 +22,10 @@ func (r *syncRun) asked(ctx context.Context, o *mirror.Opened, held error) ([]sy
 	}
 	ask := control.Args{Full: r.opts.Full, RetryFor: o.Config.Network.RetryFor}
 	progress := r.sh.Progress(o.Source.Name, r.c.Bool("quiet"))
-	return control.Pull(ctx, o, ask, progress, held, func(res *syncengine.Result) error { return r.ended(&o.Place, res) })
+	return control.Pull(ctx, o, ask, progress, held, func(res *syncengine.Result) error {
+		return r.ended(&o.Place,
+			res)
+	})
 }
 
 // daemonFlags are those of `sync` that the daemon takes from its configuration alone.
@@ -38,7 +41,9 @@ func (r *syncRun) honoured(o *mirror.Opened) error {
 		if !r.c.IsSet(flag) || plain.equal(flag, o) {
 			continue
 		}
-		return &exit.Error{Code: exit.Held, Err: fmt.Errorf("the daemon works on %s and goes by its configuration: --%s cannot be honoured; leave it out, change the configuration and send the daemon SIGHUP, or stop the daemon", o.Label(), flag)}
+		return &exit.Error{Code: exit.Held, Err: fmt.Errorf("the daemon works on %s and goes by its configuration: "+
+			"--%s cannot be honoured; leave it out, change the configuration and send the daemon SIGHUP, or "+
+			"stop the daemon", o.Label(), flag)}
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (r *syncRun) dryRun(ctx context.Context, p *mirror.Place) (results []syncen
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	defer o.Aim()()
+	defer o.Connect()()
 	opts := r.opts
 	opts.RetryFor = o.Config.Network.RetryFor
 	out := bufio.NewWriterSize(r.sh.Out, 64<<10)

@@ -96,7 +96,7 @@ func (r *syncRun) source(ctx context.Context, p *mirror.Place) (results []syncen
 
 // own is the run in this process.
 func (r *syncRun) own(ctx context.Context, o *mirror.Opened) (results []syncengine.Result, err error) {
-	defer o.Aim()()
+	defer o.Connect()()
 	opts := r.opts
 	opts.RetryFor = o.Config.Network.RetryFor
 	progress := r.sh.Progress(o.Source.Name, r.c.Bool("quiet"))
@@ -117,8 +117,10 @@ func (r *syncRun) afterwards(ctx context.Context, o *mirror.Opened, results []sy
 	}
 	for i := range results {
 		for j := range sets {
-			if sets[j].CapabilityList == results[i].Set && sets[j].Baselines == 0 && !results[i].Unavailable && o.Target.Kind != syncengine.KindFeed {
-				r.sh.Say("%s: there was no baseline: the mirror holds what changes brought, and nothing from before them", term.URL(results[i].Set))
+			if sets[j].CapabilityList == results[i].Set && sets[j].Baselines == 0 && !results[i].Unavailable &&
+				o.Target.Kind != syncengine.KindFeed {
+				r.sh.Say("%s: there was no baseline: the mirror holds what changes brought, and nothing from "+
+					"before them", term.URL(results[i].Set))
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"resyncd/store/sqlite"
 )
 
-// version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…"). Any other build is on its way to
-// the newest version of the changelog.
+// version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…"). Any other build is
+// on its way to the newest version of the changelog.
 var (
 	version  = "0.10.0-dev"
 	revision = ""
@@ -19,7 +19,8 @@ var (
 
 func (sh *shell) versionCommand() *cli.Command {
 	return sh.command(&cli.Command{
-		Name: "version", Usage: "print version, commit, Go and SQLite", Description: about("", codesHere, "resyncd version"),
+		Name: "version", Usage: "print version, commit, Go and SQLite", Description: about("", codesHere,
+			"resyncd version"),
 		Action: func(c *cli.Context) error {
 			if err := args(c, 0, 0, "version"); err != nil {
 				return err

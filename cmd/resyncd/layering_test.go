@@ -29,11 +29,11 @@ var mayImport = map[string][]string{
 	"store/storetest":   {"store"},
 	"store/blob":        {},
 	"destination":       {"destination/backoff", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "store"},
-	"destination/rsdoc": {}, "destination/websub": {}, "destination/feed": {}, "destination/gate": {}, "destination/backoff": {},
+	"destination/rsdoc": {}, "destination/websub": {"destination/feed"}, "destination/feed": {}, "destination/gate": {}, "destination/backoff": {},
 	"destination/fetch": {"destination/backoff"},
 	"destination/peer":  {"destination/backoff", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "destination/gate", "store", "store/blob"},
 	// The hub's database is a back end on another: the state of a Destination does not know the hub.
-	"destination/peer/hub/hubdb": {"destination/peer/hub/hubstate", "store", "store/sqlite"},
+	"destination/peer/hub/hubdb": {"destination/peer/hub/hubstate", "store", "store/sqlite/dbfile", "store/sqlite/column"},
 	"callback":                   {"destination/rsdoc", "destination/websub", "destination/gate", "store"},
 	"sync":                       {"destination", "destination/backoff", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/inspect", "sync/verify", "sync/report", "sync/spill", "sync/transfer", "sync/merge", "sync/coverage", "sync/keymap", "sync/window", "sync/parsed", "sync/plan", "sync/pull"},
 	// Pure leaves of the engine: values in, values out.
@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/resyncd/internal/health": {
 		"cmd/resyncd/internal/config", "cmd/resyncd/internal/console",
-		"destination/fetch", "store", "store/blob", "sync", "sync/report", "sync/queue",
+		"destination/fetch", "destination/rsdoc", "store", "store/blob", "sync", "sync/report", "sync/queue", "sync/transfer",
 	},
 	"cmd/resyncd/internal/mirror": {
 		"cmd/resyncd/internal/config", "cmd/resyncd/internal/exit",
@@ -272,7 +272,8 @@ func TestAllowed(t *testing.T) {
 		{"destination", "store/blob", false}, {"destination", "destination/peer/source", false}, {"destination/peer/hub", "destination", false},
 		{"destination/peer/source", "destination/peer/hub", true}, {"destination/fetch", "store", false},
 		{"destination/peer/hub", "destination/peer/hub/hubstate", true}, {"destination/peer/hub", "destination/peer/hub/hubdb", false},
-		{"destination/peer/hub/hubdb", "store/sqlite", true}, {"destination/peer/hub/hubdb", "destination/peer/hub", false},
+		{"destination/peer/hub/hubdb", "store/sqlite/dbfile", true}, {"destination/peer/hub/hubdb", "store/sqlite", false},
+		{"destination/peer/hub/hubdb", "destination/peer/hub", false},
 		{"store/sqlite", "destination/peer/hub/hubstate", false}, {"destination/peer/hub", "store/sqlite", false},
 		{"store", "store/blob", false}, {"store/sqlite", "store", true}, {"store/blob", "store", false}, {"store/blob/dir", "store/blob", true},
 		{"cmd/resyncd", "store/sqlite", true}, {"cmd/rssource", "destination/peer/source", true}, {"cmd/resyncd", "sync/queue/riverqueue", true},

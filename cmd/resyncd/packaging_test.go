@@ -153,7 +153,7 @@ func shown(t *testing.T) map[string]bool {
 	m.Begin("lib")
 	now := time.Now()
 	m.Gauges = func(context.Context) []console.SourceGauges {
-		return []console.SourceGauges{{Source: "lib", Position: now, LeaseExpires: now, LastPull: now, NextPull: now, LastPush: now}}
+		return []console.SourceGauges{{Source: "lib", LeaseExpires: now, Totals: console.Totals{Position: now, LastPull: now, NextPull: now, LastPush: now}}}
 	}
 	answer := httptest.NewRecorder()
 	console.New(console.Options{Metrics: m}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -3,18 +3,18 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"resyncd/cmd/internal/companion"
 	"resyncd/destination/peer/source"
 	"resyncd/destination/peer/source/faults"
 )
 
 const description = `   rssource --listen 127.0.0.1:8888 --dir ./papers
    rssource --listen 127.0.0.1:8888 --resources 1000 --rate 5 --hub http://127.0.0.1:8889/
-   rssource --listen 0.0.0.0:8888 --url https://data.example/ --dir /srv/papers --hub https://hub.example/ --publisher-token-file token
+   rssource --listen 0.0.0.0:8888 --url https://data.example/ --dir /srv/papers ` +
+	`--hub https://hub.example/ --publisher-token-file token
 
 The first two lines on stdout are the base URI and the URI of the Source Description, written as soon as
 requests are answered. SIGINT and SIGTERM end the program orderly.
@@ -48,38 +48,54 @@ A proxy in front of rssource that adds a path (--url https://example.org/data) h
 Faults, for --fault KEY=VALUE,…:
 ` + faults.Help + `
 
-Exit codes: 0 ended by a signal; 1 failed (address taken, folder unreadable); 2 bad usage, or a file of records that is not right.`
+Exit codes: 0 ended by a signal; 1 failed (address taken, folder unreadable); 2 bad usage, ` +
+	`or a file of records that is not right.`
 
 func flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "listen", Usage: "`ADDR` to answer on, e.g. 127.0.0.1:8888; port 0 takes a free one"},
-		&cli.StringFlag{Name: "url", Usage: "`BASE` URI as the outside sees it", DefaultText: "http:// and the address"},
+		&cli.StringFlag{Name: "url",
+			Usage: "`BASE` URI as the outside sees it", DefaultText: "http:// and the address"},
 		&cli.StringFlag{Name: "dir", Usage: "serve the files below `FOLDER`"},
 		&cli.IntFlag{Name: "resources", Usage: "serve `N` made-up resources"},
 		&cli.Float64Flag{Name: "rate", Usage: "`R` changes of made-up resources a second"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`S` decides what the made-up resources are and become"},
 		&cli.Int64Flag{Name: "size", Usage: "`BYTES` of each made-up resource", DefaultText: "a mix, 3 KiB on average"},
-		&cli.IntFlag{Name: "list-size", Value: source.DefaultListSize, Usage: "most entries `N` of a Resource List; beyond, an index"},
-		&cli.DurationFlag{Name: "list-every", Usage: "least `AGE` of a Resource List before it is taken anew", DefaultText: "none for one list, a minute and more for an index"},
-		&cli.IntFlag{Name: "change-list-size", Value: source.DefaultChangeListSize, Usage: "changes `N` after which a Change List is closed"},
+		&cli.IntFlag{Name: "list-size", Value: source.DefaultListSize,
+			Usage: "most entries `N` of a Resource List; beyond, an index"},
+		&cli.DurationFlag{Name: "list-every",
+			Usage:       "least `AGE` of a Resource List before it is taken anew",
+			DefaultText: "none for one list, a minute and more for an index"},
+		&cli.IntFlag{Name: "change-list-size", Value: source.DefaultChangeListSize,
+			Usage: "changes `N` after which a Change List is closed"},
 		&cli.StringFlag{Name: "change-lists", Value: "open", Usage: "publish `open|closed` Change Lists"},
-		&cli.DurationFlag{Name: "change-list-every", Usage: "close a Change List with entries at this `AGE`", DefaultText: "never if open, 1m if closed"},
-		&cli.IntFlag{Name: "keep-change-lists", Value: source.DefaultKeep, Usage: "closed Change Lists `N` in the index; -1 keeps all"},
+		&cli.DurationFlag{Name: "change-list-every",
+			Usage: "close a Change List with entries at this `AGE`", DefaultText: "never if open, 1m if closed"},
+		&cli.IntFlag{Name: "keep-change-lists", Value: source.DefaultKeep,
+			Usage: "closed Change Lists `N` in the index; -1 keeps all"},
 		&cli.IntFlag{Name: "archive", Usage: "Change Lists `N` that have left the index and stay in an archive"},
-		&cli.StringFlag{Name: "hash", Value: "sha-256", Usage: "`ALGORITHMS` in lists: md5, sha-1, sha-256, sha-384, sha-512"},
+		&cli.StringFlag{Name: "hash", Value: "sha-256",
+			Usage: "`ALGORITHMS` in lists: md5, sha-1, sha-256, sha-384, sha-512"},
 		&cli.StringFlag{Name: "spec", Value: "1.1", Usage: "`1.0|1.1` is the version of the documents"},
 		&cli.StringFlag{Name: "described-by", Usage: "`URI` of a page about the Source"},
-		&cli.DurationFlag{Name: "scan-every", Value: source.DefaultScanEvery, Usage: "`PAUSE` between two looks at the folder and at the file of records"},
+		&cli.DurationFlag{Name: "scan-every", Value: source.DefaultScanEvery,
+			Usage: "`PAUSE` between two looks at the folder and at the file of records"},
 		&cli.StringFlag{Name: "fault", Usage: "`KEY=VALUE,…` to go wrong on purpose, see above"},
 		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL` of what is logged on stderr"},
-		&cli.StringFlag{Name: "hub", Usage: "`URL` of a WebSub hub that is told of changes; it may be on a private address"},
-		&cli.StringFlag{Name: "publish", Value: string(source.PublishResourceSync), Usage: "`resourcesync|traditional|off` is how the hub is told"},
-		&cli.StringFlag{Name: "publisher-token-file", Usage: "`FILE` with the token that the hub wants from publishers"},
-		&cli.DurationFlag{Name: "notify-every", Usage: "`TIME` that changes come together before the hub is told", DefaultText: "none, but while it is being told"},
+		&cli.StringFlag{Name: "hub",
+			Usage: "`URL` of a WebSub hub that is told of changes; it may be on a private address"},
+		&cli.StringFlag{Name: "publish", Value: string(source.PublishResourceSync),
+			Usage: "`resourcesync|traditional|off` is how the hub is told"},
+		&cli.StringFlag{Name: "publisher-token-file",
+			Usage: "`FILE` with the token that the hub wants from publishers"},
+		&cli.DurationFlag{Name: "notify-every",
+			Usage:       "`TIME` that changes come together before the hub is told",
+			DefaultText: "none, but while it is being told"},
 		&cli.IntFlag{Name: "notify-max", Value: source.DefaultNotifyMax, Usage: "most changes `N` in one notification"},
 		&cli.StringFlag{Name: "records", Usage: "Atom `FILE` with edits of records, served as /feeds/delta"},
-		&cli.IntFlag{Name: "feed-entries", Usage: "most entries `N` in one document of a feed", DefaultText: fmt.Sprintf("%d changes, %d edits",
-			source.DefaultFeedEntries, source.DefaultRecordEntries)},
+		&cli.IntFlag{Name: "feed-entries",
+			Usage: "most entries `N` in one document of a feed", DefaultText: fmt.Sprintf("%d changes, %d edits",
+				source.DefaultFeedEntries, source.DefaultRecordEntries)},
 	}
 }
 
@@ -157,17 +173,7 @@ func hubOptions(c *cli.Context, o *source.Options) error {
 		o.Publish = source.PublishOff
 		return nil
 	}
-	file := c.String("publisher-token-file")
-	if file == "" {
-		return nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("--publisher-token-file: %w", err)
-	}
-	o.PublisherToken = strings.TrimSpace(string(text))
-	if o.PublisherToken == "" || strings.ContainsFunc(o.PublisherToken, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("--publisher-token-file %s: want one line of visible ASCII characters", file)
-	}
-	return nil
+	var err error
+	o.PublisherToken, err = companion.Token(c)
+	return err
 }

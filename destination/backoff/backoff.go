@@ -1,5 +1,5 @@
-// Package backoff knows how long to wait before something that failed is tried again. It refuses to know what failed and
-// when to give up.
+// Package backoff knows how long to wait before something that failed is tried again. It refuses to know what failed
+// and when to give up.
 package backoff
 
 import (
@@ -16,8 +16,8 @@ func Doubled(first time.Duration, failures int, most time.Duration) time.Duratio
 	return min(d, most)
 }
 
-// Jittered is d less up to one part of it: 4 makes three quarters of d to all of it. Without that, everything that failed
-// together would come back together.
+// Jittered is d less up to one part of it (4: a quarter), because everything that failed together would come back
+// together.
 func Jittered(d time.Duration, part int64) time.Duration {
 	return d - rand.N(d/time.Duration(part)+1) //nolint:gosec // jitter, no secret
 }

@@ -9,11 +9,10 @@ import (
 
 const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
-// canonical writes elements so that equal meaning gives equal bytes: namespaces are declared where
-// the written element begins, whatever element of the feed declared them, attributes are sorted,
-// the entry's own namespace and XHTML's have no prefix and well-known ones their usual prefix,
-// CDATA becomes text, comments are left out. The rest stays: text, unknown elements, prefixes of
-// other vocabularies.
+// canonical writes elements so that equal meaning gives equal bytes: namespaces are declared where the written element
+// begins, whatever element of the feed declared them, attributes are sorted, the entry's own namespace and XHTML's have
+// no prefix and well-known ones their usual prefix, CDATA becomes text, comments are left out. The rest stays: text,
+// unknown elements, prefixes of other vocabularies.
 type canonical struct {
 	buf bytes.Buffer
 	// bytes, about: without it, much declared and often used would grow beyond all bounds (P8)
@@ -29,14 +28,14 @@ type canonical struct {
 const (
 	maxHoisted  = 64  // declarations on the root; further prefixes are declared where they are used
 	maxDeclared = 192 // declarations in scope; fewer than maxBindings, so that the output can be read
-	// An entry may grow by this factor, as if all of it had to be escaped, and by mostAdded for the
-	// feed's declarations.
+	// An entry may grow by this factor, as if all of it had to be escaped, and by mostAdded for the feed's
+	// declarations.
 	mostGrowth = 8
 	mostAdded  = 32 << 10
 )
 
-// writeDocument writes n as a document of its own of about limit bytes at most, with base as its
-// xml:base unless that is "", and with the inherited language.
+// writeDocument writes n as a document of its own of about limit bytes at most, with base as its xml:base unless that
+// is "", and with the inherited language.
 func (c *canonical) writeDocument(n *node, base string, limit int) ([]byte, error) {
 	c.reset()
 	c.own, c.limit = n.uri, limit
@@ -112,8 +111,7 @@ func structural(n *node) bool {
 	return false
 }
 
-// innerMarkup is the markup in n, a title, for a reader that ignores namespaces; cut at the
-// greatest length of a title.
+// innerMarkup is the markup in n, a title, for a reader that ignores namespaces; cut at the greatest length of a title.
 func (c *canonical) innerMarkup(n *node) string {
 	c.reset()
 	c.own, c.limit = "", maxTitle
@@ -137,8 +135,7 @@ func (c *canonical) node(n *node) {
 	c.writeElement(n, "")
 }
 
-// writeElement writes an element, its content on lines of its own unless line, the beginning of its
-// own line, is "".
+// writeElement writes an element, its content on lines of its own unless line, the beginning of its own line, is "".
 func (c *canonical) writeElement(n *node, line string) {
 	if c.buf.Len() > c.limit {
 		return // beyond the limit, so refused
@@ -172,4 +169,191 @@ func (c *canonical) writeElement(n *node, line string) {
 			delete(c.scope, d.prefix)
 		}
 	}
+}
+
+// writeTag writes a start tag up to its end, or an empty element.
+func (c *canonical) writeTag(n *node, declared []binding) {
+	c.buf.WriteByte('<')
+	c.name(n.prefix, n.local)
+	slices.SortFunc(declared, func(a, b binding) int { return strings.Compare(a.prefix, b.prefix) })
+	for _, b := range declared {
+		c.buf.WriteString(" xmlns")
+		if b.prefix != "" {
+			c.buf.WriteString(":" + b.prefix)
+		}
+		c.value(b.uri)
+	}
+	attrs := n.attrs
+	byName := func(a, b attribute) int {
+		if d := strings.Compare(a.uri, b.uri); d != 0 {
+			return d
+		}
+		return strings.Compare(a.local, b.local)
+	}
+	if !slices.IsSortedFunc(attrs, byName) {
+		attrs = slices.Clone(attrs)
+		slices.SortFunc(attrs, byName)
+	}
+	for _, a := range attrs {
+		c.buf.WriteByte(' ')
+		c.name(a.prefix, a.local)
+		c.value(a.value)
+	}
+}
+
+func (c *canonical) end(n *node) {
+	c.buf.WriteString("</")
+	c.name(n.prefix, n.local)
+	c.buf.WriteByte('>')
+}
+
+func (c *canonical) name(prefix, local string) {
+	if prefix != "" {
+		c.buf.WriteString(prefix)
+		c.buf.WriteByte(':')
+	}
+	c.buf.WriteString(local)
+}
+
+func (c *canonical) value(s string) {
+	c.buf.WriteString(`="`)
+	escape(&c.buf, s, true)
+	c.buf.WriteByte('"')
+}
+
+// escape writes text, or an attribute's value, so that the same string is read again.
+func escape(b *bytes.Buffer, s string, value bool) {
+	from := 0
+	for i := range len(s) {
+		var ref string
+		switch c := s[i]; {
+		case c == '&':
+			ref = "&amp;"
+		case c == '<':
+			ref = "&lt;"
+		case c == '>':
+			ref = "&gt;"
+		case c == '\r':
+			ref = "&#xD;"
+		case !value:
+			continue
+		case c == '"':
+			ref = "&quot;"
+		case c == '\n':
+			ref = "&#xA;"
+		case c == '\t':
+			ref = "&#x9;"
+		default:
+			continue
+		}
+		b.WriteString(s[from:i])
+		b.WriteString(ref)
+		from = i + 1
+	}
+	b.WriteString(s[from:])
+}
+
+// declaration is a declaration of an element, and what it hides.
+type declaration struct {
+	binding
+	hidden string
+	fresh  bool // it hides nothing
+}
+
+func (c *canonical) reset() {
+	c.buf.Reset()
+	c.scope, c.prefixes = map[string]string{}, map[string]string{}
+	c.hoisted, c.local, c.most = c.hoisted[:0], c.local[:0], 0
+}
+
+// normalize is n with its written prefixes: its own namespace and XHTML's without one, well-known ones with their usual
+// prefix. It is n itself if nothing changes, or if a usual prefix has another meaning there.
+func (c *canonical) normalize(n *node) *node {
+	same := c.prefixOf(n) == n.prefix
+	for _, a := range n.attrs {
+		same = same && c.usualPrefixOf(a.prefix, a.uri) == a.prefix
+	}
+	if same {
+		return n
+	}
+	m := *n
+	m.prefix, m.attrs = c.prefixOf(n), slices.Clone(n.attrs)
+	for i, a := range m.attrs {
+		m.attrs[i].prefix = c.usualPrefixOf(a.prefix, a.uri)
+	}
+	if m.ambiguous() {
+		return n
+	}
+	return &m
+}
+
+// prefixOf is the prefix to write for an element.
+func (c *canonical) prefixOf(n *node) string {
+	if n.uri == c.own || n.uri == nsXHTML {
+		return ""
+	}
+	return c.usualPrefixOf(n.prefix, n.uri)
+}
+
+// usualPrefixOf is the usual prefix of a namespace, else the one read.
+func (c *canonical) usualPrefixOf(read, uri string) string {
+	if uri == "" || uri == nsXML || len(uri) > maxKnown {
+		return read
+	}
+	prefix, known := c.prefixes[uri]
+	if !known {
+		prefix = usualPrefix(uri)
+		c.prefixes[uri] = prefix
+	}
+	if prefix == "" {
+		return read
+	}
+	return prefix
+}
+
+// ambiguous reports whether a prefix would stand for two namespaces in one tag.
+func (n *node) ambiguous() bool {
+	all := append([]binding{{n.prefix, n.uri}}, n.uses...)
+	for _, a := range n.attrs {
+		if a.prefix != "" {
+			all = append(all, binding{a.prefix, a.uri})
+		}
+	}
+	slices.SortFunc(all, func(a, b binding) int { return strings.Compare(a.prefix, b.prefix) })
+	for i := range all[1:] {
+		if all[i].prefix == all[i+1].prefix && all[i].uri != all[i+1].uri {
+			return true
+		}
+	}
+	return false
+}
+
+// declarePrefixes declares the missing prefixes of an element.
+func (c *canonical) declarePrefixes(n *node) {
+	c.declare(binding{n.prefix, n.uri})
+	for _, a := range n.attrs {
+		if a.prefix != "" {
+			c.declare(binding{a.prefix, a.uri})
+		}
+	}
+	for _, b := range n.uses {
+		c.declare(b)
+	}
+}
+
+func (c *canonical) declare(b binding) {
+	if b.prefix == "xml" || b.prefix == "xmlns" {
+		return
+	}
+	now, bound := c.scope[b.prefix]
+	switch {
+	case bound && now == b.uri:
+		return
+	case !bound && (len(c.hoisted) < maxHoisted || b.prefix == ""):
+		c.hoisted = append(c.hoisted, b)
+	default:
+		c.local = append(c.local, declaration{b, now, !bound})
+	}
+	c.scope[b.prefix] = b.uri
+	c.most = max(c.most, len(c.hoisted)+len(c.local))
 }

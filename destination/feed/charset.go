@@ -18,8 +18,8 @@ var (
 	declaredInXML = regexp.MustCompile(`^[^<]*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']`)
 )
 
-// decode returns body as UTF-8, and a problem for people if its declared encoding is unusable.
-// Invalid bytes are left for the input to mend, so that no declaration makes a document unreadable.
+// decode returns body as UTF-8, and a problem for people if its declared encoding is unusable. Invalid bytes are left
+// for the input to mend, so that no declaration makes a document unreadable.
 func decode(body io.Reader, contentType string) (*bufio.Reader, string) {
 	raw := bufio.NewReaderSize(body, lookAhead)
 	head, _ := raw.Peek(lookAhead) // an error comes again with the next read
@@ -31,9 +31,8 @@ func decode(body io.Reader, contentType string) (*bufio.Reader, string) {
 	return bufio.NewReaderSize(e.NewDecoder().Reader(raw), 4*lookAhead), problem
 }
 
-// encodingOf is the encoding of a document by RFC 7303, 3: the byte order mark, else the charset
-// parameter, else the XML declaration; "" for UTF-8. An unknown name, or one that the first bytes
-// contradict, is ignored.
+// encodingOf is the encoding of a document by RFC 7303, 3: the byte order mark, else the charset parameter, else the
+// XML declaration; "" for UTF-8. An unknown name, or one that the first bytes contradict, is ignored.
 func encodingOf(head []byte, contentType string) (label, problem string) {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xEF\xBB\xBF")):

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// gofeedDate rewrites a date to a form that gofeed tries early, because it tries a hundred others
-// before GMT. A zone name becomes an offset: gofeed takes an unknown one for this machine's, or for
-// UTC.
+// gofeedDate rewrites a date to a form that gofeed tries early, because it tries a hundred others before GMT. A zone
+// name becomes an offset: gofeed takes an unknown one for this machine's, or for UTC.
 func gofeedDate(date string) string {
 	if d, ok := strings.CutSuffix(date, " GMT"); ok {
 		if _, err := time.Parse("Mon, 02 Jan 2006 15:04:05", d); err == nil {
@@ -51,9 +50,8 @@ func zoneOffset(name string) string {
 	return ""
 }
 
-// plausible parses a date, but drops 0000-00-00 and its like, which stand for no date. It knows the
-// W3C's years and months, RFC 3339 in lower case and RFC 822 in other languages, which gofeed does
-// not.
+// plausible parses a date, but drops 0000-00-00 and its like, which stand for no date. It knows the W3C's years and
+// months, RFC 3339 in lower case and RFC 822 in other languages, which gofeed does not.
 func plausible(t *time.Time, text string) time.Time {
 	if t == nil {
 		text = strings.ToUpper(strings.TrimSpace(text))
@@ -73,8 +71,8 @@ func plausible(t *time.Time, text string) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// translatedDate reads "[Mi,] 3. Dez 2025 09:39[:21] [GMT][+02:00]", in the languages that month
-// knows; nil for anything else.
+// translatedDate reads "[Mi,] 3. Dez 2025 09:39[:21] [GMT][+02:00]", in the languages that month knows; nil for
+// anything else.
 func translatedDate(text string) *time.Time {
 	f := strings.Fields(strings.ToLower(text))
 	if len(f) > 1 && strings.Trim(f[0], "0123456789.") != "" { // the weekday, often wrong
@@ -99,8 +97,7 @@ func translatedDate(text string) *time.Time {
 	return nil
 }
 
-// month is the English abbreviation of a month's name or abbreviation in a western European
-// language.
+// month is the English abbreviation of a month's name or abbreviation in a western European language.
 func month(name string) string {
 	if strings.HasPrefix(name, "juin") {
 		return "Jun"

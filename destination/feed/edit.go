@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// Digest identifies the content of an edit: subject, observed, author, type and fields, however it
-// was written.
+// Digest identifies the content of an edit: subject, observed, author, type and fields, however it was written.
 func (e *Edit) Digest() [32]byte {
 	h := sha256.New()
 	add(h, e.Subject)
@@ -42,19 +45,10 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-type keptEdit struct {
-	Subject  string   `json:"subject"`
-	Author   string   `json:"author,omitempty"`
-	Observed string   `json:"observed,omitempty"`
-	Type     string   `json:"type,omitempty"`
-	Fields   []Field  `json:"fields"`
-	Odd      []string `json:"odd,omitempty"`
-}
-
 // Marshal encodes the edit for the store, as JSON.
 func (e *Edit) Marshal() []byte {
-	b, err := json.Marshal(keptEdit{e.Subject, e.Author, stamp(e.Observed), e.Type, e.Fields, e.Odd})
-	if err != nil { // cannot fail: strings only
+	b, err := json.Marshal(e)
+	if err != nil { // cannot fail: strings, and a time that can be written
 		return nil
 	}
 	return b
@@ -62,17 +56,211 @@ func (e *Edit) Marshal() []byte {
 
 // UnmarshalEdit decodes what Marshal encoded.
 func UnmarshalEdit(b []byte) (*Edit, error) {
-	var k keptEdit
-	if err := json.Unmarshal(b, &k); err != nil {
+	e := &Edit{}
+	if err := json.Unmarshal(b, e); err != nil {
 		return nil, fmt.Errorf("decode a stored edit: %w", err)
 	}
-	e := &Edit{Subject: k.Subject, Author: k.Author, Type: k.Type, Fields: k.Fields, Odd: k.Odd}
-	if k.Observed != "" {
-		t, err := time.Parse(time.RFC3339, k.Observed)
-		if err != nil {
-			return nil, fmt.Errorf("decode a stored edit of %s: %w", quote(k.Subject), err)
-		}
-		e.Observed = t.UTC()
-	}
+	e.Observed = e.Observed.UTC()
 	return e, nil
+}
+
+const maxOdd = 20 // remarks on an edit
+
+// readEdit reads the edit of a record in an entry (T-03); nil if there is none. An edit without a subject is an error.
+func readEdit(n *node) (*Edit, error) {
+	parts := map[string][]*node{}
+	for _, k := range n.kids {
+		if name := k.name(report); name != "" {
+			parts[name] = append(parts[name], k)
+		}
+	}
+	if len(parts["subject"])+len(parts["observed"])+len(parts["content"]) == 0 {
+		return nil, nil //nolint:nilnil // no edit and nothing wrong
+	}
+	e := &Edit{}
+	for _, k := range parts["subject"] {
+		if s := strings.TrimSpace(k.content()); e.Subject == "" {
+			e.Subject = s
+		} else if s != e.Subject {
+			e.note("another subject: %s", quote(s))
+		}
+	}
+	if e.Subject == "" {
+		return nil, entryError("an edit that does not say of what (no report:subject)")
+	}
+	e.readAuthor(n)
+	e.readObserved(parts["observed"])
+	e.readContents(parts["content"])
+	return e, nil
+}
+
+func (e *Edit) note(format string, args ...any) {
+	if len(e.Odd) < maxOdd {
+		e.Odd = append(e.Odd, fmt.Sprintf(format, args...))
+	}
+}
+
+func (e *Edit) readAuthor(n *node) {
+	for _, k := range n.kids {
+		if k.name(atomVocabulary) != "author" && k.name(rssVocabulary) != "author" {
+			continue
+		}
+		if e.Author = k.childText(k.vocabulary, "uri"); e.Author != "" {
+			break
+		}
+		if mail := k.childText(k.vocabulary, "email"); mail != "" {
+			e.Author = "mailto:" + mail
+			e.note("author with an email and no uri")
+			return
+		}
+	}
+	if scheme, _, _ := strings.Cut(strings.ToLower(e.Author), ":"); scheme != "tel" && scheme != "mailto" {
+		e.note("author is no tel: or mailto: URL: %s", quote(e.Author))
+	}
+}
+
+func (e *Edit) readObserved(said []*node) {
+	if len(said) == 0 {
+		e.note("no report:observed")
+		return
+	}
+	if len(said) > 1 {
+		e.note("report:observed given %d times", len(said))
+	}
+	text := strings.TrimSpace(said[0].content())
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
+	if err != nil {
+		e.note("observed is no RFC 3339 time: %s", quote(text))
+		return
+	}
+	if _, east := t.Zone(); east != 0 {
+		e.note("observed is not in UTC: %s", quote(text))
+	}
+	if e.Observed = t.UTC().Truncate(time.Microsecond); e.Observed.Year() < 1 || e.Observed.Year() > 9999 {
+		e.note("observed is in no year that can be: %s", quote(text))
+		e.Observed = time.Time{}
+	}
+}
+
+func (e *Edit) readContents(contents []*node) {
+	if len(contents) != 1 {
+		e.note("%d report:content elements instead of one", len(contents))
+	}
+	values := map[string]string{}
+	rows := 0
+	for _, c := range contents {
+		if e.Type == "" {
+			e.Type = strings.TrimSpace(c.attr("type"))
+		}
+		for _, row := range c.kids {
+			if row.name(report) != "row" {
+				continue
+			}
+			rows++
+			for _, f := range row.kids {
+				if f.name(sheet) == "field" {
+					e.readField(f, values)
+				}
+			}
+		}
+	}
+	if rows != 1 {
+		e.note("%d report:row elements instead of one", rows)
+	}
+	for name, value := range values {
+		e.Fields = append(e.Fields, Field{name, value})
+	}
+	slices.SortFunc(e.Fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	for _, f := range e.Fields {
+		if fault := validate(f); fault != "" {
+			e.note("%s is %s: %s", quote(f.Name), fault, quote(f.Value))
+		}
+	}
+}
+
+// readField takes a field as received. White space alone counts as empty, because pretty-printers insert it.
+func (e *Edit) readField(n *node, values map[string]string) {
+	name := strings.TrimSpace(n.attr("name"))
+	if name == "" {
+		for _, a := range n.attrs {
+			if a.local == "name" {
+				name = strings.TrimSpace(a.value)
+			}
+		}
+	}
+	if name == "" {
+		e.note("a field without a name: %s", quote(n.content()))
+	}
+	value := n.content()
+	if strings.TrimSpace(value) == "" {
+		value = ""
+	}
+	if old, twice := values[name]; twice {
+		e.note("%s given twice, first as %s", quote(name), quote(old))
+	}
+	values[name] = value
+}
+
+// validate describes how a field's value deviates from resource-finder.md; "" for not at all. An empty value erases and
+// is valid. A deviating value is kept all the same.
+func validate(f Field) string {
+	value := strings.TrimSpace(f.Value)
+	if value == "" {
+		return ""
+	}
+	switch f.Name {
+	case "available_beds", "total_beds":
+		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+			return "no integer"
+		}
+	case "services":
+		for _, s := range strings.Split(value, ",") {
+			if !slices.Contains(permitted(f.Name), strings.TrimSpace(s)) {
+				return "no set of known services"
+			}
+		}
+	case "location":
+		if !isLocation(value) {
+			return `no "latitude,longitude" in degrees`
+		}
+	default:
+		if p := permitted(f.Name); p != nil && !slices.Contains(p, value) {
+			return "none of the permitted values"
+		}
+	}
+	return ""
+}
+
+// permitted are the documented values of a field; nil if none are documented.
+func permitted(field string) []string {
+	switch field {
+	case "services":
+		return []string{
+			"GENERAL_SURGERY", "ORTHOPEDICS", "NEUROSURGERY", "VASCULAR_SURGERY", "INTERNAL_MEDICINE", "CARDIOLOGY",
+			"INFECTIOUS_DISEASE", "PEDIATRICS", "POSTOPERATIVE_CARE", "REHABILITATION", "OBSTETRICS_GYNECOLOGY",
+			"MENTAL_HEALTH", "DIALYSIS", "LAB", "X_RAY", "CT_SCAN", "BLOOD_BANK", "MORTUARY_SERVICES",
+		}
+	case "organization_type":
+		return []string{"PUBLIC", "FOR_PROFIT", "UNIVERSITY", "COMMUNITY", "NGO", "FAITH_BASED", "MILITARY", "MIXED"}
+	case "category":
+		return []string{"HOSPITAL", "CLINIC", "MOBILE_CLINIC", "DISPENSARY"}
+	case "construction":
+		return []string{"REINFORCED_CONCRETE", "UNREINFORCED_MASONRY", "WOOD_FRAME", "ADOBE"}
+	case "operational_status":
+		return []string{"OPERATIONAL", "NO_SURGICAL_CAPACITY", "FIELD_HOSPITAL", "FIELD_WITH_HOSPITAL",
+			"CLOSED_OR_CLOSING"}
+	case "reachable_by_road", "can_pick_up_patients":
+		return []string{"TRUE", "FALSE"}
+	}
+	return nil
+}
+
+func isLocation(value string) bool {
+	lat, lon, ok := strings.Cut(value, ",")
+	return ok && within(lat, 90) && within(lon, 180)
+}
+
+func within(degrees string, most float64) bool {
+	v, err := strconv.ParseFloat(strings.TrimSpace(degrees), 64)
+	return err == nil && math.Abs(v) <= most // NaN is not
 }

@@ -77,8 +77,7 @@ func (r *reader) atomEntry(e *Entry, n *node) error {
 	return nil
 }
 
-// setFields takes gofeed's fields. The first changed times are those of the last change, the others
-// of publication.
+// setFields takes gofeed's fields. The first changed times are those of the last change, the others of publication.
 func (e *Entry) setFields(f fields, changed int) {
 	e.Title, e.Author, e.Links = f.title, f.author, f.links
 	e.Updated, e.Published = first(f.times[:changed]), first(f.times[changed:])
@@ -113,4 +112,100 @@ func dates(n *node, found []string, v vocabulary, names ...string) []string {
 		}
 	}
 	return found
+}
+
+// rssIdentity finds the key of an item: guid, rdf:about, atom:id, link.
+func (r *reader) rssIdentity(e *Entry, n *node, links []*node) {
+	e.identify(fromGUID, n.childText(rssVocabulary, "guid"))
+	for _, a := range n.attrs {
+		if strings.EqualFold(a.local, "about") && (a.uri == "" || vocabularyOf(a.uri) == rdfVocabulary) {
+			e.identify(fromID, strings.TrimSpace(a.value))
+		}
+	}
+	e.identify(fromID, n.childText(atomVocabulary, "id"))
+	for _, k := range links {
+		if k.name(rssVocabulary) == "link" {
+			e.identify(fromLink, k.at.resolve(linkOf(k)))
+		}
+	}
+	guid := n.child(rssVocabulary, "guid")
+	if guid == nil || strings.EqualFold(strings.TrimSpace(guid.attr("isPermaLink")), "false") {
+		return
+	}
+	for _, l := range e.Links {
+		if l.Rel == "alternate" {
+			return
+		}
+	}
+	if at := strings.TrimSpace(guid.content()); strings.HasPrefix(at, "http://") || strings.HasPrefix(at, "https://") {
+		e.Links = append(e.Links, Link{Rel: "alternate", Href: at, Length: -1})
+	}
+}
+
+// maxKey bounds a key in bytes; a longer one is replaced by its digest (P8).
+const maxKey = 2000
+
+// identify sets the key unless it is set.
+func (e *Entry) identify(from, key string) {
+	if e.Key != "" || key == "" {
+		return
+	}
+	if len(key) > maxKey {
+		sum := sha256.Sum256([]byte(key))
+		key = digestKey + hex.EncodeToString(sum[:])
+	}
+	e.Key, e.KeyFrom = key, from
+}
+
+// linkOf is the target of an RSS link: its text, or its href as in Atom.
+func linkOf(n *node) string {
+	if s := strings.TrimSpace(n.content()); s != "" {
+		return s
+	}
+	return strings.TrimSpace(n.attr("href"))
+}
+
+// alternate is the target of the link to the entry's page, else of the first link.
+func alternate(links []*node) string {
+	for _, k := range links {
+		if relation(k.attr("rel")) == "alternate" {
+			return k.at.resolve(k.attr("href"))
+		}
+	}
+	for _, k := range links {
+		return k.at.resolve(k.attr("href"))
+	}
+	return ""
+}
+
+// baseOf is the xml:base of an entry's own document: the feed's declared one, else the feed's URL if anything in the
+// entry needs it, else "". Without need none is set, because an entry must be equal bytes from every URL.
+func baseOf(n *node) string {
+	if n.at.base == nil || !n.at.declared && !relative(n) {
+		return ""
+	}
+	return n.at.base.String()
+}
+
+// relative reports whether n has a known reference that needs a base.
+func relative(n *node) bool {
+	needs := func(ref string) bool { ref = strings.TrimSpace(ref); return ref != "" && !absolute(ref) }
+	for _, a := range n.attrs {
+		switch {
+		case a.uri == nsXML && a.local == "base",
+			a.uri == "" && (a.local == "href" || a.local == "src" || a.local == "url"):
+			if needs(a.value) {
+				return true
+			}
+		}
+	}
+	if n.name(rssVocabulary) == "link" && needs(linkOf(n)) {
+		return true
+	}
+	for _, k := range n.kids {
+		if k.isElement() && relative(k) {
+			return true
+		}
+	}
+	return false
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Error is why a document was refused, or why reading stopped. Failures of the underlying reader
-// (network, disk) are no Errors; they come wrapped, for errors.Is and errors.As.
+// Error is why a document was refused, or why reading stopped. Failures of the underlying reader (network, disk) are no
+// Errors; they come wrapped, for errors.Is and errors.As.
 type Error struct {
 	Line    int   // from 1
 	Offset  int64 // in bytes of its UTF-8 form, from its first '<' on

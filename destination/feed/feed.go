@@ -1,6 +1,6 @@
-// Package feed knows Atom and RSS documents and the records of Resource Finder: it reads their
-// entries, cuts each one out as a document of its own, merges edits of records, and writes Atom. It
-// refuses to know where a document came from, and which version of an entry wins.
+// Package feed knows Atom and RSS documents and the records of Resource Finder: it reads their entries, cuts each one
+// out as a document of its own, merges edits of records, and writes Atom. It refuses to know where a document came
+// from, and which version of an entry wins.
 package feed
 
 import (
@@ -36,16 +36,15 @@ type Limits struct {
 
 // Head is the feed's own data; complete once Read returned.
 type Head struct {
-	Kind      Kind
-	ID, Title string
-	Updated   time.Time // zero: not given
-	Self      string    // feed-level links only (S-08)
-	Hubs      []string
+	Kind    Kind
+	ID      string
+	Updated time.Time // zero: not given
+	Self    string    // feed-level links only (S-08)
+	Hubs    []string
 	// Paging and archiving (RFC 5005), resolved; "" without.
 	Previous, Next, First, Last, Current, PrevArchive, NextArchive string
 	Archive, Complete                                              bool
-	// Skipped counts unreadable entries; Problems describes the first few for people, with their
-	// position.
+	// Skipped counts unreadable entries; Problems describes the first few for people, with their position.
 	Skipped  int
 	Problems []string
 }
@@ -60,22 +59,20 @@ type Link struct {
 
 // Entry is one entry, item or at:deleted-entry.
 type Entry struct {
-	// Key identifies the entry: atom:id, guid, link, else "sha-256:" and its digest; KeyFrom names
-	// which (id, guid, link, digest). A key of more than 2,000 bytes is replaced by "sha-256:" and
-	// its digest.
+	// Key identifies the entry: atom:id, guid, link, else "sha-256:" and its digest; KeyFrom names which (id, guid,
+	// link, digest). A key of more than 2,000 bytes is replaced by "sha-256:" and its digest.
 	Key, KeyFrom string
 	// Deleted says that it is a tombstone (RFC 6721); Updated is then the time of the deletion.
 	Deleted bool
-	// Updated is the time of the last change, Published of publication; zero if not given. An item
-	// with only a publication date has that as Updated.
+	// Updated is the time of the last change, Published of publication; zero if not given. An item with only a
+	// publication date has that as Updated.
 	Updated, Published time.Time
 	Title, Author      string
 	// SourceID is the atom:source's id (aggregated feeds), "" without.
 	SourceID string
 	Links    []Link
-	// XML is the entry as a document of its own: UTF-8, with the namespaces that it uses and the
-	// inherited xml:base and xml:lang. Equal entries of differently written documents are equal
-	// bytes as far as possible. nil for a tombstone.
+	// XML is the entry as a document of its own: UTF-8, with the namespaces that it uses and the inherited xml:base and
+	// xml:lang. Equal entries of differently written documents are equal bytes as far as possible. nil for a tombstone.
 	XML []byte
 	// Edit is set for a record's edit (T-03). Key is that of the edit, not of the record.
 	Edit *Edit
@@ -85,14 +82,13 @@ type Entry struct {
 
 // Edit is one edit of a record (websub.md T-03).
 type Edit struct {
-	Subject  string
-	Author   string    // tel: or mailto: URL, "" without
-	Observed time.Time // UTC; zero if unusable, which counts as the oldest
-	Type     string    // of report:content
-	Fields   []Field   // by name, each once
-	// Odd lists deviations from the documentation (an unknown enumeration value, text instead of a
-	// number …). Nothing is dropped for it.
-	Odd []string
+	Subject  string    `json:"subject"`
+	Author   string    `json:"author,omitempty"`  // tel: or mailto: URL
+	Observed time.Time `json:"observed,omitzero"` // UTC; zero if unusable, which counts as the oldest
+	Type     string    `json:"type,omitempty"`    // of report:content
+	Fields   []Field   `json:"fields"`            // by name, each once
+	// Odd lists deviations from the documentation. Nothing is dropped for it.
+	Odd []string `json:"odd,omitempty"`
 }
 
 // Field is a field that an edit names. An empty value erases it.

@@ -9,13 +9,16 @@ import (
 const (
 	maxHeadElement = 256 << 10 // bytes of an element of the feed itself; a larger one is ignored
 	maxHubs        = 32
-	maxText        = 2 << 10 // bytes of the feed's id and title
+	maxText        = 2 << 10 // bytes of the feed's id
 )
 
 func (r *reader) element(n *node) {
 	h := r.head
 	if n.name(atomVocabulary) == "link" {
 		r.link(n)
+		return
+	}
+	if r.linksOnly {
 		return
 	}
 	switch n.name(history) {
@@ -29,10 +32,6 @@ func (r *reader) element(n *node) {
 		own = rssVocabulary
 	}
 	switch n.name(own) {
-	case "title":
-		if r.about.title == nil {
-			r.about.title = n
-		}
 	case "id":
 		r.id(n)
 	case "updated", "modified", "lastbuilddate", "pubdate":
@@ -100,20 +99,6 @@ func (r *reader) link(n *node) {
 		if *to == "" {
 			*to = href
 		}
-	}
-}
-
-// finish reads the feed's title, whose type decides how it is read.
-func (r *reader) finish() {
-	if r.about.title == nil {
-		return
-	}
-	ask := r.lib.askAtom
-	if r.p.kind == RSS {
-		ask = r.lib.askRSS
-	}
-	if f, err := ask(r.about); err == nil && len(f.title) <= maxText {
-		r.head.Title = f.title
 	}
 }
 

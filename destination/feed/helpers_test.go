@@ -60,8 +60,8 @@ func at(s string) time.Time {
 // summary shows a document as people would want to see it compared.
 func summary(head *Head, entries []*Entry, err error) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "kind %s\nid %s\ntitle %s\nupdated %s\nself %s\nhubs %s\n",
-		head.Kind, head.ID, head.Title, stamp(head.Updated), head.Self, strings.Join(head.Hubs, " "))
+	fmt.Fprintf(&b, "kind %s\nid %s\nupdated %s\nself %s\nhubs %s\n",
+		head.Kind, head.ID, stamp(head.Updated), head.Self, strings.Join(head.Hubs, " "))
 	for _, l := range []struct{ rel, href string }{
 		{"previous", head.Previous}, {"next", head.Next}, {"first", head.First}, {"last", head.Last},
 		{"current", head.Current}, {"prev-archive", head.PrevArchive}, {"next-archive", head.NextArchive},

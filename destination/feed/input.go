@@ -10,16 +10,15 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// input gives a document to the decoder byte by byte, as UTF-8 that XML allows. It drops characters
-// that XML does not allow (also as references), reads an invalid byte as windows-1252, mends
-// markup, counts lines, and limits tokens, because the decoder holds one of any size.
+// input gives a document to the decoder byte by byte, as UTF-8 that XML allows. It drops characters that XML does not
+// allow (also as references), reads an invalid byte as windows-1252, mends markup, counts lines, and limits tokens,
+// because the decoder holds one of any size.
 type input struct {
 	r       *bufio.Reader
 	pending []byte // given before anything of r
 	scratch [utf8.UTFMax]byte
 	last    byte // the last byte given
-	// The position in the markup, the quote that ends an attribute's value, and the number of ']'
-	// just given.
+	// The position in the markup, the quote that ends an attribute's value, and the number of ']' just given.
 	state     markupState
 	quote     byte
 	brackets  int
@@ -29,8 +28,8 @@ type input struct {
 	err       error // of the underlying reader
 }
 
-// newInput begins at the first '<' of the document, or at its XML declaration where something else
-// precedes it: byte order marks, blank lines, the warnings of a broken script.
+// newInput begins at the first '<' of the document, or at its XML declaration where something else precedes it: byte
+// order marks, blank lines, the warnings of a broken script.
 func newInput(r *bufio.Reader) *input {
 	in := &input{r: r, line: 1, readLimit: 1<<63 - 1}
 	head, _ := r.Peek(lookAhead)
@@ -44,8 +43,8 @@ func newInput(r *bufio.Reader) *input {
 	return in
 }
 
-// startsFeed reports whether the document begins with the root of a feed: an XML declaration after
-// it belongs to an example in the content.
+// startsFeed reports whether the document begins with the root of a feed: an XML declaration after it belongs to an
+// example in the content.
 func startsFeed(b []byte) bool {
 	for _, name := range []string{"rss", "feed", "rdf:RDF", "entry", "atom:"} {
 		if bytes.HasPrefix(b[1:], []byte(name)) {
@@ -55,8 +54,7 @@ func startsFeed(b []byte) bool {
 	return false
 }
 
-// declaration skips the XML declaration: its encoding was used already, and its version is no
-// reason to refuse.
+// declaration skips the XML declaration: its encoding was used already, and its version is no reason to refuse.
 func (in *input) declaration() {
 	head, _ := in.r.Peek(lookAhead)
 	if !bytes.HasPrefix(head, []byte("<?xml ")) {
@@ -128,8 +126,7 @@ func (in *input) next() (byte, error) {
 	}
 }
 
-// readRune takes a multi-byte character beginning with first into pending; false where XML has no
-// such character.
+// readRune takes a multi-byte character beginning with first into pending; false where XML has no such character.
 func (in *input) readRune(first byte) bool {
 	var seq [utf8.UTFMax]byte
 	seq[0] = first

@@ -13,8 +13,8 @@ const (
 	nsXML    = "http://www.w3.org/XML/1998/namespace"
 )
 
-// undeclared begins the namespace of a prefix without a declaration: two such prefixes stay apart,
-// and the output is well-formed.
+// undeclared begins the namespace of a prefix without a declaration: two such prefixes stay apart, and the output is
+// well-formed.
 const undeclared = "urn:x-undeclared:"
 
 // vocabulary is what an element belongs to, however its namespace is written.
@@ -38,8 +38,8 @@ const (
 // maxKnown is more than the bytes of any known namespace.
 const maxKnown = 100
 
-// vocabularyOf knows namespaces also in the wrong letter case, with https and without their last
-// character, because feeds have all of that.
+// vocabularyOf knows namespaces also in the wrong letter case, with https and without their last character, because
+// feeds have all of that.
 func vocabularyOf(uri string) vocabulary {
 	switch {
 	case uri == "":

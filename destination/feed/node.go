@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// node is a part of an entry: an element, a processing instruction, or text, which has neither
-// name.
+// node is a part of an entry: an element, a processing instruction, or text, which has neither name.
 type node struct {
 	prefix, local, uri string
 	vocabulary         vocabulary
@@ -61,8 +60,7 @@ func (n *node) childText(v vocabulary, name string) string {
 	return ""
 }
 
-// attr is the value of an attribute without a namespace in any letter case; the exact name goes
-// first.
+// attr is the value of an attribute without a namespace in any letter case; the exact name goes first.
 func (n *node) attr(name string) string {
 	found := ""
 	for _, a := range n.attrs {
@@ -130,4 +128,19 @@ func absolute(ref string) bool {
 		}
 	}
 	return false
+}
+
+// withBase is what elements below inherit under an xml:base.
+func (p inherited) withBase(value string) inherited {
+	value = strings.TrimSpace(value)
+	u, err := url.Parse(value)
+	if err != nil || len(value) > maxReference {
+		return p
+	}
+	if p.base != nil {
+		u = p.base.ResolveReference(u)
+	}
+	u.Fragment, u.RawFragment = "", ""
+	p.base, p.declared = u, true
+	return p
 }

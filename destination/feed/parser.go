@@ -29,8 +29,8 @@ type openElement struct {
 	at                 inherited
 }
 
-// parser knows the nesting of elements, where the standard decoder in its lenient mode gives only
-// tags. It forgives missing and superfluous end tags, and can go on behind what cannot be read.
+// parser knows the nesting of elements, where the standard decoder in its lenient mode gives only tags. It forgives
+// missing and superfluous end tags, and can go on behind what cannot be read.
 type parser struct {
 	in       *input
 	d        *xml.Decoder
@@ -201,8 +201,8 @@ func (p *parser) matchingDepth(t xml.EndElement) int {
 	return 0
 }
 
-// vocabularyOf is what an element of this document belongs to. An element without a namespace, or
-// in RSS with the root's own, belongs to the format.
+// vocabularyOf is what an element of this document belongs to. An element without a namespace, or in RSS with the
+// root's own, belongs to the format.
 func (p *parser) vocabularyOf(uri string) vocabulary {
 	v := vocabularyOf(uri)
 	switch {

@@ -10,22 +10,21 @@ import (
 )
 
 type reader struct {
-	p     *parser
-	lib   fieldReader
-	head  *Head
-	about question // the feed's own title
-	each  func(*Entry) error
-	next  int // ordinal of the next entry
-	size  int // bytes of the current entry, as read
+	p    *parser
+	lib  fieldReader
+	head *Head
+	each func(*Entry) error
+	// linksOnly is set by Links, which leaves out everything else.
+	linksOnly bool
+	next      int // ordinal of the next entry
+	size      int // bytes of the current entry, as read
 }
 
-// Read reads an Atom or RSS document, or a single entry, and calls each with its entries in
-// document order; each may keep them. The root element decides on the format (S-65). An unreadable
-// entry is skipped and counted in Head.
+// Read reads an Atom or RSS document, or a single entry, and calls each with its entries in document order; each may
+// keep them. The root element decides on the format (S-65). An unreadable entry is skipped and counted in Head.
 //
-// Entries before an error were given. An error of each is returned as it is, one of body wrapped;
-// no feed, an early end and more than Limits.Entries are an *Error. The Head is never nil and holds
-// what was read of it.
+// Entries before an error were given. An error of each is returned as it is, one of body wrapped; no feed, an early end
+// and more than Limits.Entries are an *Error. The Head is never nil and holds what was read of it.
 func Read(body io.Reader, o Options, each func(*Entry) error) (*Head, error) {
 	text, problem := decode(body, o.ContentType)
 	r := &reader{p: newParser(newInput(text), o), head: &Head{}, each: each}
@@ -33,8 +32,21 @@ func Read(body io.Reader, o Options, each func(*Entry) error) (*Head, error) {
 		r.head.problem(1, problem)
 	}
 	err := r.run(inherited{base: withoutPassword(o.Base)})
-	r.finish()
 	return r.head, err
+}
+
+// errEnough ends the reading for Links.
+var errEnough = errors.New("all links were found")
+
+// Links reads self and hubs of a feed itself, never of an entry (S-08): up to the first entry if all are there by then,
+// else to the end. It forgives as Read does, and returns what was found before an error.
+func Links(body io.Reader, o Options) (self string, hubs []string, err error) {
+	text, _ := decode(body, o.ContentType)
+	r := &reader{p: newParser(newInput(text), o), head: &Head{}, linksOnly: true}
+	if err = r.run(inherited{base: withoutPassword(o.Base)}); errors.Is(err, errEnough) {
+		err = nil
+	}
+	return r.head.Self, r.head.Hubs, err
 }
 
 // withoutPassword is u without its password, which must not be kept in entries (P10).
@@ -120,11 +132,17 @@ func (r *reader) start(t xml.StartElement) error {
 }
 
 func (r *reader) takeEntry(e openElement, attrs []xml.Attr) error {
+	if r.linksOnly && r.head.Self != "" && len(r.head.Hubs) > 0 {
+		return endError{errEnough}
+	}
 	line, offset, ordinal := r.p.line, r.p.offset, r.next
 	r.next++
 	n, err := r.p.tree(e, attrs, r.p.limits.EntryBytes, r.isEntry)
 	if err != nil {
 		return &brokenEntry{line, err}
+	}
+	if r.linksOnly {
+		return nil
 	}
 	r.size = int(r.p.in.offset - offset)
 	read := r.entry

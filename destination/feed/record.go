@@ -22,9 +22,9 @@ type Record struct {
 	Fields   map[string]FieldState `json:"fields"`
 }
 
-// Merge makes the record of a subject: each field has the value of the newest edit that names it;
-// of equally old ones, of that with the greater author, then value. So neither order nor repetition
-// of the edits counts. Edits of other subjects are left out.
+// Merge makes the record of a subject: each field has the value of the newest edit that names it; of equally old ones,
+// of that with the greater author, then value. So neither order nor repetition of the edits counts. Edits of other
+// subjects are left out.
 func Merge(subject string, edits []*Edit) *Record {
 	r := &Record{Subject: subject, Fields: map[string]FieldState{}}
 	seen := make(map[[32]byte]bool, len(edits))
@@ -61,8 +61,7 @@ func (f FieldState) beats(old FieldState) bool {
 	return f.Value > old.Value
 }
 
-// JSON is the record's file (contract.md 5): the same bytes for the same record, with a newline at
-// the end.
+// JSON is the record's file (contract.md 5): the same bytes for the same record, with a newline at the end.
 func (r *Record) JSON() []byte {
 	type field struct {
 		Value    string  `json:"value"`

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// Sniff finds the kind of a feed by the document's root element, whatever its content type says
-// (S-65). head is its beginning, best with the whole root tag; of contentType only a charset
-// counts. Entries and items without their namespace are no feed here, though Read reads them: too
-// much other XML has such roots.
+// Sniff finds the kind of a feed by the document's root element, whatever its content type says (S-65). head is its
+// beginning, best with the whole root tag; of contentType only a charset counts. Entries and items without their
+// namespace are no feed here, though Read reads them: too much other XML has such roots.
 func Sniff(contentType string, head []byte) Kind {
 	for _, end := range []string{"", ">", `">`, `'>`, `="">`, "?>"} { // the root tag may be cut
 		text, _ := decode(io.MultiReader(bytes.NewReader(head), strings.NewReader(end)), contentType)
@@ -33,8 +32,7 @@ func Sniff(contentType string, head []byte) Kind {
 	return None
 }
 
-// root reads up to the root's start tag and decides on the kind. Its error is an *Error where the
-// root is no feed's.
+// root reads up to the root's start tag and decides on the kind. Its error is an *Error where the root is no feed's.
 func (p *parser) root(at inherited) (openElement, []xml.Attr, error) {
 	p.origin = at
 	t, err := p.startTag()
@@ -74,8 +72,7 @@ func (p *parser) root(at inherited) (openElement, []xml.Attr, error) {
 	return e, t.Attr, nil
 }
 
-// rdf separates RSS 1.0 from other uses of RDF: it declares a namespace of RSS, or begins with a
-// channel.
+// rdf separates RSS 1.0 from other uses of RDF: it declares a namespace of RSS, or begins with a channel.
 func (p *parser) rdf() error {
 	for _, b := range p.bindings {
 		if vocabularyOf(b.uri) == rssVocabulary {

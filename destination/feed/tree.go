@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// tree reads the element just pushed, up to its end, in limit bytes. stop recognises start tags
-// that cannot be its children: its end tag is missing then.
+// tree reads the element just pushed, up to its end, in limit bytes. stop recognises start tags that cannot be its
+// children: its end tag is missing then.
 func (p *parser) tree(e openElement, attrs []xml.Attr, limit int, stop func(openElement) bool) (*node, error) {
 	p.in.readLimit = p.offset + int64(limit)
 	p.parts = 0

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// answer turns the final answer of a Get into a Response whose body is watched, or into a failure.
-func (c *Client) answer(req *Request, ex *exchange, way *route, resp *http.Response) (*Response, *classified) {
-	info := &ex.response.Info
+func (ex *exchange) answer(way *route, resp *http.Response) (*Response, *classified) {
+	req, info := &ex.req, &ex.response.Info
 	describe(info, ex, way, resp)
 	if err := checkAnswer(req, ex, resp, info); err != nil {
 		_ = resp.Body.Close()
+		ex.releaseSlot()
 		return nil, err
 	}
 	b := &ex.body
-	*b = body{client: c, exchange: ex, asked: req.URL, src: resp.Body, sent: resp.Request}
+	*b = body{exchange: ex, src: resp.Body, sent: resp.Request}
 	b.out = b.raw()
 	if err := applyCoding(req, info, b); err != nil {
 		_ = b.Close()
@@ -49,10 +49,8 @@ func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 		Encoding:     contentCoding(h),
 		Length:       resp.ContentLength,
 		Total:        resp.ContentLength,
-		Date:         ex.dates.of(h),
+		Date:         answerDate(h),
 		Header:       h,
-		Redirected:   ex.hop > 0,
-		Permanent:    ex.hop > 0 && way.permanent,
 		Requests:     ex.requests,
 	}
 	info.CloseDelimited = resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
@@ -61,7 +59,6 @@ func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 	}
 }
 
-// checkAnswer separates an answer to the request from everything else.
 func checkAnswer(req *Request, ex *exchange, resp *http.Response, info *Info) *classified {
 	switch {
 	case info.NotModified && !conditional(resp.Request):
@@ -84,12 +81,10 @@ func checkAnswer(req *Request, ex *exchange, resp *http.Response, info *Info) *c
 	return k
 }
 
-// conditional reports whether a validator was really sent.
 func conditional(sent *http.Request) bool {
 	return sent.Header.Get("If-None-Match") != "" || sent.Header.Get("If-Modified-Since") != ""
 }
 
-// checkRange holds a 206 to exactly the rest that was requested.
 func checkRange(req *Request, info *Info) *classified {
 	if req.RangeFrom <= 0 {
 		return because(Broken, "answered 206 although no range was asked for")
@@ -108,7 +103,7 @@ func checkRange(req *Request, info *Info) *classified {
 	return nil
 }
 
-// contentRange reads "bytes FIRST-LAST/TOTAL". An unknown total is not accepted.
+// An unknown total is not accepted.
 func contentRange(v string) (first, last, total int64, ok bool) {
 	rest, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(v)), "bytes ")
 	if !ok {
@@ -124,7 +119,6 @@ func contentRange(v string) (first, last, total int64, ok bool) {
 	return first, last, total, ok
 }
 
-// rangeStart is the offset of the first byte of the body.
 func (r *Request) rangeStart(status int) int64 {
 	if status == http.StatusPartialContent {
 		return r.RangeFrom
@@ -136,14 +130,14 @@ func strongETag(etag string) bool {
 	return len(etag) > 2 && etag[0] == '"' && etag[len(etag)-1] == '"'
 }
 
-// quoteBody quotes the start of a plain error page for the operator (F27).
+// quoteBody quotes the start of a plain error page (F27).
 func quoteBody(ex *exchange, resp *http.Response) string {
 	switch media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media {
 	case "text/plain", "application/json", "application/problem+json":
 	default:
 		return ""
 	}
-	page, _ := io.ReadAll(resp.Body) // in memory, see startOfBody
+	page, _ := io.ReadAll(resp.Body)
 	text := ex.conceal(strings.Join(strings.Fields(string(page)), " "))
 	if len(text) > 200 {
 		text = text[:200] + "…"

@@ -9,20 +9,17 @@ import (
 	"time"
 )
 
-// body is a response body that stalls only for a bounded time (F54), classifies its failures, and
-// gives the host's slot back when it is closed. It is for one reader.
+// body is a response body that stalls only for a bounded time (F54).
 type body struct {
-	client   *Client
 	exchange *exchange
-	asked    string        // URL
 	sent     *http.Request // its context ends the body
-	src      io.ReadCloser // the transport's
-	out      io.Reader     // src watched, perhaps decoded, perhaps capped
-	idle     *watchdog     // while there may be more to read
-	err      error         // sticky
+	src      io.ReadCloser
+	out      io.Reader // src watched, perhaps decoded, perhaps capped
+	idle     *watchdog
+	err      error // sticky
 
 	waited time.Duration // in the current window, waiting for the peer
-	moved  int64         // in the current window
+	moved  int64
 }
 
 // Read implements io.Reader; errors other than io.EOF are *Error.
@@ -35,7 +32,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if err != io.EOF { //nolint:errorlint // a wrapped EOF would not be the end of the body
-		err = b.exchange.wrap("read", b.asked, b.classifyRead(err))
+		err = b.exchange.wrap("read", b.classifyRead(err))
 	}
 	b.err = err
 	return n, err
@@ -52,27 +49,26 @@ func (b *body) classifyRead(err error) *classified {
 	return k
 }
 
-// Close gives connection and slot back. It may be called twice, but not beside Read.
+// Close may be called twice, but not beside Read.
 func (b *body) Close() error {
 	if b.src == nil {
 		return nil
 	}
 	err := b.src.Close()
 	b.src = nil
+	b.exchange.releaseSlot()
 	if b.idle != nil {
 		b.idle.src = nil
-		b.client.watchdogs.Put(b.idle)
+		b.exchange.client.watchdogs.Put(b.idle)
 		b.idle = nil
 	}
 	if b.err == nil {
-		b.err = b.exchange.wrap("read", b.asked, because(Canceled, "read of a closed body"))
+		b.err = b.exchange.wrap("read", because(Canceled, "read of a closed body"))
 	}
 	return err
 }
 
-// watchdog closes a body, and with it its connection, when a read takes too long. Bodies share
-// watchdogs, because a timer and a cancelable context of its own are a large part of what a small
-// download allocates.
+// watchdog closes a body when a read takes too long.
 type watchdog struct {
 	timer *time.Timer
 	src   io.Closer
@@ -85,19 +81,18 @@ func newWatchdog() any {
 	return a
 }
 
-// raw is the transport's body under watch: each read has the idle time, and the reads of a window
-// have a minimum rate. Only the wait for the peer counts, so that a slow local disk does not cut a
-// transfer.
+// Only the wait for the peer counts, so that a slow local disk cuts no transfer.
 func (b *body) raw() io.Reader { return (*watched)(b) }
 
 type watched body
 
 func (w *watched) Read(p []byte) (int, error) {
+	c := w.exchange.client
 	if w.idle == nil {
-		w.idle = w.client.watchdogs.Get().(*watchdog)
+		w.idle = c.watchdogs.Get().(*watchdog)
 		w.idle.src = w.src
 	}
-	limit := w.client.options.IdleTimeout
+	limit := c.options.IdleTimeout
 	w.idle.timer.Reset(limit)
 	began := time.Now()
 	w.exchange.notifyWait(true, began)
@@ -106,9 +101,9 @@ func (w *watched) Read(p []byte) (int, error) {
 	w.exchange.notifyWait(false, ended)
 	rang := !w.idle.timer.Stop()
 	if rang {
-		w.idle = nil // src is closed all the same
+		w.idle = nil // src is closed
 	}
-	w.client.countBytes(w.exchange.policy, n)
+	c.countBytes(w.exchange.req.Policy, n)
 	if rang && err != io.EOF { //nolint:errorlint // as above
 		return n, because(Stalled, "nothing came for %s", limit)
 	}
@@ -121,24 +116,21 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, w.tooSlow(n, ended.Sub(began))
 }
 
-// tooSlow ends a window and returns an error if too little arrived in it.
 func (w *watched) tooSlow(n int, waited time.Duration) error {
-	o := &w.client.options
 	w.waited += waited
 	w.moved += int64(n)
-	if w.waited < o.MinRateWindow {
+	if w.waited < minRateWindow {
 		return nil
 	}
-	enough := float64(w.moved) >= float64(o.MinRate)*w.waited.Seconds()
 	moved, took := w.moved, w.waited
 	w.waited, w.moved = 0, 0
-	if o.MinRate < 0 || enough {
+	if float64(moved) >= minRate*took.Seconds() {
 		return nil
 	}
 	return because(Stalled, "only %d bytes came in %s", moved, took.Round(time.Second))
 }
 
-// capped fails with TooLarge instead of handing out more than max bytes (F56).
+// capped fails with TooLarge beyond max bytes (F56).
 type capped struct {
 	r    io.Reader
 	left int64

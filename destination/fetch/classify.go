@@ -12,8 +12,7 @@ import (
 	"net/url"
 )
 
-// classify turns a transport error into a cause with a kind. Only the context tells our own
-// cancellation, because a peer's timeout is a context.DeadlineExceeded too.
+// Only the context tells our own cancellation: a peer's timeout is a context.DeadlineExceeded too.
 func classify(ctx context.Context, err error) *classified {
 	if cut, ok := errors.AsType[*classified](context.Cause(ctx)); ok {
 		return cut // cut by the watchdog
@@ -22,7 +21,7 @@ func classify(ctx context.Context, err error) *classified {
 		return &classified{kind: Canceled, err: context.Cause(ctx)}
 	}
 	if k, ok := errors.AsType[*classified](err); ok {
-		return k // from the guard, or from a closed client or host
+		return k // from the guard, or from a closed client
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // its text repeats the whole URL
@@ -52,8 +51,7 @@ func isTLS(err error) bool {
 		errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// neverSent reports a failure before anything was sent: refused by policy, no address, no
-// connection.
+// neverSent reports a failure before anything was sent.
 func neverSent(err error) bool {
 	if err == nil {
 		return false
@@ -65,14 +63,12 @@ func neverSent(err error) bool {
 	return dns
 }
 
-// isTimeout reports a slow failure (dial, handshake, headers): another quick try would hold a
-// worker as long again.
+// isTimeout: another quick try would hold a worker as long again.
 func isTimeout(err error) bool {
 	t, ok := errors.AsType[net.Error](err)
 	return ok && t.Timeout()
 }
 
-// kindOfStatus classifies a status that is no usable answer.
 func kindOfStatus(status int, wait bool) Kind {
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && wait:
@@ -86,10 +82,9 @@ func kindOfStatus(status int, wait bool) Kind {
 	case status >= 400 && status <= 499:
 		return Rejected
 	}
-	return Broken // a 2xx without the resource, a redirect without target, nonsense
+	return Broken
 }
 
-// isQuicklyRetried reports whether a status is worth another try within seconds.
 func isQuicklyRetried(status int) bool {
 	switch status {
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported, http.StatusNetworkAuthenticationRequired:
@@ -109,12 +104,7 @@ func isRedirect(status int) bool {
 	return false
 }
 
-func isPermanent(status int) bool {
-	return status == http.StatusMovedPermanently || status == http.StatusPermanentRedirect
-}
-
-// statusError describes an unusable status, nil for a usable one. The reason phrase is this
-// package's, not the peer's.
+// The words are this package's, not the peer's.
 func statusError(resp *http.Response) error {
 	if resp.StatusCode < 400 {
 		return nil

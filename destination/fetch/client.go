@@ -9,9 +9,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// Client sends requests. One Client serves the whole process, because connections and what is known
-// about hosts are shared. It starts no goroutines except those of net/http, which end with Close.
-// All methods may be called concurrently.
+// Client sends requests, for the whole process and any number of goroutines.
 type Client struct {
 	options   Options
 	hosts     *hosts
@@ -20,7 +18,6 @@ type Client struct {
 	retrier   *retryablehttp.Client
 	headers   plainHeaders
 	origins   origins
-	dates     dates
 
 	requests atomic.Int64
 	bytes    atomic.Int64
@@ -30,7 +27,7 @@ type Client struct {
 	watchdogs    sync.Pool // of bodies
 }
 
-// New returns a Client; Close it when done.
+// New returns a Client, to be closed with Close.
 func New(o Options) *Client { return newClient(o, environment{}) }
 
 func newClient(o Options, env environment) *Client {
@@ -50,46 +47,41 @@ func newClient(o Options, env environment) *Client {
 	return c
 }
 
-// Close drops idle connections; later requests fail with ErrClosed. Requests under way end with
-// their contexts.
+// Close drops idle connections; later requests fail with ErrClosed.
 func (c *Client) Close() {
 	c.closed.Store(true)
 	c.resources.close()
 	c.messages.close()
 }
 
-// Requests returns how many requests were sent on the wire so far, retries and redirects included.
+// Requests counts what was sent, retries and redirects included.
 func (c *Client) Requests() int64 { return c.requests.Load() }
 
-// Bytes returns how many bytes of usable bodies, and of answers to Send, were received so far,
-// before decoding.
+// Bytes counts received bytes of usable bodies and of answers to Send.
 func (c *Client) Bytes() int64 { return c.bytes.Load() }
 
-// Get sends a request and returns a usable answer: 200, 206 to a range, 304 to validators.
-// Everything else is an *Error. ctx ends the request and the reading of its body.
+// Get returns a usable answer: 200, 206 to a range, 304 to validators. Everything else is an *Error.
 func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
-	ex := &exchange{policy: req.Policy, origins: &c.origins, document: req.Gzip, once: req.Once, queued: req.queued,
-		waiting: req.Waiting, resting: req.Resting, dates: &c.dates}
-	resp, err := c.follow(ex.within(ctx), &req, ex)
+	ex := &exchange{client: c, req: req}
+	resp, err := c.follow(ex.within(ctx), ex)
 	if err != nil {
-		return nil, ex.wrap("get", req.URL, err)
+		return nil, ex.wrap("get", err)
 	}
 	return resp, nil
 }
 
-// follow sends hop after hop until an answer is no redirect.
-func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Response, *classified) {
-	if err := req.start(ex); err != nil {
+func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *classified) {
+	if err := ex.start(); err != nil {
 		return nil, err
 	}
-	way := route{permanent: true, limit: redirectLimit, inScope: req.InScope, show: redact}
+	way := route{limit: redirectLimit, inScope: ex.req.InScope, show: redact}
 	for {
-		resp, err := c.ask(ctx, req, ex)
+		resp, err := c.ask(ctx, ex)
 		if err != nil {
 			return nil, err
 		}
 		if !isRedirect(resp.StatusCode) || ex.location == "" {
-			return c.answer(req, ex, &way, resp)
+			return ex.answer(&way, resp)
 		}
 		_ = resp.Body.Close()
 		if err := way.next(ex, resp.StatusCode); err != nil {
@@ -98,38 +90,66 @@ func (c *Client) follow(ctx context.Context, req *Request, ex *exchange) (*Respo
 	}
 }
 
-// ask sends one hop, with its quick retries. The first try bypasses the retry library and
-// net/http.Client, because nearly every request succeeds and each of them allocates for it.
-func (c *Client) ask(ctx context.Context, req *Request, ex *exchange) (*http.Response, *classified) {
+func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *classified) {
 	r := (&http.Request{
 		Method:     http.MethodGet,
 		URL:        ex.url,
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
-		Header:     c.header(req, ex),
+		Header:     c.header(ex),
 	}).WithContext(ctx)
-	resp, err := c.resources.RoundTrip(r)
-	if again, _ := c.checkRetry(ctx, resp, err); again {
-		ex.first = &firstTry{resp, err}
-		notifyRest(ex.resting, true)
-		resp, err = c.retrier.Do(&retryablehttp.Request{Request: r})
-		notifyRest(ex.resting, false)
-	}
+	resp, err := c.retrier.Do(&retryablehttp.Request{Request: r})
+	ex.notifyRest(false)
 	if err != nil {
 		return nil, classify(ctx, err)
 	}
 	return resp, nil
 }
 
-// wrap turns a cause into the *Error that leaves this package.
-func (ex *exchange) wrap(op, raw string, k *classified) *Error {
+func (ex *exchange) wrap(op string, k *classified) *Error {
 	e := &Error{Op: op, Kind: k.kind, Status: k.status, Hop: ex.hop, RetryAfter: k.retryAfter,
 		Requests: ex.requests, Err: k.err}
 	if ex.url != nil {
 		e.URL = redact(ex.url)
 	} else {
-		e.URL = RedactURL(raw)
+		e.URL = RedactURL(ex.req.URL)
 	}
 	return e
+}
+
+// Meter counts the requests and bytes of one Policy. A nil Meter counts nothing.
+type Meter struct {
+	requests atomic.Int64
+	bytes    atomic.Int64
+}
+
+// Requests counts what was sent, retries and redirects included.
+func (m *Meter) Requests() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.requests.Load()
+}
+
+// Bytes counts bytes of bodies, before decoding.
+func (m *Meter) Bytes() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.bytes.Load()
+}
+
+func (c *Client) countRequest(p *Policy) {
+	c.requests.Add(1)
+	if p != nil && p.Meter != nil {
+		p.Meter.requests.Add(1)
+	}
+}
+
+func (c *Client) countBytes(p *Policy, n int) {
+	c.bytes.Add(int64(n))
+	if p != nil && p.Meter != nil {
+		p.Meter.bytes.Add(int64(n))
+	}
 }

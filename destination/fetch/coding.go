@@ -8,15 +8,13 @@ import (
 	"strings"
 )
 
-// A decoded body may be this many times its coded size, beyond a first megabyte: far more than
-// honest text needs, far less than a bomb.
+// A decoded body may be this many times its coded size, beyond a first megabyte.
 const (
 	maxRatio   = 200
 	ratioGrace = 1 << 20
 )
 
-// contentCoding reads Content-Encoding. "" is identity; several codings are joined in the order
-// sent.
+// contentCoding reads Content-Encoding; "" is identity, several codings are joined in order.
 func contentCoding(h http.Header) string {
 	var codings []string
 	for _, line := range h.Values("Content-Encoding") {
@@ -33,27 +31,24 @@ func contentCoding(h http.Header) string {
 	return strings.Join(codings, ", ")
 }
 
-// applyCoding applies F57: identity is requested for a resource, and gzip is the only other coding
-// understood. It is handed through for documents, whose reader recognises it, and where the
-// declared length says that the coded bytes are the resource (some web servers label every .tar.gz
-// as coded); otherwise it is decoded.
+// applyCoding decodes gzip that nobody asked for, except where the declared length says that the coded bytes are the
+// resource: some servers label every .tar.gz as coded (F57).
 func applyCoding(req *Request, info *Info, b *body) *classified {
 	switch {
 	case info.NotModified || info.Encoding == "":
 		return nil
 	case info.Encoding != "gzip":
 		return because(Broken, "sent with the content coding %q, which was not asked for", info.Encoding)
-	case req.Gzip, req.Raw, req.wireLength > 0 && info.Total == req.wireLength:
+	case req.Gzip, req.wireLength > 0 && info.Total == req.wireLength:
 		return nil
 	case info.Status == http.StatusPartialContent:
 		return because(Broken, "sent a range of a gzip stream, which was not asked for")
 	}
-	info.Decoded, info.Length, info.Total = true, -1, -1
+	info.Length, info.Total = -1, -1
 	b.out = &inflater{coded: &counter{r: b.out}}
 	return nil
 }
 
-// inflater decodes gzip as it is read, up to the maximum ratio.
 type inflater struct {
 	coded   *counter
 	gz      *gzip.Reader
@@ -63,7 +58,7 @@ type inflater struct {
 func (f *inflater) Read(p []byte) (int, error) {
 	if f.gz == nil {
 		gz, err := gzip.NewReader(f.coded)
-		if err == io.EOF { //nolint:errorlint // an empty body, labelled all the same
+		if err == io.EOF { //nolint:errorlint // empty, but labelled
 			return 0, io.EOF
 		}
 		if err != nil {
@@ -75,13 +70,12 @@ func (f *inflater) Read(p []byte) (int, error) {
 	if f.decoded += int64(n); f.decoded > ratioGrace && f.decoded > maxRatio*f.coded.n {
 		return 0, because(Broken, "its gzip stream grows to more than %d times its size", maxRatio)
 	}
-	if err != nil && err != io.EOF { //nolint:errorlint // only a bare EOF ends a body
+	if err != nil && err != io.EOF { //nolint:errorlint
 		err = f.classifyRead(err)
 	}
 	return n, err
 }
 
-// classifyRead keeps a transport error and calls everything else broken gzip.
 func (f *inflater) classifyRead(err error) error {
 	if k, ok := errors.AsType[*classified](err); ok {
 		return k

@@ -14,40 +14,29 @@ import (
 const (
 	smallBuffer = 16 << 10
 	largeBuffer = 64 << 10
-	// resumeProgress is what a resumable attempt must have moved not to count against Retries:
-	// otherwise a very large file would never arrive over a bad line.
+	// Otherwise a very large file would never arrive over a bad line.
 	resumeProgress = 1 << 20
 )
 
-// Sink receives one body. Reset discards everything written so far (truncate, new hash).
+// Sink receives one body. Reset discards everything written so far.
 type Sink interface {
 	io.Writer
 	Reset() error
 }
 
-// DownloadOptions say how hard Download tries to get one whole body.
+// DownloadOptions say what Download may do to get one whole body.
 type DownloadOptions struct {
-	// Retries is how often a body that was cut short is tried again, besides the quick retries of
-	// each Get. Resumable attempts that moved at least 1 MiB do not count. Default 2, below 0 for
-	// never.
-	Retries int
-	// Resume allows a cut body to be continued by Range and If-Range if its ETag is strong. Only
-	// for a caller who checks a hash of the whole afterwards (F76).
+	// Resume allows a cut body to be continued by Range and If-Range, for a caller who checks a hash of the whole
+	// (F76).
 	Resume bool
-	// DeclaredLength is the length in the list, -1 unknown. A body of another length is Broken, and
-	// is not read beyond it.
+	// DeclaredLength is the length in the list, -1 unknown. A body of another length is Broken.
 	DeclaredLength int64
-	// Pause is the wait before the second attempt, four times as long for each further one up to MaxPause, with jitter.
-	// Defaults 20 ms and Options.MaxWait.
-	Pause, MaxPause time.Duration
 }
 
 // Result is the outcome of a Download.
 type Result struct {
-	Info        // of the last answer; Requests counts the whole call
-	Bytes int64 // in the sink now
-	// Resumed says that the body was put together from several answers.
-	Resumed bool
+	Info  // of the last answer; Requests counts the whole call
+	Bytes int64
 }
 
 type download struct {
@@ -56,34 +45,17 @@ type download struct {
 	sink    Sink
 	opt     DownloadOptions
 	result  Result
-	etag    string // of the resumable answer that the sink holds a part of
-	total   int64  // its whole length
-	touched bool   // the sink holds or held something
+	etag    string // of the answer that the sink holds a part of
+	total   int64
+	touched bool // the sink holds or held something
 }
 
-// Download writes the body of one resource into sink, which must be new or just reset. A body that
-// is cut short or stalls is continued where Resume allows it, else started over.
+// Download writes the body of one resource into sink, which must be empty. A body that is cut short or stalls is
+// continued where Resume allows it, else started over. A Retry-After comes back at once as Throttled, unless the host
+// throttles all requests.
 //
-// On success the sink holds the whole body, of the declared length if there is one; the caller
-// checks its hash. A 304 to the request's validators writes nothing. A Retry-After comes back at
-// once as Throttled, so that the caller can ask for other resources meanwhile, unless the host
-// throttles all of them.
-//
-// An error of the sink comes back wrapped and has no Kind, all others are *Error. Requests counts
-// the whole call, in the result also when there is an error (Error.Requests says the same).
+// An error of the sink comes back wrapped and without a Kind, all others are *Error.
 func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt DownloadOptions) (Result, error) {
-	switch {
-	case opt.Retries < 0 || req.Once:
-		opt.Retries = 0
-	case opt.Retries == 0:
-		opt.Retries = defaultRetries
-	}
-	if opt.Pause <= 0 {
-		opt.Pause = retryBase
-	}
-	if opt.MaxPause <= 0 {
-		opt.MaxPause = c.options.MaxWait
-	}
 	req.wireLength = max(opt.DeclaredLength, 0)
 	req.RangeFrom, req.IfRange, req.queued = 0, "", true
 	d := &download{client: c, req: req, sink: sink, opt: opt}
@@ -92,7 +64,10 @@ func (c *Client) Download(ctx context.Context, req Request, sink Sink, opt Downl
 }
 
 func (d *download) run(ctx context.Context) error {
-	pause, tries := d.opt.Pause, 0
+	pause, tries, retries := retryBase, 0, defaultRetries
+	if d.req.Once {
+		retries = 0
+	}
 	for {
 		before, first := d.result.Bytes, !d.touched
 		resumed, err := d.attempt(ctx)
@@ -103,21 +78,25 @@ func (d *download) run(ctx context.Context) error {
 			return d.withRequests(err)
 		}
 		if (resumed || first && d.etag != "") && d.result.Bytes-before >= resumeProgress {
-			tries, pause = 0, d.opt.Pause
-		} else if tries++; tries > d.opt.Retries {
+			tries, pause = 0, retryBase
+		} else if tries++; tries > retries {
 			return d.withRequests(err)
 		}
-		notifyRest(d.req.Resting, true)
-		slept := sleep(ctx, backoff.Jittered(pause, 2))
-		notifyRest(d.req.Resting, false)
-		if slept != nil {
+		if d.rest(ctx, pause) != nil {
 			return d.withRequests(&Error{Op: "get", URL: RedactURL(d.req.URL), Kind: Canceled, Err: context.Cause(ctx)})
 		}
-		pause = min(retryGrowth*pause, d.opt.MaxPause)
+		pause = min(retryGrowth*pause, maxWait)
 	}
 }
 
-// withRequests sets the number of requests of the whole call in the error.
+func (d *download) rest(ctx context.Context, pause time.Duration) error {
+	if d.req.Resting != nil {
+		d.req.Resting(true)
+		defer d.req.Resting(false)
+	}
+	return sleep(ctx, backoff.Jittered(pause, 2))
+}
+
 func (d *download) withRequests(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		e.Requests = d.result.Requests
@@ -125,8 +104,7 @@ func (d *download) withRequests(err error) error {
 	return err
 }
 
-// attempt sends one request and copies the answer. resumed reports that it continued what the sink
-// holds.
+// resumed reports that the answer continued what the sink holds.
 func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 	req := d.req
 	if d.touched {
@@ -148,7 +126,6 @@ func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 		return false, nil
 	}
 	if resumed {
-		d.result.Resumed = true
 		if resp.ETag != d.etag || resp.Encoding != "" || d.total >= 0 && resp.Total != d.total {
 			d.etag = ""
 			return true, d.fail("get", because(Broken, "the rest belongs to another version of the resource"))
@@ -162,8 +139,7 @@ func (d *download) attempt(ctx context.Context) (resumed bool, err error) {
 	return resumed, d.copy(resp)
 }
 
-// failed handles an attempt without an answer. A continuation that was refused (416, a wrong range)
-// is started over.
+// A refused continuation (416, a wrong range) is started over.
 func (d *download) failed(req *Request, err error) (resumed bool, _ error) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -184,7 +160,7 @@ func (d *download) startOver(resp *Response) error {
 			return d.sinkError(err)
 		}
 	}
-	d.result.Bytes, d.result.Resumed = 0, false
+	d.result.Bytes = 0
 	d.etag, d.total = "", resp.Total
 	if d.opt.Resume && resp.StrongETag() && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
 		d.etag = resp.ETag
@@ -193,8 +169,6 @@ func (d *download) startOver(resp *Response) error {
 	return nil
 }
 
-// copy moves the body into the sink, a full buffer at a time, so that a small resource is one
-// write.
 func (d *download) copy(resp *Response) error {
 	pool := &d.client.large
 	if resp.Length >= 0 && resp.Length <= smallBuffer {
@@ -221,7 +195,7 @@ func (d *download) copy(resp *Response) error {
 		}
 		switch {
 		case readErr == nil:
-		case readErr == io.EOF: //nolint:errorlint // only a bare EOF ends a body
+		case readErr == io.EOF: //nolint:errorlint
 			return d.checkEnd(resp, want)
 		default:
 			return readErr
@@ -229,8 +203,6 @@ func (d *download) copy(resp *Response) error {
 	}
 }
 
-// expectedLength is the length that the whole must have: the declared one, else the one that the
-// peer announced; -1 unknown.
 func (d *download) expectedLength(resp *Response) int64 {
 	if n := d.opt.DeclaredLength; n >= 0 {
 		return n
@@ -238,12 +210,11 @@ func (d *download) expectedLength(resp *Response) int64 {
 	return resp.Total
 }
 
-// checkEnd compares the length n of a body that looks complete with the expected one.
 func (d *download) checkEnd(resp *Response, n int64) error {
 	if n < 0 || d.result.Bytes == n {
 		return nil
 	}
-	if resp.CloseDelimited { // F55: a cut looks like an end there
+	if resp.CloseDelimited { // F55
 		return d.fail("read", because(Transient, "declared with %d bytes, the connection ended after %d", n,
 			d.result.Bytes))
 	}
@@ -258,7 +229,6 @@ func (d *download) fail(op string, k *classified) error {
 	return &Error{Op: op, URL: RedactURL(d.req.URL), Kind: k.kind, Err: k.err}
 }
 
-// fill reads until buf is full or the body ends or fails.
 func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var m int

@@ -8,26 +8,26 @@ import (
 	"unicode"
 )
 
-// Kind says what a failure means for the caller; it is decided once, here.
+// Kind says what a failure means for the caller.
 type Kind uint8
 
 // The kinds, and what a caller does about each.
 const (
-	KindUnknown Kind = iota // not an error of this package
+	KindUnknown Kind = iota // not of this package
 	Canceled                // the caller's context ended: stop
-	Transient               // network, DNS, 408, 425, 5xx, body cut short: ask again later
+	Transient               // network, DNS, 408, 425, 5xx, body cut short: ask later
 	Throttled               // 429, 503 with Retry-After, or a closed host: not before RetryAfter
-	Gone                    // 404 or 410 (Status): evidence about a deletion, never a deletion by itself (F47)
+	Gone                    // 404 or 410: evidence about a deletion, never a deletion by itself (F47)
 	Denied                  // 401, 403, 407: alarm, never a deletion
 	Rejected                // another 4xx: asking the same again will not help
-	Refused                 // not sent or not followed: scheme, scope, address policy, downgrade, redirects
-	Stalled                 // the transfer moved nothing, or too little, for too long (F54)
+	Refused                 // not sent or not followed: scheme, scope, address policy, redirects
+	Stalled                 // too little moved for too long (F54)
 	TooLarge                // more than MaxBytes (F56)
-	Broken                  // an answer that contradicts itself, the request or the declared length
+	Broken                  // contradicts itself, the request or the declared length
 	TLS                     // certificate or handshake: keep what is there, alarm (F61)
 )
 
-// String returns the lower-case name used in logs, metrics and the failure ledger.
+// String is the name in logs, metrics and the failure ledger.
 func (k Kind) String() string {
 	names := [...]string{"unknown", "canceled", "transient", "throttled", "gone", "denied", "rejected", "refused",
 		"stalled", "too-large", "broken", "tls"}
@@ -37,28 +37,25 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// ErrHostDown is in the chain of the Throttled error for a host whose circuit is open (F78).
-// Nothing was sent.
+// ErrHostDown is in the chain of a Throttled error for a host whose circuit is open (F78).
 var ErrHostDown = errors.New("host keeps failing")
 
 // ErrClosed is in the chain of errors after Client.Close.
 var ErrClosed = errors.New("client is closed")
 
-// Error is every failure of Get, of Send, of reading a Body and, except for its sink's, of
-// Download.
+// Error is every failure of this package except that of a Sink.
 type Error struct {
 	Op         string // "get", "read", "post" …
 	URL        string // of the last hop, redacted: no userinfo, no query, of Send no path (P10)
 	Kind       Kind
-	Status     int           // HTTP status, 0 if there was none
-	Hop        int           // 0: about the requested URL; n: about the target of its n-th redirect
-	RetryAfter time.Duration // Throttled: how long not to ask this host, at most 1 h; 0 if unknown
-	Requests   int           // sent on the wire for this call
-	Err        error         // cause, never nil
+	Status     int           // 0 if there was none
+	Hop        int           // 0: the requested URL; n: the target of its n-th redirect
+	RetryAfter time.Duration // Throttled: at most 1 h; 0 if unknown
+	Requests   int
+	Err        error
 }
 
-// Error says what was tried on what, and why it failed. It is printable on a terminal whatever the
-// peer sent.
+// Error is printable on a terminal whatever the peer sent.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s %s: %s", e.Op, e.URL, printable(e.Err.Error()))
 	if e.RetryAfter > 0 {
@@ -70,7 +67,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of an error of this package, however wrapped, else KindUnknown.
+// KindOf returns the kind of an error, however wrapped.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -78,7 +75,6 @@ func KindOf(err error) Kind {
 	return KindUnknown
 }
 
-// classified is a cause with its kind, before Get wraps it as an *Error.
 type classified struct {
 	kind       Kind
 	status     int

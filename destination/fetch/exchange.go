@@ -2,53 +2,42 @@ package fetch
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"net/url"
-	"sync"
 	"time"
 )
 
-// exchange is the state of one Get, shared by its retries and redirects. It travels in the context
-// of the requests, because retryablehttp hands nothing else through; only the goroutine of the Get
-// touches it.
+// exchange is the state of one Get or Send. It travels in the context, because retryablehttp hands nothing else
+// through.
 type exchange struct {
-	policy    *Policy
-	origins   *origins
+	client    *Client
+	req       Request  // of Send only URL and Policy
 	url       *url.URL // of the current hop
 	text      string   // url.String()
-	at        *origin  // derived from url
+	at        *origin
 	hop       int
 	requests  int
-	document  bool   // its body takes no slot, see Request.Gzip
-	once      bool   // no quick retries
-	queued    bool   // the caller's queue waits out a Retry-After
-	throttled bool   // the host throttles all requests
-	location  string // of the last redirect answer
-	first     *firstTry
-	waiting   func(begins bool, at time.Time)
-	resting   func(begins bool)
-	dates     *dates
+	throttled bool // the host throttles all requests
+	resting   bool // Request.Resting was told
+	location  string
+	slot      *host // held until the body is closed
 
-	// The parts of the answer are allocated with the exchange, because small downloads would pay
-	// for each one.
-	slotBody slotBody
+	// Allocated with the exchange, because small downloads would pay for each one.
 	body     body
 	capped   capped
 	response Response
 }
 
-// notifyWait reports that a wait for the peer begins or ends.
 func (ex *exchange) notifyWait(begins bool, at time.Time) {
-	if ex.waiting != nil {
-		ex.waiting(begins, at)
+	if ex.req.Waiting != nil {
+		ex.req.Waiting(begins, at)
 	}
 }
 
-// firstTry is the outcome of the first try of a hop, which the retry library continues.
-type firstTry struct {
-	resp *http.Response
-	err  error
+func (ex *exchange) notifyRest(begins bool) {
+	if ex.req.Resting != nil && ex.resting != begins {
+		ex.req.Resting(begins)
+	}
+	ex.resting = begins
 }
 
 type exchangeKey struct{}
@@ -62,28 +51,15 @@ func exchangeOf(ctx context.Context) *exchange {
 	return ex
 }
 
-// to moves the exchange to its next URL, whose text is u.String().
 func (ex *exchange) to(u *url.URL, text string) {
-	ex.url, ex.text, ex.at = u, text, ex.origins.of(u, ex.policy)
+	ex.url, ex.text, ex.at = u, text, ex.client.origins.of(u, ex.req.Policy)
 	ex.location = ""
 }
 
-// hold makes b give the slot at h back when it is closed. An exchange has one such body, because a
-// usable answer ends it.
-func (ex *exchange) hold(b io.ReadCloser, h *host) io.ReadCloser {
-	ex.slotBody = slotBody{ReadCloser: b, host: h}
-	return &ex.slotBody
-}
-
-// slotBody is a body that holds its slot at the host until it is closed.
-type slotBody struct {
-	io.ReadCloser
-	host *host
-	once sync.Once
-}
-
-func (p *slotBody) Close() error {
-	err := p.ReadCloser.Close()
-	p.once.Do(p.host.release)
-	return err
+// releaseSlot ends the use of the host's slot, if the exchange holds one for its body.
+func (ex *exchange) releaseSlot() {
+	if ex.slot != nil {
+		ex.slot.release()
+		ex.slot = nil
+	}
 }

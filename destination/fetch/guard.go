@@ -10,9 +10,7 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// guard decides while dialling, on the address that is really dialled, whether an untrusted host
-// may be reached. A check of the name would not do, because its address can change at any time (DNS
-// rebinding).
+// guard decides on the address that is really dialled: that of a name can change at any time (DNS rebinding).
 type guard struct {
 	public *ssrf.Guardian
 }
@@ -34,7 +32,6 @@ func newGuard(allow []netip.Prefix) guard {
 		ssrf.WithAllowedV6Prefixes(v6...))}
 }
 
-// control is the net.Dialer.Control of untrusted dials.
 func (g guard) control(network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return because(Refused, "network %s is not dialled", network)
@@ -43,7 +40,7 @@ func (g guard) control(network, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return because(Refused, "dial target %q is not an address: %w", address, err)
 	}
-	// The tables know neither 4-in-6 addresses nor zones, so both are removed first.
+	// The tables know neither 4-in-6 addresses nor zones.
 	ip := target.Addr().Unmap().WithZone("")
 	if err := g.public.SafeAddr(ip); err != nil {
 		return because(Refused, "address %s is not public; network.allow: [%s] would allow it: %w", ip,
@@ -52,16 +49,14 @@ func (g guard) control(network, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// dialers returns the dialers of the two transports. There are two, because a connection pool is
-// keyed by host only: a connection that one Source's Trusted allowed must not serve a Source
-// without that trust.
+// A pool is keyed by host only: a connection that one Source's Trusted allowed must not serve a Source without that
+// trust.
 func (g guard) dialers(resolver *net.Resolver) (guarded, trusted *net.Dialer) {
 	guarded = &net.Dialer{Timeout: dialTimeout, Resolver: resolver, Control: g.control}
 	trusted = &net.Dialer{Timeout: dialTimeout, Resolver: resolver}
 	return guarded, trusted
 }
 
-// trusts reports whether the operator listed the host of u, with its port or without one.
 func (p *Policy) trusts(u *url.URL) bool {
 	if p == nil || len(p.Trusted) == 0 {
 		return false

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// plainHeaders are those of requests without credentials, validators or range. They are shared by
-// all requests, which saves every small download a map; net/http does not change them.
+// plainHeaders are shared by requests without credentials, validators or range.
 type plainHeaders struct{ resource, document http.Header }
 
 func newPlainHeaders(agent string) plainHeaders {
@@ -19,8 +19,9 @@ func newPlainHeaders(agent string) plainHeaders {
 	return plainHeaders{resource: of("identity"), document: of("gzip")}
 }
 
-// header builds the request header for the current hop. No Referer, no cookies; credentials only at their own origin.
-func (c *Client) header(req *Request, ex *exchange) http.Header {
+// header has no Referer and no cookies; credentials go to their own origin only.
+func (c *Client) header(ex *exchange) http.Header {
+	req := &ex.req
 	base := c.headers.resource
 	if req.Gzip {
 		base = c.headers.document
@@ -46,7 +47,7 @@ func (c *Client) header(req *Request, ex *exchange) http.Header {
 	return h
 }
 
-// setValidator drops a stored validator that cannot be sent, instead of failing the request.
+// setValidator drops a value that cannot be sent.
 func setValidator(h http.Header, name, value string) {
 	if value != "" && isHeaderValue(value) {
 		h.Set(name, value)
@@ -66,7 +67,7 @@ func (a *Auth) apply(h http.Header) {
 		pair := a.BasicUser + ":" + a.BasicPassword
 		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 	}
-	// Framing is net/http's and the range is this package's, whatever the configuration says.
+	// Framing is net/http's and the range is this package's.
 	for _, name := range [...]string{"Range", "If-Range", "Connection", "Transfer-Encoding", "Content-Length", "Te",
 		"Host"} {
 		h.Del(name)
@@ -79,7 +80,7 @@ func (ex *exchange) secrets() []string {
 	if !ex.at.credentialed {
 		return all
 	}
-	a := ex.policy.Auth
+	a := ex.req.Policy.Auth
 	all = append(all, a.Bearer, a.BasicPassword,
 		base64.StdEncoding.EncodeToString([]byte(a.BasicUser+":"+a.BasicPassword)))
 	for _, v := range a.Headers {
@@ -97,7 +98,6 @@ func (ex *exchange) conceal(text string) string {
 	return text
 }
 
-// isHeaderValue reports whether net/http would send a value.
 func isHeaderValue(v string) bool {
 	return strings.IndexFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }
@@ -106,4 +106,48 @@ func isToken(name string) bool {
 	return name != "" && strings.IndexFunc(name, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
 	}) < 0
+}
+
+// retryAfter reads Retry-After: seconds or an HTTP date by the peer's own clock (F74), at most one hour (F53).
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := strings.Trim(h.Get("Retry-After"), " \t")
+	if v == "" {
+		return 0
+	}
+	if secs, ok := clampedSeconds(v); ok {
+		return time.Duration(secs) * time.Second
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0
+	}
+	if date := answerDate(h); !date.IsZero() {
+		now = date
+	}
+	// Sub saturates, so the year 9999 is never negative.
+	return min(max(at.Sub(now), 0), retryAfterCap)
+}
+
+// clampedSeconds reads digits of any number without overflow.
+func clampedSeconds(v string) (secs int64, ok bool) {
+	limit := int64(retryAfterCap / time.Second)
+	for i := range len(v) {
+		if v[i] < '0' || v[i] > '9' {
+			return 0, false
+		}
+		secs = min(secs*10+int64(v[i]-'0'), limit)
+	}
+	return secs, true
+}
+
+func answerDate(h http.Header) time.Time {
+	v := h.Get("Date")
+	if v == "" {
+		return time.Time{}
+	}
+	t, err := http.ParseTime(v)
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
 }

@@ -12,41 +12,37 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// startConcurrency is where a new host begins, if the operator allows as much. With a higher limit,
-// a host has a round of answers in which to complain before more is sent at once.
+// A new host begins here, so that it can complain before more is sent at once.
 const startConcurrency = 64
 
-// host limits the requests to one host (name and port): slots that adapt between 1 and a maximum, a
-// time until which Retry-After closes it, a rate, and a circuit.
+// host limits the requests to one host and port.
 type host struct {
 	target string
 	log    *slog.Logger
-	users  atomic.Int32 // waiting or holding a slot; a host in use is not evicted
+	users  atomic.Int32 // a host in use is not evicted
 
 	mu          sync.Mutex
 	max         int
-	limit       float64 // slots now
+	limit       float64
 	inflight    int
-	waiting     []*waiter // first come first served
-	waiters     sync.Pool // pooled, because nearly each small resource waits: there are more workers than slots
+	waiting     []waiter
 	closedUntil time.Time // nothing is sent before
-	overloads   int       // Retry-After answers since the last good answer
-	cutAt       time.Time // when limit was last halved; zero while it may still grow fast
-	regain      float64   // slots that are soon tried again after a complaint
-	trouble     float64   // complaints among the last hundred or so answers
+	overloads   int       // since the last good answer
+	cutAt       time.Time // when limit was last halved; zero while it may grow fast
+	regain      float64   // slots that are soon tried again
+	trouble     float64   // among the last hundred or so answers
 	circuit     circuit
 	bucket      *rate.Limiter
 }
 
-type waiter struct{ ready chan struct{} }
+type waiter chan struct{} // of capacity 1
 
 func newHost(target string, limit int, log *slog.Logger) *host {
 	h := &host{target: target, log: log, max: limit, limit: float64(min(limit, startConcurrency))}
-	h.waiters.New = func() any { return &waiter{ready: make(chan struct{}, 1)} }
 	return h
 }
 
-// tighten applies the limits of a Source. Where Sources share a host the stricter limit holds.
+// The stricter limits of several Sources hold.
 func (h *host) tighten(limit int, perSecond float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,9 +60,8 @@ func (h *host) tighten(limit int, perSecond float64) {
 	}
 }
 
-// acquire waits for a slot, for the host to open and for a token. The wait for the host is at most
-// patience; beyond it the answer is Throttled with the time to wait, so that a queue sleeps and not
-// a goroutine. On error no slot is held.
+// acquire waits for a slot, for the host to open and for a token. Beyond patience the answer is Throttled, so that a
+// queue sleeps and not a goroutine.
 func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	for {
 		if err := h.waitSlot(ctx); err != nil {
@@ -91,15 +86,13 @@ func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	if bucket != nil {
 		if err := bucket.Wait(ctx); err != nil {
 			h.returnSlot()
-			// Also when the context has no time left for the wait: the end is the caller's, not the
-			// peer's.
+			// The end is the caller's, not the peer's, also when the context has no time left for the wait.
 			return &classified{kind: Canceled, err: err}
 		}
 	}
 	return nil
 }
 
-// waitSlot takes a slot, first come first served.
 func (h *host) waitSlot(ctx context.Context) error {
 	h.mu.Lock()
 	if len(h.waiting) == 0 && h.free() {
@@ -107,30 +100,27 @@ func (h *host) waitSlot(ctx context.Context) error {
 		h.mu.Unlock()
 		return nil
 	}
-	w := h.waiters.Get().(*waiter)
-	defer h.waiters.Put(w) // no longer in the queue, and its channel is empty
+	w := make(waiter, 1)
 	h.waiting = append(h.waiting, w)
 	h.mu.Unlock()
 	select {
-	case <-w.ready:
+	case <-w:
 		return nil
 	case <-ctx.Done():
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
-	case <-w.ready: // given at the same moment: pass it on
+	case <-w: // given at the same moment: pass it on
 		h.freeSlot()
 	default:
-		h.waiting = slices.DeleteFunc(h.waiting, func(other *waiter) bool { return other == w })
+		h.waiting = slices.DeleteFunc(h.waiting, func(other waiter) bool { return other == w })
 		h.wake() // it may have been the head of the queue
 	}
 	return ctx.Err()
 }
 
-// free reports whether one more request may start now. While the circuit is open that is one probe
-// at a time, whatever large transfers are still under way from before. h.mu is held, here and in
-// the next three.
+// While the circuit is open, one probe is free. h.mu is held here and in the next three.
 func (h *host) free() bool {
 	if h.circuit.open() {
 		return !h.circuit.probing
@@ -149,22 +139,21 @@ func (h *host) freeSlot() {
 	h.wake()
 }
 
-// wake gives free slots to the longest waiters.
 func (h *host) wake() {
 	for len(h.waiting) > 0 && h.free() {
 		w := h.waiting[0]
 		h.waiting = slices.Delete(h.waiting, 0, 1)
 		h.takeSlot()
-		w.ready <- struct{}{}
+		w <- struct{}{}
 	}
 }
 
-// closedFor returns how long nothing may be sent, and why; 0 if the host is open.
+// closedFor returns how long nothing may be sent, and why.
 func (h *host) closedFor() (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closedUntil.IsZero() && h.circuit.until.IsZero() {
-		return 0, nil // most hosts never complain: save the look at the clock
+		return 0, nil // most hosts never complain
 	}
 	now := time.Now()
 	if d := h.closedUntil.Sub(now); d > 0 {
@@ -176,14 +165,12 @@ func (h *host) closedFor() (time.Duration, error) {
 	return 0, nil
 }
 
-// returnSlot gives the slot back but stays a user.
 func (h *host) returnSlot() {
 	h.mu.Lock()
 	h.freeSlot()
 	h.mu.Unlock()
 }
 
-// release gives the slot back and stops being a user.
 func (h *host) release() {
 	h.returnSlot()
 	h.unref()
@@ -191,14 +178,12 @@ func (h *host) release() {
 
 func (h *host) unref() { h.users.Add(-1) }
 
-// remembers reports whether evicting the host would lose limits that protect it.
 func (h *host) remembers(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.closedUntil.After(now) || h.circuit.open()
 }
 
-// sleep waits, or returns the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -207,5 +192,61 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// hostsKept bounds the memory spent on hosts (P8).
+const hostsKept = 4096
+
+type hosts struct {
+	mu   sync.Mutex
+	all  map[string]*host
+	max  int
+	rate float64
+	log  *slog.Logger
+}
+
+func newHosts(o Options) *hosts {
+	return &hosts{all: make(map[string]*host), max: o.Concurrency, rate: o.Rate, log: o.Log}
+}
+
+// get returns the host and counts a user, until unref or release.
+func (s *hosts) get(target string, p *Policy) *host {
+	limit, rate := s.max, s.rate
+	if p != nil && p.Concurrency > 0 {
+		limit = min(limit, p.Concurrency)
+	}
+	if p != nil && p.Rate > 0 {
+		rate = p.Rate
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.all[target]
+	if h == nil {
+		if len(s.all) >= hostsKept {
+			s.evict(time.Now())
+		}
+		h = newHost(target, limit, s.log)
+		s.all[target] = h
+	}
+	h.users.Add(1)
+	h.tighten(limit, rate)
+	return h
+}
+
+// evict drops every host at rest, or, if that is too little, any that are not in use.
+func (s *hosts) evict(now time.Time) {
+	for target, h := range s.all {
+		if h.users.Load() == 0 && !h.remembers(now) {
+			delete(s.all, target)
+		}
+	}
+	for target, h := range s.all {
+		if len(s.all) <= hostsKept*3/4 {
+			return
+		}
+		if h.users.Load() == 0 {
+			delete(s.all, target)
+		}
 	}
 }

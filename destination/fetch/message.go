@@ -2,8 +2,12 @@ package fetch
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -12,28 +16,25 @@ const (
 	defaultMaxAnswer   = 4 << 10 // F27
 	defaultSendTimeout = 30 * time.Second
 	answerTimeout      = 5 * time.Second // for a body, after the status
-	sendConnections    = 64              // to one host, for messages alone
-	idleSenders        = 2048            // idle connections kept over all hosts
-	drainLimit         = 64 << 10        // bytes beyond MaxAnswer that are read to keep a connection
+	sendConnections    = 64              // to one host
+	idleSenders        = 2048            // over all hosts
+	drainLimit         = 64 << 10        // beyond MaxAnswer, to keep a connection
 )
 
-// Message is a request whose answer is short: to a hub, a verification, a notification. Only URL is
-// needed.
+// Message is a request whose answer is short.
 type Message struct {
 	Method string // default POST
 	URL    string // as in Request
 	Policy *Policy
-	// Header is sent along. User-Agent, framing and connection headers are set by this package;
-	// credentials are dropped where a redirect leaves their origin.
+	// Header is sent along. Credentials are dropped where a redirect leaves their origin.
 	Header http.Header
-	// Body must not change, even for a moment after Send. Many messages may share it.
+	// Body must not change, even for a moment after Send.
 	Body []byte
 	// MaxAnswer is how many bytes of the answer's body are kept; default 4 KiB.
 	MaxAnswer int64
-	// Repeat is over how many hops of 307 and 308 the message is repeated; 0: every redirect is an
-	// answer.
+	// Repeat is over how many hops of 307 and 308 the message is repeated.
 	Repeat int
-	// Timeout bounds everything, all hops and the answer included; default 30 s.
+	// Timeout bounds all hops and the answer; default 30 s.
 	Timeout time.Duration
 }
 
@@ -41,13 +42,11 @@ type Message struct {
 type Answer struct {
 	Status int
 	Header http.Header
-	Body   []byte // its first MaxAnswer bytes
-	// Cut says that there was more than Body, or that the rest did not come. The status is valid
-	// all the same.
+	Body   []byte
+	// Cut says that Body is not all. The status is valid all the same.
 	Cut        bool
-	URL        string        // the URL that answered, after repetitions; not redacted
-	RetryAfter time.Duration // with any status, at most 1 h; 0: not sent
-	Permanent  bool          // repeated at least once, and only for 308
+	URL        string        // that answered, not redacted
+	RetryAfter time.Duration // with any status, at most 1 h
 }
 
 func (m Message) withDefaults() Message {
@@ -63,16 +62,12 @@ func (m Message) withDefaults() Message {
 	return m
 }
 
-// reservedHeaders are fields that a Message does not set: framing, the connection, and what would
-// reveal more about this client than needed (S-25).
+// reservedHeaders would change the framing, or reveal more than needed (S-25).
 var reservedHeaders = [...]string{"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive",
 	"Proxy-Connection", "Referer", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent"}
 
-// originHeaders are the fields that stay at the origin they were meant for.
 var originHeaders = [...]string{"Authorization", "Cookie", "Proxy-Authorization"}
 
-// messageHeader builds the header for the current hop. home says that the hop is at the origin of
-// the Message's URL.
 func (c *Client) messageHeader(m *Message, ex *exchange, home bool) (http.Header, *classified) {
 	h := make(http.Header, len(m.Header)+4)
 	for name, values := range m.Header {
@@ -89,15 +84,15 @@ func (c *Client) messageHeader(m *Message, ex *exchange, home bool) (http.Header
 		}
 	}
 	if ex.at.credentialed {
-		ex.policy.Auth.apply(h)
+		ex.req.Policy.Auth.apply(h)
 	}
 	for _, name := range reservedHeaders {
 		h.Del(name)
 	}
 	h.Set("User-Agent", c.options.UserAgent)
 	h.Set("Accept-Encoding", "identity")
-	// An empty entry is not sent. It lets net/http send a message again on a new connection when
-	// the peer closed an idle one at that moment; receivers must bear duplicates anyway (S-67).
+	// An empty entry is not sent, but lets net/http repeat a message when the peer closed an idle connection at that
+	// moment; receivers must bear duplicates anyway (S-67).
 	h["Idempotency-Key"] = nil
 	return h, nil
 }
@@ -126,3 +121,113 @@ func (c *Client) messageRequest(m *Message, ex *exchange, home bool) (*http.Requ
 	}
 	return r, nil
 }
+
+// sender has connections of its own, so that a slow subscriber does not take those of resources.
+type sender struct{ guarded, trusted *http.Transport }
+
+func newSender(o Options, env environment, dialer *net.Dialer) *http.Transport {
+	t := newTransport(o, env, dialer)
+	t.ResponseHeaderTimeout = 0 // Message.Timeout bounds it (S-23)
+	t.MaxConnsPerHost, t.MaxIdleConnsPerHost, t.MaxIdleConns = sendConnections, sendConnections, idleSenders
+	t.ReadBufferSize = 0 // answers are short
+	return t
+}
+
+func (p *sender) close() {
+	p.guarded.CloseIdleConnections()
+	p.trusted.CloseIdleConnections()
+}
+
+// Send sends m once and returns the answer, whatever the status. Repeat allows the message to follow 307 and 308: under
+// the address policy, never from https to http, never in a circle (F26).
+//
+// Without an answer it returns an *Error, which names only the origin of the URL, because the path of a callback is a
+// secret (P10). Slots, rates and circuits of hosts do not apply.
+func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
+	m = m.withDefaults()
+	ex := &exchange{client: c, req: Request{URL: m.URL, Policy: m.Policy}}
+	timed, cancel := context.WithTimeoutCause(ctx, m.Timeout, because(Stalled, "no answer within %s", m.Timeout))
+	defer cancel()
+	a, k := c.send(timed, &m, ex)
+	if k == nil {
+		return a, nil
+	}
+	err := ex.wrap(strings.ToLower(m.Method), k)
+	err.URL = "(a URL that cannot be read)"
+	if ex.url != nil {
+		err.URL = originOf(ex.url)
+	}
+	return nil, err
+}
+
+func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *classified) {
+	first, k := parseURL(m.URL)
+	if k != nil {
+		return nil, k
+	}
+	ex.to(first, first.String())
+	way := route{limit: m.Repeat, show: originOf}
+	for {
+		a, k := c.sendOnce(ctx, m, ex, sameOrigin(first, ex.url))
+		if k != nil {
+			return nil, k
+		}
+		again := a.Status == http.StatusTemporaryRedirect || a.Status == http.StatusPermanentRedirect
+		if ex.location = a.Header.Get("Location"); m.Repeat <= 0 || !again || ex.location == "" {
+			return a, nil
+		}
+		if k := way.next(ex, a.Status); k != nil {
+			return nil, k
+		}
+	}
+}
+
+func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bool) (*Answer, *classified) {
+	if c.closed.Load() {
+		return nil, &classified{kind: Canceled, err: ErrClosed}
+	}
+	req, k := c.messageRequest(m, ex, home)
+	if k != nil {
+		return nil, k
+	}
+	transport := c.messages.guarded
+	if ex.at.trusted {
+		transport = c.messages.trusted
+	}
+	resp, err := transport.RoundTrip(req.WithContext(ctx))
+	if !neverSent(err) {
+		c.countRequest(m.Policy)
+		ex.requests++
+	}
+	if err != nil {
+		return nil, classify(ctx, err)
+	}
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: ex.text,
+		RetryAfter: retryAfter(resp.Header, time.Now())}
+	a.Body, a.Cut = c.readAnswer(resp.Body, m)
+	return a, nil
+}
+
+// The status is an answer even where the body fails or drips.
+func (c *Client) readAnswer(b io.ReadCloser, m *Message) (kept []byte, cut bool) {
+	if b == http.NoBody {
+		return nil, false
+	}
+	late := time.AfterFunc(answerTimeout, func() { _ = b.Close() })
+	defer func() {
+		late.Stop()
+		_ = b.Close()
+	}()
+	kept, err := io.ReadAll(io.LimitReader(b, m.MaxAnswer))
+	n := int64(len(kept))
+	if err == nil && n == m.MaxAnswer {
+		var over int64
+		over, err = io.Copy(io.Discard, io.LimitReader(b, drainLimit))
+		n += over
+		cut = over > 0
+	}
+	c.countBytes(m.Policy, int(n))
+	return kept, cut || err != nil && !errors.Is(err, io.EOF)
+}
+
+func originOf(u *url.URL) string { return u.Scheme + "://" + printable(u.Host) + "/…" }

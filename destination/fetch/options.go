@@ -6,34 +6,21 @@ import (
 	"time"
 )
 
-// Options configure a Client. The zero value is usable: public addresses only, sixteen requests at
-// a time per host.
+// Options configure a Client. The zero value allows public addresses only.
 type Options struct {
 	// UserAgent is sent with every request; default "resyncd".
 	UserAgent string
 	// Allow lists the networks beyond public addresses that may be dialled (network.allow).
 	Allow []netip.Prefix
-	// Concurrency is the maximum of requests under way at one host; default 16. Below it the number
-	// adapts to the host (F53). Policy.Concurrency may lower it.
+	// Concurrency is the most requests under way at one host; default 16. The number adapts to the host (F53).
 	Concurrency int
-	// Rate is the number of requests a second to one host, 0 for no limit. Policy.Rate may set another.
+	// Rate is the number of requests a second to one host, 0 for no limit.
 	Rate float64
 	// IdleTimeout cuts a transfer that moves nothing for this long; default 60 s (F54). There is no total timeout.
 	IdleTimeout time.Duration
-	// MinRate is the number of bytes a second that a body must bring on average over MinRateWindow
-	// of waiting, so that one byte now and then does not hold a connection for ever (F54). Default
-	// 64, below 0 for none.
-	MinRate int64
-	// MinRateWindow is the waiting time over which MinRate is checked; default 60 s.
-	MinRateWindow time.Duration
-	// Retries is how often one Get quickly retries a transient failure; default 2, below 0 for
-	// never. Slower retries are the business of the caller's ledger.
+	// Retries is how often one Get quickly retries a transient failure; default 2, below 0 for never.
 	Retries int
-	// MaxWait is the longest that a Get sleeps for a host, between its quick retries and while the
-	// host is closed; default 2 s. A longer wait, for Retry-After or the circuit, comes back at
-	// once as a Throttled error.
-	MaxWait time.Duration
-	// Log receives retries and changes of pace at Debug; nil for silence. URLs in it are redacted.
+	// Log receives retries and changes of pace at Debug; nil for silence.
 	Log *slog.Logger
 }
 
@@ -41,17 +28,21 @@ const (
 	defaultUserAgent   = "resyncd"
 	defaultConcurrency = 16
 	defaultIdle        = 60 * time.Second
-	defaultMinRate     = 64
 	defaultRetries     = 2
-	defaultMaxWait     = 2 * time.Second
+
+	// Without a minimum rate one byte now and then would hold a connection for ever (F54).
+	minRate       = 64
+	minRateWindow = 60 * time.Second
+	// A longer wait, for Retry-After or the circuit, comes back at once as Throttled.
+	maxWait = 2 * time.Second
 
 	dialTimeout      = 10 * time.Second // F54
 	tlsTimeout       = 10 * time.Second
 	headerTimeout    = 30 * time.Second
 	idleConnection   = 90 * time.Second
-	headerLimit      = 256 << 10 // bytes of response header that a peer may send (P8)
-	errorBodyLimit   = 4 << 10   // bytes of an error page that are read (F27)
-	openDocuments    = 64        // connections to one host beside those of resources
+	headerLimit      = 256 << 10 // P8
+	errorBodyLimit   = 4 << 10   // F27
+	openDocuments    = 64        // beside those of resources
 	errorBodyTimeout = 5 * time.Second
 	redirectLimit    = 5         // F60
 	retryAfterCap    = time.Hour // F53
@@ -67,20 +58,11 @@ func (o Options) withDefaults() Options {
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = defaultIdle
 	}
-	if o.MinRate == 0 {
-		o.MinRate = defaultMinRate
-	}
-	if o.MinRateWindow <= 0 {
-		o.MinRateWindow = defaultIdle
-	}
 	switch {
 	case o.Retries == 0:
 		o.Retries = defaultRetries
 	case o.Retries < 0:
 		o.Retries = 0
-	}
-	if o.MaxWait <= 0 {
-		o.MaxWait = defaultMaxWait
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -3,24 +3,24 @@ package fetch
 import (
 	"net/http"
 	"time"
+
+	"resyncd/destination/backoff"
 )
 
-// attemptResult is what one attempt shows about its host.
 type attemptResult struct {
-	answered bool          // the host works: any status except a gateway error
-	overload bool          // 429 or 503: ask less
-	wait     time.Duration // Retry-After
-	weight   int           // counts towards opening the circuit; 0: nothing
+	answered bool // any status except a gateway error
+	overload bool // 429 or 503: ask less
+	wait     time.Duration
+	weight   int // towards opening the circuit
 }
 
-// attemptResultOf classifies an attempt: by kind if it had no answer, else by status. A 500 is an
-// answer: one broken resource after another must not close the host for the good ones (P11).
+// A 500 is an answer: broken resources must not close the host for the good ones (P11).
 func attemptResultOf(kind Kind, status int, wait time.Duration) attemptResult {
 	switch {
 	case status == 0 && (kind == Transient || kind == TLS):
 		return attemptResult{weight: weightConnection}
 	case status == 0:
-		return attemptResult{} // our own cancellation or refusal shows nothing about the host
+		return attemptResult{} // shows nothing about the host
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && wait > 0:
 		return attemptResult{answered: true, overload: true, wait: wait}
 	case status == http.StatusServiceUnavailable:
@@ -31,9 +31,7 @@ func attemptResultOf(kind Kind, status int, wait time.Duration) attemptResult {
 	return attemptResult{answered: true}
 }
 
-// report adapts the pace to the result of an attempt from started to now. why is its failure, for
-// the message that other requests get while the circuit is open. throttled reports that the host
-// throttles all requests, not one now and then.
+// throttled reports that the host throttles all requests, not one now and then.
 func (h *host) report(now, started time.Time, o attemptResult, why error) (throttled bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,8 +44,7 @@ func (h *host) report(now, started time.Time, o attemptResult, why error) (throt
 	h.trouble -= h.trouble / troubleMemory
 	if o.overload {
 		h.trouble++
-		// Complaints about requests sent before the limit was halved count once, otherwise one
-		// burst would halve it many times.
+		// Complaints about requests sent before count once, otherwise one burst would halve the limit many times.
 		if started.After(h.cutAt) || h.cutAt.IsZero() {
 			h.regain = max(h.regain, h.limit) * regainShare
 			h.limit, h.cutAt = max(1, h.limit/2), now
@@ -67,12 +64,9 @@ func (h *host) report(now, started time.Time, o attemptResult, why error) (throt
 	return h.overloads >= overloadsToClose || h.trouble >= troubleMost
 }
 
-// overloadsToClose is how many Retry-After answers in a row close a host. One resource that always
-// answers 503 must not stop the good ones (P11), nor may a stray one stop the others for its wait;
-// its own wait is in its error.
+// One resource that always answers 503 must not close its host for the good ones (P11).
 const overloadsToClose = 3
 
-// closesHost reports whether an answer closes the host for all requests.
 func (h *host) closesHost(o attemptResult) bool {
 	if o.answered && !o.overload {
 		h.overloads = 0
@@ -84,22 +78,17 @@ func (h *host) closesHost(o attemptResult) bool {
 	return h.overloads >= overloadsToClose
 }
 
-// A host that complains only now and then gets most of its slots back as fast as at first, the rest
-// one by one: one slot per round alone would leave many unused after stray 503s. Above this share
-// of complaints all slots are regained slowly.
+// A host that complains only now and then gets most of its slots back as fast as at first.
 const (
 	troubleMemory = 128
 	troubleMost   = 8
 	regainShare   = 7.0 / 8
 )
 
-// growth is how many slots each good answer adds while the host has not complained, so that the
-// number multiplies with each round up to the operator's limit. Over a distance each further slot
-// costs the round trips of its connection too.
+// growth is how many slots each good answer adds while the host has not complained.
 const growth = 3
 
-// grow adds slots for a good answer: several until the host has complained once, then one per round
-// of answers.
+// One slot per round of answers, once the host has complained.
 func (h *host) grow() {
 	step := 1 / h.limit
 	switch {
@@ -109,4 +98,45 @@ func (h *host) grow() {
 		step = 1
 	}
 	h.limit = min(h.limit+step, float64(h.max))
+}
+
+// A circuit opens after ten failed connections in a row, or thirty answers of a gateway whose server is away.
+const (
+	weightConnection = 3
+	weightGateway    = 1
+	circuitWeight    = 30
+	circuitPause     = time.Second
+	circuitPauseMax  = 2 * time.Minute
+)
+
+// circuit stops requests to a host that only fails (F78). While it is open, a probe is sent after each pause.
+type circuit struct {
+	weight  int
+	pause   time.Duration // 0: closed
+	until   time.Time
+	probing bool
+	last    error
+}
+
+func (c *circuit) open() bool { return c.pause > 0 }
+
+func (c *circuit) close() { *c = circuit{} }
+
+// fail counts a failure and reports whether it opened the circuit, or opened it again.
+func (c *circuit) fail(now, started time.Time, weight int, why error) bool {
+	c.last = why
+	if c.open() {
+		if started.Before(c.until) {
+			return false // no probe
+		}
+		c.pause = min(2*c.pause, circuitPauseMax)
+	} else {
+		if c.weight += weight; c.weight < circuitWeight {
+			return false
+		}
+		c.pause = circuitPause
+	}
+	// Replicas and Sources on one host must not come back at one moment.
+	c.until = now.Add(backoff.Jittered(c.pause, 4))
+	return true
 }

@@ -5,39 +5,31 @@ import (
 	"slices"
 )
 
-// route is the way of one Get or Send over its redirects. net/http's own following is not used: it
-// goes from https to http, leaks the first URL as Referer, and does not ask whether the target is
-// in scope (F60).
+// route is used instead of net/http's own following, which goes from https to http, leaks the first URL as Referer, and
+// knows no scope (F60).
 type route struct {
-	visited   []string
-	permanent bool
-	limit     int                     // of redirects
-	inScope   func(uri string) bool   // nil: everything is in scope
-	show      func(u *url.URL) string // for messages, without secrets
+	visited []string
+	limit   int
+	inScope func(uri string) bool   // nil: everything is
+	show    func(u *url.URL) string // without the secrets of messages
 }
 
-// start checks the requested URL and moves the exchange there.
-func (req *Request) start(ex *exchange) *classified {
-	if u, ok := ex.origins.plain(req.URL); ok {
-		ex.to(u, req.URL)
-	} else if u, err := parseURL(req.URL); err != nil {
+func (ex *exchange) start() *classified {
+	u, err := parseURL(ex.req.URL)
+	if err != nil {
 		return err
-	} else {
-		ex.to(u, u.String())
 	}
-	if req.InScope != nil && !req.InScope(ex.text) {
+	ex.to(u, u.String())
+	if in := ex.req.InScope; in != nil && !in(ex.text) {
 		return because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
 	}
 	return nil
 }
 
-// next checks the target of a redirect and moves the exchange there. The address policy follows at
-// the dial, as for every URL; header decides anew about credentials.
 func (r *route) next(ex *exchange, status int) *classified {
 	from := ex.url
-	ex.hop++ // a refused target is a failure of the hop: the requested URL was in order
+	ex.hop++ // a refused target is a failure of the hop
 	r.visited = append(r.visited, ex.text)
-	r.permanent = r.permanent && isPermanent(status)
 	to, err := url.Parse(escapeStray(ex.location))
 	if err != nil {
 		return because(Broken, "redirected (%d) to something that is no URL", status)
@@ -54,8 +46,8 @@ func (r *route) next(ex *exchange, status int) *classified {
 	case from.Scheme == "https" && to.Scheme == "http":
 		return because(Refused, "redirected (%d) from https down to http: %s", status, r.show(to))
 	case r.inScope != nil && !r.inScope(to.String()):
-		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; a prefix under scope would allow it",
-			status, r.show(to))
+		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; "+
+			"a prefix under scope would allow it", status, r.show(to))
 	}
 	ex.to(to, to.String())
 	return nil

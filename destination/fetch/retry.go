@@ -5,23 +5,19 @@ import (
 	"net/http"
 	"time"
 
-	"resyncd/destination/backoff"
-
 	"github.com/hashicorp/go-retryablehttp"
+
+	"resyncd/destination/backoff"
 )
 
-// A quick retry waits retryBase, the next one retryGrowth times as long, each with jitter down to
-// the half. The waits are short because the worker sleeps through them: longer ones made a baseline
-// with few faults several times as long. What lasts longer is for the caller's ledger.
+// The worker sleeps through the pauses of quick retries, so what lasts longer is for the caller's ledger.
 const (
 	retryBase   = 20 * time.Millisecond
 	retryGrowth = 4
-	// throttlePause is the wait after a 429 that does not say how long, and after such a 503 of a
-	// throttling host.
+	// throttlePause is the wait after a 429, or a 503 of a throttling host, without Retry-After.
 	throttlePause = 250 * time.Millisecond
 )
 
-// newRetrier configures the retry library for quick retries.
 func (c *Client) newRetrier(rt http.RoundTripper) *retryablehttp.Client {
 	return &retryablehttp.Client{
 		HTTPClient: &http.Client{
@@ -29,41 +25,47 @@ func (c *Client) newRetrier(rt http.RoundTripper) *retryablehttp.Client {
 			// Redirects are followed in redirect.go. A Timeout would cut large bodies.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		Logger:       nil, // it would log every URL with its query, and every failed attempt at Error
+		Logger:       nil, // it would log every URL with its query
 		PrepareRetry: c.logRetry,
 		RetryWaitMin: retryBase,
-		RetryWaitMax: c.options.MaxWait,
+		RetryWaitMax: maxWait,
 		RetryMax:     c.options.Retries,
 		CheckRetry:   c.checkRetry,
 		Backoff:      pause,
-		ErrorHandler: retryablehttp.PassthroughErrorHandler, // else the last answer is thrown away
+		ErrorHandler: retryablehttp.PassthroughErrorHandler, // else the last answer is lost
 	}
 }
 
-// checkRetry retries by kind: never what policy refused, never a wait that belongs to the ledger.
+// checkRetry never retries what policy refused, nor a wait that belongs to the ledger.
 func (c *Client) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	if ctx.Err() != nil || err == nil && !isQuicklyRetried(resp.StatusCode) {
 		return false, nil
 	}
 	ex := exchangeOf(ctx)
-	if ex.once && !ex.throttled {
-		return false, nil
+	again := c.worthRetry(ctx, ex, resp, err)
+	if again {
+		ex.notifyRest(true)
+	}
+	return again, nil
+}
+
+func (c *Client) worthRetry(ctx context.Context, ex *exchange, resp *http.Response, err error) bool {
+	if ex.req.Once && !ex.throttled {
+		return false
 	}
 	if err != nil {
 		k := classify(ctx, err)
-		return k.kind == Transient && !isTimeout(k.err), nil
+		return k.kind == Transient && !isTimeout(k.err)
 	}
 	wait := retryAfter(resp.Header, time.Now())
-	// The worker has other work meanwhile, except at a host that throttles all of it: a whole queue
-	// handed back as fast as the host refuses would be requested again and again.
-	if ex.queued && !ex.throttled && (wait > 0 || resp.StatusCode == http.StatusTooManyRequests) {
-		return false, nil
+	// The worker has other work meanwhile, except at a host that throttles all of it.
+	if ex.req.queued && !ex.throttled && (wait > 0 || resp.StatusCode == http.StatusTooManyRequests) {
+		return false
 	}
-	return wait <= c.options.MaxWait, nil
+	return wait <= maxWait
 }
 
-// pause is what the peer asked for (checkRetry has seen that it is short), else shortest, longer
-// with each attempt.
+// pause is what the peer asked for, else shortest, longer with each attempt.
 func pause(shortest, longest time.Duration, attempt int, resp *http.Response) time.Duration {
 	if resp != nil {
 		if wait := retryAfter(resp.Header, time.Now()); wait > 0 {
@@ -79,12 +81,6 @@ func pause(shortest, longest time.Duration, attempt int, resp *http.Response) ti
 		wait = min(wait*retryGrowth, longest)
 	}
 	return backoff.Jittered(min(wait, longest), 2)
-}
-
-func notifyRest(notify func(begins bool), begins bool) {
-	if notify != nil {
-		notify(begins)
-	}
 }
 
 func (c *Client) logRetry(req *http.Request) error {

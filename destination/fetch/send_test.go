@@ -68,7 +68,7 @@ func TestSendIsHeardAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Status != http.StatusAccepted || string(a.Body) != "later" || a.Cut || a.URL != base+"/a%2Fb?x=1;y" || a.Permanent || a.RetryAfter != 0 {
+		if a.Status != http.StatusAccepted || string(a.Body) != "later" || a.Cut || a.URL != base+"/a%2Fb?x=1;y" || a.RetryAfter != 0 {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -161,20 +161,19 @@ func TestRepeats(t *testing.T) {
 	type result struct {
 		Status, Requests int
 		Path             string
-		Permanent        bool
 		Kind             Kind
 	}
 	for in, want := range map[string]result{
 		"/chain/0":                         {Status: 202, Requests: 1, Path: "/chain/0"},
 		"/chain/5?s=307":                   {Status: 202, Requests: 6, Path: "/chain/0?s=307"},
-		"/chain/5?s=308":                   {Status: 202, Requests: 6, Path: "/chain/0?s=308", Permanent: true},
+		"/chain/5?s=308":                   {Status: 202, Requests: 6, Path: "/chain/0?s=308"},
 		"/chain/6?s=308":                   {Requests: 6, Kind: Refused},
 		"/chain/2?s=303":                   {Status: 303, Requests: 1, Path: "/chain/2?s=303"},
 		"/loop":                            {Requests: 2, Kind: Refused},
 		"/loop?s=307":                      {Requests: 1, Kind: Refused},
 		"/nowhere":                         {Status: 307, Requests: 1, Path: "/nowhere"},
 		"/?s=308&to=/chain/1%3Fs=307":      {Status: 202, Requests: 3, Path: "/chain/0?s=307"},
-		"/?s=308&to=/b%2520c%23f":          {Status: 202, Requests: 2, Path: "/b%20c", Permanent: true},
+		"/?s=308&to=/b%2520c%23f":          {Status: 202, Requests: 2, Path: "/b%20c"},
 		"/?s=307&to=/x%3Fs=302%26to=/y":    {Status: 302, Requests: 2, Path: "/x?s=302&to=/y"},
 		"/?s=307&to=http://10.0.0.1/TOKEN": {Requests: 1, Kind: Refused},
 		"/?s=307&to=ftp://h/TOKEN":         {Requests: 1, Kind: Refused},
@@ -191,7 +190,7 @@ func TestRepeats(t *testing.T) {
 				t.Errorf("%s: %v", in, e)
 			}
 		} else {
-			got.Status, got.Path, got.Permanent = a.Status, strings.TrimPrefix(a.URL, base), a.Permanent
+			got.Status, got.Path = a.Status, strings.TrimPrefix(a.URL, base)
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", in, d)

@@ -4,11 +4,11 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 )
 
-// parseURL reads an absolute http(s) URL as documents write it. Bytes that a URL may not contain
-// and stray percent signs are escaped first: otherwise net/url decodes and re-encodes the whole
-// path and turns %2F into / (F80, F81).
+// parseURL escapes invalid bytes and stray percent signs first: otherwise net/url re-encodes the whole path and turns
+// %2F into / (F80, F81).
 func parseURL(raw string) (*url.URL, *classified) {
 	rest, ok := cutScheme(raw)
 	if !ok {
@@ -25,13 +25,12 @@ func parseURL(raw string) (*url.URL, *classified) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		// The text of url.Error repeats the whole URL, secrets included.
+		// url.Error repeats the whole URL, secrets included.
 		return nil, because(Refused, "not a URL that can be asked for")
 	}
 	return u, checkURL(u)
 }
 
-// cutScheme cuts http:// or https:// in any letter case off raw.
 func cutScheme(raw string) (rest string, ok bool) {
 	for _, p := range [...]string{"http://", "https://"} {
 		if len(raw) > len(p) && strings.EqualFold(raw[:len(p)], p) {
@@ -41,8 +40,7 @@ func cutScheme(raw string) (rest string, ok bool) {
 	return "", false
 }
 
-// checkURL refuses URLs, requested or redirected to, that this package never requests, and drops
-// the fragment.
+// checkURL refuses URLs that this package never requests, and drops the fragment.
 func checkURL(u *url.URL) *classified {
 	u.Fragment, u.RawFragment = "", ""
 	switch {
@@ -58,8 +56,7 @@ func checkURL(u *url.URL) *classified {
 	return nil
 }
 
-// plainZone reports whether the zone of an IPv6 address, if host has one, can be written in a URL
-// and read again: net/url does not read back everything it writes.
+// plainZone reports whether a zone can be written in a URL and read again, which net/url does not guarantee.
 func plainZone(host string) bool {
 	_, zone, ok := strings.Cut(host, "%")
 	if !ok || host[0] != '[' {
@@ -74,7 +71,7 @@ func plainZone(host string) bool {
 	return true
 }
 
-// unreserved reports a byte that no URL escapes (RFC 3986, 2.3).
+// unreserved is RFC 3986, 2.3.
 func unreserved(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~':
@@ -120,7 +117,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// hostPort is the address dialled for u: lower-case host and port, the default port made explicit.
+// hostPort is the address dialled for u.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -132,16 +129,14 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(plainHost(u.Hostname()), port)
 }
 
-// plainHost is the form in which names are compared. A name in another script is compared as
-// written, so the operator has to write it as the documents do.
+// A name in another script is compared as written.
 func plainHost(host string) string { return strings.ToLower(host) }
 
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && hostPort(a) == hostPort(b)
 }
 
-// RedactURL is the form of a URL for logs and messages: no userinfo, no fragment, the query
-// replaced by an ellipsis (P10).
+// RedactURL is a URL for logs and messages: no userinfo, no fragment, an ellipsis for the query (P10).
 func RedactURL(raw string) string {
 	u, err := parseURL(raw)
 	if u == nil {
@@ -159,4 +154,33 @@ func redact(u *url.URL) string {
 		s += "?…"
 	}
 	return s
+}
+
+type origin struct {
+	policy       *Policy
+	scheme, host string
+	target       string
+	trusted      bool
+	credentialed bool
+}
+
+// The resources of a Source share one origin, and deriving it costs a small download noticeably.
+type origins struct{ last atomic.Pointer[origin] }
+
+func (s *origins) of(u *url.URL, p *Policy) *origin {
+	if o := s.last.Load(); o != nil && o.policy == p && o.host == u.Host && o.scheme == u.Scheme {
+		return o
+	}
+	o := &origin{policy: p, scheme: u.Scheme, host: u.Host, target: hostPort(u), trusted: p.trusts(u),
+		credentialed: p.ownsAuth(u)}
+	s.last.Store(o)
+	return o
+}
+
+func (p *Policy) ownsAuth(u *url.URL) bool {
+	if p == nil || p.Auth == nil || p.AuthOrigin == "" {
+		return false
+	}
+	own, err := url.Parse(p.AuthOrigin)
+	return err == nil && own.Host != "" && sameOrigin(own, u)
 }

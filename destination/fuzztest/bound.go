@@ -1,5 +1,5 @@
-// Package fuzztest knows what one input may cost a parser (P8), for fuzz targets of all packages. It refuses to know what
-// any parser is for.
+// Package fuzztest knows what one input may cost a parser (P8), for fuzz targets of all packages. It refuses to know
+// what any parser is for.
 package fuzztest
 
 import (
@@ -9,17 +9,15 @@ import (
 	"time"
 )
 
-// The bounds of one input. Memory is what is allocated in all, of which what is held at a time can only be a part.
 const (
 	longest = time.Second
 	most    = 256 << 20
-	// patience is how many times longer an input may take where nobody fuzzes: the corpus runs as a plain test then,
-	// beside all others.
+	// patience is for plain tests of the corpus, which run beside all others.
 	patience = 10
 )
 
-// Bound holds the rest of the test, one input of a fuzz target, to its bounds: at most 1 s and 256 MiB. A target calls it
-// first. An input that never comes to an end ends the process, which the fuzzer reports with the input.
+// Bound holds one input of a fuzz target to 1 s and 256 MiB. An input that never ends ends the process, which the
+// fuzzer reports.
 func Bound(t testing.TB) {
 	t.Helper()
 	limit := longest
@@ -33,20 +31,18 @@ func Bound(t testing.TB) {
 		if took := time.Since(began); took > limit {
 			t.Errorf("one input took %s, more than %s", took, limit)
 		}
-		// Beside other tests, what they allocate would be counted too.
+		// Others allocate too.
 		if got := allocated() - before; fuzzing() && got > most {
 			t.Errorf("one input took %d MiB, more than %d", got>>20, most>>20)
 		}
 	})
 }
 
-// fuzzing reports whether this process tries inputs, as a worker of `go test -fuzz`.
 func fuzzing() bool {
 	f := flag.Lookup("test.fuzzworker")
 	return f != nil && f.Value.String() == "true"
 }
 
-// allocated is how many bytes the process has allocated since it began.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

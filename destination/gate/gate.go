@@ -1,5 +1,5 @@
-// Package gate knows which connections of a server stay when there is no room for all. It refuses
-// to know what is sent on them.
+// Package gate knows which connections of a server stay when there is no room for all. It refuses to know what is sent
+// on them.
 package gate
 
 import (
@@ -20,7 +20,7 @@ type phase int
 
 const (
 	idle      phase = iota // between requests
-	receiving              // reading a request, or waiting for the first one
+	receiving              // or waiting for the first one
 	working                // a handler is answering
 	gone
 )
@@ -28,18 +28,18 @@ const (
 // Options of New. Listener is needed.
 type Options struct {
 	Listener net.Listener
-	TLS      *tls.Config // nil: plain
-	// MaxConns is how many connections there may be at once: 4,096. MaxConnsPerIP is how many of
-	// one address (IPv6: of one /64): 256. Loopback and private addresses, where reverse proxies
-	// live, and those of Exempt have no limit of their own.
+	TLS      *tls.Config
+	// MaxConns is how many connections there may be at once: 4,096. MaxConnsPerIP is how many of one address (IPv6: of
+	// one /64): 256. Loopback and private addresses, where reverse proxies live, and those of Exempt have no limit of
+	// their own.
 	MaxConns, MaxConnsPerIP int
 	Exempt                  []netip.Prefix
-	Log                     *slog.Logger // nil: no log
+	Log                     *slog.Logger
 }
 
-// Gate is a listener with caps. When there is no room for a new connection, the one that has idled
-// longest is dropped, or else the one that has been sending its request longest, so that slow
-// senders cannot keep others out. A connection that waits for an answer is never dropped.
+// Gate is a listener with caps. For a new connection the one that has idled longest is dropped, or else the one that
+// has been sending its request longest, so that slow senders cannot keep others out. A connection that waits for an
+// answer is never dropped.
 //
 // State and Context are the ConnState and ConnContext of the http.Server that it listens for.
 type Gate struct {
@@ -56,8 +56,8 @@ type Gate struct {
 	fresh map[*conn]struct{} // receiving, without a byte yet
 
 	once   sync.Once
-	closed chan struct{} // closed when nothing is accepted any more
-	cut    chan struct{} // closed when nothing is answered any more
+	closed chan struct{} // nothing is accepted any more
+	cut    chan struct{} // nothing is answered any more
 }
 
 type conn struct {
@@ -100,8 +100,7 @@ func (g *Gate) Context(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Received notes that the whole request of a context has arrived: its connection is no longer
-// dropped for others.
+// Received notes that the whole request of a context has arrived: its connection is no longer dropped.
 func Received(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
 		c.gate.enter(c, working)
@@ -111,8 +110,7 @@ func Received(ctx context.Context) {
 // Cut announces that nothing is answered any more.
 func (g *Gate) Cut() { close(g.cut) }
 
-// CutOff is closed when a request will get no answer because the server stops; nil outside a
-// server.
+// CutOff is closed when a request will get no answer; nil outside a server.
 func CutOff(ctx context.Context) <-chan struct{} {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
 		return c.gate.cut
@@ -120,8 +118,7 @@ func CutOff(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// Accept returns the next connection. A lack of descriptors or memory passes (F11), so connections
-// are dropped instead of failing.
+// Accept drops connections instead of failing on a lack of descriptors or memory (F11).
 func (g *Gate) Accept() (net.Conn, error) {
 	const shortest, longest, quiet = 5 * time.Millisecond, time.Second, time.Minute
 	pause := shortest
@@ -185,7 +182,6 @@ func (g *Gate) Close() error {
 	return err
 }
 
-// admit counts a new connection, dropping another one where there is no room.
 func (g *Gate) admit(raw net.Conn) (*conn, bool) {
 	c := &conn{Conn: raw, gate: g, ip: g.countedAs(raw.RemoteAddr()), phase: gone}
 	for {
@@ -233,8 +229,7 @@ func (g *Gate) dropOne(ip netip.Prefix) bool {
 	return true
 }
 
-// countedAs is the address that a connection is counted under, zero for one that many clients may
-// share.
+// countedAs is zero for an address that many clients may share.
 func (g *Gate) countedAs(addr net.Addr) netip.Prefix {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
@@ -249,8 +244,7 @@ func (g *Gate) countedAs(addr net.Addr) netip.Prefix {
 	return Client(ip)
 }
 
-// Client is the limit's key for a client: its address, or its /64, because an IPv6 client chooses
-// freely there; zero for an address where a reverse proxy may stand for many.
+// Client is the limit's key for a client: its address, or its /64, because an IPv6 client chooses freely there.
 func Client(ip netip.Addr) netip.Prefix {
 	ip = ip.Unmap().WithZone("")
 	if !ip.IsValid() || ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() {
@@ -323,7 +317,6 @@ func (g *Gate) leave(c *conn) {
 	}
 }
 
-// Close closes the connection and makes room for another.
 func (c *conn) Close() error {
 	c.gate.mu.Lock()
 	c.gate.leave(c)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -23,7 +24,7 @@ const (
 	noAnswer                      // asked again with back-off
 	busy                          // 5xx, 408, 425, 429: asked again with back-off
 	refused                       // another 4xx: the next rung of the ladder (T-05)
-	notAllowed                    // a redirect that is not followed, or forbidden by policy: no rung would change it
+	notAllowed                    // a redirect, or forbidden by policy: no rung would change it
 )
 
 // String is for logs.
@@ -31,11 +32,11 @@ func (v answerClass) String() string {
 	return [...]string{"accepted", "unheard", "busy", "refused", "misdirected"}[v]
 }
 
-// hubAnswer is an answer to a request, or the reason why there was none.
 type hubAnswer struct {
 	class      answerClass
 	status     int
 	reason     string
+	cause      string // of reason (fetch.CauseOf)
 	retryAfter time.Duration
 	took       time.Duration
 	cutOff     bool // this process stopped the request
@@ -48,8 +49,8 @@ func (h *hubAnswer) health() health {
 	return well
 }
 
-// readAnswer classifies an answer. Its reason is cleaned before it is shown: hubs repeat what they
-// were sent, and the callback and the secret of s must not get into a log or a page (P10).
+// readAnswer classifies an answer. Hubs repeat what they were sent, and the callback and the secret of s must not get
+// into a log or a page (P10).
 func readAnswer(a *fetch.Answer, err error, s *store.Subscription) hubAnswer {
 	if err != nil {
 		return readFailure(err, s)
@@ -61,8 +62,7 @@ func readAnswer(a *fetch.Answer, err error, s *store.Subscription) hubAnswer {
 		h.class, h.retryAfter = accepted, 0
 		return h
 	case a.Status < 400:
-		// Go's client would turn the request into a GET at the new location, whose 200 looks like
-		// success (S-30, F26).
+		// A client that followed would turn the request into a GET, whose 200 looks like success (S-30, F26).
 		h.class = notAllowed
 		said = "it redirects where subscriptions must not follow; set `hub` to its right address"
 		if to := location(a); to != "" {
@@ -75,14 +75,14 @@ func readAnswer(a *fetch.Answer, err error, s *store.Subscription) hubAnswer {
 		h.class = refused
 	}
 	h.reason = fmt.Sprintf("the hub answered %d %s", a.Status, http.StatusText(a.Status))
+	h.cause = fetch.CauseStatus + strconv.Itoa(a.Status)
 	if said != "" {
 		h.reason += ": " + said
 	}
 	return h
 }
 
-// location is the target of a redirect, resolved against the answer's URL: many hubs name only a
-// path.
+// Many hubs name only a path.
 func location(a *fetch.Answer) string {
 	to := a.Header.Get("Location")
 	ref, err := url.Parse(to)
@@ -97,7 +97,7 @@ func location(a *fetch.Answer) string {
 }
 
 func readFailure(err error, s *store.Subscription) hubAnswer {
-	h := hubAnswer{class: noAnswer, reason: clean(err.Error(), s)}
+	h := hubAnswer{class: noAnswer, reason: clean(err.Error(), s), cause: fetch.CauseOf(err)}
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
 		h.retryAfter = e.RetryAfter
 		if e.Kind == fetch.Refused || e.Kind == fetch.Broken {
@@ -109,11 +109,9 @@ func readFailure(err error, s *store.Subscription) hubAnswer {
 
 const reasonMost = 500
 
-// tokenLeast is the shortest query value that is taken for a token; a shorter one may be part of
-// any word.
+// A shorter query value may be part of any word.
 const tokenLeast = 6
 
-// tokensOf lists the query values of a URL that may be tokens.
 func tokensOf(raw string) (out []string) {
 	_, query, _ := strings.Cut(raw, "?")
 	for pair := range strings.SplitSeq(query, "&") {
@@ -131,8 +129,8 @@ func tokensOf(raw string) (out []string) {
 	return out
 }
 
-// clean makes a peer's words one printable line of bounded length, without the secrets of s and
-// without the queries of its topic and hub, which may hold secrets.
+// clean makes a peer's words one printable line of bounded length, without the secrets of s and of the URLs of its
+// topic and hub.
 func clean(text string, s *store.Subscription) string {
 	for _, secret := range slices.Concat([]string{s.Token, s.Secret}, tokensOf(s.Topic), tokensOf(s.Hub)) {
 		if secret != "" {

@@ -2,71 +2,77 @@ package keeper
 
 import (
 	"context"
-	"slices"
 
 	"resyncd/destination/ladder"
 	"resyncd/store"
 )
 
-// chain holds the stored members of a channel that count. Keeper.chainMu is held while it is used.
-type chain []store.Subscription
+// chain holds members of a channel: of the store those that count, while Keeper.chainMu is held, or all of the
+// timetable.
+type chain []*store.Subscription
 
 func chainOf(all []store.Subscription, f channelKey) chain {
 	var c chain
 	for i := range all {
 		if channelOf(&all[i]) == f && counts(&all[i]) {
-			c = append(c, all[i])
+			c = append(c, &all[i])
 		}
 	}
 	return c
 }
 
-// heads returns the members that no other member replaces.
-func (c chain) heads() []*store.Subscription {
-	var out []*store.Subscription
-	for i := range c {
-		id := c[i].ID
-		if !slices.ContainsFunc(c, func(o store.Subscription) bool { return o.Replaces == id && o.ID != id }) {
-			out = append(out, &c[i])
+// above returns the member that replaces s, nil for none.
+func (c chain) above(s *store.Subscription) *store.Subscription {
+	for _, o := range c {
+		if o.Replaces == s.ID && o.ID != s.ID && counts(o) {
+			return o
+		}
+	}
+	return nil
+}
+
+func (c chain) heads() chain {
+	var out chain
+	for _, s := range c {
+		if c.above(s) == nil {
+			out = append(out, s)
 		}
 	}
 	return out
 }
 
 func (c chain) byID(id int64) *store.Subscription {
-	i := slices.IndexFunc(c, func(s store.Subscription) bool { return s.ID == id })
-	if i < 0 {
-		return nil
+	for _, s := range c {
+		if s.ID == id {
+			return s
+		}
 	}
-	return &c[i]
+	return nil
 }
 
-// headAbove follows the replacements of s up to the head.
 func (c chain) headAbove(s *store.Subscription) *store.Subscription {
-	for range c {
-		i := slices.IndexFunc(c, func(o store.Subscription) bool { return o.Replaces == s.ID && o.ID != s.ID })
-		if i < 0 {
+	for range c { // a cycle of replacements would be a bug; it must not hang
+		next := c.above(s)
+		if next == nil {
 			break
 		}
-		s = &c[i]
+		s = next
 	}
 	return s
 }
 
-// chain reads the members of a channel from the store.
 func (k *Keeper) chain(ctx context.Context, f channelKey) (chain, error) {
 	all, err := k.o.Store.Subscriptions(ctx, f.source, false)
 	return chainOf(all, f), err
 }
 
-// replace subscribes to t at hub in place of top: with a member of the chain that fits and was
-// replaced before, else with a new one. The old head stays until the new one is verified (S-13,
-// S-51).
+// replace subscribes to t at hub in place of top: with a member that was replaced before, else with a new one. The old
+// head stays until the new one is verified (S-13, S-51).
 func (k *Keeper) replace(ctx context.Context, c chain, top *store.Subscription, t *target, hub string,
 	secret bool) error {
 	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
-	for i := range c {
-		if s := &c[i]; s.ID != top.ID && at.fits(s, secret) {
+	for _, s := range c {
+		if s.ID != top.ID && at.fits(s, secret) {
 			return k.promote(ctx, c, s, top)
 		}
 	}
@@ -85,7 +91,7 @@ func (k *Keeper) promote(ctx context.Context, c chain, s, top *store.Subscriptio
 	_, err := k.change(ctx, s.ID, func(s *store.Subscription) error {
 		s.Replaces = top.ID
 		if !s.Live() {
-			// The hub is asked once, whatever the state, before another hub is tried.
+			// The hub is asked once before another one is tried.
 			s.State = store.SubWanted
 			s.Next = max(notTooSoon(s, m.now, m.now), min(s.Next, plus(m.now, ladder.Refused(1, 0))))
 		}
@@ -94,8 +100,7 @@ func (k *Keeper) promote(ctx context.Context, c chain, s, top *store.Subscriptio
 	return err
 }
 
-// endMember ends a member of a chain. The member that replaced it now replaces what it replaced,
-// else that would look like a head.
+// endMember ends a member of a chain. The member above now replaces what it replaced, else that would look like a head.
 func (k *Keeper) endMember(ctx context.Context, seen *store.Subscription) error {
 	k.chainMu.Lock()
 	defer k.chainMu.Unlock()
@@ -107,13 +112,12 @@ func (k *Keeper) endMember(ctx context.Context, seen *store.Subscription) error 
 	if err := k.unlink(ctx, c, s); err != nil {
 		return err
 	}
-	return k.update(ctx, seen, func(s *store.Subscription, m moment) error { end(s, m); return nil })
+	return k.update(ctx, seen, end)
 }
 
-// unlink takes s out of the replacements of its chain.
 func (k *Keeper) unlink(ctx context.Context, c chain, s *store.Subscription) error {
-	for i := range c {
-		if above := &c[i]; above.Replaces == s.ID && above.ID != s.ID {
+	for _, above := range c {
+		if above.Replaces == s.ID && above.ID != s.ID {
 			if _, err := k.change(ctx, above.ID,
 				func(a *store.Subscription) error { a.Replaces = s.Replaces; return nil }); err != nil {
 				return err
@@ -123,8 +127,7 @@ func (k *Keeper) unlink(ctx context.Context, c chain, s *store.Subscription) err
 	return nil
 }
 
-// advance moves on to the next hub if id is still the head of its chain and another hub may be
-// asked (F32).
+// advance moves on to the next hub if id is still the head and another hub may be asked (F32).
 func (k *Keeper) advance(ctx context.Context, id int64) (moved bool, err error) {
 	k.chainMu.Lock()
 	defer k.chainMu.Unlock()
@@ -150,11 +153,9 @@ func (k *Keeper) advance(ctx context.Context, id int64) (moved bool, err error) 
 	return false, nil
 }
 
-// askable reports whether a hub may be tried now: it has not failed yet, or not lately.
 func (k *Keeper) askable(c chain, top *store.Subscription, t *target, hub string, secret bool) bool {
 	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
-	for i := range c {
-		s := &c[i]
+	for _, s := range c {
 		if s.ID == top.ID || !at.fits(s, secret) {
 			continue
 		}
@@ -185,8 +186,8 @@ func (k *Keeper) wanted(s *store.Subscription) (t target, secret, ok bool) {
 	return target{}, false, false
 }
 
-// rotate gives an old head a successor at the same hub, with a callback and a secret of its own
-// (S-52). The old head goes on, and is renewed in place if the successor takes too long.
+// rotate gives an old head a successor at the same hub, with a callback and a secret of its own (S-52). The old head is
+// renewed in place if the successor takes too long.
 func (k *Keeper) rotate(ctx context.Context, id int64) error {
 	k.chainMu.Lock()
 	defer k.chainMu.Unlock()

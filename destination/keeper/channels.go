@@ -9,10 +9,9 @@ import (
 	"resyncd/store"
 )
 
-// SetChannels records what a set offers now. New channels are subscribed to, those that moved to
-// another hub or topic are subscribed there before the old pair is unsubscribed (S-13, F32), and
-// those no longer named are unsubscribed, because the caller has seen that twice (F71). A channel
-// that the operator cancelled stays off.
+// SetChannels records what a set offers now. A channel that moved is subscribed to there before the old pair is
+// unsubscribed (S-13, F32). A channel that is no longer named is unsubscribed, because the caller has seen that twice
+// (F71). One that the operator cancelled stays off.
 func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []Channel) error {
 	key := setKey{sourceID, setID}
 	own := make([]Channel, len(chs))
@@ -40,8 +39,7 @@ func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []C
 	return nil
 }
 
-// followPlans reconciles the channels of Sources whose plan changed. A failure is tried again with
-// the next change.
+// followPlans reconciles the channels of Sources whose plan changed.
 func (k *Keeper) followPlans(ctx context.Context) {
 	k.mu.Lock()
 	var changed []int64
@@ -73,8 +71,7 @@ func (k *Keeper) followPlan(ctx context.Context, sourceID int64) error {
 	p, ok := k.plans[sourceID]
 	offers := map[setKey][]Channel{}
 	for _, s := range all {
-		// What a set offers is unknown before its first discovery; until then only switching push
-		// off has consequences.
+		// What a set offers is unknown before its first discovery; until then only switching push off has consequences.
 		key := setKey{sourceID, s.SetID}
 		if chs, known := k.offers[key]; known || !p.Push {
 			offers[key] = chs
@@ -96,8 +93,7 @@ func (k *Keeper) followPlan(ctx context.Context, sourceID int64) error {
 	return errors.Join(errs...)
 }
 
-// reconcileSet brings the subscriptions of a set in line with want. all are the subscriptions of
-// the Source.
+// all are the subscriptions of the Source.
 func (k *Keeper) reconcileSet(ctx context.Context, key setKey, p Plan, want []target, all []store.Subscription) error {
 	var errs []error
 	for _, kind := range []store.ChannelKind{store.ChannelChange, store.ChannelFramework, store.ChannelFeed} {
@@ -125,16 +121,15 @@ func off(all []store.Subscription, f channelKey) bool {
 		func(s store.Subscription) bool { return channelOf(&s) == f && s.State == store.SubOff })
 }
 
-// chainFor picks the members of a chain that serve the i-th target. The specification allows one
-// channel of a kind; should a set offer several, each has the members of its topic, and the
-// first has the rest.
+// chainFor picks the members that serve the i-th target. Should a set offer several channels of a kind, against R-02,
+// each has the members of its topic, and the first has the rest.
 func chainFor(c chain, targets []target, i int) chain {
 	if len(targets) == 1 {
 		return c
 	}
 	var out chain
 	for _, s := range c {
-		top := c.headAbove(&s)
+		top := c.headAbove(s)
 		owner := max(slices.IndexFunc(targets, func(t target) bool { return t.topic == top.Topic }), 0)
 		if owner == i {
 			out = append(out, s)
@@ -143,17 +138,16 @@ func chainFor(c chain, targets []target, i int) chain {
 	return out
 }
 
-// reconcileChannel makes t what the channel's head follows.
 func (k *Keeper) reconcileChannel(ctx context.Context, key setKey, p Plan, t *target, c chain) error {
 	heads := c.heads()
 	if len(heads) == 0 {
 		_, err := k.add(ctx, newRecord(key, *t, t.hubs[0], p.Secret, k.moment()))
 		return err
 	}
-	// A crash or another process may leave several heads: the best one stays.
+	// A crash or another process may leave several heads.
 	slices.SortStableFunc(heads, func(a, b *store.Subscription) int { return rank(b, t, p) - rank(a, t, p) })
 	for _, h := range heads[1:] {
-		if err := k.endAll(ctx, append(below(c, *h), *h)); err != nil {
+		if err := k.endAll(ctx, append(below(c, h), h)); err != nil {
 			return err
 		}
 	}
@@ -168,7 +162,6 @@ func (k *Keeper) reconcileChannel(ctx context.Context, key setKey, p Plan, t *ta
 	return k.replace(ctx, c, top, t, hub, p.Secret)
 }
 
-// rank orders heads: one that fits before one that does not, one that is alive before one that is not.
 func rank(s *store.Subscription, t *target, p Plan) int {
 	n := 0
 	if t.fits(s, p.Secret) {
@@ -197,7 +190,6 @@ func (k *Keeper) endAll(ctx context.Context, c chain) error {
 	return nil
 }
 
-// ignore returns nil for the harmless error and err for any other.
 func ignore(err, harmless error) error {
 	if errors.Is(err, harmless) {
 		return nil

@@ -75,7 +75,7 @@ func TestStopWhileAnswered(t *testing.T) {
 		if err := w.k.Run(ctx); err != nil {
 			t.Error(err)
 		}
-		if s := w.wantState(store.SubFailed); !strings.Contains(s.Reason, "oops") {
+		if s := w.wantState(store.SubFailed); !strings.Contains(s.Reason, "oops") || !strings.HasPrefix(s.Cause, "http-") {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -17,36 +17,34 @@ import (
 // Options of a Keeper. Store, Send and Callback are needed.
 type Options struct {
 	Store store.Subscriptions
-	// Send sends a request to a hub, as fetch.Client.Send does.
+	// Send is fetch.Client.Send.
 	Send func(ctx context.Context, m fetch.Message) (*fetch.Answer, error)
-	// Callback is the URL at which hubs reach the callback under a token. The callback server must
-	// listen before Run (S-23).
+	// Callback is the URL at which hubs reach the callback under a token. The callback server must listen before Run
+	// (S-23).
 	Callback func(token string) string
 	// Now is the wall clock; default time.Now.
 	Now func() time.Time
-	// Dice returns random numbers in [0, 1) and may be called from several goroutines; default
-	// math/rand/v2.
-	Dice func() float64
-	// Log is where the Keeper logs; nil for silence. No token and no secret reaches it (P10).
+	// Log receives no token and no secret (P10); nil for silence.
 	Log *slog.Logger
-	// Rediscover reads again what a set offers and hands it to SetChannels, before renewals (S-13);
-	// nil for never. It must end with its context. Its error is only logged: a renewal does not
-	// depend on it.
+	// Rediscover reads again what a set offers and hands it to SetChannels, before renewals (S-13). It must end with
+	// its context; a renewal does not depend on it.
 	Rediscover func(ctx context.Context, sourceID, setID int64) error
-	// Changed receives each change of a subscription after the change is durable, never an older
-	// state after a newer one; may be nil. It must be quick and not call the Keeper.
+	// Changed receives each durable change of a subscription, never an older state after a newer one; may be nil. It
+	// must be quick and not call the Keeper.
 	Changed func(store.Subscription)
+
+	random func() float64 // in [0, 1), from several goroutines; for tests
 }
 
 // Plan is the push configuration of a Source.
 type Plan struct {
 	Name   string        // for logs
 	Push   bool          // false: existing subscriptions are unsubscribed
-	Lease  time.Duration // requested lease; default 10 days (S-57)
-	Secret bool          // a secret is sent (S-24); without one, pushes are only hints (S-87)
+	Lease  time.Duration // default 10 days (S-57)
+	Secret bool          // S-24; without one, pushes are only hints (S-87)
 	Policy *fetch.Policy
-	// HubOverride and TopicOverride replace what discovery finds (S-12). The topic is that of the
-	// change notifications, or of the feed. With both, the Source need not offer a channel at all.
+	// HubOverride and TopicOverride replace what discovery finds (S-12). With both, the Source need not offer a channel
+	// at all.
 	HubOverride, TopicOverride string
 }
 
@@ -54,18 +52,16 @@ type Plan struct {
 type Channel struct {
 	Kind  store.ChannelKind
 	Topic string
-	Hubs  []string // in the Source's order
+	Hubs  []string
 }
 
-// Keeper keeps the subscriptions of many Sources. All methods may be called from several
-// goroutines. Without Run they record what the next Run carries out.
+// Keeper keeps the subscriptions of many Sources. Without Run its methods record what the next Run carries out.
 type Keeper struct {
 	o       Options
-	started time.Time // reference of the monotonic clock
+	started time.Time // of the monotonic clock
 
-	// chainMu is held while members of chains are added, replaced and ended: two goroutines doing
-	// so without it would miss each other's work. It is held over writes to the store, never while
-	// a peer is waited for.
+	// chainMu is held while members of chains are added, replaced and ended: two goroutines doing so would miss each
+	// other's work. It is held over writes to the store, never while a peer is waited for.
 	chainMu sync.Mutex
 
 	// changeSeq orders the changes of records. It is taken inside the transaction.
@@ -73,14 +69,13 @@ type Keeper struct {
 
 	changedMu sync.Mutex // held while Changed is called
 
-	mu      sync.Mutex // guards the fields below; never held over a write or a request
+	mu      sync.Mutex // never held over a write or a request
 	plans   map[int64]Plan
-	dropped map[int64]Plan // of removed Sources, for subscriptions still to be unsubscribed
+	dropped map[int64]Plan // of removed Sources, still to be unsubscribed
 	offers  map[setKey][]Channel
-	replan  map[int64]bool // Sources whose plan changed since their channels were reconciled
+	replan  map[int64]bool // their plan changed
 	warned  map[string]bool
-	// suspected is what was done about silent hubs. It is not stored, so the next process may do it
-	// once more.
+	// suspected is what was done about silent hubs, which the next process may do once more.
 	suspected   map[channelKey]suspicion
 	table       timetable
 	queues      hostQueues
@@ -103,8 +98,8 @@ func New(o Options) *Keeper {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Dice == nil {
-		o.Dice = rand.Float64
+	if o.random == nil {
+		o.random = rand.Float64
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -114,15 +109,15 @@ func New(o Options) *Keeper {
 	}
 	return &Keeper{
 		o: o, started: time.Now(),
-		plans: map[int64]Plan{}, dropped: map[int64]Plan{}, offers: map[setKey][]Channel{}, replan: map[int64]bool{}, warned: map[string]bool{},
+		plans: map[int64]Plan{}, dropped: map[int64]Plan{}, offers: map[setKey][]Channel{}, replan: map[int64]bool{},
+		warned:    map[string]bool{},
 		suspected: map[channelKey]suspicion{},
 		table:     newTimetable(), queues: newHostQueues(), rediscovery: newRediscoveries(),
 		wake: make(chan struct{}, 1),
 	}
 }
 
-// SetSource sets how a Source is to be followed. Subscriptions of a Source without a plan rest,
-// except those that are being unsubscribed.
+// SetSource sets how a Source is to be followed. Subscriptions of a Source without a plan rest.
 func (k *Keeper) SetSource(sourceID int64, p Plan) {
 	if p.Lease <= 0 {
 		p.Lease = leaseDefault
@@ -130,7 +125,7 @@ func (k *Keeper) SetSource(sourceID int64, p Plan) {
 	p.Lease = min(max(p.Lease, time.Second), leaseMost)
 	k.mu.Lock()
 	if _, known := k.plans[sourceID]; !known {
-		k.table.offset = 0 // spreads what became overdue while it rested (S-56)
+		k.table.offset = 0 // spreads what became overdue (S-56)
 	}
 	k.plans[sourceID] = p
 	delete(k.dropped, sourceID)
@@ -157,7 +152,7 @@ func (k *Keeper) signal() {
 
 func (k *Keeper) now() store.Micros { return store.MicrosOf(k.o.Now()) }
 
-// uptime reads the monotonic clock (F15).
+// F15
 func (k *Keeper) uptime() time.Duration { return time.Since(k.started) }
 
 func (k *Keeper) planOf(sourceID int64) (Plan, bool) {
@@ -167,7 +162,7 @@ func (k *Keeper) planOf(sourceID int64) (Plan, bool) {
 	return p, ok
 }
 
-// logger adds what identifies a subscription to people; never its callback.
+// logger never shows the callback.
 func (k *Keeper) logger(s *store.Subscription) *slog.Logger {
 	p, _ := k.planOf(s.SourceID)
 	return k.o.Log.With("source", p.Name, "subscription", s.ID, "kind", string(s.Kind),
@@ -177,17 +172,21 @@ func (k *Keeper) logger(s *store.Subscription) *slog.Logger {
 // Functions given to change return one of these to leave a record as it is.
 var (
 	errKeep      = errors.New("nothing to change")
-	errMeanwhile = errors.New("changed meanwhile") // the decision was made on an older state of the record
+	errMeanwhile = errors.New("changed meanwhile") // the decision was made on an older state
 )
 
-// change applies fn to a record durably and announces the result. If fn returns errKeep the record
-// stays and is returned without an error.
+// change applies fn to a record durably and announces the result.
 func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscription) error) (store.Subscription, error) {
 	var before store.Subscription
 	var seq uint64
 	s, err := k.o.Store.ChangeSubscription(ctx, id, func(s *store.Subscription) error {
 		before, seq = *s, k.changeSeq.Add(1)
-		return fn(s)
+		s.Cause = "" // of another reason than before, unless fn sets it
+		err := fn(s)
+		if s.Cause == "" && s.Reason == before.Reason {
+			s.Cause = before.Cause
+		}
+		return err
 	})
 	switch {
 	case errors.Is(err, errKeep):
@@ -209,8 +208,7 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	return s, nil
 }
 
-// add records a new subscription and announces it. It begins with the rung that works at its hub,
-// where that is known (T-05).
+// add records and announces a new subscription, with the rung that works at its hub (T-05).
 func (k *Keeper) add(ctx context.Context, s store.Subscription) (store.Subscription, error) {
 	k.mu.Lock()
 	if rung, known := k.table.profiles[s.Hub]; known {
@@ -226,7 +224,6 @@ func (k *Keeper) add(ctx context.Context, s store.Subscription) (store.Subscript
 	return s, nil
 }
 
-// newest is the record as change seq left it, or a later state that is known.
 func (k *Keeper) newest(s store.Subscription, seq uint64) store.Subscription {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -236,7 +233,6 @@ func (k *Keeper) newest(s store.Subscription, seq uint64) store.Subscription {
 	return s
 }
 
-// notify passes a durable change on to Changed and the log.
 func (k *Keeper) notify(from store.SubscriptionState, s store.Subscription, seq uint64) {
 	k.changedMu.Lock()
 	k.o.Changed(k.newest(s, seq))

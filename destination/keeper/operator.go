@@ -10,8 +10,8 @@ import (
 	"resyncd/store"
 )
 
-// Renew has the hubs of a Source's channels asked again soon, of one topic or of all (""), and
-// brings back cancelled channels. It returns how many channels that were.
+// Renew has the hubs of a Source's channels asked again soon, of one topic or of all (""), and brings back cancelled
+// channels. It returns how many.
 func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int, err error) {
 	k.chainMu.Lock()
 	defer k.chainMu.Unlock()
@@ -20,7 +20,7 @@ func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int
 		return 0, fmt.Errorf("renew subscriptions: %w", err)
 	}
 	m := k.moment()
-	for _, s := range ofTopic(operable(all), topic) {
+	for _, s := range operable(all, topic) {
 		if s.State == store.SubOff {
 			err = k.bringBack(ctx, s, m)
 		} else {
@@ -39,8 +39,7 @@ func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int
 	return n, nil
 }
 
-// bringBack gives a cancelled channel a new subscription, because the hub was told that the old
-// callback has ended.
+// The hub was told that the old callback has ended, so the channel gets a new subscription.
 func (k *Keeper) bringBack(ctx context.Context, s store.Subscription, m moment) error {
 	if _, err := k.change(ctx, s.ID, func(s *store.Subscription) error { end(s, m); return nil }); err != nil {
 		return err
@@ -54,7 +53,6 @@ func (k *Keeper) bringBack(ctx context.Context, s store.Subscription, m moment) 
 	return err
 }
 
-// bringForward plans a request for now and forgets earlier failures.
 func bringForward(s *store.Subscription, m moment) error {
 	if !counts(s) {
 		return errKeep
@@ -65,9 +63,8 @@ func bringForward(s *store.Subscription, m moment) error {
 	return nil
 }
 
-// Cancel unsubscribes from a Source's channels, of one topic or of all (""). They stay off,
-// whatever discovery finds and across restarts, until Renew. It returns how many channels that
-// were.
+// Cancel unsubscribes from a Source's channels, of one topic or of all (""). They stay off, across restarts, until
+// Renew. It returns how many.
 func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n int, err error) {
 	k.chainMu.Lock()
 	defer k.chainMu.Unlock()
@@ -76,13 +73,13 @@ func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n in
 		return 0, fmt.Errorf("cancel subscriptions: %w", err)
 	}
 	m := k.moment()
-	for _, s := range ofTopic(operable(all), topic) {
+	for _, s := range operable(all, topic) {
 		if s.State == store.SubOff {
 			continue
 		}
 		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error { cancel(s, m); return nil })
 		if err == nil {
-			err = k.endAll(ctx, below(chainOf(all, channelOf(&s)), s))
+			err = k.endAll(ctx, below(chainOf(all, channelOf(&s)), &s))
 		}
 		if err != nil {
 			return n, fmt.Errorf("cancel a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
@@ -93,11 +90,13 @@ func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n in
 	return n, nil
 }
 
-// operable picks the subscriptions that stand for channels: the heads of chains, and cancelled
-// ones.
-func operable(all []store.Subscription) []store.Subscription {
+// operable picks the heads of chains, and cancelled subscriptions, of one topic or of all ("").
+func operable(all []store.Subscription, topic string) []store.Subscription {
 	var out []store.Subscription
 	for _, s := range all {
+		if topic != "" && s.Topic != topic {
+			continue
+		}
 		if s.State == store.SubOff || counts(&s) && chainOf(all, channelOf(&s)).headAbove(&s).ID == s.ID {
 			out = append(out, s)
 		}
@@ -105,46 +104,30 @@ func operable(all []store.Subscription) []store.Subscription {
 	return out
 }
 
-func ofTopic(all []store.Subscription, topic string) []store.Subscription {
-	if topic == "" {
-		return all
-	}
-	var out []store.Subscription
-	for _, s := range all {
-		if s.Topic == topic {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// below picks the members that a head replaces.
-func below(c chain, top store.Subscription) chain {
+func below(c chain, top *store.Subscription) chain {
 	var out chain
 	for _, s := range c {
-		if s.ID != top.ID && c.headAbove(&s).ID == top.ID {
+		if s.ID != top.ID && c.headAbove(s).ID == top.ID {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// RequestRenew is Keeper.Renew for a command that runs without a daemon: it records what the next
-// daemon carries out.
+// RequestRenew is Keeper.Renew for a command without a daemon: the next daemon carries it out.
 func RequestRenew(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64,
 	topic string) (n int, err error) {
 	return New(Options{Store: st, Now: func() time.Time { return now }}).Renew(ctx, sourceID, topic)
 }
 
-// RequestCancel is Keeper.Cancel for a command that runs without a daemon.
+// RequestCancel is Keeper.Cancel for a command without a daemon.
 func RequestCancel(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64,
 	topic string) (n int, err error) {
 	return New(Options{Store: st, Now: func() time.Time { return now }}).Cancel(ctx, sourceID, topic)
 }
 
-// DropSource records the end of all subscriptions of a Source and forgets its plan. Run
-// unsubscribes from the leases that hubs may hold, with the Source's policy as long as this process
-// knows it, until the hub confirms or the lease has run out (S-91).
+// DropSource forgets a Source's plan and ends its subscriptions. Run unsubscribes, with the Source's policy as long as
+// this process knows it, until the hub confirms or the lease has run out (S-91).
 func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
 	k.mu.Lock()
 	p, planned := k.plans[sourceID]

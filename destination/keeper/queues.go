@@ -6,29 +6,26 @@ import (
 	"time"
 )
 
-// Bounds on concurrent requests (P8). A hub that does not answer holds its workers for as long as a
-// request may take, so slow hubs share a part of the workers: otherwise they could take all of
-// them.
+// Bounds on concurrent requests (P8). Slow hubs share a part of the workers: otherwise they could take all of them.
 const (
 	workers        = 16
 	workersPerHub  = 2
 	workersForSick = workers / 2
 	slow           = 5 * time.Second
-	hostsKept      = 1024 // beyond that many, slow hosts are forgotten
+	hostsKept      = 1024 // then slow hosts are forgotten
 )
 
-// hostQueues are the entries that wait for a worker, by the host of their hub. Guarded by
-// Keeper.mu.
+// hostQueues are the entries that wait for a worker, by the host of their hub. Guarded by Keeper.mu.
 type hostQueues struct {
 	byHost  map[string]*hostQueue
-	ready   []*hostQueue // queues with entries waiting, in round-robin order
+	ready   []*hostQueue // with entries, in round-robin order
 	running int
-	sick    int // running requests at sick hosts
+	sick    int // requests at sick hosts
 }
 
 type hostQueue struct {
 	host    string
-	urgent  []*entry // entries with a lease to lose
+	urgent  []*entry // with a lease to lose
 	rest    []*entry
 	running int
 	sick    bool
@@ -61,8 +58,7 @@ func (l *hostQueues) enqueue(r *entry) {
 	}
 }
 
-// next takes the next entry for which there is a worker, nil for none. The queue's worker must be
-// given back with release.
+// next takes the next entry for which there is a worker; release gives that back.
 func (l *hostQueues) next() (*entry, *hostQueue) {
 	if l.running >= workers {
 		return nil, nil
@@ -74,7 +70,7 @@ func (l *hostQueues) next() (*entry, *hostQueue) {
 		l.ready = append(l.ready[:i], l.ready[i+1:]...)
 		r := a.take()
 		if len(a.urgent)+len(a.rest) > 0 {
-			l.ready = append(l.ready, a) // last in the round-robin order
+			l.ready = append(l.ready, a) // last in the order
 		}
 		a.running++
 		l.running++
@@ -97,7 +93,6 @@ func (a *hostQueue) take() *entry {
 	return r
 }
 
-// release gives a worker back and remembers how the host behaved.
 func (l *hostQueues) release(a *hostQueue, how health) {
 	a.running--
 	l.running--
@@ -118,7 +113,6 @@ func (l *hostQueues) release(a *hostQueue, how health) {
 	}
 }
 
-// health is what one request showed of a host.
 type health uint8
 
 const (

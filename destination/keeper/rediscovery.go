@@ -11,23 +11,19 @@ import (
 const (
 	// discoveryTime is how long a renewal waits for the discovery before it (S-13).
 	discoveryTime = 30 * time.Second
-	// discoveryFresh is how long a discovery serves other renewals: without it, short leases would
-	// be a load for the Source.
-	discoveryFresh = 5 * time.Minute
-	// discoveriesAtOnce bounds the discoveries under way.
+	// discoveryFresh spares the Source the load of short leases.
+	discoveryFresh    = 5 * time.Minute
 	discoveriesAtOnce = 16
 )
 
-// rediscoveries run before renewals, on their own workers: a Source that is slow or dead must not
-// hold up the subscriptions of others, and holds up its own for discoveryTime at most. Guarded by
-// Keeper.mu.
+// rediscoveries run before renewals, on their own workers: a slow Source must not hold up the subscriptions of others,
+// and holds up its own for discoveryTime at most. Guarded by Keeper.mu.
 type rediscoveries struct {
 	sets    map[setKey]*discovery
 	queue   []setKey
 	running int
 }
 
-// discovery is what is known of the discoveries of a set.
 type discovery struct {
 	began    time.Duration // uptime of the last one
 	underway bool          // or in the queue
@@ -35,13 +31,13 @@ type discovery struct {
 
 func newRediscoveries() rediscoveries { return rediscoveries{sets: map[setKey]*discovery{}} }
 
-// awaitDiscovery reports that r has to wait for a discovery first. Keeper.mu is held.
+// awaitDiscovery reports that r has to wait first. Keeper.mu is held.
 func (k *Keeper) awaitDiscovery(r *entry, now store.Micros, uptime time.Duration) (wait bool) {
-	if r.awaiting { // it has waited already
+	if r.awaiting { // it has waited
 		r.awaiting = false
 		return false
 	}
-	if k.o.Rediscover == nil || r.sub.State != store.SubActive || r.review || !r.sub.Renew.Known() {
+	if k.o.Rediscover == nil || r.sub.State != store.SubActive || !r.sub.Renew.Known() {
 		return false
 	}
 	if place, _ := k.table.roleOf(r); place != head {
@@ -55,8 +51,7 @@ func (k *Keeper) awaitDiscovery(r *entry, now store.Micros, uptime time.Duration
 	return true
 }
 
-// queueDiscovery queues a discovery of a set unless the last one is fresh, and reports whether one
-// is to come.
+// queueDiscovery reports whether a discovery of the set is to come.
 func (k *Keeper) queueDiscovery(key setKey, uptime time.Duration) bool {
 	s := k.rediscovery.sets[key]
 	if s == nil {
@@ -74,7 +69,7 @@ func (k *Keeper) queueDiscovery(key setKey, uptime time.Duration) bool {
 	return true
 }
 
-// startDiscoveries starts queued discoveries. Keeper.mu is held.
+// Keeper.mu is held.
 func (k *Keeper) startDiscoveries(ctx context.Context, crew *sync.WaitGroup) {
 	s := &k.rediscovery
 	for s.running < discoveriesAtOnce && len(s.queue) > 0 {
@@ -100,7 +95,6 @@ func (k *Keeper) rediscover(ctx context.Context, key setKey) (err error) {
 	return k.o.Rediscover(ctx, key.source, key.set)
 }
 
-// discoveryDone lets the waiting renewals of a set go on.
 func (k *Keeper) discoveryDone(key setKey) {
 	k.mu.Lock()
 	k.rediscovery.running--
@@ -109,8 +103,8 @@ func (k *Keeper) discoveryDone(key setKey) {
 	}
 	now, uptime := k.now(), k.uptime()
 	for _, kind := range []store.ChannelKind{store.ChannelChange, store.ChannelFramework, store.ChannelFeed} {
-		for _, r := range k.table.byChannel[channelKey{key, kind}] {
-			if r.awaiting {
+		for _, s := range k.table.byChannel[channelKey{key, kind}] {
+			if r := k.table.entries[s.ID]; r.awaiting {
 				r.hold = 0
 				k.schedule(r, now, uptime)
 			}

@@ -2,8 +2,8 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -11,23 +11,20 @@ import (
 )
 
 const (
-	// lookEvery is how often the clocks are compared: timers stop while a machine is suspended (F16).
+	// Timers stop while a machine is suspended, so the clocks are compared (F16).
 	lookEvery = 30 * time.Second
-	// rescanEvery is how often the store is read again, because another process may have changed a
-	// record.
+	// Another process may have changed a record.
 	rescanEvery = 6 * time.Hour
-	// troubleWait is how long a record rests that could not be changed, or for which a step changed
-	// nothing.
+	// troubleWait is how long a record rests that could not be changed.
 	troubleWait = 30 * time.Second
 	// panicWait is how long a record rests after a bug (F5).
 	panicWait = 10 * time.Minute
-	// settleTime bounds the recording of a request's outcome after the daemon was told to stop.
+	// settleTime bounds the recording of an answer after the daemon was told to stop.
 	settleTime = 5 * time.Second
 )
 
-// Run keeps all subscriptions until ctx ends, and returns nil then. It returns an error at once if
-// the store cannot be read, or if it is running already. A request that is under way is cut off,
-// and sent again by the next Run.
+// Run keeps all subscriptions until ctx ends, and returns nil then. It returns an error at once if the store cannot be
+// read, or if it is running already. A request that is cut off is sent again by the next Run.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Lock()
 	if k.running {
@@ -66,7 +63,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// stop forgets the timetable: the next Run reads the store.
 func (k *Keeper) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,16 +109,13 @@ func (k *Keeper) load(ctx context.Context) error {
 			changed = append(changed, channelOf(&r.sub))
 		}
 	}
-	now, uptime := k.now(), k.uptime()
 	for _, f := range changed {
-		for _, r := range t.byChannel[f] {
-			k.schedule(r, now, uptime)
-		}
+		k.scheduleChannel(f)
 	}
 	return nil
 }
 
-// schedule plans an entry. Keeper.mu is held.
+// Keeper.mu is held.
 func (k *Keeper) schedule(r *entry, now store.Micros, uptime time.Duration) {
 	_, planned := k.plans[r.sub.SourceID]
 	k.table.schedule(r, planned, now, uptime)
@@ -140,19 +133,17 @@ func (k *Keeper) observe(s store.Subscription, seq uint64) {
 	k.scheduleChannel(channelOf(&s))
 }
 
-// scheduleChannel plans all members of a channel, because a change of one may make others due.
-// Keeper.mu is held.
+// A change of one member may make others due. Keeper.mu is held.
 func (k *Keeper) scheduleChannel(f channelKey) {
 	now, uptime := k.now(), k.uptime()
-	for _, r := range k.table.byChannel[f] {
-		k.schedule(r, now, uptime)
+	for _, s := range k.table.byChannel[f] {
+		k.schedule(k.table.entries[s.ID], now, uptime)
 	}
 	if len(k.table.due) > 0 && k.table.due[0].at < k.table.sleeps {
 		k.signal()
 	}
 }
 
-// forget drops a record that is no longer in the store.
 func (k *Keeper) forget(id int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,7 +158,7 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	defer k.mu.Unlock()
 	now, uptime := k.now(), k.uptime()
 	t := &k.table
-	t.compareClocks(now, uptime, k.o.Dice)
+	t.compareClocks(now, uptime, k.o.random)
 	for len(t.due) > 0 && t.due[0].at <= uptime {
 		r := t.due[0]
 		t.dequeue(r)
@@ -194,7 +185,6 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	return wait
 }
 
-// work takes one step for an entry.
 func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	k.mu.Lock()
 	before := r.sub
@@ -207,7 +197,7 @@ func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	now, uptime := k.now(), k.uptime()
 	if k.table.entries[before.ID] == r {
 		if hold == 0 && r.sub == before {
-			hold = troubleWait // the step changed nothing, so another one at once would not either
+			hold = troubleWait // another step would change nothing either
 		}
 		if hold > 0 {
 			r.hold = uptime + hold
@@ -217,20 +207,20 @@ func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	k.signal()
 }
 
-// safeStep is step with a panic turned into an error: a bug must not end the daemon (F5).
-func (k *Keeper) safeStep(ctx context.Context, id int64) (how health, hold time.Duration) {
-	defer func() {
-		if p := recover(); p != nil {
-			k.o.Log.Error("keeping a subscription panicked", "subscription", id, "err", fmt.Sprint(p),
-				"stack", string(debug.Stack()))
-			how, hold = unasked, panicWait
-		}
+func (k *Keeper) safeStep(ctx context.Context, id int64) (health, time.Duration) {
+	how, err := func() (how health, err error) {
+		defer recovered(&err)
+		return k.step(ctx, id)
 	}()
-	how, err := k.step(ctx, id)
+	if bug, ok := errors.AsType[*panicked](err); ok {
+		k.o.Log.Error("keeping a subscription panicked", "subscription", id, "err", fmt.Sprint(bug.value),
+			"stack", string(bug.stack))
+		return unasked, panicWait
+	}
 	if err != nil && ctx.Err() == nil {
 		k.o.Log.Warn("subscription cannot be looked after, trying again soon", "subscription", id, "err", err,
 			"wait", troubleWait)
-		hold = troubleWait
+		return how, troubleWait
 	}
-	return how, hold
+	return how, 0
 }

@@ -13,14 +13,13 @@ import (
 type situation struct {
 	sub       store.Subscription
 	role      role
-	successor store.Subscription // the member that decides about a kept or replaced one
+	successor store.Subscription // decides about a kept or replaced one
 	plan      Plan
 	planned   bool
-	due       bool          // due by itself, not only for a review
-	early     time.Duration // uptime that is missing to the gap of F23 after the last request
+	due       bool          // not changed since
+	early     time.Duration // missing to the gap of F23
 }
 
-// situation looks a record up in the timetable, and clears its review mark.
 func (k *Keeper) situation(id int64) (situation, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -33,11 +32,10 @@ func (k *Keeper) situation(id int64) (situation, bool) {
 	if in.plan, in.planned = k.plans[r.sub.SourceID]; !in.planned {
 		in.plan = k.dropped[r.sub.SourceID]
 	}
-	var by *entry
+	var by *store.Subscription
 	in.role, by = k.table.roleOf(r)
-	in.successor = by.sub
+	in.successor = *by
 	in.due = r.due.Known() && (r.uptime <= uptime || r.due <= now)
-	r.review = false
 	return in, true
 }
 
@@ -57,9 +55,9 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	case in.role == replaced:
 		return unasked, k.retire(ctx, in)
 	case s.Live() && remaining(s, now) == 0:
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { expire(s, m); return nil })
+		return unasked, k.update(ctx, s, expire)
 	case s.Live() && !s.Renew.Known():
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { cancelEnd(s, m); return nil })
+		return unasked, k.update(ctx, s, cancelEnd)
 	case in.role == kept && !s.Live():
 		return unasked, nil
 	}
@@ -72,14 +70,14 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	case !in.due:
 		return unasked, nil
 	case assumable(s):
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { assume(s, m); return nil })
+		return unasked, k.update(ctx, s, assume)
 	case s.State == store.SubActive && k.old(&in):
 		return unasked, k.rotate(ctx, id)
 	}
 	return k.subscribe(ctx, in)
 }
 
-// exhausted reports that another hub is worth a try, if there is one (F32).
+// exhausted reports that another hub is worth a try (F32).
 func exhausted(s *store.Subscription) bool {
 	switch s.State {
 	case store.SubDenied:
@@ -92,8 +90,7 @@ func exhausted(s *store.Subscription) bool {
 	return false
 }
 
-// old reports that callback and secret are due for replacement (S-52), and that no older member is
-// still being ended.
+// old reports that callback and secret are due for replacement (S-52), and that no older member is still being ended.
 func (k *Keeper) old(in *situation) bool {
 	if in.role != head || since(in.sub.Rotated, k.now()) < ladder.Rotation {
 		return false
@@ -103,12 +100,12 @@ func (k *Keeper) old(in *situation) bool {
 	return k.table.entries[in.sub.Replaces] == nil
 }
 
-// unchanged reports that a record is as it was when the decision was made on seen.
+// The decision was made on seen.
 func unchanged(s, seen *store.Subscription) bool {
 	return s.State == seen.State && s.Next == seen.Next && s.Requested == seen.Requested && s.Verified == seen.Verified
 }
 
-// postpone delays the next step to keep the gap of F23, and reports whether that was needed.
+// postpone keeps the gap of F23, and reports whether that was needed.
 func (in *situation) postpone(s *store.Subscription, m moment) bool {
 	at := max(notTooSoon(s, m.now, m.now), plus(m.now, in.early))
 	if at <= m.now {
@@ -118,33 +115,30 @@ func (in *situation) postpone(s *store.Subscription, m moment) bool {
 	return true
 }
 
-// update changes a record that is still as it was seen.
-func (k *Keeper) update(ctx context.Context, seen *store.Subscription,
-	fn func(*store.Subscription, moment) error) error {
+func (k *Keeper) update(ctx context.Context, seen *store.Subscription, fn func(*store.Subscription, moment)) error {
 	m := k.moment()
 	_, err := k.change(ctx, seen.ID, func(s *store.Subscription) error {
 		if !unchanged(s, seen) {
 			return errKeep
 		}
-		return fn(s, m)
+		fn(s, m)
+		return nil
 	})
 	return err
 }
 
-// retire ends a member that a verified successor replaces: after a grace while it is live, else at
-// once.
+// retire ends a member that a verified successor replaces.
 func (k *Keeper) retire(ctx context.Context, in situation) error {
 	switch s := &in.sub; {
 	case s.Live() && s.Renew.Known():
-		return k.update(ctx, s, func(s *store.Subscription, m moment) error { endAfterGrace(s, &in.successor, m); return nil })
+		return k.update(ctx, s, func(s *store.Subscription, m moment) { endAfterGrace(s, &in.successor, m) })
 	case s.Live() && !in.due:
 		return nil
 	}
 	return k.endMember(ctx, &in.sub)
 }
 
-// noteRequest remembers by uptime that a request goes out: the stored time misleads after the clock
-// went back (F15, F23).
+// The stored time of a request misleads after the clock went back (F15, F23).
 func (k *Keeper) noteRequest(id int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -158,9 +152,16 @@ func (k *Keeper) sourceName(id int64) string {
 	return p.Name
 }
 
-// recovered turns a panic into an error with its stack.
+// panicked is a panic as an error: a bug must not end the daemon (F5).
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		*err = &panicked{p, debug.Stack()}
 	}
 }

@@ -19,8 +19,8 @@ const (
 	formType     = "application/x-www-form-urlencoded"
 )
 
-// subscribe asks the hub and records its answer. The request is recorded before it is sent, and no
-// lock is held while it is under way: the hub may verify before it answers (S-23, S-36).
+// subscribe records the request before it is sent, and no lock is held while it is under way: the hub may verify before
+// it answers (S-23, S-36).
 func (k *Keeper) subscribe(ctx context.Context, in situation) (health, error) {
 	m := k.moment()
 	var before store.Subscription
@@ -76,7 +76,7 @@ func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.S
 	return h
 }
 
-// recordAnswer records what the hub answered, even if the daemon is told to stop meanwhile.
+// recordAnswer works even if the daemon is told to stop meanwhile.
 func (k *Keeper) recordAnswer(ctx context.Context, h hubAnswer, before, recorded store.Subscription) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
@@ -88,13 +88,12 @@ func (k *Keeper) recordAnswer(ctx context.Context, h hubAnswer, before, recorded
 		switch s.State {
 		case store.SubRequesting, store.SubRenewing, store.SubLapsed:
 		case store.SubActive:
-			// The verification came before the answer. It counts, unless the answer is an error
-			// (S-30).
+			// The verification came before the answer. It counts, unless the answer is an error (S-30).
 			if !confirmed || h.class == accepted || h.class == noAnswer {
 				return errKeep
 			}
 			restoreLease(s, &before, m)
-		default: // denied, cancelled or ended meanwhile
+		default: // ended meanwhile
 			return errKeep
 		}
 		switch h.class {
@@ -107,10 +106,64 @@ func (k *Keeper) recordAnswer(ctx context.Context, h hubAnswer, before, recorded
 		case notAllowed:
 			spent = refuse(s, h.reason, false, m)
 		}
+		if h.class != accepted {
+			s.Cause = h.cause
+		}
 		return nil
 	})
 	if err == nil && spent {
 		_, err = k.advance(ctx, recorded.ID)
 	}
 	return err
+}
+
+// unsubscribe asks the hub to end the lease (S-90). It is over when the hub verifies, answers 204 or knows of no
+// subscription, or when the lease has run out (S-91).
+func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) {
+	m := k.moment()
+	sent := false
+	recorded, err := k.change(ctx, in.sub.ID, func(s *store.Subscription) error {
+		sent = false
+		switch {
+		case !unchanged(s, &in.sub) || !toUnsubscribe(s):
+			return errMeanwhile
+		case remaining(s, m.now) == 0:
+			unsubscribed(s, m)
+			return nil
+		case in.postpone(s, m):
+			return nil
+		}
+		sent = true
+		beginUnsubscribe(s, m)
+		return nil
+	})
+	switch {
+	case errors.Is(err, errMeanwhile):
+		return unasked, nil
+	case err != nil || !sent:
+		return unasked, err
+	}
+	k.noteRequest(recorded.ID)
+	h := k.sendForm(ctx, in.plan, recorded.Hub, websub.SubscribeForm{
+		Mode: websub.ModeUnsubscribe, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic,
+		Verify: ladder.Rung(recorded.Profile).Verify,
+	}, &recorded)
+	if h.cutOff {
+		return unasked, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	m = k.moment()
+	_, err = k.change(ctx, recorded.ID, func(s *store.Subscription) error {
+		switch {
+		case !toUnsubscribe(s): // confirmed meanwhile
+			return errKeep
+		case h.class == refused, h.class == accepted && h.status == verifiedInline:
+			unsubscribed(s, m)
+		default:
+			retryUnsubscribe(s, &h, m)
+		}
+		return nil
+	})
+	return h.health(), err
 }

@@ -8,25 +8,22 @@ import (
 	"resyncd/store"
 )
 
-// Rates at which a hub is asked again or replaced that holds a lease and delivers nothing (F24),
-// however often it is suspected.
+// How often a hub is asked again or replaced that holds a lease and delivers nothing (F24).
 const (
-	suspectSoonest = 90 * time.Second // after any request, which needs time to work
-	suspectAlone   = time.Hour        // between requests to the only hub
-	suspectAgain   = 6 * time.Hour    // after which a hub that was asked anew may be asked once more
-	suspectNew     = time.Hour        // what a newly chosen hub is given
+	suspectSoonest = 90 * time.Second // a request needs time to work
+	suspectAlone   = time.Hour        // the only hub
+	suspectAgain   = 6 * time.Hour    // the same hub
+	suspectNew     = time.Hour        // for a newly chosen hub
 )
 
-// suspicion is what was done last about a channel whose changes were found by pulls. Times are
-// uptime.
+// suspicion is what was done last about a channel whose changes were found by pulls. Times are uptime.
 type suspicion struct {
-	sub          int64 // the subscription that was asked for anew
+	sub          int64 // asked for anew
 	asked, moved time.Duration
 }
 
-// Suspect says that pulls found changes that a live subscription should have delivered (F24,
-// CONTRIBUTING.md 3.8). The hub is asked again; if that did not help, the next hub is tried. It may
-// be called for each miss.
+// Suspect says that pulls found changes that a live subscription should have delivered (F24, CONTRIBUTING.md 3.8). The
+// hub is asked again; if that did not help, the next hub is tried.
 func (k *Keeper) Suspect(ctx context.Context, subID int64) error {
 	s, err := k.o.Store.Subscription(ctx, subID)
 	if err == nil {
@@ -71,8 +68,7 @@ func (k *Keeper) suspect(ctx context.Context, s *store.Subscription) error {
 	return err
 }
 
-// suspicionOf returns what was done last about the channel of s; without an entry, the times lie
-// far back.
+// Without an entry, the times lie far back.
 func (k *Keeper) suspicionOf(s *store.Subscription) suspicion {
 	k.mu.Lock()
 	defer k.mu.Unlock()

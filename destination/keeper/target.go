@@ -10,22 +10,21 @@ import (
 	"resyncd/store"
 )
 
-// Bounds on what a Source may make us keep (P8): each hub of each channel may get a record.
+// Each hub of each channel may get a record (P8).
 const (
 	hubsMost     = 5
 	channelsMost = 8
 	warnedMost   = 1024
 )
 
-// target is a channel that is wanted, with its hubs in the order in which they are tried.
+// target is a channel that is wanted, with its hubs in order.
 type target struct {
 	kind  store.ChannelKind
 	topic string
 	hubs  []string
 }
 
-// targets turns what a set offers into what is wanted: overrides applied (S-12), https hubs first
-// (S-05), without channels that have no usable hub.
+// targets applies overrides (S-12), puts https hubs first (S-05), and drops channels without a usable hub.
 func (k *Keeper) targets(key setKey, p Plan, chs []Channel) []target {
 	if !p.Push {
 		return nil
@@ -61,7 +60,6 @@ func (k *Keeper) targets(key setKey, p Plan, chs []Channel) []target {
 	return out
 }
 
-// ordered drops what is no hub URL, and puts https before http.
 func ordered(hubs []string) []string {
 	var secure, plain []string
 	for _, h := range hubs {
@@ -85,12 +83,10 @@ func ordered(hubs []string) []string {
 	return out
 }
 
-// fits reports whether s is a subscription that t and the configuration want.
 func (t *target) fits(s *store.Subscription, secret bool) bool {
 	return s.Kind == t.kind && s.Topic == t.topic && slices.Contains(t.hubs, s.Hub) && (s.Secret != "") == secret
 }
 
-// after lists the hubs to try after one, in order.
 func (t *target) after(hub string) []string {
 	i := slices.Index(t.hubs, hub)
 	if i < 0 {
@@ -99,7 +95,7 @@ func (t *target) after(hub string) []string {
 	return slices.Concat(t.hubs[i+1:], t.hubs[:i])
 }
 
-// warn logs once for each hub that its secret travels unencrypted (S-24).
+// warn says once for each hub that its secret travels unencrypted (S-24).
 func (k *Keeper) warn(s *store.Subscription) {
 	if s.Secret == "" {
 		return

@@ -2,27 +2,27 @@ package keeper
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"resyncd/destination/ladder"
 	"resyncd/store"
 )
 
-// timetable holds the records that Run knows, and when each is due. It is read from the store at
-// the start and follows each change since. Guarded by Keeper.mu.
+// timetable holds the records that Run knows, and when each is due. Guarded by Keeper.mu.
 type timetable struct {
 	entries   map[int64]*entry
-	byChannel map[channelKey]map[int64]*entry
+	byChannel map[channelKey]chain // the subs of entries
 	due       dueHeap
 	profiles  map[string]int // by hub: the rung that works there (T-05)
-	observed  uint64         // number of observations so far
-	sleeps    time.Duration  // uptime until which Run sleeps unless woken
+	observed  uint64
+	sleeps    time.Duration // until which Run sleeps
 
 	// offset is wall clock less uptime at the last comparison; 0 forces a new one.
 	offset time.Duration
 }
 
-// channelKey names one kind of channel of a set; its subscriptions replace one another.
+// The subscriptions of one kind of channel replace one another.
 type channelKey struct {
 	setKey
 	kind store.ChannelKind
@@ -34,67 +34,53 @@ func channelOf(s *store.Subscription) channelKey {
 
 type entry struct {
 	sub      store.Subscription
-	seq      uint64 // the change that sub is the result of
-	observed uint64 // when it was last observed
+	seq      uint64 // the change that made sub
+	observed uint64
 
 	due    store.Micros  // by the wall clock, NoTime for never
-	uptime time.Duration // the same by uptime, which a jump of the wall clock does not move
-	at     time.Duration // uptime that orders the heap
+	uptime time.Duration // a jump of the wall clock does not move it
+	at     time.Duration // orders the heap
 	index  int           // in the heap, -1 for outside
 
 	busy     bool          // waiting for a worker, or with one
-	review   bool          // another hub may have to be tried: look now
-	hold     time.Duration // uptime before which nothing is done, whatever is due
-	sent     time.Duration // uptime of the last request
-	awaiting bool          // hold is a wait for a discovery
+	hold     time.Duration // uptime before which nothing is done
+	sent     time.Duration // uptime
+	awaiting bool          // hold is for a discovery
 }
 
 func newTimetable() timetable {
-	return timetable{entries: map[int64]*entry{}, byChannel: map[channelKey]map[int64]*entry{},
-		profiles: map[string]int{}}
+	return timetable{entries: map[int64]*entry{}, byChannel: map[channelKey]chain{}, profiles: map[string]int{}}
 }
 
-// role is the place of an entry in its chain.
 type role uint8
 
 const (
 	head     role = iota // the one that is wanted, or on its own
-	kept                 // its successor is not verified yet: kept alive while it lives, else at rest
-	replaced             // its successor is verified: to be ended
+	kept                 // its successor is not verified yet
+	replaced             // to be ended
 )
 
 // roleOf returns the role of r, and the member that decides it.
-func (t *timetable) roleOf(r *entry) (role, *entry) {
+func (t *timetable) roleOf(r *entry) (role, *store.Subscription) {
 	members := t.byChannel[channelOf(&r.sub)]
-	found, at := head, r
-	for range len(members) { // a cycle of replacements would be a bug; it must not hang
-		next := replacing(members, at.sub.ID)
-		if next == nil || next == r {
+	found, at := head, &r.sub
+	for range members { // a cycle of replacements would be a bug; it must not hang
+		next := members.above(at)
+		if next == nil || next == &r.sub {
 			break
 		}
-		if found, at = kept, next; at.sub.Live() {
+		if found, at = kept, next; at.Live() {
 			return replaced, at
 		}
 	}
 	return found, at
 }
 
-// replacing returns the member that replaces id and counts.
-func replacing(members map[int64]*entry, id int64) *entry {
-	for _, m := range members {
-		if m.sub.Replaces == id && counts(&m.sub) {
-			return m
-		}
-	}
-	return nil
-}
-
-// counts reports whether s takes part in its chain: it does not once it is being ended, or off.
+// counts reports whether s takes part in its chain.
 func counts(s *store.Subscription) bool {
 	return s.State != store.SubGone && s.State != store.SubUnsubscribing && s.State != store.SubOff
 }
 
-// when returns the time at which r is due, NoTime for never.
 func (t *timetable) when(r *entry, planned bool, now store.Micros) store.Micros {
 	s := &r.sub
 	switch {
@@ -123,17 +109,15 @@ func (t *timetable) when(r *entry, planned bool, now store.Micros) store.Micros 
 	return s.Next
 }
 
-// latest bounds how far ahead a record may plan. A time beyond means that the clock went back
-// since, and then nothing would become due (F15).
+// A time beyond latest means that the clock went back, and then nothing would become due (F15).
 func latest(s *store.Subscription, now store.Micros) store.Micros {
 	if s.Live() {
 		return plus(now, time.Duration(s.Granted)*time.Second)
 	}
-	return plus(now, 30*time.Hour) // a refusal's longest wait, with its jitter and some room
+	return plus(now, 30*time.Hour) // a refusal's longest wait, with some room
 }
 
-// schedule puts r at its place in the heap. The uptime is computed once for each due time, so that
-// a later jump of the wall clock does not move it (F15).
+// The uptime is computed once for each due time, so that a later jump of the wall clock does not move it (F15).
 func (t *timetable) schedule(r *entry, planned bool, now store.Micros, uptime time.Duration) {
 	due := t.when(r, planned, now)
 	if due.Known() && due > latest(&r.sub, now) {
@@ -143,19 +127,13 @@ func (t *timetable) schedule(r *entry, planned bool, now store.Micros, uptime ti
 		r.due = due
 		r.uptime = uptime + max(until(due, now), 0)
 	}
-	review := r.review && planned
-	if r.busy || !due.Known() && !review {
+	if r.busy || !due.Known() {
 		t.dequeue(r)
 		return
 	}
-	at := r.uptime
-	if review && (!due.Known() || at > uptime) {
-		at = uptime
-	}
-	t.enqueue(r, max(at, r.hold))
+	t.enqueue(r, max(r.uptime, r.hold))
 }
 
-// until is the time left to due, bounded against overflow.
 func until(due, now store.Micros) time.Duration {
 	const most = store.Micros(1 << 50) // 35 years
 	if !due.Known() {
@@ -186,12 +164,9 @@ func (t *timetable) put(s store.Subscription, seq uint64) *entry {
 	if r == nil {
 		r = &entry{index: -1, due: store.NoTime, sent: -ladder.Gap}
 		t.entries[s.ID] = r
+		f := channelOf(&s)
+		t.byChannel[f] = append(t.byChannel[f], &r.sub)
 	}
-	f := channelOf(&s)
-	if t.byChannel[f] == nil {
-		t.byChannel[f] = map[int64]*entry{}
-	}
-	t.byChannel[f][s.ID] = r
 	r.sub, r.seq, r.observed = s, seq, t.observed
 	if s.State == store.SubActive {
 		t.learn(s.Hub, ladder.Settled(s.Profile))
@@ -202,8 +177,7 @@ func (t *timetable) put(s store.Subscription, seq uint64) *entry {
 	return r
 }
 
-// learn remembers which rung works at a hub, so that the next channel there need not climb to it
-// (T-05). Each Run learns it anew from the records.
+// The next channel at a hub need not climb to the rung that works (T-05).
 func (t *timetable) learn(hub string, rung int) {
 	if _, known := t.profiles[hub]; !known && len(t.profiles) >= hostsKept {
 		clear(t.profiles)
@@ -215,16 +189,15 @@ func (t *timetable) drop(r *entry) {
 	t.dequeue(r)
 	delete(t.entries, r.sub.ID)
 	f := channelOf(&r.sub)
-	delete(t.byChannel[f], r.sub.ID)
+	t.byChannel[f] = slices.DeleteFunc(t.byChannel[f], func(s *store.Subscription) bool { return s == &r.sub })
 	if len(t.byChannel[f]) == 0 {
 		delete(t.byChannel, f)
 	}
 }
 
-// compareClocks looks for a jump of the wall clock. If it went ahead of the uptime by more than a
-// second, it was set or the machine slept (F16): what is due now is brought forward, spread over
-// some time. The first comparison is such a jump (S-56). If it went back, the uptime goes on
-// deciding what is due (F15).
+// compareClocks looks for a jump of the wall clock. If it went ahead, it was set or the machine slept (F16): what is
+// due now is brought forward, spread over some time. The first comparison is such a jump (S-56). If it went back, the
+// uptime goes on deciding (F15).
 func (t *timetable) compareClocks(now store.Micros, uptime time.Duration, random func() float64) {
 	offset := time.Duration(now)*time.Microsecond - uptime
 	jump := offset - t.offset
@@ -237,8 +210,7 @@ func (t *timetable) compareClocks(now store.Micros, uptime time.Duration, random
 	}
 }
 
-// reschedule plans each entry for the earlier of its uptime and its wall clock time, and spreads a
-// burst of overdue ones (S-56).
+// reschedule plans each entry for the earlier of its uptime and its wall clock time, and spreads overdue ones (S-56).
 func (t *timetable) reschedule(now store.Micros, uptime time.Duration, random func() float64) {
 	overdue := 0
 	for _, r := range t.due {
@@ -291,7 +263,6 @@ func (h *dueHeap) Pop() any {
 	return r
 }
 
-// touchSource plans the entries of a Source again after its plan came or went.
 func (k *Keeper) touchSource(sourceID int64) {
 	now, uptime := k.now(), k.uptime()
 	for _, r := range k.table.entries {

@@ -9,14 +9,12 @@ import (
 	"resyncd/store"
 )
 
-// checkAgain is how long after our last request an unrequested unsubscribe by the hub leads to the
-// next one (S-93).
+// checkAgain keeps a hub's unrequested unsubscribes from causing requests (S-93).
 const checkAgain = 5 * time.Minute
 
-// Verify reports whether to confirm a hub's verification of sub, and records the confirmation
-// before it returns true (S-31, S-32): answer 200 with the challenge then, 404 otherwise. It asks
-// no peer, so it is as quick as the store (S-36). An error is the store's: answer so that the hub
-// comes again.
+// Verify reports whether to confirm a hub's verification of sub, and records the confirmation before it returns true
+// (S-31, S-32): answer 200 with the challenge then, 404 otherwise. It asks no peer (S-36). An error is the store's:
+// answer so that the hub comes again.
 func (k *Keeper) Verify(ctx context.Context, sub store.Subscription, v websub.Verification) (confirm bool, err error) {
 	m := k.moment()
 	_, err = k.change(ctx, sub.ID, func(s *store.Subscription) error {
@@ -51,14 +49,13 @@ func (k *Keeper) Verify(ctx context.Context, sub store.Subscription, v websub.Ve
 	return confirm, nil
 }
 
-// desired reports whether s was asked for and is still wanted (S-31, S-35). A subscription that was
-// never asked for is not confirmed to anyone (S-38).
+// A subscription that was never asked for is not confirmed to anyone (S-31, S-35, S-38).
 func desired(s *store.Subscription) bool {
 	return counts(s) && s.Requested.Known()
 }
 
-// askAgainSoon plans a request soon, because a hub spoke of ending a lease that is wanted (S-93).
-// Anyone can say so, thus not sooner than checkAgain after the last request; an earlier plan stays.
+// A hub spoke of ending a lease that is wanted (S-93). Anyone can say so, thus not sooner than checkAgain after the
+// last request; an earlier plan stays.
 func askAgainSoon(s *store.Subscription, m moment) error {
 	next := max(m.now, plus(s.Requested, checkAgain))
 	if !s.Live() || !s.Renew.Known() || s.Next <= next {
@@ -68,8 +65,8 @@ func askAgainSoon(s *store.Subscription, m moment) error {
 	return nil
 }
 
-// Denied records that a hub refuses sub, in any state (S-40). The reason is untrusted. Other hubs
-// are tried; this one is asked again after a long wait (S-42).
+// Denied records that a hub refuses sub, in any state (S-40). The reason is untrusted. Other hubs are tried; this one
+// is asked again after a long wait (S-42).
 func (k *Keeper) Denied(ctx context.Context, sub store.Subscription, reason string) error {
 	m := k.moment()
 	after, err := k.change(ctx, sub.ID, func(s *store.Subscription) error {
@@ -79,24 +76,11 @@ func (k *Keeper) Denied(ctx context.Context, sub store.Subscription, reason stri
 		}
 		return deny(s, text, m)
 	})
+	if err == nil && after.State == store.SubDenied {
+		_, err = k.advance(ctx, sub.ID)
+	}
 	if err != nil {
 		return fmt.Errorf("denial by a hub: %w", err)
 	}
-	if after.State == store.SubDenied {
-		k.reviewSoon(sub.ID)
-	}
 	return nil
-}
-
-// reviewSoon has Run look whether another hub should be tried.
-func (k *Keeper) reviewSoon(id int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	r := k.table.entries[id]
-	if r == nil {
-		return
-	}
-	r.review = true
-	k.schedule(r, k.now(), k.uptime())
-	k.signal()
 }

@@ -75,7 +75,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 
 func (w *world) newKeeper(st store.Subscriptions) *Keeper {
 	return New(Options{Store: st, Send: w.send, Callback: func(token string) string { return callbackBase + token },
-		Now: func() time.Time { return time.Now().Add(w.clockSkew()) }, Dice: w.random})
+		Now: func() time.Time { return time.Now().Add(w.clockSkew()) }, random: w.random})
 }
 
 func (w *world) clockSkew() time.Duration {

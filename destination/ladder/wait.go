@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// Gap is the least time between two requests for one subscription, whatever the lease (F23).
+	// Gap is the least time between two requests for one subscription (F23).
 	Gap = 5 * time.Second
 	// RetryMost is the longest wait between transient failures (S-30).
 	RetryMost = 5 * time.Minute
@@ -17,43 +17,38 @@ const (
 
 const (
 	retryPartly     = RetryMost * 4 / 5 // so that jitter ends at RetryMost
-	silentMost      = time.Hour         // between accepted requests that are never verified
-	refusedFirst    = time.Hour         // S-42
-	refusedMost     = 24 * time.Hour    // S-42
-	unsubscribeMost = time.Hour         // between attempts to unsubscribe
+	silentMost      = time.Hour
+	refusedFirst    = time.Hour      // S-42
+	refusedMost     = 24 * time.Hour // S-42
+	unsubscribeMost = time.Hour
 )
 
-// Retry is how long to wait after the n-th failure in a row, from 1: 5 s doubling to 5 min, with up to a quarter on top
-// as jitter (S-30, F20).
+// Retry is the wait after the n-th failure in a row, from 1 (S-30, F20).
 func Retry(n int, random float64) time.Duration {
 	return stretch(backoff.Doubled(Gap, n, retryPartly), random/4)
 }
 
-// Silent is how long the n-th accepted request in a row may wait for its verification before the
-// hub is asked again: 5 min doubling to an hour, with up to a tenth on top (S-30, F21).
+// Silent is how long the n-th accepted request in a row may wait for its verification (S-30, F21).
 func Silent(n int, random float64) time.Duration {
 	return stretch(backoff.Doubled(Pending, n, silentMost), random/10)
 }
 
-// Refused is how long to wait after the n-th refusal in a row, a denial (S-42) or a ladder without a rung that holds
-// (S-30): an hour doubling to a day, with up to a tenth on top.
+// Refused is the wait after the n-th refusal in a row: a denial (S-42), or a ladder without a rung that holds (S-30).
 func Refused(n int, random float64) time.Duration {
 	return stretch(backoff.Doubled(refusedFirst, n, refusedMost), random/10)
 }
 
-// Unsubscribe is how long to wait after the n-th failed attempt to unsubscribe: as Retry, but
-// doubling on to an hour, because only the hub's load depends on it.
+// Unsubscribe is the wait after the n-th failed attempt: only the hub's load depends on it.
 func Unsubscribe(n int, random float64) time.Duration {
 	return stretch(backoff.Doubled(Gap, n, unsubscribeMost), random/4)
 }
 
-// Within cuts a wait to a quarter of what remains of a lease that is being renewed, but never below Gap (S-30, F20).
+// Within cuts a wait to a quarter of what remains of a lease that is being renewed (S-30, F20).
 func Within(wait, remaining time.Duration) time.Duration {
 	return max(min(wait, remaining/4), Gap)
 }
 
-// After is the longer of our own back-off and the hub's Retry-After. It does not give up a live
-// lease of which remaining is left: then the hub is asked once more after half of that.
+// After is the longer of our own back-off and the hub's Retry-After. It does not give up a live lease.
 func After(own, asked, remaining time.Duration) time.Duration {
 	if remaining > 0 && asked >= remaining {
 		asked = remaining / 2
@@ -61,9 +56,8 @@ func After(own, asked, remaining time.Duration) time.Duration {
 	return max(own, asked)
 }
 
-// Spread is how long after a start, or after the clock jumped, one of n overdue subscriptions
-// waits, so that they do not all go out at once (S-56). One with remaining left of its lease waits
-// for a quarter of that at most.
+// Spread is the wait of one of n overdue subscriptions after a start or a jump of the clock, so that they do not all go
+// out at once (S-56).
 func Spread(n int, remaining time.Duration, random float64) time.Duration {
 	window := min(time.Duration(n-1)*50*time.Millisecond, time.Minute)
 	if remaining > 0 {

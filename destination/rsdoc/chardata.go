@@ -6,11 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxReference bounds a reference, leading zeros included.
+// Leading zeros included.
 const maxReference = 32
 
-// charData takes the text at pos up to the next '<', piece by piece where the window does not hold
-// all of it.
+// charData takes the text at pos up to the next '<', piece by piece.
 func (s *scanner) charData() error {
 	if !s.collect {
 		// The usual case: white space between two tags.
@@ -43,8 +42,8 @@ func (s *scanner) charData() error {
 	}
 }
 
-// safeCut is how much of b can be taken before more is read: no half reference, nor a possible
-// beginning of "]]>" or of a line end of two characters.
+// safeCut is how much of b can be taken before more is read: no half reference, nor a possible beginning of "]]>" or of
+// a line end of two characters.
 func safeCut(b []byte) int {
 	tail := max(0, len(b)-maxReference)
 	if i := bytes.LastIndexByte(b[tail:], '&'); i >= 0 && bytes.IndexByte(b[tail+i:], ';') < 0 {
@@ -60,7 +59,6 @@ func safeCut(b []byte) int {
 	return n
 }
 
-// takeText checks a piece of text and appends it to s.text if that is wanted.
 func (s *scanner) takeText(b []byte) error {
 	if plain(b) && bytes.IndexByte(b, ']') < 0 {
 		return s.appendText(b)
@@ -91,7 +89,7 @@ func (s *scanner) takeText(b []byte) error {
 	return nil
 }
 
-// appendText appends text without references, each line end as one newline (XML 1.0, 2.11).
+// Each line end becomes one newline (XML 1.0, 2.11).
 func (s *scanner) appendText(b []byte) error {
 	if !s.collect {
 		return nil
@@ -116,8 +114,8 @@ func (s *scanner) appendText(b []byte) error {
 	return nil
 }
 
-// attrValue resolves the references of an attribute's value at i, and turns each white space
-// character of it into a space (XML 1.0, 3.3.3). The result is in s.scratch.
+// attrValue resolves the references of an attribute's value and turns white space into spaces (XML 1.0, 3.3.3). The
+// result is in s.scratch.
 func (s *scanner) attrValue(b []byte, i int) ([]byte, error) {
 	from := len(s.scratch)
 	for j := 0; j < len(b); j++ {
@@ -145,8 +143,7 @@ func (s *scanner) attrValue(b []byte, i int) ([]byte, error) {
 	return s.scratch[from:len(s.scratch):len(s.scratch)], nil
 }
 
-// reference reads one of the five predefined entities or a character reference at the beginning of
-// b: the character, the length of the reference, and what is wrong.
+// reference reads one of the five predefined entities or a character reference at the beginning of b.
 func reference(b []byte) (r rune, n int, fault string) {
 	end := bytes.IndexByte(b[:min(len(b), maxReference)], ';')
 	if end < 0 {

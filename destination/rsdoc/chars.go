@@ -1,12 +1,13 @@
 package rsdoc
 
-import "strconv"
+import (
+	"strconv"
+	"unicode/utf8"
+)
 
-// text lets the small parsers read callers' strings and bytes of the scanner's window without
-// copying.
+// text lets the small parsers read callers' strings and bytes of the scanner's window without copying.
 type text interface{ ~string | ~[]byte }
 
-// isSpace reports XML white space.
 func isSpace(c byte) bool {
 	return c <= ' ' && (c == ' ' || c == '\n' || c == '\t' || c == '\r')
 }
@@ -20,7 +21,6 @@ func lower(c byte) byte {
 	return c
 }
 
-// trimSpace cuts XML white space off both ends.
 func trimSpace[T text](s T) T {
 	i, j := 0, len(s)
 	for i < j && isSpace(s[i]) {
@@ -32,22 +32,18 @@ func trimSpace[T text](s T) T {
 	return s[i:j]
 }
 
-// hexDigit is the value of a hexadecimal digit in either case; above 15 for anything else.
-func hexDigit(c byte) byte { return hexValues[c] }
+// hexDigit is above 15 for anything else.
+func hexDigit(c byte) byte {
+	switch low := c | 0x20; {
+	case isDigit(c):
+		return c - '0'
+	case 'a' <= low && low <= 'f':
+		return low - 'a' + 10
+	}
+	return 0xFF
+}
 
-// hexValues is a constant, so that nothing can change the table.
-const hexValues = no16 + no16 + no16 + "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09" + no6 +
-	"\xff\x0a\x0b\x0c\x0d\x0e\x0f" + no9 + no16 + "\xff\x0a\x0b\x0c\x0d\x0e\x0f" + no9 + no16 +
-	no16 + no16 + no16 + no16 + no16 + no16 + no16 + no16
-
-const (
-	no3  = "\xff\xff\xff"
-	no6  = no3 + no3
-	no9  = no6 + no3
-	no16 = no9 + no6 + "\xff"
-)
-
-// foldEqual compares s with want, which is in lower case. Only ASCII letters fold.
+// foldEqual compares s with want, which is in lower case, in ASCII.
 func foldEqual[T text](s T, want string) bool {
 	if len(s) != len(want) {
 		return false
@@ -60,7 +56,7 @@ func foldEqual[T text](s T, want string) bool {
 	return true
 }
 
-// parseLength reads a decimal number of bytes; -1 if it is none [7].
+// parseLength is -1 for anything but a decimal number [7].
 func parseLength[T text](s T) int64 {
 	s = trimSpace(s)
 	if len(s) == 0 {
@@ -78,11 +74,114 @@ func parseLength[T text](s T) int64 {
 	return n
 }
 
-// quote escapes and shortens foreign text for a message, so that no peer decides its length.
+// quote shortens foreign text for a message, so that no peer decides its length.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {
 		return strconv.Quote(s[:most]) + "…"
 	}
 	return strconv.Quote(s)
+}
+
+type qname struct{ full, prefix, local []byte }
+
+func split(full []byte, colon int) qname {
+	if colon == 0 {
+		return qname{full: full, local: full}
+	}
+	return qname{full: full, prefix: full[:colon], local: full[colon+1:]}
+}
+
+// name finds the end of the qualified name at i of the token at pos, and its colon, 0 for none. Where b ends in or
+// right behind the name, end is len(b).
+func (s *scanner) name(b []byte, i int) (end, colon int, err error) {
+	from, part := i, i
+	wide := false
+	for ; i < len(b); i++ {
+		switch nameClasses[b[i]] {
+		case isNameStart:
+			continue
+		case isNameRest:
+			if i == part {
+				return 0, 0, s.errorAt(Malformed, i, "a name that begins with "+quote(string(rune(b[i]))))
+			}
+			continue
+		case isColon:
+			if colon > 0 || i == from {
+				return 0, 0, s.errorAt(Malformed, i, "a name with a misplaced colon")
+			}
+			colon, part = i-from, i+1
+			continue
+		case isWide:
+			wide = true
+			continue
+		}
+		break
+	}
+	if i == len(b) {
+		return i, colon, nil
+	}
+	if i == part {
+		return 0, 0, s.errorAt(Malformed, i, "no name where one must be")
+	}
+	if wide && !(wideName(b[from:max(from, part-1)]) && wideName(b[part:i])) {
+		return 0, 0, s.errorAt(Malformed, from, "a name with a character that names cannot have")
+	}
+	return i, colon, nil
+}
+
+const (
+	noName = iota
+	isNameStart
+	isNameRest
+	isColon
+	isWide // part of a character beyond ASCII
+)
+
+// A constant, so that nothing can change the table.
+const nameClasses = n16 + n16 + n8 + n4 + "\x00\x02\x02\x00" + // - .
+	"\x02\x02\x02\x02\x02\x02\x02\x02\x02\x02\x03" + n4 + "\x00" + // digits and colon
+	"\x00" + az + n4 + "\x01" + // A to Z and _
+	"\x00" + az + n4 + "\x00" +
+	w32 + w32 + w32 + w32
+
+const (
+	n4  = "\x00\x00\x00\x00"
+	n8  = n4 + n4
+	n16 = n8 + n8
+	az  = "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
+	w8  = "\x04\x04\x04\x04\x04\x04\x04\x04"
+	w32 = w8 + w8 + w8 + w8
+)
+
+func wideName(b []byte) bool {
+	for i := 0; i < len(b); {
+		r, size := utf8.DecodeRune(b[i:])
+		if r >= utf8.RuneSelf && !nameStart(r) && (i == 0 || !nameRest(r)) {
+			return false
+		}
+		i += size
+	}
+	return true
+}
+
+// NameStartChar of XML 1.0 (fifth edition) beyond ASCII.
+func nameStart(r rune) bool {
+	return 0xC0 <= r && r <= 0x2FF && r != 0xD7 && r != 0xF7 || 0x370 <= r && r <= 0x1FFF && r != 0x37E ||
+		r == 0x200C || r == 0x200D || 0x2070 <= r && r <= 0x218F || 0x2C00 <= r && r <= 0x2FEF ||
+		0x3001 <= r && r <= 0xD7FF || 0xF900 <= r && r <= 0xFDCF || 0xFDF0 <= r && r <= 0xFFFD ||
+		0x10000 <= r && r <= 0xEFFFF
+}
+
+// What NameChar adds to nameStart.
+func nameRest(r rune) bool {
+	return r == 0xB7 || 0x300 <= r && r <= 0x36F || r == 0x203F || r == 0x2040
+}
+
+func clip(b []byte) string {
+	const most = 60
+	if len(b) > most {
+		return string(b[:most]) + "…"
+	}
+	return string(b)
 }

@@ -1,10 +1,13 @@
 package rsdoc
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"time"
+)
 
-// ParseMicros reads a W3C Datetime [7]: YYYY, YYYY-MM, YYYY-MM-DD, or a date with a time of minutes, seconds or a
-// fraction of any length (cut to the microsecond). A time needs its zone, Z or ±hh:mm; a date alone is its first
-// instant in UTC [digest 6]. White space around is ignored. A leap second (:60) is the second after it.
+// ParseMicros reads a W3C Datetime [7], cut to the microsecond. A time needs its zone; a date alone is its first
+// instant in UTC [digest 6]. White space around is ignored, and a leap second (:60) is the second after it.
 func ParseMicros(s string) (Micros, error) {
 	m, fault := parseMicros(s)
 	if fault != "" {
@@ -13,7 +16,7 @@ func ParseMicros(s string) (Micros, error) {
 	return m, nil
 }
 
-// parseMicros returns the instant, or NoTime and what is wrong. It allocates nothing.
+// parseMicros returns NoTime and what is wrong, or the instant. It allocates nothing.
 func parseMicros[T text](s T) (Micros, string) {
 	s = trimSpace(s)
 	d, rest, fault := parseDate(s)
@@ -36,8 +39,7 @@ func parseMicros[T text](s T) (Micros, string) {
 	return m, ""
 }
 
-// parseDate reads YYYY, YYYY-MM or YYYY-MM-DD at the start of s: days since 1970 and the rest,
-// which is empty or begins with T.
+// parseDate reads YYYY, YYYY-MM or YYYY-MM-DD: days since 1970 and the rest, which is empty or begins with T.
 func parseDate[T text](s T) (days int64, rest T, fault string) {
 	var none T
 	year, ok := number(s, 0, 4)
@@ -69,8 +71,7 @@ func parseDate[T text](s T) (days int64, rest T, fault string) {
 	return civilDays(year, month, day), s[10:], ""
 }
 
-// parseClock reads Thh:mm, optional seconds and fraction, and the zone: seconds after midnight UTC
-// (less than 0 or more than a day by the zone) and microseconds.
+// parseClock reads Thh:mm, optional seconds and fraction, and the zone: seconds after midnight UTC and microseconds.
 func parseClock[T text](s T) (seconds, micros int64, fault string) {
 	hour, ok := number(s, 1, 2)
 	if !ok || hour > 23 {
@@ -102,7 +103,7 @@ func parseClock[T text](s T) (seconds, micros int64, fault string) {
 	return int64(hour*3600+minute*60+second) - zone, micros, fault
 }
 
-// parseZone reads Z or ±hh:mm, which must be all of s: seconds east of UTC.
+// parseZone reads Z or ±hh:mm: seconds east of UTC.
 func parseZone[T text](s T) (int64, string) {
 	if len(s) == 0 {
 		return 0, "a time without a zone (Z or ±hh:mm)"
@@ -122,7 +123,6 @@ func parseZone[T text](s T) (int64, string) {
 	return east, ""
 }
 
-// number reads the n decimal digits of s from i.
 func number[T text](s T, i, n int) (v int, ok bool) {
 	if len(s) < i+n {
 		return 0, false
@@ -150,16 +150,63 @@ func monthDays(year, month int) int {
 	return 31
 }
 
-// civilDays counts the days from 1970-01-01 in the Gregorian calendar, for years from 0. Its years
-// begin in March, so that the leap day is the last; 153 days are the five months from March, and
-// again from August.
+// civilDays counts the days from 1970-01-01. Its years begin in March, so that the leap day is the last; 153 days are
+// the five months from March, and again from August.
 func civilDays(year, month, day int) int64 {
 	y := int64(year)
 	m := int64(month) - 3
 	if m < 0 {
 		y, m = y-1, m+12
 	}
-	const cycle, daysTo1970 = 146_097, 719_468 // days of 400 years; days from 0000-03-01 to 1970-01-01
-	y += 400                                   // so that no division sees a negative number
+	const cycle, daysTo1970 = 146_097, 719_468 // days of 400 years; from 0000-03-01 to 1970-01-01
+	y += 400                                   // no division sees a negative number
 	return y*365 + y/4 - y/100 + y/400 + (153*m+2)/5 + int64(day) - 1 - cycle - daysTo1970
+}
+
+// Micros is an instant: microseconds since 1970 UTC, in Source time. Its absence is NoTime, not the zero value.
+type Micros int64
+
+// Interval is a span of Source time, closed at both ends [7, 12].
+type Interval struct{ From, Until Micros }
+
+// NoTime is the absence of an instant.
+const NoTime Micros = math.MinInt64
+
+// Four digits of year.
+const (
+	minDatetime Micros = -62_167_219_200_000_000 // 0000-01-01T00:00:00Z
+	maxDatetime Micros = 253_402_300_799_999_999 // 9999-12-31T23:59:59.999999Z
+)
+
+// Known reports whether m is an instant.
+func (m Micros) Known() bool { return m != NoTime }
+
+// String is RFC 3339 in UTC, with a fraction only if it is not zero; NoTime is "". ParseMicros reads it back.
+func (m Micros) String() string {
+	if !m.Known() {
+		return ""
+	}
+	return m.Time().Format("2006-01-02T15:04:05.999999Z07:00")
+}
+
+// Time is m as a time in UTC; NoTime is the zero time.
+func (m Micros) Time() time.Time {
+	if !m.Known() {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(m)).UTC()
+}
+
+// MicrosOf is t cut to the microsecond. The zero time is NoTime; a time out of range becomes the nearest in range.
+func MicrosOf(t time.Time) Micros {
+	const last = math.MaxInt64/1_000_000 - 1
+	switch s := t.Unix(); {
+	case t.IsZero():
+		return NoTime
+	case s > last:
+		return math.MaxInt64
+	case s < -last:
+		return math.MinInt64 + 1
+	}
+	return Micros(t.UnixMicro())
 }

@@ -1,9 +1,12 @@
 package rsdoc
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
-// readEntry reads the entry whose start tag was just read into r.entry; r.fault says why it is
-// unusable. The element is read to its end in any case.
+// readEntry reads the entry whose start tag was just read into r.entry, to its end in any case; r.fault says why it is
+// unusable.
 func (r *Reader) readEntry() error {
 	e := &r.entry
 	e.clear()
@@ -54,14 +57,13 @@ func (r *Reader) readEntry() error {
 	return nil
 }
 
-// setFault records the first thing that makes the entry unusable.
 func (r *Reader) setFault(why string) {
 	if r.fault == "" {
 		r.fault = why
 	}
 }
 
-// readLoc reads the text of loc. A repeated one is accepted if it is the same.
+// A repeated loc is accepted if it is the same.
 func (r *Reader) readLoc(again bool) error {
 	text, whole, err := r.readText()
 	if err != nil {
@@ -84,8 +86,7 @@ func (r *Reader) readLoc(again bool) error {
 	return nil
 }
 
-// readLastMod reads the text of lastmod. It is a hint in 1.1, so an unreadable or contradictory one
-// counts as absent.
+// lastmod is a hint in 1.1, so an unreadable or contradictory one counts as absent.
 func (r *Reader) readLastMod(again bool) error {
 	text, whole, err := r.readText()
 	if err != nil {
@@ -99,9 +100,8 @@ func (r *Reader) readLastMod(again bool) error {
 	return nil
 }
 
-// readText is the text of the element whose start tag was just read, trimmed, with comments and
-// CDATA sections joined. whole is false if it contains another element, whose own text is left out.
-// Valid until the next element.
+// readText is the trimmed text of the current element. whole is false if it contains another element. Valid until the
+// next element.
 func (r *Reader) readText() (text []byte, whole bool, err error) {
 	r.s.text, whole = r.s.text[:0], true
 	for {
@@ -121,8 +121,7 @@ func (r *Reader) readText() (text []byte, whole bool, err error) {
 	}
 }
 
-// readMD reads the rs:md of an entry, of which there is at most one [7]; one that repeats the first
-// is accepted.
+// An entry has at most one rs:md [7]; one that repeats the first is accepted.
 func (r *Reader) readMD() {
 	if !r.entry.HasMD {
 		r.entryMD(&r.entry)
@@ -139,8 +138,7 @@ func (r *Reader) readMD() {
 	}
 }
 
-// entryMD reads the attributes of the current tag into e. Unreadable ones count as absent: one bad
-// value must not cost the entry (F46).
+// Unreadable attributes count as absent: one bad value must not cost the entry (F46).
 func (r *Reader) entryMD(e *Entry) {
 	e.HasMD = true
 	for i := range r.s.attrs {
@@ -189,7 +187,7 @@ func parseChange(b []byte) Change {
 	return ChangeUnknown
 }
 
-// String is the change as the attribute writes it; "" for ChangeNone.
+// String is the change as the attribute writes it.
 func (c Change) String() string {
 	switch c {
 	case ChangeNone:
@@ -202,4 +200,86 @@ func (c Change) String() string {
 		return "deleted"
 	}
 	return "unknown"
+}
+
+func (r *Reader) rootLink() error {
+	ln, fault := r.parseLink(nil)
+	if fault != "" {
+		r.warn("a link on the root " + fault + ": left out")
+		return nil
+	}
+	if err := r.countLink(len(r.head.Links), &r.headBytes, &ln); err != nil {
+		return err
+	}
+	r.head.Links = append(r.head.Links, ln)
+	return nil
+}
+
+func (r *Reader) entryLink() error {
+	links := r.entry.Links
+	var digests []Digest
+	if n := len(links); n < cap(links) {
+		digests = links[:n+1][n].Digests[:0] // memory of an earlier entry
+	}
+	ln, fault := r.parseLink(digests)
+	if fault != "" {
+		r.entry.BadLinks++
+		return nil
+	}
+	if err := r.countLink(len(links), &r.linkBytes, &ln); err != nil {
+		return err
+	}
+	r.entry.Links = append(links, ln)
+	return nil
+}
+
+func (r *Reader) countLink(have int, bytes *int, ln *Link) error {
+	*bytes += len(ln.Rel) + len(ln.Href) + len(ln.Type) + len(ln.Path)
+	if have >= maxLinks || *bytes > r.opts.Limits.perTag() {
+		return r.refuse(Limit, fmt.Sprintf("more than %d links of one element, or links of more than %d bytes",
+			maxLinks, r.opts.Limits.perTag()))
+	}
+	return nil
+}
+
+// fault says why it is no usable link [7].
+func (r *Reader) parseLink(digests []Digest) (ln Link, fault string) {
+	ln = NewLink("", "")
+	fault = "has no href"
+	for i := range r.s.attrs {
+		a := &r.s.attrs[i]
+		if a.ns != nsNone {
+			continue
+		}
+		switch string(a.local) {
+		case "rel":
+			ln.Rel = r.intern(trimSpace(a.value))
+		case "href":
+			ln.Href, fault = r.uri(trimSpace(a.value))
+		case "pri":
+			ln.Pri = parsePri(a.value)
+		case "modified":
+			ln.Modified, _ = parseMicros(a.value)
+		case "type":
+			ln.Type = r.intern(trimSpace(a.value))
+		case "length":
+			ln.Length = parseLength(a.value)
+		case "hash":
+			ln.Digests, _ = parseDigests(a.value, digests)
+		case "path":
+			ln.Path = string(a.value)
+		}
+	}
+	if ln.Rel == "" && fault == "" {
+		fault = "has no rel"
+	}
+	return ln, fault
+}
+
+// A preference out of range counts as absent [digest 6].
+func parsePri(b []byte) int {
+	if n := parseLength(b); 1 <= n && n <= noPri {
+		return int(n)
+	}
+	return noPri
 }

@@ -8,23 +8,21 @@ import (
 // Problem is why a document as a whole was refused.
 type Problem uint8
 
-// The problems. Nothing may be concluded from what a refused document does not list.
+// Nothing may be concluded from what a refused document does not list.
 const (
 	// NotXML is anything else, such as plain text, JSON or a ZIP.
 	NotXML Problem = iota + 1
-	// Malformed is XML that is not well-formed (1.0 with namespaces), or a document that
-	// contradicts itself.
+	// Malformed is not well-formed, or contradicts itself.
 	Malformed
-	// Forbidden is a document type or entity declaration. No ResourceSync document needs one; HTML
-	// pages and attacks have them.
+	// Forbidden is a document type or entity declaration: HTML pages and attacks have them.
 	Forbidden
 	// WrongEncoding is any encoding but UTF-8.
 	WrongEncoding
-	// WrongRoot is a root other than urlset or sitemapindex in the Sitemap namespace.
+	// WrongRoot is no urlset or sitemapindex in the Sitemap namespace.
 	WrongRoot
 	// WrongKind is a ResourceSync document of an unexpected capability.
 	WrongKind
-	// Truncated is an input that ended before the document did. Another attempt may help.
+	// Truncated is an input that ended before the document did.
 	Truncated
 	// Limit is a document beyond Options.Limits.
 	Limit
@@ -53,8 +51,8 @@ func (p Problem) String() string {
 	return "unknown problem"
 }
 
-// DocumentError is why and where a document was refused. Failures of the underlying reader
-// (network, disk) are no DocumentErrors; they come wrapped, for errors.Is and errors.As.
+// DocumentError is why and where a document was refused. Failures of the underlying reader (network, disk) are no
+// DocumentErrors; they come wrapped, for errors.Is and errors.As.
 type DocumentError struct {
 	Problem Problem
 	Offset  int64 // byte in the document, after inflating
@@ -62,11 +60,24 @@ type DocumentError struct {
 	cause   error
 }
 
+// CausePage is the cause of a document that is an HTML page.
+const CausePage = "html-page"
+
+const pageDetail = "an HTML page in place of a ResourceSync document"
+
+// Cause is in a stable word what a document is in place of one, "" where no word stands for it.
+func (e *DocumentError) Cause() string {
+	if e.Detail == pageDetail {
+		return CausePage
+	}
+	return ""
+}
+
 func (e *DocumentError) Error() string {
 	return fmt.Sprintf("refused document (%s at byte %d): %s", e.Problem, e.Offset, e.Detail)
 }
 
-// Unwrap is the cause of a Truncated document (io.ErrUnexpectedEOF), or gzip's error.
+// Unwrap is the cause of a Truncated document, or gzip's error.
 func (e *DocumentError) Unwrap() error {
 	if e.cause == nil && e.Problem == Truncated {
 		return io.ErrUnexpectedEOF
@@ -74,10 +85,10 @@ func (e *DocumentError) Unwrap() error {
 	return e.cause
 }
 
-// EntryError is why an entry was skipped. The document goes on.
+// EntryError is why an entry was skipped.
 type EntryError struct {
 	Ordinal int64 // position in the document, from 0
-	Offset  int64 // byte of its start tag, after inflating
+	Offset  int64 // byte of its start tag
 	Detail  string
 }
 

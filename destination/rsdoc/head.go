@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// noPri is the preference of a link without one [7].
 const noPri = 999_999
 
-// NewHead is the head of a document of that shape and kind, with nothing else known.
+// NewHead is the head of a document of that shape and kind.
 func NewHead(shape Shape, kind Kind) Head {
 	return Head{
 		Shape: shape, Kind: kind, RawKind: string(kind), HasMD: kind != KindUnknown,
@@ -36,8 +35,7 @@ func NewLink(rel, href string) Link {
 	return Link{Rel: rel, Href: href, Pri: noPri, Modified: NoTime, Length: -1}
 }
 
-// Link is the preferred link of a relation: the one with the lowest pri, the first of several.
-// Relations compare without letter case (RFC 8288, 2.1.1).
+// Link is the preferred link of a relation, in any letter case: the one with the lowest pri.
 func (h *Head) Link(rel string) (Link, bool) {
 	best := -1
 	for i := range h.Links {
@@ -51,8 +49,8 @@ func (h *Head) Link(rel string) (Link, bool) {
 	return h.Links[best], true
 }
 
-// Expect refuses a document of another kind with a *DocumentError that names both (F58). A document
-// that does not state its kind passes: the referring document decides [digest 18].
+// Expect refuses a document of another kind with a *DocumentError (F58). A document that does not state its kind
+// passes: the referring document decides [digest 18].
 func (h *Head) Expect(kinds ...Kind) error {
 	if h.Kind == KindUnknown || slices.Contains(kinds, h.Kind) {
 		return nil
@@ -71,19 +69,18 @@ func (h *Head) Expect(kinds ...Kind) error {
 	}
 }
 
-// snapshot reports a kind that shows a set at one time and so has at on its root [7, Appendix A].
+// snapshot reports a kind that has at on its root [7, Appendix A].
 func (k Kind) snapshot() bool {
 	return k == KindResourceList || k == KindResourceDump || k == KindResourceDumpManifest
 }
 
-// changes reports a kind whose entries are changes, so that each needs its change attribute [12,
-// 13.2].
+// changes reports a kind whose entries need a change attribute [12, 13.2].
 func (k Kind) changes() bool {
 	return k == KindChangeList || k == KindChangeDumpManifest || k == KindChangeNotification ||
 		k == KindFrameworkNotification
 }
 
-// parseKind maps older spellings [digest 16] to ours; unknown values go through intern unchanged.
+// parseKind maps older spellings [digest 16] to ours.
 func parseKind(b []byte, intern func([]byte) string) Kind {
 	var folded [32]byte
 	b = trimSpace(b)

@@ -5,11 +5,9 @@ import (
 	"strings"
 )
 
-// maxInstruction bounds an XML declaration, and the name of any other instruction.
 const maxInstruction = 1 << 10
 
-// declaration reads what begins with "<!" at pos: a comment or a CDATA section. Document types and
-// entities are refused: no document needs them, and classical attacks use them.
+// Document types and entities are refused: no document needs them, and classical attacks use them.
 func (s *scanner) declaration() error {
 	s.opened = true
 	if err := s.require(3, "a tag"); err != nil {
@@ -29,12 +27,11 @@ func (s *scanner) declaration() error {
 		return s.errorAt(Forbidden, 0, "a markup declaration")
 	}
 	if len(b) >= len(doctype)+5 && foldEqual(b[len(doctype)+1:len(doctype)+5], "html") {
-		return s.errorAt(Forbidden, 0, "an HTML page in place of a ResourceSync document")
+		return s.errorAt(Forbidden, 0, pageDetail)
 	}
 	return s.errorAt(Forbidden, 0, "a document type declaration")
 }
 
-// comment skips a comment, of any length.
 func (s *scanner) comment() error {
 	if err := s.require(4, "a comment"); err != nil {
 		return err
@@ -63,7 +60,6 @@ func (s *scanner) comment() error {
 	}
 }
 
-// cdata takes a CDATA section as text.
 func (s *scanner) cdata() error {
 	const opening = "<![CDATA["
 	if err := s.require(len(opening), "a CDATA section"); err != nil {
@@ -100,7 +96,6 @@ func (s *scanner) cdata() error {
 	}
 }
 
-// instruction skips a processing instruction, or reads the XML declaration.
 func (s *scanner) instruction() error {
 	late := s.opened
 	s.opened = true
@@ -147,8 +142,8 @@ func (s *scanner) skipInstruction() error {
 	}
 }
 
-// xmlDeclaration reads <?xml version="1.0" encoding="UTF-8"?>. Only its encoding matters: we read UTF-8, of which
-// US-ASCII is a part. Its pseudo-attributes have the form of attributes, so it is read as a tag.
+// Only the encoding matters: we read UTF-8, of which US-ASCII is a part. The pseudo-attributes have the form of
+// attributes, so they are read as a tag.
 func (s *scanner) xmlDeclaration() error {
 	n := -1
 	for n < 0 {

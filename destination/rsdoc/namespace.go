@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// nsID stands for a namespace: equal IDs in force together are equal URIs.
+// Equal IDs in force together are equal URIs.
 type nsID int64
 
 const (
@@ -21,20 +21,19 @@ const (
 	namespaceXMLNS = "http://www.w3.org/2000/xmlns/"
 )
 
-// scopes are the namespace declarations in force, innermost last. Names and URIs are on one byte
-// stack, so that a document that declares its prefixes on each entry makes no garbage.
+// scopes are the namespace declarations in force, innermost last, on one byte stack, so that a document that declares
+// its prefixes on each entry makes no garbage.
 type scopes struct {
 	bindings []binding
 	bytes    []byte
-	last     nsID // the last one given to an unknown URI
+	last     nsID // given to an unknown URI
 }
 
 type binding struct {
-	prefix, uri, end int // offsets in scopes.bytes; the default namespace has no prefix
+	prefix, uri, end int // offsets in scopes.bytes
 	ns               nsID
 }
 
-// scopeMark is a state to return to.
 type scopeMark struct{ bindings, bytes int }
 
 func (s *scopes) mark() scopeMark { return scopeMark{len(s.bindings), len(s.bytes)} }
@@ -45,7 +44,7 @@ func (s *scopes) leave(m scopeMark) {
 
 func (s *scopes) count() int { return len(s.bindings) }
 
-// declare adds a declaration to the scope that began at m. It returns what is wrong with it, or "".
+// declare adds a declaration to the scope that began at m, and returns what is wrong with it.
 func (s *scopes) declare(m scopeMark, prefix, uri []byte) string {
 	switch {
 	case string(prefix) == "xmlns" || string(uri) == namespaceXMLNS:
@@ -90,7 +89,6 @@ func (s *scopes) identify(uri []byte) nsID {
 	return s.last
 }
 
-// uriOf is the URI of an unknown namespace in force.
 func (s *scopes) uriOf(ns nsID) []byte {
 	for _, b := range s.bindings {
 		if b.ns == ns {
@@ -100,9 +98,8 @@ func (s *scopes) uriOf(ns nsID) []byte {
 	return nil
 }
 
-// nearSitemap reports namespaces that are meant as that of Sitemaps: with https or a slash behind
-// it, of another version, or Google's from before. The extensions of Sitemaps are none, nor is a
-// long one, because it would be searched for each element.
+// nearSitemap reports namespaces that are meant as that of Sitemaps: with https or a slash behind it, of another
+// version, or Google's from before.
 func nearSitemap(uri []byte) bool {
 	const most = 200
 	if len(uri) > most {
@@ -112,8 +109,7 @@ func nearSitemap(uri []byte) bool {
 	return strings.Contains(low, "sitemaps.org/") || strings.Contains(low, "/schemas/sitemap/")
 }
 
-// lookup is the namespace of an element's prefix, the default one for none; false for an undeclared
-// prefix.
+// lookup is the namespace of an element's prefix; false for an undeclared one.
 func (s *scopes) lookup(prefix []byte) (nsID, bool) {
 	for i := len(s.bindings) - 1; i >= 0; i-- {
 		if b := &s.bindings[i]; string(s.bytes[b.prefix:b.uri]) == string(prefix) {

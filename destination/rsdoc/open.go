@@ -10,14 +10,12 @@ import (
 	"io"
 )
 
-// maxGzipLayers is how often a document may be packed: a .xml.gz that the server compresses again
-// is two.
+// A .xml.gz that the server compresses again is packed twice.
 const maxGzipLayers = 2
 
-// Open is NewReader for a document that may be packed with gzip, which its content shows, never its
-// name or headers [digest 18]. Options.Limits.Bytes bounds the inflated size, so a bomb is an error
-// of the document. The input must be whole: a cut or damaged gzip stream is an error even behind
-// the root's end tag.
+// Open is NewReader for a document that may be packed with gzip, which its content shows [digest 18].
+// Options.Limits.Bytes bounds the inflated size. A cut or damaged gzip stream is an error even behind the root's end
+// tag.
 //
 // An error is that of the first read, as Next would return it.
 func Open(r io.Reader, o Options) (*Reader, error) {
@@ -39,8 +37,7 @@ func Open(r io.Reader, o Options) (*Reader, error) {
 	return NewReader(r, o), nil
 }
 
-// OpenBytes is Open for a document in memory. An unpacked one is scanned in place, so b must not
-// change before the reader is done.
+// OpenBytes is Open for a document in memory, which must not change before the reader is done.
 func OpenBytes(b []byte, o Options) (*Reader, error) {
 	if isGzip(b) {
 		return Open(bytes.NewReader(b), o)

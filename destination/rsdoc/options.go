@@ -8,21 +8,19 @@ type Limits struct {
 	Bytes int64
 	// Depth is how deep elements may nest.
 	Depth int
-	// Attributes is how many a tag may have, and how many namespace declarations may be in force.
+	// Attributes is how many a tag may have, and how many namespaces may be in force.
 	Attributes int
-	// Text is the most bytes of an attribute's value and of the text of loc or lastmod. A tag as a
-	// whole, and the links of one entry or of the root together, may take four times as much.
+	// Text is the most bytes of an attribute's value and of the text of loc or lastmod. A tag, and the links of one
+	// owner together, may take four times as much.
 	Text int
 }
 
-// Fixed bounds, far beyond any real document.
 const (
 	maxLinks    = 1_000 // rs:ln of one entry, or of the root
 	maxWarnings = 8
 )
 
-// DefaultLimits is generous in bytes, because real Sources exceed the 50 MB of the Sitemap protocol
-// [digest 15], and strict in all that is held in memory.
+// DefaultLimits is generous in bytes, because real Sources exceed the 50 MB of the Sitemap protocol [digest 15].
 func DefaultLimits() Limits {
 	return Limits{Bytes: 8 << 30, Depth: 32, Attributes: 64, Text: 64 << 10}
 }
@@ -44,20 +42,15 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// perTag bounds a start tag, and the strings of all links of one owner.
 func (l Limits) perTag() int { return 4 * max(l.Text, 1<<10) }
 
 // Options of a reader. The zero value reads with the default limits.
 type Options struct {
-	// Base resolves relative references: the document's final URI [digest 6]. Without it an entry
-	// or a link with a relative reference counts as bad.
-	Base *url.URL
-	// Limits bound the document; zero fields take their defaults.
+	// Base resolves relative references: the document's final URI [digest 6]. Without it they are bad.
+	Base   *url.URL
 	Limits Limits
-	// Assume is the kind of a document whose root does not state one, known from the referring
-	// document [digest 18].
+	// Assume is the kind of a document whose root does not state one [digest 18].
 	Assume Kind
-	// Faulty has Next return unusable entries whose Loc can be read (Entry.Fault); without it they
-	// are skipped.
+	// Faulty has Next return unusable entries whose Loc can be read (Entry.Fault).
 	Faulty bool
 }

@@ -5,9 +5,8 @@ import (
 	"io"
 )
 
-// Reader reads one document as a stream, in constant memory. It is not safe for concurrent use. Errors are final: the
-// same one comes from every later call. Nothing may be concluded from the absence of an entry before Next returned
-// io.EOF, for only then was the document complete and well-formed to its last byte (F58).
+// Reader reads one document as a stream, in constant memory. Errors are final. Nothing may be concluded from the
+// absence of an entry before Next returned io.EOF, for only then was the document well-formed to its last byte (F58).
 type Reader struct {
 	s    scanner
 	opts Options
@@ -21,7 +20,7 @@ type Reader struct {
 	skipped   int64
 	firstSkip error
 
-	entry, second Entry  // second is a repeated rs:md, to compare with the first
+	entry, second Entry  // second is a repeated rs:md
 	fault         string // of the entry being read
 	located       bool   // its loc is certain despite the fault
 	linkBytes     int    // of the entry being read
@@ -29,8 +28,7 @@ type Reader struct {
 	names         map[string]string
 }
 
-// NewReader reads a document that is not packed. It reads ahead by at most 64 KiB, and nothing
-// before the first call.
+// NewReader reads a document that is not packed. It reads ahead by at most 64 KiB.
 func NewReader(r io.Reader, o Options) *Reader {
 	return newReader(window{src: r, limit: o.Limits.withDefaults().Bytes}, o)
 }
@@ -44,10 +42,8 @@ func newReader(w window, o Options) *Reader {
 	}
 }
 
-// Head reads up to the first entry, or to the end of a document without any. A root rs:md or rs:ln
-// that follows entries [digest 5] is added to the same Head when Next has passed it, so call it
-// again after io.EOF. A document that is no urlset or sitemapindex of the Sitemap namespace is
-// refused here; one without rs:md is a plain Sitemap of KindUnknown, or of Options.Assume.
+// Head reads up to the first entry. A root rs:md or rs:ln that follows entries [digest 5] is added to the same Head, so
+// call it again after io.EOF. A document without rs:md is a plain Sitemap of KindUnknown, or of Options.Assume.
 func (r *Reader) Head() (*Head, error) {
 	if r.err != nil && r.err != io.EOF {
 		return nil, r.err
@@ -61,9 +57,8 @@ func (r *Reader) Head() (*Head, error) {
 	return &r.head, nil
 }
 
-// Next is the next good entry; io.EOF after the last one of a complete document, and any other
-// error is the document's or the underlying reader's. Unusable entries are counted by Skipped and
-// skipped, unless Options.Faulty asks for them.
+// Next is the next good entry, or io.EOF after the last one of a complete document. Unusable entries are counted by
+// Skipped and skipped, unless Options.Faulty asks for them.
 func (r *Reader) Next() (*Entry, error) {
 	if _, err := r.Head(); err != nil {
 		return nil, err
@@ -92,10 +87,8 @@ func (r *Reader) Next() (*Entry, error) {
 	return nil, r.err
 }
 
-// Skipped counts the unusable entries so far: without a loc, with one that is no URI, with an
-// unknown change in a document of changes, or contradicting themselves. first describes the first
-// of them, as an *EntryError. A caller that deletes what a list does not have must look here: a
-// skipped entry is not an absent one.
+// Skipped counts the unusable entries so far; first describes the first of them, as an *EntryError. A caller that
+// deletes what a list does not have must look here: a skipped entry is not an absent one.
 func (r *Reader) Skipped() (n int64, first error) { return r.skipped, r.firstSkip }
 
 // Bytes is how much of the inflated document was scanned.
@@ -107,7 +100,6 @@ func (r *Reader) skip(at int64) {
 	}
 }
 
-// readRoot reads the root's start tag and goes on to the first entry.
 func (r *Reader) readRoot() error {
 	r.rooted = true
 	r.s.start()
@@ -137,8 +129,7 @@ func (r *Reader) refuse(p Problem, detail string) error {
 	return &DocumentError{Problem: p, Offset: r.s.tagAt, Detail: detail}
 }
 
-// seekEntry reads the root's content up to the start tag of the next entry. It returns io.EOF at
-// the end of a complete document.
+// seekEntry returns io.EOF at the end of a complete document.
 func (r *Reader) seekEntry() error {
 	for {
 		tok, err := r.s.next()
@@ -175,7 +166,6 @@ func (r *Reader) seekEntry() error {
 	}
 }
 
-// isEntry reports whether the element is an entry in a document of this shape.
 func (r *Reader) isEntry() bool {
 	if r.head.Shape == Index {
 		return r.s.ns == nsSitemap && string(r.s.local) == "sitemap"
@@ -183,10 +173,8 @@ func (r *Reader) isEntry() bool {
 	return r.s.ns == nsSitemap && string(r.s.local) == "url"
 }
 
-// lostEntry reports an element that was meant as an entry and is none, with the reason in r.fault:
-// that of the other shape, one without namespace under a prefixed root, or one in a namespace that
-// looks like that of Sitemaps. They count as skipped, because a list of such entries is not an
-// empty list.
+// lostEntry reports an element that was meant as an entry: of the other shape, without namespace under a prefixed root,
+// or in a namespace that looks like that of Sitemaps. A list of such entries is not an empty list.
 func (r *Reader) lostEntry() bool {
 	local := string(r.s.local)
 	if local != "url" && local != "sitemap" {
@@ -207,8 +195,7 @@ func (r *Reader) lostEntry() bool {
 	return true
 }
 
-// rootMD reads the rs:md of the root. A second one that says the same is accepted; one that differs
-// leaves open what the document is.
+// A second rs:md that differs leaves open what the document is.
 func (r *Reader) rootMD() error {
 	md := NewHead(r.head.Shape, KindUnknown)
 	md.HasMD = true
@@ -270,7 +257,6 @@ func (r *Reader) warn(detail string) {
 	}
 }
 
-// skipElement reads to the end of the element whose start tag was just read.
 func (r *Reader) skipElement() error {
 	for depth := 1; depth > 0; {
 		tok, err := r.s.next()
@@ -286,8 +272,7 @@ func (r *Reader) skipElement() error {
 	return nil
 }
 
-// intern is b as a string, shared by the few values that repeat in a document: media types,
-// relations, codings. It holds a bounded number of short ones.
+// intern shares the few values that repeat in a document: media types, relations, codings.
 func (r *Reader) intern(b []byte) string {
 	const most, longest = 64, 128
 	if s, ok := r.names[string(b)]; ok {

@@ -5,22 +5,18 @@ import (
 	"io"
 )
 
-// token is what next found.
 type token uint8
 
 const (
-	tokEnd   token = iota // an end tag, or the end of an empty element
-	tokStart              // a start tag: ns, local and attrs describe it
+	tokEnd   token = iota // also of an empty element
+	tokStart              // ns, local and attrs describe it
 	tokEOF                // the root is closed and the input ended
 )
 
-// scanner cuts XML 1.0 with namespaces into tags. It insists on a well-formed document from the
-// first byte to the last, and is stricter than XML where ResourceSync needs nothing of it: no
-// document type, no encoding but UTF-8, references of at most maxReference bytes. Its slices are
-// valid until the next call of next.
+// scanner cuts XML 1.0 with namespaces into tags. It insists on a well-formed document from the first byte to the last,
+// without document type, in UTF-8. Its slices are valid until the next call of next.
 //
-// Unlike encoding/xml it holds no token on the heap: tags are read in the window, names and scopes
-// are kept on byte stacks, and text is only collected on demand (performance.md 4).
+// Unlike encoding/xml it holds no token on the heap (performance.md 4).
 type scanner struct {
 	window
 	limits Limits
@@ -35,17 +31,17 @@ type scanner struct {
 	colon    int  // its offset in the name, 0 for none
 	declares bool // the tag may declare namespaces
 
-	// collect appends the text up to the next tag to text, with references resolved.
+	// collect appends the text up to the next tag to text.
 	collect bool
 	text    []byte
 
 	scopes  scopes
 	stack   []frame
 	names   []byte // the qualified names of the open elements
-	scratch []byte // attribute values that had to be unescaped
-	empty   bool   // the last start tag was an empty element: its tokEnd is due
+	scratch []byte // attribute values that were unescaped
+	empty   bool   // the tokEnd of an empty element is due
 	begun   bool   // the root was seen
-	opened  bool   // any markup was seen, so an XML declaration comes too late
+	opened  bool   // any markup was seen
 }
 
 type frame struct {
@@ -53,7 +49,6 @@ type frame struct {
 	scopes scopeMark
 }
 
-// next finds the next tag, or the end of the document.
 func (s *scanner) next() (token, error) {
 	if s.empty {
 		s.empty = false
@@ -84,7 +79,6 @@ func (s *scanner) next() (token, error) {
 	}
 }
 
-// start skips a byte order mark.
 func (s *scanner) start() {
 	for s.end-s.pos < 3 && s.more() {
 	}
@@ -130,7 +124,7 @@ func (s *scanner) require(n int, what string) error {
 	return nil
 }
 
-// truncated is the error for input that ended too early: the window's error, or the end.
+// truncated is the window's error, or the early end.
 func (s *scanner) truncated(where string) error {
 	if s.err != io.EOF {
 		return s.err
@@ -147,7 +141,6 @@ func (s *scanner) push(qname []byte, mark scopeMark) {
 	s.names = append(s.names, qname...)
 }
 
-// pop closes the innermost element and its namespace declarations.
 func (s *scanner) pop() {
 	top := s.stack[len(s.stack)-1]
 	s.stack = s.stack[:len(s.stack)-1]

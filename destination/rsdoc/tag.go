@@ -6,15 +6,14 @@ import (
 	"fmt"
 )
 
-// attr is an attribute of the current tag, its value normalised and without references.
+// attr has its value normalised and without references.
 type attr struct {
 	prefix, local, value []byte
 	ns                   nsID // nsNone without prefix, as on rs:md and rs:ln [7]
 }
 
-// startTag reads the tag at pos. The whole tag must be in the window, so it is read again after
-// more input came. Beyond a few KiB the window doubles each time: otherwise a peer that sends
-// single bytes makes this quadratic.
+// The whole tag must be in the window, so it is read again after more input came. Beyond a few KiB the window doubles
+// each time: otherwise a peer that sends single bytes makes this quadratic.
 func (s *scanner) startTag() error {
 	most := s.limits.perTag()
 	for {
@@ -42,8 +41,7 @@ func (s *scanner) startTag() error {
 	}
 }
 
-// enter opens the element of a parsed tag of n bytes: declarations first, because they apply to the
-// tag itself.
+// enter opens the element of a parsed tag: declarations first, because they apply to the tag itself.
 func (s *scanner) enter(n int) error {
 	if len(s.stack) == 0 && s.begun {
 		return s.errorAt(Malformed, 0, "a second root element")
@@ -72,7 +70,6 @@ func (s *scanner) enter(n int) error {
 	return nil
 }
 
-// declareScopes moves the namespace declarations from s.attrs into force.
 func (s *scanner) declareScopes(mark scopeMark) error {
 	kept := s.attrs[:0]
 	for _, a := range s.attrs {
@@ -96,7 +93,6 @@ func (s *scanner) declareScopes(mark scopeMark) error {
 	return nil
 }
 
-// resolveAttrs gives the attributes their namespaces and refuses duplicates.
 func (s *scanner) resolveAttrs() error {
 	for i := range s.attrs {
 		a := &s.attrs[i]
@@ -115,8 +111,7 @@ func (s *scanner) resolveAttrs() error {
 	return nil
 }
 
-// parseTag reads the start tag at the beginning of b: its name, s.attrs and s.empty. n is its
-// length, 0 where b ends before it does.
+// parseTag reads name, s.attrs and s.empty at the beginning of b. n is the tag's length, 0 where b ends before it does.
 func (s *scanner) parseTag(b []byte) (n int, err error) {
 	s.attrs, s.scratch, s.declares = s.attrs[:0], s.scratch[:0], false
 	i, colon, err := s.name(b, 1)
@@ -152,8 +147,7 @@ func (s *scanner) parseTag(b []byte) (n int, err error) {
 	}
 }
 
-// attribute reads name = "value" at i and appends it; it returns the index behind it, or len(b)
-// where b ends too early.
+// attribute returns the index behind name = "value", or len(b) where b ends too early.
 func (s *scanner) attribute(b []byte, i int) (int, error) {
 	from := i
 	i, colon, err := s.name(b, i)
@@ -199,7 +193,6 @@ func (s *scanner) attribute(b []byte, i int) (int, error) {
 	return i + n + 1, nil
 }
 
-// endTag reads the tag at pos and closes the innermost element, whose name it must have.
 func (s *scanner) endTag() error {
 	s.tagAt = s.offset()
 	if len(s.stack) == 0 {
@@ -233,8 +226,8 @@ func (s *scanner) endTag() error {
 	return nil
 }
 
-// plain reports whether the text of an attribute or an element stands for itself: no reference, no
-// '<', no white space but spaces. It may be false for a plain one.
+// plain reports whether text stands for itself: no reference, no '<', no white space but spaces. It may be false for a
+// plain one.
 func plain(b []byte) bool {
 	const low, high = 0x0101010101010101, 0x8080808080808080
 	for ; len(b) >= 8; b = b[8:] {

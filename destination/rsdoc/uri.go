@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// uri is the absolute URI of b, which is trimmed: exactly b where it is absolute (identity is the
-// string, F81), else resolved against the base. fault is the reason for none, as the end of a
-// sentence.
+// uri is the absolute URI of b: exactly b where it is absolute (identity is the string, F81), else resolved. fault is
+// the end of a sentence.
 func (r *Reader) uri(b []byte) (uri, fault string) {
 	if len(b) == 0 {
 		return "", "is empty"
@@ -17,7 +16,7 @@ func (r *Reader) uri(b []byte) (uri, fault string) {
 		return s, ""
 	}
 	u, err := url.Parse(s)
-	if err != nil { // servers accept a % that begins no escape, and so does this (contract.md 5)
+	if err != nil { // servers accept a stray % (contract.md 5)
 		u, err = url.Parse(escapeStrayPercent(s))
 	}
 	switch {
@@ -35,10 +34,8 @@ func (r *Reader) uri(b []byte) (uri, fault string) {
 	return s, ""
 }
 
-// plainHTTP reports URIs that need no parser: http or https, a host of letters, digits, dots,
-// hyphens and underscores, perhaps a port, and behind it no control character and no percent sign
-// without two hex digits. It accepts nothing that url.Parse refuses, and saves its allocation for
-// nearly every entry of a list.
+// plainHTTP reports URIs that need no parser. It accepts nothing that url.Parse refuses, and saves its allocation for
+// nearly every entry.
 func plainHTTP(s string) bool {
 	const secure, open = "https://", "http://"
 	i := len(open)
@@ -81,7 +78,6 @@ func plainHTTP(s string) bool {
 	return true
 }
 
-// escapeStrayPercent writes percent signs behind the host that two hex digits do not follow as %25.
 func escapeStrayPercent(s string) string {
 	from := 0
 	if _, rest, ok := strings.Cut(s, "//"); ok {

@@ -9,23 +9,22 @@ import (
 )
 
 const (
-	// A notification fits into smallWindow: the full one would cost more than scanning it
-	// (performance.md 4).
+	// A notification fits into smallWindow (performance.md 4).
 	smallWindow = 4 << 10
 	fullWindow  = 64 << 10 // for a long list
 )
 
-// window is the part of the input that the scanner sees: buf[pos:end] is valid UTF-8. Input is
-// checked once, as it arrives, so that no later step needs to.
+// window is the part of the input that the scanner sees: buf[pos:end] is valid UTF-8. Input is checked once, as it
+// arrives, so that no later step needs to.
 type window struct {
 	src   io.Reader // nil if buf is everything
 	buf   []byte
-	pos   int   // the next byte to scan
+	pos   int
 	end   int   // behind the last byte that may be scanned
-	raw   int   // behind the last byte read: an incomplete rune may lie between end and raw
+	raw   int   // behind the last byte read: an incomplete rune may follow end
 	base  int64 // offset of buf[0] in the document
 	limit int64
-	err   error // why nothing follows end; io.EOF at the end of the input
+	err   error // why nothing follows end
 }
 
 // inPlace makes a window over b, which is never written to.
@@ -41,7 +40,6 @@ func inPlace(b []byte, limit int64) window {
 func (w *window) offset() int64 { return w.base + int64(w.pos) }
 
 // more adds at least one byte behind end and keeps buf[pos:end], whose position in buf may change.
-// It returns false where there is no more; err says why.
 func (w *window) more() bool {
 	if w.err != nil {
 		return false
@@ -71,7 +69,6 @@ func (w *window) more() bool {
 	return false
 }
 
-// makeRoom makes space behind raw, by moving the kept bytes to the front or to a larger buffer.
 func (w *window) makeRoom() {
 	const enough = 512
 	if len(w.buf)-w.raw >= enough {
@@ -98,7 +95,6 @@ func (w *window) makeRoom() {
 	w.buf, w.pos = to, 0
 }
 
-// setErr keeps the reader's error in the form for the caller.
 func (w *window) setErr(err error) {
 	if err == nil || err == io.EOF {
 		w.err = err
@@ -106,7 +102,7 @@ func (w *window) setErr(err error) {
 	}
 	var refused *DocumentError
 	switch {
-	case errors.As(err, &refused): // by the limit, or by gzip, which does not know the offset
+	case errors.As(err, &refused): // by the limit, or by gzip
 		placed := *refused
 		if placed.Offset == 0 {
 			placed.Offset = w.base + int64(w.raw)
@@ -129,8 +125,7 @@ func (w *window) overLimit() error {
 	}
 }
 
-// check moves end over the valid characters up to raw. A bad one becomes the error that the scanner
-// meets there.
+// A bad character becomes the error that the scanner meets there.
 func (w *window) check() {
 	n, bad := validChars(w.buf[w.end:w.raw])
 	w.end += n
@@ -152,8 +147,7 @@ func (w *window) check() {
 	w.err = e
 }
 
-// validChars counts the bytes of b that are whole characters of XML 1.0 in UTF-8; bad reports that
-// the next one cannot be completed by more bytes.
+// validChars counts whole characters of XML 1.0 in UTF-8; bad reports that the next one cannot be completed.
 func validChars(b []byte) (n int, bad bool) {
 	const low, high = 0x0101010101010101, 0x8080808080808080
 	for n < len(b) {

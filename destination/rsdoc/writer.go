@@ -9,11 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Writer writes one document as a stream, which Reader reads back as the same values. Its errors
-// are final.
+// Writer writes one document as a stream, which Reader reads back. Its errors are final.
 type Writer struct {
-	// Spec10 writes entries as in 1.0 and before: the time of the change is lastmod, and there is
-	// no datetime [digest 16]. Set it before the first Write.
+	// Spec10 writes entries as in 1.0: the time of the change is lastmod [digest 16]. Set it before the first Write.
 	Spec10 bool
 
 	w     *bufio.Writer
@@ -22,9 +20,8 @@ type Writer struct {
 	open  bool
 }
 
-// NewWriter writes the root's start tag, rs:ln and rs:md. The capability is h.RawKind, or h.Kind
-// where that is empty; with neither, and no times, the document is a plain Sitemap. The output
-// reaches w at the latest with Close.
+// NewWriter writes the root's start tag, rs:ln and rs:md. The capability is h.RawKind, else h.Kind; with neither, and
+// no times, the document is a plain Sitemap.
 func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	x := &Writer{w: bufio.NewWriterSize(w, smallWindow), shape: h.Shape, open: true}
 	x.raw(`<?xml version="1.0" encoding="UTF-8"?>`, "\n<", x.root(), ` xmlns="`, NamespaceSitemap, "\"\n")
@@ -83,8 +80,7 @@ func (x *Writer) Write(e *Entry) error {
 	return x.result("write an entry")
 }
 
-// Close writes the root's end tag and flushes to the underlying writer, which stays open. Without
-// it the document is cut short, and a reader refuses it.
+// Close writes the root's end tag and flushes to the underlying writer, which stays open.
 func (x *Writer) Close() error {
 	if x.open {
 		x.raw("</", x.root(), ">\n")
@@ -170,8 +166,7 @@ func (x *Writer) raw(parts ...string) {
 	}
 }
 
-// escape writes a value so that a parser returns it unchanged. A value with a character that XML
-// does not allow cannot be written.
+// A value with a character that XML does not allow cannot be written.
 func (x *Writer) escape(s string, attr bool) {
 	from := 0
 	for i := 0; i < len(s); {

@@ -11,13 +11,11 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxHead bounds how much of a page is read (P8). One style sheet in it may be most of that.
+// maxHead bounds how much of a page is read (P8).
 const maxHead = 512 << 10
 
-// HTMLLinks reads the link elements in the head of an HTML or XHTML page, and nothing behind it,
-// because a user may have written a link in the body (S-07). It reads at most 512 KiB. Targets are
-// resolved against the page's base element, else against base, the final URL. The links found
-// before a read error are returned with it.
+// HTMLLinks reads the link elements in the head of a page, and nothing behind it, because a user may have written a
+// link in the body (S-07). The links found before a read error are returned with it.
 func HTMLLinks(r io.Reader, base *url.URL) ([]Link, error) {
 	h := headReader{z: html.NewTokenizer(io.LimitReader(r, maxHead))}
 	h.z.SetMaxBuf(maxHead)
@@ -39,7 +37,6 @@ func HTMLLinks(r io.Reader, base *url.URL) ([]Link, error) {
 	return links, err
 }
 
-// makeHTMLLink builds a Link of the attributes of one link element.
 func makeHTMLLink(attrs []param, base *url.URL) (Link, bool) {
 	href := ""
 	var rest []param
@@ -47,7 +44,7 @@ func makeHTMLLink(attrs []param, base *url.URL) (Link, bool) {
 		switch a.name {
 		case "href":
 			href = strings.TrimSpace(a.value)
-		case "anchor": // means nothing in HTML
+		case "anchor":
 		default:
 			rest = append(rest, a)
 		}
@@ -58,12 +55,14 @@ func makeHTMLLink(attrs []param, base *url.URL) (Link, bool) {
 	return makeLink(href, rest, base)
 }
 
+const markupBlanks = " \t\r\n\f\ufeff"
+
 type headReader struct {
 	z        *html.Tokenizer
 	found    [][]param
 	base     string
-	template int       // depth of template elements, whose content is inert
-	text     atom.Atom // head element whose text is its own
+	template int // depth of template elements, which are inert
+	text     atom.Atom
 }
 
 func (h *headReader) read() error {
@@ -75,7 +74,7 @@ func (h *headReader) read() error {
 			}
 			return nil
 		case html.TextToken:
-			if h.text == 0 && h.template == 0 && strings.Trim(string(h.z.Raw()), " \t\r\n\f\ufeff") != "" {
+			if h.text == 0 && h.template == 0 && strings.Trim(string(h.z.Raw()), markupBlanks) != "" {
 				return nil // text outside an element opens the body
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
@@ -130,7 +129,7 @@ func (h *headReader) end() bool {
 	return true
 }
 
-// attributes reads those of the current tag; of repeated ones the first counts, as in HTML.
+// Of repeated attributes the first counts, as in HTML.
 func (h *headReader) attributes(more bool) []param {
 	var all []param
 	seen := make(map[string]bool)

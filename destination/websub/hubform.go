@@ -8,32 +8,28 @@ import (
 )
 
 const (
-	maxSecret    = 199 // bytes of a secret (websub.md 2.1)
-	maxPublished = 100 // topics in one ping; publishers batch a few (P-03)
+	maxSecret    = 199 // websub.md 2.1
+	maxPublished = 100 // topics in one ping (P-03)
 )
 
 // HubForm is a request of a subscriber or publisher to a hub.
 type HubForm struct {
-	Mode     Mode // ModeSubscribe, ModeUnsubscribe or ModePublish
+	Mode     Mode
 	Callback string
 	Topic    string
 	Secret   string // "" for none
-	// Verify is the first known keyword of PubSubHubbub 0.3, "sync" or "async"; "" is WebSub
-	// (H-21).
+	// Verify is "sync" or "async" of PubSubHubbub 0.3; "" is WebSub (H-21).
 	Verify      string
 	VerifyToken string
-	// Lease is the requested time in seconds, 0 for the hub's choice; it may be absurdly long.
+	// Lease is in seconds, 0 for the hub's choice; it may be absurdly long.
 	Lease  int64
-	Topics []string // of ModePublish, each once: hub.url and hub.topic in the order given (H-16)
+	Topics []string // of ModePublish (H-16)
 }
 
-// ParseHubForm parses the body of a POST of type FormType to a hub and holds it to H-01 and H-03:
-// required parameters are there, URLs are http or https without fragment, the secret is below 200
-// bytes and the lease a positive integer. Unknown parameters are ignored, and so are lease and
-// secret where a mode does not use them.
+// ParseHubForm parses the body of a POST to a hub and holds it to H-01 and H-03. Unknown parameters are ignored, and so
+// are lease and secret where a mode does not use them.
 //
-// The error names the parameter and may be sent as the answer: printable text that repeats neither
-// callback nor secret. What could be read is returned with it.
+// The error may be sent as the answer: it repeats neither callback nor secret. What could be read is returned with it.
 func ParseHubForm(body []byte) (HubForm, error) {
 	v, err := decode(string(body))
 	if err != nil {
@@ -82,7 +78,7 @@ func (f *HubForm) subscribe(v values) error {
 	return nil
 }
 
-// verify reads hub.verify, which may be repeated or hold a list, and reports whether it was there.
+// hub.verify may be repeated or hold a list.
 func (f *HubForm) verify(v values) (given bool) {
 	for _, p := range v {
 		if p.name != "hub.verify" {

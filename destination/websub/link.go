@@ -1,6 +1,7 @@
 package websub
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -8,24 +9,20 @@ import (
 
 // Link is one link found in an HTTP header or an HTML page.
 type Link struct {
-	// Target is absolute: as written if it was absolute, because identity is the exact string
-	// (S-04), else resolved.
+	// Target is absolute: as written if it was, because identity is the exact string (S-04).
 	Target string
-	// Rels are the relation types in lower case, in order, at least one.
+	// Rels are in lower case, at least one.
 	Rels []string
-	// Anchor is "" for a link of the document itself, else the absolute URI of the link's context.
-	// Such a link says nothing about the document (S-09).
+	// Anchor is "" for a link of the document itself, else the URI that the link is about (S-09).
 	Anchor string
-	// Params are the other parameters by lower-case name (type, title, title*, hreflang, media …),
-	// first one wins, as sent: a title* is not decoded.
+	// Params are the other parameters by lower-case name, first one wins, as sent.
 	Params map[string]string
 }
 
 // Has reports whether the link is of relation rel (lower case).
 func (l Link) Has(rel string) bool { return slices.Contains(l.Rels, rel) }
 
-// Targets lists the targets of relation rel (lower case) of links of the document itself, in order,
-// each once.
+// Targets lists the targets of relation rel (lower case) of the document itself, each once.
 func Targets(links []Link, rel string) []string {
 	var all []string
 	for _, l := range links {
@@ -36,12 +33,10 @@ func Targets(links []Link, rel string) []string {
 	return all
 }
 
-// maxFeeds is the number of feeds of one page that are kept (P8).
 const maxFeeds = 20
 
-// FeedTargets lists the feeds that links name as other forms of the document itself: relation
-// alternate, of a media type that only feeds have, http or https, in order, each once. Formats that
-// nothing here reads do not count.
+// FeedTargets lists the feeds that links name as other forms of the document itself: relation alternate, of a media
+// type that only feeds have.
 func FeedTargets(links []Link) []string {
 	var all []string
 	for _, l := range links {
@@ -63,8 +58,7 @@ func isFeedType(contentType string) bool {
 	return false
 }
 
-// OnWeb reports whether a target can be requested. One with a user name cannot: it would be a
-// secret in a URL (P10).
+// OnWeb reports whether a target can be requested. A user name would be a secret in a URL (P10).
 func OnWeb(target string) bool {
 	u, err := url.Parse(target)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
@@ -78,7 +72,7 @@ const (
 	maxURI    = 8 << 10
 )
 
-// resolve returns the absolute form of ref; false if it has none or is no URI.
+// resolve returns the absolute form of ref; false if it has none.
 func resolve(ref string, base *url.URL) (string, bool) {
 	ref = strings.TrimSpace(ref)
 	if len(ref) > maxURI {
@@ -97,8 +91,7 @@ func resolve(ref string, base *url.URL) (string, bool) {
 	return base.ResolveReference(u).String(), true
 }
 
-// anchorOf returns the Anchor for the anchor parameter ref. One that names base, with or without
-// its fragment, is the document; a fragment alone names something else.
+// An anchor that names base, with or without its fragment, is the document; a fragment alone names something else.
 func anchorOf(ref string, base *url.URL) (string, bool) {
 	abs, ok := resolve(ref, base)
 	if !ok || base == nil {
@@ -112,7 +105,7 @@ func anchorOf(ref string, base *url.URL) (string, bool) {
 	return abs, true
 }
 
-// relations splits the value of rel. Relation types, extension URIs too, compare without letter case (RFC 8288 2.1.2).
+// Relation types compare without letter case (RFC 8288 2.1.2).
 func relations(value string) []string {
 	var rels []string
 	for _, r := range strings.Fields(value) {
@@ -121,4 +114,233 @@ func relations(value string) []string {
 		}
 	}
 	return rels
+}
+
+// ParseLinks parses Link headers (RFC 8288) with the tolerance of S-09. A link without target or relation is skipped;
+// nothing is an error. base is the final URL of the answer, or nil.
+func ParseLinks(values []string, base *url.URL) []Link {
+	var links []Link
+	for _, v := range values {
+		s := scanner{rest: v}
+		for len(links) < maxLinks {
+			target, ok := s.target()
+			if !ok {
+				break
+			}
+			if l, ok := makeLink(target, s.params(), base); ok {
+				links = append(links, l)
+			}
+		}
+	}
+	return links
+}
+
+type param struct{ name, value string }
+
+func makeLink(target string, params []param, base *url.URL) (Link, bool) {
+	var l Link
+	var ok, sawRel, sawAnchor bool
+	if l.Target, ok = resolve(target, base); !ok {
+		return l, false
+	}
+	for _, p := range params {
+		switch p.name {
+		case "rel": // RFC 8288 3.3
+			if !sawRel {
+				l.Rels, sawRel = relations(p.value), true
+			}
+		case "anchor":
+			if !sawAnchor {
+				if l.Anchor, ok = anchorOf(p.value, base); !ok {
+					return l, false // of an unknown context
+				}
+				sawAnchor = true
+			}
+		default:
+			if l.Params == nil {
+				l.Params = make(map[string]string)
+			}
+			if _, twice := l.Params[p.name]; !twice {
+				l.Params[p.name] = p.value
+			}
+		}
+	}
+	return l, len(l.Rels) > 0
+}
+
+type scanner struct{ rest string }
+
+const blanks = " \t\r\n"
+
+func (s *scanner) target() (string, bool) {
+	for {
+		s.rest = strings.TrimLeft(s.rest, blanks+",;")
+		if s.rest == "" {
+			return "", false
+		}
+		if s.rest[0] != '<' {
+			s.params() // no link: skip to the next comma
+			continue
+		}
+		end := strings.IndexByte(s.rest, '>')
+		if end < 0 {
+			s.rest = ""
+			return "", false
+		}
+		t := s.rest[1:end]
+		s.rest = s.rest[end+1:]
+		return t, true
+	}
+}
+
+func (s *scanner) params() []param {
+	var all []param
+	for {
+		s.rest = strings.TrimLeft(s.rest, blanks+";")
+		if s.rest == "" {
+			return all
+		}
+		if s.rest[0] == ',' {
+			s.rest = s.rest[1:]
+			return all
+		}
+		p := param{name: strings.ToLower(s.until("=;," + blanks))}
+		s.rest = strings.TrimLeft(s.rest, blanks)
+		if s.rest != "" && s.rest[0] == '=' {
+			s.rest = strings.TrimLeft(s.rest[1:], blanks)
+			p.value = s.value()
+		}
+		if p.name != "" && len(all) < maxParams {
+			all = append(all, p)
+		}
+	}
+}
+
+func (s *scanner) value() string {
+	switch {
+	case s.rest == "":
+		return ""
+	case s.rest[0] == '"':
+		return s.quoted()
+	case s.rest[0] == '\'': // seen, but not in RFC 8288
+		if end := strings.IndexByte(s.rest[1:], '\''); end >= 0 {
+			v := s.rest[1 : 1+end]
+			s.rest = s.rest[end+2:]
+			return v
+		}
+	}
+	return s.until(";," + blanks)
+}
+
+// An unclosed quoted-string ends with the header.
+func (s *scanner) quoted() string {
+	var b strings.Builder
+	for i := 1; i < len(s.rest); i++ {
+		switch c := s.rest[i]; {
+		case c == '"':
+			s.rest = s.rest[i+1:]
+			return b.String()
+		case c == '\\' && i+1 < len(s.rest):
+			i++
+			b.WriteByte(s.rest[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	s.rest = ""
+	return b.String()
+}
+
+func (s *scanner) until(stops string) string {
+	end := strings.IndexAny(s.rest, stops)
+	if end < 0 {
+		end = len(s.rest)
+	}
+	v := s.rest[:end]
+	s.rest = s.rest[end:]
+	return v
+}
+
+// LinkHeader returns the one Link header of distributed content and of a topic (H-11, P-01): hub, self and further
+// links. Empty ones are left out.
+func LinkHeader(hub, self string, more ...Link) string {
+	var b strings.Builder
+	writeLink(&b, Link{Target: hub, Rels: []string{"hub"}})
+	writeLink(&b, Link{Target: self, Rels: []string{"self"}})
+	for _, l := range more {
+		writeLink(&b, l)
+	}
+	return b.String()
+}
+
+func writeLink(b *strings.Builder, l Link) {
+	if l.Target == "" || len(l.Rels) == 0 {
+		return
+	}
+	if b.Len() > 0 {
+		b.WriteString(", ")
+	}
+	b.WriteByte('<')
+	writeTarget(b, l.Target)
+	b.WriteString(">; rel=")
+	writeQuoted(b, strings.Join(l.Rels, " "))
+	if l.Anchor != "" {
+		b.WriteString("; anchor=")
+		writeQuoted(b, l.Anchor)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Params)) {
+		value := l.Params[name]
+		if !fitParam(name, value) {
+			continue
+		}
+		b.WriteString("; ")
+		b.WriteString(name)
+		if strings.HasSuffix(name, "*") { // never quoted (RFC 8187)
+			b.WriteByte('=')
+			b.WriteString(value)
+		} else if value != "" {
+			b.WriteByte('=')
+			writeQuoted(b, value)
+		}
+	}
+}
+
+func fitParam(name, value string) bool {
+	const marks = "!#$%&'*+-.^_`|~"
+	outside := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(marks, r))
+	}
+	return name != "" && strings.IndexFunc(name, outside) < 0 &&
+		(!strings.HasSuffix(name, "*") || value != "" && strings.IndexFunc(value, outside) < 0)
+}
+
+// writeTarget escapes only what would end the target or the header early (S-04).
+func writeTarget(b *strings.Builder, s string) {
+	const digits = "0123456789ABCDEF"
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f || c == '<' || c == '>' {
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+}
+
+// Control characters, which a header may not hold, become blanks.
+func writeQuoted(b *strings.Builder, s string) {
+	b.WriteByte('"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ' || c == 0x7f:
+			b.WriteByte(' ')
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
 }

@@ -9,19 +9,17 @@ import (
 // FormType is the media type of every request to a hub.
 const FormType = "application/x-www-form-urlencoded"
 
-// Bounds of a query or form (P8).
 const (
-	maxEncoded = 1 << 20 // bytes of a query or form
+	maxEncoded = 1 << 20 // of a query or form (P8)
 	maxPairs   = 4096
-	maxText    = 200 // characters of untrusted text kept for people
+	maxText    = 200 // characters of untrusted text
 )
 
 var errTooLong = errors.New("more parameters than anyone needs")
 
-// values are decoded parameters in order. The first of repeated ones counts unless said otherwise.
+// values are decoded parameters in order.
 type values []param
 
-// get returns the first value of name; "" if there is none.
 func (v values) get(name string) string {
 	s, _ := v.lookup(name)
 	return s
@@ -36,9 +34,8 @@ func (v values) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// decode reads a query or an urlencoded form leniently (S-39): only & separates, so that an
-// unescaped ; belongs to its value; each name and value is percent-decoded once; an invalid escape
-// stays as written.
+// decode is lenient (S-39): only & separates, so that an unescaped ; belongs to its value; an invalid escape stays as
+// written.
 func decode(raw string) (values, error) {
 	if len(raw) > maxEncoded {
 		return nil, errTooLong
@@ -59,7 +56,6 @@ func decode(raw string) (values, error) {
 	return all, nil
 }
 
-// unescape percent-decodes once; + is a blank.
 func unescape(s string) string {
 	if !strings.ContainsAny(s, "%+") {
 		return s
@@ -91,7 +87,7 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// formEncoder writes parameters; empty values are left out (S-20).
+// formEncoder leaves empty values out (S-20).
 type formEncoder struct{ b strings.Builder }
 
 func (e *formEncoder) add(name, value string) {
@@ -106,8 +102,7 @@ func (e *formEncoder) add(name, value string) {
 	escapeTo(&e.b, value)
 }
 
-// escapeTo percent-encodes all but the unreserved characters. A blank becomes %20, because not
-// every decoder understands +.
+// A blank becomes %20, because not every decoder understands +.
 func escapeTo(b *strings.Builder, s string) {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {
@@ -122,7 +117,7 @@ func escapeTo(b *strings.Builder, s string) {
 	}
 }
 
-// printable makes untrusted text fit for a log line: one line, printable, bounded.
+// printable makes untrusted text fit for a log line.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -136,7 +131,6 @@ func printable(s string) string {
 	return shorten(strings.TrimSpace(s), maxText-1)
 }
 
-// shorten keeps at most n runes and marks the cut.
 func shorten(s string, n int) string {
 	count := 0
 	for i := range s {

@@ -18,7 +18,7 @@ const SignatureHeader = "X-Hub-Signature"
 // Method is the hash under a signature; a greater one is stronger.
 type Method uint8
 
-// The methods of WebSub. MethodNone is no method: as the weakest accepted one it accepts all four.
+// MethodNone, as the weakest accepted one, accepts all four.
 const (
 	MethodNone Method = iota
 	SHA1
@@ -27,20 +27,19 @@ const (
 	SHA512
 )
 
-// Why a signature was not accepted, in the chain of every error of VerifySignature.
+// The errors of VerifySignature.
 var (
 	ErrUnsigned = errors.New("content is not signed")
 	ErrWeak     = errors.New("signature method is weaker than allowed")
 	ErrMismatch = errors.New("signature does not fit the content")
 )
 
-// methods are in the order of the constants.
 var methods = [...]struct {
 	name string
 	new  func() hash.Hash
 }{{"none", nil}, {"sha1", sha1.New}, {"sha256", sha256.New}, {"sha384", sha512.New384}, {"sha512", sha512.New}}
 
-// ParseMethod reads sha1, sha256, sha384 or sha512 in any letter case; false for anything else.
+// ParseMethod reads a name in any letter case.
 func ParseMethod(name string) (Method, bool) {
 	for m := SHA1; m <= SHA512; m++ {
 		if strings.EqualFold(methods[m].name, name) {
@@ -58,14 +57,13 @@ func (m Method) String() string {
 	return methods[m].name
 }
 
-// mac returns the HMAC of body; m is one of the four.
 func (m Method) mac(secret string, body []byte) []byte {
 	h := hmac.New(methods[m].new, []byte(secret))
 	h.Write(body)
 	return h.Sum(nil)
 }
 
-// Sign returns the value of X-Hub-Signature for the bytes on the wire, "sha256=6c…"; "" if m is none of the four.
+// Sign returns the value of X-Hub-Signature for the bytes on the wire; "" for no method.
 func Sign(m Method, secret string, body []byte) string {
 	if m == MethodNone || m > SHA512 {
 		return ""
@@ -73,13 +71,10 @@ func Sign(m Method, secret string, body []byte) string {
 	return m.String() + "=" + hex.EncodeToString(m.mac(secret, body))
 }
 
-// VerifySignature checks the value of X-Hub-Signature against the bytes on the wire. nil means that
-// a holder of the secret signed exactly these bytes with weakest or better (S-80 to S-83).
-// Otherwise the error wraps ErrUnsigned for an empty header, ErrWeak, or ErrMismatch, also for an
-// unknown method, bad hex and a wrong length.
+// VerifySignature returns nil if a holder of the secret signed exactly these bytes with weakest or better (S-80 to
+// S-83). Otherwise the error wraps ErrUnsigned for an empty header, ErrWeak, or ErrMismatch.
 //
-// An empty secret proves nothing and is ErrUnsigned: where none was agreed on, a header is to be
-// ignored (S-86), not verified.
+// An empty secret proves nothing and is ErrUnsigned: the caller ignores a header where no secret was agreed on (S-86).
 func VerifySignature(header, secret string, body []byte, weakest Method) error {
 	header = strings.Trim(header, blanks)
 	switch {
@@ -99,7 +94,7 @@ func VerifySignature(header, secret string, body []byte, weakest Method) error {
 	case m < weakest:
 		return fmt.Errorf("%w: %s, at least %s is asked for", ErrWeak, m, weakest)
 	}
-	// The length is compared first, so that our digest bounds the work and not their header.
+	// Our digest bounds the work, not their header.
 	if len(digits) != hex.EncodedLen(methods[m].new().Size()) {
 		return fmt.Errorf("%w: %d characters are no %s", ErrMismatch, len(digits), m)
 	}

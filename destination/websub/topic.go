@@ -2,12 +2,18 @@ package websub
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"resyncd/destination/feed"
 )
 
 // Where a topic's links were found.
@@ -15,7 +21,7 @@ const (
 	FromHeader = "link-header"
 	FromHTML   = "html"
 	FromFeed   = "feed"
-	FromURL    = "final-url" // no self anywhere: the requested URL is taken (S-11)
+	FromURL    = "final-url" // no self anywhere (S-11)
 )
 
 // MaxHubs is the number of hubs of one topic that are kept (P8).
@@ -23,23 +29,20 @@ const MaxHubs = 20
 
 // TopicLinks are a topic's links about itself.
 type TopicLinks struct {
-	Self string // the topic to subscribe to (S-04); never empty where the final URL is known
+	Self string // S-04; never empty where the final URL is known
 	Hubs []string
-	// SelfFrom and HubsFrom are FromHeader, FromHTML, FromFeed or, for Self, FromURL; "" for
-	// nothing found.
+	// SelfFrom and HubsFrom are one of the above; "" for nothing found.
 	SelfFrom, HubsFrom string
-	// Feeds are the feeds that an HTML page names as other forms of itself (rel=alternate), in
-	// order. They are not read where the headers are complete.
+	// Feeds are the feeds that an HTML page names as other forms of itself. They are not read where the headers are
+	// complete.
 	Feeds []string
 }
 
-// DiscoverTopic finds self and hubs of a topic in the answer to a GET or HEAD (S-01 to S-11): in
-// its Link headers, and the rest in its body, a feed or the head of a page by its content, whatever
-// contentType claims. final is the URL of the answer, after redirects. body may be nil or empty; at
-// most 512 KiB of it are read, and nothing if the headers are complete.
+// DiscoverTopic finds self and hubs of a topic (S-01 to S-11): in its Link headers, and the rest in its body, a feed or
+// the head of a page by its content. final is the URL of the answer. body may be nil or empty, and is not read if the
+// headers are complete; the caller bounds it.
 //
-// A broken body counts as far as it can be read, and a topic without hubs is no error. Only a
-// failed read is one, and what was found before it is returned with it.
+// A broken body counts as far as it can be read. Only a failed read is an error, beside what was found before it.
 func DiscoverTopic(linkHeaders []string, contentType string, body io.Reader, final *url.URL) (TopicLinks, error) {
 	var t TopicLinks
 	header := ParseLinks(linkHeaders, final)
@@ -85,19 +88,17 @@ func webTargets(links []Link, rel string) []string {
 	return all
 }
 
-// sniffed is how much of a body decides what it is.
 const sniffed = 4 << 10
 
-// bodyLinks finds the links of a body, and what kind of body it was.
 func bodyLinks(body io.Reader, contentType string, final *url.URL) ([]Link, string, error) {
-	r := bufio.NewReaderSize(io.LimitReader(body, maxHead), sniffed)
+	r := bufio.NewReaderSize(body, sniffed)
 	start, err := r.Peek(sniffed)
 	if err != nil && !errors.Is(err, io.EOF) && len(start) == 0 {
 		return nil, "", fmt.Errorf("read a topic: %w", err)
 	}
-	switch sniff(string(start), contentType) {
+	switch sniff(start, contentType) {
 	case FromFeed:
-		links, err := feedLinks(r, final)
+		links, err := feedLinks(r, contentType, final)
 		return links, FromFeed, err
 	case FromHTML:
 		links, err := HTMLLinks(r, final)
@@ -106,78 +107,57 @@ func bodyLinks(body io.Reader, contentType string, final *url.URL) ([]Link, stri
 	return nil, "", nil
 }
 
-// sniff separates a feed from a page by the first element, behind whatever precedes it; where the
-// start shows none, by the declared type. "" is neither.
-func sniff(start, contentType string) string {
-	start = strings.TrimPrefix(start, "\ufeff")
+func feedLinks(body io.Reader, contentType string, final *url.URL) (links []Link, err error) {
+	self, hubs, err := feed.Links(body, feed.Options{Base: final, ContentType: contentType})
+	if _, broken := errors.AsType[*feed.Error](err); broken {
+		err = nil
+	}
+	if self != "" {
+		links = append(links, Link{Target: self, Rels: []string{"self"}})
+	}
+	for _, hub := range hubs {
+		links = append(links, Link{Target: hub, Rels: []string{"hub"}})
+	}
+	return links, err
+}
+
+// sniff separates a feed from a page by the first element, else by the declared type.
+func sniff(start []byte, contentType string) string {
+	if feed.Sniff(contentType, start) != feed.None {
+		return FromFeed
+	}
+	declared := strings.ToLower(contentType)
+	isPage := strings.Contains(declared, "html")
+	z := html.NewTokenizer(bytes.NewReader(start))
 	for {
-		start = strings.TrimLeft(start, " \t\r\n\f")
-		var end string
-		switch {
-		case strings.HasPrefix(start, "<!--"):
-			end = "-->"
-		case strings.HasPrefix(start, "<?"):
-			end = "?>"
-		case strings.HasPrefix(start, "<!"):
-			if isHTMLDoctype(start) {
+		switch z.Next() {
+		case html.ErrorToken:
+			if !isPage && strings.Contains(declared, "xml") {
+				return FromFeed
+			}
+			return pageIf(isPage)
+		case html.TextToken:
+			if strings.Trim(string(z.Raw()), markupBlanks) != "" {
+				return ""
+			}
+		case html.DoctypeToken:
+			if name, _, _ := strings.Cut(z.Token().Data, " "); strings.EqualFold(name, "html") {
 				return FromHTML
 			}
-			end = ">"
-		case strings.HasPrefix(start, "]"): // the end of a DOCTYPE whose declarations were skipped
-			end = ">"
-		case start == "":
-			return byType(contentType)
-		case start[0] != '<':
-			return ""
-		default:
-			return byRoot(start[1:], contentType)
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, _ := z.TagName()
+			switch atom.Lookup(name) { // a page may leave out its first tags
+			case atom.Html, atom.Head, atom.Title, atom.Meta, atom.Link, atom.Base, atom.Script, atom.Style:
+				isPage = true
+			}
+			return pageIf(isPage)
 		}
-		_, rest, ok := strings.Cut(start, end)
-		if !ok {
-			return byType(contentType)
-		}
-		start = rest
 	}
 }
 
-func isHTMLDoctype(s string) bool {
-	const head, name = "<!doctype", "html"
-	if len(s) < len(head) || !strings.EqualFold(s[:len(head)], head) {
-		return false
-	}
-	s = strings.TrimLeft(s[len(head):], blanks)
-	return len(s) >= len(name) && strings.EqualFold(s[:len(name)], name)
-}
-
-// byRoot decides by the name of the first element.
-func byRoot(tag, contentType string) string {
-	name := tag
-	if i := strings.IndexAny(tag, " \t\r\n/>"); i >= 0 {
-		name = tag[:i]
-	}
-	_, local, prefixed := strings.Cut(name, ":")
-	if !prefixed {
-		local = name
-	}
-	if local == "feed" || local == "rss" || local == "RDF" {
-		return FromFeed
-	}
-	switch strings.ToLower(local) { // a page may leave out its first tags
-	case "html", "head", "title", "meta", "link", "base", "script", "style":
+func pageIf(page bool) string {
+	if page {
 		return FromHTML
-	}
-	if strings.Contains(strings.ToLower(contentType), "html") {
-		return FromHTML
-	}
-	return ""
-}
-
-func byType(contentType string) string {
-	switch t := strings.ToLower(contentType); {
-	case strings.Contains(t, "html"):
-		return FromHTML
-	case strings.Contains(t, "xml"):
-		return FromFeed
 	}
 	return ""
 }

@@ -10,20 +10,19 @@ import (
 
 // Verification is a hub's GET to a callback: a verification of intent, or a denial (websub.md 2.2, 2.3).
 type Verification struct {
-	Mode        Mode // ModeSubscribe, ModeUnsubscribe or ModeDenied
+	Mode        Mode
 	Topic       string
 	Challenge   string
-	Reason      string // of a denial; parsed, one printable line of at most 200 characters
+	Reason      string // of a denial; one printable line
 	VerifyToken string // of PubSubHubbub 0.3
-	Lease       int64  // seconds; 0 unless LeaseKnown
-	LeaseKnown  bool   // a positive integer was given, perhaps capped
+	Lease       int64  // 0 unless LeaseKnown
+	LeaseKnown  bool   // a positive integer, perhaps capped
 	LeaseText   string // what was given instead of one, printable; "" for nothing
 }
 
-// ParseVerification parses the raw query of a hub's GET (S-39): an unescaped ; drops nothing, the
-// first of repeated parameters counts, everything is decoded once, and a hub that joined its
-// parameters to the callback's own with a second ? is understood. A mode that no hub may
-// send is an error; the caller compares topic and challenge.
+// ParseVerification parses the raw query of a hub's GET (S-39): the first of repeated parameters counts, and a hub that
+// joined its parameters to the callback's own with a second ? is understood. The caller compares topic and
+// challenge.
 func ParseVerification(rawQuery string) (Verification, error) {
 	v, err := decode(splitQuery(rawQuery))
 	if err != nil {
@@ -52,9 +51,7 @@ func ParseVerification(rawQuery string) (Verification, error) {
 	return out, nil
 }
 
-// splitQuery turns the ? before the first hub parameter into the & that it should be: some hubs
-// append "?hub.mode=…" to a callback that has a query. A ? inside a hub parameter, such as an
-// unescaped topic, belongs to it.
+// Some hubs append "?hub.mode=…" to a callback that has a query. A ? inside a hub parameter belongs to it.
 func splitQuery(raw string) string {
 	for at := 0; at < len(raw); {
 		end := len(raw)
@@ -73,11 +70,10 @@ func splitQuery(raw string) string {
 	return raw
 }
 
-// maxChallenge is the length of the longest challenge that is answered.
 const maxChallenge = 1024
 
-// ValidChallenge reports whether a challenge may be sent back: not empty, not too long, and of
-// characters that mean nothing to a browser (S-34).
+// ValidChallenge reports whether a challenge may be sent back: bounded, and of characters that mean nothing to a
+// browser (S-34).
 func ValidChallenge(challenge string) bool {
 	if challenge == "" || len(challenge) > maxChallenge {
 		return false
@@ -88,9 +84,8 @@ func ValidChallenge(challenge string) bool {
 	}) < 0
 }
 
-// VerificationURL returns the URL of a hub's GET for v: the callback byte for byte with its own
-// query, and the parameters after it (H-06), percent-encoded. Parameters that the mode does not use
-// are left out. A callback that a hub must refuse (H-03) is an error.
+// VerificationURL returns the URL of a hub's GET for v: the callback byte for byte, and the parameters after it (H-06).
+// A callback that a hub must refuse (H-03) is an error.
 func VerificationURL(callback string, v Verification) (string, error) {
 	if err := checkPeerURL(callback); err != nil {
 		return "", fmt.Errorf("join parameters to a callback: %w", err)
@@ -117,8 +112,7 @@ func VerificationURL(callback string, v Verification) (string, error) {
 	return callback + join + e.b.String(), nil
 }
 
-// checkPeerURL holds a callback or a topic to what a hub can use (H-03). The error never repeats
-// it: a callback is a secret between subscriber and hub.
+// The error of checkPeerURL never repeats the URL: a callback is a secret between subscriber and hub.
 func checkPeerURL(raw string) error {
 	if len(raw) > maxURI {
 		return fmt.Errorf("it is longer than %d bytes", maxURI)

@@ -23,12 +23,12 @@ import (
 // A lack of descriptors or space is never reported as a missing file (F11): [ErrNotFound] means
 // that the store was asked and answered that there is none.
 type Mirror interface {
-	// NewStage makes a fresh, empty temporary file, invisible to readers, from which Place makes a final one without
-	// copying. The caller ends with Place or Discard.
+	// NewStage makes an empty temporary file, invisible to readers. The caller ends with Place or
+	// Discard.
 	NewStage(ctx context.Context) (Stage, error)
 
-	// Spare prepares a stage for the next NewStage, where that saves time. It is for moments at
-	// which nothing waits; NewStage reports its failures.
+	// Spare prepares a stage for the next NewStage, where that saves time; NewStage reports its
+	// failures.
 	Spare(ctx context.Context)
 
 	// Place makes a group of stages durable and visible under their keys: data on disk, then the
@@ -52,32 +52,32 @@ type Mirror interface {
 	// made durable.
 	Place(ctx context.Context, group []Placement) ([]error, error)
 
-	// Open opens a regular file for reading. The reader keeps the version that it opened, whatever
-	// Place does meanwhile. It never blocks on a FIFO or a device and follows no link. Errors:
-	// ErrNotFound, ErrNotRegular, ErrParentNotFolder (which is then ErrNotFound too).
+	// Open opens a regular file for reading. The reader keeps the version that it opened. It never
+	// blocks on a FIFO or a device and follows no link. Errors: ErrNotFound, ErrNotRegular,
+	// ErrParentNotFolder (which is then ErrNotFound too).
 	Open(ctx context.Context, key string) (File, Info, error)
 
 	// Stat reports what lies under the key, of whatever Kind, without following links. Errors as
 	// Open.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// Trash moves files out of sight, durably, each under an id of the caller's ([NewTrashID]), and
-	// prunes folders that it emptied. Anything but a folder can be trashed. Errors, aligned with
-	// the items: ErrNotFound (nothing was there), ErrIsFolder, ErrExists (the id is taken; nothing
-	// was moved), ErrSync (moved, but a power cut may bring it back).
+	// Trash moves files (anything but a folder) out of sight, durably, each under an id of the
+	// caller's ([NewTrashID]), and prunes folders that it emptied. Errors, aligned with the items:
+	// ErrNotFound, ErrIsFolder, ErrExists (the id is taken; nothing was moved), ErrSync (moved, but
+	// a power cut may bring it back).
 	Trash(ctx context.Context, items []TrashItem) []error
 
 	// Remove deletes files for good, durably, and prunes folders that it emptied, never the root. Errors as Trash.
 	Remove(ctx context.Context, keys []string) []error
 
-	// Restore moves a file from the trash to a key, durably. It replaces nothing: ErrExists if the key is in use.
+	// Restore moves a file from the trash to a key, durably; ErrExists if the key is in use,
 	// ErrNotFound if there is no such id.
 	Restore(ctx context.Context, id, key string) error
 
 	// OpenTrash opens a file in the trash. Its Info has no Key.
 	OpenTrash(ctx context.Context, id string) (File, Info, error)
 
-	// DropTrash deletes a file in the trash for good; ErrNotFound if there is none. A power cut may bring it back.
+	// DropTrash deletes a file in the trash for good; ErrNotFound if there is none.
 	DropTrash(ctx context.Context, id string) error
 
 	// ListTrash calls fn for everything in the trash, in no order, until fn fails.
@@ -85,50 +85,45 @@ type Mirror interface {
 
 	// Walk calls fn for everything below the root except folders and the reserved name, in no
 	// order, in constant memory (F86), until fn fails. Links, FIFOs and the like are reported by
-	// their Kind, so that an audit can call them extra. A part that cannot be read makes the result
-	// an error, after the rest was walked: without nil the walk says nothing about what is absent.
-	// Files that come or go during the walk may be seen or not.
+	// their Kind. A part that cannot be read makes the result an error, after the rest was walked:
+	// without nil the walk says nothing about what is absent.
 	Walk(ctx context.Context, fn func(Info) error) error
 
-	// Free is how many bytes and files the mirror may still take, MaxUint64 for one that the store
-	// does not count.
+	// Free is how many bytes and files the mirror may still take, MaxUint64 where that is not
+	// counted.
 	Free(ctx context.Context) (bytes, inodes uint64, err error)
 
-	// FoldsCase reports that keys which differ only in case are one file here (F82). Open
-	// determines it.
+	// FoldsCase reports that keys which differ only in case are one file here (F82).
 	FoldsCase() bool
 
-	// Check reports whether the mirror is still where it was opened and still carries its marker
-	// (F12); ErrUnmarked if not. Call it before work that takes absence for a fact.
+	// Check reports whether the mirror is where it was opened and carries its marker (F12);
+	// ErrUnmarked if not. Call it before work that takes absence for a fact.
 	Check(ctx context.Context) error
 
-	// Close waits for calls under way and closes everything. Stages not yet placed are lost. It
-	// must not be called from a callback of Walk or ListTrash.
+	// Close waits for calls under way; stages not yet placed are lost. No callback of Walk or
+	// ListTrash may call it.
 	Close() error
 }
 
 // Stage is one new version being written: bytes that no reader sees yet. It is for one goroutine at
 // a time.
 type Stage interface {
-	// Write appends. There is no buffer: each call is one system call, so pass full buffers
-	// (performance.md 7.3). After an error the stage takes no more until Reset.
+	// Write appends with one system call, so pass full buffers (performance.md 7.3). After an error
+	// the stage takes no more until Reset.
 	io.Writer
 
 	// Reset makes the stage empty again, for a second attempt.
 	Reset() error
-
-	// Length is the number of bytes written since NewStage or Reset.
-	Length() int64
 
 	// SetModTime sets the modification time of the placed file; the zero time leaves it to the
 	// store.
 	SetModTime(t time.Time)
 
 	// Close ends the writing and may close the descriptor, so that thousands of stages can wait for
-	// one Place. Only a large group needs it. Bytes are not durable before Place.
+	// one Place.
 	Close() error
 
-	// Discard removes the stage. It may be called at any time, more than once, and after Place (it then does nothing).
+	// Discard removes the stage. It may be called at any time, more than once, and after Place.
 	Discard() error
 }
 
@@ -137,13 +132,12 @@ type Placement struct {
 	Stage Stage
 	Key   string
 
-	// Displace, if not empty, is a trash id for what lies under Key now: it is moved there, not
-	// overwritten (adoption: a file in the way that is not ours). A regular file stays readable
-	// under its key until the new one takes over.
+	// Displace, if not empty, is a trash id for what lies under Key now. A regular file stays
+	// readable under its key until the new one takes over.
 	Displace string
 
-	// Displaced is set by Place, whatever the item's error, if something was in the way and now
-	// lies in the trash under Displace.
+	// Displaced is set by Place, whatever the item's error, if something now lies in the trash
+	// under Displace.
 	Displaced bool
 }
 

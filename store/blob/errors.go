@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// The errors of a mirror. They are causes: test with errors.Is. The message of the whole error names key and attempt.
+// The errors of a mirror are causes: test with errors.Is.
 var (
 	// ErrKey: the key is not one that a mirror can hold, or the trash id is malformed.
 	ErrKey = errors.New("unusable key")
@@ -15,7 +15,8 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrNotRegular: a link, FIFO, device or folder lies where a file was expected.
 	ErrNotRegular = errors.New("not a regular file")
-	// ErrIsFolder: a folder lies under the key; folders are never replaced or removed while they hold anything.
+	// ErrIsFolder: a folder lies under the key; folders that hold anything are never replaced or
+	// removed.
 	ErrIsFolder = errors.New("a folder is in the way")
 	// ErrParentNotFolder: a component before the last is not a folder, or is a link. KeyError.At names it.
 	ErrParentNotFolder = errors.New("a parent is not a folder")
@@ -37,8 +38,8 @@ var (
 	ErrBusy = errors.New("out of file descriptors or memory")
 )
 
-// Systemic tells whether an error is the whole mirror's and not one file's: full, read-only, failing, unmounted or out
-// of descriptors. The right answer is to pause this mirror and try again later, not to blame the resource.
+// Systemic tells whether an error is the whole mirror's and not one file's. Pause this mirror and
+// try again later.
 func Systemic(err error) bool {
 	for _, cause := range [...]error{ErrNoSpace, ErrReadOnly, ErrIO, ErrSync, ErrBusy, ErrUnmarked} {
 		if errors.Is(err, cause) {

@@ -5,16 +5,14 @@ import (
 	"strings"
 )
 
-// MaxKey is the greatest length of a key in bytes (contract.md 5, F84: longer paths exist, but tools cannot read them).
+// MaxKey is the greatest length of a key in bytes (contract.md 5, F84).
 const MaxKey = 1024
 
-// Reserved is the root's name for our own files: state, stage, trash, root marker. No key lies
-// there, in any letter case, because on a file system that folds case all of them are one.
+// Reserved is the root's name for our own files. No key lies there, in any letter case.
 const Reserved = ".resyncd"
 
 // CheckKey reports why a mirror cannot hold a file under this key: it must be local, without empty,
-// "." or ".." segment, without NUL, not below Reserved, and of at most MaxKey bytes. The error is
-// ErrKey with the reason.
+// "." or ".." segment or NUL, not below Reserved, and of at most MaxKey bytes.
 func CheckKey(key string) error {
 	if len(key) > MaxKey {
 		return fmt.Errorf("%w: longer than %d bytes", ErrKey, MaxKey)
@@ -22,8 +20,8 @@ func CheckKey(key string) error {
 	return CheckForeignKey(key)
 }
 
-// CheckForeignKey is CheckKey without the limit of length, for Stat, Open, Trash and Remove: other
-// programs' files in the mirror must be visible and removable.
+// CheckForeignKey is CheckKey without the limit of length: other programs' files must be visible
+// and removable.
 func CheckForeignKey(key string) error {
 	if strings.IndexByte(key, 0) >= 0 {
 		return fmt.Errorf("%w: holds a NUL byte", ErrKey)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Trash ids made here are 12 hex digits of milliseconds and 20 of chance: they sort by age and show
-// it, so that the age of a file in the trash is known even when the state database is lost.
+// Trash ids made here are 12 hex digits of milliseconds and 20 of chance, so that the age of a file
+// in the trash is known even when the state database is lost.
 const (
 	idTimeDigits = 12
 	idDigits     = 32
@@ -37,7 +37,7 @@ func TrashTime(id string) time.Time {
 }
 
 // CheckTrashID reports why an id cannot name a file in every store: it must be 1 to 64 letters,
-// digits, "-" or "_". The error is ErrKey.
+// digits, "-" or "_".
 func CheckTrashID(id string) error {
 	if id == "" || len(id) > maxID {
 		return fmt.Errorf("%w: trash id of %d bytes", ErrKey, len(id))

@@ -29,7 +29,7 @@ func newYear(tb testing.TB) (f *filled, sources []int64, now store.Micros) {
 	tb.Helper()
 	f, sources = newSources(tb)
 	now = 400 * 86400e6
-	_, err := f.s.w.conn.ExecContext(tb.Context(), `
+	err := execute(tb, f.s, `
 		WITH RECURSIVE t (w, n) AS (VALUES (60, 2880), (3600, 2400), (86400, 365) UNION ALL SELECT w, n - 1 FROM t WHERE n > 1)
 		INSERT INTO series SELECT w, ?1 - n * w * 1000000, c.id, 1, 2, 3000, 4, 5000, 6000, 0 FROM source c CROSS JOIN t ORDER BY 1, 2, 3`,
 		int64(now))

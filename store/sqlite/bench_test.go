@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -27,11 +28,17 @@ type filled struct {
 	claim store.Claim
 	set   store.Set
 	n     int
+	sync  func(log *os.File) error
 }
 
 func newFilled(tb testing.TB, path string) *filled {
 	tb.Helper()
-	f := &filled{s: open(tb, path)}
+	f := &filled{sync: (*os.File).Sync}
+	var err error
+	f.s, err = Open(tb.Context(), path, Options{sync: func(log *os.File) error { return f.sync(log) }})
+	if err != nil {
+		tb.Fatal(err)
+	}
 	tb.Cleanup(func() {
 		if err := f.s.Close(); err != nil {
 			tb.Error(err)
@@ -239,7 +246,7 @@ func BenchmarkUnlisted(b *testing.B) {
 // BenchmarkOpen is what a run with nothing to do pays: open, look, close.
 func BenchmarkOpen(b *testing.B) {
 	sizes(b, func(b *testing.B, f *filled) {
-		path := f.s.path
+		path := f.s.db.Path()
 		if err := f.s.Close(); err != nil {
 			b.Fatal(err)
 		}

@@ -7,11 +7,14 @@ import (
 	"slices"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
 	pointRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	pointHead = "INSERT INTO series (width, at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses) VALUES "
+	pointHead = `INSERT INTO series
+		(width, at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses) VALUES `
 	pointTail = ` ON CONFLICT (width, at, source_id) DO UPDATE SET changes = changes + excluded.changes,
 		failed = failed + excluded.failed, bytes = bytes + excluded.bytes, pushes = pushes + excluded.pushes,
 		latency = latency + excluded.latency, latency_most = max(latency_most, excluded.latency_most),
@@ -56,7 +59,7 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 			sums[at].Add(p)
 		}
 	}
-	if len(sums) == 0 && s.w != nil {
+	if len(sums) == 0 && s.db.Writable() {
 		return nil
 	}
 	places := make([]bucket, 0, len(sums))
@@ -66,14 +69,14 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 	slices.SortFunc(places, func(a, b bucket) int { // the order of the table
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.at, b.at), cmp.Compare(a.source, b.source))
 	})
-	return s.write(ctx, "add to the history", func(ctx context.Context, w *writer) error {
+	return s.db.Write(ctx, "add to the history", func(ctx context.Context, w *dbfile.Writer) error {
 		return putPoints(ctx, w, places, sums)
 	})
 }
 
 // putPoints writes the sums of the existing Sources, rowsAtOnce with a statement.
-func putPoints(ctx context.Context, w *writer, places []bucket, sums map[bucket]*store.Point) error {
-	rows, err := w.query(ctx, "SELECT id FROM source WHERE name IS NOT NULL")
+func putPoints(ctx context.Context, w *dbfile.Writer, places []bucket, sums map[bucket]*store.Point) error {
+	rows, err := w.Query(ctx, "SELECT id FROM source WHERE name IS NOT NULL")
 	if err != nil {
 		return err
 	}
@@ -99,7 +102,7 @@ func putPoints(ctx context.Context, w *writer, places []bucket, sums map[bucket]
 				p.Latency,
 				p.LatencyMost, p.Misses)
 		}
-		if _, err := w.exec(ctx, pointHead+rowsOf(pointRow, n)+pointTail, args...); err != nil {
+		if _, err := w.Exec(ctx, pointHead+rowsOf(pointRow, n)+pointTail, args...); err != nil {
 			return err
 		}
 		rest = rest[n:]
@@ -110,30 +113,31 @@ func putPoints(ctx context.Context, w *writer, places []bucket, sums map[bucket]
 // Points implements store.Chronicle.
 func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from,
 	until store.Micros) ([]store.Point, error) {
-	const what, columns = "read the history", "at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses"
+	const what = "read the history"
+	const columns = "at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses"
 	if s.lacks(schemaChronicle) {
 		return nil, nil
 	}
 	query, args := "SELECT "+columns+" FROM series WHERE width = ? AND at >= ? AND at < ?", []any{int64(w),
 		int64(from), int64(until)}
 	if sourceID != 0 { // from each instant with a point to the next
-		query = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 AND at >= ?2 AND at < ?3 ORDER BY at LIMIT 1)
-				UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun AND at < ?3 ORDER BY at LIMIT 1)
-				FROM t WHERE t.begun IS NOT NULL)
+		query = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 AND at >= ?2 AND at < ?3
+				ORDER BY at LIMIT 1) UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun
+				AND at < ?3 ORDER BY at LIMIT 1) FROM t WHERE t.begun IS NOT NULL)
 			SELECT ` + columns + " FROM t CROSS JOIN series ON width = ?1 AND at = t.begun AND source_id = ?4"
 		args = append(args, sourceID)
 	}
-	rows, err := s.r.query(ctx, query, args...)
+	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
-		return nil, s.fail(what, err)
+		return nil, s.db.Fail(what, err)
 	}
 	points, err := collect(rows, func(row rowScanner) (p store.Point, err error) {
-		err = row.Scan((*micros)(&p.At), &p.SourceID, &p.Changes, &p.Failed, &p.Bytes, &p.Pushes, &p.Latency,
+		err = row.Scan(column.IntoInstant(&p.At), &p.SourceID, &p.Changes, &p.Failed, &p.Bytes, &p.Pushes, &p.Latency,
 			&p.LatencyMost, &p.Misses)
 		return p, err
 	})
 	slices.SortFunc(points, func(a, b store.Point) int {
 		return cmp.Or(cmp.Compare(a.SourceID, b.SourceID), cmp.Compare(a.At, b.At))
 	})
-	return points, s.fail(what, err)
+	return points, s.db.Fail(what, err)
 }

@@ -6,49 +6,48 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/gofrs/flock"
-
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // claim was granted by this Store. The lock shows that its holder lives; the epoch shows which of
 // two is newer should the lock fail (its file removed, a network file system).
 type claim struct {
-	epoch int64
-	lock  *flock.Flock
+	epoch  int64
+	unlock func() error
 }
 
 func (s *Store) lockPath(sourceID int64) string {
-	return fmt.Sprintf("%s-source-%d.lock", s.path, sourceID)
+	return fmt.Sprintf("%s-source-%d.lock", s.db.Path(), sourceID)
 }
 
 // Claim implements store.Claims.
 func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store.Claim, func() error, error) {
-	if s.w == nil {
+	if !s.db.Writable() {
 		return store.Claim{}, nil, fmt.Errorf("claim a source: %w", store.ErrReadOnly)
 	}
 	var name, last string
-	err := s.r.get(ctx, "SELECT name, holder FROM source WHERE id = ? AND name IS NOT NULL", []any{sourceID}, &name,
+	err := s.db.Get(ctx, "SELECT name, holder FROM source WHERE id = ? AND name IS NOT NULL", []any{sourceID}, &name,
 		&last)
 	if err != nil {
-		return store.Claim{}, nil, s.fail(fmt.Sprintf("claim source %d", sourceID), err)
+		return store.Claim{}, nil, s.db.Fail(fmt.Sprintf("claim source %d", sourceID), err)
 	}
-	lock, free, err := lockFile(s.lockPath(sourceID))
+	unlock, free, err := dbfile.Lock(s.lockPath(sourceID))
 	switch {
 	case err != nil:
 		return store.Claim{}, nil, fmt.Errorf("claim source %s: %w", name, err)
 	case !free:
 		return store.Claim{}, nil, &store.HeldError{Source: name, Holder: last}
 	}
-	c := &claim{lock: lock}
+	c := &claim{unlock: unlock}
 	// A power cut may take the epoch back, because it also ends the process that the epoch would
 	// fence off.
-	err = s.writeAsync(ctx, "claim source "+name, func(ctx context.Context, w *writer) error {
-		return w.get(ctx, `UPDATE source SET epoch = epoch + 1, holder = ? WHERE id = ? AND name IS NOT NULL RETURNING epoch`,
-			[]any{holder, sourceID}, &c.epoch)
+	err = s.db.WriteAsync(ctx, "claim source "+name, func(ctx context.Context, w *dbfile.Writer) error {
+		return w.Get(ctx, `UPDATE source SET epoch = epoch + 1, holder = ? WHERE id = ? AND name IS NOT NULL
+			RETURNING epoch`, []any{holder, sourceID}, &c.epoch)
 	})
 	if err != nil {
-		return store.Claim{}, nil, errors.Join(err, lock.Unlock())
+		return store.Claim{}, nil, errors.Join(err, unlock())
 	}
 	s.mu.Lock()
 	s.claims[sourceID] = c
@@ -67,7 +66,7 @@ func (s *Store) unclaim(sourceID int64, c *claim) error {
 	if !mine {
 		return nil
 	}
-	return c.lock.Unlock()
+	return c.unlock()
 }
 
 // held reports whether this Store granted the claim and did not release it.
@@ -78,20 +77,24 @@ func (s *Store) held(c store.Claim) bool {
 	return h != nil && h.epoch == c.Epoch
 }
 
+// writeFunc is a way to write: Write or WriteAsync of a dbfile.File.
+type writeFunc func(ctx context.Context, what string, fn func(context.Context, *dbfile.Writer) error) error
+
 // fenced runs fn in a transaction that succeeds only while the claim is the newest of its Source.
-func (s *Store) fenced(ctx context.Context, what string, c store.Claim, fn func(context.Context, *writer) error) error {
-	return s.fencedBy(ctx, s.write, what, c, fn)
+func (s *Store) fenced(ctx context.Context, what string, c store.Claim,
+	fn func(context.Context, *dbfile.Writer) error) error {
+	return s.fencedBy(ctx, s.db.Write, what, c, fn)
 }
 
 // fencedBy is fenced with a given way to write.
 func (s *Store) fencedBy(ctx context.Context, write writeFunc, what string, c store.Claim,
-	fn func(context.Context, *writer) error) error {
-	if s.w != nil && !s.held(c) {
+	fn func(context.Context, *dbfile.Writer) error) error {
+	if s.db.Writable() && !s.held(c) {
 		return fmt.Errorf("%s: %w", what, store.ErrFenced)
 	}
-	return write(ctx, what, func(ctx context.Context, w *writer) error {
+	return write(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
 		var newest bool
-		err := w.get(ctx, "SELECT EXISTS (SELECT 1 FROM source WHERE id = ? AND epoch = ? AND name IS NOT NULL)",
+		err := w.Get(ctx, "SELECT EXISTS (SELECT 1 FROM source WHERE id = ? AND epoch = ? AND name IS NOT NULL)",
 			[]any{c.SourceID, c.Epoch}, &newest)
 		if err != nil {
 			return err

@@ -5,14 +5,16 @@ import (
 	"fmt"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // Commit implements store.Committer.
 func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
 	p := &commit{s: s, c: c, source: c.Claim.SourceID}
-	write := s.write
+	write := s.db.Write
 	if c.Repeatable {
-		write = s.writeAsync
+		write = s.db.WriteAsync
 	}
 	if err := s.fencedBy(ctx, write, "record a step", c.Claim, p.apply); err != nil {
 		return err
@@ -39,13 +41,10 @@ type commit struct {
 	folders []folderName
 	fresh   map[folderName]struct{} // folders to look up
 	args    []any                   // reused
-	// records holds the packed records of the running statement, because a buffer for each is a
-	// large part of the allocations.
-	records []byte
 }
 
-func (p *commit) apply(ctx context.Context, w *writer) error {
-	for _, step := range []func(context.Context, *writer) error{
+func (p *commit) apply(ctx context.Context, w *dbfile.Writer) error {
+	for _, step := range []func(context.Context, *dbfile.Writer) error{
 		p.checkSets, p.resources, p.writeFolders, p.contents, p.wants, p.dropTombstones, p.sets, p.gaps, p.dropGaps,
 		p.inbox,
 		p.documents, p.trash, p.events, p.spans, p.edits, p.runs, p.sourceChange,
@@ -59,7 +58,7 @@ func (p *commit) apply(ctx context.Context, w *writer) error {
 
 // checkSets fails if a part of the commit is of another Source's set: it would be written without a
 // claim.
-func (p *commit) checkSets(ctx context.Context, w *writer) error {
+func (p *commit) checkSets(ctx context.Context, w *dbfile.Writer) error {
 	seen := map[int64]bool{}
 	check := func(id int64) error {
 		if seen[id] {
@@ -102,22 +101,24 @@ func (p *commit) checkSets(ctx context.Context, w *writer) error {
 	return nil
 }
 
-func (p *commit) sets(ctx context.Context, w *writer) error {
+func (p *commit) sets(ctx context.Context, w *dbfile.Writer) error {
 	for i := range p.c.Sets {
 		change := &p.c.Sets[i]
 		if st := change.State; st != nil {
-			proven, err := intervals(st.Proven).text()
+			proven, err := column.Intervals(st.Proven)
 			if err != nil {
 				return err
 			}
-			joint, err := intervals(st.Joint).text()
+			joint, err := column.Intervals(st.Joint)
 			if err != nil {
 				return err
 			}
-			_, err = w.exec(ctx, `UPDATE sets SET floor = ?, generation = ?, baselines = ?, proven = ?, joint = ?, gone = ?,
-				in_step = ?, problem = ?, last_pull = ?, estimated = ?, flawed = ? WHERE id = ?`, ms(st.Floor), st.Generation, st.Baselines, proven, joint,
-				int64(st.Gone), flag(st.InStep), st.Problem, ms(st.LastPull), flag(st.Estimated), flag(st.Flawed),
-				change.ID)
+			_, err = w.Exec(ctx, `UPDATE sets SET floor = ?, generation = ?, baselines = ?, proven = ?, joint = ?,
+				gone = ?, in_step = ?, problem = ?, last_pull = ?, estimated = ?, flawed = ? WHERE id = ?`,
+				column.Instant(st.Floor), st.Generation, st.Baselines, proven, joint,
+				int64(st.Gone), column.Flag(st.InStep), store.WithCause(st.Problem, st.Cause),
+				column.Instant(st.LastPull),
+				column.Flag(st.Estimated), column.Flag(st.Flawed), change.ID)
 			if err != nil {
 				return err
 			}
@@ -126,8 +127,8 @@ func (p *commit) sets(ctx context.Context, w *writer) error {
 			continue
 		}
 		var resources, bytes int64
-		err := w.get(ctx, `UPDATE sets SET resources = resources + ?, bytes = bytes + ? WHERE id = ? RETURNING resources, bytes`,
-			[]any{change.Resources, change.Bytes, change.ID}, &resources, &bytes)
+		err := w.Get(ctx, `UPDATE sets SET resources = resources + ?, bytes = bytes + ? WHERE id = ?
+			RETURNING resources, bytes`, []any{change.Resources, change.Bytes, change.ID}, &resources, &bytes)
 		if err != nil {
 			return err
 		}
@@ -141,7 +142,7 @@ func (p *commit) sets(ctx context.Context, w *writer) error {
 	return nil
 }
 
-func (p *commit) sourceChange(ctx context.Context, w *writer) error {
+func (p *commit) sourceChange(ctx context.Context, w *dbfile.Writer) error {
 	ch := p.c.Source
 	if ch == nil {
 		return nil
@@ -151,12 +152,12 @@ func (p *commit) sourceChange(ctx context.Context, w *writer) error {
 		rootID = *ch.RootID
 	}
 	if ch.Unclean != nil {
-		unclean = flag(*ch.Unclean)
+		unclean = column.Flag(*ch.Unclean)
 	}
 	if ch.Policy != nil {
 		policy = *ch.Policy
 	}
-	_, err := w.exec(ctx, `UPDATE source SET root_id = coalesce(?, root_id), unclean = coalesce(?, unclean),
+	_, err := w.Exec(ctx, `UPDATE source SET root_id = coalesce(?, root_id), unclean = coalesce(?, unclean),
 		policy = coalesce(?, policy) WHERE id = ?`, rootID, unclean, policy, p.source)
 	return err
 }

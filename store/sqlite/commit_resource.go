@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // rowsAtOnce is how many rows one statement writes; more are no faster.
@@ -20,18 +22,20 @@ const rowsAtOnce = 20
 
 const (
 	insertRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	insertHead = "INSERT OR FAIL INTO resource (id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES "
+	insertHead = `INSERT OR FAIL INTO resource
+		(id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES `
 	insertTail = " ON CONFLICT (source_id, uri) DO NOTHING"
 
 	updateRow  = "(?, ?, ?, ?, ?, ?, ?)"
-	updateHead = `UPDATE OR FAIL resource SET have = v.column2, length = v.column3, file = v.column4, action = v.column5,
-		due = v.column6, failure = v.column7 FROM (VALUES `
+	updateHead = `UPDATE OR FAIL resource SET have = v.column2, length = v.column3, file = v.column4,
+		action = v.column5, due = v.column6, failure = v.column7 FROM (VALUES `
 	updateTail = ") v WHERE resource.id = v.column1"
 
 	folderHead = "INSERT OR FAIL INTO folder (source_id, name) VALUES "
 
 	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	wantHead = "INSERT OR FAIL INTO want (set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES "
+	wantHead = `INSERT OR FAIL INTO want
+		(set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES `
 	wantTail = ` ON CONFLICT (set_id, resource_id) DO UPDATE SET state = excluded.state, v_from = excluded.v_from,
 		v_until = excluded.v_until, generation = excluded.generation, held = excluded.held, refused = excluded.refused,
 		said = excluded.said, pushed = excluded.pushed`
@@ -41,7 +45,7 @@ const (
 func rowsOf(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
 
 // resources inserts and updates resources. It fills p.ids.
-func (p *commit) resources(ctx context.Context, w *writer) error {
+func (p *commit) resources(ctx context.Context, w *dbfile.Writer) error {
 	p.ids = make([]int64, len(p.c.Resources))
 	var inserts []int
 	for i := range p.c.Resources {
@@ -82,12 +86,12 @@ func (p *commit) resources(ctx context.Context, w *writer) error {
 // insert adds new resources, with ids in the order given, and returns those that were known
 // already. The rows are written in the order of their URIs, which is nearly that of their names: in
 // random order each row would touch index pages of its own, and a batch each page several times.
-func (p *commit) insert(ctx context.Context, w *writer, inserts []int) (known map[int]bool, err error) {
+func (p *commit) insert(ctx context.Context, w *dbfile.Writer, inserts []int) (known map[int]bool, err error) {
 	if len(inserts) == 0 {
 		return nil, nil
 	}
 	var next int64
-	err = w.get(ctx, "UPDATE source SET next_resource = next_resource + ?1 WHERE id = ?2 RETURNING next_resource - ?1",
+	err = w.Get(ctx, "UPDATE source SET next_resource = next_resource + ?1 WHERE id = ?2 RETURNING next_resource - ?1",
 		[]any{len(inserts), p.source}, &next)
 	if err != nil {
 		return nil, err
@@ -116,15 +120,20 @@ func (p *commit) insert(ctx context.Context, w *writer, inserts []int) (known ma
 	return known, nil
 }
 
-func (p *commit) insertRows(ctx context.Context, w *writer, which []int, known map[int]bool) error {
-	query := p.insertStatement(which)
-	n, err := w.exec(ctx, query, p.args...)
+func (p *commit) insertRows(ctx context.Context, w *dbfile.Writer, which []int, known map[int]bool) error {
+	p.args = p.args[:0]
+	for _, i := range which {
+		r := &p.c.Resources[i]
+		p.args = append(p.args, p.ids[i], p.source, r.URI, r.Key, nameArg(r))
+		p.args = appendWork(appendHave(p.args, r.Have), r.Work)
+	}
+	n, err := w.Exec(ctx, insertHead+rowsOf(insertRow, len(which))+insertTail, p.args...)
 	if err != nil || n == int64(len(which)) {
 		return err
 	}
 	for _, i := range which {
 		var id int64
-		err := w.get(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri = ?",
+		err := w.Get(ctx, "SELECT id FROM resource WHERE source_id = ? AND uri = ?",
 			[]any{p.source, p.c.Resources[i].URI}, &id)
 		if err != nil {
 			return err
@@ -147,7 +156,7 @@ func appendHave(args []any, h *store.Have) []any {
 	if h == nil || *h == (store.Have{}) {
 		return append(args, int64(0), int64(0), nil)
 	}
-	return append(args, int64(h.State), h.Length, packFile(h))
+	return append(args, int64(h.State), h.Length, column.PackFile(h))
 }
 
 func appendWork(args []any, k *store.Work) []any {
@@ -156,12 +165,12 @@ func appendWork(args []any, k *store.Work) []any {
 	}
 	var failure any
 	if k.Attempts != 0 || k.Since != 0 || k.Class != "" || k.Reason != "" {
-		failure = appendFailure(make([]byte, 0, 64), k)
+		failure = column.PackFailure(k)
 	}
-	return append(args, int64(k.Action), ms(k.Due), failure)
+	return append(args, int64(k.Action), column.Instant(k.Due), failure)
 }
 
-func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.ResourceChange) error {
+func (p *commit) update(ctx context.Context, w *dbfile.Writer, id int64, r *store.ResourceChange) error {
 	if from, to := idRange(p.source); id < from || id >= to {
 		return fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound)
 	}
@@ -178,14 +187,14 @@ func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.Resou
 	if set == "" {
 		set = ", id = id" // a want must keep its resource
 	}
-	n, err := w.exec(ctx, "UPDATE resource SET "+set[2:]+" WHERE id = ?", append(p.args, id)...)
+	n, err := w.Exec(ctx, "UPDATE resource SET "+set[2:]+" WHERE id = ?", append(p.args, id)...)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("resource %d: %w", id, store.ErrNotFound)
 	}
 	if err != nil || r.Key == "" {
 		return err
 	}
-	n, err = w.exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
+	n, err = w.Exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
 	if err == nil && n > 0 {
 		p.addFolders(r)
 	}
@@ -195,7 +204,7 @@ func (p *commit) update(ctx context.Context, w *writer, id int64, r *store.Resou
 // updateMany is update for changes with a Have and a Work, as a fetched file has, several in one
 // statement in the order of their rows, which is faster. They must have no key; a row that occurs
 // twice makes it write one by one, in the order of the commit.
-func (p *commit) updateMany(ctx context.Context, w *writer, which []int) error {
+func (p *commit) updateMany(ctx context.Context, w *dbfile.Writer, which []int) error {
 	if len(which) == 0 {
 		return nil
 	}
@@ -207,8 +216,12 @@ func (p *commit) updateMany(ctx context.Context, w *writer, which []int) error {
 	}
 	from, to := idRange(p.source)
 	for len(sorted) >= rowsAtOnce && p.ids[sorted[0]] >= from && p.ids[sorted[rowsAtOnce-1]] < to {
-		query := p.updateStatement(sorted[:rowsAtOnce])
-		n, err := w.exec(ctx, query, p.args...)
+		p.args = p.args[:0]
+		for _, i := range sorted[:rowsAtOnce] {
+			r := &p.c.Resources[i]
+			p.args = appendWork(appendHave(append(p.args, p.ids[i]), r.Have), r.Work)
+		}
+		n, err := w.Exec(ctx, updateHead+rowsOf(updateRow, rowsAtOnce)+updateTail, p.args...)
 		if err != nil {
 			return err
 		}
@@ -220,7 +233,7 @@ func (p *commit) updateMany(ctx context.Context, w *writer, which []int) error {
 	return p.updateEach(ctx, w, sorted)
 }
 
-func (p *commit) updateEach(ctx context.Context, w *writer, which []int) error {
+func (p *commit) updateEach(ctx context.Context, w *dbfile.Writer, which []int) error {
 	for _, i := range which {
 		if err := p.update(ctx, w, p.ids[i], &p.c.Resources[i]); err != nil {
 			return err
@@ -250,7 +263,7 @@ func (p *commit) addFolders(r *store.ResourceChange) {
 
 // writeFolders records the folders, several in one statement and sorted: deep trees have more
 // folders than files.
-func (p *commit) writeFolders(ctx context.Context, w *writer) error {
+func (p *commit) writeFolders(ctx context.Context, w *dbfile.Writer) error {
 	slices.SortFunc(p.folders, func(a, b folderName) int { return strings.Compare(a.name, b.name) })
 	for rest := p.folders; len(rest) > 0; {
 		n := rowsAtOnce
@@ -261,7 +274,7 @@ func (p *commit) writeFolders(ctx context.Context, w *writer) error {
 		for _, f := range rest[:n] {
 			p.args = append(p.args, f.name)
 		}
-		if _, err := w.exec(ctx, folderHead+rowsOf("(?1, ?)", n)+" ON CONFLICT DO NOTHING", p.args...); err != nil {
+		if _, err := w.Exec(ctx, folderHead+rowsOf("(?1, ?)", n)+" ON CONFLICT DO NOTHING", p.args...); err != nil {
 			return err
 		}
 		rest = rest[n:]
@@ -270,12 +283,15 @@ func (p *commit) writeFolders(ctx context.Context, w *writer) error {
 }
 
 // wants writes the wants, in the order of the commit.
-func (p *commit) wants(ctx context.Context, w *writer) error {
+func (p *commit) wants(ctx context.Context, w *dbfile.Writer) error {
 	var which []int
 	flush := func(n int) error {
-		query := p.wantStatement(which[:n])
+		p.args = p.args[:0]
+		for _, i := range which[:n] {
+			p.args = appendWant(p.args, p.ids[i], p.c.Resources[i].Want)
+		}
 		which = which[n:]
-		_, err := w.exec(ctx, query, p.args...)
+		_, err := w.Exec(ctx, wantHead+rowsOf(wantRow, n)+wantTail, p.args...)
 		return err
 	}
 	for i := range p.c.Resources {
@@ -297,9 +313,9 @@ func (p *commit) wants(ctx context.Context, w *writer) error {
 }
 
 func appendWant(args []any, id int64, want *store.Want) []any {
-	return append(args, want.SetID, id, int64(want.State), ms(want.Version.From), ms(want.Version.Until),
-		want.Generation,
-		flag(want.Held), text(want.Refused), packWantData(want), flag(want.Pushed))
+	return append(args, want.SetID, id, int64(want.State), column.Instant(want.Version.From),
+		column.Instant(want.Version.Until), want.Generation,
+		column.Flag(want.Held), column.Text(want.Refused), column.PackWant(want), column.Flag(want.Pushed))
 }
 
 // wantStep is how many wants one statement reads, because the pages it changes stay in memory until

@@ -58,7 +58,7 @@ func TestDamagedEdit(t *testing.T) {
 	if err := f.s.Commit(t.Context(), &store.Commit{Claim: f.claim, Edits: []store.Edit{{URI: "u"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.s.w.conn.ExecContext(t.Context(), "UPDATE edit SET digest = x'00'"); err != nil {
+	if err := execute(t, f.s, "UPDATE edit SET digest = x'00'"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.s.Edits(t.Context(), f.claim.SourceID, "u"); !errors.Is(err, store.ErrCorrupt) {

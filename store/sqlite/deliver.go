@@ -5,12 +5,14 @@ import (
 	"slices"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
-	deliveryHead = `INSERT OR FAIL INTO inbox (subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
-		v_until, verdict, body) VALUES `
-	deliveryRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	deliveryHead = `INSERT OR FAIL INTO inbox (subscription_id, source_id, set_id, kind, received, signed, digest,
+		type, v_from, v_until, verdict, body) VALUES `
+	deliveryRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)" // verdict is what versions before 0.10 wrote
 )
 
 type group struct {
@@ -28,7 +30,7 @@ type received struct {
 	last                  store.Micros
 }
 
-func (g *group) apply(ctx context.Context, w *writer) error {
+func (g *group) apply(ctx context.Context, w *dbfile.Writer) error {
 	known := map[int64]bool{} // existing Sources
 	var keep, marks []int
 	for i, d := range g.ds {
@@ -83,17 +85,17 @@ func batchSize(n int) int {
 	return size
 }
 
-func (g *group) insert(ctx context.Context, w *writer, which []int) error {
+func (g *group) insert(ctx context.Context, w *dbfile.Writer, which []int) error {
 	for len(which) > 0 {
 		n := batchSize(len(which))
 		g.args = g.args[:0]
 		for _, i := range which[:n] {
 			d := g.ds[i]
-			g.args = append(g.args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), ms(d.Received),
-				flag(d.Signed), d.Digest[:],
-				d.Type, ms(d.From), ms(d.Until), d.Verdict, bytesOf(d.Body))
+			g.args = append(g.args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), column.Instant(d.Received),
+				column.Flag(d.Signed), d.Digest[:],
+				d.Type, column.Instant(d.From), column.Instant(d.Until), bytesOf(d.Body))
 		}
-		last, err := w.insert(ctx, deliveryHead+rowsOf(deliveryRow, n), g.args...)
+		last, err := w.Insert(ctx, deliveryHead+rowsOf(deliveryRow, n), g.args...)
 		if err != nil {
 			return err
 		}
@@ -105,7 +107,7 @@ func (g *group) insert(ctx context.Context, w *writer, which []int) error {
 	return nil
 }
 
-func (g *group) count(ctx context.Context, w *writer) error {
+func (g *group) count(ctx context.Context, w *dbfile.Writer) error {
 	var counts []received
 	for i, d := range g.ds {
 		at := slices.IndexFunc(counts, func(c received) bool { return c.id == d.SubscriptionID })
@@ -115,13 +117,13 @@ func (g *group) count(ctx context.Context, w *writer) error {
 		}
 		c := &counts[at]
 		c.delivered++
-		c.duplicates += flag(g.repeated[i])
+		c.duplicates += column.Flag(g.repeated[i])
 		c.last = max(c.last, d.Received)
 	}
 	for _, c := range counts {
-		_, err := w.exec(ctx, `UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3, missed = 0,
-			last_delivery = CASE WHEN last_delivery > ?4 OR ?4 IS NULL THEN last_delivery ELSE ?4 END WHERE id = ?1`,
-			c.id, c.delivered, c.duplicates, ms(c.last))
+		_, err := w.Exec(ctx, `UPDATE subscription SET delivered = delivered + ?2, duplicates = duplicates + ?3,
+			missed = 0, last_delivery = CASE WHEN last_delivery > ?4 OR ?4 IS NULL THEN last_delivery ELSE ?4 END
+			WHERE id = ?1`, c.id, c.delivered, c.duplicates, column.Instant(c.last))
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
@@ -19,12 +21,8 @@ const (
 )
 
 func scanEdit(row rowScanner) (e store.Edit, err error) {
-	var sum []byte
-	err = row.Scan(&e.SourceID, &e.URI, &sum, (*micros)(&e.Observed), &e.Author, (*micros)(&e.Received), &e.Evidence,
-		&e.Body)
-	if err == nil && copy(e.Digest[:], sum) != len(e.Digest) {
-		err = fmt.Errorf("%w: a digest of %d bytes", errPayload, len(sum))
-	}
+	err = row.Scan(&e.SourceID, &e.URI, column.IntoDigest(&e.Digest), column.IntoInstant(&e.Observed), &e.Author,
+		column.IntoInstant(&e.Received), &e.Evidence, &e.Body)
 	return e, err
 }
 
@@ -50,15 +48,15 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 		if len(chunk) == 1 {
 			size = 1
 		}
-		rows, err := s.r.query(ctx, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ("+
+		rows, err := s.db.Query(ctx, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ("+
 			placeholders(size)+")",
 			listArgs(sourceID, chunk)[:1+size]...)
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 		found, err := collect(rows, scanEdit)
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 		for _, e := range found {
 			for _, i := range at[e.URI] {
@@ -75,7 +73,7 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 }
 
 // edits adds the new ones, rowsAtOnce with a statement.
-func (p *commit) edits(ctx context.Context, w *writer) error {
+func (p *commit) edits(ctx context.Context, w *dbfile.Writer) error {
 	for rest := p.c.Edits; len(rest) > 0; {
 		n := rowsAtOnce
 		if len(rest) < n {
@@ -87,13 +85,45 @@ func (p *commit) edits(ctx context.Context, w *writer) error {
 			if err := p.checkSource(e.SourceID); err != nil {
 				return err
 			}
-			p.args = append(p.args, p.source, e.URI, e.Digest[:], ms(e.Observed), e.Author, ms(e.Received), e.Evidence,
-				bytesOf(e.Body))
+			p.args = append(p.args, p.source, e.URI, e.Digest[:], column.Instant(e.Observed), e.Author,
+				column.Instant(e.Received), e.Evidence, bytesOf(e.Body))
 		}
-		if _, err := w.exec(ctx, editHead+rowsOf(editRow, n)+editTail, p.args...); err != nil {
+		if _, err := w.Exec(ctx, editHead+rowsOf(editRow, n)+editTail, p.args...); err != nil {
 			return err
 		}
 		rest = rest[n:]
+	}
+	return nil
+}
+
+// Content implements store.Contents.
+func (s *Store) Content(ctx context.Context, resourceID int64) ([]byte, error) {
+	what := fmt.Sprintf("read the content kept for resource %d", resourceID)
+	if s.lacks(schemaFeed) {
+		return nil, fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	}
+	rows, err := s.db.Query(ctx, "SELECT body FROM content WHERE resource_id = ?", resourceID)
+	if err != nil {
+		return nil, s.db.Fail(what, err)
+	}
+	body, err := single(collect(rows, func(row rowScanner) (body []byte, err error) { return body, row.Scan(&body) }))
+	return body, s.db.Fail(what, err)
+}
+
+// contents keeps and drops content, in the order of the commit. resources has checked the owner.
+func (p *commit) contents(ctx context.Context, w *dbfile.Writer) error {
+	for i := range p.c.Resources {
+		var err error
+		switch r := &p.c.Resources[i]; {
+		case r.Content != nil:
+			_, err = w.Exec(ctx, `INSERT INTO content (resource_id, body) VALUES (?, ?)
+				ON CONFLICT (resource_id) DO UPDATE SET body = excluded.body`, p.ids[i], r.Content)
+		case r.DropContent:
+			_, err = w.Exec(ctx, "DELETE FROM content WHERE resource_id = ?", p.ids[i])
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // forgetSlice is how many rows one transaction drops while forgetting, bodySlice how many of those
@@ -16,8 +18,8 @@ const forgetSlice, bodySlice = 5000, 500
 func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	// The name goes first, so that nobody finds the Source any more: an interruption leaves rows to
 	// drop, never a Source whose coverage promises rows that are gone.
-	err := s.fenced(ctx, "forget a source", c, func(ctx context.Context, w *writer) error {
-		if _, err := w.exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?",
+	err := s.fenced(ctx, "forget a source", c, func(ctx context.Context, w *dbfile.Writer) error {
+		if _, err := w.Exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?",
 			c.SourceID); err != nil {
 			return err
 		}
@@ -47,14 +49,15 @@ func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 
 // endSubscriptions makes tombstones of a Source's subscriptions: hubs that keep sending are told
 // that they have ended (S-68, S-92).
-func endSubscriptions(ctx context.Context, w *writer, sourceID int64) error {
-	_, err := w.exec(ctx, `UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '', next = NULL,
-		ended = ? WHERE source_id = ? AND state <> 'gone'`, ms(store.MicrosOf(time.Now())), sourceID)
+func endSubscriptions(ctx context.Context, w *dbfile.Writer, sourceID int64) error {
+	_, err := w.Exec(ctx, `UPDATE subscription SET state = 'gone', reason = 'the source was forgotten', secret = '',
+		next = NULL, ended = ? WHERE source_id = ? AND state <> 'gone'`, column.Instant(store.MicrosOf(time.Now())),
+		sourceID)
 	return err
 }
 
-func dropInbox(ctx context.Context, w *writer, sourceID int64) (more bool, err error) {
-	rows, err := w.query(ctx, `DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE source_id = ? LIMIT ?)
+func dropInbox(ctx context.Context, w *dbfile.Writer, sourceID int64) (more bool, err error) {
+	rows, err := w.Query(ctx, `DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE source_id = ? LIMIT ?)
 		RETURNING kept, length(body)`, sourceID, bodySlice)
 	if err != nil {
 		return false, err
@@ -76,7 +79,8 @@ func dropInbox(ctx context.Context, w *writer, sourceID int64) (more bool, err e
 
 // dropPoints drops a slice of a Source's points of one width, found as Points finds them.
 const dropPoints = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 ORDER BY at LIMIT 1)
-		UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun ORDER BY at LIMIT 1) FROM t WHERE t.begun IS NOT NULL)
+		UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun ORDER BY at LIMIT 1) FROM t
+		WHERE t.begun IS NOT NULL)
 	DELETE FROM series WHERE width = ?1 AND source_id = ?2 AND at IN (SELECT t.begun FROM t CROSS JOIN series o
 		ON o.width = ?1 AND o.at = t.begun AND o.source_id = ?2 LIMIT ?3)`
 
@@ -88,8 +92,8 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		query string
 		args  []any
 	}{
-		{`DELETE FROM content WHERE resource_id IN (SELECT resource_id FROM content WHERE resource_id >= ? AND resource_id < ? LIMIT ?)`,
-			[]any{from, to, bodySlice}},
+		{`DELETE FROM content WHERE resource_id IN (SELECT resource_id FROM content WHERE resource_id >= ?
+			AND resource_id < ? LIMIT ?)`, []any{from, to, bodySlice}},
 		{`DELETE FROM edit WHERE id IN (SELECT id FROM edit WHERE source_id = ? LIMIT ?)`, []any{sourceID, slice}},
 		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`,
 			[]any{from, to, slice}},
@@ -97,27 +101,30 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
 		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`,
 			[]any{sourceID, slice}},
-		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1 LIMIT ?2)`, []any{sourceID, slice}},
+		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1
+			LIMIT ?2)`, []any{sourceID, slice}},
 		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`,
 			[]any{sourceID, slice}},
 		{`DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)`,
 			[]any{sourceID, slice}},
-		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, slice}},
-		{`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.set_id = t.id WHERE t.source_id = ? LIMIT ?)`,
-			[]any{sourceID, slice}},
-		{`DELETE FROM subscription_event WHERE id IN (SELECT id FROM subscription_event WHERE id >= ? AND id < ? LIMIT ?)`,
-			[]any{from, to, slice}},
+		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?)
+			LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.set_id = t.id
+			WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM subscription_event WHERE id IN (SELECT id FROM subscription_event WHERE id >= ? AND id < ?
+			LIMIT ?)`, []any{from, to, slice}},
 		{dropPoints, []any{int64(store.Minute), sourceID, slice}},
 		{dropPoints, []any{int64(store.Hour), sourceID, slice}},
 		{dropPoints, []any{int64(store.Day), sourceID, slice}},
-		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?) LIMIT ?)`, []any{sourceID, slice}},
+		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?)
+			LIMIT ?)`, []any{sourceID, slice}},
 	}
-	err = s.write(ctx, "drop the rows of a forgotten source", func(ctx context.Context, w *writer) error {
+	err = s.db.Write(ctx, "drop the rows of a forgotten source", func(ctx context.Context, w *dbfile.Writer) error {
 		if more, err = dropInbox(ctx, w, sourceID); err != nil || more {
 			return err
 		}
 		for _, step := range steps {
-			n, err := w.exec(ctx, step.query, step.args...)
+			n, err := w.Exec(ctx, step.query, step.args...)
 			if err != nil {
 				return err
 			}
@@ -127,11 +134,11 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		}
 		for _, query := range []string{"DELETE FROM inbox_share WHERE source_id = ?",
 			"DELETE FROM sets WHERE source_id = ?"} {
-			if _, err := w.exec(ctx, query, sourceID); err != nil {
+			if _, err := w.Exec(ctx, query, sourceID); err != nil {
 				return err
 			}
 		}
-		_, err := w.exec(ctx, "DELETE FROM source WHERE id = ? AND name IS NULL", sourceID)
+		_, err := w.Exec(ctx, "DELETE FROM source WHERE id = ? AND name IS NULL", sourceID)
 		return err
 	})
 	if err == nil && !more {

@@ -40,7 +40,7 @@ func TestForgetInSlices(t *testing.T) {
 	}
 	count := func(table string) (n int64) {
 		t.Helper()
-		if err := f.s.r.db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
+		if err := f.s.db.Get(t.Context(), "SELECT count(*) FROM "+table, nil, &n); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -7,43 +7,38 @@ import (
 	"fmt"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // Deliver implements store.Inbox.
 func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func()) error {
 	const what = "keep deliveries"
-	if len(ds) == 0 && s.w != nil {
+	if len(ds) == 0 && s.db.Writable() {
 		return nil
 	}
 	g := &group{ds: ds, ids: make([]int64, len(ds)), repeated: make([]bool, len(ds)), recent: &s.recent}
-	mark, err := s.commit(context.WithoutCancel(ctx), what, false, g.apply)
-	if err != nil {
-		return err
-	}
-	for i, d := range ds { // only after the commit succeeded
-		d.ID, d.Duplicate = g.ids[i], g.repeated[i]
-	}
-	if readable != nil {
-		readable()
-	}
-	return s.durable(what, mark)
+	return s.db.WriteReadable(ctx, what, func() {
+		for i, d := range ds { // only after the commit succeeded
+			d.ID, d.Duplicate = g.ids[i], g.repeated[i]
+		}
+		if readable != nil {
+			readable()
+		}
+	}, g.apply)
 }
 
-// Durable implements store.Inbox. It shares a sync with those who wait for a commit.
-func (s *Store) Durable(context.Context) error {
-	if s.w == nil {
-		return nil
-	}
-	return s.durable("wait until the state is durable", s.w.wal.newest())
-}
+// Durable implements store.Inbox.
+func (s *Store) Durable(context.Context) error { return s.db.Durable() }
 
 // resize adds to the inbox size of a Source.
-func resize(ctx context.Context, w *writer, source int64, by store.InboxSize) error {
+func resize(ctx context.Context, w *dbfile.Writer, source int64, by store.InboxSize) error {
 	if by == (store.InboxSize{}) {
 		return nil
 	}
-	_, err := w.exec(ctx, `INSERT INTO inbox_share (source_id, deliveries, bytes) VALUES (?, ?, ?) ON CONFLICT (source_id)
-		DO UPDATE SET deliveries = deliveries + excluded.deliveries, bytes = bytes + excluded.bytes`, source, by.Deliveries, by.Bytes)
+	_, err := w.Exec(ctx, `INSERT INTO inbox_share (source_id, deliveries, bytes) VALUES (?, ?, ?)
+		ON CONFLICT (source_id) DO UPDATE SET deliveries = deliveries + excluded.deliveries,
+		bytes = bytes + excluded.bytes`, source, by.Deliveries, by.Bytes)
 	return err
 }
 
@@ -68,9 +63,9 @@ func (s *Store) InboxShares(ctx context.Context) (map[int64]store.InboxSize, err
 	case s.lacks(schemaFeed): // the old schema has only the sum
 		query = "SELECT source_id, count(*), sum(length(body)) FROM inbox WHERE kept = 0 GROUP BY source_id"
 	}
-	rows, err := s.r.query(ctx, query)
+	rows, err := s.db.Query(ctx, query)
 	if err != nil {
-		return nil, s.fail(what, err)
+		return nil, s.db.Fail(what, err)
 	}
 	shares := map[int64]store.InboxSize{}
 	_, err = collect(rows, func(row rowScanner) (id int64, err error) {
@@ -80,7 +75,7 @@ func (s *Store) InboxShares(ctx context.Context) (map[int64]store.InboxSize, err
 		}
 		return id, err
 	})
-	return shares, s.fail(what, err)
+	return shares, s.db.Fail(what, err)
 }
 
 // Deliveries implements store.Inbox.
@@ -90,19 +85,19 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 		return nil, nil
 	}
 	var out []store.Delivery
-	err := s.readOnWriter(ctx, true, func(ctx context.Context, from querier) error {
+	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, from dbfile.Querier) error {
 		// Not a bare parameter: SQLite plans by its value, so it would compile the statement anew
 		// for each push.
-		rows, err := from.query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest, type, v_from,
-			v_until, verdict, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id LIMIT ? + 0`,
-			q.SourceID, flag(q.Kept), q.After, max(q.Limit, 0))
+		rows, err := from.Query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest,
+			type, v_from, v_until, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id
+			LIMIT ? + 0`, q.SourceID, column.Flag(q.Kept), q.After, max(q.Limit, 0))
 		if err != nil {
 			return err
 		}
 		out, err = upTo(rows, q.MaxBytes)
 		return err
 	})
-	return out, s.fail(what, err)
+	return out, s.db.Fail(what, err)
 }
 
 // upTo reads deliveries until their bodies exceed limit (0: all); at least one.
@@ -123,23 +118,19 @@ func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
 }
 
 func scanDelivery(row rowScanner) (d store.Delivery, err error) {
-	var sum []byte
-	err = row.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, (*micros)(&d.Received), &d.Signed, &sum,
-		&d.Type,
-		(*micros)(&d.From), (*micros)(&d.Until), &d.Verdict, &d.Kept, &d.Body)
-	if err == nil && copy(d.Digest[:], sum) != len(d.Digest) {
-		err = fmt.Errorf("%w: a digest of %d bytes", errPayload, len(sum))
-	}
+	err = row.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, column.IntoInstant(&d.Received),
+		&d.Signed, column.IntoDigest(&d.Digest), &d.Type,
+		column.IntoInstant(&d.From), column.IntoInstant(&d.Until), &d.Kept, &d.Body)
 	return d, err
 }
 
 // inbox ends or keeps deliveries (store.InboxChange).
-func (p *commit) inbox(ctx context.Context, w *writer) error {
+func (p *commit) inbox(ctx context.Context, w *dbfile.Writer) error {
 	var size store.InboxSize
 	for _, ch := range p.c.Inbox {
 		var source, bytes int64
 		var kept bool
-		err := w.get(ctx, "SELECT source_id, kept, length(body) FROM inbox WHERE id = ?", []any{ch.ID}, &source, &kept,
+		err := w.Get(ctx, "SELECT source_id, kept, length(body) FROM inbox WHERE id = ?", []any{ch.ID}, &source, &kept,
 			&bytes)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -159,7 +150,7 @@ func (p *commit) inbox(ctx context.Context, w *writer) error {
 		if ch.Keep {
 			query = "UPDATE inbox SET kept = 1 WHERE id = ?"
 		}
-		if _, err := w.exec(ctx, query, ch.ID); err != nil {
+		if _, err := w.Exec(ctx, query, ch.ID); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // benchDelivery is a signed notification of the usual size.
@@ -20,7 +21,7 @@ func benchDelivery(sourceID, setID, subID int64, n int) *store.Delivery {
 	body := fmt.Appendf(make([]byte, 0, 1024), "%0512d%0512d", n, n)
 	return &store.Delivery{
 		SubscriptionID: subID, SourceID: sourceID, SetID: setID, Kind: store.ChannelChange, Received: store.Micros(1_700_000_000_000_000 + n),
-		Signed: true, Digest: sha256.Sum256(body), Type: "application/xml", From: 1, Until: 2, Verdict: "next", Body: body,
+		Signed: true, Digest: sha256.Sum256(body), Type: "application/xml", From: 1, Until: 2, Body: body,
 	}
 }
 
@@ -159,8 +160,7 @@ func deliveriesSurvived(t *testing.T, path string, acknowledged map[int64]string
 func TestPollingWritesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
-	f.s.w.sem <- struct{}{}
-	defer func() { <-f.s.w.sem }()
+	defer hold(t, f.s)()
 	if rs, err := f.s.TakeRequests(t.Context(), 1); err != nil || len(rs) != 0 {
 		t.Error(rs, err)
 	}
@@ -188,8 +188,8 @@ func TestFullInbox(t *testing.T) {
 	}
 	limit := func(pages int) {
 		t.Helper()
-		err := f.s.write(t.Context(), "limit", func(ctx context.Context, w *writer) error {
-			_, err := w.exec(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)) // at least the present size
+		err := f.s.db.Write(t.Context(), "limit", func(ctx context.Context, w *dbfile.Writer) error {
+			_, err := w.Exec(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)) // at least the present size
 			return err
 		})
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
@@ -35,10 +36,10 @@ func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string
 			l.at[u] = i
 		}
 	}
-	err := s.readOnWriter(ctx, len(uris) <= probeSize,
-		func(ctx context.Context, from querier) error { l.from = from; return l.run(ctx) })
+	err := s.db.ReadOnWriter(ctx, len(uris) <= probeSize,
+		func(ctx context.Context, from dbfile.Querier) error { l.from = from; return l.run(ctx) })
 	if err != nil {
-		return nil, s.fail("look resources up", err)
+		return nil, s.db.Fail("look resources up", err)
 	}
 	for i, u := range uris {
 		l.found[i] = l.found[l.at[u]] // a URI may occur twice
@@ -47,7 +48,7 @@ func (s *Store) Lookup(ctx context.Context, sourceID, setID int64, uris []string
 }
 
 type lookup struct {
-	from            querier
+	from            dbfile.Querier
 	sourceID, setID int64
 	uris            []string
 	at              map[string]int // first index of each URI
@@ -103,12 +104,13 @@ const anyURI = "SELECT 1 FROM resource WHERE source_id = ? AND uri BETWEEN ? AND
 
 // anyIn reports whether there may be rows in the range of n strings, from first to last. A new list
 // in the order of its URIs meets an empty range in each chunk, which saves all look-ups.
-func anyIn(ctx context.Context, from querier, query string, sourceID int64, n int, first, last string) (bool, error) {
+func anyIn(ctx context.Context, from dbfile.Querier, query string, sourceID int64, n int,
+	first, last string) (bool, error) {
 	if n < chunkSize {
 		return true, nil
 	}
 	var one int
-	err := from.get(ctx, query, []any{sourceID, first, last}, &one)
+	err := from.Get(ctx, query, []any{sourceID, first, last}, &one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -142,7 +144,7 @@ func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
 	for len(args) < 2+size { // one statement for all lengths
 		args = append(args, l.uris[which[0]])
 	}
-	rows, err := l.from.query(ctx, lookupRows+"r.source_id = ? AND r.uri IN ("+placeholders(size)+")", args...)
+	rows, err := l.from.Query(ctx, lookupRows+"r.source_id = ? AND r.uri IN ("+placeholders(size)+")", args...)
 	if err != nil {
 		return 0, err
 	}
@@ -169,7 +171,7 @@ func (l *lookup) byRange(ctx context.Context, after int64, open int) (bool, erro
 	}
 	_, to := idRange(l.sourceID)
 	limit := open + rangeSlack
-	rows, err := l.from.query(ctx, lookupRows+"r.id > ? AND r.id < ? ORDER BY r.id LIMIT ?", l.setID, after, to, limit)
+	rows, err := l.from.Query(ctx, lookupRows+"r.id > ? AND r.id < ? ORDER BY r.id LIMIT ?", l.setID, after, to, limit)
 	if err != nil {
 		return false, err
 	}

@@ -22,7 +22,7 @@ func released(t *testing.T, path string, version int, rows string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", dsn(path))
+	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func secondRelease(t *testing.T) string {
 // asFirstRelease reads all tables of the first release, with its columns.
 func asFirstRelease(t *testing.T, path string) map[string][]string {
 	t.Helper()
-	db, err := sql.Open("sqlite", dsn(path, "mode=ro", "immutable=1"))
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro&immutable=1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	defer r.Close()
 	if subs, err := r.Subscriptions(t.Context(), 3, false); err != nil || len(subs) != 1 || r.lacks(schemaPush) {
-		t.Errorf("schema %d: %v, %v", r.schema, subs, err)
+		t.Errorf("schema %d: %v, %v", r.db.Version(), subs, err)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestUpgradeOfFourth(t *testing.T) {
 	s := openedTwice(t, path, check)
 	defer s.Close()
 	var indexes int
-	err := s.r.db.QueryRowContext(t.Context(), `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql LIKE '%WHERE action <> 0 AND failure IS %'`).Scan(&indexes)
+	err := s.db.Get(t.Context(), `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql LIKE '%WHERE action <> 0 AND failure IS %'`, nil, &indexes)
 	if err != nil || indexes != 3 {
 		t.Errorf("%d indexes for work, %v", indexes, err)
 	}

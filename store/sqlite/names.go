@@ -18,94 +18,30 @@ const (
 	anyFolder = "SELECT 1 FROM folder WHERE source_id = ? AND name BETWEEN ? AND ? LIMIT 1"
 )
 
-// Names implements store.Resources. The folders above a used name are recorded (commit.addFolders),
-// so nothing is below an unknown folder: names are looked up from the top of the tree down, and
-// only below folders. Callers pass files of a deep tree with all their folders, most of which are
-// new.
+// Names implements store.Resources. Names are looked up as folders first, because a folder is no
+// file.
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
-	l := nameLookup{s: s, source: sourceID, sorted: slices.Clone(names), files: map[string]struct{}{},
-		folders: map[string]struct{}{}}
-	slices.Sort(l.sorted)
-	l.sorted = slices.Compact(l.sorted)
-	if err := l.run(ctx); err != nil {
-		return nil, s.fail("look names up", err)
+	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
+	folders, files := map[string]struct{}{}, map[string]struct{}{}
+	err := s.byName(ctx, sourceID, sorted, folders, anyFolder,
+		"SELECT name FROM folder WHERE source_id = ? AND name IN ")
+	if err == nil {
+		rest := slices.DeleteFunc(sorted, func(name string) bool { _, is := folders[name]; return is })
+		err = s.byName(ctx, sourceID, rest, files, anyFile,
+			"SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ")
+	}
+	if err != nil {
+		return nil, s.db.Fail("look names up", err)
 	}
 	uses := make([]store.NameUse, len(names))
-	if len(l.files)+len(l.folders) == 0 {
-		return uses, nil
-	}
 	for i, name := range names {
-		if _, is := l.folders[name]; is {
+		if _, is := folders[name]; is {
 			uses[i] = store.NameFolder
-		} else if _, is := l.files[name]; is {
+		} else if _, is := files[name]; is {
 			uses[i] = store.NameFile
 		}
 	}
 	return uses, nil
-}
-
-type nameLookup struct {
-	s              *Store
-	source         int64
-	sorted         []string // all names
-	files, folders map[string]struct{}
-}
-
-func (l *nameLookup) run(ctx context.Context) error {
-	var levels [][]string // the names by their depth, sorted
-	for _, name := range l.sorted {
-		depth := strings.Count(name, "/")
-		for len(levels) <= depth {
-			levels = append(levels, nil)
-		}
-		levels[depth] = append(levels[depth], name)
-	}
-	var pending, above []string // what is to be looked up, and the part one level up
-	for _, level := range levels {
-		folder, open := "", true
-		first := len(pending)
-		for _, name := range level {
-			if up := parent(name); up != folder {
-				folder, open = up, l.mayBeFolder(up, above)
-			}
-			if open {
-				pending = append(pending, name)
-			}
-		}
-		above = pending[first:]
-		if len(pending) >= chunkSize { // as many as one statement looks up
-			if err := l.ask(ctx, pending); err != nil {
-				return err
-			}
-			pending, above = nil, nil
-		}
-	}
-	return l.ask(ctx, pending)
-}
-
-// mayBeFolder reports whether a folder is one, or is not known yet.
-func (l *nameLookup) mayBeFolder(folder string, above []string) bool {
-	if _, is := l.folders[folder]; is {
-		return true
-	}
-	if _, waits := slices.BinarySearch(above, folder); waits {
-		return true
-	}
-	_, asked := slices.BinarySearch(l.sorted, folder)
-	return !asked
-}
-
-// ask looks names up, as folders first, because a folder is no file.
-func (l *nameLookup) ask(ctx context.Context, names []string) error {
-	slices.Sort(names)
-	err := l.s.byName(ctx, l.source, names, l.folders, anyFolder,
-		"SELECT name FROM folder WHERE source_id = ? AND name IN ")
-	if err != nil {
-		return err
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { _, is := l.folders[name]; return is })
-	return l.s.byName(ctx, l.source, names, l.files, anyFile, "SELECT coalesce(r.name, r.key) FROM resource r WHERE "+
-		named+"IN ")
 }
 
 // byName adds to known those of the sorted names that the query finds; the query some reports
@@ -114,14 +50,14 @@ func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, kno
 	query string) error {
 	query += "(" + placeholders(chunkSize) + ")"
 	for chunk := range slices.Chunk(sorted, chunkSize) {
-		may, err := anyIn(ctx, s.r, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
+		may, err := anyIn(ctx, s.db, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
 		if err != nil {
 			return err
 		}
 		if !may {
 			continue
 		}
-		rows, err := s.r.query(ctx, query, listArgs(sourceID, chunk)...)
+		rows, err := s.db.Query(ctx, query, listArgs(sourceID, chunk)...)
 		if err != nil {
 			return err
 		}
@@ -144,11 +80,11 @@ func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*
 	at := positions(names)
 	byID := make(map[int64]string, len(names))
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
-		rows, err := s.r.query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ("+
+		rows, err := s.db.Query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ("+
 			placeholders(chunkSize)+")",
 			listArgs(sourceID, chunk)...)
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 		found, err := collect(rows, func(row rowScanner) (id int64, err error) {
 			var name string
@@ -157,7 +93,7 @@ func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*
 			return id, err
 		})
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 		ids = append(ids, found...)
 	}

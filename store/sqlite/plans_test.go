@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,15 +15,12 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	f := newFilled(t, filepath.Join(t.TempDir(), "state.db"))
 	f.everything(t)
-	conn := f.s.w.conn // the pool's only one
-	queries := slices.Collect(maps.Keys(f.s.w.stmts))
-	queries = slices.AppendSeq(queries, maps.Keys(f.s.w.execs.stmts))
-	queries = slices.AppendSeq(queries, maps.Keys(f.s.r.stmts))
+	queries := f.s.db.Queries()
 	if len(queries) < 40 {
 		t.Fatalf("only %d statements were seen", len(queries))
 	}
 	for _, q := range queries {
-		rows, err := conn.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+q, make([]any, strings.Count(q, "?")+1)...) // ?1 may be left out
+		rows, err := f.s.db.Query(t.Context(), "EXPLAIN QUERY PLAN "+q, make([]any, strings.Count(q, "?")+1)...) // ?1 may be left out
 		if err != nil {
 			t.Fatalf("%s: %v", q, err)
 		}
@@ -121,8 +117,7 @@ func (f *filled) everything(t *testing.T) {
 	ok(err)
 	_, err = s.Counts(ctx, set)
 	ok(err)
-	_, _, err = s.Recount(ctx, f.claim, set)
-	ok(err)
+	ok(s.Commit(ctx, &store.Commit{Claim: f.claim, Sets: []store.SetChange{{ID: set, Resources: -1 << 40}}})) // counts anew
 	_, err = s.Resource(ctx, src, benchURI(1))
 	ok(err)
 	_, err = s.Lookup(ctx, src, set, []string{benchURI(1), benchURI(2), "none"})

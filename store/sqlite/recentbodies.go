@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
@@ -43,11 +45,11 @@ type recentBodies struct {
 }
 
 // load reads the marks of an earlier process.
-func (l *recentBodies) load(ctx context.Context, w *writer) error {
+func (l *recentBodies) load(ctx context.Context, w *dbfile.Writer) error {
 	if l.loaded {
 		return nil
 	}
-	rows, err := w.query(ctx, "SELECT packed FROM mark ORDER BY id")
+	rows, err := w.Query(ctx, "SELECT packed FROM mark ORDER BY id")
 	if err != nil {
 		return err
 	}
@@ -59,7 +61,7 @@ func (l *recentBodies) load(ctx context.Context, w *writer) error {
 			return err
 		}
 		if len(packed)%markedSize != 0 {
-			return fmt.Errorf("%w: marks of %d bytes", errPayload, len(packed))
+			return fmt.Errorf("%w: marks of %d bytes", column.ErrDamaged, len(packed))
 		}
 		for ; len(packed) > 0; packed = packed[markedSize:] {
 			l.add(bodyMark(packed[8:]), store.Micros(binary.BigEndian.Uint64(packed)))
@@ -88,7 +90,7 @@ func (l *recentBodies) add(m bodyMark, at store.Micros) {
 
 // mark finds the deliveries that repeat one of the last day, and marks the others. Marks are
 // numbered, and a row has the number of its last one, by which they are counted.
-func (g *group) mark(ctx context.Context, w *writer, l *recentBodies, which []int) error {
+func (g *group) mark(ctx context.Context, w *dbfile.Writer, l *recentBodies, which []int) error {
 	if len(which) == 0 {
 		return nil
 	}
@@ -116,12 +118,13 @@ func (g *group) mark(ctx context.Context, w *writer, l *recentBodies, which []in
 		packed = append(binary.BigEndian.AppendUint64(packed, uint64(g.ds[i].Received)), marks[i][:]...)
 		newest = max(newest, g.ds[i].Received)
 	}
-	w.afterCommit = func() {
+	w.AfterCommit(func() {
 		for _, i := range made {
 			l.add(marks[i], g.ds[i].Received)
 		}
-	}
-	last, err := w.insert(ctx, "INSERT INTO mark (id, at, packed) VALUES (coalesce((SELECT max(id) FROM mark), 0) + ?, ?, ?)",
+	})
+	last, err := w.Insert(ctx, `INSERT INTO mark (id, at, packed)
+		VALUES (coalesce((SELECT max(id) FROM mark), 0) + ?, ?, ?)`,
 		int64(len(made)), int64(newest), packed)
 	if err == nil && last/tidyRows > (last-int64(len(made)))/tidyRows {
 		// Hubs may bring many more before the next Tidy. As many go as came since the last time.
@@ -131,8 +134,8 @@ func (g *group) mark(ctx context.Context, w *writer, l *recentBodies, which []in
 }
 
 // tidyMarks drops the marks before an instant, and those beyond the newest keep.
-func tidyMarks(ctx context.Context, w *writer, before int64, keep int) (more bool, err error) {
-	n, err := w.exec(ctx, `DELETE FROM mark WHERE id IN (SELECT id FROM mark ORDER BY id LIMIT ?)
+func tidyMarks(ctx context.Context, w *dbfile.Writer, before int64, keep int) (more bool, err error) {
+	n, err := w.Exec(ctx, `DELETE FROM mark WHERE id IN (SELECT id FROM mark ORDER BY id LIMIT ?)
 		AND (at < ? OR id <= (SELECT max(id) FROM mark) - ?)`, tidyRows, before, keep)
 	return n == tidyRows, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // said delivers notifications of these numbers, and tells which of them were repeated.
@@ -30,7 +31,7 @@ func (f *filled) said(t *testing.T, received store.Micros, numbers ...int) (repe
 
 func (f *filled) marked(t *testing.T) (rows, last int) {
 	t.Helper()
-	if err := f.s.r.get(t.Context(), "SELECT count(*), coalesce(max(id), 0) FROM mark", nil, &rows, &last); err != nil {
+	if err := f.s.db.Get(t.Context(), "SELECT count(*), coalesce(max(id), 0) FROM mark", nil, &rows, &last); err != nil {
 		t.Fatal(err)
 	}
 	return rows, last
@@ -109,7 +110,7 @@ func TestMarksOfWhatFailed(t *testing.T) {
 	full := errors.New("the disk is full")
 	d := benchDelivery(f.claim.SourceID, f.set.ID, 1, 1)
 	g := &group{ds: []*store.Delivery{d}, ids: make([]int64, 1), repeated: make([]bool, 1), recent: &f.s.recent}
-	err := f.s.write(t.Context(), "keep deliveries", func(ctx context.Context, w *writer) error {
+	err := f.s.db.Write(t.Context(), "keep deliveries", func(ctx context.Context, w *dbfile.Writer) error {
 		return errors.Join(g.apply(ctx, w), full)
 	})
 	if !errors.Is(err, full) {

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const requestColumns = "id, source, command, args, state, created, beat, progress, exit_code, problem"
 
 func scanRequest(row rowScanner) (r store.Request, err error) {
-	err = row.Scan(&r.ID, &r.Source, &r.Command, &r.Args, &r.State, (*micros)(&r.Created), (*micros)(&r.Beat),
-		&r.Progress,
+	err = row.Scan(&r.ID, &r.Source, &r.Command, &r.Args, &r.State, column.IntoInstant(&r.Created),
+		column.IntoInstant(&r.Beat), &r.Progress,
 		&r.ExitCode, &r.Problem)
 	return r, err
 }
@@ -28,9 +30,10 @@ func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
 		created = store.MicrosOf(time.Now())
 	}
 	var id int64
-	err := s.writeBestEffort(ctx, "record a request", func(ctx context.Context, w *writer) error {
-		return w.get(ctx, "INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?) RETURNING id",
-			[]any{r.Source, r.Command, blob(r.Args), string(store.RequestWaiting), int64(created)}, &id)
+	err := s.db.WriteBestEffort(ctx, "record a request", func(ctx context.Context, w *dbfile.Writer) error {
+		return w.Get(ctx, `INSERT INTO request (source, command, args, state, created)
+			VALUES (?, ?, ?, ?, ?) RETURNING id`,
+			[]any{r.Source, r.Command, column.Blob(r.Args), string(store.RequestWaiting), int64(created)}, &id)
 	})
 	if err != nil {
 		return err
@@ -44,20 +47,20 @@ func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
 // it only reads, in an index of the waiting ones.
 func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Request, error) {
 	const what = "take requests"
-	if s.w != nil {
+	if s.db.Writable() {
 		var id int64
-		err := s.r.get(ctx, "SELECT id FROM request WHERE state = 'waiting' LIMIT 1", nil, &id)
+		err := s.db.Get(ctx, "SELECT id FROM request WHERE state = 'waiting' LIMIT 1", nil, &id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, nil
 		}
 		if err != nil {
-			return nil, s.fail(what, err)
+			return nil, s.db.Fail(what, err)
 		}
 	}
 	var taken []store.Request
-	err := s.write(ctx, what, func(ctx context.Context, w *writer) error {
-		rows, err := w.query(ctx, "UPDATE request SET state = 'taken', beat = ? WHERE state = 'waiting' RETURNING "+
-			requestColumns, ms(now))
+	err := s.db.Write(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
+		rows, err := w.Query(ctx, "UPDATE request SET state = 'taken', beat = ? WHERE state = 'waiting' RETURNING "+
+			requestColumns, column.Instant(now))
 		if err != nil {
 			return err
 		}
@@ -73,9 +76,9 @@ func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Req
 
 // AnswerRequest implements store.Requests.
 func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, progress []byte, beat store.Micros) error {
-	return s.write(ctx, fmt.Sprintf("answer request %d", id), func(ctx context.Context, w *writer) error {
-		n, err := w.exec(ctx, "UPDATE request SET progress = coalesce(?, progress), beat = ? WHERE id = ?",
-			blob(progress), ms(beat), id)
+	return s.db.Write(ctx, fmt.Sprintf("answer request %d", id), func(ctx context.Context, w *dbfile.Writer) error {
+		n, err := w.Exec(ctx, "UPDATE request SET progress = coalesce(?, progress), beat = ? WHERE id = ?",
+			column.Blob(progress), column.Instant(beat), id)
 		if err == nil && n == 0 {
 			err = store.ErrNotFound
 		}
@@ -83,12 +86,12 @@ func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, pro
 			return err
 		}
 		var next int64
-		err = w.get(ctx, "SELECT coalesce(max(n), -1) + 1 FROM request_line WHERE request_id = ?", []any{id}, &next)
+		err = w.Get(ctx, "SELECT coalesce(max(n), -1) + 1 FROM request_line WHERE request_id = ?", []any{id}, &next)
 		if err != nil {
 			return err
 		}
 		for i, line := range lines {
-			_, err := w.exec(ctx, "INSERT INTO request_line (request_id, n, line) VALUES (?, ?, ?)", id, next+int64(i),
+			_, err := w.Exec(ctx, "INSERT INTO request_line (request_id, n, line) VALUES (?, ?, ?)", id, next+int64(i),
 				line)
 			if err != nil {
 				return err
@@ -100,8 +103,8 @@ func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, pro
 
 // EndRequest implements store.Requests.
 func (s *Store) EndRequest(ctx context.Context, id int64, exitCode int, problem string) error {
-	return s.write(ctx, fmt.Sprintf("end request %d", id), func(ctx context.Context, w *writer) error {
-		n, err := w.exec(ctx, "UPDATE request SET state = 'done', exit_code = ?, problem = ? WHERE id = ?", exitCode,
+	return s.db.Write(ctx, fmt.Sprintf("end request %d", id), func(ctx context.Context, w *dbfile.Writer) error {
+		n, err := w.Exec(ctx, "UPDATE request SET state = 'done', exit_code = ?, problem = ? WHERE id = ?", exitCode,
 			problem, id)
 		if err == nil && n == 0 {
 			err = store.ErrNotFound
@@ -116,30 +119,31 @@ func (s *Store) Request(ctx context.Context, id int64, from int) (store.Request,
 	if s.lacks(schemaPush) {
 		return store.Request{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
 	}
-	rows, err := s.r.query(ctx, "SELECT "+requestColumns+" FROM request WHERE id = ?", id)
+	rows, err := s.db.Query(ctx, "SELECT "+requestColumns+" FROM request WHERE id = ?", id)
 	if err != nil {
-		return store.Request{}, s.fail(what, err)
+		return store.Request{}, s.db.Fail(what, err)
 	}
 	r, err := single(collect(rows, scanRequest))
 	if err != nil {
-		return store.Request{}, s.fail(what, err)
+		return store.Request{}, s.db.Fail(what, err)
 	}
 	// The lines after the state: a finished request has all of them.
-	rows, err = s.r.query(ctx, "SELECT line FROM request_line WHERE request_id = ? AND n >= ? ORDER BY n", id, from)
+	rows, err = s.db.Query(ctx, "SELECT line FROM request_line WHERE request_id = ? AND n >= ? ORDER BY n", id, from)
 	if err != nil {
-		return store.Request{}, s.fail(what, err)
+		return store.Request{}, s.db.Fail(what, err)
 	}
 	r.Output, err = collect(rows, func(row rowScanner) (line string, err error) { return line, row.Scan(&line) })
-	return r, s.fail(what, err)
+	return r, s.db.Fail(what, err)
 }
 
 // DropRequest implements store.Requests.
 func (s *Store) DropRequest(ctx context.Context, id int64) (taken bool, err error) {
-	err = s.writeBestEffort(ctx, fmt.Sprintf("take request %d back", id), func(ctx context.Context, w *writer) error {
-		if _, err := w.exec(ctx, "DELETE FROM request WHERE id = ? AND state = 'waiting'", id); err != nil {
+	what := fmt.Sprintf("take request %d back", id)
+	err = s.db.WriteBestEffort(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
+		if _, err := w.Exec(ctx, "DELETE FROM request WHERE id = ? AND state = 'waiting'", id); err != nil {
 			return err
 		}
-		return w.get(ctx, "SELECT EXISTS (SELECT 1 FROM request WHERE id = ?)", []any{id}, &taken)
+		return w.Get(ctx, "SELECT EXISTS (SELECT 1 FROM request WHERE id = ?)", []any{id}, &taken)
 	})
 	return taken, err
 }

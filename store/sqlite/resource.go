@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"slices"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // idBits is how many bits of a resource's id count within its Source.
@@ -23,7 +26,8 @@ const (
 	resourceColumns = "r.id, r.uri, r.key, r.have, r.length, r.file, r.action, r.due, r.failure"
 	wantColumns     = "w.set_id, w.state, w.v_from, w.v_until, w.generation, w.held, w.refused, w.said"
 	// allWants joins the wants of all sets of a Source, one row each, or one row without any.
-	allWants = ` LEFT JOIN want w ON w.set_id IN (SELECT t.id FROM sets t WHERE t.source_id = ?1) AND w.resource_id = r.id`
+	allWants = ` LEFT JOIN want w ON w.set_id IN (SELECT t.id FROM sets t WHERE t.source_id = ?1)
+		AND w.resource_id = r.id`
 )
 
 // resourceRow reads rows of resourceColumns and wantColumns.
@@ -39,10 +43,11 @@ func (x *resourceRow) scan(row rowScanner) error {
 	if x.to == nil {
 		r, w := &x.res, &x.want
 		x.to = []any{
-			&r.ID, &r.URI, &r.Key, enumOf[store.HaveState]{&r.Have.State}, &r.Have.Length, fileScanner{&r.Have},
-			enumOf[store.Action]{&r.Work.Action}, (*micros)(&r.Work.Due), failureScanner{&r.Work},
-			&x.setID, enumOf[store.WantState]{&w.State}, (*micros)(&w.Version.From), (*micros)(&w.Version.Until),
-			(*nullInt)(&w.Generation), nullBool{&w.Held}, (*nullText)(&w.Refused), wantDataScanner{w},
+			&r.ID, &r.URI, &r.Key, column.IntoEnum(&r.Have.State), &r.Have.Length, column.IntoFile(&r.Have),
+			column.IntoEnum(&r.Work.Action), column.IntoInstant(&r.Work.Due), column.IntoFailure(&r.Work),
+			&x.setID, column.IntoEnum(&w.State), column.IntoInstant(&w.Version.From),
+			column.IntoInstant(&w.Version.Until), column.IntoInt(&w.Generation), column.IntoBool(&w.Held),
+			column.IntoText(&w.Refused), column.IntoWant(w),
 		}
 	}
 	if err := row.Scan(x.to...); err != nil {
@@ -94,8 +99,8 @@ func (s *Store) resources(ctx context.Context, what string, sourceID int64, from
 		return nil, nil
 	}
 	var out []*store.Resource
-	err := s.readOnWriter(ctx, limit <= probeSize, func(ctx context.Context, of querier) error {
-		rows, err := of.query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
+	err := s.db.ReadOnWriter(ctx, limit <= probeSize, func(ctx context.Context, of dbfile.Querier) error {
+		rows, err := of.Query(ctx, "SELECT "+resourceColumns+", "+wantColumns+" FROM "+from+allWants+" WHERE "+where,
 			append([]any{sourceID}, args...)...)
 		if err != nil {
 			return err
@@ -104,7 +109,7 @@ func (s *Store) resources(ctx context.Context, what string, sourceID int64, from
 		return err
 	})
 	if err != nil {
-		return nil, s.fail(what, err)
+		return nil, s.db.Fail(what, err)
 	}
 	return out, nil
 }
@@ -137,7 +142,8 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, e
 	)
 	from, to := idRange(q.SourceID)
 	return s.resources(ctx, "list due work", q.SourceID,
-		"("+of+neverFailed+due+" UNION ALL "+of+failedBefore+due+" ORDER BY 1 LIMIT ?6) j CROSS JOIN resource r ON r.id = j.id",
+		"("+of+neverFailed+due+" UNION ALL "+of+failedBefore+due+
+			" ORDER BY 1 LIMIT ?6) j CROSS JOIN resource r ON r.id = j.id",
 		"true", q.Limit, max(q.After, from-1), to, int64(q.Action), int64(q.Now), q.Limit, int64(q.Now+store.LatestDue))
 }
 
@@ -148,21 +154,22 @@ func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, erro
 		what  = "find the next due work"
 		first = "SELECT * FROM (SELECT r.due FROM resource r WHERE " + neverFailed
 		query = first + "1 ORDER BY r.id LIMIT 1) UNION ALL " + first + "2 ORDER BY r.id LIMIT 1) UNION ALL " +
-			"SELECT * FROM (SELECT due FROM resource WHERE source_id = ?1 AND action <> 0 AND failure IS NOT NULL ORDER BY due LIMIT 1)"
+			"SELECT * FROM (SELECT due FROM resource WHERE source_id = ?1 AND action <> 0 AND failure IS NOT NULL " +
+			"ORDER BY due LIMIT 1)"
 	)
 	from, to := idRange(sourceID)
 	var found []store.Micros
-	err := s.readOnWriter(ctx, true, func(ctx context.Context, of querier) error {
-		rows, err := of.query(ctx, query, sourceID, from-1, to)
+	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, of dbfile.Querier) error {
+		rows, err := of.Query(ctx, query, sourceID, from-1, to)
 		if err != nil {
 			return err
 		}
 		found, err = collect(rows,
-			func(row rowScanner) (due store.Micros, err error) { return due, row.Scan((*micros)(&due)) })
+			func(row rowScanner) (due store.Micros, err error) { return due, row.Scan(column.IntoInstant(&due)) })
 		return err
 	})
 	if err != nil || len(found) == 0 {
-		return store.NoTime, s.fail(what, err)
+		return store.NoTime, s.db.Fail(what, err)
 	}
 	return max(slices.Min(found), store.NoTime+1), nil
 }
@@ -180,7 +187,7 @@ func (s *Store) ByIDs(ctx context.Context, ids []int64) ([]*store.Resource, erro
 		}
 		found, err := s.resources(ctx, "read resources", ids[0]>>idBits,
 			"json_each(?2) j CROSS JOIN resource r ON r.id = j.value",
-			"true", n, idList(ids[:n]))
+			"true", n, column.IDs(ids[:n]))
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +206,7 @@ func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until sto
 		for after := int64(-1); ; {
 			ids, next, err := s.unlisted(ctx, setID, generation, until, after)
 			if err != nil {
-				yield(0, s.fail(what, err))
+				yield(0, s.db.Fail(what, err))
 				return
 			}
 			for _, id := range ids {
@@ -218,7 +225,8 @@ func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until sto
 // unlisted reads one page of a set's wants. next is the begin of the following one, -1 at the end.
 func (s *Store) unlisted(ctx context.Context, setID, generation int64, until store.Micros,
 	after int64) (ids []int64, next int64, err error) {
-	err = s.r.get(ctx, "SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? ORDER BY resource_id LIMIT 1 OFFSET ?",
+	err = s.db.Get(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
+		ORDER BY resource_id LIMIT 1 OFFSET ?`,
 		[]any{setID, after, unlistedPage - 1}, &next)
 	last := next
 	if errors.Is(err, sql.ErrNoRows) {
@@ -227,7 +235,7 @@ func (s *Store) unlisted(ctx context.Context, setID, generation int64, until sto
 	if err != nil {
 		return nil, 0, err
 	}
-	rows, err := s.r.query(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? AND resource_id <= ?
+	rows, err := s.db.Query(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? AND resource_id <= ?
 		AND state IN (1, 3) AND generation <> ? AND (v_until IS NULL OR v_until <= ?) ORDER BY resource_id`,
 		setID, after, last, generation, int64(until))
 	if err != nil {
@@ -235,4 +243,36 @@ func (s *Store) unlisted(ctx context.Context, setID, generation int64, until sto
 	}
 	ids, err = collect(rows, scanID)
 	return ids, next, err
+}
+
+// Sample implements store.Resources. It draws random ids of the range, so a row behind a wide hole
+// is drawn more often.
+func (s *Store) Sample(ctx context.Context, sourceID int64, n int) ([]*store.Resource, error) {
+	const what = "sample resources"
+	from, to := idRange(sourceID)
+	var first, beyond, last int64 // beyond: there are more than n
+	err := s.db.Get(ctx, `SELECT coalesce((SELECT id FROM resource WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 1), 0),
+			coalesce((SELECT id FROM resource WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 1 OFFSET ?3), 0),
+			coalesce((SELECT max(id) FROM resource WHERE id >= ?1 AND id < ?2), 0)`,
+		[]any{from, to, n}, &first, &beyond, &last)
+	if err != nil {
+		return nil, s.db.Fail(what, err)
+	}
+	if beyond == 0 {
+		return s.resources(ctx, what, sourceID, "resource r", "r.id >= ? AND r.id < ? ORDER BY r.id", n, from, to)
+	}
+	at := make([]int64, n)
+	for i := range at {
+		at[i] = first + rand.Int64N(last-first+1)
+	}
+	rows, err := s.db.Query(ctx, `SELECT coalesce((SELECT r.id FROM resource r WHERE r.id >= j.value AND r.id < ?2
+		ORDER BY r.id LIMIT 1), 0) FROM json_each(?1) j`, column.IDs(at), to)
+	if err != nil {
+		return nil, s.db.Fail(what, err)
+	}
+	ids, err := collect(rows, scanID)
+	if err != nil {
+		return nil, s.db.Fail(what, err)
+	}
+	return s.ByIDs(ctx, ids)
 }

@@ -2,17 +2,20 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const sourceColumns = "id, name, url, root_id, paused, epoch, holder, unclean, policy, created"
 
 func scanSource(row rowScanner) (s store.Source, err error) {
 	err = row.Scan(&s.ID, &s.Name, &s.URL, &s.RootID, &s.Paused, &s.Epoch, &s.Holder, &s.Unclean, &s.Policy,
-		(*micros)(&s.Created))
+		column.IntoInstant(&s.Created))
 	return s, err
 }
 
@@ -22,9 +25,9 @@ func (s *Store) EnsureSource(ctx context.Context, name, url string) (store.Sourc
 	if err == nil && found.URL == url {
 		return found, nil // the usual case writes nothing
 	}
-	err = s.write(ctx, "record source "+name, func(ctx context.Context, w *writer) error {
-		_, err := w.exec(ctx, `INSERT INTO source (name, url, created) VALUES (?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET url = excluded.url`, name, url, ms(store.MicrosOf(time.Now())))
+	err = s.db.Write(ctx, "record source "+name, func(ctx context.Context, w *dbfile.Writer) error {
+		_, err := w.Exec(ctx, `INSERT INTO source (name, url, created) VALUES (?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET url = excluded.url`, name, url, column.Instant(store.MicrosOf(time.Now())))
 		return err
 	})
 	if err != nil {
@@ -36,13 +39,13 @@ func (s *Store) EnsureSource(ctx context.Context, name, url string) (store.Sourc
 // Source implements store.Sources.
 func (s *Store) Source(ctx context.Context, name string) (store.Source, error) {
 	what := "read source " + name
-	rows, err := s.r.query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name = ?", name)
+	rows, err := s.db.Query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name = ?", name)
 	if err != nil {
-		return store.Source{}, s.fail(what, err)
+		return store.Source{}, s.db.Fail(what, err)
 	}
 	found, err := collect(rows, scanSource)
 	if err != nil {
-		return store.Source{}, s.fail(what, err)
+		return store.Source{}, s.db.Fail(what, err)
 	}
 	if len(found) == 0 {
 		return store.Source{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
@@ -52,22 +55,147 @@ func (s *Store) Source(ctx context.Context, name string) (store.Source, error) {
 
 // Sources implements store.Sources.
 func (s *Store) Sources(ctx context.Context) ([]store.Source, error) {
-	rows, err := s.r.query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name IS NOT NULL ORDER BY name")
+	rows, err := s.db.Query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name IS NOT NULL ORDER BY name")
 	if err != nil {
-		return nil, s.fail("list sources", err)
+		return nil, s.db.Fail("list sources", err)
 	}
 	found, err := collect(rows, scanSource)
-	return found, s.fail("list sources", err)
+	return found, s.db.Fail("list sources", err)
 }
 
 // SetPaused implements store.Sources.
 func (s *Store) SetPaused(ctx context.Context, id int64, paused bool) error {
 	what := fmt.Sprintf("pause or resume source %d", id)
-	return s.write(ctx, what, func(ctx context.Context, w *writer) error {
-		n, err := w.exec(ctx, "UPDATE source SET paused = ? WHERE id = ? AND name IS NOT NULL", flag(paused), id)
+	return s.db.Write(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
+		n, err := w.Exec(ctx, "UPDATE source SET paused = ? WHERE id = ? AND name IS NOT NULL", column.Flag(paused), id)
 		if err == nil && n == 0 {
 			return store.ErrNotFound
 		}
 		return err
 	})
+}
+
+const setColumns = `id, source_id, capability_list, floor, generation, baselines, proven, joint, resources, bytes, gone,
+	in_step, problem, last_pull, estimated, flawed`
+
+func scanSet(row rowScanner) (t store.Set, err error) {
+	err = row.Scan(&t.ID, &t.SourceID, &t.CapabilityList, column.IntoInstant(&t.Floor), &t.Generation, &t.Baselines,
+		column.IntoIntervals(&t.Proven), column.IntoIntervals(&t.Joint), &t.Resources, &t.Bytes, &t.Gone, &t.InStep,
+		&t.Problem, column.IntoInstant(&t.LastPull), &t.Estimated, &t.Flawed)
+	t.Problem, t.Cause = store.CutCause(t.Problem)
+	return t, err
+}
+
+// EnsureSet implements store.Sets.
+func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList string) (store.Set, error) {
+	const find = "SELECT " + setColumns + " FROM sets WHERE source_id = ? AND capability_list = ?"
+	var found []store.Set
+	err := s.fencedBy(ctx, s.db.WriteAsync, "record a set", c, func(ctx context.Context, w *dbfile.Writer) error {
+		look := func() error {
+			rows, err := w.Query(ctx, find, c.SourceID, capabilityList)
+			if err != nil {
+				return err
+			}
+			found, err = collect(rows, scanSet)
+			return err
+		}
+		// The usual case writes nothing, and so syncs nothing: an insert with a conflict still
+		// takes an id.
+		if err := look(); err != nil || len(found) > 0 {
+			return err
+		}
+		if _, err := w.Exec(ctx, "INSERT INTO sets (source_id, capability_list) VALUES (?, ?)", c.SourceID,
+			capabilityList); err != nil {
+			return err
+		}
+		return look()
+	})
+	if err != nil {
+		return store.Set{}, err
+	}
+	return found[0], nil
+}
+
+// Sets implements store.Sets.
+func (s *Store) Sets(ctx context.Context, sourceID int64) ([]store.Set, error) {
+	var found []store.Set
+	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, from dbfile.Querier) error {
+		rows, err := from.Query(ctx, "SELECT "+setColumns+" FROM sets WHERE source_id = ? ORDER BY id", sourceID)
+		if err != nil {
+			return err
+		}
+		found, err = collect(rows, scanSet)
+		return err
+	})
+	return found, s.db.Fail("list sets", err)
+}
+
+// Counts implements store.Sets.
+func (s *Store) Counts(ctx context.Context, setID int64) (store.Counts, error) {
+	sourceID, err := s.ownerOf(ctx, s.db, setID)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Counts{}, nil
+	}
+	if err != nil {
+		return store.Counts{}, s.db.Fail("count what a set has outstanding", err)
+	}
+	const (
+		owed    = "(SELECT count(*) FROM resource r CROSS JOIN want w ON w.set_id = ?1 AND w.resource_id = r.id WHERE "
+		fetch   = "1 AND w.state IN (1, 3))"
+		removal = "2 AND w.state = 2)"
+		all     = owed + neverFailed + fetch + " + " + owed + failedBefore + fetch + " + " +
+			owed + neverFailed + removal + " + " + owed + failedBefore + removal
+	)
+	from, to := idRange(sourceID)
+	return s.counts(ctx, all, setID, from-1, to)
+}
+
+// Withheld implements store.Sets.
+func (s *Store) Withheld(ctx context.Context, setID int64) (store.Counts, error) {
+	return s.counts(ctx, "0", setID)
+}
+
+// counts reads the counts, with what is owed from an expression.
+func (s *Store) counts(ctx context.Context, owed string, args ...any) (c store.Counts, err error) {
+	const withheld = `,
+		(SELECT count(*) FROM want INDEXED BY want_held WHERE set_id = ?1 AND held <> 0),
+		(SELECT count(*) FROM want INDEXED BY want_refused WHERE set_id = ?1 AND refused IS NOT NULL)`
+	err = s.db.Get(ctx, "SELECT "+owed+withheld, args, &c.Owed, &c.Held, &c.Refused)
+	return c, s.db.Fail("count what a set has outstanding", err)
+}
+
+// ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given
+// twice.
+func (s *Store) ownerOf(ctx context.Context, db dbfile.Querier, setID int64) (int64, error) {
+	s.mu.Lock()
+	id, known := s.owners[setID]
+	s.mu.Unlock()
+	if known {
+		return id, nil
+	}
+	err := db.Get(ctx, "SELECT source_id FROM sets WHERE id = ?", []any{setID}, &id)
+	if err != nil {
+		return 0, s.db.Fail(fmt.Sprintf("find set %d", setID), err)
+	}
+	s.mu.Lock()
+	s.owners[setID] = id
+	s.mu.Unlock()
+	return id, nil
+}
+
+// recount counts the resources and bytes of a set anew from its rows.
+func recount(ctx context.Context, w *dbfile.Writer, setID int64, resources, bytes *int64) error {
+	return w.Get(ctx, `UPDATE sets SET (resources, bytes) =
+		(SELECT count(*), coalesce(sum(r.length), 0) FROM want w CROSS JOIN resource r ON r.id = w.resource_id
+			WHERE w.set_id = sets.id AND (w.state IN (1, 3) OR w.held <> 0) AND r.have <> 0)
+		WHERE id = ? RETURNING resources, bytes`, []any{setID}, resources, bytes)
+}
+
+// owned fails unless the set is one of the claimed Source.
+func (s *Store) owned(ctx context.Context, w *dbfile.Writer, c store.Claim, setID int64) error {
+	owner, err := s.ownerOf(ctx, w, setID)
+	if err == nil && owner != c.SourceID {
+		err = fmt.Errorf("set %d is not of the claimed source", setID)
+	}
+	return err
 }

@@ -8,13 +8,15 @@ import (
 	"slices"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const spanColumns = "id, set_id, kind, v_from, v_until, first, last, count, entries, document"
 
 func scanSpan(row rowScanner) (s store.Span, err error) {
-	err = row.Scan(&s.ID, &s.SetID, &s.Kind, (*micros)(&s.From), (*micros)(&s.Until), (*micros)(&s.First),
-		(*micros)(&s.Last),
+	err = row.Scan(&s.ID, &s.SetID, &s.Kind, column.IntoInstant(&s.From), column.IntoInstant(&s.Until),
+		column.IntoInstant(&s.First), column.IntoInstant(&s.Last),
 		&s.Count, &s.Entries, &s.Document)
 	return s, err
 }
@@ -25,20 +27,21 @@ func (s *Store) Spans(ctx context.Context, setID int64, from, until store.Micros
 	if s.lacks(schemaChronicle) {
 		return nil, nil
 	}
-	rows, err := s.r.query(ctx, "SELECT "+spanColumns+` FROM span WHERE set_id = ? AND v_until >= ?
-		AND coalesce(v_from, v_until) <= ? ORDER BY v_until DESC, v_from DESC, id DESC LIMIT ?`, setID, int64(from), int64(until), max(limit, 0))
+	rows, err := s.db.Query(ctx, "SELECT "+spanColumns+` FROM span WHERE set_id = ? AND v_until >= ?
+		AND coalesce(v_from, v_until) <= ? ORDER BY v_until DESC, v_from DESC, id DESC LIMIT ?`, setID, int64(from),
+		int64(until), max(limit, 0))
 	if err != nil {
-		return nil, s.fail(what, err)
+		return nil, s.db.Fail(what, err)
 	}
 	spans, err := collect(rows, scanSpan)
 	slices.SortFunc(spans, func(a, b store.Span) int { // store.NoTime is the lowest instant
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
 	})
-	return spans, s.fail(what, err)
+	return spans, s.db.Fail(what, err)
 }
 
 // spans merges evidence with the stored one (store.Span).
-func (p *commit) spans(ctx context.Context, w *writer) error {
+func (p *commit) spans(ctx context.Context, w *dbfile.Writer) error {
 	for i := range p.c.Spans {
 		n := p.c.Spans[i]
 		if !n.Until.Known() {
@@ -63,7 +66,7 @@ func (p *commit) spans(ctx context.Context, w *writer) error {
 func isStream(k store.SpanKind) bool { return k == store.SpanNotification || k == store.SpanFeed }
 
 // spanBefore finds the span that n belongs to; sql.ErrNoRows if there is none.
-func spanBefore(ctx context.Context, w *writer, n *store.Span) (store.Span, error) {
+func spanBefore(ctx context.Context, w *dbfile.Writer, n *store.Span) (store.Span, error) {
 	const of = "SELECT " + spanColumns + " FROM span WHERE set_id = ? AND kind = ?"
 	query, args := of+" AND v_from = ? AND document = ? LIMIT 1", []any{n.SetID, string(n.Kind), int64(n.From),
 		n.Document}
@@ -71,9 +74,10 @@ func spanBefore(ctx context.Context, w *writer, n *store.Span) (store.Span, erro
 	case !n.From.Known():
 		query, args[2] = of+" AND v_from IS NULL AND v_until = ? AND document = ? LIMIT 1", int64(n.Until)
 	case isStream(n.Kind):
-		query, args = of+" AND v_from IS NOT NULL AND document = ? ORDER BY v_from DESC, v_until DESC, id DESC LIMIT 1", append(args[:2], n.Document)
+		query = of + " AND v_from IS NOT NULL AND document = ? ORDER BY v_from DESC, v_until DESC, id DESC LIMIT 1"
+		args = append(args[:2], n.Document)
 	}
-	rows, err := w.query(ctx, query, args...)
+	rows, err := w.Query(ctx, query, args...)
 	if err != nil {
 		return store.Span{}, err
 	}
@@ -90,17 +94,18 @@ func continues(was, n *store.Span) bool {
 		n.From <= was.Until && n.Until >= was.From
 }
 
-func addSpan(ctx context.Context, w *writer, n *store.Span) error {
+func addSpan(ctx context.Context, w *dbfile.Writer, n *store.Span) error {
 	from, to := idRange(n.SetID)
-	_, err := w.exec(ctx, "INSERT INTO span ("+spanColumns+`) VALUES (1 + coalesce((SELECT id FROM span WHERE id >= ?1 AND id < ?2
-		ORDER BY id DESC LIMIT 1), ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`, from, to, n.SetID, string(n.Kind), ms(n.From),
-		int64(n.Until), ms(n.First), ms(n.Last), n.Count, n.Entries, n.Document)
+	_, err := w.Exec(ctx, "INSERT INTO span ("+spanColumns+`) VALUES (1 + coalesce((SELECT id FROM span WHERE id >= ?1
+		AND id < ?2 ORDER BY id DESC LIMIT 1), ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`, from, to, n.SetID,
+		string(n.Kind), column.Instant(n.From), int64(n.Until), column.Instant(n.First), column.Instant(n.Last),
+		n.Count, n.Entries, n.Document)
 	return err
 }
 
 // growSpan counts n with the span it belongs to. A document that is read again is still one piece,
 // with its present entries.
-func growSpan(ctx context.Context, w *writer, was, n *store.Span) error {
+func growSpan(ctx context.Context, w *dbfile.Writer, was, n *store.Span) error {
 	now := *was
 	now.Until = max(was.Until, n.Until)
 	now.Last = max(was.Last, n.Last)
@@ -113,7 +118,9 @@ func growSpan(ctx context.Context, w *writer, was, n *store.Span) error {
 	if now == *was {
 		return nil
 	}
-	_, err := w.exec(ctx, "UPDATE span SET v_from = ?, v_until = ?, first = ?, last = ?, count = ?, entries = ? WHERE id = ?",
-		ms(now.From), int64(now.Until), ms(now.First), ms(now.Last), now.Count, now.Entries, was.ID)
+	_, err := w.Exec(ctx, `UPDATE span SET v_from = ?, v_until = ?, first = ?, last = ?, count = ?, entries = ?
+		WHERE id = ?`,
+		column.Instant(now.From), int64(now.Until), column.Instant(now.First), column.Instant(now.Last), now.Count,
+		now.Entries, was.ID)
 	return err
 }

@@ -7,17 +7,15 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 
-	lib "modernc.org/sqlite/lib"
-
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
-// Options configure the opening of a database. The zero value is a writing store with the usual
-// caches.
+// Options configure the opening of a database. The zero value is for writing.
 type Options struct {
 	// ReadOnly opens an existing database for reading. If no other process has it open, nothing on
 	// disk is touched or created; if one does (or was killed), its latest commits are read. Calls
@@ -26,21 +24,15 @@ type Options struct {
 	ReadOnly bool
 	// Log receives failures of maintenance; nil discards.
 	Log *slog.Logger
-	// CacheKiB bounds the page cache of the writing connection; 0 means 3,072. The four readers
-	// take up to 512 each. The memory used is more than twice that.
-	CacheKiB int
+
+	sync func(log *os.File) error // replaced in tests of failing disks
 }
 
 // Store is a store.Store on one file.
 type Store struct {
-	path string
-	log  *slog.Logger
-	w    *writer // nil: read only
-	r    *reader
-	// immutable says that the database was opened without locks because nobody else had it open.
-	immutable bool
-	schema    int64 // of the file; older than the program's only where opened for reading
-	limits    limits
+	db     *dbfile.File
+	log    *slog.Logger
+	limits limits
 
 	recent recentBodies
 
@@ -63,28 +55,32 @@ type limits struct {
 }
 
 // Version is that of SQLite, for people.
-func Version() string { return lib.SQLITE_VERSION }
+func Version() string { return dbfile.Library() }
+
+// MakeFolder makes the folder of a database, durably. Open calls it; a caller that writes there
+// before needs it too.
+func MakeFolder(path string) error { return dbfile.MakeFolder(path) }
 
 // Open opens the state database at path, created if it is missing (mode 0600, its folder 0700) and
-// brought to the newest schema. It fails with store.ErrSchema if a newer resyncd wrote it,
-// store.ErrForeign if it is another program's, store.ErrCorrupt if it is damaged, and with
-// store.ErrNotFound if it is to be read only and is missing.
+// brought to the newest schema. Its errors are those of dbfile.Open.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	schema, err := schema()
+	if err != nil {
+		return nil, err
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{log: o.Log, claims: map[int64]*claim{}, owners: map[int64]int64{}, searchAbove: map[int64]int64{},
-		limits: limits{keepMarks, findPage, forgetSlice}, recent: recentBodies{max: keepMarks}}
-	var err error
-	if o.ReadOnly {
-		err = s.openRead(ctx, path)
-	} else {
-		err = s.openWrite(ctx, path, o.CacheKiB)
-	}
+	db, err := dbfile.Open(ctx, path, schema, dbfile.Options{
+		ReadOnly: o.ReadOnly, Log: o.Log, Sync: o.sync,
+	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open state database %s: %w", path, err), s.Close())
+		return nil, err
 	}
-	return s, nil
+	return &Store{
+		db: db, log: o.Log, claims: map[int64]*claim{}, owners: map[int64]int64{}, searchAbove: map[int64]int64{},
+		limits: limits{keepMarks, findPage, forgetSlice}, recent: recentBodies{max: keepMarks},
+	}, nil
 }
 
 // Close releases all claims and closes the database. After the last process closed it, everything
@@ -94,30 +90,27 @@ func (s *Store) Close() error {
 	claims := s.claims
 	s.claims = map[int64]*claim{}
 	s.mu.Unlock()
-	var errs []error
-	if s.r != nil {
-		errs = append(errs, s.r.close()) // first, so that the writer is the last one and folds the log in
-	}
-	if s.w != nil {
-		errs = append(errs, s.w.close())
-	}
+	errs := []error{s.db.Close()}
 	for _, c := range claims {
-		errs = append(errs, c.lock.Unlock())
+		errs = append(errs, c.unlock())
 	}
 	return errors.Join(errs...)
 }
 
 // Check implements store.Maintainer.
-func (s *Store) Check(ctx context.Context) error {
-	var found string
-	err := s.r.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found)
+func (s *Store) Check(ctx context.Context) error { return s.db.Check(ctx) }
+
+// Snapshot copies the database at from, as of one instant, into the new file to (mode 0600),
+// whether or not a process is writing it; without one, nothing is touched or created beside from.
+// It fails as Open with ReadOnly does, and if to exists. The copy is not synced to disk: it is
+// meant to be thrown away.
+func Snapshot(ctx context.Context, from, to string) error {
+	src, err := Open(ctx, from, Options{ReadOnly: true})
 	if err != nil {
-		return s.fail("check the state database", err)
+		return err
 	}
-	if found != "ok" {
-		return fmt.Errorf("check the state database %s: %w (%s)", s.path, store.ErrCorrupt, found)
-	}
-	return nil
+	defer src.Close() // nothing was written through it
+	return src.db.CopyTo(ctx, to)
 }
 
 // rowScanner is what *sql.Row and *sql.Rows share.

@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-
-	lib "modernc.org/sqlite/lib"
+	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
 	// callerColumns are written by callers, countColumns by the store.
-	callerColumns = `source_id, set_id, kind, topic, hub, token, secret, state, replaces, asked, granted, requested, verified,
-		renew, expires, rotated, next, attempts, profile, reason, ended`
+	callerColumns = `source_id, set_id, kind, topic, hub, token, secret, state, replaces, asked, granted, requested,
+		verified, renew, expires, rotated, next, attempts, profile, reason, ended`
 	countColumns = `last_delivery, delivered, duplicates, rejected_signature, rejected_too_large, rejected_malformed,
 		push_misses, missed`
 	selectSubscription = "SELECT id, " + callerColumns + ", " + countColumns + " FROM subscription"
@@ -22,11 +22,12 @@ const (
 
 func scanSubscription(row rowScanner) (s store.Subscription, err error) {
 	err = row.Scan(&s.ID, &s.SourceID, &s.SetID, &s.Kind, &s.Topic, &s.Hub, &s.Token, &s.Secret, &s.State, &s.Replaces,
-		&s.Asked, &s.Granted, (*micros)(&s.Requested), (*micros)(&s.Verified), (*micros)(&s.Renew),
-		(*micros)(&s.Expires),
-		(*micros)(&s.Rotated), (*micros)(&s.Next), &s.Attempts, &s.Profile, &s.Reason, (*micros)(&s.Ended),
-		(*micros)(&s.LastDelivery), &s.Delivered, &s.Duplicates, &s.RejectedSignature, &s.RejectedTooLarge,
-		&s.RejectedMalformed, &s.PushMisses, &s.Missed)
+		&s.Asked, &s.Granted, column.IntoInstant(&s.Requested), column.IntoInstant(&s.Verified),
+		column.IntoInstant(&s.Renew), column.IntoInstant(&s.Expires),
+		column.IntoInstant(&s.Rotated), column.IntoInstant(&s.Next), &s.Attempts, &s.Profile, &s.Reason,
+		column.IntoInstant(&s.Ended), column.IntoInstant(&s.LastDelivery), &s.Delivered, &s.Duplicates,
+		&s.RejectedSignature, &s.RejectedTooLarge, &s.RejectedMalformed, &s.PushMisses, &s.Missed)
+	s.Reason, s.Cause = store.CutCause(s.Reason)
 	return s, err
 }
 
@@ -35,16 +36,17 @@ func subscriptionArgs(s *store.Subscription) []any {
 	return []any{
 		s.SourceID, s.SetID, string(s.Kind), s.Topic, s.Hub, s.Token, s.Secret, string(s.State), s.Replaces, s.Asked,
 		s.Granted,
-		ms(s.Requested), ms(s.Verified), ms(s.Renew), ms(s.Expires), ms(s.Rotated), ms(s.Next), s.Attempts, s.Profile,
-		s.Reason,
-		ms(s.Ended),
+		column.Instant(s.Requested), column.Instant(s.Verified), column.Instant(s.Renew), column.Instant(s.Expires),
+		column.Instant(s.Rotated), column.Instant(s.Next), s.Attempts, s.Profile,
+		store.WithCause(s.Reason, s.Cause),
+		column.Instant(s.Ended),
 	}
 }
 
 // AddSubscription implements store.Subscriptions.
 func (s *Store) AddSubscription(ctx context.Context, sub *store.Subscription) error {
 	var id int64
-	err := s.write(ctx, "record a subscription", func(ctx context.Context, w *writer) error {
+	err := s.db.Write(ctx, "record a subscription", func(ctx context.Context, w *dbfile.Writer) error {
 		if sub.Token == "" {
 			return errors.New("it has no callback token")
 		}
@@ -54,7 +56,7 @@ func (s *Store) AddSubscription(ctx context.Context, sub *store.Subscription) er
 			return fmt.Errorf("source %d: %w", sub.SourceID, store.ErrNotFound)
 		}
 		values := subscriptionArgs(sub)
-		err := w.get(ctx, "INSERT INTO subscription ("+callerColumns+") VALUES ("+placeholders(len(values))+
+		err := w.Get(ctx, "INSERT INTO subscription ("+callerColumns+") VALUES ("+placeholders(len(values))+
 			") RETURNING id", values, &id)
 		if err != nil {
 			return tokenTaken(err)
@@ -74,15 +76,15 @@ func (s *Store) AddSubscription(ctx context.Context, sub *store.Subscription) er
 
 // tokenTaken names the only constraint that a subscription can violate.
 func tokenTaken(err error) error {
-	if code(err) == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), "subscription.token") {
+	if dbfile.Repeats(err, "subscription.token") {
 		return errors.New("its callback token is another subscription's")
 	}
 	return err
 }
 
 // knownSource reports whether a Source exists and is not forgotten.
-func knownSource(ctx context.Context, w *writer, id int64) (known bool, err error) {
-	err = w.get(ctx, "SELECT EXISTS (SELECT 1 FROM source WHERE id = ? AND name IS NOT NULL)", []any{id}, &known)
+func knownSource(ctx context.Context, w *dbfile.Writer, id int64) (known bool, err error) {
+	err = w.Get(ctx, "SELECT EXISTS (SELECT 1 FROM source WHERE id = ? AND name IS NOT NULL)", []any{id}, &known)
 	return known, err
 }
 
@@ -91,8 +93,9 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64,
 	fn func(*store.Subscription) error) (store.Subscription, error) {
 	var now store.Subscription
 	var refused error // by fn
-	err := s.write(ctx, fmt.Sprintf("change subscription %d", id), func(ctx context.Context, w *writer) error {
-		rows, err := w.query(ctx, selectSubscription+" WHERE id = ?", id)
+	err := s.db.Write(ctx, fmt.Sprintf("change subscription %d", id), func(ctx context.Context,
+		w *dbfile.Writer) error {
+		rows, err := w.Query(ctx, selectSubscription+" WHERE id = ?", id)
 		if err != nil {
 			return err
 		}
@@ -109,9 +112,10 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64,
 		if now == before {
 			return nil
 		}
-		_, err = w.exec(ctx, `UPDATE subscription SET source_id = ?, set_id = ?, kind = ?, topic = ?, hub = ?, token = ?,
-			secret = ?, state = ?, replaces = ?, asked = ?, granted = ?, requested = ?, verified = ?, renew = ?, expires = ?,
-			rotated = ?, next = ?, attempts = ?, profile = ?, reason = ?, ended = ? WHERE id = ?`, append(subscriptionArgs(&now), id)...)
+		_, err = w.Exec(ctx, `UPDATE subscription SET source_id = ?, set_id = ?, kind = ?, topic = ?, hub = ?,
+			token = ?, secret = ?, state = ?, replaces = ?, asked = ?, granted = ?, requested = ?, verified = ?,
+			renew = ?, expires = ?, rotated = ?, next = ?, attempts = ?, profile = ?, reason = ?, ended = ?
+			WHERE id = ?`, append(subscriptionArgs(&now), id)...)
 		if err != nil {
 			return tokenTaken(err)
 		}
@@ -129,7 +133,8 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64,
 // keepCounters undoes changes of the counters.
 func keepCounters(s, from *store.Subscription) {
 	s.LastDelivery, s.Delivered, s.Duplicates = from.LastDelivery, from.Delivered, from.Duplicates
-	s.RejectedSignature, s.RejectedTooLarge, s.RejectedMalformed = from.RejectedSignature, from.RejectedTooLarge, from.RejectedMalformed
+	s.RejectedSignature, s.RejectedTooLarge, s.RejectedMalformed = from.RejectedSignature, from.RejectedTooLarge,
+		from.RejectedMalformed
 	s.PushMisses, s.Missed = from.PushMisses, from.Missed
 }
 
@@ -146,25 +151,25 @@ func (s *Store) SubscriptionByToken(ctx context.Context, token string) (store.Su
 func (s *Store) subscription(ctx context.Context, what, where string, arg any) (store.Subscription, error) {
 	found, err := s.subscriptions(ctx, where, arg)
 	sub, err := single(found, err)
-	return sub, s.fail(what, err)
+	return sub, s.db.Fail(what, err)
 }
 
 // Subscriptions implements store.Subscriptions.
 func (s *Store) Subscriptions(ctx context.Context, sourceID int64, gone bool) ([]store.Subscription, error) {
 	const what = "list subscriptions"
-	where, args := " WHERE (?1 OR state <> 'gone')", []any{flag(gone)}
+	where, args := " WHERE (?1 OR state <> 'gone')", []any{column.Flag(gone)}
 	if sourceID != 0 {
 		where, args = where+" AND source_id = ?2", append(args, sourceID)
 	}
 	found, err := s.subscriptions(ctx, where+" ORDER BY id", args...)
-	return found, s.fail(what, err)
+	return found, s.db.Fail(what, err)
 }
 
 func (s *Store) subscriptions(ctx context.Context, where string, args ...any) ([]store.Subscription, error) {
 	if s.lacks(schemaPush) {
 		return nil, nil
 	}
-	rows, err := s.r.query(ctx, selectSubscription+where, args...)
+	rows, err := s.db.Query(ctx, selectSubscription+where, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -173,14 +178,63 @@ func (s *Store) subscriptions(ctx context.Context, where string, args ...any) ([
 
 // TallySubscription implements store.Subscriptions.
 func (s *Store) TallySubscription(ctx context.Context, id int64, t store.Tally) error {
-	if t == (store.Tally{}) && s.w != nil {
+	if t == (store.Tally{}) && s.db.Writable() {
 		return nil
 	}
-	return s.write(ctx, fmt.Sprintf("count for subscription %d", id), func(ctx context.Context, w *writer) error {
-		_, err := w.exec(ctx, `UPDATE subscription SET rejected_signature = rejected_signature + ?2,
+	return s.db.Write(ctx, fmt.Sprintf("count for subscription %d", id), func(ctx context.Context,
+		w *dbfile.Writer) error {
+		_, err := w.Exec(ctx, `UPDATE subscription SET rejected_signature = rejected_signature + ?2,
 			rejected_too_large = rejected_too_large + ?3, rejected_malformed = rejected_malformed + ?4,
 			push_misses = push_misses + ?5, missed = missed + ?5 WHERE id = ?1`,
 			id, t.RejectedSignature, t.RejectedTooLarge, t.RejectedMalformed, t.PushMisses)
 		return err
 	})
+}
+
+// recordStep keeps a step in the life of a subscription, in the transaction that makes it: another
+// state, or a lease that was verified anew. before is nil for a new one.
+func recordStep(ctx context.Context, w *dbfile.Writer, before, now *store.Subscription) error {
+	var was store.SubscriptionState
+	verified := now.Verified.Known()
+	if before != nil {
+		was = before.State
+		verified = verified && before.Verified != now.Verified
+	}
+	if before != nil && was == now.State && before.Verified == now.Verified {
+		return nil
+	}
+	var lease int64
+	if verified {
+		lease = now.Granted
+	}
+	from, to := idRange(now.SourceID)
+	_, err := w.Exec(ctx, `INSERT INTO subscription_event (id, subscription_id, set_id, kind, topic, hub, at, was,
+		state, lease, reason) SELECT 1 + coalesce((SELECT id FROM subscription_event WHERE id >= ?1 AND id < ?2
+			ORDER BY id DESC LIMIT 1), ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
+		FROM source c WHERE c.id = ?13 AND c.name IS NOT NULL`, // the row of a forgotten one would never be dropped
+		from, to, now.ID, now.SetID, string(now.Kind), now.Topic, now.Hub, column.Instant(store.MicrosOf(time.Now())),
+		string(was), string(now.State), lease, now.Reason, now.SourceID)
+	return err
+}
+
+// SubscriptionEvents implements store.Chronicle.
+func (s *Store) SubscriptionEvents(ctx context.Context, sourceID int64, limit int) ([]store.SubscriptionEvent, error) {
+	const what = "read the history of subscriptions"
+	if s.lacks(schemaChronicle) {
+		return nil, nil
+	}
+	from, to := idRange(sourceID)
+	rows, err := s.db.Query(ctx, `SELECT id, subscription_id, set_id, kind, topic, hub, at, was, state, lease, reason
+		FROM subscription_event WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?`, from, to, max(limit, 0))
+	if err != nil {
+		return nil, s.db.Fail(what, err)
+	}
+	events, err := collect(rows, func(row rowScanner) (e store.SubscriptionEvent, err error) {
+		e.SourceID = sourceID
+		err = row.Scan(&e.ID, &e.SubscriptionID, &e.SetID, &e.Kind, &e.Topic, &e.Hub, column.IntoInstant(&e.At),
+			&e.From, &e.To, &e.Lease,
+			&e.Reason)
+		return e, err
+	})
+	return events, s.db.Fail(what, err)
 }

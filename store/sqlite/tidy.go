@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // tidyEvents is how many events one slice reads, tidyRows how many rows of other history it drops.
@@ -14,36 +16,36 @@ const tidyEvents, tidyRows = 20_000, 1000
 
 // Tidy implements store.Maintainer.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
-	if s.w == nil {
+	if !s.db.Writable() {
 		return false, fmt.Errorf("tidy the state database: %w", store.ErrReadOnly)
 	}
 	var forgotten int64
-	err = s.r.get(ctx, "SELECT id FROM source WHERE name IS NULL LIMIT 1", nil, &forgotten)
+	err = s.db.Get(ctx, "SELECT id FROM source WHERE name IS NULL LIMIT 1", nil, &forgotten)
 	if err == nil {
 		_, err := s.dropRows(ctx, forgotten)
 		return true, err
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
-		return false, s.fail("look for forgotten sources", err)
+		return false, s.db.Fail("look for forgotten sources", err)
 	}
 	spare, err := s.unusedDocuments(ctx)
 	if err != nil {
-		return false, s.fail("look for documents that nothing refers to", err)
+		return false, s.db.Fail("look for documents that nothing refers to", err)
 	}
-	err = s.write(ctx, "tidy the state database", func(ctx context.Context, w *writer) error {
+	err = s.db.Write(ctx, "tidy the state database", func(ctx context.Context, w *dbfile.Writer) error {
 		var dropped int64
 		for _, step := range []struct {
 			query string
 			args  []any
 		}{
-			{`DELETE FROM gap WHERE id IN (SELECT g.id FROM sets t CROSS JOIN gap g ON g.set_id = t.id AND g.ended_yet = 1
-				WHERE g.id < (SELECT o.id FROM gap o WHERE o.set_id = t.id AND o.ended_yet = 1 ORDER BY o.id DESC LIMIT 1 OFFSET ?)
-				LIMIT ?)`, []any{keepGaps - 1, tidyRows}},
+			{`DELETE FROM gap WHERE id IN (SELECT g.id FROM sets t CROSS JOIN gap g ON g.set_id = t.id
+				AND g.ended_yet = 1 WHERE g.id < (SELECT o.id FROM gap o WHERE o.set_id = t.id AND o.ended_yet = 1
+				ORDER BY o.id DESC LIMIT 1 OFFSET ?) LIMIT ?)`, []any{keepGaps - 1, tidyRows}},
 			{`DELETE FROM run WHERE id IN (SELECT g.id FROM sets t CROSS JOIN run g ON g.set_id = t.id
 				WHERE g.id < (SELECT o.id FROM run o WHERE o.set_id = t.id ORDER BY o.id DESC LIMIT 1 OFFSET ?)
 				LIMIT ?)`, []any{keepRuns - 1, tidyRows}},
 		} {
-			n, err := w.exec(ctx, step.query, step.args...)
+			n, err := w.Exec(ctx, step.query, step.args...)
 			if err != nil {
 				return err
 			}
@@ -73,8 +75,8 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 
 // tidyDocuments strips the documents beyond the newest of each Source. The rows stay while
 // something refers to them.
-func tidyDocuments(ctx context.Context, w *writer) (more bool, err error) {
-	rows, err := w.query(ctx, `SELECT c.id FROM source c WHERE
+func tidyDocuments(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
+	rows, err := w.Query(ctx, `SELECT c.id FROM source c WHERE
 		(SELECT d.source_id FROM document d WHERE d.source_id = c.id LIMIT 1 OFFSET ?) IS NOT NULL`, keepDocuments)
 	if err != nil {
 		return false, err
@@ -85,13 +87,14 @@ func tidyDocuments(ctx context.Context, w *writer) (more bool, err error) {
 	}
 	for _, source := range sources {
 		var oldest int64
-		err := w.get(ctx, "SELECT coalesce(read, 0) FROM document WHERE source_id = ? ORDER BY 1 DESC LIMIT 1 OFFSET ?",
+		err := w.Get(ctx, "SELECT coalesce(read, 0) FROM document WHERE source_id = ? ORDER BY 1 DESC LIMIT 1 OFFSET ?",
 			[]any{source, keepDocuments - 1}, &oldest)
 		if err != nil {
 			return false, err
 		}
-		n, err := w.exec(ctx, `UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id FROM document
-			WHERE source_id = ? AND coalesce(read, 0) < ? AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?)`,
+		n, err := w.Exec(ctx, `UPDATE document SET body = NULL, etag = '', last_modified = '' WHERE id IN (SELECT id
+			FROM document WHERE source_id = ? AND coalesce(read, 0) < ?
+			AND (body IS NOT NULL OR etag <> '' OR last_modified <> '') LIMIT ?)`,
 			source, oldest, tidyRows)
 		if err != nil {
 			return false, err
@@ -103,15 +106,15 @@ func tidyDocuments(ctx context.Context, w *writer) (more bool, err error) {
 
 // tidyHistory walks over the events, a slice a call, and drops all but the newest of each URI.
 // After the last slice it begins again with the next call.
-func tidyHistory(ctx context.Context, w *writer) (more bool, err error) {
+func tidyHistory(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
 	var sourceID int64
 	var uri string
-	if err := w.get(ctx, "SELECT source_id, uri FROM tidy", nil, &sourceID, &uri); err != nil {
+	if err := w.Get(ctx, "SELECT source_id, uri FROM tidy", nil, &sourceID, &uri); err != nil {
 		return false, err
 	}
-	rows, err := w.query(ctx, `SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event
-		WHERE (source_id, uri) > (?, ?) ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id, uri`,
-		sourceID, uri, tidyEvents)
+	rows, err := w.Query(ctx, `SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event
+		WHERE (source_id, uri) > (?, ?) ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id,
+		uri`, sourceID, uri, tidyEvents)
 	if err != nil {
 		return false, err
 	}
@@ -138,13 +141,95 @@ func tidyHistory(ctx context.Context, w *writer) (more bool, err error) {
 		if l.n <= keepEvents && l != next {
 			continue
 		}
-		_, err := w.exec(ctx, `DELETE FROM event WHERE source_id = ?1 AND uri = ?2 AND id <
+		_, err := w.Exec(ctx, `DELETE FROM event WHERE source_id = ?1 AND uri = ?2 AND id <
 			(SELECT id FROM event WHERE source_id = ?1 AND uri = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)`,
 			l.sourceID, l.uri, keepEvents-1)
 		if err != nil {
 			return false, err
 		}
 	}
-	_, err = w.exec(ctx, "UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
+	_, err = w.Exec(ctx, "UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
 	return more, err
+}
+
+// How much of the chronicle is kept (store.Width, store.Maintainer).
+const (
+	keepSpans = 10_000
+	keepSteps = 500
+)
+
+// keepPoints is how long points of a width are kept.
+func keepPoints(w store.Width) time.Duration {
+	switch w {
+	case store.Minute:
+		return 2 * day
+	case store.Hour:
+		return 100 * day
+	default:
+		return 6 * 366 * day
+	}
+}
+
+// tidyChronicle drops a slice of what is too old or too much.
+func tidyChronicle(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
+	drop := func(query string, args ...any) error {
+		n, err := w.Exec(ctx, query, args...)
+		more = more || n == tidyRows
+		return err
+	}
+	now := time.Now()
+	for _, width := range widths() {
+		err := drop(`DELETE FROM series WHERE (width, at, source_id) IN (SELECT width, at, source_id FROM series
+			WHERE width = ? AND at < ? ORDER BY at LIMIT ?)`, int64(width),
+			int64(store.MicrosOf(now.Add(-keepPoints(width)))), tidyRows)
+		if err != nil {
+			return false, err
+		}
+	}
+	// Ids count up within a set, and within a Source, so the newest one shows which are too many.
+	err = drop(`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.id > t.id << ?1
+		AND s.id <= (SELECT o.id FROM span o WHERE o.id < (t.id + 1) << ?1 ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`,
+		idBits, keepSpans, tidyRows)
+	if err != nil {
+		return false, err
+	}
+	err = drop(`DELETE FROM subscription_event WHERE id IN (SELECT e.id FROM source c CROSS JOIN subscription_event e
+		ON e.id > c.id << ?1 AND e.id <= (SELECT o.id FROM subscription_event o WHERE o.id < (c.id + 1) << ?1
+		ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`, idBits, keepSteps, tidyRows)
+	return more, err
+}
+
+const (
+	day = 24 * time.Hour
+	// keepRequests is how long a request is kept after its last sign of life: by then nobody waits
+	// for its answer, and an old request would surprise the operator who starts a daemon. keepGone
+	// is how long tombstones answer hubs.
+	keepRequests = day
+	keepGone     = 90 * day
+)
+
+// tidyPush drops a slice of old rows of push and requests, and the marks beyond keep.
+func tidyPush(ctx context.Context, w *dbfile.Writer, keep int) (more bool, err error) {
+	now := time.Now()
+	ago := func(d time.Duration) int64 { return int64(store.MicrosOf(now.Add(-d))) }
+	for _, step := range []struct {
+		query string
+		args  []any
+	}{
+		// The oldest requests come first. One that is worked on for longer than a day stays.
+		{`DELETE FROM request WHERE id IN (SELECT id FROM request ORDER BY id LIMIT ?1)
+			AND max(coalesce(created, 0), coalesce(beat, 0)) < ?2`, []any{tidyRows, ago(keepRequests)}},
+		{`UPDATE subscription SET ended = ? WHERE id IN (SELECT id FROM subscription WHERE state = 'gone'
+			AND ended IS NULL LIMIT ?)`, []any{int64(store.MicrosOf(now)), tidyRows}},
+		{`DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended < ?
+			LIMIT ?)`, []any{ago(keepGone), tidyRows}},
+	} {
+		n, err := w.Exec(ctx, step.query, step.args...)
+		if err != nil {
+			return false, err
+		}
+		more = more || n == tidyRows
+	}
+	marks, err := tidyMarks(ctx, w, ago(day), keep)
+	return more || marks, err
 }

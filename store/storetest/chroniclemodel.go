@@ -121,7 +121,8 @@ func (m *chronicleModel) count(rt *rapid.T, b *bench, sources []int64) {
 			At:       m.epoch + store.Micros(rapid.Int64Range(-50, 50).Draw(rt, "at"))*40e6,
 			Changes:  small("changes"), LatencyMost: small("most"),
 		}
-		p.Failed, p.Bytes, p.Pushes, p.Latency, p.Misses = p.Changes/2, 10*p.Changes, p.LatencyMost/2, p.LatencyMost, p.Changes/3
+		p.Failed, p.Bytes, p.Pushes, p.Latency, p.Misses = p.Changes/2, 10*p.Changes, p.LatencyMost/2, p.LatencyMost,
+			p.Changes/3
 
 		points = append(points, p)
 		if p.SourceID == 1<<30 || p == (store.Point{SourceID: p.SourceID, At: p.At}) {
@@ -134,7 +135,8 @@ func (m *chronicleModel) count(rt *rapid.T, b *bench, sources []int64) {
 				m.points[key] = &store.Point{SourceID: p.SourceID, At: begin}
 			}
 			to := m.points[key]
-			to.Changes, to.Failed, to.Bytes, to.Pushes = to.Changes+p.Changes, to.Failed+p.Failed, to.Bytes+p.Bytes, to.Pushes+p.Pushes
+			to.Changes, to.Failed, to.Bytes, to.Pushes = to.Changes+p.Changes, to.Failed+p.Failed, to.Bytes+p.Bytes,
+				to.Pushes+p.Pushes
 			to.Latency, to.LatencyMost, to.Misses = to.Latency+p.Latency, max(to.LatencyMost,
 				p.LatencyMost), to.Misses+p.Misses
 		}

@@ -14,7 +14,7 @@ func (b *bench) delivery(sub store.Subscription, body string) *store.Delivery {
 	return &store.Delivery{
 		SubscriptionID: sub.ID, SourceID: sub.SourceID, SetID: sub.SetID, Kind: sub.Kind,
 		Received: store.MicrosOf(time.Now()), Signed: true,
-		Digest: sha256.Sum256([]byte(body)), Type: "application/xml", From: 1, Until: 2, Verdict: "next",
+		Digest: sha256.Sum256([]byte(body)), Type: "application/xml", From: 1, Until: 2,
 		Body: []byte(body),
 	}
 }

@@ -76,19 +76,21 @@ func testLookup(t *testing.T, fresh Fresh) {
 	check("sparse", b.set.ID, gappy)
 	other, claim, _ := b.source("two")
 	b.ok(b.st.Commit(b.ctx, &store.Commit{Claim: claim, Resources: []store.ResourceChange{{URI: "x", Key: "x"}}}))
-	if found, err := b.st.Lookup(b.ctx, other.ID, b.set.ID, []string{uri(1), "x"}); err != nil || found[0] != nil || found[1] == nil {
+	if found, err := b.st.Lookup(b.ctx, other.ID, b.set.ID, []string{uri(1), "x"}); err != nil || found[0] != nil ||
+		found[1] == nil {
 		t.Fatalf("other source: %v, %v", found, err)
 	}
 }
 
 func testNames(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
-	first := b.put(store.ResourceChange{URI: "u1", Key: "h/Dir/File", Name: "h/dir/file"}, store.ResourceChange{URI: "u2", Key: "h/x"},
-		store.ResourceChange{URI: "u3"}, store.ResourceChange{URI: "u4"})
+	first := b.put(store.ResourceChange{URI: "u1", Key: "h/Dir/File", Name: "h/dir/file"},
+		store.ResourceChange{URI: "u2", Key: "h/x"}, store.ResourceChange{URI: "u3"}, store.ResourceChange{URI: "u4"})
 	names := []string{"h/dir/file", "h/dir", "h", "h/Dir/File", "h/Dir", "h/x", "h/x", "", "h/di", "h/dir/file/deeper"}
 	uses, err := b.st.Names(b.ctx, b.src.ID, names)
 	b.ok(err)
-	b.same("names", []store.NameUse{store.NameFile, store.NameFolder, store.NameFolder, 0, 0, store.NameFile, store.NameFile, 0, 0, 0}, uses)
+	b.same("names", []store.NameUse{store.NameFile, store.NameFolder, store.NameFolder, 0, 0, store.NameFile,
+		store.NameFile, 0, 0, 0}, uses)
 	rs, err := b.st.ByKeys(b.ctx, b.src.ID, []string{"nothing", "h/x", "h/dir/file", "h/Dir/File", "h/x", "h", ""})
 	b.ok(err)
 	got := make([]int64, len(rs))
@@ -100,15 +102,18 @@ func testNames(t *testing.T, fresh Fresh) {
 	b.same("by keys", []int64{0, first[1], first[0], 0, first[1], 0, 0}, got)
 
 	for _, clash := range []store.ResourceChange{
-		{URI: "v", Key: "h/x"}, {URI: "v", Key: "h/DIR/FILE", Name: "h/dir/file"}, {URI: "v", Key: "h/dir/file"}, {ID: first[2], Key: "h/x"},
+		{URI: "v", Key: "h/x"}, {URI: "v", Key: "h/DIR/FILE", Name: "h/dir/file"}, {URI: "v", Key: "h/dir/file"},
+		{ID: first[2], Key: "h/x"},
 	} {
-		b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Resources: []store.ResourceChange{clash}}), store.ErrNameTaken)
+		b.is(b.st.Commit(b.ctx, &store.Commit{Claim: b.claim, Resources: []store.ResourceChange{clash}}),
+			store.ErrNameTaken)
 	}
 	_, err = b.st.Resource(b.ctx, b.src.ID, "v")
 	b.is(err, store.ErrNotFound)
 	other, claim, _ := b.source("two")
 	b.ok(b.st.Commit(b.ctx, &store.Commit{Claim: claim, Resources: []store.ResourceChange{{URI: "v", Key: "h/x"}}}))
-	if uses, err := b.st.Names(b.ctx, other.ID, []string{"h/dir", "h/x"}); err != nil || uses[0] != store.NameFree || uses[1] != store.NameFile {
+	if uses, err := b.st.Names(b.ctx, other.ID, []string{"h/dir", "h/x"}); err != nil || uses[0] != store.NameFree ||
+		uses[1] != store.NameFile {
 		t.Fatalf("names of the other source: %v, %v", uses, err)
 	}
 
@@ -253,15 +258,9 @@ func testScan(t *testing.T, fresh Fresh) {
 	withheld, err := b.st.Withheld(b.ctx, b.set.ID)
 	b.ok(err)
 	b.same("withheld", store.Counts{Held: 1, Refused: 1}, withheld)
-	n, bytes, err := b.st.Recount(b.ctx, b.claim, b.set.ID)
-	b.ok(err)
+	n, bytes := b.recount(b.set.ID)
 	if n != 2 || bytes != 5 { // the present and the held one
 		t.Fatalf("recount: %d resources, %d bytes", n, bytes)
-	}
-	sets, err := b.st.Sets(b.ctx, b.src.ID)
-	b.ok(err)
-	if sets[0].Resources != n || sets[0].Bytes != bytes {
-		t.Fatalf("recount was not recorded: %+v", sets[0])
 	}
 }
 
@@ -297,8 +296,10 @@ func testDue(t *testing.T, fresh Fresh) {
 		}
 		return ids(got)
 	}
-	b.same("due by 94", []int64{id[6], id[7], id[8], id[9]}, due(store.DueQuery{Action: store.ActionFetch, Now: 94, Limit: 10}))
-	b.same("page", []int64{id[7], id[8]}, due(store.DueQuery{Action: store.ActionFetch, Now: 94, Limit: 2, After: id[6]}))
+	b.same("due by 94", []int64{id[6], id[7], id[8], id[9]},
+		due(store.DueQuery{Action: store.ActionFetch, Now: 94, Limit: 10}))
+	b.same("page", []int64{id[7], id[8]}, due(store.DueQuery{Action: store.ActionFetch, Now: 94, Limit: 2,
+		After: id[6]}))
 	b.same("removals", []int64{id[3]}, due(store.DueQuery{Action: store.ActionRemove, Now: 94, Limit: 10}))
 	b.same("nothing yet", []int64{}, due(store.DueQuery{Action: store.ActionFetch, Now: 90, Limit: 10}))
 	next := func(want store.Micros) {
@@ -312,7 +313,8 @@ func testDue(t *testing.T, fresh Fresh) {
 	next(91)
 	b.put(store.ResourceChange{ID: id[9], Work: &store.Work{Action: store.ActionFetch, Due: 500, Attempts: 2}})
 	next(93)
-	b.put(store.ResourceChange{ID: id[0], Work: &store.Work{Action: store.ActionFetch, Due: 40}}) // the first that never failed
+	// the first that never failed
+	b.put(store.ResourceChange{ID: id[0], Work: &store.Work{Action: store.ActionFetch, Due: 40}})
 	next(40)
 	for _, i := range []int{0, 9} {
 		at := b.resource(uri(i)).Work
@@ -328,8 +330,10 @@ func testDue(t *testing.T, fresh Fresh) {
 		b.same("due at once", []int64{id[i]}, due(store.DueQuery{Action: store.ActionFetch, Now: 1, Limit: 10}))
 		at.Due = 1 + store.LatestDue
 		b.put(store.ResourceChange{ID: id[i], Work: &at})
-		b.same("as late as can be planned", []int64{}, due(store.DueQuery{Action: store.ActionFetch, Now: 1, Limit: 10}))
-		b.same("planned by a clock that was set back", []int64{id[i]}, due(store.DueQuery{Action: store.ActionFetch, Now: 0, Limit: 10}))
+		b.same("as late as can be planned", []int64{},
+			due(store.DueQuery{Action: store.ActionFetch, Now: 1, Limit: 10}))
+		b.same("planned by a clock that was set back", []int64{id[i]},
+			due(store.DueQuery{Action: store.ActionFetch, Now: 0, Limit: 10}))
 		b.put(store.ResourceChange{ID: id[i], Work: &later})
 	}
 }
@@ -342,8 +346,8 @@ func testUnlisted(t *testing.T, fresh Fresh) {
 	written.Generation = 7
 	other := present(5)
 	other.SetID = b.ensureSet(b.claim, "two").ID
-	id := b.put(b.change(0, present(5)), b.change(1, absent(5)), b.change(2, ask), b.change(3, ranged), b.change(4, written),
-		b.change(5, present(10)), b.change(6, present(11)), b.change(7, timeless), b.change(8, other))
+	id := b.put(b.change(0, present(5)), b.change(1, absent(5)), b.change(2, ask), b.change(3, ranged), b.change(4,
+		written), b.change(5, present(10)), b.change(6, present(11)), b.change(7, timeless), b.change(8, other))
 	b.same("unlisted", []int64{id[0], id[2], id[5], id[7]}, unlisted(b, b.set.ID, 7, 10))
 	b.same("another generation", []int64{id[0], id[2], id[4], id[5], id[7]}, unlisted(b, b.set.ID, 8, 10))
 
@@ -385,12 +389,13 @@ func testBaseline(t *testing.T, fresh Fresh) {
 		held := absent(1)
 		held.Held = true
 		id := b.put(
-			mk(0, absent(5), nil, nil),                                    // goes
-			mk(1, absent(11), nil, nil),                                   // too new
-			mk(2, absent(5), fullHave(1), nil),                            // has a file
-			mk(3, present(5), nil, nil),                                   // wanted
-			mk(4, absent(5), nil, nil),                                    // wanted by the other set
-			mk(5, absent(5), nil, nil),                                    // absent in the other set too: that want stays, and the row
+			mk(0, absent(5), nil, nil),         // goes
+			mk(1, absent(11), nil, nil),        // too new
+			mk(2, absent(5), fullHave(1), nil), // has a file
+			mk(3, present(5), nil, nil),        // wanted
+			mk(4, absent(5), nil, nil),         // wanted by the other set
+			// absent in the other set too: that want stays, and the row
+			mk(5, absent(5), nil, nil),
 			mk(6, absent(5), nil, &store.Work{Action: store.ActionFetch}), // has work
 			mk(7, absent(10), nil, nil),                                   // goes
 		)

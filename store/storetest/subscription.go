@@ -15,7 +15,7 @@ func subscription(b *bench, token string) store.Subscription {
 		Hub:   "https://hub.example/",
 		Token: token, Secret: "secret", State: store.SubPending, Replaces: 7, Asked: 86400, Granted: 3600,
 		Requested: 1, Verified: 2,
-		Renew: 3, Expires: 4, Rotated: 5, Next: 6, Attempts: 8, Profile: 9, Reason: "why", Ended: store.NoTime,
+		Renew: 3, Expires: 4, Rotated: 5, Next: 6, Attempts: 8, Profile: 9, Reason: "why", Cause: "http-404", Ended: store.NoTime,
 		LastDelivery: store.NoTime,
 	}
 }
@@ -52,7 +52,8 @@ func testSubscriptions(t *testing.T, fresh Fresh) {
 		b.same("by token", want, got)
 		none := store.Subscription{SourceID: b.src.ID, Token: "t2", State: store.SubWanted, Requested: store.NoTime,
 			Verified: store.NoTime,
-			Renew:    store.NoTime, Expires: store.NoTime, Rotated: store.NoTime, Next: store.NoTime, Ended: store.NoTime, LastDelivery: store.NoTime}
+			Renew:    store.NoTime, Expires: store.NoTime, Rotated: store.NoTime, Next: store.NoTime,
+			Ended: store.NoTime, LastDelivery: store.NoTime}
 		b.ok(b.st.AddSubscription(b.ctx, &none))
 		b.same("without times", none, b.subscription(none.ID))
 		_, err = b.st.Subscription(b.ctx, sub.ID+1000)
@@ -134,7 +135,7 @@ func testChangeSubscription(b *bench) {
 	b.ok(b.st.Deliver(b.ctx, []*store.Delivery{b.delivery(sub, "x")}, nil))
 	counted := b.subscription(sub.ID)
 	want := counted
-	want.State, want.Reason, want.Next, want.Secret, want.Granted = store.SubActive, "", store.NoTime, "s2", 99
+	want.State, want.Reason, want.Cause, want.Next, want.Secret, want.Granted = store.SubActive, "", "", store.NoTime, "s2", 99
 	got, err := b.st.ChangeSubscription(b.ctx, sub.ID, func(s *store.Subscription) error {
 		b.same("what the function is given", counted, *s)
 		*s = want

@@ -129,7 +129,7 @@ func (p *Planner) sortedBatch() int64 {
 	return min(max(planBatch, p.order.listed/batchListed), int64(p.order.gathered.limits.Batch))
 }
 
-// planAll plans all that came and was not planned yet.
+// PlanAll plans all that came and was not planned yet.
 func (p *Planner) PlanAll(ctx context.Context) error {
 	if p.order.gathered != nil {
 		for range 2 { // those gathered before, then the last ones
@@ -142,7 +142,7 @@ func (p *Planner) PlanAll(ctx context.Context) error {
 	return p.plan(ctx)
 }
 
-// release gives up what was gathered, and its memory and files.
+// Release gives up what was gathered, and its memory and files.
 func (p *Planner) Release() {
 	if g := p.order.gathered; g != nil {
 		p.empty(g.coming)

@@ -84,7 +84,7 @@ func (p *Planner) written(c *store.Commit) {
 	}
 }
 
-// name says which rows have new work. Those of a long list are looked for in pages, so that a push can pass it.
+// Name says which rows have new work. Those of a long list are looked for in pages, so that a push can pass it.
 func (p *Planner) Name(ids []int64) {
 	if p.order.listed >= planBatch {
 		p.o.Site.NameAll()

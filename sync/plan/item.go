@@ -12,7 +12,7 @@ import (
 	"resyncd/sync/parsed"
 )
 
-// item is what a topic brings for one resource: an entry of a feed, an edit of a record, a link of an entry, or the
+// Item is what a topic brings for one resource: an entry of a feed, an edit of a record, a link of an entry, or the
 // topic's own document.
 type Item struct {
 	// inline: the bytes are content, or what a record's edits make; else the URI is fetched like any other.
@@ -194,7 +194,7 @@ func (p *Planner) contest(page, uri string) {
 	p.Topic.Contested[page][uri] = true
 }
 
-// judge is the rule by which a URI is refused. What comes with its document lies within the scope by itself.
+// Judge is the rule by which a URI is refused. What comes with its document lies within the scope by itself.
 func (p *Planner) Judge(uri string, inline bool) string {
 	if inline {
 		return p.o.Filtered(uri)
@@ -218,7 +218,7 @@ func (r *row) keep(rc *store.ResourceChange) {
 	}
 }
 
-// inlineDigest is how a row names bytes at hand.
+// InlineDigest is how a row names bytes at hand.
 func InlineDigest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return "sha-256:" + hex.EncodeToString(sum[:])

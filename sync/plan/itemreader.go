@@ -26,7 +26,7 @@ const (
 	rssType   = "application/rss+xml"
 )
 
-// itemReader turns entries of a feed into wants.
+// ItemReader turns entries of a feed into wants.
 type ItemReader struct {
 	Planner *Planner
 	From    merge.ItemFrom
@@ -42,7 +42,7 @@ type ItemReader struct {
 	Fresh, Old bool
 }
 
-// microsOf is a time as a version has it.
+// MicrosOf is a time as a version has it.
 func MicrosOf(t time.Time) store.Micros {
 	if t.IsZero() {
 		return store.NoTime
@@ -50,7 +50,7 @@ func MicrosOf(t time.Time) store.Micros {
 	return store.MicrosOf(t)
 }
 
-// take queues one entry with what it links to. The error is one of the store.
+// Take queues one entry with what it links to. The error is one of the store.
 func (v *ItemReader) Take(ctx context.Context, e *feed.Entry) error {
 	if e.Edit != nil && v.Planner.o.Records {
 		return v.edit(ctx, e)
@@ -120,7 +120,7 @@ func (v *ItemReader) edit(ctx context.Context, e *feed.Entry) error {
 	return v.Planner.Add(ctx, Entry{URI: e.Edit.Subject, Item: &Item{Inline: true, natural: key, edit: edit, From: v.From, fresh: v.Fresh, old: v.Old}, Note: v.Note})
 }
 
-// followMost bounds the links of one entry that are mirrored (P8).
+// FollowMost bounds the links of one entry that are mirrored (P8).
 const FollowMost = 500
 
 // follow queues what an entry links to, as far as the configuration asks for it. It is fetched like any other resource, and

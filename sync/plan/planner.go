@@ -23,7 +23,7 @@ const (
 	batchListed, batchJumps = 32, 4
 )
 
-// entry is one list entry on its way to becoming a want.
+// Entry is one list entry on its way to becoming a want.
 type Entry struct {
 	URI      string
 	Cand     merge.Candidate
@@ -61,7 +61,7 @@ type Hub interface {
 	Remember(c *store.Commit) error
 }
 
-// planner turns entries into wants, batch by batch, each in one commit. It is used by one goroutine.
+// Planner turns entries into wants, batch by batch, each in one commit. It is used by one goroutine.
 type Planner struct {
 	o     Options
 	Batch []Entry
@@ -111,7 +111,7 @@ type topicPlan struct {
 	Hub       Hub     // of its notifications; else nil
 }
 
-// newPlanner is a planner of one set.
+// New is a planner of one set.
 func New(o Options) *Planner {
 	fold := o.Site.Mirror != nil && o.Site.Mirror.FoldsCase()
 	p := &Planner{o: o, fold: fold, names: keymap.NewAssigner(fold)}
@@ -133,7 +133,7 @@ func (p *Planner) await() (resume func()) {
 	return p.o.Await()
 }
 
-// add queues one entry.
+// Add queues one entry.
 func (p *Planner) Add(ctx context.Context, e Entry) error {
 	p.order.listed++
 	if e.URI < p.order.last {
@@ -197,7 +197,7 @@ type row struct {
 	fresh   [][32]byte // of them those that the feed did not show at the last pull
 }
 
-// flush compares the queued entries with the state and commits the differences. Under the lock of the rows, because rows read
+// Flush compares the queued entries with the state and commits the differences. Under the lock of the rows, because rows read
 // here are written back.
 func (p *Planner) Flush(ctx context.Context) error {
 	for {
@@ -258,7 +258,7 @@ func (p *Planner) flushBatch(ctx context.Context) error {
 	return nil
 }
 
-// flushWith is flush with further parts of the commit.
+// FlushWith is flush with further parts of the commit.
 func (p *Planner) FlushWith(ctx context.Context, c *store.Commit) error {
 	p.draft.with = c
 	return p.Flush(ctx)
@@ -487,7 +487,7 @@ func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 	return nil
 }
 
-// assignKeys gives resources their mirror keys, in document order. A URI that no file name can stand for is refused.
+// AssignKeys gives resources their mirror keys, in document order. A URI that no file name can stand for is refused.
 func (p *Planner) AssignKeys(ctx context.Context, c *store.Commit, fresh []int, natural []string) error {
 	if len(fresh) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 // as pushed, with what the documents say of the resource beside it, until a document says the same or something newer, or
 // until the documents should tell of it and do not: then the Source is asked (coverage.md 2).
 
-// pushedDocument stands for a notification in versions: negative, so that it is no document of the store, and the same for
+// PushedDocument stands for a notification in versions: negative, so that it is no document of the store, and the same for
 // the same bytes, so that a repetition is nothing new.
 func PushedDocument(digest [32]byte) int64 {
 	return -1 - int64(binary.BigEndian.Uint64(digest[:8])>>2)

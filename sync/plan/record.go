@@ -10,7 +10,7 @@ import (
 	"resyncd/store"
 )
 
-// recordType is the type of a record's file.
+// RecordType is the type of a record's file.
 const RecordType = "application/json"
 
 // foldRecords turns the edits of a batch into wants: a record is what all its edits make of it, so their order, repetition
@@ -91,7 +91,7 @@ func (p *Planner) countOdd(subject string, fresh []store.Edit) {
 	}
 }
 
-// foldEdits makes a record of its edits, and its file. One that the state does not hold well any more is left out: it must
+// FoldEdits makes a record of its edits, and its file. One that the state does not hold well any more is left out: it must
 // stop neither the others nor the feed (P11).
 func FoldEdits(log *slog.Logger, subject string, edits []store.Edit) (*feed.Record, []byte) {
 	parsed := make([]*feed.Edit, 0, len(edits))

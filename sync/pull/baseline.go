@@ -25,11 +25,11 @@ var errOld = errors.New("list is not newer than the position")
 // errBack ends a reading of a list that gives an older time than at an earlier one: it is read once more, past caches.
 var errBack = errors.New("list is older than it was")
 
-// baseline reads a Resource List, or all parts of its index, into wants.
+// Baseline reads a Resource List, or all parts of its index, into wants.
 type Baseline struct {
 	Puller *Puller
 	o      BaselineOptions
-	list   string // its URL, or that of its index
+	root   string // the URL of its list, or that of its index
 	docs   []store.Document
 
 	begun    bool         // something answered other than 304
@@ -41,14 +41,19 @@ type Baseline struct {
 	skipped  int64 // entries of which not even the URI could be read
 	bad      error
 	failures []error
-	docID    int64
 	trusted  bool // every list so far vouches for its at
 	back     bool // some list gives an older time than at an earlier reading
 
-	reading snapshotOf    // the list that is being read
+	list listRun
+}
+
+// listRun is the list of a baseline that is being read.
+type listRun struct {
+	docID   int64
+	reading snapshotOf
 	part    merge.Reading // what its entries are worth
-	asked   int64         // entries of it of which only the URI could be read
-	torn    bool          // a list was begun anew and was another one then, or is not what its index says
+	asked   int64         // entries of which only the URI could be read
+	torn    bool          // it was begun anew and was another one then, or is not what its index says
 }
 
 // snapshotOf tells the versions of a list apart when a broken transfer is begun anew.
@@ -62,7 +67,7 @@ func (r snapshotOf) same(o snapshotOf) bool {
 	return r == o && (r.etag != "" || r.modified != "" || r.at.Known())
 }
 
-// baselineOptions say what for a list is read.
+// BaselineOptions say what for a list is read.
 type BaselineOptions struct {
 	// changed reads only what answers other than 304. What is to say that something is absent must be seen whole, so one
 	// changed part makes it an unconditional read of all.
@@ -86,7 +91,7 @@ type baselineOutcome struct {
 
 // takeBaseline reads the list and, if that was complete, makes absent what it does not name and moves the floor.
 func (p *Puller) takeBaseline(ctx context.Context, ref destination.Ref, o BaselineOptions) (baselineOutcome, error) {
-	b := &Baseline{Puller: p, o: o, list: ref.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime, trusted: true}
+	b := &Baseline{Puller: p, o: o, root: ref.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime, trusted: true}
 	p.Plan.Seen, p.Plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Source.Full}
 	if o.reset {
 		defer p.Source.keep()()
@@ -122,7 +127,7 @@ func (p *Puller) takeBaseline(ctx context.Context, ref destination.Ref, o Baseli
 	case !b.begun && out.err == nil:
 		out.unchanged, out.usable = true, true
 		return out, nil
-	case !tour.Complete || b.torn:
+	case !tour.Complete || b.list.torn:
 		if out.err == nil {
 			out.err = fmt.Errorf("%s changed while it was read", fetch.RedactURL(ref.URL))
 		}
@@ -204,7 +209,7 @@ func (b *Baseline) Unchanged(ctx context.Context, part *destination.Part) error 
 		return err
 	}
 	doc.Read, doc.Body = b.Puller.Source.Site.LocalNow(), listLinks{Dated: dates(part)}.body()
-	b.Puller.docs = append(b.Puller.docs, doc)
+	b.Puller.pending.docs = append(b.Puller.pending.docs, doc)
 	return nil
 }
 
@@ -221,7 +226,7 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	case !at.Known():
 		at = store.Micros(part.At)
 	case part.At.Known() && at < store.Micros(part.At):
-		b.torn = true // older than its index says: parts of two generations are no snapshot
+		b.list.torn = true // older than its index says: parts of two generations are no snapshot
 	}
 	if at.Known() && at > readAt(part, b.Puller.Source)+merge.Skew { // as the floor it would shut out every change until then (F40, F74)
 		b.Puller.Source.Site.Log.Warn("at lies in the future; not believed", "list", fetch.RedactURL(part.URL), "at", at.Time())
@@ -237,10 +242,10 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 		return err
 	}
 	now := snapshotOf{url: part.URL, etag: part.ETag, modified: part.LastModified, at: at}
-	b.torn = b.torn || b.reading.url == part.URL && !b.reading.same(now) // entries of an older version were taken for listed
-	b.reading, b.asked = now, 0
+	b.list.torn = b.list.torn || b.list.reading.url == part.URL && !b.list.reading.same(now) // entries of an older version were taken for listed
+	b.list.reading, b.list.asked = now, 0
 	id, err := b.Puller.Source.Site.Store.EnsureDocument(ctx, b.Puller.Source.Site.Claim, b.Puller.Set.ID, part.URL, string(rsdoc.KindResourceList))
-	b.docID = id
+	b.list.docID = id
 	return err
 }
 
@@ -284,7 +289,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 		return errBack
 	}
 	b.trusted, b.back = b.trusted && r.Trusted, b.back || r.Back
-	if b.part = r; !b.At.Known() || r.At < b.At {
+	if b.list.part = r; !b.At.Known() || r.At < b.At {
 		b.At = r.At
 	}
 	b.latest = max(b.latest, r.At)
@@ -308,11 +313,11 @@ func (b *Baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entr
 	b.Listed++
 	c := parsed.ContentOf(e)
 	c.State = store.WantPresent
-	c.Version = store.Version{From: b.part.At, Until: b.part.At, Ordinal: e.Ordinal | b.number, Document: b.docID}
+	c.Version = store.Version{From: b.list.part.At, Until: b.list.part.At, Ordinal: e.Ordinal | b.number, Document: b.list.docID}
 	if e.Fault != "" {
-		b.asked++
+		b.list.asked++
 	}
-	return b.Puller.Plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: b.part.Trusted, Hinted: e.Fault != ""})
+	return b.Puller.Plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: b.list.part.Trusted, Hinted: e.Fault != ""})
 }
 
 // End implements destination.Visitor.
@@ -320,20 +325,20 @@ func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head,
 	if skipped > 0 {
 		TellOf(b.Puller.Source.Told.Skipped, skipped)
 		b.Puller.Source.Site.Log.Warn("bad entries of a Resource List; the Source is asked about those whose URI can be read",
-			"list", fetch.RedactURL(part.URL), "entries", skipped, "asked", b.asked, "first", first)
+			"list", fetch.RedactURL(part.URL), "entries", skipped, "asked", b.list.asked, "first", first)
 	}
-	if unread := skipped - b.asked; unread > 0 {
+	if unread := skipped - b.list.asked; unread > 0 {
 		b.skipped += unread
 		if b.bad == nil {
 			b.bad = first
 		}
 	}
-	b.reading = snapshotOf{}
+	b.list.reading = snapshotOf{}
 	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.Puller.Source))
 	b.docs = append(b.docs, store.Document{
 		SourceID: b.Puller.Source.Site.SourceID, SetID: b.Puller.Set.ID, URL: part.URL, Kind: string(rsdoc.KindResourceList),
-		ETag: etag, LastModified: modified, At: b.part.At, From: store.NoTime, Until: store.NoTime,
-		LastEntry: store.NoTime, Complete: skipped == b.asked, Read: b.Puller.Source.Site.LocalNow(),
+		ETag: etag, LastModified: modified, At: b.list.part.At, From: store.NoTime, Until: store.NoTime,
+		LastEntry: store.NoTime, Complete: skipped == b.list.asked, Read: b.Puller.Source.Site.LocalNow(),
 		Body: listLinks{Dated: dates(part)}.body(),
 	})
 	return nil
@@ -371,7 +376,7 @@ func (b *Baseline) finish(ctx context.Context, tour destination.Tour) error {
 	p.Set.Estimated = !b.trusted || b.back && !b.o.reset
 	c := p.SetCommit()
 	c.Documents = b.docs
-	c.Spans = append(c.Spans, p.span(store.SpanBaseline, store.Interval{From: store.NoTime, Until: a}, b.Listed, b.list))
+	c.Spans = append(c.Spans, p.span(store.SpanBaseline, store.Interval{From: store.NoTime, Until: a}, b.Listed, b.root))
 	p.Source.Site.Rows.Lock()
 	defer p.Source.Site.Rows.Unlock()
 	c.DropTombstones = &store.DropTombstones{SetID: p.Set.ID, At: a - 1, Except: p.Source.Site.InFlight()}

@@ -22,10 +22,10 @@ import (
 // longer list is judged by its beginning. It bounds the memory of a list of any length.
 const changeBuffer = 20_000
 
-// changes reads every Change List whose interval can reach the position, in the order of its index. Wants are recorded
+// Changes reads every Change List whose interval can reach the position, in the order of its index. Wants are recorded
 // hole or no hole; only coverage waits (coverage.md 2). uncached re-asks past caches and for lists read before (F59).
 func (p *Puller) Changes(ctx context.Context, ref destination.Ref, uncached bool) error {
-	p.unreached = nil
+	p.chain.unreached = nil
 	v := &changeReader{p: p, uncached: uncached}
 	if err := p.walkChanges(ctx, ref, rsdoc.KindChangeList, v); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (p *Puller) Changes(ctx context.Context, ref destination.Ref, uncached bool
 // fromArchives reads the archived lists that can fill a hole.
 func (p *Puller) fromArchives(ctx context.Context, hole store.Interval) error {
 	ref := p.Offer.ChangeListArchive
-	if ref == nil && p.archives != "" {
-		ref = &destination.Ref{URL: p.archives, Kind: rsdoc.KindChangeListArchive}
+	if ref == nil && p.chain.archives != "" {
+		ref = &destination.Ref{URL: p.chain.archives, Kind: rsdoc.KindChangeListArchive}
 	}
 	if ref == nil {
 		return nil
@@ -77,9 +77,9 @@ func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 	}
 	for _, iv := range v.found {
 		p.Cover.AddDocument(iv)
-		p.tail = max(p.tail, iv.Until)
+		p.chain.tail = max(p.chain.tail, iv.Until)
 	}
-	p.lists = append(p.lists, v.found...)
+	p.chain.lists = append(p.chain.lists, v.found...)
 	return p.commitSet(ctx)
 }
 
@@ -90,24 +90,29 @@ type changeReader struct {
 	uncached bool
 	hole     store.Interval // archives: only what can fill this
 
+	list   changeList
 	placer *merge.Placer
 	buf    []parsed.Change
-	head   rsdoc.Head
-	docID  int64
-	now    store.Micros // by the Source's clock: nothing that is said of a later time proves anything
-	number int64        // of the reading of this list
-	asked  int64        // entries of which only the URI could be read
-	links  listLinks
 	n      int64
-	// sought is what the notifications behind the holes announced, by hole; prev is the list as it was read last.
+	// sought is what the notifications behind the holes announced, by hole.
 	sought []*coverage.Announcements
-	prev   store.Document
 
 	read  int
 	open  bool // a list was seen that is still written to
 	index string
 	found []store.Interval
 	err   error
+}
+
+// changeList is the list that is being read.
+type changeList struct {
+	head   rsdoc.Head
+	docID  int64
+	now    store.Micros // by the Source's clock: nothing that is said of a later time proves anything
+	number int64        // of its reading
+	asked  int64        // entries of which only the URI could be read
+	links  listLinks
+	prev   store.Document // as it was read last
 }
 
 // listLinks is what must be remembered of a list that answers 304.
@@ -131,7 +136,7 @@ func (v *changeReader) follow(l listLinks) {
 		v.index = l.Index
 	}
 	if l.Archives != "" {
-		v.p.archives = l.Archives
+		v.p.chain.archives = l.Archives
 	}
 }
 
@@ -145,12 +150,12 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 		}
 		return destination.Read, nil
 	}
-	v.prev = store.Document{}
+	v.list.prev = store.Document{}
 	doc, err := v.p.Source.Site.Store.Document(ctx, v.p.Source.Site.SourceID, part.URL)
 	known := err == nil && doc.Complete
 	closed := known && doc.Until.Known()
 	if known {
-		v.prev = doc
+		v.list.prev = doc
 	}
 	past := part.Parent != "" && !part.Newest && until.Known() && pos.Known() && until < pos
 	switch {
@@ -162,7 +167,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 		return destination.Read, nil
 	}
 	if part.Parent != "" && !part.Newest && doc.Until.Known() && !v.fresh(doc) && (!until.Known() || until == doc.Until) {
-		v.now = doc.Until
+		v.list.now = doc.Until
 		v.note(doc)
 		v.p.sawList(doc, v.archive, nil, false)
 		return destination.Skip, nil // closed when last read, so it never changes; the newest is asked again [16]
@@ -198,12 +203,12 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	if err != nil {
 		return err
 	}
-	v.now = readAt(part, v.p.Source)
+	v.list.now = readAt(part, v.p.Source)
 	v.note(doc)
-	v.opened(doc, v.now)
+	v.opened(doc, v.list.now)
 	if v.fresh(doc) {
 		doc.Read = v.p.Source.Site.LocalNow()
-		v.p.docs = append(v.p.docs, doc)
+		v.p.pending.docs = append(v.p.pending.docs, doc)
 	}
 	v.p.sawList(doc, v.archive, nil, true)
 	return nil
@@ -212,7 +217,7 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 // opened notes when a list that is still written to was answered.
 func (v *changeReader) opened(doc store.Document, at store.Micros) {
 	if !doc.Until.Known() {
-		v.p.opened = at
+		v.p.chain.opened = at
 	}
 }
 
@@ -220,34 +225,34 @@ func (v *changeReader) opened(doc store.Document, at store.Micros) {
 func (v *changeReader) note(doc store.Document) {
 	v.follow(linksOf(doc))
 	v.open = v.open || !doc.Until.Known()
-	v.p.open = v.p.open || v.open
-	if doc.From.Known() && doc.From <= v.now+merge.DateCut { // one that begins ahead counts once it has begun
+	v.p.chain.open = v.p.chain.open || v.open
+	if doc.From.Known() && doc.From <= v.list.now+merge.DateCut { // one that begins ahead counts once it has begun
 		v.found = append(v.found, covers(doc))
 	}
 }
 
 // Begin implements destination.Visitor.
 func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
-	v.links = listLinks{}
+	v.list.links = listLinks{}
 	if l, ok := h.Link(rsdoc.RelArchives); ok {
-		v.links.Archives = l.Href
+		v.list.links.Archives = l.Href
 	}
 	if l, ok := h.Link(rsdoc.RelIndex); ok {
-		v.links.Index = l.Href
+		v.list.links.Index = l.Href
 	}
-	v.now, v.number, v.asked = readAt(part, v.p.Source), merge.NewReading(), 0
+	v.list.now, v.list.number, v.list.asked = readAt(part, v.p.Source), merge.NewReading(), 0
 	id, err := v.p.Source.Site.Store.EnsureDocument(ctx, v.p.Source.Site.Claim, v.p.Set.ID, part.URL, string(rsdoc.KindChangeList))
 	if err != nil {
 		return err
 	}
-	v.head, v.docID, v.buf, v.n = *h, id, v.buf[:0], 0
+	v.list.head, v.list.docID, v.buf, v.n = *h, id, v.buf[:0], 0
 	v.sought = v.p.seek()
-	v.p.Plan.Lag = v.p.lagSince(v.prev)
-	if !v.head.From.Known() {
-		v.head.From = part.From
+	v.p.Plan.Lag = v.p.lagSince(v.list.prev)
+	if !v.list.head.From.Known() {
+		v.list.head.From = part.From
 	}
 	v.placer = merge.NewPlacer(merge.PlacerHead{
-		From: store.Micros(v.head.From), Until: store.Micros(v.head.Until), Read: v.now, Document: id, Reading: v.number,
+		From: store.Micros(v.list.head.From), Until: store.Micros(v.list.head.Until), Read: v.list.now, Document: id, Reading: v.list.number,
 	})
 	return nil
 }
@@ -270,7 +275,7 @@ func (v *changeReader) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.
 	}
 	v.buf = append(v.buf, parsed.ChangeOf(e))
 	if v.n++; e.Fault != "" {
-		v.asked++
+		v.list.asked++
 		return nil
 	}
 	for _, a := range v.sought {
@@ -301,7 +306,7 @@ func (v *changeReader) place(ctx context.Context) error {
 
 // untold tells an entry that the last reading of its list, by the list's own order, need not have shown.
 func (v *changeReader) untold(at store.Version) bool {
-	return v.prev.Complete && (v.prev.Entries == 0 || v.prev.LastEntry.Known() && at.From >= v.prev.LastEntry)
+	return v.list.prev.Complete && (v.list.prev.Entries == 0 || v.list.prev.LastEntry.Known() && at.From >= v.list.prev.LastEntry)
 }
 
 // End implements destination.Visitor. Only now does the list prove anything.
@@ -314,15 +319,15 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	if skipped > 0 {
 		TellOf(v.p.Source.Told.Skipped, skipped)
 		v.p.Source.Site.Log.Warn("bad entries of a Change List; the Source is asked about those whose URI can be read",
-			"list", url, "entries", skipped, "asked", v.asked, "first", first)
+			"list", url, "entries", skipped, "asked", v.list.asked, "first", first)
 	}
-	from := store.Micros(v.head.From)
+	from := store.Micros(v.list.head.From)
 	var flaw error
 	switch {
-	case from.Known() && from > v.now+merge.Skew: // else the position would follow it there (F40)
-		flaw = fmt.Errorf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", url, v.head.From)
-	case skipped > v.asked:
-		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", url, skipped-v.asked, first)
+	case from.Known() && from > v.list.now+merge.Skew: // else the position would follow it there (F40)
+		flaw = &aheadError{url, v.list.head.From}
+	case skipped > v.list.asked:
+		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", url, skipped-v.list.asked, first)
 	}
 	if flaw != nil {
 		v.p.Source.Site.Log.Warn("a Change List proves nothing", "err", flaw)
@@ -330,15 +335,15 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		from = store.NoTime
 	}
 	until := store.Micros(h.Until)
-	if until.Known() && until > v.now+merge.DateCut { // what it is to tell by then is not there yet
+	if until.Known() && until > v.list.now+merge.DateCut { // what it is to tell by then is not there yet
 		v.p.Source.Site.Log.Info("a Change List is said to be closed at a time that is still to come; it is taken for an open one", "list", url, "until", until.Time())
 		until = store.NoTime
 	}
 	if written, ok := parsed.HTTPTime(part.LastModified); ok && until.Known() {
-		v.links.Early = written+merge.DateCut < until
+		v.list.links.Early = written+merge.DateCut < until
 	}
-	etag, modified := parsed.Lasting(part.ETag, part.LastModified, v.now)
-	if v.placer.Last().Known() && v.now-v.placer.Last() < parsed.WeakFor { // the list may change once more in that second, and answer 304
+	etag, modified := parsed.Lasting(part.ETag, part.LastModified, v.list.now)
+	if v.placer.Last().Known() && v.list.now-v.placer.Last() < parsed.WeakFor { // the list may change once more in that second, and answer 304
 		etag, modified = "", ""
 	}
 	doc := store.Document{
@@ -346,16 +351,16 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		ETag: etag, LastModified: modified, At: store.NoTime, From: from,
 		Until: until, LastEntry: v.placer.Last(), Entries: v.n, Read: v.p.Source.Site.LocalNow(),
 		Complete: flaw == nil, // else a 304 would hide that it is right now
-		Body:     v.links.body(),
+		Body:     v.list.links.body(),
 	}
 	if flaw == nil && !from.Known() && !v.archive && v.unreached(doc) {
 		doc.Complete = false
 	}
-	v.p.docs = append(v.p.docs, doc)
+	v.p.pending.docs = append(v.p.pending.docs, doc)
 	v.p.proved(listKind(v.archive), covers(doc), v.n, part.URL)
 	v.note(doc)
-	v.opened(doc, v.now)
-	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.prev))
+	v.opened(doc, v.list.now)
+	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.list.prev))
 	return nil
 }
 
@@ -363,19 +368,19 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 // those that it has dropped may never have been seen. One that overlaps its last reading does.
 func (v *changeReader) unreached(doc store.Document) bool {
 	known := v.p.Cover.ProvenPosition()
-	if v.prev.Complete {
-		known = max(known, v.prev.LastEntry)
+	if v.list.prev.Complete {
+		known = max(known, v.list.prev.LastEntry)
 	}
 	oldest := v.placer.First()
 	switch {
-	case !known.Known() || doc.Entries == 0 && !v.prev.LastEntry.Known():
+	case !known.Known() || doc.Entries == 0 && !v.list.prev.LastEntry.Known():
 		return false
 	case !oldest.Known():
-		oldest = v.now
-	case oldest < known, oldest == known && sameList(doc, v.prev):
+		oldest = v.list.now
+	case oldest < known, oldest == known && sameList(doc, v.list.prev):
 		return false
 	}
-	v.p.unreached = append(v.p.unreached, unreached{doc: doc, hole: store.Interval{From: known, Until: max(known, oldest)}})
+	v.p.chain.unreached = append(v.p.chain.unreached, unreached{doc: doc, hole: store.Interval{From: known, Until: max(known, oldest)}})
 	return true
 }
 
@@ -383,9 +388,22 @@ func (v *changeReader) unreached(doc store.Document) bool {
 func (v *changeReader) Failed(_ context.Context, part *destination.Part, err error) error {
 	url := fetch.RedactURL(part.URL)
 	if fetch.KindOf(err) != fetch.Gone { // 404, 410: the Source says that it is not there
-		v.p.unread = fmt.Errorf("%s: %w", url, err)
+		v.p.chain.unread = fmt.Errorf("%s: %w", url, err)
 	}
 	v.p.Source.Site.Log.Warn("a Change List could not be read", "list", url, "err", err)
 	v.err = cmp.Or(v.err, fmt.Errorf("%s: %w", url, err))
 	return nil
 }
+
+// aheadError is of a document whose interval has not begun by the Source's own clock.
+type aheadError struct {
+	url  string
+	from rsdoc.Micros
+}
+
+func (e *aheadError) Error() string {
+	return fmt.Sprintf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", e.url, e.from)
+}
+
+// Cause is what fetch.CauseOf finds.
+func (e *aheadError) Cause() string { return store.CauseClock }

@@ -13,7 +13,7 @@ const (
 	heldUnlisted = "unlisted"
 )
 
-// decideHeld ends the hold of the removals of a set, 0 for all sets of the Source. done is told of each page of resources.
+// DecideHeld ends the hold of the removals of a set, 0 for all sets of the Source. done is told of each page of resources.
 func (s *Source) DecideHeld(ctx context.Context, set int64, what string, done func(n int, c *store.Commit)) error {
 	sets, err := s.Site.Store.Sets(ctx, s.Site.SourceID)
 	if err != nil {

@@ -28,26 +28,26 @@ func (p *Puller) knownUnprovable(ctx context.Context, hole store.Interval) (bool
 // the Source says now (F65, F73).
 func (p *Puller) wentBack(ctx context.Context) error {
 	pos := p.Cover.ProvenPosition()
-	if !p.tail.Known() || !pos.Known() || p.tail >= pos || p.Out.Kind == "baseline" {
+	if !p.chain.tail.Known() || !pos.Known() || p.chain.tail >= pos || p.Out.Kind == "baseline" {
 		return p.SettleLag(ctx)
 	}
 	if p.Set.Floor.Known() && pos <= p.Set.Floor {
 		return p.SettleLag(ctx) // nothing but the baseline is proven yet: its list may well be newer than the last change
 	}
-	p.tail = store.NoTime
+	p.chain.tail = store.NoTime
 	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil {
 		return err
 	}
-	if !p.tail.Known() || p.tail >= pos {
+	if !p.chain.tail.Known() || p.chain.tail >= pos {
 		return p.SettleLag(ctx)
 	}
-	gap, err := p.lagging(ctx, store.Interval{From: p.tail, Until: pos})
+	gap, err := p.lagging(ctx, store.Interval{From: p.chain.tail, Until: pos})
 	if err != nil {
 		return err
 	}
 	if p.Source.Site.LocalNow()-gap.Found < p.patience() || p.Offer.ResourceList == nil {
 		p.Source.Site.Log.Warn("the Change List ends before the position: a stale cache, or the Source's history went back",
-			"set", p.Set.CapabilityList, "list", p.tail.Time(), "position", pos.Time())
+			"set", p.Set.CapabilityList, "list", p.chain.tail.Time(), "position", pos.Time())
 		return p.putGap(ctx, gap)
 	}
 	p.Source.Site.Log.Warn("the Source's history went back; taking a baseline from what it says now", "set", p.Set.CapabilityList)
@@ -56,7 +56,7 @@ func (p *Puller) wentBack(ctx context.Context) error {
 		return err
 	}
 	before := p.Set.Baselines
-	p.lists = nil // what they told was ignored beside the newer wants of the history that is no more
+	p.chain.lists = nil // what they told was ignored beside the newer wants of the history that is no more
 	if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{reset: true, After: store.NoTime}); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (p *Puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, 
 	return &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging, Found: p.Source.Site.LocalNow()}, nil
 }
 
-// settleLag ends gaps of lists that have caught up again, and those that waited for a baseline: no hole is left here.
+// SettleLag ends gaps of lists that have caught up again, and those that waited for a baseline: no hole is left here.
 func (p *Puller) SettleLag(ctx context.Context) error {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {

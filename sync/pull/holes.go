@@ -47,8 +47,8 @@ const (
 
 // watch finds the holes that a pull is to close, before it reads anything.
 func (p *Puller) watch(ctx context.Context) error {
-	p.before = p.Cover.Clone()
-	p.Watching, p.listsRead, p.stale = nil, nil, nil
+	p.Holes.before = p.Cover.Clone()
+	p.Holes.Watching, p.Holes.listsRead, p.Holes.stale = nil, nil, nil
 	p.Plan.News = p.heard
 	holes := p.Cover.Unheard()
 	kept, err := p.Source.keptNotices(ctx, p.Set.ID, holes[:min(len(holes), soughtMost)])
@@ -56,7 +56,7 @@ func (p *Puller) watch(ctx context.Context) error {
 		return err
 	}
 	if len(holes) == 0 {
-		p.stale = kept
+		p.Holes.stale = kept
 		return nil
 	}
 	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
@@ -86,11 +86,11 @@ func (p *Puller) watch(ctx context.Context) error {
 				return err
 			}
 		}
-		p.Watching = append(p.Watching, w)
+		p.Holes.Watching = append(p.Holes.Watching, w)
 	}
 	for _, k := range kept { // into a slice of its own: what is watched points into kept
 		if !slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == k.Interval.From }) {
-			p.stale = append(p.stale, k)
+			p.Holes.stale = append(p.Holes.stale, k)
 		}
 	}
 	return nil
@@ -127,7 +127,7 @@ func (p *Puller) documentGaps(ctx context.Context) ([]store.Gap, error) {
 	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
 	unheard := p.Cover.Unheard()
 	return slices.DeleteFunc(gaps, func(g store.Gap) bool {
-		return slices.ContainsFunc(p.Watching, func(w openHole) bool { return w.gap != nil && w.gap.ID == g.ID }) ||
+		return slices.ContainsFunc(p.Holes.Watching, func(w openHole) bool { return w.gap != nil && w.gap.ID == g.ID }) ||
 			g.State.Open() && slices.ContainsFunc(unheard, func(h store.Interval) bool { return h.Until == g.Until })
 	}), err
 }
@@ -135,7 +135,7 @@ func (p *Puller) documentGaps(ctx context.Context) ([]store.Gap, error) {
 // refreshHoles takes up what late notifications have done to the watched holes since this pull began to watch them: one
 // that they closed is over, one that they filled in part begins later.
 func (p *Puller) refreshHoles(ctx context.Context) error {
-	if !p.Disturbed || len(p.Watching) == 0 {
+	if !p.Disturbed || len(p.Holes.Watching) == 0 {
 		return nil
 	}
 	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
@@ -143,8 +143,8 @@ func (p *Puller) refreshHoles(ctx context.Context) error {
 		return err
 	}
 	unheard := p.Cover.Unheard()
-	for i := range p.Watching {
-		w := &p.Watching[i]
+	for i := range p.Holes.Watching {
+		w := &p.Holes.Watching[i]
 		w.over = w.gap != nil && slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.ID == w.gap.ID && !g.State.Open() })
 		if j := slices.IndexFunc(unheard, func(h store.Interval) bool { return h.Until == w.hole.Until }); j >= 0 {
 			w.hole.From = unheard[j].From
@@ -155,12 +155,12 @@ func (p *Puller) refreshHoles(ctx context.Context) error {
 
 // seek begins to look for what the notifications behind the holes announced, in one list.
 func (p *Puller) seek() []*coverage.Announcements {
-	if len(p.Watching) == 0 {
+	if len(p.Holes.Watching) == 0 {
 		return nil
 	}
-	out := make([]*coverage.Announcements, len(p.Watching))
-	for i := range p.Watching {
-		if told := p.Watching[i].told; len(told) > 0 {
+	out := make([]*coverage.Announcements, len(p.Holes.Watching))
+	for i := range p.Holes.Watching {
+		if told := p.Holes.Watching[i].told; len(told) > 0 {
 			out[i] = coverage.NewAnnouncements(told)
 		}
 	}
@@ -175,15 +175,15 @@ type listRead struct {
 
 // sawList notes a list for the judgement of the holes.
 func (p *Puller) sawList(doc store.Document, archived bool, sought []*coverage.Announcements, same bool) {
-	if len(p.Watching) == 0 || !doc.From.Known() {
+	if len(p.Holes.Watching) == 0 || !doc.From.Known() {
 		return
 	}
 	l := listRead{ListRead: coverage.ListRead{Interval: covers(doc), Last: doc.LastEntry, Archived: archived, Unchanged: same}}
-	l.holds = make([]bool, len(p.Watching))
+	l.holds = make([]bool, len(p.Holes.Watching))
 	for i, a := range sought {
 		l.holds[i] = a != nil && a.Complete()
 	}
-	p.listsRead = append(p.listsRead, l)
+	p.Holes.listsRead = append(p.Holes.listsRead, l)
 }
 
 // sameList tells a list that says what it said when it was read before.
@@ -194,9 +194,9 @@ func sameList(doc, prev store.Document) bool {
 // listed is told of each change in a list. What lies strictly inside a hole was lost, also where a later push of the same
 // resource has overtaken it; at its ends are changes that are known: an open list proves all but its last instant.
 func (p *Puller) listed(at store.Version) {
-	for i := range p.Watching {
-		if h := p.Watching[i].hole; at.From > h.From+1 && at.Until < h.Until {
-			p.Watching[i].news = true
+	for i := range p.Holes.Watching {
+		if h := p.Holes.Watching[i].hole; at.From > h.From+1 && at.Until < h.Until {
+			p.Holes.Watching[i].news = true
 		}
 	}
 }
@@ -204,13 +204,13 @@ func (p *Puller) listed(at store.Version) {
 // heard is told of each change that a list of this pull told first.
 func (p *Puller) heard(at store.Version) {
 	inHole := false
-	for i := range p.Watching {
-		if h := p.Watching[i].hole; at.Until > h.From && at.From <= h.Until {
-			p.Watching[i].news, inHole = true, true
+	for i := range p.Holes.Watching {
+		if h := p.Holes.Watching[i].hole; at.Until > h.From && at.From <= h.Until {
+			p.Holes.Watching[i].news, inHole = true, true
 		}
 	}
-	if p.Missed != nil {
-		p.Missed(at, inHole)
+	if p.Holes.Missed != nil {
+		p.Holes.Missed(at, inHole)
 	}
 }
 
@@ -227,17 +227,17 @@ func (p *Puller) lagSince(prev store.Document) func(store.Version) {
 	}
 }
 
-// judgeHoles ends the gaps that the lists of this pull close, and says what becomes of the others.
+// JudgeHoles ends the gaps that the lists of this pull close, and says what becomes of the others.
 func (p *Puller) JudgeHoles(ctx context.Context) error {
-	if len(p.Watching) == 0 && len(p.stale) == 0 {
+	if len(p.Holes.Watching) == 0 && len(p.Holes.stale) == 0 {
 		return nil
 	}
 	now := p.Source.Site.LocalNow()
-	verdicts := make([]coverage.GapVerdict, len(p.Watching))
-	for i := range p.Watching {
+	verdicts := make([]coverage.GapVerdict, len(p.Holes.Watching))
+	for i := range p.Holes.Watching {
 		v := p.judgeHole(i, now)
 		if v.State != store.GapClosed {
-			if err := p.late(ctx, &p.Watching[i], &v, now); err != nil {
+			if err := p.late(ctx, &p.Holes.Watching[i], &v, now); err != nil {
 				return err
 			}
 		}
@@ -247,26 +247,26 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 		return err
 	}
 	c := &store.Commit{Claim: p.Source.Site.Claim}
-	for i := range p.Watching {
-		if w := &p.Watching[i]; !w.over {
+	for i := range p.Holes.Watching {
+		if w := &p.Holes.Watching[i]; !w.over {
 			p.recordHole(c, w, verdicts[i], now)
 		}
 	}
-	for i := range p.stale {
-		c.Inbox = append(c.Inbox, store.InboxChange{ID: p.stale[i].ID})
+	for i := range p.Holes.stale {
+		c.Inbox = append(c.Inbox, store.InboxChange{ID: p.Holes.stale[i].ID})
 	}
 	rest := p.SetCommit()
 	c.Sets, c.Documents, c.Spans = rest.Sets, rest.Documents, rest.Spans
 	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	p.stale = nil
+	p.Holes.stale = nil
 	if p.Source.Told.Gap != nil {
 		for _, g := range c.Gaps {
 			p.Source.Told.Gap(*g)
 		}
-		for i := range p.Watching {
-			if g := p.Watching[i].gap; g != nil && slices.Contains(c.DropGaps, g.ID) {
+		for i := range p.Holes.Watching {
+			if g := p.Holes.Watching[i].gap; g != nil && slices.Contains(c.DropGaps, g.ID) {
 				none := *g
 				none.State = store.GapClosed
 				p.Source.Told.Gap(none)
@@ -278,8 +278,8 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 
 // judgeHole applies coverage.md 4 to one hole. What the lists add by themselves is in the coverage already.
 func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
-	w := &p.Watching[i]
-	if p.Set.Floor.Known() && p.Set.Floor >= w.hole.Until && p.Cover.Floor > p.before.Floor {
+	w := &p.Holes.Watching[i]
+	if p.Set.Floor.Known() && p.Set.Floor >= w.hole.Until && p.Cover.Floor > p.Holes.before.Floor {
 		p.Cover.Accept(w.hole) // a baseline as of a later instant
 		return coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline, Until: store.NoTime}
 	}
@@ -289,12 +289,12 @@ func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
 		hole.Notice, hole.Empty = w.notice.Interval, len(w.told) == 0
 		ripe = p.readAt(now)-w.notice.received >= max(lagLeast, p.Source.lag)
 	}
-	reads := make([]coverage.ListRead, len(p.listsRead))
-	for j := range p.listsRead {
-		reads[j] = p.listsRead[j].ListRead
-		reads[j].Holds, reads[j].Unchanged = p.listsRead[j].holds[i], reads[j].Unchanged && ripe
+	reads := make([]coverage.ListRead, len(p.Holes.listsRead))
+	for j := range p.Holes.listsRead {
+		reads[j] = p.Holes.listsRead[j].ListRead
+		reads[j].Holds, reads[j].Unchanged = p.Holes.listsRead[j].holds[i], reads[j].Unchanged && ripe
 	}
-	v := coverage.JudgeGap(p.before, hole, reads)
+	v := coverage.JudgeGap(p.Holes.before, hole, reads)
 	covered := !slices.ContainsFunc(p.Cover.Unheard(), func(h store.Interval) bool { return h.Until == w.hole.Until })
 	switch {
 	case v.State == store.GapClosed && v.Until.Known():
@@ -309,10 +309,10 @@ func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
 
 // readAt is when the lists were answered, by our clock: since then a pull may have waited long for another document.
 func (p *Puller) readAt(now store.Micros) store.Micros {
-	if !p.opened.Known() {
+	if !p.chain.opened.Known() {
 		return now
 	}
-	return min(now, p.opened-p.Source.Offset)
+	return min(now, p.chain.opened-p.Source.Offset)
 }
 
 // late decides about a hole that no list closes yet: the Source's list may lag, for as long as patience lasts.

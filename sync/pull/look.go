@@ -21,7 +21,7 @@ const lookSample = 64
 // errLook is the mirror's failure to be looked at: whether the set is in step nobody can tell then.
 var errLook = errors.New("could not compare the mirror with its state")
 
-// beginLook decides whether this run, or pull of a Follower, looks at all files, and has those go that are back though the Source
+// BeginLook decides whether this run, or pull of a Follower, looks at all files, and has those go that are back though the Source
 // deleted their resources: a baseline drops the rows that tell of them.
 func (s *Source) BeginLook(ctx context.Context) error {
 	s.Wide = s.Full
@@ -67,7 +67,7 @@ func (p *Puller) look(ctx context.Context) error {
 	return err
 }
 
-// astray tells whether one of some files that chance picks is not what its row says.
+// Astray tells whether one of some files that chance picks is not what its row says.
 func (s *Source) Astray(ctx context.Context) (bool, error) {
 	rs, err := s.Site.Store.Sample(ctx, s.Site.SourceID, lookSample)
 	if err != nil {
@@ -110,7 +110,7 @@ type sighting struct {
 	was, is store.Have
 }
 
-// lookAt compares the resources of a query with their files, and has the rows that are wrong tell the truth and be worked on.
+// LookAt compares the resources of a query with their files, and has the rows that are wrong tell the truth and be worked on.
 func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []int64)) error {
 	if err := s.Target.Mirror.Check(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errLook, err)

@@ -18,7 +18,7 @@ const (
 	keptBytes = 1 << 20
 )
 
-// pushReader turns the notifications of one set into wants and coverage, all in one commit at the end if they are small.
+// PushReader turns the notifications of one set into wants and coverage, all in one commit at the end if they are small.
 type PushReader struct {
 	Puller *Puller
 	Now    store.Micros // by the Source's clock, and what that may be wrong by: an interval proves nothing beyond it
@@ -27,11 +27,14 @@ type PushReader struct {
 	Heard  []store.Interval // what was added to the coverage
 	Notes  []*transfer.Note
 	Hint   bool // a pull is to follow
+	// Verdicts says how each delivery lay to the position, in their order.
+	Verdicts []coverage.Verdict
 }
 
-// take records one delivery. The error is one of the store.
+// Take records one delivery. The error is one of the store.
 func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	v.Commit.Inbox = append(v.Commit.Inbox, store.InboxChange{ID: d.ID})
+	v.Verdicts = append(v.Verdicts, coverage.Unknown)
 	if !d.Signed {
 		return v.unsigned(ctx, d)
 	}
@@ -68,6 +71,7 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 		s.Site.Log.Warn("the interval of a notification reaches into the future; cut", "set", v.Puller.Set.CapabilityList, "until", iv.Until.Time())
 		v.Hint = true
 	}
+	v.Verdicts[len(v.Verdicts)-1] = coverage.Judge(iv, v.Puller.Cover.Position())
 	was := v.Puller.Cover.Joint
 	v.Puller.Cover.AddNotification(iv, v.Now)
 	if n := len(v.Puller.Cover.Joint); n > HolesMost && n > len(was) {

@@ -16,7 +16,7 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// puller brings one set's wants and coverage up to what the Source's documents say.
+// Puller brings one set's wants and coverage up to what the Source's documents say.
 type Puller struct {
 	Source *Source
 	Set    *store.Set
@@ -25,38 +25,49 @@ type Puller struct {
 	Cover  *coverage.Coverage
 	Out    pulled
 
-	// tail is where the lists read in this pull end, for spotting a history that went back.
-	tail store.Micros
-	// lists are the intervals of all lists known in this pull, so that a baseline can take up their chain.
-	lists []store.Interval
-	// unreached are the lists without from that do not reach back to what is known.
-	unreached []unreached
-	// archives is where a list says its archive is.
-	archives string
-	docs     []store.Document // read, not yet committed
-	spans    []store.Span     // what they prove, for people, not yet committed
-	gaps     []*store.Gap     // of a feed, not yet committed
-	// unread is why some Change List could not be read, though it may well be there.
-	unread error
+	chain   listChain
+	pending unrecorded
+	Holes   holeWatch
 
-	// before is the coverage before this pull; watching are its holes before notifications, listsRead the lists read since,
-	// stale the kept notifications that no hole needs any more, missed who counts push misses.
-	before    coverage.Coverage
-	Watching  []openHole
-	listsRead []listRead
-	stale     []keptNotice
-	Missed    func(at store.Version, inHole bool)
-	Misses    int64
-	open      bool         // a Change List was read that is still written to
-	opened    store.Micros // when that was answered, by the Source's clock
-	Disturbed bool         // pushes were recorded while it waited for documents
-	tooOld    bool         // no baseline could be had for a hole that lagged too long
-	flawed    bool         // entries of its feed could not be read: it is read again, so that this is told again
-	first     bool         // the set had no baseline before
-	Last      bool         // no other set follows in this run
+	Disturbed bool // pushes were recorded while it waited for documents
+	tooOld    bool // no baseline could be had for a hole that lagged too long
+	flawed    bool // entries of its feed could not be read: it is read again, so that this is told again
+	first     bool // the set had no baseline before
+	Last      bool // no other set follows in this run
 	// shown tells what a complete feed has, in place of what its planner has seen.
 	shown func(*store.Resource, *store.Want) bool
 	freed bool // what its feed brings was refused so far and is not any more: its bytes are to be found
+}
+
+// listChain is what the Change Lists of a pull say together.
+type listChain struct {
+	// tail is where they end, for spotting a history that went back.
+	tail store.Micros
+	// lists are their intervals, so that a baseline can take up their chain.
+	lists []store.Interval
+	// unreached are the lists without from that do not reach back to what is known.
+	unreached []unreached
+	archives  string       // where a list says its archive is
+	unread    error        // why some list could not be read, though it may well be there
+	open      bool         // a list was read that is still written to
+	opened    store.Micros // when that was answered, by the Source's clock
+}
+
+// unrecorded is what was read and is not committed yet.
+type unrecorded struct {
+	docs  []store.Document
+	spans []store.Span // what the documents prove, for people
+	gaps  []*store.Gap // of a feed
+}
+
+// holeWatch is what a pull finds out about the holes before notifications.
+type holeWatch struct {
+	before    coverage.Coverage // before this pull
+	Watching  []openHole
+	listsRead []listRead
+	stale     []keptNotice // kept notifications that no hole needs any more
+	Missed    func(at store.Version, inHole bool)
+	Misses    int64 // push misses, as Missed counts them
 }
 
 // unreached is a Change List without from and the hole before its oldest entry.
@@ -73,6 +84,7 @@ type pulled struct {
 	GapsFound, GapsClosed int64
 }
 
+// NewPuller is a reader of one set.
 func (s *Source) NewPuller(set *store.Set, offer *destination.SetOffer) (*Puller, error) {
 	scope, err := s.scopeOf(set, offer)
 	if err != nil {
@@ -87,13 +99,13 @@ func (s *Source) NewPuller(set *store.Set, offer *destination.SetOffer) (*Puller
 		Wide: s.Wide, Await: s.Await, Limits: s.Limits,
 	})
 	return &Puller{
-		Source: s, Set: set, Offer: offer, Plan: plan, Out: pulled{Kind: "none"}, tail: store.NoTime, opened: store.NoTime,
+		Source: s, Set: set, Offer: offer, Plan: plan, Out: pulled{Kind: "none"}, chain: listChain{tail: store.NoTime, opened: store.NoTime},
 		first: set.Baselines == 0,
 		Cover: &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint},
 	}, nil
 }
 
-// run does one pull. Its error is one of store, disk or context; faults of the Source stand in the outcome.
+// Run does one pull. Its error is one of store, disk or context; faults of the Source stand in the outcome.
 func (p *Puller) Run(ctx context.Context) error {
 	if err := p.read(ctx); err != nil {
 		return err
@@ -155,10 +167,10 @@ func (p *Puller) settlePushes(ctx context.Context) error {
 	return p.askPushed(ctx)
 }
 
-// based reports whether the set has a place to go on from.
+// Based reports whether the set has a place to go on from.
 func (p *Puller) Based() bool { return p.Cover.ProvenPosition().Known() }
 
-// start re-judges refused resources if the scope changed, and fails a set without a usable document.
+// Start re-judges refused resources if the scope changed, and fails a set without a usable document.
 func (p *Puller) Start(ctx context.Context) error {
 	if p.Source.Recheck {
 		if err := p.rejudge(ctx); err != nil {
@@ -191,6 +203,7 @@ func (p *Puller) followed(kind rsdoc.Kind) *destination.Ref {
 	return nil
 }
 
+// Fail notes what keeps the set from being in step; the first word counts.
 func (p *Puller) Fail(err error) {
 	if p.Out.Problem == nil {
 		p.Out.Problem = err
@@ -226,7 +239,7 @@ func (p *Puller) refresh(ctx context.Context) error {
 	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: true, After: store.NoTime})
 }
 
-// rebase takes a baseline and takes up the chain of the lists read so far.
+// Rebase takes a baseline and takes up the chain of the lists read so far.
 func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOptions) error {
 	if list == nil {
 		return nil // a lone Change List: it mirrors what its changes create
@@ -248,7 +261,7 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 	if !out.complete {
 		return nil
 	}
-	for _, iv := range p.lists {
+	for _, iv := range p.chain.lists {
 		p.Cover.AddDocument(iv)
 	}
 	return p.commitSet(ctx)
@@ -257,7 +270,7 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 // holesAtOnce bounds the holes that one pull deals with.
 const holesAtOnce = 100
 
-// closeHoles deals with the holes between the position and what the lists cover: archives, else exactly one baseline,
+// CloseHoles deals with the holes between the position and what the lists cover: archives, else exactly one baseline,
 // else it is recorded as something that nobody can prove (coverage.md 4). It ends at the first one that stays open.
 func (p *Puller) CloseHoles(ctx context.Context) error {
 	for range holesAtOnce {
@@ -282,7 +295,7 @@ func (p *Puller) CloseHoles(ctx context.Context) error {
 // step. It reports whether all of them reach back now.
 func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 	closed := true
-	for _, u := range p.unreached {
+	for _, u := range p.chain.unreached {
 		p.Out.GapsFound++
 		gap := &store.Gap{SetID: p.Set.ID, From: u.hole.From, Until: u.hole.Until, State: store.GapBaseline, Found: p.Source.Site.LocalNow()}
 		if err := p.fromArchives(ctx, u.hole); err != nil {
@@ -305,12 +318,12 @@ func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 			continue
 		}
 		u.doc.Complete = true
-		p.docs = append(p.docs, u.doc)
+		p.pending.docs = append(p.pending.docs, u.doc)
 		if err := p.closeGap(ctx, gap, by); err != nil {
 			return false, err
 		}
 	}
-	p.unreached = nil
+	p.chain.unreached = nil
 	return closed, nil
 }
 
@@ -320,7 +333,7 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 	}
 	p.Out.GapsFound++
 	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling, Found: p.Source.Site.LocalNow()}
-	p.unread = nil // what counts is whether the lists can be read now
+	p.chain.unread = nil // what counts is whether the lists can be read now
 	if err := p.fromArchives(ctx, hole); err != nil {
 		return err
 	}
@@ -338,7 +351,7 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 
 // bridge takes the one baseline that a hole without evidence costs.
 func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval) error {
-	if p.unread != nil {
+	if p.chain.unread != nil {
 		if wait, err := p.awaitList(ctx, gap); err != nil || wait {
 			return err
 		}
@@ -382,7 +395,7 @@ func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
 	if p.Source.Site.LocalNow()-gap.Found >= p.patience() {
 		return false, nil
 	}
-	p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w", gap.From.Time(), p.unread))
+	p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w", gap.From.Time(), p.chain.unread))
 	return true, p.putGap(ctx, gap)
 }
 
@@ -423,11 +436,11 @@ func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
 	return p.Source.Site.Store.Commit(ctx, c)
 }
 
-// setCommit is a commit with the set's own fields as they are now, and the documents whose wants are recorded.
+// SetCommit is a commit with the set's own fields as they are now, and the documents whose wants are recorded.
 func (p *Puller) SetCommit() *store.Commit {
 	p.Set.Floor, p.Set.Proven, p.Set.Joint = p.Cover.Floor, p.Cover.Proven, p.Cover.Joint
-	c := &store.Commit{Claim: p.Source.Site.Claim, Documents: p.docs, Spans: p.spans, Gaps: p.gaps, Sets: []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}}
-	p.docs, p.spans, p.gaps = nil, nil, nil
+	c := &store.Commit{Claim: p.Source.Site.Claim, Documents: p.pending.docs, Spans: p.pending.spans, Gaps: p.pending.gaps, Sets: []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}}
+	p.pending.docs, p.pending.spans, p.pending.gaps = nil, nil, nil
 	return c
 }
 
@@ -501,7 +514,7 @@ func (p *Puller) Fill(ctx context.Context) error {
 	if !p.Based() {
 		return nil
 	}
-	promised := len(p.Watching) > 0 // then caches may hide what is there (F59)
+	promised := len(p.Holes.Watching) > 0 // then caches may hide what is there (F59)
 	if err := p.Changes(ctx, *p.Offer.ChangeList, promised); err != nil {
 		return err
 	}

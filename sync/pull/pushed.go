@@ -21,8 +21,8 @@ func (p *Puller) askPushed(ctx context.Context) error {
 		return nil
 	}
 	due := proven
-	if p.open && p.Out.Problem == nil && p.opened.Known() { // a list that is written to tells of a change after list_lag, or never
-		due = max(due, p.opened-max(lagLeast, p.Source.lag))
+	if p.chain.open && p.Out.Problem == nil && p.chain.opened.Known() { // a list that is written to tells of a change after list_lag, or never
+		due = max(due, p.chain.opened-max(lagLeast, p.Source.lag))
 	}
 	return p.eachPushed(ctx, func(rs []*store.Resource) error { return p.askPage(ctx, rs, proven, due) })
 }

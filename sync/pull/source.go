@@ -34,7 +34,7 @@ type Source struct {
 	Others, Kept func() (end func())
 }
 
-// readings hears of what readings find. Functions may be nil.
+// Readings hears of what readings find. Functions may be nil.
 type Readings struct {
 	// skipped counts entries that could not be read, rotten files that were not what the state says.
 	Skipped, Rotten func(n int64)
@@ -42,6 +42,7 @@ type Readings struct {
 	Gap             func(store.Gap)      // a gap was found, changed or ended
 }
 
+// TellOf tells a function of n things, if there are any.
 func TellOf(of func(int64), n int64) {
 	if of != nil && n > 0 {
 		of(n)
@@ -55,7 +56,7 @@ func (s *Source) held(setID, n int64) {
 	}
 }
 
-// await gives others their turn for a wait.
+// Await gives others their turn for a wait.
 func (s *Source) Await() (resume func()) {
 	if s.Others == nil {
 		return func() {}
@@ -71,20 +72,20 @@ func (s *Source) keep() (release func()) {
 	return s.Kept()
 }
 
-// clockError is how far the Source's clock may be ahead of what its last answer told: a Date is cut to whole seconds, and the
+// ClockError is how far the Source's clock may be ahead of what its last answer told: a Date is cut to whole seconds, and the
 // answer was under way.
 const ClockError = 2 * merge.Second
 
-// sourceNow is the Source's clock as far as its answers told.
+// SourceNow is the Source's clock as far as its answers told.
 func (s *Source) SourceNow() store.Micros { return s.Site.LocalNow() + s.Offset }
 
 // scopes are the rules by which URIs are refused, by set.
 type scopes struct{ rules sync.Map }
 
-// add keeps the rule of a set that has none yet.
+// Add keeps the rule of a set that has none yet.
 func (s *scopes) Add(set int64, rule func(string) string) { s.rules.LoadOrStore(set, rule) }
 
-// of is the rule of a set, nil if it has none.
+// Of is the rule of a set, nil if it has none.
 func (s *scopes) Of(set int64) func(string) string {
 	rule, _ := s.rules.Load(set)
 	of, _ := rule.(func(string) string)
@@ -99,13 +100,13 @@ func (s *Source) scopeOf(set *store.Set, offer *destination.SetOffer) (func(uri 
 	return s.Target.Judge(offer)
 }
 
-// stateOf copies the fields of a set that the engine owns.
+// StateOf copies the fields of a set that the engine owns.
 func StateOf(s *store.Set) *store.SetState {
 	return &store.SetState{
 		Floor: s.Floor, Estimated: s.Estimated, Flawed: s.Flawed, Generation: s.Generation, Baselines: s.Baselines, Proven: s.Proven, Joint: s.Joint,
-		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, LastPull: s.LastPull,
+		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, Cause: s.Cause, LastPull: s.LastPull,
 	}
 }
 
-// endOfTime makes everything due, whatever the ledger planned.
+// EndOfTime makes everything due, whatever the ledger planned.
 const EndOfTime = store.Micros(1) << 62

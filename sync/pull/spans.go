@@ -19,7 +19,7 @@ func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, doc
 // proved queues what a list proves for the next commit of the set.
 func (p *Puller) proved(kind store.SpanKind, iv store.Interval, entries int64, list string) {
 	if coverage.Usable(iv) {
-		p.spans = append(p.spans, p.span(kind, iv, entries, list))
+		p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, list))
 	}
 }
 
@@ -37,5 +37,5 @@ func (p *Puller) topicProved(iv store.Interval, entries int64) {
 	if iv.From = min(iv.From, iv.Until); !iv.From.Known() {
 		kind = store.SpanBaseline
 	}
-	p.spans = append(p.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
+	p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
 }

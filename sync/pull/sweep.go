@@ -9,15 +9,15 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// sweepPage is how many unlisted resources are judged and committed at once.
+// SweepPage is how many unlisted resources are judged and committed at once.
 const SweepPage = 1000
 
-// sweep turns the wants that the list does not confirm into absent ones, as of A. Files wait for the operator where the
+// Sweep turns the wants that the list does not confirm into absent ones, as of A. Files wait for the operator where the
 // guard says so, or where the list had unreadable entries that may have been these.
 func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	p := b.Puller
 	absent := merge.Candidate{
-		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.docID}, Length: -1, LastMod: store.NoTime,
+		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.list.docID}, Length: -1, LastMod: store.NoTime,
 	}
 	gone, err := p.unlisted(ctx, absent, nil)
 	if err != nil {

@@ -59,7 +59,7 @@ type Target struct {
 	Adopt, SweepExtra bool
 }
 
-// spent is what the Source has cost the network so far.
+// Spent is what the Source has cost the network so far.
 func (t *Target) Spent() (requests, bytes int64) {
 	if t.Policy != nil && t.Policy.Meter != nil { // the client serves other Sources too
 		return t.Policy.Meter.Requests(), t.Policy.Meter.Bytes()
@@ -81,7 +81,7 @@ func (t *Target) form() string {
 	return strings.Join(append(slices.Sorted(slices.Values(t.Follow)), t.Records), " ")
 }
 
-// policyDigest changes when what is in scope may have changed.
+// PolicyDigest changes when what is in scope may have changed.
 func (t *Target) PolicyDigest() string {
 	var parts []string
 	for _, list := range [][]string{t.Scope, t.Include, t.Exclude, {t.Reach}} {
@@ -93,7 +93,7 @@ func (t *Target) PolicyDigest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// judge makes the rule by which URIs of a set are refused: outside scope, or filtered out.
+// Judge makes the rule by which URIs of a set are refused: outside scope, or filtered out.
 func (t *Target) Judge(offer *destination.SetOffer) (func(uri string) string, error) {
 	own := offer.ID
 	if offer.Err != nil { // nothing of it is read, and its ID may be anything: it must not stop the other sets

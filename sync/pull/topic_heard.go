@@ -9,7 +9,7 @@ import (
 	"resyncd/sync/window"
 )
 
-// heard is what is remembered of a topic's notifications, with the wants that they make: what a hub alone has told is held against the
+// Heard is what is remembered of a topic's notifications, with the wants that they make: what a hub alone has told is held against the
 // feed as soon as that had the time to show it (P9).
 type Heard struct {
 	standing
@@ -18,7 +18,7 @@ type Heard struct {
 	Taken  bool            // entries were taken up
 }
 
-// newHeard begins with deliveries of a topic.
+// NewHeard begins with deliveries of a topic.
 func (p *Puller) NewHeard(ctx context.Context, ds []*store.Delivery) (*Heard, error) {
 	st, err := p.Source.standingOf(ctx, p.Set.ID)
 	if err != nil {

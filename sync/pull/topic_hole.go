@@ -14,7 +14,7 @@ import (
 // end judges what the walk proves, and records where the set stands.
 func (w *walk) end(ctx context.Context) error {
 	p := w.p
-	if w.failed != nil { // the next pull reads it all again; but that it was a feed is known, whatever stands in its place then
+	if w.flaws.failed != nil { // the next pull reads it all again; but that it was a feed is known, whatever stands in its place then
 		p.flawed = true
 		err := p.rememberTopic()
 		var kept window.Window
@@ -26,8 +26,8 @@ func (w *walk) end(ctx context.Context) error {
 		}
 		return errors.Join(err, p.commitSet(ctx))
 	}
-	if n := w.flaws + w.older; n > 0 {
-		p.flawed = w.flaws > 0
+	if n := w.flaws.own + w.flaws.older; n > 0 {
+		p.flawed = w.flaws.own > 0
 		p.Fail(w.problem(fmt.Errorf("%d entries could not be read", n)))
 	}
 	if p.Plan.Topic.Crowded > 0 {
@@ -50,7 +50,7 @@ func (w *walk) end(ctx context.Context) error {
 // position is how far the feed tells.
 func (w *walk) position() store.Micros {
 	p := w.p
-	position := w.newest
+	position := w.times.newest
 	if w.was != nil && (w.unchanged || len(w.now.Entries) == 0) {
 		position = p.Cover.ProvenPosition()
 	}
@@ -72,18 +72,18 @@ func (w *walk) keep() error {
 		if len(now.Entries) == 0 || w.unchanged || !w.reached() && p.Plan.Topic.Unheard == 0 {
 			now.Entries = w.was.Entries
 		}
-		if now.Order = w.order.Found; now.Order == window.OrderUnknown || w.was.Order == window.NoOrder && w.paged { // one reading may look ordered by chance
+		if now.Order = w.path.order.Found; now.Order == window.OrderUnknown || w.was.Order == window.NoOrder && w.paged { // one reading may look ordered by chance
 			now.Order = w.was.Order
 		}
 	} else {
-		now.Order = w.order.Found
+		now.Order = w.path.order.Found
 	}
 	if w.paged && !now.Regular() { // what is new stands behind what is dated ahead, on any page
 		now.Order = window.NoOrder
 	}
 	if w.unchanged {
 		now.Flaws, now.Since = w.was.Flaws, w.was.Since
-	} else if now.Flaws = w.unread.Beside(&w.order); len(now.Flaws) > 0 {
+	} else if now.Flaws = w.flaws.unread.Beside(&w.path.order); len(now.Flaws) > 0 {
 		if now.Since = p.Cover.ProvenPosition(); w.was != nil && len(w.was.Flaws) > 0 && !w.reach.Left(w.was.Flaws, now.Flaws) {
 			now.Since = w.was.Since
 		}
@@ -107,14 +107,14 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	switch since = p.Cover.ProvenPosition(); {
 	case w.was == nil:
 		if since = store.NoTime; len(w.now.Rest) > 0 {
-			until := store.Earliest(w.goes, w.shows)
+			until := store.Earliest(w.times.goes, w.times.shows)
 			if !until.Known() {
 				until = now
 			}
 			err = p.unprovable(ctx, store.NoTime, until, "the history of the feed ends before its beginning")
 		}
 	case !w.unchanged && !w.complete && !w.reached() && !w.whole(since) && p.Plan.Topic.Unheard > 0:
-		if until := w.oldest; until.Known() && until > since {
+		if until := w.times.oldest; until.Known() && until > since {
 			err = p.unprovable(ctx, since, until, "the feed does not reach back to what was known")
 			since = until
 		} else {
@@ -128,10 +128,10 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	if w.was != nil && !w.unchanged && w.reach.Left(w.was.Flaws, w.now.Flaws) {
 		err = p.unprovable(ctx, w.was.Since, now, "an entry that could not be read has left the feed")
 	}
-	if err == nil && w.was != nil && w.searched == searchMost && w.reach.Vanished() && !w.ended {
+	if err == nil && w.was != nil && w.path.searched == searchMost && w.reach.Vanished() && !w.path.ended {
 		err = p.unprovable(ctx, since, max(since, now), "an entry has left its place, and was not found in as many older documents as are searched")
 	}
-	if err == nil && w.lost {
+	if err == nil && w.flaws.lost {
 		err = p.unprovable(ctx, store.NoTime, now, "entries that could not be read will not be met again")
 	}
 	if err != nil || w.whole(store.NoTime) {
@@ -139,7 +139,7 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	}
 	first, last := store.NoTime, store.NoTime
 	for _, t := range w.sought { // what the feed would show and does not is not there: as it says, or else the hub alone told it
-		if !t.At.Known() || !w.shows.Known() || t.At < w.shows {
+		if !t.At.Known() || !w.times.shows.Known() || t.At < w.times.shows {
 			first, last = store.Earliest(first, t.At), max(last, t.At)
 		}
 	}
@@ -152,8 +152,8 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 // whole: the history was read to its end, which is the beginning where archives lead there (RFC 5005, 4); pages may
 // only go back for a while, but far enough if to before an instant.
 func (w *walk) whole(since store.Micros) bool {
-	return w.ended && w.pages > 1 && len(w.now.Rest) == 0 && w.flaws+w.older == 0 &&
-		(w.archived || !since.Known() || w.goes.Known() && w.goes <= since)
+	return w.path.ended && w.path.pages > 1 && len(w.now.Rest) == 0 && w.flaws.own+w.flaws.older == 0 &&
+		(w.path.archived || !since.Known() || w.times.goes.Known() && w.times.goes <= since)
 }
 
 // close ends the holes that the history, read to its end, has covered.
@@ -172,7 +172,7 @@ func (w *walk) close(ctx context.Context) error {
 			continue
 		}
 		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.Source.Site.LocalNow()
-		p.gaps = append(p.gaps, g)
+		p.pending.gaps = append(p.pending.gaps, g)
 		p.Out.GapsClosed++
 		if p.Source.Told.Gap != nil {
 			p.Source.Told.Gap(*g)
@@ -206,6 +206,6 @@ func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why s
 	if p.Source.Told.Gap != nil {
 		p.Source.Told.Gap(*gap)
 	}
-	p.gaps = append(p.gaps, gap)
+	p.pending.gaps = append(p.pending.gaps, gap)
 	return nil
 }

@@ -26,7 +26,7 @@ const (
 	kindTopic   = "topic"
 )
 
-// topicOptions are how topics of this Source are discovered.
+// TopicOptions are how topics of this Source are discovered.
 func (s *Source) TopicOptions() destination.TopicOptions {
 	return destination.TopicOptions{Hub: s.Target.Hub, Topic: s.Target.Topic, Allowed: s.Target.allows, Recall: s.recallTopic}
 }
@@ -101,7 +101,7 @@ func (s *standing) ripe(now store.Micros) map[uint64]told {
 	return ripe
 }
 
-// busy: no reading of the feed would meet the last one if it were put off much longer.
+// Busy: no reading of the feed would meet the last one if it were put off much longer.
 func (s *standing) Busy() bool { return s.Window > 0 && 2*s.Pushed >= s.Window }
 
 func pushedKey(set int64) string { return topicPushed + strconv.FormatInt(set, 10) }
@@ -140,7 +140,7 @@ func (p *Puller) settle(ctx context.Context, w *walk) error {
 	return p.rememberJSON(pushedKey(p.Set.ID), next)
 }
 
-// recallJSON reads what was remembered under a key; false for nothing of use.
+// RecallJSON reads what was remembered under a key; false for nothing of use.
 func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, error) {
 	d, err := s.Site.Store.Document(ctx, s.Site.SourceID, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -173,7 +173,7 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 func (p *Puller) rememberJSON(key string, what any) error {
 	d, err := p.Source.memo(p.Set, key, what)
 	if err == nil {
-		p.docs = append(p.docs, d)
+		p.pending.docs = append(p.pending.docs, d)
 	}
 	return err
 }
@@ -214,7 +214,7 @@ type knownTopic struct {
 	Set string `json:"set"`
 }
 
-// sameTopic keeps a topic the set that it was: its self link may move (P-06), its files and their history do not.
+// SameTopic keeps a topic the set that it was: its self link may move (P-06), its files and their history do not.
 func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error {
 	for i := range offer.Sets {
 		if offer.Sets[i].Topic == nil {
@@ -232,7 +232,7 @@ func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error 
 	return nil
 }
 
-// contentOfInline are the bytes of a resource that came with its document, or were made of its edits; store.ErrNotFound if
+// ContentOfInline are the bytes of a resource that came with its document, or were made of its edits; store.ErrNotFound if
 // they were lost before they reached the mirror.
 func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte, error) {
 	content, err := s.Site.Store.Content(ctx, r.ID)
@@ -247,7 +247,7 @@ func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte
 	return content, nil
 }
 
-// lostContent finds inline resources that wait for bytes which only their feed can bring again. It reports whether there are
+// LostContent finds inline resources that wait for bytes which only their feed can bring again. It reports whether there are
 // any, and whether the whole history of the feed is to be searched for them, as is done a few times.
 func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool, err error) {
 	for after := int64(0); !search; {

@@ -16,7 +16,7 @@ import (
 	"resyncd/sync/window"
 )
 
-// topic brings a set up to what its topic says: the entries of a feed, or the one document that it is.
+// Topic brings a set up to what its topic says: the entries of a feed, or the one document that it is.
 func (p *Puller) Topic(ctx context.Context) error {
 	a := &p.Offer.Topic.Answer
 	if a.URL == "" { // nothing answered; the offer tells why
@@ -53,12 +53,12 @@ func (p *Puller) Topic(ctx context.Context) error {
 
 // heardItem counts what the feed told first although a subscription should have.
 func (p *Puller) heardItem(at store.Version) {
-	if p.Missed != nil && p.Based() {
-		p.Missed(at, false)
+	if p.Holes.Missed != nil && p.Based() {
+		p.Holes.Missed(at, false)
 	}
 }
 
-// itemFrom is where entries of this topic come from. The Date of an answer may be that of a cache's old copy, by which what
+// ItemFrom is where entries of this topic come from. The Date of an answer may be that of a cache's old copy, by which what
 // has happened since is no invention (P6).
 func (p *Puller) ItemFrom(uncached bool) merge.ItemFrom {
 	now := p.Source.Site.LocalNow()

@@ -25,38 +25,52 @@ const (
 
 // walk is one reading of a feed: its document, and as much of its history as is needed.
 type walk struct {
-	p     *Puller
-	items plan.ItemReader
-	was   *window.Window // what the last pull saw; nil before the first
-	now   window.Window
-	reach *window.Reach           // nil before the first
-	all   bool                    // read the history to its end
-	seen  map[uint64]store.Micros // keys of this walk, and their instants
-	asked map[string]bool         // documents
-	live  map[string]bool         // of them the feed as it is now, which its archives are not
-	pages int
-	// next and archive are the documents to be read next: those of the feed as it is now come before its archives.
-	next, archive string
+	p         *Puller
+	items     plan.ItemReader
+	was       *window.Window // what the last pull saw; nil before the first
+	now       window.Window
+	reach     *window.Reach           // nil before the first
+	all       bool                    // read the history to its end
+	seen      map[uint64]store.Micros // keys of this walk, and their instants
+	path      walkPath
+	times     walkTimes
+	flaws     walkFlaws
+	unchanged bool            // the feed's own document is what the last pull saw
+	complete  bool            // it is the whole set
+	paged     bool            // it has more pages
+	news      int64           // entries that the last pull did not see
+	begun     store.Micros    // local
+	stood     standing        // before this walk
+	sought    map[uint64]told // what only pushes told, until it is met
+}
+
+// walkPath is where a walk goes: those of the feed as it is now come before its archives.
+type walkPath struct {
+	asked         map[string]bool // documents
+	live          map[string]bool // of them the feed as it is now
+	pages         int
+	next, archive string // the documents to be read next
 	order         window.PageOrder
-	ended         bool            // no older document is named
-	searched      int             // documents for entries that left their place
-	archived      bool            // some are archives
-	past          bool            // those are being read
-	unchanged     bool            // the feed's own document is what the last pull saw
-	complete      bool            // it is the whole set
-	paged         bool            // it has more pages
-	lost          bool            // entries that could not be read will not be met again
-	failed        error           // what keeps the walk from counting
-	flaws, older  int             // entries that could not be read: of the feed's own document, and of older ones
-	unread        window.Flaws    // the former
-	newest        store.Micros    // instant of the newest entry
-	oldest        store.Micros    // of the oldest that the last pull did not see
-	shows         store.Micros    // of the oldest of the feed's own document
-	goes          store.Micros    // of the newest of the oldest document that was read beside it
-	news          int64           // entries that the last pull did not see
-	begun         store.Micros    // local
-	stood         standing        // before this walk
-	sought        map[uint64]told // what only pushes told, until it is met
+	ended         bool // no older document is named
+	searched      int  // documents for entries that left their place
+	archived      bool // some are archives
+	past          bool // those are being read
+}
+
+// walkTimes are instants of entries that a walk met.
+type walkTimes struct {
+	newest store.Micros
+	oldest store.Micros // of those that the last pull did not see
+	shows  store.Micros // of the oldest of the feed's own document
+	goes   store.Micros // of the newest of the oldest document that was read beside it
+}
+
+// walkFlaws is what of a feed could not be read.
+type walkFlaws struct {
+	failed     error        // what keeps the walk from counting
+	own, older int          // entries: of the feed's own document, and of older ones
+	unread     window.Flaws // the former
+	lost       bool         // they will not be met again
 }
 
 // feed reads a feed's document, and as much of its history as is needed to meet what is known (RFC 5005).
@@ -74,12 +88,12 @@ func (p *Puller) feed(ctx context.Context) error {
 	if err := w.goOn(ctx); err != nil {
 		return err
 	}
-	if len(p.Plan.Topic.Contested) > 0 && w.failed == nil {
+	if len(p.Plan.Topic.Contested) > 0 && w.flaws.failed == nil {
 		if err := w.decide(ctx); err != nil {
 			return err
 		}
 	}
-	if w.complete && w.failed == nil {
+	if w.complete && w.flaws.failed == nil {
 		if err := w.sweep(ctx); err != nil {
 			return err
 		}
@@ -96,7 +110,7 @@ func (p *Puller) resume(ctx context.Context) error {
 	if w.was == nil || len(w.was.Rest)+len(w.was.Flawed) == 0 {
 		return p.commitSet(ctx)
 	}
-	w.unchanged, w.pages = true, 1
+	w.unchanged, w.path.pages = true, 1
 	if err := w.goOn(ctx); err != nil {
 		return err
 	}
@@ -105,8 +119,9 @@ func (p *Puller) resume(ctx context.Context) error {
 
 func (p *Puller) newWalk(ctx context.Context) (*walk, error) {
 	t := p.Offer.Topic
-	w := &walk{p: p, seen: map[uint64]store.Micros{}, asked: map[string]bool{t.Answer.URL: true, t.URL: true}, live: map[string]bool{t.Answer.URL: true},
-		newest: store.NoTime, oldest: store.NoTime, shows: store.NoTime, goes: store.NoTime}
+	w := &walk{p: p, seen: map[uint64]store.Micros{},
+		path:  walkPath{asked: map[string]bool{t.Answer.URL: true, t.URL: true}, live: map[string]bool{t.Answer.URL: true}},
+		times: walkTimes{newest: store.NoTime, oldest: store.NoTime, shows: store.NoTime, goes: store.NoTime}}
 	w.items = plan.ItemReader{Planner: p.Plan, From: p.ItemFrom(false), Folder: p.Set.CapabilityList, Document: p.Plan.Topic.Document,
 		Evidence: t.Answer.URL, Kind: t.Answer.Format, Own: func(uri string) bool { _, ok := w.seen[window.KeyHash(uri)]; return ok }}
 	var was window.Window
@@ -129,8 +144,8 @@ func (p *Puller) newWalk(ctx context.Context) (*walk, error) {
 }
 
 func (w *walk) fail(err error) {
-	w.failed = w.problem(err)
-	w.p.Fail(w.failed)
+	w.flaws.failed = w.problem(err)
+	w.p.Fail(w.flaws.failed)
 }
 
 func (w *walk) problem(err error) error {
@@ -139,16 +154,16 @@ func (w *walk) problem(err error) error {
 
 // back reads older documents until what is known is met, or the history ends.
 func (w *walk) back(ctx context.Context) error {
-	for w.failed == nil && !w.enough() {
+	for w.flaws.failed == nil && !w.enough() {
 		at := w.take()
 		switch {
 		case at == "":
-			w.ended = true
+			w.path.ended = true
 			return nil
-		case w.pages >= PagesMost: // what was read counts all the same, or every pull would read it again
+		case w.path.pages >= PagesMost: // what was read counts all the same, or every pull would read it again
 			w.now.Rest = append(w.now.Rest, at)
-			if w.archive != "" {
-				w.now.Rest = append(w.now.Rest, w.archive)
+			if w.path.archive != "" {
+				w.now.Rest = append(w.now.Rest, w.path.archive)
 			}
 			w.p.Fail(w.problem(fmt.Errorf("its history has more than %d documents; the next pull goes on from there", PagesMost)))
 			return nil
@@ -162,28 +177,28 @@ func (w *walk) back(ctx context.Context) error {
 
 // goOn reads on where an earlier pull could not. What is still missing there keeps nothing else from counting.
 func (w *walk) goOn(ctx context.Context) error {
-	if w.was == nil || w.failed != nil {
+	if w.was == nil || w.flaws.failed != nil {
 		return nil
 	}
-	next, archive := w.next, w.archive
+	next, archive := w.path.next, w.path.archive
 	for _, at := range w.was.Flawed {
-		if w.asked[at] {
+		if w.path.asked[at] {
 			continue
 		}
-		w.asked[at] = true
+		w.path.asked[at] = true
 		if err := w.readPage(ctx, at); err != nil {
 			return err
 		}
 	}
-	if w.next, w.archive = next, archive; len(w.was.Rest) == 0 {
+	if w.path.next, w.path.archive = next, archive; len(w.was.Rest) == 0 {
 		return nil
 	}
-	w.all, w.next, w.archive = true, "", ""
+	w.all, w.path.next, w.path.archive = true, "", ""
 	for _, at := range w.was.Rest {
-		if w.asked[at] {
+		if w.path.asked[at] {
 			continue
 		}
-		w.archive = at
+		w.path.archive = at
 		if err := w.back(ctx); err != nil {
 			return err
 		}
@@ -193,16 +208,16 @@ func (w *walk) goOn(ctx context.Context) error {
 
 // take is the document to be read next, "" for none.
 func (w *walk) take() (at string) {
-	if at, w.next = w.next, ""; at == "" {
-		at, w.archive, w.past = w.archive, "", true
+	if at, w.path.next = w.path.next, ""; at == "" {
+		at, w.path.archive, w.path.past = w.path.archive, "", true
 	}
 	if at != "" {
-		w.asked[at], w.live[at] = true, !w.past
+		w.path.asked[at], w.path.live[at] = true, !w.path.past
 	}
 	return at
 }
 
-// goneReads is how many pulls in a row must miss an older document before the history is taken to end there for now.
+// GoneReads is how many pulls in a row must miss an older document before the history is taken to end there for now.
 const GoneReads = 3
 
 // readPage reads an older document of the feed.
@@ -210,8 +225,8 @@ func (w *walk) readPage(ctx context.Context, at string) error {
 	a, err := w.page(ctx, w.p.Source.Reader, at)
 	rest := w.was != nil && slices.Contains(w.was.Rest, at)
 	if w.was != nil && slices.Contains(w.was.Flawed, at) && err != nil && ctx.Err() == nil {
-		w.lost = fetch.KindOf(err) == fetch.Gone
-		if !w.lost {
+		w.flaws.lost = fetch.KindOf(err) == fetch.Gone
+		if !w.flaws.lost {
 			w.now.Flawed = append(w.now.Flawed, at)
 			w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
 		}
@@ -257,8 +272,8 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	if err != nil {
 		return err
 	}
-	w.pages++
-	if w.failed != nil {
+	w.path.pages++
+	if w.flaws.failed != nil {
 		w.p.Out.Usable = w.p.Out.Usable || len(w.seen) > before
 		return nil
 	}
@@ -267,27 +282,27 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 		TellOf(w.p.Source.Told.Skipped, int64(head.Skipped))
 		w.p.Source.Site.Log.Warn("entries of a feed could not be read", "feed", fetch.RedactURL(a.URL), "entries", head.Skipped, "problems", head.Problems)
 	}
-	if w.pages == 1 {
-		w.flaws = head.Skipped
-		w.unread.End(0, w.flaws-w.unread.Len())
+	if w.path.pages == 1 {
+		w.flaws.own = head.Skipped
+		w.flaws.unread.End(0, w.flaws.own-w.flaws.unread.Len())
 	} else if head.Skipped > 0 {
-		if w.older += head.Skipped; w.live[a.URL] { // it will stand on another page by then
-			w.lost = true
+		if w.flaws.older += head.Skipped; w.path.live[a.URL] { // it will stand on another page by then
+			w.flaws.lost = true
 		} else {
 			w.now.Flawed = append(w.now.Flawed, a.URL)
 		}
 	}
-	if w.pages > 1 { // of the first, on which pins stand, nothing follows
-		w.goes = store.Earliest(w.goes, w.order.Newest())
+	if w.path.pages > 1 { // of the first, on which pins stand, nothing follows
+		w.times.goes = store.Earliest(w.times.goes, w.path.order.Newest())
 	}
-	if w.order.Turn(); w.pages == 1 {
+	if w.path.order.Turn(); w.path.pages == 1 {
 		w.complete, w.paged = head.Complete && head.Next == "", head.Next != ""
 	}
-	if head.Next != "" && !w.asked[head.Next] && len(w.seen) > before { // a page that brings nothing new: some go on for ever
-		w.next = head.Next
+	if head.Next != "" && !w.path.asked[head.Next] && len(w.seen) > before { // a page that brings nothing new: some go on for ever
+		w.path.next = head.Next
 	}
-	if head.PrevArchive != "" && !w.asked[head.PrevArchive] {
-		w.archive, w.archived = head.PrevArchive, true
+	if head.PrevArchive != "" && !w.path.asked[head.PrevArchive] {
+		w.path.archive, w.path.archived = head.PrevArchive, true
 	}
 	return nil
 }
@@ -296,7 +311,7 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 func (w *walk) readFrom(a *destination.TopicAnswer, uncached bool) {
 	w.items.From, w.items.Kind, w.items.Evidence = w.p.ItemFrom(uncached), a.Format, a.URL
 	w.items.From.Page = a.URL
-	if w.live[a.URL] {
+	if w.path.live[a.URL] {
 		if date := store.Micros(a.Date); date.Known() {
 			w.items.From.Shown = date + 999_999 // which tells whole seconds
 		}
@@ -338,9 +353,9 @@ func (w *walk) identity(e *feed.Entry) (h uint64, when store.Micros) {
 // entry takes up one entry, unless a newer one of its key was met in this walk: the same id twice must not go to and fro.
 func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	h, when := w.identity(e)
-	w.order.Meet(when)
-	if w.pages == 0 {
-		w.unread.Meet(h, e.Ordinal)
+	w.path.order.Meet(when)
+	if w.path.pages == 0 {
+		w.flaws.unread.Meet(h, e.Ordinal)
 	}
 	switch was, again := w.seen[h]; {
 	case !again:
@@ -351,7 +366,7 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	}
 	w.seen[h] = when
 	w.items.Fresh = w.look(h, when)
-	w.items.From.Full = w.p.Source.Full || w.pages > 0 && !w.items.Fresh && w.was != nil // not where the last pull saw it
+	w.items.From.Full = w.p.Source.Full || w.path.pages > 0 && !w.items.Fresh && w.was != nil // not where the last pull saw it
 	w.items.Old = w.was != nil && !w.was.Broken && when.Known() && when <= w.p.Cover.ProvenPosition()
 	if w.was == nil || w.items.Fresh {
 		w.news++
@@ -384,7 +399,7 @@ func (w *walk) decide(ctx context.Context) error {
 			}
 			return nil
 		})
-		if err != nil || w.failed != nil {
+		if err != nil || w.flaws.failed != nil {
 			return err
 		}
 		w.readFrom(a, true)
@@ -405,7 +420,7 @@ func (w *walk) decide(ctx context.Context) error {
 // guard. Before anything goes it is read once more, past caches.
 func (w *walk) sweep(ctx context.Context) error {
 	p := w.p
-	b := &Baseline{Puller: p, docID: p.Plan.Topic.Document, Listed: int64(len(w.seen)), skipped: int64(w.flaws)}
+	b := &Baseline{Puller: p, list: listRun{docID: p.Plan.Topic.Document}, Listed: int64(len(w.seen)), skipped: int64(w.flaws.own)}
 	if err := b.Open(ctx); err != nil {
 		return err
 	}
@@ -433,7 +448,7 @@ func (w *walk) sweep(ctx context.Context) error {
 		w.seen[h] = when
 		return nil
 	})
-	if err != nil || w.failed != nil || !head.Complete {
+	if err != nil || w.flaws.failed != nil || !head.Complete {
 		return err
 	}
 	return b.Sweep(ctx, p.Source.SourceNow())

@@ -164,19 +164,19 @@ func (q *Local) begin() error {
 
 // carryOut does one Job and records how it ended.
 func (q *Local) carryOut(ctx context.Context, e entry, work func(context.Context, Job) error) {
-	err := guarded(ctx, e.Job, work)
+	err := Guarded(func() error { return work(ctx, e.Job) })
 	_, panicked := errors.AsType[*PanicError](err)
 	if failures, again := q.done(e, err, ctx.Err() != nil && !panicked); failures > 0 {
 		q.options.Failed(e.Job, failures, again, err)
 	}
 }
 
-// guarded is work that does not take the process with it (F5).
-func guarded(ctx context.Context, j Job, work func(context.Context, Job) error) (err error) {
+// Guarded is work that does not take the process with it (F5): a panic is a *PanicError.
+func Guarded(work func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return work(ctx, j)
+	return work()
 }

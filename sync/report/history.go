@@ -13,44 +13,43 @@ import (
 	"resyncd/sync/merge"
 )
 
-// evidenceMark parts the URL of a Change List from its `from` in documents that earlier versions of this program named.
+// evidenceMark parts the URL of a Change List from its `from`, as earlier versions wrote it.
 const evidenceMark = "#from="
 
-// HistoryLine is what was known or done at one time: a line of `history --json`.
+// HistoryLine is a line of `history --json`.
 type HistoryLine struct {
 	URI      string  `json:"uri"`
-	At       *string `json:"at"` // local
+	At       Time    `json:"at"` // local
 	What     string  `json:"what"`
-	Version  *string `json:"version"` // Source time
+	Version  Time    `json:"version"` // Source time
 	Detail   *string `json:"detail"`
-	Evidence *string `json:"evidence"` // URL of the document
+	Evidence *string `json:"evidence"`
 	*EditLine
 }
 
-// EditLine is what one edit of a record said (websub.md T-03). Every value is the string that came, "" erases.
+// EditLine is what one edit of a record said (websub.md T-03); "" erases.
 type EditLine struct {
-	Observed *string           `json:"observed"` // Source time; nil for one that says nothing usable
-	Received *string           `json:"received"` // local
+	Observed Time              `json:"observed"` // Source time
+	Received Time              `json:"received"` // local
 	Author   *string           `json:"author"`
 	Type     string            `json:"type"`
 	Fields   map[string]string `json:"fields"`
-	Odd      []string          `json:"odd"` // what is not as the documentation has it
+	Odd      []string          `json:"odd"` // not as documented
 }
 
-// History tells a resource's life: what was replaced, in the order of time, the edits that a record was made of, and how
-// it stands now. Edits stand in the order in which they are merged, whenever they came. The URI may be any resource's:
-// also the id of a feed's entry, or the subject of a record.
+// History tells a resource's life in the order of time, its edits in the order in which they are merged, and how it
+// stands now. The URI may also be the id of a feed's entry, or the subject of a record.
 func History(ctx context.Context, st store.Store, source int64, uri string) ([]HistoryLine, error) {
 	events, err := st.History(ctx, source, uri)
 	if err != nil {
 		return nil, err
 	}
-	// That a version was fetched is recorded when the next one takes its place.
+	// A version is recorded as fetched when the next one takes its place.
 	slices.SortStableFunc(events, func(a, b store.Event) int { return cmp.Compare(a.At, b.At) })
 	var out []HistoryLine
 	for i := range events {
 		e := &events[i]
-		l := HistoryLine{URI: uri, At: RFC3339(e.At), What: e.What, Version: instant(e.Version)}
+		l := HistoryLine{URI: uri, At: TimeOf(e.At), What: e.What, Version: instant(e.Version)}
 		if e.Detail != "" {
 			l.Detail = &e.Detail
 		}
@@ -76,10 +75,10 @@ func History(ctx context.Context, st store.Store, source int64, uri string) ([]H
 	return append(out, present(ctx, st, r)...), nil
 }
 
-// editLine never fails: what a row holds beside an edit that cannot be read is still worth telling.
+// editLine tells what stands beside an edit also where that cannot be read.
 func editLine(e *store.Edit) HistoryLine {
-	l := HistoryLine{URI: e.URI, At: RFC3339(e.Received), What: "edit", Version: RFC3339(e.Observed), EditLine: &EditLine{
-		Observed: RFC3339(e.Observed), Received: RFC3339(e.Received), Fields: map[string]string{}, Odd: []string{},
+	l := HistoryLine{URI: e.URI, At: TimeOf(e.Received), What: "edit", Version: TimeOf(e.Observed), EditLine: &EditLine{
+		Observed: TimeOf(e.Observed), Received: TimeOf(e.Received), Fields: map[string]string{}, Odd: []string{},
 	}}
 	if e.Author != "" {
 		l.Author = &e.Author
@@ -102,12 +101,12 @@ func editLine(e *store.Edit) HistoryLine {
 	return l
 }
 
-// present is how a resource stands now, as lines of its history.
 func present(ctx context.Context, st store.Documents, r *store.Resource) []HistoryLine {
 	var out []HistoryLine
 	for i := range r.Wants {
 		w := &r.Wants[i]
-		l := HistoryLine{URI: r.URI, What: "wanted", Version: instant(w.Version), Evidence: evidence(ctx, st, w.Version)}
+		l := HistoryLine{URI: r.URI, What: "wanted", Version: instant(w.Version), Evidence: evidence(ctx, st,
+			w.Version)}
 		if w.State == store.WantAbsent {
 			l.What = "wanted absent"
 		} else if w.Digests != "" {
@@ -116,18 +115,19 @@ func present(ctx context.Context, st store.Documents, r *store.Resource) []Histo
 		out = append(out, l)
 	}
 	if h := &r.Have; h.State != store.HaveNone {
-		out = append(out, HistoryLine{URI: r.URI, At: RFC3339(h.Fetched), What: stateName(r), Version: instant(h.Version),
-			Detail: new(merge.DigestOf(h)), Evidence: evidence(ctx, st, h.Version)})
+		out = append(out, HistoryLine{URI: r.URI, At: TimeOf(h.Fetched), What: stateName(r),
+			Version: instant(h.Version),
+			Detail:  new(merge.DigestOf(h)), Evidence: evidence(ctx, st, h.Version)})
 	}
 	return out
 }
 
-// instant is when a version was made, nil for none: that of a restored file is not known.
-func instant(v store.Version) *string {
+// instant is unknown for the version of a restored file.
+func instant(v store.Version) Time {
 	if v == (store.Version{}) {
-		return nil
+		return Time{}
 	}
-	return RFC3339(v.Until)
+	return TimeOf(v.Until)
 }
 
 func evidence(ctx context.Context, st store.Documents, v store.Version) *string {

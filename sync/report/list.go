@@ -9,23 +9,23 @@ import (
 	"resyncd/sync/merge"
 )
 
-// Listing is one resource for people and scripts: a line of `ls --json`.
+// Listing is a line of `ls --json`.
 type Listing struct {
 	URI      string  `json:"uri"`
 	Key      *string `json:"key"`
 	Length   *int64  `json:"length"`
 	SHA256   *string `json:"sha256"`
 	Type     *string `json:"type"`
-	Changed  *string `json:"changed"`
+	Changed  Time    `json:"changed"`
 	State    string  `json:"state"` // present, owed, held, kept, refused, trash
 	Reason   *string `json:"reason,omitempty"`
 	Attempts *int    `json:"attempts,omitempty"`
-	NextTry  *string `json:"next_try,omitempty"`
-	// Meta is what a feed tells of an entry: title, author, published, updated …
+	NextTry  Time    `json:"next_try,omitzero"`
+	// Meta is what a feed tells of an entry.
 	Meta json.RawMessage `json:"meta,omitempty"`
 }
 
-// MarshalJSON implements json.Marshaler: in the trash are also files that belonged to no resource, whose URI is null.
+// MarshalJSON implements json.Marshaler: the URI of a file that belonged to no resource is null.
 func (l Listing) MarshalJSON() ([]byte, error) {
 	type line Listing // without this method
 	if l.URI != "" {
@@ -40,7 +40,7 @@ func (l Listing) MarshalJSON() ([]byte, error) {
 // ListFilter selects what List shows.
 type ListFilter string
 
-// The filters. Without one everything but trash and refused is listed.
+// The filters. ListAll leaves trash and refused out.
 const (
 	ListAll     ListFilter = ""
 	ListOwed    ListFilter = "owed"
@@ -49,13 +49,14 @@ const (
 	ListTrash   ListFilter = "trash"
 )
 
-// List calls each for the resources of a Source, in pages, without holding anything open in between.
+// List calls each for the resources of a Source. Nothing is held open in between.
 func List(ctx context.Context, st store.Store, source int64, f ListFilter, each func(Listing) error) error {
 	if f == ListTrash {
 		return listTrash(ctx, st, source, each)
 	}
 	filter := map[ListFilter]store.Filter{
-		ListAll: store.FilterAll, ListOwed: store.FilterOwed, ListHeld: store.FilterHeld, ListRefused: store.FilterRefused,
+		ListAll: store.FilterAll, ListOwed: store.FilterOwed, ListHeld: store.FilterHeld,
+		ListRefused: store.FilterRefused,
 	}[f]
 	for after := int64(0); ; {
 		rs, err := st.Scan(ctx, store.ScanQuery{SourceID: source, Filter: filter, After: after, Limit: 1000})
@@ -75,7 +76,7 @@ func List(ctx context.Context, st store.Store, source int64, f ListFilter, each 
 	}
 }
 
-// ListingOf is one resource as List tells it; its State is "" for a tombstone.
+// ListingOf is one resource; its State is "" for a tombstone.
 func ListingOf(r *store.Resource) Listing {
 	l := Listing{URI: r.URI, State: stateName(r)}
 	if r.Key != "" {
@@ -95,20 +96,21 @@ func ListingOf(r *store.Resource) Listing {
 	if t := firstOf(r.Have.Type, w); t != "" {
 		l.Type = &t
 	}
-	l.Changed = RFC3339(changedAt(w))
+	l.Changed = TimeOf(changedAt(w))
 	if w != nil && json.Valid([]byte(w.Meta)) {
 		l.Meta = json.RawMessage(w.Meta)
 	}
 	switch l.State {
 	case "owed":
-		l.Attempts, l.NextTry = &r.Work.Attempts, RFC3339(r.Work.Due)
+		l.Attempts, l.NextTry = &r.Work.Attempts, TimeOf(r.Work.Due)
 		if r.Work.Reason != "" {
 			l.Reason = &r.Work.Reason
 		} else {
 			l.Reason = new("not tried yet")
 		}
 	case "held":
-		l.Reason = new("the sweep guard held its removal: `resyncd approve` carries it out, `approve --reject` keeps it")
+		l.Reason = new("the sweep guard held its removal: `resyncd approve` carries it out, `approve " +
+			"--reject` keeps it")
 	case "refused":
 		for i := range r.Wants {
 			if r.Wants[i].Refused != "" {
@@ -126,7 +128,7 @@ func firstOf(have string, w *store.Want) string {
 	return have
 }
 
-// changedAt is when the resource changed, as far as the Source tells: the change's own time, else its Last-Modified.
+// changedAt is the change's own time, else its Last-Modified.
 func changedAt(w *store.Want) store.Micros {
 	switch {
 	case w == nil:
@@ -137,7 +139,7 @@ func changedAt(w *store.Want) store.Micros {
 	return w.LastMod
 }
 
-// stateName is the state of a resource in one word, "" for a tombstone.
+// stateName is "" for a tombstone.
 func stateName(r *store.Resource) string {
 	refused := false
 	for i := range r.Wants {
@@ -168,7 +170,7 @@ func listTrash(ctx context.Context, st store.Ledger, source int64, each func(Lis
 		for i := range ts {
 			t := &ts[i]
 			after = t.ID
-			l := Listing{URI: t.URI, Key: &t.Key, State: "trash", Reason: &t.Reason, Changed: RFC3339(t.At)}
+			l := Listing{URI: t.URI, Key: &t.Key, State: "trash", Reason: &t.Reason, Changed: TimeOf(t.At)}
 			if t.Length >= 0 {
 				l.Length, l.SHA256 = &t.Length, new(hex.EncodeToString(t.SHA256[:]))
 			}

@@ -1,6 +1,5 @@
-// Package report knows how to tell people and scripts what the state says of a Source: how it stands, what it lists, and
-// the life of a resource. It only reads, and refuses to know how any of it came about: it needs no claim, no mirror and
-// no network.
+// Package report knows how to tell what the state says of a Source, its resources and their lives. It only reads, and
+// refuses to know how any of it came about.
 package report
 
 import (
@@ -9,11 +8,32 @@ import (
 	"resyncd/store"
 )
 
-// RFC3339 is how times leave the program: UTC, the fraction only where there is one. NoTime is nil.
+// Time is an instant of a report; the zero value is not known.
+type Time struct{ time.Time }
+
+// TimeOf is an instant of the state.
+func TimeOf(m store.Micros) Time { return Time{m.Time()} }
+
+// String is as in JSON, "-" for none.
+func (t Time) String() string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// MarshalJSON implements json.Marshaler: RFC 3339 in UTC, or null.
+func (t Time) MarshalJSON() ([]byte, error) {
+	if t.IsZero() {
+		return []byte("null"), nil
+	}
+	return []byte(`"` + t.String() + `"`), nil
+}
+
+// RFC3339 is the text of an instant, nil for NoTime.
 func RFC3339(m store.Micros) *string {
 	if !m.Known() {
 		return nil
 	}
-	s := m.Time().Format(time.RFC3339Nano)
-	return &s
+	return new(TimeOf(m).String())
 }

@@ -17,8 +17,9 @@ type SourceStatus struct {
 	Name   string `json:"name"`
 	URL    string `json:"url"`
 	Paused bool   `json:"paused"`
-	// Problem is why the Source as a whole cannot be worked on, or why nothing of it was found yet.
+	// Problem is why the Source as a whole cannot be worked on or read.
 	Problem *string     `json:"problem"`
+	Cause   string      `json:"-"` // of Problem (store.Set.Cause)
 	Unread  bool        `json:"-"` // nothing of it was found yet
 	Sets    []SetStatus `json:"sets"`
 }
@@ -29,7 +30,7 @@ func (s *SourceStatus) InStep() bool {
 	return s.Problem == nil && len(s.Sets) > 0 && !slices.ContainsFunc(s.Sets, behind)
 }
 
-// MarshalJSON implements json.Marshaler: with how the Source stands as a whole.
+// MarshalJSON implements json.Marshaler.
 func (s SourceStatus) MarshalJSON() ([]byte, error) {
 	type object SourceStatus // without this method
 	return json.Marshal(struct {
@@ -42,8 +43,8 @@ func (s SourceStatus) MarshalJSON() ([]byte, error) {
 type SetStatus struct {
 	ID             int64           `json:"id"`
 	CapabilityList string          `json:"capability_list"`
-	Position       *string         `json:"position"`
-	Proven         *string         `json:"proven_position"`
+	Position       Time            `json:"position"`
+	Proven         Time            `json:"proven_position"`
 	Resources      int64           `json:"resources"`
 	Bytes          int64           `json:"bytes"`
 	Owed           int64           `json:"owed"`
@@ -52,43 +53,46 @@ type SetStatus struct {
 	Baselines      int64           `json:"baselines"`
 	InStep         bool            `json:"in_step"`
 	Problem        *string         `json:"problem"`
+	Cause          string          `json:"-"` // as SourceStatus
 	Gaps           []GapStatus     `json:"gaps"`
 	Channels       []ChannelStatus `json:"channels"`
-	LastPull       *string         `json:"last_pull"`
-	NextPull       *string         `json:"next_pull"`
-
-	lastPull, lastPush store.Micros
-	live               bool // a hub holds a lease for its changes
+	LastPull       Time            `json:"last_pull"`
+	NextPull       Time            `json:"next_pull"`
 }
 
 // GapStatus is one gap in `status --json`.
 type GapStatus struct {
-	From     *string `json:"from"`
-	Until    *string `json:"until"`
+	From     Time    `json:"from"`
+	Until    Time    `json:"until"`
 	State    string  `json:"state"`
 	ClosedBy *string `json:"closed_by"`
-	// Found, Ended are local times, for whoever shows the gap to people.
-	Found, Ended store.Micros `json:"-"`
+	// Found, Ended are local.
+	Found, Ended Time `json:"-"`
 }
 
-// ChannelStatus is one channel at one hub in `status --json`, and with source and set in `subscription list --json`. It
-// names no token and no secret (P10).
+// ChannelStatus is one channel at one hub in `status --json`. It names no token and no secret (P10).
 type ChannelStatus struct {
 	Kind         string         `json:"kind"`
 	Topic        string         `json:"topic"`
 	Hub          string         `json:"hub"`
 	State        string         `json:"state"`
 	LeaseSeconds *int64         `json:"lease_seconds"`
-	VerifiedAt   *string        `json:"verified_at"`
-	RenewAt      *string        `json:"renew_at"` // without a lease: when the hub is asked next
-	ExpiresAt    *string        `json:"expires_at"`
-	LastDelivery *string        `json:"last_delivery"`
+	VerifiedAt   Time           `json:"verified_at"`
+	RenewAt      Time           `json:"renew_at"` // without a lease: when the hub is asked next
+	ExpiresAt    Time           `json:"expires_at"`
+	LastDelivery Time           `json:"last_delivery"`
 	Delivered    int64          `json:"delivered"`
 	Duplicates   int64          `json:"duplicates"`
 	Rejected     int64          `json:"rejected"`
 	RejectedBy   RejectedStatus `json:"rejected_by"`
 	PushMisses   int64          `json:"push_misses"`
 	Reason       *string        `json:"reason"`
+	Cause        string         `json:"-"` // as SourceStatus, of Reason
+}
+
+// Live reports that the channel has a lease.
+func (c *ChannelStatus) Live() bool {
+	return c.State == string(store.SubActive) || c.State == string(store.SubRenewing)
 }
 
 // RejectedStatus counts deliveries that were refused, by reason.
@@ -101,16 +105,16 @@ type RejectedStatus struct {
 // Channel is a subscription as users see it.
 func Channel(s *store.Subscription) ChannelStatus {
 	c := ChannelStatus{
-		Kind: string(s.Kind), Topic: s.Topic, Hub: s.Hub, State: string(s.State), VerifiedAt: RFC3339(s.Verified),
-		RenewAt: RFC3339(s.Renew), ExpiresAt: RFC3339(s.Expires), LastDelivery: RFC3339(s.LastDelivery),
-		Delivered: s.Delivered, Duplicates: s.Duplicates, PushMisses: s.PushMisses,
+		Kind: string(s.Kind), Topic: s.Topic, Hub: s.Hub, State: string(s.State), VerifiedAt: TimeOf(s.Verified),
+		RenewAt: TimeOf(s.Renew), ExpiresAt: TimeOf(s.Expires), LastDelivery: TimeOf(s.LastDelivery),
+		Delivered: s.Delivered, Duplicates: s.Duplicates, PushMisses: s.PushMisses, Cause: s.Cause,
 		Rejected: s.RejectedSignature + s.RejectedTooLarge + s.RejectedMalformed,
 		RejectedBy: RejectedStatus{
 			Signature: s.RejectedSignature, TooLarge: s.RejectedTooLarge, Malformed: s.RejectedMalformed,
 		},
 	}
 	if !s.Live() {
-		c.RenewAt = RFC3339(s.Next)
+		c.RenewAt = TimeOf(s.Next)
 	}
 	if s.Granted > 0 {
 		granted := s.Granted
@@ -125,58 +129,61 @@ func Channel(s *store.Subscription) ChannelStatus {
 // Expectation is what a Source is held to beside what its rows say.
 type Expectation struct {
 	Now time.Time
-	// Next is the schedule: when a pull is due after one at a given time; nil where nobody pulls by schedule.
+	// Next is when a pull is due after one at a given time; nil where nobody pulls by schedule.
 	Next func(time.Time) time.Time
-	// Push: without an active change channel a set is not in step (`push: required`).
+	// Push takes "in step" from a set without an active channel (`push: required`).
 	Push bool
 }
 
-// pullSlack is how late a pull may be at least, jitter and its own duration included, before its set counts as stale.
+// pullSlack is how late a pull may be at least before its set counts as stale.
 const pullSlack = 30 * time.Second
 
-// Expect fills in when each set is pulled next and takes "in step" from sets that fall short: the last pull or push
-// must not be older than the schedule allows (coverage.md 3).
+// Expect fills in when each set is pulled next, and takes "in step" from sets whose last pull or push is older than the
+// schedule allows (coverage.md 3).
 func (s *SourceStatus) Expect(e Expectation) {
 	for i := range s.Sets {
 		set := &s.Sets[i]
-		if e.Push && !set.live {
+		live, last := set.pushed()
+		if e.Push && !live {
 			set.InStep = false
 		}
-		if e.Next == nil || !set.lastPull.Known() {
+		if e.Next == nil || set.LastPull.IsZero() {
 			continue
 		}
-		due := e.Next(set.lastPull.Time())
+		due := e.Next(set.LastPull.Time)
 		if due.IsZero() {
 			continue
 		}
 		if !s.Paused {
-			set.NextPull = RFC3339(store.MicrosOf(due))
+			set.NextPull = TimeOf(store.MicrosOf(due))
 		}
-		if last := max(set.lastPull, set.lastPush); e.Now.After(latest(e.Next, last.Time())) {
+		if set.LastPull.After(last) {
+			last = set.LastPull.Time
+		}
+		if e.Now.After(latest(e.Next, last)) {
 			set.InStep = false
 		}
 	}
 }
 
-// Trouble records why the Source as a whole cannot be worked on, "" for nothing: none of it is in step then.
+// Trouble records why the Source cannot be worked on, "" for nothing: none of it is in step then.
 func (s *SourceStatus) Trouble(problem string) {
 	if problem == "" {
 		return
 	}
-	s.Problem, s.Unread = &problem, false
+	s.Problem, s.Cause, s.Unread = &problem, "", false
 	for i := range s.Sets {
 		s.Sets[i].InStep = false
 	}
 }
 
-// latest is how long what was true at last may be believed: until the next scheduled pull, and a quarter of the pause
-// between two of them for it to be done.
+// latest is how long the last news may be believed: until the next pull and a quarter of the pause after it.
 func latest(next func(time.Time) time.Time, last time.Time) time.Time {
 	due := next(last)
 	return due.Add(max(pullSlack, next(due).Sub(due)/4))
 }
 
-// StatusOf reads how a Source stands. It needs no claim and works beside a running process.
+// StatusOf reads how a Source stands; it needs no claim.
 func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceStatus, error) {
 	out := SourceStatus{Name: src.Name, URL: src.URL, Paused: src.Paused, Sets: []SetStatus{}}
 	sets, err := st.Sets(ctx, src.ID)
@@ -184,9 +191,9 @@ func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceSta
 		return out, err
 	}
 	if len(sets) == 0 {
-		cause, err := Unread(ctx, st, src.ID)
-		if cause != "" {
-			out.Problem, out.Unread = new(fmt.Sprintf("%s: %s", ErrNothingYet, cause)), true
+		said, cause, err := Unread(ctx, st, src.ID)
+		if said != "" {
+			out.Problem, out.Cause, out.Unread = new(fmt.Sprintf("%s: %s", ErrNothingYet, said)), cause, true
 		}
 		return out, err
 	}
@@ -205,32 +212,40 @@ func StatusOf(ctx context.Context, st store.Store, src *store.Source) (SourceSta
 	return out, nil
 }
 
-// channels takes those of the subscriptions that belong to the set.
 func (s *SetStatus) channels(subs []store.Subscription) {
 	for i := range subs {
-		sub := &subs[i]
-		if sub.SetID != s.ID {
-			continue
-		}
-		s.Channels = append(s.Channels, Channel(sub))
-		if sub.Kind != store.ChannelFramework {
-			s.live = s.live || sub.Live()
-			s.lastPush = max(s.lastPush, sub.LastDelivery)
+		if subs[i].SetID == s.ID {
+			s.Channels = append(s.Channels, Channel(&subs[i]))
 		}
 	}
+}
+
+// pushed reports whether a hub holds a lease for the changes of the set, and when one last told of any.
+func (s *SetStatus) pushed() (live bool, last time.Time) {
+	for i := range s.Channels {
+		c := &s.Channels[i]
+		if c.Kind == string(store.ChannelFramework) {
+			continue
+		}
+		live = live || c.Live()
+		if c.LastDelivery.After(last) {
+			last = c.LastDelivery.Time
+		}
+	}
+	return live, last
 }
 
 func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, error) {
 	cover := coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
 	out := SetStatus{
 		ID: set.ID, CapabilityList: set.CapabilityList,
-		Position: RFC3339(cover.Position()), Proven: RFC3339(cover.ProvenPosition()),
+		Position: TimeOf(cover.Position()), Proven: TimeOf(cover.ProvenPosition()),
 		Resources: set.Resources, Bytes: set.Bytes, Baselines: set.Baselines,
-		InStep: set.InStep, LastPull: RFC3339(set.LastPull),
-		Gaps: []GapStatus{}, Channels: []ChannelStatus{}, lastPull: set.LastPull, lastPush: store.NoTime,
+		InStep: set.InStep, LastPull: TimeOf(set.LastPull),
+		Gaps: []GapStatus{}, Channels: []ChannelStatus{},
 	}
 	if set.Problem != "" {
-		out.Problem = &set.Problem
+		out.Problem, out.Cause = &set.Problem, set.Cause
 	}
 	counts, err := st.Counts(ctx, set.ID)
 	if err != nil {
@@ -243,7 +258,8 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 	}
 	for _, g := range gaps {
 		gs := GapStatus{
-			From: RFC3339(g.From), Until: RFC3339(g.Until), State: string(g.State), Found: g.Found, Ended: g.Ended,
+			From: TimeOf(g.From), Until: TimeOf(g.Until), State: string(g.State), Found: TimeOf(g.Found),
+			Ended: TimeOf(g.Ended),
 		}
 		if g.ClosedBy != "" {
 			gs.ClosedBy = new(g.ClosedBy)
@@ -255,18 +271,18 @@ func setStatus(ctx context.Context, st store.Store, set *store.Set) (SetStatus, 
 	return out, nil
 }
 
-// ErrNothingYet says that a Source was asked and nothing of it is known yet: no set, hence no place to say why.
+// ErrNothingYet says that no set of a Source is known yet, hence there is no place to say why.
 var ErrNothingYet = errors.New("nothing usable of the Source was found so far")
 
-// UnreadDocument is where the state keeps why nothing was found, among the documents of the Source; none of these has
-// such a URL.
+// UnreadDocument names, among the documents of a Source, why nothing was found.
 const UnreadDocument = "unread"
 
-// Unread is why nothing of a Source was found, "" for nothing.
-func Unread(ctx context.Context, st store.Documents, source int64) (string, error) {
+// Unread is why nothing of a Source was found, with its cause.
+func Unread(ctx context.Context, st store.Documents, source int64) (said, cause string, err error) {
 	doc, err := st.Document(ctx, source, UnreadDocument)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", nil
+		return "", "", nil
 	}
-	return string(doc.Body), err
+	said, cause = store.CutCause(string(doc.Body))
+	return said, cause, err
 }

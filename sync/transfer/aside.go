@@ -177,7 +177,7 @@ const waitingGroups = 2
 
 // choked: the disk is that far behind.
 func (c *conductor) choked() bool {
-	return c.placing && (len(c.group) >= waitingGroups*groupFiles || c.bytes >= waitingGroups*groupBytes)
+	return c.placing && (len(c.batch.outcomes) >= waitingGroups*groupFiles || c.batch.bytes >= waitingGroups*groupBytes)
 }
 
 // next is what is worked on next, false for nothing.

@@ -97,12 +97,12 @@ func (b *body) check(w *store.Want, res *fetch.Result) *failure {
 			h = b.own
 		}
 		if got := h.Sum(b.room[:0]); !bytes.Equal(b.digest.Bytes(), got) {
-			return &failure{class: "mismatch", stale: true, wrong: true,
+			return &failure{class: ClassMismatch, stale: true, wrong: true,
 				reason: fmt.Sprintf("the body's %s is %x (%d bytes), listed is %s", b.digest.Alg, got, b.n, b.digest)}
 		}
 	}
 	if w.State != store.WantAsk && w.Length >= 0 && w.Length != b.n {
-		return &failure{class: "mismatch", stale: true, wrong: true, reason: fmt.Sprintf("the body has %d bytes, listed are %d", b.n, w.Length)}
+		return &failure{class: ClassMismatch, stale: true, wrong: true, reason: fmt.Sprintf("the body has %d bytes, listed are %d", b.n, w.Length)}
 	}
 	if b.digest.Alg == rsdoc.None && w.Length < 0 && res.CloseDelimited {
 		return &failure{class: classUnproven}

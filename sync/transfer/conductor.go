@@ -140,7 +140,7 @@ func (r *Reconciler) fetchAll(ctx context.Context) error {
 	for o := range outcomes {
 		c.ended(o)
 	}
-	if last := c.group; errors.Is(err, context.Canceled) && orderly(outer) { // what it cost to bring is not to be paid again
+	if last := c.batch.outcomes; errors.Is(err, context.Canceled) && orderly(outer) { // what it cost to bring is not to be paid again
 		groups <- last
 	} else {
 		for _, o := range last {
@@ -176,28 +176,38 @@ type conductor struct {
 	// What hangs is tried after the others (aside.go).
 	slow       []*store.Resource
 	slowActive int
-	group      []*outcome
-	bytes      int64
-	opened     time.Time
-	age        time.Duration // at which the group is closed
-	ripens     *time.Timer   // when it is that old
+	batch      group
 	placing    bool
 
 	left time.Time // the end of the time for retries that the queue was cleared for
 	// Rows that were named, and when to look for owed ones again.
-	named  []int64
-	later  *time.Timer
-	armed  bool
-	looked time.Time
-	relax  time.Duration // until a disk that failed is tried again
+	named []int64
+	look  look
+}
+
+// group are the outcomes that become durable next.
+type group struct {
+	outcomes []*outcome
+	bytes    int64
+	opened   time.Time
+	age      time.Duration // at which it is closed
+	ripens   *time.Timer   // when it is that old
+}
+
+// look is the next look at everything that is owed.
+type look struct {
+	timer *time.Timer
+	armed bool
+	last  time.Time
+	relax time.Duration // until a disk that failed is tried again
 }
 
 func (c *conductor) run(ctx context.Context) error {
-	c.age = groupAgeFirst
-	c.ripens = time.NewTimer(forEver)
-	defer c.ripens.Stop()
-	c.later = time.NewTimer(forEver)
-	defer c.later.Stop()
+	c.batch.age = groupAgeFirst
+	c.batch.ripens = time.NewTimer(forEver)
+	defer c.batch.ripens.Stop()
+	c.look.timer = time.NewTimer(forEver)
+	defer c.look.timer.Stop()
 	look, looks := time.NewTimer(forEver), false // for what is silent
 	defer look.Stop()
 	for {
@@ -227,22 +237,22 @@ func (c *conductor) run(ctx context.Context) error {
 			if looks = false; c.crowded() {
 				c.r.under.setAside(c.r.workers)
 			}
-		case groups <- c.group:
-			c.group, c.bytes, c.placing = nil, 0, true
-			c.age = min(2*c.age, groupAge)
+		case groups <- c.batch.outcomes:
+			c.batch.outcomes, c.batch.bytes, c.placing = nil, 0, true
+			c.batch.age = min(2*c.batch.age, groupAge)
 		case err := <-c.placed:
-			c.placing, c.armed = false, false
+			c.placing, c.look.armed = false, false
 			if err != nil {
 				return err
 			}
 		case <-c.r.s.wake:
 			c.hear()
-		case <-c.later.C:
-			c.armed = false
+		case <-c.look.timer.C:
+			c.look.armed = false
 			if err := c.lookAgain(ctx); err != nil {
 				return err
 			}
-		case <-c.ripens.C:
+		case <-c.batch.ripens.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -362,41 +372,41 @@ func (c *conductor) leave() {
 }
 
 func (c *conductor) idle() bool {
-	return len(c.queue) == 0 && len(c.slow) == 0 && c.active == 0 && len(c.group) == 0 && !c.placing
+	return len(c.queue) == 0 && len(c.slow) == 0 && c.active == 0 && len(c.batch.outcomes) == 0 && !c.placing
 }
 
 // ripe tells when a group is closed. While one is being made durable the next one grows.
 func (c *conductor) ripe() bool {
-	if len(c.group) == 0 || c.placing {
+	if len(c.batch.outcomes) == 0 || c.placing {
 		return false
 	}
-	if c.r.s.Follows && len(c.queue) == 0 && len(c.named) == 0 && time.Since(c.opened) >= eagerAge {
+	if c.r.s.Follows && len(c.queue) == 0 && len(c.named) == 0 && time.Since(c.batch.opened) >= eagerAge {
 		return true // whoever still transfers must not hold back a change that is here
 	}
-	return len(c.group) >= groupFiles || c.bytes >= groupBytes || c.active == 0 && len(c.queue) == 0 ||
-		time.Since(c.opened) >= c.age || c.halves()
+	return len(c.batch.outcomes) >= groupFiles || c.batch.bytes >= groupBytes || c.active == 0 && len(c.queue) == 0 ||
+		time.Since(c.batch.opened) >= c.batch.age || c.halves()
 }
 
 // halves: no more is left of a pass than what is here. So each of the last groups is half as large as the one before, and little
 // is still to be made durable when the last resource has come: with 500 resources of 4 KiB on ext4 that was a tenth of the time.
 func (c *conductor) halves() bool {
-	return c.dry && !c.r.reading.Load() && len(c.slow) == 0 && len(c.group) >= max(halfFiles, c.active+len(c.queue))
+	return c.dry && !c.r.reading.Load() && len(c.slow) == 0 && len(c.batch.outcomes) >= max(halfFiles, c.active+len(c.queue))
 }
 
 func (c *conductor) collect(o *outcome) {
-	if len(c.group) == 0 {
-		c.opened = time.Now()
+	if len(c.batch.outcomes) == 0 {
+		c.batch.opened = time.Now()
 		if c.r.s.Follows && len(c.queue) == 0 {
-			c.age = eagerAge
+			c.batch.age = eagerAge
 		}
-		c.ripens.Reset(c.age) // once: set anew in each round to a time that is past, it kept a core busy while a disk synced
+		c.batch.ripens.Reset(c.batch.age) // once: set anew in each round to a time that is past, it kept a core busy while a disk synced
 	}
-	c.group = append(c.group, o)
+	c.batch.outcomes = append(c.batch.outcomes, o)
 	if o.disk != nil {
 		c.r.halt(o.disk)
 	}
 	if o.stage != nil {
-		c.bytes += o.have.Length
+		c.batch.bytes += o.have.Length
 	}
 }
 

@@ -38,8 +38,8 @@ func (c *conductor) hear() {
 		c.dry, c.again = false, true // new rows have new ids, so the paging goes on where it is
 		w.Removals()                 // some of them may be
 	}
-	if c.relax == 0 || !c.r.IsHalted() { // something may be due earlier, or the disk have failed or got room; a look at that is not put off
-		c.relax, c.armed = 0, false
+	if c.look.relax == 0 || !c.r.IsHalted() { // something may be due earlier, or the disk have failed or got room; a look at that is not put off
+		c.look.relax, c.look.armed = 0, false
 	}
 }
 
@@ -80,13 +80,13 @@ func (c *conductor) pageNamed(ctx context.Context) error {
 // arm plans the next look at what is owed. Rows in flight count as due all the while, so looks have a least distance. A
 // resource that a worker is free to fetch goes first: to ask the store took a push as long as to hand its work over.
 func (c *conductor) arm(ctx context.Context) error {
-	if c.armed || !c.dry || c.fed || len(c.queue) > 0 && c.active < c.busy() {
+	if c.look.armed || !c.dry || c.fed || len(c.queue) > 0 && c.active < c.busy() {
 		return nil
 	}
 	if c.r.IsHalted() {
-		c.relax = min(max(2*c.relax, relaxFirst), relaxMost)
-		c.later.Reset(c.relax)
-		c.armed = true
+		c.look.relax = min(max(2*c.look.relax, relaxFirst), relaxMost)
+		c.look.timer.Reset(c.look.relax)
+		c.look.armed = true
 		return nil
 	}
 	next, err := c.r.s.Store.NextDue(ctx, c.r.s.SourceID)
@@ -101,10 +101,10 @@ func (c *conductor) arm(ctx context.Context) error {
 			wait = 0
 		}
 		// Counted from the last look: what is pushed all the while must not put off what is owed.
-		wait = max(wait, time.Until(c.looked.Add(lookAtLeast)))
+		wait = max(wait, time.Until(c.look.last.Add(lookAtLeast)))
 	}
-	c.later.Reset(wait)
-	c.armed = true
+	c.look.timer.Reset(wait)
+	c.look.armed = true
 	return nil
 }
 
@@ -118,8 +118,8 @@ func (c *conductor) lookAgain(ctx context.Context) error {
 		}
 		c.r.resume()
 	}
-	c.relax = 0
-	c.looked = time.Now()
+	c.look.relax = 0
+	c.look.last = time.Now()
 	c.dry, c.again, c.after = false, false, 0
 	return nil
 }

@@ -65,6 +65,7 @@ const (
 // failure is an entry of the ledger in the making.
 type failure struct {
 	class   string
+	cause   string // fetch.CauseOf
 	reason  string
 	wait    time.Duration // at least this long
 	lasts   bool          // asking again soon will not help
@@ -315,7 +316,7 @@ func (r *Reconciler) room(ctx context.Context, length int64) *failure {
 		return nil
 	}
 	if free, _, err := r.s.Mirror.Free(ctx); err == nil && free < uint64(length) {
-		return &failure{class: "no-room", lasts: true, reason: fmt.Sprintf("%d bytes are needed, the disk has %d free", length, free)}
+		return &failure{class: ClassNoRoom, lasts: true, reason: fmt.Sprintf("%d bytes are needed, the disk has %d free", length, free)}
 	}
 	return nil
 }
@@ -447,7 +448,7 @@ func classify(err error) failure {
 	switch {
 	case errors.As(err, &fe):
 		f.class, f.wait, f.unasked = fe.Kind.String(), fe.RetryAfter, fe.Requests == 0 && fe.Kind == fetch.Throttled
-		f.asked = fe.Requests - fe.Hop
+		f.asked, f.cause = fe.Requests-fe.Hop, fetch.CauseOf(err)
 		switch fe.Kind {
 		case fetch.Transient:
 			if errors.Is(err, io.ErrUnexpectedEOF) {

@@ -13,6 +13,9 @@ import (
 // bring them again.
 const ClassNoContent = "no-content"
 
+// ClassNoRoom is the class of files that the disk has no room for, ClassMismatch of bodies that are not as listed.
+const ClassNoRoom, ClassMismatch = "no-room", "mismatch"
+
 // inline takes bytes at hand to a stage, as fetch does with those that the Source sends.
 func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 	content, err := r.s.Content(ctx, o.res)

@@ -13,11 +13,11 @@ import (
 // The first group must not wait as long as later ones: runs that are killed after half a second would never get anywhere.
 func TestFirstGroupIsClosedEarly(t *testing.T) {
 	t.Parallel()
-	c := conductor{r: &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}}, active: 1, group: []*outcome{{}}, opened: time.Now().Add(-groupAge / 2)}
-	if c.age = groupAgeFirst; !c.ripe() {
+	c := conductor{r: &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}}, active: 1, batch: group{outcomes: []*outcome{{}}, opened: time.Now().Add(-groupAge / 2)}}
+	if c.batch.age = groupAgeFirst; !c.ripe() {
 		t.Errorf("half of %s old, the first group is still open", groupAge)
 	}
-	if c.age = groupAge; c.ripe() {
+	if c.batch.age = groupAge; c.ripe() {
 		t.Errorf("half of %s old, a later group is closed", groupAge)
 	}
 	if groupAgeFirst > groupAge/10 {
@@ -29,8 +29,8 @@ func TestFirstGroupIsClosedEarly(t *testing.T) {
 func TestSlowDiskIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for name, fill := range map[string]func(c *conductor){
-		"files": func(c *conductor) { c.group = make([]*outcome, waitingGroups*groupFiles) },
-		"bytes": func(c *conductor) { c.group, c.bytes = []*outcome{{}}, waitingGroups*groupBytes },
+		"files": func(c *conductor) { c.batch.outcomes = make([]*outcome, waitingGroups*groupFiles) },
+		"bytes": func(c *conductor) { c.batch.outcomes, c.batch.bytes = []*outcome{{}}, waitingGroups*groupBytes },
 	} {
 		for _, hangs := range []bool{false, true} {
 			rows := []*store.Resource{{ID: 1}}
@@ -79,7 +79,7 @@ func TestLastOnesAreNotWaitedFor(t *testing.T) {
 	last := func(change func(c *conductor)) *conductor {
 		c := &conductor{
 			r: &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}}, dry: true, active: 16, queue: make([]*store.Resource, halfFiles-16),
-			group: make([]*outcome, halfFiles), opened: time.Now(), age: groupAge,
+			batch: group{outcomes: make([]*outcome, halfFiles), opened: time.Now(), age: groupAge},
 		}
 		change(c)
 		return c
@@ -92,7 +92,7 @@ func TestLastOnesAreNotWaitedFor(t *testing.T) {
 		"more may come":       func(c *conductor) { c.r.Reading(true) },
 		"more may be owed":    func(c *conductor) { c.dry = false },
 		"some are put aside":  func(c *conductor) { c.slow = []*store.Resource{{}} },
-		"few are here":        func(c *conductor) { c.group, c.queue = c.group[1:], nil },
+		"few are here":        func(c *conductor) { c.batch.outcomes, c.queue = c.batch.outcomes[1:], nil },
 		"one is being placed": func(c *conductor) { c.placing = true },
 	} {
 		if c := last(change); c.ripe() {
@@ -130,12 +130,12 @@ func TestBaselineIsPaged(t *testing.T) {
 func TestRoomIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{s: &Site{Workset: NewWorkset(), Now: time.Now}, rested: func() {}, tally: tally{halted: blob.ErrNoSpace}}
-	c := &conductor{r: r, relax: relaxMost, armed: true}
-	if c.hear(); !c.armed || c.relax != relaxMost {
+	c := &conductor{r: r, look: look{relax: relaxMost, armed: true}}
+	if c.hear(); !c.look.armed || c.look.relax != relaxMost {
 		t.Error("a push has a full disk tried again")
 	}
 	r.tally.halted = nil
-	if c.hear(); c.armed {
+	if c.hear(); c.look.armed {
 		t.Error("what is owed waits")
 	}
 }

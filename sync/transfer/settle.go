@@ -294,7 +294,7 @@ func (r *Reconciler) reschedule(o *outcome, now store.Micros) store.Work {
 	if !o.failure.unasked {
 		w.Attempts += max(o.failure.asked, 1)
 	}
-	w.Class, w.Reason = o.failure.class, Clip(o.failure.reason, 500)
+	w.Class, w.Cause, w.Reason = o.failure.class, o.failure.cause, Clip(o.failure.reason, 500)
 	w.Due = now + store.Micros(backoff(w.Attempts, o.failure)/time.Microsecond)
 	return w
 }

@@ -48,8 +48,8 @@ type Workset struct {
 	all   bool
 	// A removal may be due; removals are being carried out.
 	remains, removing bool
-	Notes    notes
-	doubtful map[int64]struct{} // rows whose file may be newer
+	Notes             notes
+	doubtful          map[int64]struct{} // rows whose file may be newer
 
 	// Follows: new work is named, so that a push is fetched without a look at all that is owed.
 	Follows bool

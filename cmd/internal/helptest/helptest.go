@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Check insists that a program's description has examples, each of flags that there are, and its exit codes, and that every
-// flag names the value that it takes.
+// Check insists that a description has examples, of flags that there are, and exit codes, and that every flag names its
+// value.
 func Check(t *testing.T, program, description string, flags []cli.Flag) {
 	t.Helper()
 	examples := 0
@@ -22,7 +22,8 @@ func Check(t *testing.T, program, description string, flags []cli.Flag) {
 		examples++
 		for _, word := range strings.Fields(example) {
 			name, isFlag := strings.CutPrefix(word, "--")
-			if isFlag && !slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }) {
+			known := func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }
+			if isFlag && !slices.ContainsFunc(flags, known) {
 				t.Errorf("there is no %s, as in %q", word, example)
 			}
 		}

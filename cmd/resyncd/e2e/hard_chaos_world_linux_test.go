@@ -176,7 +176,7 @@ func (c *chaos) hubUp() {
 		c.t.Error(err)
 		return
 	}
-	h, err := hub.New(hub.Options{Base: c.site.URL + "/", State: state, Client: c.client, RetryBase: 50 * time.Millisecond, VerifyRate: 1000})
+	h, err := hub.New(hub.Options{Base: c.site.URL + "/", State: state, Client: c.client, RetryBase: 50 * time.Millisecond})
 	if err != nil {
 		stop()
 		c.t.Error(errors.Join(err, state.Close()))

@@ -96,7 +96,7 @@ func (o *ordeal) publish(resources int) {
 		o.put(fmt.Sprintf("d%d/r%03d.txt", i%5, i))
 	}
 	o.door.Listener = relayAt
-	o.relay = bed.hub(o.dir, &o.door, hub.Options{Base: relayURL + "/", RetryBase: 50 * time.Millisecond, VerifyRate: 1000})
+	o.relay = bed.hub(o.dir, &o.door, hub.Options{Base: relayURL + "/", RetryBase: 50 * time.Millisecond})
 	o.gate.Server = httptest.NewServer(o.gate)
 	bed.run(o.src.Run)
 	o.t.Cleanup(func() {

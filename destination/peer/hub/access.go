@@ -11,7 +11,7 @@ import (
 	"resyncd/destination/fetch"
 )
 
-// usable holds a URL to what hubs speak of: absolute, http or https, without fragment and credentials.
+// usable holds a URL to what hubs take: absolute, http or https, without fragment and credentials.
 func usable(u *url.URL) bool {
 	return (u.Scheme == "http" || u.Scheme == "https") && u.Opaque == "" && u.Hostname() != "" && u.User == nil &&
 		u.Fragment == ""
@@ -23,7 +23,7 @@ func (o *Options) served(topic string) bool {
 		return true
 	}
 	if strings.Contains(topic, "/../") || strings.HasSuffix(topic, "/..") {
-		return false // it may be elsewhere than it says
+		return false // it may be elsewhere
 	}
 	for _, prefix := range o.TopicPrefixes {
 		rest, ok := strings.CutPrefix(topic, prefix)
@@ -42,7 +42,7 @@ func (o *Options) served(topic string) bool {
 	return false
 }
 
-// label names a callback in logs: its path and query are the subscriber's secret (P10), so they are a hash.
+// label names a callback in logs. Path and query are the secret of the subscriber (P10), so they are a hash.
 func label(callback string) string {
 	sum := sha256.Sum256([]byte(callback))
 	origin := "?"
@@ -52,14 +52,14 @@ func label(callback string) string {
 	return origin + "/…" + hex.EncodeToString(sum[:4])
 }
 
-// isEmpty reports whether a topic was there but had no content (S-10, R-04).
+// isEmpty reports whether a topic has no content (S-10, R-04).
 func isEmpty(err error) bool {
 	e, ok := errors.AsType[*fetch.Error](err)
 	return ok && e.Status == http.StatusNoContent
 }
 
-// because says why something on the network failed, without the URL that an error of fetch repeats.
-func because(err error) string {
+// reason is why something on the network failed, without its URL.
+func reason(err error) string {
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
 		return e.Kind.String() + ": " + e.Err.Error()
 	}

@@ -40,7 +40,7 @@ func TestDeliverAhead(t *testing.T) {
 		if got := <-status; got != http.StatusAccepted {
 			t.Errorf("answered %d", got)
 		}
-		if e := r.event(Delivered); e.Number != int64(i+1) {
+		if e := r.event(eventDelivered); e.Number != int64(i+1) {
 			t.Errorf("delivered number %d, want %d", e.Number, i+1)
 		}
 	}
@@ -96,7 +96,7 @@ func TestDeliverAheadInVain(t *testing.T) {
 			}
 			answer <- struct{}{}
 			heard("b")
-			if e := r.event(Delivered); e.Number != 1 {
+			if e := r.event(eventDelivered); e.Number != 1 {
 				t.Errorf("delivered number %d, want 1", e.Number)
 			}
 		})

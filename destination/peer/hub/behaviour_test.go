@@ -62,9 +62,9 @@ func TestOldSubscribers(t *testing.T) {
 		t.Errorf("after 204: %+v", subs)
 	}
 	ask(202, "hub.mode", "subscribe", "hub.verify", "unheard-of", "hub.verify", "async")
-	r.event(Verified)
+	r.event(eventVerified)
 	ask(202, "hub.mode", "subscribe")
-	r.event(Verified)
+	r.event(eventVerified)
 	ask(204, "hub.mode", "unsubscribe", "hub.verify", "sync")
 	if subs, _ := r.hub.o.State.Subscriptions(t.Context()); len(subs) != 0 {
 		t.Errorf("after 204: %+v", subs)
@@ -84,14 +84,14 @@ func TestGuard(t *testing.T) {
 	r := newRig(t, nil)
 	for _, host := range []string{"10.0.0.1", "169.254.169.254", "[::1]", "192.168.1.1"} {
 		r.form(202, "hub.mode", "subscribe", "hub.callback", "http://"+host+"/", "hub.topic", aTopic)
-		if e := r.event(Unverified); !strings.Contains(e.Why, "not public") {
+		if e := r.event(eventUnverified); !strings.Contains(e.Why, "not public") {
 			t.Errorf("%s: %+v", host, e)
 		}
 	}
 	s := newSubscriber(t)
 	r.subscribed(s, "/cb", "http://10.0.0.1/topic")
 	r.form(202, "hub.mode", "publish", "hub.topic", "http://10.0.0.1/topic")
-	if e := r.event(Unreadable); !strings.Contains(e.Why, "not public") {
+	if e := r.event(eventUnreadable); !strings.Contains(e.Why, "not public") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -102,14 +102,14 @@ func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		statuses []int
 		bodies   string // that arrive, in order
-		kinds    []EventKind
+		kinds    []eventKind
 	}{
-		"any 2xx":   {[]int{200, 204, 299}, "abc", []EventKind{Delivered, Delivered, Delivered}},
-		"redirect":  {[]int{302, 307, 200}, "aaabc", []EventKind{Failed, Failed, Delivered, Delivered, Delivered}},
-		"errors":    {[]int{500, 404, 400, 200}, "aaaabc", []EventKind{Failed, Failed, Failed, Delivered, Delivered, Delivered}},
-		"too large": {[]int{413, 200}, "abc", []EventKind{Dropped, Delivered, Delivered}},
-		"for ever":  {[]int{500, 500, 500, 500, 500, 500, 200}, "aaaaaabc", []EventKind{Failed, Failed, Failed, Failed, Failed, Dropped, Delivered, Delivered}},
-		"gone":      {[]int{200, 410}, "ab", []EventKind{Delivered, Ended}},
+		"any 2xx":   {[]int{200, 204, 299}, "abc", []eventKind{eventDelivered, eventDelivered, eventDelivered}},
+		"redirect":  {[]int{302, 307, 200}, "aaabc", []eventKind{eventFailed, eventFailed, eventDelivered, eventDelivered, eventDelivered}},
+		"errors":    {[]int{500, 404, 400, 200}, "aaaabc", []eventKind{eventFailed, eventFailed, eventFailed, eventDelivered, eventDelivered, eventDelivered}},
+		"too large": {[]int{413, 200}, "abc", []eventKind{eventDropped, eventDelivered, eventDelivered}},
+		"for ever":  {[]int{500, 500, 500, 500, 500, 500, 200}, "aaaaaabc", []eventKind{eventFailed, eventFailed, eventFailed, eventFailed, eventFailed, eventDropped, eventDelivered, eventDelivered}},
+		"gone":      {[]int{200, 410}, "ab", []eventKind{eventDelivered, eventEnded}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,12 +123,12 @@ func TestAnswers(t *testing.T) {
 				}
 				return 200
 			})
-			var kinds []EventKind
+			var kinds []eventKind
 			for _, body := range []string{"a", "b", "c"} {
 				r.push(202, aTopic, body)
 			}
 			for len(kinds) < len(c.kinds) {
-				if e := <-r.events; e.Kind != Published {
+				if e := <-r.events; e.Kind != eventPublished {
 					kinds = append(kinds, e.Kind)
 				}
 			}

@@ -90,19 +90,19 @@ func TestH13(t *testing.T) {
 		for _, status := range []int{300, 302, 304, 400, 401, 403, 404, 405, 413, 422, 429, 451, 500, 501, 503, 599} {
 			w.sub.on(nil, func(http.ResponseWriter, int) int { return status })
 			w.push(202, w.topic(), fmt.Sprint("refused with ", status))
-			if e := w.event(Dropped); e.Count != 1 {
+			if e := w.event(eventDropped); e.Count != 1 {
 				w.Errorf("%d: %+v", status, e)
 			}
 			w.sub.on(nil, nil)
 			w.push(202, w.topic(), fmt.Sprint("taken after ", status))
-			w.event(Delivered)
+			w.event(eventDelivered)
 		}
 		if n := w.subscriptions(); n != 1 {
 			w.Fatalf("%d subscriptions", n)
 		}
 		w.sub.on(nil, func(http.ResponseWriter, int) int { return http.StatusGone })
 		w.push(202, w.topic(), "gone")
-		if e := w.event(Ended); e.Why != "the subscriber answered 410" || w.subscriptions() != 0 {
+		if e := w.event(eventEnded); e.Why != "the subscriber answered 410" || w.subscriptions() != 0 {
 			w.Errorf("after 410: %+v, %d subscriptions", e, w.subscriptions())
 		}
 	})
@@ -123,7 +123,7 @@ func TestH14(t *testing.T) {
 				w.Errorf("attempt %d: %+v", n, h)
 			}
 		}
-		w.event(Delivered)
+		w.event(eventDelivered)
 	})
 }
 
@@ -161,18 +161,18 @@ func TestH16(t *testing.T) {
 		}
 		for range 2 {
 			w.publish("first") // 304
-			w.event(Unchanged)
+			w.event(eventUnchanged)
 		}
 		w.page.set(func(p *page) { p.moved = "/feed" }) // moved, with the same content
 		w.publish("first")
-		w.event(Unchanged)
+		w.event(eventUnchanged)
 		w.publish("second")
 		if h := next(w, w.sub.got); h.body != "second" || !strings.Contains(h.header.Get("Link"), "<"+w.topic()+`>; rel="self"`) {
 			w.Errorf("%q with %s", h.body, h.header.Get("Link"))
 		}
 		w.page.set(func(p *page) { p.status = http.StatusNoContent })
 		w.publish("nothing")
-		w.event(Unchanged)
+		w.event(eventUnchanged)
 		w.page.set(func(p *page) { p.status = 0 })
 		w.publish("third")
 		if h := next(w, w.sub.got); h.body != "third" || len(w.sub.got) != 0 {
@@ -249,18 +249,18 @@ func TestH19(t *testing.T) {
 		clients := [2]*fetch.Client{fetch.New(fetch.Options{Allow: loopback}), fetch.New(fetch.Options{})}
 		t.Cleanup(func() { clients[0].Close(); clients[1].Close() })
 		both(t, nil, func(w *world) {
-			w.hub.origin = clients[1]
+			w.hub.topics = clients[1]
 			if topics {
-				w.hub.net, w.hub.origin = clients[1], clients[0]
+				w.hub.net, w.hub.topics = clients[1], clients[0]
 				w.ask("subscribe", "/cb")
-				if e := w.event(Unverified); !strings.Contains(e.Why, "not public") {
+				if e := w.event(eventUnverified); !strings.Contains(e.Why, "not public") {
 					w.Errorf("%+v", e)
 				}
 				return
 			}
 			w.join("/cb")
 			w.publish("x")
-			if e := w.event(Unreadable); !strings.Contains(e.Why, "not public") {
+			if e := w.event(eventUnreadable); !strings.Contains(e.Why, "not public") {
 				w.Errorf("%+v", e)
 			}
 		})
@@ -277,7 +277,7 @@ func TestH19(t *testing.T) {
 		}
 		w.join("/2") // renewals need no room
 		w.ask("unsubscribe", "/2")
-		w.event(Ended)
+		w.event(eventEnded)
 		next(w, w.sub.asked)
 		w.join("/4")
 	})
@@ -336,7 +336,7 @@ func TestH21(t *testing.T) {
 			if q := w.query(next(t, w.sub.asked), "/cb"); q.Get("hub.verify_token") != "tok&en=" || mode == "subscribe" && q.Get("hub.lease_seconds") == "" {
 				t.Errorf("%s %v: asked %v", mode, c.verify, q)
 			}
-			w.event(map[string]EventKind{"subscribe": Verified, "unsubscribe": Ended}[mode])
+			w.event(map[string]eventKind{"subscribe": eventVerified, "unsubscribe": eventEnded}[mode])
 		}
 	}
 	if q := newWorld(t, dialects[0], nil).join("/cb"); q.Has("hub.verify_token") {

@@ -46,7 +46,7 @@ func TestH02(t *testing.T) {
 			w.Errorf("answered %d, want %d", status, want)
 		}
 		close(answered)
-		w.event(Unverified)
+		w.event(eventUnverified)
 		if status := w.ask("subscribe", "", "hub.callback", "http://127.0.0.1:1/nobody"); status != want {
 			w.Errorf("for an unreachable callback answered %d, want %d", status, want)
 		}
@@ -123,14 +123,14 @@ func TestH04(t *testing.T) {
 		w.sub.on(func(rw http.ResponseWriter, _ url.Values) { rw.WriteHeader(404) }, nil)
 		w.ask("unsubscribe", "/cb")
 		next(w, w.sub.asked)
-		w.event(Unverified)
+		w.event(eventUnverified)
 		if n := w.subscriptions(); n != 1 {
 			w.Errorf("%d subscriptions after an unsubscribe that nobody confirmed", n)
 		}
 		w.sub.on(nil, nil)
 		w.ask("unsubscribe", "/cb")
 		check("unsubscribe", w.query(next(w, w.sub.asked), "/cb"))
-		w.event(Ended)
+		w.event(eventEnded)
 		if n := w.subscriptions(); n != 0 {
 			w.Errorf("%d subscriptions after an unsubscribe", n)
 		}
@@ -180,13 +180,13 @@ func TestH05(t *testing.T) {
 			status := w.ask("subscribe", "/cb")
 			next(w, w.sub.asked)
 			if c.confirms {
-				w.event(Verified)
+				w.event(eventVerified)
 				w.sub.on(nil, nil)
 				w.ask("unsubscribe", "/cb")
 				next(w, w.sub.asked)
-				w.event(Ended)
+				w.event(eventEnded)
 			} else {
-				w.event(Unverified)
+				w.event(eventUnverified)
 			}
 			if n := w.subscriptions(); n != 0 {
 				w.Errorf("%s: %d subscriptions", name, n)
@@ -219,7 +219,7 @@ func TestH06(t *testing.T) {
 			}
 			w.ask("unsubscribe", callback)
 			next(w, w.sub.asked)
-			w.event(Ended)
+			w.event(eventEnded)
 		}
 	})
 }
@@ -232,7 +232,7 @@ func TestH07(t *testing.T) {
 		w.sub.on(func(rw http.ResponseWriter, _ url.Values) { rw.WriteHeader(404) }, nil)
 		w.ask("subscribe", "/cb", "hub.secret", "stolen")
 		next(w, w.sub.asked)
-		w.event(Unverified)
+		w.event(eventUnverified)
 		w.sub.on(nil, nil)
 		for i, secret := range []string{"one", "two", ""} {
 			if i > 0 {
@@ -260,7 +260,7 @@ func TestH07(t *testing.T) {
 func TestH08(t *testing.T) {
 	t.Parallel()
 	both(t, func(o *Options) {
-		o.MinLease, o.MaxLease, o.DefaultLease = 300*time.Second, 1000*time.Second, 500*time.Second
+		o.MinLease, o.MaxLease, o.defaultLease = 300*time.Second, 1000*time.Second, 500*time.Second
 	}, func(w *world) {
 		for asked, want := range map[string]string{"": "500", "1": "300", "300": "300", "0400": "400", "1000": "1000", "2678400": "1000",
 			"99999999999999999999999999": "1000"} {

@@ -24,25 +24,25 @@ type result struct {
 	why  string
 }
 
-// deliver brings one notification to one subscriber; false if the lane rests now.
-func (h *Hub) deliver(ctx context.Context, l *lane, n *hubstate.Notification, a *ahead) bool {
+// deliver brings one notification to one subscriber; false if the subscription is paused now.
+func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notification, a *ahead) bool {
 	h.mu.Lock()
-	if n.Number <= l.cursor || a != nil && a.void { // dropped meanwhile
+	if n.Number <= sub.cursor || a != nil && a.void { // dropped meanwhile
 		h.mu.Unlock()
 		return true
 	}
-	if !h.goesOn(l) {
+	if !h.goesOn(sub) {
 		h.mu.Unlock()
 		return false
 	}
-	secret, method, attempt, asked := l.secret, h.o.Signature, l.attempts, l.verified
-	if l.old {
+	secret, method, attempt, asked := sub.secret, h.o.Signature, sub.attempts, sub.verified
+	if sub.old {
 		method = websub.SHA1
 	}
 	h.mu.Unlock()
 	action := Deliver
 	if h.o.Tamper != nil {
-		action = h.o.Tamper(Delivery{Topic: n.Topic, Subscription: l.id, Number: n.Number, Attempt: attempt, Body: n.Body})
+		action = h.o.Tamper(Delivery{n.Topic, sub.id, n.Number, attempt, n.Body})
 	}
 	signature := ""
 	if secret != "" {
@@ -51,28 +51,31 @@ func (h *Hub) deliver(ctx context.Context, l *lane, n *hubstate.Notification, a 
 	r := result{done: true}
 	began := time.Now()
 	if action != Drop {
-		r = h.post(ctx, l, n, signature)
+		r = h.post(ctx, sub, n, signature)
 	}
 	if action == Double && r.done {
-		h.post(ctx, l, n, signature)
+		h.post(ctx, sub, n, signature)
 	}
 	took := time.Since(began)
 	if ctx.Err() != nil && !r.done { // we broke it off ourselves
-		h.rest(l)
+		h.pause(sub)
 		return false
 	}
 	if r.gone {
-		return h.gone(ctx, l, asked)
+		return h.gone(ctx, sub, asked)
 	}
-	if !a.stands(ctx) {
-		h.again(l)
+	if !a.recorded(ctx) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		sub.running = false
+		h.wake(sub)
 		return false
 	}
-	return h.settle(l, n, r, took)
+	return h.settle(sub, n, r, took)
 }
 
 // post is one attempt (H-11, H-12, H-14).
-func (h *Hub) post(ctx context.Context, l *lane, n *hubstate.Notification, signature string) result {
+func (h *Hub) post(ctx context.Context, sub *subscription, n *hubstate.Notification, signature string) result {
 	header := http.Header{"Link": {n.Link}}
 	if n.Type != "" {
 		header["Content-Type"] = []string{n.Type}
@@ -80,11 +83,11 @@ func (h *Hub) post(ctx context.Context, l *lane, n *hubstate.Notification, signa
 	if signature != "" {
 		header[websub.SignatureHeader] = []string{signature}
 	}
-	a, err := h.net.Send(ctx, fetch.Message{Method: http.MethodPost, URL: l.callback, Header: header, Body: n.Body,
+	a, err := h.net.Send(ctx, fetch.Message{Method: http.MethodPost, URL: sub.callback, Header: header, Body: n.Body,
 		Timeout: deliveryTimeout})
 	switch {
 	case err != nil:
-		return result{why: because(err)}
+		return result{why: reason(err)}
 	case a.Status >= 200 && a.Status <= 299:
 		return result{done: true}
 	}
@@ -96,46 +99,44 @@ func (h *Hub) post(ctx context.Context, l *lane, n *hubstate.Notification, signa
 	}
 }
 
-// settle notes how an attempt ended; false if the lane rests now.
-func (h *Hub) settle(l *lane, n *hubstate.Notification, r result, took time.Duration) bool {
+// settle notes how an attempt ended; false if the subscription is paused now.
+func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l.ended {
-		l.running = false
+	if sub.ended {
+		sub.running = false
 		return false
 	}
-	l.slow = took > slowAfter
-	about := Event{Topic: n.Topic, Subscription: l.id, Number: n.Number, Why: r.why}
+	sub.slow = took > slowAfter
 	if r.done {
-		l.cursor, l.attempts, l.next = max(l.cursor, n.Number), 0, store.NoTime
-		h.moved(l, 1, 0)
-		about.Kind, about.Took = Delivered, h.o.Now().Sub(n.Received.Time())
-		h.o.Observe(about)
+		sub.cursor, sub.attempts, sub.next = max(sub.cursor, n.Number), 0, store.NoTime
+		h.backlog.progressed(sub, 1, 0)
+		h.o.Log.Debug("a notification was delivered", "topic", n.Topic, "subscription", sub.id, "number", n.Number,
+			"took", time.Since(n.Received.Time()))
 		return true
 	}
-	l.attempts++
-	wait, again := backoff(h.o.RetryBase, l.attempts, r.wait)
+	sub.attempts++
+	wait, again := backoff(h.o.RetryBase, sub.attempts, r.wait)
 	if r.lost || !again {
 		// The subscription lives on, and what comes next is tried as if nothing had been (H-13).
-		l.attempts, l.next = 0, store.NoTime
-		h.skip(l, max(l.cursor, n.Number), "given up: "+r.why)
+		sub.attempts, sub.next = 0, store.NoTime
+		h.skip(sub, max(sub.cursor, n.Number), "given up: "+r.why)
 		return true
 	}
 	level := h.o.Log.Debug
-	if l.attempts == 1 {
+	if sub.attempts == 1 {
 		level = h.o.Log.Info
 	}
-	level("a delivery failed", "topic", n.Topic, "subscription", l.id, "callback", label(l.callback), "attempt", l.attempts,
-		"why", r.why, "again_in", wait.Round(time.Millisecond))
-	h.putOff(l, wait)
-	about.Kind = Failed
-	h.o.Observe(about)
+	level("a delivery failed", "topic", n.Topic, "subscription", sub.id, "callback", label(sub.callback),
+		"attempt", sub.attempts, "why", r.why, "again_in", wait.Round(time.Millisecond))
+	h.postpone(sub, wait)
 	return false
 }
 
 // gone ends a subscription whose subscriber answered 410, unless it has confirmed anew since that delivery began.
-func (h *Hub) gone(ctx context.Context, l *lane, asked store.Micros) bool {
-	h.rest(l)
-	h.end(ctx, []*lane{l}, "the subscriber answered 410", func(l *lane) bool { return l.verified == asked })
+func (h *Hub) gone(ctx context.Context, sub *subscription, asked store.Micros) bool {
+	h.pause(sub)
+	unchanged := func(sub *subscription) bool { return sub.verified == asked }
+	h.end(ctx, []*subscription{sub}, "the subscriber answered 410", unchanged)
 	return false
 }

@@ -39,7 +39,7 @@ type crowd struct {
 
 func newCrowd(b *testing.B, dead int) *crowd {
 	b.Helper()
-	c := &crowd{rig: newRig(b, func(o *Options) { o.RetryBase, o.Observe = benchRetry, nil }), sent: map[string]time.Time{},
+	c := &crowd{rig: newRig(b, func(o *Options) { o.RetryBase, o.Log = benchRetry, nil }), sent: map[string]time.Time{},
 		arrived: make(chan struct{}, 1<<20), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
 	b.Cleanup(c.client.CloseIdleConnections)
 	verified := make(chan struct{}, benchLive+benchDead)
@@ -101,7 +101,7 @@ func newCrowd(b *testing.B, dead int) *crowd {
 func (c *crowd) recorded() int {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
-	return c.hub.subs
+	return c.hub.registry.count
 }
 
 func (c *crowd) subscribe(callback string) {

@@ -90,7 +90,7 @@ func TestDeadBesideHealthy(t *testing.T) {
 		r.form(202, "hub.mode", "subscribe", "hub.callback", fmt.Sprintf("%s/%d", tarpit.URL, i), "hub.topic", aTopic)
 	}
 	for range dead {
-		r.event(Verified)
+		r.event(eventVerified)
 	}
 	healthy := newSubscriber(t)
 	r.subscribed(healthy, "/cb", aTopic)
@@ -128,7 +128,7 @@ func TestRestart(t *testing.T) {
 	if h := next(t, s.got); h.body != "a" {
 		t.Fatal(h.body)
 	}
-	r.event(Delivered)
+	r.event(eventDelivered)
 	down.Store(true)
 	for _, body := range []string{"b", "c", "d"} {
 		r.push(202, aTopic, body)
@@ -145,9 +145,9 @@ func TestRestart(t *testing.T) {
 			t.Fatalf("got %s, want %s", h.body, want)
 		}
 	}
-	r.event(Delivered)
-	r.event(Delivered)
-	r.event(Delivered)
+	r.event(eventDelivered)
+	r.event(eventDelivered)
+	r.event(eventDelivered)
 	r.restart()
 	r.push(202, aTopic, "e")
 	if h := next(t, s.got); h.body != "e" {
@@ -228,7 +228,7 @@ func TestDeliveredBeforeDurable(t *testing.T) {
 	}
 	close(confirmed)
 	publisher.Wait()
-	r.event(Delivered)
+	r.event(eventDelivered)
 }
 
 // TestStateFails: a full disk is told to the publisher and passes (F7); one that stays broken ends the hub (F10).
@@ -251,7 +251,7 @@ func TestStateFails(t *testing.T) {
 	if h.body != "b" {
 		t.Error(h.body)
 	}
-	r.event(Delivered)
+	r.event(eventDelivered)
 	f.err.Store(&broken)
 	for range badCommits + 5 {
 		r.push(503, aTopic, "c")
@@ -348,7 +348,7 @@ func BenchmarkRelay(b *testing.B) {
 			}))
 			defer s.Close()
 			r.form(202, "hub.mode", "subscribe", "hub.callback", s.URL, "hub.topic", aTopic, "hub.secret", "x")
-			r.event(Verified)
+			r.event(eventVerified)
 			r.http.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = publishers
 			body := strings.Repeat("x", 1024)
 			b.SetBytes(1024)

@@ -15,7 +15,7 @@ import (
 func TestFollowedOnce(t *testing.T) {
 	t.Parallel()
 	const most = 20_000
-	inBubble(t, Options{VerifyRate: 1e6}, func(b *bubble) {
+	inBubble(t, Options{verifyRate: 1e6}, func(b *bubble) {
 		asked := 0
 		b.net.change(func(n *still) {
 			n.ask = func(url.Values) (*fetch.Answer, error) { asked++; return &fetch.Answer{Status: 200}, nil }
@@ -24,13 +24,13 @@ func TestFollowedOnce(t *testing.T) {
 		for range 2 {
 			posters.Go(func() {
 				for range most / 2 {
-					in := &intent{denied: "not today"}
-					in.form.HubForm = websub.HubForm{Mode: websub.ModeDenied, Callback: cb, Topic: "http://topic.example/"}
-					if err := b.hub.enqueue(in); err != nil {
+					q := &request{denied: "not today"}
+					q.form.HubForm = websub.HubForm{Mode: websub.ModeDenied, Callback: cb, Topic: "http://topic.example/"}
+					if err := b.hub.enqueue(q); err != nil {
 						t.Error(err)
 						return
 					}
-					for len(in.done) == 0 { // not asleep when the answer comes
+					for len(q.done) == 0 { // not asleep when the answer comes
 						runtime.Gosched()
 					}
 				}
@@ -42,8 +42,8 @@ func TestFollowedOnce(t *testing.T) {
 		}
 		b.hub.mu.Lock()
 		defer b.hub.mu.Unlock()
-		if b.hub.strangers.waiting+b.hub.living.waiting > 1 { // the last one may not be off the list yet
-			t.Errorf("%d are left", b.hub.strangers.waiting+b.hub.living.waiting)
+		if left := b.hub.requests.new.waiting + b.hub.requests.existing.waiting; left > 1 { // the last one may not be off the list yet
+			t.Errorf("%d are left", left)
 		}
 	})
 }

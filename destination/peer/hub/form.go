@@ -10,18 +10,16 @@ import (
 	"resyncd/destination/websub"
 )
 
-// tokenMost is how many bytes of a hub.verify_token are kept, as long as the subscription.
+// tokenMost is how many bytes of a hub.verify_token are kept.
 const tokenMost = 2048
 
-// form is what a subscriber or publisher asks, and in which dialect.
 type form struct {
 	websub.HubForm
-	// old: in the manner of PubSubHubbub 0.3, with hub.verify, or a ping that knows hub.url only (H-16, H-21).
+	// old: in the manner of PubSubHubbub 0.3 (H-16, H-21)
 	old bool
 }
 
-// readForm reads a request in any of the forms of websub.md 2.1 and 2.5, and holds it to what is left of H-03 for a
-// hub. The error is fit for the answer.
+// readForm reads a request in the forms of websub.md 2.1 and 2.5. The error is fit for the answer.
 func readForm(body []byte) (form, error) {
 	names, body := plainForm(body)
 	parsed, err := websub.ParseHubForm(body)
@@ -31,7 +29,7 @@ func readForm(body []byte) (form, error) {
 	}
 	switch f.Mode {
 	case websub.ModePublish:
-		f.old = !names.has("hub.topic")
+		f.old = !names.Has("hub.topic")
 		return f, nil
 	case websub.ModeSubscribe:
 		if lease := names["hub.lease_seconds"]; len(lease) > 0 && lease[0] != "" && !positive(lease[0]) {
@@ -48,20 +46,15 @@ func readForm(body []byte) (form, error) {
 	return f, nil
 }
 
-// positive holds a lease to H-03: a decimal integer above 0, without blanks or signs around it.
+// positive holds a lease to H-03: a decimal integer above 0.
 func positive(lease string) bool {
 	return strings.Trim(lease, "0123456789") == "" && strings.Trim(lease, "0") != ""
 }
 
-// formNames are the values of a form by name, in order.
-type formNames url.Values
-
-func (n formNames) has(name string) bool { return len(n[name]) > 0 }
-
-// plainForm writes a form as the specification has it: the libraries of old publishers send hub.url[], hub.url[0] and so
-// on where a name is repeated, and some tools a newline behind it all.
-func plainForm(body []byte) (formNames, []byte) {
-	names := formNames{}
+// plainForm corrects what old publishers send: hub.url[] or hub.url[0] for a repeated name, and a newline behind it
+// all.
+func plainForm(body []byte) (url.Values, []byte) {
+	names := url.Values{}
 	pairs := strings.Split(strings.TrimRight(string(body), "\r\n"), "&")
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
@@ -80,14 +73,12 @@ func plainForm(body []byte) (formNames, []byte) {
 	return names, []byte(strings.Join(pairs, "&"))
 }
 
-// isIndex reports whether s ends a name like hub.url[] or hub.url[12].
 func isIndex(s string) bool {
 	digits, ok := strings.CutSuffix(s, "]")
 	return ok && strings.Trim(digits, "0123456789") == ""
 }
 
-// inQuery reports whether a request has everything in its query and nothing in its body, as some publishers ping. Content
-// beside a query is none of these.
+// inQuery reports whether a request has all in its query and no body, as some publishers ping.
 func inQuery(r *http.Request) bool {
 	return r.ContentLength == 0 && r.URL.Query().Get("hub.mode") == string(websub.ModePublish)
 }

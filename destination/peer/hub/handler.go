@@ -32,7 +32,8 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "the hub is not at this path")
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, http.StatusMethodNotAllowed, "a hub answers POST only: hub.mode=subscribe, unsubscribe or publish, or content to relay")
+		refuse(w, http.StatusMethodNotAllowed,
+			"a hub answers POST only: hub.mode=subscribe, unsubscribe or publish, or content to relay")
 	case !h.open(r.Context()):
 		h.fail(w, errStopping)
 	default:
@@ -53,7 +54,7 @@ func (h *Hub) fail(w http.ResponseWriter, err error) {
 		wait = comeBackLot
 	}
 	w.Header().Set("Retry-After", wait)
-	text := errUnrecorded.Error() // what the state says of itself is not for strangers
+	text := errUnrecorded.Error() // errors of the state are not for strangers
 	for _, known := range []error{errStopping, errBusy, errTooMany, errCrowded, errCrowdedTopic, errCrowdedHost} {
 		if errors.Is(err, known) {
 			text = known.Error()
@@ -120,28 +121,28 @@ func (h *Hub) form(w http.ResponseWriter, r *http.Request, body []byte) {
 		h.ping(w, r, &f)
 		return
 	}
-	in := &intent{form: f, client: r.RemoteAddr, sync: f.Verify == "sync"}
+	q := &request{form: f, client: r.RemoteAddr, sync: f.Verify == "sync"}
 	if f.Mode == websub.ModeSubscribe && !h.o.served(f.Topic) {
-		if in.denied = notServed; in.sync {
+		if q.denied = notServed; q.sync {
 			http.Error(w, notServed, http.StatusConflict)
 			return
 		}
 	}
-	if err := h.enqueue(in); err != nil {
+	if err := h.enqueue(q); err != nil {
 		h.fail(w, err)
 		return
 	}
-	if !in.sync {
+	if !q.sync {
 		w.WriteHeader(http.StatusAccepted) // whatever the verification will say (H-02)
 		return
 	}
-	h.await(r.Context(), w, in)
+	h.await(r.Context(), w, q)
 }
 
 // await answers a subscriber of PubSubHubbub 0.3 that wants to know the outcome (H-21).
-func (h *Hub) await(ctx context.Context, w http.ResponseWriter, in *intent) {
+func (h *Hub) await(ctx context.Context, w http.ResponseWriter, q *request) {
 	select {
-	case err := <-in.done:
+	case err := <-q.done:
 		switch {
 		case err == nil:
 			w.WriteHeader(http.StatusNoContent)

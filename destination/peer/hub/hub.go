@@ -1,3 +1,8 @@
+// Package hub knows how to be a WebSub hub: who subscribes to what until when, and how content that a publisher hands
+// over reaches every subscriber once, whole and in order. It refuses to know what the content means, who made it, and
+// how its state is kept.
+//
+// Rules are cited as H-nn and R-nn from websub.md, faults as Fnn from faults.md.
 package hub
 
 import (
@@ -9,85 +14,54 @@ import (
 	"sync"
 	"time"
 
-	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store"
 )
 
 const (
-	quickDeliveries = 512 // at a time, to subscribers that answer well
-	slowDeliveries  = 128 // at a time, to those that dawdled last time: they never take the others' places
-	lastDeliveries  = 128 // at a time, to those that failed last time: nor do they
-	verifications   = 256 // of a line at a time
-	looks           = 16  // topics that are read at a time
-	bodies          = 32  // pushed contents that are received at a time
+	failingDeliveries = 128
 
-	sweepEvery = 30 * time.Second // wall time is looked at this often, because timers stand still in a suspended machine (F16)
+	sweepEvery = 30 * time.Second // timers stand still in a suspended machine (F16)
 	stopGrace  = 5 * time.Second  // for what is on the wire when the hub stops
 )
 
-// phase is where a Hub is in its life.
 type phase int
 
 const (
-	idle     phase = iota // nothing is read from the state yet: every request gets a 503
-	running               //
-	stopping              // requests get a 503, what is on its way is finished
-	ended                 // nothing is recorded any more
+	idle phase = iota
+	running
+	stopping // what is on its way is finished
 )
 
-// Hub is a WebSub hub. Until Run has read the state its Handler lets requests wait a little, then answers 503, as it does
-// while the hub stops.
+// Hub is a WebSub hub. Its Handler answers 503 until Run has read the state, and while the hub stops.
 type Hub struct {
 	o      Options
 	net    network // to callbacks
-	origin network // to topics
+	topics network // to topics
 	path   string  // of Base
+	claims claims
+	places places
 
-	// ledger is held while a subscription begins, changes or ends, so that state and memory change together.
-	ledger sync.Mutex
+	// changing is held while a subscription begins, changes or ends, so that state and memory agree.
+	changing sync.Mutex
 
-	mu        sync.Mutex // guards all below, and every topic, lane and chain; never held while waiting for anything
-	phase     phase
-	topics    map[string]*topic
-	subs      int
-	subsOf    map[string]int // by callback site
-	tasks     []func(context.Context)
-	pending   []*submission
-	size      int64 // of the content in pending
-	progress  map[int64]*hubstate.Progress
-	chains    map[pair][]*intent
-	strangers *line                            // of what is new
-	living    *line                            // of what is about a lease that there is
-	asking    map[string]map[*intent]time.Time // by topic: new subscribers that are being asked, since when
+	mu       sync.Mutex // guards what follows; never held while waiting
+	phase    phase
+	spawn    func(task func(context.Context)) // set by Run
+	registry registry
+	requests requests
+	recent   recent
+	backlog  backlog
 
-	recent  recent
-	claims  claims
-	quick   pool
-	slow    pool
-	last    pool
-	looking pool
-	reading pool
-
-	hasTasks, hasPending, hasProgress chan struct{} // of one place each: there is something
-	opened, halt                      chan struct{} // closed when the state is read, and when Run is to stop
-	unsure                            chan error    // of one place: see doubt
+	opened, halt chan struct{} // closed when the state is read, and when Run is to stop
 }
 
-// topic is a topic that has subscriptions.
-type topic struct {
-	id    int64
-	url   string
-	last  int64            // number of the newest notification
-	lanes map[string]*lane // by callback
-	ahead *ahead           // what follows last and is being recorded; nil for nothing
-
-	etag, lastModified string
-	digest             [32]byte
-	pinged             store.Micros
-	looking            bool // somebody reads its URL, or will
-	tries              int  // that failed since it was pinged
-	nextLook           time.Time
-	timer              *time.Timer
+// places bound how much is done at a time.
+type places struct {
+	quick   pool // deliveries that answer well
+	slow    pool // those that took long last time
+	failing pool // those that failed last time
+	reading pool // topics that are read
+	bodies  pool // pushed contents that are received
 }
 
 // New returns a hub that Run brings to life.
@@ -101,7 +75,7 @@ func New(o Options) (*Hub, error) {
 	return newHub(o, o.Client, o.TopicClient)
 }
 
-func newHub(o Options, net, origin network) (*Hub, error) {
+func newHub(o Options, net, topics network) (*Hub, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -111,13 +85,13 @@ func newHub(o Options, net, origin network) (*Hub, error) {
 		return nil, err
 	}
 	h := &Hub{
-		o: o, net: net, origin: origin, path: base.EscapedPath(),
-		topics: map[string]*topic{}, subsOf: map[string]int{}, progress: map[int64]*hubstate.Progress{},
-		chains: map[pair][]*intent{}, strangers: newLine(o.VerifyRate), living: newLine(o.VerifyRate), asking: map[string]map[*intent]time.Time{},
-		quick: make(pool, quickDeliveries), slow: make(pool, slowDeliveries),
-		last: make(pool, lastDeliveries), looking: make(pool, looks), reading: make(pool, bodies),
-		hasTasks: make(chan struct{}, 1), hasPending: make(chan struct{}, 1), hasProgress: make(chan struct{}, 1),
-		opened: make(chan struct{}), halt: make(chan struct{}), unsure: make(chan error, 1),
+		o: o, net: net, topics: topics, path: base.EscapedPath(),
+		places: places{
+			quick: make(pool, 512), slow: make(pool, 128), failing: make(pool, failingDeliveries),
+			reading: make(pool, 16), bodies: make(pool, 32),
+		},
+		registry: newRegistry(), requests: newRequests(o.verifyRate), backlog: newBacklog(),
+		opened: make(chan struct{}), halt: make(chan struct{}),
 	}
 	if h.path == "" {
 		h.path = "/"
@@ -125,19 +99,20 @@ func newHub(o Options, net, origin network) (*Hub, error) {
 	return h, nil
 }
 
-// Run does the hub's work until ctx ends: it delivers what waits, verifies, reads topics, ends leases. It returns nil
-// after an orderly end, in which what is on the wire gets a few seconds, and an error if the state cannot be read or
-// written any more. It may be called once.
+// Run does the work of the hub until ctx ends. It returns nil after an orderly end, and an error if the state cannot be
+// read or written. It may be called once.
 func (h *Hub) Run(ctx context.Context) error {
-	if err := h.load(ctx); err != nil {
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var work sync.WaitGroup
+	if err := h.load(ctx, func(task func(context.Context)) {
+		work.Go(func() { h.guarded("task", func() { task(hard) }) })
+	}); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return fmt.Errorf("read the hub's state: %w", err)
 	}
-	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	var work sync.WaitGroup
 	recorded, done := make(chan error, 1), make(chan struct{})
 	go func() { recorded <- h.record(hard, done) }()
 	sweep := time.NewTicker(sweepEvery)
@@ -150,10 +125,6 @@ func (h *Hub) Run(ctx context.Context) error {
 		case <-sweep.C:
 			h.later(h.sweep)
 		case failure = <-recorded:
-		case <-h.hasTasks:
-			for _, task := range h.takeTasks() {
-				work.Go(func() { h.guarded(hard, task) })
-			}
 		}
 	}
 	h.stop()
@@ -167,8 +138,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	return failure
 }
 
-// load reads the state into memory and opens for requests.
-func (h *Hub) load(ctx context.Context) error {
+func (h *Hub) load(ctx context.Context, spawn func(task func(context.Context))) error {
 	topics, err := h.o.State.Topics(ctx)
 	if err != nil {
 		return err
@@ -182,53 +152,29 @@ func (h *Hub) load(ctx context.Context) error {
 	if h.phase != idle {
 		return errors.New("this hub was run before")
 	}
-	h.phase = running
+	h.phase, h.spawn = running, spawn
 	close(h.opened)
 	for i := range topics {
-		h.topicOf(&topics[i])
+		h.registry.topic(&topics[i])
 	}
 	for i := range subs {
-		h.admit(subs[i])
+		h.registry.admit(&subs[i])
 	}
-	for _, t := range h.topics {
+	for _, t := range h.registry.topics {
 		h.wakeTopic(t)
 	}
-	h.o.Log.Info("hub is open", "topics", len(h.topics), "subscriptions", h.subs)
+	h.o.Log.Info("hub is open", "topics", len(h.registry.topics), "subscriptions", h.registry.count)
 	return nil
 }
 
-// topicOf finds a topic, or makes it as the state has it. h.mu is held.
-func (h *Hub) topicOf(rec *hubstate.Topic) *topic {
-	t := h.topics[rec.URL]
-	if t == nil || t.id != rec.ID {
-		t = &topic{id: rec.ID, url: rec.URL, lanes: map[string]*lane{}, etag: rec.ETag, lastModified: rec.LastModified,
-			digest: rec.Digest, pinged: rec.Pinged}
-		h.topics[rec.URL] = t
-	}
-	t.last = max(t.last, rec.Last)
-	return t
-}
-
-// stop ends the intake; what sleeps wakes up and ends.
+// stop ends the intake and wakes what sleeps.
 func (h *Hub) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.phase == running {
-		h.phase = stopping
-	}
-	h.tasks = nil
+	h.phase = stopping
 	close(h.halt)
-	for _, t := range h.topics {
-		stopTimer(t.timer)
-		for _, l := range t.lanes {
-			stopTimer(l.timer)
-		}
-	}
-	for _, chain := range h.chains {
-		for _, in := range chain {
-			in.answer(errStopping)
-		}
-	}
+	h.registry.stopTimers()
+	h.requests.answerAll(errStopping)
 }
 
 func stopTimer(t *time.Timer) {
@@ -237,38 +183,29 @@ func stopTimer(t *time.Timer) {
 	}
 }
 
-// later has Run do something.
+// later has something done in the background.
 func (h *Hub) later(task func(context.Context)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.spawn(task)
+	h.start(task)
 }
 
-// spawn is later for those who hold h.mu.
-func (h *Hub) spawn(task func(context.Context)) {
-	if h.phase != running {
-		return
+// start is later with h.mu held.
+func (h *Hub) start(task func(context.Context)) {
+	if h.phase == running {
+		h.spawn(task)
 	}
-	h.tasks = append(h.tasks, task)
-	signal(h.hasTasks)
 }
 
-func (h *Hub) takeTasks() []func(context.Context) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	tasks := h.tasks
-	h.tasks = nil
-	return tasks
-}
-
-// guarded keeps a bug in one task from ending all others (F5).
-func (h *Hub) guarded(ctx context.Context, task func(context.Context)) {
+// guarded keeps a bug in one task from ending all others (F5, P11); false if there was one.
+func (h *Hub) guarded(what string, task func()) (ok bool) {
 	defer func() {
 		if bug := recover(); bug != nil {
-			h.o.Log.Error("a task of the hub broke off; please report this", "panic", bug)
+			h.o.Log.Error("a "+what+" of the hub broke off; please report this", "panic", bug)
 		}
 	}()
-	task(ctx)
+	task()
+	return true
 }
 
 func signal(c chan struct{}) {
@@ -281,7 +218,7 @@ func signal(c chan struct{}) {
 // pool bounds how many do something at a time.
 type pool chan struct{}
 
-// enter waits for a place; false if the hub stops first.
+// enter waits for a place; false if the hub stops.
 func (p pool) enter(ctx context.Context, halt <-chan struct{}) bool {
 	select {
 	case <-halt:
@@ -299,10 +236,8 @@ func (p pool) enter(ctx context.Context, halt <-chan struct{}) bool {
 
 func (p pool) leave() { <-p }
 
-// micros is the hub's clock.
-func (h *Hub) micros() store.Micros { return store.MicrosOf(h.o.Now()) }
+func (h *Hub) micros() store.Micros { return store.MicrosOf(time.Now()) }
 
-// listens reports whether a request path is the hub's.
 func (h *Hub) listens(path string) bool {
 	return path == h.path || path == "/" || strings.TrimSuffix(path, "/") == strings.TrimSuffix(h.path, "/")
 }

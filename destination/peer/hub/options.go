@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,66 +19,54 @@ const (
 	DefaultRetryBase  = 15 * time.Second
 	DefaultMaxLease   = 720 * time.Hour
 	DefaultMinLease   = 300 * time.Second
-	DefaultLease      = 240 * time.Hour   // H-08
 	DefaultQueueCap   = 10_000
-	DefaultQueueBytes = 256 << 20
-	DefaultMaxBody    = 8 << 20
-	DefaultMaxSubs    = 100_000
 	DefaultMaxPerPeer = 20_000
-	DefaultVerifyRate = 100
 )
 
-// Options say what a hub serves and for whom. Base, State and Client are needed.
+// Bounds that only tests set otherwise.
+const (
+	defaultLease     = 240 * time.Hour // for a subscriber that asks for none (H-08)
+	queueBytes       = 256 << 20       // of one topic; beyond, the oldest go (F94)
+	maxBody          = 8 << 20
+	maxSubscriptions = 100_000
+	verifyRate       = 100 // a second, of one site and for one client (H-19)
+)
+
+// Options say what a hub serves and for whom. Base, State and Client are needed; a zero value stands for the default.
 type Options struct {
-	// Base is the absolute http or https URL of the hub, as the outside sees it: the one that topics advertise and that
-	// stands in every Link header (H-20). The Handler answers at its path, and at "/" for a proxy that strips the path.
+	// Base is the absolute http or https URL of the hub, as topics advertise it (H-20). The Handler answers at its
+	// path, and at "/" for a proxy that strips the path.
 	Base  string
 	State hubstate.State
-	// Client is the way out; its address policy decides which callbacks may be reached (H-19).
-	Client *fetch.Client
-	// TopicClient is the way to topics, with a policy of its own (H-19). Nil: Client.
-	TopicClient *fetch.Client
-	// TopicPrefixes are the topics that may be subscribed to and published, a prefix without a path is that origin.
-	// Empty: any topic.
+	// Client reaches callbacks, TopicClient topics; their address policies decide which (H-19). Nil: Client.
+	Client, TopicClient *fetch.Client
+	// TopicPrefixes are the topics that are served. Empty: all.
 	TopicPrefixes []string
-	// PublisherToken lets a publisher push content, as "Authorization: Bearer TOKEN". Empty: publishers on this machine
-	// may, and nobody else (H-17).
+	// PublisherToken lets a publisher push content. Empty: publishers on this machine may, and nobody else (H-17).
 	PublisherToken string
-	// TrustTopics takes content from anybody whose topic, when it is read, names Base as its hub (H-17, R-04). That proves
-	// what the topic wants, not who is pushing: subscribers get whatever anybody pushes for such a topic.
+	// TrustTopics takes content from anybody whose topic names Base as its hub (H-17, R-04). That proves what the topic
+	// wants, not who is pushing.
 	TrustTopics bool
 
-	// RetryBase is the wait before a failed delivery is tried again, then twice, 6, 24 and 120 times as long (H-18).
-	RetryBase time.Duration
-	// Leases asked for are brought between MinLease and MaxLease; who does not ask gets DefaultLease (H-08).
-	MaxLease, MinLease, DefaultLease time.Duration
-	// QueueCap is how many notifications wait for one subscriber, and QueueBytes how much content of one topic is kept
-	// for its subscribers; beyond, the oldest are dropped (F94).
-	QueueCap   int
-	QueueBytes int64
-	// MaxBody is the size of the largest content that is relayed, in bytes.
-	MaxBody int64
-	// MaxSubscriptions bounds them all, MaxPerTopic those to one topic and MaxPerHost those of the callbacks of one site, which
-	// is an address or what lies below a registered name; beyond, subscribers are asked to come back later.
-	MaxSubscriptions, MaxPerTopic, MaxPerHost int
-	// VerifyRate is how many verifications a second the callbacks of one site get, and one client, after a burst of five times as many (H-19).
-	VerifyRate float64
-	// Signature is the method that content is signed with for subscribers that sent a secret. MethodNone: SHA256.
-	// Subscribers of PubSubHubbub 0.3 get SHA1, the only one they know.
+	RetryBase          time.Duration // before a failed delivery is tried again, see growth (H-18)
+	MaxLease, MinLease time.Duration // of leases that are granted (H-08)
+	QueueCap           int           // notifications that wait for one subscriber; beyond, the oldest go (F94)
+	MaxPerTopic        int           // subscriptions
+	MaxPerHost         int           // subscriptions of one site: an address, or what is below a registered name
+	// Signature is for subscribers of WebSub that sent a secret; those of PubSubHubbub 0.3 know SHA1 only.
 	Signature websub.Method
 
-	// Now is the clock. Nil: time.Now.
-	Now func() time.Time
-	// Log gets what an operator may care about. Nil: nowhere.
 	Log *slog.Logger
-	// Observe hears of every Event. It must return quickly and must not call back. Nil: nobody does.
-	Observe func(Event)
-	// Tamper decides about each delivery, for demonstrations and tests. Nil: all are delivered.
+	// Tamper decides about each delivery, for demonstrations.
 	Tamper func(Delivery) Action
 
-	// leisure is how many times as long as usual a publisher waits for new subscribers (greet.go); 1, but for tests, which share
-	// their machine with others.
-	leisure time.Duration
+	// For tests: other bounds, and how many times as long as usual a publisher waits for new subscribers.
+	defaultLease     time.Duration
+	queueBytes       int64
+	maxBody          int64
+	maxSubscriptions int
+	verifyRate       float64
+	leisure          time.Duration
 }
 
 // network is what the hub needs of *fetch.Client.
@@ -86,7 +75,7 @@ type network interface {
 	Get(ctx context.Context, req fetch.Request) (*fetch.Response, error)
 }
 
-// Check tells what is wrong with the options, as New would. An empty Base passes: it may follow once the address is known.
+// Check reports what is wrong with the options, as New would. An empty Base passes.
 func (o Options) Check() error {
 	if o.Base == "" {
 		o.Base = "http://localhost"
@@ -95,55 +84,39 @@ func (o Options) Check() error {
 	return err
 }
 
-// withDefaults returns the options with every default filled in, or what is wrong with them.
 func (o Options) withDefaults() (Options, error) {
-	o.leisure = max(o.leisure, 1)
 	base, err := url.Parse(o.Base)
 	if err != nil {
 		return o, fmt.Errorf("hub URL: %w", err)
 	}
 	if !usable(base) || base.RawQuery != "" {
-		return o, fmt.Errorf("hub URL %q: want http://HOST[:PORT][/PATH] or https, without user, query or fragment", base.Redacted())
+		return o, fmt.Errorf("hub URL %q: want http://HOST[:PORT][/PATH] or https, without user, query or fragment",
+			base.Redacted())
 	}
 	for _, p := range o.TopicPrefixes {
 		if u, err := url.Parse(p); err != nil || !usable(u) {
 			return o, fmt.Errorf("topic prefix %q: want http://HOST[:PORT][/PATH] or https", p)
 		}
 	}
-	setDefault(&o.RetryBase, DefaultRetryBase)
-	setDefault(&o.MaxLease, DefaultMaxLease)
-	setDefault(&o.MinLease, min(DefaultMinLease, o.MaxLease))
-	setDefault(&o.DefaultLease, min(max(DefaultLease, o.MinLease), o.MaxLease))
-	setDefault(&o.QueueCap, DefaultQueueCap)
-	setDefault(&o.QueueBytes, DefaultQueueBytes)
-	setDefault(&o.MaxBody, DefaultMaxBody)
-	setDefault(&o.MaxSubscriptions, DefaultMaxSubs)
-	setDefault(&o.MaxPerTopic, DefaultMaxPerPeer)
-	setDefault(&o.MaxPerHost, DefaultMaxPerPeer)
-	setDefault(&o.VerifyRate, DefaultVerifyRate)
-	setDefault(&o.Signature, websub.SHA256)
-	if min(int64(o.RetryBase), int64(o.QueueCap), o.QueueBytes, o.MaxBody) < 0 || o.VerifyRate < 0 ||
-		min(o.MaxSubscriptions, o.MaxPerTopic, o.MaxPerHost) < 0 {
-		return o, errors.New("a negative retry base, queue, body, number of subscriptions or rate")
+	if min(int64(o.RetryBase), int64(o.QueueCap), int64(o.MaxPerTopic), int64(o.MaxPerHost)) < 0 {
+		return o, errors.New("a negative retry base, queue or number of subscriptions")
 	}
-	if o.MinLease < time.Second || o.DefaultLease < o.MinLease || o.MaxLease < o.DefaultLease {
-		return o, fmt.Errorf("leases: want 1s <= least (%v) <= default (%v) <= most (%v)", o.MinLease, o.DefaultLease, o.MaxLease)
+	o.RetryBase = cmp.Or(o.RetryBase, DefaultRetryBase)
+	o.MaxLease = cmp.Or(o.MaxLease, DefaultMaxLease)
+	o.MinLease = cmp.Or(o.MinLease, min(DefaultMinLease, o.MaxLease))
+	o.defaultLease = cmp.Or(o.defaultLease, min(max(defaultLease, o.MinLease), o.MaxLease))
+	o.QueueCap = cmp.Or(o.QueueCap, DefaultQueueCap)
+	o.MaxPerTopic = cmp.Or(o.MaxPerTopic, DefaultMaxPerPeer)
+	o.MaxPerHost = cmp.Or(o.MaxPerHost, DefaultMaxPerPeer)
+	o.Signature = cmp.Or(o.Signature, websub.SHA256)
+	o.queueBytes = cmp.Or(o.queueBytes, queueBytes)
+	o.maxBody = cmp.Or(o.maxBody, maxBody)
+	o.maxSubscriptions = cmp.Or(o.maxSubscriptions, maxSubscriptions)
+	o.verifyRate = cmp.Or(o.verifyRate, verifyRate)
+	o.leisure = cmp.Or(o.leisure, 1)
+	if o.MinLease < time.Second || o.MaxLease < o.MinLease {
+		return o, fmt.Errorf("leases: want 1s <= least (%v) <= most (%v)", o.MinLease, o.MaxLease)
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Observe == nil {
-		o.Observe = func(Event) {}
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o, nil
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }

@@ -42,18 +42,18 @@ func TestPing(t *testing.T) {
 		h.header.Get("Content-Type") != "text/html; charset=utf-8" || h.header.Get("Link") != want {
 		t.Errorf("%+v\nwant Link %s", h, want)
 	}
-	r.event(Delivered)
+	r.event(eventDelivered)
 	r.form(204, "hub.mode", "publish", "hub.url", topic)
-	r.event(Unchanged)
+	r.event(eventUnchanged)
 	if last := asked[len(asked)-1]; last.Get("If-None-Match") != `"1"` {
 		t.Errorf("asked with %v", last)
 	}
 	tag = `"2"` // but the same bytes
 	r.form(204, "hub.mode", "publish", "hub.url", topic)
-	r.event(Unchanged)
+	r.event(eventUnchanged)
 	r.restart()
 	r.form(204, "hub.mode", "publish", "hub.url", topic)
-	r.event(Unchanged)
+	r.event(eventUnchanged)
 	if last := asked[len(asked)-1]; last.Get("If-None-Match") != `"2"` {
 		t.Errorf("after a restart asked with %v", last)
 	}
@@ -69,7 +69,7 @@ func TestPing(t *testing.T) {
 	}
 	page, tag = "three", `"4"`
 	r.form(202, "hub.mode", "publish", "hub.topic", topic)
-	r.event(Unchanged)
+	r.event(eventUnchanged)
 	if last := asked[len(asked)-1]; last.Get("If-None-Match") != "" {
 		t.Errorf("after a push asked with %v", last)
 	}

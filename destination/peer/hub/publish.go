@@ -21,18 +21,18 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 		}
 	}
 	for _, topic := range f.Topics {
-		h.greet(r.Context(), topic)
+		h.awaitNew(r.Context(), topic)
 	}
 	s := &submission{}
 	now := h.micros()
 	h.mu.Lock()
 	for _, topic := range f.Topics {
-		switch t := h.topics[topic]; {
+		switch t := h.registry.topics[topic]; {
 		case t == nil: // nobody is there to tell
-		case t.looking || !t.pinged.Known():
+		case t.reading || !t.pinged.Known():
 			s.pings = append(s.pings, hubstate.Ping{Topic: topic, At: now})
 		default: // it is noted, and nobody has begun to look
-			h.hurry(t)
+			h.readSooner(t)
 		}
 	}
 	h.mu.Unlock()
@@ -66,21 +66,22 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 		return
 	}
 	if coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding != "" && coding != "identity" {
-		refuse(w, http.StatusUnsupportedMediaType, "Content-Encoding: content is relayed as it is, so it must come uncoded")
+		refuse(w, http.StatusUnsupportedMediaType,
+			"Content-Encoding: content is relayed as it is, so it must come uncoded")
 		return
 	}
-	if !h.reading.enter(r.Context(), h.halt) {
+	if !h.places.bodies.enter(r.Context(), h.halt) {
 		h.fail(w, errStopping)
 		return
 	}
-	defer h.reading.leave()
-	body, ok := receive(w, r, h.o.MaxBody)
+	defer h.places.bodies.leave()
+	body, ok := receive(w, r, h.o.maxBody)
 	if !ok {
 		return
 	}
-	h.greet(r.Context(), topic)
+	h.awaitNew(r.Context(), topic)
 	h.mu.Lock()
-	known := h.topics[topic] != nil
+	known := h.registry.topics[topic] != nil
 	h.mu.Unlock()
 	if known { // else nobody is there to tell
 		links := websub.ParseLinks(r.Header.Values("Link"), nil)

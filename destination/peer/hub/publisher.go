@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -21,14 +22,16 @@ import (
 var (
 	errNotServed = errors.New(notServed)
 	errNoToken   = errors.New("this hub takes content from publishers with its token only: send Authorization: Bearer")
-	errNotLocal  = errors.New("this hub takes content from publishers on its own machine only; it has no publisher token")
-	errForwarded = errors.New("this hub has no publisher token, so it takes no content that came through a proxy or a browser")
-	errNotNamed  = errors.New("the topic does not name this hub as its hub")
-	errNotAsked  = errors.New("the topic cannot be asked whether this is its hub")
+	errNotLocal  = errors.New("this hub takes content from publishers on its own machine only; " +
+		"it has no publisher token")
+	errForwarded = errors.New("this hub has no publisher token, " +
+		"so it takes no content that came through a proxy or a browser")
+	errNotNamed = errors.New("the topic does not name this hub as its hub")
+	errNotAsked = errors.New("the topic cannot be asked whether this is its hub")
 )
 
-// mayPush decides whether a request may bring content for a topic: it is not read from the topic, so either the publisher
-// must be known, or, where Options.TrustTopics says so, the topic must say that this is its hub (H-17).
+// mayPush decides whether a request may bring content for a topic: the publisher must be known, or with
+// Options.TrustTopics the topic must name this hub (H-17).
 func (h *Hub) mayPush(r *http.Request, topic string) error {
 	if !h.o.served(topic) {
 		return errNotServed
@@ -44,7 +47,6 @@ func (h *Hub) mayPush(r *http.Request, topic string) error {
 	return asked
 }
 
-// isPublisher decides whether a request comes from a publisher that this hub knows.
 func (o *Options) isPublisher(r *http.Request) error {
 	if o.PublisherToken != "" {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -73,7 +75,7 @@ const (
 	claimMost = 4096             // topics remembered
 )
 
-// claims remember which topics name this hub, so that not every push costs a look at its topic.
+// claims remember which topics name this hub.
 type claims struct {
 	mu  sync.Mutex
 	all map[string]claim
@@ -102,39 +104,39 @@ func (c *claims) put(topic string, found claim) {
 
 // isHubOf asks a topic whether this is its hub; nil if it is (R-04: "Hub verifies topic URI").
 func (h *Hub) isHubOf(ctx context.Context, topic string) error {
-	if known, ok := h.claims.get(topic, h.o.Now()); ok {
+	if known, ok := h.claims.get(topic, time.Now()); ok {
 		return known.err
 	}
-	if !h.looking.enter(ctx, h.halt) {
+	if !h.places.reading.enter(ctx, h.halt) {
 		return errStopping
 	}
-	defer h.looking.leave()
+	defer h.places.reading.leave()
 	timed, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	found := claim{until: h.o.Now().Add(claimGood)}
+	found := claim{until: time.Now().Add(claimGood)}
 	hubs, err := h.hubsOf(timed, topic)
 	switch {
 	case ctx.Err() != nil:
 		return errStopping // the publisher does not wait for the answer
 	case err != nil:
-		// Why is not for strangers: they could have us look where they cannot.
-		h.o.Log.Info("a topic cannot be asked for its hub", "topic", topic, "why", because(err))
+		// Why is not for strangers.
+		h.o.Log.Info("a topic cannot be asked for its hub", "topic", topic, "why", reason(err))
 		found.err = errNotAsked
-	case !h.amongst(hubs):
+	case !h.isNamed(hubs):
 		found.err = errNotNamed
 	}
 	if found.err != nil {
-		found.until = h.o.Now().Add(claimBad)
+		found.until = time.Now().Add(claimBad)
 	}
 	h.claims.put(topic, found)
 	return found.err
 }
 
-// hubsOf reads what hubs a topic names. One without content (204) names them all the same (S-10).
+// hubsOf reads what hubs a topic names, one without content (204) as well (S-10).
 func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
-	resp, err := h.origin.Get(ctx, fetch.Request{URL: topic, MaxBytes: h.o.MaxBody})
+	resp, err := h.topics.Get(ctx, fetch.Request{URL: topic, MaxBytes: h.o.maxBody})
 	if isEmpty(err) {
-		a, err := h.origin.Send(ctx, fetch.Message{Method: http.MethodGet, URL: topic, Timeout: verifyTimeout})
+		a, err := h.topics.Send(ctx, fetch.Message{Method: http.MethodGet, URL: topic, Timeout: verifyTimeout})
 		if err != nil {
 			return nil, err
 		}
@@ -152,13 +154,13 @@ func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	links, err := websub.DiscoverTopic(resp.Header.Values("Link"), resp.Type, resp.Body, final)
+	const most = 512 << 10 // bytes of a topic that are searched for its hubs (P8)
+	links, err := websub.DiscoverTopic(resp.Header.Values("Link"), resp.Type, io.LimitReader(resp.Body, most), final)
 	return links.Hubs, err
 }
 
-// amongst reports whether this hub is one of those. A slash at the end is what people add and leave out, and our Handler
-// does not mind either.
-func (h *Hub) amongst(hubs []string) bool {
+// isNamed reports whether this hub is one of those, with or without a slash at the end.
+func (h *Hub) isNamed(hubs []string) bool {
 	for _, hub := range hubs {
 		if strings.TrimSuffix(hub, "/") == strings.TrimSuffix(h.o.Base, "/") {
 			return true

@@ -2,20 +2,18 @@ package hub
 
 import "resyncd/destination/peer/hub/hubstate"
 
-// recentBytes is how much content is kept in memory for those who deliver it now, so that a thousand subscribers of one
-// topic neither read it a thousand times nor hold it a thousand times.
+// recentBytes is how much content is kept in memory, so that a thousand subscribers of one topic read it once.
 const recentBytes = 32 << 20
 
 type recentKey struct{ topic, number int64 }
 
-// recent holds the notifications that were touched last, oldest first out. Hub.mu guards it.
+// recent holds the notifications that were added last. Hub.mu guards it.
 type recent struct {
 	all   map[recentKey]*hubstate.Notification
 	order []recentKey
 	size  int64
 }
 
-// weight counts what holding one costs beside its body.
 func weight(n *hubstate.Notification) int64 { return int64(len(n.Body)+len(n.Link)+len(n.Type)) + 256 }
 
 func (r *recent) add(topic int64, n *hubstate.Notification) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -24,12 +25,78 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// eventKind is what happened, as the log has it.
+type eventKind string
+
+const (
+	eventPublished  eventKind = "content was published"
+	eventUnchanged  eventKind = "a topic has not changed"
+	eventUnreadable eventKind = "a topic cannot be read"
+	eventDelivered  eventKind = "a notification was delivered"
+	eventFailed     eventKind = "a delivery failed"
+	eventDropped    eventKind = "notifications were dropped for a subscriber"
+	eventVerified   eventKind = "a subscription was verified"
+	eventUnverified eventKind = "a request was not confirmed"
+	eventEnded      eventKind = "a subscription ended"
+)
+
+// event is one thing that happened.
+type event struct {
+	Kind         eventKind
+	Topic        string
+	Subscription int64
+	Number       int64
+	Count        int64
+	Took         time.Duration
+	Why          string
+}
+
+// listener is a log that passes events on.
+type listener struct{ events chan event }
+
+func (l listener) Enabled(context.Context, slog.Level) bool { return true }
+func (l listener) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l listener) WithGroup(string) slog.Handler            { return l }
+
+func (l listener) Handle(_ context.Context, r slog.Record) error {
+	message, _, _ := strings.Cut(r.Message, ", ")
+	e := event{Kind: eventKind(message)}
+	switch e.Kind {
+	case eventPublished, eventUnchanged, eventUnreadable, eventDelivered, eventFailed, eventDropped, eventVerified,
+		eventUnverified, eventEnded:
+	default:
+		return nil
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "topic":
+			e.Topic = a.Value.String()
+		case "subscription":
+			e.Subscription = a.Value.Int64()
+		case "number":
+			e.Number = a.Value.Int64()
+		case "count":
+			e.Count = a.Value.Int64()
+		case "took":
+			e.Took = a.Value.Duration()
+		case "why":
+			e.Why = a.Value.String()
+		}
+		return true
+	})
+	select {
+	case l.events <- e:
+	default:
+	}
+	return nil
+}
+
 // rig is a hub that runs, over loopback.
 type rig struct {
 	t      testing.TB
 	path   string // of its state
 	o      Options
-	events chan Event
+	events chan event
 	wrap   func(hubstate.State) hubstate.State // nil: the state itself
 
 	hub   *Hub
@@ -42,14 +109,9 @@ type rig struct {
 
 func newRig(t testing.TB, change func(*Options)) *rig {
 	t.Helper()
-	r := &rig{t: t, path: filepath.Join(t.TempDir(), "hub.db"), events: make(chan Event, 100_000)}
+	r := &rig{t: t, path: filepath.Join(t.TempDir(), "hub.db"), events: make(chan event, 100_000)}
 	r.o = Options{RetryBase: 10 * time.Millisecond, MinLease: time.Second,
-		Observe: func(e Event) {
-			select {
-			case r.events <- e:
-			default:
-			}
-		}}
+		Log: slog.New(listener{r.events})}
 	if change != nil {
 		change(&r.o)
 	}
@@ -172,7 +234,7 @@ func (r *rig) push(want int, topic, body string) {
 }
 
 // event waits for one of a kind.
-func (r *rig) event(kind EventKind) Event {
+func (r *rig) event(kind eventKind) event {
 	r.t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -257,9 +319,9 @@ func next(t testing.TB, c chan heard) heard {
 }
 
 // subscribed subscribes a callback of s and waits until the hub has recorded it.
-func (r *rig) subscribed(s *subscriber, callback, topic string, params ...string) Event {
+func (r *rig) subscribed(s *subscriber, callback, topic string, params ...string) event {
 	r.t.Helper()
 	r.form(http.StatusAccepted, append([]string{"hub.mode", "subscribe", "hub.callback", s.URL + callback, "hub.topic", topic}, params...)...)
 	next(r.t, s.asked)
-	return r.event(Verified)
+	return r.event(eventVerified)
 }

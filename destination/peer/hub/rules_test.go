@@ -17,7 +17,7 @@ const aTopic = "http://source.example/topic"
 // TestRequests: what is accepted, and what is refused with which reason (H-01, H-02, H-03, H-16, H-17).
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.MaxBody = 1000 })
+	r := newRig(t, func(o *Options) { o.maxBody = 1000 })
 	s := newSubscriber(t)
 	good := url.Values{"hub.mode": {"subscribe"}, "hub.callback": {s.URL + "/cb"}, "hub.topic": {aTopic}}
 	with := func(pairs ...string) string {
@@ -126,7 +126,7 @@ func TestPublisherToken(t *testing.T) {
 // TestVerification: the request of websub.md 2.2 and what counts as consent (H-04, H-05, H-06).
 func TestVerification(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.DefaultLease = 1234 * time.Second })
+	r := newRig(t, func(o *Options) { o.defaultLease = 1234 * time.Second })
 	s := newSubscriber(t)
 	const callback = "/cb?hub.topic=mine&k=a%20b;c"
 	e := r.subscribed(s, callback, aTopic+"?a=1&b=%2F", "hub.secret", "x")
@@ -149,7 +149,7 @@ func TestVerification(t *testing.T) {
 	if q2.Get("hub.mode") != "unsubscribe" || q2.Get("hub.challenge") == q.Get("hub.challenge") {
 		t.Errorf("asked %v", q2)
 	}
-	if e := r.event(Ended); e.Why != "unsubscribed" {
+	if e := r.event(eventEnded); e.Why != "unsubscribed" {
 		t.Errorf("%+v", e)
 	}
 
@@ -175,7 +175,7 @@ func TestVerification(t *testing.T) {
 		s.on(answer, nil)
 		r.form(202, "hub.mode", "subscribe", "hub.callback", s.URL+"/cb", "hub.topic", aTopic)
 		next(t, s.asked)
-		if e := r.event(Unverified); e.Topic != aTopic {
+		if e := r.event(eventUnverified); e.Topic != aTopic {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
@@ -259,7 +259,7 @@ func TestRenewal(t *testing.T) {
 	signed("one")
 	s.on(func(w http.ResponseWriter, _ url.Values) { w.WriteHeader(404) }, nil)
 	r.form(202, "hub.mode", "subscribe", "hub.callback", s.URL+"/cb", "hub.topic", aTopic, "hub.secret", "two", "hub.lease_seconds", "2000")
-	r.event(Unverified)
+	r.event(eventUnverified)
 	next(t, s.asked)
 	signed("one")
 	s.on(nil, nil)

@@ -12,11 +12,11 @@ import (
 	"resyncd/destination/gate"
 )
 
-// connections is how many clients are listened to at a time; those that ask nothing make room for others (P8).
+// connections is how many clients there may be; those that ask nothing make room (P8).
 const connections = 4096
 
-// Serve answers requests on a listener until ctx ends, then finishes what is running for a few seconds. It returns nil
-// after such an end. It closes the listener.
+// Serve answers requests on a listener until ctx ends, then finishes what is running for a few seconds. It closes the
+// listener and returns nil after such an end.
 func (h *Hub) Serve(ctx context.Context, listener net.Listener) error {
 	door := gate.New(gate.Options{Listener: listener, MaxConns: connections, Log: h.o.Log})
 	server := &http.Server{

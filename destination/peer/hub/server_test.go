@@ -45,5 +45,5 @@ func TestIdleConnections(t *testing.T) {
 	if resp.StatusCode != http.StatusAccepted {
 		t.Error(resp.Status)
 	}
-	r.event(Verified)
+	r.event(eventVerified)
 }

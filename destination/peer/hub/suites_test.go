@@ -50,7 +50,7 @@ func TestRocks(t *testing.T) {
 				if status := w.ask("unsubscribe", callback); status != http.StatusAccepted {
 					t.Errorf("answered %d", status)
 				}
-				w.event(Ended)
+				w.event(eventEnded)
 			}
 			w.page.set(func(p *page) { p.body = "the blog with a post" })
 			w.form(http.StatusAccepted, "hub.mode", "publish", "hub.topic", w.topic())
@@ -76,7 +76,7 @@ func TestRocks(t *testing.T) {
 			} else if signature != "" {
 				t.Errorf("signed with %s, which nobody expects", signature)
 			}
-			w.event(Delivered)
+			w.event(eventDelivered)
 			if len(w.sub.got) != 0 {
 				t.Errorf("%d more notifications", len(w.sub.got))
 			}

@@ -103,8 +103,8 @@ func TestRetrySurvives(t *testing.T) {
 // TestSlowBesideDead: those that are slow, but there, do not wait for those that hang, however many (H-18).
 func TestSlowBesideDead(t *testing.T) {
 	t.Parallel()
-	inBubble(t, Options{VerifyRate: 1e6}, func(b *bubble) {
-		const dead = 3 * lastDeliveries
+	inBubble(t, Options{verifyRate: 1e6}, func(b *bubble) {
+		const dead = 3 * failingDeliveries
 		for i := range dead {
 			b.subscribe(fmt.Sprintf("http://dead.example/%d", i))
 		}
@@ -125,7 +125,7 @@ func TestSlowBesideDead(t *testing.T) {
 		})
 		b.push("a")
 		pass(30 * time.Second) // by now the dead are tried again
-		if n := len(b.hub.last); n != lastDeliveries {
+		if n := len(b.hub.places.failing); n != failingDeliveries {
 			b.t.Fatalf("%d of the dead are tried again", n)
 		}
 		b.push("b")
@@ -224,10 +224,10 @@ func TestQueueCap(t *testing.T) {
 	})
 }
 
-// TestQueueBytes: and so does its size.
+// TestqueueBytes: and so does its size.
 func TestQueueBytes(t *testing.T) {
 	t.Parallel()
-	inBubble(t, Options{QueueBytes: 1000}, func(b *bubble) {
+	inBubble(t, Options{queueBytes: 1000}, func(b *bubble) {
 		b.subscribe(cb)
 		b.net.change(func(net *still) {
 			net.send = func(fetch.Message) (*fetch.Answer, error) { return nil, errDown }

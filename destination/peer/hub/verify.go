@@ -12,12 +12,9 @@ import (
 	"resyncd/destination/websub"
 )
 
-const (
-	verifyTimeout = 10 * time.Second
-	chainMost     = 8 // intents of one topic and callback that wait for each other
-)
+const verifyTimeout = 10 * time.Second
 
-// verifyAgain are the waits before an intent is verified once more, where the callback could not be reached (H-05).
+// verifyAgain are the waits before a request is verified once more, where the callback could not be reached (H-05).
 var verifyAgain = [...]time.Duration{time.Second, 4 * time.Second, 20 * time.Second}
 
 // notServed is why topics outside of Options.TopicPrefixes are denied.
@@ -32,250 +29,176 @@ var (
 
 	errCrowded      = errors.New("this hub has all the subscriptions that it can bear: try again later")
 	errCrowdedTopic = errors.New("hub.topic has all the subscriptions that this hub bears for one: try again later")
-	errCrowdedHost  = errors.New("hub.callback: its host has all the subscriptions that this hub bears for one: try again later")
+	errCrowdedHost  = errors.New("hub.callback: its host has all the subscriptions " +
+		"that this hub bears for one: try again later")
 )
 
 func isCrowded(err error) bool {
 	return errors.Is(err, errCrowded) || errors.Is(err, errCrowdedTopic) || errors.Is(err, errCrowdedHost)
 }
 
-// pair is what a subscription is known by.
-type pair struct{ topic, callback string }
-
-// intent is a request that waits for its verification. They are kept in memory only: what nobody has confirmed takes no
-// room on disk, and who is not verified asks again (S-30).
-type intent struct {
-	form    form
-	client  string        // the address that it came from; "" where nobody asked
-	line    *line         // where it waits
-	shares  []string      // of that line that it takes from
-	denied  string        // tell the callback that it is refused, and why, instead
-	refresh bool          // nobody asked: a lease nears its end
-	sync    bool          // somebody waits for the outcome: one attempt only
-	done    chan error    // of one place
-	newer   chan struct{} // closed when another of the same pair waits behind it
-	over    chan struct{} // closed when it is settled
-}
-
-// answer tells the outcome to whoever waits for it; only the first counts.
-func (in *intent) answer(err error) {
-	select {
-	case in.done <- err:
-	default:
-	}
-}
-
-// enqueue has an intent verified as soon as possible, but after those of the same pair that came before, so that a
-// subscriber that changes its mind gets what it asked for last.
-func (h *Hub) enqueue(in *intent) error {
+// enqueue has a request verified, after those of the same pair that came before.
+func (h *Hub) enqueue(q *request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.append(in)
+	return h.add(q)
 }
 
-// append is enqueue for those who hold h.mu.
-func (h *Hub) append(in *intent) error {
-	in.done, in.newer, in.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
-	key := pair{in.form.Topic, in.form.Callback}
-	in.line, in.shares = h.strangers, sharesOf(in.client, in.form.Callback)
-	if h.laneOf(key) != nil {
-		in.line = h.living
-	}
-	chain := h.chains[key]
-	switch {
-	case h.phase != running:
+// add is enqueue for callers that hold h.mu.
+func (h *Hub) add(q *request) error {
+	if h.phase != running {
 		return errStopping
-	case len(chain) >= chainMost || in.line.full(in.shares):
-		return errTooMany
 	}
-	if in.form.Mode == websub.ModeSubscribe && in.denied == "" {
-		if err := h.room(key); err != nil {
+	if h.isNew(q) {
+		if err := h.registry.room(q.key(), &h.o); err != nil {
 			return err
 		}
 	}
-	h.chains[key] = append(chain, in)
-	in.line.count(in.shares)
-	if n := len(chain); n > 0 {
-		close(chain[n-1].newer)
-	} else {
-		h.spawn(func(ctx context.Context) { h.follow(ctx, key) })
+	first, err := h.requests.add(q, h.registry.find(q.key()) != nil)
+	if err == nil && first {
+		h.start(func(ctx context.Context) { h.follow(ctx, q.key()) })
 	}
-	return nil
+	return err
 }
 
-// laneOf finds a subscription, or nil. h.mu is held.
-func (h *Hub) laneOf(key pair) *lane {
-	if t := h.topics[key.topic]; t != nil {
-		return t.lanes[key.callback]
-	}
-	return nil
-}
-
-// room tells why there is none for a new subscription; one that there is keeps its place. h.mu is held.
-func (h *Hub) room(key pair) error {
-	t := h.topics[key.topic]
-	switch {
-	case h.laneOf(key) != nil:
-		return nil
-	case h.subs >= h.o.MaxSubscriptions:
-		return errCrowded
-	case t != nil && len(t.lanes) >= h.o.MaxPerTopic:
-		return errCrowdedTopic
-	case h.subsOf[siteOf(key.callback)] >= h.o.MaxPerHost:
-		return errCrowdedHost
-	}
-	return nil
-}
-
-// deny tells a callback that it is not, or no longer, subscribed (H-09).
+// deny notifies a callback that it is not, or no longer, subscribed (H-09).
 func (h *Hub) deny(callback, topic, token, why string) {
-	in := &intent{denied: why}
-	in.form.HubForm = websub.HubForm{Mode: websub.ModeDenied, Callback: callback, Topic: topic, VerifyToken: token}
-	if err := h.enqueue(in); err != nil {
+	q := &request{denied: why}
+	q.form.HubForm = websub.HubForm{Mode: websub.ModeDenied, Callback: callback, Topic: topic, VerifyToken: token}
+	if err := h.enqueue(q); err != nil {
 		h.o.Log.Info("a denial could not be sent", "topic", topic, "callback", label(callback), "err", err)
 	}
 }
 
-// follow works through the intents of one pair.
+// follow works through the requests of one pair.
 func (h *Hub) follow(ctx context.Context, key pair) {
-	for in := h.first(key, 0); in != nil; in = h.first(key, 1) {
-		in.answer(h.handle(ctx, in))
+	for q := h.next(key, 0); q != nil; q = h.next(key, 1) {
+		err := errUnreachable
+		h.guarded("verification", func() { err = h.handle(ctx, q) })
+		q.answer(err)
 	}
 }
 
-// first is the first intent of a pair once so many are done with; nil where there is none, or the hub stops, and then nobody
-// follows the pair any more. Both in one: in between an intent that came would have been followed twice.
-func (h *Hub) first(key pair, done int) *intent {
+// next drops the first requests of a pair and returns the one behind them; after nil, nobody follows the pair.
+func (h *Hub) next(key pair, drop int) *request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	chain := h.chains[key]
 	if h.phase != running {
-		done = len(chain)
+		drop = len(h.requests.chains[key])
 	}
-	for _, in := range chain[:done] {
-		in.line.uncount(in.shares)
-	}
-	if chain = chain[done:]; len(chain) == 0 {
-		delete(h.chains, key)
-		return nil
-	}
-	h.chains[key] = chain
-	return chain[0]
+	return h.requests.next(key, drop)
 }
 
-// handle verifies one intent and does what was asked for (H-04 to H-08).
-func (h *Hub) handle(ctx context.Context, in *intent) (err error) {
+// handle verifies one request and does what was asked for (H-04 to H-08).
+func (h *Hub) handle(ctx context.Context, q *request) (err error) {
 	defer func() {
-		if bug := recover(); bug != nil { // the intents behind this one go on
-			h.o.Log.Error("a verification broke off; please report this", "panic", bug)
-			err = errUnreachable
-		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.requests.settled(q)
 	}()
-	defer h.settled(in)
-	lease := h.o.grant(in.form.Lease)
-	said := ""
+	lease := h.o.grant(q.form.Lease)
+	why := ""
 	for attempt := 0; ; attempt++ {
 		var again bool
-		if again, said, err = h.ask(ctx, in, lease); !again || in.sync || attempt == len(verifyAgain) {
+		if again, why, err = h.ask(ctx, q, lease); !again || q.sync || attempt == len(verifyAgain) {
 			break
 		}
-		if !h.pauseFor(ctx, in, verifyAgain[attempt]) {
+		if !h.pauseFor(ctx, q, verifyAgain[attempt]) {
 			break
 		}
 	}
-	about := Event{Kind: Unverified, Topic: in.form.Topic, Why: said}
 	switch {
 	case errors.Is(err, errStopping):
 		return err
-	case in.denied != "":
-		about.Kind, about.Why = Denied, in.denied
-	case err == nil && in.form.Mode == websub.ModeUnsubscribe:
-		h.leave(ctx, &in.form)
+	case q.denied != "":
+		why = q.denied
+	case err == nil && q.form.Mode == websub.ModeUnsubscribe:
+		h.unsubscribe(ctx, q.key())
 		return nil
 	case err == nil:
-		return h.confirmed(ctx, in, lease)
+		return h.confirmed(ctx, q, lease)
 	}
-	h.o.Log.Info("a request was not confirmed", "mode", in.form.Mode, "topic", in.form.Topic, "callback", label(in.form.Callback),
-		"why", said)
-	h.o.Observe(about)
+	h.o.Log.Info("a request was not confirmed", "mode", q.form.Mode, "topic", q.form.Topic,
+		"callback", label(q.form.Callback), "why", why)
 	return err
 }
 
-// confirmed records a subscription. The subscriber believes that it has one: where that cannot be, it is told.
-func (h *Hub) confirmed(ctx context.Context, in *intent, lease time.Duration) error {
-	if err := h.begin(ctx, in, lease); err != nil {
+// confirmed records a subscription. The subscriber believes that it has one: where that cannot be, it is denied.
+func (h *Hub) confirmed(ctx context.Context, q *request, lease time.Duration) error {
+	if err := h.begin(ctx, q, lease); err != nil {
 		if !isCrowded(err) {
-			h.o.Log.Error("a subscription cannot be recorded", "topic", in.form.Topic, "err", err)
+			h.o.Log.Error("a subscription cannot be recorded", "topic", q.form.Topic, "err", err)
 			err = errUnrecorded
 		}
-		if in.refresh {
+		if q.refresh {
 			return err // it has what it had
 		}
-		h.deny(in.form.Callback, in.form.Topic, in.form.VerifyToken, err.Error())
+		h.deny(q.form.Callback, q.form.Topic, q.form.VerifyToken, err.Error())
 		return err
 	}
-	h.o.Log.Info("a subscription was verified", "topic", in.form.Topic, "callback", label(in.form.Callback), "lease", lease)
 	return nil
 }
 
-// pauseFor waits before an intent is verified once more; false if it is not to be: the hub stops, or the subscriber asked
-// anew and is to be heard on that.
-func (h *Hub) pauseFor(ctx context.Context, in *intent, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+// pauseFor waits before a request is verified once more; false if the hub stops, or the subscriber asked anew.
+func (h *Hub) pauseFor(ctx context.Context, q *request, d time.Duration) bool {
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
-	case <-in.newer:
+	case <-q.newer:
 	case <-h.halt:
 	case <-ctx.Done():
 	}
 	return false
 }
 
-// ask sends one verification of intent, or a denial. again: it may work later (H-05).
-func (h *Hub) ask(ctx context.Context, in *intent, lease time.Duration) (again bool, said string, err error) {
-	v := websub.Verification{Mode: in.form.Mode, Topic: in.form.Topic, VerifyToken: in.form.VerifyToken}
-	if in.denied != "" {
-		v.Mode, v.Reason = websub.ModeDenied, in.denied
+// ask sends one verification of a request, or a denial. again: it may work later (H-05).
+func (h *Hub) ask(ctx context.Context, q *request, lease time.Duration) (again bool, why string, err error) {
+	v := websub.Verification{Mode: q.form.Mode, Topic: q.form.Topic, VerifyToken: q.form.VerifyToken}
+	if q.denied != "" {
+		v.Mode, v.Reason = websub.ModeDenied, q.denied
 	} else {
 		v.Challenge = rand.Text() // single use, 130 bits (H-04)
 	}
-	if in.form.Mode == websub.ModeSubscribe {
+	if q.form.Mode == websub.ModeSubscribe {
 		v.Lease, v.LeaseKnown = int64(lease/time.Second), true
 	}
-	target, err := websub.VerificationURL(in.form.Callback, v)
+	target, err := websub.VerificationURL(q.form.Callback, v)
 	if err != nil {
 		return false, err.Error(), errUnconfirmed
 	}
-	for _, share := range in.shares {
-		leave, err := in.line.limits.enter(ctx, share)
+	for _, share := range q.shares {
+		leave, err := q.queue.enter(ctx, share)
 		if err != nil {
 			return true, "too many verifications for its site, or for whoever asks", errUnreachable
 		}
 		defer leave()
 	}
-	if !in.line.checking.enter(ctx, h.halt) {
+	if !q.queue.places.enter(ctx, h.halt) {
 		return false, "", errStopping
 	}
-	defer in.line.checking.leave()
-	h.asked(in)
+	defer q.queue.places.leave()
+	h.mu.Lock()
+	if h.isNew(q) {
+		h.requests.asking[q] = time.Now()
+	}
+	h.mu.Unlock()
 	a, err := h.net.Send(ctx, fetch.Message{Method: http.MethodGet, URL: target, Timeout: verifyTimeout})
 	switch {
 	case err != nil:
 		// What policy refuses will be refused again.
-		return fetch.KindOf(err) != fetch.Refused, because(err), errUnreachable
-	case in.denied != "":
-		return passing(a.Status), "", nil
+		return fetch.KindOf(err) != fetch.Refused, reason(err), errUnreachable
+	case q.denied != "":
+		return mayPass(a.Status), "", nil
 	case a.Status >= 200 && a.Status <= 299 && !a.Cut && string(a.Body) == v.Challenge:
 		return false, "", nil
 	case a.Status >= 200 && a.Status <= 299:
 		return false, "answered something else than the challenge", errUnconfirmed
 	}
-	return passing(a.Status), fmt.Sprintf("answered %d %s", a.Status, http.StatusText(a.Status)), errUnconfirmed
+	return mayPass(a.Status), fmt.Sprintf("answered %d %s", a.Status, http.StatusText(a.Status)), errUnconfirmed
 }
 
-// passing reports whether a status says nothing about the question asked.
-func passing(status int) bool {
-	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status == http.StatusTooEarly
+// mayPass reports whether a status says nothing about the question asked.
+func mayPass(status int) bool {
+	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout ||
+		status == http.StatusTooEarly
 }

@@ -68,10 +68,10 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// TestVerifyRate: one host is not asked more often than allowed, whoever asks for it (H-19).
+// TestverifyRate: one host is not asked more often than allowed, whoever asks for it (H-19).
 func TestVerifyRate(t *testing.T) {
 	t.Parallel()
-	inBubble(t, Options{VerifyRate: 2}, func(b *bubble) {
+	inBubble(t, Options{verifyRate: 2}, func(b *bubble) {
 		for i := range 40 {
 			b.subscribe(fmt.Sprintf("http://victim.example:%d/", i+1))
 		}
@@ -93,7 +93,7 @@ func TestVerifyRate(t *testing.T) {
 // TestVerifyPlaces: one host has so many places and so long a queue, and none of it at the cost of another host (H-19).
 func TestVerifyPlaces(t *testing.T) {
 	t.Parallel()
-	inBubble(t, Options{VerifyRate: 1e6}, func(b *bubble) {
+	inBubble(t, Options{verifyRate: 1e6}, func(b *bubble) {
 		b.net.change(func(n *still) { n.took = time.Minute })
 		v := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {aTopic}}
 		for i := range shareMost + 1 {
@@ -101,7 +101,7 @@ func TestVerifyPlaces(t *testing.T) {
 			b.post(map[bool]int{true: 202, false: 503}[i < shareMost], websub.FormType, v.Encode(), "")
 		}
 		synctest.Wait()
-		if n := len(b.hub.strangers.checking); n != limitPlaces {
+		if n := len(b.hub.requests.new.places); n != limitPlaces {
 			t.Errorf("%d verifications of one host at a time", n)
 		}
 		b.net.change(func(n *still) { n.took = 0 })
@@ -112,8 +112,9 @@ func TestVerifyPlaces(t *testing.T) {
 		pass(time.Hour)
 		b.hub.mu.Lock()
 		defer b.hub.mu.Unlock()
-		if b.hub.strangers.waiting+b.hub.living.waiting != 0 || len(b.hub.strangers.of)+len(b.hub.living.of) != 0 || b.hub.subsOf["sub.example"] != 1 {
-			t.Errorf("%+v, %+v, %v", b.hub.strangers, b.hub.living, b.hub.subsOf)
+		q, sites := &b.hub.requests, b.hub.registry.bySite
+		if q.new.waiting+q.existing.waiting != 0 || len(q.new.shares)+len(q.existing.shares) != 0 || sites["sub.example"] != 1 {
+			t.Errorf("%d and %d wait, %v", q.new.waiting, q.existing.waiting, sites)
 		}
 	})
 }
@@ -121,7 +122,7 @@ func TestVerifyPlaces(t *testing.T) {
 // TestCrowded: there is room for so many subscriptions; those that there are can be renewed and ended.
 func TestCrowded(t *testing.T) {
 	t.Parallel()
-	inBubble(t, Options{MaxSubscriptions: 1}, func(b *bubble) {
+	inBubble(t, Options{maxSubscriptions: 1}, func(b *bubble) {
 		b.subscribe(cb)
 		b.subscribe(cb)
 		v := url.Values{"hub.mode": {"subscribe"}, "hub.callback": {cb + "2"}, "hub.topic": {aTopic}}

@@ -133,7 +133,7 @@ func (w *world) join(callback string, params ...string) url.Values {
 		w.Fatalf("subscribe: answered %d, want %d", status, w.taken)
 	}
 	asked := next(w, w.sub.asked)
-	w.event(Verified)
+	w.event(eventVerified)
 	return w.query(asked, callback)
 }
 

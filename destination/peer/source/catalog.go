@@ -1,44 +1,25 @@
 package source
 
-// pageSize is the number of records that are copied at once when a record changes that a Resource List still needs.
+// pageSize is the number of records that are copied at once.
 const pageSize = 64
 
-// maxGraves is how many deleted names are remembered, to be answered with 410 Gone. Older ones become 404 Not Found.
-const maxGraves = 10_000
+// maxTombstones is how many deleted names are answered with 410 Gone rather than 404 Not Found.
+const maxTombstones = 10_000
 
-// record is what is published about one resource. A million of them are held, so it is small and has no time.Time.
+// record is what is published about one resource. It is small because a million of them are held.
 type record struct {
-	name     string // path below the root, unescaped bytes; "" where the slot number says it
-	sums     string // the other digests, one after another, as the digester orders them
+	name     string // unescaped path; "" where it follows from the slot
+	sums     string // the other digests, one after another
 	sum      [32]byte
 	length   int64
-	modified int64 // HTTP Last-Modified, in seconds since 1970; of a dead record when it died
-	version  int64 // made-up resources: 0, 1, 2, …; of a dead record with a name, the number of its burial
+	modified int64 // HTTP Last-Modified, in seconds since 1970, or when it died
+	version  int64 // of a dead record with a name, the number of its deletion
 	live     bool
 }
 
 type page struct {
 	epoch   uint64
 	records [pageSize]record
-}
-
-// catalog holds the records by slot. It is frozen in the time it takes to copy the page table: a page is copied only
-// when it is next written (copy on write), so a Resource List is a consistent snapshot that costs next to nothing.
-type catalog struct {
-	pages []*page
-	slots int
-	live  int
-	epoch uint64
-	index map[string]int // nil where the name follows from the slot
-	// graves are the slots of the dead, oldest first; an entry that has lived again since is skipped.
-	graves  []grave
-	burials int64
-	free    []int
-}
-
-type grave struct {
-	slot   int
-	burial int64
 }
 
 // frozen is the catalog at one instant.
@@ -48,15 +29,28 @@ type frozen struct {
 	live  int
 }
 
+func (f *frozen) at(slot int) *record { return &f.pages[slot/pageSize].records[slot%pageSize] }
+
+// catalog holds the records by slot. A page is copied only when it is next written, so that a snapshot costs next to
+// nothing.
+type catalog struct {
+	frozen
+	epoch      uint64
+	index      map[string]int // nil where the name follows from the slot
+	tombstones []tombstone    // oldest first, some of records that live again
+	deletions  int64
+	free       []int
+}
+
+type tombstone struct {
+	slot   int
+	number int64
+}
+
 func (c *catalog) freeze() frozen {
 	c.epoch++
 	return frozen{pages: append([]*page(nil), c.pages...), slots: c.slots, live: c.live}
 }
-
-func (f frozen) at(slot int) *record { return &f.pages[slot/pageSize].records[slot%pageSize] }
-
-// at returns a record to read.
-func (c *catalog) at(slot int) *record { return &c.pages[slot/pageSize].records[slot%pageSize] }
 
 // edit returns a record to write.
 func (c *catalog) edit(slot int) *record {
@@ -72,11 +66,23 @@ func (c *catalog) edit(slot int) *record {
 
 // find returns the slot of a name, dead or alive.
 func (c *catalog) find(name string) (int, bool) {
+	if c.index == nil {
+		n, ok := Synthetic{}.number(name)
+		return n - 1, ok && n <= c.slots
+	}
 	slot, ok := c.index[name]
 	return slot, ok
 }
 
-// slotFor returns the slot of a name, giving it one if it has none.
+// name is the name of what is or was in a slot. It needs no lock.
+func (c *catalog) name(slot int, rec *record) string {
+	if c.index == nil {
+		return Synthetic{}.Name(slot + 1)
+	}
+	return rec.name
+}
+
+// slotFor returns the slot of a name, a new one if need be.
 func (c *catalog) slotFor(name string) int {
 	if slot, ok := c.index[name]; ok {
 		return slot
@@ -114,24 +120,24 @@ func (c *catalog) put(slot int, next record) {
 	*r = next
 }
 
-// bury marks a record as dead, and forgets the one that has been dead for longest if there are many.
-func (c *catalog) bury(slot int, died int64) {
+// remove marks a record as dead; beyond maxTombstones it forgets the oldest dead one.
+func (c *catalog) remove(slot int, died int64) {
 	r := *c.at(slot)
 	r.live, r.modified = false, died
 	if c.index == nil {
 		c.put(slot, r)
 		return
 	}
-	c.burials++
-	r.version = c.burials
+	c.deletions++
+	r.version = c.deletions
 	c.put(slot, r)
-	c.graves = append(c.graves, grave{slot, c.burials})
-	if len(c.graves) <= maxGraves {
+	c.tombstones = append(c.tombstones, tombstone{slot, c.deletions})
+	if len(c.tombstones) <= maxTombstones {
 		return
 	}
-	oldest := c.graves[0]
-	c.graves = c.graves[1:]
-	if r := c.at(oldest.slot); !r.live && r.version == oldest.burial {
+	oldest := c.tombstones[0]
+	c.tombstones = c.tombstones[1:]
+	if r := c.at(oldest.slot); !r.live && r.version == oldest.number {
 		delete(c.index, r.name)
 		c.free = append(c.free, oldest.slot)
 	}

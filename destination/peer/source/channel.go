@@ -1,7 +1,11 @@
 package source
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"resyncd/destination/peer/source/faults"
@@ -9,16 +13,20 @@ import (
 	"resyncd/destination/websub"
 )
 
-// fetchPatience is how long a hub that was told in the traditional way may take to fetch the topic before something new
-// goes on top of it.
+// fetchPatience is how long a traditional hub may take to fetch the topic before the next notification replaces it.
 const fetchPatience = 2 * time.Second
 
-// feedLag is how long the feed of changes lets the Change Notification of the same change go first. Told at the same moment, the
-// two took turns on the processors of the Source and of its hub: 0.1 of the 2.2 ms that a push takes in all.
+// feedLag lets the Change Notification of the same change go first: at the same moment, the two delay each other.
 const feedLag = 5 * time.Millisecond
 
-// channel makes notifications of one kind out of what happens, and tells them in order. Its goroutine is run; the
-// outbox belongs to whoever holds the Source's lock, the topic guards itself, and the rest is run's own.
+// The kinds of channels beside those of rsdoc.
+const (
+	changeFeedKind rsdoc.Kind = "change-feed"
+	recordFeedKind rsdoc.Kind = "record-feed"
+)
+
+// channel makes notifications of one kind and sends them in order. The Source's lock guards the outbox, the
+// topic guards itself, and the rest is run's own.
 type channel struct {
 	s     *Source
 	kind  rsdoc.Kind
@@ -26,36 +34,60 @@ type channel struct {
 	out   outbox
 	topic topic
 	hub   *hub
-	// render makes what the hub is told of a batch, once whoever fetches the topic sees it (P-05).
+	// render makes what the hub gets of a batch, once readers of the topic see it (P-05).
 	render    func(batch) ([]byte, error)
 	mediaType string
 	related   []websub.Link // beside hub and self
 	every     time.Duration // that changes come together for
 
-	teller teller
-	shown  batch // what the topic says
+	sender sender
+	shown  batch // what the topic shows
 	faults faults.Line[batch]
+}
+
+// openChannels makes the two channels and one for each feed. They begin with the Source: after a restart, the
+// hole is there to see.
+func (s *Source) openChannels() error {
+	if s.options.Publish == PublishOff {
+		return nil
+	}
+	if s.options.Client == nil {
+		return errors.New("a Source with a hub needs a Client to reach it")
+	}
+	hub, err := newHub(&s.options)
+	if err != nil {
+		return err
+	}
+	s.changes = newChannel(s, hub, rsdoc.KindChangeNotification, changeTopic)
+	s.framework = newChannel(s, hub, rsdoc.KindFrameworkNotification, frameworkTopic)
+	for _, f := range s.feeds() {
+		f.channel = newFeedChannel(f, hub)
+	}
+	// Readers of an earlier Capability List have to read it again.
+	s.announce(documentChange{
+		loc: s.at(capabilityList), kind: rsdoc.KindCapabilityList, change: rsdoc.ChangeUpdated, at: s.begin,
+	})
+	return nil
 }
 
 func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 	c := &channel{s: s, kind: kind, name: name, hub: h, mediaType: notificationType}
 	c.render, c.every = c.show, s.options.NotifyEvery
-	c.related = []websub.Link{{Target: h.up, Rels: []string{rsdoc.RelResourceSync}}}
-	c.out = newOutbox(s.options.NotifyMax, s.options.NotifyQueue, s.begin)
-	c.teller = teller{send: s.options.Client.Send, log: s.options.Logger, kind: kind}
+	c.related = []websub.Link{{Target: s.at(capabilityList), Rels: []string{rsdoc.RelResourceSync}}}
+	c.out = newOutbox(s.options.NotifyMax, s.options.notifyQueue, s.begin)
+	c.sender = sender{send: s.options.Client.Send, log: s.options.Logger, kind: kind}
 	if kind != rsdoc.KindFrameworkNotification {
 		c.faults = faults.NewLine(s.options.Faults, forged)
 	}
 	return c
 }
 
-// newFeedChannel makes the channel of a feed. Its topic is the feed, which is served whether anybody is told or not; what
-// the channel keeps as its topic only tells whether it was fetched since.
+// newFeedChannel makes the channel of a feed. Its topic only keeps whether the feed was fetched.
 func newFeedChannel(f *webFeed, h *hub) *channel {
 	c := newChannel(f.s, h, f.kind, f.name)
 	c.mediaType, c.related = f.faults.MediaType(), nil
-	c.render = f.news
-	if f.kind == KindChangeFeed {
+	c.render = f.newEntries
+	if f.kind == changeFeedKind {
 		c.every = max(c.every, feedLag)
 	}
 	if h.traditional {
@@ -66,38 +98,66 @@ func newFeedChannel(f *webFeed, h *hub) *channel {
 	return c
 }
 
-// links is the Link header of the channel, the same on its topic and on what is posted (P-01).
+// setChannels lists those that the Capability List names.
+func (s *Source) setChannels() []*channel {
+	if s.changes == nil {
+		return nil
+	}
+	return []*channel{s.changes, s.framework}
+}
+
+func (s *Source) channels() []*channel {
+	all := s.setChannels()
+	for _, f := range s.feeds() {
+		if f.channel != nil {
+			all = append(all, f.channel)
+		}
+	}
+	return all
+}
+
+// links is the Link header on the topic and on what is posted (P-01).
 func (c *channel) links() string { return websub.LinkHeader(c.hub.url, c.s.at(c.name), c.related...) }
 
-// run publishes until ctx ends. What is not told by then never is; nobody will believe it was, because the next run's
-// intervals begin anew.
+// run publishes until ctx ends. The intervals of the next run begin anew.
 func (c *channel) run(ctx context.Context) {
 	for c.await(ctx) {
 		b, ok := c.take()
 		if !ok {
 			continue
 		}
-		for i, t := range c.faults.Pass(b) {
-			if i > 0 && !c.untilFetched(ctx) || !c.deliver(ctx, t) {
+		for i, n := range c.faults.Pass(b) {
+			if i > 0 && !c.untilFetched(ctx) || !c.deliver(ctx, n) {
 				return
 			}
 		}
 	}
 }
 
-// deliver tells the hub and reports what became of it; false when ctx has ended.
-func (c *channel) deliver(ctx context.Context, t faults.Sending[batch]) bool {
-	if t.Err == nil {
-		t.Err = c.tell(ctx, t.What)
+// deliver sends a notification and reports it; false when ctx has ended.
+func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
+	if n.Err == nil {
+		n.Err = c.publish(ctx, n.What)
 	}
 	if ctx.Err() != nil {
 		return false
 	}
-	c.s.report(t.What.notification(c.kind, t.Err))
+	log := c.log(&n.What, n.What.len())
+	if n.Err != nil {
+		log.Warn("notification given up, subscribers will see a gap", "err", n.Err)
+	} else {
+		log.Debug("notification sent")
+	}
 	return true
 }
 
-// await returns when there is something to publish and it has waited as long as it should; false when ctx ends.
+// log is the log, about a notification.
+func (c *channel) log(b *batch, entries int) *slog.Logger {
+	return c.s.options.Logger.With("kind", c.kind, "changes", entries,
+		"from", b.from.String(), "until", b.until.String())
+}
+
+// await returns when there is something to publish; false when ctx ends.
 func (c *channel) await(ctx context.Context) bool {
 	for c.waiting() == 0 {
 		select {
@@ -113,7 +173,7 @@ func (c *channel) await(ctx context.Context) bool {
 	return c.gather(ctx) && c.untilFetched(ctx)
 }
 
-// gather lets changes come together for a time, or until a notification is full.
+// gather lets changes come together, or until a notification is full.
 func (c *channel) gather(ctx context.Context) bool {
 	if c.every <= 0 {
 		return ctx.Err() == nil
@@ -132,22 +192,17 @@ func (c *channel) gather(ctx context.Context) bool {
 	return true
 }
 
-// untilFetched gives a hub that was told in the traditional way the time to fetch what it was told of. A topic can say
-// only one thing at a time, so the next notification must not take the place of one that nobody has read; and of a feed
-// that nobody has read yet there is nothing more to tell. Changes that happen meanwhile come together in the next one.
-// See also show.
+// untilFetched gives a traditional hub the time to fetch the topic.
 func (c *channel) untilFetched(ctx context.Context) bool {
 	fetched := c.topic.fetched()
 	if !c.hub.traditional || fetched == nil {
 		return ctx.Err() == nil
 	}
-	timer := time.NewTimer(fetchPatience)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-fetched:
-	case <-timer.C:
+	case <-time.After(fetchPatience):
 	}
 	return true
 }
@@ -158,7 +213,7 @@ func (c *channel) waiting() int {
 	return len(c.out.waiting)
 }
 
-// take removes the next notification from the outbox, and reports what the outbox had to drop before it.
+// take takes the next notification out, and reports what was dropped before it.
 func (c *channel) take() (batch, bool) {
 	c.s.mu.Lock()
 	lost, n := c.out.dropped()
@@ -168,7 +223,6 @@ func (c *channel) take() (batch, bool) {
 	return b, ok
 }
 
-// lookForLoss reports what the outbox had to drop while the hub keeps failing.
 func (c *channel) lookForLoss() {
 	c.s.mu.Lock()
 	lost, n := c.out.dropped()
@@ -177,29 +231,22 @@ func (c *channel) lookForLoss() {
 }
 
 func (c *channel) reportLoss(lost batch, n int) {
-	if n == 0 {
-		return
+	if n > 0 {
+		c.log(&lost, n).Warn("notifications dropped, subscribers will see a gap")
 	}
-	c.s.options.Logger.Warn("notifications dropped, subscribers will see a gap", "kind", c.kind, "changes", n,
-		"from", lost.from.String(), "until", lost.until.String())
-	told := lost.notification(c.kind, ErrNotifyBehind)
-	told.Changes = n
-	c.s.report(told)
 }
 
-// tell puts a notification on the topic and then tells the hub (P-05).
-func (c *channel) tell(ctx context.Context, b batch) error {
+// publish puts a notification on the topic, then notifies the hub (P-05).
+func (c *channel) publish(ctx context.Context, b batch) error {
 	body, err := c.render(b)
 	if err != nil {
 		return err
 	}
-	return c.teller.tell(ctx, c.hub.message(c, body), c.lookForLoss)
+	return c.sender.deliver(ctx, c.hub.message(c, body), c.lookForLoss)
 }
 
-// show puts a notification on the topic. In the traditional way the hub fetches it at a time of its own choosing. If the
-// one before has not been fetched by then, the new one takes it in: its interval begins earlier, and nothing is lost. If
-// that makes it too large it stands alone, and the hub's subscribers see a gap. Any GET counts as the hub's: where another
-// reader was taken for it, a gap shows too, never a silent loss.
+// show puts a notification on the topic, joined to one that a traditional hub has not fetched yet. Where that is too
+// large, subscribers see a gap.
 func (c *channel) show(b batch) ([]byte, error) {
 	return c.topic.show(func(fetched bool) ([]byte, rsdoc.Micros, error) {
 		whole := b
@@ -207,8 +254,35 @@ func (c *channel) show(b batch) ([]byte, error) {
 			b.len()+c.shown.len() <= c.s.options.NotifyMax && b.size+c.shown.size <= maxNotificationBytes {
 			whole = c.shown.join(b)
 		}
-		body, err := c.s.notificationBody(c.kind, whole)
+		body, err := c.notification(whole)
 		c.shown = whole
 		return body, whole.until, err
 	})
+}
+
+// notification writes a Change or Framework Notification. The latter has no interval: a missed one is made
+// good by the next poll.
+func (c *channel) notification(b batch) ([]byte, error) {
+	head, entries := rsdoc.NewHead(rsdoc.List, c.kind), documentEntries(b.documents)
+	head.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, b.up)}
+	if c.kind != rsdoc.KindFrameworkNotification {
+		head.From, head.Until = b.from, b.until
+		entries = c.s.changeEntries(b.changes)
+	}
+	var body bytes.Buffer
+	if err := c.s.write(&body, head, entries); err != nil {
+		return nil, fmt.Errorf("write a notification: %w", err)
+	}
+	return body.Bytes(), nil
+}
+
+// forged is a notification with its interval, in which everything was deleted.
+func forged(b batch) batch {
+	changes := make([]change, len(b.changes))
+	for i, c := range b.changes {
+		c.kind, c.live = rsdoc.ChangeDeleted, false
+		changes[i] = c
+	}
+	b.changes = changes
+	return b
 }

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Synthetic describes made-up resources. They are text, each a pure function of (Seed, number, version), so that a test can
-// tell every version that was ever published, and none is kept in memory.
+// Synthetic describes made-up resources. Each body is text and a pure function of (Seed, number, version), so none is
+// kept.
 type Synthetic struct {
-	// Resources is how many there are at the beginning. They are numbered from 1.
+	// Resources is how many there are at the beginning, numbered from 1.
 	Resources int
-	// Rate is the number of changes in a second: three of five are updates, the others creations and deletions that
-	// keep the number of resources near the one at the beginning.
+	// Rate is the number of changes a second: three of five are updates, the others keep the number of resources near
+	// Resources.
 	Rate float64
 	// Seed makes another world.
 	Seed uint64
-	// Size is the length of every body in bytes. 0: a mix from 100 bytes to 32 KiB, on average 3 KiB.
+	// Size is the length of every body. 0: a mix from 100 bytes to 32 KiB, on average 3 KiB.
 	Size int64
 }
 
@@ -42,7 +42,7 @@ func (Synthetic) Name(number int) string {
 	return "res/" + "000000"[:max(0, 6-len(digits))] + digits
 }
 
-// number is the way back from Name.
+// number reads a Name.
 func (o Synthetic) number(name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, "res/")
 	if !ok || len(digits) < 6 {
@@ -75,14 +75,14 @@ func (o Synthetic) Length(number int, version int64) int64 {
 
 // Content is a version of a resource.
 func (o Synthetic) Content(number int, version int64) io.ReadSeeker {
-	return &text{key: o.key(number, version), length: o.Length(number, version)}
+	return &letters{key: o.key(number, version), length: o.Length(number, version)}
 }
 
 func (o Synthetic) key(number int, version int64) uint64 {
 	return mix(mix(mix(o.Seed)+uint64(number)) + uint64(version))
 }
 
-// mix is the finaliser of SplitMix64: a fast bijection without visible pattern.
+// mix is the finaliser of SplitMix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -90,13 +90,13 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// text reads as letters from a to p with a line break after every 63rd, made as they are read.
-type text struct {
+// letters reads as letters from a to p with a line break after every 63rd.
+type letters struct {
 	key            uint64
 	length, offset int64
 }
 
-func (t *text) Read(p []byte) (int, error) {
+func (t *letters) Read(p []byte) (int, error) {
 	if t.offset >= t.length {
 		return 0, io.EOF
 	}
@@ -118,7 +118,7 @@ func (t *text) Read(p []byte) (int, error) {
 }
 
 // word is eight characters at once.
-func (t *text) word(i uint64) uint64 {
+func (t *letters) word(i uint64) uint64 {
 	w := mix(t.key+i)&0x0f0f0f0f0f0f0f0f + 0x6161616161616161
 	if i%8 == 7 {
 		w = w&^(0xff<<56) | '\n'<<56
@@ -126,7 +126,7 @@ func (t *text) word(i uint64) uint64 {
 	return w
 }
 
-func (t *text) Seek(offset int64, whence int) (int64, error) {
+func (t *letters) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
 		offset += t.offset

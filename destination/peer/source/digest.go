@@ -12,7 +12,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// ParseHashes reads a list of algorithms as --hash takes it: names divided by commas.
+// ParseHashes reads a list of algorithms divided by commas.
 func ParseHashes(list string) ([]rsdoc.Algorithm, error) {
 	known := []rsdoc.Algorithm{rsdoc.MD5, rsdoc.SHA1, rsdoc.SHA256, rsdoc.SHA384, rsdoc.SHA512}
 	var out []rsdoc.Algorithm
@@ -42,28 +42,20 @@ func newDigester(published []rsdoc.Algorithm) *digester {
 // fill reads r to its end and sets the length and the sums of rec.
 func (d *digester) fill(rec *record, r io.Reader) error {
 	main := sha256.New()
-	others := make([]hash.Hash, 0, len(d.published))
+	all := []io.Writer{main}
+	var others []hash.Hash
 	for _, a := range d.published {
 		if a != rsdoc.SHA256 {
-			others = append(others, a.New())
+			h := a.New()
+			all, others = append(all, h), append(others, h)
 		}
 	}
 	buf := d.buffers.Get().(*[64 << 10]byte)
 	defer d.buffers.Put(buf)
-	rec.length = 0
-	for {
-		n, err := r.Read(buf[:])
-		main.Write(buf[:n])
-		for _, h := range others {
-			h.Write(buf[:n])
-		}
-		rec.length += int64(n)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
+	var err error
+	// Without the struct, files would be copied through a buffer of their own.
+	if rec.length, err = io.CopyBuffer(io.MultiWriter(all...), struct{ io.Reader }{r}, buf[:]); err != nil {
+		return err
 	}
 	main.Sum(rec.sum[:0])
 	var sums []byte
@@ -74,12 +66,13 @@ func (d *digester) fill(rec *record, r io.Reader) error {
 	return nil
 }
 
-// append adds the published digests of sum and sums (as fill leaves them) to dst, in the order asked for.
-func (d *digester) append(dst []rsdoc.Digest, sum *[32]byte, sums string) []rsdoc.Digest {
+// append adds the published digests of rec to dst, in the order asked for.
+func (d *digester) append(dst []rsdoc.Digest, rec *record) []rsdoc.Digest {
+	sums := rec.sums
 	for _, a := range d.published {
 		digest := rsdoc.Digest{Alg: a}
 		if a == rsdoc.SHA256 {
-			copy(digest.Sum[:], sum[:])
+			copy(digest.Sum[:], rec.sum[:])
 		} else {
 			copy(digest.Sum[:], sums[:a.Size()])
 			sums = sums[a.Size():]

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"resyncd/destination/rsdoc"
 )
 
-// Where the documents are, below the root. The folder begins with a dot so that it hardly ever meets a real one.
+// Where the documents are, below the root. The dot keeps the folder apart from real ones.
 const (
 	wellKnown         = ".well-known/resourcesync"
 	documents         = ".resourcesync"
@@ -25,23 +26,13 @@ const (
 	changeFeedArchive = documents + "/feed/changes/"
 )
 
-// Where the record feed is, if there is one: the name that the Resource Finder gave it. What is below is its archives.
+// Where the record feed is: the name that the Resource Finder gave it. Its archives are below.
 const (
 	recordFeed        = "feeds/delta"
 	recordFeedArchive = recordFeed + "/"
 )
 
-// document is one ResourceSync document, written as often as it is asked for and never held as a whole.
-type document struct {
-	// tag is the same for two documents at one URI exactly when they are the same byte by byte.
-	tag      string
-	modified rsdoc.Micros
-	head     rsdoc.Head
-	entries  iter.Seq[*rsdoc.Entry] // each is valid until the next
-}
-
-// document finds the document at a path.
-func (s *Source) document(name string) (document, bool) {
+func (s *Source) document(name string) (text, bool) {
 	switch name {
 	case wellKnown:
 		return s.descriptionDocument(), true
@@ -71,83 +62,79 @@ func (s *Source) document(name string) (document, bool) {
 			return s.changeDocument(l), true
 		}
 	}
-	return document{}, false
+	return text{}, false
 }
 
-func (s *Source) descriptionDocument() document {
-	head := newHead(rsdoc.List, rsdoc.KindDescription)
-	head.Links = s.describedBy(nil)
-	entry := newEntry(s.at(capabilityList))
-	entry.Capability = rsdoc.KindCapabilityList
-	return document{tag: "d", modified: s.begin, head: head, entries: sequence(entry)}
+// newDocument is a ResourceSync document, written anew each time and never held as a whole. Each of its entries is
+// valid until the next.
+func (s *Source) newDocument(tag string, modified rsdoc.Micros, head rsdoc.Head, entries iter.Seq[*rsdoc.Entry]) text {
+	return text{
+		tag: tag, modified: modified, mediaType: "application/xml",
+		write: func(w io.Writer) error { return s.write(w, head, entries) },
+	}
 }
 
-func (s *Source) capabilityDocument() document {
+func (s *Source) descriptionDocument() text {
+	head := rsdoc.NewHead(rsdoc.List, rsdoc.KindDescription)
+	head.Links = s.describedBy()
+	entries := []*rsdoc.Entry{s.capability(capabilityList, rsdoc.KindCapabilityList)}
+	return s.newDocument("d", s.begin, head, slices.Values(entries))
+}
+
+func (s *Source) capabilityDocument() text {
 	s.mu.RLock()
-	shaped, changes, archived := s.journal.shaped, changeListIndex, len(s.journal.archived) > 0
+	since, changes, archived := s.journal.capabilities, changeListIndex, len(s.journal.archived) > 0
 	if !s.journal.indexed() {
 		changes = changeListPart + s.journal.open().name
 	}
 	s.mu.RUnlock()
-	head := newHead(rsdoc.List, rsdoc.KindCapabilityList, rsdoc.NewLink(rsdoc.RelUp, s.at(wellKnown)))
-	head.Links = s.describedBy(head.Links)
-	entries := []*rsdoc.Entry{newEntry(s.at(resourceList)), newEntry(s.at(changes))}
-	entries[0].Capability, entries[1].Capability = rsdoc.KindResourceList, rsdoc.KindChangeList
+	head := rsdoc.NewHead(rsdoc.List, rsdoc.KindCapabilityList)
+	head.Links = append([]rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, s.Description())}, s.describedBy()...)
+	entries := []*rsdoc.Entry{
+		s.capability(resourceList, rsdoc.KindResourceList), s.capability(changes, rsdoc.KindChangeList),
+	}
 	if archived {
-		entry := newEntry(s.at(changeListArchive))
-		entry.Capability = rsdoc.KindChangeListArchive
-		entries = append(entries, entry)
+		entries = append(entries, s.capability(changeListArchive, rsdoc.KindChangeListArchive))
 	}
 	for _, c := range s.setChannels() {
-		entry := newEntry(s.at(c.name))
-		entry.Capability, entry.Links = c.kind, []rsdoc.Link{rsdoc.NewLink(rsdoc.RelHub, c.hub.url)}
+		entry := s.capability(c.name, c.kind)
+		entry.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelHub, c.hub.url)}
 		entries = append(entries, entry)
 	}
-	return document{tag: fmt.Sprintf("c%x", int64(shaped)), modified: shaped, head: head, entries: sequence(entries...)}
+	return s.newDocument(fmt.Sprintf("c%x", int64(since)), since, head, slices.Values(entries))
 }
 
-func (s *Source) describedBy(links []rsdoc.Link) []rsdoc.Link {
+func (s *Source) describedBy() []rsdoc.Link {
 	if s.options.DescribedBy == "" {
-		return links
+		return nil
 	}
-	return append(links, rsdoc.NewLink(rsdoc.RelDescribedBy, s.options.DescribedBy))
+	return []rsdoc.Link{rsdoc.NewLink(rsdoc.RelDescribedBy, s.options.DescribedBy)}
 }
 
-// at is the URI of a document.
-func (s *Source) at(name string) string { return s.options.Base + "/" + name }
+// capability is an entry for a document of the framework.
+func (s *Source) capability(name string, kind rsdoc.Kind) *rsdoc.Entry {
+	e := rsdoc.NewEntry(s.at(name))
+	e.Capability = kind
+	return &e
+}
 
-// write writes the document as a stream.
-func (s *Source) write(w io.Writer, d document) error {
-	out, err := rsdoc.NewWriter(w, d.head)
+// newHead is the head of a document below the Capability List.
+func (s *Source) newHead(shape rsdoc.Shape, kind rsdoc.Kind) rsdoc.Head {
+	head := rsdoc.NewHead(shape, kind)
+	head.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, s.at(capabilityList))}
+	return head
+}
+
+func (s *Source) write(w io.Writer, head rsdoc.Head, entries iter.Seq[*rsdoc.Entry]) error {
+	out, err := rsdoc.NewWriter(w, head)
 	if err != nil {
 		return err
 	}
 	out.Spec10 = s.options.Spec == "1.0"
-	for entry := range d.entries {
+	for entry := range entries {
 		if err := out.Write(entry); err != nil {
 			return err
 		}
 	}
 	return out.Close()
-}
-
-func newHead(shape rsdoc.Shape, kind rsdoc.Kind, links ...rsdoc.Link) rsdoc.Head {
-	head := rsdoc.NewHead(shape, kind)
-	head.Links = links
-	return head
-}
-
-func newEntry(loc string) *rsdoc.Entry {
-	e := rsdoc.NewEntry(loc)
-	return &e
-}
-
-func sequence(entries ...*rsdoc.Entry) iter.Seq[*rsdoc.Entry] {
-	return func(yield func(*rsdoc.Entry) bool) {
-		for _, e := range entries {
-			if !yield(e) {
-				return
-			}
-		}
-	}
 }

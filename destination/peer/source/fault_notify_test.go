@@ -31,11 +31,11 @@ func TestNotifyFaults(t *testing.T) {
 				}
 				k := &script{}
 				heard := 0
-				s := scriptedSource(t, Options{Faults: f, OnNotify: func(n Notification) {
-					if n.Kind == rsdoc.KindChangeNotification {
+				s := scriptedSource(t, Options{Faults: f, Logger: hear(func(n notification) {
+					if n.kind == rsdoc.KindChangeNotification {
 						heard++
 					}
-				}}, k)
+				})}, k)
 				stop := running(t, s)
 				defer stop()
 				for i := range 6 {

@@ -12,35 +12,35 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// openChangeFeed makes the feed of changes. It reaches back as far as the Change Lists do.
+// openChangeFeed makes the feed of changes, which reaches back as far as the Change Lists.
 func (s *Source) openChangeFeed() {
 	s.changeFeed = &webFeed{
-		s: s, kind: KindChangeFeed, name: changeFeed, archive: changeFeedArchive, title: "Changes at " + s.host,
+		s: s, kind: changeFeedKind, name: changeFeed, archive: changeFeedArchive, title: "Changes at " + s.host,
 		size: cmp.Or(s.options.FeedEntries, DefaultFeedEntries), faults: s.options.Faults.OfChanges(),
 		extent: func() extent {
 			j := s.journal
 			return extent{total: int(s.serial), past: j.past, newest: j.newest, changed: max(j.newest, j.open().from)}
 		},
-		span: func(from, to int) chunk { return chunk{changes: s.journal.span(from, to)} },
+		span: func(from, to int) batch { return batch{changes: s.journal.span(from, to)} },
 	}
 }
 
-// feedEntries writes a chunk as entries, newest first.
-func (s *Source) feedEntries(c *chunk) []feed.NewEntry {
-	out := make([]feed.NewEntry, 0, c.len())
-	for _, e := range slices.Backward(c.edits) {
+// feedEntries writes a batch, newest first.
+func (s *Source) feedEntries(b *batch) []feed.NewEntry {
+	out := make([]feed.NewEntry, 0, b.len())
+	for _, e := range slices.Backward(b.edits) {
 		out = append(out, feed.NewEntry{Edit: e.Edit})
 	}
-	for i := range slices.Backward(c.changes) {
-		out = append(out, s.changeEntry(&c.changes[i]))
+	for i := range slices.Backward(b.changes) {
+		out = append(out, s.changeEntry(&b.changes[i]))
 	}
 	return out
 }
 
-// changeEntry writes a change as the newest version of an entry that stands for the resource: its id is the resource's
-// URI, so that a reader who merges by id and time has the state of the set (T-04). A deletion is a tombstone (RFC 6721).
+// changeEntry writes a change. The entry's id is the URI of the resource, so that a reader who merges by id and time
+// has the state of the set (T-04); a deletion is a tombstone (RFC 6721).
 func (s *Source) changeEntry(c *change) feed.NewEntry {
-	name := s.stock.name(c.slot, &record{name: c.name})
+	name := s.catalog.name(c.slot, &c.record)
 	uri := s.URI(name)
 	e := feed.NewEntry{ID: uri, Updated: c.at.Time()}
 	if c.kind == rsdoc.ChangeDeleted {
@@ -58,7 +58,7 @@ func (s *Source) changeEntry(c *change) feed.NewEntry {
 	return e
 }
 
-// readable is a name for people: as it is where it is text, else escaped as in the URI.
+// readable is a name for people.
 func readable(name string) string {
 	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return name

@@ -15,13 +15,14 @@ import (
 func TestFeedWhileItGrows(t *testing.T) {
 	t.Parallel()
 	const changes = 300
-	s := newSource(t, Options{FeedEntries: 7, ChangeListSize: 5, KeepChangeLists: -1, RecordEdits: []*feed.Edit{}})
+	s := newSource(t, Options{FeedEntries: 7, ChangeListSize: 5, KeepChangeLists: -1, Records: recordsFile(t)})
 	written := make(chan error, 1)
 	go func() {
 		var err error
 		for i := range changes {
 			name := fmt.Sprintf("r%04d", i)
-			err = errors.Join(err, s.Put(name, []byte("x")), s.AddEdits(&feed.Edit{Subject: name}))
+			err = errors.Join(err, s.Put(name, []byte("x")))
+			s.records.publish([]*feed.Edit{{Subject: name}})
 		}
 		written <- err
 	}()
@@ -34,7 +35,7 @@ func TestFeedWhileItGrows(t *testing.T) {
 			}
 		default:
 		}
-		for _, topic := range []string{s.FeedURL(), s.RecordsURL()} {
+		for _, topic := range []string{s.FeedURL(), s.recordFeed.url()} {
 			names := map[string]bool{}
 			newest := ""
 			for uri := topic; uri != ""; {

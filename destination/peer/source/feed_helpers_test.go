@@ -3,6 +3,8 @@ package source
 import (
 	"bytes"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +115,16 @@ func sampleFeed(entries ...string) string {
 	return `<?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom" xmlns:report="http://schemas.google.com/report/2010" xmlns:gs="http://schemas.google.com/spreadsheets/2006">
 ` + strings.Join(entries, "") + "</feed>\n"
+}
+
+// recordsFile is a file of edits.
+func recordsFile(t testing.TB, entries ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "records.atom")
+	if err := os.WriteFile(path, []byte(sampleFeed(entries...)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func beds(n string) string { return `<gs:field name="available_beds">` + n + `</gs:field>` }

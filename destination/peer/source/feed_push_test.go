@@ -24,14 +24,12 @@ func TestFeedPush(t *testing.T) {
 			hub := newRealHub(t, 202)
 			client := fetch.New(fetch.Options{})
 			defer client.Close()
-			old := editAt(t, "old", time.Unix(0, 0), "1")
-			s := newSource(t, Options{Hub: hub.URL + "/", Publish: publish, Client: client, RecordEdits: []*feed.Edit{old}})
+			old := recordsFile(t, sampleEdit("old", "1970-01-01T00:00:00Z", beds("1")))
+			s := newSource(t, Options{Hub: hub.URL + "/", Publish: publish, Client: client, Records: old})
 			stop := running(t, s)
 			defer stop()
 			mustPut(t, s, "a", "1")
-			if err := s.AddEdits(editAt(t, "new", time.Unix(1, 0), "2")); err != nil {
-				t.Fatal(err)
-			}
+			s.records.publish([]*feed.Edit{editAt(t, "new", time.Unix(1, 0), "2")})
 			if publish == PublishOff {
 				stop()
 				head, _ := readFeed(t, get(t, s, s.FeedURL()))
@@ -50,7 +48,7 @@ func TestFeedPush(t *testing.T) {
 					t.Errorf("told before it was served")
 				}
 			}
-			for _, topic := range []string{s.FeedURL(), s.RecordsURL()} {
+			for _, topic := range []string{s.FeedURL(), s.recordFeed.url()} {
 				p := told[topic]
 				if publish == PublishTraditional {
 					form, err := url.ParseQuery(string(p.body))
@@ -68,7 +66,7 @@ func TestFeedPush(t *testing.T) {
 				if head.ID != topic || head.Self != topic || !slices.Equal(head.Hubs, []string{hub.URL + "/"}) || len(entries) != 1 {
 					t.Fatalf("%s: %+v, %d entries\n%s", topic, head, len(entries), p.body)
 				}
-				if e := entries[0]; topic == s.FeedURL() && e.Key != s.URI("a") || topic == s.RecordsURL() && e.Edit.Subject != "new" {
+				if e := entries[0]; topic == s.FeedURL() && e.Key != s.URI("a") || topic == s.recordFeed.url() && e.Edit.Subject != "new" {
 					t.Errorf("%s: %+v", topic, e)
 				}
 			}
@@ -89,11 +87,11 @@ func TestFeedPushTellsAll(t *testing.T) {
 			return &fetch.Answer{Status: 202}, nil
 		}}
 		var heard int
-		s := scriptedSource(t, Options{NotifyMax: 7, ChangeListSize: 5, KeepChangeLists: -1, OnNotify: func(n Notification) {
-			if n.Kind == KindChangeFeed && n.Err == nil {
-				heard += n.Changes
+		s := scriptedSource(t, Options{NotifyMax: 7, ChangeListSize: 5, KeepChangeLists: -1, Logger: hear(func(n notification) {
+			if n.kind == changeFeedKind && n.err == nil {
+				heard += n.entries
 			}
-		}}, k)
+		})}, k)
 		stop := running(t, s)
 		defer stop()
 		for i := range 60 {

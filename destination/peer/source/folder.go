@@ -13,33 +13,32 @@ import (
 	"time"
 )
 
-// folder is a stock of files, watched by looking at it again and again: that works on every file system, also where
-// somebody else changes it over the network.
+// folder has the files below Dir. Scans, unlike watches, work on every file system.
 type folder struct {
 	s *Source
 	// root is replaced, with the Source locked, when another folder has taken the name.
 	root *os.Root
-	// signatures tell by slot what the file looked like when it was hashed; guarded by the Source's lock.
+	// signatures are by slot; the Source's lock guards them.
 	signatures []signature
-	// scanning lets one Scan work at a time.
+	// scanning lets one scan work at a time.
 	scanning sync.Mutex
-	skipped  Skipped // of the last scan, guarded by the Source's lock
+	skipped  leftOut // of the last scan, guarded by the Source's lock
 }
 
-// Skipped counts what a look at the folder left out.
-type Skipped struct {
-	Symlinks   int // links are not followed: their target may lie outside, or be served twice
-	Special    int // devices, sockets, pipes
-	Reserved   int // names at which the Source's own documents are
-	Unreadable int // files and folders that could not be read; what was known about them stays published
-	Unsettled  int // files that changed while they were hashed; the next look takes them
+// leftOut counts what a scan left out.
+type leftOut struct {
+	symlinks   int // their target may lie outside
+	special    int // devices, sockets, pipes
+	reserved   int // names of documents
+	unreadable int // files and folders; what was known stays published
+	unsettled  int // changed while they were hashed
 }
 
-// signature is what says that a file is still the one that was hashed.
+// signature reports whether a file is still the one that was hashed.
 type signature struct {
 	size, modified, changed int64 // times in nanoseconds; changed is 0 where the system has none
 	inode                   uint64
-	// young files are hashed again: one more write in the same tick of the file system's clock would not show.
+	// young: one more write in the same tick of the file system's clock would not show, so the file is hashed again.
 	young bool
 }
 
@@ -54,16 +53,12 @@ func (s *Source) openFolder(ctx context.Context) error {
 		return fmt.Errorf("open the folder to serve: %w", err)
 	}
 	f := &folder{s: s, root: root}
-	s.folder, s.stock = f, f
+	s.backend = f
 	if err := f.scan(ctx, true); err != nil {
 		return errors.Join(err, root.Close())
 	}
 	return nil
 }
-
-func (f *folder) name(_ int, rec *record) string { return rec.name }
-
-func (f *folder) find(name string) (int, bool) { return f.s.catalog.find(name) }
 
 func (f *folder) close() error {
 	f.s.mu.RLock()
@@ -78,12 +73,13 @@ func (f *folder) reach(slot int, rec *record) func() (body, error) {
 		if err != nil {
 			return body{}, err
 		}
-		return body{ReadSeeker: file, close: file.Close, modified: time.Unix(0, got.modified), exact: got.same(want)}, nil
+		modified := time.Unix(0, got.modified)
+		return body{ReadSeeker: file, close: file.Close, modified: modified, exact: got.same(want)}, nil
 	}
 }
 
-// openRegular opens a regular file for reading, never waiting for the writer of a pipe and never through a link that
-// has taken the file's place (F87).
+// openRegular opens a regular file. It never waits for the writer of a pipe, nor follows a link in the file's place
+// (F87).
 func openRegular(root *os.Root, name string) (*os.File, signature, error) {
 	before, err := root.Lstat(name)
 	if err != nil {
@@ -102,67 +98,36 @@ func openRegular(root *os.Root, name string) (*os.File, signature, error) {
 	}
 	if !os.SameFile(before, after) {
 		file.Close()
-		return nil, signature{}, fmt.Errorf("open %q: replaced while it was opened: %w", name, errUnsettled)
+		return nil, signature{}, fmt.Errorf("open %q: replaced while it was opened: %w", name, errChanging)
 	}
 	return file, signatureOf(after), nil
 }
 
-// errUnsettled says that a file did not hold still.
-var errUnsettled = errors.New("changing")
+// errChanging says that a file did not hold still.
+var errChanging = errors.New("changing")
 
-// run looks at the folder every ScanEvery, and less often where looking takes long.
-func (f *folder) run(ctx context.Context) error {
-	timer := time.NewTimer(f.s.options.ScanEvery)
-	defer timer.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timer.C:
-		}
-		begin := time.Now()
-		err := f.scan(ctx, false)
-		if err != nil && ctx.Err() == nil && !failing {
-			// It may come back (F12); until then everything stays published as it was. Once is enough to say so.
-			f.s.options.Logger.Warn("folder not readable, changes wait", "dir", f.s.options.Dir, "err", err)
-		}
-		failing = err != nil
-		timer.Reset(max(f.s.options.ScanEvery, 10*time.Since(begin)))
-	}
-}
-
-// Scan looks at the folder and at the file of records now and publishes what has changed since the last look. A Source
-// without either has nothing to scan.
+// Scan publishes what has changed in the folder and in the file of records.
 func (s *Source) Scan(ctx context.Context) error {
-	var folder, file error
-	if s.folder != nil {
-		folder = s.folder.scan(ctx, false)
+	var dir, file error
+	if f, ok := s.backend.(*folder); ok {
+		dir = f.scan(ctx, false)
 	}
 	if s.options.Records != "" {
-		file = s.records.look()
+		file = s.records.scan()
 	}
-	return errors.Join(folder, file)
+	return errors.Join(dir, file)
 }
 
-// Skipped tells what the last look at the folder left out.
-func (s *Source) Skipped() Skipped {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.folder == nil {
-		return Skipped{}
-	}
-	return s.folder.skipped
-}
-
-// scan compares the folder with what is published. The first one fills the catalog without making changes of it.
+// scan publishes what has changed in the folder. The first one fills the catalog without making changes of it.
 func (f *folder) scan(ctx context.Context, first bool) error {
 	f.scanning.Lock()
 	defer f.scanning.Unlock()
-	if err := f.follow(); err != nil {
+	if err := f.reopen(); err != nil {
 		return fmt.Errorf("look at the folder to serve: %w", err)
 	}
-	w := &walk{folder: f, seen: make([]bool, f.slots())}
+	f.s.mu.RLock()
+	w := &walk{folder: f, seen: make([]bool, f.s.catalog.slots)}
+	f.s.mu.RUnlock()
 	found, err := w.run(ctx)
 	if err != nil {
 		return fmt.Errorf("look at the folder %s: %w", f.s.options.Dir, err)
@@ -172,8 +137,8 @@ func (f *folder) scan(ctx context.Context, first bool) error {
 	return nil
 }
 
-// follow opens the folder again if another one has taken its name, as when a new release is moved into place.
-func (f *folder) follow() error {
+// reopen opens the folder again if another one has taken its name.
+func (f *folder) reopen() error {
 	named, err := os.Stat(f.s.options.Dir)
 	if err != nil {
 		return err
@@ -187,19 +152,13 @@ func (f *folder) follow() error {
 	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
-	// Requests may still use the old one; the runtime closes it after the last of them.
+	// Requests may still use the old one; the runtime closes it after them.
 	f.root = root
 	return nil
 }
 
-func (f *folder) slots() int {
-	f.s.mu.RLock()
-	defer f.s.mu.RUnlock()
-	return f.s.catalog.slots
-}
-
-// apply publishes deletions first, so that a file that has become a folder is gone before the files in it come. The lock is
-// taken for each change, so that a great many do not hold up the requests.
+// apply publishes deletions first: a file that has become a folder goes before the files in it come. The lock is taken
+// for each change, so that requests get in between.
 func (f *folder) apply(found []foundFile, w *walk, first bool) {
 	s := f.s
 	for _, slot := range f.gone(w) {
@@ -228,12 +187,12 @@ func (f *folder) apply(found []foundFile, w *walk, first bool) {
 	f.skipped = w.skipped
 	s.mu.Unlock()
 	if k := w.skipped; k != before {
-		s.options.Logger.Info("left out of the Source", "symlinks", k.Symlinks, "special", k.Special,
-			"reserved", k.Reserved, "unreadable", k.Unreadable, "unsettled", k.Unsettled)
+		s.options.Logger.Info("left out of the Source", "symlinks", k.symlinks, "special", k.special,
+			"reserved", k.reserved, "unreadable", k.unreadable, "unsettled", k.unsettled)
 	}
 }
 
-// gone lists the slots of files that the walk would have seen if they were still there.
+// gone lists the slots of files that are no longer there.
 func (f *folder) gone(w *walk) []int {
 	f.s.mu.RLock()
 	defer f.s.mu.RUnlock()
@@ -246,7 +205,7 @@ func (f *folder) gone(w *walk) []int {
 	return slots
 }
 
-// hashFile reads one file. It says errUnsettled when the file changes meanwhile.
+// hashFile reads one file; errChanging if it changes meanwhile.
 func (f *folder) hashFile(name string) (foundFile, error) {
 	file, before, err := openRegular(f.root, name)
 	if err != nil {
@@ -263,11 +222,9 @@ func (f *folder) hashFile(name string) (foundFile, error) {
 	}
 	after := signatureOf(info)
 	if !after.same(before) || rec.length != after.size {
-		return foundFile{}, fmt.Errorf("hash %q: %w", name, errUnsettled)
+		return foundFile{}, fmt.Errorf("hash %q: %w", name, errChanging)
 	}
-	// Of a live file, version is its time of modification in nanoseconds: a touch is a change.
-	rec.modified, rec.version = floorSeconds(after.modified), after.modified
+	// version is the time of modification in nanoseconds: a touch is a change.
+	rec.modified, rec.version = info.ModTime().Unix(), after.modified
 	return foundFile{rec: rec, sig: before}, nil
 }
-
-func floorSeconds(nanoseconds int64) int64 { return time.Unix(0, nanoseconds).Unix() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -160,7 +161,7 @@ func TestUnnoticedWrite(t *testing.T) {
 	path := filepath.Join(dir, "a")
 	write(t, path, "old")
 	s := newFolder(t, dir, Options{})
-	before := s.folder.signatures[0]
+	before := s.backend.(*folder).signatures[0]
 	overwrite := func(body string) signature {
 		write(t, path, body)
 		modified := time.Unix(0, before.modified)
@@ -177,14 +178,14 @@ func TestUnnoticedWrite(t *testing.T) {
 		t.Errorf("a file that was written looks as before: %+v", after)
 	}
 	scan(t, s)
-	if diff := cmp.Diff(truth(t, dir), s.Snapshot()); diff != "" {
+	if diff := cmp.Diff(truth(t, dir), maps.Collect(s.Resources())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	tick := overwrite("odd")
 	tick.young = true
-	s.folder.signatures[0] = tick
+	s.backend.(*folder).signatures[0] = tick
 	scan(t, s)
-	if diff := cmp.Diff(truth(t, dir), s.Snapshot()); diff != "" {
+	if diff := cmp.Diff(truth(t, dir), maps.Collect(s.Resources())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -207,8 +208,8 @@ func TestOnlyRegularFiles(t *testing.T) {
 		}
 	}
 	s := newFolder(t, dir, Options{})
-	if want := (Skipped{Symlinks: 3, Special: 1, Reserved: 2}); s.Skipped() != want || s.Len() != 1 {
-		t.Errorf("%d resources, skipped %+v, want %+v", s.Len(), s.Skipped(), want)
+	if want := (leftOut{symlinks: 3, special: 1, reserved: 2}); s.backend.(*folder).skipped != want || s.Len() != 1 {
+		t.Errorf("%d resources, skipped %+v, want %+v", s.Len(), s.backend.(*folder).skipped, want)
 	}
 	for _, name := range []string{"link", "linked-folder/secret", "inner-link", "pipe"} {
 		if resp := ask(s, "GET", s.URI(name)); resp.StatusCode != 404 {
@@ -318,8 +319,8 @@ func TestUnreadableProvesNothing(t *testing.T) {
 	}
 	defer os.Chmod(filepath.Join(dir, "closed"), 0o700)
 	scan(t, s)
-	if s.Len() != 1 || s.Skipped().Unreadable != 1 {
-		t.Errorf("%d resources, skipped %+v", s.Len(), s.Skipped())
+	if s.Len() != 1 || s.backend.(*folder).skipped.unreadable != 1 {
+		t.Errorf("%d resources, skipped %+v", s.Len(), s.backend.(*folder).skipped)
 	}
 }
 

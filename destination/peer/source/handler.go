@@ -16,19 +16,19 @@ func (s *Source) Handler() http.Handler {
 	return s.options.Faults.Wrap(http.HandlerFunc(s.serve), s.isDocument)
 }
 
-// isDocument reports whether an escaped path leads to a document, if it leads anywhere.
+// isDocument reports whether an escaped path leads to a document.
 func (s *Source) isDocument(path string) bool {
 	return path == "/" || path == "/robots.txt" || s.reserved(strings.TrimPrefix(path, "/"))
 }
 
-// serve routes by hand: http.ServeMux would redirect names such as a//b before we see them.
+// serve routes by hand: http.ServeMux would redirect names such as a//b.
 func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
-	// A kept connection may still have the deadline of the request before.
+	// A kept connection may have the deadline of the request before.
 	allowTime(w, 0)
 	if r.ContentLength != 0 {
-		// Nobody needs a body here: whoever sends one loses the connection.
+		// Nobody needs to send a body here.
 		h.Set("Connection", "close")
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(10 * time.Second))
 	}
@@ -39,37 +39,47 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.EscapedPath() == "/" {
-		s.serveRoot(w, r)
+		s.serveText(w, r, s.rootPage())
 		return
 	}
 	name, ok := requestName(r.URL)
-	if !ok {
-		http.Error(w, "no such resource", http.StatusNotFound)
+	switch {
+	case !ok:
+		s.refuse(w, r, errAbsent)
+	case s.reserved(name):
+		s.serveDocument(w, r, name)
+	default:
+		s.serveResource(w, r, name)
+	}
+}
+
+func (s *Source) serveDocument(w http.ResponseWriter, r *http.Request, name string) {
+	if f, archive := s.feedAt(name); f != nil {
+		t, err := f.text(archive, r.Method == http.MethodGet)
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		s.serveText(w, r, t)
 		return
 	}
-	if s.reserved(name) {
-		if f, number := s.feedAt(name); f != nil {
-			s.serveFeed(w, r, f, number)
+	for _, c := range s.setChannels() {
+		if c.name == name {
+			s.serveText(w, r, c.text(r.Method == http.MethodGet))
 			return
 		}
-		if c := s.topicAt(name); c != nil {
-			s.serveTopic(w, r, c)
-			return
-		}
-		if d, ok := s.document(name); ok {
-			s.serveDocument(w, r, d)
-			return
-		}
-		http.Error(w, "no such document", http.StatusNotFound)
+	}
+	if t, ok := s.document(name); ok {
+		s.serveText(w, r, t)
 		return
 	}
-	s.serveResource(w, r, name)
+	s.refuse(w, r, errAbsent)
 }
 
 func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name string) {
-	rec, open, err := s.look(name)
+	rec, open, err := s.find(name)
 	if errors.Is(err, errAbsent) && name == "robots.txt" {
-		s.serveRobots(w, r)
+		s.serveText(w, r, s.robots())
 		return
 	}
 	var b body
@@ -85,24 +95,28 @@ func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name stri
 	}
 	h := w.Header()
 	h.Set("Content-Type", s.mediaType(name))
-	h.Set("Link", fmt.Sprintf("<%s>; rel=\"resourcesync\"", s.at(capabilityList)))
 	h.Set("Cache-Control", "no-cache")
+	h.Set("Link", fmt.Sprintf("<%s>; rel=\"resourcesync\"", s.at(capabilityList)))
 	if b.exact {
 		h.Set("ETag", `"`+hex.EncodeToString(rec.sum[:])+`"`)
 	}
-	r = exactSince(r, b.modified)
+	// A file may be replaced by an older one.
+	since, err := http.ParseTime(r.Header.Get("If-Modified-Since"))
+	if r.Header.Get("If-Modified-Since") != "" && (err != nil || since.Unix() != b.modified.Unix()) {
+		r = r.Clone(r.Context())
+		r.Header.Del("If-Modified-Since")
+	}
 	allowTime(w, rec.length)
 	http.ServeContent(w, r, "", s.stable(b.modified), b.ReadSeeker)
 }
 
-// refuse answers for a resource that cannot be served.
 func (s *Source) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, errGone):
 		http.Error(w, "this resource has been deleted", http.StatusGone)
 	case errors.Is(err, errAbsent), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		http.Error(w, "no such resource", http.StatusNotFound)
-	case errors.Is(err, errUnsettled):
+	case errors.Is(err, errChanging):
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "the resource is changing", http.StatusServiceUnavailable)
 	default:
@@ -111,7 +125,7 @@ func (s *Source) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// stable returns a time for Last-Modified, or none while another change in the same second would not show in it.
+// stable returns a time for Last-Modified, or none while another change in the same second would not show.
 func (s *Source) stable(modified time.Time) time.Time {
 	if modified.Unix() >= s.options.Now().Unix() {
 		return time.Time{}
@@ -119,40 +133,9 @@ func (s *Source) stable(modified time.Time) time.Time {
 	return modified
 }
 
-// exactSince drops an If-Modified-Since that is not the very time that we gave: a file may be replaced by an older one,
-// and then "not modified since" would be a lie.
-func exactSince(r *http.Request, modified time.Time) *http.Request {
-	since := r.Header.Get("If-Modified-Since")
-	if since == "" {
-		return r
-	}
-	if t, err := http.ParseTime(since); err == nil && t.Unix() == modified.Unix() {
-		return r
-	}
-	r = r.Clone(r.Context())
-	r.Header.Del("If-Modified-Since")
-	return r
-}
-
-// allowTime bounds how long a response may take: a reader that takes less than 16 KiB a second is let go (P8).
+// allowTime bounds how long a response may take: a reader of less than 16 KiB a second is let go (P8).
 func allowTime(w http.ResponseWriter, length int64) {
 	wait := time.Minute + time.Duration(length>>14)*time.Second
-	// Writers that have no deadline, as in tests, need none.
+	// Writers of tests have no deadline.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait))
-}
-
-// tagMatches tells whether an If-None-Match names one of the tags; the comparison is the weak one.
-func tagMatches(header string, tags ...string) bool {
-	for candidate := range strings.SplitSeq(header, ",") {
-		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
-		if candidate == "*" {
-			return true
-		}
-		for _, tag := range tags {
-			if candidate == tag {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -1,37 +1,54 @@
 package source
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"time"
 
+	"resyncd/destination/backoff"
 	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 )
 
 const (
 	notificationType = "application/xml"
 	formType         = "application/x-www-form-urlencoded"
-	// hubHops is how often a hub may send a post on with 307 or 308.
+	// hubHops is how often a hub may redirect a post.
 	hubHops = 5
 )
 
-// hub is how the hub is spoken to.
+// How a hub that does not take a notification is tried again (P-03).
+const (
+	firstPause = time.Second
+	maxPause   = time.Minute
+	maxAsked   = time.Hour // the longest Retry-After that is believed
+	// refusals is how many end one notification, which must not stop all others (P11); a hub that is being set up
+	// refuses for a moment.
+	refusals = 3
+)
+
+// errRefused: the same again is not likely to help.
+var errRefused = errors.New("refused")
+
 type hub struct {
 	url         string
 	traditional bool
 	policy      *fetch.Policy
-	up          string // the Capability List
 }
 
-// newHub reads the options. The operator wrote the hub down, so it may be on a private address; a token goes to its origin
-// only.
+// newHub reads the options. The operator wrote the hub down, so it may be on a private address.
 func newHub(o *Options) (*hub, error) {
 	u, err := url.Parse(o.Hub)
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	h := &hub{url: o.Hub, traditional: o.Publish == PublishTraditional, up: o.Base + "/" + capabilityList}
+	h := &hub{url: o.Hub, traditional: o.Publish == PublishTraditional}
 	h.policy = &fetch.Policy{Trusted: []string{u.Host}}
 	if o.PublisherToken != "" {
 		h.policy.Auth = &fetch.Auth{Bearer: o.PublisherToken}
@@ -40,7 +57,6 @@ func newHub(o *Options) (*hub, error) {
 	return h, nil
 }
 
-// message is what tells the hub of a notification.
 func (h *hub) message(c *channel, body []byte) fetch.Message {
 	m := fetch.Message{Method: http.MethodPost, URL: h.url, Policy: h.policy, Repeat: hubHops, Body: body}
 	if h.traditional {
@@ -53,4 +69,87 @@ func (h *hub) message(c *channel, body []byte) fetch.Message {
 	}
 	m.Header = http.Header{"Content-Type": {c.mediaType}, "Link": {c.links()}}
 	return m
+}
+
+// sender posts one message after another. Its failures outlive a message.
+type sender struct {
+	send     func(context.Context, fetch.Message) (*fetch.Answer, error)
+	log      *slog.Logger
+	kind     rsdoc.Kind
+	failures int           // in a row
+	pause    time.Duration // before the next post
+}
+
+// deliver posts a message until the hub takes it, keeps refusing, or ctx ends. A repetition has the same bytes, because
+// the first may have arrived.
+func (k *sender) deliver(ctx context.Context, m fetch.Message, failed func()) error {
+	for refused := 0; ; {
+		if !sleep(ctx, k.pause) {
+			return ctx.Err()
+		}
+		answer, err := k.send(ctx, m)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			err = refusal(answer)
+		}
+		if err == nil {
+			if k.failures > 0 {
+				k.log.Info("hub takes notifications again", "kind", k.kind, "failures", k.failures)
+			}
+			k.failures, k.pause = 0, 0
+			return nil
+		}
+		k.failed(answer, err)
+		failed()
+		if errors.Is(err, errRefused) {
+			if refused++; refused == refusals {
+				return err
+			}
+		}
+	}
+}
+
+// failed chooses the next pause: doubling, with jitter, or what the hub asks for.
+func (k *sender) failed(answer *fetch.Answer, err error) {
+	k.failures++
+	if k.failures == 1 {
+		k.log.Warn("hub does not take notifications, trying again", "kind", k.kind, "err", err)
+	}
+	k.pause = backoff.Doubled(firstPause, k.failures, maxPause)
+	k.pause += time.Duration(rand.Int64N(int64(k.pause) / 5))
+	if answer != nil {
+		k.pause = max(k.pause, min(answer.RetryAfter, maxAsked))
+	}
+}
+
+// refusal is nil where the hub has taken the message: any 2xx (P-03).
+func refusal(a *fetch.Answer) error {
+	const most = 200
+	body := a.Body[:min(len(a.Body), most)]
+	switch {
+	case a.Status/100 == 2:
+		return nil
+	case a.Status/100 == 5, a.Status == http.StatusTooManyRequests, a.Status == http.StatusRequestTimeout,
+		a.Status == http.StatusTooEarly:
+		return fmt.Errorf("tell the hub: status %d: %q", a.Status, body)
+	case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
+		return fmt.Errorf("tell the hub: status %d, it may want a publisher token or not know the topic: %w: %q",
+			a.Status, errRefused, body)
+	}
+	return fmt.Errorf("tell the hub: status %d: %w: %q", a.Status, errRefused, body)
+}
+
+// sleep waits and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -24,9 +24,9 @@ func TestPublish(t *testing.T) {
 				hub := newRealHub(t, status)
 				client := fetch.New(fetch.Options{})
 				defer client.Close()
-				results := make(chan Notification, 10)
+				results := make(chan notification, 10)
 				s := newSource(t, Options{Hub: hub.URL + "/websub?a=b", Publish: publish, Client: client, PublisherToken: "s3cret",
-					OnNotify: func(n Notification) { results <- n }})
+					Logger: hear(func(n notification) { results <- n })})
 				stop := running(t, s)
 				defer stop()
 				mustPut(t, s, "a", "1")
@@ -68,7 +68,7 @@ func TestPublish(t *testing.T) {
 					t.Errorf("told of %v", seen)
 				}
 				for range 3 {
-					if n := <-results; n.Err != nil || n.Changes != 1 {
+					if n := <-results; n.err != nil || n.entries != 1 {
 						t.Errorf("heard %+v", n)
 					}
 				}
@@ -81,14 +81,14 @@ func TestPublish(t *testing.T) {
 func TestStopsWhileTheHubHangs(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 3)
-	s := scriptedSource(t, Options{OnNotify: func(n Notification) { t.Errorf("heard %+v", n) }}, &script{})
+	s := scriptedSource(t, Options{Logger: hear(func(n notification) { t.Errorf("heard %+v", n) })}, &script{})
 	hang := func(ctx context.Context, _ fetch.Message) (*fetch.Answer, error) {
 		asked <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	for _, c := range s.channels() {
-		c.teller.send = hang
+		c.sender.send = hang
 	}
 	stop := running(t, s)
 	mustPut(t, s, "a", "1")
@@ -113,7 +113,6 @@ func TestHubOptions(t *testing.T) {
 		"too many":        {Hub: testHub, Client: client, NotifyMax: 50_001},
 		"negative number": {Hub: testHub, Client: client, NotifyMax: -1},
 		"negative time":   {Hub: testHub, Client: client, NotifyEvery: -1},
-		"negative queue":  {Hub: testHub, Client: client, NotifyQueue: -1},
 	} {
 		o.Base = testBase
 		_, err := New(context.Background(), o)

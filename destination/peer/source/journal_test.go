@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -83,7 +84,7 @@ func checkHistory(t *rapid.T, s *Source, closed map[string][]byte) {
 		}
 		last = head.Until
 	}
-	if diff := cmp.Diff(s.Snapshot(), set); diff != "" {
+	if diff := cmp.Diff(maps.Collect(s.Resources()), set); diff != "" {
 		t.Fatalf("list and changes do not lead to the truth (-want +got):\n%s", diff)
 	}
 	checkClosed(t, s, closed)
@@ -183,7 +184,7 @@ func TestListStaysStill(t *testing.T) {
 	}
 	clock.forward(2 * time.Minute)
 	again, set := listed(t, s)
-	if again <= at || !cmp.Equal(s.Snapshot(), set) {
+	if again <= at || !cmp.Equal(maps.Collect(s.Resources()), set) {
 		t.Errorf("the list is still of %v", again)
 	}
 	if resp := ask(s, "GET", parts[0].Loc); resp.StatusCode != 200 {

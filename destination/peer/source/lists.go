@@ -2,54 +2,53 @@ package source
 
 import (
 	"fmt"
+	"iter"
 
 	"resyncd/destination/rsdoc"
 )
 
 // resourceDocument is a Resource List: the only one, or a part [10].
-func (s *Source) resourceDocument(n *snapshot, part int) document {
-	head := newHead(rsdoc.List, rsdoc.KindResourceList, rsdoc.NewLink(rsdoc.RelUp, s.at(capabilityList)))
+func (s *Source) resourceDocument(n *snapshot, part int) text {
+	head := s.newHead(rsdoc.List, rsdoc.KindResourceList)
 	if len(n.starts) > 1 {
 		head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelIndex, s.at(resourceList)))
 	}
 	head.At, head.Completed = n.at, n.completed
 	entries := func(yield func(*rsdoc.Entry) bool) {
-		entry := newEntry("")
+		var entry rsdoc.Entry
 		for slot := n.starts[part]; slot < n.end(part); slot++ {
 			rec := n.frozen.at(slot)
 			if !rec.live {
 				continue
 			}
-			name := s.stock.name(slot, rec)
-			s.represent(entry, name, &rec.sum, rec.sums, rec.length)
-			entry.LastMod = seconds(rec.modified)
-			if !yield(entry) {
+			s.describe(&entry, slot, rec)
+			if !yield(&entry) {
 				return
 			}
 		}
 	}
-	return document{tag: fmt.Sprintf("r%x.%d", int64(n.at), part), modified: n.at, head: head, entries: entries}
+	return s.newDocument(fmt.Sprintf("r%x.%d", int64(n.at), part), n.at, head, entries)
 }
 
-func (s *Source) resourceIndexDocument(n *snapshot) document {
-	head := newHead(rsdoc.Index, rsdoc.KindResourceList, rsdoc.NewLink(rsdoc.RelUp, s.at(capabilityList)))
+func (s *Source) resourceIndexDocument(n *snapshot) text {
+	head := s.newHead(rsdoc.Index, rsdoc.KindResourceList)
 	head.At, head.Completed = n.at, n.completed
 	entries := func(yield func(*rsdoc.Entry) bool) {
 		for part := range n.starts {
-			entry := newEntry(s.at(resourceListPart + n.partName(part)))
+			entry := rsdoc.NewEntry(s.at(resourceListPart + n.partName(part)))
 			entry.At, entry.Completed = n.at, n.completed
-			if !yield(entry) {
+			if !yield(&entry) {
 				return
 			}
 		}
 	}
-	return document{tag: fmt.Sprintf("i%x", int64(n.at)), modified: n.at, head: head, entries: entries}
+	return s.newDocument(fmt.Sprintf("i%x", int64(n.at)), n.at, head, entries)
 }
 
-// changeDocument is a Change List [12]. One that is open grows at its end; when it is closed it gains `until`.
-func (s *Source) changeDocument(l changeList) document {
-	head := newHead(rsdoc.List, rsdoc.KindChangeList,
-		rsdoc.NewLink(rsdoc.RelUp, s.at(capabilityList)), rsdoc.NewLink(rsdoc.RelIndex, s.at(changeListIndex)))
+// changeDocument is a Change List [12]. One that is open grows at its end.
+func (s *Source) changeDocument(l changeList) text {
+	head := s.newHead(rsdoc.List, rsdoc.KindChangeList)
+	head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelIndex, s.at(changeListIndex)))
 	head.From, head.Until = l.from, l.until
 	modified := l.from
 	if n := len(l.changes); n > 0 {
@@ -59,81 +58,74 @@ func (s *Source) changeDocument(l changeList) document {
 		modified = l.until
 	}
 	tag := fmt.Sprintf("l%x.%d.%t", int64(l.from), len(l.changes), l.closed())
-	return document{tag: tag, modified: modified, head: head, entries: s.changeEntries(l.changes)}
+	return s.newDocument(tag, modified, head, s.changeEntries(l.changes))
 }
 
-func (s *Source) changeEntries(changes []change) func(func(*rsdoc.Entry) bool) {
+func (s *Source) changeEntries(changes []change) iter.Seq[*rsdoc.Entry] {
 	return func(yield func(*rsdoc.Entry) bool) {
-		entry := newEntry("")
+		var entry rsdoc.Entry
 		for i := range changes {
-			s.describeChange(entry, &changes[i])
-			if !yield(entry) {
+			c := &changes[i]
+			s.describe(&entry, c.slot, &c.record)
+			entry.Change, entry.Datetime = c.kind, c.at
+			if !yield(&entry) {
 				return
 			}
 		}
 	}
 }
 
-func (s *Source) describeChange(entry *rsdoc.Entry, c *change) {
-	name := s.stock.name(c.slot, &record{name: c.name})
-	if c.kind == rsdoc.ChangeDeleted {
-		digests := entry.Digests[:0]
-		*entry = rsdoc.NewEntry(s.URI(name))
-		entry.Digests = digests
-	} else {
-		s.represent(entry, name, &c.sum, c.sums, c.length)
-		entry.LastMod = seconds(c.modified)
-	}
-	entry.Change, entry.Datetime = c.kind, c.at
-}
-
-// changeIndexDocument is the Change List Index [12.2]. It is open: it has no `until`.
-func (s *Source) changeIndexDocument() document {
+// changeIndexDocument is the Change List Index [12.2], which has no `until`.
+func (s *Source) changeIndexDocument() text {
 	s.mu.RLock()
-	lists, rotations := s.journal.published(), s.journal.rotations
+	lists := copyLists(s.journal.published())
 	modified, from := s.journal.open().from, s.journal.reaches()
 	archived := len(s.journal.archived) > 0
 	s.mu.RUnlock()
-	head := newHead(rsdoc.Index, rsdoc.KindChangeList, rsdoc.NewLink(rsdoc.RelUp, s.at(capabilityList)))
+	head := s.newHead(rsdoc.Index, rsdoc.KindChangeList)
 	if archived {
 		head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelArchives, s.at(changeListArchive)))
 	}
 	head.From = from
-	return document{tag: fmt.Sprintf("j%d", rotations), modified: modified, head: head, entries: s.intervals(lists)}
+	return s.newDocument(fmt.Sprintf("j%x", int64(modified)), modified, head, s.intervals(lists))
 }
 
-// archiveDocument is the list of Change Lists that are no longer in the index (Archives 2).
-func (s *Source) archiveDocument() (document, bool) {
+// archiveDocument lists the Change Lists that have left the index (Archives 2).
+func (s *Source) archiveDocument() (text, bool) {
 	s.mu.RLock()
-	lists, rotations := copyLists(s.journal.archived), s.journal.rotations
+	lists := copyLists(s.journal.archived)
 	modified := s.journal.open().from
 	s.mu.RUnlock()
-	head := newHead(rsdoc.List, rsdoc.KindChangeListArchive, rsdoc.NewLink(rsdoc.RelUp, s.at(capabilityList)))
-	d := document{tag: fmt.Sprintf("a%d", rotations), modified: modified, head: head, entries: s.intervals(lists)}
-	return d, len(lists) > 0
+	head := s.newHead(rsdoc.List, rsdoc.KindChangeListArchive)
+	tag := fmt.Sprintf("a%x", int64(modified))
+	return s.newDocument(tag, modified, head, s.intervals(lists)), len(lists) > 0
 }
 
 // intervals lists Change Lists, oldest first.
-func (s *Source) intervals(lists []changeList) func(func(*rsdoc.Entry) bool) {
+func (s *Source) intervals(lists []changeList) iter.Seq[*rsdoc.Entry] {
 	return func(yield func(*rsdoc.Entry) bool) {
 		for _, l := range lists {
-			entry := newEntry(s.at(changeListPart + l.name))
+			entry := rsdoc.NewEntry(s.at(changeListPart + l.name))
 			entry.From, entry.Until = l.from, l.until
-			if !yield(entry) {
+			if !yield(&entry) {
 				return
 			}
 		}
 	}
 }
 
-// represent fills an entry with what is known about a representation; its slices are used again.
-func (s *Source) represent(entry *rsdoc.Entry, name string, sum *[32]byte, sums string, length int64) {
-	digests := s.digests.append(entry.Digests[:0], sum, sums)
+// describe fills an entry with what is known about a resource, of a dead one its URI alone. It uses the slices again.
+func (s *Source) describe(entry *rsdoc.Entry, slot int, rec *record) {
+	name, digests := s.catalog.name(slot, rec), entry.Digests[:0]
 	*entry = rsdoc.NewEntry(s.URI(name))
-	entry.Digests, entry.Length, entry.Type = digests, length, s.mediaType(name)
+	entry.Digests = digests
+	if rec.live {
+		entry.Digests = s.digests.append(digests, rec)
+		entry.Length, entry.Type, entry.LastMod = rec.length, s.mediaType(name), seconds(rec.modified)
+	}
 }
 
-// seconds is a Last-Modified time as an instant, or none where W3C Datetime cannot write it.
+// seconds is a Last-Modified time, or none where W3C Datetime cannot write it.
 func seconds(unix int64) rsdoc.Micros {
 	if unix < -62_135_596_800 || unix > 253_402_300_799 {
 		return rsdoc.NoTime

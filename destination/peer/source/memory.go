@@ -2,41 +2,25 @@ package source
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"time"
-
-	"resyncd/destination/rsdoc"
 )
 
-// memory is a stock of bodies that the program puts there.
-type memory struct {
-	s      *Source
-	bodies map[int][]byte
-}
+// memory has the bodies that the program puts there, by slot. The Source's lock guards it.
+type memory map[int][]byte
 
-func (m *memory) reach(slot int, rec *record) func() (body, error) {
-	b, modified := m.bodies[slot], time.Unix(rec.modified, 0)
+func (m memory) reach(slot int, rec *record) func() (body, error) {
+	b, modified := m[slot], time.Unix(rec.modified, 0)
 	return func() (body, error) {
 		return body{ReadSeeker: bytes.NewReader(b), modified: modified, exact: true}, nil
 	}
 }
 
-func (m *memory) name(_ int, rec *record) string { return rec.name }
-
-func (m *memory) find(name string) (int, bool) { return m.s.catalog.find(name) }
-
-func (m *memory) run(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func (m *memory) close() error { return nil }
-
-// Put creates or updates a resource of a Source in memory, from that instant on served and listed. The name is unescaped
-// bytes without a slash in front. The body is kept, not copied.
+// Put creates or updates a resource of a Source in memory. The name is unescaped bytes without a slash in front. The
+// body is kept, not copied.
 func (s *Source) Put(name string, body []byte) error {
-	if s.memory == nil {
+	m, ok := s.backend.(memory)
+	if !ok {
 		return fmt.Errorf("put %q: the Source is not in memory", name)
 	}
 	if !validName(name) || s.reserved(name) {
@@ -50,7 +34,7 @@ func (s *Source) Put(name string, body []byte) error {
 	defer s.mu.Unlock()
 	slot := s.catalog.slotFor(name)
 	rec.modified = s.options.Now().Unix()
-	s.memory.bodies[slot] = body
+	m[slot] = body
 	s.publish(slot, rec)
 	return nil
 }
@@ -59,18 +43,15 @@ func (s *Source) Put(name string, body []byte) error {
 func (s *Source) Delete(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, ok := s.catalog.find(name)
-	if s.memory == nil || !ok || !s.catalog.at(slot).live {
+	m, ok := s.backend.(memory)
+	if !ok {
 		return false
 	}
-	delete(s.memory.bodies, slot)
+	slot, ok := s.catalog.find(name)
+	if !ok || !s.catalog.at(slot).live {
+		return false
+	}
+	delete(m, slot)
 	s.publish(slot, record{})
 	return true
-}
-
-// Now is the Source's latest instant: everything published so far lies at or before it.
-func (s *Source) Now() rsdoc.Micros {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.clock.last
 }

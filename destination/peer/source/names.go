@@ -9,18 +9,11 @@ import (
 
 const upperHex = "0123456789ABCDEF"
 
-// escapeName makes the path of a URI from the bytes of a name, "/" kept. What a client, a proxy or a file system might
-// treat as special is escaped, so that the URI is in normal form and every client sends it back as it was listed (F80, F81).
+// escapeName makes the path of a URI from a name. It escapes what a client, a proxy or a file system might treat as
+// special (F80, F81).
 func escapeName(name string) string {
-	plain := true
-	for i := 0; i < len(name) && plain; i++ {
-		plain = plainByte(name[i])
-	}
-	if plain {
-		return name
-	}
-	b := make([]byte, 0, len(name)+16)
-	for i := 0; i < len(name); i++ {
+	b := make([]byte, 0, len(name))
+	for i := range len(name) {
 		if c := name[i]; plainByte(c) {
 			b = append(b, c)
 		} else {
@@ -31,11 +24,11 @@ func escapeName(name string) string {
 }
 
 func plainByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("/-._~+,=@()", c) >= 0
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		strings.IndexByte("/-._~+,=@()", c) >= 0
 }
 
-// requestName is the way back: the name that a request asks for. An escaped slash is not a slash, and what no file can
-// be called (empty segments, dots, NUL) is refused.
+// requestName is the name that a request asks for. Escaped slashes, empty segments, dots and NUL are refused.
 func requestName(u *url.URL) (string, bool) {
 	p, ok := strings.CutPrefix(u.EscapedPath(), "/")
 	if !ok {
@@ -65,19 +58,23 @@ func validName(name string) bool {
 	return !reservedName(name)
 }
 
-// reserved tells the names that no resource of this Source can have.
+// reserved reports the names that no resource of this Source can have.
 func (s *Source) reserved(name string) bool {
-	return reservedName(name) || s.recordFeed != nil && (name == recordFeed || strings.HasPrefix(name, recordFeedArchive))
+	return reservedName(name) ||
+		s.recordFeed != nil && (name == recordFeed || strings.HasPrefix(name, recordFeedArchive))
 }
 
-// reservedName tells the names at which the Source's own documents are.
+// reservedName reports the names of the Source's own documents.
 func reservedName(name string) bool {
 	return name == wellKnown || name == documents || strings.HasPrefix(name, documents+"/")
 }
 
-// mediaType guesses from the name. It has no parameters: nobody has looked for the character encoding of a file, and the
-// schema of rs:md does not allow any [6].
-func mediaType(name string) string {
+// mediaType guesses from the name; made-up resources are text. It has no parameters, which the schema of rs:md does not
+// allow [6].
+func (s *Source) mediaType(name string) string {
+	if s.options.Synthetic != nil {
+		return "text/plain"
+	}
 	if t, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(name)), ";"); t != "" {
 		return t
 	}

@@ -29,7 +29,7 @@ func TestOddNames(t *testing.T) {
 	}
 	server, s := serveFolder(t, dir)
 	if s.Len() != len(oddNames) {
-		t.Fatalf("%d resources of %d files; skipped %+v", s.Len(), len(oddNames), s.Skipped())
+		t.Fatalf("%d resources of %d files; skipped %+v", s.Len(), len(oddNames), s.backend.(*folder).skipped)
 	}
 	_, entries := read(t, overWire(t, server+"/"+resourceList, 200))
 	got := map[string]bool{}

@@ -22,11 +22,11 @@ func BenchmarkPublish(b *testing.B) {
 	client := fetch.New(fetch.Options{})
 	defer client.Close()
 	heard := make(chan int, 1<<16)
-	s := newSource(b, Options{Hub: hub.URL, Client: client, NotifyQueue: 1 << 20, OnNotify: func(n Notification) {
-		if n.Kind == rsdoc.KindChangeNotification {
-			heard <- n.Changes
+	s := newSource(b, Options{Hub: hub.URL, Client: client, notifyQueue: 1 << 20, Logger: hear(func(n notification) {
+		if n.kind == rsdoc.KindChangeNotification {
+			heard <- n.entries
 		}
-	}})
+	})})
 	stop := running(b, s)
 	defer stop()
 	body := make([]byte, 1024)

@@ -3,10 +3,14 @@ package source
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -91,7 +95,7 @@ func scriptedSource(t failer, o Options, k *script) *Source {
 	o.Client = client
 	s := newSource(t, o)
 	for _, c := range s.channels() {
-		c.teller.send = k.send
+		c.sender.send = k.send
 	}
 	return s
 }
@@ -139,4 +143,59 @@ func journalOf(s *Source) []change {
 		all = append(all, l.changes...)
 	}
 	return all
+}
+
+// notification is what became of one, as the log has it.
+type notification struct {
+	kind        rsdoc.Kind
+	from, until string
+	entries     int
+	err         error
+}
+
+// errBehind is that of notifications that were dropped because too many waited.
+var errBehind = errors.New("dropped")
+
+// listener is a log that passes on what became of notifications.
+type listener struct {
+	hear  func(notification)
+	about []slog.Attr
+}
+
+func hear(fn func(notification)) *slog.Logger { return slog.New(listener{hear: fn}) }
+
+func (l listener) Enabled(context.Context, slog.Level) bool { return true }
+func (l listener) WithGroup(string) slog.Handler            { return l }
+
+func (l listener) WithAttrs(attrs []slog.Attr) slog.Handler {
+	l.about = slices.Concat(l.about, attrs)
+	return l
+}
+
+func (l listener) Handle(_ context.Context, r slog.Record) error {
+	var n notification
+	switch {
+	case strings.HasPrefix(r.Message, "notifications dropped"):
+		n.err = errBehind
+	case !strings.HasPrefix(r.Message, "notification "):
+		return nil
+	}
+	for _, a := range l.about {
+		switch a.Key {
+		case "kind":
+			n.kind = rsdoc.Kind(a.Value.String())
+		case "from":
+			n.from = a.Value.String()
+		case "until":
+			n.until = a.Value.String()
+		case "changes":
+			n.entries = int(a.Value.Int64())
+		}
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		n.err, _ = a.Value.Any().(error)
+		return true
+	})
+	l.hear(n)
+	return nil
 }

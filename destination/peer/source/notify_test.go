@@ -26,7 +26,7 @@ func TestIntervals(t *testing.T) {
 		o := Options{
 			NotifyMax:       rapid.IntRange(1, 20).Draw(r, "max"),
 			NotifyEvery:     rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second}).Draw(r, "every"),
-			NotifyQueue:     10_000,
+			notifyQueue:     10_000,
 			ChangeListSize:  rapid.IntRange(1, 30).Draw(r, "list"),
 			KeepChangeLists: -1,
 		}
@@ -106,8 +106,9 @@ func intervals(t *testing.T, o Options, plan []string, latency []int, pauses [][
 				return fmt.Sprintf("entry of %v in %v to %v, after %v", e.Datetime, head.From, head.Until, reached)
 			}
 			reached = e.Datetime
-			c := change{name: strings.TrimPrefix(e.Loc, testBase+"/"), kind: e.Change, at: e.Datetime}
+			c := change{kind: e.Change, at: e.Datetime, record: record{name: strings.TrimPrefix(e.Loc, testBase+"/")}}
 			if e.Change != rsdoc.ChangeDeleted {
+				c.live = true
 				c.sum, c.length, c.modified = sha256Of(t, e), e.Length, int64(e.LastMod)/1e6
 			}
 			got = append(got, c)
@@ -118,7 +119,7 @@ func intervals(t *testing.T, o Options, plan []string, latency []int, pauses [][
 	for i := range want {
 		want[i].slot = 0
 	}
-	return cmp.Diff(want, got, cmp.AllowUnexported(change{}))
+	return cmp.Diff(want, got, cmp.AllowUnexported(change{}, record{}))
 }
 
 // TestRetries follows the pauses before a hub that is down, asks for time, refuses and comes back.
@@ -143,12 +144,12 @@ func TestRetries(t *testing.T) {
 			}
 			return &fetch.Answer{Status: 200}, nil
 		}
-		var heard []Notification
-		s := scriptedSource(t, Options{OnNotify: func(n Notification) {
-			if n.Kind == rsdoc.KindChangeNotification {
+		var heard []notification
+		s := scriptedSource(t, Options{Logger: hear(func(n notification) {
+			if n.kind == rsdoc.KindChangeNotification {
 				heard = append(heard, n)
 			}
-		}}, k)
+		})}, k)
 		stop := running(t, s)
 		defer stop()
 		synctest.Wait()
@@ -169,12 +170,12 @@ func TestRetries(t *testing.T) {
 				t.Errorf("pause %d: %v, want %v and a fifth at most", i+1, pause, low)
 			}
 		}
-		if len(heard) != 3 || !errors.Is(heard[0].Err, errRefused) || heard[1].Err != nil ||
-			heard[0].Changes != 1 || heard[1].Changes != 2 || heard[1].From != heard[0].Until {
+		if len(heard) != 3 || !errors.Is(heard[0].err, errRefused) || heard[1].err != nil ||
+			heard[0].entries != 1 || heard[1].entries != 2 || heard[1].from != heard[0].until {
 			t.Errorf("heard %+v", heard)
 		}
-		if len(heard) > 0 && (strings.Contains(fmt.Sprint(heard[0].Err), "no such topic") == false || heard[0].At.IsZero()) {
-			t.Errorf("no word of the hub's: %v", heard[0].Err)
+		if len(heard) > 0 && (strings.Contains(fmt.Sprint(heard[0].err), "no such topic") == false) {
+			t.Errorf("no word of the hub's: %v", heard[0].err)
 		}
 	})
 }
@@ -188,12 +189,12 @@ func TestOverflow(t *testing.T) {
 			<-up
 			return &fetch.Answer{Status: 204}, nil
 		}}
-		var heard []Notification
-		s := scriptedSource(t, Options{NotifyMax: 3, NotifyQueue: 2, OnNotify: func(n Notification) {
-			if n.Kind == rsdoc.KindChangeNotification {
+		var heard []notification
+		s := scriptedSource(t, Options{NotifyMax: 3, notifyQueue: 2, Logger: hear(func(n notification) {
+			if n.kind == rsdoc.KindChangeNotification {
 				heard = append(heard, n)
 			}
-		}}, k)
+		})}, k)
 		stop := running(t, s)
 		defer stop()
 		begin := time.Now()
@@ -209,12 +210,12 @@ func TestOverflow(t *testing.T) {
 		// The first is under way with one change; of nineteen that wait, the newest full chunk and the one after it stay.
 		var got []string
 		for i, n := range heard {
-			if i > 0 && n.From != heard[i-1].Until {
+			if i > 0 && n.from != heard[i-1].until {
 				t.Errorf("hole between what was heard: %+v", heard)
 			}
-			got = append(got, fmt.Sprint(n.Changes, " ", n.Err))
+			got = append(got, fmt.Sprint(n.entries, " ", n.err))
 		}
-		if diff := cmp.Diff([]string{"1 <nil>", "15 " + ErrNotifyBehind.Error(), "3 <nil>", "1 <nil>"}, got); diff != "" {
+		if diff := cmp.Diff([]string{"1 <nil>", "15 " + errBehind.Error(), "3 <nil>", "1 <nil>"}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		all := asTold(t, k.on(s.at(changeTopic)))

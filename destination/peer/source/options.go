@@ -1,13 +1,14 @@
 package source
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
 	"time"
 
-	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
@@ -22,85 +23,68 @@ const (
 	DefaultClosedEvery    = time.Minute
 	DefaultFeedEntries    = 50    // changes
 	DefaultRecordEntries  = 1_000 // edits
+	DefaultNotifyMax      = 1_000
 )
 
-// Options say what a Source serves and how it publishes it. Only Base is needed: without Dir and Synthetic the Source
-// is empty and lives in memory, filled with Put.
+// notifyQueue is how many full notifications wait for a slow hub; beyond, subscribers see a gap.
+const notifyQueue = 100
+
+// Publish is how a hub is notified.
+type Publish string
+
+// The ways. Empty is PublishResourceSync with a hub, else PublishOff.
+const (
+	// PublishResourceSync posts the notification itself.
+	PublishResourceSync Publish = "resourcesync"
+	// PublishTraditional posts that the topic has changed (P-03).
+	PublishTraditional Publish = "traditional"
+	// PublishOff has no channels.
+	PublishOff Publish = "off"
+)
+
+// Options say what a Source serves and how. Only Base is needed: without Dir and Synthetic, Put fills the Source. A
+// zero value stands for the default.
 type Options struct {
-	// Base is the absolute http or https URI of the root, as the outside sees it. A proxy that adds a path to it has to
-	// strip that path again: the Handler's own root is always "/".
-	Base string
-	// Dir is a folder to serve. It is only ever read.
-	Dir string
-	// Synthetic asks for made-up resources.
+	Base      string // absolute http or https URI of the root, as the outside sees it
+	Dir       string // folder to serve
 	Synthetic *Synthetic
 
-	// ListSize is the most entries that one Resource List holds; a larger set gets an index. 0: DefaultListSize.
-	ListSize int
-	// ListEvery: a new Resource List is taken when one is asked for, something has changed since, and the last one is at
-	// least this old. 0 means always for a set that fits in one list, and for larger ones one minute plus a second for
-	// each thousand resources, so that the parts stay still while they are read. Negative: always.
-	ListEvery time.Duration
-	// ChangeListSize is the number of changes after which a Change List is closed. 0: DefaultChangeListSize.
-	ChangeListSize int
-	// ClosedLists publishes a Change List only when it is closed.
-	ClosedLists bool
-	// ChangeListEvery closes a Change List that is not empty when it is this old. 0: never by age, but
-	// DefaultClosedEvery with ClosedLists.
+	ListSize int // entries of one Resource List; a larger set gets an index
+	// ListEvery is the least age of a Resource List before another one is taken. 0: none, but for an index a minute and
+	// a second for each thousand resources, so that its parts stay still while they are read.
+	ListEvery      time.Duration
+	ChangeListSize int  // changes that close a Change List
+	ClosedLists    bool // publishes a Change List only when it is closed
+	// ChangeListEvery closes a Change List with entries at this age. 0: never, but DefaultClosedEvery with ClosedLists.
 	ChangeListEvery time.Duration
-	// KeepChangeLists is how many closed Change Lists the index names. 0: DefaultKeep. Negative: all.
-	KeepChangeLists int
-	// Archive is how many Change Lists that have left the index are kept in a changelist-archive. 0: none.
-	Archive int
-	// Hashes are the algorithms of the digests in lists. Empty: SHA-256.
-	Hashes []rsdoc.Algorithm
-	// Spec is the version of the documents, "1.0" or "1.1". Empty: 1.1.
-	Spec string
-	// DescribedBy is the URI of a page about the Source, linked from the Source Description and Capability List.
-	DescribedBy string
+	KeepChangeLists int // closed Change Lists in the index; negative: all
+	Archive         int // Change Lists that have left the index and stay in a changelist-archive
+	Hashes          []rsdoc.Algorithm
+	Spec            string // "1.0" or "1.1"
+	DescribedBy     string // URI of a page about the Source
 
-	// FeedEntries is the most entries in one document of a feed; what is older is in archives (RFC 5005).
-	// 0: DefaultFeedEntries changes, DefaultRecordEntries edits of records.
-	FeedEntries int
-	// Records is an Atom file of edits of records (websub.md T-03), served as the record feed. It is only ever read, and
-	// watched like Dir: what is new in it is published.
-	Records string
-	// RecordEdits begins a record feed without a file, to which AddEdits adds; not nil, but perhaps empty.
-	RecordEdits []*feed.Edit
+	FeedEntries int           // in one document of a feed; older ones are in archives (RFC 5005)
+	Records     string        // Atom file of edits (websub.md T-03), served as the record feed and watched like Dir
+	ScanEvery   time.Duration // pause between two scans, at least ten times as long as a scan
 
-	// ScanEvery is the pause between two looks at Dir and at Records; it grows to ten times what a look takes.
-	// 0: DefaultScanEvery.
-	ScanEvery time.Duration
-	// Faults are the deliberate ones, see faults.Parse. Nil: none.
+	Hub            string // URL of a WebSub hub that is notified of every change
+	Publish        Publish
+	Client         *fetch.Client // reaches the hub
+	PublisherToken string        // bearer token for the hub
+	NotifyEvery    time.Duration // changes come together for so long, and while the hub takes others
+	NotifyMax      int           // changes in one notification
+
 	Faults *faults.Set
-	// Now is the clock of the documents. Nil: time.Now. It may stand still or go back: instants are made to rise.
-	Now func() time.Time
-	// OnChange hears of every change, in order and after it can be fetched. It must return quickly and must not call back.
-	OnChange func(Change)
-	// Hub is the URL of a WebSub hub that is told of every change: through two channels, which the Capability List then
-	// names, and of what is new in each feed. Empty: nobody is told.
-	Hub string
-	// Publish is how the hub is told. Empty: PublishResourceSync with a Hub.
-	Publish Publish
-	// Client reaches the hub; New wants one where there is a hub. The hub itself may be on a private address.
-	Client *fetch.Client
-	// PublisherToken is sent to the hub as a bearer token. Empty: none.
-	PublisherToken string
-	// NotifyEvery is how long changes come together before they are told. 0: the first is told at once, and what happens
-	// while the hub is being told is in the next notification. The feed of changes is told of some milliseconds later.
-	NotifyEvery time.Duration
-	// NotifyMax is the most changes in one notification. 0: DefaultNotifyMax.
-	NotifyMax int
-	// NotifyQueue is how many full notifications may wait while the hub is slow or down; beyond, the oldest are dropped
-	// and subscribers see a gap. 0: DefaultNotifyQueue.
-	NotifyQueue int
-	// OnNotify hears what became of every notification, one at a time. It must return quickly: the next ones wait for it.
-	OnNotify func(Notification)
-	// Logger gets what an operator may care about. Nil: nowhere.
 	Logger *slog.Logger
+
+	// For tests: the clock of the documents; what gets every change once it can be fetched, and must not call back; and
+	// a number in the place of the constant.
+	Now         func() time.Time
+	OnChange    func(Change)
+	notifyQueue int
 }
 
-// Check tells what is wrong with the options, as New would. An empty Base passes: it may follow once the address is known.
+// Check reports what is wrong with the options, as New would. An empty Base passes.
 func (o Options) Check() error {
 	if o.Base == "" {
 		o.Base = "http://localhost"
@@ -109,27 +93,43 @@ func (o Options) Check() error {
 	return err
 }
 
-// withDefaults returns the options with every default filled in, or what is wrong with them.
 func (o Options) withDefaults() (Options, error) {
-	base, err := url.Parse(o.Base)
+	base, err := parseURL("base URI", o.Base)
 	if err != nil {
-		return o, fmt.Errorf("base URI: %w", err)
+		return o, err
 	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" ||
-		base.User != nil {
-		return o, fmt.Errorf("base URI %q: want http://HOST[:PORT][/PATH] or https, without user, query or fragment",
-			base.Redacted())
+	if base.RawQuery != "" {
+		return o, fmt.Errorf("base URI %q: want one without query", o.Base)
 	}
 	o.Base = strings.TrimRight(base.String(), "/")
 	if o.Dir != "" && o.Synthetic != nil {
-		return o, fmt.Errorf("a Source serves a folder or made-up resources, not both")
+		return o, errors.New("a Source serves a folder or made-up resources, not both")
 	}
 	if o.Synthetic != nil {
 		if err := o.Synthetic.check(); err != nil {
 			return o, err
 		}
 	}
-	for name, n := range map[string]int{"list size": o.ListSize, "change list size": o.ChangeListSize, "archive": o.Archive} {
+	o.ListSize = cmp.Or(o.ListSize, DefaultListSize)
+	o.ChangeListSize = cmp.Or(o.ChangeListSize, DefaultChangeListSize)
+	o.KeepChangeLists = cmp.Or(o.KeepChangeLists, DefaultKeep)
+	o.ScanEvery = cmp.Or(o.ScanEvery, DefaultScanEvery)
+	o.Spec = cmp.Or(o.Spec, "1.1")
+	o.NotifyMax = cmp.Or(o.NotifyMax, DefaultNotifyMax)
+	o.notifyQueue = cmp.Or(o.notifyQueue, notifyQueue)
+	if o.ClosedLists {
+		o.ChangeListEvery = cmp.Or(o.ChangeListEvery, DefaultClosedEvery)
+	}
+	if len(o.Hashes) == 0 {
+		o.Hashes = []rsdoc.Algorithm{rsdoc.SHA256}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	for name, n := range map[string]int{
+		"list size": o.ListSize, "change list size": o.ChangeListSize, "archive": o.Archive,
+	} {
 		if n < 0 {
 			return o, fmt.Errorf("%s %d: want a positive number", name, n)
 		}
@@ -137,46 +137,49 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FeedEntries < 0 || o.FeedEntries > DefaultListSize {
 		return o, fmt.Errorf("%d entries in a document of a feed: want 1 to %d", o.FeedEntries, DefaultListSize)
 	}
-	if o.Records != "" && o.RecordEdits != nil {
-		return o, fmt.Errorf("a record feed is of a file or begins with given edits, not both")
+	if o.NotifyMax < 1 || o.NotifyMax > DefaultListSize {
+		return o, fmt.Errorf("%d changes in a notification: want 1 to %d", o.NotifyMax, DefaultListSize)
 	}
-	if o.ChangeListEvery < 0 || o.ScanEvery < 0 {
-		return o, fmt.Errorf("a negative time between Change Lists or scans")
+	if o.ChangeListEvery < 0 || o.ScanEvery < 0 || o.NotifyEvery < 0 {
+		return o, errors.New("a negative time between Change Lists, scans or notifications")
 	}
-	setDefault(&o.ListSize, DefaultListSize)
-	setDefault(&o.ChangeListSize, DefaultChangeListSize)
-	setDefault(&o.KeepChangeLists, DefaultKeep)
-	setDefault(&o.ScanEvery, DefaultScanEvery)
-	setDefault(&o.Spec, "1.1")
 	if o.Spec != "1.0" && o.Spec != "1.1" {
 		return o, fmt.Errorf("spec version %q: want 1.0 or 1.1", o.Spec)
-	}
-	if o.ClosedLists {
-		setDefault(&o.ChangeListEvery, DefaultClosedEvery)
-	}
-	if len(o.Hashes) == 0 {
-		o.Hashes = []rsdoc.Algorithm{rsdoc.SHA256}
 	}
 	for _, a := range o.Hashes {
 		if a.Size() == 0 {
 			return o, fmt.Errorf("hash algorithm %d: want one that rsdoc names", a)
 		}
 	}
-	if err := o.checkNotify(); err != nil {
-		return o, err
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return o, nil
+	return o, o.checkPublish()
 }
 
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
+// checkPublish looks at the way to the hub. The Client is for New to miss.
+func (o *Options) checkPublish() error {
+	if o.Hub == "" {
+		o.Publish = cmp.Or(o.Publish, PublishOff)
 	}
+	o.Publish = cmp.Or(o.Publish, PublishResourceSync)
+	switch {
+	case o.Publish == PublishOff:
+		return nil
+	case o.Publish != PublishResourceSync && o.Publish != PublishTraditional:
+		return fmt.Errorf("publish %q: want resourcesync, traditional or off", o.Publish)
+	case o.Hub == "":
+		return fmt.Errorf("publish %s: there is no hub to tell", o.Publish)
+	}
+	_, err := parseURL("hub", o.Hub)
+	return err
+}
+
+func parseURL(what, text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("%s %q: want http://HOST[:PORT][/PATH] or https, without user or fragment",
+			what, u.Redacted())
+	}
+	return u, nil
 }

@@ -6,54 +6,53 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// maxNotificationBytes is about the largest notification that is made: well below what hubs and callbacks take.
+// maxNotificationBytes is about the largest notification, well below what hubs and callbacks take.
 const maxNotificationBytes = 4 << 20
 
-// chunk is what one notification says, oldest first: changes, news of the framework, or edits of records.
-type chunk struct {
-	changes []change
-	news    []news
-	edits   []edit
-	up      string // where the root's `up` leads
-	size    int    // bytes, roughly
-}
-
-func (c *chunk) len() int { return len(c.changes) + len(c.news) + len(c.edits) }
-
-// end is the instant of the newest entry; there is one.
-func (c *chunk) end() rsdoc.Micros {
-	if n := len(c.changes); n > 0 {
-		return c.changes[n-1].at
-	}
-	if n := len(c.edits); n > 0 {
-		return c.edits[n-1].at
-	}
-	return c.news[len(c.news)-1].at
-}
-
-// batch is a chunk with its interval: it has every entry after from up to until.
+// batch is what one notification tells: every entry after from up to until, oldest first.
 type batch struct {
-	chunk
+	changes     []change
+	documents   []documentChange
+	edits       []edit
+	up          string // where the root's `up` leads
+	size        int    // bytes, roughly
 	from, until rsdoc.Micros
 }
 
-func (b *batch) notification(kind rsdoc.Kind, err error) Notification {
-	return Notification{Kind: kind, From: b.from, Until: b.until, Changes: b.len(), Err: err}
+func (b *batch) len() int { return len(b.changes) + len(b.documents) + len(b.edits) }
+
+// end is the instant of the newest entry.
+func (b *batch) end() rsdoc.Micros {
+	if n := len(b.changes); n > 0 {
+		return b.changes[n-1].at
+	}
+	if n := len(b.edits); n > 0 {
+		return b.edits[n-1].at
+	}
+	return b.documents[len(b.documents)-1].at
 }
 
-// outbox holds what no notification has said yet. Filling it takes no longer however slow the hub is, and it is bounded
-// (P8): beyond the limit the oldest chunk goes, and the hole in the intervals tells subscribers to look at the Change List.
-// The Source's lock guards it, so that a change is in it exactly when it can be fetched and is listed (F93).
+// join is one notification for two that follow each other.
+func (b batch) join(next batch) batch {
+	next.from = b.from
+	next.size += b.size
+	next.changes = slices.Concat(b.changes, next.changes)
+	next.documents = slices.Concat(b.documents, next.documents)
+	next.edits = slices.Concat(b.edits, next.edits)
+	return next
+}
+
+// outbox holds what is in no notification yet. It is bounded (P8): beyond the limit the oldest batch goes, and
+// subscribers see the hole. The Source's lock guards it, as each change is in it once it can be fetched (F93).
 type outbox struct {
-	most    int      // entries in a chunk
-	limit   int      // chunks
-	waiting []*chunk // oldest first, only the last one grows
+	most    int      // entries in a batch
+	limit   int      // batches
+	waiting []*batch // oldest first
 	reached rsdoc.Micros
-	// lost is the interval of what was dropped since dropped was last called: one, because only the oldest are dropped and
-	// whoever takes asks for it first.
+	// lost is the interval of what was dropped since the last call of dropped.
 	lost  batch
 	drops int // entries in lost
-	// wake gets a signal when a chunk is begun: something waits, or the one before is full.
+	// wake gets a signal when a batch is begun.
 	wake chan struct{}
 }
 
@@ -61,77 +60,75 @@ func newOutbox(most, limit int, from rsdoc.Micros) outbox {
 	return outbox{most: most, limit: limit, reached: from, wake: make(chan struct{}, 1)}
 }
 
-// addChange queues a change; the caller holds the Source's lock.
+// addChange queues a change; the Source is locked.
 func (c *channel) addChange(e change) {
-	// An escaped name has up to three bytes for each of its own.
+	// An escaped byte has three.
 	uri := len(c.s.options.Base) + 3*len(e.name)
 	size := 400 + uri + 80*len(c.s.options.Hashes)
-	if c.kind == KindChangeFeed {
-		size = 800 + 4*uri // id, two links and the title
+	if c.kind == changeFeedKind {
+		size = 800 + 4*uri
 	}
-	k := c.out.room(size, c.hub.up)
-	k.changes = append(k.changes, e)
+	b := c.out.room(size, c.s.at(capabilityList))
+	b.changes = append(b.changes, e)
 }
 
-// addEdit queues an edit of a record; the caller holds the Source's lock.
+// addEdit queues an edit; the Source is locked.
 func (c *channel) addEdit(e edit) {
 	size := 500 + len(e.Subject) + len(e.Author)
 	for _, f := range e.Fields {
 		size += 60 + len(f.Name) + 2*len(f.Value)
 	}
-	k := c.out.room(size, "")
-	k.edits = append(k.edits, e)
+	b := c.out.room(size, "")
+	b.edits = append(b.edits, e)
 }
 
-// room returns the chunk that the next entry goes to.
-func (o *outbox) room(size int, up string) *chunk {
+// room returns the batch for the next entry.
+func (o *outbox) room(size int, up string) *batch {
 	n := len(o.waiting)
 	if n > 0 {
-		c := o.waiting[n-1]
-		if c.len() < o.most && c.size+size <= maxNotificationBytes && c.up == up {
-			c.size += size
-			return c
+		b := o.waiting[n-1]
+		if b.len() < o.most && b.size+size <= maxNotificationBytes && b.up == up {
+			b.size += size
+			return b
 		}
 	}
 	if n >= o.limit {
-		o.forget()
+		o.drop()
 	}
-	c := &chunk{up: up, size: size}
-	o.waiting = append(o.waiting, c)
+	b := &batch{up: up, size: size}
+	o.waiting = append(o.waiting, b)
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
-	return c
+	return b
 }
 
-// forget drops the oldest chunk.
-func (o *outbox) forget() {
-	c := o.waiting[0]
+func (o *outbox) drop() {
+	b := o.waiting[0]
 	if o.drops == 0 {
 		o.lost.from = o.reached
 	}
-	o.drops += c.len()
-	o.lost.until, o.reached = c.end(), c.end()
+	o.drops += b.len()
+	o.lost.until, o.reached = b.end(), b.end()
 	o.waiting = slices.Delete(o.waiting, 0, 1)
 }
 
-// take removes the oldest chunk. Its interval ends with its last entry where more follow, and else with now: an instant
-// that no change has had or will have.
+// take removes the oldest batch. The last interval ends now, at an instant that no change has.
 func (o *outbox) take(clock *clock) (batch, bool) {
 	if len(o.waiting) == 0 {
 		return batch{}, false
 	}
-	b := batch{chunk: *o.waiting[0], from: o.reached}
+	b := *o.waiting[0]
 	o.waiting = slices.Delete(o.waiting, 0, 1)
-	if b.until = b.end(); len(o.waiting) == 0 {
+	b.from, b.until = o.reached, b.end()
+	if len(o.waiting) == 0 {
 		b.until = clock.tick()
 	}
 	o.reached = b.until
 	return b, true
 }
 
-// dropped returns what was lost since the last call.
 func (o *outbox) dropped() (batch, int) {
 	lost, n := o.lost, o.drops
 	o.lost, o.drops = batch{}, 0

@@ -10,37 +10,37 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// ErrRecords is in the chain of New where the file of records cannot be read; the error tells the place.
+// ErrRecords is in the error of New where the file of records cannot be read.
 var ErrRecords = errors.New("records not readable")
 
-// edit is an edit of a record and when it was published.
 type edit struct {
 	*feed.Edit
 	at rsdoc.Micros
 }
 
-// records are the edits of the record feed. What was published stays so, whatever becomes of the file: to take an edit
-// away would undo nothing where it was read (T-04).
+// records are the edits of the record feed. Published edits stay: to take one away would undo nothing where it was read
+// (T-04).
 type records struct {
 	s     *Source
-	edits []edit // in the order in which they were published; guarded by the Source's lock
+	edits []edit // in order; guarded by the Source's lock
 
-	// looking lets one look at the file work at a time, and guards what follows.
-	looking sync.Mutex
-	known   map[[32]byte]int // how often each edit was published: a file may repeat one
-	sig     signature        // of the file when it was last read
-	bad     error            // what was wrong with it then
+	// scanning lets one scan work at a time, and guards what follows.
+	scanning sync.Mutex
+	known    map[[32]byte]int // how often each edit was published
+	sig      signature        // of the file when it was last read
+	bad      error
 }
 
-// openRecords makes the record feed, if there is one. The edits that are there at the beginning are no news.
+// openRecords makes the record feed, if there is one. Its first edits are not pushed.
 func (s *Source) openRecords() error {
-	if s.options.Records == "" && s.options.RecordEdits == nil {
+	if s.options.Records == "" {
 		return nil
 	}
 	s.records = &records{s: s, known: map[[32]byte]int{}}
 	s.recordFeed = &webFeed{
-		s: s, kind: KindRecordFeed, name: recordFeed, archive: recordFeedArchive, title: "Edits of records at " + s.host,
-		size: cmp.Or(s.options.FeedEntries, DefaultRecordEntries), faults: s.options.Faults.OfRecords(),
+		s: s, kind: recordFeedKind, name: recordFeed, archive: recordFeedArchive,
+		title: "Edits of records at " + s.host, faults: s.options.Faults.OfRecords(),
+		size: cmp.Or(s.options.FeedEntries, DefaultRecordEntries),
 		extent: func() extent {
 			newest := s.begin
 			if n := len(s.records.edits); n > 0 {
@@ -48,29 +48,15 @@ func (s *Source) openRecords() error {
 			}
 			return extent{total: len(s.records.edits), newest: newest, changed: newest}
 		},
-		span: func(from, to int) chunk { return chunk{edits: s.records.edits[from:to:to]} },
+		span: func(from, to int) batch { return batch{edits: s.records.edits[from:to:to]} },
 	}
-	if s.options.Records == "" {
-		s.records.publish(s.options.RecordEdits)
-		return nil
-	}
-	if err := s.records.look(); err != nil {
+	if err := s.records.scan(); err != nil {
 		return fmt.Errorf("%w: %w", ErrRecords, err)
 	}
 	return nil
 }
 
-// AddEdits publishes edits of records, in this order. The Source needs a record feed that is not of a file. The edits are
-// kept, not copied.
-func (s *Source) AddEdits(edits ...*feed.Edit) error {
-	if s.options.RecordEdits == nil {
-		return errors.New("add edits of records: the Source has no record feed of its own")
-	}
-	s.records.publish(edits)
-	return nil
-}
-
-// publish puts edits into the feed and then has the hub told of them (P-05).
+// publish puts edits into the feed, then has the hub notified (P-05).
 func (r *records) publish(edits []*feed.Edit) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()

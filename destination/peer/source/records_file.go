@@ -3,64 +3,45 @@ package source
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
-	"time"
 
 	"resyncd/destination/feed"
 )
 
-// maxRecords bounds a file of edits: it is read as a whole, and its edits are held in memory (P8).
+// maxRecords bounds a file of edits, which are held in memory (P8).
 const maxRecords = 1_000_000
 
-// run looks at the file every ScanEvery, and less often where looking takes long.
+// run scans the file until ctx ends. A young one may be half written, which is no failure.
 func (r *records) run(ctx context.Context) {
-	every := r.s.options.ScanEvery
-	timer := time.NewTimer(every)
-	defer timer.Stop()
-	for last := ""; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
+	r.s.watch(ctx, "records", func() error {
+		err := r.scan()
+		r.scanning.Lock()
+		defer r.scanning.Unlock()
+		if r.sig.young {
+			return nil
 		}
-		begin, now := time.Now(), ""
-		if err := r.look(); err != nil && !r.young() { // a young one may be half written
-			now = err.Error()
-		}
-		if now != last && now != "" {
-			// Until it is right again, everything stays as it was. Once is enough to say so.
-			r.s.options.Logger.Warn("records not readable, edits wait", "err", now)
-		}
-		last = now
-		timer.Reset(max(every, 10*time.Since(begin)))
-	}
+		return err
+	})
 }
 
-// young tells whether the file had just been written when it was last read.
-func (r *records) young() bool {
-	r.looking.Lock()
-	defer r.looking.Unlock()
-	return r.sig.young
-}
-
-// look reads the file if it looks different from the last time, and publishes what it has more of than before.
-func (r *records) look() error {
-	r.looking.Lock()
-	defer r.looking.Unlock()
+// scan reads the file if it looks different, and publishes the edits that are new in it.
+func (r *records) scan() error {
+	r.scanning.Lock()
+	defer r.scanning.Unlock()
 	path := r.s.options.Records
 	info, err := os.Stat(path)
 	if err != nil {
 		r.sig, r.bad = signature{}, err
 		return err
 	}
-	// A file so young that one more write might not show is read again.
+	// In a young file, one more write might not show.
 	sig := signatureOf(info)
 	if sig.same(r.sig) && !r.sig.young {
 		return r.bad
@@ -72,15 +53,9 @@ func (r *records) look() error {
 	}
 	fresh := r.fresh(edits)
 	r.publish(fresh)
-	odd, first := 0, ""
-	for _, e := range fresh {
-		if len(e.Odd) > 0 {
-			odd++
-			first = cmp.Or(first, e.Subject+": "+e.Odd[0])
-		}
-	}
-	if odd > 0 {
-		r.s.options.Logger.Warn("edits of records are published as they are, odd ones among them", "odd", odd, "first", first)
+	if i := slices.IndexFunc(fresh, func(e *feed.Edit) bool { return len(e.Odd) > 0 }); i >= 0 {
+		r.s.options.Logger.Warn("odd edits of records are published as they are",
+			"first", fresh[i].Subject+": "+fresh[i].Odd[0])
 	}
 	return nil
 }
@@ -100,8 +75,7 @@ func (r *records) fresh(edits []*feed.Edit) []*feed.Edit {
 	return fresh
 }
 
-// readRecords reads a file of edits. One that is not right as a whole is refused as a whole: a part of it may be all that
-// has been written so far.
+// readRecords reads a file of edits. One with an error is refused as a whole: it may still be being written.
 func readRecords(path string) ([]*feed.Edit, error) {
 	// Never wait for the writer of a pipe.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -119,13 +93,16 @@ func readRecords(path string) ([]*feed.Edit, error) {
 	return edits, nil
 }
 
-// wellFormed is strict where the reader of feeds forgives what it meets in the wild: this file is our own.
+// wellFormed is strict where the reader of feeds forgives: this file is our own.
 func wellFormed(r io.Reader) error {
 	d := xml.NewDecoder(bufio.NewReader(r))
 	d.CharsetReader = func(name string, _ io.Reader) (io.Reader, error) {
 		return nil, fmt.Errorf("encoding %q: want UTF-8", name)
 	}
-	depth, roots := 0, 0
+	var root struct{}
+	if err := d.Decode(&root); err != nil {
+		return err
+	}
 	for {
 		token, err := d.Token()
 		if err == io.EOF {
@@ -134,20 +111,9 @@ func wellFormed(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		switch t := token.(type) {
-		case xml.StartElement:
-			if depth == 0 {
-				roots++
-			}
-			depth++
-		case xml.EndElement:
-			depth--
-		case xml.CharData:
-			if depth == 0 && roots > 0 && len(bytes.TrimSpace(t)) > 0 {
-				roots = 2
-			}
-		}
-		if roots > 1 {
+		text, isText := token.(xml.CharData)
+		_, isElement := token.(xml.StartElement)
+		if isElement || isText && len(bytes.TrimSpace(text)) > 0 {
 			line, _ := d.InputPos()
 			return fmt.Errorf("line %d: more after the end of the feed", line)
 		}

@@ -76,19 +76,19 @@ func TestRecordsFile(t *testing.T) {
 			t.Errorf("%s, once more: %v", c.what, again)
 		}
 		want = append(want, c.fresh...)
-		head, entries := readFeed(t, get(t, s, s.RecordsURL()))
+		head, entries := readFeed(t, get(t, s, s.recordFeed.url()))
 		if diff := cmp.Diff(want, editsOf(entries)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.what, diff)
 		}
-		if head.Self != s.RecordsURL() || !slices.Equal(head.Hubs, []string{testHub}) {
+		if head.Self != s.recordFeed.url() || !slices.Equal(head.Hubs, []string{testHub}) {
 			t.Errorf("%s: %+v", c.what, head)
 		}
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Scan(context.Background()); !errors.Is(err, os.ErrNotExist) || s.records.young() {
-		t.Errorf("removed: %v, young %t", err, s.records.young())
+	if err := s.Scan(context.Background()); !errors.Is(err, os.ErrNotExist) || s.records.sig.young {
+		t.Errorf("removed: %v, young %t", err, s.records.sig.young)
 	}
 	var told []string
 	for s.recordFeed.channel.waiting() > 0 {
@@ -128,7 +128,7 @@ func TestRecordsInOneTick(t *testing.T) {
 		if err := s.Scan(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		_, entries := readFeed(t, get(t, s, s.RecordsURL()))
+		_, entries := readFeed(t, get(t, s, s.recordFeed.url()))
 		if diff := cmp.Diff(want, editsOf(entries)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -145,7 +145,7 @@ func TestRecordsForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSource(t, Options{Records: path})
-	body := get(t, s, s.RecordsURL())
+	body := get(t, s, s.recordFeed.url())
 	_, want := readFeed(t, []byte(text))
 	_, got := readFeed(t, body)
 	if diff := cmp.Diff(want[0].Edit, got[0].Edit); diff != "" {
@@ -160,19 +160,14 @@ func TestRecordsForm(t *testing.T) {
 // TestRecordsArchives reads a record feed back to its first edit.
 func TestRecordsArchives(t *testing.T) {
 	t.Parallel()
-	s := newSource(t, Options{FeedEntries: 3, RecordEdits: []*feed.Edit{}})
+	s := newSource(t, Options{FeedEntries: 3, Records: recordsFile(t)})
 	var want []string
 	for i := range 11 {
-		if err := s.AddEdits(editAt(t, fmt.Sprint(i), time.Unix(int64(i), 0), "1")); err != nil {
-			t.Fatal(err)
-		}
+		s.records.publish([]*feed.Edit{editAt(t, fmt.Sprint(i), time.Unix(int64(i), 0), "1")})
 		want = append(want, fmt.Sprint(i, "=1"))
-		if diff := cmp.Diff(want, editsOf(walkFeed(t, s, s.RecordsURL(), map[string]string{}))); diff != "" {
+		if diff := cmp.Diff(want, editsOf(walkFeed(t, s, s.recordFeed.url(), map[string]string{}))); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-	}
-	if err := newSource(t, Options{}).AddEdits(); err == nil {
-		t.Error("edits without a record feed")
 	}
 }
 
@@ -194,7 +189,7 @@ func TestRecordsWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	for p := range hub.posts {
-		if p.topic() != s.RecordsURL() {
+		if p.topic() != s.recordFeed.url() {
 			continue
 		}
 		if _, entries := readFeed(t, p.body); len(entries) != 1 || entries[0].Edit.Subject != "b" {
@@ -217,9 +212,6 @@ func TestRecordsRefused(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if _, err := New(context.Background(), Options{Base: testBase, Records: broken, RecordEdits: []*feed.Edit{}}); err == nil {
-		t.Error("two kinds of record feeds")
-	}
 }
 
 // TestRecordFeedHasItsName keeps resources away from where the record feed is.
@@ -234,17 +226,17 @@ func TestRecordFeedHasItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := newSource(t, Options{Dir: dir, RecordEdits: []*feed.Edit{}})
+	s := newSource(t, Options{Dir: dir, Records: recordsFile(t)})
 	defer s.Close()
-	if s.Len() != 1 || s.Skipped().Reserved != 1 {
-		t.Errorf("%d resources, %+v", s.Len(), s.Skipped())
+	if s.Len() != 1 || s.backend.(*folder).skipped.reserved != 1 {
+		t.Errorf("%d resources, %+v", s.Len(), s.backend.(*folder).skipped)
 	}
 	plain := newSource(t, Options{Dir: dir})
 	defer plain.Close()
 	if body := get(t, plain, "/feeds/delta"); plain.Len() != 2 || string(body) != "feeds/delta" {
 		t.Errorf("%d resources, %q", plain.Len(), body)
 	}
-	if err := newSource(t, Options{RecordEdits: []*feed.Edit{}}).Put("feeds/delta", nil); err == nil {
+	if err := newSource(t, Options{Records: recordsFile(t)}).Put("feeds/delta", nil); err == nil {
 		t.Error("a resource in the place of the feed")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Serve answers requests on a listener until ctx ends, then finishes what is running for up to ten seconds. It returns nil
-// after such an end. It closes the listener.
+// Serve answers requests on a listener until ctx ends, then finishes what is running for up to ten seconds. It closes
+// the listener and returns nil after such an end.
 func (s *Source) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s.Handler(),

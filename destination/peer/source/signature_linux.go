@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// settleTime is how long ago a file must have been changed before its times can be trusted to show the next change.
+// settleTime is the age from which the times of a file show its next change.
 const settleTime = time.Second
 
 func signatureOf(info fs.FileInfo) signature {

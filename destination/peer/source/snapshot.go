@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,8 +11,7 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// snapshot is one Resource List: the whole set at one instant, in one part or several. It never changes, so that the
-// parts that a Destination reads one after another belong together (F67, F69).
+// snapshot is one Resource List. It never changes, so that its parts belong together (F67, F69).
 type snapshot struct {
 	frozen
 	at, completed rsdoc.Micros
@@ -25,8 +25,8 @@ type snapshots struct {
 	current, previous *snapshot
 }
 
-// resourceList returns the current Resource List, after taking a new one if that is due. Its `at` is an instant of its
-// own: every change is before or after it, and the published Change Lists always reach back to it.
+// resourceList returns the current Resource List, a new one if that is due. The published Change Lists reach back to
+// it.
 func (s *Source) resourceList() *snapshot {
 	s.lists.mu.Lock()
 	defer s.lists.mu.Unlock()
@@ -41,21 +41,20 @@ func (s *Source) resourceList() *snapshot {
 	s.mu.Unlock()
 	next.divide(s.options.ListSize)
 	s.lists.previous, s.lists.current = current, next
-	s.tellList(next, current)
+	s.announceList(next, current)
 	return next
 }
 
-// due tells whether a Resource List is too old; the caller holds the lock.
+// due reports whether a Resource List is too old; the caller holds the lock.
 func (s *Source) due(current *snapshot) bool {
 	if s.journal.reaches() > current.at {
 		return true
 	}
-	every := s.listAge()
 	age := time.Duration(s.options.Now().UnixMicro()-int64(current.at)) * time.Microsecond
-	return s.serial != current.serial && age >= every
+	return s.serial != current.serial && age >= s.listAge()
 }
 
-// listAge is the least age of a Resource List before a new one is taken; the caller holds the lock.
+// listAge is the least age before a new list is taken; the caller holds the lock.
 func (s *Source) listAge() time.Duration {
 	if s.options.ListEvery == 0 && s.catalog.live > s.options.ListSize {
 		return time.Minute + time.Duration(s.catalog.live)*time.Millisecond
@@ -63,7 +62,6 @@ func (s *Source) listAge() time.Duration {
 	return s.options.ListEvery
 }
 
-// divide finds out where the parts begin.
 func (n *snapshot) divide(size int) {
 	count := 0
 	for slot := range n.slots {
@@ -80,7 +78,6 @@ func (n *snapshot) divide(size int) {
 	}
 }
 
-// end is the slot before which a part ends.
 func (n *snapshot) end(part int) int {
 	if part+1 < len(n.starts) {
 		return n.starts[part+1]
@@ -88,25 +85,28 @@ func (n *snapshot) end(part int) int {
 	return n.slots
 }
 
-// partName is the last part of the URI of a part. A new Resource List has new ones.
+// partName ends the URI of a part. No other Resource List has it.
 func (n *snapshot) partName(part int) string { return fmt.Sprintf("%s-%05d.xml", stamp(n.at), part+1) }
 
-// part finds a part of the current Resource List or the one before by its name.
+// part finds a part of the current Resource List or the one before.
 func (s *Source) part(name string) (*snapshot, int, bool) {
 	s.lists.mu.Lock()
 	defer s.lists.mu.Unlock()
-	_, digits, _ := strings.Cut(strings.TrimSuffix(name, ".xml"), "-")
-	number, err := strconv.Atoi(digits)
-	if err != nil {
-		return nil, 0, false
-	}
+	part := numberIn(name) - 1
 	for _, n := range []*snapshot{s.lists.current, s.lists.previous} {
-		if n != nil && len(n.starts) > 1 && number >= 1 && number <= len(n.starts) && n.partName(number-1) == name {
-			return n, number - 1, true
+		if n != nil && len(n.starts) > 1 && part >= 0 && part < len(n.starts) && n.partName(part) == name {
+			return n, part, true
 		}
 	}
 	return nil, 0, false
 }
 
-// stamp writes an instant so that it can stand in a URI.
+// numberIn is the number in the name of a part or archive, 0 for none.
+func numberIn(name string) int {
+	_, digits, _ := strings.Cut(strings.TrimSuffix(name, path.Ext(name)), "-")
+	n, _ := strconv.Atoi(digits)
+	return n
+}
+
+// stamp writes an instant for a URI.
 func stamp(m rsdoc.Micros) string { return m.Time().Format("20060102T150405.000000Z") }

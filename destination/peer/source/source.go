@@ -1,9 +1,9 @@
-// Package source knows how to be a ResourceSync Source: it serves a folder, made-up resources or bodies given to it, with
-// the documents and feeds that let a Destination keep in step, and tells a hub what changes. It refuses to know who reads
-// or hears that: hubs, subscriptions and Destinations are elsewhere.
+// Package source knows how to be a ResourceSync Source: it serves a folder, made-up resources or bodies given to it,
+// with the documents and feeds that let a Destination keep in step, and notifies a hub of what changes. It refuses to
+// know who reads or hears that: hubs, subscriptions and Destinations are elsewhere.
 //
-// Rules are cited as [n], the sections of the core specification 1.1, Fn, the numbers of the fault model, and P-nn and
-// R-nn, those of websub.md.
+// Rules are cited as [n], the sections of the core specification 1.1, Fn of the fault model, P-nn and R-nn of
+// websub.md.
 package source
 
 import (
@@ -19,69 +19,53 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// Source is one living Source with one set of resources. Its methods may be called from many goroutines.
+// Source is one living Source, for many goroutines.
 type Source struct {
 	options Options
+	host    string // of the base URI
 	digests *digester
-	begin   rsdoc.Micros // also begins every ETag of a document, so that a restart never repeats one
+	begin   rsdoc.Micros // in every ETag of a document: a restart never repeats one
+	lists   snapshots
+	backend backend
+	gzips   sync.Pool
 
-	// mu guards what is published. A change is put here with its bytes or after them, never before.
+	// mu guards what is published. A change comes with its bytes or after them.
 	mu      sync.RWMutex
 	clock   clock
 	catalog catalog
 	journal *journal
 	serial  uint64 // changes so far
-	host    string // of the base URI
-
-	lists  snapshots
-	stock  stock
-	folder *folder  // nil unless Dir
-	memory *memory  // nil unless neither Dir nor Synthetic
-	made   *makings // nil unless Synthetic
-	gzips  sync.Pool
 
 	changeFeed *webFeed
 	recordFeed *webFeed // nil without records
-	records    *records // what is in it
+	records    *records
 
-	// changes and framework tell the hub; nil without one.
-	changes, framework *channel
-	reporting          sync.Mutex // one OnNotify at a time
+	changes, framework *channel // nil without a hub
 }
 
-// stock is where the bytes are.
-type stock interface {
-	// reach is called with the Source locked and notes what belongs to rec; the function it returns opens the body
-	// later, without the lock.
+// backend has the bytes. reach is called with the Source locked; what it returns opens a body later, without the lock.
+type backend interface {
 	reach(slot int, rec *record) func() (body, error)
-	// name is the name of a slot, and find the slot of a name, whether it is alive or not; both with the Source locked.
-	name(slot int, rec *record) string
-	find(name string) (int, bool)
-	// run changes what is published until ctx ends.
-	run(ctx context.Context) error
-	close() error
 }
 
-// body is one opened representation.
 type body struct {
 	io.ReadSeeker
-	close    func() error
+	close    func() error // nil: nothing to close
 	modified time.Time
-	// exact is false where the bytes are newer than what has been published about them, so that they have no ETag yet.
+	// exact is false where the bytes are newer than what is published, so that they have no ETag.
 	exact bool
 }
 
-// Change is what OnChange hears.
+// Change is what OnChange hears. SHA256 and Length are zero for a deletion.
 type Change struct {
 	URI      string
 	Change   rsdoc.Change
 	Datetime rsdoc.Micros
-	// SHA256 and Length are those of the new body; zero for a deletion.
-	SHA256 [32]byte
-	Length int64
+	SHA256   [32]byte
+	Length   int64
 }
 
-// New makes a Source. It reads and hashes the whole folder, or makes all resources, before it returns; ctx stops that.
+// New makes a Source. It first reads the whole folder, or makes all resources.
 func New(ctx context.Context, options Options) (*Source, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -108,8 +92,7 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	case o.Synthetic != nil:
 		err = s.makeResources(ctx)
 	default:
-		s.memory = &memory{s: s, bodies: map[int][]byte{}}
-		s.stock = s.memory
+		s.backend = memory{}
 	}
 	if err != nil {
 		return nil, err
@@ -117,40 +100,41 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	return s, nil
 }
 
-// Run watches the folder and the file of records, or changes the made-up resources, closes Change Lists by age, and tells
-// the hub, until ctx ends. It returns nil then; an error means that it could not go on.
+// Run publishes changes, closes Change Lists by age and notifies the hub, until ctx ends.
 func (s *Source) Run(ctx context.Context) error {
-	var beside sync.WaitGroup
-	ctx, cancel := context.WithCancel(ctx)
-	beside.Go(func() { s.rotateByAge(ctx) })
+	var work sync.WaitGroup
+	work.Go(func() { s.rotateByAge(ctx) })
 	for _, c := range s.channels() {
-		beside.Go(func() { c.run(ctx) })
+		work.Go(func() { c.run(ctx) })
 	}
 	if s.options.Records != "" {
-		beside.Go(func() { s.records.run(ctx) })
+		work.Go(func() { s.records.run(ctx) })
 	}
-	err := s.stock.run(ctx)
-	stopped := ctx.Err() != nil
-	cancel()
-	beside.Wait()
-	if stopped {
-		return nil
+	switch b := s.backend.(type) {
+	case *folder:
+		work.Go(func() { s.watch(ctx, "folder "+s.options.Dir, func() error { return b.scan(ctx, false) }) })
+	case *generator:
+		work.Go(func() { b.run(ctx) })
 	}
-	return err
+	<-ctx.Done()
+	work.Wait()
+	return nil
 }
 
 // Close releases the folder. Requests that are still running may fail.
-func (s *Source) Close() error { return s.stock.close() }
+func (s *Source) Close() error {
+	if f, ok := s.backend.(*folder); ok {
+		return f.close()
+	}
+	return nil
+}
 
-// rotateByAge closes the open Change List when it is old enough. One without entries is left open: it proves as much, and
-// an index full of empty lists helps nobody.
+// rotateByAge closes the open Change List at its age, unless it has no entries.
 func (s *Source) rotateByAge(ctx context.Context) {
-	every := s.options.ChangeListEvery
-	if every == 0 {
-		<-ctx.Done()
+	if s.options.ChangeListEvery == 0 {
 		return
 	}
-	ticker := time.NewTicker(every)
+	ticker := time.NewTicker(s.options.ChangeListEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -166,26 +150,50 @@ func (s *Source) rotateByAge(ctx context.Context) {
 	}
 }
 
-// Rotate closes the open Change List now, even an empty one, and opens the next.
+// Rotate closes the open Change List now, even an empty one.
 func (s *Source) Rotate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rotate()
 }
 
-// mediaType is the type of a resource by its name; made-up ones are text.
-func (s *Source) mediaType(name string) string {
-	if s.made != nil {
-		return "text/plain"
+// watch scans every ScanEvery. A failure that lasts is logged once; everything stays published as it was (F12).
+func (s *Source) watch(ctx context.Context, what string, scan func() error) {
+	every := s.options.ScanEvery
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for last := ""; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		begin, now := time.Now(), ""
+		if err := scan(); err != nil && ctx.Err() == nil {
+			now = err.Error()
+		}
+		if now != last && now != "" {
+			s.options.Logger.Warn(what+" not readable, changes wait", "err", now)
+		}
+		last = now
+		timer.Reset(max(every, 10*time.Since(begin)))
 	}
-	return mediaType(name)
 }
 
-// URI is where the resource with this name (unescaped bytes, no slash in front) is served.
-func (s *Source) URI(name string) string { return s.options.Base + "/" + escapeName(name) }
+// URI is where the resource with this unescaped name is served.
+func (s *Source) URI(name string) string { return s.at(escapeName(name)) }
+
+func (s *Source) at(path string) string { return s.options.Base + "/" + path }
 
 // Description is the URI of the Source Description.
-func (s *Source) Description() string { return s.options.Base + "/" + wellKnown }
+func (s *Source) Description() string { return s.at(wellKnown) }
+
+// Now is the latest instant: all that is published lies at or before it.
+func (s *Source) Now() rsdoc.Micros {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.clock.last
+}
 
 // Len is the number of resources.
 func (s *Source) Len() int {
@@ -194,77 +202,77 @@ func (s *Source) Len() int {
 	return s.catalog.live
 }
 
-// Snapshot is the truth of this instant: the SHA-256 of every resource by its URI.
-func (s *Source) Snapshot() map[string][32]byte {
-	out := make(map[string][32]byte, s.Len())
-	for uri, sum := range s.Resources() {
-		out[uri] = sum
-	}
-	return out
-}
-
-// Resources goes over the truth of the instant at which it starts: URI and SHA-256 of every resource.
+// Resources goes over URI and SHA-256 of every resource at one instant.
 func (s *Source) Resources() iter.Seq2[string, [32]byte] {
 	return func(yield func(string, [32]byte) bool) {
 		s.mu.Lock()
 		f := s.catalog.freeze()
 		s.mu.Unlock()
 		for slot := range f.slots {
-			if r := f.at(slot); r.live && !yield(s.URI(s.stock.name(slot, r)), r.sum) {
+			if r := f.at(slot); r.live && !yield(s.URI(s.catalog.name(slot, r)), r.sum) {
 				return
 			}
 		}
 	}
 }
 
-// publish records that a slot has a new state: a live one was created or updated, a dead one deleted. The caller holds the
-// lock and has put the bytes in place.
+// publish records that a slot has a new state. The caller holds the lock and has put the bytes in place.
 func (s *Source) publish(slot int, next record) {
 	before := s.catalog.at(slot)
-	c := change{slot: slot, name: before.name, at: s.clock.tick()}
+	c := change{slot: slot, at: s.clock.tick(), record: next}
+	c.name = before.name
 	switch {
 	case !next.live:
 		c.kind = rsdoc.ChangeDeleted
-		s.catalog.bury(slot, int64(c.at)/1_000_000)
+		s.catalog.remove(slot, int64(c.at)/1_000_000)
 	default:
 		c.kind = rsdoc.ChangeUpdated
 		if !before.live {
 			c.kind = rsdoc.ChangeCreated
 		}
-		c.sum, c.sums, c.length, c.modified = next.sum, next.sums, next.length, next.modified
 		s.catalog.put(slot, next)
 	}
 	s.serial++
-	was := s.history()
-	s.journal.add(c, &s.clock)
 	if s.changes != nil {
 		s.changes.addChange(c)
 		s.changeFeed.channel.addChange(c)
-		s.tellRotation(was)
+	}
+	if s.journal.add(c) {
+		s.rotate()
 	}
 	if s.options.OnChange != nil {
-		uri := s.URI(s.stock.name(slot, s.catalog.at(slot)))
+		uri := s.URI(s.catalog.name(slot, &c.record))
 		s.options.OnChange(Change{URI: uri, Change: c.kind, Datetime: c.at, SHA256: c.sum, Length: c.length})
 	}
 }
 
-// errGone answers a request for what has been deleted, errAbsent for what never was.
 var (
 	errGone   = errors.New("deleted")
 	errAbsent = errors.New("not published")
 )
 
-// look finds a resource and returns a copy of its record and the way to its bytes.
-func (s *Source) look(name string) (record, func() (body, error), error) {
+func (s *Source) find(name string) (record, func() (body, error), error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	slot, ok := s.stock.find(name)
+	slot, ok := s.catalog.find(name)
 	if !ok {
-		return record{}, nil, fmt.Errorf("look up %q: %w", name, errAbsent)
+		return record{}, nil, errAbsent
 	}
 	rec := s.catalog.at(slot)
 	if !rec.live {
-		return record{}, nil, fmt.Errorf("look up %q: %w", name, errGone)
+		return record{}, nil, errGone
 	}
-	return *rec, s.stock.reach(slot, rec), nil
+	return *rec, s.backend.reach(slot, rec), nil
+}
+
+// clock gives out instants. No two are equal and none goes back, so that an interval never has a hole or an overlap
+// (F43, F74).
+type clock struct {
+	now  func() time.Time
+	last rsdoc.Micros
+}
+
+func (c *clock) tick() rsdoc.Micros {
+	c.last = max(rsdoc.Micros(c.now().UnixMicro()), c.last+1)
+	return c.last
 }

@@ -5,28 +5,25 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// firstModified is the Last-Modified of the resources that are there at the beginning: 2020-01-01.
+// firstModified is the first Last-Modified of all resources: 2020-01-01.
 const firstModified = 1_577_836_800
 
-// makings is the stock of made-up resources: slot n holds the number n+1.
-type makings struct {
+// generator makes up the resources: slot n holds the number n+1.
+type generator struct {
 	Synthetic
-	s *Source
-	// turn lets one Step work at a time; it guards random and alone changes the catalog.
-	turn   sync.Mutex
-	random *rand.Rand
+	s      *Source
+	random *rand.Rand // of step, which alone changes the catalog
 }
 
 func (s *Source) makeResources(ctx context.Context) error {
 	o := *s.options.Synthetic
-	m := &makings{Synthetic: o, s: s, random: rand.New(rand.NewPCG(o.Seed, 0x5eed))}
-	s.made, s.stock = m, m
+	m := &generator{Synthetic: o, s: s, random: rand.New(rand.NewPCG(o.Seed, 0x5eed))}
+	s.backend = m
 	s.catalog.index = nil
 	for range o.Resources {
 		s.catalog.grow()
@@ -34,7 +31,7 @@ func (s *Source) makeResources(ctx context.Context) error {
 	workers := runtime.GOMAXPROCS(0)
 	group, ctx := errgroup.WithContext(ctx)
 	for w := range workers {
-		// Whole pages to each worker, so that no two write to the same one.
+		// Workers have whole pages, so that no two write to one.
 		group.Go(func() error {
 			for i := w; i < len(s.catalog.pages); i += workers {
 				if err := ctx.Err(); err != nil {
@@ -55,34 +52,24 @@ func (s *Source) makeResources(ctx context.Context) error {
 }
 
 // record is a live record of a version.
-func (m *makings) record(slot int, version, modified int64) record {
+func (m *generator) record(slot int, version, modified int64) record {
 	r := record{live: true, version: version, modified: modified}
-	// Reading made-up text cannot fail.
+	// Reading letters cannot fail.
 	_ = m.s.digests.fill(&r, m.Content(slot+1, version))
 	return r
 }
 
-func (m *makings) reach(slot int, rec *record) func() (body, error) {
+func (m *generator) reach(slot int, rec *record) func() (body, error) {
 	version, modified := rec.version, time.Unix(rec.modified, 0)
 	return func() (body, error) {
 		return body{ReadSeeker: m.Content(slot+1, version), modified: modified, exact: true}, nil
 	}
 }
 
-func (m *makings) name(slot int, _ *record) string { return m.Name(slot + 1) }
-
-func (m *makings) find(name string) (int, bool) {
-	n, ok := m.number(name)
-	return n - 1, ok && n <= m.s.catalog.slots
-}
-
-func (m *makings) close() error { return nil }
-
 // run makes Rate changes a second, however coarse the timer is.
-func (m *makings) run(ctx context.Context) error {
+func (m *generator) run(ctx context.Context) {
 	if m.Rate == 0 {
-		<-ctx.Done()
-		return ctx.Err()
+		return
 	}
 	ticker := time.NewTicker(max(10*time.Millisecond, time.Duration(float64(time.Second)/m.Rate)))
 	defer ticker.Stop()
@@ -90,40 +77,34 @@ func (m *makings) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		case <-ticker.C:
-			for due := int(time.Since(begin).Seconds() * m.Rate); done < due && ctx.Err() == nil; done++ {
-				m.s.Step(1)
-			}
+			due := int(time.Since(begin).Seconds() * m.Rate)
+			m.step(due - done)
+			done = due
 		}
 	}
 }
 
-// Step makes n changes to made-up resources now. What the n-th change since New is depends on the options alone. In other
-// Sources it does nothing.
-func (s *Source) Step(n int) {
-	if s.made == nil {
-		return
-	}
-	s.made.turn.Lock()
-	defer s.made.turn.Unlock()
+// step makes n changes. What the n-th since New is depends on the options alone.
+func (m *generator) step(n int) {
 	for range n {
-		slot, version, alive := s.made.choose()
+		slot, version, alive := m.choose()
 		next := record{version: version}
 		if alive {
-			next = s.made.record(slot, version, s.options.Now().Unix())
+			next = m.record(slot, version, m.s.options.Now().Unix())
 		}
-		s.mu.Lock()
-		if slot == s.catalog.slots {
-			s.catalog.grow()
+		m.s.mu.Lock()
+		if slot == m.s.catalog.slots {
+			m.s.catalog.grow()
 		}
-		s.publish(slot, next)
-		s.mu.Unlock()
+		m.s.publish(slot, next)
+		m.s.mu.Unlock()
 	}
 }
 
-// choose picks the next change: the slot (perhaps a new one), the version it gets and whether it is then alive.
-func (m *makings) choose() (slot int, version int64, alive bool) {
+// choose picks the next change: a slot, its version and whether it is then alive.
+func (m *generator) choose() (slot int, version int64, alive bool) {
 	m.s.mu.RLock()
 	defer m.s.mu.RUnlock()
 	c := &m.s.catalog
@@ -143,7 +124,7 @@ func (m *makings) choose() (slot int, version int64, alive bool) {
 }
 
 // pick chooses a slot that is alive or dead, as asked; there is one.
-func (m *makings) pick(alive bool) int {
+func (m *generator) pick(alive bool) int {
 	c := &m.s.catalog
 	slot := m.random.IntN(c.slots)
 	for c.at(slot).live != alive {

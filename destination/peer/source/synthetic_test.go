@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"runtime"
 	"testing"
@@ -73,7 +74,7 @@ func TestSteps(t *testing.T) {
 	history := func(seed uint64) *Source {
 		s := newSource(t, Options{Now: newScripted().now, Synthetic: &Synthetic{Resources: 50, Seed: seed, Size: 100}})
 		for range 30 {
-			s.Step(10)
+			s.backend.(*generator).step(10)
 			if n := s.Len(); n < 45 || n > 55 {
 				t.Fatalf("%d resources", n)
 			}
@@ -81,14 +82,14 @@ func TestSteps(t *testing.T) {
 		return s
 	}
 	one := history(1)
-	if diff := cmp.Diff(one.Snapshot(), history(1).Snapshot()); diff != "" {
+	if diff := cmp.Diff(maps.Collect(one.Resources()), maps.Collect(history(1).Resources())); diff != "" {
 		t.Errorf("the same seed, another history:\n%s", diff)
 	}
-	if cmp.Equal(one.Snapshot(), history(2).Snapshot()) {
+	if cmp.Equal(maps.Collect(one.Resources()), maps.Collect(history(2).Resources())) {
 		t.Error("another seed, the same history")
 	}
 	_, set := listed(t, one)
-	if diff := cmp.Diff(one.Snapshot(), set); diff != "" {
+	if diff := cmp.Diff(maps.Collect(one.Resources()), set); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
 	for uri, sum := range set {
@@ -173,10 +174,10 @@ func TestCatalogIsFrozen(t *testing.T) {
 				c.put(c.slotFor(n), record{live: true, length: length})
 				model[n] = length
 			},
-			"bury": func(t *rapid.T) {
+			"remove": func(t *rapid.T) {
 				n := name(t)
 				if slot, ok := c.find(n); ok && c.at(slot).live {
-					c.bury(slot, 1)
+					c.remove(slot, 1)
 					delete(model, n)
 				}
 			},
@@ -195,19 +196,19 @@ func TestCatalogIsFrozen(t *testing.T) {
 	})
 }
 
-// TestGraves forgets the dead one day, and never one that lives again.
-func TestGraves(t *testing.T) {
+// TestTombstones forgets the dead one day, and never one that lives again.
+func TestTombstones(t *testing.T) {
 	t.Parallel()
 	c := catalog{index: map[string]int{}}
 	for i := range 3 {
 		c.put(c.slotFor(fmt.Sprint("early", i)), record{live: true})
-		c.bury(i, 0)
+		c.remove(i, 0)
 	}
 	c.put(c.slotFor("early1"), record{live: true})
-	for i := range maxGraves {
+	for i := range maxTombstones {
 		slot := c.slotFor(fmt.Sprint(i))
 		c.put(slot, record{live: true})
-		c.bury(slot, 0)
+		c.remove(slot, 0)
 	}
 	for name, want := range map[string]bool{"early0": false, "early1": true, "early2": false, "0": true} {
 		if _, ok := c.find(name); ok != want {
@@ -215,7 +216,7 @@ func TestGraves(t *testing.T) {
 		}
 	}
 	if slot, _ := c.find("early1"); !c.at(slot).live || c.live != 1 {
-		t.Error("the living was buried")
+		t.Error("a living record was removed")
 	}
 	slots := c.slots
 	if c.slotFor("new"); c.slots != slots {

@@ -30,7 +30,7 @@ func TestGoldenDocuments(t *testing.T) {
 	tell := func(c *channel) (out []string) {
 		for c.waiting() > 0 {
 			b, _ := c.take()
-			if err := c.tell(t.Context(), b); err != nil {
+			if err := c.publish(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
 			posts := k.on(s.at(c.name))

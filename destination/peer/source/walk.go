@@ -14,16 +14,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxDepth is how deep folders may lie; each level holds one open file while it is read.
+// maxDepth is how deep folders may lie; each level holds one open file.
 const maxDepth = 512
 
-// foundFile is a file that is new or looks different.
 type foundFile struct {
 	rec record
 	sig signature
 }
 
-// walk is one look at the folder: one goroutine reads folders, several hash what looks new.
+// walk is one scan of the folder: one goroutine reads folders, several hash what looks new.
 type walk struct {
 	folder *folder
 	hashes *errgroup.Group
@@ -32,7 +31,7 @@ type walk struct {
 	found   []foundFile
 	seen    []bool   // by slot: still there, or not known to be gone
 	blocked []string // folders that could not be read: nothing below them counts as gone (F11)
-	skipped Skipped
+	skipped leftOut
 }
 
 func (w *walk) run(ctx context.Context) ([]foundFile, error) {
@@ -72,13 +71,13 @@ func (w *walk) entry(ctx context.Context, dir *os.Root, prefix string, e fs.DirE
 	name := prefix + e.Name()
 	switch t := e.Type(); {
 	case w.folder.s.reserved(name):
-		w.skip(func(k *Skipped) { k.Reserved++ })
+		w.skip(&w.skipped.reserved)
 	case t.IsDir():
 		return w.enter(ctx, dir, e.Name(), name+"/", depth)
 	case t&fs.ModeSymlink != 0:
-		w.skip(func(k *Skipped) { k.Symlinks++ })
+		w.skip(&w.skipped.symlinks)
 	case !t.IsRegular():
-		w.skip(func(k *Skipped) { k.Special++ })
+		w.skip(&w.skipped.special)
 	default:
 		w.file(ctx, dir, e.Name(), name)
 	}
@@ -97,7 +96,7 @@ func (w *walk) enter(ctx context.Context, dir *os.Root, base, prefix string, dep
 	return w.read(ctx, sub, prefix, depth+1)
 }
 
-// file compares one file with what is known and has it hashed if need be.
+// file has a file hashed if it looks new.
 func (w *walk) file(ctx context.Context, dir *os.Root, base, name string) {
 	info, err := dir.Lstat(base)
 	slot, known, sig := w.known(name)
@@ -128,7 +127,6 @@ func (w *walk) file(ctx context.Context, dir *os.Root, base, name string) {
 	})
 }
 
-// known looks a live file up.
 func (w *walk) known(name string) (slot int, known bool, sig signature) {
 	s := w.folder.s
 	s.mu.RLock()
@@ -146,7 +144,7 @@ func (w *walk) keep(slot int) {
 	w.seen[slot] = true
 }
 
-// failed sorts out a file that could not be read: gone is gone, anything else proves nothing and changes nothing.
+// failed sorts out a file that could not be read: unless it is gone, it stays published as it was.
 func (w *walk) failed(slot int, known bool, name string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -154,10 +152,10 @@ func (w *walk) failed(slot int, known bool, name string, err error) {
 	if known {
 		w.keep(slot)
 	}
-	if errors.Is(err, errUnsettled) {
-		w.skip(func(k *Skipped) { k.Unsettled++ })
+	if errors.Is(err, errChanging) {
+		w.skip(&w.skipped.unsettled)
 	} else {
-		w.skip(func(k *Skipped) { k.Unreadable++ })
+		w.skip(&w.skipped.unreadable)
 	}
 	w.folder.s.options.Logger.Debug("file left out", "name", name, "err", err)
 }
@@ -171,19 +169,19 @@ func (w *walk) unreadable(prefix string, err error) error {
 	}
 	w.mu.Lock()
 	w.blocked = append(w.blocked, prefix)
-	w.skipped.Unreadable++
+	w.skipped.unreadable++
 	w.mu.Unlock()
 	w.folder.s.options.Logger.Debug("folder left out", "name", prefix, "err", err)
 	return nil
 }
 
-func (w *walk) skip(count func(*Skipped)) {
+func (w *walk) skip(counter *int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	count(&w.skipped)
+	*counter++
 }
 
-// under tells whether a name lies below a folder that could not be read.
+// under reports whether a name lies below a folder that could not be read.
 func (w *walk) under(name string) bool {
 	for _, prefix := range w.blocked {
 		if strings.HasPrefix(name, prefix) {

@@ -15,9 +15,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// Many waiting stages, as in a first sync, are spread over shards: an ext4 searches half a block of
-// a folder for each name that comes or goes. shardFiles to a shard, and names as long as the kernel
-// caches them inline, keep that cheap.
+// Many waiting stages are spread over shards: an ext4 searches half a block of a folder for each
+// name that comes or goes. Short names are cached inline by the kernel.
 const (
 	minShards  = 2
 	maxShards  = 16
@@ -25,8 +24,8 @@ const (
 	nameFill   = "------------------------------------" // up to 36 bytes
 )
 
-// lockName is, in `.resyncd/stage`, the lock under which process folders are made or swept; in a
-// process folder, the lock that its living owner holds.
+// lockName is the lock under which process folders are made or swept; in a process folder, that of
+// its living owner.
 const lockName = "lock"
 
 // stageArea is where new files wait: `.resyncd/stage/PROCESS/SHARD/NUMBER`. Each process has its
@@ -77,9 +76,9 @@ func openStageArea(top *folder) (a *stageArea, err error) {
 		return nil, err
 	}
 	a = &stageArea{stage: stage}
-	gate, safe, err := a.lockArea()
+	lock, safe, err := a.lockArea()
 	if err == nil {
-		defer gate.Close()
+		defer lock.Close()
 		if safe {
 			err = a.sweep()
 		}
@@ -91,8 +90,8 @@ func openStageArea(top *folder) (a *stageArea, err error) {
 	return a, nil
 }
 
-// lockArea waits until no other process makes or sweeps process folders; closing the file unlocks
-// it. safe is false where the file system has no locks.
+// lockArea waits until no other process makes or sweeps process folders. safe is false where there
+// are no locks.
 func (a *stageArea) lockArea() (f *os.File, safe bool, err error) {
 	f, err = a.stage.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|openFlags, 0o600)
 	if err != nil {
@@ -102,8 +101,8 @@ func (a *stageArea) lockArea() (f *os.File, safe bool, err error) {
 	return f, safe && err == nil, nil
 }
 
-// sweep removes the folders of dead processes. What it may not remove, such as another user's,
-// stays; only a failure of the whole disk is an error.
+// sweep removes the folders of dead processes. What it may not remove stays; only a failure of the
+// whole disk is an error.
 func (a *stageArea) sweep() error {
 	return eachName(context.Background(), a.stage, func(name string) error {
 		if name == lockName || a.alive(name) {
@@ -116,7 +115,7 @@ func (a *stageArea) sweep() error {
 	})
 }
 
-// alive reports whether an entry of the area is the folder of a living process. In doubt it is.
+// alive reports whether an entry is the folder of a living process. In doubt it is.
 func (a *stageArea) alive(name string) bool {
 	f, err := a.stage.child(name)
 	if err != nil {
@@ -133,8 +132,7 @@ func (a *stageArea) alive(name string) bool {
 	return err != nil || !free
 }
 
-// pickShard returns the shard of the next stage, which counts as waiting from now on, and a new
-// name there.
+// pickShard returns the shard of the next stage, and a new name there.
 func (a *stageArea) pickShard() (*shard, string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,8 +178,7 @@ func (a *stageArea) grow() error {
 	return err
 }
 
-// shrink closes shards that are not needed at rest, because each holds descriptors (F11). The
-// caller holds mu.
+// shrink closes shards, because each holds descriptors (F11). The caller holds mu.
 func (a *stageArea) shrink() {
 	for n := len(a.shards); n > minShards && len(a.left) == 0 && a.shards[n-1].waiting.Load() == 0; n-- {
 		a.shards[n-1].close()
@@ -189,8 +186,7 @@ func (a *stageArea) shrink() {
 	}
 }
 
-// discard removes a stage, if not now then with a later one (F6): otherwise a daemon collects what
-// its disk failed to remove.
+// discard removes a stage, if not now then with a later one (F6).
 func (a *stageArea) discard(shard *shard, name string) error {
 	err := removeFile(shard.folder, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -217,11 +213,11 @@ func (a *stageArea) removeLeftovers() {
 
 // prepare makes and locks the process folder. The caller holds mu.
 func (a *stageArea) prepare() (err error) {
-	gate, _, err := a.lockArea()
+	lock, _, err := a.lockArea()
 	if err != nil {
 		return err
 	}
-	defer gate.Close()
+	defer lock.Close()
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
 	a.name = hex.EncodeToString(id[:])

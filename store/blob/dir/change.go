@@ -13,8 +13,7 @@ import (
 	"resyncd/store/blob"
 )
 
-// change is the work of one call on the tree. It collects the touched folders, so that they are
-// synced together at its end.
+// change is the work of one call on the tree. It syncs the touched folders together at its end.
 type change struct {
 	m        *Mirror
 	started  time.Time
@@ -27,9 +26,8 @@ func (m *Mirror) newChange() *change {
 	return &change{m: m, started: time.Now(), failures: m.sync.failures.Load(), touched: map[string]struct{}{}}
 }
 
-// sortedIndexes are the indexes of n keys in the order of the keys, stably. The items of one
-// folder, or below one, are then worked on together: in random order the few cached folders are
-// never those of the next item.
+// sortedIndexes are the indexes of n keys in the order of the keys, so that the items of one folder
+// are worked on together, while it is cached.
 func sortedIndexes(n int, key func(i int) string) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -41,8 +39,8 @@ func sortedIndexes(n int, key func(i int) string) []int {
 
 func (c *change) touch(path string) { c.touched[path] = struct{}{} }
 
-// touchFirst notes a folder that files were moved to: a power cut between two syncs may leave them
-// in both places, never in none.
+// touchFirst notes a folder that files were moved to: a power cut may leave them in both places,
+// never in none.
 func (c *change) touchFirst(path string) {
 	if _, ok := c.touched[path]; !ok || !slices.Contains(c.first, path) {
 		c.touch(path)
@@ -50,8 +48,8 @@ func (c *change) touchFirst(path string) {
 	}
 }
 
-// making notes a folder before it is made and another call can see it. Until its own name is on
-// disk, nothing below it is, whichever call puts it there.
+// making notes a folder before it is made. Until its own name is on disk, nothing below it is,
+// whichever call puts it there.
 func (c *change) making(path string) {
 	y := &c.m.sync
 	if !y.durable {
@@ -147,7 +145,7 @@ func (c *change) syncTouched(size int) error {
 	return parallel(len(paths), func(i int) error { return c.syncFolder(paths[i]) })
 }
 
-// syncFolder syncs one folder. A missing one was pruned meanwhile, by a call that syncs its parent.
+// syncFolder syncs one folder. A missing one was pruned by a call that syncs its parent.
 func (c *change) syncFolder(path string) error {
 	h, err := c.m.folders.acquire(path, time.Time{}, nil)
 	if errors.Is(err, fs.ErrNotExist) {

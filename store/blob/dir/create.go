@@ -1,6 +1,9 @@
 package dir
 
 import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,14 +26,14 @@ const (
 	Marked               // a mirror root
 )
 
-// Inspect reports what path holds and the id of a mirror root. It touches nothing (sync --dry-run).
-// A damaged marker is an error (blob.ErrUnmarked), as is a path that leads to anything but a
-// folder.
+// Inspect reports what path holds and the id of a mirror root, and touches nothing. A damaged
+// marker, or a path to anything but a folder, is an error (blob.ErrUnmarked).
 func Inspect(path string) (State, string, error) {
 	top, err := openTop(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if target, linkErr := os.Readlink(path); linkErr == nil {
-			return Absent, "", fmt.Errorf("inspect mirror root %s: a link to %s, where nothing is: is its disk not mounted?", path, target)
+			return Absent, "", fmt.Errorf("inspect mirror root %s: a link to %s, where nothing is: is its disk not mounted?",
+				path, target)
 		}
 		return Absent, "", nil
 	}
@@ -61,10 +64,9 @@ func Inspect(path string) (State, string, error) {
 	return Empty, "", nil
 }
 
-// Create makes path a mirror root, durably, and returns the id that Open needs. Missing folders are
-// made; an existing folder is adopted with everything in it; a marked root keeps its id, so that an
-// interrupted Create may be repeated. Files and folders of the content get the usual modes under
-// the umask, the reserved folder 0700.
+// Create makes path a mirror root, durably, and returns the id that Open needs. An existing folder
+// is adopted with everything in it; a marked root keeps its id, so that Create may be repeated. The
+// content gets the usual modes under the umask, the reserved folder 0700.
 func Create(path string) (id string, err error) {
 	defer func() {
 		if err != nil {
@@ -110,8 +112,8 @@ func Create(path string) (id string, err error) {
 	return m.ID, nil
 }
 
-// MakeRoot makes the folder of a mirror and its missing parents, and makes their names durable.
-// Create calls it; a caller that writes there before needs it too.
+// MakeRoot makes the folder of a mirror and its missing parents, durably. Create calls it; a caller
+// that writes there before needs it too.
 func MakeRoot(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -141,4 +143,87 @@ func MakeRoot(path string) error {
 	}
 	defer h.Close()
 	return syncFolder(h)
+}
+
+// The root marker (F12): without it, an empty mount point would be taken for a mirror whose files
+// are all gone.
+const (
+	markerName   = "root"
+	markerFormat = 1
+	markerLimit  = 4 << 10
+
+	stageName = "stage"
+	trashName = "trash"
+)
+
+type marker struct {
+	Format int    `json:"format"`
+	ID     string `json:"id"`
+}
+
+// newMarker makes a marker with a unique id.
+func newMarker() marker {
+	var id [16]byte
+	rand.Read(id[:]) // never fails (crypto/rand)
+	return marker{Format: markerFormat, ID: hex.EncodeToString(id[:])}
+}
+
+// readMarker reads the marker of a root; fs.ErrNotExist if there is none.
+func readMarker(top *folder) (marker, error) {
+	reserved, err := top.child(blob.Reserved)
+	if err != nil {
+		return marker{}, err
+	}
+	defer reserved.close()
+	f, _, err := openRegular(reserved, markerName)
+	if err != nil {
+		return marker{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, markerLimit))
+	if err != nil {
+		return marker{}, classify(err)
+	}
+	var m marker
+	if err := json.Unmarshal(text, &m); err != nil || m.ID == "" || m.Format < 1 {
+		return marker{}, fmt.Errorf("%w: %s/%s is damaged", blob.ErrUnmarked, blob.Reserved, markerName)
+	}
+	if m.Format > markerFormat {
+		return marker{}, fmt.Errorf("mirror format %d is newer than this program knows (%d): use a newer resyncd",
+			m.Format, markerFormat)
+	}
+	return m, nil
+}
+
+// writeMarker puts a new marker into the reserved folder, whole and durable. If another process was
+// faster, its marker is returned.
+func writeMarker(top, reserved *folder) (marker, error) {
+	m := newMarker()
+	text, err := json.Marshal(m)
+	if err != nil {
+		return marker{}, err
+	}
+	temp := markerName + "." + m.ID
+	f, err := reserved.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, 0o600)
+	if err != nil {
+		return marker{}, err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = renameNew(top, reserved, temp, reserved, markerName)
+	}
+	if err != nil {
+		removeFile(reserved, temp)
+		if errors.Is(err, fs.ErrExist) {
+			return readMarker(top)
+		}
+		return marker{}, err
+	}
+	return m, nil
 }

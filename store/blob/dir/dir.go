@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// openFlags go with every open of a file. O_NONBLOCK never waits for the other end of a FIFO;
-	// on regular files it only saves the runtime some calls. os.Root adds O_NOFOLLOW and O_CLOEXEC.
+	// openFlags go with every open of a file. O_NONBLOCK never waits for the other end of a FIFO.
+	// os.Root adds O_NOFOLLOW and O_CLOEXEC.
 	openFlags = syscall.O_NONBLOCK
 
 	// staleAfter is how long a reader trusts an open folder before it checks its name again.
@@ -39,7 +39,7 @@ type Durability uint8
 // The durabilities of contract.md 2.
 const (
 	DurableFile Durability = iota // a change without an error survives a power cut
-	DurableNone                   // written back by the system at any time; readers of this boot still see whole files
+	DurableNone                   // written back by the system at any time
 )
 
 // Options of Open.
@@ -51,8 +51,8 @@ type Options struct {
 	Unmarked bool
 	// Durability is DurableFile by default.
 	Durability Durability
-	// Folders is how many unused folders stay open, 64 if zero.
-	Folders int
+	// folders is how many unused folders stay open, 64 if zero; tests make it smaller.
+	folders int
 }
 
 // Mirror is a blob.Mirror in a local folder.
@@ -66,8 +66,8 @@ type Mirror struct {
 	sync    syncer
 
 	// prune is read-locked from the making of a folder to the placing of a file in it, and locked
-	// while empty folders are removed. Other processes do not take it; against them a lost folder
-	// is made again, a few times.
+	// while empty folders are removed. Against other processes a lost folder is made again, a few
+	// times.
 	prune sync.RWMutex
 
 	active sync.WaitGroup
@@ -80,10 +80,9 @@ type Mirror struct {
 
 var _ blob.Mirror = (*Mirror)(nil)
 
-// Open opens the mirror at path with the id that Create returned. blob.ErrUnmarked if the marker is
-// missing or names another mirror (F12). Unless read-only, it sweeps the stages of dead processes
-// (F1). Several processes may have a mirror open, but only one at a time should change a set's
-// files (CONTRIBUTING.md 3.9).
+// Open opens the mirror at path with the id that Create returned; blob.ErrUnmarked if the marker is
+// missing or another's (F12). Unless read-only, it sweeps the stages of dead processes (F1). Only
+// one process at a time should change a set's files (CONTRIBUTING.md 3.9).
 func Open(path, id string, opt Options) (m *Mirror, err error) {
 	defer func() {
 		if err != nil {
@@ -98,10 +97,10 @@ func Open(path, id string, opt Options) (m *Mirror, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if opt.Folders <= 0 {
-		opt.Folders = defaultFolders
+	if opt.folders <= 0 {
+		opt.folders = defaultFolders
 	}
-	m = &Mirror{path: path, id: id, opt: opt, folders: newFolders(top, opt.Folders)}
+	m = &Mirror{path: path, id: id, opt: opt, folders: newFolders(top, opt.folders)}
 	if !opt.Unmarked {
 		m.folds, err = foldsCase(top)
 	}
@@ -162,7 +161,7 @@ func foldsCase(top *folder) (bool, error) {
 	return err == nil && os.SameFile(as, other), err
 }
 
-// begin starts a call, unless the mirror is closed. The caller defers m.active.Done.
+// begin starts a call, unless the mirror is closed.
 func (m *Mirror) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -11,8 +11,7 @@ import (
 )
 
 // classify adds the mirror's own error to the system's, so that the engine can tell a sick disk
-// from a sick file. ENOENT stays: only the caller knows whether it is about the requested file
-// (F11).
+// from a sick file. ENOENT stays: only the caller knows which file it is about (F11).
 func classify(err error) error {
 	var cause error
 	switch {
@@ -39,7 +38,7 @@ func isClassified(err error) bool {
 	return blob.Systemic(err) || errors.Is(err, blob.ErrKey)
 }
 
-// keyError adds operation and key. A folder lookup that failed below has named its folder already.
+// keyError adds operation and key, unless a folder lookup has named its folder.
 func keyError(op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -50,8 +49,8 @@ func keyError(op, key string, err error) error {
 	return &blob.KeyError{Op: op, Key: key, Err: classify(err)}
 }
 
-// asNotFound turns the failure of a lookup into "no such file", for calls that need an existing
-// one. A parent that is no folder means the same, but is named.
+// asNotFound turns the failure of a lookup into "no such file". A parent that is no folder means
+// the same, but is named.
 func asNotFound(err error) error {
 	switch {
 	case errors.Is(err, blob.ErrParentNotFolder):

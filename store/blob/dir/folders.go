@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -12,9 +13,9 @@ import (
 	"resyncd/store/blob"
 )
 
-// folders keeps the recently used folders open, at most limit of them beyond those in use, so that
-// a name costs one system call however deep it lies. Another process may move a folder meanwhile: a
-// handle counts only for a while, then its name is checked again.
+// folders keeps the recently used folders open, so that a name costs one system call however deep
+// it lies. Another process may move a folder: a handle counts only for a while, then its name is
+// checked again.
 type folders struct {
 	top   *cachedFolder
 	limit int
@@ -39,8 +40,8 @@ func newFolders(top *folder, limit int) *folders {
 }
 
 // acquire opens the folder at path, whose name was checked not before since. With making, missing
-// folders are made, after a call of making for each. The caller releases it. ErrParentNotFolder if
-// a component is something else; fs.ErrNotExist if it is missing.
+// folders are made. The caller releases it. ErrParentNotFolder if a component is something else;
+// fs.ErrNotExist if it is missing.
 func (c *folders) acquire(path string, since time.Time, making func(path string)) (*cachedFolder, error) {
 	if path == "" {
 		return c.top, nil
@@ -108,8 +109,7 @@ func (c *folders) confirm(h *cachedFolder, now time.Time) {
 	h.checked = now
 }
 
-// insert caches a folder just opened, in use once. If another goroutine was faster, its older
-// handle is dropped.
+// insert caches a folder just opened, unless another goroutine was faster.
 func (c *folders) insert(f *folder, now time.Time) *cachedFolder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,4 +187,103 @@ func (c *folders) forget(h *cachedFolder) {
 func (c *folders) close() {
 	c.shrink(0)
 	c.top.close()
+}
+
+// folder is an open folder of the mirror. All work in it uses names of one component, so that no
+// link on a path is followed (performance.md 7.4).
+type folder struct {
+	path string // below the mirror root, slash-separated; "" is the root itself
+	root *os.Root
+	info os.FileInfo // identifies the folder, whatever its name leads to by now
+
+	mu   sync.Mutex
+	file *os.File
+}
+
+// openTop opens the mirror root, the only folder opened by a path, which may be a link.
+func openTop(path string) (*folder, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return &folder{root: root, info: info}, nil
+}
+
+// child opens a folder in a folder. os.Root follows links that stay inside, which must not happen
+// (F87): what Lstat saw and what was opened must be the same, or child tries again.
+func (f *folder) child(name string) (*folder, error) {
+	below := path.Join(f.path, name)
+	for range tries {
+		want, err := f.root.Lstat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !want.IsDir() {
+			break
+		}
+		root, err := f.root.OpenRoot(name)
+		if err != nil {
+			return nil, err
+		}
+		got, err := root.Stat(".")
+		if err == nil && os.SameFile(want, got) {
+			return &folder{path: below, root: root, info: got}, nil
+		}
+		root.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, &blob.KeyError{At: below, Err: blob.ErrParentNotFolder}
+}
+
+// childMade is child that makes a missing folder first.
+func (f *folder) childMade(name string, mode os.FileMode) (*folder, error) {
+	if err := f.root.Mkdir(name, mode); err != nil && !os.IsExist(err) {
+		return nil, err
+	}
+	return f.child(name)
+}
+
+// isAt reports whether name still leads to this folder.
+func (f *folder) isAt(parent *folder, name string) bool {
+	now, err := parent.root.Lstat(name)
+	return err == nil && now.IsDir() && os.SameFile(now, f.info)
+}
+
+// handle is the folder as a file, for what os.Root does not have.
+func (f *folder) handle() (*os.File, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		file, err := f.root.Open(".")
+		if err != nil {
+			return nil, err
+		}
+		f.file = file
+	}
+	return f.file, nil
+}
+
+func (f *folder) close() {
+	f.root.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file != nil {
+		f.file.Close()
+	}
+}
+
+// split splits a key into its folder ("" is the root) and its last name.
+func split(key string) (folder, name string) {
+	i := strings.LastIndexByte(key, '/')
+	if i < 0 {
+		return "", key
+	}
+	return key[:i], key[i+1:]
 }

@@ -40,7 +40,7 @@ func TestFolderMovedAside(t *testing.T) {
 
 func TestOpenFoldersAreBounded(t *testing.T) {
 	t.Parallel()
-	m, _ := newMirror(t, Options{Folders: 5, Durability: DurableNone})
+	m, _ := newMirror(t, Options{folders: 5, Durability: DurableNone})
 	for i := range 60 {
 		put(t, m, fmt.Sprintf("%d/%d/f", i, i), "x")
 	}

@@ -58,7 +58,7 @@ func TestFullOfBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	block := []byte(strings.Repeat("x", 32<<10))
-	for err == nil && s.Length() < 1<<20 {
+	for n := 0; err == nil && n < 32; n++ {
 		_, err = s.Write(block)
 	}
 	if !errors.Is(err, blob.ErrNoSpace) || !blob.Systemic(err) || !strings.Contains(err.Error(), "bytes") {

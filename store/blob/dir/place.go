@@ -88,25 +88,24 @@ func (c *change) checkItem(p *blob.Placement) (*stage, error) {
 	return s, keyError("place", p.Key, err)
 }
 
-// syncData makes the bytes of all good stages durable. An error is the group's; nothing has a name
-// yet.
+// syncData makes the bytes of all good stages durable. An error is the group's.
 func (c *change) syncData(stages []*stage, errs []error) error {
 	y := &c.m.sync
 	if !y.durable {
 		return nil
 	}
-	good, letGo := make([]*stage, 0, len(stages)), false
+	good, closed := make([]*stage, 0, len(stages)), false
 	for i, s := range stages {
 		if errs[i] == nil {
 			good = append(good, s)
-			letGo = letGo || s.file == nil
+			closed = closed || s.file == nil
 		}
 	}
 	var err error
 	switch {
 	case len(good) == 0:
 		return nil
-	case y.whole && (letGo || len(good) > smallGroup):
+	case y.whole && (closed || len(good) > smallGroup):
 		err = y.all() // also reports what was lost behind closed descriptors
 	default:
 		err = c.syncEach(good)
@@ -189,9 +188,9 @@ func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) 
 	return nil
 }
 
-// displace puts what has the name into the trash. A regular file gets a second name there and keeps
-// the first until the new file takes it, so that a reader always finds one or the other; anything
-// else is moved. undo is nil if nothing was there.
+// displace puts what has the name into the trash. A regular file keeps its name until the new one
+// takes it, so that a reader always finds one or the other; anything else is moved. undo is nil if
+// nothing was there.
 func (c *change) displace(h *cachedFolder, name, id string) (undo func() error, err error) {
 	info, err := h.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

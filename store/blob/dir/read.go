@@ -58,8 +58,7 @@ func (m *Mirror) withKey(ctx context.Context, key string, do func(h *cachedFolde
 }
 
 // inExisting works in an existing folder, whose name was checked not before since. A missing one is
-// ErrNotFound, but only after a second check: it may have been removed and made anew since it was
-// opened.
+// ErrNotFound after a second check: it may have been made anew.
 func (m *Mirror) inExisting(path string, since time.Time, do func(h *cachedFolder) error) error {
 	for try := 0; ; try++ {
 		h, err := m.folders.acquire(path, since, nil)
@@ -75,7 +74,7 @@ func (m *Mirror) inExisting(path string, since time.Time, do func(h *cachedFolde
 }
 
 // openRegular opens a regular file for reading. It is checked before, because opening a device has
-// effects, and after, because names change.
+// effects, and after.
 func openRegular(f *folder, name string) (*os.File, os.FileInfo, error) {
 	info, err := f.root.Lstat(name)
 	if err != nil {

@@ -17,8 +17,7 @@ func (m *Mirror) Remove(ctx context.Context, keys []string) []error {
 		func(_ *change, _ int, h *cachedFolder, name string) error { return removeFile(h.folder, name) })
 }
 
-// removeNames is the common part of Trash and Remove: each item leaves its folder, emptied folders
-// go, then all is made durable.
+// removeNames has each item leave its folder, removes emptied folders, then makes all durable.
 func (m *Mirror) removeNames(ctx context.Context, op string, n int, key func(int) string,
 	take func(c *change, i int, h *cachedFolder, name string) error) []error {
 	errs := make([]error, n)
@@ -72,8 +71,7 @@ func (c *change) removeName(i int, key string, take func(c *change, i int, h *ca
 	})
 }
 
-// prune removes folders that are empty now, and then their parents, never the root. The system
-// refuses to remove a folder that is not empty.
+// prune removes folders that are empty now, and then their parents, never the root.
 func (c *change) prune(emptied map[string]struct{}) {
 	paths := make([]string, 0, len(emptied))
 	for path := range emptied {

@@ -12,8 +12,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// keptOpen is how many closed stages keep their descriptor, so that a small group is synced through
-// the descriptors that wrote it. A group of thousands must not hold thousands (F11).
+// keptOpen is how many closed stages keep their descriptor, for syncing a small group. Thousands
+// must not (F11).
 const keptOpen = 16
 
 // stage is a blob.Stage: a file in a shard of the stage area.
@@ -148,9 +148,6 @@ func (s *stage) reopen() error {
 	})
 }
 
-// Length implements blob.Stage.
-func (s *stage) Length() int64 { return s.length }
-
 // SetModTime implements blob.Stage.
 func (s *stage) SetModTime(t time.Time) { s.mtime = t }
 
@@ -205,5 +202,36 @@ func (s *stage) Discard() error {
 	if err := s.m.area.discard(s.shard, s.name); err != nil {
 		return fmt.Errorf("discard a stage: %w", classify(err))
 	}
+	return nil
+}
+
+// Spare implements blob.Mirror. On an ext4 the making of a file waits while the journal writes an
+// earlier transaction; a spare file is there already. It keeps no descriptor (F11).
+func (m *Mirror) Spare(ctx context.Context) {
+	if m.spare.Load() != nil || m.beginWrite(ctx) != nil {
+		return
+	}
+	defer m.active.Done()
+	s, err := m.makeStage()
+	if err != nil {
+		return // NewStage meets and reports it too
+	}
+	s.release()
+	if !m.spare.CompareAndSwap(nil, s) {
+		_ = s.Discard()
+	}
+}
+
+// takeSpare returns the spare stage. One made before a failed sync is dropped, because it may be
+// lost.
+func (m *Mirror) takeSpare() *stage {
+	s := m.spare.Swap(nil)
+	if s == nil {
+		return nil
+	}
+	if s.failuresBefore == m.sync.failures.Load() && s.reopen() == nil {
+		return s
+	}
+	_ = s.Discard()
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // does.
 func TestParentSwapped(t *testing.T) {
 	t.Parallel()
-	m, path := newMirror(t, Options{Durability: DurableNone, Folders: 1})
+	m, path := newMirror(t, Options{Durability: DurableNone, folders: 1})
 	at, real := filepath.Join(path, "dir"), filepath.Join(path, "real")
 	put(t, m, "real/own", "x")
 	put(t, m, "dir/own", "x")

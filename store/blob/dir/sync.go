@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"resyncd/store/blob"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // smallGroup is up to how many files or folders a sync of each is cheaper than one of the whole
@@ -18,11 +20,8 @@ const smallGroup = 8
 // syncWorkers is how many files are synced at a time where each needs its own sync.
 const syncWorkers = 16
 
-// syncer makes bytes and names durable.
-//
-// The kernel reports a lost write once per descriptor and then calls the data clean, so a failed
-// sync is never tried again (F10): it is counted, and Place refuses everything staged before,
-// because it may be lost.
+// syncer makes bytes and names durable. The kernel reports a lost write once, so a failed sync is
+// never tried again (F10): it is counted, and Place refuses everything staged before.
 type syncer struct {
 	durable bool
 	whole   bool     // the file system can be synced as one
@@ -32,7 +31,7 @@ type syncer struct {
 	failures atomic.Uint64
 
 	freshMu sync.Mutex
-	fresh   map[string]uint64 // new folders whose own names are not on disk yet, with the number of their making
+	fresh   map[string]uint64 // new folders whose names are not on disk yet: the number of their making
 	makings uint64
 
 	// Replaced in tests of failing disks.
@@ -86,32 +85,21 @@ func syncFolder(f *os.File) error {
 	return nil
 }
 
-// unsyncable reports a file system without a sync of folders, where names are durable at an unknown
-// time.
+// unsyncable reports a file system without a sync of folders.
 func unsyncable(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// parallel runs a call for every index, some at a time: journals do many syncs at once for little
-// more than one. It returns the first error, after all have ended.
+// parallel runs a call for every index, some at a time. It returns the first error, after all have
+// ended.
 func parallel(n int, do func(i int) error) error {
 	if n == 1 {
 		return do(0)
 	}
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	var once sync.Once
-	var first error
-	for range min(n, syncWorkers) {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				if err := do(int(i)); err != nil {
-					once.Do(func() { first = err })
-					return
-				}
-			}
-		})
+	var g errgroup.Group
+	g.SetLimit(syncWorkers)
+	for i := range n {
+		g.Go(func() error { return do(i) })
 	}
-	workers.Wait()
-	return first
+	return g.Wait()
 }

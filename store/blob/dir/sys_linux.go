@@ -112,15 +112,16 @@ func unlink(f *folder, name string, flags int) error {
 	}
 }
 
-// setModTime sets only the modification time, of the open file itself, because by name the kernel
-// works longer. That is futimens(3), utimensat without a name, which x/sys does not have.
+// setModTime sets only the modification time, of the open file itself: futimens(3), which x/sys
+// does not have.
 func (s *stage) setModTime() error {
 	mtime, err := unix.TimeToTimespec(s.mtime)
 	if err != nil {
 		return err
 	}
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, mtime}
-	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, s.file.Fd(), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0) //nolint:gosec // as in x/sys
+	//nolint:gosec // as in x/sys
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, s.file.Fd(), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
 	runtime.KeepAlive(s.file)
 	if errno != 0 {
 		return errno
@@ -131,8 +132,8 @@ func (s *stage) setModTime() error {
 // syncWhole makes everything written to the file system of an open folder durable.
 func syncWhole(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
-// canSyncWhole reports whether syncWhole can be trusted: the kernel reports lost writes since 5.8
-// only, and on some file systems (FUSE) the call reaches nobody.
+// canSyncWhole reports whether syncWhole can be trusted: the kernel reports lost writes since 5.8,
+// and on some file systems (FUSE) the call reaches nobody.
 func canSyncWhole(f *os.File) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
@@ -169,8 +170,8 @@ func freeSpace(f *os.File) (bytes, inodes uint64, err error) {
 	return bytes, inodes, nil
 }
 
-// lockFile locks a file for this process, until it ends in whatever way. Without wait, held is
-// false if another process has the lock.
+// lockFile locks a file until this process ends. Without wait, held is false if another has the
+// lock.
 func lockFile(f *os.File, wait bool) (held bool, err error) {
 	how := unix.LOCK_EX
 	if !wait {

@@ -36,7 +36,7 @@ func link(top, from *folder, oldName string, to *folder, newName string) error {
 
 func below(f *folder, name string) string { return filepath.FromSlash(path.Join(f.path, name)) }
 
-// openNoFollow opens a file for reading and no link: what was opened must be what the name itself leads to.
+// openNoFollow opens a file for reading and no link.
 func openNoFollow(f *folder, name string) (*os.File, error) {
 	for range tries {
 		file, err := f.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
@@ -99,6 +99,5 @@ func freeSpace(*os.File) (bytes, inodes uint64, err error) {
 	return math.MaxUint64, math.MaxUint64, nil
 }
 
-// lockFile always succeeds: without locks, one writer for a root at a time is the caller's duty
-// (its claim on the set).
+// lockFile always succeeds: without locks, one writer for a root at a time is the caller's duty.
 func lockFile(*os.File, bool) (held bool, err error) { return true, nil }

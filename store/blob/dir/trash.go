@@ -12,8 +12,7 @@ import (
 
 const trashPath = blob.Reserved + "/" + trashName
 
-// trash opens the trash, and makes it again if it is missing: its absence must not look like that
-// of the file (F11).
+// trash opens the trash, and makes it again if it is missing: that is not the file's absence (F11).
 func (c *change) trash() (*cachedFolder, error) {
 	t, err := c.folder(trashPath, true, 0)
 	if errors.Is(err, fs.ErrNotExist) {

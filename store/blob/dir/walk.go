@@ -63,8 +63,7 @@ func (w *walker) name(f *folder, name string) error {
 	if err != nil {
 		return w.note(below, err)
 	}
-	// A folder so deep that no key reaches below it is reported itself, which bounds the open
-	// folders.
+	// A folder below which no key reaches is reported itself, which bounds the open folders.
 	if !fi.IsDir() || len(below) >= blob.MaxKey {
 		if err := w.fn(infoOf(below, fi)); err != nil {
 			return &stopWalk{err}
@@ -79,8 +78,7 @@ func (w *walker) name(f *folder, name string) error {
 	return w.folder(child)
 }
 
-// note records a part that could not be read; a missing one does not count. Without descriptors the
-// walk ends.
+// note records a part that could not be read. Without descriptors the walk ends.
 func (w *walker) note(at string, err error) error {
 	err = classify(err)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// callbackBase wants the URL below which callbacks lie. Hubs compare and call them byte for byte, so a path that proxies
-// or servers would rewrite is refused; a slash at its end is none too many, and port 0 is the one that is listened on.
+// callbackBase wants a URL that no proxy rewrites: hubs compare and call it byte for byte. Port 0 is the one that is
+// listened on.
 func callbackBase(text string) error {
 	u, err := absoluteURL(text)
 	if err != nil {
@@ -58,7 +58,6 @@ func Loopback(raw string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// warnCallback tells of a base URL that works worse than the operator may think.
 func (r *report) warnCallback(cfg *Config) {
 	if r.bad["callback.base_url"] {
 		return
@@ -66,12 +65,15 @@ func (r *report) warnCallback(cfg *Config) {
 	base := cfg.Callback.BaseURL
 	local := Loopback(base)
 	if strings.HasPrefix(strings.ToLower(base), "http:") && !local {
-		cfg.Warnings = append(cfg.Warnings, "callback.base_url is plain http: who listens in on the way to it reads the callback tokens, and the secrets if a hub is asked over http too; use https")
+		cfg.Warnings = append(cfg.Warnings, "callback.base_url is plain http: who listens in on the way to it reads "+
+			"the callback tokens, and the secrets if a hub is asked over http too; use https")
 	}
 	far := slices.IndexFunc(cfg.Sources, func(s Source) bool {
 		return s.Push != PushOff && s.Hub != "" && !Loopback(s.Hub)
 	})
 	if local && far >= 0 {
-		cfg.Warnings = append(cfg.Warnings, "callback.base_url leads to this machine only, and the hub of "+visible(cfg.Sources[far].Name)+" is on another: it cannot deliver; set callback.base_url to what it can reach")
+		cfg.Warnings = append(cfg.Warnings, "callback.base_url leads to this machine only, and the hub of "+
+			visible(cfg.Sources[far].Name)+" is on another: it cannot deliver; set callback.base_url to what "+
+			"it can reach")
 	}
 }

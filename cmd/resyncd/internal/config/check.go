@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// check holds keys against each other. Single values were checked when they were read; a key that was not given, or
-// was already reported, is never blamed here.
+// check holds keys against each other. A key that was not given, or was already reported, is not blamed.
 func (r *report) check(cfg *Config) {
-	if r.given("callback.tls_cert_file") && cfg.Callback.TLSKeyFile == "" && cfg.Callback.TLSCertFile != "" && !r.bad["callback.tls_key_file"] {
+	if r.given("callback.tls_cert_file") && cfg.Callback.TLSKeyFile == "" && cfg.Callback.TLSCertFile != "" &&
+		!r.bad["callback.tls_key_file"] {
 		r.clash("callback.tls_cert_file", "is set without tls_key_file")
 	}
-	if r.given("callback.tls_key_file") && cfg.Callback.TLSCertFile == "" && cfg.Callback.TLSKeyFile != "" && !r.bad["callback.tls_cert_file"] {
+	if r.given("callback.tls_key_file") && cfg.Callback.TLSCertFile == "" && cfg.Callback.TLSKeyFile != "" &&
+		!r.bad["callback.tls_cert_file"] {
 		r.clash("callback.tls_key_file", "is set without tls_cert_file")
 	}
 	if cfg.Callback.Listen == cfg.Console.Listen && !strings.HasSuffix(cfg.Console.Listen, ":0") {
@@ -40,7 +41,7 @@ func (r *report) checkSource(path string, s *Source, names map[string]string) {
 			r.add(r.origins[path], key, "is missing")
 		}
 	}
-	// Folders of two Sources must differ on file systems that fold case too.
+	// Some file systems fold case.
 	if folded := strings.ToLower(s.Name); r.given(path + ".name") {
 		if first, ok := names[folded]; ok {
 			r.clash(path+".name", "is the name of another Source (upper and lower case count as the same): "+first)
@@ -52,7 +53,7 @@ func (r *report) checkSource(path string, s *Source, names map[string]string) {
 	r.checkAuth(path+".auth", &s.Auth)
 }
 
-// checkKind blames the keys that are of no use with the kind: ignored, each would look as if it did something.
+// checkKind blames keys of no use with the kind.
 func (r *report) checkKind(path string, s *Source) {
 	if r.bad[path+".kind"] {
 		return
@@ -63,7 +64,8 @@ func (r *report) checkKind(path string, s *Source) {
 		}
 	}
 	if s.Kind == KindFeed {
-		blame("sets", len(s.Sets) > 0, "is not for feeds: a feed is one set by itself; leave it empty, or write kind: resourcesync")
+		blame("sets", len(s.Sets) > 0, "is not for feeds: a feed is one set by itself; leave it empty, or write kind: "+
+			"resourcesync")
 		return
 	}
 	what := "is for feeds only; write kind: feed beside it, or leave it empty"
@@ -74,14 +76,13 @@ func (r *report) checkKind(path string, s *Source) {
 	blame("follow", len(s.Follow) > 0, what)
 }
 
-// clashing is a key that must not be as it is beside, or without, another one.
+// clashing is a key that excludes, or needs, another one.
 type clashing struct {
 	key, with string
 	wrong     bool
 	what      string
 }
 
-// checkClashes blames keys below path, unless the other one of the pair is wrong already.
 func (r *report) checkClashes(path string, pairs []clashing) {
 	for _, p := range pairs {
 		if p.wrong && r.given(path+"."+p.key) && !r.bad[path+"."+p.with] {
@@ -92,10 +93,14 @@ func (r *report) checkClashes(path string, pairs []clashing) {
 
 func (r *report) checkAuth(path string, a *Auth) {
 	r.checkClashes(path, []clashing{
-		{"bearer_file", "bearer", a.BearerFile != "" && a.Bearer.IsSet(), "is set beside bearer: write only one of them"},
-		{"basic_password_file", "basic_password", a.BasicPasswordFile != "" && a.BasicPassword.IsSet(), "is set beside basic_password: write only one of them"},
-		{"basic_user", "basic_password_file", a.BasicUser != "" && a.BasicPasswordFile == "" && !a.BasicPassword.IsSet(), "is set without basic_password_file"},
-		{"basic_password_file", "basic_user", a.BasicUser == "" && a.BasicPasswordFile != "", "is set without basic_user"},
+		{"bearer_file", "bearer", a.BearerFile != "" &&
+			a.Bearer.IsSet(), "is set beside bearer: write only one of them"},
+		{"basic_password_file", "basic_password", a.BasicPasswordFile != "" &&
+			a.BasicPassword.IsSet(), "is set beside basic_password: write only one of them"},
+		{"basic_user", "basic_password_file", a.BasicUser != "" && a.BasicPasswordFile == "" &&
+			!a.BasicPassword.IsSet(), "is set without basic_password_file"},
+		{"basic_password_file", "basic_user", a.BasicUser == "" && a.BasicPasswordFile != "",
+			"is set without basic_user"},
 		{"basic_password", "basic_user", a.BasicUser == "" && a.BasicPassword.IsSet(), "is set without basic_user"},
 	})
 	bearer, basic := a.BearerFile != "" || a.Bearer.IsSet(), a.BasicUser != ""
@@ -109,7 +114,7 @@ func (r *report) checkAuth(path string, a *Auth) {
 	}
 }
 
-// secretFiles reads every secret that was given by file, and reports whether any was given inline.
+// secretFiles reads secrets given by file, and reports whether any was given inline.
 func (r *report) secretFiles(cfg *Config) (inline bool) {
 	inline = cfg.Console.Password.IsSet() || cfg.Console.Token.IsSet()
 	r.secretFile(cfg, "console.password_file", cfg.Console.PasswordFile, "password", &cfg.Console.Password)
@@ -140,7 +145,7 @@ func (r *report) secretFile(cfg *Config, key, path, form string, into *Secret) {
 	}
 	secret, warn, err := readSecret(path, form)
 	if err != nil {
-		r.clash(key, "the file "+err.Error()) // not its name: it may be the secret itself, put under the wrong key
+		r.clash(key, "the file "+err.Error()) // its name may be the secret itself
 		return
 	}
 	if warn != "" {

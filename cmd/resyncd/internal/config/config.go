@@ -29,7 +29,7 @@ type Config struct {
 	Defaults  Policy   `key:"defaults" doc:"How each Source is treated. Every key may be overridden in a Source."`
 	Sources   []Source `key:"sources" doc:"The Sources to mirror. This list can only be given in the file."`
 
-	// Warnings are things worth telling the operator that stop nothing. Load fills it and logs nothing itself.
+	// Warnings stop nothing; Load fills them.
 	Warnings []string
 }
 
@@ -42,8 +42,7 @@ type Callback struct {
 	TLSKeyFile  string `key:"tls_key_file" form:"path?"`
 }
 
-// Console says where the web console listens and who may use it; an empty Listen switches it off. After Load each secret
-// holds its value, whether it came inline or by file.
+// Console says where the web console listens and who may use it; an empty Listen switches it off.
 type Console struct {
 	Listen       string   `key:"listen" form:"listen?" doc:"Address of console, /metrics, /healthz and /readyz; empty or off switches it off. It speaks http: beyond this machine put a proxy with TLS before it."`
 	Hosts        []string `key:"hosts" form:"host" once:"" doc:"Names, without port, by which browsers reach the console beside IP addresses and localhost, such as mirror.example.org. Requests for other names are refused."`
@@ -104,7 +103,7 @@ type Source struct {
 	Policy  `key:""`
 }
 
-// Auth is what a Source wants to see. After Load each secret holds its value, whether it came inline or by file.
+// Auth is what a Source wants to see.
 type Auth struct {
 	Bearer            Secret            `key:"bearer" form:"secret" doc:"Bearer token, here or, better, in a file."`
 	BearerFile        string            `key:"bearer_file" form:"secretfile?"`
@@ -142,11 +141,9 @@ func Default() *Config {
 	}
 }
 
-// mirrorBelow is where the mirror lies when only the data folder is known.
 func mirrorBelow(dataDir string) string { return dataDir + "/mirror" }
 
-// Adhoc is the Source of `sync URL DIR`: rawURL treated by Config.Defaults. It fails if rawURL is not an absolute http
-// or https URL, or longer than a configuration takes; the name is the caller's, since no folder below Config.Mirror is meant.
+// Adhoc is the Source of `sync URL DIR`. It fails if rawURL is no absolute http or https URL; the name is not checked.
 func (c *Config) Adhoc(name, rawURL string) (Source, error) {
 	if err := checkForm("url", rawURL); err != nil {
 		return Source{}, err
@@ -154,7 +151,7 @@ func (c *Config) Adhoc(name, rawURL string) (Source, error) {
 	return Source{Name: name, URL: rawURL, Kind: KindAuto, Policy: c.Defaults}, nil
 }
 
-// Source is the entry called name, compared exactly; false if there is none.
+// Source is the entry called name.
 func (c *Config) Source(name string) (Source, bool) {
 	i := slices.IndexFunc(c.Sources, func(s Source) bool { return s.Name == name })
 	if i < 0 {

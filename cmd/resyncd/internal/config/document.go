@@ -43,7 +43,7 @@ func (r *report) parse(data []byte) *yaml.Node {
 	return root
 }
 
-// decodeNode turns a panic of the library into an error; it had some on hostile input before.
+// decodeNode turns a panic of the library into an error.
 func decodeNode(dec *yaml.Decoder) (node *yaml.Node, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -55,13 +55,12 @@ func decodeNode(dec *yaml.Decoder) (node *yaml.Node, err error) {
 	return node, err
 }
 
-// zeroBased are the complaints of the library's parser, which counts lines from 0 where its scanner counts from 1.
+// zeroBased are complaints whose lines the library counts from 0.
 var zeroBased = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)|^found (undefined|duplicate|incompatible)`)
 
 var atLine = regexp.MustCompile(`^line (\d+): `)
 
-// syntax takes the line out of the library's message, "yaml: line 3: did not find …". Without one the fault is in the
-// first line, or is a byte that no YAML may hold.
+// syntax takes the line out of the library's message; without one it is the first.
 func (r *report) syntax(data []byte, err error) {
 	what, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
 	if m := atLine.FindStringSubmatch(what); m != nil {
@@ -70,32 +69,33 @@ func (r *report) syntax(data []byte, err error) {
 		if zeroBased.MatchString(what) {
 			line++
 		}
-	} else if i := bytes.IndexFunc(data, func(c rune) bool { return c == utf8.RuneError || c < ' ' && !strings.ContainsRune("\t\n\r", c) }); i >= 0 {
+	} else if i := bytes.IndexFunc(data, func(c rune) bool {
+		return c == utf8.RuneError || c < ' ' &&
+			!strings.ContainsRune("\t\n\r", c)
+	}); i >= 0 {
 		line += bytes.Count(data[:i], []byte("\n"))
 	}
 	r.add(r.at(line), "", "not readable as YAML: "+visible(what))
 }
 
-// visible makes a text that may repeat bytes of the file safe on a terminal.
 func visible(text string) string {
 	q := quoted(text)
 	return q[1 : len(q)-1]
 }
 
-// maxItems bounds every list and mapping, so the list of Sources too: each costs the daemon timers, rows and metrics.
+// maxItems bounds every list and mapping: each Source costs the daemon timers, rows and metrics.
 const maxItems = 10_000
 
-// entry is one key of a mapping with its value.
 type entry struct{ key, value *yaml.Node }
 
-// entries lists the keys of a mapping. Duplicates, keys that are no plain text, anchors and merge keys are reported
-// and left out.
+// entries lists the keys of a mapping. Duplicates, keys that are no plain text, anchors and merge keys are reported.
 func (r *report) entries(path string, node *yaml.Node) []entry {
 	if !r.kind(path, node, yaml.MappingNode, "must be a mapping of keys to values") {
 		return nil
 	}
 	if len(node.Content) > 2*maxItems {
-		r.add(r.at(node.Line), path, fmt.Sprintf("has %d keys: no more than %d are ever right", len(node.Content)/2, maxItems))
+		r.add(r.at(node.Line), path, fmt.Sprintf("has %d keys: no more than %d are ever right", len(node.Content)/2,
+			maxItems))
 		return nil
 	}
 	first := map[string]int{}
@@ -115,7 +115,6 @@ func (r *report) entries(path string, node *yaml.Node) []entry {
 	return out
 }
 
-// items lists the elements of a sequence; an empty value is an empty list.
 func (r *report) items(path string, node *yaml.Node) []*yaml.Node {
 	if !r.kind(path, node, yaml.SequenceNode, "must be a list, such as [] or one item a line after -") {
 		return nil
@@ -127,7 +126,7 @@ func (r *report) items(path string, node *yaml.Node) []*yaml.Node {
 	return node.Content
 }
 
-// kind checks the shape of node; a mapping or list without a value counts as empty and is no error.
+// kind checks the shape of node; no value is an empty list or mapping.
 func (r *report) kind(path string, node *yaml.Node, want yaml.Kind, what string) bool {
 	switch {
 	case node.Kind == yaml.AliasNode || node.Anchor != "":
@@ -141,7 +140,7 @@ func (r *report) kind(path string, node *yaml.Node, want yaml.Kind, what string)
 	return false
 }
 
-// text is the literal text of a scalar. Numbers and words such as off keep the form in which they were written.
+// text is the literal text of a scalar, so that `off` stays `off`.
 func (r *report) text(path string, node *yaml.Node) (string, bool) {
 	if !r.kind(path, node, yaml.ScalarNode, "must be a single value") {
 		return "", false

@@ -13,8 +13,8 @@ const (
 	configVariable = "RESYNCD_CONFIG"
 )
 
-// variables are the RESYNCD_* entries of env, the last of two winning. An empty one counts as not set, so that
-// `RESYNCD_STORE= resyncd …` and an unset compose file entry mean the same; console.listen takes "off" for that reason.
+// variables are the RESYNCD_* entries of env. An empty one is not set, as in a compose file; console.listen takes "off"
+// for that reason.
 func variables(env []string) map[string]string {
 	vars := map[string]string{}
 	for _, e := range env {
@@ -30,16 +30,15 @@ func variables(env []string) map[string]string {
 	return vars
 }
 
-// variableOf is the variable of a key outside `sources`: network.retry_for -> RESYNCD_NETWORK_RETRY_FOR.
+// variableOf turns network.retry_for into RESYNCD_NETWORK_RETRY_FOR.
 func variableOf(path string) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// serviceLink matches what Kubernetes puts into every container beside a Service called resyncd or resyncd-callback.
+// serviceLink matches what Kubernetes sets beside a Service called resyncd.
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// environment lays the variables over cfg. A variable that looks like one of ours and is none is a problem below a
-// known section, where it can only be a slip, and a warning elsewhere.
+// environment lays the variables over cfg. An unknown one is a problem below a known section, and a warning elsewhere.
 func (r *report) environment(env []string, cfg *Config) {
 	vars := variables(env)
 	root := reflect.ValueOf(cfg).Elem()
@@ -52,7 +51,8 @@ func (r *report) environment(env []string, cfg *Config) {
 	})
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		switch {
-		case name == configVariable, name == "RESYNCD_SPEC_EXAMPLES", strings.HasPrefix(name, "RESYNCD_TEST_"), serviceLink.MatchString(name):
+		case name == configVariable, name == "RESYNCD_SPEC_EXAMPLES", strings.HasPrefix(name, "RESYNCD_TEST_"),
+			serviceLink.MatchString(name):
 		case strings.HasPrefix(name, variableOf("sources")):
 			r.add(origin{where: name}, "", "Sources can only be given in the file")
 		default:
@@ -64,17 +64,18 @@ func (r *report) environment(env []string, cfg *Config) {
 func (r *report) stray(name string, root reflect.Value, cfg *Config) {
 	for _, f := range fieldsOf(root) {
 		if prefix := variableOf(f.key) + "_"; f.isSection() && strings.HasPrefix(name, prefix) {
-			r.add(origin{where: name}, "", "unknown variable; allowed are "+prefix+" and one of "+strings.ToUpper(keysOf(fieldsOf(f.value))))
+			r.add(origin{where: name}, "", "unknown variable; allowed are "+prefix+" and one of "+
+				strings.ToUpper(keysOf(fieldsOf(f.value))))
 			return
 		}
 	}
 	cfg.Warnings = append(cfg.Warnings, "the variable "+visible(name)+" is not one of resyncd's and was ignored")
 }
 
-// assign gives the key at path the text of a variable or a flag; lists are split at commas.
+// assign splits lists at commas.
 func (r *report) assign(path string, f field, text string, from origin) {
 	r.origins[path] = from
-	delete(r.bad, path) // what the file said no longer matters, though its problem stays reported
+	delete(r.bad, path) // the file is overruled
 	if f.value.Kind() != reflect.Slice {
 		if err := f.set(f.value, text); err != nil {
 			r.add(from, path, err.Error())
@@ -93,9 +94,8 @@ func (r *report) assign(path string, f field, text string, from origin) {
 	f.value.Set(list)
 }
 
-// Set is a flag's way in: it gives the key at path ("network.retry_for", any key outside sources) the text, checked as
-// a variable would be; flag names the flag in the *Error. A key of defaults is given to every Source too, because a
-// flag is stronger than the file's per-Source values.
+// Set gives the key at path, outside sources, the text of a flag. A key of defaults goes to every Source, as flags win
+// over the file.
 func (c *Config) Set(path, text, flag string) error {
 	r := newReport("")
 	from := origin{where: flag}

@@ -16,7 +16,7 @@ const exampleHead = `# Configuration of resyncd. Every key is shown with its def
 # Relative paths are relative to the working directory. To see what is wrong: resyncd config check --config FILE
 `
 
-// exampleFeeds are two entries more, of what the first one cannot show beside its defaults.
+// exampleFeeds are two more entries.
 const exampleFeeds = `#   # A feed: one file per entry, and those that its entries enclose.
 #   - name: news
 #     url: https://blog.example.org/
@@ -30,14 +30,14 @@ const exampleFeeds = `#   # A feed: one file per entry, and those that its entri
 #     records: resource-finder
 `
 
-// Starter is the file that `config init` writes, and config.example.yaml: complete, commented, valid as it
-// stands and equal to the defaults. It is made from the struct tags, so it cannot lag behind them.
+// Starter is the file that `config init` writes. It is made from the struct tags, so it cannot lag behind them.
 func Starter() string {
 	var b strings.Builder
 	b.WriteString(exampleHead)
 	describe(&b, "", reflect.ValueOf(Default()).Elem())
-	b.WriteString("#\n# One entry, to stand in place of the [], its own keys with their defaults; each key of defaults may be added:\n#\n# sources:\n")
-	s, _ := Default().Adhoc("example", "https://example.org/") // a constant, and a test loads it
+	b.WriteString("#\n# One entry, to stand in place of the [], its own keys with their defaults; each key of " +
+		"defaults may be added:\n#\n# sources:\n")
+	s, _ := Default().Adhoc("example", "https://example.org/") // a test loads it
 	var entry strings.Builder
 	describe(&entry, "", reflect.ValueOf(&s).Elem())
 	lead := "  "
@@ -53,8 +53,7 @@ func Starter() string {
 	return b.String()
 }
 
-// describe writes each key of a section with its value, below a comment on what it means. A Source's policy is left
-// out: it has been described as defaults.
+// describe writes each key of a section below a comment. A policy was described as defaults.
 func describe(b *strings.Builder, indent string, section reflect.Value) {
 	var policy []field
 	if section.Type() == reflect.TypeFor[Source]() {
@@ -77,7 +76,6 @@ func describe(b *strings.Builder, indent string, section reflect.Value) {
 	}
 }
 
-// comment writes the field's description, its allowed values and its limits, wrapped.
 func comment(b *strings.Builder, indent string, f field) {
 	words := strings.Fields(f.tag.Get("doc"))
 	if one, ok := f.tag.Lookup("one"); ok {
@@ -107,13 +105,12 @@ func comment(b *strings.Builder, indent string, f field) {
 	}
 }
 
-// inline is the field's value on one line.
 func inline(f field) string {
 	if f.value.Kind() == reflect.Map {
 		return "{}"
 	}
 	text, err := yaml.Marshal(f.node())
-	if err != nil { // a tree of scalars always encodes
+	if err != nil {
 		return `""`
 	}
 	return strings.TrimSpace(string(text))

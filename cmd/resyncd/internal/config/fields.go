@@ -11,21 +11,19 @@ import (
 	"time"
 )
 
-// field is one key of a section: the struct field behind it and what its tags say.
 type field struct {
 	key   string
 	value reflect.Value // addressable
 	tag   reflect.StructTag
 }
 
-// scalar is a value with a written form of its own. The error of set is the rest of a sentence that begins with the
-// text.
+// scalar is a value with a written form; the error of set ends a sentence that begins with the text.
 type scalar interface {
 	set(text string) error
 	String() string
 }
 
-// fieldsOf lists the keys of a section in the order of the struct; an embedded struct's keys count as its own.
+// fieldsOf lists the keys of a section; those of an embedded struct are its own.
 func fieldsOf(section reflect.Value) []field {
 	var out []field
 	for i := range section.NumField() {
@@ -50,7 +48,6 @@ func keysOf(fields []field) string {
 	return strings.Join(keys, ", ")
 }
 
-// isSection reports whether f holds keys of its own.
 func (f field) isSection() bool {
 	if _, ok := f.value.Addr().Interface().(scalar); ok {
 		return false
@@ -58,13 +55,11 @@ func (f field) isSection() bool {
 	return f.value.Kind() == reflect.Struct && f.value.Type() != reflect.TypeFor[netip.Prefix]()
 }
 
-// isSecret reports whether the field holds secrets.
 func (f field) isSecret() bool {
 	return f.value.Type() == reflect.TypeFor[Secret]() || f.value.Type() == reflect.TypeFor[map[string]Secret]()
 }
 
-// mayShow reports whether a message may repeat the value: neither secrets nor what may carry one (URLs), nor keys that
-// invite one by mistake (secret, bearer_file).
+// mayShow keeps values out of messages that are secrets or URLs, or whose key invites one by mistake.
 func (f field) mayShow() bool {
 	switch strings.TrimSuffix(f.tag.Get("form"), "?") {
 	case "url", "base", "prefix", "store", "mirror", "secret", "password", "secretfile":
@@ -73,8 +68,7 @@ func (f field) mayShow() bool {
 	return true
 }
 
-// leaves calls visit for every key below section that is no section itself, with its dotted path. Lists of sections
-// (the sources) are left out.
+// leaves calls visit for every key below section with its path, lists of sections aside.
 func leaves(prefix string, section reflect.Value, visit func(path string, f field)) {
 	for _, f := range fieldsOf(section) {
 		path := join(prefix, f.key)
@@ -95,10 +89,9 @@ func join(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// set gives the single value v of f's kind (the field itself or an element of its list) the text, checked against the
-// field's tags. On error v is left as it was, and the error is a whole predicate: `"x" is not a duration: …`.
+// set gives v the text, checked against the tags of the field. The error is a predicate: `"x" is not a duration: …`.
 func (f field) set(v reflect.Value, text string) error {
-	if f.tag.Get("form") == "listen?" && text == "off" { // a variable cannot be empty (env.go)
+	if f.tag.Get("form") == "listen?" && text == "off" { // for variables
 		text = ""
 	}
 	next := reflect.New(v.Type()).Elem()
@@ -122,7 +115,6 @@ func (f field) set(v reflect.Value, text string) error {
 	return nil
 }
 
-// choose checks text against the allowed values and those that this version brings.
 func (f field) choose(allowed []string, text string) error {
 	only, limited := f.tag.Lookup("only")
 	now := strings.Split(only, "|")
@@ -173,12 +165,12 @@ func setValue(v reflect.Value, text string) error {
 	return nil
 }
 
-// within checks v against limits of its own kind, "1s..24h".
+// within checks v against "1s..24h".
 func within(v reflect.Value, limits string) error {
 	low, high, _ := strings.Cut(limits, "..")
 	bound := func(text string) reflect.Value {
 		b := reflect.New(v.Type()).Elem()
-		_ = setValue(b, text) // constants of ours; a test reads every one
+		_ = setValue(b, text)
 		return b
 	}
 	number := func(v reflect.Value) float64 {
@@ -187,7 +179,7 @@ func within(v reflect.Value, limits string) error {
 		}
 		return v.Float()
 	}
-	if x := number(v); !(x >= number(bound(low)) && x <= number(bound(high))) { // so that NaN is outside
+	if x := number(v); !(x >= number(bound(low)) && x <= number(bound(high))) { // NaN is outside
 		return fmt.Errorf("is out of range; write %s to %s", low, high)
 	}
 	return nil
@@ -207,7 +199,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// textOf is the written form of a single value; setValue reads it back.
+// textOf is what setValue reads back.
 func textOf(v reflect.Value) string {
 	switch x := v.Addr().Interface().(type) {
 	case scalar:

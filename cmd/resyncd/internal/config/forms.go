@@ -9,14 +9,12 @@ import (
 	"unicode"
 )
 
-// maxText bounds every single text of the configuration, in bytes.
+// maxText bounds every text, in bytes.
 const maxText = 2048
 
-// notYet begins the refusal of what a later version brings (contract.md 2).
 const notYet = "is not in this version"
 
-// checkForm tells what is wrong with text, as the rest of a sentence that begins with the value; nil if nothing is.
-// A form that ends in "?" takes the empty text for "not given".
+// checkForm tells what is wrong with text, as the rest of a sentence. A form that ends in "?" takes the empty text.
 func checkForm(form, text string) error {
 	if form, optional := strings.CutSuffix(form, "?"); optional {
 		if text == "" {
@@ -96,7 +94,7 @@ func mirrorRoot(text string) error {
 	return localPath(text)
 }
 
-// listenAddress wants host:port with a numeric port; the host may be empty (all interfaces), a port 0 picks one.
+// listenAddress wants host:port; no host is all interfaces, port 0 any.
 func listenAddress(text string) error {
 	host, port, err := net.SplitHostPort(text)
 	if err == nil {
@@ -108,8 +106,7 @@ func listenAddress(text string) error {
 	return nil
 }
 
-// webURL wants an absolute http or https URL of a Source's document or a hub. Passwords have their own keys, so that
-// they can be hidden.
+// webURL wants an absolute http or https URL without a password, which has a key of its own.
 func webURL(text string) error {
 	u, err := absoluteURL(text)
 	if err == nil && u.Port() != "" {
@@ -122,11 +119,11 @@ func webURL(text string) error {
 
 var errNoPort = errors.New("names a port that does not exist")
 
-// absoluteURL is webURL but for the port.
 func absoluteURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || strings.ContainsFunc(text, notVisible) || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
+	case err != nil || strings.ContainsFunc(text, notVisible) || (u.Scheme != "http" && u.Scheme != "https") ||
+		u.Hostname() == "":
 		return nil, errors.New("is not a URL: write http:// or https:// with a host, such as https://example.org/")
 	case u.User != nil:
 		return nil, errors.New("carries a user or password: write these under auth")
@@ -136,7 +133,8 @@ func absoluteURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// scopePrefix is a URL whose host has an end: "https://example.org" would also be a prefix of https://example.org.evil/.
+// scopePrefix is a URL whose host has an end: "https://example.org" would also be a prefix of
+// https://example.org.evil/.
 func scopePrefix(text string) error {
 	if err := webURL(text); err != nil {
 		return err
@@ -147,36 +145,43 @@ func scopePrefix(text string) error {
 	return nil
 }
 
-// sourceName keeps a name safe as a folder on every system and as an argument on the command line.
+// sourceName keeps a name safe as a folder on every system.
 func sourceName(text string) error {
 	ok := len(text) >= 1 && len(text) <= 64 && isAlnum(rune(text[0])) && text[len(text)-1] != '.' &&
 		!strings.ContainsFunc(text, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune("._-", r) })
 	if !ok {
-		return errors.New("is not a name: write 1 to 64 letters, digits and . _ -, the first a letter or digit, the last no dot")
+		return errors.New("is not a name: write 1 to 64 letters, digits and . _ -, the first a letter or digit, the " +
+			"last no dot")
 	}
 	stem, _, _ := strings.Cut(strings.ToUpper(text), ".")
 	switch stem {
 	case "CON", "PRN", "AUX", "NUL":
 		return errors.New("is reserved on Windows: choose another name")
 	}
-	if len(stem) == 4 && (strings.HasPrefix(stem, "COM") || strings.HasPrefix(stem, "LPT")) && stem[3] >= '0' && stem[3] <= '9' {
+	if len(stem) == 4 && (strings.HasPrefix(stem, "COM") || strings.HasPrefix(stem, "LPT")) && stem[3] >= '0' &&
+		stem[3] <= '9' {
 		return errors.New("is reserved on Windows: choose another name")
 	}
 	return nil
 }
 
-// hostName wants a name as it stands in a browser's address, without port.
 func hostName(text string) error {
-	ok := text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune(".-_", r) })
+	ok := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !isAlnum(r) &&
+			!strings.ContainsRune(".-_", r)
+	})
 	if !ok {
-		return errors.New("is not a name of this console: write it without http:// and port, such as mirror.example.org")
+		return errors.New("is not a name of this console: write it without http:// and port, such as " +
+			"mirror.example.org")
 	}
 	return nil
 }
 
-// headerName wants a header that the fetcher does not write itself.
+// headerName wants a header that fetch does not write itself.
 func headerName(text string) error {
-	token := text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune("!#$%&'*+-.^_`|~", r) })
+	token := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !isAlnum(r) && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 	if !token || len(text) > 128 {
 		return errors.New("is not a header name")
 	}

@@ -11,14 +11,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFile bounds the configuration file, in bytes.
 const maxFile = 2 << 20
 
-// standardFiles are looked for where nothing names a file.
 var standardFiles = [...]string{"./resyncd.yaml", "/etc/resyncd/resyncd.yaml"}
 
-// Find names the file to load: flag if it is not empty, else $RESYNCD_CONFIG, else ./resyncd.yaml or
-// /etc/resyncd/resyncd.yaml if it exists, else "", with which Load gives the defaults. env is as from os.Environ.
+// Find names the file to load: flag, else $RESYNCD_CONFIG, else the first standard file that exists, else "".
 func Find(flag string, env []string) (string, error) {
 	if path := Named(flag, env); path != "" {
 		return path, nil
@@ -34,7 +31,7 @@ func Find(flag string, env []string) (string, error) {
 	return "", nil
 }
 
-// Named is Find for `sync URL DIR`, which takes no file that was not named: flag, else $RESYNCD_CONFIG, else "".
+// Named is Find for `sync URL DIR`: no file counts that was not named.
 func Named(flag string, env []string) string {
 	if flag != "" {
 		return flag
@@ -42,9 +39,8 @@ func Named(flag string, env []string) string {
 	return variables(env)[configVariable]
 }
 
-// Load reads the file at path ("" means none), lays the variables of env (as from os.Environ) over it, checks
-// everything and reads the secret files. A bad configuration is an *Error with all its problems; any error of Load
-// means bad usage or config. Nothing but the named files is touched.
+// Load reads the file at path ("" means none), lays the variables of env over it, checks everything and reads the
+// secret files. A bad configuration is an *Error with all its problems.
 func Load(path string, env []string) (*Config, error) {
 	var data []byte
 	var mode fs.FileMode
@@ -66,7 +62,6 @@ func Load(path string, env []string) (*Config, error) {
 	return cfg, nil
 }
 
-// readFile reads at most maxFile bytes; pipes are welcome.
 func readFile(path string) ([]byte, fs.FileMode, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -84,7 +79,7 @@ func readFile(path string) ([]byte, fs.FileMode, error) {
 	return data, info.Mode(), err
 }
 
-// decode is Load without any file: the text of one, and the environment.
+// decode is Load without any file.
 func decode(name string, data []byte, env []string) (*Config, *report) {
 	r, cfg := newReport(name), Default()
 	var sources *yaml.Node

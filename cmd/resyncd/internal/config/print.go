@@ -12,8 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Print writes c as a configuration file: every key with its effective value, secrets and the queries of URLs
-// hidden. What it prints loads again and means the same, but for these.
+// Print writes c as a configuration file with secrets and queries of URLs hidden.
 func (c *Config) Print(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "# effective configuration of resyncd; secrets are hidden")
@@ -32,7 +31,7 @@ func (c *Config) Print(w io.Writer) error {
 	return nil
 }
 
-// tree is a section as YAML. Secrets that came by file are left out, since their _file stands beside them.
+// tree is a section as YAML. A secret that came by file is left out: its _file stands there.
 func tree(section reflect.Value) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.MappingNode}
 	fields := fieldsOf(section)
@@ -48,7 +47,6 @@ func tree(section reflect.Value) *yaml.Node {
 	return node
 }
 
-// node is the field's value as YAML.
 func (f field) node() *yaml.Node {
 	switch {
 	case f.isSection():
@@ -78,14 +76,13 @@ func (f field) node() *yaml.Node {
 	return node
 }
 
-// word is a text as YAML, in quotes wherever it would be read as something else.
 func word(text string) *yaml.Node {
 	node := new(yaml.Node)
 	node.SetString(text)
 	return node
 }
 
-// literal is a single value as YAML; numbers are written as numbers. The query of a URL may be a token.
+// literal hides the query of a URL, which may be a token.
 func (f field) literal(v reflect.Value) *yaml.Node {
 	text := textOf(v)
 	switch strings.TrimSuffix(f.tag.Get("form"), "?") {

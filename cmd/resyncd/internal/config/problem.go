@@ -9,11 +9,11 @@ import (
 
 // Problem is one thing wrong with the configuration.
 type Problem struct {
-	// Where is FILE:LINE, the name of an environment variable or of a flag.
+	// Where is FILE:LINE, a variable or a flag.
 	Where string
-	// Key is the dotted path, such as network.retry_for or sources[0].url; empty if no key is meant.
+	// Key is the dotted path, "" for none.
 	Key string
-	// What is wrong and what would be right, in one line without secrets.
+	// What is wrong, and what would be right.
 	What string
 
 	line int
@@ -27,14 +27,13 @@ func (p Problem) String() string {
 	return p.Where + ": " + p.Key + ": " + p.What
 }
 
-// Error is everything that is wrong with a configuration, in the order of the file, then of the environment. It means
-// bad usage or config: exit code 2.
+// Error is everything that is wrong with a configuration, in order.
 type Error struct{ Problems []Problem }
 
-// shownProblems bounds the message; a file that is no configuration at all would fill screens.
+// shownProblems bounds the message.
 const shownProblems = 100
 
-// Error names each problem on a line of its own.
+// Error implements error.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("invalid configuration:")
@@ -47,13 +46,12 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// origin is where a key got its value.
 type origin struct {
 	where string
 	line  int // 0 outside the file
 }
 
-// report collects problems and remembers where each key was set and which keys are already known to be bad.
+// report collects problems, and where each key was set.
 type report struct {
 	file     string
 	origins  map[string]origin
@@ -74,13 +72,12 @@ func (r *report) add(o origin, key, what string) {
 	r.problems = append(r.problems, Problem{Where: o.where, Key: key, What: what, line: o.line})
 }
 
-// given reports whether the operator set key and it could be read; only then may it clash with another key.
+// given reports whether key was set and could be read, so that it may clash with another.
 func (r *report) given(key string) bool {
 	_, ok := r.origins[key]
 	return ok && !r.bad[key]
 }
 
-// clash adds a problem that was found at a key which was set.
 func (r *report) clash(key, what string) { r.add(r.origins[key], key, what) }
 
 func (r *report) err() error {
@@ -88,7 +85,7 @@ func (r *report) err() error {
 		return nil
 	}
 	slices.SortStableFunc(r.problems, func(a, b Problem) int {
-		// Line 0 is the environment or a flag, after the file.
+		// Line 0 is the environment or a flag.
 		return cmp.Or(cmp.Compare(b2i(a.line == 0), b2i(b.line == 0)), cmp.Compare(a.line, b.line))
 	})
 	return &Error{r.problems}

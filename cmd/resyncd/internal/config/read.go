@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// section reads the keys of node into the struct v, leaving what is not given as it is. The list of Sources is handed
-// back unread: it falls back on defaults that the environment may still change.
+// section reads the keys of node into v. The list of Sources is handed back unread: the environment may still change
+// the defaults.
 func (r *report) section(path string, node *yaml.Node, v reflect.Value) (sources *yaml.Node) {
 	fields := fieldsOf(v)
 	for _, e := range r.entries(path, node) {
@@ -38,11 +38,10 @@ func find(fields []field, key string) (field, bool) {
 	return field{}, false
 }
 
-// leaf reads one key's value, list or map.
 func (r *report) leaf(path string, node *yaml.Node, f field) {
 	r.origins[path] = r.at(node.Line)
 	switch {
-	case f.tag.Get("form") == "later" && node.Kind != yaml.ScalarNode: // whatever shape it will have then
+	case f.tag.Get("form") == "later" && node.Kind != yaml.ScalarNode:
 		r.clash(path, notYet+"; write off")
 	case f.value.Kind() == reflect.Slice:
 		list := reflect.MakeSlice(f.value.Type(), 0, 0)
@@ -60,7 +59,7 @@ func (r *report) leaf(path string, node *yaml.Node, f field) {
 		}
 		f.value.Set(list)
 		if list.Len() == 0 {
-			f.value.SetZero() // an empty list is one that was not given
+			f.value.SetZero() // not given
 		}
 	case f.value.Kind() == reflect.Map:
 		r.headers(path, node, f)
@@ -69,7 +68,6 @@ func (r *report) leaf(path string, node *yaml.Node, f field) {
 	}
 }
 
-// holds reports whether a list has an element equal to v.
 func holds(list, v reflect.Value) bool {
 	for i := range list.Len() {
 		if list.Index(i).Equal(v) {
@@ -79,7 +77,6 @@ func holds(list, v reflect.Value) bool {
 	return false
 }
 
-// value reads a single value into v.
 func (r *report) value(path string, node *yaml.Node, f field, v reflect.Value) bool {
 	text, ok := r.text(path, node)
 	if !ok {
@@ -96,7 +93,7 @@ func (r *report) value(path string, node *yaml.Node, f field, v reflect.Value) b
 	return true
 }
 
-// headers reads the map of further headers; values and file names alike, the files are read later.
+// headers takes values and file names alike.
 func (r *report) headers(path string, node *yaml.Node, f field) {
 	headers := map[string]Secret{}
 	folded := map[string]bool{}
@@ -131,7 +128,6 @@ func (r *report) headers(path string, node *yaml.Node, f field) {
 	}
 }
 
-// sources reads the list of Sources, each beginning with the defaults.
 func (r *report) sources(node *yaml.Node, cfg *Config) {
 	if node == nil {
 		return

@@ -9,13 +9,13 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is a checked cron spec. It always runs in UTC, so no hour is skipped or doubled (dependencies.md 3.3).
+// Schedule is a checked cron spec, in UTC: no hour is skipped or doubled.
 type Schedule struct {
 	spec string
 	next cron.Schedule
 }
 
-// Next is the first time after t at which s is due, in UTC. The zero Schedule is never due and returns the zero time.
+// Next is the first time after t at which s is due; the zero Schedule never is.
 func (s Schedule) Next(t time.Time) time.Time {
 	if s.next == nil {
 		return time.Time{}
@@ -48,7 +48,8 @@ func ParseSchedule(spec string) (s Schedule, err error) {
 	if every, ok := strings.CutPrefix(spec, "@every "); ok {
 		d, err := time.ParseDuration(every)
 		if err != nil || d < time.Second || d > 8760*time.Hour {
-			return Schedule{}, errors.New("is not a cron spec: @every takes a duration from 1s to 8760h, such as @every 15m")
+			return Schedule{}, errors.New("is not a cron spec: @every takes a duration from 1s to 8760h, such " +
+				"as @every 15m")
 		}
 		return Schedule{spec, cron.Every(d)}, nil
 	}
@@ -57,17 +58,18 @@ func ParseSchedule(spec string) (s Schedule, err error) {
 	}
 	next, err := cron.ParseStandard(spec)
 	if err != nil {
-		return Schedule{}, fmt.Errorf("is not a cron spec (five fields: minute, hour, day of month, month, day of week; or @hourly, @daily, @weekly, @monthly, @every 15m): %s",
+		return Schedule{}, fmt.Errorf("is not a cron spec (five fields: minute, hour, day of month, month, day of "+
+			"week; or @hourly, @daily, @weekly, @monthly, @every 15m): %s",
 			strings.ToValidUTF8(err.Error(), "?"))
 	}
-	// The library gives up after five years; from 2000 on these hold a 29 February.
+	// The library gives up after five years.
 	if next.Next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return Schedule{}, errors.New("is never due: no such day exists")
 	}
 	return Schedule{spec, next}, nil
 }
 
-// oddField refuses what cron/v3 takes without a word: empty list items (",") match nothing, "*-x" is read as "*".
+// oddField refuses what cron/v3 takes silently: an empty item matches nothing, "*-x" is "*".
 func oddField(spec string) error {
 	for field := range strings.FieldsSeq(spec) {
 		for item := range strings.SplitSeq(field, ",") {
@@ -87,7 +89,6 @@ func (s *Schedule) set(text string) error {
 	return err
 }
 
-// everyQuarter is the default schedule, written out so that Default needs no error path.
 func everyQuarter() Schedule {
 	return Schedule{"@every 15m", cron.Every(15 * time.Minute)}
 }

@@ -10,14 +10,12 @@ import (
 	"strings"
 )
 
-// hidden is what every rendering of a secret shows.
 const hidden = "(hidden)"
 
-// maxSecret bounds a secret file, in bytes.
 const maxSecret = 64 << 10
 
-// Secret is a text that no log, error, page or export may show (P10). Only Reveal gives it out. The text lies behind a
-// pointer because fmt prints unexported fields of other structs without asking any method.
+// Secret is a text that no log, error, page or export may show (P10). It lies behind a pointer because fmt prints
+// unexported fields.
 type Secret struct{ text *string }
 
 // NewSecret wraps text; the empty text is no secret.
@@ -28,7 +26,7 @@ func NewSecret(text string) Secret {
 	return Secret{&text}
 }
 
-// Reveal is the text itself, for the one place that sends it.
+// Reveal is the text itself.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -67,10 +65,10 @@ func (s *Secret) set(text string) error {
 	return nil
 }
 
-// readSecret reads the secret in the file at path, without the line end that editors leave. warn is not empty if
-// others may read the file. Errors never hold anything of the content, which must suit form.
+// readSecret reads a secret without its line end. warn is set if others may read the file. Errors hold nothing of the
+// content.
 func readSecret(path, form string) (secret Secret, warn string, err error) {
-	info, err := os.Stat(path) // before opening: a FIFO would block
+	info, err := os.Stat(path) // a FIFO would block
 	if err != nil {
 		return Secret{}, "", errors.New("cannot be read: " + reason(err))
 	}
@@ -94,15 +92,15 @@ func readSecret(path, form string) (secret Secret, warn string, err error) {
 	return NewSecret(text), exposed(path, info.Mode()), nil
 }
 
-// exposed warns of a file with a secret that others may read. Windows keeps such rights elsewhere.
+// exposed warns of a file that others may read; Windows keeps rights elsewhere.
 func exposed(path string, mode os.FileMode) string {
 	if mode.Perm()&0o077 == 0 || runtime.GOOS == "windows" {
 		return ""
 	}
-	return fmt.Sprintf("%s holds a secret and others may read it (mode %04o): run chmod 600 %s", path, mode.Perm(), path)
+	return fmt.Sprintf("%s holds a secret and others may read it (mode %04o): run chmod 600 %s", path, mode.Perm(),
+		path)
 }
 
-// reason is the innermost text of a file error; the path stands before it already.
 func reason(err error) string {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err.Error()

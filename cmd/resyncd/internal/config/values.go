@@ -83,7 +83,7 @@ const (
 // Size is a number of bytes, written 8MiB, 500kB or 4096.
 type Size int64
 
-// units are the exact ones, binary ones first: a bare K or M has two meanings.
+// units leaves out a bare K or M, which has two meanings.
 var units = []struct {
 	name   string
 	factor int64
@@ -92,7 +92,9 @@ var units = []struct {
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
 }
 
-var errSize = errors.New("is not a size: write a whole number of bytes, or one with KiB, MiB, GiB, TiB, kB, MB, GB or TB, such as 8MiB")
+var errSize = errors.New("is not a size: write a whole number of bytes, or one with KiB, MiB, GiB, TiB, " +
+	"kB, MB, GB or " +
+	"TB, such as 8MiB")
 
 func (s *Size) set(text string) error {
 	number, factor := text, int64(1)
@@ -164,7 +166,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// durationText writes d without the zero minutes and seconds of time.Duration.String: 240h, not 240h0m0s.
+// durationText writes 240h, not 240h0m0s.
 func durationText(d time.Duration) string {
 	text := d.String()
 	if t, ok := strings.CutSuffix(text, "m0s"); ok {
@@ -176,7 +178,7 @@ func durationText(d time.Duration) string {
 	return text
 }
 
-// quoted shows a text of the operator's, cut if long, with everything escaped that could play tricks on a terminal.
+// quoted shows a text cut and escaped.
 func quoted(text string) string {
 	const most = 60
 	if runes := []rune(text); len(runes) > most {

@@ -11,13 +11,11 @@ import (
 	"time"
 )
 
-// Bounds of an action.
 const (
 	doTime   = 60 * time.Second
 	mostForm = 64 << 10
 )
 
-// actions are those that a form may ask for.
 var actions = []ActionKind{Pull, Renew, Approve, Reject, Restore, Pause, Resume}
 
 // do carries out what a form of our own page asks for, then sends the browser to the page that shows it.
@@ -26,7 +24,8 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 		say(w, http.StatusForbidden, "this was asked for by another site; nothing was done")
 		return
 	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		kind != "application/x-www-form-urlencoded" {
 		say(w, http.StatusUnsupportedMediaType, "actions come as a form (application/x-www-form-urlencoded)")
 		return
 	}
@@ -39,7 +38,8 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 	if !c.sealed(r, form.Get("csrf")) {
 		c.show(w, r, http.StatusForbidden, "message", page{Title: "Not done", Source: name, Body: message{
 			Level: Warn, Heading: "Nothing was done",
-			Text: "That form was not made by this process for this browser: resyncd was restarted since, or cookies are refused. Open the page again and repeat.",
+			Text: "That form was not made by this process for this browser: resyncd was restarted since, or cookies " +
+				"are refused. Open the page again and repeat.",
 		}})
 		return
 	}
@@ -48,14 +48,14 @@ func (c *console) do(w http.ResponseWriter, r *http.Request, name string) {
 		say(w, http.StatusBadRequest, "there is no such action; nothing was done")
 		return
 	}
-	// A server without deadlines says so, which is as good.
+	// Only a server without deadlines fails here.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(doTime + streamTime))
 	level, text := c.carryOut(r, a)
-	w.Header().Set("Location", after(a, c.board.pin(time.Now(), level, text)))
+	w.Header().Set("Location", after(a, c.flashes.pin(time.Now(), level, text)))
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// carryOut does it and says how that went. The browser may leave meanwhile: what an operator asked for is done all the same.
+// carryOut does it also if the browser leaves.
 func (c *console) carryOut(r *http.Request, a Action) (Level, string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), doTime)
 	defer cancel()
@@ -78,7 +78,7 @@ func (c *console) carryOut(r *http.Request, a Action) (Level, string) {
 	return Bad, "That failed: " + err.Error()
 }
 
-// after is the address of the page that shows what an action did. It is made here, never taken from a request.
+// after is the address of the page that shows what was done.
 func after(a Action, said string) string {
 	q := url.Values{"said": {said}}
 	if a.Kind == Restore {

@@ -185,13 +185,13 @@ func (s *slow) Do(ctx context.Context, _ Action) (string, error) { <-ctx.Done();
 // TestBoardIsBounded: the oldest give way.
 func TestBoardIsBounded(t *testing.T) {
 	t.Parallel()
-	var b board
+	var b flashes
 	now := time.Now()
 	first := b.pin(now, Good, "first")
-	for range flashes {
+	for range mostFlashes {
 		b.pin(now, Good, "more")
 	}
-	if len(b.kept) != flashes || b.find(now, first) != nil || b.find(now, "") != nil {
+	if len(b.kept) != mostFlashes || b.find(now, first) != nil || b.find(now, "") != nil {
 		t.Errorf("%d kept", len(b.kept))
 	}
 }

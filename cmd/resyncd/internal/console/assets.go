@@ -14,20 +14,20 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// asset is one embedded file under a name that changes with its bytes, so that it may be kept for ever.
+// asset is one embedded file; its name changes with its bytes, so that it may be kept for ever.
 type asset struct {
 	kind string
 	body []byte
 }
 
-// loadAssets reads the embedded files once: by address, and the address of each by its plain name.
 var loadAssets = sync.OnceValues(func() (map[string]asset, map[string]string) {
 	byPath, byName := map[string]asset{}, map[string]string{}
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".svg": "image/svg+xml"}
 	for name, kind := range map[string]string{"console.css": ".css", "console.js": ".js", "favicon.svg": ".svg"} {
 		body, err := assetFiles.ReadFile(path.Join("assets", name))
 		if err != nil {
-			panic("console: " + err.Error()) // it is embedded, so this build is broken; a test loads them all
+			panic("console: " + err.Error()) // a test loads them all
 		}
 		sum := sha256.Sum256(body)
 		at := "/assets/" + strings.TrimSuffix(name, kind) + "." + hex.EncodeToString(sum[:6]) + kind
@@ -41,7 +41,6 @@ func assets() map[string]asset {
 	return byPath
 }
 
-// at is the address of an asset, for templates.
 func at(name string) string {
 	_, byName := loadAssets()
 	return byName[name]

@@ -2,7 +2,7 @@ package console
 
 import "time"
 
-// chart is the last weeks of a Source, in a few hundred strokes.
+// chart is the last weeks of a Source.
 type chart struct {
 	Width                     int // in the units of the paths
 	Changes, Failed           string
@@ -16,13 +16,11 @@ type chart struct {
 	Days                      []chartDay // newest first
 }
 
-// chartDay is a line of the table that says the same.
 type chartDay struct {
 	Day string
 	Point
 }
 
-// Sizes of the chart.
 const (
 	chartDays   = 30
 	chartSlots  = 180
@@ -30,11 +28,11 @@ const (
 	chartHeight = 48
 )
 
-// newChart adds the points up into slots of a few hours, and days.
 func newChart(now time.Time, points []Point) *chart {
 	slot := chartDays * day / chartSlots
 	until := now.UTC().Truncate(slot).Add(slot)
-	c := &chart{Width: chartSlots * chartStep, From: until.Add(-chartDays * day), Until: until, Slot: slot, LatencyMean: -1, LatencyWorst: -1}
+	c := &chart{Width: chartSlots * chartStep, From: until.Add(-chartDays * day), Until: until, Slot: slot,
+		LatencyMean: -1, LatencyWorst: -1}
 	slots, days := make([]Point, chartSlots), map[string]*Point{}
 	for i := range slots {
 		slots[i].Latency = -1
@@ -57,7 +55,8 @@ func newChart(now time.Time, points []Point) *chart {
 		changes[i], failed[i], latency[i] = float64(p.Changes), float64(p.Failed), p.Latency
 		c.ChangesMost, c.FailedMost = max(c.ChangesMost, p.Changes), max(c.FailedMost, p.Failed)
 	}
-	c.Changes, c.Failed, c.Latency = bars(changes, chartStep, chartHeight), bars(failed, chartStep, chartHeight), line(latency, chartStep, chartHeight)
+	c.Changes, c.Failed, c.Latency = bars(changes, chartStep, chartHeight), bars(failed, chartStep, chartHeight),
+		line(latency, chartStep, chartHeight)
 	c.ChangesSum, c.FailedSum, c.Bytes, c.Pushes, c.Misses = all.Changes, all.Failed, all.Bytes, all.Pushes, all.Misses
 	c.LatencyMean, c.LatencyWorst = all.Latency, all.LatencyMost
 	for t := until; !t.Before(c.From); t = t.Add(-day) {
@@ -69,7 +68,7 @@ func newChart(now time.Time, points []Point) *chart {
 	return c
 }
 
-// add takes p into the sum; latency is the mean over all pushes.
+// add takes p into the sum; latency is a mean over pushes.
 func (s *Point) add(p Point) {
 	if p.Pushes > 0 && p.Latency >= 0 {
 		before := max(0, s.Latency) * float64(s.Pushes)

@@ -1,5 +1,5 @@
-// Package console knows how the daemon shows itself over HTTP: pages, status, metrics and health (contract.md 4), and who may
-// see and do what there. It refuses to know where that comes from and how what an operator asks for is done.
+// Package console knows how the daemon shows itself over HTTP (contract.md 4), and who may see and do what there. It
+// refuses to know where that comes from and how it is done.
 package console
 
 import (
@@ -19,44 +19,40 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options of New. What is nil is not served: its path answers 404.
+// Options of New; a path whose option is nil answers 404.
 type Options struct {
 	// Status is what /api/status shows as JSON.
 	Status func(ctx context.Context) (any, error)
-	// Ready returns nil, or an error that says what is not ready, for /readyz. It is asked often, by anyone: no secret may
-	// be in the error.
+	// Ready says what is not ready, for /readyz. Anyone asks: no secret may be in the error.
 	Ready func(ctx context.Context) error
 	// Metrics is what /metrics shows.
 	Metrics *Metrics
-	// Data is what the pages below / and /source/ show and do, and /api/events tells of.
+	// Data is what the pages show and do.
 	Data Data
 	// Version stands on each page.
 	Version string
-	// Hosts are the names, without port, by which the console may be called beyond IP addresses and localhost; behind a
-	// proxy those that a browser sees. A request for any other name is refused, for a name that a stranger points at this
-	// address would make this console part of the stranger's site (DNS rebinding). /healthz, /readyz and /metrics do not ask.
+	// Hosts are the names by which the console may be called beyond addresses and localhost. Any other is refused: a
+	// name that a stranger points here would make this console part of the stranger's site (DNS rebinding).
 	Hosts []string
-	// Auth is who may see and do anything but /healthz and /readyz; nil: whoever can connect.
+	// Auth is who may see and do anything but /healthz and /readyz; nil: everybody.
 	Auth *Auth
-	// Log takes what went wrong at answering; nil for nowhere.
+	// Log may be nil.
 	Log *slog.Logger
 }
 
-// Auth is what a request must prove: the user and password of HTTP Basic, or the token as a Bearer. Because no browser asks
-// for a token, it passes as a Basic password too, with any user. An empty Auth lets nobody in.
+// Auth is what a request must prove: user and password, or the token as a Bearer or as a password with any user, since
+// no browser asks for a token. An empty Auth lets nobody in.
 type Auth struct{ User, Password, Token string }
 
-// readTime is how long Status, Ready and the gauges may take.
 const readTime = 10 * time.Second
 
-// scrapes is how many /metrics requests are answered at once; who comes beyond is told to come later.
+// scrapes is how many /metrics requests are answered at once.
 const scrapes = 4
 
-// makers is how many pages are made at once; who comes beyond waits.
+// makers is how many pages are made at once.
 const makers = 8
 
-// New makes the handler of the console's listener. It answers GET and HEAD, POST where something is done, and 404 to every
-// path that is not its own.
+// New makes the handler of the console's listener.
 func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -76,7 +72,7 @@ func New(o Options) http.Handler {
 		c.paths[path] = quick(answer)
 	}
 	if o.Data != nil {
-		_, _ = rand.Read(c.key[:]) // never fails
+		_, _ = rand.Read(c.key[:])
 		c.making, c.hearing = make(chan struct{}, makers), make(chan struct{}, listeners)
 		c.paths["/"] = c.made(c.overview)
 		c.paths["/api/events"] = c.events
@@ -95,17 +91,18 @@ type console struct {
 	key     [32]byte // of the tokens in forms
 	making  chan struct{}
 	hearing chan struct{}
-	board   board
+	flashes flashes
 }
 
-// ServeHTTP answers one request. Paths are compared as they came, so none is answered by a redirect.
+// ServeHTTP answers one request. Nothing is answered by a redirect.
 func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	guard(h)
 	path := r.URL.Path
 	health := path == "/healthz" || path == "/readyz"
 	if !health && path != "/metrics" && !c.known(r.Host) {
-		say(w, http.StatusMisdirectedRequest, "this console is not known by that name; name it in the configuration (console.hosts), or call it by its address")
+		say(w, http.StatusMisdirectedRequest, "this console is not known by that name; name it in the configuration "+
+			"(console.hosts), or call it by its address")
 		return
 	}
 	if !health && !c.Auth.admit(r) {
@@ -129,7 +126,7 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ofSource finds what answers below /source/NAME, and by which methods; nil if nothing does.
+// ofSource finds what answers below /source/NAME, nil if nothing does.
 func (c *console) ofSource(r *http.Request) (answer http.HandlerFunc, allow string) {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/source/")
 	escaped, part, _ := strings.Cut(rest, "/")
@@ -155,7 +152,6 @@ func (c *console) ofSource(r *http.Request) (answer http.HandlerFunc, allow stri
 	return nil, ""
 }
 
-// quick bounds the time of an answer that only reads.
 func quick(answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readTime)
@@ -164,15 +160,13 @@ func quick(answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// say answers with one line of text.
 func say(w http.ResponseWriter, code int, line string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(line + "\n")) // an error means that the client has gone
+	_, _ = w.Write([]byte(line + "\n"))
 }
 
-// alive tells that the process answers, and nothing else: a supervisor that restarts it for more than that would make
-// trouble worse.
+// alive tells only that the process answers: a restart for more than that would make trouble worse.
 func alive(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") }
 
 func (c *console) ready(w http.ResponseWriter, r *http.Request) {
@@ -189,11 +183,11 @@ func (c *console) status(w http.ResponseWriter, r *http.Request) {
 	var body bytes.Buffer
 	if err == nil {
 		enc := json.NewEncoder(&body)
-		enc.SetEscapeHTML(false) // as `status --json` writes it; nosniff keeps it from being read as anything else
+		enc.SetEscapeHTML(false) // as `status --json` does
 		err = enc.Encode(view)
 	}
 	if err != nil {
-		if !errors.Is(r.Context().Err(), context.Canceled) { // else the client has gone
+		if !errors.Is(r.Context().Err(), context.Canceled) {
 			c.Log.Warn("cannot show the status", "err", err)
 		}
 		say(w, http.StatusInternalServerError, "the status cannot be read now; the log says why")
@@ -203,8 +197,7 @@ func (c *console) status(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// metrics gathers what was counted and, for this scrape, what the store says. It is sent when all is there: clients that
-// read slowly keep no others from asking.
+// metrics sends when all is there: slow clients keep no others from asking.
 func (c *console) metrics(w http.ResponseWriter, r *http.Request) {
 	select {
 	case c.slots <- struct{}{}:
@@ -213,24 +206,22 @@ func (c *console) metrics(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusServiceUnavailable, "too many at once")
 		return
 	}
-	kept := &keeper{ResponseWriter: w, code: http.StatusOK}
+	kept := &buffered{ResponseWriter: w, code: http.StatusOK}
 	func() {
 		defer func() { <-c.slots }()
 		c.scrape(r.Context()).ServeHTTP(kept, r)
 	}()
 	w.WriteHeader(kept.code)
-	_, _ = w.Write(kept.body.Bytes()) // an error means that the client has gone
+	_, _ = w.Write(kept.body.Bytes())
 }
 
-// scrape answers with what is at this moment.
 func (c *console) scrape(ctx context.Context) http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{c.Metrics.registry, c.Metrics.gauges(ctx)}, promhttp.HandlerOpts{
 		ErrorLog:      problems{c.Log},
-		ErrorHandling: promhttp.ContinueOnError, // one odd series must not hide all others
+		ErrorHandling: promhttp.ContinueOnError, // an odd series hides no others
 	})
 }
 
-// problems logs what the metrics library has to complain of.
 type problems struct{ log *slog.Logger }
 
 // Println implements promhttp.Logger.

@@ -146,7 +146,10 @@ func TestScrapesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMetrics()
 		gate := make(chan struct{})
-		m.Gauges = func(context.Context) []SourceGauges { <-gate; return []SourceGauges{{Source: "a", Resources: 5}} }
+		m.Gauges = func(context.Context) []SourceGauges {
+			<-gate
+			return []SourceGauges{{Source: "a", Totals: Totals{Resources: 5}}}
+		}
 		h := New(Options{Metrics: m})
 		bodies := make(chan string, scrapes)
 		for range scrapes {

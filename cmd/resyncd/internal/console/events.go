@@ -11,7 +11,6 @@ import (
 	"resyncd/destination/gate"
 )
 
-// Bounds of the event stream.
 const (
 	listeners  = 64
 	pace       = 500 * time.Millisecond // between two events
@@ -19,7 +18,7 @@ const (
 	streamTime = 10 * time.Second // how long a listener may take for one event
 )
 
-// events tells a listener that pages have something new, until the client or the server ends.
+// events tells a listener that pages have something new.
 func (c *console) events(w http.ResponseWriter, r *http.Request) {
 	select {
 	case c.hearing <- struct{}{}:
@@ -29,9 +28,9 @@ func (c *console) events(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusServiceUnavailable, "too many listeners; the page asks by itself every 30 s")
 		return
 	}
-	gate.Received(r.Context()) // there are but few of these, and they last
+	gate.Received(r.Context()) // few, and they last
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // else some proxies wait for more
+	w.Header().Set("X-Accel-Buffering", "no") // for proxies
 	if r.Method == http.MethodHead {
 		return
 	}
@@ -44,12 +43,12 @@ func (c *console) events(w http.ResponseWriter, r *http.Request) {
 	c.tell(ctx, out)
 }
 
-// tell writes an event for what Changes says, several that come close together as one.
+// tell joins events that come close together.
 func (c *console) tell(ctx context.Context, out io.Writer) {
 	changes := c.Data.Changes(ctx)
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	next := time.NewTimer(0) // when the next event may go
+	next := time.NewTimer(0)
 	defer next.Stop()
 	news, free := false, false
 	for n := int64(1); ; {
@@ -79,23 +78,22 @@ func (c *console) tell(ctx context.Context, out io.Writer) {
 	}
 }
 
-// drip is an answer that takes long: each piece has its own deadline instead of the server's for the whole.
+// drip is an answer whose pieces have a deadline each, instead of one for the whole.
 type drip struct {
 	w    http.ResponseWriter
 	rc   *http.ResponseController
 	time time.Duration
-	gone bool // a piece could not be written: the client has gone
+	gone bool // the client has gone
 }
 
-// newDrip makes one whose pieces may take up to d each. The deadline for reading the request is lifted, for net/http would
-// end the request's context with it; a server without deadlines says so, which is as good.
+// newDrip lifts the deadline for reading the request: net/http would end its context with it.
 func newDrip(w http.ResponseWriter, d time.Duration) *drip {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{})
 	return &drip{w: w, rc: rc, time: d}
 }
 
-// Write implements io.Writer; what was written is on its way when it returns.
+// Write implements io.Writer.
 func (d *drip) Write(p []byte) (int, error) {
 	if err := d.rc.SetWriteDeadline(time.Now().Add(d.time)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, fmt.Errorf("set a deadline: %w", err)
@@ -112,10 +110,10 @@ func (d *drip) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// endingKey is where ServeOn leaves, in the context of each request, the channel that closes when the server is to end.
+// endingKey is, in the context of each request, the channel that closes when the server is to end.
 type endingKey struct{}
 
-// orEnding is ctx until the server is to end: what would run for ever must not hold that up.
+// orEnding ends ctx with the server.
 func orEnding(ctx context.Context) (context.Context, context.CancelFunc) {
 	ending, ok := ctx.Value(endingKey{}).(context.Context)
 	if !ok {

@@ -46,9 +46,11 @@ func (f *fake) row(i int) Row {
 		name = f.names[i]
 	}
 	r := Row{
-		Name: name, URL: "https://" + name + ".example/.well-known/resourcesync", Position: f.now.Add(-7 * time.Second), Fresh: f.now.Add(-4 * time.Second),
-		Resources: 18_250 + int64(i)*977, Bytes: 3_400_000_000 + int64(i)*712_345_678, Channel: "active", LeaseFrom: f.now.Add(-70 * time.Hour),
-		LeaseEnds: f.now.Add(170 * time.Hour), LastPush: f.now.Add(-12 * time.Second), LastPull: f.now.Add(-9 * time.Minute), NextPull: f.now.Add(6 * time.Minute),
+		Name: name, URL: "https://" + name + ".example/.well-known/resourcesync", Fresh: f.now.Add(-4 * time.Second), Totals: Totals{
+			Position: f.now.Add(-7 * time.Second), Resources: 18_250 + int64(i)*977, Bytes: 3_400_000_000 + int64(i)*712_345_678,
+			LastPush: f.now.Add(-12 * time.Second), LastPull: f.now.Add(-9 * time.Minute), NextPull: f.now.Add(6 * time.Minute),
+		},
+		Channel: "active", LeaseFrom: f.now.Add(-70 * time.Hour), LeaseEnds: f.now.Add(170 * time.Hour),
 		State: "in step", Why: f.words("Everything the Source has told of is here."),
 	}
 	for h := range 24 {
@@ -122,8 +124,11 @@ func (f *fake) Source(ctx context.Context, name string) (SourceView, error) {
 	for s := range 2 {
 		set := SetView{
 			ID: int64(10 + s), CapabilityList: f.words(fmt.Sprintf("https://%s.example/set%d/capabilitylist.xml", name, s)), Found: f.words("by /.well-known/resourcesync, then the Source Description"),
-			State: row.State, Why: f.words(""), Position: row.Position, Proven: f.now.Add(-9 * time.Minute), Resources: row.Resources / 2, Bytes: row.Bytes / 2, Baselines: 1,
-			LastPull: row.LastPull, NextPull: row.NextPull, From: f.now.Add(-80 * 24 * time.Hour), Level: row.Level,
+			State: row.State, Why: f.words(""), Proven: f.now.Add(-9 * time.Minute), Baselines: 1,
+			Totals: Totals{
+				Position: row.Position, Resources: row.Resources / 2, Bytes: row.Bytes / 2, LastPull: row.LastPull, NextPull: row.NextPull,
+			},
+			From: f.now.Add(-80 * 24 * time.Hour), Level: row.Level,
 		}
 		if s == 0 {
 			set.Gaps = f.gaps(row.GapsOpen > 0)

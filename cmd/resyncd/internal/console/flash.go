@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Bounds of what is kept for the page after an action.
 const (
-	flashes   = 64
-	flashTime = 10 * time.Minute
+	mostFlashes = 64
+	flashTime   = 10 * time.Minute
 )
 
 // flash is what an action had to say, for the page that follows it.
@@ -21,27 +20,25 @@ type flash struct {
 	Text  string
 }
 
-// board keeps the last few flashes here, so that a page's address carries no text that a stranger could have written.
-type board struct {
+// flashes are kept here, so that no address carries a text that a stranger wrote.
+type flashes struct {
 	mu   sync.Mutex
 	kept []flash
 }
 
-// pin keeps what is to be told and returns its number.
-func (b *board) pin(now time.Time, level Level, text string) string {
+func (b *flashes) pin(now time.Time, level Level, text string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.kept = slices.DeleteFunc(b.kept, func(f flash) bool { return now.After(f.until) })
-	if len(b.kept) >= flashes {
-		b.kept = slices.Delete(b.kept, 0, len(b.kept)-flashes+1)
+	if len(b.kept) >= mostFlashes {
+		b.kept = slices.Delete(b.kept, 0, len(b.kept)-mostFlashes+1)
 	}
 	id := rand.Text()
 	b.kept = append(b.kept, flash{id: id, until: now.Add(flashTime), Level: level, Text: plain(text)})
 	return id
 }
 
-// find returns the flash of that number, nil if it is none or too old.
-func (b *board) find(now time.Time, id string) *flash {
+func (b *flashes) find(now time.Time, id string) *flash {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, f := range b.kept {

@@ -2,7 +2,6 @@ package console
 
 import "time"
 
-// actForm is a form that asks for one action.
 type actForm struct {
 	Source, Token, Action, Label string
 	Fields                       []field
@@ -10,7 +9,7 @@ type actForm struct {
 
 type field struct{ Name, Value string }
 
-// newAct makes the form for an action of the page's Source; more are names and values of hidden fields.
+// newAct makes a form; more are names and values of hidden fields.
 func newAct(p *page, action, label string, more ...string) actForm {
 	f := actForm{Source: p.Source, Token: p.Token, Action: action, Label: label}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -19,7 +18,6 @@ func newAct(p *page, action, label string, more ...string) actForm {
 	return f
 }
 
-// itemList is a table of resources that are owed, held or refused.
 type itemList struct {
 	Source, Kind string
 	Now          time.Time
@@ -34,5 +32,4 @@ func newItems(p *page, items []Item, all int64, kind string) itemList {
 // More reports whether there are more than are shown.
 func (l itemList) More() bool { return l.All > int64(len(l.Items)) }
 
-// rejected reports whether a channel turned notifications away.
 func rejected(c ChannelView) bool { return c.BadSignature+c.TooLarge+c.Malformed > 0 }

@@ -11,11 +11,10 @@ import (
 	"strings"
 )
 
-// pagePolicy lets a page have what comes from here and nothing else: no script or style of its own, no frame around it.
+// pagePolicy lets a page have what comes from here, and no frame around it.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// guard sets the headers that every answer has. A page replaces the policies.
 func guard(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
@@ -25,8 +24,7 @@ func guard(h http.Header) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 }
 
-// known reports whether the console may be called by that name. An address cannot be pointed elsewhere as a name can, so
-// every address passes.
+// known lets every address pass: it cannot be pointed elsewhere as a name can.
 func (c *console) known(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -47,7 +45,7 @@ func (c *console) known(hostport string) bool {
 	})
 }
 
-// admit reports whether a request proves what is asked of it. All comparisons take the same time whatever is wrong.
+// admit takes the same time whatever is wrong.
 func (a *Auth) admit(r *http.Request) bool {
 	if a == nil {
 		return true
@@ -57,7 +55,8 @@ func (a *Auth) admit(r *http.Request) bool {
 		return subtle.ConstantTimeCompare(g[:], w[:]) == 1 && wanted != ""
 	}
 	ok := false
-	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "bearer") {
+	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found &&
+		strings.EqualFold(scheme, "bearer") {
 		ok = same(strings.TrimSpace(token), a.Token)
 	}
 	if user, password, found := r.BasicAuth(); found {
@@ -69,7 +68,6 @@ func (a *Auth) admit(r *http.Request) bool {
 	return ok
 }
 
-// refuse tells a client to prove who it is.
 func (a *Auth) refuse(w http.ResponseWriter) {
 	if a.Token != "" {
 		w.Header().Add("WWW-Authenticate", `Bearer realm="resyncd"`)
@@ -78,8 +76,7 @@ func (a *Auth) refuse(w http.ResponseWriter) {
 	say(w, http.StatusUnauthorized, "who are you? see console.* in the configuration")
 }
 
-// sameOrigin reports whether a request was made by a page of this console, as far as its client tells: a browser says so in
-// at least one of these headers, and a program that says nothing is no browser that another site could abuse.
+// sameOrigin goes by what browsers say in at least one of these headers. A program that says nothing is no browser.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
 		return false
@@ -87,7 +84,7 @@ func sameOrigin(r *http.Request) bool {
 	for _, name := range []string{"Origin", "Referer"} {
 		if from := r.Header.Get(name); from != "" {
 			u, err := url.Parse(from)
-			// The scheme is not compared: a proxy may speak TLS for us.
+			// A proxy may speak TLS for us.
 			return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host)
 		}
 	}

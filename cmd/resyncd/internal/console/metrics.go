@@ -10,14 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// label is what every series of ours about a Source has; there are as many values as Sources in the configuration.
+// label is the Source of every series.
 const label = "source"
 
-// Metrics counts what happens, and shows what is, by Source. Its methods are safe for concurrent use and quick. Verdicts,
-// reasons and results become labels, so they must be few and fixed.
+// Metrics counts what happens, and shows what is, by Source. Its methods are safe for concurrent use. Reasons and
+// results become labels, so they must be few.
 type Metrics struct {
-	// Gauges is asked at each scrape, so that nothing has to be kept in step; it should heed ctx. Set it before the first
-	// scrape; nil: there are no gauges.
+	// Gauges is asked at each scrape; set it before the first.
 	Gauges func(ctx context.Context) []SourceGauges
 
 	registry *prometheus.Registry
@@ -25,7 +24,7 @@ type Metrics struct {
 	times    [len(durations)]*prometheus.HistogramVec
 }
 
-// NewMetrics makes the metrics of one daemon, in a registry of their own.
+// NewMetrics makes the metrics of one daemon.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	for i, e := range events {
@@ -36,35 +35,37 @@ func NewMetrics() *Metrics {
 		}
 	}
 	for i, d := range durations {
-		m.times[i] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help, Buckets: d.buckets}, []string{label})
+		m.times[i] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help,
+			Buckets: d.buckets}, []string{label})
 		m.registry.MustRegister(m.times[i])
 	}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// Build shows which build this is, once.
+// Build shows which build this is.
 func (m *Metrics) Build(version, commit string) {
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "resyncd_build_info", Help: "1; its labels tell which build this is."},
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "resyncd_build_info",
+		Help: "1; its labels tell which build this is."},
 		[]string{"version", "commit", "goversion"})
 	info.WithLabelValues(clean(version), clean(commit), runtime.Version()).Set(1)
 	m.registry.MustRegister(info)
 }
 
-// Count adds n occurrences of an event; value is that of its second label, "" where it has none. Less than one is none.
+// Count adds n occurrences; value is that of the second label, "" where there is none.
 func (m *Metrics) Count(e Event, source, value string, n int64) {
 	if n > 0 {
 		m.counters[e].WithLabelValues(events[e].values(source, value)...).Add(float64(n))
 	}
 }
 
-// Observe notes how long something took. Clocks that were set meanwhile may make d negative; it counts as none then.
+// Observe notes how long something took; below 0, as of a clock that was set, is 0.
 func (m *Metrics) Observe(of Duration, source string, d time.Duration) {
 	m.times[of].WithLabelValues(clean(source)).Observe(max(0, d).Seconds())
 }
 
-// Begin has the counters of a Source shown from 0 on, so that their first step is seen: by the reasons, verdicts and
-// results that are known.
+// Begin shows the counters of a Source from 0 on, so that their first step is seen.
 func (m *Metrics) Begin(source string) {
 	for i, e := range events {
 		if !e.alone {
@@ -89,5 +90,5 @@ func (m *Metrics) Forget(source string) {
 	}
 }
 
-// clean makes a label value that the library takes; it panics on others.
+// clean makes a label value on which the library does not panic.
 func clean(value string) string { return strings.ToValidUTF8(value, "?") }

@@ -36,12 +36,14 @@ func eventful() *Metrics {
 	m.Gauges = func(context.Context) []SourceGauges {
 		return []SourceGauges{
 			{
-				Source: "a", Resources: 5, Owed: 1, Held: 2, GapsOpen: 3, InStep: true, Channels: map[string]int64{"active": 2},
-				Position: time.UnixMicro(1_700_000_000_250_000), LeaseExpires: time.Unix(1_800_000_000, 0),
-				LastPull: time.Unix(1, 0), NextPull: time.Unix(2, 0), LastPush: time.Unix(3, 0),
+				Source: "a", InStep: true, Channels: map[string]int64{"active": 2}, LeaseExpires: time.Unix(1_800_000_000, 0),
+				Totals: Totals{
+					Resources: 5, Owed: 1, Held: 2, GapsOpen: 3, Position: time.UnixMicro(1_700_000_000_250_000),
+					LastPull: time.Unix(1, 0), NextPull: time.Unix(2, 0), LastPush: time.Unix(3, 0),
+				},
 			},
 			{Source: "b\xff"},
-			{Source: "a", Resources: 6, Owed: 1, Held: 2, GapsOpen: 3, InStep: true, Channels: map[string]int64{"active": 2}}, // told twice: the last word counts
+			{Source: "a", Totals: Totals{Resources: 6, Owed: 1, Held: 2, GapsOpen: 3}, InStep: true, Channels: map[string]int64{"active": 2}}, // told twice: the last word counts
 		}
 	}
 	return m

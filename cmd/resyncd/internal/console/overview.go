@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// overviewPage is the body of the page of all Sources.
 type overviewPage struct {
 	Notices []Notice
 	Query   string
@@ -23,13 +22,12 @@ type overviewPage struct {
 	Owed, Held, Refused, Open, Lost, Resources, Bytes int64
 }
 
-// stateCount is how many Sources are in one state.
 type stateCount struct {
 	State, Level, Href string
 	N                  int
 }
 
-// overviewRow is a Row in the words of the page, so that its template has little to work out: there are hundreds.
+// overviewRow is a Row as its template shows it; there are hundreds.
 type overviewRow struct {
 	ID, Href, Name, State, Why, Level string
 	Position, Fresh                   template.HTML
@@ -42,13 +40,12 @@ type overviewRow struct {
 	Latency, LatencyMean, LatencyWord string
 }
 
-// lease is what is left of one.
 type lease struct {
-	From  string // RFC 3339, for the script
-	Ends  string // in words: it ends, or ended
+	From  string // for the script
+	Ends  string
 	Left  template.HTML
-	Share string // of the whole, as a width in percent
-	Low   bool   // a tenth or less is left; renewal comes at a third
+	Share string // percent
+	Low   bool   // a tenth or less
 }
 
 func newLease(now, from, until time.Time) *lease {
@@ -59,7 +56,7 @@ func newLease(now, from, until time.Time) *lease {
 	if whole := until.Sub(from); !from.IsZero() && whole > 0 {
 		share = 100 * until.Sub(now).Seconds() / whole.Seconds()
 	} else if now.Before(until) {
-		share = 100 // nobody knows of how much
+		share = 100 // of what is not known
 	}
 	l := &lease{Ends: "ends", Left: brief(now, until), Share: percent(share), Low: share <= 10}
 	if until.Before(now) {
@@ -84,7 +81,7 @@ func (c *console) overview(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, http.StatusOK, "overview", page{Title: body.title(), Now: view.Now, Refresh: 30, Body: body})
 }
 
-// title names what is wrong, so that a tab in the background tells.
+// title names what is wrong, for a tab in the background.
 func (o *overviewPage) title() string {
 	for _, s := range o.States {
 		if s.Level == Bad.word() || s.Level == Warn.word() {
@@ -100,7 +97,8 @@ func newOverview(view *Overview, query string) *overviewPage {
 	}
 	rows := slices.Clone(view.Rows)
 	slices.SortFunc(rows, worstFirst)
-	o := &overviewPage{Notices: view.Notices, Query: query, All: len(rows), Started: view.Started, Rows: make([]overviewRow, 0, len(rows))}
+	o := &overviewPage{Notices: view.Notices, Query: query, All: len(rows), Started: view.Started,
+		Rows: make([]overviewRow, 0, len(rows))}
 	for i := range rows {
 		o.add(&rows[i])
 	}
@@ -113,12 +111,12 @@ func newOverview(view *Overview, query string) *overviewPage {
 	return o
 }
 
-// worstFirst orders rows, those that are as bad by name, so that they stand still.
+// worstFirst orders by name what is as bad, so that rows stand still.
 func worstFirst(a, b Row) int {
 	return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Name, b.Name))
 }
 
-// add counts a row in the totals, which are those of all Sources, shown or not.
+// add counts a row in the totals, shown or not.
 func (o *overviewPage) add(row *Row) {
 	o.Owed += row.Owed
 	o.Held += row.Held
@@ -134,11 +132,11 @@ func (o *overviewPage) add(row *Row) {
 			return
 		}
 	}
-	o.States = append(o.States, stateCount{State: state, Level: row.Level.word(), Href: "/?q=" + url.QueryEscape(row.State), N: 1})
+	o.States = append(o.States, stateCount{State: state, Level: row.Level.word(), Href: "/?q=" +
+		url.QueryEscape(row.State), N: 1})
 }
 
-// filter makes the test that a query stands for: a state in full means the rows in that state; otherwise each word must occur
-// in what a row shows.
+// filter makes a test of a query: a state in full, or words that all occur in what a row shows.
 func filter(query string, rows []Row) func(*Row) bool {
 	words := strings.Fields(strings.ToLower(query))
 	whole := strings.Join(words, " ")
@@ -156,9 +154,12 @@ func filter(query string, rows []Row) func(*Row) bool {
 
 func newOverviewRow(now time.Time, row *Row) overviewRow {
 	v := overviewRow{
-		ID: "s-" + url.PathEscape(row.Name), Href: sourcePath(row.Name), Name: plain(row.Name), State: plain(row.State), Why: plain(row.Why),
-		Level: row.Level.word(), Position: moment(row.Position), Fresh: fresh(now, row.Fresh), Resources: count(row.Resources), Bytes: size(row.Bytes),
-		Owed: some(row.Owed), Held: some(row.Held), Refused: some(row.Refused), Open: some(row.GapsOpen), Lost: some(row.GapsLost),
+		ID: "s-" + url.PathEscape(row.Name), Href: sourcePath(row.Name), Name: plain(row.Name), State: plain(row.State),
+		Why:   plain(row.Why),
+		Level: row.Level.word(), Position: moment(row.Position), Fresh: fresh(now, row.Fresh),
+		Resources: count(row.Resources), Bytes: size(row.Bytes),
+		Owed: some(row.Owed), Held: some(row.Held), Refused: some(row.Refused), Open: some(row.GapsOpen),
+		Lost:    some(row.GapsLost),
 		Channel: plain(row.Channel), Lease: newLease(now, row.LeaseFrom, row.LeaseEnds),
 		LastPush: brief(now, row.LastPush), LastPull: brief(now, row.LastPull), NextPull: brief(now, row.NextPull),
 	}
@@ -168,15 +169,16 @@ func newOverviewRow(now time.Time, row *Row) overviewRow {
 	}
 	v.Changes, v.ChangesSum = bars(changes, sparkStep, sparkHeight), count(sum)
 	v.ChangesWords = v.ChangesSum + " changes in 24 hours, at most " + count(most) + " in one"
-	v.Latency, v.LatencyMean, v.LatencyWord = line(row.Latency, sparkStep, sparkHeight), "no push", "nothing was pushed in 24 hours"
+	v.Latency, v.LatencyMean, v.LatencyWord = line(row.Latency, sparkStep, sparkHeight), "no push",
+		"nothing was pushed in 24 hours"
 	if m := mean(row.Latency); m >= 0 {
 		v.LatencyMean = short(m)
-		v.LatencyWord = "push latency about " + v.LatencyMean + ", at most " + short(slices.Max(row.Latency)) + " an hour"
+		v.LatencyWord = "push latency about " + v.LatencyMean + ", at most " + short(slices.Max(row.Latency)) +
+			" an hour"
 	}
 	return v
 }
 
-// fresh says when the Source was last known to be in step.
 func fresh(now, at time.Time) template.HTML {
 	if at.IsZero() {
 		return "not in step"
@@ -184,7 +186,6 @@ func fresh(now, at time.Time) template.HTML {
 	return "in step " + brief(now, at)
 }
 
-// some is a count that is worth a look, "" for none.
 func some(n int64) string {
 	if n == 0 {
 		return ""

@@ -16,32 +16,29 @@ import (
 //go:embed pages
 var pageFiles embed.FS
 
-// pages are the templates, parsed once.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"plain": plain, "count": count, "size": size, "stamp": stamp, "ago": ago, "long": long, "short": short, "took": took,
-		"at": at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
+		"plain": plain, "count": count, "size": size, "stamp": stamp, "ago": ago, "long": long, "short": short,
+		"took": took,
+		"at":   at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
 		"items": newItems, "rejected": rejected, "around": around,
 	}).ParseFS(pageFiles, "pages/*.html"))
 })
 
-// page is what every page has.
 type page struct {
 	Title, Version string
 	Now            time.Time
-	Source         string // the Source it is about, "" for none
-	Refresh        int    // seconds after which a browser without scripts asks again; 0: never
-	Token          string // for its forms, "" where it has none
+	Source         string
+	Refresh        int // seconds, for browsers without scripts
+	Token          string
 	Flash          *flash
 	Body           any
 }
 
-// sourcePath is the address of a Source's page, or of something below it.
 func sourcePath(name string, below ...string) string {
 	return "/source/" + strings.Join(append([]string{url.PathEscape(name)}, below...), "/")
 }
 
-// show answers with a page.
 func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name string, p page) {
 	if p.Version == "" {
 		p.Version = c.Version
@@ -50,7 +47,7 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name st
 		p.Now = time.Now()
 	}
 	if id := r.URL.Query().Get("said"); id != "" {
-		p.Flash = c.board.find(time.Now(), id)
+		p.Flash = c.flashes.find(time.Now(), id)
 	}
 	var body bytes.Buffer
 	if err := pages().ExecuteTemplate(&body, name, &p); err != nil {
@@ -61,13 +58,13 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name st
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", pagePolicy)
-	// Under no-referrer a browser would send its forms with "Origin: null", which could be anyone's; this tells others no more.
+	// Under no-referrer a browser sends its forms with "Origin: null", which could be anyone.
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(code)
-	_, _ = w.Write(body.Bytes()) // an error means that the client has gone
+	_, _ = w.Write(body.Bytes())
 }
 
-// made has an answer made in its turn, and sent after it: a slow client holds up nobody else.
+// made has an answer made in its turn, and sent after it: a slow client holds up nobody.
 func (c *console) made(answer http.HandlerFunc) http.HandlerFunc {
 	return quick(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -77,44 +74,42 @@ func (c *console) made(answer http.HandlerFunc) http.HandlerFunc {
 			say(w, http.StatusServiceUnavailable, "too many pages are asked for; try again")
 			return
 		}
-		kept := &keeper{ResponseWriter: w, code: http.StatusOK}
+		kept := &buffered{ResponseWriter: w, code: http.StatusOK}
 		func() {
 			defer func() { <-c.making }()
 			answer(kept, r)
 		}()
 		w.WriteHeader(kept.code)
-		_, _ = w.Write(kept.body.Bytes()) // an error means that the client has gone
+		_, _ = w.Write(kept.body.Bytes())
 	})
 }
 
-// keeper keeps an answer until it is whole. Its headers go straight to the real one.
-type keeper struct {
+// buffered keeps a body until it is whole.
+type buffered struct {
 	http.ResponseWriter
 	code int
 	body bytes.Buffer
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (k *keeper) WriteHeader(code int) { k.code = code }
+func (k *buffered) WriteHeader(code int) { k.code = code }
 
 // Write implements http.ResponseWriter.
-func (k *keeper) Write(p []byte) (int, error) { return k.body.Write(p) }
+func (k *buffered) Write(p []byte) (int, error) { return k.body.Write(p) }
 
-// message is the body of a page that only says something.
 type message struct {
 	Level   Level
 	Heading string
 	Text    string
 }
 
-// lost answers where nothing is.
 func (c *console) lost(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, http.StatusNotFound, "message", page{Title: "Not found", Body: message{
-		Level: Warn, Heading: "There is nothing here", Text: "The address may be mistyped, or what it named is not kept any more.",
+		Level: Warn, Heading: "There is nothing here", Text: "The address may be mistyped, or what it named is not " +
+			"kept any more.",
 	}})
 }
 
-// fail answers for an error of Data, in its words.
 func (c *console) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	if errors.Is(err, ErrUnknown) {
 		c.lost(w, r)
@@ -124,7 +119,7 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, what string, err 
 	if errors.Is(err, context.DeadlineExceeded) {
 		text = "It took too long to read the state. The machine or its disk may be very busy; try again."
 	}
-	if !errors.Is(r.Context().Err(), context.Canceled) { // else the client has gone
+	if !errors.Is(r.Context().Err(), context.Canceled) {
 		c.Log.Warn("cannot show a page", "page", what, "err", err)
 	}
 	c.show(w, r, http.StatusServiceUnavailable, "message", page{Title: "Not now", Refresh: 5, Body: message{

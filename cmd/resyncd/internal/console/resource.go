@@ -12,10 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// mostURI is how long the URI in an address may be.
 const mostURI = 8 << 10
 
-// findPage is the body of the page of a search.
 type findPage struct {
 	Query string
 	Found
@@ -43,7 +41,7 @@ func (c *console) resource(w http.ResponseWriter, r *http.Request, name string) 
 		c.fail(w, r, "resource", err)
 		return
 	}
-	slices.Reverse(view.History) // of the same instant, the later one comes later
+	slices.Reverse(view.History) // the later one comes later
 	slices.SortStableFunc(view.History, func(a, b HistoryLine) int { return b.At.Compare(a.At) })
 	p := page{Title: "Resource in " + plain(name), Source: name, Body: view}
 	if view.InTrash {
@@ -52,10 +50,9 @@ func (c *console) resource(w http.ResponseWriter, r *http.Request, name string) 
 	c.show(w, r, http.StatusOK, "resource", p)
 }
 
-// bytesTime is how long a client may take for one piece of a file.
 const bytesTime = 30 * time.Second
 
-// bytes answers with mirrored bytes, which a stranger wrote: to be saved, never to be shown as a page of ours.
+// bytes answers with what a stranger wrote: to be saved, never shown as a page of ours.
 func (c *console) bytes(w http.ResponseWriter, r *http.Request, name string) {
 	ctx, cancel := orEnding(r.Context())
 	defer cancel()
@@ -86,11 +83,11 @@ func (c *console) bytes(w http.ResponseWriter, r *http.Request, name string) {
 	n, err := io.Copy(out, body)
 	if (err != nil || info.Length >= 0 && n < info.Length) && !out.gone && ctx.Err() == nil {
 		c.Log.Warn("mirrored bytes were cut short", "source", name, "sent", n, "of", info.Length, "err", err)
-		panic(http.ErrAbortHandler) // so that the client does not take a part for the whole
+		panic(http.ErrAbortHandler) // a part is not the whole
 	}
 }
 
-// harmless is the type under which bytes are sent: text stays text, all else is bytes to a browser.
+// harmless has text stay text; all else is bytes.
 func harmless(kind string) string {
 	if t, _, err := mime.ParseMediaType(kind); err == nil && t == "text/plain" {
 		return "text/plain; charset=utf-8"
@@ -98,7 +95,7 @@ func harmless(kind string) string {
 	return "application/octet-stream"
 }
 
-// attachment is a Content-Disposition that has the bytes saved, under a name that is a name on every system.
+// attachment has bytes saved under a name that is one on every system.
 func attachment(name string) string {
 	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {
@@ -109,7 +106,7 @@ func attachment(name string) string {
 	}, name)
 	for len(name) > 150 {
 		_, n := utf8.DecodeRuneInString(name)
-		name = name[n:] // the end tells more
+		name = name[n:]
 	}
 	if strings.Trim(name, ". ") == "" {
 		name = "resource"

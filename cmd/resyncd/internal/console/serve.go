@@ -12,30 +12,28 @@ import (
 	"resyncd/destination/gate"
 )
 
-// Deadlines and sizes of the console's listener (go-notes: a server of net/http has none of its own).
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 10 * time.Second
-	answerTime  = requestTime + readTime + 10*time.Second // from a request's headers to the last byte of its answer
+	answerTime  = requestTime + readTime + 10*time.Second
 	idleTime    = 30 * time.Second
 	stopTime    = 3 * time.Second
 	headerBytes = 16 << 10
 	connections = 256
 )
 
-// Serve answers by handler on a listener, which it closes, until ctx ends; then it lets requests end for 3 s and returns nil.
-// An error means that it cannot listen any more. log takes what net/http complains of, nil for nowhere.
+// Serve answers on a listener, which it closes, until ctx ends; then requests have 3 s to end.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	base, cut := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), endingKey{}, ctx))
 	defer cut()
-	var open sync.RWMutex // read by each running handler
+	var open sync.RWMutex
 	var closed bool
 	var protocols http.Protocols
-	protocols.SetHTTP1(true) // so that deadlines and caps of connections are those of requests
-	// Whoever is slow to ask or to read makes room for others, so that /healthz always answers: a page is asked for again.
+	protocols.SetHTTP1(true) // for deadlines and caps of connections
+	// Who is slow makes room for others, so that /healthz always answers.
 	door := gate.New(gate.Options{Listener: listener, MaxConns: connections, Log: log})
 	server := &http.Server{
 		ConnState:   door.State,
@@ -67,13 +65,13 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	_ = server.Shutdown(stop) // its errors: time is over, or the listener is closed already
-	_ = server.Close()        // ends what is still being read or written
+	_ = server.Shutdown(stop) // time is over, or it is closed
+	_ = server.Close()
 	cut()
 	if broken == nil {
 		<-served
 	}
-	open.Lock() // when the last handler has returned
+	open.Lock()
 	closed = true
 	open.Unlock()
 	return broken

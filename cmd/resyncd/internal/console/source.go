@@ -8,15 +8,13 @@ import (
 	"time"
 )
 
-// mostSets is how many sets of a Source its page shows, mostGaps how many gaps of one, mostOutside how many it points at
-// that its timeline does not show.
+// mostSets, mostGaps and mostOutside bound what a page shows.
 const mostSets, mostGaps, mostOutside = 100, 100, 5
 
-// sourceBody is the body of the page of a Source.
 type sourceBody struct {
 	*SourceView
 	Words        overviewRow
-	Chosen       *SetView // whose timeline is shown; nil: there is no set
+	Chosen       *SetView // nil: no set
 	Timeline     *timelineView
 	TimelineFail string
 	Chart        *chart
@@ -24,10 +22,11 @@ type sourceBody struct {
 	MoreGaps     int // of the chosen set
 }
 
-// Fetching reports whether nothing but what has not been tried yet is owed. That comes and goes with every push, and must
-// not move the rest of the page.
+// Fetching reports that all that is owed was not tried yet. That comes and goes with every push, and must not move the
+// page.
 func (b *sourceBody) Fetching() bool {
-	return b.Row.Owed > 0 && b.Row.Owed == int64(len(b.Owed)) && !slices.ContainsFunc(b.Owed, func(i Item) bool { return i.Attempts > 0 })
+	return b.Row.Owed > 0 && b.Row.Owed == int64(len(b.Owed)) &&
+		!slices.ContainsFunc(b.Owed, func(i Item) bool { return i.Attempts > 0 })
 }
 
 func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
@@ -49,22 +48,21 @@ func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
 		body.MoreSets, view.Sets = n, view.Sets[:mostSets]
 	}
 	c.show(w, r, http.StatusOK, "source", page{
-		Title: plain(view.Name) + ": " + plain(view.State), Now: now, Source: view.Name, Refresh: 60, Token: c.token(w, r), Body: body,
+		Title: plain(view.Name) + ": " + plain(view.State), Now: now, Source: view.Name, Refresh: 60,
+		Token: c.token(w, r), Body: body,
 	})
 }
 
-// openFirst puts the gaps that are open before the others.
 func openFirst(a, b GapView) int {
 	rank := map[bool]int{true: 0, false: 1}
 	return rank[a.open()] - rank[b.open()]
 }
 
-// timeline fills in the picture of the chosen set, or says why there is none.
 func (c *console) timeline(r *http.Request, now time.Time, body *sourceBody) string {
 	set := body.Chosen
 	end := now
 	if set.Position.After(end) {
-		end = set.Position // the Source's clock is ahead
+		end = set.Position // a clock ahead
 	}
 	win := newWindow(r.URL.Query(), set.From, end)
 	t, err := c.Data.Timeline(r.Context(), body.Name, set.ID, win.From, win.Until)
@@ -76,7 +74,7 @@ func (c *console) timeline(r *http.Request, now time.Time, body *sourceBody) str
 	return ""
 }
 
-// chosen is the set that ?set= names, else the first of the worst.
+// chosen is the set of ?set=, else the first of the worst.
 func chosen(sets []SetView, q url.Values) *SetView {
 	var worst *SetView
 	id, err := strconv.ParseInt(q.Get("set"), 10, 64)

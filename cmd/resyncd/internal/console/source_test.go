@@ -21,7 +21,7 @@ func TestFetching(t *testing.T) {
 		"one was tried":        {[]Item{{URI: "a"}, {URI: "b", Attempts: 1}}, 2, false},
 		"more than are listed": {[]Item{{URI: "a"}}, 2, false},
 	} {
-		body := sourceBody{SourceView: &SourceView{Row: Row{Owed: c.all}, Owed: c.owed}}
+		body := sourceBody{SourceView: &SourceView{Row: Row{Totals: Totals{Owed: c.all}}, Owed: c.owed}}
 		if got := body.Fetching(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// Sizes of a sparkline, in its own units.
 const (
 	sparkStep   = 4
 	sparkHeight = 18
 )
 
-// bars draws values as upright strokes of the same distance: the d of an SVG path. Values up to 0 are left out.
+// bars draws values above 0 as upright strokes: the d of an SVG path.
 func bars(values []float64, step, height float64) string {
 	most := 0.0
 	for _, v := range values {
@@ -28,12 +27,12 @@ func bars(values []float64, step, height float64) string {
 		b.WriteByte(' ')
 		b.WriteString(coord(height))
 		b.WriteByte('v')
-		b.WriteString(coord(-max(1, v/most*(height-1)))) // a little is not nothing
+		b.WriteString(coord(-max(1, v/most*(height-1)))) // no 0
 	}
 	return b.String()
 }
 
-// line draws values as a line that breaks where one is below 0; one alone is a dot.
+// line breaks where a value is below 0; one alone is a dot.
 func line(values []float64, step, height float64) string {
 	most := 0.0
 	for _, v := range values {
@@ -43,7 +42,7 @@ func line(values []float64, step, height float64) string {
 		most = 1
 	}
 	var b strings.Builder
-	run := 0 // points of the stroke so far
+	run := 0
 	for i, v := range values {
 		if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 			if run == 1 {
@@ -55,7 +54,7 @@ func line(values []float64, step, height float64) string {
 		if run == 0 {
 			b.WriteByte('M')
 		} else {
-			b.WriteByte(' ') // more points after M are joined by lines
+			b.WriteByte(' ')
 		}
 		b.WriteString(coord(float64(i)*step + step/2))
 		b.WriteByte(' ')
@@ -68,15 +67,13 @@ func line(values []float64, step, height float64) string {
 	return b.String()
 }
 
-// coord writes a coordinate, to the unit: as many strokes as there are have to stay small.
 func coord(x float64) string { return strconv.Itoa(int(math.Round(x))) }
 
-// percent writes a share of 0 to 100 as a width.
 func percent(x float64) string {
 	return strconv.FormatFloat(math.Round(min(max(x, 0), 100)*100)/100, 'f', -1, 64) + "%"
 }
 
-// mean is that of the values that are not below 0; -1 if there are none.
+// mean leaves out values below 0; -1 for none.
 func mean(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sizes of the timeline; widths are percents, so that it fits any screen without being distorted.
+// Sizes of the timeline; widths are percents.
 const (
 	laneTop    = 24
 	laneHeight = 34
@@ -14,23 +14,28 @@ const (
 	axisHeight = 20
 )
 
-// timelineView is a timeline as it is drawn.
 type timelineView struct {
 	window
 	Source                   string
 	Set                      int64
 	Height, Bottom, AxisText int
-	Zooms                    []zoomLink
-	Back, Forward, Live      string // addresses; Live is "" where the window is live already
-	ToPosition               string // where the position is, "" where it is shown
-	Ticks                    []tick
-	Lanes                    []lane
-	Marks                    []mark
-	Position, Proven         time.Time
-	Outside                  []GapView // open gaps that the window does not show
-	MoreOutside              int       // beyond mostOutside
-	Cut                      bool
-	Nothing                  bool
+	timelineLinks
+	Ticks            []tick
+	Lanes            []lane
+	Marks            []mark
+	Position, Proven time.Time
+	Outside          []GapView // open gaps that the window does not show
+	MoreOutside      int       // beyond mostOutside
+	Cut              bool
+	Nothing          bool
+}
+
+// timelineLinks are the addresses of other windows.
+type timelineLinks struct {
+	Zooms         []zoomLink
+	Back, Forward string
+	Live          string // "" where the window is live already
+	ToPosition    string // where the position is, "" where it is shown
 }
 
 type zoomLink struct {
@@ -38,14 +43,12 @@ type zoomLink struct {
 	Here        bool
 }
 
-// lane is a row of the picture: one kind of evidence.
 type lane struct {
 	Name, Class       string
 	LabelY, BarY, Low int
 	Shapes            []shape
 }
 
-// mark is an upright line.
 type mark struct {
 	X, Label, Class, Anchor string
 	Y                       int
@@ -53,11 +56,13 @@ type mark struct {
 
 // evidence names the kinds, in the order of their lanes.
 var evidence = [...]struct{ kind, name string }{
-	{"notification", "Notifications"}, {"feed", "Feed"}, {"change-list", "Change Lists"}, {"archive", "Archives"}, {"baseline", "Baselines"},
+	{"notification", "Notifications"}, {"feed", "Feed"}, {"change-list", "Change Lists"}, {"archive", "Archives"},
+	{"baseline", "Baselines"},
 }
 
 func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeline) *timelineView {
-	v := &timelineView{window: w, Source: source, Set: set.ID, Ticks: w.ticks(), Position: set.Position, Proven: set.Proven, Cut: t.Cut}
+	v := &timelineView{window: w, Source: source, Set: set.ID, Ticks: w.ticks(), Position: set.Position,
+		Proven: set.Proven, Cut: t.Cut}
 	v.navigate()
 	v.Lanes = append(v.Lanes, v.known())
 	kinds := map[string][]SpanView{}
@@ -94,7 +99,7 @@ func newTimeline(source string, w window, now time.Time, set *SetView, t *Timeli
 	return v
 }
 
-// navigate makes the links to other windows; closer and wider ones keep the middle.
+// navigate makes links; closer and wider windows keep the middle.
 func (v *timelineView) navigate() {
 	for i, z := range zooms {
 		until := time.Time{}
@@ -113,24 +118,25 @@ func (v *timelineView) navigate() {
 	}
 }
 
-// known is the lane that says what all the evidence comes to.
 func (v *timelineView) known() lane {
 	l := lane{Name: "Known", Class: "k-known"}
 	if p := v.Proven; p.After(v.From) {
-		l.Shapes = append(l.Shapes, v.shape("proven", time.Time{}, p, "Every change up to "+p.UTC().Format(clock)+" is known; the Source's own documents prove it"))
+		l.Shapes = append(l.Shapes, v.shape("proven", time.Time{}, p, "Every change up to "+p.UTC().Format(clock)+
+			" is known; the Source's own documents prove it"))
 	}
 	if p := v.Position; p.After(v.Proven) && p.After(v.From) {
-		l.Shapes = append(l.Shapes, v.shape("pushed", v.Proven, p, "Known up to "+p.UTC().Format(clock)+" by what was pushed; the next pull will prove it"))
+		l.Shapes = append(l.Shapes, v.shape("pushed", v.Proven, p, "Known up to "+p.UTC().Format(clock)+
+			" by what was pushed; the next pull will prove it"))
 	}
 	return l
 }
 
 func (v *timelineView) shape(class string, from, until time.Time, words string) shape {
 	a, b := v.x(from), v.x(until)
-	return shape{X: percent(a), W: percent(b - a), Class: class, From: from, Until: until, Words: words, first: a, last: b}
+	return shape{X: percent(a), W: percent(b - a), Class: class, From: from, Until: until, Words: words, first: a,
+		last: b}
 }
 
-// mark sets the marks for the position, what is proven of it, and now.
 func (v *timelineView) mark(now time.Time) {
 	add := func(at time.Time, label, class string, y int) {
 		if at.IsZero() || at.Before(v.From) || at.After(v.Until) {
@@ -159,7 +165,7 @@ func (v *timelineView) mark(now time.Time) {
 	add(v.Position, "position", "position", 14)
 }
 
-// spans draws the evidence of one kind. Pieces too small to be told apart become one, coarser until there are few enough.
+// spans draws the evidence of one kind; pieces too small to be told apart become one.
 func (v *timelineView) spans(name string, spans []SpanView) []shape {
 	var all []shape
 	for _, s := range spans {
@@ -167,7 +173,8 @@ func (v *timelineView) spans(name string, spans []SpanView) []shape {
 			continue
 		}
 		sh := v.shape(s.Kind, s.From, s.Until, "")
-		sh.Kind, sh.Seen, sh.Count, sh.Entries, sh.Document = name, s.Seen, max(1, s.Count), s.Entries, plain(s.Document)
+		sh.Kind, sh.Seen, sh.Count, sh.Entries, sh.Document = name, s.Seen, max(1, s.Count), s.Entries,
+			plain(s.Document)
 		all = append(all, sh)
 	}
 	all = merge(all, func(shape, shape) bool { return true })
@@ -177,7 +184,6 @@ func (v *timelineView) spans(name string, spans []SpanView) []shape {
 	return all
 }
 
-// gaps draws the holes, and what closed them.
 func (v *timelineView) gaps(gaps []GapView) []shape {
 	var all []shape
 	for _, g := range gaps {
@@ -196,9 +202,11 @@ func (v *timelineView) gaps(gaps []GapView) []shape {
 	all = merge(all, func(a, b shape) bool { return a.Class == b.Class && a.Label == b.Label })
 	for i := range all {
 		s := &all[i]
-		s.Words = fmt.Sprintf("Gap of %s: %s to %s, %s", long(s.Until.Sub(s.From)), s.From.UTC().Format(clock), s.Until.UTC().Format(clock), s.Label)
+		s.Words = fmt.Sprintf("Gap of %s: %s to %s, %s", long(s.Until.Sub(s.From)), s.From.UTC().Format(clock),
+			s.Until.UTC().Format(clock), s.Label)
 		if s.Count > 1 {
-			s.Words = fmt.Sprintf("%s gaps: %s to %s, %s", count(s.Count), s.From.UTC().Format(clock), s.Until.UTC().Format(clock), s.Label)
+			s.Words = fmt.Sprintf("%s gaps: %s to %s, %s", count(s.Count), s.From.UTC().Format(clock),
+				s.Until.UTC().Format(clock), s.Label)
 		} else if s.Document != "" {
 			s.Words += ". " + s.Document
 		}
@@ -213,7 +221,6 @@ func (g *GapView) open() bool {
 	return g.Ended.IsZero() && g.State != "closed" && g.State != "unprovable"
 }
 
-// class tells how a gap ended.
 func (g *GapView) class() string {
 	switch {
 	case g.open():

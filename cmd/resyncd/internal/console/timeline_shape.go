@@ -6,10 +6,8 @@ import (
 	"time"
 )
 
-// mostShapes is how many bars a lane has at most.
 const mostShapes = 64
 
-// shape is a bar, with the text that says what it is.
 type shape struct {
 	X, W        string
 	Class       string
@@ -26,7 +24,7 @@ type shape struct {
 	first, last float64
 }
 
-// merge joins neighbours that are too small to be told apart; what is small grows until at most mostShapes are left.
+// merge joins neighbours too small to be told apart, until mostShapes are left.
 func merge(all []shape, alike func(a, b shape) bool) []shape {
 	slices.SortStableFunc(all, func(a, b shape) int { return a.From.Compare(b.From) })
 	for small, hole := 0.4, 0.15; ; small, hole = small*2, hole*2 {
@@ -42,13 +40,12 @@ func merge(all []shape, alike func(a, b shape) bool) []shape {
 		if len(out) <= mostShapes {
 			return out
 		}
-		if hole > 100 { // no two of them are alike: the newest, then
+		if hole > 100 { // the newest
 			return out[len(out)-mostShapes:]
 		}
 	}
 }
 
-// with is a and b as one.
 func (s shape) with(b shape) shape {
 	if b.Until.After(s.Until) {
 		s.Until = b.Until
@@ -66,7 +63,6 @@ func (s shape) with(b shape) shape {
 	return s
 }
 
-// describe says in words what a bar shows.
 func (s *shape) describe() {
 	var b strings.Builder
 	b.WriteString(s.Kind)

@@ -184,7 +184,7 @@ func TestTimelinePicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := &SetView{ID: 10, Position: noon.Add(-14 * time.Minute), Proven: noon.Add(-31 * time.Minute),
+	set := &SetView{ID: 10, Totals: Totals{Position: noon.Add(-14 * time.Minute)}, Proven: noon.Add(-31 * time.Minute),
 		Gaps: append(f.gaps(true), GapView{From: noon.Add(-99 * day), Until: noon.Add(-98 * day), State: "waiting"})}
 	v := newTimeline("archive.example", w, noon, set, &tl)
 	var lanes, marks, gaps []string

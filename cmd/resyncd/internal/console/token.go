@@ -9,31 +9,29 @@ import (
 	"net/http"
 )
 
-// cookieName names the cookie that binds the forms of a page to the browser that asked for the page. It holds nothing but
-// a random number.
+// cookieName binds the forms of a page to its browser; it is a random number.
 const cookieName = "resyncd-console"
 
-// seal makes the token of forms that go to the browser with that cookie. Its key is the process's own, so a form does not
-// outlive a restart.
+// seal makes the token of forms. Its key is the process's own: no form outlives a restart.
 func (c *console) seal(cookie string) string {
 	mac := hmac.New(sha256.New, c.key[:])
 	mac.Write([]byte("form\x00" + cookie))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// token returns the token for the forms of a page, and gives the browser its cookie if it has none.
+// token gives the browser its cookie if it has none.
 func (c *console) token(w http.ResponseWriter, r *http.Request) string {
 	if had, err := r.Cookie(cookieName); err == nil && len(had.Value) == 26 {
 		return c.seal(had.Value)
 	}
 	value := rand.Text()
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+		Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil,
 	})
 	return c.seal(value)
 }
 
-// sealed reports whether a form's token belongs to the cookie that came with it.
 func (c *console) sealed(r *http.Request, token string) bool {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {

@@ -7,34 +7,30 @@ import (
 	"time"
 )
 
-// Data is what the pages show and do. Its methods are called concurrently and must heed ctx. Errors are ErrUnknown, or say
-// what went wrong in words for an operator; all texts may come from strangers and are escaped here.
+// Data is what the pages show and do. Its methods are called concurrently. Errors are ErrUnknown, or for an operator;
+// texts may come from strangers and are escaped here.
 type Data interface {
-	// Overview is how all Sources stand.
 	Overview(ctx context.Context) (Overview, error)
-	// Source is one of them in full.
 	Source(ctx context.Context, name string) (SourceView, error)
-	// Timeline is the evidence for a set's coverage that touches [from, until), in Source time.
+	// Timeline is the evidence that touches [from, until), in Source time.
 	Timeline(ctx context.Context, name string, set int64, from, until time.Time) (Timeline, error)
-	// Find looks for resources by URI.
 	Find(ctx context.Context, name, text string) (Found, error)
-	// Resource is one resource with its history.
 	Resource(ctx context.Context, name, uri string) (ResourceView, error)
-	// Open returns the mirrored bytes of a resource; the caller closes them.
+	// Open returns the mirrored bytes of a resource.
 	Open(ctx context.Context, name, uri string) (io.ReadCloser, FileInfo, error)
-	// Do carries out what an operator asked for and returns what to tell them. It may take a while.
+	// Do carries out what an operator asked for and returns what to tell them.
 	Do(ctx context.Context, a Action) (string, error)
-	// Changes is told whenever something that Overview shows may have changed, at most a few times a second, until ctx ends.
+	// Changes is told when Overview may show something new, until ctx ends.
 	Changes(ctx context.Context) <-chan struct{}
 }
 
 // ErrUnknown says that there is no such Source, set or resource.
 var ErrUnknown = errors.New("there is none of that name")
 
-// Level is how bad something is, for order and colour; words stand beside it everywhere.
+// Level is how bad something is.
 type Level uint8
 
-// The levels: in step; late or working; something owed, held or missing; not working.
+// The levels: in step; late or working; owed, held or missing; not working.
 const (
 	Good Level = iota
 	Busy
@@ -46,8 +42,8 @@ const (
 type Overview struct {
 	Now     time.Time
 	Started time.Time
-	Rows    []Row // in any order
-	// Notices are of the daemon as a whole: a configuration that was not taken over.
+	Rows    []Row
+	// Notices are of the daemon as a whole.
 	Notices []Notice
 }
 
@@ -61,23 +57,26 @@ type Notice struct {
 type Row struct {
 	Name, URL string
 	Level     Level
-	// State is it in a word or two (in step, behind, owed, paused, no channel, failing …); Why says more, and what to do.
+	// State is it in a word or two; Why says more, and what to do.
 	State, Why string
-	// Position is the oldest of its sets; Fresh is since when it has been known to be in step with it.
-	Position, Fresh                       time.Time
-	Resources, Bytes, Owed, Held, Refused int64
-	GapsOpen, GapsLost                    int64 // open ones, and those that nobody can close
-	// Channel is the state of its channel in a word (active, lapsed, none …), LeaseEnds when its lease does, LeaseFrom when
-	// it began.
+	Totals
+	Fresh time.Time // since when it has been known to be in step
+	// Channel is the state of its channel.
 	Channel              string
 	LeaseFrom, LeaseEnds time.Time
-	LastPush, LastPull   time.Time
-	NextPull             time.Time
-	// Changes and Latency are one value for each of the last 24 hours, the oldest first; Latency is the mean push latency in
-	// seconds, below 0 where nothing was pushed.
+	// Changes and Latency are by the hour, the oldest first; Latency is in seconds, below 0 without pushes.
 	Changes []int64
 	Latency []float64
-	Paused  bool
+}
+
+// Totals are how one Source stands, all its sets together, or one set.
+type Totals struct {
+	Resources, Bytes, Owed, Held, Refused int64
+	GapsOpen, GapsLost                    int64     // lost: nobody can close them
+	Position                              time.Time // the oldest of its sets, in Source time
+	LastPull, NextPull                    time.Time // the first of its sets
+	LastPush                              time.Time
+	Paused                                bool
 }
 
 // SourceView is the page of one Source.
@@ -86,7 +85,7 @@ type SourceView struct {
 	Sets   []SetView
 	Events []ChannelEvent // of its subscriptions, newest first
 	Runs   []RunView      // newest first
-	// The first ones of those that are owed, held and refused; Row counts all of them.
+	// The first ones; Row counts all.
 	Owed, Held, Refusals []Item
 	Points               []Point // the last 30 days by the hour
 }
@@ -95,25 +94,19 @@ type SourceView struct {
 type SetView struct {
 	ID             int64
 	CapabilityList string // or feed
-	Found          string // how it was discovered: by robots.txt, …
+	Found          string
 	Level          Level
 	State, Why     string
-	Position       time.Time
-	Proven         time.Time
-	Resources      int64
-	Bytes          int64
-	Owed, Held     int64
-	Refused        int64
-	Baselines      int64
-	LastPull       time.Time
-	NextPull       time.Time
-	Documents      []DocumentView
-	Channels       []ChannelView
-	Gaps           []GapView // newest first
-	From           time.Time // where the timeline begins to have anything
+	Totals
+	Proven    time.Time
+	Baselines int64
+	Documents []DocumentView
+	Channels  []ChannelView
+	Gaps      []GapView // newest first
+	From      time.Time
 }
 
-// DocumentView is one document of a set, as last read.
+// DocumentView is one document of a set.
 type DocumentView struct {
 	URL, Kind   string
 	From, Until time.Time
@@ -145,7 +138,7 @@ type ChannelEvent struct {
 // GapView is one gap.
 type GapView struct {
 	From, Until, Found, Ended time.Time
-	State, ClosedBy, Words    string // Words say it plainly
+	State, ClosedBy, Words    string
 	Level                     Level
 }
 
@@ -163,6 +156,7 @@ type RunView struct {
 // Item is one resource that is owed or held.
 type Item struct {
 	URI, Reason string
+	Cause       string // of Reason, in a stable word
 	Attempts    int
 	NextTry     time.Time
 	Since       time.Time
@@ -172,18 +166,18 @@ type Item struct {
 type Point struct {
 	At                                     time.Time
 	Changes, Failed, Bytes, Pushes, Misses int64
-	Latency, LatencyMost                   float64 // seconds; below 0 without pushes
+	Latency, LatencyMost                   float64 // seconds
 }
 
-// Timeline is what covered a stretch of Source time; its SetView has the gaps, and what closed them.
+// Timeline is what covered a stretch of Source time.
 type Timeline struct {
 	Spans []SpanView
-	Cut   bool // there are more spans than are shown
+	Cut   bool
 }
 
 // SpanView is a piece of evidence.
 type SpanView struct {
-	Kind        string // notification, change-list, archive, baseline, feed
+	Kind        string
 	From, Until time.Time
 	Seen        time.Time
 	Count       int64
@@ -209,7 +203,7 @@ type ResourceView struct {
 	Hit
 	Source, Key, SHA256, Reason string
 	Fetched                     time.Time
-	Mirrored                    bool // there are bytes to show
+	Mirrored                    bool
 	InTrash                     bool
 	History                     []HistoryLine
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// zoom is how much time a timeline shows.
 type zoom struct {
 	Name  string // in addresses
 	Words string
@@ -15,7 +14,7 @@ type zoom struct {
 
 const day = 24 * time.Hour
 
-// zooms are the steps, the closest first.
+// zooms, the closest first.
 var zooms = [...]zoom{
 	{"minute", "minute", time.Minute},
 	{"10-minutes", "10 min", 10 * time.Minute},
@@ -27,21 +26,18 @@ var zooms = [...]zoom{
 	{"year", "year", 365 * day},
 }
 
-// The time that a timeline may be asked for.
 var (
 	earliest = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// window is the stretch of Source time that a timeline shows.
 type window struct {
 	From, Until time.Time
 	zoom        int
-	live        bool // it ends now, and goes on
+	live        bool
 }
 
-// newWindow reads ?zoom= and ?until=; what is missing or makes no sense is chosen. end is the latest instant there is anything
-// to see of, begin the first.
+// newWindow reads ?zoom= and ?until=, and chooses what makes no sense.
 func newWindow(q url.Values, begin, end time.Time) window {
 	w := window{zoom: -1, live: true}
 	for i, z := range zooms {
@@ -49,7 +45,7 @@ func newWindow(q url.Values, begin, end time.Time) window {
 			w.zoom = i
 		}
 	}
-	if w.zoom < 0 { // the closest that shows all, up to a day
+	if w.zoom < 0 { // the closest that shows all
 		for w.zoom = 0; zooms[w.zoom].Width < day && (begin.IsZero() || end.Sub(begin) > zooms[w.zoom].Width*9/10); {
 			w.zoom++
 		}
@@ -65,7 +61,6 @@ func newWindow(q url.Values, begin, end time.Time) window {
 
 func (w window) width() time.Duration { return zooms[w.zoom].Width }
 
-// x is where t lies, as a share of 0 to 100 of the width.
 func (w window) x(t time.Time) float64 {
 	switch {
 	case !t.After(w.From):
@@ -76,7 +71,7 @@ func (w window) x(t time.Time) float64 {
 	return 100 * float64(t.Sub(w.From)) / float64(w.Until.Sub(w.From))
 }
 
-// link is the address of another window of the same set; a zero until means now.
+// link with a zero until means now.
 func link(source string, set int64, z int, until time.Time) string {
 	q := "?set=" + strconv.FormatInt(set, 10) + "&zoom=" + zooms[z].Name
 	if !until.IsZero() {
@@ -85,7 +80,7 @@ func link(source string, set int64, z int, until time.Time) string {
 	return sourcePath(source) + q + "#timeline"
 }
 
-// around is the address of the closest window that shows all from one instant to another.
+// around shows all between two instants.
 func around(source string, set int64, from, until time.Time) string {
 	z := 0
 	for z < len(zooms)-1 && zooms[z].Width/3*2 < until.Sub(from) {
@@ -95,26 +90,25 @@ func around(source string, set int64, from, until time.Time) string {
 	return link(source, set, z, middle.Add(zooms[z].Width/2))
 }
 
-// tick is a line of the time axis.
 type tick struct {
 	X, Label string
-	Alt      bool // left out where there is little room
-	Edge     bool // the label is left out there
+	Alt      bool
+	Edge     bool
 }
 
-// ticks divide the window at round instants.
 func (w window) ticks() []tick {
 	var out []tick
 	add := func(t time.Time, layout string) {
 		x := w.x(t)
 		label := t.Format(layout)
 		if x < 2.5 || x > 97 {
-			label = "" // it would be cut
+			label = ""
 		}
 		out = append(out, tick{X: percent(x), Label: label, Alt: len(out)%2 == 1, Edge: x < 8 || x > 92})
 	}
 	if w.width() >= 300*day {
-		for t := time.Date(w.From.Year(), w.From.Month()+1, 1, 0, 0, 0, 0, time.UTC); t.Before(w.Until); t = t.AddDate(0, 1, 0) {
+		for t := time.Date(w.From.Year(), w.From.Month()+1, 1, 0, 0, 0, 0,
+			time.UTC); t.Before(w.Until); t = t.AddDate(0, 1, 0) {
 			if t.Month() == time.January {
 				add(t, "2006")
 			} else {
@@ -125,7 +119,8 @@ func (w window) ticks() []tick {
 	}
 	step := 10 * day
 	for _, s := range []time.Duration{
-		5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+		5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute,
+		30 * time.Minute,
 		time.Hour, 2 * time.Hour, 6 * time.Hour, day, 3 * day,
 	} {
 		if s >= w.width()/12 {

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// mostText is how many characters of a stranger's text are shown; what is longer ends in an ellipsis.
+// mostText bounds a stranger's text, in characters.
 const mostText = 2000
 
-// plain makes a stranger's text fit to be shown: what cannot be seen or would reorder what stands around it (controls,
-// bidi marks, lines that end) is spelt out, and its length is bounded. Escaping is the template's work.
+// plain spells out what cannot be seen or would reorder its surroundings in a stranger's text. Escaping is the
+// template's work.
 func plain(text string) string {
 	if len(text) <= mostText && strings.IndexFunc(text, unseen) < 0 && utf8.ValidString(text) {
 		return text
@@ -38,12 +38,11 @@ func plain(text string) string {
 	return b.String()
 }
 
-// unseen reports whether r has no shape of its own: controls, and format characters such as U+202E, which turns text round.
+// unseen are controls, and format characters such as U+202E.
 func unseen(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
 }
 
-// count writes a number with commas.
 func count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	digits := strings.TrimPrefix(s, "-")
@@ -61,7 +60,6 @@ func count(n int64) string {
 	return b.String()
 }
 
-// size writes bytes with a binary unit.
 func size(n int64) string {
 	const step = 1024
 	if n < step {
@@ -79,7 +77,7 @@ func size(n int64) string {
 	return strconv.FormatFloat(x, 'f', digits, 64) + " " + "KMGTPE"[unit:unit+1] + "iB"
 }
 
-// long writes a duration as a person would say it, in one or two units. console.js has the same rules.
+// long writes a duration in one or two units; console.js has the same rules.
 func long(d time.Duration) string {
 	d = max(d, -d)
 	two := func(n time.Duration, unit string, rest time.Duration, small string) string {
@@ -105,7 +103,6 @@ func long(d time.Duration) string {
 	return count(int64(d/day)) + " d"
 }
 
-// short writes a duration that may be far below a second.
 func short(seconds float64) string {
 	switch {
 	case seconds < 0:
@@ -120,10 +117,8 @@ func short(seconds float64) string {
 	return long(time.Duration(seconds * float64(time.Second)))
 }
 
-// took is short for a Duration.
 func took(d time.Duration) string { return short(d.Seconds()) }
 
-// away says how far t is from now.
 func away(now, t time.Time) string {
 	if d := t.Sub(now); d >= time.Second {
 		return "in " + long(d)
@@ -133,22 +128,28 @@ func away(now, t time.Time) string {
 
 const clock = "2006-01-02 15:04:05"
 
-// stamp shows an instant to the second, with what is finer in its title. Only digits go into the markup.
+// timeTag is an instant as an element. Only digits and words of our own may be passed to it.
+func timeTag(class, at, title, text string) template.HTML {
+	return template.HTML(`<time` + class + ` datetime="` + at + `"` + title + `>` + text + `</time>`) //nolint:gosec
+}
+
+// stamp shows an instant to the second, with what is finer in its title.
 func stamp(t time.Time) template.HTML {
 	if t.IsZero() {
 		return never
 	}
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.RFC3339Nano) + `" title="` + t.Format("2006-01-02 15:04:05.999999") + ` UTC">` + t.Format(clock) + `</time>`) //nolint:gosec // digits only
+	title := ` title="` + t.Format("2006-01-02 15:04:05.999999") + ` UTC"`
+	return timeTag("", t.Format(time.RFC3339Nano), title, t.Format(clock))
 }
 
-// ago shows how far an instant is from now; the script keeps it true. Only digits and our own words go into the markup.
+// ago shows how far an instant is from now; the script keeps it true.
 func ago(now, t time.Time) template.HTML {
 	if t.IsZero() {
 		return never
 	}
 	t = t.UTC()
-	return template.HTML(`<time class="ago" datetime="` + t.Format(time.RFC3339) + `" title="` + t.Format(clock) + ` UTC">` + away(now, t) + `</time>`) //nolint:gosec // digits and our own words
+	return timeTag(` class="ago"`, t.Format(time.RFC3339), ` title="`+t.Format(clock)+` UTC"`, away(now, t))
 }
 
 // moment is stamp without what is finer, for where there are hundreds.
@@ -157,7 +158,7 @@ func moment(t time.Time) template.HTML {
 		return never
 	}
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format(clock) + `</time>`) //nolint:gosec // digits only
+	return timeTag("", t.Format(time.RFC3339), "", t.Format(clock))
 }
 
 // brief is ago without the title, for where there are thousands.
@@ -165,13 +166,11 @@ func brief(now, t time.Time) template.HTML {
 	if t.IsZero() {
 		return never
 	}
-	return template.HTML(`<time class="ago" datetime="` + t.UTC().Format(time.RFC3339) + `">` + away(now, t) + `</time>`) //nolint:gosec // digits and our own words
+	return timeTag(` class="ago"`, t.UTC().Format(time.RFC3339), "", away(now, t))
 }
 
-// never stands where there is no instant.
 const never = template.HTML(`<span class="none">–</span>`)
 
-// word is the CSS class and the icon of a level.
 func (l Level) word() string {
 	return [...]string{"good", "busy", "warn", "bad"}[min(l, Bad)]
 }

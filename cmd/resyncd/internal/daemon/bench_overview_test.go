@@ -21,18 +21,18 @@ func BenchmarkOverview(b *testing.B) {
 	var points []store.Point
 	for i := range sources {
 		name := fmt.Sprintf("source-%03d", i)
-		src, err := f.cfg.Adhoc(name, "https://"+name+".example/")
+		src, err := f.sources.cfg.Adhoc(name, "https://"+name+".example/")
 		if err != nil {
 			b.Fatal(err)
 		}
-		f.cfg.Sources = append(f.cfg.Sources, src)
+		f.sources.cfg.Sources = append(f.sources.cfg.Sources, src)
 		known, err := f.st.EnsureSource(ctx, name, src.URL)
 		if err != nil {
 			b.Fatal(err)
 		}
-		r := newResident(src)
-		r.id, r.stay = known.ID, &stay{}
-		f.residents[name], f.byID[known.ID] = r, r
+		r := newRunner(f.Daemon, src)
+		r.id, r.run = known.ID, &run{}
+		f.sources.byName[name], f.sources.byID[known.ID] = r, r
 		if f.claim, _, err = f.st.Claim(ctx, known.ID, "bench"); err != nil {
 			b.Fatal(err)
 		}
@@ -69,8 +69,7 @@ func BenchmarkOverview(b *testing.B) {
 		}
 		points = points[n:]
 	}
-	f.cfg = &config.Config{Sources: f.cfg.Sources, Defaults: f.cfg.Defaults, Mirror: f.cfg.Mirror, DataDir: f.cfg.DataDir}
-	f.Daemon.cfg = f.cfg
+	f.sources.cfg = &config.Config{Sources: f.sources.cfg.Sources, Defaults: f.sources.cfg.Defaults, Mirror: f.sources.cfg.Mirror, DataDir: f.sources.cfg.DataDir}
 	if err := f.board.loadDays(ctx); err != nil {
 		b.Fatal(err)
 	}

@@ -48,7 +48,8 @@ type entry struct {
 
 func newBoard(d *Daemon) *board {
 	return &board{
-		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{}, days: map[int64]*day{},
+		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{},
+		days:      map[int64]*day{},
 		listeners: map[chan struct{}]bool{},
 	}
 }
@@ -62,7 +63,7 @@ func (b *board) changed(name string) {
 }
 
 func (b *board) changedID(source int64) {
-	if name := b.d.nameOf(source); name != "" {
+	if name := b.d.sources.nameOf(source); name != "" {
 		b.changed(name)
 	}
 }
@@ -83,7 +84,7 @@ func (b *board) wake() {
 
 func (b *board) stateFailed(err error) {
 	b.mu.Lock()
-	b.state, b.stateAt = err, b.d.now()
+	b.state, b.stateAt = err, b.d.o.Now()
 	b.mu.Unlock()
 	b.wake()
 }
@@ -101,7 +102,7 @@ func (b *board) stateTrouble(now time.Time) error {
 // keep reads what changed, at most once in boardEvery, and tells who listens, until ctx ends.
 func (b *board) keep(ctx context.Context) error {
 	if err := b.loadDays(ctx); err != nil && ctx.Err() == nil {
-		b.d.log.Warn("the history of the last day cannot be read; the overview begins without", logging.Err(err))
+		b.d.o.Log.Warn("the history of the last day cannot be read; the overview begins without", logging.Err(err))
 	}
 	every := time.NewTicker(boardAll)
 	defer every.Stop()
@@ -111,7 +112,7 @@ func (b *board) keep(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			b.d.stateFailed(err)
 			if !failing {
-				b.d.log.Warn("the overview cannot be kept up to date", logging.Err(err))
+				b.d.o.Log.Warn("the overview cannot be kept up to date", logging.Err(err))
 			}
 		}
 		failing = err != nil

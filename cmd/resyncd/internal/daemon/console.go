@@ -13,29 +13,35 @@ import (
 	"resyncd/sync/report"
 )
 
-// consoleDesk is what the console's pages show and do: console.Data for a daemon.
-type consoleDesk struct{ d *Daemon }
+// dashboard is what the console's pages show and do: console.Data for a daemon.
+type dashboard struct{ d *Daemon }
 
-var _ console.Data = (*consoleDesk)(nil)
+var _ console.Data = (*dashboard)(nil)
 
 // Changes implements console.Data.
-func (k *consoleDesk) Changes(ctx context.Context) <-chan struct{} { return k.d.board.listen(ctx) }
+func (k *dashboard) Changes(ctx context.Context) <-chan struct{} { return k.d.board.listen(ctx) }
+
+// Do implements console.Data.
+func (k *dashboard) Do(ctx context.Context, a console.Action) (string, error) {
+	return k.d.operator.press(ctx, a)
+}
 
 // Overview implements console.Data. It reads nothing but memory.
-func (k *consoleDesk) Overview(ctx context.Context) (console.Overview, error) {
+func (k *dashboard) Overview(ctx context.Context) (console.Overview, error) {
 	d := k.d
-	out := console.Overview{Now: d.now(), Started: d.started}
-	if !d.opened.Load() {
+	out := console.Overview{Now: d.o.Now(), Started: d.started}
+	if !d.listeners.isOpen() {
 		return out, errStarting
 	}
 	if err := d.board.ready(ctx); err != nil {
 		return out, err
 	}
-	if d.untaken.Load() {
+	if d.sources.untaken.Load() {
 		out.Notices = append(out.Notices, console.Notice{Level: console.Warn,
-			Text: "The configuration was not taken over when it was last read again, because it is invalid: the one before holds. `resyncd config check` names what is wrong."})
+			Text: "The configuration was not taken over when it was last read again, because it is invalid: the one " +
+				"before holds. `resyncd config check` names what is wrong."})
 	}
-	cfg := d.config()
+	cfg := d.sources.config()
 	configured := make(map[string]bool, len(cfg.Sources))
 	trouble := d.board.stateTrouble(out.Now)
 	for i := range cfg.Sources {
@@ -75,7 +81,8 @@ func (b *board) others(configured map[string]bool) (out []*entry) {
 }
 
 // standing is how a configured Source stands now; e is what was read of it, nil for nothing.
-func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now time.Time, trouble error) *health.Standing {
+func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now time.Time,
+	trouble error) *health.Standing {
 	s := &health.Standing{
 		Now: now, Again: tryAgain, Configured: true, Push: src.Push, GapPatience: src.GapPatience, State: trouble,
 		Status: report.SourceStatus{Name: src.Name, URL: src.URL, Sets: []report.SetStatus{}},
@@ -86,25 +93,25 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 		s.Status, s.Feeds, s.Owed = term.Copied(e.status), e.feeds, e.owed
 	}
 	d.expect(&s.Status, cfg, *src)
-	r := d.residentNamed(src.Name)
+	r := d.sources.named(src.Name)
 	if r == nil {
 		return s
 	}
-	s.Following = r.now() != nil
+	s.Following = r.current() != nil
 	r.mu.Lock()
 	s.Deaf = r.warned
 	id := r.id
 	r.mu.Unlock()
-	if at := d.table.Next(id); id != 0 {
+	if at := d.jobs.table.Next(id); id != 0 {
 		s.Next = at
 	}
-	r.pulse.set(func() {
-		s.Halted, s.Unread = r.pulse.halted, r.pulse.unread
-		if now.Sub(r.pulse.rejectedAt).Abs() < lately {
-			s.Rejected = r.pulse.rejected
+	r.seen.note(func() {
+		s.Halted, s.Unread = r.seen.halted, r.seen.unread
+		if now.Sub(r.seen.rejectedAt).Abs() < lately {
+			s.Rejected = r.seen.rejected
 		}
 	})
-	s.Suspect = d.judge.suspects(id)
+	s.Suspect = d.hubs.misses.suspects(id)
 	return s
 }
 
@@ -113,19 +120,14 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	f := health.Assess(s)
 	r := console.Row{
 		Name: s.Status.Name, URL: term.URL(s.Status.URL), Level: f.Level, State: f.State, Why: logging.Redact(f.Why),
-		NextPull: s.Next, Channel: "none", Paused: s.Status.Paused,
+		Totals: gaugesOf(&s.Status).Totals, Channel: "none", Fresh: freshOf(&s.Status),
 	}
-	g := gaugesOf(&s.Status)
-	r.Position, r.LastPull, r.LastPush = g.Position, g.LastPull, g.LastPush
-	r.Resources, r.Bytes, r.Owed, r.Held, r.Refused = g.Resources, g.Bytes, g.Owed, g.Held, g.Refused
-	r.GapsOpen, r.GapsLost = g.GapsOpen, g.GapsUnprovable
-	if r.NextPull.IsZero() {
-		r.NextPull = g.NextPull
-	}
-	if r.Paused {
+	switch {
+	case r.Paused:
 		r.NextPull = time.Time{}
+	case !s.Next.IsZero():
+		r.NextPull = s.Next
 	}
-	r.Fresh = freshOf(&s.Status)
 	all := []report.ChannelStatus{}
 	for i := range s.Status.Sets {
 		all = append(all, s.Status.Sets[i].Channels...)
@@ -133,8 +135,8 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	switch c := health.Leading(all); {
 	case c != nil:
 		r.Channel = c.State
-		if health.Live(c) {
-			r.LeaseFrom, r.LeaseEnds = health.At(c.VerifiedAt), health.At(c.ExpiresAt)
+		if c.Live() {
+			r.LeaseFrom, r.LeaseEnds = c.VerifiedAt.Time, c.ExpiresAt.Time
 		}
 	case s.Push == config.PushOff:
 		r.Channel = "off"
@@ -148,18 +150,18 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	return r
 }
 
-// freshOf is since when a Source has been known to be in step: when the set that was heard of longest ago was last pulled
-// or told of. It is zero while it is not in step.
+// freshOf is since when a Source has been known to be in step: when the set that was heard of longest ago was last
+// pulled or told of. It is zero while it is not in step.
 func freshOf(s *report.SourceStatus) (fresh time.Time) {
 	for i := range s.Sets {
 		set := &s.Sets[i]
 		if !set.InStep {
 			return time.Time{}
 		}
-		heard := health.At(set.LastPull)
+		heard := set.LastPull.Time
 		for j := range set.Channels {
 			if c := &set.Channels[j]; c.Kind != string(store.ChannelFramework) {
-				heard = health.Later(heard, c.LastDelivery)
+				heard = later(heard, c.LastDelivery.Time)
 			}
 		}
 		if fresh.IsZero() || heard.Before(fresh) {
@@ -172,13 +174,13 @@ func freshOf(s *report.SourceStatus) (fresh time.Time) {
 // consoleOptions are those of the handler of the console's listener.
 func (d *Daemon) consoleOptions() console.Options {
 	d.metrics.Gauges = d.gauges
-	d.metrics.Build(d.build.Version, d.build.Commit)
+	d.metrics.Build(d.o.Build.Version, d.o.Build.Commit)
 	ready := &readiness{d: d}
-	c := d.config().Console
+	c := d.sources.config().Console
 	return console.Options{
 		Status: func(ctx context.Context) (any, error) { return d.status(ctx) },
 		Ready:  ready.check, Metrics: d.metrics, Data: d.Data(),
-		Version: d.build.Version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.log,
+		Version: d.o.Build.Version, Hosts: c.Hosts, Auth: authOf(&c), Log: d.o.Log,
 	}
 }
 

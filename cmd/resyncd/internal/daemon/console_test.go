@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"resyncd/callback"
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/mirror"
@@ -24,7 +25,7 @@ import (
 // configured any more.
 type furnished struct {
 	*Daemon
-	desk  *consoleDesk
+	desk  *dashboard
 	src   store.Source
 	claim store.Claim
 	set   store.Set
@@ -40,10 +41,10 @@ func furnish(t testing.TB) *furnished {
 		t.Fatal(err)
 	}
 	cfg.Sources = []config.Source{src}
-	d.cfg = cfg
+	d.sources.cfg = cfg
 	d.engine = &syncengine.Engine{Store: d.st, Now: time.Now}
-	d.opened.Store(true)
-	f := &furnished{Daemon: d, desk: &consoleDesk{d}}
+	d.listeners.open(callback.New(callback.Options{}))
+	f := &furnished{Daemon: d, desk: &dashboard{d}}
 	ctx := t.Context()
 	for _, name := range []string{"lib", "old"} {
 		if f.src, err = d.st.EnsureSource(ctx, name, "https://"+name+".example/?token=hunter2"); err != nil {
@@ -59,9 +60,9 @@ func furnish(t testing.TB) *furnished {
 	if f.set, err = d.st.EnsureSet(ctx, f.claim, "https://lib.example/c.xml?token=hunter2"); err != nil {
 		t.Fatal(err)
 	}
-	r := newResident(src)
-	r.id, r.stay = f.src.ID, &stay{}
-	d.residents["lib"], d.byID[f.src.ID] = r, r
+	r := newRunner(d, src)
+	r.id, r.run = f.src.ID, &run{}
+	d.sources.byName["lib"], d.sources.byID[f.src.ID] = r, r
 	f.commit(t, &store.Commit{Sets: []store.SetChange{{ID: f.set.ID, State: f.state("", true)}}})
 	return f
 }
@@ -146,7 +147,7 @@ func TestNotices(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
 	for _, wrong := range []error{errors.New("sources: is missing"), nil} {
-		f.reread = func() (*config.Config, error) { return f.config(), wrong }
+		f.o.Reread = func() (*config.Config, error) { return f.sources.config(), wrong }
 		f.reload(t.Context())
 		o, err := f.desk.Overview(t.Context())
 		if told := len(o.Notices) == 1; err != nil || told != (wrong != nil) {
@@ -202,7 +203,7 @@ func TestSourcePage(t *testing.T) {
 		Runs:      []store.Run{{SetID: f.set.ID, Kind: "incremental", Started: now - 2e6, Ended: now, Fetched: 4}},
 		Spans:     []store.Span{{SetID: f.set.ID, Kind: store.SpanBaseline, From: store.NoTime, Until: now - 3600e6, First: now, Last: now}},
 	})
-	f.residents["lib"].pulse.found = map[int64]string{f.set.ID: "robots"}
+	f.sources.byName["lib"].seen.found = map[int64]string{f.set.ID: "robots"}
 	v, err := f.desk.Source(t.Context(), "lib")
 	if err != nil || len(v.Sets) != 1 || len(v.Owed) != 1 || len(v.Runs) != 1 || v.Row.Owed != 1 {
 		t.Fatalf("%v %+v", err, v)
@@ -246,7 +247,7 @@ func TestResourcePage(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
 	ctx := t.Context()
-	root := mirror.Configured(f.config(), f.config().Sources[0]).Root
+	root := mirror.Configured(f.sources.config(), f.sources.config().Sources[0]).Root
 	id, err := dir.Create(root)
 	if err != nil {
 		t.Fatal(err)
@@ -318,8 +319,8 @@ func TestDo(t *testing.T) {
 	f := furnish(t)
 	obeying, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- f.obey(obeying) }()
-	f.residents["lib"].stay = nil
+	go func() { ended <- f.operator.buttons(obeying) }()
+	f.sources.byName["lib"].run = nil
 	do := func(a console.Action) (string, error) { return f.desk.Do(t.Context(), a) }
 	said, err := do(console.Action{Kind: console.Pause, Source: "lib"})
 	if known, serr := f.st.Source(t.Context(), "lib"); err != nil || said != "paused lib" || serr != nil || !known.Paused {
@@ -344,8 +345,8 @@ func TestDo(t *testing.T) {
 	if said, err := do(console.Action{Kind: console.Renew, Source: "lib", Topic: sub.Topic}); err != nil || !strings.Contains(said, "renew 1") {
 		t.Errorf("%q %v", said, err)
 	}
-	for range ordersMost {
-		f.orders.enter()
+	for range buttonsMost {
+		f.operator.enter()
 	}
 	if _, err := do(console.Action{Kind: console.Resume, Source: "lib"}); err == nil || !strings.Contains(err.Error(), "under way") {
 		t.Errorf("one too many: %v", err)
@@ -354,26 +355,21 @@ func TestDo(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	f.asked.Wait()
+	f.operator.wait()
 }
 
 // TestPulledText says of a pull what it did.
 func TestPulledText(t *testing.T) {
 	t.Parallel()
-	h := &heard{}
-	for _, r := range []syncengine.Result{
-		{Set: "https://lib.example/c.xml?token=hunter2", Fetched: 3, InStep: true}, {Set: "b", Owed: 2}, {Set: "c", Problem: "answered 503"}, {Set: "d", Held: 1},
+	for want, r := range map[string]syncengine.Result{
+		"3 fetched, 0 deleted; in step": {Set: "https://lib.example/c.xml?token=hunter2", Fetched: 3, InStep: true},
+		"2 owed":                        {Set: "b", Owed: 2},
+		"answered 503":                  {Set: "c", Problem: "answered 503"},
+		"1 removals held":               {Set: "d", Held: 1},
 	} {
-		h.Result(&r)
-	}
-	got := h.text()
-	for _, want := range []string{"3 fetched, 0 deleted; in step", "2 owed", "answered 503", "1 removals held"} {
-		if !strings.Contains(got, want) {
+		if got := pulledText(&r); !strings.Contains(got, want) || strings.Contains(got, "hunter2") {
 			t.Errorf("no %q in %s", want, got)
 		}
-	}
-	if strings.Contains(got, "hunter2") {
-		t.Error(got)
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"resyncd/callback"
@@ -22,69 +20,35 @@ import (
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination/fetch"
 	"resyncd/destination/keeper"
-	"resyncd/destination/websub"
 	"resyncd/store"
 	"resyncd/store/sqlite"
 	syncengine "resyncd/sync"
-	"resyncd/sync/queue"
-	"resyncd/sync/report"
 )
 
 // endWithin is how long an orderly end may take (F4); what is not done by then is done again after the next start.
 const endWithin = 9 * time.Second
 
-// Daemon is `resyncd serve`: the listeners, the store, and one resident for each configured Source.
+// Daemon is `resyncd serve`: the listeners, the store, and a runner for each configured Source.
 type Daemon struct {
-	now     func() time.Time
-	log     *slog.Logger
-	out     io.Writer // of introduce
-	build   Build
-	manager *manager
-	// announce, observe and reread are those of the Options.
-	announce func(callback, console string) error
-	observe  syncengine.Observer
-	reread   func() (*config.Config, error)
+	o         Options
+	manager   *manager
+	started   time.Time
+	parts     parts
+	listeners listeners
+	unlock    func() error // of data_dir
 
-	base     string       // of callback URLs, without a slash at the end
-	unlock   func() error // of data_dir
-	st       store.Store
-	client   *fetch.Client
-	engine   *syncengine.Engine
-	keeper   *keeper.Keeper
-	callback *callback.Callback
-	queue    *queue.Local
-	table    *queue.Timetable
-	leases   *leases
-	weakest  map[int64]websub.Method // as it was at the start, by Source
-	places   *positions
-	judge    *judge
-	pacing   sync.Mutex // held while a Source's pace is decided on and set
+	st     store.Store
+	client *fetch.Client
+	engine *syncengine.Engine
+	keeper *keeper.Keeper
+	jobs   *jobs
+
+	sources  sources
+	hubs     *hubs
+	operator *operator
 	metrics  *console.Metrics
 	board    *board
 	sampler  *sampler
-	orders   *orders
-	states   states
-	started  time.Time
-	doors    doors
-	certs    *callback.Certificates // of the callback listener, nil without TLS
-	opened   atomic.Bool            // the store is open, and hubs are answered
-	untaken  atomic.Bool            // the configuration was invalid when it was last read again
-
-	mu        sync.Mutex
-	cfg       *config.Config
-	residents map[string]*resident
-	byID      map[int64]*resident
-
-	works  []*part    // in which work is done for Sources
-	tools  []*part    // on which they stand
-	failed chan error // the first failure of a part
-	asked  sync.WaitGroup
-}
-
-// part is something of the daemon that runs until it is ended.
-type part struct {
-	stop context.CancelFunc
-	done chan struct{}
 }
 
 // Build is which resyncd this is.
@@ -109,40 +73,20 @@ type Options struct {
 // New makes a daemon that nothing runs of yet.
 func New(o Options) *Daemon {
 	d := &Daemon{
-		now: o.Now, log: o.Log, out: o.Out, build: o.Build, cfg: o.Config,
-		announce: o.Announce, observe: o.Observe, reread: o.Reread, manager: newManager(o.Log), failed: make(chan error, 1),
-		metrics: console.NewMetrics(), sampler: newSampler(o.Now), orders: newOrders(), started: o.Now(),
-		residents: map[string]*resident{}, byID: map[int64]*resident{},
+		o: o, manager: newManager(o.Log), started: o.Now(), metrics: console.NewMetrics(), sampler: newSampler(o.Now),
+		parts:   parts{log: o.Log, failed: make(chan error, 1)},
+		sources: sources{cfg: o.Config, byName: map[string]*runner{}, byID: map[int64]*runner{}},
 	}
-	d.board = newBoard(d)
-	if d.announce == nil {
-		d.announce = d.introduce
-	}
+	d.board, d.hubs, d.operator = newBoard(d), newHubs(d), newOperator(d)
+	d.jobs = newJobs(o.Now, d.jobFailed)
 	return d
 }
 
 // Data is what the console of the daemon shows and does.
-func (d *Daemon) Data() console.Data { return &consoleDesk{d} }
+func (d *Daemon) Data() console.Data { return &dashboard{d} }
 
-// part starts one. It ends when it is told to, not with ctx: the order in which things end matters. A part that fails
-// ends the daemon.
-func (d *Daemon) part(ctx context.Context, name string, run func(context.Context) error) *part {
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p := &part{stop: stop, done: make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		if err := d.guarded(func() error { return run(ctx) }); err != nil && ctx.Err() == nil {
-			select {
-			case d.failed <- fmt.Errorf("%s: %w", name, err):
-			default: // the first one counts
-			}
-		}
-	}()
-	return p
-}
-
-// Run serves until ctx ends or a part fails; a signal of reload has it read its configuration again. Its end is orderly,
-// within endWithin; what still works then is left to the end of the process, which the state bears (F1).
+// Run serves until ctx ends or a part fails; a signal of reload has it read its configuration again. Its end is
+// orderly, within endWithin; what still works then is left to the end of the process, which the state bears (F1).
 func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	served, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
@@ -164,11 +108,11 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 			return &exit.Ended{Err: all}
 		}
 		if stopped != nil {
-			d.log.Error("the end was not orderly; the state bears that", logging.Err(stopped))
+			d.o.Log.Error("the end was not orderly; the state bears that", logging.Err(stopped))
 		}
 		return nil
 	case <-time.After(endWithin):
-		d.log.Error("stopped hard: something did not end in time; the state is consistent, the next start goes on")
+		d.o.Log.Error("stopped hard: something did not end in time; the state is consistent, the next start goes on")
 		return err
 	}
 }
@@ -178,8 +122,8 @@ func (d *Daemon) serve(ctx context.Context, reload <-chan os.Signal) error {
 	if err := d.open(ctx); err != nil {
 		return err
 	}
-	d.log.Info("serving", "version", d.build.Version, "sources", len(d.config().Sources))
-	d.manager.ready(fmt.Sprintf("%d Sources", len(d.config().Sources)))
+	d.o.Log.Info("serving", "version", d.o.Build.Version, "sources", len(d.sources.config().Sources))
+	d.manager.ready(fmt.Sprintf("%d Sources", len(d.sources.config().Sources)))
 	return d.wait(ctx, reload)
 }
 
@@ -187,21 +131,22 @@ func (d *Daemon) wait(ctx context.Context, reload <-chan os.Signal) error {
 	for {
 		select {
 		case <-ctx.Done():
-			d.log.Info("stopping")
+			d.o.Log.Info("stopping")
 			return nil
-		case err := <-d.failed:
+		case err := <-d.parts.failed:
 			return err
 		case <-reload:
 			d.manager.reloading()
 			d.reload(ctx)
-			d.manager.ready(fmt.Sprintf("%d Sources", len(d.config().Sources)))
+			d.manager.ready(fmt.Sprintf("%d Sources", len(d.sources.config().Sources)))
 		}
 	}
 }
 
-// open starts everything: the listeners first, so that hubs get a 503 and not a refused connection while the store opens.
+// open starts everything: the listeners first, so that hubs get a 503 and not a refused connection while the store
+// opens.
 func (d *Daemon) open(ctx context.Context) error {
-	cfg := d.config()
+	cfg := d.sources.config()
 	if err := d.listen(ctx); err != nil {
 		return orHeld(ctx, cfg.DataDir, err)
 	}
@@ -209,53 +154,51 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.unlock, err = lockData(ctx, cfg.DataDir); err != nil {
 		return err
 	}
-	st, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, mirror.StateFile), sqlite.Options{Log: d.log})
+	st, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, mirror.StateFile), sqlite.Options{Log: d.o.Log})
 	if err != nil {
 		return err
 	}
 	d.st = st
 	d.sampler.st, d.sampler.told = st, d.board.sampled
-	d.client = mirror.SharedClient(cfg, d.build.Version, d.log)
-	d.engine = &syncengine.Engine{Store: st, Log: d.log, Holder: mirror.Holder("resyncd serve", d.now()), Now: d.now}
-	d.leases, d.places, d.judge = newLeases(d.now), newPositions(st), newJudge()
-	if err := errors.Join(d.leases.load(ctx, st), d.states.load(ctx, st), d.knowWeakest(ctx)); err != nil {
+	d.client = mirror.SharedClient(cfg, d.o.Build.Version, d.o.Log)
+	d.engine = &syncengine.Engine{Store: st, Log: d.o.Log, Holder: mirror.Holder("resyncd serve", d.o.Now()),
+		Now: d.o.Now}
+	if err := errors.Join(d.hubs.load(ctx), d.sources.load(ctx, st)); err != nil {
 		return err
 	}
-	d.queue = queue.NewLocal(queue.LocalOptions{Now: d.now, Failed: d.jobFailed})
-	d.table = queue.NewTimetable(queue.TimetableOptions{Put: d.queue.Put, Now: d.now})
 	d.keeper = keeper.New(keeper.Options{
-		Store: st, Send: d.client.Send, Callback: func(token string) string { return d.base + "/" + token }, Now: d.now,
-		Log: d.log, Rediscover: d.rediscover, Changed: d.subscriptionChanged,
+		Store: st, Send: d.client.Send, Callback: func(token string) string { return d.listeners.base + "/" + token },
+		Now: d.o.Now, Log: d.o.Log, Rediscover: d.rediscover, Changed: d.subscriptionChanged,
 	})
-	d.callback = callback.New(d.callbackOptions(cfg))
+	door := callback.New(d.callbackOptions(cfg))
 	// Hubs may verify while they are being asked, so who answers them comes before who asks (S-23).
-	d.tools = append(d.tools, d.part(ctx, "keep deliveries", d.callback.Run))
-	d.callback.SetReady(true)
-	d.doors.open(d.callback)
-	d.opened.Store(true)
-	if err := errors.Join(d.letGo(ctx), d.rebase(ctx)); err != nil {
+	d.parts.tools = append(d.parts.tools, d.parts.start(ctx, "keep deliveries", door.Run))
+	door.SetReady(true)
+	d.listeners.open(door)
+	if err := errors.Join(d.hubs.unsubscribeRemoved(ctx), d.hubs.checkBase(ctx, d.listeners.base)); err != nil {
 		return err
 	}
-	d.tools = append(d.tools, d.part(ctx, "keep leases", d.keeper.Run), d.part(ctx, "keep the timetable", d.table.Run),
-		d.part(ctx, "write the history", d.sample), d.part(ctx, "keep the overview", d.board.keep))
-	d.works = append(d.works,
-		d.part(ctx, "run jobs", func(ctx context.Context) error { return d.queue.Run(ctx, d.work) }),
-		d.part(ctx, "take requests", d.attend),
-		d.part(ctx, "carry out what the console asks", d.obey),
-		d.part(ctx, "judge hubs", d.judgeHubs),
-		d.part(ctx, "keep house", d.tend),
-		d.part(ctx, "scrub", d.scrub))
-	d.settle(ctx, cfg.Sources)
+	d.parts.tools = append(d.parts.tools,
+		d.parts.start(ctx, "keep leases", d.keeper.Run), d.parts.start(ctx, "keep the timetable", d.jobs.table.Run),
+		d.parts.start(ctx, "write the history", d.sample), d.parts.start(ctx, "keep the overview", d.board.keep))
+	d.parts.works = append(d.parts.works,
+		d.parts.start(ctx, "run jobs", func(ctx context.Context) error { return d.jobs.queue.Run(ctx, d.work) }),
+		d.parts.start(ctx, "take requests", d.operator.serve),
+		d.parts.start(ctx, "carry out what the console asks", d.operator.buttons),
+		d.parts.start(ctx, "watch hubs", d.hubs.watch),
+		d.parts.start(ctx, "keep house", d.maintain),
+		d.parts.start(ctx, "scrub", d.scrub))
+	d.startSources(ctx, cfg.Sources)
 	return nil
 }
 
 // end stops accepting first, then work, then the Sources, then what they stand on.
 func (d *Daemon) end() (err error) {
-	d.doors.end()
-	endAll(d.works)
-	d.asked.Wait()
-	d.endResidents()
-	endAll(d.tools)
+	endAll(d.listeners.parts)
+	endAll(d.parts.works)
+	d.operator.wait()
+	d.endSources()
+	endAll(d.parts.tools)
 	if d.client != nil {
 		d.client.Close()
 	}
@@ -266,44 +209,4 @@ func (d *Daemon) end() (err error) {
 		err = errors.Join(err, d.unlock())
 	}
 	return err
-}
-
-// endAll ends parts that need not wait for each other.
-func endAll(parts []*part) {
-	for _, p := range parts {
-		p.stop()
-	}
-	for _, p := range parts {
-		<-p.done
-	}
-}
-
-func (d *Daemon) config() *config.Config {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.cfg
-}
-
-func (d *Daemon) jobFailed(j queue.Job, failures int, again time.Time, err error) {
-	name := "a forgotten Source"
-	if r := d.residentOf(j.Source); r != nil {
-		name = r.name
-		d.metrics.Count(console.JobFailures, name, string(j.Kind), 1)
-		d.board.changed(name)
-	}
-	if ofState(err) {
-		d.stateFailed(err)
-		// Its disk may be well again long before the queue's own pause is over (F7).
-		if soon := d.now().Add(tryAgain); again.After(soon) {
-			again = soon
-			d.put(j.Source, j.Kind, soon)
-		}
-	}
-	d.logPanic(err)
-	level := slog.LevelWarn
-	if errors.Is(err, report.ErrNothingYet) { // its Follower has told why
-		level = slog.LevelDebug
-	}
-	d.log.Log(context.Background(), level, "work on a Source failed and is tried again", logging.KeySource, name, logging.KeyJob, string(j.Kind), "failures", failures,
-		"again", again, logging.Err(err))
 }

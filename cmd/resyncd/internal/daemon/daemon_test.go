@@ -9,13 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"resyncd/callback"
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination/websub"
 	"resyncd/store"
 	"resyncd/store/sqlite"
-	"resyncd/sync/queue"
 )
 
 func TestBaseAt(t *testing.T) {
@@ -79,19 +77,17 @@ func TestHurry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := New(Options{Config: config.Default(), Log: slog.New(slog.DiscardHandler), Now: time.Now})
-		d.callback, d.leases = callback.New(callback.Options{}), newLeases(time.Now)
-		d.table = queue.NewTimetable(queue.TimetableOptions{Now: time.Now})
 		schedule, err := config.ParseSchedule("@every 1h")
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.byID[3] = newResident(config.Source{Name: "lib", Policy: config.Policy{Schedule: schedule}})
-		d.table.Set(3, "lib", schedule, time.Now())
-		usual := time.Until(d.table.Next(3))
+		d.sources.byID[3] = newRunner(d, config.Source{Name: "lib", Policy: config.Policy{Schedule: schedule}})
+		d.jobs.table.Set(3, "lib", schedule, time.Now())
+		usual := time.Until(d.jobs.table.Next(3))
 		step := func(set int64, state store.SubscriptionState, want time.Duration) {
 			t.Helper()
-			d.subscriptionChanged(store.Subscription{ID: set, SourceID: 3, SetID: set, Kind: store.ChannelChange, State: state})
-			if got := time.Until(d.table.Next(3)); got != want {
+			d.hubs.changed(&store.Subscription{ID: set, SourceID: 3, SetID: set, Kind: store.ChannelChange, State: state})
+			if got := time.Until(d.jobs.table.Next(3)); got != want {
 				t.Errorf("set %d %s: next pull in %s, want %s", set, state, got, want)
 			}
 		}
@@ -109,30 +105,30 @@ func TestHurry(t *testing.T) {
 // TestJudge: two pulls in a row make a hub suspect, a delivery in between clears it.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	j := newJudge()
+	j := newMisses()
 	m := miss{source: 1, set: 7, n: 3}
-	if j.strike(m) != 1 || j.delivered(1) || j.strike(m) != 1 || j.strike(m) != strikesMost {
-		t.Error("strikes are not counted in a row")
+	if j.count(m) != 1 || j.delivered(1) || j.count(m) != 1 || j.count(m) != suspectAfter {
+		t.Error("misses are not counted in a row")
 	}
 	if j.delivered(2) || !j.delivered(1) || j.delivered(1) {
 		t.Error("a delivery clears its own Source once")
 	}
-	for range 2 * cap(j.misses) { // nobody listens: never blocks
-		j.missed(1, 7, 1)
+	for range 2 * cap(j.waiting) { // nobody listens: never blocks
+		j.add(1, 7, 1)
 	}
 }
 
-// TestAwait: a pause ends by itself or by a kick; a forgotten Source waits for its return.
+// TestAwait: a pause ends by itself or by wake; a forgotten Source waits for its return.
 func TestAwait(t *testing.T) {
 	t.Parallel()
-	r := newResident(config.Source{Name: "lib"})
+	r := newRunner(nil, config.Source{Name: "lib"})
 	if !r.await(t.Context(), 0) {
 		t.Error("no pause did not end")
 	}
-	r.lookAgain()
-	r.lookAgain() // twice is once
+	r.wake()
+	r.wake() // twice is once
 	if !r.await(t.Context(), forGood) {
-		t.Error("a kick did not end the pause")
+		t.Error("wake did not end the pause")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -161,8 +157,8 @@ func TestWeakestBeforeItsTurn(t *testing.T) {
 	src.MinSignature = "sha384"
 	cfg.Sources = []config.Source{src}
 	d := New(Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	d.st, d.places = st, newPositions(st)
-	if err := d.knowWeakest(t.Context()); err != nil {
+	d.st = st
+	if err := d.sources.load(t.Context(), st); err != nil {
 		t.Fatal(err)
 	}
 	policy := d.callbackOptions(cfg).Policy

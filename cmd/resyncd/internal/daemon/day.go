@@ -63,7 +63,7 @@ func meanOf(p *store.Point) float64 {
 // loadDays reads the last day of all Sources; afterwards they grow with what the sampler writes, which must not write
 // meanwhile.
 func (b *board) loadDays(ctx context.Context) error {
-	now := store.MicrosOf(b.d.now())
+	now := store.MicrosOf(b.d.o.Now())
 	points, err := b.d.st.Points(ctx, 0, store.Hour, now-(hours-1)*3600e6-now%3600e6, now+1)
 	if err != nil {
 		return err

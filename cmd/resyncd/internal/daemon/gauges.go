@@ -7,7 +7,6 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
-	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
@@ -18,11 +17,11 @@ var errStarting = errors.New("the state is being opened")
 
 // status is what `status --json` prints, with what only the daemon knows.
 func (d *Daemon) status(ctx context.Context) (mirror.StatusView, error) {
-	view := mirror.StatusView{Version: d.build.Version, Sources: []report.SourceStatus{}}
-	if !d.opened.Load() {
+	view := mirror.StatusView{Version: d.o.Build.Version, Sources: []report.SourceStatus{}}
+	if !d.listeners.isOpen() {
 		return view, errStarting
 	}
-	cfg := d.config()
+	cfg := d.sources.config()
 	for _, src := range cfg.Sources {
 		s, err := d.statusOf(ctx, cfg, src)
 		if err != nil {
@@ -50,16 +49,10 @@ func (d *Daemon) statusOf(ctx context.Context, cfg *config.Config, src config.So
 // expect holds a status to the configuration, and to what only the daemon knows.
 func (d *Daemon) expect(s *report.SourceStatus, cfg *config.Config, src config.Source) {
 	p := mirror.Configured(cfg, src)
-	s.Expect(p.Expectation(d.now()))
-	if r := d.residentNamed(src.Name); r != nil {
+	s.Expect(p.Expectation(d.o.Now()))
+	if r := d.sources.named(src.Name); r != nil {
 		s.Trouble(r.trouble())
 	}
-}
-
-func (r *resident) trouble() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.problem
 }
 
 // gauges is how the Sources stand, for a scrape. What cannot be read is left out.
@@ -75,11 +68,11 @@ func (d *Daemon) gauges(ctx context.Context) []console.SourceGauges {
 	out := make([]console.SourceGauges, 0, len(view.Sources))
 	for i := range view.Sources {
 		g := gaugesOf(&view.Sources[i])
-		if r := d.residentNamed(g.Source); r != nil {
+		if r := d.sources.named(g.Source); r != nil {
 			if id, err := r.known(); err == nil {
 				g.InboxDeliveries, g.InboxBytes = waiting[id].Deliveries, waiting[id].Bytes
 			}
-			r.pulse.set(func() { g.Halted = r.pulse.halted != nil })
+			r.seen.note(func() { g.Halted = r.seen.halted != nil })
 		}
 		out = append(out, g)
 	}
@@ -88,45 +81,73 @@ func (d *Daemon) gauges(ctx context.Context) []console.SourceGauges {
 
 func gaugesOf(s *report.SourceStatus) console.SourceGauges {
 	g := console.SourceGauges{
-		Source: s.Name, InStep: len(s.Sets) > 0, Paused: s.Paused, Failing: s.Problem != nil, Channels: map[string]int64{},
+		Source: s.Name, InStep: len(s.Sets) > 0, Failing: s.Problem != nil, Channels: map[string]int64{},
+		Totals: totalsOf(s.Sets),
 	}
-	behind, unpulled := false, false // a set without: the Source has none either
+	g.Paused = s.Paused
 	for i := range s.Sets {
 		set := &s.Sets[i]
-		g.Resources += set.Resources
-		g.Bytes += set.Bytes
-		g.Owed += set.Owed
-		g.Held += set.Held
-		g.Refused += set.Refused
 		g.InStep = g.InStep && set.InStep
 		g.Failing = g.Failing || set.Problem != nil
-		for _, gap := range set.Gaps {
-			switch state := store.GapState(gap.State); {
-			case state.Open():
-				g.GapsOpen++
-			case state == store.GapUnprovable:
-				g.GapsUnprovable++
-			}
-		}
-		g.Position = health.First(g.Position, set.Position)
-		behind = behind || set.Position == nil
-		g.LastPull = health.First(g.LastPull, set.LastPull)
-		unpulled = unpulled || set.LastPull == nil
-		g.NextPull = health.First(g.NextPull, set.NextPull)
 		for j := range set.Channels {
 			c := &set.Channels[j]
 			g.Channels[c.State]++
-			g.LastPush = health.Later(g.LastPush, c.LastDelivery)
-			if health.Live(c) {
-				g.LeaseExpires = health.First(g.LeaseExpires, c.ExpiresAt)
+			if c.Live() {
+				g.LeaseExpires = earlier(g.LeaseExpires, c.ExpiresAt.Time)
 			}
 		}
 	}
+	return g
+}
+
+// totalsOf sums sets up. Where one has no position, or was never pulled, all have none.
+func totalsOf(sets []report.SetStatus) (t console.Totals) {
+	behind, unpulled := false, false
+	for i := range sets {
+		set := &sets[i]
+		t.Resources += set.Resources
+		t.Bytes += set.Bytes
+		t.Owed += set.Owed
+		t.Held += set.Held
+		t.Refused += set.Refused
+		for _, gap := range set.Gaps {
+			switch state := store.GapState(gap.State); {
+			case state.Open():
+				t.GapsOpen++
+			case state == store.GapUnprovable:
+				t.GapsLost++
+			}
+		}
+		for j := range set.Channels {
+			t.LastPush = later(t.LastPush, set.Channels[j].LastDelivery.Time)
+		}
+		t.Position = earlier(t.Position, set.Position.Time)
+		t.LastPull = earlier(t.LastPull, set.LastPull.Time)
+		t.NextPull = earlier(t.NextPull, set.NextPull.Time)
+		behind = behind || set.Position.IsZero()
+		unpulled = unpulled || set.LastPull.IsZero()
+	}
 	if behind {
-		g.Position = time.Time{}
+		t.Position = time.Time{}
 	}
 	if unpulled {
-		g.LastPull = time.Time{}
+		t.LastPull = time.Time{}
 	}
-	return g
+	return t
+}
+
+// earlier is the earlier of two times of which either may be zero, which is not known.
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// later is the later one.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

@@ -16,8 +16,8 @@ func TestConsoleIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	d := &Daemon{cfg: &config.Config{}}
-	d.cfg.Console.Listen = taken.Addr().String()
+	d := &Daemon{sources: sources{cfg: &config.Config{}}}
+	d.sources.cfg.Console.Listen = taken.Addr().String()
 	_, err = d.listenConsole(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "listen for the console") || !strings.Contains(err.Error(), "console.listen") {
 		t.Errorf("a second one: %v", err)

@@ -38,13 +38,14 @@ func lockData(ctx context.Context, dir string) (release func() error, err error)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &exit.Error{Code: exit.Held, Err: fmt.Errorf("another `resyncd serve` works on data_dir %s: stop it, or give this one a data_dir of its own", dir)}
+		return nil, &exit.Error{Code: exit.Held, Err: fmt.Errorf("another `resyncd serve` works on data_dir %s: stop "+
+			"it, or give this one a data_dir of its own", dir)}
 	}
 	return nil, fmt.Errorf("lock data_dir %s: %w", dir, err)
 }
 
-// orHeld is a failure to listen, unless another daemon works on data_dir: then it has the addresses too, and other ones would help
-// nobody. Where none ever did, nothing is made.
+// orHeld is a failure to listen, unless another daemon works on data_dir: then it has the addresses too, and other ones
+// would help nobody. Where none ever did, nothing is made.
 func orHeld(ctx context.Context, dir string, err error) error {
 	var listening *net.OpError
 	if !errors.As(err, &listening) {

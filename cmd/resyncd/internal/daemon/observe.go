@@ -11,10 +11,11 @@ import (
 	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/store"
 	syncengine "resyncd/sync"
+	"resyncd/sync/coverage"
 )
 
-// pulse is what is known of a Source beside its rows, from what the daemon saw. It goes with the process.
-type pulse struct {
+// sightings are what is known of a Source beside its rows, from what the daemon saw. It goes with the process.
+type sightings struct {
 	mu         sync.Mutex
 	halted     error                    // the mirror cannot take files
 	unread     error                    // what kept the last pull from being whole, nil for nothing
@@ -24,7 +25,7 @@ type pulse struct {
 	rejectedAt time.Time
 }
 
-func (p *pulse) set(change func()) {
+func (p *sightings) note(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
@@ -33,29 +34,29 @@ func (p *pulse) set(change func()) {
 // callbackObserver is told of what hubs deliver.
 func (d *Daemon) callbackObserver() callback.Observer {
 	return callback.Observer{
-		Notification: func(source int64, verdict string) {
-			d.metrics.Count(console.Notifications, d.nameOf(source), verdict, 1)
-			d.board.changedID(source)
-			if d.judge.delivered(source) {
-				d.calm(source)
+		Delivered: func(source int64, duplicate bool) {
+			if duplicate { // the engine never meets it
+				d.metrics.Count(console.Notifications, d.sources.nameOf(source), string(coverage.Stale), 1)
 			}
+			d.board.changedID(source)
+			d.hubs.delivered(source)
 		},
 		Rejected: func(source int64, reason string) {
-			d.metrics.Count(console.Rejections, d.nameOf(source), reason, 1)
-			if r := d.residentOf(source); r != nil {
-				r.pulse.set(func() { r.pulse.rejected, r.pulse.rejectedAt = reason, d.now() })
+			d.metrics.Count(console.Rejections, d.sources.nameOf(source), reason, 1)
+			if r := d.sources.of(source); r != nil {
+				r.seen.note(func() { r.seen.rejected, r.seen.rejectedAt = reason, d.o.Now() })
 				d.board.changed(r.name)
 			}
 		},
 		Acknowledged: func(source int64, took time.Duration) {
-			d.metrics.Observe(console.Acknowledgement, d.nameOf(source), took)
+			d.metrics.Observe(console.Acknowledgement, d.sources.nameOf(source), took)
 		},
 		Failed: d.stateFailed,
 	}
 }
 
-// stateFailed counts a failure of the state database. One that only opening it anew can mend ends the daemon (F10): whoever
-// supervises it begins it again.
+// stateFailed counts a failure of the state database. One that only opening it anew can mend ends the daemon (F10):
+// whoever supervises it begins it again.
 func (d *Daemon) stateFailed(err error) {
 	reason := "other"
 	switch {
@@ -66,10 +67,7 @@ func (d *Daemon) stateFailed(err error) {
 	case errors.Is(err, store.ErrCorrupt):
 		reason = "corrupt"
 	case errors.Is(err, store.ErrUnsure):
-		select {
-		case d.failed <- err:
-		default: // it is ending already
-		}
+		d.parts.fail(err)
 	}
 	d.metrics.Count(console.StateFailures, "", reason, 1)
 	d.board.stateFailed(err)
@@ -85,25 +83,19 @@ func ofState(err error) bool {
 	return false
 }
 
-// nameOf is the label of a Source in metrics; "" is for tokens that nobody knows, and for Sources that are gone.
-func (d *Daemon) nameOf(source int64) string {
-	if r := d.residentOf(source); r != nil {
-		return r.name
-	}
-	return ""
-}
-
-// followObserver is told of what a Follower does: for the metrics, the history and the console.
-func (d *Daemon) followObserver(r *resident, id int64) syncengine.Observer {
-	also := d.observe
-	say := d.sayer(r)
+// observer is told of what a Follower does: for the metrics, the history and the console.
+func (r *runner) observer(id int64) syncengine.Observer {
+	d := r.d
+	also := d.o.Observe
+	say := r.logger()
 	count := func(e console.Event, value string, n int64) {
 		d.metrics.Count(e, r.name, value, n)
 		d.board.changed(r.name)
 	}
 	o := also
+	o.Notified = func(verdict coverage.Verdict, n int) { count(console.Notifications, string(verdict), int64(n)) }
 	o.Missed = func(set, n int64) {
-		d.judge.missed(id, set, n)
+		d.hubs.misses.add(id, set, n)
 		count(console.PushMisses, "", n)
 		d.sampler.add(store.Point{SourceID: id, Misses: n})
 		if also.Missed != nil {
@@ -116,7 +108,7 @@ func (d *Daemon) followObserver(r *resident, id int64) syncengine.Observer {
 			also.Fetched(result, n)
 		}
 	}
-	o.Settled = func(s syncengine.Settled) { d.settled(r, id, s) }
+	o.Settled = func(s syncengine.Settled) { r.settled(id, s) }
 	o.Removed = func(n int64) {
 		count(console.Removals, "", n)
 		d.sampler.add(store.Point{SourceID: id, Changes: n})
@@ -133,7 +125,7 @@ func (d *Daemon) followObserver(r *resident, id int64) syncengine.Observer {
 		}
 	}
 	o.Gap = func(g store.Gap) {
-		if d.gapChanged(r, &g) {
+		if r.gapChanged(&g) {
 			say.gap(&g)
 		}
 		if also.Gap != nil {
@@ -149,14 +141,14 @@ func (d *Daemon) followObserver(r *resident, id int64) syncengine.Observer {
 	}
 	o.Unread = func(err error) {
 		count(console.PullProblems, health.ReasonOf(err), 1)
-		r.pulse.set(func() { r.pulse.unread = err })
+		r.seen.note(func() { r.seen.unread = err })
 	}
 	o.Discovered = func(set int64, how string) {
-		r.pulse.set(func() {
-			if r.pulse.found == nil {
-				r.pulse.found = map[int64]string{}
+		r.seen.note(func() {
+			if r.seen.found == nil {
+				r.seen.found = map[int64]string{}
 			}
-			r.pulse.found[set], r.pulse.unread = how, nil
+			r.seen.found[set], r.seen.unread = how, nil
 		})
 	}
 	o.Skipped = func(n int64) { count(console.SkippedEntries, "", n) }
@@ -164,7 +156,7 @@ func (d *Daemon) followObserver(r *resident, id int64) syncengine.Observer {
 	o.Held = func(_, _ int64) { count(console.HeldSweeps, "", 1) }
 	o.Rotten = func(n int64) { count(console.ScrubFindings, "", n) }
 	o.Halted = func(err error) {
-		r.pulse.set(func() { r.pulse.halted = err })
+		r.seen.note(func() { r.seen.halted = err })
 		if err != nil {
 			count(console.MirrorHalts, health.DiskReason(err), 1)
 		}
@@ -173,7 +165,8 @@ func (d *Daemon) followObserver(r *resident, id int64) syncengine.Observer {
 	return o
 }
 
-func (d *Daemon) settled(r *resident, id int64, s syncengine.Settled) {
+func (r *runner) settled(id int64, s syncengine.Settled) {
+	d := r.d
 	p := store.Point{SourceID: id, Bytes: s.Placed}
 	switch s.Result {
 	case "fetched":
@@ -191,18 +184,19 @@ func (d *Daemon) settled(r *resident, id int64, s syncengine.Settled) {
 	}
 }
 
-// gapChanged counts gaps as they are found and as they end. Each is told of many times; news reports whether its state is
-// another than before.
-func (d *Daemon) gapChanged(r *resident, g *store.Gap) (news bool) {
+// gapChanged counts gaps as they are found and as they end. Each is told of many times; news reports whether its state
+// is another than before.
+func (r *runner) gapChanged(g *store.Gap) (news bool) {
+	d := r.d
 	var before store.GapState
-	r.pulse.set(func() {
-		if r.pulse.gaps == nil {
-			r.pulse.gaps = map[int64]store.GapState{}
+	r.seen.note(func() {
+		if r.seen.gaps == nil {
+			r.seen.gaps = map[int64]store.GapState{}
 		}
-		if before = r.pulse.gaps[g.ID]; g.State.Open() {
-			r.pulse.gaps[g.ID] = g.State
+		if before = r.seen.gaps[g.ID]; g.State.Open() {
+			r.seen.gaps[g.ID] = g.State
 		} else {
-			delete(r.pulse.gaps, g.ID)
+			delete(r.seen.gaps, g.ID)
 		}
 	})
 	count := func(e console.Event, value string) { d.metrics.Count(e, r.name, value, 1) }

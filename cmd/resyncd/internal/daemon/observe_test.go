@@ -21,13 +21,13 @@ func TestUnsureStateEnds(t *testing.T) {
 	for _, err := range []error{store.ErrFull, store.ErrDisk} {
 		d.stateFailed(fmt.Errorf("record a step: %w", err))
 	}
-	if len(d.failed) != 0 {
-		t.Errorf("the daemon ends: %v", <-d.failed)
+	if len(d.parts.failed) != 0 {
+		t.Errorf("the daemon ends: %v", <-d.parts.failed)
 	}
 	for range 2 { // the first one counts, and nobody waits
 		d.stateFailed(fmt.Errorf("record a step: %w", store.ErrUnsure))
 	}
-	if len(d.failed) != 1 {
+	if len(d.parts.failed) != 1 {
 		t.Error("the daemon goes on")
 	}
 }
@@ -41,14 +41,13 @@ func TestStateIsTriedSoon(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				d := New(Options{Config: &config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-				d.queue = queue.NewLocal(queue.LocalOptions{})
 				j := queue.Job{Source: 3, Kind: queue.KindPull, Due: time.Now().Add(time.Hour)} // as the queue puts it back
-				d.put(j.Source, j.Kind, j.Due)
+				d.jobs.put(j.Source, j.Kind, j.Due)
 				err := fmt.Errorf("record a step: %w", map[string]error{"full": store.ErrFull, "other": report.ErrNothingYet}[name])
 				d.jobFailed(j, 9, j.Due, err)
 				began := time.Now()
 				ctx, cancel := context.WithCancel(t.Context())
-				if err := d.queue.Run(ctx, func(context.Context, queue.Job) error { cancel(); return nil }); err != nil {
+				if err := d.jobs.queue.Run(ctx, func(context.Context, queue.Job) error { cancel(); return nil }); err != nil {
 					t.Fatal(err)
 				}
 				if got := time.Since(began); got != want {

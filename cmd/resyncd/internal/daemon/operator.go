@@ -4,225 +4,321 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
-	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/health"
+	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
 	syncengine "resyncd/sync"
 	"resyncd/sync/queue"
 )
 
-// errAway says that nobody follows the Source at the moment, and why.
-func (r *resident) errAway() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.problem != "" {
-		return fmt.Errorf("the daemon cannot work on %s: %s", r.name, r.problem)
-	}
-	return &exit.Error{Code: exit.Held, Err: fmt.Errorf("the daemon does not work on %s just now", r.name)}
+const (
+	takeEvery = 250 * time.Millisecond
+	lookPause = time.Second // how often is looked for Sources that were paused or resumed by somebody else
+	// wakeEvery is how often the keeper looks for what a command wrote down itself, as nobody held the Source.
+	wakeEvery = 30 * time.Second
+	// buttonWithin is how long a page waits for what it asked for; that goes on by itself.
+	buttonWithin = 5 * time.Second
+	// buttonsMost is how many things pages asked for may be under way; a pull takes as long as it takes.
+	buttonsMost = 64
+)
+
+// operator carries out what commands ask for (control.Server) and the buttons of the console.
+type operator struct {
+	d      *Daemon
+	server control.Server
+	in     chan func(context.Context) // of buttons: they must not end with the request of a browser
+
+	mu    sync.Mutex
+	open  int // buttons under way
+	under sync.WaitGroup
 }
 
-// between runs work between two jobs of the Source and waits for it.
-func (d *Daemon) between(ctx context.Context, r *resident, work func(context.Context, *syncengine.Follower) error) error {
-	s := r.now()
-	if s == nil {
-		return r.errAway()
-	}
-	done := make(chan error, 1)
-	if !s.ask(func(ctx context.Context) { done <- d.guarded(func() error { return work(ctx, s.f) }) }) {
-		return r.errAway()
-	}
-	d.put(s.f.SourceID(), queue.KindRequest, time.Time{})
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return &exit.Error{Code: exit.Held, Err: errEnding}
-	case <-s.leaving:
-		return &exit.Error{Code: exit.Held, Err: errLeft}
-	}
+func newOperator(d *Daemon) *operator {
+	o := &operator{d: d, in: make(chan func(context.Context))}
+	o.server = control.Server{Now: d.o.Now, Log: d.o.Log, Do: o.command}
+	return o
 }
 
-// answerSync has the Source pulled and passes each set's result on as it ends.
-func (d *Daemon) answerSync(ctx context.Context, r *resident, a control.Args, t control.Listener) control.Outcome {
-	s := r.now()
-	if s == nil {
-		return control.Ending(r.errAway())
-	}
-	var v exit.Verdict
-	done := make(chan error, 1)
-	results := make(chan syncengine.Result, 64)
-	deaf := make(chan struct{}) // nobody takes results any more: the pull must not wait for that
-	defer close(deaf)
-	s.f.RequestPull(syncengine.PullRequest{
-		Full: a.Full, RetryFor: a.RetryFor, Progress: t.Note,
-		Ended: func(res syncengine.Result) {
-			select {
-			case results <- res:
-			case <-s.leaving:
-			case <-deaf:
-			}
-		},
-		Done: func(err error) { done <- err },
-	})
-	d.put(s.f.SourceID(), queue.KindPull, time.Time{})
-	take := func(res syncengine.Result) {
-		v.Count(&res)
-		t.Result(&res)
-	}
+// serve takes requests until ctx ends. It also is what tells the service manager that the daemon lives: it needs the
+// store to.
+func (o *operator) serve(ctx context.Context) error {
+	d := o.d
+	o.server.Requests = d.st
+	tick := time.NewTicker(takeEvery)
+	defer tick.Stop()
+	var looked, woken time.Time
 	for {
 		select {
-		case res := <-results:
-			take(res)
-		case err := <-done:
-			for len(results) > 0 {
-				take(<-results)
-			}
-			if err != nil {
-				return control.Ending(err)
-			}
-			return control.Outcome{Code: exit.Code(context.Background(), v.Err())}
 		case <-ctx.Done():
-			return control.Ending(&exit.Error{Code: exit.Held, Err: errEnding})
-		case <-s.leaving:
-			return control.Ending(&exit.Error{Code: exit.Held, Err: errLeft})
+			return nil
+		case <-tick.C:
+		}
+		now := d.o.Now()
+		err := o.server.Take(ctx)
+		if err == nil && now.Sub(looked).Abs() >= lookPause {
+			looked = now
+			err = o.lookAtPauses(ctx)
+		}
+		if now.Sub(woken).Abs() >= wakeEvery {
+			woken = now
+			d.keeper.Wake()
+		}
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, store.ErrCorrupt):
+			return err
+		case err != nil:
+			d.stateFailed(err)
+			d.o.Log.Warn("cannot look for requests", logging.Err(err))
+		default:
+			d.manager.alive(time.Now())
 		}
 	}
 }
 
-func (d *Daemon) answerSubscription(ctx context.Context, r *resident, command, topic string, t control.Listener) error {
-	id, err := r.known()
+// buttons carries out what pages ask for until ctx ends.
+func (o *operator) buttons(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case work := <-o.in:
+			o.under.Go(func() { work(ctx) })
+		}
+	}
+}
+
+// wait waits for what is under way.
+func (o *operator) wait() {
+	o.server.Wait()
+	o.under.Wait()
+}
+
+// lookAtPauses stops work on Sources, or takes it up again, that another process paused or resumed.
+func (o *operator) lookAtPauses(ctx context.Context) error {
+	all, err := o.d.st.Sources(ctx)
 	if err != nil {
 		return err
 	}
-	change, text := d.keeper.Renew, "%s: asking hubs to renew %d subscriptions"
-	if command == control.AskCancel {
-		change, text = d.keeper.Cancel, "%s: unsubscribing %d subscriptions"
+	for i := range all {
+		r := o.d.sources.named(all[i].Name)
+		if r == nil {
+			continue
+		}
+		switch following := r.current() != nil; {
+		case all[i].Paused && following:
+			r.stop(syncengine.ErrStopped)
+		case !all[i].Paused && !following && r.isResting():
+			r.wake()
+			o.d.keeper.Wake() // for what commands wrote down meanwhile
+		}
 	}
-	n, err := change(ctx, id, topic)
-	if err == nil {
-		t.Say(fmt.Sprintf(text, r.name, n))
+	return nil
+}
+
+// command carries out what a command asks for.
+func (o *operator) command(ctx context.Context, source, command string, a control.Args, out *control.Answer) error {
+	r := o.d.sources.named(source)
+	if r == nil {
+		return &exit.Error{Code: exit.Held, Err: fmt.Errorf(
+			"the daemon does not know %s: send it SIGHUP to read its configuration again", source)}
+	}
+	said, err := o.guarded(ctx, func() (string, error) {
+		switch command {
+		case control.AskSync:
+			return "", r.pull(ctx, syncengine.PullRequest{Full: a.Full, RetryFor: a.RetryFor, Progress: out.Progress,
+				Ended: func(res syncengine.Result) { out.Ended(&res) }})
+		case control.AskApprove:
+			return r.approve(ctx, a.Reject)
+		case control.AskRestore:
+			return r.restore(ctx, a.URI)
+		case control.AskRenew:
+			return r.renew(ctx, a.Topic)
+		case control.AskCancel:
+			return r.cancel(ctx, a.Topic)
+		case control.AskPause:
+			return r.pause(ctx)
+		case control.AskResume:
+			return r.resume(ctx)
+		case control.AskForget:
+			return r.forget(ctx, a.WithMirror)
+		}
+		return "", control.Unknown(command)
+	})
+	for line := range strings.Lines(said) {
+		out.Say(strings.TrimSuffix(line, "\n"))
 	}
 	return err
 }
 
-// answerPause leaves the Source and says so once nothing works on it any more.
-func (d *Daemon) answerPause(ctx context.Context, r *resident, t control.Listener) error {
-	id, err := r.known()
+// guarded is work for an operator. A failure has said nothing, and one by the end of the daemon tells that.
+func (o *operator) guarded(ctx context.Context, work func() (string, error)) (said string, err error) {
+	err = o.d.parts.guarded(func() (err error) {
+		said, err = work()
+		return err
+	})
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = &exit.Error{Code: exit.Held, Err: errEnding}
+	}
 	if err != nil {
-		return err
+		said = ""
 	}
-	if err := d.st.SetPaused(ctx, id, true); err != nil {
-		return err
-	}
-	if err := d.away(ctx, r, syncengine.ErrStopped); err != nil {
-		return err
-	}
-	t.Say("paused " + r.name)
-	return nil
+	return said, err
 }
 
-// answerResume takes a pause back, also one that is just about to begin; lookAtPauses does the rest.
-func (d *Daemon) answerResume(ctx context.Context, r *resident, t control.Listener) error {
-	id, err := r.known()
-	if err != nil {
-		return err
+// button finds what a button of the console stands for.
+func (o *operator) button(ctx context.Context, a console.Action) (func(context.Context) (string, error), error) {
+	d := o.d
+	r := d.sources.named(a.Source)
+	switch {
+	case !d.listeners.isOpen():
+		return nil, errStarting
+	case r == nil:
+		return nil, console.ErrUnknown
 	}
-	if err := d.st.SetPaused(ctx, id, false); err != nil {
-		return err
+	known, err := d.st.Source(ctx, a.Source)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
 	}
-	t.Say("resumed " + r.name)
-	return nil
+	switch a.Kind {
+	case console.Pause:
+		return r.pause, nil
+	case console.Resume:
+		return r.resume, nil
+	case console.Renew:
+		topic := a.Topic
+		if topic != "" && known.ID != 0 { // 0 stands for all Sources there
+			subs, err := d.st.Subscriptions(ctx, known.ID, false)
+			if err != nil {
+				return nil, err
+			}
+			topic = term.TopicNamed(subs, topic)
+		}
+		return func(ctx context.Context) (string, error) { return r.renew(ctx, topic) }, nil
+	}
+	if known.Paused {
+		return nil, fmt.Errorf("%s is paused: Resume first", a.Source)
+	}
+	switch a.Kind {
+	case console.Pull:
+		return r.pullNow, nil
+	case console.Approve, console.Reject:
+		return func(ctx context.Context) (string, error) { return r.approve(ctx, a.Kind == console.Reject) }, nil
+	case console.Restore:
+		return func(ctx context.Context) (string, error) { return r.restore(ctx, a.URI) }, nil
+	}
+	return nil, fmt.Errorf("there is no action %q", a.Kind)
 }
 
-// away ends the Source's stay and waits until it is over.
-func (d *Daemon) away(ctx context.Context, r *resident, why error) error {
-	s := r.now()
-	if s == nil {
-		return nil
+// press carries out an action of the console, and waits for it for buttonWithin.
+func (o *operator) press(ctx context.Context, a console.Action) (string, error) {
+	work, err := o.button(ctx, a)
+	if err != nil {
+		return "", err
 	}
-	r.leave(why)
+	if !o.enter() {
+		return "", errors.New("too many things that were asked for are still under way: try again in a while")
+	}
+	type outcome struct {
+		said string
+		err  error
+	}
+	done := make(chan outcome, 1)
+	ctx, cancel := context.WithTimeout(ctx, buttonWithin)
+	defer cancel()
 	select {
-	case <-s.gone:
-		return nil
+	case o.in <- func(ctx context.Context) {
+		defer o.leave()
+		said, err := o.guarded(ctx, func() (string, error) { return work(ctx) })
+		o.show(ctx, a.Source)
+		done <- outcome{said, told(err)}
+	}:
 	case <-ctx.Done():
-		return ctx.Err()
+		o.leave()
+		return "", errEnding
+	}
+	select {
+	case e := <-done:
+		return e.said, e.err
+	case <-ctx.Done():
+		return fmt.Sprintf("%s: it is under way; this page shows how it goes.", a.Source), nil
 	}
 }
 
-// answerForget unsubscribes, leaves the Source and drops what is known of it. It is not begun anew before the
-// configuration is read again.
-func (d *Daemon) answerForget(ctx context.Context, r *resident, withMirror bool, t control.Listener) (err error) {
-	id, err := r.known()
-	if err != nil {
-		return err
+// enter counts one more button, unless there are too many.
+func (o *operator) enter() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open >= buttonsMost {
+		return false
 	}
-	r.setForgotten(true)
-	defer func() {
-		if err != nil { // it goes on
-			r.setForgotten(false)
-			r.leave(nil) // a stay that began meanwhile has no plan
-			r.lookAgain()
-		}
-	}()
-	if err := d.away(ctx, r, nil); err != nil {
-		return err
-	}
-	left, err := d.unsubscribe(ctx, id)
-	if err != nil {
-		return err
-	}
-	src := r.source()
-	o := mirror.Over(d.engine, mirror.Configured(d.config(), src))
-	defer func() { err = errors.Join(err, o.Close()) }()
-	o.Target.Name = src.Name
-	if withMirror {
-		if err := o.Identify(ctx); err != nil {
-			return err
-		}
-		if err := o.OpenMirror(true); err != nil {
-			return err
-		}
-	}
-	if err := d.engine.Forget(ctx, o.Target, withMirror); err != nil {
-		return err
-	}
-	t.Say("forgot " + src.Name)
-	for i := range left {
-		t.Say(term.LeaseLeft(&left[i]))
-	}
-	t.Say(src.Name + " is still configured: it begins anew when the daemon is started again or reads its configuration again")
-	return nil
+	o.open++
+	return true
 }
 
-// lookEvery is how often is looked for what another process does.
-const lookEvery = 100 * time.Millisecond
+func (o *operator) leave() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.open--
+}
 
-// unsubscribeWithin is how long hubs have to let a Source go that is being forgotten.
-const unsubscribeWithin = 5 * time.Second
+// show has the next page show what was done.
+func (o *operator) show(ctx context.Context, source string) {
+	o.d.board.changed(source)
+	if err := o.d.board.refresh(ctx); err != nil && ctx.Err() == nil {
+		o.d.stateFailed(err)
+	}
+	o.d.board.tell()
+}
 
-// unsubscribe ends a Source's subscriptions and returns those whose hubs have not let go.
-func (d *Daemon) unsubscribe(ctx context.Context, id int64) (left []store.Subscription, err error) {
-	if err := d.keeper.DropSource(ctx, id); err != nil {
-		return nil, fmt.Errorf("unsubscribe: %w", err)
+// told is a failure as a page tells it.
+func told(err error) error {
+	var panicked *queue.PanicError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &panicked):
+		return errors.New("that broke off; the log says why")
 	}
-	patience := time.NewTimer(unsubscribeWithin)
-	defer patience.Stop()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		if left, err = d.st.Subscriptions(ctx, id, false); err != nil || len(left) == 0 {
-			return left, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-patience.C:
-			return left, nil
-		case <-tick.C:
-		}
+	return errors.New(logging.Redact(exit.Advised(err)))
+}
+
+// pullNow has the Source pulled and says what that did, in words.
+func (r *runner) pullNow(ctx context.Context) (string, error) {
+	var said []string
+	err := r.pull(ctx, syncengine.PullRequest{Ended: func(res syncengine.Result) {
+		said = append(said,
+			pulledText(&res))
+	}})
+	if err != nil && err.Error() != "" { // else the sets have said it
+		return "", err
 	}
+	if len(said) == 0 {
+		return "it was read; nothing new", nil
+	}
+	return strings.Join(said, "; "), nil
+}
+
+// pulledText says of a set what its pull did.
+func pulledText(r *syncengine.Result) string {
+	text := fmt.Sprintf("%s: %d fetched, %d deleted", term.URL(r.Set), r.Fetched, r.Deleted)
+	switch {
+	case r.Problem != "":
+		text += "; " + logging.Redact(health.Clipped(r.Problem))
+	case r.Held > 0:
+		text += fmt.Sprintf("; %d removals held for you", r.Held)
+	case r.Owed > 0:
+		text += fmt.Sprintf("; %d owed", r.Owed)
+	case r.InStep:
+		text += "; in step"
+	}
+	return text
 }

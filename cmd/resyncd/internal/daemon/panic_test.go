@@ -15,7 +15,7 @@ import (
 func TestPanicsAreLogged(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(d *Daemon) error{
-		"beside the queue": func(d *Daemon) error { return d.guarded(func() error { panic("oh") }) },
+		"beside the queue": func(d *Daemon) error { return d.parts.guarded(func() error { panic("oh") }) },
 		"in the queue": func(d *Daemon) error {
 			err := &queue.PanicError{Value: "oh", Stack: []byte("panic_test.go:1")}
 			d.jobFailed(queue.Job{}, 1, time.Time{}, err)
@@ -23,7 +23,8 @@ func TestPanicsAreLogged(t *testing.T) {
 		},
 	} {
 		var log bytes.Buffer
-		err := fail(&Daemon{log: slog.New(slog.NewTextHandler(&log, nil))})
+		logTo := slog.New(slog.NewTextHandler(&log, nil))
+		err := fail(&Daemon{parts: parts{log: logTo}, o: Options{Log: logTo}})
 		if _, ok := errors.AsType[*queue.PanicError](err); !ok {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/callback"
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
@@ -18,7 +17,6 @@ import (
 	"resyncd/store"
 	"resyncd/store/sqlite"
 	syncengine "resyncd/sync"
-	"resyncd/sync/queue"
 )
 
 // idle is a daemon of which nothing runs.
@@ -35,8 +33,6 @@ func idle(t testing.TB) *Daemon {
 	})
 	d := New(Options{Config: &config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	d.st, d.sampler.st, d.sampler.told = st, st, d.board.sampled
-	d.queue, d.table = queue.NewLocal(queue.LocalOptions{}), queue.NewTimetable(queue.TimetableOptions{})
-	d.leases, d.judge, d.callback = newLeases(time.Now), newJudge(), callback.New(callback.Options{})
 	d.keeper = keeper.New(keeper.Options{Store: st, Callback: func(token string) string { return token }})
 	return d
 }
@@ -77,10 +73,10 @@ func TestUnknownYet(t *testing.T) {
 			t.Parallel()
 			d := idle(t)
 			other := subscribed(t, d, "other")
-			d.residents["lib"] = newResident(config.Source{Name: "lib"})
-			o := d.answer(t.Context(), "lib", command, control.Args{}, &heard{})
-			if o.Code != exit.Held || o.Problem == "" {
-				t.Errorf("it ended with %d %q", o.Code, o.Problem)
+			d.sources.byName["lib"] = newRunner(d, config.Source{Name: "lib"})
+			err := d.operator.command(t.Context(), "lib", command, control.Args{}, &control.Answer{})
+			if exit.Code(t.Context(), err) != exit.Held || exit.Advised(err) == "" {
+				t.Errorf("it ended with %v", err)
 			}
 			after, err := d.st.Subscription(t.Context(), other.ID)
 			if err != nil {
@@ -93,24 +89,26 @@ func TestUnknownYet(t *testing.T) {
 	}
 }
 
-// TestLateChange: a Source that is changed or forgotten while its stay is being prepared is not followed as it was.
+// TestLateChange: a Source that is changed or forgotten while its run is being prepared is not followed as it was.
 func TestLateChange(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*Daemon, *resident){
-		"changed":   func(d *Daemon, r *resident) { d.renew(config.Source{Name: "lib", URL: "https://b.example/"}, true) },
-		"forgotten": func(_ *Daemon, r *resident) { r.setForgotten(true) },
+	for name, change := range map[string]func(*Daemon, *runner){
+		"changed": func(d *Daemon, r *runner) {
+			d.changeSource(config.Source{Name: "lib", URL: "https://b.example/"}, true)
+		},
+		"forgotten": func(_ *Daemon, r *runner) { r.setForgotten(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := idle(t)
-			r := newResident(config.Source{Name: "lib", URL: "https://a.example/"})
-			d.residents["lib"] = r
+			r := newRunner(d, config.Source{Name: "lib", URL: "https://a.example/"})
+			d.sources.byName["lib"] = r
 			_, turn, ok := r.prepare()
 			change(d, r)
-			s := &stay{over: make(chan error, 1)}
-			r.arrive(s, turn)
+			s := &run{over: make(chan error, 1)}
+			r.start(s, turn)
 			if !ok || len(s.over) != 1 {
-				t.Error("the stay goes on")
+				t.Error("the run goes on")
 			}
 		})
 	}
@@ -120,12 +118,12 @@ func TestLateChange(t *testing.T) {
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
-	paused, fresh := newResident(config.Source{Name: "paused"}), newResident(config.Source{Name: "fresh"})
+	paused, fresh := newRunner(d, config.Source{Name: "paused"}), newRunner(d, config.Source{Name: "fresh"})
 	paused.id = 3
-	d.residents["paused"], d.residents["fresh"] = paused, fresh
-	d.retry()
-	if len(paused.kick) != 1 || len(fresh.kick) != 0 {
-		t.Errorf("paused %d, fresh %d", len(paused.kick), len(fresh.kick))
+	d.sources.byName["paused"], d.sources.byName["fresh"] = paused, fresh
+	d.wakeResting()
+	if len(paused.woken) != 1 || len(fresh.woken) != 0 {
+		t.Errorf("paused %d, fresh %d", len(paused.woken), len(fresh.woken))
 	}
 }
 
@@ -134,8 +132,8 @@ func TestRemoveUnbegun(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
 	sub, other := subscribed(t, d, "lib"), subscribed(t, d, "other")
-	d.admit(t.Context(), config.Source{Name: "lib"}, time.Hour)
-	d.remove(t.Context(), "lib")
+	d.startSource(t.Context(), config.Source{Name: "lib"}, time.Hour)
+	d.removeSource(t.Context(), "lib")
 	if got := stateOf(t, d, sub.ID); got != store.SubUnsubscribing {
 		t.Errorf("the subscription is %s", got)
 	}
@@ -152,21 +150,21 @@ func resideHourly(t *testing.T, d *Daemon, id int64) config.Source {
 		t.Fatal(err)
 	}
 	src := config.Source{Name: "lib", Policy: config.Policy{Schedule: schedule}}
-	d.byID[id] = newResident(src)
+	d.sources.byID[id] = newRunner(d, src)
 	return src
 }
 
-// TestStillLost: a new stay pulls as often as the one before, while no hub tells of changes.
+// TestStillLost: a new run pulls as often as the one before, while no hub tells of changes.
 func TestStillLost(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
 	src := resideHourly(t, d, 3)
 	sub := store.Subscription{ID: 1, SourceID: 3, SetID: 7, Kind: store.ChannelChange, State: store.SubActive}
-	d.leases.note(&sub)
+	d.hubs.leases.note(&sub)
 	sub.State = store.SubDenied
-	d.leases.note(&sub)
+	d.hubs.leases.note(&sub)
 	d.schedule(t.Context(), 3, &src)
-	if next := time.Until(d.table.Next(3)); next > time.Hour/suspectShare {
+	if next := time.Until(d.jobs.table.Next(3)); next > time.Hour/suspectShare {
 		t.Errorf("the next pull is in %s", next)
 	}
 }
@@ -176,15 +174,15 @@ func TestAskedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
 	sub := subscribed(t, d, "lib")
-	r := newResident(config.Source{Name: "lib"})
+	r := newRunner(d, config.Source{Name: "lib"})
 	r.id = sub.SourceID
-	r.stay = &stay{over: make(chan error, 1), gone: make(chan struct{})} // which does not come to its end
-	d.residents["lib"] = r
+	r.run = &run{over: make(chan error, 1), ended: make(chan struct{})} // which does not come to its end
+	d.sources.byName["lib"] = r
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o := d.answer(ctx, "lib", control.AskPause, control.Args{}, &heard{})
-	if o.Code != exit.Held || o.Problem != errEnding.Error() {
-		t.Errorf("it ended with %d %q", o.Code, o.Problem)
+	err := d.operator.command(ctx, "lib", control.AskPause, control.Args{}, &control.Answer{})
+	if exit.Code(t.Context(), err) != exit.Held || err.Error() != errEnding.Error() {
+		t.Errorf("it ended with %v", err)
 	}
 }
 
@@ -192,7 +190,7 @@ func TestAskedAtTheEnd(t *testing.T) {
 func TestTellsLate(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
-	engine := &syncengine.Engine{Store: d.st, Log: d.log, Holder: "a test", Now: time.Now}
+	engine := &syncengine.Engine{Store: d.st, Log: d.o.Log, Holder: "a test", Now: time.Now}
 	f, err := engine.Follow(t.Context(), syncengine.Target{
 		Name: "lib", URL: "https://lib.example/", Policy: &fetch.Policy{Meter: new(fetch.Meter)},
 	}, syncengine.FollowOptions{Later: func(syncengine.Work, time.Time) {}})
@@ -204,11 +202,11 @@ func TestTellsLate(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s := &stay{f: f, leaving: make(chan struct{})}
-	close(s.leaving)
-	r := newResident(config.Source{Name: "lib"})
-	r.stay = s
-	d.residents["lib"] = r
+	s := &run{f: f, ending: make(chan struct{})}
+	close(s.ending)
+	r := newRunner(d, config.Source{Name: "lib"})
+	r.run = s
+	d.sources.byName["lib"] = r
 	for range 20 {
 		var both sync.WaitGroup
 		both.Go(func() {
@@ -220,7 +218,8 @@ func TestTellsLate(t *testing.T) {
 				runtime.Gosched()
 			}
 		})
-		if said, err := d.carryOutFor(t.Context(), "lib", control.AskApprove, control.Args{}); err == nil && said == "" {
+		approve := func() (string, error) { return r.approve(t.Context(), false) }
+		if said, err := d.operator.guarded(t.Context(), approve); err == nil && said == "" {
 			t.Error("nothing is said of it")
 		}
 		both.Wait()
@@ -232,20 +231,20 @@ func TestCalmedMeanwhile(t *testing.T) {
 	t.Parallel()
 	d := idle(t)
 	src := resideHourly(t, d, 3)
-	d.table.Set(3, src.Name, src.Schedule, time.Now())
-	usual := d.table.Next(3)
-	for range strikesMost {
-		d.judge.strike(miss{3, 7, 1})
+	d.jobs.table.Set(3, src.Name, src.Schedule, time.Now())
+	usual := d.jobs.table.Next(3)
+	for range suspectAfter {
+		d.hubs.misses.count(miss{3, 7, 1})
 	}
-	d.hurry(3)
-	if !d.table.Next(3).Before(usual) {
+	d.hubs.pullFaster(3)
+	if !d.jobs.table.Next(3).Before(usual) {
 		t.Error("a suspect hub is relied on")
 	}
-	if d.judge.delivered(3) {
-		d.calm(3)
+	if d.hubs.misses.delivered(3) {
+		d.hubs.pullNormally(3)
 	}
-	d.hurry(3) // which had been decided on before
-	if next := d.table.Next(3); next.Before(usual) {
+	d.hubs.pullFaster(3) // which had been decided on before
+	if next := d.jobs.table.Next(3); next.Before(usual) {
 		t.Errorf("the next pull is at %s, usually at %s", next, usual)
 	}
 }

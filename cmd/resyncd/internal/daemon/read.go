@@ -16,14 +16,15 @@ func (b *board) readOne(ctx context.Context, known *store.Source, old *entry) (*
 	if e.status, err = report.StatusOf(ctx, b.d.st, known); err != nil {
 		return nil, err
 	}
-	src, _ := b.d.config().Source(known.Name)
+	src, _ := b.d.sources.config().Source(known.Name)
 	owed := int64(0)
 	for i := range e.status.Sets {
 		set := &e.status.Sets[i]
 		owed += set.Owed
 		if old != nil && old.feeds[set.ID] {
 			e.feeds[set.ID] = true
-		} else if e.feeds[set.ID], err = mirror.IsFeed(ctx, b.d.st, src.Kind, known.ID, set.CapabilityList); err != nil {
+		} else if e.feeds[set.ID], err = mirror.IsFeed(ctx, b.d.st, src.Kind, known.ID,
+			set.CapabilityList); err != nil {
 			return nil, err
 		}
 	}

@@ -28,13 +28,13 @@ type readiness struct {
 const readyAge = 5 * time.Second
 
 func (r *readiness) check(context.Context) error {
-	if !r.d.opened.Load() {
+	if !r.d.listeners.isOpen() {
 		return errStarting
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := time.Now(); now.Sub(r.tried) >= readyAge {
-		r.tried, r.err = now, writableDisks(r.d.config())
+		r.tried, r.err = now, writableDisks(r.d.sources.config())
 	}
 	return r.err
 }

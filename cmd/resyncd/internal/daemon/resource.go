@@ -12,7 +12,6 @@ import (
 
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/exit"
-	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
@@ -25,8 +24,8 @@ import (
 const shownHits = 100
 
 // source is a Source's record.
-func (k *consoleDesk) source(ctx context.Context, name string) (store.Source, error) {
-	if !k.d.opened.Load() {
+func (k *dashboard) source(ctx context.Context, name string) (store.Source, error) {
+	if !k.d.listeners.isOpen() {
 		return store.Source{}, errStarting
 	}
 	known, err := k.d.st.Source(ctx, name)
@@ -37,11 +36,11 @@ func (k *consoleDesk) source(ctx context.Context, name string) (store.Source, er
 }
 
 // Find implements console.Data.
-func (k *consoleDesk) Find(ctx context.Context, name, text string) (console.Found, error) {
+func (k *dashboard) Find(ctx context.Context, name, text string) (console.Found, error) {
 	var out console.Found
 	known, err := k.source(ctx, name)
 	if errors.Is(err, console.ErrUnknown) {
-		if _, configured := k.d.config().Source(name); configured { // nothing of it is known yet
+		if _, configured := k.d.sources.config().Source(name); configured { // nothing of it is known yet
 			return console.Found{Complete: true}, nil
 		}
 	}
@@ -59,7 +58,7 @@ func (k *consoleDesk) Find(ctx context.Context, name, text string) (console.Foun
 // hitOf is a resource as searches show it.
 func hitOf(r *store.Resource) console.Hit {
 	l := report.ListingOf(r)
-	h := console.Hit{URI: r.URI, State: l.State, Length: -1, Changed: health.At(l.Changed), Title: titleOf(l.Meta)}
+	h := console.Hit{URI: r.URI, State: l.State, Length: -1, Changed: l.Changed.Time, Title: titleOf(l.Meta)}
 	if l.Type != nil {
 		h.Type = *l.Type
 	}
@@ -84,7 +83,7 @@ func titleOf(meta json.RawMessage) string {
 }
 
 // Resource implements console.Data.
-func (k *consoleDesk) Resource(ctx context.Context, name, uri string) (console.ResourceView, error) {
+func (k *dashboard) Resource(ctx context.Context, name, uri string) (console.ResourceView, error) {
 	known, err := k.source(ctx, name)
 	if err != nil {
 		return console.ResourceView{}, err
@@ -131,7 +130,7 @@ func (k *consoleDesk) Resource(ctx context.Context, name, uri string) (console.R
 }
 
 func historyLine(l *report.HistoryLine) console.HistoryLine {
-	h := console.HistoryLine{At: health.At(l.At), What: l.What, Version: health.At(l.Version)}
+	h := console.HistoryLine{At: l.At.Time, What: l.What, Version: l.Version.Time}
 	if l.Detail != nil {
 		h.Detail = logging.Redact(*l.Detail)
 	} else if l.EditLine != nil {
@@ -146,13 +145,13 @@ func historyLine(l *report.HistoryLine) console.HistoryLine {
 }
 
 // Open implements console.Data. The mirror is opened for this one file: what the daemon holds open is its Follower's.
-func (k *consoleDesk) Open(ctx context.Context, name, uri string) (io.ReadCloser, console.FileInfo, error) {
+func (k *dashboard) Open(ctx context.Context, name, uri string) (io.ReadCloser, console.FileInfo, error) {
 	var info console.FileInfo
 	known, err := k.source(ctx, name)
 	if err != nil {
 		return nil, info, err
 	}
-	src, isThere := k.d.config().Source(name)
+	src, isThere := k.d.sources.config().Source(name)
 	if !isThere {
 		return nil, info, errors.New("the Source is not configured any more: where its mirror lies is not known")
 	}
@@ -165,7 +164,7 @@ func (k *consoleDesk) Open(ctx context.Context, name, uri string) (io.ReadCloser
 	case r.Have.State == store.HaveNone:
 		return nil, info, fmt.Errorf("it is not in the mirror (%w)", console.ErrUnknown)
 	}
-	o := mirror.Over(k.d.engine, mirror.Configured(k.d.config(), src))
+	o := mirror.Over(k.d.engine, mirror.Configured(k.d.sources.config(), src))
 	o.Known = &known
 	if err := o.OpenMirror(false); err != nil {
 		return nil, info, errors.New(exit.Advised(err))
@@ -179,7 +178,8 @@ func (k *consoleDesk) Open(ctx context.Context, name, uri string) (io.ReadCloser
 		}
 		return nil, info, errors.Join(err, o.Close())
 	}
-	info = console.FileInfo{Name: fileName(r), Type: r.Have.Type, Length: found.Length, Modified: r.Have.Version.Until.Time()}
+	info = console.FileInfo{Name: fileName(r), Type: r.Have.Type, Length: found.Length,
+		Modified: r.Have.Version.Until.Time()}
 	return &shutting{f, o.Close}, info, nil
 }
 

@@ -95,18 +95,18 @@ func (s *sampler) flush(ctx context.Context) error {
 func (d *Daemon) sample(ctx context.Context) error {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
-	clock := newClockWatch(d.now(), time.Now())
+	clock := newClockWatch(d.o.Now(), time.Now())
 	written, failing := time.Now(), false
 	for {
 		select {
 		case <-ctx.Done():
 			if err := d.sampler.flush(ctx); err != nil {
-				d.log.Warn("the history of the last minute is lost", logging.Err(err))
+				d.o.Log.Warn("the history of the last minute is lost", logging.Err(err))
 			}
 			return nil
 		case <-tick.C:
 		}
-		if jump := clock.look(d.now(), time.Now()); jump != 0 {
+		if jump := clock.look(d.o.Now(), time.Now()); jump != 0 {
 			d.clockJumped(ctx, jump)
 		}
 		if time.Since(written) < sampleEvery {
@@ -117,7 +117,7 @@ func (d *Daemon) sample(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			d.stateFailed(err)
 			if !failing { // told once, however long it lasts
-				d.log.Warn("the history cannot be written; it waits", logging.Err(err))
+				d.o.Log.Warn("the history cannot be written; it waits", logging.Err(err))
 			}
 		}
 		failing = err != nil
@@ -136,10 +136,10 @@ func (d *Daemon) clockJumped(ctx context.Context, by time.Duration) {
 		// Else the overview would go on to show the day that ended at the hour the clock came from.
 		if err := d.board.loadDays(ctx); err != nil && ctx.Err() == nil {
 			d.stateFailed(err)
-			d.log.Warn("the history of the last day cannot be read after a jump of the clock", logging.Err(err))
+			d.o.Log.Warn("the history of the last day cannot be read after a jump of the clock", logging.Err(err))
 		}
 	}
-	d.log.Warn(what, "by", by.Round(time.Second))
+	d.o.Log.Warn(what, "by", by.Round(time.Second))
 	d.board.changedAll()
 }
 

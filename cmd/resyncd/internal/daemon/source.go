@@ -16,13 +16,13 @@ import (
 
 // at looks a Source up as it stands now: it is read anew. What is read stays out of the board, where it could take the
 // place of something newer, or bring a Source back that was forgotten meanwhile.
-func (k *consoleDesk) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
+func (k *dashboard) at(ctx context.Context, name string) (s *health.Standing, e *entry, err error) {
 	d := k.d
-	if !d.opened.Load() {
+	if !d.listeners.isOpen() {
 		return nil, nil, errStarting
 	}
 	known, err := d.st.Source(ctx, name)
-	src, configured := d.config().Source(name)
+	src, configured := d.sources.config().Source(name)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && !configured:
 		return nil, nil, console.ErrUnknown
@@ -38,15 +38,15 @@ func (k *consoleDesk) at(ctx context.Context, name string) (s *health.Standing, 
 			return nil, nil, err
 		}
 	}
-	now := d.now()
+	now := d.o.Now()
 	if !configured {
 		return &health.Standing{Status: term.Copied(e.status), Now: now, Feeds: e.feeds}, e, nil
 	}
-	return d.standing(d.config(), &src, e, now, d.board.stateTrouble(now)), e, nil
+	return d.standing(d.sources.config(), &src, e, now, d.board.stateTrouble(now)), e, nil
 }
 
 // Source implements console.Data.
-func (k *consoleDesk) Source(ctx context.Context, name string) (console.SourceView, error) {
+func (k *dashboard) Source(ctx context.Context, name string) (console.SourceView, error) {
 	s, e, err := k.at(ctx, name)
 	if err != nil {
 		return console.SourceView{}, err
@@ -83,7 +83,7 @@ func (k *consoleDesk) Source(ctx context.Context, name string) (console.SourceVi
 	return out, err
 }
 
-func (k *consoleDesk) sets(ctx context.Context, s *health.Standing, source int64) ([]console.SetView, error) {
+func (k *dashboard) sets(ctx context.Context, s *health.Standing, source int64) ([]console.SetView, error) {
 	rows, err := k.d.st.Sets(ctx, source)
 	if err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (k *consoleDesk) sets(ctx context.Context, s *health.Standing, source int64
 		return nil, err
 	}
 	var found map[int64]string
-	if r := k.d.residentNamed(s.Status.Name); r != nil {
-		r.pulse.set(func() { found = maps.Clone(r.pulse.found) })
+	if r := k.d.sources.named(s.Status.Name); r != nil {
+		r.seen.note(func() { found = maps.Clone(r.seen.found) })
 	}
 	var out []console.SetView
 	for i := range s.Status.Sets {
@@ -121,10 +121,9 @@ func (k *consoleDesk) sets(ctx context.Context, s *health.Standing, source int64
 func setPage(s *health.Standing, set *report.SetStatus, row *store.Set) console.SetView {
 	f := health.AssessSet(s, set)
 	v := console.SetView{
-		ID: set.ID, CapabilityList: term.URL(set.CapabilityList), Level: f.Level, State: f.State, Why: logging.Redact(f.Why),
-		Position: health.At(set.Position), Proven: health.At(set.Proven), Resources: set.Resources, Bytes: set.Bytes, Owed: set.Owed,
-		Held: set.Held, Refused: set.Refused, Baselines: set.Baselines, LastPull: health.At(set.LastPull), NextPull: health.At(set.NextPull),
-		From: beginning(set, row).Time(),
+		ID: set.ID, CapabilityList: term.URL(set.CapabilityList), Level: f.Level, State: f.State,
+		Why: logging.Redact(f.Why), Totals: totalsOf([]report.SetStatus{*set}), Proven: set.Proven.Time,
+		Baselines: set.Baselines, From: beginning(set, row).Time(),
 	}
 	for i := range slices.Backward(set.Gaps) {
 		v.Gaps = append(v.Gaps, gapView(&set.Gaps[i], s.Feeds[set.ID]))
@@ -135,16 +134,11 @@ func setPage(s *health.Standing, set *report.SetStatus, row *store.Set) console.
 // beginning is the first instant that anything is known of.
 func beginning(set *report.SetStatus, row *store.Set) store.Micros {
 	first := row.Floor
-	earlier := func(m store.Micros) {
-		if m.Known() && (!first.Known() || m < first) {
-			first = m
-		}
-	}
 	for _, iv := range slices.Concat(row.Proven, row.Joint) {
-		earlier(iv.From)
+		first = store.Earliest(first, iv.From)
 	}
 	for i := range set.Gaps {
-		earlier(store.MicrosOf(health.At(set.Gaps[i].From)))
+		first = store.Earliest(first, store.MicrosOf(set.Gaps[i].From.Time))
 	}
 	return first
 }
@@ -165,8 +159,9 @@ func withWaiting(points []store.Point, waiting store.Point, hour store.Micros) [
 // foundWords says how a set was discovered.
 func foundWords(how string) string {
 	words := map[string]string{
-		"given": "by the address in the configuration", "well-known": "by /.well-known/resourcesync", "link-header": "by a Link header",
-		"html-link": "by a link in a page", "robots": "by robots.txt", "description": "by the Source Description",
+		"given": "by the address in the configuration", "well-known": "by /.well-known/resourcesync",
+		"link-header": "by a Link header",
+		"html-link":   "by a link in a page", "robots": "by robots.txt", "description": "by the Source Description",
 		"up": "by a link from one of its documents", "index": "by an index",
 	}[how]
 	if words == "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/store"
 )
 
@@ -52,20 +51,4 @@ func (s *states) note(sub *store.Subscription) (came, leased bool) {
 		before.verified = store.NoTime
 	}
 	return before.state != now.state, now.verified.Known() && now.verified != before.verified
-}
-
-// countChange counts what subscriptions come to.
-func (d *Daemon) countChange(sub *store.Subscription) {
-	name := d.nameOf(sub.SourceID)
-	if name == "" {
-		return
-	}
-	came, leased := d.states.note(sub)
-	if came {
-		d.metrics.Count(console.SubscriptionChanges, name, string(sub.State), 1)
-	}
-	if leased && sub.Granted < shortLease {
-		d.metrics.Count(console.ShortLeases, name, "", 1)
-	}
-	d.board.changed(name)
 }

@@ -17,7 +17,8 @@ const shownSpans = 2000
 const firstInstant, lastInstant = store.Micros(-1) << 61, store.Micros(1) << 61
 
 // Timeline implements console.Data.
-func (k *consoleDesk) Timeline(ctx context.Context, name string, set int64, from, until time.Time) (console.Timeline, error) {
+func (k *dashboard) Timeline(ctx context.Context, name string, set int64, from, until time.Time) (console.Timeline,
+	error) {
 	var out console.Timeline
 	known, err := k.source(ctx, name)
 	if err != nil {

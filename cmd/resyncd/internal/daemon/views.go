@@ -19,7 +19,8 @@ import (
 
 func gapView(g *report.GapStatus, feed bool) console.GapView {
 	v := console.GapView{
-		From: health.At(g.From), Until: health.At(g.Until), Found: g.Found.Time(), Ended: g.Ended.Time(), State: g.State, Level: console.Busy,
+		From: g.From.Time, Until: g.Until.Time, Found: g.Found.Time, Ended: g.Ended.Time, State: g.State,
+		Level: console.Busy,
 	}
 	if g.ClosedBy != nil {
 		v.ClosedBy = *g.ClosedBy
@@ -33,7 +34,8 @@ func gapView(g *report.GapStatus, feed bool) console.GapView {
 	case state == store.GapUnprovable && feed:
 		v.Level, v.Words = console.Warn, "the feed did not reach back: entries may be missing, nobody can tell"
 	case state == store.GapUnprovable:
-		v.Level, v.Words = console.Warn, "nobody can prove what happened; everything is compared when the Resource List changes"
+		v.Level, v.Words = console.Warn, "nobody can prove what happened; everything is compared when the Resource "+
+			"List changes"
 	case state == store.GapLagging:
 		v.Level, v.Words = console.Warn, "the list lags behind a notification; it is asked again"
 	case state == store.GapWaiting:
@@ -60,12 +62,14 @@ func closedWords(by string) string {
 func channelPage(sub *store.Subscription) console.ChannelView {
 	c := report.Channel(sub)
 	v := console.ChannelView{
-		ID: sub.ID, Kind: c.Kind, Topic: term.URL(c.Topic), Hub: term.URL(c.Hub), State: c.State, Level: health.ChannelLevel(c.State), Reason: logging.Redact(sub.Reason),
-		RenewAt: health.At(c.RenewAt), LastDelivery: health.At(c.LastDelivery), Delivered: c.Delivered, Duplicates: c.Duplicates, Misses: c.PushMisses,
+		ID: sub.ID, Kind: c.Kind, Topic: term.URL(c.Topic), Hub: term.URL(c.Hub), State: c.State,
+		Level: health.ChannelLevel(c.State), Reason: logging.Redact(sub.Reason),
+		RenewAt: c.RenewAt.Time, LastDelivery: c.LastDelivery.Time, Delivered: c.Delivered, Duplicates: c.Duplicates,
+		Misses:       c.PushMisses,
 		BadSignature: c.RejectedBy.Signature, TooLarge: c.RejectedBy.TooLarge, Malformed: c.RejectedBy.Malformed,
 	}
 	if sub.Live() {
-		v.LeaseFrom, v.LeaseEnds = health.At(c.VerifiedAt), health.At(c.ExpiresAt)
+		v.LeaseFrom, v.LeaseEnds = c.VerifiedAt.Time, c.ExpiresAt.Time
 	}
 	return v
 }
@@ -78,21 +82,23 @@ const (
 	shownDays   = 30
 )
 
-func (k *consoleDesk) events(ctx context.Context, source int64) ([]console.ChannelEvent, error) {
+func (k *dashboard) events(ctx context.Context, source int64) ([]console.ChannelEvent, error) {
 	events, err := k.d.st.SubscriptionEvents(ctx, source, shownEvents)
 	var out []console.ChannelEvent
 	for i := range events {
 		e := &events[i]
 		out = append(out, console.ChannelEvent{
-			At: e.At.Time(), Kind: string(e.Kind), Topic: term.URL(e.Topic), Hub: term.URL(e.Hub), From: string(e.From), To: string(e.To),
-			Reason: logging.Redact(e.Reason), Lease: time.Duration(e.Lease) * time.Second, Level: health.ChannelLevel(string(e.To)),
+			At: e.At.Time(), Kind: string(e.Kind), Topic: term.URL(e.Topic), Hub: term.URL(e.Hub), From: string(e.From),
+			To:     string(e.To),
+			Reason: logging.Redact(e.Reason), Lease: time.Duration(e.Lease) * time.Second,
+			Level: health.ChannelLevel(string(e.To)),
 		})
 	}
 	return out, err
 }
 
 // runs are those of all sets, newest first.
-func (k *consoleDesk) runs(ctx context.Context, s *health.Standing) ([]console.RunView, error) {
+func (k *dashboard) runs(ctx context.Context, s *health.Standing) ([]console.RunView, error) {
 	var out []console.RunView
 	for i := range s.Status.Sets {
 		set := &s.Status.Sets[i]
@@ -103,9 +109,11 @@ func (k *consoleDesk) runs(ctx context.Context, s *health.Standing) ([]console.R
 		for j := range runs {
 			r := &runs[j]
 			out = append(out, console.RunView{
-				Set: term.URL(set.CapabilityList), Kind: r.Kind, Started: r.Started.Time(), Took: r.Ended.Time().Sub(r.Started.Time()),
-				Fetched: r.Fetched, Deleted: r.Deleted, Unchanged: r.Unchanged, Failed: r.Failed, Bytes: r.Bytes, Requests: r.Requests,
-				Problem: logging.Redact(r.Problem),
+				Set: term.URL(set.CapabilityList), Kind: r.Kind, Started: r.Started.Time(),
+				Took:    r.Ended.Time().Sub(r.Started.Time()),
+				Fetched: r.Fetched, Deleted: r.Deleted, Unchanged: r.Unchanged, Failed: r.Failed, Bytes: r.Bytes,
+				Requests: r.Requests,
+				Problem:  logging.Redact(r.Problem),
 			})
 		}
 	}
@@ -113,7 +121,7 @@ func (k *consoleDesk) runs(ctx context.Context, s *health.Standing) ([]console.R
 	return out[:min(len(out), 2*shownRuns)], nil
 }
 
-func (k *consoleDesk) items(ctx context.Context, source int64, f store.Filter) ([]console.Item, error) {
+func (k *dashboard) items(ctx context.Context, source int64, f store.Filter) ([]console.Item, error) {
 	rs, err := k.d.st.Scan(ctx, store.ScanQuery{SourceID: source, Filter: f, Limit: shownItems})
 	var out []console.Item
 	for _, r := range rs {
@@ -134,7 +142,8 @@ func (k *consoleDesk) items(ctx context.Context, source int64, f store.Filter) (
 
 // itemOf is an owed resource.
 func itemOf(r *store.Resource) console.Item {
-	it := console.Item{URI: r.URI, Reason: logging.Redact(r.Work.Reason), Attempts: r.Work.Attempts}
+	it := console.Item{URI: r.URI, Reason: logging.Redact(r.Work.Reason), Cause: cmp.Or(r.Work.Cause, r.Work.Class),
+		Attempts: r.Work.Attempts}
 	if it.Reason == "" {
 		it.Reason = "not tried yet"
 	}
@@ -147,11 +156,13 @@ func itemOf(r *store.Resource) console.Item {
 	return it
 }
 
-// documentsMost is how many documents of a set are shown, spansLooked how many pieces of evidence are asked for their names.
+// documentsMost is how many documents of a set are shown, spansLooked how many pieces of evidence are asked for their
+// names.
 const documentsMost, spansLooked = 20, 200
 
 // documents are those that a set was last read from: its Capability List, and what its newest evidence names.
-func (k *consoleDesk) documents(ctx context.Context, source int64, set *report.SetStatus) ([]console.DocumentView, error) {
+func (k *dashboard) documents(ctx context.Context, source int64, set *report.SetStatus) ([]console.DocumentView,
+	error) {
 	spans, err := k.d.st.Spans(ctx, set.ID, firstInstant, lastInstant, spansLooked)
 	if err != nil {
 		return nil, err
@@ -172,7 +183,8 @@ func (k *consoleDesk) documents(ctx context.Context, source int64, set *report.S
 			return nil, fmt.Errorf("read document: %w", err)
 		}
 		out = append(out, console.DocumentView{
-			URL: term.URL(doc.URL), Kind: doc.Kind, From: doc.From.Time(), Until: doc.Until.Time(), Entries: doc.Entries, Read: doc.Read.Time(),
+			URL: term.URL(doc.URL), Kind: doc.Kind, From: doc.From.Time(), Until: doc.Until.Time(),
+			Entries: doc.Entries, Read: doc.Read.Time(),
 		})
 	}
 	return out, nil

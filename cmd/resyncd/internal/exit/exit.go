@@ -1,5 +1,5 @@
-// Package exit knows what a command line ends with: codes, the advice that goes with an error, the verdict over several
-// parts. It refuses to know what the commands do.
+// Package exit knows what a command line ends with: codes, advice, the verdict over several parts. It refuses to know
+// what the commands do.
 package exit
 
 import (
@@ -13,7 +13,7 @@ import (
 	"resyncd/store/blob"
 )
 
-// The exit codes of contract.md 1, the same for all commands.
+// The exit codes (contract.md 1).
 const (
 	Done        = 0
 	Failed      = 1
@@ -24,7 +24,7 @@ const (
 	Interrupted = 130
 )
 
-// Error is an error that already knows its exit code. Its text may be empty: the results have told everything.
+// Error is an error that knows its exit code. Its text may be empty where the results tell everything.
 type Error struct {
 	Code int
 	Err  error
@@ -41,12 +41,12 @@ func (c *Error) Error() string {
 // Unwrap is what it wraps.
 func (c *Error) Unwrap() error { return c.Err }
 
-// Usage is the error of a command line or a configuration that is wrong.
+// Usage is the error of a wrong command line or configuration.
 func Usage(format string, args ...any) error {
 	return &Error{Code: Misused, Err: fmt.Errorf(format, args...)}
 }
 
-// Ended is what a daemon ended of by itself. A signal that comes while it ends changes nothing about that.
+// Ended is what a daemon ended of by itself. A signal that comes meanwhile changes nothing.
 type Ended struct{ Err error }
 
 // Error implements error.
@@ -55,7 +55,7 @@ func (e *Ended) Error() string { return e.Err.Error() }
 // Unwrap is what it wraps.
 func (e *Ended) Unwrap() error { return e.Err }
 
-// Code maps an error to its code; the only place that does.
+// Code maps an error to its code.
 func Code(ctx context.Context, err error) int {
 	var ended *Ended
 	if errors.As(err, &ended) {
@@ -64,7 +64,7 @@ func Code(ctx context.Context, err error) int {
 	var c *Error
 	var held *store.HeldError
 	var bad *config.Error
-	var help interface{ ExitCode() int } // of the command line library
+	var help interface{ ExitCode() int }
 	switch {
 	case err == nil:
 		return Done
@@ -80,7 +80,7 @@ func Code(ctx context.Context, err error) int {
 	return Failed
 }
 
-// Advised is the text of an error with what to do next, where the error itself does not say it.
+// Advised is the text of an error with what to do next.
 func Advised(err error) string {
 	var held *store.HeldError
 	var coding *Error
@@ -92,7 +92,8 @@ func Advised(err error) string {
 	case errors.Is(err, store.ErrFenced):
 		advice = "let that process do the work, or stop it and run the command again"
 	case errors.Is(err, blob.ErrUnmarked):
-		advice = "mount it and run the command again; if the mirror was removed on purpose, run `resyncd source forget` first"
+		advice = "mount it and run the command again; if the mirror was removed on purpose, run `resyncd source " +
+			"forget` first"
 	case errors.Is(err, blob.ErrNoSpace):
 		advice = "free space or inodes on its disk, then run the command again"
 	case errors.Is(err, blob.ErrReadOnly):
@@ -103,7 +104,7 @@ func Advised(err error) string {
 		advice = "raise the limit of open files (ulimit -n) or stop something else, then run the command again"
 	case errors.Is(err, store.ErrForeign):
 		advice = "name the right data_dir or folder, or move that file aside"
-	case errors.As(err, &coding): // it says what was asked for, and what to write instead
+	case errors.As(err, &coding): // it says what to write instead
 	case errors.Is(err, fs.ErrPermission):
 		advice = "run it as the user that these files belong to, or change their rights"
 	case errors.As(err, &path) && errors.Is(err, fs.ErrNotExist):

@@ -7,8 +7,7 @@ import (
 	syncengine "resyncd/sync"
 )
 
-// Verdict counts how the parts of a command went, sets or whole Sources, and draws the exit code (contract.md 1): a run
-// of several is failed only if all failed.
+// Verdict counts how sets or Sources went: a run of several is failed only if all failed (contract.md 1).
 type Verdict struct {
 	Parts, Failed, held, misused int
 	Differ, Owed                 bool
@@ -39,7 +38,7 @@ func (v *Verdict) Count(r *syncengine.Result) {
 	}
 }
 
-// Err is the exit code as an error without text: everything was told already.
+// Err is the exit code as an error without text.
 func (v *Verdict) Err() error {
 	code := Done
 	switch {

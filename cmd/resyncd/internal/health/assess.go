@@ -9,11 +9,13 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/sync/report"
 )
 
-// Standing is all by which a Source is judged for people: how it stands as `status` has it, and what only the daemon knows.
+// Standing is all by which a Source is judged for people: how it stands as `status` has it, and what only the daemon
+// knows.
 type Standing struct {
 	Status report.SourceStatus // after Expect and Trouble
 	Now    time.Time
@@ -47,7 +49,8 @@ const unprovableFor = 7 * 24 * time.Hour
 func Assess(s *Standing) Finding {
 	switch {
 	case !s.Configured:
-		return Finding{console.Busy, "not configured", "It is not configured any more: its files stay as they are, and nobody follows it. Put it back into `sources` to go on."}
+		return Finding{console.Busy, "not configured", "It is not configured any more: its files stay as they are, " +
+			"and nobody follows it. Put it back into `sources` to go on."}
 	case s.Status.Paused:
 		return Finding{console.Warn, "paused", "Paused by an operator: nothing is pulled or fetched until Resume."}
 	}
@@ -112,15 +115,16 @@ func aboutSource(s *Standing) (found []Finding) {
 		found = append(found, Finding{level, state, fmt.Sprintf(format, args...)})
 	}
 	if s.State != nil {
-		say(console.Bad, "state failing", "%s. Hubs are told to come again; work goes on by itself.", sentence(s.State.Error()))
+		say(console.Bad, "state failing", "%s. Hubs are told to come again; work goes on by itself.",
+			sentence(s.State.Error()))
 	}
 	switch {
 	case s.Halted != nil:
 		found = append(found, haltedFor(s.Halted))
 	case len(s.Status.Sets) == 0 && s.Unread != nil:
-		say(console.Bad, "failing", "%s", failing(s.Unread.Error(), s))
+		say(console.Bad, "failing", "%s", failing(s.Unread.Error(), fetch.CauseOf(s.Unread), s))
 	case s.Status.Unread: // nor before this start
-		say(console.Bad, "failing", "%s", failing(*s.Status.Problem, s))
+		say(console.Bad, "failing", "%s", failing(*s.Status.Problem, s.Status.Cause, s))
 	case s.Status.Problem != nil:
 		say(console.Bad, "not working", "%s. Tried again every %s.", sentence(*s.Status.Problem), Span(s.Again))
 	case len(s.Status.Sets) == 0 && s.Following:
@@ -136,11 +140,12 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
 	say := func(level console.Level, state, format string, args ...any) {
 		found = append(found, Finding{level, state, fmt.Sprintf(format, args...)})
 	}
-	if set.Problem != nil && !isDisk(s, *set.Problem) {
-		say(console.Bad, "failing", "%s", failing(*set.Problem, s))
+	if set.Problem != nil && (s.Halted == nil || set.Cause != store.CauseDisk) { // the halt says it better
+		say(console.Bad, "failing", "%s", failing(*set.Problem, set.Cause, s))
 	}
 	if set.Held > 0 {
-		say(console.Warn, "removals held", "%s held for you, because the new list lacks so many: Approve removes the files, Reject keeps them until the list changes.", count(set.Held, "removal is", "removals are"))
+		say(console.Warn, "removals held", "%s held for you, because the new list lacks so many: Approve removes the "+
+			"files, Reject keeps them until the list changes.", count(set.Held, "removal is", "removals are"))
 	}
 	found = append(found, aboutOwed(s, set)...)
 	found = append(found, aboutGaps(s, set)...)
@@ -151,7 +156,8 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
 		}
 	}
 	if set.Refused > 0 {
-		say(console.Good, "", "%s outside scope or policy: `resyncd ls --refused` lists them, `scope` admits them.", count(set.Refused, "resource is", "resources are"))
+		say(console.Good, "", "%s outside scope or policy: `resyncd ls --refused` lists them, `scope` admits them.",
+			count(set.Refused, "resource is", "resources are"))
 	}
 	return found
 }
@@ -165,21 +171,19 @@ func onlyGood(found []Finding) bool {
 	return true
 }
 
-// isDisk: a pull that ended in a failure of the mirror says so of its set, and the halt says it better.
-func isDisk(s *Standing, problem string) bool {
-	return s.Halted != nil && strings.Contains(problem, s.Halted.Error())
-}
-
 func aboutOwed(s *Standing, set *report.SetStatus) []Finding {
 	switch {
 	case set.Owed == 0:
 		return nil
 	case s.Halted != nil: // which says why
-		return []Finding{{console.Warn, "owed", count(set.Owed, "resource is", "resources are") + " owed until the mirror takes files."}}
+		return []Finding{{console.Warn, "owed", count(set.Owed, "resource is", "resources are") +
+			" owed until the mirror takes files."}}
 	case s.Owed == nil || s.Owed.Attempts == 0:
-		return []Finding{{console.Busy, "fetching", count(set.Owed, "resource is", "resources are") + " being fetched."}}
+		return []Finding{{console.Busy, "fetching", count(set.Owed, "resource is", "resources are") +
+			" being fetched."}}
 	}
-	why := fmt.Sprintf("%s owed.%s The last failure: %s.", count(set.Owed, "resource is", "resources are"), hint(s.Owed.Reason), Clipped(s.Owed.Reason))
+	why := fmt.Sprintf("%s owed.%s The last failure: %s.", count(set.Owed, "resource is", "resources are"),
+		hint(s.Owed.Cause), Clipped(s.Owed.Reason))
 	if !s.Owed.NextTry.IsZero() {
 		why += " Tried again " + s.when(s.Owed.NextTry) + "."
 	}
@@ -199,37 +203,43 @@ func aboutGaps(s *Standing, set *report.SetStatus) (found []Finding) {
 }
 
 func aboutGap(s *Standing, g *report.GapStatus, feed bool) (Finding, bool) {
-	hole := fmt.Sprintf("between %s and %s", stampOf(At(g.From)), stampOf(At(g.Until)))
+	hole := fmt.Sprintf("between %s and %s", stampOf(g.From.Time), stampOf(g.Until.Time))
 	state := store.GapState(g.State)
 	switch {
 	case state == store.GapLagging:
-		why := fmt.Sprintf("The Source's list lags behind a notification since %s: it does not hold yet what happened %s. It is asked again and again", stampOf(g.Found.Time()), hole)
+		why := fmt.Sprintf("The Source's list lags behind a notification since %s: it does not hold yet what happened "+
+			"%s. It is asked again and again", stampOf(g.Found.Time), hole)
 		if s.GapPatience > 0 {
 			why += fmt.Sprintf("; after %s everything is compared", Span(s.GapPatience))
 		}
 		return Finding{console.Warn, "list lags", why + "."}, true
 	case state == store.GapBaseline:
-		return Finding{console.Busy, "closing a gap", "No list reaches back to what happened " + hole + ": everything is compared."}, true
+		return Finding{console.Busy, "closing a gap", "No list reaches back to what happened " + hole +
+			": everything is compared."}, true
 	case state.Open():
-		return Finding{console.Busy, "closing a gap", "Nothing was heard of what happened " + hole + ": the Source's list is asked."}, true
-	case state != store.GapUnprovable || s.Now.Sub(g.Ended.Time()) > unprovableFor:
+		return Finding{console.Busy, "closing a gap", "Nothing was heard of what happened " + hole +
+			": the Source's list is asked."}, true
+	case state != store.GapUnprovable || s.Now.Sub(g.Ended.Time) > unprovableFor:
 		return Finding{}, false
 	case feed:
-		return Finding{console.Warn, "feed cut short", "The feed did not reach back: entries " + hole + " may be missing, nobody can tell. Pull more often, or ask the publisher for a longer feed."}, true
+		return Finding{console.Warn, "feed cut short", "The feed did not reach back: entries " + hole +
+			" may be missing, nobody can tell. Pull more often, or ask the publisher for a longer feed."}, true
 	}
-	return Finding{console.Warn, "unproven", "Nobody can prove what happened " + hole + ": everything is compared as soon as the Resource List changes."}, true
+	return Finding{console.Warn, "unproven", "Nobody can prove what happened " + hole +
+		": everything is compared as soon as the Resource List changes."}, true
 }
 
 // lateSince says why a set is not known to be in step though nothing went wrong.
 func lateSince(s *Standing, set *report.SetStatus) string {
-	due := At(set.NextPull)
+	due := set.NextPull.Time
 	switch {
 	case set.InStep:
 		return ""
-	case set.LastPull == nil:
+	case set.LastPull.IsZero():
 		return "Its first pull is under way."
 	case !due.IsZero() && due.Before(s.Now):
-		return fmt.Sprintf("The pull that was due %s is under way or waits for its turn; the last one was %s.", s.when(due), s.when(At(set.LastPull)))
+		return fmt.Sprintf("The pull that was due %s is under way or waits for its turn; the last one was %s.",
+			s.when(due), s.when(set.LastPull.Time))
 	}
 	return ""
 }

@@ -1,11 +1,16 @@
 package health
 
 import (
-	"regexp"
+	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 
 	"resyncd/cmd/resyncd/internal/console"
-	"resyncd/store/blob"
+	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	"resyncd/sync/transfer"
 )
 
 // halts say what a mirror that takes no files means (F6 to F12), by diskReason.
@@ -19,61 +24,65 @@ var halts = map[string]struct{ state, do string }{
 
 func haltedFor(err error) Finding {
 	h := halts[DiskReason(err)]
-	return Finding{console.Bad, h.state, h.do + ". Work then goes on by itself. What is not fetched stays owed. (" + Clipped(err.Error()) + ")"}
+	return Finding{console.Bad, h.state, h.do + ". Work then goes on by itself. What is not fetched stays owed. (" +
+		Clipped(err.Error()) + ")"}
 }
 
-// answerIn is what a Source answered, if it answered one thing only.
-func answerIn(problem string) (said string) {
-	for _, m := range answered.FindAllStringSubmatch(problem, -1) {
-		one := strings.TrimSpace(m[1])
-		if said != "" && one != said {
-			return ""
-		}
-		said = one
-	}
-	return said
+// causes say what is wrong with a Source, and what an operator can do, by the cause of a failure (store.Set.Cause) or,
+// of a resource, its class.
+var causes = map[string]struct{ said, do string }{
+	fetch.CauseStatus + "401": {"", "Check the Source's `auth`."},
+	fetch.CauseStatus + "403": {"", "Check the Source's `auth`, or ask its publisher."},
+	fetch.CauseStatus + "407": {"", "Check the Source's `auth`."},
+	fetch.CauseStatus + "404": {"", "If the Source has moved, change its `url`."},
+	fetch.CauseStatus + "410": {"", "If the Source has moved, change its `url`."},
+	fetch.CauseStatus + "429": {"", "The Source asks for patience: lower `rate` or `concurrency`."},
+	fetch.CauseServer:         {"The Source answers server errors (5xx)", serverHint},
+	fetch.CauseHost: {"The Source's host name is not known", "Its name is not known: check `url` and this " +
+		"machine's DNS."},
+	fetch.CauseConnection: {"The Source does not take connections",
+		"Nothing listens there: the Source is down, or `url` names another port."},
+	fetch.CauseCertificate: {"The Source's certificate is not accepted",
+		"Its certificate is not accepted: the publisher has to renew it, the mirror keeps what it has."},
+	fetch.CauseTLS: {"", "The secure connection fails: the publisher has to mend it, the mirror keeps " +
+		"what it has."},
+	fetch.CauseAddress: {"", "Addresses that are not public need `network.allow`."},
+	rsdoc.CausePage: {"The Source answers HTML pages in place of its documents",
+		"It may show an error, maintenance or login page there: look at `url` in a browser."},
+	store.CauseClock: {"The Source's clock is wrong", "Its publisher has to set it and make its documents anew; " +
+		"the mirror keeps what it has, and comes into step by itself then."},
+	fetch.TooLarge.String(): {"", "Raise `max_resource` if it is wanted."},
+	transfer.ClassNoRoom:    {"", "Free space on the mirror's disk."},
+	transfer.ClassMismatch: {"", "The Source's list and its files disagree; when it is read anew that may " +
+		"mend itself."},
 }
 
-var answered = regexp.MustCompile(`answered ([1-5][0-9]{2}[ A-Za-z'-]*)`)
+const serverHint = "That is the publisher's to mend; the mirror keeps what it has."
 
-// causes are failures told without a status code, in words that stand before the attempts one by one.
-var causes = []struct{ in, said string }{
-	{"no such host", "The Source's host name is not known"},
-	{"connection refused", "The Source does not take connections"},
-	{"x509:", "The Source's certificate is not accepted"},
-	{"an HTML page in place of", "The Source answers HTML pages in place of its documents"},
-	{inTheFuture, "The Source's clock is wrong"},
+// causeOf is a cause in words, "" for one that has none.
+func causeOf(cause string) string {
+	if code, err := strconv.Atoi(strings.TrimPrefix(cause, fetch.CauseStatus)); err == nil {
+		return strings.TrimSpace(fmt.Sprintf("The Source answers %d %s", code, http.StatusText(code)))
+	}
+	return causes[cause].said
 }
 
-// inTheFuture is said of a document whose interval has not begun (sync).
-const inTheFuture = "lies in the future by the Source's own clock"
-
-// causeOf is the one cause of a failure, "" if there are several or none that is known: a reader must not have to find it
-// among all that was tried.
-func causeOf(problem string) string {
-	if said := answerIn(problem); said != "" {
-		return "The Source answers " + said
+// hint says after a space what an operator can do about a cause.
+func hint(cause string) string {
+	do := causes[cause].do
+	if strings.HasPrefix(cause, fetch.CauseStatus+"5") {
+		do = serverHint
 	}
-	if all := answered.FindAllString(problem, -1); len(all) > 0 {
-		for _, one := range all {
-			if !strings.HasPrefix(one, "answered 5") {
-				return ""
-			}
-		}
-		return "The Source answers server errors (5xx)"
+	if do == "" {
+		return ""
 	}
-	for _, c := range causes {
-		if strings.Contains(problem, c.in) {
-			return c.said
-		}
-	}
-	return ""
+	return " " + do
 }
 
 // failing is a failure of the Source in words: what, when it is tried again, and what can be done.
-func failing(problem string, s *Standing) string {
+func failing(problem, cause string, s *Standing) string {
 	what, details := "The Source cannot be read: "+strings.TrimRight(Clipped(problem), "."), ""
-	if said := causeOf(problem); said != "" {
+	if said := causeOf(cause); said != "" {
 		what, details = said, " ("+Clipped(problem)+")"
 	}
 	switch {
@@ -86,36 +95,5 @@ func failing(problem string, s *Standing) string {
 	default:
 		what += "."
 	}
-	return what + hint(problem) + details
-}
-
-// hints say what an operator can do about failures that are theirs to mend.
-var hints = []struct{ in, do string }{
-	{"answered 401", "Check the Source's `auth`."},
-	{"answered 403", "Check the Source's `auth`, or ask its publisher."},
-	{"answered 407", "Check the Source's `auth`."},
-	{"answered 404", "If the Source has moved, change its `url`."},
-	{"answered 410", "If the Source has moved, change its `url`."},
-	{"answered 5", "That is the publisher's to mend; the mirror keeps what it has."},
-	{"an HTML page in place of", "It may show an error, maintenance or login page there: look at `url` in a browser."},
-	{"answered 429", "The Source asks for patience: lower `rate` or `concurrency`."},
-	{"x509:", "Its certificate is not accepted: the publisher has to renew it, the mirror keeps what it has."},
-	{"tls:", "The secure connection fails: the publisher has to mend it, the mirror keeps what it has."},
-	{"no such host", "Its name is not known: check `url` and this machine's DNS."},
-	{"connection refused", "Nothing listens there: the Source is down, or `url` names another port."},
-	{"not allowed", "Addresses that are not public need `network.allow`."},
-	{"max_resource", "Raise `max_resource` if it is wanted."},
-	{"bytes are needed", "Free space on the mirror's disk."},
-	{inTheFuture, "Its publisher has to set it and make its documents anew; the mirror keeps what it has, and comes into step by itself then."},
-	{"listed is", "The Source's list and its files disagree; when it is read anew that may mend itself."},
-	{blob.ErrUnmarked.Error(), "Mount the mirror's disk."},
-}
-
-func hint(problem string) string {
-	for _, h := range hints {
-		if strings.Contains(problem, h.in) {
-			return " " + h.do
-		}
-	}
-	return ""
+	return what + hint(cause) + details
 }

@@ -9,12 +9,13 @@ import (
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/sync/report"
 )
 
-// aboutPush tells of the channels by which a set's changes should come. Without one the Source is only pulled, which costs
-// freshness and nothing else (P9).
+// aboutPush tells of the channels by which a set's changes should come. Without one the Source is only pulled, which
+// costs freshness and nothing else (P9).
 func aboutPush(s *Standing, set *report.SetStatus) []Finding {
 	c := Leading(set.Channels)
 	f := Finding{Level: console.Warn, State: "no push"}
@@ -29,20 +30,23 @@ func aboutPush(s *Standing, set *report.SetStatus) []Finding {
 		f.Why = "Push is required, and the Source offers no hub: " + pulled + ". Write push: auto if that is fine."
 	case c == nil:
 		return []Finding{{console.Good, "", "It offers no hub: " + pulled + "."}}
-	case Live(c):
+	case c.Live():
 		return aboutLive(s, set)
 	case c.State == string(store.SubOff):
 		if s.Push != config.PushRequired {
-			return []Finding{{console.Good, "", "Its channel was switched off by an operator: " + pulled + "; Renew brings it back."}}
+			return []Finding{{console.Good, "", "Its channel was switched off by an operator: " + pulled +
+				"; Renew brings it back."}}
 		}
 		f.Why = "Push is required, and its channel was switched off by an operator: Renew brings it back."
 	case c.State == string(store.SubDenied):
 		f.State = "hub refused"
 		f.Why = fmt.Sprintf("The hub refused: %s. The Source is %s; Renew asks again.", reasonFor(c), pulled)
 	case c.State == string(store.SubLapsed):
-		f.Why = fmt.Sprintf("The lease ended: %s.%s The hub is asked again; the Source is %s.", reasonFor(c), hubHint(c), pulled)
+		f.Why = fmt.Sprintf("The lease ended: %s.%s The hub is asked again; the Source is %s.", reasonFor(c),
+			hubHints[c.Cause], pulled)
 	case c.State == string(store.SubFailed):
-		f.Why = fmt.Sprintf("Subscribing at the hub fails: %s.%s It is asked again %s, Renew asks at once; the Source is %s.", reasonFor(c), hubHint(c), s.when(At(c.RenewAt)), pulled)
+		f.Why = fmt.Sprintf("Subscribing at the hub fails: %s.%s It is asked again %s, Renew asks at once; the "+
+			"Source is %s.", reasonFor(c), hubHints[c.Cause], s.when(c.RenewAt.Time), pulled)
 	case c.Reason != nil && *c.Reason != "":
 		f.Why = fmt.Sprintf("The hub has not confirmed: %s. The Source is %s.", reasonFor(c), pulled)
 	default: // wanted, requesting, pending: moments, as a rule
@@ -61,10 +65,12 @@ func aboutLive(s *Standing, set *report.SetStatus) (found []Finding) {
 			"Pulls found changes that the hub did not tell of: it is asked anew, and the Source is pulled more often."})
 	}
 	if why := map[string]string{
-		"signature": "Notifications come with a wrong signature or none, so they are not believed, and pulls stand in. Renew agrees on a secret anew; a hub that cannot sign needs secret: off.",
+		"signature": "Notifications come with a wrong signature or none, so they are not believed, and pulls stand " +
+			"in. Renew agrees on a secret anew; a hub that cannot sign needs secret: off.",
 		"too_large": "Notifications are larger than callback.max_body, so pulls stand in. Raise it if they are wanted.",
-		"malformed": "Notifications cannot be read; each only makes the Source be pulled. The hub's operator has to mend that.",
-		"busy":      "Hubs were told to come again: the inbox is full, or the state database cannot be written.",
+		"malformed": "Notifications cannot be read; each only makes the Source be pulled. The hub's operator has " +
+			"to mend that.",
+		"busy": "Hubs were told to come again: the inbox is full, or the state database cannot be written.",
 	}[s.Rejected]; why != "" {
 		found = append(found, Finding{console.Warn, "push rejected", why})
 	}
@@ -95,11 +101,6 @@ func Leading(channels []report.ChannelStatus) (best *report.ChannelStatus) {
 	return best
 }
 
-// Live reports that a channel has a lease.
-func Live(c *report.ChannelStatus) bool {
-	return c.State == string(store.SubActive) || c.State == string(store.SubRenewing)
-}
-
 // ChannelLevel is how bad the state of a channel is.
 func ChannelLevel(state string) console.Level {
 	switch store.SubscriptionState(state) {
@@ -111,20 +112,12 @@ func ChannelLevel(state string) console.Level {
 	return console.Busy
 }
 
-// hubHint is what an operator can do about a hub that does not take a subscription, after a space.
-func hubHint(c *report.ChannelStatus) string {
-	reason := reasonFor(c)
-	for _, h := range []struct{ in, do string }{
-		{"connection refused", " Nothing listens at its address: the hub is down, or `hub` names another port."},
-		{"no such host", " Its name is not known: the Source, or `hub`, names a wrong one."},
-		{"answered 404", " What is named as the hub is none: check `hub`, or tell the Source's publisher."},
-		{"answered 405", " What is named as the hub is none: check `hub`, or tell the Source's publisher."},
-	} {
-		if strings.Contains(reason, h.in) {
-			return h.do
-		}
-	}
-	return ""
+// hubHints are what an operator can do about a hub that does not take a subscription, by the cause.
+var hubHints = map[string]string{
+	fetch.CauseConnection:     " Nothing listens at its address: the hub is down, or `hub` names another port.",
+	fetch.CauseHost:           " Its name is not known: the Source, or `hub`, names a wrong one.",
+	fetch.CauseStatus + "404": " What is named as the hub is none: check `hub`, or tell the Source's publisher.",
+	fetch.CauseStatus + "405": " What is named as the hub is none: check `hub`, or tell the Source's publisher.",
 }
 
 // reasonFor is a channel's reason as part of a sentence.
@@ -157,7 +150,7 @@ func Span(d time.Duration) string {
 
 // stampOf writes an instant for people.
 func stampOf(t time.Time) string {
-	if t.IsZero() {
+	if t.Year() < 1 || t.IsZero() { // all that was before
 		return "an unknown time"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Bounds of lines that say the same.
+// How often one message may be written.
 const (
-	repeatsMost = 100 // of one message of one Source
+	repeatsMost = 100 // of one Source
 	repeatsIn   = 10 * time.Second
 )
 
-// bounded writes a message so many times in so long a time; the rest is counted, and told in one line. Thousands of
-// notifications in seconds, which anybody may send, would fill the disk else. Lines at debug are not bounded.
+// bounded writes a message at most repeatsMost times in a stretch and counts the rest: a flood of notifications, which
+// anybody may send, must not fill the disk. Lines at debug are not bounded.
 type bounded struct {
 	slog.Handler
 	seen *sync.Map // of message, *repeats
@@ -27,7 +27,6 @@ type message struct {
 	text  string
 }
 
-// repeats counts the lines of one message since an instant.
 type repeats struct{ since, n atomic.Int64 }
 
 // Handle implements slog.Handler.
@@ -46,27 +45,26 @@ func (b bounded) Handle(ctx context.Context, r slog.Record) error {
 		return b.Handler.Handle(ctx, r)
 	case n == repeatsMost+1:
 		time.AfterFunc(repeatsIn, func() { b.sumUp(c, r.Level, r.Message) })
-		return b.about(ctx, r.Level, "lines that say the same are left out for a while", slog.String("message", r.Message))
+		return b.about(ctx, r.Level, "lines that say the same are left out for a while", slog.String("message",
+			r.Message))
 	}
 	return nil
 }
 
-// sumUp tells how many lines were left out.
 func (b bounded) sumUp(c *repeats, level slog.Level, text string) {
 	c.since.Store(time.Now().UnixNano())
 	left := c.n.Swap(0) - repeatsMost
-	// Whether it could be written is nobody's to ask, as with every line.
-	_ = b.about(context.Background(), level, "lines that said the same were left out", slog.String("message", text), slog.Int64("lines", left))
+	_ = b.about(context.Background(), level, "lines that said the same were left out", slog.String("message", text),
+		slog.Int64("lines", left))
 }
 
-// about writes a line about lines.
 func (b bounded) about(ctx context.Context, level slog.Level, text string, attrs ...slog.Attr) error {
 	r := slog.NewRecord(time.Now(), level, text, 0)
 	r.AddAttrs(attrs...)
 	return b.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler. Each Source has a count of its own, so that none hides what there is to say of another.
+// WithAttrs implements slog.Handler. Each Source has a count of its own.
 func (b bounded) WithAttrs(attrs []slog.Attr) slog.Handler {
 	seen := b.seen
 	if slices.ContainsFunc(attrs, func(a slog.Attr) bool { return a.Key == KeySource }) {

@@ -10,10 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// escaper writes with every invisible non-ASCII character as \uXXXX: direction overrides such as U+202E, zero-width
-// characters, line separators, and C1 controls, of which U+009B starts a terminal sequence. slog's JSON leaves them
-// raw (go-notes, slog); inside a JSON string the escape means the same character. Handlers write whole lines, so no
-// character is cut in two. ASCII is left alone: the handlers escape it, and tint's colours are ASCII.
+// escaper writes invisible characters outside ASCII as \uXXXX: direction overrides, line separators and C1 controls
+// reach the terminal else. ASCII is left to the handlers, which write whole lines.
 type escaper struct{ w io.Writer }
 
 // Write implements io.Writer; the count is that of p.
@@ -31,7 +29,7 @@ func (e escaper) Write(p []byte) (int, error) {
 		case r >= 0x10000:
 			high, low := utf16.EncodeRune(r)
 			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
-		default: // a byte that is no UTF-8 is U+FFFD
+		default: // no UTF-8
 			out = fmt.Appendf(out, `\u%04x`, r)
 		}
 		rest = rest[size:]
@@ -61,7 +59,7 @@ func hiddenRune(r rune, size int) bool {
 	return r >= utf8.RuneSelf && !unicode.IsPrint(r) || r == utf8.RuneError && size == 1
 }
 
-// oneLine escapes what would leave the line or drive the terminal. Printable text stays as it is.
+// oneLine escapes what would leave the line or drive the terminal.
 func oneLine(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text
@@ -70,8 +68,7 @@ func oneLine(text string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// noEscape takes the escape character out of text, and its written form: tint quotes values and then turns every \x1b
-// of the result back into the character, also one that stood in the value as four letters.
+// noEscape takes the escape character out of text, and its written form, which tint turns back into the character.
 func noEscape(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\x1b", "\u241b"), `\x1b`, `\x1B`)
 }

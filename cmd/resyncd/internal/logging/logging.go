@@ -1,5 +1,5 @@
-// Package logging knows how resyncd's log lines look, what they may show and which keys they use; it refuses to know
-// who logs what, and keeps no logger of its own: New makes one, which is injected everywhere.
+// Package logging knows how log lines look, what they may show and which keys they use. It refuses to know who logs
+// what, and keeps no logger of its own.
 package logging
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// The attribute keys of all log lines; a thing that has a key here is logged under no other.
+// The attribute keys of all log lines.
 const (
-	KeySource = "source" // name of the Source
-	KeyURI    = "uri"    // a resource, as URI
-	KeyHub    = "hub"    // a hub, as URL
-	KeyJob    = "job"    // one run or queued job
-	KeyEpoch  = "epoch"  // fencing epoch of the claim under which it ran
-	KeyErr    = "err"    // an error, as Err
+	KeySource = "source"
+	KeyURI    = "uri" // as URI
+	KeyHub    = "hub" // as URL
+	KeyJob    = "job"
+	KeyEpoch  = "epoch" // of the claim
+	KeyErr    = "err"
 )
 
 // Format is how a log line is written.
@@ -56,10 +56,8 @@ func ParseLevel(text string) (slog.Level, error) {
 	return 0, fmt.Errorf("log level %q is not allowed; write debug, info, warn or error", text)
 }
 
-// New is a logger that writes lines of at least level to w, one Write each. tty says that w is a terminal: text is
-// then coloured unless $NO_COLOR is set (no-color.org). URLs are shortened as URI does, wherever they stand, and nothing
-// that could play tricks on a terminal passes, in any format. A flood of lines that say the same ends in one that counts
-// them.
+// New is a logger that writes lines of at least level to w. On a terminal (tty) text is coloured unless $NO_COLOR is
+// set. URLs are shortened as URI does, and nothing that plays tricks on a terminal passes.
 func New(w io.Writer, format Format, level slog.Leveler, tty bool) *slog.Logger {
 	return slog.New(bounded{handler(w, format, level, tty), new(sync.Map)})
 }
@@ -79,8 +77,7 @@ func handler(w io.Writer, format Format, level slog.Leveler, tty bool) slog.Hand
 	return slog.NewTextHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: clean})
 }
 
-// clean shortens the URLs in every value, whoever logs it under whatever key: documents name lists by addresses that carry
-// tokens, and whoever logs one cannot be relied on to think of that.
+// clean shortens the URLs in every value, whoever logs it: documents name lists by addresses that carry tokens.
 func clean(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
@@ -95,7 +92,7 @@ func clean(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// cleanForTint is clean for tint, which writes messages as they are and lets terminal sequences in values through.
+// cleanForTint is clean for tint, which lets terminal sequences through.
 func cleanForTint(groups []string, a slog.Attr) slog.Attr {
 	a = clean(groups, a)
 	switch v := a.Value; v.Kind() {

@@ -12,17 +12,16 @@ import (
 	syncengine "resyncd/sync"
 )
 
-// Client makes the one door to the network for a run.
+// Client makes the way to the network for a run.
 func Client(cfg *config.Config, src *config.Source, version string, log *slog.Logger) *fetch.Client {
 	return newClient(cfg, src.Concurrency, src.Rate, version, log)
 }
 
-// SharedClient makes the one of the daemon, which serves all Sources: their policies hold each to its own bounds.
+// SharedClient makes the one of the daemon; policies hold each Source to its own bounds.
 func SharedClient(cfg *config.Config, version string, log *slog.Logger) *fetch.Client {
 	return newClient(cfg, mostConcurrency, 0, version, log)
 }
 
-// mostConcurrency is the upper bound of `concurrency`.
 const mostConcurrency = 1024
 
 func newClient(cfg *config.Config, concurrency int, rate float64, version string, log *slog.Logger) *fetch.Client {
@@ -39,8 +38,8 @@ func newClient(cfg *config.Config, concurrency int, rate float64, version string
 	})
 }
 
-// Aim fills the target and gives it a way to the network of its own; done closes that.
-func (o *Opened) Aim() (done func()) {
+// Connect fills the target and gives it a client of its own; done closes that.
+func (o *Opened) Connect() (done func()) {
 	o.Fill()
 	o.Target.Client = Client(o.Config, &o.Source, o.version, o.Engine.Log)
 	o.Target.Policy = PolicyOf(&o.Source)
@@ -60,8 +59,8 @@ func (o *Opened) Fill() {
 	t.GapPatience, t.MaxResource, t.Concurrency = s.GapPatience, int64(s.MaxResource), s.Concurrency
 }
 
-// PolicyOf: hosts that the operator wrote down are allowed whatever their address range; credentials go to the Source's
-// own origin only (CONTRIBUTING.md 8).
+// PolicyOf allows the hosts that the operator wrote down whatever their addresses, and sends credentials to the
+// Source's own origin only (CONTRIBUTING.md 8).
 func PolicyOf(s *config.Source) *fetch.Policy {
 	p := &fetch.Policy{Concurrency: s.Concurrency, Rate: s.Rate}
 	for _, raw := range slices.Concat([]string{s.URL, s.Hub, s.Topic}, s.Sets, s.Scope) {
@@ -69,7 +68,8 @@ func PolicyOf(s *config.Source) *fetch.Policy {
 			p.Trusted = append(p.Trusted, u.Host)
 		}
 	}
-	a := fetch.Auth{Bearer: s.Auth.Bearer.Reveal(), BasicUser: s.Auth.BasicUser, BasicPassword: s.Auth.BasicPassword.Reveal()}
+	a := fetch.Auth{Bearer: s.Auth.Bearer.Reveal(), BasicUser: s.Auth.BasicUser,
+		BasicPassword: s.Auth.BasicPassword.Reveal()}
 	for k, v := range s.Auth.Header {
 		if a.Headers == nil {
 			a.Headers = map[string]string{}

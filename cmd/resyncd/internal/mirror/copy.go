@@ -11,8 +11,7 @@ import (
 	"resyncd/store/sqlite"
 )
 
-// OpenCopy opens a copy of the state in a temporary folder, and the mirror, if there is one, for reading. Closing it
-// removes the copy.
+// OpenCopy opens a temporary copy of the state, and the mirror, if there is one, for reading.
 func (op *Opener) OpenCopy(ctx context.Context, p *Place) (o *Opened, err error) {
 	tmp, err := os.MkdirTemp("", "resyncd-plan-")
 	if err != nil {
@@ -38,7 +37,7 @@ func (op *Opener) OpenCopy(ctx context.Context, p *Place) (o *Opened, err error)
 		_, err = o.record()
 	}
 	if err == nil {
-		err = o.settleURL(ctx)
+		err = o.checkURL(ctx)
 	}
 	if err == nil {
 		err = o.openForPlan()
@@ -51,14 +50,14 @@ func (op *Opener) OpenCopy(ctx context.Context, p *Place) (o *Opened, err error)
 	return o, nil
 }
 
-// openForPlan opens what there is of a mirror for reading; one that does not exist yet is fine.
+// openForPlan opens a mirror for reading if there is one.
 func (o *Opened) openForPlan() error {
-	f, err := o.footing()
+	f, err := o.rootState()
 	if err != nil {
 		return err
 	}
 	if f.id == "" && f.state != dir.Foreign {
 		return nil
 	}
-	return o.hold(f, dir.Options{ReadOnly: true, Unmarked: f.id == ""})
+	return o.openRoot(f, dir.Options{ReadOnly: true, Unmarked: f.id == ""})
 }

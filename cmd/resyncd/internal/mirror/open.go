@@ -19,20 +19,20 @@ import (
 type Opened struct {
 	Place
 	Engine *syncengine.Engine
-	Known  *store.Source // the Source as the state knows it, nil before the first run
+	Known  *store.Source // nil before the first run
 	Target syncengine.Target
-	// begun: a first run took place without coming as far as a set, so files here need not be ours.
+	// begun says that a first run never came as far as a set, so files here need not be ours.
 	begun   bool
 	version string // of the program
 	closing func() error
 }
 
-// Over is a place whose state is another's to open and close, as that of a daemon is.
+// Over is a place whose state is the caller's to open and close.
 func Over(engine *syncengine.Engine, p Place) *Opened {
 	return &Opened{Place: p, Engine: engine, closing: func() error { return nil }}
 }
 
-// Close closes what is open of it.
+// Close closes what is open.
 func (o *Opened) Close() error { return o.closing() }
 
 // Absent says what to do about a state database that is not there.
@@ -40,18 +40,19 @@ func (p *Place) Absent(err error) error {
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	if !p.Alone {
+	if !p.AdHoc {
 		return p.never()
 	}
 	if state, _, ierr := dir.Inspect(p.Root); ierr == nil && state == dir.Marked {
-		return &absentError{fmt.Sprintf("%s carries no state of its own: if it is the mirror of a configured Source, use the Source's name; if its state was lost, run `resyncd sync URL %s`", p.Root, p.Label())}
+		return &absentError{fmt.Sprintf("%s carries no state of its own: if it is the mirror of a configured Source, "+
+			"use the Source's name; if its state was lost, run `resyncd sync URL %s`", p.Root, p.Label())}
 	}
 	return &absentError{fmt.Sprintf("%s holds no mirror: run `resyncd sync URL %s` first", p.Root, p.Label())}
 }
 
-// never is the error of a Source that nothing is known of.
 func (p *Place) never() error {
-	return &absentError{fmt.Sprintf("%s was never synchronised: run `resyncd sync %s` first", p.Source.Name, p.Source.Name)}
+	return &absentError{fmt.Sprintf("%s was never synchronised: run `resyncd sync %s` first", p.Source.Name,
+		p.Source.Name)}
 }
 
 // absentError is store.ErrNotFound in the words of a user.
@@ -63,7 +64,7 @@ func (e *absentError) Unwrap() error { return store.ErrNotFound }
 
 // Identify finds the Source in the state. A mirror folder holds one.
 func (o *Opened) Identify(ctx context.Context) error {
-	if !o.Alone {
+	if !o.AdHoc {
 		known, err := o.Engine.Store.Source(ctx, o.Source.Name)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -92,9 +93,9 @@ func Holder(program string, now time.Time) string {
 	return fmt.Sprintf("%s, process %d on %s, since %s", program, os.Getpid(), host, now.UTC().Format(time.RFC3339))
 }
 
-// record is the Source's record, or an error that says what to do.
+// record fails for a Source that was never synchronised.
 func (o *Opened) record() (*store.Source, error) {
-	if o.Known == nil && o.Alone {
+	if o.Known == nil && o.AdHoc {
 		return nil, &absentError{fmt.Sprintf("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())}
 	}
 	if o.Known == nil {
@@ -103,17 +104,17 @@ func (o *Opened) record() (*store.Source, error) {
 	return o.Known, nil
 }
 
-// footing is how a run would stand on what lies where the mirror is or shall be.
-type footing struct {
+// rootState is how a run stands on what lies where the mirror is or shall be.
+type rootState struct {
 	state dir.State
-	id    string // of the root marker; "": there is none to insist on
+	id    string // of the root marker, "" for none
 	adopt bool
 	sweep bool
 }
 
-// footing looks; it touches nothing. A mirror that the state knows must carry its marker: an unmounted disk must not look
-// like an empty mirror (F12). In a folder that was ours before its state was lost, files that no list names are swept.
-func (o *Opened) footing() (f footing, err error) {
+// rootState only looks. A mirror that the state knows must carry its marker: an unmounted disk must not look like an
+// empty mirror (F12). In a folder that was ours before its state was lost, files that no list names are swept.
+func (o *Opened) rootState() (f rootState, err error) {
 	f.state, f.id, err = dir.Inspect(o.Root)
 	if err != nil {
 		return f, err
@@ -129,25 +130,25 @@ func (o *Opened) footing() (f footing, err error) {
 	return f, nil
 }
 
-// OpenMirror opens the Source's mirror and completes the target; it must be there.
+// OpenMirror opens the Source's mirror, which must be there, and completes the target.
 func (o *Opened) OpenMirror(write bool) error {
-	f, err := o.footing()
+	f, err := o.rootState()
 	if err != nil {
 		return err
 	}
 	if f.id == "" {
 		return fmt.Errorf("%s holds no mirror: run `resyncd sync` first", o.Root)
 	}
-	return o.hold(f, o.options(write))
+	return o.openRoot(f, o.options(write))
 }
 
-// MakeMirror opens the Source's mirror for a run, created where it is new.
+// MakeMirror is OpenMirror for a run: a new mirror is made.
 func (o *Opened) MakeMirror(ctx context.Context) error {
-	f, err := o.footing()
+	f, err := o.rootState()
 	if err != nil {
 		return err
 	}
-	// The Source first: were we killed between marker and Source, the next run would take files of others for ours.
+	// The Source first: after a kill between marker and Source the next run would take files of others for ours.
 	record := o.Engine.Store.EnsureSource
 	if f.id == "" && f.state == dir.Foreign || o.begun {
 		record = o.Engine.Adopt
@@ -164,7 +165,7 @@ func (o *Opened) MakeMirror(ctx context.Context) error {
 			return err
 		}
 	}
-	return o.hold(f, o.options(true))
+	return o.openRoot(f, o.options(true))
 }
 
 func (o *Opened) options(write bool) dir.Options {
@@ -175,10 +176,11 @@ func (o *Opened) options(write bool) dir.Options {
 	return options
 }
 
-func (o *Opened) hold(f footing, options dir.Options) error {
+func (o *Opened) openRoot(f rootState, options dir.Options) error {
 	m, err := dir.Open(o.Root, f.id, options)
-	if errors.Is(err, blob.ErrUnmarked) && o.Alone {
-		return fmt.Errorf("%s has a state database, but its root marker %s is missing or another's: bring it back, or move %s aside to begin anew (files that match are kept)",
+	if errors.Is(err, blob.ErrUnmarked) && o.AdHoc {
+		return fmt.Errorf("%s has a state database, but its root marker %s is missing or another's: bring it back, or "+
+			"move %s aside to begin anew (files that match are kept)",
 			o.Root, filepath.Join(o.Root, blob.Reserved, "root"), o.State)
 	}
 	if err != nil {

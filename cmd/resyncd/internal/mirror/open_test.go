@@ -71,7 +71,7 @@ func TestFooting(t *testing.T) {
 			if err := o.Identify(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			f, err := o.footing()
+			f, err := o.rootState()
 			if err != nil || f.adopt != tc.adopt || f.sweep != tc.sweep {
 				t.Errorf("adopt %v, sweep %v, %v", f.adopt, f.sweep, err)
 			}

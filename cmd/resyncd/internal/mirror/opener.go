@@ -1,5 +1,5 @@
-// Package mirror knows where the mirror of a Source and its state lie, and how they are found, opened and held to the
-// configuration. It refuses to know what is done with them then.
+// Package mirror knows where the mirror of a Source and its state lie, and how they are opened as configured. It
+// refuses to know what is done with them.
 package mirror
 
 import (
@@ -19,13 +19,13 @@ import (
 // Opener finds and opens mirrors, as one command line has it.
 type Opener struct {
 	*Settings
-	Version string // of the program, for the network
+	Version string // of the program
 	Log     *slog.Logger
 	Now     func() time.Time
 	Say     func(format string, args ...any) // tells a person
 }
 
-// openState opens the state database; for reading it must exist. It is the caller's to close what it got.
+// openState opens the state database; for reading it must exist.
 func (op *Opener) openState(ctx context.Context, p *Place, write bool) (*Opened, error) {
 	st, err := sqlite.Open(ctx, p.State, sqlite.Options{ReadOnly: !write, Log: op.Log})
 	if err != nil {
@@ -39,7 +39,7 @@ func (op *Opener) openState(ctx context.Context, p *Place, write bool) (*Opened,
 	return o, nil
 }
 
-// openExisting opens the state of a Source for writing, but never creates one.
+// openExisting opens a state for writing that must exist.
 func (op *Opener) openExisting(ctx context.Context, p *Place) (*Opened, error) {
 	probe, err := op.openState(ctx, p, false)
 	if err != nil {
@@ -67,13 +67,12 @@ func (op *Opener) OpenKnown(ctx context.Context, p *Place, write bool) (*Opened,
 	return o, nil
 }
 
-// OpenForSync opens state and mirror for a run, and makes them where they are new. A folder without a URL must be a
-// mirror already.
+// OpenForSync opens state and mirror for a run, and makes what is new. A folder without a URL must be a mirror already.
 func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err error) {
 	switch {
-	case p.Alone && p.Source.URL == "":
+	case p.AdHoc && p.Source.URL == "":
 		o, err = op.openExisting(ctx, p)
-	case p.Alone:
+	case p.AdHoc:
 		if err = p.prepare(); err == nil {
 			o, err = op.openState(ctx, p, true)
 		}
@@ -83,7 +82,7 @@ func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err err
 	if err != nil {
 		return nil, err
 	}
-	if err = o.settleURL(ctx); err == nil {
+	if err = o.checkURL(ctx); err == nil {
 		err = o.MakeMirror(ctx)
 	}
 	if err != nil {
@@ -92,8 +91,8 @@ func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err err
 	return o, nil
 }
 
-// prepare makes the folder of a `sync URL DIR` mirror ready to take its state. The folder is for everybody to read, what
-// is below `.resyncd` is not; Inspect refuses a link in that place, which would lead the state elsewhere.
+// prepare makes the folder of a `sync URL DIR` mirror. Inspect refuses a link for `.resyncd`, which would lead the
+// state elsewhere.
 func (p *Place) prepare() error {
 	state, _, err := dir.Inspect(p.Root)
 	if err != nil {
@@ -108,10 +107,10 @@ func (p *Place) prepare() error {
 	return nil
 }
 
-// settleURL holds the URL that was given for a folder against the Source that the folder mirrors. What never came as far
-// as a set was a slip, and makes room.
-func (o *Opened) settleURL(ctx context.Context) error {
-	if !o.Alone || o.Known == nil || strings.EqualFold(hostOf(o.Source.URL), hostOf(o.Known.URL)) {
+// checkURL refuses the URL of another Source than the one that the folder mirrors, unless that never came as far as a
+// set.
+func (o *Opened) checkURL(ctx context.Context) error {
+	if !o.AdHoc || o.Known == nil || strings.EqualFold(hostOf(o.Source.URL), hostOf(o.Known.URL)) {
 		return nil
 	}
 	sets, err := o.Engine.Store.Sets(ctx, o.Known.ID)
@@ -119,7 +118,8 @@ func (o *Opened) settleURL(ctx context.Context) error {
 		return err
 	}
 	if len(sets) > 0 {
-		return exit.Usage("%s is the mirror of %s: give the other Source a folder of its own, or run `resyncd source forget %s` first",
+		return exit.Usage("%s is the mirror of %s: give the other Source a folder of its own, or run `resyncd source "+
+			"forget %s` first",
 			o.Root, o.Known.URL, o.Label())
 	}
 	if err := o.Engine.Forget(ctx, syncengine.Target{Name: o.Known.Name}, false); err != nil {

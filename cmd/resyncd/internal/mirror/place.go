@@ -16,17 +16,17 @@ import (
 type Place struct {
 	Config *config.Config
 	Source config.Source
-	Root   string // root of the Source's mirror
-	State  string // state database
-	Alone  bool   // a `sync URL DIR` mirror: it holds one Source and carries its own state
+	Root   string // of the mirror
+	State  string
+	AdHoc  bool // of `sync URL DIR`: the mirror carries its own state
 }
 
-// StateFile is the name of the state database, in `data_dir` or in `.resyncd`.
+// StateFile is the state database in `data_dir` or in `.resyncd`.
 const StateFile = "state.db"
 
-// Label is what the user calls the place, and what commands in messages name.
+// Label is what messages call the place.
 func (p *Place) Label() string {
-	if !p.Alone {
+	if !p.AdHoc {
 		return p.Source.Name
 	}
 	if strings.ContainsRune(p.Root, filepath.Separator) {
@@ -36,10 +36,10 @@ func (p *Place) Label() string {
 }
 
 // ErrNoSources is for commands that work on all Sources where there is none.
-var ErrNoSources = errors.New("no Source is configured: add one to the configuration (`resyncd config init` writes a starter), or name the DIR of a `resyncd sync URL DIR` mirror")
+var ErrNoSources = errors.New("no Source is configured: add one to the configuration (`resyncd config init` writes a " +
+	"starter), or name the DIR of a `resyncd sync URL DIR` mirror")
 
-// Places resolves NAME arguments: names of configured Sources, or DIRs of `sync URL DIR` mirrors. Without any, all
-// configured Sources.
+// Places resolves NAME arguments; without any, all configured Sources.
 func (op *Opener) Places(names []string) ([]Place, error) {
 	if len(names) > 0 {
 		out := make([]Place, len(names))
@@ -66,8 +66,8 @@ func (op *Opener) Places(names []string) ([]Place, error) {
 	return out, nil
 }
 
-// Place resolves one NAME. A path names a mirror folder, a plain word a configured Source or else a folder here that holds
-// `.resyncd`: the mirror of a configured Source holds one too and may well lie here.
+// Place resolves one NAME: a path is a mirror folder, a word a configured Source or else a folder here that holds
+// `.resyncd`. The mirror of a configured Source may lie here too.
 func (op *Opener) Place(name string) (Place, error) {
 	if isPath(name) {
 		return op.Adhoc(name, "")
@@ -79,18 +79,21 @@ func (op *Opener) Place(name string) (Place, error) {
 	s, isSource := cfg.Source(name)
 	switch isMirror := holdsReserved(name); {
 	case isSource && isMirror && exists(filepath.Join(name, blob.Reserved, StateFile)):
-		op.Say("%s is taken for the configured Source of that name; write .%c%s for the folder", name, filepath.Separator, name)
+		op.Say("%s is taken for the configured Source of that name; write .%c%s for the folder", name,
+			filepath.Separator, name)
 		return Configured(cfg, s), nil
 	case isSource:
 		return Configured(cfg, s), nil
 	case isMirror:
 		return op.Adhoc(name, "")
 	}
-	return Place{}, exit.Usage("%s is neither a configured Source nor a folder with a mirror in it; see `resyncd status`, or `resyncd config check`", name)
+	return Place{}, exit.Usage("%s is neither a configured Source nor a folder with a mirror in it; see `resyncd "+
+		"status`, or `resyncd config check`", name)
 }
 
 func isPath(name string) bool {
-	return strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') || name == "." || name == ".."
+	return strings.ContainsRune(name, filepath.Separator) || strings.ContainsRune(name, '/') || name == "." ||
+		name == ".."
 }
 
 func holdsReserved(dir string) bool {
@@ -117,7 +120,7 @@ func (op *Opener) Adhoc(root, rawURL string) (Place, error) {
 		return Place{}, err
 	}
 	root = filepath.Clean(root)
-	p := Place{Config: cfg, Root: root, State: filepath.Join(root, blob.Reserved, StateFile), Alone: true}
+	p := Place{Config: cfg, Root: root, State: filepath.Join(root, blob.Reserved, StateFile), AdHoc: true}
 	p.Source = config.Source{Kind: config.KindAuto, Policy: cfg.Defaults}
 	if rawURL == "" {
 		return p, nil

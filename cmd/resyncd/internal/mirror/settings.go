@@ -9,7 +9,7 @@ import (
 	"resyncd/cmd/resyncd/internal/exit"
 )
 
-// FlagKeys are the flags that stand for a key of the configuration, and win over it (contract.md 2).
+// FlagKeys are the flags that win over a key of the configuration (contract.md 2).
 func FlagKeys() map[string]string {
 	return map[string]string{
 		"delete": "defaults.delete", "concurrency": "defaults.concurrency",
@@ -19,13 +19,13 @@ func FlagKeys() map[string]string {
 
 // Settings lead to the configuration that a command goes by.
 type Settings struct {
-	File    string // as the command line names it, "" for none
+	File    string // "" for none
 	Environ []string
-	Flags   map[string]string // those of FlagKeys that were given
-	Warn    func(string)      // is told what is odd about a configuration
+	Flags   map[string]string // by FlagKeys
+	Warn    func(string)
 }
 
-// Config loads the configuration file that flag, environment and the usual places lead to; none is fine.
+// Config loads the configuration file, if there is one.
 func (s *Settings) Config() (*config.Config, error) {
 	path, err := config.Find(s.File, s.Environ)
 	if err != nil {
@@ -40,18 +40,17 @@ func (s *Settings) Plain() (*config.Config, error) {
 	return bare.Config()
 }
 
-// named loads the configuration for a Source that is not configured: only a file that was named counts.
+// named loads only a file that was named, for a Source that is not configured.
 func (s *Settings) named() (*config.Config, error) {
 	return s.load(config.Named(s.File, s.Environ))
 }
 
-// load is the effective configuration: the file at path ("" is none), variables, flags. Whatever is wrong with it is
-// exit code 2.
+// load is the effective configuration: file, variables, flags. Whatever is wrong is exit code 2.
 func (s *Settings) load(path string) (*config.Config, error) {
 	cfg, err := config.Load(path, s.Environ)
 	var bad *config.Error
 	switch {
-	case errors.As(err, &bad): // it says of each problem what may stand there
+	case errors.As(err, &bad):
 		return nil, exit.Usage("%w", err)
 	case err != nil:
 		return nil, exit.Usage("%w; name another file with --config, or write one with `resyncd config init`", err)
@@ -65,7 +64,7 @@ func (s *Settings) load(path string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// overrule lets the flags that were given win, and tells all that are wrong at once.
+// overrule lets flags win, and tells all that are wrong at once.
 func (s *Settings) overrule(cfg *config.Config) error {
 	var wrong []config.Problem
 	keys := FlagKeys()

@@ -22,11 +22,11 @@ type StatusView struct {
 	Sources []report.SourceStatus `json:"sources"`
 }
 
-// Status reads one Source, and which of its sets are feeds; a configured one that never ran stands there without sets.
+// Status reads one Source, and which of its sets are feeds.
 func (op *Opener) Status(ctx context.Context, p *Place) (s report.SourceStatus, feeds map[int64]bool, err error) {
 	s = report.SourceStatus{Name: p.Source.Name, URL: p.Source.URL, Sets: []report.SetStatus{}}
 	o, err := op.OpenKnown(ctx, p, false)
-	if errors.Is(err, store.ErrNotFound) && !p.Alone {
+	if errors.Is(err, store.ErrNotFound) && !p.AdHoc {
 		return s, nil, nil
 	}
 	if err != nil {
@@ -41,7 +41,6 @@ func (op *Opener) Status(ctx context.Context, p *Place) (s report.SourceStatus, 
 	return s, feeds, errors.Join(err, o.Close())
 }
 
-// feeds tells which sets are feeds.
 func (o *Opened) feeds(ctx context.Context, s *report.SourceStatus) (map[int64]bool, error) {
 	out := map[int64]bool{}
 	for i := range s.Sets {
@@ -55,7 +54,7 @@ func (o *Opened) feeds(ctx context.Context, s *report.SourceStatus) (map[int64]b
 	return out, nil
 }
 
-// IsFeed tells whether a set is a feed: each of a Source that is configured as one, else what was found to be one.
+// IsFeed tells whether a set is a feed, as configured or as found.
 func IsFeed(ctx context.Context, st store.Documents, kind config.Kind, source int64, set string) (bool, error) {
 	if kind == config.KindFeed {
 		return true, nil
@@ -67,10 +66,9 @@ func IsFeed(ctx context.Context, st store.Documents, kind config.Kind, source in
 	return doc.Kind == string(destination.KindFeed), err
 }
 
-// trouble says what no row can tell: that the mirror is not where it was, as when its disk is not mounted (F12), or that the
-// state takes no more rows.
+// trouble says what no row can: the mirror is not where it was (F12), or the state takes no more rows.
 func (o *Opened) trouble() string {
-	f, err := o.footing()
+	f, err := o.rootState()
 	if err == nil && o.Known.RootID != "" && f.state != dir.Marked {
 		err = blob.ErrUnmarked
 	}
@@ -83,14 +81,14 @@ func (o *Opened) trouble() string {
 	return ""
 }
 
-// Expectation is what the configuration holds a Source to. Nobody pulls a `sync URL DIR` mirror by schedule.
+// Expectation is what the configuration holds a Source to; nobody pulls an ad hoc mirror by schedule.
 func (p *Place) Expectation(now time.Time) report.Expectation {
 	e := report.Expectation{Now: now}
-	if !p.Alone {
+	if !p.AdHoc {
 		e.Next, e.Push = p.Source.Schedule.Next, p.Source.Push == config.PushRequired
 	}
 	return e
 }
 
-// LeastRoom is the least room on a disk that is of use: a few pages, with less to be had no transaction is written.
+// LeastRoom is the room on a disk below which no transaction is written.
 const LeastRoom = 16 << 10

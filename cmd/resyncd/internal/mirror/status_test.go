@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"resyncd/cmd/resyncd/internal/config"
-	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/store"
 	"resyncd/store/sqlite"
 	"resyncd/sync/report"
@@ -57,8 +56,8 @@ func TestInStep(t *testing.T) {
 	}
 	check := func(what string, age time.Duration, push config.Push, want bool) {
 		t.Helper()
-		if got := at(age, push); got.InStep != want || got.NextPull == nil || *got.NextPull != "2026-01-02T04:00:00Z" {
-			t.Errorf("%s: in step %v, want %v; next pull %s", what, got.InStep, want, term.Text(got.NextPull))
+		if got := at(age, push); got.InStep != want || got.NextPull.IsZero() || got.NextPull.String() != "2026-01-02T04:00:00Z" {
+			t.Errorf("%s: in step %v, want %v; next pull %s", what, got.InStep, want, got.NextPull)
 		}
 	}
 	check("just pulled", time.Second, config.PushAuto, true)
@@ -95,8 +94,8 @@ func TestInStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Expect((&Place{Alone: true, Source: config.Source{Policy: config.Policy{Schedule: schedule}}}).Expectation(pulled.Add(1000 * time.Hour)))
-	if !s.Sets[0].InStep || s.Sets[0].NextPull != nil {
+	s.Expect((&Place{AdHoc: true, Source: config.Source{Policy: config.Policy{Schedule: schedule}}}).Expectation(pulled.Add(1000 * time.Hour)))
+	if !s.Sets[0].InStep || !s.Sets[0].NextPull.IsZero() {
 		t.Errorf("a mirror without schedule: %+v", s.Sets[0])
 	}
 	s.Trouble("its disk is not mounted")
@@ -113,12 +112,12 @@ func TestRenewAt(t *testing.T) {
 		store.SubPending: "1970-01-01T00:00:02Z", store.SubDenied: "1970-01-01T00:00:02Z", store.SubLapsed: "1970-01-01T00:00:02Z",
 	} {
 		c := report.Channel(&store.Subscription{State: state, Renew: 1e6, Next: 2e6, Verified: store.NoTime, Expires: store.NoTime})
-		if term.Text(c.RenewAt) != want {
-			t.Errorf("%s: %s, want %s", state, term.Text(c.RenewAt), want)
+		if c.RenewAt.String() != want {
+			t.Errorf("%s: %s, want %s", state, c.RenewAt, want)
 		}
 	}
 	c := report.Channel(&store.Subscription{State: store.SubOff, Renew: 1e6, Next: store.NoTime})
-	if c.RenewAt != nil {
-		t.Errorf("off: %s", *c.RenewAt)
+	if !c.RenewAt.IsZero() {
+		t.Errorf("off: %s", c.RenewAt)
 	}
 }

@@ -1,5 +1,4 @@
-// Package term knows how things are shown to people and scripts: results and messages, progress, texts, URLs without
-// their tokens. It refuses to know where what it shows comes from.
+// Package term knows how things are shown to people and scripts. It refuses to know where what it shows comes from.
 package term
 
 import (
@@ -13,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Env is where one invocation stands: what it writes to, and what the environment told it.
+// Env is what one invocation writes to, and what the environment told it.
 type Env struct {
 	Out     io.Writer // results
 	Err     io.Writer // messages, log and progress
@@ -23,11 +22,12 @@ type Env struct {
 	screen  *screen // below Out and Err
 }
 
-// NewEnv stands in environ and writes to stdout and stderr, of which neither breaks a line of progress.
+// NewEnv writes to stdout and stderr, of which neither breaks a line of progress.
 func NewEnv(environ []string, stdout, stderr io.Writer) *Env {
 	scr := &screen{w: stderr}
 	return &Env{
-		Out: &aside{screen: scr, w: stdout}, Err: scr, TTY: isTerminal(stderr), Environ: environ, Now: time.Now, screen: scr,
+		Out: &aside{screen: scr, w: stdout}, Err: scr, TTY: isTerminal(stderr), Environ: environ, Now: time.Now,
+		screen: scr,
 	}
 }
 
@@ -41,7 +41,7 @@ func (e *Env) Say(format string, args ...any) {
 	fmt.Fprintf(e.Err, "resyncd: "+format+"\n", args...)
 }
 
-// JSON writes one object a line to stdout; URLs stay readable.
+// JSON writes one object a line to stdout.
 func (e *Env) JSON() *json.Encoder { return JSONTo(e.Out) }
 
 // JSONTo is JSON for another writer.
@@ -54,7 +54,6 @@ func JSONTo(w io.Writer) *json.Encoder {
 // CanRedraw reports that stderr is a terminal that can take a line back.
 func (e *Env) CanRedraw() bool { return e.TTY && e.Variable("TERM") != "dumb" }
 
-// width is that of the terminal, in characters.
 func (e *Env) width() int {
 	if f, ok := e.screen.w.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {

@@ -13,16 +13,16 @@ import (
 	syncengine "resyncd/sync"
 )
 
-// How often progress is shown: on a terminal one line is redrawn, elsewhere a plain line comes now and then.
+// How often progress is shown, on a terminal and elsewhere.
 const (
 	redraw = 200 * time.Millisecond
 	relate = 10 * time.Second
 )
 
-// paceOver is the time over which the pace is taken: short enough to tell of a Source that stalls, long enough to be calm.
+// paceOver is the time over which the pace is taken: a Source that stalls shows soon, and the figure stands still.
 const paceOver = 10 * time.Second
 
-// barWidth is that of the bar itself; on a narrow terminal there is none.
+// barWidth is the width of the bar; a narrow terminal has none.
 const barWidth = 10
 
 // Sums is how far a piece of work is.
@@ -34,7 +34,7 @@ type Sums struct {
 	Bytes   int64 `json:"bytes"`
 }
 
-// Counter adds up the steps of a piece of work; the engine takes them in many goroutines.
+// Counter adds up the steps of a piece of work, told by many goroutines.
 type Counter struct{ listed, done, failed, deleted, bytes atomic.Int64 }
 
 // Note takes one step.
@@ -58,11 +58,12 @@ func (c *Counter) Set(w *Sums) {
 // Sums is how far the work is.
 func (c *Counter) Sums() Sums {
 	return Sums{
-		Listed: c.listed.Load(), Done: c.done.Load(), Failed: c.failed.Load(), Deleted: c.deleted.Load(), Bytes: c.bytes.Load(),
+		Listed: c.listed.Load(), Done: c.done.Load(), Failed: c.failed.Load(), Deleted: c.deleted.Load(),
+		Bytes: c.bytes.Load(),
 	}
 }
 
-// Progress shows how a run goes, on stderr only: a line with a bar on a terminal, plain lines elsewhere, nothing if quiet.
+// Progress shows how a run goes, on stderr: a bar on a terminal, plain lines elsewhere.
 type Progress struct {
 	Counter
 	env   *Env
@@ -95,7 +96,6 @@ func (p *Progress) While(ctx context.Context, work func(context.Context) error) 
 	return err
 }
 
-// tell writes a plain line now and then.
 func (p *Progress) tell(done <-chan struct{}) {
 	tick := time.NewTicker(relate)
 	defer tick.Stop()
@@ -114,7 +114,6 @@ func (p *Progress) tell(done <-chan struct{}) {
 	}
 }
 
-// draw keeps one line, the last of the terminal, up to date.
 func (p *Progress) draw(done <-chan struct{}) {
 	bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetWidth(barWidth),
 		progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(0))
@@ -131,9 +130,9 @@ func (p *Progress) draw(done <-chan struct{}) {
 		case <-tick.C:
 			sums := p.Sums()
 			pace.add(time.Now(), sums)
-			// A little more than is known: more may be listed, and a full bar would count itself finished.
+			// A full bar would count itself finished, and more may be listed.
 			bar.ChangeMax64(sums.Listed*1000 + 1)
-			_ = bar.Set64(min(sums.Done+sums.owed(), sums.Listed) * 1000) // only fails above the maximum
+			_ = bar.Set64(min(sums.Done+sums.owed(), sums.Listed) * 1000)
 			shown := ""
 			if sums.Listed > 0 {
 				shown = strings.TrimSpace(bar.String())
@@ -143,13 +142,12 @@ func (p *Progress) draw(done <-chan struct{}) {
 	}
 }
 
-// line is how far the work is, in one line: "412 of 1000 done, 3.2 MiB/s, 2 owed, about 20s left". What is not known yet,
-// or is nothing, is left out.
+// line is how far the work is, as "412 of 1000 done, 3.2 MiB/s, 2 owed, about 20s left".
 func line(w *Sums, p *pace) string {
 	s := "looking for changes"
 	if w.Listed > 0 {
 		s = fmt.Sprintf("%d of %d done", w.Done, w.Listed)
-	} else if w.Done > 0 { // a run that takes up what was owed lists nothing
+	} else if w.Done > 0 { // of what was owed, which no list tells
 		s = fmt.Sprintf("%d done", w.Done)
 	}
 	if perSecond := p.bytes(); perSecond > 0 {
@@ -167,7 +165,7 @@ func line(w *Sums, p *pace) string {
 	return s
 }
 
-// owed is how many resources failed and may be left owed. Failed counts tries, so it is no more than what is not done.
+// owed is at most what is not done: Failed counts tries.
 func (w *Sums) owed() int64 {
 	if w.Listed == 0 {
 		return w.Failed
@@ -175,7 +173,6 @@ func (w *Sums) owed() int64 {
 	return max(0, min(w.Failed, w.Listed-w.Done))
 }
 
-// pace is how fast work went lately.
 type pace struct{ seen []reading }
 
 type reading struct {
@@ -183,7 +180,7 @@ type reading struct {
 	Sums
 }
 
-// add notes where the work stands; what is older than paceOver is forgotten, but for one reading to compare with.
+// add drops what is older than paceOver, but for one reading to compare with.
 func (p *pace) add(now time.Time, w Sums) {
 	p.seen = append(p.seen, reading{now, w})
 	for len(p.seen) > 2 && now.Sub(p.seen[1].at) >= paceOver {
@@ -191,7 +188,6 @@ func (p *pace) add(now time.Time, w Sums) {
 	}
 }
 
-// over is what was done between the first and the last reading, and in what time.
 func (p *pace) over() (items, bytes int64, d time.Duration) {
 	if len(p.seen) < 2 {
 		return 0, 0, 0
@@ -200,7 +196,6 @@ func (p *pace) over() (items, bytes int64, d time.Duration) {
 	return b.Done - a.Done, b.Bytes - a.Bytes, b.at.Sub(a.at)
 }
 
-// bytes is the rate per second.
 func (p *pace) bytes() int64 {
 	_, n, d := p.over()
 	if d <= 0 {
@@ -209,8 +204,7 @@ func (p *pace) bytes() int64 {
 	return int64(float64(n) / d.Seconds())
 }
 
-// left is how long the rest will take if it goes on like this. There is no telling at first, while lists are still being
-// read, and at a standstill.
+// left is how long the rest will take. Nobody can tell while lists are still being read, or at a standstill.
 func (p *pace) left(w *Sums) (time.Duration, bool) {
 	items, _, d := p.over()
 	rest := w.Listed - w.Done - w.owed()
@@ -240,7 +234,7 @@ func (p *pace) settled() bool {
 	return false
 }
 
-// fitted is a line that the terminal does not break: text, after the bar, always of one width, where there is room for both.
+// fitted is a line that the terminal does not break: text, after the bar where there is room for both.
 func fitted(bar, text string, width int) string {
 	if both := fmt.Sprintf("%*s  %s", barWidth+7, bar, text); bar != "" && len([]rune(both)) < width {
 		return both

@@ -5,17 +5,16 @@ import (
 	"sync"
 )
 
-// eraseLine takes back the line that the cursor is on.
 const eraseLine = "\r\x1b[2K"
 
-// screen is stderr. A line of progress that stands last on it gives way to whatever else is written there.
+// screen is stderr. Its last line of progress gives way to whatever else is written.
 type screen struct {
 	mu   sync.Mutex
 	w    io.Writer
 	line string // of progress, which stands last; "": none
 }
 
-// Write implements io.Writer for messages and the log.
+// Write implements io.Writer.
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,17 +22,15 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// draw puts a line of progress in the place of the one before.
 func (s *screen) draw(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if line != s.line { // else it would only flicker
+	if line != s.line { // no flicker
 		s.line = line
-		_, _ = io.WriteString(s.w, eraseLine+line) // a terminal that went away must not stop the run
+		_, _ = io.WriteString(s.w, eraseLine+line) // the run goes on without a terminal
 	}
 }
 
-// erase takes the line of progress away.
 func (s *screen) erase() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +45,7 @@ func (s *screen) clear() {
 	}
 }
 
-// aside is stdout: where it is the same terminal as stderr, results must not be written into the line of progress.
+// aside is stdout where it is the same terminal as stderr.
 type aside struct {
 	*screen
 	w io.Writer

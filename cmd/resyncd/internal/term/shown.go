@@ -11,11 +11,10 @@ import (
 	"resyncd/sync/report"
 )
 
-// URLs of Sources, documents, hubs and topics may carry tokens, so what leaves the program shows them shortened (P10).
-// URIs of resources are what users ask for by name: they stay as they are.
+// URLs of Sources, documents, hubs and topics may carry tokens, so they are shown shortened (P10). URIs of resources
+// stay as they are: users ask for them by name.
 
-// URL is a URL for people and scripts, as it is unless it carries a token: then a mark by which two can be told apart
-// stands for its query and user (P10).
+// URL is raw unless it carries a token: then a mark that tells two apart stands for its query and user (P10).
 func URL(raw string) string {
 	u, err := url.Parse(raw)
 	if err == nil && u.User == nil && !telling(u.RawQuery) {
@@ -28,7 +27,8 @@ func URL(raw string) string {
 func telling(query string) bool {
 	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, _, _ := strings.Cut(strings.ToLower(pair), "=")
-		for _, word := range []string{"token", "key", "secret", "pass", "pwd", "auth", "sig", "cred", "session", "jwt", "sid"} {
+		for _, word := range []string{"token", "key", "secret", "pass", "pwd", "auth", "sig", "cred", "session", "jwt",
+			"sid"} {
 			if strings.Contains(name, word) {
 				return true
 			}
@@ -73,7 +73,7 @@ func redacted(text *string) *string {
 	return &short
 }
 
-// TopicNamed is the topic among subs that is called given, as it stands or as it is shown; given itself if there is none.
+// TopicNamed is the topic among subs that is called given, as it is or as it is shown; else given.
 func TopicNamed(subs []store.Subscription, given string) string {
 	for i := range subs {
 		if subs[i].Topic == given || URL(subs[i].Topic) == given {

@@ -7,7 +7,7 @@ import (
 	syncengine "resyncd/sync"
 )
 
-// Summary tells a person what a run did with one set, and what to do next where something is to be done.
+// Summary tells a person what a run did with one set, and what to do next.
 func Summary(label string, r *syncengine.Result) string {
 	r = Result(r)
 	var b strings.Builder
@@ -17,7 +17,8 @@ func Summary(label string, r *syncengine.Result) string {
 		if would == nil {
 			would = &syncengine.Would{}
 		}
-		fmt.Fprintf(&b, "  dry run (%s): %d would be fetched (%s, as far as the Source tells lengths), %d deleted; nothing was touched\n",
+		fmt.Fprintf(&b, "  dry run (%s): %d would be fetched (%s, as far as the Source tells lengths), %d deleted; "+
+			"nothing was touched\n",
 			r.Kind, would.Fetch, Bytes(would.Bytes), would.Delete)
 	} else {
 		fmt.Fprintf(&b, "  %s: %d fetched, %d unchanged, %d deleted, %d failed (%d requests, %s, %.1f s)\n",
@@ -36,7 +37,8 @@ func Summary(label string, r *syncengine.Result) string {
 		fmt.Fprintf(&b, "  %d refused (outside scope or policy): resyncd ls --refused %s\n", r.Refused, label)
 	}
 	if r.Held > 0 {
-		fmt.Fprintf(&b, "  %d removals held for you: resyncd ls --held %s, then resyncd approve %s\n", r.Held, label, label)
+		fmt.Fprintf(&b, "  %d removals held for you: resyncd ls --held %s, then resyncd approve %s\n", r.Held, label,
+			label)
 	}
 	if r.Owed > 0 {
 		fmt.Fprintf(&b, "  %d owed: resyncd ls --owed %s\n", r.Owed, label)

@@ -32,7 +32,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", f, units[0])
 }
 
-// OneLine makes text that a peer wrote safe to print: one line, nothing that a terminal obeys.
+// OneLine makes text of a peer safe to print.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -48,13 +48,13 @@ func Why(l *report.Listing) string {
 	if l.Reason != nil {
 		s = "  # " + *l.Reason
 	}
-	if l.Attempts != nil && l.NextTry != nil {
-		s += fmt.Sprintf(" (attempts %d, next try %s)", *l.Attempts, *l.NextTry)
+	if l.Attempts != nil && !l.NextTry.IsZero() {
+		s += fmt.Sprintf(" (attempts %d, next try %s)", *l.Attempts, l.NextTry)
 	}
 	return s
 }
 
-// Edit tells an edit of a record on one line: who said what of which fields, and what of that is odd.
+// Edit tells an edit of a record on one line.
 func Edit(e *report.EditLine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "by %s:", Text(e.Author))
@@ -71,7 +71,7 @@ func Edit(e *report.EditLine) string {
 	return b.String()
 }
 
-// Approved says what an approval did, in the same words whoever did it, this process or the daemon.
+// Approved says what an approval did.
 func Approved(done *syncengine.Approved) string {
 	verb := "removed"
 	if done.Rejected {
@@ -85,5 +85,6 @@ func Restored(t *store.Trashed) string { return "restored " + t.Key }
 
 // LeaseLeft says what a forgotten Source leaves at a hub.
 func LeaseLeft(s *store.Subscription) string {
-	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", URL(s.Topic), URL(s.Hub), Text(report.RFC3339(s.Expires)))
+	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", URL(s.Topic), URL(s.Hub),
+		report.TimeOf(s.Expires))
 }

@@ -6,33 +6,31 @@ import (
 	"errors"
 
 	"resyncd/destination/peer/hub/hubstate"
-	"resyncd/store/sqlite"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // Commit implements hubstate.State.
 func (d *DB) Commit(ctx context.Context, c *hubstate.Commit) error {
-	for _, n := range c.Notifications {
-		n.Number = 0
-	}
 	const what = "record the hub's work"
-	return d.f.WriteReadable(ctx, what, c.Readable, func(ctx context.Context, tx sqlite.Tx) error {
-		t := commit{tx: tx, topics: map[string]*topicRow{}, touched: map[int64]bool{}}
+	return d.f.WriteReadable(ctx, what, c.Readable, func(ctx context.Context, tx *dbfile.Writer) error {
+		t := commit{tx: tx, touched: map[int64]bool{}}
 		return t.apply(ctx, c)
 	})
 }
 
 // commit is one Commit on its way.
 type commit struct {
-	tx      sqlite.Tx
-	topics  map[string]*topicRow
+	tx      *dbfile.Writer
 	touched map[int64]bool // topics whose notifications may have become too many, or needless
 }
 
-type topicRow struct{ id, last, bytes int64 }
-
 func (t *commit) apply(ctx context.Context, c *hubstate.Commit) error {
-	if err := t.notifications(ctx, c.Notifications); err != nil {
-		return err
+	for _, n := range c.Notifications {
+		n.Number = 0
+		if err := t.notification(ctx, n); err != nil {
+			return err
+		}
 	}
 	for _, p := range c.Pings {
 		// Later than the one before in any case, so that a look never answers a ping that came after it.
@@ -65,37 +63,23 @@ func (t *commit) apply(ctx context.Context, c *hubstate.Commit) error {
 	return nil
 }
 
-// notifications records content. The topics' rows are written once each, whatever came for them.
-func (t *commit) notifications(ctx context.Context, list []*hubstate.Notification) error {
-	content := map[string]*hubstate.Notification{}
-	for _, n := range list {
-		row, err := t.topic(ctx, n.Topic)
-		if err != nil {
-			return err
-		}
-		if row == nil {
-			continue
-		}
-		_, err = t.tx.Exec(ctx, `INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?)`, row.id, row.last+1, sqlite.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
-		if err != nil {
-			return err
-		}
-		row.last++
-		row.bytes += int64(len(n.Body))
-		n.Number = row.last
-		content[n.Topic] = n
+// notification records content, unless nobody subscribes.
+func (t *commit) notification(ctx context.Context, n *hubstate.Notification) error {
+	var topic int64
+	err := t.tx.Get(ctx, `UPDATE hub_topic SET last = last + 1, bytes = bytes + ?, digest = ?,
+			etag = '', last_modified = ''
+		WHERE url = ? RETURNING id, last`, []any{len(n.Body), n.Digest[:], n.Topic}, &topic, &n.Number)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
 	}
-	for url, n := range content {
-		row := t.topics[url]
-		t.touched[row.id] = true
-		_, err := t.tx.Exec(ctx, "UPDATE hub_topic SET last = ?, bytes = ?, digest = ?, etag = '', last_modified = '' WHERE id = ?",
-			row.last, row.bytes, n.Digest[:], row.id)
-		if err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	return nil
+	t.touched[topic] = true
+	_, err = t.tx.Exec(ctx, `INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		topic, n.Number, column.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
+	return err
 }
 
 // notNil: an empty body is content too, and no NULL.
@@ -106,27 +90,11 @@ func notNil(b []byte) []byte {
 	return b
 }
 
-// topic finds a topic's row, nil if nobody subscribes.
-func (t *commit) topic(ctx context.Context, url string) (*topicRow, error) {
-	if row, ok := t.topics[url]; ok {
-		return row, nil
-	}
-	row := &topicRow{}
-	err := t.tx.Get(ctx, "SELECT id, last, bytes FROM hub_topic WHERE url = ?", []any{url}, &row.id, &row.last, &row.bytes)
-	if errors.Is(err, sql.ErrNoRows) {
-		row, err = nil, nil
-	}
-	if err == nil {
-		t.topics[url] = row
-	}
-	return row, err
-}
-
 func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {
 	var topic int64
 	err := t.tx.Get(ctx, `UPDATE hub_subscription SET cursor = max(cursor, ?), attempts = ?, next = ?,
 			delivered = delivered + ?, dropped = dropped + ? WHERE id = ? RETURNING topic_id`,
-		[]any{p.Cursor, p.Attempts, sqlite.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic)
+		[]any{p.Cursor, p.Attempts, column.Instant(p.Next), p.Delivered, p.Dropped, p.SubscriptionID}, &topic)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -135,9 +103,10 @@ func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {
 }
 
 // trim drops what every subscriber is done with, and what is beyond the bounds.
-func trim(ctx context.Context, tx sqlite.Tx, topic, keep, keepBytes int64) error {
+func trim(ctx context.Context, tx *dbfile.Writer, topic, keep, keepBytes int64) error {
 	var last, floor, bytes, done int64
-	err := tx.Get(ctx, `SELECT last, floor, bytes, coalesce((SELECT min(cursor) FROM hub_subscription WHERE topic_id = t.id), last)
+	err := tx.Get(ctx, `SELECT last, floor, bytes,
+			coalesce((SELECT min(cursor) FROM hub_subscription WHERE topic_id = t.id), last)
 		FROM hub_topic t WHERE id = ?`, []any{topic}, &last, &floor, &bytes, &done)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -167,7 +136,7 @@ func trim(ctx context.Context, tx sqlite.Tx, topic, keep, keepBytes int64) error
 }
 
 // drop drops those in (from, to] and returns how many bytes are left.
-func drop(ctx context.Context, tx sqlite.Tx, topic, from, to, bytes int64) (int64, error) {
+func drop(ctx context.Context, tx *dbfile.Writer, topic, from, to, bytes int64) (int64, error) {
 	if to <= from {
 		return bytes, nil
 	}
@@ -182,7 +151,9 @@ func drop(ctx context.Context, tx sqlite.Tx, topic, from, to, bytes int64) (int6
 }
 
 // Notifications implements hubstate.State.
-func (d *DB) Notifications(ctx context.Context, topicID, after int64, limit int, maxBytes int64) ([]hubstate.Notification, error) {
+func (d *DB) Notifications(
+	ctx context.Context, topicID, after int64, limit int, maxBytes int64,
+) ([]hubstate.Notification, error) {
 	var out []hubstate.Notification
 	size := int64(0)
 	err := d.f.Read(ctx, "read notifications", `SELECT t.url, n.number, n.received, n.type, n.link, n.digest, n.body
@@ -193,7 +164,7 @@ func (d *DB) Notifications(ctx context.Context, topicID, after int64, limit int,
 				n      hubstate.Notification
 				digest []byte
 			)
-			err := scan(&n.Topic, &n.Number, sqlite.IntoInstant(&n.Received), &n.Type, &n.Link, &digest, &n.Body)
+			err := scan(&n.Topic, &n.Number, column.IntoInstant(&n.Received), &n.Type, &n.Link, &digest, &n.Body)
 			copy(n.Digest[:], digest)
 			size += int64(len(n.Body))
 			out = append(out, n)

@@ -3,32 +3,30 @@ package hubdb
 
 import (
 	"context"
-	"embed"
-	"io/fs"
+	_ "embed"
 	"log/slog"
 
 	"resyncd/destination/peer/hub/hubstate"
-	"resyncd/store/sqlite"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // application marks a file as that of a hub: "rshb".
 const application = 0x72736862
 
-//go:embed migrations/*.sql
-var migrations embed.FS
+//go:embed migrations/0001_init.sql
+var initial string
+
+//go:embed migrations/0002_dialect.sql
+var dialect string
 
 // DB is a hubstate.State on one file of its own.
-type DB struct{ f *sqlite.File }
+type DB struct{ f *dbfile.File }
 
 var _ hubstate.State = (*DB)(nil)
 
-// Open opens a hub's database; sqlite.OpenFile says how. A nil log discards.
+// Open opens a hub's database; dbfile.Open says how. A nil log discards.
 func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
-	scripts, err := scripts()
-	if err != nil {
-		return nil, err
-	}
-	f, err := sqlite.OpenFile(ctx, path, schema(scripts), log)
+	f, err := dbfile.Open(ctx, path, schema(initial, dialect), dbfile.Options{Alone: true, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -38,23 +36,6 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 // Close closes the database and lets another hub have it.
 func (d *DB) Close() error { return d.f.Close() }
 
-func schema(scripts []string) sqlite.Schema {
-	return sqlite.Schema{Owner: "hub", Application: application, Scripts: scripts}
-}
-
-// scripts are the schema's steps, oldest first.
-func scripts() ([]string, error) {
-	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
-	if err != nil {
-		return nil, err
-	}
-	out := make([]string, len(names))
-	for i, name := range names {
-		b, err := migrations.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = string(b)
-	}
-	return out, nil
+func schema(scripts ...string) dbfile.Schema {
+	return dbfile.Schema{Owner: "hub", Application: application, Scripts: scripts}
 }

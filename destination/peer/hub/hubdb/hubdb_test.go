@@ -12,6 +12,7 @@ import (
 	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store"
 	"resyncd/store/sqlite"
+	"resyncd/store/sqlite/dbfile"
 )
 
 func openDB(t testing.TB, path string) *DB {
@@ -26,16 +27,12 @@ func openDB(t testing.TB, path string) *DB {
 // TestMigration: what an older hub recorded is there, and was asked for in the manner of WebSub (F18).
 func TestMigration(t *testing.T) {
 	t.Parallel()
-	steps, err := scripts()
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "hub.db")
-	f, err := sqlite.OpenFile(t.Context(), path, schema(steps[:1]), nil)
+	f, err := dbfile.Open(t.Context(), path, schema(initial), dbfile.Options{Alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = f.Write(t.Context(), "record", func(ctx context.Context, tx sqlite.Tx) error {
+	err = f.Write(t.Context(), "record", func(ctx context.Context, tx *dbfile.Writer) error {
 		for _, step := range []string{"INSERT INTO hub_topic (url) VALUES ('t')",
 			"INSERT INTO hub_subscription (topic_id, callback, secret, verified, expires, cursor) VALUES (1, 'c', 's', 10, 100, 3)"} {
 			if _, err := tx.Exec(ctx, step); err != nil {
@@ -87,7 +84,7 @@ func TestOpen(t *testing.T) {
 	}
 	newer := filepath.Join(dir, "newer.db")
 	h = openDB(t, newer)
-	err = h.f.Write(t.Context(), "age", func(ctx context.Context, tx sqlite.Tx) error {
+	err = h.f.Write(t.Context(), "age", func(ctx context.Context, tx *dbfile.Writer) error {
 		_, err := tx.Exec(ctx, "PRAGMA user_version = 99")
 		return err
 	})

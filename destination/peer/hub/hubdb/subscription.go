@@ -6,24 +6,26 @@ import (
 	"errors"
 
 	"resyncd/destination/peer/hub/hubstate"
-	"resyncd/store/sqlite"
+	"resyncd/store/sqlite/column"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const topicColumns = "id, url, last, floor, etag, last_modified, digest, pinged"
 
 func scanTopic(scan scanner) (t hubstate.Topic, err error) {
 	var digest []byte
-	err = scan(&t.ID, &t.URL, &t.Last, &t.Floor, &t.ETag, &t.LastModified, &digest, sqlite.IntoInstant(&t.Pinged))
+	err = scan(&t.ID, &t.URL, &t.Last, &t.Floor, &t.ETag, &t.LastModified, &digest, column.IntoInstant(&t.Pinged))
 	copy(t.Digest[:], digest)
 	return t, err
 }
 
-const subscriptionColumns = `s.id, s.topic_id, t.url, s.callback, s.secret, s.old, s.verify_token, s.verified, s.expires, s.cursor, s.attempts,
-	s.next, s.delivered, s.dropped`
+const subscriptionColumns = `s.id, s.topic_id, t.url, s.callback, s.secret, s.old, s.verify_token, s.verified,
+	s.expires, s.cursor, s.attempts, s.next, s.delivered, s.dropped`
 
 func scanSubscription(scan scanner) (s hubstate.Subscription, err error) {
-	err = scan(&s.ID, &s.TopicID, &s.Topic, &s.Callback, &s.Secret, &s.Old, &s.VerifyToken, sqlite.IntoInstant(&s.Verified),
-		sqlite.IntoInstant(&s.Expires), &s.Cursor, &s.Attempts, sqlite.IntoInstant(&s.Next), &s.Delivered, &s.Dropped)
+	err = scan(&s.ID, &s.TopicID, &s.Topic, &s.Callback, &s.Secret, &s.Old, &s.VerifyToken,
+		column.IntoInstant(&s.Verified), column.IntoInstant(&s.Expires), &s.Cursor, &s.Attempts,
+		column.IntoInstant(&s.Next), &s.Delivered, &s.Dropped)
 	return s, err
 }
 
@@ -42,7 +44,7 @@ func (d *DB) Subscriptions(ctx context.Context) ([]hubstate.Subscription, error)
 type scanner = func(dest ...any) error
 
 // all reads every row of a query.
-func all[T any](ctx context.Context, f *sqlite.File, what, query string, read func(scanner) (T, error)) ([]T, error) {
+func all[T any](ctx context.Context, f *dbfile.File, what, query string, read func(scanner) (T, error)) ([]T, error) {
 	var out []T
 	err := f.Read(ctx, what, query, nil, func(scan func(...any) error) (bool, error) {
 		row, err := read(scan)
@@ -56,23 +58,29 @@ func all[T any](ctx context.Context, f *sqlite.File, what, query string, read fu
 }
 
 // Subscribe implements hubstate.State.
-func (d *DB) Subscribe(ctx context.Context, in hubstate.Subscription) (sub hubstate.Subscription, topic hubstate.Topic, err error) {
-	err = d.f.Write(ctx, "record a subscription", func(ctx context.Context, tx sqlite.Tx) error {
+func (d *DB) Subscribe(
+	ctx context.Context, in hubstate.Subscription,
+) (sub hubstate.Subscription, topic hubstate.Topic, err error) {
+	err = d.f.Write(ctx, "record a subscription", func(ctx context.Context, tx *dbfile.Writer) error {
 		_, err := tx.Exec(ctx, "INSERT INTO hub_topic (url) VALUES (?) ON CONFLICT (url) DO NOTHING", in.Topic)
 		if err != nil {
 			return err
 		}
-		if topic, err = one(ctx, tx, scanTopic, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic); err != nil {
+		topic, err = one(ctx, tx, scanTopic, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic)
+		if err != nil {
 			return err
 		}
 		// One whose lease was over is not owed what came since.
-		_, err = tx.Exec(ctx, `INSERT INTO hub_subscription (topic_id, callback, secret, verified, expires, cursor, old, verify_token)
+		_, err = tx.Exec(ctx, `INSERT INTO hub_subscription
+				(topic_id, callback, secret, verified, expires, cursor, old, verify_token)
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-			ON CONFLICT (topic_id, callback) DO UPDATE SET secret = ?3, verified = ?4, expires = ?5, old = ?7, verify_token = ?8,
+			ON CONFLICT (topic_id, callback) DO UPDATE SET secret = ?3, verified = ?4, expires = ?5, old = ?7,
+				verify_token = ?8,
 				cursor = CASE WHEN expires > ?4 THEN cursor ELSE ?6 END,
 				attempts = CASE WHEN expires > ?4 THEN attempts ELSE 0 END,
 				next = CASE WHEN expires > ?4 THEN next END`,
-			topic.ID, in.Callback, in.Secret, sqlite.Instant(in.Verified), sqlite.Instant(in.Expires), topic.Last, in.Old, in.VerifyToken)
+			topic.ID, in.Callback, in.Secret, column.Instant(in.Verified), column.Instant(in.Expires), topic.Last,
+			in.Old, in.VerifyToken)
 		if err != nil {
 			return err
 		}
@@ -85,7 +93,9 @@ func (d *DB) Subscribe(ctx context.Context, in hubstate.Subscription) (sub hubst
 }
 
 // one reads a row that must be there, in a transaction.
-func one[T any](ctx context.Context, tx sqlite.Tx, read func(scanner) (T, error), query string, args ...any) (T, error) {
+func one[T any](
+	ctx context.Context, tx *dbfile.Writer, read func(scanner) (T, error), query string, args ...any,
+) (T, error) {
 	return read(func(dest ...any) error { return tx.Get(ctx, query, args, dest...) })
 }
 
@@ -94,7 +104,7 @@ func (d *DB) End(ctx context.Context, ids ...int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return d.f.Write(ctx, "end subscriptions", func(ctx context.Context, tx sqlite.Tx) error {
+	return d.f.Write(ctx, "end subscriptions", func(ctx context.Context, tx *dbfile.Writer) error {
 		topics := map[int64]bool{}
 		for _, id := range ids {
 			var topic int64
@@ -120,7 +130,7 @@ func (d *DB) End(ctx context.Context, ids ...int64) error {
 }
 
 // endTopic drops a topic that has no subscription left, and what one with fewer of them keeps for nobody.
-func endTopic(ctx context.Context, tx sqlite.Tx, topic int64) error {
+func endTopic(ctx context.Context, tx *dbfile.Writer, topic int64) error {
 	n, err := tx.Exec(ctx, `DELETE FROM hub_topic WHERE id = ?1
 		AND NOT EXISTS (SELECT 1 FROM hub_subscription WHERE topic_id = ?1)`, topic)
 	if err != nil {

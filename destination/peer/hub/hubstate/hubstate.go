@@ -9,47 +9,46 @@ import (
 	"resyncd/store"
 )
 
-// Topic is a topic that somebody subscribes to at the companion hub. It lives as long as it has subscriptions.
+// Topic is a topic with subscriptions; it ends with the last of them.
 type Topic struct {
 	ID  int64
 	URL string
-	// Last numbers the newest notification that was taken for it, counting from 1; those up to Floor are no longer kept.
+	// Last numbers the newest notification, counting from 1; those up to Floor are no longer kept.
 	Last, Floor int64
-	// What its content was when last seen, so that unchanged content is not delivered (H-16). Digest is the SHA-256 of
-	// the body, all zero for none.
+	// Validators and SHA-256 of the content when last seen, so that the same is not delivered again (H-16); zero for
+	// none.
 	ETag, LastModified string
 	Digest             [32]byte
-	// Pinged is when a publisher last said that it changed, if nobody has looked since, else store.NoTime.
+	// Pinged is when a publisher said that it changed, if nobody has looked since, else store.NoTime.
 	Pinged store.Micros
 }
 
-// Subscription is one verified subscription of the companion hub; there is at most one for a (Topic, Callback) (H-07).
+// Subscription is a verified subscription; there is at most one for a (Topic, Callback) (H-07).
 type Subscription struct {
 	ID      int64
 	TopicID int64
 	Topic   string
-	// Callback is the only thing that protects the subscriber from forgeries, so it is never logged in full (P10).
+	// Callback is all that protects the subscriber from forgeries: it is never logged in full (P10).
 	Callback string
 	Secret   string // "" for none
-	// Old: it was asked for in the manner of PubSubHubbub 0.3, whose subscribers know sha1 only, leave it to the hub to ask
-	// again before a lease is over, and want their VerifyToken back whenever they are asked (H-21).
+	// Old: in the manner of PubSubHubbub 0.3 (H-21), with sha1, its VerifyToken in each question, and a question before
+	// the lease is over.
 	Old               bool
 	VerifyToken       string
 	Verified, Expires store.Micros
-	// Cursor is the number of the last notification that is dealt with: delivered, given up or dropped. What waits is
-	// what the topic keeps beyond it.
+	// Cursor is the number of the last notification that was delivered, given up or dropped.
 	Cursor int64
-	// Attempts counts the deliveries of the next one that failed; it is not tried again before Next (store.NoTime: at once).
+	// Attempts counts failed deliveries of the next one, which is not tried again before Next.
 	Attempts int
 	Next     store.Micros
-	// Delivered and Dropped count notifications over the life of the subscription.
+	// Delivered and Dropped count notifications.
 	Delivered, Dropped int64
 }
 
 // Notification is content of a topic, as it goes to every subscriber.
 type Notification struct {
 	Topic string // its URL
-	// Number counts up by one within the topic. Set by Commit; 0 means that nobody subscribes and nothing was kept.
+	// Number counts up by one within the topic. Set by Commit; 0: nobody subscribes and nothing was kept.
 	Number   int64
 	Received store.Micros
 	Type     string // Content-Type, as the publisher sent it
@@ -58,8 +57,7 @@ type Notification struct {
 	Body     []byte
 }
 
-// Progress is what became of a subscription's deliveries. Delivered and Dropped are added to its counters; a Cursor
-// behind the recorded one does not take it back.
+// Progress is what became of deliveries. Its counts are added; a Cursor behind the recorded one changes nothing.
 type Progress struct {
 	SubscriptionID     int64
 	Cursor             int64
@@ -68,14 +66,14 @@ type Progress struct {
 	Delivered, Dropped int64
 }
 
-// Ping notes that a publisher said at an instant that a topic changed.
+// Ping notes that a publisher said that a topic changed.
 type Ping struct {
 	Topic string
 	At    store.Micros
 }
 
-// Look is what a look at a topic's URL found. It answers the pings up to Ping; the validators are recorded only while
-// content of that Digest is the topic's newest.
+// Look is what the URL of a topic showed. It answers the pings up to Ping; validators count while Digest is that of the
+// newest content.
 type Look struct {
 	Topic              string
 	ETag, LastModified string
@@ -83,38 +81,35 @@ type Look struct {
 	Ping               store.Micros
 }
 
-// Commit is one durable step of the hub. Parts about topics or subscriptions that have ended meanwhile are passed over.
+// Commit is one durable step of the hub. What is about ended topics or subscriptions is passed over.
 type Commit struct {
 	Notifications []*Notification // in the order in which they are to be delivered
 	Progress      []Progress
 	Pings         []Ping
 	Looks         []Look
-	// Keep and KeepBytes bound what a topic keeps for its slowest subscriber: beyond them the oldest go, though the
-	// newest always stays (F94). 0: no bound.
+	// Keep and KeepBytes bound what a topic keeps: beyond them all but the newest go, oldest first (F94). 0: no bound.
 	Keep, KeepBytes int64
-	// Readable, unless nil, is called once all of this can be read and the notifications have their numbers, which is before it
-	// is known to survive a power cut, or even if Commit fails then.
+	// Readable, unless nil, is called once all of this can be read and numbers are given: before it survives a power
+	// cut, and perhaps before Commit fails.
 	Readable func()
 }
 
-// State keeps what the companion hub must not forget. Content is kept once a notification, and each subscription is a
-// pointer into it, so that publishing costs the same for one subscriber and for thousands. Methods are safe for
-// concurrent use and durable when they return nil. Errors are those of store.Store.
+// State keeps what the hub must not forget. Methods are safe for concurrent use and durable when they return nil.
+// Errors are those of store.Store.
 type State interface {
-	// Topics returns all topics, Subscriptions all subscriptions, by ID, those whose lease is over included.
+	// Topics and Subscriptions return all, by ID, with those whose lease is over.
 	Topics(ctx context.Context) ([]Topic, error)
 	Subscriptions(ctx context.Context) ([]Subscription, error)
-	// Subscribe records a subscription, or updates Secret, Old, VerifyToken, Verified and Expires of the one that has
-	// the same Topic and Callback (H-07), and returns it as it stands now, with its topic. A new one, and one that had expired at
-	// s.Verified, begins behind the newest notification.
+	// Subscribe records a subscription, or updates Secret, Old, VerifyToken, Verified and Expires (H-07), and returns
+	// it with its topic. A new one, or one that had expired at s.Verified, begins behind the newest notification.
 	Subscribe(ctx context.Context, s Subscription) (Subscription, Topic, error)
-	// End drops subscriptions, and topics that nobody is left for; unknown ids are ignored.
+	// End drops subscriptions, and topics without any; unknown ids are ignored.
 	End(ctx context.Context, ids ...int64) error
-	// Commit applies c in one transaction: notifications get their numbers and become their topic's content (without
-	// validators), then pings, progress and looks are recorded, then what every subscriber is done with goes.
+	// Commit applies c in one transaction: notifications, pings, progress, looks; then what every subscriber is done
+	// with goes.
 	Commit(ctx context.Context, c *Commit) error
-	// Notifications returns what a topic keeps beyond the number after, oldest first: at most limit of them, and no more
-	// once their bodies have reached maxBytes, but at least one.
+	// Notifications returns what a topic keeps beyond after, oldest first: at most limit, and none more once their
+	// bodies have reached maxBytes.
 	Notifications(ctx context.Context, topicID, after int64, limit int, maxBytes int64) ([]Notification, error)
 	io.Closer
 }

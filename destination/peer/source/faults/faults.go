@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Set is what goes wrong. nil is nothing. Which request is hit depends only on the seed, the
-// path and how often that path was asked for before.
+// Set is what goes wrong; nil is nothing. Which request is hit depends on the seed, the path and how often that was
+// asked for.
 type Set struct {
 	Seed      uint64
 	Resources HTTP
 	Documents HTTP
 	Notify    Notify
 	Feed      Feed
-	// counts are requests by the hash of the path: bounded, and a collision only moves the dice.
+	// counts are requests by the hash of the path: bounded, and a collision does no harm.
 	counts [1 << 12]atomic.Uint32
 }
 
@@ -61,7 +61,7 @@ feed-type=TYPE      feeds are served and pushed as TYPE, such as text/html
 P is a probability from 0 to 1. The keys are about resources; with doc- before them (doc-html=0.1), about
 documents and topics.`
 
-// Parse reads KEY=VALUE,… as --fault takes it; Help lists the keys. An empty text is no fault at all: nil.
+// Parse reads KEY=VALUE,… as --fault takes it. An empty text is no fault: nil.
 func Parse(list string) (*Set, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil
@@ -145,7 +145,7 @@ const (
 	faultHTML
 )
 
-// choose throws the dice for a request. At most one fault happens; the probabilities add up.
+// choose throws the dice for a request: at most one fault.
 func (f *Set) choose(set *HTTP, path string) (fault, uint64) {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(path) {
@@ -166,7 +166,6 @@ func (f *Set) choose(set *HTTP, path string) (fault, uint64) {
 	return faultNone, dice
 }
 
-// mix is the output function of splitmix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

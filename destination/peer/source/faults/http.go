@@ -26,8 +26,7 @@ func (f *Set) Wrap(next http.Handler, document func(path string) bool) http.Hand
 		kind, dice := f.choose(set, path)
 		switch kind {
 		case fault5xx:
-			status := []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable}[dice%3]
-			http.Error(w, "a fault on purpose", status)
+			http.Error(w, "a fault on purpose", []int{500, 502, 503}[dice%3])
 			return
 		case faultThrottle:
 			w.Header().Set("Retry-After", strconv.Itoa(int(set.RetryAfter/time.Second)))
@@ -66,7 +65,7 @@ func wait(r *http.Request, pause time.Duration) bool {
 // documentTurn is where a body of unknown length goes wrong: even the shortest document is longer.
 const documentTurn = 100
 
-// faultyWriter lets a body pass up to a point and does its fault there. It hides ReadFrom and Flush on purpose.
+// faultyWriter lets a body pass up to a point and does its fault there. It hides ReadFrom and Flush.
 type faultyWriter struct {
 	http.ResponseWriter
 	request *http.Request
@@ -101,8 +100,8 @@ func (f *faultyWriter) WriteHeader(status int) {
 	}
 }
 
-// takeOver answers by hand: a body without any length, ended by the end of the connection, is complete for all that HTTP
-// can tell (F55). It fails where there is no connection to take, as with HTTP/2.
+// takeOver answers by hand: a body without length, ended with the connection, looks complete (F55). HTTP/2 has no
+// connection to take.
 func (f *faultyWriter) takeOver() bool {
 	var err error
 	f.taken, f.buffer, err = http.NewResponseController(f.ResponseWriter).Hijack()

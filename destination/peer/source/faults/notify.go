@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Notify is what goes wrong with Change Notifications: N hits each Nth, 0 none. Where several hit the same one, the
-// first in this order wins.
+// Notify is what goes wrong with notifications: N hits each Nth. Where several hit one, the first in this order wins.
 type Notify struct {
 	Drop    int // not sent at all
 	Double  int // sent twice
@@ -35,7 +34,7 @@ var ErrDropped = errors.New("dropped on purpose")
 // shuffleWait is how long a notification is kept back where no other follows.
 const shuffleWait = time.Second
 
-// Line does the faults to the notifications of one channel, in their order. It is for one goroutine.
+// Line does the faults of one channel, in order. It is for one goroutine.
 type Line[T any] struct {
 	faults Notify
 	forge  func(T) T

@@ -3,96 +3,63 @@ package faults
 import (
 	"encoding/xml"
 	"io"
+	"strings"
+	"text/template"
 	"time"
 
 	"resyncd/destination/feed"
 )
 
-// rssFeed is RSS 2.0 with the links of Atom in it, as much software writes it. It has no word for a deletion.
-type rssFeed struct {
-	XMLName xml.Name   `xml:"rss"`
-	Version string     `xml:"version,attr"`
-	Atom    string     `xml:"xmlns:atom,attr"`
-	History string     `xml:"xmlns:fh,attr"`
-	Channel rssChannel `xml:"channel"`
-}
+// rss is RSS 2.0 with the links of Atom in it, as much software writes it. It has no word for a deletion, and its times
+// have whole seconds.
+var rss = template.Must(template.New("rss").Funcs(template.FuncMap{"xml": escape, "time": rssTime}).Parse(
+	`<?xml version="1.0" encoding="UTF-8"?>
+<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom" xmlns:fh="http://purl.org/syndication/history/1.0">
+  <channel>
+    <title>{{xml .Title}}</title>
+    <link>{{xml .Site}}</link>
+    <description>{{xml .Title}}</description>
+    <lastBuildDate>{{time .Updated}}</lastBuildDate>
+{{if .Archive}}    <fh:archive></fh:archive>
+{{end}}{{range .Links}}{{if .Href}}    <atom:link rel="{{.Rel}}" href="{{xml .Href}}"></atom:link>
+{{end}}{{end}}{{range .Entries}}{{if not .Deleted}}    <item>
+      <title>{{xml .Title}}</title>
+      <link>{{xml .ID}}</link>
+      <guid>{{xml .ID}}</guid>
+{{with time .Updated}}      <pubDate>{{.}}</pubDate>
+{{end}}      <description>{{xml .Summary}}</description>
+{{range .Links}}{{if eq .Rel "enclosure" -}}
+{{"      "}}<enclosure url="{{xml .Href}}" length="{{.Length}}" type="{{xml .Type}}"></enclosure>
+{{end}}{{end}}    </item>
+{{end}}{{end}}  </channel>
+</rss>
+`))
 
-type rssChannel struct {
-	Title       string    `xml:"title"`
-	Link        string    `xml:"link"`
-	Description string    `xml:"description"`
-	Built       string    `xml:"lastBuildDate"`
-	Archive     *struct{} `xml:"fh:archive"`
-	Links       []rssLink `xml:"atom:link"`
-	Items       []rssItem `xml:"item"`
-}
-
-type rssLink struct {
-	Rel  string `xml:"rel,attr"`
-	Href string `xml:"href,attr"`
-}
-
-type rssItem struct {
-	Title       string        `xml:"title"`
-	Link        string        `xml:"link"`
-	GUID        string        `xml:"guid"`
-	Published   string        `xml:"pubDate,omitempty"`
-	Description string        `xml:"description"`
-	Enclosure   *rssEnclosure `xml:"enclosure"`
-}
-
-type rssEnclosure struct {
-	URL    string `xml:"url,attr"`
-	Length int64  `xml:"length,attr"`
-	Type   string `xml:"type,attr"`
-}
-
-// writeRSS writes a document of the feed of changes as RSS, whose times have whole seconds. site is the page that it
-// belongs to.
+// writeRSS writes a document of the feed of changes; site is the page that it belongs to.
 func writeRSS(w io.Writer, d *feed.Document, site string) error {
-	out := rssFeed{Version: "2.0", Atom: "http://www.w3.org/2005/Atom", History: "http://purl.org/syndication/history/1.0"}
-	c := &out.Channel
-	c.Title, c.Link, c.Description, c.Built = d.Title, site, d.Title, d.Updated.Format(time.RFC1123Z)
-	if d.Archive {
-		c.Archive = &struct{}{}
-	}
-	link := func(rel, href string) {
-		if href != "" {
-			c.Links = append(c.Links, rssLink{rel, href})
-		}
+	links := []feed.Link{
+		{Rel: "self", Href: d.Self}, {Rel: "current", Href: d.Current},
+		{Rel: "prev-archive", Href: d.PrevArchive}, {Rel: "next-archive", Href: d.NextArchive},
 	}
 	for _, hub := range d.Hubs {
-		link("hub", hub)
+		links = append(links, feed.Link{Rel: "hub", Href: hub})
 	}
-	link("self", d.Self)
-	link("current", d.Current)
-	link("prev-archive", d.PrevArchive)
-	link("next-archive", d.NextArchive)
-	for i := range d.Entries {
-		if e := &d.Entries[i]; !e.Deleted {
-			c.Items = append(c.Items, newRSSItem(e))
-		}
-	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	encoder := xml.NewEncoder(w)
-	encoder.Indent("", "  ")
-	if err := encoder.Encode(out); err != nil {
-		return err
-	}
-	return encoder.Close()
+	return rss.Execute(w, struct {
+		*feed.Document
+		Site  string
+		Links []feed.Link
+	}{d, site, links})
 }
 
-func newRSSItem(e *feed.NewEntry) rssItem {
-	item := rssItem{Title: e.Title, Link: e.ID, GUID: e.ID, Description: e.Summary}
-	if !e.Updated.IsZero() {
-		item.Published = e.Updated.Format(time.RFC1123Z)
+func escape(text string) (string, error) {
+	var out strings.Builder
+	err := xml.EscapeText(&out, []byte(text))
+	return out.String(), err
+}
+
+func rssTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
 	}
-	for _, l := range e.Links {
-		if l.Rel == "enclosure" {
-			item.Enclosure = &rssEnclosure{l.Href, l.Length, l.Type}
-		}
-	}
-	return item
+	return t.Format(time.RFC1123Z)
 }

@@ -1,0 +1,143 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"resyncd/store"
+)
+
+// shares is how many Sources can fill the inbox together, so that one that piles up does not turn
+// hubs of others away.
+const shares = 4
+
+// quota tracks how full the store's inbox is.
+type quota struct {
+	maxBytes, maxDeliveries int64
+
+	mu    sync.Mutex
+	now   map[int64]store.InboxSize // by Source
+	grown map[int64]store.InboxSize // since it was measured
+}
+
+func (f *quota) full(sourceID int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all store.InboxSize
+	for _, part := range []map[int64]store.InboxSize{f.now, f.grown} {
+		for _, s := range part {
+			all = plus(all, s.Deliveries, s.Bytes)
+		}
+	}
+	own, grown := f.now[sourceID], f.grown[sourceID]
+	own = plus(own, grown.Deliveries, grown.Bytes)
+	return all.Bytes >= f.maxBytes || all.Deliveries >= f.maxDeliveries ||
+		own.Bytes >= (f.maxBytes+shares-1)/shares || own.Deliveries >= (f.maxDeliveries+shares-1)/shares
+}
+
+func (f *quota) added(grown map[int64]store.InboxSize) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.grown == nil {
+		f.grown = map[int64]store.InboxSize{}
+	}
+	for source, by := range grown {
+		f.grown[source] = plus(f.grown[source], by.Deliveries, by.Bytes)
+	}
+}
+
+// measure asks the store, if the answer may have changed.
+func (f *quota) measure(ctx context.Context, s store.Inbox, always bool) error {
+	f.mu.Lock()
+	before := maps.Clone(f.grown)
+	ask := always || len(f.grown)+len(f.now) > 0
+	f.mu.Unlock()
+	if !ask {
+		return nil
+	}
+	now, err := s.InboxShares(ctx)
+	if err != nil {
+		return fmt.Errorf("ask how full the inbox is: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = now
+	// What was added during the measurement may be in it, so it counts twice until the next.
+	for source, by := range before {
+		if f.grown[source] == by {
+			delete(f.grown, source)
+			continue
+		}
+		f.grown[source] = plus(f.grown[source], -by.Deliveries, -by.Bytes)
+	}
+	return nil
+}
+
+func plus(s store.InboxSize, deliveries, bytes int64) store.InboxSize {
+	return store.InboxSize{Deliveries: s.Deliveries + deliveries, Bytes: s.Bytes + bytes}
+}
+
+// memoryLimit bounds the memory of notifications on their way into the inbox (P8), in all and for
+// each subscription.
+type memoryLimit struct {
+	most, share int64
+
+	mu   sync.Mutex
+	used int64
+	by   map[int64]int64 // subscription -> bytes
+}
+
+func newMemoryLimit(most int64) *memoryLimit {
+	return &memoryLimit{most: most, share: most / 4, by: make(map[int64]int64)}
+}
+
+// reservation is the memory of one notification.
+type reservation struct {
+	of  *memoryLimit
+	sub int64
+	n   int64
+}
+
+const noteOverhead = 8 << 10
+
+func (m *memoryLimit) reserve(sub int64) *reservation { return &reservation{of: m, sub: sub} }
+
+func (l *reservation) extend(n int64) bool {
+	if l.n == 0 {
+		n += noteOverhead / 2
+	}
+	m := l.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.used+n > m.most || m.by[l.sub]+n > m.share {
+		return false
+	}
+	m.used += n
+	m.by[l.sub] += n
+	l.n += n
+	return true
+}
+
+// transfer moves the reservation to a new owner, who releases it.
+func (l *reservation) transfer() *reservation {
+	other := *l
+	l.n = 0
+	return &other
+}
+
+// release may be called again.
+func (l *reservation) release() {
+	if l.n == 0 {
+		return
+	}
+	m := l.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used -= l.n
+	if m.by[l.sub] -= l.n; m.by[l.sub] <= 0 {
+		delete(m.by, l.sub)
+	}
+	l.n = 0
+}

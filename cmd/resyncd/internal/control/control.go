@@ -1,0 +1,136 @@
+// Package control knows how a command has the daemon do its work, by rows of the state. It refuses to know how the
+// daemon does it.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+)
+
+// The commands that a request may carry (store.Request.Command).
+const (
+	AskSync    = "sync"
+	AskApprove = "approve"
+	AskRestore = "restore"
+	AskRenew   = "renew"
+	AskCancel  = "cancel"
+	AskPause   = "pause"
+	AskResume  = "resume"
+	AskForget  = "forget"
+)
+
+// Args are the options of a request, of all commands.
+type Args struct {
+	Full       bool          `json:"full,omitempty"`        // sync
+	RetryFor   time.Duration `json:"retry_for,omitempty"`   // sync
+	Reject     bool          `json:"reject,omitempty"`      // approve
+	URI        string        `json:"uri,omitempty"`         // restore
+	Topic      string        `json:"topic,omitempty"`       // renew, cancel; "": all of the Source
+	WithMirror bool          `json:"with_mirror,omitempty"` // forget
+}
+
+// setLine is a line of the answer to AskSync: what Result keeps out of its JSON goes beside it.
+type setLine struct {
+	Result      syncengine.Result `json:"result"`
+	Problem     string            `json:"problem"`
+	Unavailable bool              `json:"unavailable"`
+}
+
+func decodeSet(line string) (syncengine.Result, error) {
+	var l setLine
+	if err := json.Unmarshal([]byte(line), &l); err != nil {
+		return l.Result, fmt.Errorf("read the daemon's answer: %w", err)
+	}
+	l.Result.Problem, l.Result.Unavailable = l.Problem, l.Unavailable
+	return l.Result, nil
+}
+
+// Delegate has the daemon that holds the Source carry out a command, and writes what it says to out. done is false if
+// nobody holds it. A living process that takes no request is an error that says who it is.
+func Delegate(ctx context.Context, o *mirror.Opened, out io.Writer, command string, a Args) (done bool, err error) {
+	held, err := DaemonHolds(ctx, o)
+	if held == nil || err != nil {
+		return false, err
+	}
+	c := newCall(o, command, a)
+	c.line = func(line string) error {
+		_, err := fmt.Fprintln(out, line)
+		return err
+	}
+	switch err = c.run(ctx); {
+	case errors.Is(err, errNobody): // who held it may be gone
+		held, err = DaemonHolds(ctx, o)
+		return held != nil, errors.Join(held, err)
+	case errors.Is(err, errStuck):
+		return true, held
+	}
+	return true, err
+}
+
+// Pull has the daemon that holds a Source pull it. ended is told of each set; held is what to say if nobody takes the
+// request.
+func Pull(
+	ctx context.Context, o *mirror.Opened, a Args, progress *term.Progress, held error,
+	ended func(*syncengine.Result) error,
+) (results []syncengine.Result, err error) {
+	c := newCall(o, AskSync, a)
+	c.line = func(line string) error {
+		res, err := decodeSet(line)
+		if err != nil {
+			return err
+		}
+		results = append(results, res)
+		return ended(&res)
+	}
+	c.progress = func(state []byte) {
+		var done term.Sums
+		if json.Unmarshal(state, &done) == nil { // the next one comes soon
+			progress.Set(&done)
+		}
+	}
+	err = progress.While(ctx, c.run)
+	var told *exit.Error
+	switch {
+	case errors.Is(err, errNobody), errors.Is(err, errStuck):
+		err = held
+	case errors.As(err, &told) && told.Err == nil && len(results) > 0: // the results say it
+		err = nil
+	}
+	return results, err
+}
+
+// DaemonHolds reports, as a *store.HeldError, whether a living process holds a configured Source: the claim is asked
+// for and given back. The Source of a folder is never a daemon's.
+func DaemonHolds(ctx context.Context, o *mirror.Opened) (held error, err error) {
+	if o.AdHoc || o.Known == nil {
+		return nil, nil
+	}
+	_, release, err := o.Engine.Store.Claim(ctx, o.Known.ID, o.Engine.Holder)
+	if exit.IsHeld(err) {
+		return err, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, release()
+}
+
+func newCall(o *mirror.Opened, command string, a Args) *call {
+	args, err := json.Marshal(a)
+	if err != nil { // strings, numbers and flags only
+		args = nil
+	}
+	return &call{requests: o.Engine.Store, request: store.Request{
+		Source: o.Source.Name, Command: command, Args: args, Created: store.MicrosOf(o.Engine.Now()),
+	}}
+}

@@ -1,0 +1,246 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+	"resyncd/sync/queue"
+)
+
+// What an operator can have done with a Source, by a command or by a button of the console. Each returns what to tell.
+
+var (
+	errEnding = errors.New("the daemon is ending")
+	errLeft   = errors.New("the daemon left off: the Source was paused, removed or changed; run the command again")
+)
+
+// between runs work between two jobs of the Source and waits for it.
+func (r *runner) between(
+	ctx context.Context, work func(context.Context, *syncengine.Follower) (string, error),
+) (said string, err error) {
+	s := r.current()
+	if s == nil {
+		return "", r.errIdle()
+	}
+	type outcome struct {
+		said string
+		err  error
+	}
+	done := make(chan outcome, 1)
+	if !s.ask(func(ctx context.Context) {
+		var o outcome
+		o.err = r.d.parts.guarded(func() (err error) {
+			o.said, err = work(ctx, s.f)
+			return err
+		})
+		done <- o
+	}) {
+		return "", r.errIdle()
+	}
+	r.d.jobs.put(s.f.SourceID(), queue.KindRequest, time.Time{})
+	select {
+	case o := <-done:
+		return o.said, o.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-s.ending:
+		return "", &exit.Error{Code: exit.Held, Err: errLeft}
+	}
+}
+
+func (r *runner) approve(ctx context.Context, reject bool) (string, error) {
+	return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
+		done, err := f.Approve(ctx, reject)
+		return term.Approved(&done), err
+	})
+}
+
+func (r *runner) restore(ctx context.Context, uri string) (string, error) {
+	return r.between(ctx, func(ctx context.Context, f *syncengine.Follower) (string, error) {
+		done, err := f.Restore(ctx, uri)
+		return term.Restored(&done), err
+	})
+}
+
+// pull has the Source pulled. Its Ended is called for each set, by this goroutine: the Follower waits for nobody.
+func (r *runner) pull(ctx context.Context, p syncengine.PullRequest) error {
+	s := r.current()
+	if s == nil {
+		return r.errIdle()
+	}
+	var v exit.Verdict
+	take := p.Ended
+	done := make(chan error, 1)
+	results := make(chan syncengine.Result, 64)
+	left := make(chan struct{}) // nobody takes results any more
+	defer close(left)
+	p.Done = func(err error) { done <- err }
+	p.Ended = func(res syncengine.Result) {
+		select {
+		case results <- res:
+		case <-s.ending:
+		case <-left:
+		}
+	}
+	s.f.RequestPull(p)
+	r.d.jobs.put(s.f.SourceID(), queue.KindPull, time.Time{})
+	for {
+		select {
+		case res := <-results:
+			v.Count(&res)
+			take(res)
+		case err := <-done:
+			for len(results) > 0 {
+				res := <-results
+				v.Count(&res)
+				take(res)
+			}
+			if err != nil {
+				return err
+			}
+			return v.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ending:
+			return &exit.Error{Code: exit.Held, Err: errLeft}
+		}
+	}
+}
+
+func (r *runner) renew(ctx context.Context, topic string) (string, error) {
+	return r.subscriptions(ctx, topic, r.d.keeper.Renew, "%s: asking hubs to renew %d subscriptions")
+}
+
+func (r *runner) cancel(ctx context.Context, topic string) (string, error) {
+	return r.subscriptions(ctx, topic, r.d.keeper.Cancel, "%s: unsubscribing %d subscriptions")
+}
+
+func (r *runner) subscriptions(
+	ctx context.Context, topic string, change func(context.Context, int64, string) (int, error), text string,
+) (string, error) {
+	id, err := r.known()
+	if err != nil {
+		return "", err
+	}
+	n, err := change(ctx, id, topic)
+	return fmt.Sprintf(text, r.name, n), err
+}
+
+// pause stops work on the Source and says so once nothing works on it any more.
+func (r *runner) pause(ctx context.Context) (string, error) {
+	id, err := r.known()
+	if err != nil {
+		return "", err
+	}
+	if err := r.d.st.SetPaused(ctx, id, true); err != nil {
+		return "", err
+	}
+	return "paused " + r.name, r.stopAndWait(ctx, syncengine.ErrStopped)
+}
+
+// resume takes a pause back, also one that is just about to begin; lookAtPauses does the rest.
+func (r *runner) resume(ctx context.Context) (string, error) {
+	id, err := r.known()
+	if err != nil {
+		return "", err
+	}
+	return "resumed " + r.name, r.d.st.SetPaused(ctx, id, false)
+}
+
+// stopAndWait ends the Source's run and waits until it is over.
+func (r *runner) stopAndWait(ctx context.Context, why error) error {
+	s := r.current()
+	if s == nil {
+		return nil
+	}
+	r.stop(why)
+	select {
+	case <-s.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// forget unsubscribes, stops work on the Source and drops what is known of it. It is not begun anew before the
+// configuration is read again.
+func (r *runner) forget(ctx context.Context, withMirror bool) (said string, err error) {
+	id, err := r.known()
+	if err != nil {
+		return "", err
+	}
+	r.setForgotten(true)
+	defer func() {
+		if err != nil { // it goes on
+			r.setForgotten(false)
+			r.stop(nil) // a run that began meanwhile has no plan
+			r.wake()
+		}
+	}()
+	if err := r.stopAndWait(ctx, nil); err != nil {
+		return "", err
+	}
+	left, err := r.unsubscribe(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	src := r.source()
+	o := mirror.Over(r.d.engine, mirror.Configured(r.d.sources.config(), src))
+	defer func() { err = errors.Join(err, o.Close()) }()
+	o.Target.Name = src.Name
+	if withMirror {
+		if err := o.Identify(ctx); err != nil {
+			return "", err
+		}
+		if err := o.OpenMirror(true); err != nil {
+			return "", err
+		}
+	}
+	if err := r.d.engine.Forget(ctx, o.Target, withMirror); err != nil {
+		return "", err
+	}
+	lines := []string{"forgot " + src.Name}
+	for i := range left {
+		lines = append(lines, term.LeaseLeft(&left[i]))
+	}
+	lines = append(lines, src.Name+
+		" is still configured: it begins anew when the daemon is started again or reads its configuration again")
+	return strings.Join(lines, "\n"), nil
+}
+
+// lookEvery is how often is looked for what another process does.
+const lookEvery = 100 * time.Millisecond
+
+// unsubscribeWithin is how long hubs have to let a Source go that is being forgotten.
+const unsubscribeWithin = 5 * time.Second
+
+// unsubscribe ends a Source's subscriptions and returns those whose hubs have not let go.
+func (r *runner) unsubscribe(ctx context.Context, id int64) (left []store.Subscription, err error) {
+	if err := r.d.keeper.DropSource(ctx, id); err != nil {
+		return nil, fmt.Errorf("unsubscribe: %w", err)
+	}
+	patience := time.NewTimer(unsubscribeWithin)
+	defer patience.Stop()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if left, err = r.d.st.Subscriptions(ctx, id, false); err != nil || len(left) == 0 {
+			return left, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-patience.C:
+			return left, nil
+		case <-tick.C:
+		}
+	}
+}

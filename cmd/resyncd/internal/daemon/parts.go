@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"resyncd/sync/queue"
+)
+
+// parts are what of a daemon runs by itself until it is ended. The first that fails ends the daemon.
+type parts struct {
+	log    *slog.Logger
+	works  []*part    // in which work is done for Sources
+	tools  []*part    // on which they stand
+	failed chan error // the first failure
+}
+
+type part struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// start starts one. It ends when it is told to, not with ctx: the order in which things end matters.
+func (p *parts) start(ctx context.Context, name string, run func(context.Context) error) *part {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	one := &part{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(one.done)
+		if err := p.guarded(func() error { return run(ctx) }); err != nil && ctx.Err() == nil {
+			p.fail(fmt.Errorf("%s: %w", name, err))
+		}
+	}()
+	return one
+}
+
+func (p *parts) fail(err error) {
+	select {
+	case p.failed <- err:
+	default: // the first one counts
+	}
+}
+
+// endAll ends parts that need not wait for each other.
+func endAll(all []*part) {
+	for _, p := range all {
+		p.stop()
+	}
+	for _, p := range all {
+		<-p.done
+	}
+}
+
+// guarded is queue.Guarded for work beside the queue. Where it panicked is in the log only.
+func (p *parts) guarded(work func() error) error {
+	var told error
+	err := queue.Guarded(func() error {
+		told = work()
+		return told
+	})
+	if told == nil { // else whoever recovered it has logged it
+		p.logPanic(err)
+	}
+	return err
+}
+
+// logPanic writes where work panicked, if that is why it failed.
+func (p *parts) logPanic(err error) {
+	if e, ok := errors.AsType[*queue.PanicError](err); ok {
+		p.log.Error("panic, which costs no other work; please report it", "panic", e.Value, "stack", string(e.Stack))
+	}
+}

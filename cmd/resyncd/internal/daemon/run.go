@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+
+	syncengine "resyncd/sync"
+)
+
+// run is the time for which one Follower works on a Source.
+type run struct {
+	f      *syncengine.Follower
+	over   chan error    // why it should end; nil: as told
+	ending chan struct{} // closed when it ends: jobs under way stop
+	ended  chan struct{} // closed when nothing works on it any more
+
+	mu     sync.Mutex
+	closed bool
+	asked  []func(context.Context) // what operators want done between jobs
+	jobs   sync.WaitGroup
+}
+
+func newRun(f *syncengine.Follower) *run {
+	return &run{f: f, over: make(chan error, 1), ending: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// enter lets one job in, unless the run has ended.
+func (s *run) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.jobs.Add(1)
+	return true
+}
+
+// end stops the jobs under way, waits for them and lets no new one in.
+func (s *run) end() {
+	close(s.ending)
+	s.mu.Lock()
+	s.closed = true
+	s.asked = nil
+	s.mu.Unlock()
+	s.jobs.Wait()
+}
+
+// within is ctx, ended with the run too. cancel must be called.
+func (s *run) within(ctx context.Context) (within context.Context, cancel context.CancelFunc) {
+	within, cancel = context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-s.ending:
+			cancel()
+		case <-within.Done():
+		}
+	}()
+	return within, cancel
+}
+
+func (s *run) isEnding() bool {
+	select {
+	case <-s.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// take returns what operators want done.
+func (s *run) take() []func(context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.asked
+	s.asked = nil
+	return asked
+}
+
+// ask has work done between jobs. It is false where the run has ended.
+func (s *run) ask(work func(context.Context)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.asked = append(s.asked, work)
+	return true
+}

@@ -1,0 +1,375 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"resyncd/cmd/resyncd/internal/config"
+	"resyncd/cmd/resyncd/internal/console"
+	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/health"
+	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/mirror"
+	"resyncd/destination/fetch"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+	"resyncd/sync/queue"
+	"resyncd/sync/report"
+)
+
+// A Source that could not be worked on is tried again after tryFirst, doubling to tryAgain: its disk is not mounted
+// (F12) or the state's is full (F7: it resumes within 30 s), another process holds it (F17), its claim was lost.
+const (
+	tryFirst = time.Second
+	tryAgain = 15 * time.Second
+)
+
+// runner has one configured Source followed whenever that is possible (keep); jobs of the queue, requests and hubs come
+// to it from elsewhere.
+type runner struct {
+	d     *Daemon
+	name  string
+	woken chan struct{} // look again
+	part  *part
+	seen  sightings
+
+	mu         sync.Mutex
+	src        config.Source
+	id         int64 // of the Source, 0: not known yet
+	forgotten  bool  // by the operator: left alone until the configuration is read again
+	generation int   // of src: a run that was prepared by an older one ends at once
+	problem    string
+	warned     bool // of a hub that cannot reach us
+	run        *run // nil: nobody follows it now
+}
+
+func newRunner(d *Daemon, src config.Source) *runner {
+	return &runner{d: d, name: src.Name, src: src, woken: make(chan struct{}, 1)}
+}
+
+func (r *runner) source() config.Source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.src
+}
+
+// change replaces the configuration of the Source and returns its number, 0 if that is not known yet.
+func (r *runner) change(src config.Source, anew bool) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.src = src
+	if anew {
+		r.generation++
+	}
+	return r.id
+}
+
+// known is the Source's number in the store. Without one nothing may be asked for: 0 stands for all Sources there.
+func (r *runner) known() (int64, error) {
+	r.mu.Lock()
+	id := r.id
+	r.mu.Unlock()
+	if id == 0 {
+		return 0, r.errIdle()
+	}
+	return id, nil
+}
+
+// errIdle says that nobody follows the Source at the moment, and why.
+func (r *runner) errIdle() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.problem != "" {
+		return fmt.Errorf("the daemon cannot work on %s: %s", r.name, r.problem)
+	}
+	return &exit.Error{Code: exit.Held, Err: fmt.Errorf("the daemon does not work on %s just now", r.name)}
+}
+
+// setForgotten also ends a run that is just being prepared.
+func (r *runner) setForgotten(is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgotten = is
+	r.generation++
+}
+
+func (r *runner) isForgotten() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.forgotten
+}
+
+// isResting reports whether the Source is left alone without anything being wrong.
+func (r *runner) isResting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run == nil && r.problem == "" && !r.forgotten
+}
+
+// prepare is what a run goes by; ok is false if there is to be none.
+func (r *runner) prepare() (src config.Source, generation int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.src, r.generation, !r.forgotten
+}
+
+// start makes s the current run. If what it was prepared by changed meanwhile, when there was no run to be told of
+// that, it ends at once.
+func (r *runner) start(s *run, generation int) {
+	r.mu.Lock()
+	r.run, r.problem = s, ""
+	late := r.generation != generation
+	r.mu.Unlock()
+	if late {
+		r.stop(nil)
+	}
+}
+
+func (r *runner) current() *run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run
+}
+
+func (r *runner) trouble() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem
+}
+
+func (r *runner) setProblem(text string) (news bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	news = r.problem != text
+	r.problem = text
+	return news
+}
+
+func (r *runner) wake() {
+	select {
+	case r.woken <- struct{}{}:
+	default: // it will look
+	}
+}
+
+// stop ends the current run, if there is one, with err as its reason.
+func (r *runner) stop(err error) {
+	if s := r.current(); s != nil {
+		select {
+		case s.over <- err:
+		default: // it is being told already
+		}
+	}
+}
+
+// keep follows the Source whenever that is possible, until ctx ends. A Source that cannot be worked on stops no other.
+func (r *runner) keep(ctx context.Context, first time.Duration) error {
+	d := r.d
+	for pause := first; ; {
+		if !r.await(ctx, pause) {
+			return nil
+		}
+		began := time.Now()
+		err := r.follow(ctx)
+		if time.Since(began) > pause { // it was well for a while
+			pause = 0
+		}
+		d.board.changed(r.name)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, syncengine.ErrStopped):
+			r.setProblem("")
+			pause = forGood // until it is resumed
+		case err == nil:
+			pause = 0
+		default:
+			d.metrics.Count(console.SourceFailures, r.name, health.TroubleReason(err), 1)
+			if problem := exit.Advised(err); r.setProblem(problem) { // told once, however long it lasts
+				d.o.Log.Error("a Source cannot be worked on; it is tried again, at the latest every "+tryAgain.String(),
+					logging.KeySource, r.name, "problem", logging.Redact(problem))
+			}
+			if ofState(err) {
+				d.stateFailed(err)
+			}
+			pause = min(max(2*pause, tryFirst), tryAgain)
+		}
+	}
+}
+
+// forGood is a pause that only wake ends.
+const forGood = time.Duration(-1)
+
+// await waits for a pause or to be woken; a Source that was forgotten only for the latter. It is false when ctx ended.
+func (r *runner) await(ctx context.Context, pause time.Duration) bool {
+	for {
+		var due <-chan time.Time
+		if pause >= 0 && !r.isForgotten() {
+			timer := time.NewTimer(pause)
+			defer timer.Stop()
+			due = timer.C
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-due:
+			return true
+		case <-r.woken:
+			if !r.isForgotten() {
+				return true
+			}
+			pause = forGood
+		}
+	}
+}
+
+// follow works on the Source for one run: until ctx ends or it is told to stop (nil), or it cannot be worked on.
+func (r *runner) follow(ctx context.Context) (err error) {
+	d := r.d
+	src, generation, ok := r.prepare()
+	if !ok {
+		return nil
+	}
+	o := mirror.Over(d.engine, mirror.Configured(d.sources.config(), src))
+	defer func() { err = errors.Join(err, o.Close()) }()
+	known, err := d.st.EnsureSource(ctx, src.Name, src.URL)
+	if err != nil {
+		return err
+	}
+	agreed := d.sources.bind(r, known.ID)
+	d.keeper.SetSource(known.ID, plan(&agreed))
+	if known.Paused {
+		return syncengine.ErrStopped
+	}
+	if known.Unclean {
+		d.metrics.Count(console.UncleanStarts, r.name, "", 1)
+	}
+	if err := o.Identify(ctx); err != nil {
+		return err
+	}
+	if err := o.MakeMirror(ctx); err != nil {
+		return err
+	}
+	o.Fill()
+	o.Target.Client, o.Target.Policy = d.client, mirror.PolicyOf(&src)
+	o.Target.Policy.Meter = new(fetch.Meter) // one client serves all, and each result tells what its own Source cost
+	var f *syncengine.Follower
+	err = d.parts.guarded(func() (err error) { // a bug over one Source's state must not end the others
+		f, err = d.engine.Follow(ctx, o.Target, r.followOptions(known.ID, &src))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	s := newRun(f)
+	defer close(s.ended)
+	ran := make(chan error, 1)
+	r.seen.note(func() { r.seen.halted = nil }) // before it can meet a disk that fails
+	go func() { ran <- d.parts.guarded(func() error { return f.Run(running) }) }()
+	r.start(s, generation)
+	d.board.changed(r.name)
+	r.begin(ctx, s, &src)
+	select {
+	case <-ctx.Done():
+	case err = <-s.over:
+	case err = <-ran:
+		ran <- nil
+		if err == nil {
+			err = errors.New("its Follower ended")
+		}
+	}
+	r.end(s)
+	cancel(err) // a Follower that failed places nothing more
+	return errors.Join(err, <-ran, f.Close())
+}
+
+// begin lets jobs come to a new run, and asks for the first ones: what waits in the inbox, what is offered now, and a
+// pull that fell due while nobody followed the Source.
+func (r *runner) begin(ctx context.Context, s *run, src *config.Source) {
+	r.d.jobs.put(s.f.SourceID(), queue.KindNotify, time.Time{})
+	if !r.d.schedule(ctx, s.f.SourceID(), src) {
+		r.rediscover(s) // channels may have come or gone
+	}
+}
+
+// end lets no new job come, and waits for those under way.
+func (r *runner) end(s *run) {
+	r.mu.Lock()
+	r.run = nil
+	r.mu.Unlock()
+	r.d.jobs.table.Remove(s.f.SourceID())
+	s.end()
+	_ = r.d.jobs.queue.Drop(context.Background(), s.f.SourceID()) // a Local never fails
+}
+
+// rediscover has what the Source offers read anew, beside whatever else there is to do.
+func (r *runner) rediscover(s *run) {
+	if !s.enter() {
+		return
+	}
+	go func() {
+		defer s.jobs.Done()
+		ctx, cancel := s.within(context.Background())
+		defer cancel()
+		if err := s.f.Rediscover(ctx); err != nil && !s.isEnding() {
+			r.d.o.Log.Debug("what a Source offers could not be read anew", logging.KeySource, r.name, logging.Err(err))
+		}
+	}()
+}
+
+// work carries out one job of the queue.
+func (r *runner) work(ctx context.Context, kind queue.Kind) error {
+	s := r.current()
+	if s == nil || !s.enter() {
+		return nil // the next run begins with everything that is to be done
+	}
+	defer s.jobs.Done()
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if kind == queue.KindRequest {
+		for _, work := range s.take() {
+			work(ctx)
+		}
+		return nil
+	}
+	err := s.f.Do(ctx, syncengine.Work(kind))
+	switch {
+	case s.isEnding():
+		return nil
+	case errors.Is(err, store.ErrFenced), errors.Is(err, syncengine.ErrStopped):
+		r.stop(err)
+		return nil
+	case err == nil && kind == queue.KindPull:
+		return r.pulled(ctx, s)
+	}
+	return err
+}
+
+// pulled makes a failure of a pull that found nothing where nothing was known before, so that a Source that was down
+// when it was first asked is asked again long before its schedule says so.
+func (r *runner) pulled(ctx context.Context, s *run) error {
+	sets, err := r.d.st.Sets(ctx, s.f.SourceID())
+	if err == nil && len(sets) == 0 {
+		err = report.ErrNothingYet
+	}
+	if s.isEnding() {
+		return err
+	}
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+		r.seen.note(func() {
+			if errors.Is(err, report.ErrNothingYet) && r.seen.unread != nil {
+				problem += ": " + r.seen.unread.Error()
+			}
+		})
+	}
+	r.setProblem(problem)
+	r.d.board.changed(r.name)
+	return err
+}

@@ -1,0 +1,165 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/peer/hub/hubstate"
+	"resyncd/destination/websub"
+	"resyncd/store"
+)
+
+// readPause is the least time between two readings of one topic, however often it is pinged.
+const readPause = 200 * time.Millisecond
+
+// readLater has a pinged topic read (H-16), once more if that is under way. h.mu is held.
+func (h *Hub) readLater(t *topic) {
+	if !t.pinged.Known() || t.reading || h.phase != running {
+		return
+	}
+	if wait := time.Until(t.nextRead); wait > 0 {
+		if t.timer == nil {
+			t.timer = time.AfterFunc(wait, func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.readLater(t)
+			})
+		} else {
+			t.timer.Reset(wait)
+		}
+		return
+	}
+	t.reading = true
+	h.start(func(ctx context.Context) { h.read(ctx, t) })
+}
+
+// readSooner shortens the wait of an unreadable topic: its publisher is there again. h.mu is held.
+func (h *Hub) readSooner(t *topic) {
+	if soon := time.Now().Add(h.o.RetryBase); t.tries > 1 && t.nextRead.After(soon) {
+		t.tries, t.nextRead = 1, soon
+		h.readLater(t)
+	}
+}
+
+// read reads a topic and publishes what is new in it.
+func (h *Hub) read(ctx context.Context, t *topic) {
+	if !h.places.reading.enter(ctx, h.halt) {
+		return
+	}
+	defer h.places.reading.leave()
+	h.mu.Lock()
+	req := fetch.Request{URL: t.url, ETag: t.etag, LastModified: t.lastModified, NoCache: true, MaxBytes: h.o.maxBody}
+	look := &hubstate.Look{Topic: t.url, ETag: t.etag, LastModified: t.lastModified, Digest: t.digest, Ping: t.pinged}
+	h.mu.Unlock()
+	note, err := h.fetch(ctx, req, look)
+	if err == nil {
+		err = h.submit(ctx, &submission{note: note, look: look})
+	}
+	if ctx.Err() != nil {
+		return // looked at after the restart
+	}
+	h.mu.Lock()
+	t.reading = false
+	t.nextRead = time.Now().Add(readPause)
+	if err != nil {
+		look = h.unreadable(t, look, err)
+	} else {
+		look = nil
+	}
+	if err == nil && note == nil {
+		h.o.Log.Debug("a topic has not changed", "topic", t.url)
+	}
+	h.readLater(t)
+	h.mu.Unlock()
+	if look != nil {
+		// Given up: the ping is answered all the same.
+		_ = h.submit(ctx, &submission{look: look})
+	}
+}
+
+// unreadable plans another look, or returns the one that gives up. h.mu is held.
+func (h *Hub) unreadable(t *topic, l *hubstate.Look, err error) *hubstate.Look {
+	t.tries++
+	var asked time.Duration
+	if e, ok := errors.AsType[*fetch.Error](err); ok {
+		asked = e.RetryAfter
+	}
+	wait, again := backoff(h.o.RetryBase, t.tries, asked)
+	switch kind := fetch.KindOf(err); {
+	case !again, kind == fetch.Refused, kind == fetch.TooLarge:
+		h.o.Log.Warn("a topic cannot be read, the ping is dropped", "topic", t.url, "why", reason(err))
+		t.tries = 0
+		return l
+	}
+	t.nextRead = time.Now().Add(wait)
+	h.o.Log.Info("a topic cannot be read", "topic", t.url, "why", reason(err), "again_in", wait.Round(time.Millisecond))
+	return nil
+}
+
+// looked brings a topic up to what was recorded of a look. h.mu is held.
+func (h *Hub) looked(l *hubstate.Look) {
+	t := h.registry.topics[l.Topic]
+	if t == nil {
+		return
+	}
+	if t.digest == l.Digest {
+		t.etag, t.lastModified = l.ETag, l.LastModified
+	}
+	if t.pinged <= l.Ping {
+		t.pinged, t.tries = store.NoTime, 0
+	}
+}
+
+// fetch asks for the content of a topic and completes look; nil if nothing is new.
+func (h *Hub) fetch(ctx context.Context, req fetch.Request, look *hubstate.Look) (*hubstate.Notification, error) {
+	resp, err := h.topics.Get(ctx, req)
+	if isEmpty(err) { // there is nothing to relay: what it has to say comes as content, or not at all
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.NotModified {
+		return nil, nil
+	}
+	body, err := io.ReadAll(resp.Body) // Request.MaxBytes bounds it
+	if err != nil {
+		return nil, fmt.Errorf("read the topic: %w", err)
+	}
+	digest := sha256.Sum256(body)
+	same := digest == look.Digest
+	look.ETag, look.LastModified, look.Digest = resp.ETag, resp.LastModified, digest
+	if same {
+		return nil, nil
+	}
+	base, _ := url.Parse(resp.URL)
+	return h.notification(req.URL, resp.Type, websub.ParseLinks(resp.Header.Values("Link"), base), body, digest), nil
+}
+
+// notification is content as it goes to subscribers: with this hub, the topic and the other links of the publisher
+// (H-11, R-05).
+func (h *Hub) notification(
+	topic, contentType string, links []websub.Link, body []byte, digest [32]byte,
+) *hubstate.Notification {
+	var more []websub.Link
+	for _, l := range links {
+		var rels []string
+		for _, rel := range l.Rels {
+			if rel != "hub" && rel != "self" {
+				rels = append(rels, rel)
+			}
+		}
+		if l.Rels = rels; len(rels) > 0 {
+			more = append(more, l)
+		}
+	}
+	return &hubstate.Notification{Topic: topic, Received: h.micros(), Type: contentType,
+		Link: websub.LinkHeader(h.o.Base, topic, more...), Digest: digest, Body: body}
+}

@@ -1,0 +1,145 @@
+package hub
+
+import (
+	"time"
+
+	"resyncd/destination/peer/hub/hubstate"
+	"resyncd/store"
+)
+
+// pair is what a subscription is known by.
+type pair struct{ topic, callback string }
+
+// topic is a topic that has subscriptions.
+type topic struct {
+	id    int64
+	url   string
+	last  int64                    // number of the newest notification
+	subs  map[string]*subscription // by callback
+	ahead *ahead                   // what follows last and is being recorded
+
+	etag, lastModified string
+	digest             [32]byte
+	pinged             store.Micros
+	reading            bool
+	tries              int // failed readings
+	nextRead           time.Time
+	timer              *time.Timer
+}
+
+// subscription is one with its deliveries, strictly one after another (H-18). Hub.mu guards it; the goroutine that set
+// running delivers.
+type subscription struct {
+	id       int64
+	topic    *topic
+	callback string
+	secret   string
+	old      bool   // in the manner of PubSubHubbub 0.3
+	token    string // its hub.verify_token (H-21)
+	verified store.Micros
+	expires  store.Micros
+	refresh  store.Micros // it is not asked again before (0.3)
+
+	cursor   int64 // last notification that is dealt with
+	attempts int   // failed ones, of the next
+	next     store.Micros
+	running  bool
+	slow     bool
+	ended    bool
+	timer    *time.Timer
+}
+
+// registry has every subscription and its topic. Hub.mu guards it.
+type registry struct {
+	topics map[string]*topic
+	count  int
+	bySite map[string]int // counts, by the site of the callback
+}
+
+func newRegistry() registry { return registry{topics: map[string]*topic{}, bySite: map[string]int{}} }
+
+func (r *registry) find(key pair) *subscription {
+	if t := r.topics[key.topic]; t != nil {
+		return t.subs[key.callback]
+	}
+	return nil
+}
+
+// topic finds a topic, or makes it.
+func (r *registry) topic(rec *hubstate.Topic) *topic {
+	t := r.topics[rec.URL]
+	if t == nil || t.id != rec.ID {
+		t = &topic{
+			id: rec.ID, url: rec.URL, subs: map[string]*subscription{}, etag: rec.ETag, lastModified: rec.LastModified,
+			digest: rec.Digest, pinged: rec.Pinged,
+		}
+		r.topics[rec.URL] = t
+	}
+	t.last = max(t.last, rec.Last)
+	return t
+}
+
+// admit adds a subscription, or updates it; its topic is there.
+func (r *registry) admit(rec *hubstate.Subscription) *subscription {
+	t := r.topics[rec.Topic]
+	sub := t.subs[rec.Callback]
+	if sub == nil {
+		sub = &subscription{
+			id: rec.ID, topic: t, callback: rec.Callback, cursor: rec.Cursor, attempts: rec.Attempts, next: rec.Next,
+		}
+		t.subs[rec.Callback] = sub
+		r.count++
+		r.bySite[siteOf(rec.Callback)]++
+	}
+	sub.secret, sub.old, sub.token = rec.Secret, rec.Old, rec.VerifyToken
+	sub.verified, sub.expires, sub.refresh = rec.Verified, rec.Expires, store.NoTime
+	return sub
+}
+
+// remove removes a subscription, and its topic with the last one.
+func (r *registry) remove(sub *subscription) {
+	sub.ended = true
+	stopTimer(sub.timer)
+	t := sub.topic
+	if t.subs[sub.callback] == sub {
+		delete(t.subs, sub.callback)
+		r.count--
+		decrease(r.bySite, siteOf(sub.callback))
+	}
+	if len(t.subs) == 0 && r.topics[t.url] == t {
+		stopTimer(t.timer)
+		delete(r.topics, t.url)
+	}
+}
+
+// decrease counts one down, and forgets those that are at none.
+func decrease(counts map[string]int, key string) {
+	if counts[key]--; counts[key] <= 0 {
+		delete(counts, key)
+	}
+}
+
+// room reports why there is none for a new subscription.
+func (r *registry) room(key pair, o *Options) error {
+	t := r.topics[key.topic]
+	switch {
+	case r.find(key) != nil:
+		return nil
+	case r.count >= o.maxSubscriptions:
+		return errCrowded
+	case t != nil && len(t.subs) >= o.MaxPerTopic:
+		return errCrowdedTopic
+	case r.bySite[siteOf(key.callback)] >= o.MaxPerHost:
+		return errCrowdedHost
+	}
+	return nil
+}
+
+func (r *registry) stopTimers() {
+	for _, t := range r.topics {
+		stopTimer(t.timer)
+		for _, sub := range t.subs {
+			stopTimer(sub.timer)
+		}
+	}
+}

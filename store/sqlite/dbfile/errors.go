@@ -1,0 +1,68 @@
+package dbfile
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"resyncd/store"
+)
+
+func code(err error) int {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Code()
+	}
+	return 0
+}
+
+// Fail says what was tried, and maps SQLite's codes to the errors that callers check.
+func (f *File) Fail(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	c := code(err)
+	switch kind := c & 0xff; {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	case (kind == lib.SQLITE_CORRUPT || kind == lib.SQLITE_NOTADB) && f.immutable && exists(f.path+"-wal"):
+		return fmt.Errorf("%s: another process began to write %s meanwhile, run again: %w", what, f.path, err)
+	case kind == lib.SQLITE_CORRUPT:
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrCorrupt, f.path, err)
+	case kind == lib.SQLITE_NOTADB:
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrForeign, f.path, err)
+	case kind == lib.SQLITE_FULL:
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrFull, f.path, err)
+	case unsynced(err):
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrUnsure, f.path, err)
+	case kind == lib.SQLITE_IOERR:
+		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrDisk, f.path, err)
+	case kind == lib.SQLITE_CANTOPEN || kind == lib.SQLITE_READONLY:
+		return fmt.Errorf("%s: cannot write %s (is its disk read-only, or its folder another user's?): %w", what,
+			f.path, err)
+	}
+	if f.schema.Explain != nil {
+		if known := f.schema.Explain(err); known != nil {
+			return fmt.Errorf("%s: %w (%s: %w)", what, known, f.path, err)
+		}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Repeats reports a second row with a value of a unique index, or of "table.column".
+func Repeats(err error, index string) bool {
+	return code(err) == lib.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(err.Error(), index)
+}
+
+func busy(err error) bool { return code(err)&0xff == lib.SQLITE_BUSY }
+
+func readOnly(err error) bool { return code(err)&0xff == lib.SQLITE_READONLY }
+
+// unsynced: the disk did not make a commit durable. Another try could be lost (F10).
+func unsynced(err error) bool {
+	c := code(err)
+	return c == lib.SQLITE_IOERR_FSYNC || c == lib.SQLITE_IOERR_DIR_FSYNC
+}

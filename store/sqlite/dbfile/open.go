@@ -1,0 +1,251 @@
+package dbfile
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"modernc.org/sqlite"
+
+	"resyncd/store"
+)
+
+const (
+	busyTimeout     = 5000     // ms
+	journalLimit    = 64 << 20 // of the log, after checkpoints
+	checkpointPages = 4000     // of the log, for a checkpoint
+	// In KiB. The memory held is more than twice the sum.
+	writerCache = 3_072
+	readerCache = 512
+	readers     = 4
+)
+
+// pragma is a setting. It is read back, because a mistyped one is silently ignored.
+type pragma struct{ name, value string }
+
+func writerPragmas() []pragma {
+	return []pragma{
+		// NORMAL, because walSync syncs each commit that must survive a power cut (P4).
+		{"synchronous", "1"},
+		{"foreign_keys", "1"},
+		{"temp_store", "2"}, // memory, because /tmp may be small
+		{"cache_size", strconv.Itoa(-writerCache)},
+		{"journal_size_limit", strconv.Itoa(journalLimit)},
+		{"wal_autocheckpoint", strconv.Itoa(checkpointPages)},
+	}
+}
+
+func readerPragmas() []pragma {
+	return []pragma{
+		{"query_only", "1"},
+		{"temp_store", "2"},
+		{"cache_size", strconv.Itoa(-readerCache)},
+	}
+}
+
+// dsn names the database for SQLite: a "?" or "#" in an unescaped path would end it early.
+func dsn(path string, params ...string) string {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
+	if !strings.HasPrefix(u.Path, "/") {
+		u.Path = "/" + u.Path // a Windows drive
+	}
+	return "file:" + u.EscapedPath() + "?" + strings.Join(append([]string{"_dqs=0"}, params...), "&")
+}
+
+type firstReadConnector struct {
+	driver.Connector
+	pragmas []pragma
+}
+
+// Connect implements driver.Connector. A connection that never read, and cannot write the log's
+// index, removes the log with all in it as it closes. So the log is kept until it has read.
+func (s firstReadConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := s.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.firstRead(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func (s firstReadConnector) firstRead(ctx context.Context, conn driver.Conn) error {
+	c, ok := conn.(interface {
+		driver.ExecerContext
+		sqlite.FileControl
+	})
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	run := func(query string) error {
+		_, err := c.ExecContext(ctx, query, nil)
+		return err
+	}
+	if _, err := c.FileControlPersistWAL("main", 1); err != nil {
+		return err
+	}
+	if err := run(fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout)); err != nil {
+		return err
+	}
+	if err := run("SELECT count(*) FROM sqlite_schema"); err != nil {
+		return fmt.Errorf("read it for the first time: %w", err)
+	}
+	if _, err := c.FileControlPersistWAL("main", 0); err != nil {
+		return err
+	}
+	for _, p := range s.pragmas {
+		if err := run("PRAGMA " + p.name + " = " + p.value); err != nil {
+			return fmt.Errorf("set %s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+func connect(ctx context.Context, dsn string, size int, pragmas []pragma) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(firstReadConnector{connector, pragmas})
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	for _, p := range pragmas {
+		var got string
+		if err := db.QueryRowContext(ctx, "PRAGMA "+p.name).Scan(&got); err != nil {
+			return nil, errors.Join(fmt.Errorf("read setting %s: %w", p.name, err), db.Close())
+		}
+		if got != p.value {
+			return nil, errors.Join(fmt.Errorf("setting %s is %s, asked for %s", p.name, got, p.value), db.Close())
+		}
+	}
+	return db, nil
+}
+
+func (f *File) openWrite(ctx context.Context, path string, o Options) error {
+	abs, err := prepareFile(path)
+	if err != nil {
+		return err
+	}
+	if abs, err = filepath.EvalSymlinks(abs); err != nil { // one name for its lock file
+		return err
+	}
+	f.path = abs
+	if o.Alone {
+		unlock, free, err := Lock(abs + ".lock")
+		if err != nil {
+			return err
+		}
+		if !free {
+			return &store.HeldError{Source: filepath.Base(abs), Holder: "a " + f.schema.Owner + " that is running"}
+		}
+		f.unlock = unlock
+	}
+	db, err := connect(ctx, dsn(abs, "_txlock=immediate", "_defensive=1"), 1, writerPragmas())
+	if err != nil {
+		return f.Fail("connect", err)
+	}
+	f.w = newWriter(db, abs, o.Sync)
+	if err := f.migrate(ctx); err != nil {
+		return err
+	}
+	if err := f.w.wal.open(); err != nil { // now, because later no descriptor may be left (F11)
+		return err
+	}
+	return f.openReader(ctx, []string{"mode=ro"})
+}
+
+// prepareFile makes the file, which SQLite would make readable for all.
+func prepareFile(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if err := MakeFolder(filepath.Dir(abs)); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(abs, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err == nil {
+		return abs, f.Close()
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	// Opening an existing one here and closing it would drop this process's locks on it (POSIX).
+	info, err := os.Stat(abs)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%w: not a regular file", store.ErrForeign)
+	case info.Mode().Perm()&0o077 != 0:
+		return abs, os.Chmod(abs, 0o600)
+	}
+	return abs, nil
+}
+
+// openRead leaves no trace. Without a log nobody has the database open, and "immutable" keeps
+// SQLite from making one.
+func (f *File) openRead(ctx context.Context, path string) error {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if abs, err = filepath.EvalSymlinks(abs); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: no state database there; `resyncd sync` makes one", store.ErrNotFound)
+	} else if err != nil {
+		return err
+	}
+	f.path = abs
+	info, err := os.Stat(abs)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%w: not a regular file", store.ErrForeign)
+	case info.Size() == 0:
+		return errEmpty()
+	}
+	params := []string{"mode=ro"}
+	if f.immutable = !exists(abs + "-wal"); f.immutable {
+		params = append(params, "immutable=1")
+	}
+	if err := f.openReader(ctx, params); err != nil {
+		return err
+	}
+	found, err := f.readIdentity(ctx, f.r.db)
+	if err != nil {
+		return f.Fail("read what it is", err)
+	}
+	if found.empty() {
+		return errEmpty()
+	}
+	f.version = found.version
+	return f.readable(found)
+}
+
+func errEmpty() error {
+	return fmt.Errorf("%w: the state database is empty; `resyncd sync` fills it", store.ErrNotFound)
+}
+
+func (f *File) openReader(ctx context.Context, params []string) error {
+	db, err := connect(ctx, dsn(f.path, params...), readers, readerPragmas())
+	if err != nil {
+		return f.Fail("connect for reading", err)
+	}
+	f.r = &reader{db: db}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
