@@ -236,9 +236,9 @@ func (o *operator) press(ctx context.Context, a console.Action) (string, error) 
 	defer cancel()
 	select {
 	case o.in <- func(ctx context.Context) {
-		defer o.leave()
 		said, err := o.guarded(ctx, func() (string, error) { return work(ctx) })
 		o.show(ctx, a.Source)
+		o.leave()
 		done <- outcome{said, told(err)}
 	}:
 	case <-ctx.Done():
