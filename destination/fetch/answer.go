@@ -49,7 +49,7 @@ func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 		Encoding:     contentCoding(h),
 		Length:       resp.ContentLength,
 		Total:        resp.ContentLength,
-		Date:         answerDate(h),
+		Date:         ex.client.dates.of(h),
 		Header:       h,
 		Requests:     ex.requests,
 	}

@@ -18,6 +18,7 @@ type Client struct {
 	retrier   *retryablehttp.Client
 	headers   plainHeaders
 	origins   origins
+	dates     dates
 
 	requests atomic.Int64
 	bytes    atomic.Int64

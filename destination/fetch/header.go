@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -138,6 +139,26 @@ func clampedSeconds(v string) (secs int64, ok bool) {
 		secs = min(secs*10+int64(v[i]-'0'), limit)
 	}
 	return secs, true
+}
+
+// dates remembers the last Date, which all answers of a second share.
+type dates struct{ last atomic.Pointer[date] }
+
+type date struct {
+	text string
+	at   time.Time
+}
+
+func (d *dates) of(h http.Header) time.Time {
+	text := h.Get("Date")
+	if last := d.last.Load(); last != nil && last.text == text {
+		return last.at
+	}
+	at := answerDate(h)
+	if !at.IsZero() {
+		d.last.Store(&date{text, at})
+	}
+	return at
 }
 
 func answerDate(h http.Header) time.Time {

@@ -25,7 +25,8 @@ type host struct {
 	max         int
 	limit       float64
 	inflight    int
-	waiting     []waiter
+	waiting     []*waiter
+	waiters     sync.Pool // nearly each small resource waits
 	closedUntil time.Time // nothing is sent before
 	overloads   int       // since the last good answer
 	cutAt       time.Time // when limit was last halved; zero while it may grow fast
@@ -35,10 +36,11 @@ type host struct {
 	bucket      *rate.Limiter
 }
 
-type waiter chan struct{} // of capacity 1
+type waiter struct{ ready chan struct{} }
 
 func newHost(target string, limit int, log *slog.Logger) *host {
 	h := &host{target: target, log: log, max: limit, limit: float64(min(limit, startConcurrency))}
+	h.waiters.New = func() any { return &waiter{ready: make(chan struct{}, 1)} }
 	return h
 }
 
@@ -100,21 +102,22 @@ func (h *host) waitSlot(ctx context.Context) error {
 		h.mu.Unlock()
 		return nil
 	}
-	w := make(waiter, 1)
+	w := h.waiters.Get().(*waiter)
+	defer h.waiters.Put(w) // out of the queue, and its channel is empty
 	h.waiting = append(h.waiting, w)
 	h.mu.Unlock()
 	select {
-	case <-w:
+	case <-w.ready:
 		return nil
 	case <-ctx.Done():
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
-	case <-w: // given at the same moment: pass it on
+	case <-w.ready: // given at the same moment: pass it on
 		h.freeSlot()
 	default:
-		h.waiting = slices.DeleteFunc(h.waiting, func(other waiter) bool { return other == w })
+		h.waiting = slices.DeleteFunc(h.waiting, func(other *waiter) bool { return other == w })
 		h.wake() // it may have been the head of the queue
 	}
 	return ctx.Err()
@@ -144,7 +147,7 @@ func (h *host) wake() {
 		w := h.waiting[0]
 		h.waiting = slices.Delete(h.waiting, 0, 1)
 		h.takeSlot()
-		w <- struct{}{}
+		w.ready <- struct{}{}
 	}
 }
 

@@ -15,12 +15,15 @@ type route struct {
 }
 
 func (ex *exchange) start() *classified {
-	u, err := parseURL(ex.req.URL)
-	if err != nil {
+	req, origins := &ex.req, &ex.client.origins
+	if u, ok := origins.plain(req.URL); ok {
+		ex.to(u, req.URL)
+	} else if u, err := parseURL(req.URL); err != nil {
 		return err
+	} else {
+		ex.to(u, u.String())
 	}
-	ex.to(u, u.String())
-	if in := ex.req.InScope; in != nil && !in(ex.text) {
+	if req.InScope != nil && !req.InScope(ex.text) {
 		return because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
 	}
 	return nil

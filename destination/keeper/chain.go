@@ -112,7 +112,7 @@ func (k *Keeper) endMember(ctx context.Context, seen *store.Subscription) error 
 	if err := k.unlink(ctx, c, s); err != nil {
 		return err
 	}
-	return k.update(ctx, seen, end)
+	return k.update(ctx, seen, func(s *store.Subscription, m moment) error { end(s, m); return nil })
 }
 
 func (k *Keeper) unlink(ctx context.Context, c chain, s *store.Subscription) error {

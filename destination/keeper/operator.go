@@ -20,7 +20,7 @@ func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int
 		return 0, fmt.Errorf("renew subscriptions: %w", err)
 	}
 	m := k.moment()
-	for _, s := range operable(all, topic) {
+	for _, s := range ofTopic(operable(all), topic) {
 		if s.State == store.SubOff {
 			err = k.bringBack(ctx, s, m)
 		} else {
@@ -73,7 +73,7 @@ func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n in
 		return 0, fmt.Errorf("cancel subscriptions: %w", err)
 	}
 	m := k.moment()
-	for _, s := range operable(all, topic) {
+	for _, s := range ofTopic(operable(all), topic) {
 		if s.State == store.SubOff {
 			continue
 		}
@@ -90,14 +90,24 @@ func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n in
 	return n, nil
 }
 
-// operable picks the heads of chains, and cancelled subscriptions, of one topic or of all ("").
-func operable(all []store.Subscription, topic string) []store.Subscription {
+// operable picks the heads of chains, and cancelled subscriptions.
+func operable(all []store.Subscription) []store.Subscription {
 	var out []store.Subscription
 	for _, s := range all {
-		if topic != "" && s.Topic != topic {
-			continue
-		}
 		if s.State == store.SubOff || counts(&s) && chainOf(all, channelOf(&s)).headAbove(&s).ID == s.ID {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func ofTopic(all []store.Subscription, topic string) []store.Subscription {
+	if topic == "" {
+		return all
+	}
+	var out []store.Subscription
+	for _, s := range all {
+		if s.Topic == topic {
 			out = append(out, s)
 		}
 	}

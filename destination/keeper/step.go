@@ -55,9 +55,9 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	case in.role == replaced:
 		return unasked, k.retire(ctx, in)
 	case s.Live() && remaining(s, now) == 0:
-		return unasked, k.update(ctx, s, expire)
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { expire(s, m); return nil })
 	case s.Live() && !s.Renew.Known():
-		return unasked, k.update(ctx, s, cancelEnd)
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { cancelEnd(s, m); return nil })
 	case in.role == kept && !s.Live():
 		return unasked, nil
 	}
@@ -70,7 +70,7 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	case !in.due:
 		return unasked, nil
 	case assumable(s):
-		return unasked, k.update(ctx, s, assume)
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { assume(s, m); return nil })
 	case s.State == store.SubActive && k.old(&in):
 		return unasked, k.rotate(ctx, id)
 	}
@@ -115,14 +115,14 @@ func (in *situation) postpone(s *store.Subscription, m moment) bool {
 	return true
 }
 
-func (k *Keeper) update(ctx context.Context, seen *store.Subscription, fn func(*store.Subscription, moment)) error {
+func (k *Keeper) update(ctx context.Context, seen *store.Subscription,
+	fn func(*store.Subscription, moment) error) error {
 	m := k.moment()
 	_, err := k.change(ctx, seen.ID, func(s *store.Subscription) error {
 		if !unchanged(s, seen) {
 			return errKeep
 		}
-		fn(s, m)
-		return nil
+		return fn(s, m)
 	})
 	return err
 }
@@ -131,7 +131,10 @@ func (k *Keeper) update(ctx context.Context, seen *store.Subscription, fn func(*
 func (k *Keeper) retire(ctx context.Context, in situation) error {
 	switch s := &in.sub; {
 	case s.Live() && s.Renew.Known():
-		return k.update(ctx, s, func(s *store.Subscription, m moment) { endAfterGrace(s, &in.successor, m) })
+		return k.update(ctx, s, func(s *store.Subscription, m moment) error {
+			endAfterGrace(s, &in.successor, m)
+			return nil
+		})
 	case s.Live() && !in.due:
 		return nil
 	}
