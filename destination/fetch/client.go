@@ -100,7 +100,11 @@ func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *classi
 		ProtoMinor: 1,
 		Header:     c.header(ex),
 	}).WithContext(ctx)
-	resp, err := c.retrier.Do(&retryablehttp.Request{Request: r})
+	// The first attempt is made without the copies of the retry library and of http.Client (performance.md 2).
+	resp, err := c.resources.RoundTrip(r)
+	if again, _ := c.checkRetry(ctx, resp, err); again && c.options.Retries > 0 {
+		resp, err = c.askAgain(r, resp)
+	}
 	ex.notifyRest(false)
 	if err != nil {
 		return nil, classify(ctx, err)

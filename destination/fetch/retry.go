@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -29,11 +30,33 @@ func (c *Client) newRetrier(rt http.RoundTripper) *retryablehttp.Client {
 		PrepareRetry: c.logRetry,
 		RetryWaitMin: retryBase,
 		RetryWaitMax: maxWait,
-		RetryMax:     c.options.Retries,
+		RetryMax:     c.options.Retries - 1, // beside the first attempt, and the library's own first
 		CheckRetry:   c.checkRetry,
-		Backoff:      pause,
+		Backoff: func(shortest, longest time.Duration, attempt int, resp *http.Response) time.Duration {
+			return pause(shortest, longest, attempt+1, resp)
+		},
 		ErrorHandler: retryablehttp.PassthroughErrorHandler, // else the last answer is lost
 	}
+}
+
+// askAgain makes all attempts after a first one that failed in passing.
+func (c *Client) askAgain(r *http.Request, resp *http.Response) (*http.Response, error) {
+	wait := pause(retryBase, maxWait, 0, resp)
+	if resp != nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, drainLimit) // so that its connection can be used again
+		_ = resp.Body.Close()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	if err := c.logRetry(r); err != nil {
+		return nil, err
+	}
+	return c.retrier.Do(&retryablehttp.Request{Request: r})
 }
 
 // checkRetry never retries what policy refused, nor a wait that belongs to the ledger.
