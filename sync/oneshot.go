@@ -80,11 +80,13 @@ func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err er
 }
 
 // fillHinted reads the lists anew that failures ask for: a body that does not match its entry usually changed once more.
+// It tells whether all were read: one that was read a moment ago has to wait.
 func (f *Follower) fillHinted(ctx context.Context) (read bool, err error) {
-	if read = f.asks.hinted(); read {
-		err = f.fillGaps(ctx)
+	if !f.asks.hinted() {
+		return false, nil
 	}
-	return read, err
+	err = f.fillGaps(ctx)
+	return !f.asks.hinted(), err
 }
 
 // retryLook is the least time between two looks at whether what failed has been tried again.
