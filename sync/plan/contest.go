@@ -5,7 +5,6 @@ import (
 	"resyncd/sync/merge"
 )
 
-// contest is a row as it was before an entry of a document contradicted it.
 type contest struct {
 	by      store.Version
 	want    store.Want
@@ -14,7 +13,6 @@ type contest struct {
 	have    store.Have
 }
 
-// contests notes the row as it is before an entry of a change document contradicts it.
 func (r *row) contests(e *Entry, current *store.Want) {
 	if e.Baseline || r.contest != nil || current != nil && current.State == store.WantAsk {
 		return
@@ -22,10 +20,11 @@ func (r *row) contests(e *Entry, current *store.Want) {
 	r.contest = &contest{by: e.Cand.Version, want: r.want, changed: r.changed, haveNew: r.haveNew, have: r.res.Have}
 }
 
-// reopen takes a contradiction back for a later entry of the same reading, which says what that document means.
+// reopen undoes a contradiction when a later entry of the same reading settles the matter.
 func (r *row) reopen(e *Entry, current *store.Want) *store.Want {
 	c := r.contest
-	if c == nil || e.Baseline || merge.Relate(e.Cand.Version, c.by) != merge.Newer || !merge.SameReading(e.Cand.Version, c.by) {
+	if c == nil || e.Baseline || merge.Relate(e.Cand.Version, c.by) != merge.Newer ||
+		!merge.SameReading(e.Cand.Version, c.by) {
 		return current
 	}
 	r.contest = nil
@@ -36,14 +35,14 @@ func (r *row) reopen(e *Entry, current *store.Want) *store.Want {
 	return &r.want
 }
 
-// vague tells an entry that may be news although it has the instant of what the row stands for, and nothing shows what it brings: one
-// that its list did not tell when it was read last, whatever the clocks say, or the second of one reading, for an event that two
-// documents tell is one entry in each.
+// vague reports whether an entry may be news although it has the row's instant: the last reading need not have shown
+// it, or it is the second such entry of one reading.
 func (r *row) vague(e *Entry, current *store.Want, floor store.Micros) bool {
 	v, bytes := e.Cand.Version, e.Cand
-	bytes.LastMod = store.NoTime // that of what changed twice in a second is the same
+	bytes.LastMod = store.NoTime // a resource that changed twice in a second keeps its Last-Modified
 	if e.Baseline || current == nil || current.State != store.WantPresent || merge.SameReading(v, current.Version) ||
-		merge.Precedes(merge.Clipped(v, floor), merge.Clipped(current.Version, floor)) || merge.Compare(current, &r.res.Have, bytes) != merge.Unclear {
+		merge.Precedes(merge.Clipped(v, floor), merge.Clipped(current.Version, floor)) ||
+		merge.Compare(current, &r.res.Have, bytes) != merge.Unclear {
 		return false
 	}
 	again := merge.SameReading(v, r.told) && v.From == r.told.From && v.Ordinal > r.told.Ordinal
@@ -51,11 +50,11 @@ func (r *row) vague(e *Entry, current *store.Want, floor store.Micros) bool {
 	return again || e.Edge
 }
 
-// mergeHint has the Source asked about what an entry names, whatever is known of it.
+// mergeHint has the Source asked about the resource that an entry names.
 func (p *Planner) mergeHint(r *row, e *Entry, current *store.Want) {
 	if r.want.Held || r.want.Refused != "" || current != nil && e.Cand.Version.Until <= current.Version.Until &&
 		(current.State == store.WantAsk || current.Settled) {
-		return // it is being asked, or was since
+		return
 	}
 	w := e.Cand.Contest(current, p.o.Set.Floor, p.o.Set.ID)
 	if w.Generation = p.generation(e); current == nil {

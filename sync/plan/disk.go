@@ -8,14 +8,12 @@ import (
 	"resyncd/sync/spill"
 )
 
-// sharedRow is a row of a batch and its place in the commit.
 type sharedRow struct {
 	*row
 	at int
 }
 
-// askOthers looks at the wants of the other sets of the Source where that is needed: they may owe what this set has no work
-// for, and they count a file that turned out to be lost.
+// askOthers counts in the other sets: they may owe work that this set does not, and a lost file changes their counts.
 func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedRow, now store.Micros) error {
 	if len(rows) == 0 {
 		return nil
@@ -36,7 +34,8 @@ func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedR
 			if w := &res.Wants[i]; w.SetID != p.o.Set.ID {
 				wants = append(wants, *w)
 				if b, a := merge.Counted(w, &res.Have), merge.Counted(w, &r.res.Have); b != a {
-					c.Sets = append(c.Sets, store.SetChange{ID: w.SetID, Resources: merge.Delta(b, a), Bytes: merge.DeltaBytes(b, a)})
+					c.Sets = append(c.Sets,
+						store.SetChange{ID: w.SetID, Resources: merge.Delta(b, a), Bytes: merge.DeltaBytes(b, a)})
 				}
 			}
 		}
@@ -46,30 +45,30 @@ func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedR
 	return nil
 }
 
-// adopt makes a file that was kept against the Source's will the mirror's own again once it is wanted as it is.
+// adopt makes a kept file the mirror's own again once the Source wants these bytes.
 func (r *row) adopt() {
-	if r.res.Have.State == store.HaveKept && r.want.State == store.WantPresent && merge.Satisfied(&r.want, &r.res.Have) == merge.Yes {
+	if r.res.Have.State == store.HaveKept && r.want.State == store.WantPresent &&
+		merge.Satisfied(&r.want, &r.res.Have) == merge.Yes {
 		h := r.res.Have
 		h.State = store.HavePresent
 		r.haveNew, r.res.Have = &h, h
 	}
 }
 
-// checkDisk compares a file of which a document tells something new with what lstat says: the row may be older than the file,
-// that of a backup, and the news that it is to be what the row says. That of an entry of a feed is compared in a look at all files,
-// while its bytes are at hand. The file of a suspect row is hashed: it may have been replaced or removed without its row being told,
-// and the Source may want just what the row says again (F1, F2, F10).
+// checkDisk compares a file with its row, which may be that of a backup, before news is judged by the row (F1, F2,
+// F10). The file of a suspect row is hashed; files of feed entries are compared only in a look at all files.
 func (p *Planner) checkDisk(ctx context.Context, r *row, item bool) error {
 	h, wanted := &r.res.Have, r.want.State != store.WantAbsent
 	if r.doubted = wanted && p.o.Site.Doubted(r.res); r.doubted {
-		return nil // it is fetched anew
+		return nil
 	}
 	now, err := p.o.Site.Found(ctx, r.res, wanted)
 	if err != nil {
 		return err
 	}
 	if now == nil {
-		news := r.changed && wanted && r.res.Work.Action == store.ActionNone // else it is somebody's work, who places files meanwhile
+		// a row with work may have its file placed right now
+		news := r.changed && wanted && r.res.Work.Action == store.ActionNone
 		known := item && p.o.Wide && r.same && !r.changed
 		if !news && !known || p.o.Site.Mirror == nil || h.State == store.HaveNone {
 			return nil
@@ -87,8 +86,7 @@ func (p *Planner) checkDisk(ctx context.Context, r *row, item bool) error {
 	return nil
 }
 
-// calmed notes a resource that an entry found as it is wanted, with nothing to do. What is refused has no file, nor has what is
-// to be absent.
+// calmed counts a resource found as wanted. Absent and refused resources have no file.
 func (p *Planner) calmed(r *row) {
 	if r.want.State == store.WantAbsent || r.want.Refused != "" {
 		return
@@ -99,7 +97,6 @@ func (p *Planner) calmed(r *row) {
 	p.Calm.Add(r.res.ID)
 }
 
-// calms is how many there are.
 func (p *Planner) calms() int64 {
 	if p.Calm == nil {
 		return 0

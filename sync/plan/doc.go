@@ -1,3 +1,3 @@
-// Package plan turns what documents and notifications say of resources into wants, batch by batch, each in one commit; it knows
-// the rows that an entry meets and refuses to know who read the entry and who carries the work out.
+// Package plan turns the entries of documents and notifications into wants, one commit per batch. It knows neither who
+// read an entry nor who carries out the work.
 package plan

@@ -10,9 +10,8 @@ import (
 	"resyncd/sync/merge"
 )
 
-// foresee hands over rows as the commit c is going to leave them, so that what is pushed is fetched while that is written.
-// Nothing comes of them before c is recorded or has failed: the caller holds the lock of the rows until then, and settle
-// waits for it. Only rows that exist can be handed over, as a new one gets its number by the commit.
+// foresee hands over rows as commit c will leave them, so that a pushed resource is fetched while c is written. The
+// caller holds the row lock until c ends, and settle waits for that lock; new rows have no number yet.
 func (p *Planner) foresee(ctx context.Context, c *store.Commit) error {
 	p.draft.urgent = p.draft.urgent[:0]
 	if !p.o.Site.Follows || len(c.Inbox) == 0 {
@@ -41,7 +40,7 @@ func (p *Planner) foresee(ctx context.Context, c *store.Commit) error {
 		}
 		if r.WantFor(rc.Want.SetID) != nil {
 			r.Wants = merge.Replaced(r.Wants, rc.Want)
-		} else { // sorted, as the store has them
+		} else { // the store sorts wants by set
 			r.Wants = append(slices.Clip(r.Wants), *rc.Want)
 			slices.SortFunc(r.Wants, func(a, b store.Want) int { return cmp.Compare(a.SetID, b.SetID) })
 		}
@@ -51,18 +50,16 @@ func (p *Planner) foresee(ctx context.Context, c *store.Commit) error {
 		p.draft.urgent = append(p.draft.urgent, r.ID)
 	}
 	p.o.Site.HandUrgent(rs)
-	// The commit would else go on at once in this thread, and the fetch wait until another thread is awake.
+	// Without a yield the fetch waits until another thread wakes.
 	runtime.Gosched()
 	return nil
 }
 
-// foreseeable tells a change of a row that is to be fetched at once, and is nobody's work yet.
 func (p *Planner) foreseeable(rc *store.ResourceChange) bool {
 	return rc.ID != 0 && rc.Work != nil && rc.Work.Action == store.ActionFetch && rc.Want != nil &&
 		rc.Want.State == store.WantPresent && !rc.Want.Inline && rc.Key == "" && !p.o.Site.Busy(rc.ID)
 }
 
-// written hands over what a commit asks for, and has notifications wait for it.
 func (p *Planner) written(c *store.Commit) {
 	ids := make([]int64, 0, len(c.Resources))
 	for i := range c.Resources {
@@ -70,7 +67,7 @@ func (p *Planner) written(c *store.Commit) {
 		if rc.Work == nil || rc.Work.Action == store.ActionNone {
 			continue
 		}
-		if !slices.Contains(p.draft.urgent, rc.ID) { // which is handed over already
+		if !slices.Contains(p.draft.urgent, rc.ID) {
 			ids = append(ids, rc.ID)
 		}
 		if n := p.draft.notes[i]; n != nil {
@@ -84,7 +81,7 @@ func (p *Planner) written(c *store.Commit) {
 	}
 }
 
-// Name says which rows have new work. Those of a long list are looked for in pages, so that a push can pass it.
+// Name says which rows have new work. A long list is named as a whole, so that a push can pass it.
 func (p *Planner) Name(ids []int64) {
 	if p.order.listed >= planBatch {
 		p.o.Site.NameAll()
@@ -93,17 +90,15 @@ func (p *Planner) Name(ids []int64) {
 	}
 }
 
-// newcomer is a resource that a commit brings, and its place in it.
 type newcomer struct {
 	res *store.Resource
 	at  int
 }
 
-// handNew hands over resources that a commit brought and that are to be fetched, as they were written: reading them back is
-// a quarter of what the state costs in a first catch-up. It returns how many.
+// handNew hands over new resources without the cost of reading them back, and returns how many.
 func (p *Planner) handNew(c *store.Commit) int {
 	rows := make([]*store.Resource, 0, len(p.draft.newcomers))
-	wants := make([]store.Want, len(p.draft.newcomers)) // not those of the batch, which would be kept with them
+	wants := make([]store.Want, len(p.draft.newcomers)) // a want inside the batch would keep the batch alive
 	for i, n := range p.draft.newcomers {
 		rc := &c.Resources[n.at]
 		if rc.Work.Action != store.ActionFetch || rc.Want == nil || rc.Want.Inline || p.draft.notes[n.at] != nil {

@@ -12,25 +12,23 @@ import (
 	"resyncd/sync/parsed"
 )
 
-// Item is what a topic brings for one resource: an entry of a feed, an edit of a record, a link of an entry, or the
-// topic's own document.
+// Item is one resource of a topic: an entry, an edit of a record, a link, or the topic's own document.
 type Item struct {
-	// inline: the bytes are content, or what a record's edits make; else the URI is fetched like any other.
+	// Inline: the bytes are Content, or are made of edits; otherwise the URI is fetched.
 	Inline  bool
 	Content []byte
-	// natural is the key that it gets where nothing stands in its way; "": that of its URI.
+	// natural is the preferred key; "" for the key of the URI.
 	natural string
 	meta    merge.ItemMeta
 	edit    *store.Edit
 	From    merge.ItemFrom
-	Latest  bool // newer than whatever is known, whatever the clocks say
-	// fresh: it was not there at the last pull, so that others before it may be lost; old: it is no newer than what was known then.
+	Latest  bool // newer than the row, whatever the clocks say
+	// fresh: the last pull did not see the item; old: it is not newer than the position.
 	fresh, old bool
-	// unlinked is the entry that links to this resource no more, "" for what is linked to.
+	// unlinked is the entry that no longer links to this resource.
 	unlinked string
 }
 
-// mergeItem lets an item meet its row.
 func (p *Planner) mergeItem(r *row, e *Entry) {
 	it := e.Item
 	r.natural = it.natural
@@ -51,7 +49,7 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 	if r.had || r.changed {
 		current = &r.want
 	}
-	if current != nil && current.Inline != it.Inline && !it.Latest { // an entry is called what another one links to
+	if current != nil && current.Inline != it.Inline && !it.Latest { // a link leads to an entry's own URI
 		if !it.Inline || e.Cand.State == store.WantAbsent {
 			return
 		}
@@ -71,7 +69,8 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 	decision := merge.MergeItem(current, e.Cand, it.From)
 	if decision == merge.Repeat && current != nil && it.retold(current) {
 		decision = merge.Replace
-		if e.Cand.Version.From = current.Version.From + 1; !current.Version.From.Known() { // or the file would do
+		if e.Cand.Version.From = current.Version.From + 1; !current.Version.From.Known() {
+			// an equal instant lets the file pass as current
 			e.Cand.Version.From = it.From.Now
 		}
 		e.Cand.Version.Until = e.Cand.Version.From
@@ -85,11 +84,12 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 	case merge.Repeat:
 		r.same = true
 		if !r.changed {
-			r.content = it.Content // in case what was brought before was lost
+			r.content = it.Content // the earlier bytes may be lost
 		}
 	case merge.Replace:
-		if v := &e.Cand.Version; current != nil && v.From.Known() && v.From < current.Version.From && current.Version.From <= it.From.Limit {
-			v.From = current.Version.From + 1 // or it would pass for older than what it replaces
+		if v := &e.Cand.Version; current != nil && v.From.Known() && v.From < current.Version.From &&
+			current.Version.From <= it.From.Limit {
+			v.From = current.Version.From + 1 // an older instant would lose
 			v.Until = v.From
 		}
 		w := e.Cand.Want(p.o.Set.ID)
@@ -97,7 +97,7 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 		if it.Inline && current != nil {
 			p.unlink(e.URI, current.Links, w.Links)
 		}
-		if current != nil && !w.Version.From.Known() { // later than what it replaces
+		if current != nil && !w.Version.From.Known() { // undated: as late as its predecessor
 			w.Version.From, w.Version.Until = current.Version.From, current.Version.Until
 		}
 		if w.State != store.WantAbsent {
@@ -113,8 +113,8 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 	}
 }
 
-// retold: an entry that links to this resource says something else than it did, under whatever date. What it links to may have changed
-// with it, and is asked; with nothing to be believed, in any case.
+// retold reports whether a linking entry changed its text: the linked resource may have changed too. A full run asks in
+// any case.
 func (it *Item) retold(row *store.Want) bool {
 	if it.Inline || len(it.meta.Links) == 0 {
 		return false
@@ -128,10 +128,9 @@ func (it *Item) retold(row *store.Want) bool {
 	return it.From.Full
 }
 
-// linkersMost bounds the entries of which a row keeps what they said (P8).
+// linkersMost bounds the linking entries in a row (P8).
 const linkersMost = 64
 
-// metaBeside is what the row of an item tells, beside what it told before of other entries that link to it.
 func (it *Item) metaBeside(row *store.Want) merge.ItemMeta {
 	m := it.meta
 	if it.Inline || row == nil {
@@ -147,16 +146,17 @@ func (it *Item) metaBeside(row *store.Want) merge.ItemMeta {
 	return m
 }
 
-// unlink has what an entry named and names no more forget that entry.
+// unlink queues the removal of links that an entry lost.
 func (p *Planner) unlink(entry, was, is string) {
 	names := parsed.ParseLinks(is)
-	if was == "" || len(names) == parsed.MaxLinks { // then what else it names is not known
+	if was == "" || len(names) == parsed.MaxLinks { // a full list of links may leave some out
 		return
 	}
 	for _, l := range parsed.ParseLinks(was) {
 		named := slices.ContainsFunc(names, func(n parsed.Link) bool { return n.Href == l.Href && p.follows(n.Rel) })
 		if p.follows(l.Rel) && !named {
-			p.Topic.unlinked = append(p.Topic.unlinked, unlinkOf(l.Href, entry), unlinkOf(besideEntry(l.Href, l.Rel), entry))
+			p.Topic.unlinked = append(p.Topic.unlinked, unlinkOf(l.Href, entry),
+				unlinkOf(besideEntry(l.Href, l.Rel), entry))
 		}
 	}
 }
@@ -169,7 +169,7 @@ func unlinkOf(uri, from string) Entry {
 	return Entry{URI: uri, Item: &Item{unlinked: linker(from)}}
 }
 
-// unlink forgets an entry that linked to the row. What never came is not owed for the sake of nobody; what came stays.
+// unlink removes a linking entry. A file that never came is no longer owed once no entry links to it.
 func (r *row) unlink(entry string) {
 	m := merge.MetaOf(&r.want)
 	if _, linked := m.Links[entry]; !linked || r.want.Inline || !r.had && !r.changed {
@@ -183,7 +183,6 @@ func (r *row) unlink(entry string) {
 	}
 }
 
-// contest notes an item that can only be decided by reading its document.
 func (p *Planner) contest(page, uri string) {
 	if p.Topic.Contested == nil {
 		p.Topic.Contested = map[string]map[string]bool{}
@@ -194,7 +193,7 @@ func (p *Planner) contest(page, uri string) {
 	p.Topic.Contested[page][uri] = true
 }
 
-// Judge is the rule by which a URI is refused. What comes with its document lies within the scope by itself.
+// Judge returns why a URI is refused. Inline content lies within the scope by itself.
 func (p *Planner) Judge(uri string, inline bool) string {
 	if inline {
 		return p.o.Filtered(uri)
@@ -202,23 +201,23 @@ func (p *Planner) Judge(uri string, inline bool) string {
 	return p.o.Refused(uri)
 }
 
-// refill: the bytes of an item were lost before they reached the mirror, and here they are again.
+// refill reports whether lost bytes came again.
 func (r *row) refill() bool {
 	return r.content != nil && !r.changed && r.want.Inline && r.res.Work.Action == store.ActionFetch
 }
 
-// keep puts bytes at hand into the change of their resource, or drops those that are not wanted any more.
+// keep stores content in the change of its resource, or drops unwanted content.
 func (r *row) keep(rc *store.ResourceChange) {
 	switch {
 	case !r.want.Inline && (r.res.WantFor(r.want.SetID) == nil || !r.res.WantFor(r.want.SetID).Inline):
 	case rc.Work.Action == store.ActionFetch && r.content != nil:
 		rc.Content = r.content
-	case (rc.Work.Action != store.ActionFetch || r.changed) && r.res.ID != 0: // also those of another kind of want
+	case (rc.Work.Action != store.ActionFetch || r.changed) && r.res.ID != 0:
 		rc.DropContent = true
 	}
 }
 
-// InlineDigest is how a row names bytes at hand.
+// InlineDigest returns the digest of inline content.
 func InlineDigest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return "sha-256:" + hex.EncodeToString(sum[:])

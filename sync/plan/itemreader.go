@@ -17,10 +17,10 @@ import (
 	"resyncd/sync/window"
 )
 
-// RecordsResourceFinder is the only value of Target.Records beside none.
+// RecordsResourceFinder is the only value of Target.Records besides "".
 const RecordsResourceFinder = "resource-finder"
 
-// entryType is the type of an entry's file (RFC 5023, 12.1), rssType that of an item's.
+// Media types of the file of an entry (RFC 5023, 12.1) and of an RSS item.
 const (
 	entryType = "application/atom+xml;type=entry"
 	rssType   = "application/rss+xml"
@@ -30,19 +30,19 @@ const (
 type ItemReader struct {
 	Planner *Planner
 	From    merge.ItemFrom
-	// folder is the URL that the set's folder is named after.
+	// Folder is the URL that names the set's folder.
 	Folder   string
 	Document int64
-	Evidence string // the document that told it, for history
+	Evidence string // URL of the document
 	Kind     feed.Kind
 	Note     *transfer.Note
-	// own tells the keys of entries, which what entries link to must not be taken for; nil: none are known.
+	// Own reports whether a URI is the key of an entry, whose name no link may take; nil for no keys.
 	Own func(uri string) bool
-	// fresh: the entry at hand was not in the feed at the last pull; old: it is no newer than what was known then.
+	// Fresh: the last pull did not see the entry; Old: it is not newer than the position.
 	Fresh, Old bool
 }
 
-// MicrosOf is a time as a version has it.
+// MicrosOf returns a time as store.Micros; NoTime for the zero time.
 func MicrosOf(t time.Time) store.Micros {
 	if t.IsZero() {
 		return store.NoTime
@@ -50,7 +50,7 @@ func MicrosOf(t time.Time) store.Micros {
 	return store.MicrosOf(t)
 }
 
-// Take queues one entry with what it links to. The error is one of the store.
+// Take queues one entry and its links. Its error is one of the store.
 func (v *ItemReader) Take(ctx context.Context, e *feed.Entry) error {
 	if e.Edit != nil && v.Planner.o.Records {
 		return v.edit(ctx, e)
@@ -75,13 +75,14 @@ func (v *ItemReader) version(when store.Micros, e *feed.Entry) store.Version {
 func (v *ItemReader) entry(e *feed.Entry, when store.Micros, state store.WantState) Entry {
 	key, err := keymap.EntryKey(v.Folder, e.Key)
 	if err != nil {
-		key = "" // then no file name can stand for it, and it is refused
+		key = "" // AssignKeys refuses it
 	}
 	it := &Item{Inline: true, natural: key, From: v.From, meta: v.meta(e), fresh: v.Fresh, old: v.Old}
 	c := merge.Candidate{State: state, Version: v.version(when, e), Length: -1, LastMod: when}
 	if state == store.WantPresent {
 		it.Content = e.XML
-		c.Digests, c.Length, c.Type, c.Links = InlineDigest(e.XML), int64(len(e.XML)), entryType, entryLinks(e.Links, v.Planner.o.Follow)
+		c.Digests, c.Length, c.Type, c.Links = InlineDigest(e.XML), int64(len(e.XML)), entryType,
+			entryLinks(e.Links, v.Planner.o.Follow)
 		if v.Kind == feed.RSS {
 			c.Type = rssType
 		}
@@ -89,11 +90,12 @@ func (v *ItemReader) entry(e *feed.Entry, when store.Micros, state store.WantSta
 	return Entry{URI: e.Key, Cand: c, Item: it, Note: v.Note}
 }
 
-// metaMost bounds each text that a row keeps of an entry (P8).
+// metaMost bounds each text of an entry in a row (P8).
 const metaMost = 500
 
 func (v *ItemReader) meta(e *feed.Entry) merge.ItemMeta {
-	m := merge.ItemMeta{Title: transfer.Clip(e.Title, metaMost), Author: transfer.Clip(e.Author, metaMost), Source: transfer.Clip(e.SourceID, metaMost)}
+	m := merge.ItemMeta{Title: transfer.Clip(e.Title, metaMost), Author: transfer.Clip(e.Author, metaMost),
+		Source: transfer.Clip(e.SourceID, metaMost)}
 	if s := report.RFC3339(MicrosOf(e.Published)); s != nil {
 		m.Published = *s
 	}
@@ -107,24 +109,27 @@ func (v *ItemReader) meta(e *feed.Entry) merge.ItemMeta {
 	return m
 }
 
-// edit queues one edit of a record.
 func (v *ItemReader) edit(ctx context.Context, e *feed.Entry) error {
 	key, err := keymap.RecordKey(v.Folder, e.Edit.Subject)
 	if err != nil {
 		key = ""
 	}
 	edit := &store.Edit{
-		SourceID: v.Planner.o.Site.SourceID, URI: e.Edit.Subject, Digest: e.Edit.Digest(), Observed: MicrosOf(e.Edit.Observed), Author: e.Edit.Author,
+		SourceID: v.Planner.o.Site.SourceID, URI: e.Edit.Subject, Digest: e.Edit.Digest(),
+		Observed: MicrosOf(e.Edit.Observed), Author: e.Edit.Author,
 		Body: e.Edit.Marshal(), Received: v.From.Now, Evidence: v.Evidence,
 	}
-	return v.Planner.Add(ctx, Entry{URI: e.Edit.Subject, Item: &Item{Inline: true, natural: key, edit: edit, From: v.From, fresh: v.Fresh, old: v.Old}, Note: v.Note})
+	return v.Planner.Add(ctx,
+		Entry{URI: e.Edit.Subject,
+			Item: &Item{Inline: true, natural: key, edit: edit, From: v.From, fresh: v.Fresh, old: v.Old},
+			Note: v.Note})
 }
 
-// FollowMost bounds the links of one entry that are mirrored (P8).
+// FollowMost bounds the mirrored links of one entry (P8).
 const FollowMost = 500
 
-// follow queues what an entry links to, as far as the configuration asks for it. It is fetched like any other resource, and
-// stays when the entry goes: another one may link to it.
+// follow queues the mirrored links of an entry. A linked resource outlives the entry, because another entry may link to
+// it.
 func (v *ItemReader) follow(ctx context.Context, e *feed.Entry, when store.Micros) error {
 	n := 0
 	saying := merge.ItemMeta{Links: map[string]string{linker(e.Key): linker(string(e.XML))}}
@@ -141,24 +146,25 @@ func (v *ItemReader) follow(ctx context.Context, e *feed.Entry, when store.Micro
 		if uri == e.Key || v.Own != nil && v.Own(uri) {
 			uri = besideEntry(uri, rel)
 		}
-		c := merge.Candidate{State: store.WantPresent, Version: v.version(when, e), Length: -1, LastMod: store.NoTime, Type: l.Type}
-		if err := v.Planner.Add(ctx, Entry{URI: uri, Cand: c, Item: &Item{From: v.From, meta: saying}, Note: v.Note}); err != nil {
+		c := merge.Candidate{State: store.WantPresent, Version: v.version(when, e), Length: -1, LastMod: store.NoTime,
+			Type: l.Type}
+		if err := v.Planner.Add(ctx,
+			Entry{URI: uri, Cand: c, Item: &Item{From: v.From, meta: saying}, Note: v.Note}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// besideEntry names what is linked to where an entry itself goes by that name.
+// besideEntry names a linked resource whose URI is the key of an entry.
 func besideEntry(uri, rel string) string {
 	uri, _, _ = strings.Cut(uri, "#")
 	return uri + "#" + strings.ToLower(rel)
 }
 
-// linker is how a row names an entry that links to it, and what that said.
 func linker(s string) string { return fmt.Sprintf("%016x", window.KeyHash(s)) }
 
-// entryLinks is what a row keeps of an entry's links: those that are followed first, for they are missed when they go.
+// entryLinks returns the links that a row keeps. Followed links come first, because a cut would hide their removal.
 func entryLinks(links []feed.Link, follow []string) string {
 	followed := func(l parsed.Link) bool { return slices.Contains(follow, strings.ToLower(l.Rel)) }
 	out := make([]parsed.Link, 0, len(links))

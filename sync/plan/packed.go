@@ -8,22 +8,20 @@ import (
 	"resyncd/sync/spill"
 )
 
-// An entry of a baseline on its way through a sorter is packed: its URI, which is the record's key, and then what it
-// says of the content. Strings stand behind their lengths, numbers are varints; the form is of no other process and no
-// later run.
+// A packed entry is its URI (the record's key) and its Candidate: strings behind their lengths, numbers as varints. No
+// later run reads the form.
 
-// errPacked tells a record that was not written by pack.
 var errPacked = errors.New("not as it was written")
 
-// pack appends the record of an entry of a baseline. Only those are packed: they carry a Candidate and what their list
-// is worth.
+// pack appends the record of a baseline entry.
 func pack(b []byte, e *Entry) []byte {
 	c := &e.Cand
 	b = spill.AppendKey(b, e.URI)
 	b = append(b, byte(c.State))
 	b = append(b, bit(e.Trusted)|bit(e.Hinted)<<1)
 	for _, n := range [...]int64{
-		int64(c.Version.From), int64(c.Version.Until), c.Version.Ordinal, c.Version.Document, c.Length, int64(c.LastMod),
+		int64(c.Version.From), int64(c.Version.Until), c.Version.Ordinal, c.Version.Document, c.Length,
+		int64(c.LastMod),
 	} {
 		b = binary.AppendVarint(b, n)
 	}
@@ -44,7 +42,7 @@ func packString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// unpack is the entry of a record. Its strings are cut out of one.
+// unpack reads a record. All strings share one allocation.
 func unpack(record []byte) (Entry, error) {
 	u := unpacker{whole: string(record), rest: record}
 	e := Entry{Baseline: true, URI: u.string()}
@@ -52,7 +50,8 @@ func unpack(record []byte) (Entry, error) {
 	c.State = store.WantState(u.byte())
 	flags := u.byte()
 	e.Trusted, e.Hinted = flags&1 != 0, flags&2 != 0
-	c.Version = store.Version{From: store.Micros(u.int()), Until: store.Micros(u.int()), Ordinal: u.int(), Document: u.int()}
+	c.Version = store.Version{From: store.Micros(u.int()), Until: store.Micros(u.int()), Ordinal: u.int(),
+		Document: u.int()}
 	c.Length, c.LastMod = u.int(), store.Micros(u.int())
 	c.Digests, c.Type, c.Links = u.string(), u.string(), u.string()
 	if u.bad || len(u.rest) > 0 {
@@ -61,14 +60,13 @@ func unpack(record []byte) (Entry, error) {
 	return e, nil
 }
 
-// unpacker takes a record apart; once something is not there, all that follows is empty.
+// unpacker returns zero values after the first missing part.
 type unpacker struct {
 	whole string
 	rest  []byte
 	bad   bool
 }
 
-// skip takes n bytes off, or finds that they are not there.
 func (u *unpacker) skip(n int) {
 	if n <= 0 || n > len(u.rest) {
 		u.bad, n = true, len(u.rest)

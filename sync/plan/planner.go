@@ -10,108 +10,102 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// How many entries are compared with the state at once: few at first, so that the first fetch starts while the list is
-// still arriving and little is held in memory; more in a long list, whose commits are synced one by one, and soon in a Change List
-// whose URIs come in no order (a baseline's are gathered): each commit rewrites every index page that it touches, then
-// nearly one for each entry of a small batch.
-// The very first ones are what all connections wait for: a fifth of a batch is compared in less than half of the time.
+// Small first batches let fetches start while the list still arrives. Large batches save commits in long lists, and
+// index pages in lists with unordered URIs.
 const (
 	planFirst    = 200
 	planBatch    = 1000
 	planBatchMax = 8000
-	// One more for so many that were listed, and for so many that stood behind a greater one.
+	// So many entries, or entries behind a greater URI, enlarge a batch by one.
 	batchListed, batchJumps = 32, 4
 )
 
-// Entry is one list entry on its way to becoming a want.
+// Entry is one list entry before it becomes a want.
 type Entry struct {
 	URI      string
 	Cand     merge.Candidate
 	Baseline bool
-	Trusted  bool // of a baseline: Reading.Trusted of its list
-	Pushed   bool // by a signed notification
-	Hinted   bool // what is said of it proves nothing: the Source is asked
-	Edge     bool // the last reading of its document need not have shown it
+	Trusted  bool // Reading.Trusted of its list
+	Pushed   bool
+	Hinted   bool // proves nothing: the Source is asked
+	Edge     bool // may be missing from the last reading
 	Note     *transfer.Note
-	Item     *Item // of a topic; then nothing of the above but note counts
+	Item     *Item // of a topic; then Baseline to Edge do not count
 }
 
-// Options say for what, and by what rules, a planner plans.
+// Options are the set and rules of a planner.
 type Options struct {
 	Site *transfer.Site
 	Set  *store.Set
-	// Refused is the rule by which URIs are refused, Filtered the part of it that also holds for what needs no request.
+	// Refused returns why a URI is refused; Filtered is the part of that rule for content that needs no request.
 	Refused, Filtered func(uri string) (refused string)
-	// Follow are the links of entries that are mirrored too, Records whether entries edit records.
+	// Follow names the mirrored link relations; Records says that entries edit records.
 	Follow  []string
 	Records bool
 	// Wide: the files of all resources are looked at.
 	Wide bool
-	// Await gives others their turn for a wait; resume ends it. nil: there are none.
+	// Await passes the turn to others until resume; nil for no others.
 	Await func() (resume func())
-	// Limits say when a baseline's entries are gathered first; nil: the usual ones.
+	// Limits are the limits of gathering; nil for the defaults.
 	Limits *Limits
 }
 
-// Hub decides what a hub's word may change of a topic.
+// Hub decides what notifications may change in a topic.
 type Hub interface {
-	// MayChange decides it of an item, and what the row says so far.
+	// MayChange reports whether a pushed item may replace the row's want.
 	MayChange(uri string, item merge.Candidate, current *store.Want) bool
-	// Remember has a commit with wants of notifications tell of them.
+	// Remember adds the record of pushed items to a commit.
 	Remember(c *store.Commit) error
 }
 
-// Planner turns entries into wants, batch by batch, each in one commit. It is used by one goroutine.
+// Planner turns entries into wants, one commit per batch. Only one goroutine may use it.
 type Planner struct {
 	o     Options
 	Batch []Entry
-	// seen are the rows that the current baseline listed, listedIn where a baseline that is being read notes what it listed, in
-	// a planner of notifications; else nil.
+	// Seen are the rows that the current baseline listed. ListedIn is the Seen of a running baseline, in the planner of
+	// notifications.
 	Seen, ListedIn *spill.Bitmap
-	Reading        merge.Reading // the baseline that is being read; At and Trusted are those of its entries
+	Reading        merge.Reading // the current baseline
 	rows           rowPool
 	order          order
 	draft          draft
 	Topic          topicPlan
-	// news hears of what the documents told first, lag of pushed wants that they confirm.
+	// News hears of changes that the documents told first; Lag hears of confirmed pushes.
 	News, Lag func(at store.Version)
 	names     *keymap.Assigner
-	fold      bool          // the mirror's file system ignores letter case
-	Calm      *spill.Bitmap // rows that entries found as they are wanted; nil: none
-	Wanted    bool          // any want was written
+	fold      bool          // the mirror ignores letter case
+	Calm      *spill.Bitmap // rows found as wanted; nil for none
+	Wanted    bool
 }
 
-// order is how the entries came, and those that are gathered first because they came in none.
 type order struct {
 	limits   Limits
-	gathered *gathered // nil: none are
+	gathered *gathered
 	listed   int64
-	jumps    int64 // of those listed, and the URI of the last one
+	jumps    int64 // entries below the one before
 	last     string
 }
 
-// draft is the commit that is being filled.
 type draft struct {
-	// with is filled into the commit of the next flush, so that what proves an interval is recorded with its wants.
+	// with is the commit to extend, so that an interval is proven only with its wants.
 	with      *store.Commit
 	notes     map[int]*transfer.Note // by place in the commit
 	newcomers []newcomer
-	urgent    []int64 // rows that are being fetched already
+	urgent    []int64 // rows whose fetch has begun
 }
 
-// topicPlan is what the planning of a topic's items finds out beside wants.
 type topicPlan struct {
-	Document int64 // the id of its document, for records
-	Odd      int64 // what was not as its format has it, in edits of records
-	Unheard  int64 // entries that no reading of its feed has shown before
-	Crowded  int64 // links beyond followMost
-	// contested are items that can only be decided by reading their document again (by its URL, "" for pushes).
+	Document int64 // the document of records
+	Odd      int64 // format faults in edits
+	Unheard  int64 // entries that no reading showed
+	Crowded  int64 // links beyond FollowMost
+	// Contested are items that only a new reading can decide, by document URL; "" for pushes.
 	Contested map[string]map[string]bool
-	unlinked  []Entry // what an entry does not link to any more
-	Hub       Hub     // of its notifications; else nil
+	unlinked  []Entry // links that entries lost
+	Hub       Hub     // nil outside notifications
 }
 
-// New is a planner of one set.
+// New returns a planner of one set.
 func New(o Options) *Planner {
 	fold := o.Site.Mirror != nil && o.Site.Mirror.FoldsCase()
 	p := &Planner{o: o, fold: fold, names: keymap.NewAssigner(fold)}
@@ -122,10 +116,9 @@ func New(o Options) *Planner {
 	return p
 }
 
-// Refuses tells why a URI is refused, "" for one that is not.
+// Refuses returns why a URI is refused; "" for an accepted one.
 func (p *Planner) Refuses(uri string) (refused string) { return p.o.Refused(uri) }
 
-// await gives others their turn for a wait.
 func (p *Planner) await() (resume func()) {
 	if p.o.Await == nil {
 		return func() {}
@@ -153,8 +146,8 @@ func (p *Planner) Add(ctx context.Context, e Entry) error {
 	return p.Flush(ctx)
 }
 
-// plan is flush for entries of a baseline, once there is room for what they ask for. The turn is given away meanwhile: what was
-// gathered of a list is planned without a wait for the list in between.
+// plan flushes entries of a baseline once there is room for their work. Others have the turn meanwhile, because sorted
+// batches follow without a wait for the list.
 func (p *Planner) plan(ctx context.Context) error {
 	if len(p.Batch) == 0 {
 		return nil
@@ -165,7 +158,6 @@ func (p *Planner) plan(ctx context.Context) error {
 	return p.Flush(ctx)
 }
 
-// room is how many entries make a batch now.
 func (p *Planner) room() int64 {
 	if p.order.listed <= planFirst {
 		return planFirst
@@ -173,32 +165,30 @@ func (p *Planner) room() int64 {
 	return min(max(planBatch, p.order.listed/batchListed, p.order.jumps/batchJumps), planBatchMax)
 }
 
-// row is one resource of a batch while it is compared.
 type row struct {
 	res     *store.Resource
-	want    store.Want // the set's want as it will be
-	had     bool       // the set had a want before
+	want    store.Want
+	had     bool
 	changed bool
-	before  int64 // bytes on disk counted for the set before, -1 for no file
+	before  int64 // bytes counted before the batch, -1 for no file
 	haveNew *store.Have
-	same    bool // an entry of this batch confirmed what is there
-	moved   bool // the disk was not as the row told
-	doubted bool // what the disk holds counts for nothing
-	// contest is the entry by which the reading at hand has put the row in doubt, and from what it was then. What a reading says of
-	// a resource at an instant is the last that it says: most of such doubts end with an entry a little further down.
+	same    bool
+	moved   bool // the disk differed from the row
+	doubted bool // the file counts for nothing
+	// contest is the row before an entry of this reading contradicted it.
 	contest *contest
-	// told is the entry of a reading that may tell what the row tells although nothing shows it: the next one cannot.
+	// told is the last entry with the row's own instant; a second one is news.
 	told store.Version
-	note *transfer.Note // the notification that asked for it
-	// Of a topic: bytes at hand, the key that it should get, and edits of the record that it is.
+	note *transfer.Note // of the notification that asked
+	// The rest is for topics: content, preferred key, edits of a record.
 	content []byte
 	natural string
 	edits   []store.Edit
-	fresh   [][32]byte // of them those that the feed did not show at the last pull
+	fresh   [][32]byte // edits that the last pull did not see
 }
 
-// Flush compares the queued entries with the state and commits the differences. Under the lock of the rows, because rows read
-// here are written back.
+// Flush commits the differences between the queued entries and the state. It holds the row lock, because rows that it
+// read are written back.
 func (p *Planner) Flush(ctx context.Context) error {
 	for {
 		if err := p.flushBatch(ctx); err != nil || len(p.Topic.unlinked) == 0 {
@@ -258,7 +248,7 @@ func (p *Planner) flushBatch(ctx context.Context) error {
 	return nil
 }
 
-// FlushWith is flush with further parts of the commit.
+// FlushWith is Flush with further parts of the commit.
 func (p *Planner) FlushWith(ctx context.Context, c *store.Commit) error {
 	p.draft.with = c
 	return p.Flush(ctx)
@@ -304,14 +294,12 @@ func (p *Planner) lookup(ctx context.Context) (map[string]*row, error) {
 	return rows, nil
 }
 
-// rowPool are the rows of the last batch, for the next: an eighth of what a first sync of small resources allocated.
 type rowPool struct {
 	pool []row
 	rows map[string]*row // by URI
 }
 
-// take returns n empty rows, and where to note them by URI, for as long as a flush takes. Those of large batches are not
-// kept for the next.
+// take returns n empty rows and their index, valid for one flush. Large batches are not kept, to bound the memory.
 func (p *rowPool) take(n int) ([]row, map[string]*row) {
 	if n > 2*planBatch {
 		return make([]row, n), make(map[string]*row, n)
@@ -323,13 +311,11 @@ func (p *rowPool) take(n int) ([]row, map[string]*row) {
 	return p.pool, p.rows
 }
 
-// clear forgets the rows.
 func (p *rowPool) clear() {
 	clear(p.pool)
 	clear(p.rows)
 }
 
-// merge lets one entry meet the row of its URI. The order of the batch is the order of the document.
 func (p *Planner) merge(r *row, e *Entry) {
 	var current *store.Want
 	if r.had || r.changed {
@@ -358,7 +344,8 @@ func (p *Planner) merge(r *row, e *Entry) {
 	}
 	current = r.reopen(e, current)
 	d := p.decide(r, current, e)
-	if (d == merge.Repeat || d == merge.Ignore && current != nil && current.Settled) && r.vague(e, current, p.o.Set.Floor) {
+	if (d == merge.Repeat || d == merge.Ignore && current != nil && current.Settled) &&
+		r.vague(e, current, p.o.Set.Floor) {
 		d = merge.Ask
 	}
 	switch d {
@@ -387,9 +374,8 @@ func (p *Planner) merge(r *row, e *Entry) {
 	}
 }
 
-// decide says what an entry of a document does to a row, nil for none.
 func (p *Planner) decide(r *row, current *store.Want, e *Entry) merge.Decision {
-	if e.Baseline { // by the at that it was read under
+	if e.Baseline { // the list's own at; an index has several
 		reading := p.Reading
 		reading.At, reading.Trusted = e.Cand.Version.From, e.Trusted
 		return merge.MergeBaseline(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand, reading)
@@ -397,7 +383,6 @@ func (p *Planner) decide(r *row, current *store.Want, e *Entry) merge.Decision {
 	return merge.Merge(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand)
 }
 
-// wantOf is an entry of a document as the want of the set, in place of current.
 func (p *Planner) wantOf(e *Entry, current *store.Want) store.Want {
 	w := e.Cand.Want(p.o.Set.ID)
 	if w.Generation = p.generation(e); e.Baseline && !p.Reading.Reset {
@@ -413,12 +398,11 @@ func (p *Planner) generation(e *Entry) int64 {
 	return 0
 }
 
-// changes fills the commit with what differs and decides what work each resource needs.
 func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Commit) error {
 	now := p.o.Site.LocalNow()
-	var fresh []int        // places in the commit whose resource needs a key
-	var natural []string   // what they are called where nothing stands in the way, "" by their URI
-	var shared []sharedRow // rows of which the other sets' wants matter
+	var fresh []int // places without key
+	var natural []string
+	var shared []sharedRow // rows whose other sets matter
 	var files, bytes int64
 	p.draft.newcomers = p.draft.newcomers[:0]
 	for i := range p.Batch {
@@ -426,12 +410,12 @@ func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 		if r == nil {
 			continue
 		}
-		delete(rows, p.Batch[i].URI) // once per URI, in document order
+		delete(rows, p.Batch[i].URI)
 		if err := p.checkDisk(ctx, r, p.Batch[i].Item != nil); err != nil {
 			return err
 		}
 		r.adopt()
-		known := r.same && !r.changed // and unchanged, unless something is owed: then what becomes of that is counted
+		known := r.same && !r.changed // a row with work is counted by its work
 		if !r.changed && r.haveNew == nil && !r.refill() {
 			if known && r.res.Work.Action == store.ActionNone {
 				p.calmed(r)
@@ -453,7 +437,8 @@ func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 		if rc.Work = &work; r.moved || work.Action == store.ActionNone && r.res.Work.Action != store.ActionNone {
 			shared = append(shared, sharedRow{row: r, at: len(c.Resources)})
 		}
-		if rc.URI = r.res.URI; r.res.Key == "" && r.want.State != store.WantAbsent { // a tombstone of something never seen owns no name
+		if rc.URI = r.res.URI; r.res.Key == "" && r.want.State != store.WantAbsent {
+			// a tombstone of an unseen resource needs no key
 			fresh, natural = append(fresh, len(c.Resources)), append(natural, r.natural)
 		}
 		r.keep(&rc)
@@ -466,7 +451,7 @@ func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			p.draft.newcomers = append(p.draft.newcomers, newcomer{r.res, len(c.Resources)})
 		}
 		if c.Resources == nil {
-			c.Resources = make([]store.ResourceChange, 0, len(rows)+1) // what else is in the batch may be all new
+			c.Resources = make([]store.ResourceChange, 0, len(rows)+1)
 		}
 		c.Resources = append(c.Resources, rc)
 	}
@@ -487,7 +472,7 @@ func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 	return nil
 }
 
-// AssignKeys gives resources their mirror keys, in document order. A URI that no file name can stand for is refused.
+// AssignKeys gives resources their mirror keys, in document order. A URI without a possible file name is refused.
 func (p *Planner) AssignKeys(ctx context.Context, c *store.Commit, fresh []int, natural []string) error {
 	if len(fresh) == 0 {
 		return nil
@@ -516,7 +501,7 @@ func (p *Planner) AssignKeys(ctx context.Context, c *store.Commit, fresh []int, 
 	return nil
 }
 
-// event adds a history line where something is replaced; a first want is told by its own row.
+// event adds a history line for a replaced want.
 func (p *Planner) event(c *store.Commit, r *row, now store.Micros) {
 	if !r.had {
 		return

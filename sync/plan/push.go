@@ -7,17 +7,15 @@ import (
 	"resyncd/sync/merge"
 )
 
-// A signed notification writes wants like a document does, but nothing else vouches for it (P9). So such a want is marked
-// as pushed, with what the documents say of the resource beside it, until a document says the same or something newer, or
-// until the documents should tell of it and do not: then the Source is asked (coverage.md 2).
+// Only its signature vouches for a notification (P9). So a pushed want keeps the documents' statement beside it until a
+// document confirms or replaces it, or should tell of it and does not: then the Source is asked (coverage.md 2).
 
-// PushedDocument stands for a notification in versions: negative, so that it is no document of the store, and the same for
-// the same bytes, so that a repetition is nothing new.
+// PushedDocument returns the document number of a notification: negative, unlike those of the store, and equal for
+// equal bytes, so that a repetition is no news.
 func PushedDocument(digest [32]byte) int64 {
 	return -1 - int64(binary.BigEndian.Uint64(digest[:8])>>2)
 }
 
-// mergePush lets an entry of a notification meet the row of its resource.
 func (p *Planner) mergePush(r *row, e *Entry, current *store.Want) {
 	w := e.Cand.Want(p.o.Set.ID)
 	switch merge.Merge(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand) {
@@ -37,7 +35,6 @@ func (p *Planner) mergePush(r *row, e *Entry, current *store.Want) {
 	r.want, r.changed, r.note = w, true, e.Note
 }
 
-// listedOf is what the documents say of a resource before a push changes its want.
 func listedOf(current *store.Want, set int64) *store.Want {
 	switch {
 	case current == nil:
@@ -49,8 +46,8 @@ func listedOf(current *store.Want, set int64) *store.Want {
 	return &known
 }
 
-// mergeListed lets an entry of a document meet a want that was pushed: what the documents say is kept up to date beside
-// it, and takes its place as soon as it is not older.
+// mergeListed merges a document's entry into a pushed want: an older entry is kept beside it, any other takes its
+// place.
 func (p *Planner) mergeListed(r *row, e *Entry) {
 	pushed := r.want
 	switch p.decide(r, &r.want, e) {
@@ -62,7 +59,7 @@ func (p *Planner) mergeListed(r *row, e *Entry) {
 	case merge.Ask:
 		r.want = e.Cand.Contest(&pushed, p.o.Set.Floor, p.o.Set.ID)
 		r.want.Generation = p.generation(e)
-	case merge.Repeat: // the documents confirm it
+	case merge.Repeat:
 		if p.Lag != nil {
 			p.Lag(pushed.Version)
 		}
@@ -83,7 +80,6 @@ func (p *Planner) mergeListed(r *row, e *Entry) {
 	r.changed = true
 }
 
-// mergeBeside updates what the documents say of a resource while a newer push stands.
 func (p *Planner) mergeBeside(r *row, e *Entry) {
 	listed := r.want.Listed
 	if listed == nil || listed.State == store.WantNone {
@@ -104,8 +100,8 @@ func (p *Planner) mergeBeside(r *row, e *Entry) {
 	r.want.Listed, r.changed = &next, true
 }
 
-// keepsListed has a row that a push takes stay listed by the baseline that is being read, which knows what it wrote itself
-// by its number only, and a pushed want carries none: else the end of the baseline would take it for unlisted.
+// keepsListed keeps a pushed row listed in the running baseline. A pushed want has no generation, so the sweep would
+// count the row as unlisted.
 func (p *Planner) keepsListed(r *row, current *store.Want) {
 	if p.ListedIn != nil && current != nil && current.Generation == p.o.Set.Generation {
 		p.ListedIn.Add(r.res.ID)

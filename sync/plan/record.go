@@ -10,11 +10,11 @@ import (
 	"resyncd/store"
 )
 
-// RecordType is the type of a record's file.
+// RecordType is the media type of a record's file.
 const RecordType = "application/json"
 
-// foldRecords turns the edits of a batch into wants: a record is what all its edits make of it, so their order, repetition
-// and batching do not matter (T-03). New edits are recorded in the same commit.
+// foldRecords makes records of all their edits, so that order, repetition and batching do not matter (T-03). New edits
+// are part of the same commit.
 func (p *Planner) foldRecords(ctx context.Context, rows map[string]*row, c *store.Commit) error {
 	var subjects []string
 	seen := map[string]bool{}
@@ -45,7 +45,7 @@ func (p *Planner) foldRecord(subject string, r *row, known []store.Edit, c *stor
 		has[known[i].Digest], pushed[known[i].Digest] = true, known[i].Evidence == store.EvidencePush
 	}
 	for _, digest := range r.fresh {
-		if !has[digest] || pushed[digest] { // another may have been missed before it
+		if !has[digest] || pushed[digest] { // an edit before it may be missing
 			p.Topic.Unheard++
 		}
 	}
@@ -70,35 +70,37 @@ func (p *Planner) foldRecord(subject string, r *row, known []store.Edit, c *stor
 		observed = store.MicrosOf(record.Observed)
 	}
 	w := store.Want{
-		SetID: p.o.Set.ID, State: store.WantPresent, Version: store.Version{From: observed, Until: observed, Document: p.Topic.Document},
+		SetID: p.o.Set.ID, State: store.WantPresent,
+		Version: store.Version{From: observed, Until: observed, Document: p.Topic.Document},
 		Digests: InlineDigest(content), Length: int64(len(content)), LastMod: observed, Type: RecordType,
 		Inline: true, Refused: p.o.Filtered(subject),
 	}
 	if p.News != nil && len(fresh) > 0 {
 		p.News(w.Version)
 	}
-	r.want, r.changed, r.content = w, true, nil // its bytes are made anew from the edits whenever they are needed
+	r.want, r.changed, r.content = w, true, nil // made of the edits when needed
 	return nil
 }
 
-// countOdd counts what is not as the format of records has it; it is kept as it is.
 func (p *Planner) countOdd(subject string, fresh []store.Edit) {
 	for i := range fresh {
 		if e, err := feed.UnmarshalEdit(fresh[i].Body); err == nil && len(e.Odd) > 0 {
 			p.Topic.Odd += int64(len(e.Odd))
-			p.o.Site.Log.Warn("an edit is not as its format has it; it is kept as it is", "subject", subject, "odd", strings.Join(e.Odd, "; "))
+			p.o.Site.Log.Warn("an edit is not as its format has it; it is kept as it is",
+				"subject", subject, "odd", strings.Join(e.Odd, "; "))
 		}
 	}
 }
 
-// FoldEdits makes a record of its edits, and its file. One that the state does not hold well any more is left out: it must
-// stop neither the others nor the feed (P11).
+// FoldEdits makes a record and its file. An unreadable edit is left out, so that it stops neither the others nor the
+// feed (P11).
 func FoldEdits(log *slog.Logger, subject string, edits []store.Edit) (*feed.Record, []byte) {
 	parsed := make([]*feed.Edit, 0, len(edits))
 	for i := range edits {
 		e, err := feed.UnmarshalEdit(edits[i].Body)
 		if err != nil {
-			log.Error("an edit of a record cannot be read back from the state; it is left out", "subject", subject, "err", err)
+			log.Error("an edit of a record cannot be read back from the state; it is left out",
+				"subject", subject, "err", err)
 			continue
 		}
 		parsed = append(parsed, e)
