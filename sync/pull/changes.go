@@ -18,12 +18,12 @@ import (
 	"resyncd/sync/plan"
 )
 
-// changeBuffer is how many entries of a Change List are held back until its style of dating is known (version.go); a
-// longer list is judged by its beginning. It bounds the memory of a list of any length.
+// changeBuffer is how many entries of a Change List wait until its style of dating is known (version.go). It bounds the
+// memory of any list.
 const changeBuffer = 20_000
 
-// Changes reads every Change List whose interval can reach the position, in the order of its index. Wants are recorded
-// hole or no hole; only coverage waits (coverage.md 2). uncached re-asks past caches and for lists read before (F59).
+// Changes reads the Change Lists that can reach the position, in index order. A hole delays only coverage, not wants
+// (coverage.md 2); uncached passes caches and reads known lists again (F59).
 func (p *Puller) Changes(ctx context.Context, ref destination.Ref, uncached bool) error {
 	p.chain.unreached = nil
 	v := &changeReader{p: p, uncached: uncached}
@@ -32,13 +32,12 @@ func (p *Puller) Changes(ctx context.Context, ref destination.Ref, uncached bool
 	}
 	_, hole := p.Cover.FirstHole()
 	if v.index == "" || v.index == ref.URL || v.open && !hole {
-		return nil // an open list is asked again where it is [9]
+		return nil // an open list is asked again at its own URL [9]
 	}
 	return p.walkChanges(ctx, destination.Ref{URL: v.index, Kind: rsdoc.KindChangeList}, rsdoc.KindChangeList,
 		&changeReader{p: p, uncached: uncached})
 }
 
-// fromArchives reads the archived lists that can fill a hole.
 func (p *Puller) fromArchives(ctx context.Context, hole store.Interval) error {
 	ref := p.Offer.ChangeListArchive
 	if ref == nil && p.chain.archives != "" {
@@ -73,7 +72,7 @@ func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 	}
 	sort.Slice(v.found, func(i, j int) bool { return v.found[i].From < v.found[j].From })
 	if !p.Based() && len(v.found) > 0 && p.Offer.ResourceList == nil {
-		p.Cover.StartAt(v.found[0].From) // a lone Change List: begin where it begins
+		p.Cover.StartAt(v.found[0].From)
 	}
 	for _, iv := range v.found {
 		p.Cover.AddDocument(iv)
@@ -88,46 +87,45 @@ type changeReader struct {
 	p        *Puller
 	archive  bool
 	uncached bool
-	hole     store.Interval // archives: only what can fill this
+	hole     store.Interval
 
 	list   changeList
 	placer *merge.Placer
 	buf    []parsed.Change
 	n      int64
-	// sought is what the notifications behind the holes announced, by hole.
+	// sought are the announcements behind the holes, by hole.
 	sought []*coverage.Announcements
 
 	read  int
-	open  bool // a list was seen that is still written to
+	open  bool // some list is still written to
 	index string
 	found []store.Interval
 	err   error
 }
 
-// changeList is the list that is being read.
 type changeList struct {
 	head   rsdoc.Head
 	docID  int64
-	now    store.Micros // by the Source's clock: nothing that is said of a later time proves anything
+	now    store.Micros // by the Source's clock; later times prove nothing
 	number int64        // of its reading
-	asked  int64        // entries of which only the URI could be read
+	asked  int64        // faulty entries with a readable URI
 	links  listLinks
-	prev   store.Document // as it was read last
+	prev   store.Document
 }
 
-// listLinks is what must be remembered of a list that answers 304.
+// listLinks is the memory of a list that may answer 304.
 type listLinks struct {
 	Index    string `json:"index,omitempty"`
 	Archives string `json:"archives,omitempty"`
-	Early    bool   `json:"early,omitempty"` // closed, and written before its until
-	Dated    bool   `json:"dated,omitempty"` // a part whose index will have another date for it once it changes
+	Early    bool   `json:"early,omitempty"` // closed, but written before its until
+	Dated    bool   `json:"dated,omitempty"` // a change gets a new date in the index
 }
 
 func (l listLinks) body() []byte {
 	if l == (listLinks{}) {
 		return nil
 	}
-	b, _ := json.Marshal(l) // strings and bools: it cannot fail
+	b, _ := json.Marshal(l)
 	return b
 }
 
@@ -140,7 +138,7 @@ func (v *changeReader) follow(l listLinks) {
 	}
 }
 
-// Enter implements destination.Visitor: which parts of an index are worth a request.
+// Enter implements destination.Visitor. It selects the parts that are worth a request.
 func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
 	pos := v.p.Cover.ProvenPosition()
 	from, until := store.Micros(part.From), store.Micros(part.Until)
@@ -162,22 +160,23 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return destination.Skip, err
 	case past && (closed && !v.fresh(doc) || !closed && !v.p.Set.Estimated):
-		return destination.Skip, nil // its interval ends before the position; one that only begins there is read
+		return destination.Skip, nil // a list that begins at the position is read
 	case !known || v.uncached:
 		return destination.Read, nil
 	}
-	if part.Parent != "" && !part.Newest && doc.Until.Known() && !v.fresh(doc) && (!until.Known() || until == doc.Until) {
+	if part.Parent != "" && !part.Newest && doc.Until.Known() && !v.fresh(doc) &&
+		(!until.Known() || until == doc.Until) {
 		v.list.now = doc.Until
 		v.note(doc)
 		v.p.sawList(doc, v.archive, nil, false)
-		return destination.Skip, nil // closed when last read, so it never changes; the newest is asked again [16]
+		return destination.Skip, nil // closed at its last reading, so it never changes; the newest is asked again [16]
 	}
 	part.ETag, part.LastModified = doc.ETag, doc.LastModified
 	return destination.Recheck, nil
 }
 
-// fresh tells a closed list that was written before its end and read so soon after it that it may have been written to since: what
-// writes it and what dates its answers need not have one clock.
+// fresh reports whether a closed list may still change: it was written before its end and read soon after. The clock of
+// the writer may differ from that of the answers.
 func (v *changeReader) fresh(doc store.Document) bool {
 	return doc.Until.Known() && doc.Read+v.p.Source.Offset < doc.Until+merge.Skew && linksOf(doc).Early
 }
@@ -189,7 +188,7 @@ func linksOf(doc store.Document) (l listLinks) {
 	return l
 }
 
-// covers is what a remembered list proves.
+// covers returns the interval that a remembered list proves.
 func covers(d store.Document) store.Interval {
 	if d.Until.Known() {
 		return store.Interval{From: d.From, Until: d.Until}
@@ -214,19 +213,17 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	return nil
 }
 
-// opened notes when a list that is still written to was answered.
 func (v *changeReader) opened(doc store.Document, at store.Micros) {
 	if !doc.Until.Known() {
 		v.p.chain.opened = at
 	}
 }
 
-// note takes up what a list proves and where it leads.
 func (v *changeReader) note(doc store.Document) {
 	v.follow(linksOf(doc))
 	v.open = v.open || !doc.Until.Known()
 	v.p.chain.open = v.p.chain.open || v.open
-	if doc.From.Known() && doc.From <= v.list.now+merge.DateCut { // one that begins ahead counts once it has begun
+	if doc.From.Known() && doc.From <= v.list.now+merge.DateCut { // a list from the future does not count yet
 		v.found = append(v.found, covers(doc))
 	}
 }
@@ -241,7 +238,8 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 		v.list.links.Index = l.Href
 	}
 	v.list.now, v.list.number, v.list.asked = readAt(part, v.p.Source), merge.NewReading(), 0
-	id, err := v.p.Source.Site.Store.EnsureDocument(ctx, v.p.Source.Site.Claim, v.p.Set.ID, part.URL, string(rsdoc.KindChangeList))
+	id, err := v.p.Source.Site.Store.EnsureDocument(ctx, v.p.Source.Site.Claim, v.p.Set.ID, part.URL,
+		string(rsdoc.KindChangeList))
 	if err != nil {
 		return err
 	}
@@ -252,12 +250,13 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 		v.list.head.From = part.From
 	}
 	v.placer = merge.NewPlacer(merge.PlacerHead{
-		From: store.Micros(v.list.head.From), Until: store.Micros(v.list.head.Until), Read: v.list.now, Document: id, Reading: v.list.number,
+		From: store.Micros(v.list.head.From), Until: store.Micros(v.list.head.Until), Read: v.list.now, Document: id,
+		Reading: v.list.number,
 	})
 	return nil
 }
 
-// readAt is the time of reading in Source time, as far as the answer tells it.
+// readAt returns the time of an answer in Source time, and learns the clock offset.
 func readAt(part *destination.Part, s *Source) store.Micros {
 	if part.Date.Known() {
 		s.Offset = store.Micros(part.Date) - s.Site.LocalNow()
@@ -286,7 +285,6 @@ func (v *changeReader) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.
 	return nil
 }
 
-// place gives the buffered entries their versions and plans them.
 func (v *changeReader) place(ctx context.Context) error {
 	stamps := make([]merge.Stamp, len(v.buf))
 	for i := range v.buf {
@@ -296,7 +294,8 @@ func (v *changeReader) place(ctx context.Context) error {
 		b := &v.buf[i]
 		v.p.listed(version)
 		b.Cand.Version = version
-		if err := v.p.Plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: v.untold(version)}); err != nil {
+		if err := v.p.Plan.Add(ctx,
+			plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: v.untold(version)}); err != nil {
 			return err
 		}
 	}
@@ -304,13 +303,15 @@ func (v *changeReader) place(ctx context.Context) error {
 	return nil
 }
 
-// untold tells an entry that the last reading of its list, by the list's own order, need not have shown.
+// untold reports whether the last reading of the list need not have shown an entry.
 func (v *changeReader) untold(at store.Version) bool {
-	return v.list.prev.Complete && (v.list.prev.Entries == 0 || v.list.prev.LastEntry.Known() && at.From >= v.list.prev.LastEntry)
+	return v.list.prev.Complete &&
+		(v.list.prev.Entries == 0 || v.list.prev.LastEntry.Known() && at.From >= v.list.prev.LastEntry)
 }
 
-// End implements destination.Visitor. Only now does the list prove anything.
-func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc.Head, skipped int64, first error) error {
+// End implements destination.Visitor. A list proves nothing before its end.
+func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc.Head, skipped int64,
+	first error) error {
 	if err := v.place(ctx); err != nil {
 		return err
 	}
@@ -324,10 +325,11 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	from := store.Micros(v.list.head.From)
 	var flaw error
 	switch {
-	case from.Known() && from > v.list.now+merge.Skew: // else the position would follow it there (F40)
+	case from.Known() && from > v.list.now+merge.Skew: // the position would follow it into the future (F40)
 		flaw = &aheadError{url, v.list.head.From}
 	case skipped > v.list.asked:
-		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)", url, skipped-v.list.asked, first)
+		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)",
+			url, skipped-v.list.asked, first)
 	}
 	if flaw != nil {
 		v.p.Source.Site.Log.Warn("a Change List proves nothing", "err", flaw)
@@ -335,22 +337,25 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		from = store.NoTime
 	}
 	until := store.Micros(h.Until)
-	if until.Known() && until > v.list.now+merge.DateCut { // what it is to tell by then is not there yet
-		v.p.Source.Site.Log.Info("a Change List is said to be closed at a time that is still to come; it is taken for an open one", "list", url, "until", until.Time())
+	if until.Known() && until > v.list.now+merge.DateCut { // the list cannot tell of changes to come
+		v.p.Source.Site.Log.Info(
+			"a Change List is said to be closed at a time that is still to come; it is taken for an open one",
+			"list", url, "until", until.Time())
 		until = store.NoTime
 	}
 	if written, ok := parsed.HTTPTime(part.LastModified); ok && until.Known() {
 		v.list.links.Early = written+merge.DateCut < until
 	}
 	etag, modified := parsed.Lasting(part.ETag, part.LastModified, v.list.now)
-	if v.placer.Last().Known() && v.list.now-v.placer.Last() < parsed.WeakFor { // the list may change once more in that second, and answer 304
+	if v.placer.Last().Known() && v.list.now-v.placer.Last() < parsed.WeakFor {
+		// a change in the same second would answer 304
 		etag, modified = "", ""
 	}
 	doc := store.Document{
 		SourceID: v.p.Source.Site.SourceID, SetID: v.p.Set.ID, URL: part.URL, Kind: string(rsdoc.KindChangeList),
 		ETag: etag, LastModified: modified, At: store.NoTime, From: from,
 		Until: until, LastEntry: v.placer.Last(), Entries: v.n, Read: v.p.Source.Site.LocalNow(),
-		Complete: flaw == nil, // else a 304 would hide that it is right now
+		Complete: flaw == nil, // a 304 would hide the correction
 		Body:     v.list.links.body(),
 	}
 	if flaw == nil && !from.Known() && !v.archive && v.unreached(doc) {
@@ -364,8 +369,8 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	return nil
 }
 
-// unreached tells a list without from that does not reach back to what is known: such a list keeps the last changes only, and
-// those that it has dropped may never have been seen. One that overlaps its last reading does.
+// unreached reports whether a list without from fails to reach back to the position. Such a list drops old changes that
+// may never have been seen.
 func (v *changeReader) unreached(doc store.Document) bool {
 	known := v.p.Cover.ProvenPosition()
 	if v.list.prev.Complete {
@@ -380,14 +385,15 @@ func (v *changeReader) unreached(doc store.Document) bool {
 	case oldest < known, oldest == known && sameList(doc, v.list.prev):
 		return false
 	}
-	v.p.chain.unreached = append(v.p.chain.unreached, unreached{doc: doc, hole: store.Interval{From: known, Until: max(known, oldest)}})
+	v.p.chain.unreached = append(v.p.chain.unreached,
+		unreached{doc: doc, hole: store.Interval{From: known, Until: max(known, oldest)}})
 	return true
 }
 
 // Failed implements destination.Visitor.
 func (v *changeReader) Failed(_ context.Context, part *destination.Part, err error) error {
 	url := fetch.RedactURL(part.URL)
-	if fetch.KindOf(err) != fetch.Gone { // 404, 410: the Source says that it is not there
+	if fetch.KindOf(err) != fetch.Gone { // 404 and 410 mean that the list does not exist
 		v.p.chain.unread = fmt.Errorf("%s: %w", url, err)
 	}
 	v.p.Source.Site.Log.Warn("a Change List could not be read", "list", url, "err", err)
@@ -395,15 +401,17 @@ func (v *changeReader) Failed(_ context.Context, part *destination.Part, err err
 	return nil
 }
 
-// aheadError is of a document whose interval has not begun by the Source's own clock.
+// aheadError tells of a document that begins ahead of the Source's own clock.
 type aheadError struct {
 	url  string
 	from rsdoc.Micros
 }
 
 func (e *aheadError) Error() string {
-	return fmt.Sprintf("%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it", e.url, e.from)
+	return fmt.Sprintf(
+		"%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it",
+		e.url, e.from)
 }
 
-// Cause is what fetch.CauseOf finds.
+// Cause is for fetch.CauseOf.
 func (e *aheadError) Cause() string { return store.CauseClock }

@@ -1,3 +1,3 @@
-// Package pull reads a Source's documents and notifications and turns them into wants and coverage; it knows what a reading proves
-// and refuses to know when a pull is due and who fetches what is wanted.
+// Package pull reads a Source's documents and notifications into wants and coverage. It knows neither when a pull is
+// due nor who fetches the resources.
 package pull

@@ -6,14 +6,14 @@ import (
 	"resyncd/sync/merge"
 )
 
-// What becomes of held removals, in the words of the history: the operator decides, or a list that removes little enough.
+// The ends of a hold, in the words of the history.
 const (
 	HeldApproved = "approved"
 	HeldRejected = "rejected"
 	heldUnlisted = "unlisted"
 )
 
-// DecideHeld ends the hold of the removals of a set, 0 for all sets of the Source. done is told of each page of resources.
+// DecideHeld ends the hold of the removals of a set, 0 for all sets. done hears of each page.
 func (s *Source) DecideHeld(ctx context.Context, set int64, what string, done func(n int, c *store.Commit)) error {
 	sets, err := s.Site.Store.Sets(ctx, s.Site.SourceID)
 	if err != nil {
@@ -31,8 +31,9 @@ func (s *Source) DecideHeld(ctx context.Context, set int64, what string, done fu
 	return nil
 }
 
-// decidePage holds the lock of the rows, because rows read here are written back while another set's want may be fetched.
-func (s *Source) decidePage(ctx context.Context, set, after int64, what string, floors map[int64]store.Micros, done func(int, *store.Commit),
+// decidePage holds the row lock, because rows that it read are written back while another set's want may be fetched.
+func (s *Source) decidePage(ctx context.Context, set, after int64, what string, floors map[int64]store.Micros,
+	done func(int, *store.Commit),
 ) (last int64, more bool, err error) {
 	s.Site.Rows.Lock()
 	defer s.Site.Rows.Unlock()
@@ -55,19 +56,21 @@ func (s *Source) decidePage(ctx context.Context, set, after int64, what string, 
 			}
 			w.Held = false
 			if what == HeldRejected {
-				// An instant newer than the last list that left it out, of which the floor tells, as a removal keeps the instant of
-				// the first: read again, the list says nothing; a newer one does.
+				// The instant must be newer than the last list without the resource, of which the floor tells: the same
+				// list must not remove it again, but a newer list may.
 				since := max(w.Version.Until, floors[w.SetID]) + 1
-				w.State, w.Version, w.Generation = store.WantPresent, store.Version{From: since, Until: since, Ordinal: merge.ByOperator}, 0
+				w.State, w.Version, w.Generation = store.WantPresent,
+					store.Version{From: since, Until: since, Ordinal: merge.ByOperator}, 0
 				if have.State != store.HaveNone {
 					have.Version = w.Version
 				}
 			}
-			work := merge.WorkForAll(wants, &have, now) // another set may owe something, and the file may be lost
+			work := merge.WorkForAll(wants, &have, now)
 			rc := store.ResourceChange{ID: r.ID, Want: w, Have: &have, Work: &work}
 			s.Site.Touch(&rc, now)
 			c.Resources = append(c.Resources, rc)
-			c.Events = append(c.Events, store.Event{SourceID: s.Site.SourceID, URI: r.URI, At: now, What: what, Version: w.Version})
+			c.Events = append(c.Events,
+				store.Event{SourceID: s.Site.SourceID, URI: r.URI, At: now, What: what, Version: w.Version})
 		}
 		merge.Total(sums, r.Wants, &r.Have, wants, &r.Have)
 	}

@@ -8,7 +8,7 @@ import (
 	"resyncd/sync/coverage"
 )
 
-// knownUnprovable steps over a hole that was recorded as one nobody can prove: it is neither found nor counted again.
+// knownUnprovable steps over a hole that is recorded as unprovable, so that it is not counted again.
 func (p *Puller) knownUnprovable(ctx context.Context, hole store.Interval) (bool, error) {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {
@@ -23,16 +23,15 @@ func (p *Puller) knownUnprovable(ctx context.Context, hole store.Interval) (bool
 	return false, nil
 }
 
-// wentBack deals with lists that end before the position: a stale cache, or a Source that was restored from a backup.
-// Asked uncached they may be right again; what persists for gap_patience is a reset, and a baseline begins anew from what
-// the Source says now (F65, F73).
+// wentBack handles lists that end before the position: a stale cache, or a Source restored from a backup. A state that
+// persists past caches for gap_patience is a reset, and a baseline begins a new history (F65, F73).
 func (p *Puller) wentBack(ctx context.Context) error {
 	pos := p.Cover.ProvenPosition()
 	if !p.chain.tail.Known() || !pos.Known() || p.chain.tail >= pos || p.Out.Kind == "baseline" {
 		return p.SettleLag(ctx)
 	}
 	if p.Set.Floor.Known() && pos <= p.Set.Floor {
-		return p.SettleLag(ctx) // nothing but the baseline is proven yet: its list may well be newer than the last change
+		return p.SettleLag(ctx) // the first list may be newer than the last change
 	}
 	p.chain.tail = store.NoTime
 	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil {
@@ -46,17 +45,19 @@ func (p *Puller) wentBack(ctx context.Context) error {
 		return err
 	}
 	if p.Source.Site.LocalNow()-gap.Found < p.patience() || p.Offer.ResourceList == nil {
-		p.Source.Site.Log.Warn("the Change List ends before the position: a stale cache, or the Source's history went back",
+		p.Source.Site.Log.Warn(
+			"the Change List ends before the position: a stale cache, or the Source's history went back",
 			"set", p.Set.CapabilityList, "list", p.chain.tail.Time(), "position", pos.Time())
 		return p.putGap(ctx, gap)
 	}
-	p.Source.Site.Log.Warn("the Source's history went back; taking a baseline from what it says now", "set", p.Set.CapabilityList)
-	gap.State = store.GapBaseline // a run that is cut from here on reads all lists anew
+	p.Source.Site.Log.Warn("the Source's history went back; taking a baseline from what it says now",
+		"set", p.Set.CapabilityList)
+	gap.State = store.GapBaseline // a killed run reads all lists anew
 	if err := p.putGap(ctx, gap); err != nil {
 		return err
 	}
 	before := p.Set.Baselines
-	p.chain.lists = nil // what they told was ignored beside the newer wants of the history that is no more
+	p.chain.lists = nil // their entries lost against wants of the old history
 	if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{reset: true, After: store.NoTime}); err != nil {
 		return err
 	}
@@ -70,14 +71,13 @@ func (p *Puller) wentBack(ctx context.Context) error {
 	return p.closeGap(ctx, gap, coverage.ByBaseline)
 }
 
-// resetCut reports whether a baseline was due when the last run ended. If that was to begin a new history, the lists that
-// were read before it proved what it has overwritten since, so none is skipped.
+// resetCut reports whether the last run ended before a baseline. Then no list is skipped, because a reset has
+// overwritten what earlier lists proved.
 func (p *Puller) resetCut(ctx context.Context) (bool, error) {
 	gaps, err := p.documentGaps(ctx)
 	return slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State == store.GapBaseline }), err
 }
 
-// lagging finds the open gap of a list that is not where it was, or begins one.
 func (p *Puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, error) {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {
@@ -89,10 +89,11 @@ func (p *Puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, 
 		}
 	}
 	p.Out.GapsFound++
-	return &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging, Found: p.Source.Site.LocalNow()}, nil
+	return &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging,
+		Found: p.Source.Site.LocalNow()}, nil
 }
 
-// SettleLag ends gaps of lists that have caught up again, and those that waited for a baseline: no hole is left here.
+// SettleLag closes the gaps of lists that have caught up, and gaps that waited for a baseline.
 func (p *Puller) SettleLag(ctx context.Context) error {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {

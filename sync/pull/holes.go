@@ -12,11 +12,9 @@ import (
 	"resyncd/sync/parsed"
 )
 
-// A hole in joint coverage lies before a notification: something was lost, or came late, or the Source has been silent.
-// Its gap lives in the store; what the notification behind it announced is kept in the inbox until a list has shown it
-// (coverage.md 4).
+// A hole in the coverage lies before a notification: a loss, a late delivery, or a silent Source. Its gap is in the
+// store, and the notification stays in the inbox until a list shows its entries (coverage.md 4).
 
-// keptNotice is a delivery that may stand behind a hole.
 type keptNotice struct {
 	ID       int64
 	Interval store.Interval
@@ -25,27 +23,26 @@ type keptNotice struct {
 	kind     store.ChannelKind
 }
 
-// openHole is a hole, its gap and the notification behind it.
 type openHole struct {
 	hole   store.Interval
-	gap    *store.Gap           // nil: not recorded
-	notice *keptNotice          // nil: unknown, after a loss
-	told   []coverage.Announced // by the notice
-	over   bool                 // a late notification closed it, and recorded that
-	news   bool                 // a list told of a change inside that was not known
+	gap    *store.Gap
+	notice *keptNotice          // nil after a loss
+	told   []coverage.Announced // entries of the notice
+	over   bool                 // a late notification closed the hole and its gap
+	news   bool                 // a list told an unknown change inside
 }
 
-// soughtMost bounds how many holes one pull compares with what its lists hold; others wait for the next.
+// soughtMost bounds the holes that one pull compares with lists.
 const soughtMost = 64
 
-// lagLeast is the least time after which an unchanged list proves that nothing happened (coverage.md 4, rule 4); lagMost
+// lagLeast is the least age at which an unchanged list proves that nothing happened (coverage.md 4, rule 4). lagMost
 // keeps a slow poll from counting as a slow list.
 const (
 	lagLeast store.Micros = 60 * 1e6
 	lagMost  store.Micros = 3600 * 1e6
 )
 
-// watch finds the holes that a pull is to close, before it reads anything.
+// watch finds the holes before the pull reads anything.
 func (p *Puller) watch(ctx context.Context) error {
 	p.Holes.before = p.Cover.Clone()
 	p.Holes.Watching, p.Holes.listsRead, p.Holes.stale = nil, nil, nil
@@ -74,7 +71,8 @@ func (p *Puller) watch(ctx context.Context) error {
 			if n >= soughtMost {
 				break
 			}
-			if k := &kept[i]; k.Interval.From == h.Until && (w.notice == nil || k.Interval.Until > w.notice.Interval.Until) {
+			if k := &kept[i]; k.Interval.From == h.Until &&
+				(w.notice == nil || k.Interval.Until > w.notice.Interval.Until) {
 				w.notice = k
 			}
 		}
@@ -88,7 +86,7 @@ func (p *Puller) watch(ctx context.Context) error {
 		}
 		p.Holes.Watching = append(p.Holes.Watching, w)
 	}
-	for _, k := range kept { // into a slice of its own: what is watched points into kept
+	for _, k := range kept { // a slice of its own, because w.notice points into kept
 		if !slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == k.Interval.From }) {
 			p.Holes.stale = append(p.Holes.stale, k)
 		}
@@ -96,12 +94,13 @@ func (p *Puller) watch(ctx context.Context) error {
 	return nil
 }
 
-// keptNotices are the deliveries of a set that stand behind holes, with the bodies of those behind the given ones. Their
-// until counts for what it did when they came: it must not grow into a future that was cut off then (F40).
+// keptNotices returns the deliveries of a set behind holes, with bodies for the given holes. An until is clipped as at
+// its arrival, or it would grow into the cut-off future (F40).
 func (s *Source) keptNotices(ctx context.Context, set int64, holes []store.Interval) ([]keptNotice, error) {
 	var out []keptNotice
 	for after := int64(0); ; {
-		ds, err := s.Site.Store.Deliveries(ctx, store.InboxQuery{SourceID: s.Site.SourceID, Kept: true, After: after, Limit: 100, MaxBytes: 16 << 20})
+		ds, err := s.Site.Store.Deliveries(ctx,
+			store.InboxQuery{SourceID: s.Site.SourceID, Kept: true, After: after, Limit: 100, MaxBytes: 16 << 20})
 		if err != nil || len(ds) == 0 {
 			return out, err
 		}
@@ -121,19 +120,19 @@ func (s *Source) keptNotices(ctx context.Context, set int64, holes []store.Inter
 	}
 }
 
-// documentGaps are the gaps of a set that no hole before a notification stands for, be it one that came up since this pull
-// began: those of its documents.
+// documentGaps returns the gaps between documents, without those of holes before notifications.
 func (p *Puller) documentGaps(ctx context.Context) ([]store.Gap, error) {
 	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
 	unheard := p.Cover.Unheard()
 	return slices.DeleteFunc(gaps, func(g store.Gap) bool {
-		return slices.ContainsFunc(p.Holes.Watching, func(w openHole) bool { return w.gap != nil && w.gap.ID == g.ID }) ||
+		return slices.ContainsFunc(p.Holes.Watching,
+			func(w openHole) bool { return w.gap != nil && w.gap.ID == g.ID }) ||
 			g.State.Open() && slices.ContainsFunc(unheard, func(h store.Interval) bool { return h.Until == g.Until })
 	}), err
 }
 
-// refreshHoles takes up what late notifications have done to the watched holes since this pull began to watch them: one
-// that they closed is over, one that they filled in part begins later.
+// refreshHoles applies late notifications to the watched holes: a closed hole is over, a partly filled one begins
+// later.
 func (p *Puller) refreshHoles(ctx context.Context) error {
 	if !p.Disturbed || len(p.Holes.Watching) == 0 {
 		return nil
@@ -145,7 +144,8 @@ func (p *Puller) refreshHoles(ctx context.Context) error {
 	unheard := p.Cover.Unheard()
 	for i := range p.Holes.Watching {
 		w := &p.Holes.Watching[i]
-		w.over = w.gap != nil && slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.ID == w.gap.ID && !g.State.Open() })
+		w.over = w.gap != nil &&
+			slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.ID == w.gap.ID && !g.State.Open() })
 		if j := slices.IndexFunc(unheard, func(h store.Interval) bool { return h.Until == w.hole.Until }); j >= 0 {
 			w.hole.From = unheard[j].From
 		}
@@ -153,7 +153,7 @@ func (p *Puller) refreshHoles(ctx context.Context) error {
 	return nil
 }
 
-// seek begins to look for what the notifications behind the holes announced, in one list.
+// seek starts the search for announcements in one list.
 func (p *Puller) seek() []*coverage.Announcements {
 	if len(p.Holes.Watching) == 0 {
 		return nil
@@ -167,18 +167,17 @@ func (p *Puller) seek() []*coverage.Announcements {
 	return out
 }
 
-// listRead is a ListRead with what it holds for each hole.
 type listRead struct {
 	coverage.ListRead
 	holds []bool
 }
 
-// sawList notes a list for the judgement of the holes.
 func (p *Puller) sawList(doc store.Document, archived bool, sought []*coverage.Announcements, same bool) {
 	if len(p.Holes.Watching) == 0 || !doc.From.Known() {
 		return
 	}
-	l := listRead{ListRead: coverage.ListRead{Interval: covers(doc), Last: doc.LastEntry, Archived: archived, Unchanged: same}}
+	l := listRead{ListRead: coverage.ListRead{Interval: covers(doc), Last: doc.LastEntry, Archived: archived,
+		Unchanged: same}}
 	l.holds = make([]bool, len(p.Holes.Watching))
 	for i, a := range sought {
 		l.holds[i] = a != nil && a.Complete()
@@ -186,13 +185,14 @@ func (p *Puller) sawList(doc store.Document, archived bool, sought []*coverage.A
 	p.Holes.listsRead = append(p.Holes.listsRead, l)
 }
 
-// sameList tells a list that says what it said when it was read before.
+// sameList reports whether a list is as at its last reading.
 func sameList(doc, prev store.Document) bool {
-	return prev.Complete && doc.From == prev.From && doc.Until == prev.Until && doc.LastEntry == prev.LastEntry && doc.Entries == prev.Entries
+	return prev.Complete && doc.From == prev.From && doc.Until == prev.Until && doc.LastEntry == prev.LastEntry &&
+		doc.Entries == prev.Entries
 }
 
-// listed is told of each change in a list. What lies strictly inside a hole was lost, also where a later push of the same
-// resource has overtaken it; at its ends are changes that are known: an open list proves all but its last instant.
+// listed notes changes that were lost inside a hole, even if a later push overtook them. Both ends are excluded,
+// because their changes are known.
 func (p *Puller) listed(at store.Version) {
 	for i := range p.Holes.Watching {
 		if h := p.Holes.Watching[i].hole; at.From > h.From+1 && at.Until < h.Until {
@@ -201,7 +201,6 @@ func (p *Puller) listed(at store.Version) {
 	}
 }
 
-// heard is told of each change that a list of this pull told first.
 func (p *Puller) heard(at store.Version) {
 	inHole := false
 	for i := range p.Holes.Watching {
@@ -214,7 +213,7 @@ func (p *Puller) heard(at store.Version) {
 	}
 }
 
-// lagSince learns how long entries take to come into a list: at least from the change to the last reading without it.
+// lagSince measures the lag of entries in a list.
 func (p *Puller) lagSince(prev store.Document) func(store.Version) {
 	if !prev.Complete || !prev.Read.Known() {
 		return nil
@@ -227,7 +226,7 @@ func (p *Puller) lagSince(prev store.Document) func(store.Version) {
 	}
 }
 
-// JudgeHoles ends the gaps that the lists of this pull close, and says what becomes of the others.
+// JudgeHoles closes the gaps that the lists prove.
 func (p *Puller) JudgeHoles(ctx context.Context) error {
 	if len(p.Holes.Watching) == 0 && len(p.Holes.stale) == 0 {
 		return nil
@@ -276,7 +275,7 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 	return nil
 }
 
-// judgeHole applies coverage.md 4 to one hole. What the lists add by themselves is in the coverage already.
+// judgeHole applies coverage.md 4 to one hole.
 func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
 	w := &p.Holes.Watching[i]
 	if p.Set.Floor.Known() && p.Set.Floor >= w.hole.Until && p.Cover.Floor > p.Holes.before.Floor {
@@ -307,7 +306,7 @@ func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
 	return v
 }
 
-// readAt is when the lists were answered, by our clock: since then a pull may have waited long for another document.
+// readAt is the local time of the lists' answers; a pull may wait long afterwards.
 func (p *Puller) readAt(now store.Micros) store.Micros {
 	if !p.chain.opened.Known() {
 		return now
@@ -315,20 +314,22 @@ func (p *Puller) readAt(now store.Micros) store.Micros {
 	return min(now, p.chain.opened-p.Source.Offset)
 }
 
-// late decides about a hole that no list closes yet: the Source's list may lag, for as long as patience lasts.
+// late decides on a hole that no list closes yet. A list may lag for as long as patience lasts.
 func (p *Puller) late(ctx context.Context, w *openHole, v *coverage.GapVerdict, now store.Micros) error {
 	v.State = store.GapLagging
-	if w.gap == nil || w.gap.State != store.GapLagging && w.gap.State != store.GapBaseline || now-w.gap.Found < p.patience() {
+	if w.gap == nil || w.gap.State != store.GapLagging && w.gap.State != store.GapBaseline ||
+		now-w.gap.Found < p.patience() {
 		return nil
 	}
 	before := p.Set.Baselines
-	if !p.tooOld { // else the Resource List did not reach an earlier hole
+	if !p.tooOld { // the Resource List did not reach an earlier hole
 		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: w.hole.Until - 1}); err != nil {
 			return err
 		}
 		p.tooOld = p.Set.Baselines == before
 	}
-	state := coverage.AfterPatience(time.Duration(now-w.gap.Found)*time.Microsecond, time.Duration(p.patience())*time.Microsecond, p.Set.Floor, w.hole.Until)
+	state := coverage.AfterPatience(time.Duration(now-w.gap.Found)*time.Microsecond,
+		time.Duration(p.patience())*time.Microsecond, p.Set.Floor, w.hole.Until)
 	if v.State = state; state == store.GapBaseline && p.Set.Baselines > before {
 		p.Cover.Accept(w.hole)
 		*v = coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline}
@@ -336,8 +337,7 @@ func (p *Puller) late(ctx context.Context, w *openHole, v *coverage.GapVerdict, 
 	return nil
 }
 
-// recordHole writes the gap of a hole. A hole whose first pull shows no change inside was no gap: it is neither listed nor
-// counted, unless the list proves that it lags.
+// recordHole writes the gap of a hole. A hole without a change inside was no gap, unless the list lags.
 func (p *Puller) recordHole(c *store.Commit, w *openHole, v coverage.GapVerdict, now store.Micros) {
 	closed := v.State == store.GapClosed
 	quiet := !w.news && (closed || w.notice != nil && len(w.told) == 0)
@@ -365,7 +365,7 @@ func (p *Puller) recordHole(c *store.Commit, w *openHole, v coverage.GapVerdict,
 	}
 }
 
-// patience is how long a list may lag or a history may have gone back before a baseline is taken.
+// patience is how long a list may lag before a baseline is taken.
 func (p *Puller) patience() store.Micros {
 	if p.Source.Target.GapPatience > 0 {
 		return store.Micros(p.Source.Target.GapPatience / time.Microsecond)

@@ -12,50 +12,51 @@ import (
 	"resyncd/sync/verify"
 )
 
-// The mirror may be changed by others than us: emptied, or replaced by an older copy of itself. Documents tell nothing of that, so
-// every run looks at some files before it calls a set in step, and at all of them where one of those is not what its row says.
+// Other programs may empty the mirror or replace it by an older copy. So every run looks at some files before it
+// reports a set in step, and at all files if one differs from its row.
 
-// lookSample is how many resources a run looks at that finds nothing wrong.
+// lookSample is how many files a run looks at.
 const lookSample = 64
 
-// errLook is the mirror's failure to be looked at: whether the set is in step nobody can tell then.
+// errLook means that the mirror cannot be compared, so no set is in step.
 var errLook = errors.New("could not compare the mirror with its state")
 
-// BeginLook decides whether this run, or pull of a Follower, looks at all files, and has those go that are back though the Source
-// deleted their resources: a baseline drops the rows that tell of them.
+// BeginLook decides whether this run looks at all files. Files of deleted resources that came back are removed first,
+// because a baseline drops their rows.
 func (s *Source) BeginLook(ctx context.Context) error {
 	s.Wide = s.Full
 	if s.Target.Mirror == nil {
 		return nil
 	}
 	if !s.Wide {
-		s.Wide = s.Target.Mirror.Check(ctx) != nil // what the look at the end will tell
+		s.Wide = s.Target.Mirror.Check(ctx) != nil
 	}
 	if !s.Wide {
 		var err error
 		if s.Wide, err = s.Astray(ctx); err != nil || !s.Wide {
 			return err
 		}
-		s.Site.Log.Warn("the mirror is not what the state says: all its files are looked at; those of which the state knows nothing stay, see `resyncd verify`")
+		s.Site.Log.Warn(
+			"the mirror is not what the state says: all its files are looked at; those of which the state knows nothing stay, see `resyncd verify`")
 	}
 	resume := s.Await()
 	defer resume()
 	err := s.LookAt(ctx, store.ScanQuery{Filter: store.FilterAbsent}, s.Site.Name)
 	if errors.Is(err, errLook) && ctx.Err() == nil {
-		return nil // the look at the end meets it too
+		return nil
 	}
 	return err
 }
 
-// look is the look at the end of a pull: what differs is owed, so that the set is not in step before it is put right. A baseline
-// that is not the first has it too, as the one time that a lone file's loss is found for certain.
+// look compares files at the end of a pull; different files are owed before the set is in step. A later baseline looks
+// too, because only that finds the loss of a single file for certain.
 func (p *Puller) look(ctx context.Context) error {
 	if p.Source.Target.Mirror == nil || !p.Source.Wide && (p.first || p.Out.Kind != "baseline") {
 		return nil
 	}
 	q := store.ScanQuery{SetID: p.Set.ID, Filter: store.FilterMirrored}
 	if p.Source.Wide && p.Last {
-		q.SetID = 0 // what no set of this run wants too, or it would be found astray for ever
+		q.SetID = 0 // includes rows that no set of this run wants, or they stay astray for ever
 	}
 	resume := p.Source.Await()
 	defer resume()
@@ -67,7 +68,7 @@ func (p *Puller) look(ctx context.Context) error {
 	return err
 }
 
-// Astray tells whether one of some files that chance picks is not what its row says.
+// Astray reports whether a file of a random sample differs from its row.
 func (s *Source) Astray(ctx context.Context) (bool, error) {
 	rs, err := s.Site.Store.Sample(ctx, s.Site.SourceID, lookSample)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Source) Astray(ctx context.Context) (bool, error) {
 	if len(ids) == 0 {
 		return false, nil
 	}
-	s.Site.Rows.Lock() // what was placed or removed between row and look is none of them
+	s.Site.Rows.Lock() // excludes rows that changed between reading and look
 	defer s.Site.Rows.Unlock()
 	if rs, err = s.Site.Store.ByIDs(ctx, ids); err != nil {
 		return false, err
@@ -90,8 +91,8 @@ func (s *Source) Astray(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(s.Site.Idle(rs), func(r *store.Resource) bool { return s.strays(ctx, r) }), nil
 }
 
-// strays tells whether the file of a resource is not what its row says, by lstat. What is owed is looked at by whoever does that
-// work; a file that no row knows counts only where the Source took the resource away, else it may be the operator's own.
+// strays reports whether lstat shows another file than the row tells. Owed work has a look of its own, and an unknown
+// file may be the operator's unless the Source deleted the resource.
 func (s *Source) strays(ctx context.Context, r *store.Resource) bool {
 	if r.Work.Action != store.ActionNone {
 		return false
@@ -110,7 +111,7 @@ type sighting struct {
 	was, is store.Have
 }
 
-// LookAt compares the resources of a query with their files, and has the rows that are wrong tell the truth and be worked on.
+// LookAt compares resources with their files; wrong rows are corrected and get work.
 func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []int64)) error {
 	if err := s.Target.Mirror.Check(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errLook, err)
@@ -147,12 +148,12 @@ func (s *Source) sight(ctx context.Context, r *store.Resource) (*sighting, error
 	return &sighting{r.ID, r.Have, *now}, nil
 }
 
-// correct records what was seen, but of rows that were worked on since: what was seen may be older than they are.
+// correct records sightings, except of rows with newer work.
 func (s *Source) correct(ctx context.Context, seen []*sighting, told func(ids []int64)) (n int, err error) {
 	if len(seen) == 0 {
 		return 0, nil
 	}
-	if err := s.Target.Mirror.Check(ctx); err != nil { // a disk that went away must not look like files that are gone (F12)
+	if err := s.Target.Mirror.Check(ctx); err != nil { // a lost disk must not look like lost files (F12)
 		return 0, fmt.Errorf("%w: %w", errLook, err)
 	}
 	ids, by := make([]int64, len(seen)), make(map[int64]*sighting, len(seen))

@@ -12,26 +12,26 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// What notifications may leave behind for a set: holes, and bytes of each notification behind one (P8).
+// Bounds of the holes of a set, and of the notification kept behind a hole (P8).
 const (
 	HolesMost = 2000
 	keptBytes = 1 << 20
 )
 
-// PushReader turns the notifications of one set into wants and coverage, all in one commit at the end if they are small.
+// PushReader turns the notifications of one set into wants and coverage. Small ones share one commit.
 type PushReader struct {
 	Puller *Puller
-	Now    store.Micros // by the Source's clock, and what that may be wrong by: an interval proves nothing beyond it
+	Now    store.Micros // Source time plus clock error: a later interval proves nothing
 	Commit *store.Commit
 	Kept   []keptNotice
-	Heard  []store.Interval // what was added to the coverage
+	Heard  []store.Interval
 	Notes  []*transfer.Note
 	Hint   bool // a pull is to follow
-	// Verdicts says how each delivery lay to the position, in their order.
+	// Verdicts are the positions of the deliveries.
 	Verdicts []coverage.Verdict
 }
 
-// Take records one delivery. The error is one of the store.
+// Take records one delivery. Its error is one of the store.
 func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	v.Commit.Inbox = append(v.Commit.Inbox, store.InboxChange{ID: d.ID})
 	v.Verdicts = append(v.Verdicts, coverage.Unknown)
@@ -49,11 +49,13 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	case err != nil:
 		return err
 	case !n.Usable() || n.Err != nil && n.N == 0:
-		s.Site.Log.Warn("a notification could not be used; a pull follows", "set", v.Puller.Set.CapabilityList, "kind", n.Head.RawKind, "err", n.Err)
+		s.Site.Log.Warn("a notification could not be used; a pull follows",
+			"set", v.Puller.Set.CapabilityList, "kind", n.Head.RawKind, "err", n.Err)
 		v.Hint = true
 		return nil
 	case n.Err != nil:
-		s.Site.Log.Warn("a notification was read in part; a pull follows", "set", v.Puller.Set.CapabilityList, "entries", n.N, "err", n.Err)
+		s.Site.Log.Warn("a notification was read in part; a pull follows",
+			"set", v.Puller.Set.CapabilityList, "entries", n.N, "err", n.Err)
 		if err := s.Site.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
 			return err
 		}
@@ -64,18 +66,20 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 		return err
 	}
 	iv, ok := n.Interval()
-	if v.Hint = v.Hint || !ok || n.Skipped > 0; !ok { // what could not be read of it, a list may tell
+	if v.Hint = v.Hint || !ok || n.Skipped > 0; !ok { // a list may tell the unread rest
 		return nil
 	}
 	if iv.Until > v.Now {
-		s.Site.Log.Warn("the interval of a notification reaches into the future; cut", "set", v.Puller.Set.CapabilityList, "until", iv.Until.Time())
+		s.Site.Log.Warn("the interval of a notification reaches into the future; cut",
+			"set", v.Puller.Set.CapabilityList, "until", iv.Until.Time())
 		v.Hint = true
 	}
 	v.Verdicts[len(v.Verdicts)-1] = coverage.Judge(iv, v.Puller.Cover.Position())
 	was := v.Puller.Cover.Joint
 	v.Puller.Cover.AddNotification(iv, v.Now)
 	if n := len(v.Puller.Cover.Joint); n > HolesMost && n > len(was) {
-		s.Site.Log.Warn("notifications leave too many holes; the interval of one more is left to a pull", "set", v.Puller.Set.CapabilityList, "holes", n)
+		s.Site.Log.Warn("notifications leave too many holes; the interval of one more is left to a pull",
+			"set", v.Puller.Set.CapabilityList, "holes", n)
 		v.Puller.Cover.Joint, v.Hint = was, true
 		return nil
 	}
@@ -83,20 +87,23 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	if heard := coverage.Clip(iv, v.Now); coverage.Usable(heard) {
 		v.Commit.Spans = append(v.Commit.Spans, v.Puller.span(store.SpanNotification, heard, int64(n.N), ""))
 	}
-	if len(d.Body) > keptBytes { // a list that goes on behind it closes its hole too
+	if len(d.Body) > keptBytes { // a later list closes its hole too
 		return nil
 	}
 	v.Kept = append(v.Kept, keptNotice{ID: d.ID, Interval: coverage.Clip(iv, v.Now), received: d.Received})
 	return nil
 }
 
-// refusedMost bounds what notifications may add to the refused resources of a set: a hub could fill the state with them.
+// refusedMost bounds the refused resources from notifications, or a hub could fill the state.
 const refusedMost = 1000
 
-// plan queues the entries of a notification. What lies outside the scope is recorded as refused, within bounds (F51, P8).
-func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Notice, buf []parsed.Change, note *transfer.Note) error {
+// plan queues the entries of a notification. Resources outside the scope are recorded as refused, within bounds (F51,
+// P8).
+func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Notice, buf []parsed.Change,
+	note *transfer.Note) error {
 	placer := merge.NewPlacer(merge.PlacerHead{
-		From: store.Micros(n.Head.From), Until: store.Micros(n.Head.Until), Read: v.Now, Document: plan.PushedDocument(d.Digest),
+		From: store.Micros(n.Head.From), Until: store.Micros(n.Head.Until), Read: v.Now,
+		Document: plan.PushedDocument(d.Digest),
 	})
 	stamps := make([]merge.Stamp, len(buf))
 	for i := range buf {
@@ -128,13 +135,15 @@ func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 		}
 	}
 	if outside > 0 {
-		v.Puller.Source.Site.Log.Warn("entries of a notification lie outside the scope and are refused: see `resyncd ls --refused`", "set", v.Puller.Set.CapabilityList, "entries", outside)
+		v.Puller.Source.Site.Log.Warn(
+			"entries of a notification lie outside the scope and are refused: see `resyncd ls --refused`",
+			"set", v.Puller.Set.CapabilityList, "entries", outside)
 	}
 	return nil
 }
 
-// unsigned takes a hint: it proves nothing and asks for nothing but a pull; where there is no Change List to pull, the
-// Source is asked for what it names (S-87).
+// unsigned treats a notification as a hint that only causes a pull. Without a Change List the Source is asked about its
+// entries (S-87).
 func (v *PushReader) unsigned(ctx context.Context, d *store.Delivery) error {
 	v.Hint = true
 	if v.Puller.Offer.ChangeList != nil || v.Puller.Offer.ResourceList == nil {
@@ -152,7 +161,7 @@ func (v *PushReader) unsigned(ctx context.Context, d *store.Delivery) error {
 	return err
 }
 
-// Keep makes a delivery stay in the inbox.
+// Keep leaves a delivery in the inbox.
 func (v *PushReader) Keep(id int64) {
 	for i := range v.Commit.Inbox {
 		if v.Commit.Inbox[i].ID == id {

@@ -16,7 +16,7 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// Puller brings one set's wants and coverage up to what the Source's documents say.
+// Puller reads the documents of one set into wants and coverage.
 type Puller struct {
 	Source *Source
 	Set    *store.Set
@@ -29,62 +29,57 @@ type Puller struct {
 	pending unrecorded
 	Holes   holeWatch
 
-	Disturbed bool // pushes were recorded while it waited for documents
-	tooOld    bool // no baseline could be had for a hole that lagged too long
-	flawed    bool // entries of its feed could not be read: it is read again, so that this is told again
-	first     bool // the set had no baseline before
+	Disturbed bool // pushes were recorded during its waits
+	tooOld    bool // no baseline reached a lagging hole
+	flawed    bool // feed entries were unreadable: the feed is read again to report them again
+	first     bool
 	Last      bool // no other set follows in this run
-	// shown tells what a complete feed has, in place of what its planner has seen.
+	// shown replaces Plan.Seen for a complete feed.
 	shown func(*store.Resource, *store.Want) bool
-	freed bool // what its feed brings was refused so far and is not any more: its bytes are to be found
+	freed bool // resources of a feed are no longer refused and need their bytes
 }
 
-// listChain is what the Change Lists of a pull say together.
 type listChain struct {
-	// tail is where they end, for spotting a history that went back.
+	// tail is the end of the lists, to detect a history that went back.
 	tail store.Micros
-	// lists are their intervals, so that a baseline can take up their chain.
+	// lists are their intervals, which a baseline takes up.
 	lists []store.Interval
-	// unreached are the lists without from that do not reach back to what is known.
+	// unreached are lists without from that do not reach back to the position.
 	unreached []unreached
-	archives  string       // where a list says its archive is
-	unread    error        // why some list could not be read, though it may well be there
-	open      bool         // a list was read that is still written to
-	opened    store.Micros // when that was answered, by the Source's clock
+	archives  string // URL of the archive, as a list names it
+	unread    error  // an existing list could not be read
+	open      bool   // some list is still written to
+	opened    store.Micros
 }
 
-// unrecorded is what was read and is not committed yet.
 type unrecorded struct {
 	docs  []store.Document
-	spans []store.Span // what the documents prove, for people
-	gaps  []*store.Gap // of a feed
+	spans []store.Span // what documents prove, for display
+	gaps  []*store.Gap
 }
 
-// holeWatch is what a pull finds out about the holes before notifications.
 type holeWatch struct {
-	before    coverage.Coverage // before this pull
+	before    coverage.Coverage
 	Watching  []openHole
 	listsRead []listRead
-	stale     []keptNotice // kept notifications that no hole needs any more
+	stale     []keptNotice // kept notifications without a hole
 	Missed    func(at store.Version, inHole bool)
 	Misses    int64 // push misses, as Missed counts them
 }
 
-// unreached is a Change List without from and the hole before its oldest entry.
 type unreached struct {
 	doc  store.Document
 	hole store.Interval
 }
 
-// pulled is what a pull did.
 type pulled struct {
 	Kind                  string
-	Usable                bool  // at least one document could be used
-	Problem               error // what keeps the set from being in step
+	Usable                bool
+	Problem               error // why the set is not in step
 	GapsFound, GapsClosed int64
 }
 
-// NewPuller is a reader of one set.
+// NewPuller returns a puller of one set.
 func (s *Source) NewPuller(set *store.Set, offer *destination.SetOffer) (*Puller, error) {
 	scope, err := s.scopeOf(set, offer)
 	if err != nil {
@@ -95,17 +90,19 @@ func (s *Source) NewPuller(set *store.Set, offer *destination.SetOffer) (*Puller
 		return nil, err
 	}
 	plan := plan.New(plan.Options{
-		Site: s.Site, Set: set, Refused: scope, Filtered: filter, Follow: s.Target.Follow, Records: s.Target.Records == plan.RecordsResourceFinder,
-		Wide: s.Wide, Await: s.Await, Limits: s.Limits,
+		Site: s.Site, Set: set, Refused: scope, Filtered: filter, Follow: s.Target.Follow,
+		Records: s.Target.Records == plan.RecordsResourceFinder,
+		Wide:    s.Wide, Await: s.Await, Limits: s.Limits,
 	})
 	return &Puller{
-		Source: s, Set: set, Offer: offer, Plan: plan, Out: pulled{Kind: "none"}, chain: listChain{tail: store.NoTime, opened: store.NoTime},
+		Source: s, Set: set, Offer: offer, Plan: plan, Out: pulled{Kind: "none"},
+		chain: listChain{tail: store.NoTime, opened: store.NoTime},
 		first: set.Baselines == 0,
 		Cover: &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint},
 	}, nil
 }
 
-// Run does one pull. Its error is one of store, disk or context; faults of the Source stand in the outcome.
+// Run does one pull. Its error is one of store, disk or context; faults of the Source go to Out.
 func (p *Puller) Run(ctx context.Context) error {
 	if err := p.read(ctx); err != nil {
 		return err
@@ -113,7 +110,6 @@ func (p *Puller) Run(ctx context.Context) error {
 	return p.look(ctx)
 }
 
-// read reads the documents of a pull.
 func (p *Puller) read(ctx context.Context) error {
 	if err := p.Start(ctx); err != nil {
 		return err
@@ -125,7 +121,7 @@ func (p *Puller) read(ctx context.Context) error {
 		if err := p.listOnly(ctx); err != nil {
 			return err
 		}
-		if err := p.SettleLag(ctx); err != nil { // a kill may have left a gap whose hole is closed
+		if err := p.SettleLag(ctx); err != nil { // a kill may leave the gap of a closed hole
 			return err
 		}
 		return p.settlePushes(ctx)
@@ -139,7 +135,7 @@ func (p *Puller) read(ctx context.Context) error {
 	}
 	if !p.Based() && p.Source.From.Known() {
 		p.Cover.StartAt(p.Source.From)
-		if err := p.commitSet(ctx); err != nil { // the planner goes by the set's floor
+		if err := p.commitSet(ctx); err != nil { // the planner needs the floor
 			return err
 		}
 	}
@@ -156,7 +152,7 @@ func (p *Puller) read(ctx context.Context) error {
 	return p.settlePushes(ctx)
 }
 
-// settlePushes holds what was pushed against what the documents say.
+// settlePushes compares pushed wants with the documents.
 func (p *Puller) settlePushes(ctx context.Context) error {
 	if p.Source.Dry {
 		return nil
@@ -167,10 +163,10 @@ func (p *Puller) settlePushes(ctx context.Context) error {
 	return p.askPushed(ctx)
 }
 
-// Based reports whether the set has a place to go on from.
+// Based reports whether the set has a position.
 func (p *Puller) Based() bool { return p.Cover.ProvenPosition().Known() }
 
-// Start re-judges refused resources if the scope changed, and fails a set without a usable document.
+// Start judges refused resources again after a change of scope, and fails a set without documents.
 func (p *Puller) Start(ctx context.Context) error {
 	if p.Source.Recheck {
 		if err := p.rejudge(ctx); err != nil {
@@ -185,14 +181,15 @@ func (p *Puller) Start(ctx context.Context) error {
 	}
 	for _, more := range p.Offer.Also {
 		if first := p.followed(more.Kind); first != nil {
-			p.Fail(fmt.Errorf("the Capability List names more than one %s; only %s is followed, not %s: give that as a Source of its own, "+
-				"or have its publisher join them in an index", more.Kind, fetch.RedactURL(first.URL), fetch.RedactURL(more.URL)))
+			p.Fail(fmt.Errorf(
+				"the Capability List names more than one %s; only %s is followed, not %s: give that as a Source of its own, "+
+					"or have its publisher join them in an index",
+				more.Kind, fetch.RedactURL(first.URL), fetch.RedactURL(more.URL)))
 		}
 	}
 	return nil
 }
 
-// followed is the document of a kind that the set is read by, nil for none.
 func (p *Puller) followed(kind rsdoc.Kind) *destination.Ref {
 	switch kind {
 	case rsdoc.KindResourceList:
@@ -203,14 +200,13 @@ func (p *Puller) followed(kind rsdoc.Kind) *destination.Ref {
 	return nil
 }
 
-// Fail notes what keeps the set from being in step; the first word counts.
+// Fail notes why the set is not in step; the first reason counts.
 func (p *Puller) Fail(err error) {
 	if p.Out.Problem == nil {
 		p.Out.Problem = err
 	}
 }
 
-// listOnly is a set without Change List: a baseline whenever its Resource List changed.
 func (p *Puller) listOnly(ctx context.Context) error {
 	if p.Offer.ResourceList == nil {
 		return nil
@@ -219,15 +215,15 @@ func (p *Puller) listOnly(ctx context.Context) error {
 	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime})
 }
 
-// refresh takes the baseline that a set gets whenever its Resource List changed: one with a hole that nobody can prove, one
-// whose removals are held, for the list that would remove too much may have been a mistake, and one whose list had entries that
-// could not be read.
+// refresh takes a baseline if the Resource List changed and the last one left a doubt: an unprovable hole, held
+// removals (the list may have been a mistake) or unreadable entries.
 func (p *Puller) refresh(ctx context.Context) error {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil || p.Offer.ResourceList == nil {
 		return err
 	}
-	held, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterHeld, Limit: 1})
+	held, err := p.Source.Site.Store.Scan(ctx,
+		store.ScanQuery{SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterHeld, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -239,10 +235,10 @@ func (p *Puller) refresh(ctx context.Context) error {
 	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: true, After: store.NoTime})
 }
 
-// Rebase takes a baseline and takes up the chain of the lists read so far.
+// Rebase takes a baseline and adds the Change Lists read so far.
 func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOptions) error {
 	if list == nil {
-		return nil // a lone Change List: it mirrors what its changes create
+		return nil // a lone Change List needs no baseline
 	}
 	out, err := p.takeBaseline(ctx, *list, o)
 	if err != nil {
@@ -267,11 +263,11 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 	return p.commitSet(ctx)
 }
 
-// holesAtOnce bounds the holes that one pull deals with.
+// holesAtOnce bounds the holes of one pull.
 const holesAtOnce = 100
 
-// CloseHoles deals with the holes between the position and what the lists cover: archives, else exactly one baseline,
-// else it is recorded as something that nobody can prove (coverage.md 4). It ends at the first one that stays open.
+// CloseHoles closes holes by archives or exactly one baseline, or records them as unprovable (coverage.md 4). It stops
+// at the first hole that stays open.
 func (p *Puller) CloseHoles(ctx context.Context) error {
 	for range holesAtOnce {
 		hole, open := p.Cover.FirstHole()
@@ -291,13 +287,14 @@ func (p *Puller) CloseHoles(ctx context.Context) error {
 	return nil
 }
 
-// closeUnreached deals with lists that say nothing of the time before their oldest entry: a baseline, or the set is not in
-// step. It reports whether all of them reach back now.
+// closeUnreached closes the holes before lists without from by archives or a baseline. It reports whether all are
+// closed.
 func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 	closed := true
 	for _, u := range p.chain.unreached {
 		p.Out.GapsFound++
-		gap := &store.Gap{SetID: p.Set.ID, From: u.hole.From, Until: u.hole.Until, State: store.GapBaseline, Found: p.Source.Site.LocalNow()}
+		gap := &store.Gap{SetID: p.Set.ID, From: u.hole.From, Until: u.hole.Until, State: store.GapBaseline,
+			Found: p.Source.Site.LocalNow()}
 		if err := p.fromArchives(ctx, u.hole); err != nil {
 			return false, err
 		}
@@ -308,10 +305,12 @@ func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 				return false, err
 			}
 		}
-		if p.Cover.ProvenPosition() < u.hole.Until-1 { // what is before a list's oldest entry is known up to right before it
+		if p.Cover.ProvenPosition() < u.hole.Until-1 { // the position may lie right before the oldest entry
 			closed = false
-			p.Fail(fmt.Errorf("%s has no `from` and keeps the last changes only: nobody can tell what changed between %s and %s, and no newer "+
-				"Resource List tells; have its publisher keep more, or give the list a `from`", fetch.RedactURL(u.doc.URL), u.hole.From.Time(), u.hole.Until.Time()))
+			p.Fail(fmt.Errorf(
+				"%s has no `from` and keeps the last changes only: nobody can tell what changed between %s and %s, and no newer "+
+					"Resource List tells; have its publisher keep more, or give the list a `from`",
+				fetch.RedactURL(u.doc.URL), u.hole.From.Time(), u.hole.Until.Time()))
 			if err := p.putGap(ctx, gap); err != nil {
 				return false, err
 			}
@@ -332,15 +331,16 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 		return err
 	}
 	p.Out.GapsFound++
-	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling, Found: p.Source.Site.LocalNow()}
-	p.chain.unread = nil // what counts is whether the lists can be read now
+	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling,
+		Found: p.Source.Site.LocalNow()}
+	p.chain.unread = nil // only this reading of the lists counts
 	if err := p.fromArchives(ctx, hole); err != nil {
 		return err
 	}
 	if p.covered(hole) {
 		return p.closeGap(ctx, gap, coverage.ByArchive)
 	}
-	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil { // a stale cache may hide the list that covers it (F59)
+	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil { // a stale cache may hide the covering list (F59)
 		return err
 	}
 	if p.covered(hole) {
@@ -349,7 +349,6 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 	return p.bridge(ctx, gap, hole)
 }
 
-// bridge takes the one baseline that a hole without evidence costs.
 func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval) error {
 	if p.chain.unread != nil {
 		if wait, err := p.awaitList(ctx, gap); err != nil || wait {
@@ -357,7 +356,7 @@ func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 		}
 	}
 	before := p.Set.Baselines
-	if p.Out.Kind != "baseline" { // the baseline of this very pull is as new as one can be
+	if p.Out.Kind != "baseline" { // a baseline of this pull is new enough
 		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: p.Cover.ProvenPosition()}); err != nil {
 			return err
 		}
@@ -370,18 +369,19 @@ func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 		return p.closeGap(ctx, gap, coverage.ByBaseline)
 	}
 	if p.Out.Problem != nil && p.Offer.ResourceList != nil {
-		gap.State = store.GapBaseline // to be tried again at the next pull
+		gap.State = store.GapBaseline // the next pull tries again
 		return p.putGap(ctx, gap)
 	}
-	p.Source.Site.Log.Warn("the documents of this set never meet; changes in between are only found by its Resource List",
+	p.Source.Site.Log.Warn(
+		"the documents of this set never meet; changes in between are only found by its Resource List",
 		"set", p.Set.CapabilityList, "from", rest.From.Time(), "until", rest.Until.Time())
 	gap.From, gap.Until, gap.State, gap.Ended = rest.From, rest.Until, store.GapUnprovable, p.Source.Site.LocalNow()
 	p.Cover.Skip(rest)
 	return p.putGap(ctx, gap)
 }
 
-// awaitList leaves a gap open because a list that may cover it could not be read for now: a baseline is for what no list
-// covers (F63, F66), and is taken all the same after gap_patience.
+// awaitList leaves a gap open while a list that may cover it cannot be read (F63, F66). After gap_patience a baseline
+// is taken.
 func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {
@@ -395,13 +395,14 @@ func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
 	if p.Source.Site.LocalNow()-gap.Found >= p.patience() {
 		return false, nil
 	}
-	p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w", gap.From.Time(), p.chain.unread))
+	p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w",
+		gap.From.Time(), p.chain.unread))
 	return true, p.putGap(ctx, gap)
 }
 
 func (p *Puller) covered(hole store.Interval) bool { return p.Cover.ProvenPosition() >= hole.Until }
 
-// closeGap ends a gap and every older open one that lies below the new position.
+// closeGap closes a gap and all older open gaps below the position.
 func (p *Puller) closeGap(ctx context.Context, gap *store.Gap, by string) error {
 	p.Out.GapsClosed++
 	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.Source.Site.LocalNow()
@@ -436,10 +437,11 @@ func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
 	return p.Source.Site.Store.Commit(ctx, c)
 }
 
-// SetCommit is a commit with the set's own fields as they are now, and the documents whose wants are recorded.
+// SetCommit returns a commit of the set's fields and the unrecorded documents. Their wants must be recorded before.
 func (p *Puller) SetCommit() *store.Commit {
 	p.Set.Floor, p.Set.Proven, p.Set.Joint = p.Cover.Floor, p.Cover.Proven, p.Cover.Joint
-	c := &store.Commit{Claim: p.Source.Site.Claim, Documents: p.pending.docs, Spans: p.pending.spans, Gaps: p.pending.gaps, Sets: []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}}
+	c := &store.Commit{Claim: p.Source.Site.Claim, Documents: p.pending.docs, Spans: p.pending.spans,
+		Gaps: p.pending.gaps, Sets: []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}}
 	p.pending.docs, p.pending.spans, p.pending.gaps = nil, nil, nil
 	return c
 }
@@ -448,7 +450,6 @@ func (p *Puller) commitSet(ctx context.Context) error {
 	return p.Source.Site.Store.Commit(ctx, p.SetCommit())
 }
 
-// rejudge looks at refused resources again after the scope or the filters changed.
 func (p *Puller) rejudge(ctx context.Context) error {
 	now := p.Source.Site.LocalNow()
 	for after, more := int64(0), true; more; {
@@ -460,7 +461,7 @@ func (p *Puller) rejudge(ctx context.Context) error {
 	return nil
 }
 
-// rejudgePage holds the lock of the rows, because rows read here are written back while another set's want may be fetched.
+// rejudgePage holds the row lock, because rows that it read are written back while another set's want may be fetched.
 func (p *Puller) rejudgePage(ctx context.Context, after int64, now store.Micros) (last int64, more bool, err error) {
 	p.Source.Site.Rows.Lock()
 	defer p.Source.Site.Rows.Unlock()
@@ -473,7 +474,7 @@ func (p *Puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 	c := &store.Commit{Claim: p.Source.Site.Claim}
 	for _, r := range rs {
 		after = r.ID
-		if r.Key == "" { // no file name can stand for it, wherever it lies
+		if r.Key == "" {
 			continue
 		}
 		w := *r.WantFor(p.Set.ID)
@@ -496,14 +497,15 @@ func (p *Puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 	return after, true, nil
 }
 
-// Fill reads the Change Lists for the sake of holes and hints; a set without any takes a baseline if its Resource List
-// changed.
+// Fill reads the Change Lists to close holes and follow hints. A set without Change List takes a baseline if its
+// Resource List changed.
 func (p *Puller) Fill(ctx context.Context) error {
 	if p.Offer.Topic != nil {
 		return p.Topic(ctx)
 	}
 	if p.Offer.ChangeList == nil {
-		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: p.Set.Baselines > 0, After: store.NoTime}); err != nil {
+		if err := p.Rebase(ctx, p.Offer.ResourceList,
+			BaselineOptions{Changed: p.Set.Baselines > 0, After: store.NoTime}); err != nil {
 			return err
 		}
 		if err := p.SettleLag(ctx); err != nil {
@@ -514,7 +516,7 @@ func (p *Puller) Fill(ctx context.Context) error {
 	if !p.Based() {
 		return nil
 	}
-	promised := len(p.Holes.Watching) > 0 // then caches may hide what is there (F59)
+	promised := len(p.Holes.Watching) > 0 // caches may hide the covering list (F59)
 	if err := p.Changes(ctx, *p.Offer.ChangeList, promised); err != nil {
 		return err
 	}
@@ -524,7 +526,7 @@ func (p *Puller) Fill(ctx context.Context) error {
 	return p.JudgeHoles(ctx)
 }
 
-// Pushed tells a puller what was recorded of pushes in one of its waits.
+// Pushed adds the pushes that were recorded during a wait.
 func (p *Puller) Pushed(v *PushReader) {
 	for _, iv := range v.Heard {
 		p.Cover.AddNotification(iv, v.Now)

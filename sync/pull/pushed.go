@@ -9,25 +9,25 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// A signed notification writes wants like a document does, but nothing else vouches for it (P9). So such a want is marked
-// as pushed, with what the documents say of the resource beside it, until a document says the same or something newer, or
-// until the documents should tell of it and do not: then the Source is asked (coverage.md 2).
+// Only its signature vouches for a notification (P9). So the Source is asked about a pushed want that its documents
+// should tell of and do not (coverage.md 2).
 
-// askPushed has the Source asked about what was pushed and should by now be in its documents, and is not: a forged entry
-// lives until the next pull, no longer.
+// askPushed has the Source asked about pushed wants that the documents lack, so that a forged entry lives only until
+// the next pull.
 func (p *Puller) askPushed(ctx context.Context) error {
 	proven := p.Cover.ProvenPosition()
 	if !proven.Known() {
 		return nil
 	}
 	due := proven
-	if p.chain.open && p.Out.Problem == nil && p.chain.opened.Known() { // a list that is written to tells of a change after list_lag, or never
+	if p.chain.open && p.Out.Problem == nil && p.chain.opened.Known() {
+		// an open list tells of a change within its lag, or never
 		due = max(due, p.chain.opened-max(lagLeast, p.Source.lag))
 	}
 	return p.eachPushed(ctx, func(rs []*store.Resource) error { return p.askPage(ctx, rs, proven, due) })
 }
 
-// eachPushed pages over the rows whose want was pushed, with the lock of the rows held, because rows read here are written back.
+// eachPushed pages over the rows of pushed wants. It holds the row lock, because the rows are written back.
 func (p *Puller) eachPushed(ctx context.Context, page func([]*store.Resource) error) error {
 	for after, more := int64(0), true; more; {
 		var err error
@@ -38,7 +38,8 @@ func (p *Puller) eachPushed(ctx context.Context, page func([]*store.Resource) er
 	return nil
 }
 
-func (p *Puller) pagePushed(ctx context.Context, after int64, page func([]*store.Resource) error) (last int64, more bool, err error) {
+func (p *Puller) pagePushed(ctx context.Context, after int64, page func([]*store.Resource) error,
+) (last int64, more bool, err error) {
 	p.Source.Site.Rows.Lock()
 	defer p.Source.Site.Rows.Unlock()
 	rs, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{
@@ -50,12 +51,12 @@ func (p *Puller) pagePushed(ctx context.Context, after int64, page func([]*store
 	return rs[len(rs)-1].ID, true, page(rs)
 }
 
-// agreed: the Source has served just what was pushed since.
 func agreed(w *store.Want, h *store.Have) bool {
-	return w.State == store.WantPresent && w.Digests != "" && h.Version == w.Version && merge.Satisfied(w, h) == merge.Yes
+	return w.State == store.WantPresent && w.Digests != "" && h.Version == w.Version &&
+		merge.Satisfied(w, h) == merge.Yes
 }
 
-// askPage: the documents have passed what lies before proven, and should have told of what lies before late.
+// askPage asks about wants that the documents passed by (proven) or should show by now (late).
 func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late store.Micros) error {
 	c := &store.Commit{Claim: p.Source.Site.Claim}
 	sums := map[int64]*store.SetChange{}
@@ -68,7 +69,7 @@ func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 		}
 		before := slices.Clone(r.Wants)
 		if w.Pushed, w.Settled = false, false; w.State == store.WantAbsent {
-			w.Listed = nil // a 404 agrees with what was pushed
+			w.Listed = nil // a 404 confirms the push
 		}
 		if w.Refused == "" {
 			w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
@@ -76,13 +77,13 @@ func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 		}
 		want := *w
 		work := merge.WorkForAll(r.Wants, &r.Have, now)
-		if r.Key == "" && want.State != store.WantAbsent { // so far only its deletion was told
+		if r.Key == "" && want.State != store.WantAbsent {
 			fresh = append(fresh, len(c.Resources))
 		}
 		rc := store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work}
 		p.Source.Site.Touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
-		merge.Total(sums, before, &r.Have, r.Wants, &r.Have) // a deletion that is only asked about is none any more
+		merge.Total(sums, before, &r.Have, r.Wants, &r.Have) // a doubtful deletion does not count
 	}
 	for _, sum := range sums {
 		c.Sets = append(c.Sets, *sum)

@@ -9,54 +9,53 @@ import (
 	"sync"
 )
 
-// Source is one Source as its documents are read, with what its readings share.
+// Source is one Source and the state that its readings share.
 type Source struct {
 	Site   *transfer.Site
 	Target Target
 	Reader *destination.Reader
 	Told   Readings
-	Scopes scopes       // by which URIs are refused
-	Limits *plan.Limits // nil for the usual ones
-	Full   bool         // a baseline is taken even if none is needed
-	Dry    bool         // a dry run
-	// wide: this run, or pull, looks at the files of all resources.
+	Scopes scopes
+	Limits *plan.Limits
+	Full   bool // a baseline is always taken
+	Dry    bool
+	// Wide: this run or pull looks at the files of all resources.
 	Wide bool
-	// recheck: the scope or filters changed since the last run, so refused resources are judged anew.
+	// Recheck: the scope or filters changed, so refused resources are judged anew.
 	Recheck bool
-	// from is the position for sets that have none; they get no baseline then.
+	// From is the position of new sets, which then get no baseline.
 	From store.Micros
-	// offset is the Source's clock against ours in microseconds, as its last answer told; 0 before. Only the goroutine
-	// that reads documents, or who has the turn, uses it.
+	// Offset is the Source's clock minus the local one, by its last answer. Only the goroutine that reads documents or
+	// has the turn may use it.
 	Offset store.Micros
 	// lag is the longest time seen between a change and its entry in a list (coverage.md 4, rule 4).
 	lag store.Micros
-	// others gives the turn to others for a wait, and kept keeps it over waits; nil where there are none.
+	// Others passes the turn for a wait; Kept keeps the turn over waits. Both may be nil.
 	Others, Kept func() (end func())
 }
 
-// Readings hears of what readings find. Functions may be nil.
+// Readings hears of the findings. Functions may be nil.
 type Readings struct {
-	// skipped counts entries that could not be read, rotten files that were not what the state says.
+	// Skipped counts unreadable entries; Rotten counts files that differ from the state.
 	Skipped, Rotten func(n int64)
 	Held            func(setID, n int64) // removals that wait for the operator
-	Gap             func(store.Gap)      // a gap was found, changed or ended
+	Gap             func(store.Gap)
 }
 
-// TellOf tells a function of n things, if there are any.
+// TellOf calls a function unless n is 0 or the function nil.
 func TellOf(of func(int64), n int64) {
 	if of != nil && n > 0 {
 		of(n)
 	}
 }
 
-// held tells of removals that wait for the operator.
 func (s *Source) held(setID, n int64) {
 	if s.Told.Held != nil && n > 0 {
 		s.Told.Held(setID, n)
 	}
 }
 
-// Await gives others their turn for a wait.
+// Await passes the turn to others until resume.
 func (s *Source) Await() (resume func()) {
 	if s.Others == nil {
 		return func() {}
@@ -64,7 +63,6 @@ func (s *Source) Await() (resume func()) {
 	return s.Others()
 }
 
-// keep has the turn kept over waits until release.
 func (s *Source) keep() (release func()) {
 	if s.Kept == nil {
 		return func() {}
@@ -72,27 +70,26 @@ func (s *Source) keep() (release func()) {
 	return s.Kept()
 }
 
-// ClockError is how far the Source's clock may be ahead of what its last answer told: a Date is cut to whole seconds, and the
-// answer was under way.
+// ClockError bounds how far the Source's clock is ahead of its last Date, which has whole seconds and is older than its
+// arrival.
 const ClockError = 2 * merge.Second
 
-// SourceNow is the Source's clock as far as its answers told.
+// SourceNow returns the Source's time, as far as its answers tell.
 func (s *Source) SourceNow() store.Micros { return s.Site.LocalNow() + s.Offset }
 
-// scopes are the rules by which URIs are refused, by set.
 type scopes struct{ rules sync.Map }
 
 // Add keeps the rule of a set that has none yet.
 func (s *scopes) Add(set int64, rule func(string) string) { s.rules.LoadOrStore(set, rule) }
 
-// Of is the rule of a set, nil if it has none.
+// Of returns the rule of a set, nil for none.
 func (s *scopes) Of(set int64) func(string) string {
 	rule, _ := s.rules.Load(set)
 	of, _ := rule.(func(string) string)
 	return of
 }
 
-// scopeOf is the rule of a set. A Follower, which asks for it at every notification, keeps it.
+// scopeOf returns the rule of a set. A Follower keeps the rule, which every notification needs.
 func (s *Source) scopeOf(set *store.Set, offer *destination.SetOffer) (func(uri string) string, error) {
 	if rule := s.Scopes.Of(set.ID); rule != nil && s.Site.Follows && offer.Err == nil {
 		return rule, nil
@@ -103,10 +100,11 @@ func (s *Source) scopeOf(set *store.Set, offer *destination.SetOffer) (func(uri 
 // StateOf copies the fields of a set that the engine owns.
 func StateOf(s *store.Set) *store.SetState {
 	return &store.SetState{
-		Floor: s.Floor, Estimated: s.Estimated, Flawed: s.Flawed, Generation: s.Generation, Baselines: s.Baselines, Proven: s.Proven, Joint: s.Joint,
+		Floor: s.Floor, Estimated: s.Estimated, Flawed: s.Flawed, Generation: s.Generation, Baselines: s.Baselines,
+		Proven: s.Proven, Joint: s.Joint,
 		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, Cause: s.Cause, LastPull: s.LastPull,
 	}
 }
 
-// EndOfTime makes everything due, whatever the ledger planned.
+// EndOfTime is later than every planned time.
 const EndOfTime = store.Micros(1) << 62

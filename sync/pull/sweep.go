@@ -9,15 +9,16 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// SweepPage is how many unlisted resources are judged and committed at once.
+// SweepPage is how many resources are judged and committed at once.
 const SweepPage = 1000
 
-// Sweep turns the wants that the list does not confirm into absent ones, as of A. Files wait for the operator where the
-// guard says so, or where the list had unreadable entries that may have been these.
+// Sweep makes unlisted resources absent as of a. Files are held for the operator if the guard demands it, or if
+// unreadable entries of the list may have named them.
 func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	p := b.Puller
 	absent := merge.Candidate{
-		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.list.docID}, Length: -1, LastMod: store.NoTime,
+		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.list.docID}, Length: -1,
+		LastMod: store.NoTime,
 	}
 	gone, err := p.unlisted(ctx, absent, nil)
 	if err != nil {
@@ -27,14 +28,15 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	if err != nil {
 		return err
 	}
-	// What an earlier list had held and this one names is wanted again by now; the rest is judged with what is new.
+	// Removals held earlier count too, except of resources that this list names again.
 	files := gone.files + counts.Held
 	hold := merge.Hold(b.Listed == 0, files, p.Set.Resources, p.Source.Target.DeleteGuard) || b.skipped > 0 && files > 0
 	if err := p.heed(ctx, absent, hold || b.skipped > 0); err != nil || gone.rows == 0 && counts.Held == 0 {
 		return err
 	}
 	if hold {
-		p.Source.Site.Log.Warn("the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
+		p.Source.Site.Log.Warn(
+			"the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
 			"set", p.Set.CapabilityList, "files", files, "of", p.Set.Resources, "bad_entries", b.skipped)
 		if err := p.sweepAway(ctx, absent, true); err != nil {
 			return err
@@ -45,15 +47,18 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	if err := p.sweepAway(ctx, absent, false); err != nil || counts.Held == 0 {
 		return err
 	}
-	if counts.Held > merge.GuardMin && counts.Held >= b.held { // that the mirror has grown meanwhile makes nothing of them a mistake
+	if counts.Held > merge.GuardMin && counts.Held >= b.held {
+		// growth of the mirror does not excuse removals that were held before
 		return nil
 	}
-	p.Source.Site.Log.Info("the new list removes little enough: what an earlier one had held is carried out", "set", p.Set.CapabilityList, "files", counts.Held)
-	return p.Source.DecideHeld(ctx, p.Set.ID, heldUnlisted, func(_ int, c *store.Commit) { p.Plan.Name(transfer.Due(c)) })
+	p.Source.Site.Log.Info("the new list removes little enough: what an earlier one had held is carried out",
+		"set", p.Set.CapabilityList, "files", counts.Held)
+	return p.Source.DecideHeld(ctx, p.Set.ID, heldUnlisted,
+		func(_ int, c *store.Commit) { p.Plan.Name(transfer.Due(c)) })
 }
 
-// heed notes of what was pushed as deleted that the list does not name it either: what older documents said of it would count
-// again should a later push turn out to be untrue.
+// heed notes that the list does not name resources that a push deleted. Otherwise older documents would count again if
+// a later push proved untrue.
 func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) error {
 	return p.eachPushed(ctx, func(rs []*store.Resource) error {
 		c := &store.Commit{Claim: p.Source.Site.Claim}
@@ -74,7 +79,6 @@ func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) er
 	})
 }
 
-// sweepAway makes absent what the list does not name.
 func (p *Puller) sweepAway(ctx context.Context, absent merge.Candidate, hold bool) error {
 	_, err := p.unlisted(ctx, absent, func(rs []*store.Resource) error {
 		return p.makeAbsent(ctx, rs, absent, hold)
@@ -84,9 +88,9 @@ func (p *Puller) sweepAway(ctx context.Context, absent merge.Candidate, hold boo
 
 type unlistedCount struct{ rows, files int64 }
 
-// unlisted pages over the resources that the set wants, that the current baseline did not list, and whose want is not
-// known to be newer than the list.
-func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate, each func([]*store.Resource) error) (unlistedCount, error) {
+// unlisted pages over wanted resources that the baseline did not list, unless their want is newer.
+func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate,
+	each func([]*store.Resource) error) (unlistedCount, error) {
 	var n unlistedCount
 	var ids []int64
 	page := func() error {
@@ -137,22 +141,19 @@ func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate, each func
 	return n, page()
 }
 
-// backed tells a want that was pushed, or is asked about for that, and that an older statement of the documents stands
-// behind: the list takes that back.
+// backed reports whether older documents stand behind a pushed or doubted want; the list takes their statement back.
 func backed(w *store.Want, absent merge.Candidate) bool {
 	l := w.Listed
 	return l != nil && l.State == store.WantPresent && (l.Generation > 0 || l.Version.From <= absent.Version.Until)
 }
 
-// takenBack is a want of which the documents say no more what they did: it is absent.
 func takenBack(w *store.Want, absent merge.Candidate, hold bool) *store.Want {
 	next, listed := *w, absent.Want(w.SetID)
 	listed.Held, next.Listed = hold, &listed
 	return &next
 }
 
-// makeAbsent records that the set no longer wants these resources. Content fields stay, so that a rejected sweep restores
-// what was wanted.
+// makeAbsent records removals. Content fields stay, so that a rejected sweep can restore the want.
 func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent merge.Candidate, hold bool) error {
 	s := p.Source
 	s.Site.Rows.Lock()
@@ -170,7 +171,7 @@ func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 		next := *w
 		decision := merge.MergeUnlisted(w, merge.FloorOf(p.Set), p.Plan.Reading)
 		if decision == merge.Ask && hold && r.Have.State == store.HavePresent {
-			decision = merge.Replace // a Source that lost its list by mistake may well answer 404 for all that was in it
+			decision = merge.Replace // a Source that lost its list may answer 404 for all its entries
 		}
 		switch decision {
 		case merge.Replace:
@@ -186,7 +187,7 @@ func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 			}
 			next.Pushed, next.Listed = false, nil
 			next.Held = hold && r.Have.State == store.HavePresent
-		case merge.Ask: // it changed in the very instant of the snapshot
+		case merge.Ask: // changed in the instant of the snapshot
 			next = absent.Contest(w, p.Set.Floor, p.Set.ID)
 		default:
 			if backed(w, absent) {
@@ -206,7 +207,8 @@ func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 		rc := store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found}
 		s.Site.Touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
-		c.Events = append(c.Events, store.Event{SourceID: s.Site.SourceID, URI: r.URI, At: now, What: what, Version: next.Version})
+		c.Events = append(c.Events,
+			store.Event{SourceID: s.Site.SourceID, URI: r.URI, At: now, What: what, Version: next.Version})
 		merge.Total(sums, before, &was, r.Wants, &r.Have)
 	}
 	for _, sum := range sums {

@@ -17,30 +17,28 @@ import (
 // Kind is what the URL of a Source leads to.
 type Kind string
 
-// The kinds. KindAuto takes a feed for one only where it was given as such; KindFeed follows any topic.
+// KindAuto takes a feed only if the URL was given as one; KindFeed follows any topic.
 const (
 	KindAuto         Kind = "auto"
 	KindResourceSync Kind = "resourcesync"
 	KindFeed         Kind = "feed"
 )
 
-// Target is one Source with everything that a run of it needs.
+// Target is one Source with everything that a run needs.
 type Target struct {
 	Name string
 	URL  string
-	// Kind is what the URL leads to; the zero value is KindAuto. Records, Follow, Hub and Topic are for feeds: records that
-	// entries edit ("resource-finder"), the links of entries that are mirrored too (enclosure, alternate), and what overrides
-	// discovery (S-12).
+	// Kind is the kind of URL, KindAuto if empty. Feeds have Records ("resource-finder"), Follow (link relations to
+	// mirror), and Hub and Topic, which override discovery (S-12).
 	Kind       Kind
 	Records    string
 	Follow     []string
 	Hub, Topic string
-	// Sets limits the run to these Capability Lists; empty means all that are offered.
+	// Sets limits the run to these Capability Lists; empty means all.
 	Sets []string
-	// Scope are URI prefixes beside the Capability List's own origin that loc may lie under; Include and Exclude are
-	// URI globs.
+	// Scope are URI prefixes beside the Capability List's origin; Include and Exclude are URI globs.
 	Scope, Include, Exclude []string
-	// Reach describes the addresses that may be dialled (network.allow): when it changes, what was refused is tried anew.
+	// Reach describes the allowed addresses (network.allow). A change tries refused resources anew.
 	Reach string
 
 	Delete      transfer.DeleteMode
@@ -52,14 +50,14 @@ type Target struct {
 
 	Client *fetch.Client
 	Policy *fetch.Policy
-	Mirror blob.Mirror // nil only in a dry run of a mirror that does not exist yet
+	Mirror blob.Mirror // nil only in a dry run without mirror
 	RootID string
-	// Adopt: the mirror may hold files that no row knows (a folder that was there before, a lost state database), so the
-	// disk is looked at before anything is fetched. SweepExtra: files that no list names go to the trash (guarded).
+	// Adopt: the mirror may hold files without rows, so the disk is looked at before any fetch. SweepExtra moves
+	// unlisted files to the trash (guarded).
 	Adopt, SweepExtra bool
 }
 
-// Spent is what the Source has cost the network so far.
+// Spent returns what the Source has cost the network so far.
 func (t *Target) Spent() (requests, bytes int64) {
 	if t.Policy != nil && t.Policy.Meter != nil { // the client serves other Sources too
 		return t.Policy.Meter.Requests(), t.Policy.Meter.Bytes()
@@ -67,7 +65,6 @@ func (t *Target) Spent() (requests, bytes int64) {
 	return t.Client.Requests(), t.Client.Bytes()
 }
 
-// allows tells URLs that the configuration vouches for: its scope prefixes.
 func (t *Target) allows(u *url.URL) bool {
 	if len(t.Scope) == 0 {
 		return false
@@ -76,12 +73,12 @@ func (t *Target) allows(u *url.URL) bool {
 	return err == nil && scope.Contains(u.String())
 }
 
-// form names what is mirrored of a feed beside its entries.
+// form names the mirrored parts of a feed beside its entries.
 func (t *Target) form() string {
 	return strings.Join(append(slices.Sorted(slices.Values(t.Follow)), t.Records), " ")
 }
 
-// PolicyDigest changes when what is in scope may have changed.
+// PolicyDigest changes with the rules of refusal.
 func (t *Target) PolicyDigest() string {
 	var parts []string
 	for _, list := range [][]string{t.Scope, t.Include, t.Exclude, {t.Reach}} {
@@ -93,15 +90,15 @@ func (t *Target) PolicyDigest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Judge makes the rule by which URIs of a set are refused: outside scope, or filtered out.
+// Judge returns the rule that refuses URIs outside the scope or the filters.
 func (t *Target) Judge(offer *destination.SetOffer) (func(uri string) string, error) {
 	own := offer.ID
-	if offer.Err != nil { // nothing of it is read, and its ID may be anything: it must not stop the other sets
+	if offer.Err != nil { // its ID may be anything and must not stop the other sets
 		own = t.URL
 	}
 	prefixes := t.Scope
 	if u, err := url.Parse(t.URL); err == nil && (t.Kind == KindFeed || offer.Topic != nil) {
-		// The self link of a feed may name another scheme or port than the feed is reached by (S-11).
+		// The self link of a feed may have another scheme or port than its URL (S-11).
 		prefixes = append(slices.Clip(prefixes), u.Scheme+"://"+u.Host+"/")
 	}
 	scope, err := destination.NewScope(own, prefixes)
@@ -120,7 +117,6 @@ func (t *Target) Judge(offer *destination.SetOffer) (func(uri string) string, er
 	}, nil
 }
 
-// filter makes the rule of include and exclude.
 func (t *Target) filter() (func(uri string) string, error) {
 	filter, err := destination.NewFilter(t.Include, t.Exclude)
 	if err != nil {

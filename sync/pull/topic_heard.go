@@ -9,16 +9,15 @@ import (
 	"resyncd/sync/window"
 )
 
-// Heard is what is remembered of a topic's notifications, with the wants that they make: what a hub alone has told is held against the
-// feed as soon as that had the time to show it (P9).
+// Heard remembers the notifications of a topic, so that a later reading of the feed can check the hub's word (P9).
 type Heard struct {
 	standing
 	p      *Puller
-	window map[uint64]bool // keys of the feed's newest document, where entries are said to have ended
-	Taken  bool            // entries were taken up
+	window map[uint64]bool // keys of the feed's newest document, if deletions came
+	Taken  bool
 }
 
-// NewHeard begins with deliveries of a topic.
+// NewHeard returns the memory for deliveries of a topic.
 func (p *Puller) NewHeard(ctx context.Context, ds []*store.Delivery) (*Heard, error) {
 	st, err := p.Source.standingOf(ctx, p.Set.ID)
 	if err != nil {
@@ -40,9 +39,9 @@ func (p *Puller) NewHeard(ctx context.Context, ds []*store.Delivery) (*Heard, er
 	return h, nil
 }
 
-// MayChange implements plan.Hub: it decides whether a hub's word is enough to change what the feed has told, which is remembered then. An end is believed of
-// what the feed's newest document had, for the next reading shows whether that is true, and of no more than the guard of sweeps lets
-// go; of anything else the feed is asked.
+// MayChange implements plan.Hub: it decides whether a hub's word may change what the feed told. A deletion is believed
+// only within the newest document, which the next reading checks, and only within the delete guard; otherwise the feed
+// is asked.
 func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want) bool {
 	key, at := window.KeyHash(uri), item.Version.From
 	if current == nil {
@@ -51,7 +50,8 @@ func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want)
 		}
 		return true
 	}
-	if _, pushed := merge.PushedAt(current); pushed || current.State == store.WantAbsent && item.State == store.WantAbsent {
+	if _, pushed := merge.PushedAt(current); pushed ||
+		current.State == store.WantAbsent && item.State == store.WantAbsent {
 		return true // the hub's own word
 	}
 	if item.State == store.WantAbsent {
@@ -70,7 +70,7 @@ func (h *Heard) tell(key uint64, at store.Micros) {
 	}
 }
 
-// Remember implements plan.Hub: it has a commit with wants of notifications tell of them.
+// Remember implements plan.Hub: it adds the memory to a commit of pushed wants.
 func (h *Heard) Remember(c *store.Commit) error {
 	if !h.Taken {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"resyncd/sync/window"
 )
 
-// end judges what the walk proves, and records where the set stands.
+// end judges what the walk proves and records the set.
 func (w *walk) end(ctx context.Context) error {
 	p := w.p
-	if w.flaws.failed != nil { // the next pull reads it all again; but that it was a feed is known, whatever stands in its place then
+	if w.flaws.failed != nil { // the next pull reads all again; the window still proves that this was a feed
 		p.flawed = true
 		err := p.rememberTopic()
 		var kept window.Window
@@ -32,7 +32,8 @@ func (w *walk) end(ctx context.Context) error {
 	}
 	if p.Plan.Topic.Crowded > 0 {
 		p.flawed = true
-		p.Fail(w.problem(fmt.Errorf("%d links of entries are not mirrored, those beyond %d of one entry", p.Plan.Topic.Crowded, plan.FollowMost)))
+		p.Fail(w.problem(fmt.Errorf("%d links of entries are not mirrored, those beyond %d of one entry",
+			p.Plan.Topic.Crowded, plan.FollowMost)))
 	}
 	if err := w.keep(); err != nil {
 		return err
@@ -47,7 +48,6 @@ func (w *walk) end(ctx context.Context) error {
 	return p.topicRead(ctx, w.position(), since, w.news)
 }
 
-// position is how far the feed tells.
 func (w *walk) position() store.Micros {
 	p := w.p
 	position := w.times.newest
@@ -63,8 +63,8 @@ func (w *walk) position() store.Micros {
 	return position
 }
 
-// keep has the next commit remember what the feed showed. A document without entries tells nothing of what it showed
-// before, and one in which nothing is new may be an old copy.
+// keep remembers what the feed showed. A document without entries tells nothing, and one without news may be an old
+// copy.
 func (w *walk) keep() error {
 	p := w.p
 	now := &w.now
@@ -72,19 +72,22 @@ func (w *walk) keep() error {
 		if len(now.Entries) == 0 || w.unchanged || !w.reached() && p.Plan.Topic.Unheard == 0 {
 			now.Entries = w.was.Entries
 		}
-		if now.Order = w.path.order.Found; now.Order == window.OrderUnknown || w.was.Order == window.NoOrder && w.paged { // one reading may look ordered by chance
+		if now.Order = w.path.order.Found; now.Order == window.OrderUnknown ||
+			w.was.Order == window.NoOrder && w.paged {
+			// one reading may look ordered by chance
 			now.Order = w.was.Order
 		}
 	} else {
 		now.Order = w.path.order.Found
 	}
-	if w.paged && !now.Regular() { // what is new stands behind what is dated ahead, on any page
+	if w.paged && !now.Regular() { // entries dated ahead hide news on any page
 		now.Order = window.NoOrder
 	}
 	if w.unchanged {
 		now.Flaws, now.Since = w.was.Flaws, w.was.Since
 	} else if now.Flaws = w.flaws.unread.Beside(&w.path.order); len(now.Flaws) > 0 {
-		if now.Since = p.Cover.ProvenPosition(); w.was != nil && len(w.was.Flaws) > 0 && !w.reach.Left(w.was.Flaws, now.Flaws) {
+		if now.Since = p.Cover.ProvenPosition(); w.was != nil && len(w.was.Flaws) > 0 &&
+			!w.reach.Left(w.was.Flaws, now.Flaws) {
 			now.Since = w.was.Since
 		}
 	}
@@ -95,9 +98,8 @@ func (w *walk) keep() error {
 	return p.rememberJSON(TopicWindow+p.Set.CapabilityList, now)
 }
 
-// holes has the commit that remembers the window record what the feed leaves unproven, for nobody can tell what stood
-// there (T-04), and end what its archives have closed. It returns how far back the feed reached, store.NoTime for all
-// that there is.
+// holes records what the feed leaves unproven (T-04) and closes what its archives prove. It returns how far back the
+// feed reached, NoTime for everything.
 func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	p := w.p
 	now := p.Source.SourceNow()
@@ -129,7 +131,8 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 		err = p.unprovable(ctx, w.was.Since, now, "an entry that could not be read has left the feed")
 	}
 	if err == nil && w.was != nil && w.path.searched == searchMost && w.reach.Vanished() && !w.path.ended {
-		err = p.unprovable(ctx, since, max(since, now), "an entry has left its place, and was not found in as many older documents as are searched")
+		err = p.unprovable(ctx, since, max(since, now),
+			"an entry has left its place, and was not found in as many older documents as are searched")
 	}
 	if err == nil && w.flaws.lost {
 		err = p.unprovable(ctx, store.NoTime, now, "entries that could not be read will not be met again")
@@ -138,7 +141,7 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 		return since, err
 	}
 	first, last := store.NoTime, store.NoTime
-	for _, t := range w.sought { // what the feed would show and does not is not there: as it says, or else the hub alone told it
+	for _, t := range w.sought { // an entry that the feed would show and does not is gone, or only the hub told it
 		if !t.At.Known() || !w.times.shows.Known() || t.At < w.times.shows {
 			first, last = store.Earliest(first, t.At), max(last, t.At)
 		}
@@ -149,14 +152,14 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	return since, err
 }
 
-// whole: the history was read to its end, which is the beginning where archives lead there (RFC 5005, 4); pages may
-// only go back for a while, but far enough if to before an instant.
+// whole reports whether the history was read back to since. Archives lead to the beginning (RFC 5005, 4); pages may end
+// earlier.
 func (w *walk) whole(since store.Micros) bool {
 	return w.path.ended && w.path.pages > 1 && len(w.now.Rest) == 0 && w.flaws.own+w.flaws.older == 0 &&
 		(w.path.archived || !since.Known() || w.times.goes.Known() && w.times.goes <= since)
 }
 
-// close ends the holes that the history, read to its end, has covered.
+// close closes the gaps that a whole history covers.
 func (w *walk) close(ctx context.Context) error {
 	p := w.p
 	if !w.whole(store.NoTime) {
@@ -181,8 +184,7 @@ func (w *walk) close(ctx context.Context) error {
 	return nil
 }
 
-// unprovable has the next commit record a hole that no document can fill. What is missing from the beginning is so
-// once.
+// unprovable records a hole that no document can fill. A missing beginning is recorded once.
 func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why string) error {
 	now := p.Source.Site.LocalNow()
 	gap := &store.Gap{SetID: p.Set.ID, From: from, Until: until, State: store.GapUnprovable, Found: now, Ended: now}
@@ -201,7 +203,8 @@ func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why s
 	if gap.ID == 0 {
 		p.Out.GapsFound++
 	}
-	p.Source.Site.Log.Warn("entries of a feed may be missing, and nobody can tell", "feed", p.Set.CapabilityList, "why", why,
+	p.Source.Site.Log.Warn("entries of a feed may be missing, and nobody can tell",
+		"feed", p.Set.CapabilityList, "why", why,
 		"from", gap.From.Time(), "until", gap.Until.Time())
 	if p.Source.Told.Gap != nil {
 		p.Source.Told.Gap(*gap)

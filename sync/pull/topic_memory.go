@@ -17,21 +17,22 @@ import (
 	"resyncd/sync/window"
 )
 
-// What is remembered of a topic lies under keys that no URL can be, beside the rows of documents that are evidence.
+// Keys of a topic's memory, which no URL can equal. The rows lie beside those of documents.
 const (
 	TopicState  = "topic "     // + URL: destination.TopicState
-	topicSet    = "topic set " // + the URL that was asked for: which set it is
-	TopicWindow = "window "    // + the set's identity: what its feed showed at the last pull
+	topicSet    = "topic set " // + the URL that was asked for: its set
+	TopicWindow = "window "    // + the set's identity: the feed at the last pull
 	topicPushed = "pushed "    // + the set's id: its standing
 	kindTopic   = "topic"
 )
 
-// TopicOptions are how topics of this Source are discovered.
+// TopicOptions returns the options of discovery.
 func (s *Source) TopicOptions() destination.TopicOptions {
-	return destination.TopicOptions{Hub: s.Target.Hub, Topic: s.Target.Topic, Allowed: s.Target.allows, Recall: s.recallTopic}
+	return destination.TopicOptions{Hub: s.Target.Hub, Topic: s.Target.Topic, Allowed: s.Target.allows,
+		Recall: s.recallTopic}
 }
 
-// recallTopic is what the last reading of a URL told. Where everything is to be read anew it has no validators.
+// recallTopic returns the last reading of a URL, without validators if all is to be read anew.
 func (s *Source) recallTopic(ctx context.Context, url string) (*destination.TopicState, error) {
 	var st destination.TopicState
 	found, err := s.RecallJSON(ctx, TopicState+url, &st)
@@ -50,9 +51,8 @@ func (s *Source) recallTopic(ctx context.Context, url string) (*destination.Topi
 	return &st, nil
 }
 
-// doubtful: the state of a set need not be that of its topic, though its document has not changed. The mirror has lost bytes, or
-// was told things by a hub that the topic has not been held against since (P9); what is new may be on another page; or something
-// else is to be mirrored of it now.
+// doubtful reports whether a set may differ from its unchanged topic: the mirror lost bytes, a hub's word is unchecked
+// (P9), news may be on another page, or other parts are mirrored now.
 func (s *Source) doubtful(ctx context.Context, set int64) (bool, error) {
 	stood, err := s.standingOf(ctx, set)
 	if err != nil || stood.Last != 0 || stood.NoOrder || stood.Form != s.Target.form() {
@@ -62,35 +62,34 @@ func (s *Source) doubtful(ctx context.Context, set int64) (bool, error) {
 	return lost, err
 }
 
-// standing is how the set of a topic stands to what its feed showed last.
 type standing struct {
-	// Last is when a notification last told of entries (local), 0 once the feed was read long enough after that.
+	// Last is when a notification last told of entries (local); 0 once a later reading checked them.
 	Last store.Micros `json:"last"`
-	// Pushed is how many entries were pushed since the feed was read, Window how many it showed then.
+	// Pushed counts entries pushed since the last reading, Window the entries that it showed.
 	Pushed int `json:"pushed,omitempty"`
 	Window int `json:"window,omitempty"`
-	// Ended is how many entries a hub has ended that the feed was not held against.
+	// Ended counts deletions by a hub that no reading has checked.
 	Ended int64 `json:"ended,omitempty"`
-	// Told are the entries of which a hub alone told something else than the feed had; Many: there were more.
+	// Told are entries whose state only a hub told; Many says that some are left out.
 	Told []told `json:"told,omitempty"`
 	Many bool   `json:"many,omitempty"`
-	// NoOrder: its pages are not newest first, so they are read all each time.
+	// NoOrder: all pages are read each time, because they are not newest first.
 	NoOrder bool `json:"no_order,omitempty"`
-	// Form is what is mirrored of it (Target.form).
+	// Form is the Target.form of the last reading.
 	Form string `json:"form,omitempty"`
 }
 
-// told is an entry that a hub changed: its key, the instant that it had, and when that was (local).
+// told is an entry that a hub changed: its key, its instant, and the local time of the push.
 type told struct {
 	Key  uint64       `json:"k"`
 	At   store.Micros `json:"at"`
 	Push store.Micros `json:"p"`
 }
 
-// toldMost bounds the entries of which it is remembered that a hub changed them (P8).
+// toldMost bounds Told (P8).
 const toldMost = 2000
 
-// ripe are the entries that the feed had the time to show.
+// ripe returns the entries that the feed had time to show.
 func (s *standing) ripe(now store.Micros) map[uint64]told {
 	ripe := map[uint64]told{}
 	for _, t := range s.Told {
@@ -101,7 +100,7 @@ func (s *standing) ripe(now store.Micros) map[uint64]told {
 	return ripe
 }
 
-// Busy: no reading of the feed would meet the last one if it were put off much longer.
+// Busy reports whether the feed must be read soon, before its window moves past the last reading.
 func (s *standing) Busy() bool { return s.Window > 0 && 2*s.Pushed >= s.Window }
 
 func pushedKey(set int64) string { return topicPushed + strconv.FormatInt(set, 10) }
@@ -111,7 +110,7 @@ func (s *Source) standingOf(ctx context.Context, set int64) (st standing, err er
 	return st, err
 }
 
-// settle has the next commit remember how the set stands after a reading of its topic, which may still lag behind what was pushed.
+// settle remembers the standing after a reading, which may still lag behind pushes.
 func (p *Puller) settle(ctx context.Context, w *walk) error {
 	was, err := p.Source.standingOf(ctx, p.Set.ID)
 	if err != nil {
@@ -140,7 +139,7 @@ func (p *Puller) settle(ctx context.Context, w *walk) error {
 	return p.rememberJSON(pushedKey(p.Set.ID), next)
 }
 
-// RecallJSON reads what was remembered under a key; false for nothing of use.
+// RecallJSON reads a remembered value; false for none.
 func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, error) {
 	d, err := s.Site.Store.Document(ctx, s.Site.SourceID, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -149,10 +148,10 @@ func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, er
 	if err != nil || len(d.Body) == 0 {
 		return false, err
 	}
-	return json.Unmarshal(d.Body, into) == nil, nil // the form of another version: as if unknown
+	return json.Unmarshal(d.Body, into) == nil, nil // another version's form counts as unknown
 }
 
-// topicRead records that the topic was read to its end, as far as at, and back to since: NoTime for all that there is.
+// topicRead records a complete reading from since to at; NoTime for everything.
 func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries int64) error {
 	if p.Set.Baselines == 0 || p.Source.Full {
 		p.Out.Kind = "baseline"
@@ -169,7 +168,6 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 	return p.commitSet(ctx)
 }
 
-// rememberJSON has the next commit of the set remember something.
 func (p *Puller) rememberJSON(key string, what any) error {
 	d, err := p.Source.memo(p.Set, key, what)
 	if err == nil {
@@ -178,19 +176,19 @@ func (p *Puller) rememberJSON(key string, what any) error {
 	return err
 }
 
-// memo is what is to be remembered of a set under a key.
 func (s *Source) memo(set *store.Set, key string, what any) (store.Document, error) {
 	body, err := json.Marshal(what)
 	if err != nil {
 		return store.Document{}, fmt.Errorf("remember %s: %w", key, err)
 	}
 	return store.Document{
-		SourceID: s.Site.SourceID, SetID: set.ID, URL: key, Kind: kindTopic, At: store.NoTime, From: store.NoTime, Until: store.NoTime,
+		SourceID: s.Site.SourceID, SetID: set.ID, URL: key, Kind: kindTopic, At: store.NoTime, From: store.NoTime,
+		Until:     store.NoTime,
 		LastEntry: store.NoTime, Complete: true, Body: body, Read: s.Site.LocalNow(),
 	}, nil
 }
 
-// rememberTopic has the next commit remember what discovery read: what the answers told is recorded by then.
+// rememberTopic remembers what discovery read. The wants of the answers are recorded by then.
 func (p *Puller) rememberTopic() error {
 	for _, st := range p.Offer.Topic.States {
 		if p.flawed {
@@ -204,17 +202,15 @@ func (p *Puller) rememberTopic() error {
 	return p.rememberSet()
 }
 
-// rememberSet has the next commit remember which set the topic is.
 func (p *Puller) rememberSet() error {
 	return p.rememberJSON(topicSet+p.Source.Target.URL, knownTopic{Set: p.Set.CapabilityList})
 }
 
-// knownTopic is which set the topic of a URL is.
 type knownTopic struct {
 	Set string `json:"set"`
 }
 
-// SameTopic keeps a topic the set that it was: its self link may move (P-06), its files and their history do not.
+// SameTopic keeps the set of a topic whose self link moves (P-06), so that files and history stay.
 func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error {
 	for i := range offer.Sets {
 		if offer.Sets[i].Topic == nil {
@@ -232,8 +228,7 @@ func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error 
 	return nil
 }
 
-// ContentOfInline are the bytes of a resource that came with its document, or were made of its edits; store.ErrNotFound if
-// they were lost before they reached the mirror.
+// ContentOfInline returns the bytes of an inline resource, or makes them of its edits; store.ErrNotFound for lost ones.
 func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte, error) {
 	content, err := s.Site.Store.Content(ctx, r.ID)
 	if err == nil {
@@ -247,11 +242,13 @@ func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte
 	return content, nil
 }
 
-// LostContent finds inline resources that wait for bytes which only their feed can bring again. It reports whether there are
-// any, and whether the whole history of the feed is to be searched for them, as is done a few times.
+// LostContent reports whether inline resources wait for bytes that only their feed has, and whether to search its whole
+// history for them.
 func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool, err error) {
 	for after := int64(0); !search; {
-		rs, err := s.Site.Store.Scan(ctx, store.ScanQuery{SourceID: s.Site.SourceID, SetID: set, Filter: store.FilterOwed, After: after, Limit: SweepPage})
+		rs, err := s.Site.Store.Scan(ctx,
+			store.ScanQuery{SourceID: s.Site.SourceID, SetID: set, Filter: store.FilterOwed, After: after,
+				Limit: SweepPage})
 		if err != nil || len(rs) == 0 {
 			return some, search, err
 		}
@@ -265,5 +262,5 @@ func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool,
 	return some, search, nil
 }
 
-// searches is after how many failures the history of a feed is not searched any more for what was lost.
+// searches bounds the searches for lost bytes.
 const searches = 3

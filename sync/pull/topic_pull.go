@@ -16,16 +16,17 @@ import (
 	"resyncd/sync/window"
 )
 
-// Topic brings a set up to what its topic says: the entries of a feed, or the one document that it is.
+// Topic reads the entries of a feed, or the one document of another topic.
 func (p *Puller) Topic(ctx context.Context) error {
 	a := &p.Offer.Topic.Answer
-	if a.URL == "" { // nothing answered; the offer tells why
+	if a.URL == "" { // the offer tells why
 		return nil
 	}
 	if date := store.Micros(a.Date); date.Known() {
 		p.Source.Offset = date - p.Source.Site.LocalNow()
 	}
-	id, err := p.Source.Site.Store.EnsureDocument(ctx, p.Source.Site.Claim, p.Set.ID, a.URL, string(destination.KindFeed))
+	id, err := p.Source.Site.Store.EnsureDocument(ctx, p.Source.Site.Claim, p.Set.ID, a.URL,
+		string(destination.KindFeed))
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func (p *Puller) Topic(ctx context.Context) error {
 	switch {
 	case a.NotModified:
 		p.Out.Usable = true
-		if err := p.rememberTopic(); err != nil { // of the page that led here
+		if err := p.rememberTopic(); err != nil { // the page that led here
 			return err
 		}
 		return p.resume(ctx)
@@ -44,28 +45,29 @@ func (p *Puller) Topic(ctx context.Context) error {
 	if was, err = p.Source.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &window.Window{}); err != nil {
 		return err
 	}
-	if was { // a page of maintenance, or of an error with status 200 (F58)
-		p.Fail(fmt.Errorf("%s answered with %s in place of its feed: nothing was changed", fetch.RedactURL(a.URL), cmp.Or(a.ContentType, "a document of no type")))
+	if was { // a page of maintenance or error with status 200 (F58)
+		p.Fail(fmt.Errorf("%s answered with %s in place of its feed: nothing was changed",
+			fetch.RedactURL(a.URL), cmp.Or(a.ContentType, "a document of no type")))
 		return nil
 	}
 	return p.page(ctx)
 }
 
-// heardItem counts what the feed told first although a subscription should have.
+// heardItem counts a change that a subscription missed.
 func (p *Puller) heardItem(at store.Version) {
 	if p.Holes.Missed != nil && p.Based() {
 		p.Holes.Missed(at, false)
 	}
 }
 
-// ItemFrom is where entries of this topic come from. The Date of an answer may be that of a cache's old copy, by which what
-// has happened since is no invention (P6).
+// ItemFrom returns the origin of entries. A cached Date may be old, so the local clock limits the future too (P6).
 func (p *Puller) ItemFrom(uncached bool) merge.ItemFrom {
 	now := p.Source.Site.LocalNow()
-	return merge.ItemFrom{Uncached: uncached, Full: p.Source.Full, Now: now, Limit: max(now, p.Source.SourceNow()) + merge.Skew, Shown: store.NoTime}
+	return merge.ItemFrom{Uncached: uncached, Full: p.Source.Full, Now: now,
+		Limit: max(now, p.Source.SourceNow()) + merge.Skew, Shown: store.NoTime}
 }
 
-// page takes up a topic that is no feed: its document is one resource, which is fetched as any other.
+// page takes up a topic that is no feed as one resource.
 func (p *Puller) page(ctx context.Context) error {
 	t := p.Offer.Topic
 	a := &t.Answer
@@ -85,12 +87,14 @@ func (p *Puller) page(ctx context.Context) error {
 			return err
 		}
 		now := p.Source.SourceNow()
-		c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: now, Until: now, Document: p.Plan.Topic.Document},
-			Length: -1, LastMod: store.NoTime, Type: a.ContentType}
+		c := merge.Candidate{State: store.WantPresent,
+			Version: store.Version{From: now, Until: now, Document: p.Plan.Topic.Document},
+			Length:  -1, LastMod: store.NoTime, Type: a.ContentType}
 		if had != nil {
 			c.Version = had.Version
 		}
-		if err := p.Plan.Add(ctx, plan.Entry{URI: uri, Cand: c, Item: &plan.Item{From: p.ItemFrom(false), Latest: had == nil}}); err != nil {
+		if err := p.Plan.Add(ctx,
+			plan.Entry{URI: uri, Cand: c, Item: &plan.Item{From: p.ItemFrom(false), Latest: had == nil}}); err != nil {
 			return err
 		}
 		if err := p.Plan.Flush(ctx); err != nil {
@@ -103,8 +107,8 @@ func (p *Puller) page(ctx context.Context) error {
 	return p.topicRead(ctx, at, p.Cover.ProvenPosition(), entries)
 }
 
-// pageOf is the resource that a page is: the topic, or what answered in its place. The want is there if its file is what was
-// answered, as far as validators tell.
+// pageOf returns the resource of a page: the topic, or the URL that answered. had is its want if validators match the
+// file.
 func (p *Puller) pageOf(ctx context.Context) (uri string, had *store.Want, err error) {
 	t := p.Offer.Topic
 	a := &t.Answer
@@ -114,7 +118,8 @@ func (p *Puller) pageOf(ctx context.Context) (uri string, had *store.Want, err e
 	}
 	if uri = t.URL; a.URL != t.URL && a.Final != t.URL && (err != nil || r.WantFor(p.Set.ID) == nil) {
 		uri = a.URL
-		if r, err = p.Source.Site.Store.Resource(ctx, p.Source.Site.SourceID, uri); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if r, err = p.Source.Site.Store.Resource(ctx, p.Source.Site.SourceID, uri); err != nil &&
+			!errors.Is(err, store.ErrNotFound) {
 			return "", nil, err
 		}
 	}
@@ -122,7 +127,8 @@ func (p *Puller) pageOf(ctx context.Context) (uri string, had *store.Want, err e
 		return uri, nil, nil
 	}
 	h := &r.Have
-	if a.ETag != "" && h.ETag == a.ETag || a.ETag == "" && h.ETag == "" && a.LastModified != "" && h.LastModified == a.LastModified {
+	if a.ETag != "" && h.ETag == a.ETag ||
+		a.ETag == "" && h.ETag == "" && a.LastModified != "" && h.LastModified == a.LastModified {
 		had = r.WantFor(p.Set.ID)
 	}
 	return uri, had, nil

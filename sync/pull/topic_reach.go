@@ -5,7 +5,7 @@ import (
 	"resyncd/sync/window"
 )
 
-// look compares an entry of this walk with what the last pull saw. It reports whether the entry was not there then.
+// look compares an entry with the last pull and reports whether it is new.
 func (w *walk) look(h uint64, when store.Micros) (fresh bool) {
 	limit := w.items.From.Limit
 	if w.path.pages == 0 {
@@ -26,20 +26,21 @@ func (w *walk) look(h uint64, when store.Micros) (fresh bool) {
 	return true
 }
 
-// reached: the walk has met what the last pull saw, so that nothing in between was missed.
+// reached reports whether the walk met the last pull, so that nothing in between was missed.
 func (w *walk) reached() bool { return w.reach == nil || w.reach.Reached() }
 
-// searchMost is how many older documents are searched for an entry that has left its place.
+// searchMost bounds the documents searched for an entry that left its place.
 const searchMost = 8
 
-// enough: no older document is needed.
 func (w *walk) enough() bool {
-	if w.all || w.path.order.Found == window.NoOrder || w.was.Order == window.NoOrder || !w.reached() || len(w.sought) > 0 {
-		return false // where documents have no order what is new may be in any
+	if w.all || w.path.order.Found == window.NoOrder || w.was.Order == window.NoOrder || !w.reached() ||
+		len(w.sought) > 0 {
+		return false // unordered news may be in any document
 	}
-	if (w.reach.Vanished() || len(w.was.Entries) == 1) && w.path.searched < searchMost { // the only one may be pinned
+	if (w.reach.Vanished() || len(w.was.Entries) == 1) && w.path.searched < searchMost {
 		w.path.searched++
 		return false
 	}
-	return w.path.next == "" || w.was.Order == window.NewestFirst || w.path.order.Found == window.NewestFirst // which shows once two pages were read
+	// the order shows after two pages
+	return w.path.next == "" || w.was.Order == window.NewestFirst || w.path.order.Found == window.NewestFirst
 }

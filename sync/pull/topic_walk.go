@@ -17,63 +17,61 @@ import (
 	"resyncd/sync/window"
 )
 
-// What one pull reads and holds of a feed: pages and archives, and keys of entries (P8).
+// Bounds of one reading: documents, and keys of entries (P8).
 const (
 	PagesMost = 10_000
 	seenMost  = 1_000_000
 )
 
-// walk is one reading of a feed: its document, and as much of its history as is needed.
+// walk is one reading of a feed and the needed part of its history.
 type walk struct {
 	p         *Puller
 	items     plan.ItemReader
-	was       *window.Window // what the last pull saw; nil before the first
+	was       *window.Window // the last pull; nil before the first
 	now       window.Window
-	reach     *window.Reach           // nil before the first
-	all       bool                    // read the history to its end
-	seen      map[uint64]store.Micros // keys of this walk, and their instants
+	reach     *window.Reach
+	all       bool                    // read the whole history
+	seen      map[uint64]store.Micros // instants by key
 	path      walkPath
 	times     walkTimes
 	flaws     walkFlaws
-	unchanged bool            // the feed's own document is what the last pull saw
-	complete  bool            // it is the whole set
-	paged     bool            // it has more pages
-	news      int64           // entries that the last pull did not see
+	unchanged bool
+	complete  bool // the document is the whole set
+	paged     bool
+	news      int64
 	begun     store.Micros    // local
 	stood     standing        // before this walk
-	sought    map[uint64]told // what only pushes told, until it is met
+	sought    map[uint64]told // pushed entries not met yet
 }
 
-// walkPath is where a walk goes: those of the feed as it is now come before its archives.
+// walkPath is the way of a walk: live pages, then archives.
 type walkPath struct {
-	asked         map[string]bool // documents
-	live          map[string]bool // of them the feed as it is now
+	asked         map[string]bool
+	live          map[string]bool // documents outside the archives
 	pages         int
-	next, archive string // the documents to be read next
+	next, archive string
 	order         window.PageOrder
 	ended         bool // no older document is named
-	searched      int  // documents for entries that left their place
-	archived      bool // some are archives
-	past          bool // those are being read
+	searched      int
+	archived      bool // some documents are archives
+	past          bool // archives are being read
 }
 
-// walkTimes are instants of entries that a walk met.
 type walkTimes struct {
 	newest store.Micros
-	oldest store.Micros // of those that the last pull did not see
-	shows  store.Micros // of the oldest of the feed's own document
-	goes   store.Micros // of the newest of the oldest document that was read beside it
+	oldest store.Micros // of new entries
+	shows  store.Micros // oldest of the feed's own document
+	goes   store.Micros // newest of the oldest other document
 }
 
-// walkFlaws is what of a feed could not be read.
 type walkFlaws struct {
-	failed     error        // what keeps the walk from counting
-	own, older int          // entries: of the feed's own document, and of older ones
-	unread     window.Flaws // the former
-	lost       bool         // they will not be met again
+	failed     error        // why the walk does not count
+	own, older int          // entries of the feed's own document, and of older ones
+	unread     window.Flaws // those of own
+	lost       bool         // no later reading meets them
 }
 
-// feed reads a feed's document, and as much of its history as is needed to meet what is known (RFC 5005).
+// feed reads a feed and enough history to meet the last pull (RFC 5005).
 func (p *Puller) feed(ctx context.Context) error {
 	w, err := p.newWalk(ctx)
 	if err != nil {
@@ -101,7 +99,7 @@ func (p *Puller) feed(ctx context.Context) error {
 	return w.end(ctx)
 }
 
-// resume goes on with the history of a feed that has not changed, where an earlier pull could not.
+// resume continues the history of an unchanged feed where an earlier pull stopped.
 func (p *Puller) resume(ctx context.Context) error {
 	w, err := p.newWalk(ctx)
 	if err != nil {
@@ -120,17 +118,22 @@ func (p *Puller) resume(ctx context.Context) error {
 func (p *Puller) newWalk(ctx context.Context) (*walk, error) {
 	t := p.Offer.Topic
 	w := &walk{p: p, seen: map[uint64]store.Micros{},
-		path:  walkPath{asked: map[string]bool{t.Answer.URL: true, t.URL: true}, live: map[string]bool{t.Answer.URL: true}},
+		path: walkPath{asked: map[string]bool{t.Answer.URL: true, t.URL: true},
+			live: map[string]bool{t.Answer.URL: true}},
 		times: walkTimes{newest: store.NoTime, oldest: store.NoTime, shows: store.NoTime, goes: store.NoTime}}
-	w.items = plan.ItemReader{Planner: p.Plan, From: p.ItemFrom(false), Folder: p.Set.CapabilityList, Document: p.Plan.Topic.Document,
-		Evidence: t.Answer.URL, Kind: t.Answer.Format, Own: func(uri string) bool { _, ok := w.seen[window.KeyHash(uri)]; return ok }}
+	w.items = plan.ItemReader{Planner: p.Plan, From: p.ItemFrom(false), Folder: p.Set.CapabilityList,
+		Document: p.Plan.Topic.Document,
+		Evidence: t.Answer.URL, Kind: t.Answer.Format, Own: func(uri string) bool {
+			_, ok := w.seen[window.KeyHash(uri)]
+			return ok
+		}}
 	var was window.Window
 	found, err := p.Source.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &was)
 	if err != nil {
 		return nil, err
 	}
 	w.now.Gone = was.Gone
-	if found && len(was.Entries) > 0 { // a feed without entries is no place to go on from
+	if found && len(was.Entries) > 0 { // without entries there is no place to go on from
 		w.was, w.reach = &was, was.Reach()
 	}
 	if w.stood, err = p.Source.standingOf(ctx, p.Set.ID); err != nil {
@@ -152,7 +155,7 @@ func (w *walk) problem(err error) error {
 	return fmt.Errorf("feed %s: %w", fetch.RedactURL(w.p.Offer.Topic.Answer.URL), err)
 }
 
-// back reads older documents until what is known is met, or the history ends.
+// back reads older documents until the walk meets the last pull.
 func (w *walk) back(ctx context.Context) error {
 	for w.flaws.failed == nil && !w.enough() {
 		at := w.take()
@@ -160,12 +163,13 @@ func (w *walk) back(ctx context.Context) error {
 		case at == "":
 			w.path.ended = true
 			return nil
-		case w.path.pages >= PagesMost: // what was read counts all the same, or every pull would read it again
+		case w.path.pages >= PagesMost: // the read part counts, or every pull would read it again
 			w.now.Rest = append(w.now.Rest, at)
 			if w.path.archive != "" {
 				w.now.Rest = append(w.now.Rest, w.path.archive)
 			}
-			w.p.Fail(w.problem(fmt.Errorf("its history has more than %d documents; the next pull goes on from there", PagesMost)))
+			w.p.Fail(w.problem(fmt.Errorf("its history has more than %d documents; the next pull goes on from there",
+				PagesMost)))
 			return nil
 		}
 		if err := w.readPage(ctx, at); err != nil {
@@ -175,7 +179,7 @@ func (w *walk) back(ctx context.Context) error {
 	return nil
 }
 
-// goOn reads on where an earlier pull could not. What is still missing there keeps nothing else from counting.
+// goOn reads the documents that an earlier pull missed. A document that is still missing does not fail the walk.
 func (w *walk) goOn(ctx context.Context) error {
 	if w.was == nil || w.flaws.failed != nil {
 		return nil
@@ -206,7 +210,6 @@ func (w *walk) goOn(ctx context.Context) error {
 	return nil
 }
 
-// take is the document to be read next, "" for none.
 func (w *walk) take() (at string) {
 	if at, w.path.next = w.path.next, ""; at == "" {
 		at, w.path.archive, w.path.past = w.path.archive, "", true
@@ -217,10 +220,9 @@ func (w *walk) take() (at string) {
 	return at
 }
 
-// GoneReads is how many pulls in a row must miss an older document before the history is taken to end there for now.
+// GoneReads is how many pulls must miss an older document before the history ends there for now.
 const GoneReads = 3
 
-// readPage reads an older document of the feed.
 func (w *walk) readPage(ctx context.Context, at string) error {
 	a, err := w.page(ctx, w.p.Source.Reader, at)
 	rest := w.was != nil && slices.Contains(w.was.Rest, at)
@@ -238,13 +240,15 @@ func (w *walk) readPage(ctx context.Context, at string) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case gone && (rest || w.now.Gone+1 >= GoneReads):
-		w.p.Source.Site.Log.Warn("a feed names an older document that is not there; what it told is asked for at each pull", "feed", w.p.Set.CapabilityList,
+		w.p.Source.Site.Log.Warn(
+			"a feed names an older document that is not there; what it told is asked for at each pull",
+			"feed", w.p.Set.CapabilityList,
 			"document", fetch.RedactURL(at))
 		w.now.Rest = append(w.now.Rest, at)
 	case rest:
 		w.now.Rest = append(w.now.Rest, at)
 		w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
-	case gone: // for now, perhaps: what it would have told may be lost for good (F71)
+	case gone: // a temporary fault may cost entries for good (F71)
 		w.now.Gone++
 		w.fail(fmt.Errorf("its older document is not there: %w", err))
 	default:
@@ -253,19 +257,19 @@ func (w *walk) readPage(ctx context.Context, at string) error {
 	return nil
 }
 
-// page asks for an older document. What is followed over https is not asked for over http because a document says so (F60).
+// page asks for an older document. A document must not lead from https to http (F60).
 func (w *walk) page(ctx context.Context, r *destination.Reader, at string) (*destination.TopicAnswer, error) {
 	if strings.HasPrefix(w.p.Offer.Topic.Answer.Final, "https:") && !strings.HasPrefix(at, "https:") {
-		return nil, fmt.Errorf("%s: the feed is read over https, its older document is not offered so", fetch.RedactURL(at))
+		return nil, fmt.Errorf("%s: the feed is read over https, its older document is not offered so",
+			fetch.RedactURL(at))
 	}
 	return r.Page(ctx, at)
 }
 
-// read takes up one document of the feed.
 func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	w.readFrom(a, false)
 	if len(w.seen) >= seenMost {
-		clear(w.seen) // versions keep the order of what is met again
+		clear(w.seen) // versions keep the order of repeated entries
 	}
 	before := len(w.seen)
 	head, err := w.entries(ctx, a, w.entry)
@@ -280,25 +284,26 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	w.p.Out.Usable = true
 	if head.Skipped > 0 {
 		TellOf(w.p.Source.Told.Skipped, int64(head.Skipped))
-		w.p.Source.Site.Log.Warn("entries of a feed could not be read", "feed", fetch.RedactURL(a.URL), "entries", head.Skipped, "problems", head.Problems)
+		w.p.Source.Site.Log.Warn("entries of a feed could not be read",
+			"feed", fetch.RedactURL(a.URL), "entries", head.Skipped, "problems", head.Problems)
 	}
 	if w.path.pages == 1 {
 		w.flaws.own = head.Skipped
 		w.flaws.unread.End(0, w.flaws.own-w.flaws.unread.Len())
 	} else if head.Skipped > 0 {
-		if w.flaws.older += head.Skipped; w.path.live[a.URL] { // it will stand on another page by then
+		if w.flaws.older += head.Skipped; w.path.live[a.URL] { // a live entry moves to another page
 			w.flaws.lost = true
 		} else {
 			w.now.Flawed = append(w.now.Flawed, a.URL)
 		}
 	}
-	if w.path.pages > 1 { // of the first, on which pins stand, nothing follows
+	if w.path.pages > 1 { // the first page may hold pinned entries
 		w.times.goes = store.Earliest(w.times.goes, w.path.order.Newest())
 	}
 	if w.path.order.Turn(); w.path.pages == 1 {
 		w.complete, w.paged = head.Complete && head.Next == "", head.Next != ""
 	}
-	if head.Next != "" && !w.path.asked[head.Next] && len(w.seen) > before { // a page that brings nothing new: some go on for ever
+	if head.Next != "" && !w.path.asked[head.Next] && len(w.seen) > before { // some feeds repeat pages for ever
 		w.path.next = head.Next
 	}
 	if head.PrevArchive != "" && !w.path.asked[head.PrevArchive] {
@@ -307,29 +312,31 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	return nil
 }
 
-// readFrom has the entries of a document told from where they come.
+// readFrom sets the origin of a document's entries.
 func (w *walk) readFrom(a *destination.TopicAnswer, uncached bool) {
 	w.items.From, w.items.Kind, w.items.Evidence = w.p.ItemFrom(uncached), a.Format, a.URL
 	w.items.From.Page = a.URL
 	if w.path.live[a.URL] {
 		if date := store.Micros(a.Date); date.Known() {
-			w.items.From.Shown = date + 999_999 // which tells whole seconds
+			w.items.From.Shown = date + 999_999 // Date has whole seconds
 		}
 	}
 }
 
-// entries hands over the entries of a document, and takes them up. What is wrong with the document fails the walk; the entries before
-// it count.
-func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer, each func(context.Context, *feed.Entry) error) (*feed.Head, error) {
+// entries passes the entries of a document to each and plans them. A fault of the document fails the walk; earlier
+// entries count.
+func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer,
+	each func(context.Context, *feed.Entry) error) (*feed.Head, error) {
 	base, err := url.Parse(a.Final)
 	if err != nil || a.Final == "" {
 		base, _ = url.Parse(a.URL)
 	}
 	var own error
-	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType}, func(e *feed.Entry) error {
-		own = each(ctx, e)
-		return own
-	})
+	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType},
+		func(e *feed.Entry) error {
+			own = each(ctx, e)
+			return own
+		})
 	switch {
 	case own != nil:
 		return head, own
@@ -341,16 +348,16 @@ func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer, each fun
 	return head, w.p.Plan.Flush(ctx) // a batch holds the bytes of its entries
 }
 
-// identity is the key by which an entry is known, and its instant.
+// identity returns the key and the instant of an entry.
 func (w *walk) identity(e *feed.Entry) (h uint64, when store.Micros) {
 	if e.Edit != nil && w.p.Source.Target.Records != "" {
-		sum := e.Edit.Digest() // several edits of one record may share an id
+		sum := e.Edit.Digest() // edits of one record may share an id
 		return window.KeyHash(string(sum[:])), plan.MicrosOf(e.Edit.Observed)
 	}
 	return window.KeyHash(e.Key), plan.MicrosOf(e.Updated)
 }
 
-// entry takes up one entry, unless a newer one of its key was met in this walk: the same id twice must not go to and fro.
+// entry takes up an entry unless this walk met a newer one, so that equal ids do not alternate.
 func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	h, when := w.identity(e)
 	w.path.order.Meet(when)
@@ -361,12 +368,13 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	case !again:
 	case when < was, when == was && !e.Deleted:
 		return nil
-	case e.Deleted && !was.Known(): // feeds show the newest first: the entry came back
+	case e.Deleted && !was.Known(): // newest first: the entry came back
 		return nil
 	}
 	w.seen[h] = when
 	w.items.Fresh = w.look(h, when)
-	w.items.From.Full = w.p.Source.Full || w.path.pages > 0 && !w.items.Fresh && w.was != nil // not where the last pull saw it
+	// a known entry on an older page has moved, so it is checked in full
+	w.items.From.Full = w.p.Source.Full || w.path.pages > 0 && !w.items.Fresh && w.was != nil
 	w.items.Old = w.was != nil && !w.was.Broken && when.Known() && when <= w.p.Cover.ProvenPosition()
 	if w.was == nil || w.items.Fresh {
 		w.news++
@@ -374,8 +382,8 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	return w.items.Take(ctx, e)
 }
 
-// decide reads the documents that contradict what is known once more, past all caches, because only they can say who is right. What a
-// document says of a contested entry is the latest that it says, so nothing goes to and fro.
+// decide reads contradicting documents again past caches. Only the last statement on an entry counts, so that equal ids
+// do not alternate.
 func (w *walk) decide(ctx context.Context) error {
 	contested := w.p.Plan.Topic.Contested
 	w.p.Plan.Topic.Contested = nil
@@ -394,7 +402,8 @@ func (w *walk) decide(ctx context.Context) error {
 		}
 		last := map[string]*feed.Entry{}
 		_, err = w.entries(ctx, a, func(_ context.Context, e *feed.Entry) error {
-			if was := last[e.Key]; uris[e.Key] && (was == nil || e.Updated.After(was.Updated) || e.Updated.Equal(was.Updated) && e.Deleted) {
+			if was := last[e.Key]; uris[e.Key] &&
+				(was == nil || e.Updated.After(was.Updated) || e.Updated.Equal(was.Updated) && e.Deleted) {
 				last[e.Key] = e
 			}
 			return nil
@@ -416,11 +425,12 @@ func (w *walk) decide(ctx context.Context) error {
 	return nil
 }
 
-// sweep makes absent what a complete feed does not show: its document is the whole set (RFC 5005, 2), so it is a baseline, with its
-// guard. Before anything goes it is read once more, past caches.
+// sweep makes absent what a complete feed does not show, as a baseline with its guard (RFC 5005, 2). The document is
+// read again past caches before.
 func (w *walk) sweep(ctx context.Context) error {
 	p := w.p
-	b := &Baseline{Puller: p, list: listRun{docID: p.Plan.Topic.Document}, Listed: int64(len(w.seen)), skipped: int64(w.flaws.own)}
+	b := &Baseline{Puller: p, list: listRun{docID: p.Plan.Topic.Document}, Listed: int64(len(w.seen)),
+		skipped: int64(w.flaws.own)}
 	if err := b.Open(ctx); err != nil {
 		return err
 	}
@@ -428,7 +438,8 @@ func (w *walk) sweep(ctx context.Context) error {
 	p.shown = func(r *store.Resource, want *store.Want) bool {
 		pushed, ok := merge.PushedAt(want)
 		_, shown := w.seen[window.KeyHash(r.URI)]
-		return shown || !want.Inline || want.Type == plan.RecordType || ok && p.Source.Site.LocalNow()-pushed < merge.FeedLag
+		return shown || !want.Inline || want.Type == plan.RecordType ||
+			ok && p.Source.Site.LocalNow()-pushed < merge.FeedLag
 	}
 	defer func() { p.shown = nil }()
 	gone, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)
