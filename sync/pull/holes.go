@@ -322,7 +322,7 @@ func (p *Puller) late(ctx context.Context, w *openHole, v *coverage.GapVerdict, 
 		return nil
 	}
 	before := p.Set.Baselines
-	if !p.tooOld { // the Resource List did not reach an earlier hole
+	if !p.tooOld { // tooOld: the Resource List did not reach an earlier hole
 		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: w.hole.Until - 1}); err != nil {
 			return err
 		}

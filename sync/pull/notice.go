@@ -27,7 +27,7 @@ type PushReader struct {
 	Heard  []store.Interval
 	Notes  []*transfer.Note
 	Hint   bool // a pull is to follow
-	// Verdicts are the positions of the deliveries.
+	// Verdicts says how each delivery lay to the position, in order.
 	Verdicts []coverage.Verdict
 }
 

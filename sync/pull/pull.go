@@ -356,7 +356,7 @@ func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 		}
 	}
 	before := p.Set.Baselines
-	if p.Out.Kind != "baseline" { // a baseline of this pull is new enough
+	if p.Out.Kind != "baseline" { // otherwise this pull has a new baseline already
 		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: p.Cover.ProvenPosition()}); err != nil {
 			return err
 		}
