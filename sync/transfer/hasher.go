@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// apartFrom is how much of a body is hashed before the rest may be hashed apart: shorter ones are done before that pays.
+	// apartFrom is how much of a body is hashed before a second goroutine may take over: that does not pay for shorter
+	// bodies.
 	apartFrom  = 1 << 20
 	blockSize  = 128 << 10
 	blockCount = 4
 )
 
-// hasher is where a large body that comes alone is hashed: in a goroutine of its own, beside the reading and writing. In turn
-// with them it took half again as long (1 GiB over loopback). Where several large ones come at once the cores have enough to
-// do, and to hand bytes over would only cost; so one at a time is.
+// hasher hashes a large body in a goroutine of its own, beside reading and writing. It takes one body at a time:
+// several at once keep the cores busy anyway.
 type hasher struct {
 	taken atomic.Bool
 
@@ -30,7 +30,7 @@ type hasher struct {
 // begin takes h for the hashes of a body, unless another one has it.
 func (h *hasher) begin(sums []hash.Hash) bool {
 	if h.taken.Load() || runtime.GOMAXPROCS(0) < 2 || !h.taken.CompareAndSwap(false, true) {
-		return false // the first look spares all others the lock of the second
+		return false // the plain load first spares other bodies the contention of the swap
 	}
 	h.sums, h.full, h.empty = sums, make(chan []byte, blockCount), make(chan []byte, blockCount)
 	for range blockCount {
@@ -48,7 +48,7 @@ func (h *hasher) begin(sums []hash.Hash) bool {
 	return true
 }
 
-// write copies p, which is the caller's again when it returns.
+// write copies p, so that the caller may reuse p.
 func (h *hasher) write(p []byte) {
 	for len(p) > 0 {
 		n := copy(h.block[len(h.block):cap(h.block)], p)
@@ -60,11 +60,11 @@ func (h *hasher) write(p []byte) {
 	}
 }
 
-// end returns when all that was written is hashed, and gives h back.
+// end waits until all written bytes are hashed, and frees h.
 func (h *hasher) end() {
 	h.full <- h.block
 	close(h.full)
 	h.running.Wait()
-	h.sums, h.block, h.full, h.empty = nil, nil, nil, nil // half a MiB
+	h.sums, h.block, h.full, h.empty = nil, nil, nil, nil // frees half a MiB
 	h.taken.Store(false)
 }

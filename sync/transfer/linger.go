@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// lingerFor bounds how long a run that is told to end may take to give what has come its names and rows.
+// lingerFor bounds how long a run that was told to end may still place and record files.
 const lingerFor = 5 * time.Second
 
-// orderly tells the end of a run that somebody asked for. Any other cause is a failure of the run, which must place nothing more: it
-// may be that the Source is another process's by now.
+// orderly tells whether a run was asked to end. After any other cause the run must place nothing more: another process
+// may own the Source by now.
 func orderly(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), context.Canceled)
 }
@@ -35,7 +35,7 @@ func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); end() }
 }
 
-// came is what of a group is worth a place and a row: once ctx has ended all but what failed, for most of that failed because it has.
+// came drops failures from a group once ctx has ended, because most of them failed for that reason.
 func came(ctx context.Context, group []*outcome) []*outcome {
 	if ctx.Err() == nil {
 		return group

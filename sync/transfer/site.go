@@ -14,8 +14,7 @@ import (
 	"resyncd/sync/verify"
 )
 
-// Site is one Source and its mirror, as the work on files needs them: what is to be done there, by what means, and who hears
-// of it.
+// Site is one Source and its mirror as the work on files needs them.
 type Site struct {
 	*Workset
 	Store    store.Store
@@ -23,24 +22,24 @@ type Site struct {
 	Claim    store.Claim
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Mirror is nil only in a dry run of one that does not exist yet.
+	// Mirror is nil only in a dry run of a mirror that does not exist yet.
 	Mirror   blob.Mirror
 	Means    Means
 	Observe  Observer
-	Progress func(Progress) // nil: nobody hears of it
-	// Hint asks for a newer list of a set; nil: nobody can read one.
+	Progress func(Progress) // may be nil
+	// Hint asks for a newer list of a set; nil where no list can be read.
 	Hint func(setID int64)
-	// Rule is by which URIs of a set are refused, nil for a set that is not pulled.
+	// Rule returns the rule that refuses URIs of a set, nil for a set that is not pulled.
 	Rule func(set int64) func(uri string) (refused string)
-	// Content is the bytes at hand of an inline resource.
+	// Content returns the bytes at hand of an inline resource.
 	Content func(ctx context.Context, r *store.Resource) ([]byte, error)
-	// Look: files may be on disk that no row knows, look before fetching.
+	// Look: the disk may hold files without a row and is examined before a fetch.
 	Look bool
-	// Unclean: the state says that a run is under way (Source.Unclean), so that the next one looks at the disk.
+	// Unclean: the state says that a run is under way (Source.Unclean), so the next run looks at the disk.
 	Unclean atomic.Bool
 }
 
-// Means are what a Source may be asked by, and what becomes of files.
+// Means are the limits for requests to a Source, and the fate of deleted files.
 type Means struct {
 	Client      *fetch.Client
 	Policy      *fetch.Policy
@@ -66,14 +65,15 @@ func (s *Site) made(p Progress) {
 	}
 }
 
-// HashFile reads a mirror file: its SHA-256 and length, and the sum of other if one is given.
-func (s *Site) HashFile(ctx context.Context, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
+// HashFile reads a mirror file and returns its SHA-256, its length, and the sum of other if given.
+func (s *Site) HashFile(
+	ctx context.Context, key string, other hash.Hash,
+) (sum [32]byte, n int64, also []byte, err error) {
 	return verify.Hash(ctx, s.Mirror, key, other)
 }
 
-// Begun makes the state say that a run is under way, once, together with the change: the next one looks at the disk should
-// this one be cut (F1, F2). A run says so before its first change of a file. One that finds nothing to change, as most do, is
-// spared two durable steps.
+// Begun records, once and before the first change of a file, that a run is under way: the next run looks at the disk if
+// this one is cut (F1, F2). A run that changes nothing is spared two durable steps.
 func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
 	if s.Unclean.Load() {
 		return nil
@@ -86,11 +86,11 @@ func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
 	if err := s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: with}); err != nil {
 		return fmt.Errorf("record that a run is under way: %w", err)
 	}
-	s.Unclean.Store(true) // two that come at once both say so
+	s.Unclean.Store(true) // two concurrent callers may both commit
 	return nil
 }
 
-// DeleteMode is what happens to the file of a resource that the Source deleted.
+// DeleteMode is the fate of the file of a resource that the Source deleted.
 type DeleteMode string
 
 // The delete modes of the configuration.

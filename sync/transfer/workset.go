@@ -12,60 +12,61 @@ import (
 )
 
 const (
-	// namedMost bounds how many rows are named; what a baseline brings is looked for in pages.
+	// namedMost bounds how many rows are named; more are looked for in pages.
 	namedMost = 10_000
-	// urgentMost is how many rows may wait to be fetched while the commit that asks for them is written.
+	// urgentMost is how many rows may wait for a fetch while the commit of their wants is written.
 	urgentMost = 16
-	// readyLow is how many written rows may still wait when a batch is handed on. It bounds their memory, and fetches do not
-	// run dry before the next batch is compared.
+	// readyLow is how many written rows may still wait when a batch is handed on: few for their memory, enough to keep
+	// fetches busy until the next batch.
 	readyLow = 600
-	// readyPatience is how long a planner waits for that. Fetches that take longer do not wait for the processor, and
-	// reading rows back then costs nobody anything.
+	// readyPatience is how long a planner waits for room. Slower fetches leave processor time to read rows back from
+	// the store.
 	readyPatience = 200 * time.Millisecond
 )
 
-// Workset is what is to be done for one Source, and what is being done. The planner, the conductor, whoever records what
-// was fetched, and the removals share it. There are two locks, taken in this order:
+// Workset is the work for one Source, pending and under way, shared by planner, conductor, recorder and removals. There
+// are two locks, taken in this order:
 //
-//  1. Rows is held by who reads rows of the state and writes them back, from the first read to the end of the commit, which
-//     takes as long as the disk does. A want that changed in between would be lost.
+//  1. Rows is held from reading rows of the state to the end of the commit that writes them back, as long as the disk
+//     takes. A want that changed in between would be lost.
 //  2. mu guards the fields below it. It is never held over a call of the store, the disk or the network.
 //
-// A resource that is being worked on is in flight. If its want changes meanwhile it stays owed when that work is recorded.
-// All work is owed in the store too, so whatever is not handed over, or was when a run ended, is found there.
+// A resource that is being worked on is in flight; if its want changes meanwhile it stays owed. All work is owed in the
+// store too, where rows that were not handed over are found.
 type Workset struct {
 	Rows sync.Mutex
 
 	mu     sync.Mutex
 	flight map[int64]mark
-	// Rows in flight that no worker has yet: urgent ones, whose commit is under way, and those that were just written.
+	// urgent and ready are rows in flight without a worker: urgent ones wait for their commit, ready ones were just
+	// written.
 	urgent []*store.Resource
 	ready  []*store.Resource
-	open   bool          // a conductor takes them
-	room   chan struct{} // closed once there is room for ready ones; nil unless somebody waits for that
-	// Rows in no flight with work: by id, or all, which are too many to name.
+	open   bool          // a conductor takes rows
+	room   chan struct{} // closed once ready has room; nil unless a planner waits
+	// named are rows with work that are not in flight; all says that they are too many to name.
 	named []int64
 	all   bool
-	// A removal may be due; removals are being carried out.
+	// remains: a removal may be due. removing: removals are being carried out.
 	remains, removing bool
 	Notes             notes
 	doubtful          map[int64]struct{} // rows whose file may be newer
 
-	// Follows: new work is named, so that a push is fetched without a look at all that is owed.
+	// Follows: new work is named, so that a push is fetched without paging through all owed rows.
 	Follows bool
-	wake    chan struct{} // for the conductor: anything above changed
-	remove  chan struct{} // for the removals
+	wake    chan struct{} // wakes the conductor after any change above
+	remove  chan struct{} // wakes the removals
 }
 
-// mark says of a resource in flight what happened since its flight began.
+// mark says what happened to a resource since its flight began.
 type mark uint8
 
 const (
 	touched mark = 1 << iota // its want changed
-	void                     // the commit of the want that it is fetched for failed
+	void                     // the commit of the want that caused the fetch failed
 )
 
-// NewWorkset is an empty one, of a run that ends.
+// NewWorkset returns an empty Workset that does not follow.
 func NewWorkset() *Workset {
 	return &Workset{
 		flight: map[int64]mark{}, Notes: notes{rows: map[int64][]*Note{}}, doubtful: map[int64]struct{}{},
@@ -73,8 +74,8 @@ func NewWorkset() *Workset {
 	}
 }
 
-// Begin puts resources in flight and returns those that were not. The caller holds Rows since before it read them, or work
-// that was recorded meanwhile would be done again.
+// Begin puts resources in flight and returns those that were not. The caller must hold Rows from before reading them,
+// or work recorded meanwhile would be done again.
 func (w *Workset) Begin(rs []*store.Resource) []*store.Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,9 +93,8 @@ func (w *Workset) beginLocked(rs []*store.Resource) []*store.Resource {
 	return out
 }
 
-// Touch notes that the want of a resource changes. One in flight stays owed whatever is wanted now: its file may have its
-// name before its row tells, and only work that is owed has the next run look, should this one be cut in between. The caller
-// holds Rows.
+// Touch notes that the want of a resource changes. A resource in flight stays owed: its file may get its name before
+// its row is written, and only owed work makes the run after a cut look. The caller holds Rows.
 func (w *Workset) Touch(rc *store.ResourceChange, now store.Micros) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,8 +104,8 @@ func (w *Workset) Touch(rc *store.ResourceChange, now store.Micros) {
 	}
 }
 
-// Fail notes of resources in flight that the want failed which they are fetched for. Nothing comes of that work, and the rows
-// are read anew when it ends.
+// Fail notes that the commit of the wants failed which resources in flight are fetched for. Their work is void, and
+// their rows are read anew.
 func (w *Workset) Fail(ids []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +131,7 @@ func (w *Workset) Busy(id int64) bool {
 	return busy
 }
 
-// Idle leaves out the resources in flight. The caller holds Rows for as long as that must stay true.
+// Idle drops the resources in flight. The caller holds Rows for as long as that must stay true.
 func (w *Workset) Idle(rs []*store.Resource) []*store.Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,14 +158,14 @@ func (w *Workset) endLocked(rs []*store.Resource) {
 	}
 }
 
-// Take has a conductor take rows from now on, until clear.
+// Take opens the workset for a conductor, until Clear.
 func (w *Workset) Take() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open = true
 }
 
-// Clear forgets what is in flight, at the end of a run.
+// Clear forgets all flights, at the end of a run.
 func (w *Workset) Clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +174,7 @@ func (w *Workset) Clear() {
 	clear(w.flight)
 }
 
-// drop leaves all rows that were handed over, and all that were named, to be read from the store.
+// drop forgets rows that were handed over; the store has them.
 func (w *Workset) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,8 +203,8 @@ func (w *Workset) UrgentRoom() int {
 	return urgentMost - len(w.urgent)
 }
 
-// HandReady hands over rows that were written a moment ago, if there is room for them. The caller has held Rows since before
-// it wrote them.
+// HandReady hands over rows that were just written, if there is room. The caller must have held Rows since before it
+// wrote them.
 func (w *Workset) HandReady(rs []*store.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,8 +216,8 @@ func (w *Workset) HandReady(rs []*store.Resource) bool {
 	return true
 }
 
-// TakeReady returns up to n rows that were handed over, and whether there are more. One whose want changed since is left to be
-// read from the store, where it is owed: again tells of that.
+// TakeReady returns up to n rows that were handed over, and whether there are more. Rows whose want changed since are
+// left to the store; again reports them.
 func (w *Workset) TakeReady(n int) (rs []*store.Resource, more, again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -247,7 +247,7 @@ func (w *Workset) makeRoom() {
 	}
 }
 
-// AwaitRoom waits for room for another batch, not for long. Only one planner at a time reads a baseline.
+// AwaitRoom waits up to readyPatience for room for another batch. Only one planner at a time may wait.
 func (w *Workset) AwaitRoom(ctx context.Context) {
 	w.mu.Lock()
 	if !w.open || len(w.ready) <= readyLow {
@@ -268,7 +268,7 @@ func (w *Workset) AwaitRoom(ctx context.Context) {
 	}
 }
 
-// Name says which rows have new work. A run that ends looks for all that is owed, in pages.
+// Name announces rows with new work. A workset that does not follow pages through all owed rows instead.
 func (w *Workset) Name(ids []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -280,7 +280,7 @@ func (w *Workset) Name(ids []int64) {
 	w.Poke()
 }
 
-// NameAll says that many rows have new work.
+// NameAll announces that many rows have new work.
 func (w *Workset) NameAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,7 +288,7 @@ func (w *Workset) NameAll() {
 	w.Poke()
 }
 
-// Hear returns what came since the last call: urgent rows, and rows by id or all.
+// Hear returns the news since the last call: urgent rows, and rows by id or all.
 func (w *Workset) Hear() (urgent []*store.Resource, ids []int64, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -305,7 +305,7 @@ func (w *Workset) Poke() {
 	}
 }
 
-// Removals says that a removal may be due. In a run that ends they come after the fetches.
+// Removals announces that a removal may be due. Without Follows removals come after the fetches.
 func (w *Workset) Removals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -314,7 +314,7 @@ func (w *Workset) Removals() {
 	}
 }
 
-// fetched says that nothing is left to be fetched for now: what is to be removed has its turn.
+// fetched lets removals begin: nothing is left to fetch for now.
 func (w *Workset) fetched() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -330,15 +330,14 @@ func (w *Workset) removeLocked() {
 	}
 }
 
-// beginRemovals says that removals are being carried out.
+// beginRemovals notes that removals are being carried out.
 func (w *Workset) beginRemovals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remains, w.removing = false, true
 }
 
-// removed says that what removals told of was carried out, or is owed, and wakes the conductor: a removal that failed is due
-// again, or the disk failed.
+// removed ends a round of removals and wakes the conductor: a failed removal is due again, or the disk failed.
 func (w *Workset) removed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -357,8 +356,8 @@ func (w *Workset) waitsLocked() bool {
 	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains || w.removing
 }
 
-// rest sets resting to whether nothing waits, and tells whether that was not so before. It looks and decides in one, after
-// whoever is planning: work that is handed over meanwhile would be overtaken, and a pull concluded without it.
+// rest sets resting to whether nothing waits, and tells whether a rest begins. It holds Rows and mu: a pull must not be
+// concluded without work that a planner hands over meanwhile.
 func (w *Workset) rest(resting *atomic.Bool) (begins bool) {
 	w.Rows.Lock()
 	defer w.Rows.Unlock()
@@ -368,7 +367,7 @@ func (w *Workset) rest(resting *atomic.Bool) (begins bool) {
 	return !resting.Swap(rests) && rests
 }
 
-// Due are the rows of a commit that have work now.
+// Due are the ids of rows of a commit that have work now.
 func Due(c *store.Commit) []int64 {
 	ids := make([]int64, 0, len(c.Resources))
 	for i := range c.Resources {
