@@ -7,8 +7,7 @@ import (
 	"resyncd/destination/backoff"
 )
 
-// Repetition of failed jobs: the first one after backOffBase, doubling up to backOffMost, less up to a
-// quarter.
+// Failed jobs are repeated after backOffBase, doubling up to backOffMost, less up to a quarter.
 const (
 	backOffBase = time.Second
 	backOffMost = 5 * time.Minute
@@ -17,13 +16,13 @@ const (
 // entry is a Job that waits.
 type entry struct {
 	Job
-	ripe     bool      // its time has come once; a clock set back does not take that away
+	ripe     bool      // due once; a clock set back does not change that
 	failures int       // in a row
-	floor    time.Time // after a failure: not before this
+	floor    time.Time // the earliest time after a failure
 }
 
-// wait is how long e still waits at now, 0 if its time has come. Of the two clocks the one that says so first counts: the
-// monotonic one stands still while the machine is suspended, the wall clock may be set back.
+// wait is how long e still waits, 0 if it is due. The earlier of two clocks counts: the monotonic one stops in suspend,
+// the wall clock may be set back.
 func (e *entry) wait(now time.Time) time.Duration {
 	if !e.ripe {
 		d := remaining(e.Due, now)
@@ -41,29 +40,27 @@ func remaining(t, now time.Time) time.Duration {
 
 // lane is the work of one Source.
 type lane struct {
-	waiting []entry // few: one per kind
-	listed  bool    // in Local.touched
-	running Kind    // what runs, "" for nothing
-	dropped bool    // while running: it is not wanted any more
+	waiting []entry
+	listed  bool
+	running Kind // "" for nothing
+	dropped bool // not wanted any more
 
-	// Slots. A lane asks for one when the first of its jobs needs it, gets it even while it runs something else, so that a
-	// stream of notifications cannot keep a pull out, and gives it back after the run.
-	asked time.Time     // waits for a slot since; zero: it does not
-	cost  time.Duration // how long it kept the slot the last time, a minute at most
+	// A lane asks for a slot when a job needs it and gets it even while it runs something else, so that notifications
+	// cannot keep a pull out.
+	asked time.Time     // since when it waits for a slot
+	cost  time.Duration // of the last slot, at most costMost
 	seat  seat
-	since time.Time // when it got the seat
+	since time.Time
 }
 
-// seat is where the slotted Job of a lane is counted.
 type seat uint8
 
 const (
 	seatNone  seat = iota
 	seatSlot       // holds one of the slots
-	seatAside      // runs for long; its slot went to another
+	seatAside      // its slot went to another
 )
 
-// put adds a Job, or makes an equal one earlier.
 func (l *lane) put(j Job, now time.Time) {
 	for i := range l.waiting {
 		if e := &l.waiting[i]; e.Kind == j.Kind {
@@ -79,7 +76,7 @@ func (l *lane) put(j Job, now time.Time) {
 	l.waiting = append(l.waiting, entry{Job: j, ripe: remaining(j.Due, now) <= 0})
 }
 
-// failed puts a Job back that failed once more, to wait longer, and returns when it is repeated.
+// failed puts a failed Job back and returns when it is repeated.
 func (l *lane) failed(e entry, now time.Time) time.Time {
 	e.failures++
 	pause := backoff.Jittered(backoff.Doubled(backOffBase, e.failures, backOffMost), 4)
@@ -87,7 +84,7 @@ func (l *lane) failed(e entry, now time.Time) time.Time {
 	return l.back(e)
 }
 
-// back puts a Job back that has run, and returns when it is due. If it was put meanwhile, the earlier Due counts.
+// back puts a Job back and returns its Due. An earlier Due that was put meanwhile counts.
 func (l *lane) back(e entry) time.Time {
 	i := slices.IndexFunc(l.waiting, func(put entry) bool { return put.Kind == e.Kind })
 	if i < 0 {
@@ -105,8 +102,7 @@ func (l *lane) back(e entry) time.Time {
 	return put.Due
 }
 
-// next is the first waiting Job whose time has come, with or without those that need a slot; -1 if there is none. soon is
-// how long the earliest of the others still waits, forever if there are none.
+// next is the first due Job, with or without slotted ones, or -1. soon is the wait of the earliest other one.
 func (l *lane) next(now time.Time, slotted bool) (first int, soon time.Duration) {
 	first, soon = -1, forever
 	for i := range l.waiting {
@@ -122,7 +118,6 @@ func (l *lane) next(now time.Time, slotted bool) (first int, soon time.Duration)
 	return first, soon
 }
 
-// take removes a waiting Job to run it.
 func (l *lane) take(i int) entry {
 	e := l.waiting[i]
 	l.waiting = slices.Delete(l.waiting, i, i+1)

@@ -8,29 +8,26 @@ import (
 )
 
 const (
-	// apartFrom is how much of a body is hashed before a second goroutine may take over: that does not pay for shorter
-	// bodies.
+	// apartFrom is the length from which hashing in a second goroutine pays.
 	apartFrom  = 1 << 20
 	blockSize  = 128 << 10
 	blockCount = 4
 )
 
-// hasher hashes a large body in a goroutine of its own, beside reading and writing. It takes one body at a time:
-// several at once keep the cores busy anyway.
+// hasher hashes one large body beside reading and writing. Several at once keep the cores busy without it.
 type hasher struct {
 	taken atomic.Bool
 
 	sums    []hash.Hash
-	block   []byte      // being filled
-	full    chan []byte // to be hashed
+	block   []byte
+	full    chan []byte
 	empty   chan []byte
 	running sync.WaitGroup
 }
 
-// begin takes h for the hashes of a body, unless another one has it.
 func (h *hasher) begin(sums []hash.Hash) bool {
 	if h.taken.Load() || runtime.GOMAXPROCS(0) < 2 || !h.taken.CompareAndSwap(false, true) {
-		return false // the plain load first spares other bodies the contention of the swap
+		return false
 	}
 	h.sums, h.full, h.empty = sums, make(chan []byte, blockCount), make(chan []byte, blockCount)
 	for range blockCount {
@@ -48,7 +45,7 @@ func (h *hasher) begin(sums []hash.Hash) bool {
 	return true
 }
 
-// write copies p, so that the caller may reuse p.
+// write copies p, which the caller may reuse.
 func (h *hasher) write(p []byte) {
 	for len(p) > 0 {
 		n := copy(h.block[len(h.block):cap(h.block)], p)
@@ -60,11 +57,11 @@ func (h *hasher) write(p []byte) {
 	}
 }
 
-// end waits until all written bytes are hashed, and frees h.
+// end waits for the sums, and frees h.
 func (h *hasher) end() {
 	h.full <- h.block
 	close(h.full)
 	h.running.Wait()
-	h.sums, h.block, h.full, h.empty = nil, nil, nil, nil // frees half a MiB
+	h.sums, h.block, h.full, h.empty = nil, nil, nil, nil
 	h.taken.Store(false)
 }

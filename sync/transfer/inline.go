@@ -9,14 +9,13 @@ import (
 	"resyncd/store"
 )
 
-// ClassNoContent is the class of failures of inline resources whose bytes are gone: only their document brings them
-// again.
+// ClassNoContent is the class of inline resources whose bytes only a document can bring again.
 const ClassNoContent = "no-content"
 
-// ClassNoRoom is the class of files that the disk has no room for, ClassMismatch of bodies that are not as listed.
+// ClassNoRoom is the class of files without room, ClassMismatch of bodies that are not as listed.
 const ClassNoRoom, ClassMismatch = "no-room", "mismatch"
 
-// inline writes bytes at hand to a stage, as fetch does with bytes from the Source.
+// inline stages bytes at hand as fetch does.
 func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 	content, err := r.s.Content(ctx, o.res)
 	if errors.Is(err, store.ErrNotFound) {
@@ -46,7 +45,7 @@ func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 		return
 	}
 	res := fetch.Result{}
-	if f := body.check(o.want, &res); f != nil { // the bytes may belong to a newer want that is on its way
+	if f := body.check(o.want, &res); f != nil { // the bytes may belong to a newer want
 		o.discard()
 		o.fail(*f)
 		return
@@ -59,7 +58,7 @@ func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 	}
 }
 
-// settled drops the bytes at hand of a resource that the mirror has now.
+// settled drops the bytes at hand once the mirror has them.
 func (o *outcome) settled(rc *store.ResourceChange) {
 	if o.want != nil && o.want.Inline && rc.Work != nil && rc.Work.Action != store.ActionFetch {
 		rc.DropContent = true

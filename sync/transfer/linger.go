@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// lingerFor bounds how long a run that was told to end may still place and record files.
+// lingerFor bounds how long an ended run may still place files.
 const lingerFor = 5 * time.Second
 
-// orderly tells whether a run was asked to end. After any other cause the run must place nothing more: another process
-// may own the Source by now.
+// orderly tells whether a run was asked to end. Otherwise it must place nothing more: another process may own the
+// Source by now.
 func orderly(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), context.Canceled)
 }
 
-// lingering is a context that outlives an orderly end of ctx for lingerFor.
+// lingering outlives an orderly end of ctx for lingerFor.
 func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -35,7 +35,7 @@ func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); end() }
 }
 
-// came drops failures from a group once ctx has ended, because most of them failed for that reason.
+// came drops failures from a group once ctx has ended, which caused most of them.
 func came(ctx context.Context, group []*outcome) []*outcome {
 	if ctx.Err() == nil {
 		return group

@@ -12,8 +12,8 @@ import (
 	"resyncd/sync/merge"
 )
 
-// RemoveAll carries out due removals. A file goes only when no set of the Source wants it, and only by a want that a
-// `deleted` entry, a complete baseline, the Source's own 404 or the operator made absent (P5).
+// RemoveAll carries out due removals. A file goes only when no set wants it, and by a want that a `deleted` entry, a
+// complete baseline, the Source's own 404 or the operator made absent (P5).
 func (r *Reconciler) RemoveAll(ctx context.Context, now func() store.Micros) error {
 	for after, more := int64(0), true; more; {
 		var err error
@@ -24,8 +24,7 @@ func (r *Reconciler) RemoveAll(ctx context.Context, now func() store.Micros) err
 	return nil
 }
 
-// removeSome holds Rows, because a want may come back while its file goes. Resources in flight are left alone: they
-// come up again afterwards.
+// removeSome holds Rows, because a want may come back while its file goes. Rows in flight come up again.
 func (r *Reconciler) removeSome(ctx context.Context, now store.Micros, after int64) (last int64, more bool, err error) {
 	w := r.s
 	w.Rows.Lock()
@@ -50,15 +49,15 @@ func (r *Reconciler) removeSome(ctx context.Context, now store.Micros, after int
 	return after, true, r.removePage(ctx, rs)
 }
 
-// removePage moves files away before it commits: after a kill in between the file is found under its trash id.
+// removePage moves files before it commits: after a kill they are found by trash id.
 func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error {
 	c := &store.Commit{Claim: r.s.Claim}
 	sums := map[int64]*store.SetChange{}
 	var gone []*store.Resource
-	var ids []string // of gone, in the trash
+	var ids []string
 	for _, res := range rs {
 		switch w := merge.Effective(res.Wants); {
-		case w == nil || w.State != store.WantAbsent, res.Have.State != store.HavePresent: // still wanted, or no file
+		case w == nil || w.State != store.WantAbsent, res.Have.State != store.HavePresent:
 			work := store.Work{}
 			if w != nil && w.State != store.WantAbsent {
 				work = merge.WorkFor(w, &res.Have, r.s.LocalNow())
@@ -69,10 +68,10 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 			h.State = store.HaveKept
 			r.change(c, sums, res, &h, "kept")
 		default:
-			// The id is made from the row: after a kill the file may be in the trash already.
+			// By the row: after a kill the file may be in the trash already.
 			ids = append(ids, trashID(res))
 			if now, err := r.s.Found(ctx, res, false); err == nil && now != nil && now.State != store.HaveNone {
-				res.Have = *now // the file that the trash will hold
+				res.Have = *now // as the trash will have it
 			}
 			gone = append(gone, res)
 		}
@@ -87,7 +86,7 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 		c.Sets = append(c.Sets, *s)
 	}
 	if err := r.s.Store.Commit(ctx, c); err != nil {
-		for _, res := range gone { // their rows are unchanged, and may be wanted again within this run
+		for _, res := range gone { // no row tells, and they may be wanted again
 			r.s.Doubt(res.ID)
 		}
 		return err
@@ -104,7 +103,7 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 	return nil
 }
 
-// Went counts files that were removed from the mirror.
+// Went counts removed files.
 func (r *Reconciler) Went(n int64) {
 	r.tally.add(func(t *tally) { t.deleted += n })
 	r.s.Observe.removed(n)
@@ -122,7 +121,7 @@ func (r *Reconciler) change(
 	}
 	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Have: h, Work: &store.Work{}})
 	version := res.Have.Version
-	// The version of the want is the evidence of a removal, not the version that once brought the file.
+	// The evidence of a removal is the want, not what brought the file.
 	if w := merge.Effective(res.Wants); w != nil {
 		version = w.Version
 	}
@@ -143,7 +142,7 @@ func (r *Reconciler) removeNow(
 	return done
 }
 
-// trash moves files under ids made from their rows, so that a removal repeated after a kill finds the moved file.
+// trash uses ids made from rows, so that a removal repeated after a kill finds the file.
 func (r *Reconciler) trash(
 	ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource, ids []string,
 ) (done int64) {
@@ -157,7 +156,7 @@ func (r *Reconciler) trash(
 		if errors.Is(err, blob.ErrNotFound) {
 			f, _, terr := r.s.Mirror.OpenTrash(ctx, items[i].ID)
 			if inTrash = terr == nil; inTrash {
-				_ = f.Close() // opened only to see that it is there
+				_ = f.Close()
 			}
 		}
 		if inTrash {
@@ -173,8 +172,7 @@ func (r *Reconciler) trash(
 	return done
 }
 
-// removed records and counts one removal. A file that was missing already counts as removed; any other failure leaves
-// the removal owed.
+// removed counts a removal. A missing file counts too; other failures stay owed.
 func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) int64 {
 	if err == nil || blob.Missing(err) {
 		r.tally.add(func(t *tally) { t.end(res.ID, false) })
@@ -182,7 +180,7 @@ func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, r
 		return 1
 	}
 	if errors.Is(err, blob.ErrSync) {
-		r.s.Doubt(res.ID) // the file may be gone, and wanted again before the next try
+		r.s.Doubt(res.ID) // the file may be gone, and wanted again soon
 	}
 	r.tally.add(func(t *tally) { t.failing.Add(res.ID) })
 	o := &outcome{res: res}
@@ -196,8 +194,7 @@ func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, r
 	return 0
 }
 
-// trashID names the file of a resource in the trash by the time of its removal and its hash. A removal repeated after a
-// kill must compute the same name.
+// trashID names a file in the trash. A removal repeated after a kill must compute the same name.
 func trashID(r *store.Resource) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d\x00%s\x00%x", r.ID, r.URI, r.Have.SHA256)

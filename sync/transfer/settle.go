@@ -12,21 +12,19 @@ import (
 	"resyncd/sync/merge"
 )
 
-// The ledger backs off by the number of requests: from retryFirst, doubling, with jitter, to retryCap. Failures that a
-// new request will not mend start at the cap.
+// The ledger backs off by the number of requests, with jitter. Lasting failures start at retryCap.
 const (
 	retryFirst = 250 * time.Millisecond
-	// retryWrong is the first pause after a wrong answer, four times as long each time up to the usual pause: most
-	// bodies are spoilt once, and nobody is overloaded.
+	// retryWrong follows a wrong answer: most are spoilt once, and nobody is overloaded.
 	retryWrong = 25 * time.Millisecond
 	retryCap   = time.Hour
 	diskRetry  = 10 * time.Second
-	// staleAsks bounds the failures of a resource after which a Follower asks for a newer list (F47, F48).
+	// staleAsks bounds the failures that ask for a newer list (F47, F48).
 	staleAsks = 4
 )
 
 // settle makes one group durable: files first, rows after, in one commit (CONTRIBUTING.md 3.3). No file gets its name
-// before its want, and the notification that may have asked for it, are durable (planner.foresee).
+// before its want and its notification are durable (planner.foresee).
 func (r *Reconciler) settle(ctx context.Context, group []*outcome) error {
 	r.giveUp(group)
 	err := ctx.Err()
@@ -52,8 +50,8 @@ func (r *Reconciler) settle(ctx context.Context, group []*outcome) error {
 	return err
 }
 
-// giveUp waits for a commit of wants under way, and fails outcomes of wants that were never recorded: by its row such a
-// file might have to go again at once (P5).
+// giveUp fails outcomes of wants that were never recorded: such a file might have to go again at once (P5). Rows makes
+// it wait for a commit under way.
 func (r *Reconciler) giveUp(group []*outcome) {
 	w := r.s
 	w.Rows.Lock()
@@ -66,7 +64,7 @@ func (r *Reconciler) giveUp(group []*outcome) {
 	}
 }
 
-// place gives staged bytes their names. A failure of the disk halts the run; files placed before it are recorded.
+// place gives staged bytes their names. A failure of the disk halts the run; files placed before it count.
 func (r *Reconciler) place(ctx context.Context, group []*outcome) {
 	items := make([]blob.Placement, 0, len(group))
 	of := make([]*outcome, 0, len(group))
@@ -75,7 +73,7 @@ func (r *Reconciler) place(ctx context.Context, group []*outcome) {
 			items = append(items, blob.Placement{Stage: o.stage, Key: o.res.Key, Displace: o.displace})
 			of = append(of, o)
 		} else {
-			o.displace = "" // nothing takes the place
+			o.displace = ""
 		}
 	}
 	if len(items) == 0 {
@@ -86,7 +84,7 @@ func (r *Reconciler) place(ctx context.Context, group []*outcome) {
 		if errs[i] != nil {
 			o.discard()
 			o.failWith(errs[i])
-			if o.unsure = systemic != nil; o.unsure { // doubted before another want can be planned for the row
+			if o.unsure = systemic != nil; o.unsure { // before another want is planned
 				r.s.Doubt(o.res.ID)
 			}
 		}
@@ -100,7 +98,6 @@ func (r *Reconciler) place(ctx context.Context, group []*outcome) {
 	}
 }
 
-// record commits haves, failures, totals and history of a group.
 func (r *Reconciler) record(ctx context.Context, group []*outcome) error {
 	w := r.s
 	w.Rows.Lock()
@@ -134,7 +131,7 @@ func (r *Reconciler) record(ctx context.Context, group []*outcome) error {
 	return nil
 }
 
-// refreshTouched re-reads rows whose want changed during the fetch, or totals and states would build on old rows.
+// refreshTouched re-reads rows whose want changed meanwhile, or totals would be wrong.
 func (r *Reconciler) refreshTouched(ctx context.Context, group []*outcome) error {
 	byID := map[int64]*outcome{}
 	var ids []int64
@@ -186,7 +183,7 @@ func (r *Reconciler) recordOne(
 			fallthrough
 		case verdictRefused:
 			wants, rc.Want = r.decided(o, wants)
-			work = merge.WorkForAll(wants, have, now) // wants of other sets may count now
+			work = merge.WorkForAll(wants, have, now)
 		default:
 			if o.want == nil || o.want.State == store.WantAbsent {
 				work = merge.WorkForAll(wants, have, now)
@@ -199,10 +196,10 @@ func (r *Reconciler) recordOne(
 		}
 		rc.Work = &work
 		o.settled(&rc)
-	} else if o.unsure { // the planner that changed the want could not know the bytes on disk
+	} else if o.unsure { // the planner could not know what is on disk
 		work := r.reschedule(o, now)
 		rc.Work = &work
-	} else if o.learnt { // the planner judged by the file before
+	} else if o.learnt {
 		work := merge.WorkForAll(wants, have, now)
 		rc.Work = &work
 	}
@@ -216,10 +213,9 @@ func (r *Reconciler) recordOne(
 	c.Resources = append(c.Resources, rc)
 }
 
-// there tells whether the Source served the resource, changed or not.
 func (o *outcome) there() bool { return o.verdict == verdictFetched || o.verdict == verdictCleared }
 
-// decided writes the Source's own answer, or the policy's refusal, into the want that asked.
+// decided writes the Source's answer, or the policy's refusal, into the want.
 func (r *Reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
 	next := merge.Settle(*o.want, o.there(), o.asked)
 	next.Listed = nil
@@ -228,16 +224,15 @@ func (r *Reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *sto
 		next = *o.want
 		next.Refused = o.failure.reason
 	case o.verdict == verdictGone && !o.want.Pushed && l != nil && l.State == store.WantPresent:
-		next = *l // the Source does not have the pushed version, and its documents still list the older one (P5)
+		next = *l // its documents never took back what they list (P5)
 	case o.want.Pushed:
 		next.Listed = l
 	}
 	return merge.Replaced(wants, &next), &next
 }
 
-// stays takes back a pushed deletion of a resource that the Source still serves: its documents count again, or the file
-// where that is newer. The answer vouches for no body, which may be an error page with status 200; the next pull
-// decides (P5).
+// stays takes back a pushed deletion of a resource that the Source still serves. The answer vouches for no body: it may
+// be an error page with status 200 (P5).
 func (r *Reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]store.Want, *store.Want) {
 	next := *o.want
 	switch l := o.want.Listed; {
@@ -247,7 +242,7 @@ func (r *Reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]
 		next.State, next.Digests, next.Length, next.LastMod =
 			store.WantPresent, merge.DigestOf(have), have.Length, store.NoTime
 		next.Version = have.Version
-	default: // no file, or a file of unknown origin
+	default:
 		next.State, next.Digests, next.Length, next.LastMod = store.WantAsk, "", -1, store.NoTime
 		next.Version.From--
 		next.Version.Until = next.Version.From
@@ -255,7 +250,7 @@ func (r *Reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]
 	return merge.Replaced(wants, &next), &next
 }
 
-// pushedSince tells whether a push brought the file after its documents were written.
+// pushedSince tells whether a push brought the file after its documents.
 func pushedSince(h *store.Have, listed *store.Want) bool {
 	return h.State == store.HavePresent && listed.State == store.WantPresent &&
 		merge.Satisfied(listed, h) != merge.Yes && merge.Relate(h.Version, listed.Version) == merge.Newer
@@ -265,7 +260,7 @@ func removes(rc store.ResourceChange) bool {
 	return rc.Work != nil && rc.Work.Action == store.ActionRemove
 }
 
-// tell passes on the end of the work on one row. A row whose want changed meanwhile is worked on again.
+// tell passes on the end of the work. A row whose want changed is worked on again.
 func (r *Reconciler) tell(o *outcome, touched bool) {
 	if o.verdict == verdictThere {
 		r.s.hint(o.want.SetID)
@@ -278,12 +273,12 @@ func (r *Reconciler) tell(o *outcome, touched bool) {
 		r.s.hint(o.want.SetID)
 	}
 	if o.verdict == verdictGone && o.want != nil && o.want.State == store.WantAbsent {
-		return // the row lands after its removal
+		return
 	}
 	r.s.landed(o.res.ID, o.verdict == verdictFailed)
 }
 
-// remember puts a replaced version into the history; the row holds the current one.
+// remember puts a replaced version into the history.
 func (r *Reconciler) remember(c *store.Commit, res *store.Resource) {
 	c.Events = append(c.Events, store.Event{
 		SourceID: r.s.SourceID, URI: res.URI, At: res.Have.Fetched, What: "fetched",
@@ -291,7 +286,6 @@ func (r *Reconciler) remember(c *store.Commit, res *store.Resource) {
 	})
 }
 
-// reschedule enters a failure in the ledger.
 func (r *Reconciler) reschedule(o *outcome, now store.Micros) store.Work {
 	w := o.res.Work
 	if !w.Since.Known() || w.Since == 0 || w.Attempts == 0 {
@@ -309,7 +303,7 @@ func (r *Reconciler) reschedule(o *outcome, now store.Micros) store.Work {
 func backoff(attempts int, f failure) time.Duration {
 	d := retryCap
 	switch {
-	case f.class == classDisk: // the disk is probed by itself; its resources follow soon after (F6)
+	case f.class == classDisk: // the disk is probed by itself (F6)
 		d = diskRetry
 	case !f.lasts && attempts < 16:
 		n := max(attempts-1, 0)
@@ -321,7 +315,6 @@ func backoff(attempts int, f failure) time.Duration {
 	return max(d, f.wait)
 }
 
-// count adds a recorded outcome to the progress and the tally.
 func (r *Reconciler) count(o *outcome, p *Progress) {
 	p.Bytes += o.bytes
 	if o.verdict == verdictFailed {
@@ -344,14 +337,12 @@ func (r *Reconciler) count(o *outcome, p *Progress) {
 	})
 }
 
-// foundRight tells whether the file on disk was as wanted.
 func (o *outcome) foundRight() bool {
 	return (o.verdict == verdictCleared || o.verdict == verdictAdopted) &&
 		o.want != nil && o.want.State != store.WantAbsent
 }
 
-// untried drops resources that failed already once the time for retries is over. A new want, or a failure of the disk,
-// keeps a resource due.
+// untried drops failures after the time for retries. A new want, or a failure of the disk, keeps a resource due.
 func (r *Reconciler) untried(rs []*store.Resource) []*store.Resource {
 	out := rs[:0]
 	now := r.s.Now()
@@ -366,7 +357,6 @@ func (r *Reconciler) untried(rs []*store.Resource) []*store.Resource {
 	return out
 }
 
-// late tells whether the time for retries is over.
 func (t *tally) late(now time.Time) bool { return !t.until.IsZero() && now.After(t.until) }
 
 func (r *Reconciler) late() (until time.Time, late bool) {

@@ -14,7 +14,7 @@ import (
 	"resyncd/sync/verify"
 )
 
-// Site is one Source and its mirror as the work on files needs them.
+// Site is one Source and its mirror.
 type Site struct {
 	*Workset
 	Store    store.Store
@@ -22,24 +22,24 @@ type Site struct {
 	Claim    store.Claim
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Mirror is nil only in a dry run of a mirror that does not exist yet.
+	// Mirror is nil only in a dry run without a mirror.
 	Mirror   blob.Mirror
 	Means    Means
 	Observe  Observer
-	Progress func(Progress) // may be nil
-	// Hint asks for a newer list of a set; nil where no list can be read.
+	Progress func(Progress)
+	// Hint asks for a newer list of a set; may be nil.
 	Hint func(setID int64)
-	// Rule returns the rule that refuses URIs of a set, nil for a set that is not pulled.
+	// Rule refuses URIs of a set, nil for a set that is not pulled.
 	Rule func(set int64) func(uri string) (refused string)
-	// Content returns the bytes at hand of an inline resource.
+	// Content is the bytes at hand of an inline resource.
 	Content func(ctx context.Context, r *store.Resource) ([]byte, error)
-	// Look: the disk may hold files without a row and is examined before a fetch.
+	// Look: the disk may hold files that no row knows.
 	Look bool
-	// Unclean: the state says that a run is under way (Source.Unclean), so the next run looks at the disk.
+	// Unclean: the state says that a run is under way, so the next run looks at the disk.
 	Unclean atomic.Bool
 }
 
-// Means are the limits for requests to a Source, and the fate of deleted files.
+// Means are the limits of requests, and what becomes of deleted files.
 type Means struct {
 	Client      *fetch.Client
 	Policy      *fetch.Policy
@@ -58,22 +58,21 @@ func (s *Site) hint(setID int64) {
 	}
 }
 
-// made reports progress.
 func (s *Site) made(p Progress) {
 	if s.Progress != nil {
 		s.Progress(p)
 	}
 }
 
-// HashFile reads a mirror file and returns its SHA-256, its length, and the sum of other if given.
+// HashFile returns SHA-256 and length of a mirror file, and the sum of other if given.
 func (s *Site) HashFile(
 	ctx context.Context, key string, other hash.Hash,
 ) (sum [32]byte, n int64, also []byte, err error) {
 	return verify.Hash(ctx, s.Mirror, key, other)
 }
 
-// Begun records, once and before the first change of a file, that a run is under way: the next run looks at the disk if
-// this one is cut (F1, F2). A run that changes nothing is spared two durable steps.
+// Begun records before the first change of a file that a run is under way: the next run looks at the disk if this one
+// is cut (F1, F2). A run without changes is spared that.
 func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
 	if s.Unclean.Load() {
 		return nil
@@ -86,11 +85,11 @@ func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
 	if err := s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: with}); err != nil {
 		return fmt.Errorf("record that a run is under way: %w", err)
 	}
-	s.Unclean.Store(true) // two concurrent callers may both commit
+	s.Unclean.Store(true)
 	return nil
 }
 
-// DeleteMode is the fate of the file of a resource that the Source deleted.
+// DeleteMode is what happens to files that the Source deleted.
 type DeleteMode string
 
 // The delete modes of the configuration.

@@ -13,12 +13,12 @@ type tally struct {
 	mu               sync.Mutex
 	fetched, deleted int64
 	asked            int64         // answers to a question
-	ends             []*ends       // of the pulls under way
-	failing          *spill.Bitmap // resources whose last try failed
-	until            time.Time     // end of the retries; zero: never
-	halted           error         // the failure of the disk that stops fetching
-	used             int64         // the part of deleted whose room ended a halt
-	resumed          bool          // a halt is over
+	ends             []*ends       // one for each pull under way
+	failing          *spill.Bitmap // rows whose last try failed
+	until            time.Time     // end of retries, zero for never
+	halted           error         // the failure that stops fetching
+	used             int64         // the part of deleted that ended a halt
+	resumed          bool
 }
 
 func (t *tally) add(f func(*tally)) {
@@ -27,14 +27,14 @@ func (t *tally) add(f func(*tally)) {
 	t.mu.Unlock()
 }
 
-// ends are the resources that a reconciler finished since a pull began. A list that the pull reads again calls them
-// right, though they may have changed during the pull.
+// ends are the resources finished since a pull began: a list read again calls them right, though they may not have been
+// so before.
 type ends struct {
-	right *spill.Bitmap // the file was as wanted already
-	other *spill.Bitmap // fetched, removed, refused or failed
+	right *spill.Bitmap // the file was right already
+	other *spill.Bitmap
 }
 
-// Count is the state of the counters when a pull began, and the resources finished since.
+// Count is the state of the counters when a pull began.
 type Count struct {
 	fetched, deleted int64
 	asked            int64
@@ -45,8 +45,8 @@ type Count struct {
 type Done struct {
 	Fetched, Deleted int64
 	Asked            int64 // answers to a question
-	Failed           int64 // resources of the whole run whose last try failed
-	Unchanged        int64 // resources that were as wanted before the pull
+	Failed           int64 // in the whole run, by their last try
+	Unchanged        int64 // right before the pull
 }
 
 // Count begins to count for a pull, until EndCount.
@@ -59,7 +59,7 @@ func (r *Reconciler) Count() (c Count) {
 	return c
 }
 
-// Since returns the work since a Count began; calm are the resources that the lists of its pull called right.
+// Since returns the work since a Count began; calm are the resources that its lists called right.
 func (r *Reconciler) Since(c Count, calm *spill.Bitmap) (d Done) {
 	r.tally.add(func(t *tally) {
 		d = Done{
@@ -89,7 +89,7 @@ func (r *Reconciler) EndCount(c Count) {
 	})
 }
 
-// end notes for the pulls under way that a resource is finished. The caller holds the lock.
+// end notes that a resource is finished. The caller holds the lock.
 func (t *tally) end(id int64, right bool) {
 	for _, e := range t.ends {
 		if right {
@@ -100,8 +100,7 @@ func (t *tally) end(id int64, right bool) {
 	}
 }
 
-// unchanged counts resources that were as wanted before the pull: those that its lists called right or that were found
-// right, and that nothing else happened to. Each counts once.
+// unchanged counts each resource once that was right before the pull, and that nothing else happened to.
 func (e *ends) unchanged(calm *spill.Bitmap) int64 {
 	if calm == nil {
 		calm = spill.NewBitmap()

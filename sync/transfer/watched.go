@@ -6,13 +6,12 @@ import (
 	"resyncd/store/blob"
 )
 
-// Watch wraps the mirror so that the state records a run before any file changes, and returns it.
+// Watch has the state record a run before any file changes.
 func (s *Site) Watch() blob.Mirror {
 	s.Mirror = &watchedMirror{Mirror: s.Mirror, s: s}
 	return s.Mirror
 }
 
-// watchedMirror calls Begun before any file changes.
 type watchedMirror struct {
 	blob.Mirror
 	s *Site

@@ -12,61 +12,56 @@ import (
 )
 
 const (
-	// namedMost bounds how many rows are named; more are looked for in pages.
+	// namedMost bounds the named rows; more are paged.
 	namedMost = 10_000
-	// urgentMost is how many rows may wait for a fetch while the commit of their wants is written.
+	// urgentMost bounds the rows whose fetch waits for their commit.
 	urgentMost = 16
-	// readyLow is how many written rows may still wait when a batch is handed on: few for their memory, enough to keep
-	// fetches busy until the next batch.
+	// readyLow bounds the memory of written rows, and keeps fetches busy until the next batch.
 	readyLow = 600
-	// readyPatience is how long a planner waits for room. Slower fetches leave processor time to read rows back from
-	// the store.
+	// readyPatience bounds a planner's wait for room; rows can be read back later.
 	readyPatience = 200 * time.Millisecond
 )
 
-// Workset is the work for one Source, pending and under way, shared by planner, conductor, recorder and removals. There
-// are two locks, taken in this order:
+// Workset is the work for one Source. It has two locks, taken in this order:
 //
-//  1. Rows is held from reading rows of the state to the end of the commit that writes them back, as long as the disk
-//     takes. A want that changed in between would be lost.
-//  2. mu guards the fields below it. It is never held over a call of the store, the disk or the network.
+//  1. Rows is held from reading rows to the end of the commit that writes them back. A want that changed
+//     in between would be lost.
+//  2. mu guards the fields below it, and is never held over a call of the store, the disk or the network.
 //
-// A resource that is being worked on is in flight; if its want changes meanwhile it stays owed. All work is owed in the
-// store too, where rows that were not handed over are found.
+// A resource that is being worked on is in flight; if its want changes it stays owed. The store has all owed work,
+// handed over or not.
 type Workset struct {
 	Rows sync.Mutex
 
 	mu     sync.Mutex
 	flight map[int64]mark
-	// urgent and ready are rows in flight without a worker: urgent ones wait for their commit, ready ones were just
-	// written.
+	// Rows in flight without a worker: urgent ones wait for their commit, ready ones are written.
 	urgent []*store.Resource
 	ready  []*store.Resource
-	open   bool          // a conductor takes rows
-	room   chan struct{} // closed once ready has room; nil unless a planner waits
-	// named are rows with work that are not in flight; all says that they are too many to name.
+	open   bool
+	room   chan struct{} // closed once ready has room; may be nil
+	// named are rows with work and not in flight; all: too many to name.
 	named []int64
 	all   bool
-	// remains: a removal may be due. removing: removals are being carried out.
+	// A removal may be due; removals are under way.
 	remains, removing bool
 	Notes             notes
-	doubtful          map[int64]struct{} // rows whose file may be newer
+	doubtful          map[int64]struct{}
 
-	// Follows: new work is named, so that a push is fetched without paging through all owed rows.
+	// Follows: new work is named, so that a push needs no paging.
 	Follows bool
-	wake    chan struct{} // wakes the conductor after any change above
-	remove  chan struct{} // wakes the removals
+	wake    chan struct{}
+	remove  chan struct{}
 }
 
-// mark says what happened to a resource since its flight began.
 type mark uint8
 
 const (
 	touched mark = 1 << iota // its want changed
-	void                     // the commit of the want that caused the fetch failed
+	void                     // the commit of its want failed
 )
 
-// NewWorkset returns an empty Workset that does not follow.
+// NewWorkset returns an empty Workset.
 func NewWorkset() *Workset {
 	return &Workset{
 		flight: map[int64]mark{}, Notes: notes{rows: map[int64][]*Note{}}, doubtful: map[int64]struct{}{},
@@ -74,8 +69,8 @@ func NewWorkset() *Workset {
 	}
 }
 
-// Begin puts resources in flight and returns those that were not. The caller must hold Rows from before reading them,
-// or work recorded meanwhile would be done again.
+// Begin puts resources in flight and returns the new ones. The caller holds Rows since before reading them, or recorded
+// work would be done again.
 func (w *Workset) Begin(rs []*store.Resource) []*store.Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,8 +88,8 @@ func (w *Workset) beginLocked(rs []*store.Resource) []*store.Resource {
 	return out
 }
 
-// Touch notes that the want of a resource changes. A resource in flight stays owed: its file may get its name before
-// its row is written, and only owed work makes the run after a cut look. The caller holds Rows.
+// Touch keeps a resource in flight owed after its want changed: only owed work makes the next run look after a cut. The
+// caller holds Rows.
 func (w *Workset) Touch(rc *store.ResourceChange, now store.Micros) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,8 +99,7 @@ func (w *Workset) Touch(rc *store.ResourceChange, now store.Micros) {
 	}
 }
 
-// Fail notes that the commit of the wants failed which resources in flight are fetched for. Their work is void, and
-// their rows are read anew.
+// Fail voids the flights whose want could not be committed; their rows are read anew.
 func (w *Workset) Fail(ids []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +110,6 @@ func (w *Workset) Fail(ids []int64) {
 	}
 }
 
-// is tells whether a resource in flight has a mark.
 func (w *Workset) is(id int64, m mark) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,21 +124,20 @@ func (w *Workset) Busy(id int64) bool {
 	return busy
 }
 
-// Idle drops the resources in flight. The caller holds Rows for as long as that must stay true.
+// Idle drops the resources in flight. The caller holds Rows while that must stay true.
 func (w *Workset) Idle(rs []*store.Resource) []*store.Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(rs, func(r *store.Resource) bool { _, busy := w.flight[r.ID]; return busy })
 }
 
-// InFlight are the ids of the resources in flight, sorted.
+// InFlight returns the ids in flight, sorted.
 func (w *Workset) InFlight() []int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Keys(w.flight))
 }
 
-// end ends the flight of resources.
 func (w *Workset) end(rs ...*store.Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,14 +150,14 @@ func (w *Workset) endLocked(rs []*store.Resource) {
 	}
 }
 
-// Take opens the workset for a conductor, until Clear.
+// Take opens the workset until Clear.
 func (w *Workset) Take() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open = true
 }
 
-// Clear forgets all flights, at the end of a run.
+// Clear forgets all flights.
 func (w *Workset) Clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +166,6 @@ func (w *Workset) Clear() {
 	clear(w.flight)
 }
 
-// drop forgets rows that were handed over; the store has them.
 func (w *Workset) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +179,7 @@ func (w *Workset) dropLocked() {
 	w.makeRoom()
 }
 
-// HandUrgent hands over rows in flight, to be fetched before all others.
+// HandUrgent hands over rows in flight, fetched before all others.
 func (w *Workset) HandUrgent(rs []*store.Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,8 +194,7 @@ func (w *Workset) UrgentRoom() int {
 	return urgentMost - len(w.urgent)
 }
 
-// HandReady hands over rows that were just written, if there is room. The caller must have held Rows since before it
-// wrote them.
+// HandReady hands over written rows if there is room. The caller holds Rows since before the write.
 func (w *Workset) HandReady(rs []*store.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,8 +206,8 @@ func (w *Workset) HandReady(rs []*store.Resource) bool {
 	return true
 }
 
-// TakeReady returns up to n rows that were handed over, and whether there are more. Rows whose want changed since are
-// left to the store; again reports them.
+// TakeReady returns up to n rows that were handed over, and whether more wait. again: rows whose want changed are left
+// to the store.
 func (w *Workset) TakeReady(n int) (rs []*store.Resource, more, again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -247,7 +237,7 @@ func (w *Workset) makeRoom() {
 	}
 }
 
-// AwaitRoom waits up to readyPatience for room for another batch. Only one planner at a time may wait.
+// AwaitRoom waits for room, up to readyPatience, for one planner at a time.
 func (w *Workset) AwaitRoom(ctx context.Context) {
 	w.mu.Lock()
 	if !w.open || len(w.ready) <= readyLow {
@@ -268,7 +258,7 @@ func (w *Workset) AwaitRoom(ctx context.Context) {
 	}
 }
 
-// Name announces rows with new work. A workset that does not follow pages through all owed rows instead.
+// Name announces rows with new work. A run that ends pages instead.
 func (w *Workset) Name(ids []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -280,7 +270,7 @@ func (w *Workset) Name(ids []int64) {
 	w.Poke()
 }
 
-// NameAll announces that many rows have new work.
+// NameAll announces many rows with new work.
 func (w *Workset) NameAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,7 +278,7 @@ func (w *Workset) NameAll() {
 	w.Poke()
 }
 
-// Hear returns the news since the last call: urgent rows, and rows by id or all.
+// Hear returns the news since the last call.
 func (w *Workset) Hear() (urgent []*store.Resource, ids []int64, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -305,7 +295,7 @@ func (w *Workset) Poke() {
 	}
 }
 
-// Removals announces that a removal may be due. Without Follows removals come after the fetches.
+// Removals announces a due removal. A run that ends removes after the fetches.
 func (w *Workset) Removals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -314,7 +304,7 @@ func (w *Workset) Removals() {
 	}
 }
 
-// fetched lets removals begin: nothing is left to fetch for now.
+// fetched lets removals begin after the fetches.
 func (w *Workset) fetched() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -330,14 +320,13 @@ func (w *Workset) removeLocked() {
 	}
 }
 
-// beginRemovals notes that removals are being carried out.
 func (w *Workset) beginRemovals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remains, w.removing = false, true
 }
 
-// removed ends a round of removals and wakes the conductor: a failed removal is due again, or the disk failed.
+// removed wakes the conductor: a failed removal is due again, or the disk failed.
 func (w *Workset) removed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -345,7 +334,7 @@ func (w *Workset) removed() {
 	w.Poke()
 }
 
-// waits tells whether there is work that the conductor does not know of, or a removal under way.
+// waits tells whether there is work unknown to the conductor.
 func (w *Workset) waits() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -356,8 +345,8 @@ func (w *Workset) waitsLocked() bool {
 	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains || w.removing
 }
 
-// rest sets resting to whether nothing waits, and tells whether a rest begins. It holds Rows and mu: a pull must not be
-// concluded without work that a planner hands over meanwhile.
+// rest tells whether a rest begins. It holds Rows and mu, or a pull could be concluded without work handed over
+// meanwhile.
 func (w *Workset) rest(resting *atomic.Bool) (begins bool) {
 	w.Rows.Lock()
 	defer w.Rows.Unlock()
@@ -367,7 +356,7 @@ func (w *Workset) rest(resting *atomic.Bool) (begins bool) {
 	return !resting.Swap(rests) && rests
 }
 
-// Due are the ids of rows of a commit that have work now.
+// Due are the rows of a commit with work.
 func Due(c *store.Commit) []int64 {
 	ids := make([]int64, 0, len(c.Resources))
 	for i := range c.Resources {

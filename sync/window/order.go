@@ -6,30 +6,30 @@ import (
 	"resyncd/store"
 )
 
-// Order is in which order the pages of a feed stand.
+// Order is the order of a feed's pages.
 type Order string
 
-// Pages that are not newest first have to be read all at each pull: what is new may be on any.
+// Pages that are not newest first must all be read at each pull.
 const (
 	OrderUnknown Order = ""
 	NewestFirst  Order = "newest-first"
 	NoOrder      Order = "none"
 )
 
-// PageOrder finds out whether pages are newest first: entries mostly grow older within each, and next to none of one is
-// newer than the older quarter of the page before it, where a pin may stand.
+// PageOrder tests whether pages are newest first: entries mostly grow older, and few are newer than the older quarter
+// of the page before. A pin may stand before that.
 type PageOrder struct {
-	page     []store.Micros // in document order
-	before   store.Micros   // where the older quarter of the page before begins, NoTime without dates
+	page     []store.Micros
+	before   store.Micros // start of the last page's older quarter
 	turned   bool
-	up, down int // neighbours of which the second is newer, or older
+	up, down int // neighbours that grow newer, older
 	Found    Order
 }
 
-// Meet notes an entry of the page.
+// Meet notes an entry.
 func (o *PageOrder) Meet(when store.Micros) { o.page = append(o.page, when) }
 
-// Newest is the instant of the newest entry of the page, NoTime where none has one.
+// Newest is the newest instant of the page, or NoTime.
 func (o *PageOrder) Newest() store.Micros {
 	if len(o.page) == 0 {
 		return store.NoTime
