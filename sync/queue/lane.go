@@ -13,7 +13,6 @@ const (
 	backOffMost = 5 * time.Minute
 )
 
-// entry is a Job that waits.
 type entry struct {
 	Job
 	ripe     bool      // due once; a clock set back does not change that
@@ -21,8 +20,8 @@ type entry struct {
 	floor    time.Time // the earliest time after a failure
 }
 
-// wait is how long e still waits, 0 if it is due. The earlier of two clocks counts: the monotonic one stops in suspend,
-// the wall clock may be set back.
+// wait is how long e still waits. The earlier clock counts: the monotonic one stops in suspend, the wall clock may be
+// set.
 func (e *entry) wait(now time.Time) time.Duration {
 	if !e.ripe {
 		d := remaining(e.Due, now)
@@ -38,11 +37,10 @@ func remaining(t, now time.Time) time.Duration {
 	return min(t.Sub(now), t.Round(0).Sub(now.Round(0)))
 }
 
-// lane is the work of one Source.
 type lane struct {
 	waiting []entry
 	listed  bool
-	running Kind // "" for nothing
+	running Kind
 	dropped bool // not wanted any more
 
 	// A lane asks for a slot when a job needs it and gets it even while it runs something else, so that notifications
@@ -56,9 +54,9 @@ type lane struct {
 type seat uint8
 
 const (
-	seatNone  seat = iota
-	seatSlot       // holds one of the slots
-	seatAside      // its slot went to another
+	seatNone seat = iota
+	seatSlot
+	seatAside
 )
 
 func (l *lane) put(j Job, now time.Time) {
@@ -76,7 +74,6 @@ func (l *lane) put(j Job, now time.Time) {
 	l.waiting = append(l.waiting, entry{Job: j, ripe: remaining(j.Due, now) <= 0})
 }
 
-// failed puts a failed Job back and returns when it is repeated.
 func (l *lane) failed(e entry, now time.Time) time.Time {
 	e.failures++
 	pause := backoff.Jittered(backoff.Doubled(backOffBase, e.failures, backOffMost), 4)

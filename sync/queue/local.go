@@ -115,8 +115,8 @@ func (q *Local) Drop(_ context.Context, source int64) error {
 	return nil
 }
 
-// Run carries out jobs with work, each in its own goroutine, until ctx ended and all work returned; it returns nil then. A second Run at
-// the same time is refused.
+// Run carries out jobs with work, each in its own goroutine, until ctx ended and all work returned; it returns nil
+// then. A second Run at the same time is refused.
 func (q *Local) Run(ctx context.Context, work func(ctx context.Context, j Job) error) error {
 	if err := q.begin(); err != nil {
 		return err

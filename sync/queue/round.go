@@ -50,7 +50,6 @@ func (q *Local) round() (start []entry, pause time.Duration) {
 		}
 	}
 	run := func(l *lane, i int) { start = append(start, l.take(i)) }
-	// Jobs without a slot start, the others ask.
 	for _, id := range look {
 		l := q.lanes[id]
 		if l == nil || l.running != "" {
@@ -74,7 +73,6 @@ func (q *Local) round() (start []entry, pause time.Duration) {
 			run(l, i)
 		}
 	}
-	// Lanes that got no slot do other work.
 	for _, id := range look {
 		if l := q.lanes[id]; l != nil && l.running == "" {
 			if i, _ := l.next(now, false); i >= 0 {
@@ -115,7 +113,6 @@ func (q *Local) grant(now time.Time) (granted []*lane) {
 	return granted
 }
 
-// setAside takes the slot that was held the longest, if too long.
 func (q *Local) setAside(now time.Time) bool {
 	if q.aside >= q.options.Aside || len(q.holding) == 0 || now.Sub(q.holding[0].since) < q.options.Patience {
 		return false

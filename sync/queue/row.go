@@ -17,14 +17,14 @@ const (
 // row is one Source's line, in wall clock UTC.
 type row struct {
 	schedule Schedule
-	part     float64   // 0 <= part < 1, by name
+	part     float64
 	anchor   time.Time // the next run counts from here; zero: never pulled
-	grid     time.Time // the next run on the grid
+	grid     time.Time
 	at       time.Time // grid and the Source's distance
 	missed   bool      // the run makes up for missed ones
 	last     time.Time
-	every    time.Duration // the shortened interval
-	again    time.Time     // the repetition of a failed put
+	every    time.Duration
+	again    time.Time // the repetition of a failed put
 }
 
 // partOf spreads names evenly over [0, 1).
@@ -56,7 +56,6 @@ func (r *row) aim(grid time.Time) {
 	r.grid, r.at = grid, r.off(grid, jitterMost)
 }
 
-// catchUp makes up for missed runs by one soon.
 func (r *row) catchUp(now time.Time) {
 	if r.missed || r.at.IsZero() || !r.at.Before(now.Add(-glance)) {
 		return
@@ -110,7 +109,6 @@ func (r *row) off(grid time.Time, most time.Duration) time.Time {
 	return grid.Add(time.Duration(r.part * float64(distance)))
 }
 
-// next is the next pull, zero for none.
 func (r *row) next() time.Time {
 	next := r.at
 	for _, t := range []time.Time{r.short(), r.again} {

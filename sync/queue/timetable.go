@@ -135,7 +135,6 @@ type duty struct {
 	row *row
 }
 
-// due takes due pulls, in order, and says how long nothing else is due.
 func (t *Timetable) due() (due []duty, pause time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

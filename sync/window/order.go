@@ -16,13 +16,12 @@ const (
 	NoOrder      Order = "none"
 )
 
-// PageOrder tests whether pages are newest first: entries mostly grow older, and few are newer than the older quarter
-// of the page before. A pin may stand before that.
+// PageOrder tests whether pages are newest first: few entries may be newer than the older quarter of the page before.
 type PageOrder struct {
 	page     []store.Micros
 	before   store.Micros // start of the last page's older quarter
 	turned   bool
-	up, down int // neighbours that grow newer, older
+	up, down int
 	Found    Order
 }
 
@@ -37,7 +36,6 @@ func (o *PageOrder) Newest() store.Micros {
 	return slices.Max(o.page)
 }
 
-// Turn ends a page.
 func (o *PageOrder) Turn() {
 	newer := 0
 	for i, when := range o.page {
