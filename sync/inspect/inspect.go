@@ -142,7 +142,8 @@ func (i *inspection) pass(ctx context.Context, only doubted) (again doubted, err
 // reader asks past caches and without validators: what an earlier reading left behind must not speak for the Source.
 func (i *inspection) reader() *destination.Reader {
 	return destination.NewReader(destination.ReaderOptions{
-		Client: i.Client, Policy: i.Policy, Log: i.Log, RetryFor: i.RetryFor, NoFeeds: i.NoFeeds, Topic: i.topicOptions(),
+		Client: i.Client, Policy: i.Policy, Log: i.Log, RetryFor: i.RetryFor, NoFeeds: i.NoFeeds,
+		Topic: i.topicOptions(),
 	}).Uncached()
 }
 

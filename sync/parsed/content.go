@@ -45,7 +45,6 @@ func Announced(e *rsdoc.Entry) coverage.Announced {
 	}
 }
 
-// digestString writes usable digests for a row, strongest first.
 func digestString(ds []rsdoc.Digest) string {
 	switch len(ds) {
 	case 0:

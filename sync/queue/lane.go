@@ -81,7 +81,6 @@ func (l *lane) failed(e entry, now time.Time) time.Time {
 	return l.back(e)
 }
 
-// back puts a Job back and returns its Due. An earlier Due that was put meanwhile counts.
 func (l *lane) back(e entry) time.Time {
 	i := slices.IndexFunc(l.waiting, func(put entry) bool { return put.Kind == e.Kind })
 	if i < 0 {
@@ -99,7 +98,6 @@ func (l *lane) back(e entry) time.Time {
 	return put.Due
 }
 
-// next is the first due Job, with or without slotted ones, or -1. soon is the wait of the earliest other one.
 func (l *lane) next(now time.Time, slotted bool) (first int, soon time.Duration) {
 	first, soon = -1, forever
 	for i := range l.waiting {

@@ -30,11 +30,9 @@ type LocalOptions struct {
 // Identity: one Job waits for a Source and a Kind, by the earlier Due. A Put while it runs makes it run again
 // afterwards, so that a run sees whatever was recorded before a Put.
 //
-// Order: jobs of one Source never run at the same time (one writer per Source). The first by Due goes next, within a
-// second by kind.
+// Order: one job of a Source runs at a time (one writer per Source), by Due, within a second by kind.
 //
-// Fairness: every Source with work runs in its own place, so that a blocked Source holds up no other. Only slotted
-// kinds share slots, which Sources get in turn.
+// Fairness: a blocked Source holds up no other. Only slotted kinds share slots, which Sources get in turn.
 //
 // Failure: a failed or panicked Job (F5) is repeated with backoff until it succeeds or is dropped. A Put brings the
 // repetition forward, but not to within a second. Work that fails because ctx ended waits for the next Run.

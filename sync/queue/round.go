@@ -9,12 +9,10 @@ import (
 const (
 	forever = time.Duration(math.MaxInt64)
 	// glance is the longest sleep: timers stop in suspend, and the wall clock may be set (F16).
-	glance = 30 * time.Second
-	// costMost bounds how far a Source falls back among those that ask.
+	glance   = 30 * time.Second
 	costMost = time.Minute
 )
 
-// touch lists a lane for the next round. The caller holds the lock.
 func (q *Local) touch(source int64, l *lane) {
 	if l.running != "" || l.listed {
 		return

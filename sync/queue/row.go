@@ -10,7 +10,6 @@ const (
 	// jitterShare and jitterMost bound the distance from the grid, by the time to the run after.
 	jitterShare = 10
 	jitterMost  = time.Minute
-	// catchUpMost bounds it for a missed run, which is late already.
 	catchUpMost = 10 * time.Second
 )
 
@@ -27,7 +26,6 @@ type row struct {
 	again    time.Time // the repetition of a failed put
 }
 
-// partOf spreads names evenly over [0, 1).
 func partOf(name string) float64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -97,7 +95,6 @@ func (r *row) after(t time.Time) time.Time {
 	return next.Round(0).UTC()
 }
 
-// off adds the Source's distance to a place on the grid.
 func (r *row) off(grid time.Time, most time.Duration) time.Time {
 	if grid.IsZero() {
 		return grid
@@ -126,7 +123,6 @@ func (r *row) short() time.Time {
 	return r.last.Add(r.every)
 }
 
-// take reports since when a pull is due, takes it and plans the next.
 func (r *row) take(now time.Time) (since time.Time, ok bool) {
 	since = r.next()
 	if since.IsZero() || since.After(now) {

@@ -15,7 +15,6 @@ type Schedule interface {
 
 // TimetableOptions configure a Timetable; Put is needed.
 type TimetableOptions struct {
-	// Put takes due pulls.
 	Put func(ctx context.Context, j Job) error
 	// Failed gets failed puts, which are repeated. May be nil.
 	Failed func(source int64, err error)

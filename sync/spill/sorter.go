@@ -122,7 +122,9 @@ func (s *Sorter) Sort() error {
 	s.order()
 	for _, p := range s.runs {
 		from := bufio.NewReaderSize(io.NewSectionReader(s.file, p.at, p.size), sorterRead)
-		s.merge = append(s.merge, &run{read: func(into []byte) ([]byte, error) { return readRecord(from, into, p.size) }})
+		s.merge = append(s.merge, &run{
+			read: func(into []byte) ([]byte, error) { return readRecord(from, into, p.size) },
+		})
 	}
 	held := s.held
 	s.merge = append(s.merge, &run{read: func([]byte) ([]byte, error) {

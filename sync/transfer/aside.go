@@ -24,8 +24,7 @@ const (
 	asideShare = 16
 	asideLook  = 50 * time.Millisecond
 	usualOf    = 16
-	// brisk is the usual silence below which one worker keeps a place busy.
-	brisk = time.Millisecond
+	brisk      = time.Millisecond
 	// asideBody is the listed length from which a body that comes is kept: it would begin anew.
 	asideBody = 1 << 20
 )
@@ -40,7 +39,6 @@ type job struct {
 	patient bool
 }
 
-// transfers are those under way. The zero value is ready.
 type transfers struct {
 	mu     sync.Mutex
 	silent map[*transfer]struct{} // those that may be set aside
@@ -62,7 +60,6 @@ type transfer struct {
 	comes   atomic.Bool
 }
 
-// watch returns the context and transfer for a worker's next download.
 type watch func() (context.Context, *transfer)
 
 // watches reuses the context after a success: a new one for each small download costs too many allocations.

@@ -24,8 +24,7 @@ const (
 	groupAge   = time.Second
 	// groupAgeFirst lets a run that is killed again and again get further each time.
 	groupAgeFirst = 50 * time.Millisecond
-	// halfFiles is the least size of a group closed by halves.
-	halfFiles = 50
+	halfFiles     = 50
 )
 
 // Reconciler compares want with have and acts: the only place where a mirror changes. It works for as long as its
@@ -352,7 +351,6 @@ func (c *conductor) takeReady() {
 	}
 }
 
-// leave drops failed resources from the queues; they stay owed.
 func (c *conductor) leave() {
 	w := c.r.s
 	for _, rs := range []*[]*store.Resource{&c.queue, &c.slow} {

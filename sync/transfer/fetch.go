@@ -162,7 +162,6 @@ func (r *Reconciler) onDisk(ctx context.Context, o *outcome) (done bool, err err
 	return r.adopt(ctx, o)
 }
 
-// rehash checks a file by a digest that it was never checked by.
 func (r *Reconciler) rehash(ctx context.Context, o *outcome) (bool, error) {
 	d, ok := parsed.Strongest(o.want.Digests)
 	if !ok {
@@ -359,7 +358,6 @@ func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
 	return failed
 }
 
-// inScope is the scope of the set that wants the resource.
 func (r *Reconciler) inScope(set int64) func(uri string) bool {
 	scope := r.scope
 	if own := r.s.Rule(set); own != nil {

@@ -57,7 +57,6 @@ func (h *hasher) write(p []byte) {
 	}
 }
 
-// end waits for the sums, and frees h.
 func (h *hasher) end() {
 	h.full <- h.block
 	close(h.full)

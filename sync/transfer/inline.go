@@ -15,7 +15,6 @@ const ClassNoContent = "no-content"
 // ClassNoRoom is the class of files without room, ClassMismatch of bodies that are not as listed.
 const ClassNoRoom, ClassMismatch = "no-room", "mismatch"
 
-// inline stages bytes at hand as fetch does.
 func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 	content, err := r.s.Content(ctx, o.res)
 	if errors.Is(err, store.ErrNotFound) {
@@ -58,7 +57,6 @@ func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 	}
 }
 
-// settled drops the bytes at hand once the mirror has them.
 func (o *outcome) settled(rc *store.ResourceChange) {
 	if o.want != nil && o.want.Inline && rc.Work != nil && rc.Work.Action != store.ActionFetch {
 		rc.DropContent = true

@@ -260,7 +260,6 @@ func removes(rc store.ResourceChange) bool {
 	return rc.Work != nil && rc.Work.Action == store.ActionRemove
 }
 
-// tell passes on the end of the work. A row whose want changed is worked on again.
 func (r *Reconciler) tell(o *outcome, touched bool) {
 	if o.verdict == verdictThere {
 		r.s.hint(o.want.SetID)
@@ -278,7 +277,6 @@ func (r *Reconciler) tell(o *outcome, touched bool) {
 	r.s.landed(o.res.ID, o.verdict == verdictFailed)
 }
 
-// remember puts a replaced version into the history.
 func (r *Reconciler) remember(c *store.Commit, res *store.Resource) {
 	c.Events = append(c.Events, store.Event{
 		SourceID: r.s.SourceID, URI: res.URI, At: res.Have.Fetched, What: "fetched",

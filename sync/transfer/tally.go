@@ -89,7 +89,6 @@ func (r *Reconciler) EndCount(c Count) {
 	})
 }
 
-// end notes that a resource is finished. The caller holds the lock.
 func (t *tally) end(id int64, right bool) {
 	for _, e := range t.ends {
 		if right {

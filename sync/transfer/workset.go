@@ -13,8 +13,7 @@ import (
 
 const (
 	// namedMost bounds the named rows; more are paged.
-	namedMost = 10_000
-	// urgentMost bounds the rows whose fetch waits for their commit.
+	namedMost  = 10_000
 	urgentMost = 16
 	// readyLow bounds the memory of written rows, and keeps fetches busy until the next batch.
 	readyLow = 600
@@ -334,7 +333,6 @@ func (w *Workset) removed() {
 	w.Poke()
 }
 
-// waits tells whether there is work unknown to the conductor.
 func (w *Workset) waits() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

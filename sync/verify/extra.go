@@ -23,7 +23,8 @@ const extraBatch = 1000
 // Extra hands over files of a mirror that belong to no resource. Files of owed resources are left out and named beside:
 // an interrupted run put them there.
 func Extra(
-	ctx context.Context, st store.Resources, m blob.Mirror, source int64, each func(extra []blob.Info, owed []int64) error,
+	ctx context.Context, st store.Resources, m blob.Mirror, source int64,
+	each func(extra []blob.Info, owed []int64) error,
 ) error {
 	var batch []blob.Info
 	flush := func() error {

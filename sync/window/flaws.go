@@ -13,7 +13,6 @@ func (f *Flaws) Meet(key uint64, ordinal int) {
 	f.next, f.before = ordinal+1, key
 }
 
-// End closes the flaws before an entry, key 0 for the end.
 func (f *Flaws) End(key uint64, n int) {
 	for range n {
 		f.places = append(f.places, [2]uint64{f.before, key})

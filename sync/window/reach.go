@@ -11,8 +11,7 @@ import (
 // vouches for all newer ones, unless it is pinned, dated ahead or edited.
 type Reach struct {
 	entries map[uint64]*landmark
-	// lines are vouching entries, newest first; both ways without dates.
-	lines [][]*landmark
+	lines   [][]*landmark
 }
 
 type landmark struct {

@@ -17,12 +17,10 @@ const Most = 2000
 // Window is what the newest document showed, for the next pull.
 type Window struct {
 	Entries []Entry `json:"entries"`
-	// Gone counts pulls since then that missed a named older document.
-	Gone int `json:"gone,omitempty"`
+	Gone    int     `json:"gone,omitempty"`
 	// Broken: a later pull ended early, so known entries prove nothing.
-	Broken bool `json:"broken,omitempty"`
-	// Rest are older documents where reading ended early.
-	Rest []string `json:"rest,omitempty"`
+	Broken bool     `json:"broken,omitempty"`
+	Rest   []string `json:"rest,omitempty"`
 	// Flawed are older documents to read again for unreadable entries.
 	Flawed []string `json:"flawed,omitempty"`
 	// Flaws are its own unreadable entries, as Beside has them, since Since.
