@@ -22,7 +22,6 @@ const (
 	KindScrub     Kind = "scrub"    // hash mirror files again
 )
 
-// rank is a Kind's place in the order, unknown kinds last.
 func (k Kind) rank() int {
 	switch k {
 	case KindNotify:
@@ -56,7 +55,6 @@ type Job struct {
 	Due time.Time
 }
 
-// compare orders the jobs of one Source by Due in whole seconds, then by kind, which would else never matter.
 func compare(a, b Job) int {
 	return cmp.Or(
 		cmp.Compare(a.Due.Unix(), b.Due.Unix()),

@@ -13,7 +13,6 @@ const (
 	catchUpMost = 10 * time.Second
 )
 
-// row is one Source's line, in wall clock UTC.
 type row struct {
 	schedule Schedule
 	part     float64
@@ -61,7 +60,6 @@ func (r *row) catchUp(now time.Time) {
 	r.missed, r.at = true, r.off(now, catchUpMost)
 }
 
-// setBack keeps runs from moving away when the clock went back.
 func (r *row) setBack(now time.Time) {
 	if r.last.After(now) {
 		r.last = now

@@ -51,7 +51,6 @@ func NewTimetable(o TimetableOptions) *Timetable {
 	return t
 }
 
-// now is the wall clock alone: the monotonic clock stops in suspend.
 func (t *Timetable) now() time.Time { return t.options.Now().Round(0).UTC() }
 
 // Set gives a Source its Schedule. last is its last whole pull, zero for never, which pulls at once; it counts for a

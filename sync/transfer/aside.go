@@ -25,8 +25,7 @@ const (
 	asideLook  = 50 * time.Millisecond
 	usualOf    = 16
 	brisk      = time.Millisecond
-	// asideBody is the listed length from which a body that comes is kept: it would begin anew.
-	asideBody = 1 << 20
+	asideBody  = 1 << 20
 )
 
 var errAside = errors.New("set aside for others: nothing came for too long")
@@ -107,7 +106,6 @@ func (t *transfer) waits(begins bool, at time.Time) {
 	}
 }
 
-// resting counts pauses. Any goroutine may call it.
 func (ts *transfers) resting(begins bool) {
 	if begins {
 		ts.rests.Add(1)

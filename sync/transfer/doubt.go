@@ -43,7 +43,6 @@ func (s *Site) Doubted(r *store.Resource) bool {
 	return r.Work.Action != store.ActionNone && s.doubts(r.ID)
 }
 
-// suspects tells whether the disk may differ from a row: a doubtful one, or any with work after a cut run.
 func (s *Site) suspects(r *store.Resource) bool {
 	return r.Work.Action != store.ActionNone && s.Look || s.Doubted(r)
 }

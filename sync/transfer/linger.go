@@ -16,7 +16,6 @@ func orderly(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), context.Canceled)
 }
 
-// lingering outlives an orderly end of ctx for lingerFor.
 func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

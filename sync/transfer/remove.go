@@ -121,7 +121,6 @@ func (r *Reconciler) change(
 	}
 	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Have: h, Work: &store.Work{}})
 	version := res.Have.Version
-	// The evidence of a removal is the want, not what brought the file.
 	if w := merge.Effective(res.Wants); w != nil {
 		version = w.Version
 	}

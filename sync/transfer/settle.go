@@ -250,7 +250,6 @@ func (r *Reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]
 	return merge.Replaced(wants, &next), &next
 }
 
-// pushedSince tells whether a push brought the file after its documents.
 func pushedSince(h *store.Have, listed *store.Want) bool {
 	return h.State == store.HavePresent && listed.State == store.WantPresent &&
 		merge.Satisfied(listed, h) != merge.Yes && merge.Relate(h.Version, listed.Version) == merge.Newer

@@ -39,9 +39,8 @@ type Workset struct {
 	ready  []*store.Resource
 	open   bool
 	room   chan struct{} // closed once ready has room; may be nil
-	// named are rows with work and not in flight; all: too many to name.
-	named []int64
-	all   bool
+	named  []int64
+	all    bool
 	// A removal may be due; removals are under way.
 	remains, removing bool
 	Notes             notes
@@ -303,7 +302,6 @@ func (w *Workset) Removals() {
 	}
 }
 
-// fetched lets removals begin after the fetches.
 func (w *Workset) fetched() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 // Order is the order of a feed's pages.
 type Order string
 
-// Pages that are not newest first must all be read at each pull.
 const (
 	OrderUnknown Order = ""
 	NewestFirst  Order = "newest-first"

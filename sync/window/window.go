@@ -1,5 +1,4 @@
-// Package window remembers a feed's newest document, and judges from it what a later reading reached. It does not read
-// feeds.
+// Package window judges by a feed's newest document what a later reading reached.
 package window
 
 import (
@@ -21,13 +20,11 @@ type Window struct {
 	// Broken: a later pull ended early, so known entries prove nothing.
 	Broken bool     `json:"broken,omitempty"`
 	Rest   []string `json:"rest,omitempty"`
-	// Flawed are older documents to read again for unreadable entries.
 	Flawed []string `json:"flawed,omitempty"`
 	// Flaws are its own unreadable entries, as Beside has them, since Since.
 	Flaws [][]uint64   `json:"flaws,omitempty"`
 	Since store.Micros `json:"since,omitempty"`
-	// Order is known after more than one page.
-	Order Order `json:"order,omitempty"`
+	Order Order        `json:"order,omitempty"`
 }
 
 // Entry is one entry's key and instant.
