@@ -37,7 +37,7 @@ func (n *Notice) Usable() bool {
 	return n.Head.Shape == rsdoc.List && (n.kind == rsdoc.KindUnknown || tellsChanges(n.kind))
 }
 
-// ReadNotice reads a body entry by entry. The error is that of each; faults of the body are in the Notice.
+// ReadNotice reads a body by entry. The error is that of each; the Notice has those of the body.
 func ReadNotice(body []byte, kind rsdoc.Kind, each func(*rsdoc.Entry) error) (*Notice, error) {
 	n := &Notice{}
 	r, err := rsdoc.OpenBytes(body, rsdoc.Options{Assume: kind})

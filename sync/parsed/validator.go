@@ -53,7 +53,7 @@ func fixdate(s string) (store.Micros, bool) {
 	return store.Micros(t.UnixMicro()), t.Day() == day // the month must have the day
 }
 
-// WeakFor is the age a Last-Modified needs to be a validator.
+// WeakFor is the age of a usable Last-Modified.
 const WeakFor store.Micros = 2 * 1e6
 
 // Lasting are the validators for a conditional request. A change within the second of Last-Modified would get 304 for

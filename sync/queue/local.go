@@ -25,10 +25,10 @@ type LocalOptions struct {
 }
 
 // Local says when and where jobs of this process run. It keeps nothing over a restart: the daemon puts jobs again from
-// the store. Its methods are safe for concurrent use, also from within work.
+// the store. Its methods are safe for concurrent use.
 //
-// Identity: one Job waits for a Source and a Kind, by the earlier Due. A Put while it runs makes it run again
-// afterwards, so that a run sees whatever was recorded before a Put.
+// Identity: one Job waits for a Source and a Kind. A Put while it runs makes it run again, to see whatever was
+// recorded before the Put.
 //
 // Order: one job of a Source runs at a time (one writer per Source), by Due, within a second by kind.
 //

@@ -24,8 +24,8 @@ type TimetableOptions struct {
 
 // Timetable puts the pull of each Source when its Schedule says so (CONTRIBUTING.md 3.8), in UTC.
 //
-// Each run derives from the one before on a grid, so that nothing can postpone one. Each Source keeps a small distance
-// from the grid, so that Sources with one schedule do not start together.
+// Each run derives from the one before, so that nothing can postpone one. Sources keep a small distance from the grid,
+// or those with one schedule would start together.
 //
 // The wall clock is checked at least every half minute, after suspends and changes too (F16). One run makes up for all
 // missed ones.
@@ -94,7 +94,7 @@ func (t *Timetable) Shorten(source int64, every time.Duration) {
 	t.signal()
 }
 
-// Next is the next pull of a Source, zero for never.
+// Next is the next pull of a Source.
 func (t *Timetable) Next(source int64) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *Timetable) Next(source int64) time.Time {
 	return r.next()
 }
 
-// Run puts pulls until ctx ends, then returns nil.
+// Run puts pulls until ctx ends.
 func (t *Timetable) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

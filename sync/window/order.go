@@ -9,6 +9,7 @@ import (
 // Order is the order of a feed's pages.
 type Order string
 
+// The orders: without NewestFirst every pull reads all pages.
 const (
 	OrderUnknown Order = ""
 	NewestFirst  Order = "newest-first"

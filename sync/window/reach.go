@@ -55,8 +55,8 @@ func (r *Reach) Meet(key uint64, when store.Micros) (known bool) {
 	return true
 }
 
-// Reached asks that most of the window, or of its newer half, still shows, because a few may be pinned. One must not
-// have moved up, or all may have come anew.
+// Reached asks that most of the window, or of its newer half, still shows.
+// One must not have moved up, or all may be new.
 func (r *Reach) Reached() bool { return slices.ContainsFunc(r.lines, vouched) }
 
 func vouched(line []*landmark) bool {
@@ -69,7 +69,7 @@ func vouched(line []*landmark) bool {
 	return still > 0 && (mostMet(line) || mostMet(line[:min(max(2, (len(line)+1)/2), len(line))]))
 }
 
-// Vanished reports whether an entry is missing among older ones that stayed: it was deleted, or redated.
+// Vanished reports whether an entry is missing among older ones: deleted, or redated.
 func (r *Reach) Vanished() bool {
 	missing := false
 	for _, e := range r.lines[0] {
@@ -91,7 +91,7 @@ func mostMet(line []*landmark) bool {
 	return 2*met > len(line)
 }
 
-// Left tells whether an unreadable entry seems to have left the feed; still are those of now.
+// Left tells whether an unreadable entry seems to have left; still are those of now.
 func (r *Reach) Left(flaws, still [][]uint64) bool {
 	return slices.ContainsFunc(flaws, func(beside []uint64) bool {
 		same := func(other []uint64) bool { return slices.Equal(beside, other) }

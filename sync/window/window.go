@@ -13,13 +13,16 @@ import (
 // Most bounds the entries of a Window.
 const Most = 2000
 
-// Window is what the newest document showed, for the next pull.
+// Window is a feed's newest document.
 type Window struct {
 	Entries []Entry `json:"entries"`
-	Gone    int     `json:"gone,omitempty"`
-	// Broken: a later pull ended early, so known entries prove nothing.
-	Broken bool     `json:"broken,omitempty"`
-	Rest   []string `json:"rest,omitempty"`
+	// Gone counts later pulls that missed an older document.
+	Gone int `json:"gone,omitempty"`
+	// Broken: a later pull ended early, known entries prove nothing.
+	Broken bool `json:"broken,omitempty"`
+	// Rest are older documents not read to the end.
+	Rest []string `json:"rest,omitempty"`
+	// Flawed are older documents with unreadable entries.
 	Flawed []string `json:"flawed,omitempty"`
 	// Flaws are its own unreadable entries, as Beside has them, since Since.
 	Flaws [][]uint64   `json:"flaws,omitempty"`
@@ -31,17 +34,17 @@ type Window struct {
 type Entry struct {
 	Key uint64       `json:"k"`
 	At  store.Micros `json:"at"`
-	// Ahead: the instant was to come, so the entry stands for long.
+	// Ahead: the instant was to come.
 	Ahead bool `json:"ahead,omitempty"`
 }
 
-// KeyHash is the hash of an entry's key.
+// KeyHash hashes an entry's key.
 func KeyHash(key string) uint64 {
 	sum := sha256.Sum256([]byte(key))
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// Trim keeps the newest entries, of undated ones the first.
+// Trim keeps the newest entries.
 func (w *Window) Trim() {
 	if len(w.Entries) > Most {
 		slices.SortStableFunc(w.Entries, func(a, b Entry) int { return cmp.Compare(b.At, a.At) })
