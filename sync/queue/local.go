@@ -28,8 +28,7 @@ type LocalOptions struct {
 // the store. Its methods are safe for concurrent use.
 //
 // Identity: one Job waits for a Source and a Kind, with the earlier Due. A Put while it runs makes it run again, to
-// see whatever was
-// recorded before the Put.
+// see whatever was recorded before the Put.
 //
 // Order: one job of a Source runs at a time (one writer per Source), by Due, within a second by kind.
 //
@@ -94,8 +93,7 @@ func (q *Local) Put(_ context.Context, j Job) error {
 }
 
 // Drop forgets the waiting jobs of a Source; a running one is not repeated unless Put again. Drop does not wait, so
-// work may drop its
-// own Source.
+// work may drop its own Source.
 func (q *Local) Drop(_ context.Context, source int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
