@@ -12,7 +12,6 @@ import (
 	"resyncd/store"
 )
 
-// batch is how many resources are looked up, and compared, in one step.
 const batch = 500
 
 // verdict is what comparing one resource came to.
@@ -55,7 +54,6 @@ func (p *pass) compareListed(ctx context.Context) error {
 	return nil
 }
 
-// met notes a resource that some document speaks of.
 func (p *pass) met(row *store.Resource) {
 	if row != nil {
 		p.listed[row.ID>>6] |= 1 << (row.ID & 63)
@@ -107,7 +105,8 @@ func (p *pass) each(ctx context.Context, n int, judge func(ctx context.Context, 
 		case v.again:
 			p.again[p.hash(v.uri)] = struct{}{}
 		case v.open != nil:
-			p.incomplete("a resource could not be compared with the Source", "uri", fetch.RedactURL(v.uri), "err", v.open)
+			p.incomplete("a resource could not be compared with the Source",
+				"uri", fetch.RedactURL(v.uri), "err", v.open)
 		}
 		if v.finding != nil {
 			if err := p.tell(*v.finding); err != nil {
@@ -172,7 +171,6 @@ func (p *pass) judgeLinked(ctx context.Context, uri string, all []*said, row *st
 	return p.judge(ctx, uri, rest, row)
 }
 
-// count counts a file that was looked at, or is missing.
 func (p *pass) count(counts bool) {
 	if p.only != nil || !counts {
 		return
@@ -196,9 +194,10 @@ func inline(row *store.Resource) bool {
 	return row != nil && slices.ContainsFunc(row.Wants, func(w store.Want) bool { return w.Inline })
 }
 
-// settle asks the Source where the documents do not decide, or the mirror is not what they say: they may be older than
-// either.
-func (p *pass) settle(ctx context.Context, uri string, row *store.Resource, f *file, e *expected, fits answer) (verdict, error) {
+// settle asks the Source where the documents do not decide or the mirror differs.
+func (p *pass) settle(
+	ctx context.Context, uri string, row *store.Resource, f *file, e *expected, fits answer,
+) (verdict, error) {
 	v := verdict{uri: uri}
 	for again := range 2 {
 		got, err := p.ask(ctx, uri, e, row, f)
@@ -260,7 +259,10 @@ func (p *pass) unwanted(ctx context.Context, row *store.Resource, f *file, e *ex
 			return verdict{}, ctx.Err()
 		}
 	}
-	return verdict{uri: row.URI, finding: &Finding{URI: &row.URI, Key: &row.Key, Problem: ProblemUnlisted, Found: f.found()}}, nil
+	return verdict{
+		uri:     row.URI,
+		finding: &Finding{URI: &row.URI, Key: &row.Key, Problem: ProblemUnlisted, Found: f.found()},
+	}, nil
 }
 
 // name makes a finding of a file that is not what it should be.
@@ -278,7 +280,7 @@ func (p *pass) name(uri string, row *store.Resource, f *file, want *string) *Fin
 	return n
 }
 
-// local compares a file of which the documents do not speak with what it was when it was fetched: nobody else knows.
+// local compares a file without documents with what it was when fetched.
 func (p *pass) local(ctx context.Context, row *store.Resource) (verdict, error) {
 	if row == nil || row.Have.State == store.HaveNone || p.only != nil {
 		return verdict{}, nil
@@ -294,7 +296,9 @@ func (p *pass) local(ctx context.Context, row *store.Resource) (verdict, error) 
 // compareMirrored compares the files of the mirror that no document spoke of.
 func (p *pass) compareMirrored(ctx context.Context) error {
 	for after := int64(0); ; {
-		rs, err := p.Store.Scan(ctx, store.ScanQuery{SourceID: p.src.ID, Filter: store.FilterMirrored, After: after, Limit: batch})
+		rs, err := p.Store.Scan(ctx, store.ScanQuery{
+			SourceID: p.src.ID, Filter: store.FilterMirrored, After: after, Limit: batch,
+		})
 		if err != nil || len(rs) == 0 {
 			return err
 		}

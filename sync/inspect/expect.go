@@ -9,8 +9,8 @@ import (
 // expected is what the mirror should have of a resource.
 type expected struct {
 	words []*said
-	// unsure: the words contradict each other and no instants of the Source's order them. hidden: changes since may have gone
-	// unseen, so a file that fits proves nothing. The Source is asked.
+	// unsure: the words contradict each other without an order. hidden: later changes may be unseen, so a file that
+	// fits proves nothing. The Source is asked.
 	unsure, hidden bool
 	// any: a file that is what one of the words says is right.
 	any bool
@@ -121,8 +121,7 @@ func (s *said) after(list *said) bool {
 	return s.At.Known() && list.At.Known() && s.At > list.At && (!list.LastMod.Known() || list.LastMod <= s.At)
 }
 
-// decideTopic takes the newest words of a feed. The newest by date and the newest by place may differ, as where entries
-// were restored; both count then, for nothing orders them.
+// decideTopic takes the newest words of a feed, by date and by place: both count, for nothing orders them.
 func (s *set) decideTopic(all []*said) expected {
 	e := expected{any: true, scope: s.scope.Contains}
 	newest, page := store.NoTime, all[0].Page

@@ -68,7 +68,8 @@ func (p *pass) look(ctx context.Context, row *store.Resource, words []*said) (*f
 		to = append(to, &text)
 	}
 	f.there = true
-	f.length, err = io.CopyBuffer(io.MultiWriter(to...), reading{ctx, in}, make([]byte, min(max(info.Length, 512), 128<<10)))
+	f.length, err = io.CopyBuffer(
+		io.MultiWriter(to...), reading{ctx, in}, make([]byte, min(max(info.Length, 512), 128<<10)))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -1,5 +1,5 @@
-// Package inspect knows how to hold a mirror against its Source: documents in, files in, differences out. It refuses to know
-// how the engine got there: it has no merge and no planner, and it believes no version that the state remembers.
+// Package inspect compares a mirror with its Source. It knows neither merge nor planner, and believes no version of the
+// state.
 package inspect
 
 import (
@@ -29,8 +29,7 @@ type Finding struct {
 	Repaired bool    `json:"repaired"`
 }
 
-// The problems of a finding. Changed: the file is not what the state says, so somebody else wrote it. Stale: it is, and is
-// not what the Source has.
+// The problems of a finding. Changed: the file is not what the state says. Stale: it is, but not what the Source has.
 const (
 	ProblemMissing  = "missing"
 	ProblemChanged  = "changed"
@@ -64,16 +63,15 @@ type Options struct {
 	Progress func(files int64)
 }
 
-// Outcome is what an inspection came to. Whole is false where the Source's documents, or its answers, left something
-// undecided, or where removals wait for the operator: then the absence of findings proves nothing.
+// Outcome is the result of an inspection. If Whole is false, something is undecided and the absence of findings proves
+// nothing.
 type Outcome struct {
 	Checked int64
 	Whole   bool
 }
 
-// Inspect compares every resource that the Source's current documents name with the bytes in the mirror, and every file of
-// the mirror with those documents. tell is called for each difference, from one goroutine. What differs is looked at once
-// more before it is told: the Source may have changed meanwhile.
+// Inspect compares every resource of the Source's current documents with the mirror, and every file with the documents.
+// tell gets each difference, from one goroutine, after a second look: the Source may have changed meanwhile.
 func Inspect(ctx context.Context, o Options, tell func(Finding) error) (Outcome, error) {
 	i := &inspection{Options: o, tell: tell, seed: maphash.MakeSeed(), whole: true}
 	i.Log = o.Log.With("source", o.Name)
@@ -118,7 +116,7 @@ func (i *inspection) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// pass reads all documents and compares. only, if not nil, are the URIs that the first pass left open: they are told now.
+// pass reads all documents and compares. only, if not nil, are the URIs that the first pass left open.
 func (i *inspection) pass(ctx context.Context, only doubted) (again doubted, err error) {
 	sets, err := i.offered(ctx)
 	if err != nil {
@@ -144,7 +142,8 @@ func (i *inspection) pass(ctx context.Context, only doubted) (again doubted, err
 // reader asks past caches and without validators: what an earlier reading left behind must not speak for the Source.
 func (i *inspection) reader() *destination.Reader {
 	return destination.NewReader(destination.ReaderOptions{
-		Client: i.Client, Policy: i.Policy, Log: i.Log, RetryFor: i.RetryFor, NoFeeds: i.NoFeeds, Topic: i.topicOptions(),
+		Client: i.Client, Policy: i.Policy, Log: i.Log, RetryFor: i.RetryFor, NoFeeds: i.NoFeeds,
+		Topic: i.topicOptions(),
 	}).Uncached()
 }
 
@@ -190,7 +189,8 @@ func (i *inspection) offered(ctx context.Context) ([]set, error) {
 	}
 	switch {
 	case len(sets) == 0:
-		return nil, fmt.Errorf("audit %s: it offers none of the configured sets: see `resyncd discover %s`", i.Name, fetch.RedactURL(i.URL))
+		return nil, fmt.Errorf("audit %s: it offers none of the configured sets: see `resyncd discover %s`",
+			i.Name, fetch.RedactURL(i.URL))
 	case !met: // an error page in the place of a document must not make every file an unlisted one
 		return nil, fmt.Errorf("audit %s: %s leads to none of the sets that are mirrored from it: run again later, or give the new address if the Source has moved",
 			i.Name, fetch.RedactURL(i.URL))

@@ -21,7 +21,7 @@ type set struct {
 	offer *destination.SetOffer
 	id    int64 // in the state, 0 if it is not there
 	scope *destination.Scope
-	// complete: all that the Source has was listed, so what is not listed is absent. entries: of a feed only its entries are.
+	// complete: everything was listed, so what is not is absent. entries: the same for entries of a feed.
 	complete, entries bool
 	// unread: of some entries nobody can tell what they say, or even of what, so none is the last word on a resource.
 	unread bool
@@ -29,8 +29,7 @@ type set struct {
 	from, to store.Micros
 	// reach is how far the Change Lists go back without a hole; NoTime where there are none.
 	reach store.Micros
-	// made is when the lists were made that do not say it: an estimate, good enough to know which changes they may lack and
-	// for nothing else.
+	// made estimates when undated lists were made, only to know which changes they may lack.
 	made  store.Micros
 	spans []rsdoc.Interval
 }
@@ -42,7 +41,8 @@ func (i *inspection) newSet(o *destination.SetOffer) (set, error) {
 	}
 	prefixes := i.Scope
 	if u, err := url.Parse(i.URL); err == nil && (i.Feed || o.Topic != nil) {
-		prefixes = append(slices.Clip(prefixes), u.Scheme+"://"+u.Host+"/") // the self link may name another port or scheme
+		// The self link may name another port or scheme.
+		prefixes = append(slices.Clip(prefixes), u.Scheme+"://"+u.Host+"/")
 	}
 	var err error
 	s.scope, err = destination.NewScope(o.ID, prefixes)
@@ -69,7 +69,8 @@ func (p *pass) read(ctx context.Context, n int) error {
 	if s.offer.Topic != nil {
 		return p.readTopic(ctx, n)
 	}
-	lists, changes := refs(s.offer, s.offer.ResourceList, rsdoc.KindResourceList), refs(s.offer, s.offer.ChangeList, rsdoc.KindChangeList)
+	lists, changes := refs(s.offer, s.offer.ResourceList, rsdoc.KindResourceList),
+		refs(s.offer, s.offer.ChangeList, rsdoc.KindChangeList)
 	if len(lists)+len(changes) == 0 {
 		return p.unusable(s.offer.ID, errors.New("it offers neither a Resource List nor a Change List"))
 	}
@@ -82,7 +83,8 @@ func (p *pass) read(ctx context.Context, n int) error {
 		}
 		if !tour.Complete {
 			s.complete = false
-			p.incomplete("a Resource List could not be read whole; nothing is concluded from what it lacks", "list", fetch.RedactURL(ref.URL))
+			p.incomplete("a Resource List could not be read whole; nothing is concluded from what it lacks",
+				"list", fetch.RedactURL(ref.URL))
 		}
 	}
 	if v.unknown {
@@ -126,7 +128,8 @@ func (p *pass) readChanges(ctx context.Context, v *listVisitor, ref destination.
 	tour, err := p.reader().Walk(ctx, ref, kind, v)
 	if err == nil && !tour.Complete {
 		v.broken = true
-		p.incomplete("a Change List could not be read whole; what it tells is unknown", "list", fetch.RedactURL(ref.URL))
+		p.incomplete("a Change List could not be read whole; what it tells is unknown",
+			"list", fetch.RedactURL(ref.URL))
 	}
 	return err
 }
@@ -233,7 +236,8 @@ func (v *listVisitor) End(_ context.Context, p *destination.Part, h *rsdoc.Head,
 	v.read++
 	if skipped > 0 {
 		v.s.unread = true
-		v.p.incomplete("entries of a list cannot be read; what they tell is unknown", "list", fetch.RedactURL(p.URL), "entries", skipped, "first", first)
+		v.p.incomplete("entries of a list cannot be read; what they tell is unknown",
+			"list", fetch.RedactURL(p.URL), "entries", skipped, "first", first)
 		v.s.complete, v.broken = v.s.complete && v.changes, v.broken || v.changes
 	}
 	if v.changes && v.span.From.Known() {

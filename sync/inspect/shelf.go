@@ -60,7 +60,8 @@ func newShelf() (*shelf, error) {
 	for i := range s.parts {
 		file, err := os.CreateTemp("", "resyncd-audit-")
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("keep what the lists say for the audit in a temporary file: %w", err), s.close())
+			return nil, errors.Join(
+				fmt.Errorf("keep what the lists say for the audit in a temporary file: %w", err), s.close())
 		}
 		_ = os.Remove(file.Name()) // while it is open it stays, and a kill leaves nothing; on Windows close removes it
 		out := bufio.NewWriterSize(file, 16<<10)

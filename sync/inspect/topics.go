@@ -21,8 +21,7 @@ import (
 // pagesMost bounds the older documents of a feed that are read.
 const pagesMost = 10_000
 
-// readTopic puts what a feed and its archives show on the shelf, newest document first; or the one resource that a topic is
-// which is no feed.
+// readTopic puts a feed and its archives on the shelf, newest document first, or a topic that is one resource.
 func (p *pass) readTopic(ctx context.Context, n int) error {
 	s := &p.sets[n]
 	a := &s.offer.Topic.Answer
@@ -50,14 +49,16 @@ func (p *pass) readTopic(ctx context.Context, n int) error {
 			return nil
 		}
 		if seen[older] = true; page == pagesMost {
-			p.incomplete("the history of a feed has too many documents; the older ones were not read", "feed", fetch.RedactURL(s.offer.ID))
+			p.incomplete("the history of a feed has too many documents; the older ones were not read",
+				"feed", fetch.RedactURL(s.offer.ID))
 			return nil
 		}
 		if a, err = p.reader().Page(ctx, older); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			p.incomplete("an older document of a feed could not be read", "feed", fetch.RedactURL(s.offer.ID), "err", err)
+			p.incomplete("an older document of a feed could not be read",
+				"feed", fetch.RedactURL(s.offer.ID), "err", err)
 			return nil
 		}
 	}
@@ -79,7 +80,8 @@ func (p *pass) readPage(ctx context.Context, n, page int, a *destination.TopicAn
 		p.incomplete("an older document of a feed could not be read", "page", fetch.RedactURL(a.URL), "err", err)
 		return &feed.Head{}, nil
 	case head.Skipped > 0:
-		p.incomplete("entries of a feed cannot be read; what they tell is unknown", "page", fetch.RedactURL(a.URL), "entries", head.Skipped)
+		p.incomplete("entries of a feed cannot be read; what they tell is unknown",
+			"page", fetch.RedactURL(a.URL), "entries", head.Skipped)
 	}
 	return head, ctx.Err()
 }
@@ -88,9 +90,14 @@ func (p *pass) readPage(ctx context.Context, n, page int, a *destination.TopicAn
 func (p *pass) entry(n, page int, e *feed.Entry) error {
 	at := store.MicrosOf(e.Updated)
 	if e.Edit != nil && p.Records {
-		return p.keep(&said{URI: e.Edit.Subject, Set: n, What: edit, Length: -1, At: at, LastMod: store.NoTime, Page: page, Edit: e.Edit.Marshal()})
+		return p.keep(&said{
+			URI: e.Edit.Subject, Set: n, What: edit, Length: -1, At: at, LastMod: store.NoTime, Page: page,
+			Edit: e.Edit.Marshal(),
+		})
 	}
-	d := &said{URI: e.Key, Set: n, What: entry, Absent: e.Deleted, Length: -1, At: at, LastMod: store.NoTime, Page: page}
+	d := &said{
+		URI: e.Key, Set: n, What: entry, Absent: e.Deleted, Length: -1, At: at, LastMod: store.NoTime, Page: page,
+	}
 	if e.Deleted {
 		return p.keep(d)
 	}
@@ -101,7 +108,9 @@ func (p *pass) entry(n, page int, e *feed.Entry) error {
 	}
 	for _, l := range e.Links {
 		if rel := strings.ToLower(l.Rel); l.Href != "" && slices.Contains(p.Follow, rel) {
-			if err := p.keep(&said{URI: l.Href, Set: n, What: link, Length: -1, At: at, LastMod: store.NoTime, Page: page, Rel: rel}); err != nil {
+			if err := p.keep(&said{
+				URI: l.Href, Set: n, What: link, Length: -1, At: at, LastMod: store.NoTime, Page: page, Rel: rel,
+			}); err != nil {
 				return err
 			}
 		}
@@ -115,7 +124,9 @@ func (p *pass) readDocument(ctx context.Context, n int) error {
 	a := &s.offer.Topic.Answer
 	uri, elsewhere := s.offer.Topic.URL, a.URL != s.offer.Topic.URL && a.Final != s.offer.Topic.URL
 	for after := int64(0); s.id != 0; {
-		rs, err := p.Store.Scan(ctx, store.ScanQuery{SourceID: p.src.ID, SetID: s.id, Filter: store.FilterMirrored, After: after, Limit: batch})
+		rs, err := p.Store.Scan(ctx, store.ScanQuery{
+			SourceID: p.src.ID, SetID: s.id, Filter: store.FilterMirrored, After: after, Limit: batch,
+		})
 		if err != nil {
 			return err
 		}
@@ -125,7 +136,8 @@ func (p *pass) readDocument(ctx context.Context, n int) error {
 		after = rs[len(rs)-1].ID
 		for _, r := range rs {
 			if inline(r) { // a page of maintenance, or of an error with status 200
-				return p.unusable(s.offer.ID, fmt.Errorf("it answered with a document of type %q in place of its feed", a.ContentType))
+				return p.unusable(s.offer.ID,
+					fmt.Errorf("it answered with a document of type %q in place of its feed", a.ContentType))
 			}
 			elsewhere = elsewhere && r.URI != uri
 		}

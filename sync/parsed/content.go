@@ -17,15 +17,15 @@ func ContentOf(e *rsdoc.Entry) merge.Candidate {
 	}
 }
 
-// Change is an entry held back until it can be placed in time.
+// Change is an entry that waits for its place in time.
 type Change struct {
 	URI   string
 	Cand  merge.Candidate
 	Stamp merge.Stamp
-	Fault bool // nothing but its URI can be believed
+	Fault bool // only its URI can be believed
 }
 
-// ChangeOf is an entry of a document of changes, to be placed.
+// ChangeOf is an entry of a document of changes.
 func ChangeOf(e *rsdoc.Entry) Change {
 	c := ContentOf(e)
 	c.State = store.WantPresent
@@ -45,7 +45,6 @@ func Announced(e *rsdoc.Entry) coverage.Announced {
 	}
 }
 
-// digestString writes usable digests as a row keeps them, strongest first.
 func digestString(ds []rsdoc.Digest) string {
 	switch len(ds) {
 	case 0:
@@ -60,7 +59,7 @@ func digestString(ds []rsdoc.Digest) string {
 	return strings.Join(parts, " ")
 }
 
-// Strongest is the digest that decides: the first of a row's.
+// Strongest is the first digest of a row, which decides.
 func Strongest(digests string) (rsdoc.Digest, bool) {
 	first, _, _ := strings.Cut(digests, " ")
 	if first == "" {

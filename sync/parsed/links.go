@@ -14,7 +14,7 @@ type Link struct {
 	Type string `json:"type,omitempty"`
 }
 
-// MaxLinks bounds what one entry may make a row keep (P8).
+// MaxLinks bounds the links of one entry (P8).
 const MaxLinks = 16
 
 func linkString(links []rsdoc.Link) string {

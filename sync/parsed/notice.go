@@ -1,5 +1,5 @@
-// Package parsed knows what documents, notifications and answers of a Source say in the terms in which rows keep it. It
-// refuses to know what is known already, and how documents are fetched.
+// Package parsed reads documents, notifications and answers of a Source into the terms of rows. It knows nothing of
+// state and fetching.
 package parsed
 
 import (
@@ -12,21 +12,21 @@ import (
 	"resyncd/sync/coverage"
 )
 
-// NoticeMost is how many entries of one notification are taken; a larger one is a hint to pull (F45).
+// NoticeMost bounds the entries of a notification; a larger one is a hint to pull (F45).
 const NoticeMost = 50_000
 
 // Notice is the reading of one notification.
 type Notice struct {
 	Head rsdoc.Head
 	kind rsdoc.Kind
-	N    int // entries taken
-	// whole: read to its end; only then its interval proves anything.
+	N    int
+	// whole: read to its end, without which its interval proves nothing.
 	whole   bool
-	Skipped int64 // entries that could not be read
+	Skipped int64 // unreadable entries
 	Err     error // why it was not read to its end
 }
 
-// Interval is what the notification says that it covers; false where it says nothing usable (F39).
+// Interval is what the notification covers, false without a usable interval (F39).
 func (n *Notice) Interval() (store.Interval, bool) {
 	iv := store.Interval{From: store.Micros(n.Head.From), Until: store.Micros(n.Head.Until)}
 	return iv, n.whole && coverage.Usable(iv)
@@ -37,8 +37,7 @@ func (n *Notice) Usable() bool {
 	return n.Head.Shape == rsdoc.List && (n.kind == rsdoc.KindUnknown || tellsChanges(n.kind))
 }
 
-// ReadNotice reads a delivered body, entry by entry. The error is that of each; what is wrong with the body stands in
-// the Notice.
+// ReadNotice reads a body by entry. The error is that of each; the Notice has those of the body.
 func ReadNotice(body []byte, kind rsdoc.Kind, each func(*rsdoc.Entry) error) (*Notice, error) {
 	n := &Notice{}
 	r, err := rsdoc.OpenBytes(body, rsdoc.Options{Assume: kind})
@@ -73,12 +72,12 @@ func ReadNotice(body []byte, kind rsdoc.Kind, each func(*rsdoc.Entry) error) (*N
 	}
 }
 
-// tellsChanges: the sample of the old ResourceSync PuSH software calls its notification a Change List.
+// tellsChanges: the sample of the old PuSH software says Change List.
 func tellsChanges(k rsdoc.Kind) bool {
 	return k == rsdoc.KindChangeNotification || k == rsdoc.KindChangeList
 }
 
-// Assumed is what a notification of a channel is taken for that does not say what it is.
+// Assumed is the kind of a notification that does not say it.
 func Assumed(k store.ChannelKind) rsdoc.Kind {
 	if k == store.ChannelFramework {
 		return rsdoc.KindFrameworkNotification
@@ -86,7 +85,7 @@ func Assumed(k store.ChannelKind) rsdoc.Kind {
 	return rsdoc.KindChangeNotification
 }
 
-// NamesDocuments tells a Framework Notification.
+// NamesDocuments detects a Framework Notification.
 func NamesDocuments(d *store.Delivery) bool {
 	r, err := rsdoc.OpenBytes(d.Body, rsdoc.Options{Assume: Assumed(d.Kind)})
 	if err != nil {

@@ -20,9 +20,8 @@ func HTTPTime(s string) (store.Micros, bool) {
 	return store.Micros(t.UnixMicro()), true
 }
 
-// fixdate reads the one form that is sent today (RFC 9110, 5.6.7), "Sun, 06 Nov 1994 08:49:37 GMT", and leaves to
-// net/http whatever is not quite that: twice for each small resource, package time's way through a layout cost a
-// quarter as much as its hash.
+// fixdate reads the usual form (RFC 9110, 5.6.7) and leaves the rest to net/http: package time is too slow for two
+// dates in each small answer.
 func fixdate(s string) (store.Micros, bool) {
 	const form = "aaa, 00 aaa 0000 00:00:00 GMT"
 	if len(s) != len(form) {
@@ -51,15 +50,14 @@ func fixdate(s string) (store.Micros, bool) {
 		return store.NoTime, false
 	}
 	t := time.Date(number(12, 16), time.Month(month/3+1), day, hour, minute, second, 0, time.UTC)
-	return store.Micros(t.UnixMicro()), t.Day() == day // else the month has no such day
+	return store.Micros(t.UnixMicro()), t.Day() == day // the month must have the day
 }
 
-// WeakFor is how long after its Last-Modified an answer must have been given for that to be a validator.
+// WeakFor is the age of a usable Last-Modified.
 const WeakFor store.Micros = 2 * 1e6
 
-// Lasting are the validators by which a later request may be made conditional. A Last-Modified of this very moment is
-// none: what changes again within its second answers 304 to it for ever (RFC 9110 8.8.2.2), and so it does to an ETag
-// that is made of that time and the length. date is when the answer was given.
+// Lasting are the validators for a conditional request. A change within the second of Last-Modified would get 304 for
+// ever (RFC 9110 8.8.2.2), also by an ETag of time and length.
 func Lasting(etag, lastModified string, date store.Micros) (string, string) {
 	if at, ok := HTTPTime(lastModified); ok && (!date.Known() || date-at < WeakFor) {
 		return "", ""

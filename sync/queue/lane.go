@@ -7,23 +7,21 @@ import (
 	"resyncd/destination/backoff"
 )
 
-// Repetition of failed jobs: the first one after backOffBase, doubling up to backOffMost, less up to a
-// quarter.
+// Failed jobs are repeated after backOffBase, doubling up to backOffMost, less up to a quarter.
 const (
 	backOffBase = time.Second
 	backOffMost = 5 * time.Minute
 )
 
-// entry is a Job that waits.
 type entry struct {
 	Job
-	ripe     bool      // its time has come once; a clock set back does not take that away
+	ripe     bool      // due once; a clock set back does not change that
 	failures int       // in a row
-	floor    time.Time // after a failure: not before this
+	floor    time.Time // the earliest time after a failure
 }
 
-// wait is how long e still waits at now, 0 if its time has come. Of the two clocks the one that says so first counts: the
-// monotonic one stands still while the machine is suspended, the wall clock may be set back.
+// wait is how long e still waits. The earlier clock counts: the monotonic one stops in suspend, the wall clock may be
+// set.
 func (e *entry) wait(now time.Time) time.Duration {
 	if !e.ripe {
 		d := remaining(e.Due, now)
@@ -39,31 +37,28 @@ func remaining(t, now time.Time) time.Duration {
 	return min(t.Sub(now), t.Round(0).Sub(now.Round(0)))
 }
 
-// lane is the work of one Source.
 type lane struct {
-	waiting []entry // few: one per kind
-	listed  bool    // in Local.touched
-	running Kind    // what runs, "" for nothing
-	dropped bool    // while running: it is not wanted any more
+	waiting []entry
+	listed  bool
+	running Kind
+	dropped bool // not wanted any more
 
-	// Slots. A lane asks for one when the first of its jobs needs it, gets it even while it runs something else, so that a
-	// stream of notifications cannot keep a pull out, and gives it back after the run.
-	asked time.Time     // waits for a slot since; zero: it does not
-	cost  time.Duration // how long it kept the slot the last time, a minute at most
+	// A lane asks for a slot when a job needs it and gets it even while it runs something else, so that notifications
+	// cannot keep a pull out.
+	asked time.Time     // since when it waits for a slot
+	cost  time.Duration // of the last slot, at most costMost
 	seat  seat
-	since time.Time // when it got the seat
+	since time.Time
 }
 
-// seat is where the slotted Job of a lane is counted.
 type seat uint8
 
 const (
-	seatNone  seat = iota
-	seatSlot       // holds one of the slots
-	seatAside      // runs for long; its slot went to another
+	seatNone seat = iota
+	seatSlot
+	seatAside
 )
 
-// put adds a Job, or makes an equal one earlier.
 func (l *lane) put(j Job, now time.Time) {
 	for i := range l.waiting {
 		if e := &l.waiting[i]; e.Kind == j.Kind {
@@ -79,7 +74,6 @@ func (l *lane) put(j Job, now time.Time) {
 	l.waiting = append(l.waiting, entry{Job: j, ripe: remaining(j.Due, now) <= 0})
 }
 
-// failed puts a Job back that failed once more, to wait longer, and returns when it is repeated.
 func (l *lane) failed(e entry, now time.Time) time.Time {
 	e.failures++
 	pause := backoff.Jittered(backoff.Doubled(backOffBase, e.failures, backOffMost), 4)
@@ -87,7 +81,6 @@ func (l *lane) failed(e entry, now time.Time) time.Time {
 	return l.back(e)
 }
 
-// back puts a Job back that has run, and returns when it is due. If it was put meanwhile, the earlier Due counts.
 func (l *lane) back(e entry) time.Time {
 	i := slices.IndexFunc(l.waiting, func(put entry) bool { return put.Kind == e.Kind })
 	if i < 0 {
@@ -105,8 +98,6 @@ func (l *lane) back(e entry) time.Time {
 	return put.Due
 }
 
-// next is the first waiting Job whose time has come, with or without those that need a slot; -1 if there is none. soon is
-// how long the earliest of the others still waits, forever if there are none.
 func (l *lane) next(now time.Time, slotted bool) (first int, soon time.Duration) {
 	first, soon = -1, forever
 	for i := range l.waiting {
@@ -122,7 +113,6 @@ func (l *lane) next(now time.Time, slotted bool) (first int, soon time.Duration)
 	return first, soon
 }
 
-// take removes a waiting Job to run it.
 func (l *lane) take(i int) entry {
 	e := l.waiting[i]
 	l.waiting = slices.Delete(l.waiting, i, i+1)

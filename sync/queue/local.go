@@ -9,56 +9,46 @@ import (
 	"time"
 )
 
-// LocalOptions are the knobs of a Local; the zero value is a good one.
+// LocalOptions configure a Local; the zero value will do.
 type LocalOptions struct {
-	// Slots is how many slotted jobs (pull, framework, scrub) run at the same time; 0 means 16.
+	// Slots is how many slotted jobs run at once; 0 means 16.
 	Slots int
-	// Patience is how long a slotted Job keeps its slot. One that takes longer waits for its peer more than it computes: it
-	// runs on, aside, and its slot goes to the next Source. So fifty dead Sources hold a healthy one's pull up for a few
-	// seconds once, not for minutes. 0 means 2 s.
+	// Patience is how long a slotted Job keeps its slot, so that dead Sources do not hold up a healthy one's pull. Then
+	// it runs on, aside; 0 means 2 s.
 	Patience time.Duration
-	// Aside is how many jobs may run on without a slot; with that many aside, the others keep their slots. Slots + Aside
-	// bounds what all pulls need at the same time. 0 means 64.
+	// Aside bounds the jobs that run on without a slot; 0 means 64.
 	Aside int
-	// Failed is told of each failed Job, its failures in a row and when it is repeated (the zero time: not at all, it was
-	// dropped meanwhile), to log and count it. It is called in the goroutine of the work. nil: nobody is told.
+	// Failed gets each failed Job, its failures in a row and the time of its repetition (zero: none). May be nil.
 	Failed func(j Job, failures int, again time.Time, err error)
 	// Now is the clock, nil for time.Now.
 	Now func() time.Time
 }
 
-// Local says when and where jobs of this process run. It forgets with the process, which loses nothing: all that is to be
-// done is in the store (inbox rows, open gaps, owed resources, requests, the time of the last pull), and the daemon puts it
-// again at its start. Its methods are safe for concurrent use, also from within work.
+// Local says when and where jobs of this process run. It keeps nothing over a restart: the daemon puts jobs again from
+// the store. Its methods are safe for concurrent use.
 //
-// Identity: there is at most one waiting Job for a Source and a Kind; a Put of an equal one keeps the earlier Due. A Put
-// while that Job runs makes it run again afterwards, so whatever was recorded before a Put is seen by a run after it.
+// Identity: one Job waits for a Source and a Kind, with the earlier Due. A Put while it runs makes it run again, to
+// see whatever was recorded before the Put.
 //
-// Order: jobs of one Source never run at the same time (one writer per Source). Of those whose time has come and that need
-// not wait for a slot, the first by Due goes next; within a second notify goes before gap before framework before request
-// before pull before conclude before scrub. No kind starves: its Due grows old.
+// Order: one job of a Source runs at a time (one writer per Source), by Due, within a second by kind.
 //
-// Fairness: every Source with work runs in a place of its own, so a Source whose jobs block for minutes holds up nobody's
-// notifications, gaps and requests. Only slotted kinds (pull, framework, scrub) share a limited number of slots, which
-// Sources get in turn; see LocalOptions for what happens to those who keep theirs. A job that waits for a slot is overtaken by
-// jobs of its Source that need none.
+// Fairness: a blocked Source holds up no other. Only slotted kinds share slots, which Sources get in turn.
 //
-// Failure: a Job whose work returns an error, or panics (F5), is repeated after 1 s, doubling to 5 min, with jitter, until
-// it succeeds or is dropped. A Put meanwhile brings the repetition forward, yet not to within a second of the failure. Work
-// that fails because ctx ended has not failed; its Job waits for the next Run.
+// Failure: a failed or panicked Job (F5) is repeated with backoff until it succeeds or is dropped. A Put brings the
+// repetition forward, but not to within a second. Work that fails because ctx ended waits for the next Run.
 type Local struct {
 	options LocalOptions
-	wake    chan struct{} // something in touched
+	wake    chan struct{}
 
 	mu      sync.Mutex
 	lanes   map[int64]*lane
-	touched []int64   // to be looked at, in order
-	timer   time.Time // when all are to be looked at
+	touched []int64
+	timer   time.Time
 	active  bool
-	slots   int     // free
-	aside   int     // jobs that run aside
-	asking  []*lane // wait for a slot
-	holding []*lane // have one
+	slots   int
+	aside   int
+	asking  []*lane
+	holding []*lane
 }
 
 // NewLocal makes an empty Local.
@@ -81,8 +71,7 @@ func NewLocal(o LocalOptions) *Local {
 	return &Local{options: o, wake: make(chan struct{}, 1), lanes: map[int64]*lane{}, slots: o.Slots}
 }
 
-// Put asks for a Job. It fails for a Job without a Kind only, and takes jobs even after ctx ended, so that what ends with
-// the process need not care.
+// Put asks for a Job, even after ctx ended. It fails only for a Job without a Kind.
 func (q *Local) Put(_ context.Context, j Job) error {
 	if j.Kind == "" {
 		return fmt.Errorf("queue a job of source %d: it has no kind", j.Source)
@@ -103,8 +92,8 @@ func (q *Local) Put(_ context.Context, j Job) error {
 	return nil
 }
 
-// Drop forgets all waiting jobs of a Source. One that runs is left to end and not repeated, unless it is Put again. Drop
-// does not wait for that end, so work may drop its own Source. It never fails.
+// Drop forgets the waiting jobs of a Source; a running one is not repeated unless Put again. Drop does not wait, so
+// work may drop its own Source.
 func (q *Local) Drop(_ context.Context, source int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,8 +113,8 @@ func (q *Local) Drop(_ context.Context, source int64) error {
 	return nil
 }
 
-// Run carries out jobs with work, each in a goroutine of its own, until ctx ended and all work returned; it returns nil
-// then. work gets ctx and must heed it. Jobs that were put before Run wait for it. A second Run beside the first is refused.
+// Run carries out jobs with work, each in its own goroutine, until ctx ended and all work returned; it returns nil
+// then. A second Run at the same time is refused.
 func (q *Local) Run(ctx context.Context, work func(ctx context.Context, j Job) error) error {
 	if err := q.begin(); err != nil {
 		return err
@@ -162,7 +151,6 @@ func (q *Local) begin() error {
 	return nil
 }
 
-// carryOut does one Job and records how it ended.
 func (q *Local) carryOut(ctx context.Context, e entry, work func(context.Context, Job) error) {
 	err := Guarded(func() error { return work(ctx, e.Job) })
 	_, panicked := errors.AsType[*PanicError](err)
@@ -171,7 +159,7 @@ func (q *Local) carryOut(ctx context.Context, e entry, work func(context.Context
 	}
 }
 
-// Guarded is work that does not take the process with it (F5): a panic is a *PanicError.
+// Guarded turns a panic of work into a *PanicError (F5).
 func Guarded(work func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -7,15 +7,12 @@ import (
 )
 
 const (
-	// forever is the wait for nothing.
 	forever = time.Duration(math.MaxInt64)
-	// glance is the longest sleep: timers stand still while the machine is suspended, the wall clock may be set (F16).
-	glance = 30 * time.Second
-	// costMost bounds how far a Source can fall back among those that wait for a slot.
+	// glance is the longest sleep: timers stop in suspend, and the wall clock may be set (F16).
+	glance   = 30 * time.Second
 	costMost = time.Minute
 )
 
-// touch has the next round look at a lane. The caller holds the lock.
 func (q *Local) touch(source int64, l *lane) {
 	if l.running != "" || l.listed {
 		return
@@ -25,7 +22,6 @@ func (q *Local) touch(source int64, l *lane) {
 	q.signal()
 }
 
-// signal asks for a round.
 func (q *Local) signal() {
 	select {
 	case q.wake <- struct{}{}:
@@ -33,8 +29,8 @@ func (q *Local) signal() {
 	}
 }
 
-// round decides what starts now and how long nothing else will. It looks at the lanes where something happened, and at all
-// of them when a Job that waited for its time may have come to it.
+// round decides what starts now and how long nothing else will. It looks at touched lanes, and at all when a Job may be
+// due.
 func (q *Local) round() (start []entry, pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,7 +48,6 @@ func (q *Local) round() (start []entry, pause time.Duration) {
 		}
 	}
 	run := func(l *lane, i int) { start = append(start, l.take(i)) }
-	// Who needs no slot starts; who does, asks.
 	for _, id := range look {
 		l := q.lanes[id]
 		if l == nil || l.running != "" {
@@ -76,7 +71,6 @@ func (q *Local) round() (start []entry, pause time.Duration) {
 			run(l, i)
 		}
 	}
-	// Who got none does what needs none meanwhile.
 	for _, id := range look {
 		if l := q.lanes[id]; l != nil && l.running == "" {
 			if i, _ := l.next(now, false); i >= 0 {
@@ -94,9 +88,8 @@ func (q *Local) round() (start []entry, pause time.Duration) {
 	return start, pause
 }
 
-// grant gives free slots, and those of lanes that kept theirs too long, to the lanes that ask. The one that asked first
-// comes first; what a lane's last slotted Job cost is added to its time, so that after a burst the quick ones go before
-// the slow ones, and yet every one's turn comes.
+// grant gives free slots, and those kept too long, to the lanes that ask. The cost of a lane's last slot counts as
+// later asking, so that quick ones go first and all get their turn.
 func (q *Local) grant(now time.Time) (granted []*lane) {
 	for len(q.asking) > 0 {
 		if q.slots == 0 && !q.setAside(now) {
@@ -118,7 +111,6 @@ func (q *Local) grant(now time.Time) (granted []*lane) {
 	return granted
 }
 
-// setAside takes the slot of the lane that has had one the longest, if that is too long.
 func (q *Local) setAside(now time.Time) bool {
 	if q.aside >= q.options.Aside || len(q.holding) == 0 || now.Sub(q.holding[0].since) < q.options.Patience {
 		return false
@@ -130,7 +122,6 @@ func (q *Local) setAside(now time.Time) bool {
 	return true
 }
 
-// leave ends all that a lane has to do with slots.
 func (q *Local) leave(l *lane) {
 	switch l.seat {
 	case seatSlot:
@@ -154,8 +145,7 @@ func without(ls []*lane, l *lane) []*lane {
 	return slices.DeleteFunc(ls, func(other *lane) bool { return other == l })
 }
 
-// done records the end of a Job and returns how often it failed in a row, 0 if it did not fail. A Job that was interrupted
-// waits for the next Run as if it had not begun.
+// done records the end of a Job and returns its failures in a row. An interrupted Job waits for the next Run.
 func (q *Local) done(e entry, err error, interrupted bool) (failures int, again time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

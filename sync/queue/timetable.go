@@ -8,36 +8,33 @@ import (
 	"time"
 )
 
-// Schedule says when something is due. Next returns the first time after a time, always later than that, or the zero time
-// if there is none. A checked cron spec is one.
+// Schedule says when something is due. Next returns a later time, or zero for none.
 type Schedule interface {
 	Next(after time.Time) time.Time
 }
 
-// TimetableOptions are the knobs of a Timetable; Put is needed.
+// TimetableOptions configure a Timetable; Put is needed.
 type TimetableOptions struct {
-	// Put takes the pulls that are due, as Queue.Put does.
 	Put func(ctx context.Context, j Job) error
-	// Failed is told of a pull that could not be put; it is put again a few seconds later. nil: nobody is told.
+	// Failed gets failed puts, which are repeated. May be nil.
 	Failed func(source int64, err error)
 	// Now is the wall clock, nil for time.Now.
 	Now func() time.Time
 }
 
-// Timetable puts the safety-net pull of each Source into the queue when its Schedule says so (CONTRIBUTING.md 3.8). All in UTC.
+// Timetable puts the pull of each Source when its Schedule says so (CONTRIBUTING.md 3.8), in UTC.
 //
-// Runs form a grid: each is derived from the one before, never from when a pull really ran or ended, so nothing that
-// happens meanwhile, pushes least of all, can postpone one. Each Source keeps its own small distance from the grid, taken
-// from its name, so that forty Sources with one schedule do not start at the same time.
+// Each run derives from the one before, so that nothing can postpone one. Sources keep a small distance from the grid,
+// or those with one schedule would start together.
 //
-// The wall clock counts, looked at every half minute at least: a machine that was suspended, or whose clock was set, is
-// back in step by then (F16). Runs that were missed meanwhile, or before the start, are caught up by one.
+// The wall clock is checked at least every half minute, after suspends and changes too (F16). One run makes up for all
+// missed ones.
 type Timetable struct {
 	options TimetableOptions
 	wake    chan struct{}
 
 	mu   sync.Mutex
-	seen time.Time // the wall clock when it was last looked at
+	seen time.Time
 	rows map[int64]*row
 }
 
@@ -54,13 +51,10 @@ func NewTimetable(o TimetableOptions) *Timetable {
 	return t
 }
 
-// now is the wall clock alone: with a monotonic reading, times would be compared by that, which stands still while the
-// machine is suspended.
 func (t *Timetable) now() time.Time { return t.options.Now().Round(0).UTC() }
 
-// Set gives a Source its Schedule, or another one. last is when the Source was last pulled as a whole, the zero time for
-// never: it is then pulled at once. It counts for a Source that is new here only; the others go on from their last run,
-// and one whose Schedule is the same as before keeps its times.
+// Set gives a Source its Schedule. last is its last whole pull, zero for never, which pulls at once; it counts for a
+// new Source only.
 func (t *Timetable) Set(source int64, name string, s Schedule, last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +62,7 @@ func (t *Timetable) Set(source int64, name string, s Schedule, last time.Time) {
 	r := t.rows[source]
 	if r == nil {
 		r = &row{last: now}
-		if !last.IsZero() && !last.After(now) { // one to come tells of a clock that was wrong, not of a pull
+		if !last.IsZero() && !last.After(now) { // a time to come is a wrong clock's
 			r.last = last.Round(0).UTC()
 			r.anchor = r.last
 		}
@@ -79,15 +73,14 @@ func (t *Timetable) Set(source int64, name string, s Schedule, last time.Time) {
 	t.signal()
 }
 
-// Remove ends the pulls of a Source. One that is in the Queue already stays there.
+// Remove ends the pulls of a Source, except one in the Queue.
 func (t *Timetable) Remove(source int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.rows, source)
 }
 
-// Shorten has a Source pulled every so often beside its Schedule, while its hub is suspect; 0 ends that. An interval below
-// a second counts as a second.
+// Shorten has a Source pulled also every so often, a second at least, while its hub is suspect; 0 ends that.
 func (t *Timetable) Shorten(source int64, every time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +94,7 @@ func (t *Timetable) Shorten(source int64, every time.Duration) {
 	t.signal()
 }
 
-// Next is when a Source is pulled next, the zero time for never.
+// Next is the next pull of a Source.
 func (t *Timetable) Next(source int64) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +105,7 @@ func (t *Timetable) Next(source int64) time.Time {
 	return r.next()
 }
 
-// Run puts pulls until ctx ends; it returns nil then.
+// Run puts pulls until ctx ends.
 func (t *Timetable) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -135,13 +128,11 @@ func (t *Timetable) Run(ctx context.Context) error {
 	return nil
 }
 
-// duty is a pull that is to be put.
 type duty struct {
 	job Job
 	row *row
 }
 
-// due takes the pulls whose time has come, in order, and says how long nothing else will be due.
 func (t *Timetable) due() (due []duty, pause time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,7 +158,6 @@ func (t *Timetable) due() (due []duty, pause time.Duration) {
 	return due, pause
 }
 
-// retry has a pull that could not be put come again.
 func (t *Timetable) retry(d duty) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

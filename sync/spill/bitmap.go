@@ -5,8 +5,7 @@ import (
 	"math/bits"
 )
 
-// bitmap is a set of row ids: one bit per resource, so that a complete baseline knows what it did not see, and a run what
-// failed, at the cost of 1.25 MiB for ten million resources.
+// Bitmap is a set of row ids, one bit each.
 type Bitmap struct {
 	pages map[int64]*[512]uint64
 	Len   int64
@@ -38,7 +37,7 @@ func (b *Bitmap) Has(id int64) bool {
 	return p != nil && p[(id>>6)&511]&(1<<(id&63)) != 0
 }
 
-// clone is a copy for whoever goes over it while others change b: 4 KiB for each 32,768 ids that have one set.
+// Clone is a copy to go over while others change b.
 func (b *Bitmap) Clone() *Bitmap {
 	c := &Bitmap{pages: make(map[int64]*[512]uint64, len(b.pages)), Len: b.Len}
 	for page, words := range b.pages {
@@ -48,7 +47,7 @@ func (b *Bitmap) Clone() *Bitmap {
 	return c
 }
 
-// all goes over the ids, in no order.
+// All goes over the ids, in no order.
 func (b *Bitmap) All() iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		for page, words := range b.pages {

@@ -1,5 +1,4 @@
-// Package spill knows how to keep more values than memory may hold: the first ones there, the others in a temporary
-// file. It refuses to know what they are.
+// Package spill keeps more values than memory may hold, the excess in a temporary file.
 package spill
 
 import (
@@ -11,11 +10,10 @@ import (
 	"os"
 )
 
-// listHeld is how many values a List keeps in memory.
+// listHeld is how many values stay in memory.
 const listHeld = 2000
 
-// List keeps values in the order in which they came: the first ones in memory, the others as JSON in a temporary file,
-// so that a mirror in which a million files are wrong takes no more memory than one with a few.
+// List keeps values in order, the first ones in memory, the others as JSON in a temporary file.
 type List[T any] struct {
 	held []T
 	file *os.File
@@ -46,7 +44,7 @@ func (l *List[T]) Add(v T) error {
 	return nil
 }
 
-// Pages hands the values over, in order, so many at a time; what each does to its page is not kept.
+// Pages hands the values over in pages; changes to a page are not kept.
 func (l *List[T]) Pages(size int, each func([]T) error) error {
 	page := make([]T, 0, size)
 	hand := func(v T) error {

@@ -12,10 +12,10 @@ import (
 	"slices"
 )
 
-// errRecord tells a file that does not hold what was written.
+// errRecord means that a file does not hold what was written.
 var errRecord = errors.New("not as it was written")
 
-// AppendKey appends the key of a record, with which each begins: what it is sorted by, behind its length.
+// AppendKey appends a record's key, with which each record begins, behind its length.
 func AppendKey(b []byte, key string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(key))), key...)
 }
@@ -29,39 +29,36 @@ func Key(record []byte) []byte {
 	return record[w : w+int(n)]
 }
 
-// Sorter brings records into the order of their keys; those of one key stay in the order in which they came. They are
-// held in one piece of memory, and where that is full, as a sorted run in a temporary file.
+// Sorter sorts records stably by key, in memory and in sorted runs in a temporary file.
 type Sorter struct {
-	room  int    // bytes held in memory; somewhat more where a record is long
+	room  int    // bytes in memory, exceeded by a long record
 	dir   string // of the file; "" for the system's
 	arena []byte
-	held  []piece // of the arena: a record each
+	held  []piece // records in the arena
 	file  *os.File
 	runs  []piece // of the file
-	count int64   // records
-	bytes int64   // of them
-	left  int64   // records to hand out, once sorted
-	given bool    // the first of merge was handed out, and is the caller's until the next one is asked for
+	count int64
+	bytes int64
+	left  int64
+	given bool // the caller still has the first of merge
 	merge runs
 }
 
-// NewSorter makes a Sorter that holds so many bytes in memory, and its file in a folder, "" for the system's.
+// NewSorter makes a Sorter with room bytes in memory and its file in dir.
 func NewSorter(room int, dir string) *Sorter { return &Sorter{room: room, dir: dir} }
 
-// Len is how many records were added.
+// Len is the number of records.
 func (s *Sorter) Len() int64 { return s.count }
 
-// Bytes is how many bytes were added.
+// Bytes is their size.
 func (s *Sorter) Bytes() int64 { return s.bytes }
 
 // piece is a part of the arena, or of the file.
 type piece struct{ at, size int64 }
 
-// How much of the file is read and written at once.
 const sorterRead, sorterWrite = 16 << 10, 64 << 10
 
-// Add takes a record up; its memory is the caller's again. The error says that the file cannot be written: all records
-// are there nevertheless, but there is no room for another.
+// Add copies a record. After an error all records are there, but there is no room for another.
 func (s *Sorter) Add(record []byte) error {
 	if s.arena == nil {
 		s.arena = make([]byte, 0, s.room+s.room/16)
@@ -78,10 +75,9 @@ func (s *Sorter) Add(record []byte) error {
 	return s.spill()
 }
 
-// record is one that the arena holds.
 func (s *Sorter) record(p piece) []byte { return s.arena[p.at : p.at+p.size] }
 
-// order sorts what the arena holds. Of equal ones the first to come stands first there, too.
+// order sorts the arena stably.
 func (s *Sorter) order() {
 	slices.SortFunc(s.held, func(a, b piece) int {
 		if c := bytes.Compare(Key(s.record(a)), Key(s.record(b))); c != 0 {
@@ -91,7 +87,7 @@ func (s *Sorter) order() {
 	})
 }
 
-// spill writes what the arena holds as a run.
+// spill writes the arena as a run.
 func (s *Sorter) spill() error {
 	if s.file == nil {
 		file, err := tempFile(s.dir, "resyncd-list-")
@@ -109,7 +105,7 @@ func (s *Sorter) spill() error {
 	var head [binary.MaxVarintLen64]byte
 	for _, h := range s.held {
 		n := binary.PutUvarint(head[:], uint64(h.size))
-		_, _ = out.Write(head[:n]) // Flush tells of what failed
+		_, _ = out.Write(head[:n])
 		_, _ = out.Write(s.record(h))
 		run.size += int64(n) + h.size
 	}
@@ -121,12 +117,14 @@ func (s *Sorter) spill() error {
 	return nil
 }
 
-// Sort ends the adding: Next hands the records out from now on.
+// Sort ends the adding; Next follows.
 func (s *Sorter) Sort() error {
 	s.order()
 	for _, p := range s.runs {
 		from := bufio.NewReaderSize(io.NewSectionReader(s.file, p.at, p.size), sorterRead)
-		s.merge = append(s.merge, &run{read: func(into []byte) ([]byte, error) { return readRecord(from, into, p.size) }})
+		s.merge = append(s.merge, &run{
+			read: func(into []byte) ([]byte, error) { return readRecord(from, into, p.size) },
+		})
 	}
 	held := s.held
 	s.merge = append(s.merge, &run{read: func([]byte) ([]byte, error) {
@@ -154,7 +152,7 @@ func (s *Sorter) Sort() error {
 	return nil
 }
 
-// Next is the next record in order, valid until the one after it is asked for; ok is false behind the last one.
+// Next is the next record, valid until the one after; ok is false at the end.
 func (s *Sorter) Next() (record []byte, ok bool, err error) {
 	if s.left == 0 {
 		return nil, false, nil
@@ -164,7 +162,7 @@ func (s *Sorter) Next() (record []byte, ok bool, err error) {
 			return nil, false, s.Unreadable(err)
 		}
 	}
-	if len(s.merge) == 0 { // or the sweep would take what is lost here for something that the list does not name
+	if len(s.merge) == 0 { // a lost record must not look unlisted to the sweep
 		return nil, false, s.Unreadable(io.ErrUnexpectedEOF)
 	}
 	s.left--
@@ -172,7 +170,7 @@ func (s *Sorter) Next() (record []byte, ok bool, err error) {
 	return s.merge[0].record, true, nil
 }
 
-// advance goes over the record that was handed out.
+// advance passes the record that was handed out.
 func (s *Sorter) advance() error {
 	s.given = false
 	more, err := s.merge[0].advance()
@@ -187,7 +185,7 @@ func (s *Sorter) advance() error {
 	return nil
 }
 
-// Unreadable names the file that a record came from, which is not what it was.
+// Unreadable names the file of a record that changed.
 func (s *Sorter) Unreadable(err error) error {
 	if s.file == nil {
 		return fmt.Errorf("take up the entries of a list again: %w", err)
@@ -195,22 +193,22 @@ func (s *Sorter) Unreadable(err error) error {
 	return fmt.Errorf("read the entries of a list back from %s (TMPDIR chooses another disk): %w", s.file.Name(), err)
 }
 
-// Reset empties it and removes its file; its memory is kept for the next ones.
+// Reset empties it and removes its file.
 func (s *Sorter) Reset() error {
 	file := s.file
 	*s = Sorter{room: s.room, dir: s.dir, arena: s.arena[:0], held: s.held[:0]}
 	return dropTemp(file)
 }
 
-// run is one of the sorted pieces that are merged.
+// run is one sorted piece.
 type run struct {
 	no     int // earlier ones hold earlier records
 	read   func(into []byte) ([]byte, error)
-	record []byte // the first that was not handed out
-	key    []byte // of that
+	record []byte
+	key    []byte
 }
 
-// advance goes to the next record, if there is one.
+// advance goes to the next record, if any.
 func (r *run) advance() (more bool, err error) {
 	if r.record, err = r.read(r.record); errors.Is(err, io.EOF) {
 		return false, nil
@@ -219,8 +217,7 @@ func (r *run) advance() (more bool, err error) {
 	return err == nil, err
 }
 
-// readRecord reads a record of a run into memory that it may take; io.EOF is its end, or an early one, which Next
-// finds.
+// readRecord reads a record into memory that it may take. An early io.EOF is found by Next.
 func readRecord(from *bufio.Reader, into []byte, most int64) ([]byte, error) {
 	size, err := binary.ReadUvarint(from)
 	if err != nil {
@@ -234,7 +231,7 @@ func readRecord(from *bufio.Reader, into []byte, most int64) ([]byte, error) {
 	return into, err
 }
 
-// runs are a heap: the one whose record is the next in order stands first. It implements heap.Interface.
+// runs are a heap.Interface by the next record.
 type runs []*run
 
 func (m runs) Len() int      { return len(m) }

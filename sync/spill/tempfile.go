@@ -5,8 +5,7 @@ import (
 	"os"
 )
 
-// tempFile makes a file for what does not fit in memory; "" is the system's folder. It is removed at once: while it is
-// open it stays, and a kill leaves nothing. Windows lets dropTemp remove it only.
+// tempFile is removed at once, so that a kill leaves nothing; on Windows only dropTemp can remove it.
 func tempFile(dir, pattern string) (*os.File, error) {
 	file, err := os.CreateTemp(dir, pattern)
 	if err == nil {

@@ -11,72 +11,57 @@ import (
 	"resyncd/store"
 )
 
-// A resource that hangs holds one of the Source's places until its time is out, half a minute or more, and a few percent of
-// such ones would hold them all. There are no further places to be had: so many requests at once are what the Source was
-// promised. So while others wait for a place, a transfer of which nothing has been heard for far longer than is usual at this
-// Source is broken off, set aside, and tried again after the others, then for as long as it takes. That, and whatever the
-// ledger knows to hang, never holds more than a part of the places (P11). Nothing of it is a failure, so the ledger hears
-// nothing of it.
+// While others wait for a place, a transfer that stays silent far longer than usual is broken off and tried again
+// later: a few that hang would hold all places of the Source. Those that hang get only a part of the places (P11).
 const (
-	// asideTimes is how many times as long as usual a transfer must be silent, asideLeast how long at least, asideFirst
-	// where nothing is known of the Source yet.
+	// A transfer is set aside after asideTimes the usual silence, asideLeast at least, asideFirst while the usual is
+	// unknown.
 	asideTimes = 10
 	asideLeast = 250 * time.Millisecond
 	asideFirst = 2 * time.Second
-	// asideShare: of so many transfers one may be set aside, beside one for each place at first. If more are slow that is how
-	// the Source is now, and asking twice would only make it slower.
+	// asideShare bounds the transfers set aside, to one of so many: a Source that is slow as a whole must not be asked
+	// twice.
 	asideShare = 16
-	// asideLook is how often the silent ones are looked for while others wait.
-	asideLook = 50 * time.Millisecond
-	// usualOf is over about how many transfers the usual silence is averaged.
-	usualOf = 16
-	// brisk is a Source whose usual silence is shorter: there are more workers than it takes to keep its places busy.
-	brisk = time.Millisecond
-	// asideBody is from what listed length on a body that has begun to come is not broken off: it would begin anew.
-	asideBody = 1 << 20
+	asideLook  = 50 * time.Millisecond
+	usualOf    = 16
+	brisk      = time.Millisecond
+	asideBody  = 1 << 20
 )
 
-// errAside breaks a transfer off.
 var errAside = errors.New("set aside for others: nothing came for too long")
 
-// classSilent is the class of what was waited for in vain.
 var classSilent = fetch.Stalled.String()
 
-// job is a resource to be worked on.
 type job struct {
 	res *store.Resource
-	// patient: it was set aside once, or the ledger knows that it hangs, and is waited for now.
+	// patient: set aside once, or known to hang.
 	patient bool
 }
 
-// transfers are those under way that may be set aside. The zero value is ready.
 type transfers struct {
 	mu     sync.Mutex
-	silent map[*transfer]struct{} // or not
-	usual  time.Duration          // longest silence of a transfer, on average
-	known  bool                   // usual is
-	spent  float64                // how many were set aside, less those that went well since have made up for
-	brisk  atomic.Bool            // usual is that short
-	rests  atomic.Int32           // how many wait to ask again
+	silent map[*transfer]struct{} // those that may be set aside
+	usual  time.Duration
+	known  bool
+	spent  float64 // transfers set aside, less successes since
+	brisk  atomic.Bool
+	rests  atomic.Int32 // pauses before a repeated request
 }
 
-// transfer is one download under way.
 type transfer struct {
 	cancel  context.CancelCauseFunc
-	waiting func(begins bool, at time.Time) // waits
-	resting func(begins bool)               // of transfers
+	waiting func(begins bool, at time.Time)
+	resting func(begins bool)
 	began   time.Time
-	since   atomic.Int64 // how long after that a wait for the peer began, in ns; 0: there is none
+	since   atomic.Int64 // ns from began to the current wait for the peer; 0: none
 	most    time.Duration
-	dear    bool        // once it has begun to come
-	comes   atomic.Bool // it has
+	dear    bool
+	comes   atomic.Bool
 }
 
-// watch returns the transfer that a worker begins next, and the context to run it under.
 type watch func() (context.Context, *transfer)
 
-// watches is the watch of one worker. A transfer that went well leaves its context as it was, for the worker's next: to make
-// and to cancel one for each was a twentieth of what a small download allocated. All end with ctx.
+// watches reuses the context after a success: a new one for each small download costs too many allocations.
 func (ts *transfers) watches(ctx context.Context) watch {
 	var watched context.Context
 	var t *transfer
@@ -91,11 +76,12 @@ func (ts *transfers) watches(ctx context.Context) watch {
 	}
 }
 
-// begin watches a download of a listed length (-1: none) from began until end is called. The transfer's waiting is the
-// Waiting of its requests. One that is patient only teaches what is usual.
-func (ts *transfers) begin(next watch, began time.Time, length int64, patient bool) (watched context.Context, t *transfer) {
+// begin watches a download until end. A patient one only teaches the usual silence.
+func (ts *transfers) begin(
+	next watch, began time.Time, length int64, patient bool,
+) (watched context.Context, t *transfer) {
 	watched, t = next()
-	ts.mu.Lock() // already for what follows: one that ended in a panic is still among the silent
+	ts.mu.Lock() // first: a transfer that ended in a panic is still among the silent
 	defer ts.mu.Unlock()
 	t.began, t.most, t.dear = began, 0, length >= asideBody
 	t.since.Store(0)
@@ -109,7 +95,7 @@ func (ts *transfers) begin(next watch, began time.Time, length int64, patient bo
 	return watched, t
 }
 
-// waits is told of each wait for the peer. Only the download's goroutine calls it.
+// waits records each wait for the peer, called by the download's goroutine only.
 func (t *transfer) waits(begins bool, at time.Time) {
 	now := at.Sub(t.began)
 	if begins {
@@ -120,7 +106,6 @@ func (t *transfer) waits(begins bool, at time.Time) {
 	}
 }
 
-// resting is told of each pause before something is asked again. Any goroutine may call it.
 func (ts *transfers) resting(begins bool) {
 	if begins {
 		ts.rests.Add(1)
@@ -129,7 +114,6 @@ func (ts *transfers) resting(begins bool) {
 	}
 }
 
-// end learns from a download that ended.
 func (ts *transfers) end(t *transfer, ended time.Time, err error) {
 	t.waits(false, ended)
 	ts.mu.Lock()
@@ -149,7 +133,6 @@ func (ts *transfers) end(t *transfer, ended time.Time, err error) {
 	ts.spent = max(ts.spent-1.0/asideShare, 0)
 }
 
-// setAside breaks off those that were silent for too long, at so many places.
 func (ts *transfers) setAside(places int) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -161,7 +144,8 @@ func (ts *transfers) setAside(places int) {
 		if ts.spent+1 > float64(places) {
 			return
 		}
-		if since := t.since.Load(); since > 0 && !(t.dear && t.comes.Load()) && time.Since(t.began)-time.Duration(since) >= limit {
+		if since := t.since.Load(); since > 0 && !(t.dear && t.comes.Load()) &&
+			time.Since(t.began)-time.Duration(since) >= limit {
 			t.cancel(errAside)
 			delete(ts.silent, t)
 			ts.spent++
@@ -169,18 +153,15 @@ func (ts *transfers) setAside(places int) {
 	}
 }
 
-// waitingGroups is how many groups' worth of outcomes may wait for the disk while one is being placed; then nothing more is
-// begun. A group that may grow costs a slow disk fewer syncs, but each outcome about 2 KiB of memory and its bytes in the
-// stage (P8). Where each sync took 1 s, 60,000 small resources took 23 s and 108 MiB without a bound, 29 and 92 with four
-// groups, 37 and 72 with two, 65 and 72 with one; without a bound 150,000 took 410 MiB where it took 8 s.
+// waitingGroups bounds the outcomes that wait for a slow disk, in groups: each takes about 2 KiB, and its bytes in the
+// stage (P8).
 const waitingGroups = 2
 
-// choked: the disk is that far behind.
 func (c *conductor) choked() bool {
-	return c.placing && (len(c.batch.outcomes) >= waitingGroups*groupFiles || c.batch.bytes >= waitingGroups*groupBytes)
+	return c.placing &&
+		(len(c.batch.outcomes) >= waitingGroups*groupFiles || c.batch.bytes >= waitingGroups*groupBytes)
 }
 
-// next is what is worked on next, false for nothing.
 func (c *conductor) next() (job, bool) {
 	switch {
 	case c.choked():
@@ -192,8 +173,8 @@ func (c *conductor) next() (job, bool) {
 	return job{}, false
 }
 
-// slowPlaces is how many places those that hang may hold. In a run that ends: none as long as others wait, all once there are
-// no others. In a Follower, where others may always wait, and may come at any moment: one in sixteen, and a quarter.
+// slowPlaces is how many places resources that hang may hold. A Follower always leaves places free, because others may
+// come at any moment.
 func (c *conductor) slowPlaces() int {
 	n, follows := c.r.workers, c.r.s.Follows
 	switch crowded := len(c.queue) > 0; {
@@ -207,9 +188,8 @@ func (c *conductor) slowPlaces() int {
 	return max(n/4, 1)
 }
 
-// busy is how many workers have something to do at once. One more than there are places checks and hands over what came while
-// another asks; but where the Source answers within a moment it only waits for its place, and each of those waits cost as much as
-// a hash. So there each place has one, and who waits to ask again, without a place, is replaced.
+// busy is how many workers have work at once. At a brisk Source more workers than places would only wait, except for
+// those that pause.
 func (c *conductor) busy() int {
 	r := c.r
 	if !r.under.brisk.Load() {
@@ -218,7 +198,6 @@ func (c *conductor) busy() int {
 	return min(r.workers, max(r.s.Means.Concurrency, 1)+int(r.under.rests.Load()))
 }
 
-// begun: a worker has taken a job.
 func (c *conductor) begun(j job) {
 	c.active++
 	if j.patient {
@@ -229,7 +208,6 @@ func (c *conductor) begun(j job) {
 	}
 }
 
-// ended: a worker is done with a job.
 func (c *conductor) ended(o *outcome) {
 	c.active--
 	if o.patient {
@@ -242,7 +220,7 @@ func (c *conductor) ended(o *outcome) {
 	}
 }
 
-// putAside has a resource tried after the others, or at once if something else is wanted of it by now.
+// putAside has a resource tried after the others, or at once if its want changed meanwhile.
 func (c *conductor) putAside(res *store.Resource) {
 	w := c.r.s
 	w.Rows.Lock()
@@ -259,7 +237,6 @@ func (c *conductor) putAside(res *store.Resource) {
 	w.end(res)
 }
 
-// apart leaves those that are known to hang for later, as far as there is room to remember them.
 func (c *conductor) apart(rs []*store.Resource) []*store.Resource {
 	out := rs[:0]
 	for _, r := range rs {
@@ -272,5 +249,4 @@ func (c *conductor) apart(rs []*store.Resource) []*store.Resource {
 	return out
 }
 
-// crowded: all places are taken, and others wait for one.
 func (c *conductor) crowded() bool { return len(c.queue) > 0 && c.active >= c.busy() }

@@ -13,19 +13,19 @@ import (
 	"resyncd/sync/parsed"
 )
 
-// body is the Sink of one download: it hashes what it writes, once per needed algorithm.
+// body is the Sink of one download.
 type body struct {
 	stage  blob.Stage
-	own    hash.Hash // SHA-256, always, for our own record
-	other  hash.Hash // the strongest offered digest, if that is another
+	own    hash.Hash // SHA-256
+	other  hash.Hash // the strongest offered digest, unless SHA-256
 	digest rsdoc.Digest
 	n      int64
-	hasher *hasher  // where it may be hashed if it is large, nil for nowhere
-	away   bool     // and is
-	room   [64]byte // for sums, which would else be allocated one by one
+	hasher *hasher // for large bodies, may be nil
+	away   bool
+	room   [64]byte // avoids an allocation for each sum
 }
 
-// receive is the body for the next download of a worker, whose last one is done with.
+// receive resets the worker's body, whose last download must be done.
 func (w *worker) receive(stage blob.Stage, digests string) *body {
 	own := w.body.own
 	if own == nil {
@@ -68,7 +68,7 @@ func (b *body) sumUp(p []byte) {
 	}
 }
 
-// arrived is told when no more is written, at the end of each download, whatever came of it: from then on the sums hold.
+// arrived must end each download, or the sums do not hold.
 func (b *body) arrived() {
 	if b.away {
 		b.hasher.end()
@@ -89,7 +89,7 @@ func (b *body) Reset() error {
 
 func (b *body) sum() [32]byte { return [32]byte(b.own.Sum(b.room[:0])) }
 
-// check compares length and the strongest offered digest (P2, F48 to F50, F55).
+// check compares length and digest (P2, F48 to F50, F55).
 func (b *body) check(w *store.Want, res *fetch.Result) *failure {
 	if b.digest.Alg != rsdoc.None {
 		h := b.other
@@ -102,7 +102,8 @@ func (b *body) check(w *store.Want, res *fetch.Result) *failure {
 		}
 	}
 	if w.State != store.WantAsk && w.Length >= 0 && w.Length != b.n {
-		return &failure{class: ClassMismatch, stale: true, wrong: true, reason: fmt.Sprintf("the body has %d bytes, listed are %d", b.n, w.Length)}
+		return &failure{class: ClassMismatch, stale: true, wrong: true,
+			reason: fmt.Sprintf("the body has %d bytes, listed are %d", b.n, w.Length)}
 	}
 	if b.digest.Alg == rsdoc.None && w.Length < 0 && res.CloseDelimited {
 		return &failure{class: classUnproven}

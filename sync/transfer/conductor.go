@@ -14,23 +14,21 @@ import (
 	"resyncd/sync/spill"
 )
 
-// How work is grouped (performance.md 7.5): a group becomes durable with one sync of the file system and one commit. It is
-// closed when it is large, when it is old, or at once when nothing is being fetched, so that a single change never waits.
+// A group becomes durable with one sync and one commit (performance.md 7.5). It is closed at once when nothing is being
+// fetched, so that a single change never waits.
 const (
 	duePage    = 1000
 	queueLow   = duePage / 2
 	groupFiles = 2000
 	groupBytes = 64 << 20
 	groupAge   = time.Second
-	// The first groups of a pass are closed early, the next ones later: a run that is killed again and again after a short
-	// while gets further each time.
+	// groupAgeFirst lets a run that is killed again and again get further each time.
 	groupAgeFirst = 50 * time.Millisecond
-	// Towards the end of a pass a group of so many is closed once no more is left than it has.
-	halfFiles = 50
+	halfFiles     = 50
 )
 
-// Reconciler compares want with have and acts: the only place where a mirror changes. It works on for as long as its
-// context lives; rows with new work are named to it (Workset), and owed ones come up again when they are due.
+// Reconciler compares want with have and acts: the only place where a mirror changes. It works for as long as its
+// context lives.
 type Reconciler struct {
 	s       *Site
 	workers int
@@ -38,9 +36,9 @@ type Reconciler struct {
 	tally   tally
 	under   transfers
 	hasher  hasher
-	// reading: documents are being read, so that more wants may come at any moment.
+	// reading: more wants may come at any moment.
 	reading atomic.Bool
-	// resting: nothing is in flight and nothing due. rested is told whenever that begins.
+	// resting: nothing is in flight and nothing due. rested is called when that begins.
 	resting atomic.Bool
 	rested  func()
 }
@@ -48,19 +46,21 @@ type Reconciler struct {
 // Options say how a reconciler works.
 type Options struct {
 	Workers int
-	// Scope is the rule for URIs of sets that have none of their own.
+	// Scope is the rule for URIs of sets without one.
 	Scope func(uri string) (refused string)
-	// Rested is told whenever nothing is in flight and nothing due.
+	// Rested is called whenever nothing is in flight and nothing due.
 	Rested func()
 }
 
 // New is a reconciler of a site.
 func New(s *Site, o Options) *Reconciler {
-	return &Reconciler{s: s, workers: o.Workers, scope: o.Scope, rested: o.Rested, tally: tally{failing: spill.NewBitmap()}}
+	return &Reconciler{
+		s: s, workers: o.Workers, scope: o.Scope, rested: o.Rested, tally: tally{failing: spill.NewBitmap()},
+	}
 }
 
-// While fetches and removes what is wanted for as long as do runs, and returns the error of whichever fails first. A ctx
-// that ends is none of the work's failures: only do tells of it.
+// While fetches and removes files for as long as do runs, and returns the first failure. Only do reports a ctx that
+// ends.
 func (r *Reconciler) While(ctx context.Context, do func(context.Context) error) error {
 	g, gctx := errgroup.WithContext(ctx)
 	work, stop := context.WithCancel(gctx)
@@ -81,8 +81,7 @@ func (r *Reconciler) Reading(on bool) {
 	r.s.Poke()
 }
 
-// Retry has what failed be tried again until end, when its time has come; the zero value sets no end. What has failed by
-// then stays owed, and everything else is still tried once.
+// Retry has failures tried again until end, zero for ever. Failures stay owed after that.
 func (r *Reconciler) Retry(end time.Time) {
 	r.tally.add(func(t *tally) { t.until = end })
 	r.s.Poke()
@@ -91,21 +90,20 @@ func (r *Reconciler) Retry(end time.Time) {
 // Rests tells whether nothing is in flight and nothing due.
 func (r *Reconciler) Rests() bool { return r.resting.Load() }
 
-// Stir ends a rest, so that the next one is told.
+// Stir ends a rest, so that the next one is reported.
 func (r *Reconciler) Stir() {
 	r.resting.Store(false)
 	r.s.Poke()
 }
 
-// fetchAll is the conductor: one goroutine that pages work out of the store, hands it to workers and collects outcomes
-// into groups; a second makes groups durable meanwhile. That ctx ends is no error.
+// fetchAll runs the conductor, its workers, and the goroutine that makes groups durable. A ctx that ends is no error.
 func (r *Reconciler) fetchAll(ctx context.Context) error {
 	outer := ctx
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
 	kept, release := lingering(outer)
 	defer release()
-	jobs := make(chan job, r.workers) // one for each that is free, so handing one out waits for nobody
+	jobs := make(chan job, r.workers) // buffered, so that handing out never blocks
 	outcomes := make(chan *outcome, r.workers)
 	groups := make(chan []*outcome)
 	placed := make(chan error, 1)
@@ -127,7 +125,7 @@ func (r *Reconciler) fetchAll(ctx context.Context) error {
 			}
 			placed <- r.settle(kept, g)
 			if r.s.Follows && len(g) <= sparePlaced {
-				r.s.Mirror.Spare(ctx) // there is time until the next push
+				r.s.Mirror.Spare(ctx)
 			}
 		}
 	})
@@ -140,7 +138,8 @@ func (r *Reconciler) fetchAll(ctx context.Context) error {
 	for o := range outcomes {
 		c.ended(o)
 	}
-	if last := c.batch.outcomes; errors.Is(err, context.Canceled) && orderly(outer) { // what it cost to bring is not to be paid again
+	// An orderly end places the last outcomes: their transfers need not be repeated.
+	if last := c.batch.outcomes; errors.Is(err, context.Canceled) && orderly(outer) {
 		groups <- last
 	} else {
 		for _, o := range last {
@@ -159,47 +158,44 @@ func (r *Reconciler) fetchAll(ctx context.Context) error {
 	return err
 }
 
-// conductor is the state of one fetchAll; only its goroutine touches it.
+// conductor is the state of one fetchAll, for its goroutine only.
 type conductor struct {
 	r        *Reconciler
 	jobs     chan<- job
 	outcomes <-chan *outcome
 	groups   chan<- []*outcome
 	placed   <-chan error
-	fed      bool // more rows that were handed over wait
+	fed      bool // more handed-over rows wait
 
 	queue  []*store.Resource
 	after  int64
-	dry    bool // the last page was empty: nothing due above after
-	again  bool // wants came in since the paging began: rows below after may be due too
-	active int  // with workers
-	// What hangs is tried after the others (aside.go).
+	dry    bool // nothing is due above after
+	again  bool // rows below after may be due too
+	active int
+	// slow are resources that hang, tried after the others.
 	slow       []*store.Resource
 	slowActive int
 	batch      group
 	placing    bool
 
-	left time.Time // the end of the time for retries that the queue was cleared for
-	// Rows that were named, and when to look for owed ones again.
+	left  time.Time // the end of retries at the last leave
 	named []int64
 	look  look
 }
 
-// group are the outcomes that become durable next.
 type group struct {
 	outcomes []*outcome
 	bytes    int64
 	opened   time.Time
-	age      time.Duration // at which it is closed
-	ripens   *time.Timer   // when it is that old
+	age      time.Duration
+	ripens   *time.Timer
 }
 
-// look is the next look at everything that is owed.
 type look struct {
 	timer *time.Timer
 	armed bool
 	last  time.Time
-	relax time.Duration // until a disk that failed is tried again
+	relax time.Duration
 }
 
 func (c *conductor) run(ctx context.Context) error {
@@ -208,7 +204,7 @@ func (c *conductor) run(ctx context.Context) error {
 	defer c.batch.ripens.Stop()
 	c.look.timer = time.NewTimer(forEver)
 	defer c.look.timer.Stop()
-	look, looks := time.NewTimer(forEver), false // for what is silent
+	look, looks := time.NewTimer(forEver), false // for silent transfers
 	defer look.Stop()
 	for {
 		if err := c.page(ctx); err != nil {
@@ -219,7 +215,7 @@ func (c *conductor) run(ctx context.Context) error {
 		}
 		c.rest()
 		if c.handOut() {
-			continue // there may be more to page
+			continue
 		}
 		if c.crowded() && !looks {
 			look.Reset(asideLook)
@@ -259,7 +255,6 @@ func (c *conductor) run(ctx context.Context) error {
 	}
 }
 
-// handOut gives every free worker a job, as far as there are any, and reports whether it gave one.
 func (c *conductor) handOut() (gave bool) {
 	for c.active < c.busy() {
 		next, ok := c.next()
@@ -273,8 +268,7 @@ func (c *conductor) handOut() (gave bool) {
 	return gave
 }
 
-// endedToo takes what else has ended by now: one by one through the select of run, with all the looks around it, the outcomes of
-// small resources cost more than their hashes.
+// endedToo takes all other finished outcomes: one round of run for each costs more than the hash of a small file.
 func (c *conductor) endedToo() {
 	for {
 		select {
@@ -286,8 +280,7 @@ func (c *conductor) endedToo() {
 	}
 }
 
-// page keeps the queue filled, before it is empty if it can. When the end is reached and everything in flight is recorded,
-// it starts anew if wants came in meanwhile, for the rows that were there before.
+// page fills the queue. At the end of the rows it begins anew if wants came in meanwhile.
 func (c *conductor) page(ctx context.Context) error {
 	w := c.r.s
 	if until, late := c.r.late(); late && !until.Equal(c.left) {
@@ -301,7 +294,7 @@ func (c *conductor) page(ctx context.Context) error {
 		c.slow, c.queue, c.named, c.fed, c.dry, c.again = nil, nil, nil, false, true, false
 		return nil
 	}
-	for first := true; len(c.named) > 0 && (first || len(c.queue) == 0); first = false { // some may need no fetch
+	for first := true; len(c.named) > 0 && (first || len(c.queue) == 0); first = false {
 		if err := c.pageNamed(ctx); err != nil {
 			return err
 		}
@@ -312,10 +305,10 @@ func (c *conductor) page(ctx context.Context) error {
 	if len(c.queue) == 0 {
 		w.Rows.Lock()
 	} else if !w.Rows.TryLock() {
-		return nil // who plans or records has it, for as long as the disk takes: the workers need not wait for that
+		return nil // Rows is held for as long as the disk takes, and the workers still have work
 	}
 	defer w.Rows.Unlock()
-	if c.takeReady(); len(c.queue) > queueLow { // what its last holder wrote need not be read
+	if c.takeReady(); len(c.queue) > queueLow {
 		return nil
 	}
 	if c.dry {
@@ -347,7 +340,6 @@ func (c *conductor) page(ctx context.Context) error {
 	return nil
 }
 
-// takeReady puts rows that were handed over behind the others, if few are left.
 func (c *conductor) takeReady() {
 	if len(c.queue) > queueLow {
 		return
@@ -359,7 +351,6 @@ func (c *conductor) takeReady() {
 	}
 }
 
-// leave leaves owed what waits to be tried once more although the time for that is over.
 func (c *conductor) leave() {
 	w := c.r.s
 	for _, rs := range []*[]*store.Resource{&c.queue, &c.slow} {
@@ -375,22 +366,23 @@ func (c *conductor) idle() bool {
 	return len(c.queue) == 0 && len(c.slow) == 0 && c.active == 0 && len(c.batch.outcomes) == 0 && !c.placing
 }
 
-// ripe tells when a group is closed. While one is being made durable the next one grows.
 func (c *conductor) ripe() bool {
 	if len(c.batch.outcomes) == 0 || c.placing {
 		return false
 	}
 	if c.r.s.Follows && len(c.queue) == 0 && len(c.named) == 0 && time.Since(c.batch.opened) >= eagerAge {
-		return true // whoever still transfers must not hold back a change that is here
+		return true // transfers under way must not hold back a finished change
 	}
-	return len(c.batch.outcomes) >= groupFiles || c.batch.bytes >= groupBytes || c.active == 0 && len(c.queue) == 0 ||
+	return len(c.batch.outcomes) >= groupFiles || c.batch.bytes >= groupBytes ||
+		c.active == 0 && len(c.queue) == 0 ||
 		time.Since(c.batch.opened) >= c.batch.age || c.halves()
 }
 
-// halves: no more is left of a pass than what is here. So each of the last groups is half as large as the one before, and little
-// is still to be made durable when the last resource has come: with 500 resources of 4 KiB on ext4 that was a tenth of the time.
+// halves tells whether the group is as large as the rest of the pass: with ever smaller groups little waits for the
+// disk at the end.
 func (c *conductor) halves() bool {
-	return c.dry && !c.r.reading.Load() && len(c.slow) == 0 && len(c.batch.outcomes) >= max(halfFiles, c.active+len(c.queue))
+	return c.dry && !c.r.reading.Load() && len(c.slow) == 0 &&
+		len(c.batch.outcomes) >= max(halfFiles, c.active+len(c.queue))
 }
 
 func (c *conductor) collect(o *outcome) {
@@ -399,7 +391,8 @@ func (c *conductor) collect(o *outcome) {
 		if c.r.s.Follows && len(c.queue) == 0 {
 			c.batch.age = eagerAge
 		}
-		c.batch.ripens.Reset(c.batch.age) // once: set anew in each round to a time that is past, it kept a core busy while a disk synced
+		// The timer is set once: resetting it in each round keeps a core busy while a disk syncs.
+		c.batch.ripens.Reset(c.batch.age)
 	}
 	c.batch.outcomes = append(c.batch.outcomes, o)
 	if o.disk != nil {
@@ -410,9 +403,8 @@ func (c *conductor) collect(o *outcome) {
 	}
 }
 
-// Workers are some more than there are places to ask a host: a place is free while its worker waits to ask again, and
-// while it checks and hands over what came. With as many, ten of a thousand resources that always fail made the rest 1.2
-// times slower.
+// Workers is the number of workers for a concurrency. Some hold no place, because they wait to ask again or check a
+// body.
 func Workers(concurrency int) int {
 	n := max(concurrency, 1)
 	return n + (n+3)/4

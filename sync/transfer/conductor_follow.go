@@ -10,44 +10,43 @@ import (
 )
 
 const (
-	// eagerAge is how long a finished change waits for others to share its group with, while nothing more is queued.
+	// eagerAge is how long a finished change waits for others while nothing is queued.
 	eagerAge = 2 * time.Millisecond
-	// sparePlaced is how many files are so few that a spare stage is of use for the next ones.
+	// sparePlaced bounds the group after which a spare stage is made.
 	sparePlaced = 4
-	// lookAtLeast is the least time between two looks at everything that is owed.
+	// lookAtLeast is the least time between two looks at owed rows.
 	lookAtLeast = 500 * time.Millisecond
-	// A disk that failed is tried again after relaxFirst, doubling to relaxMost (F6: it resumes within 30 s).
+	// A failed disk is tried again after relaxFirst, doubling to relaxMost (F6: within 30 s).
 	relaxFirst = 2 * time.Second
 	relaxMost  = 15 * time.Second
 
 	forEver = 1000 * time.Hour
 )
 
-// hear takes up what the planner or an outcome told.
 func (c *conductor) hear() {
 	w := c.r.s
 	urgent, ids, all := w.Hear()
 	if len(urgent) > 0 {
 		c.queue = append(c.apart(urgent), c.queue...)
 	}
-	if len(c.queue)+len(c.named)+len(ids) > namedMost { // more than are fetched: what is owed is in the store
+	if len(c.queue)+len(c.named)+len(ids) > namedMost { // the store has the rest
 		ids, all = nil, true
 	}
 	c.named = append(c.named, ids...)
 	if all {
-		c.dry, c.again = false, true // new rows have new ids, so the paging goes on where it is
-		w.Removals()                 // some of them may be
+		c.dry, c.again = false, true // new rows have new ids: the paging goes on
+		w.Removals()
 	}
-	if c.look.relax == 0 || !c.r.IsHalted() { // something may be due earlier, or the disk have failed or got room; a look at that is not put off
+	// Work may be due earlier, or the disk have room. A look at a halted disk is not put off.
+	if c.look.relax == 0 || !c.r.IsHalted() {
 		c.look.relax, c.look.armed = 0, false
 	}
 }
 
-// mayRestart tells whether everything that is owed may be paged through anew. Rows in flight still look due: where work is not
-// named, what was told of it all the while would have it page in circles.
+// mayRestart tells whether paging may begin anew. Rows in flight still look due, and a run that ends would page in
+// circles.
 func (c *conductor) mayRestart() bool { return c.r.s.Follows || c.idle() }
 
-// pageNamed puts the named rows before all others.
 func (c *conductor) pageNamed(ctx context.Context) error {
 	n := min(len(c.named), duePage)
 	ids := slices.Clone(c.named[:n])
@@ -77,8 +76,8 @@ func (c *conductor) pageNamed(ctx context.Context) error {
 	return nil
 }
 
-// arm plans the next look at what is owed. Rows in flight count as due all the while, so looks have a least distance. A
-// resource that a worker is free to fetch goes first: to ask the store took a push as long as to hand its work over.
+// arm plans the next look. Rows in flight count as due, so looks have a least distance; free workers go first, because
+// the query costs as much as a job.
 func (c *conductor) arm(ctx context.Context) error {
 	if c.look.armed || !c.dry || c.fed || len(c.queue) > 0 && c.active < c.busy() {
 		return nil
@@ -96,11 +95,12 @@ func (c *conductor) arm(ctx context.Context) error {
 	wait := forEver
 	if next.Known() {
 		now, first := c.r.s.LocalNow(), store.Work{Due: next}
-		wait = min(time.Duration(next-now)*time.Microsecond, 30*time.Second) // a clock that is set back must not hold work up for ever (F15)
+		// A clock that is set back must not hold work up for ever (F15).
+		wait = min(time.Duration(next-now)*time.Microsecond, 30*time.Second)
 		if first.IsDue(now) {
 			wait = 0
 		}
-		// Counted from the last look: what is pushed all the while must not put off what is owed.
+		// Counted from the last look, or pushes would put off owed work.
 		wait = max(wait, time.Until(c.look.last.Add(lookAtLeast)))
 	}
 	c.look.timer.Reset(wait)
@@ -108,7 +108,7 @@ func (c *conductor) arm(ctx context.Context) error {
 	return nil
 }
 
-// lookAgain pages through what is due, and gives a disk that failed another try. A full one may be waiting for removals.
+// lookAgain pages through due rows, and probes a failed disk. A full disk may wait for removals.
 func (c *conductor) lookAgain(ctx context.Context) error {
 	c.r.s.Removals()
 	if c.r.IsHalted() {
@@ -124,7 +124,7 @@ func (c *conductor) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// removeLoop carries out removals as they become due, beside the fetches. That ctx ends is no error.
+// removeLoop carries out due removals. A ctx that ends is no error.
 func (r *Reconciler) removeLoop(ctx context.Context) error {
 	for {
 		select {
@@ -143,7 +143,6 @@ func (r *Reconciler) removeLoop(ctx context.Context) error {
 	}
 }
 
-// rest says when nothing is under way.
 func (c *conductor) rest() {
 	w := c.r.s
 	busy := !c.idle() || !c.dry || len(c.named) > 0

@@ -1,3 +1,3 @@
-// Package transfer knows how wants become files: which rows have work (Workset), who asks the Source for them, how groups of
-// them become durable, and how files go. It refuses to know documents, notifications and coverage: wants are all it is told.
+// Package transfer turns wants into files: it tracks rows with work (Workset), asks the Source, makes groups of files
+// durable and removes files. It knows nothing of documents, notifications and coverage.
 package transfer

@@ -8,11 +8,10 @@ import (
 	"resyncd/store/blob"
 )
 
-// A resource is doubtful whose file may be newer than its row: it was given its name, and then the disk did not confirm it,
-// or the state took no word of it. Work goes on once the disk does, often with another want, so whoever would say that there
-// is nothing to do for such a row looks at the disk first (F6, F10).
+// A resource is doubtful when its file may be newer than its row, because the disk or the state failed. It is compared
+// with the disk before it counts as done (F6, F10).
 
-// Doubt has a row doubted.
+// Doubt marks a row as doubtful.
 func (w *Workset) Doubt(id int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,26 +31,23 @@ func (w *Workset) doubts(id int64) bool {
 	return ok
 }
 
-// AnyDoubt tells whether a row is doubted.
+// AnyDoubt tells whether any row is doubtful.
 func (w *Workset) AnyDoubt() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.doubtful) > 0
 }
 
-// Doubted tells a doubtful resource that is still owed. Its file is not what is wanted, whatever it holds: the disk may
-// have lost it since, so it is fetched anew.
+// Doubted tells whether a resource is doubtful and owed. The disk may have lost its file, so it is fetched anew.
 func (s *Site) Doubted(r *store.Resource) bool {
 	return r.Work.Action != store.ActionNone && s.doubts(r.ID)
 }
 
-// suspects tells whether the disk may hold something else for a resource than its row says: one that is doubted, or, after
-// a run that was cut, any with work under way.
 func (s *Site) suspects(r *store.Resource) bool {
 	return r.Work.Action != store.ActionNone && s.Look || s.Doubted(r)
 }
 
-// Differs compares what lies in a resource's place with its row, by lstat. What cannot be looked at may differ.
+// Differs compares a file with its row by lstat. An error counts as a difference.
 func (s *Site) Differs(ctx context.Context, r *store.Resource) bool {
 	if r.Key == "" {
 		return false
@@ -69,8 +65,8 @@ func (s *Site) Differs(ctx context.Context, r *store.Resource) bool {
 	return info.Length != h.Length || info.ModTime != h.ModTime
 }
 
-// Found is what a suspect resource has on disk, nil if that is what its row says. A file that no row knows counts only
-// where the resource is no longer wanted: one that is wanted adopts it (reconciler.adopt).
+// Found is the file of a suspect resource, nil if it is as its row says. A wanted resource without a row adopts its
+// file instead (Reconciler.adopt).
 func (s *Site) Found(ctx context.Context, r *store.Resource, wanted bool) (*store.Have, error) {
 	if s.Mirror == nil || !s.suspects(r) {
 		return nil, nil
@@ -84,7 +80,7 @@ func (s *Site) Found(ctx context.Context, r *store.Resource, wanted bool) (*stor
 	return s.Intruder(ctx, r)
 }
 
-// Intruder is a file in the place of a resource that has none: nil if there is none.
+// Intruder is the file of a resource that should have none, or nil.
 func (s *Site) Intruder(ctx context.Context, r *store.Resource) (*store.Have, error) {
 	info, err := s.Mirror.Stat(ctx, r.Key)
 	if blob.Missing(err) || err == nil && info.Kind != blob.KindFile {
@@ -104,7 +100,7 @@ func (s *Site) Intruder(ctx context.Context, r *store.Resource) (*store.Have, er
 	return &h, nil
 }
 
-// Actual hashes the file of a row that has one: nil if it is what the row says.
+// Actual hashes the file of a row, and is nil if the row is right.
 func (s *Site) Actual(ctx context.Context, r *store.Resource) (*store.Have, error) {
 	h := &r.Have
 	info, err := s.Mirror.Stat(ctx, r.Key)
@@ -113,7 +109,7 @@ func (s *Site) Actual(ctx context.Context, r *store.Resource) (*store.Have, erro
 		var sum [32]byte
 		var n int64
 		switch sum, n, _, err = s.HashFile(ctx, r.Key, nil); {
-		case errors.Is(err, blob.ErrIO): // it is there, and nobody reads it: one spoilt file costs no other (F10)
+		case errors.Is(err, blob.ErrIO): // one unreadable file must not hold up others (F10)
 			now, err = s.Unknown([32]byte{}, info.Length, info.ModTime), nil
 			now.State = h.State
 		case err != nil:
@@ -133,8 +129,10 @@ func (s *Site) Actual(ctx context.Context, r *store.Resource) (*store.Have, erro
 	return &now, nil
 }
 
-// Unknown is a file in our place of which no row tells where it came from: older than anything that is wanted.
+// Unknown is a file that no row explains, older than any want.
 func (s *Site) Unknown(sum [32]byte, length, modified int64) store.Have {
-	return store.Have{State: store.HavePresent, SHA256: sum, Length: length, ModTime: modified, Fetched: s.LocalNow(),
-		Version: store.Version{From: store.NoTime, Until: store.NoTime}}
+	return store.Have{
+		State: store.HavePresent, SHA256: sum, Length: length, ModTime: modified, Fetched: s.LocalNow(),
+		Version: store.Version{From: store.NoTime, Until: store.NoTime},
+	}
 }

@@ -19,70 +19,66 @@ import (
 	"resyncd/sync/parsed"
 )
 
-// verdict is how the work on one resource ended.
 type verdict uint8
 
 const (
-	verdictCleared verdict = iota // what is on disk is right, or nothing is wanted any more
+	verdictCleared verdict = iota // the file is right, or nothing is wanted any more
 	verdictFetched                // new bytes wait in the stage
-	verdictAdopted                // a file that no row knew is what is wanted
-	verdictGone                   // the Source was asked and has it no more
-	verdictRefused                // policy forbids to ask
+	verdictAdopted                // a file without a row is right
+	verdictGone                   // the Source no longer has it
+	verdictRefused                // policy forbids the request
 	verdictThere                  // a deletion was pushed, but the Source still serves it
 	verdictFailed
 )
 
-// outcome is one resource after a worker looked at it; it becomes durable in settle.
+// outcome is one resource after the work on it.
 type outcome struct {
 	res     *store.Resource
-	want    *store.Want // the effective want it was judged by
+	want    *store.Want
 	verdict verdict
-	have    store.Have // for fetched, adopted, and cleared where a check taught something
-	learnt  bool       // have is to be recorded
-	unsure  bool       // its bytes may be in place although placing them failed
+	have    store.Have
+	learnt  bool // have is recorded
+	unsure  bool // its bytes may be in place in spite of a failure
 	stage   blob.Stage
-	// displace: a file that is not ours may be in the way and goes to the trash.
+	// displace is the trash id of a file in the way.
 	displace string
 	failure  failure
 	bytes    int64
-	took     time.Duration // to ask the Source, 0: it was not asked
-	patient  bool          // its job was
-	aside    bool          // it is to be tried again after others; nothing is recorded
-	// asked is the Source's clock when it answered, for answers that decide (Settle).
+	took     time.Duration // 0: not asked
+	patient  bool
+	aside    bool // tried again later; nothing is recorded
+	// asked is the Source's clock at its answer (Settle).
 	asked store.Micros
-	// disk is a failure of the whole mirror, met by this resource.
+	// disk is a failure of the whole mirror.
 	disk error
 }
 
-// classDisk is the class of failures of the mirror's disk, classTruncated that of bodies that ended before their end, and
-// classUnproven that of bodies that nothing vouches for (F55).
+// The classes of failures of the disk, of cut bodies, and of bodies that nothing vouches for (F55).
 const (
 	classDisk      = "disk"
 	classTruncated = "truncated"
 	classUnproven  = "unproven"
 )
 
-// failure is an entry of the ledger in the making.
 type failure struct {
 	class   string
-	cause   string // fetch.CauseOf
+	cause   string
 	reason  string
-	wait    time.Duration // at least this long
-	lasts   bool          // asking again soon will not help
-	asked   int           // so many times, 0: once
-	stale   bool          // a newer list may explain it
-	wrong   bool          // an answer came, but not that
-	unasked bool          // nothing was sent: the host is closed for now
+	wait    time.Duration
+	lasts   bool // asking again soon will not help
+	asked   int  // requests, 0 for one
+	stale   bool // a newer list may explain it
+	wrong   bool // an answer came, but a wrong one
+	unasked bool // the host is closed, nothing was sent
 }
 
 func (o *outcome) discard() {
 	if o.stage != nil {
-		_ = o.stage.Discard() // the stage folder is emptied at the next start anyway
+		_ = o.stage.Discard()
 		o.stage = nil
 	}
 }
 
-// worker is what one of the workers uses again for each resource.
 type worker struct {
 	watch watch
 	body  body
@@ -94,7 +90,8 @@ func (r *Reconciler) work(ctx context.Context, w *worker, j job) (o *outcome) {
 	o = &outcome{res: res, asked: r.s.LocalNow() - merge.Skew, patient: j.patient}
 	defer func() {
 		if p := recover(); p != nil {
-			r.s.Log.Error("panic while fetching; the resource is left owed", "uri", res.URI, "panic", p, "stack", string(debug.Stack()))
+			r.s.Log.Error("panic while fetching; the resource is left owed",
+				"uri", res.URI, "panic", p, "stack", string(debug.Stack()))
 			o.discard()
 			o.fail(failure{class: "panic", reason: fmt.Sprint(p), lasts: true})
 		}
@@ -121,14 +118,14 @@ func (r *Reconciler) work(ctx context.Context, w *worker, j job) (o *outcome) {
 	return o
 }
 
-// unwanted sees to a resource that nobody wants any more, or of which a notification says so.
+// unwanted handles a resource that is not wanted or pushed as deleted.
 func (r *Reconciler) unwanted(ctx context.Context, o *outcome) {
 	if r.lookAt(ctx, o) && o.want != nil && o.want.Pushed {
 		r.confirm(ctx, o)
 	}
 }
 
-// lookAt learns of a file that the row does not know before the row is done with. It is false if that cannot be told.
+// lookAt learns of a file unknown to the row before the row is closed.
 func (r *Reconciler) lookAt(ctx context.Context, o *outcome) bool {
 	now, err := r.s.Found(ctx, o.res, false)
 	if err != nil {
@@ -139,12 +136,11 @@ func (r *Reconciler) lookAt(ctx context.Context, o *outcome) bool {
 	return err == nil
 }
 
-// Satisfied tells whether the mirror has what is wanted of a resource, without asking the Source.
+// Satisfied tells without a request whether the mirror has the wanted bytes.
 func (r *Reconciler) Satisfied(ctx context.Context, res *store.Resource) (bool, error) {
 	return r.onDisk(ctx, &outcome{res: res, want: merge.Effective(res.Wants)})
 }
 
-// onDisk finds out without the network whether the right bytes are there already.
 func (r *Reconciler) onDisk(ctx context.Context, o *outcome) (done bool, err error) {
 	h := &o.res.Have
 	if o.want.State == store.WantAsk || r.s.Doubted(o.res) {
@@ -166,7 +162,6 @@ func (r *Reconciler) onDisk(ctx context.Context, o *outcome) (done bool, err err
 	return r.adopt(ctx, o)
 }
 
-// rehash compares a file with a digest of an algorithm that it was never checked by.
 func (r *Reconciler) rehash(ctx context.Context, o *outcome) (bool, error) {
 	d, ok := parsed.Strongest(o.want.Digests)
 	if !ok {
@@ -187,8 +182,8 @@ func (r *Reconciler) rehash(ctx context.Context, o *outcome) (bool, error) {
 	return true, nil
 }
 
-// adopt takes over a file that is what is wanted although no row knows it: the state was lost, the folder was there before
-// us, or a kill came between the file and its row. Anything else under the key makes way to the trash.
+// adopt takes over a right file that no row knows, as after a lost state or a kill. Any other file in its place goes to
+// the trash.
 func (r *Reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 	info, err := r.s.Mirror.Stat(ctx, o.res.Key)
 	if blob.Missing(err) {
@@ -203,7 +198,7 @@ func (r *Reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 		return false, nil
 	}
 	sum, n, other, err := r.s.HashFile(ctx, o.res.Key, d.New())
-	if errors.Is(err, blob.ErrIO) { // as the disk has it, it is none (F10)
+	if errors.Is(err, blob.ErrIO) { // an unreadable file counts as none (F10)
 		return false, nil
 	}
 	if err != nil {
@@ -220,7 +215,6 @@ func (r *Reconciler) adopt(ctx context.Context, o *outcome) (bool, error) {
 	return true, nil
 }
 
-// fetch asks the Source and leaves checked bytes in a stage.
 func (r *Reconciler) fetch(ctx context.Context, w *worker, o *outcome) {
 	if f := r.room(ctx, o.want.Length); f != nil {
 		o.fail(*f)
@@ -260,8 +254,9 @@ func (r *Reconciler) fetch(ctx context.Context, w *worker, o *outcome) {
 		return
 	}
 	r.accept(o, body, &res)
-	if h := &o.res.Have; h.State == store.HavePresent && h.SHA256 == o.have.SHA256 && !r.s.suspects(o.res) && !r.s.Differs(ctx, o.res) {
-		o.discard() // it is what we have
+	if h := &o.res.Have; h.State == store.HavePresent && h.SHA256 == o.have.SHA256 &&
+		!r.s.suspects(o.res) && !r.s.Differs(ctx, o.res) {
+		o.discard()
 		o.verdict, o.have.ModTime = verdictCleared, o.res.Have.ModTime
 		return
 	}
@@ -271,14 +266,12 @@ func (r *Reconciler) fetch(ctx context.Context, w *worker, o *outcome) {
 	}
 }
 
-// news tells a body that came to a question and is not what we have: no document vouches for it, and half a body may look
-// whole (F55).
+// news tells whether an answer differs from ours: no document vouches for it, and it may be half a body (F55).
 func (o *outcome) news(b *body) bool {
 	h := &o.res.Have
 	return o.want.State == store.WantAsk && (h.State != store.HavePresent || h.SHA256 != b.sum())
 }
 
-// spent notes how long the Source was asked. It was not where policy forbids to, or its host is closed for now.
 func (o *outcome) spent(asked time.Duration, err error) {
 	if fe, ok := errors.AsType[*fetch.Error](err); ok && fe.Requests == 0 {
 		return
@@ -286,18 +279,18 @@ func (o *outcome) spent(asked time.Duration, err error) {
 	o.took += max(asked, 1)
 }
 
-// confirm asks the Source whether it deleted what a notification says it did: only its own 404 or 410 removes a file before
-// a document tells (P5).
+// confirm asks about a pushed deletion: only the Source's own 404 or 410 removes a file before a document does (P5).
 func (r *Reconciler) confirm(ctx context.Context, o *outcome) {
 	h, began := &o.res.Have, time.Now()
 	resp, err := r.s.Means.Client.Get(ctx, fetch.Request{
-		URL: o.res.URI, Policy: r.s.Means.Policy, InScope: r.inScope(o.want.SetID), NoCache: true, Once: r.triedBefore(o.res),
+		URL: o.res.URI, Policy: r.s.Means.Policy, InScope: r.inScope(o.want.SetID),
+		NoCache: true, Once: r.triedBefore(o.res),
 		ETag: h.ETag, LastModified: h.LastModified,
 	})
 	o.spent(time.Since(began), err)
 	switch {
 	case err == nil:
-		_ = resp.Body.Close() // that there is one was all to know
+		_ = resp.Body.Close()
 		o.verdict = verdictThere
 	case fetch.KindOf(err) == fetch.Gone:
 		o.verdict = verdictGone
@@ -308,7 +301,7 @@ func (r *Reconciler) confirm(ctx context.Context, o *outcome) {
 	}
 }
 
-// largeBody is from when on the disk is asked for room before a transfer begins (F76).
+// largeBody is the length from which room is checked before a transfer (F76).
 const largeBody = 64 << 20
 
 func (r *Reconciler) room(ctx context.Context, length int64) *failure {
@@ -316,12 +309,12 @@ func (r *Reconciler) room(ctx context.Context, length int64) *failure {
 		return nil
 	}
 	if free, _, err := r.s.Mirror.Free(ctx); err == nil && free < uint64(length) {
-		return &failure{class: ClassNoRoom, lasts: true, reason: fmt.Sprintf("%d bytes are needed, the disk has %d free", length, free)}
+		return &failure{class: ClassNoRoom, lasts: true,
+			reason: fmt.Sprintf("%d bytes are needed, the disk has %d free", length, free)}
 	}
 	return nil
 }
 
-// downloadWatched is a download that may be set aside, unless that has been done before.
 func (r *Reconciler) downloadWatched(next watch, o *outcome, body *body) (fetch.Result, error) {
 	began := time.Now()
 	ctx, t := r.under.begin(next, began, o.want.Length, o.patient)
@@ -333,15 +326,18 @@ func (r *Reconciler) downloadWatched(next watch, o *outcome, body *body) (fetch.
 }
 
 func (r *Reconciler) download(ctx context.Context, o *outcome, body *body, t *transfer) (fetch.Result, error) {
-	req := fetch.Request{URL: o.res.URI, Policy: r.s.Means.Policy, MaxBytes: r.s.Means.MaxResource, InScope: r.inScope(o.want.SetID),
-		Once: r.triedBefore(o.res)}
+	req := fetch.Request{
+		URL: o.res.URI, Policy: r.s.Means.Policy, MaxBytes: r.s.Means.MaxResource,
+		InScope: r.inScope(o.want.SetID), Once: r.triedBefore(o.res),
+	}
 	if t != nil {
 		req.Waiting, req.Resting = t.waiting, t.resting
 	}
-	req.NoCache = o.want.State == store.WantAsk // the answer decides
+	req.NoCache = o.want.State == store.WantAsk
 	opt := fetch.DownloadOptions{Resume: body.digest.Alg != rsdoc.None, DeclaredLength: o.want.Length}
+	// A 304 for another length would come from a stale cache (F50, F59).
 	if h := &o.res.Have; h.State == store.HavePresent && !r.s.suspects(o.res) && o.want.State == store.WantPresent &&
-		body.digest.Alg == rsdoc.None && (o.want.Length < 0 || o.want.Length == h.Length) { // a 304 for a file of another length is a stale cache's (F50, F59)
+		body.digest.Alg == rsdoc.None && (o.want.Length < 0 || o.want.Length == h.Length) {
 		req.ETag, req.LastModified = h.ETag, h.LastModified
 	}
 	body.hasher = &r.hasher
@@ -349,13 +345,12 @@ func (r *Reconciler) download(ctx context.Context, o *outcome, body *body, t *tr
 	res, err := r.s.Means.Client.Download(ctx, req, body, opt)
 	o.bytes += res.Bytes
 	if at := store.MicrosOf(res.Date); at.Known() {
-		o.asked = min(at, r.s.LocalNow()) // a clock that is ahead would have it speak for what is still to come
+		o.asked = min(at, r.s.LocalNow()) // a fast clock must not decide about later changes
 	}
 	return res, err
 }
 
-// triedBefore tells what this run asked for in vain before. The ledger says when it comes again, and each time it is asked for once:
-// with quick retries each time a resource that always fails was asked for 24 times in half a minute.
+// triedBefore tells whether this run failed at a resource before. Quick retries of it would multiply the requests.
 func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
 	if res.Work.Attempts > 0 {
 		r.tally.add(func(t *tally) { failed = t.failing.Has(res.ID) })
@@ -363,7 +358,6 @@ func (r *Reconciler) triedBefore(res *store.Resource) (failed bool) {
 	return failed
 }
 
-// inScope is the scope of the set that wants the resource: a pass works off what all sets of the Source owe.
 func (r *Reconciler) inScope(set int64) func(uri string) bool {
 	scope := r.scope
 	if own := r.s.Rule(set); own != nil {
@@ -372,7 +366,7 @@ func (r *Reconciler) inScope(set int64) func(uri string) bool {
 	return func(uri string) bool { return scope(uri) == "" }
 }
 
-// prove fetches a second time what nothing vouches for (F55): equal twice is believed.
+// prove fetches an unproven body again (F55): two equal bodies are a proof.
 func (r *Reconciler) prove(ctx context.Context, o *outcome, body *body) *failure {
 	first, n := body.sum(), body.n
 	if err := body.Reset(); err != nil {
@@ -386,7 +380,8 @@ func (r *Reconciler) prove(ctx context.Context, o *outcome, body *body) *failure
 		return &f
 	}
 	if body.sum() != first || body.n != n {
-		return &failure{class: classUnproven, asked: 2, reason: "no document vouches for the body, and two transfers differed"}
+		return &failure{class: classUnproven, asked: 2,
+			reason: "no document vouches for the body, and two transfers differed"}
 	}
 	return nil
 }
@@ -412,7 +407,6 @@ func (r *Reconciler) accept(o *outcome, b *body, res *fetch.Result) {
 	o.have.ModTime = at.Time().UnixNano()
 }
 
-// failed sorts an error of the network into what it means for the resource.
 func (r *Reconciler) failed(o *outcome, err error) {
 	var fe *fetch.Error
 	if errors.As(err, &fe) {
@@ -428,8 +422,7 @@ func (r *Reconciler) failed(o *outcome, err error) {
 	o.failWith(err)
 }
 
-// fail ends the work on a resource without a file. Whatever was learnt of one is void, or its row would name bytes that
-// were never placed (P3): a stage may fail as late as at its closing.
+// fail voids what was learnt, or a row would name bytes that were never placed (P3).
 func (o *outcome) fail(f failure) {
 	o.verdict, o.failure, o.learnt = verdictFailed, f, false
 }
@@ -441,7 +434,6 @@ func (o *outcome) failWith(err error) {
 	}
 }
 
-// classify says what a failure means for the ledger. Kinds come from the edge that met it.
 func classify(err error) failure {
 	f := failure{class: "local", reason: err.Error()}
 	var fe *fetch.Error

@@ -8,9 +8,7 @@ import (
 	"resyncd/store/blob"
 )
 
-// A failure of the mirror's disk halts the fetching until the disk takes files again.
-
-// halt stops the fetching because of a failure of the disk. The first one is told.
+// halt stops the fetching until the disk takes files again.
 func (r *Reconciler) halt(err error) {
 	if errors.Is(err, blob.ErrNoSpace) && r.s.Means.Delete == DeleteTrash {
 		err = fmt.Errorf("%w; the trash keeps what the Source deletes, and its room, for %s: shorten `trash` or set `delete: now` to get it back",
@@ -25,7 +23,7 @@ func (r *Reconciler) halt(err error) {
 	})
 }
 
-// haltedBy is what stopped fetching. The placer may learn it while the conductor asks.
+// haltedBy is what stopped fetching. The placer may set it at any time.
 func (r *Reconciler) haltedBy() (err error) {
 	r.tally.add(func(t *tally) { err = t.halted })
 	return err
@@ -34,13 +32,13 @@ func (r *Reconciler) haltedBy() (err error) {
 // IsHalted tells whether a failure of the disk stopped the fetching.
 func (r *Reconciler) IsHalted() bool { return r.haltedBy() != nil }
 
-// mayRemove: a mirror that is only full may have no other room to come than that of its own removals.
+// mayRemove tells whether removals may go on: a full mirror may get room only from its own.
 func (r *Reconciler) mayRemove() bool {
 	err := r.haltedBy()
 	return err == nil || errors.Is(err, blob.ErrNoSpace)
 }
 
-// ErrHalted is told when the disk stopped a run.
+// ErrHalted is the failure that stopped a run, if any.
 func (r *Reconciler) ErrHalted() error {
 	if err := r.haltedBy(); err != nil {
 		return fmt.Errorf("the mirror's disk failed or is full, free it and run again: %w", err)
@@ -48,7 +46,6 @@ func (r *Reconciler) ErrHalted() error {
 	return nil
 }
 
-// makeRoom carries out what is to be removed, and ends the halt of a full mirror if that gave room back.
 func (r *Reconciler) makeRoom(ctx context.Context) error {
 	if !r.mayRemove() {
 		return nil
@@ -60,8 +57,7 @@ func (r *Reconciler) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// UseRoom ends the halt of a full mirror if removals have given room back since the last one ended. The trash gives none. A
-// write that failed before may be told after the removal.
+// UseRoom ends the halt of a full mirror after removals that gave room. The trash gives none.
 func (r *Reconciler) UseRoom() {
 	room := false
 	r.tally.add(func(t *tally) {
@@ -74,10 +70,8 @@ func (r *Reconciler) UseRoom() {
 	}
 }
 
-// probeBytes is what a disk must take before fetching goes on.
 const probeBytes = 1 << 20
 
-// probe finds out whether the mirror can take files again.
 func (r *Reconciler) probe(ctx context.Context) error {
 	if err := r.s.Mirror.Check(ctx); err != nil {
 		return err
@@ -93,17 +87,17 @@ func (r *Reconciler) probe(ctx context.Context) error {
 	return err
 }
 
-// resume ends a halt. That all is at rest is told again, whether or not anything is owed.
+// resume ends a halt. The next rest is reported, even with nothing owed.
 func (r *Reconciler) resume() {
 	r.tally.add(func(t *tally) {
 		t.halted, t.resumed = nil, true
-		r.s.Observe.halted(nil) // in here, as halt does: the placer may meet the next failure now, and the last word counts
+		r.s.Observe.halted(nil) // under the lock: a later failure must be reported later
 	})
 	r.resting.Store(false)
 	r.s.Log.Info("the mirror takes files again")
 }
 
-// TakeResumed tells whether a halt ended since the last call: what the disk failed is to be tried again.
+// TakeResumed tells whether a halt ended since the last call.
 func (r *Reconciler) TakeResumed() (resumed bool) {
 	r.tally.add(func(t *tally) { resumed, t.resumed = t.resumed, false })
 	return resumed

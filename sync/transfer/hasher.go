@@ -8,29 +8,26 @@ import (
 )
 
 const (
-	// apartFrom is how much of a body is hashed before the rest may be hashed apart: shorter ones are done before that pays.
+	// apartFrom is the length from which hashing in a second goroutine pays.
 	apartFrom  = 1 << 20
 	blockSize  = 128 << 10
 	blockCount = 4
 )
 
-// hasher is where a large body that comes alone is hashed: in a goroutine of its own, beside the reading and writing. In turn
-// with them it took half again as long (1 GiB over loopback). Where several large ones come at once the cores have enough to
-// do, and to hand bytes over would only cost; so one at a time is.
+// hasher hashes one large body beside reading and writing. Several at once keep the cores busy without it.
 type hasher struct {
 	taken atomic.Bool
 
 	sums    []hash.Hash
-	block   []byte      // being filled
-	full    chan []byte // to be hashed
+	block   []byte
+	full    chan []byte
 	empty   chan []byte
 	running sync.WaitGroup
 }
 
-// begin takes h for the hashes of a body, unless another one has it.
 func (h *hasher) begin(sums []hash.Hash) bool {
 	if h.taken.Load() || runtime.GOMAXPROCS(0) < 2 || !h.taken.CompareAndSwap(false, true) {
-		return false // the first look spares all others the lock of the second
+		return false
 	}
 	h.sums, h.full, h.empty = sums, make(chan []byte, blockCount), make(chan []byte, blockCount)
 	for range blockCount {
@@ -48,7 +45,7 @@ func (h *hasher) begin(sums []hash.Hash) bool {
 	return true
 }
 
-// write copies p, which is the caller's again when it returns.
+// write copies p, which the caller may reuse.
 func (h *hasher) write(p []byte) {
 	for len(p) > 0 {
 		n := copy(h.block[len(h.block):cap(h.block)], p)
@@ -60,11 +57,10 @@ func (h *hasher) write(p []byte) {
 	}
 }
 
-// end returns when all that was written is hashed, and gives h back.
 func (h *hasher) end() {
 	h.full <- h.block
 	close(h.full)
 	h.running.Wait()
-	h.sums, h.block, h.full, h.empty = nil, nil, nil, nil // half a MiB
+	h.sums, h.block, h.full, h.empty = nil, nil, nil, nil
 	h.taken.Store(false)
 }

@@ -9,18 +9,17 @@ import (
 	"resyncd/store"
 )
 
-// ClassNoContent is the class of failures of inline resources whose bytes are not at hand any more: only their document can
-// bring them again.
+// ClassNoContent is the class of inline resources whose bytes only a document can bring again.
 const ClassNoContent = "no-content"
 
-// ClassNoRoom is the class of files that the disk has no room for, ClassMismatch of bodies that are not as listed.
+// ClassNoRoom is the class of files without room, ClassMismatch of bodies that are not as listed.
 const ClassNoRoom, ClassMismatch = "no-room", "mismatch"
 
-// inline takes bytes at hand to a stage, as fetch does with those that the Source sends.
 func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 	content, err := r.s.Content(ctx, o.res)
 	if errors.Is(err, store.ErrNotFound) {
-		o.fail(failure{class: ClassNoContent, stale: true, lasts: true, reason: "its bytes come with its feed, and are not at hand: the next pull looks for it there"})
+		o.fail(failure{class: ClassNoContent, stale: true, lasts: true,
+			reason: "its bytes come with its feed, and are not at hand: the next pull looks for it there"})
 		return
 	}
 	if err != nil {
@@ -28,7 +27,8 @@ func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 		return
 	}
 	if most := r.s.Means.MaxResource; most > 0 && int64(len(content)) > most {
-		o.fail(failure{class: fetch.TooLarge.String(), lasts: true, reason: fmt.Sprintf("%d bytes are more than max_resource, %d", len(content), most)})
+		o.fail(failure{class: fetch.TooLarge.String(), lasts: true,
+			reason: fmt.Sprintf("%d bytes are more than max_resource, %d", len(content), most)})
 		return
 	}
 	stage, err := r.s.Mirror.NewStage(ctx)
@@ -44,7 +44,7 @@ func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 		return
 	}
 	res := fetch.Result{}
-	if f := body.check(o.want, &res); f != nil { // a newer want is on its way, whose edits are there already
+	if f := body.check(o.want, &res); f != nil { // the bytes may belong to a newer want
 		o.discard()
 		o.fail(*f)
 		return
@@ -57,7 +57,6 @@ func (r *Reconciler) inline(ctx context.Context, w *worker, o *outcome) {
 	}
 }
 
-// settled drops the bytes at hand of a resource that is in the mirror now.
 func (o *outcome) settled(rc *store.ResourceChange) {
 	if o.want != nil && o.want.Inline && rc.Work != nil && rc.Work.Action != store.ActionFetch {
 		rc.DropContent = true

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// lingerFor bounds how long a run that is told to end may take to give what has come its names and rows.
+// lingerFor bounds how long an ended run may still place files.
 const lingerFor = 5 * time.Second
 
-// orderly tells the end of a run that somebody asked for. Any other cause is a failure of the run, which must place nothing more: it
-// may be that the Source is another process's by now.
+// orderly tells whether a run was asked to end. Otherwise it must place nothing more: another process may own the
+// Source by now.
 func orderly(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), context.Canceled)
 }
 
-// lingering is a context that outlives an orderly end of ctx for lingerFor.
 func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -35,7 +34,7 @@ func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); end() }
 }
 
-// came is what of a group is worth a place and a row: once ctx has ended all but what failed, for most of that failed because it has.
+// came drops failures from a group once ctx has ended, which caused most of them.
 func came(ctx context.Context, group []*outcome) []*outcome {
 	if ctx.Err() == nil {
 		return group

@@ -2,25 +2,24 @@ package transfer
 
 import "time"
 
-// Observer hears what becomes of files. Functions may be nil; they must be quick and safe for concurrent use.
+// Observer gets reports on files. Functions may be nil; they must be quick and safe for concurrent use.
 type Observer struct {
 	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
 	Fetched func(result string, n int64)
-	// Settled is told of each resource that was dealt with, once that is recorded.
+	// Settled is called once an outcome is recorded.
 	Settled func(Settled)
-	// Removed counts files that went from the mirror.
+	// Removed counts removed files.
 	Removed func(n int64)
-	// Halted is told when the mirror stops taking files, with the reason (F6), and with nil once it takes them again.
+	// Halted gets the reason when the mirror stops taking files (F6), nil when that is over.
 	Halted func(err error)
 }
 
 // Settled is how the work on one resource ended.
 type Settled struct {
-	Result string // as Observer.Fetched has it
-	Class  string // of a failure (store.Work.Class), "" without one
-	Placed int64  // length of the file that was placed, 0 without one
-	// What was asked of the Source: Bytes that came, and Took, from the first request to bytes that were checked or to the
-	// failure; 0: nothing was asked.
+	Result string
+	Class  string // of a failure (store.Work.Class)
+	Placed int64  // length of the placed file
+	// Bytes that came, and the time until they were checked or failed; 0 without a request.
 	Bytes int64
 	Took  time.Duration
 }
@@ -37,7 +36,6 @@ func (o *Observer) halted(err error) {
 	}
 }
 
-// settled tells of a group of outcomes that was recorded.
 func (o *Observer) settled(group []*outcome) {
 	if o.Fetched != nil {
 		n := map[string]int64{}
@@ -60,7 +58,6 @@ func (o *Observer) settled(group []*outcome) {
 	}
 }
 
-// results names the verdicts for metrics.
 var results = [...]string{
 	verdictCleared: "unchanged", verdictFetched: "fetched", verdictAdopted: "unchanged", verdictGone: "gone",
 	verdictRefused: "refused", verdictThere: "unchanged", verdictFailed: "failed",

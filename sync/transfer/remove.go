@@ -12,8 +12,8 @@ import (
 	"resyncd/sync/merge"
 )
 
-// RemoveAll carries out removals, after the fetches of a pass or when there is no room for more. A file goes only when no set of the Source wants it, and
-// only by a want that a `deleted` entry, a complete baseline, the Source's own 404 or the operator made absent (P5).
+// RemoveAll carries out due removals. A file goes only when no set wants it, and by a want that a `deleted` entry, a
+// complete baseline, the Source's own 404 or the operator made absent (P5).
 func (r *Reconciler) RemoveAll(ctx context.Context, now func() store.Micros) error {
 	for after, more := int64(0), true; more; {
 		var err error
@@ -24,8 +24,7 @@ func (r *Reconciler) RemoveAll(ctx context.Context, now func() store.Micros) err
 	return nil
 }
 
-// removeSome holds the lock of the rows, because a want may come back while its file goes. What is being fetched is left alone:
-// it comes up again when that ends.
+// removeSome holds Rows, because a want may come back while its file goes. Rows in flight come up again.
 func (r *Reconciler) removeSome(ctx context.Context, now store.Micros, after int64) (last int64, more bool, err error) {
 	w := r.s
 	w.Rows.Lock()
@@ -36,7 +35,7 @@ func (r *Reconciler) removeSome(ctx context.Context, now store.Micros, after int
 	if err != nil || len(rs) == 0 {
 		return after, false, err
 	}
-	if err := r.s.Mirror.Check(ctx); err != nil { // a disk that went away must not look like files that are gone (F12)
+	if err := r.s.Mirror.Check(ctx); err != nil { // a lost disk must not look like removed files (F12)
 		r.halt(err)
 		return after, false, nil
 	}
@@ -50,15 +49,15 @@ func (r *Reconciler) removeSome(ctx context.Context, now store.Micros, after int
 	return after, true, r.removePage(ctx, rs)
 }
 
-// removePage takes files out of sight first and commits after: a kill in between finds the file under its trash id.
+// removePage moves files before it commits: after a kill they are found by trash id.
 func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error {
 	c := &store.Commit{Claim: r.s.Claim}
 	sums := map[int64]*store.SetChange{}
 	var gone []*store.Resource
-	var ids []string // in the trash
+	var ids []string
 	for _, res := range rs {
 		switch w := merge.Effective(res.Wants); {
-		case w == nil || w.State != store.WantAbsent, res.Have.State != store.HavePresent: // another set wants or holds it
+		case w == nil || w.State != store.WantAbsent, res.Have.State != store.HavePresent:
 			work := store.Work{}
 			if w != nil && w.State != store.WantAbsent {
 				work = merge.WorkFor(w, &res.Have, r.s.LocalNow())
@@ -69,9 +68,10 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 			h.State = store.HaveKept
 			r.change(c, sums, res, &h, "kept")
 		default:
-			ids = append(ids, trashID(res)) // by what the row says: after a kill the file may be there already, and is not found
+			// By the row: after a kill the file may be in the trash already.
+			ids = append(ids, trashID(res))
 			if now, err := r.s.Found(ctx, res, false); err == nil && now != nil && now.State != store.HaveNone {
-				res.Have = *now // what the trash will hold
+				res.Have = *now // as the trash will have it
 			}
 			gone = append(gone, res)
 		}
@@ -86,7 +86,7 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 		c.Sets = append(c.Sets, *s)
 	}
 	if err := r.s.Store.Commit(ctx, c); err != nil {
-		for _, res := range gone { // no row tells, and until this run has ended one may be wanted again
+		for _, res := range gone { // no row tells, and they may be wanted again
 			r.s.Doubt(res.ID)
 		}
 		return err
@@ -103,7 +103,7 @@ func (r *Reconciler) removePage(ctx context.Context, rs []*store.Resource) error
 	return nil
 }
 
-// Went counts files that are gone from the mirror.
+// Went counts removed files.
 func (r *Reconciler) Went(n int64) {
 	r.tally.add(func(t *tally) { t.deleted += n })
 	r.s.Observe.removed(n)
@@ -112,21 +112,25 @@ func (r *Reconciler) Went(n int64) {
 	}
 }
 
-func (r *Reconciler) change(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, h *store.Have, what string) {
+func (r *Reconciler) change(
+	c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, h *store.Have, what string,
+) {
 	merge.Total(sums, res.Wants, &res.Have, res.Wants, h)
 	if h.State == store.HaveNone {
 		r.remember(c, res)
 	}
 	c.Resources = append(c.Resources, store.ResourceChange{ID: res.ID, Have: h, Work: &store.Work{}})
 	version := res.Have.Version
-	if w := merge.Effective(res.Wants); w != nil { // the evidence of a removal is what asked for it, not what once brought the file
+	if w := merge.Effective(res.Wants); w != nil {
 		version = w.Version
 	}
 	c.Events = append(c.Events, store.Event{SourceID: r.s.SourceID, URI: res.URI, At: r.s.LocalNow(), What: what,
 		Version: version, Detail: merge.DigestOf(&res.Have)})
 }
 
-func (r *Reconciler) removeNow(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource) (done int64) {
+func (r *Reconciler) removeNow(
+	ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource,
+) (done int64) {
 	keys := make([]string, len(gone))
 	for i, res := range gone {
 		keys[i] = res.Key
@@ -137,19 +141,21 @@ func (r *Reconciler) removeNow(ctx context.Context, c *store.Commit, sums map[in
 	return done
 }
 
-// trash moves files under ids made of what they are, so that a repeated removal after a kill finds its own work done.
-func (r *Reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource, ids []string) (done int64) {
+// trash uses ids made from rows, so that a removal repeated after a kill finds the file.
+func (r *Reconciler) trash(
+	ctx context.Context, c *store.Commit, sums map[int64]*store.SetChange, gone []*store.Resource, ids []string,
+) (done int64) {
 	items := make([]blob.TrashItem, len(gone))
 	for i, res := range gone {
 		items[i] = blob.TrashItem{Key: res.Key, ID: ids[i]}
 	}
 	for i, err := range r.s.Mirror.Trash(ctx, items) {
 		res := gone[i]
-		inTrash := err == nil || errors.Is(err, blob.ErrSync) // moved, if not for certain
+		inTrash := err == nil || errors.Is(err, blob.ErrSync) // after ErrSync the move is not certain to last
 		if errors.Is(err, blob.ErrNotFound) {
 			f, _, terr := r.s.Mirror.OpenTrash(ctx, items[i].ID)
 			if inTrash = terr == nil; inTrash {
-				_ = f.Close() // only asked whether it is there
+				_ = f.Close()
 			}
 		}
 		if inTrash {
@@ -165,8 +171,7 @@ func (r *Reconciler) trash(ctx context.Context, c *store.Commit, sums map[int64]
 	return done
 }
 
-// removed records one removal and counts it. A file that was gone already is gone; any other failure leaves the removal
-// owed.
+// removed counts a removal. A missing file counts too; other failures stay owed.
 func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, res *store.Resource, err error) int64 {
 	if err == nil || blob.Missing(err) {
 		r.tally.add(func(t *tally) { t.end(res.ID, false) })
@@ -174,7 +179,7 @@ func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, r
 		return 1
 	}
 	if errors.Is(err, blob.ErrSync) {
-		r.s.Doubt(res.ID) // it may be gone, and wanted again before this is tried again
+		r.s.Doubt(res.ID) // the file may be gone, and wanted again soon
 	}
 	r.tally.add(func(t *tally) { t.failing.Add(res.ID) })
 	o := &outcome{res: res}
@@ -188,8 +193,7 @@ func (r *Reconciler) removed(c *store.Commit, sums map[int64]*store.SetChange, r
 	return 0
 }
 
-// trashID names the file of a resource in the trash: when its removal was planned, and what it is. A removal that is
-// repeated after a kill computes the same name.
+// trashID names a file in the trash. A removal repeated after a kill must compute the same name.
 func trashID(r *store.Resource) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d\x00%s\x00%x", r.ID, r.URI, r.Have.SHA256)

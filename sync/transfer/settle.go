@@ -12,21 +12,19 @@ import (
 	"resyncd/sync/merge"
 )
 
-// How the ledger backs off, by how often the Source was asked in all: from retryFirst, doubling, with jitter, to retryCap; what
-// asking again will not mend starts at the cap.
+// The ledger backs off by the number of requests, with jitter. Lasting failures start at retryCap.
 const (
 	retryFirst = 250 * time.Millisecond
-	// An answer that was just wrong is asked for again sooner, then after four times as long until that is the usual time: most
-	// Sources, caches and wires that spoil a body do so once, and nobody is overloaded.
+	// retryWrong follows a wrong answer: most are spoilt once, and nobody is overloaded.
 	retryWrong = 25 * time.Millisecond
 	retryCap   = time.Hour
 	diskRetry  = 10 * time.Second
-	// A Follower asks for a newer list after the first failures that one may explain (F47, F48).
+	// staleAsks bounds the failures that ask for a newer list (F47, F48).
 	staleAsks = 4
 )
 
-// settle makes one group durable: files first, rows after, in one commit (CONTRIBUTING.md 3.3). An item that fails stays owed. No file
-// gets its name before its want, and the notification that may have asked for it, are durable (planner.foresee).
+// settle makes one group durable: files first, rows after, in one commit (CONTRIBUTING.md 3.3). No file gets its name
+// before its want and its notification are durable (planner.foresee).
 func (r *Reconciler) settle(ctx context.Context, group []*outcome) error {
 	r.giveUp(group)
 	err := ctx.Err()
@@ -52,8 +50,8 @@ func (r *Reconciler) settle(ctx context.Context, group []*outcome) error {
 	return err
 }
 
-// giveUp waits until a commit of wants that is under way is made, or has failed, and ends what was fetched for wants that were
-// never recorded: by its row such a file might have to go again at once (P5).
+// giveUp fails outcomes of wants that were never recorded: such a file might have to go again at once (P5). Rows makes
+// it wait for a commit under way.
 func (r *Reconciler) giveUp(group []*outcome) {
 	w := r.s
 	w.Rows.Lock()
@@ -66,7 +64,7 @@ func (r *Reconciler) giveUp(group []*outcome) {
 	}
 }
 
-// place gives staged bytes their names. A failure of the disk halts the run; what was placed before it is recorded.
+// place gives staged bytes their names. A failure of the disk halts the run; files placed before it count.
 func (r *Reconciler) place(ctx context.Context, group []*outcome) {
 	items := make([]blob.Placement, 0, len(group))
 	of := make([]*outcome, 0, len(group))
@@ -75,7 +73,7 @@ func (r *Reconciler) place(ctx context.Context, group []*outcome) {
 			items = append(items, blob.Placement{Stage: o.stage, Key: o.res.Key, Displace: o.displace})
 			of = append(of, o)
 		} else {
-			o.displace = "" // nothing came to take the place
+			o.displace = ""
 		}
 	}
 	if len(items) == 0 {
@@ -86,7 +84,7 @@ func (r *Reconciler) place(ctx context.Context, group []*outcome) {
 		if errs[i] != nil {
 			o.discard()
 			o.failWith(errs[i])
-			if o.unsure = systemic != nil; o.unsure { // before another want can be planned for it
+			if o.unsure = systemic != nil; o.unsure { // before another want is planned
 				r.s.Doubt(o.res.ID)
 			}
 		}
@@ -95,12 +93,11 @@ func (r *Reconciler) place(ctx context.Context, group []*outcome) {
 		}
 		o.stage = nil
 	}
-	if systemic != nil && ctx.Err() == nil { // a run that is being stopped is no trouble of the disk
+	if systemic != nil && ctx.Err() == nil { // a stopped run is no failure of the disk
 		r.halt(systemic)
 	}
 }
 
-// record commits a group: haves, failures, totals, history.
 func (r *Reconciler) record(ctx context.Context, group []*outcome) error {
 	w := r.s
 	w.Rows.Lock()
@@ -134,7 +131,7 @@ func (r *Reconciler) record(ctx context.Context, group []*outcome) error {
 	return nil
 }
 
-// refreshTouched re-reads the rows whose want changed during the fetch, so that totals and states build on what is.
+// refreshTouched re-reads rows whose want changed meanwhile, or totals would be wrong.
 func (r *Reconciler) refreshTouched(ctx context.Context, group []*outcome) error {
 	byID := map[int64]*outcome{}
 	var ids []int64
@@ -157,7 +154,9 @@ func (r *Reconciler) refreshTouched(ctx context.Context, group []*outcome) error
 	return nil
 }
 
-func (r *Reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange, o *outcome, touched bool, now store.Micros) {
+func (r *Reconciler) recordOne(
+	c *store.Commit, sums map[int64]*store.SetChange, o *outcome, touched bool, now store.Micros,
+) {
 	rc := store.ResourceChange{ID: o.res.ID}
 	have := &o.res.Have
 	if o.learnt {
@@ -174,7 +173,7 @@ func (r *Reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		case verdictFailed:
 			work = r.reschedule(o, now)
 		case verdictThere:
-			wants, rc.Want = r.stays(o, wants, have) // which may be newer than the file
+			wants, rc.Want = r.stays(o, wants, have) // the want may be newer than the file
 			work = merge.WorkForAll(wants, have, now)
 		case verdictGone:
 			if o.want.State == store.WantAbsent {
@@ -184,7 +183,7 @@ func (r *Reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 			fallthrough
 		case verdictRefused:
 			wants, rc.Want = r.decided(o, wants)
-			work = merge.WorkForAll(wants, have, now) // what the other sets want may count now
+			work = merge.WorkForAll(wants, have, now)
 		default:
 			if o.want == nil || o.want.State == store.WantAbsent {
 				work = merge.WorkForAll(wants, have, now)
@@ -197,25 +196,26 @@ func (r *Reconciler) recordOne(c *store.Commit, sums map[int64]*store.SetChange,
 		}
 		rc.Work = &work
 		o.settled(&rc)
-	} else if o.unsure { // whoever changed the want could not know what will be on disk
+	} else if o.unsure { // the planner could not know what is on disk
 		work := r.reschedule(o, now)
 		rc.Work = &work
-	} else if o.learnt { // the planner judged by what was on disk before
+	} else if o.learnt {
 		work := merge.WorkForAll(wants, have, now)
 		rc.Work = &work
 	}
 	if o.displace != "" {
-		c.Trash = append(c.Trash, store.Trashed{ID: o.displace, SourceID: r.s.SourceID, URI: o.res.URI, Key: o.res.Key, Length: -1,
-			Reason: "was in the way of " + o.res.URI, At: now})
+		c.Trash = append(c.Trash, store.Trashed{
+			ID: o.displace, SourceID: r.s.SourceID, URI: o.res.URI, Key: o.res.Key, Length: -1,
+			Reason: "was in the way of " + o.res.URI, At: now,
+		})
 	}
 	merge.Total(sums, o.res.Wants, &o.res.Have, wants, have)
 	c.Resources = append(c.Resources, rc)
 }
 
-// there: the Source served the resource, be it as we have it.
 func (o *outcome) there() bool { return o.verdict == verdictFetched || o.verdict == verdictCleared }
 
-// decided writes the Source's own answer into the want that asked for it, or the policy's refusal.
+// decided writes the Source's answer, or the policy's refusal, into the want.
 func (r *Reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *store.Want) {
 	next := merge.Settle(*o.want, o.there(), o.asked)
 	next.Listed = nil
@@ -224,25 +224,25 @@ func (r *Reconciler) decided(o *outcome, wants []store.Want) ([]store.Want, *sto
 		next = *o.want
 		next.Refused = o.failure.reason
 	case o.verdict == verdictGone && !o.want.Pushed && l != nil && l.State == store.WantPresent:
-		next = *l // the Source does not have what was pushed, and its documents never took back what they say (P5)
+		next = *l // its documents never took back what they list (P5)
 	case o.want.Pushed:
 		next.Listed = l
 	}
 	return merge.Replaced(wants, &next), &next
 }
 
-// stays takes back a pushed deletion of a resource that the Source still serves: what its documents say counts again, or,
-// where that is older than the file, what we have. An answer to the question whether it is there vouches for no body: it may be
-// an error page with status 200. If the deletion is true, the next pull tells (P5).
+// stays takes back a pushed deletion of a resource that the Source still serves. The answer vouches for no body: it may
+// be an error page with status 200 (P5).
 func (r *Reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]store.Want, *store.Want) {
 	next := *o.want
 	switch l := o.want.Listed; {
 	case l != nil && l.State != store.WantNone && l.State != store.WantAbsent && !pushedSince(have, l):
 		next = *l
 	case have.State == store.HavePresent && have.Version.Until.Known():
-		next.State, next.Digests, next.Length, next.LastMod = store.WantPresent, merge.DigestOf(have), have.Length, store.NoTime
+		next.State, next.Digests, next.Length, next.LastMod =
+			store.WantPresent, merge.DigestOf(have), have.Length, store.NoTime
 		next.Version = have.Version
-	default: // no file, or one of which nobody knows where it came from
+	default:
 		next.State, next.Digests, next.Length, next.LastMod = store.WantAsk, "", -1, store.NoTime
 		next.Version.From--
 		next.Version.Until = next.Version.From
@@ -250,17 +250,15 @@ func (r *Reconciler) stays(o *outcome, wants []store.Want, have *store.Have) ([]
 	return merge.Replaced(wants, &next), &next
 }
 
-// pushedSince tells a file that a push brought after what the documents say.
 func pushedSince(h *store.Have, listed *store.Want) bool {
-	return h.State == store.HavePresent && listed.State == store.WantPresent && merge.Satisfied(listed, h) != merge.Yes &&
-		merge.Relate(h.Version, listed.Version) == merge.Newer
+	return h.State == store.HavePresent && listed.State == store.WantPresent &&
+		merge.Satisfied(listed, h) != merge.Yes && merge.Relate(h.Version, listed.Version) == merge.Newer
 }
 
 func removes(rc store.ResourceChange) bool {
 	return rc.Work != nil && rc.Work.Action == store.ActionRemove
 }
 
-// tell passes on what became of one row. One whose want changed meanwhile is worked on again.
 func (r *Reconciler) tell(o *outcome, touched bool) {
 	if o.verdict == verdictThere {
 		r.s.hint(o.want.SetID)
@@ -273,18 +271,18 @@ func (r *Reconciler) tell(o *outcome, touched bool) {
 		r.s.hint(o.want.SetID)
 	}
 	if o.verdict == verdictGone && o.want != nil && o.want.State == store.WantAbsent {
-		return // it lands when it is removed
+		return
 	}
 	r.s.landed(o.res.ID, o.verdict == verdictFailed)
 }
 
-// remember puts the version that a newer one replaces into the history; the one on disk is told by its row.
 func (r *Reconciler) remember(c *store.Commit, res *store.Resource) {
-	c.Events = append(c.Events, store.Event{SourceID: r.s.SourceID, URI: res.URI, At: res.Have.Fetched, What: "fetched",
-		Version: res.Have.Version, Detail: merge.DigestOf(&res.Have)})
+	c.Events = append(c.Events, store.Event{
+		SourceID: r.s.SourceID, URI: res.URI, At: res.Have.Fetched, What: "fetched",
+		Version: res.Have.Version, Detail: merge.DigestOf(&res.Have),
+	})
 }
 
-// reschedule writes a failure into the ledger.
 func (r *Reconciler) reschedule(o *outcome, now store.Micros) store.Work {
 	w := o.res.Work
 	if !w.Since.Known() || w.Since == 0 || w.Attempts == 0 {
@@ -302,7 +300,7 @@ func (r *Reconciler) reschedule(o *outcome, now store.Micros) store.Work {
 func backoff(attempts int, f failure) time.Duration {
 	d := retryCap
 	switch {
-	case f.class == classDisk: // the disk is tried by itself; what it held up goes on soon after (F6)
+	case f.class == classDisk: // the disk is probed by itself (F6)
 		d = diskRetry
 	case !f.lasts && attempts < 16:
 		n := max(attempts-1, 0)
@@ -314,7 +312,6 @@ func backoff(attempts int, f failure) time.Duration {
 	return max(d, f.wait)
 }
 
-// count adds a recorded outcome to what the run shows. A cut run's failures are nobody's fault.
 func (r *Reconciler) count(o *outcome, p *Progress) {
 	p.Bytes += o.bytes
 	if o.verdict == verdictFailed {
@@ -337,13 +334,12 @@ func (r *Reconciler) count(o *outcome, p *Progress) {
 	})
 }
 
-// foundRight: what was on disk is what is wanted.
 func (o *outcome) foundRight() bool {
-	return (o.verdict == verdictCleared || o.verdict == verdictAdopted) && o.want != nil && o.want.State != store.WantAbsent
+	return (o.verdict == verdictCleared || o.verdict == verdictAdopted) &&
+		o.want != nil && o.want.State != store.WantAbsent
 }
 
-// untried leaves out what failed already once the time for retries is over. A new want makes it due at once, and so does
-// room on a disk that was full.
+// untried drops failures after the time for retries. A new want, or a failure of the disk, keeps a resource due.
 func (r *Reconciler) untried(rs []*store.Resource) []*store.Resource {
 	out := rs[:0]
 	now := r.s.Now()
@@ -358,7 +354,6 @@ func (r *Reconciler) untried(rs []*store.Resource) []*store.Resource {
 	return out
 }
 
-// late tells that the time for retries is over.
 func (t *tally) late(now time.Time) bool { return !t.until.IsZero() && now.After(t.until) }
 
 func (r *Reconciler) late() (until time.Time, late bool) {

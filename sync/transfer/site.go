@@ -14,8 +14,7 @@ import (
 	"resyncd/sync/verify"
 )
 
-// Site is one Source and its mirror, as the work on files needs them: what is to be done there, by what means, and who hears
-// of it.
+// Site is one Source and its mirror.
 type Site struct {
 	*Workset
 	Store    store.Store
@@ -23,24 +22,24 @@ type Site struct {
 	Claim    store.Claim
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Mirror is nil only in a dry run of one that does not exist yet.
+	// Mirror is nil only in a dry run without a mirror.
 	Mirror   blob.Mirror
 	Means    Means
 	Observe  Observer
-	Progress func(Progress) // nil: nobody hears of it
-	// Hint asks for a newer list of a set; nil: nobody can read one.
+	Progress func(Progress)
+	// Hint asks for a newer list of a set; may be nil.
 	Hint func(setID int64)
-	// Rule is by which URIs of a set are refused, nil for a set that is not pulled.
+	// Rule refuses URIs of a set, nil for a set that is not pulled.
 	Rule func(set int64) func(uri string) (refused string)
 	// Content is the bytes at hand of an inline resource.
 	Content func(ctx context.Context, r *store.Resource) ([]byte, error)
-	// Look: files may be on disk that no row knows, look before fetching.
+	// Look: the disk may hold files that no row knows.
 	Look bool
-	// Unclean: the state says that a run is under way (Source.Unclean), so that the next one looks at the disk.
+	// Unclean: the state says that a run is under way, so the next run looks at the disk.
 	Unclean atomic.Bool
 }
 
-// Means are what a Source may be asked by, and what becomes of files.
+// Means are the limits of requests, and what becomes of deleted files.
 type Means struct {
 	Client      *fetch.Client
 	Policy      *fetch.Policy
@@ -59,21 +58,21 @@ func (s *Site) hint(setID int64) {
 	}
 }
 
-// made reports progress.
 func (s *Site) made(p Progress) {
 	if s.Progress != nil {
 		s.Progress(p)
 	}
 }
 
-// HashFile reads a mirror file: its SHA-256 and length, and the sum of other if one is given.
-func (s *Site) HashFile(ctx context.Context, key string, other hash.Hash) (sum [32]byte, n int64, also []byte, err error) {
+// HashFile returns SHA-256 and length of a mirror file, and the sum of other if given.
+func (s *Site) HashFile(
+	ctx context.Context, key string, other hash.Hash,
+) (sum [32]byte, n int64, also []byte, err error) {
 	return verify.Hash(ctx, s.Mirror, key, other)
 }
 
-// Begun makes the state say that a run is under way, once, together with the change: the next one looks at the disk should
-// this one be cut (F1, F2). A run says so before its first change of a file. One that finds nothing to change, as most do, is
-// spared two durable steps.
+// Begun records before the first change of a file that a run is under way: the next run looks at the disk if this one
+// is cut (F1, F2). A run without changes is spared that.
 func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
 	if s.Unclean.Load() {
 		return nil
@@ -86,11 +85,11 @@ func (s *Site) Begun(ctx context.Context, with *store.SourceChange) error {
 	if err := s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: with}); err != nil {
 		return fmt.Errorf("record that a run is under way: %w", err)
 	}
-	s.Unclean.Store(true) // two that come at once both say so
+	s.Unclean.Store(true)
 	return nil
 }
 
-// DeleteMode is what happens to the file of a resource that the Source deleted.
+// DeleteMode is what happens to files that the Source deleted.
 type DeleteMode string
 
 // The delete modes of the configuration.

@@ -8,17 +8,17 @@ import (
 	"resyncd/sync/spill"
 )
 
-// tally is what the reconciler did.
+// tally counts the work of a reconciler.
 type tally struct {
 	mu               sync.Mutex
 	fetched, deleted int64
 	asked            int64         // answers to a question
-	ends             []*ends       // of the pulls under way
-	failing          *spill.Bitmap // what failed last when it was tried
-	until            time.Time     // until then what failed is tried again; zero: for ever
-	halted           error         // a failure of the disk: nothing is fetched while it lasts
-	used             int64         // of deleted: those whose room ended a halt
-	resumed          bool          // one is over
+	ends             []*ends       // one for each pull under way
+	failing          *spill.Bitmap // rows whose last try failed
+	until            time.Time     // end of retries, zero for never
+	halted           error         // the failure that stops fetching
+	used             int64         // the part of deleted that ended a halt
+	resumed          bool
 }
 
 func (t *tally) add(f func(*tally)) {
@@ -27,29 +27,29 @@ func (t *tally) add(f func(*tally)) {
 	t.mu.Unlock()
 }
 
-// ends are the resources that a reconciler was done with since a pull began: what a list of that pull, read again, calls right by
-// then need not have been so before.
+// ends are the resources finished since a pull began: a list read again calls them right, though they may not have been
+// so before.
 type ends struct {
-	right *spill.Bitmap // what was on disk already was what is wanted
-	other *spill.Bitmap // fetched, removed, refused or failed
+	right *spill.Bitmap // the file was right already
+	other *spill.Bitmap
 }
 
-// Count is what a reconciler had done when a pull began, and what it is done with since.
+// Count is the state of the counters when a pull began.
 type Count struct {
 	fetched, deleted int64
 	asked            int64
 	ends             *ends
 }
 
-// Done is what a reconciler has done since a Count began.
+// Done is the work of a reconciler since a Count began.
 type Done struct {
 	Fetched, Deleted int64
 	Asked            int64 // answers to a question
-	Failed           int64 // what failed when it was tried last, in the whole run
-	Unchanged        int64 // resources that were as they are wanted before the pull
+	Failed           int64 // in the whole run, by their last try
+	Unchanged        int64 // right before the pull
 }
 
-// Count begins to count for a pull, until EndCount is called with it.
+// Count begins to count for a pull, until EndCount.
 func (r *Reconciler) Count() (c Count) {
 	c.ends = &ends{right: spill.NewBitmap(), other: spill.NewBitmap()}
 	r.tally.add(func(t *tally) {
@@ -59,36 +59,36 @@ func (r *Reconciler) Count() (c Count) {
 	return c
 }
 
-// Since tells what was done since a Count began; calm are the resources that the lists of its pull called right.
+// Since returns the work since a Count began; calm are the resources that its lists called right.
 func (r *Reconciler) Since(c Count, calm *spill.Bitmap) (d Done) {
 	r.tally.add(func(t *tally) {
 		d = Done{
-			Fetched: t.fetched - c.fetched, Deleted: t.deleted - c.deleted, Asked: t.asked - c.asked, Failed: t.failing.Len,
+			Fetched: t.fetched - c.fetched, Deleted: t.deleted - c.deleted, Asked: t.asked - c.asked,
+			Failed:    t.failing.Len,
 			Unchanged: c.ends.unchanged(calm),
 		}
 	})
 	return d
 }
 
-// FoundRight notes that a resource is as it is wanted.
+// FoundRight notes that a resource is as wanted.
 func (r *Reconciler) FoundRight(id int64) {
 	r.tally.add(func(t *tally) { t.end(id, true) })
 }
 
-// Failing are the resources that failed when they were tried last.
+// Failing are the resources whose last try failed.
 func (r *Reconciler) Failing() (ids *spill.Bitmap) {
 	r.tally.add(func(t *tally) { ids = t.failing.Clone() })
 	return ids
 }
 
-// EndCount ends a Count: the pull is concluded, or never will be.
+// EndCount ends a Count.
 func (r *Reconciler) EndCount(c Count) {
 	r.tally.add(func(t *tally) {
 		t.ends = slices.DeleteFunc(t.ends, func(e *ends) bool { return e == c.ends })
 	})
 }
 
-// end notes for the pulls under way that a resource is done with. The caller holds the lock.
 func (t *tally) end(id int64, right bool) {
 	for _, e := range t.ends {
 		if right {
@@ -99,8 +99,7 @@ func (t *tally) end(id int64, right bool) {
 	}
 }
 
-// unchanged counts the resources that were as they are wanted before the pull: of those that its lists called right, and those
-// that were found right, the ones that nothing else happened to. However often they were listed or looked at.
+// unchanged counts each resource once that was right before the pull, and that nothing else happened to.
 func (e *ends) unchanged(calm *spill.Bitmap) int64 {
 	if calm == nil {
 		calm = spill.NewBitmap()

@@ -6,13 +6,12 @@ import (
 	"resyncd/store/blob"
 )
 
-// Watch has the state told before any file of the mirror changes, and returns the mirror that does so.
+// Watch has the state record a run before any file changes.
 func (s *Site) Watch() blob.Mirror {
 	s.Mirror = &watchedMirror{Mirror: s.Mirror, s: s}
 	return s.Mirror
 }
 
-// watchedMirror is the mirror of a site: the state is told before any file changes, whoever changes it.
 type watchedMirror struct {
 	blob.Mirror
 	s *Site
@@ -58,7 +57,7 @@ func (m *watchedMirror) DropTrash(ctx context.Context, id string) error {
 	return m.Mirror.DropTrash(ctx, id)
 }
 
-// AllOf is one error for each item of a group.
+// AllOf repeats an error for each item of a group.
 func AllOf(n int, err error) []error {
 	errs := make([]error, n)
 	for i := range errs {

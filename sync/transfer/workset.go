@@ -12,60 +12,54 @@ import (
 )
 
 const (
-	// namedMost bounds how many rows are named; what a baseline brings is looked for in pages.
-	namedMost = 10_000
-	// urgentMost is how many rows may wait to be fetched while the commit that asks for them is written.
+	// namedMost bounds the named rows; more are paged.
+	namedMost  = 10_000
 	urgentMost = 16
-	// readyLow is how many written rows may still wait when a batch is handed on. It bounds their memory, and fetches do not
-	// run dry before the next batch is compared.
+	// readyLow bounds the memory of written rows, and keeps fetches busy until the next batch.
 	readyLow = 600
-	// readyPatience is how long a planner waits for that. Fetches that take longer do not wait for the processor, and
-	// reading rows back then costs nobody anything.
+	// readyPatience bounds a planner's wait for room; rows can be read back later.
 	readyPatience = 200 * time.Millisecond
 )
 
-// Workset is what is to be done for one Source, and what is being done. The planner, the conductor, whoever records what
-// was fetched, and the removals share it. There are two locks, taken in this order:
+// Workset is the work for one Source. It has two locks, taken in this order:
 //
-//  1. Rows is held by who reads rows of the state and writes them back, from the first read to the end of the commit, which
-//     takes as long as the disk does. A want that changed in between would be lost.
-//  2. mu guards the fields below it. It is never held over a call of the store, the disk or the network.
+//  1. Rows is held from reading rows to the end of the commit that writes them back. A want that changed
+//     in between would be lost.
+//  2. mu guards the fields below it, and is never held over a call of the store, the disk or the network.
 //
-// A resource that is being worked on is in flight. If its want changes meanwhile it stays owed when that work is recorded.
-// All work is owed in the store too, so whatever is not handed over, or was when a run ended, is found there.
+// A resource that is being worked on is in flight; if its want changes it stays owed. The store has all owed work,
+// handed over or not.
 type Workset struct {
 	Rows sync.Mutex
 
 	mu     sync.Mutex
 	flight map[int64]mark
-	// Rows in flight that no worker has yet: urgent ones, whose commit is under way, and those that were just written.
+	// Rows in flight without a worker: urgent ones wait for their commit, ready ones are written.
 	urgent []*store.Resource
 	ready  []*store.Resource
-	open   bool          // a conductor takes them
-	room   chan struct{} // closed once there is room for ready ones; nil unless somebody waits for that
-	// Rows in no flight with work: by id, or all, which are too many to name.
-	named []int64
-	all   bool
-	// A removal may be due; removals are being carried out.
+	open   bool
+	room   chan struct{} // closed once ready has room; may be nil
+	named  []int64
+	all    bool
+	// A removal may be due; removals are under way.
 	remains, removing bool
 	Notes             notes
-	doubtful          map[int64]struct{} // rows whose file may be newer
+	doubtful          map[int64]struct{}
 
-	// Follows: new work is named, so that a push is fetched without a look at all that is owed.
+	// Follows: new work is named, so that a push needs no paging.
 	Follows bool
-	wake    chan struct{} // for the conductor: anything above changed
-	remove  chan struct{} // for the removals
+	wake    chan struct{}
+	remove  chan struct{}
 }
 
-// mark says of a resource in flight what happened since its flight began.
 type mark uint8
 
 const (
 	touched mark = 1 << iota // its want changed
-	void                     // the commit of the want that it is fetched for failed
+	void                     // the commit of its want failed
 )
 
-// NewWorkset is an empty one, of a run that ends.
+// NewWorkset returns an empty Workset.
 func NewWorkset() *Workset {
 	return &Workset{
 		flight: map[int64]mark{}, Notes: notes{rows: map[int64][]*Note{}}, doubtful: map[int64]struct{}{},
@@ -73,8 +67,8 @@ func NewWorkset() *Workset {
 	}
 }
 
-// Begin puts resources in flight and returns those that were not. The caller holds Rows since before it read them, or work
-// that was recorded meanwhile would be done again.
+// Begin puts resources in flight and returns the new ones. The caller holds Rows since before reading them, or recorded
+// work would be done again.
 func (w *Workset) Begin(rs []*store.Resource) []*store.Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,9 +86,8 @@ func (w *Workset) beginLocked(rs []*store.Resource) []*store.Resource {
 	return out
 }
 
-// Touch notes that the want of a resource changes. One in flight stays owed whatever is wanted now: its file may have its
-// name before its row tells, and only work that is owed has the next run look, should this one be cut in between. The caller
-// holds Rows.
+// Touch keeps a resource in flight owed after its want changed: only owed work makes the next run look after a cut. The
+// caller holds Rows.
 func (w *Workset) Touch(rc *store.ResourceChange, now store.Micros) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,8 +97,7 @@ func (w *Workset) Touch(rc *store.ResourceChange, now store.Micros) {
 	}
 }
 
-// Fail notes of resources in flight that the want failed which they are fetched for. Nothing comes of that work, and the rows
-// are read anew when it ends.
+// Fail voids the flights whose want could not be committed; their rows are read anew.
 func (w *Workset) Fail(ids []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +108,6 @@ func (w *Workset) Fail(ids []int64) {
 	}
 }
 
-// is tells whether a resource in flight has a mark.
 func (w *Workset) is(id int64, m mark) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,21 +122,20 @@ func (w *Workset) Busy(id int64) bool {
 	return busy
 }
 
-// Idle leaves out the resources in flight. The caller holds Rows for as long as that must stay true.
+// Idle drops the resources in flight. The caller holds Rows while that must stay true.
 func (w *Workset) Idle(rs []*store.Resource) []*store.Resource {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(rs, func(r *store.Resource) bool { _, busy := w.flight[r.ID]; return busy })
 }
 
-// InFlight are the ids of the resources in flight, sorted.
+// InFlight returns the ids in flight, sorted.
 func (w *Workset) InFlight() []int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Keys(w.flight))
 }
 
-// end ends the flight of resources.
 func (w *Workset) end(rs ...*store.Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,14 +148,14 @@ func (w *Workset) endLocked(rs []*store.Resource) {
 	}
 }
 
-// Take has a conductor take rows from now on, until clear.
+// Take opens the workset until Clear.
 func (w *Workset) Take() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open = true
 }
 
-// Clear forgets what is in flight, at the end of a run.
+// Clear forgets all flights.
 func (w *Workset) Clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +164,6 @@ func (w *Workset) Clear() {
 	clear(w.flight)
 }
 
-// drop leaves all rows that were handed over, and all that were named, to be read from the store.
 func (w *Workset) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +177,7 @@ func (w *Workset) dropLocked() {
 	w.makeRoom()
 }
 
-// HandUrgent hands over rows in flight, to be fetched before all others.
+// HandUrgent hands over rows in flight, fetched before all others.
 func (w *Workset) HandUrgent(rs []*store.Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,8 +192,7 @@ func (w *Workset) UrgentRoom() int {
 	return urgentMost - len(w.urgent)
 }
 
-// HandReady hands over rows that were written a moment ago, if there is room for them. The caller has held Rows since before
-// it wrote them.
+// HandReady hands over written rows if there is room. The caller holds Rows since before the write.
 func (w *Workset) HandReady(rs []*store.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,8 +204,8 @@ func (w *Workset) HandReady(rs []*store.Resource) bool {
 	return true
 }
 
-// TakeReady returns up to n rows that were handed over, and whether there are more. One whose want changed since is left to be
-// read from the store, where it is owed: again tells of that.
+// TakeReady returns up to n rows that were handed over, and whether more wait. again: rows whose want changed are left
+// to the store.
 func (w *Workset) TakeReady(n int) (rs []*store.Resource, more, again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -247,7 +235,7 @@ func (w *Workset) makeRoom() {
 	}
 }
 
-// AwaitRoom waits for room for another batch, not for long. Only one planner at a time reads a baseline.
+// AwaitRoom waits for room, up to readyPatience, for one planner at a time.
 func (w *Workset) AwaitRoom(ctx context.Context) {
 	w.mu.Lock()
 	if !w.open || len(w.ready) <= readyLow {
@@ -268,7 +256,7 @@ func (w *Workset) AwaitRoom(ctx context.Context) {
 	}
 }
 
-// Name says which rows have new work. A run that ends looks for all that is owed, in pages.
+// Name announces rows with new work. A run that ends pages instead.
 func (w *Workset) Name(ids []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -280,7 +268,7 @@ func (w *Workset) Name(ids []int64) {
 	w.Poke()
 }
 
-// NameAll says that many rows have new work.
+// NameAll announces many rows with new work.
 func (w *Workset) NameAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,7 +276,7 @@ func (w *Workset) NameAll() {
 	w.Poke()
 }
 
-// Hear returns what came since the last call: urgent rows, and rows by id or all.
+// Hear returns the news since the last call.
 func (w *Workset) Hear() (urgent []*store.Resource, ids []int64, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -305,7 +293,7 @@ func (w *Workset) Poke() {
 	}
 }
 
-// Removals says that a removal may be due. In a run that ends they come after the fetches.
+// Removals announces a due removal. A run that ends removes after the fetches.
 func (w *Workset) Removals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -314,7 +302,6 @@ func (w *Workset) Removals() {
 	}
 }
 
-// fetched says that nothing is left to be fetched for now: what is to be removed has its turn.
 func (w *Workset) fetched() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -330,15 +317,13 @@ func (w *Workset) removeLocked() {
 	}
 }
 
-// beginRemovals says that removals are being carried out.
 func (w *Workset) beginRemovals() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remains, w.removing = false, true
 }
 
-// removed says that what removals told of was carried out, or is owed, and wakes the conductor: a removal that failed is due
-// again, or the disk failed.
+// removed wakes the conductor: a failed removal is due again, or the disk failed.
 func (w *Workset) removed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -346,7 +331,6 @@ func (w *Workset) removed() {
 	w.Poke()
 }
 
-// waits tells whether there is work that the conductor does not know of, or a removal under way.
 func (w *Workset) waits() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -357,8 +341,8 @@ func (w *Workset) waitsLocked() bool {
 	return len(w.urgent)+len(w.ready)+len(w.named) > 0 || w.all || w.remains || w.removing
 }
 
-// rest sets resting to whether nothing waits, and tells whether that was not so before. It looks and decides in one, after
-// whoever is planning: work that is handed over meanwhile would be overtaken, and a pull concluded without it.
+// rest tells whether a rest begins. It holds Rows and mu, or a pull could be concluded without work handed over
+// meanwhile.
 func (w *Workset) rest(resting *atomic.Bool) (begins bool) {
 	w.Rows.Lock()
 	defer w.Rows.Unlock()
@@ -368,7 +352,7 @@ func (w *Workset) rest(resting *atomic.Bool) (begins bool) {
 	return !resting.Swap(rests) && rests
 }
 
-// Due are the rows of a commit that have work now.
+// Due are the rows of a commit with work.
 func Due(c *store.Commit) []int64 {
 	ids := make([]int64, 0, len(c.Resources))
 	for i := range c.Resources {

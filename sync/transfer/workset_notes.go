@@ -9,11 +9,11 @@ import (
 // noteMost bounds how many rows are watched for the latency of notifications (P8).
 const noteMost = 100_000
 
-// notes are the notifications on their way to the mirror, part of a workset and under its lock.
+// notes are the notifications under way, guarded by the lock of their workset.
 type notes struct {
 	rows    map[int64][]*Note
-	waiting int         // how often a note waits for a row
-	Done    func(*Note) // a notification is carried out
+	waiting int         // pairs of note and row
+	Done    func(*Note) // called when a notification is carried out
 }
 
 // Note is a notification on its way to the mirror.
@@ -21,7 +21,7 @@ type Note struct {
 	SetID       int64
 	From, Until store.Micros
 	Received    time.Time
-	Changes     int // entries that asked for something new
+	Changes     int // entries with new work
 	left, Owed  int
 	sealed      bool // all its entries are planned
 }
@@ -38,7 +38,7 @@ func (w *Workset) Expect(id int64, n *Note) {
 	}
 }
 
-// Seal says that all entries of a notification are planned.
+// Seal notes that all entries of a notification are planned.
 func (w *Workset) Seal(n *Note) {
 	w.mu.Lock()
 	n.sealed = true
@@ -49,7 +49,7 @@ func (w *Workset) Seal(n *Note) {
 	}
 }
 
-// landed says that the work on a row came to an end for now: owed, if it failed.
+// landed ends the work on a row for now; owed says that it failed.
 func (w *Workset) landed(id int64, owed bool) {
 	w.mu.Lock()
 	var ready []*Note

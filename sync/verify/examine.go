@@ -10,11 +10,10 @@ import (
 	"resyncd/store"
 )
 
-// examinePage is how many resources are read, and their files looked at, at a time.
+// examinePage is how many resources are read at a time.
 const examinePage = 1000
 
-// Examine looks at the resources of a query, as many at a time as there are processors, and hands over what was found
-// page by page.
+// Examine looks at the resources of a query in parallel, and hands over findings page by page.
 func Examine[T any](
 	ctx context.Context, st store.Resources, q store.ScanQuery, look func(context.Context, *store.Resource) (*T, error),
 	page func(looked int, found []*T) error,

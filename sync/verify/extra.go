@@ -17,14 +17,14 @@ func Keys(infos []blob.Info) []string {
 	return keys
 }
 
-// extraBatch is how many files of a mirror are looked up at a time.
+// extraBatch is how many files are looked up at a time.
 const extraBatch = 1000
 
-// Extra hands over, in batches, what lies in a mirror and belongs to no resource. That is not what lies where a
-// resource's file should be, which File tells of, nor the files of resources that are owed: an interrupted run put
-// them there, the next one looks at them before it fetches anything, and those resources are named beside.
+// Extra hands over files of a mirror that belong to no resource. Files of owed resources are left out and named beside:
+// an interrupted run put them there.
 func Extra(
-	ctx context.Context, st store.Resources, m blob.Mirror, source int64, each func(extra []blob.Info, owed []int64) error,
+	ctx context.Context, st store.Resources, m blob.Mirror, source int64,
+	each func(extra []blob.Info, owed []int64) error,
 ) error {
 	var batch []blob.Info
 	flush := func() error {

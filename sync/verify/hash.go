@@ -10,7 +10,7 @@ import (
 	"resyncd/store/blob"
 )
 
-// Hash reads a mirror file: its SHA-256 and length, and the sum of other if one is given.
+// Hash returns SHA-256 and length of a mirror file, and the sum of other if given.
 func Hash(
 	ctx context.Context, m blob.Mirror, key string, other hash.Hash,
 ) (sum [32]byte, n int64, also []byte, err error) {
@@ -24,7 +24,7 @@ func Hash(
 	if other != nil {
 		w = io.MultiWriter(own, other)
 	}
-	// No larger than the file: to clear 128 KiB for each small one cost a verification of many most of its time.
+	// No larger than the file: clearing 128 KiB for each small one took most of the time.
 	buf := make([]byte, min(max(info.Length, 512), 128<<10))
 	for err == nil && ctx.Err() == nil {
 		var k int

@@ -1,5 +1,5 @@
-// Package verify knows how to hold the files of a mirror against the rows of the state: which are missing or are not
-// what they were, and what lies beside. It only reads, and refuses to know the Source and how anything is put right.
+// Package verify compares the files of a mirror with the rows of the state. It only reads, and knows nothing of the
+// Source and of repairs.
 package verify
 
 import (
@@ -19,7 +19,7 @@ type Problem struct {
 	ID int64
 }
 
-// Files reads every file that the state knows of a Source, and hands over what is wrong as it goes.
+// Files checks every file that the state knows of a Source, and hands over faults as it goes.
 func Files(
 	ctx context.Context, st store.Resources, m blob.Mirror, source int64, page func(looked int, found []*Problem) error,
 ) error {

@@ -6,30 +6,29 @@ import (
 	"resyncd/store"
 )
 
-// Order is in which order the pages of a feed stand.
+// Order is the order of a feed's pages.
 type Order string
 
-// Pages that are not newest first have to be read all at each pull: what is new may be on any.
+// The orders: without NewestFirst every pull reads all pages.
 const (
 	OrderUnknown Order = ""
 	NewestFirst  Order = "newest-first"
 	NoOrder      Order = "none"
 )
 
-// PageOrder finds out whether pages are newest first: entries mostly grow older within each, and next to none of one is
-// newer than the older quarter of the page before it, where a pin may stand.
+// PageOrder tests whether pages are newest first: few entries may be newer than the older quarter of the page before.
 type PageOrder struct {
-	page     []store.Micros // in document order
-	before   store.Micros   // where the older quarter of the page before begins, NoTime without dates
+	page     []store.Micros
+	before   store.Micros // start of the last page's older quarter
 	turned   bool
-	up, down int // neighbours of which the second is newer, or older
+	up, down int
 	Found    Order
 }
 
-// Meet notes an entry of the page.
+// Meet notes an entry.
 func (o *PageOrder) Meet(when store.Micros) { o.page = append(o.page, when) }
 
-// Newest is the instant of the newest entry of the page, NoTime where none has one.
+// Newest is the newest instant of the page, or NoTime.
 func (o *PageOrder) Newest() store.Micros {
 	if len(o.page) == 0 {
 		return store.NoTime
@@ -37,7 +36,6 @@ func (o *PageOrder) Newest() store.Micros {
 	return slices.Max(o.page)
 }
 
-// Turn ends a page.
 func (o *PageOrder) Turn() {
 	newer := 0
 	for i, when := range o.page {

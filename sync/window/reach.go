@@ -7,22 +7,19 @@ import (
 	"resyncd/store"
 )
 
-// Reach judges whether the entries of a walk reach back to those of a window. What leaves a feed are its oldest
-// entries, so one that is still there vouches for all that came after it, unless it is pinned, dated ahead, or moved up
-// by an edit.
+// Reach judges whether a walk reaches back to a window. The oldest entries leave first, so one that is still there
+// vouches for all newer ones, unless it is pinned, dated ahead or edited.
 type Reach struct {
 	entries map[uint64]*landmark
-	// lines are the entries that may vouch, newest first; both ways where dates do not tell.
-	lines [][]*landmark
+	lines   [][]*landmark
 }
 
-// landmark is an entry of a window: whether it was met, and whether it was newer then.
 type landmark struct {
 	at         store.Micros
 	met, moved bool
 }
 
-// Reach begins a walk that may meet the entries of the window.
+// Reach begins a walk.
 func (w *Window) Reach() *Reach {
 	r := &Reach{entries: make(map[uint64]*landmark, len(w.Entries))}
 	dated, ahead := true, !w.Regular()
@@ -48,7 +45,7 @@ func (w *Window) Reach() *Reach {
 	return r
 }
 
-// Meet notes an entry of the walk, and tells whether it stood in the window.
+// Meet notes an entry and tells whether the window had it.
 func (r *Reach) Meet(key uint64, when store.Micros) (known bool) {
 	e := r.entries[key]
 	if e == nil {
@@ -58,8 +55,8 @@ func (r *Reach) Meet(key uint64, when store.Micros) (known bool) {
 	return true
 }
 
-// Reached asks that most of the window still shows, or most of its newer half, because a few entries may be pinned; and
-// that one of them did not move up since, or all may have come anew over what was missed.
+// Reached asks that most of the window, or of its newer half, still shows.
+// One must not have moved up, or all may be new.
 func (r *Reach) Reached() bool { return slices.ContainsFunc(r.lines, vouched) }
 
 func vouched(line []*landmark) bool {
@@ -72,8 +69,7 @@ func vouched(line []*landmark) bool {
 	return still > 0 && (mostMet(line) || mostMet(line[:min(max(2, (len(line)+1)/2), len(line))]))
 }
 
-// Vanished reports whether an entry is missing among older ones that stand where they stood. It was deleted without a
-// word, or put back to where its new date belongs.
+// Vanished reports whether an entry is missing among older ones: deleted, or redated.
 func (r *Reach) Vanished() bool {
 	missing := false
 	for _, e := range r.lines[0] {
@@ -95,8 +91,7 @@ func mostMet(line []*landmark) bool {
 	return 2*met > len(line)
 }
 
-// Left tells whether an entry that could not be read has left the feed, as far as anybody can tell. still are those of
-// now.
+// Left tells whether an unreadable entry seems to have left; still are those of now.
 func (r *Reach) Left(flaws, still [][]uint64) bool {
 	return slices.ContainsFunc(flaws, func(beside []uint64) bool {
 		same := func(other []uint64) bool { return slices.Equal(beside, other) }
