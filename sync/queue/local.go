@@ -34,7 +34,7 @@ type LocalOptions struct {
 //
 // Fairness: a blocked Source holds up no other. Only slotted kinds share slots, which Sources get in turn.
 //
-// Failure: a failed or panicked Job (F5) is repeated with backoff until it succeeds or is dropped. A Put brings the
+// Failure: a failed or panicked Job (F5) is repeated after 1 s, doubling to 5 min, until it succeeds or is dropped. A Put brings the
 // repetition forward, but not to within a second. Work that fails because ctx ended waits for the next Run.
 type Local struct {
 	options LocalOptions
@@ -113,8 +113,8 @@ func (q *Local) Drop(_ context.Context, source int64) error {
 	return nil
 }
 
-// Run carries out jobs with work, each in its own goroutine, until ctx ended and all work returned; it returns nil
-// then. A second Run at the same time is refused.
+// Run carries out jobs with work, each in its own goroutine, until ctx ended and all work returned; work must heed
+// ctx. Run returns nil then. A second Run at the same time is refused.
 func (q *Local) Run(ctx context.Context, work func(ctx context.Context, j Job) error) error {
 	if err := q.begin(); err != nil {
 		return err
