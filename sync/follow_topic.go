@@ -21,19 +21,19 @@ import (
 	"resyncd/sync/window"
 )
 
-// discoverTopics is discover past caches, for somebody who was told that a topic changed.
+// discoverTopics discovers past caches, because a push said that a topic changed.
 func (f *Follower) discoverTopics(ctx context.Context) (*destination.Offer, error) {
 	return f.discoverBy(ctx, f.s.Reader.Uncached())
 }
 
-// topicEvery is the least time between two reads of a topic that signed pushes ask for.
+// topicEvery is the least time between two reads of a topic for signed pushes.
 const topicEvery = time.Second
 
-// looksMost is how often a topic is asked, less and less often, for a document that was pushed and that it does not answer
-// with yet: a push may be ahead of the public Source (S-71).
+// looksMost bounds the questions, with growing delays, for a pushed document that the topic does not answer with yet
+// (S-71).
 const looksMost = 7
 
-// fillTopic reads the topic of a set because of a hint. It returns when it is to be tried again, zero for never.
+// fillTopic reads the topic of a set after a hint. It returns when to try again, zero for never.
 func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, error) {
 	s := f.set(set.ID)
 	s.signed, s.read = false, f.s.Now()
@@ -55,7 +55,7 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 	}
 	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == set.CapabilityList })
 	if i < 0 || offer.Sets[i].Topic == nil {
-		return time.Time{}, nil // another topic now; the next pull takes it up
+		return time.Time{}, nil // the next pull takes up the new topic
 	}
 	p, err := f.fillFrom(ctx, set.ID, &offer.Sets[i])
 	if err != nil {
@@ -69,8 +69,8 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 	return f.lookAgain(set.ID), nil
 }
 
-// tellsOfHubs: what answered is the topic, whole, so that it may also say that there is no hub. An error page with status 200,
-// or a feed that broke off, says nothing about that (F58, S-13).
+// tellsOfHubs reports whether a whole topic answered, so that a missing hub is real. An error page with status 200 or a
+// truncated feed says nothing about hubs (F58, S-13).
 func (f *Follower) tellsOfHubs(ctx context.Context, set *store.Set, o *destination.SetOffer) (bool, error) {
 	if o.Topic == nil || len(o.Topic.Hubs) > 0 || o.Topic.Answer.NotModified {
 		return true, nil
@@ -84,7 +84,7 @@ func (f *Follower) tellsOfHubs(ctx context.Context, set *store.Set, o *destinati
 	return err == nil, ctx.Err()
 }
 
-// answered tells whether the topic's own document is what was pushed by now.
+// answered reports whether the topic now answers with the pushed document.
 func (f *Follower) answered(ctx context.Context, set *store.Set, s *following) (bool, error) {
 	offer, _ := f.offer(set)
 	if offer.Topic == nil || s.expects == nil {
@@ -103,7 +103,7 @@ func (f *Follower) answered(ctx context.Context, set *store.Set, s *following) (
 	return false, nil
 }
 
-// lookAgain plans the next look for a document that was pushed, zero for none.
+// lookAgain plans the next look for a pushed document, zero for none.
 func (f *Follower) lookAgain(set int64) time.Time {
 	s := f.set(set)
 	if s.expects == nil {
@@ -120,9 +120,9 @@ func (f *Follower) lookAgain(set int64) time.Time {
 	return s.read.Add(wait)
 }
 
-// expect has a topic looked at soon because of a signed push; of a document, until it answers with it.
+// expect has a topic read soon after a signed push, and again until it answers with a pushed document.
 func (s *following) expect(v *topicPush) {
-	if s.filled.After(s.read) { // a later look was planned, for an older push
+	if s.filled.After(s.read) { // an older push planned a later look
 		s.filled = s.read
 	}
 	s.signed = s.signed || v.signed
@@ -131,13 +131,13 @@ func (s *following) expect(v *topicPush) {
 	}
 }
 
-// keepHint has a set looked at again although nobody asks anew.
+// keepHint has a set read again without a new request.
 func (f *Follower) keepHint(set int64) {
 	f.asks.hint(set)
 	f.set(set).filled = f.s.Now().Add(listEvery - hintEvery)
 }
 
-// light is the offer without what is only of use to the pull that follows its discovery.
+// light drops the topic's body, which only the pull after discovery needs.
 func light(o *destination.SetOffer) *destination.SetOffer {
 	if o.Topic == nil {
 		return o
@@ -148,8 +148,8 @@ func light(o *destination.SetOffer) *destination.SetOffer {
 	return &out
 }
 
-// notifyTopic takes up deliveries of a topic. Signed entries of a feed become wants at once; whatever else may come is a
-// hint, and the topic's own document decides (P9, S-66).
+// notifyTopic takes up deliveries of a topic. Signed feed entries become wants at once; anything else is a hint, and
+// the topic's own document decides (P9, S-66).
 func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.Delivery) error {
 	offer, _ := f.offer(set)
 	if offer.Topic == nil {
@@ -191,26 +191,25 @@ func (f *Follower) countOdd(p *pull.Puller) {
 	}
 }
 
-// topicPush turns deliveries of one topic into wants, all in one commit at the end if they are small.
+// topicPush turns the deliveries of one topic into wants, in one final commit if they are small.
 type topicPush struct {
 	p      *pull.Puller
 	heard  *pull.Heard
 	commit *store.Commit
 	notes  []*transfer.Note
 	hint   bool // the topic is to be read
-	// signed: something came with a right signature; document is the last of those
-	// that are no feeds.
+	// signed says that one delivery had a valid signature; document is the last signed one that is no feed.
 	signed   bool
 	document *[32]byte
 }
 
-// take records one delivery. The error is one of the store.
+// take records one delivery; its error is one of the store.
 func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	v.commit.Inbox = append(v.commit.Inbox, store.InboxChange{ID: d.ID})
 	v.signed = v.signed || d.Signed
 	kind := feed.Sniff(d.Type, d.Body[:min(len(d.Body), sniffMost)])
 	switch {
-	case !d.Signed, len(bytes.TrimSpace(d.Body)) == 0: // S-87; S-69: go and look
+	case !d.Signed, len(bytes.TrimSpace(d.Body)) == 0: // only a hint (S-87, S-69)
 		v.hint = true
 		return nil
 	case kind == feed.None:
@@ -232,7 +231,8 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 		if e.Edit != nil {
 			when = plan.MicrosOf(e.Edit.Observed)
 		}
-		if when.Known() && when > from.Limit { // an invented future must not win: the feed itself may tell it
+		// An invented future must not win; the feed itself may tell it.
+		if when.Known() && when > from.Limit {
 			v.hint = true
 			return nil
 		}
@@ -261,11 +261,11 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	return nil
 }
 
-// sniffMost is how much of a body is looked at to tell its format.
+// sniffMost is how much of a body decides its format.
 const sniffMost = 4096
 
-// page takes a pushed document that is no feed. The topic's own answer decides what it is now, because nothing in the
-// document tells its age (P6); where the topic has no answer of its own (S-10), what was pushed is all there is.
+// page takes a pushed document that is no feed. The topic's own answer decides, because the document has no age (P6);
+// without such an answer (S-10) the push counts.
 func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 	v.hint = true
 	var st destination.TopicState
@@ -280,8 +280,8 @@ func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 	return v.p.Plan.Add(ctx, plan.Entry{URI: topic, Cand: c, Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
 }
 
-// base is what relative links of a pushed feed are resolved against: as those of the feed itself, or the same entry would
-// be two.
+// base resolves relative links of a pushed feed like those of the feed itself. Otherwise the same entry would become
+// two.
 func (v *topicPush) base(ctx context.Context) (*url.URL, error) {
 	t := v.p.Offer.Topic
 	at := t.Answer.Final
@@ -294,7 +294,7 @@ func (v *topicPush) base(ctx context.Context) (*url.URL, error) {
 	}
 	u, err := url.Parse(at)
 	if err != nil {
-		return nil, nil // then they stay as they are
+		return nil, nil // links stay relative
 	}
 	return u, nil
 }

@@ -8,7 +8,7 @@ import (
 	"resyncd/store/blob"
 )
 
-// emptyTrash drops what has been in the trash for longer than configured.
+// emptyTrash drops trash older than configured.
 func (s *session) emptyTrash(ctx context.Context) error {
 	before := store.MicrosOf(s.Now().Add(-s.Target.TrashFor))
 	for after := ""; ; {
@@ -31,15 +31,16 @@ func (s *session) emptyTrash(ctx context.Context) error {
 	}
 }
 
-// claimTrash gives rows to files in the trash that have none: a run was cut between the move and its commit. Without a row
-// nobody could restore such a file, and nothing would ever drop it (P8).
+// claimTrash gives rows to trashed files without one, after a kill between the move and its commit. Without a row no
+// such file could be restored or dropped (P8).
 func (s *session) claimTrash(ctx context.Context) error {
 	var lost []store.Trashed
 	err := s.Target.Mirror.ListTrash(ctx, func(i blob.TrashInfo) error {
 		if i.Trashed.IsZero() {
-			return nil // not of our making
+			return nil // not ours
 		}
-		near, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, i.ID[:len(i.ID)-1], 16) // ids that differ in the last digit
+		// The prefix matches ids that differ in the last digit.
+		near, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, i.ID[:len(i.ID)-1], 16)
 		for _, t := range near {
 			if t.ID == i.ID {
 				return err

@@ -7,8 +7,8 @@ import (
 	"resyncd/store"
 )
 
-// mendTopics reads topics anew for the bytes of entries that the mirror has lost: nobody else has them. Where a topic cannot
-// be read they stay owed.
+// mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them. Entries of an
+// unreadable topic stay owed.
 func (s *session) mendTopics(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// noteUnread notes for `status` why a Source of which no set is known could not be read: beside the process that asked nobody
-// else would know. What the Source's sets say goes before it, once there are any.
+// noteUnread records for `status` why a Source without known sets could not be read. The sets' own problems replace it
+// later.
 func (s *session) noteUnread(ctx context.Context, problem error) error {
 	text, cause := transfer.Clip(problem.Error(), 500), causeOf(problem)
 	said, why, err := report.Unread(ctx, s.Store, s.src.ID)
-	if err != nil || said == text && why == cause { // it is asked again and again
+	if err != nil || said == text && why == cause { // most retries repeat it
 		return err
 	}
 	err = s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Repeatable: true, Documents: []store.Document{{
@@ -29,7 +29,7 @@ func (s *session) noteUnread(ctx context.Context, problem error) error {
 	return nil
 }
 
-// causeOf is why something failed in the stable word that is kept beside its text.
+// causeOf returns the stable word for a failure.
 func causeOf(err error) string {
 	if blob.Systemic(err) {
 		return store.CauseDisk

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// since is seconds of a run, for results.
+// since returns the seconds of a run.
 func since(now func() time.Time, start time.Time) float64 {
 	return now().Sub(start).Round(time.Millisecond).Seconds()
 }
