@@ -14,36 +14,35 @@ const (
 	ByBaseline     = "baseline"
 )
 
-// Hole is a gap under judgement: From is the position P, Until is f, where the interval behind it begins.
+// Hole is a gap from the position P to the next interval.
 type Hole struct {
 	store.Interval
-	// Notice is the interval of the notification behind the hole; Empty if that announced no change.
+	// Notice is the notification behind the hole; Empty if it announced no change.
 	Notice store.Interval
 	Empty  bool
 }
 
 // ListRead is a Change List that a pull read to its end.
 type ListRead struct {
-	Interval store.Interval // what it proves: [from, until], or OpenList
+	Interval store.Interval // [from, until], or OpenList
 	Last     store.Micros   // newest instant inside, NoTime for none
 	Archived bool
-	// Holds: every change that the notification behind the hole announced is in it (Announcements).
+	// Holds: the list has every change of that notification (Announcements).
 	Holds bool
-	// Unchanged: read again, at least list_lag after that notification, and the same as before.
+	// Unchanged: the list was the same again, at least list_lag after that notification.
 	Unchanged bool
 }
 
-// GapVerdict is what a pull found out about a gap.
+// GapVerdict is a pull's judgement of a gap.
 type GapVerdict struct {
 	State    store.GapState // closed, lagging, or baseline: no list reaches back to the hole
 	ClosedBy string
-	// Until is how far joint coverage reaches now from the hole's From on (Coverage.Accept), beyond what the lists add
-	// by themselves; NoTime for no further.
+	// Until is the new end of joint coverage (Coverage.Accept), NoTime for none.
 	Until store.Micros
 }
 
-// JudgeGap applies the rules of coverage.md 4 to the lists that a pull read. c is the coverage before they were added.
-// A list that was refused or read in part must not be among them: it proves nothing.
+// JudgeGap applies coverage.md 4 to the lists of a pull; c is the coverage before them. A refused or partly read list
+// must not be among them, because it proves nothing.
 func JudgeGap(c Coverage, hole Hole, lists []ListRead) GapVerdict {
 	reaches, provenEnd := false, false
 	for _, p := range c.Proven {
@@ -86,8 +85,8 @@ func closedBy(archived bool, until store.Micros) GapVerdict {
 	return GapVerdict{State: store.GapClosed, ClosedBy: by, Until: until}
 }
 
-// AfterPatience is the state of a gap that has been lagging for so long: a baseline is due once patience is over and the
-// Source has a Resource List whose at is not before the end of the hole; else it stays open and visible.
+// AfterPatience asks for a baseline once patience is over and a Resource List is as new as the hole's end. Otherwise
+// the gap stays open.
 func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) store.GapState {
 	if lagging > patience && at.Known() && at >= holeUntil {
 		return store.GapBaseline
@@ -95,7 +94,7 @@ func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) 
 	return store.GapLagging
 }
 
-// Announced is one change that a notification announced.
+// Announced is one change of a notification.
 type Announced struct {
 	URI      string
 	Change   string // created, updated or deleted
@@ -109,15 +108,14 @@ type announcedKey struct {
 	at     store.Micros
 }
 
-// Announcements finds the changes of a notification in a list: same URI, same change, same instant, same hash if one was
-// given, equal ones counted as often (coverage.md 4, rule 3).
+// Announcements finds the changes of a notification in a list (coverage.md 4, rule 3).
 type Announcements struct {
 	missing map[announcedKey][]string // the digests of those not found yet
 	left    int
 	undated bool
 }
 
-// NewAnnouncements takes what a notification announced.
+// NewAnnouncements begins with all of them missing.
 func NewAnnouncements(all []Announced) *Announcements {
 	a := &Announcements{missing: make(map[announcedKey][]string, len(all)), left: len(all)}
 	for _, x := range all {
@@ -152,5 +150,5 @@ func (a *Announcements) remove(k announcedKey, i int) {
 	a.left--
 }
 
-// Complete reports whether all were found. An undated announcement never is.
+// Complete reports whether all were found; an undated one never is.
 func (a *Announcements) Complete() bool { return a.left == 0 && !a.undated }

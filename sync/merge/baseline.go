@@ -2,7 +2,7 @@ package merge
 
 import "resyncd/store"
 
-// Candidate is what an entry of a document says about a resource: a store.Want of no set yet.
+// Candidate is an entry's statement about a resource.
 type Candidate struct {
 	State   store.WantState // present or absent
 	Version store.Version
@@ -21,9 +21,8 @@ func (c Candidate) Want(setID int64) store.Want {
 	}
 }
 
-// Contest is the row that a Decision of Ask makes of row (nil: none) and the candidate: the Source's answer decides, and
-// what is recorded then is as new as the later of the two. No document vouches for the bytes that it brings: further
-// entries of the same time may follow, and only the answer tells which one was the last.
+// Contest is the row of a Decision of Ask: the Source's answer decides, as of the later of the two. No document vouches
+// for it, because further entries of that time may follow.
 func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) store.Want {
 	w := c.Want(setID)
 	w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
@@ -34,11 +33,11 @@ func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) sto
 	return w
 }
 
-// Decision is what an entry does to the row of its resource.
+// Decision is an entry's effect on a row.
 type Decision uint8
 
-// The decisions. Ignore: the entry is older or adds nothing. Repeat: it says what the row says. Replace: the row becomes
-// what the entry says. Ask: they contradict each other and nothing tells which is newer, see Contest.
+// The decisions: Ignore an older entry, Repeat a known one, Replace the row, or Ask the Source about a contradiction
+// (Contest).
 const (
 	Ignore Decision = iota
 	Repeat
@@ -46,21 +45,21 @@ const (
 	Ask
 )
 
-// Floor is the instant as of which the last complete baseline of a set told everything, NoTime before the first.
+// Floor is the instant of the last complete baseline, NoTime before.
 type Floor struct {
 	At store.Micros
-	// Estimated: the list did not vouch for At, so what is older than that and differs is not known to be over.
+	// Estimated: the list did not vouch for At, so older differences may still hold.
 	Estimated bool
 }
 
+// FloorOf is the floor of a set.
 func FloorOf(s *store.Set) Floor { return Floor{At: s.Floor, Estimated: s.Estimated} }
 
-// byOperator is the ordinal of a version that no document tells: what the operator said of a list.
+// ByOperator is the ordinal of an operator's decision.
 const ByOperator = -1
 
-// Merge lets an entry of a change document meet the row of its resource, nil for none (coverage.md 1): newest wins, and
-// where that cannot be told and the contents may differ, the Source is asked. have is what the row's resource has on disk, nil
-// for nothing. Any order, repetition or batching of the same entries ends with the same wants, up to the Source's answers.
+// Merge applies an entry of a change document to a row, nil for none (coverage.md 1): the newest wins, an unclear order
+// asks the Source. Order, repetition and batching of entries must not change the result.
 func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision {
 	if floor.At.Known() && !floor.Estimated && before(c.Version.Until, floor.At) {
 		return Ignore // else a late notification raises the dead
@@ -91,7 +90,8 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 	case row.State == store.WantAsk && inside && v.Document != at.Document, like == alike && inside:
 		return Repeat
 	case row.Settled && inside && (like != different || readingOf(c.Version) == 0 || SameReading(c.Version, row.Version)):
-		return Ignore // the Source was asked after all of this had happened, by its Date; what a later reading says differently is asked again
+		// The Source's answer is newer; only a later reading's difference is asked again.
+		return Ignore
 	case like == alike:
 		return Replace // the same, perhaps later: a tombstone must not look older than it is
 	case like == Unclear && inside && Dated(v) && Dated(at) && v.From != floor.At && at.Document != 0:
@@ -100,7 +100,7 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 	return Ask
 }
 
-// mergeUnknown is Merge for a resource that no row tells of. With a floor that means absent as of the floor.
+// mergeUnknown is Merge without a row, which means absent as of the floor.
 func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) Decision {
 	switch {
 	case !floor.Known() || before(floor, v.From):
@@ -113,27 +113,25 @@ func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) De
 	return Repeat
 }
 
-// dated tells a version that is one instant.
+// Dated reports a version of one instant.
 func Dated(v store.Version) bool { return v.From == v.Until }
 
-// Reading is what the reading of a list is worth: how its statements stand to what was known before.
+// Reading is the evidence of a list.
 type Reading struct {
-	// At is the instant as of which the list speaks.
+	// At is the instant of the list.
 	At store.Micros
-	// Trusted: the list gave At itself, and it grew with what the list says, so that it compares with instants of changes.
+	// Trusted: the list gave At and is as new as At, so At compares with changes.
 	Trusted bool
-	// Back: a time that the list gives is older than at an earlier reading, past caches too. Nothing of it compares.
+	// Back: a time of the list went back, so nothing of it compares.
 	Back bool
-	// Reset is a baseline after the Source's history went back: the list rules in any case (F65, F73).
+	// Reset: the history went back, so the list rules (F65, F73).
 	Reset bool
-	// Full believes nothing that was known before but what the bytes on disk are.
+	// Full believes only the bytes on disk.
 	Full bool
 }
 
-// MergeBaseline lets an entry of a complete Resource List meet the row of its resource, nil for none. have is what that has on
-// disk. What an earlier reading of the list said gives way to what it says now. A change that is provably newer than the list
-// keeps, one that is provably older goes. A row that the list proves right is left as it is (Repeat), whatever its version,
-// because the floor will speak for it. Everything else is asked.
+// MergeBaseline applies an entry of a complete Resource List to a row, nil for none. Provably newer changes stay and
+// older ones go; a right row repeats, and the rest is asked.
 func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, r Reading) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
@@ -166,7 +164,7 @@ func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, 
 	return Ask
 }
 
-// mergeTwice is MergeBaseline for a resource that this reading named before: of one list the later place counts.
+// mergeTwice handles a resource that the reading named before: the later place counts.
 func mergeTwice(row *store.Want, at store.Version, like likeness, c Candidate) Decision {
 	switch {
 	case like == alike:
@@ -181,16 +179,14 @@ func mergeTwice(row *store.Want, at store.Version, like likeness, c Candidate) D
 	return Ask
 }
 
-// MergeUnlisted lets a complete Resource List meet a row whose resource it does not name: Replace makes it absent as of the
-// list. Held and refused rows are rows like others.
+// MergeUnlisted applies a complete Resource List to a row that it does not name.
 func MergeUnlisted(row *store.Want, floor Floor, r Reading) Decision {
 	return MergeBaseline(row, nil, floor, Candidate{
 		State: store.WantAbsent, Version: store.Version{From: r.At, Until: r.At}, Length: -1, LastMod: store.NoTime,
 	}, r)
 }
 
-// raised is the want that a list makes of a row: never of an older version than what it replaces, or what is on disk would
-// pass for newer than what is wanted.
+// Raised never returns an older version than the row's, or the file would pass for newer than its want.
 func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	if row != nil && row.State != store.WantNone {
 		w.Version = later(Clipped(row.Version, floor), w.Version)
@@ -198,10 +194,8 @@ func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	return w
 }
 
-// Settle records the Source's own answer to a contested want: present is a 2xx, absent a 404 or 410 (P5). asked is the
-// Source's clock then (Date). The answer speaks for everything that happened before that second, for nothing later. Where
-// the contested instant is not over yet, it is not settled and no document vouches for it: the next entry of that instant
-// is asked about again.
+// Settle records the Source's answer to a contested want: a 2xx, or a 404 or 410 (P5). An instant that is not over by
+// asked stays unsettled, or its next entry would not be asked about.
 func Settle(w store.Want, present bool, asked store.Micros) store.Want {
 	w.State = store.WantAbsent
 	if present {
