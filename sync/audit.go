@@ -32,7 +32,9 @@ const (
 
 // Audit compares Source and mirror through package inspect, which shares no code with the catch-up, and changes
 // nothing. With repair it runs the differences as wants, and a second inspection judges the repair.
-func (e *Engine) Audit(ctx context.Context, t Target, o RunOptions, repair bool, emit func(Finding) error) (Report, error) {
+func (e *Engine) Audit(
+	ctx context.Context, t Target, o RunOptions, repair bool, emit func(Finding) error,
+) (Report, error) {
 	if repair {
 		return e.auditAndRepair(ctx, t, o, emit)
 	}
@@ -55,7 +57,9 @@ func (e *Engine) Audit(ctx context.Context, t Target, o RunOptions, repair bool,
 	return rep, err
 }
 
-func (e *Engine) auditAndRepair(ctx context.Context, t Target, o RunOptions, emit func(Finding) error) (rep Report, err error) {
+func (e *Engine) auditAndRepair(
+	ctx context.Context, t Target, o RunOptions, emit func(Finding) error,
+) (rep Report, err error) {
 	var found problems
 	defer func() {
 		if err := found.Close(); err != nil {
@@ -107,7 +111,9 @@ func (e *Engine) auditAndRepair(ctx context.Context, t Target, o RunOptions, emi
 }
 
 // judgeRepair reports each finding, and whether a second inspection still has it.
-func (e *Engine) judgeRepair(ctx context.Context, t *Target, o RunOptions, found *problems, known func(*Finding) bool, tell func(Finding) error) (bool, error) {
+func (e *Engine) judgeRepair(
+	ctx context.Context, t *Target, o RunOptions, found *problems, known func(*Finding) bool, tell func(Finding) error,
+) (bool, error) {
 	left, seed := map[uint64]struct{}{}, maphash.MakeSeed()
 	o.Progress = nil
 	out, err := e.inspect(ctx, t, o, func(f Finding) error {
@@ -132,7 +138,9 @@ func (e *Engine) judgeRepair(ctx context.Context, t *Target, o RunOptions, found
 	})
 }
 
-func (e *Engine) inspect(ctx context.Context, t *Target, o RunOptions, tell func(Finding) error) (inspect.Outcome, error) {
+func (e *Engine) inspect(
+	ctx context.Context, t *Target, o RunOptions, tell func(Finding) error,
+) (inspect.Outcome, error) {
 	opts := inspect.Options{
 		Name: t.Name, URL: t.URL, Feed: t.Kind == KindFeed, NoFeeds: t.Kind == KindResourceSync,
 		Records: t.Records == RecordsResourceFinder, Follow: t.Follow, Hub: t.Hub, Topic: t.Topic,

@@ -56,7 +56,9 @@ func (s *session) uncertain(ctx context.Context) (bool, error) {
 	looked := 0
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after := int64(0); ; {
-			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
+			rs, err := s.Store.Due(ctx, store.DueQuery{
+				SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+			})
 			if err != nil {
 				return false, err
 			}

@@ -89,7 +89,9 @@ func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 		return have, err
 	}
 	for after := int64(0); ; {
-		rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: store.ActionFetch, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
+		rs, err := s.Store.Due(ctx, store.DueQuery{
+			SourceID: s.src.ID, Action: store.ActionFetch, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+		})
 		if err != nil || len(rs) == 0 {
 			return have, err
 		}

@@ -182,7 +182,9 @@ type named struct {
 func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 	n := &named{changes: map[int64]bool{}, list: map[int64]bool{}}
 	for after := int64(0); ; {
-		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes})
+		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
+			SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
+		})
 		if err != nil || len(ds) == 0 {
 			return n, err
 		}
@@ -318,7 +320,9 @@ func (f *Follower) scrub(ctx context.Context) error {
 	if f.rec.IsHalted() || s.Target.Mirror.Check(ctx) != nil { // a missing disk is no damage
 		return nil
 	}
-	rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage})
+	rs, err := s.Store.Scan(ctx, store.ScanQuery{
+		SourceID: s.src.ID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage,
+	})
 	if err != nil {
 		return err
 	}

@@ -223,7 +223,9 @@ func (s *session) tryOwed(ctx context.Context) error {
 func (s *session) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
 	s.Site.Rows.Lock()
 	defer s.Site.Rows.Unlock()
-	rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
+	rs, err := s.Store.Due(ctx, store.DueQuery{
+		SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+	})
 	if err != nil || len(rs) == 0 {
 		return after, false, err
 	}

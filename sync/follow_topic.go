@@ -226,7 +226,9 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 		Evidence: store.EvidencePush, Kind: kind, Note: n}
 	taken := 0
 	var own error
-	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost}}, func(e *feed.Entry) error {
+	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{
+		ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost},
+	}, func(e *feed.Entry) error {
 		when := plan.MicrosOf(e.Updated)
 		if e.Edit != nil {
 			when = plan.MicrosOf(e.Edit.Observed)
@@ -246,7 +248,8 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	case own != nil:
 		return own
 	case err != nil:
-		v.p.Source.Site.Log.Warn("a pushed feed was read in part; the feed itself is read", "set", v.p.Set.CapabilityList, "entries", taken, "err", err)
+		v.p.Source.Site.Log.Warn("a pushed feed was read in part; the feed itself is read",
+			"set", v.p.Set.CapabilityList, "entries", taken, "err", err)
 		if err := v.p.Source.Site.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
 			return err
 		}

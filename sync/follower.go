@@ -86,11 +86,15 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	s.Site.Hint, s.Site.Notes.Done = f.Hint, f.mirrored
 	s.observe = o.Observe
 	s.Told = pull.Readings{Skipped: o.Observe.Skipped, Rotten: o.Observe.Rotten, Held: o.Observe.Held, Gap: f.gap}
-	s.Site.Observe = transfer.Observer{Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted}
+	s.Site.Observe = transfer.Observer{
+		Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted,
+	}
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
 		return errors.Join(err, s.release())
 	}
-	f.rec = transfer.New(s.Site, transfer.Options{Workers: transfer.Workers(t.Concurrency), Scope: outsideAll, Rested: f.rested})
+	f.rec = transfer.New(s.Site, transfer.Options{
+		Workers: transfer.Workers(t.Concurrency), Scope: outsideAll, Rested: f.rested,
+	})
 	return nil
 }
 

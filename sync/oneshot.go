@@ -93,7 +93,9 @@ const retryLook = 20 * time.Millisecond
 
 // workOff waits until the reconciler has nothing left to do and the retry time is over. In between it asks for newer
 // lists; news says that the reconciler rests.
-func (s *session) workOff(ctx context.Context, rec *transfer.Reconciler, news <-chan struct{}, ask func(context.Context) (bool, error)) error {
+func (s *session) workOff(
+	ctx context.Context, rec *transfer.Reconciler, news <-chan struct{}, ask func(context.Context) (bool, error),
+) error {
 	rec.Stir()
 	for end := (time.Time{}); ; {
 		wait := time.Hour
@@ -170,7 +172,9 @@ func (s *session) fill(res *Result, pull *pull.Puller, rec *transfer.Reconciler,
 }
 
 // conclude records the state of the set. InStep needs all documents read, nothing owed or held, and no open gap.
-func (s *session) conclude(ctx context.Context, pull *pull.Puller, rec *transfer.Reconciler, res *Result, start time.Time) error {
+func (s *session) conclude(
+	ctx context.Context, pull *pull.Puller, rec *transfer.Reconciler, res *Result, start time.Time,
+) error {
 	counts, err := s.Store.Counts(ctx, pull.Set.ID)
 	if err != nil {
 		return err
@@ -215,7 +219,9 @@ func (s *session) conclude(ctx context.Context, pull *pull.Puller, rec *transfer
 func (s *session) explain(ctx context.Context, rec *transfer.Reconciler) error {
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after := int64(0); ; {
-			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
+			rs, err := s.Store.Due(ctx, store.DueQuery{
+				SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+			})
 			if err != nil {
 				return err
 			}

@@ -69,7 +69,9 @@ func (e *Engine) Forget(ctx context.Context, t Target, withMirror bool) error {
 // dropFiles removes the Source's files. A second call completes it after a kill.
 func (e *Engine) dropFiles(ctx context.Context, source int64, m blob.Mirror) error {
 	for after := int64(0); ; {
-		rs, err := e.Store.Scan(ctx, store.ScanQuery{SourceID: source, Filter: store.FilterMirrored, After: after, Limit: pull.SweepPage})
+		rs, err := e.Store.Scan(ctx, store.ScanQuery{
+			SourceID: source, Filter: store.FilterMirrored, After: after, Limit: pull.SweepPage,
+		})
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,9 @@ func (s *session) claimTrash(ctx context.Context) error {
 			}
 		}
 		if err == nil {
-			lost = append(lost, store.Trashed{ID: i.ID, SourceID: s.src.ID, Length: -1, Reason: "left by a run that was cut", At: s.Site.LocalNow()})
+			lost = append(lost, store.Trashed{
+				ID: i.ID, SourceID: s.src.ID, Length: -1, Reason: "left by a run that was cut", At: s.Site.LocalNow(),
+			})
 		}
 		return err
 	})

@@ -79,7 +79,8 @@ func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
 			return
 		}
 		if err := f.hear(ctx, over); err != nil {
-			f.s.log.Warn("a notification could not be taken up while a document is waited for; it is when that has come", "err", err)
+			f.s.log.Warn("a notification could not be taken up while a document is waited for; it is when that has come",
+				"err", err)
 			return
 		}
 	}

@@ -15,7 +15,9 @@ import (
 
 // Verify re-hashes the mirror against the state without asking the Source. With repair it takes a claim, fetches
 // damaged files and moves extra files to the trash; emit gets each finding after its repair.
-func (e *Engine) Verify(ctx context.Context, t Target, o RunOptions, repair bool, emit func(Finding) error) (Report, error) {
+func (e *Engine) Verify(
+	ctx context.Context, t Target, o RunOptions, repair bool, emit func(Finding) error,
+) (Report, error) {
 	src, err := e.Store.Source(ctx, t.Name)
 	if err != nil {
 		return Report{}, err
@@ -148,7 +150,8 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	}
 	pull.TellOf(s.Told.Rotten, int64(len(found)))
 	for i := range found {
-		s.log.Warn("a mirror file is not what it was; it is fetched anew", "key", *found[i].Key, "problem", found[i].Problem)
+		s.log.Warn("a mirror file is not what it was; it is fetched anew",
+			"key", *found[i].Key, "problem", found[i].Problem)
 	}
 	if err := s.disown(ctx, found); err != nil {
 		return err
