@@ -9,17 +9,15 @@ import (
 	"resyncd/store"
 )
 
-// Coverage holds the sorted closed intervals of Source time in which no change of a set is missed (coverage.md 3):
-// Proven by the Source's documents, Joint by these and signed notifications. Intervals of Joint may touch without being
-// joined, or a lost notification that ends where a document ends would stay hidden.
+// Coverage holds intervals of Source time without a missed change (coverage.md 3): Proven by documents, Joint by
+// notifications too. Touching intervals of Joint may stay apart, or a lost notification would stay hidden.
 type Coverage struct {
-	// Floor is A of the last complete baseline, or the start of a set without one; NoTime before.
+	// Floor is A of the last complete baseline, NoTime before.
 	Floor         store.Micros
 	Proven, Joint []store.Interval
 }
 
-// OpenList is the proof of an open Change List: it ends 1 us before its newest entry, because more may happen in that
-// instant. Without a dated entry it is the instant from.
+// OpenList ends 1 us before the newest entry of an open Change List, because more may happen in that instant.
 func OpenList(from, last store.Micros) store.Interval {
 	if !last.Known() || last < from {
 		return store.Interval{From: from, Until: from}
@@ -27,7 +25,7 @@ func OpenList(from, last store.Micros) store.Interval {
 	return store.Interval{From: min(from, last-1), Until: last - 1}
 }
 
-// Clip cuts iv at limit, the Source's clock, because later times prove nothing (F40).
+// Clip cuts iv at the Source's clock (F40).
 func Clip(iv store.Interval, limit store.Micros) store.Interval {
 	iv.Until = min(iv.Until, limit)
 	return iv
@@ -57,7 +55,7 @@ func (c *Coverage) AddNotification(iv store.Interval, limit store.Micros) {
 	}
 }
 
-// AddBaseline records a complete baseline as of a. Later coverage stays, so that a position never goes back.
+// AddBaseline records a complete baseline as of a; a position never goes back.
 func (c *Coverage) AddBaseline(a store.Micros) {
 	if !a.Known() || c.Floor.Known() && a < c.Floor {
 		return
@@ -65,8 +63,7 @@ func (c *Coverage) AddBaseline(a store.Micros) {
 	c.add(store.Interval{From: store.Beginning, Until: a - 1}, &a)
 }
 
-// Reset records a complete baseline as of a after the Source's history went back (F65, F73). No other call may decrease
-// a position.
+// Reset records a baseline after the Source's history went back (F65, F73). No other call may decrease a position.
 func (c *Coverage) Reset(a store.Micros) {
 	if a.Known() {
 		*c = Coverage{Floor: store.NoTime}
@@ -81,10 +78,10 @@ func (c *Coverage) StartAt(t store.Micros) {
 	}
 }
 
-// Skip gives up a hole that no document can prove (coverage.md 4).
+// Skip gives up an unprovable hole (coverage.md 4).
 func (c *Coverage) Skip(hole store.Interval) { c.AddDocument(hole) }
 
-// Accept joins Joint over iv by the rules 2 to 4 for closing a gap (coverage.md 4). Proven stays.
+// Accept joins Joint over iv by other evidence (coverage.md 4).
 func (c *Coverage) Accept(iv store.Interval) {
 	if !Usable(iv) {
 		return
@@ -100,10 +97,10 @@ func (c *Coverage) Accept(iv store.Interval) {
 	c.rejoin(append(joint, iv))
 }
 
-// Position is P: nothing before it is missed, by Joint. NoTime without a floor.
+// Position is the end of joint coverage, NoTime without a floor.
 func (c *Coverage) Position() store.Micros { return c.end(c.Joint) }
 
-// ProvenPosition is the same by Proven.
+// ProvenPosition is the end by documents alone.
 func (c *Coverage) ProvenPosition() store.Micros { return c.end(c.Proven) }
 
 func (c *Coverage) end(list []store.Interval) store.Micros {
@@ -113,7 +110,7 @@ func (c *Coverage) end(list []store.Interval) store.Micros {
 	return list[0].Until
 }
 
-// FirstHole is the first hole in Proven.
+// FirstHole is the first in Proven.
 func (c *Coverage) FirstHole() (store.Interval, bool) {
 	if holes := c.holes(c.Proven); len(holes) > 0 {
 		return holes[0], true
@@ -121,10 +118,10 @@ func (c *Coverage) FirstHole() (store.Interval, bool) {
 	return store.Interval{}, false
 }
 
-// Holes are the holes in Joint behind P, in order. A hole may be one instant wide or none.
+// Holes are those in Joint, in order.
 func (c *Coverage) Holes() []store.Interval { return c.holes(c.Joint) }
 
-// Unheard are the holes in Joint that end where a notification begins.
+// Unheard are the holes before notifications.
 func (c *Coverage) Unheard() []store.Interval {
 	return slices.DeleteFunc(c.Holes(), func(h store.Interval) bool {
 		return slices.ContainsFunc(c.Proven, func(p store.Interval) bool { return p.From == h.Until })
@@ -181,7 +178,6 @@ func (c *Coverage) rejoin(joint []store.Interval) {
 	c.Joint = c.narrow(out)
 }
 
-// joins reports whether a and the later b overlap, or touch with ends of the same kind.
 func joins(a, b store.Interval, proven []store.Interval) bool {
 	if b.Until <= a.Until && b.From > a.From || b.From < min(a.Until, b.Until) {
 		return true
@@ -201,8 +197,7 @@ func within(iv store.Interval, list []store.Interval) bool {
 	return slices.ContainsFunc(list, func(p store.Interval) bool { return p.From <= iv.From && iv.Until <= p.Until })
 }
 
-// wide extends what begins before the floor to the beginning of time, so that a notification right before the floor
-// overlaps it.
+// wide lets a notification right before the floor overlap it.
 func (c *Coverage) wide(list []store.Interval) []store.Interval {
 	list = slices.Clone(list)
 	for i := range list {

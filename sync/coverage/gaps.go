@@ -17,7 +17,7 @@ const (
 // Hole is a gap from the position P to the next interval.
 type Hole struct {
 	store.Interval
-	// Notice is the notification behind the hole; Empty if it announced no change.
+	// Notice is the notification behind; Empty without changes.
 	Notice store.Interval
 	Empty  bool
 }
@@ -27,28 +27,27 @@ type ListRead struct {
 	Interval store.Interval // [from, until], or OpenList
 	Last     store.Micros   // newest instant inside, NoTime for none
 	Archived bool
-	// Holds: the list has every change of that notification (Announcements).
+	// Holds: all of the notification is in it.
 	Holds bool
-	// Unchanged: the list was the same again, at least list_lag after that notification.
+	// Unchanged: the same again, at least list_lag later.
 	Unchanged bool
 }
 
 // GapVerdict is a pull's judgement of a gap.
 type GapVerdict struct {
-	State    store.GapState // closed, lagging, or baseline: no list reaches back to the hole
+	State    store.GapState // closed, lagging or baseline
 	ClosedBy string
 	// Until is the new end of joint coverage (Coverage.Accept), NoTime for none.
 	Until store.Micros
 }
 
-// JudgeGap applies coverage.md 4 to the lists of a pull; c is the coverage before them. A refused or partly read list
-// must not be among them, because it proves nothing.
+// JudgeGap applies coverage.md 4. A refused or partly read list proves nothing and must not be in lists.
 func JudgeGap(c Coverage, hole Hole, lists []ListRead) GapVerdict {
 	reaches, provenEnd := false, false
 	for _, p := range c.Proven {
 		provenEnd = provenEnd || p.Until == hole.From
 	}
-	for _, archived := range []bool{false, true} { // rule 1: a list, or a chain without a hole
+	for _, archived := range []bool{false, true} { // rule 1
 		for _, l := range lists {
 			if l.Archived == archived {
 				c.AddDocument(l.Interval)
@@ -63,11 +62,11 @@ func JudgeGap(c Coverage, hole Hole, lists []ListRead) GapVerdict {
 		from := l.Interval.From
 		switch {
 		case from > hole.From:
-		case l.Last.Known() && l.Last > hole.Until: // rule 2: order and completeness [9]
+		case l.Last.Known() && l.Last > hole.Until: // rule 2
 			return closedBy(l.Archived, l.Interval.Until)
-		case !hole.Empty && l.Holds && (from < hole.From || provenEnd): // rule 3: at least as fresh as the notification
+		case !hole.Empty && l.Holds && (from < hole.From || provenEnd): // rule 3
 			return closedBy(l.Archived, hole.Notice.Until)
-		case hole.Empty && l.Unchanged: // rule 4: a single read proves nothing, because lists lag
+		case hole.Empty && l.Unchanged: // rule 4: lists lag
 			return closedBy(l.Archived, hole.Until)
 		}
 	}
@@ -85,8 +84,7 @@ func closedBy(archived bool, until store.Micros) GapVerdict {
 	return GapVerdict{State: store.GapClosed, ClosedBy: by, Until: until}
 }
 
-// AfterPatience asks for a baseline once patience is over and a Resource List is as new as the hole's end. Otherwise
-// the gap stays open.
+// AfterPatience asks for a baseline after patience, if a Resource List reaches the hole's end.
 func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) store.GapState {
 	if lagging > patience && at.Known() && at >= holeUntil {
 		return store.GapBaseline
@@ -134,7 +132,7 @@ func (a *Announcements) Saw(x Announced) {
 		if digests == "" {
 			any = i
 		} else if agree, _ := store.DigestsAgree(digests, x.Digests); agree {
-			a.remove(k, i) // one that named its hash goes first, the others may take any entry
+			a.remove(k, i) // hashes match first
 			return
 		}
 	}

@@ -2,10 +2,10 @@ package coverage
 
 import "resyncd/store"
 
-// Verdict relates a notification's interval to the position (coverage.md 4).
+// Verdict is a result of Judge (coverage.md 4).
 type Verdict string
 
-// The verdicts: Next continues the position, Stale ends before it, Gap misses something, Unknown has no usable times.
+// The verdicts of Judge.
 const (
 	Next    Verdict = "next"
 	Stale   Verdict = "stale"

@@ -2,7 +2,7 @@ package merge
 
 import "resyncd/store"
 
-// Candidate is an entry's statement about a resource.
+// Candidate is an entry's statement.
 type Candidate struct {
 	State   store.WantState // present or absent
 	Version store.Version
@@ -21,8 +21,7 @@ func (c Candidate) Want(setID int64) store.Want {
 	}
 }
 
-// Contest is the row of a Decision of Ask: the Source's answer decides, as of the later of the two. No document vouches
-// for it, because further entries of that time may follow.
+// Contest is the row of Ask. No document vouches for it, because further entries may follow.
 func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) store.Want {
 	w := c.Want(setID)
 	w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
@@ -36,8 +35,7 @@ func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) sto
 // Decision is an entry's effect on a row.
 type Decision uint8
 
-// The decisions: Ignore an older entry, Repeat a known one, Replace the row, or Ask the Source about a contradiction
-// (Contest).
+// The decisions; Ask leads to Contest.
 const (
 	Ignore Decision = iota
 	Repeat
@@ -58,11 +56,11 @@ func FloorOf(s *store.Set) Floor { return Floor{At: s.Floor, Estimated: s.Estima
 // ByOperator is the ordinal of an operator's decision.
 const ByOperator = -1
 
-// Merge applies an entry of a change document to a row, nil for none (coverage.md 1): the newest wins, an unclear order
-// asks the Source. Order, repetition and batching of entries must not change the result.
+// Merge applies a change entry to a row, nil for none (coverage.md 1). Order, repetition and batching must not change
+// the result.
 func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision {
 	if floor.At.Known() && !floor.Estimated && before(c.Version.Until, floor.At) {
-		return Ignore // else a late notification raises the dead
+		return Ignore // else a late push would raise the dead
 	}
 	v := Clipped(c.Version, floor.At)
 	if row == nil || row.State == store.WantNone {
@@ -72,7 +70,7 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 	like := Compare(row, have, c)
 	order := relateRow(v, row, at)
 	if order == Older && floor.Estimated && row.Generation > 0 {
-		order = Unordered // the list did not vouch for the time of what it said
+		order = Unordered // its time is estimated
 	}
 	switch order {
 	case Older:
@@ -81,11 +79,11 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 		return Replace
 	case SamePlace:
 		if like == different && !row.Settled {
-			return Ask // the document was rewritten under us
+			return Ask // rewritten document
 		}
 		return Repeat
 	}
-	inside := v.Until <= at.Until // the entry cannot be newer than all that the row stands for
+	inside := v.Until <= at.Until
 	switch {
 	case row.State == store.WantAsk && inside && v.Document != at.Document, like == alike && inside:
 		return Repeat
@@ -93,14 +91,14 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 		// The Source's answer is newer; only a later reading's difference is asked again.
 		return Ignore
 	case like == alike:
-		return Replace // the same, perhaps later: a tombstone must not look older than it is
+		return Replace // a tombstone must not look older
 	case like == Unclear && inside && Dated(v) && Dated(at) && v.From != floor.At && at.Document != 0:
-		return Repeat // one event told by two documents
+		return Repeat // one event in two documents
 	}
 	return Ask
 }
 
-// mergeUnknown is Merge without a row, which means absent as of the floor.
+// mergeUnknown is Merge without a row.
 func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) Decision {
 	switch {
 	case !floor.Known() || before(floor, v.From):
@@ -108,7 +106,7 @@ func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) De
 	case state == store.WantPresent:
 		return Ask
 	case v.Until > floor:
-		return Replace // a tombstone, because it may be newer
+		return Replace // possibly newer
 	}
 	return Repeat
 }
@@ -130,15 +128,14 @@ type Reading struct {
 	Full bool
 }
 
-// MergeBaseline applies an entry of a complete Resource List to a row, nil for none. Provably newer changes stay and
-// older ones go; a right row repeats, and the rest is asked.
+// MergeBaseline applies a list entry to a row, nil for none. Provably newer changes stay and older ones go.
 func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, r Reading) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
 	}
 	like := Compare(row, have, c)
 	if r.Full && like == alike && c.Digests == "" && c.Length < 0 && c.State == store.WantPresent {
-		like = Unclear // that its Last-Modified is the same says nothing of bytes
+		like = Unclear // Last-Modified proves no bytes
 	}
 	if r.Reset {
 		if like == alike && !row.Held && row.Version.Until <= r.At {
@@ -159,12 +156,11 @@ func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, 
 	case like == alike:
 		return Repeat
 	case listed && !r.Back, r.Trusted && !r.Back && before(v.Until, r.At):
-		return Replace // unclear too: a list that tells nothing of the content has every resource asked for again
+		return Replace // every resource is asked for again
 	}
 	return Ask
 }
 
-// mergeTwice handles a resource that the reading named before: the later place counts.
 func mergeTwice(row *store.Want, at store.Version, like likeness, c Candidate) Decision {
 	switch {
 	case like == alike:
@@ -179,7 +175,7 @@ func mergeTwice(row *store.Want, at store.Version, like likeness, c Candidate) D
 	return Ask
 }
 
-// MergeUnlisted applies a complete Resource List to a row that it does not name.
+// MergeUnlisted applies the absence from a list.
 func MergeUnlisted(row *store.Want, floor Floor, r Reading) Decision {
 	return MergeBaseline(row, nil, floor, Candidate{
 		State: store.WantAbsent, Version: store.Version{From: r.At, Until: r.At}, Length: -1, LastMod: store.NoTime,
@@ -194,8 +190,8 @@ func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	return w
 }
 
-// Settle records the Source's answer to a contested want: a 2xx, or a 404 or 410 (P5). An instant that is not over by
-// asked stays unsettled, or its next entry would not be asked about.
+// Settle records the Source's answer, 2xx or 404 and 410 (P5). A want of an unfinished instant stays unsettled, or its
+// next entry would not be asked about.
 func Settle(w store.Want, present bool, asked store.Micros) store.Want {
 	w.State = store.WantAbsent
 	if present {

@@ -70,17 +70,17 @@ func PushedAt(row *store.Want) (store.Micros, bool) {
 // FeedLag is how long a push beats a lagging feed (S-71, P9).
 const FeedLag = store.Micros(60 * 1e6)
 
-// MergeItem applies a feed entry to a row, nil for none (websub.md T-04): the newest updated wins. Ask: only a read
-// past caches can decide, because a Source may be restored or mend its clock.
+// MergeItem applies a feed entry to a row, nil for none (websub.md T-04). Ask needs a read past caches, because a
+// Source may be restored or mend its clock.
 func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
 	}
 	at, v := row.Version.From, c.Version.From
-	invented := at.Known() && at > from.Limit // a date in the future must not win for ever
+	invented := at.Known() && at > from.Limit // must not win for ever
 	if SameItem(row, c) {
 		switch _, pushed := PushedAt(row); {
-		case pushed && !from.Pushed, v > at && !invented: // the feed confirms it
+		case pushed && !from.Pushed, v > at && !invented: // confirmed
 			return Replace
 		}
 		return Repeat
@@ -89,8 +89,8 @@ func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 	case v > at, invented && !from.Pushed:
 		return Replace
 	case c.State == store.WantAbsent && row.State == store.WantPresent && !row.LastMod.Known() && from.Shown > at:
-		return Replace // without dates the feed that shows its end now is right
-	case v == at && v.Known() && c.State == store.WantAbsent: // deleted in the instant of its last change
+		return Replace
+	case v == at && v.Known() && c.State == store.WantAbsent:
 		return Replace
 	case v == at && v.Known() && row.State == store.WantAbsent && from.Pushed:
 		return Ignore
@@ -98,25 +98,25 @@ func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 	case v == at && from.Pushed:
 		return Ask
 	case v == at:
-		return Replace // changed without a new date: the feed is read later than it was then
+		return Replace // no new date
 	case from.Pushed:
 		if v.Known() {
 			return Ignore
 		}
 		return Ask
 	case !v.Known() && row.State == store.WantPresent && c.State == store.WantPresent:
-		return Replace // it gives no dates any more
+		return Replace
 	case !v.Known() && row.State == store.WantAbsent && from.Shown > at:
 		return Replace // it came back
 	}
 	pushed, ok := PushedAt(row)
 	switch {
-	case ok && from.Now-pushed < FeedLag: // the feed lags behind the push
+	case ok && from.Now-pushed < FeedLag:
 	case from.Shown.Known() && from.Shown <= at && !(ok && at > from.Now):
 		// an old copy, and none beside what a hub has dated ahead
 	case !ok && c.State == store.WantAbsent:
 	case from.Uncached:
-		return Replace // nobody but the hub said otherwise, or the Source has changed its mind
+		return Replace
 	case ok || from.Full || from.Shown.Known():
 		return Ask
 	}

@@ -23,8 +23,8 @@ type Stamp struct {
 	Ordinal           int64
 }
 
-// Placer turns the entries of one change document into versions (coverage.md 2). It uses datetime, or an ordered
-// lastmod (1.0 style), or the dated neighbours; a deletion's lastmod is only its earliest instant.
+// Placer dates change entries (coverage.md 2) by datetime, ordered lastmod (1.0) or neighbours. A deletion's lastmod is
+// only its earliest instant.
 type Placer struct {
 	head  PlacerHead
 	limit store.Micros // newest instant inside the interval
@@ -63,8 +63,7 @@ func (p *Placer) First() store.Micros { return p.first }
 // Last is the newest valid instant so far (OpenList), NoTime for none.
 func (p *Placer) Last() store.Micros { return p.last }
 
-// Place returns the versions of the next entries. The first call decides the style, so it needs as many entries as
-// possible.
+// Place dates the next entries; the first call decides the style and needs as many as possible.
 func (p *Placer) Place(entries []Stamp) []store.Version {
 	if !p.begun {
 		p.begun, p.byMod = true, p.inOrder(entries)
@@ -104,7 +103,7 @@ func (p *Placer) version(e *Stamp) store.Version {
 		at, exact = e.LastMod, !e.Deleted
 	}
 	if at.Known() && p.head.Read.Known() && at > p.head.Read+Skew {
-		at = store.NoTime // an invented future would win over every real change until then (F40)
+		at = store.NoTime // else an invented future wins (F40)
 	}
 	switch {
 	case !at.Known():
@@ -133,7 +132,7 @@ func (p *Placer) close(out []store.Version) {
 	switch {
 	case upper.Known():
 	case p.head.Read.Known():
-		upper = p.head.Read + 999_999 // a Date is cut to whole seconds
+		upper = p.head.Read + 999_999
 	default:
 		upper = store.Forever
 	}

@@ -19,8 +19,7 @@ const (
 	Revalidate
 )
 
-// Satisfied compares a want with a file's row. Length and strongest digest bind (F49, F50); without a digest the file
-// must be as new as the want.
+// Satisfied compares by length and strongest digest (F49, F50), else by version.
 func Satisfied(w *store.Want, h *store.Have) Answer {
 	switch {
 	case w.State == store.WantAbsent:
@@ -75,16 +74,14 @@ func answer(ok bool) Answer {
 	return No
 }
 
-// CarryOver accepts the old file for a baseline without digests by Last-Modified and length. A change entry never
-// carries over, because it is an event of its own.
+// CarryOver accepts the old file for a baseline. A change entry never carries over.
 func CarryOver(old, new *store.Want, h *store.Have) bool {
 	return old != nil && new.Generation > 0 && new.State == store.WantPresent && old.State == store.WantPresent &&
 		new.Digests == "" && new.LastMod.Known() && new.LastMod == old.LastMod &&
 		(new.Length < 0 || new.Length == h.Length) && h.State != store.HaveNone && Satisfied(old, h) == Yes
 }
 
-// Effective is the deciding want of all sets: the newest present one, else the newest absent one. Refused wants do not
-// act, and a held removal stops all.
+// Effective is the deciding want of all sets; a held removal stops every removal.
 func Effective(wants []store.Want) *store.Want {
 	var there, gone *store.Want
 	held := false

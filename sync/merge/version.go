@@ -20,8 +20,7 @@ const (
 	SamePlace
 )
 
-// Relate compares ranges of instants, then the places in one reading (F42, F43). Places of two readings do not compare,
-// because lists are sorted and pruned.
+// Relate compares instants, then places in one reading (F42, F43).
 func Relate(a, b store.Version) Order {
 	switch {
 	case Precedes(a, b):
@@ -65,7 +64,7 @@ func readingOf(v store.Version) int64 { return v.Ordinal >> readingShift }
 // SameReading reports two statements of one reading.
 func SameReading(a, b store.Version) bool { return readingOf(a) != 0 && readingOf(a) == readingOf(b) }
 
-// relateRow is Relate for a contested or settled row, whose order within one document says nothing.
+// relateRow is Relate for contested or settled rows.
 func relateRow(c store.Version, row *store.Want, at store.Version) Order {
 	overlap := !Precedes(at, c) && !Precedes(c, at)
 	if row.State != store.WantAsk && !row.Settled || !overlap {
@@ -77,7 +76,7 @@ func relateRow(c store.Version, row *store.Want, at store.Version) Order {
 	return Unordered
 }
 
-// Clipped raises a version to the floor, because the baseline confirmed rows that it did not write.
+// Clipped raises a version to the confirmed floor.
 func Clipped(v store.Version, floor store.Micros) store.Version {
 	if !floor.Known() || v.From >= floor {
 		return v
@@ -103,7 +102,7 @@ const (
 	different
 )
 
-// Compare compares content by digests, then length, then Last-Modified. A contested row is like nothing.
+// Compare uses digests, then length, then Last-Modified.
 func Compare(w *store.Want, have *store.Have, c Candidate) likeness {
 	digests, length := w.Digests, w.Length
 	if digests == "" && have != nil && have.State == store.HavePresent && have.Version == w.Version {
