@@ -81,8 +81,8 @@ func CheckFrom(from store.Micros, now time.Time) error {
 // ErrStopped is returned for a Source that the operator paused.
 var ErrStopped = errors.New("source is paused: resume it with `resyncd source resume NAME`")
 
-// Run catches one Source up and returns the sets that ended, also with an error. A set's own problem stands in its
-// Result.
+// Run catches one Source up and returns the sets that ended, also with an error: a *store.HeldError, store.ErrFenced,
+// ctx's, of store or disk, or a *destination.Error. A set's own problem stands in its Result.
 func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
 	if err := CheckFrom(o.From, e.Now()); err != nil {
 		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
@@ -112,9 +112,11 @@ type session struct {
 func (s *session) worksite() *transfer.Site {
 	t := &s.Target
 	at := &transfer.Site{
-		Workset: transfer.NewWorkset(), Store: s.Store, SourceID: s.src.ID, Claim: s.claim, Log: s.log, Now: s.Now, Mirror: t.Mirror,
+		Workset: transfer.NewWorkset(), Store: s.Store, SourceID: s.src.ID, Claim: s.claim, Log: s.log, Now: s.Now,
+		Mirror: t.Mirror,
 		Means: transfer.Means{
-			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource, Delete: t.Delete,
+			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource,
+			Delete:   t.Delete,
 			TrashFor: t.TrashFor,
 		},
 		Progress: s.o.Progress, Rule: s.Scopes.Of, Content: s.ContentOfInline,
@@ -152,7 +154,8 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	s.sweep = t.SweepExtra || src.Policy == policySweep
 	s.Recheck = src.Policy != policy
 	s.Reader = destination.NewReader(destination.ReaderOptions{
-		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor, Topic: s.TopicOptions(),
+		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor,
+		Topic:   s.TopicOptions(),
 		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
 		Await: s.Await,
 	})
@@ -233,7 +236,8 @@ func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, erro
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`", s.Target.Name, want, fetch.RedactURL(s.Target.URL))
+			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`",
+				s.Target.Name, want, fetch.RedactURL(s.Target.URL))
 		}
 	}
 	return out, nil
@@ -281,7 +285,8 @@ func (s *session) recognise(ctx context.Context, offer *destination.Offer) error
 		return err
 	}
 	return fmt.Errorf("%s no longer leads to the sets that are mirrored from it, only to %s: nothing was changed; run again later, "+
-		"or give that address itself if the Source has moved there", fetch.RedactURL(s.Target.URL), fetch.RedactURL(offer.Sets[0].ID))
+		"or give that address itself if the Source has moved there",
+		fetch.RedactURL(s.Target.URL), fetch.RedactURL(offer.Sets[0].ID))
 }
 
 // missing counts the reads that did not offer a known set, and reports the set after two (F71). Nothing is deleted.

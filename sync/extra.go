@@ -98,7 +98,10 @@ func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 		after = rs[len(rs)-1].ID
 		for _, r := range rs {
 			for i := range r.Wants {
-				have += merge.Delta(merge.Counted(&r.Wants[i], &r.Have), merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent}))
+				have += merge.Delta(
+					merge.Counted(&r.Wants[i], &r.Have),
+					merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent}),
+				)
 			}
 		}
 	}
@@ -132,7 +135,8 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 		if err == nil {
 			gone++
 		}
-		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.src.ID, URI: uris[i], Key: keys[i], Length: -1, Reason: reason,
+		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.src.ID, URI: uris[i], Key: keys[i],
+			Length: -1, Reason: reason,
 			At: s.Site.LocalNow()})
 	}
 	return gone, errors.Join(failed, s.Store.Commit(ctx, c))

@@ -100,7 +100,8 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 		if _, err := f.rediscover(ctx); err != nil {
 			return time.Time{}, err
 		}
-		if now, _ := f.offer(set); !sameRef(now.ChangeList, offer.ChangeList) || !sameRef(now.ResourceList, offer.ResourceList) {
+		if now, _ := f.offer(set); !sameRef(now.ChangeList, offer.ChangeList) ||
+			!sameRef(now.ResourceList, offer.ResourceList) {
 			if p, err = f.fillFrom(ctx, set.ID, now); err != nil {
 				return time.Time{}, err
 			}

@@ -189,7 +189,8 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 			v.Commit.Gaps = append(v.Commit.Gaps, &gaps[known])
 		case known < 0 && !isHole(before.Unheard(), h.Until):
 			v.Commit.Gaps = append(v.Commit.Gaps, &store.Gap{
-				SetID: v.Puller.Set.ID, From: h.From, Until: h.Until, State: store.GapWaiting, Found: now, Ended: store.NoTime,
+				SetID: v.Puller.Set.ID, From: h.From, Until: h.Until, State: store.GapWaiting,
+				Found: now, Ended: store.NoTime,
 			})
 		}
 		for _, k := range v.Kept {

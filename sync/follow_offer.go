@@ -267,7 +267,9 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 		}
 		if n.list[id] && f.s.Now().Sub(s.listed) >= listEvery && set.Baselines > 0 {
 			s.listed = f.s.Now()
-			if err := p.Rebase(ctx, offer.ResourceList, pull.BaselineOptions{Changed: true, After: set.Floor}); err != nil {
+			if err := p.Rebase(ctx, offer.ResourceList, pull.BaselineOptions{
+				Changed: true, After: set.Floor,
+			}); err != nil {
 				return err
 			}
 		}

@@ -185,7 +185,8 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 // hasRead records that the documents of a set were read; its fetches may take much longer.
 func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	_, hole := p.Cover.FirstHole()
-	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.Site.LocalNow(), "", "", p.Out.Problem == nil && !hole
+	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.Site.LocalNow(), "", "",
+		p.Out.Problem == nil && !hole
 	if p.Out.Problem != nil {
 		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
 		f.s.observe.unread(p.Out.Problem)
@@ -355,7 +356,8 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	}
 	c := &store.Commit{Claim: f.s.claim}
 	for i := range sets {
-		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.Site.LocalNow()
+		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false,
+			transfer.Clip(cause.Error(), 500), f.s.Site.LocalNow()
 		sets[i].Cause = causeOf(cause)
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
 	}

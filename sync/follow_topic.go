@@ -49,7 +49,8 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 		if f.broken(ctx, err) {
 			return time.Time{}, err
 		}
-		f.s.log.Warn("a topic that may have changed could not be read; it is tried again", "set", set.CapabilityList, "err", err)
+		f.s.log.Warn("a topic that may have changed could not be read; it is tried again",
+			"set", set.CapabilityList, "err", err)
 		f.keepHint(set.ID)
 		return again, nil
 	}
@@ -62,7 +63,8 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 		return time.Time{}, err
 	}
 	if p.Out.Problem != nil {
-		f.s.log.Warn("a topic that may have changed could not be read; it is tried again", "set", set.CapabilityList, "err", p.Out.Problem)
+		f.s.log.Warn("a topic that may have changed could not be read; it is tried again",
+			"set", set.CapabilityList, "err", p.Out.Problem)
 		f.keepHint(set.ID)
 		return again, nil
 	}
@@ -80,7 +82,8 @@ func (f *Follower) tellsOfHubs(ctx context.Context, set *store.Set, o *destinati
 		was, err := f.s.RecallJSON(ctx, pull.TopicWindow+set.CapabilityList, &window.Window{})
 		return !was, err
 	}
-	_, err := feed.Read(bytes.NewReader(a.Body), feed.Options{ContentType: a.ContentType}, func(*feed.Entry) error { return nil })
+	_, err := feed.Read(bytes.NewReader(a.Body), feed.Options{ContentType: a.ContentType},
+		func(*feed.Entry) error { return nil })
 	return err == nil, ctx.Err()
 }
 
@@ -222,7 +225,8 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	}
 	from := v.p.ItemFrom(false)
 	from.Pushed = true
-	items := plan.ItemReader{Planner: v.p.Plan, From: from, Folder: v.p.Set.CapabilityList, Document: plan.PushedDocument(d.Digest),
+	items := plan.ItemReader{Planner: v.p.Plan, From: from, Folder: v.p.Set.CapabilityList,
+		Document: plan.PushedDocument(d.Digest),
 		Evidence: store.EvidencePush, Kind: kind, Note: n}
 	taken := 0
 	var own error
@@ -250,7 +254,8 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	case err != nil:
 		v.p.Source.Site.Log.Warn("a pushed feed was read in part; the feed itself is read",
 			"set", v.p.Set.CapabilityList, "entries", taken, "err", err)
-		if err := v.p.Source.Site.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
+		if err := v.p.Source.Site.Store.TallySubscription(ctx, d.SubscriptionID,
+			store.Tally{RejectedMalformed: 1}); err != nil {
 			return err
 		}
 		v.hint = true
@@ -278,9 +283,11 @@ func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 		return err
 	}
 	from := v.p.ItemFrom(false)
-	c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: d.Received, Until: d.Received, Document: plan.PushedDocument(d.Digest)},
+	c := merge.Candidate{State: store.WantPresent,
+		Version: store.Version{From: d.Received, Until: d.Received, Document: plan.PushedDocument(d.Digest)},
 		Digests: plan.InlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
-	return v.p.Plan.Add(ctx, plan.Entry{URI: topic, Cand: c, Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
+	return v.p.Plan.Add(ctx, plan.Entry{URI: topic, Cand: c,
+		Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
 }
 
 // base resolves relative links of a pushed feed like those of the feed itself. Otherwise the same entry would become

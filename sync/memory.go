@@ -42,7 +42,8 @@ func (m *memory) Remember(ctx context.Context, d *destination.Document) error {
 	// disk.
 	return m.s.Store.Commit(ctx, &store.Commit{Claim: m.s.claim, Repeatable: true, Documents: []store.Document{{
 		SourceID: m.s.src.ID, URL: d.URL, Kind: string(d.Head.Kind), ETag: known.ETag, LastModified: known.LastModified,
-		At: store.Micros(d.Head.At), From: store.Micros(d.Head.From), Until: store.Micros(d.Head.Until), LastEntry: store.NoTime,
-		Entries: int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.Site.LocalNow(),
+		At: store.Micros(d.Head.At), From: store.Micros(d.Head.From), Until: store.Micros(d.Head.Until),
+		LastEntry: store.NoTime,
+		Entries:   int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.Site.LocalNow(),
 	}}})
 }

@@ -204,7 +204,8 @@ func (s *session) conclude(
 	pull.Set.Cause = causeOf(problem)
 	c := pull.SetCommit()
 	c.Runs = []store.Run{{
-		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.Site.LocalNow(), Fetched: res.Fetched,
+		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.Site.LocalNow(),
+		Fetched: res.Fetched,
 		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
 		Problem: res.Problem,
 	}}

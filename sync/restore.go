@@ -141,7 +141,9 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 	}
 	c := &store.Commit{
 		Claim: s.claim, DropTrash: []string{tr.ID},
-		Events: []store.Event{{SourceID: s.src.ID, URI: tr.URI, At: now, What: "restored", Detail: merge.DigestOf(have)}},
+		Events: []store.Event{{
+			SourceID: s.src.ID, URI: tr.URI, At: now, What: "restored", Detail: merge.DigestOf(have),
+		}},
 	}
 	if r != nil {
 		rc.ID = r.ID

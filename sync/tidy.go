@@ -20,7 +20,8 @@ func (s *session) emptyTrash(ctx context.Context) error {
 		for _, t := range ts {
 			after = t.ID
 			if err := s.Target.Mirror.DropTrash(ctx, t.ID); err != nil && !errors.Is(err, blob.ErrNotFound) {
-				s.log.Warn("could not drop a file from the trash; it is tried again with the next run", "key", t.Key, "err", err)
+				s.log.Warn("could not drop a file from the trash; it is tried again with the next run",
+					"key", t.Key, "err", err)
 				continue
 			}
 			c.DropTrash = append(c.DropTrash, t.ID)

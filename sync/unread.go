@@ -20,7 +20,8 @@ func (s *session) noteUnread(ctx context.Context, problem error) error {
 		return err
 	}
 	err = s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Repeatable: true, Documents: []store.Document{{
-		SourceID: s.src.ID, URL: report.UnreadDocument, Kind: report.UnreadDocument, At: store.NoTime, From: store.NoTime, Until: store.NoTime,
+		SourceID: s.src.ID, URL: report.UnreadDocument, Kind: report.UnreadDocument, At: store.NoTime,
+		From: store.NoTime, Until: store.NoTime,
 		LastEntry: store.NoTime, Body: []byte(store.WithCause(text, cause)), Read: s.Site.LocalNow(),
 	}}})
 	if err != nil {

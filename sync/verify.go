@@ -73,7 +73,8 @@ func (r *Report) count(f *Finding) {
 }
 
 func (e *Engine) rehashAll(
-	ctx context.Context, t *Target, source int64, rep *Report, tell func(transfer.Progress), add func(verify.Problem) error,
+	ctx context.Context, t *Target, source int64, rep *Report, tell func(transfer.Progress),
+	add func(verify.Problem) error,
 ) error {
 	return verify.Files(ctx, e.Store, t.Mirror, source, func(looked int, found []*verify.Problem) error {
 		rep.Checked += int64(looked)

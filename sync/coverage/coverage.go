@@ -9,8 +9,8 @@ import (
 	"resyncd/store"
 )
 
-// Coverage holds intervals of Source time without a missed change (coverage.md 3): Proven by documents, Joint by
-// notifications too. Touching intervals of Joint may stay apart, or a lost notification would stay hidden.
+// Coverage holds intervals without a missed change (coverage.md 3). Touching intervals of Joint may stay apart, or a
+// lost notification would stay hidden.
 type Coverage struct {
 	// Floor is A of the last complete baseline, NoTime before.
 	Floor         store.Micros
@@ -41,14 +41,14 @@ func Usable(iv store.Interval) bool {
 	return iv.From.Known() && iv.Until.Known() && iv.From <= iv.Until
 }
 
-// AddDocument adds the interval of a Change List.
+// AddDocument adds a Change List.
 func (c *Coverage) AddDocument(iv store.Interval) {
 	if Usable(iv) {
 		c.add(iv, nil)
 	}
 }
 
-// AddNotification adds the interval of a signed notification up to limit, the Source's clock.
+// AddNotification adds a signed interval up to the Source's clock.
 func (c *Coverage) AddNotification(iv store.Interval, limit store.Micros) {
 	if iv = Clip(iv, limit); Usable(iv) {
 		c.rejoin(append(slices.Clone(c.Joint), iv))
@@ -71,7 +71,7 @@ func (c *Coverage) Reset(a store.Micros) {
 	}
 }
 
-// StartAt makes a set without a floor begin at t.
+// StartAt gives a set its floor.
 func (c *Coverage) StartAt(t store.Micros) {
 	if !c.Floor.Known() {
 		c.AddBaseline(t)
@@ -190,7 +190,7 @@ func joins(a, b store.Interval, proven []store.Interval) bool {
 	return ends == begins
 }
 
-// touch counts neighbours too, because instants are whole microseconds.
+// Whole microseconds touch as neighbours.
 func touch(a, b store.Interval) bool { return b.From-1 <= a.Until }
 
 func within(iv store.Interval, list []store.Interval) bool {

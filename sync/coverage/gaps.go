@@ -22,10 +22,10 @@ type Hole struct {
 	Empty  bool
 }
 
-// ListRead is a Change List that a pull read to its end.
+// ListRead is a list read to its end.
 type ListRead struct {
 	Interval store.Interval // [from, until], or OpenList
-	Last     store.Micros   // newest instant inside, NoTime for none
+	Last     store.Micros   // NoTime for none
 	Archived bool
 	// Holds: all of the notification is in it.
 	Holds bool
@@ -33,11 +33,11 @@ type ListRead struct {
 	Unchanged bool
 }
 
-// GapVerdict is a pull's judgement of a gap.
+// GapVerdict judges a gap.
 type GapVerdict struct {
-	State    store.GapState // closed, lagging or baseline
+	State    store.GapState
 	ClosedBy string
-	// Until is the new end of joint coverage (Coverage.Accept), NoTime for none.
+	// Until is the new joint end, NoTime for none.
 	Until store.Micros
 }
 
@@ -84,7 +84,7 @@ func closedBy(archived bool, until store.Micros) GapVerdict {
 	return GapVerdict{State: store.GapClosed, ClosedBy: by, Until: until}
 }
 
-// AfterPatience asks for a baseline after patience, if a Resource List reaches the hole's end.
+// AfterPatience needs a Resource List that reaches the hole's end.
 func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) store.GapState {
 	if lagging > patience && at.Known() && at >= holeUntil {
 		return store.GapBaseline
@@ -95,9 +95,9 @@ func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) 
 // Announced is one change of a notification.
 type Announced struct {
 	URI      string
-	Change   string // created, updated or deleted
+	Change   string
 	Datetime store.Micros
-	Digests  string // as in store.Want
+	Digests  string
 }
 
 type announcedKey struct {
@@ -106,9 +106,9 @@ type announcedKey struct {
 	at     store.Micros
 }
 
-// Announcements finds the changes of a notification in a list (coverage.md 4, rule 3).
+// Announcements finds a notification in a list (coverage.md 4).
 type Announcements struct {
-	missing map[announcedKey][]string // the digests of those not found yet
+	missing map[announcedKey][]string // digests
 	left    int
 	undated bool
 }
@@ -132,7 +132,7 @@ func (a *Announcements) Saw(x Announced) {
 		if digests == "" {
 			any = i
 		} else if agree, _ := store.DigestsAgree(digests, x.Digests); agree {
-			a.remove(k, i) // hashes match first
+			a.remove(k, i)
 			return
 		}
 	}
@@ -148,5 +148,5 @@ func (a *Announcements) remove(k announcedKey, i int) {
 	a.left--
 }
 
-// Complete reports whether all were found; an undated one never is.
+// Complete is false with an undated change.
 func (a *Announcements) Complete() bool { return a.left == 0 && !a.undated }

@@ -6,8 +6,8 @@ import "resyncd/store"
 type Candidate struct {
 	State   store.WantState // present or absent
 	Version store.Version
-	Digests string // as in store.Want
-	Length  int64  // -1 unknown
+	Digests string
+	Length  int64 // -1 unknown
 	LastMod store.Micros
 	Type    string
 	Links   string
@@ -70,7 +70,7 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 	like := Compare(row, have, c)
 	order := relateRow(v, row, at)
 	if order == Older && floor.Estimated && row.Generation > 0 {
-		order = Unordered // its time is estimated
+		order = Unordered
 	}
 	switch order {
 	case Older:
@@ -79,7 +79,7 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 		return Replace
 	case SamePlace:
 		if like == different && !row.Settled {
-			return Ask // rewritten document
+			return Ask
 		}
 		return Repeat
 	}
@@ -87,18 +87,18 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 	switch {
 	case row.State == store.WantAsk && inside && v.Document != at.Document, like == alike && inside:
 		return Repeat
-	case row.Settled && inside && (like != different || readingOf(c.Version) == 0 || SameReading(c.Version, row.Version)):
+	case row.Settled && inside && (like != different || readingOf(c.Version) == 0 ||
+		SameReading(c.Version, row.Version)):
 		// The Source's answer is newer; only a later reading's difference is asked again.
 		return Ignore
 	case like == alike:
 		return Replace // a tombstone must not look older
 	case like == Unclear && inside && Dated(v) && Dated(at) && v.From != floor.At && at.Document != 0:
-		return Repeat // one event in two documents
+		return Repeat
 	}
 	return Ask
 }
 
-// mergeUnknown is Merge without a row.
 func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) Decision {
 	switch {
 	case !floor.Known() || before(floor, v.From):
@@ -106,7 +106,7 @@ func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) De
 	case state == store.WantPresent:
 		return Ask
 	case v.Until > floor:
-		return Replace // possibly newer
+		return Replace
 	}
 	return Repeat
 }
@@ -116,7 +116,7 @@ func Dated(v store.Version) bool { return v.From == v.Until }
 
 // Reading is the evidence of a list.
 type Reading struct {
-	// At is the instant of the list.
+	// At is its instant.
 	At store.Micros
 	// Trusted: the list gave At and is as new as At, so At compares with changes.
 	Trusted bool
@@ -182,7 +182,7 @@ func MergeUnlisted(row *store.Want, floor Floor, r Reading) Decision {
 	}, r)
 }
 
-// Raised never returns an older version than the row's, or the file would pass for newer than its want.
+// Raised is never older than the row, or the file would pass for newer than its want.
 func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	if row != nil && row.State != store.WantNone {
 		w.Version = later(Clipped(row.Version, floor), w.Version)

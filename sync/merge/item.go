@@ -12,7 +12,7 @@ type ItemFrom struct {
 	Pushed bool
 	// Uncached: read past all caches.
 	Uncached bool
-	// Full believes nothing that was known before.
+	// Full ignores earlier knowledge.
 	Full bool
 	// Now is our clock, Limit the latest instant of a change.
 	Now, Limit store.Micros
@@ -28,7 +28,7 @@ type ItemMeta struct {
 	Author    string     `json:"author,omitempty"`
 	Published string     `json:"published,omitempty"`
 	Updated   string     `json:"updated,omitempty"`
-	Source    string     `json:"source,omitempty"` // atom:source of an aggregated entry
+	Source    string     `json:"source,omitempty"`
 	Pushed    *time.Time `json:"pushed,omitempty"`
 	// Links holds a digest for each linking entry.
 	Links map[string]string `json:"links,omitempty"`
@@ -77,10 +77,10 @@ func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 		return Replace
 	}
 	at, v := row.Version.From, c.Version.From
-	invented := at.Known() && at > from.Limit // must not win for ever
+	invented := at.Known() && at > from.Limit // else it wins for ever
 	if SameItem(row, c) {
 		switch _, pushed := PushedAt(row); {
-		case pushed && !from.Pushed, v > at && !invented: // confirmed
+		case pushed && !from.Pushed, v > at && !invented:
 			return Replace
 		}
 		return Repeat
@@ -94,11 +94,11 @@ func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 		return Replace
 	case v == at && v.Known() && row.State == store.WantAbsent && from.Pushed:
 		return Ignore
-	case v == at && row.State == store.WantAbsent && v.Known(): // asked below
+	case v == at && row.State == store.WantAbsent && v.Known():
 	case v == at && from.Pushed:
 		return Ask
 	case v == at:
-		return Replace // no new date
+		return Replace
 	case from.Pushed:
 		if v.Known() {
 			return Ignore
@@ -107,13 +107,13 @@ func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 	case !v.Known() && row.State == store.WantPresent && c.State == store.WantPresent:
 		return Replace
 	case !v.Known() && row.State == store.WantAbsent && from.Shown > at:
-		return Replace // it came back
+		return Replace
 	}
 	pushed, ok := PushedAt(row)
 	switch {
 	case ok && from.Now-pushed < FeedLag:
 	case from.Shown.Known() && from.Shown <= at && !(ok && at > from.Now):
-		// an old copy, and none beside what a hub has dated ahead
+		// an old copy
 	case !ok && c.State == store.WantAbsent:
 	case from.Uncached:
 		return Replace

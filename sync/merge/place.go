@@ -10,7 +10,7 @@ const Skew store.Micros = 5 * 60 * 1e6
 
 // PlacerHead describes a change document.
 type PlacerHead struct {
-	From, Until store.Micros // NoTime where absent
+	From, Until store.Micros
 	Read        store.Micros // by the Source's clock
 	Document    int64
 	Reading     int64 // NewReading's, or 0
@@ -27,15 +27,15 @@ type Stamp struct {
 // only its earliest instant.
 type Placer struct {
 	head  PlacerHead
-	limit store.Micros // newest instant inside the interval
+	limit store.Micros
 	begun bool
-	byMod bool         // lastmod dates entries
-	lower store.Micros // the dated instant before
+	byMod bool
+	lower store.Micros
 	first store.Micros
 	last  store.Micros
 }
 
-// NewPlacer drops an interval in the future, which would win over every real change until then (F40, F74).
+// NewPlacer drops a future interval, which would win over real changes (F40, F74).
 func NewPlacer(h PlacerHead) *Placer {
 	limit := store.Forever
 	if h.Read.Known() {
@@ -76,7 +76,6 @@ func (p *Placer) Place(entries []Stamp) []store.Version {
 	return out
 }
 
-// inOrder reports the 1.0 style.
 func (p *Placer) inOrder(entries []Stamp) bool {
 	before := p.lower
 	for i := range entries {
@@ -95,7 +94,6 @@ func (p *Placer) inOrder(entries []Stamp) bool {
 	return true
 }
 
-// version leaves Until NoTime if later entries decide.
 func (p *Placer) version(e *Stamp) store.Version {
 	v := store.Version{Ordinal: e.Ordinal | p.head.Reading, Document: p.head.Document}
 	at, exact := e.Datetime, true

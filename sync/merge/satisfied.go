@@ -42,8 +42,9 @@ func Satisfied(w *store.Want, h *store.Have) Answer {
 	case Newer, SamePlace:
 		return Yes
 	case Unordered:
-		// One event told by two documents; a list that is read again at the same instant may tell of another one.
-		if w.Generation == 0 && h.Version.From == w.Version.From && h.Version.Until == w.Version.Until && Dated(w.Version) {
+		// A list read again at one instant may tell another event.
+		if w.Generation == 0 && h.Version.From == w.Version.From && h.Version.Until == w.Version.Until &&
+			Dated(w.Version) {
 			return Yes
 		}
 	}

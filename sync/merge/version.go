@@ -53,7 +53,7 @@ func before(a, b store.Micros) bool {
 	return a < b && (a%Second != 0 || b-a >= Second)
 }
 
-// A version's Ordinal holds the reading above the place in the document.
+// The Ordinal holds the reading above the place.
 const readingShift = 32
 
 // NewReading numbers a reading at random, which suffices across runs.
@@ -64,7 +64,6 @@ func readingOf(v store.Version) int64 { return v.Ordinal >> readingShift }
 // SameReading reports two statements of one reading.
 func SameReading(a, b store.Version) bool { return readingOf(a) != 0 && readingOf(a) == readingOf(b) }
 
-// relateRow is Relate for contested or settled rows.
 func relateRow(c store.Version, row *store.Want, at store.Version) Order {
 	overlap := !Precedes(at, c) && !Precedes(c, at)
 	if row.State != store.WantAsk && !row.Settled || !overlap {
@@ -93,12 +92,11 @@ func later(a, b store.Version) store.Version {
 	return b
 }
 
-// likeness compares two statements.
 type likeness uint8
 
 const (
-	alike   likeness = iota
-	Unclear          // nothing that both tell
+	alike likeness = iota
+	Unclear
 	different
 )
 

@@ -2,7 +2,7 @@ package merge
 
 import "resyncd/store"
 
-// WorkFor returns the work for one set's want.
+// WorkFor is the work for one want.
 func WorkFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
 	switch {
 	case w.Refused != "" || w.Held:
@@ -26,7 +26,7 @@ func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work 
 	return store.Work{}
 }
 
-// Replaced is a copy with one set's want replaced.
+// Replaced replaces one set's want.
 func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	out := append([]store.Want(nil), wants...)
 	for i := range out {
@@ -37,7 +37,7 @@ func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	return out
 }
 
-// Total adds a resource's difference to its sets' totals.
+// Total adds a difference to the sets' totals.
 func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have, after []store.Want, is *store.Have) {
 	for i := range before {
 		b := Counted(&before[i], was)
