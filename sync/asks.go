@@ -9,14 +9,13 @@ import (
 // asks holds the requests of other goroutines to a Follower.
 type asks struct {
 	mu     sync.Mutex
-	next   []*PullRequest // for the next pull
-	open   []*PullRequest // all that were not answered
-	framed []chan error   // for a framework slice
-	hints  map[int64]bool // sets of which something may have changed
+	next   []*PullRequest
+	open   []*PullRequest
+	framed []chan error
+	hints  map[int64]bool
 	closed bool
 }
 
-// request notes a pull and reports whether the Follower has ended.
 func (a *asks) request(r *PullRequest) (closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -57,7 +56,6 @@ func (a *asks) ends(r *PullRequest) bool {
 	return i >= 0
 }
 
-// framework notes a caller that waits for a framework slice.
 func (a *asks) framework(done chan error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,7 +70,6 @@ func (a *asks) takeFramework() []chan error {
 	return framed
 }
 
-// hint notes that a set may have changed.
 func (a *asks) hint(set int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +97,6 @@ func (a *asks) hinted() bool {
 	return len(a.hints) > 0
 }
 
-// close answers every open request.
 func (a *asks) close() {
 	a.mu.Lock()
 	a.closed = true

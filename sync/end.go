@@ -8,7 +8,6 @@ import (
 	"resyncd/sync/pull"
 )
 
-// tidySlices bounds the housekeeping of one run.
 const tidySlices = 20
 
 // end marks the run as orderly, so that the next run need not look at the disk.
@@ -23,7 +22,7 @@ func (f *Follower) end(ctx context.Context) error {
 		}
 	}
 	if !unclean && !s.Site.Unclean.Load() {
-		return nil // already recorded
+		return nil
 	}
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})
 }
@@ -44,7 +43,6 @@ func (s *session) tidyState(ctx context.Context) error {
 	return nil
 }
 
-// lookMost bounds the rows that uncertain looks at.
 const lookMost = 10_000
 
 // uncertain reports whether the disk may still differ from the rows of owed resources. The next run then has to look

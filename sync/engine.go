@@ -99,14 +99,13 @@ type session struct {
 	claim   store.Claim
 	release func() error
 	log     *slog.Logger
-	// observe receives a Follower's events.
 	observe Observer
 	// sweep says that this run or a later one must still carry out Target.SweepExtra.
 	sweep bool
 	// explained holds the resources that a dry run has reported or found right. Without it a later set would report
 	// them again.
 	explained *spill.Bitmap
-	would     Would // since the last result
+	would     Would
 }
 
 func (s *session) worksite() *transfer.Site {
@@ -289,7 +288,7 @@ func (s *session) recognise(ctx context.Context, offer *destination.Offer) error
 		fetch.RedactURL(s.Target.URL), fetch.RedactURL(offer.Sets[0].ID))
 }
 
-// missing counts the reads that did not offer a known set, and reports the set after two (F71). Nothing is deleted.
+// missing reports a set after two reads without it (F71).
 func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 	if len(s.Target.Sets) > 0 {
 		return nil

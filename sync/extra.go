@@ -14,7 +14,6 @@ import (
 	"resyncd/sync/verify"
 )
 
-// sweepExtra carries out Target.SweepExtra and counts the removed files as deleted.
 func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offer *destination.Offer) error {
 	n, err := s.sweepOnce(ctx, offer)
 	rec.Went(n)
@@ -79,7 +78,6 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 	return gone, err
 }
 
-// mirrored counts the files of all sets; a dry run adds the files that it would fetch.
 func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	for _, set := range sets {
@@ -115,7 +113,6 @@ func (s *session) planExtra(ctx context.Context, keys []string, action string) e
 	return err
 }
 
-// discard moves files without an owner to the trash and returns their number.
 func (s *session) discard(ctx context.Context, keys []string, reason string) (gone int64, err error) {
 	uris, err := s.urisOf(ctx, keys)
 	if err != nil {
@@ -142,7 +139,6 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 	return gone, errors.Join(failed, s.Store.Commit(ctx, c))
 }
 
-// extras pages over the keys of files that no resource owns or waits for.
 func (s *session) extras(ctx context.Context, each func(keys []string) error, page int) error {
 	return verify.Extra(ctx, s.Store, s.Target.Mirror, s.src.ID, func(extra []blob.Info, owed []int64) error {
 		s.doubt(owed)

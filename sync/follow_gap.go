@@ -54,7 +54,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 		s.due, s.delay = time.Time{}, 0
 	}
 	if s.due.IsZero() && len(holes) > 0 {
-		s.due = now.Add(f.o.ReorderGrace) // after a restart
+		s.due = now.Add(f.o.ReorderGrace)
 	}
 	due := s.due
 	if hinted {
@@ -150,14 +150,12 @@ func (f *Follower) afterFill(set *store.Set, p *pull.Puller, s *following) time.
 	return f.putOff(s)
 }
 
-// putOff asks about open holes again after a growing delay.
 func (f *Follower) putOff(s *following) time.Time {
 	s.delay = min(max(2*s.delay, lagFirst), max(f.o.Poll, lagFirst))
 	s.due = f.s.Now().Add(s.delay)
 	return s.due
 }
 
-// pulling marks the holes of a set as being asked about.
 func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *coverage.Coverage) error {
 	gaps, err := f.s.Store.Gaps(ctx, set.ID)
 	if err != nil {

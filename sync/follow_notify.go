@@ -14,7 +14,6 @@ import (
 // baselineEvery is the least time between two pulls that pushes request for a set without a baseline.
 const baselineEvery = 30 * time.Second
 
-// The inbox limits of one round.
 const (
 	inboxPage  = 500
 	inboxBytes = 32 << 20
@@ -22,7 +21,7 @@ const (
 
 // notify takes up the inbox. Deliveries of sets without a baseline and Framework Notifications stay for later slices.
 func (f *Follower) notify(ctx context.Context) error {
-	if !f.begun { // holes that an earlier Follower left
+	if !f.begun {
 		f.begun = true
 		f.o.Later(WorkGap, f.s.Now())
 	}
@@ -51,7 +50,7 @@ func (f *Follower) notify(ctx context.Context) error {
 			}
 		}
 		if len(ds) < inboxPage && size < inboxBytes/2 {
-			return nil // later deliveries asked for their own slice
+			return nil
 		}
 	}
 }
@@ -177,14 +176,14 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 	for i := range gaps {
 		g := &gaps[i]
 		if g.State.Open() && isHole(before.Unheard(), g.Until) && !isHole(holes, g.Until) {
-			g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByNotification, now // the notification came late
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByNotification, now
 			v.Commit.Gaps = append(v.Commit.Gaps, g)
 		}
 	}
 	for _, h := range holes {
 		known := slices.IndexFunc(gaps, func(g store.Gap) bool { return g.State.Open() && g.Until == h.Until })
 		switch {
-		case known >= 0 && gaps[known].From != h.From: // filled in part
+		case known >= 0 && gaps[known].From != h.From:
 			gaps[known].From = h.From
 			v.Commit.Gaps = append(v.Commit.Gaps, &gaps[known])
 		case known < 0 && !isHole(before.Unheard(), h.Until):
@@ -209,7 +208,6 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 	return nil
 }
 
-// earlier returns the earlier time; zero means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

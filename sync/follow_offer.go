@@ -14,7 +14,6 @@ import (
 	"resyncd/sync/verify"
 )
 
-// offered holds the announced channels of a set, and counts the reads without one of them.
 type offered struct {
 	channels []destination.Channel
 	gone     map[rsdoc.Kind]int
@@ -23,7 +22,6 @@ type offered struct {
 // goneAfter is how many reads must agree that a channel is gone (F71).
 const goneAfter = 2
 
-// discover reads the offer and announces its channels.
 func (f *Follower) discover(ctx context.Context) (*destination.Offer, error) {
 	return f.discoverBy(ctx, f.s.Reader)
 }
@@ -57,7 +55,7 @@ func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*dest
 			s.Scopes.Add(set.ID, rule)
 		}
 		if o.Err != nil {
-			continue // an unreadable list says nothing about channels
+			continue
 		}
 		f.offers[set.ID] = light(o)
 		if ok, err := f.tellsOfHubs(ctx, &set, o); err != nil {
@@ -95,7 +93,6 @@ func (f *Follower) tell(ctx context.Context, set int64, now []destination.Channe
 	}
 }
 
-// withdrawn ends the channels of sets that the Source stopped offering.
 func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
 	if err != nil || len(f.s.Target.Sets) > 0 {
@@ -117,7 +114,7 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 		f.o.Later(WorkFramework, next)
 		return nil
 	}
-	told := error(nil) // the Source's fault, for waiting callers
+	told := error(nil)
 	defer func() {
 		for _, w := range waiting {
 			w <- errors.Join(err, told) // buffered
@@ -151,7 +148,7 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 	return nil
 }
 
-// rediscover reads the Capability Lists and has new sets pulled. It returns the Source's faults apart from ours.
+// rediscover returns the Source's faults apart from ours.
 func (f *Follower) rediscover(ctx context.Context) (told, err error) {
 	_, err = f.discover(ctx)
 	if err != nil && !f.broken(ctx, err) {
@@ -170,7 +167,6 @@ func (f *Follower) rediscover(ctx context.Context) (told, err error) {
 	return nil, err
 }
 
-// named holds what Framework Notifications named.
 type named struct {
 	done     []*store.Delivery
 	order    []int64
@@ -290,7 +286,6 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 // still be on its way.
 const missMargin store.Micros = 3 * 1e6
 
-// watchMisses counts changes that a list tells although a subscription should have.
 func (f *Follower) watchMisses(p *pull.Puller) {
 	if f.o.Subscribed == nil {
 		return

@@ -21,7 +21,7 @@ type pulling struct {
 	base     transfer.Count
 	deadline time.Time
 	requests []*PullRequest
-	last     bool      // the requests end with it
+	last     bool
 	retry    time.Time // failures are awaited until then
 	// asked and got are the requests and bytes spent before the pull.
 	asked, got int64
@@ -65,7 +65,7 @@ func (f *Follower) pull(ctx context.Context) error {
 	return err
 }
 
-// broken reports a failure of ours, which ends the slice; a fault of the Source does not.
+// broken reports a failure of ours, which ends the slice.
 func (f *Follower) broken(ctx context.Context, err error) bool {
 	var own *destination.Error
 	return ctx.Err() != nil || !errors.As(err, &own) && !errors.Is(err, errSource)
@@ -157,7 +157,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if err := f.readsBy(pull, func() error { return pull.Run(ctx) }); err != nil {
 		return err
 	}
-	pull.Offer = light(offer) // the conclusion may come much later
+	pull.Offer = light(offer)
 	f.countMisses(pull)
 	if err := f.hasRead(ctx, pull); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 		f.set(set.ID).due, f.set(set.ID).delay = time.Time{}, 0
 	}
 	f.o.Later(WorkConclude, p.deadline)
-	if set.Floor.Known() { // deliveries waited for a baseline
+	if set.Floor.Known() {
 		f.o.Later(WorkNotify, s.Now())
 	}
 	return nil
@@ -262,7 +262,7 @@ func (f *Follower) conclude(ctx context.Context, all bool) error {
 	idle := f.rec.Rests()
 	for i, p := range pulls {
 		wait := !idle && f.s.Now().Before(p.deadline)
-		if !all && !wait && idle && f.s.Now().Before(p.retry) { // failures are retried
+		if !all && !wait && idle && f.s.Now().Before(p.retry) {
 			counts, err := f.s.Store.Counts(ctx, p.pull.Set.ID)
 			if err != nil {
 				f.pulls = append(rest, pulls[i:]...)
@@ -285,7 +285,6 @@ func (f *Follower) conclude(ctx context.Context, all bool) error {
 	return nil
 }
 
-// concludeSet ends an earlier pull of a set at once.
 func (f *Follower) concludeSet(ctx context.Context, set int64) error {
 	for i, p := range f.pulls {
 		if p.pull.Set.ID == set {
@@ -367,7 +366,6 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	return f.s.Store.Commit(ctx, c)
 }
 
-// housekeeping follows a pull of all sets.
 func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) error {
 	s := f.s
 	if s.o.Plan != nil {

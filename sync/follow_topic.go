@@ -56,7 +56,7 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 	}
 	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == set.CapabilityList })
 	if i < 0 || offer.Sets[i].Topic == nil {
-		return time.Time{}, nil // the next pull takes up the new topic
+		return time.Time{}, nil
 	}
 	p, err := f.fillFrom(ctx, set.ID, &offer.Sets[i])
 	if err != nil {
@@ -87,7 +87,6 @@ func (f *Follower) tellsOfHubs(ctx context.Context, set *store.Set, o *destinati
 	return err == nil, ctx.Err()
 }
 
-// answered reports whether the topic now answers with the pushed document.
 func (f *Follower) answered(ctx context.Context, set *store.Set, s *following) (bool, error) {
 	offer, _ := f.offer(set)
 	if offer.Topic == nil || s.expects == nil {
@@ -106,7 +105,6 @@ func (f *Follower) answered(ctx context.Context, set *store.Set, s *following) (
 	return false, nil
 }
 
-// lookAgain plans the next look for a pushed document, zero for none.
 func (f *Follower) lookAgain(set int64) time.Time {
 	s := f.set(set)
 	if s.expects == nil {
@@ -134,7 +132,6 @@ func (s *following) expect(v *topicPush) {
 	}
 }
 
-// keepHint has a set read again without a new request.
 func (f *Follower) keepHint(set int64) {
 	f.asks.hint(set)
 	f.set(set).filled = f.s.Now().Add(listEvery - hintEvery)
@@ -206,7 +203,6 @@ type topicPush struct {
 	document *[32]byte
 }
 
-// take records one delivery; its error is one of the store.
 func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	v.commit.Inbox = append(v.commit.Inbox, store.InboxChange{ID: d.ID})
 	v.signed = v.signed || d.Signed
@@ -261,7 +257,8 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 		v.hint = true
 	case head.Skipped > 0:
 		pull.TellOf(v.p.Source.Told.Skipped, int64(head.Skipped))
-		v.p.Source.Site.Log.Warn("entries of a pushed feed could not be read; the feed itself is read", "set", v.p.Set.CapabilityList,
+		v.p.Source.Site.Log.Warn("entries of a pushed feed could not be read; the feed itself is read",
+			"set", v.p.Set.CapabilityList,
 			"entries", head.Skipped, "problems", head.Problems)
 		v.hint = true
 	}
@@ -269,7 +266,6 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	return nil
 }
 
-// sniffMost is how much of a body decides its format.
 const sniffMost = 4096
 
 // page takes a pushed document that is no feed. The topic's own answer decides, because the document has no age (P6);
@@ -304,7 +300,7 @@ func (v *topicPush) base(ctx context.Context) (*url.URL, error) {
 	}
 	u, err := url.Parse(at)
 	if err != nil {
-		return nil, nil // links stay relative
+		return nil, nil
 	}
 	return u, nil
 }

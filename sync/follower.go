@@ -25,28 +25,28 @@ type Follower struct {
 	channels map[int64]*offered
 	sets     map[int64]*following
 	pulls    []*pulling
-	looked   bool // the trash after an unclean end was searched
+	looked   bool
 	scrubbed int64
-	begun    bool      // the first slice ran
+	begun    bool
 	tried    time.Time // the last pull
-	framed   time.Time // last Framework Notifications
+	framed   time.Time
 
 	turn      *turn
 	asks      asks
-	unsettled atomic.Int32 // pulls that are not concluded
-	marred    atomic.Bool  // a set shows a disk failure until the next pull
+	unsettled atomic.Int32
+	marred    atomic.Bool // a set shows a disk failure until the next pull
 
-	once bool          // a one-shot run, which ends after one pull
-	news chan struct{} // a one-shot run's reconciler rests
+	once bool // a one-shot run, which ends after one pull
+	news chan struct{}
 }
 
 // following is a Follower's memory of a set.
 type following struct {
-	due    time.Time     // next question about open holes
-	delay  time.Duration // the back-off of a lagging list
-	pulled time.Time     // the last pull
-	filled time.Time     // last lists read for holes or hints
-	listed time.Time     // last Resource List read for a notification
+	due    time.Time
+	delay  time.Duration
+	pulled time.Time // the last pull
+	filled time.Time
+	listed time.Time
 
 	// For a topic: expects is a pushed document not answered yet, looks counts the questions, read is the last one, and
 	// signed says that the hub signed the request.
@@ -62,7 +62,7 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 	if err := f.begin(ctx, e, t, RunOptions{From: store.NoTime, Progress: f.progress}); err != nil {
 		return nil, err
 	}
-	if err := f.s.Site.Begun(ctx, nil); err != nil { // a Follower changes files
+	if err := f.s.Site.Begun(ctx, nil); err != nil {
 		return nil, errors.Join(err, f.s.release())
 	}
 	f.s.Site.Follows = true
@@ -98,7 +98,6 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	return nil
 }
 
-// outsideAll is the scope of an unknown set.
 func outsideAll(string) string { return "the set is unknown" }
 
 // SourceID is the Source's id in the store.
@@ -197,7 +196,6 @@ func (f *Follower) set(id int64) *following {
 	return f.sets[id]
 }
 
-// known returns the set with that id, nil for none.
 func (f *Follower) known(ctx context.Context, id int64) (*store.Set, error) {
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
 	if i := slices.IndexFunc(sets, func(s store.Set) bool { return s.ID == id }); i >= 0 {
@@ -206,7 +204,6 @@ func (f *Follower) known(ctx context.Context, id int64) (*store.Set, error) {
 	return nil, err
 }
 
-// offer returns the discovered offer, false if there is none.
 func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
 	if o := f.offers[set.ID]; o != nil {
 		return o, true
@@ -237,7 +234,6 @@ func (f *Follower) gap(g store.Gap) {
 	}
 }
 
-// rested runs when the reconciler comes to rest.
 func (f *Follower) rested() {
 	if f.unsettled.Load() > 0 {
 		f.o.Later(WorkConclude, f.s.Now())

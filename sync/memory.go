@@ -11,7 +11,7 @@ import (
 	"resyncd/sync/parsed"
 )
 
-// memory keeps small documents, so that an unchanged one costs one 304. It implements destination.Memory.
+// memory implements destination.Memory.
 type memory struct{ s *session }
 
 // Recall implements destination.Memory.

@@ -60,7 +60,6 @@ func tell(news chan<- struct{}) {
 	}
 }
 
-// settle waits for the fetches of a one-shot pull and concludes it.
 func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err error) {
 	p := f.pulls[0]
 	if f.s.o.Plan != nil {
@@ -68,7 +67,7 @@ func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err er
 	} else {
 		err = f.s.workOff(ctx, f.rec, f.news, f.fillHinted)
 	}
-	if err == nil && p.last && f.s.sweep { // the result counts it
+	if err == nil && p.last && f.s.sweep {
 		err = f.s.sweepExtra(ctx, f.rec, offer)
 	}
 	if err == nil {
@@ -88,7 +87,6 @@ func (f *Follower) fillHinted(ctx context.Context) (read bool, err error) {
 	return !f.asks.hinted(), err
 }
 
-// retryLook is the least time between two checks of retried failures.
 const retryLook = 20 * time.Millisecond
 
 // workOff waits until the reconciler has nothing left to do and the retry time is over. In between it asks for newer
@@ -106,7 +104,7 @@ func (s *session) workOff(
 			}
 			rec.UseRoom()
 			again := rec.TakeResumed()
-			if again { // disk failures need wait no longer
+			if again {
 				if err := s.tryOwed(ctx); err != nil {
 					return err
 				}
@@ -141,7 +139,6 @@ func (s *session) workOff(
 	}
 }
 
-// carryOut works off owed resources without a Follower.
 func (s *session) carryOut(ctx context.Context) error {
 	news := make(chan struct{}, 1)
 	rec := transfer.New(s.Site, transfer.Options{
@@ -151,7 +148,6 @@ func (s *session) carryOut(ctx context.Context) error {
 	return rec.While(ctx, func(ctx context.Context) error { return s.workOff(ctx, rec, news, nil) })
 }
 
-// fill completes a result; base is the reconciler's earlier count.
 func (s *session) fill(res *Result, pull *pull.Puller, rec *transfer.Reconciler, base transfer.Count) {
 	res.Kind = pull.Out.Kind
 	res.Position = report.RFC3339(pull.Cover.Position())
@@ -196,7 +192,8 @@ func (s *session) conclude(
 		res.Problem = problem.Error()
 	}
 	if res.Refused > 0 {
-		s.log.Warn("resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
+		s.log.Warn(
+			"resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
 			"set", pull.Set.CapabilityList, "refused", res.Refused)
 	}
 	// Owed, held and open work may change before the next pull, so readers of the set look at it anew.
@@ -216,7 +213,6 @@ func (s *session) conclude(
 	return nil
 }
 
-// explain reports the work of a dry run after looking at local files as a real run would.
 func (s *session) explain(ctx context.Context, rec *transfer.Reconciler) error {
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after := int64(0); ; {

@@ -66,7 +66,6 @@ func (e *Engine) Forget(ctx context.Context, t Target, withMirror bool) error {
 	return e.Store.ForgetSource(ctx, claim)
 }
 
-// dropFiles removes the Source's files. A second call completes it after a kill.
 func (e *Engine) dropFiles(ctx context.Context, source int64, m blob.Mirror) error {
 	for after := int64(0); ; {
 		rs, err := e.Store.Scan(ctx, store.ScanQuery{

@@ -27,7 +27,6 @@ func (s *session) urisOf(ctx context.Context, keys []string) ([]string, error) {
 	return uris, err
 }
 
-// owners returns the resources with these keys, with or without a file, nil for none.
 func (s *session) owners(ctx context.Context, keys []string) ([]*store.Resource, error) {
 	if s.Target.Mirror.FoldsCase() {
 		keys = slices.Clone(keys)
@@ -42,7 +41,6 @@ func (s *session) owners(ctx context.Context, keys []string) ([]*store.Resource,
 // URI.
 func foreign(r *store.Resource) bool { return r.Key != "" && r.URI == r.Key }
 
-// origins returns the scheme, host and port of the URIs that the Source may list.
 func (s *session) origins(ctx context.Context) (out []string, err error) {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	known := append([]string{s.Target.URL}, s.Target.Scope...)

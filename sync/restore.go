@@ -128,7 +128,7 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 		if err != nil {
 			return err
 		}
-		if len(rs) == 0 || rs[0].Have.State != store.HaveNone { // a newer file has taken its place
+		if len(rs) == 0 || rs[0].Have.State != store.HaveNone {
 			return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, DropTrash: []string{tr.ID}})
 		}
 		r = rs[0]

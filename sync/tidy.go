@@ -8,7 +8,6 @@ import (
 	"resyncd/store/blob"
 )
 
-// emptyTrash drops trash older than configured.
 func (s *session) emptyTrash(ctx context.Context) error {
 	before := store.MicrosOf(s.Now().Add(-s.Target.TrashFor))
 	for after := ""; ; {
@@ -38,7 +37,7 @@ func (s *session) claimTrash(ctx context.Context) error {
 	var lost []store.Trashed
 	err := s.Target.Mirror.ListTrash(ctx, func(i blob.TrashInfo) error {
 		if i.Trashed.IsZero() {
-			return nil // not ours
+			return nil
 		}
 		// The prefix matches ids that differ in the last digit.
 		near, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, i.ID[:len(i.ID)-1], 16)

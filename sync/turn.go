@@ -20,7 +20,7 @@ type turn struct {
 	// reading is the puller whose documents are read; between says that a wait takes up notifications.
 	reading *pull.Puller
 	between bool
-	heard   chan struct{} // something came into the inbox
+	heard   chan struct{}
 }
 
 // await gives the turn away for a wait and resume takes it back, as a Reader's Await.
@@ -48,7 +48,6 @@ func (f *Follower) Heard() {
 	}
 }
 
-// alone runs a slice that reads no documents.
 func (f *Follower) alone(ctx context.Context, slice func(context.Context) error) error {
 	f.turn.mu.Lock()
 	defer f.turn.mu.Unlock()
@@ -79,7 +78,8 @@ func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
 			return
 		}
 		if err := f.hear(ctx, over); err != nil {
-			f.s.log.Warn("a notification could not be taken up while a document is waited for; it is when that has come",
+			f.s.log.Warn(
+				"a notification could not be taken up while a document is waited for; it is when that has come",
 				"err", err)
 			return
 		}
@@ -105,7 +105,6 @@ func (f *Follower) hear(ctx context.Context, over <-chan struct{}) (err error) {
 	return f.notify(ctx)
 }
 
-// readsBy marks a puller as the reading one while do runs.
 func (f *Follower) readsBy(p *pull.Puller, do func() error) error {
 	f.turn.reading = p
 	f.rec.Reading(true)
@@ -116,7 +115,6 @@ func (f *Follower) readsBy(p *pull.Puller, do func() error) error {
 	return do()
 }
 
-// readerOf returns the puller that reads a set's documents, nil for none.
 func (f *Follower) readerOf(set int64) *pull.Puller {
 	if f.turn.reading != nil && f.turn.reading.Set.ID == set {
 		return f.turn.reading

@@ -16,7 +16,7 @@ import (
 func (s *session) noteUnread(ctx context.Context, problem error) error {
 	text, cause := transfer.Clip(problem.Error(), 500), causeOf(problem)
 	said, why, err := report.Unread(ctx, s.Store, s.src.ID)
-	if err != nil || said == text && why == cause { // most retries repeat it
+	if err != nil || said == text && why == cause {
 		return err
 	}
 	err = s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Repeatable: true, Documents: []store.Document{{
@@ -30,7 +30,6 @@ func (s *session) noteUnread(ctx context.Context, problem error) error {
 	return nil
 }
 
-// causeOf returns the stable word for a failure.
 func causeOf(err error) string {
 	if blob.Systemic(err) {
 		return store.CauseDisk

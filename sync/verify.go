@@ -90,10 +90,8 @@ func (e *Engine) rehashAll(
 	})
 }
 
-// mendPage is how many problems one step records or judges.
 const mendPage = 500
 
-// mend turns problems into wants, runs them, and reports whether each is right now.
 func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) error) error {
 	if found.Empty() {
 		return nil
@@ -195,7 +193,6 @@ func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 	return s.Store.Commit(ctx, c)
 }
 
-// spoilt returns the state of a damaged file; an unreadable one still exists.
 func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
 	now, err := s.Site.Actual(ctx, r)
 	switch {
@@ -225,7 +222,6 @@ func (s *session) judgeMended(ctx context.Context, found []verify.Problem) error
 	return err
 }
 
-// extraFiles reports files that belong to no resource; a non-nil s moves them to the trash.
 func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source int64, tell func(Finding) error) error {
 	return verify.Extra(ctx, e.Store, t.Mirror, source, func(extra []blob.Info, owed []int64) error {
 		repaired := false
@@ -251,7 +247,6 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 	})
 }
 
-// tidyUp ends a session without discovery.
 func (s *session) tidyUp(ctx context.Context) error {
 	if s.Site.Follows {
 		return nil // the run of a Follower goes on

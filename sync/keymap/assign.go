@@ -66,7 +66,8 @@ func (a *Assigner) batch(uris []string) *batch {
 	b := &a.last
 	if n := len(uris); b.uses == nil || n > keepNames {
 		b = &batch{
-			fold: a.fold, open: make([]candidateKey, 0, n), need: make([]string, 0, n), uses: make(map[string]store.NameUse, 2*n),
+			fold: a.fold, open: make([]candidateKey, 0, n), need: make([]string, 0, n),
+			uses: make(map[string]store.NameUse, 2*n),
 			done: make(map[string]string, n),
 		}
 		if n <= keepNames {
