@@ -22,7 +22,7 @@ type pulling struct {
 	deadline time.Time
 	requests []*PullRequest
 	last     bool
-	retry    time.Time // failures are awaited until then
+	retry    time.Time
 	// asked and got are the requests and bytes spent before the pull.
 	asked, got int64
 }
@@ -71,7 +71,6 @@ func (f *Follower) broken(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || !errors.As(err, &own) && !errors.Is(err, errSource)
 }
 
-// errSource marks a fault of the whole Source.
 var errSource = errors.New("the Source cannot be followed")
 
 // pullAll pulls each set; p is the first set's pull and includes the work done for all sets. A one-shot run ends each
@@ -248,7 +247,6 @@ func (s *session) tryPage(ctx context.Context, action store.Action, after int64)
 	return after, true, nil
 }
 
-// concludeAgain is the delay until a pull with owed work is looked at again.
 const concludeAgain = 500 * time.Millisecond
 
 func (f *Follower) wake() {

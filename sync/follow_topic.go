@@ -123,7 +123,7 @@ func (f *Follower) lookAgain(set int64) time.Time {
 
 // expect has a topic read soon after a signed push, and again until it answers with a pushed document.
 func (s *following) expect(v *topicPush) {
-	if s.filled.After(s.read) { // an older push planned a later look
+	if s.filled.After(s.read) {
 		s.filled = s.read
 	}
 	s.signed = s.signed || v.signed
@@ -137,7 +137,6 @@ func (f *Follower) keepHint(set int64) {
 	f.set(set).filled = f.s.Now().Add(listEvery - hintEvery)
 }
 
-// light drops the topic's body, which only the pull after discovery needs.
 func light(o *destination.SetOffer) *destination.SetOffer {
 	if o.Topic == nil {
 		return o

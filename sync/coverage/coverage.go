@@ -190,14 +190,12 @@ func joins(a, b store.Interval, proven []store.Interval) bool {
 	return ends == begins
 }
 
-// Whole microseconds touch as neighbours.
 func touch(a, b store.Interval) bool { return b.From-1 <= a.Until }
 
 func within(iv store.Interval, list []store.Interval) bool {
 	return slices.ContainsFunc(list, func(p store.Interval) bool { return p.From <= iv.From && iv.Until <= p.Until })
 }
 
-// wide lets a notification right before the floor overlap it.
 func (c *Coverage) wide(list []store.Interval) []store.Interval {
 	list = slices.Clone(list)
 	for i := range list {

@@ -14,7 +14,7 @@ const (
 	ByBaseline     = "baseline"
 )
 
-// Hole is a gap from the position P to the next interval.
+// Hole is a gap.
 type Hole struct {
 	store.Interval
 	// Notice is the notification behind; Empty without changes.
@@ -24,10 +24,10 @@ type Hole struct {
 
 // ListRead is a list read to its end.
 type ListRead struct {
-	Interval store.Interval // [from, until], or OpenList
-	Last     store.Micros   // NoTime for none
+	Interval store.Interval
+	Last     store.Micros
 	Archived bool
-	// Holds: all of the notification is in it.
+	// Holds: the notification is in it.
 	Holds bool
 	// Unchanged: the same again, at least list_lag later.
 	Unchanged bool

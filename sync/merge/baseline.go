@@ -60,7 +60,7 @@ const ByOperator = -1
 // the result.
 func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision {
 	if floor.At.Known() && !floor.Estimated && before(c.Version.Until, floor.At) {
-		return Ignore // else a late push would raise the dead
+		return Ignore
 	}
 	v := Clipped(c.Version, floor.At)
 	if row == nil || row.State == store.WantNone {
@@ -92,7 +92,7 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 		// The Source's answer is newer; only a later reading's difference is asked again.
 		return Ignore
 	case like == alike:
-		return Replace // a tombstone must not look older
+		return Replace
 	case like == Unclear && inside && Dated(v) && Dated(at) && v.From != floor.At && at.Document != 0:
 		return Repeat
 	}
@@ -135,7 +135,7 @@ func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, 
 	}
 	like := Compare(row, have, c)
 	if r.Full && like == alike && c.Digests == "" && c.Length < 0 && c.State == store.WantPresent {
-		like = Unclear // Last-Modified proves no bytes
+		like = Unclear
 	}
 	if r.Reset {
 		if like == alike && !row.Held && row.Version.Until <= r.At {
@@ -156,7 +156,7 @@ func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, 
 	case like == alike:
 		return Repeat
 	case listed && !r.Back, r.Trusted && !r.Back && before(v.Until, r.At):
-		return Replace // every resource is asked for again
+		return Replace
 	}
 	return Ask
 }

@@ -10,11 +10,11 @@ import (
 // ItemFrom is the origin of an item.
 type ItemFrom struct {
 	Pushed bool
-	// Uncached: read past all caches.
+	// Uncached: past all caches.
 	Uncached bool
 	// Full ignores earlier knowledge.
 	Full bool
-	// Now is our clock, Limit the latest instant of a change.
+	// Limit is the latest instant of a change.
 	Now, Limit store.Micros
 	// Shown is when the feed showed the item, NoTime for old documents and pushes.
 	Shown store.Micros
@@ -22,7 +22,7 @@ type ItemFrom struct {
 	Page string
 }
 
-// ItemMeta is store.Want.Meta of an inline resource. Pushed stays until the feed confirms the item.
+// ItemMeta is store.Want.Meta. Pushed stays until the feed confirms the item.
 type ItemMeta struct {
 	Title     string     `json:"title,omitempty"`
 	Author    string     `json:"author,omitempty"`

@@ -63,7 +63,7 @@ func (p *Placer) First() store.Micros { return p.first }
 // Last is the newest valid instant so far (OpenList), NoTime for none.
 func (p *Placer) Last() store.Micros { return p.last }
 
-// Place dates the next entries; the first call decides the style and needs as many as possible.
+// Place dates entries; the first call decides the style, so it needs many.
 func (p *Placer) Place(entries []Stamp) []store.Version {
 	if !p.begun {
 		p.begun, p.byMod = true, p.inOrder(entries)
@@ -124,7 +124,6 @@ func (p *Placer) version(e *Stamp) store.Version {
 	return v
 }
 
-// close ends undated ranges at the next dated instant, or at the document's end.
 func (p *Placer) close(out []store.Version) {
 	upper := p.head.Until
 	switch {
