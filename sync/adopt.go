@@ -7,12 +7,12 @@ import (
 	"resyncd/store"
 )
 
-// policyAdopting stands in Source.Policy from before the marker is put into a folder that holds files of others until the end of a
-// whole run, so that a kill in between does not make these files ours.
+// policyAdopting stands in Source.Policy until a whole run has ended. Without it a kill in between would make the
+// foreign files of the folder ours.
 const policyAdopting = "adopting"
 
-// Adopt records a Source whose mirror is about to be made of a folder that was there before. Else a folder with a marker, of
-// which the state knows nothing, is one whose state was lost (LostState).
+// Adopt records a Source whose mirror will be a folder that existed before. Without that record LostState would take
+// the folder for one whose state was lost.
 func (e *Engine) Adopt(ctx context.Context, name, url string) (src store.Source, err error) {
 	src, err = e.Store.EnsureSource(ctx, name, url)
 	if err != nil || src.Policy == policyAdopting {
@@ -30,8 +30,8 @@ func (e *Engine) Adopt(ctx context.Context, name, url string) (src store.Source,
 	return e.Store.Source(ctx, name)
 }
 
-// LostState tells of a mirror with a root marker whether its state was lost: the state does not know the Source (nil), or only
-// since somebody began with it anew, as a daemon records it before it opens the mirror. Files that no list names are ours then.
+// LostState reports whether the state of a mirror with a root marker was lost: the Source is unknown (nil), or somebody
+// has only just begun it anew. Files that no list names are ours then.
 func LostState(src *store.Source) bool {
 	return src == nil || src.RootID == "" && src.Policy != policyAdopting
 }

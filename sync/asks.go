@@ -6,17 +6,16 @@ import (
 	"sync"
 )
 
-// asks is what others ask of a Follower, from any goroutine.
+// asks holds the requests of other goroutines to a Follower.
 type asks struct {
 	mu     sync.Mutex
-	next   []*PullRequest // for the next pull
-	open   []*PullRequest // all that were not answered
-	framed []chan error   // for a framework slice
-	hints  map[int64]bool // sets of which something may have changed
+	next   []*PullRequest
+	open   []*PullRequest
+	framed []chan error
+	hints  map[int64]bool
 	closed bool
 }
 
-// request notes a pull that is asked for, and tells whether the Follower has ended.
 func (a *asks) request(r *PullRequest) (closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -24,7 +23,6 @@ func (a *asks) request(r *PullRequest) (closed bool) {
 	return a.closed
 }
 
-// take returns the requests for the next pull.
 func (a *asks) take() []*PullRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,14 +31,13 @@ func (a *asks) take() []*PullRequest {
 	return next
 }
 
-// unanswered are the requests that were not answered yet.
 func (a *asks) unanswered() []*PullRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.open)
 }
 
-// answer ends those of the requests that were not answered yet.
+// answer ends those requests that are still open.
 func (a *asks) answer(rs []*PullRequest, err error) {
 	for _, r := range rs {
 		if a.ends(r) && r.Done != nil {
@@ -59,7 +56,6 @@ func (a *asks) ends(r *PullRequest) bool {
 	return i >= 0
 }
 
-// framework notes somebody who waits for a framework slice; takeFramework returns them.
 func (a *asks) framework(done chan error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,7 +70,6 @@ func (a *asks) takeFramework() []chan error {
 	return framed
 }
 
-// hint notes that something may have changed in a set; takeHints returns all that was noted.
 func (a *asks) hint(set int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +84,7 @@ func (a *asks) takeHints() map[int64]bool {
 	return hints
 }
 
-// hintAgain notes hints that nothing came of.
+// hintAgain keeps hints whose reading failed.
 func (a *asks) hintAgain(hints map[int64]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,7 +97,6 @@ func (a *asks) hinted() bool {
 	return len(a.hints) > 0
 }
 
-// close answers whoever still waits.
 func (a *asks) close() {
 	a.mu.Lock()
 	a.closed = true

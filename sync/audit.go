@@ -30,9 +30,11 @@ const (
 	ProblemUnlisted = inspect.ProblemUnlisted
 )
 
-// Audit compares Source and mirror by package inspect, which shares no code with the catch-up that it checks; nothing is
-// changed. With repair the differences are run as wants, and what is repaired is judged by a second inspection.
-func (e *Engine) Audit(ctx context.Context, t Target, o RunOptions, repair bool, emit func(Finding) error) (Report, error) {
+// Audit compares Source and mirror through package inspect, which shares no code with the catch-up, and changes
+// nothing. With repair it runs the differences as wants, and a second inspection judges the repair.
+func (e *Engine) Audit(
+	ctx context.Context, t Target, o RunOptions, repair bool, emit func(Finding) error,
+) (Report, error) {
 	if repair {
 		return e.auditAndRepair(ctx, t, o, emit)
 	}
@@ -55,14 +57,16 @@ func (e *Engine) Audit(ctx context.Context, t Target, o RunOptions, repair bool,
 	return rep, err
 }
 
-func (e *Engine) auditAndRepair(ctx context.Context, t Target, o RunOptions, emit func(Finding) error) (rep Report, err error) {
+func (e *Engine) auditAndRepair(
+	ctx context.Context, t Target, o RunOptions, emit func(Finding) error,
+) (rep Report, err error) {
 	var found problems
 	defer func() {
 		if err := found.Close(); err != nil {
 			e.Log.Warn("could not remove a temporary file", "err", err)
 		}
 	}()
-	// By the hash of their URI: a difference costs 20 bytes here, whatever its length.
+	// A hash of the URI bounds the memory for each difference.
 	told, seed := map[uint64]struct{}{}, maphash.MakeSeed()
 	known := func(f *Finding) bool {
 		if f.URI == nil {
@@ -92,7 +96,8 @@ func (e *Engine) auditAndRepair(ctx context.Context, t Target, o RunOptions, emi
 		rep.count(&f)
 		return emit(f)
 	}
-	_, err = e.Verify(ctx, t, o, true, func(f Finding) error { // what lies there beside, and what rows and files disagree about
+	// Verify finds extra files, and files that disagree with their rows.
+	_, err = e.Verify(ctx, t, o, true, func(f Finding) error {
 		if known(&f) {
 			return nil
 		}
@@ -105,8 +110,10 @@ func (e *Engine) auditAndRepair(ctx context.Context, t Target, o RunOptions, emi
 	return rep, err
 }
 
-// judgeRepair tells of what an audit found, and whether another one finds it still.
-func (e *Engine) judgeRepair(ctx context.Context, t *Target, o RunOptions, found *problems, known func(*Finding) bool, tell func(Finding) error) (bool, error) {
+// judgeRepair reports each finding, and whether a second inspection still has it.
+func (e *Engine) judgeRepair(
+	ctx context.Context, t *Target, o RunOptions, found *problems, known func(*Finding) bool, tell func(Finding) error,
+) (bool, error) {
 	left, seed := map[uint64]struct{}{}, maphash.MakeSeed()
 	o.Progress = nil
 	out, err := e.inspect(ctx, t, o, func(f Finding) error {
@@ -131,8 +138,9 @@ func (e *Engine) judgeRepair(ctx context.Context, t *Target, o RunOptions, found
 	})
 }
 
-// inspect hands the Source and its mirror to the auditor.
-func (e *Engine) inspect(ctx context.Context, t *Target, o RunOptions, tell func(Finding) error) (inspect.Outcome, error) {
+func (e *Engine) inspect(
+	ctx context.Context, t *Target, o RunOptions, tell func(Finding) error,
+) (inspect.Outcome, error) {
 	opts := inspect.Options{
 		Name: t.Name, URL: t.URL, Feed: t.Kind == KindFeed, NoFeeds: t.Kind == KindResourceSync,
 		Records: t.Records == RecordsResourceFinder, Follow: t.Follow, Hub: t.Hub, Topic: t.Topic,

@@ -19,47 +19,45 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// Engine runs Sources. It holds no state of its own: everything lives in the store and the mirrors, so any number of
-// Engines may exist and a killed one costs repeated work only (CONTRIBUTING.md 3.1).
+// Engine runs Sources. It holds no state: a killed Engine costs repeated work only (CONTRIBUTING.md 3.1).
 type Engine struct {
 	Store store.Store
 	Log   *slog.Logger
-	// Holder names this process in claims, for people.
+	// Holder names this process in claims.
 	Holder string
 	// Now is the local clock.
 	Now func() time.Time
 
-	unordered *plan.Limits // nil for those that hold; others are for tests
+	unordered *plan.Limits // nil outside tests
 }
 
-// RunOptions say how one run differs from a plain catch-up.
+// RunOptions say how a run differs from a plain catch-up.
 type RunOptions struct {
-	// Full takes a baseline even if none is needed.
+	// Full forces a baseline.
 	Full bool
-	// From is the position for sets that have none; they get no baseline then.
+	// From is the position for sets that have none; such sets get no baseline.
 	From store.Micros
-	// RetryFor is how long failures are retried before they are left owed.
+	// RetryFor bounds the retries before a failure is left owed.
 	RetryFor time.Duration
-	// Plan, if set, makes it a dry run: nothing is fetched, placed or removed, each planned action is reported instead.
-	// The store must be a throw-away copy.
+	// Plan, if set, receives each action of a dry run, which changes no file. The store must be a throw-away copy.
 	Plan func(Planned) error
-	// Ended, if set, is told of each set as it ends.
+	// Ended, if set, receives each set's result.
 	Ended func(Result) error
-	// Progress, if set, is told of work as it happens; it must be quick and safe for concurrent use.
+	// Progress, if set, must be quick and safe for concurrent use.
 	Progress func(transfer.Progress)
 }
 
 // Planned is one action of a dry run.
 type Planned struct {
-	URI    string // "" for a file of which nobody can tell
+	URI    string // "" if unknown
 	Action string // fetch, delete, keep
 	Key    string
-	Length int64 // of what is fetched, as the Source tells it; -1 if it does not
-	Had    bool  // a file is there that differs
+	Length int64 // -1 if the Source gives none
+	Had    bool  // a differing file exists
 	Extra  bool  // no resource owns the file
 }
 
-// MarshalJSON implements json.Marshaler: a file that has no URI is told by its key.
+// MarshalJSON implements json.Marshaler: a file without a URI shows its key.
 func (p Planned) MarshalJSON() ([]byte, error) {
 	line := struct {
 		URI    *string `json:"uri"`
@@ -72,8 +70,7 @@ func (p Planned) MarshalJSON() ([]byte, error) {
 	return json.Marshal(line)
 }
 
-// CheckFrom refuses a position in the future: every change until then would count as known, and nothing would ever be fetched
-// (F40).
+// CheckFrom refuses a position in the future, because no change before it would ever be fetched (F40).
 func CheckFrom(from store.Micros, now time.Time) error {
 	if !from.Known() || from <= store.MicrosOf(now)+merge.Skew {
 		return nil
@@ -84,9 +81,8 @@ func CheckFrom(from store.Micros, now time.Time) error {
 // ErrStopped is returned for a Source that the operator paused.
 var ErrStopped = errors.New("source is paused: resume it with `resyncd source resume NAME`")
 
-// Run catches one Source up: discover, then each set in turn. The results are those of the sets that ended, also
-// when an error is returned. The error is a *store.HeldError, store.ErrFenced, ctx's error, a failure of store or disk, or
-// a *destination.Error when nothing usable was found; what went wrong within a set stands in its Result.
+// Run catches one Source up and returns the sets that ended, also with an error: a *store.HeldError, store.ErrFenced,
+// ctx's, of store or disk, or a *destination.Error. A set's own problem stands in its Result.
 func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
 	if err := CheckFrom(o.From, e.Now()); err != nil {
 		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
@@ -103,23 +99,23 @@ type session struct {
 	claim   store.Claim
 	release func() error
 	log     *slog.Logger
-	// observe hears of what happens, in a Follower.
 	observe Observer
-	// sweep: files that no list names are still to be looked for (Target.SweepExtra), by this run or, until one has read
-	// every set whole, by a later one.
+	// sweep says that this run or a later one must still carry out Target.SweepExtra.
 	sweep bool
-	// explained are the resources that a dry run has told of, or found right: what one set owes is still due when the next is.
+	// explained holds the resources that a dry run has reported or found right. Without it a later set would report
+	// them again.
 	explained *spill.Bitmap
-	would     Would // what a dry run has told since the last result
+	would     Would
 }
 
-// worksite is what the work on files needs of a session.
 func (s *session) worksite() *transfer.Site {
 	t := &s.Target
 	at := &transfer.Site{
-		Workset: transfer.NewWorkset(), Store: s.Store, SourceID: s.src.ID, Claim: s.claim, Log: s.log, Now: s.Now, Mirror: t.Mirror,
+		Workset: transfer.NewWorkset(), Store: s.Store, SourceID: s.src.ID, Claim: s.claim, Log: s.log, Now: s.Now,
+		Mirror: t.Mirror,
 		Means: transfer.Means{
-			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource, Delete: t.Delete,
+			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource,
+			Delete:   t.Delete,
 			TrashFor: t.TrashFor,
 		},
 		Progress: s.o.Progress, Rule: s.Scopes.Of, Content: s.ContentOfInline,
@@ -142,7 +138,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	if err != nil {
 		return nil, err
 	}
-	if src, err = e.Store.Source(ctx, t.Name); err != nil { // as the last holder left it
+	if src, err = e.Store.Source(ctx, t.Name); err != nil { // the last holder may have changed it
 		return nil, errors.Join(err, release())
 	}
 	s := &session{Engine: e, o: o, src: src, claim: claim, release: release, explained: spill.NewBitmap()}
@@ -157,7 +153,8 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	s.sweep = t.SweepExtra || src.Policy == policySweep
 	s.Recheck = src.Policy != policy
 	s.Reader = destination.NewReader(destination.ReaderOptions{
-		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor, Topic: s.TopicOptions(),
+		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor,
+		Topic:   s.TopicOptions(),
 		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
 		Await: s.Await,
 	})
@@ -165,7 +162,8 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	if pending := policySweep; s.sweep {
 		change.Policy = &pending
 	}
-	if src.RootID != t.RootID || s.Site.Look || s.sweep { // else the first change of a file says so
+	// Otherwise the first file change records the run.
+	if src.RootID != t.RootID || s.Site.Look || s.sweep {
 		if err := s.Site.Begun(ctx, change); err != nil {
 			return nil, errors.Join(err, release())
 		}
@@ -173,12 +171,11 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	return s, nil
 }
 
-// policySweep stands in Source.Policy until a run has carried out Target.SweepExtra, which only the first run after the
-// loss of the state is told: a kill in between must not leave the files there for ever.
+// policySweep stands in Source.Policy until a run has carried out Target.SweepExtra. Without it a kill in between would
+// leave the files there for ever.
 const policySweep = "sweep-extra"
 
-// claimPatience is how long a claim is asked for again: a process that was just killed may still be writing its last bytes
-// inside the kernel, and lets go of its lock only then.
+// claimPatience is how long a claim is retried, because a process that was just killed may still hold its lock.
 const claimPatience = time.Second
 
 func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() error, error) {
@@ -210,7 +207,6 @@ func (s *session) discover(ctx context.Context) (*destination.Offer, error) {
 	return s.discoverBy(ctx, s.Reader)
 }
 
-// discoverBy is discover by another reader.
 func (s *session) discoverBy(ctx context.Context, r *destination.Reader) (offer *destination.Offer, err error) {
 	if s.Target.Kind == KindFeed {
 		offer, err = destination.DiscoverTopic(ctx, r, s.Target.URL, s.TopicOptions())
@@ -226,7 +222,6 @@ func (s *session) discoverBy(ctx context.Context, r *destination.Reader) (offer 
 	return offer, nil
 }
 
-// choose picks the configured sets out of the offered ones.
 func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, error) {
 	if len(s.Target.Sets) == 0 {
 		return offer.Sets, nil
@@ -240,26 +235,27 @@ func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, erro
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`", s.Target.Name, want, fetch.RedactURL(s.Target.URL))
+			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`",
+				s.Target.Name, want, fetch.RedactURL(s.Target.URL))
 		}
 	}
 	return out, nil
 }
 
-// knowScopes draws up the scopes of the sets known so far; runSet adds those of new ones.
+// knowScopes adds the scopes of the known sets.
 func (s *session) knowScopes(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	for i := range sets {
-		if scope, err := s.Target.Judge(&destination.SetOffer{ID: sets[i].CapabilityList}); err == nil { // else nothing of it was ever read
+		// A set that cannot be judged was never read.
+		if scope, err := s.Target.Judge(&destination.SetOffer{ID: sets[i].CapabilityList}); err == nil {
 			s.Scopes.Add(sets[i].ID, scope)
 		}
 	}
 	return err
 }
 
-// recognise refuses to take a list that was only guessed (robots.txt, a link) for the Source, in place of the sets that
-// are mirrored from it: one error page where its Capability List should be would else begin a second set, whose wants
-// nothing ever takes back (F58, F72). The next run discovers anew.
+// recognise refuses a guessed list (robots.txt, a link) in place of the mirrored sets. Without it one error page could
+// begin a second set whose wants nothing takes back (F58, F72).
 func (s *session) recognise(ctx context.Context, offer *destination.Offer) error {
 	if s.Target.Kind == KindFeed {
 		return nil
@@ -288,10 +284,11 @@ func (s *session) recognise(ctx context.Context, offer *destination.Offer) error
 		return err
 	}
 	return fmt.Errorf("%s no longer leads to the sets that are mirrored from it, only to %s: nothing was changed; run again later, "+
-		"or give that address itself if the Source has moved there", fetch.RedactURL(s.Target.URL), fetch.RedactURL(offer.Sets[0].ID))
+		"or give that address itself if the Source has moved there",
+		fetch.RedactURL(s.Target.URL), fetch.RedactURL(offer.Sets[0].ID))
 }
 
-// missing counts the reads in which a known set was not offered; after two it is reported (F71). Nothing is deleted.
+// missing reports a set after two reads without it (F71).
 func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 	if len(s.Target.Sets) > 0 {
 		return nil

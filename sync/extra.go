@@ -14,15 +14,14 @@ import (
 	"resyncd/sync/verify"
 )
 
-// sweepExtra carries out Target.SweepExtra, and counts what went as deleted.
 func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offer *destination.Offer) error {
 	n, err := s.sweepOnce(ctx, offer)
 	rec.Went(n)
 	return err
 }
 
-// sweepOnce sweeps if every set on offer has had its baseline: before that the files of a set that could not be read
-// would look like nobody's (P5).
+// sweepOnce sweeps only after every offered set has had a baseline. Otherwise the files of an unread set would look
+// like extra files (P5).
 func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone int64, err error) {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	if err != nil {
@@ -45,10 +44,8 @@ func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone
 	return s.sweepAll(ctx)
 }
 
-// sweepAll moves files that no resource owns to the trash, in a folder that was ours before its state was lost. The
-// sweep guard counts them against what the mirror holds. Where that is nothing, a list that may be empty by mistake is
-// all that speaks against them, so a later run judges again. With DeleteKeep they stay: what the Source deleted while
-// there was a state, and was to be kept, is among them.
+// sweepAll moves files without an owner to the trash, under the sweep guard. With an empty mirror a later run judges
+// again; with DeleteKeep the files stay, because deleted files that were to be kept are among them.
 func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 	if s.Target.Delete == transfer.DeleteKeep {
 		if s.o.Plan == nil {
@@ -81,7 +78,6 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 	return gone, err
 }
 
-// mirrored is how many files the sets hold; in a dry run, how many they would once all is fetched that is to be.
 func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	for _, set := range sets {
@@ -91,20 +87,24 @@ func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 		return have, err
 	}
 	for after := int64(0); ; {
-		rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: store.ActionFetch, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
+		rs, err := s.Store.Due(ctx, store.DueQuery{
+			SourceID: s.src.ID, Action: store.ActionFetch, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+		})
 		if err != nil || len(rs) == 0 {
 			return have, err
 		}
 		after = rs[len(rs)-1].ID
 		for _, r := range rs {
 			for i := range r.Wants {
-				have += merge.Delta(merge.Counted(&r.Wants[i], &r.Have), merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent}))
+				have += merge.Delta(
+					merge.Counted(&r.Wants[i], &r.Have),
+					merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent}),
+				)
 			}
 		}
 	}
 }
 
-// planExtra tells of files that no resource owns in a dry run.
 func (s *session) planExtra(ctx context.Context, keys []string, action string) error {
 	uris, err := s.urisOf(ctx, keys)
 	for i := 0; i < len(keys) && err == nil; i++ {
@@ -113,7 +113,6 @@ func (s *session) planExtra(ctx context.Context, keys []string, action string) e
 	return err
 }
 
-// discard moves files that no resource owns to the trash, and says how many went.
 func (s *session) discard(ctx context.Context, keys []string, reason string) (gone int64, err error) {
 	uris, err := s.urisOf(ctx, keys)
 	if err != nil {
@@ -133,13 +132,13 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 		if err == nil {
 			gone++
 		}
-		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.src.ID, URI: uris[i], Key: keys[i], Length: -1, Reason: reason,
+		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.src.ID, URI: uris[i], Key: keys[i],
+			Length: -1, Reason: reason,
 			At: s.Site.LocalNow()})
 	}
 	return gone, errors.Join(failed, s.Store.Commit(ctx, c))
 }
 
-// extras pages over the keys of files that no resource owns, nor waits for.
 func (s *session) extras(ctx context.Context, each func(keys []string) error, page int) error {
 	return verify.Extra(ctx, s.Store, s.Target.Mirror, s.src.ID, func(extra []blob.Info, owed []int64) error {
 		s.doubt(owed)
@@ -152,7 +151,7 @@ func (s *session) extras(ctx context.Context, each func(keys []string) error, pa
 	})
 }
 
-// doubt has rows that tell of no file looked at where one lies there already.
+// doubt marks rows without a file where one exists, so that a run looks at it.
 func (s *session) doubt(owed []int64) {
 	for _, id := range owed {
 		if !s.Site.Look {

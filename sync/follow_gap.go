@@ -11,10 +11,10 @@ import (
 	"resyncd/sync/pull"
 )
 
-// lagFirst is when a list that lags is asked first; it doubles up to the distance of two pulls (coverage.md 4).
+// lagFirst is the first delay for a lagging list; it doubles up to Poll (coverage.md 4).
 const lagFirst = 5 * time.Second
 
-// fillGaps asks for the lists of all sets whose holes are due, and of those that somebody gave a hint of.
+// fillGaps reads the lists of all sets with due holes or hints.
 func (f *Follower) fillGaps(ctx context.Context) error {
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
 	if err != nil {
@@ -23,7 +23,7 @@ func (f *Follower) fillGaps(ctx context.Context) error {
 	hinted := f.asks.takeHints()
 	var next time.Time
 	for i := range sets {
-		// While the lists of another set were read, notifications may have moved this one on.
+		// Notifications may have moved this set on while the lists of another set were read.
 		at, err := f.fillKnown(ctx, sets[i].ID, hinted[sets[i].ID])
 		if err != nil {
 			f.asks.hintAgain(hinted)
@@ -37,7 +37,6 @@ func (f *Follower) fillGaps(ctx context.Context) error {
 	return nil
 }
 
-// fillKnown is fillSet by the set's id.
 func (f *Follower) fillKnown(ctx context.Context, id int64, hinted bool) (time.Time, error) {
 	set, err := f.known(ctx, id)
 	if err != nil || set == nil {
@@ -46,7 +45,7 @@ func (f *Follower) fillKnown(ctx context.Context, id int64, hinted bool) (time.T
 	return f.fillSet(ctx, set, hinted)
 }
 
-// fillSet returns when the set is to be looked at again, zero for never.
+// fillSet returns when to look at the set again, zero for never.
 func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (time.Time, error) {
 	cover := coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
 	holes := cover.Unheard()
@@ -55,13 +54,14 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 		s.due, s.delay = time.Time{}, 0
 	}
 	if s.due.IsZero() && len(holes) > 0 {
-		s.due = now.Add(f.o.ReorderGrace) // after a restart
+		s.due = now.Add(f.o.ReorderGrace)
 	}
 	due := s.due
 	if hinted {
 		pause := hintEvery
 		if o := f.offers[set.ID]; o != nil && o.ChangeList == nil && o.Topic == nil {
-			pause = listEvery // whoever sends hints must not have us read a Resource List over and over
+			// A sender of hints must not make us read a Resource List over and over.
+			pause = listEvery
 		}
 		if s.signed {
 			pause = topicEvery
@@ -79,7 +79,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 	}
 	s.filled = now
 	offer, ok := f.offer(set)
-	if !ok { // nothing was discovered since the start, or it cannot be read
+	if !ok { // not discovered yet, or unreadable
 		f.o.Later(WorkPull, now)
 		if len(holes) == 0 {
 			return time.Time{}, nil
@@ -96,11 +96,12 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	if p.Out.Problem != nil { // the lists may have moved since they were discovered
+	if p.Out.Problem != nil { // the lists may have moved
 		if _, err := f.rediscover(ctx); err != nil {
 			return time.Time{}, err
 		}
-		if now, _ := f.offer(set); !sameRef(now.ChangeList, offer.ChangeList) || !sameRef(now.ResourceList, offer.ResourceList) {
+		if now, _ := f.offer(set); !sameRef(now.ChangeList, offer.ChangeList) ||
+			!sameRef(now.ResourceList, offer.ResourceList) {
 			if p, err = f.fillFrom(ctx, set.ID, now); err != nil {
 				return time.Time{}, err
 			}
@@ -111,7 +112,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 
 func sameRef(a, b *destination.Ref) bool { return a == b || a != nil && b != nil && a.URL == b.URL }
 
-// fillFrom reads the set anew, because notifications may have moved it on while the Source was asked what it offers.
+// fillFrom reads the set anew, because notifications may have moved it on during discovery.
 func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.SetOffer) (*pull.Puller, error) {
 	set, err := f.known(ctx, id)
 	if err == nil && set == nil {
@@ -138,7 +139,6 @@ func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.Se
 	return p, nil
 }
 
-// afterFill plans the next look at what stayed open.
 func (f *Follower) afterFill(set *store.Set, p *pull.Puller, s *following) time.Time {
 	if p.Out.Problem != nil {
 		f.s.log.Warn("a gap could not be asked about; it stays open", "set", set.CapabilityList, "err", p.Out.Problem)
@@ -150,14 +150,12 @@ func (f *Follower) afterFill(set *store.Set, p *pull.Puller, s *following) time.
 	return f.putOff(s)
 }
 
-// putOff has open holes of a set asked about later and later.
 func (f *Follower) putOff(s *following) time.Time {
 	s.delay = min(max(2*s.delay, lagFirst), max(f.o.Poll, lagFirst))
 	s.due = f.s.Now().Add(s.delay)
 	return s.due
 }
 
-// pulling shows that the holes of a set are being asked about.
 func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *coverage.Coverage) error {
 	gaps, err := f.s.Store.Gaps(ctx, set.ID)
 	if err != nil {

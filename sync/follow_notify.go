@@ -11,19 +11,17 @@ import (
 	"resyncd/sync/pull"
 )
 
-// baselineEvery is the least time between two pulls of a set without a baseline that pushes ask for.
+// baselineEvery is the least time between two pulls that pushes request for a set without a baseline.
 const baselineEvery = 30 * time.Second
 
-// How much of the inbox one round takes up.
 const (
 	inboxPage  = 500
 	inboxBytes = 32 << 20
 )
 
-// notify takes up what waits in the inbox. Sets without a baseline keep theirs until they have one; Framework
-// Notifications wait for their own slice.
+// notify takes up the inbox. Deliveries of sets without a baseline and Framework Notifications stay for later slices.
 func (f *Follower) notify(ctx context.Context) error {
-	if !f.begun { // holes that an earlier Follower left
+	if !f.begun {
 		f.begun = true
 		f.o.Later(WorkGap, f.s.Now())
 	}
@@ -52,7 +50,7 @@ func (f *Follower) notify(ctx context.Context) error {
 			}
 		}
 		if len(ds) < inboxPage && size < inboxBytes/2 {
-			return nil // that was all; what came meanwhile asked for a slice of its own
+			return nil
 		}
 	}
 }
@@ -66,7 +64,8 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		return f.drop(ctx, ds)
 	}
 	if f.turn.between && (ds[0].Kind == store.ChannelFeed || !set.Floor.Known()) {
-		return nil // for the WorkNotify that follows the slice: a topic's own answer is what its pushes are held against
+		// The next WorkNotify takes these up, because pushes are compared with the topic's own answer.
+		return nil
 	}
 	if ds[0].Kind == store.ChannelFeed {
 		return f.notifyTopic(ctx, set, ds)
@@ -76,7 +75,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		named := parsed.NamesDocuments(d)
 		framework = framework || named
 		if named && d.Kind != store.ChannelFramework {
-			f.Hint(id) // on this channel it may well mean changes
+			f.Hint(id) // here it may mean changes
 		}
 		return named
 	})
@@ -87,7 +86,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		return nil
 	}
 	if !set.Floor.Known() {
-		// The pull that takes the baseline has it taken up. A Source that has none to give is not asked at every push.
+		// The pull with the baseline takes these up. A Source without one is not asked at every push.
 		due := f.s.Now()
 		for _, last := range []time.Time{f.tried, f.set(id).pulled} {
 			if again := last.Add(baselineEvery); again.After(due) {
@@ -116,15 +115,16 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if err := f.findGaps(ctx, v, &before); err != nil {
 		return err
 	}
-	// Its deliveries are durable, and it is what ends them, so the fetch need not wait for the disk; whoever changes a file does
-	// (Durable), and often shares a sync that is under way.
+	// The deliveries are durable until this commit ends them, so the fetch need not wait for the disk. Every file
+	// change syncs first (Durable).
 	v.Commit.Repeatable = true
 	state := p.SetCommit()
 	v.Commit.Sets = append(v.Commit.Sets, state.Sets...)
 	if err := p.Plan.FlushWith(ctx, v.Commit); err != nil {
 		return err
 	}
-	if reads != nil { // only now that it is recorded, or the pull would record it without its wants (P3)
+	// The pull may know the push only once it is recorded, or it would record coverage without wants (P3).
+	if reads != nil {
 		reads.Pushed(v)
 	}
 	for _, verdict := range v.Verdicts {
@@ -142,7 +142,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	return nil
 }
 
-// drop ends deliveries of a set that is no more.
+// drop ends deliveries without further work.
 func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
 	c := &store.Commit{Claim: f.s.claim}
 	for _, d := range ds {
@@ -155,8 +155,8 @@ func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
 	return err
 }
 
-// findGaps records the holes that notifications made or filled, in the commit that records what they say. The
-// notification behind a hole is kept: it tells what a list must hold.
+// findGaps records the holes that notifications made or filled, in the same commit. The notification behind a hole is
+// kept, because it tells what a list must hold.
 func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *coverage.Coverage) error {
 	holes := v.Puller.Cover.Unheard()
 	if len(holes) == 0 {
@@ -176,19 +176,20 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 	for i := range gaps {
 		g := &gaps[i]
 		if g.State.Open() && isHole(before.Unheard(), g.Until) && !isHole(holes, g.Until) {
-			g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByNotification, now // late, but here
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByNotification, now
 			v.Commit.Gaps = append(v.Commit.Gaps, g)
 		}
 	}
 	for _, h := range holes {
 		known := slices.IndexFunc(gaps, func(g store.Gap) bool { return g.State.Open() && g.Until == h.Until })
 		switch {
-		case known >= 0 && gaps[known].From != h.From: // filled in part
+		case known >= 0 && gaps[known].From != h.From:
 			gaps[known].From = h.From
 			v.Commit.Gaps = append(v.Commit.Gaps, &gaps[known])
 		case known < 0 && !isHole(before.Unheard(), h.Until):
 			v.Commit.Gaps = append(v.Commit.Gaps, &store.Gap{
-				SetID: v.Puller.Set.ID, From: h.From, Until: h.Until, State: store.GapWaiting, Found: now, Ended: store.NoTime,
+				SetID: v.Puller.Set.ID, From: h.From, Until: h.Until, State: store.GapWaiting,
+				Found: now, Ended: store.NoTime,
 			})
 		}
 		for _, k := range v.Kept {
@@ -207,7 +208,6 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 	return nil
 }
 
-// earlier is the earlier of two times, zero being none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

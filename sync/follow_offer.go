@@ -14,16 +14,14 @@ import (
 	"resyncd/sync/verify"
 )
 
-// offered is which channels of a set were told of, and how often one of them was not there since.
 type offered struct {
 	channels []destination.Channel
 	gone     map[rsdoc.Kind]int
 }
 
-// goneAfter is how many consistent reads must agree that something is no longer offered (F71).
+// goneAfter is how many reads must agree that a channel is gone (F71).
 const goneAfter = 2
 
-// discover reads what the Source offers, and tells which channels there are.
 func (f *Follower) discover(ctx context.Context) (*destination.Offer, error) {
 	return f.discoverBy(ctx, f.s.Reader)
 }
@@ -57,7 +55,7 @@ func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*dest
 			s.Scopes.Add(set.ID, rule)
 		}
 		if o.Err != nil {
-			continue // what could not be read says nothing about its channels
+			continue
 		}
 		f.offers[set.ID] = light(o)
 		if ok, err := f.tellsOfHubs(ctx, &set, o); err != nil {
@@ -70,7 +68,7 @@ func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*dest
 	return offer, f.withdrawn(ctx, seen)
 }
 
-// tell passes on the channels of a set. One that is not there any more is kept until a second read agrees.
+// tell announces the channels of a set. A missing channel stays until a second read agrees.
 func (f *Follower) tell(ctx context.Context, set int64, now []destination.Channel) {
 	was := f.channels[set]
 	if was == nil {
@@ -95,7 +93,6 @@ func (f *Follower) tell(ctx context.Context, set int64, now []destination.Channe
 	}
 }
 
-// withdrawn ends the channels of sets that the Source no longer offers, after as many reads.
 func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
 	if err != nil || len(f.s.Target.Sets) > 0 {
@@ -109,15 +106,15 @@ func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
 	return nil
 }
 
-// framework carries out what Framework Notifications ask for, and rediscovery: the named documents are read anew, and
-// nothing else. They stay in the inbox until that is done.
+// framework carries out Framework Notifications and rediscovery. The notifications stay in the inbox until the named
+// documents are read.
 func (f *Follower) framework(ctx context.Context) (err error) {
 	waiting := f.asks.takeFramework()
 	if next := f.framed.Add(hintEvery); len(waiting) == 0 && next.After(f.s.Now()) {
 		f.o.Later(WorkFramework, next)
 		return nil
 	}
-	told := error(nil) // what the Source did wrong, for those who wait
+	told := error(nil)
 	defer func() {
 		for _, w := range waiting {
 			w <- errors.Join(err, told) // buffered
@@ -134,7 +131,7 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 		if told, err = f.rediscover(ctx); err != nil {
 			return err
 		}
-		if told != nil && len(n.done) > 0 { // they stay until it can be read
+		if told != nil && len(n.done) > 0 { // kept until the offer can be read
 			f.framed = f.s.Now().Add(listEvery - hintEvery)
 			f.o.Later(WorkFramework, f.s.Now().Add(listEvery))
 			return nil
@@ -151,8 +148,7 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 	return nil
 }
 
-// rediscover reads the Capability Lists; sets that are new are pulled whole. What the Source does wrong is told apart from
-// failures of ours.
+// rediscover returns the Source's faults apart from ours.
 func (f *Follower) rediscover(ctx context.Context) (told, err error) {
 	_, err = f.discover(ctx)
 	if err != nil && !f.broken(ctx, err) {
@@ -171,7 +167,6 @@ func (f *Follower) rediscover(ctx context.Context) (told, err error) {
 	return nil, err
 }
 
-// named is what Framework Notifications named.
 type named struct {
 	done     []*store.Delivery
 	order    []int64
@@ -180,11 +175,12 @@ type named struct {
 	discover bool
 }
 
-// namedDocuments reads the Framework Notifications in the inbox.
 func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 	n := &named{changes: map[int64]bool{}, list: map[int64]bool{}}
 	for after := int64(0); ; {
-		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes})
+		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
+			SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
+		})
 		if err != nil || len(ds) == 0 {
 			return n, err
 		}
@@ -204,7 +200,7 @@ func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 	}
 }
 
-// name sorts one named document: a list of a known set is read anew there, anything else by discovery.
+// name sorts one document: a list of a known set is read anew, anything else needs discovery.
 func (f *Follower) name(ctx context.Context, n *named, e *rsdoc.Entry) error {
 	index := ""
 	for _, l := range e.Links {
@@ -245,11 +241,10 @@ func (n *named) read(set int64, of map[int64]bool) {
 	}
 }
 
-// listEvery is the least time between two re-reads of a Resource List because notifications name it: a Source that makes
-// a new one whenever it is asked would otherwise keep us reading for ever.
+// listEvery is the least time between two reads of a Resource List that notifications name. Without it a Source that
+// makes a new list on each request would keep us reading for ever.
 const listEvery = time.Minute
 
-// reread reads the named lists of one set.
 func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 	set, err := f.known(ctx, id)
 	if err != nil || set == nil {
@@ -268,7 +263,9 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 		}
 		if n.list[id] && f.s.Now().Sub(s.listed) >= listEvery && set.Baselines > 0 {
 			s.listed = f.s.Now()
-			if err := p.Rebase(ctx, offer.ResourceList, pull.BaselineOptions{Changed: true, After: set.Floor}); err != nil {
+			if err := p.Rebase(ctx, offer.ResourceList, pull.BaselineOptions{
+				Changed: true, After: set.Floor,
+			}); err != nil {
 				return err
 			}
 		}
@@ -285,11 +282,10 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 	return nil
 }
 
-// missMargin is how old a change must be before a list that tells it first counts as a miss of the hub's: its
-// notification may be on its way.
+// missMargin is how old a change must be before a list counts it as a miss of the hub, because its notification may
+// still be on its way.
 const missMargin store.Micros = 3 * 1e6
 
-// watchMisses counts what lists tell although a subscription should have.
 func (f *Follower) watchMisses(p *pull.Puller) {
 	if f.o.Subscribed == nil {
 		return
@@ -313,16 +309,17 @@ func (f *Follower) countMisses(p *pull.Puller) {
 	f.countOdd(p)
 }
 
-// scrubPage is how many files one slice re-hashes.
 const scrubPage = 200
 
-// scrub re-hashes a few files and fetches anew what is not what it was (F13).
+// scrub re-hashes a few files and fetches damaged ones anew (F13).
 func (f *Follower) scrub(ctx context.Context) error {
 	s := f.s
-	if f.rec.IsHalted() || s.Target.Mirror.Check(ctx) != nil { // a disk that went away is no rot
+	if f.rec.IsHalted() || s.Target.Mirror.Check(ctx) != nil { // a missing disk is no damage
 		return nil
 	}
-	rs, err := s.Store.Scan(ctx, store.ScanQuery{SourceID: s.src.ID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage})
+	rs, err := s.Store.Scan(ctx, store.ScanQuery{
+		SourceID: s.src.ID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage,
+	})
 	if err != nil {
 		return err
 	}

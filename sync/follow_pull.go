@@ -13,7 +13,7 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// pulling is a pull whose documents are read and whose fetches may still be under way.
+// pulling is a pull whose documents are read and whose fetches may still run.
 type pulling struct {
 	pull     *pull.Puller
 	res      Result
@@ -21,14 +21,14 @@ type pulling struct {
 	base     transfer.Count
 	deadline time.Time
 	requests []*PullRequest
-	last     bool      // the requests end with it
-	retry    time.Time // until then failures are waited for
-	// asked, got are what the Source had cost before it.
+	last     bool
+	retry    time.Time
+	// asked and got are the requests and bytes spent before the pull.
 	asked, got int64
 }
 
-// pull reads what the Source offers and then each set, as a one-shot run does, but leaves the fetching to Run. What the
-// Source does wrong is recorded at its sets and no error.
+// pull reads the offer and each set, and leaves the fetching to Run. The Source's faults are recorded at its sets and
+// return no error.
 func (f *Follower) pull(ctx context.Context) error {
 	requests := f.asks.take()
 	full := false
@@ -65,23 +65,22 @@ func (f *Follower) pull(ctx context.Context) error {
 	return err
 }
 
-// broken tells a failure of ours, which ends the slice, from one of the Source.
+// broken reports a failure of ours, which ends the slice.
 func (f *Follower) broken(ctx context.Context, err error) bool {
 	var own *destination.Error
 	return ctx.Err() != nil || !errors.As(err, &own) && !errors.Is(err, errSource)
 }
 
-// errSource marks what the Source does wrong as a whole.
 var errSource = errors.New("the Source cannot be followed")
 
-// pullAll pulls each set; p is the pull of the first one, with what was done for all of them before it. A one-shot run ends
-// each before it begins the next.
+// pullAll pulls each set; p is the first set's pull and includes the work done for all sets. A one-shot run ends each
+// pull before the next.
 func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err error) {
 	s := f.s
 	s.Full = full
 	defer func() {
 		s.Full, s.Wide = false, false
-		f.rec.EndCount(p.base) // the one that is not to be concluded
+		f.rec.EndCount(p.base) // the pull that was never concluded
 	}()
 	if err := s.BeginLook(ctx); err != nil {
 		return err
@@ -118,20 +117,19 @@ func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err erro
 	return f.housekeeping(ctx, offer)
 }
 
-// sourceError is what the Source does wrong as a whole.
 type sourceError struct{ error }
 
 func (sourceError) Is(target error) bool { return target == errSource }
 func (e sourceError) Unwrap() error      { return e.error }
 
-// pullSet reads the documents of one set. It is concluded when its fetches have come to rest, or patience is over.
+// pullSet reads the documents of one set. The pull is concluded when its fetches rest or patience ends.
 func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *pulling) error {
 	s := f.s
 	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
 	if err != nil {
 		return err
 	}
-	if err := f.concludeSet(ctx, set.ID); err != nil { // an earlier pull of it ends here
+	if err := f.concludeSet(ctx, set.ID); err != nil {
 		return err
 	}
 	if set, err = s.Store.EnsureSet(ctx, s.claim, offer.ID); err != nil {
@@ -153,18 +151,19 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 		}
 	}
 	if f.once {
-		f.rec.Retry(p.start) // each resource is tried once before any is tried again
+		f.rec.Retry(p.start) // every resource is tried once before any retry
 	}
 	if err := f.readsBy(pull, func() error { return pull.Run(ctx) }); err != nil {
 		return err
 	}
-	pull.Offer = light(offer) // it may be long until it is concluded
+	pull.Offer = light(offer)
 	f.countMisses(pull)
 	if err := f.hasRead(ctx, pull); err != nil {
 		return err
 	}
 	p.deadline = s.Now().Add(f.o.Patience)
-	if p.retry.After(p.deadline) { // else a retry that is under way when patience ends would not be waited for
+	// Otherwise a retry under way when patience ends would not be awaited.
+	if p.retry.After(p.deadline) {
 		p.deadline = p.retry
 	}
 	f.pulls = append(f.pulls, p)
@@ -176,27 +175,28 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 		f.set(set.ID).due, f.set(set.ID).delay = time.Time{}, 0
 	}
 	f.o.Later(WorkConclude, p.deadline)
-	if set.Floor.Known() { // what waited for a baseline
+	if set.Floor.Known() {
 		f.o.Later(WorkNotify, s.Now())
 	}
 	return nil
 }
 
-// hasRead shows that the documents of a set were read just now; its fetches may take hours more.
+// hasRead records that the documents of a set were read; its fetches may take much longer.
 func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	_, hole := p.Cover.FirstHole()
-	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.Site.LocalNow(), "", "", p.Out.Problem == nil && !hole
+	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.Site.LocalNow(), "", "",
+		p.Out.Problem == nil && !hole
 	if p.Out.Problem != nil {
 		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
 		f.s.observe.unread(p.Out.Problem)
 	}
 	c := p.SetCommit()
-	c.Repeatable = true // a pull that was cut is read again
+	c.Repeatable = true // an interrupted pull is read again
 	return f.s.Store.Commit(ctx, c)
 }
 
-// setBack tells of a clock that is behind the last pull, which may have been one of the process before: what failed until then
-// would wait as much longer as the clock was ahead.
+// setBack reports a clock behind the last pull, perhaps one of an earlier process. Failures until then would wait
+// longer by that difference.
 func (f *Follower) setBack(ctx context.Context) (bool, error) {
 	if !f.tried.IsZero() {
 		return f.s.Now().Round(0).Before(f.tried.Round(0)), nil
@@ -206,7 +206,7 @@ func (f *Follower) setBack(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(sets, func(set store.Set) bool { return set.LastPull > now }), err
 }
 
-// tryOwed makes everything owed due: somebody who asks for a catch-up wants it tried now, whatever the ledger planned.
+// tryOwed makes all owed work due, because a requested catch-up wants it tried now.
 func (s *session) tryOwed(ctx context.Context) error {
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after, more := int64(0), true; more; {
@@ -219,11 +219,13 @@ func (s *session) tryOwed(ctx context.Context) error {
 	return nil
 }
 
-// tryPage holds the lock of the rows, because rows read here are written back.
+// tryPage holds the lock of the rows, because it writes back rows that it read.
 func (s *session) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
 	s.Site.Rows.Lock()
 	defer s.Site.Rows.Unlock()
-	rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
+	rs, err := s.Store.Due(ctx, store.DueQuery{
+		SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+	})
 	if err != nil || len(rs) == 0 {
 		return after, false, err
 	}
@@ -245,22 +247,20 @@ func (s *session) tryPage(ctx context.Context, action store.Action, after int64)
 	return after, true, nil
 }
 
-// concludeAgain is when a pull is looked at again of which something is still owed.
 const concludeAgain = 500 * time.Millisecond
 
-// wake has the reconciler say when it is at rest.
 func (f *Follower) wake() {
 	f.rec.Stir()
 }
 
-// conclude ends the pulls whose fetches are done, or all that are out of patience.
+// conclude ends the pulls whose fetches are done or whose patience is over; with all, every pull.
 func (f *Follower) conclude(ctx context.Context, all bool) error {
 	rest := f.pulls[:0]
 	pulls := f.pulls
 	idle := f.rec.Rests()
 	for i, p := range pulls {
 		wait := !idle && f.s.Now().Before(p.deadline)
-		if !all && !wait && idle && f.s.Now().Before(p.retry) { // what failed comes again
+		if !all && !wait && idle && f.s.Now().Before(p.retry) {
 			counts, err := f.s.Store.Counts(ctx, p.pull.Set.ID)
 			if err != nil {
 				f.pulls = append(rest, pulls[i:]...)
@@ -283,7 +283,6 @@ func (f *Follower) conclude(ctx context.Context, all bool) error {
 	return nil
 }
 
-// concludeSet ends an earlier pull of a set, whatever its fetches do.
 func (f *Follower) concludeSet(ctx context.Context, set int64) error {
 	for i, p := range f.pulls {
 		if p.pull.Set.ID == set {
@@ -297,7 +296,7 @@ func (f *Follower) concludeSet(ctx context.Context, set int64) error {
 	return nil
 }
 
-// concludeOne records how a pull ended, in the set as it is now: notifications may have moved it on meanwhile.
+// concludeOne records how a pull ended in the set's current state, which notifications may have moved on.
 func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	set, err := f.known(ctx, p.pull.Set.ID)
 	if err != nil {
@@ -320,7 +319,7 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	f.rec.EndCount(p.base)
 	if read := p.pull.Out.Problem; p.res.Problem != "" && (read == nil || p.res.Problem != read.Error()) {
 		f.marred.Store(true)
-		f.judgeAnew() // it may be over already
+		f.judgeAnew() // the failure may be over
 	}
 	if o := f.o.Observe.Pulled; o != nil {
 		o(p.res)
@@ -335,7 +334,6 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	return nil
 }
 
-// ended: the pull is concluded.
 func (f *Follower) ended(p *pulling) {
 	f.unsettled.Add(-1)
 	if p.last {
@@ -343,9 +341,9 @@ func (f *Follower) ended(p *pulling) {
 	}
 }
 
-// troubled shows at all sets why the Source could not be read as a whole.
+// troubled records at all sets why the whole Source could not be read.
 func (f *Follower) troubled(ctx context.Context, cause error) error {
-	if !f.once { // else it is the error of the run
+	if !f.once { // a one-shot run returns it
 		f.s.log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
 	}
 	f.s.observe.unread(cause)
@@ -355,7 +353,8 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	}
 	c := &store.Commit{Claim: f.s.claim}
 	for i := range sets {
-		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.Site.LocalNow()
+		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false,
+			transfer.Clip(cause.Error(), 500), f.s.Site.LocalNow()
 		sets[i].Cause = causeOf(cause)
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
 	}
@@ -365,7 +364,6 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	return f.s.Store.Commit(ctx, c)
 }
 
-// housekeeping follows a pull of all sets.
 func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) error {
 	s := f.s
 	if s.o.Plan != nil {
@@ -385,7 +383,8 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 	if s.sweep {
 		policy = policySweep
 	}
-	if len(s.Target.Sets) > 0 || policy == s.src.Policy { // the sets left out were not judged by what may be new in it
+	// Sets outside the selection were not judged by the new policy.
+	if len(s.Target.Sets) > 0 || policy == s.src.Policy {
 		return nil
 	}
 	s.src.Policy = policy

@@ -21,19 +21,19 @@ import (
 	"resyncd/sync/window"
 )
 
-// discoverTopics is discover past caches, for somebody who was told that a topic changed.
+// discoverTopics discovers past caches, because a push said that a topic changed.
 func (f *Follower) discoverTopics(ctx context.Context) (*destination.Offer, error) {
 	return f.discoverBy(ctx, f.s.Reader.Uncached())
 }
 
-// topicEvery is the least time between two reads of a topic that signed pushes ask for.
+// topicEvery is the least time between two reads of a topic for signed pushes.
 const topicEvery = time.Second
 
-// looksMost is how often a topic is asked, less and less often, for a document that was pushed and that it does not answer
-// with yet: a push may be ahead of the public Source (S-71).
+// looksMost bounds the questions, with growing delays, for a pushed document that the topic does not answer with yet
+// (S-71).
 const looksMost = 7
 
-// fillTopic reads the topic of a set because of a hint. It returns when it is to be tried again, zero for never.
+// fillTopic reads the topic of a set after a hint. It returns when to try again, zero for never.
 func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, error) {
 	s := f.set(set.ID)
 	s.signed, s.read = false, f.s.Now()
@@ -49,28 +49,30 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 		if f.broken(ctx, err) {
 			return time.Time{}, err
 		}
-		f.s.log.Warn("a topic that may have changed could not be read; it is tried again", "set", set.CapabilityList, "err", err)
+		f.s.log.Warn("a topic that may have changed could not be read; it is tried again",
+			"set", set.CapabilityList, "err", err)
 		f.keepHint(set.ID)
 		return again, nil
 	}
 	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == set.CapabilityList })
 	if i < 0 || offer.Sets[i].Topic == nil {
-		return time.Time{}, nil // another topic now; the next pull takes it up
+		return time.Time{}, nil
 	}
 	p, err := f.fillFrom(ctx, set.ID, &offer.Sets[i])
 	if err != nil {
 		return time.Time{}, err
 	}
 	if p.Out.Problem != nil {
-		f.s.log.Warn("a topic that may have changed could not be read; it is tried again", "set", set.CapabilityList, "err", p.Out.Problem)
+		f.s.log.Warn("a topic that may have changed could not be read; it is tried again",
+			"set", set.CapabilityList, "err", p.Out.Problem)
 		f.keepHint(set.ID)
 		return again, nil
 	}
 	return f.lookAgain(set.ID), nil
 }
 
-// tellsOfHubs: what answered is the topic, whole, so that it may also say that there is no hub. An error page with status 200,
-// or a feed that broke off, says nothing about that (F58, S-13).
+// tellsOfHubs reports whether a whole topic answered, so that a missing hub is real. An error page with status 200 or a
+// truncated feed says nothing about hubs (F58, S-13).
 func (f *Follower) tellsOfHubs(ctx context.Context, set *store.Set, o *destination.SetOffer) (bool, error) {
 	if o.Topic == nil || len(o.Topic.Hubs) > 0 || o.Topic.Answer.NotModified {
 		return true, nil
@@ -80,11 +82,11 @@ func (f *Follower) tellsOfHubs(ctx context.Context, set *store.Set, o *destinati
 		was, err := f.s.RecallJSON(ctx, pull.TopicWindow+set.CapabilityList, &window.Window{})
 		return !was, err
 	}
-	_, err := feed.Read(bytes.NewReader(a.Body), feed.Options{ContentType: a.ContentType}, func(*feed.Entry) error { return nil })
+	_, err := feed.Read(bytes.NewReader(a.Body), feed.Options{ContentType: a.ContentType},
+		func(*feed.Entry) error { return nil })
 	return err == nil, ctx.Err()
 }
 
-// answered tells whether the topic's own document is what was pushed by now.
 func (f *Follower) answered(ctx context.Context, set *store.Set, s *following) (bool, error) {
 	offer, _ := f.offer(set)
 	if offer.Topic == nil || s.expects == nil {
@@ -103,7 +105,6 @@ func (f *Follower) answered(ctx context.Context, set *store.Set, s *following) (
 	return false, nil
 }
 
-// lookAgain plans the next look for a document that was pushed, zero for none.
 func (f *Follower) lookAgain(set int64) time.Time {
 	s := f.set(set)
 	if s.expects == nil {
@@ -120,9 +121,9 @@ func (f *Follower) lookAgain(set int64) time.Time {
 	return s.read.Add(wait)
 }
 
-// expect has a topic looked at soon because of a signed push; of a document, until it answers with it.
+// expect has a topic read soon after a signed push, and again until it answers with a pushed document.
 func (s *following) expect(v *topicPush) {
-	if s.filled.After(s.read) { // a later look was planned, for an older push
+	if s.filled.After(s.read) {
 		s.filled = s.read
 	}
 	s.signed = s.signed || v.signed
@@ -131,13 +132,11 @@ func (s *following) expect(v *topicPush) {
 	}
 }
 
-// keepHint has a set looked at again although nobody asks anew.
 func (f *Follower) keepHint(set int64) {
 	f.asks.hint(set)
 	f.set(set).filled = f.s.Now().Add(listEvery - hintEvery)
 }
 
-// light is the offer without what is only of use to the pull that follows its discovery.
 func light(o *destination.SetOffer) *destination.SetOffer {
 	if o.Topic == nil {
 		return o
@@ -148,8 +147,8 @@ func light(o *destination.SetOffer) *destination.SetOffer {
 	return &out
 }
 
-// notifyTopic takes up deliveries of a topic. Signed entries of a feed become wants at once; whatever else may come is a
-// hint, and the topic's own document decides (P9, S-66).
+// notifyTopic takes up deliveries of a topic. Signed feed entries become wants at once; anything else is a hint, and
+// the topic's own document decides (P9, S-66).
 func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.Delivery) error {
 	offer, _ := f.offer(set)
 	if offer.Topic == nil {
@@ -191,26 +190,24 @@ func (f *Follower) countOdd(p *pull.Puller) {
 	}
 }
 
-// topicPush turns deliveries of one topic into wants, all in one commit at the end if they are small.
+// topicPush turns the deliveries of one topic into wants, in one final commit if they are small.
 type topicPush struct {
 	p      *pull.Puller
 	heard  *pull.Heard
 	commit *store.Commit
 	notes  []*transfer.Note
 	hint   bool // the topic is to be read
-	// signed: something came with a right signature; document is the last of those
-	// that are no feeds.
+	// signed says that one delivery had a valid signature; document is the last signed one that is no feed.
 	signed   bool
 	document *[32]byte
 }
 
-// take records one delivery. The error is one of the store.
 func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	v.commit.Inbox = append(v.commit.Inbox, store.InboxChange{ID: d.ID})
 	v.signed = v.signed || d.Signed
 	kind := feed.Sniff(d.Type, d.Body[:min(len(d.Body), sniffMost)])
 	switch {
-	case !d.Signed, len(bytes.TrimSpace(d.Body)) == 0: // S-87; S-69: go and look
+	case !d.Signed, len(bytes.TrimSpace(d.Body)) == 0: // only a hint (S-87, S-69)
 		v.hint = true
 		return nil
 	case kind == feed.None:
@@ -223,16 +220,20 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	}
 	from := v.p.ItemFrom(false)
 	from.Pushed = true
-	items := plan.ItemReader{Planner: v.p.Plan, From: from, Folder: v.p.Set.CapabilityList, Document: plan.PushedDocument(d.Digest),
+	items := plan.ItemReader{Planner: v.p.Plan, From: from, Folder: v.p.Set.CapabilityList,
+		Document: plan.PushedDocument(d.Digest),
 		Evidence: store.EvidencePush, Kind: kind, Note: n}
 	taken := 0
 	var own error
-	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost}}, func(e *feed.Entry) error {
+	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{
+		ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost},
+	}, func(e *feed.Entry) error {
 		when := plan.MicrosOf(e.Updated)
 		if e.Edit != nil {
 			when = plan.MicrosOf(e.Edit.Observed)
 		}
-		if when.Known() && when > from.Limit { // an invented future must not win: the feed itself may tell it
+		// An invented future must not win; the feed itself may tell it.
+		if when.Known() && when > from.Limit {
 			v.hint = true
 			return nil
 		}
@@ -246,14 +247,17 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	case own != nil:
 		return own
 	case err != nil:
-		v.p.Source.Site.Log.Warn("a pushed feed was read in part; the feed itself is read", "set", v.p.Set.CapabilityList, "entries", taken, "err", err)
-		if err := v.p.Source.Site.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
+		v.p.Source.Site.Log.Warn("a pushed feed was read in part; the feed itself is read",
+			"set", v.p.Set.CapabilityList, "entries", taken, "err", err)
+		if err := v.p.Source.Site.Store.TallySubscription(ctx, d.SubscriptionID,
+			store.Tally{RejectedMalformed: 1}); err != nil {
 			return err
 		}
 		v.hint = true
 	case head.Skipped > 0:
 		pull.TellOf(v.p.Source.Told.Skipped, int64(head.Skipped))
-		v.p.Source.Site.Log.Warn("entries of a pushed feed could not be read; the feed itself is read", "set", v.p.Set.CapabilityList,
+		v.p.Source.Site.Log.Warn("entries of a pushed feed could not be read; the feed itself is read",
+			"set", v.p.Set.CapabilityList,
 			"entries", head.Skipped, "problems", head.Problems)
 		v.hint = true
 	}
@@ -261,11 +265,10 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	return nil
 }
 
-// sniffMost is how much of a body is looked at to tell its format.
 const sniffMost = 4096
 
-// page takes a pushed document that is no feed. The topic's own answer decides what it is now, because nothing in the
-// document tells its age (P6); where the topic has no answer of its own (S-10), what was pushed is all there is.
+// page takes a pushed document that is no feed. The topic's own answer decides, because the document has no age (P6);
+// without such an answer (S-10) the push counts.
 func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 	v.hint = true
 	var st destination.TopicState
@@ -275,13 +278,15 @@ func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 		return err
 	}
 	from := v.p.ItemFrom(false)
-	c := merge.Candidate{State: store.WantPresent, Version: store.Version{From: d.Received, Until: d.Received, Document: plan.PushedDocument(d.Digest)},
+	c := merge.Candidate{State: store.WantPresent,
+		Version: store.Version{From: d.Received, Until: d.Received, Document: plan.PushedDocument(d.Digest)},
 		Digests: plan.InlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
-	return v.p.Plan.Add(ctx, plan.Entry{URI: topic, Cand: c, Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
+	return v.p.Plan.Add(ctx, plan.Entry{URI: topic, Cand: c,
+		Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
 }
 
-// base is what relative links of a pushed feed are resolved against: as those of the feed itself, or the same entry would
-// be two.
+// base resolves relative links of a pushed feed like those of the feed itself. Otherwise the same entry would become
+// two.
 func (v *topicPush) base(ctx context.Context) (*url.URL, error) {
 	t := v.p.Offer.Topic
 	at := t.Answer.Final
@@ -294,7 +299,7 @@ func (v *topicPush) base(ctx context.Context) (*url.URL, error) {
 	}
 	u, err := url.Parse(at)
 	if err != nil {
-		return nil, nil // then they stay as they are
+		return nil, nil
 	}
 	return u, nil
 }

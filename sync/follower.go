@@ -13,58 +13,56 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// Follower keeps one Source in step for as long as it runs. It holds the Source's claim, so that no other process works on
-// it. Whatever comes in only writes wants and coverage, slice by slice (Do); one reconciler beside it fetches (Run).
-//
-// All that matters is in the store: a Follower that is killed and begun anew goes on where the last one was.
+// Follower keeps one Source in step while it runs, under the Source's claim. Inputs only write wants and coverage in
+// slices (Do), and one reconciler fetches (Run); a new Follower goes on from the store after a kill.
 type Follower struct {
 	s   *session
 	o   FollowOptions
 	rec *transfer.Reconciler
 
-	// The fields below belong to whoever has the turn.
+	// The holder of the turn owns these fields.
 	offers   map[int64]*destination.SetOffer
 	channels map[int64]*offered
 	sets     map[int64]*following
 	pulls    []*pulling
-	looked   bool // the trash of an unclean end was looked through
+	looked   bool
 	scrubbed int64
-	begun    bool      // the first slice was run
+	begun    bool
 	tried    time.Time // the last pull
-	framed   time.Time // the last time that Framework Notifications were carried out
+	framed   time.Time
 
 	turn      *turn
 	asks      asks
-	unsettled atomic.Int32 // pulls that are not concluded
-	marred    atomic.Bool  // the state says of a set that the disk failed, until the next pull
+	unsettled atomic.Int32
+	marred    atomic.Bool // a set shows a disk failure until the next pull
 
-	once bool          // a one-shot run: it is asked for one pull, and ends when that is concluded
-	news chan struct{} // of a one-shot run: its reconciler rests, say
+	once bool // a one-shot run, which ends after one pull
+	news chan struct{}
 }
 
-// following is what a Follower remembers of a set between slices.
+// following is a Follower's memory of a set.
 type following struct {
-	due    time.Time     // when open holes are asked about again
-	delay  time.Duration // the back-off of a lagging list
-	pulled time.Time     // the last pull
-	filled time.Time     // the last time that lists were read for holes or hints
-	listed time.Time     // the last re-read of a Resource List that a notification named
+	due    time.Time
+	delay  time.Duration
+	pulled time.Time // the last pull
+	filled time.Time
+	listed time.Time
 
-	// Of a topic: expects is the document that a signed push brought and that the topic's own answer has not been since, looks
-	// how often it was asked, read when it was last, and signed that the hub asks for it by its secret.
+	// For a topic: expects is a pushed document not answered yet, looks counts the questions, read is the last one, and
+	// signed says that the hub signed the request.
 	expects *[32]byte
 	looks   int
 	read    time.Time
 	signed  bool
 }
 
-// Follow begins to follow a Source. The error is a *store.HeldError, ErrStopped for a paused Source, or one of the store.
+// Follow begins to follow a Source. The error is a *store.HeldError, ErrStopped, or one of the store.
 func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follower, error) {
 	f := newFollower(o)
 	if err := f.begin(ctx, e, t, RunOptions{From: store.NoTime, Progress: f.progress}); err != nil {
 		return nil, err
 	}
-	if err := f.s.Site.Begun(ctx, nil); err != nil { // it is there to change files
+	if err := f.s.Site.Begun(ctx, nil); err != nil {
 		return nil, errors.Join(err, f.s.release())
 	}
 	f.s.Site.Follows = true
@@ -78,7 +76,6 @@ func newFollower(o FollowOptions) *Follower {
 	}
 }
 
-// begin takes the claim of the Source.
 func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOptions) error {
 	s, err := e.begin(ctx, t, run)
 	if err != nil {
@@ -89,32 +86,34 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	s.Site.Hint, s.Site.Notes.Done = f.Hint, f.mirrored
 	s.observe = o.Observe
 	s.Told = pull.Readings{Skipped: o.Observe.Skipped, Rotten: o.Observe.Rotten, Held: o.Observe.Held, Gap: f.gap}
-	s.Site.Observe = transfer.Observer{Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted}
+	s.Site.Observe = transfer.Observer{
+		Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted,
+	}
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
 		return errors.Join(err, s.release())
 	}
-	f.rec = transfer.New(s.Site, transfer.Options{Workers: transfer.Workers(t.Concurrency), Scope: outsideAll, Rested: f.rested})
+	f.rec = transfer.New(s.Site, transfer.Options{
+		Workers: transfer.Workers(t.Concurrency), Scope: outsideAll, Rested: f.rested,
+	})
 	return nil
 }
 
-// outsideAll is the scope of a set that nothing is known of.
 func outsideAll(string) string { return "the set is unknown" }
 
 // SourceID is the Source's id in the store.
 func (f *Follower) SourceID() int64 { return f.s.src.ID }
 
-// errClosed is told whoever still waits when a Follower ends.
+// errClosed answers waiting callers when a Follower ends.
 var errClosed = errors.New("the Source is not followed any more")
 
-// Close gives the claim back and answers whoever still waits. The Follower is of no use afterwards.
+// Close gives the claim back and answers waiting callers. The Follower is unusable afterwards.
 func (f *Follower) Close() error {
 	f.asks.close()
 	return f.s.release()
 }
 
-// Run fetches and removes what is wanted until ctx ends, then marks the end as orderly and returns nil. Any other error is
-// one of the store or of the claim: close the Follower and begin another one. A full or failing mirror disk is none: work
-// resumes by itself (F6).
+// Run fetches and removes until ctx ends, marks the end as orderly and returns nil. Any other error is one of the store
+// or claim and needs a new Follower; a failing mirror disk is no error (F6).
 func (f *Follower) Run(ctx context.Context) error {
 	err := f.rec.While(ctx, func(ctx context.Context) error {
 		<-ctx.Done()
@@ -126,9 +125,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	return f.end(context.WithoutCancel(ctx))
 }
 
-// Do carries out one slice. The error is one of the store, the claim or ctx; what the Source does wrong is recorded and
-// shown, and tried again in its time. It must not be called from several goroutines at once. A slice that waits for a
-// document takes up meanwhile what Heard told of.
+// Do carries out one slice and must not run concurrently. The error is one of the store, the claim or ctx; the Source's
+// faults are recorded and tried again.
 func (f *Follower) Do(ctx context.Context, w Work) error {
 	switch w {
 	case WorkNotify:
@@ -147,26 +145,25 @@ func (f *Follower) Do(ctx context.Context, w Work) error {
 	return errors.New("unknown work " + string(w))
 }
 
-// RequestPull has the next WorkPull slice pull for somebody who waits. Done is told once, at the latest by Close.
+// RequestPull asks the next WorkPull slice for a pull. Done runs once, at the latest in Close.
 func (f *Follower) RequestPull(r PullRequest) {
 	if f.asks.request(&r) {
 		f.asks.answer([]*PullRequest{&r}, errClosed)
 	}
 }
 
-// hintEvery is the least time between two pulls of a set that hints ask for: whoever can send them must not be able to
-// make us ask the Source without end (P8).
+// hintEvery is the least time between two pulls of a set for hints. Without it a sender of hints could make us ask the
+// Source without end (P8).
 const hintEvery = 5 * time.Second
 
-// Hint asks for a pull of a set soon: something may have changed, and nobody can prove what. It may be called from any
-// goroutine.
+// Hint asks for a pull of a set that may have changed. Any goroutine may call it.
 func (f *Follower) Hint(setID int64) {
 	f.asks.hint(setID)
 	f.o.Later(WorkGap, f.s.Now())
 }
 
-// Rediscover reads anew what the Source offers and tells Offered, and returns when that is done. It waits for its turn, so
-// it must not be called from within Do.
+// Rediscover reads the offer anew and returns after Offered was called. It waits for its turn, so a call from within Do
+// would block for ever.
 func (f *Follower) Rediscover(ctx context.Context) error {
 	done := make(chan error, 1)
 	f.asks.framework(done)
@@ -179,17 +176,17 @@ func (f *Follower) Rediscover(ctx context.Context) error {
 	}
 }
 
-// Approve carries out held removals, as Engine.Approve does; call it like Do.
+// Approve carries out held removals as Engine.Approve does; call it like Do.
 func (f *Follower) Approve(ctx context.Context, reject bool) (Approved, error) {
 	return f.s.approve(ctx, reject)
 }
 
-// Restore brings a file back from the trash, as Engine.Restore does; call it like Do.
+// Restore brings back a trashed file as Engine.Restore does; call it like Do.
 func (f *Follower) Restore(ctx context.Context, uri string) (store.Trashed, error) {
 	return f.s.restore(ctx, uri)
 }
 
-// Idle reports whether nothing is being fetched right now.
+// Idle reports whether no fetch is running.
 func (f *Follower) Idle() bool { return f.rec.Rests() }
 
 func (f *Follower) set(id int64) *following {
@@ -199,7 +196,6 @@ func (f *Follower) set(id int64) *following {
 	return f.sets[id]
 }
 
-// known returns the set of that id, nil if the Source has none.
 func (f *Follower) known(ctx context.Context, id int64) (*store.Set, error) {
 	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
 	if i := slices.IndexFunc(sets, func(s store.Set) bool { return s.ID == id }); i >= 0 {
@@ -208,7 +204,6 @@ func (f *Follower) known(ctx context.Context, id int64) (*store.Set, error) {
 	return nil, err
 }
 
-// offer is what the set offers, as far as discovery told.
 func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
 	if o := f.offers[set.ID]; o != nil {
 		return o, true
@@ -239,7 +234,6 @@ func (f *Follower) gap(g store.Gap) {
 	}
 }
 
-// rested is told by the reconciler whenever it comes to rest.
 func (f *Follower) rested() {
 	if f.unsettled.Load() > 0 {
 		f.o.Later(WorkConclude, f.s.Now())

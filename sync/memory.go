@@ -11,7 +11,7 @@ import (
 	"resyncd/sync/parsed"
 )
 
-// memory keeps what small documents said, so that an unchanged one costs one 304. It implements destination.Memory.
+// memory implements destination.Memory.
 type memory struct{ s *session }
 
 // Recall implements destination.Memory.
@@ -25,7 +25,7 @@ func (m *memory) Recall(ctx context.Context, url string) (*destination.Document,
 	}
 	var doc destination.Document
 	if json.Unmarshal(d.Body, &doc) != nil || doc.URL != url {
-		return nil, nil // a list's own notes, or the form of another version: as if unknown
+		return nil, nil // another record or version: as if unknown
 	}
 	return &doc, nil
 }
@@ -38,11 +38,12 @@ func (m *memory) Remember(ctx context.Context, d *destination.Document) error {
 	if err != nil {
 		return fmt.Errorf("remember %s: %w", d.URL, err)
 	}
-	// Repeatable: what a power cut takes back is asked for again without a condition. A discovery, which is a chain of documents,
-	// waits for no disk between them.
+	// Repeatable, because a power cut only costs a request without a condition. A chain of documents then waits for no
+	// disk.
 	return m.s.Store.Commit(ctx, &store.Commit{Claim: m.s.claim, Repeatable: true, Documents: []store.Document{{
 		SourceID: m.s.src.ID, URL: d.URL, Kind: string(d.Head.Kind), ETag: known.ETag, LastModified: known.LastModified,
-		At: store.Micros(d.Head.At), From: store.Micros(d.Head.From), Until: store.Micros(d.Head.Until), LastEntry: store.NoTime,
-		Entries: int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.Site.LocalNow(),
+		At: store.Micros(d.Head.At), From: store.Micros(d.Head.From), Until: store.Micros(d.Head.Until),
+		LastEntry: store.NoTime,
+		Entries:   int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.Site.LocalNow(),
 	}}})
 }

@@ -6,13 +6,13 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// Names of the rooms that callers of this package need.
+// Aliases for callers of this package.
 type (
 	// Target is one Source with everything that a run of it needs.
 	Target = pull.Target
-	// Kind is what the URL of a Source leads to.
+	// Kind says what a Source's URL leads to.
 	Kind = pull.Kind
-	// DeleteMode is what happens to the file of a resource that the Source deleted.
+	// DeleteMode decides about the file of a resource that the Source deleted.
 	DeleteMode = transfer.DeleteMode
 	// Progress is a step of a run.
 	Progress = transfer.Progress
@@ -20,17 +20,17 @@ type (
 	Settled = transfer.Settled
 )
 
-// The kinds. KindAuto takes a feed for one only where it was given as such; KindFeed follows any topic.
+// KindAuto takes only an explicitly given feed for one; KindFeed follows any topic.
 const (
 	KindAuto         = pull.KindAuto
 	KindResourceSync = pull.KindResourceSync
 	KindFeed         = pull.KindFeed
 )
 
-// RecordsResourceFinder is the only value of Target.Records beside none.
+// RecordsResourceFinder is the only value of Target.Records besides none.
 const RecordsResourceFinder = plan.RecordsResourceFinder
 
-// What happens to the file of a resource that the Source deleted: it goes to the trash, stays, or is removed at once.
+// DeleteTrash moves the file to the trash, DeleteKeep leaves it, DeleteNow removes it at once.
 const (
 	DeleteTrash = transfer.DeleteTrash
 	DeleteKeep  = transfer.DeleteKeep

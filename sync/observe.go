@@ -8,41 +8,41 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// Observer is told of what happens, for metrics and people. Functions may be nil; they must be quick, safe for
-// concurrent use, and call nothing of the Follower.
+// Observer receives events for metrics and people. Its functions may be nil; they must be quick, safe for concurrent
+// use, and call nothing of the Follower.
 type Observer struct {
-	// Mirrored: all that a notification asked for is at its final path, durably, or is owed.
+	// Mirrored reports a notification whose changes are all durable or owed.
 	Mirrored func(Mirrored)
-	// Notified counts notifications that were taken up, by how their interval lay to the position.
+	// Notified counts notifications taken up, by verdict.
 	Notified func(verdict coverage.Verdict, n int)
-	// Missed counts changes that a pull saw first although a subscription was active.
+	// Missed counts changes that a pull saw first despite an active subscription.
 	Missed func(setID int64, n int64)
-	// Odd counts values of records that are not as their format has them.
+	// Odd counts record values that violate their format.
 	Odd func(setID int64, n int64)
 	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
 	Fetched func(result string, n int64)
-	// Settled is told of each resource that was dealt with, once that is recorded.
+	// Settled reports each resource after its result is recorded.
 	Settled func(transfer.Settled)
-	// Removed counts files that went from the mirror.
+	// Removed counts files removed from the mirror.
 	Removed func(n int64)
-	// Gap is told when a gap was found, changed its state or ended; one that turned out to be none ends without ClosedBy.
+	// Gap reports a found, changed or ended gap; a false alarm ends without ClosedBy.
 	Gap func(g store.Gap)
-	// Pulled is told of each concluded pull.
+	// Pulled reports each concluded pull.
 	Pulled func(Result)
-	// Discovered is told of each set that is offered, and how it was found: given, well-known, link-header, html-link, robots,
+	// Discovered reports each offered set and how it was found: given, well-known, link-header, html-link, robots,
 	// description, up, index.
 	Discovered func(setID int64, how string)
-	// Unread is told what kept a pull, or a part of one, from being read; fetch.KindOf knows it if it came from the network.
+	// Unread reports why a pull or a part of it could not be read; fetch.KindOf classifies network errors.
 	Unread func(err error)
-	// Skipped counts entries of documents and notifications that could not be read and were left out (F46).
+	// Skipped counts unreadable entries that were left out (F46).
 	Skipped func(n int64)
-	// Doubted is told of a document that was not trusted in full, by destination.ReaderOptions.Doubted's reasons.
+	// Doubted reports why a document was not fully trusted, by the reasons of destination.ReaderOptions.Doubted.
 	Doubted func(reason string)
-	// Held is told of a sweep that waits for the operator, with the number of files.
+	// Held reports the number of files in a sweep that waits for the operator.
 	Held func(setID int64, n int64)
-	// Halted is told when the mirror stops taking files, with the reason (F6), and with nil once it takes them again.
+	// Halted reports why the mirror stops taking files (F6), and nil once it takes them again.
 	Halted func(err error)
-	// Rotten counts mirror files that were no longer what they were (F13); they are fetched anew.
+	// Rotten counts damaged mirror files (F13), which are fetched anew.
 	Rotten func(n int64)
 }
 
@@ -51,7 +51,7 @@ type Mirrored struct {
 	SetID       int64
 	From, Until store.Micros
 	Changes     int           // entries that asked for something new
-	Owed        int           // of those, how many failed and are tried again
+	Owed        int           // of those, failed and tried again
 	Received    time.Time     // when the hub delivered it
 	Took        time.Duration // from then until everything was durable
 }

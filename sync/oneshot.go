@@ -16,7 +16,7 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// once is one catch-up: a Follower that is asked for one pull, and ends with it.
+// once is one catch-up: a Follower that ends after one requested pull.
 func (e *Engine) once(ctx context.Context, t Target, o RunOptions) (results []Result, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -53,7 +53,6 @@ func (e *Engine) once(ctx context.Context, t Target, o RunOptions) (results []Re
 	return results, err
 }
 
-// tell wakes whoever waits for a channel of one.
 func tell(news chan<- struct{}) {
 	select {
 	case news <- struct{}{}:
@@ -61,7 +60,6 @@ func tell(news chan<- struct{}) {
 	}
 }
 
-// settle waits for the fetches of the pull of a one-shot run, and concludes it.
 func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err error) {
 	p := f.pulls[0]
 	if f.s.o.Plan != nil {
@@ -69,7 +67,7 @@ func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err er
 	} else {
 		err = f.s.workOff(ctx, f.rec, f.news, f.fillHinted)
 	}
-	if err == nil && p.last && f.s.sweep { // before the result is drawn up, so that it is told there
+	if err == nil && p.last && f.s.sweep {
 		err = f.s.sweepExtra(ctx, f.rec, offer)
 	}
 	if err == nil {
@@ -79,8 +77,8 @@ func (f *Follower) settle(ctx context.Context, offer *destination.Offer) (err er
 	return err
 }
 
-// fillHinted reads the lists anew that failures ask for: a body that does not match its entry usually changed once more.
-// It tells whether all were read: one that was read a moment ago has to wait.
+// fillHinted reads lists anew after failures, because a mismatched body usually means another change. It reports
+// whether all were read, as a recently read list has to wait.
 func (f *Follower) fillHinted(ctx context.Context) (read bool, err error) {
 	if !f.asks.hinted() {
 		return false, nil
@@ -89,12 +87,13 @@ func (f *Follower) fillHinted(ctx context.Context) (read bool, err error) {
 	return !f.asks.hinted(), err
 }
 
-// retryLook is the least time between two looks at whether what failed has been tried again.
 const retryLook = 20 * time.Millisecond
 
-// workOff waits until a reconciler has nothing left to do, and then for as long as failures may be tried again. In between it
-// asks for newer lists. news tells that the reconciler rests.
-func (s *session) workOff(ctx context.Context, rec *transfer.Reconciler, news <-chan struct{}, ask func(context.Context) (bool, error)) error {
+// workOff waits until the reconciler has nothing left to do and the retry time is over. In between it asks for newer
+// lists; news says that the reconciler rests.
+func (s *session) workOff(
+	ctx context.Context, rec *transfer.Reconciler, news <-chan struct{}, ask func(context.Context) (bool, error),
+) error {
 	rec.Stir()
 	for end := (time.Time{}); ; {
 		wait := time.Hour
@@ -105,7 +104,7 @@ func (s *session) workOff(ctx context.Context, rec *transfer.Reconciler, news <-
 			}
 			rec.UseRoom()
 			again := rec.TakeResumed()
-			if again { // what the disk failed waits for it no longer
+			if again {
 				if err := s.tryOwed(ctx); err != nil {
 					return err
 				}
@@ -140,7 +139,6 @@ func (s *session) workOff(ctx context.Context, rec *transfer.Reconciler, news <-
 	}
 }
 
-// carryOut works off what is owed, without a Follower.
 func (s *session) carryOut(ctx context.Context) error {
 	news := make(chan struct{}, 1)
 	rec := transfer.New(s.Site, transfer.Options{
@@ -150,7 +148,6 @@ func (s *session) carryOut(ctx context.Context) error {
 	return rec.While(ctx, func(ctx context.Context) error { return s.workOff(ctx, rec, news, nil) })
 }
 
-// fill draws up a result; base is what the reconciler had done before.
 func (s *session) fill(res *Result, pull *pull.Puller, rec *transfer.Reconciler, base transfer.Count) {
 	res.Kind = pull.Out.Kind
 	res.Position = report.RFC3339(pull.Cover.Position())
@@ -170,8 +167,10 @@ func (s *session) fill(res *Result, pull *pull.Puller, rec *transfer.Reconciler,
 	}
 }
 
-// conclude records how the set stands. In step: everything was read, nothing is owed or held, no gap is open.
-func (s *session) conclude(ctx context.Context, pull *pull.Puller, rec *transfer.Reconciler, res *Result, start time.Time) error {
+// conclude records the state of the set. InStep needs all documents read, nothing owed or held, and no open gap.
+func (s *session) conclude(
+	ctx context.Context, pull *pull.Puller, rec *transfer.Reconciler, res *Result, start time.Time,
+) error {
 	counts, err := s.Store.Counts(ctx, pull.Set.ID)
 	if err != nil {
 		return err
@@ -193,30 +192,33 @@ func (s *session) conclude(ctx context.Context, pull *pull.Puller, rec *transfer
 		res.Problem = problem.Error()
 	}
 	if res.Refused > 0 {
-		s.log.Warn("resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
+		s.log.Warn(
+			"resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
 			"set", pull.Set.CapabilityList, "refused", res.Refused)
 	}
-	// What is owed, held or open may change before the next pull; whoever shows the set looks at that anew.
+	// Owed, held and open work may change before the next pull, so readers of the set look at it anew.
 	pull.Set.InStep, pull.Set.Problem, pull.Set.LastPull, pull.Set.Gone = read, res.Problem, s.Site.LocalNow(), 0
 	pull.Set.Cause = causeOf(problem)
 	c := pull.SetCommit()
 	c.Runs = []store.Run{{
-		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.Site.LocalNow(), Fetched: res.Fetched,
+		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.Site.LocalNow(),
+		Fetched: res.Fetched,
 		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
 		Problem: res.Problem,
 	}}
-	c.Repeatable = res.Kind == "none" // the next run would say the same again
+	c.Repeatable = res.Kind == "none" // the next run would record the same
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return fmt.Errorf("record the run: %w", err)
 	}
 	return nil
 }
 
-// explain reports the work of a dry run in place of doing it. It looks at local files as the real run would.
 func (s *session) explain(ctx context.Context, rec *transfer.Reconciler) error {
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after := int64(0); ; {
-			rs, err := s.Store.Due(ctx, store.DueQuery{SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage})
+			rs, err := s.Store.Due(ctx, store.DueQuery{
+				SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+			})
 			if err != nil {
 				return err
 			}
@@ -260,8 +262,7 @@ func (s *session) explainOne(ctx context.Context, rec *transfer.Reconciler, res 
 	return s.o.Plan(p)
 }
 
-// stillFailing counts what failed in this run and is still owed: a list read later may have taken it back. A Follower's
-// reconciler works on meanwhile.
+// stillFailing counts this run's failures that are still owed, because a later list may have taken them back.
 func (s *session) stillFailing(ctx context.Context, rec *transfer.Reconciler) (n int64, err error) {
 	ids := make([]int64, 0, pull.SweepPage)
 	page := func() error {

@@ -10,14 +10,14 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// Approved is what `approve` did.
+// Approved is the result of `approve`.
 type Approved struct {
 	Resources int64 `json:"resources"`
 	Rejected  bool  `json:"rejected"`
 }
 
-// Approve carries out every held removal of a Source, or with reject drops it: the files stay wanted as they are until
-// their list changes.
+// Approve carries out every held removal of a Source, or drops it with reject: the files then stay wanted until their
+// list changes.
 func (e *Engine) Approve(ctx context.Context, t Target, reject bool) (Approved, error) {
 	s, err := e.begin(ctx, t, RunOptions{})
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	}
 	err := s.DecideHeld(ctx, 0, what, func(n int, c *store.Commit) {
 		if done.Resources += int64(n); reject {
-			s.Site.Name(transfer.Due(c)) // what is owed again; what is removed, removeAll finds
+			s.Site.Name(transfer.Due(c)) // owed again; RemoveAll finds removals
 		}
 	})
 	if err != nil {
@@ -47,8 +47,7 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	return done, errors.Join(rec.ErrHalted(), s.tidyUp(ctx))
 }
 
-// Forget drops everything known of a Source; withMirror drops its files and its trash too. Files that are not the
-// Source's stay.
+// Forget drops all state of a Source; withMirror also drops its files and trash. Foreign files stay.
 func (e *Engine) Forget(ctx context.Context, t Target, withMirror bool) error {
 	src, err := e.Store.Source(ctx, t.Name)
 	if err != nil {
@@ -67,10 +66,11 @@ func (e *Engine) Forget(ctx context.Context, t Target, withMirror bool) error {
 	return e.Store.ForgetSource(ctx, claim)
 }
 
-// dropFiles removes the Source's files. A kill in between is mended by doing it again: what is gone is gone.
 func (e *Engine) dropFiles(ctx context.Context, source int64, m blob.Mirror) error {
 	for after := int64(0); ; {
-		rs, err := e.Store.Scan(ctx, store.ScanQuery{SourceID: source, Filter: store.FilterMirrored, After: after, Limit: pull.SweepPage})
+		rs, err := e.Store.Scan(ctx, store.ScanQuery{
+			SourceID: source, Filter: store.FilterMirrored, After: after, Limit: pull.SweepPage,
+		})
 		if err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"resyncd/sync/keymap"
 )
 
-// urisOf tells, aligned with keys, what resources files are that none owns: that of the key, known to the state though it has no
-// file, else by the key itself. "" where that cannot be told.
+// urisOf returns the URIs of unowned files, aligned with keys: from a row with that key, or from the key itself. ""
+// means unknown.
 func (s *session) urisOf(ctx context.Context, keys []string) ([]string, error) {
 	owners, err := s.owners(ctx, keys)
 	if err != nil {
@@ -27,7 +27,6 @@ func (s *session) urisOf(ctx context.Context, keys []string) ([]string, error) {
 	return uris, err
 }
 
-// owners are the resources whose keys these are, with a file or without, nil where none.
 func (s *session) owners(ctx context.Context, keys []string) ([]*store.Resource, error) {
 	if s.Target.Mirror.FoldsCase() {
 		keys = slices.Clone(keys)
@@ -38,12 +37,10 @@ func (s *session) owners(ctx context.Context, keys []string) ([]*store.Resource,
 	return s.Store.ByKeys(ctx, s.src.ID, keys)
 }
 
-// foreign tells a file that is no resource of the Source and was restored from the trash: it has its key for a URI, which no
-// resource has, as keys carry no scheme and those of feeds begin with their feed's folder.
+// foreign reports a restored file that is no resource of the Source. Its URI is its key, which no resource has for a
+// URI.
 func foreign(r *store.Resource) bool { return r.Key != "" && r.URI == r.Key }
 
-// origins are the beginnings of the URIs that the Source may list, as far as the configuration and its sets tell: scheme, host
-// and port.
 func (s *session) origins(ctx context.Context) (out []string, err error) {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	known := append([]string{s.Target.URL}, s.Target.Scope...)

@@ -13,8 +13,7 @@ import (
 	"resyncd/sync/pull"
 )
 
-// Restore brings the newest trashed file of a URI, or else of a key, back under its key and keeps it there until the Source lists
-// it again.
+// Restore brings the newest trashed file of a URI, or else of a key, back and keeps it until the Source lists it again.
 func (e *Engine) Restore(ctx context.Context, t Target, name string) (store.Trashed, error) {
 	s, err := e.begin(ctx, t, RunOptions{})
 	if err != nil {
@@ -53,8 +52,8 @@ func (s *session) restore(ctx context.Context, name string) (store.Trashed, erro
 	return tr, s.recordRestored(ctx, &tr, r)
 }
 
-// trashedUnder is the newest trashed file that lay under a key. If it is not known whose it is, it gets the URI that can be told
-// by now, or else its key for one (foreign), so that it is kept like any other: no row would leave it to the next sweep.
+// trashedUnder returns the newest trashed file of a key. A file without a known owner gets a URI or its key for one
+// (foreign), because the next sweep would remove a file without a row.
 func (s *session) trashedUnder(ctx context.Context, key string) (tr store.Trashed, err error) {
 	for after := ""; ; {
 		ts, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, after, pull.SweepPage)
@@ -84,7 +83,7 @@ func (s *session) trashedUnder(ctx context.Context, key string) (tr store.Trashe
 	return tr, err
 }
 
-// vacant refuses a key that another resource has, or that is a folder to the mirror, though nothing may be there just now.
+// vacant refuses a key that belongs to another resource or is a folder, even if nothing exists there now.
 func (s *session) vacant(ctx context.Context, key string) error {
 	name := key
 	if s.Target.Mirror.FoldsCase() {
@@ -97,8 +96,8 @@ func (s *session) vacant(ctx context.Context, key string) error {
 	return err
 }
 
-// bringBack moves a file out of the trash. A kill before that was recorded leaves it in place already. Of one that was nobody's
-// the state does not know what it was.
+// bringBack moves a file out of the trash. After a kill before the commit the file is already in place; an ownerless
+// one has no known hash.
 func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 	err := s.Target.Mirror.Restore(ctx, tr.ID, tr.Key)
 	if errors.Is(err, blob.ErrNotFound) {
@@ -112,7 +111,7 @@ func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 	return err
 }
 
-// recordRestored makes the file known as kept. What the Source wants of the resource, and owed work, stay as they are.
+// recordRestored records the file as kept. The Source's wants and owed work stay.
 func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *store.Resource) error {
 	sum, n, _, err := s.Site.HashFile(ctx, tr.Key, nil)
 	if err != nil {
@@ -124,12 +123,12 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 	}
 	s.Site.Rows.Lock()
 	defer s.Site.Rows.Unlock()
-	if r != nil { // as it is now: a Follower works on
+	if r != nil { // a Follower may have changed it
 		rs, err := s.Store.ByIDs(ctx, []int64{r.ID})
 		if err != nil {
 			return err
 		}
-		if len(rs) == 0 || rs[0].Have.State != store.HaveNone { // a newer file has taken its place
+		if len(rs) == 0 || rs[0].Have.State != store.HaveNone {
 			return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, DropTrash: []string{tr.ID}})
 		}
 		r = rs[0]
@@ -142,7 +141,9 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 	}
 	c := &store.Commit{
 		Claim: s.claim, DropTrash: []string{tr.ID},
-		Events: []store.Event{{SourceID: s.src.ID, URI: tr.URI, At: now, What: "restored", Detail: merge.DigestOf(have)}},
+		Events: []store.Event{{
+			SourceID: s.src.ID, URI: tr.URI, At: now, What: "restored", Detail: merge.DigestOf(have),
+		}},
 	}
 	if r != nil {
 		rc.ID = r.ID

@@ -2,7 +2,7 @@ package sync
 
 import "encoding/json"
 
-// Result is what a run did with one set, and how it stands now. It is the line of `sync --json`.
+// Result is a run's work on one set and the set's state. It is the line of `sync --json`.
 type Result struct {
 	Source      string  `json:"source"`
 	Set         string  `json:"set"`
@@ -16,24 +16,24 @@ type Result struct {
 	Held        int64   `json:"held"`
 	Bytes       int64   `json:"bytes"`
 	Requests    int64   `json:"requests"`
-	Asked       int64   `json:"asked"` // resources that the Source was asked about because its documents did not decide
+	Asked       int64   `json:"asked"` // resources that documents did not decide
 	Refused     int64   `json:"refused"`
 	GapsFound   int64   `json:"gaps_found"`
 	GapsClosed  int64   `json:"gaps_closed"`
-	Odd         int64   `json:"odd"` // values of records that their format does not have, kept as they are
+	Odd         int64   `json:"odd"` // record values that violate their format
 	DryRun      bool    `json:"dry_run"`
 	Seconds     float64 `json:"seconds"`
 	InStep      bool    `json:"in_step"`
-	Problem     string  `json:"-"` // what went wrong with the set as a whole, "" if nothing
+	Problem     string  `json:"-"` // "" if nothing
 	Unavailable bool    `json:"-"` // no document of the set was usable
 	*Would              // of a dry run only
 }
 
-// Would sums up what a dry run told of one set.
+// Would sums up a dry run of one set.
 type Would struct {
 	Fetch  int64 `json:"would_fetch"`
 	Delete int64 `json:"would_delete"`
-	Bytes  int64 `json:"would_bytes"` // of what would be fetched, as far as the Source tells lengths
+	Bytes  int64 `json:"would_bytes"` // as far as the Source gives lengths
 }
 
 func (w *Would) count(p Planned) {

@@ -8,7 +8,6 @@ import (
 	"resyncd/store/blob"
 )
 
-// emptyTrash drops what has been in the trash for longer than configured.
 func (s *session) emptyTrash(ctx context.Context) error {
 	before := store.MicrosOf(s.Now().Add(-s.Target.TrashFor))
 	for after := ""; ; {
@@ -20,7 +19,8 @@ func (s *session) emptyTrash(ctx context.Context) error {
 		for _, t := range ts {
 			after = t.ID
 			if err := s.Target.Mirror.DropTrash(ctx, t.ID); err != nil && !errors.Is(err, blob.ErrNotFound) {
-				s.log.Warn("could not drop a file from the trash; it is tried again with the next run", "key", t.Key, "err", err)
+				s.log.Warn("could not drop a file from the trash; it is tried again with the next run",
+					"key", t.Key, "err", err)
 				continue
 			}
 			c.DropTrash = append(c.DropTrash, t.ID)
@@ -31,22 +31,25 @@ func (s *session) emptyTrash(ctx context.Context) error {
 	}
 }
 
-// claimTrash gives rows to files in the trash that have none: a run was cut between the move and its commit. Without a row
-// nobody could restore such a file, and nothing would ever drop it (P8).
+// claimTrash gives rows to trashed files without one, after a kill between the move and its commit. Without a row no
+// such file could be restored or dropped (P8).
 func (s *session) claimTrash(ctx context.Context) error {
 	var lost []store.Trashed
 	err := s.Target.Mirror.ListTrash(ctx, func(i blob.TrashInfo) error {
 		if i.Trashed.IsZero() {
-			return nil // not of our making
+			return nil
 		}
-		near, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, i.ID[:len(i.ID)-1], 16) // ids that differ in the last digit
+		// The prefix matches ids that differ in the last digit.
+		near, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, i.ID[:len(i.ID)-1], 16)
 		for _, t := range near {
 			if t.ID == i.ID {
 				return err
 			}
 		}
 		if err == nil {
-			lost = append(lost, store.Trashed{ID: i.ID, SourceID: s.src.ID, Length: -1, Reason: "left by a run that was cut", At: s.Site.LocalNow()})
+			lost = append(lost, store.Trashed{
+				ID: i.ID, SourceID: s.src.ID, Length: -1, Reason: "left by a run that was cut", At: s.Site.LocalNow(),
+			})
 		}
 		return err
 	})

@@ -7,8 +7,8 @@ import (
 	"resyncd/store"
 )
 
-// mendTopics reads topics anew for the bytes of entries that the mirror has lost: nobody else has them. Where a topic cannot
-// be read they stay owed.
+// mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them. Entries of an
+// unreadable topic stay owed.
 func (s *session) mendTopics(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.src.ID)
 	if err != nil {
@@ -24,7 +24,8 @@ func (s *session) mendTopics(ctx context.Context) error {
 		}
 		err = s.mendTopic(ctx, &sets[i])
 		if own, theirs := errors.AsType[*destination.Error](err); theirs && ctx.Err() == nil {
-			s.log.Warn("a topic cannot be read for what the mirror has lost of it; the next run tries again", "set", sets[i].CapabilityList, "err", own)
+			s.log.Warn("a topic cannot be read for what the mirror has lost of it; the next run tries again",
+				"set", sets[i].CapabilityList, "err", own)
 		} else if err != nil {
 			return err
 		}
@@ -49,7 +50,8 @@ func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
 			return err
 		}
 		if p.Out.Problem != nil {
-			s.log.Warn("a topic was read in part only for what the mirror has lost of it", "set", set.CapabilityList, "err", p.Out.Problem)
+			s.log.Warn("a topic was read in part only for what the mirror has lost of it",
+				"set", set.CapabilityList, "err", p.Out.Problem)
 		}
 	}
 	return s.carryOut(ctx)

@@ -11,16 +11,17 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// noteUnread notes for `status` why a Source of which no set is known could not be read: beside the process that asked nobody
-// else would know. What the Source's sets say goes before it, once there are any.
+// noteUnread records for `status` why a Source without known sets could not be read. The sets' own problems replace it
+// later.
 func (s *session) noteUnread(ctx context.Context, problem error) error {
 	text, cause := transfer.Clip(problem.Error(), 500), causeOf(problem)
 	said, why, err := report.Unread(ctx, s.Store, s.src.ID)
-	if err != nil || said == text && why == cause { // it is asked again and again
+	if err != nil || said == text && why == cause {
 		return err
 	}
 	err = s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Repeatable: true, Documents: []store.Document{{
-		SourceID: s.src.ID, URL: report.UnreadDocument, Kind: report.UnreadDocument, At: store.NoTime, From: store.NoTime, Until: store.NoTime,
+		SourceID: s.src.ID, URL: report.UnreadDocument, Kind: report.UnreadDocument, At: store.NoTime,
+		From: store.NoTime, Until: store.NoTime,
 		LastEntry: store.NoTime, Body: []byte(store.WithCause(text, cause)), Read: s.Site.LocalNow(),
 	}}})
 	if err != nil {
@@ -29,7 +30,6 @@ func (s *session) noteUnread(ctx context.Context, problem error) error {
 	return nil
 }
 
-// causeOf is why something failed in the stable word that is kept beside its text.
 func causeOf(err error) string {
 	if blob.Systemic(err) {
 		return store.CauseDisk

@@ -7,7 +7,7 @@ import (
 	"resyncd/store"
 )
 
-// doubtVerdicts: what was said of the sets before an end that was not orderly may be the disk's fault, and over.
+// doubtVerdicts has the sets' problems judged anew after an unclean end, because they may be the disk's and over.
 func (f *Follower) doubtVerdicts(ctx context.Context) error {
 	if !f.s.src.Unclean {
 		return nil
@@ -17,8 +17,8 @@ func (f *Follower) doubtVerdicts(ctx context.Context) error {
 	return err
 }
 
-// judgeAnew asks for a pull when the disk takes files again that a pull was concluded without: what is said of its sets stood
-// until the next scheduled one. It waits for a rest, so that a disk that fails again and again makes no pull each time.
+// judgeAnew asks for a pull once the disk takes files again, or the sets would show the failure until the next pull. It
+// waits for a rest, so that a disk with repeated failures causes no pull each time.
 func (f *Follower) judgeAnew() {
 	if !f.rec.IsHalted() && f.marred.CompareAndSwap(true, false) {
 		f.o.Later(WorkPull, f.s.Now())

@@ -13,9 +13,11 @@ import (
 	"resyncd/sync/verify"
 )
 
-// Verify re-hashes the mirror against the state without asking the Source. With repair it fetches anew what is wrong
-// and moves extra files to the trash; only then it takes a claim. emit is called once per finding, after its repair.
-func (e *Engine) Verify(ctx context.Context, t Target, o RunOptions, repair bool, emit func(Finding) error) (Report, error) {
+// Verify re-hashes the mirror against the state without asking the Source. With repair it takes a claim, fetches
+// damaged files and moves extra files to the trash; emit gets each finding after its repair.
+func (e *Engine) Verify(
+	ctx context.Context, t Target, o RunOptions, repair bool, emit func(Finding) error,
+) (Report, error) {
 	src, err := e.Store.Source(ctx, t.Name)
 	if err != nil {
 		return Report{}, err
@@ -33,7 +35,7 @@ func (e *Engine) Verify(ctx context.Context, t Target, o RunOptions, repair bool
 		rep.count(&f)
 		return emit(f)
 	}
-	// First, so that what lies in the way of a file is gone when that is fetched.
+	// Extra files go first, because they may lie in the way of a fetched file.
 	if err := e.extraFiles(ctx, s, &t, src.ID, tell); err != nil {
 		return rep, err
 	}
@@ -61,7 +63,6 @@ func (e *Engine) Verify(ctx context.Context, t Target, o RunOptions, repair bool
 	return rep, nil
 }
 
-// problems are kept until they are mended and told.
 type problems = spill.List[verify.Problem]
 
 func (r *Report) count(f *Finding) {
@@ -71,9 +72,9 @@ func (r *Report) count(f *Finding) {
 	}
 }
 
-// rehashAll reads every file that the state knows.
 func (e *Engine) rehashAll(
-	ctx context.Context, t *Target, source int64, rep *Report, tell func(transfer.Progress), add func(verify.Problem) error,
+	ctx context.Context, t *Target, source int64, rep *Report, tell func(transfer.Progress),
+	add func(verify.Problem) error,
 ) error {
 	return verify.Files(ctx, e.Store, t.Mirror, source, func(looked int, found []*verify.Problem) error {
 		rep.Checked += int64(looked)
@@ -89,10 +90,8 @@ func (e *Engine) rehashAll(
 	})
 }
 
-// mendPage is how many problems are recorded, or judged, in one step.
 const mendPage = 500
 
-// mend turns problems into wants, runs them, and tells of each whether it is right now.
 func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) error) error {
 	if found.Empty() {
 		return nil
@@ -119,11 +118,11 @@ func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) 
 	})
 }
 
-// noScope: the resources at hand passed the scope when they were planned; redirects are held to the addresses only.
+// noScope accepts all resources, because planning has checked their scope; redirects are held to the addresses only.
 func noScope(string) string { return "" }
 
-// renew has files that are not what they were fetched anew, by a reconciler that is at work: a file that is just being
-// replaced, or was since it was looked at, is none of them.
+// renew has damaged files fetched by a running reconciler. A file that is being replaced, or was since the look, is
+// left out.
 func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	ids := make([]int64, len(found))
 	for i := range found {
@@ -150,7 +149,8 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	}
 	pull.TellOf(s.Told.Rotten, int64(len(found)))
 	for i := range found {
-		s.log.Warn("a mirror file is not what it was; it is fetched anew", "key", *found[i].Key, "problem", found[i].Problem)
+		s.log.Warn("a mirror file is not what it was; it is fetched anew",
+			"key", *found[i].Key, "problem", found[i].Problem)
 	}
 	if err := s.disown(ctx, found); err != nil {
 		return err
@@ -159,8 +159,8 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	return nil
 }
 
-// disown makes rows tell the truth about files that are not what they were. One that stays where it is until a good one
-// takes its place is not forgotten meanwhile: should the Source delete the resource first, it has to go.
+// disown corrects the rows of damaged files. A damaged file that stays until its replacement arrives is remembered,
+// because a deletion by the Source must still remove it.
 func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 	ids := make([]int64, len(found))
 	for i := range found {
@@ -177,7 +177,7 @@ func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 		var have store.Have
 		var work store.Work
 		switch w := merge.Effective(r.Wants); {
-		case w == nil || w.Refused != "": // no good one will come, so this one belongs to nobody
+		case w == nil || w.Refused != "": // no replacement will come
 		case w.State == store.WantAbsent:
 			have = s.spoilt(ctx, r)
 			work = merge.WorkFor(w, &have, now)
@@ -193,8 +193,6 @@ func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 	return s.Store.Commit(ctx, c)
 }
 
-// spoilt is what a row has where its file was found not to be what it was. One that cannot be read is there all the
-// same.
 func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
 	now, err := s.Site.Actual(ctx, r)
 	switch {
@@ -224,7 +222,6 @@ func (s *session) judgeMended(ctx context.Context, found []verify.Problem) error
 	return err
 }
 
-// extraFiles reports what lies in the mirror and belongs to no resource; s, if not nil, moves it to the trash.
 func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source int64, tell func(Finding) error) error {
 	return verify.Extra(ctx, e.Store, t.Mirror, source, func(extra []blob.Info, owed []int64) error {
 		repaired := false
@@ -250,12 +247,11 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 	})
 }
 
-// tidyUp ends a session that did not discover.
 func (s *session) tidyUp(ctx context.Context) error {
 	if s.Site.Follows {
 		return nil // the run of a Follower goes on
 	}
-	unclean := s.Site.Look || s.Site.AnyDoubt() // what a run left uncertain stays so until a run has looked
+	unclean := s.Site.Look || s.Site.AnyDoubt() // uncertain until a run has looked
 	if !unclean && !s.Site.Unclean.Load() {
 		return nil
 	}

@@ -14,42 +14,40 @@ const (
 	ByBaseline     = "baseline"
 )
 
-// Hole is a gap under judgement: From is the position P, Until is f, where the interval behind it begins.
+// Hole is a gap.
 type Hole struct {
 	store.Interval
-	// Notice is the interval of the notification behind the hole; Empty if that announced no change.
+	// Notice is the notification behind; Empty without changes.
 	Notice store.Interval
 	Empty  bool
 }
 
-// ListRead is a Change List that a pull read to its end.
+// ListRead is a list read to its end.
 type ListRead struct {
-	Interval store.Interval // what it proves: [from, until], or OpenList
-	Last     store.Micros   // newest instant inside, NoTime for none
+	Interval store.Interval
+	Last     store.Micros
 	Archived bool
-	// Holds: every change that the notification behind the hole announced is in it (Announcements).
+	// Holds: the notification is in it.
 	Holds bool
-	// Unchanged: read again, at least list_lag after that notification, and the same as before.
+	// Unchanged: the same again, at least list_lag later.
 	Unchanged bool
 }
 
-// GapVerdict is what a pull found out about a gap.
+// GapVerdict judges a gap.
 type GapVerdict struct {
-	State    store.GapState // closed, lagging, or baseline: no list reaches back to the hole
+	State    store.GapState
 	ClosedBy string
-	// Until is how far joint coverage reaches now from the hole's From on (Coverage.Accept), beyond what the lists add
-	// by themselves; NoTime for no further.
+	// Until is the new joint end, NoTime for none.
 	Until store.Micros
 }
 
-// JudgeGap applies the rules of coverage.md 4 to the lists that a pull read. c is the coverage before they were added.
-// A list that was refused or read in part must not be among them: it proves nothing.
+// JudgeGap applies coverage.md 4. A refused or partly read list proves nothing and must not be in lists.
 func JudgeGap(c Coverage, hole Hole, lists []ListRead) GapVerdict {
 	reaches, provenEnd := false, false
 	for _, p := range c.Proven {
 		provenEnd = provenEnd || p.Until == hole.From
 	}
-	for _, archived := range []bool{false, true} { // rule 1: a list, or a chain without a hole
+	for _, archived := range []bool{false, true} { // rule 1
 		for _, l := range lists {
 			if l.Archived == archived {
 				c.AddDocument(l.Interval)
@@ -64,11 +62,11 @@ func JudgeGap(c Coverage, hole Hole, lists []ListRead) GapVerdict {
 		from := l.Interval.From
 		switch {
 		case from > hole.From:
-		case l.Last.Known() && l.Last > hole.Until: // rule 2: order and completeness [9]
+		case l.Last.Known() && l.Last > hole.Until: // rule 2
 			return closedBy(l.Archived, l.Interval.Until)
-		case !hole.Empty && l.Holds && (from < hole.From || provenEnd): // rule 3: at least as fresh as the notification
+		case !hole.Empty && l.Holds && (from < hole.From || provenEnd): // rule 3
 			return closedBy(l.Archived, hole.Notice.Until)
-		case hole.Empty && l.Unchanged: // rule 4: a single read proves nothing, because lists lag
+		case hole.Empty && l.Unchanged: // rule 4: lists lag
 			return closedBy(l.Archived, hole.Until)
 		}
 	}
@@ -86,8 +84,7 @@ func closedBy(archived bool, until store.Micros) GapVerdict {
 	return GapVerdict{State: store.GapClosed, ClosedBy: by, Until: until}
 }
 
-// AfterPatience is the state of a gap that has been lagging for so long: a baseline is due once patience is over and the
-// Source has a Resource List whose at is not before the end of the hole; else it stays open and visible.
+// AfterPatience needs a Resource List that reaches the hole's end.
 func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) store.GapState {
 	if lagging > patience && at.Known() && at >= holeUntil {
 		return store.GapBaseline
@@ -95,12 +92,12 @@ func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) 
 	return store.GapLagging
 }
 
-// Announced is one change that a notification announced.
+// Announced is one change of a notification.
 type Announced struct {
 	URI      string
-	Change   string // created, updated or deleted
+	Change   string
 	Datetime store.Micros
-	Digests  string // as in store.Want
+	Digests  string
 }
 
 type announcedKey struct {
@@ -109,15 +106,14 @@ type announcedKey struct {
 	at     store.Micros
 }
 
-// Announcements finds the changes of a notification in a list: same URI, same change, same instant, same hash if one was
-// given, equal ones counted as often (coverage.md 4, rule 3).
+// Announcements finds a notification in a list (coverage.md 4).
 type Announcements struct {
-	missing map[announcedKey][]string // the digests of those not found yet
+	missing map[announcedKey][]string // digests
 	left    int
 	undated bool
 }
 
-// NewAnnouncements takes what a notification announced.
+// NewAnnouncements begins with all of them missing.
 func NewAnnouncements(all []Announced) *Announcements {
 	a := &Announcements{missing: make(map[announcedKey][]string, len(all)), left: len(all)}
 	for _, x := range all {
@@ -136,7 +132,7 @@ func (a *Announcements) Saw(x Announced) {
 		if digests == "" {
 			any = i
 		} else if agree, _ := store.DigestsAgree(digests, x.Digests); agree {
-			a.remove(k, i) // one that named its hash goes first, the others may take any entry
+			a.remove(k, i)
 			return
 		}
 	}
@@ -152,5 +148,5 @@ func (a *Announcements) remove(k announcedKey, i int) {
 	a.left--
 }
 
-// Complete reports whether all were found. An undated announcement never is.
+// Complete is false with an undated change.
 func (a *Announcements) Complete() bool { return a.left == 0 && !a.undated }

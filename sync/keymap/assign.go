@@ -6,28 +6,24 @@ import (
 	"resyncd/store"
 )
 
-// maxClashes bounds how often one URI is renamed. Each clash after the first needs another partial hash collision.
+// maxClashes bounds the renames of one URI.
 const maxClashes = 64
 
-// Lookup tells how names are used in the mirror, aligned with names (store.Resources.Names).
+// Lookup returns the use of names, aligned with them (store.Resources.Names).
 type Lookup func(names []string) ([]store.NameUse, error)
 
-// Assigner gives mirror keys to new URIs: the natural key, or on a clash the natural key with a suffix (contract.md 5,
-// F83). It never gives one name twice, nor a file a name that is a folder, nor the other way round. It is for one goroutine.
+// Assigner gives mirror keys to new URIs, with a suffix on a clash (contract.md 5, F83). It is for one goroutine.
 type Assigner struct {
 	fold bool
-	last batch // whose memory the next one uses again
+	last batch // memory for the next call
 }
 
-// NewAssigner returns an Assigner. fold says that the mirror's file system ignores letter case (F82): then names are
-// looked up folded, as FoldKey does.
+// NewAssigner returns an Assigner. With fold it looks names up folded (FoldKey), because the file system ignores letter
+// case (F82).
 func NewAssigner(fold bool) *Assigner { return &Assigner{fold: fold} }
 
-// AssignNamed returns keys for URIs that have none yet, aligned with uris. On a clash the later URI gets the suffix; a URI that
-// occurs twice gets one key. A key is "" for a URI that no file can be named for, which fails nobody else (P11): see
-// NaturalKey. The keys must be recorded before the next call, which learns of them through its lookup. The lookup is
-// called once, and again only for the suffixed names of what clashed. AssignNamed fails where the lookup fails. natural
-// gives some natural keys, aligned with uris, "" for that of the URI.
+// AssignNamed returns keys for new URIs, aligned with uris; natural may give some natural keys. A key is "" if no file
+// can be named for the URI (P11), and the keys must be recorded before the next call.
 func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string, error) {
 	b := a.batch(uris)
 	defer b.forget()
@@ -47,21 +43,19 @@ func (a *Assigner) AssignNamed(uris, natural []string, lookup Lookup) ([]string,
 	return b.keys, nil
 }
 
-// keepNames is for how many URIs the memory of a call is kept for the next.
+// keepNames bounds the memory kept between calls.
 const keepNames = 2_000
 
-// batch is one call of Assign.
 type batch struct {
 	fold bool
 	uris []string
 	keys []string
 	open []candidateKey
-	need []string                 // names that are to be looked up
-	uses map[string]store.NameUse // how names are used, by folded name: as looked up, then as given
+	need []string
+	uses map[string]store.NameUse // by folded name
 	done map[string]string        // URI to key
 }
 
-// candidateKey is the key that a URI is to get if its names are free.
 type candidateKey struct {
 	index        int
 	natural, key string
@@ -72,7 +66,8 @@ func (a *Assigner) batch(uris []string) *batch {
 	b := &a.last
 	if n := len(uris); b.uses == nil || n > keepNames {
 		b = &batch{
-			fold: a.fold, open: make([]candidateKey, 0, n), need: make([]string, 0, n), uses: make(map[string]store.NameUse, 2*n),
+			fold: a.fold, open: make([]candidateKey, 0, n), need: make([]string, 0, n),
+			uses: make(map[string]store.NameUse, 2*n),
 			done: make(map[string]string, n),
 		}
 		if n <= keepNames {
@@ -84,7 +79,6 @@ func (a *Assigner) batch(uris []string) *batch {
 	return b
 }
 
-// forget leaves nothing of a call but its memory.
 func (b *batch) forget() {
 	clear(b.open[:cap(b.open)])
 	clear(b.need[:cap(b.need)])
@@ -100,7 +94,6 @@ func (b *batch) folded(name string) string {
 	return name
 }
 
-// learn looks up the names that the open candidates need and that are not known yet.
 func (b *batch) learn(lookup Lookup) error {
 	names := b.need[:0]
 	defer func() { b.need = names }()
@@ -133,7 +126,6 @@ func (b *batch) learn(lookup Lookup) error {
 	return nil
 }
 
-// place gives keys to the candidates whose names are free, in order, and renames the others.
 func (b *batch) place() {
 	clashed := b.open[:0]
 	for _, c := range b.open {
@@ -149,10 +141,10 @@ func (b *batch) place() {
 			continue
 		}
 		if c.attempts == maxClashes {
-			b.done[uri] = "" // somebody spent 2^38 hashes on this
+			b.done[uri] = "" // an attack
 			continue
 		}
-		// Always from the natural key: a suffix that is taken is replaced by the next one.
+		// The suffix always goes on the natural key.
 		c.key = clashKey(c.natural, uri, component, c.attempts)
 		c.attempts++
 		clashed = append(clashed, c)
@@ -160,8 +152,7 @@ func (b *batch) place() {
 	b.open = clashed
 }
 
-// clash returns the component of key that is in the way, if any: an ancestor that is a file, or a last component that is
-// a file or a folder.
+// clash returns the component of key that is in the way.
 func (b *batch) clash(key string) (component int, clash bool) {
 	for folder := range Folders(key) {
 		if b.uses[b.folded(folder)] == store.NameFile {

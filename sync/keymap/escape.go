@@ -39,8 +39,7 @@ func appendHex(b []byte, c byte) []byte {
 	return append(b, '%', upperHex[c>>4], upperHex[c&15])
 }
 
-// appendEscaped writes text with every unsafe byte encoded. A valid escape stays as it stands, its case included; a
-// percent sign that begins none becomes %25.
+// appendEscaped encodes unsafe bytes and keeps valid escapes as they stand.
 func appendEscaped(b []byte, text string, toLower bool) []byte {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -59,7 +58,7 @@ func appendEscaped(b []byte, text string, toLower bool) []byte {
 	return b
 }
 
-// escapeTrailingDots encodes the dots at the end of b[start:], which Windows drops; "." and ".." are nothing but such.
+// escapeTrailingDots encodes the dots at the end, which Windows drops.
 func escapeTrailingDots(b []byte, start int) []byte {
 	end := len(b)
 	for end > start && b[end-1] == '.' {
@@ -72,7 +71,7 @@ func escapeTrailingDots(b []byte, start int) []byte {
 	return b
 }
 
-// reservedName tells a name that means a device on Windows, with or without an extension.
+// reservedName reports a device name of Windows.
 func reservedName(name string) bool {
 	stem := name
 	if i := strings.IndexByte(stem, '.'); i >= 0 {
@@ -82,7 +81,7 @@ func reservedName(name string) bool {
 	case 3:
 		return strings.EqualFold(stem, "con") || strings.EqualFold(stem, "prn") ||
 			strings.EqualFold(stem, "aux") || strings.EqualFold(stem, "nul")
-	case 4, 5: // COM1 … LPT9, and the superscript digits one to three, which are two bytes long
+	case 4, 5: // superscript digits are two bytes long
 		if !strings.EqualFold(stem[:3], "com") && !strings.EqualFold(stem[:3], "lpt") {
 			return false
 		}
@@ -96,7 +95,6 @@ func reservedName(name string) bool {
 	return false
 }
 
-// shorten cuts the component b[start:] if it is too long.
 func shorten(b []byte, start int) []byte {
 	if len(b)-start <= segmentLimit {
 		return b
@@ -104,8 +102,7 @@ func shorten(b []byte, start int) []byte {
 	return cut(b, start, segmentLimit)
 }
 
-// cut makes b[start:] exactly or almost limit bytes long: its beginning, "%h" and 16 hex digits of the SHA-256 of the
-// whole. No escape is cut in two.
+// cut keeps the beginning and adds "%h" and a hash of the whole. It cuts no escape in two.
 func cut(b []byte, start, limit int) []byte {
 	sum := sha256.Sum256(b[start:])
 	end := start + limit - hashedTail

@@ -2,23 +2,22 @@ package keymap
 
 import "strings"
 
-// Names of what topics bring (contract.md 5): an entry lies in its feed's folder, a record in the folder records of it.
+// RecordLeaf ends the names of records (contract.md 5).
 const (
 	entryLeaf   = ".xml"
 	RecordLeaf  = ".json"
 	recordsName = "records/"
 )
 
-// EntryKey is the natural key of an entry of the feed at that URL, RecordKey that of a record of it. They fail with
-// ErrNoKey where NaturalKey does.
+// EntryKey is the natural key of a feed's entry. It fails with ErrNoKey.
 func EntryKey(feedURL, id string) (string, error) { return inlineKey(feedURL, "", id, entryLeaf) }
 
-// RecordKey is described at EntryKey.
+// RecordKey is that of a record.
 func RecordKey(feedURL, subject string) (string, error) {
 	return inlineKey(feedURL, recordsName, subject, RecordLeaf)
 }
 
-// inlineKey escapes an id that need not be a URI, slashes included, as one component.
+// inlineKey escapes an id as one component, slashes included.
 func inlineKey(feedURL, below, id, leaf string) (string, error) {
 	own, err := NaturalKey(feedURL)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package keymap knows which name in the mirror a URI gets, and which URI a name may stand for; it refuses to know files and rows.
+// Package keymap knows which name in the mirror a URI gets, and which URI a name may stand for; it refuses to know
+// files and rows.
 package keymap
 
 import (
@@ -6,35 +7,30 @@ import (
 	"strings"
 )
 
-// The limits of a mirror key (contract.md 5, F84). A component may grow past segmentLimit by the suffix of a clash and
-// by the hash of an over-long key; both together stay below the 255 bytes of every file system we know.
+// The limits of a mirror key (contract.md 5, F84). A suffix and a hash may exceed segmentLimit, but stay below 255
+// bytes.
 const (
 	keyLimit     = 1024
 	segmentLimit = 200
-	// hashedTail is the length of "%h" and its 16 hex digits, clashTail that of "%x" and its 8.
+	// hashedTail is the length of "%h" and 16 digits, clashTail of "%x" and 8.
 	hashedTail = 2 + 16
 	clashTail  = 2 + 8
 )
 
-// reservedRoot is our own folder at the root of a mirror: state, stage, trash and root marker lie in it.
+// reservedRoot is our own folder in a mirror.
 const reservedRoot = ".resyncd"
 
-// ErrNoKey tells a URI that no mirror file can be named for. It does not quote the URI, which may carry secrets (P10).
+// ErrNoKey does not quote the URI, which may carry secrets (P10).
 var ErrNoKey = errors.New("not an absolute http or https URI with a host")
 
-// NaturalKey is the mirror key that a URI gets where nothing stands in its way (contract.md 5): host[_port]/path with
-// every byte outside the safe set percent-encoded, taken from the URI as written, never decoded (F80, F81). It fails
-// with ErrNoKey.
-//
-// Marks of our own ("%index", "%q", "%z", "%h", "%x") begin with a percent sign that no hex digit follows, so no URI
-// can spell them. Different URIs with one natural key are those that differ in nothing but the scheme, the letter case
-// of the host, user info, an empty port or path, or a byte given once raw and once escaped; Assigner parts them.
+// NaturalKey is the mirror key of a URI as written, never decoded (contract.md 5, F80, F81): host[_port]/path,
+// percent-encoded. Our own marks ("%index", "%q", "%z", "%h", "%x") are no valid escapes, so no URI can spell them.
 func NaturalKey(uri string) (string, error) {
 	host, port, rest, ok := splitURI(uri)
 	if !ok {
 		return "", ErrNoKey
 	}
-	var array [512]byte // most keys fit: then the result is the only allocation
+	var array [512]byte // saves an allocation
 	b := appendHost(array[:0], host, port)
 
 	path, query, fragment := splitRest(rest)
@@ -70,7 +66,7 @@ func NaturalKey(uri string) (string, error) {
 	return string(b), nil
 }
 
-// splitURI takes a URI apart as far as a key needs it. User info is left out: it never reaches a file name (P10).
+// splitURI leaves out user info, which must not reach a file name (P10).
 func splitURI(uri string) (host, port, rest string, ok bool) {
 	i := strings.Index(uri, "://")
 	if i < 0 || !strings.EqualFold(uri[:i], "http") && !strings.EqualFold(uri[:i], "https") {
@@ -81,14 +77,13 @@ func splitURI(uri string) (host, port, rest string, ok bool) {
 		host, rest = host[:i], host[i:]
 	}
 	host = host[strings.LastIndexByte(host, '@')+1:]
-	// The port follows the last colon, but not one inside the brackets of an IPv6 address.
+	// A colon inside the brackets of IPv6 begins no port.
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		host, port = host[:i], host[i+1:]
 	}
 	return host, port, rest, host != ""
 }
 
-// splitRest parts path, "?query" and "#fragment".
 func splitRest(rest string) (path, query, fragment string) {
 	path = rest
 	if i := strings.IndexByte(path, '#'); i >= 0 {
@@ -100,7 +95,7 @@ func splitRest(rest string) (path, query, fragment string) {
 	return path, query, fragment
 }
 
-// appendHost writes the first component. Host names do not differ in case, so it is lower-cased: one host, one folder.
+// appendHost lower-cases the host, so that one host has one folder.
 func appendHost(b []byte, host, port string) []byte {
 	if strings.EqualFold(host, reservedRoot) {
 		b = append(b, "%2E"...)
@@ -120,7 +115,7 @@ func appendHost(b []byte, host, port string) []byte {
 	return shorten(b, 0)
 }
 
-// appendSegment writes one segment of a path. Rules that hold on any operating system: the same tree everywhere (F85).
+// appendSegment applies the rules of all systems, for the same tree everywhere (F85).
 func appendSegment(b []byte, segment string) []byte {
 	if segment == "" {
 		return append(b, "%z"...)

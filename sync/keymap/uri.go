@@ -2,7 +2,7 @@ package keymap
 
 import "strings"
 
-// originOf is the beginning of a URI, its scheme, host and port; "" where it has none, or names a user.
+// OriginOf is the scheme, host and port of a URI, "" if there is none or it names a user.
 func OriginOf(uri string) string {
 	_, _, rest, ok := splitURI(uri)
 	if origin := strings.TrimSuffix(uri, rest); ok && !strings.Contains(origin, "@") {
@@ -11,7 +11,7 @@ func OriginOf(uri string) string {
 	return ""
 }
 
-// URIOf is the URI below one of origins that has this natural key, "" where none has it or several may.
+// URIOf is the only URI below origins with this natural key, else "".
 func URIOf(origins []string, key string) (uri string) {
 	path, ok := "", false
 	for _, origin := range origins {
@@ -31,8 +31,7 @@ func URIOf(origins []string, key string) (uri string) {
 	return uri
 }
 
-// pathOf is what a URI has in place of the part of a natural key that follows the host. It cannot be told where a byte is
-// escaped that may just as well stand for itself in a URI, nor where the key was cut.
+// pathOf is the path of a natural key; false if the key was cut or an escaped byte may stand raw in a URI.
 func pathOf(key string) (string, bool) {
 	segments := strings.Split(key, "/")
 	leaf := &segments[len(segments)-1]
@@ -52,7 +51,8 @@ func pathOf(key string) (string, bool) {
 			if j+2 >= len(segment) || !isHex(segment[j+1]) || !isHex(segment[j+2]) {
 				return "", false
 			}
-			if c := unhex(segment[j+1])<<4 | unhex(segment[j+2]); safeByte(c) || strings.IndexByte(":/?#[]!$&'*;", c) >= 0 {
+			if c := unhex(segment[j+1])<<4 | unhex(segment[j+2]); safeByte(c) ||
+				strings.IndexByte(":/?#[]!$&'*;", c) >= 0 {
 				return "", false
 			}
 		}

@@ -2,8 +2,7 @@ package merge
 
 import "resyncd/store"
 
-// WorkFor says what is to be done so that the file becomes what the want says. Whether another set of the Source wants
-// something else WorkForAll tells.
+// WorkFor is the work for one want.
 func WorkFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
 	switch {
 	case w.Refused != "" || w.Held:
@@ -19,8 +18,7 @@ func WorkFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
 	return store.Work{Action: store.ActionFetch, Due: now}
 }
 
-// WorkForAll is WorkFor by the wants of all sets. It keeps what one set owes from being forgotten when another set of the
-// same Source has nothing to do.
+// WorkForAll returns the work for all sets, or one set's debt would be forgotten.
 func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work {
 	if w := Effective(wants); w != nil {
 		return WorkFor(w, h, now)
@@ -28,7 +26,7 @@ func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work 
 	return store.Work{}
 }
 
-// Replaced is a copy of wants with that of one set.
+// Replaced replaces one set's want.
 func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	out := append([]store.Want(nil), wants...)
 	for i := range out {
@@ -39,7 +37,7 @@ func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	return out
 }
 
-// Total adds the difference that a resource makes to its sets' totals.
+// Total adds a difference to the sets' totals.
 func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have, after []store.Want, is *store.Have) {
 	for i := range before {
 		b := Counted(&before[i], was)
@@ -57,7 +55,7 @@ func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have
 	}
 }
 
-// Counted is how many bytes a set's totals hold for a resource; -1 if it is not counted.
+// Counted is a resource's bytes in the totals, -1 for none.
 func Counted(w *store.Want, h *store.Have) int64 {
 	if (w.State == store.WantPresent || w.State == store.WantAsk || w.Held) && h.State != store.HaveNone {
 		return h.Length
@@ -65,7 +63,7 @@ func Counted(w *store.Want, h *store.Have) int64 {
 	return -1
 }
 
-// Delta is the difference in resources between two results of Counted.
+// Delta is the difference in resources.
 func Delta(before, after int64) int64 {
 	switch {
 	case before < 0 && after >= 0:
@@ -76,5 +74,5 @@ func Delta(before, after int64) int64 {
 	return 0
 }
 
-// DeltaBytes is the difference in bytes between two results of Counted.
+// DeltaBytes is the difference in bytes.
 func DeltaBytes(before, after int64) int64 { return max(after, 0) - max(before, 0) }
