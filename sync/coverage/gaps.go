@@ -14,40 +14,42 @@ const (
 	ByBaseline     = "baseline"
 )
 
-// Hole is a gap.
+// Hole is a gap under judgement: From is the position P, Until is f, where the interval behind it begins.
 type Hole struct {
 	store.Interval
-	// Notice is the notification behind; Empty without changes.
+	// Notice is the interval of the notification behind the hole; Empty if that announced no change.
 	Notice store.Interval
 	Empty  bool
 }
 
-// ListRead is a list read to its end.
+// ListRead is a Change List that a pull read to its end.
 type ListRead struct {
-	Interval store.Interval
-	Last     store.Micros
+	Interval store.Interval // what it proves: [from, until], or OpenList
+	Last     store.Micros   // newest instant inside, NoTime for none
 	Archived bool
-	// Holds: the notification is in it.
+	// Holds: every change that the notification behind the hole announced is in it (Announcements).
 	Holds bool
-	// Unchanged: the same again, at least list_lag later.
+	// Unchanged: read again, at least list_lag after that notification, and the same as before.
 	Unchanged bool
 }
 
-// GapVerdict judges a gap.
+// GapVerdict is what a pull found out about a gap.
 type GapVerdict struct {
-	State    store.GapState
+	State    store.GapState // closed, lagging, or baseline: no list reaches back to the hole
 	ClosedBy string
-	// Until is the new joint end, NoTime for none.
+	// Until is how far joint coverage reaches now from the hole's From on (Coverage.Accept), beyond what the lists add
+	// by themselves; NoTime for no further.
 	Until store.Micros
 }
 
-// JudgeGap applies coverage.md 4. A refused or partly read list proves nothing and must not be in lists.
+// JudgeGap applies the rules of coverage.md 4 to the lists that a pull read. c is the coverage before they were added.
+// A list that was refused or read in part must not be among them: it proves nothing.
 func JudgeGap(c Coverage, hole Hole, lists []ListRead) GapVerdict {
 	reaches, provenEnd := false, false
 	for _, p := range c.Proven {
 		provenEnd = provenEnd || p.Until == hole.From
 	}
-	for _, archived := range []bool{false, true} { // rule 1
+	for _, archived := range []bool{false, true} { // rule 1: a list, or a chain without a hole
 		for _, l := range lists {
 			if l.Archived == archived {
 				c.AddDocument(l.Interval)
@@ -62,11 +64,11 @@ func JudgeGap(c Coverage, hole Hole, lists []ListRead) GapVerdict {
 		from := l.Interval.From
 		switch {
 		case from > hole.From:
-		case l.Last.Known() && l.Last > hole.Until: // rule 2
+		case l.Last.Known() && l.Last > hole.Until: // rule 2: order and completeness [9]
 			return closedBy(l.Archived, l.Interval.Until)
-		case !hole.Empty && l.Holds && (from < hole.From || provenEnd): // rule 3
+		case !hole.Empty && l.Holds && (from < hole.From || provenEnd): // rule 3: at least as fresh as the notification
 			return closedBy(l.Archived, hole.Notice.Until)
-		case hole.Empty && l.Unchanged: // rule 4: lists lag
+		case hole.Empty && l.Unchanged: // rule 4: a single read proves nothing, because lists lag
 			return closedBy(l.Archived, hole.Until)
 		}
 	}
@@ -84,7 +86,8 @@ func closedBy(archived bool, until store.Micros) GapVerdict {
 	return GapVerdict{State: store.GapClosed, ClosedBy: by, Until: until}
 }
 
-// AfterPatience needs a Resource List that reaches the hole's end.
+// AfterPatience is the state of a gap that has been lagging for so long: a baseline is due once patience is over and the
+// Source has a Resource List whose at is not before the end of the hole; else it stays open and visible.
 func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) store.GapState {
 	if lagging > patience && at.Known() && at >= holeUntil {
 		return store.GapBaseline
@@ -92,12 +95,12 @@ func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) 
 	return store.GapLagging
 }
 
-// Announced is one change of a notification.
+// Announced is one change that a notification announced.
 type Announced struct {
 	URI      string
-	Change   string
+	Change   string // created, updated or deleted
 	Datetime store.Micros
-	Digests  string
+	Digests  string // as in store.Want
 }
 
 type announcedKey struct {
@@ -106,14 +109,15 @@ type announcedKey struct {
 	at     store.Micros
 }
 
-// Announcements finds a notification in a list (coverage.md 4).
+// Announcements finds the changes of a notification in a list: same URI, same change, same instant, same hash if one was
+// given, equal ones counted as often (coverage.md 4, rule 3).
 type Announcements struct {
-	missing map[announcedKey][]string // digests
+	missing map[announcedKey][]string // the digests of those not found yet
 	left    int
 	undated bool
 }
 
-// NewAnnouncements begins with all of them missing.
+// NewAnnouncements takes what a notification announced.
 func NewAnnouncements(all []Announced) *Announcements {
 	a := &Announcements{missing: make(map[announcedKey][]string, len(all)), left: len(all)}
 	for _, x := range all {
@@ -132,7 +136,7 @@ func (a *Announcements) Saw(x Announced) {
 		if digests == "" {
 			any = i
 		} else if agree, _ := store.DigestsAgree(digests, x.Digests); agree {
-			a.remove(k, i)
+			a.remove(k, i) // one that named its hash goes first, the others may take any entry
 			return
 		}
 	}
@@ -148,5 +152,5 @@ func (a *Announcements) remove(k announcedKey, i int) {
 	a.left--
 }
 
-// Complete is false with an undated change.
+// Complete reports whether all were found. An undated announcement never is.
 func (a *Announcements) Complete() bool { return a.left == 0 && !a.undated }

@@ -2,12 +2,12 @@ package merge
 
 import "resyncd/store"
 
-// Candidate is an entry's statement.
+// Candidate is what an entry of a document says about a resource: a store.Want of no set yet.
 type Candidate struct {
 	State   store.WantState // present or absent
 	Version store.Version
-	Digests string
-	Length  int64 // -1 unknown
+	Digests string // as in store.Want
+	Length  int64  // -1 unknown
 	LastMod store.Micros
 	Type    string
 	Links   string
@@ -21,7 +21,9 @@ func (c Candidate) Want(setID int64) store.Want {
 	}
 }
 
-// Contest is the row of Ask. No document vouches for it, because further entries may follow.
+// Contest is the row that a Decision of Ask makes of row (nil: none) and the candidate: the Source's answer decides, and
+// what is recorded then is as new as the later of the two. No document vouches for the bytes that it brings: further
+// entries of the same time may follow, and only the answer tells which one was the last.
 func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) store.Want {
 	w := c.Want(setID)
 	w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
@@ -32,10 +34,11 @@ func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) sto
 	return w
 }
 
-// Decision is an entry's effect on a row.
+// Decision is what an entry does to the row of its resource.
 type Decision uint8
 
-// The decisions; Ask leads to Contest.
+// The decisions. Ignore: the entry is older or adds nothing. Repeat: it says what the row says. Replace: the row becomes
+// what the entry says. Ask: they contradict each other and nothing tells which is newer, see Contest.
 const (
 	Ignore Decision = iota
 	Repeat
@@ -43,24 +46,24 @@ const (
 	Ask
 )
 
-// Floor is the instant of the last complete baseline, NoTime before.
+// Floor is the instant as of which the last complete baseline of a set told everything, NoTime before the first.
 type Floor struct {
 	At store.Micros
-	// Estimated: the list did not vouch for At, so older differences may still hold.
+	// Estimated: the list did not vouch for At, so what is older than that and differs is not known to be over.
 	Estimated bool
 }
 
-// FloorOf is the floor of a set.
 func FloorOf(s *store.Set) Floor { return Floor{At: s.Floor, Estimated: s.Estimated} }
 
-// ByOperator is the ordinal of an operator's decision.
+// byOperator is the ordinal of a version that no document tells: what the operator said of a list.
 const ByOperator = -1
 
-// Merge applies a change entry to a row, nil for none (coverage.md 1). Order, repetition and batching must not change
-// the result.
+// Merge lets an entry of a change document meet the row of its resource, nil for none (coverage.md 1): newest wins, and
+// where that cannot be told and the contents may differ, the Source is asked. have is what the row's resource has on disk, nil
+// for nothing. Any order, repetition or batching of the same entries ends with the same wants, up to the Source's answers.
 func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision {
 	if floor.At.Known() && !floor.Estimated && before(c.Version.Until, floor.At) {
-		return Ignore
+		return Ignore // else a late notification raises the dead
 	}
 	v := Clipped(c.Version, floor.At)
 	if row == nil || row.State == store.WantNone {
@@ -70,7 +73,7 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 	like := Compare(row, have, c)
 	order := relateRow(v, row, at)
 	if order == Older && floor.Estimated && row.Generation > 0 {
-		order = Unordered
+		order = Unordered // the list did not vouch for the time of what it said
 	}
 	switch order {
 	case Older:
@@ -79,26 +82,25 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 		return Replace
 	case SamePlace:
 		if like == different && !row.Settled {
-			return Ask
+			return Ask // the document was rewritten under us
 		}
 		return Repeat
 	}
-	inside := v.Until <= at.Until
+	inside := v.Until <= at.Until // the entry cannot be newer than all that the row stands for
 	switch {
 	case row.State == store.WantAsk && inside && v.Document != at.Document, like == alike && inside:
 		return Repeat
-	case row.Settled && inside && (like != different || readingOf(c.Version) == 0 ||
-		SameReading(c.Version, row.Version)):
-		// The Source's answer is newer; only a later reading's difference is asked again.
-		return Ignore
+	case row.Settled && inside && (like != different || readingOf(c.Version) == 0 || SameReading(c.Version, row.Version)):
+		return Ignore // the Source was asked after all of this had happened, by its Date; what a later reading says differently is asked again
 	case like == alike:
-		return Replace
+		return Replace // the same, perhaps later: a tombstone must not look older than it is
 	case like == Unclear && inside && Dated(v) && Dated(at) && v.From != floor.At && at.Document != 0:
-		return Repeat
+		return Repeat // one event told by two documents
 	}
 	return Ask
 }
 
+// mergeUnknown is Merge for a resource that no row tells of. With a floor that means absent as of the floor.
 func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) Decision {
 	switch {
 	case !floor.Known() || before(floor, v.From):
@@ -106,36 +108,39 @@ func mergeUnknown(floor store.Micros, v store.Version, state store.WantState) De
 	case state == store.WantPresent:
 		return Ask
 	case v.Until > floor:
-		return Replace
+		return Replace // a tombstone, because it may be newer
 	}
 	return Repeat
 }
 
-// Dated reports a version of one instant.
+// dated tells a version that is one instant.
 func Dated(v store.Version) bool { return v.From == v.Until }
 
-// Reading is the evidence of a list.
+// Reading is what the reading of a list is worth: how its statements stand to what was known before.
 type Reading struct {
-	// At is its instant.
+	// At is the instant as of which the list speaks.
 	At store.Micros
-	// Trusted: the list gave At and is as new as At, so At compares with changes.
+	// Trusted: the list gave At itself, and it grew with what the list says, so that it compares with instants of changes.
 	Trusted bool
-	// Back: a time of the list went back, so nothing of it compares.
+	// Back: a time that the list gives is older than at an earlier reading, past caches too. Nothing of it compares.
 	Back bool
-	// Reset: the history went back, so the list rules (F65, F73).
+	// Reset is a baseline after the Source's history went back: the list rules in any case (F65, F73).
 	Reset bool
-	// Full believes only the bytes on disk.
+	// Full believes nothing that was known before but what the bytes on disk are.
 	Full bool
 }
 
-// MergeBaseline applies a list entry to a row, nil for none. Provably newer changes stay and older ones go.
+// MergeBaseline lets an entry of a complete Resource List meet the row of its resource, nil for none. have is what that has on
+// disk. What an earlier reading of the list said gives way to what it says now. A change that is provably newer than the list
+// keeps, one that is provably older goes. A row that the list proves right is left as it is (Repeat), whatever its version,
+// because the floor will speak for it. Everything else is asked.
 func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, r Reading) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
 	}
 	like := Compare(row, have, c)
 	if r.Full && like == alike && c.Digests == "" && c.Length < 0 && c.State == store.WantPresent {
-		like = Unclear
+		like = Unclear // that its Last-Modified is the same says nothing of bytes
 	}
 	if r.Reset {
 		if like == alike && !row.Held && row.Version.Until <= r.At {
@@ -156,11 +161,12 @@ func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, 
 	case like == alike:
 		return Repeat
 	case listed && !r.Back, r.Trusted && !r.Back && before(v.Until, r.At):
-		return Replace
+		return Replace // unclear too: a list that tells nothing of the content has every resource asked for again
 	}
 	return Ask
 }
 
+// mergeTwice is MergeBaseline for a resource that this reading named before: of one list the later place counts.
 func mergeTwice(row *store.Want, at store.Version, like likeness, c Candidate) Decision {
 	switch {
 	case like == alike:
@@ -175,14 +181,16 @@ func mergeTwice(row *store.Want, at store.Version, like likeness, c Candidate) D
 	return Ask
 }
 
-// MergeUnlisted applies the absence from a list.
+// MergeUnlisted lets a complete Resource List meet a row whose resource it does not name: Replace makes it absent as of the
+// list. Held and refused rows are rows like others.
 func MergeUnlisted(row *store.Want, floor Floor, r Reading) Decision {
 	return MergeBaseline(row, nil, floor, Candidate{
 		State: store.WantAbsent, Version: store.Version{From: r.At, Until: r.At}, Length: -1, LastMod: store.NoTime,
 	}, r)
 }
 
-// Raised is never older than the row, or the file would pass for newer than its want.
+// raised is the want that a list makes of a row: never of an older version than what it replaces, or what is on disk would
+// pass for newer than what is wanted.
 func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	if row != nil && row.State != store.WantNone {
 		w.Version = later(Clipped(row.Version, floor), w.Version)
@@ -190,8 +198,10 @@ func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	return w
 }
 
-// Settle records the Source's answer, 2xx or 404 and 410 (P5). A want of an unfinished instant stays unsettled, or its
-// next entry would not be asked about.
+// Settle records the Source's own answer to a contested want: present is a 2xx, absent a 404 or 410 (P5). asked is the
+// Source's clock then (Date). The answer speaks for everything that happened before that second, for nothing later. Where
+// the contested instant is not over yet, it is not settled and no document vouches for it: the next entry of that instant
+// is asked about again.
 func Settle(w store.Want, present bool, asked store.Micros) store.Want {
 	w.State = store.WantAbsent
 	if present {

@@ -7,34 +7,35 @@ import (
 	"resyncd/store"
 )
 
-// ItemFrom is the origin of an item.
+// ItemFrom is where an item comes from.
 type ItemFrom struct {
 	Pushed bool
-	// Uncached: past all caches.
+	// Uncached: read past all caches, so what it says is what the Source says now.
 	Uncached bool
-	// Full ignores earlier knowledge.
+	// Full believes nothing that was known before.
 	Full bool
-	// Limit is the latest instant of a change.
+	// Now is our clock, Limit the latest instant that a change can have (the Source's clock and a little skew).
 	Now, Limit store.Micros
-	// Shown is when the feed showed the item, NoTime for old documents and pushes.
+	// Shown is when the feed itself showed the item, by the Source's clock; NoTime for older documents and pushes.
 	Shown store.Micros
-	// Page is the document's URL, "" of a push.
+	// Page is the URL of the document, "" of a push.
 	Page string
 }
 
-// ItemMeta is store.Want.Meta. Pushed stays until the feed confirms the item.
+// ItemMeta is what a row tells of an inline resource for people (store.Want.Meta). Pushed is when a notification
+// brought it, until the feed itself does.
 type ItemMeta struct {
 	Title     string     `json:"title,omitempty"`
 	Author    string     `json:"author,omitempty"`
 	Published string     `json:"published,omitempty"`
 	Updated   string     `json:"updated,omitempty"`
-	Source    string     `json:"source,omitempty"`
+	Source    string     `json:"source,omitempty"` // atom:source of an aggregated entry
 	Pushed    *time.Time `json:"pushed,omitempty"`
-	// Links holds a digest for each linking entry.
+	// Links is what the entries said that link to this, a digest of each, by that of their keys.
 	Links map[string]string `json:"links,omitempty"`
 }
 
-// String is "" for nothing.
+// String is how a row keeps it, "" for nothing.
 func (m ItemMeta) String() string {
 	if m.empty() {
 		return ""
@@ -50,7 +51,7 @@ func (m ItemMeta) empty() bool {
 	return m.Title+m.Author+m.Published+m.Updated+m.Source == "" && m.Pushed == nil && len(m.Links) == 0
 }
 
-// MetaOf reads a row's meta.
+// MetaOf reads what a row tells.
 func MetaOf(row *store.Want) (m ItemMeta) {
 	if row.Meta != "" && json.Unmarshal([]byte(row.Meta), &m) != nil {
 		return ItemMeta{}
@@ -58,7 +59,7 @@ func MetaOf(row *store.Want) (m ItemMeta) {
 	return m
 }
 
-// PushedAt is the time of an unconfirmed push.
+// PushedAt is when a notification brought what the row says; false for what the feed itself told.
 func PushedAt(row *store.Want) (store.Micros, bool) {
 	m := MetaOf(row)
 	if m.Pushed == nil {
@@ -67,20 +68,24 @@ func PushedAt(row *store.Want) (store.Micros, bool) {
 	return store.MicrosOf(*m.Pushed), true
 }
 
-// FeedLag is how long a push beats a lagging feed (S-71, P9).
+// FeedLag is how long a feed may lag behind what was pushed before it is believed rather than the push (S-71, P9).
 const FeedLag = store.Micros(60 * 1e6)
 
-// MergeItem applies a feed entry to a row, nil for none (websub.md T-04). Ask needs a read past caches, because a
-// Source may be restored or mend its clock.
+// MergeItem lets an entry of a feed meet the row of its resource, nil for none (websub.md T-04): the newest updated
+// wins, whatever the order; absence says nothing. Ask: a push that nothing orders against what is known, or a document
+// that shows an older entry than what is known; it is to be read (again, past caches) and decides, for a Source may be
+// restored from a backup, publish again what it deleted, or mend its clock. An end that is older than its entry is
+// over, and an archive may be older than what the feed showed since, unless only a push told that or nothing is to be
+// believed.
 func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
 	}
 	at, v := row.Version.From, c.Version.From
-	invented := at.Known() && at > from.Limit // else it wins for ever
+	invented := at.Known() && at > from.Limit // a date in the future must not win for ever
 	if SameItem(row, c) {
 		switch _, pushed := PushedAt(row); {
-		case pushed && !from.Pushed, v > at && !invented:
+		case pushed && !from.Pushed, v > at && !invented: // the feed confirms it
 			return Replace
 		}
 		return Repeat
@@ -89,41 +94,41 @@ func MergeItem(row *store.Want, c Candidate, from ItemFrom) Decision {
 	case v > at, invented && !from.Pushed:
 		return Replace
 	case c.State == store.WantAbsent && row.State == store.WantPresent && !row.LastMod.Known() && from.Shown > at:
-		return Replace
-	case v == at && v.Known() && c.State == store.WantAbsent:
+		return Replace // without dates the feed that shows its end now is right
+	case v == at && v.Known() && c.State == store.WantAbsent: // deleted in the instant of its last change
 		return Replace
 	case v == at && v.Known() && row.State == store.WantAbsent && from.Pushed:
 		return Ignore
-	case v == at && row.State == store.WantAbsent && v.Known():
+	case v == at && row.State == store.WantAbsent && v.Known(): // asked below
 	case v == at && from.Pushed:
 		return Ask
 	case v == at:
-		return Replace
+		return Replace // changed without a new date: the feed is read later than it was then
 	case from.Pushed:
 		if v.Known() {
 			return Ignore
 		}
 		return Ask
 	case !v.Known() && row.State == store.WantPresent && c.State == store.WantPresent:
-		return Replace
+		return Replace // it gives no dates any more
 	case !v.Known() && row.State == store.WantAbsent && from.Shown > at:
-		return Replace
+		return Replace // it came back
 	}
 	pushed, ok := PushedAt(row)
 	switch {
-	case ok && from.Now-pushed < FeedLag:
+	case ok && from.Now-pushed < FeedLag: // the feed lags behind the push
 	case from.Shown.Known() && from.Shown <= at && !(ok && at > from.Now):
-		// an old copy
+		// an old copy, and none beside what a hub has dated ahead
 	case !ok && c.State == store.WantAbsent:
 	case from.Uncached:
-		return Replace
+		return Replace // nobody but the hub said otherwise, or the Source has changed its mind
 	case ok || from.Full || from.Shown.Known():
 		return Ask
 	}
 	return Ignore
 }
 
-// SameItem reports equal statements.
+// SameItem tells whether the row says what the candidate says.
 func SameItem(row *store.Want, c Candidate) bool {
 	if row.State != c.State {
 		return false
@@ -131,7 +136,7 @@ func SameItem(row *store.Want, c Candidate) bool {
 	return c.State == store.WantAbsent || row.Digests == c.Digests
 }
 
-// ToldBefore reports that the feed itself told it.
+// ToldBefore tells whether the feed itself has told what it shows.
 func ToldBefore(row *store.Want, c Candidate) bool {
 	if row == nil || !SameItem(row, c) {
 		return false

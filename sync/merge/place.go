@@ -2,40 +2,50 @@ package merge
 
 import "resyncd/store"
 
-// DateCut is the error of a Date in whole seconds.
+// dateCut is how much later it may be than a Date says, which is cut to whole seconds.
 const DateCut = Second - 1
 
-// Skew is the tolerance for a Source's times beyond its clock (F40).
+// skew is how far a Source's times may lie beyond its own clock before they prove nothing (F40).
 const Skew store.Micros = 5 * 60 * 1e6
 
-// PlacerHead describes a change document.
+// PlacerHead is what places the entries of a change document in time.
 type PlacerHead struct {
-	From, Until store.Micros
-	Read        store.Micros // by the Source's clock
+	From, Until store.Micros // of its root; NoTime where absent
+	Read        store.Micros // when it was read, by the Source's clock (Date); an upper bound for what it tells
 	Document    int64
-	Reading     int64 // NewReading's, or 0
+	Reading     int64 // newReading's; 0 for what is the same whenever it is read
 }
 
-// Stamp holds the times of an entry.
+// Stamp is what an entry says about when its change happened.
 type Stamp struct {
 	Datetime, LastMod store.Micros
 	Deleted           bool
 	Ordinal           int64
 }
 
-// Placer dates change entries (coverage.md 2) by datetime, ordered lastmod (1.0) or neighbours. A deletion's lastmod is
-// only its earliest instant.
+// Placer turns the entries of one change document, in the order of the document, into versions (coverage.md 2):
+//
+//   - an entry with datetime happened at that instant, be it outside the document's interval; one dated beyond the time of
+//     reading and a little skew counts as undated;
+//   - in a document without any datetime (1.0 style), lastmod is that instant if the lastmods of all that was created or
+//     updated are in order and inside the interval. The lastmod of a deletion is only its earliest instant, because the
+//     reference library writes the file's old time there;
+//   - any other entry happened between the dated entries around it.
+//
+// The order of the document is kept: of two entries, the later one never has the earlier From, unless its own datetime
+// says so. A Placer is for one goroutine.
 type Placer struct {
 	head  PlacerHead
-	limit store.Micros
+	limit store.Micros // newest instant inside the interval
 	begun bool
-	byMod bool
-	lower store.Micros
+	byMod bool         // lastmod dates entries
+	lower store.Micros // the dated instant before
 	first store.Micros
 	last  store.Micros
 }
 
-// NewPlacer drops a future interval, which would win over real changes (F40, F74).
+// NewPlacer begins a document. An interval in the future is none: what has no time of its own in it would win over every
+// real change until then (F40, F74).
 func NewPlacer(h PlacerHead) *Placer {
 	limit := store.Forever
 	if h.Read.Known() {
@@ -57,13 +67,16 @@ func NewPlacer(h PlacerHead) *Placer {
 	return p
 }
 
-// First is the oldest instant so far, NoTime for none.
+// First is the oldest instant that an entry so far names, NoTime for none.
 func (p *Placer) First() store.Micros { return p.first }
 
-// Last is the newest valid instant so far (OpenList), NoTime for none.
+// Last is the newest instant inside the interval and not in the future that an entry so far names, what OpenList asks for;
+// NoTime for none.
 func (p *Placer) Last() store.Micros { return p.last }
 
-// Place dates entries; the first call decides the style, so it needs many.
+// Place returns the versions of the next entries, aligned with them. The style of a document is decided by the first
+// call, so give it as many entries as memory allows. Undated entries at the end of a chunk get the widest range, for what
+// dates them may follow.
 func (p *Placer) Place(entries []Stamp) []store.Version {
 	if !p.begun {
 		p.begun, p.byMod = true, p.inOrder(entries)
@@ -76,6 +89,7 @@ func (p *Placer) Place(entries []Stamp) []store.Version {
 	return out
 }
 
+// inOrder tells a document of the 1.0 style.
 func (p *Placer) inOrder(entries []Stamp) bool {
 	before := p.lower
 	for i := range entries {
@@ -94,6 +108,7 @@ func (p *Placer) inOrder(entries []Stamp) bool {
 	return true
 }
 
+// version is the version of one entry; Until is NoTime where the entries after it decide.
 func (p *Placer) version(e *Stamp) store.Version {
 	v := store.Version{Ordinal: e.Ordinal | p.head.Reading, Document: p.head.Document}
 	at, exact := e.Datetime, true
@@ -101,7 +116,7 @@ func (p *Placer) version(e *Stamp) store.Version {
 		at, exact = e.LastMod, !e.Deleted
 	}
 	if at.Known() && p.head.Read.Known() && at > p.head.Read+Skew {
-		at = store.NoTime // else an invented future wins (F40)
+		at = store.NoTime // an invented future would win over every real change until then (F40)
 	}
 	switch {
 	case !at.Known():
@@ -124,12 +139,14 @@ func (p *Placer) version(e *Stamp) store.Version {
 	return v
 }
 
+// close gives undated entries the next dated instant inside the interval as the end of their range, those at the end the
+// document's own end, or the time of reading.
 func (p *Placer) close(out []store.Version) {
 	upper := p.head.Until
 	switch {
 	case upper.Known():
 	case p.head.Read.Known():
-		upper = p.head.Read + 999_999
+		upper = p.head.Read + 999_999 // a Date is cut to whole seconds
 	default:
 		upper = store.Forever
 	}

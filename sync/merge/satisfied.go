@@ -8,10 +8,11 @@ import (
 	"resyncd/store"
 )
 
-// Answer compares file and want.
+// Answer says whether a mirror file is what is wanted.
 type Answer uint8
 
-// The answers: HashLocally needs the file's bytes, Revalidate a conditional request.
+// The answers. HashLocally: the strongest digest of the want is of an algorithm that the file was never compared with,
+// reading the file decides. Revalidate: nothing here can tell, a conditional request can.
 const (
 	No Answer = iota
 	Yes
@@ -19,7 +20,9 @@ const (
 	Revalidate
 )
 
-// Satisfied compares by length and strongest digest (F49, F50), else by version.
+// Satisfied compares a want with what is on disk, without looking at the disk. Length and the strongest digest are
+// binding where they are given (F49, F50); where there is no digest, the file must have been fetched or confirmed for
+// this version or a newer one. An absent want is satisfied by no file, and by one that is kept against it.
 func Satisfied(w *store.Want, h *store.Have) Answer {
 	switch {
 	case w.State == store.WantAbsent:
@@ -42,18 +45,18 @@ func Satisfied(w *store.Want, h *store.Have) Answer {
 	case Newer, SamePlace:
 		return Yes
 	case Unordered:
-		// A list read again at one instant may tell another event.
-		if w.Generation == 0 && h.Version.From == w.Version.From && h.Version.Until == w.Version.Until &&
-			Dated(w.Version) {
+		// One event told by two documents; a list that is read again at the same instant may tell of another one.
+		if w.Generation == 0 && h.Version.From == w.Version.From && h.Version.Until == w.Version.Until && Dated(w.Version) {
 			return Yes
 		}
 	}
 	return Revalidate
 }
 
-// DigestOf is the file's SHA-256.
+// digestOf is the digest by which a file is always known.
 func DigestOf(h *store.Have) string { return "sha-256:" + hex.EncodeToString(h.SHA256[:]) }
 
+// sameBytes compares by the strongest digest, which comes first. SHA-256 of the file is always known.
 func sameBytes(digests string, h *store.Have) Answer {
 	strongest, _, _ := strings.Cut(digests, " ")
 	alg, sum, _ := strings.Cut(strongest, ":")
@@ -75,14 +78,19 @@ func answer(ok bool) Answer {
 	return No
 }
 
-// CarryOver accepts the old file for a baseline. A change entry never carries over.
+// CarryOver tells whether the file that satisfies the old want may be taken for what a baseline now wants: the list gives
+// no digest, its Last-Modified is the one known before, and a length, if given, is the file's. It spares a request for
+// each unchanged resource of a list without digests. An entry of a change document is an event of its own, even within the
+// second of the last one, and never carries over.
 func CarryOver(old, new *store.Want, h *store.Have) bool {
 	return old != nil && new.Generation > 0 && new.State == store.WantPresent && old.State == store.WantPresent &&
 		new.Digests == "" && new.LastMod.Known() && new.LastMod == old.LastMod &&
 		(new.Length < 0 || new.Length == h.Length) && h.State != store.HaveNone && Satisfied(old, h) == Yes
 }
 
-// Effective is the deciding want of all sets; a held removal stops every removal.
+// Effective is the want that decides about the file of a resource, of those of all sets of its Source: the newest that
+// wants it there (or has to ask), else the newest that wants it gone. It is nil where nothing is to be done: refused wants
+// do not act, and while one removal is held, none happens.
 func Effective(wants []store.Want) *store.Want {
 	var there, gone *store.Want
 	held := false
@@ -107,6 +115,7 @@ func Effective(wants []store.Want) *store.Want {
 	return gone
 }
 
+// newest picks one of two wants whatever their order: by version, then the one that can be checked, then the older set.
 func newest(a, b *store.Want) *store.Want {
 	if a == nil {
 		return b

@@ -2,7 +2,8 @@ package merge
 
 import "resyncd/store"
 
-// WorkFor is the work for one want.
+// WorkFor says what is to be done so that the file becomes what the want says. Whether another set of the Source wants
+// something else WorkForAll tells.
 func WorkFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
 	switch {
 	case w.Refused != "" || w.Held:
@@ -18,7 +19,8 @@ func WorkFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
 	return store.Work{Action: store.ActionFetch, Due: now}
 }
 
-// WorkForAll returns the work for all sets, or one set's debt would be forgotten.
+// WorkForAll is WorkFor by the wants of all sets. It keeps what one set owes from being forgotten when another set of the
+// same Source has nothing to do.
 func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work {
 	if w := Effective(wants); w != nil {
 		return WorkFor(w, h, now)
@@ -26,7 +28,7 @@ func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work 
 	return store.Work{}
 }
 
-// Replaced replaces one set's want.
+// Replaced is a copy of wants with that of one set.
 func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	out := append([]store.Want(nil), wants...)
 	for i := range out {
@@ -37,7 +39,7 @@ func Replaced(wants []store.Want, next *store.Want) []store.Want {
 	return out
 }
 
-// Total adds a difference to the sets' totals.
+// Total adds the difference that a resource makes to its sets' totals.
 func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have, after []store.Want, is *store.Have) {
 	for i := range before {
 		b := Counted(&before[i], was)
@@ -55,7 +57,7 @@ func Total(sums map[int64]*store.SetChange, before []store.Want, was *store.Have
 	}
 }
 
-// Counted is a resource's bytes in the totals, -1 for none.
+// Counted is how many bytes a set's totals hold for a resource; -1 if it is not counted.
 func Counted(w *store.Want, h *store.Have) int64 {
 	if (w.State == store.WantPresent || w.State == store.WantAsk || w.Held) && h.State != store.HaveNone {
 		return h.Length
@@ -63,7 +65,7 @@ func Counted(w *store.Want, h *store.Have) int64 {
 	return -1
 }
 
-// Delta is the difference in resources.
+// Delta is the difference in resources between two results of Counted.
 func Delta(before, after int64) int64 {
 	switch {
 	case before < 0 && after >= 0:
@@ -74,5 +76,5 @@ func Delta(before, after int64) int64 {
 	return 0
 }
 
-// DeltaBytes is the difference in bytes.
+// DeltaBytes is the difference in bytes between two results of Counted.
 func DeltaBytes(before, after int64) int64 { return max(after, 0) - max(before, 0) }
