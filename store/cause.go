@@ -8,12 +8,12 @@ const (
 	CauseClock = "clock" // the Source's is ahead
 )
 
-// causeMark parts a text from its cause where both are kept in one. It is no character of a text for people.
+// causeMark parts a text from its cause where both are kept in one. Texts for people rarely hold it.
 const causeMark = "\x1f"
 
-// WithCause is a text that carries its cause.
+// WithCause is a text that carries its cause. A text that holds the mark itself gets one more, or it would be cut there.
 func WithCause(text, cause string) string {
-	if text == "" || cause == "" {
+	if text == "" || cause == "" && !strings.Contains(text, causeMark) {
 		return text
 	}
 	return text + causeMark + cause
@@ -21,6 +21,9 @@ func WithCause(text, cause string) string {
 
 // CutCause parts what WithCause made. A text without a cause is one by itself.
 func CutCause(kept string) (text, cause string) {
-	text, cause, _ = strings.Cut(kept, causeMark)
-	return text, cause
+	i := strings.LastIndex(kept, causeMark)
+	if i < 0 {
+		return kept, ""
+	}
+	return kept[:i], kept[i+len(causeMark):]
 }
