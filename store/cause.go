@@ -11,7 +11,8 @@ const (
 // causeMark parts a text from its cause where both are kept in one. Texts for people rarely hold it.
 const causeMark = "\x1f"
 
-// WithCause is a text that carries its cause. A text that holds the mark itself gets one more, or it would be cut there.
+// WithCause is a text that carries its cause. A text that holds the mark itself gets one more, or it would be cut
+// there.
 func WithCause(text, cause string) string {
 	if text == "" || cause == "" && !strings.Contains(text, causeMark) {
 		return text

@@ -1,4 +1,5 @@
-// Package spill keeps more values than memory may hold, the excess in a temporary file.
+// Package spill knows how to keep more values than memory may hold: the first ones there, the others in a temporary
+// file. It refuses to know what they are.
 package spill
 
 import (

@@ -1,4 +1,6 @@
-// Package window judges by a feed's newest document what a later reading reached.
+// Package window knows what a feed's newest document showed, and from that whether a later reading of the feed reaches
+// back to it, in which order its pages stand, and which entries could not be read. It refuses to know how a feed is
+// read.
 package window
 
 import (
