@@ -2,10 +2,11 @@ package sync
 
 import (
 	"fmt"
-	"resyncd/sync/keymap"
-	"resyncd/sync/plan"
 	"strings"
 	"testing"
+
+	"resyncd/sync/keymap"
+	"resyncd/sync/plan"
 )
 
 func enclosure(path string) string { return fmt.Sprintf(`<link rel="enclosure" href=%q/>`, path) }

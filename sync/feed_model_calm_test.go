@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"resyncd/sync/keymap"
-	"resyncd/sync/pull"
 	"slices"
 	"strings"
 	"time"
+
+	"resyncd/sync/keymap"
+	"resyncd/sync/pull"
 )
 
 // calm lets the Source tell what is so, and then holds the mirror to it.

@@ -12,11 +12,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"resyncd/sync/plan"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"resyncd/sync/plan"
 )
 
 // gatherAll are limits by which every list is gathered, from its first entry on, in a few small batches.

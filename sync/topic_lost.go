@@ -3,6 +3,7 @@ package sync
 import (
 	"context"
 	"errors"
+
 	"resyncd/destination"
 	"resyncd/store"
 )

@@ -3,9 +3,10 @@ package sync
 import (
 	"context"
 	"fmt"
-	"resyncd/sync/pull"
 	"runtime/debug"
 	"sync"
+
+	"resyncd/sync/pull"
 )
 
 // turn is whose turn it is to change what a Follower knows. A slice has it from its start to its end, but for the moments in

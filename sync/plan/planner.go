@@ -165,28 +165,6 @@ func (p *Planner) room() int64 {
 	return min(max(planBatch, p.order.listed/batchListed, p.order.jumps/batchJumps), planBatchMax)
 }
 
-type row struct {
-	res     *store.Resource
-	want    store.Want
-	had     bool
-	changed bool
-	before  int64 // bytes counted before the batch, -1 for no file
-	haveNew *store.Have
-	same    bool
-	moved   bool // the disk differed from the row
-	doubted bool // the file counts for nothing
-	// contest is the row before an entry of this reading contradicted it.
-	contest *contest
-	// told is the last entry with the row's own instant; a second one is news.
-	told store.Version
-	note *transfer.Note // of the notification that asked
-	// The rest is for topics: content, preferred key, edits of a record.
-	content []byte
-	natural string
-	edits   []store.Edit
-	fresh   [][32]byte // edits that the last pull did not see
-}
-
 // Flush commits the differences between the queued entries and the state. It holds the row lock, because rows that it
 // read are written back.
 func (p *Planner) Flush(ctx context.Context) error {
@@ -258,62 +236,6 @@ func (p *Planner) progress(listed, done int64) {
 	if p.o.Site.Progress != nil {
 		p.o.Site.Progress(transfer.Progress{Listed: listed, Done: done})
 	}
-}
-
-func (p *Planner) lookup(ctx context.Context) (map[string]*row, error) {
-	uris := make([]string, 0, len(p.Batch))
-	pool, rows := p.rows.take(len(p.Batch))
-	for i := range p.Batch {
-		u := p.Batch[i].URI
-		if rows[u] == nil {
-			rows[u] = &pool[len(uris)]
-			uris = append(uris, u)
-		}
-	}
-	found, err := p.o.Site.Store.Lookup(ctx, p.o.Site.SourceID, p.o.Set.ID, uris)
-	if err != nil {
-		return nil, err
-	}
-	var fresh []store.Resource
-	for i, u := range uris {
-		r := rows[u]
-		r.res, r.before = found[i], -1
-		if r.res == nil {
-			if len(fresh) == 0 {
-				fresh = make([]store.Resource, min(len(uris)-i, 256))
-			}
-			r.res, fresh = &fresh[0], fresh[1:]
-			r.res.SourceID, r.res.URI = p.o.Site.SourceID, u
-			continue
-		}
-		if w := r.res.WantFor(p.o.Set.ID); w != nil {
-			r.want, r.had = *w, true
-		}
-		r.before = merge.Counted(&r.want, &r.res.Have)
-	}
-	return rows, nil
-}
-
-type rowPool struct {
-	pool []row
-	rows map[string]*row // by URI
-}
-
-// take returns n empty rows and their index, valid for one flush. Large batches are not kept, to bound the memory.
-func (p *rowPool) take(n int) ([]row, map[string]*row) {
-	if n > 2*planBatch {
-		return make([]row, n), make(map[string]*row, n)
-	}
-	if cap(p.pool) < n {
-		p.pool, p.rows = make([]row, n, max(n, planBatch)), make(map[string]*row, n)
-	}
-	p.pool = p.pool[:n]
-	return p.pool, p.rows
-}
-
-func (p *rowPool) clear() {
-	clear(p.pool)
-	clear(p.rows)
 }
 
 func (p *Planner) merge(r *row, e *Entry) {

@@ -2,6 +2,7 @@ package pull
 
 import (
 	"context"
+
 	"resyncd/store"
 	"resyncd/sync/merge"
 )

@@ -1,12 +1,13 @@
 package pull
 
 import (
+	"sync"
+
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/sync/merge"
 	"resyncd/sync/plan"
 	"resyncd/sync/transfer"
-	"sync"
 )
 
 // Source is one Source and the state that its readings share.

@@ -4,14 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
-	"resyncd/destination"
-	"resyncd/destination/fetch"
-	"resyncd/store/blob"
-	"resyncd/sync/transfer"
 	"slices"
 	"sort"
 	"strings"
 	"time"
+
+	"resyncd/destination"
+	"resyncd/destination/fetch"
+	"resyncd/store/blob"
+	"resyncd/sync/transfer"
 )
 
 // Kind is what the URL of a Source leads to.

@@ -1,0 +1,184 @@
+package pull
+
+import (
+	"context"
+	"fmt"
+
+	"resyncd/destination/fetch"
+	"resyncd/store"
+	"resyncd/sync/coverage"
+)
+
+// holesAtOnce bounds the holes of one pull.
+const holesAtOnce = 100
+
+// CloseHoles closes holes by archives or exactly one baseline, or records them as unprovable (coverage.md 4). It stops
+// at the first hole that stays open.
+func (p *Puller) CloseHoles(ctx context.Context) error {
+	for range holesAtOnce {
+		hole, open := p.Cover.FirstHole()
+		if !open {
+			if closed, err := p.closeUnreached(ctx); err != nil || !closed {
+				return err
+			}
+			return p.wentBack(ctx)
+		}
+		if err := p.closeHole(ctx, hole); err != nil {
+			return err
+		}
+		if !p.covered(hole) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// closeUnreached closes the holes before lists without from by archives or a baseline. It reports whether all are
+// closed.
+func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
+	closed := true
+	for _, u := range p.chain.unreached {
+		p.Out.GapsFound++
+		gap := &store.Gap{SetID: p.Set.ID, From: u.hole.From, Until: u.hole.Until, State: store.GapBaseline,
+			Found: p.Source.Site.LocalNow()}
+		if err := p.fromArchives(ctx, u.hole); err != nil {
+			return false, err
+		}
+		by := coverage.ByArchive
+		if !p.covered(u.hole) && p.Out.Kind != "baseline" {
+			by = coverage.ByBaseline
+			if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: u.hole.From}); err != nil {
+				return false, err
+			}
+		}
+		if p.Cover.ProvenPosition() < u.hole.Until-1 { // the position may lie right before the oldest entry
+			closed = false
+			p.Fail(fmt.Errorf(
+				"%s has no `from` and keeps the last changes only: nobody can tell what changed between %s and %s, and no newer "+
+					"Resource List tells; have its publisher keep more, or give the list a `from`",
+				fetch.RedactURL(u.doc.URL), u.hole.From.Time(), u.hole.Until.Time()))
+			if err := p.putGap(ctx, gap); err != nil {
+				return false, err
+			}
+			continue
+		}
+		u.doc.Complete = true
+		p.pending.docs = append(p.pending.docs, u.doc)
+		if err := p.closeGap(ctx, gap, by); err != nil {
+			return false, err
+		}
+	}
+	p.chain.unreached = nil
+	return closed, nil
+}
+
+func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
+	if known, err := p.knownUnprovable(ctx, hole); err != nil || known {
+		return err
+	}
+	p.Out.GapsFound++
+	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling,
+		Found: p.Source.Site.LocalNow()}
+	p.chain.unread = nil // only this reading of the lists counts
+	if err := p.fromArchives(ctx, hole); err != nil {
+		return err
+	}
+	if p.covered(hole) {
+		return p.closeGap(ctx, gap, coverage.ByArchive)
+	}
+	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil { // a stale cache may hide the covering list (F59)
+		return err
+	}
+	if p.covered(hole) {
+		return p.closeGap(ctx, gap, coverage.ByChangeList)
+	}
+	return p.bridge(ctx, gap, hole)
+}
+
+func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval) error {
+	if p.chain.unread != nil {
+		if wait, err := p.awaitList(ctx, gap); err != nil || wait {
+			return err
+		}
+	}
+	before := p.Set.Baselines
+	if p.Out.Kind != "baseline" { // otherwise this pull has a new baseline already
+		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: p.Cover.ProvenPosition()}); err != nil {
+			return err
+		}
+	}
+	if p.Set.Baselines > before && p.covered(hole) {
+		return p.closeGap(ctx, gap, coverage.ByBaseline)
+	}
+	rest, open := p.Cover.FirstHole()
+	if !open {
+		return p.closeGap(ctx, gap, coverage.ByBaseline)
+	}
+	if p.Out.Problem != nil && p.Offer.ResourceList != nil {
+		gap.State = store.GapBaseline // the next pull tries again
+		return p.putGap(ctx, gap)
+	}
+	p.Source.Site.Log.Warn(
+		"the documents of this set never meet; changes in between are only found by its Resource List",
+		"set", p.Set.CapabilityList, "from", rest.From.Time(), "until", rest.Until.Time())
+	gap.From, gap.Until, gap.State, gap.Ended = rest.From, rest.Until, store.GapUnprovable, p.Source.Site.LocalNow()
+	p.Cover.Skip(rest)
+	return p.putGap(ctx, gap)
+}
+
+// awaitList leaves a gap open while a list that may cover it cannot be read (F63, F66). After gap_patience a baseline
+// is taken.
+func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && g.From == gap.From {
+			gap.Found = g.Found
+		}
+	}
+	if p.Source.Site.LocalNow()-gap.Found >= p.patience() {
+		return false, nil
+	}
+	p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w",
+		gap.From.Time(), p.chain.unread))
+	return true, p.putGap(ctx, gap)
+}
+
+func (p *Puller) covered(hole store.Interval) bool { return p.Cover.ProvenPosition() >= hole.Until }
+
+// closeGap closes a gap and all older open gaps below the position.
+func (p *Puller) closeGap(ctx context.Context, gap *store.Gap, by string) error {
+	p.Out.GapsClosed++
+	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.Source.Site.LocalNow()
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return err
+	}
+	c := p.SetCommit()
+	c.Gaps = append(c.Gaps, gap)
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && p.covered(store.Interval{From: g.From, Until: g.Until}) {
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, gap.Ended
+			c.Gaps = append(c.Gaps, g)
+			p.Out.GapsClosed++
+		}
+	}
+	return p.Source.Site.Store.Commit(ctx, c)
+}
+
+func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
+	c := p.SetCommit()
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range gaps {
+		if g := &gaps[i]; g.State.Open() && g.From == gap.From {
+			gap.ID, gap.Found = g.ID, g.Found
+		}
+	}
+	c.Gaps = []*store.Gap{gap}
+	return p.Source.Site.Store.Commit(ctx, c)
+}
