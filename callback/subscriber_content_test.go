@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/destination/keeper"
+	"resyncd/destination/subscribe"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -110,7 +110,7 @@ func TestTopicGoesBack(t *testing.T) {
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		plan   keeper.Plan
+		plan   subscribe.Plan
 		sign   func(secret string) string
 		status int
 		signed bool
@@ -123,9 +123,9 @@ func TestSignatures(t *testing.T) {
 		"md5":                                   {signed, func(string) string { return "md5=d41d8cd98f00b204e9800998ecf8427e" }, 403, false},
 		"without a method":                      {signed, func(k string) string { return websub.Sign(websub.SHA1, k, []byte(atom))[5:] }, 403, false},
 		"of other bytes":                        {signed, func(k string) string { return websub.Sign(websub.SHA256, k, []byte(atom+"\n")) }, 403, false},
-		"no secret sent, signed all the same":   {keeper.Plan{}, func(string) string { return websub.Sign(websub.SHA1, "", []byte(atom)) }, 200, false},
-		"no secret sent, signed with something": {keeper.Plan{}, func(string) string { return "sha1=zz" }, 200, false},
-		"no secret sent, none":                  {keeper.Plan{}, func(string) string { return "" }, 200, false},
+		"no secret sent, signed all the same":   {subscribe.Plan{}, func(string) string { return websub.Sign(websub.SHA1, "", []byte(atom)) }, 200, false},
+		"no secret sent, signed with something": {subscribe.Plan{}, func(string) string { return "sha1=zz" }, 200, false},
+		"no secret sent, none":                  {subscribe.Plan{}, func(string) string { return "" }, 200, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/destination/keeper"
 	"resyncd/destination/ladder"
+	"resyncd/destination/subscribe"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -229,13 +229,13 @@ func TestOverrides(t *testing.T) {
 	t.Parallel()
 	h, r := newHub(t, resourcesyncPush), newRig(t)
 	wrong, right := h.srv.URL+"/publish", h.srv.URL+"/subscribe"
-	r.follow(store.ChannelFeed, topic, keeper.Plan{}, wrong)
+	r.follow(store.ChannelFeed, topic, subscribe.Plan{}, wrong)
 	s := r.climb([]string{"", "", "", ""}, store.SubFailed)
 	if !strings.Contains(s.Reason, "Unrecognised mode") {
 		t.Errorf("reason %q", s.Reason)
 	}
 	h.asks()
-	r.follow(store.ChannelFeed, topic, keeper.Plan{HubOverride: right, TopicOverride: topic + "&hub"}, wrong)
+	r.follow(store.ChannelFeed, topic, subscribe.Plan{HubOverride: right, TopicOverride: topic + "&hub"}, wrong)
 	s = r.climb([]string{"", "", ""}, store.SubActive)
 	if s.Hub != right || s.Topic != topic+"&hub" || s.Kind != store.ChannelFeed {
 		t.Errorf("subscribed to %+v", shown(s))
@@ -244,7 +244,7 @@ func TestOverrides(t *testing.T) {
 	r.eventually("the keeper knows it too", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.told == r.sub() })
 	h.asks()
 	// Nothing is discovered at all, as with YouTube.
-	r.follow(store.ChannelFeed, "http://source.example/watched", keeper.Plan{HubOverride: right, TopicOverride: "http://source.example/xml"})
+	r.follow(store.ChannelFeed, "http://source.example/watched", subscribe.Plan{HubOverride: right, TopicOverride: "http://source.example/xml"})
 	s = r.await("the configured pair", func(s store.Subscription) bool {
 		return s.Hub == right && s.Topic == "http://source.example/xml" && s.State == store.SubActive
 	})

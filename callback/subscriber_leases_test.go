@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/destination/keeper"
 	"resyncd/destination/ladder"
+	"resyncd/destination/subscribe"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
 
-var signed = keeper.Plan{Secret: true}
+var signed = subscribe.Plan{Secret: true}
 
 // subscribed is a rig with one active subscription, with a secret, to a feed at a hub.
 func subscribed(t *testing.T, act behaviour) (*rig, *hub, store.Subscription) {
@@ -25,7 +25,7 @@ func subscribed(t *testing.T, act behaviour) (*rig, *hub, store.Subscription) {
 	return subscribedAs(t, signed, act)
 }
 
-func subscribedAs(t *testing.T, p keeper.Plan, act behaviour) (*rig, *hub, store.Subscription) {
+func subscribedAs(t *testing.T, p subscribe.Plan, act behaviour) (*rig, *hub, store.Subscription) {
 	t.Helper()
 	h, r := newHub(t, act), newRig(t)
 	r.follow(store.ChannelFeed, topic, p, h.url())

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/destination/keeper"
 	"resyncd/destination/ladder"
+	"resyncd/destination/subscribe"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -196,7 +196,7 @@ func TestOldHubs(t *testing.T) {
 			t.Parallel()
 			h := newHub(t, q.act)
 			r := newRig(t)
-			r.follow(store.ChannelFeed, topic, keeper.Plan{Secret: true}, h.url())
+			r.follow(store.ChannelFeed, topic, subscribe.Plan{Secret: true}, h.url())
 			s := r.climb(q.rungs, q.state)
 			if got := h.rungs(); !slices.Equal(got, q.rungs) {
 				t.Fatalf("asked as %q, want %q", got, q.rungs)

@@ -13,7 +13,7 @@ import (
 
 	"resyncd/callback"
 	"resyncd/destination/fetch"
-	"resyncd/destination/keeper"
+	"resyncd/destination/subscribe"
 	"resyncd/store"
 	"resyncd/store/sqlite"
 )
@@ -24,7 +24,7 @@ type rig struct {
 	t           *testing.T
 	st          *sqlite.Store
 	out         *fetch.Client
-	keeper      *keeper.Keeper
+	keeper      *subscribe.Keeper
 	base        string // of callbacks
 	source, set int64
 
@@ -82,7 +82,7 @@ func (r *rig) listen() {
 	}
 	r.base = "http://" + l.Addr().String() + "/cb/"
 	var cb *callback.Callback
-	r.keeper = keeper.New(keeper.Options{
+	r.keeper = subscribe.New(subscribe.Options{
 		Store: r.st, Send: r.out.Send, Callback: func(token string) string { return r.base + token }, Now: r.now,
 		Changed: func(s store.Subscription) { cb.Changed(s); r.count(func() { r.told = s }) },
 	})
@@ -142,11 +142,11 @@ func (r *rig) pass(d time.Duration) {
 }
 
 // follow has the keeper follow a channel at hubs, and returns its topic.
-func (r *rig) follow(kind store.ChannelKind, topic string, p keeper.Plan, hubs ...string) {
+func (r *rig) follow(kind store.ChannelKind, topic string, p subscribe.Plan, hubs ...string) {
 	r.t.Helper()
 	p.Name, p.Push = "old", true
 	r.keeper.SetSource(r.source, p)
-	chs := []keeper.Channel{{Kind: kind, Topic: topic, Hubs: hubs}}
+	chs := []subscribe.Channel{{Kind: kind, Topic: topic, Hubs: hubs}}
 	if err := r.keeper.SetChannels(context.Background(), r.source, r.set, chs); err != nil {
 		r.t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"resyncd/destination"
-	"resyncd/destination/keeper"
 	"resyncd/destination/ladder"
+	"resyncd/destination/subscribe"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -164,7 +164,7 @@ func valid(secret, body string) string {
 }
 
 // discover finds the topic that a URL stands for, and has the keeper follow it, as the daemon does.
-func (r *rig) discover(url string, p keeper.Plan) {
+func (r *rig) discover(url string, p subscribe.Plan) {
 	r.t.Helper()
 	reader := destination.NewReader(destination.ReaderOptions{Client: r.out})
 	offer, err := destination.DiscoverTopic(context.Background(), reader, url, destination.TopicOptions{})

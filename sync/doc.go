@@ -34,7 +34,7 @@
 //
 // # From a push to a file
 //
-// A hub posts to the URL of a subscription, which destination/keeper made and renews.
+// A hub posts to the URL of a subscription, which destination/subscribe made and renews.
 //
 //  1. callback.Callback finds the subscription by the token in the path, checks the signature over the raw bytes and
 //     commits the delivery to the inbox (store.Inbox) before it answers 200. callback.Options.Wake then tells whose

@@ -15,10 +15,10 @@ import (
 	"resyncd/callback"
 	"resyncd/destination"
 	"resyncd/destination/fetch"
-	"resyncd/destination/keeper"
 	"resyncd/destination/peer/hub"
 	"resyncd/destination/peer/hub/hubdb"
 	"resyncd/destination/peer/source"
+	"resyncd/destination/subscribe"
 	"resyncd/store"
 	"resyncd/store/blob/dir"
 	"resyncd/store/sqlite"
@@ -165,7 +165,7 @@ func ExampleEngine_Follow() {
 	}
 	at, doorURL := listen()
 	pulled, subscribed, mirrored := make(chan bool, 9), make(chan bool, 9), make(chan int, 9)
-	keep := keeper.New(keeper.Options{
+	keep := subscribe.New(subscribe.Options{
 		Store: engine.Store, Send: g.client.Send,
 		Callback: func(token string) string { return doorURL + "/" + token },
 		Changed:  func(s store.Subscription) { door.Changed(s); subscribed <- s.State == store.SubActive },
@@ -175,13 +175,13 @@ func ExampleEngine_Follow() {
 	door.SetReady(true)
 	f = must(engine.Follow(g, target, syncengine.FollowOptions{
 		Later: later, Offered: func(ctx context.Context, set int64, found []destination.Channel) {
-			_ = keep.SetChannels(ctx, f.SourceID(), set, keeper.Offered(found))
+			_ = keep.SetChannels(ctx, f.SourceID(), set, subscribe.Offered(found))
 		}, Observe: syncengine.Observer{
 			Pulled:   func(r syncengine.Result) { pulled <- r.InStep },
 			Mirrored: func(m syncengine.Mirrored) { mirrored <- m.Changes },
 		}}))
 	g.closing(f.Close)
-	keep.SetSource(f.SourceID(), keeper.Plan{Name: target.Name, Push: true, Secret: true})
+	keep.SetSource(f.SourceID(), subscribe.Plan{Name: target.Name, Push: true, Secret: true})
 	g.run(f.Run, keep.Run, door.Run, func(ctx context.Context) error {
 		return callback.Serve(ctx, callback.ServerOptions{Listener: at, Handler: door})
 	}, func(ctx context.Context) error {

@@ -11,7 +11,7 @@ import (
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
-	"resyncd/destination/keeper"
+	"resyncd/destination/subscribe"
 	"resyncd/store"
 	"resyncd/sync/report"
 )
@@ -131,9 +131,9 @@ func (sh *shell) changeSubscriptions(
 	if done, err := control.Delegate(ctx, o, sh.Out, command, control.Args{Topic: topic}); done || err != nil {
 		return err
 	}
-	record := keeper.RequestRenew
+	record := subscribe.RequestRenew
 	if command == control.AskCancel {
-		record = keeper.RequestCancel
+		record = subscribe.RequestCancel
 	}
 	n, err := record(ctx, o.Engine.Store, sh.Now(), o.Known.ID, topic)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination"
-	"resyncd/destination/keeper"
+	"resyncd/destination/subscribe"
 	"resyncd/store"
 	syncengine "resyncd/sync"
 	"resyncd/sync/queue"
@@ -83,7 +83,7 @@ func (r *runner) offered(id int64) func(context.Context, int64, []destination.Ch
 		for i := range found {
 			r.warnUnreachable(found[i].Hubs)
 		}
-		if err := r.d.keeper.SetChannels(ctx, id, set, keeper.Offered(found)); err != nil && ctx.Err() == nil {
+		if err := r.d.keeper.SetChannels(ctx, id, set, subscribe.Offered(found)); err != nil && ctx.Err() == nil {
 			r.d.o.Log.Error("the channels of a set cannot be recorded; the next read does it", logging.KeySource,
 				r.name, logging.Err(err))
 		}
@@ -125,8 +125,8 @@ func (r *runner) followOptions(id int64, src *config.Source) syncengine.FollowOp
 }
 
 // plan is what the keeper has to know of a Source.
-func plan(src *config.Source) keeper.Plan {
-	return keeper.Plan{
+func plan(src *config.Source) subscribe.Plan {
+	return subscribe.Plan{
 		Name: src.Name, Push: src.Push != config.PushOff, Lease: src.Lease, Secret: src.Secret != config.SecretOff,
 		Policy: mirror.PolicyOf(src), HubOverride: src.Hub, TopicOverride: src.Topic,
 	}

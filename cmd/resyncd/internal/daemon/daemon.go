@@ -19,7 +19,7 @@ import (
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination/fetch"
-	"resyncd/destination/keeper"
+	"resyncd/destination/subscribe"
 	"resyncd/store"
 	"resyncd/store/sqlite"
 	syncengine "resyncd/sync"
@@ -40,7 +40,7 @@ type Daemon struct {
 	st     store.Store
 	client *fetch.Client
 	engine *syncengine.Engine
-	keeper *keeper.Keeper
+	keeper *subscribe.Keeper
 	jobs   *jobs
 
 	sources  sources
@@ -166,7 +166,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err := errors.Join(d.hubs.load(ctx), d.sources.load(ctx, st)); err != nil {
 		return err
 	}
-	d.keeper = keeper.New(keeper.Options{
+	d.keeper = subscribe.New(subscribe.Options{
 		Store: st, Send: d.client.Send, Callback: func(token string) string { return d.listeners.base + "/" + token },
 		Now: d.o.Now, Log: d.o.Log, Rediscover: d.rediscover, Changed: d.subscriptionChanged,
 	})

@@ -13,7 +13,7 @@ import (
 	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/destination/fetch"
-	"resyncd/destination/keeper"
+	"resyncd/destination/subscribe"
 	"resyncd/store"
 	"resyncd/store/sqlite"
 	syncengine "resyncd/sync"
@@ -33,7 +33,7 @@ func idle(t testing.TB) *Daemon {
 	})
 	d := New(Options{Config: &config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	d.st, d.sampler.st, d.sampler.told = st, st, d.board.sampled
-	d.keeper = keeper.New(keeper.Options{Store: st, Callback: func(token string) string { return token }})
+	d.keeper = subscribe.New(subscribe.Options{Store: st, Callback: func(token string) string { return token }})
 	return d
 }
 

@@ -1,5 +1,0 @@
-//go:build !race
-
-package keeper
-
-const raced = false

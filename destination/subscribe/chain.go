@@ -1,0 +1,211 @@
+package subscribe
+
+import (
+	"context"
+
+	"resyncd/destination/ladder"
+	"resyncd/store"
+)
+
+// chain holds members of a channel: of the store those that count, while Keeper.chainMu is held, or all of the
+// timetable.
+type chain []*store.Subscription
+
+func chainOf(all []store.Subscription, f channelKey) chain {
+	var c chain
+	for i := range all {
+		if channelOf(&all[i]) == f && counts(&all[i]) {
+			c = append(c, &all[i])
+		}
+	}
+	return c
+}
+
+// above returns the member that replaces s, nil for none.
+func (c chain) above(s *store.Subscription) *store.Subscription {
+	for _, o := range c {
+		if o.Replaces == s.ID && o.ID != s.ID && counts(o) {
+			return o
+		}
+	}
+	return nil
+}
+
+func (c chain) heads() chain {
+	var out chain
+	for _, s := range c {
+		if c.above(s) == nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (c chain) byID(id int64) *store.Subscription {
+	for _, s := range c {
+		if s.ID == id {
+			return s
+		}
+	}
+	return nil
+}
+
+func (c chain) headAbove(s *store.Subscription) *store.Subscription {
+	for range c { // a cycle of replacements would be a bug; it must not hang
+		next := c.above(s)
+		if next == nil {
+			break
+		}
+		s = next
+	}
+	return s
+}
+
+func (k *Keeper) chain(ctx context.Context, f channelKey) (chain, error) {
+	all, err := k.o.Store.Subscriptions(ctx, f.source, false)
+	return chainOf(all, f), err
+}
+
+// replace subscribes to t at hub in place of top: with a member that was replaced before, else with a new one. The old
+// head stays until the new one is verified (S-13, S-51).
+func (k *Keeper) replace(ctx context.Context, c chain, top *store.Subscription, t *target, hub string,
+	secret bool) error {
+	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
+	for _, s := range c {
+		if s.ID != top.ID && at.fits(s, secret) {
+			return k.promote(ctx, c, s, top)
+		}
+	}
+	s := newRecord(setKey{top.SourceID, top.SetID}, *t, hub, secret, k.moment())
+	s.Replaces = top.ID
+	_, err := k.add(ctx, s)
+	return err
+}
+
+// promote makes s the head again, above top. Its former place goes to the member it replaced.
+func (k *Keeper) promote(ctx context.Context, c chain, s, top *store.Subscription) error {
+	if err := k.unlink(ctx, c, s); err != nil {
+		return err
+	}
+	m := k.moment()
+	_, err := k.change(ctx, s.ID, func(s *store.Subscription) error {
+		s.Replaces = top.ID
+		if !s.Live() {
+			// The hub is asked once before another one is tried.
+			s.State = store.SubWanted
+			s.Next = max(notTooSoon(s, m.now, m.now), min(s.Next, plus(m.now, ladder.Refused(1, 0))))
+		}
+		return nil
+	})
+	return err
+}
+
+// endMember ends a member of a chain. The member above now replaces what it replaced, else that would look like a head.
+func (k *Keeper) endMember(ctx context.Context, seen *store.Subscription) error {
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
+	c, err := k.chain(ctx, channelOf(seen))
+	s := c.byID(seen.ID)
+	if err != nil || s == nil {
+		return err
+	}
+	if err := k.unlink(ctx, c, s); err != nil {
+		return err
+	}
+	return k.update(ctx, seen, func(s *store.Subscription, m moment) error { end(s, m); return nil })
+}
+
+func (k *Keeper) unlink(ctx context.Context, c chain, s *store.Subscription) error {
+	for _, above := range c {
+		if above.Replaces == s.ID && above.ID != s.ID {
+			if _, err := k.change(ctx, above.ID,
+				func(a *store.Subscription) error { a.Replaces = s.Replaces; return nil }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// advance moves on to the next hub if id is still the head and another hub may be asked (F32).
+func (k *Keeper) advance(ctx context.Context, id int64) (moved bool, err error) {
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
+	s, err := k.o.Store.Subscription(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	t, secret, ok := k.wanted(&s)
+	if !ok || len(t.hubs) < 2 {
+		return false, nil
+	}
+	c, err := k.chain(ctx, channelOf(&s))
+	top := c.byID(id)
+	if err != nil || top == nil || c.headAbove(top).ID != id {
+		return false, err
+	}
+	for _, hub := range t.after(s.Hub) {
+		if !k.askable(c, &s, &t, hub, secret) {
+			continue
+		}
+		return true, k.replace(ctx, c, top, &t, hub, secret)
+	}
+	return false, nil
+}
+
+func (k *Keeper) askable(c chain, top *store.Subscription, t *target, hub string, secret bool) bool {
+	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
+	for _, s := range c {
+		if s.ID == top.ID || !at.fits(s, secret) {
+			continue
+		}
+		if s.Live() {
+			return !exhausted(s)
+		}
+		// A refusal's long wait holds for every hub.
+		return s.Next <= plus(k.now(), ladder.RetryMost)
+	}
+	return true
+}
+
+// wanted returns the target that s serves, as far as it is known.
+func (k *Keeper) wanted(s *store.Subscription) (t target, secret, ok bool) {
+	key := setKey{s.SourceID, s.SetID}
+	k.mu.Lock()
+	p, planned := k.plans[key.source]
+	chs, known := k.offers[key]
+	k.mu.Unlock()
+	if !planned || !known {
+		return target{}, false, false
+	}
+	for _, t := range k.targets(key, p, chs) {
+		if t.kind == s.Kind && t.topic == s.Topic {
+			return t, p.Secret, true
+		}
+	}
+	return target{}, false, false
+}
+
+// rotate gives an old head a successor at the same hub, with a callback and a secret of its own (S-52). The old head is
+// renewed in place if the successor takes too long.
+func (k *Keeper) rotate(ctx context.Context, id int64) error {
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
+	m := k.moment()
+	old, err := k.change(ctx, id, func(s *store.Subscription) error {
+		if s.State != store.SubActive || since(s.Rotated, m.now) < ladder.Rotation {
+			return errMeanwhile
+		}
+		s.Renew = plus(m.now, ladder.Within(ladder.Pending, remaining(s, m.now)))
+		s.Next = s.Renew
+		return nil
+	})
+	if err != nil {
+		return ignore(err, errMeanwhile)
+	}
+	t := target{kind: old.Kind, topic: old.Topic}
+	s := newRecord(setKey{old.SourceID, old.SetID}, t, old.Hub, old.Secret != "", m)
+	s.Replaces, s.Profile = old.ID, ladder.Settled(old.Profile)
+	_, err = k.add(ctx, s)
+	return err
+}

@@ -1,0 +1,183 @@
+package subscribe
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"resyncd/destination/fetch"
+	"resyncd/destination/ladder"
+	"resyncd/store"
+)
+
+// Renew has the hubs of a Source's channels asked again soon, of one topic or of all (""), and brings back cancelled
+// channels. It returns how many.
+func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int, err error) {
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
+	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
+	if err != nil {
+		return 0, fmt.Errorf("renew subscriptions: %w", err)
+	}
+	m := k.moment()
+	for _, s := range ofTopic(operable(all), topic) {
+		if s.State == store.SubOff {
+			err = k.bringBack(ctx, s, m)
+		} else {
+			_, err = k.change(ctx, s.ID, func(s *store.Subscription) error { return bringForward(s, m) })
+		}
+		if err != nil {
+			return n, fmt.Errorf("renew a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
+		}
+		n++
+	}
+	// A channel that was brought back may be offered elsewhere by now.
+	k.mu.Lock()
+	k.replan[sourceID] = true
+	k.mu.Unlock()
+	k.signal()
+	return n, nil
+}
+
+// The hub was told that the old callback has ended, so the channel gets a new subscription.
+func (k *Keeper) bringBack(ctx context.Context, s store.Subscription, m moment) error {
+	if _, err := k.change(ctx, s.ID, func(s *store.Subscription) error { end(s, m); return nil }); err != nil {
+		return err
+	}
+	secret := s.Secret != ""
+	if p, ok := k.planOf(s.SourceID); ok {
+		secret = p.Secret
+	}
+	t := target{kind: s.Kind, topic: s.Topic}
+	_, err := k.add(ctx, newRecord(setKey{s.SourceID, s.SetID}, t, s.Hub, secret, m))
+	return err
+}
+
+func bringForward(s *store.Subscription, m moment) error {
+	if !counts(s) {
+		return errKeep
+	}
+	s.Next = notTooSoon(s, m.now, m.now)
+	s.Profile = ladder.Settled(s.Profile)
+	s.Attempts = 0
+	return nil
+}
+
+// Cancel unsubscribes from a Source's channels, of one topic or of all (""). They stay off, across restarts, until
+// Renew. It returns how many.
+func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n int, err error) {
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
+	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
+	if err != nil {
+		return 0, fmt.Errorf("cancel subscriptions: %w", err)
+	}
+	m := k.moment()
+	for _, s := range ofTopic(operable(all), topic) {
+		if s.State == store.SubOff {
+			continue
+		}
+		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error { cancel(s, m); return nil })
+		if err == nil {
+			err = k.endAll(ctx, below(chainOf(all, channelOf(&s)), &s))
+		}
+		if err != nil {
+			return n, fmt.Errorf("cancel a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
+		}
+		n++
+	}
+	k.signal()
+	return n, nil
+}
+
+// operable picks the heads of chains, and cancelled subscriptions.
+func operable(all []store.Subscription) []store.Subscription {
+	var out []store.Subscription
+	for _, s := range all {
+		if s.State == store.SubOff || counts(&s) && chainOf(all, channelOf(&s)).headAbove(&s).ID == s.ID {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func ofTopic(all []store.Subscription, topic string) []store.Subscription {
+	if topic == "" {
+		return all
+	}
+	var out []store.Subscription
+	for _, s := range all {
+		if s.Topic == topic {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func below(c chain, top *store.Subscription) chain {
+	var out chain
+	for _, s := range c {
+		if s.ID != top.ID && c.headAbove(s).ID == top.ID {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// RequestRenew is Keeper.Renew for a command without a daemon: the next daemon carries it out.
+func RequestRenew(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64,
+	topic string) (n int, err error) {
+	return New(Options{Store: st, Now: func() time.Time { return now }}).Renew(ctx, sourceID, topic)
+}
+
+// RequestCancel is Keeper.Cancel for a command without a daemon.
+func RequestCancel(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64,
+	topic string) (n int, err error) {
+	return New(Options{Store: st, Now: func() time.Time { return now }}).Cancel(ctx, sourceID, topic)
+}
+
+// DropSource forgets a Source's plan and ends its subscriptions. Run unsubscribes, with the Source's policy as long as
+// this process knows it, until the hub confirms or the lease has run out (S-91).
+func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
+	k.mu.Lock()
+	p, planned := k.plans[sourceID]
+	if planned {
+		k.dropped[sourceID] = p
+	}
+	delete(k.plans, sourceID)
+	delete(k.replan, sourceID)
+	for key := range k.offers {
+		if key.source == sourceID {
+			delete(k.offers, key)
+		}
+	}
+	for key, s := range k.rediscovery.sets {
+		if key.source == sourceID && !s.underway {
+			delete(k.rediscovery.sets, key)
+		}
+	}
+	k.touchSource(sourceID)
+	k.mu.Unlock()
+
+	k.chainMu.Lock()
+	defer k.chainMu.Unlock()
+	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
+	if err != nil {
+		return fmt.Errorf("drop subscriptions: %w", err)
+	}
+	m := k.moment()
+	for _, s := range all {
+		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error {
+			if s.State == store.SubUnsubscribing || s.State == store.SubGone {
+				return errKeep
+			}
+			end(s, m)
+			return nil
+		})
+		if err := ignore(err, store.ErrNotFound); err != nil {
+			return fmt.Errorf("drop subscriptions: %w", err)
+		}
+	}
+	k.signal()
+	return nil
+}

@@ -1,0 +1,170 @@
+package subscribe
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"resyncd/destination/ladder"
+	"resyncd/store"
+)
+
+type situation struct {
+	sub       store.Subscription
+	role      role
+	successor store.Subscription // decides about a kept or replaced one
+	plan      Plan
+	planned   bool
+	due       bool          // not changed since
+	early     time.Duration // missing to the gap of F23
+}
+
+func (k *Keeper) situation(id int64) (situation, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.table.entries[id]
+	if r == nil {
+		return situation{}, false
+	}
+	now, uptime := k.now(), k.uptime()
+	in := situation{sub: r.sub, early: max(r.sent+ladder.Gap-uptime, 0)}
+	if in.plan, in.planned = k.plans[r.sub.SourceID]; !in.planned {
+		in.plan = k.dropped[r.sub.SourceID]
+	}
+	var by *store.Subscription
+	in.role, by = k.table.roleOf(r)
+	in.successor = *by
+	in.due = r.due.Known() && (r.uptime <= uptime || r.due <= now)
+	return in, true
+}
+
+// step does what is due for one record. Its errors are the store's: the record is unchanged.
+func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
+	in, ok := k.situation(id)
+	if !ok {
+		return unasked, nil
+	}
+	now := k.now()
+	s := &in.sub
+	switch {
+	case toUnsubscribe(s) && in.due:
+		return k.unsubscribe(ctx, in)
+	case !in.planned || toUnsubscribe(s) || s.State == store.SubOff:
+		return unasked, nil
+	case in.role == replaced:
+		return unasked, k.retire(ctx, in)
+	case s.Live() && remaining(s, now) == 0:
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { expire(s, m); return nil })
+	case s.Live() && !s.Renew.Known():
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { cancelEnd(s, m); return nil })
+	case in.role == kept && !s.Live():
+		return unasked, nil
+	}
+	if in.role == head && exhausted(s) {
+		if moved, err := k.advance(ctx, id); moved || err != nil {
+			return unasked, err
+		}
+	}
+	switch {
+	case !in.due:
+		return unasked, nil
+	case assumable(s):
+		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { assume(s, m); return nil })
+	case s.State == store.SubActive && k.old(&in):
+		return unasked, k.rotate(ctx, id)
+	}
+	return k.subscribe(ctx, in)
+}
+
+// exhausted reports that another hub is worth a try (F32).
+func exhausted(s *store.Subscription) bool {
+	switch s.State {
+	case store.SubDenied:
+		return true
+	case store.SubPending:
+		return s.Attempts >= ladder.SilentPatience
+	case store.SubFailed, store.SubLapsed, store.SubRenewing:
+		return s.Attempts >= ladder.Patience(s.Live())
+	}
+	return false
+}
+
+// old reports that callback and secret are due for replacement (S-52), and that no older member is still being ended.
+func (k *Keeper) old(in *situation) bool {
+	if in.role != head || since(in.sub.Rotated, k.now()) < ladder.Rotation {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.table.entries[in.sub.Replaces] == nil
+}
+
+// The decision was made on seen.
+func unchanged(s, seen *store.Subscription) bool {
+	return s.State == seen.State && s.Next == seen.Next && s.Requested == seen.Requested && s.Verified == seen.Verified
+}
+
+// postpone keeps the gap of F23, and reports whether that was needed.
+func (in *situation) postpone(s *store.Subscription, m moment) bool {
+	at := max(notTooSoon(s, m.now, m.now), plus(m.now, in.early))
+	if at <= m.now {
+		return false
+	}
+	s.Next = at
+	return true
+}
+
+func (k *Keeper) update(ctx context.Context, seen *store.Subscription,
+	fn func(*store.Subscription, moment) error) error {
+	m := k.moment()
+	_, err := k.change(ctx, seen.ID, func(s *store.Subscription) error {
+		if !unchanged(s, seen) {
+			return errKeep
+		}
+		return fn(s, m)
+	})
+	return err
+}
+
+// retire ends a member that a verified successor replaces.
+func (k *Keeper) retire(ctx context.Context, in situation) error {
+	switch s := &in.sub; {
+	case s.Live() && s.Renew.Known():
+		return k.update(ctx, s, func(s *store.Subscription, m moment) error {
+			endAfterGrace(s, &in.successor, m)
+			return nil
+		})
+	case s.Live() && !in.due:
+		return nil
+	}
+	return k.endMember(ctx, &in.sub)
+}
+
+// The stored time of a request misleads after the clock went back (F15, F23).
+func (k *Keeper) noteRequest(id int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.table.entries[id]; r != nil {
+		r.sent = k.uptime()
+	}
+}
+
+func (k *Keeper) sourceName(id int64) string {
+	p, _ := k.planOf(id)
+	return p.Name
+}
+
+// panicked is a panic as an error: a bug must not end the daemon (F5).
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = &panicked{p, debug.Stack()}
+	}
+}

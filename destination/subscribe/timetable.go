@@ -1,0 +1,273 @@
+package subscribe
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+
+	"resyncd/destination/ladder"
+	"resyncd/store"
+)
+
+// timetable holds the records that Run knows, and when each is due. Guarded by Keeper.mu.
+type timetable struct {
+	entries   map[int64]*entry
+	byChannel map[channelKey]chain // the subs of entries
+	due       dueHeap
+	profiles  map[string]int // by hub: the rung that works there (T-05)
+	observed  uint64
+	sleeps    time.Duration // until which Run sleeps
+
+	// offset is wall clock less uptime at the last comparison; 0 forces a new one.
+	offset time.Duration
+}
+
+// The subscriptions of one kind of channel replace one another.
+type channelKey struct {
+	setKey
+	kind store.ChannelKind
+}
+
+func channelOf(s *store.Subscription) channelKey {
+	return channelKey{setKey{s.SourceID, s.SetID}, s.Kind}
+}
+
+type entry struct {
+	sub      store.Subscription
+	seq      uint64 // the change that made sub
+	observed uint64
+
+	due    store.Micros  // by the wall clock, NoTime for never
+	uptime time.Duration // a jump of the wall clock does not move it
+	at     time.Duration // orders the heap
+	index  int           // in the heap, -1 for outside
+
+	busy     bool          // waiting for a worker, or with one
+	hold     time.Duration // uptime before which nothing is done
+	sent     time.Duration // uptime
+	awaiting bool          // hold is for a discovery
+}
+
+func newTimetable() timetable {
+	return timetable{entries: map[int64]*entry{}, byChannel: map[channelKey]chain{}, profiles: map[string]int{}}
+}
+
+type role uint8
+
+const (
+	head     role = iota // the one that is wanted, or on its own
+	kept                 // its successor is not verified yet
+	replaced             // to be ended
+)
+
+// roleOf returns the role of r, and the member that decides it.
+func (t *timetable) roleOf(r *entry) (role, *store.Subscription) {
+	members := t.byChannel[channelOf(&r.sub)]
+	found, at := head, &r.sub
+	for range members { // a cycle of replacements would be a bug; it must not hang
+		next := members.above(at)
+		if next == nil || next == &r.sub {
+			break
+		}
+		if found, at = kept, next; at.Live() {
+			return replaced, at
+		}
+	}
+	return found, at
+}
+
+// counts reports whether s takes part in its chain.
+func counts(s *store.Subscription) bool {
+	return s.State != store.SubGone && s.State != store.SubUnsubscribing && s.State != store.SubOff
+}
+
+func (t *timetable) when(r *entry, planned bool, now store.Micros) store.Micros {
+	s := &r.sub
+	switch {
+	case s.State == store.SubUnsubscribing:
+		return s.Next
+	case !planned:
+		return store.NoTime
+	case s.State == store.SubOff:
+		return s.Next
+	}
+	place, _ := t.roleOf(r)
+	switch {
+	case place == replaced && s.Live() && !s.Renew.Known():
+		return min(s.Next, s.Expires) // in its grace
+	case place == replaced:
+		return now
+	case s.Live() && !s.Renew.Known():
+		return now // its successor was lost
+	case s.Live():
+		return min(s.Next, s.Expires)
+	case place == kept:
+		return store.NoTime
+	case !s.Next.Known():
+		return now
+	}
+	return s.Next
+}
+
+// A time beyond latest means that the clock went back, and then nothing would become due (F15).
+func latest(s *store.Subscription, now store.Micros) store.Micros {
+	if s.Live() {
+		return plus(now, time.Duration(s.Granted)*time.Second)
+	}
+	return plus(now, 30*time.Hour) // a refusal's longest wait, with some room
+}
+
+// The uptime is computed once for each due time, so that a later jump of the wall clock does not move it (F15).
+func (t *timetable) schedule(r *entry, planned bool, now store.Micros, uptime time.Duration) {
+	due := t.when(r, planned, now)
+	if due.Known() && due > latest(&r.sub, now) {
+		due = now
+	}
+	if due != r.due {
+		r.due = due
+		r.uptime = uptime + max(until(due, now), 0)
+	}
+	if r.busy || !due.Known() {
+		t.dequeue(r)
+		return
+	}
+	t.enqueue(r, max(r.uptime, r.hold))
+}
+
+func until(due, now store.Micros) time.Duration {
+	const most = store.Micros(1 << 50) // 35 years
+	if !due.Known() {
+		return 0
+	}
+	return time.Duration(min(max(due-now, -most), most)) * time.Microsecond
+}
+
+func (t *timetable) enqueue(r *entry, at time.Duration) {
+	r.at = at
+	if r.index < 0 {
+		heap.Push(&t.due, r)
+		return
+	}
+	heap.Fix(&t.due, r.index)
+}
+
+func (t *timetable) dequeue(r *entry) {
+	if r.index >= 0 {
+		heap.Remove(&t.due, r.index)
+	}
+}
+
+// put takes in a record; a tombstone leaves the timetable.
+func (t *timetable) put(s store.Subscription, seq uint64) *entry {
+	t.observed++
+	r := t.entries[s.ID]
+	if r == nil {
+		r = &entry{index: -1, due: store.NoTime, sent: -ladder.Gap}
+		t.entries[s.ID] = r
+		f := channelOf(&s)
+		t.byChannel[f] = append(t.byChannel[f], &r.sub)
+	}
+	r.sub, r.seq, r.observed = s, seq, t.observed
+	if s.State == store.SubActive {
+		t.learn(s.Hub, ladder.Settled(s.Profile))
+	}
+	if s.State == store.SubGone {
+		t.drop(r)
+	}
+	return r
+}
+
+// The next channel at a hub need not climb to the rung that works (T-05).
+func (t *timetable) learn(hub string, rung int) {
+	if _, known := t.profiles[hub]; !known && len(t.profiles) >= hostsKept {
+		clear(t.profiles)
+	}
+	t.profiles[hub] = rung
+}
+
+func (t *timetable) drop(r *entry) {
+	t.dequeue(r)
+	delete(t.entries, r.sub.ID)
+	f := channelOf(&r.sub)
+	t.byChannel[f] = slices.DeleteFunc(t.byChannel[f], func(s *store.Subscription) bool { return s == &r.sub })
+	if len(t.byChannel[f]) == 0 {
+		delete(t.byChannel, f)
+	}
+}
+
+// compareClocks looks for a jump of the wall clock. If it went ahead, it was set or the machine slept (F16): what is
+// due now is brought forward, spread over some time. The first comparison is such a jump (S-56). If it went back, the
+// uptime goes on deciding (F15).
+func (t *timetable) compareClocks(now store.Micros, uptime time.Duration, random func() float64) {
+	offset := time.Duration(now)*time.Microsecond - uptime
+	jump := offset - t.offset
+	if jump > -time.Second && jump < time.Second {
+		return
+	}
+	t.offset = offset
+	if jump > 0 {
+		t.reschedule(now, uptime, random)
+	}
+}
+
+// reschedule plans each entry for the earlier of its uptime and its wall clock time, and spreads overdue ones (S-56).
+func (t *timetable) reschedule(now store.Micros, uptime time.Duration, random func() float64) {
+	overdue := 0
+	for _, r := range t.due {
+		if r.due <= now {
+			overdue++
+		}
+	}
+	for _, r := range t.entries {
+		if r.index < 0 || !r.due.Known() {
+			continue
+		}
+		at := uptime + until(r.due, now)
+		if r.due <= now {
+			left := time.Duration(0)
+			if r.sub.Live() {
+				left = remaining(&r.sub, now)
+			}
+			at = uptime + ladder.Spread(overdue, left, random())
+		}
+		if at < r.uptime || r.due <= now {
+			r.uptime = at
+			t.enqueue(r, max(at, r.hold))
+		}
+	}
+}
+
+type dueHeap []*entry
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (h *dueHeap) Push(x any) {
+	r := x.(*entry)
+	r.index = len(*h)
+	*h = append(*h, r)
+}
+
+// Pop implements heap.Interface.
+func (h *dueHeap) Pop() any {
+	old := *h
+	r := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	r.index = -1
+	return r
+}
+
+func (k *Keeper) touchSource(sourceID int64) {
+	now, uptime := k.now(), k.uptime()
+	for _, r := range k.table.entries {
+		if r.sub.SourceID == sourceID {
+			k.schedule(r, now, uptime)
+		}
+	}
+}
