@@ -6,15 +6,16 @@ package callback
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"resyncd/destination/safe"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -143,7 +144,19 @@ func (c *Callback) Changed(sub store.Subscription) { c.subs.forget(sub.Token) }
 // a redirect is a failed delivery (websub.md 12).
 func (c *Callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	defer c.recoverPanic(w)
+	err := safe.Do(func() error { c.answer(w, r, began); return nil })
+	switch bug, ok := errors.AsType[*safe.PanicError](err); {
+	case !ok:
+	case bug.Value == http.ErrAbortHandler: //nolint:errorlint // panics with this very value
+		panic(bug.Value)
+	default:
+		c.o.Log.Error("answering a hub panicked", "err", fmt.Sprint(bug.Value), "stack", string(bug.Stack))
+		w.Header().Set("Connection", "close")
+		write(w, http.StatusInternalServerError)
+	}
+}
+
+func (c *Callback) answer(w http.ResponseWriter, r *http.Request, began time.Time) {
 	if len(r.TransferEncoding) > 0 {
 		// With a Content-Length too, a proxy before us may see other requests in these bytes.
 		w.Header().Set("Connection", "close")
@@ -175,20 +188,6 @@ func (c *Callback) token(path string) (string, bool) {
 		return "", false
 	}
 	return token, true
-}
-
-// recoverPanic answers a request although a bug caused a panic (F5).
-func (c *Callback) recoverPanic(w http.ResponseWriter) {
-	p := recover()
-	if p == nil {
-		return
-	}
-	if p == http.ErrAbortHandler { //nolint:errorlint // panics with this very value
-		panic(p)
-	}
-	c.o.Log.Error("answering a hub panicked", "err", fmt.Sprint(p), "stack", string(debug.Stack()))
-	w.Header().Set("Connection", "close")
-	write(w, http.StatusInternalServerError)
 }
 
 const cannotMeasure = "the inbox is taken to be as full as when it could be measured last"
@@ -226,7 +225,7 @@ func (c *Callback) tick(ctx context.Context) {
 }
 
 func (c *Callback) flush(ctx context.Context) {
-	if err := protect("count rejected notifications", func() error { c.tallies.flush(ctx); return nil }); err != nil {
+	if err := safe.Do(func() error { c.tallies.flush(ctx); return nil }); err != nil {
 		c.tallies.failure("counts of rejected notifications are lost", store.Subscription{}, err)
 	}
 }

@@ -2,12 +2,11 @@ package callback
 
 import (
 	"context"
-	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 
+	"resyncd/destination/safe"
 	"resyncd/store"
 )
 
@@ -153,11 +152,11 @@ func (i *inbox) commit(ctx context.Context, batch []*pendingDelivery, failed rep
 	}
 	// The engine starts while the batch becomes durable. If that fails, hubs deliver again.
 	notify := func(do func([]*store.Delivery)) {
-		if err := protect("tell of notifications", func() error { do(ds); return nil }); err != nil {
+		if err := safe.Do(func() error { do(ds); return nil }); err != nil {
 			failed("notifications were kept, and not everyone was told", store.Subscription{}, err)
 		}
 	}
-	err := protect("keep notifications", func() error {
+	err := safe.Do(func() error {
 		return i.o.Store.Deliver(ctx, ds, func() {
 			notify(i.wake)
 			// The woken goroutine runs now, because the sync that follows blocks this thread.
@@ -176,16 +175,6 @@ func (i *inbox) commit(ctx context.Context, batch []*pendingDelivery, failed rep
 }
 
 type reportFailure func(what string, sub store.Subscription, err error)
-
-// protect turns a panic in f into an error (F5).
-func protect(what string, f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: panic: %v\n%s", what, p, debug.Stack())
-		}
-	}()
-	return f()
-}
 
 func (i *inbox) wake(ds []*store.Delivery) {
 	woken := make(map[int64]bool, 4)

@@ -2,10 +2,10 @@ package sync
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
+	"errors"
 	"sync"
 
+	"resyncd/destination/safe"
 	"resyncd/sync/pull"
 )
 
@@ -90,7 +90,7 @@ func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
 }
 
 // hear takes up the inbox once, in a wait of a slice.
-func (f *Follower) hear(ctx context.Context, over <-chan struct{}) (err error) {
+func (f *Follower) hear(ctx context.Context, over <-chan struct{}) error {
 	f.turn.mu.Lock()
 	defer f.turn.mu.Unlock()
 	select {
@@ -98,15 +98,13 @@ func (f *Follower) hear(ctx context.Context, over <-chan struct{}) (err error) {
 		return nil
 	default:
 	}
-	defer func() {
-		if p := recover(); p != nil { // as the queue does for a slice (F5); here nobody else would
-			f.s.log.Error("panic while a notification is taken up", "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
 	f.turn.between = true
 	defer func() { f.turn.between = false }()
-	return f.notify(ctx)
+	err := safe.Do(func() error { return f.notify(ctx) }) // as the queue does for a slice; here nobody else would
+	if bug, ok := errors.AsType[*safe.PanicError](err); ok {
+		f.s.log.Error("panic while a notification is taken up", "panic", bug.Value, "stack", string(bug.Stack))
+	}
+	return err
 }
 
 // readsBy has a puller known as the one that reads, while do carries out its reading.

@@ -322,3 +322,15 @@ func TestDependencyTable(t *testing.T) {
 		}
 	}
 }
+
+// TestOneRecover: a panic is recovered from in one place, so that none is swallowed without its stack.
+func TestOneRecover(t *testing.T) {
+	t.Parallel()
+	for name, files := range measured(t) {
+		for _, f := range files {
+			if name != "destination/safe" && bytes.Contains(f.data, []byte("recover()")) {
+				t.Errorf("%s recovers from a panic: use destination/safe", f.name)
+			}
+		}
+	}
+}

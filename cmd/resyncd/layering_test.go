@@ -28,14 +28,14 @@ var mayImport = map[string][]string{
 	"store/postgres":    {"store"},
 	"store/storetest":   {"store"},
 	"store/blob":        {},
-	"destination":       {"destination/backoff", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "store"},
-	"destination/rsdoc": {}, "destination/websub": {"destination/feed"}, "destination/feed": {}, "destination/gate": {}, "destination/backoff": {},
+	"destination":       {"destination/backoff", "destination/safe", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "store"},
+	"destination/rsdoc": {}, "destination/websub": {"destination/feed"}, "destination/feed": {}, "destination/gate": {}, "destination/backoff": {}, "destination/safe": {},
 	"destination/fetch": {"destination/backoff"},
-	"destination/peer":  {"destination/backoff", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "destination/gate", "store", "store/blob"},
+	"destination/peer":  {"destination/backoff", "destination/safe", "destination/rsdoc", "destination/websub", "destination/feed", "destination/fetch", "destination/gate", "store", "store/blob"},
 	// The hub's database is a back end on another: the state of a Destination does not know the hub.
 	"destination/peer/hub/hubdb": {"destination/peer/hub/hubstate", "store", "store/sqlite/dbfile", "store/sqlite/column"},
-	"callback":                   {"destination/rsdoc", "destination/websub", "destination/gate", "store"},
-	"sync":                       {"destination", "destination/backoff", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/inspect", "sync/verify", "sync/report", "sync/spill", "sync/transfer", "sync/merge", "sync/coverage", "sync/keymap", "sync/window", "sync/parsed", "sync/plan", "sync/pull"},
+	"callback":                   {"destination/rsdoc", "destination/websub", "destination/gate", "destination/safe", "store"},
+	"sync":                       {"destination", "destination/backoff", "destination/safe", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/inspect", "sync/verify", "sync/report", "sync/spill", "sync/transfer", "sync/merge", "sync/coverage", "sync/keymap", "sync/window", "sync/parsed", "sync/plan", "sync/pull"},
 	// Pure leaves of the engine: values in, values out.
 	"sync/merge": {"store"}, "sync/coverage": {"store"}, "sync/keymap": {"store"}, "sync/window": {"store"},
 	// Entries become wants here, whoever read them: no document is read, no state opened.
@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	// Documents and notifications become wants and coverage; when, others decide.
 	"sync/pull": {"destination", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob", "sync/coverage", "sync/merge", "sync/parsed", "sync/plan", "sync/spill", "sync/transfer", "sync/verify", "sync/window"},
 	// It is told wants and knows no documents.
-	"sync/transfer": {"destination/fetch", "destination/rsdoc", "store", "store/blob", "sync/merge", "sync/parsed", "sync/spill", "sync/verify"},
+	"sync/transfer": {"destination/fetch", "destination/rsdoc", "destination/safe", "store", "store/blob", "sync/merge", "sync/parsed", "sync/spill", "sync/verify"},
 	// What comes from a Source, in the terms of the state: it knows documents and the rules, but no state and no network.
 	"sync/parsed": {"destination/rsdoc", "store", "sync/merge", "sync/coverage"},
 	// It keeps whatever it is given.
@@ -56,8 +56,8 @@ var mayImport = map[string][]string{
 	"sync/inspect": {"destination", "destination/rsdoc", "destination/feed", "destination/fetch", "store", "store/blob"},
 	"cmd":          {"..."},
 	// Rooms of cmd/resyncd that need less than all.
-	"cmd/resyncd/internal/config":  {"destination"}, // to read globs as the walk does
-	"cmd/resyncd/internal/logging": {},
+	"cmd/resyncd/internal/config":  {"destination", "destination/safe"}, // to read globs as the walk does
+	"cmd/resyncd/internal/logging": {"destination/safe"},
 	"cmd/resyncd/internal/term":    {"cmd/resyncd/internal/logging", "store", "sync", "sync/report"},
 	"cmd/resyncd/internal/control": {
 		"cmd/resyncd/internal/exit", "cmd/resyncd/internal/logging", "cmd/resyncd/internal/mirror", "cmd/resyncd/internal/term",
@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/resyncd/internal/health": {
 		"cmd/resyncd/internal/config", "cmd/resyncd/internal/console",
-		"destination/fetch", "destination/rsdoc", "store", "store/blob", "sync", "sync/report", "sync/queue", "sync/transfer",
+		"destination/fetch", "destination/rsdoc", "destination/safe", "store", "store/blob", "sync", "sync/report", "sync/transfer",
 	},
 	"cmd/resyncd/internal/mirror": {
 		"cmd/resyncd/internal/config", "cmd/resyncd/internal/exit",

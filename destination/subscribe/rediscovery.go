@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"resyncd/destination/safe"
 	"resyncd/store"
 )
 
@@ -88,11 +89,10 @@ func (k *Keeper) startDiscoveries(ctx context.Context, crew *sync.WaitGroup) {
 	}
 }
 
-func (k *Keeper) rediscover(ctx context.Context, key setKey) (err error) {
+func (k *Keeper) rediscover(ctx context.Context, key setKey) error {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTime)
 	defer cancel()
-	defer recovered(&err)
-	return k.o.Rediscover(ctx, key.source, key.set)
+	return safe.Do(func() error { return k.o.Rediscover(ctx, key.source, key.set) })
 }
 
 func (k *Keeper) discoveryDone(key setKey) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"resyncd/destination/safe"
 	"resyncd/store"
 )
 
@@ -208,13 +209,14 @@ func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 }
 
 func (k *Keeper) safeStep(ctx context.Context, id int64) (health, time.Duration) {
-	how, err := func() (how health, err error) {
-		defer recovered(&err)
-		return k.step(ctx, id)
-	}()
-	if bug, ok := errors.AsType[*panicked](err); ok {
-		k.o.Log.Error("keeping a subscription panicked", "subscription", id, "err", fmt.Sprint(bug.value),
-			"stack", string(bug.stack))
+	var how health
+	err := safe.Do(func() (err error) {
+		how, err = k.step(ctx, id)
+		return err
+	})
+	if bug, ok := errors.AsType[*safe.PanicError](err); ok {
+		k.o.Log.Error("keeping a subscription panicked", "subscription", id, "err", fmt.Sprint(bug.Value),
+			"stack", string(bug.Stack))
 		return unasked, panicWait
 	}
 	if err != nil && ctx.Err() == nil {

@@ -2,8 +2,6 @@ package subscribe
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"resyncd/destination/ladder"
@@ -153,18 +151,4 @@ func (k *Keeper) noteRequest(id int64) {
 func (k *Keeper) sourceName(id int64) string {
 	p, _ := k.planOf(id)
 	return p.Name
-}
-
-// panicked is a panic as an error: a bug must not end the daemon (F5).
-type panicked struct {
-	value any
-	stack []byte
-}
-
-func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
-
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = &panicked{p, debug.Stack()}
-	}
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
+
+	"resyncd/destination/safe"
 )
 
 // LocalOptions configure a Local; the zero value will do.
@@ -152,19 +153,9 @@ func (q *Local) begin() error {
 }
 
 func (q *Local) carryOut(ctx context.Context, e entry, work func(context.Context, Job) error) {
-	err := Guarded(func() error { return work(ctx, e.Job) })
-	_, panicked := errors.AsType[*PanicError](err)
+	err := safe.Do(func() error { return work(ctx, e.Job) })
+	_, panicked := errors.AsType[*safe.PanicError](err)
 	if failures, again := q.done(e, err, ctx.Err() != nil && !panicked); failures > 0 {
 		q.options.Failed(e.Job, failures, again, err)
 	}
-}
-
-// Guarded turns a panic of work into a *PanicError (F5).
-func Guarded(work func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return work()
 }

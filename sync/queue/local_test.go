@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"resyncd/destination/safe"
+
 	"go.uber.org/goleak"
 )
 
@@ -57,7 +59,7 @@ func TestFailedIsTold(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, fmt.Sprint(j.Source, " ", j.Kind, " ", failures, " ", when, ": ", err))
-			p, ok := errors.AsType[*PanicError](err)
+			p, ok := errors.AsType[*safe.PanicError](err)
 			if ok != (j.Source == 2) || ok && !strings.Contains(string(p.Stack), "TestFailedIsTold") {
 				t.Errorf("source %d failed with %#v", j.Source, err)
 			}

@@ -4,7 +4,6 @@ package queue
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 )
 
@@ -61,19 +60,4 @@ func compare(a, b Job) int {
 		cmp.Compare(a.Kind.rank(), b.Kind.rank()),
 		cmp.Compare(a.Kind, b.Kind),
 	)
-}
-
-// PanicError is the failure of a Job that panicked.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-// Error omits the stack, which is for the log.
-func (e *PanicError) Error() string { return fmt.Sprintf("work panicked: %v", e.Value) }
-
-// Unwrap is the error of the panic, if it was one.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
+	"resyncd/destination/safe"
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
@@ -85,27 +85,29 @@ type worker struct {
 }
 
 // work looks at one resource. A panic costs that resource only (F5).
-func (r *Reconciler) work(ctx context.Context, w *worker, j job) (o *outcome) {
-	res := j.res
-	o = &outcome{res: res, asked: r.s.LocalNow() - merge.Skew, patient: j.patient}
-	defer func() {
-		if p := recover(); p != nil {
-			r.s.Log.Error("panic while fetching; the resource is left owed",
-				"uri", res.URI, "panic", p, "stack", string(debug.Stack()))
-			o.discard()
-			o.fail(failure{class: "panic", reason: fmt.Sprint(p), lasts: true})
-		}
-	}()
-	o.want = merge.Effective(res.Wants)
+func (r *Reconciler) work(ctx context.Context, w *worker, j job) *outcome {
+	o := &outcome{res: j.res, asked: r.s.LocalNow() - merge.Skew, patient: j.patient}
+	err := safe.Do(func() error { return r.look(ctx, w, o) })
+	if bug, ok := errors.AsType[*safe.PanicError](err); ok {
+		r.s.Log.Error("panic while fetching; the resource is left owed",
+			"uri", j.res.URI, "panic", bug.Value, "stack", string(bug.Stack))
+		o.discard()
+		o.fail(failure{class: "panic", reason: fmt.Sprint(bug.Value), lasts: true})
+	} else if err != nil {
+		o.failWith(err)
+	}
+	return o
+}
+
+// look compares want with have, and fetches what differs.
+func (r *Reconciler) look(ctx context.Context, w *worker, o *outcome) error {
+	o.want = merge.Effective(o.res.Wants)
 	if o.want == nil || o.want.State == store.WantAbsent {
 		r.unwanted(ctx, o)
-		return o
+		return nil
 	}
-	if done, err := r.onDisk(ctx, o); err != nil {
-		o.failWith(err)
-		return o
-	} else if done {
-		return o
+	if done, err := r.onDisk(ctx, o); err != nil || done {
+		return err
 	}
 	if o.want.Inline {
 		r.inline(ctx, w, o)
@@ -115,7 +117,7 @@ func (r *Reconciler) work(ctx context.Context, w *worker, j job) (o *outcome) {
 	if o.verdict == verdictGone || o.verdict == verdictRefused {
 		r.lookAt(ctx, o)
 	}
-	return o
+	return nil
 }
 
 // unwanted handles a resource that is not wanted or pushed as deleted.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"resyncd/destination/safe"
 	"resyncd/store"
 )
 
@@ -199,13 +200,11 @@ func (h *Hub) start(task func(context.Context)) {
 
 // guarded keeps a bug in one task from ending all others (F5, P11); false if there was one.
 func (h *Hub) guarded(what string, task func()) (ok bool) {
-	defer func() {
-		if bug := recover(); bug != nil {
-			h.o.Log.Error("a "+what+" of the hub broke off; please report this", "panic", bug)
-		}
-	}()
-	task()
-	return true
+	err := safe.Do(func() error { task(); return nil })
+	if err != nil {
+		h.o.Log.Error("a "+what+" of the hub broke off; please report this", "err", err)
+	}
+	return err == nil
 }
 
 func signal(c chan struct{}) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"resyncd/destination/safe"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -44,14 +46,12 @@ func (r *report) parse(data []byte) *yaml.Node {
 }
 
 // decodeNode turns a panic of the library into an error.
-func decodeNode(dec *yaml.Decoder) (node *yaml.Node, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = errors.New("yaml: not readable")
-		}
-	}()
-	node = new(yaml.Node)
-	err = dec.Decode(node)
+func decodeNode(dec *yaml.Decoder) (*yaml.Node, error) {
+	node := new(yaml.Node)
+	err := safe.Do(func() error { return dec.Decode(node) })
+	if _, ok := errors.AsType[*safe.PanicError](err); ok {
+		return nil, errors.New("yaml: not readable")
+	}
 	return node, err
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"resyncd/destination/safe"
+
 	"github.com/robfig/cron/v3"
 )
 
@@ -34,11 +36,17 @@ func (s Schedule) Equal(o Schedule) bool { return s.spec == o.spec }
 // cron/v3 panics on some input, reads time zones we do not want, turns "@every -1s" into every second and sleeps for
 // ever on 31 February (dependencies.md 3.3); all of these are refused here.
 func ParseSchedule(spec string) (s Schedule, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			s, err = Schedule{}, errors.New("is not a cron spec")
-		}
-	}()
+	err = safe.Do(func() (err error) {
+		s, err = parseSchedule(spec)
+		return err
+	})
+	if _, ok := errors.AsType[*safe.PanicError](err); ok {
+		return Schedule{}, errors.New("is not a cron spec")
+	}
+	return s, err
+}
+
+func parseSchedule(spec string) (Schedule, error) {
 	if len(spec) > 256 {
 		return Schedule{}, errors.New("is not a cron spec: too long")
 	}

@@ -14,9 +14,9 @@ import (
 	"resyncd/cmd/resyncd/internal/health"
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/cmd/resyncd/internal/term"
+	"resyncd/destination/safe"
 	"resyncd/store"
 	syncengine "resyncd/sync"
-	"resyncd/sync/queue"
 )
 
 const (
@@ -281,7 +281,7 @@ func (o *operator) show(ctx context.Context, source string) {
 
 // told is a failure as a page tells it.
 func told(err error) error {
-	var panicked *queue.PanicError
+	var panicked *safe.PanicError
 	switch {
 	case err == nil:
 		return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/destination/safe"
 	"resyncd/sync/queue"
 )
 
@@ -17,7 +18,7 @@ func TestPanicsAreLogged(t *testing.T) {
 	for name, fail := range map[string]func(d *Daemon) error{
 		"beside the queue": func(d *Daemon) error { return d.parts.guarded(func() error { panic("oh") }) },
 		"in the queue": func(d *Daemon) error {
-			err := &queue.PanicError{Value: "oh", Stack: []byte("panic_test.go:1")}
+			err := &safe.PanicError{Value: "oh", Stack: []byte("panic_test.go:1")}
 			d.jobFailed(queue.Job{}, 1, time.Time{}, err)
 			return err
 		},
@@ -25,7 +26,7 @@ func TestPanicsAreLogged(t *testing.T) {
 		var log bytes.Buffer
 		logTo := slog.New(slog.NewTextHandler(&log, nil))
 		err := fail(&Daemon{parts: parts{log: logTo}, o: Options{Log: logTo}})
-		if _, ok := errors.AsType[*queue.PanicError](err); !ok {
+		if _, ok := errors.AsType[*safe.PanicError](err); !ok {
 			t.Errorf("%s: %v", name, err)
 		}
 		if said := log.String(); strings.Count(said, "panic_test.go") == 0 || !strings.Contains(said, "panic=oh") {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"resyncd/sync/queue"
+	"resyncd/destination/safe"
 )
 
 // parts are what of a daemon runs by itself until it is ended. The first that fails ends the daemon.
@@ -52,10 +52,10 @@ func endAll(all []*part) {
 	}
 }
 
-// guarded is queue.Guarded for work beside the queue. Where it panicked is in the log only.
+// guarded is safe.Do for work beside the queue. Where it panicked is in the log only.
 func (p *parts) guarded(work func() error) error {
 	var told error
-	err := queue.Guarded(func() error {
+	err := safe.Do(func() error {
 		told = work()
 		return told
 	})
@@ -67,7 +67,7 @@ func (p *parts) guarded(work func() error) error {
 
 // logPanic writes where work panicked, if that is why it failed.
 func (p *parts) logPanic(err error) {
-	if e, ok := errors.AsType[*queue.PanicError](err); ok {
+	if e, ok := errors.AsType[*safe.PanicError](err); ok {
 		p.log.Error("panic, which costs no other work; please report it", "panic", e.Value, "stack", string(e.Stack))
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"errors"
 
 	"resyncd/destination/fetch"
+	"resyncd/destination/safe"
 	"resyncd/store"
 	"resyncd/store/blob"
 	syncengine "resyncd/sync"
-	"resyncd/sync/queue"
 )
 
 // PullResult is how a pull ended, in a word.
@@ -50,7 +50,7 @@ func DiskReason(err error) string {
 // TroubleReason is why a Source cannot be worked on.
 func TroubleReason(err error) string {
 	var held *store.HeldError
-	var panicked *queue.PanicError
+	var panicked *safe.PanicError
 	switch {
 	case errors.As(err, &held):
 		return "held"

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"resyncd/destination/safe"
 )
 
 // URL is a URL that may carry a token anywhere, as a log value: scheme, host and a hash that tells two apart.
@@ -82,11 +84,10 @@ func Redact(text string) string {
 }
 
 // redacted is the text of err with its URLs shortened. A nil pointer as an error must not panic.
-func redacted(err error) (v slog.Value) {
-	defer func() {
-		if p := recover(); p != nil {
-			v = slog.StringValue(fmt.Sprintf("error of type %T that cannot be shown", err))
-		}
-	}()
-	return slog.StringValue(Redact(err.Error()))
+func redacted(err error) slog.Value {
+	var text string
+	if safe.Do(func() error { text = Redact(err.Error()); return nil }) != nil {
+		text = fmt.Sprintf("error of type %T that cannot be shown", err)
+	}
+	return slog.StringValue(text)
 }
