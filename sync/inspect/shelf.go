@@ -2,7 +2,7 @@ package inspect
 
 import (
 	"bufio"
-	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +52,7 @@ type shelf struct{ parts [shelves]part }
 type part struct {
 	file *os.File
 	out  *bufio.Writer
-	enc  *gob.Encoder
+	enc  *json.Encoder
 }
 
 func newShelf() (*shelf, error) {
@@ -65,7 +65,7 @@ func newShelf() (*shelf, error) {
 		}
 		_ = os.Remove(file.Name()) // while it is open it stays, and a kill leaves nothing; on Windows close removes it
 		out := bufio.NewWriterSize(file, 16<<10)
-		s.parts[i] = part{file, out, gob.NewEncoder(out)}
+		s.parts[i] = part{file, out, json.NewEncoder(out)}
 	}
 	return s, nil
 }
@@ -85,7 +85,7 @@ func (s *shelf) take(n int, each func(*said)) error {
 	if err == nil {
 		_, err = p.file.Seek(0, io.SeekStart)
 	}
-	dec := gob.NewDecoder(bufio.NewReader(p.file))
+	dec := json.NewDecoder(bufio.NewReader(p.file))
 	for err == nil {
 		d := &said{}
 		if err = dec.Decode(d); err == nil {
