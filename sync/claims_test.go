@@ -93,7 +93,7 @@ func TestTwoEngines(t *testing.T) {
 		}
 		defer next.release() //nolint:errcheck // a test
 		clean := false
-		err = e.Store.Commit(context.Background(), &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &clean}})
+		err = e.Store.Commit(context.Background(), &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Unclean: &clean}})
 		if !errors.Is(err, store.ErrFenced) {
 			t.Errorf("a fenced engine committed: %v", err)
 		}

@@ -23,7 +23,7 @@ func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offe
 // sweepOnce sweeps only after every offered set has had a baseline. Otherwise the files of an unread set would look
 // like extra files (P5).
 func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone int64, err error) {
-	sets, err := s.Store.Sets(ctx, s.src.ID)
+	sets, err := s.Store.Sets(ctx, s.SourceID)
 	if err != nil {
 		return 0, err
 	}
@@ -63,7 +63,7 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 	}
 	if merge.Hold(have == 0, extra, have+extra, s.Target.DeleteGuard) {
 		s.sweep = have == 0
-		s.log.Warn("the folder holds many files that no list names; they are left alone: look at them with `resyncd verify`, remove them with `resyncd verify --repair`",
+		s.Log.Warn("the folder holds many files that no list names; they are left alone: look at them with `resyncd verify`, remove them with `resyncd verify --repair`",
 			"files", extra, "listed", have)
 		return 0, nil
 	}
@@ -79,7 +79,7 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 }
 
 func (s *session) mirrored(ctx context.Context) (have int64, err error) {
-	sets, err := s.Store.Sets(ctx, s.src.ID)
+	sets, err := s.Store.Sets(ctx, s.SourceID)
 	for _, set := range sets {
 		have += set.Resources
 	}
@@ -88,7 +88,7 @@ func (s *session) mirrored(ctx context.Context) (have int64, err error) {
 	}
 	for after := int64(0); ; {
 		rs, err := s.Store.Due(ctx, store.DueQuery{
-			SourceID: s.src.ID, Action: store.ActionFetch, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+			SourceID: s.SourceID, Action: store.ActionFetch, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
 		})
 		if err != nil || len(rs) == 0 {
 			return have, err
@@ -122,7 +122,7 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 	for i, k := range keys {
 		items[i] = blob.TrashItem{Key: k, ID: blob.NewTrashID(s.Now())}
 	}
-	c := &store.Commit{Claim: s.claim}
+	c := &store.Commit{Claim: s.Claim}
 	var failed error
 	for i, err := range s.Target.Mirror.Trash(ctx, items) {
 		if err != nil && !blob.Missing(err) {
@@ -132,15 +132,15 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 		if err == nil {
 			gone++
 		}
-		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.src.ID, URI: uris[i], Key: keys[i],
+		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.SourceID, URI: uris[i], Key: keys[i],
 			Length: -1, Reason: reason,
-			At: s.Site.LocalNow()})
+			At: s.LocalNow()})
 	}
 	return gone, errors.Join(failed, s.Store.Commit(ctx, c))
 }
 
 func (s *session) extras(ctx context.Context, each func(keys []string) error, page int) error {
-	return verify.Extra(ctx, s.Store, s.Target.Mirror, s.src.ID, func(extra []blob.Info, owed []int64) error {
+	return verify.Extra(ctx, s.Store, s.Target.Mirror, s.SourceID, func(extra []blob.Info, owed []int64) error {
 		s.doubt(owed)
 		for infos := range slices.Chunk(extra, page) {
 			if err := each(verify.Keys(infos)); err != nil {
@@ -154,8 +154,8 @@ func (s *session) extras(ctx context.Context, each func(keys []string) error, pa
 // doubt marks rows without a file where one exists, so that a run looks at it.
 func (s *session) doubt(owed []int64) {
 	for _, id := range owed {
-		if !s.Site.Look {
-			s.Site.Doubt(id)
+		if !s.Look {
+			s.Doubt(id)
 		}
 	}
 }

@@ -16,7 +16,7 @@ const lagFirst = 5 * time.Second
 
 // fillGaps reads the lists of all sets with due holes or hints.
 func (f *Follower) fillGaps(ctx context.Context) error {
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.Se
 
 func (f *Follower) afterFill(set *store.Set, p *pull.Puller, s *following) time.Time {
 	if p.Out.Problem != nil {
-		f.s.log.Warn("a gap could not be asked about; it stays open", "set", set.CapabilityList, "err", p.Out.Problem)
+		f.s.Log.Warn("a gap could not be asked about; it stays open", "set", set.CapabilityList, "err", p.Out.Problem)
 	}
 	if len(p.Cover.Unheard()) == 0 {
 		s.due, s.delay = time.Time{}, 0
@@ -161,7 +161,7 @@ func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *coverage.
 	if err != nil {
 		return err
 	}
-	c := &store.Commit{Claim: f.s.claim}
+	c := &store.Commit{Claim: f.s.Claim}
 	for i := range gaps {
 		for _, h := range cover.Unheard() {
 			if g := &gaps[i]; g.Until == h.Until && (g.State == store.GapWaiting || g.State == store.GapFound) {

@@ -27,7 +27,7 @@ func (f *Follower) notify(ctx context.Context) error {
 	}
 	for after := int64(0); ; {
 		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
-			SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
+			SourceID: f.s.SourceID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
 		})
 		if err != nil || len(ds) == 0 {
 			return err
@@ -101,7 +101,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if err != nil {
 		return err
 	}
-	v := &pull.PushReader{Puller: p, Now: f.s.SourceNow() + pull.ClockError, Commit: &store.Commit{Claim: f.s.claim}}
+	v := &pull.PushReader{Puller: p, Now: f.s.SourceNow() + pull.ClockError, Commit: &store.Commit{Claim: f.s.Claim}}
 	reads := f.readerOf(id)
 	if reads != nil {
 		p.Plan.ListedIn = reads.Plan.Seen
@@ -134,7 +134,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		f.gap(*g)
 	}
 	for _, n := range v.Notes {
-		f.s.Site.Seal(n)
+		f.s.Seal(n)
 	}
 	if v.Hint {
 		f.Hint(id)
@@ -144,7 +144,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 
 // drop ends deliveries without further work.
 func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
-	c := &store.Commit{Claim: f.s.claim}
+	c := &store.Commit{Claim: f.s.Claim}
 	for _, d := range ds {
 		c.Inbox = append(c.Inbox, store.InboxChange{ID: d.ID})
 	}
@@ -169,7 +169,7 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 	if err != nil {
 		return err
 	}
-	now := f.s.Site.LocalNow()
+	now := f.s.LocalNow()
 	isHole := func(list []store.Interval, until store.Micros) bool {
 		return slices.ContainsFunc(list, func(h store.Interval) bool { return h.Until == until })
 	}

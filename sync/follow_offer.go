@@ -45,7 +45,7 @@ func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*dest
 	seen := map[int64]bool{}
 	for i := range chosen {
 		o := &chosen[i]
-		set, err := s.Store.EnsureSet(ctx, s.claim, o.ID)
+		set, err := s.Store.EnsureSet(ctx, s.Claim, o.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func (f *Follower) tell(ctx context.Context, set int64, now []destination.Channe
 }
 
 func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	if err != nil || len(f.s.Target.Sets) > 0 {
 		return err
 	}
@@ -152,13 +152,13 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 func (f *Follower) rediscover(ctx context.Context) (told, err error) {
 	_, err = f.discover(ctx)
 	if err != nil && !f.broken(ctx, err) {
-		f.s.log.Warn("what the Source offers could not be read anew", "err", err)
+		f.s.Log.Warn("what the Source offers could not be read anew", "err", err)
 		return err, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	for i := range sets {
 		if !sets[i].LastPull.Known() && f.offers[sets[i].ID] != nil {
 			f.o.Later(WorkPull, f.s.Now())
@@ -179,7 +179,7 @@ func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 	n := &named{changes: map[int64]bool{}, list: map[int64]bool{}}
 	for after := int64(0); ; {
 		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
-			SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
+			SourceID: f.s.SourceID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
 		})
 		if err != nil || len(ds) == 0 {
 			return n, err
@@ -208,7 +208,7 @@ func (f *Follower) name(ctx context.Context, n *named, e *rsdoc.Entry) error {
 			index = l.Href
 		}
 	}
-	doc, err := f.s.Store.Document(ctx, f.s.src.ID, e.Loc)
+	doc, err := f.s.Store.Document(ctx, f.s.SourceID, e.Loc)
 	if err == nil && doc.SetID != 0 && f.offers[doc.SetID] != nil {
 		switch rsdoc.Kind(doc.Kind) {
 		case rsdoc.KindChangeList:
@@ -275,7 +275,7 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 		return err
 	}
 	if p.Out.Problem != nil {
-		f.s.log.Warn("a document that a notification named could not be read; the next pull tries again",
+		f.s.Log.Warn("a document that a notification named could not be read; the next pull tries again",
 			"set", set.CapabilityList, "err", p.Out.Problem)
 	}
 	f.countMisses(p)
@@ -318,7 +318,7 @@ func (f *Follower) scrub(ctx context.Context) error {
 		return nil
 	}
 	rs, err := s.Store.Scan(ctx, store.ScanQuery{
-		SourceID: s.src.ID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage,
+		SourceID: s.SourceID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage,
 	})
 	if err != nil {
 		return err
@@ -332,7 +332,7 @@ func (f *Follower) scrub(ctx context.Context) error {
 	for _, r := range rs {
 		p, err := verify.File(ctx, s.Target.Mirror, r)
 		if err != nil && ctx.Err() == nil { // of the machine, not of the file
-			s.log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
+			s.Log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
 			return nil
 		}
 		if err != nil {

@@ -125,14 +125,14 @@ func (e sourceError) Unwrap() error      { return e.error }
 // pullSet reads the documents of one set. The pull is concluded when its fetches rest or patience ends.
 func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *pulling) error {
 	s := f.s
-	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
+	set, err := s.Store.EnsureSet(ctx, s.Claim, offer.ID)
 	if err != nil {
 		return err
 	}
 	if err := f.concludeSet(ctx, set.ID); err != nil {
 		return err
 	}
-	if set, err = s.Store.EnsureSet(ctx, s.claim, offer.ID); err != nil {
+	if set, err = s.Store.EnsureSet(ctx, s.Claim, offer.ID); err != nil {
 		return err
 	}
 	pull, err := s.NewPuller(&set, offer)
@@ -184,7 +184,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 // hasRead records that the documents of a set were read; its fetches may take much longer.
 func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	_, hole := p.Cover.FirstHole()
-	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.Site.LocalNow(), "", "",
+	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.LocalNow(), "", "",
 		p.Out.Problem == nil && !hole
 	if p.Out.Problem != nil {
 		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
@@ -201,8 +201,8 @@ func (f *Follower) setBack(ctx context.Context) (bool, error) {
 	if !f.tried.IsZero() {
 		return f.s.Now().Round(0).Before(f.tried.Round(0)), nil
 	}
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
-	now := f.s.Site.LocalNow()
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
+	now := f.s.LocalNow()
 	return slices.ContainsFunc(sets, func(set store.Set) bool { return set.LastPull > now }), err
 }
 
@@ -221,17 +221,17 @@ func (s *session) tryOwed(ctx context.Context) error {
 
 // tryPage holds the lock of the rows, because it writes back rows that it read.
 func (s *session) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
-	s.Site.Rows.Lock()
-	defer s.Site.Rows.Unlock()
+	s.Rows.Lock()
+	defer s.Rows.Unlock()
 	rs, err := s.Store.Due(ctx, store.DueQuery{
-		SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+		SourceID: s.SourceID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
 	})
 	if err != nil || len(rs) == 0 {
 		return after, false, err
 	}
 	after = rs[len(rs)-1].ID
-	c, now := &store.Commit{Claim: s.claim}, s.Site.LocalNow()
-	for _, r := range s.Site.Idle(rs) {
+	c, now := &store.Commit{Claim: s.Claim}, s.LocalNow()
+	for _, r := range s.Idle(rs) {
 		if work := r.Work; work.Due > now {
 			work.Due = now
 			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Work: &work})
@@ -243,7 +243,7 @@ func (s *session) tryPage(ctx context.Context, action store.Action, after int64)
 	if err := s.Store.Commit(ctx, c); err != nil {
 		return after, false, err
 	}
-	s.Site.Name(transfer.Due(c))
+	s.Name(transfer.Due(c))
 	return after, true, nil
 }
 
@@ -344,17 +344,17 @@ func (f *Follower) ended(p *pulling) {
 // troubled records at all sets why the whole Source could not be read.
 func (f *Follower) troubled(ctx context.Context, cause error) error {
 	if !f.once { // a one-shot run returns it
-		f.s.log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
+		f.s.Log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
 	}
 	f.s.observe.unread(cause)
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	if err != nil {
 		return err
 	}
-	c := &store.Commit{Claim: f.s.claim}
+	c := &store.Commit{Claim: f.s.Claim}
 	for i := range sets {
 		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false,
-			transfer.Clip(cause.Error(), 500), f.s.Site.LocalNow()
+			transfer.Clip(cause.Error(), 500), f.s.LocalNow()
 		sets[i].Cause = causeOf(cause)
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
 	}
@@ -369,7 +369,7 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 	if s.o.Plan != nil {
 		return nil
 	}
-	if s.Site.Look && !f.looked {
+	if s.Look && !f.looked {
 		if err := s.claimTrash(ctx); err != nil {
 			return err
 		}
@@ -388,5 +388,5 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 		return nil
 	}
 	s.src.Policy = policy
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Policy: &policy}})
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Policy: &policy}})
 }

@@ -49,7 +49,7 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 		if f.broken(ctx, err) {
 			return time.Time{}, err
 		}
-		f.s.log.Warn("a topic that may have changed could not be read; it is tried again",
+		f.s.Log.Warn("a topic that may have changed could not be read; it is tried again",
 			"set", set.CapabilityList, "err", err)
 		f.keepHint(set.ID)
 		return again, nil
@@ -63,7 +63,7 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 		return time.Time{}, err
 	}
 	if p.Out.Problem != nil {
-		f.s.log.Warn("a topic that may have changed could not be read; it is tried again",
+		f.s.Log.Warn("a topic that may have changed could not be read; it is tried again",
 			"set", set.CapabilityList, "err", p.Out.Problem)
 		f.keepHint(set.ID)
 		return again, nil
@@ -93,7 +93,7 @@ func (f *Follower) answered(ctx context.Context, set *store.Set, s *following) (
 		return false, nil
 	}
 	for _, uri := range []string{offer.Topic.URL, offer.Topic.Answer.URL} {
-		r, err := f.s.Store.Resource(ctx, f.s.src.ID, uri)
+		r, err := f.s.Store.Resource(ctx, f.s.SourceID, uri)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return false, err
 		}
@@ -111,7 +111,7 @@ func (f *Follower) lookAgain(set int64) time.Time {
 		return time.Time{}
 	}
 	if s.looks++; s.looks > looksMost {
-		f.s.log.Warn("a topic does not answer with what its hub pushed; its own answer counts", "set_id", set)
+		f.s.Log.Warn("a topic does not answer with what its hub pushed; its own answer counts", "set_id", set)
 		s.expects, s.looks = nil, 0
 		return time.Time{}
 	}
@@ -163,7 +163,7 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 		return err
 	}
 	p.Plan.Topic.Hub = heard
-	v := &topicPush{p: p, heard: heard, commit: &store.Commit{Claim: f.s.claim}}
+	v := &topicPush{p: p, heard: heard, commit: &store.Commit{Claim: f.s.Claim}}
 	for _, d := range ds {
 		if err := v.take(ctx, d); err != nil {
 			return err
@@ -174,7 +174,7 @@ func (f *Follower) notifyTopic(ctx context.Context, set *store.Set, ds []*store.
 	}
 	f.o.Observe.notified(coverage.Unknown, len(ds))
 	for _, n := range v.notes {
-		f.s.Site.Seal(n)
+		f.s.Seal(n)
 	}
 	f.countOdd(p)
 	if v.hint || len(p.Plan.Topic.Contested) > 0 || heard.Busy() {
@@ -247,16 +247,16 @@ func (v *topicPush) take(ctx context.Context, d *store.Delivery) error {
 	case own != nil:
 		return own
 	case err != nil:
-		v.p.Source.Site.Log.Warn("a pushed feed was read in part; the feed itself is read",
+		v.p.Log.Warn("a pushed feed was read in part; the feed itself is read",
 			"set", v.p.Set.CapabilityList, "entries", taken, "err", err)
-		if err := v.p.Source.Site.Store.TallySubscription(ctx, d.SubscriptionID,
+		if err := v.p.Store.TallySubscription(ctx, d.SubscriptionID,
 			store.Tally{RejectedMalformed: 1}); err != nil {
 			return err
 		}
 		v.hint = true
 	case head.Skipped > 0:
-		pull.TellOf(v.p.Source.Told.Skipped, int64(head.Skipped))
-		v.p.Source.Site.Log.Warn("entries of a pushed feed could not be read; the feed itself is read",
+		pull.TellOf(v.p.Told.Skipped, int64(head.Skipped))
+		v.p.Log.Warn("entries of a pushed feed could not be read; the feed itself is read",
 			"set", v.p.Set.CapabilityList,
 			"entries", head.Skipped, "problems", head.Problems)
 		v.hint = true
@@ -273,7 +273,7 @@ func (v *topicPush) page(ctx context.Context, d *store.Delivery) error {
 	v.hint = true
 	var st destination.TopicState
 	topic := v.p.Offer.Topic.URL
-	if found, err := v.p.Source.RecallJSON(ctx, pull.TopicState+topic, &st); err != nil || !found || !st.Empty {
+	if found, err := v.p.RecallJSON(ctx, pull.TopicState+topic, &st); err != nil || !found || !st.Empty {
 		v.document = &d.Digest
 		return err
 	}
@@ -292,7 +292,7 @@ func (v *topicPush) base(ctx context.Context) (*url.URL, error) {
 	at := t.Answer.Final
 	if at == "" {
 		var st destination.TopicState
-		if _, err := v.p.Source.RecallJSON(ctx, pull.TopicState+t.URL, &st); err != nil {
+		if _, err := v.p.RecallJSON(ctx, pull.TopicState+t.URL, &st); err != nil {
 			return nil, err
 		}
 		at = cmp.Or(st.Final, t.URL)

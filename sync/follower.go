@@ -59,13 +59,13 @@ type following struct {
 // Follow begins to follow a Source. The error is a *store.HeldError, ErrStopped, or one of the store.
 func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follower, error) {
 	f := newFollower(o)
-	if err := f.begin(ctx, e, t, RunOptions{From: store.NoTime, Progress: f.progress}); err != nil {
+	if err := f.begin(ctx, e, t, RunOptions{Progress: f.progress}); err != nil {
 		return nil, err
 	}
-	if err := f.s.Site.Begun(ctx, nil); err != nil {
+	if err := f.s.Begun(ctx, nil); err != nil {
 		return nil, errors.Join(err, f.s.release())
 	}
-	f.s.Site.Follows = true
+	f.s.Follows = true
 	return f, nil
 }
 
@@ -83,10 +83,10 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	}
 	o := &f.o
 	f.s, s.Others, s.Kept = s, f.turn.await, f.turn.keep
-	s.Site.Hint, s.Site.Notes.Done = f.Hint, f.mirrored
+	s.Hint, s.Notes.Done = f.Hint, f.mirrored
 	s.observe = o.Observe
 	s.Told = pull.Readings{Skipped: o.Observe.Skipped, Rotten: o.Observe.Rotten, Held: o.Observe.Held, Gap: f.gap}
-	s.Site.Observe = transfer.Observer{
+	s.Observe = transfer.Observer{
 		Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted,
 	}
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
@@ -101,7 +101,7 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 func outsideAll(string) string { return "the set is unknown" }
 
 // SourceID is the Source's id in the store.
-func (f *Follower) SourceID() int64 { return f.s.src.ID }
+func (f *Follower) SourceID() int64 { return f.s.SourceID }
 
 // errClosed answers waiting callers when a Follower ends.
 var errClosed = errors.New("the Source is not followed any more")
@@ -197,7 +197,7 @@ func (f *Follower) set(id int64) *following {
 }
 
 func (f *Follower) known(ctx context.Context, id int64) (*store.Set, error) {
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	if i := slices.IndexFunc(sets, func(s store.Set) bool { return s.ID == id }); i >= 0 {
 		return &sets[i], err
 	}

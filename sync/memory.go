@@ -16,7 +16,7 @@ type memory struct{ s *session }
 
 // Recall implements destination.Memory.
 func (m *memory) Recall(ctx context.Context, url string) (*destination.Document, error) {
-	d, err := m.s.Store.Document(ctx, m.s.src.ID, url)
+	d, err := m.s.Store.Document(ctx, m.s.SourceID, url)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -40,10 +40,10 @@ func (m *memory) Remember(ctx context.Context, d *destination.Document) error {
 	}
 	// Repeatable, because a power cut only costs a request without a condition. A chain of documents then waits for no
 	// disk.
-	return m.s.Store.Commit(ctx, &store.Commit{Claim: m.s.claim, Repeatable: true, Documents: []store.Document{{
-		SourceID: m.s.src.ID, URL: d.URL, Kind: string(d.Head.Kind), ETag: known.ETag, LastModified: known.LastModified,
+	return m.s.Store.Commit(ctx, &store.Commit{Claim: m.s.Claim, Repeatable: true, Documents: []store.Document{{
+		SourceID: m.s.SourceID, URL: d.URL, Kind: string(d.Head.Kind), ETag: known.ETag, LastModified: known.LastModified,
 		At: store.Micros(d.Head.At), From: store.Micros(d.Head.From), Until: store.Micros(d.Head.Until),
 		LastEntry: store.NoTime,
-		Entries:   int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.Site.LocalNow(),
+		Entries:   int64(len(d.Entries)), Complete: true, Body: body, Read: m.s.LocalNow(),
 	}}})
 }

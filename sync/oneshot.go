@@ -118,7 +118,7 @@ func (s *session) workOff(
 				rec.Stir()
 				continue
 			}
-			due, err := s.Store.NextDue(ctx, s.src.ID)
+			due, err := s.Store.NextDue(ctx, s.SourceID)
 			if err != nil {
 				return err
 			}
@@ -192,16 +192,16 @@ func (s *session) conclude(
 		res.Problem = problem.Error()
 	}
 	if res.Refused > 0 {
-		s.log.Warn(
+		s.Log.Warn(
 			"resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
 			"set", pull.Set.CapabilityList, "refused", res.Refused)
 	}
 	// Owed, held and open work may change before the next pull, so readers of the set look at it anew.
-	pull.Set.InStep, pull.Set.Problem, pull.Set.LastPull, pull.Set.Gone = read, res.Problem, s.Site.LocalNow(), 0
+	pull.Set.InStep, pull.Set.Problem, pull.Set.LastPull, pull.Set.Gone = read, res.Problem, s.LocalNow(), 0
 	pull.Set.Cause = causeOf(problem)
 	c := pull.SetCommit()
 	c.Runs = []store.Run{{
-		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.Site.LocalNow(),
+		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.LocalNow(),
 		Fetched: res.Fetched,
 		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
 		Problem: res.Problem,
@@ -217,7 +217,7 @@ func (s *session) explain(ctx context.Context, rec *transfer.Reconciler) error {
 	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
 		for after := int64(0); ; {
 			rs, err := s.Store.Due(ctx, store.DueQuery{
-				SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+				SourceID: s.SourceID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
 			})
 			if err != nil {
 				return err

@@ -34,7 +34,7 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	}
 	err := s.DecideHeld(ctx, 0, what, func(n int, c *store.Commit) {
 		if done.Resources += int64(n); reject {
-			s.Site.Name(transfer.Due(c)) // owed again; RemoveAll finds removals
+			s.Name(transfer.Due(c)) // owed again; RemoveAll finds removals
 		}
 	})
 	if err != nil {

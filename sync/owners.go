@@ -34,7 +34,7 @@ func (s *session) owners(ctx context.Context, keys []string) ([]*store.Resource,
 			keys[i] = keymap.FoldKey(keys[i])
 		}
 	}
-	return s.Store.ByKeys(ctx, s.src.ID, keys)
+	return s.Store.ByKeys(ctx, s.SourceID, keys)
 }
 
 // foreign reports a restored file that is no resource of the Source. Its URI is its key, which no resource has for a
@@ -42,7 +42,7 @@ func (s *session) owners(ctx context.Context, keys []string) ([]*store.Resource,
 func foreign(r *store.Resource) bool { return r.Key != "" && r.URI == r.Key }
 
 func (s *session) origins(ctx context.Context) (out []string, err error) {
-	sets, err := s.Store.Sets(ctx, s.src.ID)
+	sets, err := s.Store.Sets(ctx, s.SourceID)
 	known := append([]string{s.Target.URL}, s.Target.Scope...)
 	for i := range sets {
 		known = append(known, sets[i].CapabilityList)

@@ -11,15 +11,15 @@ import (
 func (s *session) emptyTrash(ctx context.Context) error {
 	before := store.MicrosOf(s.Now().Add(-s.Target.TrashFor))
 	for after := ""; ; {
-		ts, err := s.Store.Trash(ctx, s.src.ID, before, after, 1000)
+		ts, err := s.Store.Trash(ctx, s.SourceID, before, after, 1000)
 		if err != nil || len(ts) == 0 {
 			return err
 		}
-		c := &store.Commit{Claim: s.claim}
+		c := &store.Commit{Claim: s.Claim}
 		for _, t := range ts {
 			after = t.ID
 			if err := s.Target.Mirror.DropTrash(ctx, t.ID); err != nil && !errors.Is(err, blob.ErrNotFound) {
-				s.log.Warn("could not drop a file from the trash; it is tried again with the next run",
+				s.Log.Warn("could not drop a file from the trash; it is tried again with the next run",
 					"key", t.Key, "err", err)
 				continue
 			}
@@ -40,7 +40,7 @@ func (s *session) claimTrash(ctx context.Context) error {
 			return nil
 		}
 		// The prefix matches ids that differ in the last digit.
-		near, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, i.ID[:len(i.ID)-1], 16)
+		near, err := s.Store.Trash(ctx, s.SourceID, store.NoTime, i.ID[:len(i.ID)-1], 16)
 		for _, t := range near {
 			if t.ID == i.ID {
 				return err
@@ -48,13 +48,13 @@ func (s *session) claimTrash(ctx context.Context) error {
 		}
 		if err == nil {
 			lost = append(lost, store.Trashed{
-				ID: i.ID, SourceID: s.src.ID, Length: -1, Reason: "left by a run that was cut", At: s.Site.LocalNow(),
+				ID: i.ID, SourceID: s.SourceID, Length: -1, Reason: "left by a run that was cut", At: s.LocalNow(),
 			})
 		}
 		return err
 	})
 	for start := 0; start < len(lost) && err == nil; start += 1000 {
-		err = s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Trash: lost[start:min(start+1000, len(lost))]})
+		err = s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Trash: lost[start:min(start+1000, len(lost))]})
 	}
 	return err
 }

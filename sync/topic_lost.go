@@ -11,7 +11,7 @@ import (
 // mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them. Entries of an
 // unreadable topic stay owed.
 func (s *session) mendTopics(ctx context.Context) error {
-	sets, err := s.Store.Sets(ctx, s.src.ID)
+	sets, err := s.Store.Sets(ctx, s.SourceID)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (s *session) mendTopics(ctx context.Context) error {
 		}
 		err = s.mendTopic(ctx, &sets[i])
 		if own, theirs := errors.AsType[*destination.Error](err); theirs && ctx.Err() == nil {
-			s.log.Warn("a topic cannot be read for what the mirror has lost of it; the next run tries again",
+			s.Log.Warn("a topic cannot be read for what the mirror has lost of it; the next run tries again",
 				"set", sets[i].CapabilityList, "err", own)
 		} else if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
 			return err
 		}
 		if p.Out.Problem != nil {
-			s.log.Warn("a topic was read in part only for what the mirror has lost of it",
+			s.Log.Warn("a topic was read in part only for what the mirror has lost of it",
 				"set", set.CapabilityList, "err", p.Out.Problem)
 		}
 	}

@@ -83,7 +83,7 @@ func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
 			return
 		}
 		if err := f.hear(ctx, over); err != nil {
-			f.s.log.Warn("a notification could not be taken up while a document is waited for; it is when that has come", "err", err)
+			f.s.Log.Warn("a notification could not be taken up while a document is waited for; it is when that has come", "err", err)
 			return
 		}
 	}
@@ -100,7 +100,7 @@ func (f *Follower) hear(ctx context.Context, over <-chan struct{}) (err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil { // as the queue does for a slice (F5); here nobody else would
-			f.s.log.Error("panic while a notification is taken up", "panic", p, "stack", string(debug.Stack()))
+			f.s.Log.Error("panic while a notification is taken up", "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()

@@ -12,7 +12,7 @@ func (f *Follower) doubtVerdicts(ctx context.Context) error {
 	if !f.s.src.Unclean {
 		return nil
 	}
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	f.marred.Store(slices.ContainsFunc(sets, func(s store.Set) bool { return s.Problem != "" }))
 	return err
 }

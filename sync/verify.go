@@ -43,7 +43,7 @@ func (e *Engine) Verify(
 		var found problems
 		defer func() {
 			if err := found.Close(); err != nil {
-				s.log.Warn("could not remove a temporary file", "err", err)
+				s.Log.Warn("could not remove a temporary file", "err", err)
 			}
 		}()
 		err = e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, found.Add)
@@ -128,14 +128,14 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	for i := range found {
 		ids[i] = found[i].ID
 	}
-	s.Site.Rows.Lock()
-	defer s.Site.Rows.Unlock()
+	s.Rows.Lock()
+	defer s.Rows.Unlock()
 	rs, err := s.Store.ByIDs(ctx, ids)
 	if err != nil {
 		return err
 	}
 	same := map[int64]bool{}
-	for _, r := range s.Site.Idle(rs) {
+	for _, r := range s.Idle(rs) {
 		same[r.ID] = true
 		for i := range found {
 			if found[i].ID == r.ID && *found[i].Expected != merge.DigestOf(&r.Have) {
@@ -149,13 +149,13 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	}
 	pull.TellOf(s.Told.Rotten, int64(len(found)))
 	for i := range found {
-		s.log.Warn("a mirror file is not what it was; it is fetched anew",
+		s.Log.Warn("a mirror file is not what it was; it is fetched anew",
 			"key", *found[i].Key, "problem", found[i].Problem)
 	}
 	if err := s.disown(ctx, found); err != nil {
 		return err
 	}
-	s.Site.Name(ids)
+	s.Name(ids)
 	return nil
 }
 
@@ -170,9 +170,9 @@ func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 	if err != nil {
 		return err
 	}
-	c := &store.Commit{Claim: s.claim}
+	c := &store.Commit{Claim: s.Claim}
 	sums := map[int64]*store.SetChange{}
-	now := s.Site.LocalNow()
+	now := s.LocalNow()
 	for _, r := range rs {
 		var have store.Have
 		var work store.Work
@@ -194,10 +194,10 @@ func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 }
 
 func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
-	now, err := s.Site.Actual(ctx, r)
+	now, err := s.Actual(ctx, r)
 	switch {
 	case err != nil:
-		h := s.Site.Unknown([32]byte{}, r.Have.Length, r.Have.ModTime)
+		h := s.Unknown([32]byte{}, r.Have.Length, r.Have.ModTime)
 		h.State = r.Have.State
 		return h
 	case now == nil:
@@ -230,7 +230,7 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 		}
 		if s != nil && len(extra) > 0 {
 			if _, err := s.discard(ctx, verify.Keys(extra), "belongs to no resource"); err != nil {
-				s.log.Warn("could not move extra files to the trash", "err", err)
+				s.Log.Warn("could not move extra files to the trash", "err", err)
 			} else {
 				repaired = true
 			}
@@ -248,12 +248,12 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 }
 
 func (s *session) tidyUp(ctx context.Context) error {
-	if s.Site.Follows {
+	if s.Follows {
 		return nil // the run of a Follower goes on
 	}
-	unclean := s.Site.Look || s.Site.AnyDoubt() // uncertain until a run has looked
-	if !unclean && !s.Site.Unclean.Load() {
+	unclean := s.Look || s.AnyDoubt() // uncertain until a run has looked
+	if !unclean && !s.Unclean.Load() {
 		return nil
 	}
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Unclean: &unclean}})
 }

@@ -27,10 +27,10 @@ var errBack = errors.New("list is older than it was")
 
 // Baseline reads a Resource List, or all parts of its index, into wants.
 type Baseline struct {
-	Puller *Puller
-	o      BaselineOptions
-	root   string // URL of its list or index
-	docs   []store.Document
+	*Puller
+	o    BaselineOptions
+	root string // URL of its list or index
+	docs []store.Document
 
 	begun    bool         // some list did not answer 304
 	held     int64        // held removals at the beginning
@@ -90,12 +90,12 @@ type baselineOutcome struct {
 func (p *Puller) takeBaseline(ctx context.Context, ref destination.Ref, o BaselineOptions) (baselineOutcome, error) {
 	b := &Baseline{Puller: p, o: o, root: ref.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime,
 		trusted: true}
-	p.Plan.Seen, p.Plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Source.Full}
+	p.Plan.Seen, p.Plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Full}
 	if o.reset {
-		defer p.Source.keep()()
+		defer p.keep()()
 	}
 	defer p.Plan.Release() // on errors, entries still gathered are dropped and the list is read again
-	reader := p.Source.Reader
+	reader := p.Reader
 	if o.uncached {
 		reader = reader.Uncached()
 	}
@@ -132,7 +132,7 @@ func (p *Puller) takeBaseline(ctx context.Context, ref destination.Ref, o Baseli
 		return out, nil
 	}
 	if b.back {
-		p.Source.Site.Log.Warn(
+		p.Log.Warn(
 			"the Resource List tells an older time than before, past caches too; the Source is asked about all that it says differently",
 			"list", fetch.RedactURL(ref.URL))
 	}
@@ -149,16 +149,16 @@ func (b *Baseline) Open(ctx context.Context) error {
 	if b.begun {
 		return nil
 	}
-	counts, err := b.Puller.Source.Site.Store.Withheld(ctx, b.Puller.Set.ID)
+	counts, err := b.Store.Withheld(ctx, b.Set.ID)
 	if err != nil {
 		return err
 	}
 	b.begun, b.held = true, counts.Held
-	b.Puller.Set.Generation++
-	b.Puller.Plan.Seen = spill.NewBitmap() // Seen belongs to this generation
-	c := b.Puller.SetCommit()
+	b.Set.Generation++
+	b.Plan.Seen = spill.NewBitmap() // Seen belongs to this generation
+	c := b.SetCommit()
 	c.Repeatable = true // later commits write wants of this generation
-	return b.Puller.Source.Site.Store.Commit(ctx, c)
+	return b.Store.Commit(ctx, c)
 }
 
 // Enter implements destination.Visitor.
@@ -169,7 +169,7 @@ func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (destinati
 	if part.Parent != "" && !part.NotModified {
 		return destination.Read, b.Open(ctx) // the index changed: all its parts are read
 	}
-	doc, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.URL)
+	doc, err := b.Store.Document(ctx, b.SourceID, part.URL)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !doc.Complete {
 		return destination.Read, nil
 	}
@@ -177,7 +177,7 @@ func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (destinati
 		return destination.Skip, err
 	}
 	if part.Parent != "" {
-		index, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.Parent)
+		index, err := b.Store.Document(ctx, b.SourceID, part.Parent)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return destination.Skip, err
 		}
@@ -204,12 +204,12 @@ func dates(part *destination.Part) bool {
 
 // Unchanged implements destination.Visitor.
 func (b *Baseline) Unchanged(ctx context.Context, part *destination.Part) error {
-	doc, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.URL)
+	doc, err := b.Store.Document(ctx, b.SourceID, part.URL)
 	if err != nil {
 		return err
 	}
-	doc.Read, doc.Body = b.Puller.Source.Site.LocalNow(), listLinks{Dated: dates(part)}.body()
-	b.Puller.pending.docs = append(b.Puller.pending.docs, doc)
+	doc.Read, doc.Body = b.LocalNow(), listLinks{Dated: dates(part)}.body()
+	b.pending.docs = append(b.pending.docs, doc)
 	return nil
 }
 
@@ -228,9 +228,9 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	case part.At.Known() && at < store.Micros(part.At):
 		b.list.torn = true // parts of two generations are no snapshot
 	}
-	if at.Known() && at > readAt(part, b.Puller.Source)+merge.Skew {
+	if at.Known() && at > readAt(part, b.Source)+merge.Skew {
 		// such a floor would shut out every change until then (F40, F74)
-		b.Puller.Source.Site.Log.Warn("at lies in the future; not believed",
+		b.Log.Warn("at lies in the future; not believed",
 			"list", fetch.RedactURL(part.URL), "at", at.Time())
 		at = store.NoTime
 	}
@@ -247,7 +247,7 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	// entries of an older version were taken for listed
 	b.list.torn = b.list.torn || b.list.reading.url == part.URL && !b.list.reading.same(now)
 	b.list.reading, b.list.asked = now, 0
-	id, err := b.Puller.Source.Site.Store.EnsureDocument(ctx, b.Puller.Source.Site.Claim, b.Puller.Set.ID, part.URL,
+	id, err := b.Store.EnsureDocument(ctx, b.Claim, b.Set.ID, part.URL,
 		string(rsdoc.KindResourceList))
 	b.list.docID = id
 	return err
@@ -260,7 +260,7 @@ func (b *Baseline) isOld(ctx context.Context, part *destination.Part, at store.M
 		return false, nil
 	}
 	if part.Parent != "" {
-		index, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.Parent)
+		index, err := b.Store.Document(ctx, b.SourceID, part.Parent)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return false, err
 		}
@@ -272,7 +272,7 @@ func (b *Baseline) isOld(ctx context.Context, part *destination.Part, at store.M
 }
 
 func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.Micros) error {
-	known, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.URL)
+	known, err := b.Store.Document(ctx, b.SourceID, part.URL)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
@@ -290,7 +290,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 	is, isKnown := parsed.HTTPTime(part.LastModified)
 	r.Back = before &&
 		(at.Known() && known.At.Known() && at < known.At || !at.Known() && wasKnown && isKnown && is < was) ||
-		!b.Puller.Set.Estimated && b.Puller.Set.Floor.Known() && r.At < b.Puller.Set.Floor
+		!b.Set.Estimated && b.Set.Floor.Known() && r.At < b.Set.Floor
 	if r.Back && !b.o.uncached && !b.o.reset {
 		return errBack
 	}
@@ -299,7 +299,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 		b.At = r.At
 	}
 	b.latest = max(b.latest, r.At)
-	b.Puller.Plan.Reading.Back = b.back
+	b.Plan.Reading.Back = b.back
 	return nil
 }
 
@@ -307,7 +307,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 // claim changes that are not told yet.
 func (b *Baseline) estimate(part *destination.Part) store.Micros {
 	const margin = 5 * 60 * 1e6
-	answered, own := readAt(part, b.Puller.Source), b.Puller.Source.Site.LocalNow()
+	answered, own := readAt(part, b.Source), b.LocalNow()
 	if lm, ok := parsed.HTTPTime(part.LastModified); ok && lm <= answered {
 		return min(lm, own)
 	}
@@ -324,15 +324,15 @@ func (b *Baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entr
 	if e.Fault != "" {
 		b.list.asked++
 	}
-	return b.Puller.Plan.Add(ctx,
+	return b.Plan.Add(ctx,
 		plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: b.list.part.Trusted, Hinted: e.Fault != ""})
 }
 
 // End implements destination.Visitor.
 func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head, skipped int64, first error) error {
 	if skipped > 0 {
-		TellOf(b.Puller.Source.Told.Skipped, skipped)
-		b.Puller.Source.Site.Log.Warn(
+		TellOf(b.Told.Skipped, skipped)
+		b.Log.Warn(
 			"bad entries of a Resource List; the Source is asked about those whose URI can be read",
 			"list", fetch.RedactURL(part.URL), "entries", skipped, "asked", b.list.asked, "first", first)
 	}
@@ -343,12 +343,12 @@ func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head,
 		}
 	}
 	b.list.reading = snapshotOf{}
-	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.Puller.Source))
+	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.Source))
 	b.docs = append(b.docs, store.Document{
-		SourceID: b.Puller.Source.Site.SourceID, SetID: b.Puller.Set.ID, URL: part.URL,
+		SourceID: b.SourceID, SetID: b.Set.ID, URL: part.URL,
 		Kind: string(rsdoc.KindResourceList),
 		ETag: etag, LastModified: modified, At: b.list.part.At, From: store.NoTime, Until: store.NoTime,
-		LastEntry: store.NoTime, Complete: skipped == b.list.asked, Read: b.Puller.Source.Site.LocalNow(),
+		LastEntry: store.NoTime, Complete: skipped == b.list.asked, Read: b.LocalNow(),
 		Body: listLinks{Dated: dates(part)}.body(),
 	})
 	return nil
@@ -356,7 +356,7 @@ func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head,
 
 // Failed implements destination.Visitor.
 func (b *Baseline) Failed(_ context.Context, part *destination.Part, err error) error {
-	b.Puller.Source.Site.Log.Warn("a list could not be read", "list", fetch.RedactURL(part.URL), "err", err)
+	b.Log.Warn("a list could not be read", "list", fetch.RedactURL(part.URL), "err", err)
 	b.failures = append(b.failures, fmt.Errorf("%s: %w", fetch.RedactURL(part.URL), err))
 	return nil
 }
@@ -387,8 +387,8 @@ func (b *Baseline) finish(ctx context.Context, tour destination.Tour) error {
 	c.Documents = b.docs
 	c.Spans = append(c.Spans,
 		p.span(store.SpanBaseline, store.Interval{From: store.NoTime, Until: a}, b.Listed, b.root))
-	p.Source.Site.Rows.Lock()
-	defer p.Source.Site.Rows.Unlock()
-	c.DropTombstones = &store.DropTombstones{SetID: p.Set.ID, At: a - 1, Except: p.Source.Site.InFlight()}
-	return p.Source.Site.Store.Commit(ctx, c)
+	p.Rows.Lock()
+	defer p.Rows.Unlock()
+	c.DropTombstones = &store.DropTombstones{SetID: p.Set.ID, At: a - 1, Except: p.InFlight()}
+	return p.Store.Commit(ctx, c)
 }

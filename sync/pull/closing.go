@@ -40,7 +40,7 @@ func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 	for _, u := range p.chain.unreached {
 		p.Out.GapsFound++
 		gap := &store.Gap{SetID: p.Set.ID, From: u.hole.From, Until: u.hole.Until, State: store.GapBaseline,
-			Found: p.Source.Site.LocalNow()}
+			Found: p.LocalNow()}
 		if err := p.fromArchives(ctx, u.hole); err != nil {
 			return false, err
 		}
@@ -78,7 +78,7 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 	}
 	p.Out.GapsFound++
 	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling,
-		Found: p.Source.Site.LocalNow()}
+		Found: p.LocalNow()}
 	p.chain.unread = nil // only this reading of the lists counts
 	if err := p.fromArchives(ctx, hole); err != nil {
 		return err
@@ -118,10 +118,10 @@ func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 		gap.State = store.GapBaseline // the next pull tries again
 		return p.putGap(ctx, gap)
 	}
-	p.Source.Site.Log.Warn(
+	p.Log.Warn(
 		"the documents of this set never meet; changes in between are only found by its Resource List",
 		"set", p.Set.CapabilityList, "from", rest.From.Time(), "until", rest.Until.Time())
-	gap.From, gap.Until, gap.State, gap.Ended = rest.From, rest.Until, store.GapUnprovable, p.Source.Site.LocalNow()
+	gap.From, gap.Until, gap.State, gap.Ended = rest.From, rest.Until, store.GapUnprovable, p.LocalNow()
 	p.Cover.Skip(rest)
 	return p.putGap(ctx, gap)
 }
@@ -138,7 +138,7 @@ func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
 			gap.Found = g.Found
 		}
 	}
-	if p.Source.Site.LocalNow()-gap.Found >= p.patience() {
+	if p.LocalNow()-gap.Found >= p.patience() {
 		return false, nil
 	}
 	p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w",
@@ -151,7 +151,7 @@ func (p *Puller) covered(hole store.Interval) bool { return p.Cover.ProvenPositi
 // closeGap closes a gap and all older open gaps below the position.
 func (p *Puller) closeGap(ctx context.Context, gap *store.Gap, by string) error {
 	p.Out.GapsClosed++
-	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.Source.Site.LocalNow()
+	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.LocalNow()
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (p *Puller) closeGap(ctx context.Context, gap *store.Gap, by string) error 
 			p.Out.GapsClosed++
 		}
 	}
-	return p.Source.Site.Store.Commit(ctx, c)
+	return p.Store.Commit(ctx, c)
 }
 
 func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
@@ -180,5 +180,5 @@ func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
 		}
 	}
 	c.Gaps = []*store.Gap{gap}
-	return p.Source.Site.Store.Commit(ctx, c)
+	return p.Store.Commit(ctx, c)
 }

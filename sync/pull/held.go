@@ -16,7 +16,7 @@ const (
 
 // DecideHeld ends the hold of the removals of a set, 0 for all sets. done hears of each page.
 func (s *Source) DecideHeld(ctx context.Context, set int64, what string, done func(n int, c *store.Commit)) error {
-	sets, err := s.Site.Store.Sets(ctx, s.Site.SourceID)
+	sets, err := s.Store.Sets(ctx, s.SourceID)
 	if err != nil {
 		return err
 	}
@@ -36,17 +36,17 @@ func (s *Source) DecideHeld(ctx context.Context, set int64, what string, done fu
 func (s *Source) decidePage(ctx context.Context, set, after int64, what string, floors map[int64]store.Micros,
 	done func(int, *store.Commit),
 ) (last int64, more bool, err error) {
-	s.Site.Rows.Lock()
-	defer s.Site.Rows.Unlock()
-	rs, err := s.Site.Store.Scan(ctx, store.ScanQuery{
-		SourceID: s.Site.SourceID, SetID: set, Filter: store.FilterHeld, After: after, Limit: SweepPage,
+	s.Rows.Lock()
+	defer s.Rows.Unlock()
+	rs, err := s.Store.Scan(ctx, store.ScanQuery{
+		SourceID: s.SourceID, SetID: set, Filter: store.FilterHeld, After: after, Limit: SweepPage,
 	})
 	if err != nil || len(rs) == 0 {
 		return after, false, err
 	}
-	c := &store.Commit{Claim: s.Site.Claim}
+	c := &store.Commit{Claim: s.Claim}
 	sums := map[int64]*store.SetChange{}
-	now := s.Site.LocalNow()
+	now := s.LocalNow()
 	for _, r := range rs {
 		wants := append([]store.Want(nil), r.Wants...)
 		have := r.Have
@@ -68,17 +68,17 @@ func (s *Source) decidePage(ctx context.Context, set, after int64, what string, 
 			}
 			work := merge.WorkForAll(wants, &have, now)
 			rc := store.ResourceChange{ID: r.ID, Want: w, Have: &have, Work: &work}
-			s.Site.Touch(&rc, now)
+			s.Touch(&rc, now)
 			c.Resources = append(c.Resources, rc)
 			c.Events = append(c.Events,
-				store.Event{SourceID: s.Site.SourceID, URI: r.URI, At: now, What: what, Version: w.Version})
+				store.Event{SourceID: s.SourceID, URI: r.URI, At: now, What: what, Version: w.Version})
 		}
 		merge.Total(sums, r.Wants, &r.Have, wants, &r.Have)
 	}
 	for _, sc := range sums {
 		c.Sets = append(c.Sets, *sc)
 	}
-	if err := s.Site.Store.Commit(ctx, c); err != nil {
+	if err := s.Store.Commit(ctx, c); err != nil {
 		return after, false, err
 	}
 	done(len(rs), c)

@@ -18,12 +18,12 @@ import (
 
 // Puller reads the documents of one set into wants and coverage.
 type Puller struct {
-	Source *Source
-	Set    *store.Set
-	Offer  *destination.SetOffer
-	Plan   *plan.Planner
-	Cover  *coverage.Coverage
-	Out    pulled
+	*Source
+	Set   *store.Set
+	Offer *destination.SetOffer
+	Plan  *plan.Planner
+	Cover *coverage.Coverage
+	Out   pulled
 
 	chain   listChain
 	pending unrecorded
@@ -126,15 +126,15 @@ func (p *Puller) read(ctx context.Context) error {
 		}
 		return p.settlePushes(ctx)
 	}
-	if p.Source.Full || !p.Based() && !p.Source.From.Known() {
+	if p.Full || !p.Based() && !p.From.Known() {
 		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: store.NoTime}); err != nil {
 			return err
 		}
 	} else if err := p.refresh(ctx); err != nil {
 		return err
 	}
-	if !p.Based() && p.Source.From.Known() {
-		p.Cover.StartAt(p.Source.From)
+	if !p.Based() && p.From.Known() {
+		p.Cover.StartAt(p.From)
 		if err := p.commitSet(ctx); err != nil { // the planner needs the floor
 			return err
 		}
@@ -143,7 +143,7 @@ func (p *Puller) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Changes(ctx, *p.Offer.ChangeList, anew || p.Source.Full); err != nil {
+	if err := p.Changes(ctx, *p.Offer.ChangeList, anew || p.Full); err != nil {
 		return err
 	}
 	if err := p.CloseHoles(ctx); err != nil {
@@ -154,7 +154,7 @@ func (p *Puller) read(ctx context.Context) error {
 
 // settlePushes compares pushed wants with the documents.
 func (p *Puller) settlePushes(ctx context.Context) error {
-	if p.Source.Dry {
+	if p.Dry {
 		return nil
 	}
 	if err := p.JudgeHoles(ctx); err != nil {
@@ -168,7 +168,7 @@ func (p *Puller) Based() bool { return p.Cover.ProvenPosition().Known() }
 
 // Start judges refused resources again after a change of scope, and fails a set without documents.
 func (p *Puller) Start(ctx context.Context) error {
-	if p.Source.Recheck {
+	if p.Recheck {
 		if err := p.rejudge(ctx); err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (p *Puller) listOnly(ctx context.Context) error {
 	if p.Offer.ResourceList == nil {
 		return nil
 	}
-	changed := p.Set.Baselines > 0 && !p.Source.Full
+	changed := p.Set.Baselines > 0 && !p.Full
 	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime})
 }
 
@@ -222,8 +222,8 @@ func (p *Puller) refresh(ctx context.Context) error {
 	if err != nil || p.Offer.ResourceList == nil {
 		return err
 	}
-	held, err := p.Source.Site.Store.Scan(ctx,
-		store.ScanQuery{SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterHeld, Limit: 1})
+	held, err := p.Store.Scan(ctx,
+		store.ScanQuery{SourceID: p.SourceID, SetID: p.Set.ID, Filter: store.FilterHeld, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -266,18 +266,18 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 // SetCommit returns a commit of the set's fields and the unrecorded documents. Their wants must be recorded before.
 func (p *Puller) SetCommit() *store.Commit {
 	p.Set.Floor, p.Set.Proven, p.Set.Joint = p.Cover.Floor, p.Cover.Proven, p.Cover.Joint
-	c := &store.Commit{Claim: p.Source.Site.Claim, Documents: p.pending.docs, Spans: p.pending.spans,
+	c := &store.Commit{Claim: p.Claim, Documents: p.pending.docs, Spans: p.pending.spans,
 		Gaps: p.pending.gaps, Sets: []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}}
 	p.pending.docs, p.pending.spans, p.pending.gaps = nil, nil, nil
 	return c
 }
 
 func (p *Puller) commitSet(ctx context.Context) error {
-	return p.Source.Site.Store.Commit(ctx, p.SetCommit())
+	return p.Store.Commit(ctx, p.SetCommit())
 }
 
 func (p *Puller) rejudge(ctx context.Context) error {
-	now := p.Source.Site.LocalNow()
+	now := p.LocalNow()
 	for after, more := int64(0), true; more; {
 		var err error
 		if after, more, err = p.rejudgePage(ctx, after, now); err != nil {
@@ -289,15 +289,15 @@ func (p *Puller) rejudge(ctx context.Context) error {
 
 // rejudgePage holds the row lock, because rows that it read are written back while another set's want may be fetched.
 func (p *Puller) rejudgePage(ctx context.Context, after int64, now store.Micros) (last int64, more bool, err error) {
-	p.Source.Site.Rows.Lock()
-	defer p.Source.Site.Rows.Unlock()
-	rs, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{
-		SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterRefused, After: after, Limit: SweepPage,
+	p.Rows.Lock()
+	defer p.Rows.Unlock()
+	rs, err := p.Store.Scan(ctx, store.ScanQuery{
+		SourceID: p.SourceID, SetID: p.Set.ID, Filter: store.FilterRefused, After: after, Limit: SweepPage,
 	})
 	if err != nil || len(rs) == 0 {
 		return after, false, err
 	}
-	c := &store.Commit{Claim: p.Source.Site.Claim}
+	c := &store.Commit{Claim: p.Claim}
 	for _, r := range rs {
 		after = r.ID
 		if r.Key == "" {
@@ -309,14 +309,14 @@ func (p *Puller) rejudgePage(ctx context.Context, after int64, now store.Micros)
 			p.freed = p.freed || w.Inline
 			work := merge.WorkForAll(r.Wants, &r.Have, now)
 			rc := store.ResourceChange{ID: r.ID, Want: &w, Work: &work}
-			p.Source.Site.Touch(&rc, now)
+			p.Touch(&rc, now)
 			c.Resources = append(c.Resources, rc)
 		}
 	}
 	if len(c.Resources) == 0 {
 		return after, true, nil
 	}
-	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
+	if err := p.Store.Commit(ctx, c); err != nil {
 		return after, false, err
 	}
 	p.Plan.Name(transfer.Due(c))

@@ -22,7 +22,7 @@ func (p *Puller) askPushed(ctx context.Context) error {
 	due := proven
 	if p.chain.open && p.Out.Problem == nil && p.chain.opened.Known() {
 		// an open list tells of a change within its lag, or never
-		due = max(due, p.chain.opened-max(lagLeast, p.Source.lag))
+		due = max(due, p.chain.opened-max(lagLeast, p.lag))
 	}
 	return p.eachPushed(ctx, func(rs []*store.Resource) error { return p.askPage(ctx, rs, proven, due) })
 }
@@ -40,10 +40,10 @@ func (p *Puller) eachPushed(ctx context.Context, page func([]*store.Resource) er
 
 func (p *Puller) pagePushed(ctx context.Context, after int64, page func([]*store.Resource) error,
 ) (last int64, more bool, err error) {
-	p.Source.Site.Rows.Lock()
-	defer p.Source.Site.Rows.Unlock()
-	rs, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{
-		SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterPushed, After: after, Limit: SweepPage,
+	p.Rows.Lock()
+	defer p.Rows.Unlock()
+	rs, err := p.Store.Scan(ctx, store.ScanQuery{
+		SourceID: p.SourceID, SetID: p.Set.ID, Filter: store.FilterPushed, After: after, Limit: SweepPage,
 	})
 	if err != nil || len(rs) == 0 {
 		return after, false, err
@@ -58,9 +58,9 @@ func agreed(w *store.Want, h *store.Have) bool {
 
 // askPage asks about wants that the documents passed by (proven) or should show by now (late).
 func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late store.Micros) error {
-	c := &store.Commit{Claim: p.Source.Site.Claim}
+	c := &store.Commit{Claim: p.Claim}
 	sums := map[int64]*store.SetChange{}
-	now := p.Source.Site.LocalNow()
+	now := p.LocalNow()
 	var fresh []int
 	for _, r := range rs {
 		w := r.WantFor(p.Set.ID)
@@ -81,7 +81,7 @@ func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 			fresh = append(fresh, len(c.Resources))
 		}
 		rc := store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work}
-		p.Source.Site.Touch(&rc, now)
+		p.Touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
 		merge.Total(sums, before, &r.Have, r.Wants, &r.Have) // a doubtful deletion does not count
 	}
@@ -94,9 +94,9 @@ func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 	if err := p.Plan.AssignKeys(ctx, c, fresh, nil); err != nil {
 		return err
 	}
-	p.Source.Site.Log.Info("changes that were pushed are in no document of the Source; it is asked about them",
+	p.Log.Info("changes that were pushed are in no document of the Source; it is asked about them",
 		"set", p.Set.CapabilityList, "resources", len(c.Resources))
-	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
+	if err := p.Store.Commit(ctx, c); err != nil {
 		return err
 	}
 	p.Plan.Name(transfer.Due(c))

@@ -12,7 +12,7 @@ import (
 
 // Source is one Source and the state that its readings share.
 type Source struct {
-	Site   *transfer.Site
+	*transfer.Site
 	Target Target
 	Reader *destination.Reader
 	Told   Readings
@@ -76,7 +76,7 @@ func (s *Source) keep() (release func()) {
 const ClockError = 2 * merge.Second
 
 // SourceNow returns the Source's time, as far as its answers tell.
-func (s *Source) SourceNow() store.Micros { return s.Site.LocalNow() + s.Offset }
+func (s *Source) SourceNow() store.Micros { return s.LocalNow() + s.Offset }
 
 type scopes struct{ rules sync.Map }
 
@@ -92,7 +92,7 @@ func (s *scopes) Of(set int64) func(string) string {
 
 // scopeOf returns the rule of a set. A Follower keeps the rule, which every notification needs.
 func (s *Source) scopeOf(set *store.Set, offer *destination.SetOffer) (func(uri string) string, error) {
-	if rule := s.Scopes.Of(set.ID); rule != nil && s.Site.Follows && offer.Err == nil {
+	if rule := s.Scopes.Of(set.ID); rule != nil && s.Follows && offer.Err == nil {
 		return rule, nil
 	}
 	return s.Target.Judge(offer)

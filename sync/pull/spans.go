@@ -8,7 +8,7 @@ import (
 // Spans record the evidence of coverage for display, in the commit of the coverage. No decision depends on a span.
 
 func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
-	now := p.Source.Site.LocalNow()
+	now := p.LocalNow()
 	return store.Span{
 		SetID: p.Set.ID, Kind: kind, From: iv.From, Until: iv.Until, First: now, Last: now, Entries: entries,
 		Document: document,

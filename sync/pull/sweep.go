@@ -24,24 +24,24 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	if err != nil {
 		return err
 	}
-	counts, err := p.Source.Site.Store.Withheld(ctx, p.Set.ID)
+	counts, err := p.Store.Withheld(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
 	// Removals held earlier count too, except of resources that this list names again.
 	files := gone.files + counts.Held
-	hold := merge.Hold(b.Listed == 0, files, p.Set.Resources, p.Source.Target.DeleteGuard) || b.skipped > 0 && files > 0
+	hold := merge.Hold(b.Listed == 0, files, p.Set.Resources, p.Target.DeleteGuard) || b.skipped > 0 && files > 0
 	if err := p.heed(ctx, absent, hold || b.skipped > 0); err != nil || gone.rows == 0 && counts.Held == 0 {
 		return err
 	}
 	if hold {
-		p.Source.Site.Log.Warn(
+		p.Log.Warn(
 			"the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
 			"set", p.Set.CapabilityList, "files", files, "of", p.Set.Resources, "bad_entries", b.skipped)
 		if err := p.sweepAway(ctx, absent, true); err != nil {
 			return err
 		}
-		p.Source.held(p.Set.ID, gone.files)
+		p.held(p.Set.ID, gone.files)
 		return nil
 	}
 	if err := p.sweepAway(ctx, absent, false); err != nil || counts.Held == 0 {
@@ -51,9 +51,9 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 		// growth of the mirror does not excuse removals that were held before
 		return nil
 	}
-	p.Source.Site.Log.Info("the new list removes little enough: what an earlier one had held is carried out",
+	p.Log.Info("the new list removes little enough: what an earlier one had held is carried out",
 		"set", p.Set.CapabilityList, "files", counts.Held)
-	return p.Source.DecideHeld(ctx, p.Set.ID, heldUnlisted,
+	return p.DecideHeld(ctx, p.Set.ID, heldUnlisted,
 		func(_ int, c *store.Commit) { p.Plan.Name(transfer.Due(c)) })
 }
 
@@ -61,21 +61,21 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 // a later push proved untrue.
 func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) error {
 	return p.eachPushed(ctx, func(rs []*store.Resource) error {
-		c := &store.Commit{Claim: p.Source.Site.Claim}
-		now := p.Source.Site.LocalNow()
+		c := &store.Commit{Claim: p.Claim}
+		now := p.LocalNow()
 		for _, r := range rs {
 			w := r.WantFor(p.Set.ID)
 			if w == nil || w.State != store.WantAbsent || p.Plan.Seen.Has(r.ID) || !backed(w, absent) {
 				continue
 			}
 			rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
-			p.Source.Site.Touch(&rc, now)
+			p.Touch(&rc, now)
 			c.Resources = append(c.Resources, rc)
 		}
 		if len(c.Resources) == 0 {
 			return nil
 		}
-		return p.Source.Site.Store.Commit(ctx, c)
+		return p.Store.Commit(ctx, c)
 	})
 }
 
@@ -94,7 +94,7 @@ func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate,
 	var n unlistedCount
 	var ids []int64
 	page := func() error {
-		rs, err := p.Source.Site.Store.ByIDs(ctx, ids)
+		rs, err := p.Store.ByIDs(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate,
 		}
 		return nil
 	}
-	for id, err := range p.Source.Site.Store.Unlisted(ctx, p.Set.ID, p.Set.Generation, EndOfTime) {
+	for id, err := range p.Store.Unlisted(ctx, p.Set.ID, p.Set.Generation, EndOfTime) {
 		if err != nil {
 			return n, err
 		}
@@ -156,10 +156,10 @@ func takenBack(w *store.Want, absent merge.Candidate, hold bool) *store.Want {
 // makeAbsent records removals. Content fields stay, so that a rejected sweep can restore the want.
 func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent merge.Candidate, hold bool) error {
 	s := p.Source
-	s.Site.Rows.Lock()
-	defer s.Site.Rows.Unlock()
-	now := s.Site.LocalNow()
-	c := &store.Commit{Claim: s.Site.Claim}
+	s.Rows.Lock()
+	defer s.Rows.Unlock()
+	now := s.LocalNow()
+	c := &store.Commit{Claim: s.Claim}
 	sums := map[int64]*store.SetChange{}
 	for _, r := range rs {
 		w := r.WantFor(p.Set.ID)
@@ -176,7 +176,7 @@ func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 		switch decision {
 		case merge.Replace:
 			var err error
-			if found, err = s.Site.Found(ctx, r, false); err != nil {
+			if found, err = s.Found(ctx, r, false); err != nil {
 				return err
 			} else if found != nil {
 				r.Have = *found
@@ -192,7 +192,7 @@ func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 		default:
 			if backed(w, absent) {
 				rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
-				s.Site.Touch(&rc, now)
+				s.Touch(&rc, now)
 				c.Resources = append(c.Resources, rc)
 			}
 			continue
@@ -205,16 +205,16 @@ func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 			what = "held"
 		}
 		rc := store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found}
-		s.Site.Touch(&rc, now)
+		s.Touch(&rc, now)
 		c.Resources = append(c.Resources, rc)
 		c.Events = append(c.Events,
-			store.Event{SourceID: s.Site.SourceID, URI: r.URI, At: now, What: what, Version: next.Version})
+			store.Event{SourceID: s.SourceID, URI: r.URI, At: now, What: what, Version: next.Version})
 		merge.Total(sums, before, &was, r.Wants, &r.Have)
 	}
 	for _, sum := range sums {
 		c.Sets = append(c.Sets, *sum)
 	}
-	if err := s.Site.Store.Commit(ctx, c); err != nil {
+	if err := s.Store.Commit(ctx, c); err != nil {
 		return err
 	}
 	p.Plan.Name(transfer.Due(c))

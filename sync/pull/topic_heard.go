@@ -19,7 +19,7 @@ type Heard struct {
 
 // NewHeard returns the memory for deliveries of a topic.
 func (p *Puller) NewHeard(ctx context.Context, ds []*store.Delivery) (*Heard, error) {
-	st, err := p.Source.standingOf(ctx, p.Set.ID)
+	st, err := p.standingOf(ctx, p.Set.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (p *Puller) NewHeard(ctx context.Context, ds []*store.Delivery) (*Heard, er
 	for _, d := range ds {
 		if bytes.Contains(d.Body, []byte("deleted-entry")) {
 			var w window.Window
-			if _, err := p.Source.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &w); err != nil {
+			if _, err := p.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &w); err != nil {
 				return nil, err
 			}
 			for _, e := range w.Entries {
@@ -55,7 +55,7 @@ func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want)
 		return true // the hub's own word
 	}
 	if item.State == store.WantAbsent {
-		if !h.window[key] || merge.Hold(false, h.Ended+1, h.p.Set.Resources, h.p.Source.Target.DeleteGuard) {
+		if !h.window[key] || merge.Hold(false, h.Ended+1, h.p.Set.Resources, h.p.Target.DeleteGuard) {
 			return false
 		}
 		h.Ended++
@@ -66,7 +66,7 @@ func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want)
 
 func (h *Heard) tell(key uint64, at store.Micros) {
 	if h.Many = h.Many || len(h.Told) >= toldMost; !h.Many {
-		h.Told = append(h.Told, told{Key: key, At: at, Push: h.p.Source.Site.LocalNow()})
+		h.Told = append(h.Told, told{Key: key, At: at, Push: h.p.LocalNow()})
 	}
 }
 
@@ -75,8 +75,8 @@ func (h *Heard) Remember(c *store.Commit) error {
 	if !h.Taken {
 		return nil
 	}
-	h.Last = h.p.Source.Site.LocalNow()
-	d, err := h.p.Source.memo(h.p.Set, pushedKey(h.p.Set.ID), h.standing)
+	h.Last = h.p.LocalNow()
+	d, err := h.p.memo(h.p.Set, pushedKey(h.p.Set.ID), h.standing)
 	c.Documents = append(c.Documents, d)
 	return err
 }

@@ -58,7 +58,7 @@ func (w *walk) position() store.Micros {
 		position = store.Micros(p.Offer.Topic.Answer.Date)
 	}
 	if !position.Known() {
-		position = p.Source.SourceNow()
+		position = p.SourceNow()
 	}
 	return position
 }
@@ -102,7 +102,7 @@ func (w *walk) keep() error {
 // feed reached, NoTime for everything.
 func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	p := w.p
-	now := p.Source.SourceNow()
+	now := p.SourceNow()
 	if err := w.close(ctx); err != nil {
 		return since, err
 	}
@@ -165,7 +165,7 @@ func (w *walk) close(ctx context.Context) error {
 	if !w.whole(store.NoTime) {
 		return nil
 	}
-	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -174,11 +174,11 @@ func (w *walk) close(ctx context.Context) error {
 		if g.State != store.GapUnprovable || !w.whole(g.From) {
 			continue
 		}
-		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.Source.Site.LocalNow()
+		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.LocalNow()
 		p.pending.gaps = append(p.pending.gaps, g)
 		p.Out.GapsClosed++
-		if p.Source.Told.Gap != nil {
-			p.Source.Told.Gap(*g)
+		if p.Told.Gap != nil {
+			p.Told.Gap(*g)
 		}
 	}
 	return nil
@@ -186,9 +186,9 @@ func (w *walk) close(ctx context.Context) error {
 
 // unprovable records a hole that no document can fill. A missing beginning is recorded once.
 func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why string) error {
-	now := p.Source.Site.LocalNow()
+	now := p.LocalNow()
 	gap := &store.Gap{SetID: p.Set.ID, From: from, Until: until, State: store.GapUnprovable, Found: now, Ended: now}
-	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -203,11 +203,11 @@ func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why s
 	if gap.ID == 0 {
 		p.Out.GapsFound++
 	}
-	p.Source.Site.Log.Warn("entries of a feed may be missing, and nobody can tell",
+	p.Log.Warn("entries of a feed may be missing, and nobody can tell",
 		"feed", p.Set.CapabilityList, "why", why,
 		"from", gap.From.Time(), "until", gap.Until.Time())
-	if p.Source.Told.Gap != nil {
-		p.Source.Told.Gap(*gap)
+	if p.Told.Gap != nil {
+		p.Told.Gap(*gap)
 	}
 	p.pending.gaps = append(p.pending.gaps, gap)
 	return nil

@@ -40,7 +40,7 @@ func (s *Source) recallTopic(ctx context.Context, url string) (*destination.Topi
 		return nil, err
 	}
 	anew := s.Wide || s.Recheck
-	if doc, err := s.Site.Store.Document(ctx, s.Site.SourceID, TopicState+url); err == nil && !anew && doc.SetID != 0 {
+	if doc, err := s.Store.Document(ctx, s.SourceID, TopicState+url); err == nil && !anew && doc.SetID != 0 {
 		if anew, err = s.doubtful(ctx, doc.SetID); err != nil {
 			return nil, err
 		}
@@ -112,15 +112,15 @@ func (s *Source) standingOf(ctx context.Context, set int64) (st standing, err er
 
 // settle remembers the standing after a reading, which may still lag behind pushes.
 func (p *Puller) settle(ctx context.Context, w *walk) error {
-	was, err := p.Source.standingOf(ctx, p.Set.ID)
+	was, err := p.standingOf(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
-	now := p.Source.Site.LocalNow()
+	now := p.LocalNow()
 	if w != nil {
 		now = w.begun
 	}
-	next := standing{Last: was.Last, Form: p.Source.Target.form()}
+	next := standing{Last: was.Last, Form: p.Target.form()}
 	if next.Ended = was.Ended; now-was.Last >= merge.FeedLag {
 		next.Last, next.Ended = 0, 0
 	}
@@ -141,7 +141,7 @@ func (p *Puller) settle(ctx context.Context, w *walk) error {
 
 // RecallJSON reads a remembered value; false for none.
 func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, error) {
-	d, err := s.Site.Store.Document(ctx, s.Site.SourceID, key)
+	d, err := s.Store.Document(ctx, s.SourceID, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -153,12 +153,12 @@ func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, er
 
 // topicRead records a complete reading from since to at; NoTime for everything.
 func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries int64) error {
-	if p.Set.Baselines == 0 || p.Source.Full {
+	if p.Set.Baselines == 0 || p.Full {
 		p.Out.Kind = "baseline"
 		p.Set.Baselines++
 	}
 	before := p.Cover.ProvenPosition()
-	p.Cover.AddBaseline(min(at, p.Source.SourceNow()+merge.Skew) + 1)
+	p.Cover.AddBaseline(min(at, p.SourceNow()+merge.Skew) + 1)
 	if now := p.Cover.ProvenPosition(); now != before {
 		p.topicProved(store.Interval{From: since, Until: now}, entries)
 	}
@@ -169,7 +169,7 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 }
 
 func (p *Puller) rememberJSON(key string, what any) error {
-	d, err := p.Source.memo(p.Set, key, what)
+	d, err := p.memo(p.Set, key, what)
 	if err == nil {
 		p.pending.docs = append(p.pending.docs, d)
 	}
@@ -182,9 +182,9 @@ func (s *Source) memo(set *store.Set, key string, what any) (store.Document, err
 		return store.Document{}, fmt.Errorf("remember %s: %w", key, err)
 	}
 	return store.Document{
-		SourceID: s.Site.SourceID, SetID: set.ID, URL: key, Kind: kindTopic, At: store.NoTime, From: store.NoTime,
+		SourceID: s.SourceID, SetID: set.ID, URL: key, Kind: kindTopic, At: store.NoTime, From: store.NoTime,
 		Until:     store.NoTime,
-		LastEntry: store.NoTime, Complete: true, Body: body, Read: s.Site.LocalNow(),
+		LastEntry: store.NoTime, Complete: true, Body: body, Read: s.LocalNow(),
 	}, nil
 }
 
@@ -203,7 +203,7 @@ func (p *Puller) rememberTopic() error {
 }
 
 func (p *Puller) rememberSet() error {
-	return p.rememberJSON(topicSet+p.Source.Target.URL, knownTopic{Set: p.Set.CapabilityList})
+	return p.rememberJSON(topicSet+p.Target.URL, knownTopic{Set: p.Set.CapabilityList})
 }
 
 type knownTopic struct {
@@ -230,15 +230,15 @@ func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error 
 
 // ContentOfInline returns the bytes of an inline resource, or makes them of its edits; store.ErrNotFound for lost ones.
 func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte, error) {
-	content, err := s.Site.Store.Content(ctx, r.ID)
+	content, err := s.Store.Content(ctx, r.ID)
 	if err == nil {
 		return content, nil
 	}
-	edits, listErr := s.Site.Store.Edits(ctx, s.Site.SourceID, r.URI)
+	edits, listErr := s.Store.Edits(ctx, s.SourceID, r.URI)
 	if listErr != nil || len(edits) == 0 {
 		return nil, err
 	}
-	_, content = plan.FoldEdits(s.Site.Log, r.URI, edits)
+	_, content = plan.FoldEdits(s.Log, r.URI, edits)
 	return content, nil
 }
 
@@ -246,8 +246,8 @@ func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte
 // history for them.
 func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool, err error) {
 	for after := int64(0); !search; {
-		rs, err := s.Site.Store.Scan(ctx,
-			store.ScanQuery{SourceID: s.Site.SourceID, SetID: set, Filter: store.FilterOwed, After: after,
+		rs, err := s.Store.Scan(ctx,
+			store.ScanQuery{SourceID: s.SourceID, SetID: set, Filter: store.FilterOwed, After: after,
 				Limit: SweepPage})
 		if err != nil || len(rs) == 0 {
 			return some, search, err
