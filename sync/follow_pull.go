@@ -184,8 +184,7 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 // hasRead records that the documents of a set were read; its fetches may take much longer.
 func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	_, hole := p.Cover.FirstHole()
-	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.LocalNow(), "", "",
-		p.Out.Problem == nil && !hole
+	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.LocalNow(), "", "", p.Out.Problem == nil && !hole
 	if p.Out.Problem != nil {
 		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
 		f.s.observe.unread(p.Out.Problem)
@@ -208,43 +207,15 @@ func (f *Follower) setBack(ctx context.Context) (bool, error) {
 
 // tryOwed makes all owed work due, because a requested catch-up wants it tried now.
 func (s *session) tryOwed(ctx context.Context) error {
-	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
-		for after, more := int64(0), true; more; {
-			var err error
-			if after, more, err = s.tryPage(ctx, action, after); err != nil {
-				return err
+	return s.Revise(ctx, s.Owed(store.ActionFetch, store.ActionRemove), s.Name, func(v *pull.Revision, rs []*store.Resource) error {
+		for _, r := range s.Idle(rs) {
+			if work := r.Work; work.Due > v.Now {
+				work.Due = v.Now
+				v.Change(store.ResourceChange{ID: r.ID, Work: &work})
 			}
 		}
-	}
-	return nil
-}
-
-// tryPage holds the lock of the rows, because it writes back rows that it read.
-func (s *session) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
-	s.Rows.Lock()
-	defer s.Rows.Unlock()
-	rs, err := s.Store.Due(ctx, store.DueQuery{
-		SourceID: s.SourceID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+		return nil
 	})
-	if err != nil || len(rs) == 0 {
-		return after, false, err
-	}
-	after = rs[len(rs)-1].ID
-	c, now := &store.Commit{Claim: s.Claim}, s.LocalNow()
-	for _, r := range s.Idle(rs) {
-		if work := r.Work; work.Due > now {
-			work.Due = now
-			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Work: &work})
-		}
-	}
-	if len(c.Resources) == 0 {
-		return after, true, nil
-	}
-	if err := s.Store.Commit(ctx, c); err != nil {
-		return after, false, err
-	}
-	s.Name(transfer.Due(c))
-	return after, true, nil
 }
 
 const concludeAgain = 500 * time.Millisecond
@@ -353,8 +324,7 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	}
 	c := &store.Commit{Claim: f.s.Claim}
 	for i := range sets {
-		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false,
-			transfer.Clip(cause.Error(), 500), f.s.LocalNow()
+		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.LocalNow()
 		sets[i].Cause = causeOf(cause)
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
 	}

@@ -214,23 +214,12 @@ func (s *session) conclude(
 }
 
 func (s *session) explain(ctx context.Context, rec *transfer.Reconciler) error {
-	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
-		for after := int64(0); ; {
-			rs, err := s.Store.Due(ctx, store.DueQuery{
-				SourceID: s.SourceID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
-			})
-			if err != nil {
-				return err
-			}
-			if len(rs) == 0 {
-				break
-			}
-			for _, r := range rs {
-				after = r.ID
-				if err := s.explainOne(ctx, rec, r); err != nil {
-					return err
-				}
-			}
+	for r, err := range s.Owed(store.ActionFetch, store.ActionRemove).All(ctx) {
+		if err == nil {
+			err = s.explainOne(ctx, rec, r)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

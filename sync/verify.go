@@ -4,6 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"errors"
+
+	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
@@ -170,27 +173,24 @@ func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 	if err != nil {
 		return err
 	}
-	c := &store.Commit{Claim: s.Claim}
-	sums := map[int64]*store.SetChange{}
-	now := s.LocalNow()
+	v := s.NewRevision()
 	for _, r := range rs {
-		var have store.Have
+		was := r.Have
 		var work store.Work
 		switch w := merge.Effective(r.Wants); {
 		case w == nil || w.Refused != "": // no replacement will come
+			r.Have = store.Have{}
 		case w.State == store.WantAbsent:
-			have = s.spoilt(ctx, r)
-			work = merge.WorkFor(w, &have, now)
+			r.Have = s.spoilt(ctx, r)
+			work = merge.WorkFor(w, &r.Have, v.Now)
 		default:
-			have, work = s.spoilt(ctx, r), store.Work{Action: store.ActionFetch, Due: now}
+			r.Have, work = s.spoilt(ctx, r), store.Work{Action: store.ActionFetch, Due: v.Now}
 		}
-		merge.Total(sums, r.Wants, &r.Have, r.Wants, &have)
-		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Have: &have, Work: &work})
+		v.Change(store.ResourceChange{ID: r.ID, Have: &r.Have, Work: &work})
+		v.Count(r.Wants, was, r)
 	}
-	for _, sc := range sums {
-		c.Sets = append(c.Sets, *sc)
-	}
-	return s.Store.Commit(ctx, c)
+	_, err = v.Write(ctx)
+	return err
 }
 
 func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
@@ -256,4 +256,54 @@ func (s *session) tidyUp(ctx context.Context) error {
 		return nil
 	}
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Unclean: &unclean}})
+}
+
+// mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them. Entries of an
+// unreadable topic stay owed.
+func (s *session) mendTopics(ctx context.Context) error {
+	sets, err := s.Store.Sets(ctx, s.SourceID)
+	if err != nil {
+		return err
+	}
+	for i := range sets {
+		some, _, err := s.LostContent(ctx, sets[i].ID)
+		if err != nil {
+			return err
+		}
+		if !some {
+			continue
+		}
+		err = s.mendTopic(ctx, &sets[i])
+		if own, theirs := errors.AsType[*destination.Error](err); theirs && ctx.Err() == nil {
+			s.Log.Warn("a topic cannot be read for what the mirror has lost of it; the next run tries again",
+				"set", sets[i].CapabilityList, "err", own)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
+	offer, err := s.discover(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range offer.Sets {
+		if offer.Sets[i].ID != set.CapabilityList || offer.Sets[i].Topic == nil {
+			continue
+		}
+		p, err := s.NewPuller(set, &offer.Sets[i])
+		if err != nil {
+			return err
+		}
+		if err := p.Run(ctx); err != nil {
+			return err
+		}
+		if p.Out.Problem != nil {
+			s.Log.Warn("a topic was read in part only for what the mirror has lost of it",
+				"set", set.CapabilityList, "err", p.Out.Problem)
+		}
+	}
+	return s.carryOut(ctx)
 }

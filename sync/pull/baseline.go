@@ -230,8 +230,7 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	}
 	if at.Known() && at > readAt(part, b.Source)+merge.Skew {
 		// such a floor would shut out every change until then (F40, F74)
-		b.Log.Warn("at lies in the future; not believed",
-			"list", fetch.RedactURL(part.URL), "at", at.Time())
+		b.Log.Warn("at lies in the future; not believed", "list", fetch.RedactURL(part.URL), "at", at.Time())
 		at = store.NoTime
 	}
 	if old, err := b.isOld(ctx, part, at); err != nil || old {
@@ -247,8 +246,7 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	// entries of an older version were taken for listed
 	b.list.torn = b.list.torn || b.list.reading.url == part.URL && !b.list.reading.same(now)
 	b.list.reading, b.list.asked = now, 0
-	id, err := b.Store.EnsureDocument(ctx, b.Claim, b.Set.ID, part.URL,
-		string(rsdoc.KindResourceList))
+	id, err := b.Store.EnsureDocument(ctx, b.Claim, b.Set.ID, part.URL, string(rsdoc.KindResourceList))
 	b.list.docID = id
 	return err
 }

@@ -238,8 +238,7 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 		v.list.links.Index = l.Href
 	}
 	v.list.now, v.list.number, v.list.asked = readAt(part, v.p.Source), merge.NewReading(), 0
-	id, err := v.p.Store.EnsureDocument(ctx, v.p.Claim, v.p.Set.ID, part.URL,
-		string(rsdoc.KindChangeList))
+	id, err := v.p.Store.EnsureDocument(ctx, v.p.Claim, v.p.Set.ID, part.URL, string(rsdoc.KindChangeList))
 	if err != nil {
 		return err
 	}

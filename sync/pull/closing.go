@@ -77,8 +77,7 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 		return err
 	}
 	p.Out.GapsFound++
-	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling,
-		Found: p.LocalNow()}
+	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling, Found: p.LocalNow()}
 	p.chain.unread = nil // only this reading of the lists counts
 	if err := p.fromArchives(ctx, hole); err != nil {
 		return err
@@ -181,4 +180,36 @@ func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
 	}
 	c.Gaps = []*store.Gap{gap}
 	return p.Store.Commit(ctx, c)
+}
+
+// Spans record the evidence of coverage for display, in the commit of the coverage. No decision depends on a span.
+
+func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
+	now := p.LocalNow()
+	return store.Span{
+		SetID: p.Set.ID, Kind: kind, From: iv.From, Until: iv.Until, First: now, Last: now, Entries: entries,
+		Document: document,
+	}
+}
+
+func (p *Puller) proved(kind store.SpanKind, iv store.Interval, entries int64, list string) {
+	if coverage.Usable(iv) {
+		p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, list))
+	}
+}
+
+func listKind(archived bool) store.SpanKind {
+	if archived {
+		return store.SpanArchive
+	}
+	return store.SpanChangeList
+}
+
+// topicProved queues the span of a topic. A first reading is its baseline.
+func (p *Puller) topicProved(iv store.Interval, entries int64) {
+	kind := store.SpanFeed
+	if iv.From = min(iv.From, iv.Until); !iv.From.Known() {
+		kind = store.SpanBaseline
+	}
+	p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
 }

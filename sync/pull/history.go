@@ -50,8 +50,7 @@ func (p *Puller) wentBack(ctx context.Context) error {
 			"set", p.Set.CapabilityList, "list", p.chain.tail.Time(), "position", pos.Time())
 		return p.putGap(ctx, gap)
 	}
-	p.Log.Warn("the Source's history went back; taking a baseline from what it says now",
-		"set", p.Set.CapabilityList)
+	p.Log.Warn("the Source's history went back; taking a baseline from what it says now", "set", p.Set.CapabilityList)
 	gap.State = store.GapBaseline // a killed run reads all lists anew
 	if err := p.putGap(ctx, gap); err != nil {
 		return err

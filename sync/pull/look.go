@@ -8,7 +8,6 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/merge"
-	"resyncd/sync/transfer"
 	"resyncd/sync/verify"
 )
 
@@ -166,28 +165,19 @@ func (s *Source) correct(ctx context.Context, seen []*sighting, told func(ids []
 	if err != nil {
 		return 0, err
 	}
-	c, sums, now := &store.Commit{Claim: s.Claim}, map[int64]*store.SetChange{}, s.LocalNow()
+	rev := s.NewRevision()
 	for _, r := range s.Idle(rs) {
 		v := by[r.ID]
 		if r.Have != v.was || r.Work.Action != store.ActionNone {
 			continue
 		}
-		work := merge.WorkForAll(r.Wants, &v.is, now)
-		merge.Total(sums, r.Wants, &r.Have, r.Wants, &v.is)
-		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Have: &v.is, Work: &work})
+		r.Have = v.is
+		work := merge.WorkForAll(r.Wants, &v.is, rev.Now)
+		rev.Change(store.ResourceChange{ID: r.ID, Have: &v.is, Work: &work})
+		rev.Count(r.Wants, v.was, r)
 	}
-	if len(c.Resources) == 0 {
-		return 0, nil
-	}
-	for _, sum := range sums {
-		c.Sets = append(c.Sets, *sum)
-	}
-	if err := s.Store.Commit(ctx, c); err != nil {
-		return 0, err
-	}
-	ids = transfer.Due(c)
-	if len(ids) > 0 {
+	if ids, err = rev.Write(ctx); len(ids) > 0 {
 		told(ids)
 	}
-	return len(ids), nil
+	return len(ids), err
 }

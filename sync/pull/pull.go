@@ -13,7 +13,6 @@ import (
 	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/plan"
-	"resyncd/sync/transfer"
 )
 
 // Puller reads the documents of one set into wants and coverage.
@@ -277,50 +276,20 @@ func (p *Puller) commitSet(ctx context.Context) error {
 }
 
 func (p *Puller) rejudge(ctx context.Context) error {
-	now := p.LocalNow()
-	for after, more := int64(0), true; more; {
-		var err error
-		if after, more, err = p.rejudgePage(ctx, after, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rejudgePage holds the row lock, because rows that it read are written back while another set's want may be fetched.
-func (p *Puller) rejudgePage(ctx context.Context, after int64, now store.Micros) (last int64, more bool, err error) {
-	p.Rows.Lock()
-	defer p.Rows.Unlock()
-	rs, err := p.Store.Scan(ctx, store.ScanQuery{
-		SourceID: p.SourceID, SetID: p.Set.ID, Filter: store.FilterRefused, After: after, Limit: SweepPage,
-	})
-	if err != nil || len(rs) == 0 {
-		return after, false, err
-	}
-	c := &store.Commit{Claim: p.Claim}
-	for _, r := range rs {
-		after = r.ID
-		if r.Key == "" {
-			continue
-		}
-		w := *r.WantFor(p.Set.ID)
-		if w.Refused = p.Plan.Judge(r.URI, w.Inline); w.Refused == "" {
-			*r.WantFor(p.Set.ID) = w
+	refused := p.Scan(store.ScanQuery{SetID: p.Set.ID, Filter: store.FilterRefused})
+	return p.Revise(ctx, refused, p.Plan.Name, func(v *Revision, rs []*store.Resource) error {
+		for _, r := range rs {
+			w := r.WantFor(p.Set.ID)
+			if r.Key == "" || p.Plan.Judge(r.URI, w.Inline) != "" {
+				continue
+			}
+			w.Refused = ""
 			p.freed = p.freed || w.Inline
-			work := merge.WorkForAll(r.Wants, &r.Have, now)
-			rc := store.ResourceChange{ID: r.ID, Want: &w, Work: &work}
-			p.Touch(&rc, now)
-			c.Resources = append(c.Resources, rc)
+			work := merge.WorkForAll(r.Wants, &r.Have, v.Now)
+			v.Change(store.ResourceChange{ID: r.ID, Want: w, Work: &work})
 		}
-	}
-	if len(c.Resources) == 0 {
-		return after, true, nil
-	}
-	if err := p.Store.Commit(ctx, c); err != nil {
-		return after, false, err
-	}
-	p.Plan.Name(transfer.Due(c))
-	return after, true, nil
+		return nil
+	})
 }
 
 // Fill reads the Change Lists to close holes and follow hints. A set without Change List takes a baseline if its

@@ -1,3 +1,5 @@
+// Package pull reads a Source's documents and notifications into wants and coverage. It knows neither when a pull is
+// due nor who fetches the resources.
 package pull
 
 import (
@@ -106,6 +108,3 @@ func StateOf(s *store.Set) *store.SetState {
 		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, Cause: s.Cause, LastPull: s.LastPull,
 	}
 }
-
-// EndOfTime is later than every planned time.
-const EndOfTime = store.Micros(1) << 62

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strconv"
 
+	"bytes"
+
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/sync/merge"
@@ -245,22 +247,91 @@ func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte
 // LostContent reports whether inline resources wait for bytes that only their feed has, and whether to search its whole
 // history for them.
 func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool, err error) {
-	for after := int64(0); !search; {
-		rs, err := s.Store.Scan(ctx,
-			store.ScanQuery{SourceID: s.SourceID, SetID: set, Filter: store.FilterOwed, After: after,
-				Limit: SweepPage})
-		if err != nil || len(rs) == 0 {
+	owed := s.Scan(store.ScanQuery{SetID: set, Filter: store.FilterOwed})
+	for r, err := range owed.All(ctx) {
+		if err != nil {
 			return some, search, err
 		}
-		after = rs[len(rs)-1].ID
-		for _, r := range rs {
-			if w := r.WantFor(set); w != nil && w.Inline && r.Work.Class == transfer.ClassNoContent {
-				some, search = true, search || r.Work.Attempts <= searches
+		if w := r.WantFor(set); w != nil && w.Inline && r.Work.Class == transfer.ClassNoContent {
+			if some = true; r.Work.Attempts <= searches {
+				return some, true, nil
 			}
 		}
 	}
-	return some, search, nil
+	return some, false, nil
 }
 
 // searches bounds the searches for lost bytes.
 const searches = 3
+
+// Heard remembers the notifications of a topic, so that a later reading of the feed can check the hub's word (P9).
+type Heard struct {
+	standing
+	p      *Puller
+	window map[uint64]bool // keys of the feed's newest document, if deletions came
+	Taken  bool
+}
+
+// NewHeard returns the memory for deliveries of a topic.
+func (p *Puller) NewHeard(ctx context.Context, ds []*store.Delivery) (*Heard, error) {
+	st, err := p.standingOf(ctx, p.Set.ID)
+	if err != nil {
+		return nil, err
+	}
+	h := &Heard{p: p, standing: st, window: map[uint64]bool{}}
+	for _, d := range ds {
+		if bytes.Contains(d.Body, []byte("deleted-entry")) {
+			var w window.Window
+			if _, err := p.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &w); err != nil {
+				return nil, err
+			}
+			for _, e := range w.Entries {
+				h.window[e.Key] = true
+			}
+			break
+		}
+	}
+	return h, nil
+}
+
+// MayChange implements plan.Hub: it decides whether a hub's word may change what the feed told. A deletion is believed
+// only within the newest document, which the next reading checks, and only within the delete guard; otherwise the feed
+// is asked.
+func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want) bool {
+	key, at := window.KeyHash(uri), item.Version.From
+	if current == nil {
+		if item.State == store.WantAbsent { // the feed may have it
+			h.tell(key, at)
+		}
+		return true
+	}
+	if _, pushed := merge.PushedAt(current); pushed ||
+		current.State == store.WantAbsent && item.State == store.WantAbsent {
+		return true // the hub's own word
+	}
+	if item.State == store.WantAbsent {
+		if !h.window[key] || merge.Hold(false, h.Ended+1, h.p.Set.Resources, h.p.Target.DeleteGuard) {
+			return false
+		}
+		h.Ended++
+	}
+	h.tell(key, current.Version.From)
+	return true
+}
+
+func (h *Heard) tell(key uint64, at store.Micros) {
+	if h.Many = h.Many || len(h.Told) >= toldMost; !h.Many {
+		h.Told = append(h.Told, told{Key: key, At: at, Push: h.p.LocalNow()})
+	}
+}
+
+// Remember implements plan.Hub: it adds the memory to a commit of pushed wants.
+func (h *Heard) Remember(c *store.Commit) error {
+	if !h.Taken {
+		return nil
+	}
+	h.Last = h.p.LocalNow()
+	d, err := h.p.memo(h.p.Set, pushedKey(h.p.Set.ID), h.standing)
+	c.Documents = append(c.Documents, d)
+	return err
+}

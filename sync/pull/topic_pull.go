@@ -25,8 +25,7 @@ func (p *Puller) Topic(ctx context.Context) error {
 	if date := store.Micros(a.Date); date.Known() {
 		p.Offset = date - p.LocalNow()
 	}
-	id, err := p.Store.EnsureDocument(ctx, p.Claim, p.Set.ID, a.URL,
-		string(destination.KindFeed))
+	id, err := p.Store.EnsureDocument(ctx, p.Claim, p.Set.ID, a.URL, string(destination.KindFeed))
 	if err != nil {
 		return err
 	}

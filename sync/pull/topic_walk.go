@@ -438,8 +438,7 @@ func (w *walk) sweep(ctx context.Context) error {
 	p.shown = func(r *store.Resource, want *store.Want) bool {
 		pushed, ok := merge.PushedAt(want)
 		_, shown := w.seen[window.KeyHash(r.URI)]
-		return shown || !want.Inline || want.Type == plan.RecordType ||
-			ok && p.LocalNow()-pushed < merge.FeedLag
+		return shown || !want.Inline || want.Type == plan.RecordType || ok && p.LocalNow()-pushed < merge.FeedLag
 	}
 	defer func() { p.shown = nil }()
 	gone, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)
