@@ -80,14 +80,14 @@ func TestTwoEngines(t *testing.T) {
 	r.equal()
 
 	r.with(func(e *Engine, target Target) {
-		s, err := e.begin(context.Background(), target, r.opts)
+		s, err := e.begin(context.Background(), target, r.opts, Observer{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := s.release(); err != nil {
 			t.Fatal(err)
 		}
-		next, err := e.begin(context.Background(), target, r.opts)
+		next, err := e.begin(context.Background(), target, r.opts, Observer{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"resyncd/destination"
@@ -106,7 +107,7 @@ type session struct {
 	o       RunOptions
 	src     store.Source
 	release func() error
-	observe Observer
+	observe *Observer
 	// sweep says that this run or a later one must still carry out Target.SweepExtra.
 	sweep bool
 	// explained holds the resources that a dry run has reported or found right. Without it a later set would report
@@ -115,7 +116,7 @@ type session struct {
 	would     Would
 }
 
-func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, error) {
+func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Observer) (*session, error) {
 	src, err := e.Store.EnsureSource(ctx, t.Name, t.URL)
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	if src, err = e.Store.Source(ctx, t.Name); err != nil { // the last holder may have changed it
 		return nil, errors.Join(err, release())
 	}
-	s := &session{o: o, src: src, release: release, explained: spill.NewBitmap()}
+	s := &session{o: o, src: src, release: release, observe: observe.whole(), explained: spill.NewBitmap()}
 	if o.Plan != nil {
 		s.o.Plan = func(p Planned) error { s.would.count(p); return o.Plan(p) }
 	}
@@ -141,23 +142,29 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource,
 			Delete: t.Delete, TrashFor: t.TrashFor,
 		},
+		Observe: transfer.Observer{
+			Fetched: observe.Fetched, Settled: observe.Settled, Removed: observe.Removed, Halted: observe.Halted,
+		},
 	}
 	if t.Mirror != nil && o.Plan == nil {
 		t.Mirror = site.Watch()
 	}
 	s.Source = &pull.Source{
 		Site: site, Target: t, Limits: e.unordered, Full: o.Full, Dry: o.Plan != nil,
-		From: cmp.Or(o.From, store.NoTime),
+		From: cmp.Or(o.From, store.NoTime), Await: nobody, Keep: nobody,
+		Told: pull.Readings{
+			Skipped: s.observe.Skipped, Rotten: s.observe.Rotten, Held: s.observe.Held, Gap: s.observe.Gap,
+		},
 	}
 	s.Rule, s.Content = s.Scopes.Of, s.ContentOfInline
 	policy := t.PolicyDigest()
 	s.sweep = t.SweepExtra || src.Policy == policySweep
 	s.Recheck = src.Policy != policy
 	s.Reader = destination.NewReader(destination.ReaderOptions{
-		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.Log, RetryFor: o.RetryFor,
+		Client: t.Client, Policy: t.Policy, Memory: s.Source, Log: s.Log, RetryFor: o.RetryFor,
 		Topic:   s.TopicOptions(),
-		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
-		Await: s.Await,
+		NoFeeds: t.Kind == KindResourceSync, Doubted: s.observe.Doubted,
+		Await: func() (resume func()) { return s.Await() },
 	})
 	change := &store.SourceChange{RootID: &t.RootID}
 	if pending := policySweep; s.sweep {
@@ -171,6 +178,9 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	}
 	return s, nil
 }
+
+// nobody is whom a session without a Follower passes the turn to.
+func nobody() (end func()) { return func() {} }
 
 // policySweep stands in Source.Policy until a run has carried out Target.SweepExtra. Without it a kill in between would
 // leave the files there for ever.
@@ -187,28 +197,15 @@ func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() e
 		if !errors.As(err, &held) || waited >= claimPatience {
 			return c, release, err
 		}
-		if err := pause(ctx, step); err != nil {
-			return c, nil, err
+		select {
+		case <-time.After(step):
+		case <-ctx.Done():
+			return c, nil, ctx.Err()
 		}
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(max(d, 0))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *session) discover(ctx context.Context) (*destination.Offer, error) {
-	return s.discoverBy(ctx, s.Reader)
-}
-
-func (s *session) discoverBy(ctx context.Context, r *destination.Reader) (offer *destination.Offer, err error) {
+func (s *session) discover(ctx context.Context, r *destination.Reader) (offer *destination.Offer, err error) {
 	if s.Target.Kind == KindFeed {
 		offer, err = destination.DiscoverTopic(ctx, r, s.Target.URL, s.TopicOptions())
 	} else {
@@ -229,16 +226,12 @@ func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, erro
 	}
 	var out []destination.SetOffer
 	for _, want := range s.Target.Sets {
-		found := false
-		for _, o := range offer.Sets {
-			if o.ID == want {
-				out, found = append(out, o), true
-			}
-		}
-		if !found {
+		i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == want })
+		if i < 0 {
 			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`",
 				s.Target.Name, want, fetch.RedactURL(s.Target.URL))
 		}
+		out = append(out, offer.Sets[i])
 	}
 	return out, nil
 }
@@ -272,11 +265,11 @@ func (s *session) recognise(ctx context.Context, offer *destination.Offer) error
 				return nil
 			}
 		}
-		doc, err := s.Store.Document(ctx, s.SourceID, known[i].CapabilityList)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		doc, err := s.Document(ctx, known[i].CapabilityList)
+		if err != nil {
 			return err
 		}
-		described = described || err == nil && doc.Kind == string(rsdoc.KindCapabilityList)
+		described = described || doc.Kind == string(rsdoc.KindCapabilityList)
 	}
 	if !described || len(offer.Sets) == 0 {
 		return nil

@@ -14,18 +14,12 @@ import (
 	"resyncd/sync/verify"
 )
 
-func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offer *destination.Offer) error {
-	n, err := s.sweepOnce(ctx, offer)
-	rec.Went(n)
-	return err
-}
-
-// sweepOnce sweeps only after every offered set has had a baseline. Otherwise the files of an unread set would look
+// sweepExtra sweeps only after every offered set has had a baseline. Otherwise the files of an unread set would look
 // like extra files (P5).
-func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone int64, err error) {
+func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offer *destination.Offer) error {
 	sets, err := s.Store.Sets(ctx, s.SourceID)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	read := map[string]bool{}
 	for i := range sets {
@@ -34,14 +28,16 @@ func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone
 	feeds := false
 	for _, o := range offer.Sets {
 		if !read[o.ID] {
-			return 0, nil
+			return nil
 		}
 		feeds = feeds || o.Topic != nil
 	}
 	if s.sweep = false; feeds { // no feed lists all that it ever showed
-		return 0, nil
+		return nil
 	}
-	return s.sweepAll(ctx)
+	gone, err := s.sweepAll(ctx)
+	rec.Went(gone)
+	return err
 }
 
 // sweepAll moves files without an owner to the trash, under the sweep guard. With an empty mirror a later run judges
@@ -51,14 +47,14 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 		if s.o.Plan == nil {
 			return 0, nil
 		}
-		return 0, s.extras(ctx, func(keys []string) error { return s.planExtra(ctx, keys, "keep") }, mendPage)
+		return 0, s.extras(ctx, func(keys []string) error { return s.planExtra(ctx, keys, "keep") })
 	}
 	have, err := s.mirrored(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var extra int64
-	if err := s.extras(ctx, func([]string) error { extra++; return nil }, 1); err != nil || extra == 0 {
+	if err := s.extras(ctx, func(keys []string) error { extra += int64(len(keys)); return nil }); err != nil || extra == 0 {
 		return 0, err
 	}
 	if merge.Hold(have == 0, extra, have+extra, s.Target.DeleteGuard) {
@@ -74,7 +70,7 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 		n, err := s.discard(ctx, keys, "no list names it")
 		gone += n
 		return err
-	}, mendPage)
+	})
 	return gone, err
 }
 
@@ -134,10 +130,10 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 	return gone, errors.Join(failed, s.Store.Commit(ctx, c))
 }
 
-func (s *session) extras(ctx context.Context, each func(keys []string) error, page int) error {
+func (s *session) extras(ctx context.Context, each func(keys []string) error) error {
 	return verify.Extra(ctx, s.Store, s.Target.Mirror, s.SourceID, func(extra []blob.Info, owed []int64) error {
 		s.doubt(owed)
-		for infos := range slices.Chunk(extra, page) {
+		for infos := range slices.Chunk(extra, mendPage) {
 			if err := each(verify.Keys(infos)); err != nil {
 				return err
 			}

@@ -3,20 +3,22 @@ package sync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"resyncd/destination"
+	"resyncd/destination/fetch"
 	"resyncd/store"
-	"resyncd/sync/coverage"
+	"resyncd/store/blob"
 	"resyncd/sync/pull"
+	"resyncd/sync/report"
 	"resyncd/sync/transfer"
 )
 
 // pulling is a pull whose documents are read and whose fetches may still run.
 type pulling struct {
 	pull     *pull.Puller
-	res      Result
 	start    time.Time
 	base     transfer.Count
 	deadline time.Time
@@ -27,30 +29,17 @@ type pulling struct {
 	asked, got int64
 }
 
+func (f *Follower) newPulling(requests []*PullRequest) *pulling {
+	p := &pulling{requests: requests, base: f.rec.Count()}
+	p.asked, p.got = f.s.Target.Spent()
+	return p
+}
+
 // pull reads the offer and each set, and leaves the fetching to Run. The Source's faults are recorded at its sets and
 // return no error.
 func (f *Follower) pull(ctx context.Context) error {
 	requests := f.asks.take()
-	full := false
-	for _, r := range requests {
-		full = full || r.Full
-	}
-	back, err := f.setBack(ctx)
-	if err != nil {
-		f.asks.answer(requests, err)
-		return err
-	}
-	f.tried = f.s.Now()
-	first := &pulling{requests: requests, base: f.rec.Count()}
-	first.asked, first.got = f.s.Target.Spent()
-	if len(requests) > 0 || back {
-		if err := f.s.tryOwed(ctx); err != nil {
-			f.rec.EndCount(first.base)
-			f.asks.answer(requests, err)
-			return err
-		}
-	}
-	err = f.pullAll(ctx, full, first)
+	err := f.pullAll(ctx, requests)
 	if err != nil {
 		f.asks.answer(requests, err)
 		if f.broken(ctx, err) {
@@ -61,7 +50,7 @@ func (f *Follower) pull(ctx context.Context) error {
 			err = cause
 		}
 	}
-	f.wake()
+	f.rec.Stir()
 	return err
 }
 
@@ -73,19 +62,29 @@ func (f *Follower) broken(ctx context.Context, err error) bool {
 
 var errSource = errors.New("the Source cannot be followed")
 
-// pullAll pulls each set; p is the first set's pull and includes the work done for all sets. A one-shot run ends each
-// pull before the next.
-func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err error) {
-	s := f.s
-	s.Full = full
+// pullAll pulls each set; the first pull includes the work done for all sets. A one-shot run ends each pull before the
+// next.
+func (f *Follower) pullAll(ctx context.Context, requests []*PullRequest) (err error) {
+	s, p := f.s, f.newPulling(requests)
 	defer func() {
 		s.Full, s.Wide = false, false
 		f.rec.EndCount(p.base) // the pull that was never concluded
 	}()
+	s.Full = slices.ContainsFunc(requests, func(r *PullRequest) bool { return r.Full })
+	back, err := f.setBack(ctx)
+	if err != nil {
+		return err
+	}
+	f.tried = s.Now()
+	if len(requests) > 0 || back {
+		if err := s.tryOwed(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.BeginLook(ctx); err != nil {
 		return err
 	}
-	offer, err := f.discover(ctx)
+	offer, err := f.discover(ctx, s.Reader)
 	if err != nil {
 		return err
 	}
@@ -103,8 +102,7 @@ func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err erro
 				return err
 			}
 		}
-		p = &pulling{requests: p.requests, base: f.rec.Count()}
-		p.asked, p.got = s.Target.Spent()
+		p = f.newPulling(p.requests)
 	}
 	if len(chosen) == 0 {
 		f.asks.answer(p.requests, nil)
@@ -143,7 +141,6 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if offer.Err != nil {
 		pull.Fail(offer.Err)
 	}
-	f.watchMisses(pull)
 	p.pull, p.start, pull.Last = pull, s.Now(), p.last
 	for _, r := range p.requests {
 		if until := p.start.Add(r.RetryFor); until.After(p.retry) {
@@ -153,11 +150,10 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if f.once {
 		f.rec.Retry(p.start) // every resource is tried once before any retry
 	}
-	if err := f.readsBy(pull, func() error { return pull.Run(ctx) }); err != nil {
+	if err := f.reads(pull, func() error { return pull.Run(ctx) }); err != nil {
 		return err
 	}
 	pull.Offer = light(offer)
-	f.countMisses(pull)
 	if err := f.hasRead(ctx, pull); err != nil {
 		return err
 	}
@@ -187,7 +183,7 @@ func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.LocalNow(), "", "", p.Out.Problem == nil && !hole
 	if p.Out.Problem != nil {
 		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
-		f.s.observe.unread(p.Out.Problem)
+		f.s.observe.Unread(p.Out.Problem)
 	}
 	c := p.SetCommit()
 	c.Repeatable = true // an interrupted pull is read again
@@ -220,50 +216,44 @@ func (s *session) tryOwed(ctx context.Context) error {
 
 const concludeAgain = 500 * time.Millisecond
 
-func (f *Follower) wake() {
-	f.rec.Stir()
-}
-
-// conclude ends the pulls whose fetches are done or whose patience is over; with all, every pull.
-func (f *Follower) conclude(ctx context.Context, all bool) error {
-	rest := f.pulls[:0]
-	pulls := f.pulls
-	idle := f.rec.Rests()
+// conclude ends the pulls whose fetches are done or whose patience is over.
+func (f *Follower) conclude(ctx context.Context) error {
+	idle, pulls := f.rec.Rests(), f.pulls
+	f.pulls = nil
 	for i, p := range pulls {
 		wait := !idle && f.s.Now().Before(p.deadline)
-		if !all && !wait && idle && f.s.Now().Before(p.retry) {
-			counts, err := f.s.Store.Counts(ctx, p.pull.Set.ID)
-			if err != nil {
-				f.pulls = append(rest, pulls[i:]...)
-				return err
-			}
+		var err error
+		if idle && f.s.Now().Before(p.retry) {
+			var counts store.Counts
+			counts, err = f.s.Store.Counts(ctx, p.pull.Set.ID)
 			if wait = counts.Owed > 0; wait {
 				f.o.Later(WorkConclude, f.s.Now().Add(concludeAgain))
 			}
 		}
-		if !all && wait {
-			rest = append(rest, p)
+		if wait && err == nil {
+			f.pulls = append(f.pulls, p)
 			continue
 		}
-		if err := f.concludeOne(ctx, p); err != nil {
-			f.pulls = append(rest, pulls[i:]...)
+		if err == nil {
+			err = f.concludeOne(ctx, p)
+		}
+		if err != nil {
+			f.pulls = append(f.pulls, pulls[i:]...)
 			return err
 		}
 	}
-	f.pulls = rest
 	return nil
 }
 
 func (f *Follower) concludeSet(ctx context.Context, set int64) error {
-	for i, p := range f.pulls {
-		if p.pull.Set.ID == set {
-			if err := f.concludeOne(ctx, p); err != nil {
-				return err
-			}
-			f.pulls = append(f.pulls[:i:i], f.pulls[i+1:]...)
-			return nil
-		}
+	i := slices.IndexFunc(f.pulls, func(p *pulling) bool { return p.pull.Set.ID == set })
+	if i < 0 {
+		return nil
 	}
+	if err := f.concludeOne(ctx, f.pulls[i]); err != nil {
+		return err
+	}
+	f.pulls = slices.Delete(f.pulls, i, i+1)
 	return nil
 }
 
@@ -273,32 +263,20 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	if err != nil {
 		return err
 	}
-	if set == nil {
-		f.rec.EndCount(p.base)
-		f.ended(p)
-		return nil
-	}
-	p.pull.Set, p.pull.Cover = set, &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
-	p.res = Result{Source: f.s.Target.Name, Set: set.CapabilityList, Kind: "none", DryRun: f.s.o.Plan != nil}
-	f.s.fill(&p.res, p.pull, f.rec, p.base)
-	asked, got := f.s.Target.Spent()
-	p.res.Requests, p.res.Bytes = asked-p.asked, got-p.got
-	p.res.Seconds = since(f.s.Now, p.start)
-	if err := f.s.conclude(ctx, p.pull, f.rec, &p.res, p.start); err != nil {
+	p.pull.Set, p.pull.Cover = set, pull.CoverageOf(set)
+	res := f.s.result(p, f.rec)
+	if err := f.s.conclude(ctx, p.pull, f.rec, &res, p.start); err != nil {
 		return err
 	}
 	f.rec.EndCount(p.base)
-	if read := p.pull.Out.Problem; p.res.Problem != "" && (read == nil || p.res.Problem != read.Error()) {
+	if read := p.pull.Out.Problem; res.Problem != "" && (read == nil || res.Problem != read.Error()) {
 		f.marred.Store(true)
 		f.judgeAnew() // the failure may be over
 	}
-	if o := f.o.Observe.Pulled; o != nil {
-		o(p.res)
-	}
-	asking := f.asks.unanswered()
+	f.s.observe.Pulled(res)
 	for _, r := range p.requests {
-		if r.Ended != nil && slices.Contains(asking, r) {
-			r.Ended(p.res)
+		if r.Ended != nil && f.asks.asking(r) {
+			r.Ended(res)
 		}
 	}
 	f.ended(p)
@@ -317,7 +295,7 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	if !f.once { // a one-shot run returns it
 		f.s.Log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
 	}
-	f.s.observe.unread(cause)
+	f.s.observe.Unread(cause)
 	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	if err != nil {
 		return err
@@ -359,4 +337,28 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 	}
 	s.src.Policy = policy
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Policy: &policy}})
+}
+
+// noteUnread records for `status` why a Source without known sets could not be read. The sets' own problems replace it
+// later.
+func (s *session) noteUnread(ctx context.Context, problem error) error {
+	text, cause := transfer.Clip(problem.Error(), 500), causeOf(problem)
+	said, why, err := report.Unread(ctx, s.Store, s.SourceID)
+	if err != nil || said == text && why == cause {
+		return err
+	}
+	d := s.NewDocument(report.UnreadDocument, report.UnreadDocument)
+	d.Body = []byte(store.WithCause(text, cause))
+	err = s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Repeatable: true, Documents: []store.Document{d}})
+	if err != nil {
+		return fmt.Errorf("record why nothing was found: %w", err)
+	}
+	return nil
+}
+
+func causeOf(err error) string {
+	if blob.Systemic(err) {
+		return store.CauseDisk
+	}
+	return fetch.CauseOf(err)
 }

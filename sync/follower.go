@@ -3,13 +3,13 @@ package sync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"resyncd/destination"
 	"resyncd/store"
-	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 )
 
@@ -72,23 +72,17 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 func newFollower(o FollowOptions) *Follower {
 	return &Follower{
 		o: o, offers: map[int64]*destination.SetOffer{}, channels: map[int64]*offered{}, sets: map[int64]*following{},
-		asks: asks{hints: map[int64]bool{}}, turn: &turn{heard: make(chan struct{}, 1)},
+		turn: &turn{heard: make(chan struct{}, 1)},
 	}
 }
 
 func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOptions) error {
-	s, err := e.begin(ctx, t, run)
+	s, err := e.begin(ctx, t, run, f.o.Observe)
 	if err != nil {
 		return err
 	}
-	o := &f.o
-	f.s, s.Others, s.Kept = s, f.turn.await, f.turn.keep
+	f.s, s.Await, s.Keep = s, f.turn.await, f.turn.keep
 	s.Hint, s.Notes.Done = f.Hint, f.mirrored
-	s.observe = o.Observe
-	s.Told = pull.Readings{Skipped: o.Observe.Skipped, Rotten: o.Observe.Rotten, Held: o.Observe.Held, Gap: f.gap}
-	s.Observe = transfer.Observer{
-		Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted,
-	}
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
 		return errors.Join(err, s.release())
 	}
@@ -138,7 +132,7 @@ func (f *Follower) Do(ctx context.Context, w Work) error {
 	case WorkPull:
 		return f.hearing(ctx, f.pull)
 	case WorkConclude:
-		return f.alone(ctx, func(ctx context.Context) error { return f.conclude(ctx, false) })
+		return f.alone(ctx, f.conclude)
 	case WorkScrub:
 		return f.alone(ctx, f.scrub)
 	}
@@ -147,9 +141,7 @@ func (f *Follower) Do(ctx context.Context, w Work) error {
 
 // RequestPull asks the next WorkPull slice for a pull. Done runs once, at the latest in Close.
 func (f *Follower) RequestPull(r PullRequest) {
-	if f.asks.request(&r) {
-		f.asks.answer([]*PullRequest{&r}, errClosed)
-	}
+	f.asks.request(&r)
 }
 
 // hintEvery is the least time between two pulls of a set for hints. Without it a sender of hints could make us ask the
@@ -166,7 +158,7 @@ func (f *Follower) Hint(setID int64) {
 // would block for ever.
 func (f *Follower) Rediscover(ctx context.Context) error {
 	done := make(chan error, 1)
-	f.asks.framework(done)
+	f.asks.framed.Store(done, true)
 	f.o.Later(WorkFramework, f.s.Now())
 	select {
 	case err := <-done:
@@ -196,12 +188,16 @@ func (f *Follower) set(id int64) *following {
 	return f.sets[id]
 }
 
+// known reads a set anew.
 func (f *Follower) known(ctx context.Context, id int64) (*store.Set, error) {
 	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
-	if i := slices.IndexFunc(sets, func(s store.Set) bool { return s.ID == id }); i >= 0 {
-		return &sets[i], err
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	if i := slices.IndexFunc(sets, func(s store.Set) bool { return s.ID == id }); i >= 0 {
+		return &sets[i], nil
+	}
+	return nil, fmt.Errorf("set %d: %w", id, store.ErrNotFound)
 }
 
 func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
@@ -212,26 +208,18 @@ func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
 }
 
 func (f *Follower) progress(p transfer.Progress) {
-	for _, r := range f.asks.unanswered() {
-		if r.Progress != nil {
-			r.Progress(p)
+	for r := range f.asks.pulls.Range {
+		if told := r.(*PullRequest).Progress; told != nil {
+			told(p)
 		}
 	}
 }
 
 func (f *Follower) mirrored(n *transfer.Note) {
-	if o := f.o.Observe.Mirrored; o != nil {
-		o(Mirrored{
-			SetID: n.SetID, From: n.From, Until: n.Until, Changes: n.Changes, Owed: n.Owed, Received: n.Received,
-			Took: f.s.Now().Sub(n.Received),
-		})
-	}
-}
-
-func (f *Follower) gap(g store.Gap) {
-	if o := f.o.Observe.Gap; o != nil {
-		o(g)
-	}
+	f.s.observe.Mirrored(Mirrored{
+		SetID: n.SetID, From: n.From, Until: n.Until, Changes: n.Changes, Owed: n.Owed, Received: n.Received,
+		Took: f.s.Now().Sub(n.Received),
+	})
 }
 
 func (f *Follower) rested() {

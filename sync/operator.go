@@ -19,7 +19,7 @@ type Approved struct {
 // Approve carries out every held removal of a Source, or drops it with reject: the files then stay wanted until their
 // list changes.
 func (e *Engine) Approve(ctx context.Context, t Target, reject bool) (Approved, error) {
-	s, err := e.begin(ctx, t, RunOptions{})
+	s, err := e.begin(ctx, t, RunOptions{}, Observer{})
 	if err != nil {
 		return Approved{Rejected: reject}, err
 	}

@@ -15,7 +15,7 @@ import (
 
 // Restore brings the newest trashed file of a URI, or else of a key, back and keeps it until the Source lists it again.
 func (e *Engine) Restore(ctx context.Context, t Target, name string) (store.Trashed, error) {
-	s, err := e.begin(ctx, t, RunOptions{})
+	s, err := e.begin(ctx, t, RunOptions{}, Observer{})
 	if err != nil {
 		return store.Trashed{}, err
 	}
@@ -133,30 +133,25 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 		}
 		r = rs[0]
 	}
-	now := s.LocalNow()
-	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: now}
+	v := s.NewRevision()
+	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: v.Now}
 	rc := store.ResourceChange{URI: tr.URI, Key: tr.Key, Have: have, Work: &store.Work{}}
 	if s.Target.Mirror.FoldsCase() {
 		rc.Name = keymap.FoldKey(rc.Key)
 	}
-	c := &store.Commit{
-		Claim: s.Claim, DropTrash: []string{tr.ID},
-		Events: []store.Event{{
-			SourceID: s.SourceID, URI: tr.URI, At: now, What: "restored", Detail: merge.DigestOf(have),
-		}},
-	}
+	v.DropTrash = []string{tr.ID}
+	v.Events = []store.Event{{
+		SourceID: s.SourceID, URI: tr.URI, At: v.Now, What: "restored", Detail: merge.DigestOf(have),
+	}}
 	if r != nil {
-		rc.ID = r.ID
-		s.Touch(&rc, now)
-		if r.Work.Action == store.ActionFetch {
+		if rc.ID = r.ID; r.Work.Action == store.ActionFetch {
 			rc.Work = nil
 		}
-		sums := map[int64]*store.SetChange{}
-		merge.Total(sums, r.Wants, &r.Have, r.Wants, have)
-		for _, sc := range sums {
-			c.Sets = append(c.Sets, *sc)
-		}
+		was := r.Have
+		r.Have = *have
+		v.Count(r.Wants, was, r)
 	}
-	c.Resources = []store.ResourceChange{rc}
-	return errors.Join(s.Store.Commit(ctx, c), s.tidyUp(ctx))
+	v.Change(rc)
+	_, err = v.Write(ctx)
+	return errors.Join(err, s.tidyUp(ctx))
 }

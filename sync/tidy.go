@@ -67,17 +67,30 @@ const tidySlices = 20
 func (f *Follower) end(ctx context.Context) error {
 	s := f.s
 	// After a disk failure a file may be newer than its row, so the next run looks.
-	unclean := f.rec.IsHalted() || s.AnyDoubt() || s.Look && !f.looked
+	unclean := f.rec.IsHalted() || s.Look && !f.looked
 	if !unclean {
 		var err error
 		if unclean, err = s.uncertain(ctx); err != nil {
 			return err
 		}
 	}
-	if !unclean && !s.Unclean.Load() {
+	return s.leave(ctx, unclean)
+}
+
+// leave records whether the next run has to look at the disk.
+func (s *session) leave(ctx context.Context, unclean bool) error {
+	if unclean = unclean || s.AnyDoubt(); !unclean && !s.Unclean.Load() {
 		return nil
 	}
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Unclean: &unclean}})
+}
+
+// tidyUp is leave for what an operator asked for.
+func (s *session) tidyUp(ctx context.Context) error {
+	if s.Follows {
+		return nil // the run of a Follower goes on
+	}
+	return s.leave(ctx, s.Look) // uncertain until a run has looked
 }
 
 // tidyIdle lets only some runs without file changes keep house, because such runs leave little behind.

@@ -10,7 +10,6 @@ import (
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
-	"resyncd/sync/pull"
 	"resyncd/sync/spill"
 	"resyncd/sync/transfer"
 	"resyncd/sync/verify"
@@ -27,7 +26,7 @@ func (e *Engine) Verify(
 	}
 	var s *session
 	if repair {
-		if s, err = e.begin(ctx, t, o); err != nil {
+		if s, err = e.begin(ctx, t, o, Observer{}); err != nil {
 			return Report{}, err
 		}
 		defer s.release()
@@ -127,30 +126,25 @@ func noScope(string) string { return "" }
 // renew has damaged files fetched by a running reconciler. A file that is being replaced, or was since the look, is
 // left out.
 func (s *session) renew(ctx context.Context, found []verify.Problem) error {
-	ids := make([]int64, len(found))
-	for i := range found {
-		ids[i] = found[i].ID
-	}
+	ids := idsOf(found)
 	s.Rows.Lock()
 	defer s.Rows.Unlock()
 	rs, err := s.Store.ByIDs(ctx, ids)
 	if err != nil {
 		return err
 	}
-	same := map[int64]bool{}
+	same := map[int64]string{}
 	for _, r := range s.Idle(rs) {
-		same[r.ID] = true
-		for i := range found {
-			if found[i].ID == r.ID && *found[i].Expected != merge.DigestOf(&r.Have) {
-				same[r.ID] = false
-			}
-		}
+		same[r.ID] = merge.DigestOf(&r.Have)
 	}
-	found = slices.DeleteFunc(found, func(p verify.Problem) bool { return !same[p.ID] })
+	found = slices.DeleteFunc(found, func(p verify.Problem) bool {
+		digest, idle := same[p.ID]
+		return !idle || digest != *p.Expected
+	})
 	if len(found) == 0 {
 		return nil
 	}
-	pull.TellOf(s.Told.Rotten, int64(len(found)))
+	s.Told.Rotten(int64(len(found)))
 	for i := range found {
 		s.Log.Warn("a mirror file is not what it was; it is fetched anew",
 			"key", *found[i].Key, "problem", found[i].Problem)
@@ -162,14 +156,18 @@ func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	return nil
 }
 
-// disown corrects the rows of damaged files. A damaged file that stays until its replacement arrives is remembered,
-// because a deletion by the Source must still remove it.
-func (s *session) disown(ctx context.Context, found []verify.Problem) error {
+func idsOf(found []verify.Problem) []int64 {
 	ids := make([]int64, len(found))
 	for i := range found {
 		ids[i] = found[i].ID
 	}
-	rs, err := s.Store.ByIDs(ctx, ids)
+	return ids
+}
+
+// disown corrects the rows of damaged files. A damaged file that stays until its replacement arrives is remembered,
+// because a deletion by the Source must still remove it.
+func (s *session) disown(ctx context.Context, found []verify.Problem) error {
+	rs, err := s.Store.ByIDs(ctx, idsOf(found))
 	if err != nil {
 		return err
 	}
@@ -207,13 +205,11 @@ func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
 }
 
 func (s *session) judgeMended(ctx context.Context, found []verify.Problem) error {
-	ids := make([]int64, len(found))
 	at := map[int64]*verify.Problem{}
 	for i := range found {
-		ids[i] = found[i].ID
 		at[found[i].ID] = &found[i]
 	}
-	rs, err := s.Store.ByIDs(ctx, ids)
+	rs, err := s.Store.ByIDs(ctx, idsOf(found))
 	for _, r := range rs {
 		p := at[r.ID]
 		p.Repaired = r.Have.State != store.HaveNone && r.Work.Action == store.ActionNone &&
@@ -247,17 +243,6 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 	})
 }
 
-func (s *session) tidyUp(ctx context.Context) error {
-	if s.Follows {
-		return nil // the run of a Follower goes on
-	}
-	unclean := s.Look || s.AnyDoubt() // uncertain until a run has looked
-	if !unclean && !s.Unclean.Load() {
-		return nil
-	}
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Unclean: &unclean}})
-}
-
 // mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them. Entries of an
 // unreadable topic stay owed.
 func (s *session) mendTopics(ctx context.Context) error {
@@ -285,7 +270,7 @@ func (s *session) mendTopics(ctx context.Context) error {
 }
 
 func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
-	offer, err := s.discover(ctx)
+	offer, err := s.discover(ctx, s.Reader)
 	if err != nil {
 		return err
 	}

@@ -32,17 +32,17 @@ type Baseline struct {
 	root string // URL of its list or index
 	docs []store.Document
 
-	begun    bool         // some list did not answer 304
-	held     int64        // held removals at the beginning
-	number   int64        // of merge.NewReading
-	At       store.Micros // A, the earliest time of its lists
-	latest   store.Micros // the latest time of its lists
-	Listed   int64
-	skipped  int64 // entries whose URI cannot be read
-	bad      error
-	failures []error
-	trusted  bool // every list vouches for its at
-	back     bool // some list is older than at an earlier reading
+	begun   bool         // some list did not answer 304
+	held    int64        // held removals at the beginning
+	number  int64        // of merge.NewReading
+	At      store.Micros // A, the earliest time of its lists
+	latest  store.Micros // the latest time of its lists
+	Listed  int64
+	skipped int64 // entries whose URI cannot be read
+	bad     error
+	failed  error // the first failure of a list
+	trusted bool  // every list vouches for its at
+	back    bool  // some list is older than at an earlier reading
 
 	list listRun
 }
@@ -78,70 +78,68 @@ type BaselineOptions struct {
 	uncached bool
 }
 
-type baselineOutcome struct {
-	complete  bool
-	unchanged bool // all lists answered 304
-	usable    bool // some list was read or is unchanged
-	old       bool // not newer than After, nothing read
-	err       error
-}
-
-// takeBaseline reads the list. Only a complete reading makes unlisted resources absent and moves the floor.
-func (p *Puller) takeBaseline(ctx context.Context, ref destination.Ref, o BaselineOptions) (baselineOutcome, error) {
-	b := &Baseline{Puller: p, o: o, root: ref.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime,
+// Rebase takes a baseline and adds the Change Lists read so far. Only a complete reading makes unlisted resources absent
+// and moves the floor.
+func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOptions) error {
+	if list == nil {
+		return nil // a lone Change List needs no baseline
+	}
+	b := &Baseline{Puller: p, o: o, root: list.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime,
 		trusted: true}
 	p.Plan.Seen, p.Plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Full}
 	if o.reset {
-		defer p.keep()()
+		defer p.Keep()()
 	}
 	defer p.Plan.Release() // on errors, entries still gathered are dropped and the list is read again
 	reader := p.Reader
 	if o.uncached {
 		reader = reader.Uncached()
 	}
-	tour, err := reader.Walk(ctx, ref, rsdoc.KindResourceList, b)
+	tour, err := reader.Walk(ctx, *list, rsdoc.KindResourceList, b)
 	switch {
 	case errors.Is(err, errOld):
-		return baselineOutcome{old: true, usable: true}, nil
+		p.Out.Usable = true
+		return nil
 	case errors.Is(err, errChanged):
 		o.Changed = false
-		return p.takeBaseline(ctx, ref, o)
+		return p.Rebase(ctx, list, o)
 	case errors.Is(err, errBack):
 		o.Changed, o.uncached = false, true
 		p.Plan.Release()
 		p.Plan.Batch = p.Plan.Batch[:0]
-		return p.takeBaseline(ctx, ref, o)
+		return p.Rebase(ctx, list, o)
 	case err != nil:
-		return baselineOutcome{}, err
+		return err
 	}
 	if err := p.Plan.PlanAll(ctx); err != nil {
-		return baselineOutcome{}, err
+		return err
 	}
-	out := baselineOutcome{usable: tour.Lists > 0}
-	if len(b.failures) > 0 {
-		out.err = b.failures[0]
+	unchanged := !b.begun && b.failed == nil // all lists answered 304
+	if p.Out.Usable = p.Out.Usable || tour.Lists > 0 || unchanged; unchanged {
+		return nil
 	}
-	switch {
-	case !b.begun && out.err == nil:
-		out.unchanged, out.usable = true, true
-		return out, nil
-	case !tour.Complete || b.list.torn:
-		if out.err == nil {
-			out.err = fmt.Errorf("%s changed while it was read", fetch.RedactURL(ref.URL))
+	complete := tour.Complete && !b.list.torn
+	if !complete && b.failed == nil {
+		b.failed = fmt.Errorf("%s changed while it was read", fetch.RedactURL(list.URL))
+	}
+	if complete {
+		if err := b.finish(ctx, tour); err != nil {
+			return err
 		}
-		return out, nil
 	}
-	if b.back {
-		p.Log.Warn(
-			"the Resource List tells an older time than before, past caches too; the Source is asked about all that it says differently",
-			"list", fetch.RedactURL(ref.URL))
+	if b.failed != nil {
+		p.Fail(fmt.Errorf("the baseline is incomplete, nothing was removed: %w", b.failed))
 	}
-	if b.skipped > 0 {
-		p.Fail(fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)",
-			fetch.RedactURL(ref.URL), b.skipped, b.bad))
+	if tour.Lists > 0 {
+		p.Out.Kind = "baseline"
 	}
-	out.complete = true
-	return out, b.finish(ctx, tour)
+	if !complete {
+		return nil
+	}
+	for _, iv := range p.chain.lists {
+		p.Cover.AddDocument(iv)
+	}
+	return p.commitSet(ctx)
 }
 
 // Open numbers the baseline at the first list that has to be read.
@@ -169,20 +167,19 @@ func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (destinati
 	if part.Parent != "" && !part.NotModified {
 		return destination.Read, b.Open(ctx) // the index changed: all its parts are read
 	}
-	doc, err := b.Store.Document(ctx, b.SourceID, part.URL)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !doc.Complete {
+	doc, err := b.Document(ctx, part.URL)
+	switch {
+	case err != nil:
+		return destination.Skip, err
+	case !doc.Complete:
 		return destination.Read, nil
 	}
-	if err != nil {
-		return destination.Skip, err
-	}
 	if part.Parent != "" {
-		index, err := b.Store.Document(ctx, b.SourceID, part.Parent)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return destination.Skip, err
-		}
+		index, err := b.Document(ctx, part.Parent)
 		switch {
-		case err != nil || doc.Read < index.Read:
+		case err != nil:
+			return destination.Skip, err
+		case index.URL == "" || doc.Read < index.Read:
 			return destination.Read, nil // no baseline was completed since the index changed
 		case linksOf(doc).Dated:
 			return destination.Skip, nil // the unchanged index dates this part before its last reading
@@ -258,23 +255,21 @@ func (b *Baseline) isOld(ctx context.Context, part *destination.Part, at store.M
 		return false, nil
 	}
 	if part.Parent != "" {
-		index, err := b.Store.Document(ctx, b.SourceID, part.Parent)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		index, err := b.Document(ctx, part.Parent)
+		if err != nil {
 			return false, err
 		}
-		if at = index.At; err != nil {
-			at = store.NoTime
-		}
+		at = index.At
 	}
 	return at.Known() && at <= b.o.After, nil
 }
 
 func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.Micros) error {
-	known, err := b.Store.Document(ctx, b.SourceID, part.URL)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	known, err := b.Document(ctx, part.URL)
+	if err != nil {
 		return err
 	}
-	before := err == nil && known.Complete
+	before := known.Complete
 	same := part.ETag != "" && part.ETag == known.ETag ||
 		part.ETag == "" && part.LastModified != "" && part.LastModified == known.LastModified
 	r := merge.Reading{At: at,
@@ -329,39 +324,41 @@ func (b *Baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entr
 // End implements destination.Visitor.
 func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head, skipped int64, first error) error {
 	if skipped > 0 {
-		TellOf(b.Told.Skipped, skipped)
+		b.Told.Skipped(skipped)
 		b.Log.Warn(
 			"bad entries of a Resource List; the Source is asked about those whose URI can be read",
 			"list", fetch.RedactURL(part.URL), "entries", skipped, "asked", b.list.asked, "first", first)
 	}
 	if unread := skipped - b.list.asked; unread > 0 {
-		b.skipped += unread
-		if b.bad == nil {
-			b.bad = first
-		}
+		b.skipped, b.bad = b.skipped+unread, cmp.Or(b.bad, first)
 	}
 	b.list.reading = snapshotOf{}
 	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.Source))
-	b.docs = append(b.docs, store.Document{
-		SourceID: b.SourceID, SetID: b.Set.ID, URL: part.URL,
-		Kind: string(rsdoc.KindResourceList),
-		ETag: etag, LastModified: modified, At: b.list.part.At, From: store.NoTime, Until: store.NoTime,
-		LastEntry: store.NoTime, Complete: skipped == b.list.asked, Read: b.LocalNow(),
-		Body: listLinks{Dated: dates(part)}.body(),
-	})
+	doc := b.NewDocument(part.URL, string(rsdoc.KindResourceList))
+	doc.SetID, doc.ETag, doc.LastModified, doc.At = b.Set.ID, etag, modified, b.list.part.At
+	doc.Complete, doc.Body = skipped == b.list.asked, listLinks{Dated: dates(part)}.body()
+	b.docs = append(b.docs, doc)
 	return nil
 }
 
 // Failed implements destination.Visitor.
 func (b *Baseline) Failed(_ context.Context, part *destination.Part, err error) error {
 	b.Log.Warn("a list could not be read", "list", fetch.RedactURL(part.URL), "err", err)
-	b.failures = append(b.failures, fmt.Errorf("%s: %w", fetch.RedactURL(part.URL), err))
+	b.failed = cmp.Or(b.failed, fmt.Errorf("%s: %w", fetch.RedactURL(part.URL), err))
 	return nil
 }
 
 // finish makes unlisted resources absent and then moves the floor, so that a kill in between repeats the sweep.
 func (b *Baseline) finish(ctx context.Context, tour destination.Tour) error {
 	p := b.Puller
+	if b.back {
+		p.Log.Warn("the Resource List tells an older time than before, past caches too; "+
+			"the Source is asked about all that it says differently", "list", fetch.RedactURL(b.root))
+	}
+	if b.skipped > 0 {
+		p.Fail(fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)",
+			fetch.RedactURL(b.root), b.skipped, b.bad))
+	}
 	if tour.Root != nil {
 		if at := store.Micros(tour.Root.Head.At); at.Known() && (!b.At.Known() || at < b.At) {
 			b.At = at

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"sort"
+	"slices"
 
 	"resyncd/destination"
 	"resyncd/destination/fetch"
@@ -70,7 +69,7 @@ func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 	if v.read > 0 && p.Out.Kind == "none" && p.Plan.Wanted {
 		p.Out.Kind = "incremental"
 	}
-	sort.Slice(v.found, func(i, j int) bool { return v.found[i].From < v.found[j].From })
+	slices.SortFunc(v.found, func(a, b store.Interval) int { return cmp.Compare(a.From, b.From) })
 	if !p.Based() && len(v.found) > 0 && p.Offer.ResourceList == nil {
 		p.Cover.StartAt(v.found[0].From)
 	}
@@ -149,16 +148,16 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 		return destination.Read, nil
 	}
 	v.list.prev = store.Document{}
-	doc, err := v.p.Store.Document(ctx, v.p.SourceID, part.URL)
-	known := err == nil && doc.Complete
-	closed := known && doc.Until.Known()
+	doc, err := v.p.Document(ctx, part.URL)
+	if err != nil {
+		return destination.Skip, err
+	}
+	known, closed := doc.Complete, doc.Complete && doc.Until.Known()
 	if known {
 		v.list.prev = doc
 	}
 	past := part.Parent != "" && !part.Newest && until.Known() && pos.Known() && until < pos
 	switch {
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return destination.Skip, err
 	case past && (closed && !v.fresh(doc) || !closed && !v.p.Set.Estimated):
 		return destination.Skip, nil // a list that begins at the position is read
 	case !known || v.uncached:
@@ -317,7 +316,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	v.read++
 	url := fetch.RedactURL(part.URL)
 	if skipped > 0 {
-		TellOf(v.p.Told.Skipped, skipped)
+		v.p.Told.Skipped(skipped)
 		v.p.Log.Warn("bad entries of a Change List; the Source is asked about those whose URI can be read",
 			"list", url, "entries", skipped, "asked", v.list.asked, "first", first)
 	}
@@ -350,13 +349,10 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		// a change in the same second would answer 304
 		etag, modified = "", ""
 	}
-	doc := store.Document{
-		SourceID: v.p.SourceID, SetID: v.p.Set.ID, URL: part.URL, Kind: string(rsdoc.KindChangeList),
-		ETag: etag, LastModified: modified, At: store.NoTime, From: from,
-		Until: until, LastEntry: v.placer.Last(), Entries: v.n, Read: v.p.LocalNow(),
-		Complete: flaw == nil, // a 304 would hide the correction
-		Body:     v.list.links.body(),
-	}
+	doc := v.p.NewDocument(part.URL, string(rsdoc.KindChangeList))
+	doc.SetID, doc.ETag, doc.LastModified, doc.From, doc.Until = v.p.Set.ID, etag, modified, from, until
+	doc.LastEntry, doc.Entries, doc.Body = v.placer.Last(), v.n, v.list.links.body()
+	doc.Complete = flaw == nil // a 304 would hide the correction
 	if flaw == nil && !from.Known() && !v.archive && v.unreached(doc) {
 		doc.Complete = false
 	}

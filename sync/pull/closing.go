@@ -38,9 +38,7 @@ func (p *Puller) CloseHoles(ctx context.Context) error {
 func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 	closed := true
 	for _, u := range p.chain.unreached {
-		p.Out.GapsFound++
-		gap := &store.Gap{SetID: p.Set.ID, From: u.hole.From, Until: u.hole.Until, State: store.GapBaseline,
-			Found: p.LocalNow()}
+		gap := p.newGap(u.hole, store.GapBaseline)
 		if err := p.fromArchives(ctx, u.hole); err != nil {
 			return false, err
 		}
@@ -76,8 +74,7 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 	if known, err := p.knownUnprovable(ctx, hole); err != nil || known {
 		return err
 	}
-	p.Out.GapsFound++
-	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling, Found: p.LocalNow()}
+	gap := p.newGap(hole, store.GapPulling)
 	p.chain.unread = nil // only this reading of the lists counts
 	if err := p.fromArchives(ctx, hole); err != nil {
 		return err
@@ -146,6 +143,11 @@ func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
 }
 
 func (p *Puller) covered(hole store.Interval) bool { return p.Cover.ProvenPosition() >= hole.Until }
+
+func (p *Puller) newGap(hole store.Interval, state store.GapState) *store.Gap {
+	p.Out.GapsFound++
+	return &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: state, Found: p.LocalNow()}
+}
 
 // closeGap closes a gap and all older open gaps below the position.
 func (p *Puller) closeGap(ctx context.Context, gap *store.Gap, by string) error {

@@ -87,9 +87,7 @@ func (p *Puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, 
 			return &gaps[i], nil
 		}
 	}
-	p.Out.GapsFound++
-	return &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging,
-		Found: p.LocalNow()}, nil
+	return p.newGap(hole, store.GapLagging), nil
 }
 
 // SettleLag closes the gaps of lists that have caught up, and gaps that waited for a baseline.

@@ -260,16 +260,14 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 		return err
 	}
 	p.Holes.stale = nil
-	if p.Told.Gap != nil {
-		for _, g := range c.Gaps {
-			p.Told.Gap(*g)
-		}
-		for i := range p.Holes.Watching {
-			if g := p.Holes.Watching[i].gap; g != nil && slices.Contains(c.DropGaps, g.ID) {
-				none := *g
-				none.State = store.GapClosed
-				p.Told.Gap(none)
-			}
+	for _, g := range c.Gaps {
+		p.Told.Gap(*g)
+	}
+	for i := range p.Holes.Watching {
+		if g := p.Holes.Watching[i].gap; g != nil && slices.Contains(c.DropGaps, g.ID) {
+			none := *g
+			none.State = store.GapClosed
+			p.Told.Gap(none)
 		}
 	}
 	return nil

@@ -123,7 +123,7 @@ func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []
 		return err
 	})
 	if files > 0 {
-		TellOf(s.Told.Rotten, int64(files))
+		s.Told.Rotten(int64(files))
 		s.Log.Warn("mirror files are not what the state says; they are owed now", "files", files)
 	}
 	return err

@@ -29,13 +29,17 @@ type PushReader struct {
 	Hint   bool // a pull is to follow
 	// Verdicts says how each delivery lay to the position, in order.
 	Verdicts []coverage.Verdict
+	Feed     feedPush
 }
 
 // Take records one delivery. Its error is one of the store.
 func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	v.Commit.Inbox = append(v.Commit.Inbox, store.InboxChange{ID: d.ID})
 	v.Verdicts = append(v.Verdicts, coverage.Unknown)
-	if !d.Signed {
+	switch {
+	case d.Kind == store.ChannelFeed:
+		return v.takeFeed(ctx, d)
+	case !d.Signed:
 		return v.unsigned(ctx, d)
 	}
 	s := v.Source
@@ -60,7 +64,9 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 			return err
 		}
 	}
-	TellOf(s.Told.Skipped, n.Skipped)
+	if n.Skipped > 0 {
+		v.Told.Skipped(n.Skipped)
+	}
 	v.Notes = append(v.Notes, note)
 	if err := v.plan(ctx, d, n, buf, note); err != nil {
 		return err

@@ -97,7 +97,7 @@ func (s *Source) NewPuller(set *store.Set, offer *destination.SetOffer) (*Puller
 		Source: s, Set: set, Offer: offer, Plan: plan, Out: pulled{Kind: "none"},
 		chain: listChain{tail: store.NoTime, opened: store.NoTime},
 		first: set.Baselines == 0,
-		Cover: &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint},
+		Cover: CoverageOf(set),
 	}, nil
 }
 
@@ -117,10 +117,7 @@ func (p *Puller) read(ctx context.Context) error {
 		return p.Topic(ctx)
 	}
 	if p.Offer.ChangeList == nil {
-		if err := p.listOnly(ctx); err != nil {
-			return err
-		}
-		if err := p.SettleLag(ctx); err != nil { // a kill may leave the gap of a closed hole
+		if err := p.listOnly(ctx, p.Set.Baselines > 0 && !p.Full); err != nil {
 			return err
 		}
 		return p.settlePushes(ctx)
@@ -206,12 +203,12 @@ func (p *Puller) Fail(err error) {
 	}
 }
 
-func (p *Puller) listOnly(ctx context.Context) error {
-	if p.Offer.ResourceList == nil {
-		return nil
+// listOnly takes a baseline. SettleLag follows, because a kill may leave the gap of a closed hole.
+func (p *Puller) listOnly(ctx context.Context, changed bool) error {
+	if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime}); err != nil {
+		return err
 	}
-	changed := p.Set.Baselines > 0 && !p.Full
-	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime})
+	return p.SettleLag(ctx)
 }
 
 // refresh takes a baseline if the Resource List changed and the last one left a doubt: an unprovable hole, held
@@ -232,34 +229,6 @@ func (p *Puller) refresh(ctx context.Context) error {
 		return nil
 	}
 	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: true, After: store.NoTime})
-}
-
-// Rebase takes a baseline and adds the Change Lists read so far.
-func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOptions) error {
-	if list == nil {
-		return nil // a lone Change List needs no baseline
-	}
-	out, err := p.takeBaseline(ctx, *list, o)
-	if err != nil {
-		return err
-	}
-	p.Out.Usable = p.Out.Usable || out.usable
-	switch {
-	case out.old, out.unchanged:
-		return nil
-	case out.err != nil:
-		p.Fail(fmt.Errorf("the baseline is incomplete, nothing was removed: %w", out.err))
-	}
-	if out.usable {
-		p.Out.Kind = "baseline"
-	}
-	if !out.complete {
-		return nil
-	}
-	for _, iv := range p.chain.lists {
-		p.Cover.AddDocument(iv)
-	}
-	return p.commitSet(ctx)
 }
 
 // SetCommit returns a commit of the set's fields and the unrecorded documents. Their wants must be recorded before.
@@ -299,11 +268,7 @@ func (p *Puller) Fill(ctx context.Context) error {
 		return p.Topic(ctx)
 	}
 	if p.Offer.ChangeList == nil {
-		if err := p.Rebase(ctx, p.Offer.ResourceList,
-			BaselineOptions{Changed: p.Set.Baselines > 0, After: store.NoTime}); err != nil {
-			return err
-		}
-		if err := p.SettleLag(ctx); err != nil {
+		if err := p.listOnly(ctx, p.Set.Baselines > 0); err != nil {
 			return err
 		}
 		return p.JudgeHoles(ctx)

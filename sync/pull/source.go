@@ -7,6 +7,7 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/plan"
 	"resyncd/sync/transfer"
@@ -33,44 +34,16 @@ type Source struct {
 	Offset store.Micros
 	// lag is the longest time seen between a change and its entry in a list (coverage.md 4, rule 4).
 	lag store.Micros
-	// Others passes the turn for a wait; Kept keeps the turn over waits. Both may be nil.
-	Others, Kept func() (end func())
+	// Await passes the turn to others for a wait; Keep keeps it over waits.
+	Await, Keep func() (end func())
 }
 
-// Readings hears of the findings. Functions may be nil.
+// Readings hears of the findings.
 type Readings struct {
 	// Skipped counts unreadable entries; Rotten counts files that differ from the state.
 	Skipped, Rotten func(n int64)
 	Held            func(setID, n int64) // removals that wait for the operator
 	Gap             func(store.Gap)
-}
-
-// TellOf calls a function unless n is 0 or the function nil.
-func TellOf(of func(int64), n int64) {
-	if of != nil && n > 0 {
-		of(n)
-	}
-}
-
-func (s *Source) held(setID, n int64) {
-	if s.Told.Held != nil && n > 0 {
-		s.Told.Held(setID, n)
-	}
-}
-
-// Await passes the turn to others until resume.
-func (s *Source) Await() (resume func()) {
-	if s.Others == nil {
-		return func() {}
-	}
-	return s.Others()
-}
-
-func (s *Source) keep() (release func()) {
-	if s.Kept == nil {
-		return func() {}
-	}
-	return s.Kept()
 }
 
 // ClockError bounds how far the Source's clock is ahead of its last Date, which has whole seconds and is older than its
@@ -98,6 +71,11 @@ func (s *Source) scopeOf(set *store.Set, offer *destination.SetOffer) (func(uri 
 		return rule, nil
 	}
 	return s.Target.Judge(offer)
+}
+
+// CoverageOf returns the coverage of a set.
+func CoverageOf(s *store.Set) *coverage.Coverage {
+	return &coverage.Coverage{Floor: s.Floor, Proven: s.Proven, Joint: s.Joint}
 }
 
 // StateOf copies the fields of a set that the engine owns.

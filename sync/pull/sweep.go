@@ -37,7 +37,9 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 		if err := p.sweepAway(ctx, absent, true); err != nil {
 			return err
 		}
-		p.held(p.Set.ID, gone.files)
+		if gone.files > 0 {
+			p.Told.Held(p.Set.ID, gone.files)
+		}
 		return nil
 	}
 	if err := p.sweepAway(ctx, absent, false); err != nil || counts.Held == 0 {

@@ -177,9 +177,7 @@ func (w *walk) close(ctx context.Context) error {
 		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.LocalNow()
 		p.pending.gaps = append(p.pending.gaps, g)
 		p.Out.GapsClosed++
-		if p.Told.Gap != nil {
-			p.Told.Gap(*g)
-		}
+		p.Told.Gap(*g)
 	}
 	return nil
 }
@@ -206,9 +204,7 @@ func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why s
 	p.Log.Warn("entries of a feed may be missing, and nobody can tell",
 		"feed", p.Set.CapabilityList, "why", why,
 		"from", gap.From.Time(), "until", gap.Until.Time())
-	if p.Told.Gap != nil {
-		p.Told.Gap(*gap)
-	}
+	p.Told.Gap(*gap)
 	p.pending.gaps = append(p.pending.gaps, gap)
 	return nil
 }

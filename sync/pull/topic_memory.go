@@ -3,12 +3,8 @@ package pull
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"reflect"
 	"strconv"
-
-	"bytes"
 
 	"resyncd/destination"
 	"resyncd/store"
@@ -36,14 +32,14 @@ func (s *Source) TopicOptions() destination.TopicOptions {
 
 // recallTopic returns the last reading of a URL, without validators if all is to be read anew.
 func (s *Source) recallTopic(ctx context.Context, url string) (*destination.TopicState, error) {
+	d, err := s.Document(ctx, TopicState+url)
 	var st destination.TopicState
-	found, err := s.RecallJSON(ctx, TopicState+url, &st)
-	if err != nil || !found || st.URL != url {
+	if err != nil || json.Unmarshal(d.Body, &st) != nil || st.URL != url {
 		return nil, err
 	}
 	anew := s.Wide || s.Recheck
-	if doc, err := s.Store.Document(ctx, s.SourceID, TopicState+url); err == nil && !anew && doc.SetID != 0 {
-		if anew, err = s.doubtful(ctx, doc.SetID); err != nil {
+	if !anew && d.SetID != 0 {
+		if anew, err = s.doubtful(ctx, d.SetID); err != nil {
 			return nil, err
 		}
 	}
@@ -141,18 +137,6 @@ func (p *Puller) settle(ctx context.Context, w *walk) error {
 	return p.rememberJSON(pushedKey(p.Set.ID), next)
 }
 
-// RecallJSON reads a remembered value; false for none.
-func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, error) {
-	d, err := s.Store.Document(ctx, s.SourceID, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil || len(d.Body) == 0 {
-		return false, err
-	}
-	return json.Unmarshal(d.Body, into) == nil, nil // another version's form counts as unknown
-}
-
 // topicRead records a complete reading from since to at; NoTime for everything.
 func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries int64) error {
 	if p.Set.Baselines == 0 || p.Full {
@@ -168,26 +152,6 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 		return err
 	}
 	return p.commitSet(ctx)
-}
-
-func (p *Puller) rememberJSON(key string, what any) error {
-	d, err := p.memo(p.Set, key, what)
-	if err == nil {
-		p.pending.docs = append(p.pending.docs, d)
-	}
-	return err
-}
-
-func (s *Source) memo(set *store.Set, key string, what any) (store.Document, error) {
-	body, err := json.Marshal(what)
-	if err != nil {
-		return store.Document{}, fmt.Errorf("remember %s: %w", key, err)
-	}
-	return store.Document{
-		SourceID: s.SourceID, SetID: set.ID, URL: key, Kind: kindTopic, At: store.NoTime, From: store.NoTime,
-		Until:     store.NoTime,
-		LastEntry: store.NoTime, Complete: true, Body: body, Read: s.LocalNow(),
-	}, nil
 }
 
 // rememberTopic remembers what discovery read. The wants of the answers are recorded by then.
@@ -263,75 +227,3 @@ func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool,
 
 // searches bounds the searches for lost bytes.
 const searches = 3
-
-// Heard remembers the notifications of a topic, so that a later reading of the feed can check the hub's word (P9).
-type Heard struct {
-	standing
-	p      *Puller
-	window map[uint64]bool // keys of the feed's newest document, if deletions came
-	Taken  bool
-}
-
-// NewHeard returns the memory for deliveries of a topic.
-func (p *Puller) NewHeard(ctx context.Context, ds []*store.Delivery) (*Heard, error) {
-	st, err := p.standingOf(ctx, p.Set.ID)
-	if err != nil {
-		return nil, err
-	}
-	h := &Heard{p: p, standing: st, window: map[uint64]bool{}}
-	for _, d := range ds {
-		if bytes.Contains(d.Body, []byte("deleted-entry")) {
-			var w window.Window
-			if _, err := p.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &w); err != nil {
-				return nil, err
-			}
-			for _, e := range w.Entries {
-				h.window[e.Key] = true
-			}
-			break
-		}
-	}
-	return h, nil
-}
-
-// MayChange implements plan.Hub: it decides whether a hub's word may change what the feed told. A deletion is believed
-// only within the newest document, which the next reading checks, and only within the delete guard; otherwise the feed
-// is asked.
-func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want) bool {
-	key, at := window.KeyHash(uri), item.Version.From
-	if current == nil {
-		if item.State == store.WantAbsent { // the feed may have it
-			h.tell(key, at)
-		}
-		return true
-	}
-	if _, pushed := merge.PushedAt(current); pushed ||
-		current.State == store.WantAbsent && item.State == store.WantAbsent {
-		return true // the hub's own word
-	}
-	if item.State == store.WantAbsent {
-		if !h.window[key] || merge.Hold(false, h.Ended+1, h.p.Set.Resources, h.p.Target.DeleteGuard) {
-			return false
-		}
-		h.Ended++
-	}
-	h.tell(key, current.Version.From)
-	return true
-}
-
-func (h *Heard) tell(key uint64, at store.Micros) {
-	if h.Many = h.Many || len(h.Told) >= toldMost; !h.Many {
-		h.Told = append(h.Told, told{Key: key, At: at, Push: h.p.LocalNow()})
-	}
-}
-
-// Remember implements plan.Hub: it adds the memory to a commit of pushed wants.
-func (h *Heard) Remember(c *store.Commit) error {
-	if !h.Taken {
-		return nil
-	}
-	h.Last = h.p.LocalNow()
-	d, err := h.p.memo(h.p.Set, pushedKey(h.p.Set.ID), h.standing)
-	c.Documents = append(c.Documents, d)
-	return err
-}

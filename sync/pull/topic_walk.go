@@ -227,8 +227,9 @@ func (w *walk) readPage(ctx context.Context, at string) error {
 	a, err := w.page(ctx, w.p.Reader, at)
 	rest := w.was != nil && slices.Contains(w.was.Rest, at)
 	if w.was != nil && slices.Contains(w.was.Flawed, at) && err != nil && ctx.Err() == nil {
-		w.flaws.lost = fetch.KindOf(err) == fetch.Gone
-		if !w.flaws.lost {
+		if fetch.KindOf(err) == fetch.Gone {
+			w.flaws.lost = true
+		} else {
 			w.now.Flawed = append(w.now.Flawed, at)
 			w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
 		}
@@ -266,6 +267,19 @@ func (w *walk) page(ctx context.Context, r *destination.Reader, at string) (*des
 	return r.Page(ctx, at)
 }
 
+// again reads a document past caches. A fault of the Source fails the walk and returns neither answer nor error.
+func (w *walk) again(ctx context.Context, at string) (*destination.TopicAnswer, error) {
+	a, err := w.page(ctx, w.p.Reader.Uncached(), at)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		w.fail(fmt.Errorf("it could not be read again, past caches: %w", err))
+		return nil, nil
+	}
+	return a, nil
+}
+
 func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	w.readFrom(a, false)
 	if len(w.seen) >= seenMost {
@@ -283,7 +297,7 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	}
 	w.p.Out.Usable = true
 	if head.Skipped > 0 {
-		TellOf(w.p.Told.Skipped, int64(head.Skipped))
+		w.p.Told.Skipped(int64(head.Skipped))
 		w.p.Log.Warn("entries of a feed could not be read",
 			"feed", fetch.RedactURL(a.URL), "entries", head.Skipped, "problems", head.Problems)
 	}
@@ -392,13 +406,9 @@ func (w *walk) decide(ctx context.Context) error {
 		if page == "" {
 			continue
 		}
-		a, err := w.page(ctx, w.p.Reader.Uncached(), page)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			w.fail(fmt.Errorf("it could not be read again, past caches: %w", err))
-			return nil
+		a, err := w.again(ctx, page)
+		if a == nil {
+			return err
 		}
 		last := map[string]*feed.Entry{}
 		_, err = w.entries(ctx, a, func(_ context.Context, e *feed.Entry) error {
@@ -445,13 +455,9 @@ func (w *walk) sweep(ctx context.Context) error {
 	if err != nil || gone.rows == 0 {
 		return err
 	}
-	a, err := w.page(ctx, p.Reader.Uncached(), p.Offer.Topic.Answer.URL)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		w.fail(fmt.Errorf("it could not be read again, past caches: %w", err))
-		return nil
+	a, err := w.again(ctx, p.Offer.Topic.Answer.URL)
+	if a == nil {
+		return err
 	}
 	head, err := w.entries(ctx, a, func(_ context.Context, e *feed.Entry) error {
 		h, when := w.identity(e)
