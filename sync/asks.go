@@ -1,107 +1,78 @@
 package sync
 
 import (
-	"maps"
-	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // asks holds the requests of other goroutines to a Follower.
 type asks struct {
-	mu     sync.Mutex
-	next   []*PullRequest
-	open   []*PullRequest
-	framed []chan error
-	hints  map[int64]bool
-	closed bool
+	pulls  sync.Map // *PullRequest, until it is answered: whether a pull has taken it
+	framed sync.Map // chan error of each caller that waits for a discovery
+	hints  sync.Map // ids of the sets that may have changed
+	closed atomic.Bool
 }
 
-func (a *asks) request(r *PullRequest) (closed bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.next, a.open = append(a.next, r), append(a.open, r)
-	return a.closed
+func (a *asks) request(r *PullRequest) {
+	if a.pulls.Store(r, false); a.closed.Load() {
+		a.answer([]*PullRequest{r}, errClosed)
+	}
 }
 
-func (a *asks) take() []*PullRequest {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	next := a.next
-	a.next = nil
-	return next
-}
-
-func (a *asks) unanswered() []*PullRequest {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.open)
+func (a *asks) take() (rs []*PullRequest) {
+	for r := range a.pulls.Range {
+		if a.pulls.CompareAndSwap(r, false, true) {
+			rs = append(rs, r.(*PullRequest))
+		}
+	}
+	return rs
 }
 
 // answer ends those requests that are still open.
 func (a *asks) answer(rs []*PullRequest, err error) {
 	for _, r := range rs {
-		if a.ends(r) && r.Done != nil {
+		if _, open := a.pulls.LoadAndDelete(r); open && r.Done != nil {
 			r.Done(err)
 		}
 	}
 }
 
-func (a *asks) ends(r *PullRequest) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	i := slices.Index(a.open, r)
-	if i >= 0 {
-		a.open = slices.Delete(a.open, i, i+1)
+func (a *asks) asking(r *PullRequest) bool {
+	_, open := a.pulls.Load(r)
+	return open
+}
+
+func (a *asks) takeFramework() (waiting []chan error) {
+	for w := range a.framed.Range {
+		a.framed.Delete(w)
+		waiting = append(waiting, w.(chan error))
 	}
-	return i >= 0
+	return waiting
 }
 
-func (a *asks) framework(done chan error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.framed = append(a.framed, done)
-}
-
-func (a *asks) takeFramework() []chan error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	framed := a.framed
-	a.framed = nil
-	return framed
-}
-
-func (a *asks) hint(set int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.hints[set] = true
-}
+func (a *asks) hint(set int64) { a.hints.Store(set, true) }
 
 func (a *asks) takeHints() map[int64]bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	hints := a.hints
-	a.hints = map[int64]bool{}
+	hints := map[int64]bool{}
+	for id := range a.hints.Range {
+		a.hints.Delete(id)
+		hints[id.(int64)] = true
+	}
 	return hints
 }
 
-// hintAgain keeps hints whose reading failed.
-func (a *asks) hintAgain(hints map[int64]bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	maps.Copy(a.hints, hints)
-}
-
 func (a *asks) hinted() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.hints) > 0
+	for range a.hints.Range {
+		return true
+	}
+	return false
 }
 
 func (a *asks) close() {
-	a.mu.Lock()
-	a.closed = true
-	a.mu.Unlock()
-	a.answer(a.unanswered(), errClosed)
+	a.closed.Store(true)
+	for r := range a.pulls.Range {
+		a.answer([]*PullRequest{r.(*PullRequest)}, errClosed)
+	}
 	for _, w := range a.takeFramework() {
 		w <- errClosed // buffered
 	}

@@ -63,7 +63,7 @@ func (e *Engine) auditAndRepair(
 	var found problems
 	defer func() {
 		if err := found.Close(); err != nil {
-			e.Log.Warn("could not remove a temporary file", "err", err)
+			e.log().Warn("could not remove a temporary file", "err", err)
 		}
 	}()
 	// A hash of the URI bounds the memory for each difference.
@@ -146,7 +146,7 @@ func (e *Engine) inspect(
 		Records: t.Records == RecordsResourceFinder, Follow: t.Follow, Hub: t.Hub, Topic: t.Topic,
 		Sets: t.Sets, Scope: t.Scope, Include: t.Include, Exclude: t.Exclude, MaxResource: t.MaxResource,
 		Concurrency: t.Concurrency, RetryFor: o.RetryFor,
-		Client: t.Client, Policy: t.Policy, Mirror: t.Mirror, Store: e.Store, Log: e.Log,
+		Client: t.Client, Policy: t.Policy, Mirror: t.Mirror, Store: e.Store, Log: e.log(),
 	}
 	if o.Progress != nil {
 		opts.Progress = func(files int64) { o.Progress(transfer.Progress{Listed: files, Done: files}) }

@@ -80,20 +80,20 @@ func TestTwoEngines(t *testing.T) {
 	r.equal()
 
 	r.with(func(e *Engine, target Target) {
-		s, err := e.begin(context.Background(), target, r.opts)
+		s, err := e.begin(context.Background(), target, r.opts, Observer{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := s.release(); err != nil {
 			t.Fatal(err)
 		}
-		next, err := e.begin(context.Background(), target, r.opts)
+		next, err := e.begin(context.Background(), target, r.opts, Observer{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer next.release() //nolint:errcheck // a test
 		clean := false
-		err = e.Store.Commit(context.Background(), &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &clean}})
+		err = e.Store.Commit(context.Background(), &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Unclean: &clean}})
 		if !errors.Is(err, store.ErrFenced) {
 			t.Errorf("a fenced engine committed: %v", err)
 		}

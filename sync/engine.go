@@ -1,11 +1,13 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"resyncd/destination"
@@ -22,20 +24,29 @@ import (
 // Engine runs Sources. It holds no state: a killed Engine costs repeated work only (CONTRIBUTING.md 3.1).
 type Engine struct {
 	Store store.Store
-	Log   *slog.Logger
+	Log   *slog.Logger // nil for none
 	// Holder names this process in claims.
 	Holder string
-	// Now is the local clock.
+	// Now is the local clock, nil for time.Now.
 	Now func() time.Time
 
 	unordered *plan.Limits // nil outside tests
+}
+
+func (e *Engine) log() *slog.Logger { return cmp.Or(e.Log, slog.New(slog.DiscardHandler)) }
+
+func (e *Engine) now() func() time.Time {
+	if e.Now == nil {
+		return time.Now
+	}
+	return e.Now
 }
 
 // RunOptions say how a run differs from a plain catch-up.
 type RunOptions struct {
 	// Full forces a baseline.
 	Full bool
-	// From is the position for sets that have none; such sets get no baseline.
+	// From is the position for sets that have none; such sets get no baseline. 0 and NoTime stand for none.
 	From store.Micros
 	// RetryFor bounds the retries before a failure is left owed.
 	RetryFor time.Duration
@@ -84,7 +95,7 @@ var ErrStopped = errors.New("source is paused: resume it with `resyncd source re
 // Run catches one Source up and returns the sets that ended, also with an error: a *store.HeldError, store.ErrFenced,
 // ctx's, of store or disk, or a *destination.Error. A set's own problem stands in its Result.
 func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
-	if err := CheckFrom(o.From, e.Now()); err != nil {
+	if err := CheckFrom(o.From, e.now()()); err != nil {
 		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
 	}
 	return e.once(ctx, t, o)
@@ -92,14 +103,11 @@ func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, err
 
 // session is one run of one Source under its claim.
 type session struct {
-	*Engine
 	*pull.Source
 	o       RunOptions
 	src     store.Source
-	claim   store.Claim
 	release func() error
-	log     *slog.Logger
-	observe Observer
+	observe *Observer
 	// sweep says that this run or a later one must still carry out Target.SweepExtra.
 	sweep bool
 	// explained holds the resources that a dry run has reported or found right. Without it a later set would report
@@ -108,25 +116,7 @@ type session struct {
 	would     Would
 }
 
-func (s *session) worksite() *transfer.Site {
-	t := &s.Target
-	at := &transfer.Site{
-		Workset: transfer.NewWorkset(), Store: s.Store, SourceID: s.src.ID, Claim: s.claim, Log: s.log, Now: s.Now,
-		Mirror: t.Mirror,
-		Means: transfer.Means{
-			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource,
-			Delete:   t.Delete,
-			TrashFor: t.TrashFor,
-		},
-		Progress: s.o.Progress, Rule: s.Scopes.Of, Content: s.ContentOfInline,
-	}
-	if t.Mirror != nil && s.o.Plan == nil {
-		t.Mirror = at.Watch()
-	}
-	return at
-}
-
-func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, error) {
+func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Observer) (*session, error) {
 	src, err := e.Store.EnsureSource(ctx, t.Name, t.URL)
 	if err != nil {
 		return nil, err
@@ -141,35 +131,56 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions) (*session, e
 	if src, err = e.Store.Source(ctx, t.Name); err != nil { // the last holder may have changed it
 		return nil, errors.Join(err, release())
 	}
-	s := &session{Engine: e, o: o, src: src, claim: claim, release: release, explained: spill.NewBitmap()}
-	s.Source = &pull.Source{Target: t, Limits: e.unordered, Full: o.Full, From: o.From, Dry: o.Plan != nil}
+	s := &session{o: o, src: src, release: release, observe: observe.whole(), explained: spill.NewBitmap()}
 	if o.Plan != nil {
 		s.o.Plan = func(p Planned) error { s.would.count(p); return o.Plan(p) }
 	}
-	s.log = e.Log.With("source", t.Name)
-	s.Site = s.worksite()
-	s.Site.Look = t.Adopt || src.Unclean
+	site := &transfer.Site{
+		Workset: transfer.NewWorkset(), Store: e.Store, SourceID: src.ID, Claim: claim, Now: e.now(), Mirror: t.Mirror,
+		Log: e.log().With("source", t.Name), Look: t.Adopt || src.Unclean, Progress: o.Progress,
+		Means: transfer.Means{
+			Client: t.Client, Policy: t.Policy, Concurrency: t.Concurrency, MaxResource: t.MaxResource,
+			Delete: t.Delete, TrashFor: t.TrashFor,
+		},
+		Observe: transfer.Observer{
+			Fetched: observe.Fetched, Settled: observe.Settled, Removed: observe.Removed, Halted: observe.Halted,
+		},
+	}
+	if t.Mirror != nil && o.Plan == nil {
+		t.Mirror = site.Watch()
+	}
+	s.Source = &pull.Source{
+		Site: site, Target: t, Limits: e.unordered, Full: o.Full, Dry: o.Plan != nil,
+		From: cmp.Or(o.From, store.NoTime), Await: nobody, Keep: nobody,
+		Told: pull.Readings{
+			Skipped: s.observe.Skipped, Rotten: s.observe.Rotten, Held: s.observe.Held, Gap: s.observe.Gap,
+		},
+	}
+	s.Rule, s.Content = s.Scopes.Of, s.ContentOfInline
 	policy := t.PolicyDigest()
 	s.sweep = t.SweepExtra || src.Policy == policySweep
 	s.Recheck = src.Policy != policy
 	s.Reader = destination.NewReader(destination.ReaderOptions{
-		Client: t.Client, Policy: t.Policy, Memory: &memory{s: s}, Log: s.log, RetryFor: o.RetryFor,
+		Client: t.Client, Policy: t.Policy, Memory: s.Source, Log: s.Log, RetryFor: o.RetryFor,
 		Topic:   s.TopicOptions(),
-		NoFeeds: t.Kind == KindResourceSync, Doubted: func(reason string) { s.observe.doubted(reason) },
-		Await: s.Await,
+		NoFeeds: t.Kind == KindResourceSync, Doubted: s.observe.Doubted,
+		Await: func() (resume func()) { return s.Await() },
 	})
 	change := &store.SourceChange{RootID: &t.RootID}
 	if pending := policySweep; s.sweep {
 		change.Policy = &pending
 	}
 	// Otherwise the first file change records the run.
-	if src.RootID != t.RootID || s.Site.Look || s.sweep {
-		if err := s.Site.Begun(ctx, change); err != nil {
+	if src.RootID != t.RootID || s.Look || s.sweep {
+		if err := s.Begun(ctx, change); err != nil {
 			return nil, errors.Join(err, release())
 		}
 	}
 	return s, nil
 }
+
+// nobody is whom a session without a Follower passes the turn to.
+func nobody() (end func()) { return func() {} }
 
 // policySweep stands in Source.Policy until a run has carried out Target.SweepExtra. Without it a kill in between would
 // leave the files there for ever.
@@ -186,28 +197,15 @@ func (e *Engine) claim(ctx context.Context, source int64) (store.Claim, func() e
 		if !errors.As(err, &held) || waited >= claimPatience {
 			return c, release, err
 		}
-		if err := pause(ctx, step); err != nil {
-			return c, nil, err
+		select {
+		case <-time.After(step):
+		case <-ctx.Done():
+			return c, nil, ctx.Err()
 		}
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(max(d, 0))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *session) discover(ctx context.Context) (*destination.Offer, error) {
-	return s.discoverBy(ctx, s.Reader)
-}
-
-func (s *session) discoverBy(ctx context.Context, r *destination.Reader) (offer *destination.Offer, err error) {
+func (s *session) discover(ctx context.Context, r *destination.Reader) (offer *destination.Offer, err error) {
 	if s.Target.Kind == KindFeed {
 		offer, err = destination.DiscoverTopic(ctx, r, s.Target.URL, s.TopicOptions())
 	} else {
@@ -228,23 +226,19 @@ func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, erro
 	}
 	var out []destination.SetOffer
 	for _, want := range s.Target.Sets {
-		found := false
-		for _, o := range offer.Sets {
-			if o.ID == want {
-				out, found = append(out, o), true
-			}
-		}
-		if !found {
+		i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == want })
+		if i < 0 {
 			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`",
 				s.Target.Name, want, fetch.RedactURL(s.Target.URL))
 		}
+		out = append(out, offer.Sets[i])
 	}
 	return out, nil
 }
 
 // knowScopes adds the scopes of the known sets.
 func (s *session) knowScopes(ctx context.Context) error {
-	sets, err := s.Store.Sets(ctx, s.src.ID)
+	sets, err := s.Store.Sets(ctx, s.SourceID)
 	for i := range sets {
 		// A set that cannot be judged was never read.
 		if scope, err := s.Target.Judge(&destination.SetOffer{ID: sets[i].CapabilityList}); err == nil {
@@ -260,7 +254,7 @@ func (s *session) recognise(ctx context.Context, offer *destination.Offer) error
 	if s.Target.Kind == KindFeed {
 		return nil
 	}
-	known, err := s.Store.Sets(ctx, s.src.ID)
+	known, err := s.Store.Sets(ctx, s.SourceID)
 	if err != nil {
 		return err
 	}
@@ -271,11 +265,11 @@ func (s *session) recognise(ctx context.Context, offer *destination.Offer) error
 				return nil
 			}
 		}
-		doc, err := s.Store.Document(ctx, s.src.ID, known[i].CapabilityList)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		doc, err := s.Document(ctx, known[i].CapabilityList)
+		if err != nil {
 			return err
 		}
-		described = described || err == nil && doc.Kind == string(rsdoc.KindCapabilityList)
+		described = described || doc.Kind == string(rsdoc.KindCapabilityList)
 	}
 	if !described || len(offer.Sets) == 0 {
 		return nil
@@ -293,7 +287,7 @@ func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 	if len(s.Target.Sets) > 0 {
 		return nil
 	}
-	sets, err := s.Store.Sets(ctx, s.src.ID)
+	sets, err := s.Store.Sets(ctx, s.SourceID)
 	if err != nil {
 		return err
 	}
@@ -315,13 +309,13 @@ func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 		if gone >= 2 {
 			set.Problem = "the Source no longer offers this set; its files stay until you run `resyncd source forget`"
 			set.InStep, set.Cause = false, ""
-			s.log.Warn("the Source no longer offers a set", "set", set.CapabilityList, "reads", gone)
+			s.Log.Warn("the Source no longer offers a set", "set", set.CapabilityList, "reads", gone)
 		}
 		c.Sets = append(c.Sets, store.SetChange{ID: set.ID, State: pull.StateOf(set)})
 	}
 	if len(c.Sets) == 0 {
 		return nil
 	}
-	c.Claim = s.claim
+	c.Claim = s.Claim
 	return s.Store.Commit(ctx, &c)
 }

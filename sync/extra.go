@@ -8,24 +8,18 @@ import (
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/keymap"
 	"resyncd/sync/merge"
-	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 	"resyncd/sync/verify"
 )
 
-func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offer *destination.Offer) error {
-	n, err := s.sweepOnce(ctx, offer)
-	rec.Went(n)
-	return err
-}
-
-// sweepOnce sweeps only after every offered set has had a baseline. Otherwise the files of an unread set would look
+// sweepExtra sweeps only after every offered set has had a baseline. Otherwise the files of an unread set would look
 // like extra files (P5).
-func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone int64, err error) {
-	sets, err := s.Store.Sets(ctx, s.src.ID)
+func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offer *destination.Offer) error {
+	sets, err := s.Store.Sets(ctx, s.SourceID)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	read := map[string]bool{}
 	for i := range sets {
@@ -34,14 +28,16 @@ func (s *session) sweepOnce(ctx context.Context, offer *destination.Offer) (gone
 	feeds := false
 	for _, o := range offer.Sets {
 		if !read[o.ID] {
-			return 0, nil
+			return nil
 		}
 		feeds = feeds || o.Topic != nil
 	}
 	if s.sweep = false; feeds { // no feed lists all that it ever showed
-		return 0, nil
+		return nil
 	}
-	return s.sweepAll(ctx)
+	gone, err := s.sweepAll(ctx)
+	rec.Went(gone)
+	return err
 }
 
 // sweepAll moves files without an owner to the trash, under the sweep guard. With an empty mirror a later run judges
@@ -51,19 +47,19 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 		if s.o.Plan == nil {
 			return 0, nil
 		}
-		return 0, s.extras(ctx, func(keys []string) error { return s.planExtra(ctx, keys, "keep") }, mendPage)
+		return 0, s.extras(ctx, func(keys []string) error { return s.planExtra(ctx, keys, "keep") })
 	}
 	have, err := s.mirrored(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var extra int64
-	if err := s.extras(ctx, func([]string) error { extra++; return nil }, 1); err != nil || extra == 0 {
+	if err := s.extras(ctx, func(keys []string) error { extra += int64(len(keys)); return nil }); err != nil || extra == 0 {
 		return 0, err
 	}
 	if merge.Hold(have == 0, extra, have+extra, s.Target.DeleteGuard) {
 		s.sweep = have == 0
-		s.log.Warn("the folder holds many files that no list names; they are left alone: look at them with `resyncd verify`, remove them with `resyncd verify --repair`",
+		s.Log.Warn("the folder holds many files that no list names; they are left alone: look at them with `resyncd verify`, remove them with `resyncd verify --repair`",
 			"files", extra, "listed", have)
 		return 0, nil
 	}
@@ -74,35 +70,30 @@ func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 		n, err := s.discard(ctx, keys, "no list names it")
 		gone += n
 		return err
-	}, mendPage)
+	})
 	return gone, err
 }
 
 func (s *session) mirrored(ctx context.Context) (have int64, err error) {
-	sets, err := s.Store.Sets(ctx, s.src.ID)
+	sets, err := s.Store.Sets(ctx, s.SourceID)
 	for _, set := range sets {
 		have += set.Resources
 	}
 	if err != nil || s.o.Plan == nil {
 		return have, err
 	}
-	for after := int64(0); ; {
-		rs, err := s.Store.Due(ctx, store.DueQuery{
-			SourceID: s.src.ID, Action: store.ActionFetch, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
-		})
-		if err != nil || len(rs) == 0 {
+	for r, err := range s.Owed(store.ActionFetch).All(ctx) {
+		if err != nil {
 			return have, err
 		}
-		after = rs[len(rs)-1].ID
-		for _, r := range rs {
-			for i := range r.Wants {
-				have += merge.Delta(
-					merge.Counted(&r.Wants[i], &r.Have),
-					merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent}),
-				)
-			}
+		for i := range r.Wants {
+			have += merge.Delta(
+				merge.Counted(&r.Wants[i], &r.Have),
+				merge.Counted(&r.Wants[i], &store.Have{State: store.HavePresent}),
+			)
 		}
 	}
+	return have, nil
 }
 
 func (s *session) planExtra(ctx context.Context, keys []string, action string) error {
@@ -122,7 +113,7 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 	for i, k := range keys {
 		items[i] = blob.TrashItem{Key: k, ID: blob.NewTrashID(s.Now())}
 	}
-	c := &store.Commit{Claim: s.claim}
+	c := &store.Commit{Claim: s.Claim}
 	var failed error
 	for i, err := range s.Target.Mirror.Trash(ctx, items) {
 		if err != nil && !blob.Missing(err) {
@@ -132,17 +123,17 @@ func (s *session) discard(ctx context.Context, keys []string, reason string) (go
 		if err == nil {
 			gone++
 		}
-		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.src.ID, URI: uris[i], Key: keys[i],
+		c.Trash = append(c.Trash, store.Trashed{ID: items[i].ID, SourceID: s.SourceID, URI: uris[i], Key: keys[i],
 			Length: -1, Reason: reason,
-			At: s.Site.LocalNow()})
+			At: s.LocalNow()})
 	}
 	return gone, errors.Join(failed, s.Store.Commit(ctx, c))
 }
 
-func (s *session) extras(ctx context.Context, each func(keys []string) error, page int) error {
-	return verify.Extra(ctx, s.Store, s.Target.Mirror, s.src.ID, func(extra []blob.Info, owed []int64) error {
+func (s *session) extras(ctx context.Context, each func(keys []string) error) error {
+	return verify.Extra(ctx, s.Store, s.Target.Mirror, s.SourceID, func(extra []blob.Info, owed []int64) error {
 		s.doubt(owed)
-		for infos := range slices.Chunk(extra, page) {
+		for infos := range slices.Chunk(extra, mendPage) {
 			if err := each(verify.Keys(infos)); err != nil {
 				return err
 			}
@@ -154,8 +145,55 @@ func (s *session) extras(ctx context.Context, each func(keys []string) error, pa
 // doubt marks rows without a file where one exists, so that a run looks at it.
 func (s *session) doubt(owed []int64) {
 	for _, id := range owed {
-		if !s.Site.Look {
-			s.Site.Doubt(id)
+		if !s.Look {
+			s.Doubt(id)
 		}
 	}
+}
+
+// urisOf returns the URIs of unowned files, aligned with keys: from a row with that key, or from the key itself. ""
+// means unknown.
+func (s *session) urisOf(ctx context.Context, keys []string) ([]string, error) {
+	owners, err := s.owners(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	origins, err := s.origins(ctx)
+	uris := make([]string, len(keys))
+	for i, key := range keys {
+		if o := owners[i]; o == nil {
+			uris[i] = keymap.URIOf(origins, key)
+		} else if !foreign(o) {
+			uris[i] = o.URI
+		}
+	}
+	return uris, err
+}
+
+func (s *session) owners(ctx context.Context, keys []string) ([]*store.Resource, error) {
+	if s.Target.Mirror.FoldsCase() {
+		keys = slices.Clone(keys)
+		for i := range keys {
+			keys[i] = keymap.FoldKey(keys[i])
+		}
+	}
+	return s.Store.ByKeys(ctx, s.SourceID, keys)
+}
+
+// foreign reports a restored file that is no resource of the Source. Its URI is its key, which no resource has for a
+// URI.
+func foreign(r *store.Resource) bool { return r.Key != "" && r.URI == r.Key }
+
+func (s *session) origins(ctx context.Context) (out []string, err error) {
+	sets, err := s.Store.Sets(ctx, s.SourceID)
+	known := append([]string{s.Target.URL}, s.Target.Scope...)
+	for i := range sets {
+		known = append(known, sets[i].CapabilityList)
+	}
+	for _, u := range known {
+		if origin := keymap.OriginOf(u); origin != "" && !slices.Contains(out, origin) {
+			out = append(out, origin)
+		}
+	}
+	return out, err
 }

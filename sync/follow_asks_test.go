@@ -118,7 +118,7 @@ func TestRequestsAreAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask()
-	if err := h.conclude(t.Context(), true); err != nil {
+	if err := concludeAll(t.Context(), h.Follower); err != nil {
 		t.Fatal(err)
 	}
 	told.Store(0)
@@ -129,7 +129,7 @@ func TestRequestsAreAnswered(t *testing.T) {
 	if told.Load() == 0 {
 		t.Error("a request is told of no progress")
 	}
-	if err := h.conclude(t.Context(), true); err != nil {
+	if err := concludeAll(t.Context(), h.Follower); err != nil {
 		t.Fatal(err)
 	}
 	if n := ends.Load(); n != 2 {
@@ -315,4 +315,12 @@ func TestMismatchAsksTheList(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// concludeAll ends all pulls as if their patience were over.
+func concludeAll(ctx context.Context, f *Follower) error {
+	for _, p := range f.pulls {
+		p.deadline, p.retry = time.Time{}, time.Time{}
+	}
+	return f.conclude(ctx)
 }

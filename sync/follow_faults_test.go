@@ -156,7 +156,7 @@ func TestManyNamedRows(t *testing.T) {
 	}
 	last := ids[len(ids)-1]
 	s.Site.Rows.Lock()
-	err = s.Store.Commit(t.Context(), &store.Commit{Claim: s.claim, Resources: []store.ResourceChange{
+	err = s.Store.Commit(t.Context(), &store.Commit{Claim: s.Claim, Resources: []store.ResourceChange{
 		{ID: last, Have: &store.Have{}, Work: &store.Work{Action: store.ActionFetch, Due: s.Site.LocalNow()}},
 	}})
 	s.Site.Name(ids)

@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"resyncd/destination"
@@ -16,17 +15,18 @@ const lagFirst = 5 * time.Second
 
 // fillGaps reads the lists of all sets with due holes or hints.
 func (f *Follower) fillGaps(ctx context.Context) error {
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	if err != nil {
 		return err
 	}
 	hinted := f.asks.takeHints()
 	var next time.Time
 	for i := range sets {
-		// Notifications may have moved this set on while the lists of another set were read.
-		at, err := f.fillKnown(ctx, sets[i].ID, hinted[sets[i].ID])
+		at, err := f.fillSet(ctx, sets[i].ID, hinted[sets[i].ID])
 		if err != nil {
-			f.asks.hintAgain(hinted)
+			for id := range hinted {
+				f.asks.hint(id)
+			}
 			return err
 		}
 		next = earlier(next, at)
@@ -37,17 +37,14 @@ func (f *Follower) fillGaps(ctx context.Context) error {
 	return nil
 }
 
-func (f *Follower) fillKnown(ctx context.Context, id int64, hinted bool) (time.Time, error) {
+// fillSet returns when to look at the set again, zero for never. Notifications may have moved the set on while the lists
+// of another were read.
+func (f *Follower) fillSet(ctx context.Context, id int64, hinted bool) (time.Time, error) {
 	set, err := f.known(ctx, id)
-	if err != nil || set == nil {
+	if err != nil {
 		return time.Time{}, err
 	}
-	return f.fillSet(ctx, set, hinted)
-}
-
-// fillSet returns when to look at the set again, zero for never.
-func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (time.Time, error) {
-	cover := coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
+	cover := pull.CoverageOf(set)
 	holes := cover.Unheard()
 	s, now := f.set(set.ID), f.s.Now()
 	if len(holes) == 0 {
@@ -89,7 +86,7 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 	if offer.Topic != nil {
 		return f.fillTopic(ctx, set)
 	}
-	if err := f.pulling(ctx, set, &cover); err != nil {
+	if err := f.pulling(ctx, set, cover); err != nil {
 		return time.Time{}, err
 	}
 	p, err := f.fillFrom(ctx, set.ID, offer)
@@ -107,47 +104,20 @@ func (f *Follower) fillSet(ctx context.Context, set *store.Set, hinted bool) (ti
 			}
 		}
 	}
-	return f.afterFill(set, p, s), nil
+	if p.Out.Problem != nil {
+		f.s.Log.Warn("a gap could not be asked about; it stays open", "set", set.CapabilityList, "err", p.Out.Problem)
+	}
+	if len(p.Cover.Unheard()) == 0 {
+		s.due, s.delay = time.Time{}, 0
+		return time.Time{}, nil
+	}
+	return f.putOff(s), nil
 }
 
 func sameRef(a, b *destination.Ref) bool { return a == b || a != nil && b != nil && a.URL == b.URL }
 
-// fillFrom reads the set anew, because notifications may have moved it on during discovery.
 func (f *Follower) fillFrom(ctx context.Context, id int64, offer *destination.SetOffer) (*pull.Puller, error) {
-	set, err := f.known(ctx, id)
-	if err == nil && set == nil {
-		err = fmt.Errorf("set %d: %w", id, store.ErrNotFound)
-	}
-	if err != nil {
-		return nil, err
-	}
-	p, err := f.s.NewPuller(set, offer)
-	if err != nil {
-		return nil, err
-	}
-	f.watchMisses(p)
-	err = f.readsBy(p, func() error {
-		if err := p.Start(ctx); err != nil {
-			return err
-		}
-		return p.Fill(ctx)
-	})
-	if err != nil {
-		return nil, err
-	}
-	f.countMisses(p)
-	return p, nil
-}
-
-func (f *Follower) afterFill(set *store.Set, p *pull.Puller, s *following) time.Time {
-	if p.Out.Problem != nil {
-		f.s.log.Warn("a gap could not be asked about; it stays open", "set", set.CapabilityList, "err", p.Out.Problem)
-	}
-	if len(p.Cover.Unheard()) == 0 {
-		s.due, s.delay = time.Time{}, 0
-		return time.Time{}
-	}
-	return f.putOff(s)
+	return f.readSet(ctx, id, offer, func(p *pull.Puller) error { return p.Fill(ctx) })
 }
 
 func (f *Follower) putOff(s *following) time.Time {
@@ -161,7 +131,7 @@ func (f *Follower) pulling(ctx context.Context, set *store.Set, cover *coverage.
 	if err != nil {
 		return err
 	}
-	c := &store.Commit{Claim: f.s.claim}
+	c := &store.Commit{Claim: f.s.Claim}
 	for i := range gaps {
 		for _, h := range cover.Unheard() {
 			if g := &gaps[i]; g.Until == h.Until && (g.State == store.GapWaiting || g.State == store.GapFound) {

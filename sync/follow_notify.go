@@ -2,9 +2,11 @@ package sync
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/sync/coverage"
 	"resyncd/sync/parsed"
@@ -27,7 +29,7 @@ func (f *Follower) notify(ctx context.Context) error {
 	}
 	for after := int64(0); ; {
 		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
-			SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
+			SourceID: f.s.SourceID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
 		})
 		if err != nil || len(ds) == 0 {
 			return err
@@ -57,35 +59,24 @@ func (f *Follower) notify(ctx context.Context) error {
 
 func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery) error {
 	set, err := f.known(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return f.drop(ctx, ds)
+	}
 	if err != nil {
 		return err
 	}
-	if set == nil {
-		return f.drop(ctx, ds)
-	}
-	if f.turn.between && (ds[0].Kind == store.ChannelFeed || !set.Floor.Known()) {
+	ofFeed := ds[0].Kind == store.ChannelFeed
+	if f.turn.between && (ofFeed || !set.Floor.Known()) {
 		// The next WorkNotify takes these up, because pushes are compared with the topic's own answer.
 		return nil
 	}
-	if ds[0].Kind == store.ChannelFeed {
-		return f.notifyTopic(ctx, set, ds)
-	}
-	var framework bool
-	ds = slices.DeleteFunc(ds, func(d *store.Delivery) bool {
-		named := parsed.NamesDocuments(d)
-		framework = framework || named
-		if named && d.Kind != store.ChannelFramework {
-			f.Hint(id) // here it may mean changes
-		}
-		return named
-	})
-	if framework {
-		f.o.Later(WorkFramework, f.s.Now())
+	if !ofFeed {
+		ds = f.withoutNamed(id, ds)
 	}
 	if len(ds) == 0 {
 		return nil
 	}
-	if !set.Floor.Known() {
+	if !ofFeed && !set.Floor.Known() {
 		// The pull with the baseline takes these up. A Source without one is not asked at every push.
 		due := f.s.Now()
 		for _, last := range []time.Time{f.tried, f.set(id).pulled} {
@@ -97,12 +88,23 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		return nil
 	}
 	offer, _ := f.offer(set)
+	if ofFeed && offer.Topic == nil {
+		offer = &destination.SetOffer{ID: set.CapabilityList, Topic: &destination.Topic{URL: set.CapabilityList}}
+	}
 	p, err := f.s.NewPuller(set, offer)
 	if err != nil {
 		return err
 	}
-	v := &pull.PushReader{Puller: p, Now: f.s.SourceNow() + pull.ClockError, Commit: &store.Commit{Claim: f.s.claim}}
-	reads := f.readerOf(id)
+	v := &pull.PushReader{Puller: p, Now: f.s.SourceNow() + pull.ClockError, Commit: &store.Commit{Claim: f.s.Claim}}
+	if ofFeed {
+		if err := v.Hear(ctx, ds); err != nil {
+			return err
+		}
+	}
+	reads := f.turn.reading
+	if reads != nil && reads.Set.ID != id {
+		reads = nil
+	}
 	if reads != nil {
 		p.Plan.ListedIn = reads.Plan.Seen
 	}
@@ -112,14 +114,15 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 			return err
 		}
 	}
-	if err := f.findGaps(ctx, v, &before); err != nil {
-		return err
+	if !ofFeed {
+		if err := f.findGaps(ctx, v, &before); err != nil {
+			return err
+		}
+		// The deliveries are durable until this commit ends them, so the fetch need not wait for the disk. Every file
+		// change syncs first (Durable).
+		v.Commit.Repeatable = true
+		v.Commit.Sets = append(v.Commit.Sets, p.SetCommit().Sets...)
 	}
-	// The deliveries are durable until this commit ends them, so the fetch need not wait for the disk. Every file
-	// change syncs first (Durable).
-	v.Commit.Repeatable = true
-	state := p.SetCommit()
-	v.Commit.Sets = append(v.Commit.Sets, state.Sets...)
 	if err := p.Plan.FlushWith(ctx, v.Commit); err != nil {
 		return err
 	}
@@ -128,13 +131,18 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		reads.Pushed(v)
 	}
 	for _, verdict := range v.Verdicts {
-		f.o.Observe.notified(verdict, 1)
+		f.s.observe.Notified(verdict, 1)
 	}
 	for _, g := range v.Commit.Gaps {
-		f.gap(*g)
+		f.s.observe.Gap(*g)
 	}
 	for _, n := range v.Notes {
-		f.s.Site.Seal(n)
+		f.s.Seal(n)
+	}
+	f.countOdd(p)
+	if ofFeed && (v.Hint || len(p.Plan.Topic.Contested) > 0 || v.Feed.Heard.Busy()) {
+		f.set(id).expect(v)
+		v.Hint = true
 	}
 	if v.Hint {
 		f.Hint(id)
@@ -142,15 +150,29 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	return nil
 }
 
+// withoutNamed leaves out notifications that name documents, and has those read.
+func (f *Follower) withoutNamed(id int64, ds []*store.Delivery) []*store.Delivery {
+	return slices.DeleteFunc(ds, func(d *store.Delivery) bool {
+		named := parsed.NamesDocuments(d)
+		if named && d.Kind != store.ChannelFramework {
+			f.Hint(id) // here it may mean changes
+		}
+		if named {
+			f.o.Later(WorkFramework, f.s.Now())
+		}
+		return named
+	})
+}
+
 // drop ends deliveries without further work.
 func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
-	c := &store.Commit{Claim: f.s.claim}
+	c := &store.Commit{Claim: f.s.Claim}
 	for _, d := range ds {
 		c.Inbox = append(c.Inbox, store.InboxChange{ID: d.ID})
 	}
 	err := f.s.Store.Commit(ctx, c)
 	if err == nil {
-		f.o.Observe.notified(coverage.Unknown, len(ds))
+		f.s.observe.Notified(coverage.Unknown, len(ds))
 	}
 	return err
 }
@@ -169,7 +191,7 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 	if err != nil {
 		return err
 	}
-	now := f.s.Site.LocalNow()
+	now := f.s.LocalNow()
 	isHole := func(list []store.Interval, until store.Micros) bool {
 		return slices.ContainsFunc(list, func(h store.Interval) bool { return h.Until == until })
 	}

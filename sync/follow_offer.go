@@ -22,13 +22,10 @@ type offered struct {
 // goneAfter is how many reads must agree that a channel is gone (F71).
 const goneAfter = 2
 
-func (f *Follower) discover(ctx context.Context) (*destination.Offer, error) {
-	return f.discoverBy(ctx, f.s.Reader)
-}
-
-func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*destination.Offer, error) {
+// discover reads what the Source offers, and tells of the channels of each set.
+func (f *Follower) discover(ctx context.Context, r *destination.Reader) (*destination.Offer, error) {
 	s := f.s
-	offer, err := s.discoverBy(ctx, r)
+	offer, err := s.discover(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +42,12 @@ func (f *Follower) discoverBy(ctx context.Context, r *destination.Reader) (*dest
 	seen := map[int64]bool{}
 	for i := range chosen {
 		o := &chosen[i]
-		set, err := s.Store.EnsureSet(ctx, s.claim, o.ID)
+		set, err := s.Store.EnsureSet(ctx, s.Claim, o.ID)
 		if err != nil {
 			return nil, err
 		}
 		seen[set.ID] = true
-		s.observe.discovered(set.ID, o.Found)
+		s.observe.Discovered(set.ID, o.Found)
 		if rule, err := s.Target.Judge(o); err == nil {
 			s.Scopes.Add(set.ID, rule)
 		}
@@ -94,7 +91,7 @@ func (f *Follower) tell(ctx context.Context, set int64, now []destination.Channe
 }
 
 func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	if err != nil || len(f.s.Target.Sets) > 0 {
 		return err
 	}
@@ -150,15 +147,15 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 
 // rediscover returns the Source's faults apart from ours.
 func (f *Follower) rediscover(ctx context.Context) (told, err error) {
-	_, err = f.discover(ctx)
+	_, err = f.discover(ctx, f.s.Reader)
 	if err != nil && !f.broken(ctx, err) {
-		f.s.log.Warn("what the Source offers could not be read anew", "err", err)
+		f.s.Log.Warn("what the Source offers could not be read anew", "err", err)
 		return err, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	for i := range sets {
 		if !sets[i].LastPull.Known() && f.offers[sets[i].ID] != nil {
 			f.o.Later(WorkPull, f.s.Now())
@@ -179,7 +176,7 @@ func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 	n := &named{changes: map[int64]bool{}, list: map[int64]bool{}}
 	for after := int64(0); ; {
 		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
-			SourceID: f.s.src.ID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
+			SourceID: f.s.SourceID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
 		})
 		if err != nil || len(ds) == 0 {
 			return n, err
@@ -208,8 +205,11 @@ func (f *Follower) name(ctx context.Context, n *named, e *rsdoc.Entry) error {
 			index = l.Href
 		}
 	}
-	doc, err := f.s.Store.Document(ctx, f.s.src.ID, e.Loc)
-	if err == nil && doc.SetID != 0 && f.offers[doc.SetID] != nil {
+	doc, err := f.s.Document(ctx, e.Loc)
+	if err != nil {
+		return err
+	}
+	if doc.SetID != 0 && f.offers[doc.SetID] != nil {
 		switch rsdoc.Kind(doc.Kind) {
 		case rsdoc.KindChangeList:
 			n.read(doc.SetID, n.changes)
@@ -246,25 +246,12 @@ func (n *named) read(set int64, of map[int64]bool) {
 const listEvery = time.Minute
 
 func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
-	set, err := f.known(ctx, id)
-	if err != nil || set == nil {
-		return err
-	}
-	offer, _ := f.offer(set)
-	p, err := f.s.NewPuller(set, offer)
-	if err != nil {
-		return err
-	}
-	f.watchMisses(p)
 	s := f.set(id)
-	err = f.readsBy(p, func() error {
-		if err := p.Start(ctx); err != nil {
-			return err
-		}
-		if n.list[id] && f.s.Now().Sub(s.listed) >= listEvery && set.Baselines > 0 {
+	p, err := f.readSet(ctx, id, f.offers[id], func(p *pull.Puller) error {
+		if n.list[id] && f.s.Now().Sub(s.listed) >= listEvery && p.Set.Baselines > 0 {
 			s.listed = f.s.Now()
-			if err := p.Rebase(ctx, offer.ResourceList, pull.BaselineOptions{
-				Changed: true, After: set.Floor,
+			if err := p.Rebase(ctx, p.Offer.ResourceList, pull.BaselineOptions{
+				Changed: true, After: p.Set.Floor,
 			}); err != nil {
 				return err
 			}
@@ -275,10 +262,9 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 		return err
 	}
 	if p.Out.Problem != nil {
-		f.s.log.Warn("a document that a notification named could not be read; the next pull tries again",
-			"set", set.CapabilityList, "err", p.Out.Problem)
+		f.s.Log.Warn("a document that a notification named could not be read; the next pull tries again",
+			"set", p.Set.CapabilityList, "err", p.Out.Problem)
 	}
-	f.countMisses(p)
 	return nil
 }
 
@@ -303,8 +289,8 @@ func (f *Follower) watchMisses(p *pull.Puller) {
 }
 
 func (f *Follower) countMisses(p *pull.Puller) {
-	if o := f.o.Observe.Missed; o != nil && p.Holes.Misses > 0 {
-		o(p.Set.ID, p.Holes.Misses)
+	if p.Holes.Misses > 0 {
+		f.s.observe.Missed(p.Set.ID, p.Holes.Misses)
 	}
 	f.countOdd(p)
 }
@@ -318,7 +304,7 @@ func (f *Follower) scrub(ctx context.Context) error {
 		return nil
 	}
 	rs, err := s.Store.Scan(ctx, store.ScanQuery{
-		SourceID: s.src.ID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage,
+		SourceID: s.SourceID, Filter: store.FilterMirrored, After: f.scrubbed, Limit: scrubPage,
 	})
 	if err != nil {
 		return err
@@ -332,7 +318,7 @@ func (f *Follower) scrub(ctx context.Context) error {
 	for _, r := range rs {
 		p, err := verify.File(ctx, s.Target.Mirror, r)
 		if err != nil && ctx.Err() == nil { // of the machine, not of the file
-			s.log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
+			s.Log.Warn("the mirror cannot be looked at; it is tried again later", "err", err)
 			return nil
 		}
 		if err != nil {

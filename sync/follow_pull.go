@@ -3,20 +3,22 @@ package sync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"resyncd/destination"
+	"resyncd/destination/fetch"
 	"resyncd/store"
-	"resyncd/sync/coverage"
+	"resyncd/store/blob"
 	"resyncd/sync/pull"
+	"resyncd/sync/report"
 	"resyncd/sync/transfer"
 )
 
 // pulling is a pull whose documents are read and whose fetches may still run.
 type pulling struct {
 	pull     *pull.Puller
-	res      Result
 	start    time.Time
 	base     transfer.Count
 	deadline time.Time
@@ -27,30 +29,17 @@ type pulling struct {
 	asked, got int64
 }
 
+func (f *Follower) newPulling(requests []*PullRequest) *pulling {
+	p := &pulling{requests: requests, base: f.rec.Count()}
+	p.asked, p.got = f.s.Target.Spent()
+	return p
+}
+
 // pull reads the offer and each set, and leaves the fetching to Run. The Source's faults are recorded at its sets and
 // return no error.
 func (f *Follower) pull(ctx context.Context) error {
 	requests := f.asks.take()
-	full := false
-	for _, r := range requests {
-		full = full || r.Full
-	}
-	back, err := f.setBack(ctx)
-	if err != nil {
-		f.asks.answer(requests, err)
-		return err
-	}
-	f.tried = f.s.Now()
-	first := &pulling{requests: requests, base: f.rec.Count()}
-	first.asked, first.got = f.s.Target.Spent()
-	if len(requests) > 0 || back {
-		if err := f.s.tryOwed(ctx); err != nil {
-			f.rec.EndCount(first.base)
-			f.asks.answer(requests, err)
-			return err
-		}
-	}
-	err = f.pullAll(ctx, full, first)
+	err := f.pullAll(ctx, requests)
 	if err != nil {
 		f.asks.answer(requests, err)
 		if f.broken(ctx, err) {
@@ -61,7 +50,7 @@ func (f *Follower) pull(ctx context.Context) error {
 			err = cause
 		}
 	}
-	f.wake()
+	f.rec.Stir()
 	return err
 }
 
@@ -73,19 +62,29 @@ func (f *Follower) broken(ctx context.Context, err error) bool {
 
 var errSource = errors.New("the Source cannot be followed")
 
-// pullAll pulls each set; p is the first set's pull and includes the work done for all sets. A one-shot run ends each
-// pull before the next.
-func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err error) {
-	s := f.s
-	s.Full = full
+// pullAll pulls each set; the first pull includes the work done for all sets. A one-shot run ends each pull before the
+// next.
+func (f *Follower) pullAll(ctx context.Context, requests []*PullRequest) (err error) {
+	s, p := f.s, f.newPulling(requests)
 	defer func() {
 		s.Full, s.Wide = false, false
 		f.rec.EndCount(p.base) // the pull that was never concluded
 	}()
+	s.Full = slices.ContainsFunc(requests, func(r *PullRequest) bool { return r.Full })
+	back, err := f.setBack(ctx)
+	if err != nil {
+		return err
+	}
+	f.tried = s.Now()
+	if len(requests) > 0 || back {
+		if err := s.tryOwed(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.BeginLook(ctx); err != nil {
 		return err
 	}
-	offer, err := f.discover(ctx)
+	offer, err := f.discover(ctx, s.Reader)
 	if err != nil {
 		return err
 	}
@@ -103,8 +102,7 @@ func (f *Follower) pullAll(ctx context.Context, full bool, p *pulling) (err erro
 				return err
 			}
 		}
-		p = &pulling{requests: p.requests, base: f.rec.Count()}
-		p.asked, p.got = s.Target.Spent()
+		p = f.newPulling(p.requests)
 	}
 	if len(chosen) == 0 {
 		f.asks.answer(p.requests, nil)
@@ -125,14 +123,14 @@ func (e sourceError) Unwrap() error      { return e.error }
 // pullSet reads the documents of one set. The pull is concluded when its fetches rest or patience ends.
 func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *pulling) error {
 	s := f.s
-	set, err := s.Store.EnsureSet(ctx, s.claim, offer.ID)
+	set, err := s.Store.EnsureSet(ctx, s.Claim, offer.ID)
 	if err != nil {
 		return err
 	}
 	if err := f.concludeSet(ctx, set.ID); err != nil {
 		return err
 	}
-	if set, err = s.Store.EnsureSet(ctx, s.claim, offer.ID); err != nil {
+	if set, err = s.Store.EnsureSet(ctx, s.Claim, offer.ID); err != nil {
 		return err
 	}
 	pull, err := s.NewPuller(&set, offer)
@@ -143,7 +141,6 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if offer.Err != nil {
 		pull.Fail(offer.Err)
 	}
-	f.watchMisses(pull)
 	p.pull, p.start, pull.Last = pull, s.Now(), p.last
 	for _, r := range p.requests {
 		if until := p.start.Add(r.RetryFor); until.After(p.retry) {
@@ -153,11 +150,10 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	if f.once {
 		f.rec.Retry(p.start) // every resource is tried once before any retry
 	}
-	if err := f.readsBy(pull, func() error { return pull.Run(ctx) }); err != nil {
+	if err := f.reads(pull, func() error { return pull.Run(ctx) }); err != nil {
 		return err
 	}
 	pull.Offer = light(offer)
-	f.countMisses(pull)
 	if err := f.hasRead(ctx, pull); err != nil {
 		return err
 	}
@@ -184,11 +180,10 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 // hasRead records that the documents of a set were read; its fetches may take much longer.
 func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	_, hole := p.Cover.FirstHole()
-	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.Site.LocalNow(), "", "",
-		p.Out.Problem == nil && !hole
+	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.LocalNow(), "", "", p.Out.Problem == nil && !hole
 	if p.Out.Problem != nil {
 		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
-		f.s.observe.unread(p.Out.Problem)
+		f.s.observe.Unread(p.Out.Problem)
 	}
 	c := p.SetCommit()
 	c.Repeatable = true // an interrupted pull is read again
@@ -201,98 +196,64 @@ func (f *Follower) setBack(ctx context.Context) (bool, error) {
 	if !f.tried.IsZero() {
 		return f.s.Now().Round(0).Before(f.tried.Round(0)), nil
 	}
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
-	now := f.s.Site.LocalNow()
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
+	now := f.s.LocalNow()
 	return slices.ContainsFunc(sets, func(set store.Set) bool { return set.LastPull > now }), err
 }
 
 // tryOwed makes all owed work due, because a requested catch-up wants it tried now.
 func (s *session) tryOwed(ctx context.Context) error {
-	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
-		for after, more := int64(0), true; more; {
-			var err error
-			if after, more, err = s.tryPage(ctx, action, after); err != nil {
-				return err
+	return s.Revise(ctx, s.Owed(store.ActionFetch, store.ActionRemove), s.Name, func(v *pull.Revision, rs []*store.Resource) error {
+		for _, r := range s.Idle(rs) {
+			if work := r.Work; work.Due > v.Now {
+				work.Due = v.Now
+				v.Change(store.ResourceChange{ID: r.ID, Work: &work})
 			}
 		}
-	}
-	return nil
-}
-
-// tryPage holds the lock of the rows, because it writes back rows that it read.
-func (s *session) tryPage(ctx context.Context, action store.Action, after int64) (last int64, more bool, err error) {
-	s.Site.Rows.Lock()
-	defer s.Site.Rows.Unlock()
-	rs, err := s.Store.Due(ctx, store.DueQuery{
-		SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
+		return nil
 	})
-	if err != nil || len(rs) == 0 {
-		return after, false, err
-	}
-	after = rs[len(rs)-1].ID
-	c, now := &store.Commit{Claim: s.claim}, s.Site.LocalNow()
-	for _, r := range s.Site.Idle(rs) {
-		if work := r.Work; work.Due > now {
-			work.Due = now
-			c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Work: &work})
-		}
-	}
-	if len(c.Resources) == 0 {
-		return after, true, nil
-	}
-	if err := s.Store.Commit(ctx, c); err != nil {
-		return after, false, err
-	}
-	s.Site.Name(transfer.Due(c))
-	return after, true, nil
 }
 
 const concludeAgain = 500 * time.Millisecond
 
-func (f *Follower) wake() {
-	f.rec.Stir()
-}
-
-// conclude ends the pulls whose fetches are done or whose patience is over; with all, every pull.
-func (f *Follower) conclude(ctx context.Context, all bool) error {
-	rest := f.pulls[:0]
-	pulls := f.pulls
-	idle := f.rec.Rests()
+// conclude ends the pulls whose fetches are done or whose patience is over.
+func (f *Follower) conclude(ctx context.Context) error {
+	idle, pulls := f.rec.Rests(), f.pulls
+	f.pulls = nil
 	for i, p := range pulls {
 		wait := !idle && f.s.Now().Before(p.deadline)
-		if !all && !wait && idle && f.s.Now().Before(p.retry) {
-			counts, err := f.s.Store.Counts(ctx, p.pull.Set.ID)
-			if err != nil {
-				f.pulls = append(rest, pulls[i:]...)
-				return err
-			}
+		var err error
+		if idle && f.s.Now().Before(p.retry) {
+			var counts store.Counts
+			counts, err = f.s.Store.Counts(ctx, p.pull.Set.ID)
 			if wait = counts.Owed > 0; wait {
 				f.o.Later(WorkConclude, f.s.Now().Add(concludeAgain))
 			}
 		}
-		if !all && wait {
-			rest = append(rest, p)
+		if wait && err == nil {
+			f.pulls = append(f.pulls, p)
 			continue
 		}
-		if err := f.concludeOne(ctx, p); err != nil {
-			f.pulls = append(rest, pulls[i:]...)
+		if err == nil {
+			err = f.concludeOne(ctx, p)
+		}
+		if err != nil {
+			f.pulls = append(f.pulls, pulls[i:]...)
 			return err
 		}
 	}
-	f.pulls = rest
 	return nil
 }
 
 func (f *Follower) concludeSet(ctx context.Context, set int64) error {
-	for i, p := range f.pulls {
-		if p.pull.Set.ID == set {
-			if err := f.concludeOne(ctx, p); err != nil {
-				return err
-			}
-			f.pulls = append(f.pulls[:i:i], f.pulls[i+1:]...)
-			return nil
-		}
+	i := slices.IndexFunc(f.pulls, func(p *pulling) bool { return p.pull.Set.ID == set })
+	if i < 0 {
+		return nil
 	}
+	if err := f.concludeOne(ctx, f.pulls[i]); err != nil {
+		return err
+	}
+	f.pulls = slices.Delete(f.pulls, i, i+1)
 	return nil
 }
 
@@ -302,32 +263,20 @@ func (f *Follower) concludeOne(ctx context.Context, p *pulling) error {
 	if err != nil {
 		return err
 	}
-	if set == nil {
-		f.rec.EndCount(p.base)
-		f.ended(p)
-		return nil
-	}
-	p.pull.Set, p.pull.Cover = set, &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint}
-	p.res = Result{Source: f.s.Target.Name, Set: set.CapabilityList, Kind: "none", DryRun: f.s.o.Plan != nil}
-	f.s.fill(&p.res, p.pull, f.rec, p.base)
-	asked, got := f.s.Target.Spent()
-	p.res.Requests, p.res.Bytes = asked-p.asked, got-p.got
-	p.res.Seconds = since(f.s.Now, p.start)
-	if err := f.s.conclude(ctx, p.pull, f.rec, &p.res, p.start); err != nil {
+	p.pull.Set, p.pull.Cover = set, pull.CoverageOf(set)
+	res := f.s.result(p, f.rec)
+	if err := f.s.conclude(ctx, p.pull, f.rec, &res, p.start); err != nil {
 		return err
 	}
 	f.rec.EndCount(p.base)
-	if read := p.pull.Out.Problem; p.res.Problem != "" && (read == nil || p.res.Problem != read.Error()) {
+	if read := p.pull.Out.Problem; res.Problem != "" && (read == nil || res.Problem != read.Error()) {
 		f.marred.Store(true)
 		f.judgeAnew() // the failure may be over
 	}
-	if o := f.o.Observe.Pulled; o != nil {
-		o(p.res)
-	}
-	asking := f.asks.unanswered()
+	f.s.observe.Pulled(res)
 	for _, r := range p.requests {
-		if r.Ended != nil && slices.Contains(asking, r) {
-			r.Ended(p.res)
+		if r.Ended != nil && f.asks.asking(r) {
+			r.Ended(res)
 		}
 	}
 	f.ended(p)
@@ -344,17 +293,16 @@ func (f *Follower) ended(p *pulling) {
 // troubled records at all sets why the whole Source could not be read.
 func (f *Follower) troubled(ctx context.Context, cause error) error {
 	if !f.once { // a one-shot run returns it
-		f.s.log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
+		f.s.Log.Warn("the Source could not be read; it is tried again at its next pull", "err", cause)
 	}
-	f.s.observe.unread(cause)
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
+	f.s.observe.Unread(cause)
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	if err != nil {
 		return err
 	}
-	c := &store.Commit{Claim: f.s.claim}
+	c := &store.Commit{Claim: f.s.Claim}
 	for i := range sets {
-		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false,
-			transfer.Clip(cause.Error(), 500), f.s.Site.LocalNow()
+		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.LocalNow()
 		sets[i].Cause = causeOf(cause)
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
 	}
@@ -369,7 +317,7 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 	if s.o.Plan != nil {
 		return nil
 	}
-	if s.Site.Look && !f.looked {
+	if s.Look && !f.looked {
 		if err := s.claimTrash(ctx); err != nil {
 			return err
 		}
@@ -388,5 +336,29 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 		return nil
 	}
 	s.src.Policy = policy
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Policy: &policy}})
+	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Policy: &policy}})
+}
+
+// noteUnread records for `status` why a Source without known sets could not be read. The sets' own problems replace it
+// later.
+func (s *session) noteUnread(ctx context.Context, problem error) error {
+	text, cause := transfer.Clip(problem.Error(), 500), causeOf(problem)
+	said, why, err := report.Unread(ctx, s.Store, s.SourceID)
+	if err != nil || said == text && why == cause {
+		return err
+	}
+	d := s.NewDocument(report.UnreadDocument, report.UnreadDocument)
+	d.Body = []byte(store.WithCause(text, cause))
+	err = s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Repeatable: true, Documents: []store.Document{d}})
+	if err != nil {
+		return fmt.Errorf("record why nothing was found: %w", err)
+	}
+	return nil
+}
+
+func causeOf(err error) string {
+	if blob.Systemic(err) {
+		return store.CauseDisk
+	}
+	return fetch.CauseOf(err)
 }

@@ -3,13 +3,13 @@ package sync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"resyncd/destination"
 	"resyncd/store"
-	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 )
 
@@ -59,36 +59,30 @@ type following struct {
 // Follow begins to follow a Source. The error is a *store.HeldError, ErrStopped, or one of the store.
 func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follower, error) {
 	f := newFollower(o)
-	if err := f.begin(ctx, e, t, RunOptions{From: store.NoTime, Progress: f.progress}); err != nil {
+	if err := f.begin(ctx, e, t, RunOptions{Progress: f.progress}); err != nil {
 		return nil, err
 	}
-	if err := f.s.Site.Begun(ctx, nil); err != nil {
+	if err := f.s.Begun(ctx, nil); err != nil {
 		return nil, errors.Join(err, f.s.release())
 	}
-	f.s.Site.Follows = true
+	f.s.Follows = true
 	return f, nil
 }
 
 func newFollower(o FollowOptions) *Follower {
 	return &Follower{
 		o: o, offers: map[int64]*destination.SetOffer{}, channels: map[int64]*offered{}, sets: map[int64]*following{},
-		asks: asks{hints: map[int64]bool{}}, turn: &turn{heard: make(chan struct{}, 1)},
+		turn: &turn{heard: make(chan struct{}, 1)},
 	}
 }
 
 func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOptions) error {
-	s, err := e.begin(ctx, t, run)
+	s, err := e.begin(ctx, t, run, f.o.Observe)
 	if err != nil {
 		return err
 	}
-	o := &f.o
-	f.s, s.Others, s.Kept = s, f.turn.await, f.turn.keep
-	s.Site.Hint, s.Site.Notes.Done = f.Hint, f.mirrored
-	s.observe = o.Observe
-	s.Told = pull.Readings{Skipped: o.Observe.Skipped, Rotten: o.Observe.Rotten, Held: o.Observe.Held, Gap: f.gap}
-	s.Site.Observe = transfer.Observer{
-		Fetched: o.Observe.Fetched, Settled: o.Observe.Settled, Removed: o.Observe.Removed, Halted: o.Observe.Halted,
-	}
+	f.s, s.Await, s.Keep = s, f.turn.await, f.turn.keep
+	s.Hint, s.Notes.Done = f.Hint, f.mirrored
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
 		return errors.Join(err, s.release())
 	}
@@ -101,7 +95,7 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 func outsideAll(string) string { return "the set is unknown" }
 
 // SourceID is the Source's id in the store.
-func (f *Follower) SourceID() int64 { return f.s.src.ID }
+func (f *Follower) SourceID() int64 { return f.s.SourceID }
 
 // errClosed answers waiting callers when a Follower ends.
 var errClosed = errors.New("the Source is not followed any more")
@@ -138,7 +132,7 @@ func (f *Follower) Do(ctx context.Context, w Work) error {
 	case WorkPull:
 		return f.hearing(ctx, f.pull)
 	case WorkConclude:
-		return f.alone(ctx, func(ctx context.Context) error { return f.conclude(ctx, false) })
+		return f.alone(ctx, f.conclude)
 	case WorkScrub:
 		return f.alone(ctx, f.scrub)
 	}
@@ -147,9 +141,7 @@ func (f *Follower) Do(ctx context.Context, w Work) error {
 
 // RequestPull asks the next WorkPull slice for a pull. Done runs once, at the latest in Close.
 func (f *Follower) RequestPull(r PullRequest) {
-	if f.asks.request(&r) {
-		f.asks.answer([]*PullRequest{&r}, errClosed)
-	}
+	f.asks.request(&r)
 }
 
 // hintEvery is the least time between two pulls of a set for hints. Without it a sender of hints could make us ask the
@@ -166,7 +158,7 @@ func (f *Follower) Hint(setID int64) {
 // would block for ever.
 func (f *Follower) Rediscover(ctx context.Context) error {
 	done := make(chan error, 1)
-	f.asks.framework(done)
+	f.asks.framed.Store(done, true)
 	f.o.Later(WorkFramework, f.s.Now())
 	select {
 	case err := <-done:
@@ -196,12 +188,16 @@ func (f *Follower) set(id int64) *following {
 	return f.sets[id]
 }
 
+// known reads a set anew.
 func (f *Follower) known(ctx context.Context, id int64) (*store.Set, error) {
-	sets, err := f.s.Store.Sets(ctx, f.s.src.ID)
-	if i := slices.IndexFunc(sets, func(s store.Set) bool { return s.ID == id }); i >= 0 {
-		return &sets[i], err
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	if i := slices.IndexFunc(sets, func(s store.Set) bool { return s.ID == id }); i >= 0 {
+		return &sets[i], nil
+	}
+	return nil, fmt.Errorf("set %d: %w", id, store.ErrNotFound)
 }
 
 func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
@@ -212,26 +208,18 @@ func (f *Follower) offer(set *store.Set) (*destination.SetOffer, bool) {
 }
 
 func (f *Follower) progress(p transfer.Progress) {
-	for _, r := range f.asks.unanswered() {
-		if r.Progress != nil {
-			r.Progress(p)
+	for r := range f.asks.pulls.Range {
+		if told := r.(*PullRequest).Progress; told != nil {
+			told(p)
 		}
 	}
 }
 
 func (f *Follower) mirrored(n *transfer.Note) {
-	if o := f.o.Observe.Mirrored; o != nil {
-		o(Mirrored{
-			SetID: n.SetID, From: n.From, Until: n.Until, Changes: n.Changes, Owed: n.Owed, Received: n.Received,
-			Took: f.s.Now().Sub(n.Received),
-		})
-	}
-}
-
-func (f *Follower) gap(g store.Gap) {
-	if o := f.o.Observe.Gap; o != nil {
-		o(g)
-	}
+	f.s.observe.Mirrored(Mirrored{
+		SetID: n.SetID, From: n.From, Until: n.Until, Changes: n.Changes, Owed: n.Owed, Received: n.Received,
+		Took: f.s.Now().Sub(n.Received),
+	})
 }
 
 func (f *Follower) rested() {
@@ -239,4 +227,66 @@ func (f *Follower) rested() {
 		f.o.Later(WorkConclude, f.s.Now())
 	}
 	f.judgeAnew()
+}
+
+// Work is a slice of a Follower's work. The caller runs one slice at a time for each Follower.
+type Work string
+
+// WorkNotify takes up the inbox; WorkGap reads the lists of open gaps; WorkFramework rediscovers; WorkPull pulls;
+// WorkConclude records finished pulls; WorkScrub re-hashes a small part of the mirror.
+const (
+	WorkNotify    Work = "notify"
+	WorkGap       Work = "gap"
+	WorkFramework Work = "framework"
+	WorkPull      Work = "pull"
+	WorkConclude  Work = "conclude"
+	WorkScrub     Work = "scrub"
+)
+
+// FollowOptions say how a Follower follows its Source.
+type FollowOptions struct {
+	// ReorderGrace is how long a hole waits for a late notification (F36).
+	ReorderGrace time.Duration
+	// Poll is the usual time between two pulls and the longest back-off of a lagging list.
+	Poll time.Duration
+	// Patience is how long a pull waits for its fetches; the rest stays owed.
+	Patience time.Duration
+	// Later asks for Do(w) at due, or earlier if already asked for. It must be quick and safe for concurrent use.
+	Later func(w Work, due time.Time)
+	// Offered receives the channels of a set. A missing channel is left out only after two reads agree (F71).
+	Offered func(ctx context.Context, setID int64, channels []destination.Channel)
+	// Subscribed reports since when a verified subscription to the set has been held, NoTime for none. Later changes
+	// that only a list shows are push misses.
+	Subscribed func(setID int64) store.Micros
+	Observe    Observer
+}
+
+// PullRequest is a pull whose caller waits.
+type PullRequest struct {
+	Full bool
+	// RetryFor bounds the retries before the request is answered.
+	RetryFor time.Duration
+	// Ended receives each set's result, Done the end, Progress the work. Each may be nil and runs while the Follower
+	// works.
+	Ended    func(Result)
+	Done     func(error)
+	Progress func(transfer.Progress)
+}
+
+// doubtVerdicts has the sets' problems judged anew after an unclean end, because they may be the disk's and over.
+func (f *Follower) doubtVerdicts(ctx context.Context) error {
+	if !f.s.src.Unclean {
+		return nil
+	}
+	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
+	f.marred.Store(slices.ContainsFunc(sets, func(s store.Set) bool { return s.Problem != "" }))
+	return err
+}
+
+// judgeAnew asks for a pull once the disk takes files again, or the sets would show the failure until the next pull. It
+// waits for a rest, so that a disk with repeated failures causes no pull each time.
+func (f *Follower) judgeAnew() {
+	if !f.rec.IsHalted() && f.marred.CompareAndSwap(true, false) {
+		f.o.Later(WorkPull, f.s.Now())
+	}
 }

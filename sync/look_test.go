@@ -361,7 +361,7 @@ func BenchmarkLook(b *testing.B) {
 		b.Fatal(res, err)
 	}
 	r.with(func(e *Engine, target Target) {
-		s, err := e.begin(b.Context(), target, r.opts)
+		s, err := e.begin(b.Context(), target, r.opts, Observer{})
 		if err != nil {
 			b.Fatal(err)
 		}

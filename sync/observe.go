@@ -56,26 +56,31 @@ type Mirrored struct {
 	Took        time.Duration // from then until everything was durable
 }
 
-func (o *Observer) notified(verdict coverage.Verdict, n int) {
-	if o.Notified != nil {
-		o.Notified(verdict, n)
+// whole returns o with a function that does nothing for each that is nil. Those of package transfer may be nil.
+func (o Observer) whole() *Observer {
+	one(&o.Mirrored)
+	two(&o.Notified)
+	two(&o.Missed)
+	two(&o.Odd)
+	one(&o.Gap)
+	one(&o.Pulled)
+	two(&o.Discovered)
+	one(&o.Unread)
+	one(&o.Skipped)
+	one(&o.Doubted)
+	two(&o.Held)
+	one(&o.Rotten)
+	return &o
+}
+
+func one[A any](f *func(A)) {
+	if *f == nil {
+		*f = func(A) {}
 	}
 }
 
-func (o *Observer) discovered(set int64, how string) {
-	if o.Discovered != nil {
-		o.Discovered(set, how)
-	}
-}
-
-func (o *Observer) unread(err error) {
-	if o.Unread != nil && err != nil {
-		o.Unread(err)
-	}
-}
-
-func (o *Observer) doubted(reason string) {
-	if o.Doubted != nil {
-		o.Doubted(reason)
+func two[A, B any](f *func(A, B)) {
+	if *f == nil {
+		*f = func(A, B) {}
 	}
 }

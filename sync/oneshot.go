@@ -118,7 +118,7 @@ func (s *session) workOff(
 				rec.Stir()
 				continue
 			}
-			due, err := s.Store.NextDue(ctx, s.src.ID)
+			due, err := s.Store.NextDue(ctx, s.SourceID)
 			if err != nil {
 				return err
 			}
@@ -148,15 +148,18 @@ func (s *session) carryOut(ctx context.Context) error {
 	return rec.While(ctx, func(ctx context.Context) error { return s.workOff(ctx, rec, news, nil) })
 }
 
-func (s *session) fill(res *Result, pull *pull.Puller, rec *transfer.Reconciler, base transfer.Count) {
-	res.Kind = pull.Out.Kind
-	res.Position = report.RFC3339(pull.Cover.Position())
-	res.Odd = pull.Plan.Topic.Odd
-	res.GapsFound, res.GapsClosed = pull.Out.GapsFound, pull.Out.GapsClosed
-	res.Unavailable = !pull.Out.Usable
-	done := rec.Since(base, pull.Plan.Calm)
-	res.Fetched, res.Deleted, res.Failed = done.Fetched, done.Deleted, done.Failed
-	res.Asked, res.Unchanged = done.Asked, done.Unchanged
+// result sums up the work of a pull.
+func (s *session) result(p *pulling, rec *transfer.Reconciler) Result {
+	done, out := rec.Since(p.base, p.pull.Plan.Calm), &p.pull.Out
+	asked, got := s.Target.Spent()
+	res := Result{
+		Source: s.Target.Name, Set: p.pull.Set.CapabilityList, DryRun: s.o.Plan != nil,
+		Kind: out.Kind, Position: report.RFC3339(p.pull.Cover.Position()), Odd: p.pull.Plan.Topic.Odd,
+		GapsFound: out.GapsFound, GapsClosed: out.GapsClosed, Unavailable: !out.Usable,
+		Fetched: done.Fetched, Deleted: done.Deleted, Failed: done.Failed, Asked: done.Asked, Unchanged: done.Unchanged,
+		Requests: asked - p.asked, Bytes: got - p.got,
+		Seconds: s.Now().Sub(p.start).Round(time.Millisecond).Seconds(),
+	}
 	if s.o.Plan != nil {
 		res.Fetched, res.Deleted = 0, 0
 		sum := s.would
@@ -165,6 +168,7 @@ func (s *session) fill(res *Result, pull *pull.Puller, rec *transfer.Reconciler,
 	if res.Kind == "none" && (res.Fetched > 0 || res.Deleted > 0) {
 		res.Kind = "incremental"
 	}
+	return res
 }
 
 // conclude records the state of the set. InStep needs all documents read, nothing owed or held, and no open gap.
@@ -192,16 +196,16 @@ func (s *session) conclude(
 		res.Problem = problem.Error()
 	}
 	if res.Refused > 0 {
-		s.log.Warn(
+		s.Log.Warn(
 			"resources outside scope or policy were refused: see `resyncd ls --refused`; widen `scope` if they belong to the set",
 			"set", pull.Set.CapabilityList, "refused", res.Refused)
 	}
 	// Owed, held and open work may change before the next pull, so readers of the set look at it anew.
-	pull.Set.InStep, pull.Set.Problem, pull.Set.LastPull, pull.Set.Gone = read, res.Problem, s.Site.LocalNow(), 0
+	pull.Set.InStep, pull.Set.Problem, pull.Set.LastPull, pull.Set.Gone = read, res.Problem, s.LocalNow(), 0
 	pull.Set.Cause = causeOf(problem)
 	c := pull.SetCommit()
 	c.Runs = []store.Run{{
-		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.Site.LocalNow(),
+		SetID: pull.Set.ID, Kind: res.Kind, Started: store.MicrosOf(start), Ended: s.LocalNow(),
 		Fetched: res.Fetched,
 		Deleted: res.Deleted, Unchanged: res.Unchanged, Failed: res.Failed, Bytes: res.Bytes, Requests: res.Requests,
 		Problem: res.Problem,
@@ -214,23 +218,12 @@ func (s *session) conclude(
 }
 
 func (s *session) explain(ctx context.Context, rec *transfer.Reconciler) error {
-	for _, action := range []store.Action{store.ActionFetch, store.ActionRemove} {
-		for after := int64(0); ; {
-			rs, err := s.Store.Due(ctx, store.DueQuery{
-				SourceID: s.src.ID, Action: action, Now: pull.EndOfTime, After: after, Limit: pull.SweepPage,
-			})
-			if err != nil {
-				return err
-			}
-			if len(rs) == 0 {
-				break
-			}
-			for _, r := range rs {
-				after = r.ID
-				if err := s.explainOne(ctx, rec, r); err != nil {
-					return err
-				}
-			}
+	for r, err := range s.Owed(store.ActionFetch, store.ActionRemove).All(ctx) {
+		if err == nil {
+			err = s.explainOne(ctx, rec, r)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -264,23 +257,17 @@ func (s *session) explainOne(ctx context.Context, rec *transfer.Reconciler, res 
 
 // stillFailing counts this run's failures that are still owed, because a later list may have taken them back.
 func (s *session) stillFailing(ctx context.Context, rec *transfer.Reconciler) (n int64, err error) {
-	ids := make([]int64, 0, pull.SweepPage)
-	page := func() error {
+	failing := slices.Collect(rec.Failing().All())
+	for ids := range slices.Chunk(failing, pull.SweepPage) {
 		rs, err := s.Store.ByIDs(ctx, ids)
+		if err != nil {
+			return n, err
+		}
 		for _, r := range rs {
 			if r.Work.Action != store.ActionNone {
 				n++
 			}
 		}
-		ids = ids[:0]
-		return err
 	}
-	for id := range rec.Failing().All() {
-		if ids = append(ids, id); len(ids) == cap(ids) {
-			if err := page(); err != nil {
-				return n, err
-			}
-		}
-	}
-	return n, page()
+	return n, nil
 }

@@ -19,7 +19,7 @@ type Approved struct {
 // Approve carries out every held removal of a Source, or drops it with reject: the files then stay wanted until their
 // list changes.
 func (e *Engine) Approve(ctx context.Context, t Target, reject bool) (Approved, error) {
-	s, err := e.begin(ctx, t, RunOptions{})
+	s, err := e.begin(ctx, t, RunOptions{}, Observer{})
 	if err != nil {
 		return Approved{Rejected: reject}, err
 	}
@@ -32,12 +32,12 @@ func (s *session) approve(ctx context.Context, reject bool) (Approved, error) {
 	if reject {
 		what = pull.HeldRejected
 	}
-	err := s.DecideHeld(ctx, 0, what, func(n int, c *store.Commit) {
-		if done.Resources += int64(n); reject {
-			s.Site.Name(transfer.Due(c)) // owed again; RemoveAll finds removals
-		}
-	})
-	if err != nil {
+	name := s.Name // owed again
+	if !reject {
+		name = nil // RemoveAll finds removals
+	}
+	var err error
+	if done.Resources, err = s.DecideHeld(ctx, 0, what, name); err != nil {
 		return done, err
 	}
 	rec := transfer.New(s.Site, transfer.Options{Workers: 1, Scope: noScope})
@@ -96,4 +96,33 @@ func (e *Engine) dropFiles(ctx context.Context, source int64, m blob.Mirror) err
 		}
 		return nil
 	})
+}
+
+// policyAdopting stands in Source.Policy until a whole run has ended. Without it a kill in between would make the
+// foreign files of the folder ours.
+const policyAdopting = "adopting"
+
+// Adopt records a Source whose mirror will be a folder that existed before. Without that record LostState would take
+// the folder for one whose state was lost.
+func (e *Engine) Adopt(ctx context.Context, name, url string) (src store.Source, err error) {
+	src, err = e.Store.EnsureSource(ctx, name, url)
+	if err != nil || src.Policy == policyAdopting {
+		return src, err
+	}
+	claim, release, err := e.claim(ctx, src.ID)
+	if err != nil {
+		return src, err
+	}
+	policy := policyAdopting
+	err = e.Store.Commit(ctx, &store.Commit{Claim: claim, Source: &store.SourceChange{Policy: &policy}})
+	if err = errors.Join(err, release()); err != nil {
+		return src, err
+	}
+	return e.Store.Source(ctx, name)
+}
+
+// LostState reports whether the state of a mirror with a root marker was lost: the Source is unknown (nil), or somebody
+// has only just begun it anew. Files that no list names are ours then.
+func LostState(src *store.Source) bool {
+	return src == nil || src.RootID == "" && src.Policy != policyAdopting
 }

@@ -15,7 +15,7 @@ import (
 
 // Restore brings the newest trashed file of a URI, or else of a key, back and keeps it until the Source lists it again.
 func (e *Engine) Restore(ctx context.Context, t Target, name string) (store.Trashed, error) {
-	s, err := e.begin(ctx, t, RunOptions{})
+	s, err := e.begin(ctx, t, RunOptions{}, Observer{})
 	if err != nil {
 		return store.Trashed{}, err
 	}
@@ -24,7 +24,7 @@ func (e *Engine) Restore(ctx context.Context, t Target, name string) (store.Tras
 }
 
 func (s *session) restore(ctx context.Context, name string) (store.Trashed, error) {
-	tr, err := s.Store.TrashedOf(ctx, s.src.ID, name)
+	tr, err := s.Store.TrashedOf(ctx, s.SourceID, name)
 	if errors.Is(err, store.ErrNotFound) {
 		tr, err = s.trashedUnder(ctx, name)
 	}
@@ -34,7 +34,7 @@ func (s *session) restore(ctx context.Context, name string) (store.Trashed, erro
 	if err != nil {
 		return tr, err
 	}
-	r, err := s.Store.Resource(ctx, s.src.ID, tr.URI)
+	r, err := s.Store.Resource(ctx, s.SourceID, tr.URI)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return tr, err
 	}
@@ -56,7 +56,7 @@ func (s *session) restore(ctx context.Context, name string) (store.Trashed, erro
 // (foreign), because the next sweep would remove a file without a row.
 func (s *session) trashedUnder(ctx context.Context, key string) (tr store.Trashed, err error) {
 	for after := ""; ; {
-		ts, err := s.Store.Trash(ctx, s.src.ID, store.NoTime, after, pull.SweepPage)
+		ts, err := s.Store.Trash(ctx, s.SourceID, store.NoTime, after, pull.SweepPage)
 		if err != nil {
 			return tr, err
 		}
@@ -89,7 +89,7 @@ func (s *session) vacant(ctx context.Context, key string) error {
 	if s.Target.Mirror.FoldsCase() {
 		name = keymap.FoldKey(key)
 	}
-	use, err := s.Store.Names(ctx, s.src.ID, []string{name})
+	use, err := s.Store.Names(ctx, s.SourceID, []string{name})
 	if err == nil && use[0] != store.NameFree {
 		err = fmt.Errorf("%s is taken by another resource of %s", key, s.Target.Name)
 	}
@@ -101,7 +101,7 @@ func (s *session) vacant(ctx context.Context, key string) error {
 func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 	err := s.Target.Mirror.Restore(ctx, tr.ID, tr.Key)
 	if errors.Is(err, blob.ErrNotFound) {
-		if sum, _, _, herr := s.Site.HashFile(ctx, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
+		if sum, _, _, herr := s.HashFile(ctx, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
 			return nil
 		}
 	}
@@ -113,7 +113,7 @@ func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
 
 // recordRestored records the file as kept. The Source's wants and owed work stay.
 func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *store.Resource) error {
-	sum, n, _, err := s.Site.HashFile(ctx, tr.Key, nil)
+	sum, n, _, err := s.HashFile(ctx, tr.Key, nil)
 	if err != nil {
 		return err
 	}
@@ -121,42 +121,37 @@ func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *stor
 	if err != nil {
 		return err
 	}
-	s.Site.Rows.Lock()
-	defer s.Site.Rows.Unlock()
+	s.Rows.Lock()
+	defer s.Rows.Unlock()
 	if r != nil { // a Follower may have changed it
 		rs, err := s.Store.ByIDs(ctx, []int64{r.ID})
 		if err != nil {
 			return err
 		}
 		if len(rs) == 0 || rs[0].Have.State != store.HaveNone {
-			return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, DropTrash: []string{tr.ID}})
+			return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, DropTrash: []string{tr.ID}})
 		}
 		r = rs[0]
 	}
-	now := s.Site.LocalNow()
-	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: now}
+	v := s.NewRevision()
+	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: v.Now}
 	rc := store.ResourceChange{URI: tr.URI, Key: tr.Key, Have: have, Work: &store.Work{}}
 	if s.Target.Mirror.FoldsCase() {
 		rc.Name = keymap.FoldKey(rc.Key)
 	}
-	c := &store.Commit{
-		Claim: s.claim, DropTrash: []string{tr.ID},
-		Events: []store.Event{{
-			SourceID: s.src.ID, URI: tr.URI, At: now, What: "restored", Detail: merge.DigestOf(have),
-		}},
-	}
+	v.DropTrash = []string{tr.ID}
+	v.Events = []store.Event{{
+		SourceID: s.SourceID, URI: tr.URI, At: v.Now, What: "restored", Detail: merge.DigestOf(have),
+	}}
 	if r != nil {
-		rc.ID = r.ID
-		s.Site.Touch(&rc, now)
-		if r.Work.Action == store.ActionFetch {
+		if rc.ID = r.ID; r.Work.Action == store.ActionFetch {
 			rc.Work = nil
 		}
-		sums := map[int64]*store.SetChange{}
-		merge.Total(sums, r.Wants, &r.Have, r.Wants, have)
-		for _, sc := range sums {
-			c.Sets = append(c.Sets, *sc)
-		}
+		was := r.Have
+		r.Have = *have
+		v.Count(r.Wants, was, r)
 	}
-	c.Resources = []store.ResourceChange{rc}
-	return errors.Join(s.Store.Commit(ctx, c), s.tidyUp(ctx))
+	v.Change(rc)
+	_, err = v.Write(ctx)
+	return errors.Join(err, s.tidyUp(ctx))
 }

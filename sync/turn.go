@@ -5,18 +5,17 @@ import (
 	"errors"
 	"sync"
 
+	"resyncd/destination"
 	"resyncd/destination/safe"
 	"resyncd/sync/pull"
 )
 
-// turn is whose turn it is to change what a Follower knows. A slice has it from its start to its end, but for the moments in
-// which it waits for a document of the Source: then what the Source pushes is taken up, so that a document that hangs holds
-// up nobody but the pull that asked for it (P11).
+// turn is whose turn it is to change what a Follower knows. A slice has it from start to end, except while it waits for
+// a document of the Source: then pushes are taken up, so that a document that hangs holds up only its own pull (P11).
 //
-// That is safe because a pull trusts nothing over a wait but the store and its own coverage. Wants meet rows that are read
-// anew under the lock of the rows, and newest wins in any order; what a push adds to the set's coverage the pull is told before
-// it goes on (puller.pushed), and so is the baseline of rows that it listed already (planner.keepsListed). A hole that comes up
-// meanwhile waits for the next pull, as ever.
+// A pull trusts nothing over a wait but the store and its own coverage, which is told of the pushes (Puller.Pushed), as
+// the baseline is of rows that it listed already (Planner.ListedIn). A hole that comes up meanwhile waits for the next
+// pull.
 type turn struct {
 	mu sync.Mutex
 	// kept is how many reasons there are to keep the turn over waits. Only who has the turn touches it.
@@ -27,7 +26,7 @@ type turn struct {
 	heard   chan struct{} // something came into the inbox
 }
 
-// await gives the turn away for a wait; resume takes it back. It is a Reader's Await.
+// await gives the turn away for a wait; resume takes it back.
 func (t *turn) await() (resume func()) {
 	if t.kept > 0 {
 		return func() {}
@@ -36,21 +35,16 @@ func (t *turn) await() (resume func()) {
 	return t.mu.Lock
 }
 
-// keep has the turn kept over waits until release: a baseline that begins a new history overrides what is newer than itself,
-// a push that came in the midst of it too.
+// keep has the turn kept over waits until release, because a baseline that begins a new history overrides a push that
+// came in the midst of it too.
 func (t *turn) keep() (release func()) {
 	t.kept++
 	return func() { t.kept-- }
 }
 
-// Heard says that something came into the inbox, beside Later(WorkNotify) of whoever drives the Follower: a slice that waits
-// for a document takes it up at once. It never blocks and may be called from any goroutine.
-func (f *Follower) Heard() {
-	select {
-	case f.turn.heard <- struct{}{}:
-	default:
-	}
-}
+// Heard has a slice that waits for a document take up the inbox at once. It never blocks and may be called from any
+// goroutine.
+func (f *Follower) Heard() { tell(f.turn.heard) }
 
 // alone carries out a slice that reads no documents.
 func (f *Follower) alone(ctx context.Context, slice func(context.Context) error) error {
@@ -71,8 +65,8 @@ func (f *Follower) hearing(ctx context.Context, slice func(context.Context) erro
 	return slice(ctx)
 }
 
-// listen takes up the inbox in the waits of a slice, until that is over. A failure costs no more than that: the deliveries
-// stay, and the WorkNotify that was asked for with them meets it too and tells of it.
+// listen takes up the inbox in the waits of a slice. After a failure the deliveries stay for the WorkNotify that was
+// asked for with them.
 func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
 	for {
 		select {
@@ -83,7 +77,9 @@ func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
 			return
 		}
 		if err := f.hear(ctx, over); err != nil {
-			f.s.log.Warn("a notification could not be taken up while a document is waited for; it is when that has come", "err", err)
+			f.s.Log.Warn(
+				"a notification could not be taken up while a document is waited for; it is when that has come",
+				"err", err)
 			return
 		}
 	}
@@ -102,26 +98,44 @@ func (f *Follower) hear(ctx context.Context, over <-chan struct{}) error {
 	defer func() { f.turn.between = false }()
 	err := safe.Do(func() error { return f.notify(ctx) }) // as the queue does for a slice; here nobody else would
 	if bug, ok := errors.AsType[*safe.PanicError](err); ok {
-		f.s.log.Error("panic while a notification is taken up", "panic", bug.Value, "stack", string(bug.Stack))
+		f.s.Log.Error("panic while a notification is taken up", "panic", bug.Value, "stack", string(bug.Stack))
 	}
 	return err
 }
 
-// readsBy has a puller known as the one that reads, while do carries out its reading.
-func (f *Follower) readsBy(p *pull.Puller, do func() error) error {
+// reads has a puller known as the one that reads, while do carries out its reading.
+func (f *Follower) reads(p *pull.Puller, do func() error) error {
+	f.watchMisses(p)
 	f.turn.reading = p
 	f.rec.Reading(true)
 	defer func() {
 		f.turn.reading = nil
 		f.rec.Reading(false)
 	}()
-	return do()
+	if err := do(); err != nil {
+		return err
+	}
+	f.countMisses(p)
+	return nil
 }
 
-// readerOf is the puller that is reading documents of a set, nil for none.
-func (f *Follower) readerOf(set int64) *pull.Puller {
-	if f.turn.reading != nil && f.turn.reading.Set.ID == set {
-		return f.turn.reading
+// readSet has the documents of a set read by how. The set is read anew before, because notifications may have moved it
+// on.
+func (f *Follower) readSet(
+	ctx context.Context, id int64, offer *destination.SetOffer, how func(*pull.Puller) error,
+) (*pull.Puller, error) {
+	set, err := f.known(ctx, id)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	p, err := f.s.NewPuller(set, offer)
+	if err != nil {
+		return nil, err
+	}
+	return p, f.reads(p, func() error {
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
+		return how(p)
+	})
 }

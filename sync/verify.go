@@ -4,10 +4,12 @@ import (
 	"context"
 	"slices"
 
+	"errors"
+
+	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/merge"
-	"resyncd/sync/pull"
 	"resyncd/sync/spill"
 	"resyncd/sync/transfer"
 	"resyncd/sync/verify"
@@ -24,7 +26,7 @@ func (e *Engine) Verify(
 	}
 	var s *session
 	if repair {
-		if s, err = e.begin(ctx, t, o); err != nil {
+		if s, err = e.begin(ctx, t, o, Observer{}); err != nil {
 			return Report{}, err
 		}
 		defer s.release()
@@ -43,7 +45,7 @@ func (e *Engine) Verify(
 		var found problems
 		defer func() {
 			if err := found.Close(); err != nil {
-				s.log.Warn("could not remove a temporary file", "err", err)
+				s.Log.Warn("could not remove a temporary file", "err", err)
 			}
 		}()
 		err = e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, found.Add)
@@ -124,80 +126,76 @@ func noScope(string) string { return "" }
 // renew has damaged files fetched by a running reconciler. A file that is being replaced, or was since the look, is
 // left out.
 func (s *session) renew(ctx context.Context, found []verify.Problem) error {
-	ids := make([]int64, len(found))
-	for i := range found {
-		ids[i] = found[i].ID
-	}
-	s.Site.Rows.Lock()
-	defer s.Site.Rows.Unlock()
+	ids := idsOf(found)
+	s.Rows.Lock()
+	defer s.Rows.Unlock()
 	rs, err := s.Store.ByIDs(ctx, ids)
 	if err != nil {
 		return err
 	}
-	same := map[int64]bool{}
-	for _, r := range s.Site.Idle(rs) {
-		same[r.ID] = true
-		for i := range found {
-			if found[i].ID == r.ID && *found[i].Expected != merge.DigestOf(&r.Have) {
-				same[r.ID] = false
-			}
-		}
+	same := map[int64]string{}
+	for _, r := range s.Idle(rs) {
+		same[r.ID] = merge.DigestOf(&r.Have)
 	}
-	found = slices.DeleteFunc(found, func(p verify.Problem) bool { return !same[p.ID] })
+	found = slices.DeleteFunc(found, func(p verify.Problem) bool {
+		digest, idle := same[p.ID]
+		return !idle || digest != *p.Expected
+	})
 	if len(found) == 0 {
 		return nil
 	}
-	pull.TellOf(s.Told.Rotten, int64(len(found)))
+	s.Told.Rotten(int64(len(found)))
 	for i := range found {
-		s.log.Warn("a mirror file is not what it was; it is fetched anew",
+		s.Log.Warn("a mirror file is not what it was; it is fetched anew",
 			"key", *found[i].Key, "problem", found[i].Problem)
 	}
 	if err := s.disown(ctx, found); err != nil {
 		return err
 	}
-	s.Site.Name(ids)
+	s.Name(ids)
 	return nil
+}
+
+func idsOf(found []verify.Problem) []int64 {
+	ids := make([]int64, len(found))
+	for i := range found {
+		ids[i] = found[i].ID
+	}
+	return ids
 }
 
 // disown corrects the rows of damaged files. A damaged file that stays until its replacement arrives is remembered,
 // because a deletion by the Source must still remove it.
 func (s *session) disown(ctx context.Context, found []verify.Problem) error {
-	ids := make([]int64, len(found))
-	for i := range found {
-		ids[i] = found[i].ID
-	}
-	rs, err := s.Store.ByIDs(ctx, ids)
+	rs, err := s.Store.ByIDs(ctx, idsOf(found))
 	if err != nil {
 		return err
 	}
-	c := &store.Commit{Claim: s.claim}
-	sums := map[int64]*store.SetChange{}
-	now := s.Site.LocalNow()
+	v := s.NewRevision()
 	for _, r := range rs {
-		var have store.Have
+		was := r.Have
 		var work store.Work
 		switch w := merge.Effective(r.Wants); {
 		case w == nil || w.Refused != "": // no replacement will come
+			r.Have = store.Have{}
 		case w.State == store.WantAbsent:
-			have = s.spoilt(ctx, r)
-			work = merge.WorkFor(w, &have, now)
+			r.Have = s.spoilt(ctx, r)
+			work = merge.WorkFor(w, &r.Have, v.Now)
 		default:
-			have, work = s.spoilt(ctx, r), store.Work{Action: store.ActionFetch, Due: now}
+			r.Have, work = s.spoilt(ctx, r), store.Work{Action: store.ActionFetch, Due: v.Now}
 		}
-		merge.Total(sums, r.Wants, &r.Have, r.Wants, &have)
-		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Have: &have, Work: &work})
+		v.Change(store.ResourceChange{ID: r.ID, Have: &r.Have, Work: &work})
+		v.Count(r.Wants, was, r)
 	}
-	for _, sc := range sums {
-		c.Sets = append(c.Sets, *sc)
-	}
-	return s.Store.Commit(ctx, c)
+	_, err = v.Write(ctx)
+	return err
 }
 
 func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
-	now, err := s.Site.Actual(ctx, r)
+	now, err := s.Actual(ctx, r)
 	switch {
 	case err != nil:
-		h := s.Site.Unknown([32]byte{}, r.Have.Length, r.Have.ModTime)
+		h := s.Unknown([32]byte{}, r.Have.Length, r.Have.ModTime)
 		h.State = r.Have.State
 		return h
 	case now == nil:
@@ -207,13 +205,11 @@ func (s *session) spoilt(ctx context.Context, r *store.Resource) store.Have {
 }
 
 func (s *session) judgeMended(ctx context.Context, found []verify.Problem) error {
-	ids := make([]int64, len(found))
 	at := map[int64]*verify.Problem{}
 	for i := range found {
-		ids[i] = found[i].ID
 		at[found[i].ID] = &found[i]
 	}
-	rs, err := s.Store.ByIDs(ctx, ids)
+	rs, err := s.Store.ByIDs(ctx, idsOf(found))
 	for _, r := range rs {
 		p := at[r.ID]
 		p.Repaired = r.Have.State != store.HaveNone && r.Work.Action == store.ActionNone &&
@@ -230,7 +226,7 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 		}
 		if s != nil && len(extra) > 0 {
 			if _, err := s.discard(ctx, verify.Keys(extra), "belongs to no resource"); err != nil {
-				s.log.Warn("could not move extra files to the trash", "err", err)
+				s.Log.Warn("could not move extra files to the trash", "err", err)
 			} else {
 				repaired = true
 			}
@@ -247,13 +243,52 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 	})
 }
 
-func (s *session) tidyUp(ctx context.Context) error {
-	if s.Site.Follows {
-		return nil // the run of a Follower goes on
+// mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them. Entries of an
+// unreadable topic stay owed.
+func (s *session) mendTopics(ctx context.Context) error {
+	sets, err := s.Store.Sets(ctx, s.SourceID)
+	if err != nil {
+		return err
 	}
-	unclean := s.Site.Look || s.Site.AnyDoubt() // uncertain until a run has looked
-	if !unclean && !s.Site.Unclean.Load() {
-		return nil
+	for i := range sets {
+		some, _, err := s.LostContent(ctx, sets[i].ID)
+		if err != nil {
+			return err
+		}
+		if !some {
+			continue
+		}
+		err = s.mendTopic(ctx, &sets[i])
+		if own, theirs := errors.AsType[*destination.Error](err); theirs && ctx.Err() == nil {
+			s.Log.Warn("a topic cannot be read for what the mirror has lost of it; the next run tries again",
+				"set", sets[i].CapabilityList, "err", own)
+		} else if err != nil {
+			return err
+		}
 	}
-	return s.Store.Commit(ctx, &store.Commit{Claim: s.claim, Source: &store.SourceChange{Unclean: &unclean}})
+	return nil
+}
+
+func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
+	offer, err := s.discover(ctx, s.Reader)
+	if err != nil {
+		return err
+	}
+	for i := range offer.Sets {
+		if offer.Sets[i].ID != set.CapabilityList || offer.Sets[i].Topic == nil {
+			continue
+		}
+		p, err := s.NewPuller(set, &offer.Sets[i])
+		if err != nil {
+			return err
+		}
+		if err := p.Run(ctx); err != nil {
+			return err
+		}
+		if p.Out.Problem != nil {
+			s.Log.Warn("a topic was read in part only for what the mirror has lost of it",
+				"set", set.CapabilityList, "err", p.Out.Problem)
+		}
+	}
+	return s.carryOut(ctx)
 }

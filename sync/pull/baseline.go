@@ -27,22 +27,22 @@ var errBack = errors.New("list is older than it was")
 
 // Baseline reads a Resource List, or all parts of its index, into wants.
 type Baseline struct {
-	Puller *Puller
-	o      BaselineOptions
-	root   string // URL of its list or index
-	docs   []store.Document
+	*Puller
+	o    BaselineOptions
+	root string // URL of its list or index
+	docs []store.Document
 
-	begun    bool         // some list did not answer 304
-	held     int64        // held removals at the beginning
-	number   int64        // of merge.NewReading
-	At       store.Micros // A, the earliest time of its lists
-	latest   store.Micros // the latest time of its lists
-	Listed   int64
-	skipped  int64 // entries whose URI cannot be read
-	bad      error
-	failures []error
-	trusted  bool // every list vouches for its at
-	back     bool // some list is older than at an earlier reading
+	begun   bool         // some list did not answer 304
+	held    int64        // held removals at the beginning
+	number  int64        // of merge.NewReading
+	At      store.Micros // A, the earliest time of its lists
+	latest  store.Micros // the latest time of its lists
+	Listed  int64
+	skipped int64 // entries whose URI cannot be read
+	bad     error
+	failed  error // the first failure of a list
+	trusted bool  // every list vouches for its at
+	back    bool  // some list is older than at an earlier reading
 
 	list listRun
 }
@@ -78,70 +78,68 @@ type BaselineOptions struct {
 	uncached bool
 }
 
-type baselineOutcome struct {
-	complete  bool
-	unchanged bool // all lists answered 304
-	usable    bool // some list was read or is unchanged
-	old       bool // not newer than After, nothing read
-	err       error
-}
-
-// takeBaseline reads the list. Only a complete reading makes unlisted resources absent and moves the floor.
-func (p *Puller) takeBaseline(ctx context.Context, ref destination.Ref, o BaselineOptions) (baselineOutcome, error) {
-	b := &Baseline{Puller: p, o: o, root: ref.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime,
+// Rebase takes a baseline and adds the Change Lists read so far. Only a complete reading makes unlisted resources absent
+// and moves the floor.
+func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOptions) error {
+	if list == nil {
+		return nil // a lone Change List needs no baseline
+	}
+	b := &Baseline{Puller: p, o: o, root: list.URL, number: merge.NewReading(), At: store.NoTime, latest: store.NoTime,
 		trusted: true}
-	p.Plan.Seen, p.Plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Source.Full}
+	p.Plan.Seen, p.Plan.Reading = nil, merge.Reading{At: store.NoTime, Reset: o.reset, Full: p.Full}
 	if o.reset {
-		defer p.Source.keep()()
+		defer p.Keep()()
 	}
 	defer p.Plan.Release() // on errors, entries still gathered are dropped and the list is read again
-	reader := p.Source.Reader
+	reader := p.Reader
 	if o.uncached {
 		reader = reader.Uncached()
 	}
-	tour, err := reader.Walk(ctx, ref, rsdoc.KindResourceList, b)
+	tour, err := reader.Walk(ctx, *list, rsdoc.KindResourceList, b)
 	switch {
 	case errors.Is(err, errOld):
-		return baselineOutcome{old: true, usable: true}, nil
+		p.Out.Usable = true
+		return nil
 	case errors.Is(err, errChanged):
 		o.Changed = false
-		return p.takeBaseline(ctx, ref, o)
+		return p.Rebase(ctx, list, o)
 	case errors.Is(err, errBack):
 		o.Changed, o.uncached = false, true
 		p.Plan.Release()
 		p.Plan.Batch = p.Plan.Batch[:0]
-		return p.takeBaseline(ctx, ref, o)
+		return p.Rebase(ctx, list, o)
 	case err != nil:
-		return baselineOutcome{}, err
+		return err
 	}
 	if err := p.Plan.PlanAll(ctx); err != nil {
-		return baselineOutcome{}, err
+		return err
 	}
-	out := baselineOutcome{usable: tour.Lists > 0}
-	if len(b.failures) > 0 {
-		out.err = b.failures[0]
+	unchanged := !b.begun && b.failed == nil // all lists answered 304
+	if p.Out.Usable = p.Out.Usable || tour.Lists > 0 || unchanged; unchanged {
+		return nil
 	}
-	switch {
-	case !b.begun && out.err == nil:
-		out.unchanged, out.usable = true, true
-		return out, nil
-	case !tour.Complete || b.list.torn:
-		if out.err == nil {
-			out.err = fmt.Errorf("%s changed while it was read", fetch.RedactURL(ref.URL))
+	complete := tour.Complete && !b.list.torn
+	if !complete && b.failed == nil {
+		b.failed = fmt.Errorf("%s changed while it was read", fetch.RedactURL(list.URL))
+	}
+	if complete {
+		if err := b.finish(ctx, tour); err != nil {
+			return err
 		}
-		return out, nil
 	}
-	if b.back {
-		p.Source.Site.Log.Warn(
-			"the Resource List tells an older time than before, past caches too; the Source is asked about all that it says differently",
-			"list", fetch.RedactURL(ref.URL))
+	if b.failed != nil {
+		p.Fail(fmt.Errorf("the baseline is incomplete, nothing was removed: %w", b.failed))
 	}
-	if b.skipped > 0 {
-		p.Fail(fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)",
-			fetch.RedactURL(ref.URL), b.skipped, b.bad))
+	if tour.Lists > 0 {
+		p.Out.Kind = "baseline"
 	}
-	out.complete = true
-	return out, b.finish(ctx, tour)
+	if !complete {
+		return nil
+	}
+	for _, iv := range p.chain.lists {
+		p.Cover.AddDocument(iv)
+	}
+	return p.commitSet(ctx)
 }
 
 // Open numbers the baseline at the first list that has to be read.
@@ -149,16 +147,16 @@ func (b *Baseline) Open(ctx context.Context) error {
 	if b.begun {
 		return nil
 	}
-	counts, err := b.Puller.Source.Site.Store.Withheld(ctx, b.Puller.Set.ID)
+	counts, err := b.Store.Withheld(ctx, b.Set.ID)
 	if err != nil {
 		return err
 	}
 	b.begun, b.held = true, counts.Held
-	b.Puller.Set.Generation++
-	b.Puller.Plan.Seen = spill.NewBitmap() // Seen belongs to this generation
-	c := b.Puller.SetCommit()
+	b.Set.Generation++
+	b.Plan.Seen = spill.NewBitmap() // Seen belongs to this generation
+	c := b.SetCommit()
 	c.Repeatable = true // later commits write wants of this generation
-	return b.Puller.Source.Site.Store.Commit(ctx, c)
+	return b.Store.Commit(ctx, c)
 }
 
 // Enter implements destination.Visitor.
@@ -169,20 +167,19 @@ func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (destinati
 	if part.Parent != "" && !part.NotModified {
 		return destination.Read, b.Open(ctx) // the index changed: all its parts are read
 	}
-	doc, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.URL)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !doc.Complete {
+	doc, err := b.Document(ctx, part.URL)
+	switch {
+	case err != nil:
+		return destination.Skip, err
+	case !doc.Complete:
 		return destination.Read, nil
 	}
-	if err != nil {
-		return destination.Skip, err
-	}
 	if part.Parent != "" {
-		index, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.Parent)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return destination.Skip, err
-		}
+		index, err := b.Document(ctx, part.Parent)
 		switch {
-		case err != nil || doc.Read < index.Read:
+		case err != nil:
+			return destination.Skip, err
+		case index.URL == "" || doc.Read < index.Read:
 			return destination.Read, nil // no baseline was completed since the index changed
 		case linksOf(doc).Dated:
 			return destination.Skip, nil // the unchanged index dates this part before its last reading
@@ -204,12 +201,12 @@ func dates(part *destination.Part) bool {
 
 // Unchanged implements destination.Visitor.
 func (b *Baseline) Unchanged(ctx context.Context, part *destination.Part) error {
-	doc, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.URL)
+	doc, err := b.Store.Document(ctx, b.SourceID, part.URL)
 	if err != nil {
 		return err
 	}
-	doc.Read, doc.Body = b.Puller.Source.Site.LocalNow(), listLinks{Dated: dates(part)}.body()
-	b.Puller.pending.docs = append(b.Puller.pending.docs, doc)
+	doc.Read, doc.Body = b.LocalNow(), listLinks{Dated: dates(part)}.body()
+	b.pending.docs = append(b.pending.docs, doc)
 	return nil
 }
 
@@ -228,10 +225,9 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	case part.At.Known() && at < store.Micros(part.At):
 		b.list.torn = true // parts of two generations are no snapshot
 	}
-	if at.Known() && at > readAt(part, b.Puller.Source)+merge.Skew {
+	if at.Known() && at > readAt(part, b.Source)+merge.Skew {
 		// such a floor would shut out every change until then (F40, F74)
-		b.Puller.Source.Site.Log.Warn("at lies in the future; not believed",
-			"list", fetch.RedactURL(part.URL), "at", at.Time())
+		b.Log.Warn("at lies in the future; not believed", "list", fetch.RedactURL(part.URL), "at", at.Time())
 		at = store.NoTime
 	}
 	if old, err := b.isOld(ctx, part, at); err != nil || old {
@@ -247,8 +243,7 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	// entries of an older version were taken for listed
 	b.list.torn = b.list.torn || b.list.reading.url == part.URL && !b.list.reading.same(now)
 	b.list.reading, b.list.asked = now, 0
-	id, err := b.Puller.Source.Site.Store.EnsureDocument(ctx, b.Puller.Source.Site.Claim, b.Puller.Set.ID, part.URL,
-		string(rsdoc.KindResourceList))
+	id, err := b.Store.EnsureDocument(ctx, b.Claim, b.Set.ID, part.URL, string(rsdoc.KindResourceList))
 	b.list.docID = id
 	return err
 }
@@ -260,23 +255,21 @@ func (b *Baseline) isOld(ctx context.Context, part *destination.Part, at store.M
 		return false, nil
 	}
 	if part.Parent != "" {
-		index, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.Parent)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		index, err := b.Document(ctx, part.Parent)
+		if err != nil {
 			return false, err
 		}
-		if at = index.At; err != nil {
-			at = store.NoTime
-		}
+		at = index.At
 	}
 	return at.Known() && at <= b.o.After, nil
 }
 
 func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.Micros) error {
-	known, err := b.Puller.Source.Site.Store.Document(ctx, b.Puller.Source.Site.SourceID, part.URL)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	known, err := b.Document(ctx, part.URL)
+	if err != nil {
 		return err
 	}
-	before := err == nil && known.Complete
+	before := known.Complete
 	same := part.ETag != "" && part.ETag == known.ETag ||
 		part.ETag == "" && part.LastModified != "" && part.LastModified == known.LastModified
 	r := merge.Reading{At: at,
@@ -290,7 +283,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 	is, isKnown := parsed.HTTPTime(part.LastModified)
 	r.Back = before &&
 		(at.Known() && known.At.Known() && at < known.At || !at.Known() && wasKnown && isKnown && is < was) ||
-		!b.Puller.Set.Estimated && b.Puller.Set.Floor.Known() && r.At < b.Puller.Set.Floor
+		!b.Set.Estimated && b.Set.Floor.Known() && r.At < b.Set.Floor
 	if r.Back && !b.o.uncached && !b.o.reset {
 		return errBack
 	}
@@ -299,7 +292,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 		b.At = r.At
 	}
 	b.latest = max(b.latest, r.At)
-	b.Puller.Plan.Reading.Back = b.back
+	b.Plan.Reading.Back = b.back
 	return nil
 }
 
@@ -307,7 +300,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 // claim changes that are not told yet.
 func (b *Baseline) estimate(part *destination.Part) store.Micros {
 	const margin = 5 * 60 * 1e6
-	answered, own := readAt(part, b.Puller.Source), b.Puller.Source.Site.LocalNow()
+	answered, own := readAt(part, b.Source), b.LocalNow()
 	if lm, ok := parsed.HTTPTime(part.LastModified); ok && lm <= answered {
 		return min(lm, own)
 	}
@@ -324,46 +317,48 @@ func (b *Baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entr
 	if e.Fault != "" {
 		b.list.asked++
 	}
-	return b.Puller.Plan.Add(ctx,
+	return b.Plan.Add(ctx,
 		plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: b.list.part.Trusted, Hinted: e.Fault != ""})
 }
 
 // End implements destination.Visitor.
 func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head, skipped int64, first error) error {
 	if skipped > 0 {
-		TellOf(b.Puller.Source.Told.Skipped, skipped)
-		b.Puller.Source.Site.Log.Warn(
+		b.Told.Skipped(skipped)
+		b.Log.Warn(
 			"bad entries of a Resource List; the Source is asked about those whose URI can be read",
 			"list", fetch.RedactURL(part.URL), "entries", skipped, "asked", b.list.asked, "first", first)
 	}
 	if unread := skipped - b.list.asked; unread > 0 {
-		b.skipped += unread
-		if b.bad == nil {
-			b.bad = first
-		}
+		b.skipped, b.bad = b.skipped+unread, cmp.Or(b.bad, first)
 	}
 	b.list.reading = snapshotOf{}
-	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.Puller.Source))
-	b.docs = append(b.docs, store.Document{
-		SourceID: b.Puller.Source.Site.SourceID, SetID: b.Puller.Set.ID, URL: part.URL,
-		Kind: string(rsdoc.KindResourceList),
-		ETag: etag, LastModified: modified, At: b.list.part.At, From: store.NoTime, Until: store.NoTime,
-		LastEntry: store.NoTime, Complete: skipped == b.list.asked, Read: b.Puller.Source.Site.LocalNow(),
-		Body: listLinks{Dated: dates(part)}.body(),
-	})
+	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.Source))
+	doc := b.NewDocument(part.URL, string(rsdoc.KindResourceList))
+	doc.SetID, doc.ETag, doc.LastModified, doc.At = b.Set.ID, etag, modified, b.list.part.At
+	doc.Complete, doc.Body = skipped == b.list.asked, listLinks{Dated: dates(part)}.body()
+	b.docs = append(b.docs, doc)
 	return nil
 }
 
 // Failed implements destination.Visitor.
 func (b *Baseline) Failed(_ context.Context, part *destination.Part, err error) error {
-	b.Puller.Source.Site.Log.Warn("a list could not be read", "list", fetch.RedactURL(part.URL), "err", err)
-	b.failures = append(b.failures, fmt.Errorf("%s: %w", fetch.RedactURL(part.URL), err))
+	b.Log.Warn("a list could not be read", "list", fetch.RedactURL(part.URL), "err", err)
+	b.failed = cmp.Or(b.failed, fmt.Errorf("%s: %w", fetch.RedactURL(part.URL), err))
 	return nil
 }
 
 // finish makes unlisted resources absent and then moves the floor, so that a kill in between repeats the sweep.
 func (b *Baseline) finish(ctx context.Context, tour destination.Tour) error {
 	p := b.Puller
+	if b.back {
+		p.Log.Warn("the Resource List tells an older time than before, past caches too; "+
+			"the Source is asked about all that it says differently", "list", fetch.RedactURL(b.root))
+	}
+	if b.skipped > 0 {
+		p.Fail(fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)",
+			fetch.RedactURL(b.root), b.skipped, b.bad))
+	}
 	if tour.Root != nil {
 		if at := store.Micros(tour.Root.Head.At); at.Known() && (!b.At.Known() || at < b.At) {
 			b.At = at
@@ -387,8 +382,8 @@ func (b *Baseline) finish(ctx context.Context, tour destination.Tour) error {
 	c.Documents = b.docs
 	c.Spans = append(c.Spans,
 		p.span(store.SpanBaseline, store.Interval{From: store.NoTime, Until: a}, b.Listed, b.root))
-	p.Source.Site.Rows.Lock()
-	defer p.Source.Site.Rows.Unlock()
-	c.DropTombstones = &store.DropTombstones{SetID: p.Set.ID, At: a - 1, Except: p.Source.Site.InFlight()}
-	return p.Source.Site.Store.Commit(ctx, c)
+	p.Rows.Lock()
+	defer p.Rows.Unlock()
+	c.DropTombstones = &store.DropTombstones{SetID: p.Set.ID, At: a - 1, Except: p.InFlight()}
+	return p.Store.Commit(ctx, c)
 }

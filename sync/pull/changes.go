@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"sort"
+	"slices"
 
 	"resyncd/destination"
 	"resyncd/destination/fetch"
@@ -50,7 +49,7 @@ func (p *Puller) fromArchives(ctx context.Context, hole store.Interval) error {
 }
 
 func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdoc.Kind, v *changeReader) error {
-	reader := p.Source.Reader
+	reader := p.Reader
 	if v.uncached {
 		reader = reader.Uncached()
 	}
@@ -70,7 +69,7 @@ func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 	if v.read > 0 && p.Out.Kind == "none" && p.Plan.Wanted {
 		p.Out.Kind = "incremental"
 	}
-	sort.Slice(v.found, func(i, j int) bool { return v.found[i].From < v.found[j].From })
+	slices.SortFunc(v.found, func(a, b store.Interval) int { return cmp.Compare(a.From, b.From) })
 	if !p.Based() && len(v.found) > 0 && p.Offer.ResourceList == nil {
 		p.Cover.StartAt(v.found[0].From)
 	}
@@ -149,16 +148,16 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 		return destination.Read, nil
 	}
 	v.list.prev = store.Document{}
-	doc, err := v.p.Source.Site.Store.Document(ctx, v.p.Source.Site.SourceID, part.URL)
-	known := err == nil && doc.Complete
-	closed := known && doc.Until.Known()
+	doc, err := v.p.Document(ctx, part.URL)
+	if err != nil {
+		return destination.Skip, err
+	}
+	known, closed := doc.Complete, doc.Complete && doc.Until.Known()
 	if known {
 		v.list.prev = doc
 	}
 	past := part.Parent != "" && !part.Newest && until.Known() && pos.Known() && until < pos
 	switch {
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return destination.Skip, err
 	case past && (closed && !v.fresh(doc) || !closed && !v.p.Set.Estimated):
 		return destination.Skip, nil // a list that begins at the position is read
 	case !known || v.uncached:
@@ -178,7 +177,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 // fresh reports whether a closed list may still change: it was written before its end and read soon after. The clock of
 // the writer may differ from that of the answers.
 func (v *changeReader) fresh(doc store.Document) bool {
-	return doc.Until.Known() && doc.Read+v.p.Source.Offset < doc.Until+merge.Skew && linksOf(doc).Early
+	return doc.Until.Known() && doc.Read+v.p.Offset < doc.Until+merge.Skew && linksOf(doc).Early
 }
 
 func linksOf(doc store.Document) (l listLinks) {
@@ -198,7 +197,7 @@ func covers(d store.Document) store.Interval {
 
 // Unchanged implements destination.Visitor.
 func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) error {
-	doc, err := v.p.Source.Site.Store.Document(ctx, v.p.Source.Site.SourceID, part.URL)
+	doc, err := v.p.Store.Document(ctx, v.p.SourceID, part.URL)
 	if err != nil {
 		return err
 	}
@@ -206,7 +205,7 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	v.note(doc)
 	v.opened(doc, v.list.now)
 	if v.fresh(doc) {
-		doc.Read = v.p.Source.Site.LocalNow()
+		doc.Read = v.p.LocalNow()
 		v.p.pending.docs = append(v.p.pending.docs, doc)
 	}
 	v.p.sawList(doc, v.archive, nil, true)
@@ -238,8 +237,7 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 		v.list.links.Index = l.Href
 	}
 	v.list.now, v.list.number, v.list.asked = readAt(part, v.p.Source), merge.NewReading(), 0
-	id, err := v.p.Source.Site.Store.EnsureDocument(ctx, v.p.Source.Site.Claim, v.p.Set.ID, part.URL,
-		string(rsdoc.KindChangeList))
+	id, err := v.p.Store.EnsureDocument(ctx, v.p.Claim, v.p.Set.ID, part.URL, string(rsdoc.KindChangeList))
 	if err != nil {
 		return err
 	}
@@ -259,10 +257,10 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 // readAt returns the time of an answer in Source time, and learns the clock offset.
 func readAt(part *destination.Part, s *Source) store.Micros {
 	if part.Date.Known() {
-		s.Offset = store.Micros(part.Date) - s.Site.LocalNow()
+		s.Offset = store.Micros(part.Date) - s.LocalNow()
 		return store.Micros(part.Date)
 	}
-	return s.Site.LocalNow()
+	return s.LocalNow()
 }
 
 // Entry implements destination.Visitor.
@@ -318,8 +316,8 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	v.read++
 	url := fetch.RedactURL(part.URL)
 	if skipped > 0 {
-		TellOf(v.p.Source.Told.Skipped, skipped)
-		v.p.Source.Site.Log.Warn("bad entries of a Change List; the Source is asked about those whose URI can be read",
+		v.p.Told.Skipped(skipped)
+		v.p.Log.Warn("bad entries of a Change List; the Source is asked about those whose URI can be read",
 			"list", url, "entries", skipped, "asked", v.list.asked, "first", first)
 	}
 	from := store.Micros(v.list.head.From)
@@ -332,13 +330,13 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 			url, skipped-v.list.asked, first)
 	}
 	if flaw != nil {
-		v.p.Source.Site.Log.Warn("a Change List proves nothing", "err", flaw)
+		v.p.Log.Warn("a Change List proves nothing", "err", flaw)
 		v.err = cmp.Or(v.err, flaw)
 		from = store.NoTime
 	}
 	until := store.Micros(h.Until)
 	if until.Known() && until > v.list.now+merge.DateCut { // the list cannot tell of changes to come
-		v.p.Source.Site.Log.Info(
+		v.p.Log.Info(
 			"a Change List is said to be closed at a time that is still to come; it is taken for an open one",
 			"list", url, "until", until.Time())
 		until = store.NoTime
@@ -351,13 +349,10 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		// a change in the same second would answer 304
 		etag, modified = "", ""
 	}
-	doc := store.Document{
-		SourceID: v.p.Source.Site.SourceID, SetID: v.p.Set.ID, URL: part.URL, Kind: string(rsdoc.KindChangeList),
-		ETag: etag, LastModified: modified, At: store.NoTime, From: from,
-		Until: until, LastEntry: v.placer.Last(), Entries: v.n, Read: v.p.Source.Site.LocalNow(),
-		Complete: flaw == nil, // a 304 would hide the correction
-		Body:     v.list.links.body(),
-	}
+	doc := v.p.NewDocument(part.URL, string(rsdoc.KindChangeList))
+	doc.SetID, doc.ETag, doc.LastModified, doc.From, doc.Until = v.p.Set.ID, etag, modified, from, until
+	doc.LastEntry, doc.Entries, doc.Body = v.placer.Last(), v.n, v.list.links.body()
+	doc.Complete = flaw == nil // a 304 would hide the correction
 	if flaw == nil && !from.Known() && !v.archive && v.unreached(doc) {
 		doc.Complete = false
 	}
@@ -396,7 +391,7 @@ func (v *changeReader) Failed(_ context.Context, part *destination.Part, err err
 	if fetch.KindOf(err) != fetch.Gone { // 404 and 410 mean that the list does not exist
 		v.p.chain.unread = fmt.Errorf("%s: %w", url, err)
 	}
-	v.p.Source.Site.Log.Warn("a Change List could not be read", "list", url, "err", err)
+	v.p.Log.Warn("a Change List could not be read", "list", url, "err", err)
 	v.err = cmp.Or(v.err, fmt.Errorf("%s: %w", url, err))
 	return nil
 }

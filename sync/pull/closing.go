@@ -38,9 +38,7 @@ func (p *Puller) CloseHoles(ctx context.Context) error {
 func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 	closed := true
 	for _, u := range p.chain.unreached {
-		p.Out.GapsFound++
-		gap := &store.Gap{SetID: p.Set.ID, From: u.hole.From, Until: u.hole.Until, State: store.GapBaseline,
-			Found: p.Source.Site.LocalNow()}
+		gap := p.newGap(u.hole, store.GapBaseline)
 		if err := p.fromArchives(ctx, u.hole); err != nil {
 			return false, err
 		}
@@ -76,9 +74,7 @@ func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
 	if known, err := p.knownUnprovable(ctx, hole); err != nil || known {
 		return err
 	}
-	p.Out.GapsFound++
-	gap := &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapPulling,
-		Found: p.Source.Site.LocalNow()}
+	gap := p.newGap(hole, store.GapPulling)
 	p.chain.unread = nil // only this reading of the lists counts
 	if err := p.fromArchives(ctx, hole); err != nil {
 		return err
@@ -118,10 +114,10 @@ func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 		gap.State = store.GapBaseline // the next pull tries again
 		return p.putGap(ctx, gap)
 	}
-	p.Source.Site.Log.Warn(
+	p.Log.Warn(
 		"the documents of this set never meet; changes in between are only found by its Resource List",
 		"set", p.Set.CapabilityList, "from", rest.From.Time(), "until", rest.Until.Time())
-	gap.From, gap.Until, gap.State, gap.Ended = rest.From, rest.Until, store.GapUnprovable, p.Source.Site.LocalNow()
+	gap.From, gap.Until, gap.State, gap.Ended = rest.From, rest.Until, store.GapUnprovable, p.LocalNow()
 	p.Cover.Skip(rest)
 	return p.putGap(ctx, gap)
 }
@@ -138,7 +134,7 @@ func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
 			gap.Found = g.Found
 		}
 	}
-	if p.Source.Site.LocalNow()-gap.Found >= p.patience() {
+	if p.LocalNow()-gap.Found >= p.patience() {
 		return false, nil
 	}
 	p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w",
@@ -148,10 +144,15 @@ func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
 
 func (p *Puller) covered(hole store.Interval) bool { return p.Cover.ProvenPosition() >= hole.Until }
 
+func (p *Puller) newGap(hole store.Interval, state store.GapState) *store.Gap {
+	p.Out.GapsFound++
+	return &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: state, Found: p.LocalNow()}
+}
+
 // closeGap closes a gap and all older open gaps below the position.
 func (p *Puller) closeGap(ctx context.Context, gap *store.Gap, by string) error {
 	p.Out.GapsClosed++
-	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.Source.Site.LocalNow()
+	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.LocalNow()
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return err
@@ -165,7 +166,7 @@ func (p *Puller) closeGap(ctx context.Context, gap *store.Gap, by string) error 
 			p.Out.GapsClosed++
 		}
 	}
-	return p.Source.Site.Store.Commit(ctx, c)
+	return p.Store.Commit(ctx, c)
 }
 
 func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
@@ -180,5 +181,37 @@ func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
 		}
 	}
 	c.Gaps = []*store.Gap{gap}
-	return p.Source.Site.Store.Commit(ctx, c)
+	return p.Store.Commit(ctx, c)
+}
+
+// Spans record the evidence of coverage for display, in the commit of the coverage. No decision depends on a span.
+
+func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
+	now := p.LocalNow()
+	return store.Span{
+		SetID: p.Set.ID, Kind: kind, From: iv.From, Until: iv.Until, First: now, Last: now, Entries: entries,
+		Document: document,
+	}
+}
+
+func (p *Puller) proved(kind store.SpanKind, iv store.Interval, entries int64, list string) {
+	if coverage.Usable(iv) {
+		p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, list))
+	}
+}
+
+func listKind(archived bool) store.SpanKind {
+	if archived {
+		return store.SpanArchive
+	}
+	return store.SpanChangeList
+}
+
+// topicProved queues the span of a topic. A first reading is its baseline.
+func (p *Puller) topicProved(iv store.Interval, entries int64) {
+	kind := store.SpanFeed
+	if iv.From = min(iv.From, iv.Until); !iv.From.Known() {
+		kind = store.SpanBaseline
+	}
+	p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
 }

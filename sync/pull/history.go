@@ -44,14 +44,13 @@ func (p *Puller) wentBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.Source.Site.LocalNow()-gap.Found < p.patience() || p.Offer.ResourceList == nil {
-		p.Source.Site.Log.Warn(
+	if p.LocalNow()-gap.Found < p.patience() || p.Offer.ResourceList == nil {
+		p.Log.Warn(
 			"the Change List ends before the position: a stale cache, or the Source's history went back",
 			"set", p.Set.CapabilityList, "list", p.chain.tail.Time(), "position", pos.Time())
 		return p.putGap(ctx, gap)
 	}
-	p.Source.Site.Log.Warn("the Source's history went back; taking a baseline from what it says now",
-		"set", p.Set.CapabilityList)
+	p.Log.Warn("the Source's history went back; taking a baseline from what it says now", "set", p.Set.CapabilityList)
 	gap.State = store.GapBaseline // a killed run reads all lists anew
 	if err := p.putGap(ctx, gap); err != nil {
 		return err
@@ -88,9 +87,7 @@ func (p *Puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, 
 			return &gaps[i], nil
 		}
 	}
-	p.Out.GapsFound++
-	return &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: store.GapLagging,
-		Found: p.Source.Site.LocalNow()}, nil
+	return p.newGap(hole, store.GapLagging), nil
 }
 
 // SettleLag closes the gaps of lists that have caught up, and gaps that waited for a baseline.
@@ -108,10 +105,10 @@ func (p *Puller) SettleLag(ctx context.Context) error {
 			by = coverage.ByBaseline
 		}
 		if g.State == store.GapBaseline || g.State.Open() && covered {
-			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.Source.Site.LocalNow()
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.LocalNow()
 			c.Gaps = append(c.Gaps, g)
 			p.Out.GapsClosed++
 		}
 	}
-	return p.Source.Site.Store.Commit(ctx, c)
+	return p.Store.Commit(ctx, c)
 }

@@ -48,7 +48,7 @@ func (p *Puller) watch(ctx context.Context) error {
 	p.Holes.Watching, p.Holes.listsRead, p.Holes.stale = nil, nil, nil
 	p.Plan.News = p.heard
 	holes := p.Cover.Unheard()
-	kept, err := p.Source.keptNotices(ctx, p.Set.ID, holes[:min(len(holes), soughtMost)])
+	kept, err := p.keptNotices(ctx, p.Set.ID, holes[:min(len(holes), soughtMost)])
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (p *Puller) watch(ctx context.Context) error {
 		p.Holes.stale = kept
 		return nil
 	}
-	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func (p *Puller) watch(ctx context.Context) error {
 func (s *Source) keptNotices(ctx context.Context, set int64, holes []store.Interval) ([]keptNotice, error) {
 	var out []keptNotice
 	for after := int64(0); ; {
-		ds, err := s.Site.Store.Deliveries(ctx,
-			store.InboxQuery{SourceID: s.Site.SourceID, Kept: true, After: after, Limit: 100, MaxBytes: 16 << 20})
+		ds, err := s.Store.Deliveries(ctx,
+			store.InboxQuery{SourceID: s.SourceID, Kept: true, After: after, Limit: 100, MaxBytes: 16 << 20})
 		if err != nil || len(ds) == 0 {
 			return out, err
 		}
@@ -122,7 +122,7 @@ func (s *Source) keptNotices(ctx context.Context, set int64, holes []store.Inter
 
 // documentGaps returns the gaps between documents, without those of holes before notifications.
 func (p *Puller) documentGaps(ctx context.Context) ([]store.Gap, error) {
-	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
 	unheard := p.Cover.Unheard()
 	return slices.DeleteFunc(gaps, func(g store.Gap) bool {
 		return slices.ContainsFunc(p.Holes.Watching,
@@ -137,7 +137,7 @@ func (p *Puller) refreshHoles(ctx context.Context) error {
 	if !p.Disturbed || len(p.Holes.Watching) == 0 {
 		return nil
 	}
-	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -218,10 +218,10 @@ func (p *Puller) lagSince(prev store.Document) func(store.Version) {
 	if !prev.Complete || !prev.Read.Known() {
 		return nil
 	}
-	read := prev.Read + p.Source.Offset
+	read := prev.Read + p.Offset
 	return func(at store.Version) {
 		if merge.Dated(at) && read > at.From {
-			p.Source.lag = max(p.Source.lag, min(read-at.From, lagMost))
+			p.lag = max(p.lag, min(read-at.From, lagMost))
 		}
 	}
 }
@@ -231,7 +231,7 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 	if len(p.Holes.Watching) == 0 && len(p.Holes.stale) == 0 {
 		return nil
 	}
-	now := p.Source.Site.LocalNow()
+	now := p.LocalNow()
 	verdicts := make([]coverage.GapVerdict, len(p.Holes.Watching))
 	for i := range p.Holes.Watching {
 		v := p.judgeHole(i, now)
@@ -245,7 +245,7 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 	if err := p.refreshHoles(ctx); err != nil { // after the last wait
 		return err
 	}
-	c := &store.Commit{Claim: p.Source.Site.Claim}
+	c := &store.Commit{Claim: p.Claim}
 	for i := range p.Holes.Watching {
 		if w := &p.Holes.Watching[i]; !w.over {
 			p.recordHole(c, w, verdicts[i], now)
@@ -256,20 +256,18 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 	}
 	rest := p.SetCommit()
 	c.Sets, c.Documents, c.Spans = rest.Sets, rest.Documents, rest.Spans
-	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
+	if err := p.Store.Commit(ctx, c); err != nil {
 		return err
 	}
 	p.Holes.stale = nil
-	if p.Source.Told.Gap != nil {
-		for _, g := range c.Gaps {
-			p.Source.Told.Gap(*g)
-		}
-		for i := range p.Holes.Watching {
-			if g := p.Holes.Watching[i].gap; g != nil && slices.Contains(c.DropGaps, g.ID) {
-				none := *g
-				none.State = store.GapClosed
-				p.Source.Told.Gap(none)
-			}
+	for _, g := range c.Gaps {
+		p.Told.Gap(*g)
+	}
+	for i := range p.Holes.Watching {
+		if g := p.Holes.Watching[i].gap; g != nil && slices.Contains(c.DropGaps, g.ID) {
+			none := *g
+			none.State = store.GapClosed
+			p.Told.Gap(none)
 		}
 	}
 	return nil
@@ -286,7 +284,7 @@ func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
 	ripe := false
 	if w.notice != nil {
 		hole.Notice, hole.Empty = w.notice.Interval, len(w.told) == 0
-		ripe = p.readAt(now)-w.notice.received >= max(lagLeast, p.Source.lag)
+		ripe = p.readAt(now)-w.notice.received >= max(lagLeast, p.lag)
 	}
 	reads := make([]coverage.ListRead, len(p.Holes.listsRead))
 	for j := range p.Holes.listsRead {
@@ -311,7 +309,7 @@ func (p *Puller) readAt(now store.Micros) store.Micros {
 	if !p.chain.opened.Known() {
 		return now
 	}
-	return min(now, p.chain.opened-p.Source.Offset)
+	return min(now, p.chain.opened-p.Offset)
 }
 
 // late decides on a hole that no list closes yet. A list may lag for as long as patience lasts.
@@ -367,8 +365,8 @@ func (p *Puller) recordHole(c *store.Commit, w *openHole, v coverage.GapVerdict,
 
 // patience is how long a list may lag before a baseline is taken.
 func (p *Puller) patience() store.Micros {
-	if p.Source.Target.GapPatience > 0 {
-		return store.Micros(p.Source.Target.GapPatience / time.Microsecond)
+	if p.Target.GapPatience > 0 {
+		return store.Micros(p.Target.GapPatience / time.Microsecond)
 	}
 	return 24 * 3600 * 1e6
 }

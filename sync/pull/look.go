@@ -8,7 +8,6 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/merge"
-	"resyncd/sync/transfer"
 	"resyncd/sync/verify"
 )
 
@@ -36,12 +35,12 @@ func (s *Source) BeginLook(ctx context.Context) error {
 		if s.Wide, err = s.Astray(ctx); err != nil || !s.Wide {
 			return err
 		}
-		s.Site.Log.Warn(
+		s.Log.Warn(
 			"the mirror is not what the state says: all its files are looked at; those of which the state knows nothing stay, see `resyncd verify`")
 	}
 	resume := s.Await()
 	defer resume()
-	err := s.LookAt(ctx, store.ScanQuery{Filter: store.FilterAbsent}, s.Site.Name)
+	err := s.LookAt(ctx, store.ScanQuery{Filter: store.FilterAbsent}, s.Name)
 	if errors.Is(err, errLook) && ctx.Err() == nil {
 		return nil
 	}
@@ -51,16 +50,16 @@ func (s *Source) BeginLook(ctx context.Context) error {
 // look compares files at the end of a pull; different files are owed before the set is in step. A later baseline looks
 // too, because only that finds the loss of a single file for certain.
 func (p *Puller) look(ctx context.Context) error {
-	if p.Source.Target.Mirror == nil || !p.Source.Wide && (p.first || p.Out.Kind != "baseline") {
+	if p.Target.Mirror == nil || !p.Wide && (p.first || p.Out.Kind != "baseline") {
 		return nil
 	}
 	q := store.ScanQuery{SetID: p.Set.ID, Filter: store.FilterMirrored}
-	if p.Source.Wide && p.Last {
+	if p.Wide && p.Last {
 		q.SetID = 0 // includes rows that no set of this run wants, or they stay astray for ever
 	}
-	resume := p.Source.Await()
+	resume := p.Await()
 	defer resume()
-	err := p.Source.LookAt(ctx, q, p.Plan.Name)
+	err := p.LookAt(ctx, q, p.Plan.Name)
 	if errors.Is(err, errLook) && ctx.Err() == nil {
 		p.Fail(err)
 		return nil
@@ -70,7 +69,7 @@ func (p *Puller) look(ctx context.Context) error {
 
 // Astray reports whether a file of a random sample differs from its row.
 func (s *Source) Astray(ctx context.Context) (bool, error) {
-	rs, err := s.Site.Store.Sample(ctx, s.Site.SourceID, lookSample)
+	rs, err := s.Store.Sample(ctx, s.SourceID, lookSample)
 	if err != nil {
 		return false, err
 	}
@@ -83,12 +82,12 @@ func (s *Source) Astray(ctx context.Context) (bool, error) {
 	if len(ids) == 0 {
 		return false, nil
 	}
-	s.Site.Rows.Lock() // excludes rows that changed between reading and look
-	defer s.Site.Rows.Unlock()
-	if rs, err = s.Site.Store.ByIDs(ctx, ids); err != nil {
+	s.Rows.Lock() // excludes rows that changed between reading and look
+	defer s.Rows.Unlock()
+	if rs, err = s.Store.ByIDs(ctx, ids); err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(s.Site.Idle(rs), func(r *store.Resource) bool { return s.strays(ctx, r) }), nil
+	return slices.ContainsFunc(s.Idle(rs), func(r *store.Resource) bool { return s.strays(ctx, r) }), nil
 }
 
 // strays reports whether lstat shows another file than the row tells. Owed work has a look of its own, and an unknown
@@ -102,7 +101,7 @@ func (s *Source) strays(ctx context.Context, r *store.Resource) bool {
 			return false
 		}
 	}
-	return s.Site.Differs(ctx, r)
+	return s.Differs(ctx, r)
 }
 
 // sighting is a row whose file is not what it says.
@@ -116,16 +115,16 @@ func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []
 	if err := s.Target.Mirror.Check(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errLook, err)
 	}
-	q.SourceID = s.Site.SourceID
+	q.SourceID = s.SourceID
 	files := 0
-	err := verify.Examine(ctx, s.Site.Store, q, s.sight, func(_ int, seen []*sighting) error {
+	err := verify.Examine(ctx, s.Store, q, s.sight, func(_ int, seen []*sighting) error {
 		n, err := s.correct(ctx, seen, told)
 		files += n
 		return err
 	})
 	if files > 0 {
-		TellOf(s.Told.Rotten, int64(files))
-		s.Site.Log.Warn("mirror files are not what the state says; they are owed now", "files", files)
+		s.Told.Rotten(int64(files))
+		s.Log.Warn("mirror files are not what the state says; they are owed now", "files", files)
 	}
 	return err
 }
@@ -134,9 +133,9 @@ func (s *Source) sight(ctx context.Context, r *store.Resource) (*sighting, error
 	if !s.strays(ctx, r) {
 		return nil, nil
 	}
-	find := s.Site.Actual
+	find := s.Actual
 	if r.Have.State == store.HaveNone {
-		find = s.Site.Intruder
+		find = s.Intruder
 	}
 	now, err := find(ctx, r)
 	if err != nil {
@@ -160,34 +159,25 @@ func (s *Source) correct(ctx context.Context, seen []*sighting, told func(ids []
 	for i, v := range seen {
 		ids[i], by[v.id] = v.id, v
 	}
-	s.Site.Rows.Lock()
-	defer s.Site.Rows.Unlock()
-	rs, err := s.Site.Store.ByIDs(ctx, ids)
+	s.Rows.Lock()
+	defer s.Rows.Unlock()
+	rs, err := s.Store.ByIDs(ctx, ids)
 	if err != nil {
 		return 0, err
 	}
-	c, sums, now := &store.Commit{Claim: s.Site.Claim}, map[int64]*store.SetChange{}, s.Site.LocalNow()
-	for _, r := range s.Site.Idle(rs) {
+	rev := s.NewRevision()
+	for _, r := range s.Idle(rs) {
 		v := by[r.ID]
 		if r.Have != v.was || r.Work.Action != store.ActionNone {
 			continue
 		}
-		work := merge.WorkForAll(r.Wants, &v.is, now)
-		merge.Total(sums, r.Wants, &r.Have, r.Wants, &v.is)
-		c.Resources = append(c.Resources, store.ResourceChange{ID: r.ID, Have: &v.is, Work: &work})
+		r.Have = v.is
+		work := merge.WorkForAll(r.Wants, &v.is, rev.Now)
+		rev.Change(store.ResourceChange{ID: r.ID, Have: &v.is, Work: &work})
+		rev.Count(r.Wants, v.was, r)
 	}
-	if len(c.Resources) == 0 {
-		return 0, nil
-	}
-	for _, sum := range sums {
-		c.Sets = append(c.Sets, *sum)
-	}
-	if err := s.Site.Store.Commit(ctx, c); err != nil {
-		return 0, err
-	}
-	ids = transfer.Due(c)
-	if len(ids) > 0 {
+	if ids, err = rev.Write(ctx); len(ids) > 0 {
 		told(ids)
 	}
-	return len(ids), nil
+	return len(ids), err
 }

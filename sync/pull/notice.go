@@ -20,7 +20,7 @@ const (
 
 // PushReader turns the notifications of one set into wants and coverage. Small ones share one commit.
 type PushReader struct {
-	Puller *Puller
+	*Puller
 	Now    store.Micros // Source time plus clock error: a later interval proves nothing
 	Commit *store.Commit
 	Kept   []keptNotice
@@ -29,16 +29,20 @@ type PushReader struct {
 	Hint   bool // a pull is to follow
 	// Verdicts says how each delivery lay to the position, in order.
 	Verdicts []coverage.Verdict
+	Feed     feedPush
 }
 
 // Take records one delivery. Its error is one of the store.
 func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	v.Commit.Inbox = append(v.Commit.Inbox, store.InboxChange{ID: d.ID})
 	v.Verdicts = append(v.Verdicts, coverage.Unknown)
-	if !d.Signed {
+	switch {
+	case d.Kind == store.ChannelFeed:
+		return v.takeFeed(ctx, d)
+	case !d.Signed:
 		return v.unsigned(ctx, d)
 	}
-	s := v.Puller.Source
+	s := v.Source
 	note := &transfer.Note{SetID: d.SetID, From: d.From, Until: d.Until, Received: d.Received.Time()}
 	var buf []parsed.Change
 	n, err := parsed.ReadNotice(d.Body, parsed.Assumed(d.Kind), func(e *rsdoc.Entry) error {
@@ -49,18 +53,20 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	case err != nil:
 		return err
 	case !n.Usable() || n.Err != nil && n.N == 0:
-		s.Site.Log.Warn("a notification could not be used; a pull follows",
-			"set", v.Puller.Set.CapabilityList, "kind", n.Head.RawKind, "err", n.Err)
+		s.Log.Warn("a notification could not be used; a pull follows",
+			"set", v.Set.CapabilityList, "kind", n.Head.RawKind, "err", n.Err)
 		v.Hint = true
 		return nil
 	case n.Err != nil:
-		s.Site.Log.Warn("a notification was read in part; a pull follows",
-			"set", v.Puller.Set.CapabilityList, "entries", n.N, "err", n.Err)
-		if err := s.Site.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
+		s.Log.Warn("a notification was read in part; a pull follows",
+			"set", v.Set.CapabilityList, "entries", n.N, "err", n.Err)
+		if err := s.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
 			return err
 		}
 	}
-	TellOf(s.Told.Skipped, n.Skipped)
+	if n.Skipped > 0 {
+		v.Told.Skipped(n.Skipped)
+	}
 	v.Notes = append(v.Notes, note)
 	if err := v.plan(ctx, d, n, buf, note); err != nil {
 		return err
@@ -70,22 +76,22 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 		return nil
 	}
 	if iv.Until > v.Now {
-		s.Site.Log.Warn("the interval of a notification reaches into the future; cut",
-			"set", v.Puller.Set.CapabilityList, "until", iv.Until.Time())
+		s.Log.Warn("the interval of a notification reaches into the future; cut",
+			"set", v.Set.CapabilityList, "until", iv.Until.Time())
 		v.Hint = true
 	}
-	v.Verdicts[len(v.Verdicts)-1] = coverage.Judge(iv, v.Puller.Cover.Position())
-	was := v.Puller.Cover.Joint
-	v.Puller.Cover.AddNotification(iv, v.Now)
-	if n := len(v.Puller.Cover.Joint); n > HolesMost && n > len(was) {
-		s.Site.Log.Warn("notifications leave too many holes; the interval of one more is left to a pull",
-			"set", v.Puller.Set.CapabilityList, "holes", n)
-		v.Puller.Cover.Joint, v.Hint = was, true
+	v.Verdicts[len(v.Verdicts)-1] = coverage.Judge(iv, v.Cover.Position())
+	was := v.Cover.Joint
+	v.Cover.AddNotification(iv, v.Now)
+	if n := len(v.Cover.Joint); n > HolesMost && n > len(was) {
+		s.Log.Warn("notifications leave too many holes; the interval of one more is left to a pull",
+			"set", v.Set.CapabilityList, "holes", n)
+		v.Cover.Joint, v.Hint = was, true
 		return nil
 	}
 	v.Heard = append(v.Heard, iv)
 	if heard := coverage.Clip(iv, v.Now); coverage.Usable(heard) {
-		v.Commit.Spans = append(v.Commit.Spans, v.Puller.span(store.SpanNotification, heard, int64(n.N), ""))
+		v.Commit.Spans = append(v.Commit.Spans, v.span(store.SpanNotification, heard, int64(n.N), ""))
 	}
 	if len(d.Body) > keptBytes { // a later list closes its hole too
 		return nil
@@ -113,9 +119,9 @@ func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 	for i, version := range placer.Place(stamps) {
 		b := &buf[i]
 		switch {
-		case v.Puller.Plan.Refuses(b.URI) != "":
+		case v.Plan.Refuses(b.URI) != "":
 			if outside++; room < 0 {
-				counts, err := v.Puller.Source.Site.Store.Withheld(ctx, v.Puller.Set.ID)
+				counts, err := v.Store.Withheld(ctx, v.Set.ID)
 				if err != nil {
 					return err
 				}
@@ -130,14 +136,14 @@ func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 			continue
 		}
 		b.Cand.Version = version
-		if err := v.Puller.Plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Pushed: true, Note: note}); err != nil {
+		if err := v.Plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Pushed: true, Note: note}); err != nil {
 			return err
 		}
 	}
 	if outside > 0 {
-		v.Puller.Source.Site.Log.Warn(
+		v.Log.Warn(
 			"entries of a notification lie outside the scope and are refused: see `resyncd ls --refused`",
-			"set", v.Puller.Set.CapabilityList, "entries", outside)
+			"set", v.Set.CapabilityList, "entries", outside)
 	}
 	return nil
 }
@@ -146,17 +152,17 @@ func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 // entries (S-87).
 func (v *PushReader) unsigned(ctx context.Context, d *store.Delivery) error {
 	v.Hint = true
-	if v.Puller.Offer.ChangeList != nil || v.Puller.Offer.ResourceList == nil {
+	if v.Offer.ChangeList != nil || v.Offer.ResourceList == nil {
 		return nil
 	}
-	floor := v.Puller.Set.Floor
+	floor := v.Set.Floor
 	_, err := parsed.ReadNotice(d.Body, parsed.Assumed(d.Kind), func(e *rsdoc.Entry) error {
-		if v.Puller.Plan.Refuses(e.Loc) != "" {
+		if v.Plan.Refuses(e.Loc) != "" {
 			return nil
 		}
 		c := merge.Candidate{State: store.WantPresent, Length: -1, LastMod: store.NoTime,
 			Version: store.Version{From: floor, Until: max(floor, v.Now)}}
-		return v.Puller.Plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Hinted: true})
+		return v.Plan.Add(ctx, plan.Entry{URI: e.Loc, Cand: c, Hinted: true})
 	})
 	return err
 }

@@ -13,17 +13,16 @@ import (
 	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/plan"
-	"resyncd/sync/transfer"
 )
 
 // Puller reads the documents of one set into wants and coverage.
 type Puller struct {
-	Source *Source
-	Set    *store.Set
-	Offer  *destination.SetOffer
-	Plan   *plan.Planner
-	Cover  *coverage.Coverage
-	Out    pulled
+	*Source
+	Set   *store.Set
+	Offer *destination.SetOffer
+	Plan  *plan.Planner
+	Cover *coverage.Coverage
+	Out   pulled
 
 	chain   listChain
 	pending unrecorded
@@ -98,7 +97,7 @@ func (s *Source) NewPuller(set *store.Set, offer *destination.SetOffer) (*Puller
 		Source: s, Set: set, Offer: offer, Plan: plan, Out: pulled{Kind: "none"},
 		chain: listChain{tail: store.NoTime, opened: store.NoTime},
 		first: set.Baselines == 0,
-		Cover: &coverage.Coverage{Floor: set.Floor, Proven: set.Proven, Joint: set.Joint},
+		Cover: CoverageOf(set),
 	}, nil
 }
 
@@ -118,23 +117,20 @@ func (p *Puller) read(ctx context.Context) error {
 		return p.Topic(ctx)
 	}
 	if p.Offer.ChangeList == nil {
-		if err := p.listOnly(ctx); err != nil {
-			return err
-		}
-		if err := p.SettleLag(ctx); err != nil { // a kill may leave the gap of a closed hole
+		if err := p.listOnly(ctx, p.Set.Baselines > 0 && !p.Full); err != nil {
 			return err
 		}
 		return p.settlePushes(ctx)
 	}
-	if p.Source.Full || !p.Based() && !p.Source.From.Known() {
+	if p.Full || !p.Based() && !p.From.Known() {
 		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: store.NoTime}); err != nil {
 			return err
 		}
 	} else if err := p.refresh(ctx); err != nil {
 		return err
 	}
-	if !p.Based() && p.Source.From.Known() {
-		p.Cover.StartAt(p.Source.From)
+	if !p.Based() && p.From.Known() {
+		p.Cover.StartAt(p.From)
 		if err := p.commitSet(ctx); err != nil { // the planner needs the floor
 			return err
 		}
@@ -143,7 +139,7 @@ func (p *Puller) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Changes(ctx, *p.Offer.ChangeList, anew || p.Source.Full); err != nil {
+	if err := p.Changes(ctx, *p.Offer.ChangeList, anew || p.Full); err != nil {
 		return err
 	}
 	if err := p.CloseHoles(ctx); err != nil {
@@ -154,7 +150,7 @@ func (p *Puller) read(ctx context.Context) error {
 
 // settlePushes compares pushed wants with the documents.
 func (p *Puller) settlePushes(ctx context.Context) error {
-	if p.Source.Dry {
+	if p.Dry {
 		return nil
 	}
 	if err := p.JudgeHoles(ctx); err != nil {
@@ -168,7 +164,7 @@ func (p *Puller) Based() bool { return p.Cover.ProvenPosition().Known() }
 
 // Start judges refused resources again after a change of scope, and fails a set without documents.
 func (p *Puller) Start(ctx context.Context) error {
-	if p.Source.Recheck {
+	if p.Recheck {
 		if err := p.rejudge(ctx); err != nil {
 			return err
 		}
@@ -207,12 +203,12 @@ func (p *Puller) Fail(err error) {
 	}
 }
 
-func (p *Puller) listOnly(ctx context.Context) error {
-	if p.Offer.ResourceList == nil {
-		return nil
+// listOnly takes a baseline. SettleLag follows, because a kill may leave the gap of a closed hole.
+func (p *Puller) listOnly(ctx context.Context, changed bool) error {
+	if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime}); err != nil {
+		return err
 	}
-	changed := p.Set.Baselines > 0 && !p.Source.Full
-	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime})
+	return p.SettleLag(ctx)
 }
 
 // refresh takes a baseline if the Resource List changed and the last one left a doubt: an unprovable hole, held
@@ -222,8 +218,8 @@ func (p *Puller) refresh(ctx context.Context) error {
 	if err != nil || p.Offer.ResourceList == nil {
 		return err
 	}
-	held, err := p.Source.Site.Store.Scan(ctx,
-		store.ScanQuery{SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterHeld, Limit: 1})
+	held, err := p.Store.Scan(ctx,
+		store.ScanQuery{SourceID: p.SourceID, SetID: p.Set.ID, Filter: store.FilterHeld, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -235,92 +231,34 @@ func (p *Puller) refresh(ctx context.Context) error {
 	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: true, After: store.NoTime})
 }
 
-// Rebase takes a baseline and adds the Change Lists read so far.
-func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOptions) error {
-	if list == nil {
-		return nil // a lone Change List needs no baseline
-	}
-	out, err := p.takeBaseline(ctx, *list, o)
-	if err != nil {
-		return err
-	}
-	p.Out.Usable = p.Out.Usable || out.usable
-	switch {
-	case out.old, out.unchanged:
-		return nil
-	case out.err != nil:
-		p.Fail(fmt.Errorf("the baseline is incomplete, nothing was removed: %w", out.err))
-	}
-	if out.usable {
-		p.Out.Kind = "baseline"
-	}
-	if !out.complete {
-		return nil
-	}
-	for _, iv := range p.chain.lists {
-		p.Cover.AddDocument(iv)
-	}
-	return p.commitSet(ctx)
-}
-
 // SetCommit returns a commit of the set's fields and the unrecorded documents. Their wants must be recorded before.
 func (p *Puller) SetCommit() *store.Commit {
 	p.Set.Floor, p.Set.Proven, p.Set.Joint = p.Cover.Floor, p.Cover.Proven, p.Cover.Joint
-	c := &store.Commit{Claim: p.Source.Site.Claim, Documents: p.pending.docs, Spans: p.pending.spans,
+	c := &store.Commit{Claim: p.Claim, Documents: p.pending.docs, Spans: p.pending.spans,
 		Gaps: p.pending.gaps, Sets: []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}}
 	p.pending.docs, p.pending.spans, p.pending.gaps = nil, nil, nil
 	return c
 }
 
 func (p *Puller) commitSet(ctx context.Context) error {
-	return p.Source.Site.Store.Commit(ctx, p.SetCommit())
+	return p.Store.Commit(ctx, p.SetCommit())
 }
 
 func (p *Puller) rejudge(ctx context.Context) error {
-	now := p.Source.Site.LocalNow()
-	for after, more := int64(0), true; more; {
-		var err error
-		if after, more, err = p.rejudgePage(ctx, after, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rejudgePage holds the row lock, because rows that it read are written back while another set's want may be fetched.
-func (p *Puller) rejudgePage(ctx context.Context, after int64, now store.Micros) (last int64, more bool, err error) {
-	p.Source.Site.Rows.Lock()
-	defer p.Source.Site.Rows.Unlock()
-	rs, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{
-		SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterRefused, After: after, Limit: SweepPage,
-	})
-	if err != nil || len(rs) == 0 {
-		return after, false, err
-	}
-	c := &store.Commit{Claim: p.Source.Site.Claim}
-	for _, r := range rs {
-		after = r.ID
-		if r.Key == "" {
-			continue
-		}
-		w := *r.WantFor(p.Set.ID)
-		if w.Refused = p.Plan.Judge(r.URI, w.Inline); w.Refused == "" {
-			*r.WantFor(p.Set.ID) = w
+	refused := p.Scan(store.ScanQuery{SetID: p.Set.ID, Filter: store.FilterRefused})
+	return p.Revise(ctx, refused, p.Plan.Name, func(v *Revision, rs []*store.Resource) error {
+		for _, r := range rs {
+			w := r.WantFor(p.Set.ID)
+			if r.Key == "" || p.Plan.Judge(r.URI, w.Inline) != "" {
+				continue
+			}
+			w.Refused = ""
 			p.freed = p.freed || w.Inline
-			work := merge.WorkForAll(r.Wants, &r.Have, now)
-			rc := store.ResourceChange{ID: r.ID, Want: &w, Work: &work}
-			p.Source.Site.Touch(&rc, now)
-			c.Resources = append(c.Resources, rc)
+			work := merge.WorkForAll(r.Wants, &r.Have, v.Now)
+			v.Change(store.ResourceChange{ID: r.ID, Want: w, Work: &work})
 		}
-	}
-	if len(c.Resources) == 0 {
-		return after, true, nil
-	}
-	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
-		return after, false, err
-	}
-	p.Plan.Name(transfer.Due(c))
-	return after, true, nil
+		return nil
+	})
 }
 
 // Fill reads the Change Lists to close holes and follow hints. A set without Change List takes a baseline if its
@@ -330,11 +268,7 @@ func (p *Puller) Fill(ctx context.Context) error {
 		return p.Topic(ctx)
 	}
 	if p.Offer.ChangeList == nil {
-		if err := p.Rebase(ctx, p.Offer.ResourceList,
-			BaselineOptions{Changed: p.Set.Baselines > 0, After: store.NoTime}); err != nil {
-			return err
-		}
-		if err := p.SettleLag(ctx); err != nil {
+		if err := p.listOnly(ctx, p.Set.Baselines > 0); err != nil {
 			return err
 		}
 		return p.JudgeHoles(ctx)

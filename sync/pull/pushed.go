@@ -6,7 +6,6 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/merge"
-	"resyncd/sync/transfer"
 )
 
 // Only its signature vouches for a notification (P9). So the Source is asked about a pushed want that its documents
@@ -22,33 +21,12 @@ func (p *Puller) askPushed(ctx context.Context) error {
 	due := proven
 	if p.chain.open && p.Out.Problem == nil && p.chain.opened.Known() {
 		// an open list tells of a change within its lag, or never
-		due = max(due, p.chain.opened-max(lagLeast, p.Source.lag))
+		due = max(due, p.chain.opened-max(lagLeast, p.lag))
 	}
-	return p.eachPushed(ctx, func(rs []*store.Resource) error { return p.askPage(ctx, rs, proven, due) })
-}
-
-// eachPushed pages over the rows of pushed wants. It holds the row lock, because the rows are written back.
-func (p *Puller) eachPushed(ctx context.Context, page func([]*store.Resource) error) error {
-	for after, more := int64(0), true; more; {
-		var err error
-		if after, more, err = p.pagePushed(ctx, after, page); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *Puller) pagePushed(ctx context.Context, after int64, page func([]*store.Resource) error,
-) (last int64, more bool, err error) {
-	p.Source.Site.Rows.Lock()
-	defer p.Source.Site.Rows.Unlock()
-	rs, err := p.Source.Site.Store.Scan(ctx, store.ScanQuery{
-		SourceID: p.Source.Site.SourceID, SetID: p.Set.ID, Filter: store.FilterPushed, After: after, Limit: SweepPage,
+	pushed := p.Scan(store.ScanQuery{SetID: p.Set.ID, Filter: store.FilterPushed})
+	return p.Revise(ctx, pushed, p.Plan.Name, func(v *Revision, rs []*store.Resource) error {
+		return p.askPage(ctx, v, rs, proven, due)
 	})
-	if err != nil || len(rs) == 0 {
-		return after, false, err
-	}
-	return rs[len(rs)-1].ID, true, page(rs)
 }
 
 func agreed(w *store.Want, h *store.Have) bool {
@@ -57,10 +35,7 @@ func agreed(w *store.Want, h *store.Have) bool {
 }
 
 // askPage asks about wants that the documents passed by (proven) or should show by now (late).
-func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late store.Micros) error {
-	c := &store.Commit{Claim: p.Source.Site.Claim}
-	sums := map[int64]*store.SetChange{}
-	now := p.Source.Site.LocalNow()
+func (p *Puller) askPage(ctx context.Context, v *Revision, rs []*store.Resource, proven, late store.Micros) error {
 	var fresh []int
 	for _, r := range rs {
 		w := r.WantFor(p.Set.ID)
@@ -76,29 +51,17 @@ func (p *Puller) askPage(ctx context.Context, rs []*store.Resource, proven, late
 			w.Version.Document, w.Version.Ordinal = 0, 0
 		}
 		want := *w
-		work := merge.WorkForAll(r.Wants, &r.Have, now)
+		work := merge.WorkForAll(r.Wants, &r.Have, v.Now)
 		if r.Key == "" && want.State != store.WantAbsent {
-			fresh = append(fresh, len(c.Resources))
+			fresh = append(fresh, len(v.Resources))
 		}
-		rc := store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work}
-		p.Source.Site.Touch(&rc, now)
-		c.Resources = append(c.Resources, rc)
-		merge.Total(sums, before, &r.Have, r.Wants, &r.Have) // a doubtful deletion does not count
+		v.Change(store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work})
+		v.Count(before, r.Have, r) // a doubtful deletion does not count
 	}
-	for _, sum := range sums {
-		c.Sets = append(c.Sets, *sum)
-	}
-	if len(c.Resources) == 0 {
+	if len(v.Resources) == 0 {
 		return nil
 	}
-	if err := p.Plan.AssignKeys(ctx, c, fresh, nil); err != nil {
-		return err
-	}
-	p.Source.Site.Log.Info("changes that were pushed are in no document of the Source; it is asked about them",
-		"set", p.Set.CapabilityList, "resources", len(c.Resources))
-	if err := p.Source.Site.Store.Commit(ctx, c); err != nil {
-		return err
-	}
-	p.Plan.Name(transfer.Due(c))
-	return nil
+	p.Log.Info("changes that were pushed are in no document of the Source; it is asked about them",
+		"set", p.Set.CapabilityList, "resources", len(v.Resources))
+	return p.Plan.AssignKeys(ctx, &v.Commit, fresh, nil)
 }

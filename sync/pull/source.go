@@ -1,3 +1,5 @@
+// Package pull reads a Source's documents and notifications into wants and coverage. It knows neither when a pull is
+// due nor who fetches the resources.
 package pull
 
 import (
@@ -5,6 +7,7 @@ import (
 
 	"resyncd/destination"
 	"resyncd/store"
+	"resyncd/sync/coverage"
 	"resyncd/sync/merge"
 	"resyncd/sync/plan"
 	"resyncd/sync/transfer"
@@ -12,7 +15,7 @@ import (
 
 // Source is one Source and the state that its readings share.
 type Source struct {
-	Site   *transfer.Site
+	*transfer.Site
 	Target Target
 	Reader *destination.Reader
 	Told   Readings
@@ -31,11 +34,11 @@ type Source struct {
 	Offset store.Micros
 	// lag is the longest time seen between a change and its entry in a list (coverage.md 4, rule 4).
 	lag store.Micros
-	// Others passes the turn for a wait; Kept keeps the turn over waits. Both may be nil.
-	Others, Kept func() (end func())
+	// Await passes the turn to others for a wait; Keep keeps it over waits.
+	Await, Keep func() (end func())
 }
 
-// Readings hears of the findings. Functions may be nil.
+// Readings hears of the findings.
 type Readings struct {
 	// Skipped counts unreadable entries; Rotten counts files that differ from the state.
 	Skipped, Rotten func(n int64)
@@ -43,40 +46,12 @@ type Readings struct {
 	Gap             func(store.Gap)
 }
 
-// TellOf calls a function unless n is 0 or the function nil.
-func TellOf(of func(int64), n int64) {
-	if of != nil && n > 0 {
-		of(n)
-	}
-}
-
-func (s *Source) held(setID, n int64) {
-	if s.Told.Held != nil && n > 0 {
-		s.Told.Held(setID, n)
-	}
-}
-
-// Await passes the turn to others until resume.
-func (s *Source) Await() (resume func()) {
-	if s.Others == nil {
-		return func() {}
-	}
-	return s.Others()
-}
-
-func (s *Source) keep() (release func()) {
-	if s.Kept == nil {
-		return func() {}
-	}
-	return s.Kept()
-}
-
 // ClockError bounds how far the Source's clock is ahead of its last Date, which has whole seconds and is older than its
 // arrival.
 const ClockError = 2 * merge.Second
 
 // SourceNow returns the Source's time, as far as its answers tell.
-func (s *Source) SourceNow() store.Micros { return s.Site.LocalNow() + s.Offset }
+func (s *Source) SourceNow() store.Micros { return s.LocalNow() + s.Offset }
 
 type scopes struct{ rules sync.Map }
 
@@ -92,10 +67,15 @@ func (s *scopes) Of(set int64) func(string) string {
 
 // scopeOf returns the rule of a set. A Follower keeps the rule, which every notification needs.
 func (s *Source) scopeOf(set *store.Set, offer *destination.SetOffer) (func(uri string) string, error) {
-	if rule := s.Scopes.Of(set.ID); rule != nil && s.Site.Follows && offer.Err == nil {
+	if rule := s.Scopes.Of(set.ID); rule != nil && s.Follows && offer.Err == nil {
 		return rule, nil
 	}
 	return s.Target.Judge(offer)
+}
+
+// CoverageOf returns the coverage of a set.
+func CoverageOf(s *store.Set) *coverage.Coverage {
+	return &coverage.Coverage{Floor: s.Floor, Proven: s.Proven, Joint: s.Joint}
 }
 
 // StateOf copies the fields of a set that the engine owns.
@@ -106,6 +86,3 @@ func StateOf(s *store.Set) *store.SetState {
 		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, Cause: s.Cause, LastPull: s.LastPull,
 	}
 }
-
-// EndOfTime is later than every planned time.
-const EndOfTime = store.Micros(1) << 62

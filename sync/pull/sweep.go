@@ -6,11 +6,7 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/merge"
-	"resyncd/sync/transfer"
 )
-
-// SweepPage is how many resources are judged and committed at once.
-const SweepPage = 1000
 
 // Sweep makes unlisted resources absent as of a. Files are held for the operator if the guard demands it, or if
 // unreadable entries of the list may have named them.
@@ -24,24 +20,26 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	if err != nil {
 		return err
 	}
-	counts, err := p.Source.Site.Store.Withheld(ctx, p.Set.ID)
+	counts, err := p.Store.Withheld(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
 	// Removals held earlier count too, except of resources that this list names again.
 	files := gone.files + counts.Held
-	hold := merge.Hold(b.Listed == 0, files, p.Set.Resources, p.Source.Target.DeleteGuard) || b.skipped > 0 && files > 0
+	hold := merge.Hold(b.Listed == 0, files, p.Set.Resources, p.Target.DeleteGuard) || b.skipped > 0 && files > 0
 	if err := p.heed(ctx, absent, hold || b.skipped > 0); err != nil || gone.rows == 0 && counts.Held == 0 {
 		return err
 	}
 	if hold {
-		p.Source.Site.Log.Warn(
+		p.Log.Warn(
 			"the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
 			"set", p.Set.CapabilityList, "files", files, "of", p.Set.Resources, "bad_entries", b.skipped)
 		if err := p.sweepAway(ctx, absent, true); err != nil {
 			return err
 		}
-		p.Source.held(p.Set.ID, gone.files)
+		if gone.files > 0 {
+			p.Told.Held(p.Set.ID, gone.files)
+		}
 		return nil
 	}
 	if err := p.sweepAway(ctx, absent, false); err != nil || counts.Held == 0 {
@@ -51,31 +49,24 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 		// growth of the mirror does not excuse removals that were held before
 		return nil
 	}
-	p.Source.Site.Log.Info("the new list removes little enough: what an earlier one had held is carried out",
+	p.Log.Info("the new list removes little enough: what an earlier one had held is carried out",
 		"set", p.Set.CapabilityList, "files", counts.Held)
-	return p.Source.DecideHeld(ctx, p.Set.ID, heldUnlisted,
-		func(_ int, c *store.Commit) { p.Plan.Name(transfer.Due(c)) })
+	_, err = p.DecideHeld(ctx, p.Set.ID, heldUnlisted, p.Plan.Name)
+	return err
 }
 
 // heed notes that the list does not name resources that a push deleted. Otherwise older documents would count again if
 // a later push proved untrue.
 func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) error {
-	return p.eachPushed(ctx, func(rs []*store.Resource) error {
-		c := &store.Commit{Claim: p.Source.Site.Claim}
-		now := p.Source.Site.LocalNow()
+	pushed := p.Scan(store.ScanQuery{SetID: p.Set.ID, Filter: store.FilterPushed})
+	return p.Revise(ctx, pushed, p.Plan.Name, func(v *Revision, rs []*store.Resource) error {
 		for _, r := range rs {
 			w := r.WantFor(p.Set.ID)
-			if w == nil || w.State != store.WantAbsent || p.Plan.Seen.Has(r.ID) || !backed(w, absent) {
-				continue
+			if w != nil && w.State == store.WantAbsent && !p.Plan.Seen.Has(r.ID) && backed(w, absent) {
+				v.Change(store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)})
 			}
-			rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
-			p.Source.Site.Touch(&rc, now)
-			c.Resources = append(c.Resources, rc)
 		}
-		if len(c.Resources) == 0 {
-			return nil
-		}
-		return p.Source.Site.Store.Commit(ctx, c)
+		return nil
 	})
 }
 
@@ -94,7 +85,7 @@ func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate,
 	var n unlistedCount
 	var ids []int64
 	page := func() error {
-		rs, err := p.Source.Site.Store.ByIDs(ctx, ids)
+		rs, err := p.Store.ByIDs(ctx, ids)
 		if err != nil {
 			return err
 		}
@@ -122,7 +113,7 @@ func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate,
 		}
 		return nil
 	}
-	for id, err := range p.Source.Site.Store.Unlisted(ctx, p.Set.ID, p.Set.Generation, EndOfTime) {
+	for id, err := range p.Store.Unlisted(ctx, p.Set.ID, p.Set.Generation, EndOfTime) {
 		if err != nil {
 			return n, err
 		}
@@ -155,12 +146,9 @@ func takenBack(w *store.Want, absent merge.Candidate, hold bool) *store.Want {
 
 // makeAbsent records removals. Content fields stay, so that a rejected sweep can restore the want.
 func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent merge.Candidate, hold bool) error {
-	s := p.Source
-	s.Site.Rows.Lock()
-	defer s.Site.Rows.Unlock()
-	now := s.Site.LocalNow()
-	c := &store.Commit{Claim: s.Site.Claim}
-	sums := map[int64]*store.SetChange{}
+	p.Rows.Lock()
+	defer p.Rows.Unlock()
+	v := p.NewRevision()
 	for _, r := range rs {
 		w := r.WantFor(p.Set.ID)
 		if w == nil {
@@ -176,7 +164,7 @@ func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 		switch decision {
 		case merge.Replace:
 			var err error
-			if found, err = s.Site.Found(ctx, r, false); err != nil {
+			if found, err = p.Found(ctx, r, false); err != nil {
 				return err
 			} else if found != nil {
 				r.Have = *found
@@ -191,32 +179,73 @@ func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent me
 			next = absent.Contest(w, p.Set.Floor, p.Set.ID)
 		default:
 			if backed(w, absent) {
-				rc := store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)}
-				s.Site.Touch(&rc, now)
-				c.Resources = append(c.Resources, rc)
+				v.Change(store.ResourceChange{ID: r.ID, Want: takenBack(w, absent, hold)})
 			}
 			continue
 		}
 		next.Generation = p.Set.Generation
 		*w = next
-		work := merge.WorkForAll(r.Wants, &r.Have, now)
+		work := merge.WorkForAll(r.Wants, &r.Have, v.Now)
+		v.Change(store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found})
 		what := "unlisted"
 		if next.Held {
 			what = "held"
 		}
-		rc := store.ResourceChange{ID: r.ID, Want: &next, Work: &work, Have: found}
-		s.Site.Touch(&rc, now)
-		c.Resources = append(c.Resources, rc)
-		c.Events = append(c.Events,
-			store.Event{SourceID: s.Site.SourceID, URI: r.URI, At: now, What: what, Version: next.Version})
-		merge.Total(sums, before, &was, r.Wants, &r.Have)
+		v.Event(r, what, next.Version)
+		v.Count(before, was, r)
 	}
-	for _, sum := range sums {
-		c.Sets = append(c.Sets, *sum)
+	ids, err := v.Write(ctx)
+	if len(ids) > 0 {
+		p.Plan.Name(ids)
 	}
-	if err := s.Site.Store.Commit(ctx, c); err != nil {
-		return err
+	return err
+}
+
+// The ends of a hold, in the words of the history.
+const (
+	HeldApproved = "approved"
+	HeldRejected = "rejected"
+	heldUnlisted = "unlisted"
+)
+
+// DecideHeld ends the hold of the removals of a set, 0 for all sets, and returns how many there were.
+func (s *Source) DecideHeld(ctx context.Context, set int64, what string, name func([]int64)) (n int64, err error) {
+	sets, err := s.Store.Sets(ctx, s.SourceID)
+	if err != nil {
+		return 0, err
 	}
-	p.Plan.Name(transfer.Due(c))
-	return nil
+	floors := map[int64]store.Micros{}
+	for i := range sets {
+		floors[sets[i].ID] = sets[i].Floor
+	}
+	held := s.Scan(store.ScanQuery{SetID: set, Filter: store.FilterHeld})
+	err = s.Revise(ctx, held, name, func(v *Revision, rs []*store.Resource) error {
+		n += int64(len(rs))
+		for _, r := range rs {
+			before, have := slices.Clone(r.Wants), r.Have
+			for i := range r.Wants {
+				w := &r.Wants[i]
+				if !w.Held || set != 0 && w.SetID != set {
+					continue
+				}
+				w.Held = false
+				if what == HeldRejected {
+					// The instant must be newer than the last list without the resource, of which the floor tells: the
+					// same list must not remove it again, but a newer list may.
+					since := max(w.Version.Until, floors[w.SetID]) + 1
+					w.State, w.Version, w.Generation = store.WantPresent,
+						store.Version{From: since, Until: since, Ordinal: merge.ByOperator}, 0
+					if have.State != store.HaveNone {
+						have.Version = w.Version
+					}
+				}
+				work := merge.WorkForAll(r.Wants, &have, v.Now)
+				v.Change(store.ResourceChange{ID: r.ID, Want: w, Have: &have, Work: &work})
+				v.Event(r, what, w.Version)
+			}
+			v.Count(before, r.Have, r)
+		}
+		return nil
+	})
+	return n, err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"net/url"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -83,9 +82,7 @@ func (t *Target) form() string {
 func (t *Target) PolicyDigest() string {
 	var parts []string
 	for _, list := range [][]string{t.Scope, t.Include, t.Exclude, {t.Reach}} {
-		list = append([]string(nil), list...)
-		sort.Strings(list)
-		parts = append(parts, strings.Join(list, "\x00"))
+		parts = append(parts, strings.Join(slices.Sorted(slices.Values(list)), "\x00"))
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x01")))
 	return hex.EncodeToString(sum[:8])

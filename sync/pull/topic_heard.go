@@ -2,10 +2,18 @@ package pull
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"net/url"
+	"slices"
 
+	"resyncd/destination"
+	"resyncd/destination/feed"
 	"resyncd/store"
 	"resyncd/sync/merge"
+	"resyncd/sync/parsed"
+	"resyncd/sync/plan"
+	"resyncd/sync/transfer"
 	"resyncd/sync/window"
 )
 
@@ -17,26 +25,23 @@ type Heard struct {
 	Taken  bool
 }
 
-// NewHeard returns the memory for deliveries of a topic.
-func (p *Puller) NewHeard(ctx context.Context, ds []*store.Delivery) (*Heard, error) {
-	st, err := p.Source.standingOf(ctx, p.Set.ID)
+// Hear begins to remember the deliveries of a topic.
+func (v *PushReader) Hear(ctx context.Context, ds []*store.Delivery) error {
+	st, err := v.standingOf(ctx, v.Set.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	h := &Heard{p: p, standing: st, window: map[uint64]bool{}}
-	for _, d := range ds {
-		if bytes.Contains(d.Body, []byte("deleted-entry")) {
-			var w window.Window
-			if _, err := p.Source.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &w); err != nil {
-				return nil, err
-			}
-			for _, e := range w.Entries {
-				h.window[e.Key] = true
-			}
-			break
-		}
+	h := &Heard{p: v.Puller, standing: st, window: map[uint64]bool{}}
+	v.Feed.Heard, v.Plan.Topic.Hub = h, h
+	if !slices.ContainsFunc(ds, func(d *store.Delivery) bool { return bytes.Contains(d.Body, []byte("deleted-entry")) }) {
+		return nil
 	}
-	return h, nil
+	var w window.Window
+	_, err = v.RecallJSON(ctx, TopicWindow+v.Set.CapabilityList, &w)
+	for _, e := range w.Entries {
+		h.window[e.Key] = true
+	}
+	return err
 }
 
 // MayChange implements plan.Hub: it decides whether a hub's word may change what the feed told. A deletion is believed
@@ -55,7 +60,7 @@ func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want)
 		return true // the hub's own word
 	}
 	if item.State == store.WantAbsent {
-		if !h.window[key] || merge.Hold(false, h.Ended+1, h.p.Set.Resources, h.p.Source.Target.DeleteGuard) {
+		if !h.window[key] || merge.Hold(false, h.Ended+1, h.p.Set.Resources, h.p.Target.DeleteGuard) {
 			return false
 		}
 		h.Ended++
@@ -66,7 +71,7 @@ func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want)
 
 func (h *Heard) tell(key uint64, at store.Micros) {
 	if h.Many = h.Many || len(h.Told) >= toldMost; !h.Many {
-		h.Told = append(h.Told, told{Key: key, At: at, Push: h.p.Source.Site.LocalNow()})
+		h.Told = append(h.Told, told{Key: key, At: at, Push: h.p.LocalNow()})
 	}
 }
 
@@ -75,8 +80,119 @@ func (h *Heard) Remember(c *store.Commit) error {
 	if !h.Taken {
 		return nil
 	}
-	h.Last = h.p.Source.Site.LocalNow()
-	d, err := h.p.Source.memo(h.p.Set, pushedKey(h.p.Set.ID), h.standing)
+	h.Last = h.p.LocalNow()
+	d, err := h.p.memo(h.p.Set, pushedKey(h.p.Set.ID), h.standing)
 	c.Documents = append(c.Documents, d)
 	return err
+}
+
+// feedPush is what the deliveries of a topic tell beside wants.
+type feedPush struct {
+	Heard *Heard
+	// Signed says that one delivery had a valid signature; Document is the last signed one that is no feed.
+	Signed   bool
+	Document *[32]byte
+}
+
+// takeFeed takes up a delivery of a topic. Entries of a signed feed become wants at once; anything else is a hint, and
+// the topic's own document decides (P9, S-66).
+func (v *PushReader) takeFeed(ctx context.Context, d *store.Delivery) error {
+	v.Feed.Signed = v.Feed.Signed || d.Signed
+	kind := feed.Sniff(d.Type, d.Body[:min(len(d.Body), sniffMost)])
+	switch {
+	case !d.Signed, len(bytes.TrimSpace(d.Body)) == 0: // only a hint (S-87, S-69)
+		v.Hint = true
+		return nil
+	case kind == feed.None:
+		return v.page(ctx, d)
+	}
+	n := &transfer.Note{SetID: d.SetID, From: store.NoTime, Until: store.NoTime, Received: d.Received.Time()}
+	base, err := v.base(ctx)
+	if err != nil {
+		return err
+	}
+	from := v.ItemFrom(false)
+	from.Pushed = true
+	items := plan.ItemReader{Planner: v.Plan, From: from, Folder: v.Set.CapabilityList,
+		Document: plan.PushedDocument(d.Digest),
+		Evidence: store.EvidencePush, Kind: kind, Note: n}
+	taken := 0
+	var own error
+	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{
+		ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost},
+	}, func(e *feed.Entry) error {
+		when := plan.MicrosOf(e.Updated)
+		if e.Edit != nil {
+			when = plan.MicrosOf(e.Edit.Observed)
+		}
+		// An invented future must not win; the feed itself may tell it.
+		if when.Known() && when > from.Limit {
+			v.Hint = true
+			return nil
+		}
+		taken++
+		v.Feed.Heard.Taken = true
+		v.Feed.Heard.Pushed++
+		own = items.Take(ctx, e)
+		return own
+	})
+	switch {
+	case own != nil:
+		return own
+	case err != nil:
+		v.Log.Warn("a pushed feed was read in part; the feed itself is read",
+			"set", v.Set.CapabilityList, "entries", taken, "err", err)
+		if err := v.Store.TallySubscription(ctx, d.SubscriptionID,
+			store.Tally{RejectedMalformed: 1}); err != nil {
+			return err
+		}
+		v.Hint = true
+	case head.Skipped > 0:
+		v.Told.Skipped(int64(head.Skipped))
+		v.Log.Warn("entries of a pushed feed could not be read; the feed itself is read",
+			"set", v.Set.CapabilityList,
+			"entries", head.Skipped, "problems", head.Problems)
+		v.Hint = true
+	}
+	v.Notes = append(v.Notes, n)
+	return nil
+}
+
+const sniffMost = 4096
+
+// page takes a pushed document that is no feed. The topic's own answer decides, because the document has no age (P6);
+// without such an answer (S-10) the push counts.
+func (v *PushReader) page(ctx context.Context, d *store.Delivery) error {
+	v.Hint = true
+	var st destination.TopicState
+	topic := v.Offer.Topic.URL
+	if found, err := v.RecallJSON(ctx, TopicState+topic, &st); err != nil || !found || !st.Empty {
+		v.Feed.Document = &d.Digest
+		return err
+	}
+	from := v.ItemFrom(false)
+	c := merge.Candidate{State: store.WantPresent,
+		Version: store.Version{From: d.Received, Until: d.Received, Document: plan.PushedDocument(d.Digest)},
+		Digests: plan.InlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
+	return v.Plan.Add(ctx, plan.Entry{URI: topic, Cand: c,
+		Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
+}
+
+// base resolves relative links of a pushed feed like those of the feed itself. Otherwise the same entry would become
+// two.
+func (v *PushReader) base(ctx context.Context) (*url.URL, error) {
+	t := v.Offer.Topic
+	at := t.Answer.Final
+	if at == "" {
+		var st destination.TopicState
+		if _, err := v.RecallJSON(ctx, TopicState+t.URL, &st); err != nil {
+			return nil, err
+		}
+		at = cmp.Or(st.Final, t.URL)
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		return nil, nil
+	}
+	return u, nil
 }

@@ -58,7 +58,7 @@ func (w *walk) position() store.Micros {
 		position = store.Micros(p.Offer.Topic.Answer.Date)
 	}
 	if !position.Known() {
-		position = p.Source.SourceNow()
+		position = p.SourceNow()
 	}
 	return position
 }
@@ -102,7 +102,7 @@ func (w *walk) keep() error {
 // feed reached, NoTime for everything.
 func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	p := w.p
-	now := p.Source.SourceNow()
+	now := p.SourceNow()
 	if err := w.close(ctx); err != nil {
 		return since, err
 	}
@@ -165,7 +165,7 @@ func (w *walk) close(ctx context.Context) error {
 	if !w.whole(store.NoTime) {
 		return nil
 	}
-	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -174,21 +174,19 @@ func (w *walk) close(ctx context.Context) error {
 		if g.State != store.GapUnprovable || !w.whole(g.From) {
 			continue
 		}
-		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.Source.Site.LocalNow()
+		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.LocalNow()
 		p.pending.gaps = append(p.pending.gaps, g)
 		p.Out.GapsClosed++
-		if p.Source.Told.Gap != nil {
-			p.Source.Told.Gap(*g)
-		}
+		p.Told.Gap(*g)
 	}
 	return nil
 }
 
 // unprovable records a hole that no document can fill. A missing beginning is recorded once.
 func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why string) error {
-	now := p.Source.Site.LocalNow()
+	now := p.LocalNow()
 	gap := &store.Gap{SetID: p.Set.ID, From: from, Until: until, State: store.GapUnprovable, Found: now, Ended: now}
-	gaps, err := p.Source.Site.Store.Gaps(ctx, p.Set.ID)
+	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -203,12 +201,50 @@ func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why s
 	if gap.ID == 0 {
 		p.Out.GapsFound++
 	}
-	p.Source.Site.Log.Warn("entries of a feed may be missing, and nobody can tell",
+	p.Log.Warn("entries of a feed may be missing, and nobody can tell",
 		"feed", p.Set.CapabilityList, "why", why,
 		"from", gap.From.Time(), "until", gap.Until.Time())
-	if p.Source.Told.Gap != nil {
-		p.Source.Told.Gap(*gap)
-	}
+	p.Told.Gap(*gap)
 	p.pending.gaps = append(p.pending.gaps, gap)
 	return nil
+}
+
+// look compares an entry with the last pull and reports whether it is new.
+func (w *walk) look(h uint64, when store.Micros) (fresh bool) {
+	limit := w.items.From.Limit
+	if w.path.pages == 0 {
+		w.now.Entries = append(w.now.Entries, window.Entry{Key: h, At: when, Ahead: when.Known() && when > limit})
+		w.times.shows = store.Earliest(w.times.shows, when)
+	}
+	if when.Known() && when <= limit {
+		w.times.newest = max(w.times.newest, when)
+	}
+	delete(w.sought, h)
+	if w.was == nil {
+		return false
+	}
+	if w.reach.Meet(h, when) {
+		return false
+	}
+	w.times.oldest = store.Earliest(w.times.oldest, when)
+	return true
+}
+
+// reached reports whether the walk met the last pull, so that nothing in between was missed.
+func (w *walk) reached() bool { return w.reach == nil || w.reach.Reached() }
+
+// searchMost bounds the documents searched for an entry that left its place.
+const searchMost = 8
+
+func (w *walk) enough() bool {
+	if w.all || w.path.order.Found == window.NoOrder || w.was.Order == window.NoOrder || !w.reached() ||
+		len(w.sought) > 0 {
+		return false // unordered news may be in any document
+	}
+	if (w.reach.Vanished() || len(w.was.Entries) == 1) && w.path.searched < searchMost {
+		w.path.searched++
+		return false
+	}
+	// the order shows after two pages
+	return w.path.next == "" || w.was.Order == window.NewestFirst || w.path.order.Found == window.NewestFirst
 }

@@ -3,8 +3,6 @@ package pull
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"reflect"
 	"strconv"
 
@@ -34,14 +32,14 @@ func (s *Source) TopicOptions() destination.TopicOptions {
 
 // recallTopic returns the last reading of a URL, without validators if all is to be read anew.
 func (s *Source) recallTopic(ctx context.Context, url string) (*destination.TopicState, error) {
+	d, err := s.Document(ctx, TopicState+url)
 	var st destination.TopicState
-	found, err := s.RecallJSON(ctx, TopicState+url, &st)
-	if err != nil || !found || st.URL != url {
+	if err != nil || json.Unmarshal(d.Body, &st) != nil || st.URL != url {
 		return nil, err
 	}
 	anew := s.Wide || s.Recheck
-	if doc, err := s.Site.Store.Document(ctx, s.Site.SourceID, TopicState+url); err == nil && !anew && doc.SetID != 0 {
-		if anew, err = s.doubtful(ctx, doc.SetID); err != nil {
+	if !anew && d.SetID != 0 {
+		if anew, err = s.doubtful(ctx, d.SetID); err != nil {
 			return nil, err
 		}
 	}
@@ -112,15 +110,15 @@ func (s *Source) standingOf(ctx context.Context, set int64) (st standing, err er
 
 // settle remembers the standing after a reading, which may still lag behind pushes.
 func (p *Puller) settle(ctx context.Context, w *walk) error {
-	was, err := p.Source.standingOf(ctx, p.Set.ID)
+	was, err := p.standingOf(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
-	now := p.Source.Site.LocalNow()
+	now := p.LocalNow()
 	if w != nil {
 		now = w.begun
 	}
-	next := standing{Last: was.Last, Form: p.Source.Target.form()}
+	next := standing{Last: was.Last, Form: p.Target.form()}
 	if next.Ended = was.Ended; now-was.Last >= merge.FeedLag {
 		next.Last, next.Ended = 0, 0
 	}
@@ -139,26 +137,14 @@ func (p *Puller) settle(ctx context.Context, w *walk) error {
 	return p.rememberJSON(pushedKey(p.Set.ID), next)
 }
 
-// RecallJSON reads a remembered value; false for none.
-func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, error) {
-	d, err := s.Site.Store.Document(ctx, s.Site.SourceID, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil || len(d.Body) == 0 {
-		return false, err
-	}
-	return json.Unmarshal(d.Body, into) == nil, nil // another version's form counts as unknown
-}
-
 // topicRead records a complete reading from since to at; NoTime for everything.
 func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries int64) error {
-	if p.Set.Baselines == 0 || p.Source.Full {
+	if p.Set.Baselines == 0 || p.Full {
 		p.Out.Kind = "baseline"
 		p.Set.Baselines++
 	}
 	before := p.Cover.ProvenPosition()
-	p.Cover.AddBaseline(min(at, p.Source.SourceNow()+merge.Skew) + 1)
+	p.Cover.AddBaseline(min(at, p.SourceNow()+merge.Skew) + 1)
 	if now := p.Cover.ProvenPosition(); now != before {
 		p.topicProved(store.Interval{From: since, Until: now}, entries)
 	}
@@ -166,26 +152,6 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 		return err
 	}
 	return p.commitSet(ctx)
-}
-
-func (p *Puller) rememberJSON(key string, what any) error {
-	d, err := p.Source.memo(p.Set, key, what)
-	if err == nil {
-		p.pending.docs = append(p.pending.docs, d)
-	}
-	return err
-}
-
-func (s *Source) memo(set *store.Set, key string, what any) (store.Document, error) {
-	body, err := json.Marshal(what)
-	if err != nil {
-		return store.Document{}, fmt.Errorf("remember %s: %w", key, err)
-	}
-	return store.Document{
-		SourceID: s.Site.SourceID, SetID: set.ID, URL: key, Kind: kindTopic, At: store.NoTime, From: store.NoTime,
-		Until:     store.NoTime,
-		LastEntry: store.NoTime, Complete: true, Body: body, Read: s.Site.LocalNow(),
-	}, nil
 }
 
 // rememberTopic remembers what discovery read. The wants of the answers are recorded by then.
@@ -203,7 +169,7 @@ func (p *Puller) rememberTopic() error {
 }
 
 func (p *Puller) rememberSet() error {
-	return p.rememberJSON(topicSet+p.Source.Target.URL, knownTopic{Set: p.Set.CapabilityList})
+	return p.rememberJSON(topicSet+p.Target.URL, knownTopic{Set: p.Set.CapabilityList})
 }
 
 type knownTopic struct {
@@ -230,36 +196,33 @@ func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error 
 
 // ContentOfInline returns the bytes of an inline resource, or makes them of its edits; store.ErrNotFound for lost ones.
 func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte, error) {
-	content, err := s.Site.Store.Content(ctx, r.ID)
+	content, err := s.Store.Content(ctx, r.ID)
 	if err == nil {
 		return content, nil
 	}
-	edits, listErr := s.Site.Store.Edits(ctx, s.Site.SourceID, r.URI)
+	edits, listErr := s.Store.Edits(ctx, s.SourceID, r.URI)
 	if listErr != nil || len(edits) == 0 {
 		return nil, err
 	}
-	_, content = plan.FoldEdits(s.Site.Log, r.URI, edits)
+	_, content = plan.FoldEdits(s.Log, r.URI, edits)
 	return content, nil
 }
 
 // LostContent reports whether inline resources wait for bytes that only their feed has, and whether to search its whole
 // history for them.
 func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool, err error) {
-	for after := int64(0); !search; {
-		rs, err := s.Site.Store.Scan(ctx,
-			store.ScanQuery{SourceID: s.Site.SourceID, SetID: set, Filter: store.FilterOwed, After: after,
-				Limit: SweepPage})
-		if err != nil || len(rs) == 0 {
+	owed := s.Scan(store.ScanQuery{SetID: set, Filter: store.FilterOwed})
+	for r, err := range owed.All(ctx) {
+		if err != nil {
 			return some, search, err
 		}
-		after = rs[len(rs)-1].ID
-		for _, r := range rs {
-			if w := r.WantFor(set); w != nil && w.Inline && r.Work.Class == transfer.ClassNoContent {
-				some, search = true, search || r.Work.Attempts <= searches
+		if w := r.WantFor(set); w != nil && w.Inline && r.Work.Class == transfer.ClassNoContent {
+			if some = true; r.Work.Attempts <= searches {
+				return some, true, nil
 			}
 		}
 	}
-	return some, search, nil
+	return some, false, nil
 }
 
 // searches bounds the searches for lost bytes.

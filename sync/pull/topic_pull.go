@@ -23,10 +23,9 @@ func (p *Puller) Topic(ctx context.Context) error {
 		return nil
 	}
 	if date := store.Micros(a.Date); date.Known() {
-		p.Source.Offset = date - p.Source.Site.LocalNow()
+		p.Offset = date - p.LocalNow()
 	}
-	id, err := p.Source.Site.Store.EnsureDocument(ctx, p.Source.Site.Claim, p.Set.ID, a.URL,
-		string(destination.KindFeed))
+	id, err := p.Store.EnsureDocument(ctx, p.Claim, p.Set.ID, a.URL, string(destination.KindFeed))
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (p *Puller) Topic(ctx context.Context) error {
 		return p.feed(ctx)
 	}
 	was := false
-	if was, err = p.Source.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &window.Window{}); err != nil {
+	if was, err = p.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &window.Window{}); err != nil {
 		return err
 	}
 	if was { // a page of maintenance or error with status 200 (F58)
@@ -62,9 +61,9 @@ func (p *Puller) heardItem(at store.Version) {
 
 // ItemFrom returns the origin of entries. A cached Date may be old, so the local clock limits the future too (P6).
 func (p *Puller) ItemFrom(uncached bool) merge.ItemFrom {
-	now := p.Source.Site.LocalNow()
-	return merge.ItemFrom{Uncached: uncached, Full: p.Source.Full, Now: now,
-		Limit: max(now, p.Source.SourceNow()) + merge.Skew, Shown: store.NoTime}
+	now := p.LocalNow()
+	return merge.ItemFrom{Uncached: uncached, Full: p.Full, Now: now,
+		Limit: max(now, p.SourceNow()) + merge.Skew, Shown: store.NoTime}
 }
 
 // page takes up a topic that is no feed as one resource.
@@ -77,7 +76,7 @@ func (p *Puller) page(ctx context.Context) error {
 		at = lm
 	}
 	if !at.Known() {
-		at = p.Source.SourceNow()
+		at = p.SourceNow()
 	}
 	entries := int64(0)
 	if !a.Empty {
@@ -86,7 +85,7 @@ func (p *Puller) page(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		now := p.Source.SourceNow()
+		now := p.SourceNow()
 		c := merge.Candidate{State: store.WantPresent,
 			Version: store.Version{From: now, Until: now, Document: p.Plan.Topic.Document},
 			Length:  -1, LastMod: store.NoTime, Type: a.ContentType}
@@ -112,13 +111,13 @@ func (p *Puller) page(ctx context.Context) error {
 func (p *Puller) pageOf(ctx context.Context) (uri string, had *store.Want, err error) {
 	t := p.Offer.Topic
 	a := &t.Answer
-	r, err := p.Source.Site.Store.Resource(ctx, p.Source.Site.SourceID, t.URL)
+	r, err := p.Store.Resource(ctx, p.SourceID, t.URL)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", nil, err
 	}
 	if uri = t.URL; a.URL != t.URL && a.Final != t.URL && (err != nil || r.WantFor(p.Set.ID) == nil) {
 		uri = a.URL
-		if r, err = p.Source.Site.Store.Resource(ctx, p.Source.Site.SourceID, uri); err != nil &&
+		if r, err = p.Store.Resource(ctx, p.SourceID, uri); err != nil &&
 			!errors.Is(err, store.ErrNotFound) {
 			return "", nil, err
 		}

@@ -128,7 +128,7 @@ func (p *Puller) newWalk(ctx context.Context) (*walk, error) {
 			return ok
 		}}
 	var was window.Window
-	found, err := p.Source.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &was)
+	found, err := p.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &was)
 	if err != nil {
 		return nil, err
 	}
@@ -136,13 +136,13 @@ func (p *Puller) newWalk(ctx context.Context) (*walk, error) {
 	if found && len(was.Entries) > 0 { // without entries there is no place to go on from
 		w.was, w.reach = &was, was.Reach()
 	}
-	if w.stood, err = p.Source.standingOf(ctx, p.Set.ID); err != nil {
+	if w.stood, err = p.standingOf(ctx, p.Set.ID); err != nil {
 		return nil, err
 	}
-	w.begun = p.Source.Site.LocalNow()
+	w.begun = p.LocalNow()
 	w.sought = w.stood.ripe(w.begun)
-	_, search, err := p.Source.LostContent(ctx, p.Set.ID)
-	w.all = w.was == nil || p.Source.Wide || search || p.freed || w.stood.Form != p.Source.Target.form() || w.stood.Many
+	_, search, err := p.LostContent(ctx, p.Set.ID)
+	w.all = w.was == nil || p.Wide || search || p.freed || w.stood.Form != p.Target.form() || w.stood.Many
 	return w, err
 }
 
@@ -224,11 +224,12 @@ func (w *walk) take() (at string) {
 const GoneReads = 3
 
 func (w *walk) readPage(ctx context.Context, at string) error {
-	a, err := w.page(ctx, w.p.Source.Reader, at)
+	a, err := w.page(ctx, w.p.Reader, at)
 	rest := w.was != nil && slices.Contains(w.was.Rest, at)
 	if w.was != nil && slices.Contains(w.was.Flawed, at) && err != nil && ctx.Err() == nil {
-		w.flaws.lost = fetch.KindOf(err) == fetch.Gone
-		if !w.flaws.lost {
+		if fetch.KindOf(err) == fetch.Gone {
+			w.flaws.lost = true
+		} else {
 			w.now.Flawed = append(w.now.Flawed, at)
 			w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
 		}
@@ -240,7 +241,7 @@ func (w *walk) readPage(ctx context.Context, at string) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case gone && (rest || w.now.Gone+1 >= GoneReads):
-		w.p.Source.Site.Log.Warn(
+		w.p.Log.Warn(
 			"a feed names an older document that is not there; what it told is asked for at each pull",
 			"feed", w.p.Set.CapabilityList,
 			"document", fetch.RedactURL(at))
@@ -266,6 +267,19 @@ func (w *walk) page(ctx context.Context, r *destination.Reader, at string) (*des
 	return r.Page(ctx, at)
 }
 
+// again reads a document past caches. A fault of the Source fails the walk and returns neither answer nor error.
+func (w *walk) again(ctx context.Context, at string) (*destination.TopicAnswer, error) {
+	a, err := w.page(ctx, w.p.Reader.Uncached(), at)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		w.fail(fmt.Errorf("it could not be read again, past caches: %w", err))
+		return nil, nil
+	}
+	return a, nil
+}
+
 func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	w.readFrom(a, false)
 	if len(w.seen) >= seenMost {
@@ -283,8 +297,8 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	}
 	w.p.Out.Usable = true
 	if head.Skipped > 0 {
-		TellOf(w.p.Source.Told.Skipped, int64(head.Skipped))
-		w.p.Source.Site.Log.Warn("entries of a feed could not be read",
+		w.p.Told.Skipped(int64(head.Skipped))
+		w.p.Log.Warn("entries of a feed could not be read",
 			"feed", fetch.RedactURL(a.URL), "entries", head.Skipped, "problems", head.Problems)
 	}
 	if w.path.pages == 1 {
@@ -350,7 +364,7 @@ func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer,
 
 // identity returns the key and the instant of an entry.
 func (w *walk) identity(e *feed.Entry) (h uint64, when store.Micros) {
-	if e.Edit != nil && w.p.Source.Target.Records != "" {
+	if e.Edit != nil && w.p.Target.Records != "" {
 		sum := e.Edit.Digest() // edits of one record may share an id
 		return window.KeyHash(string(sum[:])), plan.MicrosOf(e.Edit.Observed)
 	}
@@ -374,7 +388,7 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	w.seen[h] = when
 	w.items.Fresh = w.look(h, when)
 	// a known entry on an older page has moved, so it is checked in full
-	w.items.From.Full = w.p.Source.Full || w.path.pages > 0 && !w.items.Fresh && w.was != nil
+	w.items.From.Full = w.p.Full || w.path.pages > 0 && !w.items.Fresh && w.was != nil
 	w.items.Old = w.was != nil && !w.was.Broken && when.Known() && when <= w.p.Cover.ProvenPosition()
 	if w.was == nil || w.items.Fresh {
 		w.news++
@@ -392,13 +406,9 @@ func (w *walk) decide(ctx context.Context) error {
 		if page == "" {
 			continue
 		}
-		a, err := w.page(ctx, w.p.Source.Reader.Uncached(), page)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			w.fail(fmt.Errorf("it could not be read again, past caches: %w", err))
-			return nil
+		a, err := w.again(ctx, page)
+		if a == nil {
+			return err
 		}
 		last := map[string]*feed.Entry{}
 		_, err = w.entries(ctx, a, func(_ context.Context, e *feed.Entry) error {
@@ -434,25 +444,20 @@ func (w *walk) sweep(ctx context.Context) error {
 	if err := b.Open(ctx); err != nil {
 		return err
 	}
-	p.Plan.Reading = merge.Reading{At: p.Source.SourceNow(), Reset: true}
+	p.Plan.Reading = merge.Reading{At: p.SourceNow(), Reset: true}
 	p.shown = func(r *store.Resource, want *store.Want) bool {
 		pushed, ok := merge.PushedAt(want)
 		_, shown := w.seen[window.KeyHash(r.URI)]
-		return shown || !want.Inline || want.Type == plan.RecordType ||
-			ok && p.Source.Site.LocalNow()-pushed < merge.FeedLag
+		return shown || !want.Inline || want.Type == plan.RecordType || ok && p.LocalNow()-pushed < merge.FeedLag
 	}
 	defer func() { p.shown = nil }()
 	gone, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)
 	if err != nil || gone.rows == 0 {
 		return err
 	}
-	a, err := w.page(ctx, p.Source.Reader.Uncached(), p.Offer.Topic.Answer.URL)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		w.fail(fmt.Errorf("it could not be read again, past caches: %w", err))
-		return nil
+	a, err := w.again(ctx, p.Offer.Topic.Answer.URL)
+	if a == nil {
+		return err
 	}
 	head, err := w.entries(ctx, a, func(_ context.Context, e *feed.Entry) error {
 		h, when := w.identity(e)
@@ -462,5 +467,5 @@ func (w *walk) sweep(ctx context.Context) error {
 	if err != nil || w.flaws.failed != nil || !head.Complete {
 		return err
 	}
-	return b.Sweep(ctx, p.Source.SourceNow())
+	return b.Sweep(ctx, p.SourceNow())
 }
