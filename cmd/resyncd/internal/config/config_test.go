@@ -18,7 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files and config.example.yaml")
+var update = flag.Bool("update", false, "rewrite golden files")
 
 // same compares configurations; netip.Prefix has only unexported fields.
 var same = cmp.Options{cmpopts.EquateComparable(netip.Prefix{}), cmpopts.EquateEmpty()}

@@ -56,7 +56,8 @@ func decodeNode(dec *yaml.Decoder) (*yaml.Node, error) {
 }
 
 // zeroBased are complaints whose lines the library counts from 0.
-var zeroBased = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)|^found (undefined|duplicate|incompatible)`)
+var zeroBased = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)|` +
+	`^found (undefined|duplicate|incompatible)`)
 
 var atLine = regexp.MustCompile(`^line (\d+): `)
 

@@ -36,7 +36,8 @@ func variableOf(path string) string {
 }
 
 // serviceLink matches what Kubernetes sets beside a Service called resyncd.
-var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|` +
+	`PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // environment lays the variables over cfg. An unknown one is a problem below a known section, and a warning elsewhere.
 func (r *report) environment(env []string, cfg *Config) {

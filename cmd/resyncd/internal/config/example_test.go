@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,19 +16,15 @@ import (
 
 const examplePath = "../../../../config.example.yaml"
 
+// TestExampleFileIsCurrent: the file at the top is the starter, and says what the code does where a key is left out.
 func TestExampleFileIsCurrent(t *testing.T) {
 	t.Parallel()
-	if *update {
-		if err := os.WriteFile(examplePath, []byte(Starter()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	data, err := os.ReadFile(examplePath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(data), Starter()); diff != "" {
-		t.Errorf("config.example.yaml is stale; go test ./cmd/resyncd/internal/config -update (-file +code):\n%s", diff)
+		t.Errorf("config.example.yaml and starter.yaml differ: copy one over the other (-example +starter):\n%s", diff)
 	}
 	cfg, err := Load(examplePath, nil)
 	if err != nil {
@@ -62,13 +59,24 @@ func TestExampleSource(t *testing.T) {
 	}
 }
 
-// TestExampleHoldsEveryKey counts each key of the structs as a line of the file, under its own comment.
+// TestExampleHoldsEveryKey looks for each key of the structs, and what it may be in the comment above it.
 func TestExampleHoldsEveryKey(t *testing.T) {
 	t.Parallel()
 	text := Starter()
 	check := func(path string, f field) {
-		if !regexp.MustCompile(`(?m)^[# -]*` + f.key + `:`).MatchString(text) {
-			t.Errorf("%s is missing", path)
+		above := regexp.MustCompile(`(?m)((?:^[# -]*# .*\n)*)^[# -]*`+f.key+`:`).FindAllStringSubmatch(text, -1)
+		if len(above) == 0 {
+			t.Fatalf("%s is missing", path)
+		}
+		may := strings.Split(f.tag.Get("one"), "|")
+		if only, limited := f.tag.Lookup("only"); limited {
+			may = []string{only}
+		}
+		may = append(may, strings.Replace(f.tag.Get("range"), "..", " to ", 1))
+		for _, value := range may {
+			if !slices.ContainsFunc(above, func(m []string) bool { return strings.Contains(m[1], value) }) {
+				t.Errorf("the comment above %s does not tell of %q", path, value)
+			}
 		}
 	}
 	leaves("", reflect.ValueOf(Default()).Elem(), check)

@@ -145,6 +145,9 @@ func scopePrefix(text string) error {
 	return nil
 }
 
+// ValidName reports whether a Source may be called so.
+func ValidName(name string) bool { return sourceName(name) == nil }
+
 // sourceName keeps a name safe as a folder on every system.
 func sourceName(text string) error {
 	ok := len(text) >= 1 && len(text) <= 64 && isAlnum(rune(text[0])) && text[len(text)-1] != '.' &&
