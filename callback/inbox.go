@@ -2,7 +2,6 @@ package callback
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"time"
 
@@ -103,9 +102,6 @@ func (i *inbox) run(ctx context.Context, failed reportFailure) {
 			i.finish(ctx, failed)
 			return
 		case first := <-i.queue:
-			// Handlers run first where they are more than the cores: commits then hold more
-			// deliveries.
-			runtime.Gosched()
 			batch = i.collect(batch[:0], first)
 			i.commit(context.WithoutCancel(ctx), batch, failed)
 			clear(batch)
@@ -157,11 +153,7 @@ func (i *inbox) commit(ctx context.Context, batch []*pendingDelivery, failed rep
 		}
 	}
 	err := safe.Do(func() error {
-		return i.o.Store.Deliver(ctx, ds, func() {
-			notify(i.wake)
-			// The woken goroutine runs now, because the sync that follows blocks this thread.
-			runtime.Gosched()
-		})
+		return i.o.Store.Deliver(ctx, ds, func() { notify(i.wake) })
 	})
 	if err != nil {
 		failed("cannot keep notifications: hubs are told to come again", store.Subscription{}, err)

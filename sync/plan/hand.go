@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"context"
-	"runtime"
 	"slices"
 
 	"resyncd/store"
@@ -50,8 +49,6 @@ func (p *Planner) foresee(ctx context.Context, c *store.Commit) error {
 		p.draft.urgent = append(p.draft.urgent, r.ID)
 	}
 	p.o.Site.HandUrgent(rs)
-	// Without a yield the fetch waits until another thread wakes.
-	runtime.Gosched()
 	return nil
 }
 
