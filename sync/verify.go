@@ -120,11 +120,10 @@ func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) 
 	})
 }
 
-// noScope accepts all resources, because planning has checked their scope; redirects are held to the addresses only.
+// noScope accepts all resources: planning has checked their scope.
 func noScope(string) string { return "" }
 
-// renew has damaged files fetched by a running reconciler. A file that is being replaced, or was since the look, is
-// left out.
+// renew has damaged files fetched by a running reconciler, unless they are being replaced or were since.
 func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	ids := idsOf(found)
 	s.Rows.Lock()
@@ -164,8 +163,7 @@ func idsOf(found []verify.Problem) []int64 {
 	return ids
 }
 
-// disown corrects the rows of damaged files. A damaged file that stays until its replacement arrives is remembered,
-// because a deletion by the Source must still remove it.
+// disown corrects the rows of damaged files. One that stays until it is replaced must still be removable.
 func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 	rs, err := s.Store.ByIDs(ctx, idsOf(found))
 	if err != nil {
@@ -243,8 +241,7 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 	})
 }
 
-// mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them. Entries of an
-// unreadable topic stay owed.
+// mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them.
 func (s *session) mendTopics(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.SourceID)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"resyncd/sync/plan"
 )
 
-// changeBuffer is how many entries of a Change List wait until its style of dating is known (version.go). It bounds the
-// memory of any list.
+// changeBuffer is how many entries wait until the style of dating is known. It bounds the memory of any list.
 const changeBuffer = 20_000
 
 // Changes reads the Change Lists that can reach the position, in index order. A hole delays only coverage, not wants
@@ -81,7 +80,6 @@ func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 	return p.commitSet(ctx)
 }
 
-// changeReader reads Change Lists into wants and intervals.
 type changeReader struct {
 	p        *Puller
 	archive  bool
@@ -174,8 +172,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 	return destination.Recheck, nil
 }
 
-// fresh reports whether a closed list may still change: it was written before its end and read soon after. The clock of
-// the writer may differ from that of the answers.
+// fresh reports whether a closed list may still change, because it was written before its end and read soon after.
 func (v *changeReader) fresh(doc store.Document) bool {
 	return doc.Until.Known() && doc.Read+v.p.Offset < doc.Until+merge.Skew && linksOf(doc).Early
 }
@@ -187,7 +184,6 @@ func linksOf(doc store.Document) (l listLinks) {
 	return l
 }
 
-// covers returns the interval that a remembered list proves.
 func covers(d store.Document) store.Interval {
 	if d.Until.Known() {
 		return store.Interval{From: d.From, Until: d.Until}
@@ -254,7 +250,7 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 	return nil
 }
 
-// readAt returns the time of an answer in Source time, and learns the clock offset.
+// readAt returns the time of an answer and learns the clock offset.
 func readAt(part *destination.Part, s *Source) store.Micros {
 	if part.Date.Known() {
 		s.Offset = store.Micros(part.Date) - s.LocalNow()
@@ -364,8 +360,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	return nil
 }
 
-// unreached reports whether a list without from fails to reach back to the position. Such a list drops old changes that
-// may never have been seen.
+// unreached reports a list without from that may have dropped changes since the position.
 func (v *changeReader) unreached(doc store.Document) bool {
 	known := v.p.Cover.ProvenPosition()
 	if v.list.prev.Complete {

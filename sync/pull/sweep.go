@@ -8,8 +8,7 @@ import (
 	"resyncd/sync/merge"
 )
 
-// Sweep makes unlisted resources absent as of a. Files are held for the operator if the guard demands it, or if
-// unreadable entries of the list may have named them.
+// Sweep makes unlisted resources absent as of a, or holds their files for the operator.
 func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	p := b.Puller
 	absent := merge.Candidate{
@@ -32,7 +31,8 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	}
 	if hold {
 		p.Log.Warn(
-			"the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
+			"the new list would remove too much; held for you: see `resyncd ls --held`, "+
+				"then `resyncd approve` or `approve --reject`",
 			"set", p.Set.CapabilityList, "files", files, "of", p.Set.Resources, "bad_entries", b.skipped)
 		if err := p.sweepAway(ctx, absent, true); err != nil {
 			return err
@@ -55,8 +55,7 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	return err
 }
 
-// heed notes that the list does not name resources that a push deleted. Otherwise older documents would count again if
-// a later push proved untrue.
+// heed notes pushed deletions that the list confirms, or older documents would count again if a push was untrue.
 func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) error {
 	pushed := p.Scan(store.ScanQuery{SetID: p.Set.ID, Filter: store.FilterPushed})
 	return p.Revise(ctx, pushed, p.Plan.Name, func(v *Revision, rs []*store.Resource) error {
@@ -132,7 +131,7 @@ func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate,
 	return n, page()
 }
 
-// backed reports whether older documents stand behind a pushed or doubted want; the list takes their statement back.
+// backed reports whether older documents stand behind a pushed or doubted want.
 func backed(w *store.Want, absent merge.Candidate) bool {
 	l := w.Listed
 	return l != nil && l.State == store.WantPresent && (l.Generation > 0 || l.Version.From <= absent.Version.Until)
@@ -230,8 +229,7 @@ func (s *Source) DecideHeld(ctx context.Context, set int64, what string, name fu
 				}
 				w.Held = false
 				if what == HeldRejected {
-					// The instant must be newer than the last list without the resource, of which the floor tells: the
-					// same list must not remove it again, but a newer list may.
+					// Newer than the last list without the resource, so that only a newer one may remove it again.
 					since := max(w.Version.Until, floors[w.SetID]) + 1
 					w.State, w.Version, w.Generation = store.WantPresent,
 						store.Version{From: since, Until: since, Ordinal: merge.ByOperator}, 0

@@ -179,7 +179,7 @@ func (w *walk) back(ctx context.Context) error {
 	return nil
 }
 
-// goOn reads the documents that an earlier pull missed. A document that is still missing does not fail the walk.
+// goOn reads the documents that an earlier pull missed.
 func (w *walk) goOn(ctx context.Context) error {
 	if w.was == nil || w.flaws.failed != nil {
 		return nil
@@ -326,7 +326,6 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	return nil
 }
 
-// readFrom sets the origin of a document's entries.
 func (w *walk) readFrom(a *destination.TopicAnswer, uncached bool) {
 	w.items.From, w.items.Kind, w.items.Evidence = w.p.ItemFrom(uncached), a.Format, a.URL
 	w.items.From.Page = a.URL
@@ -337,8 +336,7 @@ func (w *walk) readFrom(a *destination.TopicAnswer, uncached bool) {
 	}
 }
 
-// entries passes the entries of a document to each and plans them. A fault of the document fails the walk; earlier
-// entries count.
+// entries passes the entries of a document to each and plans them. A fault of the document fails the walk.
 func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer,
 	each func(context.Context, *feed.Entry) error) (*feed.Head, error) {
 	base, err := url.Parse(a.Final)
@@ -362,7 +360,6 @@ func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer,
 	return head, w.p.Plan.Flush(ctx) // a batch holds the bytes of its entries
 }
 
-// identity returns the key and the instant of an entry.
 func (w *walk) identity(e *feed.Entry) (h uint64, when store.Micros) {
 	if e.Edit != nil && w.p.Target.Records != "" {
 		sum := e.Edit.Digest() // edits of one record may share an id
@@ -396,8 +393,7 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	return w.items.Take(ctx, e)
 }
 
-// decide reads contradicting documents again past caches. Only the last statement on an entry counts, so that equal ids
-// do not alternate.
+// decide reads contradicting documents again past caches. Only the last statement on an entry counts.
 func (w *walk) decide(ctx context.Context) error {
 	contested := w.p.Plan.Topic.Contested
 	w.p.Plan.Topic.Contested = nil
@@ -435,8 +431,7 @@ func (w *walk) decide(ctx context.Context) error {
 	return nil
 }
 
-// sweep makes absent what a complete feed does not show, as a baseline with its guard (RFC 5005, 2). The document is
-// read again past caches before.
+// sweep makes absent what a complete feed does not show, read again past caches, with the guard (RFC 5005, 2).
 func (w *walk) sweep(ctx context.Context) error {
 	p := w.p
 	b := &Baseline{Puller: p, list: listRun{docID: p.Plan.Topic.Document}, Listed: int64(len(w.seen)),
