@@ -46,10 +46,7 @@ func (e *Engine) Audit(
 		return e.auditAndRepair(ctx, t, o, emit)
 	}
 	var rep Report
-	tell := func(f Finding) error {
-		rep.count(&f)
-		return emit(f)
-	}
+	tell := rep.counting(emit)
 	out, err := e.inspect(ctx, &t, o, tell)
 	if err != nil {
 		return rep, err
@@ -98,10 +95,7 @@ func (e *Engine) auditAndRepair(
 		}
 		rep.InStep = !slices.ContainsFunc(results, func(r Result) bool { return !r.InStep })
 	}
-	tell := func(f Finding) error {
-		rep.count(&f)
-		return emit(f)
-	}
+	tell := rep.counting(emit)
 	// Verify finds extra files, and files that disagree with their rows.
 	_, err = e.Verify(ctx, t, o, true, func(f Finding) error {
 		if known(&f) {

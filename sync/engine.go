@@ -216,18 +216,26 @@ func (s *session) discover(ctx context.Context, r *destination.Reader) (offer *d
 	return offer, nil
 }
 
+func offerOf(offer *destination.Offer, set string) *destination.SetOffer {
+	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == set })
+	if i < 0 {
+		return nil
+	}
+	return &offer.Sets[i]
+}
+
 func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, error) {
 	if len(s.Target.Sets) == 0 {
 		return offer.Sets, nil
 	}
 	var out []destination.SetOffer
 	for _, want := range s.Target.Sets {
-		i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == want })
-		if i < 0 {
+		o := offerOf(offer, want)
+		if o == nil {
 			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`",
 				s.Target.Name, want, fetch.RedactURL(s.Target.URL))
 		}
-		out = append(out, offer.Sets[i])
+		out = append(out, *o)
 	}
 	return out, nil
 }

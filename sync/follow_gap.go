@@ -6,7 +6,6 @@ import (
 
 	"bytes"
 	"errors"
-	"slices"
 
 	"resyncd/destination"
 	"resyncd/destination/feed"
@@ -168,7 +167,7 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 		}
 	}
 	again := f.s.Now().Add(listEvery)
-	offer, err := f.discover(ctx, f.s.Reader.Uncached()) // a push said that the topic changed
+	offer, _, err := f.discover(ctx, f.s.Reader.Uncached()) // a push said that the topic changed
 	if err != nil {
 		if f.broken(ctx, err) {
 			return time.Time{}, err
@@ -178,11 +177,11 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 		f.keepHint(set.ID)
 		return again, nil
 	}
-	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == set.CapabilityList })
-	if i < 0 || offer.Sets[i].Topic == nil {
+	o := offerOf(offer, set.CapabilityList)
+	if o == nil || o.Topic == nil {
 		return time.Time{}, nil
 	}
-	p, err := f.fillFrom(ctx, set.ID, &offer.Sets[i])
+	p, err := f.fillFrom(ctx, set.ID, o)
 	if err != nil {
 		return time.Time{}, err
 	}

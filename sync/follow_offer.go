@@ -22,28 +22,30 @@ type offered struct {
 // goneAfter is how many reads must agree that a channel is gone (F71).
 const goneAfter = 2
 
-func (f *Follower) discover(ctx context.Context, r *destination.Reader) (*destination.Offer, error) {
+func (f *Follower) discover(
+	ctx context.Context, r *destination.Reader,
+) (offer *destination.Offer, chosen []destination.SetOffer, err error) {
 	s := f.s
-	offer, err := s.discover(ctx, r)
+	offer, err = s.discover(ctx, r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.recognise(ctx, offer); err != nil {
 		if f.broken(ctx, err) && ctx.Err() == nil {
 			err = sourceError{err}
 		}
-		return nil, err
+		return nil, nil, err
 	}
-	chosen, err := s.choose(offer)
+	chosen, err = s.choose(offer)
 	if err != nil {
-		return nil, sourceError{err}
+		return nil, nil, sourceError{err}
 	}
 	seen := map[int64]bool{}
 	for i := range chosen {
 		o := &chosen[i]
 		set, err := s.Store.EnsureSet(ctx, s.Claim, o.ID)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		seen[set.ID] = true
 		s.observe.Discovered(set.ID, o.Found)
@@ -55,13 +57,13 @@ func (f *Follower) discover(ctx context.Context, r *destination.Reader) (*destin
 		}
 		f.offers[set.ID] = light(o)
 		if ok, err := f.tellsOfHubs(ctx, &set, o); err != nil {
-			return nil, err
+			return nil, nil, err
 		} else if !ok {
 			continue
 		}
 		f.tell(ctx, set.ID, o.Channels())
 	}
-	return offer, f.withdrawn(ctx, seen)
+	return offer, chosen, f.withdrawn(ctx, seen)
 }
 
 // tell announces the channels of a set. A missing channel stays until a second read agrees.
@@ -145,7 +147,7 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 
 // rediscover returns the Source's faults apart from ours.
 func (f *Follower) rediscover(ctx context.Context) (told, err error) {
-	_, err = f.discover(ctx, f.s.Reader)
+	_, _, err = f.discover(ctx, f.s.Reader)
 	if err != nil && !f.broken(ctx, err) {
 		f.s.Log.Warn("what the Source offers could not be read anew", "err", err)
 		return err, nil

@@ -82,13 +82,9 @@ func (f *Follower) pullAll(ctx context.Context, requests []*PullRequest) (err er
 	if err := s.BeginLook(ctx); err != nil {
 		return err
 	}
-	offer, err := f.discover(ctx, s.Reader)
+	offer, chosen, err := f.discover(ctx, s.Reader)
 	if err != nil {
 		return err
-	}
-	chosen, err := s.choose(offer)
-	if err != nil {
-		return sourceError{err}
 	}
 	for i := range chosen {
 		p.last = i == len(chosen)-1

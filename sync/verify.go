@@ -33,10 +33,7 @@ func (e *Engine) Verify(
 		t = s.Target
 	}
 	var rep Report
-	tell := func(f Finding) error {
-		rep.count(&f)
-		return emit(f)
-	}
+	tell := rep.counting(emit)
 	// Extra files go first, because they may lie in the way of a fetched file.
 	if err := e.extraFiles(ctx, s, &t, src.ID, tell); err != nil {
 		return rep, err
@@ -67,10 +64,13 @@ func (e *Engine) Verify(
 
 type problems = spill.List[verify.Problem]
 
-func (r *Report) count(f *Finding) {
-	r.Problems++
-	if f.Repaired {
-		r.Repaired++
+// counting is emit with each finding counted.
+func (r *Report) counting(emit func(Finding) error) func(Finding) error {
+	return func(f Finding) error {
+		if r.Problems++; f.Repaired {
+			r.Repaired++
+		}
+		return emit(f)
 	}
 }
 
@@ -271,11 +271,8 @@ func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
 	if err != nil {
 		return err
 	}
-	for i := range offer.Sets {
-		if offer.Sets[i].ID != set.CapabilityList || offer.Sets[i].Topic == nil {
-			continue
-		}
-		p, err := s.NewPuller(set, &offer.Sets[i])
+	if o := offerOf(offer, set.CapabilityList); o != nil && o.Topic != nil {
+		p, err := s.NewPuller(set, o)
 		if err != nil {
 			return err
 		}

@@ -126,15 +126,6 @@ func (l listLinks) body() []byte {
 	return b
 }
 
-func (v *changeReader) follow(l listLinks) {
-	if l.Index != "" {
-		v.index = l.Index
-	}
-	if l.Archives != "" {
-		v.p.chain.archives = l.Archives
-	}
-}
-
 // Enter implements destination.Visitor. It selects the parts that are worth a request.
 func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
 	pos := v.p.Cover.ProvenPosition()
@@ -199,7 +190,6 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	}
 	v.list.now = readAt(part, v.p.Source)
 	v.note(doc)
-	v.opened(doc, v.list.now)
 	if v.fresh(doc) {
 		doc.Read = v.p.LocalNow()
 		v.p.pending.docs = append(v.p.pending.docs, doc)
@@ -208,16 +198,12 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	return nil
 }
 
-func (v *changeReader) opened(doc store.Document, at store.Micros) {
-	if !doc.Until.Known() {
-		v.p.chain.opened = at
-	}
-}
-
 func (v *changeReader) note(doc store.Document) {
-	v.follow(linksOf(doc))
-	v.open = v.open || !doc.Until.Known()
-	v.p.chain.open = v.p.chain.open || v.open
+	links := linksOf(doc)
+	v.index, v.p.chain.archives = cmp.Or(links.Index, v.index), cmp.Or(links.Archives, v.p.chain.archives)
+	if !doc.Until.Known() {
+		v.open, v.p.chain.open, v.p.chain.opened = true, true, v.list.now
+	}
 	if doc.From.Known() && doc.From <= v.list.now+merge.DateCut { // a list from the future does not count yet
 		v.found = append(v.found, covers(doc))
 	}
@@ -353,9 +339,14 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		doc.Complete = false
 	}
 	v.p.pending.docs = append(v.p.pending.docs, doc)
-	v.p.proved(listKind(v.archive), covers(doc), v.n, part.URL)
+	kind := store.SpanChangeList
+	if v.archive {
+		kind = store.SpanArchive
+	}
+	if iv := covers(doc); coverage.Usable(iv) {
+		v.p.pending.spans = append(v.p.pending.spans, v.p.span(kind, iv, v.n, part.URL))
+	}
 	v.note(doc)
-	v.opened(doc, v.list.now)
 	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.list.prev))
 	return nil
 }

@@ -194,27 +194,6 @@ func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, doc
 	}
 }
 
-func (p *Puller) proved(kind store.SpanKind, iv store.Interval, entries int64, list string) {
-	if coverage.Usable(iv) {
-		p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, list))
-	}
-}
-
-func listKind(archived bool) store.SpanKind {
-	if archived {
-		return store.SpanArchive
-	}
-	return store.SpanChangeList
-}
-
-func (p *Puller) topicProved(iv store.Interval, entries int64) {
-	kind := store.SpanFeed
-	if iv.From = min(iv.From, iv.Until); !iv.From.Known() {
-		kind = store.SpanBaseline
-	}
-	p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
-}
-
 func (p *Puller) knownUnprovable(ctx context.Context, hole store.Interval) (bool, error) {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {

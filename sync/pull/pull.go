@@ -98,18 +98,20 @@ func (s *Source) NewPuller(set *store.Set, offer *destination.SetOffer) (*Puller
 	}, nil
 }
 
-// Run does one pull. Its error is one of store, disk or context; faults of the Source go to Out.
-func (p *Puller) Run(ctx context.Context) error {
-	if err := p.read(ctx); err != nil {
-		return err
+// inOrder carries out steps until one fails.
+func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	return p.look(ctx)
+	return nil
 }
 
+// Run does one pull. Its error is one of store, disk or context; faults of the Source go to Out.
+func (p *Puller) Run(ctx context.Context) error { return inOrder(ctx, p.Start, p.read, p.look) }
+
 func (p *Puller) read(ctx context.Context) error {
-	if err := p.Start(ctx); err != nil {
-		return err
-	}
 	if p.Offer.Topic != nil {
 		return p.Topic(ctx)
 	}
@@ -139,20 +141,14 @@ func (p *Puller) read(ctx context.Context) error {
 	if err := p.Changes(ctx, *p.Offer.ChangeList, anew || p.Full); err != nil {
 		return err
 	}
-	if err := p.CloseHoles(ctx); err != nil {
-		return err
-	}
-	return p.settlePushes(ctx)
+	return inOrder(ctx, p.CloseHoles, p.settlePushes)
 }
 
 func (p *Puller) settlePushes(ctx context.Context) error {
 	if p.Dry {
 		return nil
 	}
-	if err := p.JudgeHoles(ctx); err != nil {
-		return err
-	}
-	return p.askPushed(ctx)
+	return inOrder(ctx, p.JudgeHoles, p.askPushed)
 }
 
 // Based reports whether the set has a position.
@@ -274,10 +270,7 @@ func (p *Puller) Fill(ctx context.Context) error {
 	if err := p.Changes(ctx, *p.Offer.ChangeList, promised); err != nil {
 		return err
 	}
-	if err := p.CloseHoles(ctx); err != nil {
-		return err
-	}
-	return p.JudgeHoles(ctx)
+	return inOrder(ctx, p.CloseHoles, p.JudgeHoles)
 }
 
 // Pushed adds the pushes that were recorded during a wait.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"cmp"
@@ -150,7 +151,11 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 	before := p.Cover.ProvenPosition()
 	p.Cover.AddBaseline(min(at, p.SourceNow()+merge.Skew) + 1)
 	if now := p.Cover.ProvenPosition(); now != before {
-		p.topicProved(store.Interval{From: since, Until: now}, entries)
+		kind, iv := store.SpanFeed, store.Interval{From: min(since, now), Until: now}
+		if !since.Known() { // a first reading is its baseline
+			kind = store.SpanBaseline
+		}
+		p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
 	}
 	if err := p.rememberTopic(); err != nil {
 		return err
@@ -169,10 +174,6 @@ func (p *Puller) rememberTopic() error {
 			return err
 		}
 	}
-	return p.rememberSet()
-}
-
-func (p *Puller) rememberSet() error {
 	return p.rememberJSON(topicSet+p.Target.URL, knownTopic{Set: p.Set.CapabilityList})
 }
 
@@ -182,20 +183,16 @@ type knownTopic struct {
 
 // SameTopic keeps the set of a topic whose self link moves (P-06), so that files and history stay.
 func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error {
-	for i := range offer.Sets {
-		if offer.Sets[i].Topic == nil {
-			continue
-		}
-		var known knownTopic
-		found, err := s.RecallJSON(ctx, topicSet+s.Target.URL, &known)
-		if err != nil {
-			return err
-		}
-		if found && known.Set != "" {
-			offer.Sets[i].ID = known.Set
-		}
+	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.Topic != nil })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	var known knownTopic
+	found, err := s.RecallJSON(ctx, topicSet+s.Target.URL, &known)
+	if found && known.Set != "" {
+		offer.Sets[i].ID = known.Set
+	}
+	return err
 }
 
 // ContentOfInline returns the bytes of an inline resource, or makes them of its edits; store.ErrNotFound for lost ones.

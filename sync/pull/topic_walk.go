@@ -80,23 +80,7 @@ func (p *Puller) feed(ctx context.Context) error {
 	if err := w.read(ctx, &p.Offer.Topic.Answer); err != nil {
 		return err
 	}
-	if err := w.back(ctx); err != nil {
-		return err
-	}
-	if err := w.goOn(ctx); err != nil {
-		return err
-	}
-	if len(p.Plan.Topic.Contested) > 0 && w.flaws.failed == nil {
-		if err := w.decide(ctx); err != nil {
-			return err
-		}
-	}
-	if w.complete && w.flaws.failed == nil {
-		if err := w.sweep(ctx); err != nil {
-			return err
-		}
-	}
-	return w.end(ctx)
+	return inOrder(ctx, w.back, w.goOn, w.decide, w.sweep, w.end)
 }
 
 // resume continues the history of an unchanged feed where an earlier pull stopped.
@@ -109,10 +93,7 @@ func (p *Puller) resume(ctx context.Context) error {
 		return p.commitSet(ctx)
 	}
 	w.unchanged, w.path.pages = true, 1
-	if err := w.goOn(ctx); err != nil {
-		return err
-	}
-	return w.end(ctx)
+	return inOrder(ctx, w.goOn, w.end)
 }
 
 func (p *Puller) newWalk(ctx context.Context) (*walk, error) {
@@ -396,6 +377,9 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 // decide reads contradicting documents again past caches. Only the last statement on an entry counts.
 func (w *walk) decide(ctx context.Context) error {
 	contested := w.p.Plan.Topic.Contested
+	if len(contested) == 0 || w.flaws.failed != nil {
+		return nil
+	}
 	w.p.Plan.Topic.Contested = nil
 	w.items.Fresh = false
 	for page, uris := range contested {
@@ -433,6 +417,9 @@ func (w *walk) decide(ctx context.Context) error {
 
 // sweep makes absent what a complete feed does not show, read again past caches, with the guard (RFC 5005, 2).
 func (w *walk) sweep(ctx context.Context) error {
+	if !w.complete || w.flaws.failed != nil {
+		return nil
+	}
 	p := w.p
 	b := &Baseline{Puller: p, list: listRun{docID: p.Plan.Topic.Document}, Listed: int64(len(w.seen)),
 		skipped: int64(w.flaws.own)}
@@ -446,8 +433,8 @@ func (w *walk) sweep(ctx context.Context) error {
 		return shown || !want.Inline || want.Type == plan.RecordType || ok && p.LocalNow()-pushed < merge.FeedLag
 	}
 	defer func() { p.shown = nil }()
-	gone, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)
-	if err != nil || gone.rows == 0 {
+	rows, _, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)
+	if err != nil || rows == 0 {
 		return err
 	}
 	a, err := w.again(ctx, p.Offer.Topic.Answer.URL)
