@@ -65,21 +65,10 @@ func (e *Engine) auditAndRepair(
 	ctx context.Context, t Target, o RunOptions, emit func(Finding) error,
 ) (rep Report, err error) {
 	var found problems
-	defer func() {
-		if err := found.Close(); err != nil {
-			e.log().Warn("could not remove a temporary file", "err", err)
-		}
-	}()
-	told, seed := map[uint64]struct{}{}, maphash.MakeSeed()
-	known := func(f *Finding) bool {
-		if f.URI == nil {
-			return false
-		}
-		_, is := told[maphash.String(seed, *f.URI)]
-		return is
-	}
+	defer e.discard(&found)
+	told := uris{maphash.MakeSeed(), map[uint64]bool{}}
 	out, err := e.inspect(ctx, &t, o, func(f Finding) error {
-		told[maphash.String(seed, *f.URI)] = struct{}{}
+		told.add(*f.URI)
 		return found.Add(verify.Problem{Finding: f})
 	})
 	if err != nil {
@@ -96,44 +85,46 @@ func (e *Engine) auditAndRepair(
 		rep.InStep = !slices.ContainsFunc(results, func(r Result) bool { return !r.InStep })
 	}
 	tell := rep.counting(emit)
-	// Verify finds extra files, and files that disagree with their rows.
-	_, err = e.Verify(ctx, t, o, true, func(f Finding) error {
-		if known(&f) {
+	untold := func(f Finding) error {
+		if f.URI != nil && told.has(*f.URI) {
 			return nil
 		}
 		return tell(f)
-	})
-	if err == nil && !found.Empty() {
-		rep.InStep, err = e.judgeRepair(ctx, &t, o, &found, known, tell)
+	}
+	// Verify finds extra files, and files that disagree with their rows.
+	if _, err = e.Verify(ctx, t, o, true, untold); err == nil && !found.Empty() {
+		rep.InStep, err = e.judgeRepair(ctx, &t, o, &found, untold, tell)
 	}
 	rep.InStep = rep.InStep && rep.Problems == rep.Repaired
 	return rep, err
 }
 
+// uris is a set of URIs by their hashes, which bound its memory.
+type uris struct {
+	seed maphash.Seed
+	all  map[uint64]bool
+}
+
+func (u uris) add(uri string)      { u.all[maphash.String(u.seed, uri)] = true }
+func (u uris) has(uri string) bool { return u.all[maphash.String(u.seed, uri)] }
+
 func (e *Engine) judgeRepair(
-	ctx context.Context, t *Target, o RunOptions, found *problems, known func(*Finding) bool, tell func(Finding) error,
+	ctx context.Context, t *Target, o RunOptions, found *problems, untold, tell func(Finding) error,
 ) (bool, error) {
-	left, seed := map[uint64]struct{}{}, maphash.MakeSeed()
+	left := uris{maphash.MakeSeed(), map[uint64]bool{}}
 	o.Progress = nil
 	out, err := e.inspect(ctx, t, o, func(f Finding) error {
-		left[maphash.String(seed, *f.URI)] = struct{}{}
-		if known(&f) {
-			return nil
-		}
-		return tell(f)
+		left.add(*f.URI)
+		return untold(f)
 	})
 	if err != nil {
 		return false, err
 	}
 	return out.Whole, found.Pages(mendPage, func(page []verify.Problem) error {
 		for i := range page {
-			_, still := left[maphash.String(seed, *page[i].URI)]
-			page[i].Repaired = !still
-			if err := tell(page[i].Finding); err != nil {
-				return err
-			}
+			page[i].Repaired = !left.has(*page[i].URI)
 		}
-		return nil
+		return tellAll(page, tell)
 	})
 }
 

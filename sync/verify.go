@@ -38,31 +38,43 @@ func (e *Engine) Verify(
 	if err := e.extraFiles(ctx, s, &t, src.ID, tell); err != nil {
 		return rep, err
 	}
+	var found problems
+	defer e.discard(&found)
+	add := func(p verify.Problem) error { return tell(p.Finding) }
 	if repair {
-		var found problems
-		defer func() {
-			if err := found.Close(); err != nil {
-				s.Log.Warn("could not remove a temporary file", "err", err)
-			}
-		}()
-		err = e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, found.Add)
-		if err == nil {
-			err = s.mend(ctx, &found, tell)
+		add = found.Add
+	}
+	err = verify.Files(ctx, e.Store, t.Mirror, src.ID, func(looked int, page []*verify.Problem) error {
+		rep.Checked += int64(looked)
+		if o.Progress != nil {
+			o.Progress(transfer.Progress{Listed: int64(looked), Done: int64(looked)})
 		}
-	} else {
-		err = e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, func(p verify.Problem) error { return tell(p.Finding) })
+		for _, p := range page {
+			if err := add(*p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && repair {
+		err = s.mend(ctx, &found, tell)
 	}
 	if err != nil {
 		return rep, err
 	}
-	rep.InStep = rep.Problems == rep.Repaired
-	if s != nil {
-		return rep, s.tidyUp(ctx)
+	if rep.InStep = rep.Problems == rep.Repaired; repair {
+		err = s.tidyUp(ctx)
 	}
-	return rep, nil
+	return rep, err
 }
 
 type problems = spill.List[verify.Problem]
+
+func (e *Engine) discard(found *problems) {
+	if err := found.Close(); err != nil {
+		e.log().Warn("could not remove a temporary file", "err", err)
+	}
+}
 
 // counting is emit with each finding counted.
 func (r *Report) counting(emit func(Finding) error) func(Finding) error {
@@ -72,24 +84,6 @@ func (r *Report) counting(emit func(Finding) error) func(Finding) error {
 		}
 		return emit(f)
 	}
-}
-
-func (e *Engine) rehashAll(
-	ctx context.Context, t *Target, source int64, rep *Report, tell func(transfer.Progress),
-	add func(verify.Problem) error,
-) error {
-	return verify.Files(ctx, e.Store, t.Mirror, source, func(looked int, found []*verify.Problem) error {
-		rep.Checked += int64(looked)
-		if tell != nil {
-			tell(transfer.Progress{Listed: int64(looked), Done: int64(looked)})
-		}
-		for _, p := range found {
-			if err := add(*p); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 const mendPage = 500
@@ -111,13 +105,17 @@ func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) 
 		if err := s.judgeMended(ctx, page); err != nil {
 			return err
 		}
-		for i := range page {
-			if err := tell(page[i].Finding); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tellAll(page, tell)
 	})
+}
+
+func tellAll(page []verify.Problem, tell func(Finding) error) error {
+	for i := range page {
+		if err := tell(page[i].Finding); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // noScope accepts all resources: planning has checked their scope.
