@@ -110,8 +110,7 @@ type session struct {
 	observe *Observer
 	// sweep says that this run or a later one must still carry out Target.SweepExtra.
 	sweep bool
-	// explained holds the resources that a dry run has reported or found right. Without it a later set would report
-	// them again.
+	// explained are what a dry run has reported or found right, so that no later set does again.
 	explained *spill.Bitmap
 	would     Would
 }
@@ -162,8 +161,7 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Obse
 	s.Recheck = src.Policy != policy
 	s.Reader = destination.NewReader(destination.ReaderOptions{
 		Client: t.Client, Policy: t.Policy, Memory: s.Source, Log: s.Log, RetryFor: o.RetryFor,
-		Topic:   s.TopicOptions(),
-		NoFeeds: t.Kind == KindResourceSync, Doubted: s.observe.Doubted,
+		Topic: s.TopicOptions(), NoFeeds: t.Kind == KindResourceSync, Doubted: s.observe.Doubted,
 		Await: func() (resume func()) { return s.Await() },
 	})
 	change := &store.SourceChange{RootID: &t.RootID}
@@ -179,11 +177,9 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Obse
 	return s, nil
 }
 
-// nobody is whom a session without a Follower passes the turn to.
 func nobody() (end func()) { return func() {} }
 
-// policySweep stands in Source.Policy until a run has carried out Target.SweepExtra. Without it a kill in between would
-// leave the files there for ever.
+// policySweep stands in Source.Policy until Target.SweepExtra is carried out, even if the run is killed.
 const policySweep = "sweep-extra"
 
 // claimPatience is how long a claim is retried, because a process that was just killed may still hold its lock.
@@ -220,23 +216,30 @@ func (s *session) discover(ctx context.Context, r *destination.Reader) (offer *d
 	return offer, nil
 }
 
+func offerOf(offer *destination.Offer, set string) *destination.SetOffer {
+	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == set })
+	if i < 0 {
+		return nil
+	}
+	return &offer.Sets[i]
+}
+
 func (s *session) choose(offer *destination.Offer) ([]destination.SetOffer, error) {
 	if len(s.Target.Sets) == 0 {
 		return offer.Sets, nil
 	}
 	var out []destination.SetOffer
 	for _, want := range s.Target.Sets {
-		i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.ID == want })
-		if i < 0 {
+		o := offerOf(offer, want)
+		if o == nil {
 			return nil, fmt.Errorf("%s offers no set %s: see `resyncd discover %s`",
 				s.Target.Name, want, fetch.RedactURL(s.Target.URL))
 		}
-		out = append(out, offer.Sets[i])
+		out = append(out, *o)
 	}
 	return out, nil
 }
 
-// knowScopes adds the scopes of the known sets.
 func (s *session) knowScopes(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.SourceID)
 	for i := range sets {
@@ -277,8 +280,8 @@ func (s *session) recognise(ctx context.Context, offer *destination.Offer) error
 	if err := errors.Join(s.missing(ctx, offer), s.Reader.Forget(ctx, s.Target.URL)); err != nil {
 		return err
 	}
-	return fmt.Errorf("%s no longer leads to the sets that are mirrored from it, only to %s: nothing was changed; run again later, "+
-		"or give that address itself if the Source has moved there",
+	return fmt.Errorf("%s no longer leads to the sets that are mirrored from it, only to %s: nothing was changed; "+
+		"run again later, or give that address itself if the Source has moved there",
 		fetch.RedactURL(s.Target.URL), fetch.RedactURL(offer.Sets[0].ID))
 }
 

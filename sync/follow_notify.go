@@ -118,8 +118,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		if err := f.findGaps(ctx, v, &before); err != nil {
 			return err
 		}
-		// The deliveries are durable until this commit ends them, so the fetch need not wait for the disk. Every file
-		// change syncs first (Durable).
+		// The deliveries are durable until this commit ends them, and every file change syncs first.
 		v.Commit.Repeatable = true
 		v.Commit.Sets = append(v.Commit.Sets, p.SetCommit().Sets...)
 	}
@@ -150,7 +149,6 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	return nil
 }
 
-// withoutNamed leaves out notifications that name documents, and has those read.
 func (f *Follower) withoutNamed(id int64, ds []*store.Delivery) []*store.Delivery {
 	return slices.DeleteFunc(ds, func(d *store.Delivery) bool {
 		named := parsed.NamesDocuments(d)
@@ -177,8 +175,7 @@ func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
 	return err
 }
 
-// findGaps records the holes that notifications made or filled, in the same commit. The notification behind a hole is
-// kept, because it tells what a list must hold.
+// findGaps records the holes that notifications made or filled, and keeps the notification behind a hole.
 func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *coverage.Coverage) error {
 	holes := v.Puller.Cover.Unheard()
 	if len(holes) == 0 {

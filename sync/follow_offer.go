@@ -22,29 +22,30 @@ type offered struct {
 // goneAfter is how many reads must agree that a channel is gone (F71).
 const goneAfter = 2
 
-// discover reads what the Source offers, and tells of the channels of each set.
-func (f *Follower) discover(ctx context.Context, r *destination.Reader) (*destination.Offer, error) {
+func (f *Follower) discover(
+	ctx context.Context, r *destination.Reader,
+) (offer *destination.Offer, chosen []destination.SetOffer, err error) {
 	s := f.s
-	offer, err := s.discover(ctx, r)
+	offer, err = s.discover(ctx, r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := s.recognise(ctx, offer); err != nil {
 		if f.broken(ctx, err) && ctx.Err() == nil {
 			err = sourceError{err}
 		}
-		return nil, err
+		return nil, nil, err
 	}
-	chosen, err := s.choose(offer)
+	chosen, err = s.choose(offer)
 	if err != nil {
-		return nil, sourceError{err}
+		return nil, nil, sourceError{err}
 	}
 	seen := map[int64]bool{}
 	for i := range chosen {
 		o := &chosen[i]
 		set, err := s.Store.EnsureSet(ctx, s.Claim, o.ID)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		seen[set.ID] = true
 		s.observe.Discovered(set.ID, o.Found)
@@ -56,13 +57,13 @@ func (f *Follower) discover(ctx context.Context, r *destination.Reader) (*destin
 		}
 		f.offers[set.ID] = light(o)
 		if ok, err := f.tellsOfHubs(ctx, &set, o); err != nil {
-			return nil, err
+			return nil, nil, err
 		} else if !ok {
 			continue
 		}
 		f.tell(ctx, set.ID, o.Channels())
 	}
-	return offer, f.withdrawn(ctx, seen)
+	return offer, chosen, f.withdrawn(ctx, seen)
 }
 
 // tell announces the channels of a set. A missing channel stays until a second read agrees.
@@ -103,8 +104,7 @@ func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
 	return nil
 }
 
-// framework carries out Framework Notifications and rediscovery. The notifications stay in the inbox until the named
-// documents are read.
+// framework rediscovers. Framework Notifications stay in the inbox until the named documents are read.
 func (f *Follower) framework(ctx context.Context) (err error) {
 	waiting := f.asks.takeFramework()
 	if next := f.framed.Add(hintEvery); len(waiting) == 0 && next.After(f.s.Now()) {
@@ -147,7 +147,7 @@ func (f *Follower) framework(ctx context.Context) (err error) {
 
 // rediscover returns the Source's faults apart from ours.
 func (f *Follower) rediscover(ctx context.Context) (told, err error) {
-	_, err = f.discover(ctx, f.s.Reader)
+	_, _, err = f.discover(ctx, f.s.Reader)
 	if err != nil && !f.broken(ctx, err) {
 		f.s.Log.Warn("what the Source offers could not be read anew", "err", err)
 		return err, nil
@@ -166,14 +166,13 @@ func (f *Follower) rediscover(ctx context.Context) (told, err error) {
 
 type named struct {
 	done     []*store.Delivery
-	order    []int64
-	changes  map[int64]bool
-	list     map[int64]bool
+	order    []int64        // sets with a named list
+	list     map[int64]bool // of those, whether it is the Resource List
 	discover bool
 }
 
 func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
-	n := &named{changes: map[int64]bool{}, list: map[int64]bool{}}
+	n := &named{list: map[int64]bool{}}
 	for after := int64(0); ; {
 		ds, err := f.s.Store.Deliveries(ctx, store.InboxQuery{
 			SourceID: f.s.SourceID, After: after, Limit: inboxPage, MaxBytes: inboxBytes,
@@ -200,33 +199,26 @@ func (f *Follower) namedDocuments(ctx context.Context) (*named, error) {
 // name sorts one document: a list of a known set is read anew, anything else needs discovery.
 func (f *Follower) name(ctx context.Context, n *named, e *rsdoc.Entry) error {
 	index := ""
-	for _, l := range e.Links {
-		if l.Rel == rsdoc.RelIndex {
-			index = l.Href
-		}
+	if i := slices.IndexFunc(e.Links, func(l rsdoc.Link) bool { return l.Rel == rsdoc.RelIndex }); i >= 0 {
+		index = e.Links[i].Href
 	}
 	doc, err := f.s.Document(ctx, e.Loc)
 	if err != nil {
 		return err
 	}
-	if doc.SetID != 0 && f.offers[doc.SetID] != nil {
-		switch rsdoc.Kind(doc.Kind) {
-		case rsdoc.KindChangeList:
-			n.read(doc.SetID, n.changes)
-			return nil
-		case rsdoc.KindResourceList:
-			n.read(doc.SetID, n.list)
-			return nil
-		}
+	if kind := rsdoc.Kind(doc.Kind); doc.SetID != 0 && f.offers[doc.SetID] != nil &&
+		(kind == rsdoc.KindChangeList || kind == rsdoc.KindResourceList) {
+		n.read(doc.SetID, kind)
+		return nil
 	}
 	for id, o := range f.offers {
 		is := func(r *destination.Ref) bool { return r != nil && (r.URL == e.Loc || r.URL == index) }
 		switch {
 		case is(o.ChangeList):
-			n.read(id, n.changes)
+			n.read(id, rsdoc.KindChangeList)
 			return nil
 		case is(o.ResourceList):
-			n.read(id, n.list)
+			n.read(id, rsdoc.KindResourceList)
 			return nil
 		}
 	}
@@ -234,15 +226,13 @@ func (f *Follower) name(ctx context.Context, n *named, e *rsdoc.Entry) error {
 	return nil
 }
 
-func (n *named) read(set int64, of map[int64]bool) {
-	of[set] = true
-	if !slices.Contains(n.order, set) {
+func (n *named) read(set int64, kind rsdoc.Kind) {
+	if n.list[set] = n.list[set] || kind == rsdoc.KindResourceList; !slices.Contains(n.order, set) {
 		n.order = append(n.order, set)
 	}
 }
 
-// listEvery is the least time between two reads of a Resource List that notifications name. Without it a Source that
-// makes a new list on each request would keep us reading for ever.
+// listEvery is the least time between two reads of a Resource List that notifications name (P8).
 const listEvery = time.Minute
 
 func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
@@ -268,8 +258,7 @@ func (f *Follower) reread(ctx context.Context, n *named, id int64) error {
 	return nil
 }
 
-// missMargin is how old a change must be before a list counts it as a miss of the hub, because its notification may
-// still be on its way.
+// missMargin is the age at which a change counts as missed by the hub; until then its push may be on its way.
 const missMargin store.Micros = 3 * 1e6
 
 func (f *Follower) watchMisses(p *pull.Puller) {

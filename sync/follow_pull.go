@@ -35,8 +35,7 @@ func (f *Follower) newPulling(requests []*PullRequest) *pulling {
 	return p
 }
 
-// pull reads the offer and each set, and leaves the fetching to Run. The Source's faults are recorded at its sets and
-// return no error.
+// pull reads the offer and each set. The Source's faults are recorded at its sets and return no error.
 func (f *Follower) pull(ctx context.Context) error {
 	requests := f.asks.take()
 	err := f.pullAll(ctx, requests)
@@ -62,8 +61,7 @@ func (f *Follower) broken(ctx context.Context, err error) bool {
 
 var errSource = errors.New("the Source cannot be followed")
 
-// pullAll pulls each set; the first pull includes the work done for all sets. A one-shot run ends each pull before the
-// next.
+// pullAll pulls each set. A one-shot run ends each pull before the next.
 func (f *Follower) pullAll(ctx context.Context, requests []*PullRequest) (err error) {
 	s, p := f.s, f.newPulling(requests)
 	defer func() {
@@ -84,13 +82,9 @@ func (f *Follower) pullAll(ctx context.Context, requests []*PullRequest) (err er
 	if err := s.BeginLook(ctx); err != nil {
 		return err
 	}
-	offer, err := f.discover(ctx, s.Reader)
+	offer, chosen, err := f.discover(ctx, s.Reader)
 	if err != nil {
 		return err
-	}
-	chosen, err := s.choose(offer)
-	if err != nil {
-		return sourceError{err}
 	}
 	for i := range chosen {
 		p.last = i == len(chosen)-1
@@ -177,12 +171,11 @@ func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *
 	return nil
 }
 
-// hasRead records that the documents of a set were read; its fetches may take much longer.
+// hasRead records that the documents were read; the fetches may take much longer.
 func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	_, hole := p.Cover.FirstHole()
-	p.Set.LastPull, p.Set.Problem, p.Set.Cause, p.Set.InStep = f.s.LocalNow(), "", "", p.Out.Problem == nil && !hole
+	f.s.judge(p.Set, p.Out.Problem == nil && !hole, p.Out.Problem)
 	if p.Out.Problem != nil {
-		p.Set.Problem, p.Set.Cause = p.Out.Problem.Error(), causeOf(p.Out.Problem)
 		f.s.observe.Unread(p.Out.Problem)
 	}
 	c := p.SetCommit()
@@ -190,8 +183,14 @@ func (f *Follower) hasRead(ctx context.Context, p *pull.Puller) error {
 	return f.s.Store.Commit(ctx, c)
 }
 
-// setBack reports a clock behind the last pull, perhaps one of an earlier process. Failures until then would wait
-// longer by that difference.
+func (s *session) judge(set *store.Set, inStep bool, problem error) {
+	set.InStep, set.Problem, set.Cause, set.LastPull = inStep, "", "", s.LocalNow()
+	if problem != nil {
+		set.Problem, set.Cause = problem.Error(), causeOf(problem)
+	}
+}
+
+// setBack reports a clock behind the last pull: until then failures would wait longer.
 func (f *Follower) setBack(ctx context.Context) (bool, error) {
 	if !f.tried.IsZero() {
 		return f.s.Now().Round(0).Before(f.tried.Round(0)), nil
@@ -201,9 +200,8 @@ func (f *Follower) setBack(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(sets, func(set store.Set) bool { return set.LastPull > now }), err
 }
 
-// tryOwed makes all owed work due, because a requested catch-up wants it tried now.
 func (s *session) tryOwed(ctx context.Context) error {
-	return s.Revise(ctx, s.Owed(store.ActionFetch, store.ActionRemove), s.Name, func(v *pull.Revision, rs []*store.Resource) error {
+	return s.Revise(ctx, s.Owed(), s.Name, func(v *pull.Revision, rs []*store.Resource) error {
 		for _, r := range s.Idle(rs) {
 			if work := r.Work; work.Due > v.Now {
 				work.Due = v.Now
@@ -302,8 +300,8 @@ func (f *Follower) troubled(ctx context.Context, cause error) error {
 	}
 	c := &store.Commit{Claim: f.s.Claim}
 	for i := range sets {
-		sets[i].InStep, sets[i].Problem, sets[i].LastPull = false, transfer.Clip(cause.Error(), 500), f.s.LocalNow()
-		sets[i].Cause = causeOf(cause)
+		f.s.judge(&sets[i], false, cause)
+		sets[i].Problem = transfer.Clip(sets[i].Problem, 500)
 		c.Sets = append(c.Sets, store.SetChange{ID: sets[i].ID, State: pull.StateOf(&sets[i])})
 	}
 	if len(sets) == 0 {
@@ -339,8 +337,7 @@ func (f *Follower) housekeeping(ctx context.Context, offer *destination.Offer) e
 	return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, Source: &store.SourceChange{Policy: &policy}})
 }
 
-// noteUnread records for `status` why a Source without known sets could not be read. The sets' own problems replace it
-// later.
+// noteUnread records for `status` why a Source without known sets could not be read.
 func (s *session) noteUnread(ctx context.Context, problem error) error {
 	text, cause := transfer.Clip(problem.Error(), 500), causeOf(problem)
 	said, why, err := report.Unread(ctx, s.Store, s.SourceID)

@@ -40,7 +40,6 @@ type Follower struct {
 	news chan struct{}
 }
 
-// following is a Follower's memory of a set.
 type following struct {
 	due    time.Time
 	delay  time.Duration
@@ -48,8 +47,7 @@ type following struct {
 	filled time.Time
 	listed time.Time
 
-	// For a topic: expects is a pushed document not answered yet, looks counts the questions, read is the last one, and
-	// signed says that the hub signed the request.
+	// For a topic: expects is a pushed document not answered yet, looks the questions, read the last of them.
 	expects *[32]byte
 	looks   int
 	read    time.Time
@@ -97,7 +95,6 @@ func outsideAll(string) string { return "the set is unknown" }
 // SourceID is the Source's id in the store.
 func (f *Follower) SourceID() int64 { return f.s.SourceID }
 
-// errClosed answers waiting callers when a Follower ends.
 var errClosed = errors.New("the Source is not followed any more")
 
 // Close gives the claim back and answers waiting callers. The Follower is unusable afterwards.
@@ -144,8 +141,7 @@ func (f *Follower) RequestPull(r PullRequest) {
 	f.asks.request(&r)
 }
 
-// hintEvery is the least time between two pulls of a set for hints. Without it a sender of hints could make us ask the
-// Source without end (P8).
+// hintEvery is the least time between two pulls of a set for hints, however many come (P8).
 const hintEvery = 5 * time.Second
 
 // Hint asks for a pull of a set that may have changed. Any goroutine may call it.
@@ -188,7 +184,6 @@ func (f *Follower) set(id int64) *following {
 	return f.sets[id]
 }
 
-// known reads a set anew.
 func (f *Follower) known(ctx context.Context, id int64) (*store.Set, error) {
 	sets, err := f.s.Store.Sets(ctx, f.s.SourceID)
 	if err != nil {
@@ -283,8 +278,7 @@ func (f *Follower) doubtVerdicts(ctx context.Context) error {
 	return err
 }
 
-// judgeAnew asks for a pull once the disk takes files again, or the sets would show the failure until the next pull. It
-// waits for a rest, so that a disk with repeated failures causes no pull each time.
+// judgeAnew asks for a pull once the disk takes files again. It waits for a rest, so that failures cause no storm.
 func (f *Follower) judgeAnew() {
 	if !f.rec.IsHalted() && f.marred.CompareAndSwap(true, false) {
 		f.o.Later(WorkPull, f.s.Now())

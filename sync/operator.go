@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"cmp"
+	"fmt"
+
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/keymap"
+	"resyncd/sync/merge"
 	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 )
@@ -98,8 +103,7 @@ func (e *Engine) dropFiles(ctx context.Context, source int64, m blob.Mirror) err
 	})
 }
 
-// policyAdopting stands in Source.Policy until a whole run has ended. Without it a kill in between would make the
-// foreign files of the folder ours.
+// policyAdopting stands in Source.Policy until a whole run has ended, or a kill would make foreign files ours.
 const policyAdopting = "adopting"
 
 // Adopt records a Source whose mirror will be a folder that existed before. Without that record LostState would take
@@ -125,4 +129,145 @@ func (e *Engine) Adopt(ctx context.Context, name, url string) (src store.Source,
 // has only just begun it anew. Files that no list names are ours then.
 func LostState(src *store.Source) bool {
 	return src == nil || src.RootID == "" && src.Policy != policyAdopting
+}
+
+// Restore brings the newest trashed file of a URI, or else of a key, back and keeps it until the Source lists it again.
+func (e *Engine) Restore(ctx context.Context, t Target, name string) (store.Trashed, error) {
+	s, err := e.begin(ctx, t, RunOptions{}, Observer{})
+	if err != nil {
+		return store.Trashed{}, err
+	}
+	defer s.release()
+	return s.restore(ctx, name)
+}
+
+func (s *session) restore(ctx context.Context, name string) (store.Trashed, error) {
+	tr, err := s.Store.TrashedOf(ctx, s.SourceID, name)
+	if errors.Is(err, store.ErrNotFound) {
+		tr, err = s.trashedUnder(ctx, name)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return tr, fmt.Errorf("nothing of %s is in the trash of %s: %w", name, s.Target.Name, err)
+	}
+	if err != nil {
+		return tr, err
+	}
+	r, err := s.Store.Resource(ctx, s.SourceID, tr.URI)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return tr, err
+	}
+	if r != nil && r.Have.State != store.HaveNone {
+		return tr, fmt.Errorf("%s has a file in the mirror already: %s", tr.URI, r.Key)
+	}
+	if r != nil && r.Key != "" {
+		tr.Key = r.Key
+	} else if err := s.vacant(ctx, tr.Key); err != nil {
+		return tr, err
+	}
+	if err := s.bringBack(ctx, &tr); err != nil {
+		return tr, err
+	}
+	return tr, s.recordRestored(ctx, &tr, r)
+}
+
+// trashedUnder returns the newest trashed file of a key. One without an owner gets a URI, or its key for one.
+func (s *session) trashedUnder(ctx context.Context, key string) (tr store.Trashed, err error) {
+	for after := ""; ; {
+		ts, err := s.Store.Trash(ctx, s.SourceID, store.NoTime, after, pull.SweepPage)
+		if err != nil {
+			return tr, err
+		}
+		if len(ts) == 0 {
+			break
+		}
+		after = ts[len(ts)-1].ID
+		for i := range ts {
+			if ts[i].Key == key && key != "" {
+				tr = ts[i]
+			}
+		}
+	}
+	if tr.ID == "" {
+		return tr, store.ErrNotFound
+	}
+	if tr.URI != "" {
+		return tr, nil
+	}
+	uris, err := s.urisOf(ctx, []string{key})
+	if err == nil {
+		tr.URI = cmp.Or(uris[0], key)
+	}
+	return tr, err
+}
+
+// vacant refuses a key that belongs to another resource or is a folder.
+func (s *session) vacant(ctx context.Context, key string) error {
+	name := key
+	if s.Target.Mirror.FoldsCase() {
+		name = keymap.FoldKey(key)
+	}
+	use, err := s.Store.Names(ctx, s.SourceID, []string{name})
+	if err == nil && use[0] != store.NameFree {
+		err = fmt.Errorf("%s is taken by another resource of %s", key, s.Target.Name)
+	}
+	return err
+}
+
+// bringBack moves a file out of the trash. After a kill before the commit it is in place already.
+func (s *session) bringBack(ctx context.Context, tr *store.Trashed) error {
+	err := s.Target.Mirror.Restore(ctx, tr.ID, tr.Key)
+	if errors.Is(err, blob.ErrNotFound) {
+		if sum, _, _, herr := s.HashFile(ctx, tr.Key, nil); herr == nil && (sum == tr.SHA256 || tr.Length < 0) {
+			return nil
+		}
+	}
+	if errors.Is(err, blob.ErrExists) {
+		return fmt.Errorf("another file is where %s was; move it away first: %w", tr.URI, err)
+	}
+	return err
+}
+
+// recordRestored records the file as kept; what the Source wants stays.
+func (s *session) recordRestored(ctx context.Context, tr *store.Trashed, r *store.Resource) error {
+	sum, n, _, err := s.HashFile(ctx, tr.Key, nil)
+	if err != nil {
+		return err
+	}
+	info, err := s.Target.Mirror.Stat(ctx, tr.Key)
+	if err != nil {
+		return err
+	}
+	s.Rows.Lock()
+	defer s.Rows.Unlock()
+	if r != nil { // a Follower may have changed it
+		rs, err := s.Store.ByIDs(ctx, []int64{r.ID})
+		if err != nil {
+			return err
+		}
+		if len(rs) == 0 || rs[0].Have.State != store.HaveNone {
+			return s.Store.Commit(ctx, &store.Commit{Claim: s.Claim, DropTrash: []string{tr.ID}})
+		}
+		r = rs[0]
+	}
+	v := s.NewRevision()
+	have := &store.Have{State: store.HaveKept, SHA256: sum, Length: n, ModTime: info.ModTime, Fetched: v.Now}
+	rc := store.ResourceChange{URI: tr.URI, Key: tr.Key, Have: have, Work: &store.Work{}}
+	if s.Target.Mirror.FoldsCase() {
+		rc.Name = keymap.FoldKey(rc.Key)
+	}
+	v.DropTrash = []string{tr.ID}
+	v.Events = []store.Event{{
+		SourceID: s.SourceID, URI: tr.URI, At: v.Now, What: "restored", Detail: merge.DigestOf(have),
+	}}
+	if r != nil {
+		if rc.ID = r.ID; r.Work.Action == store.ActionFetch {
+			rc.Work = nil
+		}
+		was := r.Have
+		r.Have = *have
+		v.Count(r.Wants, was, r)
+	}
+	v.Change(rc)
+	_, err = v.Write(ctx)
+	return errors.Join(err, s.tidyUp(ctx))
 }

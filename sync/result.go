@@ -1,6 +1,92 @@
 package sync
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+
+	"resyncd/store"
+	"resyncd/sync/coverage"
+	"resyncd/sync/plan"
+	"resyncd/sync/pull"
+	"resyncd/sync/transfer"
+)
+
+// Observer receives events for metrics and people. Its functions may be nil; they must be quick, safe for concurrent
+// use, and call nothing of the Follower.
+type Observer struct {
+	// Mirrored reports a notification whose changes are all durable or owed.
+	Mirrored func(Mirrored)
+	// Notified counts notifications taken up, by verdict.
+	Notified func(verdict coverage.Verdict, n int)
+	// Missed counts changes that a pull saw first despite an active subscription.
+	Missed func(setID int64, n int64)
+	// Odd counts record values that violate their format.
+	Odd func(setID int64, n int64)
+	// Fetched counts outcomes of fetches: fetched, unchanged, gone, refused, failed.
+	Fetched func(result string, n int64)
+	// Settled reports each resource after its result is recorded.
+	Settled func(transfer.Settled)
+	// Removed counts files removed from the mirror.
+	Removed func(n int64)
+	// Gap reports a found, changed or ended gap; a false alarm ends without ClosedBy.
+	Gap func(g store.Gap)
+	// Pulled reports each concluded pull.
+	Pulled func(Result)
+	// Discovered reports each offered set and how it was found: given, well-known, link-header, html-link, robots,
+	// description, up, index.
+	Discovered func(setID int64, how string)
+	// Unread reports why a pull or a part of it could not be read; fetch.KindOf classifies network errors.
+	Unread func(err error)
+	// Skipped counts unreadable entries that were left out (F46).
+	Skipped func(n int64)
+	// Doubted reports why a document was not fully trusted, by the reasons of destination.ReaderOptions.Doubted.
+	Doubted func(reason string)
+	// Held reports the number of files in a sweep that waits for the operator.
+	Held func(setID int64, n int64)
+	// Halted reports why the mirror stops taking files (F6), and nil once it takes them again.
+	Halted func(err error)
+	// Rotten counts damaged mirror files (F13), which are fetched anew.
+	Rotten func(n int64)
+}
+
+// Mirrored is one notification that was carried out.
+type Mirrored struct {
+	SetID       int64
+	From, Until store.Micros
+	Changes     int           // entries that asked for something new
+	Owed        int           // of those, failed and tried again
+	Received    time.Time     // when the hub delivered it
+	Took        time.Duration // from then until everything was durable
+}
+
+// whole returns o with a function that does nothing for each that is nil. Those of package transfer may be nil.
+func (o Observer) whole() *Observer {
+	one(&o.Mirrored)
+	two(&o.Notified)
+	two(&o.Missed)
+	two(&o.Odd)
+	one(&o.Gap)
+	one(&o.Pulled)
+	two(&o.Discovered)
+	one(&o.Unread)
+	one(&o.Skipped)
+	one(&o.Doubted)
+	two(&o.Held)
+	one(&o.Rotten)
+	return &o
+}
+
+func one[A any](f *func(A)) {
+	if *f == nil {
+		*f = func(A) {}
+	}
+}
+
+func two[A, B any](f *func(A, B)) {
+	if *f == nil {
+		*f = func(A, B) {}
+	}
+}
 
 // Result is a run's work on one set and the set's state. It is the line of `sync --json`.
 type Result struct {
@@ -58,3 +144,34 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(out)
 }
+
+// Aliases for callers of this package.
+type (
+	// Target is one Source with everything that a run of it needs.
+	Target = pull.Target
+	// Kind says what a Source's URL leads to.
+	Kind = pull.Kind
+	// DeleteMode decides about the file of a resource that the Source deleted.
+	DeleteMode = transfer.DeleteMode
+	// Progress is a step of a run.
+	Progress = transfer.Progress
+	// Settled is how the work on one resource ended.
+	Settled = transfer.Settled
+)
+
+// KindAuto takes only an explicitly given feed for one; KindFeed follows any topic.
+const (
+	KindAuto         = pull.KindAuto
+	KindResourceSync = pull.KindResourceSync
+	KindFeed         = pull.KindFeed
+)
+
+// RecordsResourceFinder is the only value of Target.Records besides none.
+const RecordsResourceFinder = plan.RecordsResourceFinder
+
+// DeleteTrash moves the file to the trash, DeleteKeep leaves it, DeleteNow removes it at once.
+const (
+	DeleteTrash = transfer.DeleteTrash
+	DeleteKeep  = transfer.DeleteKeep
+	DeleteNow   = transfer.DeleteNow
+)

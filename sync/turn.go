@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 
+	"sync/atomic"
+
 	"resyncd/destination"
 	"resyncd/destination/safe"
 	"resyncd/sync/pull"
@@ -35,8 +37,7 @@ func (t *turn) await() (resume func()) {
 	return t.mu.Lock
 }
 
-// keep has the turn kept over waits until release, because a baseline that begins a new history overrides a push that
-// came in the midst of it too.
+// keep has the turn kept over waits, because a new history overrides a push that comes in its midst.
 func (t *turn) keep() (release func()) {
 	t.kept++
 	return func() { t.kept-- }
@@ -46,7 +47,6 @@ func (t *turn) keep() (release func()) {
 // goroutine.
 func (f *Follower) Heard() { tell(f.turn.heard) }
 
-// alone carries out a slice that reads no documents.
 func (f *Follower) alone(ctx context.Context, slice func(context.Context) error) error {
 	f.turn.mu.Lock()
 	defer f.turn.mu.Unlock()
@@ -85,7 +85,6 @@ func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
 	}
 }
 
-// hear takes up the inbox once, in a wait of a slice.
 func (f *Follower) hear(ctx context.Context, over <-chan struct{}) error {
 	f.turn.mu.Lock()
 	defer f.turn.mu.Unlock()
@@ -103,7 +102,6 @@ func (f *Follower) hear(ctx context.Context, over <-chan struct{}) error {
 	return err
 }
 
-// reads has a puller known as the one that reads, while do carries out its reading.
 func (f *Follower) reads(p *pull.Puller, do func() error) error {
 	f.watchMisses(p)
 	f.turn.reading = p
@@ -119,8 +117,7 @@ func (f *Follower) reads(p *pull.Puller, do func() error) error {
 	return nil
 }
 
-// readSet has the documents of a set read by how. The set is read anew before, because notifications may have moved it
-// on.
+// readSet has the documents of a set read by how, after the set was read anew.
 func (f *Follower) readSet(
 	ctx context.Context, id int64, offer *destination.SetOffer, how func(*pull.Puller) error,
 ) (*pull.Puller, error) {
@@ -138,4 +135,76 @@ func (f *Follower) readSet(
 		}
 		return how(p)
 	})
+}
+
+// asks holds the requests of other goroutines to a Follower.
+type asks struct {
+	pulls  sync.Map // *PullRequest, until it is answered: whether a pull has taken it
+	framed sync.Map // chan error of each caller that waits for a discovery
+	hints  sync.Map // ids of the sets that may have changed
+	closed atomic.Bool
+}
+
+func (a *asks) request(r *PullRequest) {
+	if a.pulls.Store(r, false); a.closed.Load() {
+		a.answer([]*PullRequest{r}, errClosed)
+	}
+}
+
+func (a *asks) take() (rs []*PullRequest) {
+	for r := range a.pulls.Range {
+		if a.pulls.CompareAndSwap(r, false, true) {
+			rs = append(rs, r.(*PullRequest))
+		}
+	}
+	return rs
+}
+
+func (a *asks) answer(rs []*PullRequest, err error) {
+	for _, r := range rs {
+		if _, open := a.pulls.LoadAndDelete(r); open && r.Done != nil {
+			r.Done(err)
+		}
+	}
+}
+
+func (a *asks) asking(r *PullRequest) bool {
+	_, open := a.pulls.Load(r)
+	return open
+}
+
+func (a *asks) takeFramework() (waiting []chan error) {
+	for w := range a.framed.Range {
+		a.framed.Delete(w)
+		waiting = append(waiting, w.(chan error))
+	}
+	return waiting
+}
+
+func (a *asks) hint(set int64) { a.hints.Store(set, true) }
+
+func (a *asks) takeHints() map[int64]bool {
+	hints := map[int64]bool{}
+	for id := range a.hints.Range {
+		a.hints.Delete(id)
+		hints[id.(int64)] = true
+	}
+	return hints
+}
+
+func (a *asks) hinted() bool {
+	for range a.hints.Range {
+		return true
+	}
+	return false
+}
+
+func (a *asks) close() {
+	a.closed.Store(true)
+	for r := range a.pulls.Range {
+		a.answer([]*PullRequest{r.(*PullRequest)}, errClosed)
+	}
+	for _, w := range a.takeFramework() {
+		w <- errClosed // buffered
+	}
 }

@@ -33,63 +33,57 @@ func (e *Engine) Verify(
 		t = s.Target
 	}
 	var rep Report
-	tell := func(f Finding) error {
-		rep.count(&f)
-		return emit(f)
-	}
+	tell := rep.counting(emit)
 	// Extra files go first, because they may lie in the way of a fetched file.
 	if err := e.extraFiles(ctx, s, &t, src.ID, tell); err != nil {
 		return rep, err
 	}
+	var found problems
+	defer e.discard(&found)
+	add := func(p verify.Problem) error { return tell(p.Finding) }
 	if repair {
-		var found problems
-		defer func() {
-			if err := found.Close(); err != nil {
-				s.Log.Warn("could not remove a temporary file", "err", err)
-			}
-		}()
-		err = e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, found.Add)
-		if err == nil {
-			err = s.mend(ctx, &found, tell)
-		}
-	} else {
-		err = e.rehashAll(ctx, &t, src.ID, &rep, o.Progress, func(p verify.Problem) error { return tell(p.Finding) })
+		add = found.Add
 	}
-	if err != nil {
-		return rep, err
-	}
-	rep.InStep = rep.Problems == rep.Repaired
-	if s != nil {
-		return rep, s.tidyUp(ctx)
-	}
-	return rep, nil
-}
-
-type problems = spill.List[verify.Problem]
-
-func (r *Report) count(f *Finding) {
-	r.Problems++
-	if f.Repaired {
-		r.Repaired++
-	}
-}
-
-func (e *Engine) rehashAll(
-	ctx context.Context, t *Target, source int64, rep *Report, tell func(transfer.Progress),
-	add func(verify.Problem) error,
-) error {
-	return verify.Files(ctx, e.Store, t.Mirror, source, func(looked int, found []*verify.Problem) error {
+	err = verify.Files(ctx, e.Store, t.Mirror, src.ID, func(looked int, page []*verify.Problem) error {
 		rep.Checked += int64(looked)
-		if tell != nil {
-			tell(transfer.Progress{Listed: int64(looked), Done: int64(looked)})
+		if o.Progress != nil {
+			o.Progress(transfer.Progress{Listed: int64(looked), Done: int64(looked)})
 		}
-		for _, p := range found {
+		for _, p := range page {
 			if err := add(*p); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err == nil && repair {
+		err = s.mend(ctx, &found, tell)
+	}
+	if err != nil {
+		return rep, err
+	}
+	if rep.InStep = rep.Problems == rep.Repaired; repair {
+		err = s.tidyUp(ctx)
+	}
+	return rep, err
+}
+
+type problems = spill.List[verify.Problem]
+
+func (e *Engine) discard(found *problems) {
+	if err := found.Close(); err != nil {
+		e.log().Warn("could not remove a temporary file", "err", err)
+	}
+}
+
+// counting is emit with each finding counted.
+func (r *Report) counting(emit func(Finding) error) func(Finding) error {
+	return func(f Finding) error {
+		if r.Problems++; f.Repaired {
+			r.Repaired++
+		}
+		return emit(f)
+	}
 }
 
 const mendPage = 500
@@ -111,20 +105,23 @@ func (s *session) mend(ctx context.Context, found *problems, tell func(Finding) 
 		if err := s.judgeMended(ctx, page); err != nil {
 			return err
 		}
-		for i := range page {
-			if err := tell(page[i].Finding); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tellAll(page, tell)
 	})
 }
 
-// noScope accepts all resources, because planning has checked their scope; redirects are held to the addresses only.
+func tellAll(page []verify.Problem, tell func(Finding) error) error {
+	for i := range page {
+		if err := tell(page[i].Finding); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noScope accepts all resources: planning has checked their scope.
 func noScope(string) string { return "" }
 
-// renew has damaged files fetched by a running reconciler. A file that is being replaced, or was since the look, is
-// left out.
+// renew has damaged files fetched by a running reconciler, unless they are being replaced or were since.
 func (s *session) renew(ctx context.Context, found []verify.Problem) error {
 	ids := idsOf(found)
 	s.Rows.Lock()
@@ -164,8 +161,7 @@ func idsOf(found []verify.Problem) []int64 {
 	return ids
 }
 
-// disown corrects the rows of damaged files. A damaged file that stays until its replacement arrives is remembered,
-// because a deletion by the Source must still remove it.
+// disown corrects the rows of damaged files. One that stays until it is replaced must still be removable.
 func (s *session) disown(ctx context.Context, found []verify.Problem) error {
 	rs, err := s.Store.ByIDs(ctx, idsOf(found))
 	if err != nil {
@@ -243,8 +239,7 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 	})
 }
 
-// mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them. Entries of an
-// unreadable topic stay owed.
+// mendTopics reads topics anew for entry bytes that the mirror lost, because no other place has them.
 func (s *session) mendTopics(ctx context.Context) error {
 	sets, err := s.Store.Sets(ctx, s.SourceID)
 	if err != nil {
@@ -274,11 +269,8 @@ func (s *session) mendTopic(ctx context.Context, set *store.Set) error {
 	if err != nil {
 		return err
 	}
-	for i := range offer.Sets {
-		if offer.Sets[i].ID != set.CapabilityList || offer.Sets[i].Topic == nil {
-			continue
-		}
-		p, err := s.NewPuller(set, &offer.Sets[i])
+	if o := offerOf(offer, set.CapabilityList); o != nil && o.Topic != nil {
+		p, err := s.NewPuller(set, o)
 		if err != nil {
 			return err
 		}

@@ -33,14 +33,14 @@ var presentFiles = map[string]int{}
 var presentFields = map[string]int{}
 
 // presentMutexes is the number of mutexes of the engine.
-var presentMutexes = map[string]int{"sync": 8}
+var presentMutexes = map[string]int{"sync": 7}
 
 // presentColumns is the number of lines over mostColumns columns, by package. What has no number here counts with the
 // package above it, so that a room can be parted from another before its lines are broken.
 var presentColumns = map[string]int{
 	"store/blob/dir": 1,
 	"store/sqlite":   1,
-	"sync":           18,
+	"sync":           1,
 	"sync/coverage":  12,
 	"sync/inspect":   2,
 	"sync/merge":     32,

@@ -55,7 +55,7 @@ type listRun struct {
 	torn    bool  // two versions were mixed
 }
 
-// snapshotOf identifies the version of a list, in case a broken transfer begins anew.
+// snapshotOf is the version of a list, in case a broken transfer begins anew.
 type snapshotOf struct {
 	url, etag, modified string
 	at                  store.Micros
@@ -78,8 +78,7 @@ type BaselineOptions struct {
 	uncached bool
 }
 
-// Rebase takes a baseline and adds the Change Lists read so far. Only a complete reading makes unlisted resources absent
-// and moves the floor.
+// Rebase takes a baseline. Only a complete one makes unlisted resources absent and moves the floor.
 func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOptions) error {
 	if list == nil {
 		return nil // a lone Change List needs no baseline
@@ -142,7 +141,6 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 	return p.commitSet(ctx)
 }
 
-// Open numbers the baseline at the first list that has to be read.
 func (b *Baseline) Open(ctx context.Context) error {
 	if b.begun {
 		return nil
@@ -189,8 +187,7 @@ func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (destinati
 	return destination.Recheck, nil
 }
 
-// dates reports whether an index surely gives a changed part a new date. A date in whole seconds may hide a second
-// change, and an answer without Date leaves the index's clock unknown.
+// dates reports whether an index surely gives a changed part a new date, not one of the same whole second.
 func dates(part *destination.Part) bool {
 	at := store.Micros(max(part.LastMod, part.At))
 	if part.Parent == "" || !at.Known() {
@@ -248,8 +245,7 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	return err
 }
 
-// isOld reports whether a list is not newer than After. For a part the index decides, because an unchanging part keeps
-// its at for ever.
+// isOld reports whether a list is not newer than After. An unchanging part keeps its at, so the index decides.
 func (b *Baseline) isOld(ctx context.Context, part *destination.Part, at store.Micros) (bool, error) {
 	if !b.o.After.Known() || b.begun {
 		return false, nil
@@ -296,8 +292,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 	return nil
 }
 
-// estimate replaces a missing at (coverage.md 2). The earlier clock counts: a time ahead of the Source's writer would
-// claim changes that are not told yet.
+// estimate replaces a missing at by the earlier clock, which claims no change not told yet (coverage.md 2).
 func (b *Baseline) estimate(part *destination.Part) store.Micros {
 	const margin = 5 * 60 * 1e6
 	answered, own := readAt(part, b.Source), b.LocalNow()

@@ -17,8 +17,7 @@ import (
 	"resyncd/sync/plan"
 )
 
-// changeBuffer is how many entries of a Change List wait until its style of dating is known (version.go). It bounds the
-// memory of any list.
+// changeBuffer is how many entries wait until the style of dating is known. It bounds the memory of any list.
 const changeBuffer = 20_000
 
 // Changes reads the Change Lists that can reach the position, in index order. A hole delays only coverage, not wants
@@ -81,7 +80,6 @@ func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 	return p.commitSet(ctx)
 }
 
-// changeReader reads Change Lists into wants and intervals.
 type changeReader struct {
 	p        *Puller
 	archive  bool
@@ -128,15 +126,6 @@ func (l listLinks) body() []byte {
 	return b
 }
 
-func (v *changeReader) follow(l listLinks) {
-	if l.Index != "" {
-		v.index = l.Index
-	}
-	if l.Archives != "" {
-		v.p.chain.archives = l.Archives
-	}
-}
-
 // Enter implements destination.Visitor. It selects the parts that are worth a request.
 func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
 	pos := v.p.Cover.ProvenPosition()
@@ -174,8 +163,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 	return destination.Recheck, nil
 }
 
-// fresh reports whether a closed list may still change: it was written before its end and read soon after. The clock of
-// the writer may differ from that of the answers.
+// fresh reports whether a closed list may still change, because it was written before its end and read soon after.
 func (v *changeReader) fresh(doc store.Document) bool {
 	return doc.Until.Known() && doc.Read+v.p.Offset < doc.Until+merge.Skew && linksOf(doc).Early
 }
@@ -187,7 +175,6 @@ func linksOf(doc store.Document) (l listLinks) {
 	return l
 }
 
-// covers returns the interval that a remembered list proves.
 func covers(d store.Document) store.Interval {
 	if d.Until.Known() {
 		return store.Interval{From: d.From, Until: d.Until}
@@ -203,7 +190,6 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	}
 	v.list.now = readAt(part, v.p.Source)
 	v.note(doc)
-	v.opened(doc, v.list.now)
 	if v.fresh(doc) {
 		doc.Read = v.p.LocalNow()
 		v.p.pending.docs = append(v.p.pending.docs, doc)
@@ -212,16 +198,12 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	return nil
 }
 
-func (v *changeReader) opened(doc store.Document, at store.Micros) {
-	if !doc.Until.Known() {
-		v.p.chain.opened = at
-	}
-}
-
 func (v *changeReader) note(doc store.Document) {
-	v.follow(linksOf(doc))
-	v.open = v.open || !doc.Until.Known()
-	v.p.chain.open = v.p.chain.open || v.open
+	links := linksOf(doc)
+	v.index, v.p.chain.archives = cmp.Or(links.Index, v.index), cmp.Or(links.Archives, v.p.chain.archives)
+	if !doc.Until.Known() {
+		v.open, v.p.chain.open, v.p.chain.opened = true, true, v.list.now
+	}
 	if doc.From.Known() && doc.From <= v.list.now+merge.DateCut { // a list from the future does not count yet
 		v.found = append(v.found, covers(doc))
 	}
@@ -254,7 +236,7 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 	return nil
 }
 
-// readAt returns the time of an answer in Source time, and learns the clock offset.
+// readAt returns the time of an answer and learns the clock offset.
 func readAt(part *destination.Part, s *Source) store.Micros {
 	if part.Date.Known() {
 		s.Offset = store.Micros(part.Date) - s.LocalNow()
@@ -357,15 +339,19 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		doc.Complete = false
 	}
 	v.p.pending.docs = append(v.p.pending.docs, doc)
-	v.p.proved(listKind(v.archive), covers(doc), v.n, part.URL)
+	kind := store.SpanChangeList
+	if v.archive {
+		kind = store.SpanArchive
+	}
+	if iv := covers(doc); coverage.Usable(iv) {
+		v.p.pending.spans = append(v.p.pending.spans, v.p.span(kind, iv, v.n, part.URL))
+	}
 	v.note(doc)
-	v.opened(doc, v.list.now)
 	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.list.prev))
 	return nil
 }
 
-// unreached reports whether a list without from fails to reach back to the position. Such a list drops old changes that
-// may never have been seen.
+// unreached reports a list without from that may have dropped changes since the position.
 func (v *changeReader) unreached(doc store.Document) bool {
 	known := v.p.Cover.ProvenPosition()
 	if v.list.prev.Complete {

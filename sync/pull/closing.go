@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"slices"
+
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/sync/coverage"
@@ -33,8 +35,7 @@ func (p *Puller) CloseHoles(ctx context.Context) error {
 	return nil
 }
 
-// closeUnreached closes the holes before lists without from by archives or a baseline. It reports whether all are
-// closed.
+// closeUnreached closes the holes before lists without from. It reports whether all are closed.
 func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 	closed := true
 	for _, u := range p.chain.unreached {
@@ -52,8 +53,8 @@ func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 		if p.Cover.ProvenPosition() < u.hole.Until-1 { // the position may lie right before the oldest entry
 			closed = false
 			p.Fail(fmt.Errorf(
-				"%s has no `from` and keeps the last changes only: nobody can tell what changed between %s and %s, and no newer "+
-					"Resource List tells; have its publisher keep more, or give the list a `from`",
+				"%s has no `from` and keeps the last changes only: nobody can tell what changed between %s and %s, "+
+					"and no newer Resource List tells; have its publisher keep more, or give the list a `from`",
 				fetch.RedactURL(u.doc.URL), u.hole.From.Time(), u.hole.Until.Time()))
 			if err := p.putGap(ctx, gap); err != nil {
 				return false, err
@@ -122,8 +123,7 @@ func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 	return p.putGap(ctx, gap)
 }
 
-// awaitList leaves a gap open while a list that may cover it cannot be read (F63, F66). After gap_patience a baseline
-// is taken.
+// awaitList leaves a gap open for gap_patience while a list that may cover it cannot be read (F63, F66).
 func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
 	return p.Store.Commit(ctx, c)
 }
 
-// Spans record the evidence of coverage for display, in the commit of the coverage. No decision depends on a span.
+// Spans show the evidence of coverage. No decision depends on one.
 
 func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
 	now := p.LocalNow()
@@ -194,24 +194,105 @@ func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, doc
 	}
 }
 
-func (p *Puller) proved(kind store.SpanKind, iv store.Interval, entries int64, list string) {
-	if coverage.Usable(iv) {
-		p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, list))
+func (p *Puller) knownUnprovable(ctx context.Context, hole store.Interval) (bool, error) {
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return false, err
 	}
+	for _, g := range gaps {
+		if g.State == store.GapUnprovable && g.Until == hole.Until && g.From <= hole.From {
+			p.Cover.Skip(hole)
+			return true, p.commitSet(ctx)
+		}
+	}
+	return false, nil
 }
 
-func listKind(archived bool) store.SpanKind {
-	if archived {
-		return store.SpanArchive
+// wentBack handles lists that end before the position: a stale cache, or a Source restored from a backup. A state that
+// persists past caches for gap_patience is a reset, and a baseline begins a new history (F65, F73).
+func (p *Puller) wentBack(ctx context.Context) error {
+	pos := p.Cover.ProvenPosition()
+	if !p.chain.tail.Known() || !pos.Known() || p.chain.tail >= pos || p.Out.Kind == "baseline" {
+		return p.SettleLag(ctx)
 	}
-	return store.SpanChangeList
+	if p.Set.Floor.Known() && pos <= p.Set.Floor {
+		return p.SettleLag(ctx) // the first list may be newer than the last change
+	}
+	p.chain.tail = store.NoTime
+	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil {
+		return err
+	}
+	if !p.chain.tail.Known() || p.chain.tail >= pos {
+		return p.SettleLag(ctx)
+	}
+	gap, err := p.lagging(ctx, store.Interval{From: p.chain.tail, Until: pos})
+	if err != nil {
+		return err
+	}
+	if p.LocalNow()-gap.Found < p.patience() || p.Offer.ResourceList == nil {
+		p.Log.Warn(
+			"the Change List ends before the position: a stale cache, or the Source's history went back",
+			"set", p.Set.CapabilityList, "list", p.chain.tail.Time(), "position", pos.Time())
+		return p.putGap(ctx, gap)
+	}
+	p.Log.Warn("the Source's history went back; taking a baseline from what it says now", "set", p.Set.CapabilityList)
+	gap.State = store.GapBaseline // a killed run reads all lists anew
+	if err := p.putGap(ctx, gap); err != nil {
+		return err
+	}
+	before := p.Set.Baselines
+	p.chain.lists = nil // their entries lost against wants of the old history
+	if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{reset: true, After: store.NoTime}); err != nil {
+		return err
+	}
+	if p.Set.Baselines == before {
+		gap.State = store.GapLagging
+		return p.putGap(ctx, gap)
+	}
+	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil {
+		return err
+	}
+	return p.closeGap(ctx, gap, coverage.ByBaseline)
 }
 
-// topicProved queues the span of a topic. A first reading is its baseline.
-func (p *Puller) topicProved(iv store.Interval, entries int64) {
-	kind := store.SpanFeed
-	if iv.From = min(iv.From, iv.Until); !iv.From.Known() {
-		kind = store.SpanBaseline
+// resetCut reports a run that ended before its baseline: a reset has overwritten what earlier lists proved.
+func (p *Puller) resetCut(ctx context.Context) (bool, error) {
+	gaps, err := p.documentGaps(ctx)
+	return slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State == store.GapBaseline }), err
+}
+
+func (p *Puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, error) {
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return nil, err
 	}
-	p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
+	for i := range gaps {
+		if g := &gaps[i]; g.State == store.GapLagging || g.State == store.GapBaseline && g.Until == hole.Until {
+			return &gaps[i], nil
+		}
+	}
+	return p.newGap(hole, store.GapLagging), nil
+}
+
+// SettleLag closes the gaps of lists that have caught up, and gaps that waited for a baseline.
+func (p *Puller) SettleLag(ctx context.Context) error {
+	gaps, err := p.documentGaps(ctx)
+	if err != nil {
+		return err
+	}
+	c := p.SetCommit()
+	for i := range gaps {
+		g := &gaps[i]
+		covered := p.covered(store.Interval{From: g.From, Until: g.Until})
+		by := coverage.ByChangeList
+		if !covered || p.Offer.ChangeList == nil || p.Set.Floor.Known() && g.Until <= p.Set.Floor {
+			by = coverage.ByBaseline
+		}
+		if g.State == store.GapBaseline || g.State.Open() && covered {
+			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.LocalNow()
+			c.Gaps = append(c.Gaps, g)
+			p.Out.GapsClosed++
+		}
+	}
+	return p.Store.Commit(ctx, c)
 }

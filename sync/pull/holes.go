@@ -35,8 +35,7 @@ type openHole struct {
 // soughtMost bounds the holes that one pull compares with lists.
 const soughtMost = 64
 
-// lagLeast is the least age at which an unchanged list proves that nothing happened (coverage.md 4, rule 4). lagMost
-// keeps a slow poll from counting as a slow list.
+// lagLeast is the least age at which an unchanged list proves something (coverage.md 4, rule 4).
 const (
 	lagLeast store.Micros = 60 * 1e6
 	lagMost  store.Micros = 3600 * 1e6
@@ -94,8 +93,7 @@ func (p *Puller) watch(ctx context.Context) error {
 	return nil
 }
 
-// keptNotices returns the deliveries of a set behind holes, with bodies for the given holes. An until is clipped as at
-// its arrival, or it would grow into the cut-off future (F40).
+// keptNotices returns the deliveries behind holes. An until is clipped as at its arrival (F40).
 func (s *Source) keptNotices(ctx context.Context, set int64, holes []store.Interval) ([]keptNotice, error) {
 	var out []keptNotice
 	for after := int64(0); ; {
@@ -131,8 +129,7 @@ func (p *Puller) documentGaps(ctx context.Context) ([]store.Gap, error) {
 	}), err
 }
 
-// refreshHoles applies late notifications to the watched holes: a closed hole is over, a partly filled one begins
-// later.
+// refreshHoles applies late notifications to the watched holes.
 func (p *Puller) refreshHoles(ctx context.Context) error {
 	if !p.Disturbed || len(p.Holes.Watching) == 0 {
 		return nil
@@ -185,14 +182,12 @@ func (p *Puller) sawList(doc store.Document, archived bool, sought []*coverage.A
 	p.Holes.listsRead = append(p.Holes.listsRead, l)
 }
 
-// sameList reports whether a list is as at its last reading.
 func sameList(doc, prev store.Document) bool {
 	return prev.Complete && doc.From == prev.From && doc.Until == prev.Until && doc.LastEntry == prev.LastEntry &&
 		doc.Entries == prev.Entries
 }
 
-// listed notes changes that were lost inside a hole, even if a later push overtook them. Both ends are excluded,
-// because their changes are known.
+// listed notes changes that were lost inside a hole; those at its ends are known.
 func (p *Puller) listed(at store.Version) {
 	for i := range p.Holes.Watching {
 		if h := p.Holes.Watching[i].hole; at.From > h.From+1 && at.Until < h.Until {
@@ -312,7 +307,6 @@ func (p *Puller) readAt(now store.Micros) store.Micros {
 	return min(now, p.chain.opened-p.Offset)
 }
 
-// late decides on a hole that no list closes yet. A list may lag for as long as patience lasts.
 func (p *Puller) late(ctx context.Context, w *openHole, v *coverage.GapVerdict, now store.Micros) error {
 	v.State = store.GapLagging
 	if w.gap == nil || w.gap.State != store.GapLagging && w.gap.State != store.GapBaseline ||
@@ -363,7 +357,6 @@ func (p *Puller) recordHole(c *store.Commit, w *openHole, v coverage.GapVerdict,
 	}
 }
 
-// patience is how long a list may lag before a baseline is taken.
 func (p *Puller) patience() store.Micros {
 	if p.Target.GapPatience > 0 {
 		return store.Micros(p.Target.GapPatience / time.Microsecond)

@@ -3,6 +3,8 @@ package pull
 import (
 	"context"
 
+	"slices"
+
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	"resyncd/sync/coverage"
@@ -103,8 +105,7 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 // refusedMost bounds the refused resources from notifications, or a hub could fill the state.
 const refusedMost = 1000
 
-// plan queues the entries of a notification. Resources outside the scope are recorded as refused, within bounds (F51,
-// P8).
+// plan queues the entries of a notification. Those outside the scope are refused, within bounds (F51, P8).
 func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Notice, buf []parsed.Change,
 	note *transfer.Note) error {
 	placer := merge.NewPlacer(merge.PlacerHead{
@@ -148,8 +149,7 @@ func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 	return nil
 }
 
-// unsigned treats a notification as a hint that only causes a pull. Without a Change List the Source is asked about its
-// entries (S-87).
+// unsigned only hints. Without a Change List the Source is asked about the entries (S-87).
 func (v *PushReader) unsigned(ctx context.Context, d *store.Delivery) error {
 	v.Hint = true
 	if v.Offer.ChangeList != nil || v.Offer.ResourceList == nil {
@@ -174,4 +174,59 @@ func (v *PushReader) Keep(id int64) {
 			v.Commit.Inbox[i].Keep = true
 		}
 	}
+}
+
+// Only its signature vouches for a notification (P9).
+
+// askPushed asks about pushed wants that the documents lack, so that a forged one ends with the next pull.
+func (p *Puller) askPushed(ctx context.Context) error {
+	proven := p.Cover.ProvenPosition()
+	if !proven.Known() {
+		return nil
+	}
+	due := proven
+	if p.chain.open && p.Out.Problem == nil && p.chain.opened.Known() {
+		// an open list tells of a change within its lag, or never
+		due = max(due, p.chain.opened-max(lagLeast, p.lag))
+	}
+	pushed := p.Scan(store.ScanQuery{SetID: p.Set.ID, Filter: store.FilterPushed})
+	return p.Revise(ctx, pushed, p.Plan.Name, func(v *Revision, rs []*store.Resource) error {
+		return p.askPage(ctx, v, rs, proven, due)
+	})
+}
+
+func agreed(w *store.Want, h *store.Have) bool {
+	return w.State == store.WantPresent && w.Digests != "" && h.Version == w.Version &&
+		merge.Satisfied(w, h) == merge.Yes
+}
+
+func (p *Puller) askPage(ctx context.Context, v *Revision, rs []*store.Resource, proven, late store.Micros) error {
+	var fresh []int
+	for _, r := range rs {
+		w := r.WantFor(p.Set.ID)
+		if w == nil || w.Version.Until > late || w.Version.Until > proven && agreed(w, &r.Have) {
+			continue
+		}
+		before := slices.Clone(r.Wants)
+		if w.Pushed, w.Settled = false, false; w.State == store.WantAbsent {
+			w.Listed = nil // a 404 confirms the push
+		}
+		if w.Refused == "" {
+			w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
+			w.Version.Document, w.Version.Ordinal = 0, 0
+		}
+		want := *w
+		work := merge.WorkForAll(r.Wants, &r.Have, v.Now)
+		if r.Key == "" && want.State != store.WantAbsent {
+			fresh = append(fresh, len(v.Resources))
+		}
+		v.Change(store.ResourceChange{ID: r.ID, URI: r.URI, Want: &want, Work: &work})
+		v.Count(before, r.Have, r) // a doubtful deletion does not count
+	}
+	if len(v.Resources) == 0 {
+		return nil
+	}
+	p.Log.Info("changes that were pushed are in no document of the Source; it is asked about them",
+		"set", p.Set.CapabilityList, "resources", len(v.Resources))
+	return p.Plan.AssignKeys(ctx, &v.Commit, fresh, nil)
 }

@@ -90,29 +90,28 @@ func (s *Source) NewPuller(set *store.Set, offer *destination.SetOffer) (*Puller
 	}
 	plan := plan.New(plan.Options{
 		Site: s.Site, Set: set, Refused: scope, Filtered: filter, Follow: s.Target.Follow,
-		Records: s.Target.Records == plan.RecordsResourceFinder,
-		Wide:    s.Wide, Await: s.Await, Limits: s.Limits,
+		Records: s.Target.Records == plan.RecordsResourceFinder, Wide: s.Wide, Await: s.Await, Limits: s.Limits,
 	})
 	return &Puller{
 		Source: s, Set: set, Offer: offer, Plan: plan, Out: pulled{Kind: "none"},
-		chain: listChain{tail: store.NoTime, opened: store.NoTime},
-		first: set.Baselines == 0,
-		Cover: CoverageOf(set),
+		chain: listChain{tail: store.NoTime, opened: store.NoTime}, first: set.Baselines == 0, Cover: CoverageOf(set),
 	}, nil
 }
 
-// Run does one pull. Its error is one of store, disk or context; faults of the Source go to Out.
-func (p *Puller) Run(ctx context.Context) error {
-	if err := p.read(ctx); err != nil {
-		return err
+// inOrder carries out steps until one fails.
+func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	return p.look(ctx)
+	return nil
 }
 
+// Run does one pull. Its error is one of store, disk or context; faults of the Source go to Out.
+func (p *Puller) Run(ctx context.Context) error { return inOrder(ctx, p.Start, p.read, p.look) }
+
 func (p *Puller) read(ctx context.Context) error {
-	if err := p.Start(ctx); err != nil {
-		return err
-	}
 	if p.Offer.Topic != nil {
 		return p.Topic(ctx)
 	}
@@ -142,21 +141,14 @@ func (p *Puller) read(ctx context.Context) error {
 	if err := p.Changes(ctx, *p.Offer.ChangeList, anew || p.Full); err != nil {
 		return err
 	}
-	if err := p.CloseHoles(ctx); err != nil {
-		return err
-	}
-	return p.settlePushes(ctx)
+	return inOrder(ctx, p.CloseHoles, p.settlePushes)
 }
 
-// settlePushes compares pushed wants with the documents.
 func (p *Puller) settlePushes(ctx context.Context) error {
 	if p.Dry {
 		return nil
 	}
-	if err := p.JudgeHoles(ctx); err != nil {
-		return err
-	}
-	return p.askPushed(ctx)
+	return inOrder(ctx, p.JudgeHoles, p.askPushed)
 }
 
 // Based reports whether the set has a position.
@@ -178,8 +170,8 @@ func (p *Puller) Start(ctx context.Context) error {
 	for _, more := range p.Offer.Also {
 		if first := p.followed(more.Kind); first != nil {
 			p.Fail(fmt.Errorf(
-				"the Capability List names more than one %s; only %s is followed, not %s: give that as a Source of its own, "+
-					"or have its publisher join them in an index",
+				"the Capability List names more than one %s; only %s is followed, not %s: "+
+					"give that as a Source of its own, or have its publisher join them in an index",
 				more.Kind, fetch.RedactURL(first.URL), fetch.RedactURL(more.URL)))
 		}
 	}
@@ -211,8 +203,7 @@ func (p *Puller) listOnly(ctx context.Context, changed bool) error {
 	return p.SettleLag(ctx)
 }
 
-// refresh takes a baseline if the Resource List changed and the last one left a doubt: an unprovable hole, held
-// removals (the list may have been a mistake) or unreadable entries.
+// refresh takes a baseline if the last one left a doubt: an unprovable hole, held removals, unreadable entries.
 func (p *Puller) refresh(ctx context.Context) error {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil || p.Offer.ResourceList == nil {
@@ -261,8 +252,7 @@ func (p *Puller) rejudge(ctx context.Context) error {
 	})
 }
 
-// Fill reads the Change Lists to close holes and follow hints. A set without Change List takes a baseline if its
-// Resource List changed.
+// Fill reads what closes holes and follows hints.
 func (p *Puller) Fill(ctx context.Context) error {
 	if p.Offer.Topic != nil {
 		return p.Topic(ctx)
@@ -280,10 +270,7 @@ func (p *Puller) Fill(ctx context.Context) error {
 	if err := p.Changes(ctx, *p.Offer.ChangeList, promised); err != nil {
 		return err
 	}
-	if err := p.CloseHoles(ctx); err != nil {
-		return err
-	}
-	return p.JudgeHoles(ctx)
+	return inOrder(ctx, p.CloseHoles, p.JudgeHoles)
 }
 
 // Pushed adds the pushes that were recorded during a wait.

@@ -8,15 +8,14 @@ import (
 	"resyncd/sync/merge"
 )
 
-// Sweep makes unlisted resources absent as of a. Files are held for the operator if the guard demands it, or if
-// unreadable entries of the list may have named them.
+// Sweep makes unlisted resources absent as of a, or holds their files for the operator.
 func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	p := b.Puller
 	absent := merge.Candidate{
 		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.list.docID}, Length: -1,
 		LastMod: store.NoTime,
 	}
-	gone, err := p.unlisted(ctx, absent, nil)
+	rows, missing, err := p.unlisted(ctx, absent, nil)
 	if err != nil {
 		return err
 	}
@@ -25,24 +24,22 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 		return err
 	}
 	// Removals held earlier count too, except of resources that this list names again.
-	files := gone.files + counts.Held
+	files := missing + counts.Held
 	hold := merge.Hold(b.Listed == 0, files, p.Set.Resources, p.Target.DeleteGuard) || b.skipped > 0 && files > 0
-	if err := p.heed(ctx, absent, hold || b.skipped > 0); err != nil || gone.rows == 0 && counts.Held == 0 {
+	if err := p.heed(ctx, absent, hold || b.skipped > 0); err != nil || rows == 0 && counts.Held == 0 {
 		return err
 	}
 	if hold {
 		p.Log.Warn(
-			"the new list would remove too much; held for you: see `resyncd ls --held`, then `resyncd approve` or `approve --reject`",
+			"the new list would remove too much; held for you: see `resyncd ls --held`, "+
+				"then `resyncd approve` or `approve --reject`",
 			"set", p.Set.CapabilityList, "files", files, "of", p.Set.Resources, "bad_entries", b.skipped)
-		if err := p.sweepAway(ctx, absent, true); err != nil {
-			return err
-		}
-		if gone.files > 0 {
-			p.Told.Held(p.Set.ID, gone.files)
-		}
-		return nil
 	}
-	if err := p.sweepAway(ctx, absent, false); err != nil || counts.Held == 0 {
+	_, _, err = p.unlisted(ctx, absent, func(rs []*store.Resource) error { return p.makeAbsent(ctx, rs, absent, hold) })
+	if err == nil && hold && missing > 0 {
+		p.Told.Held(p.Set.ID, missing)
+	}
+	if err != nil || hold || counts.Held == 0 {
 		return err
 	}
 	if counts.Held > merge.GuardMin && counts.Held >= b.held {
@@ -55,8 +52,7 @@ func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	return err
 }
 
-// heed notes that the list does not name resources that a push deleted. Otherwise older documents would count again if
-// a later push proved untrue.
+// heed notes pushed deletions that the list confirms, or older documents would count again if a push was untrue.
 func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) error {
 	pushed := p.Scan(store.ScanQuery{SetID: p.Set.ID, Filter: store.FilterPushed})
 	return p.Revise(ctx, pushed, p.Plan.Name, func(v *Revision, rs []*store.Resource) error {
@@ -70,69 +66,56 @@ func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) er
 	})
 }
 
-func (p *Puller) sweepAway(ctx context.Context, absent merge.Candidate, hold bool) error {
-	_, err := p.unlisted(ctx, absent, func(rs []*store.Resource) error {
-		return p.makeAbsent(ctx, rs, absent, hold)
-	})
-	return err
-}
-
-type unlistedCount struct{ rows, files int64 }
-
-// unlisted pages over wanted resources that the baseline did not list, unless their want is newer.
-func (p *Puller) unlisted(ctx context.Context, absent merge.Candidate,
-	each func([]*store.Resource) error) (unlistedCount, error) {
-	var n unlistedCount
+// unlisted pages over wanted resources that the baseline did not list, unless their want is newer. It counts them, and
+// the files among them.
+func (p *Puller) unlisted(
+	ctx context.Context, absent merge.Candidate, each func([]*store.Resource) error,
+) (rows, files int64, err error) {
 	var ids []int64
 	page := func() error {
 		rs, err := p.Store.ByIDs(ctx, ids)
 		if err != nil {
 			return err
 		}
-		kept := rs[:0]
-		for _, r := range rs {
+		rs = slices.DeleteFunc(rs, func(r *store.Resource) bool {
 			w := r.WantFor(p.Set.ID)
 			if w == nil || p.shown != nil && p.shown(r, w) {
-				continue
+				return true
 			}
 			ignored := merge.MergeUnlisted(w, merge.FloorOf(p.Set), p.Plan.Reading) == merge.Ignore
 			if ignored && !backed(w, absent) {
-				continue
+				return true
 			}
-			kept = append(kept, r)
-			if n.rows++; ignored {
-				continue
+			if rows++; !ignored && r.Have.State == store.HavePresent {
+				files++
 			}
-			if r.Have.State == store.HavePresent {
-				n.files++
-			}
-		}
-		rs, ids = kept, ids[:0]
-		if each != nil {
+			return false
+		})
+		if ids = ids[:0]; each != nil {
 			return each(rs)
 		}
 		return nil
 	}
 	for id, err := range p.Store.Unlisted(ctx, p.Set.ID, p.Set.Generation, EndOfTime) {
 		if err != nil {
-			return n, err
+			return rows, files, err
 		}
 		if p.Plan.Seen.Has(id) {
 			continue
 		}
 		if ids = append(ids, id); len(ids) >= SweepPage {
 			if err := page(); err != nil {
-				return n, err
+				return rows, files, err
 			}
 		}
 	}
-	if len(ids) == 0 {
-		return n, nil
+	if len(ids) > 0 {
+		err = page()
 	}
-	return n, page()
+	return rows, files, err
 }
 
-// backed reports whether older documents stand behind a pushed or doubted want; the list takes their statement back.
+// backed reports whether older documents stand behind a pushed or doubted want.
 func backed(w *store.Want, absent merge.Candidate) bool {
 	l := w.Listed
 	return l != nil && l.State == store.WantPresent && (l.Generation > 0 || l.Version.From <= absent.Version.Until)
@@ -230,8 +213,7 @@ func (s *Source) DecideHeld(ctx context.Context, set int64, what string, name fu
 				}
 				w.Held = false
 				if what == HeldRejected {
-					// The instant must be newer than the last list without the resource, of which the floor tells: the
-					// same list must not remove it again, but a newer list may.
+					// Newer than the last list without the resource, so that only a newer one may remove it again.
 					since := max(w.Version.Until, floors[w.SetID]) + 1
 					w.State, w.Version, w.Generation = store.WantPresent,
 						store.Version{From: since, Until: since, Ordinal: merge.ByOperator}, 0

@@ -33,7 +33,8 @@ func (v *PushReader) Hear(ctx context.Context, ds []*store.Delivery) error {
 	}
 	h := &Heard{p: v.Puller, standing: st, window: map[uint64]bool{}}
 	v.Feed.Heard, v.Plan.Topic.Hub = h, h
-	if !slices.ContainsFunc(ds, func(d *store.Delivery) bool { return bytes.Contains(d.Body, []byte("deleted-entry")) }) {
+	deletes := func(d *store.Delivery) bool { return bytes.Contains(d.Body, []byte("deleted-entry")) }
+	if !slices.ContainsFunc(ds, deletes) {
 		return nil
 	}
 	var w window.Window
@@ -44,9 +45,7 @@ func (v *PushReader) Hear(ctx context.Context, ds []*store.Delivery) error {
 	return err
 }
 
-// MayChange implements plan.Hub: it decides whether a hub's word may change what the feed told. A deletion is believed
-// only within the newest document, which the next reading checks, and only within the delete guard; otherwise the feed
-// is asked.
+// MayChange implements plan.Hub: a deletion is believed only within the newest document and the delete guard.
 func (h *Heard) MayChange(uri string, item merge.Candidate, current *store.Want) bool {
 	key, at := window.KeyHash(uri), item.Version.From
 	if current == nil {
@@ -86,7 +85,6 @@ func (h *Heard) Remember(c *store.Commit) error {
 	return err
 }
 
-// feedPush is what the deliveries of a topic tell beside wants.
 type feedPush struct {
 	Heard *Heard
 	// Signed says that one delivery had a valid signature; Document is the last signed one that is no feed.
@@ -94,8 +92,7 @@ type feedPush struct {
 	Document *[32]byte
 }
 
-// takeFeed takes up a delivery of a topic. Entries of a signed feed become wants at once; anything else is a hint, and
-// the topic's own document decides (P9, S-66).
+// takeFeed takes up a delivery of a topic: only entries of a signed feed become wants (P9, S-66).
 func (v *PushReader) takeFeed(ctx context.Context, d *store.Delivery) error {
 	v.Feed.Signed = v.Feed.Signed || d.Signed
 	kind := feed.Sniff(d.Type, d.Body[:min(len(d.Body), sniffMost)])
@@ -160,8 +157,7 @@ func (v *PushReader) takeFeed(ctx context.Context, d *store.Delivery) error {
 
 const sniffMost = 4096
 
-// page takes a pushed document that is no feed. The topic's own answer decides, because the document has no age (P6);
-// without such an answer (S-10) the push counts.
+// page takes a pushed document that is no feed. The topic's own answer decides, if it has one (P6, S-10).
 func (v *PushReader) page(ctx context.Context, d *store.Delivery) error {
 	v.Hint = true
 	var st destination.TopicState
@@ -174,12 +170,10 @@ func (v *PushReader) page(ctx context.Context, d *store.Delivery) error {
 	c := merge.Candidate{State: store.WantPresent,
 		Version: store.Version{From: d.Received, Until: d.Received, Document: plan.PushedDocument(d.Digest)},
 		Digests: plan.InlineDigest(d.Body), Length: int64(len(d.Body)), LastMod: d.Received, Type: d.Type}
-	return v.Plan.Add(ctx, plan.Entry{URI: topic, Cand: c,
-		Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
+	return v.Plan.Add(ctx, plan.Entry{URI: topic, Cand: c, Item: &plan.Item{Inline: true, Content: d.Body, From: from}})
 }
 
-// base resolves relative links of a pushed feed like those of the feed itself. Otherwise the same entry would become
-// two.
+// base resolves relative links like those of the feed itself, or one entry would become two.
 func (v *PushReader) base(ctx context.Context) (*url.URL, error) {
 	t := v.Offer.Topic
 	at := t.Answer.Final

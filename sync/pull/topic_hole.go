@@ -63,8 +63,7 @@ func (w *walk) position() store.Micros {
 	return position
 }
 
-// keep remembers what the feed showed. A document without entries tells nothing, and one without news may be an old
-// copy.
+// keep remembers what the feed showed. A document without news may be an old copy.
 func (w *walk) keep() error {
 	p := w.p
 	now := &w.now
@@ -98,8 +97,7 @@ func (w *walk) keep() error {
 	return p.rememberJSON(TopicWindow+p.Set.CapabilityList, now)
 }
 
-// holes records what the feed leaves unproven (T-04) and closes what its archives prove. It returns how far back the
-// feed reached, NoTime for everything.
+// holes records what the feed leaves unproven (T-04) and returns how far back it reached.
 func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	p := w.p
 	now := p.SourceNow()
@@ -152,14 +150,12 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	return since, err
 }
 
-// whole reports whether the history was read back to since. Archives lead to the beginning (RFC 5005, 4); pages may end
-// earlier.
+// whole reports whether the history was read back to since. Pages may end before archives do (RFC 5005, 4).
 func (w *walk) whole(since store.Micros) bool {
 	return w.path.ended && w.path.pages > 1 && len(w.now.Rest) == 0 && w.flaws.own+w.flaws.older == 0 &&
 		(w.path.archived || !since.Known() || w.times.goes.Known() && w.times.goes <= since)
 }
 
-// close closes the gaps that a whole history covers.
 func (w *walk) close(ctx context.Context) error {
 	p := w.p
 	if !w.whole(store.NoTime) {

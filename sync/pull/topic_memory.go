@@ -4,9 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strconv"
 
+	"cmp"
+	"errors"
+	"fmt"
+
 	"resyncd/destination"
+	"resyncd/destination/feed"
+	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/sync/merge"
 	"resyncd/sync/parsed"
@@ -49,8 +56,7 @@ func (s *Source) recallTopic(ctx context.Context, url string) (*destination.Topi
 	return &st, nil
 }
 
-// doubtful reports whether a set may differ from its unchanged topic: the mirror lost bytes, a hub's word is unchecked
-// (P9), news may be on another page, or other parts are mirrored now.
+// doubtful reports whether a set may differ from its unchanged topic (P9).
 func (s *Source) doubtful(ctx context.Context, set int64) (bool, error) {
 	stood, err := s.standingOf(ctx, set)
 	if err != nil || stood.Last != 0 || stood.NoOrder || stood.Form != s.Target.form() {
@@ -108,7 +114,6 @@ func (s *Source) standingOf(ctx context.Context, set int64) (st standing, err er
 	return st, err
 }
 
-// settle remembers the standing after a reading, which may still lag behind pushes.
 func (p *Puller) settle(ctx context.Context, w *walk) error {
 	was, err := p.standingOf(ctx, p.Set.ID)
 	if err != nil {
@@ -146,7 +151,11 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 	before := p.Cover.ProvenPosition()
 	p.Cover.AddBaseline(min(at, p.SourceNow()+merge.Skew) + 1)
 	if now := p.Cover.ProvenPosition(); now != before {
-		p.topicProved(store.Interval{From: since, Until: now}, entries)
+		kind, iv := store.SpanFeed, store.Interval{From: min(since, now), Until: now}
+		if !since.Known() { // a first reading is its baseline
+			kind = store.SpanBaseline
+		}
+		p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
 	}
 	if err := p.rememberTopic(); err != nil {
 		return err
@@ -165,10 +174,6 @@ func (p *Puller) rememberTopic() error {
 			return err
 		}
 	}
-	return p.rememberSet()
-}
-
-func (p *Puller) rememberSet() error {
 	return p.rememberJSON(topicSet+p.Target.URL, knownTopic{Set: p.Set.CapabilityList})
 }
 
@@ -178,20 +183,16 @@ type knownTopic struct {
 
 // SameTopic keeps the set of a topic whose self link moves (P-06), so that files and history stay.
 func (s *Source) SameTopic(ctx context.Context, offer *destination.Offer) error {
-	for i := range offer.Sets {
-		if offer.Sets[i].Topic == nil {
-			continue
-		}
-		var known knownTopic
-		found, err := s.RecallJSON(ctx, topicSet+s.Target.URL, &known)
-		if err != nil {
-			return err
-		}
-		if found && known.Set != "" {
-			offer.Sets[i].ID = known.Set
-		}
+	i := slices.IndexFunc(offer.Sets, func(o destination.SetOffer) bool { return o.Topic != nil })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	var known knownTopic
+	found, err := s.RecallJSON(ctx, topicSet+s.Target.URL, &known)
+	if found && known.Set != "" {
+		offer.Sets[i].ID = known.Set
+	}
+	return err
 }
 
 // ContentOfInline returns the bytes of an inline resource, or makes them of its edits; store.ErrNotFound for lost ones.
@@ -208,8 +209,7 @@ func (s *Source) ContentOfInline(ctx context.Context, r *store.Resource) ([]byte
 	return content, nil
 }
 
-// LostContent reports whether inline resources wait for bytes that only their feed has, and whether to search its whole
-// history for them.
+// LostContent reports whether inline resources wait for bytes that only their feed has, and if to search for them.
 func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool, err error) {
 	owed := s.Scan(store.ScanQuery{SetID: set, Filter: store.FilterOwed})
 	for r, err := range owed.All(ctx) {
@@ -227,3 +227,118 @@ func (s *Source) LostContent(ctx context.Context, set int64) (some, search bool,
 
 // searches bounds the searches for lost bytes.
 const searches = 3
+
+// Topic reads the entries of a feed, or the one document of another topic.
+func (p *Puller) Topic(ctx context.Context) error {
+	a := &p.Offer.Topic.Answer
+	if a.URL == "" { // the offer tells why
+		return nil
+	}
+	if date := store.Micros(a.Date); date.Known() {
+		p.Offset = date - p.LocalNow()
+	}
+	id, err := p.Store.EnsureDocument(ctx, p.Claim, p.Set.ID, a.URL, string(destination.KindFeed))
+	if err != nil {
+		return err
+	}
+	p.Plan.Topic.Document, p.Plan.News = id, p.heardItem
+	switch {
+	case a.NotModified:
+		p.Out.Usable = true
+		if err := p.rememberTopic(); err != nil { // the page that led here
+			return err
+		}
+		return p.resume(ctx)
+	case a.Format != feed.None:
+		return p.feed(ctx)
+	}
+	was := false
+	if was, err = p.RecallJSON(ctx, TopicWindow+p.Set.CapabilityList, &window.Window{}); err != nil {
+		return err
+	}
+	if was { // a page of maintenance or error with status 200 (F58)
+		p.Fail(fmt.Errorf("%s answered with %s in place of its feed: nothing was changed",
+			fetch.RedactURL(a.URL), cmp.Or(a.ContentType, "a document of no type")))
+		return nil
+	}
+	return p.page(ctx)
+}
+
+// heardItem counts a change that a subscription missed.
+func (p *Puller) heardItem(at store.Version) {
+	if p.Holes.Missed != nil && p.Based() {
+		p.Holes.Missed(at, false)
+	}
+}
+
+// ItemFrom returns the origin of entries. A cached Date may be old, so the local clock limits the future too (P6).
+func (p *Puller) ItemFrom(uncached bool) merge.ItemFrom {
+	now := p.LocalNow()
+	return merge.ItemFrom{Uncached: uncached, Full: p.Full, Now: now,
+		Limit: max(now, p.SourceNow()) + merge.Skew, Shown: store.NoTime}
+}
+
+func (p *Puller) page(ctx context.Context) error {
+	t := p.Offer.Topic
+	a := &t.Answer
+	p.Out.Usable = true
+	at := store.Micros(a.Date)
+	if lm, ok := parsed.HTTPTime(a.LastModified); ok {
+		at = lm
+	}
+	if !at.Known() {
+		at = p.SourceNow()
+	}
+	entries := int64(0)
+	if !a.Empty {
+		entries = 1
+		uri, had, err := p.pageOf(ctx)
+		if err != nil {
+			return err
+		}
+		now := p.SourceNow()
+		c := merge.Candidate{State: store.WantPresent,
+			Version: store.Version{From: now, Until: now, Document: p.Plan.Topic.Document},
+			Length:  -1, LastMod: store.NoTime, Type: a.ContentType}
+		if had != nil {
+			c.Version = had.Version
+		}
+		if err := p.Plan.Add(ctx,
+			plan.Entry{URI: uri, Cand: c, Item: &plan.Item{From: p.ItemFrom(false), Latest: had == nil}}); err != nil {
+			return err
+		}
+		if err := p.Plan.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.settle(ctx, nil); err != nil {
+		return err
+	}
+	return p.topicRead(ctx, at, p.Cover.ProvenPosition(), entries)
+}
+
+// pageOf returns the resource of a page; had is its want if validators match the file.
+func (p *Puller) pageOf(ctx context.Context) (uri string, had *store.Want, err error) {
+	t := p.Offer.Topic
+	a := &t.Answer
+	r, err := p.Store.Resource(ctx, p.SourceID, t.URL)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", nil, err
+	}
+	if uri = t.URL; a.URL != t.URL && a.Final != t.URL && (err != nil || r.WantFor(p.Set.ID) == nil) {
+		uri = a.URL
+		if r, err = p.Store.Resource(ctx, p.SourceID, uri); err != nil &&
+			!errors.Is(err, store.ErrNotFound) {
+			return "", nil, err
+		}
+	}
+	if err != nil || r.Have.State != store.HavePresent || r.Work.Action != store.ActionNone {
+		return uri, nil, nil
+	}
+	h := &r.Have
+	if a.ETag != "" && h.ETag == a.ETag ||
+		a.ETag == "" && h.ETag == "" && a.LastModified != "" && h.LastModified == a.LastModified {
+		had = r.WantFor(p.Set.ID)
+	}
+	return uri, had, nil
+}

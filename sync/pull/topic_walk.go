@@ -80,23 +80,7 @@ func (p *Puller) feed(ctx context.Context) error {
 	if err := w.read(ctx, &p.Offer.Topic.Answer); err != nil {
 		return err
 	}
-	if err := w.back(ctx); err != nil {
-		return err
-	}
-	if err := w.goOn(ctx); err != nil {
-		return err
-	}
-	if len(p.Plan.Topic.Contested) > 0 && w.flaws.failed == nil {
-		if err := w.decide(ctx); err != nil {
-			return err
-		}
-	}
-	if w.complete && w.flaws.failed == nil {
-		if err := w.sweep(ctx); err != nil {
-			return err
-		}
-	}
-	return w.end(ctx)
+	return inOrder(ctx, w.back, w.goOn, w.decide, w.sweep, w.end)
 }
 
 // resume continues the history of an unchanged feed where an earlier pull stopped.
@@ -109,10 +93,7 @@ func (p *Puller) resume(ctx context.Context) error {
 		return p.commitSet(ctx)
 	}
 	w.unchanged, w.path.pages = true, 1
-	if err := w.goOn(ctx); err != nil {
-		return err
-	}
-	return w.end(ctx)
+	return inOrder(ctx, w.goOn, w.end)
 }
 
 func (p *Puller) newWalk(ctx context.Context) (*walk, error) {
@@ -179,7 +160,7 @@ func (w *walk) back(ctx context.Context) error {
 	return nil
 }
 
-// goOn reads the documents that an earlier pull missed. A document that is still missing does not fail the walk.
+// goOn reads the documents that an earlier pull missed.
 func (w *walk) goOn(ctx context.Context) error {
 	if w.was == nil || w.flaws.failed != nil {
 		return nil
@@ -326,7 +307,6 @@ func (w *walk) read(ctx context.Context, a *destination.TopicAnswer) error {
 	return nil
 }
 
-// readFrom sets the origin of a document's entries.
 func (w *walk) readFrom(a *destination.TopicAnswer, uncached bool) {
 	w.items.From, w.items.Kind, w.items.Evidence = w.p.ItemFrom(uncached), a.Format, a.URL
 	w.items.From.Page = a.URL
@@ -337,8 +317,7 @@ func (w *walk) readFrom(a *destination.TopicAnswer, uncached bool) {
 	}
 }
 
-// entries passes the entries of a document to each and plans them. A fault of the document fails the walk; earlier
-// entries count.
+// entries passes the entries of a document to each and plans them. A fault of the document fails the walk.
 func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer,
 	each func(context.Context, *feed.Entry) error) (*feed.Head, error) {
 	base, err := url.Parse(a.Final)
@@ -362,7 +341,6 @@ func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer,
 	return head, w.p.Plan.Flush(ctx) // a batch holds the bytes of its entries
 }
 
-// identity returns the key and the instant of an entry.
 func (w *walk) identity(e *feed.Entry) (h uint64, when store.Micros) {
 	if e.Edit != nil && w.p.Target.Records != "" {
 		sum := e.Edit.Digest() // edits of one record may share an id
@@ -396,10 +374,12 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 	return w.items.Take(ctx, e)
 }
 
-// decide reads contradicting documents again past caches. Only the last statement on an entry counts, so that equal ids
-// do not alternate.
+// decide reads contradicting documents again past caches. Only the last statement on an entry counts.
 func (w *walk) decide(ctx context.Context) error {
 	contested := w.p.Plan.Topic.Contested
+	if len(contested) == 0 || w.flaws.failed != nil {
+		return nil
+	}
 	w.p.Plan.Topic.Contested = nil
 	w.items.Fresh = false
 	for page, uris := range contested {
@@ -435,9 +415,11 @@ func (w *walk) decide(ctx context.Context) error {
 	return nil
 }
 
-// sweep makes absent what a complete feed does not show, as a baseline with its guard (RFC 5005, 2). The document is
-// read again past caches before.
+// sweep makes absent what a complete feed does not show, read again past caches, with the guard (RFC 5005, 2).
 func (w *walk) sweep(ctx context.Context) error {
+	if !w.complete || w.flaws.failed != nil {
+		return nil
+	}
 	p := w.p
 	b := &Baseline{Puller: p, list: listRun{docID: p.Plan.Topic.Document}, Listed: int64(len(w.seen)),
 		skipped: int64(w.flaws.own)}
@@ -451,8 +433,8 @@ func (w *walk) sweep(ctx context.Context) error {
 		return shown || !want.Inline || want.Type == plan.RecordType || ok && p.LocalNow()-pushed < merge.FeedLag
 	}
 	defer func() { p.shown = nil }()
-	gone, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)
-	if err != nil || gone.rows == 0 {
+	rows, _, err := p.unlisted(ctx, merge.Candidate{State: store.WantAbsent}, nil)
+	if err != nil || rows == 0 {
 		return err
 	}
 	a, err := w.again(ctx, p.Offer.Topic.Answer.URL)
