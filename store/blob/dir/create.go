@@ -32,8 +32,8 @@ func Inspect(path string) (State, string, error) {
 	top, err := openTop(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if target, linkErr := os.Readlink(path); linkErr == nil {
-			return Absent, "", fmt.Errorf("inspect mirror root %s: a link to %s, where nothing is: is its disk not mounted?",
-				path, target)
+			return Absent, "", fmt.Errorf("inspect mirror root %s: a link to %s, where nothing is: "+
+				"is its disk not mounted?", path, target)
 		}
 		return Absent, "", nil
 	}
