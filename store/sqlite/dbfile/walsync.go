@@ -159,5 +159,6 @@ func (y *walSync) isCurrent() (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("%s is not the file any more that is written to: its folder was moved, restored, "+
-		"removed or mounted over while this process ran. What it wrote last is in the old one: put that back, then start again", y.path)
+		"removed or mounted over while this process ran. What it wrote last is in the old one: put that back, then "+
+		"start again", y.path)
 }
