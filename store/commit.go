@@ -55,21 +55,6 @@ type SetChange struct {
 	Resources, Bytes int64
 }
 
-// SetState is the part of a Set that the engine owns.
-type SetState struct {
-	Floor         Micros
-	Estimated     bool
-	Flawed        bool
-	Generation    int64
-	Baselines     int64
-	Proven, Joint []Interval
-	Gone          int
-	InStep        bool
-	Problem       string
-	Cause         string
-	LastPull      Micros
-}
-
 // SourceChange writes a Source's own fields; nil stays.
 type SourceChange struct {
 	RootID  *string

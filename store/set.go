@@ -7,6 +7,14 @@ type Set struct {
 	ID             int64
 	SourceID       int64
 	CapabilityList string // its identity: the URL of the Capability List, or of the bare list
+	SetState
+	// Resources and Bytes count files on disk that the set wants (present, ask) or holds; kept by
+	// the deltas of Commit.
+	Resources, Bytes int64
+}
+
+// SetState is the part of a Set that the engine writes.
+type SetState struct {
 	// Floor is the `at` (A) of the last complete baseline, NoTime before the first. Every row of
 	// the set is at least this new; older input is ignored unless it is estimated.
 	Floor Micros
@@ -21,9 +29,6 @@ type Set struct {
 	// Proven and Joint are the coverage: sorted, disjoint closed intervals (coverage.md 3). The first interval of a
 	// set with a baseline begins at its floor.
 	Proven, Joint []Interval
-	// Resources and Bytes count files on disk that the set wants (present, ask) or holds; kept by
-	// the deltas of Commit.
-	Resources, Bytes int64
 	// Gone counts consecutive consistent reads in which the Source no longer offered this set (F71).
 	Gone int
 	// InStep and Problem are the outcome of the last pull, for status. Problem is "" or one

@@ -59,6 +59,11 @@ type Subscription struct {
 	Cause          string // of Reason in a stable word, "" for none (Set.Cause)
 	Ended          Micros // when it became Gone
 
+	SubscriptionCounts
+}
+
+// SubscriptionCounts are the counters of a Subscription, which the Store keeps.
+type SubscriptionCounts struct {
 	LastDelivery          Micros
 	Delivered, Duplicates int64
 	RejectedSignature     int64
@@ -85,7 +90,7 @@ type Subscriptions interface {
 	AddSubscription(ctx context.Context, s *Subscription) error
 	// ChangeSubscription applies fn to the record, keeps the result durably and returns it;
 	// ErrNotFound if there is none. fn must be quick and call nothing of the Store; after its error
-	// nothing is changed. The ID and the counters (LastDelivery and all below it) are the Store's.
+	// nothing is changed. The ID and the counts are the Store's.
 	ChangeSubscription(ctx context.Context, id int64, fn func(*Subscription) error) (Subscription, error)
 	// Subscription returns one by ID, or ErrNotFound.
 	Subscription(ctx context.Context, id int64) (Subscription, error)

@@ -50,7 +50,8 @@ func newRecord(key setKey, t target, hub string, secret bool, m moment) store.Su
 		SourceID: key.source, SetID: key.set, Kind: t.kind, Topic: t.topic, Hub: hub,
 		Token: base64.RawURLEncoding.EncodeToString(random32()), State: store.SubWanted,
 		Requested: store.NoTime, Verified: store.NoTime, Renew: store.NoTime, Expires: store.NoTime,
-		Rotated: m.now, Next: m.now, Ended: store.NoTime, LastDelivery: store.NoTime,
+		Rotated: m.now, Next: m.now, Ended: store.NoTime,
+		SubscriptionCounts: store.SubscriptionCounts{LastDelivery: store.NoTime},
 	}
 	if secret {
 		s.Secret = hex.EncodeToString(random32())

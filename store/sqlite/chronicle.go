@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"resyncd/store"
@@ -11,10 +12,18 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
+// pointColumns are those of pointFields.
+const pointColumns = "at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses"
+
+func pointFields(p *store.Point) []any {
+	return []any{column.InstantAt(&p.At), &p.SourceID, &p.Changes, &p.Failed, &p.Bytes, &p.Pushes, &p.Latency,
+		&p.LatencyMost, &p.Misses}
+}
+
 const (
 	pointRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	pointHead = `INSERT INTO series
-		(width, at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses) VALUES `
+		(width, ` + pointColumns + `) VALUES `
 	pointTail = ` ON CONFLICT (width, at, source_id) DO UPDATE SET changes = changes + excluded.changes,
 		failed = failed + excluded.failed, bytes = bytes + excluded.bytes, pushes = pushes + excluded.pushes,
 		latency = latency + excluded.latency, latency_most = max(latency_most, excluded.latency_most),
@@ -62,11 +71,7 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 	if len(sums) == 0 && s.db.Writable() {
 		return nil
 	}
-	places := make([]bucket, 0, len(sums))
-	for at := range sums {
-		places = append(places, at)
-	}
-	slices.SortFunc(places, func(a, b bucket) int { // the order of the table
+	places := slices.SortedFunc(maps.Keys(sums), func(a, b bucket) int { // the order of the table
 		return cmp.Or(cmp.Compare(a.width, b.width), cmp.Compare(a.at, b.at), cmp.Compare(a.source, b.source))
 	})
 	return s.db.Write(ctx, "add to the history", func(ctx context.Context, w *dbfile.Writer) error {
@@ -74,70 +79,41 @@ func (s *Store) AddPoints(ctx context.Context, points []store.Point) error {
 	})
 }
 
-// putPoints writes the sums of the existing Sources, rowsAtOnce with a statement.
+// putPoints writes the sums of the existing Sources.
 func putPoints(ctx context.Context, w *dbfile.Writer, places []bucket, sums map[bucket]*store.Point) error {
-	rows, err := w.Query(ctx, "SELECT id FROM source WHERE name IS NOT NULL")
+	known, err := dbfile.All(ctx, w, idField, "SELECT id FROM source WHERE name IS NOT NULL ORDER BY id")
 	if err != nil {
 		return err
 	}
-	there, err := collect(rows, scanID)
-	if err != nil {
-		return err
-	}
-	known := make(map[int64]bool, len(there))
-	for _, id := range there {
-		known[id] = true
-	}
-	places = slices.DeleteFunc(places, func(at bucket) bool { return !known[at.source] })
-	args := make([]any, 0, 10*rowsAtOnce)
-	for rest := places; len(rest) > 0; {
-		n := rowsAtOnce
-		if len(rest) < n {
-			n = 1
-		}
-		args = args[:0]
-		for _, at := range rest[:n] {
-			p := sums[at]
-			args = append(args, int64(at.width), int64(at.at), at.source, p.Changes, p.Failed, p.Bytes, p.Pushes,
-				p.Latency,
-				p.LatencyMost, p.Misses)
-		}
-		if _, err := w.Exec(ctx, pointHead+rowsOf(pointRow, n)+pointTail, args...); err != nil {
-			return err
-		}
-		rest = rest[n:]
-	}
-	return nil
+	places = slices.DeleteFunc(places, func(at bucket) bool {
+		_, there := slices.BinarySearch(known, at.source)
+		return !there
+	})
+	return writeRows(ctx, w, pointHead, pointRow, pointTail, places, func(args []any, at bucket) []any {
+		p := sums[at]
+		return append(args, int64(at.width), int64(at.at), at.source, p.Changes, p.Failed, p.Bytes, p.Pushes, p.Latency,
+			p.LatencyMost, p.Misses)
+	})
 }
 
 // Points implements store.Chronicle.
 func (s *Store) Points(ctx context.Context, sourceID int64, w store.Width, from,
 	until store.Micros) ([]store.Point, error) {
-	const what = "read the history"
-	const columns = "at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses"
 	if s.lacks(schemaChronicle) {
 		return nil, nil
 	}
-	query, args := "SELECT "+columns+" FROM series WHERE width = ? AND at >= ? AND at < ?", []any{int64(w),
+	query, args := "SELECT "+pointColumns+" FROM series WHERE width = ? AND at >= ? AND at < ?", []any{int64(w),
 		int64(from), int64(until)}
 	if sourceID != 0 { // from each instant with a point to the next
 		query = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series WHERE width = ?1 AND at >= ?2 AND at < ?3
 				ORDER BY at LIMIT 1) UNION ALL SELECT (SELECT at FROM series WHERE width = ?1 AND at > t.begun
 				AND at < ?3 ORDER BY at LIMIT 1) FROM t WHERE t.begun IS NOT NULL)
-			SELECT ` + columns + " FROM t CROSS JOIN series ON width = ?1 AND at = t.begun AND source_id = ?4"
+			SELECT ` + pointColumns + " FROM t CROSS JOIN series ON width = ?1 AND at = t.begun AND source_id = ?4"
 		args = append(args, sourceID)
 	}
-	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, s.db.Fail(what, err)
-	}
-	points, err := collect(rows, func(row rowScanner) (p store.Point, err error) {
-		err = row.Scan(column.IntoInstant(&p.At), &p.SourceID, &p.Changes, &p.Failed, &p.Bytes, &p.Pushes, &p.Latency,
-			&p.LatencyMost, &p.Misses)
-		return p, err
-	})
+	points, err := dbfile.All(ctx, s.db, pointFields, query, args...)
 	slices.SortFunc(points, func(a, b store.Point) int {
 		return cmp.Or(cmp.Compare(a.SourceID, b.SourceID), cmp.Compare(a.At, b.At))
 	})
-	return points, s.db.Fail(what, err)
+	return points, s.db.Fail("read the history", err)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"resyncd/store"
-	"resyncd/store/sqlite/column"
 	"resyncd/store/sqlite/dbfile"
 )
 
@@ -28,7 +27,6 @@ func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
 	for i, id := range p.gapIDs {
 		c.Gaps[i].ID = id
 	}
-	s.folders.add(p.folders)
 	return nil
 }
 
@@ -36,11 +34,10 @@ type commit struct {
 	s       *Store
 	c       *store.Commit
 	source  int64
-	ids     []int64 // of c.Resources
-	gapIDs  []int64 // of c.Gaps
-	folders []folderName
-	fresh   map[folderName]struct{} // folders to look up
-	args    []any                   // reused
+	ids     []int64             // of c.Resources
+	gapIDs  []int64             // of c.Gaps
+	folders map[string]struct{} // those above new files
+	args    []any               // reused
 }
 
 func (p *commit) apply(ctx context.Context, w *dbfile.Writer) error {
@@ -59,42 +56,36 @@ func (p *commit) apply(ctx context.Context, w *dbfile.Writer) error {
 // checkSets fails if a part of the commit is of another Source's set: it would be written without a
 // claim.
 func (p *commit) checkSets(ctx context.Context, w *dbfile.Writer) error {
-	seen := map[int64]bool{}
-	check := func(id int64) error {
-		if seen[id] {
-			return nil
-		}
-		seen[id] = true
-		return p.s.owned(ctx, w, p.c.Claim, id)
-	}
-	var ids []int64
+	sets := map[int64]bool{}
+	last := int64(0)
 	for i := range p.c.Resources {
-		if want := p.c.Resources[i].Want; want != nil && (len(ids) == 0 || ids[len(ids)-1] != want.SetID) {
-			ids = append(ids, want.SetID)
+		if want := p.c.Resources[i].Want; want != nil && want.SetID != last {
+			last = want.SetID
+			sets[last] = true
 		}
 	}
 	for i := range p.c.Sets {
-		ids = append(ids, p.c.Sets[i].ID)
+		sets[p.c.Sets[i].ID] = true
 	}
 	for _, g := range p.c.Gaps {
-		ids = append(ids, g.SetID)
+		sets[g.SetID] = true
 	}
 	for i := range p.c.Runs {
-		ids = append(ids, p.c.Runs[i].SetID)
+		sets[p.c.Runs[i].SetID] = true
 	}
 	for i := range p.c.Spans {
-		ids = append(ids, p.c.Spans[i].SetID)
+		sets[p.c.Spans[i].SetID] = true
 	}
 	for i := range p.c.Documents {
 		if id := p.c.Documents[i].SetID; id != 0 {
-			ids = append(ids, id)
+			sets[id] = true
 		}
 	}
 	if p.c.DropTombstones != nil {
-		ids = append(ids, p.c.DropTombstones.SetID)
+		sets[p.c.DropTombstones.SetID] = true
 	}
-	for _, id := range ids {
-		if err := check(id); err != nil {
+	for id := range sets {
+		if err := p.s.owned(ctx, w, p.c.Claim, id); err != nil {
 			return err
 		}
 	}
@@ -105,20 +96,7 @@ func (p *commit) sets(ctx context.Context, w *dbfile.Writer) error {
 	for i := range p.c.Sets {
 		change := &p.c.Sets[i]
 		if st := change.State; st != nil {
-			proven, err := column.Intervals(st.Proven)
-			if err != nil {
-				return err
-			}
-			joint, err := column.Intervals(st.Joint)
-			if err != nil {
-				return err
-			}
-			_, err = w.Exec(ctx, `UPDATE sets SET floor = ?, generation = ?, baselines = ?, proven = ?, joint = ?,
-				gone = ?, in_step = ?, problem = ?, last_pull = ?, estimated = ?, flawed = ? WHERE id = ?`,
-				column.Instant(st.Floor), st.Generation, st.Baselines, proven, joint,
-				int64(st.Gone), column.Flag(st.InStep), store.WithCause(st.Problem, st.Cause),
-				column.Instant(st.LastPull),
-				column.Flag(st.Estimated), column.Flag(st.Flawed), change.ID)
+			_, err := w.Exec(ctx, update("sets", stateColumns)+"id = ?", append(stateFields(st), change.ID)...)
 			if err != nil {
 				return err
 			}
@@ -147,18 +125,9 @@ func (p *commit) sourceChange(ctx context.Context, w *dbfile.Writer) error {
 	if ch == nil {
 		return nil
 	}
-	var rootID, unclean, policy any
-	if ch.RootID != nil {
-		rootID = *ch.RootID
-	}
-	if ch.Unclean != nil {
-		unclean = column.Flag(*ch.Unclean)
-	}
-	if ch.Policy != nil {
-		policy = *ch.Policy
-	}
+	// What is nil is NULL.
 	_, err := w.Exec(ctx, `UPDATE source SET root_id = coalesce(?, root_id), unclean = coalesce(?, unclean),
-		policy = coalesce(?, policy) WHERE id = ?`, rootID, unclean, policy, p.source)
+		policy = coalesce(?, policy) WHERE id = ?`, ch.RootID, ch.Unclean, ch.Policy, p.source)
 	return err
 }
 

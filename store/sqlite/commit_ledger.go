@@ -19,16 +19,12 @@ func (p *commit) dropTombstones(ctx context.Context, w *dbfile.Writer) error {
 		return nil
 	}
 	for after := int64(-1); ; {
-		rows, err := w.Query(ctx, `SELECT w.resource_id FROM want w INDEXED BY want_absent WHERE w.set_id = ?
-				AND w.state = 2 AND w.resource_id > ? AND w.held = 0 AND (w.v_until IS NULL OR w.v_until <= ?)
+		ids, err := dbfile.All(ctx, w, idField, `SELECT w.resource_id FROM want w INDEXED BY want_absent
+			WHERE w.set_id = ? AND w.state = 2 AND w.resource_id > ? AND w.held = 0 AND (w.v_until IS NULL OR w.v_until <= ?)
 				AND EXISTS (SELECT 1 FROM resource r WHERE r.id = w.resource_id AND r.have = 0 AND r.action = 0)
 				AND NOT EXISTS (SELECT 1 FROM sets t CROSS JOIN want o ON o.set_id = t.id
 					AND o.resource_id = w.resource_id WHERE t.source_id = ? AND o.state IN (1, 3))
 			ORDER BY w.resource_id LIMIT ?`, d.SetID, after, int64(d.At), p.source, wantStep)
-		if err != nil {
-			return err
-		}
-		ids, err := collect(rows, scanID)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -59,27 +55,25 @@ func (p *commit) dropTombstones(ctx context.Context, w *dbfile.Writer) error {
 func (p *commit) gaps(ctx context.Context, w *dbfile.Writer) error {
 	p.gapIDs = make([]int64, len(p.c.Gaps))
 	for i, g := range p.c.Gaps {
-		args := []any{g.SetID, column.Instant(g.From), column.Instant(g.Until), string(g.State),
-			column.Flag(!g.State.Open()), g.ClosedBy, column.Instant(g.Found), column.Instant(g.Ended)}
-		p.gapIDs[i] = g.ID
-		if g.ID == 0 {
-			err := w.Get(ctx, `INSERT INTO gap (set_id, v_from, v_until, state, ended_yet, closed_by, found, ended)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`, args, &p.gapIDs[i])
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		n, err := w.Exec(ctx, `UPDATE gap SET set_id = ?1, v_from = ?2, v_until = ?3, state = ?4, ended_yet = ?5,
-			closed_by = ?6, found = ?7, ended = ?8 WHERE id = ?9 AND set_id = ?1`, append(args, g.ID)...)
-		if err == nil && n == 0 {
-			err = fmt.Errorf("gap %d: %w", g.ID, store.ErrNotFound)
-		}
-		if err != nil {
+		values := append(gapFields(g)[1:], !g.State.Open())
+		var err error
+		if p.gapIDs[i], err = put(ctx, w, "gap", gapColumns+", ended_yet", g.ID, g.SetID, values); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// put adds a row of a set, or changes the one with that id, and returns its id.
+func put(ctx context.Context, w *dbfile.Writer, table, columns string, id, setID int64, values []any) (int64, error) {
+	if id == 0 {
+		return w.Insert(ctx, insertInto(table, columns), values...)
+	}
+	err := metRow(w.Exec(ctx, update(table, columns)+"id = ? AND set_id = ?", append(values, id, setID)...))
+	if err != nil {
+		return 0, fmt.Errorf("%s %d: %w", table, id, err)
+	}
+	return id, nil
 }
 
 func (p *commit) dropGaps(ctx context.Context, w *dbfile.Writer) error {
@@ -117,12 +111,13 @@ func (p *commit) documents(ctx context.Context, w *dbfile.Writer) error {
 
 func (p *commit) trash(ctx context.Context, w *dbfile.Writer) error {
 	for i := range p.c.Trash {
-		t := &p.c.Trash[i]
+		t := p.c.Trash[i]
 		if err := p.checkSource(t.SourceID); err != nil {
 			return err
 		}
-		_, err := w.Exec(ctx, "INSERT OR REPLACE INTO trash ("+trashColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			p.source, t.ID, t.URI, t.Key, t.SHA256[:], t.Length, t.Reason, column.Instant(t.At))
+		t.SourceID = p.source
+		_, err := w.Exec(ctx, "INSERT OR REPLACE INTO trash ("+trashColumns+") VALUES "+parametersFor(trashColumns),
+			trashFields(&t)...)
 		if err != nil {
 			return err
 		}
@@ -139,49 +134,30 @@ func (p *commit) events(ctx context.Context, w *dbfile.Writer) error {
 	if len(p.c.Events) == 0 {
 		return nil
 	}
+	for i := range p.c.Events {
+		if err := p.checkSource(p.c.Events[i].SourceID); err != nil {
+			return err
+		}
+	}
 	var id int64
 	err := w.Get(ctx, "UPDATE source SET next_event = next_event + ?1 WHERE id = ?2 RETURNING next_event - ?1",
 		[]any{len(p.c.Events), p.source}, &id)
 	if err != nil {
 		return err
 	}
-	for i := range p.c.Events {
-		e := &p.c.Events[i]
-		if err := p.checkSource(e.SourceID); err != nil {
-			return err
-		}
-		_, err := w.Exec(ctx, `INSERT INTO event (source_id, uri, id, at, what, v_from, v_until, ordinal, document,
-			detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, p.source, e.URI, id, column.Instant(e.At), e.What,
-			column.Instant(e.Version.From), column.Instant(e.Version.Until), e.Version.Ordinal, e.Version.Document,
-			e.Detail)
-		if err != nil {
-			return err
-		}
-		id++
-	}
-	return nil
+	id--
+	return writeRows(ctx, w, "INSERT INTO event ("+eventColumns+", id) VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "",
+		p.c.Events, func(args []any, e store.Event) []any {
+			id++
+			return append(args, p.source, e.URI, column.Instant(e.At), e.What, column.Instant(e.Version.From),
+				column.Instant(e.Version.Until), e.Version.Ordinal, e.Version.Document, e.Detail, id)
+		})
 }
 
 func (p *commit) runs(ctx context.Context, w *dbfile.Writer) error {
 	for i := range p.c.Runs {
 		r := &p.c.Runs[i]
-		args := []any{r.SetID, r.Kind, column.Instant(r.Started), column.Instant(r.Ended), r.Fetched, r.Deleted,
-			r.Unchanged, r.Failed, r.Bytes, r.Requests, r.Problem}
-		if r.ID == 0 {
-			_, err := w.Exec(ctx, `INSERT INTO run (set_id, kind, started, ended, fetched, deleted, unchanged, failed,
-				bytes, requests, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		n, err := w.Exec(ctx, `UPDATE run SET kind = ?2, started = ?3, ended = ?4, fetched = ?5, deleted = ?6,
-			unchanged = ?7, failed = ?8, bytes = ?9, requests = ?10, problem = ?11 WHERE id = ?12 AND set_id = ?1`,
-			append(args, r.ID)...)
-		if err == nil && n == 0 {
-			err = fmt.Errorf("run %d: %w", r.ID, store.ErrNotFound)
-		}
-		if err != nil {
+		if _, err := put(ctx, w, "run", runColumns, r.ID, r.SetID, runFields(r)[1:]); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,13 +14,9 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// rowsAtOnce is how many rows one statement writes; more are no faster.
-//
-// These statements are OR FAIL: by default SQLite copies each page that a statement changes, to
-// undo its first rows if a later one fails, which costs much with URIs in random order. Here a
-// failure ends the transaction anyway.
-const rowsAtOnce = 20
-
+// These statements are OR FAIL: by default SQLite copies each page that a statement changes, to undo
+// its first rows if a later one fails, which costs much with URIs in random order. Here a failure
+// ends the transaction anyway.
 const (
 	insertRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	insertHead = `INSERT OR FAIL INTO resource
@@ -31,8 +28,6 @@ const (
 		action = v.column5, due = v.column6, failure = v.column7 FROM (VALUES `
 	updateTail = ") v WHERE resource.id = v.column1"
 
-	folderHead = "INSERT OR FAIL INTO folder (source_id, name) VALUES "
-
 	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	wantHead = `INSERT OR FAIL INTO want
 		(set_id, resource_id, state, v_from, v_until, generation, held, refused, said, pushed) VALUES `
@@ -40,9 +35,6 @@ const (
 		v_until = excluded.v_until, generation = excluded.generation, held = excluded.held, refused = excluded.refused,
 		said = excluded.said, pushed = excluded.pushed`
 )
-
-// rowsOf is a list of n rows of parameters.
-func rowsOf(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
 
 // resources inserts and updates resources. It fills p.ids.
 func (p *commit) resources(ctx context.Context, w *dbfile.Writer) error {
@@ -107,15 +99,10 @@ func (p *commit) insert(ctx context.Context, w *dbfile.Writer, inserts []int) (k
 	slices.SortStableFunc(inserts,
 		func(a, b int) int { return strings.Compare(p.c.Resources[a].URI, p.c.Resources[b].URI) })
 	known = map[int]bool{}
-	for len(inserts) > 0 {
-		n := rowsAtOnce
-		if len(inserts) < n {
-			n = 1
-		}
-		if err := p.insertRows(ctx, w, inserts[:n], known); err != nil {
+	for part := range batches(inserts) {
+		if err := p.insertRows(ctx, w, part, known); err != nil {
 			return nil, err
 		}
-		inserts = inserts[n:]
 	}
 	return known, nil
 }
@@ -187,14 +174,13 @@ func (p *commit) update(ctx context.Context, w *dbfile.Writer, id int64, r *stor
 	if set == "" {
 		set = ", id = id" // a want must keep its resource
 	}
-	n, err := w.Exec(ctx, "UPDATE resource SET "+set[2:]+" WHERE id = ?", append(p.args, id)...)
-	if err == nil && n == 0 {
-		err = fmt.Errorf("resource %d: %w", id, store.ErrNotFound)
+	if err := metRow(w.Exec(ctx, "UPDATE resource SET "+set[2:]+" WHERE id = ?", append(p.args, id)...)); err != nil {
+		return fmt.Errorf("resource %d: %w", id, err)
 	}
-	if err != nil || r.Key == "" {
-		return err
+	if r.Key == "" {
+		return nil
 	}
-	n, err = w.Exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
+	n, err := w.Exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
 	if err == nil && n > 0 {
 		p.addFolders(r)
 	}
@@ -242,74 +228,40 @@ func (p *commit) updateEach(ctx context.Context, w *dbfile.Writer, which []int) 
 	return nil
 }
 
-// addFolders notes the folders above a file that are not known to be recorded.
+// addFolders notes the folders above a file.
 func (p *commit) addFolders(r *store.ResourceChange) {
 	name := r.Name
 	if name == "" {
 		name = r.Key
 	}
 	for name = parent(name); name != ""; name = parent(name) {
-		f := folderName{p.source, name}
-		if _, again := p.fresh[f]; again || p.s.folders.has(f) {
-			return // recorded, so those above it are too
+		if _, again := p.folders[name]; again {
+			return
 		}
-		if p.fresh == nil {
-			p.fresh = map[folderName]struct{}{}
+		if p.folders == nil {
+			p.folders = map[string]struct{}{}
 		}
-		p.fresh[f] = struct{}{}
-		p.folders = append(p.folders, f)
+		p.folders[name] = struct{}{}
 	}
 }
 
-// writeFolders records the folders, several in one statement and sorted: deep trees have more
-// folders than files.
+// writeFolders records the folders, sorted: deep trees have more folders than files.
 func (p *commit) writeFolders(ctx context.Context, w *dbfile.Writer) error {
-	slices.SortFunc(p.folders, func(a, b folderName) int { return strings.Compare(a.name, b.name) })
-	for rest := p.folders; len(rest) > 0; {
-		n := rowsAtOnce
-		if len(rest) < n {
-			n = 1
-		}
-		p.args = append(p.args[:0], p.source)
-		for _, f := range rest[:n] {
-			p.args = append(p.args, f.name)
-		}
-		if _, err := w.Exec(ctx, folderHead+rowsOf("(?1, ?)", n)+" ON CONFLICT DO NOTHING", p.args...); err != nil {
-			return err
-		}
-		rest = rest[n:]
-	}
-	return nil
+	return writeRows(ctx, w, "INSERT OR FAIL INTO folder (source_id, name) VALUES ", "(?, ?)",
+		" ON CONFLICT DO NOTHING", slices.Sorted(maps.Keys(p.folders)),
+		func(args []any, name string) []any { return append(args, p.source, name) })
 }
 
 // wants writes the wants, in the order of the commit.
 func (p *commit) wants(ctx context.Context, w *dbfile.Writer) error {
 	var which []int
-	flush := func(n int) error {
-		p.args = p.args[:0]
-		for _, i := range which[:n] {
-			p.args = appendWant(p.args, p.ids[i], p.c.Resources[i].Want)
-		}
-		which = which[n:]
-		_, err := w.Exec(ctx, wantHead+rowsOf(wantRow, n)+wantTail, p.args...)
-		return err
-	}
 	for i := range p.c.Resources {
-		if p.c.Resources[i].Want == nil {
-			continue
-		}
-		if which = append(which, i); len(which) == rowsAtOnce {
-			if err := flush(rowsAtOnce); err != nil {
-				return err
-			}
+		if p.c.Resources[i].Want != nil {
+			which = append(which, i)
 		}
 	}
-	for len(which) > 0 {
-		if err := flush(1); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeRows(ctx, w, wantHead, wantRow, wantTail, which,
+		func(args []any, i int) []any { return appendWant(args, p.ids[i], p.c.Resources[i].Want) })
 }
 
 func appendWant(args []any, id int64, want *store.Want) []any {

@@ -75,34 +75,22 @@ func (g *group) apply(ctx context.Context, w *dbfile.Writer) error {
 	return nil
 }
 
-// batchSize is how many of n rows the next statement writes. Groups have any size, so a few
-// statement sizes must make up all of them.
-func batchSize(n int) int {
-	size := 16
-	for size > n {
-		size /= 2
-	}
-	return size
-}
-
 func (g *group) insert(ctx context.Context, w *dbfile.Writer, which []int) error {
-	for len(which) > 0 {
-		n := batchSize(len(which))
+	for part := range batches(which) {
 		g.args = g.args[:0]
-		for _, i := range which[:n] {
+		for _, i := range part {
 			d := g.ds[i]
 			g.args = append(g.args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), column.Instant(d.Received),
 				column.Flag(d.Signed), d.Digest[:],
 				d.Type, column.Instant(d.From), column.Instant(d.Until), bytesOf(d.Body))
 		}
-		last, err := w.Insert(ctx, deliveryHead+rowsOf(deliveryRow, n), g.args...)
+		last, err := w.Insert(ctx, deliveryHead+rowsOf(deliveryRow, len(part)), g.args...)
 		if err != nil {
 			return err
 		}
-		for k, i := range which[:n] { // a statement numbers its rows one after another
-			g.ids[i] = last - int64(n-1-k)
+		for k, i := range part { // a statement numbers its rows one after another
+			g.ids[i] = last - int64(len(part)-1-k)
 		}
-		which = which[n:]
 	}
 	return nil
 }

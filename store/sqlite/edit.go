@@ -13,17 +13,11 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-const (
-	editColumns = "source_id, uri, digest, observed, author, received, evidence, body"
-	editRow     = "(?, ?, ?, ?, ?, ?, ?, ?)"
-	editHead    = "INSERT INTO edit (" + editColumns + ") VALUES "
-	editTail    = " ON CONFLICT (source_id, uri, digest) DO NOTHING"
-)
+const editColumns = "source_id, uri, digest, observed, author, received, evidence, body"
 
-func scanEdit(row rowScanner) (e store.Edit, err error) {
-	err = row.Scan(&e.SourceID, &e.URI, column.IntoDigest(&e.Digest), column.IntoInstant(&e.Observed), &e.Author,
-		column.IntoInstant(&e.Received), &e.Evidence, &e.Body)
-	return e, err
+func editFields(e *store.Edit) []any {
+	return []any{&e.SourceID, &e.URI, column.DigestAt(&e.Digest), column.InstantAt(&e.Observed), &e.Author,
+		column.InstantAt(&e.Received), &e.Evidence, &e.Body}
 }
 
 // Edits implements store.Edits.
@@ -48,13 +42,8 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 		if len(chunk) == 1 {
 			size = 1
 		}
-		rows, err := s.db.Query(ctx, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ("+
-			placeholders(size)+")",
-			listArgs(sourceID, chunk)[:1+size]...)
-		if err != nil {
-			return nil, s.db.Fail(what, err)
-		}
-		found, err := collect(rows, scanEdit)
+		found, err := dbfile.All(ctx, s.db, editFields, "SELECT "+editColumns+
+			" FROM edit WHERE source_id = ? AND uri IN ("+placeholders(size)+")", listArgs(sourceID, chunk)[:1+size]...)
 		if err != nil {
 			return nil, s.db.Fail(what, err)
 		}
@@ -72,28 +61,18 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 	return out, nil
 }
 
-// edits adds the new ones, rowsAtOnce with a statement.
+// edits adds the new ones.
 func (p *commit) edits(ctx context.Context, w *dbfile.Writer) error {
-	for rest := p.c.Edits; len(rest) > 0; {
-		n := rowsAtOnce
-		if len(rest) < n {
-			n = 1
-		}
-		p.args = p.args[:0]
-		for i := range rest[:n] {
-			e := &rest[i]
-			if err := p.checkSource(e.SourceID); err != nil {
-				return err
-			}
-			p.args = append(p.args, p.source, e.URI, e.Digest[:], column.Instant(e.Observed), e.Author,
-				column.Instant(e.Received), e.Evidence, bytesOf(e.Body))
-		}
-		if _, err := w.Exec(ctx, editHead+rowsOf(editRow, n)+editTail, p.args...); err != nil {
+	for i := range p.c.Edits {
+		if err := p.checkSource(p.c.Edits[i].SourceID); err != nil {
 			return err
 		}
-		rest = rest[n:]
 	}
-	return nil
+	return writeRows(ctx, w, "INSERT INTO edit ("+editColumns+") VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?)",
+		" ON CONFLICT (source_id, uri, digest) DO NOTHING", p.c.Edits, func(args []any, e store.Edit) []any {
+			return append(args, p.source, e.URI, e.Digest[:], column.Instant(e.Observed), e.Author,
+				column.Instant(e.Received), e.Evidence, bytesOf(e.Body))
+		})
 }
 
 // Content implements store.Contents.
@@ -102,11 +81,8 @@ func (s *Store) Content(ctx context.Context, resourceID int64) ([]byte, error) {
 	if s.lacks(schemaFeed) {
 		return nil, fmt.Errorf("%s: %w", what, store.ErrNotFound)
 	}
-	rows, err := s.db.Query(ctx, "SELECT body FROM content WHERE resource_id = ?", resourceID)
-	if err != nil {
-		return nil, s.db.Fail(what, err)
-	}
-	body, err := single(collect(rows, func(row rowScanner) (body []byte, err error) { return body, row.Scan(&body) }))
+	var body []byte
+	err := s.db.Get(ctx, "SELECT body FROM content WHERE resource_id = ?", []any{resourceID}, &body)
 	return body, s.db.Fail(what, err)
 }
 

@@ -57,22 +57,22 @@ func endSubscriptions(ctx context.Context, w *dbfile.Writer, sourceID int64) err
 }
 
 func dropInbox(ctx context.Context, w *dbfile.Writer, sourceID int64) (more bool, err error) {
-	rows, err := w.Query(ctx, `DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE source_id = ? LIMIT ?)
+	type delivery struct {
+		kept  bool
+		bytes int64
+	}
+	gone, err := dbfile.All(ctx, w, func(d *delivery) []any { return []any{&d.kept, &d.bytes} },
+		`DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE source_id = ? LIMIT ?)
 		RETURNING kept, length(body)`, sourceID, bodySlice)
 	if err != nil {
 		return false, err
 	}
 	var size store.InboxSize
-	gone, err := collect(rows, func(row rowScanner) (bytes int64, err error) {
-		var kept bool
-		if err = row.Scan(&kept, &bytes); !kept {
+	for _, d := range gone {
+		if !d.kept {
 			size.Deliveries--
-			size.Bytes -= bytes
+			size.Bytes -= d.bytes
 		}
-		return bytes, err
-	})
-	if err != nil {
-		return false, err
 	}
 	return len(gone) > 0, resize(ctx, w, sourceID, size)
 }
@@ -88,36 +88,29 @@ const dropPoints = `WITH RECURSIVE t (begun) AS (SELECT (SELECT at FROM series W
 func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err error) {
 	from, to := idRange(sourceID)
 	slice := s.limits.forget
-	steps := []struct {
-		query string
-		args  []any
-	}{
+	steps := []step{
 		{`DELETE FROM content WHERE resource_id IN (SELECT resource_id FROM content WHERE resource_id >= ?
 			AND resource_id < ? LIMIT ?)`, []any{from, to, bodySlice}},
-		{`DELETE FROM edit WHERE id IN (SELECT id FROM edit WHERE source_id = ? LIMIT ?)`, []any{sourceID, slice}},
-		{`DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)`,
-			[]any{from, to, slice}},
-		{`DELETE FROM want WHERE (set_id, resource_id) IN (SELECT w.set_id, w.resource_id FROM sets t
-			CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
-		{`DELETE FROM folder WHERE source_id = ?1 AND name IN (SELECT name FROM folder WHERE source_id = ?1 LIMIT ?2)`,
-			[]any{sourceID, slice}},
-		{`DELETE FROM event WHERE source_id = ?1 AND (uri, id) IN (SELECT uri, id FROM event WHERE source_id = ?1
-			LIMIT ?2)`, []any{sourceID, slice}},
-		{`DELETE FROM trash WHERE source_id = ?1 AND id IN (SELECT id FROM trash WHERE source_id = ?1 LIMIT ?2)`,
-			[]any{sourceID, slice}},
-		{`DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)`,
-			[]any{sourceID, slice}},
-		{`DELETE FROM gap WHERE id IN (SELECT id FROM gap WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?)
-			LIMIT ?)`, []any{sourceID, slice}},
-		{`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.set_id = t.id
-			WHERE t.source_id = ? LIMIT ?)`, []any{sourceID, slice}},
-		{`DELETE FROM subscription_event WHERE id IN (SELECT id FROM subscription_event WHERE id >= ? AND id < ?
-			LIMIT ?)`, []any{from, to, slice}},
-		{dropPoints, []any{int64(store.Minute), sourceID, slice}},
-		{dropPoints, []any{int64(store.Hour), sourceID, slice}},
-		{dropPoints, []any{int64(store.Day), sourceID, slice}},
-		{`DELETE FROM run WHERE id IN (SELECT id FROM run WHERE set_id IN (SELECT id FROM sets WHERE source_id = ?)
-			LIMIT ?)`, []any{sourceID, slice}},
+	}
+	add := func(query string, args ...any) { steps = append(steps, step{query, append(args, slice)}) }
+	add("DELETE FROM edit WHERE id IN (SELECT id FROM edit WHERE source_id = ? LIMIT ?)", sourceID)
+	add("DELETE FROM resource WHERE id IN (SELECT id FROM resource WHERE id >= ? AND id < ? LIMIT ?)", from, to)
+	add(`DELETE FROM want WHERE (set_id, resource_id) IN (SELECT w.set_id, w.resource_id FROM sets t
+		CROSS JOIN want w ON w.set_id = t.id WHERE t.source_id = ? LIMIT ?)`, sourceID)
+	for _, t := range [][2]string{{"folder", "name"}, {"event", "uri, id"}, {"trash", "id"}} {
+		table, key := t[0], t[1]
+		add("DELETE FROM "+table+" WHERE source_id = ?1 AND ("+key+") IN (SELECT "+key+" FROM "+table+
+			" WHERE source_id = ?1 LIMIT ?2)", sourceID)
+	}
+	add("DELETE FROM document WHERE id IN (SELECT id FROM document WHERE source_id = ? LIMIT ?)", sourceID)
+	for _, table := range []string{"gap", "span", "run"} {
+		add("DELETE FROM "+table+" WHERE id IN (SELECT x.id FROM sets t CROSS JOIN "+table+
+			" x ON x.set_id = t.id WHERE t.source_id = ? LIMIT ?)", sourceID)
+	}
+	add(`DELETE FROM subscription_event WHERE id IN (SELECT id FROM subscription_event WHERE id >= ? AND id < ?
+		LIMIT ?)`, from, to)
+	for _, width := range widths() {
+		add(dropPoints, int64(width), sourceID)
 	}
 	err = s.db.Write(ctx, "drop the rows of a forgotten source", func(ctx context.Context, w *dbfile.Writer) error {
 		if more, err = dropInbox(ctx, w, sourceID); err != nil || more {
@@ -125,11 +118,8 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		}
 		for _, step := range steps {
 			n, err := w.Exec(ctx, step.query, step.args...)
-			if err != nil {
-				return err
-			}
-			if more = n > 0; more {
-				return nil // one slice a transaction
+			if more = n > 0; err != nil || more {
+				return err // one slice a transaction
 			}
 		}
 		for _, query := range []string{"DELETE FROM inbox_share WHERE source_id = ?",

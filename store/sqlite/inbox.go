@@ -55,7 +55,6 @@ func (s *Store) Inbox(ctx context.Context) (store.InboxSize, error) {
 
 // InboxShares implements store.Inbox.
 func (s *Store) InboxShares(ctx context.Context) (map[int64]store.InboxSize, error) {
-	const what = "size up the inbox"
 	query := "SELECT source_id, deliveries, bytes FROM inbox_share WHERE deliveries <> 0"
 	switch {
 	case s.lacks(schemaPush):
@@ -63,19 +62,17 @@ func (s *Store) InboxShares(ctx context.Context) (map[int64]store.InboxSize, err
 	case s.lacks(schemaFeed): // the old schema has only the sum
 		query = "SELECT source_id, count(*), sum(length(body)) FROM inbox WHERE kept = 0 GROUP BY source_id"
 	}
-	rows, err := s.db.Query(ctx, query)
-	if err != nil {
-		return nil, s.db.Fail(what, err)
+	type share struct {
+		source int64
+		size   store.InboxSize
 	}
-	shares := map[int64]store.InboxSize{}
-	_, err = collect(rows, func(row rowScanner) (id int64, err error) {
-		var size store.InboxSize
-		if err = row.Scan(&id, &size.Deliveries, &size.Bytes); err == nil {
-			shares[id] = size
-		}
-		return id, err
-	})
-	return shares, s.db.Fail(what, err)
+	found, err := dbfile.All(ctx, s.db,
+		func(of *share) []any { return []any{&of.source, &of.size.Deliveries, &of.size.Bytes} }, query)
+	shares := make(map[int64]store.InboxSize, len(found))
+	for _, of := range found {
+		shares[of.source] = of.size
+	}
+	return shares, s.db.Fail("size up the inbox", err)
 }
 
 // Deliveries implements store.Inbox.
@@ -105,7 +102,10 @@ func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
 	defer rows.Close()
 	var out []store.Delivery
 	for size := int64(0); rows.Next(); {
-		d, err := scanDelivery(rows)
+		var d store.Delivery
+		err := rows.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, column.InstantAt(&d.Received),
+			&d.Signed, column.DigestAt(&d.Digest), &d.Type, column.InstantAt(&d.From), column.InstantAt(&d.Until),
+			&d.Kept, &d.Body)
 		if err != nil {
 			return nil, err
 		}
@@ -115,13 +115,6 @@ func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
 		out = append(out, d)
 	}
 	return out, rows.Err()
-}
-
-func scanDelivery(row rowScanner) (d store.Delivery, err error) {
-	err = row.Scan(&d.ID, &d.SubscriptionID, &d.SourceID, &d.SetID, &d.Kind, column.IntoInstant(&d.Received),
-		&d.Signed, column.IntoDigest(&d.Digest), &d.Type,
-		column.IntoInstant(&d.From), column.IntoInstant(&d.Until), &d.Kept, &d.Body)
-	return d, err
 }
 
 // inbox ends or keeps deliveries (store.InboxChange).

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 const (
@@ -58,11 +59,7 @@ type finder struct {
 
 // add appends the new ids of a query, and reports whether there are enough.
 func (f *finder) add(ctx context.Context, query string, args ...any) (enough bool, err error) {
-	rows, err := f.s.db.Query(ctx, query, args...)
-	if err != nil {
-		return false, err
-	}
-	ids, err := collect(rows, scanID)
+	ids, err := dbfile.All(ctx, f.s.db, idField, query, args...)
 	if err != nil {
 		return false, err
 	}
@@ -185,11 +182,7 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 	after := max(q.After, from-1)
 	var ids []int64
 	add := func(query string, args ...any) error {
-		rows, err := s.db.Query(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		more, err := collect(rows, scanID)
+		more, err := dbfile.All(ctx, s.db, idField, query, args...)
 		ids = append(ids, more...)
 		return err
 	}
@@ -244,11 +237,5 @@ func (s *Store) setIDs(ctx context.Context, q store.ScanQuery) ([]int64, error) 
 	if q.SetID != 0 {
 		return []int64{q.SetID}, nil
 	}
-	rows, err := s.db.Query(ctx, "SELECT id FROM sets WHERE source_id = ?", q.SourceID)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanID)
+	return dbfile.All(ctx, s.db, idField, "SELECT id FROM sets WHERE source_id = ?", q.SourceID)
 }
-
-func scanID(row rowScanner) (id int64, err error) { return id, row.Scan(&id) }

@@ -213,5 +213,3 @@ func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
 	}
 	return hits, rows.Err()
 }
-
-func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }

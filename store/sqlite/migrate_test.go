@@ -91,19 +91,21 @@ func asFirstRelease(t *testing.T, path string) map[string][]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[table], err = collect(rows, func(row rowScanner) (string, error) {
+		for rows.Next() {
 			values := make([]any, len(names))
 			for i := range values {
 				values[i] = new(any)
 			}
-			err := row.Scan(values...)
+			if err := rows.Scan(values...); err != nil {
+				t.Fatal(err)
+			}
 			line := ""
 			for i := range values {
 				line += fmt.Sprint(*values[i].(*any), "|")
 			}
-			return line, err
-		})
-		if err != nil || len(out[table]) == 0 {
+			out[table] = append(out[table], line)
+		}
+		if err := rows.Err(); err != nil || len(out[table]) == 0 {
 			t.Fatalf("%s: %v, %v", table, out[table], err)
 		}
 	}

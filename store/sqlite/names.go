@@ -5,16 +5,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
-// named selects by a resource's name; it has the form of the index resource_name.
-const named = "r.source_id = ? AND r.key <> '' AND coalesce(r.name, r.key) "
+// byName selects by a resource's name; it has the form of the index resource_name.
+const byName = "r.source_id = ? AND r.key <> '' AND coalesce(r.name, r.key) "
 
 const (
-	anyFile   = "SELECT 1 FROM resource r WHERE " + named + "BETWEEN ? AND ? LIMIT 1"
+	anyFile   = "SELECT 1 FROM resource r WHERE " + byName + "BETWEEN ? AND ? LIMIT 1"
 	anyFolder = "SELECT 1 FROM folder WHERE source_id = ? AND name BETWEEN ? AND ? LIMIT 1"
 )
 
@@ -23,12 +23,12 @@ const (
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	folders, files := map[string]struct{}{}, map[string]struct{}{}
-	err := s.byName(ctx, sourceID, sorted, folders, anyFolder,
+	err := s.addNames(ctx, sourceID, sorted, folders, anyFolder,
 		"SELECT name FROM folder WHERE source_id = ? AND name IN ")
 	if err == nil {
 		rest := slices.DeleteFunc(sorted, func(name string) bool { _, is := folders[name]; return is })
-		err = s.byName(ctx, sourceID, rest, files, anyFile,
-			"SELECT coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ")
+		err = s.addNames(ctx, sourceID, rest, files, anyFile,
+			"SELECT coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ")
 	}
 	if err != nil {
 		return nil, s.db.Fail("look names up", err)
@@ -44,9 +44,9 @@ func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]st
 	return uses, nil
 }
 
-// byName adds to known those of the sorted names that the query finds; the query some reports
+// addNames adds to known those of the sorted names that the query finds; the query some reports
 // whether there are any in a range.
-func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, known map[string]struct{}, some,
+func (s *Store) addNames(ctx context.Context, sourceID int64, sorted []string, known map[string]struct{}, some,
 	query string) error {
 	query += "(" + placeholders(chunkSize) + ")"
 	for chunk := range slices.Chunk(sorted, chunkSize) {
@@ -57,11 +57,7 @@ func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, kno
 		if !may {
 			continue
 		}
-		rows, err := s.db.Query(ctx, query, listArgs(sourceID, chunk)...)
-		if err != nil {
-			return err
-		}
-		found, err := collect(rows, func(row rowScanner) (name string, err error) { return name, row.Scan(&name) })
+		found, err := dbfile.All(ctx, s.db, textField, query, listArgs(sourceID, chunk)...)
 		if err != nil {
 			return err
 		}
@@ -76,28 +72,24 @@ func (s *Store) byName(ctx context.Context, sourceID int64, sorted []string, kno
 func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*store.Resource, error) {
 	const what = "look files up"
 	out := make([]*store.Resource, len(names))
-	ids := make([]int64, 0, len(names))
 	at := positions(names)
 	byID := make(map[int64]string, len(names))
+	type named struct {
+		id   int64
+		name string
+	}
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
-		rows, err := s.db.Query(ctx, "SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+named+"IN ("+
-			placeholders(chunkSize)+")",
+		found, err := dbfile.All(ctx, s.db, func(r *named) []any { return []any{&r.id, &r.name} },
+			"SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ("+placeholders(chunkSize)+")",
 			listArgs(sourceID, chunk)...)
 		if err != nil {
 			return nil, s.db.Fail(what, err)
 		}
-		found, err := collect(rows, func(row rowScanner) (id int64, err error) {
-			var name string
-			err = row.Scan(&id, &name)
-			byID[id] = name
-			return id, err
-		})
-		if err != nil {
-			return nil, s.db.Fail(what, err)
+		for _, r := range found {
+			byID[r.id] = r.name
 		}
-		ids = append(ids, found...)
 	}
-	resources, err := s.ByIDs(ctx, ids)
+	resources, err := s.ByIDs(ctx, slices.Collect(maps.Keys(byID)))
 	if err != nil {
 		return nil, err
 	}
@@ -130,40 +122,8 @@ func listArgs(sourceID int64, chunk []string) []any {
 	return args
 }
 
-// folderCache remembers recorded folders, so that the next file in one costs nothing. It holds the
-// last few thousand: when one half is full, the other is forgotten.
-type folderCache struct {
-	mu       sync.Mutex
-	now, old map[folderName]struct{}
-}
-
-type folderName struct {
-	sourceID int64
-	name     string
-}
-
-const folderCacheHalf = 2048
-
-func (c *folderCache) has(f folderName) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.now[f]; ok {
-		return true
-	}
-	_, ok := c.old[f]
-	return ok
-}
-
-func (c *folderCache) add(fs []folderName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range fs {
-		if c.now == nil || len(c.now) >= folderCacheHalf {
-			c.old, c.now = c.now, make(map[folderName]struct{}, folderCacheHalf)
-		}
-		c.now[f] = struct{}{}
-	}
-}
+// textField is the only field of a row.
+func textField(text *string) []any { return []any{text} }
 
 // parent is the folder of a name, "" at the top.
 func parent(name string) string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"resyncd/store"
+	"resyncd/store/sqlite/dbfile"
 )
 
 // TestPlans: no statement walks over a large table or sorts what an index could give in order.
@@ -20,16 +21,11 @@ func TestPlans(t *testing.T) {
 		t.Fatalf("only %d statements were seen", len(queries))
 	}
 	for _, q := range queries {
-		rows, err := f.s.db.Query(t.Context(), "EXPLAIN QUERY PLAN "+q, make([]any, strings.Count(q, "?")+1)...) // ?1 may be left out
+		var id, up, unused int64
+		steps, err := dbfile.All(t.Context(), f.s.db, func(step *string) []any { return []any{&id, &up, &unused, step} },
+			"EXPLAIN QUERY PLAN "+q, make([]any, strings.Count(q, "?")+1)...) // ?1 may be left out
 		if err != nil {
 			t.Fatalf("%s: %v", q, err)
-		}
-		steps, err := collect(rows, func(row rowScanner) (step string, err error) {
-			var id, up, unused int64
-			return step, row.Scan(&id, &up, &unused, &step)
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
 		for _, step := range steps {
 			if slow(q, step) {

@@ -128,14 +128,13 @@ func (g *group) mark(ctx context.Context, w *dbfile.Writer, l *recentBodies, whi
 		int64(len(made)), int64(newest), packed)
 	if err == nil && last/tidyRows > (last-int64(len(made)))/tidyRows {
 		// Hubs may bring many more before the next Tidy. As many go as came since the last time.
-		_, err = tidyMarks(ctx, w, 0, l.max)
+		_, err = runSteps(ctx, w, tidyMarks(0, l.max))
 	}
 	return err
 }
 
 // tidyMarks drops the marks before an instant, and those beyond the newest keep.
-func tidyMarks(ctx context.Context, w *dbfile.Writer, before int64, keep int) (more bool, err error) {
-	n, err := w.Exec(ctx, `DELETE FROM mark WHERE id IN (SELECT id FROM mark ORDER BY id LIMIT ?)
-		AND (at < ? OR id <= (SELECT max(id) FROM mark) - ?)`, tidyRows, before, keep)
-	return n == tidyRows, err
+func tidyMarks(before int64, keep int) step {
+	return step{`DELETE FROM mark WHERE id IN (SELECT id FROM mark ORDER BY id LIMIT ?)
+		AND (at < ? OR id <= (SELECT max(id) FROM mark) - ?)`, []any{tidyRows, before, keep}}
 }

@@ -16,11 +16,9 @@ import (
 
 const requestColumns = "id, source, command, args, state, created, beat, progress, exit_code, problem"
 
-func scanRequest(row rowScanner) (r store.Request, err error) {
-	err = row.Scan(&r.ID, &r.Source, &r.Command, &r.Args, &r.State, column.IntoInstant(&r.Created),
-		column.IntoInstant(&r.Beat), &r.Progress,
-		&r.ExitCode, &r.Problem)
-	return r, err
+func requestFields(r *store.Request) []any {
+	return []any{&r.ID, &r.Source, &r.Command, &r.Args, &r.State, column.InstantAt(&r.Created),
+		column.InstantAt(&r.Beat), &r.Progress, &r.ExitCode, &r.Problem}
 }
 
 // AddRequest implements store.Requests.
@@ -30,10 +28,10 @@ func (s *Store) AddRequest(ctx context.Context, r *store.Request) error {
 		created = store.MicrosOf(time.Now())
 	}
 	var id int64
-	err := s.db.WriteBestEffort(ctx, "record a request", func(ctx context.Context, w *dbfile.Writer) error {
-		return w.Get(ctx, `INSERT INTO request (source, command, args, state, created)
-			VALUES (?, ?, ?, ?, ?) RETURNING id`,
-			[]any{r.Source, r.Command, column.Blob(r.Args), string(store.RequestWaiting), int64(created)}, &id)
+	err := s.db.WriteBestEffort(ctx, "record a request", func(ctx context.Context, w *dbfile.Writer) (err error) {
+		id, err = w.Insert(ctx, "INSERT INTO request (source, command, args, state, created) VALUES (?, ?, ?, ?, ?)",
+			r.Source, r.Command, r.Args, string(store.RequestWaiting), int64(created))
+		return err
 	})
 	if err != nil {
 		return err
@@ -58,13 +56,10 @@ func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Req
 		}
 	}
 	var taken []store.Request
-	err := s.db.Write(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
-		rows, err := w.Query(ctx, "UPDATE request SET state = 'taken', beat = ? WHERE state = 'waiting' RETURNING "+
-			requestColumns, column.Instant(now))
-		if err != nil {
-			return err
-		}
-		taken, err = collect(rows, scanRequest)
+	err := s.db.Write(ctx, what, func(ctx context.Context, w *dbfile.Writer) (err error) {
+		taken, err = dbfile.All(ctx, w, requestFields,
+			"UPDATE request SET state = 'taken', beat = ? WHERE state = 'waiting' RETURNING "+requestColumns,
+			column.Instant(now))
 		return err
 	})
 	if err != nil {
@@ -77,11 +72,8 @@ func (s *Store) TakeRequests(ctx context.Context, now store.Micros) ([]store.Req
 // AnswerRequest implements store.Requests.
 func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, progress []byte, beat store.Micros) error {
 	return s.db.Write(ctx, fmt.Sprintf("answer request %d", id), func(ctx context.Context, w *dbfile.Writer) error {
-		n, err := w.Exec(ctx, "UPDATE request SET progress = coalesce(?, progress), beat = ? WHERE id = ?",
-			column.Blob(progress), column.Instant(beat), id)
-		if err == nil && n == 0 {
-			err = store.ErrNotFound
-		}
+		err := metRow(w.Exec(ctx, "UPDATE request SET progress = coalesce(?, progress), beat = ? WHERE id = ?",
+			progress, column.Instant(beat), id))
 		if err != nil || len(lines) == 0 {
 			return err
 		}
@@ -104,12 +96,8 @@ func (s *Store) AnswerRequest(ctx context.Context, id int64, lines []string, pro
 // EndRequest implements store.Requests.
 func (s *Store) EndRequest(ctx context.Context, id int64, exitCode int, problem string) error {
 	return s.db.Write(ctx, fmt.Sprintf("end request %d", id), func(ctx context.Context, w *dbfile.Writer) error {
-		n, err := w.Exec(ctx, "UPDATE request SET state = 'done', exit_code = ?, problem = ? WHERE id = ?", exitCode,
-			problem, id)
-		if err == nil && n == 0 {
-			err = store.ErrNotFound
-		}
-		return err
+		return metRow(w.Exec(ctx, "UPDATE request SET state = 'done', exit_code = ?, problem = ? WHERE id = ?",
+			exitCode, problem, id))
 	})
 }
 
@@ -119,20 +107,13 @@ func (s *Store) Request(ctx context.Context, id int64, from int) (store.Request,
 	if s.lacks(schemaPush) {
 		return store.Request{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
 	}
-	rows, err := s.db.Query(ctx, "SELECT "+requestColumns+" FROM request WHERE id = ?", id)
-	if err != nil {
-		return store.Request{}, s.db.Fail(what, err)
-	}
-	r, err := single(collect(rows, scanRequest))
+	r, err := dbfile.One(ctx, s.db, requestFields, "SELECT "+requestColumns+" FROM request WHERE id = ?", id)
 	if err != nil {
 		return store.Request{}, s.db.Fail(what, err)
 	}
 	// The lines after the state: a finished request has all of them.
-	rows, err = s.db.Query(ctx, "SELECT line FROM request_line WHERE request_id = ? AND n >= ? ORDER BY n", id, from)
-	if err != nil {
-		return store.Request{}, s.db.Fail(what, err)
-	}
-	r.Output, err = collect(rows, func(row rowScanner) (line string, err error) { return line, row.Scan(&line) })
+	r.Output, err = dbfile.All(ctx, s.db, textField,
+		"SELECT line FROM request_line WHERE request_id = ? AND n >= ? ORDER BY n", id, from)
 	return r, s.db.Fail(what, err)
 }
 

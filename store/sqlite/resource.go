@@ -38,15 +38,15 @@ type resourceRow struct {
 	to    []any
 }
 
-func (x *resourceRow) scan(row rowScanner) error {
+func (x *resourceRow) scan(row *sql.Rows) error {
 	x.res, x.want = store.Resource{}, store.Want{}
 	if x.to == nil {
 		r, w := &x.res, &x.want
 		x.to = []any{
-			&r.ID, &r.URI, &r.Key, column.IntoEnum(&r.Have.State), &r.Have.Length, column.IntoFile(&r.Have),
-			column.IntoEnum(&r.Work.Action), column.IntoInstant(&r.Work.Due), column.IntoFailure(&r.Work),
-			&x.setID, column.IntoEnum(&w.State), column.IntoInstant(&w.Version.From),
-			column.IntoInstant(&w.Version.Until), column.IntoInt(&w.Generation), column.IntoBool(&w.Held),
+			&r.ID, &r.URI, &r.Key, column.IntoNumber(&r.Have.State), &r.Have.Length, column.IntoFile(&r.Have),
+			column.IntoNumber(&r.Work.Action), column.InstantAt(&r.Work.Due), column.IntoFailure(&r.Work),
+			&x.setID, column.IntoNumber(&w.State), column.InstantAt(&w.Version.From),
+			column.InstantAt(&w.Version.Until), column.IntoNumber(&w.Generation), column.IntoBool(&w.Held),
 			column.IntoText(&w.Refused), column.IntoWant(w),
 		}
 	}
@@ -108,10 +108,7 @@ func (s *Store) resources(ctx context.Context, what string, sourceID int64, from
 		out, err = collectResources(rows, limit)
 		return err
 	})
-	if err != nil {
-		return nil, s.db.Fail(what, err)
-	}
-	return out, nil
+	return out, s.db.Fail(what, err)
 }
 
 // Resource implements store.Resources.
@@ -159,13 +156,9 @@ func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, erro
 	)
 	from, to := idRange(sourceID)
 	var found []store.Micros
-	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, of dbfile.Querier) error {
-		rows, err := of.Query(ctx, query, sourceID, from-1, to)
-		if err != nil {
-			return err
-		}
-		found, err = collect(rows,
-			func(row rowScanner) (due store.Micros, err error) { return due, row.Scan(column.IntoInstant(&due)) })
+	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, of dbfile.Querier) (err error) {
+		found, err = dbfile.All(ctx, of, func(due *store.Micros) []any { return []any{column.InstantAt(due)} }, query,
+			sourceID, from-1, to)
 		return err
 	})
 	if err != nil || len(found) == 0 {
@@ -235,13 +228,9 @@ func (s *Store) unlisted(ctx context.Context, setID, generation int64, until sto
 	if err != nil {
 		return nil, 0, err
 	}
-	rows, err := s.db.Query(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ? AND resource_id <= ?
-		AND state IN (1, 3) AND generation <> ? AND (v_until IS NULL OR v_until <= ?) ORDER BY resource_id`,
-		setID, after, last, generation, int64(until))
-	if err != nil {
-		return nil, 0, err
-	}
-	ids, err = collect(rows, scanID)
+	ids, err = dbfile.All(ctx, s.db, idField, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
+		AND resource_id <= ? AND state IN (1, 3) AND generation <> ? AND (v_until IS NULL OR v_until <= ?)
+		ORDER BY resource_id`, setID, after, last, generation, int64(until))
 	return ids, next, err
 }
 
@@ -265,12 +254,8 @@ func (s *Store) Sample(ctx context.Context, sourceID int64, n int) ([]*store.Res
 	for i := range at {
 		at[i] = first + rand.Int64N(last-first+1)
 	}
-	rows, err := s.db.Query(ctx, `SELECT coalesce((SELECT r.id FROM resource r WHERE r.id >= j.value AND r.id < ?2
-		ORDER BY r.id LIMIT 1), 0) FROM json_each(?1) j`, column.IDs(at), to)
-	if err != nil {
-		return nil, s.db.Fail(what, err)
-	}
-	ids, err := collect(rows, scanID)
+	ids, err := dbfile.All(ctx, s.db, idField, `SELECT coalesce((SELECT r.id FROM resource r
+		WHERE r.id >= j.value AND r.id < ?2 ORDER BY r.id LIMIT 1), 0) FROM json_each(?1) j`, column.IDs(at), to)
 	if err != nil {
 		return nil, s.db.Fail(what, err)
 	}

@@ -13,10 +13,9 @@ import (
 
 const sourceColumns = "id, name, url, root_id, paused, epoch, holder, unclean, policy, created"
 
-func scanSource(row rowScanner) (s store.Source, err error) {
-	err = row.Scan(&s.ID, &s.Name, &s.URL, &s.RootID, &s.Paused, &s.Epoch, &s.Holder, &s.Unclean, &s.Policy,
-		column.IntoInstant(&s.Created))
-	return s, err
+func sourceFields(s *store.Source) []any {
+	return []any{&s.ID, &s.Name, &s.URL, &s.RootID, &s.Paused, &s.Epoch, &s.Holder, &s.Unclean, &s.Policy,
+		column.InstantAt(&s.Created)}
 }
 
 // EnsureSource implements store.Sources.
@@ -38,28 +37,14 @@ func (s *Store) EnsureSource(ctx context.Context, name, url string) (store.Sourc
 
 // Source implements store.Sources.
 func (s *Store) Source(ctx context.Context, name string) (store.Source, error) {
-	what := "read source " + name
-	rows, err := s.db.Query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name = ?", name)
-	if err != nil {
-		return store.Source{}, s.db.Fail(what, err)
-	}
-	found, err := collect(rows, scanSource)
-	if err != nil {
-		return store.Source{}, s.db.Fail(what, err)
-	}
-	if len(found) == 0 {
-		return store.Source{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
-	}
-	return found[0], nil
+	found, err := dbfile.One(ctx, s.db, sourceFields, "SELECT "+sourceColumns+" FROM source WHERE name = ?", name)
+	return found, s.db.Fail("read source "+name, err)
 }
 
 // Sources implements store.Sources.
 func (s *Store) Sources(ctx context.Context) ([]store.Source, error) {
-	rows, err := s.db.Query(ctx, "SELECT "+sourceColumns+" FROM source WHERE name IS NOT NULL ORDER BY name")
-	if err != nil {
-		return nil, s.db.Fail("list sources", err)
-	}
-	found, err := collect(rows, scanSource)
+	found, err := dbfile.All(ctx, s.db, sourceFields,
+		"SELECT "+sourceColumns+" FROM source WHERE name IS NOT NULL ORDER BY name")
 	return found, s.db.Fail("list sources", err)
 }
 
@@ -67,48 +52,43 @@ func (s *Store) Sources(ctx context.Context) ([]store.Source, error) {
 func (s *Store) SetPaused(ctx context.Context, id int64, paused bool) error {
 	what := fmt.Sprintf("pause or resume source %d", id)
 	return s.db.Write(ctx, what, func(ctx context.Context, w *dbfile.Writer) error {
-		n, err := w.Exec(ctx, "UPDATE source SET paused = ? WHERE id = ? AND name IS NOT NULL", column.Flag(paused), id)
-		if err == nil && n == 0 {
-			return store.ErrNotFound
-		}
-		return err
+		return metRow(w.Exec(ctx, "UPDATE source SET paused = ? WHERE id = ? AND name IS NOT NULL", paused, id))
 	})
 }
 
-const setColumns = `id, source_id, capability_list, floor, generation, baselines, proven, joint, resources, bytes, gone,
-	in_step, problem, last_pull, estimated, flawed`
+// setColumns are those of setFields, stateColumns those of stateFields.
+const (
+	setColumns   = "id, source_id, capability_list, resources, bytes, " + stateColumns
+	stateColumns = `floor, generation, baselines, proven, joint, gone, in_step, problem, last_pull, estimated, flawed`
+)
 
-func scanSet(row rowScanner) (t store.Set, err error) {
-	err = row.Scan(&t.ID, &t.SourceID, &t.CapabilityList, column.IntoInstant(&t.Floor), &t.Generation, &t.Baselines,
-		column.IntoIntervals(&t.Proven), column.IntoIntervals(&t.Joint), &t.Resources, &t.Bytes, &t.Gone, &t.InStep,
-		&t.Problem, column.IntoInstant(&t.LastPull), &t.Estimated, &t.Flawed)
-	t.Problem, t.Cause = store.CutCause(t.Problem)
-	return t, err
+func setFields(t *store.Set) []any {
+	return append([]any{&t.ID, &t.SourceID, &t.CapabilityList, &t.Resources, &t.Bytes}, stateFields(&t.SetState)...)
+}
+
+func stateFields(t *store.SetState) []any {
+	return []any{column.InstantAt(&t.Floor), &t.Generation, &t.Baselines, column.IntervalsAt(&t.Proven),
+		column.IntervalsAt(&t.Joint), &t.Gone, &t.InStep, column.CausedAt(&t.Problem, &t.Cause),
+		column.InstantAt(&t.LastPull), &t.Estimated, &t.Flawed}
 }
 
 // EnsureSet implements store.Sets.
 func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList string) (store.Set, error) {
 	const find = "SELECT " + setColumns + " FROM sets WHERE source_id = ? AND capability_list = ?"
 	var found []store.Set
-	err := s.fencedBy(ctx, s.db.WriteAsync, "record a set", c, func(ctx context.Context, w *dbfile.Writer) error {
-		look := func() error {
-			rows, err := w.Query(ctx, find, c.SourceID, capabilityList)
-			if err != nil {
-				return err
-			}
-			found, err = collect(rows, scanSet)
-			return err
-		}
+	err := s.fencedBy(ctx, s.db.WriteAsync, "record a set", c, func(ctx context.Context, w *dbfile.Writer) (err error) {
 		// The usual case writes nothing, and so syncs nothing: an insert with a conflict still
 		// takes an id.
-		if err := look(); err != nil || len(found) > 0 {
+		found, err = dbfile.All(ctx, w, setFields, find, c.SourceID, capabilityList)
+		if err != nil || len(found) > 0 {
 			return err
 		}
-		if _, err := w.Exec(ctx, "INSERT INTO sets (source_id, capability_list) VALUES (?, ?)", c.SourceID,
-			capabilityList); err != nil {
+		_, err = w.Exec(ctx, "INSERT INTO sets (source_id, capability_list) VALUES (?, ?)", c.SourceID, capabilityList)
+		if err != nil {
 			return err
 		}
-		return look()
+		found, err = dbfile.All(ctx, w, setFields, find, c.SourceID, capabilityList)
+		return err
 	})
 	if err != nil {
 		return store.Set{}, err
@@ -117,14 +97,10 @@ func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList str
 }
 
 // Sets implements store.Sets.
-func (s *Store) Sets(ctx context.Context, sourceID int64) ([]store.Set, error) {
-	var found []store.Set
-	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, from dbfile.Querier) error {
-		rows, err := from.Query(ctx, "SELECT "+setColumns+" FROM sets WHERE source_id = ? ORDER BY id", sourceID)
-		if err != nil {
-			return err
-		}
-		found, err = collect(rows, scanSet)
+func (s *Store) Sets(ctx context.Context, sourceID int64) (found []store.Set, err error) {
+	err = s.db.ReadOnWriter(ctx, true, func(ctx context.Context, from dbfile.Querier) error {
+		found, err = dbfile.All(ctx, from, setFields, "SELECT "+setColumns+" FROM sets WHERE source_id = ? ORDER BY id",
+			sourceID)
 		return err
 	})
 	return found, s.db.Fail("list sets", err)
@@ -167,19 +143,15 @@ func (s *Store) counts(ctx context.Context, owed string, args ...any) (c store.C
 // ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given
 // twice.
 func (s *Store) ownerOf(ctx context.Context, db dbfile.Querier, setID int64) (int64, error) {
-	s.mu.Lock()
-	id, known := s.owners[setID]
-	s.mu.Unlock()
-	if known {
-		return id, nil
+	if id, known := s.owners.Load(setID); known {
+		return id.(int64), nil
 	}
+	var id int64
 	err := db.Get(ctx, "SELECT source_id FROM sets WHERE id = ?", []any{setID}, &id)
 	if err != nil {
 		return 0, s.db.Fail(fmt.Sprintf("find set %d", setID), err)
 	}
-	s.mu.Lock()
-	s.owners[setID] = id
-	s.mu.Unlock()
+	s.owners.Store(setID, id)
 	return id, nil
 }
 

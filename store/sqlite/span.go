@@ -14,30 +14,23 @@ import (
 
 const spanColumns = "id, set_id, kind, v_from, v_until, first, last, count, entries, document"
 
-func scanSpan(row rowScanner) (s store.Span, err error) {
-	err = row.Scan(&s.ID, &s.SetID, &s.Kind, column.IntoInstant(&s.From), column.IntoInstant(&s.Until),
-		column.IntoInstant(&s.First), column.IntoInstant(&s.Last),
-		&s.Count, &s.Entries, &s.Document)
-	return s, err
+func spanFields(s *store.Span) []any {
+	return []any{&s.ID, &s.SetID, &s.Kind, column.InstantAt(&s.From), column.InstantAt(&s.Until),
+		column.InstantAt(&s.First), column.InstantAt(&s.Last), &s.Count, &s.Entries, &s.Document}
 }
 
 // Spans implements store.Chronicle.
 func (s *Store) Spans(ctx context.Context, setID int64, from, until store.Micros, limit int) ([]store.Span, error) {
-	const what = "read the evidence of a set"
 	if s.lacks(schemaChronicle) {
 		return nil, nil
 	}
-	rows, err := s.db.Query(ctx, "SELECT "+spanColumns+` FROM span WHERE set_id = ? AND v_until >= ?
-		AND coalesce(v_from, v_until) <= ? ORDER BY v_until DESC, v_from DESC, id DESC LIMIT ?`, setID, int64(from),
-		int64(until), max(limit, 0))
-	if err != nil {
-		return nil, s.db.Fail(what, err)
-	}
-	spans, err := collect(rows, scanSpan)
+	spans, err := dbfile.All(ctx, s.db, spanFields, "SELECT "+spanColumns+` FROM span WHERE set_id = ?
+		AND v_until >= ? AND coalesce(v_from, v_until) <= ? ORDER BY v_until DESC, v_from DESC, id DESC LIMIT ?`, setID,
+		int64(from), int64(until), max(limit, 0))
 	slices.SortFunc(spans, func(a, b store.Span) int { // store.NoTime is the lowest instant
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
 	})
-	return spans, s.db.Fail(what, err)
+	return spans, s.db.Fail("read the evidence of a set", err)
 }
 
 // spans merges evidence with the stored one (store.Span).
@@ -77,11 +70,7 @@ func spanBefore(ctx context.Context, w *dbfile.Writer, n *store.Span) (store.Spa
 		query = of + " AND v_from IS NOT NULL AND document = ? ORDER BY v_from DESC, v_until DESC, id DESC LIMIT 1"
 		args = append(args[:2], n.Document)
 	}
-	rows, err := w.Query(ctx, query, args...)
-	if err != nil {
-		return store.Span{}, err
-	}
-	was, err := single(collect(rows, scanSpan))
+	was, err := dbfile.One(ctx, w, spanFields, query, args...)
 	if err == nil && n.From.Known() && isStream(n.Kind) && !continues(&was, n) {
 		err = sql.ErrNoRows
 	}
@@ -96,10 +85,10 @@ func continues(was, n *store.Span) bool {
 
 func addSpan(ctx context.Context, w *dbfile.Writer, n *store.Span) error {
 	from, to := idRange(n.SetID)
+	values := spanFields(n)
+	values[0] = from
 	_, err := w.Exec(ctx, "INSERT INTO span ("+spanColumns+`) VALUES (1 + coalesce((SELECT id FROM span WHERE id >= ?1
-		AND id < ?2 ORDER BY id DESC LIMIT 1), ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`, from, to, n.SetID,
-		string(n.Kind), column.Instant(n.From), int64(n.Until), column.Instant(n.First), column.Instant(n.Last),
-		n.Count, n.Entries, n.Document)
+		AND id < ?11 ORDER BY id DESC LIMIT 1), ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`, append(values, to)...)
 	return err
 }
 
@@ -118,9 +107,7 @@ func growSpan(ctx context.Context, w *dbfile.Writer, was, n *store.Span) error {
 	if now == *was {
 		return nil
 	}
-	_, err := w.Exec(ctx, `UPDATE span SET v_from = ?, v_until = ?, first = ?, last = ?, count = ?, entries = ?
-		WHERE id = ?`,
-		column.Instant(now.From), int64(now.Until), column.Instant(now.First), column.Instant(now.Last), now.Count,
-		now.Entries, was.ID)
+	_, err := w.Exec(ctx, update("span", "v_from, v_until, first, last, count, entries")+"id = ?",
+		append(spanFields(&now)[3:9], was.ID)...)
 	return err
 }

@@ -5,10 +5,11 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"iter"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
 	"resyncd/store"
@@ -38,11 +39,11 @@ type Store struct {
 
 	mu     sync.Mutex
 	claims map[int64]*claim // granted by this Store and not released, by Source
-	owners map[int64]int64  // Source of a set, which never changes
-	// searchAbove is the number of documents of a Source above which unused ones are searched
+
+	owners sync.Map // from a set to its Source, which never changes
+	// searchAbove has the number of documents of a Source above which unused ones are searched
 	// again.
-	searchAbove map[int64]int64
-	folders     folderCache
+	searchAbove sync.Map
 }
 
 var _ store.Store = (*Store)(nil)
@@ -78,7 +79,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		db: db, log: o.Log, claims: map[int64]*claim{}, owners: map[int64]int64{}, searchAbove: map[int64]int64{},
+		db: db, log: o.Log, claims: map[int64]*claim{},
 		limits: limits{keepMarks, findPage, forgetSlice}, recent: recentBodies{max: keepMarks},
 	}, nil
 }
@@ -113,31 +114,65 @@ func Snapshot(ctx context.Context, from, to string) error {
 	return src.db.CopyTo(ctx, to)
 }
 
-// rowScanner is what *sql.Row and *sql.Rows share.
-type rowScanner interface{ Scan(dest ...any) error }
+// rowsAtOnce is how many rows one statement writes at most; more are no faster.
+const rowsAtOnce = 16
 
-// collect reads all rows with scan.
-func collect[T any](rows *sql.Rows, scan func(rowScanner) (T, error)) ([]T, error) {
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, err
+// batches cuts a list for statements of several rows, by halves at its end, so that few statements make up all lengths.
+func batches[T any](list []T) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for size := rowsAtOnce; len(list) > 0; list = list[size:] {
+			for size > len(list) {
+				size /= 2
+			}
+			if !yield(list[:size]) {
+				return
+			}
 		}
-		out = append(out, v)
 	}
-	return out, rows.Err()
 }
 
-// single is the only one of the collected rows; sql.ErrNoRows if there is none.
-func single[T any](found []T, err error) (T, error) {
-	var none T
-	switch {
-	case err != nil:
-		return none, err
-	case len(found) == 0:
-		return none, sql.ErrNoRows
+// writeRows writes a row for each of a list. args appends its values, in the order of the parameters in row.
+func writeRows[T any](ctx context.Context, w *dbfile.Writer, head, row, tail string, list []T,
+	args func([]any, T) []any) error {
+	var values []any
+	for part := range batches(list) {
+		values = values[:0]
+		for _, v := range part {
+			values = args(values, v)
+		}
+		if _, err := w.Exec(ctx, head+rowsOf(row, len(part))+tail, values...); err != nil {
+			return err
+		}
 	}
-	return found[0], nil
+	return nil
 }
+
+// rowsOf is a list of n rows of parameters.
+func rowsOf(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+",", n), ",") }
+
+// insertInto is a statement that adds a row.
+func insertInto(table, columns string) string {
+	return "INSERT INTO " + table + " (" + columns + ") VALUES " + parametersFor(columns)
+}
+
+// update is a statement that sets columns; its condition follows.
+func update(table, columns string) string {
+	return "UPDATE " + table + " SET (" + columns + ") = " + parametersFor(columns) + " WHERE "
+}
+
+func parametersFor(columns string) string {
+	return "(" + placeholders(1+strings.Count(columns, ",")) + ")"
+}
+
+func placeholders(n int) string { return rowsOf("?", n) }
+
+// metRow is ErrNotFound for a statement that met no row.
+func metRow(rows int64, err error) error {
+	if err == nil && rows == 0 {
+		err = store.ErrNotFound
+	}
+	return err
+}
+
+// idField is the only field of a row.
+func idField(id *int64) []any { return []any{id} }

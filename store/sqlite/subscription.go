@@ -17,30 +17,18 @@ const (
 		verified, renew, expires, rotated, next, attempts, profile, reason, ended`
 	countColumns = `last_delivery, delivered, duplicates, rejected_signature, rejected_too_large, rejected_malformed,
 		push_misses, missed`
-	selectSubscription = "SELECT id, " + callerColumns + ", " + countColumns + " FROM subscription"
+	callerFields       = 21
+	selectSubscription = "SELECT " + callerColumns + ", id, " + countColumns + " FROM subscription"
 )
 
-func scanSubscription(row rowScanner) (s store.Subscription, err error) {
-	err = row.Scan(&s.ID, &s.SourceID, &s.SetID, &s.Kind, &s.Topic, &s.Hub, &s.Token, &s.Secret, &s.State, &s.Replaces,
-		&s.Asked, &s.Granted, column.IntoInstant(&s.Requested), column.IntoInstant(&s.Verified),
-		column.IntoInstant(&s.Renew), column.IntoInstant(&s.Expires),
-		column.IntoInstant(&s.Rotated), column.IntoInstant(&s.Next), &s.Attempts, &s.Profile, &s.Reason,
-		column.IntoInstant(&s.Ended), column.IntoInstant(&s.LastDelivery), &s.Delivered, &s.Duplicates,
-		&s.RejectedSignature, &s.RejectedTooLarge, &s.RejectedMalformed, &s.PushMisses, &s.Missed)
-	s.Reason, s.Cause = store.CutCause(s.Reason)
-	return s, err
-}
-
-// subscriptionArgs are the values of callerColumns.
-func subscriptionArgs(s *store.Subscription) []any {
-	return []any{
-		s.SourceID, s.SetID, string(s.Kind), s.Topic, s.Hub, s.Token, s.Secret, string(s.State), s.Replaces, s.Asked,
-		s.Granted,
-		column.Instant(s.Requested), column.Instant(s.Verified), column.Instant(s.Renew), column.Instant(s.Expires),
-		column.Instant(s.Rotated), column.Instant(s.Next), s.Attempts, s.Profile,
-		store.WithCause(s.Reason, s.Cause),
-		column.Instant(s.Ended),
-	}
+// subscriptionFields begin with those of callerColumns.
+func subscriptionFields(s *store.Subscription) []any {
+	return []any{&s.SourceID, &s.SetID, &s.Kind, &s.Topic, &s.Hub, &s.Token, &s.Secret, &s.State, &s.Replaces,
+		&s.Asked, &s.Granted, column.InstantAt(&s.Requested), column.InstantAt(&s.Verified), column.InstantAt(&s.Renew),
+		column.InstantAt(&s.Expires), column.InstantAt(&s.Rotated), column.InstantAt(&s.Next), &s.Attempts, &s.Profile,
+		column.CausedAt(&s.Reason, &s.Cause), column.InstantAt(&s.Ended), &s.ID, column.InstantAt(&s.LastDelivery),
+		&s.Delivered, &s.Duplicates, &s.RejectedSignature, &s.RejectedTooLarge, &s.RejectedMalformed, &s.PushMisses,
+		&s.Missed}
 }
 
 // AddSubscription implements store.Subscriptions.
@@ -55,22 +43,21 @@ func (s *Store) AddSubscription(ctx context.Context, sub *store.Subscription) er
 		} else if !known { // it would never end
 			return fmt.Errorf("source %d: %w", sub.SourceID, store.ErrNotFound)
 		}
-		values := subscriptionArgs(sub)
-		err := w.Get(ctx, "INSERT INTO subscription ("+callerColumns+") VALUES ("+placeholders(len(values))+
-			") RETURNING id", values, &id)
+		added := *sub
+		var err error
+		added.ID, err = w.Insert(ctx, insertInto("subscription", callerColumns),
+			subscriptionFields(sub)[:callerFields]...)
 		if err != nil {
 			return tokenTaken(err)
 		}
-		now := *sub
-		now.ID = id
-		return recordStep(ctx, w, nil, &now)
+		id = added.ID
+		return recordStep(ctx, w, nil, &added)
 	})
 	if err != nil {
 		return err
 	}
 	sub.ID = id
-	sub.LastDelivery, sub.Delivered, sub.Duplicates = store.NoTime, 0, 0
-	sub.RejectedSignature, sub.RejectedTooLarge, sub.RejectedMalformed, sub.PushMisses, sub.Missed = 0, 0, 0, 0, 0
+	sub.SubscriptionCounts = store.SubscriptionCounts{LastDelivery: store.NoTime}
 	return nil
 }
 
@@ -95,11 +82,7 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64,
 	var refused error // by fn
 	err := s.db.Write(ctx, fmt.Sprintf("change subscription %d", id), func(ctx context.Context,
 		w *dbfile.Writer) error {
-		rows, err := w.Query(ctx, selectSubscription+" WHERE id = ?", id)
-		if err != nil {
-			return err
-		}
-		before, err := single(collect(rows, scanSubscription))
+		before, err := dbfile.One(ctx, w, subscriptionFields, selectSubscription+" WHERE id = ?", id)
 		if err != nil {
 			return err
 		}
@@ -108,14 +91,12 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64,
 			return refused
 		}
 		now.ID = before.ID
-		keepCounters(&now, &before)
+		now.SubscriptionCounts = before.SubscriptionCounts
 		if now == before {
 			return nil
 		}
-		_, err = w.Exec(ctx, `UPDATE subscription SET source_id = ?, set_id = ?, kind = ?, topic = ?, hub = ?,
-			token = ?, secret = ?, state = ?, replaces = ?, asked = ?, granted = ?, requested = ?, verified = ?,
-			renew = ?, expires = ?, rotated = ?, next = ?, attempts = ?, profile = ?, reason = ?, ended = ?
-			WHERE id = ?`, append(subscriptionArgs(&now), id)...)
+		_, err = w.Exec(ctx, update("subscription", callerColumns)+"id = ?",
+			append(subscriptionFields(&now)[:callerFields], id)...)
 		if err != nil {
 			return tokenTaken(err)
 		}
@@ -130,14 +111,6 @@ func (s *Store) ChangeSubscription(ctx context.Context, id int64,
 	return now, nil
 }
 
-// keepCounters undoes changes of the counters.
-func keepCounters(s, from *store.Subscription) {
-	s.LastDelivery, s.Delivered, s.Duplicates = from.LastDelivery, from.Delivered, from.Duplicates
-	s.RejectedSignature, s.RejectedTooLarge, s.RejectedMalformed = from.RejectedSignature, from.RejectedTooLarge,
-		from.RejectedMalformed
-	s.PushMisses, s.Missed = from.PushMisses, from.Missed
-}
-
 // Subscription implements store.Subscriptions.
 func (s *Store) Subscription(ctx context.Context, id int64) (store.Subscription, error) {
 	return s.subscription(ctx, fmt.Sprintf("read subscription %d", id), " WHERE id = ?", id)
@@ -149,31 +122,24 @@ func (s *Store) SubscriptionByToken(ctx context.Context, token string) (store.Su
 }
 
 func (s *Store) subscription(ctx context.Context, what, where string, arg any) (store.Subscription, error) {
-	found, err := s.subscriptions(ctx, where, arg)
-	sub, err := single(found, err)
-	return sub, s.db.Fail(what, err)
+	if s.lacks(schemaPush) {
+		return store.Subscription{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	}
+	found, err := dbfile.One(ctx, s.db, subscriptionFields, selectSubscription+where, arg)
+	return found, s.db.Fail(what, err)
 }
 
 // Subscriptions implements store.Subscriptions.
 func (s *Store) Subscriptions(ctx context.Context, sourceID int64, gone bool) ([]store.Subscription, error) {
-	const what = "list subscriptions"
+	if s.lacks(schemaPush) {
+		return nil, nil
+	}
 	where, args := " WHERE (?1 OR state <> 'gone')", []any{column.Flag(gone)}
 	if sourceID != 0 {
 		where, args = where+" AND source_id = ?2", append(args, sourceID)
 	}
-	found, err := s.subscriptions(ctx, where+" ORDER BY id", args...)
-	return found, s.db.Fail(what, err)
-}
-
-func (s *Store) subscriptions(ctx context.Context, where string, args ...any) ([]store.Subscription, error) {
-	if s.lacks(schemaPush) {
-		return nil, nil
-	}
-	rows, err := s.db.Query(ctx, selectSubscription+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanSubscription)
+	found, err := dbfile.All(ctx, s.db, subscriptionFields, selectSubscription+where+" ORDER BY id", args...)
+	return found, s.db.Fail("list subscriptions", err)
 }
 
 // TallySubscription implements store.Subscriptions.
@@ -219,22 +185,15 @@ func recordStep(ctx context.Context, w *dbfile.Writer, before, now *store.Subscr
 
 // SubscriptionEvents implements store.Chronicle.
 func (s *Store) SubscriptionEvents(ctx context.Context, sourceID int64, limit int) ([]store.SubscriptionEvent, error) {
-	const what = "read the history of subscriptions"
 	if s.lacks(schemaChronicle) {
 		return nil, nil
 	}
 	from, to := idRange(sourceID)
-	rows, err := s.db.Query(ctx, `SELECT id, subscription_id, set_id, kind, topic, hub, at, was, state, lease, reason
-		FROM subscription_event WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?`, from, to, max(limit, 0))
-	if err != nil {
-		return nil, s.db.Fail(what, err)
-	}
-	events, err := collect(rows, func(row rowScanner) (e store.SubscriptionEvent, err error) {
+	events, err := dbfile.All(ctx, s.db, func(e *store.SubscriptionEvent) []any {
 		e.SourceID = sourceID
-		err = row.Scan(&e.ID, &e.SubscriptionID, &e.SetID, &e.Kind, &e.Topic, &e.Hub, column.IntoInstant(&e.At),
-			&e.From, &e.To, &e.Lease,
-			&e.Reason)
-		return e, err
-	})
-	return events, s.db.Fail(what, err)
+		return []any{&e.ID, &e.SubscriptionID, &e.SetID, &e.Kind, &e.Topic, &e.Hub, column.InstantAt(&e.At), &e.From,
+			&e.To, &e.Lease, &e.Reason}
+	}, `SELECT id, subscription_id, set_id, kind, topic, hub, at, was, state, lease, reason
+		FROM subscription_event WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?`, from, to, max(limit, 0))
+	return events, s.db.Fail("read the history of subscriptions", err)
 }

@@ -14,6 +14,29 @@ import (
 // tidyEvents is how many events one slice reads, tidyRows how many rows of other history it drops.
 const tidyEvents, tidyRows = 20_000, 1000
 
+// How much of the chronicle is kept (store.Width, store.Maintainer), and of what push leaves: a
+// request for so long after its last sign of life, because an old one would surprise the operator who
+// starts a daemon, and tombstones to answer hubs.
+const (
+	keepSpans    = 10_000
+	keepSteps    = 500
+	day          = 24 * time.Hour
+	keepRequests = day
+	keepGone     = 90 * day
+)
+
+// keepPoints is how long points of a width are kept.
+func keepPoints(w store.Width) time.Duration {
+	switch w {
+	case store.Minute:
+		return 2 * day
+	case store.Hour:
+		return 100 * day
+	default:
+		return 6 * 366 * day
+	}
+}
+
 // Tidy implements store.Maintainer.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	if !s.db.Writable() {
@@ -33,55 +56,83 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		return false, s.db.Fail("look for documents that nothing refers to", err)
 	}
 	err = s.db.Write(ctx, "tidy the state database", func(ctx context.Context, w *dbfile.Writer) error {
-		var dropped int64
-		for _, step := range []struct {
-			query string
-			args  []any
-		}{
-			{`DELETE FROM gap WHERE id IN (SELECT g.id FROM sets t CROSS JOIN gap g ON g.set_id = t.id
-				AND g.ended_yet = 1 WHERE g.id < (SELECT o.id FROM gap o WHERE o.set_id = t.id AND o.ended_yet = 1
-				ORDER BY o.id DESC LIMIT 1 OFFSET ?) LIMIT ?)`, []any{keepGaps - 1, tidyRows}},
-			{`DELETE FROM run WHERE id IN (SELECT g.id FROM sets t CROSS JOIN run g ON g.set_id = t.id
-				WHERE g.id < (SELECT o.id FROM run o WHERE o.set_id = t.id ORDER BY o.id DESC LIMIT 1 OFFSET ?)
-				LIMIT ?)`, []any{keepRuns - 1, tidyRows}},
-		} {
-			n, err := w.Exec(ctx, step.query, step.args...)
-			if err != nil {
-				return err
-			}
-			dropped = max(dropped, n)
+		rows, err := runSteps(ctx, w, s.tidySteps()...)
+		if err != nil {
+			return err
 		}
 		documents, err := tidyDocuments(ctx, w)
 		if err != nil {
 			return err
 		}
-		if err := dropDocuments(ctx, w, spare); err != nil {
-			return err
-		}
-		push, err := tidyPush(ctx, w, s.limits.marks)
-		if err != nil {
-			return err
-		}
-		chronicle, err := tidyChronicle(ctx, w)
-		if err != nil {
-			return err
+		for _, id := range spare {
+			if _, err := w.Exec(ctx, "DELETE FROM document WHERE id = ?", id); err != nil {
+				return err
+			}
 		}
 		events, err := tidyHistory(ctx, w)
-		more = dropped == tidyRows || documents || len(spare) > 0 || push || chronicle || events
+		more = rows || documents || len(spare) > 0 || events
 		return err
 	})
 	return more, err
 }
 
+// step is a statement that drops rows, up to tidyRows in Tidy.
+type step struct {
+	query string
+	args  []any
+}
+
+// runSteps reports whether a step may have left rows.
+func runSteps(ctx context.Context, w *dbfile.Writer, steps ...step) (more bool, err error) {
+	for _, step := range steps {
+		n, err := w.Exec(ctx, step.query, step.args...)
+		if err != nil {
+			return false, err
+		}
+		more = more || n == tidyRows
+	}
+	return more, nil
+}
+
+// tidySteps drop what is too old or too much in the tables of history and push.
+func (s *Store) tidySteps() []step {
+	now := time.Now()
+	ago := func(d time.Duration) int64 { return int64(store.MicrosOf(now.Add(-d))) }
+	steps := []step{
+		{`DELETE FROM gap WHERE id IN (SELECT g.id FROM sets t CROSS JOIN gap g ON g.set_id = t.id
+			AND g.ended_yet = 1 WHERE g.id < (SELECT o.id FROM gap o WHERE o.set_id = t.id AND o.ended_yet = 1
+			ORDER BY o.id DESC LIMIT 1 OFFSET ?) LIMIT ?)`, []any{keepGaps - 1, tidyRows}},
+		{`DELETE FROM run WHERE id IN (SELECT g.id FROM sets t CROSS JOIN run g ON g.set_id = t.id
+			WHERE g.id < (SELECT o.id FROM run o WHERE o.set_id = t.id ORDER BY o.id DESC LIMIT 1 OFFSET ?)
+			LIMIT ?)`, []any{keepRuns - 1, tidyRows}},
+		// The oldest requests come first. One that is worked on for longer than a day stays.
+		{`DELETE FROM request WHERE id IN (SELECT id FROM request ORDER BY id LIMIT ?1)
+			AND max(coalesce(created, 0), coalesce(beat, 0)) < ?2`, []any{tidyRows, ago(keepRequests)}},
+		{`UPDATE subscription SET ended = ? WHERE id IN (SELECT id FROM subscription WHERE state = 'gone'
+			AND ended IS NULL LIMIT ?)`, []any{int64(store.MicrosOf(now)), tidyRows}},
+		{`DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended < ?
+			LIMIT ?)`, []any{ago(keepGone), tidyRows}},
+		tidyMarks(ago(day), s.limits.marks),
+		// Ids count up within a set, and within a Source, so the newest one shows which are too many.
+		{`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.id > t.id << ?1
+			AND s.id <= (SELECT o.id FROM span o WHERE o.id < (t.id + 1) << ?1 ORDER BY o.id DESC LIMIT 1) - ?2
+			LIMIT ?3)`, []any{idBits, keepSpans, tidyRows}},
+		{`DELETE FROM subscription_event WHERE id IN (SELECT e.id FROM source c CROSS JOIN subscription_event e
+			ON e.id > c.id << ?1 AND e.id <= (SELECT o.id FROM subscription_event o WHERE o.id < (c.id + 1) << ?1
+			ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`, []any{idBits, keepSteps, tidyRows}},
+	}
+	for _, width := range widths() {
+		steps = append(steps, step{`DELETE FROM series WHERE (width, at, source_id) IN (SELECT width, at, source_id
+			FROM series WHERE width = ? AND at < ? ORDER BY at LIMIT ?)`,
+			[]any{int64(width), ago(keepPoints(width)), tidyRows}})
+	}
+	return steps
+}
+
 // tidyDocuments strips the documents beyond the newest of each Source. The rows stay while
 // something refers to them.
 func tidyDocuments(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
-	rows, err := w.Query(ctx, `SELECT c.id FROM source c WHERE
-		(SELECT d.source_id FROM document d WHERE d.source_id = c.id LIMIT 1 OFFSET ?) IS NOT NULL`, keepDocuments)
-	if err != nil {
-		return false, err
-	}
-	sources, err := collect(rows, scanID)
+	sources, err := dbfile.All(ctx, w, idField, withDocuments, keepDocuments)
 	if err != nil {
 		return false, err
 	}
@@ -112,25 +163,21 @@ func tidyHistory(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
 	if err := w.Get(ctx, "SELECT source_id, uri FROM tidy", nil, &sourceID, &uri); err != nil {
 		return false, err
 	}
-	rows, err := w.Query(ctx, `SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event
-		WHERE (source_id, uri) > (?, ?) ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id,
-		uri`, sourceID, uri, tidyEvents)
-	if err != nil {
-		return false, err
-	}
 	type long struct {
 		sourceID int64
 		uri      string
 		n        int64
 	}
-	seen := int64(0)
-	found, err := collect(rows, func(row rowScanner) (l long, err error) {
-		err = row.Scan(&l.sourceID, &l.uri, &l.n)
-		seen += l.n
-		return l, err
-	})
+	found, err := dbfile.All(ctx, w, func(l *long) []any { return []any{&l.sourceID, &l.uri, &l.n} },
+		`SELECT source_id, uri, count(*) FROM (SELECT source_id, uri FROM event WHERE (source_id, uri) > (?, ?)
+			ORDER BY source_id, uri LIMIT ?) GROUP BY source_id, uri ORDER BY source_id, uri`,
+		sourceID, uri, tidyEvents)
 	if err != nil {
 		return false, err
+	}
+	seen := int64(0)
+	for _, l := range found {
+		seen += l.n
 	}
 	more = seen >= tidyEvents
 	next := long{}
@@ -150,86 +197,4 @@ func tidyHistory(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
 	}
 	_, err = w.Exec(ctx, "UPDATE tidy SET source_id = ?, uri = ?", next.sourceID, next.uri)
 	return more, err
-}
-
-// How much of the chronicle is kept (store.Width, store.Maintainer).
-const (
-	keepSpans = 10_000
-	keepSteps = 500
-)
-
-// keepPoints is how long points of a width are kept.
-func keepPoints(w store.Width) time.Duration {
-	switch w {
-	case store.Minute:
-		return 2 * day
-	case store.Hour:
-		return 100 * day
-	default:
-		return 6 * 366 * day
-	}
-}
-
-// tidyChronicle drops a slice of what is too old or too much.
-func tidyChronicle(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
-	drop := func(query string, args ...any) error {
-		n, err := w.Exec(ctx, query, args...)
-		more = more || n == tidyRows
-		return err
-	}
-	now := time.Now()
-	for _, width := range widths() {
-		err := drop(`DELETE FROM series WHERE (width, at, source_id) IN (SELECT width, at, source_id FROM series
-			WHERE width = ? AND at < ? ORDER BY at LIMIT ?)`, int64(width),
-			int64(store.MicrosOf(now.Add(-keepPoints(width)))), tidyRows)
-		if err != nil {
-			return false, err
-		}
-	}
-	// Ids count up within a set, and within a Source, so the newest one shows which are too many.
-	err = drop(`DELETE FROM span WHERE id IN (SELECT s.id FROM sets t CROSS JOIN span s ON s.id > t.id << ?1
-		AND s.id <= (SELECT o.id FROM span o WHERE o.id < (t.id + 1) << ?1 ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`,
-		idBits, keepSpans, tidyRows)
-	if err != nil {
-		return false, err
-	}
-	err = drop(`DELETE FROM subscription_event WHERE id IN (SELECT e.id FROM source c CROSS JOIN subscription_event e
-		ON e.id > c.id << ?1 AND e.id <= (SELECT o.id FROM subscription_event o WHERE o.id < (c.id + 1) << ?1
-		ORDER BY o.id DESC LIMIT 1) - ?2 LIMIT ?3)`, idBits, keepSteps, tidyRows)
-	return more, err
-}
-
-const (
-	day = 24 * time.Hour
-	// keepRequests is how long a request is kept after its last sign of life: by then nobody waits
-	// for its answer, and an old request would surprise the operator who starts a daemon. keepGone
-	// is how long tombstones answer hubs.
-	keepRequests = day
-	keepGone     = 90 * day
-)
-
-// tidyPush drops a slice of old rows of push and requests, and the marks beyond keep.
-func tidyPush(ctx context.Context, w *dbfile.Writer, keep int) (more bool, err error) {
-	now := time.Now()
-	ago := func(d time.Duration) int64 { return int64(store.MicrosOf(now.Add(-d))) }
-	for _, step := range []struct {
-		query string
-		args  []any
-	}{
-		// The oldest requests come first. One that is worked on for longer than a day stays.
-		{`DELETE FROM request WHERE id IN (SELECT id FROM request ORDER BY id LIMIT ?1)
-			AND max(coalesce(created, 0), coalesce(beat, 0)) < ?2`, []any{tidyRows, ago(keepRequests)}},
-		{`UPDATE subscription SET ended = ? WHERE id IN (SELECT id FROM subscription WHERE state = 'gone'
-			AND ended IS NULL LIMIT ?)`, []any{int64(store.MicrosOf(now)), tidyRows}},
-		{`DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE state = 'gone' AND ended < ?
-			LIMIT ?)`, []any{ago(keepGone), tidyRows}},
-	} {
-		n, err := w.Exec(ctx, step.query, step.args...)
-		if err != nil {
-			return false, err
-		}
-		more = more || n == tidyRows
-	}
-	marks, err := tidyMarks(ctx, w, ago(day), keep)
-	return more || marks, err
 }

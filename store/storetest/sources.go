@@ -56,8 +56,7 @@ func testSources(t *testing.T, fresh Fresh) {
 func testSets(t *testing.T, fresh Fresh) {
 	b := newBench(t, fresh)
 	b.same("new set", store.Set{ID: b.set.ID, SourceID: b.src.ID, CapabilityList: b.set.CapabilityList,
-		Floor:    store.NoTime,
-		LastPull: store.NoTime}, b.set)
+		SetState: store.SetState{Floor: store.NoTime, LastPull: store.NoTime}}, b.set)
 	b.same("same set", b.set, b.ensureSet(b.claim, b.set.CapabilityList))
 	two := b.ensureSet(b.claim, "list two")
 
@@ -71,10 +70,8 @@ func testSets(t *testing.T, fresh Fresh) {
 	sets, err := b.st.Sets(b.ctx, b.src.ID)
 	b.ok(err)
 	want := store.Set{
-		ID: b.set.ID, SourceID: b.src.ID, CapabilityList: b.set.CapabilityList, Floor: 10, Estimated: true,
-		Flawed: true, Generation: 3, Baselines: 2,
-		Proven: st.Proven, Joint: st.Joint, Resources: 3, Bytes: 111, Gone: 1, InStep: true, Problem: "none", Cause: "http-404",
-		LastPull: 99,
+		ID: b.set.ID, SourceID: b.src.ID, CapabilityList: b.set.CapabilityList, SetState: st,
+		Resources: 3, Bytes: 111,
 	}
 	b.same("sets, oldest first", []store.Set{want, two}, sets)
 

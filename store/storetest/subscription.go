@@ -16,7 +16,7 @@ func subscription(b *bench, token string) store.Subscription {
 		Token: token, Secret: "secret", State: store.SubPending, Replaces: 7, Asked: 86400, Granted: 3600,
 		Requested: 1, Verified: 2,
 		Renew: 3, Expires: 4, Rotated: 5, Next: 6, Attempts: 8, Profile: 9, Reason: "why", Cause: "http-404", Ended: store.NoTime,
-		LastDelivery: store.NoTime,
+		SubscriptionCounts: store.SubscriptionCounts{LastDelivery: store.NoTime},
 	}
 }
 
@@ -53,7 +53,7 @@ func testSubscriptions(t *testing.T, fresh Fresh) {
 		none := store.Subscription{SourceID: b.src.ID, Token: "t2", State: store.SubWanted, Requested: store.NoTime,
 			Verified: store.NoTime,
 			Renew:    store.NoTime, Expires: store.NoTime, Rotated: store.NoTime, Next: store.NoTime,
-			Ended: store.NoTime, LastDelivery: store.NoTime}
+			Ended: store.NoTime, SubscriptionCounts: store.SubscriptionCounts{LastDelivery: store.NoTime}}
 		b.ok(b.st.AddSubscription(b.ctx, &none))
 		b.same("without times", none, b.subscription(none.ID))
 		_, err = b.st.Subscription(b.ctx, sub.ID+1000)

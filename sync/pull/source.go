@@ -92,11 +92,8 @@ func CoverageOf(s *store.Set) *coverage.Coverage {
 
 // StateOf copies the fields of a set that the engine owns.
 func StateOf(s *store.Set) *store.SetState {
-	return &store.SetState{
-		Floor: s.Floor, Estimated: s.Estimated, Flawed: s.Flawed, Generation: s.Generation, Baselines: s.Baselines,
-		Proven: s.Proven, Joint: s.Joint,
-		Gone: s.Gone, InStep: s.InStep, Problem: s.Problem, Cause: s.Cause, LastPull: s.LastPull,
-	}
+	state := s.SetState
+	return &state
 }
 
 // Kind is what the URL of a Source leads to.

@@ -61,18 +61,6 @@ func (c *change) making(path string) {
 	y.fresh[path] = y.makings
 }
 
-// folder opens a folder, seen at its path at least since this call began.
-func (c *change) folder(path string, create bool, try int) (*cachedFolder, error) {
-	since := c.started
-	if try > 0 {
-		since = time.Now()
-	}
-	if create {
-		return c.m.folders.acquire(path, since, c.making)
-	}
-	return c.m.folders.acquire(path, since, nil)
-}
-
 // commit makes all touched names durable. size is how many items the call had.
 func (c *change) commit(size int) error {
 	y := &c.m.sync

@@ -28,17 +28,18 @@ const (
 
 // Inspect reports what path holds and the id of a mirror root, and touches nothing. A damaged
 // marker, or a path to anything but a folder, is an error (blob.ErrUnmarked).
-func Inspect(path string) (State, string, error) {
+func Inspect(path string) (state State, id string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("inspect mirror root %s: %w", path, classify(err))
+		}
+	}()
 	top, err := openTop(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if target, linkErr := os.Readlink(path); linkErr == nil {
-			return Absent, "", fmt.Errorf("inspect mirror root %s: a link to %s, where nothing is: "+
-				"is its disk not mounted?", path, target)
-		}
-		return Absent, "", nil
+		return Absent, "", danglingLink(path)
 	}
 	if err != nil {
-		return Absent, "", fmt.Errorf("inspect mirror root %s: %w", path, classify(err))
+		return Absent, "", err
 	}
 	defer top.close()
 	m, err := readMarker(top)
@@ -46,15 +47,15 @@ func Inspect(path string) (State, string, error) {
 		return Marked, m.ID, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return Foreign, "", fmt.Errorf("inspect mirror root %s: %w", path, err)
+		return Foreign, "", err
 	}
 	h, err := top.handle()
 	if err != nil {
-		return Foreign, "", fmt.Errorf("inspect mirror root %s: %w", path, classify(err))
+		return Foreign, "", err
 	}
 	names, err := h.Readdirnames(2)
 	if err != nil && err != io.EOF {
-		return Foreign, "", fmt.Errorf("inspect mirror root %s: %w", path, classify(err))
+		return Foreign, "", err
 	}
 	for _, name := range names {
 		if !strings.EqualFold(name, blob.Reserved) {
@@ -62,6 +63,15 @@ func Inspect(path string) (State, string, error) {
 		}
 	}
 	return Empty, "", nil
+}
+
+// danglingLink reports a link to nothing.
+func danglingLink(path string) error {
+	target, err := os.Readlink(path)
+	if err != nil {
+		return nil
+	}
+	return fmt.Errorf("a link to %s, where nothing is: is its disk not mounted?", target)
 }
 
 // Create makes path a mirror root, durably, and returns the id that Open needs. An existing folder
@@ -124,8 +134,8 @@ func MakeRoot(path string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if target, err := os.Readlink(path); err == nil {
-		return fmt.Errorf("a link to %s, where nothing is: is its disk not mounted?", target)
+	if err := danglingLink(path); err != nil {
+		return err
 	}
 	parent := filepath.Dir(path)
 	if parent == path {
@@ -161,13 +171,6 @@ type marker struct {
 	ID     string `json:"id"`
 }
 
-// newMarker makes a marker with a unique id.
-func newMarker() marker {
-	var id [16]byte
-	rand.Read(id[:]) // never fails (crypto/rand)
-	return marker{Format: markerFormat, ID: hex.EncodeToString(id[:])}
-}
-
 // readMarker reads the marker of a root; fs.ErrNotExist if there is none.
 func readMarker(top *folder) (marker, error) {
 	reserved, err := top.child(blob.Reserved)
@@ -198,7 +201,9 @@ func readMarker(top *folder) (marker, error) {
 // writeMarker puts a new marker into the reserved folder, whole and durable. If another process was
 // faster, its marker is returned.
 func writeMarker(top, reserved *folder) (marker, error) {
-	m := newMarker()
+	var id [16]byte
+	rand.Read(id[:]) // never fails (crypto/rand)
+	m := marker{Format: markerFormat, ID: hex.EncodeToString(id[:])}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return marker{}, err
@@ -208,22 +213,18 @@ func writeMarker(top, reserved *folder) (marker, error) {
 	if err != nil {
 		return marker{}, err
 	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
+	if _, err = f.Write(append(text, '\n')); err == nil {
 		err = f.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = renameNew(top, reserved, temp, reserved, markerName)
 	}
-	if err != nil {
-		removeFile(reserved, temp)
-		if errors.Is(err, fs.ErrExist) {
-			return readMarker(top)
-		}
-		return marker{}, err
+	if err == nil {
+		return m, nil
 	}
-	return m, nil
+	removeFile(reserved, temp)
+	if errors.Is(err, fs.ErrExist) {
+		return readMarker(top)
+	}
+	return marker{}, err
 }

@@ -63,7 +63,7 @@ func (c *folders) acquire(path string, since time.Time, making func(path string)
 			return h, nil
 		}
 		c.release(h)
-		c.drop(h)
+		c.dropPath(path)
 	}
 	f, err := c.openChild(parent.folder, name, path, making)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *folders) acquire(path string, since time.Time, making func(path string)
 func (c *folders) openChild(parent *folder, name, path string, making func(path string)) (*folder, error) {
 	f, err := parent.child(name)
 	if errors.Is(classify(err), blob.ErrBusy) {
-		c.shrink(0)
+		c.closeUnused()
 		f, err = parent.child(name)
 	}
 	if making == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -137,13 +137,7 @@ func (c *folders) release(h *cachedFolder) {
 	c.trim(c.limit)
 }
 
-// drop removes a handle whose folder was moved or removed.
-func (c *folders) drop(h *cachedFolder) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forget(h)
-}
-
+// dropPath closes the handle of a folder that was moved or removed.
 func (c *folders) dropPath(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,11 +146,10 @@ func (c *folders) dropPath(path string) {
 	}
 }
 
-// shrink closes unused handles, down to a number.
-func (c *folders) shrink(to int) {
+func (c *folders) closeUnused() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.trim(to)
+	c.trim(0)
 }
 
 // trim closes the handles used longest ago; those in use stay. The caller holds mu.
@@ -185,7 +178,7 @@ func (c *folders) forget(h *cachedFolder) {
 
 // close closes everything. Nothing may be in use.
 func (c *folders) close() {
-	c.shrink(0)
+	c.closeUnused()
 	c.top.close()
 }
 

@@ -142,20 +142,11 @@ func (c *change) placeStage(s *stage, p *blob.Placement) error {
 	return c.inFolder(path, func(h *cachedFolder) error { return c.put(s, h, name, p) })
 }
 
-// inFolder works in a folder, made if missing, again if it vanished meanwhile.
+// inFolder works in a folder, made if missing.
 func (c *change) inFolder(path string, do func(h *cachedFolder) error) error {
 	c.m.prune.RLock()
 	defer c.m.prune.RUnlock()
-	for try := 0; ; try++ {
-		h, err := c.folder(path, true, try)
-		if err == nil {
-			err = do(h)
-			c.m.folders.release(h)
-		}
-		if try == tries-1 || !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
+	return c.m.inFolder(path, c.started, c.making, tries, do)
 }
 
 // put renames a stage into an open folder.

@@ -137,7 +137,7 @@ func starved(m *Mirror, stage func(string) (blob.Stage, error)) error {
 	if _, err := m.Stat(bg, "a/b/c"); err != nil {
 		return fmt.Errorf("stat with folders to give up: %w", err)
 	}
-	m.folders.shrink(0)
+	m.folders.closeUnused()
 	take()
 	_, statErr := m.Stat(bg, "a/b/c")
 	_, _, openErr := m.Open(bg, "a/b/c")

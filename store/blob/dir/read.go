@@ -60,42 +60,50 @@ func (m *Mirror) withKey(ctx context.Context, key string, do func(h *cachedFolde
 // inExisting works in an existing folder, whose name was checked not before since. A missing one is
 // ErrNotFound after a second check: it may have been made anew.
 func (m *Mirror) inExisting(path string, since time.Time, do func(h *cachedFolder) error) error {
-	for try := 0; ; try++ {
-		h, err := m.folders.acquire(path, since, nil)
+	return asNotFound(m.inFolder(path, since, nil, 2, do))
+}
+
+// inFolder works in a folder, whose name was checked not before since, again while it vanishes
+// meanwhile. With making, missing folders are made.
+func (m *Mirror) inFolder(path string, since time.Time, making func(path string), tries int,
+	do func(h *cachedFolder) error) error {
+	for ; ; since = time.Now() {
+		h, err := m.folders.acquire(path, since, making)
 		if err == nil {
 			err = do(h)
 			m.folders.release(h)
 		}
-		if try == 1 || !errors.Is(err, fs.ErrNotExist) {
-			return asNotFound(err)
+		if tries--; tries == 0 || !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		since = time.Now()
 	}
 }
 
 // openRegular opens a regular file for reading. It is checked before, because opening a device has
-// effects, and after.
+// effects, and after, because os.Root would follow a link that stays inside.
 func openRegular(f *folder, name string) (*os.File, os.FileInfo, error) {
-	info, err := f.root.Lstat(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, blob.ErrNotRegular
-	}
-	file, err := openNoFollow(f, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err = file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = blob.ErrNotRegular
-	}
-	if err != nil {
+	for range tries {
+		info, err := f.root.Lstat(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return nil, nil, blob.ErrNotRegular
+		}
+		file, err := f.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		opened, err := file.Stat()
+		if err == nil && os.SameFile(info, opened) {
+			return file, opened, nil
+		}
 		file.Close()
-		return nil, nil, err
+		if err != nil {
+			return nil, nil, err
+		}
 	}
-	return file, info, nil
+	return nil, nil, blob.ErrBusy // the name changes all the time
 }
 
 func infoOf(key string, fi os.FileInfo) blob.Info {

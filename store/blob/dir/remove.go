@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"resyncd/store/blob"
@@ -73,12 +74,8 @@ func (c *change) removeName(i int, key string, take func(c *change, i int, h *ca
 
 // prune removes folders that are empty now, and then their parents, never the root.
 func (c *change) prune(emptied map[string]struct{}) {
-	paths := make([]string, 0, len(emptied))
-	for path := range emptied {
-		paths = append(paths, path)
-	}
-	slices.SortFunc(paths, func(a, b string) int { return len(b) - len(a) })
-	for _, path := range paths {
+	deepest := func(a, b string) int { return len(b) - len(a) }
+	for _, path := range slices.SortedFunc(maps.Keys(emptied), deepest) {
 		for path != "" && c.pruneOne(path) {
 			path, _ = split(path)
 		}
@@ -90,7 +87,7 @@ func (c *change) pruneOne(path string) bool {
 	c.m.prune.Lock()
 	defer c.m.prune.Unlock()
 	above, name := split(path)
-	h, err := c.folder(above, false, 0)
+	h, err := c.m.folders.acquire(above, c.started, nil)
 	if err != nil {
 		return false
 	}

@@ -68,7 +68,7 @@ func (m *Mirror) makeStage() (*stage, error) {
 func (m *Mirror) retryBusy(try func() error) error {
 	err := try()
 	if errors.Is(classify(err), blob.ErrBusy) {
-		m.folders.shrink(0)
+		m.folders.closeUnused()
 		err = try()
 	}
 	return err
@@ -162,7 +162,7 @@ func (s *stage) Close() error {
 	s.closed = true
 	if !s.mtime.IsZero() {
 		// A time that the file system cannot hold must not lose the file; a sick disk fails again.
-		_ = s.setModTime()
+		_ = s.shard.root.Chtimes(s.name, time.Time{}, s.mtime)
 	}
 	if s.m.sealed.Add(1) <= keptOpen {
 		return nil

@@ -58,7 +58,7 @@ func TestParentSwapped(t *testing.T) {
 		f.close()
 	}
 	for i := range 100 {
-		m.folders.shrink(0) // every call has to find the folder
+		m.folders.closeUnused() // every call has to find the folder
 		s := staged(t, m, "x")
 		m.Place(t.Context(), []blob.Placement{{Stage: s, Key: fmt.Sprintf("dir/k%d", i)}})
 		s.Discard()

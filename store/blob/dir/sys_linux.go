@@ -5,18 +5,13 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"resyncd/store/blob"
 )
 
-// Linux calls that os.Root does not have: on two open folders, a sync of a whole file system, times
-// without following.
+// Linux calls that os.Root does not have: on two open folders, a sync of a whole file system.
 
 // rename moves a file between open folders, replacing what has the new name (but no folder).
 func rename(_ *folder, from *folder, oldName string, to *folder, newName string) error {
@@ -43,7 +38,7 @@ func link(_ *folder, from *folder, oldName string, to *folder, newName string) e
 		func(a int, b string, c int, d string) error { return unix.Linkat(a, b, c, d, 0) })
 }
 
-// onFolders runs a call on two open folders, again when a signal interrupts it.
+// onFolders runs a call on two open folders.
 func onFolders(from *folder, oldName string, to *folder, newName, op string,
 	call func(int, string, int, string) error) error {
 	a, err := from.handle()
@@ -54,39 +49,13 @@ func onFolders(from *folder, oldName string, to *folder, newName, op string,
 	if err != nil {
 		return err
 	}
-	for {
-		err = call(int(a.Fd()), oldName, int(b.Fd()), newName)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	switch err {
+	switch err = uninterrupted(func() error { return call(int(a.Fd()), oldName, int(b.Fd()), newName) }); err {
 	case nil:
 		return nil
 	case unix.EXDEV:
 		return fmt.Errorf("another file system is mounted below the mirror root, which must be one: %w", err)
 	default:
 		return &os.LinkError{Op: op, Old: oldName, New: newName, Err: err}
-	}
-}
-
-// openNoFollow opens a file for reading and no link (os.Root would follow one that stays inside).
-func openNoFollow(f *folder, name string) (*os.File, error) {
-	h, err := f.handle()
-	if err != nil {
-		return nil, err
-	}
-	for {
-		fd, err := unix.Openat(int(h.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		switch err {
-		case nil:
-			return os.NewFile(uintptr(fd), name), nil
-		case unix.EINTR:
-		case unix.ELOOP:
-			return nil, blob.ErrNotRegular
-		default:
-			return nil, &os.PathError{Op: "open", Path: name, Err: err}
-		}
 	}
 }
 
@@ -101,32 +70,20 @@ func unlink(f *folder, name string, flags int) error {
 	if err != nil {
 		return err
 	}
-	for {
-		switch err := unix.Unlinkat(int(h.Fd()), name, flags); err {
-		case nil:
-			return nil
-		case unix.EINTR:
-		default:
-			return &os.PathError{Op: "unlink", Path: name, Err: err}
-		}
-	}
-}
-
-// setModTime sets only the modification time, of the open file itself: futimens(3), which x/sys
-// does not have.
-func (s *stage) setModTime() error {
-	mtime, err := unix.TimeToTimespec(s.mtime)
+	err = uninterrupted(func() error { return unix.Unlinkat(int(h.Fd()), name, flags) })
 	if err != nil {
-		return err
-	}
-	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, mtime}
-	//nolint:gosec // as in x/sys
-	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, s.file.Fd(), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
-	runtime.KeepAlive(s.file)
-	if errno != 0 {
-		return errno
+		return &os.PathError{Op: "unlink", Path: name, Err: err}
 	}
 	return nil
+}
+
+// uninterrupted runs a call again when a signal interrupts it.
+func uninterrupted(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
 }
 
 // syncWhole makes everything written to the file system of an open folder durable.
@@ -177,15 +134,12 @@ func lockFile(f *os.File, wait bool) (held bool, err error) {
 	if !wait {
 		how |= unix.LOCK_NB
 	}
-	for {
-		switch err := unix.Flock(int(f.Fd()), how); err {
-		case nil:
-			return true, nil
-		case unix.EINTR:
-		case unix.EWOULDBLOCK:
-			return false, nil
-		default:
-			return false, err
-		}
+	switch err := uninterrupted(func() error { return unix.Flock(int(f.Fd()), how) }); err {
+	case nil:
+		return true, nil
+	case unix.EWOULDBLOCK:
+		return false, nil
+	default:
+		return false, err
 	}
 }

@@ -8,9 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"time"
-
-	"resyncd/store/blob"
 )
 
 // The portable ways: os.Root with paths from the mirror root, a sync per file, and no locks (see
@@ -36,31 +33,6 @@ func link(top, from *folder, oldName string, to *folder, newName string) error {
 
 func below(f *folder, name string) string { return filepath.FromSlash(path.Join(f.path, name)) }
 
-// openNoFollow opens a file for reading and no link.
-func openNoFollow(f *folder, name string) (*os.File, error) {
-	for range tries {
-		file, err := f.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
-		if err != nil {
-			return nil, err
-		}
-		opened, err := file.Stat()
-		if err == nil {
-			var now os.FileInfo
-			if now, err = f.root.Lstat(name); err == nil && os.SameFile(now, opened) {
-				return file, nil
-			}
-			if err == nil && !now.Mode().IsRegular() {
-				err = blob.ErrNotRegular
-			}
-		}
-		file.Close()
-		if err != nil {
-			return nil, err
-		}
-	}
-	return nil, blob.ErrBusy // the name changes all the time
-}
-
 // removeFile removes anything but a folder.
 func removeFile(f *folder, name string) error {
 	info, err := f.root.Lstat(name)
@@ -83,11 +55,6 @@ func removeFolder(f *folder, name string) error {
 		return &os.PathError{Op: "rmdir", Path: name, Err: errors.New("not a folder")}
 	}
 	return f.root.Remove(name)
-}
-
-// setModTime sets the modification time.
-func (s *stage) setModTime() error {
-	return s.shard.root.Chtimes(s.name, time.Time{}, s.mtime)
 }
 
 func syncWhole(*os.File) error { return errors.ErrUnsupported }

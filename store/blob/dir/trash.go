@@ -14,7 +14,7 @@ const trashPath = blob.Reserved + "/" + trashName
 
 // trash opens the trash, and makes it again if it is missing: that is not the file's absence (F11).
 func (c *change) trash() (*cachedFolder, error) {
-	t, err := c.folder(trashPath, true, 0)
+	t, err := c.m.folders.acquire(trashPath, c.started, c.making)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s cannot be made: %v", blob.ErrIO, trashPath, err)
 	}

@@ -20,6 +20,7 @@ type walker struct {
 	fn     func(blob.Info) error
 	failed int   // parts that could not be read
 	first  error // the first of them
+	ended  bool  // by an error of its own
 }
 
 // Walk implements blob.Mirror.
@@ -30,9 +31,6 @@ func (m *Mirror) Walk(ctx context.Context, fn func(blob.Info) error) error {
 	defer m.active.Done()
 	w := &walker{ctx: ctx, fn: fn}
 	if err := w.folder(m.folders.top.folder); err != nil {
-		if stop, ok := errors.AsType[*stopWalk](err); ok {
-			return stop.err
-		}
 		return err
 	}
 	if w.failed > 0 {
@@ -48,11 +46,8 @@ func (w *walker) folder(f *folder) error {
 		}
 		return w.name(f, name)
 	})
-	if stop, ok := errors.AsType[*stopWalk](err); ok {
-		return stop
-	}
-	if err != nil && w.ctx.Err() != nil {
-		return &stopWalk{err}
+	if w.ended || err != nil && w.ctx.Err() != nil {
+		return w.end(err)
 	}
 	return w.note(f.path, err)
 }
@@ -66,7 +61,7 @@ func (w *walker) name(f *folder, name string) error {
 	// A folder below which no key reaches is reported itself, which bounds the open folders.
 	if !fi.IsDir() || len(below) >= blob.MaxKey {
 		if err := w.fn(infoOf(below, fi)); err != nil {
-			return &stopWalk{err}
+			return w.end(err)
 		}
 		return nil
 	}
@@ -85,7 +80,7 @@ func (w *walker) note(at string, err error) error {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, blob.ErrBusy):
-		return &stopWalk{fmt.Errorf("walk mirror at %q: %w", at, err)}
+		return w.end(fmt.Errorf("walk mirror at %q: %w", at, err))
 	}
 	if w.failed++; w.first == nil {
 		w.first = fmt.Errorf("%q: %w", at, err)
@@ -93,8 +88,8 @@ func (w *walker) note(at string, err error) error {
 	return nil
 }
 
-// stopWalk carries an error that ends the walk through the levels.
-type stopWalk struct{ err error }
-
-func (s *stopWalk) Error() string { return s.err.Error() }
-func (s *stopWalk) Unwrap() error { return s.err }
+// end carries an error that ends the walk through the levels.
+func (w *walker) end(err error) error {
+	w.ended = true
+	return err
+}

@@ -3,6 +3,7 @@ package column
 
 import (
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -10,7 +11,8 @@ import (
 	"resyncd/store"
 )
 
-// Reading goes through Scanners on the fields themselves, so that a row costs no copies.
+// What ends in At stands for a field, both to read it from a row and as an argument. It works on the field itself, so
+// that a row costs no copies. What begins with Into only reads.
 
 // Instant is an instant as an argument: NULL for none.
 func Instant(m store.Micros) any {
@@ -28,14 +30,6 @@ func Text(s string) any {
 	return s
 }
 
-// Blob is bytes as an argument where nil is NULL.
-func Blob(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
-}
-
 // Flag is b as an argument.
 func Flag(b bool) int64 {
 	if b {
@@ -44,10 +38,18 @@ func Flag(b bool) int64 {
 	return 0
 }
 
-// IntoInstant reads what Instant wrote.
-func IntoInstant(m *store.Micros) sql.Scanner { return (*micros)(m) }
+// Field is a place in a record that is read from a column and written to it.
+type Field interface {
+	sql.Scanner
+	driver.Valuer
+}
+
+// InstantAt is the field of an instant, NULL for none.
+func InstantAt(m *store.Micros) Field { return (*micros)(m) }
 
 type micros store.Micros
+
+func (m *micros) Value() (driver.Value, error) { return Instant(store.Micros(*m)), nil }
 
 func (m *micros) Scan(v any) error {
 	switch v := v.(type) {
@@ -78,39 +80,15 @@ func (t *nullText) Scan(v any) error {
 	return nil
 }
 
-// IntoEnum reads a number into an enumeration, NULL as 0.
-func IntoEnum[T ~uint8](to *T) sql.Scanner { return enumOf[T]{to} }
+// IntoNumber reads a number, NULL as 0.
+func IntoNumber[T ~uint8 | ~int64](to *T) sql.Scanner { return number[T]{to} }
 
-type enumOf[T ~uint8] struct{ to *T }
+type number[T ~uint8 | ~int64] struct{ to *T }
 
-func (s enumOf[T]) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*s.to = 0
-	case int64:
-		if v < 0 || v > 255 {
-			return fmt.Errorf("%w: state %d", ErrDamaged, v)
-		}
-		*s.to = T(v)
-	default:
-		return fmt.Errorf("%w: state is a %T", ErrDamaged, v)
-	}
-	return nil
-}
-
-// IntoInt reads a number, NULL as 0.
-func IntoInt(n *int64) sql.Scanner { return (*nullInt)(n) }
-
-type nullInt int64
-
-func (n *nullInt) Scan(v any) error {
-	switch v := v.(type) {
-	case nil:
-		*n = 0
-	case int64:
-		*n = nullInt(v)
-	default:
-		return fmt.Errorf("%w: number is a %T", ErrDamaged, v)
+func (n number[T]) Scan(v any) error {
+	from, ok := v.(int64)
+	if *n.to = T(from); !ok && v != nil || int64(*n.to) != from {
+		return fmt.Errorf("%w: %v as a number", ErrDamaged, v)
 	}
 	return nil
 }
@@ -138,20 +116,19 @@ func IDs(ids []int64) string {
 	return string(append(b, ']'))
 }
 
-// Intervals is intervals as an argument: [[from, until], …] in JSON.
-func Intervals(list []store.Interval) (string, error) {
-	pairs := make([][2]store.Micros, len(list))
-	for i, iv := range list {
+// IntervalsAt is the field of intervals: [[from, until], …] in JSON.
+func IntervalsAt(list *[]store.Interval) Field { return (*intervals)(list) }
+
+type intervals []store.Interval
+
+func (v *intervals) Value() (driver.Value, error) {
+	pairs := make([][2]store.Micros, len(*v))
+	for i, iv := range *v {
 		pairs[i] = [2]store.Micros{iv.From, iv.Until}
 	}
 	b, err := json.Marshal(pairs)
 	return string(b), err
 }
-
-// IntoIntervals reads what Intervals wrote.
-func IntoIntervals(list *[]store.Interval) sql.Scanner { return (*intervals)(list) }
-
-type intervals []store.Interval
 
 func (v *intervals) Scan(from any) error {
 	s, ok := from.(string)
@@ -169,15 +146,37 @@ func (v *intervals) Scan(from any) error {
 	return nil
 }
 
-// IntoDigest reads a SHA-256.
-func IntoDigest(sum *[32]byte) sql.Scanner { return (*digest)(sum) }
+// DigestAt is the field of a SHA-256, zero for NULL.
+func DigestAt(sum *[32]byte) Field { return (*digest)(sum) }
 
 type digest [32]byte
 
+func (d *digest) Value() (driver.Value, error) { return d[:], nil }
+
 func (d *digest) Scan(v any) error {
 	b, ok := v.([]byte)
+	if v == nil {
+		*d = digest{}
+		return nil
+	}
 	if !ok || copy(d[:], b) != len(d) {
 		return fmt.Errorf("%w: a digest of %d bytes", ErrDamaged, len(b))
 	}
+	return nil
+}
+
+// CausedAt is the field of a text with its cause (store.WithCause).
+func CausedAt(text, cause *string) Field { return caused{text, cause} }
+
+type caused struct{ text, cause *string }
+
+func (c caused) Value() (driver.Value, error) { return store.WithCause(*c.text, *c.cause), nil }
+
+func (c caused) Scan(v any) error {
+	kept, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("%w: text is a %T", ErrDamaged, v)
+	}
+	*c.text, *c.cause = store.CutCause(kept)
 	return nil
 }

@@ -128,7 +128,7 @@ func TestDamagedRecord(t *testing.T) {
 		"no digest": wantScanner{new(store.Want)}.Scan([]byte{0, 0, 0, 0, 0, 0, 0, 1, 9}),
 		"a string":  fileScanner{new(store.Have)}.Scan("x"),
 		"intervals": new(intervals).Scan("nonsense"),
-		"state":     enumOf[store.HaveState]{new(store.HaveState)}.Scan(int64(900)),
+		"state":     number[store.HaveState]{new(store.HaveState)}.Scan(int64(900)),
 	} {
 		if !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)

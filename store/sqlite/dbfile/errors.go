@@ -24,30 +24,30 @@ func (f *File) Fail(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	c := code(err)
-	switch kind := c & 0xff; {
+	var known error
+	switch kind := code(err) & 0xff; {
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("%s: %w", what, store.ErrNotFound)
 	case (kind == lib.SQLITE_CORRUPT || kind == lib.SQLITE_NOTADB) && f.immutable && exists(f.path+"-wal"):
 		return fmt.Errorf("%s: another process began to write %s meanwhile, run again: %w", what, f.path, err)
-	case kind == lib.SQLITE_CORRUPT:
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrCorrupt, f.path, err)
-	case kind == lib.SQLITE_NOTADB:
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrForeign, f.path, err)
-	case kind == lib.SQLITE_FULL:
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrFull, f.path, err)
-	case unsynced(err):
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrUnsure, f.path, err)
-	case kind == lib.SQLITE_IOERR:
-		return fmt.Errorf("%s: %w (%s: %w)", what, store.ErrDisk, f.path, err)
 	case kind == lib.SQLITE_CANTOPEN || kind == lib.SQLITE_READONLY:
 		return fmt.Errorf("%s: cannot write %s (is its disk read-only, or its folder another user's?): %w", what,
 			f.path, err)
+	case kind == lib.SQLITE_CORRUPT:
+		known = store.ErrCorrupt
+	case kind == lib.SQLITE_NOTADB:
+		known = store.ErrForeign
+	case kind == lib.SQLITE_FULL:
+		known = store.ErrFull
+	case unsynced(err):
+		known = store.ErrUnsure
+	case kind == lib.SQLITE_IOERR:
+		known = store.ErrDisk
+	case f.schema.Explain != nil:
+		known = f.schema.Explain(err)
 	}
-	if f.schema.Explain != nil {
-		if known := f.schema.Explain(err); known != nil {
-			return fmt.Errorf("%s: %w (%s: %w)", what, known, f.path, err)
-		}
+	if known != nil {
+		return fmt.Errorf("%s: %w (%s: %w)", what, known, f.path, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

@@ -15,16 +15,9 @@ type identity struct {
 }
 
 func (f *File) readIdentity(ctx context.Context, db *sql.DB) (id identity, err error) {
-	for query, to := range map[string]*int64{
-		"PRAGMA application_id":              &id.application,
-		"PRAGMA user_version":                &id.version,
-		"SELECT count(*) FROM sqlite_schema": &id.tables,
-	} {
-		if err := db.QueryRowContext(ctx, query).Scan(to); err != nil {
-			return identity{}, err
-		}
-	}
-	return id, nil
+	err = db.QueryRowContext(ctx, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_application_id, pragma_user_version`).Scan(&id.application, &id.version, &id.tables)
+	return id, err
 }
 
 // empty: new, or its creator was killed before the first commit.
@@ -93,15 +86,9 @@ func (f *File) applySteps(ctx context.Context) error {
 				return fmt.Errorf("step %d: %w", version+1, err)
 			}
 		}
-		for _, p := range []string{
-			fmt.Sprintf("PRAGMA application_id = %d", f.schema.Application),
-			fmt.Sprintf("PRAGMA user_version = %d", len(scripts)),
-		} {
-			if _, err := w.conn.ExecContext(ctx, p); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := w.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d",
+			f.schema.Application, len(scripts)))
+		return err
 	})
 	if errors.Is(err, store.ErrFull) || err == nil {
 		return err

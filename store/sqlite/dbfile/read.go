@@ -94,20 +94,31 @@ func (f *File) Get(ctx context.Context, query string, args []any, dest ...any) e
 	return f.r.stmts.get(ctx, f.r.db, query, args, dest)
 }
 
-// Read calls row for each row, until it returns false or an error.
-func (f *File) Read(ctx context.Context, what, query string, args []any,
-	row func(scan func(...any) error) (more bool, err error)) error {
-	rows, err := f.Query(ctx, query, args...)
+// All reads every row of a query. fields are the places of its columns in a T.
+func All[T any](ctx context.Context, from Querier, fields func(*T) []any, query string, args ...any) ([]T, error) {
+	rows, err := from.Query(ctx, query, args...)
 	if err != nil {
-		return f.Fail(what, err)
+		return nil, err
 	}
 	defer rows.Close()
-	for more := true; more && rows.Next(); {
-		if more, err = row(rows.Scan); err != nil {
-			return f.Fail(what, err)
+	var out []T
+	for rows.Next() {
+		var v T
+		if err := rows.Scan(fields(&v)...); err != nil {
+			return nil, err
 		}
+		out = append(out, v)
 	}
-	return f.Fail(what, rows.Err())
+	return out, rows.Err()
+}
+
+// One reads the first row of a query; sql.ErrNoRows if there is none.
+func One[T any](ctx context.Context, from Querier, fields func(*T) []any, query string, args ...any) (T, error) {
+	var v, none T
+	if err := from.Get(ctx, query, args, fields(&v)...); err != nil {
+		return none, err
+	}
+	return v, nil
 }
 
 // ReadOnWriter runs a read of few rows on the writing connection if it is free, because a reader's

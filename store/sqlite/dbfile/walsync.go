@@ -33,18 +33,13 @@ type walSync struct {
 	done int64       // commits that are durable
 }
 
-// committed counts a commit. The caller holds the writer.
-func (y *walSync) committed(async bool) int64 {
-	n := y.commits.Add(1)
-	if !async {
-		y.wanted.Store(n)
-	}
-	return n
-}
-
-// unchanged is the mark of a transaction that wrote nothing, but may have read an async commit.
-func (y *walSync) unchanged(async bool) int64 {
+// committed is the mark of a transaction. One that wrote nothing may have read an async commit. The
+// caller holds the writer.
+func (y *walSync) committed(wrote, async bool) int64 {
 	n := y.newest()
+	if wrote {
+		n = y.commits.Add(1)
+	}
 	if !async {
 		y.wanted.Store(n)
 	}

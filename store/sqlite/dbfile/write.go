@@ -49,7 +49,7 @@ func newWriter(db *sql.DB, path string, sync func(*os.File) error) *Writer {
 // Write runs fn in one transaction that is durable when it returns nil. The end of ctx does not
 // reach fn: a cancelled statement would roll back what is already true on disk.
 func (f *File) Write(ctx context.Context, what string, fn func(context.Context, *Writer) error) error {
-	return f.WriteBestEffort(context.WithoutCancel(ctx), what, fn)
+	return f.WriteReadable(ctx, what, nil, fn)
 }
 
 // WriteAsync is Write for what a power cut may take back (store.Commit.Repeatable). The sync of a
@@ -59,19 +59,20 @@ func (f *File) WriteAsync(ctx context.Context, what string, fn func(context.Cont
 	return err
 }
 
-// WriteBestEffort is Write that gives up when ctx ends before the writer is free.
-func (f *File) WriteBestEffort(ctx context.Context, what string, fn func(context.Context, *Writer) error) error {
-	mark, err := f.commit(ctx, what, false, fn)
-	if err != nil {
-		return err
-	}
-	return f.durable(what, mark)
-}
-
-// WriteReadable is Write that calls readable before the commit is known to survive a power cut.
+// WriteReadable is Write that calls readable, unless nil, before the commit is known to survive a power cut.
 func (f *File) WriteReadable(ctx context.Context, what string, readable func(),
 	fn func(context.Context, *Writer) error) error {
-	mark, err := f.commit(context.WithoutCancel(ctx), what, false, fn)
+	return f.write(context.WithoutCancel(ctx), what, readable, fn)
+}
+
+// WriteBestEffort is Write that gives up when ctx ends before the writer is free.
+func (f *File) WriteBestEffort(ctx context.Context, what string, fn func(context.Context, *Writer) error) error {
+	return f.write(ctx, what, nil, fn)
+}
+
+func (f *File) write(ctx context.Context, what string, readable func(),
+	fn func(context.Context, *Writer) error) error {
+	mark, err := f.commit(ctx, what, false, fn)
 	if err != nil {
 		return err
 	}
@@ -111,11 +112,7 @@ func (f *File) commit(ctx context.Context, what string, async bool,
 	if err := w.transact(ctx, wait, fn); err != nil {
 		return 0, f.Fail(what, err)
 	}
-	if w.wrote() {
-		mark = w.wal.committed(async)
-	} else {
-		mark = w.wal.unchanged(async)
-	}
+	mark = w.wal.committed(w.wrote(), async)
 	f.checkpoint(ctx)
 	return mark, nil
 }
@@ -268,7 +265,10 @@ func (w *Writer) AfterCommit(do func()) { w.afterCommit = do }
 // holds the writer.
 func (f *File) checkpoint(ctx context.Context) {
 	w := f.w
-	size := walSize(f.path)
+	size := int64(0)
+	if info, err := os.Stat(f.path + "-wal"); err == nil {
+		size = info.Size()
+	}
 	if size <= w.checkpointAbove || w.conn == nil {
 		if size <= walLimit {
 			w.checkpointAbove = walLimit
@@ -284,12 +284,4 @@ func (f *File) checkpoint(ctx context.Context) {
 	w.checkpointAbove = size + walLimit
 	f.log.Warn("the log of the state database could not be folded in: another process reads for a long time",
 		"path", f.path, "bytes", size, "err", err)
-}
-
-func walSize(path string) int64 {
-	info, err := os.Stat(path + "-wal")
-	if err != nil {
-		return 0
-	}
-	return info.Size()
 }

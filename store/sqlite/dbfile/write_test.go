@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -187,14 +188,14 @@ func TestBusy(t *testing.T) {
 func TestLogBounded(t *testing.T) {
 	t.Parallel()
 	r := inTemp(t)
-	if walSize(r.path) == 0 {
+	if walSize(t, r.path) == 0 {
 		t.Fatal("no log")
 	}
 	r.w.checkpointAbove = 1
 	if err := r.put(); err != nil {
 		t.Fatal(err)
 	}
-	if got := walSize(r.path); got != 0 {
+	if got := walSize(t, r.path); got != 0 {
 		t.Fatalf("the log has %d bytes after it was folded in", got)
 	}
 	if r.w.checkpointAbove != walLimit {
@@ -239,4 +240,13 @@ func TestGivesUp(t *testing.T) {
 	if err := r.Write(ctx, "record", r.add); err != nil {
 		t.Errorf("what must be recorded was not: %v", err)
 	}
+}
+
+func walSize(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }

@@ -154,24 +154,24 @@ func drop(ctx context.Context, tx *dbfile.Writer, topic, from, to, bytes int64) 
 func (d *DB) Notifications(
 	ctx context.Context, topicID, after int64, limit int, maxBytes int64,
 ) ([]hubstate.Notification, error) {
-	var out []hubstate.Notification
-	size := int64(0)
-	err := d.f.Read(ctx, "read notifications", `SELECT t.url, n.number, n.received, n.type, n.link, n.digest, n.body
+	const what = "read notifications"
+	rows, err := d.f.Query(ctx, `SELECT t.url, n.number, n.received, n.type, n.link, n.digest, n.body
 		FROM hub_notification n JOIN hub_topic t ON t.id = n.topic_id
-		WHERE n.topic_id = ? AND n.number > ? ORDER BY n.number LIMIT ?`, []any{topicID, after, limit},
-		func(scan func(...any) error) (bool, error) {
-			var (
-				n      hubstate.Notification
-				digest []byte
-			)
-			err := scan(&n.Topic, &n.Number, column.IntoInstant(&n.Received), &n.Type, &n.Link, &digest, &n.Body)
-			copy(n.Digest[:], digest)
-			size += int64(len(n.Body))
-			out = append(out, n)
-			return size < maxBytes, err
-		})
+		WHERE n.topic_id = ? AND n.number > ? ORDER BY n.number LIMIT ?`, topicID, after, limit)
 	if err != nil {
-		return nil, err
+		return nil, d.f.Fail(what, err)
 	}
-	return out, nil
+	defer rows.Close()
+	var out []hubstate.Notification
+	for size := int64(0); (len(out) == 0 || size < maxBytes) && rows.Next(); {
+		var n hubstate.Notification
+		err := rows.Scan(&n.Topic, &n.Number, column.InstantAt(&n.Received), &n.Type, &n.Link,
+			column.DigestAt(&n.Digest), &n.Body)
+		if err != nil {
+			return nil, d.f.Fail(what, err)
+		}
+		size += int64(len(n.Body))
+		out = append(out, n)
+	}
+	return out, d.f.Fail(what, rows.Err())
 }

@@ -12,49 +12,31 @@ import (
 
 const topicColumns = "id, url, last, floor, etag, last_modified, digest, pinged"
 
-func scanTopic(scan scanner) (t hubstate.Topic, err error) {
-	var digest []byte
-	err = scan(&t.ID, &t.URL, &t.Last, &t.Floor, &t.ETag, &t.LastModified, &digest, column.IntoInstant(&t.Pinged))
-	copy(t.Digest[:], digest)
-	return t, err
+func topicFields(t *hubstate.Topic) []any {
+	return []any{&t.ID, &t.URL, &t.Last, &t.Floor, &t.ETag, &t.LastModified, column.DigestAt(&t.Digest),
+		column.InstantAt(&t.Pinged)}
 }
 
 const subscriptionColumns = `s.id, s.topic_id, t.url, s.callback, s.secret, s.old, s.verify_token, s.verified,
 	s.expires, s.cursor, s.attempts, s.next, s.delivered, s.dropped`
 
-func scanSubscription(scan scanner) (s hubstate.Subscription, err error) {
-	err = scan(&s.ID, &s.TopicID, &s.Topic, &s.Callback, &s.Secret, &s.Old, &s.VerifyToken,
-		column.IntoInstant(&s.Verified), column.IntoInstant(&s.Expires), &s.Cursor, &s.Attempts,
-		column.IntoInstant(&s.Next), &s.Delivered, &s.Dropped)
-	return s, err
+func subscriptionFields(s *hubstate.Subscription) []any {
+	return []any{&s.ID, &s.TopicID, &s.Topic, &s.Callback, &s.Secret, &s.Old, &s.VerifyToken,
+		column.InstantAt(&s.Verified), column.InstantAt(&s.Expires), &s.Cursor, &s.Attempts, column.InstantAt(&s.Next),
+		&s.Delivered, &s.Dropped}
 }
 
 // Topics implements hubstate.State.
 func (d *DB) Topics(ctx context.Context) ([]hubstate.Topic, error) {
-	return all(ctx, d.f, "read the topics", "SELECT "+topicColumns+" FROM hub_topic ORDER BY id", scanTopic)
+	found, err := dbfile.All(ctx, d.f, topicFields, "SELECT "+topicColumns+" FROM hub_topic ORDER BY id")
+	return found, d.f.Fail("read the topics", err)
 }
 
 // Subscriptions implements hubstate.State.
 func (d *DB) Subscriptions(ctx context.Context) ([]hubstate.Subscription, error) {
-	return all(ctx, d.f, "read the subscriptions", "SELECT "+subscriptionColumns+
-		" FROM hub_subscription s JOIN hub_topic t ON t.id = s.topic_id ORDER BY s.id", scanSubscription)
-}
-
-// scanner puts the columns of a row where they belong.
-type scanner = func(dest ...any) error
-
-// all reads every row of a query.
-func all[T any](ctx context.Context, f *dbfile.File, what, query string, read func(scanner) (T, error)) ([]T, error) {
-	var out []T
-	err := f.Read(ctx, what, query, nil, func(scan func(...any) error) (bool, error) {
-		row, err := read(scan)
-		out = append(out, row)
-		return true, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	found, err := dbfile.All(ctx, d.f, subscriptionFields, "SELECT "+subscriptionColumns+
+		" FROM hub_subscription s JOIN hub_topic t ON t.id = s.topic_id ORDER BY s.id")
+	return found, d.f.Fail("read the subscriptions", err)
 }
 
 // Subscribe implements hubstate.State.
@@ -66,7 +48,7 @@ func (d *DB) Subscribe(
 		if err != nil {
 			return err
 		}
-		topic, err = one(ctx, tx, scanTopic, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic)
+		topic, err = dbfile.One(ctx, tx, topicFields, "SELECT "+topicColumns+" FROM hub_topic WHERE url = ?", in.Topic)
 		if err != nil {
 			return err
 		}
@@ -84,19 +66,12 @@ func (d *DB) Subscribe(
 		if err != nil {
 			return err
 		}
-		sub, err = one(ctx, tx, scanSubscription, "SELECT "+subscriptionColumns+
+		sub, err = dbfile.One(ctx, tx, subscriptionFields, "SELECT "+subscriptionColumns+
 			" FROM hub_subscription s JOIN hub_topic t ON t.id = s.topic_id WHERE s.topic_id = ? AND s.callback = ?",
 			topic.ID, in.Callback)
 		return err
 	})
 	return sub, topic, err
-}
-
-// one reads a row that must be there, in a transaction.
-func one[T any](
-	ctx context.Context, tx *dbfile.Writer, read func(scanner) (T, error), query string, args ...any,
-) (T, error) {
-	return read(func(dest ...any) error { return tx.Get(ctx, query, args, dest...) })
 }
 
 // End implements hubstate.State.
