@@ -21,6 +21,7 @@ import (
 // shell is one invocation of the command line.
 type shell struct {
 	*term.Env
+	args   []string
 	log    *slog.Logger    // of the command, once its flags are read
 	warned map[string]bool // warnings told already
 }
@@ -28,7 +29,7 @@ type shell struct {
 // run carries out one command line and returns its exit code. It must not be called twice at a time within a process:
 // urfave/cli has state of its own.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	sh := &shell{Env: term.NewEnv(env, stdout, stderr), warned: map[string]bool{}}
+	sh := &shell{Env: term.NewEnv(env, stdout, stderr), args: args, warned: map[string]bool{}}
 	err := sh.app().RunContext(ctx, args)
 	code := exit.Code(ctx, err)
 	var left *control.LeftError
@@ -58,6 +59,7 @@ func (sh *shell) app() *cli.App {
 			"resyncd sync https://lib.example/ ./mirror",
 			"resyncd serve --config /etc/resyncd/resyncd.yaml"),
 		HideVersion: true, DisableSliceFlagSeparator: true,
+		EnableBashCompletion: true, BashComplete: sh.offer,
 		Flags:  []cli.Flag{cli.HelpFlag}, // the library adds it only together with a help command of its own
 		Writer: sh.Out, ErrWriter: sh.Err,
 		ExitErrHandler: func(*cli.Context, error) {}, // exit codes are ours (dependencies.md 3.4)
@@ -89,11 +91,12 @@ func unknown(parent, given string) error {
 }
 
 // group makes a command that only holds others.
-func group(name, text, example string, commands ...*cli.Command) *cli.Command {
+func (sh *shell) group(name, text, example string, commands ...*cli.Command) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: text, Description: about("", codesAll, example), Subcommands: commands,
 		HideHelpCommand: true,
 		OnUsageError:    usageError,
+		BashComplete:    sh.offer,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknown("resyncd "+name, c.Args().First())
@@ -121,6 +124,7 @@ func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
 	)
 	c.HideHelpCommand = true
 	c.OnUsageError = usageError
+	c.BashComplete = sh.offer
 	action := c.Action
 	c.Action = func(ctx *cli.Context) error {
 		name := ctx.Command.HelpName

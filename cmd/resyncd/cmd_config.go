@@ -71,7 +71,7 @@ func (sh *shell) configCommand() *cli.Command {
 			return sh.configInit(path)
 		},
 	})
-	return group("config", "check, print or begin a configuration", "resyncd config init", check, show, begin)
+	return sh.group("config", "check, print or begin a configuration", "resyncd config init", check, show, begin)
 }
 
 // configInit writes the starter and never overwrites a file.

@@ -13,7 +13,7 @@ import (
 )
 
 func (sh *shell) sourceCommand() *cli.Command {
-	return group("source", "pause, resume or forget a Source", "resyncd source pause lib",
+	return sh.group("source", "pause, resume or forget a Source", "resyncd source pause lib",
 		sh.pauseCommand(), sh.resumeCommand(), sh.forgetCommand())
 }
 

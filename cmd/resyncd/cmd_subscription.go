@@ -17,7 +17,7 @@ import (
 )
 
 func (sh *shell) subscriptionCommand() *cli.Command {
-	return group("subscription", "list, renew or cancel WebSub subscriptions", "resyncd subscription list",
+	return sh.group("subscription", "list, renew or cancel WebSub subscriptions", "resyncd subscription list",
 		sh.subscriptionListCommand(),
 		sh.subscriptionChangeCommand("renew", "ask hubs for a new lease now, also for what was cancelled",
 			"The daemon asks the hub at once, without one the next `resyncd serve` does.", control.AskRenew),
