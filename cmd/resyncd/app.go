@@ -50,11 +50,9 @@ func (sh *shell) app() *cli.App {
 		Name:  "resyncd",
 		Usage: "keep an exact local mirror of ResourceSync Sources",
 		Description: about("resyncd finds what a Source offers, mirrors it, and afterwards fetches only what changed: "+
-			"moments after it changed\n"+
-			"where the Source has a hub, by schedule everywhere else. `resyncd help COMMAND` tells more of each "+
-			"command.\n\n"+
-			wrapped("Pages of the manual, shown by `resyncd help TOPIC`: "+strings.Join(topics, ", ")+".", 110),
-			codesAll,
+			"moments after it changed where the Source has a hub, by schedule everywhere else. `resyncd help COMMAND` "+
+			"tells more of each command.\n\nPages of the manual, shown by `resyncd help TOPIC`: "+
+			strings.Join(topics, ", ")+".", codesAll,
 			"resyncd demo",
 			"resyncd sync https://lib.example/ ./mirror",
 			"resyncd serve --config /etc/resyncd/resyncd.yaml"),
@@ -64,8 +62,7 @@ func (sh *shell) app() *cli.App {
 		Writer: sh.Out, ErrWriter: sh.Err,
 		ExitErrHandler: func(*cli.Context, error) {}, // exit codes are ours (dependencies.md 3.4)
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return exit.Usage("%w; see `resyncd help`",
-				err)
+			return exit.Usage("%w; see `resyncd help`", err)
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -75,12 +72,10 @@ func (sh *shell) app() *cli.App {
 		},
 		Commands: []*cli.Command{
 			sh.syncCommand(), sh.serveCommand(), sh.discoverCommand(), sh.auditCommand(), sh.verifyCommand(),
-			sh.statusCommand(), sh.lsCommand(),
-			sh.catCommand(), sh.approveCommand(), sh.restoreCommand(), sh.historyCommand(), sh.subscriptionCommand(),
-			sh.sourceCommand(),
-			sh.configCommand(), sh.backupCommand(), sh.demoCommand(), sh.healthcheckCommand(), sh.manCommand(),
-			sh.completionCommand(),
-			sh.versionCommand(), sh.helpCommand(),
+			sh.statusCommand(), sh.lsCommand(), sh.catCommand(), sh.approveCommand(), sh.restoreCommand(),
+			sh.historyCommand(), sh.subscriptionCommand(), sh.sourceCommand(), sh.configCommand(), sh.backupCommand(),
+			sh.demoCommand(), sh.healthcheckCommand(), sh.manCommand(), sh.completionCommand(), sh.versionCommand(),
+			sh.helpCommand(),
 		},
 	}
 }
@@ -110,11 +105,11 @@ func (sh *shell) group(name, text, example string, commands ...*cli.Command) *cl
 	}
 }
 
-// command adds to a command what all have: the common flags, and a look at the arguments. The flags named in trailing
-// may stand behind an argument too; the command sees them there.
-// urfave/cli would silently take `sync src --dry-run` for a real run, and a Source called `help` for a request for
-// help.
-func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
+// command adds to a command what all have: the common flags, and a look at the arguments, of which there are least to
+// most (any number where most < 0), as form says. The flags named in trailing may stand behind an argument too; the
+// command sees them there. urfave/cli would silently take `sync src --dry-run` for a real run, and a Source called
+// `help` for a request for help.
+func (sh *shell) command(form string, least, most int, c *cli.Command, trailing ...string) *cli.Command {
 	c.Flags = append(c.Flags,
 		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`",
 			DefaultText: "$RESYNCD_CONFIG, then ./resyncd.yaml, then /etc/resyncd/resyncd.yaml"},
@@ -146,6 +141,9 @@ func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
 			return err
 		}
 		sh.log = log
+		if err := args(ctx, least, most, form); err != nil {
+			return err
+		}
 		return action(ctx)
 	}
 	return c

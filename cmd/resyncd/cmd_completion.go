@@ -23,7 +23,8 @@ var (
 )
 
 func (sh *shell) completionCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	form := "completion " + strings.Join(shells, "|")
+	return sh.command(form, 1, 1, &cli.Command{
 		Name: "completion", Usage: "print the completions of a shell", ArgsUsage: strings.Join(shells, "|"),
 		Description: about("Commands, flags and the values of flags that have a few; the shell asks the program for "+
 			"them.", codesHere,
@@ -31,10 +32,6 @@ func (sh *shell) completionCommand() *cli.Command {
 			"resyncd completion zsh > /usr/local/share/zsh/site-functions/_resyncd",
 			"resyncd completion fish > ~/.config/fish/completions/resyncd.fish"),
 		Action: func(c *cli.Context) error {
-			form := "completion " + strings.Join(shells, "|")
-			if err := args(c, 1, 1, form); err != nil {
-				return err
-			}
 			name := c.Args().First()
 			if !slices.Contains(shells, name) {
 				return exit.Usage("there are no completions for %q: resyncd %s", name, form)

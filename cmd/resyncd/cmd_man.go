@@ -11,14 +11,11 @@ import (
 )
 
 func (sh *shell) manCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("man", 0, 0, &cli.Command{
 		Name: "man", Usage: "print the manual page",
 		Description: about("It is made from the commands themselves, as is all of their help.", codesHere,
 			"resyncd man > /usr/local/share/man/man1/resyncd.1", "resyncd man | man -l -"),
-		Action: func(c *cli.Context) error {
-			if err := args(c, 0, 0, "man"); err != nil {
-				return err
-			}
+		Action: func(*cli.Context) error {
 			_, err := sh.Out.Write(manual(sh.app()))
 			return err
 		},
