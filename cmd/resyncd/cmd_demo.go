@@ -64,7 +64,7 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	err = sh.demonstrate(ctx, c, dataDir, &made)
+	err = sh.demonstrate(ctx, dataDir, &made)
 	if ctx.Err() == nil || err != nil && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -74,8 +74,8 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 }
 
 // demonstrate runs Source, hub and daemon until ctx ends.
-func (sh *shell) demonstrate(ctx context.Context, c *cli.Context, dataDir string, made *source.Synthetic) (err error) {
-	at, err := sh.demoPlaces(ctx, c, dataDir)
+func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.Synthetic) (err error) {
+	at, err := newDemoPlaces(ctx, dataDir)
 	if err != nil {
 		return err
 	}

@@ -84,8 +84,7 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 		if s.scope, err = elsewhere(c.Context, reader, offer); err != nil {
 			return err
 		}
-		_, err = io.WriteString(sh.Out, s.text())
-		return err
+		return s.write(sh.Out)
 	}
 	printOffer(sh.Out, offer, topics)
 	return nil
