@@ -21,6 +21,7 @@ import (
 // shell is one invocation of the command line.
 type shell struct {
 	*term.Env
+	args   []string
 	log    *slog.Logger    // of the command, once its flags are read
 	warned map[string]bool // warnings told already
 }
@@ -28,7 +29,7 @@ type shell struct {
 // run carries out one command line and returns its exit code. It must not be called twice at a time within a process:
 // urfave/cli has state of its own.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	sh := &shell{Env: term.NewEnv(env, stdout, stderr), warned: map[string]bool{}}
+	sh := &shell{Env: term.NewEnv(env, stdout, stderr), args: args, warned: map[string]bool{}}
 	err := sh.app().RunContext(ctx, args)
 	code := exit.Code(ctx, err)
 	var left *control.LeftError
@@ -49,21 +50,19 @@ func (sh *shell) app() *cli.App {
 		Name:  "resyncd",
 		Usage: "keep an exact local mirror of ResourceSync Sources",
 		Description: about("resyncd finds what a Source offers, mirrors it, and afterwards fetches only what changed: "+
-			"moments after it changed\n"+
-			"where the Source has a hub, by schedule everywhere else. `resyncd help COMMAND` tells more of each "+
-			"command.\n\n"+
-			wrapped("Pages of the manual, shown by `resyncd help TOPIC`: "+strings.Join(topics, ", ")+".", 110),
-			codesAll,
+			"moments after it changed where the Source has a hub, by schedule everywhere else. `resyncd help COMMAND` "+
+			"tells more of each command.\n\nPages of the manual, shown by `resyncd help TOPIC`: "+
+			strings.Join(topics, ", ")+".", codesAll,
 			"resyncd demo",
 			"resyncd sync https://lib.example/ ./mirror",
 			"resyncd serve --config /etc/resyncd/resyncd.yaml"),
 		HideVersion: true, DisableSliceFlagSeparator: true,
+		EnableBashCompletion: true, BashComplete: sh.offer,
 		Flags:  []cli.Flag{cli.HelpFlag}, // the library adds it only together with a help command of its own
 		Writer: sh.Out, ErrWriter: sh.Err,
 		ExitErrHandler: func(*cli.Context, error) {}, // exit codes are ours (dependencies.md 3.4)
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return exit.Usage("%w; see `resyncd help`",
-				err)
+			return exit.Usage("%w; see `resyncd help`", err)
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -73,12 +72,10 @@ func (sh *shell) app() *cli.App {
 		},
 		Commands: []*cli.Command{
 			sh.syncCommand(), sh.serveCommand(), sh.discoverCommand(), sh.auditCommand(), sh.verifyCommand(),
-			sh.statusCommand(), sh.lsCommand(),
-			sh.catCommand(), sh.approveCommand(), sh.restoreCommand(), sh.historyCommand(), sh.subscriptionCommand(),
-			sh.sourceCommand(),
-			sh.configCommand(), sh.backupCommand(), sh.demoCommand(), sh.healthcheckCommand(), sh.manCommand(),
-			sh.completionCommand(),
-			sh.versionCommand(), sh.helpCommand(),
+			sh.statusCommand(), sh.lsCommand(), sh.catCommand(), sh.approveCommand(), sh.restoreCommand(),
+			sh.historyCommand(), sh.subscriptionCommand(), sh.sourceCommand(), sh.configCommand(), sh.backupCommand(),
+			sh.demoCommand(), sh.healthcheckCommand(), sh.manCommand(), sh.completionCommand(), sh.versionCommand(),
+			sh.helpCommand(),
 		},
 	}
 }
@@ -89,11 +86,12 @@ func unknown(parent, given string) error {
 }
 
 // group makes a command that only holds others.
-func group(name, text, example string, commands ...*cli.Command) *cli.Command {
+func (sh *shell) group(name, text, example string, commands ...*cli.Command) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: text, Description: about("", codesAll, example), Subcommands: commands,
 		HideHelpCommand: true,
 		OnUsageError:    usageError,
+		BashComplete:    sh.offer,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknown("resyncd "+name, c.Args().First())
@@ -107,11 +105,11 @@ func group(name, text, example string, commands ...*cli.Command) *cli.Command {
 	}
 }
 
-// command adds to a command what all have: the common flags, and a look at the arguments. The flags named in trailing
-// may stand behind an argument too; the command sees them there.
-// urfave/cli would silently take `sync src --dry-run` for a real run, and a Source called `help` for a request for
-// help.
-func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
+// command adds to a command what all have: the common flags, and a look at the arguments, of which there are least to
+// most (any number where most < 0), as form says. The flags named in trailing may stand behind an argument too; the
+// command sees them there. urfave/cli would silently take `sync src --dry-run` for a real run, and a Source called
+// `help` for a request for help.
+func (sh *shell) command(form string, least, most int, c *cli.Command, trailing ...string) *cli.Command {
 	c.Flags = append(c.Flags,
 		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`",
 			DefaultText: "$RESYNCD_CONFIG, then ./resyncd.yaml, then /etc/resyncd/resyncd.yaml"},
@@ -121,6 +119,7 @@ func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
 	)
 	c.HideHelpCommand = true
 	c.OnUsageError = usageError
+	c.BashComplete = sh.offer
 	action := c.Action
 	c.Action = func(ctx *cli.Context) error {
 		name := ctx.Command.HelpName
@@ -142,6 +141,9 @@ func (sh *shell) command(c *cli.Command, trailing ...string) *cli.Command {
 			return err
 		}
 		sh.log = log
+		if err := args(ctx, least, most, form); err != nil {
+			return err
+		}
 		return action(ctx)
 	}
 	return c

@@ -25,7 +25,7 @@ func TestLogOnTerminals(t *testing.T) {
 		t.Setenv("NO_COLOR", "")
 		sh, _, messages := faceShell(true)
 		sh.Environ = []string{"TERM=" + term}
-		command := sh.command(&cli.Command{Name: "x", Action: func(c *cli.Context) error {
+		command := sh.command("", 0, -1, &cli.Command{Name: "x", Action: func(c *cli.Context) error {
 			log, err := sh.logger(c)
 			if err == nil {
 				log.Warn("a line")

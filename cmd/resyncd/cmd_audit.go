@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +16,12 @@ import (
 )
 
 func (sh *shell) auditCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("", 0, -1, &cli.Command{
 		Name: "audit", Usage: "compare Source, state and mirror", ArgsUsage: "[NAME…]",
 		Description: about("Reads every list of the Source anew and hashes every file; reports what is missing, "+
-			"changed, stale, extra or\n"+
-			"unlisted. Where the lists do not decide, the Source is asked for the resource. What was fetched "+
-			"before is not\n"+
-			"believed. With --repair it is mended: fetched anew, or moved to the trash.", codesAll,
+			"changed, stale, extra or unlisted. Where the lists do not decide, the Source is asked for the resource. "+
+			"What was fetched before is not believed. With --repair it is mended: fetched anew, or moved to the "+
+			"trash.", codesAll,
 			"resyncd audit ./mirror", "resyncd audit --repair lib"),
 		Flags:  checkFlags(),
 		Action: func(c *cli.Context) error { return sh.check(c, true) },
@@ -29,7 +29,7 @@ func (sh *shell) auditCommand() *cli.Command {
 }
 
 func (sh *shell) verifyCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("", 0, -1, &cli.Command{
 		Name: "verify", Usage: "re-hash the mirror against the state", ArgsUsage: "[NAME…]",
 		Description: about("Does not ask the Source, but for --repair, which fetches anew what is wrong and moves "+
 			"extra files to the trash.", codesAll,
@@ -60,25 +60,19 @@ func (sh *shell) check(c *cli.Context, remote bool) error {
 	}
 	var v exit.Verdict
 	all := syncengine.Report{InStep: true}
-	for i := range ps {
-		p := &ps[i]
-		rep, err := sh.checkOne(c.Context, c, p, remote)
+	err = sh.each(c, ps, &v, false, func(p *mirror.Place) error {
+		rep, err := sh.checkOne(c, p, remote)
 		all.Checked += rep.Checked
 		all.Problems += rep.Problems
 		all.Repaired += rep.Repaired
 		all.InStep = all.InStep && rep.InStep && err == nil
-		switch {
-		case c.Context.Err() != nil:
-			return err
-		case err != nil:
-			v.Fail(err)
-			sh.Say("%s: %s", p.Label(), exit.Advised(err))
-		default:
+		if err == nil {
 			v.Parts++
 		}
-	}
-	if v.Failed == len(ps) {
-		return v.Err()
+		return err
+	})
+	if err != nil || v.Failed == len(ps) {
+		return cmp.Or(err, v.Err())
 	}
 	v.Differ, v.Owed = all.Problems > all.Repaired, !all.InStep
 	if c.Bool("json") {
@@ -93,34 +87,30 @@ func (sh *shell) check(c *cli.Context, remote bool) error {
 	return errors.Join(err, v.Err())
 }
 
-func (sh *shell) checkOne(ctx context.Context, c *cli.Context, p *mirror.Place, remote bool) (rep syncengine.Report,
-	err error) {
+func (sh *shell) checkOne(c *cli.Context, p *mirror.Place, remote bool) (rep syncengine.Report, err error) {
 	repair := c.Bool("repair")
-	o, err := sh.opener(c).OpenKnown(ctx, p, repair)
-	if err != nil {
-		return rep, err
-	}
-	defer func() { err = errors.Join(err, o.Close()) }()
-	if err := o.OpenMirror(repair); err != nil {
-		return rep, err
-	}
-	defer o.Connect()()
-	enc := sh.JSON()
-	emit := func(f syncengine.Finding) error {
-		if c.Bool("json") {
-			return enc.Encode(findingLine{Finding: f, Source: o.Source.Name})
-		}
-		return sh.printFinding(&f)
-	}
-	progress := sh.Progress(o.Source.Name, c.Bool("quiet"))
-	opts := syncengine.RunOptions{RetryFor: o.Config.Network.RetryFor, From: store.NoTime, Progress: progress.Note}
-	err = progress.While(ctx, func(ctx context.Context) (err error) {
-		if !remote {
-			rep, err = o.Engine.Verify(ctx, o.Target, opts, repair, emit)
+	err = sh.withPlace(c, p, repair, func(ctx context.Context, o *mirror.Opened) error {
+		if err := o.OpenMirror(repair); err != nil {
 			return err
 		}
-		rep, err = o.Engine.Audit(ctx, o.Target, opts, repair, emit)
-		return err
+		defer o.Connect()()
+		enc := sh.JSON()
+		emit := func(f syncengine.Finding) error {
+			if c.Bool("json") {
+				return enc.Encode(findingLine{Finding: f, Source: o.Source.Name})
+			}
+			return sh.printFinding(&f)
+		}
+		check := o.Engine.Verify
+		if remote {
+			check = o.Engine.Audit
+		}
+		progress := sh.Progress(o.Source.Name, c.Bool("quiet"))
+		opts := syncengine.RunOptions{RetryFor: o.Config.Network.RetryFor, From: store.NoTime, Progress: progress.Note}
+		return progress.While(ctx, func(ctx context.Context) (err error) {
+			rep, err = check(ctx, o.Target, opts, repair, emit)
+			return err
+		})
 	})
 	return rep, err
 }

@@ -18,22 +18,16 @@ import (
 )
 
 func (sh *shell) backupCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("backup [DIR] FILE", 1, 2, &cli.Command{
 		Name: "backup", Usage: "copy the state database, also while it is in use", ArgsUsage: "[DIR] FILE",
 		Description: about("Writes the state as of one instant into the new FILE, whatever writes to it meanwhile: "+
-			"that of all configured\n"+
-			"Sources, or that of the mirror DIR. It is durable when the command has ended. The mirror's files are "+
-			"copied by\n"+
-			"any other program, before or after: a state that is older than its files replays harmlessly.\n\n"+
+			"that of all configured Sources, or that of the mirror DIR. It is durable when the command has ended. The "+
+			"mirror's files are copied by any other program, before or after: a state that is older than its files "+
+			"replays harmlessly.\n\n"+
 			"To restore, stop the daemon, put FILE in the place of state.db, remove state.db-wal and "+
 			"state.db-shm, start it.", codesRead,
 			"resyncd backup /backup/resyncd-state.db", "resyncd backup ./mirror /backup/mirror-state.db"),
-		Action: func(c *cli.Context) error {
-			if err := args(c, 1, 2, "backup [DIR] FILE"); err != nil {
-				return err
-			}
-			return sh.backup(c)
-		},
+		Action: sh.backup,
 	})
 }
 

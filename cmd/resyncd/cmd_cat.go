@@ -14,13 +14,13 @@ import (
 )
 
 func (sh *shell) catCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("cat NAME URI", 2, 2, &cli.Command{
 		Name: "cat", Usage: "print the mirrored bytes of one resource", ArgsUsage: "NAME URI",
 		Description: about("URI is what `ls` shows: a URL, the id of a feed's entry, or the subject of a record.",
 			codesRead,
 			"resyncd cat ./mirror https://lib.example/theses/18.pdf > 18.pdf"),
 		Action: func(c *cli.Context) error {
-			return sh.withSource(c, "cat NAME URI", 2, false, func(ctx context.Context, o *mirror.Opened) error {
+			return sh.withSource(c, false, func(ctx context.Context, o *mirror.Opened) error {
 				return sh.cat(ctx, o, c.Args().Get(1))
 			})
 		},

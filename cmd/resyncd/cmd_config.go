@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,13 +17,10 @@ import (
 const starterFile = "resyncd.yaml"
 
 func (sh *shell) configCommand() *cli.Command {
-	check := sh.command(&cli.Command{
+	check := sh.command("config check", 0, 0, &cli.Command{
 		Name: "check", Usage: "validate the configuration: everything wrong at once, with lines",
 		Description: about("", codesHere, "resyncd config check --config ./resyncd.yaml"),
 		Action: func(c *cli.Context) error {
-			if err := args(c, 0, 0, "config check"); err != nil {
-				return err
-			}
 			cfg, err := sh.config(c)
 			if err != nil {
 				return err
@@ -37,13 +35,10 @@ func (sh *shell) configCommand() *cli.Command {
 			return err
 		},
 	})
-	show := sh.command(&cli.Command{
+	show := sh.command("config print", 0, 0, &cli.Command{
 		Name: "print", Usage: "print the effective configuration, secrets hidden",
 		Description: about("", codesHere, "resyncd config print > effective.yaml"),
 		Action: func(c *cli.Context) error {
-			if err := args(c, 0, 0, "config print"); err != nil {
-				return err
-			}
 			cfg, err := sh.config(c)
 			if err != nil {
 				return err
@@ -51,27 +46,17 @@ func (sh *shell) configCommand() *cli.Command {
 			return cfg.Print(sh.Out)
 		},
 	})
-	begin := sh.command(&cli.Command{
+	begin := sh.command("config init [FILE]", 0, 1, &cli.Command{
 		Name: "init", Usage: "write a commented starter file", ArgsUsage: "[FILE]",
 		Description: about("Asks nothing: every key is in it, explained, with its default. FILE is ./"+starterFile+
 			" unless it is named here or by\n"+
 			"--config. A file that exists is never overwritten.", codesHere, "resyncd config init",
 			"resyncd config init /etc/resyncd/resyncd.yaml"),
 		Action: func(c *cli.Context) error {
-			if err := args(c, 0, 1, "config init [FILE]"); err != nil {
-				return err
-			}
-			path := c.Args().First()
-			if path == "" {
-				path = c.String("config")
-			}
-			if path == "" {
-				path = starterFile
-			}
-			return sh.configInit(path)
+			return sh.configInit(cmp.Or(c.Args().First(), c.String("config"), starterFile))
 		},
 	})
-	return group("config", "check, print or begin a configuration", "resyncd config init", check, show, begin)
+	return sh.group("config", "check, print or begin a configuration", "resyncd config init", check, show, begin)
 }
 
 // configInit writes the starter and never overwrites a file.

@@ -25,13 +25,12 @@ import (
 const demoSource = "demo"
 
 func (sh *shell) demoCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("demo [flags]", 0, 0, &cli.Command{
 		Name: "demo", Usage: "a living Source, a hub and the daemon that mirrors it, in one process",
 		Description: about("Nothing to install or configure: a Source with made-up resources that change, a hub that "+
-			"tells of them, and the\n"+
-			"daemon that mirrors it. Each notification is a line with its latency. Now and then the hub loses one "+
-			"on purpose:\n"+
-			"a gap, which is found and closed. It ends orderly, with 0, when it is interrupted.", codesServe,
+			"tells of them, and the daemon that mirrors it. Each notification is a line with its latency. Now and "+
+			"then the hub loses one on purpose: a gap, which is found and closed. It ends orderly, with 0, when it is "+
+			"interrupted.", codesServe,
 			"resyncd demo", "resyncd demo --resources 1000 --rate 5 --for 1m"),
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "resources", Value: 200, Usage: "the Source has `N` resources"},
@@ -45,9 +44,6 @@ func (sh *shell) demoCommand() *cli.Command {
 }
 
 func (sh *shell) demo(c *cli.Context) (err error) {
-	if err := args(c, 0, 0, "demo [flags]"); err != nil {
-		return err
-	}
 	made := source.Synthetic{Resources: c.Int("resources"), Rate: c.Float64("rate"), Seed: 1}
 	if c.Duration("for") < 0 {
 		return exit.Usage("--for %s: write a time such as 30s", c.Duration("for"))
@@ -68,7 +64,7 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	err = sh.demonstrate(ctx, c, dataDir, &made)
+	err = sh.demonstrate(ctx, dataDir, &made)
 	if ctx.Err() == nil || err != nil && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -78,8 +74,8 @@ func (sh *shell) demo(c *cli.Context) (err error) {
 }
 
 // demonstrate runs Source, hub and daemon until ctx ends.
-func (sh *shell) demonstrate(ctx context.Context, c *cli.Context, dataDir string, made *source.Synthetic) (err error) {
-	at, err := sh.demoPlaces(ctx, c, dataDir)
+func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.Synthetic) (err error) {
+	at, err := newDemoPlaces(ctx, dataDir)
 	if err != nil {
 		return err
 	}

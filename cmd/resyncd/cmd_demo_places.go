@@ -7,15 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
-
-	"github.com/urfave/cli/v2"
-
-	"resyncd/cmd/resyncd/internal/config"
-	"resyncd/cmd/resyncd/internal/mirror"
-	"resyncd/store"
 )
 
 // demoPorts is where a demo's folder keeps its addresses: there its resources have the same names, and leases go on.
@@ -36,7 +29,7 @@ type demoPlaces struct {
 const freePort = "127.0.0.1:0"
 
 // demoPlaces takes up the addresses that the folder had the last time, or free ones.
-func (sh *shell) demoPlaces(ctx context.Context, c *cli.Context, dataDir string) (*demoPlaces, error) {
+func newDemoPlaces(ctx context.Context, dataDir string) (*demoPlaces, error) {
 	at := &demoPlaces{file: filepath.Join(dataDir, "demo.json"), kept: demoPorts{Source: freePort, Hub: freePort,
 		Callback: freePort, Console: freePort}}
 	kept, err := os.ReadFile(at.file)
@@ -45,11 +38,7 @@ func (sh *shell) demoPlaces(ctx context.Context, c *cli.Context, dataDir string)
 		if err := json.Unmarshal(kept, &at.kept); err != nil {
 			return nil, fmt.Errorf("read %s: %w; take another --dir", at.file, err)
 		}
-	case errors.Is(err, fs.ErrNotExist): // a folder of the time before hub and daemon knows its Source
-		if at.kept.Source, err = sh.demoAddress(ctx, c, dataDir); err != nil {
-			return nil, err
-		}
-	default:
+	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
 	if at.source, err = listenAgain(ctx, at.kept.Source); err != nil {
@@ -68,24 +57,6 @@ func listenAgain(ctx context.Context, addr string) (net.Listener, error) {
 			"another --dir", addr, err)
 	}
 	return l, nil
-}
-
-// demoAddress is where the Source of a folder was the last time.
-func (sh *shell) demoAddress(ctx context.Context, c *cli.Context, dataDir string) (string, error) {
-	cfg := config.Default()
-	cfg.DataDir, cfg.Mirror = dataDir, filepath.Join(dataDir, "mirror")
-	p := mirror.Configured(cfg, config.Source{Name: demoSource, Policy: cfg.Defaults})
-	o, err := sh.opener(c).OpenKnown(ctx, &p, false)
-	if errors.Is(err, store.ErrNotFound) {
-		return freePort, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if u, uerr := url.Parse(o.Known.URL); uerr == nil {
-		return u.Host, o.Close()
-	}
-	return freePort, o.Close()
 }
 
 // base is the URL of a listener, without a slash at its end.

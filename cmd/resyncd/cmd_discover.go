@@ -20,11 +20,11 @@ import (
 const snippetFlag = "config-snippet"
 
 func (sh *shell) discoverCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("", 0, -1, &cli.Command{
 		Name: "discover", Usage: "print what a Source offers and how each thing was found", ArgsUsage: "URL",
 		Description: about("Asks the Source for its documents, and what WebSub topic or feed the URL stands for; "+
-			"keeps no state. With\n"+
-			"--config-snippet it prints the entry of `sources:` to paste into the configuration instead.", codesRead,
+			"keeps no state. With --config-snippet it prints the entry of `sources:` to paste into the "+
+			"configuration instead.", codesRead,
 			"resyncd discover https://lib.example/",
 			"resyncd discover --config-snippet https://lib.example/"),
 		Flags: []cli.Flag{boolFlag("json", "one JSON object"),
@@ -84,8 +84,7 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 		if s.scope, err = elsewhere(c.Context, reader, offer); err != nil {
 			return err
 		}
-		_, err = io.WriteString(sh.Out, s.text())
-		return err
+		return s.write(sh.Out)
 	}
 	printOffer(sh.Out, offer, topics)
 	return nil

@@ -3,14 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed" // the text of an entry
 	"errors"
-	"fmt"
+	"io"
 	"maps"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"unicode/utf8"
 
 	"resyncd/cmd/resyncd/internal/config"
@@ -34,6 +37,43 @@ type snippet struct {
 	scope  []string // origins beyond the sets' own that resources lie at
 }
 
+// snippetText is the entry in YAML. It stands alone as a configuration file, and passes `config check` as it is.
+//
+//go:embed snippet.tmpl
+var snippetText string
+
+// write writes the entry.
+func (s *snippet) write(w io.Writer) error {
+	form, err := template.New("").Funcs(template.FuncMap{"yaml": yamlText, "has": whatItHas}).Parse(snippetText)
+	if err != nil {
+		return err
+	}
+	usable := s.usable()
+	data := struct {
+		Name, Asked, Other, Private string
+		IsFeed, Pushed, Partial     bool
+		Sets                        []*destination.SetOffer // where there is a choice
+		Scope                       []string
+		More                        int
+	}{
+		Name: s.name(), Asked: s.asked, Private: strings.Join(s.private(), ", "), Partial: s.offer.Partial,
+		Scope: s.scope[:min(len(s.scope), originsShown)], More: max(0, len(s.scope)-originsShown),
+		Pushed: slices.ContainsFunc(usable, hasHub) ||
+			slices.ContainsFunc(s.topics, func(t topicView) bool { return len(t.Hubs) > 0 }),
+		IsFeed: len(s.topics) > 0 && !slices.ContainsFunc(usable,
+			func(o *destination.SetOffer) bool { return o.Topic == nil }), // no ResourceSync behind it
+	}
+	if len(usable) > 1 {
+		data.Sets = usable
+	}
+	for _, src := range slices.Backward(s.cfg.Sources) {
+		if src.URL == s.asked {
+			data.Other = src.Name
+		}
+	}
+	return form.Execute(w, data)
+}
+
 // usable are the sets that can be followed.
 func (s *snippet) usable() []*destination.SetOffer {
 	var out []*destination.SetOffer
@@ -45,35 +85,20 @@ func (s *snippet) usable() []*destination.SetOffer {
 	return out
 }
 
-// isFeed reports that the URL is followed as a feed, or as another topic: there is no ResourceSync behind it.
-func (s *snippet) isFeed() bool {
-	return len(s.topics) > 0 && !slices.ContainsFunc(s.usable(),
-		func(o *destination.SetOffer) bool { return o.Topic == nil })
+// whatItHas names the documents of a set, and says whether it is pushed.
+func whatItHas(set *destination.SetOffer) string {
+	var has []string
+	for _, d := range documentsOf(set) {
+		has = append(has, d.Capability)
+	}
+	if hasHub(set) {
+		has = append(has, "push")
+	}
+	return term.OneLine(strings.Join(has, ", "))
 }
 
-// text is the entry in YAML. It stands alone as a configuration file, and passes `config check` as it is.
-func (s *snippet) text() string {
-	var b strings.Builder
-	b.WriteString("# Put the entry below the `sources:` of your configuration, in place of a [] there; then: resyncd " +
-		"config check\nsources:\n")
-	fmt.Fprintf(&b, "  - name: %s\n    url: %s\n", s.name(), yamlText(s.asked))
-	if s.isFeed() {
-		b.WriteString("    kind: feed\n")
-	}
-	s.sets(&b)
-	if len(s.scope) > 0 {
-		b.WriteString("    # Resources lie here too; without these lines they are refused.\n    scope:\n")
-		for _, prefix := range s.scope[:min(len(s.scope), originsShown)] {
-			fmt.Fprintf(&b, "      - %s\n", yamlText(prefix))
-		}
-		if more := len(s.scope) - originsShown; more > 0 {
-			fmt.Fprintf(&b, "      # and at %d places more: `resyncd ls --refused` lists them after the first run\n",
-				more)
-		}
-	}
-	s.hubs(&b)
-	s.notes(&b)
-	return b.String()
+func hasHub(set *destination.SetOffer) bool {
+	return slices.ContainsFunc(set.Channels(), func(c destination.Channel) bool { return len(c.Hubs) > 0 })
 }
 
 // name is the Source's: that of its host, if no other Source has it.
@@ -98,72 +123,6 @@ func (s *snippet) name() string {
 		}
 		name = base + "-" + strconv.Itoa(n)
 	}
-}
-
-// sets offers the choice where there is one.
-func (s *snippet) sets(b *strings.Builder) {
-	sets := s.usable()
-	if len(sets) < 2 {
-		return
-	}
-	fmt.Fprintf(b, "    # It has %d sets, and all are followed. To follow some only, name them:\n    # sets:\n",
-		len(sets))
-	for _, set := range sets {
-		var has []string
-		for _, d := range documentsOf(set) {
-			has = append(has, d.Capability)
-		}
-		if hasHub(set) {
-			has = append(has, "push")
-		}
-		fmt.Fprintf(b, "    #   - %s  # %s\n", yamlText(set.ID), term.OneLine(strings.Join(has, ", ")))
-	}
-}
-
-func hasHub(set *destination.SetOffer) bool {
-	for _, c := range set.Channels() {
-		if len(c.Hubs) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// hubs says what to do where no hub is advertised; one that is, is found again by itself.
-func (s *snippet) hubs(b *strings.Builder) {
-	pushed := slices.ContainsFunc(s.usable(), hasHub) ||
-		slices.ContainsFunc(s.topics, func(t topicView) bool { return len(t.Hubs) > 0 })
-	if pushed {
-		return
-	}
-	b.WriteString("    # No hub is advertised, so it is pulled by schedule. Where there is one after all, " +
-		"name it and " +
-		"its topic:\n" +
-		"    # hub: https://hub.example/\n    # topic: https://lib.example/changes\n")
-}
-
-// notes are what the entry alone does not settle.
-func (s *snippet) notes(b *strings.Builder) {
-	if other, found := s.configured(); found {
-		fmt.Fprintf(b, "# Your configuration has this URL already, as %s.\n", other)
-	}
-	if s.offer.Partial {
-		b.WriteString("# A part of the Source Description could not be read: there may be more sets.\n")
-	}
-	if private := s.private(); len(private) > 0 {
-		fmt.Fprintf(b, "# Some of what it names is at private addresses, which have to be allowed for all Sources "+
-			"together:\n# network: { allow: [%s] }\n",
-			strings.Join(private, ", "))
-	}
-}
-
-func (s *snippet) configured() (name string, found bool) {
-	for _, src := range s.cfg.Sources {
-		if src.URL == s.asked {
-			return src.Name, true
-		}
-	}
-	return "", false
 }
 
 // private are the private addresses, as networks, that hubs, documents and resources are at, beside the address that
@@ -267,20 +226,12 @@ func (*scout) End(context.Context, *destination.Part, *rsdoc.Head, int64, error)
 // Failed implements destination.Visitor.
 func (*scout) Failed(context.Context, *destination.Part, error) error { return nil }
 
-// yamlText is a value of one line: as it is where YAML takes it for nothing else, else quoted.
+// plainURL is a URL that YAML takes for nothing else.
+var plainURL = regexp.MustCompile(`^https?://[\w./~%?=&+,;@!()*$:-]*[\w./~%?=&+,;@!()*$-]$`)
+
+// yamlText is a value of one line: as it is where it is a plain URL, else quoted.
 func yamlText(text string) string {
-	plain := func(r rune) bool {
-		return r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("/._~%?=&+,;@!()*$-", r))
-	}
-	rest, isURL := strings.CutPrefix(text, "http://")
-	if !isURL {
-		rest, isURL = strings.CutPrefix(text, "https://")
-	}
-	host, path, _ := strings.Cut(rest, "/")
-	if isURL && host != "" && !strings.ContainsFunc(strings.ReplaceAll(host, ":", ""),
-		func(r rune) bool { return !plain(r) }) &&
-		!strings.HasSuffix(host, ":") && !strings.ContainsFunc(path, func(r rune) bool { return !plain(r) }) {
+	if plainURL.MatchString(text) {
 		return text
 	}
 	return strconv.QuoteToASCII(text)

@@ -18,21 +18,14 @@ import (
 const healthWithin = 5 * time.Second
 
 func (sh *shell) healthcheckCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("healthcheck [--alive]", 0, 0, &cli.Command{
 		Name: "healthcheck", Usage: "ask the daemon whether it is ready",
 		Description: about("For health checks of containers, which hold no other program: asks /readyz at "+
-			"console.listen. Ready means that the\n"+
-			"state is open, hubs are answered and the disks of state and mirrors take writes. --alive asks /healthz: "+
-			"does the process\n"+
-			"answer at all?", codesHere,
+			"console.listen. Ready means that the state is open, hubs are answered and the disks of state and mirrors "+
+			"take writes. --alive asks /healthz: does the process answer at all?", codesHere,
 			"resyncd healthcheck", "resyncd healthcheck --alive --config /etc/resyncd/resyncd.yaml"),
-		Flags: []cli.Flag{boolFlag("alive", "ask only whether the process answers")},
-		Action: func(c *cli.Context) error {
-			if err := args(c, 0, 0, "healthcheck [--alive]"); err != nil {
-				return err
-			}
-			return sh.healthcheck(c)
-		},
+		Flags:  []cli.Flag{boolFlag("alive", "ask only whether the process answers")},
+		Action: sh.healthcheck,
 	})
 }
 

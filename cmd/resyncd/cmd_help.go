@@ -31,17 +31,12 @@ func topicTitle(topic string) string {
 }
 
 func (sh *shell) helpCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("help [COMMAND|TOPIC]", 0, 2, &cli.Command{
 		Name: "help", Aliases: []string{"h"}, Usage: "list commands and topics, or show the help of one",
 		ArgsUsage: "[COMMAND|TOPIC]",
-		Description: about(wrapped("A topic is a page of the manual: "+strings.Join(topics, ", ")+".", 110), codesHere,
+		Description: about("A topic is a page of the manual: "+strings.Join(topics, ", ")+".", codesHere,
 			"resyncd help sync", "resyncd help operate"),
-		Action: func(c *cli.Context) error {
-			if err := args(c, 0, 2, "help [COMMAND|TOPIC]"); err != nil {
-				return err
-			}
-			return sh.help(c)
-		},
+		Action: sh.help,
 	})
 }
 

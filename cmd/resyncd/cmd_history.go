@@ -12,16 +12,14 @@ import (
 )
 
 func (sh *shell) historyCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("history [--json] NAME URI", 2, 2, &cli.Command{
 		Name: "history", Usage: "what is known of one resource over time", ArgsUsage: "NAME URI",
 		Description: about("Versions wanted and fetched, deletions, edits of a record, each with its evidence. URI is "+
-			"what `ls` shows: a\n"+
-			"URL, the id of a feed's entry, or the subject of a record.", codesRead,
+			"what `ls` shows: a URL, the id of a feed's entry, or the subject of a record.", codesRead,
 			"resyncd history ./mirror https://lib.example/theses/18.pdf"),
 		Flags: []cli.Flag{boolFlag("json", "one JSON object a line")},
 		Action: func(c *cli.Context) error {
-			const form = "history [--json] NAME URI"
-			return sh.withSource(c, form, 2, false, func(ctx context.Context, o *mirror.Opened) error {
+			return sh.withSource(c, false, func(ctx context.Context, o *mirror.Opened) error {
 				return sh.history(ctx, o, c.Args().Get(1), c.Bool("json"))
 			})
 		},

@@ -30,7 +30,7 @@ func (sh *shell) lsCommand() *cli.Command {
 	for _, f := range filters {
 		flags = append(flags, boolFlag(string(f.filter), f.text))
 	}
-	return sh.command(&cli.Command{
+	return sh.command("ls [flags] NAME", 1, 1, &cli.Command{
 		Name: "ls", Usage: "list the resources of a Source", ArgsUsage: "NAME",
 		Description: about("Without a filter everything but trash and refused is listed.", codesRead,
 			"resyncd ls --owed ./mirror", "resyncd ls --json lib"),
@@ -46,7 +46,7 @@ func (sh *shell) lsCommand() *cli.Command {
 				}
 				filter = f.filter
 			}
-			return sh.withSource(c, "ls [flags] NAME", 1, false, func(ctx context.Context, o *mirror.Opened) error {
+			return sh.withSource(c, false, func(ctx context.Context, o *mirror.Opened) error {
 				return sh.ls(ctx, o, filter, c.Bool("json"))
 			})
 		},

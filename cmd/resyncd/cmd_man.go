@@ -1,84 +1,89 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
+	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/urfave/cli/v2"
 )
 
 func (sh *shell) manCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("man", 0, 0, &cli.Command{
 		Name: "man", Usage: "print the manual page",
 		Description: about("It is made from the commands themselves, as is all of their help.", codesHere,
 			"resyncd man > /usr/local/share/man/man1/resyncd.1", "resyncd man | man -l -"),
-		Action: func(c *cli.Context) error {
-			if err := args(c, 0, 0, "man"); err != nil {
-				return err
-			}
-			return manual(sh.Out, sh.app())
+		Action: func(*cli.Context) error {
+			_, err := sh.Out.Write(manual(sh.app()))
+			return err
 		},
 	})
 }
 
-// manual writes the manual page of a program, section 1, in man(7) macros. It bears neither date nor version, so that
-// it changes only when the commands do.
-func manual(w io.Writer, app *cli.App) error {
-	m := &roff{}
-	fmt.Fprintf(&m.b, ".TH %s 1 \"\" %s \"User Commands\"\n", strings.ToUpper(app.Name), quotedRoff(app.Name))
-	m.section("NAME")
-	m.line(app.Name + " - " + app.Usage)
-	m.section("SYNOPSIS")
-	fmt.Fprintf(&m.b, ".B %s\n\\fICOMMAND\\fR [\\fIflags\\fR] [\\fIarguments\\fR]\n", app.Name)
-	m.section("DESCRIPTION")
-	m.description(app.Description)
-	m.section("COMMANDS")
-	m.line("Flags stand before arguments. Results go to stdout; messages, log and progress to stderr.")
+// manual is the manual page of a program, section 1. It bears neither date nor version, so that it changes only when
+// the commands do.
+func manual(app *cli.App) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%% %s 1 \"\" %q \"User Commands\"\n\n# NAME\n\n%[2]s - %[3]s\n\n"+
+		"# SYNOPSIS\n\n**%[2]s** *COMMAND* [*flags*] [*arguments*]\n\n", strings.ToUpper(app.Name), app.Name, app.Usage)
+	b.WriteString("# DESCRIPTION\n\n" + manualText(app.Description) + "# COMMANDS\n\n" +
+		"Flags stand before arguments. Results go to stdout; messages, log and progress to stderr.\n\n")
 	for path, c := range walk(app.Name, app.Commands) {
-		if len(c.Subcommands) == 0 {
-			m.command(path, c)
+		if len(c.Subcommands) > 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "### %s\n\n", strings.TrimSpace(path+" [flags] "+c.ArgsUsage))
+		for _, alias := range c.Aliases {
+			fmt.Fprintf(&b, "(also `%s`)\n", alias)
+		}
+		fmt.Fprintf(&b, "%s%s.\n\n%s", strings.ToUpper(c.Usage[:1]), c.Usage[1:], manualText(c.Description))
+		for _, f := range c.Flags {
+			if !common(f) {
+				b.WriteString(manualFlag(f))
+			}
 		}
 	}
-	m.section("COMMON FLAGS")
+	b.WriteString("# COMMON FLAGS\n\n")
 	for _, f := range app.Commands[0].Flags { // all commands have them
 		if common(f) {
-			m.flag(f)
+			b.WriteString(manualFlag(f))
 		}
 	}
-	m.section("EXIT STATUS")
+	b.WriteString("# EXIT STATUS\n\n")
 	for _, c := range codeTexts {
-		m.item(fmt.Sprint(c.code), c.text)
+		b.WriteString(manualItem(fmt.Sprint(c.code), c.text))
 	}
-	m.section("ENVIRONMENT")
-	m.item("RESYNCD_CONFIG", "the configuration file, where --config does not name one")
-	m.item("RESYNCD_SECTION_KEY", "any key of the configuration outside `sources`, such as RESYNCD_NETWORK_RETRY_FOR; "+
-		"stronger than the file, weaker than flags")
-	m.item("NO_COLOR", "not empty: no colours in the log on a terminal")
-	m.section("FILES")
-	m.item("./resyncd.yaml, /etc/resyncd/resyncd.yaml", "the configuration, the first that exists; `resyncd config "+
-		"init` writes one, every key explained")
-	m.item("DIR/.resyncd/", "state, stage, trash and root marker of a mirror; never part of the copy")
-	_, err := io.WriteString(w, m.b.String())
-	return err
+	b.WriteString("# ENVIRONMENT\n\n" +
+		manualItem("RESYNCD_CONFIG", "the configuration file, where --config does not name one") +
+		manualItem("RESYNCD_SECTION_KEY", "any key of the configuration outside `sources`, such as "+
+			"RESYNCD_NETWORK_RETRY_FOR; stronger than the file, weaker than flags") +
+		manualItem("NO_COLOR", "not empty: no colours in the log on a terminal") +
+		"# FILES\n\n" +
+		manualItem("./resyncd.yaml, /etc/resyncd/resyncd.yaml", "the configuration, the first that exists; `resyncd "+
+			"config init` writes one, every key explained") +
+		manualItem("DIR/.resyncd/", "state, stage, trash and root marker of a mirror; never part of the copy"))
+	// Hyphens are those that are typed, and groff reads ASCII only.
+	plain := strings.NewReplacer(`\-`, `\-`, "-", `\-`, "…", "...")
+	return []byte(plain.Replace(string(md2man.Render([]byte(b.String())))))
 }
 
 // walk goes through commands, depth first and in their order, each with its path.
 func walk(path string, commands []*cli.Command) func(yield func(string, *cli.Command) bool) {
-	return func(yield func(string, *cli.Command) bool) { walkInto(path, commands, yield) }
-}
-
-func walkInto(path string, commands []*cli.Command, yield func(string, *cli.Command) bool) bool {
-	for _, c := range commands {
-		if c.Hidden {
-			continue
-		}
-		if p := path + " " + c.Name; !yield(p, c) || !walkInto(p, c.Subcommands, yield) {
-			return false
+	return func(yield func(string, *cli.Command) bool) {
+		for _, c := range commands {
+			p := path + " " + c.Name
+			if !yield(p, c) {
+				return
+			}
+			for sub, c := range walk(p, c.Subcommands) {
+				if !yield(sub, c) {
+					return
+				}
+			}
 		}
 	}
-	return true
 }
 
 // commonFlags are those that sh.command gives to every command.
@@ -86,128 +91,36 @@ var commonFlags = []string{"config", "log-level", "log-format", "quiet"}
 
 func common(f cli.Flag) bool { return slices.Contains(commonFlags, f.Names()[0]) }
 
-// roff is a manual page in the making.
-type roff struct{ b strings.Builder }
-
-func (m *roff) section(name string) { fmt.Fprintf(&m.b, ".SH %s\n", name) }
-
-// line writes a line of text.
-func (m *roff) line(text string) { m.b.WriteString(escapedRoff(text) + "\n") }
-
-// item writes a tagged paragraph.
-func (m *roff) item(tag, text string) {
-	fmt.Fprintf(&m.b, ".TP\n\\fB%s\\fR\n", wordRoff(tag))
-	m.line(text)
+// manualText is a description in Markdown, without the paragraph on exit codes, which have a section of their own.
+func manualText(description string) string {
+	text, _, _ := strings.Cut(description, codesLead)
+	return strings.ReplaceAll("\n"+text, "\n"+exampleLead, "\n    "+exampleLead)[1:] + "\n\n"
 }
 
-func (m *roff) command(path string, c *cli.Command) {
-	fmt.Fprintf(&m.b, ".SS \"%s\"\n", wordRoff(strings.TrimSpace(path+" [flags] "+c.ArgsUsage)))
-	for _, alias := range c.Aliases {
-		m.line("(also `" + alias + "`)")
-	}
-	m.line(strings.ToUpper(c.Usage[:1]) + c.Usage[1:] + ".")
-	m.description(c.Description)
-	for _, f := range c.Flags {
-		if !common(f) {
-			m.flag(f)
-		}
-	}
-}
-
-// description writes paragraphs and examples; the paragraph on exit codes is left to a section of its own.
-func (m *roff) description(text string) {
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		switch {
-		case strings.TrimSpace(paragraph) == "", strings.HasPrefix(paragraph, codesLead):
-		case strings.HasPrefix(paragraph, exampleLead):
-			m.b.WriteString(".PP\n.EX\n")
-			for line := range strings.SplitSeq(strings.TrimRight(paragraph, "\n"), "\n") {
-				m.b.WriteString(plainRoff(wordRoff(line)) + "\n")
-			}
-			m.b.WriteString(".EE\n")
-		default:
-			m.b.WriteString(".PP\n")
-			for line := range strings.SplitSeq(paragraph, "\n") {
-				m.line(line)
-			}
-		}
-	}
-}
-
-// flag writes what a flag is for, its default where it has one.
-func (m *roff) flag(f cli.Flag) {
-	d, ok := f.(cli.DocGenerationFlag)
-	if !ok {
-		return
-	}
-	placeholder, text := unquoted(d.GetUsage())
-	tag := "--" + f.Names()[0]
+// manualFlag is what a flag is for, its default where it has one.
+func manualFlag(f cli.Flag) string {
+	value, text := flagHelp(f)
+	name, d := "--"+f.Names()[0], described(f)
 	if d.TakesValue() {
-		tag += " " + placeholder
+		name += " " + value
 		if def := d.GetDefaultText(); def != "" {
 			text += " (default: " + def + ")"
 		}
 	}
-	m.item(tag, text)
+	return manualItem(name, text)
 }
 
-// unquoted takes the name of a flag's value, which stands between backquotes, out of its usage, as urfave/cli does.
-func unquoted(text string) (placeholder, plain string) {
-	before, rest, ok := strings.Cut(text, "`")
-	if name, after, closed := strings.Cut(rest, "`"); ok && closed {
-		return name, before + name + after
-	}
-	return "VALUE", text
+func manualItem(name, text string) string { return fmt.Sprintf("**%s**\n: %s\n\n", name, text) }
+
+// described is a flag as help shows it, which all of the library can.
+func described(f cli.Flag) cli.DocGenerationFlag {
+	d, _ := f.(cli.DocGenerationFlag)
+	return d
 }
 
-// escapedRoff makes a line of text safe for roff: nothing in it is a request or an escape; what stands between
-// backquotes is bold.
-func escapedRoff(text string) string {
-	parts := strings.Split(text, "`")
-	if len(parts)%2 == 0 { // one is not closed
-		return plainRoff(wordRoff(text))
-	}
-	var b strings.Builder
-	for i, part := range parts {
-		if i%2 == 1 {
-			b.WriteString("\\fB" + wordRoff(part) + "\\fR")
-		} else {
-			b.WriteString(wordRoff(part))
-		}
-	}
-	return plainRoff(b.String())
-}
-
-// plainRoff keeps a line from being taken for a request.
-func plainRoff(line string) string {
-	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-		return `\&` + line
-	}
-	return line
-}
-
-func quotedRoff(text string) string { return `"` + wordRoff(text) + `"` }
-
-// wordRoff escapes what roff would take for something else, and everything beyond ASCII.
-func wordRoff(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\\':
-			b.WriteString(`\e`)
-		case r == '-':
-			b.WriteString(`\-`)
-		case r == '"':
-			b.WriteString(`\(dq`)
-		case r == '`':
-			b.WriteString("\\`")
-		case r == '\'':
-			b.WriteString(`\(aq`)
-		case r > '~':
-			fmt.Fprintf(&b, `\[u%04X]`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+// flagHelp takes the name of a flag's value, which stands between backquotes, out of its usage.
+func flagHelp(f cli.Flag) (value, text string) {
+	before, rest, _ := strings.Cut(described(f).GetUsage(), "`")
+	name, after, _ := strings.Cut(rest, "`")
+	return cmp.Or(name, "VALUE"), before + name + after
 }

@@ -12,26 +12,20 @@ import (
 )
 
 func (sh *shell) serveCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("serve [flags]", 0, 0, &cli.Command{
 		Name: "serve", Usage: "the daemon: follow all configured Sources, by push and by pull",
 		Description: about("Subscribes where Sources have hubs, renews leases, takes notifications at "+
-			"callback.base_url, pulls by schedule\n"+
-			"and keeps the mirrors in step. Addresses and Sources are named on stdout, everything else is logged on "+
-			"stderr.\n\n"+
+			"callback.base_url, pulls by schedule and keeps the mirrors in step. Addresses and Sources are named on "+
+			"stdout, everything else is logged on stderr.\n\n"+
 			"SIGTERM and SIGINT end it orderly with 0, within ten seconds. SIGHUP reads the configuration again: "+
-			"Sources are\n"+
-			"added, changed and removed without touching the others; an invalid file changes nothing. While it "+
-			"runs, `sync`,\n"+
-			"`approve`, `restore`, `subscription` and `source` have it do the work.", codesServe,
+			"Sources are added, changed and removed without touching the others; an invalid file changes nothing. "+
+			"While it runs, `sync`, `approve`, `restore`, `subscription` and `source` have it do the work.", codesServe,
 			"resyncd serve", "resyncd serve --config /etc/resyncd/resyncd.yaml --log-format json"),
 		Action: sh.serve,
 	})
 }
 
 func (sh *shell) serve(c *cli.Context) error {
-	if err := args(c, 0, 0, "serve [flags]"); err != nil {
-		return err
-	}
 	cfg, err := sh.config(c)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 )
 
 func (sh *shell) statusCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("", 0, -1, &cli.Command{
 		Name: "status", Usage: "freshness, owed, held, gaps, channels and leases of Sources", ArgsUsage: "[NAME…]",
 		Description: about("Reads the state only; works beside a running process.", codesEach, "resyncd status",
 			"resyncd status --json ./mirror"),
@@ -35,18 +35,16 @@ func (sh *shell) status(c *cli.Context, ps []mirror.Place) error {
 	view := mirror.StatusView{Version: version, Sources: []report.SourceStatus{}}
 	var feeds []map[int64]bool // of each in view: which of its sets are feeds
 	var v exit.Verdict
-	for i := range ps {
-		s, isFeed, err := open.Status(c.Context, &ps[i])
-		switch {
-		case c.Context.Err() != nil, err != nil && len(ps) == 1:
-			return err
-		case err != nil: // told, and the others shown
-			v.Fail(err)
-			sh.Say("%s: %s", ps[i].Label(), exit.Advised(err))
-		default:
+	err := sh.each(c, ps, &v, true, func(p *mirror.Place) error {
+		s, isFeed, err := open.Status(c.Context, p)
+		if err == nil {
 			v.Parts++
 			view.Sources, feeds = append(view.Sources, term.Status(s)), append(feeds, isFeed)
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if c.Bool("json") {
 		return errors.Join(sh.JSON().Encode(view), v.Err())

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,14 +19,14 @@ import (
 )
 
 func (sh *shell) subscriptionCommand() *cli.Command {
-	return group("subscription", "list, renew or cancel WebSub subscriptions", "resyncd subscription list",
+	return sh.group("subscription", "list, renew or cancel WebSub subscriptions", "resyncd subscription list",
 		sh.subscriptionListCommand(),
 		sh.subscriptionChangeCommand("renew", "ask hubs for a new lease now, also for what was cancelled",
 			"The daemon asks the hub at once, without one the next `resyncd serve` does.", control.AskRenew),
 		sh.subscriptionChangeCommand("cancel", "unsubscribe, and stay so until renewed",
 			"The daemon unsubscribes at the hub at once, without one the next `resyncd serve` does. The channel "+
-				"stays `off`\n"+
-				"until `resyncd subscription renew`; the Source is pulled by schedule meanwhile.", control.AskCancel))
+				"stays `off` until `resyncd subscription renew`; the Source is pulled by schedule meanwhile.",
+			control.AskCancel))
 }
 
 func topicFlag() *cli.StringFlag {
@@ -32,7 +34,7 @@ func topicFlag() *cli.StringFlag {
 }
 
 func (sh *shell) subscriptionListCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("", 0, -1, &cli.Command{
 		Name: "list", Usage: "subscriptions with their hubs and leases", ArgsUsage: "[NAME…]",
 		Description: about("Reads the state only; works beside a running daemon.", codesEach,
 			"resyncd subscription list --json"),
@@ -61,15 +63,12 @@ func (sh *shell) listSubscriptions(ctx context.Context, c *cli.Context, o *mirro
 	for i := range sets {
 		names[sets[i].ID] = sets[i].CapabilityList
 	}
-	subs, err := o.Engine.Store.Subscriptions(ctx, o.Known.ID, false)
+	subs, _, err := matching(ctx, c, o)
 	if err != nil {
 		return err
 	}
-	enc, topic := sh.JSON(), term.TopicNamed(subs, c.String("topic"))
+	enc := sh.JSON()
 	for i := range subs {
-		if c.IsSet("topic") && subs[i].Topic != topic {
-			continue
-		}
 		line := subscriptionLine{
 			Source: o.Source.Name, Set: term.URL(names[subs[i].SetID]),
 			ChannelStatus: term.Channel(report.Channel(&subs[i])),
@@ -86,8 +85,19 @@ func (sh *shell) listSubscriptions(ctx context.Context, c *cli.Context, o *mirro
 	return nil
 }
 
+// matching are the subscriptions that are meant; topic is theirs, "" for all.
+func matching(ctx context.Context, c *cli.Context, o *mirror.Opened) (subs []store.Subscription, topic string,
+	err error) {
+	subs, err = o.Engine.Store.Subscriptions(ctx, o.Known.ID, false)
+	if err != nil || !c.IsSet("topic") {
+		return subs, "", err
+	}
+	topic = term.TopicNamed(subs, c.String("topic"))
+	return slices.DeleteFunc(subs, func(s store.Subscription) bool { return s.Topic != topic }), topic, nil
+}
+
 func (sh *shell) subscriptionChangeCommand(name, text, what, command string) *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("", 0, -1, &cli.Command{
 		Name: name, Usage: text, ArgsUsage: "[NAME…]",
 		Description: about(what, codesSync, "resyncd subscription "+name+" lib", "resyncd subscription "+name+
 			" --topic https://lib.example/changes"),
@@ -95,11 +105,11 @@ func (sh *shell) subscriptionChangeCommand(name, text, what, command string) *cl
 		Action: func(c *cli.Context) error {
 			found := 0
 			err := sh.eachSource(c, true, func(ctx context.Context, o *mirror.Opened) error {
-				topic, n, err := sh.matching(ctx, c, o)
-				if err != nil || n == 0 {
+				subs, topic, err := matching(ctx, c, o)
+				if err != nil || len(subs) == 0 {
 					return err
 				}
-				found += n
+				found += len(subs)
 				return sh.changeSubscriptions(ctx, c, o, command, topic)
 			})
 			if err == nil && found == 0 {
@@ -108,20 +118,6 @@ func (sh *shell) subscriptionChangeCommand(name, text, what, command string) *cl
 			return err
 		},
 	})
-}
-
-// matching counts the subscriptions that are meant; topic is theirs, "" for all.
-func (sh *shell) matching(ctx context.Context, c *cli.Context, o *mirror.Opened) (topic string, n int, err error) {
-	subs, err := o.Engine.Store.Subscriptions(ctx, o.Known.ID, false)
-	if c.IsSet("topic") {
-		topic = term.TopicNamed(subs, c.String("topic"))
-	}
-	for i := range subs {
-		if !c.IsSet("topic") || subs[i].Topic == topic {
-			n++
-		}
-	}
-	return topic, n, err
 }
 
 // changeSubscriptions lets the daemon carry it out; without one it is recorded for the next.
@@ -153,27 +149,15 @@ func (sh *shell) eachSource(c *cli.Context, write bool, work onOpened) error {
 		return err
 	}
 	var v exit.Verdict
-	for i := range ps {
-		err := sh.withPlace(c, &ps[i], write, work)
-		switch {
-		case c.Context.Err() != nil, err != nil && len(ps) == 1:
-			return err
-		case errors.Is(err, store.ErrNotFound) && c.NArg() == 0:
-		case err != nil:
-			v.Fail(err)
-			sh.Say("%s: %s", ps[i].Label(), exit.Advised(err))
-		default:
+	err = sh.each(c, ps, &v, true, func(p *mirror.Place) error {
+		err := sh.withPlace(c, p, write, work)
+		if errors.Is(err, store.ErrNotFound) && c.NArg() == 0 && len(ps) > 1 {
+			return nil
+		}
+		if err == nil {
 			v.Parts++
 		}
-	}
-	return v.Err()
-}
-
-func (sh *shell) withPlace(c *cli.Context, p *mirror.Place, write bool, work onOpened) (err error) {
-	o, err := sh.opener(c).OpenKnown(c.Context, p, write)
-	if err != nil {
 		return err
-	}
-	defer func() { err = errors.Join(err, o.Close()) }()
-	return work(c.Context, o)
+	})
+	return cmp.Or(err, v.Err())
 }

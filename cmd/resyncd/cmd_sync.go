@@ -14,16 +14,14 @@ import (
 )
 
 func (sh *shell) syncCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("", 0, -1, &cli.Command{
 		Name: "sync", Aliases: []string{"catch-up"},
 		Usage:     "catch up once: URL into DIR, or configured Sources",
 		ArgsUsage: "URL DIR | [NAME…]",
 		Description: about("Finds what the Source offers and makes the mirror an exact copy. Run again, it fetches "+
-			"only what changed;\n"+
-			"killed at any moment and run again, it goes on. URL is a site, Source Description, Capability "+
-			"List, Resource\n"+
-			"List, Change List or feed; the state lies in DIR/.resyncd. Without arguments all configured Sources "+
-			"are caught up.", codesSync,
+			"only what changed; killed at any moment and run again, it goes on. URL is a site, Source Description, "+
+			"Capability List, Resource List, Change List or feed; the state lies in DIR/.resyncd. Without arguments "+
+			"all configured Sources are caught up.", codesSync,
 			"resyncd sync https://lib.example/ ./mirror",
 			"resyncd sync --dry-run https://lib.example/ ./mirror",
 			"resyncd sync --quiet --json lib"),

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -32,7 +35,7 @@ func (r *syncRun) one(ctx context.Context, p *mirror.Place) error {
 		work = r.dryRun
 	}
 	r.done = nil
-	_, err := work(ctx, p)
+	err := work(ctx, p)
 	for i := range r.done {
 		if err := r.report(p, &r.done[i]); err != nil {
 			return err
@@ -63,16 +66,17 @@ func (r *syncRun) ended(p *mirror.Place, res *syncengine.Result) error {
 	return r.report(p, res)
 }
 
-func (r *syncRun) source(ctx context.Context, p *mirror.Place) (results []syncengine.Result, err error) {
+func (r *syncRun) source(ctx context.Context, p *mirror.Place) (err error) {
 	o, err := r.sh.opener(r.c).OpenForSync(ctx, p)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	held, err := control.DaemonHolds(ctx, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	var results []syncengine.Result
 	if held != nil {
 		results, err = r.asked(ctx, o, held)
 		if exit.IsHeld(err) { // nobody answers: who held it may be gone by now
@@ -83,7 +87,9 @@ func (r *syncRun) source(ctx context.Context, p *mirror.Place) (results []syncen
 		}
 	}
 	if held == nil {
-		results, err = r.own(ctx, o)
+		opts := r.opts
+		opts.Ended = func(res syncengine.Result) error { return r.ended(&o.Place, &res) }
+		results, err = r.run(ctx, o, opts)
 	}
 	if err == nil {
 		err = o.Identify(ctx)
@@ -91,17 +97,41 @@ func (r *syncRun) source(ctx context.Context, p *mirror.Place) (results []syncen
 	if err == nil {
 		err = r.afterwards(ctx, o, results)
 	}
-	return results, err
+	return err
 }
 
-// own is the run in this process.
-func (r *syncRun) own(ctx context.Context, o *mirror.Opened) (results []syncengine.Result, err error) {
-	defer o.Connect()()
+// dryRun plans on a throw-away copy of the state: the same code as the real run, and nothing touched.
+func (r *syncRun) dryRun(ctx context.Context, p *mirror.Place) (err error) {
+	o, err := r.sh.opener(r.c).OpenCopy(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	out := bufio.NewWriterSize(r.sh.Out, 64<<10)
+	defer func() { err = errors.Join(err, out.Flush()) }()
+	enc := term.JSONTo(out)
 	opts := r.opts
-	opts.RetryFor = o.Config.Network.RetryFor
+	opts.Plan = func(pl syncengine.Planned) error {
+		if !r.c.Bool("json") {
+			_, err := fmt.Fprintf(out, "%-6s %s\n", pl.Action, term.OneLine(cmp.Or(pl.URI, pl.Key)))
+			return err
+		}
+		if pl.Action == "keep" {
+			return nil
+		}
+		return enc.Encode(pl)
+	}
+	opts.Ended = func(res syncengine.Result) error { return errors.Join(out.Flush(), r.ended(p, &res)) }
+	_, err = r.run(ctx, o, opts)
+	return err
+}
+
+// run has the engine work in this process.
+func (r *syncRun) run(ctx context.Context, o *mirror.Opened, opts syncengine.RunOptions) (
+	results []syncengine.Result, err error) {
+	defer o.Connect()()
 	progress := r.sh.Progress(o.Source.Name, r.c.Bool("quiet"))
-	opts.Progress = progress.Note
-	opts.Ended = func(res syncengine.Result) error { return r.ended(&o.Place, &res) }
+	opts.RetryFor, opts.Progress = o.Config.Network.RetryFor, progress.Note
 	err = progress.While(ctx, func(ctx context.Context) (err error) {
 		results, err = o.Engine.Run(ctx, o.Target, opts)
 		return err
@@ -170,6 +200,47 @@ func (r *syncRun) outstanding(ctx context.Context, o *mirror.Opened, results []s
 		})
 		if err != nil && !errors.Is(err, errEnough) {
 			return err
+		}
+	}
+	return nil
+}
+
+// asked lets the daemon catch one Source up and shows what it does, as a run of our own would.
+func (r *syncRun) asked(ctx context.Context, o *mirror.Opened, held error) ([]syncengine.Result, error) {
+	if o.AdHoc {
+		return nil, held
+	}
+	if err := r.honoured(o); err != nil {
+		return nil, err
+	}
+	ask := control.Args{Full: r.opts.Full, RetryFor: o.Config.Network.RetryFor}
+	progress := r.sh.Progress(o.Source.Name, r.c.Bool("quiet"))
+	ended := func(res *syncengine.Result) error { return r.ended(&o.Place, res) }
+	return control.Pull(ctx, o, ask, progress, held, ended)
+}
+
+// honoured refuses what the daemon would do in another way than was asked for: it goes by its configuration alone, so
+// a flag may only repeat that.
+func (r *syncRun) honoured(o *mirror.Opened) error {
+	cfg, err := r.sh.settings(r.c).Plain()
+	if err != nil {
+		return err
+	}
+	src, _ := cfg.Source(o.Source.Name)
+	for _, flag := range []struct {
+		name string
+		same bool
+	}{
+		{"delete", src.Delete == o.Source.Delete},
+		{"concurrency", src.Concurrency == o.Source.Concurrency},
+		{"idle-timeout", cfg.Network.IdleTimeout == o.Config.Network.IdleTimeout},
+		{"sets", slices.Equal(src.Sets, o.Source.Sets)},
+		{"from", false},
+	} {
+		if r.c.IsSet(flag.name) && !flag.same {
+			return &exit.Error{Code: exit.Held, Err: fmt.Errorf("the daemon works on %s and goes by its "+
+				"configuration: --%s cannot be honoured; leave it out, change the configuration and send the "+
+				"daemon SIGHUP, or stop the daemon", o.Label(), flag.name)}
 		}
 	}
 	return nil

@@ -18,13 +18,10 @@ var (
 )
 
 func (sh *shell) versionCommand() *cli.Command {
-	return sh.command(&cli.Command{
+	return sh.command("version", 0, 0, &cli.Command{
 		Name: "version", Usage: "print version, commit, Go and SQLite", Description: about("", codesHere,
 			"resyncd version"),
-		Action: func(c *cli.Context) error {
-			if err := args(c, 0, 0, "version"); err != nil {
-				return err
-			}
+		Action: func(*cli.Context) error {
 			_, err := fmt.Fprintf(sh.Out, "resyncd %s\ncommit %s\ngo %s %s/%s\nsqlite %s\n",
 				version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, sqlite.Version())
 			return err

@@ -49,8 +49,10 @@ const codesLead = "Exit codes: "
 // about is the description of a command: what it does, how it is called, how it may end.
 func about(text string, codes []int, examples ...string) string {
 	var b strings.Builder
-	if text != "" {
-		b.WriteString(text + "\n\n")
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if paragraph != "" {
+			b.WriteString(wrapped(paragraph, 110) + "\n\n")
+		}
 	}
 	for _, e := range examples {
 		b.WriteString(exampleLead + e + "\n")

@@ -19,7 +19,6 @@ func main() { os.Exit(program()) }
 
 // program is the process without its end: it takes arguments, environment and signals and returns the exit code.
 func program() int {
-	floorHeap()
 	log.SetOutput(io.Discard) // net/http writes there what peers sent, unasked and unescaped; our own log is another
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

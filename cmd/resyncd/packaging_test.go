@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -11,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,33 +21,21 @@ import (
 	"resyncd/cmd/resyncd/internal/console"
 )
 
-// update writes the packaged files that are made from the commands: go test ./cmd/resyncd -run TestPackagedFiles -update
-var update = flag.Bool("update", false, "write the packaged files that are made from the commands")
+// update writes the manual page: go test ./cmd/resyncd -run TestPackagedManual -update
+var update = flag.Bool("update", false, "write the packaged file that is made from the commands")
 
-// TestPackagedFiles: manual page and completions are those of the commands as they are.
-func TestPackagedFiles(t *testing.T) {
+// TestPackagedManual: the manual page is that of the commands as they are.
+func TestPackagedManual(t *testing.T) {
 	sh, _, _ := faceShell(false)
-	made := map[string]*bytes.Buffer{
-		"resyncd.1": {}, "completions/resyncd.bash": {}, "completions/_resyncd": {}, "completions/resyncd.fish": {},
-	}
-	if err := manual(made["resyncd.1"], sh.app()); err != nil {
-		t.Fatal(err)
-	}
-	for name, shell := range map[string]string{"resyncd.bash": "bash", "_resyncd": "zsh", "resyncd.fish": "fish"} {
-		if err := completion(made["completions/"+name], sh.app(), shell); err != nil {
+	const name = "resyncd.1"
+	want := manual(sh.app())
+	if *update {
+		if err := os.WriteFile(filepath.Join("packaging", name), want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, want := range made {
-		path := filepath.Join("packaging", name)
-		if *update {
-			if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := string(packaged(t, name)); got != want.String() {
-			t.Errorf("%s is not current: go test ./cmd/resyncd -run TestPackagedFiles -update\n%s", path, cmp.Diff(want.String(), got))
-		}
+	if diff := cmp.Diff(string(want), string(packaged(t, name))); diff != "" {
+		t.Errorf("%s is not current: go test ./cmd/resyncd -run TestPackagedManual -update\n%s", name, diff)
 	}
 }
 
@@ -308,7 +294,6 @@ func TestPackagedRelease(t *testing.T) {
 	var release struct {
 		Builds []struct {
 			Main, Binary string
-			Tags         []string
 			Ldflags      []string
 		}
 		Archives []struct{ Files []any }
@@ -319,8 +304,8 @@ func TestPackagedRelease(t *testing.T) {
 	var built []string
 	for _, b := range release.Builds {
 		built = append(built, b.Binary)
-		if b.Main != "./cmd/"+b.Binary || !slices.Contains(b.Tags, "urfave_cli_no_docs") {
-			t.Errorf("%s is built from %s with the tags %v", b.Binary, b.Main, b.Tags)
+		if b.Main != "./cmd/"+b.Binary {
+			t.Errorf("%s is built from %s", b.Binary, b.Main)
 		}
 	}
 	if diff := cmp.Diff([]string{"resyncd", "rssource", "rshub"}, built); diff != "" {
@@ -334,12 +319,6 @@ func TestPackagedRelease(t *testing.T) {
 		if found, err := filepath.Glob(filepath.Join("../..", src)); err != nil || len(found) == 0 {
 			t.Errorf("the archive wants %q, which is not there (%v)", src, err)
 		}
-	}
-	// Without the manual pages of the command line library, which release builds leave out, everything still builds.
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", t.TempDir(), "-tags", "urfave_cli_no_docs",
-		"-ldflags", "-X main.version=9.8.7 -X main.revision=abc", "resyncd/cmd/resyncd")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
@@ -373,7 +352,7 @@ func TestPackagedImage(t *testing.T) {
 	}
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
 	for _, want := range []string{" golang:" + string(version[1]) + " AS build", "\nFROM scratch\n", "\nUSER 65532:65532\n",
-		`CMD ["/usr/local/bin/resyncd", "healthcheck"]`, "ca-certificates.crt", "CGO_ENABLED=0", "urfave_cli_no_docs"} {
+		`CMD ["/usr/local/bin/resyncd", "healthcheck"]`, "ca-certificates.crt", "CGO_ENABLED=0"} {
 		if !strings.Contains(image, want) {
 			t.Errorf("no %q in the Dockerfile", strings.TrimSpace(want))
 		}

@@ -34,15 +34,16 @@ func FuzzSnippet(f *testing.F) {
 			s.scope = []string{elsewhere}
 		}
 		file := filepath.Join(dir, "resyncd.yaml")
-		if err := os.WriteFile(file, []byte(s.text()), 0o600); err != nil {
+		text := written(t, &s)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		got, err := config.Load(file, nil)
 		if err != nil && !strings.Contains(err.Error(), ".scope") { // a URL need not be a prefix
-			t.Fatalf("%v\n%s", err, s.text())
+			t.Fatalf("%v\n%s", err, text)
 		}
 		if err == nil && (len(got.Sources) != 1 || got.Sources[0].URL != asked) {
-			t.Fatalf("read back: %+v\n%s", got.Sources, s.text())
+			t.Fatalf("read back: %+v\n%s", got.Sources, text)
 		}
 	})
 }
@@ -77,8 +78,18 @@ func TestSnippetScope(t *testing.T) {
 	for i := range 50 {
 		s.scope = append(s.scope, "https://cdn"+strconv.Itoa(i)+".example/")
 	}
-	text := s.text()
+	text := written(t, &s)
 	if strings.Count(text, "      - ") != originsShown || !strings.Contains(text, "# and at 30 places more") {
 		t.Error(text)
 	}
+}
+
+// written is the text of an entry.
+func written(t *testing.T, s *snippet) string {
+	t.Helper()
+	var b strings.Builder
+	if err := s.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
