@@ -23,8 +23,7 @@ func (e *Engine) once(ctx context.Context, t Target, o RunOptions) (results []Re
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	news := make(chan struct{}, 1)
-	f := newFollower(FollowOptions{Later: func(Work, time.Time) { tell(news) }})
-	f.once, f.news = true, news
+	f := &Follower{o: FollowOptions{Later: func(Work, time.Time) { tell(news) }}, once: true, news: news}
 	if err := f.begin(ctx, e, t, o); err != nil {
 		return nil, err
 	}
