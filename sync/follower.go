@@ -22,7 +22,7 @@ type Follower struct {
 
 	// The holder of the turn owns these fields.
 	offers   map[int64]*destination.SetOffer
-	channels map[int64]*offered
+	channels map[int64][]destination.Channel // of each set, when it was last read
 	sets     map[int64]*following
 	pulls    []*pulling
 	looked   bool
@@ -72,7 +72,7 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	if err != nil {
 		return err
 	}
-	f.offers, f.channels, f.sets = map[int64]*destination.SetOffer{}, map[int64]*offered{}, map[int64]*following{}
+	f.offers, f.channels, f.sets = map[int64]*destination.SetOffer{}, map[int64][]destination.Channel{}, map[int64]*following{}
 	f.turn = &turn{heard: make(chan struct{}, 1)}
 	f.s, s.Await, s.Keep = s, f.turn.await, f.turn.keep
 	s.Hint, s.Notes.Done = f.Hint, f.mirrored
