@@ -92,15 +92,6 @@ func CheckFrom(from store.Micros, now time.Time) error {
 // ErrStopped is returned for a Source that the operator paused.
 var ErrStopped = errors.New("source is paused: resume it with `resyncd source resume NAME`")
 
-// Run catches one Source up and returns the sets that ended, also with an error: a *store.HeldError, store.ErrFenced,
-// ctx's, of store or disk, or a *destination.Error. A set's own problem stands in its Result.
-func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
-	if err := CheckFrom(o.From, e.now()()); err != nil {
-		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
-	}
-	return e.once(ctx, t, o)
-}
-
 // session is one run of one Source under its claim.
 type session struct {
 	*pull.Source

@@ -139,7 +139,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		f.s.Seal(n)
 	}
 	f.countOdd(p)
-	if ofFeed && (v.Hint || len(p.Plan.Topic.Contested) > 0 || v.Feed.Heard.Busy()) {
+	if ofFeed && (v.Hint || len(p.Plan.Topic.Contested) > 0 || v.Feed.Busy()) {
 		f.set(id).expect(v)
 		v.Hint = true
 	}
