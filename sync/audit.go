@@ -13,6 +13,8 @@ import (
 	"resyncd/sync/inspect"
 	"resyncd/sync/keymap"
 	"resyncd/sync/merge"
+	"resyncd/sync/plan"
+	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 	"resyncd/sync/verify"
 )
@@ -27,15 +29,6 @@ type Report struct {
 	Repaired int64 `json:"repaired"`
 	InStep   bool  `json:"in_step"`
 }
-
-// The problems of a finding.
-const (
-	ProblemMissing  = inspect.ProblemMissing
-	ProblemChanged  = inspect.ProblemChanged
-	ProblemStale    = inspect.ProblemStale
-	ProblemExtra    = inspect.ProblemExtra
-	ProblemUnlisted = inspect.ProblemUnlisted
-)
 
 // Audit compares Source and mirror through package inspect, which shares no code with the catch-up, and changes
 // nothing. With repair it runs the differences as wants, and a second inspection judges the repair.
@@ -132,8 +125,8 @@ func (e *Engine) inspect(
 	ctx context.Context, t *Target, o RunOptions, tell func(Finding) error,
 ) (inspect.Outcome, error) {
 	opts := inspect.Options{
-		Name: t.Name, URL: t.URL, Feed: t.Kind == KindFeed, NoFeeds: t.Kind == KindResourceSync,
-		Records: t.Records == RecordsResourceFinder, Follow: t.Follow, Hub: t.Hub, Topic: t.Topic, Sets: t.Sets,
+		Name: t.Name, URL: t.URL, Feed: t.Kind == KindFeed, NoFeeds: t.Kind == pull.KindResourceSync,
+		Records: t.Records == plan.RecordsResourceFinder, Follow: t.Follow, Hub: t.Hub, Topic: t.Topic, Sets: t.Sets,
 		Scope: t.Scope, Include: t.Include, Exclude: t.Exclude, MaxResource: t.MaxResource, Concurrency: t.Concurrency,
 		RetryFor: o.RetryFor, Client: t.Client, Policy: t.Policy, Mirror: t.Mirror, Store: e.Store, Log: e.log(),
 	}
@@ -149,13 +142,9 @@ func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offe
 	if err != nil {
 		return err
 	}
-	read := map[string]bool{}
-	for i := range sets {
-		read[sets[i].CapabilityList] = sets[i].Baselines > 0
-	}
 	feeds := false
 	for _, o := range offer.Sets {
-		if !read[o.ID] {
+		if !slices.ContainsFunc(sets, func(s store.Set) bool { return s.CapabilityList == o.ID && s.Baselines > 0 }) {
 			return nil
 		}
 		feeds = feeds || o.Topic != nil
@@ -169,7 +158,7 @@ func (s *session) sweepExtra(ctx context.Context, rec *transfer.Reconciler, offe
 }
 
 // sweepAll moves files without an owner to the trash, under the sweep guard. With an empty mirror a later run judges
-// again; with DeleteKeep the files stay, because deleted files that were to be kept are among them.
+// again; with transfer.DeleteKeep the files stay, because deleted files that were to be kept are among them.
 func (s *session) sweepAll(ctx context.Context) (gone int64, err error) {
 	if s.Target.Delete == transfer.DeleteKeep {
 		if s.o.Plan == nil {

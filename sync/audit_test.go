@@ -15,6 +15,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/sync/keymap"
+	"resyncd/sync/plan"
 	"resyncd/sync/transfer"
 )
 
@@ -388,7 +389,7 @@ func TestAuditKept(t *testing.T) {
 // TestAuditRecords: a record's file must have, in each field, what the newest edit that the feed shows says, or newer.
 func TestAuditRecords(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
+	s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
 	feedOf := func(beds string, day int) page {
 		return page{body: recordFeed(fieldEdit{subject: "clinic/1", author: "tel:+1", day: day, fields: map[string]string{"available_beds": beds}})}
 	}

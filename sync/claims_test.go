@@ -11,6 +11,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store"
+	"resyncd/sync/inspect"
 )
 
 // TestOutOfScope: a loc outside the scope is refused, counted and no reason for not being in step (F51); a wider scope
@@ -164,7 +165,7 @@ func TestRepairRetries(t *testing.T) {
 		})
 		return rep, found
 	}
-	if rep, found := repair(); rep.InStep || rep.Problems != 2 || rep.Repaired != 1 || found[ProblemChanged] || !found[ProblemExtra] {
+	if rep, found := repair(); rep.InStep || rep.Problems != 2 || rep.Repaired != 1 || found[inspect.ProblemChanged] || !found[inspect.ProblemExtra] {
 		t.Errorf("%+v %v", rep, found)
 	}
 	bad = false

@@ -92,15 +92,6 @@ func CheckFrom(from store.Micros, now time.Time) error {
 // ErrStopped is returned for a Source that the operator paused.
 var ErrStopped = errors.New("source is paused: resume it with `resyncd source resume NAME`")
 
-// Run catches one Source up and returns the sets that ended, also with an error: a *store.HeldError, store.ErrFenced,
-// ctx's, of store or disk, or a *destination.Error. A set's own problem stands in its Result.
-func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) ([]Result, error) {
-	if err := CheckFrom(o.From, e.now()()); err != nil {
-		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
-	}
-	return e.once(ctx, t, o)
-}
-
 // session is one run of one Source under its claim.
 type session struct {
 	*pull.Source
@@ -161,12 +152,12 @@ func (e *Engine) begin(ctx context.Context, t Target, o RunOptions, observe Obse
 	s.Recheck = src.Policy != policy
 	s.Reader = destination.NewReader(destination.ReaderOptions{
 		Client: t.Client, Policy: t.Policy, Memory: s.Source, Log: s.Log, RetryFor: o.RetryFor,
-		Topic: s.TopicOptions(), NoFeeds: t.Kind == KindResourceSync, Doubted: s.observe.Doubted,
+		Topic: s.TopicOptions(), NoFeeds: t.Kind == pull.KindResourceSync, Doubted: s.observe.Doubted,
 		Await: func() (resume func()) { return s.Await() },
 	})
 	change := &store.SourceChange{RootID: &t.RootID}
-	if pending := policySweep; s.sweep {
-		change.Policy = &pending
+	if s.sweep {
+		change.Policy = new(policySweep)
 	}
 	// Otherwise the first file change records the run.
 	if src.RootID != t.RootID || s.Look || s.sweep {
@@ -294,16 +285,12 @@ func (s *session) missing(ctx context.Context, offer *destination.Offer) error {
 	if err != nil {
 		return err
 	}
-	offered := map[string]bool{}
-	for _, o := range offer.Sets {
-		offered[o.ID] = true
-	}
 	var c store.Commit
 	for i := range sets {
 		set := &sets[i]
-		gone := 0
-		if !offered[set.CapabilityList] {
-			gone = set.Gone + 1
+		gone := set.Gone + 1
+		if offerOf(offer, set.CapabilityList) != nil {
+			gone = 0
 		}
 		if gone == set.Gone {
 			continue

@@ -11,6 +11,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/store/blob"
+	"resyncd/sync/inspect"
 	"resyncd/sync/keymap"
 	"resyncd/sync/report"
 )
@@ -124,7 +125,7 @@ func TestUnreadableFile(t *testing.T) {
 		})
 		switch {
 		case was == "" && len(found) == 0:
-		case was != "" && len(found) == 1 && found[0].Problem == ProblemChanged && found[0].Repaired == repair && strings.Contains(*found[0].Found, "unreadable"):
+		case was != "" && len(found) == 1 && found[0].Problem == inspect.ProblemChanged && found[0].Repaired == repair && strings.Contains(*found[0].Found, "unreadable"):
 		default:
 			t.Errorf("repair %t: %+v", repair, found)
 		}

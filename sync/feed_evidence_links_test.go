@@ -168,7 +168,7 @@ func TestFeedEvidenceFollowedLater(t *testing.T) {
 		s := newSite(t, func(target *Target) { target.Records = records })
 		s.set(feedPath, page{body: recordFeed(fieldEdit{subject: "s", author: "tel:+1", day: 1, fields: map[string]string{"title": "1"}})})
 		s.sync()
-		records = RecordsResourceFinder
+		records = plan.RecordsResourceFinder
 		s.sync()
 		found := false
 		for key := range s.files() {
@@ -189,7 +189,7 @@ func TestFeedEvidenceSameSecond(t *testing.T) {
 		return fieldEdit{subject: "s", author: "tel:+1", day: 1, fields: map[string]string{"available_beds": beds}}
 	}
 	for _, order := range [][]fieldEdit{{edit("5"), edit("")}, {edit(""), edit("5")}} {
-		s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
+		s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
 		s.set(feedPath, page{body: recordFeed(order[0])})
 		s.sync()
 		s.set(feedPath, page{body: recordFeed(order[1], order[0])})

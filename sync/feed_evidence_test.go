@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"resyncd/store"
+	"resyncd/sync/plan"
 	"resyncd/sync/pull"
 )
 
@@ -199,7 +200,7 @@ func TestFeedEvidenceRecordsLate(t *testing.T) {
 		}
 		return recordFeed(out...)
 	}
-	s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
+	s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
 	s.set(feedPath, page{body: edits(101, 110)})
 	s.sync()
 	s.set(feedPath, page{body: edits(50, 59)}) // uploaded late; others stood there in between

@@ -18,6 +18,7 @@ import (
 	"resyncd/destination/peer/source"
 	"resyncd/store"
 	"resyncd/store/blob/dir"
+	"resyncd/sync/plan"
 )
 
 // feedWorld is a random history of one odd feed, its hub and the real engine.
@@ -158,7 +159,7 @@ func newFeedWorld(rt *rapid.T, folder string, o *feedOddities, y *feedTally) *fe
 			t.DeleteGuard = 1
 		}
 		if o.Records {
-			t.Records = RecordsResourceFinder
+			t.Records = plan.RecordsResourceFinder
 		}
 		if h.follows {
 			t.Follow = []string{"enclosure"}

@@ -166,29 +166,27 @@ func (f *Follower) fillTopic(ctx context.Context, set *store.Set) (time.Time, er
 			return time.Time{}, err
 		}
 	}
-	again := f.s.Now().Add(listEvery)
-	offer, _, err := f.discover(ctx, f.s.Reader.Uncached()) // a push said that the topic changed
-	if err != nil {
-		if f.broken(ctx, err) {
+	offer, _, problem := f.discover(ctx, f.s.Reader.Uncached()) // a push said that the topic changed
+	if problem != nil && f.broken(ctx, problem) {
+		return time.Time{}, problem
+	}
+	if problem == nil {
+		o := offerOf(offer, set.CapabilityList)
+		if o == nil || o.Topic == nil {
+			return time.Time{}, nil
+		}
+		p, err := f.fillFrom(ctx, set.ID, o)
+		if err != nil {
 			return time.Time{}, err
 		}
+		problem = p.Out.Problem
+	}
+	if problem != nil {
 		f.s.Log.Warn("a topic that may have changed could not be read; it is tried again",
-			"set", set.CapabilityList, "err", err)
-		f.keepHint(set.ID)
-		return again, nil
-	}
-	o := offerOf(offer, set.CapabilityList)
-	if o == nil || o.Topic == nil {
-		return time.Time{}, nil
-	}
-	p, err := f.fillFrom(ctx, set.ID, o)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if p.Out.Problem != nil {
-		f.s.Log.Warn("a topic that may have changed could not be read; it is tried again",
-			"set", set.CapabilityList, "err", p.Out.Problem)
-		f.keepHint(set.ID)
+			"set", set.CapabilityList, "err", problem)
+		f.asks.hint(set.ID)
+		again := f.s.Now().Add(listEvery)
+		s.filled = again.Add(-hintEvery)
 		return again, nil
 	}
 	return f.lookAgain(set.ID), nil
@@ -252,11 +250,6 @@ func (s *following) expect(v *pull.PushReader) {
 	if v.Feed.Document != nil {
 		s.expects, s.looks = v.Feed.Document, 0
 	}
-}
-
-func (f *Follower) keepHint(set int64) {
-	f.asks.hint(set)
-	f.set(set).filled = f.s.Now().Add(listEvery - hintEvery)
 }
 
 func light(o *destination.SetOffer) *destination.SetOffer {

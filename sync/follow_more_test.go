@@ -85,7 +85,7 @@ func TestFrameworkNotification(t *testing.T) {
 func TestChannelsOffered(t *testing.T) {
 	t.Parallel()
 	var told [][]destination.Channel
-	f := &Follower{channels: map[int64]*offered{}}
+	f := &Follower{channels: map[int64][]destination.Channel{}}
 	f.o.Offered = func(_ context.Context, _ int64, chs []destination.Channel) { told = append(told, chs) }
 	a := destination.Channel{Kind: rsdoc.KindChangeNotification, Topic: "a"}
 	b := destination.Channel{Kind: rsdoc.KindFrameworkNotification, Topic: "b"}

@@ -139,7 +139,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 		f.s.Seal(n)
 	}
 	f.countOdd(p)
-	if ofFeed && (v.Hint || len(p.Plan.Topic.Contested) > 0 || v.Feed.Heard.Busy()) {
+	if ofFeed && (v.Hint || len(p.Plan.Topic.Contested) > 0 || v.Feed.Busy()) {
 		f.set(id).expect(v)
 		v.Hint = true
 	}
@@ -177,14 +177,14 @@ func (f *Follower) drop(ctx context.Context, ds []*store.Delivery) error {
 
 // findGaps records the holes that notifications made or filled, and keeps the notification behind a hole.
 func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *coverage.Coverage) error {
-	holes := v.Puller.Cover.Unheard()
+	s, holes, were := f.set(v.Set.ID), v.Cover.Unheard(), before.Unheard()
 	if len(holes) == 0 {
-		f.set(v.Puller.Set.ID).due, f.set(v.Puller.Set.ID).delay = time.Time{}, 0
-		if len(before.Unheard()) == 0 {
-			return nil
-		}
+		s.due, s.delay = time.Time{}, 0
 	}
-	gaps, err := f.s.Store.Gaps(ctx, v.Puller.Set.ID)
+	if len(holes) == 0 && len(were) == 0 {
+		return nil
+	}
+	gaps, err := f.s.Store.Gaps(ctx, v.Set.ID)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 	}
 	for i := range gaps {
 		g := &gaps[i]
-		if g.State.Open() && isHole(before.Unheard(), g.Until) && !isHole(holes, g.Until) {
+		if g.State.Open() && isHole(were, g.Until) && !isHole(holes, g.Until) {
 			g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByNotification, now
 			v.Commit.Gaps = append(v.Commit.Gaps, g)
 		}
@@ -205,9 +205,9 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 		case known >= 0 && gaps[known].From != h.From:
 			gaps[known].From = h.From
 			v.Commit.Gaps = append(v.Commit.Gaps, &gaps[known])
-		case known < 0 && !isHole(before.Unheard(), h.Until):
+		case known < 0 && !isHole(were, h.Until):
 			v.Commit.Gaps = append(v.Commit.Gaps, &store.Gap{
-				SetID: v.Puller.Set.ID, From: h.From, Until: h.Until, State: store.GapWaiting,
+				SetID: v.Set.ID, From: h.From, Until: h.Until, State: store.GapWaiting,
 				Found: now, Ended: store.NoTime,
 			})
 		}
@@ -218,7 +218,6 @@ func (f *Follower) findGaps(ctx context.Context, v *pull.PushReader, before *cov
 		}
 	}
 	if len(holes) > 0 {
-		s := f.set(v.Puller.Set.ID)
 		if wait := f.s.Now().Add(f.o.ReorderGrace); s.due.IsZero() {
 			s.due = wait
 		}

@@ -14,14 +14,6 @@ import (
 	"resyncd/sync/verify"
 )
 
-type offered struct {
-	channels []destination.Channel
-	gone     map[rsdoc.Kind]int
-}
-
-// goneAfter is how many reads must agree that a channel is gone (F71).
-const goneAfter = 2
-
 func (f *Follower) discover(
 	ctx context.Context, r *destination.Reader,
 ) (offer *destination.Offer, chosen []destination.SetOffer, err error) {
@@ -66,26 +58,15 @@ func (f *Follower) discover(
 	return offer, chosen, f.withdrawn(ctx, seen)
 }
 
-// tell announces the channels of a set. A missing channel stays until a second read agrees.
+// tell announces the channels of a set. A missing one stays until a second read agrees (F71).
 func (f *Follower) tell(ctx context.Context, set int64, now []destination.Channel) {
-	was := f.channels[set]
-	if was == nil {
-		was = &offered{gone: map[rsdoc.Kind]int{}}
-		f.channels[set] = was
-	}
 	next := slices.Clone(now)
-	for _, c := range was.channels {
-		if slices.ContainsFunc(now, func(n destination.Channel) bool { return n.Kind == c.Kind }) {
-			continue
-		}
-		if was.gone[c.Kind]++; was.gone[c.Kind] < goneAfter {
+	for _, c := range f.channels[set] {
+		if !slices.ContainsFunc(now, func(n destination.Channel) bool { return n.Kind == c.Kind }) {
 			next = append(next, c)
 		}
 	}
-	for _, c := range now {
-		delete(was.gone, c.Kind)
-	}
-	was.channels = next
+	f.channels[set] = now
 	if f.o.Offered != nil {
 		f.o.Offered(ctx, set, next)
 	}
@@ -97,8 +78,8 @@ func (f *Follower) withdrawn(ctx context.Context, seen map[int64]bool) error {
 		return err
 	}
 	for i := range sets {
-		if id := sets[i].ID; !seen[id] && f.channels[id] != nil {
-			f.tell(ctx, id, nil)
+		if _, told := f.channels[sets[i].ID]; told && !seen[sets[i].ID] {
+			f.tell(ctx, sets[i].ID, nil)
 		}
 	}
 	return nil

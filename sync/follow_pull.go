@@ -55,11 +55,15 @@ func (f *Follower) pull(ctx context.Context) error {
 
 // broken reports a failure of ours, which ends the slice.
 func (f *Follower) broken(ctx context.Context, err error) bool {
-	var own *destination.Error
-	return ctx.Err() != nil || !errors.As(err, &own) && !errors.Is(err, errSource)
+	_, theirs := errors.AsType[*destination.Error](err)
+	_, source := errors.AsType[sourceError](err)
+	return ctx.Err() != nil || !theirs && !source
 }
 
-var errSource = errors.New("the Source cannot be followed")
+// sourceError is a failure of the Source that is no *destination.Error.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }
 
 // pullAll pulls each set. A one-shot run ends each pull before the next.
 func (f *Follower) pullAll(ctx context.Context, requests []*PullRequest) (err error) {
@@ -108,11 +112,6 @@ func (f *Follower) pullAll(ctx context.Context, requests []*PullRequest) (err er
 	}
 	return f.housekeeping(ctx, offer)
 }
-
-type sourceError struct{ error }
-
-func (sourceError) Is(target error) bool { return target == errSource }
-func (e sourceError) Unwrap() error      { return e.error }
 
 // pullSet reads the documents of one set. The pull is concluded when its fetches rest or patience ends.
 func (f *Follower) pullSet(ctx context.Context, offer *destination.SetOffer, p *pulling) error {

@@ -22,7 +22,7 @@ type Follower struct {
 
 	// The holder of the turn owns these fields.
 	offers   map[int64]*destination.SetOffer
-	channels map[int64]*offered
+	channels map[int64][]destination.Channel // of each set, when it was last read
 	sets     map[int64]*following
 	pulls    []*pulling
 	looked   bool
@@ -56,7 +56,7 @@ type following struct {
 
 // Follow begins to follow a Source. The error is a *store.HeldError, ErrStopped, or one of the store.
 func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follower, error) {
-	f := newFollower(o)
+	f := &Follower{o: o}
 	if err := f.begin(ctx, e, t, RunOptions{Progress: f.progress}); err != nil {
 		return nil, err
 	}
@@ -67,30 +67,23 @@ func (e *Engine) Follow(ctx context.Context, t Target, o FollowOptions) (*Follow
 	return f, nil
 }
 
-func newFollower(o FollowOptions) *Follower {
-	return &Follower{
-		o: o, offers: map[int64]*destination.SetOffer{}, channels: map[int64]*offered{}, sets: map[int64]*following{},
-		turn: &turn{heard: make(chan struct{}, 1)},
-	}
-}
-
 func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOptions) error {
 	s, err := e.begin(ctx, t, run, f.o.Observe)
 	if err != nil {
 		return err
 	}
+	f.offers, f.channels, f.sets = map[int64]*destination.SetOffer{}, map[int64][]destination.Channel{}, map[int64]*following{}
+	f.turn = &turn{heard: make(chan struct{}, 1)}
 	f.s, s.Await, s.Keep = s, f.turn.await, f.turn.keep
 	s.Hint, s.Notes.Done = f.Hint, f.mirrored
 	if err := errors.Join(s.knowScopes(ctx), f.doubtVerdicts(ctx)); err != nil {
 		return errors.Join(err, s.release())
 	}
 	f.rec = transfer.New(s.Site, transfer.Options{
-		Workers: transfer.Workers(t.Concurrency), Scope: outsideAll, Rested: f.rested,
+		Workers: transfer.Workers(t.Concurrency), Scope: func(string) string { return "the set is unknown" }, Rested: f.rested,
 	})
 	return nil
 }
-
-func outsideAll(string) string { return "the set is unknown" }
 
 // SourceID is the Source's id in the store.
 func (f *Follower) SourceID() int64 { return f.s.SourceID }

@@ -18,13 +18,16 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// once is one catch-up: a Follower that ends after one requested pull.
-func (e *Engine) once(ctx context.Context, t Target, o RunOptions) (results []Result, err error) {
+// Run catches one Source up and returns the sets that ended, also with an error: a *store.HeldError, store.ErrFenced,
+// ctx's, of store or disk, or a *destination.Error. A set's own problem stands in its Result.
+func (e *Engine) Run(ctx context.Context, t Target, o RunOptions) (results []Result, err error) {
+	if err := CheckFrom(o.From, e.now()()); err != nil {
+		return nil, fmt.Errorf("begin at %s: %w", o.From.Time().UTC().Format(time.RFC3339), err)
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	news := make(chan struct{}, 1)
-	f := newFollower(FollowOptions{Later: func(Work, time.Time) { tell(news) }})
-	f.once, f.news = true, news
+	f := &Follower{o: FollowOptions{Later: func(Work, time.Time) { tell(news) }}, once: true, news: news}
 	if err := f.begin(ctx, e, t, o); err != nil {
 		return nil, err
 	}

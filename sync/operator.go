@@ -117,8 +117,7 @@ func (e *Engine) Adopt(ctx context.Context, name, url string) (src store.Source,
 	if err != nil {
 		return src, err
 	}
-	policy := policyAdopting
-	err = e.Store.Commit(ctx, &store.Commit{Claim: claim, Source: &store.SourceChange{Policy: &policy}})
+	err = e.Store.Commit(ctx, &store.Commit{Claim: claim, Source: &store.SourceChange{Policy: new(policyAdopting)}})
 	if err = errors.Join(err, release()); err != nil {
 		return src, err
 	}

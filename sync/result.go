@@ -6,7 +6,6 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/coverage"
-	"resyncd/sync/plan"
 	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 )
@@ -159,19 +158,5 @@ type (
 	Settled = transfer.Settled
 )
 
-// KindAuto takes only an explicitly given feed for one; KindFeed follows any topic.
-const (
-	KindAuto         = pull.KindAuto
-	KindResourceSync = pull.KindResourceSync
-	KindFeed         = pull.KindFeed
-)
-
-// RecordsResourceFinder is the only value of Target.Records besides none.
-const RecordsResourceFinder = plan.RecordsResourceFinder
-
-// DeleteTrash moves the file to the trash, DeleteKeep leaves it, DeleteNow removes it at once.
-const (
-	DeleteTrash = transfer.DeleteTrash
-	DeleteKeep  = transfer.DeleteKeep
-	DeleteNow   = transfer.DeleteNow
-)
+// KindFeed follows any topic.
+const KindFeed = pull.KindFeed

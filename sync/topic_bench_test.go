@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"resyncd/destination/peer/source"
+	"resyncd/sync/plan"
 )
 
 // BenchmarkEntries measures how many entries of a feed are merged: read, compared with the state, made durable as files
@@ -43,5 +44,5 @@ func BenchmarkEntries(b *testing.B) {
 	}
 	b.Run("entries", func(b *testing.B) { run(b, "", atom("", entries...), false) })
 	b.Run("known", func(b *testing.B) { run(b, "", atom("", entries...), true) })
-	b.Run("edits", func(b *testing.B) { run(b, RecordsResourceFinder, recordFeed(edits...), false) })
+	b.Run("edits", func(b *testing.B) { run(b, plan.RecordsResourceFinder, recordFeed(edits...), false) })
 }

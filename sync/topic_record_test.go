@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"resyncd/sync/keymap"
+	"resyncd/sync/plan"
 	"resyncd/sync/report"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,7 +69,7 @@ func TestRecords(t *testing.T) {
 		}
 		edits = append(edits, c)
 	}
-	s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
+	s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
 	s.set(feedPath, page{typ: "application/atom+xml", body: recordFeed(edits[:5]...)})
 	s.follow(t)
 	s.pull(false)
@@ -176,7 +177,7 @@ func TestRecordSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
+	s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
 	s.set(feedPath, page{typ: "text/xml", body: string(sample)})
 	s.sync()
 	got := s.record("paho.org/HealthC_ID/1234567")

@@ -14,6 +14,7 @@ import (
 
 	"resyncd/store"
 	"resyncd/sync/keymap"
+	"resyncd/sync/plan"
 	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
 	"resyncd/sync/window"
@@ -132,7 +133,7 @@ func TestFeedPushedAll(t *testing.T) {
 			t.Parallel()
 			var tune func(*Target)
 			if records {
-				tune = func(target *Target) { target.Records = RecordsResourceFinder }
+				tune = func(target *Target) { target.Records = plan.RecordsResourceFinder }
 			}
 			body := func(first, last int) string {
 				if !records {
@@ -249,7 +250,7 @@ func TestVerifyWithoutFeed(t *testing.T) {
 // TestRecordDamagedEdit: an edit that cannot be read back costs what it says, not the record, and not the feed.
 func TestRecordDamagedEdit(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
+	s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
 	edit := func(day int) fieldEdit {
 		return fieldEdit{subject: "a/b", author: "tel:+1", day: day, fields: map[string]string{"title": fmt.Sprint(day)}}
 	}
@@ -270,7 +271,7 @@ func TestRecordDamagedEdit(t *testing.T) {
 // TestRecordNamedLikeEntry: a record takes the place of an ordinary entry of its name, with its own bytes.
 func TestRecordNamedLikeEntry(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(target *Target) { target.Records = RecordsResourceFinder })
+	s := newSite(t, func(target *Target) { target.Records = plan.RecordsResourceFinder })
 	body := recordFeed(fieldEdit{subject: "a/b", author: "tel:+1", day: 1, fields: map[string]string{"title": "x"}})
 	entry := `<entry><id>a/b</id><updated>` + on(2).Format(time.RFC3339) + `</updated><content>other</content></entry>`
 	s.set(feedPath, page{body: strings.Replace(body, "<entry>", entry+"<entry>", 1)})

@@ -9,6 +9,7 @@ import (
 	"resyncd/destination"
 	"resyncd/store"
 	"resyncd/store/blob"
+	"resyncd/sync/inspect"
 	"resyncd/sync/merge"
 	"resyncd/sync/spill"
 	"resyncd/sync/transfer"
@@ -229,7 +230,7 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 		}
 		for i := range extra {
 			f := Finding{
-				Key: &extra[i].Key, Problem: ProblemExtra, Found: new(extra[i].Kind.String()), Repaired: repaired,
+				Key: &extra[i].Key, Problem: inspect.ProblemExtra, Found: new(extra[i].Kind.String()), Repaired: repaired,
 			}
 			if err := tell(f); err != nil {
 				return err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"slices"
-
 	"resyncd/destination/fetch"
 	"resyncd/store"
 	"resyncd/sync/coverage"
@@ -253,12 +251,6 @@ func (p *Puller) wentBack(ctx context.Context) error {
 		return err
 	}
 	return p.closeGap(ctx, gap, coverage.ByBaseline)
-}
-
-// resetCut reports a run that ended before its baseline: a reset has overwritten what earlier lists proved.
-func (p *Puller) resetCut(ctx context.Context) (bool, error) {
-	gaps, err := p.documentGaps(ctx)
-	return slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State == store.GapBaseline }), err
 }
 
 func (p *Puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, error) {

@@ -31,7 +31,7 @@ type PushReader struct {
 	Hint   bool // a pull is to follow
 	// Verdicts says how each delivery lay to the position, in order.
 	Verdicts []coverage.Verdict
-	Feed     feedPush
+	Feed     *Heard // of a topic
 }
 
 // Take records one delivery. Its error is one of the store.

@@ -134,11 +134,13 @@ func (p *Puller) read(ctx context.Context) error {
 			return err
 		}
 	}
-	anew, err := p.resetCut(ctx)
+	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.Changes(ctx, *p.Offer.ChangeList, anew || p.Full); err != nil {
+	// After a run that ended before its baseline all lists are read, because a reset overwrote what they had proved.
+	cut := slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State == store.GapBaseline })
+	if err := p.Changes(ctx, *p.Offer.ChangeList, cut || p.Full); err != nil {
 		return err
 	}
 	return inOrder(ctx, p.CloseHoles, p.settlePushes)

@@ -40,8 +40,6 @@ func (s *Source) BeginLook(ctx context.Context) error {
 			"the mirror is not what the state says: all its files are looked at; " +
 				"those of which the state knows nothing stay, see `resyncd verify`")
 	}
-	resume := s.Await()
-	defer resume()
 	err := s.LookAt(ctx, store.ScanQuery{Filter: store.FilterAbsent}, s.Name)
 	if errors.Is(err, errLook) && ctx.Err() == nil {
 		return nil
@@ -58,8 +56,6 @@ func (p *Puller) look(ctx context.Context) error {
 	if p.Wide && p.Last {
 		q.SetID = 0 // includes rows that no set of this run wants, or they stay astray for ever
 	}
-	resume := p.Await()
-	defer resume()
 	err := p.LookAt(ctx, q, p.Plan.Name)
 	if errors.Is(err, errLook) && ctx.Err() == nil {
 		p.Fail(err)
@@ -111,6 +107,7 @@ type sighting struct {
 
 // LookAt compares resources with their files; wrong rows are corrected and get work.
 func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []int64)) error {
+	defer s.Await()()
 	if err := s.Target.Mirror.Check(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errLook, err)
 	}

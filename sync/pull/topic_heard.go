@@ -23,6 +23,9 @@ type Heard struct {
 	p      *Puller
 	window map[uint64]bool // keys of the feed's newest document, if deletions came
 	Taken  bool
+	// Signed says that one delivery had a valid signature; Document is the last signed one that is no feed.
+	Signed   bool
+	Document *[32]byte
 }
 
 // Hear begins to remember the deliveries of a topic.
@@ -32,7 +35,7 @@ func (v *PushReader) Hear(ctx context.Context, ds []*store.Delivery) error {
 		return err
 	}
 	h := &Heard{p: v.Puller, standing: st, window: map[uint64]bool{}}
-	v.Feed.Heard, v.Plan.Topic.Hub = h, h
+	v.Feed, v.Plan.Topic.Hub = h, h
 	deletes := func(d *store.Delivery) bool { return bytes.Contains(d.Body, []byte("deleted-entry")) }
 	if !slices.ContainsFunc(ds, deletes) {
 		return nil
@@ -85,13 +88,6 @@ func (h *Heard) Remember(c *store.Commit) error {
 	return err
 }
 
-type feedPush struct {
-	Heard *Heard
-	// Signed says that one delivery had a valid signature; Document is the last signed one that is no feed.
-	Signed   bool
-	Document *[32]byte
-}
-
 // takeFeed takes up a delivery of a topic: only entries of a signed feed become wants (P9, S-66).
 func (v *PushReader) takeFeed(ctx context.Context, d *store.Delivery) error {
 	v.Feed.Signed = v.Feed.Signed || d.Signed
@@ -128,8 +124,8 @@ func (v *PushReader) takeFeed(ctx context.Context, d *store.Delivery) error {
 			return nil
 		}
 		taken++
-		v.Feed.Heard.Taken = true
-		v.Feed.Heard.Pushed++
+		v.Feed.Taken = true
+		v.Feed.Pushed++
 		own = items.Take(ctx, e)
 		return own
 	})
