@@ -38,7 +38,6 @@ var presentMutexes = map[string]int{"sync": 8}
 // presentColumns is the number of lines over mostColumns columns, by package. What has no number here counts with the
 // package above it, so that a room can be parted from another before its lines are broken.
 var presentColumns = map[string]int{
-	"cmd/resyncd/internal/config": 32,
 	"store/blob/dir":              1,
 	"store/sqlite":                1,
 	"sync":                        18,

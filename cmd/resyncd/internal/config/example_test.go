@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"os"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 const examplePath = "../../../../config.example.yaml"
 
+// TestExampleFileIsCurrent: the starter, which is embedded, stands in the root too, for those who read the repository.
 func TestExampleFileIsCurrent(t *testing.T) {
 	t.Parallel()
 	if *update {
@@ -27,7 +27,7 @@ func TestExampleFileIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(data), Starter()); diff != "" {
-		t.Errorf("config.example.yaml is stale; go test ./cmd/resyncd/internal/config -update (-file +code):\n%s", diff)
+		t.Errorf("config.example.yaml is stale; go test ./cmd/resyncd/internal/config -update (-file +starter.yaml):\n%s", diff)
 	}
 	cfg, err := Load(examplePath, nil)
 	if err != nil {
@@ -62,17 +62,27 @@ func TestExampleSource(t *testing.T) {
 	}
 }
 
-// TestExampleHoldsEveryKey counts each key of the structs as a line of the file, under its own comment.
+// TestExampleHoldsEveryKey finds each key as a line of the file, and the choices it takes in a comment.
 func TestExampleHoldsEveryKey(t *testing.T) {
 	t.Parallel()
 	text := Starter()
-	check := func(path string, f field) {
-		if !regexp.MustCompile(`(?m)^[# -]*` + f.key + `:`).MatchString(text) {
+	check := func(path string, k key) {
+		if !regexp.MustCompile(`(?m)^[# -]*` + k.name + `:`).MatchString(text) {
 			t.Errorf("%s is missing", path)
 		}
+		// What a key takes is told by its error; the comment must name the same.
+		err := k.set("?")
+		if err == nil {
+			return
+		}
+		if _, words, ok := strings.Cut(err.Error(), "write one of "); ok {
+			if words = "(" + strings.ReplaceAll(words, ", ", " | ") + ")"; !strings.Contains(text, words) {
+				t.Errorf("%s: the file does not say %s", path, words)
+			}
+		}
 	}
-	leaves("", reflect.ValueOf(Default()).Elem(), check)
-	leaves("sources", reflect.ValueOf(&Source{}).Elem(), check)
+	leaves("", Default().keys(), check)
+	leaves("sources", new(Source).keys(), check)
 	for i, line := range strings.Split(text, "\n") {
 		if len([]rune(line)) > 120 || strings.TrimRight(line, " ") != line {
 			t.Errorf("line %d is long or ends in blanks: %q", i+1, line)
@@ -132,12 +142,11 @@ func TestPrintLoadsAgain(t *testing.T) {
 		if diff := cmp.Diff(cfg, again, same); diff != "" {
 			t.Errorf("(-printed +loaded again):\n%s\n%s", diff, out.String())
 		}
-		check := func(path string, f field) {
-			if !f.isSecret() && !strings.Contains(out.String(), f.key+":") {
+		leaves("", cfg.keys(), func(path string, k key) {
+			if k.name != "password" && k.name != "token" && !strings.Contains(out.String(), k.name+":") {
 				t.Errorf("%s is not printed", path)
 			}
-		}
-		leaves("", reflect.ValueOf(cfg).Elem(), check)
+		})
 	}
 }
 
