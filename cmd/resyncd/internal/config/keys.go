@@ -18,8 +18,7 @@ type key struct {
 	clear  func()                  // empties the list; nil for a single value
 	header *map[string]Secret
 
-	word   bool // true and false must stand in quotes
-	number bool // may be printed without quotes
+	word   bool // true and false must stand in quotes, numbers are printed in them
 	hidden bool // its value stands in no message: it is a secret or a URL, or the key invites one by mistake
 	query  bool // its value may carry a token behind ?
 }
@@ -81,31 +80,24 @@ func text(name string, at *string, check func(string) error) key {
 	return k
 }
 
+func texts(name string, at *[]string, check func(string) error) key {
+	k := many(name, at, checked(check))
+	k.word = true
+	return k
+}
+
 func unshown(k key) key {
 	k.hidden = true
 	return k
 }
 
-func link(name string, at *string, check func(string) error) key {
-	k := text(name, at, check)
+func link(k key) key {
 	k.hidden, k.query = true, true
-	return k
-}
-
-func links(name string, at *[]string, check func(string) error) key {
-	k := many(name, at, checked(check))
-	k.word, k.hidden, k.query = true, true, true
 	return k
 }
 
 func secret(name string, at *Secret, check func(string) error) key {
 	return unshown(one(name, at, func(text string) (Secret, error) { return NewSecret(text), bounded(check, text) }))
-}
-
-func number[T any](name string, at *T, parse func(string) (T, error)) key {
-	k := one(name, at, parse)
-	k.number = true
-	return k
 }
 
 func choice[T ~string](name string, at *T, allowed ...T) key {
@@ -212,7 +204,7 @@ func (c *Callback) keys() []key {
 	return []key{
 		text("listen", &c.Listen, listenAddress),
 		unshown(text("base_url", &c.BaseURL, callbackBase)),
-		number("max_body", &c.MaxBody, within(parseSize, "1KiB", "1GiB")),
+		one("max_body", &c.MaxBody, within(parseSize, "1KiB", "1GiB")),
 		text("tls_cert_file", &c.TLSCertFile, optional(localPath)),
 		text("tls_key_file", &c.TLSKeyFile, optional(localPath)),
 	}
@@ -221,11 +213,9 @@ func (c *Callback) keys() []key {
 func (c *Console) keys() []key {
 	listen := one("listen", &c.Listen, consoleListen)
 	listen.word = true
-	hosts := once(many("hosts", &c.Hosts, checked(hostName)))
-	hosts.word = true
 	return []key{
 		listen,
-		hosts,
+		once(texts("hosts", &c.Hosts, hostName)),
 		text("user", &c.User, userName),
 		secret("password", &c.Password, password),
 		unshown(text("password_file", &c.PasswordFile, optional(localPath))),
@@ -256,9 +246,9 @@ func (p *Policy) keys() []key {
 		one("delete_guard", &p.DeleteGuard, parsePercent),
 		one("reorder_grace", &p.ReorderGrace, within(parseDuration, "0s", "10m")),
 		one("gap_patience", &p.GapPatience, within(parseDuration, "0s", "8760h")),
-		number("concurrency", &p.Concurrency, within(parseInt, "1", "1024")),
-		number("rate", &p.Rate, within(parseFloat, "0", "1000000")),
-		number("max_resource", &p.MaxResource, parseSize),
+		one("concurrency", &p.Concurrency, within(parseInt, "1", "1024")),
+		one("rate", &p.Rate, within(parseFloat, "0", "1000000")),
+		one("max_resource", &p.MaxResource, parseSize),
 		one("dumps", &p.Dumps, checked(dumpsUse)),
 		choice("durability", &p.Durability, "file", DurabilityNone),
 	}
@@ -267,14 +257,14 @@ func (p *Policy) keys() []key {
 func (s *Source) keys() []key {
 	return append([]key{
 		text("name", &s.Name, sourceName),
-		link("url", &s.URL, webURL),
+		link(text("url", &s.URL, webURL)),
 		choice("kind", &s.Kind, KindAuto, KindResourceSync, KindFeed),
-		links("sets", &s.Sets, webURL),
-		links("scope", &s.Scope, scopePrefix),
+		link(texts("sets", &s.Sets, webURL)),
+		link(texts("scope", &s.Scope, scopePrefix)),
 		many("include", &s.Include, parseGlob),
 		many("exclude", &s.Exclude, parseGlob),
-		link("hub", &s.Hub, optional(webURL)),
-		link("topic", &s.Topic, optional(webURL)),
+		link(text("hub", &s.Hub, optional(webURL))),
+		link(text("topic", &s.Topic, optional(webURL))),
 		one("records", &s.Records, checked(recordsFormat)),
 		once(many("follow", &s.Follow, oneOf("enclosure", "alternate"))),
 		{name: "auth", keys: s.Auth.keys()},

@@ -85,7 +85,7 @@ func (k key) literal(text string) *yaml.Node {
 	if path, query, ok := strings.Cut(text, "?"); ok && query != "" && k.query {
 		return word(path + "?" + hidden)
 	}
-	if k.number && strings.Trim(text, "0123456789") == "" {
+	if !k.word && text != "" && strings.Trim(text, "0123456789") == "" {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	}
 	return word(text)

@@ -58,16 +58,16 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // readSecret reads a text without its line end. warn is set if others may read the file.
 func readSecret(path string) (text, warn string, err error) {
 	info, err := os.Stat(path) // a FIFO would block
-	if err != nil {
-		return "", "", errors.New("cannot be read: " + reason(err))
-	}
-	if !info.Mode().IsRegular() {
+	var data []byte
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
 		return "", "", errors.New("is not a regular file")
-	}
-	if info.Size() > maxSecret {
+	case info.Size() > maxSecret:
 		return "", "", errors.New("is too large for a secret")
+	default:
+		data, err = os.ReadFile(path)
 	}
-	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", "", errors.New("cannot be read: " + reason(err))
 	}
