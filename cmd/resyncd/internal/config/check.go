@@ -3,20 +3,17 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 )
 
 // check holds keys against each other. A key that was not given, or was already reported, is not blamed.
 func (r *report) check(cfg *Config) {
-	if r.given("callback.tls_cert_file") && cfg.Callback.TLSKeyFile == "" && cfg.Callback.TLSCertFile != "" &&
-		!r.bad["callback.tls_key_file"] {
-		r.clash("callback.tls_cert_file", "is set without tls_key_file")
-	}
-	if r.given("callback.tls_key_file") && cfg.Callback.TLSCertFile == "" && cfg.Callback.TLSKeyFile != "" &&
-		!r.bad["callback.tls_cert_file"] {
-		r.clash("callback.tls_key_file", "is set without tls_cert_file")
-	}
+	cert, key := cfg.Callback.TLSCertFile != "", cfg.Callback.TLSKeyFile != ""
+	r.clashes(cert && !key, "callback", "tls_cert_file", "tls_key_file", "is set without tls_key_file")
+	r.clashes(key && !cert, "callback", "tls_key_file", "tls_cert_file", "is set without tls_cert_file")
 	if cfg.Callback.Listen == cfg.Console.Listen && !strings.HasSuffix(cfg.Console.Listen, ":0") {
 		for _, key := range []string{"console.listen", "callback.listen"} {
 			if r.given(key) {
@@ -25,7 +22,8 @@ func (r *report) check(cfg *Config) {
 			}
 		}
 	}
-	r.checkConsole(&cfg.Console)
+	r.checkLogin("console", cfg.Console.keys(), "user", "password", "token")
+	r.checkReach(&cfg.Console)
 	names := map[string]string{}
 	for i := range cfg.Sources {
 		path := fmt.Sprintf("sources[%d]", i)
@@ -33,6 +31,43 @@ func (r *report) check(cfg *Config) {
 			r.checkSource(path, &cfg.Sources[i], names)
 		}
 	}
+}
+
+// clashes blames a key that excludes, or needs, another one.
+func (r *report) clashes(wrong bool, path, key, with, what string) {
+	if wrong && r.given(path+"."+key) && !r.bad[path+"."+with] {
+		r.clash(path+"."+key, what)
+	}
+}
+
+// checkLogin holds a user, a password and a token against each other; both secrets may stand here or in a file.
+func (r *report) checkLogin(path string, keys []key, user, password, token string) {
+	has := func(name string) bool {
+		k, _ := find(keys, name)
+		return k.given()
+	}
+	file := password + "_file"
+	for _, secret := range []string{password, token} {
+		r.clashes(has(secret) && has(secret+"_file"), path, secret+"_file", secret,
+			"is set beside "+secret+": write only one of them")
+	}
+	r.clashes(has(user) && !has(file) && !has(password), path, user, file, "is set without "+file)
+	r.clashes(has(file) && !has(user), path, file, user, "is set without "+user)
+	r.clashes(has(password) && !has(user), path, password, user, "is set without "+user)
+}
+
+// checkReach demands a guard where a network can reach the console, which can pause Sources and delete files.
+func (r *report) checkReach(c *Console) {
+	if c.Listen == "" || local(c.Listen) || c.Guarded() || !r.given("console.listen") {
+		return
+	}
+	for _, key := range []string{"user", "password", "password_file", "token", "token_file"} {
+		if r.bad["console."+key] { // meant to be guarded
+			return
+		}
+	}
+	r.clash("console.listen", "is open to others, and nobody would have to prove who they are: set console.token_file "+
+		"(or user and password_file), or listen on 127.0.0.1")
 }
 
 func (r *report) checkSource(path string, s *Source, names map[string]string) {
@@ -49,107 +84,58 @@ func (r *report) checkSource(path string, s *Source, names map[string]string) {
 			names[folded] = fmt.Sprintf("%s at %s", s.Name, r.origins[path+".name"].where)
 		}
 	}
-	r.checkKind(path, s)
-	r.checkAuth(path+".auth", &s.Auth)
-}
-
-// checkKind blames keys of no use with the kind.
-func (r *report) checkKind(path string, s *Source) {
-	if r.bad[path+".kind"] {
-		return
-	}
-	blame := func(key string, given bool, what string) {
-		if key = path + "." + key; given && r.given(key) {
-			r.clash(key, what)
-		}
-	}
-	if s.Kind == KindFeed {
-		blame("sets", len(s.Sets) > 0, "is not for feeds: a feed is one set by itself; leave it empty, or write kind: "+
-			"resourcesync")
-		return
-	}
-	what := "is for feeds only; write kind: feed beside it, or leave it empty"
+	forFeeds := "is for feeds only; write kind: feed beside it, or leave it empty"
 	if s.Kind == KindResourceSync {
-		what = "is for feeds only; leave it empty, or write kind: feed in place of kind: resourcesync"
+		forFeeds = "is for feeds only; leave it empty, or write kind: feed in place of kind: resourcesync"
 	}
-	blame("records", s.Records != "", what)
-	blame("follow", len(s.Follow) > 0, what)
-}
+	feed := s.Kind == KindFeed
+	r.clashes(feed && len(s.Sets) > 0, path, "sets", "kind", "is not for feeds: a feed is one set by itself; leave it "+
+		"empty, or write kind: resourcesync")
+	r.clashes(!feed && s.Records != "", path, "records", "kind", forFeeds)
+	r.clashes(!feed && len(s.Follow) > 0, path, "follow", "kind", forFeeds)
 
-// clashing is a key that excludes, or needs, another one.
-type clashing struct {
-	key, with string
-	wrong     bool
-	what      string
-}
-
-func (r *report) checkClashes(path string, pairs []clashing) {
-	for _, p := range pairs {
-		if p.wrong && r.given(path+"."+p.key) && !r.bad[path+"."+p.with] {
-			r.clash(path+"."+p.key, p.what)
-		}
-	}
-}
-
-func (r *report) checkAuth(path string, a *Auth) {
-	r.checkClashes(path, []clashing{
-		{"bearer_file", "bearer", a.BearerFile != "" &&
-			a.Bearer.IsSet(), "is set beside bearer: write only one of them"},
-		{"basic_password_file", "basic_password", a.BasicPasswordFile != "" &&
-			a.BasicPassword.IsSet(), "is set beside basic_password: write only one of them"},
-		{"basic_user", "basic_password_file", a.BasicUser != "" && a.BasicPasswordFile == "" &&
-			!a.BasicPassword.IsSet(), "is set without basic_password_file"},
-		{"basic_password_file", "basic_user", a.BasicUser == "" && a.BasicPasswordFile != "",
-			"is set without basic_user"},
-		{"basic_password", "basic_user", a.BasicUser == "" && a.BasicPassword.IsSet(), "is set without basic_user"},
-	})
-	bearer, basic := a.BearerFile != "" || a.Bearer.IsSet(), a.BasicUser != ""
+	path += ".auth"
+	r.checkLogin(path, s.Auth.keys(), "basic_user", "basic_password", "bearer")
+	bearer, basic := s.Auth.BearerFile != "" || s.Auth.Bearer.IsSet(), s.Auth.BasicUser != ""
 	if bearer && basic {
 		r.clash(path+".basic_user", "is set beside a bearer token: only one of them can be sent")
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.Header)) {
+	for _, name := range slices.Sorted(maps.Keys(s.Auth.Header)) {
 		if strings.EqualFold(strings.TrimSuffix(name, "_file"), "authorization") && (bearer || basic) {
 			r.clash(path+".header."+name, "is set beside a bearer token or basic_user: only one of them can be sent")
 		}
 	}
 }
 
-// secretFiles reads secrets given by file, and reports whether any was given inline.
-func (r *report) secretFiles(cfg *Config) (inline bool) {
-	inline = cfg.Console.Password.IsSet() || cfg.Console.Token.IsSet()
-	r.secretFile(cfg, "console.password_file", cfg.Console.PasswordFile, "password", &cfg.Console.Password)
-	r.secretFile(cfg, "console.token_file", cfg.Console.TokenFile, "secret", &cfg.Console.Token)
-	for i := range cfg.Sources {
-		path, a := fmt.Sprintf("sources[%d].auth", i), &cfg.Sources[i].Auth
-		inline = inline || a.Bearer.IsSet() || a.BasicPassword.IsSet()
-		r.secretFile(cfg, path+".bearer_file", a.BearerFile, "secret", &a.Bearer)
-		r.secretFile(cfg, path+".basic_password_file", a.BasicPasswordFile, "password", &a.BasicPassword)
-		for _, name := range slices.Sorted(maps.Keys(a.Header)) {
-			value := a.Header[name]
-			header, isFile := strings.CutSuffix(name, "_file")
-			if !isFile {
-				inline = true
-				continue
-			}
-			delete(a.Header, name)
-			r.secretFile(cfg, path+".header."+name, value.Reveal(), "secret", &value)
-			a.Header[header] = value
-		}
+// baseFor is how hubs on this machine reach a listener: the base URL where none is given.
+func baseFor(c *Callback) string {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if ip, perr := netip.ParseAddr(host); err != nil || host == "" || perr == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
 	}
-	return inline
+	scheme := "http"
+	if c.TLSCertFile != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + "/cb"
 }
 
-func (r *report) secretFile(cfg *Config, key, path, form string, into *Secret) {
-	if path == "" || !r.given(key) {
+func (r *report) warnCallback(cfg *Config) {
+	if r.bad["callback.base_url"] {
 		return
 	}
-	secret, warn, err := readSecret(path, form)
-	if err != nil {
-		r.clash(key, "the file "+err.Error()) // its name may be the secret itself
-		return
+	base := cfg.Callback.BaseURL
+	local := Loopback(base)
+	if strings.HasPrefix(strings.ToLower(base), "http:") && !local {
+		cfg.Warnings = append(cfg.Warnings, "callback.base_url is plain http: who listens in on the way to it reads "+
+			"the callback tokens, and the secrets if a hub is asked over http too; use https")
 	}
-	if warn != "" {
-		cfg.Warnings = append(cfg.Warnings, warn)
+	far := slices.IndexFunc(cfg.Sources, func(s Source) bool {
+		return s.Push != PushOff && s.Hub != "" && !Loopback(s.Hub)
+	})
+	if local && far >= 0 {
+		cfg.Warnings = append(cfg.Warnings, "callback.base_url leads to this machine only, and the hub of "+
+			visible(cfg.Sources[far].Name)+" is on another: it cannot deliver; set callback.base_url to what "+
+			"it can reach")
 	}
-	*into = secret
 }

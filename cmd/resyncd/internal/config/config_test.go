@@ -3,11 +3,10 @@ package config
 import (
 	"errors"
 	"flag"
-	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files")
+var update = flag.Bool("update", false, "rewrite golden files and config.example.yaml")
 
 // same compares configurations; netip.Prefix has only unexported fields.
 var same = cmp.Options{cmpopts.EquateComparable(netip.Prefix{}), cmpopts.EquateEmpty()}
@@ -139,7 +138,9 @@ sources:
 	if got := cfg.Sources[1].Rate; got != 0.5 {
 		t.Errorf("rate of b: %v, want that of defaults", got)
 	}
-	if err := cfg.Set("defaults.concurrency", "9", "--concurrency"); err != nil {
+	cfg, err := Load(write(t, t.TempDir(), "resyncd.yaml", text, 0o600), []string{"RESYNCD_DEFAULTS_CONCURRENCY=4"},
+		Flag{"concurrency", "defaults.concurrency", "9"})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := concurrency(), [3]int{9, 9, 9}; got != want {
@@ -150,18 +151,16 @@ sources:
 	}
 }
 
-func TestSet(t *testing.T) {
+func TestFlags(t *testing.T) {
 	t.Parallel()
-	cfg := Default()
 	for _, tc := range []struct{ path, text, want string }{
 		{"network.retry_for", "soon", `--flag: network.retry_for: "soon" is not a duration: write a number with its unit, such as 30s, 15m or 168h`},
 		{"defaults.delete", "burn", `--flag: defaults.delete: "burn" is not allowed; write one of trash, keep, now`},
-		{"sources", "x", `--flag: sources: unknown key`},
 		{"console.listen", "127.0.0.1:8090", `--flag: console.listen: is the address of the other listener too: hubs must not reach the console`},
 	} {
-		err := cfg.Set(tc.path, tc.text, "--flag")
-		if err == nil || err.Error() != "invalid configuration:\n  "+tc.want {
-			t.Errorf("Set(%s, %s): %v, want %s", tc.path, tc.text, err, tc.want)
+		_, r := decode("f", []byte("sources: [{ name: a, url: 'https://a.example/' }]"), nil, Flag{"flag", tc.path, tc.text})
+		if err := r.err(); err == nil || err.Error() != "invalid configuration:\n  "+tc.want {
+			t.Errorf("%s %s: %v, want %s", tc.path, tc.text, err, tc.want)
 		}
 	}
 }
@@ -174,9 +173,8 @@ func TestMirrorFollowsDataDir(t *testing.T) {
 	if got := load(t, "data_dir: /srv/r\nmirror: /m\n").Mirror; got != "/m" {
 		t.Errorf("mirror %q", got)
 	}
-	cfg := Default()
-	if err := cfg.Set("data_dir", "/d", "--dir"); err != nil || cfg.Mirror != "/d/mirror" {
-		t.Errorf("mirror %q, %v", cfg.Mirror, err)
+	if got := load(t, "", "RESYNCD_DATA_DIR=/d").Mirror; got != "/d/mirror" {
+		t.Errorf("mirror %q", got)
 	}
 }
 
@@ -238,41 +236,47 @@ func TestAdhocAndSource(t *testing.T) {
 	}
 }
 
-// TestTags reads every constant of the schema once, so that the loader need not doubt them.
-func TestTags(t *testing.T) {
+// TestKeys reads every default, limit and choice of the schema once, so that the loader need not doubt them.
+func TestKeys(t *testing.T) {
 	t.Parallel()
 	cfg := Default()
-	cfg.Sources = []Source{{}}
+	if _, r := decode("starter", []byte(Starter()), nil); r.err() != nil {
+		t.Error(r.err())
+	}
 	variables := map[string]string{}
-	check := func(path string, f field) {
+	limits := regexp.MustCompile(`write (\S+) to (\S+)$`)
+	check := func(path string, k key) {
 		if other, ok := variables[variableOf(path)]; ok {
 			t.Errorf("%s and %s share a variable", path, other)
 		}
 		variables[variableOf(path)] = path
-		if limits, ok := f.tag.Lookup("range"); ok {
-			low, high, _ := strings.Cut(limits, "..")
-			for _, text := range []string{low, high} {
-				if err := f.set(reflect.New(f.value.Type()).Elem(), text); err != nil {
-					t.Errorf("%s: limit %s", path, err)
-				}
-			}
+		if k.clear != nil {
+			return
 		}
-		if only, ok := f.tag.Lookup("only"); ok {
-			for value := range strings.SplitSeq(only, "|") {
-				if only != "" && !slices.Contains(strings.Split(f.tag.Get("one"), "|"), value) {
-					t.Errorf("%s: %q is no value", path, value)
-				}
-			}
+		given := k.texts()[0]
+		if err := k.set(given); err != nil && !strings.HasPrefix(path, "source.") {
+			t.Errorf("%s: the default %s", path, err)
 		}
-		if f.value.Kind() != reflect.Slice && f.value.Kind() != reflect.Map && !strings.HasPrefix(path, "source.") {
-			if err := f.set(reflect.New(f.value.Type()).Elem(), textOf(f.value)); err != nil {
-				t.Errorf("%s: the default %s", path, err)
+		for _, wrong := range []string{"-1", "0", "0s", "9999999", "9999999h"} {
+			if err := k.set(wrong); err != nil {
+				m := limits.FindStringSubmatch(err.Error())
+				if m == nil {
+					continue
+				}
+				for _, limit := range m[1:] {
+					if err := k.set(limit); err != nil {
+						t.Errorf("%s: limit %s", path, err)
+					}
+				}
+				if told := "(" + m[1] + " to " + m[2] + ")"; !strings.Contains(Starter(), told) {
+					t.Errorf("%s: the starter does not tell %s", path, told)
+				}
 			}
 		}
 	}
-	leaves("", reflect.ValueOf(cfg).Elem(), check)
-	leaves("source", reflect.ValueOf(&cfg.Sources[0]).Elem(), check)
-	if len(slices.Collect(maps.Keys(variables))) < 50 {
+	leaves("", cfg.keys(), check)
+	leaves("source", new(Source).keys(), check)
+	if len(variables) < 50 {
 		t.Errorf("only %d keys seen", len(variables))
 	}
 }

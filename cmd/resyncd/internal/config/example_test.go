@@ -3,9 +3,7 @@ package config
 import (
 	"bytes"
 	"os"
-	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,15 +14,20 @@ import (
 
 const examplePath = "../../../../config.example.yaml"
 
-// TestExampleFileIsCurrent: the file at the top is the starter, and says what the code does where a key is left out.
+// TestExampleFileIsCurrent: the starter, which is embedded, stands in the root too, for those who read the repository.
 func TestExampleFileIsCurrent(t *testing.T) {
 	t.Parallel()
+	if *update {
+		if err := os.WriteFile(examplePath, []byte(Starter()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	data, err := os.ReadFile(examplePath)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(data), Starter()); diff != "" {
-		t.Errorf("config.example.yaml and starter.yaml differ: copy one over the other (-example +starter):\n%s", diff)
+		t.Errorf("config.example.yaml is stale; go test ./cmd/resyncd/internal/config -update (-file +starter.yaml):\n%s", diff)
 	}
 	cfg, err := Load(examplePath, nil)
 	if err != nil {
@@ -59,28 +62,27 @@ func TestExampleSource(t *testing.T) {
 	}
 }
 
-// TestExampleHoldsEveryKey looks for each key of the structs, and what it may be in the comment above it.
+// TestExampleHoldsEveryKey finds each key as a line of the file, and the choices it takes in a comment.
 func TestExampleHoldsEveryKey(t *testing.T) {
 	t.Parallel()
 	text := Starter()
-	check := func(path string, f field) {
-		above := regexp.MustCompile(`(?m)((?:^[# -]*# .*\n)*)^[# -]*`+f.key+`:`).FindAllStringSubmatch(text, -1)
-		if len(above) == 0 {
-			t.Fatalf("%s is missing", path)
+	check := func(path string, k key) {
+		if !regexp.MustCompile(`(?m)^[# -]*` + k.name + `:`).MatchString(text) {
+			t.Errorf("%s is missing", path)
 		}
-		may := strings.Split(f.tag.Get("one"), "|")
-		if only, limited := f.tag.Lookup("only"); limited {
-			may = []string{only}
+		// What a key takes is told by its error; the comment must name the same.
+		err := k.set("?")
+		if err == nil {
+			return
 		}
-		may = append(may, strings.Replace(f.tag.Get("range"), "..", " to ", 1))
-		for _, value := range may {
-			if !slices.ContainsFunc(above, func(m []string) bool { return strings.Contains(m[1], value) }) {
-				t.Errorf("the comment above %s does not tell of %q", path, value)
+		if _, words, ok := strings.Cut(err.Error(), "write one of "); ok {
+			if words = "(" + strings.ReplaceAll(words, ", ", " | ") + ")"; !strings.Contains(text, words) {
+				t.Errorf("%s: the file does not say %s", path, words)
 			}
 		}
 	}
-	leaves("", reflect.ValueOf(Default()).Elem(), check)
-	leaves("sources", reflect.ValueOf(&Source{}).Elem(), check)
+	leaves("", Default().keys(), check)
+	leaves("sources", new(Source).keys(), check)
 	for i, line := range strings.Split(text, "\n") {
 		if len([]rune(line)) > 120 || strings.TrimRight(line, " ") != line {
 			t.Errorf("line %d is long or ends in blanks: %q", i+1, line)
@@ -140,12 +142,11 @@ func TestPrintLoadsAgain(t *testing.T) {
 		if diff := cmp.Diff(cfg, again, same); diff != "" {
 			t.Errorf("(-printed +loaded again):\n%s\n%s", diff, out.String())
 		}
-		check := func(path string, f field) {
-			if !f.isSecret() && !strings.Contains(out.String(), f.key+":") {
+		leaves("", cfg.keys(), func(path string, k key) {
+			if k.name != "password" && k.name != "token" && !strings.Contains(out.String(), k.name+":") {
 				t.Errorf("%s is not printed", path)
 			}
-		}
-		leaves("", reflect.ValueOf(cfg).Elem(), check)
+		})
 	}
 }
 

@@ -3,65 +3,35 @@ package config
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 )
 
-// maxText bounds every text, in bytes.
+// maxText bounds a text, in bytes.
 const maxText = 2048
 
 const notYet = "is not in this version"
 
-// checkForm tells what is wrong with text, as the rest of a sentence. A form that ends in "?" takes the empty text.
-func checkForm(form, text string) error {
-	if form, optional := strings.CutSuffix(form, "?"); optional {
-		if text == "" {
-			return nil
-		}
-		return checkForm(form, text)
-	}
+// bounded tells what is wrong with text, as the rest of a sentence.
+func bounded(check func(string) error, text string) error {
 	if len(text) > maxText {
 		return errors.New("is too long: at most " + strconv.Itoa(maxText) + " bytes")
 	}
-	switch form {
-	case "path", "secretfile":
-		return localPath(text)
-	case "store":
-		return storeName(text)
-	case "later":
-		if text != "off" {
-			return errors.New(notYet + "; write off")
+	return check(text)
+}
+
+// optional takes the empty text too.
+func optional(check func(string) error) func(string) error {
+	return func(text string) error {
+		if text == "" {
+			return nil
 		}
-	case "mirror":
-		return mirrorRoot(text)
-	case "listen":
-		return listenAddress(text)
-	case "url":
-		return webURL(text)
-	case "base":
-		return callbackBase(text)
-	case "prefix":
-		return scopePrefix(text)
-	case "name":
-		return sourceName(text)
-	case "agent", "secret":
-		if strings.ContainsFunc(text, notHeader) {
-			return errors.New("must be one line of printable ASCII")
-		}
-	case "host":
-		return hostName(text)
-	case "user": // a colon would end it (RFC 7617 section 2)
-		if strings.Contains(text, ":") || strings.ContainsFunc(text, unicode.IsControl) {
-			return errors.New("must not hold a colon or a control character")
-		}
-	case "password":
-		if strings.ContainsFunc(text, unicode.IsControl) {
-			return errors.New("must be one line without control characters")
-		}
+		return check(text)
 	}
-	return nil
 }
 
 func localPath(text string) error {
@@ -74,16 +44,6 @@ func localPath(text string) error {
 	return nil
 }
 
-func storeName(text string) error {
-	switch {
-	case text == "sqlite":
-		return nil
-	case strings.HasPrefix(text, "postgres://"), strings.HasPrefix(text, "postgresql://"):
-		return errors.New(notYet + "; write sqlite")
-	}
-	return errors.New("is not allowed; write sqlite")
-}
-
 func mirrorRoot(text string) error {
 	switch {
 	case strings.HasPrefix(text, "s3://"):
@@ -92,6 +52,32 @@ func mirrorRoot(text string) error {
 		return errors.New("is not allowed; write a local folder")
 	}
 	return localPath(text)
+}
+
+func storeName(text string) error {
+	return only("sqlite", text, strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://"))
+}
+
+func republished(text string) error { return only("off", text, true) }
+
+func dumpsUse(text string) error { return only("auto", text, text == "off" || text == "always") }
+
+// only refuses what this version does not bring; later is what another may.
+func only(want, text string, later bool) error {
+	switch {
+	case text == want:
+		return nil
+	case later:
+		return errors.New(notYet + "; write " + want)
+	}
+	return errors.New("is not allowed; write " + want)
+}
+
+func recordsFormat(text string) error {
+	if text != "" && text != "resource-finder" {
+		return errors.New("is not allowed; write resource-finder, or leave it empty")
+	}
+	return nil
 }
 
 // listenAddress wants host:port; no host is all interfaces, port 0 any.
@@ -106,19 +92,29 @@ func listenAddress(text string) error {
 	return nil
 }
 
-// webURL wants an absolute http or https URL without a password, which has a key of its own.
-func webURL(text string) error {
-	u, err := absoluteURL(text)
-	if err == nil && u.Port() != "" {
-		if n, perr := strconv.ParseUint(u.Port(), 10, 16); perr != nil || n == 0 {
-			return errNoPort
-		}
+// consoleListen takes off for empty, because an empty variable counts as not set.
+func consoleListen(text string) (string, error) {
+	if text == "off" || text == "" {
+		return "", nil
 	}
-	return err
+	return text, bounded(listenAddress, text)
 }
 
 var errNoPort = errors.New("names a port that does not exist")
 
+// webURL wants an absolute http or https URL without a password, which has a key of its own.
+func webURL(text string) error {
+	u, err := absoluteURL(text)
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(u.Port()); err == nil && n == 0 {
+		return errNoPort
+	}
+	return nil
+}
+
+// absoluteURL takes port 0, the one that is listened on.
 func absoluteURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -130,7 +126,28 @@ func absoluteURL(text string) (*url.URL, error) {
 	case strings.Contains(text, "#"):
 		return nil, errors.New("carries a fragment: leave out # and what follows")
 	}
+	if _, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && err != nil {
+		return nil, errNoPort
+	}
 	return u, nil
+}
+
+// callbackBase wants a URL that no proxy rewrites: hubs compare and call it byte for byte.
+func callbackBase(text string) error {
+	u, err := absoluteURL(text)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(text, "?") {
+		return errors.New("must not carry a query: the token is appended to its path")
+	}
+	path := strings.TrimRight(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." || segment == "" && path != "" {
+			return errors.New("has a path that servers rewrite: leave out //, /./ and /../")
+		}
+	}
+	return nil
 }
 
 // scopePrefix is a URL whose host has an end: "https://example.org" would also be a prefix of
@@ -145,35 +162,32 @@ func scopePrefix(text string) error {
 	return nil
 }
 
+var (
+	folderName   = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$`)
+	deviceName   = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])(\.|$)`)
+	hostOnly     = regexp.MustCompile(`^[0-9A-Za-z._-]+$`)
+	headerToken  = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]{1,128}$")
+	writtenByUse = regexp.MustCompile(`^(?i:host|connection|content-length|transfer-encoding|te|trailer|upgrade|` +
+		`range|if-(range|match|none-match|modified-since|unmodified-since)|accept-encoding|user-agent)$`)
+)
+
 // ValidName reports whether a Source may be called so.
 func ValidName(name string) bool { return sourceName(name) == nil }
 
 // sourceName keeps a name safe as a folder on every system.
 func sourceName(text string) error {
-	ok := len(text) >= 1 && len(text) <= 64 && isAlnum(rune(text[0])) && text[len(text)-1] != '.' &&
-		!strings.ContainsFunc(text, func(r rune) bool { return !isAlnum(r) && !strings.ContainsRune("._-", r) })
-	if !ok {
+	switch {
+	case !folderName.MatchString(text) || strings.HasSuffix(text, "."):
 		return errors.New("is not a name: write 1 to 64 letters, digits and . _ -, the first a letter or digit, the " +
 			"last no dot")
-	}
-	stem, _, _ := strings.Cut(strings.ToUpper(text), ".")
-	switch stem {
-	case "CON", "PRN", "AUX", "NUL":
-		return errors.New("is reserved on Windows: choose another name")
-	}
-	if len(stem) == 4 && (strings.HasPrefix(stem, "COM") || strings.HasPrefix(stem, "LPT")) && stem[3] >= '0' &&
-		stem[3] <= '9' {
+	case deviceName.MatchString(text):
 		return errors.New("is reserved on Windows: choose another name")
 	}
 	return nil
 }
 
 func hostName(text string) error {
-	ok := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !isAlnum(r) &&
-			!strings.ContainsRune(".-_", r)
-	})
-	if !ok {
+	if !hostOnly.MatchString(text) {
 		return errors.New("is not a name of this console: write it without http:// and port, such as " +
 			"mirror.example.org")
 	}
@@ -182,23 +196,59 @@ func hostName(text string) error {
 
 // headerName wants a header that fetch does not write itself.
 func headerName(text string) error {
-	token := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !isAlnum(r) && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
-	if !token || len(text) > 128 {
+	switch {
+	case !headerToken.MatchString(text):
 		return errors.New("is not a header name")
-	}
-	switch strings.ToLower(text) {
-	case "host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "range", "if-range",
-		"if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "accept-encoding", "user-agent":
+	case writtenByUse.MatchString(text):
 		return errors.New("is written by resyncd itself: choose another header")
 	}
 	return nil
 }
 
-func isAlnum(r rune) bool {
-	return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+func headerText(text string) error {
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return errors.New("must be one line of printable ASCII")
+	}
+	return nil
 }
 
-func notHeader(r rune) bool  { return r < ' ' || r > '~' }
+// userName holds no colon, which would end it (RFC 7617 section 2).
+func userName(text string) error {
+	if strings.Contains(text, ":") || strings.ContainsFunc(text, unicode.IsControl) {
+		return errors.New("must not hold a colon or a control character")
+	}
+	return nil
+}
+
+func password(text string) error {
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return errors.New("must be one line without control characters")
+	}
+	return nil
+}
+
 func notVisible(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }
+
+// isLoopback reports whether host is an address of this machine, or localhost.
+func isLoopback(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost")
+}
+
+// Loopback reports whether a URL leads to this machine only.
+func Loopback(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	return isLoopback(host) || strings.HasSuffix(host, ".localhost")
+}
+
+// local reports whether only this machine can reach a listener.
+func local(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && isLoopback(host)
+}

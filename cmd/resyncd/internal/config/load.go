@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"reflect"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -39,9 +38,9 @@ func Named(flag string, env []string) string {
 	return variables(env)[configVariable]
 }
 
-// Load reads the file at path ("" means none), lays the variables of env over it, checks everything and reads the
-// secret files. A bad configuration is an *Error with all its problems.
-func Load(path string, env []string) (*Config, error) {
+// Load reads the file at path ("" means none), lays the variables of env and then flags over it, checks everything and
+// reads the secret files. A bad configuration is an *Error with all its problems.
+func Load(path string, env []string, flags ...Flag) (*Config, error) {
 	var data []byte
 	var mode fs.FileMode
 	if path != "" {
@@ -50,7 +49,7 @@ func Load(path string, env []string) (*Config, error) {
 			return nil, fmt.Errorf("read config %s: %s", path, reason(err))
 		}
 	}
-	cfg, r := decode(path, data, env)
+	cfg, r := decode(path, data, env, flags...)
 	if inline := r.secretFiles(cfg); inline {
 		if warn := exposed(path, mode); warn != "" {
 			cfg.Warnings = append(cfg.Warnings, warn)
@@ -80,20 +79,22 @@ func readFile(path string) ([]byte, fs.FileMode, error) {
 }
 
 // decode is Load without any file.
-func decode(name string, data []byte, env []string) (*Config, *report) {
+func decode(name string, data []byte, env []string, flags ...Flag) (*Config, *report) {
 	r, cfg := newReport(name), Default()
 	var sources *yaml.Node
 	if root := r.parse(data); root != nil {
-		sources = r.section("", root, reflect.ValueOf(cfg).Elem())
+		sources = r.section("", root, cfg.keys())
 	}
-	r.environment(env, cfg)
+	r.overrule(env, flags, cfg)
 	if !r.given("mirror") {
-		cfg.Mirror = mirrorBelow(cfg.DataDir)
+		cfg.Mirror = cfg.DataDir + "/mirror"
 	}
 	if _, given := r.origins["callback.base_url"]; !given {
 		cfg.Callback.BaseURL = baseFor(&cfg.Callback)
 	}
-	r.sources(sources, cfg)
+	if sources != nil {
+		r.sources(sources, flags, cfg)
+	}
 	r.check(cfg)
 	r.warnCallback(cfg)
 	return cfg, r

@@ -1,11 +1,11 @@
 package config
 
 import (
-	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -14,16 +14,22 @@ import (
 
 // Print writes c as a configuration file with secrets and queries of URLs hidden.
 func (c *Config) Print(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	fmt.Fprintln(b, "# effective configuration of resyncd; secrets are hidden")
-	enc := yaml.NewEncoder(b)
-	enc.SetIndent(2)
-	err := enc.Encode(tree(reflect.ValueOf(c).Elem()))
-	if err == nil {
-		err = enc.Close()
+	sources := &yaml.Node{Kind: yaml.SequenceNode}
+	if len(c.Sources) == 0 {
+		sources.Style = yaml.FlowStyle
 	}
+	for i := range c.Sources {
+		sources.Content = append(sources.Content, tree(c.Sources[i].keys()))
+	}
+	root := tree(c.keys())
+	root.Content = append(root.Content, word(sourceList), sources)
+
+	out := bytes.NewBufferString("# effective configuration of resyncd; secrets are hidden\n")
+	enc := yaml.NewEncoder(out)
+	enc.SetIndent(2)
+	err := errors.Join(enc.Encode(root), enc.Close())
 	if err == nil {
-		err = b.Flush()
+		_, err = w.Write(out.Bytes())
 	}
 	if err != nil {
 		return fmt.Errorf("print configuration: %w", err)
@@ -32,46 +38,39 @@ func (c *Config) Print(w io.Writer) error {
 }
 
 // tree is a section as YAML. A secret that came by file is left out: its _file stands there.
-func tree(section reflect.Value) *yaml.Node {
+func tree(keys []key) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.MappingNode}
-	fields := fieldsOf(section)
-	for _, f := range fields {
-		if f.isSecret() {
-			file, byFile := find(fields, f.key+"_file")
-			if f.value.IsZero() || byFile && !file.value.IsZero() {
+	for _, k := range keys {
+		var value *yaml.Node
+		switch file, ok := find(keys, k.name+"_file"); {
+		case k.keys != nil:
+			value = tree(k.keys)
+		case k.name == sourceList, ok && (file.given() || !k.given()):
+			continue
+		case k.header != nil:
+			if value = headerTree(*k.header); len(value.Content) == 0 {
 				continue
 			}
+		case k.clear == nil:
+			value = k.literal(k.texts()[0])
+		default:
+			value = &yaml.Node{Kind: yaml.SequenceNode}
+			for _, text := range k.texts() {
+				value.Content = append(value.Content, k.literal(text))
+			}
+			if len(value.Content) == 0 {
+				value.Style = yaml.FlowStyle
+			}
 		}
-		node.Content = append(node.Content, word(f.key), f.node())
+		node.Content = append(node.Content, word(k.name), value)
 	}
 	return node
 }
 
-func (f field) node() *yaml.Node {
-	switch {
-	case f.isSection():
-		return tree(f.value)
-	case f.value.Kind() == reflect.Map:
-		node := &yaml.Node{Kind: yaml.MappingNode}
-		headers, _ := f.value.Interface().(map[string]Secret)
-		for _, name := range slices.Sorted(maps.Keys(headers)) {
-			node.Content = append(node.Content, word(name), word(headers[name].String()))
-		}
-		return node
-	case f.value.Kind() != reflect.Slice:
-		return f.literal(f.value)
-	}
-	node := &yaml.Node{Kind: yaml.SequenceNode}
-	if f.value.Len() == 0 {
-		node.Style = yaml.FlowStyle
-	}
-	for i := range f.value.Len() {
-		item := f.value.Index(i)
-		if f.value.Type() == reflect.TypeFor[[]Source]() {
-			node.Content = append(node.Content, tree(item))
-		} else {
-			node.Content = append(node.Content, f.literal(item))
-		}
+func headerTree(headers map[string]Secret) *yaml.Node {
+	node := &yaml.Node{Kind: yaml.MappingNode}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		node.Content = append(node.Content, word(name), word(headers[name].String()))
 	}
 	return node
 }
@@ -82,16 +81,11 @@ func word(text string) *yaml.Node {
 	return node
 }
 
-// literal hides the query of a URL, which may be a token.
-func (f field) literal(v reflect.Value) *yaml.Node {
-	text := textOf(v)
-	switch strings.TrimSuffix(f.tag.Get("form"), "?") {
-	case "url", "prefix":
-		if path, query, ok := strings.Cut(text, "?"); ok && query != "" {
-			return word(path + "?" + hidden)
-		}
+func (k key) literal(text string) *yaml.Node {
+	if path, query, ok := strings.Cut(text, "?"); ok && query != "" && k.query {
+		return word(path + "?" + hidden)
 	}
-	if v.Kind() != reflect.String && text != "" && strings.Trim(text, "0123456789") == "" {
+	if !k.word && text != "" && strings.Trim(text, "0123456789") == "" {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 	}
 	return word(text)

@@ -3,8 +3,11 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Problem is one thing wrong with the configuration.
@@ -46,10 +49,17 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// origin is where a key was set.
 type origin struct {
 	where string
-	line  int // 0 outside the file
+	line  int // noLine outside the file
 }
+
+// noLine comes after every line.
+const noLine = math.MaxInt
+
+// outside is a variable or a flag.
+func outside(name string) origin { return origin{name, noLine} }
 
 // report collects problems, and where each key was set.
 type report struct {
@@ -63,8 +73,8 @@ func newReport(file string) *report {
 	return &report{file: file, origins: map[string]origin{}, bad: map[string]bool{}}
 }
 
-func (r *report) at(line int) origin {
-	return origin{fmt.Sprintf("%s:%d", r.file, line), line}
+func (r *report) at(node *yaml.Node) origin {
+	return origin{fmt.Sprintf("%s:%d", r.file, node.Line), node.Line}
 }
 
 func (r *report) add(o origin, key, what string) {
@@ -84,16 +94,6 @@ func (r *report) err() error {
 	if len(r.problems) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(r.problems, func(a, b Problem) int {
-		// Line 0 is the environment or a flag.
-		return cmp.Or(cmp.Compare(b2i(a.line == 0), b2i(b.line == 0)), cmp.Compare(a.line, b.line))
-	})
+	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.line, b.line) })
 	return &Error{r.problems}
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -1,146 +1,241 @@
 package config
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
-	"reflect"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"resyncd/destination/safe"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// section reads the keys of node into v. The list of Sources is handed back unread: the environment may still change
-// the defaults.
-func (r *report) section(path string, node *yaml.Node, v reflect.Value) (sources *yaml.Node) {
-	fields := fieldsOf(v)
+// parse reads the one YAML document of data as a tree that knows its lines. It returns nil for an empty document and
+// where the text is no YAML at all, which is then in r.
+//
+// The tree is never decoded by the library: its decoder knows no "all violations at once" and takes the last of two
+// documents' silence for consent (dependencies.md 4.1).
+func (r *report) parse(data []byte) *yaml.Node {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	root, err := decodeNode(dec)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		r.syntax(data, err)
+		return nil
+	}
+	switch second, err := decodeNode(dec); {
+	case err == nil:
+		r.add(r.at(second), "", "a second YAML document begins here: only one is allowed")
+	case !errors.Is(err, io.EOF):
+		r.syntax(data, err)
+	}
+	if root.Kind == yaml.DocumentNode {
+		root = root.Content[0]
+	}
+	if root.ShortTag() == "!!null" {
+		return nil
+	}
+	return root
+}
+
+// decodeNode turns a panic of the library into an error.
+func decodeNode(dec *yaml.Decoder) (*yaml.Node, error) {
+	node := new(yaml.Node)
+	err := safe.Do(func() error { return dec.Decode(node) })
+	if _, ok := errors.AsType[*safe.PanicError](err); ok {
+		return nil, errors.New("yaml: not readable")
+	}
+	return node, err
+}
+
+// zeroBased are complaints whose lines the library counts from 0.
+var zeroBased = regexp.MustCompile(
+	`^did not find expected (key|node content|'-' indicator|',' or|<)|^found (undefined|duplicate|incompatible)`)
+
+var atLine = regexp.MustCompile(`^line (\d+): `)
+
+// syntax takes the line out of the library's message; without one it is the first.
+func (r *report) syntax(data []byte, err error) {
+	what, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
+	unreadable := func(c rune) bool {
+		return c == utf8.RuneError || c < ' ' && !strings.ContainsRune("\t\n\r", c)
+	}
+	if m := atLine.FindStringSubmatch(what); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		what = what[len(m[0]):]
+		if zeroBased.MatchString(what) {
+			line++
+		}
+	} else if i := bytes.IndexFunc(data, unreadable); i >= 0 {
+		line += bytes.Count(data[:i], []byte("\n"))
+	}
+	r.add(r.at(&yaml.Node{Line: line}), "", "not readable as YAML: "+visible(what))
+}
+
+// section reads the keys of node. The list of Sources is handed back unread: the environment may still change the
+// defaults.
+func (r *report) section(path string, node *yaml.Node, keys []key) (sources *yaml.Node) {
 	for _, e := range r.entries(path, node) {
 		at := join(path, visible(e.key.Value))
-		f, ok := find(fields, e.key.Value)
+		k, ok := find(keys, e.key.Value)
 		switch {
 		case !ok:
-			r.add(r.at(e.key.Line), at, "unknown key; allowed here: "+keysOf(fields))
-		case f.value.Type() == reflect.TypeFor[[]Source]():
+			r.add(r.at(e.key), at, "unknown key; allowed here: "+namesOf(keys))
+		case k.keys != nil:
+			r.section(at, e.value, k.keys)
+		case k.name == sourceList:
 			sources = e.value
-		case f.isSection():
-			r.section(at, e.value, f.value)
+		case k.header != nil:
+			*k.header = r.headers(at, e.value)
 		default:
-			r.leaf(at, e.value, f)
+			r.leaf(at, e.value, k)
 		}
 	}
 	return sources
 }
 
-func find(fields []field, key string) (field, bool) {
-	for _, f := range fields {
-		if f.key == key {
-			return f, true
-		}
-	}
-	return field{}, false
-}
-
-func (r *report) leaf(path string, node *yaml.Node, f field) {
-	r.origins[path] = r.at(node.Line)
+func (r *report) leaf(path string, node *yaml.Node, k key) {
+	r.origins[path] = r.at(node)
 	switch {
-	case f.tag.Get("form") == "later" && node.Kind != yaml.ScalarNode:
+	case k.name == republish && node.Kind != yaml.ScalarNode:
 		r.clash(path, notYet+"; write off")
-	case f.value.Kind() == reflect.Slice:
-		list := reflect.MakeSlice(f.value.Type(), 0, 0)
+	case k.clear != nil:
+		k.clear()
 		for i, item := range r.items(path, node) {
-			v := reflect.New(f.value.Type().Elem()).Elem()
-			at := fmt.Sprintf("%s[%d]", path, i)
-			if !r.value(at, item, f, v) {
-				continue
-			}
-			if _, once := f.tag.Lookup("once"); once && holds(list, v) {
-				r.add(r.at(item.Line), at, quoted(textOf(v))+" stands there twice")
-				continue
-			}
-			list = reflect.Append(list, v)
+			r.value(fmt.Sprintf("%s[%d]", path, i), item, k)
 		}
-		f.value.Set(list)
-		if list.Len() == 0 {
-			f.value.SetZero() // not given
-		}
-	case f.value.Kind() == reflect.Map:
-		r.headers(path, node, f)
 	default:
-		r.value(path, node, f, f.value)
+		r.value(path, node, k)
 	}
 }
 
-func holds(list, v reflect.Value) bool {
-	for i := range list.Len() {
-		if list.Index(i).Equal(v) {
-			return true
+// value takes the literal text of a scalar, so that `off` stays `off`.
+func (r *report) value(path string, node *yaml.Node, k key) {
+	const single = "must be a single value"
+	if !r.kind(path, node, yaml.ScalarNode, single) {
+		return
+	}
+	switch tag := node.ShortTag(); {
+	case tag == "!!null":
+		r.add(r.at(node), path, `has no value: write "" or leave the key out`)
+	case tag == "!!bool" && k.word:
+		r.add(r.at(node), path, "must be text: put it in quotes if it is meant")
+	case tag == "!!str", tag == "!!int", tag == "!!float", tag == "!!bool", tag == "!!timestamp":
+		if err := k.take(node.Value); err != nil {
+			r.add(r.at(node), path, err.Error())
 		}
+	default:
+		r.add(r.at(node), path, single)
 	}
-	return false
-}
-
-func (r *report) value(path string, node *yaml.Node, f field, v reflect.Value) bool {
-	text, ok := r.text(path, node)
-	if !ok {
-		return false
-	}
-	if v.Type() == reflect.TypeFor[string]() && node.ShortTag() == "!!bool" && f.tag.Get("one") == "" {
-		r.add(r.at(node.Line), path, "must be text: put it in quotes if it is meant")
-		return false
-	}
-	if err := f.set(v, text); err != nil {
-		r.add(r.at(node.Line), path, err.Error())
-		return false
-	}
-	return true
 }
 
 // headers takes values and file names alike.
-func (r *report) headers(path string, node *yaml.Node, f field) {
-	headers := map[string]Secret{}
+func (r *report) headers(path string, node *yaml.Node) map[string]Secret {
+	var headers map[string]Secret
 	folded := map[string]bool{}
 	for _, e := range r.entries(path, node) {
-		name, file := strings.CutSuffix(e.key.Value, "_file")
+		name := strings.TrimSuffix(e.key.Value, "_file")
 		at := join(path, visible(e.key.Value))
 		if err := headerName(name); err != nil {
-			r.add(r.at(e.key.Line), at, err.Error())
+			r.add(r.at(e.key), at, err.Error())
 			continue
 		}
 		if folded[strings.ToLower(name)] {
-			r.add(r.at(e.key.Line), at, "names a header that is set already")
+			r.add(r.at(e.key), at, "names a header that is set already")
 			continue
 		}
 		folded[strings.ToLower(name)] = true
-		r.origins[at] = r.at(e.value.Line)
 		var value Secret
-		if !r.value(at, e.value, f, reflect.ValueOf(&value).Elem()) {
+		r.leaf(at, e.value, secret(at, &value, headerText))
+		if !r.given(at) {
 			continue
 		}
 		if !value.IsSet() {
 			r.clash(at, "is empty")
 			continue
 		}
-		if file {
-			name += "_file"
+		if headers == nil {
+			headers = map[string]Secret{}
 		}
-		headers[name] = value
+		headers[e.key.Value] = value
 	}
-	if len(headers) > 0 {
-		f.value.Set(reflect.ValueOf(headers))
-	}
+	return headers
 }
 
-func (r *report) sources(node *yaml.Node, cfg *Config) {
-	if node == nil {
-		return
-	}
-	for i, item := range r.items("sources", node) {
+func (r *report) sources(node *yaml.Node, flags []Flag, cfg *Config) {
+	for i, item := range r.items(sourceList, node) {
 		path := fmt.Sprintf("sources[%d]", i)
 		s := Source{Kind: KindAuto, Policy: cfg.Defaults}
-		r.origins[path] = r.at(item.Line)
+		r.origins[path] = r.at(item)
 		if item.Kind == yaml.ScalarNode && item.ShortTag() == "!!null" {
 			r.clash(path, "is empty")
 		} else {
-			r.section(path, item, reflect.ValueOf(&s).Elem())
+			r.section(path, item, s.keys())
 		}
+		s.overrule(flags)
 		cfg.Sources = append(cfg.Sources, s)
 	}
+}
+
+// maxItems bounds every list and mapping: each Source costs the daemon timers, rows and metrics.
+const maxItems = 10_000
+
+type entry struct{ key, value *yaml.Node }
+
+// entries lists the keys of a mapping, and reports duplicates, keys that are no plain text, anchors and merge keys.
+func (r *report) entries(path string, node *yaml.Node) (out []entry) {
+	if !r.kind(path, node, yaml.MappingNode, "must be a mapping of keys to values") {
+		return nil
+	}
+	if n := len(node.Content) / 2; n > maxItems {
+		r.add(r.at(node), path, fmt.Sprintf("has %d keys: no more than %d are ever right", n, maxItems))
+		return nil
+	}
+	first := map[string]int{}
+	for pair := range slices.Chunk(node.Content, 2) {
+		key := pair[0]
+		switch line, twice := first[key.Value]; {
+		case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge":
+			r.add(r.at(key), path, "has a key that is no plain text")
+		case twice:
+			r.add(r.at(key), join(path, visible(key.Value)), "is set twice, first on line "+strconv.Itoa(line))
+		default:
+			first[key.Value] = key.Line
+			out = append(out, entry{key, pair[1]})
+		}
+	}
+	return out
+}
+
+func (r *report) items(path string, node *yaml.Node) []*yaml.Node {
+	if !r.kind(path, node, yaml.SequenceNode, "must be a list, such as [] or one item a line after -") {
+		return nil
+	}
+	if n := len(node.Content); n > maxItems {
+		r.add(r.at(node), path, fmt.Sprintf("has %d entries: at most %d are allowed", n, maxItems))
+		return nil
+	}
+	return node.Content
+}
+
+// kind checks the shape of node; no value is an empty list or mapping.
+func (r *report) kind(path string, node *yaml.Node, want yaml.Kind, what string) bool {
+	switch {
+	case node.Kind == yaml.AliasNode || node.Anchor != "":
+		r.add(r.at(node), path, "uses a YAML anchor or alias: write the value out, or put it under defaults")
+	case node.Kind == want && (node.Tag == "" || strings.HasPrefix(node.ShortTag(), "!!")):
+		return true
+	case want != yaml.ScalarNode && node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null":
+	default:
+		r.add(r.at(node), path, what)
+	}
+	return false
 }

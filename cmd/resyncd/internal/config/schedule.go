@@ -88,15 +88,3 @@ func oddField(spec string) error {
 	}
 	return nil
 }
-
-func (s *Schedule) set(text string) error {
-	parsed, err := ParseSchedule(text)
-	if err == nil {
-		*s = parsed
-	}
-	return err
-}
-
-func everyQuarter() Schedule {
-	return Schedule{"@every 15m", cron.Every(15 * time.Minute)}
-}

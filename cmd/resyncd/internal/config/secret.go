@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -51,45 +52,82 @@ func (s Secret) String() string {
 // Format hides the text from every verb of fmt.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// LogValue hides the text from slog.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText hides the text from encoding/json and friends.
+// MarshalText hides the text from encoding/json, yaml and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// MarshalYAML hides the text from YAML.
-func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
-
-func (s *Secret) set(text string) error {
-	*s = NewSecret(text)
-	return nil
+// readSecret reads a text without its line end. warn is set if others may read the file.
+func readSecret(path string) (text, warn string, err error) {
+	info, err := os.Stat(path) // a FIFO would block
+	var data []byte
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		return "", "", errors.New("is not a regular file")
+	case info.Size() > maxSecret:
+		return "", "", errors.New("is too large for a secret")
+	default:
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return "", "", errors.New("cannot be read: " + reason(err))
+	}
+	text = strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if text == "" {
+		return "", "", errors.New("holds no secret: it is empty")
+	}
+	return text, exposed(path, info.Mode()), nil
 }
 
-// readSecret reads a secret without its line end. warn is set if others may read the file. Errors hold nothing of the
-// content.
-func readSecret(path, form string) (secret Secret, warn string, err error) {
-	info, err := os.Stat(path) // a FIFO would block
-	if err != nil {
-		return Secret{}, "", errors.New("cannot be read: " + reason(err))
+// secretFiles reads secrets given by file, and reports whether any was given inline.
+func (r *report) secretFiles(cfg *Config) (inline bool) {
+	inline = r.secretsOf("console", cfg.Console.keys(), cfg)
+	for i := range cfg.Sources {
+		path, a := fmt.Sprintf("sources[%d].auth", i), &cfg.Sources[i].Auth
+		inline = r.secretsOf(path, a.keys(), cfg) || inline
+		for _, name := range slices.Sorted(maps.Keys(a.Header)) {
+			value := a.Header[name]
+			header, isFile := strings.CutSuffix(name, "_file")
+			if !isFile {
+				inline = true
+				continue
+			}
+			delete(a.Header, name)
+			r.secretFile(cfg, path+".header."+name, value.Reveal(), secret(name, &value, headerText))
+			a.Header[header] = value
+		}
 	}
-	if !info.Mode().IsRegular() {
-		return Secret{}, "", errors.New("is not a regular file")
+	return inline
+}
+
+// secretsOf takes for each secret of a section what its file holds.
+func (r *report) secretsOf(path string, keys []key, cfg *Config) (inline bool) {
+	for _, k := range keys {
+		if file, ok := find(keys, k.name+"_file"); ok {
+			inline = inline || k.given()
+			r.secretFile(cfg, join(path, file.name), file.texts()[0], k)
+		}
 	}
-	if info.Size() > maxSecret {
-		return Secret{}, "", errors.New("is too large for a secret")
+	return inline
+}
+
+// secretFile gives the secret k what is in the file that key names. Problems hold nothing of the content, and not the
+// name of the file, which may be the secret itself.
+func (r *report) secretFile(cfg *Config, key, path string, k key) {
+	if path == "" || !r.given(key) {
+		return
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return Secret{}, "", errors.New("cannot be read: " + reason(err))
+	text, warn, err := readSecret(path)
+	if err == nil {
+		if err = k.set(text); err != nil {
+			err = fmt.Errorf("holds no usable secret: it %w", err)
+		}
 	}
-	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
-	if text == "" {
-		return Secret{}, "", errors.New("holds no secret: it is empty")
+	switch {
+	case err != nil:
+		r.clash(key, "the file "+err.Error())
+	case warn != "":
+		cfg.Warnings = append(cfg.Warnings, warn)
 	}
-	if err := checkForm(form, text); err != nil {
-		return Secret{}, "", fmt.Errorf("holds no usable secret: it %w", err)
-	}
-	return NewSecret(text), exposed(path, info.Mode()), nil
 }
 
 // exposed warns of a file that others may read; Windows keeps rights elsewhere.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -11,74 +12,29 @@ import (
 	"resyncd/destination"
 )
 
-// Push says whether channels are subscribed.
-type Push string
+// written is the text of a value as it is read back.
+func written(v any) string {
+	if d, ok := v.(time.Duration); ok {
+		return durationText(d)
+	}
+	return fmt.Sprint(v)
+}
 
-// The values of Policy.Push.
-const (
-	PushAuto     Push = "auto"
-	PushOff      Push = "off"
-	PushRequired Push = "required"
-)
+func parseInt(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, errors.New("is not a whole number")
+	}
+	return n, nil
+}
 
-// HubSecret says whether hubs are given a secret to sign with.
-type HubSecret string
-
-// The values of Policy.Secret.
-const (
-	SecretAuto HubSecret = "auto"
-	SecretOff  HubSecret = "off"
-)
-
-// Signature names the weakest signature algorithm that is accepted.
-type Signature string
-
-// The values of Policy.MinSignature, weakest first.
-const (
-	SignatureSHA1   Signature = "sha1"
-	SignatureSHA256 Signature = "sha256"
-	SignatureSHA384 Signature = "sha384"
-	SignatureSHA512 Signature = "sha512"
-)
-
-// Deletion says what happens to the file of a resource that is gone.
-type Deletion string
-
-// The values of Policy.Delete.
-const (
-	DeleteTrash Deletion = "trash"
-	DeleteKeep  Deletion = "keep"
-	DeleteNow   Deletion = "now"
-)
-
-// Dumps says whether a baseline may use Resource Dumps.
-type Dumps string
-
-// The values of Policy.Dumps; this version brings only DumpsAuto.
-const (
-	DumpsAuto   Dumps = "auto"
-	DumpsOff    Dumps = "off"
-	DumpsAlways Dumps = "always"
-)
-
-// Durability says what of the mirror survives a power loss.
-type Durability string
-
-// The values of Policy.Durability.
-const (
-	DurabilityFile Durability = "file"
-	DurabilityNone Durability = "none"
-)
-
-// Kind says what a Source's URL leads to.
-type Kind string
-
-// The values of Source.Kind.
-const (
-	KindAuto         Kind = "auto"
-	KindResourceSync Kind = "resourcesync"
-	KindFeed         Kind = "feed"
-)
+func parseFloat(text string) (float64, error) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, errors.New("is not a number")
+	}
+	return x, nil
+}
 
 // Size is a number of bytes, written 8MiB, 500kB or 4096.
 type Size int64
@@ -92,11 +48,7 @@ var units = []struct {
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
 }
 
-var errSize = errors.New("is not a size: write a whole number of bytes, or one with KiB, MiB, GiB, TiB, " +
-	"kB, MB, GB or " +
-	"TB, such as 8MiB")
-
-func (s *Size) set(text string) error {
+func parseSize(text string) (Size, error) {
 	number, factor := text, int64(1)
 	for _, u := range units {
 		if rest, ok := strings.CutSuffix(text, u.name); ok {
@@ -106,10 +58,10 @@ func (s *Size) set(text string) error {
 	}
 	n, err := strconv.ParseUint(number, 10, 63)
 	if err != nil || int64(n) > math.MaxInt64/factor {
-		return errSize
+		return 0, errors.New("is not a size: write a whole number of bytes, or one with KiB, MiB, GiB, TiB, kB, MB, " +
+			"GB or TB, such as 8MiB")
 	}
-	*s = Size(int64(n) * factor)
-	return nil
+	return Size(int64(n) * factor), nil
 }
 
 // String writes s with the largest binary unit that divides it.
@@ -128,14 +80,13 @@ type Percent float64
 // Share is p as a fraction, 0.2 for 20%.
 func (p Percent) Share() float64 { return float64(p) / 100 }
 
-func (p *Percent) set(text string) error {
+func parsePercent(text string) (Percent, error) {
 	number, ok := strings.CutSuffix(text, "%")
 	f, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil || !(f >= 0 && f <= 100) {
-		return errors.New("is not a share: write 0% to 100%, such as 20%")
+		return 0, errors.New("is not a share: write 0% to 100%, such as 20%")
 	}
-	*p = Percent(f)
-	return nil
+	return Percent(f), nil
 }
 
 // String writes p as it is written in the file.
@@ -144,18 +95,17 @@ func (p Percent) String() string { return strconv.FormatFloat(float64(p), 'g', -
 // Glob is a pattern for whole URIs, as destination.NewFilter reads it.
 type Glob string
 
-func (g *Glob) set(text string) error {
+func parseGlob(text string) (Glob, error) {
 	if strings.ContainsFunc(text, notVisible) {
-		return errors.New("is not a URI glob: it holds a blank or an invisible character")
+		return "", errors.New("is not a URI glob: it holds a blank or an invisible character")
 	}
 	if strings.HasPrefix(text, "/") {
-		return errors.New("is not a URI glob: matches no URI: begin with the scheme or with **")
+		return "", errors.New("is not a URI glob: matches no URI: begin with the scheme or with **")
 	}
 	if _, err := destination.NewFilter([]string{text}, nil); err != nil {
-		return fmt.Errorf("is not a URI glob: %w", errors.Unwrap(err))
+		return "", fmt.Errorf("is not a URI glob: %w", errors.Unwrap(err))
 	}
-	*g = Glob(text)
-	return nil
+	return Glob(text), nil
 }
 
 func parseDuration(text string) (time.Duration, error) {
@@ -178,6 +128,20 @@ func durationText(d time.Duration) string {
 	return text
 }
 
+func parsePrefix(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil || prefix.Addr().Is4In6():
+		return netip.Prefix{}, errors.New("is not an address range: write 10.0.0.0/8, fd00::/8 or a single address")
+	case prefix != prefix.Masked():
+		return netip.Prefix{}, fmt.Errorf("is not an address range: it names a host in it; write %s", prefix.Masked())
+	}
+	return prefix, nil
+}
+
 // quoted shows a text cut and escaped.
 func quoted(text string) string {
 	const most = 60
@@ -187,5 +151,8 @@ func quoted(text string) string {
 	return strconv.Quote(text)
 }
 
-// String is the pattern as it was written.
-func (g Glob) String() string { return string(g) }
+// visible is quoted without the quotes.
+func visible(text string) string {
+	q := quoted(text)
+	return q[1 : len(q)-1]
+}

@@ -15,14 +15,12 @@ func TestSize(t *testing.T) {
 	for text, want := range map[string]Size{
 		"0": 0, "4096": 4096, "8MiB": 8 << 20, "8 MiB": 8 << 20, "500kB": 500_000, "1TiB": 1 << 40, "7B": 7, "3GB": 3e9,
 	} {
-		var s Size
-		if err := s.set(text); err != nil || s != want {
+		if s, err := parseSize(text); err != nil || s != want {
 			t.Errorf("%q: %d, %v; want %d", text, s, err, want)
 		}
 	}
 	for _, text := range []string{"", "-1", "+1", "1.5MiB", "8M", "8mib", "MiB", "8388608TiB", "9223372036854775808", "1e3", "0x10", "8MiBB", "8  MiB"} {
-		var s Size
-		if err := s.set(text); err == nil {
+		if s, err := parseSize(text); err == nil {
 			t.Errorf("%q is accepted as %d", text, s)
 		}
 	}
@@ -33,13 +31,11 @@ func TestWrittenFormsReadBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		size := Size(rapid.Int64Min(0).Draw(t, "size"))
-		var s Size
-		if err := s.set(size.String()); err != nil || s != size {
+		if s, err := parseSize(size.String()); err != nil || s != size {
 			t.Fatalf("size %d as %s: %d, %v", size, size, s, err)
 		}
 		share := Percent(rapid.Float64Range(0, 100).Draw(t, "share"))
-		var p Percent
-		if err := p.set(share.String()); err != nil || p != share {
+		if p, err := parsePercent(share.String()); err != nil || p != share {
 			t.Fatalf("share %v as %s: %v, %v", float64(share), share, float64(p), err)
 		}
 		want := time.Duration(rapid.Int64Min(0).Draw(t, "duration"))
@@ -62,12 +58,11 @@ func TestDurationText(t *testing.T) {
 
 func TestPercent(t *testing.T) {
 	t.Parallel()
-	var p Percent
-	if err := p.set("12.5%"); err != nil || p.Share() != 0.125 {
+	if p, err := parsePercent("12.5%"); err != nil || p.Share() != 0.125 {
 		t.Errorf("%v, %v", p.Share(), err)
 	}
 	for _, text := range []string{"", "%", "20", "-1%", "101%", "NaN%", "Inf%", "20 %"} {
-		if err := p.set(text); err == nil {
+		if _, err := parsePercent(text); err == nil {
 			t.Errorf("%q is accepted", text)
 		}
 	}
@@ -76,14 +71,12 @@ func TestPercent(t *testing.T) {
 func TestGlob(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"https://h/a/*", "**/*.pdf", "**", "https://h/?q=*"} {
-		var g Glob
-		if err := g.set(text); err != nil || g.String() != text {
+		if g, err := parseGlob(text); err != nil || string(g) != text {
 			t.Errorf("%q: %q, %v", text, g, err)
 		}
 	}
 	for _, text := range []string{"", "*.pdf", "/data/*", "https://h/a b", "https://h/\u202e"} {
-		var g Glob
-		if err := g.set(text); err == nil {
+		if _, err := parseGlob(text); err == nil {
 			t.Errorf("%q is accepted", text)
 		}
 	}
@@ -124,9 +117,8 @@ func TestSchedule(t *testing.T) {
 	if !(Schedule{}).Next(from).IsZero() {
 		t.Error("the zero Schedule is due")
 	}
-	fresh, err := ParseSchedule(everyQuarter().String())
-	if err != nil || !fresh.Next(from).Equal(everyQuarter().Next(from)) {
-		t.Errorf("the default is not what it says: %v", err)
+	if s := Default().Defaults.Schedule; s.String() != "@every 15m" || !s.Next(from).Equal(from.Add(15*time.Minute)) {
+		t.Errorf("the default is %v", s)
 	}
 }
 

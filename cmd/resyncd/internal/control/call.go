@@ -39,8 +39,8 @@ type call struct {
 	progress func([]byte) // nil: nobody looks
 }
 
-// run hands the request over and waits for its end. It fails with errNobody, errStuck, with *LeftError when ctx ends
-// after the daemon took it, or with a coded error.
+// run hands the request over and shows what the daemon reports until it has ended it. It fails with errNobody,
+// errStuck, with *LeftError when ctx ends after the daemon took it, or with a coded error.
 func (c *call) run(ctx context.Context) error {
 	c.request.State = store.RequestWaiting
 	soon, cancel := context.WithTimeout(ctx, takenWithin)
@@ -51,70 +51,32 @@ func (c *call) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("ask the daemon: %w", err)
 	}
-	if err := c.handOver(ctx); err != nil {
-		return err
-	}
-	return c.watch(ctx)
-}
-
-// handOver waits until the request is taken, and takes it back if nobody comes.
-func (c *call) handOver(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	patience := time.NewTimer(takenWithin)
-	defer patience.Stop()
-	for {
-		var why error
-		select {
-		case <-ctx.Done():
-			why = ctx.Err()
-		case <-patience.C:
-			why = errNobody
-		case <-tick.C:
-			r, err := c.requests.Request(ctx, c.request.ID, 0)
-			if ctx.Err() == nil && err != nil {
-				return fmt.Errorf("ask the daemon: %w", err)
-			}
-			if err == nil && r.State != store.RequestWaiting {
-				return nil
-			}
-			continue
-		}
-		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), takenWithin)
-		taken, err := c.requests.DropRequest(back, c.request.ID)
-		late := back.Err() != nil
-		cancel()
-		switch {
-		case late: // the daemon finds it too old
-			return why
-		case err != nil:
-			return errors.Join(why, err)
-		case taken && ctx.Err() != nil:
-			return &LeftError{c.request.Source}
-		case taken:
-			return nil
-		}
-		return why
-	}
-}
-
-// watch shows what the daemon reports, until it has ended the request or stopped answering.
-func (c *call) watch(ctx context.Context) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	shown, beat, heard := 0, store.NoTime, time.Now()
+	taken, shown, beat, heard := false, 0, store.NoTime, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			return &LeftError{c.request.Source}
+			if taken {
+				return &LeftError{c.request.Source}
+			}
+			return c.takeBack(ctx, ctx.Err())
 		case <-tick.C:
 		}
 		r, err := c.requests.Request(ctx, c.request.ID, shown)
-		if ctx.Err() != nil {
-			return &LeftError{c.request.Source}
-		}
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			continue
+		case err != nil:
 			return fmt.Errorf("look for the daemon's answer: %w", err)
+		case !taken && r.State == store.RequestWaiting:
+			if time.Since(heard) >= takenWithin {
+				if err := c.takeBack(ctx, errNobody); err != nil {
+					return err
+				}
+				taken, heard = true, time.Now()
+			}
+			continue
 		}
 		for _, line := range r.Output {
 			if err := c.line(line); err != nil {
@@ -129,14 +91,33 @@ func (c *call) watch(ctx context.Context) error {
 			return ended(&r)
 		}
 		// Its clock may differ from ours: only that it moves counts.
-		if r.Beat != beat || len(r.Output) > 0 {
-			beat, heard = r.Beat, time.Now()
+		if !taken || r.Beat != beat || len(r.Output) > 0 {
+			taken, beat, heard = true, r.Beat, time.Now()
 		}
 		if time.Since(heard) >= silentFor {
 			return &exit.Error{Code: exit.Held, Err: fmt.Errorf(
 				"the daemon stopped answering: it has said nothing for %s; look at its log", silentFor)}
 		}
 	}
+}
+
+// takeBack takes the request back and returns why, unless the daemon has taken it by now: nil then, and *LeftError
+// where nobody waits any more.
+func (c *call) takeBack(ctx context.Context, why error) error {
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), takenWithin)
+	defer cancel()
+	taken, err := c.requests.DropRequest(back, c.request.ID)
+	switch {
+	case back.Err() != nil: // the daemon finds it too old
+		return why
+	case err != nil:
+		return errors.Join(why, err)
+	case taken && ctx.Err() != nil:
+		return &LeftError{c.request.Source}
+	case taken:
+		return nil
+	}
+	return why
 }
 
 func ended(r *store.Request) error {

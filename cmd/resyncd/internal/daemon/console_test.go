@@ -319,7 +319,7 @@ func TestDo(t *testing.T) {
 	f := furnish(t)
 	obeying, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- f.operator.buttons(obeying) }()
+	go func() { ended <- f.operator.serve(obeying) }()
 	f.sources.byName["lib"].run = nil
 	do := func(a console.Action) (string, error) { return f.desk.Do(t.Context(), a) }
 	said, err := do(console.Action{Kind: console.Pause, Source: "lib"})
@@ -346,7 +346,7 @@ func TestDo(t *testing.T) {
 		t.Errorf("%q %v", said, err)
 	}
 	for range buttonsMost {
-		f.operator.enter()
+		f.operator.buttons <- struct{}{}
 	}
 	if _, err := do(console.Action{Kind: console.Resume, Source: "lib"}); err == nil || !strings.Contains(err.Error(), "under way") {
 		t.Errorf("one too many: %v", err)

@@ -184,7 +184,6 @@ func (d *Daemon) open(ctx context.Context) error {
 	d.parts.works = append(d.parts.works,
 		d.parts.start(ctx, "run jobs", func(ctx context.Context) error { return d.jobs.queue.Run(ctx, d.work) }),
 		d.parts.start(ctx, "take requests", d.operator.serve),
-		d.parts.start(ctx, "carry out what the console asks", d.operator.buttons),
 		d.parts.start(ctx, "watch hubs", d.hubs.watch),
 		d.parts.start(ctx, "keep house", d.maintain),
 		d.parts.start(ctx, "scrub", d.scrub))

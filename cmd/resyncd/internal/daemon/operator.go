@@ -30,25 +30,25 @@ const (
 	buttonsMost = 64
 )
 
+var errBusy = errors.New("too many things that were asked for are still under way: try again in a while")
+
 // operator carries out what commands ask for (control.Server) and the buttons of the console.
 type operator struct {
-	d      *Daemon
-	server control.Server
-	in     chan func(context.Context) // of buttons: they must not end with the request of a browser
-
-	mu    sync.Mutex
-	open  int // buttons under way
-	under sync.WaitGroup
+	d       *Daemon
+	server  control.Server
+	in      chan func(context.Context) // of buttons: they must not end with the request of a browser
+	buttons chan struct{}              // one for each that is under way
+	under   sync.WaitGroup
 }
 
 func newOperator(d *Daemon) *operator {
-	o := &operator{d: d, in: make(chan func(context.Context))}
+	o := &operator{d: d, in: make(chan func(context.Context)), buttons: make(chan struct{}, buttonsMost)}
 	o.server = control.Server{Now: d.o.Now, Log: d.o.Log, Do: o.command}
 	return o
 }
 
-// serve takes requests until ctx ends. It also is what tells the service manager that the daemon lives: it needs the
-// store to.
+// serve takes requests, and what pages ask for, until ctx ends. It also is what tells the service manager that the
+// daemon lives: it needs the store to.
 func (o *operator) serve(ctx context.Context) error {
 	d := o.d
 	o.server.Requests = d.st
@@ -59,6 +59,9 @@ func (o *operator) serve(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case work := <-o.in:
+			o.under.Go(func() { work(ctx) })
+			continue
 		case <-tick.C:
 		}
 		now := d.o.Now()
@@ -80,18 +83,6 @@ func (o *operator) serve(ctx context.Context) error {
 			d.o.Log.Warn("cannot look for requests", logging.Err(err))
 		default:
 			d.manager.alive(time.Now())
-		}
-	}
-}
-
-// buttons carries out what pages ask for until ctx ends.
-func (o *operator) buttons(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case work := <-o.in:
-			o.under.Go(func() { work(ctx) })
 		}
 	}
 }
@@ -132,31 +123,37 @@ func (o *operator) command(ctx context.Context, source, command string, a contro
 			"the daemon does not know %s: send it SIGHUP to read its configuration again", source)}
 	}
 	said, err := o.guarded(ctx, func() (string, error) {
-		switch command {
-		case control.AskSync:
+		if command == control.AskSync {
 			return "", r.pull(ctx, syncengine.PullRequest{Full: a.Full, RetryFor: a.RetryFor, Progress: out.Progress,
 				Ended: func(res syncengine.Result) { out.Ended(&res) }})
-		case control.AskApprove:
-			return r.approve(ctx, a.Reject)
-		case control.AskRestore:
-			return r.restore(ctx, a.URI)
-		case control.AskRenew:
-			return r.renew(ctx, a.Topic)
-		case control.AskCancel:
-			return r.cancel(ctx, a.Topic)
-		case control.AskPause:
-			return r.pause(ctx)
-		case control.AskResume:
-			return r.resume(ctx)
-		case control.AskForget:
-			return r.forget(ctx, a.WithMirror)
 		}
-		return "", control.Unknown(command)
+		return r.carryOut(ctx, command, a)
 	})
 	for line := range strings.Lines(said) {
 		out.Say(strings.TrimSuffix(line, "\n"))
 	}
 	return err
+}
+
+// carryOut does what a command or a button asks for, but for a pull, and says so.
+func (r *runner) carryOut(ctx context.Context, command string, a control.Args) (string, error) {
+	switch command {
+	case control.AskApprove:
+		return r.approve(ctx, a.Reject)
+	case control.AskRestore:
+		return r.restore(ctx, a.URI)
+	case control.AskRenew:
+		return r.renew(ctx, a.Topic)
+	case control.AskCancel:
+		return r.cancel(ctx, a.Topic)
+	case control.AskPause:
+		return r.pause(ctx)
+	case control.AskResume:
+		return r.resume(ctx)
+	case control.AskForget:
+		return r.forget(ctx, a.WithMirror)
+	}
+	return "", control.Unknown(command)
 }
 
 // guarded is work for an operator. A failure has said nothing, and one by the end of the daemon tells that.
@@ -188,34 +185,29 @@ func (o *operator) button(ctx context.Context, a console.Action) (func(context.C
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
+	command, args := string(a.Kind), control.Args{URI: a.URI, Topic: a.Topic}
 	switch a.Kind {
-	case console.Pause:
-		return r.pause, nil
-	case console.Resume:
-		return r.resume, nil
+	case console.Pause, console.Resume:
 	case console.Renew:
-		topic := a.Topic
-		if topic != "" && known.ID != 0 { // 0 stands for all Sources there
+		if a.Topic != "" && known.ID != 0 { // 0 stands for all Sources there
 			subs, err := d.st.Subscriptions(ctx, known.ID, false)
 			if err != nil {
 				return nil, err
 			}
-			topic = term.TopicNamed(subs, topic)
+			args.Topic = term.TopicNamed(subs, a.Topic)
 		}
-		return func(ctx context.Context) (string, error) { return r.renew(ctx, topic) }, nil
-	}
-	if known.Paused {
-		return nil, fmt.Errorf("%s is paused: Resume first", a.Source)
+	default:
+		if known.Paused {
+			return nil, fmt.Errorf("%s is paused: Resume first", a.Source)
+		}
 	}
 	switch a.Kind {
 	case console.Pull:
 		return r.pullNow, nil
-	case console.Approve, console.Reject:
-		return func(ctx context.Context) (string, error) { return r.approve(ctx, a.Kind == console.Reject) }, nil
-	case console.Restore:
-		return func(ctx context.Context) (string, error) { return r.restore(ctx, a.URI) }, nil
+	case console.Reject:
+		command, args.Reject = control.AskApprove, true
 	}
-	return nil, fmt.Errorf("there is no action %q", a.Kind)
+	return func(ctx context.Context) (string, error) { return r.carryOut(ctx, command, args) }, nil
 }
 
 // press carries out an action of the console, and waits for it for buttonWithin.
@@ -224,50 +216,39 @@ func (o *operator) press(ctx context.Context, a console.Action) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if !o.enter() {
-		return "", errors.New("too many things that were asked for are still under way: try again in a while")
+	select {
+	case o.buttons <- struct{}{}:
+	default:
+		return "", errBusy
 	}
 	type outcome struct {
 		said string
 		err  error
 	}
 	done := make(chan outcome, 1)
-	ctx, cancel := context.WithTimeout(ctx, buttonWithin)
-	defer cancel()
+	patience := time.NewTimer(buttonWithin)
+	defer patience.Stop()
 	select {
 	case o.in <- func(ctx context.Context) {
 		said, err := o.guarded(ctx, func() (string, error) { return work(ctx) })
 		o.show(ctx, a.Source)
-		o.leave()
+		<-o.buttons
 		done <- outcome{said, told(err)}
 	}:
 	case <-ctx.Done():
-		o.leave()
+		<-o.buttons
 		return "", errEnding
+	case <-patience.C:
+		<-o.buttons
+		return "", errBusy
 	}
 	select {
 	case e := <-done:
 		return e.said, e.err
+	case <-patience.C:
 	case <-ctx.Done():
-		return fmt.Sprintf("%s: it is under way; this page shows how it goes.", a.Source), nil
 	}
-}
-
-// enter counts one more button, unless there are too many.
-func (o *operator) enter() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.open >= buttonsMost {
-		return false
-	}
-	o.open++
-	return true
-}
-
-func (o *operator) leave() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.open--
+	return fmt.Sprintf("%s: it is under way; this page shows how it goes.", a.Source), nil
 }
 
 // show has the next page show what was done.
@@ -295,8 +276,7 @@ func told(err error) error {
 func (r *runner) pullNow(ctx context.Context) (string, error) {
 	var said []string
 	err := r.pull(ctx, syncengine.PullRequest{Ended: func(res syncengine.Result) {
-		said = append(said,
-			pulledText(&res))
+		said = append(said, pulledText(&res))
 	}})
 	if err != nil && err.Error() != "" { // else the sets have said it
 		return "", err

@@ -2,8 +2,6 @@ package mirror
 
 import (
 	"errors"
-	"maps"
-	"slices"
 
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/exit"
@@ -47,7 +45,13 @@ func (s *Settings) named() (*config.Config, error) {
 
 // load is the effective configuration: file, variables, flags. Whatever is wrong is exit code 2.
 func (s *Settings) load(path string) (*config.Config, error) {
-	cfg, err := config.Load(path, s.Environ)
+	var flags []config.Flag
+	for name, key := range FlagKeys() {
+		if text, ok := s.Flags[name]; ok {
+			flags = append(flags, config.Flag{Name: name, Key: key, Text: text})
+		}
+	}
+	cfg, err := config.Load(path, s.Environ, flags...)
 	var bad *config.Error
 	switch {
 	case errors.As(err, &bad):
@@ -55,30 +59,8 @@ func (s *Settings) load(path string) (*config.Config, error) {
 	case err != nil:
 		return nil, exit.Usage("%w; name another file with --config, or write one with `resyncd config init`", err)
 	}
-	if err := s.overrule(cfg); err != nil {
-		return nil, exit.Usage("%w", err)
-	}
 	for _, w := range cfg.Warnings {
 		s.Warn(w)
 	}
 	return cfg, nil
-}
-
-// overrule lets flags win, and tells all that are wrong at once.
-func (s *Settings) overrule(cfg *config.Config) error {
-	var wrong []config.Problem
-	keys := FlagKeys()
-	for _, flag := range slices.Sorted(maps.Keys(s.Flags)) {
-		err := cfg.Set(keys[flag], s.Flags[flag], "--"+flag)
-		var bad *config.Error
-		if errors.As(err, &bad) {
-			wrong = append(wrong, bad.Problems...)
-		} else if err != nil {
-			return err
-		}
-	}
-	if len(wrong) > 0 {
-		return &config.Error{Problems: wrong}
-	}
-	return nil
 }
