@@ -64,7 +64,7 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 			src = s // its credentials too
 		}
 	}
-	f := mirror.Client(cfg, &src, version, sh.log)
+	f := mirror.Client(cfg, version, sh.log)
 	defer f.Close()
 	o := topicOptions(&src)
 	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: mirror.PolicyOf(&src), Topic: o,

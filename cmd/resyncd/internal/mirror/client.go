@@ -3,7 +3,6 @@ package mirror
 import (
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"net/url"
 	"slices"
 
@@ -12,19 +11,11 @@ import (
 	syncengine "resyncd/sync"
 )
 
-// Client makes the way to the network for a run.
-func Client(cfg *config.Config, src *config.Source, version string, log *slog.Logger) *fetch.Client {
-	return newClient(cfg, src.Concurrency, src.Rate, version, log)
-}
-
-// SharedClient makes the one of the daemon; policies hold each Source to its own bounds.
-func SharedClient(cfg *config.Config, version string, log *slog.Logger) *fetch.Client {
-	return newClient(cfg, mostConcurrency, 0, version, log)
-}
-
+// mostConcurrency is more than the policy of a Source allows, which holds it to its own bounds.
 const mostConcurrency = 1024
 
-func newClient(cfg *config.Config, concurrency int, rate float64, version string, log *slog.Logger) *fetch.Client {
+// Client makes the way to the network, for the requests of any Source under its policy.
+func Client(cfg *config.Config, version string, log *slog.Logger) *fetch.Client {
 	agent := cfg.Network.UserAgent
 	if agent == "" {
 		agent = "resyncd/" + version
@@ -33,15 +24,15 @@ func newClient(cfg *config.Config, concurrency int, rate float64, version string
 		}
 	}
 	return fetch.New(fetch.Options{
-		UserAgent: agent, Allow: append([]netip.Prefix(nil), cfg.Network.Allow...), Concurrency: concurrency,
-		Rate: rate, IdleTimeout: cfg.Network.IdleTimeout, Log: log,
+		UserAgent: agent, Allow: slices.Clone(cfg.Network.Allow), Concurrency: mostConcurrency,
+		IdleTimeout: cfg.Network.IdleTimeout, Log: log,
 	})
 }
 
 // Connect fills the target and gives it a client of its own; done closes that.
 func (o *Opened) Connect() (done func()) {
 	o.Fill()
-	o.Target.Client = Client(o.Config, &o.Source, o.version, o.Engine.Log)
+	o.Target.Client = Client(o.Config, o.version, o.Engine.Log)
 	o.Target.Policy = PolicyOf(&o.Source)
 	return o.Target.Client.Close
 }

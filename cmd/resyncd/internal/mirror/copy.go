@@ -34,7 +34,7 @@ func (op *Opener) OpenCopy(ctx context.Context, p *Place) (o *Opened, err error)
 		return nil, err
 	}
 	if p.Source.URL == "" {
-		_, err = o.record()
+		err = o.unknown()
 	}
 	if err == nil {
 		err = o.checkURL(ctx)

@@ -93,15 +93,15 @@ func Holder(program string, now time.Time) string {
 	return fmt.Sprintf("%s, process %d on %s, since %s", program, os.Getpid(), host, now.UTC().Format(time.RFC3339))
 }
 
-// record fails for a Source that was never synchronised.
-func (o *Opened) record() (*store.Source, error) {
-	if o.Known == nil && o.AdHoc {
-		return nil, &absentError{fmt.Sprintf("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())}
+// unknown is the error of a Source that was never synchronised.
+func (o *Opened) unknown() error {
+	switch {
+	case o.Known != nil:
+		return nil
+	case o.AdHoc:
+		return &absentError{fmt.Sprintf("%s knows no Source: run `resyncd sync URL %s` first", o.Root, o.Label())}
 	}
-	if o.Known == nil {
-		return nil, o.never()
-	}
-	return o.Known, nil
+	return o.never()
 }
 
 // rootState is how a run stands on what lies where the mirror is or shall be.

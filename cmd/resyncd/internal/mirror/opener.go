@@ -39,47 +39,35 @@ func (op *Opener) openState(ctx context.Context, p *Place, write bool) (*Opened,
 	return o, nil
 }
 
-// openExisting opens a state for writing that must exist.
-func (op *Opener) openExisting(ctx context.Context, p *Place) (*Opened, error) {
-	probe, err := op.openState(ctx, p, false)
+// OpenKnown opens the state of a Source that was synchronised before. It is read first, as opening it for writing would
+// make it.
+func (op *Opener) OpenKnown(ctx context.Context, p *Place, write bool) (*Opened, error) {
+	o, err := op.openState(ctx, p, false)
 	if err != nil {
 		return nil, err
 	}
-	_, err = probe.record()
-	if err = errors.Join(err, probe.Close()); err != nil {
+	err = o.unknown()
+	if err == nil && !write {
+		return o, nil
+	}
+	if err = errors.Join(err, o.Close()); err != nil {
 		return nil, err
 	}
 	return op.openState(ctx, p, true)
 }
 
-// OpenKnown opens the state of a Source that was synchronised before.
-func (op *Opener) OpenKnown(ctx context.Context, p *Place, write bool) (*Opened, error) {
-	if write {
-		return op.openExisting(ctx, p)
+// OpenForSync opens state and mirror for a run, and makes what is new. A folder without a URL must be a mirror already.
+func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err error) {
+	open := op.openState
+	if p.AdHoc && p.Source.URL == "" {
+		open = op.OpenKnown
+	} else if p.AdHoc {
+		err = p.prepare()
 	}
-	o, err := op.openState(ctx, p, false)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := o.record(); err != nil {
-		return nil, errors.Join(err, o.Close())
-	}
-	return o, nil
-}
-
-// OpenForSync opens state and mirror for a run, and makes what is new. A folder without a URL must be a mirror already.
-func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err error) {
-	switch {
-	case p.AdHoc && p.Source.URL == "":
-		o, err = op.openExisting(ctx, p)
-	case p.AdHoc:
-		if err = p.prepare(); err == nil {
-			o, err = op.openState(ctx, p, true)
-		}
-	default:
-		o, err = op.openState(ctx, p, true)
-	}
-	if err != nil {
+	if o, err = open(ctx, p, true); err != nil {
 		return nil, err
 	}
 	if err = o.checkURL(ctx); err == nil {
@@ -95,11 +83,8 @@ func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err err
 // state elsewhere.
 func (p *Place) prepare() error {
 	state, _, err := dir.Inspect(p.Root)
-	if err != nil {
+	if err != nil || state != dir.Absent {
 		return err
-	}
-	if state != dir.Absent {
-		return nil
 	}
 	if err := dir.MakeRoot(p.Root); err != nil {
 		return fmt.Errorf("create the mirror's folder: %w", err)
