@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 
 	"github.com/urfave/cli/v2"
@@ -16,7 +17,10 @@ import (
 	"resyncd/destination/peer/hub/hubdb"
 )
 
-func main() { companion.Main(run) }
+func main() {
+	log.SetOutput(io.Discard) // net/http writes there what peers sent, unescaped
+	companion.Main(run)
+}
 
 // run is the program without its process: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

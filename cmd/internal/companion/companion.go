@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"os"
@@ -21,7 +20,6 @@ import (
 
 // Main is the process: it exits with the code of run, which a signal ends.
 func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
-	log.SetOutput(io.Discard) // net/http writes there what peers sent, unescaped
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args, os.Stdout, os.Stderr)

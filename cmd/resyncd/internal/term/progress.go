@@ -105,7 +105,7 @@ func (p *Progress) While(ctx context.Context, work func(context.Context) error) 
 	err := work(ctx)
 	close(done)
 	showing.Wait()
-	p.env.screen.erase()
+	p.env.screen.draw("")
 	return err
 }
 
