@@ -92,12 +92,12 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 
 // offerView is the JSON of discover.
 type offerView struct {
-	Asked       string      `json:"asked"`
-	Description *string     `json:"description"`
-	Sets        []setView   `json:"sets"`
-	Topics      []topicView `json:"topics"`
-	Partial     bool        `json:"partial"` // a part of the Source Description could not be read
-	Trail       []stepView  `json:"trail"`
+	Asked       string             `json:"asked"`
+	Description *string            `json:"description"`
+	Sets        []setView          `json:"sets"`
+	Topics      []topicView        `json:"topics"`
+	Partial     bool               `json:"partial"` // a part of the Source Description could not be read
+	Trail       []destination.Step `json:"trail"`
 }
 
 type setView struct {
@@ -122,16 +122,9 @@ type channelView struct {
 	Hubs  []string `json:"hubs"`
 }
 
-type stepView struct {
-	URL    string `json:"url"`
-	How    string `json:"how"`
-	Result string `json:"result"`
-	OK     bool   `json:"ok"`
-}
-
 func offerJSON(o *destination.Offer, topics []topicView) offerView {
 	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Topics: topics,
-		Partial: o.Partial, Trail: []stepView{}}
+		Partial: o.Partial, Trail: append([]destination.Step{}, o.Trail...)}
 	for i := range o.Sets {
 		s := &o.Sets[i]
 		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy),
@@ -144,9 +137,6 @@ func offerJSON(o *destination.Offer, topics []topicView) offerView {
 				channelView{Kind: string(c.Kind), Topic: c.Topic, Hubs: append([]string{}, c.Hubs...)})
 		}
 		v.Sets = append(v.Sets, sv)
-	}
-	for _, s := range o.Trail {
-		v.Trail = append(v.Trail, stepView(s))
 	}
 	return v
 }

@@ -322,7 +322,9 @@ func (r *syncRun) asked(ctx context.Context, o *mirror.Opened, held error) ([]sy
 // honoured refuses what the daemon would do in another way than was asked for: it goes by its configuration alone, so
 // a flag may only repeat that.
 func (r *syncRun) honoured(o *mirror.Opened) error {
-	cfg, err := r.sh.settings(r.c).Plain()
+	plain := r.sh.settings(r.c)
+	plain.Flags = nil
+	cfg, err := plain.Config()
 	if err != nil {
 		return err
 	}

@@ -168,12 +168,6 @@ func (s *Settings) Config() (*config.Config, error) {
 	return s.load(path)
 }
 
-// Plain is the configuration without the flags that overrule it.
-func (s *Settings) Plain() (*config.Config, error) {
-	bare := Settings{File: s.File, Environ: s.Environ, Warn: func(string) {}}
-	return bare.Config()
-}
-
 // named loads only a file that was named, for a Source that is not configured.
 func (s *Settings) named() (*config.Config, error) {
 	return s.load(config.Named(s.File, s.Environ))

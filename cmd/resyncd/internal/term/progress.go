@@ -156,7 +156,11 @@ func (w *Sums) owed() int64 {
 	return max(0, min(w.Failed, w.Listed-w.Done))
 }
 
-type pace struct{ seen []reading }
+// pace is what was done lately.
+type pace struct {
+	seen   []reading
+	listed time.Time // when something more was listed last
+}
 
 type reading struct {
 	at time.Time
@@ -165,6 +169,9 @@ type reading struct {
 
 // add drops what is older than paceOver, but for one reading to compare with.
 func (p *pace) add(now time.Time, w Sums) {
+	if len(p.seen) == 0 || p.seen[len(p.seen)-1].Listed != w.Listed {
+		p.listed = now
+	}
 	p.seen = append(p.seen, reading{now, w})
 	for len(p.seen) > 2 && now.Sub(p.seen[1].at) >= paceOver {
 		p.seen = p.seen[1:]
@@ -191,7 +198,7 @@ func (p *pace) bytes() int64 {
 func (p *pace) left(w *Sums) (time.Duration, bool) {
 	items, _, d := p.over()
 	rest := w.Listed - w.Done - w.owed()
-	if items <= 0 || rest <= 0 || d < time.Second || !p.settled() {
+	if items <= 0 || rest <= 0 || d < time.Second || p.seen[len(p.seen)-1].at.Sub(p.listed) < time.Second {
 		return 0, false
 	}
 	left := time.Duration(float64(rest) / float64(items) * float64(d))
@@ -202,19 +209,6 @@ func (p *pace) left(w *Sums) (time.Duration, bool) {
 		return left.Round(time.Minute), true
 	}
 	return max(left.Round(time.Second), time.Second), true
-}
-
-// settled reports that nothing more was listed during the last second.
-func (p *pace) settled() bool {
-	last := &p.seen[len(p.seen)-1]
-	for i := len(p.seen) - 2; i >= 0; i-- {
-		if r := &p.seen[i]; r.Listed != last.Listed {
-			return false
-		} else if last.at.Sub(r.at) >= time.Second {
-			return true
-		}
-	}
-	return false
 }
 
 // fitted is a line that the terminal does not break: text, after the bar where there is room for both.
