@@ -13,7 +13,6 @@ import (
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination"
-	"resyncd/destination/rsdoc"
 )
 
 // snippetFlag is the one flag that may also stand behind the argument: that is where people add it to what they typed.
@@ -144,10 +143,17 @@ func offerJSON(o *destination.Offer, topics []topicView) offerView {
 // documentsOf are the capability documents of a set and how each was found: the Capability List names them; a list that
 // is a set by itself was come to, and links to others.
 func documentsOf(s *destination.SetOffer) []documentView {
+	refs := []*destination.Ref{
+		s.ResourceList, s.ChangeList, s.ResourceDump, s.ChangeDump,
+		s.ResourceListArchive, s.ChangeListArchive, s.ResourceDumpArchive, s.ChangeDumpArchive,
+	}
+	for i := range s.Also {
+		refs = append(refs, &s.Also[i])
+	}
 	out := []documentView{}
-	add := func(ref *destination.Ref, kind rsdoc.Kind) {
+	for _, ref := range refs {
 		if ref == nil {
-			return
+			continue
 		}
 		found := "capability-list"
 		switch {
@@ -156,18 +162,7 @@ func documentsOf(s *destination.SetOffer) []documentView {
 		case s.Bare:
 			found = "link"
 		}
-		out = append(out, documentView{Capability: string(cmp.Or(ref.Kind, kind)), URL: ref.URL, Found: found})
-	}
-	add(s.ResourceList, rsdoc.KindResourceList)
-	add(s.ChangeList, rsdoc.KindChangeList)
-	add(s.ResourceDump, rsdoc.KindResourceDump)
-	add(s.ChangeDump, rsdoc.KindChangeDump)
-	add(s.ResourceListArchive, rsdoc.KindResourceListArchive)
-	add(s.ChangeListArchive, rsdoc.KindChangeListArchive)
-	add(s.ResourceDumpArchive, rsdoc.KindResourceDumpArchive)
-	add(s.ChangeDumpArchive, rsdoc.KindChangeDumpArchive)
-	for i := range s.Also {
-		add(&s.Also[i], "unknown")
+		out = append(out, documentView{Capability: cmp.Or(string(ref.Kind), "unknown"), URL: ref.URL, Found: found})
 	}
 	return out
 }

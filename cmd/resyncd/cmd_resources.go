@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,8 @@ func (sh *shell) ls(ctx context.Context, o *mirror.Opened, filter report.ListFil
 		if l.Length != nil {
 			length = fmt.Sprint(*l.Length)
 		}
-		name := l.URI
-		if name == "" {
-			name = term.Text(l.Key)
-		}
 		_, err := fmt.Fprintf(out, "%-8s %12s  %-27s  %s\n", l.State, length, l.Changed,
-			term.OneLine(name+term.Why(&l)))
+			term.OneLine(cmp.Or(l.URI, term.Text(l.Key))+term.Why(&l)))
 		return err
 	})
 	return errors.Join(err, out.Flush())
