@@ -96,8 +96,8 @@ type Channel struct {
 
 // Step is one request of a discovery, shown to people.
 type Step struct {
-	URL    string
-	How    string // as SetOffer.Found, or index, self, topic
-	Result string
-	OK     bool
+	URL    string `json:"url"`
+	How    string `json:"how"` // as SetOffer.Found, or index, self, topic
+	Result string `json:"result"`
+	OK     bool   `json:"ok"`
 }

@@ -116,14 +116,10 @@ func (sh *shell) checkOne(c *cli.Context, p *mirror.Place, remote bool) (rep syn
 }
 
 func (sh *shell) printFinding(f *syncengine.Finding) error {
-	name := term.Text(f.URI)
-	if f.URI == nil {
-		name = term.Text(f.Key)
-	}
 	mended := ""
 	if f.Repaired {
 		mended = " (repaired)"
 	}
-	_, err := fmt.Fprintf(sh.Out, "%-9s %s%s\n", f.Problem, term.OneLine(name), mended)
+	_, err := fmt.Fprintf(sh.Out, "%-9s %s%s\n", f.Problem, term.OneLine(term.Text(cmp.Or(f.URI, f.Key))), mended)
 	return err
 }

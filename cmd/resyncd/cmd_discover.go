@@ -13,7 +13,6 @@ import (
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/destination"
-	"resyncd/destination/rsdoc"
 )
 
 // snippetFlag is the one flag that may also stand behind the argument: that is where people add it to what they typed.
@@ -64,7 +63,7 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 			src = s // its credentials too
 		}
 	}
-	f := mirror.Client(cfg, &src, version, sh.log)
+	f := mirror.Client(cfg, version, sh.log)
 	defer f.Close()
 	o := topicOptions(&src)
 	reader := destination.NewReader(destination.ReaderOptions{Client: f, Policy: mirror.PolicyOf(&src), Topic: o,
@@ -92,12 +91,12 @@ func (sh *shell) discover(c *cli.Context, rawURL string, asSnippet bool) error {
 
 // offerView is the JSON of discover.
 type offerView struct {
-	Asked       string      `json:"asked"`
-	Description *string     `json:"description"`
-	Sets        []setView   `json:"sets"`
-	Topics      []topicView `json:"topics"`
-	Partial     bool        `json:"partial"` // a part of the Source Description could not be read
-	Trail       []stepView  `json:"trail"`
+	Asked       string             `json:"asked"`
+	Description *string            `json:"description"`
+	Sets        []setView          `json:"sets"`
+	Topics      []topicView        `json:"topics"`
+	Partial     bool               `json:"partial"` // a part of the Source Description could not be read
+	Trail       []destination.Step `json:"trail"`
 }
 
 type setView struct {
@@ -122,16 +121,9 @@ type channelView struct {
 	Hubs  []string `json:"hubs"`
 }
 
-type stepView struct {
-	URL    string `json:"url"`
-	How    string `json:"how"`
-	Result string `json:"result"`
-	OK     bool   `json:"ok"`
-}
-
 func offerJSON(o *destination.Offer, topics []topicView) offerView {
 	v := offerView{Asked: o.Asked, Description: opt(o.Description), Sets: []setView{}, Topics: topics,
-		Partial: o.Partial, Trail: []stepView{}}
+		Partial: o.Partial, Trail: append([]destination.Step{}, o.Trail...)}
 	for i := range o.Sets {
 		s := &o.Sets[i]
 		sv := setView{ID: s.ID, Bare: s.Bare, Found: s.Found, DescribedBy: opt(s.DescribedBy),
@@ -145,19 +137,23 @@ func offerJSON(o *destination.Offer, topics []topicView) offerView {
 		}
 		v.Sets = append(v.Sets, sv)
 	}
-	for _, s := range o.Trail {
-		v.Trail = append(v.Trail, stepView(s))
-	}
 	return v
 }
 
 // documentsOf are the capability documents of a set and how each was found: the Capability List names them; a list that
 // is a set by itself was come to, and links to others.
 func documentsOf(s *destination.SetOffer) []documentView {
+	refs := []*destination.Ref{
+		s.ResourceList, s.ChangeList, s.ResourceDump, s.ChangeDump,
+		s.ResourceListArchive, s.ChangeListArchive, s.ResourceDumpArchive, s.ChangeDumpArchive,
+	}
+	for i := range s.Also {
+		refs = append(refs, &s.Also[i])
+	}
 	out := []documentView{}
-	add := func(ref *destination.Ref, kind rsdoc.Kind) {
+	for _, ref := range refs {
 		if ref == nil {
-			return
+			continue
 		}
 		found := "capability-list"
 		switch {
@@ -166,18 +162,7 @@ func documentsOf(s *destination.SetOffer) []documentView {
 		case s.Bare:
 			found = "link"
 		}
-		out = append(out, documentView{Capability: string(cmp.Or(ref.Kind, kind)), URL: ref.URL, Found: found})
-	}
-	add(s.ResourceList, rsdoc.KindResourceList)
-	add(s.ChangeList, rsdoc.KindChangeList)
-	add(s.ResourceDump, rsdoc.KindResourceDump)
-	add(s.ChangeDump, rsdoc.KindChangeDump)
-	add(s.ResourceListArchive, rsdoc.KindResourceListArchive)
-	add(s.ChangeListArchive, rsdoc.KindChangeListArchive)
-	add(s.ResourceDumpArchive, rsdoc.KindResourceDumpArchive)
-	add(s.ChangeDumpArchive, rsdoc.KindChangeDumpArchive)
-	for i := range s.Also {
-		add(&s.Also[i], "unknown")
+		out = append(out, documentView{Capability: cmp.Or(string(ref.Kind), "unknown"), URL: ref.URL, Found: found})
 	}
 	return out
 }

@@ -176,12 +176,8 @@ func elsewhere(ctx context.Context, r *destination.Reader, offer *destination.Of
 		if err != nil {
 			continue // the set's own address is odd: every run will tell
 		}
-		kind := rsdoc.KindChangeList
-		if list == set.ResourceList {
-			kind = rsdoc.KindResourceList
-		}
 		look := &scout{scope: scope, found: found}
-		if _, err := r.Walk(ctx, *list, kind, look); err != nil && !errors.Is(err, errEnough) {
+		if _, err := r.Walk(ctx, *list, list.Kind, look); err != nil && !errors.Is(err, errEnough) {
 			return nil, err
 		}
 	}

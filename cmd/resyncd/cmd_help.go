@@ -2,14 +2,108 @@ package main
 
 import (
 	"embed"
+	"fmt"
 	"io/fs"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/store/sqlite"
 )
+
+// codeTexts are what the exit codes mean (contract.md 1), in the words of every help.
+var codeTexts = []struct {
+	code int
+	text string
+}{
+	{exit.Done, "done and in step"},
+	{exit.Failed, "failed (nothing usable)"},
+	{exit.Misused, "bad usage or configuration"},
+	{exit.Owed, "finished, but something is owed or held (listed)"},
+	{exit.Differences, "differences found (audit, verify)"},
+	{exit.Held, "another process holds the set"},
+	{exit.Interrupted, "interrupted (run again to go on)"},
+}
+
+// What a command can end with, by the kind of its work.
+var (
+	// codesAll are those of a command line.
+	codesAll = []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Differences, exit.Held, exit.Interrupted}
+	// codesSync: commands that catch up, or have hubs asked for several Sources.
+	codesSync = []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Held, exit.Interrupted}
+	// codesRead: commands that only look, at one thing.
+	codesRead = []int{exit.Done, exit.Failed, exit.Misused, exit.Interrupted}
+	// codesEach: commands that look at several Sources, of which some may fail.
+	codesEach = []int{exit.Done, exit.Failed, exit.Misused, exit.Owed, exit.Interrupted}
+	// codesChange: commands that change one Source, through the daemon or beside nobody.
+	codesChange = []int{exit.Done, exit.Failed, exit.Misused, exit.Held, exit.Interrupted}
+	// codesServe: a signal is how these end.
+	codesServe = []int{exit.Done, exit.Failed, exit.Misused, exit.Held}
+	// codesHere: commands that touch no Source.
+	codesHere = []int{exit.Done, exit.Failed, exit.Misused}
+)
+
+// exampleLead marks the lines of a description that are examples.
+const exampleLead = "   "
+
+// codesLead begins the paragraph on exit codes.
+const codesLead = "Exit codes: "
+
+// about is the description of a command: what it does, how it is called, how it may end.
+func about(text string, codes []int, examples ...string) string {
+	var b strings.Builder
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if paragraph != "" {
+			b.WriteString(wrapped(paragraph, 110) + "\n\n")
+		}
+	}
+	for _, e := range examples {
+		b.WriteString(exampleLead + e + "\n")
+	}
+	b.WriteString("\n" + wrapped(codesText(codes), 110))
+	return b.String()
+}
+
+// codesText is the sentence on exit codes.
+func codesText(codes []int) string {
+	var parts []string
+	for _, c := range codeTexts {
+		if !slices.Contains(codes, c.code) {
+			continue
+		}
+		text := c.text
+		if c.code == exit.Done && !slices.Contains(codes, exit.Owed) {
+			text = "done" // no word on the mirror
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", c.code, text))
+	}
+	return codesLead + strings.Join(parts, "; ") + "."
+}
+
+// wrapped breaks text at blanks into lines of at most width characters.
+func wrapped(text string, width int) string {
+	var b strings.Builder
+	n := 0
+	for word := range strings.FieldsSeq(text) {
+		size := len([]rune(word))
+		switch {
+		case n == 0:
+		case n+1+size > width:
+			b.WriteByte('\n')
+			n = 0
+		default:
+			b.WriteByte(' ')
+			n++
+		}
+		b.WriteString(word)
+		n += size
+	}
+	return b.String()
+}
 
 // manualPages are what `resyncd help TOPIC` shows.
 //
@@ -63,4 +157,39 @@ func (sh *shell) help(c *cli.Context) error {
 		commands = commands[at].Subcommands
 	}
 	return c.App.RunContext(c.Context, slices.Concat([]string{c.App.Name}, words, []string{"--help"}))
+}
+
+// version and revision are set by release builds (-ldflags "-X main.version=… -X main.revision=…"). Any other build is
+// on its way to the newest version of the changelog.
+var (
+	version  = "0.10.0-dev"
+	revision = ""
+)
+
+func (sh *shell) versionCommand() *cli.Command {
+	return sh.command("version", 0, 0, &cli.Command{
+		Name: "version", Usage: "print version, commit, Go and SQLite", Description: about("", codesHere,
+			"resyncd version"),
+		Action: func(*cli.Context) error {
+			_, err := fmt.Fprintf(sh.Out, "resyncd %s\ncommit %s\ngo %s %s/%s\nsqlite %s\n",
+				version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, sqlite.Version())
+			return err
+		},
+	})
+}
+
+// commit is what a release was made from, else what the build recorded of its checkout.
+func commit() string {
+	if revision != "" {
+		return revision
+	}
+	info, ok := debug.ReadBuildInfo()
+	if ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return "unknown"
 }

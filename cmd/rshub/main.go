@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 
 	"github.com/urfave/cli/v2"
 
@@ -29,17 +30,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		UsageText:   "rshub --listen ADDR [--url BASE] --state FILE [flags]",
 		Description: description,
 		Flags:       flags(),
-		Action:      func(c *cli.Context) error { return serve(c, stdout, stderr) },
-	}, args, stdout, stderr)
+	}, args, stdout, stderr, serve)
 }
 
 // serve runs until the context of c ends.
-func serve(c *cli.Context, stdout, stderr io.Writer) (err error) {
+func serve(c *cli.Context, log *slog.Logger) (err error) {
 	s, err := settingsOf(c)
-	if err != nil {
-		return companion.Usage(err)
-	}
-	log, err := companion.Logger(c, stderr)
 	if err != nil {
 		return companion.Usage(err)
 	}
@@ -65,7 +61,7 @@ func serve(c *cli.Context, stdout, stderr io.Writer) (err error) {
 		listener.Close()
 		return companion.Usage(err)
 	}
-	fmt.Fprintln(stdout, base)
+	fmt.Fprintln(c.App.Writer, base)
 	log.Info("serving", "listen", listener.Addr().String(), "hub", base)
 	return companion.Serve(c.Context, h, listener)
 }

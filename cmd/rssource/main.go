@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -32,26 +33,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			"rssource --listen ADDR [--url BASE] --records FILE [flags]",
 		Description: description,
 		Flags:       flags(),
-		Action:      func(c *cli.Context) error { return serve(c, stdout, stderr) },
-	}, args, stdout, stderr)
+	}, args, stdout, stderr, serve)
 }
 
 // serve runs until the context of c ends.
-func serve(c *cli.Context, stdout, stderr io.Writer) error {
+func serve(c *cli.Context, log *slog.Logger) error {
 	options, err := optionsOf(c)
 	if err != nil {
 		return companion.Usage(err)
 	}
-	if options.Logger, err = companion.Logger(c, stderr); err != nil {
-		return companion.Usage(err)
-	}
+	options.Logger = log
 	listener, base, err := companion.Listen(c)
 	if err != nil {
 		return err
 	}
 	options.Base = base
 	if options.Hub != "" {
-		options.Client = fetch.New(fetch.Options{UserAgent: "rssource", Log: options.Logger})
+		options.Client = fetch.New(fetch.Options{UserAgent: "rssource", Log: log})
 		defer options.Client.Close()
 	}
 	s, err := source.New(c.Context, options)
@@ -65,7 +63,7 @@ func serve(c *cli.Context, stdout, stderr io.Writer) error {
 		}
 		return err
 	}
-	fmt.Fprintf(stdout, "%s/\n%s\n", strings.TrimRight(base, "/"), s.Description())
-	options.Logger.Info("serving", "resources", s.Len(), "listen", listener.Addr().String())
+	fmt.Fprintf(c.App.Writer, "%s/\n%s\n", strings.TrimRight(base, "/"), s.Description())
+	log.Info("serving", "resources", s.Len(), "listen", listener.Addr().String())
 	return errors.Join(companion.Serve(c.Context, s, listener), s.Close())
 }

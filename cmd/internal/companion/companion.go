@@ -36,16 +36,23 @@ func (e usageError) Unwrap() error { return e.error }
 // Usage marks an error in what was asked for.
 func Usage(err error) error { return usageError{err} }
 
-// Run runs an App without its process and returns the exit code.
-func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Writer) int {
-	serve := app.Action
+// Run runs an App without its process and returns the exit code. What serve logs goes to stderr.
+func Run(
+	ctx context.Context, app *cli.App, args []string, stdout, stderr io.Writer,
+	serve func(c *cli.Context, log *slog.Logger) error,
+) int {
 	app.HideHelpCommand, app.HideVersion = true, true
 	app.Writer, app.ErrWriter = stdout, stderr
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{err} }
 	app.Action = func(c *cli.Context) error {
 		if c.NArg() == 0 {
-			return serve(c)
+			level := c.String("log-level")
+			var least slog.Level
+			if err := least.UnmarshalText([]byte(level)); err != nil {
+				return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", level)}
+			}
+			return serve(c, slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: least})))
 		}
 		hint := "it takes flags only"
 		if strings.HasPrefix(c.Args().First(), "-") || c.NArg() > 1 {
@@ -64,15 +71,6 @@ func Run(ctx context.Context, app *cli.App, args []string, stdout, stderr io.Wri
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", app.Name, err)
 	return 1
-}
-
-// Logger is the log on stderr.
-func Logger(c *cli.Context, stderr io.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
-		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", c.String("log-level"))
-	}
-	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})), nil
 }
 
 // Token reads --publisher-token-file, "" for none.

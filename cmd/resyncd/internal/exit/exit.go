@@ -11,6 +11,7 @@ import (
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/store"
 	"resyncd/store/blob"
+	syncengine "resyncd/sync"
 )
 
 // The exit codes (contract.md 1).
@@ -57,12 +58,10 @@ func (e *Ended) Unwrap() error { return e.Err }
 
 // Code maps an error to its code.
 func Code(ctx context.Context, err error) int {
-	var ended *Ended
-	if errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*Ended](err); ok {
 		return Code(context.WithoutCancel(ctx), ended.Err)
 	}
-	var c *Error
-	var held *store.HeldError
+	var coded *Error
 	var bad *config.Error
 	var help interface{ ExitCode() int }
 	switch {
@@ -70,9 +69,9 @@ func Code(ctx context.Context, err error) int {
 		return Done
 	case ctx.Err() != nil:
 		return Interrupted
-	case errors.As(err, &c):
-		return c.Code
-	case errors.As(err, &held):
+	case errors.As(err, &coded):
+		return coded.Code
+	case IsHeld(err):
 		return Held
 	case errors.As(err, &bad), errors.As(err, &help): // help of something that is not there
 		return Misused
@@ -80,38 +79,97 @@ func Code(ctx context.Context, err error) int {
 	return Failed
 }
 
+// IsHeld reports that another process holds the Source.
+func IsHeld(err error) bool {
+	_, held := errors.AsType[*store.HeldError](err)
+	return held
+}
+
+// advice is what to do next about an error.
+var advice = []struct {
+	about error
+	text  string
+}{
+	{store.ErrFenced, "let that process do the work, or stop it and run the command again"},
+	{blob.ErrUnmarked, "mount it and run the command again; if the mirror was removed on purpose, run `resyncd " +
+		"source forget` first"},
+	{blob.ErrNoSpace, "free space or inodes on its disk, then run the command again"},
+	{blob.ErrReadOnly, "make its file system writable, then run the command again"},
+	{blob.ErrIO, "look at the disk, then run the command again"},
+	{blob.ErrSync, "look at the disk, then run the command again"},
+	{blob.ErrBusy, "raise the limit of open files (ulimit -n) or stop something else, then run the command again"},
+	{store.ErrForeign, "name the right data_dir or folder, or move that file aside"},
+}
+
 // Advised is the text of an error with what to do next.
 func Advised(err error) string {
-	var held *store.HeldError
-	var coding *Error
+	if IsHeld(err) {
+		return err.Error() + "; wait until it has ended, or stop it, then run the command again"
+	}
+	for _, a := range advice {
+		if errors.Is(err, a.about) {
+			return err.Error() + "; " + a.text
+		}
+	}
+	var coded *Error
 	var path *fs.PathError
-	advice := ""
 	switch {
-	case errors.As(err, &held):
-		advice = "wait until it has ended, or stop it, then run the command again"
-	case errors.Is(err, store.ErrFenced):
-		advice = "let that process do the work, or stop it and run the command again"
-	case errors.Is(err, blob.ErrUnmarked):
-		advice = "mount it and run the command again; if the mirror was removed on purpose, run `resyncd source " +
-			"forget` first"
-	case errors.Is(err, blob.ErrNoSpace):
-		advice = "free space or inodes on its disk, then run the command again"
-	case errors.Is(err, blob.ErrReadOnly):
-		advice = "make its file system writable, then run the command again"
-	case errors.Is(err, blob.ErrIO), errors.Is(err, blob.ErrSync):
-		advice = "look at the disk, then run the command again"
-	case errors.Is(err, blob.ErrBusy):
-		advice = "raise the limit of open files (ulimit -n) or stop something else, then run the command again"
-	case errors.Is(err, store.ErrForeign):
-		advice = "name the right data_dir or folder, or move that file aside"
-	case errors.As(err, &coding): // it says what to write instead
+	case errors.As(err, &coded): // it says what to write instead
 	case errors.Is(err, fs.ErrPermission):
-		advice = "run it as the user that these files belong to, or change their rights"
+		return err.Error() + "; run it as the user that these files belong to, or change their rights"
 	case errors.As(err, &path) && errors.Is(err, fs.ErrNotExist):
-		advice = "check the path; the folder that a file is to lie in must be there"
+		return err.Error() + "; check the path; the folder that a file is to lie in must be there"
 	}
-	if advice == "" {
-		return err.Error()
+	return err.Error()
+}
+
+// Verdict counts how sets or Sources went: a run of several is failed only if all failed (contract.md 1).
+type Verdict struct {
+	Parts, Failed, held, misused int
+	Differ, Owed                 bool
+}
+
+// Fail counts a part that came to nothing.
+func (v *Verdict) Fail(err error) {
+	v.Parts++
+	v.Failed++
+	switch Code(context.Background(), err) {
+	case Held:
+		v.held++
+	case Misused:
+		v.misused++
 	}
-	return err.Error() + "; " + advice
+}
+
+// Count counts a set by its result.
+func (v *Verdict) Count(r *syncengine.Result) {
+	if r.Unavailable {
+		v.Fail(nil)
+	} else {
+		v.Parts++
+	}
+	if !r.InStep && !r.DryRun {
+		v.Owed = true
+	}
+}
+
+// Err is the exit code as an error without text.
+func (v *Verdict) Err() error {
+	code := Done
+	switch {
+	case v.Parts > 0 && v.held == v.Parts:
+		code = Held
+	case v.Parts > 0 && v.misused == v.Parts:
+		code = Misused
+	case v.Parts > 0 && v.Failed == v.Parts:
+		code = Failed
+	case v.Differ:
+		code = Differences
+	case v.Failed > 0 || v.Owed:
+		code = Owed
+	}
+	if code == Done {
+		return nil
+	}
+	return &Error{Code: code}
 }

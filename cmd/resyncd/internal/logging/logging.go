@@ -3,12 +3,18 @@
 package logging
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/lmittmann/tint"
 )
@@ -42,18 +48,12 @@ func ParseFormat(text string) (Format, error) {
 }
 
 // ParseLevel reads the value of --log-level.
-func ParseLevel(text string) (slog.Level, error) {
-	switch strings.ToLower(text) {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
+func ParseLevel(text string) (level slog.Level, err error) {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, strings.ToLower(text)) {
+		return 0, fmt.Errorf("log level %q is not allowed; write debug, info, warn or error", text)
 	}
-	return 0, fmt.Errorf("log level %q is not allowed; write debug, info, warn or error", text)
+	err = level.UnmarshalText([]byte(text))
+	return level, err
 }
 
 // New is a logger that writes lines of at least level to w. On a terminal (tty) text is coloured unless $NO_COLOR is
@@ -108,4 +108,49 @@ func cleanForTint(groups []string, a slog.Attr) slog.Attr {
 		}
 	}
 	return a
+}
+
+// escaper writes invisible characters outside ASCII as \uXXXX: direction overrides, line separators and C1 controls
+// reach the terminal else. ASCII is left to the handlers, which write whole lines.
+type escaper struct{ w io.Writer }
+
+// Write implements io.Writer; the count is that of p.
+func (e escaper) Write(p []byte) (int, error) {
+	if !bytes.ContainsFunc(p, suspect) {
+		return e.w.Write(p)
+	}
+	out := make([]byte, 0, len(p)+32)
+	for rest := p; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		switch {
+		case !suspect(r), r == utf8.RuneError && size > 1: // the character itself
+			out = append(out, rest[:size]...)
+		case r >= 0x10000:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default: // no UTF-8
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		rest = rest[size:]
+	}
+	if n, err := e.w.Write(out); err != nil {
+		return min(n, len(p)), err
+	}
+	return len(p), nil
+}
+
+func suspect(r rune) bool { return r >= utf8.RuneSelf && !unicode.IsPrint(r) || r == utf8.RuneError }
+
+// oneLine escapes what would leave the line or drive the terminal.
+func oneLine(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
+}
+
+// noEscape takes the escape character out of text, and its written form, which tint turns back into the character.
+func noEscape(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\x1b", "\u241b"), `\x1b`, `\x1B`)
 }

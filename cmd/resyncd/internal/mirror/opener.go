@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/store"
 	"resyncd/store/blob/dir"
 	"resyncd/store/sqlite"
 	syncengine "resyncd/sync"
@@ -39,47 +42,35 @@ func (op *Opener) openState(ctx context.Context, p *Place, write bool) (*Opened,
 	return o, nil
 }
 
-// openExisting opens a state for writing that must exist.
-func (op *Opener) openExisting(ctx context.Context, p *Place) (*Opened, error) {
-	probe, err := op.openState(ctx, p, false)
+// OpenKnown opens the state of a Source that was synchronised before. It is read first, as opening it for writing would
+// make it.
+func (op *Opener) OpenKnown(ctx context.Context, p *Place, write bool) (*Opened, error) {
+	o, err := op.openState(ctx, p, false)
 	if err != nil {
 		return nil, err
 	}
-	_, err = probe.record()
-	if err = errors.Join(err, probe.Close()); err != nil {
+	err = o.unknown()
+	if err == nil && !write {
+		return o, nil
+	}
+	if err = errors.Join(err, o.Close()); err != nil {
 		return nil, err
 	}
 	return op.openState(ctx, p, true)
 }
 
-// OpenKnown opens the state of a Source that was synchronised before.
-func (op *Opener) OpenKnown(ctx context.Context, p *Place, write bool) (*Opened, error) {
-	if write {
-		return op.openExisting(ctx, p)
+// OpenForSync opens state and mirror for a run, and makes what is new. A folder without a URL must be a mirror already.
+func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err error) {
+	open := op.openState
+	if p.AdHoc && p.Source.URL == "" {
+		open = op.OpenKnown
+	} else if p.AdHoc {
+		err = p.prepare()
 	}
-	o, err := op.openState(ctx, p, false)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := o.record(); err != nil {
-		return nil, errors.Join(err, o.Close())
-	}
-	return o, nil
-}
-
-// OpenForSync opens state and mirror for a run, and makes what is new. A folder without a URL must be a mirror already.
-func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err error) {
-	switch {
-	case p.AdHoc && p.Source.URL == "":
-		o, err = op.openExisting(ctx, p)
-	case p.AdHoc:
-		if err = p.prepare(); err == nil {
-			o, err = op.openState(ctx, p, true)
-		}
-	default:
-		o, err = op.openState(ctx, p, true)
-	}
-	if err != nil {
+	if o, err = open(ctx, p, true); err != nil {
 		return nil, err
 	}
 	if err = o.checkURL(ctx); err == nil {
@@ -95,11 +86,8 @@ func (op *Opener) OpenForSync(ctx context.Context, p *Place) (o *Opened, err err
 // state elsewhere.
 func (p *Place) prepare() error {
 	state, _, err := dir.Inspect(p.Root)
-	if err != nil {
+	if err != nil || state != dir.Absent {
 		return err
-	}
-	if state != dir.Absent {
-		return nil
 	}
 	if err := dir.MakeRoot(p.Root); err != nil {
 		return fmt.Errorf("create the mirror's folder: %w", err)
@@ -127,4 +115,55 @@ func (o *Opened) checkURL(ctx context.Context) error {
 	}
 	o.Source.Name, o.Known, o.begun = hostOf(o.Source.URL), nil, true
 	return nil
+}
+
+// OpenCopy opens a temporary copy of the state, and the mirror, if there is one, for reading.
+func (op *Opener) OpenCopy(ctx context.Context, p *Place) (o *Opened, err error) {
+	tmp, err := os.MkdirTemp("", "resyncd-plan-")
+	if err != nil {
+		return nil, err
+	}
+	drop := func() error { return os.RemoveAll(tmp) }
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, drop())
+		}
+	}()
+	q := *p
+	q.State = filepath.Join(tmp, StateFile)
+	err = sqlite.Snapshot(ctx, p.State, q.State)
+	if err != nil && (!errors.Is(err, store.ErrNotFound) || p.Source.URL == "") {
+		return nil, p.Absent(err)
+	}
+	o, err = op.openState(ctx, &q, true)
+	if err != nil {
+		return nil, err
+	}
+	if p.Source.URL == "" {
+		err = o.unknown()
+	}
+	if err == nil {
+		err = o.checkURL(ctx)
+	}
+	if err == nil {
+		err = o.openForPlan()
+	}
+	if err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	inner := o.closing
+	o.closing = func() error { return errors.Join(inner(), drop()) }
+	return o, nil
+}
+
+// openForPlan opens a mirror for reading if there is one.
+func (o *Opened) openForPlan() error {
+	f, err := o.rootState()
+	if err != nil {
+		return err
+	}
+	if f.id == "" && f.state != dir.Foreign {
+		return nil
+	}
+	return o.openRoot(f, dir.Options{ReadOnly: true, Unmarked: f.id == ""})
 }

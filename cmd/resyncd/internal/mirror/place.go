@@ -140,3 +140,55 @@ func hostOf(raw string) string {
 	}
 	return strings.ToLower(u.Host)
 }
+
+// FlagKeys are the flags that win over a key of the configuration (contract.md 2).
+func FlagKeys() map[string]string {
+	return map[string]string{
+		"delete": "defaults.delete", "concurrency": "defaults.concurrency",
+		"retry-for": "network.retry_for", "idle-timeout": "network.idle_timeout",
+	}
+}
+
+// Settings lead to the configuration that a command goes by.
+type Settings struct {
+	File    string // "" for none
+	Environ []string
+	Flags   map[string]string // by FlagKeys
+	Warn    func(string)
+}
+
+// Config loads the configuration file, if there is one.
+func (s *Settings) Config() (*config.Config, error) {
+	path, err := config.Find(s.File, s.Environ)
+	if err != nil {
+		return nil, exit.Usage("%w", err)
+	}
+	return s.load(path)
+}
+
+// named loads only a file that was named, for a Source that is not configured.
+func (s *Settings) named() (*config.Config, error) {
+	return s.load(config.Named(s.File, s.Environ))
+}
+
+// load is the effective configuration: file, variables, flags. Whatever is wrong is exit code 2.
+func (s *Settings) load(path string) (*config.Config, error) {
+	var flags []config.Flag
+	for name, key := range FlagKeys() {
+		if text, ok := s.Flags[name]; ok {
+			flags = append(flags, config.Flag{Name: name, Key: key, Text: text})
+		}
+	}
+	cfg, err := config.Load(path, s.Environ, flags...)
+	var bad *config.Error
+	switch {
+	case errors.As(err, &bad):
+		return nil, exit.Usage("%w", err)
+	case err != nil:
+		return nil, exit.Usage("%w; name another file with --config, or write one with `resyncd config init`", err)
+	}
+	for _, w := range cfg.Warnings {
+		s.Warn(w)
+	}
+	return cfg, nil
+}

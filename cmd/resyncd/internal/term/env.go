@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -26,8 +27,8 @@ type Env struct {
 func NewEnv(environ []string, stdout, stderr io.Writer) *Env {
 	scr := &screen{w: stderr}
 	return &Env{
-		Out: &aside{screen: scr, w: stdout}, Err: scr, TTY: isTerminal(stderr), Environ: environ, Now: time.Now,
-		screen: scr,
+		Out: &aside{screen: scr, w: stdout}, Err: &aside{screen: scr, w: stderr}, TTY: isTerminal(stderr),
+		Environ: environ, Now: time.Now, screen: scr,
 	}
 }
 
@@ -71,4 +72,42 @@ func (e *Env) Variable(name string) string {
 		}
 	}
 	return ""
+}
+
+const eraseLine = "\r\x1b[2K"
+
+// screen is stderr. Its last line of progress gives way to whatever else is written.
+type screen struct {
+	mu   sync.Mutex
+	w    io.Writer
+	line string // of progress, which stands last; "": none
+}
+
+// draw has line stand last; "" takes away what does.
+func (s *screen) draw(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(line)
+}
+
+// put is draw with mu held.
+func (s *screen) put(line string) {
+	if line != s.line { // no flicker
+		s.line = line
+		_, _ = io.WriteString(s.w, eraseLine+line) // the run goes on without a terminal
+	}
+}
+
+// aside writes to stderr, or to stdout where that is the same terminal.
+type aside struct {
+	*screen
+	w io.Writer
+}
+
+// Write implements io.Writer.
+func (a *aside) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.put("")
+	return a.w.Write(p)
 }

@@ -3,12 +3,9 @@ package term
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	syncengine "resyncd/sync"
 )
@@ -35,32 +32,34 @@ type Sums struct {
 }
 
 // Counter adds up the steps of a piece of work, told by many goroutines.
-type Counter struct{ listed, done, failed, deleted, bytes atomic.Int64 }
+type Counter struct {
+	mu   sync.Mutex
+	sums Sums
+}
 
 // Note takes one step.
 func (c *Counter) Note(s syncengine.Progress) {
-	c.listed.Add(s.Listed)
-	c.done.Add(s.Done)
-	c.failed.Add(s.Failed)
-	c.deleted.Add(s.Deleted)
-	c.bytes.Add(s.Bytes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sums.Listed += s.Listed
+	c.sums.Done += s.Done
+	c.sums.Failed += s.Failed
+	c.sums.Deleted += s.Deleted
+	c.sums.Bytes += s.Bytes
 }
 
 // Set takes over sums that were counted elsewhere.
 func (c *Counter) Set(w *Sums) {
-	c.listed.Store(w.Listed)
-	c.done.Store(w.Done)
-	c.failed.Store(w.Failed)
-	c.deleted.Store(w.Deleted)
-	c.bytes.Store(w.Bytes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sums = *w
 }
 
 // Sums is how far the work is.
 func (c *Counter) Sums() Sums {
-	return Sums{
-		Listed: c.listed.Load(), Done: c.done.Load(), Failed: c.failed.Load(), Deleted: c.deleted.Load(),
-		Bytes: c.bytes.Load(),
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sums
 }
 
 // Progress shows how a run goes, on stderr: a bar on a terminal, plain lines elsewhere.
@@ -81,65 +80,49 @@ func (p *Progress) While(ctx context.Context, work func(context.Context) error) 
 	if p.quiet {
 		return work(ctx)
 	}
-	done, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		if p.env.CanRedraw() {
-			p.draw(done)
-		} else {
-			p.tell(done)
+	every, show := relate, p.tell
+	if p.env.CanRedraw() {
+		every, show = redraw, p.draw
+	}
+	done := make(chan struct{})
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		var pace pace
+		pace.add(time.Now(), Sums{})
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				sums := p.Sums()
+				pace.add(time.Now(), sums)
+				show(&sums, &pace)
+			}
 		}
-	}()
+	})
 	err := work(ctx)
 	close(done)
-	<-stopped
+	showing.Wait()
+	p.env.screen.draw("")
 	return err
 }
 
-func (p *Progress) tell(done <-chan struct{}) {
-	tick := time.NewTicker(relate)
-	defer tick.Stop()
-	begun := time.Now()
-	var pace pace
-	pace.add(begun, Sums{})
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-			now, sums := time.Now(), p.Sums()
-			pace.add(now, sums)
-			p.env.Say("progress: %s: %s", p.what, line(&sums, &pace))
-		}
-	}
+func (p *Progress) tell(w *Sums, pace *pace) { p.env.Say("progress: %s: %s", p.what, line(w, pace)) }
+
+func (p *Progress) draw(w *Sums, pace *pace) {
+	p.env.screen.draw(fitted(bar(w), p.what+": "+line(w, pace), p.env.width()))
 }
 
-func (p *Progress) draw(done <-chan struct{}) {
-	bar := progressbar.NewOptions64(1, progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetWidth(barWidth),
-		progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(0))
-	_ = bar.RenderBlank() // into nowhere
-	tick := time.NewTicker(redraw)
-	defer tick.Stop()
-	var pace pace
-	pace.add(time.Now(), Sums{})
-	for {
-		select {
-		case <-done:
-			p.env.screen.erase()
-			return
-		case <-tick.C:
-			sums := p.Sums()
-			pace.add(time.Now(), sums)
-			// A full bar would count itself finished, and more may be listed.
-			bar.ChangeMax64(sums.Listed*1000 + 1)
-			_ = bar.Set64(min(sums.Done+sums.owed(), sums.Listed) * 1000)
-			shown := ""
-			if sums.Listed > 0 {
-				shown = strings.TrimSpace(bar.String())
-			}
-			p.env.screen.draw(fitted(shown, p.what+": "+line(&sums, &pace), p.env.width()))
-		}
+// bar is how much of what is listed is done, as " 25% |██        |"; "" while nothing is.
+func bar(w *Sums) string {
+	if w.Listed == 0 {
+		return ""
 	}
+	part := min(w.Done+w.owed(), w.Listed)
+	full := int(barWidth * part / w.Listed)
+	return fmt.Sprintf("%3d%% |%s%s|", 100*part/w.Listed, strings.Repeat("█", full), strings.Repeat(" ", barWidth-full))
 }
 
 // line is how far the work is, as "412 of 1000 done, 3.2 MiB/s, 2 owed, about 20s left".
@@ -173,7 +156,11 @@ func (w *Sums) owed() int64 {
 	return max(0, min(w.Failed, w.Listed-w.Done))
 }
 
-type pace struct{ seen []reading }
+// pace is what was done lately.
+type pace struct {
+	seen   []reading
+	listed time.Time // when something more was listed last
+}
 
 type reading struct {
 	at time.Time
@@ -182,6 +169,9 @@ type reading struct {
 
 // add drops what is older than paceOver, but for one reading to compare with.
 func (p *pace) add(now time.Time, w Sums) {
+	if len(p.seen) == 0 || p.seen[len(p.seen)-1].Listed != w.Listed {
+		p.listed = now
+	}
 	p.seen = append(p.seen, reading{now, w})
 	for len(p.seen) > 2 && now.Sub(p.seen[1].at) >= paceOver {
 		p.seen = p.seen[1:]
@@ -208,7 +198,7 @@ func (p *pace) bytes() int64 {
 func (p *pace) left(w *Sums) (time.Duration, bool) {
 	items, _, d := p.over()
 	rest := w.Listed - w.Done - w.owed()
-	if items <= 0 || rest <= 0 || d < time.Second || !p.settled() {
+	if items <= 0 || rest <= 0 || d < time.Second || p.seen[len(p.seen)-1].at.Sub(p.listed) < time.Second {
 		return 0, false
 	}
 	left := time.Duration(float64(rest) / float64(items) * float64(d))
@@ -221,22 +211,9 @@ func (p *pace) left(w *Sums) (time.Duration, bool) {
 	return max(left.Round(time.Second), time.Second), true
 }
 
-// settled reports that nothing more was listed during the last second.
-func (p *pace) settled() bool {
-	last := &p.seen[len(p.seen)-1]
-	for i := len(p.seen) - 2; i >= 0; i-- {
-		if r := &p.seen[i]; r.Listed != last.Listed {
-			return false
-		} else if last.at.Sub(r.at) >= time.Second {
-			return true
-		}
-	}
-	return false
-}
-
 // fitted is a line that the terminal does not break: text, after the bar where there is room for both.
 func fitted(bar, text string, width int) string {
-	if both := fmt.Sprintf("%*s  %s", barWidth+7, bar, text); bar != "" && len([]rune(both)) < width {
+	if both := bar + "  " + text; bar != "" && len([]rune(both)) < width {
 		return both
 	}
 	if runes := []rune(text); len(runes) >= width {

@@ -3,10 +3,12 @@ package term
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
 
+	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/store"
 	syncengine "resyncd/sync"
 	"resyncd/sync/report"
@@ -87,4 +89,131 @@ func Restored(t *store.Trashed) string { return "restored " + t.Key }
 func LeaseLeft(s *store.Subscription) string {
 	return fmt.Sprintf("%s is still subscribed at %s, which delivers in vain until %s", URL(s.Topic), URL(s.Hub),
 		report.TimeOf(s.Expires))
+}
+
+// URLs of Sources, documents, hubs and topics may carry tokens, so they are shown shortened (P10). URIs of resources
+// stay as they are: users ask for them by name.
+
+// URL is raw unless it carries a token: then a mark that tells two apart stands for its query and user (P10).
+func URL(raw string) string {
+	u, err := url.Parse(raw)
+	if err == nil && u.User == nil && !telling(u.RawQuery) {
+		return raw
+	}
+	return logging.URI(raw).String()
+}
+
+// telling reports whether a query has a parameter whose name says that it is secret.
+func telling(query string) bool {
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, _, _ := strings.Cut(strings.ToLower(pair), "=")
+		for _, word := range []string{"token", "key", "secret", "pass", "pwd", "auth", "sig", "cred", "session", "jwt",
+			"sid"} {
+			if strings.Contains(name, word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Status is a status whose URLs carry no token.
+func Status(s report.SourceStatus) report.SourceStatus {
+	s = Copied(s)
+	s.URL, s.Problem = URL(s.URL), redacted(s.Problem)
+	for i := range s.Sets {
+		set := &s.Sets[i]
+		set.CapabilityList, set.Problem = URL(set.CapabilityList), redacted(set.Problem)
+		set.Channels = slices.Clone(set.Channels)
+		for j := range set.Channels {
+			set.Channels[j] = Channel(set.Channels[j])
+		}
+	}
+	return s
+}
+
+// Channel is a channel whose URLs carry no token.
+func Channel(c report.ChannelStatus) report.ChannelStatus {
+	c.Topic, c.Hub, c.Reason = URL(c.Topic), URL(c.Hub), redacted(c.Reason)
+	return c
+}
+
+// Result is a result whose URL carries no token.
+func Result(r *syncengine.Result) *syncengine.Result {
+	out := *r
+	out.Set, out.Problem = URL(r.Set), logging.Redact(r.Problem)
+	return &out
+}
+
+func redacted(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	short := logging.Redact(*text)
+	return &short
+}
+
+// TopicNamed is the topic among subs that is called given, as it is or as it is shown; else given.
+func TopicNamed(subs []store.Subscription, given string) string {
+	for i := range subs {
+		if subs[i].Topic == given || URL(subs[i].Topic) == given {
+			return subs[i].Topic
+		}
+	}
+	return given
+}
+
+// Copied is a status whose sets may be changed.
+func Copied(s report.SourceStatus) report.SourceStatus {
+	s.Sets = slices.Clone(s.Sets)
+	return s
+}
+
+// Summary tells a person what a run did with one set, and what to do next.
+func Summary(label string, r *syncengine.Result) string {
+	r = Result(r)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n", r.Source, r.Set)
+	if r.DryRun {
+		would := r.Would
+		if would == nil {
+			would = &syncengine.Would{}
+		}
+		fmt.Fprintf(&b, "  dry run (%s): %d would be fetched (%s, as far as the Source tells lengths), %d deleted; "+
+			"nothing was touched\n",
+			r.Kind, would.Fetch, Bytes(would.Bytes), would.Delete)
+	} else {
+		fmt.Fprintf(&b, "  %s: %d fetched, %d unchanged, %d deleted, %d failed (%d requests, %s, %.1f s)\n",
+			r.Kind, r.Fetched, r.Unchanged, r.Deleted, r.Failed, r.Requests, Bytes(r.Bytes), r.Seconds)
+	}
+	if r.Problem != "" {
+		fmt.Fprintf(&b, "  problem: %s\n", r.Problem)
+	}
+	if r.DryRun {
+		return b.String()
+	}
+	if r.GapsFound > 0 {
+		fmt.Fprintf(&b, "  %d gaps found, %d closed\n", r.GapsFound, r.GapsClosed)
+	}
+	if r.Refused > 0 {
+		fmt.Fprintf(&b, "  %d refused (outside scope or policy): resyncd ls --refused %s\n", r.Refused, label)
+	}
+	if r.Held > 0 {
+		fmt.Fprintf(&b, "  %d removals held for you: resyncd ls --held %s, then resyncd approve %s\n", r.Held, label,
+			label)
+	}
+	if r.Owed > 0 {
+		fmt.Fprintf(&b, "  %d owed: resyncd ls --owed %s\n", r.Owed, label)
+	}
+	switch {
+	case r.Unavailable:
+		b.WriteString("  failed: no document of this set could be used\n")
+	case r.InStep && r.Position != nil:
+		fmt.Fprintf(&b, "  in step, up to %s\n", *r.Position)
+	case r.InStep:
+		b.WriteString("  in step\n")
+	default:
+		b.WriteString("  not in step\n")
+	}
+	return b.String()
 }
