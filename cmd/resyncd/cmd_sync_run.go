@@ -7,7 +7,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"resyncd/cmd/resyncd/internal/control"
 	"resyncd/cmd/resyncd/internal/exit"
 	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/cmd/resyncd/internal/term"
@@ -69,20 +68,8 @@ func (r *syncRun) source(ctx context.Context, p *mirror.Place) (results []syncen
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	held, err := control.DaemonHolds(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if held != nil {
-		results, err = r.asked(ctx, o, held)
-		if exit.IsHeld(err) { // nobody answers: who held it may be gone by now
-			var unknown error
-			if held, unknown = control.DaemonHolds(ctx, o); unknown != nil {
-				held = err
-			}
-		}
-	}
-	if held == nil {
+	results, done, err := r.asked(ctx, o)
+	if err == nil && !done {
 		results, err = r.own(ctx, o)
 	}
 	if err == nil {

@@ -38,14 +38,14 @@ var presentMutexes = map[string]int{"sync": 8}
 // presentColumns is the number of lines over mostColumns columns, by package. What has no number here counts with the
 // package above it, so that a room can be parted from another before its lines are broken.
 var presentColumns = map[string]int{
-	"store/blob/dir":              1,
-	"store/sqlite":                1,
-	"sync":                        18,
-	"sync/coverage":               12,
-	"sync/inspect":                2,
-	"sync/merge":                  32,
-	"sync/queue":                  1,
-	"sync/transfer":               1,
+	"store/blob/dir": 1,
+	"store/sqlite":   1,
+	"sync":           18,
+	"sync/coverage":  12,
+	"sync/inspect":   2,
+	"sync/merge":     32,
+	"sync/queue":     1,
+	"sync/transfer":  1,
 }
 
 // presentWords is the words of comment for a hundred lines of code of the engine.

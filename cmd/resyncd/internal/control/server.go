@@ -30,7 +30,8 @@ type Server struct {
 	// Do carries out one request. Its error becomes that of the command, with its exit code.
 	Do func(ctx context.Context, source, command string, a Args, out *Answer) error
 
-	under sync.WaitGroup
+	// Under is what is under way.
+	Under sync.WaitGroup
 }
 
 // Take has the requests carried out that wait, each in a goroutine of its own.
@@ -39,13 +40,10 @@ func (s *Server) Take(ctx context.Context) error {
 	for i := range taken {
 		req := &taken[i]
 		s.Log.Info("a command asks", "command", req.Command, logging.KeySource, req.Source, logging.KeyJob, req.ID)
-		s.under.Go(func() { s.carryOut(ctx, req) })
+		s.Under.Go(func() { s.carryOut(ctx, req) })
 	}
 	return err
 }
-
-// Wait waits for what is under way.
-func (s *Server) Wait() { s.under.Wait() }
 
 // carryOut writes now and then while the work lasts, and how it ended, also when the daemon ends.
 func (s *Server) carryOut(ctx context.Context, req *store.Request) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/console"
@@ -38,7 +37,6 @@ type operator struct {
 	server  control.Server
 	in      chan func(context.Context) // of buttons: they must not end with the request of a browser
 	buttons chan struct{}              // one for each that is under way
-	under   sync.WaitGroup
 }
 
 func newOperator(d *Daemon) *operator {
@@ -47,8 +45,8 @@ func newOperator(d *Daemon) *operator {
 	return o
 }
 
-// serve takes requests, and what pages ask for, until ctx ends. It also is what tells the service manager that the daemon lives: it needs the
-// store to.
+// serve takes requests, and what pages ask for, until ctx ends. It also is what tells the service manager that the
+// daemon lives: it needs the store to.
 func (o *operator) serve(ctx context.Context) error {
 	d := o.d
 	o.server.Requests = d.st
@@ -60,7 +58,7 @@ func (o *operator) serve(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case work := <-o.in:
-			o.under.Go(func() { work(ctx) })
+			o.server.Under.Go(func() { work(ctx) })
 			continue
 		case <-tick.C:
 		}
@@ -85,12 +83,6 @@ func (o *operator) serve(ctx context.Context) error {
 			d.manager.alive(time.Now())
 		}
 	}
-}
-
-// wait waits for what is under way.
-func (o *operator) wait() {
-	o.server.Wait()
-	o.under.Wait()
 }
 
 // lookAtPauses stops work on Sources, or takes it up again, that another process paused or resumed.
