@@ -140,10 +140,7 @@ func daemonHolds(ctx context.Context, o *mirror.Opened) (held error, err error) 
 }
 
 func newCall(o *mirror.Opened, command string, a Args) *call {
-	args, err := json.Marshal(a)
-	if err != nil { // strings, numbers and flags only
-		args = nil
-	}
+	args, _ := json.Marshal(a) // strings, numbers and flags only
 	return &call{requests: o.Engine.Store, request: store.Request{
 		Source: o.Source.Name, Command: command, Args: args, Created: store.MicrosOf(o.Engine.Now()),
 	}}

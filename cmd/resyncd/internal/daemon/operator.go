@@ -213,19 +213,16 @@ func (o *operator) press(ctx context.Context, a console.Action) (string, error) 
 	default:
 		return "", errBusy
 	}
-	type outcome struct {
-		said string
-		err  error
-	}
-	done := make(chan outcome, 1)
+	var said string
+	done := make(chan struct{})
 	patience := time.NewTimer(buttonWithin)
 	defer patience.Stop()
 	select {
 	case o.in <- func(ctx context.Context) {
-		said, err := o.guarded(ctx, func() (string, error) { return work(ctx) })
+		defer close(done)
+		said, err = o.guarded(ctx, func() (string, error) { return work(ctx) })
 		o.show(ctx, a.Source)
 		<-o.buttons
-		done <- outcome{said, told(err)}
 	}:
 	case <-ctx.Done():
 		<-o.buttons
@@ -235,8 +232,8 @@ func (o *operator) press(ctx context.Context, a console.Action) (string, error) 
 		return "", errBusy
 	}
 	select {
-	case e := <-done:
-		return e.said, e.err
+	case <-done:
+		return said, told(err)
 	case <-patience.C:
 	case <-ctx.Done():
 	}
