@@ -119,23 +119,18 @@ func (a *Answer) Ended(r *syncengine.Result) {
 // Progress tells how a pull goes.
 func (a *Answer) Progress(p syncengine.Progress) { a.sums.Note(p) }
 
-// write writes what has come up since, and keeps what cannot be written for the next time.
+// write writes what has come up since, and keeps what cannot be written: carryOut writes once more.
 func (a *Answer) write(ctx context.Context) {
 	a.mu.Lock()
-	lines := a.lines
-	a.lines = nil
-	a.mu.Unlock()
+	defer a.mu.Unlock()
 	state, err := json.Marshal(a.sums.Sums())
 	if err == nil {
-		err = a.s.Requests.AnswerRequest(ctx, a.id, lines, state, store.MicrosOf(a.s.Now()))
+		err = a.s.Requests.AnswerRequest(ctx, a.id, a.lines, state, store.MicrosOf(a.s.Now()))
 	}
-	if err == nil {
-		return
-	}
-	if ctx.Err() == nil {
+	switch {
+	case err == nil:
+		a.lines = nil
+	case ctx.Err() == nil:
 		a.s.Log.Warn("a command cannot be told of its progress", logging.Err(err))
 	}
-	a.mu.Lock() // carryOut writes once more
-	defer a.mu.Unlock()
-	a.lines = append(lines, a.lines...)
 }
