@@ -119,11 +119,10 @@ func parseDuration(text string) (time.Duration, error) {
 // durationText writes 240h, not 240h0m0s.
 func durationText(d time.Duration) string {
 	text := d.String()
-	if t, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = t + "m"
-	}
-	if t, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = t + "h"
+	for _, end := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, end) {
+			text = text[:len(text)-2]
+		}
 	}
 	return text
 }
