@@ -92,10 +92,8 @@ func parsePercent(text string) (Percent, error) {
 // String writes p as it is written in the file.
 func (p Percent) String() string { return strconv.FormatFloat(float64(p), 'g', -1, 64) + "%" }
 
-// Glob is a pattern for whole URIs, as destination.NewFilter reads it.
-type Glob string
-
-func parseGlob(text string) (Glob, error) {
+// parseGlob reads a pattern for whole URIs as destination.NewFilter does.
+func parseGlob(text string) (string, error) {
 	if strings.ContainsFunc(text, notVisible) {
 		return "", errors.New("is not a URI glob: it holds a blank or an invisible character")
 	}
@@ -105,7 +103,7 @@ func parseGlob(text string) (Glob, error) {
 	if _, err := destination.NewFilter([]string{text}, nil); err != nil {
 		return "", fmt.Errorf("is not a URI glob: %w", errors.Unwrap(err))
 	}
-	return Glob(text), nil
+	return text, nil
 }
 
 func parseDuration(text string) (time.Duration, error) {
