@@ -178,15 +178,19 @@ func args(c *cli.Context, least, most int, form string) error {
 	return nil
 }
 
-// settings are what command line and environment say of the configuration.
+// settings are what command line and environment say of the configuration (contract.md 2).
 func (sh *shell) settings(c *cli.Context) *mirror.Settings {
-	flags := map[string]string{}
-	for flag := range mirror.FlagKeys() {
-		if c.IsSet(flag) {
-			flags[flag] = c.String(flag)
+	s := &mirror.Settings{File: c.String("config"), Environ: sh.Environ, Warn: sh.warn}
+	for _, f := range []config.Flag{
+		{Name: "delete", Key: "defaults.delete"}, {Name: "concurrency", Key: "defaults.concurrency"},
+		{Name: "retry-for", Key: "network.retry_for"}, {Name: "idle-timeout", Key: "network.idle_timeout"},
+	} {
+		if c.IsSet(f.Name) {
+			f.Text = c.String(f.Name)
+			s.Flags = append(s.Flags, f)
 		}
 	}
-	return &mirror.Settings{File: c.String("config"), Environ: sh.Environ, Flags: flags, Warn: sh.warn}
+	return s
 }
 
 // warn tells of each oddity once.

@@ -172,21 +172,8 @@ func (r *syncRun) source(ctx context.Context, p *mirror.Place) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	held, err := control.DaemonHolds(ctx, o)
-	if err != nil {
-		return err
-	}
-	var results []syncengine.Result
-	if held != nil {
-		results, err = r.asked(ctx, o, held)
-		if exit.IsHeld(err) { // nobody answers: who held it may be gone by now
-			var unknown error
-			if held, unknown = control.DaemonHolds(ctx, o); unknown != nil {
-				held = err
-			}
-		}
-	}
-	if held == nil {
+	results, done, err := r.asked(ctx, o)
+	if err == nil && !done {
 		opts := r.opts
 		opts.Ended = func(res syncengine.Result) error { return r.ended(&o.Place, &res) }
 		results, err = r.run(ctx, o, opts)
@@ -305,18 +292,14 @@ func (r *syncRun) outstanding(ctx context.Context, o *mirror.Opened, results []s
 	return nil
 }
 
-// asked lets the daemon catch one Source up and shows what it does, as a run of our own would.
-func (r *syncRun) asked(ctx context.Context, o *mirror.Opened, held error) ([]syncengine.Result, error) {
-	if o.AdHoc {
-		return nil, held
-	}
-	if err := r.honoured(o); err != nil {
-		return nil, err
-	}
-	ask := control.Args{Full: r.opts.Full, RetryFor: o.Config.Network.RetryFor}
-	progress := r.sh.Progress(o.Source.Name, r.c.Bool("quiet"))
-	ended := func(res *syncengine.Result) error { return r.ended(&o.Place, res) }
-	return control.Pull(ctx, o, ask, progress, held, ended)
+// asked lets the daemon that holds a Source catch it up and shows what it does, as a run of our own would.
+func (r *syncRun) asked(ctx context.Context, o *mirror.Opened) (results []syncengine.Result, done bool, err error) {
+	return control.Pull(ctx, o, &control.Pulling{
+		Args:     control.Args{Full: r.opts.Full, RetryFor: o.Config.Network.RetryFor},
+		Before:   func() error { return r.honoured(o) },
+		Progress: r.sh.Progress(o.Source.Name, r.c.Bool("quiet")),
+		Ended:    func(res *syncengine.Result) error { return r.ended(&o.Place, res) },
+	})
 }
 
 // honoured refuses what the daemon would do in another way than was asked for: it goes by its configuration alone, so

@@ -112,8 +112,8 @@ type Source struct {
 	Kind    Kind
 	Sets    []string
 	Scope   []string
-	Include []Glob
-	Exclude []Glob
+	Include []string
+	Exclude []string
 	Hub     string
 	Topic   string
 	Records string

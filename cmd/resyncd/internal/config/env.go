@@ -97,11 +97,11 @@ type Flag struct{ Name, Key, Text string }
 
 // overrule lays the flags of defaults over a Source, where their problems are not told again.
 func (p *Policy) overrule(flags []Flag) {
-	leaves("defaults", p.keys(), func(path string, k key) {
-		for _, f := range flags {
-			if f.Key == path {
+	for _, f := range flags {
+		leaves("defaults", p.keys(), func(path string, k key) {
+			if path == f.Key {
 				_ = k.set(f.Text)
 			}
-		}
-	})
+		})
+	}
 }

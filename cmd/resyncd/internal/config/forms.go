@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -54,31 +55,47 @@ func mirrorRoot(text string) error {
 	return localPath(text)
 }
 
-func storeName(text string) error {
-	return only("sqlite", text, strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://"))
+// only refuses what this version does not bring; later are the beginnings of what another may.
+func only(want string, later ...string) func(string) error {
+	return func(text string) error {
+		verdict := "is not allowed"
+		switch {
+		case text == want:
+			return nil
+		case slices.ContainsFunc(later, func(begin string) bool { return strings.HasPrefix(text, begin) }):
+			verdict = notYet
+		}
+		return errors.New(verdict + "; write " + want)
+	}
 }
 
-func republished(text string) error { return only("off", text, true) }
-
-func dumpsUse(text string) error { return only("auto", text, text == "off" || text == "always") }
-
-// only refuses what this version does not bring; later is what another may.
-func only(want, text string, later bool) error {
-	switch {
-	case text == want:
+// matching is a check that wants a pattern.
+func matching(pattern, what string) func(string) error {
+	re := regexp.MustCompile(pattern)
+	return func(text string) error {
+		if !re.MatchString(text) {
+			return errors.New(what)
+		}
 		return nil
-	case later:
-		return errors.New(notYet + "; write " + want)
 	}
-	return errors.New("is not allowed; write " + want)
 }
 
-func recordsFormat(text string) error {
-	if text != "" && text != "resource-finder" {
-		return errors.New("is not allowed; write resource-finder, or leave it empty")
-	}
-	return nil
-}
+// What texts must look like. A colon would end the name of a user (RFC 7617 section 2).
+var (
+	userName   = matching(`^[^:\p{Cc}]*$`, "must not hold a colon or a control character")
+	password   = matching(`^\P{Cc}*$`, "must be one line without control characters")
+	headerText = matching(`^[ -~]*$`, "must be one line of printable ASCII")
+	hostName   = matching(`^[0-9A-Za-z._-]+$`,
+		"is not a name of this console: write it without http:// and port, such as mirror.example.org")
+	recordsFormat = matching(`^(resource-finder)?$`, "is not allowed; write resource-finder, or leave it empty")
+	folderName    = matching(`^[0-9A-Za-z]([0-9A-Za-z._-]{0,62}[0-9A-Za-z_-])?$`,
+		"is not a name: write 1 to 64 letters, digits and . _ -, the first a letter or digit, the last no dot")
+	headerToken = matching("^[0-9A-Za-z!#$%&'*+.^_`|~-]{1,128}$", "is not a header name")
+
+	deviceName  = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])(\.|$)`)
+	writtenHere = regexp.MustCompile(`^(?i:host|connection|content-length|transfer-encoding|te|trailer|upgrade|` +
+		`range|if-(range|match|none-match|modified-since|unmodified-since)|accept-encoding|user-agent)$`)
+)
 
 // listenAddress wants host:port; no host is all interfaces, port 0 any.
 func listenAddress(text string) error {
@@ -162,69 +179,23 @@ func scopePrefix(text string) error {
 	return nil
 }
 
-var (
-	folderName   = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$`)
-	deviceName   = regexp.MustCompile(`^(?i:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])(\.|$)`)
-	hostOnly     = regexp.MustCompile(`^[0-9A-Za-z._-]+$`)
-	headerToken  = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]{1,128}$")
-	writtenByUse = regexp.MustCompile(`^(?i:host|connection|content-length|transfer-encoding|te|trailer|upgrade|` +
-		`range|if-(range|match|none-match|modified-since|unmodified-since)|accept-encoding|user-agent)$`)
-)
-
 // ValidName reports whether a Source may be called so.
 func ValidName(name string) bool { return sourceName(name) == nil }
 
 // sourceName keeps a name safe as a folder on every system.
 func sourceName(text string) error {
-	switch {
-	case !folderName.MatchString(text) || strings.HasSuffix(text, "."):
-		return errors.New("is not a name: write 1 to 64 letters, digits and . _ -, the first a letter or digit, the " +
-			"last no dot")
-	case deviceName.MatchString(text):
+	if deviceName.MatchString(text) {
 		return errors.New("is reserved on Windows: choose another name")
 	}
-	return nil
-}
-
-func hostName(text string) error {
-	if !hostOnly.MatchString(text) {
-		return errors.New("is not a name of this console: write it without http:// and port, such as " +
-			"mirror.example.org")
-	}
-	return nil
+	return folderName(text)
 }
 
 // headerName wants a header that fetch does not write itself.
 func headerName(text string) error {
-	switch {
-	case !headerToken.MatchString(text):
-		return errors.New("is not a header name")
-	case writtenByUse.MatchString(text):
+	if writtenHere.MatchString(text) {
 		return errors.New("is written by resyncd itself: choose another header")
 	}
-	return nil
-}
-
-func headerText(text string) error {
-	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return errors.New("must be one line of printable ASCII")
-	}
-	return nil
-}
-
-// userName holds no colon, which would end it (RFC 7617 section 2).
-func userName(text string) error {
-	if strings.Contains(text, ":") || strings.ContainsFunc(text, unicode.IsControl) {
-		return errors.New("must not hold a colon or a control character")
-	}
-	return nil
-}
-
-func password(text string) error {
-	if strings.ContainsFunc(text, unicode.IsControl) {
-		return errors.New("must be one line without control characters")
-	}
-	return nil
+	return headerToken(text)
 }
 
 func notVisible(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }

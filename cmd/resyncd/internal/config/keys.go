@@ -184,9 +184,9 @@ func join(prefix, name string) string {
 func (c *Config) keys() []key {
 	return []key{
 		text("data_dir", &c.DataDir, localPath),
-		unshown(text("store", &c.Store, storeName)),
+		unshown(text("store", &c.Store, only("sqlite", "postgres://", "postgresql://"))),
 		unshown(text("mirror", &c.Mirror, mirrorRoot)),
-		text(republish, &c.Republish, republished),
+		text(republish, &c.Republish, only("off", "")),
 		{name: "callback", keys: c.Callback.keys()},
 		{name: "console", keys: c.Console.keys()},
 		{name: "network", keys: c.Network.keys()},
@@ -249,7 +249,7 @@ func (p *Policy) keys() []key {
 		one("concurrency", &p.Concurrency, within(parseInt, "1", "1024")),
 		one("rate", &p.Rate, within(parseFloat, "0", "1000000")),
 		one("max_resource", &p.MaxResource, parseSize),
-		one("dumps", &p.Dumps, checked(dumpsUse)),
+		one("dumps", &p.Dumps, checked(only("auto", "off", "always"))),
 		choice("durability", &p.Durability, "file", DurabilityNone),
 	}
 }

@@ -92,10 +92,8 @@ func parsePercent(text string) (Percent, error) {
 // String writes p as it is written in the file.
 func (p Percent) String() string { return strconv.FormatFloat(float64(p), 'g', -1, 64) + "%" }
 
-// Glob is a pattern for whole URIs, as destination.NewFilter reads it.
-type Glob string
-
-func parseGlob(text string) (Glob, error) {
+// parseGlob reads a pattern for whole URIs as destination.NewFilter does.
+func parseGlob(text string) (string, error) {
 	if strings.ContainsFunc(text, notVisible) {
 		return "", errors.New("is not a URI glob: it holds a blank or an invisible character")
 	}
@@ -105,7 +103,7 @@ func parseGlob(text string) (Glob, error) {
 	if _, err := destination.NewFilter([]string{text}, nil); err != nil {
 		return "", fmt.Errorf("is not a URI glob: %w", errors.Unwrap(err))
 	}
-	return Glob(text), nil
+	return text, nil
 }
 
 func parseDuration(text string) (time.Duration, error) {
@@ -119,11 +117,10 @@ func parseDuration(text string) (time.Duration, error) {
 // durationText writes 240h, not 240h0m0s.
 func durationText(d time.Duration) string {
 	text := d.String()
-	if t, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = t + "m"
-	}
-	if t, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = t + "h"
+	for _, end := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, end) {
+			text = text[:len(text)-2]
+		}
 	}
 	return text
 }

@@ -71,7 +71,7 @@ func TestPercent(t *testing.T) {
 func TestGlob(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"https://h/a/*", "**/*.pdf", "**", "https://h/?q=*"} {
-		if g, err := parseGlob(text); err != nil || string(g) != text {
+		if g, err := parseGlob(text); err != nil || g != text {
 			t.Errorf("%q: %q, %v", text, g, err)
 		}
 	}

@@ -86,7 +86,7 @@ func TestCall(t *testing.T) {
 		s := &Server{Requests: d, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			Do: func(_ context.Context, _, _ string, _ Args, out *Answer) error { return work(out) }}
 		_ = s.Take(ctx)
-		s.Wait()
+		s.Under.Wait()
 	}
 	for name, c := range map[string]struct {
 		daemon func(context.Context, *desk)

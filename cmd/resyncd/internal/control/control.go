@@ -58,18 +58,64 @@ func decodeSet(line string) (syncengine.Result, error) {
 // Delegate has the daemon that holds the Source carry out a command, and writes what it says to out. done is false if
 // nobody holds it. A living process that takes no request is an error that says who it is.
 func Delegate(ctx context.Context, o *mirror.Opened, out io.Writer, command string, a Args) (done bool, err error) {
-	held, err := DaemonHolds(ctx, o)
-	if held == nil || err != nil {
-		return false, err
-	}
 	c := newCall(o, command, a)
 	c.line = func(line string) error {
 		_, err := fmt.Fprintln(out, line)
 		return err
 	}
-	switch err = c.run(ctx); {
+	return c.delegate(ctx, o, c.run)
+}
+
+// Pulling is a pull for the daemon: what to ask for, what must not fail before it is asked, how it is shown, and who is
+// told of each set.
+type Pulling struct {
+	Args     Args
+	Before   func() error
+	Progress *term.Progress
+	Ended    func(*syncengine.Result) error
+}
+
+// Pull is Delegate for a pull.
+func Pull(ctx context.Context, o *mirror.Opened, p *Pulling) (results []syncengine.Result, done bool, err error) {
+	c := newCall(o, AskSync, p.Args)
+	c.line = func(line string) error {
+		res, err := decodeSet(line)
+		if err != nil {
+			return err
+		}
+		results = append(results, res)
+		return p.Ended(&res)
+	}
+	c.progress = func(state []byte) {
+		var done term.Sums
+		if json.Unmarshal(state, &done) == nil { // the next one comes soon
+			p.Progress.Set(&done)
+		}
+	}
+	done, err = c.delegate(ctx, o, func(ctx context.Context) error {
+		if err := p.Before(); err != nil {
+			return err
+		}
+		return p.Progress.While(ctx, c.run)
+	})
+	var told *exit.Error
+	if errors.As(err, &told) && told.Err == nil && len(results) > 0 { // the results say it
+		err = nil
+	}
+	return results, done, err
+}
+
+// delegate runs a call if a daemon holds the Source.
+func (c *call) delegate(
+	ctx context.Context, o *mirror.Opened, run func(context.Context) error,
+) (done bool, err error) {
+	held, err := daemonHolds(ctx, o)
+	if held == nil || err != nil {
+		return false, err
+	}
+	switch err = run(ctx); {
 	case errors.Is(err, errNobody): // who held it may be gone
-		held, err = DaemonHolds(ctx, o)
+		held, err = daemonHolds(ctx, o)
 		return held != nil, errors.Join(held, err)
 	case errors.Is(err, errStuck):
 		return true, held
@@ -77,41 +123,9 @@ func Delegate(ctx context.Context, o *mirror.Opened, out io.Writer, command stri
 	return true, err
 }
 
-// Pull has the daemon that holds a Source pull it. ended is told of each set; held is what to say if nobody takes the
-// request.
-func Pull(
-	ctx context.Context, o *mirror.Opened, a Args, progress *term.Progress, held error,
-	ended func(*syncengine.Result) error,
-) (results []syncengine.Result, err error) {
-	c := newCall(o, AskSync, a)
-	c.line = func(line string) error {
-		res, err := decodeSet(line)
-		if err != nil {
-			return err
-		}
-		results = append(results, res)
-		return ended(&res)
-	}
-	c.progress = func(state []byte) {
-		var done term.Sums
-		if json.Unmarshal(state, &done) == nil { // the next one comes soon
-			progress.Set(&done)
-		}
-	}
-	err = progress.While(ctx, c.run)
-	var told *exit.Error
-	switch {
-	case errors.Is(err, errNobody), errors.Is(err, errStuck):
-		err = held
-	case errors.As(err, &told) && told.Err == nil && len(results) > 0: // the results say it
-		err = nil
-	}
-	return results, err
-}
-
-// DaemonHolds reports, as a *store.HeldError, whether a living process holds a configured Source: the claim is asked
+// daemonHolds reports, as a *store.HeldError, whether a living process holds a configured Source: the claim is asked
 // for and given back. The Source of a folder is never a daemon's.
-func DaemonHolds(ctx context.Context, o *mirror.Opened) (held error, err error) {
+func daemonHolds(ctx context.Context, o *mirror.Opened) (held error, err error) {
 	if o.AdHoc || o.Known == nil {
 		return nil, nil
 	}
@@ -126,10 +140,7 @@ func DaemonHolds(ctx context.Context, o *mirror.Opened) (held error, err error) 
 }
 
 func newCall(o *mirror.Opened, command string, a Args) *call {
-	args, err := json.Marshal(a)
-	if err != nil { // strings, numbers and flags only
-		args = nil
-	}
+	args, _ := json.Marshal(a) // strings, numbers and flags only
 	return &call{requests: o.Engine.Store, request: store.Request{
 		Source: o.Source.Name, Command: command, Args: args, Created: store.MicrosOf(o.Engine.Now()),
 	}}

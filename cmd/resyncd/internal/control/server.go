@@ -30,7 +30,8 @@ type Server struct {
 	// Do carries out one request. Its error becomes that of the command, with its exit code.
 	Do func(ctx context.Context, source, command string, a Args, out *Answer) error
 
-	under sync.WaitGroup
+	// Under is what is under way.
+	Under sync.WaitGroup
 }
 
 // Take has the requests carried out that wait, each in a goroutine of its own.
@@ -39,13 +40,10 @@ func (s *Server) Take(ctx context.Context) error {
 	for i := range taken {
 		req := &taken[i]
 		s.Log.Info("a command asks", "command", req.Command, logging.KeySource, req.Source, logging.KeyJob, req.ID)
-		s.under.Go(func() { s.carryOut(ctx, req) })
+		s.Under.Go(func() { s.carryOut(ctx, req) })
 	}
 	return err
 }
-
-// Wait waits for what is under way.
-func (s *Server) Wait() { s.under.Wait() }
 
 // carryOut writes now and then while the work lasts, and how it ended, also when the daemon ends.
 func (s *Server) carryOut(ctx context.Context, req *store.Request) {
@@ -121,23 +119,18 @@ func (a *Answer) Ended(r *syncengine.Result) {
 // Progress tells how a pull goes.
 func (a *Answer) Progress(p syncengine.Progress) { a.sums.Note(p) }
 
-// write writes what has come up since, and keeps what cannot be written for the next time.
+// write writes what has come up since, and keeps what cannot be written: carryOut writes once more.
 func (a *Answer) write(ctx context.Context) {
 	a.mu.Lock()
-	lines := a.lines
-	a.lines = nil
-	a.mu.Unlock()
+	defer a.mu.Unlock()
 	state, err := json.Marshal(a.sums.Sums())
 	if err == nil {
-		err = a.s.Requests.AnswerRequest(ctx, a.id, lines, state, store.MicrosOf(a.s.Now()))
+		err = a.s.Requests.AnswerRequest(ctx, a.id, a.lines, state, store.MicrosOf(a.s.Now()))
 	}
-	if err == nil {
-		return
-	}
-	if ctx.Err() == nil {
+	switch {
+	case err == nil:
+		a.lines = nil
+	case ctx.Err() == nil:
 		a.s.Log.Warn("a command cannot be told of its progress", logging.Err(err))
 	}
-	a.mu.Lock() // carryOut writes once more
-	defer a.mu.Unlock()
-	a.lines = append(lines, a.lines...)
 }

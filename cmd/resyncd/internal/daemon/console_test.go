@@ -355,7 +355,7 @@ func TestDo(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	f.operator.wait()
+	f.operator.server.Under.Wait()
 }
 
 // TestPulledText says of a pull what it did.

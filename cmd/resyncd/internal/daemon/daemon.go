@@ -195,7 +195,7 @@ func (d *Daemon) open(ctx context.Context) error {
 func (d *Daemon) end() (err error) {
 	endAll(d.listeners.parts)
 	endAll(d.parts.works)
-	d.operator.wait()
+	d.operator.server.Under.Wait()
 	d.endSources()
 	endAll(d.parts.tools)
 	if d.client != nil {

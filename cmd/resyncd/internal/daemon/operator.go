@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/console"
@@ -38,7 +37,6 @@ type operator struct {
 	server  control.Server
 	in      chan func(context.Context) // of buttons: they must not end with the request of a browser
 	buttons chan struct{}              // one for each that is under way
-	under   sync.WaitGroup
 }
 
 func newOperator(d *Daemon) *operator {
@@ -60,7 +58,7 @@ func (o *operator) serve(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case work := <-o.in:
-			o.under.Go(func() { work(ctx) })
+			o.server.Under.Go(func() { work(ctx) })
 			continue
 		case <-tick.C:
 		}
@@ -85,12 +83,6 @@ func (o *operator) serve(ctx context.Context) error {
 			d.manager.alive(time.Now())
 		}
 	}
-}
-
-// wait waits for what is under way.
-func (o *operator) wait() {
-	o.server.Wait()
-	o.under.Wait()
 }
 
 // lookAtPauses stops work on Sources, or takes it up again, that another process paused or resumed.
@@ -221,19 +213,16 @@ func (o *operator) press(ctx context.Context, a console.Action) (string, error) 
 	default:
 		return "", errBusy
 	}
-	type outcome struct {
-		said string
-		err  error
-	}
-	done := make(chan outcome, 1)
+	var said string
+	done := make(chan struct{})
 	patience := time.NewTimer(buttonWithin)
 	defer patience.Stop()
 	select {
 	case o.in <- func(ctx context.Context) {
-		said, err := o.guarded(ctx, func() (string, error) { return work(ctx) })
+		defer close(done)
+		said, err = o.guarded(ctx, func() (string, error) { return work(ctx) })
 		o.show(ctx, a.Source)
 		<-o.buttons
-		done <- outcome{said, told(err)}
 	}:
 	case <-ctx.Done():
 		<-o.buttons
@@ -243,8 +232,8 @@ func (o *operator) press(ctx context.Context, a console.Action) (string, error) 
 		return "", errBusy
 	}
 	select {
-	case e := <-done:
-		return e.said, e.err
+	case <-done:
+		return said, told(err)
 	case <-patience.C:
 	case <-ctx.Done():
 	}

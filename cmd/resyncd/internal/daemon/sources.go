@@ -109,7 +109,7 @@ func (s *sources) weakestOf(id int64) websub.Method {
 }
 
 func weakestOf(src config.Source) websub.Method {
-	if m, ok := websub.ParseMethod(string(src.MinSignature)); ok {
+	if m, ok := websub.ParseMethod(src.MinSignature); ok {
 		return m
 	}
 	return websub.SHA1

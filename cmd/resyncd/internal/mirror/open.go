@@ -228,7 +228,7 @@ func (o *Opened) Fill() {
 	s, t := &o.Source, &o.Target
 	t.Name, t.URL, t.Sets = s.Name, s.URL, s.Sets
 	t.Kind, t.Records, t.Follow, t.Hub, t.Topic = syncengine.Kind(s.Kind), s.Records, s.Follow, s.Hub, s.Topic
-	t.Scope, t.Include, t.Exclude = s.Scope, texts(s.Include), texts(s.Exclude)
+	t.Scope, t.Include, t.Exclude = s.Scope, s.Include, s.Exclude
 	t.Delete, t.TrashFor, t.DeleteGuard = syncengine.DeleteMode(s.Delete), s.Trash, s.DeleteGuard.Share()
 	if len(o.Config.Network.Allow) > 0 {
 		t.Reach = fmt.Sprint(o.Config.Network.Allow)
@@ -257,12 +257,4 @@ func PolicyOf(s *config.Source) *fetch.Policy {
 		p.Auth, p.AuthOrigin = &a, u.Scheme+"://"+u.Host
 	}
 	return p
-}
-
-func texts(gs []config.Glob) []string {
-	out := make([]string, len(gs))
-	for i, g := range gs {
-		out[i] = string(g)
-	}
-	return out
 }

@@ -141,19 +141,11 @@ func hostOf(raw string) string {
 	return strings.ToLower(u.Host)
 }
 
-// FlagKeys are the flags that win over a key of the configuration (contract.md 2).
-func FlagKeys() map[string]string {
-	return map[string]string{
-		"delete": "defaults.delete", "concurrency": "defaults.concurrency",
-		"retry-for": "network.retry_for", "idle-timeout": "network.idle_timeout",
-	}
-}
-
 // Settings lead to the configuration that a command goes by.
 type Settings struct {
 	File    string // "" for none
 	Environ []string
-	Flags   map[string]string // by FlagKeys
+	Flags   []config.Flag
 	Warn    func(string)
 }
 
@@ -173,13 +165,7 @@ func (s *Settings) named() (*config.Config, error) {
 
 // load is the effective configuration: file, variables, flags. Whatever is wrong is exit code 2.
 func (s *Settings) load(path string) (*config.Config, error) {
-	var flags []config.Flag
-	for name, key := range FlagKeys() {
-		if text, ok := s.Flags[name]; ok {
-			flags = append(flags, config.Flag{Name: name, Key: key, Text: text})
-		}
-	}
-	cfg, err := config.Load(path, s.Environ, flags...)
+	cfg, err := config.Load(path, s.Environ, s.Flags...)
 	var bad *config.Error
 	switch {
 	case errors.As(err, &bad):
