@@ -115,7 +115,7 @@ func Snapshot(ctx context.Context, from, to string) error {
 }
 
 // rowsAtOnce is how many rows one statement writes at most; more are no faster.
-const rowsAtOnce = 16
+const rowsAtOnce = 32
 
 // batches cuts a list for statements of several rows, by halves at its end, so that few statements make up all lengths.
 func batches[T any](list []T) iter.Seq[[]T] {
