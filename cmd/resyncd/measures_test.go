@@ -39,8 +39,6 @@ var presentMutexes = map[string]int{"sync": 8}
 // package above it, so that a room can be parted from another before its lines are broken.
 var presentColumns = map[string]int{
 	"cmd/resyncd/internal/config": 32,
-	"store/blob/dir":              1,
-	"store/sqlite":                1,
 	"sync":                        18,
 	"sync/coverage":               12,
 	"sync/inspect":                2,

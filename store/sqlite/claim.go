@@ -55,7 +55,6 @@ func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store
 	return store.Claim{SourceID: sourceID, Epoch: c.epoch}, func() error { return s.unclaim(sourceID, c) }, nil
 }
 
-// unclaim releases a claim once.
 func (s *Store) unclaim(sourceID int64, c *claim) error {
 	s.mu.Lock()
 	mine := s.claims[sourceID] == c
@@ -77,17 +76,10 @@ func (s *Store) held(c store.Claim) bool {
 	return h != nil && h.epoch == c.Epoch
 }
 
-// writeFunc is a way to write: Write or WriteAsync of a dbfile.File.
 type writeFunc func(ctx context.Context, what string, fn func(context.Context, *dbfile.Writer) error) error
 
 // fenced runs fn in a transaction that succeeds only while the claim is the newest of its Source.
-func (s *Store) fenced(ctx context.Context, what string, c store.Claim,
-	fn func(context.Context, *dbfile.Writer) error) error {
-	return s.fencedBy(ctx, s.db.Write, what, c, fn)
-}
-
-// fencedBy is fenced with a given way to write.
-func (s *Store) fencedBy(ctx context.Context, write writeFunc, what string, c store.Claim,
+func (s *Store) fenced(ctx context.Context, write writeFunc, what string, c store.Claim,
 	fn func(context.Context, *dbfile.Writer) error) error {
 	if s.db.Writable() && !s.held(c) {
 		return fmt.Errorf("%s: %w", what, store.ErrFenced)

@@ -15,7 +15,7 @@ func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
 	if c.Repeatable {
 		write = s.db.WriteAsync
 	}
-	if err := s.fencedBy(ctx, write, "record a step", c.Claim, p.apply); err != nil {
+	if err := s.fenced(ctx, write, "record a step", c.Claim, p.apply); err != nil {
 		return err
 	}
 	// The ids are set only after the commit succeeded.
@@ -131,7 +131,6 @@ func (p *commit) sourceChange(ctx context.Context, w *dbfile.Writer) error {
 	return err
 }
 
-// checkSource fails for a record of another Source.
 func (p *commit) checkSource(sourceID int64) error {
 	if sourceID != 0 && sourceID != p.source {
 		return fmt.Errorf("a record of source %d in a commit of source %d", sourceID, p.source)

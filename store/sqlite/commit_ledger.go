@@ -20,7 +20,8 @@ func (p *commit) dropTombstones(ctx context.Context, w *dbfile.Writer) error {
 	}
 	for after := int64(-1); ; {
 		ids, err := dbfile.All(ctx, w, idField, `SELECT w.resource_id FROM want w INDEXED BY want_absent
-			WHERE w.set_id = ? AND w.state = 2 AND w.resource_id > ? AND w.held = 0 AND (w.v_until IS NULL OR w.v_until <= ?)
+			WHERE w.set_id = ? AND w.state = 2 AND w.resource_id > ? AND w.held = 0
+				AND (w.v_until IS NULL OR w.v_until <= ?)
 				AND EXISTS (SELECT 1 FROM resource r WHERE r.id = w.resource_id AND r.have = 0 AND r.action = 0)
 				AND NOT EXISTS (SELECT 1 FROM sets t CROSS JOIN want o ON o.set_id = t.id
 					AND o.resource_id = w.resource_id WHERE t.source_id = ? AND o.state IN (1, 3))

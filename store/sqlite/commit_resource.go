@@ -107,7 +107,6 @@ type updates struct {
 	unchanged []int64        // rows without a change of their own
 }
 
-// add gathers one more change, after those that it cannot be written with.
 func (u *updates) add(ctx context.Context, w *dbfile.Writer, i int) error {
 	r, id := &u.p.c.Resources[i], u.p.ids[i]
 	var set string
@@ -250,7 +249,6 @@ func appendWork(args []any, k *store.Work) []any {
 	return append(args, int64(k.Action), column.Instant(k.Due), failure)
 }
 
-// addFolders notes the folders above a file.
 func (p *commit) addFolders(r *store.ResourceChange) {
 	name := r.Name
 	if name == "" {

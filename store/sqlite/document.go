@@ -35,7 +35,7 @@ func (s *Store) EnsureDocument(ctx context.Context, c store.Claim, setID int64, 
 			return id, nil
 		}
 	}
-	err := s.fencedBy(ctx, s.db.WriteAsync, "record a document", c, func(ctx context.Context, w *dbfile.Writer) error {
+	err := s.fenced(ctx, s.db.WriteAsync, "record a document", c, func(ctx context.Context, w *dbfile.Writer) error {
 		if setID != 0 {
 			if err := s.owned(ctx, w, c, setID); err != nil {
 				return err
@@ -90,7 +90,6 @@ func putDocument(ctx context.Context, w *dbfile.Writer, sourceID int64, d *store
 const withDocuments = `SELECT c.id FROM source c WHERE
 	(SELECT d.source_id FROM document d WHERE d.source_id = c.id LIMIT 1 OFFSET ?) IS NOT NULL`
 
-// unusedMost is how many records of documents one call of Tidy drops.
 const unusedMost = 20_000
 
 // unusedDocuments finds records of documents beyond the newest of a Source that nothing refers to:

@@ -18,7 +18,7 @@ const forgetSlice, bodySlice = 5000, 500
 func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	// The name goes first, so that nobody finds the Source any more: an interruption leaves rows to
 	// drop, never a Source whose coverage promises rows that are gone.
-	err := s.fenced(ctx, "forget a source", c, func(ctx context.Context, w *dbfile.Writer) error {
+	err := s.fenced(ctx, s.db.Write, "forget a source", c, func(ctx context.Context, w *dbfile.Writer) error {
 		if _, err := w.Exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?",
 			c.SourceID); err != nil {
 			return err

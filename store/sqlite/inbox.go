@@ -31,7 +31,6 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 // Durable implements store.Inbox.
 func (s *Store) Durable(context.Context) error { return s.db.Durable() }
 
-// resize adds to the inbox size of a Source.
 func resize(ctx context.Context, w *dbfile.Writer, source int64, by store.InboxSize) error {
 	if by == (store.InboxSize{}) {
 		return nil
@@ -117,7 +116,6 @@ func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
 	return out, rows.Err()
 }
 
-// inbox ends or keeps deliveries (store.InboxChange).
 func (p *commit) inbox(ctx context.Context, w *dbfile.Writer) error {
 	var size store.InboxSize
 	for _, ch := range p.c.Inbox {
@@ -148,12 +146,4 @@ func (p *commit) inbox(ctx context.Context, w *dbfile.Writer) error {
 		}
 	}
 	return resize(ctx, w, p.source, size)
-}
-
-// bytesOf is b as an argument that is never NULL.
-func bytesOf(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }

@@ -57,7 +57,6 @@ type finder struct {
 	found  map[int64]bool
 }
 
-// add appends the new ids of a query, and reports whether there are enough.
 func (f *finder) add(ctx context.Context, query string, args ...any) (enough bool, err error) {
 	ids, err := dbfile.All(ctx, f.s.db, idField, query, args...)
 	if err != nil {
@@ -232,7 +231,6 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 	return ids[:min(len(ids), max(q.Limit, 0))], nil
 }
 
-// setIDs are the sets of a query.
 func (s *Store) setIDs(ctx context.Context, q store.ScanQuery) ([]int64, error) {
 	if q.SetID != 0 {
 		return []int64{q.SetID}, nil

@@ -30,7 +30,6 @@ const (
 		AND w.resource_id = r.id`
 )
 
-// resourceRow reads rows of resourceColumns and wantColumns.
 type resourceRow struct {
 	res   store.Resource
 	want  store.Want
@@ -189,7 +188,6 @@ func (s *Store) ByIDs(ctx context.Context, ids []int64) ([]*store.Resource, erro
 	return out, nil
 }
 
-// unlistedPage is how many wants of a set one query of Unlisted reads.
 const unlistedPage = 20_000
 
 // Unlisted implements store.Resources.

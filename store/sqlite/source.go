@@ -76,7 +76,7 @@ func stateFields(t *store.SetState) []any {
 func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList string) (store.Set, error) {
 	const find = "SELECT " + setColumns + " FROM sets WHERE source_id = ? AND capability_list = ?"
 	var found []store.Set
-	err := s.fencedBy(ctx, s.db.WriteAsync, "record a set", c, func(ctx context.Context, w *dbfile.Writer) (err error) {
+	err := s.fenced(ctx, s.db.WriteAsync, "record a set", c, func(ctx context.Context, w *dbfile.Writer) (err error) {
 		// The usual case writes nothing, and so syncs nothing: an insert with a conflict still
 		// takes an id.
 		found, err = dbfile.All(ctx, w, setFields, find, c.SourceID, capabilityList)

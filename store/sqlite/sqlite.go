@@ -174,5 +174,4 @@ func metRow(rows int64, err error) error {
 	return err
 }
 
-// idField is the only field of a row.
 func idField(id *int64) []any { return []any{id} }

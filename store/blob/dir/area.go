@@ -47,7 +47,6 @@ type stageArea struct {
 	next   uint64
 }
 
-// shard is a folder in which stages wait.
 type shard struct {
 	*folder
 	waiting atomic.Int32
@@ -249,7 +248,6 @@ func (a *stageArea) remove() error {
 	return err
 }
 
-// close ends the area of this process.
 func (a *stageArea) close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,7 +16,6 @@ import (
 // must not (F11).
 const keptOpen = 16
 
-// stage is a blob.Stage: a file in a shard of the stage area.
 type stage struct {
 	m              *Mirror
 	shard          *shard
@@ -176,7 +175,6 @@ func (s *stage) Close() error {
 	return s.err
 }
 
-// release closes the descriptor for good.
 func (s *stage) release() {
 	if s.file == nil {
 		return

@@ -60,7 +60,6 @@ func (y *syncer) all() error {
 
 func (y *syncer) file(f *os.File) error { return y.failed(y.syncFile(f)) }
 
-// folder syncs the names in one folder.
 func (y *syncer) folder(f *os.File) error {
 	err := y.syncFile(f)
 	if unsyncable(err) {
