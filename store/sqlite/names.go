@@ -107,8 +107,8 @@ func positions(list []string) map[string][]int {
 	return at
 }
 
-// anyOf reads the rows of a query for a Source and up to chunkSize strings, whose list ends it. It is filled up, so that
-// few statements serve all lengths.
+// anyOf reads the rows of a query for a Source and up to chunkSize strings, whose list ends it. The list is filled up,
+// so that few statements serve all lengths.
 func anyOf[T any](ctx context.Context, from dbfile.Querier, fields func(*T) []any, query string, sourceID int64,
 	chunk []string) ([]T, error) {
 	size := chunkSize

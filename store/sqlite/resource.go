@@ -71,11 +71,7 @@ func collectResources(rows *sql.Rows, limit int) ([]*store.Resource, error) {
 			if len(out) >= limit {
 				break
 			}
-			if len(pool) == cap(pool) {
-				pool = make([]store.Resource, 0, min(limit-len(out), 256))
-			}
-			pool = append(pool, x.res)
-			out = append(out, &pool[len(pool)-1])
+			out = append(out, keep(&pool, limit-len(out), &x.res))
 		}
 		if x.setID.Valid {
 			x.want.SetID = x.setID.Int64
