@@ -104,15 +104,19 @@ func (p *commit) sets(ctx context.Context, w *dbfile.Writer) error {
 		if change.Resources == 0 && change.Bytes == 0 {
 			continue
 		}
-		var resources, bytes int64
+		var wrong bool
 		err := w.Get(ctx, `UPDATE sets SET resources = resources + ?, bytes = bytes + ? WHERE id = ?
-			RETURNING resources, bytes`, []any{change.Resources, change.Bytes, change.ID}, &resources, &bytes)
+			RETURNING resources < 0 OR bytes < 0`, []any{change.Resources, change.Bytes, change.ID}, &wrong)
 		if err != nil {
 			return err
 		}
-		if resources < 0 || bytes < 0 {
+		if wrong {
 			p.s.log.Warn("the counters of a set were wrong; counted anew", "set", change.ID)
-			if err := recount(ctx, w, change.ID, &resources, &bytes); err != nil {
+			_, err := w.Exec(ctx, `UPDATE sets SET (resources, bytes) =
+				(SELECT count(*), coalesce(sum(r.length), 0) FROM want w CROSS JOIN resource r ON r.id = w.resource_id
+					WHERE w.set_id = sets.id AND (w.state IN (1, 3) OR w.held <> 0) AND r.have <> 0)
+				WHERE id = ?`, change.ID)
+			if err != nil {
 				return err
 			}
 		}

@@ -190,8 +190,20 @@ const unlistedPage = 20_000
 func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until store.Micros) iter.Seq2[int64, error] {
 	const what = "list what a baseline did not name"
 	return func(yield func(int64, error) bool) {
-		for after := int64(-1); ; {
-			ids, next, err := s.unlisted(ctx, setID, generation, until, after)
+		for after, more := int64(-1), true; more; {
+			last := int64(1 << 62)
+			err := s.db.Get(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
+				ORDER BY resource_id LIMIT 1 OFFSET ?`, []any{setID, after, unlistedPage - 1}, &last)
+			if errors.Is(err, sql.ErrNoRows) {
+				more, err = false, nil
+			}
+			var ids []int64
+			if err == nil {
+				ids, err = dbfile.All(ctx, s.db, idField, `SELECT resource_id FROM want WHERE set_id = ?
+					AND resource_id > ? AND resource_id <= ? AND state IN (1, 3) AND generation <> ?
+					AND (v_until IS NULL OR v_until <= ?) ORDER BY resource_id`,
+					setID, after, last, generation, int64(until))
+			}
 			if err != nil {
 				yield(0, s.db.Fail(what, err))
 				return
@@ -201,31 +213,9 @@ func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until sto
 					return
 				}
 			}
-			if next < 0 {
-				return
-			}
-			after = next
+			after = last
 		}
 	}
-}
-
-// unlisted reads one page of a set's wants. next is the begin of the following one, -1 at the end.
-func (s *Store) unlisted(ctx context.Context, setID, generation int64, until store.Micros,
-	after int64) (ids []int64, next int64, err error) {
-	err = s.db.Get(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
-		ORDER BY resource_id LIMIT 1 OFFSET ?`,
-		[]any{setID, after, unlistedPage - 1}, &next)
-	last := next
-	if errors.Is(err, sql.ErrNoRows) {
-		next, last, err = -1, 1<<62, nil
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	ids, err = dbfile.All(ctx, s.db, idField, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
-		AND resource_id <= ? AND state IN (1, 3) AND generation <> ? AND (v_until IS NULL OR v_until <= ?)
-		ORDER BY resource_id`, setID, after, last, generation, int64(until))
-	return ids, next, err
 }
 
 // Sample implements store.Resources. It draws random ids of the range, so a row behind a wide hole

@@ -155,14 +155,6 @@ func (s *Store) ownerOf(ctx context.Context, db dbfile.Querier, setID int64) (in
 	return id, nil
 }
 
-// recount counts the resources and bytes of a set anew from its rows.
-func recount(ctx context.Context, w *dbfile.Writer, setID int64, resources, bytes *int64) error {
-	return w.Get(ctx, `UPDATE sets SET (resources, bytes) =
-		(SELECT count(*), coalesce(sum(r.length), 0) FROM want w CROSS JOIN resource r ON r.id = w.resource_id
-			WHERE w.set_id = sets.id AND (w.state IN (1, 3) OR w.held <> 0) AND r.have <> 0)
-		WHERE id = ? RETURNING resources, bytes`, []any{setID}, resources, bytes)
-}
-
 // owned fails unless the set is one of the claimed Source.
 func (s *Store) owned(ctx context.Context, w *dbfile.Writer, c store.Claim, setID int64) error {
 	owner, err := s.ownerOf(ctx, w, setID)

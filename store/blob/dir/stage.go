@@ -152,10 +152,7 @@ func (s *stage) SetModTime(t time.Time) { s.mtime = t }
 
 // Close implements blob.Stage.
 func (s *stage) Close() error {
-	if s.used || s.closed {
-		return s.err
-	}
-	if s.err != nil {
+	if s.used || s.closed || s.err != nil {
 		return s.err
 	}
 	s.closed = true
