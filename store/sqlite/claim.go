@@ -40,8 +40,7 @@ func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store
 		return store.Claim{}, nil, &store.HeldError{Source: name, Holder: last}
 	}
 	c := &claim{unlock: unlock}
-	// A power cut may take the epoch back, because it also ends the process that the epoch would
-	// fence off.
+	// A power cut may take the epoch back, because it also ends the process that the epoch would fence off.
 	err = s.db.WriteAsync(ctx, "claim source "+name, func(ctx context.Context, w *dbfile.Writer) error {
 		return w.Get(ctx, `UPDATE source SET epoch = epoch + 1, holder = ? WHERE id = ? AND name IS NOT NULL
 			RETURNING epoch`, []any{holder, sourceID}, &c.epoch)

@@ -53,8 +53,7 @@ func (p *commit) apply(ctx context.Context, w *dbfile.Writer) error {
 	return nil
 }
 
-// checkSets fails if a part of the commit is of another Source's set: it would be written without a
-// claim.
+// checkSets fails if a part of the commit is of another Source's set: it would be written without a claim.
 func (p *commit) checkSets(ctx context.Context, w *dbfile.Writer) error {
 	sets := map[int64]bool{}
 	last := int64(0)

@@ -14,9 +14,8 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// These statements are OR FAIL: by default SQLite copies each page that a statement changes, to undo
-// its first rows if a later one fails, which costs much with URIs in random order. Here a failure
-// ends the transaction anyway.
+// These statements are OR FAIL: by default SQLite copies each page that a statement changes, to undo its first rows
+// if a later one fails, which costs much with URIs in random order. Here a failure ends the transaction anyway.
 const (
 	insertRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	insertHead = `INSERT OR FAIL INTO resource
@@ -290,6 +289,5 @@ func appendWant(args []any, id int64, want *store.Want) []any {
 		column.Flag(want.Held), column.Text(want.Refused), column.PackWant(want), column.Flag(want.Pushed))
 }
 
-// wantStep is how many wants one statement reads, because the pages it changes stay in memory until
-// it ends.
+// wantStep is how many wants one statement reads, because the pages it changes stay in memory until it ends.
 const wantStep = 2_000

@@ -11,8 +11,7 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// documentColumns are those of documentFields, which begin with saidColumns: what reading a document
-// changes.
+// documentColumns are those of documentFields, which begin with saidColumns: what reading a document changes.
 const (
 	documentColumns = saidColumns + ", id, source_id, url"
 	saidColumns     = "set_id, kind, etag, last_modified, at, v_from, v_until, last_entry, entries, complete, body, " +
@@ -92,10 +91,9 @@ const withDocuments = `SELECT c.id FROM source c WHERE
 
 const unusedMost = 20_000
 
-// unusedDocuments finds records of documents beyond the newest of a Source that nothing refers to:
-// a Source could make them without end by renaming its lists. The search reads everything that
-// could refer to one, so it waits until there are twice as many as are kept, or as the last search
-// left.
+// unusedDocuments finds records of documents beyond the newest of a Source that nothing refers to: a Source could
+// make them without end by renaming its lists. The search reads everything that could refer to one, so it waits until
+// there are twice as many as are kept, or as the last search left.
 func (s *Store) unusedDocuments(ctx context.Context) (ids []int64, err error) {
 	sources, err := dbfile.All(ctx, s.db, idField, withDocuments, 2*keepDocuments)
 	if err != nil {

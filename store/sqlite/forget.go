@@ -10,8 +10,7 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// forgetSlice is how many rows one transaction drops while forgetting, bodySlice how many of those
-// with a large body.
+// forgetSlice is how many rows one transaction drops while forgetting, bodySlice how many of those with a large body.
 const forgetSlice, bodySlice = 5000, 500
 
 // ForgetSource implements store.Sources.

@@ -82,8 +82,7 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 	}
 	var out []store.Delivery
 	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, from dbfile.Querier) error {
-		// Not a bare parameter: SQLite plans by its value, so it would compile the statement anew
-		// for each push.
+		// Not a bare parameter: SQLite plans by its value, so it would compile the statement anew for each push.
 		rows, err := from.Query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest,
 			type, v_from, v_until, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id
 			LIMIT ? + 0`, q.SourceID, column.Flag(q.Kept), q.After, max(q.Limit, 0))

@@ -20,8 +20,7 @@ const (
 	findText = 10_000
 )
 
-// Find implements store.Chronicle. Equal URIs and prefixes are found by an index, so in a Source of
-// any size.
+// Find implements store.Chronicle. Equal URIs and prefixes are found by an index, so in a Source of any size.
 func (s *Store) Find(ctx context.Context, sourceID int64, text string, limit int) ([]*store.Resource, bool, error) {
 	const what = "look for resources"
 	if limit <= 0 {
@@ -174,8 +173,7 @@ func (s *Store) scanRows(ctx context.Context, what string, q store.ScanQuery,
 		after, to)
 }
 
-// scanIDs finds the next rows of the filters that few resources match, each in a partial index of
-// only those.
+// scanIDs finds the next rows of the filters that few resources match, each in a partial index of only those.
 func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error) {
 	from, to := idRange(q.SourceID)
 	after := max(q.After, from-1)

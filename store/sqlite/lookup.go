@@ -157,8 +157,7 @@ func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
 	return last, nil
 }
 
-// byRange reads the rows behind an id and reports whether enough of them were wanted to do so
-// again.
+// byRange reads the rows behind an id and reports whether enough of them were wanted to do so again.
 func (l *lookup) byRange(ctx context.Context, after int64, open int) (bool, error) {
 	if open == 0 {
 		return true, nil

@@ -18,8 +18,7 @@ const (
 	anyFolder = "SELECT 1 FROM folder WHERE source_id = ? AND name BETWEEN ? AND ? LIMIT 1"
 )
 
-// Names implements store.Resources. Names are looked up as folders first, because a folder is no
-// file.
+// Names implements store.Resources. Names are looked up as folders first, because a folder is no file.
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	folders, files := map[string]struct{}{}, map[string]struct{}{}

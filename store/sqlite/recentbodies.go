@@ -33,10 +33,9 @@ func markOf(d *store.Delivery) bodyMark {
 	return bodyMark(sum[:])
 }
 
-// recentBodies holds the bodies delivered within the last day, up to keepMarks of the newest and at
-// least half as many. The database has them packed, a row for each group, and they are looked up in
-// memory, because an index by digest would change a page of its own for each. It is used while
-// holding the writer.
+// recentBodies holds the bodies delivered within the last day, up to keepMarks of the newest and at least half as
+// many. The database has them packed, a row for each group, and they are looked up in memory, because an index by
+// digest would change a page of its own for each. It is used while holding the writer.
 type recentBodies struct {
 	loaded       bool
 	max          int // in both

@@ -56,8 +56,7 @@ func (x *resourceRow) scan(row *sql.Rows) error {
 	return nil
 }
 
-// collectResources reads rows in the order of resources, one for each want, into at most limit
-// resources.
+// collectResources reads rows in the order of resources, one for each want, into at most limit resources.
 func collectResources(rows *sql.Rows, limit int) ([]*store.Resource, error) {
 	defer rows.Close()
 	var out []*store.Resource
@@ -85,9 +84,8 @@ func collectResources(rows *sql.Rows, limit int) ([]*store.Resource, error) {
 	return out, rows.Err()
 }
 
-// resources reads resources of one Source in id order with all wants. There is no LIMIT, because
-// the wants multiply the rows: unread rows cost nothing, as long as the order is that of an index
-// (TestPlans).
+// resources reads resources of one Source in id order with all wants. There is no LIMIT, because the wants multiply
+// the rows: unread rows cost nothing, as long as the order is that of an index (TestPlans).
 func (s *Store) resources(ctx context.Context, what string, sourceID int64, from, where string, limit int,
 	args ...any) ([]*store.Resource, error) {
 	if limit <= 0 {
@@ -139,8 +137,7 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, e
 		"true", q.Limit, max(q.After, from-1), to, int64(q.Action), int64(q.Now), q.Limit, int64(q.Now+store.LatestDue))
 }
 
-// NextDue implements store.Resources. Work without an instant is due at once: the earliest instant
-// there is.
+// NextDue implements store.Resources. Work without an instant is due at once: the earliest instant there is.
 func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, error) {
 	const (
 		what  = "find the next due work"

@@ -77,8 +77,7 @@ func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList str
 	const find = "SELECT " + setColumns + " FROM sets WHERE source_id = ? AND capability_list = ?"
 	var found []store.Set
 	err := s.fenced(ctx, s.db.WriteAsync, "record a set", c, func(ctx context.Context, w *dbfile.Writer) (err error) {
-		// The usual case writes nothing, and so syncs nothing: an insert with a conflict still
-		// takes an id.
+		// The usual case writes nothing, and so syncs nothing: an insert with a conflict still takes an id.
 		found, err = dbfile.All(ctx, w, setFields, find, c.SourceID, capabilityList)
 		if err != nil || len(found) > 0 {
 			return err
@@ -140,8 +139,7 @@ func (s *Store) counts(ctx context.Context, owed string, args ...any) (c store.C
 	return c, s.db.Fail("count what a set has outstanding", err)
 }
 
-// ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given
-// twice.
+// ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given twice.
 func (s *Store) ownerOf(ctx context.Context, db dbfile.Querier, setID int64) (int64, error) {
 	if id, known := s.owners.Load(setID); known {
 		return id.(int64), nil

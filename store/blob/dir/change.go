@@ -42,8 +42,7 @@ func (c *change) touch(path string) {
 	}
 }
 
-// touchFirst notes a folder that files were moved to: a power cut may leave them in both places,
-// never in none.
+// touchFirst notes a folder that files were moved to: a power cut may leave them in both places, never in none.
 func (c *change) touchFirst(path string) { c.touched[path] = true }
 
 // making notes a folder before it is made. Until its own name is on disk, nothing below it is,

@@ -65,8 +65,7 @@ func asNotFound(err error) error {
 	}
 }
 
-// checkKey checks a key, and refuses what only this system takes for more than a name (drive letters,
-// device names).
+// checkKey checks a key, and refuses what only this system takes for more than a name (drive letters, device names).
 func checkKey(key string, check func(string) error) error {
 	if err := check(key); err != nil {
 		return err

@@ -13,9 +13,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// folders keeps the recently used folders open, so that a name costs one system call however deep
-// it lies. Another process may move a folder: a handle counts only for a while, then its name is
-// checked again.
+// folders keeps the recently used folders open, so that a name costs one system call however deep it lies. Another
+// process may move a folder: a handle counts only for a while, then its name is checked again.
 type folders struct {
 	top   *cachedFolder
 	limit int
@@ -37,9 +36,8 @@ func newFolders(top *folder, limit int) *folders {
 	return &folders{top: &cachedFolder{folder: top, refs: 1}, limit: limit, open: map[string]*cachedFolder{}}
 }
 
-// acquire opens the folder at path, whose name was checked not before since. With making, missing
-// folders are made. The caller releases it. ErrParentNotFolder if a component is something else;
-// fs.ErrNotExist if it is missing.
+// acquire opens the folder at path, whose name was checked not before since. With making, missing folders are made.
+// The caller releases it. ErrParentNotFolder if a component is something else; fs.ErrNotExist if it is missing.
 func (c *folders) acquire(path string, since time.Time, making func(path string)) (*cachedFolder, error) {
 	if path == "" {
 		return c.top, nil

@@ -177,9 +177,8 @@ func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) 
 	return nil
 }
 
-// displace puts what has the name into the trash. A regular file keeps its name until the new one
-// takes it, so that a reader always finds one or the other; anything else is moved. undo is nil if
-// nothing was there.
+// displace puts what has the name into the trash. A regular file keeps its name until the new one takes it, so that a
+// reader always finds one or the other; anything else is moved. undo is nil if nothing was there.
 func (c *change) displace(h *cachedFolder, name, id string) (undo func() error, err error) {
 	info, err := h.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,8 +12,7 @@ import (
 	"resyncd/store/blob"
 )
 
-// keptOpen is how many closed stages keep their descriptor, for syncing a small group. Thousands
-// must not (F11).
+// keptOpen is how many closed stages keep their descriptor, for syncing a small group. Thousands must not (F11).
 const keptOpen = 16
 
 type stage struct {
@@ -217,8 +216,7 @@ func (m *Mirror) Spare(ctx context.Context) {
 	}
 }
 
-// takeSpare returns the spare stage. One made before a failed sync is dropped, because it may be
-// lost.
+// takeSpare returns the spare stage. One made before a failed sync is dropped, because it may be lost.
 func (m *Mirror) takeSpare() *stage {
 	s := m.spare.Swap(nil)
 	if s == nil {

@@ -89,8 +89,7 @@ func unsyncable(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// parallel runs a call for every index, some at a time. It returns the first error, after all have
-// ended.
+// parallel runs a call for every index, some at a time. It returns the first error, after all have ended.
 func parallel(n int, do func(i int) error) error {
 	if n == 1 {
 		return do(0)

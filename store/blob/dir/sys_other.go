@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 )
 
-// The portable ways: os.Root with paths from the mirror root, a sync per file, and no locks (see
-// stageArea).
+// The portable ways: os.Root with paths from the mirror root, a sync per file, and no locks (see stageArea).
 
 func rename(top, from *folder, oldName string, to *folder, newName string) error {
 	return top.root.Rename(below(from, oldName), below(to, newName))

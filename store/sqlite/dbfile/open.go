@@ -186,8 +186,7 @@ func prepareFile(path string) (string, error) {
 	return abs, nil
 }
 
-// openRead leaves no trace. Without a log nobody has the database open, and "immutable" keeps
-// SQLite from making one.
+// openRead leaves no trace. Without a log nobody has the database open, and "immutable" keeps SQLite from making one.
 func (f *File) openRead(ctx context.Context, path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
