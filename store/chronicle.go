@@ -6,12 +6,10 @@ import "context"
 type Point struct {
 	SourceID int64
 	At       Micros // its begin; a multiple of its width
-	// Changes counts files placed or removed, Failed attempts that left one owed, Bytes the placed
-	// bytes.
+	// Changes counts files placed or removed, Failed attempts that left one owed, Bytes the placed bytes.
 	Changes, Failed, Bytes int64
-	// Pushes counts notifications that were carried out, Latency sums their microseconds from
-	// receipt to the durable file. Misses counts changes that a pull saw first although a channel
-	// was active.
+	// Pushes counts notifications that were carried out, Latency sums their microseconds from receipt to the durable
+	// file. Misses counts changes that a pull saw first although a channel was active.
 	Pushes, Latency, LatencyMost, Misses int64
 }
 
@@ -48,10 +46,9 @@ const (
 	SpanFeed         SpanKind = "feed"
 )
 
-// Span is a piece of the evidence for a set's coverage, only for people. A span of a document grows
-// with it: the same URL and From, or of a baseline URL and Until. A notification or a feed is
-// counted with the newest one of its set, kind and document that it touches in the same hour of
-// Source time. Spans without Until are ignored.
+// Span is a piece of the evidence for a set's coverage, only for people. A span of a document grows with it: the same
+// URL and From, or of a baseline URL and Until. A notification or a feed is counted with the newest one of its set,
+// kind and document that it touches in the same hour of Source time. Spans without Until are ignored.
 type Span struct {
 	ID          int64
 	SetID       int64
@@ -92,9 +89,8 @@ type Chronicle interface {
 	// SubscriptionEvents returns the newest of a Source, newest first: each new subscription and
 	// change of State or Verified. Lease is what was granted where Verified changed.
 	SubscriptionEvents(ctx context.Context, sourceID int64, limit int) ([]SubscriptionEvent, error)
-	// Find returns up to limit resources of a Source whose URI contains text, with all wants: the
-	// exact one, those that begin with it, then others in any ASCII letter case; each in the order
-	// of URIs. Nothing in text is a wildcard. The search for others reads a bounded number of rows;
-	// complete reports that there are no more.
+	// Find returns up to limit resources of a Source whose URI contains text, with all wants: the exact one, those
+	// that begin with it, then others in any ASCII letter case; each in the order of URIs. Nothing in text is a
+	// wildcard. The search for others reads a bounded number of rows; complete reports that there are no more.
 	Find(ctx context.Context, sourceID int64, text string, limit int) (found []*Resource, complete bool, err error)
 }

@@ -21,9 +21,8 @@ type Commit struct {
 	// waiting for the disk: until a later commit without the mark is durable, a power cut may take
 	// it back, whole and with everything after it. The end of the process may not.
 	Repeatable bool
-	// DropTombstones removes wants of a set that are absent as of At or before, whose resource has
-	// no file, no work and no set that wants it. A resource without any want left goes, and its
-	// name is free again.
+	// DropTombstones removes wants of a set that are absent as of At or before, whose resource has no file, no work
+	// and no set that wants it. A resource without any want left goes, and its name is free again.
 	DropTombstones *DropTombstones
 }
 
@@ -35,8 +34,7 @@ type ResourceChange struct {
 	// Key is the mirror key, checked with Names; "" for a resource that owns no name yet. A row
 	// that has a key keeps it. Recording it makes folders of its ancestors.
 	Key string
-	// Name is Key as a file system that ignores letter case sees it (F82), "" if that is Key
-	// itself.
+	// Name is Key as a file system that ignores letter case sees it (F82), "" if that is Key itself.
 	Name string
 	Have *Have
 	Work *Work

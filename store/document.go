@@ -34,8 +34,7 @@ type Documents interface {
 	DocumentByID(ctx context.Context, id int64) (Document, error)
 }
 
-// Contents keeps bytes that came with a document and are not yet in the mirror. They go with their
-// resource.
+// Contents keeps bytes that came with a document and are not yet in the mirror. They go with their resource.
 type Contents interface {
 	// Content returns the bytes kept for a resource, or ErrNotFound.
 	Content(ctx context.Context, resourceID int64) ([]byte, error)
@@ -62,7 +61,6 @@ const EvidencePush = "push"
 type Edits interface {
 	// Edits returns the edits of one record by (Observed, Digest); empty for an unknown one.
 	Edits(ctx context.Context, sourceID int64, uri string) ([]Edit, error)
-	// EditsOf returns the edits of several records, aligned with uris. Answers for the same URI
-	// share their bodies.
+	// EditsOf returns the edits of several records, aligned with uris. Answers for the same URI share their bodies.
 	EditsOf(ctx context.Context, sourceID int64, uris []string) ([][]Edit, error)
 }

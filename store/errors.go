@@ -9,8 +9,7 @@ import (
 var (
 	// ErrNotFound: no such record.
 	ErrNotFound = errors.New("not found")
-	// ErrFenced: another process took the Source over; nothing was applied. Stop work on the
-	// Source.
+	// ErrFenced: another process took the Source over; nothing was applied. Stop work on the Source.
 	ErrFenced = errors.New("claim lost: another process took the Source over")
 	// ErrSchema: the database was written by a newer resyncd.
 	ErrSchema = errors.New("state database is newer than this resyncd: upgrade resyncd")
@@ -24,8 +23,7 @@ var (
 	// is written until the database is opened anew (F10).
 	ErrUnsure = errors.New("the disk of the state database did not confirm a write: " +
 		"look at it, then start again, which recovers")
-	// ErrNameTaken: a new resource has the name of another one's file; nothing was applied. Ask
-	// Names again.
+	// ErrNameTaken: a new resource has the name of another one's file; nothing was applied. Ask Names again.
 	ErrNameTaken = errors.New("mirror name is taken by another resource")
 	// ErrReadOnly: the store was opened for reading.
 	ErrReadOnly = errors.New("state database was opened for reading only")

@@ -2,8 +2,7 @@ package store
 
 import "context"
 
-// Delivery is one notification as received, kept until its content is recorded (CONTRIBUTING.md
-// 3.4).
+// Delivery is one notification as received, kept until its content is recorded (CONTRIBUTING.md 3.4).
 type Delivery struct {
 	ID             int64
 	SubscriptionID int64
@@ -14,8 +13,7 @@ type Delivery struct {
 	Signed         bool     // a valid signature by the subscription's secret
 	Digest         [32]byte // SHA-256 of Body
 	Type           string   // Content-Type
-	// From and Until are the interval of the document's head, in Source time, NoTime where it has
-	// none.
+	// From and Until are the interval of the document's head, in Source time, NoTime where it has none.
 	From, Until Micros
 	Body        []byte
 	// Kept says that the content is recorded, but shows what the list of an open gap must hold
@@ -48,20 +46,18 @@ type InboxSize struct {
 
 // Inbox keeps deliveries. Deliver needs no claim, because any process may answer a hub.
 type Inbox interface {
-	// Deliver keeps all of ds in one transaction that survives a power cut when it returns nil
-	// (P4), sets the ID of those that are kept, and counts them in their subscriptions (Delivered,
-	// of which Duplicates, LastDelivery; Missed becomes 0). Deliveries of forgotten Sources count
-	// as done. ErrFull as it says.
+	// Deliver keeps all of ds in one transaction that survives a power cut when it returns nil (P4), sets the ID of
+	// those that are kept, and counts them in their subscriptions (Delivered, of which Duplicates, LastDelivery;
+	// Missed becomes 0). Deliveries of forgotten Sources count as done. ErrFull as it says.
 	//
 	// A signed delivery with a known interval whose body was kept for the same set and kind within
 	// the last day is a duplicate: it is counted, marked as Duplicate and not kept again, without
 	// harm where that was dropped meanwhile (S-67, F35). "Within a day" goes by Received; the Store
 	// may forget the oldest of very many, and need not know what another process keeps beside it.
 	//
-	// readable, unless nil, is called once Deliveries returns them and ID and Duplicate are set.
-	// That is before they are known to survive a power cut, or even if Deliver fails then. Work on
-	// them may begin at once: commits become durable in their order, so nothing durable remains of
-	// a delivery that is lost.
+	// readable, unless nil, is called once Deliveries returns them and ID and Duplicate are set. That is before they
+	// are known to survive a power cut, or even if Deliver fails then. Work on them may begin at once: commits become
+	// durable in their order, so nothing durable remains of a delivery that is lost.
 	Deliver(ctx context.Context, ds []*Delivery, readable func()) error
 	// Durable returns once everything that readable reported and everything committed before,
 	// Repeatable or not, survives a power cut; the error if that is not sure. The mirror must not

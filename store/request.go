@@ -30,8 +30,7 @@ type Request struct {
 
 // Requests carries requests from commands to the daemon and answers back. It needs no claim.
 type Requests interface {
-	// AddRequest records Source, Command and Args as a waiting request, and sets its ID and, if
-	// unset, Created.
+	// AddRequest records Source, Command and Args as a waiting request, and sets its ID and, if unset, Created.
 	AddRequest(ctx context.Context, r *Request) error
 	// TakeRequests returns the waiting requests, oldest first, and marks them as taken at now.
 	TakeRequests(ctx context.Context, now Micros) ([]Request, error)
@@ -42,7 +41,6 @@ type Requests interface {
 	EndRequest(ctx context.Context, id int64, exitCode int, problem string) error
 	// Request returns one, or ErrNotFound; Output holds the lines from index `from` on.
 	Request(ctx context.Context, id int64, from int) (Request, error)
-	// DropRequest takes a request back, unless the daemon has taken it already. Unknown ids are
-	// ignored.
+	// DropRequest takes a request back, unless the daemon has taken it already. Unknown ids are ignored.
 	DropRequest(ctx context.Context, id int64) (taken bool, err error)
 }

@@ -52,17 +52,14 @@ type Want struct {
 	Links   string // JSON of the links worth keeping (duplicates, describedby …), "" for none
 	// Generation is the baseline that last wrote this row, 0 for changes.
 	Generation int64
-	// Held says that the sweep guard stopped this removal. Content fields keep what was wanted
-	// before.
+	// Held says that the sweep guard stopped this removal. Content fields keep what was wanted before.
 	Held bool
 	// Refused is why the URI is not fetched (outside scope or policy), "" otherwise.
 	Refused string
-	// Settled says that the Source's answer about contradicting entries of this version is
-	// recorded.
+	// Settled says that the Source's answer about contradicting entries of this version is recorded.
 	Settled bool
-	// Pushed says that the want comes from a notification and no document has confirmed it yet.
-	// Listed is the want of the documents meanwhile (State WantNone for none); nil for a want that
-	// is not pushed (coverage.md 2).
+	// Pushed says that the want comes from a notification and no document has confirmed it yet. Listed is the want of
+	// the documents meanwhile (State WantNone for none); nil for a want that is not pushed (coverage.md 2).
 	Pushed bool
 	Listed *Want
 	// Inline says that the bytes come with the document itself and are kept by Contents until they
@@ -126,8 +123,7 @@ type Work struct {
 	Since    Micros // local; first failure
 }
 
-// LatestDue is the furthest ahead that work is planned. Later work was planned by a clock that has
-// been set back.
+// LatestDue is the furthest ahead that work is planned. Later work was planned by a clock that has been set back.
 const LatestDue = Micros(2 * time.Hour / time.Microsecond)
 
 // IsDue reports whether the work is due at now: its instant has come, or lies beyond LatestDue.
@@ -152,13 +148,11 @@ type Resources interface {
 	// Sample returns up to n resources of the Source in id order, with all wants: all, else random
 	// ones. It costs no more for millions of resources.
 	Sample(ctx context.Context, sourceID int64, n int) ([]*Resource, error)
-	// Unlisted iterates over ids of resources for which the set's want is present (or ask), was not
-	// written by generation and is at most as new as until (Version.Until <= until); in id order,
-	// in pages. The caller may commit meanwhile; a row changed before its page was read counts as
-	// changed.
+	// Unlisted iterates over ids of resources for which the set's want is present (or ask), was not written by
+	// generation and is at most as new as until (Version.Until <= until); in id order, in pages. The caller may
+	// commit meanwhile; a row changed before its page was read counts as changed.
 	Unlisted(ctx context.Context, setID, generation int64, until Micros) iter.Seq2[int64, error]
-	// ByIDs returns the resources with these ids, in id order, with all wants; unknown ids are left
-	// out.
+	// ByIDs returns the resources with these ids, in id order, with all wants; unknown ids are left out.
 	ByIDs(ctx context.Context, ids []int64) ([]*Resource, error)
 	// Names returns, aligned with names, how they are used in the mirror: as the name of a
 	// resource's file (on disk or not), as a folder above one, or not. The caller passes folded
@@ -191,9 +185,8 @@ type DueQuery struct {
 // Filter selects resources for Scan.
 type Filter uint8
 
-// The filters of Scan. Mirrored: files on disk (present and kept). Absent: wants that are absent.
-// Pushed: it needs a set. With a set, only resources with a want of this set match; owed, held and
-// refused are meant as in Counts then.
+// The filters of Scan. Mirrored: files on disk (present and kept). Absent: wants that are absent. Pushed: it needs a
+// set. With a set, only resources with a want of this set match; owed, held and refused are meant as in Counts then.
 const (
 	FilterAll Filter = iota
 	FilterOwed

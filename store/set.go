@@ -31,8 +31,7 @@ type SetState struct {
 	Proven, Joint []Interval
 	// Gone counts consecutive consistent reads in which the Source no longer offered this set (F71).
 	Gone int
-	// InStep and Problem are the outcome of the last pull, for status. Problem is "" or one
-	// sentence with what to do.
+	// InStep and Problem are the outcome of the last pull, for status. Problem is "" or one sentence with what to do.
 	InStep   bool
 	Problem  string
 	Cause    string // of Problem in a stable word such as http-404, "" where none stands for it
@@ -44,8 +43,7 @@ type Interval struct{ From, Until Micros }
 
 // Sets keeps the sets of a Source.
 type Sets interface {
-	// EnsureSet returns the set, created if it is new. A power cut may take it back, as with
-	// EnsureDocument.
+	// EnsureSet returns the set, created if it is new. A power cut may take it back, as with EnsureDocument.
 	EnsureSet(ctx context.Context, c Claim, capabilityList string) (Set, error)
 	// Sets returns the sets of a Source, oldest first.
 	Sets(ctx context.Context, sourceID int64) ([]Set, error)

@@ -40,9 +40,8 @@ type Sources interface {
 	ForgetSource(ctx context.Context, c Claim) error
 }
 
-// Claim is the right to write one Source's data through the Store that granted it. It ends with
-// release, with the process, or when a newer claim was granted; then its commits fail with
-// ErrFenced.
+// Claim is the right to write one Source's data through the Store that granted it. It ends with release, with the
+// process, or when a newer claim was granted; then its commits fail with ErrFenced.
 type Claim struct {
 	SourceID int64
 	Epoch    int64

@@ -5,11 +5,10 @@ import (
 	"io"
 )
 
-// Store is one state database. Every method is safe for concurrent use; reads see the last commit.
-// All writes that concern a Source's data go through Commit under a Claim. A method returns
-// ErrNotFound where its comment says so, ErrFenced when a claim was lost, ErrReadOnly where it
-// would write and may not, ErrCorrupt when damage shows; anything else is a failure of the medium,
-// wrapped with what was tried.
+// Store is one state database. Every method is safe for concurrent use; reads see the last commit. All writes that
+// concern a Source's data go through Commit under a Claim. A method returns ErrNotFound where its comment says so,
+// ErrFenced when a claim was lost, ErrReadOnly where it would write and may not, ErrCorrupt when damage shows;
+// anything else is a failure of the medium, wrapped with what was tried.
 type Store interface {
 	Sources
 	Sets
@@ -52,7 +51,6 @@ type Maintainer interface {
 	//     the 10,000 of each set that were recorded last, and events of subscriptions beyond the
 	//     last 500 of each Source.
 	Tidy(ctx context.Context) (more bool, err error)
-	// Check looks for damage and returns an error that wraps ErrCorrupt if it finds any. It reads
-	// the whole database.
+	// Check looks for damage and returns an error that wraps ErrCorrupt if it finds any. It reads the whole database.
 	Check(ctx context.Context) error
 }

@@ -15,8 +15,7 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrNotRegular: a link, FIFO, device or folder lies where a file was expected.
 	ErrNotRegular = errors.New("not a regular file")
-	// ErrIsFolder: a folder lies under the key; folders that hold anything are never replaced or
-	// removed.
+	// ErrIsFolder: a folder lies under the key; folders that hold anything are never replaced or removed.
 	ErrIsFolder = errors.New("a folder is in the way")
 	// ErrParentNotFolder: a component before the last is not a folder, or is a link. KeyError.At names it.
 	ErrParentNotFolder = errors.New("a parent is not a folder")
@@ -38,8 +37,7 @@ var (
 	ErrBusy = errors.New("out of file descriptors or memory")
 )
 
-// Systemic tells whether an error is the whole mirror's and not one file's. Pause this mirror and
-// try again later.
+// Systemic tells whether an error is the whole mirror's and not one file's. Pause this mirror and try again later.
 func Systemic(err error) bool {
 	for _, cause := range [...]error{ErrNoSpace, ErrReadOnly, ErrIO, ErrSync, ErrBusy, ErrUnmarked} {
 		if errors.Is(err, cause) {

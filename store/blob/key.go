@@ -20,8 +20,7 @@ func CheckKey(key string) error {
 	return CheckForeignKey(key)
 }
 
-// CheckForeignKey is CheckKey without the limit of length: other programs' files must be visible
-// and removable.
+// CheckForeignKey is CheckKey without the limit of length: other programs' files must be visible and removable.
 func CheckForeignKey(key string) error {
 	if strings.IndexByte(key, 0) >= 0 {
 		return fmt.Errorf("%w: holds a NUL byte", ErrKey)

@@ -16,8 +16,7 @@ const (
 	maxID        = 64
 )
 
-// NewTrashID makes a unique id for a file that is trashed now. The caller records it before or
-// after.
+// NewTrashID makes a unique id for a file that is trashed now. The caller records it before or after.
 func NewTrashID(now time.Time) string {
 	var chance [(idDigits - idTimeDigits) / 2]byte
 	rand.Read(chance[:]) // never fails (crypto/rand)
@@ -36,8 +35,7 @@ func TrashTime(id string) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// CheckTrashID reports why an id cannot name a file in every store: it must be 1 to 64 letters,
-// digits, "-" or "_".
+// CheckTrashID reports why an id cannot name a file in every store: it must be 1 to 64 letters, digits, "-" or "_".
 func CheckTrashID(id string) error {
 	if id == "" || len(id) > maxID {
 		return fmt.Errorf("%w: trash id of %d bytes", ErrKey, len(id))

@@ -12,7 +12,6 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// pointColumns are those of pointFields.
 const pointColumns = "at, source_id, changes, failed, bytes, pushes, latency, latency_most, misses"
 
 func pointFields(p *store.Point) []any {
@@ -30,7 +29,6 @@ const (
 		misses = misses + excluded.misses`
 )
 
-// widths are the widths that are kept.
 func widths() [3]store.Width { return [...]store.Width{store.Minute, store.Hour, store.Day} }
 
 type bucket struct {
@@ -39,7 +37,6 @@ type bucket struct {
 	source int64
 }
 
-// bucketStart is the begin of the bucket that holds at.
 func bucketStart(at store.Micros, w store.Width) store.Micros {
 	size := store.Micros(w) * 1e6
 	into := at % size

@@ -40,8 +40,7 @@ func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store
 		return store.Claim{}, nil, &store.HeldError{Source: name, Holder: last}
 	}
 	c := &claim{unlock: unlock}
-	// A power cut may take the epoch back, because it also ends the process that the epoch would
-	// fence off.
+	// A power cut may take the epoch back, because it also ends the process that the epoch would fence off.
 	err = s.db.WriteAsync(ctx, "claim source "+name, func(ctx context.Context, w *dbfile.Writer) error {
 		return w.Get(ctx, `UPDATE source SET epoch = epoch + 1, holder = ? WHERE id = ? AND name IS NOT NULL
 			RETURNING epoch`, []any{holder, sourceID}, &c.epoch)
@@ -55,7 +54,6 @@ func (s *Store) Claim(ctx context.Context, sourceID int64, holder string) (store
 	return store.Claim{SourceID: sourceID, Epoch: c.epoch}, func() error { return s.unclaim(sourceID, c) }, nil
 }
 
-// unclaim releases a claim once.
 func (s *Store) unclaim(sourceID int64, c *claim) error {
 	s.mu.Lock()
 	mine := s.claims[sourceID] == c
@@ -77,17 +75,10 @@ func (s *Store) held(c store.Claim) bool {
 	return h != nil && h.epoch == c.Epoch
 }
 
-// writeFunc is a way to write: Write or WriteAsync of a dbfile.File.
 type writeFunc func(ctx context.Context, what string, fn func(context.Context, *dbfile.Writer) error) error
 
 // fenced runs fn in a transaction that succeeds only while the claim is the newest of its Source.
-func (s *Store) fenced(ctx context.Context, what string, c store.Claim,
-	fn func(context.Context, *dbfile.Writer) error) error {
-	return s.fencedBy(ctx, s.db.Write, what, c, fn)
-}
-
-// fencedBy is fenced with a given way to write.
-func (s *Store) fencedBy(ctx context.Context, write writeFunc, what string, c store.Claim,
+func (s *Store) fenced(ctx context.Context, write writeFunc, what string, c store.Claim,
 	fn func(context.Context, *dbfile.Writer) error) error {
 	if s.db.Writable() && !s.held(c) {
 		return fmt.Errorf("%s: %w", what, store.ErrFenced)

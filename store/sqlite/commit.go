@@ -15,7 +15,7 @@ func (s *Store) Commit(ctx context.Context, c *store.Commit) error {
 	if c.Repeatable {
 		write = s.db.WriteAsync
 	}
-	if err := s.fencedBy(ctx, write, "record a step", c.Claim, p.apply); err != nil {
+	if err := s.fenced(ctx, write, "record a step", c.Claim, p.apply); err != nil {
 		return err
 	}
 	// The ids are set only after the commit succeeded.
@@ -53,8 +53,7 @@ func (p *commit) apply(ctx context.Context, w *dbfile.Writer) error {
 	return nil
 }
 
-// checkSets fails if a part of the commit is of another Source's set: it would be written without a
-// claim.
+// checkSets fails if a part of the commit is of another Source's set: it would be written without a claim.
 func (p *commit) checkSets(ctx context.Context, w *dbfile.Writer) error {
 	sets := map[int64]bool{}
 	last := int64(0)
@@ -104,15 +103,19 @@ func (p *commit) sets(ctx context.Context, w *dbfile.Writer) error {
 		if change.Resources == 0 && change.Bytes == 0 {
 			continue
 		}
-		var resources, bytes int64
+		var wrong bool
 		err := w.Get(ctx, `UPDATE sets SET resources = resources + ?, bytes = bytes + ? WHERE id = ?
-			RETURNING resources, bytes`, []any{change.Resources, change.Bytes, change.ID}, &resources, &bytes)
+			RETURNING resources < 0 OR bytes < 0`, []any{change.Resources, change.Bytes, change.ID}, &wrong)
 		if err != nil {
 			return err
 		}
-		if resources < 0 || bytes < 0 {
+		if wrong {
 			p.s.log.Warn("the counters of a set were wrong; counted anew", "set", change.ID)
-			if err := recount(ctx, w, change.ID, &resources, &bytes); err != nil {
+			_, err := w.Exec(ctx, `UPDATE sets SET (resources, bytes) =
+				(SELECT count(*), coalesce(sum(r.length), 0) FROM want w CROSS JOIN resource r ON r.id = w.resource_id
+					WHERE w.set_id = sets.id AND (w.state IN (1, 3) OR w.held <> 0) AND r.have <> 0)
+				WHERE id = ?`, change.ID)
+			if err != nil {
 				return err
 			}
 		}
@@ -131,7 +134,6 @@ func (p *commit) sourceChange(ctx context.Context, w *dbfile.Writer) error {
 	return err
 }
 
-// checkSource fails for a record of another Source.
 func (p *commit) checkSource(sourceID int64) error {
 	if sourceID != 0 && sourceID != p.source {
 		return fmt.Errorf("a record of source %d in a commit of source %d", sourceID, p.source)

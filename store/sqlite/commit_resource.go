@@ -14,19 +14,18 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// These statements are OR FAIL: by default SQLite copies each page that a statement changes, to undo
-// its first rows if a later one fails, which costs much with URIs in random order. Here a failure
-// ends the transaction anyway.
+// These statements are OR FAIL: by default SQLite copies each page that a statement changes, to undo its first rows
+// if a later one fails, which costs much with URIs in random order. Here a failure ends the transaction anyway.
 const (
 	insertRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	insertHead = `INSERT OR FAIL INTO resource
 		(id, source_id, uri, key, name, have, length, file, action, due, failure) VALUES `
 	insertTail = " ON CONFLICT (source_id, uri) DO NOTHING"
 
-	updateRow  = "(?, ?, ?, ?, ?, ?, ?)"
-	updateHead = `UPDATE OR FAIL resource SET have = v.column2, length = v.column3, file = v.column4,
-		action = v.column5, due = v.column6, failure = v.column7 FROM (VALUES `
-	updateTail = ") v WHERE resource.id = v.column1"
+	// What an update sets, of a list v of values behind the id.
+	updateHave = "have = v.column2, length = v.column3, file = v.column4"
+	updateWork = "action = v.column2, due = v.column3, failure = v.column4"
+	updateBoth = updateHave + ", action = v.column5, due = v.column6, failure = v.column7"
 
 	wantRow  = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	wantHead = `INSERT OR FAIL INTO want
@@ -53,26 +52,118 @@ func (p *commit) resources(ctx context.Context, w *dbfile.Writer) error {
 	if err != nil {
 		return err
 	}
-	var uniform []int // uniform ones since the last other one, written together
+	u := updates{p: p}
+	from, to := idRange(p.source)
 	for i := range p.c.Resources {
-		r := &p.c.Resources[i]
-		if r.Have != nil && r.Work != nil && r.Key == "" && (r.ID != 0 || known[i]) {
-			uniform = append(uniform, i)
-			continue
-		}
-		if err := p.updateMany(ctx, w, uniform); err != nil {
-			return err
-		}
-		uniform = uniform[:0]
+		r, id := &p.c.Resources[i], p.ids[i]
 		if r.ID == 0 && !known[i] {
 			p.addFolders(r)
 			continue
 		}
-		if err := p.update(ctx, w, p.ids[i], r); err != nil {
+		if id < from || id >= to {
+			return fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound)
+		}
+		if err := u.add(ctx, w, i); err != nil {
+			return err
+		}
+		if r.Key == "" {
+			continue
+		}
+		n, err := w.Exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			p.addFolders(r)
+		}
+	}
+	if err := u.write(ctx, w); err != nil {
+		return err
+	}
+	return mustExist(ctx, w, u.unchanged)
+}
+
+// mustExist fails unless all of these resources exist: a want must keep its resource.
+func mustExist(ctx context.Context, w *dbfile.Writer, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	missing, err := dbfile.All(ctx, w, idField, `SELECT j.value FROM json_each(?) j
+		WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE r.id = j.value)`, column.IDs(ids))
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("resources %d: %w", missing, store.ErrNotFound)
+	}
+	return err
+}
+
+// updates gathers changes of different rows that set the same columns, to write several in one
+// statement, which is faster.
+type updates struct {
+	p         *commit
+	set       string
+	which     []int
+	rows      map[int64]bool // of which
+	unchanged []int64        // rows without a change of their own
+}
+
+func (u *updates) add(ctx context.Context, w *dbfile.Writer, i int) error {
+	r, id := &u.p.c.Resources[i], u.p.ids[i]
+	var set string
+	switch {
+	case r.Have != nil && r.Work != nil:
+		set = updateBoth
+	case r.Have != nil:
+		set = updateHave
+	case r.Work != nil:
+		set = updateWork
+	default:
+		u.unchanged = append(u.unchanged, id)
+		return nil
+	}
+	if set != u.set || u.rows[id] {
+		if err := u.write(ctx, w); err != nil {
+			return err
+		}
+		u.set, u.rows = set, map[int64]bool{}
+	}
+	u.which, u.rows[id] = append(u.which, i), true
+	return nil
+}
+
+// write writes what was gathered, in the order of the rows.
+func (u *updates) write(ctx context.Context, w *dbfile.Writer) error {
+	p := u.p
+	slices.SortFunc(u.which, func(a, b int) int { return cmp.Compare(p.ids[a], p.ids[b]) })
+	row := parametersFor(u.set + ", id")
+	for part := range batches(u.which) {
+		p.args = p.args[:0]
+		for _, i := range part {
+			r := &p.c.Resources[i]
+			p.args = append(p.args, p.ids[i])
+			if r.Have != nil {
+				p.args = appendHave(p.args, r.Have)
+			}
+			if r.Work != nil {
+				p.args = appendWork(p.args, r.Work)
+			}
+		}
+		query := "UPDATE OR FAIL resource SET " + u.set + " FROM (VALUES " + rowsOf(row, len(part)) +
+			") v WHERE resource.id = v.column1"
+		if len(part) == 1 {
+			query = "UPDATE resource SET " + strings.ReplaceAll(u.set, "v.column", "?") + " WHERE id = ?1"
+		}
+		n, err := w.Exec(ctx, query, p.args...)
+		if err == nil && n < int64(len(part)) {
+			for _, i := range part {
+				u.unchanged = append(u.unchanged, p.ids[i]) // one is missing, and mustExist finds which
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return p.updateMany(ctx, w, uniform)
+	u.which = u.which[:0]
+	return nil
 }
 
 // insert adds new resources, with ids in the order given, and returns those that were known
@@ -157,78 +248,6 @@ func appendWork(args []any, k *store.Work) []any {
 	return append(args, int64(k.Action), column.Instant(k.Due), failure)
 }
 
-func (p *commit) update(ctx context.Context, w *dbfile.Writer, id int64, r *store.ResourceChange) error {
-	if from, to := idRange(p.source); id < from || id >= to {
-		return fmt.Errorf("resource %d is not of the claimed source: %w", id, store.ErrNotFound)
-	}
-	p.args = p.args[:0]
-	var set string
-	if r.Have != nil {
-		set += ", have = ?, length = ?, file = ?"
-		p.args = appendHave(p.args, r.Have)
-	}
-	if r.Work != nil {
-		set += ", action = ?, due = ?, failure = ?"
-		p.args = appendWork(p.args, r.Work)
-	}
-	if set == "" {
-		set = ", id = id" // a want must keep its resource
-	}
-	if err := metRow(w.Exec(ctx, "UPDATE resource SET "+set[2:]+" WHERE id = ?", append(p.args, id)...)); err != nil {
-		return fmt.Errorf("resource %d: %w", id, err)
-	}
-	if r.Key == "" {
-		return nil
-	}
-	n, err := w.Exec(ctx, "UPDATE resource SET key = ?, name = ? WHERE id = ? AND key = ''", r.Key, nameArg(r), id)
-	if err == nil && n > 0 {
-		p.addFolders(r)
-	}
-	return err
-}
-
-// updateMany is update for changes with a Have and a Work, as a fetched file has, several in one
-// statement in the order of their rows, which is faster. They must have no key; a row that occurs
-// twice makes it write one by one, in the order of the commit.
-func (p *commit) updateMany(ctx context.Context, w *dbfile.Writer, which []int) error {
-	if len(which) == 0 {
-		return nil
-	}
-	sorted := slices.SortedFunc(slices.Values(which), func(a, b int) int { return cmp.Compare(p.ids[a], p.ids[b]) })
-	for i := 1; i < len(sorted); i++ {
-		if p.ids[sorted[i]] == p.ids[sorted[i-1]] {
-			return p.updateEach(ctx, w, which)
-		}
-	}
-	from, to := idRange(p.source)
-	for len(sorted) >= rowsAtOnce && p.ids[sorted[0]] >= from && p.ids[sorted[rowsAtOnce-1]] < to {
-		p.args = p.args[:0]
-		for _, i := range sorted[:rowsAtOnce] {
-			r := &p.c.Resources[i]
-			p.args = appendWork(appendHave(append(p.args, p.ids[i]), r.Have), r.Work)
-		}
-		n, err := w.Exec(ctx, updateHead+rowsOf(updateRow, rowsAtOnce)+updateTail, p.args...)
-		if err != nil {
-			return err
-		}
-		if n != rowsAtOnce {
-			break // one is missing; update finds which
-		}
-		sorted = sorted[rowsAtOnce:]
-	}
-	return p.updateEach(ctx, w, sorted)
-}
-
-func (p *commit) updateEach(ctx context.Context, w *dbfile.Writer, which []int) error {
-	for _, i := range which {
-		if err := p.update(ctx, w, p.ids[i], &p.c.Resources[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addFolders notes the folders above a file.
 func (p *commit) addFolders(r *store.ResourceChange) {
 	name := r.Name
 	if name == "" {
@@ -270,6 +289,5 @@ func appendWant(args []any, id int64, want *store.Want) []any {
 		column.Flag(want.Held), column.Text(want.Refused), column.PackWant(want), column.Flag(want.Pushed))
 }
 
-// wantStep is how many wants one statement reads, because the pages it changes stay in memory until
-// it ends.
+// wantStep is how many wants one statement reads, because the pages it changes stay in memory until it ends.
 const wantStep = 2_000

@@ -23,7 +23,6 @@ type group struct {
 	recent   *recentBodies
 }
 
-// received is what a group has for one subscription.
 type received struct {
 	id                    int64
 	delivered, duplicates int64
@@ -82,7 +81,7 @@ func (g *group) insert(ctx context.Context, w *dbfile.Writer, which []int) error
 			d := g.ds[i]
 			g.args = append(g.args, d.SubscriptionID, d.SourceID, d.SetID, string(d.Kind), column.Instant(d.Received),
 				column.Flag(d.Signed), d.Digest[:],
-				d.Type, column.Instant(d.From), column.Instant(d.Until), bytesOf(d.Body))
+				d.Type, column.Instant(d.From), column.Instant(d.Until), column.NotNil(d.Body))
 		}
 		last, err := w.Insert(ctx, deliveryHead+rowsOf(deliveryRow, len(part)), g.args...)
 		if err != nil {

@@ -11,8 +11,7 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// documentColumns are those of documentFields, which begin with saidColumns: what reading a document
-// changes.
+// documentColumns are those of documentFields, which begin with saidColumns: what reading a document changes.
 const (
 	documentColumns = saidColumns + ", id, source_id, url"
 	saidColumns     = "set_id, kind, etag, last_modified, at, v_from, v_until, last_entry, entries, complete, body, " +
@@ -35,7 +34,7 @@ func (s *Store) EnsureDocument(ctx context.Context, c store.Claim, setID int64, 
 			return id, nil
 		}
 	}
-	err := s.fencedBy(ctx, s.db.WriteAsync, "record a document", c, func(ctx context.Context, w *dbfile.Writer) error {
+	err := s.fenced(ctx, s.db.WriteAsync, "record a document", c, func(ctx context.Context, w *dbfile.Writer) error {
 		if setID != 0 {
 			if err := s.owned(ctx, w, c, setID); err != nil {
 				return err
@@ -90,13 +89,11 @@ func putDocument(ctx context.Context, w *dbfile.Writer, sourceID int64, d *store
 const withDocuments = `SELECT c.id FROM source c WHERE
 	(SELECT d.source_id FROM document d WHERE d.source_id = c.id LIMIT 1 OFFSET ?) IS NOT NULL`
 
-// unusedMost is how many records of documents one call of Tidy drops.
 const unusedMost = 20_000
 
-// unusedDocuments finds records of documents beyond the newest of a Source that nothing refers to:
-// a Source could make them without end by renaming its lists. The search reads everything that
-// could refer to one, so it waits until there are twice as many as are kept, or as the last search
-// left.
+// unusedDocuments finds records of documents beyond the newest of a Source that nothing refers to: a Source could
+// make them without end by renaming its lists. The search reads everything that could refer to one, so it waits until
+// there are twice as many as are kept, or as the last search left.
 func (s *Store) unusedDocuments(ctx context.Context) (ids []int64, err error) {
 	sources, err := dbfile.All(ctx, s.db, idField, withDocuments, 2*keepDocuments)
 	if err != nil {

@@ -38,12 +38,8 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 	}
 	at := positions(uris)
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
-		size := chunkSize
-		if len(chunk) == 1 {
-			size = 1
-		}
-		found, err := dbfile.All(ctx, s.db, editFields, "SELECT "+editColumns+
-			" FROM edit WHERE source_id = ? AND uri IN ("+placeholders(size)+")", listArgs(sourceID, chunk)[:1+size]...)
+		found, err := anyOf(ctx, s.db, editFields, "SELECT "+editColumns+" FROM edit WHERE source_id = ? AND uri IN ",
+			sourceID, chunk)
 		if err != nil {
 			return nil, s.db.Fail(what, err)
 		}
@@ -61,7 +57,6 @@ func (s *Store) EditsOf(ctx context.Context, sourceID int64, uris []string) ([][
 	return out, nil
 }
 
-// edits adds the new ones.
 func (p *commit) edits(ctx context.Context, w *dbfile.Writer) error {
 	for i := range p.c.Edits {
 		if err := p.checkSource(p.c.Edits[i].SourceID); err != nil {
@@ -71,7 +66,7 @@ func (p *commit) edits(ctx context.Context, w *dbfile.Writer) error {
 	return writeRows(ctx, w, "INSERT INTO edit ("+editColumns+") VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?)",
 		" ON CONFLICT (source_id, uri, digest) DO NOTHING", p.c.Edits, func(args []any, e store.Edit) []any {
 			return append(args, p.source, e.URI, e.Digest[:], column.Instant(e.Observed), e.Author,
-				column.Instant(e.Received), e.Evidence, bytesOf(e.Body))
+				column.Instant(e.Received), e.Evidence, column.NotNil(e.Body))
 		})
 }
 

@@ -10,15 +10,14 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// forgetSlice is how many rows one transaction drops while forgetting, bodySlice how many of those
-// with a large body.
+// forgetSlice is how many rows one transaction drops while forgetting, bodySlice how many of those with a large body.
 const forgetSlice, bodySlice = 5000, 500
 
 // ForgetSource implements store.Sources.
 func (s *Store) ForgetSource(ctx context.Context, c store.Claim) error {
 	// The name goes first, so that nobody finds the Source any more: an interruption leaves rows to
 	// drop, never a Source whose coverage promises rows that are gone.
-	err := s.fenced(ctx, "forget a source", c, func(ctx context.Context, w *dbfile.Writer) error {
+	err := s.fenced(ctx, s.db.Write, "forget a source", c, func(ctx context.Context, w *dbfile.Writer) error {
 		if _, err := w.Exec(ctx, "UPDATE source SET name = NULL, epoch = epoch + 1 WHERE id = ?",
 			c.SourceID); err != nil {
 			return err

@@ -31,7 +31,6 @@ func (s *Store) Deliver(ctx context.Context, ds []*store.Delivery, readable func
 // Durable implements store.Inbox.
 func (s *Store) Durable(context.Context) error { return s.db.Durable() }
 
-// resize adds to the inbox size of a Source.
 func resize(ctx context.Context, w *dbfile.Writer, source int64, by store.InboxSize) error {
 	if by == (store.InboxSize{}) {
 		return nil
@@ -83,8 +82,7 @@ func (s *Store) Deliveries(ctx context.Context, q store.InboxQuery) ([]store.Del
 	}
 	var out []store.Delivery
 	err := s.db.ReadOnWriter(ctx, true, func(ctx context.Context, from dbfile.Querier) error {
-		// Not a bare parameter: SQLite plans by its value, so it would compile the statement anew
-		// for each push.
+		// Not a bare parameter: SQLite plans by its value, so it would compile the statement anew for each push.
 		rows, err := from.Query(ctx, `SELECT id, subscription_id, source_id, set_id, kind, received, signed, digest,
 			type, v_from, v_until, kept, body FROM inbox WHERE source_id = ? AND kept = ? AND id > ? ORDER BY id
 			LIMIT ? + 0`, q.SourceID, column.Flag(q.Kept), q.After, max(q.Limit, 0))
@@ -117,7 +115,6 @@ func upTo(rows *sql.Rows, limit int64) ([]store.Delivery, error) {
 	return out, rows.Err()
 }
 
-// inbox ends or keeps deliveries (store.InboxChange).
 func (p *commit) inbox(ctx context.Context, w *dbfile.Writer) error {
 	var size store.InboxSize
 	for _, ch := range p.c.Inbox {
@@ -148,12 +145,4 @@ func (p *commit) inbox(ctx context.Context, w *dbfile.Writer) error {
 		}
 	}
 	return resize(ctx, w, p.source, size)
-}
-
-// bytesOf is b as an argument that is never NULL.
-func bytesOf(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }

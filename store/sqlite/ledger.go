@@ -74,8 +74,7 @@ func (s *Store) TrashedOf(ctx context.Context, sourceID int64, uri string) (stor
 	return found, s.db.Fail("look into the trash", err)
 }
 
-// History implements store.Ledger. A negative document is a notification, which has no record of
-// its own.
+// History implements store.Ledger. A negative document is a notification, which has no record of its own.
 func (s *Store) History(ctx context.Context, sourceID int64, uri string) ([]store.Event, error) {
 	events, err := dbfile.All(ctx, s.db, eventFields, `SELECT e.source_id, e.uri, e.at, e.what, e.v_from, e.v_until,
 			e.ordinal, e.document, e.detail,

@@ -20,8 +20,7 @@ const (
 	findText = 10_000
 )
 
-// Find implements store.Chronicle. Equal URIs and prefixes are found by an index, so in a Source of
-// any size.
+// Find implements store.Chronicle. Equal URIs and prefixes are found by an index, so in a Source of any size.
 func (s *Store) Find(ctx context.Context, sourceID int64, text string, limit int) ([]*store.Resource, bool, error) {
 	const what = "look for resources"
 	if limit <= 0 {
@@ -57,7 +56,6 @@ type finder struct {
 	found  map[int64]bool
 }
 
-// add appends the new ids of a query, and reports whether there are enough.
 func (f *finder) add(ctx context.Context, query string, args ...any) (enough bool, err error) {
 	ids, err := dbfile.All(ctx, f.s.db, idField, query, args...)
 	if err != nil {
@@ -175,8 +173,7 @@ func (s *Store) scanRows(ctx context.Context, what string, q store.ScanQuery,
 		after, to)
 }
 
-// scanIDs finds the next rows of the filters that few resources match, each in a partial index of
-// only those.
+// scanIDs finds the next rows of the filters that few resources match, each in a partial index of only those.
 func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error) {
 	from, to := idRange(q.SourceID)
 	after := max(q.After, from-1)
@@ -232,7 +229,6 @@ func (s *Store) scanIDs(ctx context.Context, q store.ScanQuery) ([]int64, error)
 	return ids[:min(len(ids), max(q.Limit, 0))], nil
 }
 
-// setIDs are the sets of a query.
 func (s *Store) setIDs(ctx context.Context, q store.ScanQuery) ([]int64, error) {
 	if q.SetID != 0 {
 		return []int64{q.SetID}, nil

@@ -78,14 +78,8 @@ func (l *lookup) run(ctx context.Context) error {
 			return err
 		}
 	}
-	var rest []int
-	for next := 0; ; {
-		more := l.unanswered(&next, chunkSize)
-		if len(more) == 0 {
-			break
-		}
-		rest = append(rest, more...)
-	}
+	next := 0
+	rest := l.unanswered(&next, len(l.uris))
 	// In the order of the index, so that neighbours share its pages.
 	slices.SortFunc(rest, func(a, b int) int { return strings.Compare(l.uris[a], l.uris[b]) })
 	for chunk := range slices.Chunk(rest, chunkSize) {
@@ -163,8 +157,7 @@ func (l *lookup) byURI(ctx context.Context, which []int) (int64, error) {
 	return last, nil
 }
 
-// byRange reads the rows behind an id and reports whether enough of them were wanted to do so
-// again.
+// byRange reads the rows behind an id and reports whether enough of them were wanted to do so again.
 func (l *lookup) byRange(ctx context.Context, after int64, open int) (bool, error) {
 	if open == 0 {
 		return true, nil
@@ -195,21 +188,23 @@ func (l *lookup) take(rows *sql.Rows) (hits int, err error) {
 		if l.found[i] != nil {
 			continue
 		}
-		if len(l.pool) == cap(l.pool) {
-			l.pool = make([]store.Resource, 0, min(len(l.uris), poolSize))
-		}
-		l.pool = append(l.pool, l.row.res)
-		r := &l.pool[len(l.pool)-1]
+		r := keep(&l.pool, len(l.uris), &l.row.res)
 		r.URI = l.uris[i] // the caller's copy, so that the row's can be freed
 		if l.row.setID.Valid {
-			if len(l.wants) == cap(l.wants) {
-				l.wants = make([]store.Want, 0, min(len(l.uris), poolSize))
-			}
 			l.row.want.SetID = l.setID
-			l.wants = append(l.wants, l.row.want)
+			keep(&l.wants, len(l.uris), &l.row.want)
 			r.Wants = l.wants[len(l.wants)-1 : len(l.wants) : len(l.wants)]
 		}
 		l.found[i] = r
 	}
 	return hits, rows.Err()
+}
+
+// keep copies a result into memory that is allocated for several at once.
+func keep[T any](pool *[]T, expected int, result *T) *T {
+	if len(*pool) == cap(*pool) {
+		*pool = make([]T, 0, min(expected, poolSize))
+	}
+	*pool = append(*pool, *result)
+	return &(*pool)[len(*pool)-1]
 }

@@ -18,8 +18,7 @@ const (
 	anyFolder = "SELECT 1 FROM folder WHERE source_id = ? AND name BETWEEN ? AND ? LIMIT 1"
 )
 
-// Names implements store.Resources. Names are looked up as folders first, because a folder is no
-// file.
+// Names implements store.Resources. Names are looked up as folders first, because a folder is no file.
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	folders, files := map[string]struct{}{}, map[string]struct{}{}
@@ -48,7 +47,6 @@ func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]st
 // whether there are any in a range.
 func (s *Store) addNames(ctx context.Context, sourceID int64, sorted []string, known map[string]struct{}, some,
 	query string) error {
-	query += "(" + placeholders(chunkSize) + ")"
 	for chunk := range slices.Chunk(sorted, chunkSize) {
 		may, err := anyIn(ctx, s.db, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
 		if err != nil {
@@ -57,7 +55,7 @@ func (s *Store) addNames(ctx context.Context, sourceID int64, sorted []string, k
 		if !may {
 			continue
 		}
-		found, err := dbfile.All(ctx, s.db, textField, query, listArgs(sourceID, chunk)...)
+		found, err := anyOf(ctx, s.db, textField, query, sourceID, chunk)
 		if err != nil {
 			return err
 		}
@@ -79,9 +77,8 @@ func (s *Store) ByKeys(ctx context.Context, sourceID int64, names []string) ([]*
 		name string
 	}
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(at)), chunkSize) {
-		found, err := dbfile.All(ctx, s.db, func(r *named) []any { return []any{&r.id, &r.name} },
-			"SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ("+placeholders(chunkSize)+")",
-			listArgs(sourceID, chunk)...)
+		found, err := anyOf(ctx, s.db, func(r *named) []any { return []any{&r.id, &r.name} },
+			"SELECT r.id, coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ", sourceID, chunk)
 		if err != nil {
 			return nil, s.db.Fail(what, err)
 		}
@@ -109,23 +106,27 @@ func positions(list []string) map[string][]int {
 	return at
 }
 
-// listArgs are the arguments of a statement for chunkSize strings, filled up with the first.
-func listArgs(sourceID int64, chunk []string) []any {
-	args := make([]any, 0, 1+chunkSize)
-	args = append(args, sourceID)
-	for _, v := range chunk {
-		args = append(args, v)
+// anyOf reads the rows of a query for a Source and up to chunkSize strings, whose list ends it. The list is filled up,
+// so that few statements serve all lengths.
+func anyOf[T any](ctx context.Context, from dbfile.Querier, fields func(*T) []any, query string, sourceID int64,
+	chunk []string) ([]T, error) {
+	size := chunkSize
+	if len(chunk) == 1 {
+		size = 1
 	}
-	for len(args) < 1+chunkSize {
-		args = append(args, chunk[0])
+	args := make([]any, 1+size)
+	args[0] = sourceID
+	for i := range size {
+		args[1+i] = chunk[0]
+		if i < len(chunk) {
+			args[1+i] = chunk[i]
+		}
 	}
-	return args
+	return dbfile.All(ctx, from, fields, query+"("+placeholders(size)+")", args...)
 }
 
-// textField is the only field of a row.
 func textField(text *string) []any { return []any{text} }
 
-// parent is the folder of a name, "" at the top.
 func parent(name string) string {
 	return name[:max(strings.LastIndexByte(name, '/'), 0)]
 }

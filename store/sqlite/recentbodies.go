@@ -23,7 +23,6 @@ const (
 // these, which still cannot be forged.
 type bodyMark [16]byte
 
-// markedSize is the size of a mark in a row: its time, and itself.
 const markedSize = 8 + len(bodyMark{})
 
 func markOf(d *store.Delivery) bodyMark {
@@ -34,17 +33,15 @@ func markOf(d *store.Delivery) bodyMark {
 	return bodyMark(sum[:])
 }
 
-// recentBodies holds the bodies delivered within the last day, up to keepMarks of the newest and at
-// least half as many. The database has them packed, a row for each group, and they are looked up in
-// memory, because an index by digest would change a page of its own for each. It is used while
-// holding the writer.
+// recentBodies holds the bodies delivered within the last day, up to keepMarks of the newest and at least half as
+// many. The database has them packed, a row for each group, and they are looked up in memory, because an index by
+// digest would change a page of its own for each. It is used while holding the writer.
 type recentBodies struct {
 	loaded       bool
 	max          int // in both
 	newer, older map[bodyMark]store.Micros
 }
 
-// load reads the marks of an earlier process.
 func (l *recentBodies) load(ctx context.Context, w *dbfile.Writer) error {
 	if l.loaded {
 		return nil
@@ -133,7 +130,6 @@ func (g *group) mark(ctx context.Context, w *dbfile.Writer, l *recentBodies, whi
 	return err
 }
 
-// tidyMarks drops the marks before an instant, and those beyond the newest keep.
 func tidyMarks(before int64, keep int) step {
 	return step{`DELETE FROM mark WHERE id IN (SELECT id FROM mark ORDER BY id LIMIT ?)
 		AND (at < ? OR id <= (SELECT max(id) FROM mark) - ?)`, []any{tidyRows, before, keep}}

@@ -30,7 +30,6 @@ const (
 		AND w.resource_id = r.id`
 )
 
-// resourceRow reads rows of resourceColumns and wantColumns.
 type resourceRow struct {
 	res   store.Resource
 	want  store.Want
@@ -57,8 +56,7 @@ func (x *resourceRow) scan(row *sql.Rows) error {
 	return nil
 }
 
-// collectResources reads rows in the order of resources, one for each want, into at most limit
-// resources.
+// collectResources reads rows in the order of resources, one for each want, into at most limit resources.
 func collectResources(rows *sql.Rows, limit int) ([]*store.Resource, error) {
 	defer rows.Close()
 	var out []*store.Resource
@@ -72,11 +70,7 @@ func collectResources(rows *sql.Rows, limit int) ([]*store.Resource, error) {
 			if len(out) >= limit {
 				break
 			}
-			if len(pool) == cap(pool) {
-				pool = make([]store.Resource, 0, min(limit-len(out), 256))
-			}
-			pool = append(pool, x.res)
-			out = append(out, &pool[len(pool)-1])
+			out = append(out, keep(&pool, limit-len(out), &x.res))
 		}
 		if x.setID.Valid {
 			x.want.SetID = x.setID.Int64
@@ -90,9 +84,8 @@ func collectResources(rows *sql.Rows, limit int) ([]*store.Resource, error) {
 	return out, rows.Err()
 }
 
-// resources reads resources of one Source in id order with all wants. There is no LIMIT, because
-// the wants multiply the rows: unread rows cost nothing, as long as the order is that of an index
-// (TestPlans).
+// resources reads resources of one Source in id order with all wants. There is no LIMIT, because the wants multiply
+// the rows: unread rows cost nothing, as long as the order is that of an index (TestPlans).
 func (s *Store) resources(ctx context.Context, what string, sourceID int64, from, where string, limit int,
 	args ...any) ([]*store.Resource, error) {
 	if limit <= 0 {
@@ -144,8 +137,7 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) ([]*store.Resource, e
 		"true", q.Limit, max(q.After, from-1), to, int64(q.Action), int64(q.Now), q.Limit, int64(q.Now+store.LatestDue))
 }
 
-// NextDue implements store.Resources. Work without an instant is due at once: the earliest instant
-// there is.
+// NextDue implements store.Resources. Work without an instant is due at once: the earliest instant there is.
 func (s *Store) NextDue(ctx context.Context, sourceID int64) (store.Micros, error) {
 	const (
 		what  = "find the next due work"
@@ -189,15 +181,26 @@ func (s *Store) ByIDs(ctx context.Context, ids []int64) ([]*store.Resource, erro
 	return out, nil
 }
 
-// unlistedPage is how many wants of a set one query of Unlisted reads.
 const unlistedPage = 20_000
 
 // Unlisted implements store.Resources.
 func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until store.Micros) iter.Seq2[int64, error] {
 	const what = "list what a baseline did not name"
 	return func(yield func(int64, error) bool) {
-		for after := int64(-1); ; {
-			ids, next, err := s.unlisted(ctx, setID, generation, until, after)
+		for after, more := int64(-1), true; more; {
+			last := int64(1 << 62)
+			err := s.db.Get(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
+				ORDER BY resource_id LIMIT 1 OFFSET ?`, []any{setID, after, unlistedPage - 1}, &last)
+			if errors.Is(err, sql.ErrNoRows) {
+				more, err = false, nil
+			}
+			var ids []int64
+			if err == nil {
+				ids, err = dbfile.All(ctx, s.db, idField, `SELECT resource_id FROM want WHERE set_id = ?
+					AND resource_id > ? AND resource_id <= ? AND state IN (1, 3) AND generation <> ?
+					AND (v_until IS NULL OR v_until <= ?) ORDER BY resource_id`,
+					setID, after, last, generation, int64(until))
+			}
 			if err != nil {
 				yield(0, s.db.Fail(what, err))
 				return
@@ -207,31 +210,9 @@ func (s *Store) Unlisted(ctx context.Context, setID, generation int64, until sto
 					return
 				}
 			}
-			if next < 0 {
-				return
-			}
-			after = next
+			after = last
 		}
 	}
-}
-
-// unlisted reads one page of a set's wants. next is the begin of the following one, -1 at the end.
-func (s *Store) unlisted(ctx context.Context, setID, generation int64, until store.Micros,
-	after int64) (ids []int64, next int64, err error) {
-	err = s.db.Get(ctx, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
-		ORDER BY resource_id LIMIT 1 OFFSET ?`,
-		[]any{setID, after, unlistedPage - 1}, &next)
-	last := next
-	if errors.Is(err, sql.ErrNoRows) {
-		next, last, err = -1, 1<<62, nil
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	ids, err = dbfile.All(ctx, s.db, idField, `SELECT resource_id FROM want WHERE set_id = ? AND resource_id > ?
-		AND resource_id <= ? AND state IN (1, 3) AND generation <> ? AND (v_until IS NULL OR v_until <= ?)
-		ORDER BY resource_id`, setID, after, last, generation, int64(until))
-	return ids, next, err
 }
 
 // Sample implements store.Resources. It draws random ids of the range, so a row behind a wide hole

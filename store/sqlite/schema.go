@@ -16,8 +16,7 @@ const applicationID = 0x72737964
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationScripts are the schema's steps, oldest first. A released one is never edited: changes
-// are new files.
+// migrationScripts are the schema's steps, oldest first. A released one is never edited: changes are new files.
 func migrationScripts() ([]string, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql") // sorted
 	if err != nil {
@@ -59,7 +58,6 @@ const schemaFeed = 3
 // schemaChronicle added the chronicle.
 const schemaChronicle = 4
 
-// lacks reports that the database is an older one, opened for reading, without what that version
-// added. A missing table counts as empty, so that `status` works before the first run of a new
-// program.
+// lacks reports that the database is an older one, opened for reading, without what that version added. A missing
+// table counts as empty, so that `status` works before the first run of a new program.
 func (s *Store) lacks(version int64) bool { return s.db.Version() < version }

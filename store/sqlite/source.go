@@ -76,9 +76,8 @@ func stateFields(t *store.SetState) []any {
 func (s *Store) EnsureSet(ctx context.Context, c store.Claim, capabilityList string) (store.Set, error) {
 	const find = "SELECT " + setColumns + " FROM sets WHERE source_id = ? AND capability_list = ?"
 	var found []store.Set
-	err := s.fencedBy(ctx, s.db.WriteAsync, "record a set", c, func(ctx context.Context, w *dbfile.Writer) (err error) {
-		// The usual case writes nothing, and so syncs nothing: an insert with a conflict still
-		// takes an id.
+	err := s.fenced(ctx, s.db.WriteAsync, "record a set", c, func(ctx context.Context, w *dbfile.Writer) (err error) {
+		// The usual case writes nothing, and so syncs nothing: an insert with a conflict still takes an id.
 		found, err = dbfile.All(ctx, w, setFields, find, c.SourceID, capabilityList)
 		if err != nil || len(found) > 0 {
 			return err
@@ -140,8 +139,7 @@ func (s *Store) counts(ctx context.Context, owed string, args ...any) (c store.C
 	return c, s.db.Fail("count what a set has outstanding", err)
 }
 
-// ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given
-// twice.
+// ownerOf returns the Source of a set, remembered: it never changes, and set ids are never given twice.
 func (s *Store) ownerOf(ctx context.Context, db dbfile.Querier, setID int64) (int64, error) {
 	if id, known := s.owners.Load(setID); known {
 		return id.(int64), nil
@@ -153,14 +151,6 @@ func (s *Store) ownerOf(ctx context.Context, db dbfile.Querier, setID int64) (in
 	}
 	s.owners.Store(setID, id)
 	return id, nil
-}
-
-// recount counts the resources and bytes of a set anew from its rows.
-func recount(ctx context.Context, w *dbfile.Writer, setID int64, resources, bytes *int64) error {
-	return w.Get(ctx, `UPDATE sets SET (resources, bytes) =
-		(SELECT count(*), coalesce(sum(r.length), 0) FROM want w CROSS JOIN resource r ON r.id = w.resource_id
-			WHERE w.set_id = sets.id AND (w.state IN (1, 3) OR w.held <> 0) AND r.have <> 0)
-		WHERE id = ? RETURNING resources, bytes`, []any{setID}, resources, bytes)
 }
 
 // owned fails unless the set is one of the claimed Source.

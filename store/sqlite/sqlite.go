@@ -1,6 +1,5 @@
-// Package sqlite knows how the records of a Destination are kept in one SQLite file. It refuses to
-// know what they mean: no rule about versions, coverage or files is here, only the contracts of
-// package store.
+// Package sqlite knows how the records of a Destination are kept in one SQLite file. It refuses to know what they
+// mean: no rule about versions, coverage or files is here, only the contracts of package store.
 package sqlite
 
 import (
@@ -18,10 +17,9 @@ import (
 
 // Options configure the opening of a database. The zero value is for writing.
 type Options struct {
-	// ReadOnly opens an existing database for reading. If no other process has it open, nothing on
-	// disk is touched or created; if one does (or was killed), its latest commits are read. Calls
-	// that would write fail with store.ErrReadOnly. For long work beside a process that may start
-	// meanwhile use Snapshot.
+	// ReadOnly opens an existing database for reading. If no other process has it open, nothing on disk is touched or
+	// created; if one does (or was killed), its latest commits are read. Calls that would write fail with
+	// store.ErrReadOnly. For long work beside a process that may start meanwhile use Snapshot.
 	ReadOnly bool
 	// Log receives failures of maintenance; nil discards.
 	Log *slog.Logger
@@ -41,8 +39,7 @@ type Store struct {
 	claims map[int64]*claim // granted by this Store and not released, by Source
 
 	owners sync.Map // from a set to its Source, which never changes
-	// searchAbove has the number of documents of a Source above which unused ones are searched
-	// again.
+	// searchAbove has the number of documents of a Source above which unused ones are searched again.
 	searchAbove sync.Map
 }
 
@@ -58,8 +55,7 @@ type limits struct {
 // Version is that of SQLite, for people.
 func Version() string { return dbfile.Library() }
 
-// MakeFolder makes the folder of a database, durably. Open calls it; a caller that writes there
-// before needs it too.
+// MakeFolder makes the folder of a database, durably. Open calls it; a caller that writes there before needs it too.
 func MakeFolder(path string) error { return dbfile.MakeFolder(path) }
 
 // Open opens the state database at path, created if it is missing (mode 0600, its folder 0700) and
@@ -84,8 +80,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}, nil
 }
 
-// Close releases all claims and closes the database. After the last process closed it, everything
-// is in the one file.
+// Close releases all claims and closes the database. After the last process closed it, everything is in the one file.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	claims := s.claims
@@ -101,10 +96,9 @@ func (s *Store) Close() error {
 // Check implements store.Maintainer.
 func (s *Store) Check(ctx context.Context) error { return s.db.Check(ctx) }
 
-// Snapshot copies the database at from, as of one instant, into the new file to (mode 0600),
-// whether or not a process is writing it; without one, nothing is touched or created beside from.
-// It fails as Open with ReadOnly does, and if to exists. The copy is not synced to disk: it is
-// meant to be thrown away.
+// Snapshot copies the database at from, as of one instant, into the new file to (mode 0600), whether or not a process
+// is writing it; without one, nothing is touched or created beside from. It fails as Open with ReadOnly does, and if
+// to exists. The copy is not synced to disk: it is meant to be thrown away.
 func Snapshot(ctx context.Context, from, to string) error {
 	src, err := Open(ctx, from, Options{ReadOnly: true})
 	if err != nil {
@@ -115,7 +109,7 @@ func Snapshot(ctx context.Context, from, to string) error {
 }
 
 // rowsAtOnce is how many rows one statement writes at most; more are no faster.
-const rowsAtOnce = 16
+const rowsAtOnce = 32
 
 // batches cuts a list for statements of several rows, by halves at its end, so that few statements make up all lengths.
 func batches[T any](list []T) iter.Seq[[]T] {
@@ -174,5 +168,4 @@ func metRow(rows int64, err error) error {
 	return err
 }
 
-// idField is the only field of a row.
 func idField(id *int64) []any { return []any{id} }

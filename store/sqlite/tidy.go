@@ -129,8 +129,7 @@ func (s *Store) tidySteps() []step {
 	return steps
 }
 
-// tidyDocuments strips the documents beyond the newest of each Source. The rows stay while
-// something refers to them.
+// tidyDocuments strips the documents beyond the newest of each Source. The rows stay while something refers to them.
 func tidyDocuments(ctx context.Context, w *dbfile.Writer) (more bool, err error) {
 	sources, err := dbfile.All(ctx, w, idField, withDocuments, keepDocuments)
 	if err != nil {

@@ -24,8 +24,7 @@ const (
 	nameFill   = "------------------------------------" // up to 36 bytes
 )
 
-// lockName is the lock under which process folders are made or swept; in a process folder, that of
-// its living owner.
+// lockName is the lock under which process folders are made or swept; in a process folder, that of its living owner.
 const lockName = "lock"
 
 // stageArea is where new files wait: `.resyncd/stage/PROCESS/SHARD/NUMBER`. Each process has its
@@ -47,7 +46,6 @@ type stageArea struct {
 	next   uint64
 }
 
-// shard is a folder in which stages wait.
 type shard struct {
 	*folder
 	waiting atomic.Int32
@@ -90,8 +88,7 @@ func openStageArea(top *folder) (a *stageArea, err error) {
 	return a, nil
 }
 
-// lockArea waits until no other process makes or sweeps process folders. safe is false where there
-// are no locks.
+// lockArea waits until no other process makes or sweeps process folders. safe is false where there are no locks.
 func (a *stageArea) lockArea() (f *os.File, safe bool, err error) {
 	f, err = a.stage.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE|openFlags, 0o600)
 	if err != nil {
@@ -249,7 +246,6 @@ func (a *stageArea) remove() error {
 	return err
 }
 
-// close ends the area of this process.
 func (a *stageArea) close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

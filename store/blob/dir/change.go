@@ -18,12 +18,11 @@ type change struct {
 	m        *Mirror
 	started  time.Time
 	failures uint64
-	touched  map[string]struct{}
-	first    []string // synced before the rest: the target of a move before its origin
+	touched  map[string]bool // true: synced before the rest, as the target of a move before its origin
 }
 
 func (m *Mirror) newChange() *change {
-	return &change{m: m, started: time.Now(), failures: m.sync.failures.Load(), touched: map[string]struct{}{}}
+	return &change{m: m, started: time.Now(), failures: m.sync.failures.Load(), touched: map[string]bool{}}
 }
 
 // sortedIndexes are the indexes of n keys in the order of the keys, so that the items of one folder
@@ -37,16 +36,14 @@ func sortedIndexes(n int, key func(i int) string) []int {
 	return order
 }
 
-func (c *change) touch(path string) { c.touched[path] = struct{}{} }
-
-// touchFirst notes a folder that files were moved to: a power cut may leave them in both places,
-// never in none.
-func (c *change) touchFirst(path string) {
-	if _, ok := c.touched[path]; !ok || !slices.Contains(c.first, path) {
-		c.touch(path)
-		c.first = append(c.first, path)
+func (c *change) touch(path string) {
+	if !c.touched[path] {
+		c.touched[path] = false
 	}
 }
+
+// touchFirst notes a folder that files were moved to: a power cut may leave them in both places, never in none.
+func (c *change) touchFirst(path string) { c.touched[path] = true }
 
 // making notes a folder before it is made. Until its own name is on disk, nothing below it is,
 // whichever call puts it there.
@@ -94,8 +91,7 @@ func (c *change) addFresh() (settled map[string]uint64) {
 	}
 	settled = map[string]uint64{}
 	seen := map[string]struct{}{}
-	var parents []string
-	for path := range c.touched {
+	for _, path := range slices.Collect(maps.Keys(c.touched)) {
 		for path != "" {
 			if _, twice := seen[path]; twice {
 				break
@@ -104,13 +100,10 @@ func (c *change) addFresh() (settled map[string]uint64) {
 			above, _ := split(path)
 			if making, ok := y.fresh[path]; ok {
 				settled[path] = making
-				parents = append(parents, above)
+				c.touch(above)
 			}
 			path = above
 		}
-	}
-	for _, path := range parents {
-		c.touch(path)
 	}
 	return settled
 }
@@ -120,17 +113,15 @@ func (c *change) syncTouched(size int) error {
 	if c.m.sync.whole && max(size, len(c.touched)) > smallGroup {
 		return c.m.sync.all()
 	}
-	for _, path := range c.first {
-		if _, ok := c.touched[path]; !ok {
-			continue
-		}
-		if err := c.syncFolder(path); err != nil {
+	var later []string
+	for path, first := range c.touched {
+		if !first {
+			later = append(later, path)
+		} else if err := c.syncFolder(path); err != nil {
 			return err
 		}
-		delete(c.touched, path)
 	}
-	paths := slices.Collect(maps.Keys(c.touched))
-	return parallel(len(paths), func(i int) error { return c.syncFolder(paths[i]) })
+	return parallel(len(later), func(i int) error { return c.syncFolder(later[i]) })
 }
 
 // syncFolder syncs one folder. A missing one was pruned by a call that syncs its parent.

@@ -155,8 +155,7 @@ func MakeRoot(path string) error {
 	return syncFolder(h)
 }
 
-// The root marker (F12): without it, an empty mount point would be taken for a mirror whose files
-// are all gone.
+// The root marker (F12): without it, an empty mount point would be taken for a mirror whose files are all gone.
 const (
 	markerName   = "root"
 	markerFormat = 1

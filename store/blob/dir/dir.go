@@ -65,9 +65,8 @@ type Mirror struct {
 	folds   bool
 	sync    syncer
 
-	// prune is read-locked from the making of a folder to the placing of a file in it, and locked
-	// while empty folders are removed. Against other processes a lost folder is made again, a few
-	// times.
+	// prune is read-locked from the making of a folder to the placing of a file in it, and locked while empty folders
+	// are removed. Against other processes a lost folder is made again, a few times.
 	prune sync.RWMutex
 
 	active sync.WaitGroup
@@ -186,8 +185,7 @@ func (m *Mirror) beginWrite(ctx context.Context) error {
 // FoldsCase implements blob.Mirror.
 func (m *Mirror) FoldsCase() bool { return m.folds }
 
-// Check implements blob.Mirror: the path must still lead to the open folder, and its marker be
-// readable.
+// Check implements blob.Mirror: the path must still lead to the open folder, and its marker be readable.
 func (m *Mirror) Check(ctx context.Context) error {
 	if err := m.begin(ctx); err != nil {
 		return err

@@ -65,24 +65,11 @@ func asNotFound(err error) error {
 	}
 }
 
-func checkKey(key string) error {
-	if err := blob.CheckKey(key); err != nil {
+// checkKey checks a key, and refuses what only this system takes for more than a name (drive letters, device names).
+func checkKey(key string, check func(string) error) error {
+	if err := check(key); err != nil {
 		return err
 	}
-	return checkLocal(key)
-}
-
-// checkForeignKey checks a key that may be another program's.
-func checkForeignKey(key string) error {
-	if err := blob.CheckForeignKey(key); err != nil {
-		return err
-	}
-	return checkLocal(key)
-}
-
-// checkLocal refuses what only this system takes for more than a name (drive letters, device
-// names).
-func checkLocal(key string) error {
 	if !filepath.IsLocal(filepath.FromSlash(key)) {
 		return fmt.Errorf("%w: not a local path on this system", blob.ErrKey)
 	}

@@ -13,9 +13,8 @@ import (
 	"resyncd/store/blob"
 )
 
-// folders keeps the recently used folders open, so that a name costs one system call however deep
-// it lies. Another process may move a folder: a handle counts only for a while, then its name is
-// checked again.
+// folders keeps the recently used folders open, so that a name costs one system call however deep it lies. Another
+// process may move a folder: a handle counts only for a while, then its name is checked again.
 type folders struct {
 	top   *cachedFolder
 	limit int
@@ -25,7 +24,6 @@ type folders struct {
 	order list.List // of *cachedFolder, most recently used first
 }
 
-// cachedFolder is an open folder that may be in use.
 type cachedFolder struct {
 	*folder
 	refs    int
@@ -34,14 +32,12 @@ type cachedFolder struct {
 	gone    bool // no longer in the table; closed by its last user
 }
 
-// newFolders takes over top.
 func newFolders(top *folder, limit int) *folders {
 	return &folders{top: &cachedFolder{folder: top, refs: 1}, limit: limit, open: map[string]*cachedFolder{}}
 }
 
-// acquire opens the folder at path, whose name was checked not before since. With making, missing
-// folders are made. The caller releases it. ErrParentNotFolder if a component is something else;
-// fs.ErrNotExist if it is missing.
+// acquire opens the folder at path, whose name was checked not before since. With making, missing folders are made.
+// The caller releases it. ErrParentNotFolder if a component is something else; fs.ErrNotExist if it is missing.
 func (c *folders) acquire(path string, since time.Time, making func(path string)) (*cachedFolder, error) {
 	if path == "" {
 		return c.top, nil
@@ -235,7 +231,6 @@ func (f *folder) child(name string) (*folder, error) {
 	return nil, &blob.KeyError{At: below, Err: blob.ErrParentNotFolder}
 }
 
-// childMade is child that makes a missing folder first.
 func (f *folder) childMade(name string, mode os.FileMode) (*folder, error) {
 	if err := f.root.Mkdir(name, mode); err != nil && !os.IsExist(err) {
 		return nil, err
@@ -243,7 +238,6 @@ func (f *folder) childMade(name string, mode os.FileMode) (*folder, error) {
 	return f.child(name)
 }
 
-// isAt reports whether name still leads to this folder.
 func (f *folder) isAt(parent *folder, name string) bool {
 	now, err := parent.root.Lstat(name)
 	return err == nil && now.IsDir() && os.SameFile(now, f.info)
@@ -272,7 +266,6 @@ func (f *folder) close() {
 	}
 }
 
-// split splits a key into its folder ("" is the root) and its last name.
 func split(key string) (folder, name string) {
 	i := strings.LastIndexByte(key, '/')
 	if i < 0 {

@@ -48,7 +48,6 @@ func (m *Mirror) Place(ctx context.Context, group []blob.Placement) ([]error, er
 	return errs, stopped
 }
 
-// fail sets an error for all items that have none yet.
 func fail(errs []error, err error) []error {
 	for i := range errs {
 		if errs[i] == nil {
@@ -71,7 +70,7 @@ func firstSystemic(errs []error) error {
 // checkItem checks an item before anything is done with it, and ends its writing.
 func (c *change) checkItem(p *blob.Placement) (*stage, error) {
 	p.Displaced = false
-	err := checkKey(p.Key)
+	err := checkKey(p.Key, blob.CheckKey)
 	if err == nil && p.Displace != "" {
 		err = blob.CheckTrashID(p.Displace)
 	}
@@ -149,7 +148,6 @@ func (c *change) inFolder(path string, do func(h *cachedFolder) error) error {
 	return c.m.inFolder(path, c.started, c.making, tries, do)
 }
 
-// put renames a stage into an open folder.
 func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) error {
 	var undo func() error
 	if p.Displace != "" {
@@ -179,9 +177,8 @@ func (c *change) put(s *stage, h *cachedFolder, name string, p *blob.Placement) 
 	return nil
 }
 
-// displace puts what has the name into the trash. A regular file keeps its name until the new one
-// takes it, so that a reader always finds one or the other; anything else is moved. undo is nil if
-// nothing was there.
+// displace puts what has the name into the trash. A regular file keeps its name until the new one takes it, so that a
+// reader always finds one or the other; anything else is moved. undo is nil if nothing was there.
 func (c *change) displace(h *cachedFolder, name, id string) (undo func() error, err error) {
 	info, err := h.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,7 +10,6 @@ import (
 	"resyncd/store/blob"
 )
 
-// recentFolder opens a folder for reading, whose name was checked a moment ago at most.
 func (m *Mirror) recentFolder(path string) (*cachedFolder, error) {
 	return m.folders.acquire(path, time.Now().Add(-staleAfter), nil)
 }
@@ -50,7 +49,7 @@ func (m *Mirror) withKey(ctx context.Context, key string, do func(h *cachedFolde
 		return err
 	}
 	defer m.active.Done()
-	if err := checkForeignKey(key); err != nil {
+	if err := checkKey(key, blob.CheckForeignKey); err != nil {
 		return err
 	}
 	path, name := split(key)

@@ -32,7 +32,7 @@ func (m *Mirror) removeNames(ctx context.Context, op string, n int, key func(int
 		if errs[i] = ctx.Err(); errs[i] != nil {
 			continue
 		}
-		err := checkForeignKey(key(i))
+		err := checkKey(key(i), blob.CheckForeignKey)
 		if err == nil {
 			err = c.removeName(i, key(i), take)
 		}
@@ -49,7 +49,6 @@ func (m *Mirror) removeNames(ctx context.Context, op string, n int, key func(int
 	return errs
 }
 
-// removeName takes one name out of its folder.
 func (c *change) removeName(i int, key string, take func(c *change, i int, h *cachedFolder, name string) error) error {
 	path, name := split(key)
 	return c.m.inExisting(path, c.started, func(h *cachedFolder) error {

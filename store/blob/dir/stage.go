@@ -12,11 +12,9 @@ import (
 	"resyncd/store/blob"
 )
 
-// keptOpen is how many closed stages keep their descriptor, for syncing a small group. Thousands
-// must not (F11).
+// keptOpen is how many closed stages keep their descriptor, for syncing a small group. Thousands must not (F11).
 const keptOpen = 16
 
-// stage is a blob.Stage: a file in a shard of the stage area.
 type stage struct {
 	m              *Mirror
 	shard          *shard
@@ -153,10 +151,7 @@ func (s *stage) SetModTime(t time.Time) { s.mtime = t }
 
 // Close implements blob.Stage.
 func (s *stage) Close() error {
-	if s.used || s.closed {
-		return s.err
-	}
-	if s.err != nil {
+	if s.used || s.closed || s.err != nil {
 		return s.err
 	}
 	s.closed = true
@@ -176,7 +171,6 @@ func (s *stage) Close() error {
 	return s.err
 }
 
-// release closes the descriptor for good.
 func (s *stage) release() {
 	if s.file == nil {
 		return
@@ -222,8 +216,7 @@ func (m *Mirror) Spare(ctx context.Context) {
 	}
 }
 
-// takeSpare returns the spare stage. One made before a failed sync is dropped, because it may be
-// lost.
+// takeSpare returns the spare stage. One made before a failed sync is dropped, because it may be lost.
 func (m *Mirror) takeSpare() *stage {
 	s := m.spare.Swap(nil)
 	if s == nil {

@@ -60,7 +60,6 @@ func (y *syncer) all() error {
 
 func (y *syncer) file(f *os.File) error { return y.failed(y.syncFile(f)) }
 
-// folder syncs the names in one folder.
 func (y *syncer) folder(f *os.File) error {
 	err := y.syncFile(f)
 	if unsyncable(err) {
@@ -90,8 +89,7 @@ func unsyncable(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// parallel runs a call for every index, some at a time. It returns the first error, after all have
-// ended.
+// parallel runs a call for every index, some at a time. It returns the first error, after all have ended.
 func parallel(n int, do func(i int) error) error {
 	if n == 1 {
 		return do(0)

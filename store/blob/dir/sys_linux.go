@@ -127,8 +127,7 @@ func freeSpace(f *os.File) (bytes, inodes uint64, err error) {
 	return bytes, inodes, nil
 }
 
-// lockFile locks a file until this process ends. Without wait, held is false if another has the
-// lock.
+// lockFile locks a file until this process ends. Without wait, held is false if another has the lock.
 func lockFile(f *os.File, wait bool) (held bool, err error) {
 	how := unix.LOCK_EX
 	if !wait {

@@ -10,15 +10,12 @@ import (
 	"path/filepath"
 )
 
-// The portable ways: os.Root with paths from the mirror root, a sync per file, and no locks (see
-// stageArea).
+// The portable ways: os.Root with paths from the mirror root, a sync per file, and no locks (see stageArea).
 
-// rename moves a file, replacing what has the new name (but no folder).
 func rename(top, from *folder, oldName string, to *folder, newName string) error {
 	return top.root.Rename(below(from, oldName), below(to, newName))
 }
 
-// renameNew moves anything and replaces nothing (fs.ErrExist).
 func renameNew(top, from *folder, oldName string, to *folder, newName string) error {
 	if _, err := to.root.Lstat(newName); err == nil {
 		return &os.LinkError{Op: "rename", Old: oldName, New: newName, Err: os.ErrExist}
@@ -26,14 +23,12 @@ func renameNew(top, from *folder, oldName string, to *folder, newName string) er
 	return rename(top, from, oldName, to, newName)
 }
 
-// link gives a regular file a second name; it replaces nothing and follows nothing.
 func link(top, from *folder, oldName string, to *folder, newName string) error {
 	return top.root.Link(below(from, oldName), below(to, newName))
 }
 
 func below(f *folder, name string) string { return filepath.FromSlash(path.Join(f.path, name)) }
 
-// removeFile removes anything but a folder.
 func removeFile(f *folder, name string) error {
 	info, err := f.root.Lstat(name)
 	if err != nil {
@@ -45,7 +40,6 @@ func removeFile(f *folder, name string) error {
 	return f.root.Remove(name)
 }
 
-// removeFolder removes an empty folder and nothing else.
 func removeFolder(f *folder, name string) error {
 	info, err := f.root.Lstat(name)
 	if err != nil {

@@ -21,7 +21,6 @@ func (c *change) trash() (*cachedFolder, error) {
 	return t, err
 }
 
-// inTrash works in the trash.
 func (c *change) inTrash(do func(*folder) error) error {
 	t, err := c.trash()
 	if err != nil {
@@ -55,7 +54,7 @@ func (m *Mirror) Restore(ctx context.Context, id, key string) error {
 		return keyError("restore", key, err)
 	}
 	defer m.active.Done()
-	err := checkKey(key)
+	err := checkKey(key, blob.CheckKey)
 	if err == nil {
 		err = blob.CheckTrashID(id)
 	}
@@ -69,7 +68,6 @@ func (m *Mirror) Restore(ctx context.Context, id, key string) error {
 	return keyError("restore", key, m.explain(err))
 }
 
-// restore moves a regular file from the trash to a free key.
 func (c *change) restore(id, key string) error {
 	t, err := c.trash()
 	if err != nil {
@@ -101,7 +99,6 @@ func (c *change) restore(id, key string) error {
 	return err
 }
 
-// inTheWay reports a folder in the way, not a file.
 func (c *change) inTheWay(h *cachedFolder, name string) error {
 	if info, err := h.root.Lstat(name); err == nil && info.IsDir() {
 		return blob.ErrIsFolder

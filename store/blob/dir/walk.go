@@ -14,7 +14,6 @@ import (
 // chunk is how many names of a folder are in memory at a time (F86).
 const chunk = 512
 
-// walker goes through the tree with one open folder per level.
 type walker struct {
 	ctx    context.Context
 	fn     func(blob.Info) error
@@ -88,7 +87,6 @@ func (w *walker) note(at string, err error) error {
 	return nil
 }
 
-// end carries an error that ends the walk through the levels.
 func (w *walker) end(err error) error {
 	w.ended = true
 	return err

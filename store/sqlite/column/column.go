@@ -30,6 +30,14 @@ func Text(s string) any {
 	return s
 }
 
+// NotNil is bytes as an argument that is never NULL.
+func NotNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
 // Flag is b as an argument.
 func Flag(b bool) int64 {
 	if b {

@@ -12,9 +12,8 @@ import (
 // ErrDamaged says that a packed record cannot be read.
 var ErrDamaged = errors.New("a packed record is damaged")
 
-// The packed records: fields one after another, numbers as varints, strings behind their length. A
-// new field goes to the end, where its absence in an older record reads as zero; nothing else ever
-// changes.
+// The packed records: fields one after another, numbers as varints, strings behind their length. A new field goes to
+// the end, where its absence in an older record reads as zero; nothing else ever changes.
 
 func putMicros(b []byte, m store.Micros) []byte {
 	if m == store.NoTime {

@@ -51,9 +51,8 @@ type File struct {
 	version   int64 // may be old in a file opened for reading
 }
 
-// Open opens the database at path. For writing it is made where it is missing (mode 0600, its
-// folder 0700) and brought to the newest schema. The errors are store.ErrSchema, ErrForeign,
-// ErrCorrupt and, for reading, ErrNotFound.
+// Open opens the database at path. For writing it is made where it is missing (mode 0600, its folder 0700) and
+// brought to the newest schema. The errors are store.ErrSchema, ErrForeign, ErrCorrupt and, for reading, ErrNotFound.
 func Open(ctx context.Context, path string, schema Schema, o Options) (*File, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

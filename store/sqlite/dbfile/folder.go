@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// MakeFolder makes a folder and its missing parents, durably: SQLite syncs only what is in the
-// folder (P4).
+// MakeFolder makes a folder and its missing parents, durably: SQLite syncs only what is in the folder (P4).
 func MakeFolder(path string) error { return makeFolder(path, syncFolder) }
 
 func makeFolder(path string, sync func(folder *os.File) error) error {

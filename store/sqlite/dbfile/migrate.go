@@ -37,8 +37,7 @@ func (f *File) readable(id identity) error {
 	return nil
 }
 
-// migrate brings the file to the newest schema in one transaction, so that a kill leaves the old
-// one (F18).
+// migrate brings the file to the newest schema in one transaction, so that a kill leaves the old one (F18).
 func (f *File) migrate(ctx context.Context) error {
 	found, err := f.readIdentity(ctx, f.w.db)
 	if err != nil {

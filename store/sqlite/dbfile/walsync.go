@@ -11,11 +11,10 @@ import (
 	"resyncd/store"
 )
 
-// walSync makes commits durable by one fdatasync of the log for all who wait, while the writer is
-// free. Recovery reads the log up to the first incomplete frame, so a sync covers every earlier
-// commit; what left the log SQLite has synced. A commit can be read before it is durable. Another
-// commit that follows from it is safe, because it becomes durable later; a change of the mirror
-// waits (Durable).
+// walSync makes commits durable by one fdatasync of the log for all who wait, while the writer is free. Recovery
+// reads the log up to the first incomplete frame, so a sync covers every earlier commit; what left the log SQLite has
+// synced. A commit can be read before it is durable. Another commit that follows from it is safe, because it becomes
+// durable later; a change of the mirror waits (Durable).
 type walSync struct {
 	path string
 	sync func(*os.File) error
@@ -106,8 +105,7 @@ func (y *walSync) close() error {
 	return err
 }
 
-// open opens the log before anything is written, so that a commit that cannot be synced (F11) has
-// no effect.
+// open opens the log before anything is written, so that a commit that cannot be synced (F11) has no effect.
 func (y *walSync) open() error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -140,9 +138,8 @@ func (y *walSync) open() error {
 	return nil
 }
 
-// isCurrent: the open log is the one at its path. SQLite removes it when the last connection closes
-// and all is in the database. After any other loss SQLite goes on writing to a file that nobody
-// would find (P4).
+// isCurrent: the open log is the one at its path. SQLite removes it when the last connection closes and all is in the
+// database. After any other loss SQLite goes on writing to a file that nobody would find (P4).
 func (y *walSync) isCurrent() (bool, error) {
 	at, err := os.Stat(y.path)
 	switch {

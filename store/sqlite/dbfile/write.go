@@ -29,8 +29,7 @@ type Writer struct {
 	stmts statements
 	// afterCommit is called while the writer is still held.
 	afterCommit func()
-	// broken: the disk did not make a commit durable. Only reopening, which recovers, ends that
-	// (F10).
+	// broken: the disk did not make a commit durable. Only reopening, which recovers, ends that (F10).
 	broken error
 	wal    walSync
 	// checkpointAbove is the size of the log above which a checkpoint is due.
@@ -261,8 +260,7 @@ func (w *Writer) Get(ctx context.Context, query string, args []any, dest ...any)
 // AfterCommit has do called after the commit, before anyone else writes.
 func (w *Writer) AfterCommit(do func()) { w.afterCommit = do }
 
-// checkpoint folds a large log in and waits for readers, which SQLite itself does not. The caller
-// holds the writer.
+// checkpoint folds a large log in and waits for readers, which SQLite itself does not. The caller holds the writer.
 func (f *File) checkpoint(ctx context.Context) {
 	w := f.w
 	size := int64(0)

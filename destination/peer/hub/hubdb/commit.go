@@ -19,7 +19,6 @@ func (d *DB) Commit(ctx context.Context, c *hubstate.Commit) error {
 	})
 }
 
-// commit is one Commit on its way.
 type commit struct {
 	tx      *dbfile.Writer
 	touched map[int64]bool // topics whose notifications may have become too many, or needless
@@ -78,16 +77,8 @@ func (t *commit) notification(ctx context.Context, n *hubstate.Notification) err
 	t.touched[topic] = true
 	_, err = t.tx.Exec(ctx, `INSERT INTO hub_notification (topic_id, number, received, type, link, digest, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		topic, n.Number, column.Instant(n.Received), n.Type, n.Link, n.Digest[:], notNil(n.Body))
+		topic, n.Number, column.Instant(n.Received), n.Type, n.Link, n.Digest[:], column.NotNil(n.Body))
 	return err
-}
-
-// notNil: an empty body is content too, and no NULL.
-func notNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 func (t *commit) progress(ctx context.Context, p *hubstate.Progress) error {

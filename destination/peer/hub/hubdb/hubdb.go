@@ -10,7 +10,6 @@ import (
 	"resyncd/store/sqlite/dbfile"
 )
 
-// application marks a file as that of a hub: "rshb".
 const application = 0x72736862
 
 //go:embed migrations/0001_init.sql
