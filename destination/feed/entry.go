@@ -3,6 +3,7 @@ package feed
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -73,6 +74,11 @@ func (r *reader) atomEntry(e *Entry, n *node) error {
 	e.atomLinks(n)
 	e.identify(fromID, n.childText(atomVocabulary, "id"))
 	e.identify(fromLink, alternate(e.Links))
+	for i, l := range e.Links { // resources are known by the escaped form, keys by the written one
+		if u, err := url.Parse(l.Href); err == nil {
+			e.Links[i].Href = u.String()
+		}
+	}
 	return nil
 }
 
