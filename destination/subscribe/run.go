@@ -137,10 +137,11 @@ func (k *Keeper) observe(s store.Subscription, seq uint64) {
 func (k *Keeper) scheduleChannel(f channelKey) {
 	now, uptime := k.now(), k.uptime()
 	for _, s := range k.table.byChannel[f] {
-		k.schedule(k.table.entries[s.ID], now, uptime)
-	}
-	if len(k.table.due) > 0 && k.table.due[0].at < k.table.sleeps {
-		k.signal()
+		r := k.table.entries[s.ID]
+		k.schedule(r, now, uptime)
+		if r.waits() && r.at() < k.table.sleeps {
+			k.signal()
+		}
 	}
 }
 
@@ -159,17 +160,15 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	now, uptime := k.now(), k.uptime()
 	t := &k.table
 	t.compareClocks(now, uptime, k.o.random)
-	for len(t.due) > 0 && t.due[0].at <= uptime {
-		r := t.due[0]
-		t.dequeue(r)
-		if k.awaitDiscovery(r, now, uptime) {
-			k.schedule(r, now, uptime)
+	due, next := t.dueAt(uptime, uptime+lookEvery)
+	for _, r := range due {
+		if k.awaitDiscovery(ctx, crew, r, now, uptime) {
+			next = min(next, r.at())
 			continue
 		}
 		r.busy = true
 		k.queues.enqueue(r)
 	}
-	k.startDiscoveries(ctx, crew)
 	for {
 		r, queue := k.queues.next()
 		if r == nil {
@@ -177,12 +176,8 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 		}
 		crew.Go(func() { k.work(ctx, r, queue) })
 	}
-	wait := lookEvery
-	if len(t.due) > 0 {
-		wait = min(wait, t.due[0].at-uptime)
-	}
-	t.sleeps = uptime + wait
-	return wait
+	t.sleeps = next
+	return next - uptime
 }
 
 func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {

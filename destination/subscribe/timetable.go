@@ -1,7 +1,7 @@
 package subscribe
 
 import (
-	"container/heap"
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,8 +13,7 @@ import (
 type timetable struct {
 	entries   map[int64]*entry
 	byChannel map[channelKey]chain // the subs of entries
-	due       dueHeap
-	profiles  map[string]int // by hub: the rung that works there (T-05)
+	profiles  map[string]int       // by hub: the rung that works there (T-05)
 	observed  uint64
 	sleeps    time.Duration // until which Run sleeps
 
@@ -39,8 +38,6 @@ type entry struct {
 
 	due    store.Micros  // by the wall clock, NoTime for never
 	uptime time.Duration // a jump of the wall clock does not move it
-	at     time.Duration // orders the heap
-	index  int           // in the heap, -1 for outside
 
 	busy     bool          // waiting for a worker, or with one
 	hold     time.Duration // uptime before which nothing is done
@@ -127,11 +124,29 @@ func (t *timetable) schedule(r *entry, planned bool, now store.Micros, uptime ti
 		r.due = due
 		r.uptime = uptime + max(until(due, now), 0)
 	}
-	if r.busy || !due.Known() {
-		t.dequeue(r)
-		return
+}
+
+// waits reports that r is to be looked after at a time.
+func (r *entry) waits() bool { return !r.busy && r.due.Known() }
+
+func (r *entry) at() time.Duration { return max(r.uptime, r.hold) }
+
+// dueAt are the entries whose time has come, in its order, and the time of the next one, at most latest.
+func (t *timetable) dueAt(uptime, latest time.Duration) (due []*entry, next time.Duration) {
+	next = latest
+	for _, r := range t.entries {
+		switch {
+		case !r.waits():
+		case r.at() <= uptime:
+			due = append(due, r)
+		default:
+			next = min(next, r.at())
+		}
 	}
-	t.enqueue(r, max(r.uptime, r.hold))
+	slices.SortFunc(due, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.at(), b.at()), cmp.Compare(a.sub.ID, b.sub.ID))
+	})
+	return due, next
 }
 
 func until(due, now store.Micros) time.Duration {
@@ -142,27 +157,12 @@ func until(due, now store.Micros) time.Duration {
 	return time.Duration(min(max(due-now, -most), most)) * time.Microsecond
 }
 
-func (t *timetable) enqueue(r *entry, at time.Duration) {
-	r.at = at
-	if r.index < 0 {
-		heap.Push(&t.due, r)
-		return
-	}
-	heap.Fix(&t.due, r.index)
-}
-
-func (t *timetable) dequeue(r *entry) {
-	if r.index >= 0 {
-		heap.Remove(&t.due, r.index)
-	}
-}
-
 // put takes in a record; a tombstone leaves the timetable.
 func (t *timetable) put(s store.Subscription, seq uint64) *entry {
 	t.observed++
 	r := t.entries[s.ID]
 	if r == nil {
-		r = &entry{index: -1, due: store.NoTime, sent: -ladder.Gap}
+		r = &entry{due: store.NoTime, sent: -ladder.Gap}
 		t.entries[s.ID] = r
 		f := channelOf(&s)
 		t.byChannel[f] = append(t.byChannel[f], &r.sub)
@@ -186,7 +186,6 @@ func (t *timetable) learn(hub string, rung int) {
 }
 
 func (t *timetable) drop(r *entry) {
-	t.dequeue(r)
 	delete(t.entries, r.sub.ID)
 	f := channelOf(&r.sub)
 	t.byChannel[f] = slices.DeleteFunc(t.byChannel[f], func(s *store.Subscription) bool { return s == &r.sub })
@@ -213,13 +212,13 @@ func (t *timetable) compareClocks(now store.Micros, uptime time.Duration, random
 // reschedule plans each entry for the earlier of its uptime and its wall clock time, and spreads overdue ones (S-56).
 func (t *timetable) reschedule(now store.Micros, uptime time.Duration, random func() float64) {
 	overdue := 0
-	for _, r := range t.due {
-		if r.due <= now {
+	for _, r := range t.entries {
+		if r.waits() && r.due <= now {
 			overdue++
 		}
 	}
 	for _, r := range t.entries {
-		if r.index < 0 || !r.due.Known() {
+		if !r.waits() {
 			continue
 		}
 		at := uptime + until(r.due, now)
@@ -232,35 +231,8 @@ func (t *timetable) reschedule(now store.Micros, uptime time.Duration, random fu
 		}
 		if at < r.uptime || r.due <= now {
 			r.uptime = at
-			t.enqueue(r, max(at, r.hold))
 		}
 	}
-}
-
-type dueHeap []*entry
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (h *dueHeap) Push(x any) {
-	r := x.(*entry)
-	r.index = len(*h)
-	*h = append(*h, r)
-}
-
-// Pop implements heap.Interface.
-func (h *dueHeap) Pop() any {
-	old := *h
-	r := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	r.index = -1
-	return r
 }
 
 func (k *Keeper) touchSource(sourceID int64) {
