@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,7 +68,7 @@ func (k *Keeper) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running = false
-	k.table, k.queues, k.rediscovery = newTimetable(), newHostQueues(), newRediscoveries()
+	k.table, k.hosts, k.rediscovery = newTimetable(), newHosts(), newRediscoveries()
 }
 
 func (k *Keeper) reread() bool {
@@ -161,26 +162,24 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	t := &k.table
 	t.compareClocks(now, uptime, k.o.random)
 	due, next := t.dueAt(uptime, uptime+lookEvery)
+	slices.SortFunc(due, k.hosts.compare)
 	for _, r := range due {
+		if k.hosts.busy(r) {
+			continue
+		}
 		if k.awaitDiscovery(ctx, crew, r, now, uptime) {
 			next = min(next, r.at())
 			continue
 		}
 		r.busy = true
-		k.queues.enqueue(r)
-	}
-	for {
-		r, queue := k.queues.next()
-		if r == nil {
-			break
-		}
-		crew.Go(func() { k.work(ctx, r, queue) })
+		at := k.hosts.begin(r)
+		crew.Go(func() { k.work(ctx, r, at) })
 	}
 	t.sleeps = next
 	return next - uptime
 }
 
-func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
+func (k *Keeper) work(ctx context.Context, r *entry, at *host) {
 	k.mu.Lock()
 	before := r.sub
 	k.mu.Unlock()
@@ -188,7 +187,7 @@ func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r.busy = false
-	k.queues.release(queue, how)
+	k.hosts.end(at, how)
 	now, uptime := k.now(), k.uptime()
 	if k.table.entries[before.ID] == r {
 		if hold == 0 && r.sub == before {

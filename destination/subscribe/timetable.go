@@ -1,7 +1,6 @@
 package subscribe
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -33,13 +32,14 @@ func channelOf(s *store.Subscription) channelKey {
 
 type entry struct {
 	sub      store.Subscription
+	host     string // of its hub
 	seq      uint64 // the change that made sub
 	observed uint64
 
 	due    store.Micros  // by the wall clock, NoTime for never
 	uptime time.Duration // a jump of the wall clock does not move it
 
-	busy     bool          // waiting for a worker, or with one
+	busy     bool          // a worker has it
 	hold     time.Duration // uptime before which nothing is done
 	sent     time.Duration // uptime
 	awaiting bool          // hold is for a discovery
@@ -131,7 +131,7 @@ func (r *entry) waits() bool { return !r.busy && r.due.Known() }
 
 func (r *entry) at() time.Duration { return max(r.uptime, r.hold) }
 
-// dueAt are the entries whose time has come, in its order, and the time of the next one, at most latest.
+// dueAt are the entries whose time has come, and the time of the next one, at most latest.
 func (t *timetable) dueAt(uptime, latest time.Duration) (due []*entry, next time.Duration) {
 	next = latest
 	for _, r := range t.entries {
@@ -143,9 +143,6 @@ func (t *timetable) dueAt(uptime, latest time.Duration) (due []*entry, next time
 			next = min(next, r.at())
 		}
 	}
-	slices.SortFunc(due, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(a.at(), b.at()), cmp.Compare(a.sub.ID, b.sub.ID))
-	})
 	return due, next
 }
 
@@ -167,7 +164,7 @@ func (t *timetable) put(s store.Subscription, seq uint64) *entry {
 		f := channelOf(&s)
 		t.byChannel[f] = append(t.byChannel[f], &r.sub)
 	}
-	r.sub, r.seq, r.observed = s, seq, t.observed
+	r.sub, r.host, r.seq, r.observed = s, hostOf(s.Hub), seq, t.observed
 	if s.State == store.SubActive {
 		t.learn(s.Hub, ladder.Settled(s.Profile))
 	}
