@@ -35,11 +35,6 @@ type Keeper interface {
 	Denied(ctx context.Context, sub store.Subscription, reason string) error
 }
 
-// Policy is the operator's policy for the notifications of a Source.
-type Policy struct {
-	Weakest websub.Method // the weakest signature accepted (S-83); MethodNone: any of the four
-}
-
 // Options of a Callback. Store and Keeper are needed; any other zero value is a default. Functions
 // must not block.
 type Options struct {
@@ -47,8 +42,8 @@ type Options struct {
 	Keeper Keeper
 	// Wake: deliveries of a Source can be read, perhaps before they are durable.
 	Wake func(sourceID int64)
-	// Policy returns the policy of a Source.
-	Policy func(sourceID int64) Policy
+	// Weakest is the weakest signature accepted for a Source (S-83); MethodNone: any of the four.
+	Weakest func(sourceID int64) websub.Method
 	// TooLarge asks for a pull, because a notification exceeded MaxBody (S-69): at most once a
 	// second for each subscription.
 	TooLarge func(sourceID, setID int64)
@@ -93,9 +88,10 @@ func (o Options) withDefaults() Options {
 	l.memory = max(cmp.Or(l.memory, 64<<20), 4*(2*o.MaxBody+noteOverhead))
 	l.waiting = cmp.Or(l.waiting, 1024)
 	l.inboxBytes, l.inboxDeliveries = cmp.Or(l.inboxBytes, 1<<30), cmp.Or(l.inboxDeliveries, 100_000)
-	if o.Policy == nil {
-		o.Policy = func(int64) Policy { return Policy{} }
+	if o.Weakest == nil {
+		o.Weakest = func(int64) websub.Method { return websub.MethodNone }
 	}
+	o.Observe = o.Observe.withDefaults()
 	if o.Now == nil {
 		o.Now = time.Now
 	}

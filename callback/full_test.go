@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"resyncd/destination/websub"
 	"resyncd/store"
 )
 
@@ -171,7 +172,7 @@ func TestPanics(t *testing.T) {
 		s := start(t, func(o *Options) {
 			o.MaxBody = 10_000
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
-			o.Policy = func(int64) Policy { bug("policy"); return Policy{} }
+			o.Weakest = func(int64) websub.Method { bug("policy"); return websub.MethodNone }
 			o.Wake = func(int64) { bug("wake") }
 			o.TooLarge = func(int64, int64) { bug("pull") }
 		})

@@ -37,7 +37,10 @@ type pendingDelivery struct {
 func newInbox(o Options) *inbox {
 	return &inbox{
 		o: o, queue: make(chan *pendingDelivery, o.limits.waiting),
-		quota: quota{maxBytes: o.limits.inboxBytes, maxDeliveries: o.limits.inboxDeliveries},
+		quota: quota{
+			maxBytes: o.limits.inboxBytes, maxDeliveries: o.limits.inboxDeliveries,
+			now: map[int64]store.InboxSize{}, grown: map[int64]store.InboxSize{},
+		},
 	}
 }
 
@@ -182,7 +185,7 @@ func (i *inbox) wake(ds []*store.Delivery) {
 func (i *inbox) count(ds []*store.Delivery) {
 	grown := make(map[int64]store.InboxSize, 4)
 	for _, d := range ds {
-		i.o.Observe.delivered(d.SourceID, d.Duplicate)
+		i.o.Observe.Delivered(d.SourceID, d.Duplicate)
 		if !d.Duplicate {
 			grown[d.SourceID] = plus(grown[d.SourceID], 1, int64(len(d.Body)))
 		}

@@ -19,20 +19,17 @@ type quota struct {
 
 	mu    sync.Mutex
 	now   map[int64]store.InboxSize // by Source
-	grown map[int64]store.InboxSize // since it was measured
+	grown map[int64]store.InboxSize // since the last measurement began
 }
 
 func (f *quota) full(sourceID int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all store.InboxSize
-	for _, part := range []map[int64]store.InboxSize{f.now, f.grown} {
-		for _, s := range part {
-			all = plus(all, s.Deliveries, s.Bytes)
-		}
+	for _, s := range f.now {
+		all = plus(all, s.Deliveries, s.Bytes)
 	}
-	own, grown := f.now[sourceID], f.grown[sourceID]
-	own = plus(own, grown.Deliveries, grown.Bytes)
+	own := f.now[sourceID]
 	return all.Bytes >= f.maxBytes || all.Deliveries >= f.maxDeliveries ||
 		own.Bytes >= (f.maxBytes+shares-1)/shares || own.Deliveries >= (f.maxDeliveries+shares-1)/shares
 }
@@ -40,19 +37,21 @@ func (f *quota) full(sourceID int64) bool {
 func (f *quota) added(grown map[int64]store.InboxSize) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.grown == nil {
-		f.grown = map[int64]store.InboxSize{}
-	}
-	for source, by := range grown {
-		f.grown[source] = plus(f.grown[source], by.Deliveries, by.Bytes)
+	addSizes(f.grown, grown)
+	addSizes(f.now, grown)
+}
+
+func addSizes(sizes, by map[int64]store.InboxSize) {
+	for source, n := range by {
+		sizes[source] = plus(sizes[source], n.Deliveries, n.Bytes)
 	}
 }
 
 // measure asks the store, if the answer may have changed.
 func (f *quota) measure(ctx context.Context, s store.Inbox, always bool) error {
 	f.mu.Lock()
-	before := maps.Clone(f.grown)
-	ask := always || len(f.grown)+len(f.now) > 0
+	ask := always || len(f.now) > 0
+	clear(f.grown)
 	f.mu.Unlock()
 	if !ask {
 		return nil
@@ -63,15 +62,9 @@ func (f *quota) measure(ctx context.Context, s store.Inbox, always bool) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.now = now
+	f.now = maps.Collect(maps.All(now))
 	// What was added during the measurement may be in it, so it counts twice until the next.
-	for source, by := range before {
-		if f.grown[source] == by {
-			delete(f.grown, source)
-			continue
-		}
-		f.grown[source] = plus(f.grown[source], -by.Deliveries, -by.Bytes)
-	}
+	addSizes(f.now, f.grown)
 	return nil
 }
 

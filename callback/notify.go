@@ -28,20 +28,20 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 	sub, err := c.subs.find(ctx, token) // by the token and never by headers (S-63)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		c.o.Observe.rejected(0, ReasonUnknown)
+		c.o.Observe.Rejected(0, ReasonUnknown)
 		refuse(w, r, http.StatusNotFound)
 		return
 	case err != nil:
-		c.o.Observe.rejected(0, ReasonBusy)
+		c.o.Observe.Rejected(0, ReasonBusy)
 		c.failed(w, r, "a notification", store.Subscription{}, err)
 		return
 	case ended(&sub):
-		c.o.Observe.rejected(sub.SourceID, ReasonGone)
+		c.o.Observe.Rejected(sub.SourceID, ReasonGone)
 		refuse(w, r, http.StatusGone)
 		return
 	}
 	if wait := c.inbox.retryAfter(sub.SourceID); wait > 0 {
-		c.o.Observe.rejected(sub.SourceID, ReasonBusy)
+		c.o.Observe.Rejected(sub.SourceID, ReasonBusy)
 		busy(w, r, wait)
 		return
 	}
@@ -54,18 +54,18 @@ func (c *Callback) notify(w http.ResponseWriter, r *http.Request, token string, 
 	}
 	err = c.inbox.deliver(d, reserved.transfer(), gate.CutOff(ctx))
 	if err != nil { // the committer logged it, once for the batch
-		c.o.Observe.rejected(sub.SourceID, ReasonBusy)
+		c.o.Observe.Rejected(sub.SourceID, ReasonBusy)
 		busy(w, r, whileBusy)
 		return
 	}
 	if malformed {
-		c.o.Observe.rejected(sub.SourceID, ReasonMalformed)
+		c.o.Observe.Rejected(sub.SourceID, ReasonMalformed)
 		c.tallies.add(sub, store.Tally{RejectedMalformed: 1})
 	}
 	if d.Signed {
 		c.checkSelfLink(r.Header, sub)
 	}
-	c.o.Observe.acknowledged(sub.SourceID, time.Since(began))
+	c.o.Observe.Acknowledged(sub.SourceID, time.Since(began))
 	write(w, http.StatusOK)
 }
 
@@ -138,7 +138,7 @@ func (c *Callback) authenticate(h http.Header, sub store.Subscription, raw []byt
 
 // signature checks the header against b. One valid signature of several is enough.
 func (c *Callback) signature(h http.Header, sub store.Subscription, b []byte) error {
-	weakest := c.o.Policy(sub.SourceID).Weakest
+	weakest := c.o.Weakest(sub.SourceID)
 	values := h.Values(websub.SignatureHeader)
 	if len(values) == 0 {
 		values = []string{""} // S-81
@@ -159,25 +159,25 @@ func (c *Callback) signature(h http.Header, sub store.Subscription, b []byte) er
 func (c *Callback) reject(w http.ResponseWriter, r *http.Request, sub store.Subscription, err error) {
 	switch {
 	case errors.Is(err, errTooLarge): // its content must come by a pull
-		c.o.Observe.rejected(sub.SourceID, ReasonTooLarge)
+		c.o.Observe.Rejected(sub.SourceID, ReasonTooLarge)
 		c.tallies.add(sub, store.Tally{RejectedTooLarge: 1})
 		write(w, http.StatusRequestEntityTooLarge)
 	case errors.Is(err, errSignature): // S-85: dropped and counted
-		c.o.Observe.rejected(sub.SourceID, ReasonSignature)
+		c.o.Observe.Rejected(sub.SourceID, ReasonSignature)
 		c.tallies.add(sub, store.Tally{RejectedSignature: 1})
 		if c.o.Doubtful != nil && c.doubted.allow(sub.ID, c.o.Now()) {
 			c.o.Doubtful(sub.SourceID, sub.SetID)
 		}
 		write(w, http.StatusForbidden)
 	case errors.Is(err, errBusy):
-		c.o.Observe.rejected(sub.SourceID, ReasonBusy)
+		c.o.Observe.Rejected(sub.SourceID, ReasonBusy)
 		busy(w, r, whileBusy)
 	case errors.Is(err, errSlow):
-		c.o.Observe.rejected(sub.SourceID, ReasonBroken)
+		c.o.Observe.Rejected(sub.SourceID, ReasonBroken)
 		w.Header().Set("Connection", "close")
 		write(w, http.StatusRequestTimeout)
 	default:
-		c.o.Observe.rejected(sub.SourceID, ReasonBroken)
+		c.o.Observe.Rejected(sub.SourceID, ReasonBroken)
 		w.Header().Set("Connection", "close")
 		write(w, http.StatusBadRequest)
 	}

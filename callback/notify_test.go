@@ -197,11 +197,11 @@ func TestDecodeRatio(t *testing.T) {
 func TestWeakest(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) {
-		o.Policy = func(source int64) Policy {
+		o.Weakest = func(source int64) websub.Method {
 			if source == 11 {
-				return Policy{Weakest: websub.SHA384}
+				return websub.SHA384
 			}
-			return Policy{}
+			return websub.MethodNone
 		}
 	})
 	next := change("2026-01-01T00:00:10Z", "2026-01-01T00:00:20Z")

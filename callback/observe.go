@@ -25,26 +25,18 @@ const (
 	ReasonUnknown   = "unknown"   // for an unknown token
 )
 
-func (o *Observer) delivered(sourceID int64, duplicate bool) {
-	if o.Delivered != nil {
-		o.Delivered(sourceID, duplicate)
+func (o Observer) withDefaults() Observer {
+	if o.Delivered == nil {
+		o.Delivered = func(int64, bool) {}
 	}
-}
-
-func (o *Observer) rejected(sourceID int64, reason string) {
-	if o.Rejected != nil {
-		o.Rejected(sourceID, reason)
+	if o.Rejected == nil {
+		o.Rejected = func(int64, string) {}
 	}
-}
-
-func (o *Observer) acknowledged(sourceID int64, d time.Duration) {
-	if o.Acknowledged != nil {
-		o.Acknowledged(sourceID, d)
+	if o.Acknowledged == nil {
+		o.Acknowledged = func(int64, time.Duration) {}
 	}
-}
-
-func (o *Observer) failed(err error) {
-	if o.Failed != nil {
-		o.Failed(err)
+	if o.Failed == nil {
+		o.Failed = func(error) {}
 	}
+	return o
 }

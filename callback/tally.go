@@ -103,7 +103,7 @@ func (t *tallies) report() {
 
 // failure logs local failures, once within some seconds.
 func (t *tallies) failure(what string, sub store.Subscription, err error) {
-	t.o.Observe.failed(err)
+	t.o.Observe.Failed(err)
 	const quiet = 10 * time.Second
 	t.mu.Lock()
 	now := t.o.Now()

@@ -14,7 +14,7 @@ const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 // no prefix and well-known ones their usual prefix, CDATA becomes text, comments are left out. The rest stays: text,
 // unknown elements, prefixes of other vocabularies.
 type canonical struct {
-	buf bytes.Buffer
+	buf markup
 	// bytes, about: without it, much declared and often used would grow beyond all bounds (P8)
 	limit    int
 	own      string            // namespace of the root
@@ -92,7 +92,7 @@ func (c *canonical) writeBody(n *node, line string) {
 		default:
 			if s := strings.TrimSpace(k.text); s != "" {
 				c.buf.WriteString(line)
-				escape(&c.buf, s, false)
+				c.buf.escape(s, false)
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func (c *canonical) node(n *node) {
 		c.buf.WriteString("?>")
 		return
 	case !n.isElement():
-		escape(&c.buf, n.text, false)
+		c.buf.escape(n.text, false)
 		return
 	}
 	c.writeElement(n, "")
@@ -181,7 +181,7 @@ func (c *canonical) writeTag(n *node, declared []binding) {
 		if b.prefix != "" {
 			c.buf.WriteString(":" + b.prefix)
 		}
-		c.value(b.uri)
+		c.buf.value(b.uri)
 	}
 	attrs := n.attrs
 	byName := func(a, b attribute) int {
@@ -197,7 +197,7 @@ func (c *canonical) writeTag(n *node, declared []binding) {
 	for _, a := range attrs {
 		c.buf.WriteByte(' ')
 		c.name(a.prefix, a.local)
-		c.value(a.value)
+		c.buf.value(a.value)
 	}
 }
 
@@ -213,44 +213,6 @@ func (c *canonical) name(prefix, local string) {
 		c.buf.WriteByte(':')
 	}
 	c.buf.WriteString(local)
-}
-
-func (c *canonical) value(s string) {
-	c.buf.WriteString(`="`)
-	escape(&c.buf, s, true)
-	c.buf.WriteByte('"')
-}
-
-// escape writes text, or an attribute's value, so that the same string is read again.
-func escape(b *bytes.Buffer, s string, value bool) {
-	from := 0
-	for i := range len(s) {
-		var ref string
-		switch c := s[i]; {
-		case c == '&':
-			ref = "&amp;"
-		case c == '<':
-			ref = "&lt;"
-		case c == '>':
-			ref = "&gt;"
-		case c == '\r':
-			ref = "&#xD;"
-		case !value:
-			continue
-		case c == '"':
-			ref = "&quot;"
-		case c == '\n':
-			ref = "&#xA;"
-		case c == '\t':
-			ref = "&#x9;"
-		default:
-			continue
-		}
-		b.WriteString(s[from:i])
-		b.WriteString(ref)
-		from = i + 1
-	}
-	b.WriteString(s[from:])
 }
 
 // declaration is a declaration of an element, and what it hides.

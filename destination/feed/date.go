@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,40 +15,18 @@ func gofeedDate(date string) string {
 		}
 	}
 	if at := strings.LastIndexByte(date, ' '); at > 0 {
-		if offset := zoneOffset(date[at+1:]); offset != "" {
+		if offset := zoneOffsets[date[at+1:]]; offset != "" {
 			return date[:at+1] + offset
 		}
 	}
 	return date
 }
 
-// zoneOffset is the offset of a time zone that gofeed does not know, "" for all others.
-func zoneOffset(name string) string {
-	switch name {
-	case "WET":
-		return "+0000"
-	case "WEST":
-		return "+0100"
-	case "EET", "SAST":
-		return "+0200"
-	case "EEST", "MSK":
-		return "+0300"
-	case "HKT", "SGT", "AWST":
-		return "+0800"
-	case "JST", "KST":
-		return "+0900"
-	case "AEST":
-		return "+1000"
-	case "AEDT":
-		return "+1100"
-	case "NZST":
-		return "+1200"
-	case "NZDT":
-		return "+1300"
-	case "BRT", "ART":
-		return "-0300"
-	}
-	return ""
+// zoneOffsets are those of time zones that gofeed does not know.
+var zoneOffsets = map[string]string{
+	"WET": "+0000", "WEST": "+0100", "EET": "+0200", "SAST": "+0200", "EEST": "+0300", "MSK": "+0300",
+	"HKT": "+0800", "SGT": "+0800", "AWST": "+0800", "JST": "+0900", "KST": "+0900", "AEST": "+1000", "AEDT": "+1100",
+	"NZST": "+1200", "NZDT": "+1300", "BRT": "-0300", "ART": "-0300",
 }
 
 // plausible parses a date, but drops 0000-00-00 and its like, which stand for no date. It knows the W3C's years and
@@ -97,37 +76,22 @@ func translatedDate(text string) *time.Time {
 	return nil
 }
 
-// month is the English abbreviation of a month's name or abbreviation in a western European language.
+// months are how names of the months begin in western European languages.
+var months = [12]string{
+	"jan ene gen", "feb fév fev", "mar mär mrz mrt maa", "apr avr abr", "may mai mag mei maj", "jun giu juin",
+	"jul jui lug", "aug aoû aou ago", "sep set", "oct okt ott out", "nov", "dec dez déc dic",
+}
+
+// month is the English abbreviation of a month's name or abbreviation.
 func month(name string) string {
-	if strings.HasPrefix(name, "juin") {
-		return "Jun"
-	}
 	letters := []rune(name)
-	switch string(letters[:min(3, len(letters))]) {
-	case "jan", "ene", "gen":
-		return "Jan"
-	case "feb", "fév", "fev":
-		return "Feb"
-	case "mar", "mär", "mrz", "mrt", "maa":
-		return "Mar"
-	case "apr", "avr", "abr":
-		return "Apr"
-	case "may", "mai", "mag", "mei", "maj":
-		return "May"
-	case "jun", "giu":
-		return "Jun"
-	case "jul", "jui", "lug":
-		return "Jul"
-	case "aug", "aoû", "aou", "ago":
-		return "Aug"
-	case "sep", "set":
-		return "Sep"
-	case "oct", "okt", "ott", "out":
-		return "Oct"
-	case "nov":
-		return "Nov"
-	case "dec", "dez", "déc", "dic":
-		return "Dec"
+	for _, length := range []int{4, 3} { // juin is no juillet
+		begin := string(letters[:min(length, len(letters))])
+		for i, names := range months {
+			if slices.Contains(strings.Fields(names), begin) {
+				return time.Month(i + 1).String()[:3]
+			}
+		}
 	}
 	return name
 }

@@ -45,19 +45,10 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-type keptEdit struct {
-	Subject  string   `json:"subject"`
-	Author   string   `json:"author,omitempty"`
-	Observed string   `json:"observed,omitempty"`
-	Type     string   `json:"type,omitempty"`
-	Fields   []Field  `json:"fields"`
-	Odd      []string `json:"odd,omitempty"`
-}
-
 // Marshal encodes the edit for the store, as JSON.
 func (e *Edit) Marshal() []byte {
-	b, err := json.Marshal(keptEdit{e.Subject, e.Author, stamp(e.Observed), e.Type, e.Fields, e.Odd})
-	if err != nil { // cannot fail: strings only
+	b, err := json.Marshal(e)
+	if err != nil { // cannot fail: strings, and a time of a year that can be
 		return nil
 	}
 	return b
@@ -65,18 +56,11 @@ func (e *Edit) Marshal() []byte {
 
 // UnmarshalEdit decodes what Marshal encoded.
 func UnmarshalEdit(b []byte) (*Edit, error) {
-	var k keptEdit
-	if err := json.Unmarshal(b, &k); err != nil {
+	e := &Edit{}
+	if err := json.Unmarshal(b, e); err != nil {
 		return nil, fmt.Errorf("decode a stored edit: %w", err)
 	}
-	e := &Edit{Subject: k.Subject, Author: k.Author, Type: k.Type, Fields: k.Fields, Odd: k.Odd}
-	if k.Observed != "" {
-		t, err := time.Parse(time.RFC3339, k.Observed)
-		if err != nil {
-			return nil, fmt.Errorf("decode a stored edit of %s: %w", quote(k.Subject), err)
-		}
-		e.Observed = t.UTC()
-	}
+	e.Observed = e.Observed.UTC()
 	return e, nil
 }
 

@@ -3,6 +3,8 @@ package feed
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,13 +49,15 @@ func (r *reader) entry(n *node) (*Entry, error) {
 }
 
 func (r *reader) atomEntry(e *Entry, n *node) error {
-	q := question{title: n.child(atomVocabulary, "title"), author: n.child(atomVocabulary, "author")}
+	q := question{title: n.child(atomVocabulary, "title")}
+	author := n.child(atomVocabulary, "author")
 	if source := n.child(atomVocabulary, "source"); source != nil {
 		e.SourceID = source.childText(atomVocabulary, "id")
-		if q.author == nil {
-			q.author = source.child(atomVocabulary, "author")
+		if author == nil {
+			author = source.child(atomVocabulary, "author")
 		}
 	}
+	q.setAuthor(author)
 	if q.title == nil {
 		q.title = n.child(dublinCore, "title")
 	}
@@ -62,24 +66,25 @@ func (r *reader) atomEntry(e *Entry, n *node) error {
 	changed = dates(n, changed, dublinCore, "date")
 	appeared := dates(n, nil, atomVocabulary, "published", "issued", "created")
 	q.dates = append(changed, appeared...)
-	for _, k := range n.kids {
-		if k.name(atomVocabulary) == "link" && k.attr("href") != "" && len(q.links) < maxEntryLinks {
-			q.links = append(q.links, k)
-		}
-	}
-	f, err := r.lib.askAtom(q)
+	f, err := r.lib.ask(q)
 	if err != nil {
 		return err
 	}
 	e.setFields(f, len(changed))
+	e.atomLinks(n)
 	e.identify(fromID, n.childText(atomVocabulary, "id"))
-	e.identify(fromLink, alternate(q.links))
+	e.identify(fromLink, alternate(e.Links))
+	for i, l := range e.Links { // resources are known by the escaped form, keys by the written one
+		if u, err := url.Parse(l.Href); err == nil {
+			e.Links[i].Href = u.String()
+		}
+	}
 	return nil
 }
 
 // setFields takes gofeed's fields. The first changed times are those of the last change, the others of publication.
 func (e *Entry) setFields(f fields, changed int) {
-	e.Title, e.Author, e.Links = f.title, f.author, f.links
+	e.Title, e.Author = f.title, f.author
 	e.Updated, e.Published = first(f.times[:changed]), first(f.times[changed:])
 	if e.Updated.IsZero() {
 		e.Updated = e.Published
@@ -114,8 +119,8 @@ func dates(n *node, found []string, v vocabulary, names ...string) []string {
 	return found
 }
 
-// rssIdentity finds the key of an item: guid, rdf:about, atom:id, link.
-func (r *reader) rssIdentity(e *Entry, n *node, links []*node) {
+// rssIdentity finds the key of an item: guid, rdf:about, atom:id, the link to its page.
+func (r *reader) rssIdentity(e *Entry, n *node, page string) {
 	e.identify(fromGUID, n.childText(rssVocabulary, "guid"))
 	for _, a := range n.attrs {
 		if strings.EqualFold(a.local, "about") && (a.uri == "" || vocabularyOf(a.uri) == rdfVocabulary) {
@@ -123,19 +128,13 @@ func (r *reader) rssIdentity(e *Entry, n *node, links []*node) {
 		}
 	}
 	e.identify(fromID, n.childText(atomVocabulary, "id"))
-	for _, k := range links {
-		if k.name(rssVocabulary) == "link" {
-			e.identify(fromLink, k.at.resolve(linkOf(k)))
-		}
-	}
+	e.identify(fromLink, page)
 	guid := n.child(rssVocabulary, "guid")
 	if guid == nil || strings.EqualFold(strings.TrimSpace(guid.attr("isPermaLink")), "false") {
 		return
 	}
-	for _, l := range e.Links {
-		if l.Rel == "alternate" {
-			return
-		}
+	if slices.ContainsFunc(e.Links, Link.isAlternate) {
+		return
 	}
 	if at := strings.TrimSpace(guid.content()); strings.HasPrefix(at, "http://") || strings.HasPrefix(at, "https://") {
 		e.Links = append(e.Links, Link{Rel: "alternate", Href: at, Length: -1})
@@ -166,17 +165,14 @@ func linkOf(n *node) string {
 }
 
 // alternate is the target of the link to the entry's page, else of the first link.
-func alternate(links []*node) string {
-	for _, k := range links {
-		if relation(k.attr("rel")) == "alternate" {
-			return k.at.resolve(k.attr("href"))
-		}
+func alternate(links []Link) string {
+	if len(links) == 0 {
+		return ""
 	}
-	for _, k := range links {
-		return k.at.resolve(k.attr("href"))
-	}
-	return ""
+	return links[max(0, slices.IndexFunc(links, Link.isAlternate))].Href
 }
+
+func (l Link) isAlternate() bool { return l.Rel == "alternate" }
 
 // baseOf is the xml:base of an entry's own document: the feed's declared one, else the feed's URL if anything in the
 // entry needs it, else "". Without need none is set, because an entry must be equal bytes from every URL.

@@ -82,14 +82,14 @@ type Entry struct {
 
 // Edit is one edit of a record (websub.md T-03).
 type Edit struct {
-	Subject  string
-	Author   string    // tel: or mailto: URL, "" without
-	Observed time.Time // UTC; zero if unusable, which counts as the oldest
-	Type     string    // of report:content
-	Fields   []Field   // by name, each once
+	Subject  string    `json:"subject"`
+	Author   string    `json:"author,omitempty"`  // tel: or mailto: URL, "" without
+	Observed time.Time `json:"observed,omitzero"` // UTC; zero if unusable, which counts as the oldest
+	Type     string    `json:"type,omitempty"`    // of report:content
+	Fields   []Field   `json:"fields"`            // by name, each once
 	// Odd lists deviations from the documentation (an unknown enumeration value, text instead of a number …). Nothing
 	// is dropped for it.
-	Odd []string
+	Odd []string `json:"odd,omitempty"`
 }
 
 // Field is a field that an edit names. An empty value erases it.

@@ -56,7 +56,7 @@ func (r *reader) date(n *node) {
 		return
 	}
 	q := question{dates: dates(&node{kids: []*node{n}}, nil, n.vocabulary, n.name(n.vocabulary))}
-	if f, err := r.lib.askAtom(q); err == nil {
+	if f, err := r.lib.ask(q); err == nil {
 		r.head.Updated = first(f.times)
 	}
 }
@@ -70,36 +70,22 @@ func (r *reader) link(n *node) {
 	}
 	href = n.at.resolve(href)
 	for _, rel := range strings.Fields(n.attr("rel")) {
-		var to *string
-		switch relation(rel) {
-		case "hub":
-			if len(h.Hubs) < maxHubs && !slices.Contains(h.Hubs, href) {
-				h.Hubs = append(h.Hubs, href)
-			}
-			continue
-		case "self":
-			to = &h.Self
-		case "next":
-			to = &h.Next
-		case "previous", "prev":
-			to = &h.Previous
-		case "first":
-			to = &h.First
-		case "last":
-			to = &h.Last
-		case "current":
-			to = &h.Current
-		case "prev-archive":
-			to = &h.PrevArchive
-		case "next-archive":
-			to = &h.NextArchive
-		default:
-			continue
+		rel = relation(rel)
+		if rel == "hub" && len(h.Hubs) < maxHubs && !slices.Contains(h.Hubs, href) {
+			h.Hubs = append(h.Hubs, href)
 		}
-		if *to == "" {
+		if to := h.single(rel); to != nil && *to == "" {
 			*to = href
 		}
 	}
+}
+
+// single is where the link of a relation is kept of which a feed has one, nil for others.
+func (h *Head) single(rel string) *string {
+	return map[string]*string{
+		"self": &h.Self, "next": &h.Next, "previous": &h.Previous, "prev": &h.Previous, "first": &h.First, "last": &h.Last,
+		"current": &h.Current, "prev-archive": &h.PrevArchive, "next-archive": &h.NextArchive,
+	}[rel]
 }
 
 func (h *Head) problem(line int, text string) {

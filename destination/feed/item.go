@@ -3,18 +3,22 @@ package feed
 import "strings"
 
 func (r *reader) rssItem(e *Entry, n *node) error {
-	q := question{title: n.child(rssVocabulary, "title"), author: n.child(rssVocabulary, "author")}
+	q := question{title: n.child(rssVocabulary, "title"), plain: true}
 	if q.title == nil {
 		q.title = n.child(dublinCore, "title")
 	}
-	if q.author == nil {
-		q.author = n.child(dublinCore, "creator")
+	author := n.child(rssVocabulary, "author")
+	if author == nil {
+		author = n.child(dublinCore, "creator")
 	}
-	if q.author == nil {
-		q.author = n.child(itunes, "author")
+	if author == nil {
+		author = n.child(itunes, "author")
 	}
-	if a := n.child(atomVocabulary, "author"); a != nil && q.author == nil {
-		q.author = a.child(atomVocabulary, "name")
+	if a := n.child(atomVocabulary, "author"); a != nil && author == nil {
+		author = a.child(atomVocabulary, "name")
+	}
+	if author != nil {
+		q.name = author.content()
 	}
 	if source := n.child(atomVocabulary, "source"); source != nil {
 		e.SourceID = source.childText(atomVocabulary, "id")
@@ -25,24 +29,34 @@ func (r *reader) rssItem(e *Entry, n *node) error {
 	appeared := dates(n, nil, rssVocabulary, "pubdate")
 	appeared = dates(n, appeared, atomVocabulary, "published")
 	q.dates = append(changed, appeared...)
-	for _, k := range n.kids {
-		name := k.name(rssVocabulary)
-		if (name == "link" && linkOf(k) != "" || name == "enclosure" && k.attr("url") != "") &&
-			len(q.links) < maxEntryLinks {
-			q.links = append(q.links, k)
-		}
-	}
-	f, err := r.lib.askRSS(q)
+	f, err := r.lib.ask(q)
 	if err != nil {
 		return err
 	}
 	e.setFields(f, len(changed))
-	for _, k := range n.kids { // Atom's links in an item, as some feeds have them
-		if href := k.attr("href"); k.name(atomVocabulary) == "link" && href != "" && len(e.Links) < maxEntryLinks {
-			e.Links = append(e.Links, makeLink(k.attr("rel"), k.at.resolve(href), k.attr("type"), k.attr("length")))
+	var enclosures []Link
+	for _, k := range n.kids {
+		if len(e.Links)+len(enclosures) == maxEntryLinks {
+			break
+		}
+		switch k.name(rssVocabulary) {
+		case "link":
+			if to := linkOf(k); to != "" {
+				e.Links = append(e.Links, Link{Rel: "alternate", Href: k.at.resolve(to), Length: -1})
+			}
+		case "enclosure":
+			if to := k.attr("url"); to != "" {
+				enclosures = append(enclosures, makeLink(k, "enclosure", to))
+			}
 		}
 	}
-	r.rssIdentity(e, n, q.links)
+	page := ""
+	if len(e.Links) > 0 {
+		page = e.Links[0].Href
+	}
+	e.Links = append(e.Links, enclosures...)
+	e.atomLinks(n)
+	r.rssIdentity(e, n, page)
 	return nil
 }
 
@@ -53,11 +67,12 @@ func (r *reader) tombstone(n *node) (*Entry, error) {
 	if e.Key == "" {
 		return nil, entryError("a deleted-entry that does not say which (no ref)")
 	}
-	q := question{author: n.child(tombstones, "by")}
+	var q question
+	q.setAuthor(n.child(tombstones, "by"))
 	if when := strings.TrimSpace(n.attr("when")); when != "" {
 		q.dates = []string{when}
 	}
-	f, err := r.lib.askAtom(q)
+	f, err := r.lib.ask(q)
 	if err != nil {
 		return nil, err
 	}

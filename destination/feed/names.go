@@ -51,81 +51,57 @@ func vocabularyOf(uri string) vocabulary {
 	}
 	u := strings.TrimRight(strings.ToLower(uri), "/#")
 	u = strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://")
-	switch strings.TrimPrefix(u, "www.") {
-	case "w3.org/2005/atom", "purl.org/atom/ns":
-		return atomVocabulary
-	case "purl.org/rss/1.0", "channel.netscape.com/rdf/simple/0.9", "my.netscape.com/rdf/simple/0.9":
-		return rssVocabulary
-	case "w3.org/1999/02/22-rdf-syntax-ns":
-		return rdfVocabulary
-	case "purl.org/dc/elements/1.1":
-		return dublinCore
-	case "purl.org/dc/terms":
-		return dublinTerms
-	case "itunes.com/dtds/podcast-1.0.dtd":
-		return itunes
-	case "purl.org/atompub/tombstones/1.0":
-		return tombstones
-	case "purl.org/syndication/history/1.0":
-		return history
-	case "schemas.google.com/report/2010":
-		return report
-	case "schemas.google.com/spreadsheets/2006":
-		return sheet
-	}
-	return foreign
+	return vocabularies[strings.TrimPrefix(u, "www.")]
 }
 
-// usualNamespace is the usual namespace of a prefix, for documents that do not declare it.
+var vocabularies = map[string]vocabulary{
+	"w3.org/2005/atom":                     atomVocabulary,
+	"purl.org/atom/ns":                     atomVocabulary,
+	"purl.org/rss/1.0":                     rssVocabulary,
+	"channel.netscape.com/rdf/simple/0.9":  rssVocabulary,
+	"my.netscape.com/rdf/simple/0.9":       rssVocabulary,
+	"w3.org/1999/02/22-rdf-syntax-ns":      rdfVocabulary,
+	"purl.org/dc/elements/1.1":             dublinCore,
+	"purl.org/dc/terms":                    dublinTerms,
+	"itunes.com/dtds/podcast-1.0.dtd":      itunes,
+	"purl.org/atompub/tombstones/1.0":      tombstones,
+	"purl.org/syndication/history/1.0":     history,
+	"schemas.google.com/report/2010":       report,
+	"schemas.google.com/spreadsheets/2006": sheet,
+}
+
+// usual holds the usual namespaces of prefixes, for documents that do not declare them; of two prefixes of one
+// namespace the first is written.
+var usual = [...]binding{
+	{"atom", nsAtom}, {"atom10", nsAtom}, {"at", nsTomb}, {"fh", nsFH}, {"report", nsReport}, {"gs", nsSheet},
+	{"rdf", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"},
+	{"dc", "http://purl.org/dc/elements/1.1/"},
+	{"dcterms", "http://purl.org/dc/terms/"},
+	{"content", "http://purl.org/rss/1.0/modules/content/"},
+	{"slash", "http://purl.org/rss/1.0/modules/slash/"},
+	{"sy", "http://purl.org/rss/1.0/modules/syndication/"},
+	{"wfw", "http://wellformedweb.org/CommentAPI/"},
+	{"media", "http://search.yahoo.com/mrss/"},
+	{"itunes", "http://www.itunes.com/dtds/podcast-1.0.dtd"},
+	{"thr", "http://purl.org/syndication/thread/1.0"},
+	{"georss", "http://www.georss.org/georss"},
+	{"yt", "http://www.youtube.com/xml/schemas/2015"},
+}
+
 func usualNamespace(prefix string) string {
-	switch strings.ToLower(prefix) {
-	case "atom", "atom10":
-		return nsAtom
-	case "at":
-		return nsTomb
-	case "fh":
-		return nsFH
-	case "report":
-		return nsReport
-	case "gs":
-		return nsSheet
-	case "rdf":
-		return "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-	case "dc":
-		return "http://purl.org/dc/elements/1.1/"
-	case "dcterms":
-		return "http://purl.org/dc/terms/"
-	case "content":
-		return "http://purl.org/rss/1.0/modules/content/"
-	case "slash":
-		return "http://purl.org/rss/1.0/modules/slash/"
-	case "sy":
-		return "http://purl.org/rss/1.0/modules/syndication/"
-	case "wfw":
-		return "http://wellformedweb.org/CommentAPI/"
-	case "media":
-		return "http://search.yahoo.com/mrss/"
-	case "itunes":
-		return "http://www.itunes.com/dtds/podcast-1.0.dtd"
-	case "thr":
-		return "http://purl.org/syndication/thread/1.0"
-	case "georss":
-		return "http://www.georss.org/georss"
-	case "yt":
-		return "http://www.youtube.com/xml/schemas/2015"
+	for _, b := range usual {
+		if strings.EqualFold(b.prefix, prefix) {
+			return b.uri
+		}
 	}
 	return undeclared + prefix
 }
 
-// usualPrefix is the reverse of usualNamespace, "" for none.
+// usualPrefix is "" for a namespace without one.
 func usualPrefix(uri string) string {
-	for _, prefix := range [...]string{
-		"atom", "at", "fh", "report", "gs", "rdf", "dc", "dcterms", "content", "slash", "sy", "wfw", "media", "itunes",
-		"thr",
-		"georss", "yt",
-	} {
-		if usualNamespace(prefix) == uri {
-			return prefix
+	for _, b := range usual {
+		if b.uri == uri {
+			return b.prefix
 		}
 	}
 	return ""

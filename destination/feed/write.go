@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -38,7 +37,7 @@ type NewEntry struct {
 // Write writes an Atom 1.0 document (RFC 4287) that Read reads back. Characters that XML does not allow become U+FFFD.
 // Missing required elements are left out, because a record's edits have none (T-03).
 func Write(w io.Writer, d *Document) error {
-	x := &writer{w: bufio.NewWriter(w)}
+	x := &writer{}
 	x.raw(xmlDeclaration)
 	x.raw(`<feed xmlns="` + nsAtom + `"`)
 	deleted, edits := false, false
@@ -70,7 +69,7 @@ func Write(w io.Writer, d *Document) error {
 		x.entry(&d.Entries[i])
 	}
 	x.raw("</feed>\n")
-	if err := x.w.Flush(); err != nil {
+	if _, err := w.Write(x.Bytes()); err != nil {
 		return fmt.Errorf("write a feed: %w", err)
 	}
 	return nil
@@ -123,17 +122,14 @@ func (x *writer) writeEdit(e *Edit) {
 		x.raw("        <gs:field")
 		x.attr("name", f.Name)
 		x.raw(">")
-		x.escaped(f.Value, false)
+		x.escape(valid(f.Value), false)
 		x.raw("</gs:field>\n")
 	}
 	x.raw("      </report:row>\n    </report:content>\n")
 }
 
-// writer writes markup; its bufio.Writer keeps the first error for the end.
-type writer struct {
-	w   *bufio.Writer
-	buf bytes.Buffer
-}
+// writer writes a Document, with the characters that XML allows.
+type writer struct{ markup }
 
 func (x *writer) declare(used bool, prefix, uri string) {
 	if used {
@@ -166,26 +162,16 @@ func (x *writer) text(indent, name, value string) {
 	if value == "" {
 		return
 	}
-	x.raw(indent + "<" + name + ">")
-	x.escaped(value, false)
-	x.raw("</" + name + ">\n")
+	x.raw(indent)
+	x.element(name, valid(value))
+	x.raw("\n")
 }
 
 func (x *writer) time(indent, name string, t time.Time) { x.text(indent, name, stamp(t)) }
 
-func (x *writer) attr(name, value string) {
-	x.raw(" " + name + `="`)
-	x.escaped(value, true)
-	x.raw(`"`)
-}
+func (x *writer) attr(name, value string) { x.attribute(name, valid(value)) }
 
-func (x *writer) raw(s string) { _, _ = x.w.WriteString(s) }
-
-func (x *writer) escaped(s string, value bool) {
-	x.buf.Reset()
-	escape(&x.buf, valid(s), value)
-	_, _ = x.w.Write(x.buf.Bytes())
-}
+func (x *writer) raw(s string) { x.WriteString(s) }
 
 // valid replaces characters that XML does not allow.
 func valid(s string) string {
@@ -200,4 +186,56 @@ func valid(s string) string {
 		}
 	}
 	return s
+}
+
+// markup is XML as it is written.
+type markup struct{ bytes.Buffer }
+
+func (b *markup) element(name, text string) {
+	b.WriteString("<" + name + ">")
+	b.escape(text, false)
+	b.WriteString("</" + name + ">")
+}
+
+func (b *markup) attribute(name, value string) {
+	b.WriteString(" " + name)
+	b.value(value)
+}
+
+func (b *markup) value(s string) {
+	b.WriteString(`="`)
+	b.escape(s, true)
+	b.WriteByte('"')
+}
+
+// escape writes text, or an attribute's value, so that the same string is read again.
+func (b *markup) escape(s string, value bool) {
+	from := 0
+	for i := range len(s) {
+		var ref string
+		switch c := s[i]; {
+		case c == '&':
+			ref = "&amp;"
+		case c == '<':
+			ref = "&lt;"
+		case c == '>':
+			ref = "&gt;"
+		case c == '\r':
+			ref = "&#xD;"
+		case !value:
+			continue
+		case c == '"':
+			ref = "&quot;"
+		case c == '\n':
+			ref = "&#xA;"
+		case c == '\t':
+			ref = "&#x9;"
+		default:
+			continue
+		}
+		b.WriteString(s[from:i])
+		b.WriteString(ref)
+		from = i + 1
+	}
+	b.WriteString(s[from:])
 }

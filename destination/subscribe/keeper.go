@@ -78,7 +78,7 @@ type Keeper struct {
 	// suspected is what was done about silent hubs, which the next process may do once more.
 	suspected   map[channelKey]suspicion
 	table       timetable
-	queues      hostQueues
+	hosts       hosts
 	rediscovery rediscoveries
 	running     bool
 	rescan      bool // another process may have written to the store
@@ -112,7 +112,7 @@ func New(o Options) *Keeper {
 		plans: map[int64]Plan{}, dropped: map[int64]Plan{}, offers: map[setKey][]Channel{}, replan: map[int64]bool{},
 		warned:    map[string]bool{},
 		suspected: map[channelKey]suspicion{},
-		table:     newTimetable(), queues: newHostQueues(), rediscovery: newRediscoveries(),
+		table:     newTimetable(), hosts: newHosts(), rediscovery: newRediscoveries(),
 		wake: make(chan struct{}, 1),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,7 +69,7 @@ func (k *Keeper) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running = false
-	k.table, k.queues, k.rediscovery = newTimetable(), newHostQueues(), newRediscoveries()
+	k.table, k.hosts, k.rediscovery = newTimetable(), newHosts(), newRediscoveries()
 }
 
 func (k *Keeper) reread() bool {
@@ -138,10 +139,11 @@ func (k *Keeper) observe(s store.Subscription, seq uint64) {
 func (k *Keeper) scheduleChannel(f channelKey) {
 	now, uptime := k.now(), k.uptime()
 	for _, s := range k.table.byChannel[f] {
-		k.schedule(k.table.entries[s.ID], now, uptime)
-	}
-	if len(k.table.due) > 0 && k.table.due[0].at < k.table.sleeps {
-		k.signal()
+		r := k.table.entries[s.ID]
+		k.schedule(r, now, uptime)
+		if r.waits() && r.at() < k.table.sleeps {
+			k.signal()
+		}
 	}
 }
 
@@ -160,33 +162,25 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	now, uptime := k.now(), k.uptime()
 	t := &k.table
 	t.compareClocks(now, uptime, k.o.random)
-	for len(t.due) > 0 && t.due[0].at <= uptime {
-		r := t.due[0]
-		t.dequeue(r)
-		if k.awaitDiscovery(r, now, uptime) {
-			k.schedule(r, now, uptime)
+	due, next := t.dueAt(uptime, uptime+lookEvery)
+	slices.SortFunc(due, k.hosts.compare)
+	for _, r := range due {
+		if k.hosts.busy(r) {
+			continue
+		}
+		if k.awaitDiscovery(ctx, crew, r, now, uptime) {
+			next = min(next, r.at())
 			continue
 		}
 		r.busy = true
-		k.queues.enqueue(r)
+		at := k.hosts.begin(r)
+		crew.Go(func() { k.work(ctx, r, at) })
 	}
-	k.startDiscoveries(ctx, crew)
-	for {
-		r, queue := k.queues.next()
-		if r == nil {
-			break
-		}
-		crew.Go(func() { k.work(ctx, r, queue) })
-	}
-	wait := lookEvery
-	if len(t.due) > 0 {
-		wait = min(wait, t.due[0].at-uptime)
-	}
-	t.sleeps = uptime + wait
-	return wait
+	t.sleeps = next
+	return next - uptime
 }
 
-func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
+func (k *Keeper) work(ctx context.Context, r *entry, at *host) {
 	k.mu.Lock()
 	before := r.sub
 	k.mu.Unlock()
@@ -194,7 +188,7 @@ func (k *Keeper) work(ctx context.Context, r *entry, queue *hostQueue) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r.busy = false
-	k.queues.release(queue, how)
+	k.hosts.end(at, how)
 	now, uptime := k.now(), k.uptime()
 	if k.table.entries[before.ID] == r {
 		if hold == 0 && r.sub == before {

@@ -1,7 +1,6 @@
 package subscribe
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 
@@ -13,8 +12,7 @@ import (
 type timetable struct {
 	entries   map[int64]*entry
 	byChannel map[channelKey]chain // the subs of entries
-	due       dueHeap
-	profiles  map[string]int // by hub: the rung that works there (T-05)
+	profiles  map[string]int       // by hub: the rung that works there (T-05)
 	observed  uint64
 	sleeps    time.Duration // until which Run sleeps
 
@@ -34,15 +32,14 @@ func channelOf(s *store.Subscription) channelKey {
 
 type entry struct {
 	sub      store.Subscription
+	host     string // of its hub
 	seq      uint64 // the change that made sub
 	observed uint64
 
 	due    store.Micros  // by the wall clock, NoTime for never
 	uptime time.Duration // a jump of the wall clock does not move it
-	at     time.Duration // orders the heap
-	index  int           // in the heap, -1 for outside
 
-	busy     bool          // waiting for a worker, or with one
+	busy     bool          // a worker has it
 	hold     time.Duration // uptime before which nothing is done
 	sent     time.Duration // uptime
 	awaiting bool          // hold is for a discovery
@@ -127,11 +124,26 @@ func (t *timetable) schedule(r *entry, planned bool, now store.Micros, uptime ti
 		r.due = due
 		r.uptime = uptime + max(until(due, now), 0)
 	}
-	if r.busy || !due.Known() {
-		t.dequeue(r)
-		return
+}
+
+// waits reports that r is to be looked after at a time.
+func (r *entry) waits() bool { return !r.busy && r.due.Known() }
+
+func (r *entry) at() time.Duration { return max(r.uptime, r.hold) }
+
+// dueAt are the entries whose time has come, and the time of the next one, at most latest.
+func (t *timetable) dueAt(uptime, latest time.Duration) (due []*entry, next time.Duration) {
+	next = latest
+	for _, r := range t.entries {
+		switch {
+		case !r.waits():
+		case r.at() <= uptime:
+			due = append(due, r)
+		default:
+			next = min(next, r.at())
+		}
 	}
-	t.enqueue(r, max(r.uptime, r.hold))
+	return due, next
 }
 
 func until(due, now store.Micros) time.Duration {
@@ -142,32 +154,17 @@ func until(due, now store.Micros) time.Duration {
 	return time.Duration(min(max(due-now, -most), most)) * time.Microsecond
 }
 
-func (t *timetable) enqueue(r *entry, at time.Duration) {
-	r.at = at
-	if r.index < 0 {
-		heap.Push(&t.due, r)
-		return
-	}
-	heap.Fix(&t.due, r.index)
-}
-
-func (t *timetable) dequeue(r *entry) {
-	if r.index >= 0 {
-		heap.Remove(&t.due, r.index)
-	}
-}
-
 // put takes in a record; a tombstone leaves the timetable.
 func (t *timetable) put(s store.Subscription, seq uint64) *entry {
 	t.observed++
 	r := t.entries[s.ID]
 	if r == nil {
-		r = &entry{index: -1, due: store.NoTime, sent: -ladder.Gap}
+		r = &entry{due: store.NoTime, sent: -ladder.Gap}
 		t.entries[s.ID] = r
 		f := channelOf(&s)
 		t.byChannel[f] = append(t.byChannel[f], &r.sub)
 	}
-	r.sub, r.seq, r.observed = s, seq, t.observed
+	r.sub, r.host, r.seq, r.observed = s, hostOf(s.Hub), seq, t.observed
 	if s.State == store.SubActive {
 		t.learn(s.Hub, ladder.Settled(s.Profile))
 	}
@@ -186,7 +183,6 @@ func (t *timetable) learn(hub string, rung int) {
 }
 
 func (t *timetable) drop(r *entry) {
-	t.dequeue(r)
 	delete(t.entries, r.sub.ID)
 	f := channelOf(&r.sub)
 	t.byChannel[f] = slices.DeleteFunc(t.byChannel[f], func(s *store.Subscription) bool { return s == &r.sub })
@@ -213,13 +209,13 @@ func (t *timetable) compareClocks(now store.Micros, uptime time.Duration, random
 // reschedule plans each entry for the earlier of its uptime and its wall clock time, and spreads overdue ones (S-56).
 func (t *timetable) reschedule(now store.Micros, uptime time.Duration, random func() float64) {
 	overdue := 0
-	for _, r := range t.due {
-		if r.due <= now {
+	for _, r := range t.entries {
+		if r.waits() && r.due <= now {
 			overdue++
 		}
 	}
 	for _, r := range t.entries {
-		if r.index < 0 || !r.due.Known() {
+		if !r.waits() {
 			continue
 		}
 		at := uptime + until(r.due, now)
@@ -232,35 +228,8 @@ func (t *timetable) reschedule(now store.Micros, uptime time.Duration, random fu
 		}
 		if at < r.uptime || r.due <= now {
 			r.uptime = at
-			t.enqueue(r, max(at, r.hold))
 		}
 	}
-}
-
-type dueHeap []*entry
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (h *dueHeap) Push(x any) {
-	r := x.(*entry)
-	r.index = len(*h)
-	*h = append(*h, r)
-}
-
-// Pop implements heap.Interface.
-func (h *dueHeap) Pop() any {
-	old := *h
-	r := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	r.index = -1
-	return r
 }
 
 func (k *Keeper) touchSource(sourceID int64) {

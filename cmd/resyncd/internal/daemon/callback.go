@@ -28,10 +28,7 @@ func (d *Daemon) callbackOptions(cfg *config.Config) callback.Options {
 	return callback.Options{
 		Store: d.st, Keeper: d.keeper, BasePath: path, MaxBody: int64(cfg.Callback.MaxBody),
 		Now: d.o.Now, Log: d.o.Log,
-		Wake: d.delivered,
-		Policy: func(id int64) callback.Policy {
-			return callback.Policy{Weakest: d.sources.weakestOf(id)}
-		},
+		Wake: d.delivered, Weakest: d.sources.weakestOf,
 		TooLarge: d.hint, Doubtful: d.hint,
 		Moved: func(sub store.Subscription, _ string) {
 			if r := d.sources.of(sub.SourceID); r != nil {

@@ -161,11 +161,11 @@ func TestWeakestBeforeItsTurn(t *testing.T) {
 	if err := d.sources.load(t.Context(), st); err != nil {
 		t.Fatal(err)
 	}
-	policy := d.callbackOptions(cfg).Policy
-	if got := policy(strict.ID).Weakest; got != websub.SHA384 {
+	weakest := d.callbackOptions(cfg).Weakest
+	if got := weakest(strict.ID); got != websub.SHA384 {
 		t.Errorf("weakest is %v", got)
 	}
-	if got := policy(strict.ID + 1).Weakest; got != websub.SHA1 {
+	if got := weakest(strict.ID + 1); got != websub.SHA1 {
 		t.Errorf("of an unknown Source: %v", got)
 	}
 }
