@@ -32,7 +32,6 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 	due := time.NewTimer(progressEvery)
 	defer due.Stop()
 	last := time.Time{} // when progress was last recorded
-	well := true        // the commit before was made
 	for bad := 0; ; {
 		final := false
 		select {
@@ -50,8 +49,7 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 		if progress {
 			last = time.Now()
 		}
-		err := h.commit(ctx, progress, final, well)
-		well = err == nil
+		err := h.commit(ctx, progress, final)
 		switch {
 		case err == nil:
 			bad = 0
@@ -72,8 +70,8 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 
 func unwritable(err error) error { return fmt.Errorf("the hub's state cannot be written: %w", err) }
 
-// commit records what waits: one transaction, or on the way out as many as it takes. well: it is likely to succeed.
-func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
+// commit records what waits: one transaction, or on the way out as many as it takes.
+func (h *Hub) commit(ctx context.Context, progress, all bool) error {
 	for {
 		h.mu.Lock()
 		batch, moved, more := h.backlog.take(progress)
@@ -95,17 +93,12 @@ func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
 			c.Progress = append(c.Progress, *p)
 		}
 		// Deliveries begin while the disk confirms; publishers wait for it.
-		var a *ahead
-		if well {
-			a = h.announce(batch)
-		}
-		c.Readable = func() { h.readable(batch, a) }
+		c.Readable = func() { h.readable(batch) }
 		err := h.o.State.Commit(ctx, &c)
 		if err != nil {
 			h.o.Log.Error("the hub's state cannot be written", "err", err)
 			h.backlog.noteUnsure(err)
 			h.mu.Lock()
-			a.end(0)
 			h.backlog.putBack(moved)
 			h.mu.Unlock()
 		}
@@ -123,7 +116,7 @@ func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
 }
 
 // readable brings memory up to what can be read in the state now, and wakes what waits for it.
-func (h *Hub) readable(batch []*submission, a *ahead) {
+func (h *Hub) readable(batch []*submission) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range batch {
@@ -145,8 +138,5 @@ func (h *Hub) readable(batch []*submission, a *ahead) {
 		if s.look != nil {
 			h.looked(s.look)
 		}
-	}
-	if a != nil {
-		a.end(batch[0].note.Number)
 	}
 }

@@ -12,11 +12,10 @@ type pair struct{ topic, callback string }
 
 // topic is a topic that has subscriptions.
 type topic struct {
-	id    int64
-	url   string
-	last  int64                    // number of the newest notification
-	subs  map[string]*subscription // by callback
-	ahead *ahead                   // what follows last and is being recorded
+	id   int64
+	url  string
+	last int64                    // number of the newest notification
+	subs map[string]*subscription // by callback
 
 	etag, lastModified string
 	digest             [32]byte
