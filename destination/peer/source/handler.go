@@ -1,15 +1,32 @@
 package source
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
 	"time"
+
+	"resyncd/destination/gate"
 )
+
+// Serve answers requests on a listener until ctx ends, then finishes what is running for up to ten seconds. It closes
+// the listener and returns nil after such an end.
+func (s *Source) Serve(ctx context.Context, listener net.Listener) error {
+	return gate.Serve(ctx, &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
+	}, listener, 10*time.Second)
+}
 
 // Handler answers GET and HEAD for documents and resources, with the Faults asked for. Its root is "/".
 func (s *Source) Handler() http.Handler {
