@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
@@ -40,9 +41,12 @@ type channel struct {
 	related   []websub.Link // beside hub and self
 	every     time.Duration // that changes come together for
 
-	sender sender
 	shown  batch // what the topic shows
 	faults faults.Line[batch]
+
+	send     func(context.Context, fetch.Message) (*fetch.Answer, error)
+	failures int           // in a row, of posts
+	pause    time.Duration // before the next post
 }
 
 // openChannels makes the two channels and one for each feed. They begin with the Source: after a restart, the
@@ -75,7 +79,7 @@ func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 	c.render, c.every = c.show, s.options.NotifyEvery
 	c.related = []websub.Link{{Target: s.at(capabilityList), Rels: []string{rsdoc.RelResourceSync}}}
 	c.out = newOutbox(s.options.NotifyMax, s.options.notifyQueue, s.begin)
-	c.sender = sender{send: s.options.Client.Send, log: s.options.Logger, kind: kind}
+	c.send = s.options.Client.Send
 	if kind != rsdoc.KindFrameworkNotification {
 		c.faults = faults.NewLine(s.options.Faults, forged)
 	}
@@ -122,11 +126,7 @@ func (c *channel) links() string { return websub.LinkHeader(c.hub.url, c.s.at(c.
 // run publishes until ctx ends. The intervals of the next run begin anew.
 func (c *channel) run(ctx context.Context) {
 	for c.await(ctx) {
-		b, ok := c.take()
-		if !ok {
-			continue
-		}
-		for i, n := range c.faults.Pass(b) {
+		for i, n := range c.faults.Pass(c.take()) {
 			if i > 0 && !c.untilFetched(ctx) || !c.deliver(ctx, n) {
 				return
 			}
@@ -142,7 +142,7 @@ func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	log := c.log(&n.What, n.What.len())
+	log := c.log(&n.What)
 	if n.Err != nil {
 		log.Warn("notification given up, subscribers will see a gap", "err", n.Err)
 	} else {
@@ -152,8 +152,8 @@ func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
 }
 
 // log is the log, about a notification.
-func (c *channel) log(b *batch, entries int) *slog.Logger {
-	return c.s.options.Logger.With("kind", c.kind, "changes", entries,
+func (c *channel) log(b *batch) *slog.Logger {
+	return c.s.options.Logger.With("kind", c.kind, "changes", b.len(),
 		"from", b.from.String(), "until", b.until.String())
 }
 
@@ -213,27 +213,16 @@ func (c *channel) waiting() int {
 	return len(c.out.waiting)
 }
 
-// take takes the next notification out, and reports what was dropped before it.
-func (c *channel) take() (batch, bool) {
+// take takes the next notification out; there is one. The last interval ends now, at an instant that no change has.
+func (c *channel) take() batch {
 	c.s.mu.Lock()
-	lost, n := c.out.dropped()
-	b, ok := c.out.take(&c.s.clock)
-	c.s.mu.Unlock()
-	c.reportLoss(lost, n)
-	return b, ok
-}
-
-func (c *channel) lookForLoss() {
-	c.s.mu.Lock()
-	lost, n := c.out.dropped()
-	c.s.mu.Unlock()
-	c.reportLoss(lost, n)
-}
-
-func (c *channel) reportLoss(lost batch, n int) {
-	if n > 0 {
-		c.log(&lost, n).Warn("notifications dropped, subscribers will see a gap")
+	defer c.s.mu.Unlock()
+	b := c.out.take()
+	if len(c.out.waiting) == 0 {
+		b.until = c.s.clock.tick()
+		c.out.reached = b.until
 	}
+	return b
 }
 
 // publish puts a notification on the topic, then notifies the hub (P-05).
@@ -242,7 +231,7 @@ func (c *channel) publish(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
-	return c.sender.deliver(ctx, c.hub.message(c, body), c.lookForLoss)
+	return c.post(ctx, c.hub.message(c, body))
 }
 
 // show puts a notification on the topic, joined to one that a traditional hub has not fetched yet. Where that is too

@@ -26,7 +26,7 @@ func (s *Source) announce(all ...documentChange) {
 		if d.kind == rsdoc.KindCapabilityList {
 			up = s.Description()
 		}
-		b := s.framework.out.room(400+len(d.loc)+len(d.index), up)
+		b := s.framework.room(400+len(d.loc)+len(d.index), up)
 		b.documents = append(b.documents, d)
 	}
 }

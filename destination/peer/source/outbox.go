@@ -49,9 +49,6 @@ type outbox struct {
 	limit   int      // batches
 	waiting []*batch // oldest first
 	reached rsdoc.Micros
-	// lost is the interval of what was dropped since the last call of dropped.
-	lost  batch
-	drops int // entries in lost
 	// wake gets a signal when a batch is begun.
 	wake chan struct{}
 }
@@ -68,7 +65,7 @@ func (c *channel) addChange(e change) {
 	if c.kind == changeFeedKind {
 		size = 800 + 4*uri
 	}
-	b := c.out.room(size, c.s.at(capabilityList))
+	b := c.room(size, c.s.at(capabilityList))
 	b.changes = append(b.changes, e)
 }
 
@@ -78,12 +75,13 @@ func (c *channel) addEdit(e edit) {
 	for _, f := range e.Fields {
 		size += 60 + len(f.Name) + 2*len(f.Value)
 	}
-	b := c.out.room(size, "")
+	b := c.room(size, "")
 	b.edits = append(b.edits, e)
 }
 
-// room returns the batch for the next entry.
-func (o *outbox) room(size int, up string) *batch {
+// room returns the batch for the next entry; the Source is locked.
+func (c *channel) room(size int, up string) *batch {
+	o := &c.out
 	n := len(o.waiting)
 	if n > 0 {
 		b := o.waiting[n-1]
@@ -93,7 +91,7 @@ func (o *outbox) room(size int, up string) *batch {
 		}
 	}
 	if n >= o.limit {
-		o.drop()
+		c.drop()
 	}
 	b := &batch{up: up, size: size}
 	o.waiting = append(o.waiting, b)
@@ -104,33 +102,17 @@ func (o *outbox) room(size int, up string) *batch {
 	return b
 }
 
-func (o *outbox) drop() {
-	b := o.waiting[0]
-	if o.drops == 0 {
-		o.lost.from = o.reached
-	}
-	o.drops += b.len()
-	o.lost.until, o.reached = b.end(), b.end()
-	o.waiting = slices.Delete(o.waiting, 0, 1)
+// drop drops the oldest batch.
+func (c *channel) drop() {
+	b := c.out.take()
+	c.log(&b).Warn("notifications dropped, subscribers will see a gap")
 }
 
-// take removes the oldest batch. The last interval ends now, at an instant that no change has.
-func (o *outbox) take(clock *clock) (batch, bool) {
-	if len(o.waiting) == 0 {
-		return batch{}, false
-	}
+// take removes the oldest batch; there is one.
+func (o *outbox) take() batch {
 	b := *o.waiting[0]
 	o.waiting = slices.Delete(o.waiting, 0, 1)
 	b.from, b.until = o.reached, b.end()
-	if len(o.waiting) == 0 {
-		b.until = clock.tick()
-	}
 	o.reached = b.until
-	return b, true
-}
-
-func (o *outbox) dropped() (batch, int) {
-	lost, n := o.lost, o.drops
-	o.lost, o.drops = batch{}, 0
-	return lost, n
+	return b
 }
