@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"resyncd/destination/fetch"
@@ -75,36 +74,32 @@ const (
 	claimMost = 4096             // topics remembered
 )
 
-// claims remember which topics name this hub.
-type claims struct {
-	mu  sync.Mutex
-	all map[string]claim
-}
+// claims remember which topics name this hub. Hub.mu guards them.
+type claims map[string]claim
 
 type claim struct {
 	err   error // nil: it names this hub
 	until time.Time
 }
 
-func (c *claims) get(topic string, now time.Time) (claim, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	found, ok := c.all[topic]
-	return found, ok && now.Before(found.until)
+func (c claims) get(topic string, now time.Time) (claim, bool) {
+	found := c[topic]
+	return found, now.Before(found.until)
 }
 
-func (c *claims) put(topic string, found claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil || len(c.all) >= claimMost {
-		c.all = map[string]claim{}
+func (c claims) put(topic string, found claim) {
+	if len(c) >= claimMost {
+		clear(c)
 	}
-	c.all[topic] = found
+	c[topic] = found
 }
 
 // isHubOf asks a topic whether this is its hub; nil if it is (R-04: "Hub verifies topic URI").
 func (h *Hub) isHubOf(ctx context.Context, topic string) error {
-	if known, ok := h.claims.get(topic, time.Now()); ok {
+	h.mu.Lock()
+	known, ok := h.claims.get(topic, time.Now())
+	h.mu.Unlock()
+	if ok {
 		return known.err
 	}
 	if !h.places.reading.enter(ctx, h.halt) {
@@ -128,6 +123,8 @@ func (h *Hub) isHubOf(ctx context.Context, topic string) error {
 	if found.err != nil {
 		found.until = time.Now().Add(claimBad)
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.claims.put(topic, found)
 	return found.err
 }
