@@ -26,13 +26,12 @@ const (
 	recordFeedKind rsdoc.Kind = "record-feed"
 )
 
-// channel makes notifications of one kind and sends them in order. The Source's lock guards the outbox, the
-// topic guards itself, and the rest is run's own.
+// channel makes notifications of one kind and sends them in order. The topic guards itself, and what is not said
+// to have another guard is run's own.
 type channel struct {
 	s     *Source
 	kind  rsdoc.Kind
 	name  string // of the topic, below the root
-	out   outbox
 	topic topic
 	hub   *hub
 	// render makes what the hub gets of a batch, once readers of the topic see it (P-05).
@@ -40,6 +39,13 @@ type channel struct {
 	mediaType string
 	related   []websub.Link // beside hub and self
 	every     time.Duration // that changes come together for
+
+	// What is in no notification yet, oldest first, and what was reached before. It is bounded (P8): beyond, the oldest
+	// batch goes, and subscribers see the hole. The Source's lock guards it, as each change is in it once it can be
+	// fetched (F93).
+	batches []*batch
+	reached rsdoc.Micros
+	wake    chan struct{} // gets a signal when a batch is begun
 
 	shown  batch // what the topic shows
 	faults faults.Line[batch]
@@ -78,7 +84,7 @@ func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 	c := &channel{s: s, kind: kind, name: name, hub: h, mediaType: notificationType}
 	c.render, c.every = c.show, s.options.NotifyEvery
 	c.related = []websub.Link{{Target: s.at(capabilityList), Rels: []string{rsdoc.RelResourceSync}}}
-	c.out = newOutbox(s.options.NotifyMax, s.options.notifyQueue, s.begin)
+	c.reached, c.wake = s.begin, make(chan struct{}, 1)
 	c.send = s.options.Client.Send
 	if kind != rsdoc.KindFrameworkNotification {
 		c.faults = faults.NewLine(s.options.Faults, forged)
@@ -163,7 +169,7 @@ func (c *channel) await(ctx context.Context) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-c.out.wake:
+		case <-c.wake:
 		case <-c.faults.Late():
 			if !c.untilFetched(ctx) || !c.deliver(ctx, c.faults.Release()) {
 				return false
@@ -186,7 +192,7 @@ func (c *channel) gather(ctx context.Context) bool {
 			return false
 		case <-timer.C:
 			return true
-		case <-c.out.wake:
+		case <-c.wake:
 		}
 	}
 	return true
@@ -210,17 +216,17 @@ func (c *channel) untilFetched(ctx context.Context) bool {
 func (c *channel) waiting() int {
 	c.s.mu.RLock()
 	defer c.s.mu.RUnlock()
-	return len(c.out.waiting)
+	return len(c.batches)
 }
 
 // take takes the next notification out; there is one. The last interval ends now, at an instant that no change has.
 func (c *channel) take() batch {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	b := c.out.take()
-	if len(c.out.waiting) == 0 {
+	b := c.oldest()
+	if len(c.batches) == 0 {
 		b.until = c.s.clock.tick()
-		c.out.reached = b.until
+		c.reached = b.until
 	}
 	return b
 }

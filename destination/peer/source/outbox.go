@@ -42,21 +42,6 @@ func (b batch) join(next batch) batch {
 	return next
 }
 
-// outbox holds what is in no notification yet. It is bounded (P8): beyond the limit the oldest batch goes, and
-// subscribers see the hole. The Source's lock guards it, as each change is in it once it can be fetched (F93).
-type outbox struct {
-	most    int      // entries in a batch
-	limit   int      // batches
-	waiting []*batch // oldest first
-	reached rsdoc.Micros
-	// wake gets a signal when a batch is begun.
-	wake chan struct{}
-}
-
-func newOutbox(most, limit int, from rsdoc.Micros) outbox {
-	return outbox{most: most, limit: limit, reached: from, wake: make(chan struct{}, 1)}
-}
-
 // addChange queues a change; the Source is locked.
 func (c *channel) addChange(e change) {
 	// An escaped byte has three.
@@ -81,22 +66,21 @@ func (c *channel) addEdit(e edit) {
 
 // room returns the batch for the next entry; the Source is locked.
 func (c *channel) room(size int, up string) *batch {
-	o := &c.out
-	n := len(o.waiting)
+	n := len(c.batches)
 	if n > 0 {
-		b := o.waiting[n-1]
-		if b.len() < o.most && b.size+size <= maxNotificationBytes && b.up == up {
+		b := c.batches[n-1]
+		if b.len() < c.s.options.NotifyMax && b.size+size <= maxNotificationBytes && b.up == up {
 			b.size += size
 			return b
 		}
 	}
-	if n >= o.limit {
+	if n >= c.s.options.notifyQueue {
 		c.drop()
 	}
 	b := &batch{up: up, size: size}
-	o.waiting = append(o.waiting, b)
+	c.batches = append(c.batches, b)
 	select {
-	case o.wake <- struct{}{}:
+	case c.wake <- struct{}{}:
 	default:
 	}
 	return b
@@ -104,15 +88,15 @@ func (c *channel) room(size int, up string) *batch {
 
 // drop drops the oldest batch.
 func (c *channel) drop() {
-	b := c.out.take()
+	b := c.oldest()
 	c.log(&b).Warn("notifications dropped, subscribers will see a gap")
 }
 
-// take removes the oldest batch; there is one.
-func (o *outbox) take() batch {
-	b := *o.waiting[0]
-	o.waiting = slices.Delete(o.waiting, 0, 1)
-	b.from, b.until = o.reached, b.end()
-	o.reached = b.until
+// oldest removes the oldest batch; there is one.
+func (c *channel) oldest() batch {
+	b := *c.batches[0]
+	c.batches = slices.Delete(c.batches, 0, 1)
+	b.from, b.until = c.reached, b.end()
+	c.reached = b.until
 	return b
 }
