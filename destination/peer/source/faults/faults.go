@@ -5,7 +5,10 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"maps"
+	"math/rand/v2"
 	"mime"
 	"strconv"
 	"strings"
@@ -162,28 +165,20 @@ const (
 
 // choose throws the dice for a request: at most one fault.
 func (f *Set) choose(set *HTTP, path string) (fault, uint64) {
-	h := uint64(14695981039346656037) // FNV-1a
-	for i := range len(path) {
-		h = (h ^ uint64(path[i])) * 1099511628211
-	}
-	count := f.counts[mix(h)%uint64(len(f.counts))].Add(1)
-	dice := mix(mix(f.Seed^h) + uint64(count))
-	p := float64(dice>>11) / (1 << 53)
+	hash := fnv.New64a()
+	_, _ = io.WriteString(hash, path)
+	sum := hash.Sum64()
+	count := f.counts[sum%uint64(len(f.counts))].Add(1)
+	dice := rand.NewPCG(f.Seed^sum, uint64(count))
+	p := rand.New(dice).Float64()
 	for kind, chance := range [...]float64{
 		fault5xx: set.Error5xx, faultThrottle: set.Throttle, faultCut: set.Cut, faultCutClose: set.CutClose,
 		faultWrong: set.Wrong, faultStall: set.Stall, faultHTML: set.HTML,
 	} {
 		if p < chance {
-			return fault(kind), dice
+			return fault(kind), dice.Uint64()
 		}
 		p -= chance
 	}
-	return faultNone, dice
-}
-
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return faultNone, 0
 }
