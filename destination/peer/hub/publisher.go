@@ -178,21 +178,21 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 	for _, topic := range f.Topics {
 		h.awaitNew(r.Context(), topic)
 	}
-	s := &submission{}
+	var c hubstate.Commit
 	now := h.micros()
 	h.mu.Lock()
 	for _, topic := range f.Topics {
 		switch t := h.registry.topics[topic]; {
 		case t == nil: // nobody is there to tell
 		case t.reading || !t.pinged.Known():
-			s.pings = append(s.pings, hubstate.Ping{Topic: topic, At: now})
+			c.Pings = append(c.Pings, hubstate.Ping{Topic: topic, At: now})
 		default: // it is noted, and nobody has begun to look
 			h.readSooner(t)
 		}
 	}
 	h.mu.Unlock()
-	if len(s.pings) > 0 {
-		if err := h.submit(r.Context(), s); err != nil {
+	if len(c.Pings) > 0 {
+		if err := h.submit(r.Context(), c); err != nil {
 			h.fail(w, err)
 			return
 		}
@@ -240,8 +240,8 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 	h.mu.Unlock()
 	if known { // else nobody is there to tell
 		links := websub.ParseLinks(r.Header.Values("Link"), nil)
-		note := h.notification(topic, r.Header.Get("Content-Type"), links, body, sha256.Sum256(body))
-		if err := h.submit(r.Context(), &submission{note: note}); err != nil {
+		note := []*hubstate.Notification{h.notification(topic, r.Header.Get("Content-Type"), links, body, sha256.Sum256(body))}
+		if err := h.submit(r.Context(), hubstate.Commit{Notifications: note}); err != nil {
 			h.fail(w, err)
 			return
 		}
