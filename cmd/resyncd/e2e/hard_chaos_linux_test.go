@@ -167,7 +167,7 @@ func (c *chaos) changes(ctx context.Context, dice *rand.Rand) {
 // weather has the Source answer badly for some time, not at all for a shorter one, and well in between.
 func (c *chaos) weather(ctx context.Context, dice *rand.Rand) {
 	set := func(f sourcefaults.HTTP) {
-		f.RetryAfter = time.Second
+		f.RetryAfter = 1
 		c.sky.Lock()
 		defer c.sky.Unlock()
 		c.faults.Resources, c.faults.Documents = f, f

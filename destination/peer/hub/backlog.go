@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"time"
 
 	"resyncd/destination/peer/hub/hubstate"
 	"resyncd/store"
@@ -15,17 +16,9 @@ const (
 
 // submission is what somebody waits for to be durable.
 type submission struct {
-	note  *hubstate.Notification
-	pings []hubstate.Ping
-	look  *hubstate.Look
-	done  chan error
-}
-
-func (s *submission) size() int64 {
-	if s.note == nil {
-		return 0
-	}
-	return int64(len(s.note.Body))
+	hubstate.Commit
+	size int64 // of its content
+	done chan error
 }
 
 // backlog is what the state does not have yet. Hub.mu guards it, except for its channels.
@@ -35,7 +28,8 @@ type backlog struct {
 	progress map[int64]*hubstate.Progress // by subscription
 	closed   bool
 
-	hasPending, hasProgress chan struct{} // of one place each: there is something
+	hasPending chan struct{} // of one place: there is something
+	due        *time.Timer   // when progress is to be recorded
 	// unsure gets the error of a write that may or may not be durable: only opening the state anew recovers (F10).
 	unsure chan error
 }
@@ -43,7 +37,7 @@ type backlog struct {
 func newBacklog() backlog {
 	return backlog{
 		progress: map[int64]*hubstate.Progress{}, hasPending: make(chan struct{}, 1),
-		hasProgress: make(chan struct{}, 1), unsure: make(chan error, 1),
+		due: time.NewTimer(progressEvery), unsure: make(chan error, 1),
 	}
 }
 
@@ -52,12 +46,11 @@ func (b *backlog) add(s *submission) error {
 	switch {
 	case b.closed:
 		return errStopping
-	case b.size > 0 && b.size+s.size() > pendingMost:
+	case b.size > 0 && b.size+s.size > pendingMost:
 		return errBusy
 	}
-	s.done = make(chan error, 1)
 	b.pending = append(b.pending, s)
-	b.size += s.size()
+	b.size += s.size
 	signal(b.hasPending)
 	return nil
 }
@@ -73,7 +66,7 @@ func (b *backlog) progressed(sub *subscription, delivered, dropped int64) {
 	p.Delivered += delivered
 	p.Dropped += dropped
 	if len(b.progress) == 1 {
-		signal(b.hasProgress)
+		b.due.Reset(progressEvery)
 	}
 }
 
@@ -83,7 +76,7 @@ func (b *backlog) take(progress bool) (batch []*submission, moved map[int64]*hub
 	batch = b.pending[:n:n]
 	b.pending = b.pending[n:]
 	for _, s := range batch {
-		b.size -= s.size()
+		b.size -= s.size
 	}
 	if progress && len(b.progress) > 0 {
 		moved, b.progress = b.progress, map[int64]*hubstate.Progress{}
@@ -121,8 +114,12 @@ func (b *backlog) noteUnsure(err error) {
 	}
 }
 
-// submit makes s durable, together with whatever else waits for that.
-func (h *Hub) submit(ctx context.Context, s *submission) error {
+// submit makes c durable, together with whatever else waits for that.
+func (h *Hub) submit(ctx context.Context, c hubstate.Commit) error {
+	s := &submission{Commit: c, done: make(chan error, 1)}
+	for _, n := range c.Notifications {
+		s.size += int64(len(n.Body))
+	}
 	h.mu.Lock()
 	err := h.backlog.add(s)
 	h.mu.Unlock()

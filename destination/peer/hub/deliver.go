@@ -25,9 +25,9 @@ type result struct {
 }
 
 // deliver brings one notification to one subscriber; false if the subscription is paused now.
-func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notification, a *ahead) bool {
+func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notification) bool {
 	h.mu.Lock()
-	if n.Number <= sub.cursor || a != nil && a.void { // dropped meanwhile
+	if n.Number <= sub.cursor { // dropped meanwhile
 		h.mu.Unlock()
 		return true
 	}
@@ -63,13 +63,6 @@ func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notifi
 	}
 	if r.gone {
 		return h.gone(ctx, sub, asked)
-	}
-	if !a.recorded(ctx) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		sub.running = false
-		h.wake(sub)
-		return false
 	}
 	return h.settle(sub, n, r, took)
 }
@@ -139,4 +132,23 @@ func (h *Hub) gone(ctx context.Context, sub *subscription, asked store.Micros) b
 	unchanged := func(sub *subscription) bool { return sub.verified == asked }
 	h.end(ctx, []*subscription{sub}, "the subscriber answered 410", unchanged)
 	return false
+}
+
+// Action is what becomes of a delivery.
+type Action int
+
+// The actions.
+const (
+	Deliver Action = iota
+	Drop           // the hub believes that it was delivered
+	Double
+)
+
+// Delivery is one notification on its way to one subscriber.
+type Delivery struct {
+	Topic        string
+	Subscription int64
+	Number       int64 // of the notification within its topic
+	Attempt      int   // 0 for the first
+	Body         []byte
 }

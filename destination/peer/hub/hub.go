@@ -39,7 +39,6 @@ type Hub struct {
 	net    network // to callbacks
 	topics network // to topics
 	path   string  // of Base
-	claims claims
 	places places
 
 	// changing is held while a subscription begins, changes or ends, so that state and memory agree.
@@ -52,6 +51,7 @@ type Hub struct {
 	requests requests
 	recent   recent
 	backlog  backlog
+	claims   claims
 
 	opened, halt chan struct{} // closed when the state is read, and when Run is to stop
 }
@@ -92,6 +92,7 @@ func newHub(o Options, net, topics network) (*Hub, error) {
 			reading: make(pool, 16), bodies: make(pool, 32),
 		},
 		registry: newRegistry(), requests: newRequests(o.verifyRate), backlog: newBacklog(),
+		claims: claims{},
 		opened: make(chan struct{}), halt: make(chan struct{}),
 	}
 	if h.path == "" {

@@ -77,7 +77,7 @@ func TestTrustTopics(t *testing.T) {
 // TestClaims: a topic's word is remembered for a while, and only so many of them.
 func TestClaims(t *testing.T) {
 	t.Parallel()
-	var c claims
+	c := claims{}
 	now := time.Now()
 	c.put("good", claim{until: now.Add(claimGood)})
 	c.put("bad", claim{errNotNamed, now.Add(claimBad)})
@@ -93,8 +93,8 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	for i := range 3 * claimMost {
-		if c.put(strings.Repeat("x", i%7)+fmt.Sprint(i), claim{until: now}); len(c.all) > claimMost {
-			t.Fatalf("%d are remembered", len(c.all))
+		if c.put(strings.Repeat("x", i%7)+fmt.Sprint(i), claim{until: now}); len(c) > claimMost {
+			t.Fatalf("%d are remembered", len(c))
 		}
 	}
 }

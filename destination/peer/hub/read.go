@@ -59,7 +59,11 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	h.mu.Unlock()
 	note, err := h.fetch(ctx, req, look)
 	if err == nil {
-		err = h.submit(ctx, &submission{note: note, look: look})
+		c := hubstate.Commit{Looks: []hubstate.Look{*look}}
+		if note != nil {
+			c.Notifications = append(c.Notifications, note)
+		}
+		err = h.submit(ctx, c)
 	}
 	if ctx.Err() != nil {
 		return // looked at after the restart
@@ -79,7 +83,7 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	h.mu.Unlock()
 	if look != nil {
 		// Given up: the ping is answered all the same.
-		_ = h.submit(ctx, &submission{look: look})
+		_ = h.submit(ctx, hubstate.Commit{Looks: []hubstate.Look{*look}})
 	}
 }
 

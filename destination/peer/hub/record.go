@@ -29,17 +29,13 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 		defer h.mu.Unlock()
 		h.backlog.close()
 	}()
-	due := time.NewTimer(progressEvery)
+	due := h.backlog.due
 	defer due.Stop()
 	last := time.Time{} // when progress was last recorded
-	well := true        // the commit before was made
 	for bad := 0; ; {
 		final := false
 		select {
 		case <-h.backlog.hasPending:
-		case <-h.backlog.hasProgress:
-			due.Reset(progressEvery)
-			continue
 		case <-due.C:
 		case err := <-h.backlog.unsure:
 			return unwritable(err)
@@ -50,8 +46,7 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 		if progress {
 			last = time.Now()
 		}
-		err := h.commit(ctx, progress, final, well)
-		well = err == nil
+		err := h.commit(ctx, progress, final)
 		switch {
 		case err == nil:
 			bad = 0
@@ -72,8 +67,8 @@ func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
 
 func unwritable(err error) error { return fmt.Errorf("the hub's state cannot be written: %w", err) }
 
-// commit records what waits: one transaction, or on the way out as many as it takes. well: it is likely to succeed.
-func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
+// commit records what waits: one transaction, or on the way out as many as it takes.
+func (h *Hub) commit(ctx context.Context, progress, all bool) error {
 	for {
 		h.mu.Lock()
 		batch, moved, more := h.backlog.take(progress)
@@ -83,29 +78,20 @@ func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
 		}
 		c := hubstate.Commit{Keep: int64(h.o.QueueCap), KeepBytes: h.o.queueBytes}
 		for _, s := range batch {
-			if s.note != nil {
-				c.Notifications = append(c.Notifications, s.note)
-			}
-			c.Pings = append(c.Pings, s.pings...)
-			if s.look != nil {
-				c.Looks = append(c.Looks, *s.look)
-			}
+			c.Notifications = append(c.Notifications, s.Notifications...)
+			c.Pings = append(c.Pings, s.Pings...)
+			c.Looks = append(c.Looks, s.Looks...)
 		}
 		for _, p := range moved {
 			c.Progress = append(c.Progress, *p)
 		}
 		// Deliveries begin while the disk confirms; publishers wait for it.
-		var a *ahead
-		if well {
-			a = h.announce(batch)
-		}
-		c.Readable = func() { h.readable(batch, a) }
+		c.Readable = func() { h.readable(&c) }
 		err := h.o.State.Commit(ctx, &c)
 		if err != nil {
 			h.o.Log.Error("the hub's state cannot be written", "err", err)
 			h.backlog.noteUnsure(err)
 			h.mu.Lock()
-			a.end(0)
 			h.backlog.putBack(moved)
 			h.mu.Unlock()
 		}
@@ -123,30 +109,26 @@ func (h *Hub) commit(ctx context.Context, progress, all, well bool) error {
 }
 
 // readable brings memory up to what can be read in the state now, and wakes what waits for it.
-func (h *Hub) readable(batch []*submission, a *ahead) {
+func (h *Hub) readable(c *hubstate.Commit) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range batch {
-		if n := s.note; n != nil && n.Number > 0 && h.registry.topics[n.Topic] != nil {
-			t := h.registry.topics[n.Topic]
+	for _, n := range c.Notifications {
+		if t := h.registry.topics[n.Topic]; t != nil && n.Number > 0 {
 			h.recent.add(t.id, n)
 			t.last = max(t.last, n.Number)
 			t.digest, t.etag, t.lastModified = n.Digest, "", ""
 			h.wakeTopic(t)
 			h.o.Log.Debug("content was published", "topic", t.url, "number", n.Number)
 		}
-		for _, p := range s.pings {
-			if t := h.registry.topics[p.Topic]; t != nil {
-				t.pinged = max(p.At, t.pinged+1)
-				t.tries = 0
-				h.readLater(t)
-			}
-		}
-		if s.look != nil {
-			h.looked(s.look)
+	}
+	for _, p := range c.Pings {
+		if t := h.registry.topics[p.Topic]; t != nil {
+			t.pinged = max(p.At, t.pinged+1)
+			t.tries = 0
+			h.readLater(t)
 		}
 	}
-	if a != nil {
-		a.end(batch[0].note.Number)
+	for i := range c.Looks {
+		h.looked(&c.Looks[i])
 	}
 }

@@ -2,10 +2,10 @@ package hub
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/net/publicsuffix"
@@ -21,7 +21,7 @@ const (
 	shareMost     = 2_000  // of them for one share
 	verifications = 256    // at a time
 
-	limitShares = 4096             // remembered
+	limitShares = 8192             // remembered
 	limitWait   = 30 * time.Second // longest wait for a turn
 	limitBurst  = 5                // seconds' worth at once
 	limitPlaces = 64               // of one share at a time
@@ -35,7 +35,7 @@ type request struct {
 	form    form
 	client  string       // address; "" where nobody asked
 	queue   *verifyQueue // where it waits
-	shares  []string
+	shares  []*share
 	denied  string        // why the callback is refused
 	refresh bool          // nobody asked: a lease nears its end
 	sync    bool          // somebody waits: one attempt only
@@ -73,16 +73,23 @@ func newRequests(perSecond float64) requests {
 // add adds a request; first: no other of its pair waits.
 func (r *requests) add(q *request, exists bool) (first bool, err error) {
 	q.done, q.newer, q.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
-	q.queue, q.shares = r.new, sharesOf(q.client, q.form.Callback)
+	q.queue = r.new
 	if exists {
 		q.queue = r.existing
 	}
 	chain := r.chains[q.key()]
-	if len(chain) >= chainMost || q.queue.full(q.shares) {
+	if len(chain) >= chainMost || q.queue.waiting >= waitingMost {
 		return false, errTooMany
 	}
+	for _, name := range sharesOf(q.client, q.form.Callback) {
+		s := q.queue.share(name)
+		if s.waiting >= shareMost {
+			return false, errTooMany
+		}
+		q.shares = append(q.shares, s)
+	}
 	r.chains[q.key()] = append(chain, q)
-	q.queue.count(q.shares)
+	q.count(1)
 	if n := len(chain); n > 0 {
 		close(chain[n-1].newer)
 	}
@@ -93,7 +100,7 @@ func (r *requests) add(q *request, exists bool) (first bool, err error) {
 func (r *requests) next(key pair, drop int) *request {
 	chain := r.chains[key]
 	for _, q := range chain[:drop] {
-		q.queue.uncount(q.shares)
+		q.count(-1)
 	}
 	if chain = chain[drop:]; len(chain) == 0 {
 		delete(r.chains, key)
@@ -147,88 +154,61 @@ func (h *Hub) awaitNew(ctx context.Context, topic string) {
 // client: a request in a stranger's name must not be amplified, and a silent callback must not take all places (H-19).
 type verifyQueue struct {
 	waiting int
-	shares  map[string]int // that wait
+	shares  map[string]*share
 	places  pool
-
-	rate   float64
-	mu     sync.Mutex
-	limits map[string]*limit // by share
+	rate    float64
 }
 
-type limit struct {
-	rate   *rate.Limiter
-	places pool
+// share is what one site or client may take of a queue.
+type share struct {
+	waiting int // Hub.mu guards it
+	rate    *rate.Limiter
+	places  pool
 }
 
 func newVerifyQueue(perSecond float64) *verifyQueue {
-	return &verifyQueue{
-		shares: map[string]int{}, places: make(pool, verifications), rate: perSecond, limits: map[string]*limit{},
-	}
+	return &verifyQueue{shares: map[string]*share{}, places: make(pool, verifications), rate: perSecond}
 }
 
-// full reports whether one more may not wait.
-func (l *verifyQueue) full(shares []string) bool {
-	for _, share := range shares {
-		if l.shares[share] >= shareMost {
-			return true
-		}
+func (l *verifyQueue) share(name string) *share {
+	if l.shares[name] == nil && len(l.shares) >= limitShares {
+		name = "" // too many strangers at once have one share
 	}
-	return l.waiting >= waitingMost
-}
-
-func (l *verifyQueue) count(shares []string) {
-	l.waiting++
-	for _, share := range shares {
-		l.shares[share]++
-	}
-}
-
-func (l *verifyQueue) uncount(shares []string) {
-	l.waiting--
-	for _, share := range shares {
-		decrease(l.shares, share)
-	}
-}
-
-// enter waits for a share's turn; an error if that would take too long.
-func (l *verifyQueue) enter(ctx context.Context, share string) (leave func(), err error) {
-	of := l.limit(share)
-	ctx, cancel := context.WithTimeout(ctx, limitWait)
-	defer cancel()
-	if err := of.rate.Wait(ctx); err != nil {
-		return nil, err
-	}
-	select {
-	case of.places <- struct{}{}:
-		return of.places.leave, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *verifyQueue) limit(share string) *limit {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.limits[share] == nil && len(l.limits) >= limitShares {
-		share = "" // too many strangers at once share one limit
-	}
-	found := l.limits[share]
+	found := l.shares[name]
 	if found == nil {
-		found = &limit{rate.NewLimiter(rate.Limit(l.rate), max(1, int(limitBurst*l.rate))), make(pool, limitPlaces)}
-		l.limits[share] = found
+		limiter := rate.NewLimiter(rate.Limit(l.rate), max(1, int(limitBurst*l.rate)))
+		found = &share{rate: limiter, places: make(pool, limitPlaces)}
+		l.shares[name] = found
 	}
 	return found
 }
 
-// tidy forgets unused limits.
-func (l *verifyQueue) tidy() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for share, of := range l.limits {
-		if len(of.places) == 0 && of.rate.Tokens() >= float64(of.rate.Burst()) {
-			delete(l.limits, share)
-		}
+// count counts a request as waiting, or with -1 no longer.
+func (q *request) count(n int) {
+	q.queue.waiting += n
+	for _, s := range q.shares {
+		s.waiting += n
 	}
+}
+
+// enter waits for a turn; an error if that would take too long.
+func (s *share) enter(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, limitWait)
+	defer cancel()
+	if err := s.rate.Wait(ctx); err != nil {
+		return err
+	}
+	if !s.places.enter(ctx, nil) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// tidy forgets unused shares.
+func (l *verifyQueue) tidy() {
+	maps.DeleteFunc(l.shares, func(_ string, s *share) bool {
+		return s.waiting == 0 && s.rate.Tokens() >= float64(s.rate.Burst())
+	})
 }
 
 // sharesOf are whom a request counts for: the client that sent it and the site of its callback. It waits in this order,

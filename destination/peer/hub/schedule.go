@@ -25,7 +25,7 @@ func (h *Hub) wakeTopic(t *topic) {
 
 // wake starts a subscription that has something to deliver and may. h.mu is held.
 func (h *Hub) wake(sub *subscription) {
-	if sub.running || sub.ended || !sub.behind() || h.phase != running {
+	if sub.running || sub.ended || sub.topic.last <= sub.cursor || h.phase != running {
 		return
 	}
 	// What waits for a subscriber that cannot be reached stays bounded (F94).
@@ -95,13 +95,13 @@ func (h *Hub) round(ctx context.Context, sub *subscription) bool {
 		late := time.AfterFunc(roundTime, leave)
 		defer late.Stop()
 	}
-	notes, a, ok := h.waiting(ctx, sub)
-	if !ok {
+	notes := h.waiting(ctx, sub)
+	if notes == nil {
 		return false
 	}
 	began := time.Now()
 	for i, n := range notes {
-		if !h.deliver(ctx, sub, n, a) {
+		if !h.deliver(ctx, sub, n) {
 			return false
 		}
 		notes[i] = nil // delivered content need not stay in memory
@@ -131,29 +131,25 @@ func (h *Hub) postpone(sub *subscription, wait time.Duration) {
 
 // goesOn reports whether a subscription may deliver more; if not, it is paused. h.mu is held.
 func (h *Hub) goesOn(sub *subscription) bool {
-	if sub.ended || h.phase != running || !sub.behind() || sub.expires <= h.micros() {
+	if sub.ended || h.phase != running || sub.topic.last <= sub.cursor || sub.expires <= h.micros() {
 		sub.running = false
 		return false
 	}
 	return true
 }
 
-// waiting returns what comes next; false if the subscription is paused.
-func (h *Hub) waiting(ctx context.Context, sub *subscription) ([]*hubstate.Notification, *ahead, bool) {
+// waiting returns what comes next; nil if the subscription is paused.
+func (h *Hub) waiting(ctx context.Context, sub *subscription) []*hubstate.Notification {
 	h.mu.Lock()
 	if !h.goesOn(sub) {
 		h.mu.Unlock()
-		return nil, nil, false
-	}
-	if a := sub.ahead(); a != nil {
-		h.mu.Unlock()
-		return []*hubstate.Notification{&a.note}, a, true
+		return nil
 	}
 	cursor, last := sub.cursor, sub.topic.last
 	notes := h.recent.after(sub.topic.id, cursor, roundNotes)
 	h.mu.Unlock()
 	if len(notes) > 0 {
-		return notes, nil, true
+		return notes
 	}
 	kept, err := h.o.State.Notifications(ctx, sub.topic.id, cursor, roundNotes, roundBytes)
 	h.mu.Lock()
@@ -161,8 +157,9 @@ func (h *Hub) waiting(ctx context.Context, sub *subscription) ([]*hubstate.Notif
 	if err != nil {
 		h.o.Log.Error("what waits for a subscriber cannot be read", "subscription", sub.id, "err", err)
 		h.postpone(sub, h.o.RetryBase)
-		return nil, nil, false
+		return nil
 	}
+	notes = make([]*hubstate.Notification, 0, len(kept))
 	for i := range kept {
 		h.recent.add(sub.topic.id, &kept[i])
 		notes = append(notes, &kept[i])
@@ -173,7 +170,7 @@ func (h *Hub) waiting(ctx context.Context, sub *subscription) ([]*hubstate.Notif
 	} else if first := notes[0].Number; first > cursor+1 {
 		h.skip(sub, first-1, "too much waited")
 	}
-	return notes, nil, true
+	return notes
 }
 
 // growth multiplies RetryBase with each failed attempt (H-18); then the notification is given up.

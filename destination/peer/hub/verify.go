@@ -167,11 +167,10 @@ func (h *Hub) ask(ctx context.Context, q *request, lease time.Duration) (again b
 		return false, err.Error(), errUnconfirmed
 	}
 	for _, share := range q.shares {
-		leave, err := q.queue.enter(ctx, share)
-		if err != nil {
+		if share.enter(ctx) != nil {
 			return true, "too many verifications for its site, or for whoever asks", errUnreachable
 		}
-		defer leave()
+		defer share.places.leave()
 	}
 	if !q.queue.places.enter(ctx, h.halt) {
 		return false, "", errStopping

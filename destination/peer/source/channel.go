@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"resyncd/destination/fetch"
 	"resyncd/destination/peer/source/faults"
 	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
@@ -25,13 +26,12 @@ const (
 	recordFeedKind rsdoc.Kind = "record-feed"
 )
 
-// channel makes notifications of one kind and sends them in order. The Source's lock guards the outbox, the
-// topic guards itself, and the rest is run's own.
+// channel makes notifications of one kind and sends them in order. The topic guards itself, and what is not said
+// to have another guard is run's own.
 type channel struct {
 	s     *Source
 	kind  rsdoc.Kind
 	name  string // of the topic, below the root
-	out   outbox
 	topic topic
 	hub   *hub
 	// render makes what the hub gets of a batch, once readers of the topic see it (P-05).
@@ -40,9 +40,19 @@ type channel struct {
 	related   []websub.Link // beside hub and self
 	every     time.Duration // that changes come together for
 
-	sender sender
+	// What is in no notification yet, oldest first, and what was reached before. It is bounded (P8): beyond, the oldest
+	// batch goes, and subscribers see the hole. The Source's lock guards it, as each change is in it once it can be
+	// fetched (F93).
+	batches []*batch
+	reached rsdoc.Micros
+	wake    chan struct{} // gets a signal when a batch is begun
+
 	shown  batch // what the topic shows
 	faults faults.Line[batch]
+
+	send     func(context.Context, fetch.Message) (*fetch.Answer, error)
+	failures int           // in a row, of posts
+	pause    time.Duration // before the next post
 }
 
 // openChannels makes the two channels and one for each feed. They begin with the Source: after a restart, the
@@ -74,8 +84,8 @@ func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 	c := &channel{s: s, kind: kind, name: name, hub: h, mediaType: notificationType}
 	c.render, c.every = c.show, s.options.NotifyEvery
 	c.related = []websub.Link{{Target: s.at(capabilityList), Rels: []string{rsdoc.RelResourceSync}}}
-	c.out = newOutbox(s.options.NotifyMax, s.options.notifyQueue, s.begin)
-	c.sender = sender{send: s.options.Client.Send, log: s.options.Logger, kind: kind}
+	c.reached, c.wake = s.begin, make(chan struct{}, 1)
+	c.send = s.options.Client.Send
 	if kind != rsdoc.KindFrameworkNotification {
 		c.faults = faults.NewLine(s.options.Faults, forged)
 	}
@@ -122,11 +132,7 @@ func (c *channel) links() string { return websub.LinkHeader(c.hub.url, c.s.at(c.
 // run publishes until ctx ends. The intervals of the next run begin anew.
 func (c *channel) run(ctx context.Context) {
 	for c.await(ctx) {
-		b, ok := c.take()
-		if !ok {
-			continue
-		}
-		for i, n := range c.faults.Pass(b) {
+		for i, n := range c.faults.Pass(c.take()) {
 			if i > 0 && !c.untilFetched(ctx) || !c.deliver(ctx, n) {
 				return
 			}
@@ -142,7 +148,7 @@ func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	log := c.log(&n.What, n.What.len())
+	log := c.log(&n.What)
 	if n.Err != nil {
 		log.Warn("notification given up, subscribers will see a gap", "err", n.Err)
 	} else {
@@ -152,8 +158,8 @@ func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
 }
 
 // log is the log, about a notification.
-func (c *channel) log(b *batch, entries int) *slog.Logger {
-	return c.s.options.Logger.With("kind", c.kind, "changes", entries,
+func (c *channel) log(b *batch) *slog.Logger {
+	return c.s.options.Logger.With("kind", c.kind, "changes", b.len(),
 		"from", b.from.String(), "until", b.until.String())
 }
 
@@ -163,7 +169,7 @@ func (c *channel) await(ctx context.Context) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-c.out.wake:
+		case <-c.wake:
 		case <-c.faults.Late():
 			if !c.untilFetched(ctx) || !c.deliver(ctx, c.faults.Release()) {
 				return false
@@ -186,7 +192,7 @@ func (c *channel) gather(ctx context.Context) bool {
 			return false
 		case <-timer.C:
 			return true
-		case <-c.out.wake:
+		case <-c.wake:
 		}
 	}
 	return true
@@ -210,30 +216,19 @@ func (c *channel) untilFetched(ctx context.Context) bool {
 func (c *channel) waiting() int {
 	c.s.mu.RLock()
 	defer c.s.mu.RUnlock()
-	return len(c.out.waiting)
+	return len(c.batches)
 }
 
-// take takes the next notification out, and reports what was dropped before it.
-func (c *channel) take() (batch, bool) {
+// take takes the next notification out; there is one. The last interval ends now, at an instant that no change has.
+func (c *channel) take() batch {
 	c.s.mu.Lock()
-	lost, n := c.out.dropped()
-	b, ok := c.out.take(&c.s.clock)
-	c.s.mu.Unlock()
-	c.reportLoss(lost, n)
-	return b, ok
-}
-
-func (c *channel) lookForLoss() {
-	c.s.mu.Lock()
-	lost, n := c.out.dropped()
-	c.s.mu.Unlock()
-	c.reportLoss(lost, n)
-}
-
-func (c *channel) reportLoss(lost batch, n int) {
-	if n > 0 {
-		c.log(&lost, n).Warn("notifications dropped, subscribers will see a gap")
+	defer c.s.mu.Unlock()
+	b := c.oldest()
+	if len(c.batches) == 0 {
+		b.until = c.s.clock.tick()
+		c.reached = b.until
 	}
+	return b
 }
 
 // publish puts a notification on the topic, then notifies the hub (P-05).
@@ -242,7 +237,7 @@ func (c *channel) publish(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
-	return c.sender.deliver(ctx, c.hub.message(c, body), c.lookForLoss)
+	return c.post(ctx, c.hub.message(c, body))
 }
 
 // show puts a notification on the topic, joined to one that a traditional hub has not fetched yet. Where that is too

@@ -2,7 +2,6 @@ package source
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -75,7 +74,7 @@ func (o Synthetic) Length(number int, version int64) int64 {
 
 // Content is a version of a resource.
 func (o Synthetic) Content(number int, version int64) io.ReadSeeker {
-	return &letters{key: o.key(number, version), length: o.Length(number, version)}
+	return io.NewSectionReader(letters(o.key(number, version)), 0, o.Length(number, version))
 }
 
 func (o Synthetic) key(number int, version int64) uint64 {
@@ -90,52 +89,25 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// letters reads as letters from a to p with a line break after every 63rd.
-type letters struct {
-	key            uint64
-	length, offset int64
-}
+// letters reads as letters from a to p with a line break after every 63rd, without end.
+type letters uint64
 
-func (t *letters) Read(p []byte) (int, error) {
-	if t.offset >= t.length {
-		return 0, io.EOF
-	}
-	p = p[:min(int64(len(p)), t.length-t.offset)]
+// ReadAt never fails.
+func (key letters) ReadAt(p []byte, offset int64) (int, error) {
+	var word [8]byte
 	for n := 0; n < len(p); {
-		word := t.word(uint64(t.offset+int64(n)) / 8)
-		skip := int(t.offset+int64(n)) % 8
-		if skip == 0 && len(p)-n >= 8 {
-			binary.LittleEndian.PutUint64(p[n:], word)
-			n += 8
-			continue
-		}
-		var b [8]byte
-		binary.LittleEndian.PutUint64(b[:], word)
-		n += copy(p[n:], b[skip:])
+		at := uint64(offset) + uint64(n)
+		binary.LittleEndian.PutUint64(word[:], key.word(at/8))
+		n += copy(p[n:], word[at%8:])
 	}
-	t.offset += int64(len(p))
 	return len(p), nil
 }
 
 // word is eight characters at once.
-func (t *letters) word(i uint64) uint64 {
-	w := mix(t.key+i)&0x0f0f0f0f0f0f0f0f + 0x6161616161616161
+func (key letters) word(i uint64) uint64 {
+	w := mix(uint64(key)+i)&0x0f0f0f0f0f0f0f0f + 0x6161616161616161
 	if i%8 == 7 {
 		w = w&^(0xff<<56) | '\n'<<56
 	}
 	return w
-}
-
-func (t *letters) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += t.offset
-	case io.SeekEnd:
-		offset += t.length
-	}
-	if offset < 0 {
-		return 0, errors.New("seek before the beginning")
-	}
-	t.offset = offset
-	return offset, nil
 }

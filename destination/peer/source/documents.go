@@ -32,26 +32,35 @@ const (
 	recordFeedArchive = recordFeed + "/"
 )
 
-func (s *Source) document(name string) (text, bool) {
+// document is a document, feed or topic. fetched: somebody reads it.
+func (s *Source) document(name string, fetched bool) (text, error) {
+	if f, archive := s.feedAt(name); f != nil {
+		return f.text(archive, fetched)
+	}
+	for _, c := range s.setChannels() {
+		if c.name == name {
+			return c.text(fetched), nil
+		}
+	}
 	switch name {
 	case wellKnown:
-		return s.descriptionDocument(), true
+		return s.descriptionDocument(), nil
 	case capabilityList:
-		return s.capabilityDocument(), true
+		return s.capabilityDocument(), nil
 	case resourceList:
 		n := s.resourceList()
 		if len(n.starts) > 1 {
-			return s.resourceIndexDocument(n), true
+			return s.resourceIndexDocument(n), nil
 		}
-		return s.resourceDocument(n, 0), true
+		return s.resourceDocument(n, 0), nil
 	case changeListIndex:
-		return s.changeIndexDocument(), true
+		return s.changeIndexDocument(), nil
 	case changeListArchive:
 		return s.archiveDocument()
 	}
 	if part, ok := strings.CutPrefix(name, resourceListPart); ok {
 		if n, i, ok := s.part(part); ok {
-			return s.resourceDocument(n, i), true
+			return s.resourceDocument(n, i), nil
 		}
 	}
 	if part, ok := strings.CutPrefix(name, changeListPart); ok {
@@ -59,10 +68,10 @@ func (s *Source) document(name string) (text, bool) {
 		l, ok := s.journal.lookup(part)
 		s.mu.RUnlock()
 		if ok {
-			return s.changeDocument(l), true
+			return s.changeDocument(l), nil
 		}
 	}
-	return text{}, false
+	return text{}, errAbsent
 }
 
 // newDocument is a ResourceSync document, written anew each time and never held as a whole. Each of its entries is

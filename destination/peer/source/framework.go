@@ -2,6 +2,7 @@ package source
 
 import (
 	"iter"
+	"slices"
 
 	"resyncd/destination/rsdoc"
 )
@@ -26,7 +27,7 @@ func (s *Source) announce(all ...documentChange) {
 		if d.kind == rsdoc.KindCapabilityList {
 			up = s.Description()
 		}
-		b := s.framework.out.room(400+len(d.loc)+len(d.index), up)
+		b := s.framework.room(400+len(d.loc)+len(d.index), up)
 		b.documents = append(b.documents, d)
 	}
 }
@@ -83,16 +84,11 @@ func (s *Source) announceList(n, before *snapshot) {
 }
 
 func documentEntries(all []documentChange) iter.Seq[*rsdoc.Entry] {
-	return func(yield func(*rsdoc.Entry) bool) {
-		for _, d := range all {
-			entry := rsdoc.NewEntry(d.loc)
-			entry.Capability, entry.Change, entry.Datetime = d.kind, d.change, d.at
-			if d.index != "" {
-				entry.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelIndex, d.index)}
-			}
-			if !yield(&entry) {
-				return
-			}
+	return eachEntry(slices.Values(all), func(e *rsdoc.Entry, d documentChange) {
+		*e = rsdoc.NewEntry(d.loc)
+		e.Capability, e.Change, e.Datetime = d.kind, d.change, d.at
+		if d.index != "" {
+			e.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelIndex, d.index)}
 		}
-	}
+	})
 }

@@ -54,12 +54,8 @@ func TestFrameworkNews(t *testing.T) {
 // toldNews takes the news that wait, in words, and sees whether they lead where they say.
 func toldNews(t *testing.T, s *Source) (lines []string) {
 	t.Helper()
-	for {
-		b, ok := s.framework.take()
-		if !ok {
-			return lines
-		}
-		for _, n := range b.documents {
+	for s.framework.waiting() > 0 {
+		for _, n := range s.framework.take().documents {
 			line := fmt.Sprint(n.kind, " ", n.change)
 			if n.index != "" {
 				line += " with index"
@@ -73,4 +69,5 @@ func toldNews(t *testing.T, s *Source) (lines []string) {
 			lines = append(lines, line)
 		}
 	}
+	return lines
 }

@@ -1,15 +1,32 @@
 package source
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
 	"time"
+
+	"resyncd/destination/gate"
 )
+
+// Serve answers requests on a listener until ctx ends, then finishes what is running for up to ten seconds. It closes
+// the listener and returns nil after such an end.
+func (s *Source) Serve(ctx context.Context, listener net.Listener) error {
+	return gate.Serve(ctx, &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
+	}, listener, 10*time.Second)
+}
 
 // Handler answers GET and HEAD for documents and resources, with the Faults asked for. Its root is "/".
 func (s *Source) Handler() http.Handler {
@@ -38,42 +55,22 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET and HEAD are answered here", http.StatusMethodNotAllowed)
 		return
 	}
-	if r.URL.EscapedPath() == "/" {
-		s.serveText(w, r, s.rootPage())
-		return
-	}
 	name, ok := requestName(r.URL)
 	switch {
+	case r.URL.EscapedPath() == "/":
+		s.serveText(w, r, s.rootPage())
 	case !ok:
 		s.refuse(w, r, errAbsent)
 	case s.reserved(name):
-		s.serveDocument(w, r, name)
-	default:
-		s.serveResource(w, r, name)
-	}
-}
-
-func (s *Source) serveDocument(w http.ResponseWriter, r *http.Request, name string) {
-	if f, archive := s.feedAt(name); f != nil {
-		t, err := f.text(archive, r.Method == http.MethodGet)
+		t, err := s.document(name, r.Method == http.MethodGet)
 		if err != nil {
 			s.refuse(w, r, err)
 			return
 		}
 		s.serveText(w, r, t)
-		return
+	default:
+		s.serveResource(w, r, name)
 	}
-	for _, c := range s.setChannels() {
-		if c.name == name {
-			s.serveText(w, r, c.text(r.Method == http.MethodGet))
-			return
-		}
-	}
-	if t, ok := s.document(name); ok {
-		s.serveText(w, r, t)
-		return
-	}
-	s.refuse(w, r, errAbsent)
 }
 
 func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name string) {

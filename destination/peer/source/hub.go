@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -12,7 +11,6 @@ import (
 
 	"resyncd/destination/backoff"
 	"resyncd/destination/fetch"
-	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 )
 
@@ -71,23 +69,14 @@ func (h *hub) message(c *channel, body []byte) fetch.Message {
 	return m
 }
 
-// sender posts one message after another. Its failures outlive a message.
-type sender struct {
-	send     func(context.Context, fetch.Message) (*fetch.Answer, error)
-	log      *slog.Logger
-	kind     rsdoc.Kind
-	failures int           // in a row
-	pause    time.Duration // before the next post
-}
-
-// deliver posts a message until the hub takes it, keeps refusing, or ctx ends. A repetition has the same bytes, because
-// the first may have arrived.
-func (k *sender) deliver(ctx context.Context, m fetch.Message, failed func()) error {
+// post posts a message until the hub takes it, keeps refusing, or ctx ends. A repetition has the same bytes, because the
+// first may have arrived.
+func (c *channel) post(ctx context.Context, m fetch.Message) error {
 	for refused := 0; ; {
-		if !sleep(ctx, k.pause) {
+		if !sleep(ctx, c.pause) {
 			return ctx.Err()
 		}
-		answer, err := k.send(ctx, m)
+		answer, err := c.send(ctx, m)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -95,14 +84,13 @@ func (k *sender) deliver(ctx context.Context, m fetch.Message, failed func()) er
 			err = refusal(answer)
 		}
 		if err == nil {
-			if k.failures > 0 {
-				k.log.Info("hub takes notifications again", "kind", k.kind, "failures", k.failures)
+			if c.failures > 0 {
+				c.s.options.Logger.Info("hub takes notifications again", "kind", c.kind, "failures", c.failures)
 			}
-			k.failures, k.pause = 0, 0
+			c.failures, c.pause = 0, 0
 			return nil
 		}
-		k.failed(answer, err)
-		failed()
+		c.failed(answer, err)
 		if errors.Is(err, errRefused) {
 			if refused++; refused == refusals {
 				return err
@@ -112,15 +100,15 @@ func (k *sender) deliver(ctx context.Context, m fetch.Message, failed func()) er
 }
 
 // failed chooses the next pause: doubling, with jitter, or what the hub asks for.
-func (k *sender) failed(answer *fetch.Answer, err error) {
-	k.failures++
-	if k.failures == 1 {
-		k.log.Warn("hub does not take notifications, trying again", "kind", k.kind, "err", err)
+func (c *channel) failed(answer *fetch.Answer, err error) {
+	c.failures++
+	if c.failures == 1 {
+		c.s.options.Logger.Warn("hub does not take notifications, trying again", "kind", c.kind, "err", err)
 	}
-	k.pause = backoff.Doubled(firstPause, k.failures, maxPause)
-	k.pause += time.Duration(rand.Int64N(int64(k.pause) / 5))
+	c.pause = backoff.Doubled(firstPause, c.failures, maxPause)
+	c.pause += rand.N(c.pause / 5)
 	if answer != nil {
-		k.pause = max(k.pause, min(answer.RetryAfter, maxAsked))
+		c.pause = max(c.pause, min(answer.RetryAfter, maxAsked))
 	}
 }
 

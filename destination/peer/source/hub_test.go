@@ -88,7 +88,7 @@ func TestStopsWhileTheHubHangs(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	for _, c := range s.channels() {
-		c.sender.send = hang
+		c.send = hang
 	}
 	stop := running(t, s)
 	mustPut(t, s, "a", "1")

@@ -3,6 +3,7 @@ package source
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"resyncd/destination/rsdoc"
 )
@@ -14,34 +15,28 @@ func (s *Source) resourceDocument(n *snapshot, part int) text {
 		head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelIndex, s.at(resourceList)))
 	}
 	head.At, head.Completed = n.at, n.completed
-	entries := func(yield func(*rsdoc.Entry) bool) {
-		var entry rsdoc.Entry
+	slots := func(yield func(int) bool) {
 		for slot := n.starts[part]; slot < n.end(part); slot++ {
-			rec := n.frozen.at(slot)
-			if !rec.live {
-				continue
-			}
-			s.describe(&entry, slot, rec)
-			if !yield(&entry) {
+			if n.frozen.at(slot).live && !yield(slot) {
 				return
 			}
 		}
 	}
+	entries := eachEntry(slots, func(e *rsdoc.Entry, slot int) { s.describe(e, slot, n.frozen.at(slot)) })
 	return s.newDocument(fmt.Sprintf("r%x.%d", int64(n.at), part), n.at, head, entries)
 }
 
 func (s *Source) resourceIndexDocument(n *snapshot) text {
 	head := s.newHead(rsdoc.Index, rsdoc.KindResourceList)
 	head.At, head.Completed = n.at, n.completed
-	entries := func(yield func(*rsdoc.Entry) bool) {
-		for part := range n.starts {
-			entry := rsdoc.NewEntry(s.at(resourceListPart + n.partName(part)))
-			entry.At, entry.Completed = n.at, n.completed
-			if !yield(&entry) {
-				return
-			}
-		}
+	var parts []string
+	for part := range n.starts {
+		parts = append(parts, n.partName(part))
 	}
+	entries := eachEntry(slices.Values(parts), func(e *rsdoc.Entry, name string) {
+		*e = rsdoc.NewEntry(s.at(resourceListPart + name))
+		e.At, e.Completed = n.at, n.completed
+	})
 	return s.newDocument(fmt.Sprintf("i%x", int64(n.at)), n.at, head, entries)
 }
 
@@ -62,17 +57,10 @@ func (s *Source) changeDocument(l changeList) text {
 }
 
 func (s *Source) changeEntries(changes []change) iter.Seq[*rsdoc.Entry] {
-	return func(yield func(*rsdoc.Entry) bool) {
-		var entry rsdoc.Entry
-		for i := range changes {
-			c := &changes[i]
-			s.describe(&entry, c.slot, &c.record)
-			entry.Change, entry.Datetime = c.kind, c.at
-			if !yield(&entry) {
-				return
-			}
-		}
-	}
+	return eachEntry(slices.Values(changes), func(e *rsdoc.Entry, c change) {
+		s.describe(e, c.slot, &c.record)
+		e.Change, e.Datetime = c.kind, c.at
+	})
 }
 
 // changeIndexDocument is the Change List Index [12.2], which has no `until`.
@@ -91,22 +79,32 @@ func (s *Source) changeIndexDocument() text {
 }
 
 // archiveDocument lists the Change Lists that have left the index (Archives 2).
-func (s *Source) archiveDocument() (text, bool) {
+func (s *Source) archiveDocument() (text, error) {
 	s.mu.RLock()
 	lists := copyLists(s.journal.archived)
 	modified := s.journal.open().from
 	s.mu.RUnlock()
+	if len(lists) == 0 {
+		return text{}, errAbsent
+	}
 	head := s.newHead(rsdoc.List, rsdoc.KindChangeListArchive)
-	tag := fmt.Sprintf("a%x", int64(modified))
-	return s.newDocument(tag, modified, head, s.intervals(lists)), len(lists) > 0
+	return s.newDocument(fmt.Sprintf("a%x", int64(modified)), modified, head, s.intervals(lists)), nil
 }
 
 // intervals lists Change Lists, oldest first.
 func (s *Source) intervals(lists []changeList) iter.Seq[*rsdoc.Entry] {
+	return eachEntry(slices.Values(lists), func(e *rsdoc.Entry, l changeList) {
+		*e = rsdoc.NewEntry(s.at(changeListPart + l.name))
+		e.From, e.Until = l.from, l.until
+	})
+}
+
+// eachEntry writes what fill says about each of all. An entry is valid until the next.
+func eachEntry[T any](all iter.Seq[T], fill func(*rsdoc.Entry, T)) iter.Seq[*rsdoc.Entry] {
 	return func(yield func(*rsdoc.Entry) bool) {
-		for _, l := range lists {
-			entry := rsdoc.NewEntry(s.at(changeListPart + l.name))
-			entry.From, entry.Until = l.from, l.until
+		var entry rsdoc.Entry
+		for one := range all {
+			fill(&entry, one)
 			if !yield(&entry) {
 				return
 			}

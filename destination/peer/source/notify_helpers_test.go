@@ -95,7 +95,7 @@ func scriptedSource(t failer, o Options, k *script) *Source {
 	o.Client = client
 	s := newSource(t, o)
 	for _, c := range s.channels() {
-		c.sender.send = k.send
+		c.send = k.send
 	}
 	return s
 }

@@ -42,24 +42,6 @@ func (b batch) join(next batch) batch {
 	return next
 }
 
-// outbox holds what is in no notification yet. It is bounded (P8): beyond the limit the oldest batch goes, and
-// subscribers see the hole. The Source's lock guards it, as each change is in it once it can be fetched (F93).
-type outbox struct {
-	most    int      // entries in a batch
-	limit   int      // batches
-	waiting []*batch // oldest first
-	reached rsdoc.Micros
-	// lost is the interval of what was dropped since the last call of dropped.
-	lost  batch
-	drops int // entries in lost
-	// wake gets a signal when a batch is begun.
-	wake chan struct{}
-}
-
-func newOutbox(most, limit int, from rsdoc.Micros) outbox {
-	return outbox{most: most, limit: limit, reached: from, wake: make(chan struct{}, 1)}
-}
-
 // addChange queues a change; the Source is locked.
 func (c *channel) addChange(e change) {
 	// An escaped byte has three.
@@ -68,7 +50,7 @@ func (c *channel) addChange(e change) {
 	if c.kind == changeFeedKind {
 		size = 800 + 4*uri
 	}
-	b := c.out.room(size, c.s.at(capabilityList))
+	b := c.room(size, c.s.at(capabilityList))
 	b.changes = append(b.changes, e)
 }
 
@@ -78,59 +60,43 @@ func (c *channel) addEdit(e edit) {
 	for _, f := range e.Fields {
 		size += 60 + len(f.Name) + 2*len(f.Value)
 	}
-	b := c.out.room(size, "")
+	b := c.room(size, "")
 	b.edits = append(b.edits, e)
 }
 
-// room returns the batch for the next entry.
-func (o *outbox) room(size int, up string) *batch {
-	n := len(o.waiting)
+// room returns the batch for the next entry; the Source is locked.
+func (c *channel) room(size int, up string) *batch {
+	n := len(c.batches)
 	if n > 0 {
-		b := o.waiting[n-1]
-		if b.len() < o.most && b.size+size <= maxNotificationBytes && b.up == up {
+		b := c.batches[n-1]
+		if b.len() < c.s.options.NotifyMax && b.size+size <= maxNotificationBytes && b.up == up {
 			b.size += size
 			return b
 		}
 	}
-	if n >= o.limit {
-		o.drop()
+	if n >= c.s.options.notifyQueue {
+		c.drop()
 	}
 	b := &batch{up: up, size: size}
-	o.waiting = append(o.waiting, b)
+	c.batches = append(c.batches, b)
 	select {
-	case o.wake <- struct{}{}:
+	case c.wake <- struct{}{}:
 	default:
 	}
 	return b
 }
 
-func (o *outbox) drop() {
-	b := o.waiting[0]
-	if o.drops == 0 {
-		o.lost.from = o.reached
-	}
-	o.drops += b.len()
-	o.lost.until, o.reached = b.end(), b.end()
-	o.waiting = slices.Delete(o.waiting, 0, 1)
+// drop drops the oldest batch.
+func (c *channel) drop() {
+	b := c.oldest()
+	c.log(&b).Warn("notifications dropped, subscribers will see a gap")
 }
 
-// take removes the oldest batch. The last interval ends now, at an instant that no change has.
-func (o *outbox) take(clock *clock) (batch, bool) {
-	if len(o.waiting) == 0 {
-		return batch{}, false
-	}
-	b := *o.waiting[0]
-	o.waiting = slices.Delete(o.waiting, 0, 1)
-	b.from, b.until = o.reached, b.end()
-	if len(o.waiting) == 0 {
-		b.until = clock.tick()
-	}
-	o.reached = b.until
-	return b, true
-}
-
-func (o *outbox) dropped() (batch, int) {
-	lost, n := o.lost, o.drops
-	o.lost, o.drops = batch{}, 0
-	return lost, n
+// oldest removes the oldest batch; there is one.
+func (c *channel) oldest() batch {
+	b := *c.batches[0]
+	c.batches = slices.Delete(c.batches, 0, 1)
+	b.from, b.until = c.reached, b.end()
+	c.reached = b.until
+	return b
 }

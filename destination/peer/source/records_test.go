@@ -92,7 +92,7 @@ func TestRecordsFile(t *testing.T) {
 	}
 	var told []string
 	for s.recordFeed.channel.waiting() > 0 {
-		b, _ := s.recordFeed.channel.take()
+		b := s.recordFeed.channel.take()
 		body, err := s.recordFeed.channel.render(b)
 		if err != nil {
 			t.Fatal(err)

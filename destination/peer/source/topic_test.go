@@ -29,7 +29,7 @@ func TestGoldenDocuments(t *testing.T) {
 	get(t, s, "/"+resourceList)
 	tell := func(c *channel) (out []string) {
 		for c.waiting() > 0 {
-			b, _ := c.take()
+			b := c.take()
 			if err := c.publish(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +155,7 @@ func TestTopic(t *testing.T) {
 		var want []byte
 		if state != "empty" {
 			mustPut(t, s, "a", state)
-			b, _ := s.changes.take()
+			b := s.changes.take()
 			var err error
 			if want, err = s.changes.show(b); err != nil {
 				t.Fatal(err)

@@ -3,7 +3,13 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"mime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -25,8 +31,8 @@ type Set struct {
 // HTTP is how often which fault happens; each field but the first three is a probability.
 type HTTP struct {
 	Latency    time.Duration // before every answer
-	RetryAfter time.Duration // announced with 429, whole seconds
-	Slow       int64         // bytes a second, for every body; 0 is as fast as can be
+	RetryAfter uint64        // announced with 429, in seconds
+	Slow       int           // bytes a second, for every body; 0 is as fast as can be
 	Error5xx   float64       // 500, 502 or 503
 	Throttle   float64       // 429 with Retry-After
 	Cut        float64       // the connection breaks in the middle of the body
@@ -66,7 +72,7 @@ func Parse(list string) (*Set, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil
 	}
-	f := &Set{Resources: HTTP{RetryAfter: time.Second}, Documents: HTTP{RetryAfter: time.Second}}
+	f := &Set{Resources: HTTP{RetryAfter: 1}, Documents: HTTP{RetryAfter: 1}}
 	for item := range strings.SplitSeq(list, ",") {
 		key, value, ok := strings.Cut(strings.TrimSpace(item), "=")
 		if !ok {
@@ -79,56 +85,68 @@ func Parse(list string) (*Set, error) {
 	return f, nil
 }
 
-func (f *Set) set(key, value string) (err error) {
-	if key == "seed" {
-		f.Seed, err = strconv.ParseUint(value, 10, 64)
+// set reads the value of one key, as the type of its field says.
+func (f *Set) set(key, value string) error {
+	switch field := f.field(key).(type) {
+	case *uint64:
+		n, err := strconv.ParseUint(value, 10, 64)
+		*field = n
 		return err
-	}
-	if kind, ok := strings.CutPrefix(key, "feed-"); ok {
-		return f.Feed.set(kind, value)
-	}
-	if kind, ok := strings.CutPrefix(key, "notify-"); ok {
-		return f.Notify.set(kind, value)
-	}
-	set := &f.Resources
-	if rest, ok := strings.CutPrefix(key, "doc-"); ok {
-		key, set = rest, &f.Documents
-	}
-	switch key {
-	case "latency":
-		set.Latency, err = time.ParseDuration(value)
-		if err == nil && set.Latency < 0 {
-			err = fmt.Errorf("want a positive time")
+	case *int:
+		n, err := strconv.ParseInt(value, 10, 32)
+		*field = int(n)
+		return want(err == nil && n > 0, "a number from 1")
+	case *time.Duration:
+		wait, err := time.ParseDuration(value)
+		*field = wait
+		return want(err == nil && wait >= 0, "a positive time such as 20ms")
+	case *float64:
+		p, err := strconv.ParseFloat(value, 64)
+		*field = p
+		return want(err == nil && p >= 0 && p <= 1, "a probability from 0 to 1")
+	case *bool:
+		word := "on"
+		if field == &f.Feed.NoArchive {
+			word = "off"
 		}
-	case "retry-after":
-		var n uint64
-		n, err = strconv.ParseUint(value, 10, 31)
-		set.RetryAfter = time.Duration(n) * time.Second
-	case "slow":
-		set.Slow, err = strconv.ParseInt(value, 10, 64)
-		if err == nil && set.Slow < 1 {
-			err = fmt.Errorf("want at least 1 byte a second")
+		*field = true
+		return want(value == word, word)
+	case *string:
+		*field = value
+		if field == &f.Feed.Links {
+			return want(value == linksInHeader || value == linksInBody, "header or body")
 		}
-	default:
-		err = set.probability(key, value)
+		_, _, err := mime.ParseMediaType(value)
+		return want(err == nil, "a media type such as text/html")
 	}
-	return err
+	return fmt.Errorf("unknown; known are:\n%s", Help)
 }
 
-func (h *HTTP) probability(key, value string) error {
-	field, ok := map[string]*float64{
-		"error5xx": &h.Error5xx, "throttle": &h.Throttle, "cut": &h.Cut, "cutclose": &h.CutClose,
-		"wrong": &h.Wrong, "stall": &h.Stall, "html": &h.HTML,
-	}[key]
-	if !ok {
-		return fmt.Errorf("unknown; known are:\n%s", Help)
+func want(ok bool, what string) error {
+	if ok {
+		return nil
 	}
-	p, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(p >= 0 && p <= 1) {
-		return fmt.Errorf("want a probability from 0 to 1")
+	return errors.New("want " + what)
+}
+
+// field is where the value of a key goes, nil for an unknown one.
+func (f *Set) field(key string) any {
+	fields := map[string]any{
+		"seed":        &f.Seed,
+		"notify-drop": &f.Notify.Drop, "notify-double": &f.Notify.Double,
+		"notify-shuffle": &f.Notify.Shuffle, "notify-forge": &f.Notify.Forge,
+		"feed-limit": &f.Feed.Limit, "feed-archive": &f.Feed.NoArchive, "feed-undated": &f.Feed.Undated,
+		"feed-rss": &f.Feed.RSS, "feed-links": &f.Feed.Links, "feed-type": &f.Feed.Type,
 	}
-	*field = p
-	return nil
+	for prefix, set := range map[string]*HTTP{"": &f.Resources, "doc-": &f.Documents} {
+		maps.Copy(fields, map[string]any{
+			prefix + "latency": &set.Latency, prefix + "retry-after": &set.RetryAfter, prefix + "slow": &set.Slow,
+			prefix + "error5xx": &set.Error5xx, prefix + "throttle": &set.Throttle, prefix + "cut": &set.Cut,
+			prefix + "cutclose": &set.CutClose, prefix + "wrong": &set.Wrong, prefix + "stall": &set.Stall,
+			prefix + "html": &set.HTML,
+		})
+	}
+	return fields[key]
 }
 
 // fault is what happens to one request.
@@ -147,28 +165,20 @@ const (
 
 // choose throws the dice for a request: at most one fault.
 func (f *Set) choose(set *HTTP, path string) (fault, uint64) {
-	h := uint64(14695981039346656037) // FNV-1a
-	for i := range len(path) {
-		h = (h ^ uint64(path[i])) * 1099511628211
-	}
-	count := f.counts[mix(h)%uint64(len(f.counts))].Add(1)
-	dice := mix(mix(f.Seed^h) + uint64(count))
-	p := float64(dice>>11) / (1 << 53)
+	hash := fnv.New64a()
+	_, _ = io.WriteString(hash, path)
+	sum := hash.Sum64()
+	count := f.counts[sum%uint64(len(f.counts))].Add(1)
+	dice := rand.NewPCG(f.Seed^sum, uint64(count))
+	p := rand.New(dice).Float64()
 	for kind, chance := range [...]float64{
 		fault5xx: set.Error5xx, faultThrottle: set.Throttle, faultCut: set.Cut, faultCutClose: set.CutClose,
 		faultWrong: set.Wrong, faultStall: set.Stall, faultHTML: set.HTML,
 	} {
 		if p < chance {
-			return fault(kind), dice
+			return fault(kind), dice.Uint64()
 		}
 		p -= chance
 	}
-	return faultNone, dice
-}
-
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return faultNone, 0
 }

@@ -18,8 +18,8 @@ func TestParse(t *testing.T) {
 	}
 	want := &Set{
 		Seed:      7,
-		Resources: HTTP{Latency: 20 * time.Millisecond, RetryAfter: 3 * time.Second, Error5xx: 0.05, Throttle: 0.1, Cut: 1},
-		Documents: HTTP{RetryAfter: time.Second, HTML: 0.5, Slow: 100},
+		Resources: HTTP{Latency: 20 * time.Millisecond, RetryAfter: 3, Error5xx: 0.05, Throttle: 0.1, Cut: 1},
+		Documents: HTTP{RetryAfter: 1, HTML: 0.5, Slow: 100},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Set{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

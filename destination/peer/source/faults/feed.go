@@ -1,11 +1,7 @@
 package faults
 
 import (
-	"errors"
-	"fmt"
 	"io"
-	"mime"
-	"strconv"
 	"time"
 
 	"resyncd/destination/feed"
@@ -30,43 +26,6 @@ const (
 	linksInHeader = "header"
 	linksInBody   = "body"
 )
-
-func (f *Feed) set(key, value string) error {
-	want := func(word string, field *bool) error {
-		if value != word {
-			return fmt.Errorf("want %s", word)
-		}
-		*field = true
-		return nil
-	}
-	switch key {
-	case "limit":
-		n, err := strconv.ParseUint(value, 10, 31)
-		if err != nil || n < 1 {
-			return errors.New("want a number from 1")
-		}
-		f.Limit = int(n)
-	case "archive":
-		return want("off", &f.NoArchive)
-	case "undated":
-		return want("on", &f.Undated)
-	case "rss":
-		return want("on", &f.RSS)
-	case "links":
-		if value != linksInHeader && value != linksInBody {
-			return errors.New("want header or body")
-		}
-		f.Links = value
-	case "type":
-		if _, _, err := mime.ParseMediaType(value); err != nil {
-			return errors.New("want a media type such as text/html")
-		}
-		f.Type = value
-	default:
-		return fmt.Errorf("unknown; known are:\n%s", Help)
-	}
-	return nil
-}
 
 // OfChanges are the faults of the feed of changes.
 func (f *Set) OfChanges() Feed {

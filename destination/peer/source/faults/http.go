@@ -29,7 +29,7 @@ func (f *Set) Wrap(next http.Handler, document func(path string) bool) http.Hand
 			http.Error(w, "a fault on purpose", []int{500, 502, 503}[dice%3])
 			return
 		case faultThrottle:
-			w.Header().Set("Retry-After", strconv.Itoa(int(set.RetryAfter/time.Second)))
+			w.Header().Set("Retry-After", strconv.FormatUint(set.RetryAfter, 10))
 			http.Error(w, "a fault on purpose", http.StatusTooManyRequests)
 			return
 		case faultHTML:
@@ -39,7 +39,7 @@ func (f *Set) Wrap(next http.Handler, document func(path string) bool) http.Hand
 			return
 		}
 		if kind != faultNone || set.Slow > 0 {
-			broken := &faultyWriter{ResponseWriter: w, request: r, out: w, kind: kind, slow: set.Slow, turn: -1}
+			broken := &faultyWriter{ResponseWriter: w, request: r, out: w, kind: kind, slow: int64(set.Slow), turn: -1}
 			defer broken.hangUp()
 			w = broken
 		}

@@ -2,8 +2,6 @@ package faults
 
 import (
 	"errors"
-	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -13,19 +11,6 @@ type Notify struct {
 	Double  int // sent twice
 	Shuffle int // sent after the next one, or a second later where none follows
 	Forge   int // says that everything it is about was deleted
-}
-
-func (f *Notify) set(key, value string) error {
-	field, ok := map[string]*int{"drop": &f.Drop, "double": &f.Double, "shuffle": &f.Shuffle, "forge": &f.Forge}[key]
-	if !ok {
-		return fmt.Errorf("unknown; known are:\n%s", Help)
-	}
-	n, err := strconv.ParseUint(value, 10, 31)
-	if err != nil || n < 1 {
-		return errors.New("want a number from 1")
-	}
-	*field = int(n)
-	return nil
 }
 
 // ErrDropped is why a notification was not sent.
