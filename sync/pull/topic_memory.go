@@ -234,9 +234,7 @@ func (p *Puller) Topic(ctx context.Context) error {
 	if a.URL == "" { // the offer tells why
 		return nil
 	}
-	if date := store.Micros(a.Date); date.Known() {
-		p.Offset = date - p.LocalNow()
-	}
+	p.answered(a.Date)
 	id, err := p.Store.EnsureDocument(ctx, p.Claim, p.Set.ID, a.URL, string(destination.KindFeed))
 	if err != nil {
 		return err
