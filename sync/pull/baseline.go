@@ -203,7 +203,7 @@ func (b *Baseline) Unchanged(ctx context.Context, part *destination.Part) error 
 		return err
 	}
 	doc.Read, doc.Body = b.LocalNow(), listLinks{Dated: dates(part)}.body()
-	b.pending.docs = append(b.pending.docs, doc)
+	b.pending.Documents = append(b.pending.Documents, doc)
 	return nil
 }
 

@@ -192,7 +192,7 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	v.note(doc)
 	if v.fresh(doc) {
 		doc.Read = v.p.LocalNow()
-		v.p.pending.docs = append(v.p.pending.docs, doc)
+		v.p.pending.Documents = append(v.p.pending.Documents, doc)
 	}
 	v.p.sawList(doc, v.archive, nil, true)
 	return nil
@@ -329,13 +329,13 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	if flaw == nil && !from.Known() && !v.archive && v.unreached(doc) {
 		doc.Complete = false
 	}
-	v.p.pending.docs = append(v.p.pending.docs, doc)
+	v.p.pending.Documents = append(v.p.pending.Documents, doc)
 	kind := store.SpanChangeList
 	if v.archive {
 		kind = store.SpanArchive
 	}
 	if iv := covers(doc); coverage.Usable(iv) {
-		v.p.pending.spans = append(v.p.pending.spans, v.p.span(kind, iv, v.n, part.URL))
+		v.p.pending.Spans = append(v.p.pending.Spans, v.p.span(kind, iv, v.n, part.URL))
 	}
 	v.note(doc)
 	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.list.prev))

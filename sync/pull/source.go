@@ -260,7 +260,7 @@ func (s *Source) memo(set *store.Set, key string, what any) (store.Document, err
 func (p *Puller) rememberJSON(key string, what any) error {
 	d, err := p.memo(p.Set, key, what)
 	if err == nil {
-		p.pending.docs = append(p.pending.docs, d)
+		p.pending.Documents = append(p.pending.Documents, d)
 	}
 	return err
 }

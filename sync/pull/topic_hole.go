@@ -171,7 +171,7 @@ func (w *walk) close(ctx context.Context) error {
 			continue
 		}
 		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.LocalNow()
-		p.pending.gaps = append(p.pending.gaps, g)
+		p.pending.Gaps = append(p.pending.Gaps, g)
 		p.Out.GapsClosed++
 		p.Told.Gap(*g)
 	}
@@ -201,7 +201,7 @@ func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why s
 		"feed", p.Set.CapabilityList, "why", why,
 		"from", gap.From.Time(), "until", gap.Until.Time())
 	p.Told.Gap(*gap)
-	p.pending.gaps = append(p.pending.gaps, gap)
+	p.pending.Gaps = append(p.pending.Gaps, gap)
 	return nil
 }
 

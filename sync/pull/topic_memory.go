@@ -155,7 +155,7 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 		if !since.Known() { // a first reading is its baseline
 			kind = store.SpanBaseline
 		}
-		p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
+		p.pending.Spans = append(p.pending.Spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
 	}
 	if err := p.rememberTopic(); err != nil {
 		return err
