@@ -72,7 +72,8 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	if err != nil {
 		return err
 	}
-	f.offers, f.channels, f.sets = map[int64]*destination.SetOffer{}, map[int64][]destination.Channel{}, map[int64]*following{}
+	f.offers, f.channels = map[int64]*destination.SetOffer{}, map[int64][]destination.Channel{}
+	f.sets = map[int64]*following{}
 	f.turn = &turn{heard: make(chan struct{}, 1)}
 	f.s, s.Await, s.Keep = s, f.turn.await, f.turn.keep
 	s.Hint, s.Notes.Done = f.Hint, f.mirrored
@@ -80,7 +81,8 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 		return errors.Join(err, s.release())
 	}
 	f.rec = transfer.New(s.Site, transfer.Options{
-		Workers: transfer.Workers(t.Concurrency), Scope: func(string) string { return "the set is unknown" }, Rested: f.rested,
+		Workers: transfer.Workers(t.Concurrency), Rested: f.rested,
+		Scope: func(string) string { return "the set is unknown" },
 	})
 	return nil
 }
