@@ -111,7 +111,7 @@ func (f *Follower) reads(p *pull.Puller, do func() error) error {
 	if err := do(); err != nil {
 		return err
 	}
-	f.countMisses(p)
+	f.countOf(p)
 	return nil
 }
 

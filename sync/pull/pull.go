@@ -163,23 +163,16 @@ func (p *Puller) Start(ctx context.Context) error {
 	if p.Offer.ChangeList == nil && p.Offer.ResourceList == nil && p.Offer.Topic == nil {
 		p.Fail(errors.New("the set offers neither a Resource List nor a Change List"))
 	}
+	followed := map[rsdoc.Kind]*destination.Ref{
+		rsdoc.KindResourceList: p.Offer.ResourceList, rsdoc.KindChangeList: p.Offer.ChangeList,
+	}
 	for _, more := range p.Offer.Also {
-		if first := p.followed(more.Kind); first != nil {
+		if first := followed[more.Kind]; first != nil {
 			p.Fail(fmt.Errorf(
 				"the Capability List names more than one %s; only %s is followed, not %s: "+
 					"give that as a Source of its own, or have its publisher join them in an index",
 				more.Kind, fetch.RedactURL(first.URL), fetch.RedactURL(more.URL)))
 		}
-	}
-	return nil
-}
-
-func (p *Puller) followed(kind rsdoc.Kind) *destination.Ref {
-	switch kind {
-	case rsdoc.KindResourceList:
-		return p.Offer.ResourceList
-	case rsdoc.KindChangeList:
-		return p.Offer.ChangeList
 	}
 	return nil
 }

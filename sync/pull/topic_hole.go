@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"resyncd/store"
 	"resyncd/sync/coverage"
@@ -49,18 +50,11 @@ func (w *walk) end(ctx context.Context) error {
 }
 
 func (w *walk) position() store.Micros {
-	p := w.p
-	position := w.times.newest
+	known := []store.Micros{w.times.newest, store.Micros(w.p.Offer.Topic.Answer.Date), w.p.SourceNow()}
 	if w.was != nil && (w.unchanged || len(w.now.Entries) == 0) {
-		position = p.Cover.ProvenPosition()
+		known[0] = w.p.Cover.ProvenPosition()
 	}
-	if !position.Known() {
-		position = store.Micros(p.Offer.Topic.Answer.Date)
-	}
-	if !position.Known() {
-		position = p.SourceNow()
-	}
-	return position
+	return known[slices.IndexFunc(known, store.Micros.Known)]
 }
 
 // keep remembers what the feed showed. A document without news may be an old copy.
