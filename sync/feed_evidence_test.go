@@ -190,6 +190,23 @@ func TestFeedEvidenceFlawedFallsOff(t *testing.T) {
 	}
 }
 
+// TestFeedEvidenceFlawedArchives: one archive with an unreadable entry is gone for good, another is only out of order now.
+func TestFeedEvidenceFlawedArchives(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	s.set("/a1", atomPage("<at:deleted-entry/>", posts(1, 2)...))
+	s.set("/a2", atomPage(prevArchive("/a1")+"<at:deleted-entry/>", posts(3, 4)...))
+	s.set(feedPath, atomPage(prevArchive("/a2"), posts(5, 6)...))
+	if res, err := s.run(); err != nil || res.InStep {
+		t.Fatalf("entries cannot be read: %+v, %v", res, err)
+	}
+	s.set("/a2", page{status: http.StatusGone})
+	s.set("/a1", page{status: http.StatusForbidden})
+	if res, err := s.run(); err != nil || res.GapsFound == 0 {
+		t.Errorf("what the archive that is gone said is lost, and nothing says so: %+v, %v", res, err)
+	}
+}
+
 // TestFeedEvidenceRecordsLate (N9): when an edit was observed says nothing about when it was published.
 func TestFeedEvidenceRecordsLate(t *testing.T) {
 	t.Parallel()

@@ -261,9 +261,3 @@ func light(o *destination.SetOffer) *destination.SetOffer {
 	out.Topic = &topic
 	return &out
 }
-
-func (f *Follower) countOdd(p *pull.Puller) {
-	if p.Plan.Topic.Odd > 0 {
-		f.s.observe.Odd(p.Set.ID, p.Plan.Topic.Odd)
-	}
-}

@@ -138,7 +138,7 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	for _, n := range v.Notes {
 		f.s.Seal(n)
 	}
-	f.countOdd(p)
+	f.countOf(p)
 	if ofFeed && (v.Hint || len(p.Plan.Topic.Contested) > 0 || v.Feed.Busy()) {
 		f.set(id).expect(v)
 		v.Hint = true

@@ -258,11 +258,13 @@ func (f *Follower) watchMisses(p *pull.Puller) {
 	}
 }
 
-func (f *Follower) countMisses(p *pull.Puller) {
+func (f *Follower) countOf(p *pull.Puller) {
 	if p.Holes.Misses > 0 {
 		f.s.observe.Missed(p.Set.ID, p.Holes.Misses)
 	}
-	f.countOdd(p)
+	if p.Plan.Topic.Odd > 0 {
+		f.s.observe.Odd(p.Set.ID, p.Plan.Topic.Odd)
+	}
 }
 
 const scrubPage = 200

@@ -72,8 +72,8 @@ func (f *Follower) begin(ctx context.Context, e *Engine, t Target, run RunOption
 	if err != nil {
 		return err
 	}
-	f.offers, f.sets = map[int64]*destination.SetOffer{}, map[int64]*following{}
-	f.channels = map[int64][]destination.Channel{}
+	f.offers, f.channels = map[int64]*destination.SetOffer{}, map[int64][]destination.Channel{}
+	f.sets = map[int64]*following{}
 	f.turn = &turn{heard: make(chan struct{}, 1)}
 	f.s, s.Await, s.Keep = s, f.turn.await, f.turn.keep
 	s.Hint, s.Notes.Done = f.Hint, f.mirrored

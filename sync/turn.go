@@ -55,28 +55,26 @@ func (f *Follower) alone(ctx context.Context, slice func(context.Context) error)
 
 // hearing carries out a slice that reads documents, and takes up what is pushed while it waits for them.
 func (f *Follower) hearing(ctx context.Context, slice func(context.Context) error) error {
-	over := make(chan struct{})
+	waits, over := context.WithCancel(ctx)
 	var listener sync.WaitGroup
 	defer listener.Wait()
 	f.turn.mu.Lock()
 	defer f.turn.mu.Unlock()
-	defer close(over) // so that whoever gets the turn next knows that the slice has ended
-	listener.Go(func() { f.listen(ctx, over) })
+	defer over() // so that whoever gets the turn next knows that the slice has ended
+	listener.Go(func() { f.listen(waits) })
 	return slice(ctx)
 }
 
 // listen takes up the inbox in the waits of a slice. After a failure the deliveries stay for the WorkNotify that was
 // asked for with them.
-func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
+func (f *Follower) listen(ctx context.Context) {
 	for {
 		select {
 		case <-f.turn.heard:
-		case <-over:
-			return
 		case <-ctx.Done():
 			return
 		}
-		if err := f.hear(ctx, over); err != nil {
+		if err := f.hear(ctx); err != nil {
 			f.s.Log.Warn(
 				"a notification could not be taken up while a document is waited for; it is when that has come",
 				"err", err)
@@ -85,13 +83,11 @@ func (f *Follower) listen(ctx context.Context, over <-chan struct{}) {
 	}
 }
 
-func (f *Follower) hear(ctx context.Context, over <-chan struct{}) error {
+func (f *Follower) hear(ctx context.Context) error {
 	f.turn.mu.Lock()
 	defer f.turn.mu.Unlock()
-	select {
-	case <-over:
+	if ctx.Err() != nil {
 		return nil
-	default:
 	}
 	f.turn.between = true
 	defer func() { f.turn.between = false }()
@@ -113,7 +109,7 @@ func (f *Follower) reads(p *pull.Puller, do func() error) error {
 	if err := do(); err != nil {
 		return err
 	}
-	f.countMisses(p)
+	f.countOf(p)
 	return nil
 }
 

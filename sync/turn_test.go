@@ -315,14 +315,14 @@ func TestListenerEnds(t *testing.T) {
 	t.Parallel()
 	p := newSettled(t, source.Options{}, nil)
 	h := p.hand(t)
-	over := make(chan struct{})
-	close(over)
-	if err := h.hear(t.Context(), over); err != nil || h.begun {
+	over, end := context.WithCancel(t.Context())
+	end()
+	if err := h.hear(over); err != nil || h.begun {
 		t.Errorf("%v; looked into the inbox: %v", err, h.begun)
 	}
 	later := h.o.Later
 	h.o.Later = func(Work, time.Time) { panic("on purpose") }
-	if err := h.hear(t.Context(), make(chan struct{})); err == nil || h.turn.between {
+	if err := h.hear(t.Context()); err == nil || h.turn.between {
 		t.Errorf("%v, between %v", err, h.turn.between)
 	}
 	h.o.Later = later

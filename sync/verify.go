@@ -230,8 +230,8 @@ func (e *Engine) extraFiles(ctx context.Context, s *session, t *Target, source i
 		}
 		for i := range extra {
 			f := Finding{
-				Key: &extra[i].Key, Problem: inspect.ProblemExtra, Found: new(extra[i].Kind.String()),
-				Repaired: repaired,
+				Key: &extra[i].Key, Problem: inspect.ProblemExtra, Repaired: repaired,
+				Found: new(extra[i].Kind.String()),
 			}
 			if err := tell(f); err != nil {
 				return err

@@ -203,7 +203,7 @@ func (b *Baseline) Unchanged(ctx context.Context, part *destination.Part) error 
 		return err
 	}
 	doc.Read, doc.Body = b.LocalNow(), listLinks{Dated: dates(part)}.body()
-	b.pending.docs = append(b.pending.docs, doc)
+	b.pending.Documents = append(b.pending.Documents, doc)
 	return nil
 }
 
@@ -222,7 +222,7 @@ func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	case part.At.Known() && at < store.Micros(part.At):
 		b.list.torn = true // parts of two generations are no snapshot
 	}
-	if at.Known() && at > readAt(part, b.Source)+merge.Skew {
+	if at.Known() && at > b.answered(part.Date)+merge.Skew {
 		// such a floor would shut out every change until then (F40, F74)
 		b.Log.Warn("at lies in the future; not believed", "list", fetch.RedactURL(part.URL), "at", at.Time())
 		at = store.NoTime
@@ -295,7 +295,7 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 // estimate replaces a missing at by the earlier clock, which claims no change not told yet (coverage.md 2).
 func (b *Baseline) estimate(part *destination.Part) store.Micros {
 	const margin = 5 * 60 * 1e6
-	answered, own := readAt(part, b.Source), b.LocalNow()
+	answered, own := b.answered(part.Date), b.LocalNow()
 	if lm, ok := parsed.HTTPTime(part.LastModified); ok && lm <= answered {
 		return min(lm, own)
 	}
@@ -328,7 +328,7 @@ func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head,
 		b.skipped, b.bad = b.skipped+unread, cmp.Or(b.bad, first)
 	}
 	b.list.reading = snapshotOf{}
-	etag, modified := parsed.Lasting(part.ETag, part.LastModified, readAt(part, b.Source))
+	etag, modified := parsed.Lasting(part.ETag, part.LastModified, b.answered(part.Date))
 	doc := b.NewDocument(part.URL, string(rsdoc.KindResourceList))
 	doc.SetID, doc.ETag, doc.LastModified, doc.At = b.Set.ID, etag, modified, b.list.part.At
 	doc.Complete, doc.Body = skipped == b.list.asked, listLinks{Dated: dates(part)}.body()

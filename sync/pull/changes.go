@@ -188,11 +188,11 @@ func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) er
 	if err != nil {
 		return err
 	}
-	v.list.now = readAt(part, v.p.Source)
+	v.list.now = v.p.answered(part.Date)
 	v.note(doc)
 	if v.fresh(doc) {
 		doc.Read = v.p.LocalNow()
-		v.p.pending.docs = append(v.p.pending.docs, doc)
+		v.p.pending.Documents = append(v.p.pending.Documents, doc)
 	}
 	v.p.sawList(doc, v.archive, nil, true)
 	return nil
@@ -218,7 +218,7 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 	if l, ok := h.Link(rsdoc.RelIndex); ok {
 		v.list.links.Index = l.Href
 	}
-	v.list.now, v.list.number, v.list.asked = readAt(part, v.p.Source), merge.NewReading(), 0
+	v.list.now, v.list.number, v.list.asked = v.p.answered(part.Date), merge.NewReading(), 0
 	id, err := v.p.Store.EnsureDocument(ctx, v.p.Claim, v.p.Set.ID, part.URL, string(rsdoc.KindChangeList))
 	if err != nil {
 		return err
@@ -234,15 +234,6 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 		Reading: v.list.number,
 	})
 	return nil
-}
-
-// readAt returns the time of an answer and learns the clock offset.
-func readAt(part *destination.Part, s *Source) store.Micros {
-	if part.Date.Known() {
-		s.Offset = store.Micros(part.Date) - s.LocalNow()
-		return store.Micros(part.Date)
-	}
-	return s.LocalNow()
 }
 
 // Entry implements destination.Visitor.
@@ -338,13 +329,13 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 	if flaw == nil && !from.Known() && !v.archive && v.unreached(doc) {
 		doc.Complete = false
 	}
-	v.p.pending.docs = append(v.p.pending.docs, doc)
+	v.p.pending.Documents = append(v.p.pending.Documents, doc)
 	kind := store.SpanChangeList
 	if v.archive {
 		kind = store.SpanArchive
 	}
 	if iv := covers(doc); coverage.Usable(iv) {
-		v.p.pending.spans = append(v.p.pending.spans, v.p.span(kind, iv, v.n, part.URL))
+		v.p.pending.Spans = append(v.p.pending.Spans, v.p.span(kind, iv, v.n, part.URL))
 	}
 	v.note(doc)
 	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.list.prev))

@@ -60,7 +60,7 @@ func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 			continue
 		}
 		u.doc.Complete = true
-		p.pending.docs = append(p.pending.docs, u.doc)
+		p.pending.Documents = append(p.pending.Documents, u.doc)
 		if err := p.closeGap(ctx, gap, by); err != nil {
 			return false, err
 		}

@@ -240,7 +240,7 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 	if err := p.refreshHoles(ctx); err != nil { // after the last wait
 		return err
 	}
-	c := &store.Commit{Claim: p.Claim}
+	c := p.SetCommit()
 	for i := range p.Holes.Watching {
 		if w := &p.Holes.Watching[i]; !w.over {
 			p.recordHole(c, w, verdicts[i], now)
@@ -249,8 +249,6 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 	for i := range p.Holes.stale {
 		c.Inbox = append(c.Inbox, store.InboxChange{ID: p.Holes.stale[i].ID})
 	}
-	rest := p.SetCommit()
-	c.Sets, c.Documents, c.Spans = rest.Sets, rest.Documents, rest.Spans
 	if err := p.Store.Commit(ctx, c); err != nil {
 		return err
 	}

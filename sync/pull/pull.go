@@ -25,7 +25,7 @@ type Puller struct {
 	Out   pulled
 
 	chain   listChain
-	pending unrecorded
+	pending store.Commit // what to record with the set
 	Holes   holeWatch
 
 	Disturbed bool // pushes were recorded during its waits
@@ -49,12 +49,6 @@ type listChain struct {
 	unread    error  // an existing list could not be read
 	open      bool   // some list is still written to
 	opened    store.Micros
-}
-
-type unrecorded struct {
-	docs  []store.Document
-	spans []store.Span // what documents prove, for display
-	gaps  []*store.Gap
 }
 
 type holeWatch struct {
@@ -169,23 +163,16 @@ func (p *Puller) Start(ctx context.Context) error {
 	if p.Offer.ChangeList == nil && p.Offer.ResourceList == nil && p.Offer.Topic == nil {
 		p.Fail(errors.New("the set offers neither a Resource List nor a Change List"))
 	}
+	followed := map[rsdoc.Kind]*destination.Ref{
+		rsdoc.KindResourceList: p.Offer.ResourceList, rsdoc.KindChangeList: p.Offer.ChangeList,
+	}
 	for _, more := range p.Offer.Also {
-		if first := p.followed(more.Kind); first != nil {
+		if first := followed[more.Kind]; first != nil {
 			p.Fail(fmt.Errorf(
 				"the Capability List names more than one %s; only %s is followed, not %s: "+
 					"give that as a Source of its own, or have its publisher join them in an index",
 				more.Kind, fetch.RedactURL(first.URL), fetch.RedactURL(more.URL)))
 		}
-	}
-	return nil
-}
-
-func (p *Puller) followed(kind rsdoc.Kind) *destination.Ref {
-	switch kind {
-	case rsdoc.KindResourceList:
-		return p.Offer.ResourceList
-	case rsdoc.KindChangeList:
-		return p.Offer.ChangeList
 	}
 	return nil
 }
@@ -227,10 +214,10 @@ func (p *Puller) refresh(ctx context.Context) error {
 // SetCommit returns a commit of the set's fields and the unrecorded documents. Their wants must be recorded before.
 func (p *Puller) SetCommit() *store.Commit {
 	p.Set.Floor, p.Set.Proven, p.Set.Joint = p.Cover.Floor, p.Cover.Proven, p.Cover.Joint
-	c := &store.Commit{Claim: p.Claim, Documents: p.pending.docs, Spans: p.pending.spans,
-		Gaps: p.pending.gaps, Sets: []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}}
-	p.pending.docs, p.pending.spans, p.pending.gaps = nil, nil, nil
-	return c
+	c := p.pending
+	p.pending = store.Commit{}
+	c.Claim, c.Sets = p.Claim, []store.SetChange{{ID: p.Set.ID, State: StateOf(p.Set)}}
+	return &c
 }
 
 func (p *Puller) commitSet(ctx context.Context) error {

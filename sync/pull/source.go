@@ -18,6 +18,7 @@ import (
 
 	"resyncd/destination"
 	"resyncd/destination/fetch"
+	"resyncd/destination/rsdoc"
 	"resyncd/store"
 	"resyncd/store/blob"
 	"resyncd/sync/coverage"
@@ -64,6 +65,15 @@ const ClockError = 2 * merge.Second
 
 // SourceNow returns the Source's time, as far as its answers tell.
 func (s *Source) SourceNow() store.Micros { return s.LocalNow() + s.Offset }
+
+// answered returns the time of an answer, and learns the Source's clock from its Date.
+func (s *Source) answered(date rsdoc.Micros) store.Micros {
+	if !date.Known() {
+		return s.LocalNow()
+	}
+	s.Offset = store.Micros(date) - s.LocalNow()
+	return store.Micros(date)
+}
 
 type scopes struct{ rules sync.Map }
 
@@ -247,7 +257,7 @@ func (s *Source) memo(set *store.Set, key string, what any) (store.Document, err
 func (p *Puller) rememberJSON(key string, what any) error {
 	d, err := p.memo(p.Set, key, what)
 	if err == nil {
-		p.pending.docs = append(p.pending.docs, d)
+		p.pending.Documents = append(p.pending.Documents, d)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"resyncd/store"
 	"resyncd/sync/coverage"
@@ -49,18 +50,11 @@ func (w *walk) end(ctx context.Context) error {
 }
 
 func (w *walk) position() store.Micros {
-	p := w.p
-	position := w.times.newest
+	known := []store.Micros{w.times.newest, store.Micros(w.p.Offer.Topic.Answer.Date), w.p.SourceNow()}
 	if w.was != nil && (w.unchanged || len(w.now.Entries) == 0) {
-		position = p.Cover.ProvenPosition()
+		known[0] = w.p.Cover.ProvenPosition()
 	}
-	if !position.Known() {
-		position = store.Micros(p.Offer.Topic.Answer.Date)
-	}
-	if !position.Known() {
-		position = p.SourceNow()
-	}
-	return position
+	return known[slices.IndexFunc(known, store.Micros.Known)]
 }
 
 // keep remembers what the feed showed. A document without news may be an old copy.
@@ -171,7 +165,7 @@ func (w *walk) close(ctx context.Context) error {
 			continue
 		}
 		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.LocalNow()
-		p.pending.gaps = append(p.pending.gaps, g)
+		p.pending.Gaps = append(p.pending.Gaps, g)
 		p.Out.GapsClosed++
 		p.Told.Gap(*g)
 	}
@@ -201,7 +195,7 @@ func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why s
 		"feed", p.Set.CapabilityList, "why", why,
 		"from", gap.From.Time(), "until", gap.Until.Time())
 	p.Told.Gap(*gap)
-	p.pending.gaps = append(p.pending.gaps, gap)
+	p.pending.Gaps = append(p.pending.Gaps, gap)
 	return nil
 }
 

@@ -155,7 +155,7 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 		if !since.Known() { // a first reading is its baseline
 			kind = store.SpanBaseline
 		}
-		p.pending.spans = append(p.pending.spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
+		p.pending.Spans = append(p.pending.Spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
 	}
 	if err := p.rememberTopic(); err != nil {
 		return err
@@ -234,9 +234,7 @@ func (p *Puller) Topic(ctx context.Context) error {
 	if a.URL == "" { // the offer tells why
 		return nil
 	}
-	if date := store.Micros(a.Date); date.Known() {
-		p.Offset = date - p.LocalNow()
-	}
+	p.answered(a.Date)
 	id, err := p.Store.EnsureDocument(ctx, p.Claim, p.Set.ID, a.URL, string(destination.KindFeed))
 	if err != nil {
 		return err
