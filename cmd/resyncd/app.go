@@ -80,7 +80,6 @@ func (sh *shell) app() *cli.App {
 	}
 }
 
-// unknown is the error of a command that does not exist.
 func unknown(parent, given string) error {
 	return exit.Usage("there is no command `%s %s`; see `%s --help`", parent, given, parent)
 }
@@ -157,7 +156,7 @@ func boolFlag(name, text string) *cli.BoolFlag {
 	return &cli.BoolFlag{Name: name, Usage: text, DisableDefaultText: true}
 }
 
-// logger builds the log of a command: on stderr, never mixed with results.
+// logger is the log of a command, on stderr: never mixed with results.
 func (sh *shell) logger(c *cli.Context) (*slog.Logger, error) {
 	level, err := logging.ParseLevel(c.String("log-level"))
 	if err != nil {

@@ -106,7 +106,7 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 		return err
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
-	show := newDemoShow(sh)
+	show := &demoShow{sh: sh, found: map[int64]time.Time{}}
 	relay, err := hub.New(hub.Options{Base: at.base(at.hub) + "/", State: state, Client: client, Log: sh.log,
 		Tamper: show.tamper})
 	if err != nil {
@@ -129,7 +129,8 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 	}
 	d := daemon.New(daemon.Options{
 		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()},
-		Announce: announce, Observe: show.observer(),
+		Announce: announce,
+		Observe:  syncengine.Observer{Mirrored: show.mirrored, Gap: show.gap, Pulled: show.pulled},
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return src.Serve(ctx, at.source) })
@@ -222,13 +223,8 @@ type demoShow struct {
 
 	mu    sync.Mutex
 	since int       // notifications since the last lost one
-	lost  time.Time // when that was
+	lost  time.Time // when that was; zero until the first came through, before which nothing is lost
 	found map[int64]time.Time
-	quiet bool // nothing is lost before the first came through
-}
-
-func newDemoShow(sh *shell) *demoShow {
-	return &demoShow{sh: sh, found: map[int64]time.Time{}, quiet: true}
 }
 
 func (s *demoShow) line(format string, args ...any) {
@@ -245,7 +241,7 @@ func (s *demoShow) tamper(d hub.Delivery) hub.Action {
 	defer s.mu.Unlock()
 	s.since++
 	now := s.sh.Now()
-	if s.quiet || s.since < 2 || s.since < demoLoses && now.Sub(s.lost) < demoLosesAfter {
+	if s.lost.IsZero() || s.since < 2 || s.since < demoLoses && now.Sub(s.lost) < demoLosesAfter {
 		return hub.Deliver
 	}
 	s.since, s.lost = 0, now
@@ -253,16 +249,11 @@ func (s *demoShow) tamper(d hub.Delivery) hub.Action {
 	return hub.Drop
 }
 
-// observer tells of notifications, gaps and pulls.
-func (s *demoShow) observer() syncengine.Observer {
-	return syncengine.Observer{Mirrored: s.mirrored, Gap: s.gap, Pulled: s.pulled}
-}
-
 func (s *demoShow) mirrored(m syncengine.Mirrored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.quiet {
-		s.quiet, s.lost = false, s.sh.Now()
+	if s.lost.IsZero() {
+		s.lost = s.sh.Now()
 	}
 	owed := ""
 	if m.Owed > 0 {
