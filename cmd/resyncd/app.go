@@ -179,13 +179,8 @@ func args(c *cli.Context, least, most int, form string) error {
 
 // settings are what command line and environment say of the configuration.
 func (sh *shell) settings(c *cli.Context) *mirror.Settings {
-	flags := map[string]string{}
-	for flag := range mirror.FlagKeys() {
-		if c.IsSet(flag) {
-			flags[flag] = c.String(flag)
-		}
-	}
-	return &mirror.Settings{File: c.String("config"), Environ: sh.Environ, Flags: flags, Warn: sh.warn}
+	flag := func(name string) (string, bool) { return c.String(name), c.IsSet(name) }
+	return &mirror.Settings{File: c.String("config"), Environ: sh.Environ, Flag: flag, Warn: sh.warn}
 }
 
 // warn tells of each oddity once.

@@ -323,7 +323,7 @@ func (r *syncRun) asked(ctx context.Context, o *mirror.Opened, held error) ([]sy
 // a flag may only repeat that.
 func (r *syncRun) honoured(o *mirror.Opened) error {
 	plain := r.sh.settings(r.c)
-	plain.Flags = nil
+	plain.Flag = func(string) (string, bool) { return "", false }
 	cfg, err := plain.Config()
 	if err != nil {
 		return err

@@ -2,11 +2,9 @@ package mirror
 
 import (
 	"errors"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"resyncd/cmd/resyncd/internal/config"
@@ -143,19 +141,17 @@ func hostOf(raw string) string {
 	return strings.ToLower(u.Host)
 }
 
-// FlagKeys are the flags that win over a key of the configuration (contract.md 2).
-func FlagKeys() map[string]string {
-	return map[string]string{
-		"delete": "defaults.delete", "concurrency": "defaults.concurrency",
-		"retry-for": "network.retry_for", "idle-timeout": "network.idle_timeout",
-	}
+// overruling are the flags that win over a key of the configuration (contract.md 2).
+var overruling = []struct{ flag, key string }{
+	{"concurrency", "defaults.concurrency"}, {"delete", "defaults.delete"},
+	{"idle-timeout", "network.idle_timeout"}, {"retry-for", "network.retry_for"},
 }
 
 // Settings lead to the configuration that a command goes by.
 type Settings struct {
 	File    string // "" for none
 	Environ []string
-	Flags   map[string]string // by FlagKeys
+	Flag    func(name string) (value string, given bool)
 	Warn    func(string)
 }
 
@@ -195,9 +191,12 @@ func (s *Settings) load(path string) (*config.Config, error) {
 // overrule lets flags win, and tells all that are wrong at once.
 func (s *Settings) overrule(cfg *config.Config) error {
 	var wrong []config.Problem
-	keys := FlagKeys()
-	for _, flag := range slices.Sorted(maps.Keys(s.Flags)) {
-		err := cfg.Set(keys[flag], s.Flags[flag], "--"+flag)
+	for _, o := range overruling {
+		value, given := s.Flag(o.flag)
+		if !given {
+			continue
+		}
+		err := cfg.Set(o.key, value, "--"+o.flag)
 		var bad *config.Error
 		if errors.As(err, &bad) {
 			wrong = append(wrong, bad.Problems...)
