@@ -10,6 +10,9 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
@@ -17,11 +20,15 @@ import (
 	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/daemon"
 	"resyncd/cmd/resyncd/internal/exit"
+	"resyncd/cmd/resyncd/internal/term"
 	"resyncd/destination/fetch"
 	"resyncd/destination/peer/hub"
 	"resyncd/destination/peer/hub/hubdb"
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
+	"resyncd/store"
+	syncengine "resyncd/sync"
+	"resyncd/sync/report"
 )
 
 // demoSource is the name of the demo's Source.
@@ -99,7 +106,7 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 		return err
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
-	show := newDemoShow(sh)
+	show := &demoShow{sh: sh, found: map[int64]time.Time{}}
 	relay, err := hub.New(hub.Options{Base: at.base(at.hub) + "/", State: state, Client: client, Log: sh.log,
 		Tamper: show.tamper})
 	if err != nil {
@@ -122,7 +129,8 @@ func (sh *shell) demonstrate(ctx context.Context, dataDir string, made *source.S
 	}
 	d := daemon.New(daemon.Options{
 		Config: cfg, Log: sh.log, Now: sh.Now, Build: daemon.Build{Version: version, Commit: commit()},
-		Announce: announce, Observe: show.observer(),
+		Announce: announce,
+		Observe:  syncengine.Observer{Mirrored: show.mirrored, Gap: show.gap, Pulled: show.pulled},
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return src.Serve(ctx, at.source) })
@@ -201,4 +209,88 @@ func (at *demoPlaces) close() error {
 		return nil
 	}
 	return err
+}
+
+// The demo's hub loses each demoLoses-th notification, or one after demoLosesAfter, whatever comes first.
+const (
+	demoLoses      = 20
+	demoLosesAfter = 10 * time.Second
+)
+
+// demoShow prints what goes on in the demo, and makes its gaps.
+type demoShow struct {
+	sh *shell
+
+	mu    sync.Mutex
+	since int       // notifications since the last lost one
+	lost  time.Time // when that was; zero until the first came through, before which nothing is lost
+	found map[int64]time.Time
+}
+
+func (s *demoShow) line(format string, args ...any) {
+	fmt.Fprintf(s.sh.Out, s.sh.Now().UTC().Format("15:04:05.000")+"  "+format+"\n", args...)
+}
+
+// tamper is the hub's: it loses a Change Notification now and then, always another one than the last.
+func (s *demoShow) tamper(d hub.Delivery) hub.Action {
+	if d.Attempt > 0 || !strings.Contains(string(d.Body[:min(len(d.Body), 4096)]),
+		string(rsdoc.KindChangeNotification)) {
+		return hub.Deliver
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since++
+	now := s.sh.Now()
+	if s.lost.IsZero() || s.since < 2 || s.since < demoLoses && now.Sub(s.lost) < demoLosesAfter {
+		return hub.Deliver
+	}
+	s.since, s.lost = 0, now
+	s.line("the hub loses notification %d on purpose: a gap", d.Number)
+	return hub.Drop
+}
+
+func (s *demoShow) mirrored(m syncengine.Mirrored) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost.IsZero() {
+		s.lost = s.sh.Now()
+	}
+	owed := ""
+	if m.Owed > 0 {
+		owed = fmt.Sprintf(", %d owed", m.Owed)
+	}
+	s.line("notification  %d changes mirrored%s, %.1f ms after it came  up to %s", m.Changes, owed,
+		float64(m.Took.Microseconds())/1000, report.TimeOf(m.Until))
+}
+
+func (s *demoShow) gap(g store.Gap) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	began, known := s.found[g.ID]
+	switch {
+	case g.State.Open() && !known:
+		s.found[g.ID] = s.sh.Now()
+		s.line("gap found     %s to %s", report.TimeOf(g.From), report.TimeOf(g.Until))
+	case g.State == store.GapClosed && g.ClosedBy == "":
+		delete(s.found, g.ID)
+		s.line("no gap        nothing happened in between, or a pull had told of it")
+	case g.State == store.GapClosed:
+		delete(s.found, g.ID)
+		after := ""
+		if known {
+			after = fmt.Sprintf(" after %.1f s", s.sh.Now().Sub(began).Seconds())
+		}
+		s.line("gap closed    by %s%s", g.ClosedBy, after)
+	}
+}
+
+func (s *demoShow) pulled(r syncengine.Result) {
+	if r.Kind == "none" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line("%-12s  %d fetched, %d deleted, %d owed, %d requests, %.0f ms  up to %s", r.Kind, r.Fetched, r.Deleted,
+		r.Owed,
+		r.Requests, r.Seconds*1000, term.Text(r.Position))
 }

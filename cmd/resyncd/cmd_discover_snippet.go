@@ -42,7 +42,6 @@ type snippet struct {
 //go:embed snippet.tmpl
 var snippetText string
 
-// write writes the entry.
 func (s *snippet) write(w io.Writer) error {
 	form, err := template.New("").Funcs(template.FuncMap{"yaml": yamlText, "has": whatItHas}).Parse(snippetText)
 	if err != nil {
@@ -74,7 +73,6 @@ func (s *snippet) write(w io.Writer) error {
 	return form.Execute(w, data)
 }
 
-// usable are the sets that can be followed.
 func (s *snippet) usable() []*destination.SetOffer {
 	var out []*destination.SetOffer
 	for i := range s.offer.Sets {

@@ -22,10 +22,8 @@ import (
 // The attribute keys of all log lines.
 const (
 	KeySource = "source"
-	KeyURI    = "uri" // as URI
 	KeyHub    = "hub" // as URL
 	KeyJob    = "job"
-	KeyEpoch  = "epoch" // of the claim
 	KeyErr    = "err"
 )
 

@@ -33,7 +33,7 @@ func TestNothingHostilePasses(t *testing.T) {
 		for _, bad := range hostile {
 			var out bytes.Buffer
 			log := New(&out, look.format, slog.LevelInfo, look.tty)
-			log.With(KeySource, bad).WithGroup("g").Warn(bad, KeyURI, bad, KeyErr, errors.New(bad), "any", struct{ S string }{bad}, "bytes", []byte(bad),
+			log.With(KeySource, bad).WithGroup("g").Warn(bad, "uri", bad, KeyErr, errors.New(bad), "any", struct{ S string }{bad}, "bytes", []byte(bad),
 				slog.Group("in", "x", bad), "text", marshaler(bad))
 			line := out.String()
 			if look.format == FormatText && look.tty {
@@ -105,7 +105,7 @@ func TestTokensAreHidden(t *testing.T) {
 		log := New(&out, look.format, slog.LevelInfo, look.tty)
 		log = log.With(KeyHub, URL("https://u:"+token+"@hub.example/"+token+"?"+token))
 		_, parse := url.Parse(fmt.Sprintf("https://h.example/%%%s?%s", "zz", token))
-		log.Error("fetch", KeyURI, URI(inQuery),
+		log.Error("fetch", "uri", URI(inQuery),
 			Err(fmt.Errorf("get it: %w", &url.Error{Op: "Get", URL: inQuery, Err: io.ErrUnexpectedEOF})),
 			"cause", errors.Join(io.EOF, errors.New("redirected to ("+inQuery+"), 'HTTPS://u:"+token+"@x/y'.")),
 			"parse", parse, "nil", nilErr, "list", inQuery, "set", "urn:x "+inQuery, "all", []string{inQuery}, "other", "nats://u:"+token+"@q/x",
