@@ -47,7 +47,7 @@ func BenchmarkOverview(b *testing.B) {
 		sub := store.Subscription{
 			SourceID: known.ID, SetID: set.ID, Kind: store.ChannelChange, Topic: src.URL + "t", Hub: "https://hub.example/", Token: name,
 			State: store.SubActive, Requested: now, Verified: now, Granted: 3600, Renew: now + 1800e6, Expires: now + 3600e6, Next: now + 1800e6,
-			Rotated: now, Ended: store.NoTime, LastDelivery: store.NoTime,
+			Rotated: now, Ended: store.NoTime,
 		}
 		if err := f.st.AddSubscription(ctx, &sub); err != nil {
 			b.Fatal(err)
