@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"resyncd/store"
 	"resyncd/store/sqlite/dbfile"
@@ -95,9 +94,4 @@ func (s *Store) fenced(ctx context.Context, write writeFunc, what string, c stor
 		}
 		return fn(ctx, w)
 	})
-}
-
-// dropLockFile removes the lock file of a forgotten Source, whose id is never given again.
-func (s *Store) dropLockFile(sourceID int64) {
-	_ = os.Remove(s.lockPath(sourceID)) // a remaining empty file does no harm
 }

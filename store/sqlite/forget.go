@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"resyncd/store"
@@ -131,7 +132,7 @@ func (s *Store) dropRows(ctx context.Context, sourceID int64) (more bool, err er
 		return err
 	})
 	if err == nil && !more {
-		s.dropLockFile(sourceID)
+		_ = os.Remove(s.lockPath(sourceID)) // the id is never given again; an empty file that remains does no harm
 	}
 	return more, err
 }

@@ -21,12 +21,12 @@ const (
 // Names implements store.Resources. Names are looked up as folders first, because a folder is no file.
 func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]store.NameUse, error) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
-	folders, files := map[string]struct{}{}, map[string]struct{}{}
-	err := s.addNames(ctx, sourceID, sorted, folders, anyFolder,
+	known := map[string]store.NameUse{}
+	err := s.addNames(ctx, sourceID, sorted, known, store.NameFolder, anyFolder,
 		"SELECT name FROM folder WHERE source_id = ? AND name IN ")
 	if err == nil {
-		rest := slices.DeleteFunc(sorted, func(name string) bool { _, is := folders[name]; return is })
-		err = s.addNames(ctx, sourceID, rest, files, anyFile,
+		rest := slices.DeleteFunc(sorted, func(name string) bool { return known[name] == store.NameFolder })
+		err = s.addNames(ctx, sourceID, rest, known, store.NameFile, anyFile,
 			"SELECT coalesce(r.name, r.key) FROM resource r WHERE "+byName+"IN ")
 	}
 	if err != nil {
@@ -34,19 +34,15 @@ func (s *Store) Names(ctx context.Context, sourceID int64, names []string) ([]st
 	}
 	uses := make([]store.NameUse, len(names))
 	for i, name := range names {
-		if _, is := folders[name]; is {
-			uses[i] = store.NameFolder
-		} else if _, is := files[name]; is {
-			uses[i] = store.NameFile
-		}
+		uses[i] = known[name]
 	}
 	return uses, nil
 }
 
 // addNames adds to known those of the sorted names that the query finds; the query some reports
 // whether there are any in a range.
-func (s *Store) addNames(ctx context.Context, sourceID int64, sorted []string, known map[string]struct{}, some,
-	query string) error {
+func (s *Store) addNames(ctx context.Context, sourceID int64, sorted []string,
+	known map[string]store.NameUse, use store.NameUse, some, query string) error {
 	for chunk := range slices.Chunk(sorted, chunkSize) {
 		may, err := anyIn(ctx, s.db, some, sourceID, len(chunk), chunk[0], chunk[len(chunk)-1])
 		if err != nil {
@@ -60,7 +56,7 @@ func (s *Store) addNames(ctx context.Context, sourceID int64, sorted []string, k
 			return err
 		}
 		for _, name := range found {
-			known[name] = struct{}{}
+			known[name] = use
 		}
 	}
 	return nil

@@ -48,7 +48,6 @@ func BenchmarkOverview(b *testing.B) {
 			SourceID: known.ID, SetID: set.ID, Kind: store.ChannelChange, Topic: src.URL + "t", Hub: "https://hub.example/", Token: name,
 			State: store.SubActive, Requested: now, Verified: now, Granted: 3600, Renew: now + 1800e6, Expires: now + 3600e6, Next: now + 1800e6,
 			Rotated: now, Ended: store.NoTime,
-			SubscriptionCounts: store.SubscriptionCounts{LastDelivery: store.NoTime},
 		}
 		if err := f.st.AddSubscription(ctx, &sub); err != nil {
 			b.Fatal(err)

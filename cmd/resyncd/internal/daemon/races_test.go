@@ -48,7 +48,7 @@ func subscribed(t testing.TB, d *Daemon, name string) store.Subscription {
 	sub := store.Subscription{
 		SourceID: src.ID, SetID: 1, Kind: store.ChannelChange, Topic: "https://" + name + ".example/changes", Hub: "https://hub.example/",
 		Token: "token-of-" + name, State: store.SubActive, Requested: now, Verified: now, Granted: 3600,
-		Renew: now + 1800e6, Expires: now + 3600e6, Next: now + 1800e6, Rotated: now, Ended: store.NoTime, SubscriptionCounts: store.SubscriptionCounts{LastDelivery: store.NoTime},
+		Renew: now + 1800e6, Expires: now + 3600e6, Next: now + 1800e6, Rotated: now, Ended: store.NoTime,
 	}
 	if err := d.st.AddSubscription(t.Context(), &sub); err != nil {
 		t.Fatal(err)
