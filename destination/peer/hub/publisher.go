@@ -240,8 +240,8 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 	h.mu.Unlock()
 	if known { // else nobody is there to tell
 		links := websub.ParseLinks(r.Header.Values("Link"), nil)
-		note := []*hubstate.Notification{h.notification(topic, r.Header.Get("Content-Type"), links, body, sha256.Sum256(body))}
-		if err := h.submit(r.Context(), hubstate.Commit{Notifications: note}); err != nil {
+		note := h.notification(topic, r.Header.Get("Content-Type"), links, body, sha256.Sum256(body))
+		if err := h.submit(r.Context(), hubstate.Commit{Notifications: []*hubstate.Notification{note}}); err != nil {
 			h.fail(w, err)
 			return
 		}

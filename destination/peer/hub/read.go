@@ -24,15 +24,7 @@ func (h *Hub) readLater(t *topic) {
 		return
 	}
 	if wait := time.Until(t.nextRead); wait > 0 {
-		if t.timer == nil {
-			t.timer = time.AfterFunc(wait, func() {
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				h.readLater(t)
-			})
-		} else {
-			t.timer.Reset(wait)
-		}
+		h.after(&t.timer, wait, func() { h.readLater(t) })
 		return
 	}
 	t.reading = true

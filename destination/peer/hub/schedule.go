@@ -33,23 +33,20 @@ func (h *Hub) wake(sub *subscription) {
 		h.skip(sub, far, "too many waited")
 	}
 	if wait := sub.next; wait.Known() && wait > h.micros() {
-		h.wakeAfter(sub, wait.Time().Sub(h.micros().Time()))
+		h.after(&sub.timer, wait.Time().Sub(h.micros().Time()), func() { h.wake(sub) })
 		return
 	}
 	sub.running = true
 	h.start(func(ctx context.Context) { h.work(ctx, sub) })
 }
 
-// wakeAfter wakes a subscription later. h.mu is held.
-func (h *Hub) wakeAfter(sub *subscription, after time.Duration) {
-	if sub.timer != nil {
-		sub.timer.Reset(after)
-		return
-	}
-	sub.timer = time.AfterFunc(after, func() {
+// after has something done later, with h.mu held, in the place of what the timer was set for. h.mu is held.
+func (h *Hub) after(timer **time.Timer, wait time.Duration, task func()) {
+	stopTimer(*timer)
+	*timer = time.AfterFunc(wait, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.wake(sub)
+		task()
 	})
 }
 
@@ -125,7 +122,7 @@ func (h *Hub) postpone(sub *subscription, wait time.Duration) {
 	sub.next = store.MicrosOf(time.Now().Add(wait))
 	h.backlog.progressed(sub, 0, 0)
 	if h.phase == running && !sub.ended {
-		h.wakeAfter(sub, wait)
+		h.after(&sub.timer, wait, func() { h.wake(sub) })
 	}
 }
 

@@ -69,8 +69,8 @@ func (h *hub) message(c *channel, body []byte) fetch.Message {
 	return m
 }
 
-// post posts a message until the hub takes it, keeps refusing, or ctx ends. A repetition has the same bytes, because the
-// first may have arrived.
+// post posts a message until the hub takes it, keeps refusing, or ctx ends. A repetition has the same bytes, because
+// the first may have arrived.
 func (c *channel) post(ctx context.Context, m fetch.Message) error {
 	for refused := 0; ; {
 		if !sleep(ctx, c.pause) {
