@@ -184,7 +184,7 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 	for _, topic := range f.Topics {
 		switch t := h.registry.topics[topic]; {
 		case t == nil: // nobody is there to tell
-		case t.reading || !t.pinged.Known():
+		case t.reading || !t.Pinged.Known():
 			c.Pings = append(c.Pings, hubstate.Ping{Topic: topic, At: now})
 		default: // it is noted, and nobody has begun to look
 			h.readSooner(t)
