@@ -62,7 +62,11 @@ func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notifi
 		return false
 	}
 	if r.gone {
-		return h.gone(ctx, sub, asked)
+		h.pause(sub)
+		// It may have confirmed anew since the delivery began.
+		unchanged := func(sub *subscription) bool { return sub.Verified == asked }
+		h.end(ctx, []*subscription{sub}, "the subscriber answered 410", unchanged)
+		return false
 	}
 	return h.settle(sub, n, r, took)
 }
@@ -123,14 +127,6 @@ func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took
 	level("a delivery failed", "topic", n.Topic, "subscription", sub.ID, "callback", label(sub.Callback),
 		"attempt", sub.Attempts, "why", r.why, "again_in", wait.Round(time.Millisecond))
 	h.postpone(sub, wait)
-	return false
-}
-
-// gone ends a subscription whose subscriber answered 410, unless it has confirmed anew since that delivery began.
-func (h *Hub) gone(ctx context.Context, sub *subscription, asked store.Micros) bool {
-	h.pause(sub)
-	unchanged := func(sub *subscription) bool { return sub.Verified == asked }
-	h.end(ctx, []*subscription{sub}, "the subscriber answered 410", unchanged)
 	return false
 }
 
