@@ -57,12 +57,12 @@ func (b *backlog) add(s *submission) error {
 
 // progressed notes what became of a delivery; it is recorded a little later, with others.
 func (b *backlog) progressed(sub *subscription, delivered, dropped int64) {
-	p := b.progress[sub.id]
+	p := b.progress[sub.ID]
 	if p == nil {
-		p = &hubstate.Progress{SubscriptionID: sub.id}
-		b.progress[sub.id] = p
+		p = &hubstate.Progress{SubscriptionID: sub.ID}
+		b.progress[sub.ID] = p
 	}
-	p.Cursor, p.Attempts, p.Next = sub.cursor, sub.attempts, sub.next
+	p.Cursor, p.Attempts, p.Next = sub.Cursor, sub.Attempts, sub.Next
 	p.Delivered += delivered
 	p.Dropped += dropped
 	if len(b.progress) == 1 {

@@ -27,7 +27,7 @@ type result struct {
 // deliver brings one notification to one subscriber; false if the subscription is paused now.
 func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notification) bool {
 	h.mu.Lock()
-	if n.Number <= sub.cursor { // dropped meanwhile
+	if n.Number <= sub.Cursor { // dropped meanwhile
 		h.mu.Unlock()
 		return true
 	}
@@ -35,14 +35,14 @@ func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notifi
 		h.mu.Unlock()
 		return false
 	}
-	secret, method, attempt, asked := sub.secret, h.o.Signature, sub.attempts, sub.verified
-	if sub.old {
+	secret, method, attempt, asked := sub.Secret, h.o.Signature, sub.Attempts, sub.Verified
+	if sub.Old {
 		method = websub.SHA1
 	}
 	h.mu.Unlock()
 	action := Deliver
 	if h.o.Tamper != nil {
-		action = h.o.Tamper(Delivery{n.Topic, sub.id, n.Number, attempt, n.Body})
+		action = h.o.Tamper(Delivery{n.Topic, sub.ID, n.Number, attempt, n.Body})
 	}
 	signature := ""
 	if secret != "" {
@@ -62,7 +62,11 @@ func (h *Hub) deliver(ctx context.Context, sub *subscription, n *hubstate.Notifi
 		return false
 	}
 	if r.gone {
-		return h.gone(ctx, sub, asked)
+		h.pause(sub)
+		// It may have confirmed anew since the delivery began.
+		unchanged := func(sub *subscription) bool { return sub.Verified == asked }
+		h.end(ctx, []*subscription{sub}, "the subscriber answered 410", unchanged)
+		return false
 	}
 	return h.settle(sub, n, r, took)
 }
@@ -76,7 +80,7 @@ func (h *Hub) post(ctx context.Context, sub *subscription, n *hubstate.Notificat
 	if signature != "" {
 		header[websub.SignatureHeader] = []string{signature}
 	}
-	a, err := h.net.Send(ctx, fetch.Message{Method: http.MethodPost, URL: sub.callback, Header: header, Body: n.Body,
+	a, err := h.net.Send(ctx, fetch.Message{Method: http.MethodPost, URL: sub.Callback, Header: header, Body: n.Body,
 		Timeout: deliveryTimeout})
 	switch {
 	case err != nil:
@@ -102,35 +106,27 @@ func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took
 	}
 	sub.slow = took > slowAfter
 	if r.done {
-		sub.cursor, sub.attempts, sub.next = max(sub.cursor, n.Number), 0, store.NoTime
+		sub.Cursor, sub.Attempts, sub.Next = max(sub.Cursor, n.Number), 0, store.NoTime
 		h.backlog.progressed(sub, 1, 0)
-		h.o.Log.Debug("a notification was delivered", "topic", n.Topic, "subscription", sub.id, "number", n.Number,
+		h.o.Log.Debug("a notification was delivered", "topic", n.Topic, "subscription", sub.ID, "number", n.Number,
 			"took", time.Since(n.Received.Time()))
 		return true
 	}
-	sub.attempts++
-	wait, again := backoff(h.o.RetryBase, sub.attempts, r.wait)
+	sub.Attempts++
+	wait, again := backoff(h.o.RetryBase, sub.Attempts, r.wait)
 	if r.lost || !again {
 		// The subscription lives on, and what comes next is tried as if nothing had been (H-13).
-		sub.attempts, sub.next = 0, store.NoTime
-		h.skip(sub, max(sub.cursor, n.Number), "given up: "+r.why)
+		sub.Attempts, sub.Next = 0, store.NoTime
+		h.skip(sub, max(sub.Cursor, n.Number), "given up: "+r.why)
 		return true
 	}
 	level := h.o.Log.Debug
-	if sub.attempts == 1 {
+	if sub.Attempts == 1 {
 		level = h.o.Log.Info
 	}
-	level("a delivery failed", "topic", n.Topic, "subscription", sub.id, "callback", label(sub.callback),
-		"attempt", sub.attempts, "why", r.why, "again_in", wait.Round(time.Millisecond))
+	level("a delivery failed", "topic", n.Topic, "subscription", sub.ID, "callback", label(sub.Callback),
+		"attempt", sub.Attempts, "why", r.why, "again_in", wait.Round(time.Millisecond))
 	h.postpone(sub, wait)
-	return false
-}
-
-// gone ends a subscription whose subscriber answered 410, unless it has confirmed anew since that delivery began.
-func (h *Hub) gone(ctx context.Context, sub *subscription, asked store.Micros) bool {
-	h.pause(sub)
-	unchanged := func(sub *subscription) bool { return sub.verified == asked }
-	h.end(ctx, []*subscription{sub}, "the subscriber answered 410", unchanged)
 	return false
 }
 

@@ -40,7 +40,7 @@ func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error 
 			h.mu.Unlock()
 			return nil // it has ended meanwhile, and was not asked for again
 		}
-		want.Secret, want.Old, want.VerifyToken = sub.secret, sub.old, sub.token
+		want.Secret, want.Old, want.VerifyToken = sub.Secret, sub.Old, sub.VerifyToken
 	}
 	h.mu.Unlock()
 	if err != nil {
@@ -54,8 +54,8 @@ func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error 
 	h.mu.Lock()
 	h.registry.topic(&t)
 	sub := h.registry.admit(&rec)
-	sub.next = store.NoTime // it can be reached now
-	sub.cursor = max(sub.cursor, rec.Cursor)
+	sub.Next = store.NoTime // it can be reached now
+	sub.Cursor = max(sub.Cursor, rec.Cursor)
 	h.wake(sub)
 	h.mu.Unlock()
 	h.o.Log.Info("a subscription was verified", "topic", f.Topic, "subscription", rec.ID,
@@ -85,8 +85,8 @@ func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still f
 	for _, sub := range subs {
 		if !sub.ended && still(sub) {
 			h.registry.remove(sub)
-			delete(h.backlog.progress, sub.id)
-			ids, gone = append(ids, sub.id), append(gone, sub)
+			delete(h.backlog.progress, sub.ID)
+			ids, gone = append(ids, sub.ID), append(gone, sub)
 		}
 	}
 	h.mu.Unlock()
@@ -95,8 +95,8 @@ func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still f
 		h.o.Log.Error("ended subscriptions cannot be removed from the state", "count", len(ids), "err", err)
 	}
 	for _, sub := range gone {
-		h.o.Log.Info("a subscription ended", "topic", sub.topic.url, "subscription", sub.id,
-			"callback", label(sub.callback), "why", why)
+		h.o.Log.Info("a subscription ended", "topic", sub.topic.URL, "subscription", sub.ID,
+			"callback", label(sub.Callback), "why", why)
 	}
 }
 
@@ -107,10 +107,10 @@ func (h *Hub) sweep(ctx context.Context) {
 	h.mu.Lock()
 	now := h.micros()
 	for _, t := range h.registry.topics {
-		served := h.o.served(t.url)
+		served := h.o.served(t.URL)
 		for _, sub := range t.subs {
 			switch {
-			case sub.expires <= now:
+			case sub.Expires <= now:
 				over = append(over, sub)
 			case !served:
 				refused = append(refused, sub)
@@ -124,23 +124,23 @@ func (h *Hub) sweep(ctx context.Context) {
 	h.requests.new.tidy()
 	h.requests.existing.tidy()
 	h.mu.Unlock()
-	h.end(ctx, over, "its lease is over", func(sub *subscription) bool { return sub.expires <= now })
+	h.end(ctx, over, "its lease is over", func(sub *subscription) bool { return sub.Expires <= now })
 	h.end(ctx, refused, notServed, always)
 	for _, sub := range refused {
-		h.deny(sub.callback, sub.topic.url, "", notServed)
+		h.deny(sub.Callback, sub.topic.URL, "", notServed)
 	}
 }
 
 // refresh asks a subscriber again if it is time to, and without an answer at half of what is left. h.mu is held.
 func (h *Hub) refresh(sub *subscription, now store.Micros) {
-	length, left := sub.expires-sub.verified, sub.expires-now
-	if !sub.old || left > length/refreshPart || sub.refresh.Known() && now < sub.refresh {
+	length, left := sub.Expires-sub.Verified, sub.Expires-now
+	if !sub.Old || left > length/refreshPart || sub.refresh.Known() && now < sub.refresh {
 		return
 	}
 	q := &request{refresh: true}
 	q.form.old = true
 	q.form.HubForm = websub.HubForm{
-		Mode: websub.ModeSubscribe, Callback: sub.callback, Topic: sub.topic.url, VerifyToken: sub.token,
+		Mode: websub.ModeSubscribe, Callback: sub.Callback, Topic: sub.topic.URL, VerifyToken: sub.VerifyToken,
 		Lease: int64(length / store.Micros(time.Second/time.Microsecond)),
 	}
 	if h.add(q) == nil { // else there is room at the next sweep

@@ -184,7 +184,7 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 	for _, topic := range f.Topics {
 		switch t := h.registry.topics[topic]; {
 		case t == nil: // nobody is there to tell
-		case t.reading || !t.pinged.Known():
+		case t.reading || !t.Pinged.Known():
 			c.Pings = append(c.Pings, hubstate.Ping{Topic: topic, At: now})
 		default: // it is noted, and nobody has begun to look
 			h.readSooner(t)
@@ -240,9 +240,8 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 	h.mu.Unlock()
 	if known { // else nobody is there to tell
 		links := websub.ParseLinks(r.Header.Values("Link"), nil)
-		contentType, sum := r.Header.Get("Content-Type"), sha256.Sum256(body)
-	note := []*hubstate.Notification{h.notification(topic, contentType, links, body, sum)}
-		if err := h.submit(r.Context(), hubstate.Commit{Notifications: note}); err != nil {
+		note := h.notification(topic, r.Header.Get("Content-Type"), links, body, sha256.Sum256(body))
+		if err := h.submit(r.Context(), hubstate.Commit{Notifications: []*hubstate.Notification{note}}); err != nil {
 			h.fail(w, err)
 			return
 		}

@@ -20,19 +20,11 @@ const readPause = 200 * time.Millisecond
 
 // readLater has a pinged topic read (H-16), once more if that is under way. h.mu is held.
 func (h *Hub) readLater(t *topic) {
-	if !t.pinged.Known() || t.reading || h.phase != running {
+	if !t.Pinged.Known() || t.reading || h.phase != running {
 		return
 	}
 	if wait := time.Until(t.nextRead); wait > 0 {
-		if t.timer == nil {
-			t.timer = time.AfterFunc(wait, func() {
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				h.readLater(t)
-			})
-		} else {
-			t.timer.Reset(wait)
-		}
+		h.after(&t.timer, wait, func() { h.readLater(t) })
 		return
 	}
 	t.reading = true
@@ -54,8 +46,8 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	}
 	defer h.places.reading.leave()
 	h.mu.Lock()
-	req := fetch.Request{URL: t.url, ETag: t.etag, LastModified: t.lastModified, NoCache: true, MaxBytes: h.o.maxBody}
-	look := &hubstate.Look{Topic: t.url, ETag: t.etag, LastModified: t.lastModified, Digest: t.digest, Ping: t.pinged}
+	req := fetch.Request{URL: t.URL, ETag: t.ETag, LastModified: t.LastModified, NoCache: true, MaxBytes: h.o.maxBody}
+	look := &hubstate.Look{Topic: t.URL, ETag: t.ETag, LastModified: t.LastModified, Digest: t.Digest, Ping: t.Pinged}
 	h.mu.Unlock()
 	note, err := h.fetch(ctx, req, look)
 	if err == nil {
@@ -77,7 +69,7 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 		look = nil
 	}
 	if err == nil && note == nil {
-		h.o.Log.Debug("a topic has not changed", "topic", t.url)
+		h.o.Log.Debug("a topic has not changed", "topic", t.URL)
 	}
 	h.readLater(t)
 	h.mu.Unlock()
@@ -97,12 +89,12 @@ func (h *Hub) unreadable(t *topic, l *hubstate.Look, err error) *hubstate.Look {
 	wait, again := backoff(h.o.RetryBase, t.tries, asked)
 	switch kind := fetch.KindOf(err); {
 	case !again, kind == fetch.Refused, kind == fetch.TooLarge:
-		h.o.Log.Warn("a topic cannot be read, the ping is dropped", "topic", t.url, "why", reason(err))
+		h.o.Log.Warn("a topic cannot be read, the ping is dropped", "topic", t.URL, "why", reason(err))
 		t.tries = 0
 		return l
 	}
 	t.nextRead = time.Now().Add(wait)
-	h.o.Log.Info("a topic cannot be read", "topic", t.url, "why", reason(err), "again_in", wait.Round(time.Millisecond))
+	h.o.Log.Info("a topic cannot be read", "topic", t.URL, "why", reason(err), "again_in", wait.Round(time.Millisecond))
 	return nil
 }
 
@@ -112,11 +104,11 @@ func (h *Hub) looked(l *hubstate.Look) {
 	if t == nil {
 		return
 	}
-	if t.digest == l.Digest {
-		t.etag, t.lastModified = l.ETag, l.LastModified
+	if t.Digest == l.Digest {
+		t.ETag, t.LastModified = l.ETag, l.LastModified
 	}
-	if t.pinged <= l.Ping {
-		t.pinged, t.tries = store.NoTime, 0
+	if t.Pinged <= l.Ping {
+		t.Pinged, t.tries = store.NoTime, 0
 	}
 }
 

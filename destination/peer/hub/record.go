@@ -114,16 +114,16 @@ func (h *Hub) readable(c *hubstate.Commit) {
 	defer h.mu.Unlock()
 	for _, n := range c.Notifications {
 		if t := h.registry.topics[n.Topic]; t != nil && n.Number > 0 {
-			h.recent.add(t.id, n)
-			t.last = max(t.last, n.Number)
-			t.digest, t.etag, t.lastModified = n.Digest, "", ""
+			h.recent.add(t.ID, n)
+			t.Last = max(t.Last, n.Number)
+			t.Digest, t.ETag, t.LastModified = n.Digest, "", ""
 			h.wakeTopic(t)
-			h.o.Log.Debug("content was published", "topic", t.url, "number", n.Number)
+			h.o.Log.Debug("content was published", "topic", t.URL, "number", n.Number)
 		}
 	}
 	for _, p := range c.Pings {
 		if t := h.registry.topics[p.Topic]; t != nil {
-			t.pinged = max(p.At, t.pinged+1)
+			t.Pinged = max(p.At, t.Pinged+1)
 			t.tries = 0
 			h.readLater(t)
 		}

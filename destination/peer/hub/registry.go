@@ -12,40 +12,26 @@ type pair struct{ topic, callback string }
 
 // topic is a topic that has subscriptions.
 type topic struct {
-	id   int64
-	url  string
-	last int64                    // number of the newest notification
+	hubstate.Topic
 	subs map[string]*subscription // by callback
 
-	etag, lastModified string
-	digest             [32]byte
-	pinged             store.Micros
-	reading            bool
-	tries              int // failed readings
-	nextRead           time.Time
-	timer              *time.Timer
+	reading  bool
+	tries    int // failed readings
+	nextRead time.Time
+	timer    *time.Timer
 }
 
 // subscription is one with its deliveries, strictly one after another (H-18). Hub.mu guards it; the goroutine that set
 // running delivers.
 type subscription struct {
-	id       int64
-	topic    *topic
-	callback string
-	secret   string
-	old      bool   // in the manner of PubSubHubbub 0.3
-	token    string // its hub.verify_token (H-21)
-	verified store.Micros
-	expires  store.Micros
-	refresh  store.Micros // it is not asked again before (0.3)
+	hubstate.Subscription // without the counts
+	topic                 *topic
+	refresh               store.Micros // it is not asked again before (0.3)
 
-	cursor   int64 // last notification that is dealt with
-	attempts int   // failed ones, of the next
-	next     store.Micros
-	running  bool
-	slow     bool
-	ended    bool
-	timer    *time.Timer
+	running bool
+	slow    bool
+	ended   bool
+	timer   *time.Timer
 }
 
 // registry has every subscription and its topic. Hub.mu guards it.
@@ -67,14 +53,11 @@ func (r *registry) find(key pair) *subscription {
 // topic finds a topic, or makes it.
 func (r *registry) topic(rec *hubstate.Topic) *topic {
 	t := r.topics[rec.URL]
-	if t == nil || t.id != rec.ID {
-		t = &topic{
-			id: rec.ID, url: rec.URL, subs: map[string]*subscription{}, etag: rec.ETag, lastModified: rec.LastModified,
-			digest: rec.Digest, pinged: rec.Pinged,
-		}
+	if t == nil || t.ID != rec.ID {
+		t = &topic{Topic: *rec, subs: map[string]*subscription{}}
 		r.topics[rec.URL] = t
 	}
-	t.last = max(t.last, rec.Last)
+	t.Last = max(t.Last, rec.Last)
 	return t
 }
 
@@ -83,15 +66,13 @@ func (r *registry) admit(rec *hubstate.Subscription) *subscription {
 	t := r.topics[rec.Topic]
 	sub := t.subs[rec.Callback]
 	if sub == nil {
-		sub = &subscription{
-			id: rec.ID, topic: t, callback: rec.Callback, cursor: rec.Cursor, attempts: rec.Attempts, next: rec.Next,
-		}
+		sub = &subscription{Subscription: *rec, topic: t}
 		t.subs[rec.Callback] = sub
 		r.count++
 		r.bySite[siteOf(rec.Callback)]++
 	}
-	sub.secret, sub.old, sub.token = rec.Secret, rec.Old, rec.VerifyToken
-	sub.verified, sub.expires, sub.refresh = rec.Verified, rec.Expires, store.NoTime
+	sub.Secret, sub.Old, sub.VerifyToken = rec.Secret, rec.Old, rec.VerifyToken
+	sub.Verified, sub.Expires, sub.refresh = rec.Verified, rec.Expires, store.NoTime
 	return sub
 }
 
@@ -100,14 +81,14 @@ func (r *registry) remove(sub *subscription) {
 	sub.ended = true
 	stopTimer(sub.timer)
 	t := sub.topic
-	if t.subs[sub.callback] == sub {
-		delete(t.subs, sub.callback)
+	if t.subs[sub.Callback] == sub {
+		delete(t.subs, sub.Callback)
 		r.count--
-		decrease(r.bySite, siteOf(sub.callback))
+		decrease(r.bySite, siteOf(sub.Callback))
 	}
-	if len(t.subs) == 0 && r.topics[t.url] == t {
+	if len(t.subs) == 0 && r.topics[t.URL] == t {
 		stopTimer(t.timer)
-		delete(r.topics, t.url)
+		delete(r.topics, t.URL)
 	}
 }
 

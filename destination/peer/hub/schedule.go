@@ -25,41 +25,38 @@ func (h *Hub) wakeTopic(t *topic) {
 
 // wake starts a subscription that has something to deliver and may. h.mu is held.
 func (h *Hub) wake(sub *subscription) {
-	if sub.running || sub.ended || sub.topic.last <= sub.cursor || h.phase != running {
+	if sub.running || sub.ended || sub.topic.Last <= sub.Cursor || h.phase != running {
 		return
 	}
 	// What waits for a subscriber that cannot be reached stays bounded (F94).
-	if far := sub.topic.last - int64(h.o.QueueCap); far > sub.cursor {
+	if far := sub.topic.Last - int64(h.o.QueueCap); far > sub.Cursor {
 		h.skip(sub, far, "too many waited")
 	}
-	if wait := sub.next; wait.Known() && wait > h.micros() {
-		h.wakeAfter(sub, wait.Time().Sub(h.micros().Time()))
+	if wait := sub.Next; wait.Known() && wait > h.micros() {
+		h.after(&sub.timer, wait.Time().Sub(h.micros().Time()), func() { h.wake(sub) })
 		return
 	}
 	sub.running = true
 	h.start(func(ctx context.Context) { h.work(ctx, sub) })
 }
 
-// wakeAfter wakes a subscription later. h.mu is held.
-func (h *Hub) wakeAfter(sub *subscription, after time.Duration) {
-	if sub.timer != nil {
-		sub.timer.Reset(after)
-		return
-	}
-	sub.timer = time.AfterFunc(after, func() {
+// after has something done later, with h.mu held, in the place of what the timer was set for. h.mu is held.
+func (h *Hub) after(timer **time.Timer, wait time.Duration, task func()) {
+	stopTimer(*timer)
+	*timer = time.AfterFunc(wait, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.wake(sub)
+		task()
 	})
 }
 
 // skip moves a subscription over what it will not get. h.mu is held.
 func (h *Hub) skip(sub *subscription, to int64, why string) {
-	count := to - sub.cursor
-	sub.cursor = to
+	count := to - sub.Cursor
+	sub.Cursor = to
 	h.backlog.progressed(sub, 0, count)
-	h.o.Log.Warn("notifications were dropped for a subscriber", "topic", sub.topic.url, "subscription", sub.id,
-		"callback", label(sub.callback), "count", count, "why", why)
+	h.o.Log.Warn("notifications were dropped for a subscriber", "topic", sub.topic.URL, "subscription", sub.ID,
+		"callback", label(sub.Callback), "count", count, "why", why)
 }
 
 func (h *Hub) work(ctx context.Context, sub *subscription) {
@@ -78,7 +75,7 @@ func (h *Hub) round(ctx context.Context, sub *subscription) bool {
 	h.mu.Lock()
 	places := h.places.quick
 	switch {
-	case sub.attempts > 0:
+	case sub.Attempts > 0:
 		places = h.places.failing
 	case sub.slow:
 		places = h.places.slow
@@ -122,16 +119,16 @@ func (h *Hub) pause(sub *subscription) {
 // postpone pauses a subscription for a while. h.mu is held.
 func (h *Hub) postpone(sub *subscription, wait time.Duration) {
 	sub.running = false
-	sub.next = store.MicrosOf(time.Now().Add(wait))
+	sub.Next = store.MicrosOf(time.Now().Add(wait))
 	h.backlog.progressed(sub, 0, 0)
 	if h.phase == running && !sub.ended {
-		h.wakeAfter(sub, wait)
+		h.after(&sub.timer, wait, func() { h.wake(sub) })
 	}
 }
 
 // goesOn reports whether a subscription may deliver more; if not, it is paused. h.mu is held.
 func (h *Hub) goesOn(sub *subscription) bool {
-	if sub.ended || h.phase != running || sub.topic.last <= sub.cursor || sub.expires <= h.micros() {
+	if sub.ended || h.phase != running || sub.topic.Last <= sub.Cursor || sub.Expires <= h.micros() {
 		sub.running = false
 		return false
 	}
@@ -145,23 +142,23 @@ func (h *Hub) waiting(ctx context.Context, sub *subscription) []*hubstate.Notifi
 		h.mu.Unlock()
 		return nil
 	}
-	cursor, last := sub.cursor, sub.topic.last
-	notes := h.recent.after(sub.topic.id, cursor, roundNotes)
+	cursor, last := sub.Cursor, sub.topic.Last
+	notes := h.recent.after(sub.topic.ID, cursor, roundNotes)
 	h.mu.Unlock()
 	if len(notes) > 0 {
 		return notes
 	}
-	kept, err := h.o.State.Notifications(ctx, sub.topic.id, cursor, roundNotes, roundBytes)
+	kept, err := h.o.State.Notifications(ctx, sub.topic.ID, cursor, roundNotes, roundBytes)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil {
-		h.o.Log.Error("what waits for a subscriber cannot be read", "subscription", sub.id, "err", err)
+		h.o.Log.Error("what waits for a subscriber cannot be read", "subscription", sub.ID, "err", err)
 		h.postpone(sub, h.o.RetryBase)
 		return nil
 	}
 	notes = make([]*hubstate.Notification, 0, len(kept))
 	for i := range kept {
-		h.recent.add(sub.topic.id, &kept[i])
+		h.recent.add(sub.topic.ID, &kept[i])
 		notes = append(notes, &kept[i])
 	}
 	// The rest was dropped by the bound on the content of a topic.

@@ -60,12 +60,6 @@ func (s *Source) openFolder(ctx context.Context) error {
 	return nil
 }
 
-func (f *folder) close() error {
-	f.s.mu.RLock()
-	defer f.s.mu.RUnlock()
-	return f.root.Close()
-}
-
 func (f *folder) reach(slot int, rec *record) func() (body, error) {
 	root, name, want := f.root, rec.name, f.signatures[slot]
 	return func() (body, error) {

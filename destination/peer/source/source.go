@@ -123,8 +123,10 @@ func (s *Source) Run(ctx context.Context) error {
 
 // Close releases the folder. Requests that are still running may fail.
 func (s *Source) Close() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if f, ok := s.backend.(*folder); ok {
-		return f.close()
+		return f.root.Close()
 	}
 	return nil
 }
