@@ -77,10 +77,10 @@ type limits struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.BasePath = strings.Trim(o.BasePath, "/")
-	if o.BasePath != "" {
+	if o.BasePath = strings.Trim(o.BasePath, "/"); o.BasePath != "" {
 		o.BasePath = "/" + o.BasePath
 	}
+	o.BasePath += "/"
 	if o.MaxBody <= 0 {
 		o.MaxBody = 8 << 20
 	}
@@ -175,15 +175,8 @@ func (c *Callback) answer(w http.ResponseWriter, r *http.Request, began time.Tim
 
 // token is the last segment of BasePath/TOKEN, unchanged: a callback is compared byte for byte.
 func (c *Callback) token(path string) (string, bool) {
-	rest, ok := strings.CutPrefix(path, c.o.BasePath)
-	if !ok {
-		return "", false
-	}
-	token, ok := strings.CutPrefix(rest, "/")
-	if !ok || token == "" || strings.Contains(token, "/") {
-		return "", false
-	}
-	return token, true
+	token, ok := strings.CutPrefix(path, c.o.BasePath)
+	return token, ok && token != "" && !strings.Contains(token, "/")
 }
 
 const cannotMeasure = "the inbox is taken to be as full as when it could be measured last"

@@ -215,7 +215,7 @@ func validate(f Field) string {
 		}
 	case "services":
 		for _, s := range strings.Split(value, ",") {
-			if !slices.Contains(permitted(f.Name), strings.TrimSpace(s)) {
+			if !slices.Contains(permitted[f.Name], strings.TrimSpace(s)) {
 				return "no set of known services"
 			}
 		}
@@ -224,35 +224,30 @@ func validate(f Field) string {
 			return `no "latitude,longitude" in degrees`
 		}
 	default:
-		if p := permitted(f.Name); p != nil && !slices.Contains(p, value) {
+		if p := permitted[f.Name]; p != nil && !slices.Contains(p, value) {
 			return "none of the permitted values"
 		}
 	}
 	return ""
 }
 
-// permitted are the documented values of a field; nil if none are documented.
-func permitted(field string) []string {
-	switch field {
-	case "services":
-		return []string{
-			"GENERAL_SURGERY", "ORTHOPEDICS", "NEUROSURGERY", "VASCULAR_SURGERY", "INTERNAL_MEDICINE", "CARDIOLOGY",
-			"INFECTIOUS_DISEASE", "PEDIATRICS", "POSTOPERATIVE_CARE", "REHABILITATION", "OBSTETRICS_GYNECOLOGY",
-			"MENTAL_HEALTH", "DIALYSIS", "LAB", "X_RAY", "CT_SCAN", "BLOOD_BANK", "MORTUARY_SERVICES",
-		}
-	case "organization_type":
-		return []string{"PUBLIC", "FOR_PROFIT", "UNIVERSITY", "COMMUNITY", "NGO", "FAITH_BASED", "MILITARY", "MIXED"}
-	case "category":
-		return []string{"HOSPITAL", "CLINIC", "MOBILE_CLINIC", "DISPENSARY"}
-	case "construction":
-		return []string{"REINFORCED_CONCRETE", "UNREINFORCED_MASONRY", "WOOD_FRAME", "ADOBE"}
-	case "operational_status":
-		return []string{"OPERATIONAL", "NO_SURGICAL_CAPACITY", "FIELD_HOSPITAL", "FIELD_WITH_HOSPITAL",
-			"CLOSED_OR_CLOSING"}
-	case "reachable_by_road", "can_pick_up_patients":
-		return []string{"TRUE", "FALSE"}
-	}
-	return nil
+// permitted are the documented values of fields.
+var permitted = map[string][]string{
+	"services": {
+		"GENERAL_SURGERY", "ORTHOPEDICS", "NEUROSURGERY", "VASCULAR_SURGERY", "INTERNAL_MEDICINE", "CARDIOLOGY",
+		"INFECTIOUS_DISEASE", "PEDIATRICS", "POSTOPERATIVE_CARE", "REHABILITATION", "OBSTETRICS_GYNECOLOGY",
+		"MENTAL_HEALTH", "DIALYSIS", "LAB", "X_RAY", "CT_SCAN", "BLOOD_BANK", "MORTUARY_SERVICES",
+	},
+	"organization_type": {
+		"PUBLIC", "FOR_PROFIT", "UNIVERSITY", "COMMUNITY", "NGO", "FAITH_BASED", "MILITARY", "MIXED",
+	},
+	"category":     {"HOSPITAL", "CLINIC", "MOBILE_CLINIC", "DISPENSARY"},
+	"construction": {"REINFORCED_CONCRETE", "UNREINFORCED_MASONRY", "WOOD_FRAME", "ADOBE"},
+	"operational_status": {
+		"OPERATIONAL", "NO_SURGICAL_CAPACITY", "FIELD_HOSPITAL", "FIELD_WITH_HOSPITAL", "CLOSED_OR_CLOSING",
+	},
+	"reachable_by_road":    {"TRUE", "FALSE"},
+	"can_pick_up_patients": {"TRUE", "FALSE"},
 }
 
 func isLocation(value string) bool {

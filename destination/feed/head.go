@@ -83,9 +83,8 @@ func (r *reader) link(n *node) {
 // single is where the link of a relation is kept of which a feed has one, nil for others.
 func (h *Head) single(rel string) *string {
 	return map[string]*string{
-		"self": &h.Self, "next": &h.Next, "previous": &h.Previous, "prev": &h.Previous,
-		"first": &h.First, "last": &h.Last,
-		"current": &h.Current, "prev-archive": &h.PrevArchive, "next-archive": &h.NextArchive,
+		"self": &h.Self, "first": &h.First, "last": &h.Last, "current": &h.Current, "next": &h.Next,
+		"previous": &h.Previous, "prev": &h.Previous, "prev-archive": &h.PrevArchive, "next-archive": &h.NextArchive,
 	}[rel]
 }
 

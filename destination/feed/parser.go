@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -48,15 +49,9 @@ type parser struct {
 
 func newParser(in *input, o Options) *parser {
 	p := &parser{in: in, limits: o.Limits}
-	if p.limits.Entries <= 0 {
-		p.limits.Entries = 100_000
-	}
-	if p.limits.EntryBytes <= 0 {
-		p.limits.EntryBytes = 4 << 20
-	}
-	if p.limits.Depth <= 0 {
-		p.limits.Depth = 200
-	}
+	p.limits.Entries = cmp.Or(p.limits.Entries, 100_000)
+	p.limits.EntryBytes = cmp.Or(p.limits.EntryBytes, 4<<20)
+	p.limits.Depth = cmp.Or(p.limits.Depth, 200)
 	p.restart()
 	return p
 }

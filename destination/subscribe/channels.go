@@ -6,8 +6,26 @@ import (
 	"fmt"
 	"slices"
 
+	"resyncd/destination"
+	"resyncd/destination/rsdoc"
 	"resyncd/store"
 )
+
+// Offered are the channels that discovery found, as SetChannels takes them.
+func Offered(found []destination.Channel) []Channel {
+	channels := make([]Channel, 0, len(found))
+	for _, c := range found {
+		kind := store.ChannelChange
+		switch c.Kind {
+		case rsdoc.KindFrameworkNotification:
+			kind = store.ChannelFramework
+		case destination.KindFeed:
+			kind = store.ChannelFeed
+		}
+		channels = append(channels, Channel{Kind: kind, Topic: c.Topic, Hubs: c.Hubs})
+	}
+	return channels
+}
 
 // SetChannels records what a set offers now. A channel that moved is subscribed to there before the old pair is
 // unsubscribed (S-13, F32). A channel that is no longer named is unsubscribed, because the caller has seen that twice

@@ -2,6 +2,7 @@ package subscribe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,23 +14,16 @@ import (
 // Renew has the hubs of a Source's channels asked again soon, of one topic or of all (""), and brings back cancelled
 // channels. It returns how many.
 func (k *Keeper) Renew(ctx context.Context, sourceID int64, topic string) (n int, err error) {
-	k.chainMu.Lock()
-	defer k.chainMu.Unlock()
-	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
+	n, err = k.eachOperable(ctx, sourceID, topic, "renew",
+		func(_ []store.Subscription, s *store.Subscription, m moment) error {
+			if s.State == store.SubOff {
+				return k.bringBack(ctx, *s, m)
+			}
+			_, err := k.change(ctx, s.ID, func(s *store.Subscription) error { return bringForward(s, m) })
+			return err
+		})
 	if err != nil {
-		return 0, fmt.Errorf("renew subscriptions: %w", err)
-	}
-	m := k.moment()
-	for _, s := range ofTopic(operable(all), topic) {
-		if s.State == store.SubOff {
-			err = k.bringBack(ctx, s, m)
-		} else {
-			_, err = k.change(ctx, s.ID, func(s *store.Subscription) error { return bringForward(s, m) })
-		}
-		if err != nil {
-			return n, fmt.Errorf("renew a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
-		}
-		n++
+		return n, err
 	}
 	// A channel that was brought back may be offered elsewhere by now.
 	k.mu.Lock()
@@ -66,52 +60,50 @@ func bringForward(s *store.Subscription, m moment) error {
 // Cancel unsubscribes from a Source's channels, of one topic or of all (""). They stay off, across restarts, until
 // Renew. It returns how many.
 func (k *Keeper) Cancel(ctx context.Context, sourceID int64, topic string) (n int, err error) {
+	n, err = k.eachOperable(ctx, sourceID, topic, "cancel",
+		func(all []store.Subscription, s *store.Subscription, m moment) error {
+			if s.State == store.SubOff {
+				return errKeep
+			}
+			_, err := k.change(ctx, s.ID, func(s *store.Subscription) error { cancel(s, m); return nil })
+			if err == nil {
+				err = k.endAll(ctx, below(chainOf(all, channelOf(s)), s))
+			}
+			return err
+		})
+	if err == nil {
+		k.signal()
+	}
+	return n, err
+}
+
+// eachOperable changes the heads of chains and cancelled subscriptions, of one topic or of all (""), and counts them
+// but where change returns errKeep.
+func (k *Keeper) eachOperable(ctx context.Context, sourceID int64, topic, what string,
+	change func(all []store.Subscription, s *store.Subscription, m moment) error) (n int, err error) {
 	k.chainMu.Lock()
 	defer k.chainMu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
 	if err != nil {
-		return 0, fmt.Errorf("cancel subscriptions: %w", err)
+		return 0, fmt.Errorf("%s subscriptions: %w", what, err)
 	}
 	m := k.moment()
-	for _, s := range ofTopic(operable(all), topic) {
-		if s.State == store.SubOff {
+	for i := range all {
+		s := &all[i]
+		isHead := counts(s) && chainOf(all, channelOf(s)).headAbove(s).ID == s.ID
+		if topic != "" && s.Topic != topic || s.State != store.SubOff && !isHead {
 			continue
 		}
-		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error { cancel(s, m); return nil })
-		if err == nil {
-			err = k.endAll(ctx, below(chainOf(all, channelOf(&s)), &s))
+		err := change(all, s, m)
+		if errors.Is(err, errKeep) {
+			continue
 		}
 		if err != nil {
-			return n, fmt.Errorf("cancel a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
+			return n, fmt.Errorf("%s a subscription to %s: %w", what, fetch.RedactURL(s.Topic), err)
 		}
 		n++
 	}
-	k.signal()
 	return n, nil
-}
-
-// operable picks the heads of chains, and cancelled subscriptions.
-func operable(all []store.Subscription) []store.Subscription {
-	var out []store.Subscription
-	for _, s := range all {
-		if s.State == store.SubOff || counts(&s) && chainOf(all, channelOf(&s)).headAbove(&s).ID == s.ID {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func ofTopic(all []store.Subscription, topic string) []store.Subscription {
-	if topic == "" {
-		return all
-	}
-	var out []store.Subscription
-	for _, s := range all {
-		if s.Topic == topic {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 func below(c chain, top *store.Subscription) chain {

@@ -61,23 +61,13 @@ func (k *Keeper) targets(key setKey, p Plan, chs []Channel) []target {
 }
 
 func ordered(hubs []string) []string {
-	var secure, plain []string
-	for _, h := range hubs {
-		u, err := url.Parse(h)
-		if err != nil || u.Host == "" {
-			continue
-		}
-		switch strings.ToLower(u.Scheme) {
-		case "https":
-			secure = append(secure, h)
-		case "http":
-			plain = append(plain, h)
-		}
-	}
 	var out []string
-	for _, h := range append(secure, plain...) {
-		if !slices.Contains(out, h) {
-			out = append(out, h)
+	for _, scheme := range []string{"https", "http"} {
+		for _, h := range hubs {
+			u, err := url.Parse(h)
+			if err == nil && u.Host != "" && strings.EqualFold(u.Scheme, scheme) && !slices.Contains(out, h) {
+				out = append(out, h)
+			}
 		}
 	}
 	return out
