@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -32,7 +33,7 @@ type board struct {
 	dirty     map[string]bool
 	all       bool // everything is to be read
 	entries   map[string]*entry
-	days      map[int64]*day
+	past      map[int64][]store.Point // the last day by the hour, by Source
 	listeners map[chan struct{}]bool
 	state     error // the state database's last failure
 	stateAt   time.Time
@@ -49,7 +50,6 @@ type entry struct {
 func newBoard(d *Daemon) *board {
 	return &board{
 		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{},
-		days:      map[int64]*day{},
 		listeners: map[chan struct{}]bool{},
 	}
 }
@@ -101,9 +101,7 @@ func (b *board) stateTrouble(now time.Time) error {
 
 // keep reads what changed, at most once in boardEvery, and tells who listens, until ctx ends.
 func (b *board) keep(ctx context.Context) error {
-	if err := b.loadDays(ctx); err != nil && ctx.Err() == nil {
-		b.d.o.Log.Warn("the history of the last day cannot be read; the overview begins without", logging.Err(err))
-	}
+	b.loadDays(ctx)
 	every := time.NewTicker(boardAll)
 	defer every.Stop()
 	failing := false
@@ -181,12 +179,7 @@ func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for name, e := range b.entries {
-		if !there[name] {
-			delete(b.entries, name)
-			delete(b.days, e.known.ID)
-		}
-	}
+	maps.DeleteFunc(b.entries, func(name string, _ *entry) bool { return !there[name] })
 	return nil
 }
 

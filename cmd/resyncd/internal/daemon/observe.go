@@ -98,9 +98,6 @@ func (r *runner) observer(id int64) syncengine.Observer {
 		d.hubs.misses.add(id, set, n)
 		count(console.PushMisses, "", n)
 		d.sampler.add(store.Point{SourceID: id, Misses: n})
-		if also.Missed != nil {
-			also.Missed(set, n)
-		}
 	}
 	o.Fetched = func(result string, n int64) {
 		count(console.Fetches, result, n)

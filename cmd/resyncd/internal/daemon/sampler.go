@@ -22,14 +22,14 @@ const (
 type sampler struct {
 	st   store.Chronicle
 	now  func() time.Time
-	told func([]store.Point) // what was written, once it is
+	told func(context.Context) // something was written
 
 	mu      sync.Mutex
 	pending map[int64]*store.Point // by Source
 }
 
 func newSampler(now func() time.Time) *sampler {
-	return &sampler{now: now, told: func([]store.Point) {}, pending: map[int64]*store.Point{}}
+	return &sampler{now: now, told: func(context.Context) {}, pending: map[int64]*store.Point{}}
 }
 
 // add takes note of what happened just now; its At is set here.
@@ -75,7 +75,7 @@ func (s *sampler) flush(ctx context.Context) error {
 	defer cancel()
 	err := s.st.AddPoints(whole, points)
 	if err == nil {
-		s.told(points)
+		s.told(whole)
 		return nil
 	}
 	s.mu.Lock()
@@ -133,13 +133,9 @@ func (d *Daemon) clockJumped(ctx context.Context, by time.Duration) {
 	what := "the wall clock was set forward, or the machine slept"
 	if by < 0 {
 		what = "the wall clock was set back"
-		// Else the overview would go on to show the day that ended at the hour the clock came from.
-		if err := d.board.loadDays(ctx); err != nil && ctx.Err() == nil {
-			d.stateFailed(err)
-			d.o.Log.Warn("the history of the last day cannot be read after a jump of the clock", logging.Err(err))
-		}
 	}
 	d.o.Log.Warn(what, "by", by.Round(time.Second))
+	d.board.loadDays(ctx) // of the day that ends now
 	d.board.changedAll()
 }
 

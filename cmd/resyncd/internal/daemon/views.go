@@ -49,14 +49,10 @@ func gapView(g *report.GapStatus, feed bool) console.GapView {
 }
 
 func closedWords(by string) string {
-	words := map[string]string{
+	return cmp.Or(map[string]string{
 		coverage.ByNotification: "a late notification", coverage.ByChangeList: "a Change List",
 		coverage.ByArchive: "an archived Change List", coverage.ByBaseline: "a baseline",
-	}[by]
-	if words == "" {
-		return "more evidence"
-	}
-	return words
+	}[by], "more evidence")
 }
 
 func channelPage(sub *store.Subscription) console.ChannelView {
