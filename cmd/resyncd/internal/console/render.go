@@ -21,7 +21,8 @@ var pages = sync.OnceValue(func() *template.Template {
 		"plain": plain, "count": count, "size": size, "stamp": stamp, "ago": ago, "long": long, "short": short,
 		"took": took,
 		"at":   at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
-		"items": newItems, "rejected": rejected, "around": around,
+		"items": newItems, "rejected": rejected, "around": around, "moment": moment, "brief": brief, "fresh": fresh,
+		"sparks": newSparks, "path": url.PathEscape,
 	}).ParseFS(pageFiles, "pages/*.html"))
 })
 
@@ -64,24 +65,29 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name st
 	_, _ = w.Write(body.Bytes())
 }
 
-// made has an answer made in its turn, and sent after it: a slow client holds up nobody.
+// made has a page made in its turn.
 func (c *console) made(answer http.HandlerFunc) http.HandlerFunc {
-	return quick(func(w http.ResponseWriter, r *http.Request) {
+	return quick(inTurn(c.making, "too many pages are asked for; try again", answer))
+}
+
+// inTurn has an answer made when there is room for it, and sent after that: a slow client holds up nobody.
+func inTurn(room chan struct{}, none string, answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case c.making <- struct{}{}:
+		case room <- struct{}{}:
 		case <-r.Context().Done():
 			w.Header().Set("Retry-After", "5")
-			say(w, http.StatusServiceUnavailable, "too many pages are asked for; try again")
+			say(w, http.StatusServiceUnavailable, none)
 			return
 		}
 		kept := &buffered{ResponseWriter: w, code: http.StatusOK}
 		func() {
-			defer func() { <-c.making }()
+			defer func() { <-room }()
 			answer(kept, r)
 		}()
 		w.WriteHeader(kept.code)
 		_, _ = w.Write(kept.body.Bytes())
-	})
+	}
 }
 
 // buffered keeps a body until it is whole.

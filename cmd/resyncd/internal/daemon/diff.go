@@ -37,37 +37,30 @@ func compareConfigs(old, now *config.Config) configDiff {
 			d.anew = append(d.anew, s)
 		}
 	}
-	for _, k := range []struct {
-		key     string
-		was, is any
-	}{
-		{"data_dir", old.DataDir, now.DataDir},
-		{"store", old.Store, now.Store},
-		{"mirror", old.Mirror, now.Mirror},
-		{"callback.listen", old.Callback.Listen, now.Callback.Listen},
-		{"callback.base_url", old.Callback.BaseURL, now.Callback.BaseURL},
-		{"callback.max_body", old.Callback.MaxBody, now.Callback.MaxBody},
-		{"callback.tls_cert_file", old.Callback.TLSCertFile, now.Callback.TLSCertFile},
-		{"callback.tls_key_file", old.Callback.TLSKeyFile, now.Callback.TLSKeyFile},
-		{"console.listen", old.Console.Listen, now.Console.Listen},
-		{"console.user", old.Console.User, now.Console.User},
-		{"console.password", old.Console.Password.Reveal(), now.Console.Password.Reveal()},
-		{"console.token", old.Console.Token.Reveal(), now.Console.Token.Reveal()},
-		{"network.idle_timeout", old.Network.IdleTimeout, now.Network.IdleTimeout},
-		{"network.user_agent", old.Network.UserAgent, now.Network.UserAgent},
-		{"network.contact", old.Network.Contact, now.Network.Contact},
-	} {
-		if k.was != k.is {
-			d.restart = append(d.restart, k.key)
+	d.restart = changedKeys("", reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem())
+	return d
+}
+
+// withoutRestart are the keys that take effect by a reload, or that no daemon goes by; of a file of secrets its text
+// counts.
+var withoutRestart = [...]string{"sources", "defaults", "network.retry_for", "console.password_file",
+	"console.token_file"}
+
+// changedKeys names the keys below prefix whose values are not alike.
+func changedKeys(prefix string, was, is reflect.Value) (keys []string) {
+	for i := range was.NumField() {
+		key := was.Type().Field(i).Tag.Get("key")
+		a, b := was.Field(i), is.Field(i)
+		switch {
+		case key == "" || slices.Contains(withoutRestart[:], prefix+key):
+		case prefix == "" && a.Kind() == reflect.Struct:
+			keys = append(keys, changedKeys(key+".", a, b)...)
+		case a.Kind() == reflect.Slice && a.Len()+b.Len() == 0: // nil or not
+		case !reflect.DeepEqual(a.Interface(), b.Interface()):
+			keys = append(keys, prefix+key)
 		}
 	}
-	if !slices.Equal(old.Console.Hosts, now.Console.Hosts) {
-		d.restart = append(d.restart, "console.hosts")
-	}
-	if !slices.Equal(old.Network.Allow, now.Network.Allow) {
-		d.restart = append(d.restart, "network.allow")
-	}
-	return d
+	return keys
 }
 
 // withoutAgreement leaves out what only hubs and the callback server have to know. The topic of a feed is also what is

@@ -86,7 +86,7 @@ console: { listen: "" }
 sources:
   - { name: a, url: "https://a.example/", auth: { bearer: hunter2 } }
   - { name: b, url: "https://b.example/", include: ["**/x"] }
-`, restarts: []string{"data_dir", "mirror", "callback.listen", "callback.base_url", "console.listen", "network.idle_timeout", "network.allow"}},
+`, restarts: []string{"data_dir", "mirror", "callback.listen", "callback.base_url", "console.listen", "network.allow", "network.idle_timeout"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
