@@ -271,13 +271,6 @@ func (h *hubs) unsubscribeRemoved(ctx context.Context) error {
 		if _, configured := h.d.sources.config().Source(all[i].Name); configured {
 			continue
 		}
-		subs, err := h.d.st.Subscriptions(ctx, all[i].ID, false)
-		if err != nil {
-			return err
-		}
-		if len(subs) == 0 {
-			continue
-		}
 		if err := h.d.keeper.DropSource(ctx, all[i].ID); err != nil {
 			return err
 		}

@@ -66,14 +66,12 @@ func (k *dashboard) Source(ctx context.Context, name string) (console.SourceView
 	if out.Runs, err = k.runs(ctx, s); err != nil {
 		return out, err
 	}
-	if out.Owed, err = k.items(ctx, id, store.FilterOwed); err != nil {
-		return out, err
-	}
-	if out.Held, err = k.items(ctx, id, store.FilterHeld); err != nil {
-		return out, err
-	}
-	if out.Refusals, err = k.items(ctx, id, store.FilterRefused); err != nil {
-		return out, err
+	for filter, items := range map[store.Filter]*[]console.Item{
+		store.FilterOwed: &out.Owed, store.FilterHeld: &out.Held, store.FilterRefused: &out.Refusals,
+	} {
+		if *items, err = k.items(ctx, id, filter); err != nil {
+			return out, err
+		}
 	}
 	now := store.MicrosOf(s.Now)
 	points, err := k.d.st.Points(ctx, id, store.Hour, now-shownDays*24*3600e6, now+1)
