@@ -9,16 +9,14 @@ import (
 
 // chart is the last weeks of a Source.
 type chart struct {
-	Width                     int // in the units of the paths
-	Changes, Failed           string
-	Latency                   string
-	From, Until               time.Time
-	ChangesSum, FailedSum     int64
-	ChangesMost, FailedMost   int64
-	Bytes, Pushes, Misses     int64
-	LatencyMean, LatencyWorst float64 // seconds, below 0 without pushes
-	Slot                      time.Duration
-	Days                      []chartDay // newest first
+	Width                   int // in the units of the paths
+	Changes, Failed         string
+	Latency                 string
+	From, Until             time.Time
+	Sum                     Point
+	ChangesMost, FailedMost int64 // in one Slot
+	Slot                    time.Duration
+	Days                    []chartDay // newest first
 }
 
 type chartDay struct {
@@ -37,18 +35,17 @@ func newChart(now time.Time, points []Point) *chart {
 	slot := chartDays * day / chartSlots
 	until := now.UTC().Truncate(slot).Add(slot)
 	c := &chart{Width: chartSlots * chartStep, From: until.Add(-chartDays * day), Until: until, Slot: slot,
-		LatencyMean: -1, LatencyWorst: -1}
+		Sum: Point{Latency: -1, LatencyMost: -1}}
 	slots, days := make([]Point, chartSlots), map[string]*Point{}
 	for i := range slots {
 		slots[i].Latency = -1
 	}
-	all := Point{Latency: -1, LatencyMost: -1}
 	for _, p := range points {
 		if p.At.Before(c.From) || !p.At.Before(until) {
 			continue
 		}
 		slots[int(p.At.Sub(c.From)/slot)].add(p)
-		all.add(p)
+		c.Sum.add(p)
 		name := p.At.UTC().Format(time.DateOnly)
 		if days[name] == nil {
 			days[name] = &Point{Latency: -1, LatencyMost: -1}
@@ -62,8 +59,6 @@ func newChart(now time.Time, points []Point) *chart {
 	}
 	c.Changes, c.Failed, c.Latency = bars(changes, chartStep, chartHeight), bars(failed, chartStep, chartHeight),
 		line(latency, chartStep, chartHeight)
-	c.ChangesSum, c.FailedSum, c.Bytes, c.Pushes, c.Misses = all.Changes, all.Failed, all.Bytes, all.Pushes, all.Misses
-	c.LatencyMean, c.LatencyWorst = all.Latency, all.LatencyMost
 	for t := until; !t.Before(c.From); t = t.Add(-day) {
 		name := t.Format(time.DateOnly)
 		if p := days[name]; p != nil {

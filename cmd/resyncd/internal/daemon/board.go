@@ -63,12 +63,6 @@ func (b *board) changed(name string) {
 	b.wake()
 }
 
-func (b *board) changedID(source int64) {
-	if name := b.d.sources.nameOf(source); name != "" {
-		b.changed(name)
-	}
-}
-
 func (b *board) changedAll() {
 	b.mu.Lock()
 	b.all = true
@@ -163,9 +157,7 @@ func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error
 	for i := range known {
 		name := known[i].Name
 		there[name] = true
-		b.mu.Lock()
-		old := b.entries[name]
-		b.mu.Unlock()
+		old := b.entry(name)
 		if !all && !dirty[name] && old != nil {
 			continue
 		}
@@ -176,18 +168,14 @@ func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error
 		if err != nil {
 			return err
 		}
-		b.put(name, e)
+		b.mu.Lock()
+		b.entries[name] = e
+		b.mu.Unlock()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.entries, func(name string, _ *entry) bool { return !there[name] })
 	return nil
-}
-
-func (b *board) put(name string, e *entry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.entries[name] = e
 }
 
 func (b *board) entry(name string) *entry {

@@ -164,7 +164,7 @@ func TestChanges(t *testing.T) {
 	go func() { ended <- f.board.keep(keeping) }()
 	<-told
 	f.board.changed("lib")
-	f.board.changedID(f.src.ID)
+	f.board.changed(f.sources.nameOf(f.src.ID))
 	<-told
 	end()
 	if err := <-ended; err != nil {

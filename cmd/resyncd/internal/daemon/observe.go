@@ -40,7 +40,7 @@ func (d *Daemon) callbackObserver() callback.Observer {
 			if duplicate { // the engine never meets it
 				d.metrics.Count(console.Notifications, d.sources.nameOf(source), string(coverage.Stale), 1)
 			}
-			d.board.changedID(source)
+			d.board.changed(d.sources.nameOf(source))
 			d.hubs.delivered(source)
 		},
 		Rejected: func(source int64, reason string) {
