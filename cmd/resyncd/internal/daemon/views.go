@@ -20,10 +20,7 @@ import (
 func gapView(g *report.GapStatus, feed bool) console.GapView {
 	v := console.GapView{
 		From: g.From.Time, Until: g.Until.Time, Found: g.Found.Time, Ended: g.Ended.Time, State: g.State,
-		Level: console.Busy,
-	}
-	if g.ClosedBy != nil {
-		v.ClosedBy = *g.ClosedBy
+		ClosedBy: valueOf(g.ClosedBy), Level: console.Busy,
 	}
 	switch state := store.GapState(g.State); {
 	case state == store.GapClosed:
