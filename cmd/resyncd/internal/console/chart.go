@@ -1,19 +1,22 @@
 package console
 
-import "time"
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // chart is the last weeks of a Source.
 type chart struct {
-	Width                     int // in the units of the paths
-	Changes, Failed           string
-	Latency                   string
-	From, Until               time.Time
-	ChangesSum, FailedSum     int64
-	ChangesMost, FailedMost   int64
-	Bytes, Pushes, Misses     int64
-	LatencyMean, LatencyWorst float64 // seconds, below 0 without pushes
-	Slot                      time.Duration
-	Days                      []chartDay // newest first
+	Width                   int // in the units of the paths
+	Changes, Failed         string
+	Latency                 string
+	From, Until             time.Time
+	Sum                     Point
+	ChangesMost, FailedMost int64 // in one Slot
+	Slot                    time.Duration
+	Days                    []chartDay // newest first
 }
 
 type chartDay struct {
@@ -32,18 +35,17 @@ func newChart(now time.Time, points []Point) *chart {
 	slot := chartDays * day / chartSlots
 	until := now.UTC().Truncate(slot).Add(slot)
 	c := &chart{Width: chartSlots * chartStep, From: until.Add(-chartDays * day), Until: until, Slot: slot,
-		LatencyMean: -1, LatencyWorst: -1}
+		Sum: Point{Latency: -1, LatencyMost: -1}}
 	slots, days := make([]Point, chartSlots), map[string]*Point{}
 	for i := range slots {
 		slots[i].Latency = -1
 	}
-	all := Point{Latency: -1, LatencyMost: -1}
 	for _, p := range points {
 		if p.At.Before(c.From) || !p.At.Before(until) {
 			continue
 		}
 		slots[int(p.At.Sub(c.From)/slot)].add(p)
-		all.add(p)
+		c.Sum.add(p)
 		name := p.At.UTC().Format(time.DateOnly)
 		if days[name] == nil {
 			days[name] = &Point{Latency: -1, LatencyMost: -1}
@@ -57,8 +59,6 @@ func newChart(now time.Time, points []Point) *chart {
 	}
 	c.Changes, c.Failed, c.Latency = bars(changes, chartStep, chartHeight), bars(failed, chartStep, chartHeight),
 		line(latency, chartStep, chartHeight)
-	c.ChangesSum, c.FailedSum, c.Bytes, c.Pushes, c.Misses = all.Changes, all.Failed, all.Bytes, all.Pushes, all.Misses
-	c.LatencyMean, c.LatencyWorst = all.Latency, all.LatencyMost
 	for t := until; !t.Before(c.From); t = t.Add(-day) {
 		name := t.Format(time.DateOnly)
 		if p := days[name]; p != nil {
@@ -80,4 +80,85 @@ func (s *Point) add(p Point) {
 	s.Failed += p.Failed
 	s.Bytes += p.Bytes
 	s.Misses += p.Misses
+}
+
+const (
+	sparkStep   = 4
+	sparkHeight = 18
+)
+
+// bars draws values above 0 as upright strokes: the d of an SVG path.
+func bars(values []float64, step, height float64) string {
+	most := 0.0
+	for _, v := range values {
+		most = max(most, v)
+	}
+	var b strings.Builder
+	for i, v := range values {
+		if v <= 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		b.WriteByte('M')
+		b.WriteString(coord(float64(i)*step + step/2))
+		b.WriteByte(' ')
+		b.WriteString(coord(height))
+		b.WriteByte('v')
+		b.WriteString(coord(-max(1, v/most*(height-1)))) // no 0
+	}
+	return b.String()
+}
+
+// line breaks where a value is below 0; one alone is a dot.
+func line(values []float64, step, height float64) string {
+	most := 0.0
+	for _, v := range values {
+		most = max(most, v)
+	}
+	if most == 0 {
+		most = 1
+	}
+	var b strings.Builder
+	run := 0
+	for i, v := range values {
+		if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+			if run == 1 {
+				b.WriteString("h0")
+			}
+			run = 0
+			continue
+		}
+		if run == 0 {
+			b.WriteByte('M')
+		} else {
+			b.WriteByte(' ')
+		}
+		b.WriteString(coord(float64(i)*step + step/2))
+		b.WriteByte(' ')
+		b.WriteString(coord(height - 1 - v/most*(height-2)))
+		run++
+	}
+	if run == 1 {
+		b.WriteString("h0")
+	}
+	return b.String()
+}
+
+func coord(x float64) string { return strconv.Itoa(int(math.Round(x))) }
+
+func percent(x float64) string {
+	return strconv.FormatFloat(math.Round(min(max(x, 0), 100)*100)/100, 'f', -1, 64) + "%"
+}
+
+// mean leaves out values below 0; -1 for none.
+func mean(values []float64) float64 {
+	sum, n := 0.0, 0
+	for _, v := range values {
+		if v >= 0 {
+			sum, n = sum+v, n+1
+		}
+	}
+	if n == 0 {
+		return -1
+	}
+	return sum / float64(n)
 }

@@ -65,8 +65,7 @@ func New(o Options) http.Handler {
 		c.paths["/readyz"] = c.ready
 	}
 	if o.Metrics != nil {
-		c.slots = make(chan struct{}, scrapes)
-		c.paths["/metrics"] = c.metrics
+		c.paths["/metrics"] = inTurn(make(chan struct{}, scrapes), "too many at once", c.scrape)
 	}
 	for path, answer := range c.paths {
 		c.paths[path] = quick(answer)
@@ -86,7 +85,6 @@ func New(o Options) http.Handler {
 type console struct {
 	Options
 	paths map[string]http.HandlerFunc
-	slots chan struct{} // of scrapes
 
 	key     [32]byte // of the tokens in forms
 	making  chan struct{}
@@ -197,29 +195,12 @@ func (c *console) status(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// metrics sends when all is there: slow clients keep no others from asking.
-func (c *console) metrics(w http.ResponseWriter, r *http.Request) {
-	select {
-	case c.slots <- struct{}{}:
-	default:
-		w.Header().Set("Retry-After", "1")
-		say(w, http.StatusServiceUnavailable, "too many at once")
-		return
-	}
-	kept := &buffered{ResponseWriter: w, code: http.StatusOK}
-	func() {
-		defer func() { <-c.slots }()
-		c.scrape(r.Context()).ServeHTTP(kept, r)
-	}()
-	w.WriteHeader(kept.code)
-	_, _ = w.Write(kept.body.Bytes())
-}
-
-func (c *console) scrape(ctx context.Context) http.Handler {
-	return promhttp.HandlerFor(prometheus.Gatherers{c.Metrics.registry, c.Metrics.gauges(ctx)}, promhttp.HandlerOpts{
+func (c *console) scrape(w http.ResponseWriter, r *http.Request) {
+	all := prometheus.Gatherers{c.Metrics.registry, c.Metrics.gauges(r.Context())}
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{
 		ErrorLog:      problems{c.Log},
 		ErrorHandling: promhttp.ContinueOnError, // an odd series hides no others
-	})
+	}).ServeHTTP(w, r)
 }
 
 type problems struct{ log *slog.Logger }

@@ -14,7 +14,7 @@ import (
 type overviewPage struct {
 	Notices []Notice
 	Query   string
-	Rows    []overviewRow
+	Rows    []*Row
 	All     int
 	States  []stateCount // the worst first
 	Started time.Time
@@ -25,19 +25,6 @@ type overviewPage struct {
 type stateCount struct {
 	State, Level, Href string
 	N                  int
-}
-
-// overviewRow is a Row as its template shows it; there are hundreds.
-type overviewRow struct {
-	ID, Href, Name, State, Why, Level string
-	Position, Fresh                   template.HTML
-	Resources, Bytes                  string
-	Owed, Held, Refused, Open, Lost   string // "" for none
-	Channel                           string
-	Lease                             *lease
-	LastPush, LastPull, NextPull      template.HTML
-	Changes, ChangesSum, ChangesWords string
-	Latency, LatencyMean, LatencyWord string
 }
 
 type lease struct {
@@ -98,14 +85,14 @@ func newOverview(view *Overview, query string) *overviewPage {
 	rows := slices.Clone(view.Rows)
 	slices.SortFunc(rows, worstFirst)
 	o := &overviewPage{Notices: view.Notices, Query: query, All: len(rows), Started: view.Started,
-		Rows: make([]overviewRow, 0, len(rows))}
+		Rows: make([]*Row, 0, len(rows))}
 	for i := range rows {
 		o.add(&rows[i])
 	}
 	wanted := filter(query, rows)
 	for i := range rows {
 		if row := &rows[i]; wanted(row) {
-			o.Rows = append(o.Rows, newOverviewRow(view.Now, row))
+			o.Rows = append(o.Rows, row)
 		}
 	}
 	return o
@@ -152,25 +139,23 @@ func filter(query string, rows []Row) func(*Row) bool {
 	}
 }
 
-func newOverviewRow(now time.Time, row *Row) overviewRow {
-	v := overviewRow{
-		ID: "s-" + url.PathEscape(row.Name), Href: sourcePath(row.Name), Name: plain(row.Name), State: plain(row.State),
-		Why:   plain(row.Why),
-		Level: row.Level.word(), Position: moment(row.Position), Fresh: fresh(now, row.Fresh),
-		Resources: count(row.Resources), Bytes: size(row.Bytes),
-		Owed: some(row.Owed), Held: some(row.Held), Refused: some(row.Refused), Open: some(row.GapsOpen),
-		Lost:    some(row.GapsLost),
-		Channel: plain(row.Channel), Lease: newLease(now, row.LeaseFrom, row.LeaseEnds),
-		LastPush: brief(now, row.LastPush), LastPull: brief(now, row.LastPull), NextPull: brief(now, row.NextPull),
-	}
+// sparks are the last day of a Row as its template draws it.
+type sparks struct {
+	Changes, ChangesSum, ChangesWords string
+	Latency, LatencyMean, LatencyWord string
+}
+
+func newSparks(row *Row) sparks {
 	changes, sum, most := make([]float64, len(row.Changes)), int64(0), int64(0)
 	for i, n := range row.Changes {
 		changes[i], sum, most = float64(n), sum+n, max(most, n)
 	}
-	v.Changes, v.ChangesSum = bars(changes, sparkStep, sparkHeight), count(sum)
+	v := sparks{
+		Changes: bars(changes, sparkStep, sparkHeight), ChangesSum: count(sum),
+		Latency: line(row.Latency, sparkStep, sparkHeight), LatencyMean: "no push",
+		LatencyWord: "nothing was pushed in 24 hours",
+	}
 	v.ChangesWords = v.ChangesSum + " changes in 24 hours, at most " + count(most) + " in one"
-	v.Latency, v.LatencyMean, v.LatencyWord = line(row.Latency, sparkStep, sparkHeight), "no push",
-		"nothing was pushed in 24 hours"
 	if m := mean(row.Latency); m >= 0 {
 		v.LatencyMean = short(m)
 		v.LatencyWord = "push latency about " + v.LatencyMean + ", at most " + short(slices.Max(row.Latency)) +
@@ -184,11 +169,4 @@ func fresh(now, at time.Time) template.HTML {
 		return "not in step"
 	}
 	return "in step " + brief(now, at)
-}
-
-func some(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return count(n)
 }

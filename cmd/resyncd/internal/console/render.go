@@ -3,11 +3,15 @@ package console
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
+	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +25,8 @@ var pages = sync.OnceValue(func() *template.Template {
 		"plain": plain, "count": count, "size": size, "stamp": stamp, "ago": ago, "long": long, "short": short,
 		"took": took,
 		"at":   at, "source": sourcePath, "level": Level.word, "lease": newLease, "act": newAct,
-		"items": newItems, "rejected": rejected, "around": around,
+		"items": newItems, "rejected": rejected, "around": around, "moment": moment, "brief": brief, "fresh": fresh,
+		"sparks": newSparks, "path": url.PathEscape,
 	}).ParseFS(pageFiles, "pages/*.html"))
 })
 
@@ -64,24 +69,29 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, code int, name st
 	_, _ = w.Write(body.Bytes())
 }
 
-// made has an answer made in its turn, and sent after it: a slow client holds up nobody.
+// made has a page made in its turn.
 func (c *console) made(answer http.HandlerFunc) http.HandlerFunc {
-	return quick(func(w http.ResponseWriter, r *http.Request) {
+	return quick(inTurn(c.making, "too many pages are asked for; try again", answer))
+}
+
+// inTurn has an answer made when there is room for it, and sent after that: a slow client holds up nobody.
+func inTurn(room chan struct{}, none string, answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case c.making <- struct{}{}:
+		case room <- struct{}{}:
 		case <-r.Context().Done():
 			w.Header().Set("Retry-After", "5")
-			say(w, http.StatusServiceUnavailable, "too many pages are asked for; try again")
+			say(w, http.StatusServiceUnavailable, none)
 			return
 		}
 		kept := &buffered{ResponseWriter: w, code: http.StatusOK}
 		func() {
-			defer func() { <-c.making }()
+			defer func() { <-room }()
 			answer(kept, r)
 		}()
 		w.WriteHeader(kept.code)
 		_, _ = w.Write(kept.body.Bytes())
-	})
+	}
 }
 
 // buffered keeps a body until it is whole.
@@ -125,4 +135,79 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, what string, err 
 	c.show(w, r, http.StatusServiceUnavailable, "message", page{Title: "Not now", Refresh: 5, Body: message{
 		Level: Bad, Heading: "This cannot be shown now", Text: text,
 	}})
+}
+
+type actForm struct {
+	Source, Token, Action, Label string
+	Fields                       []field
+}
+
+type field struct{ Name, Value string }
+
+// newAct makes a form; more are names and values of hidden fields.
+func newAct(p *page, action, label string, more ...string) actForm {
+	f := actForm{Source: p.Source, Token: p.Token, Action: action, Label: label}
+	for i := 0; i+1 < len(more); i += 2 {
+		f.Fields = append(f.Fields, field{more[i], more[i+1]})
+	}
+	return f
+}
+
+type itemList struct {
+	Source, Kind string
+	Now          time.Time
+	Items        []Item
+	All          int64
+}
+
+func newItems(p *page, items []Item, all int64, kind string) itemList {
+	return itemList{Source: p.Source, Kind: kind, Now: p.Now, Items: items, All: all}
+}
+
+// More reports whether there are more than are shown.
+func (l itemList) More() bool { return l.All > int64(len(l.Items)) }
+
+func rejected(c ChannelView) bool { return c.BadSignature+c.TooLarge+c.Malformed > 0 }
+
+//go:embed assets
+var assetFiles embed.FS
+
+// asset is one embedded file; its name changes with its bytes, so that it may be kept for ever.
+type asset struct {
+	name, kind string
+	body       []byte
+}
+
+// assets are by path.
+var assets = sync.OnceValue(func() map[string]asset {
+	out := map[string]asset{}
+	for name, kind := range map[string]string{"console.css": "text/css; charset=utf-8",
+		"console.js": "text/javascript; charset=utf-8", "favicon.svg": "image/svg+xml"} {
+		body, err := assetFiles.ReadFile(path.Join("assets", name))
+		if err != nil {
+			panic("console: " + err.Error()) // a test loads them all
+		}
+		sum, ext := sha256.Sum256(body), path.Ext(name)
+		at := "/assets/" + strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
+		out[at] = asset{name: name, kind: kind, body: body}
+	}
+	return out
+})
+
+// at is the path of the asset of that name.
+func at(name string) string {
+	for at, a := range assets() {
+		if a.name == name {
+			return at
+		}
+	}
+	return ""
+}
+
+func (a asset) answer(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", a.kind)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Content-Length", strconv.Itoa(len(a.body)))
+	_, _ = w.Write(a.body)
 }

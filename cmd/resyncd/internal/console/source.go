@@ -13,7 +13,6 @@ const mostSets, mostGaps, mostOutside = 100, 100, 5
 
 type sourceBody struct {
 	*SourceView
-	Words        overviewRow
 	Chosen       *SetView // nil: no set
 	Timeline     *timelineView
 	TimelineFail string
@@ -36,7 +35,7 @@ func (c *console) source(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	now := time.Now()
-	body := &sourceBody{SourceView: &view, Words: newOverviewRow(now, &view.Row), Chart: newChart(now, view.Points)}
+	body := &sourceBody{SourceView: &view, Chart: newChart(now, view.Points)}
 	if body.Chosen = chosen(view.Sets, r.URL.Query()); body.Chosen != nil {
 		body.TimelineFail = c.timeline(r, now, body)
 		if n := len(body.Chosen.Gaps) - mostGaps; n > 0 {

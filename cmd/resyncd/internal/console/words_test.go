@@ -99,13 +99,13 @@ func TestChart(t *testing.T) {
 	c := newChart(noon, []Point{
 		point(40*day, 1000, 9, 9), point(-day, 1000, 9, 9), point(2*time.Hour, 5, 1, 1), point(time.Hour, 7, 3, 2), point(3*day, 1, 0, -1),
 	})
-	if c.ChangesSum != 13 || c.FailedSum != 3 || c.Bytes != 30 || c.Pushes != 4 || c.LatencyMean != 1.75 || c.LatencyWorst != 4 || c.ChangesMost != 12 {
+	if c.Sum.Changes != 13 || c.Sum.Failed != 3 || c.Sum.Bytes != 30 || c.Sum.Pushes != 4 || c.Sum.Latency != 1.75 || c.Sum.LatencyMost != 4 || c.ChangesMost != 12 {
 		t.Errorf("%+v", c)
 	}
 	if len(c.Days) != 2 || c.Days[0].Day != "2026-11-21" || c.Days[0].Changes != 12 || c.Days[1].Latency != -1 {
 		t.Errorf("%+v", c.Days)
 	}
-	if empty := newChart(noon, nil); empty.LatencyMean != -1 || empty.Changes != "" || len(empty.Days) != 0 {
+	if empty := newChart(noon, nil); empty.Sum.Latency != -1 || empty.Changes != "" || len(empty.Days) != 0 {
 		t.Errorf("%+v", empty)
 	}
 }

@@ -25,30 +25,25 @@ var (
 // between runs work between two jobs of the Source and waits for it.
 func (r *runner) between(
 	ctx context.Context, work func(context.Context, *syncengine.Follower) (string, error),
-) (said string, err error) {
+) (string, error) {
 	s := r.current()
 	if s == nil {
 		return "", r.errIdle()
 	}
-	type outcome struct {
-		said string
-		err  error
-	}
-	done := make(chan outcome, 1)
+	var words string // once done has told
+	done := make(chan error, 1)
 	if !s.ask(func(ctx context.Context) {
-		var o outcome
-		o.err = r.d.parts.guarded(func() (err error) {
-			o.said, err = work(ctx, s.f)
+		done <- r.d.parts.guarded(func() (err error) {
+			words, err = work(ctx, s.f)
 			return err
 		})
-		done <- o
 	}) {
 		return "", r.errIdle()
 	}
 	r.d.jobs.put(s.f.SourceID(), queue.KindRequest, time.Time{})
 	select {
-	case o := <-done:
-		return o.said, o.err
+	case err := <-done:
+		return words, err
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case <-s.ending:
@@ -77,7 +72,11 @@ func (r *runner) pull(ctx context.Context, p syncengine.PullRequest) error {
 		return r.errIdle()
 	}
 	var v exit.Verdict
-	take := p.Ended
+	ended := p.Ended
+	take := func(res syncengine.Result) {
+		v.Count(&res)
+		ended(res)
+	}
 	done := make(chan error, 1)
 	results := make(chan syncengine.Result, 64)
 	left := make(chan struct{}) // nobody takes results any more
@@ -95,13 +94,10 @@ func (r *runner) pull(ctx context.Context, p syncengine.PullRequest) error {
 	for {
 		select {
 		case res := <-results:
-			v.Count(&res)
 			take(res)
 		case err := <-done:
 			for len(results) > 0 {
-				res := <-results
-				v.Count(&res)
-				take(res)
+				take(<-results)
 			}
 			if err != nil {
 				return err

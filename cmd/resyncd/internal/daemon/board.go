@@ -3,11 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/logging"
+	"resyncd/cmd/resyncd/internal/mirror"
 	"resyncd/store"
 	"resyncd/sync/report"
 )
@@ -32,7 +34,7 @@ type board struct {
 	dirty     map[string]bool
 	all       bool // everything is to be read
 	entries   map[string]*entry
-	days      map[int64]*day
+	past      map[int64][]store.Point // the last day by the hour, by Source
 	listeners map[chan struct{}]bool
 	state     error // the state database's last failure
 	stateAt   time.Time
@@ -49,7 +51,6 @@ type entry struct {
 func newBoard(d *Daemon) *board {
 	return &board{
 		d: d, kick: make(chan struct{}, 1), dirty: map[string]bool{}, all: true, entries: map[string]*entry{},
-		days:      map[int64]*day{},
 		listeners: map[chan struct{}]bool{},
 	}
 }
@@ -60,12 +61,6 @@ func (b *board) changed(name string) {
 	b.dirty[name] = true
 	b.mu.Unlock()
 	b.wake()
-}
-
-func (b *board) changedID(source int64) {
-	if name := b.d.sources.nameOf(source); name != "" {
-		b.changed(name)
-	}
 }
 
 func (b *board) changedAll() {
@@ -101,9 +96,7 @@ func (b *board) stateTrouble(now time.Time) error {
 
 // keep reads what changed, at most once in boardEvery, and tells who listens, until ctx ends.
 func (b *board) keep(ctx context.Context) error {
-	if err := b.loadDays(ctx); err != nil && ctx.Err() == nil {
-		b.d.o.Log.Warn("the history of the last day cannot be read; the overview begins without", logging.Err(err))
-	}
+	b.loadDays(ctx)
 	every := time.NewTicker(boardAll)
 	defer every.Stop()
 	failing := false
@@ -164,9 +157,7 @@ func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error
 	for i := range known {
 		name := known[i].Name
 		there[name] = true
-		b.mu.Lock()
-		old := b.entries[name]
-		b.mu.Unlock()
+		old := b.entry(name)
 		if !all && !dirty[name] && old != nil {
 			continue
 		}
@@ -177,27 +168,85 @@ func (b *board) read(ctx context.Context, all bool, dirty map[string]bool) error
 		if err != nil {
 			return err
 		}
-		b.put(name, e)
+		b.mu.Lock()
+		b.entries[name] = e
+		b.mu.Unlock()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for name, e := range b.entries {
-		if !there[name] {
-			delete(b.entries, name)
-			delete(b.days, e.known.ID)
-		}
-	}
+	maps.DeleteFunc(b.entries, func(name string, _ *entry) bool { return !there[name] })
 	return nil
-}
-
-func (b *board) put(name string, e *entry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.entries[name] = e
 }
 
 func (b *board) entry(name string) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.entries[name]
+}
+
+// readOne reads one Source; old is what was read of it before, nil for nothing.
+func (b *board) readOne(ctx context.Context, known *store.Source, old *entry) (*entry, error) {
+	e := &entry{known: *known, feeds: map[int64]bool{}}
+	var err error
+	if e.status, err = report.StatusOf(ctx, b.d.st, known); err != nil {
+		return nil, err
+	}
+	src, _ := b.d.sources.config().Source(known.Name)
+	owed := int64(0)
+	for i := range e.status.Sets {
+		set := &e.status.Sets[i]
+		owed += set.Owed
+		if old != nil && old.feeds[set.ID] {
+			e.feeds[set.ID] = true
+		} else if e.feeds[set.ID], err = mirror.IsFeed(ctx, b.d.st, src.Kind, known.ID,
+			set.CapabilityList); err != nil {
+			return nil, err
+		}
+	}
+	if owed > 0 {
+		e.owed, err = b.triedInVain(ctx, known.ID)
+	}
+	return e, err
+}
+
+// owedSample is how many owed resources are looked at for one that tells why.
+const owedSample = 50
+
+// triedInVain is an owed resource that says why resources are owed: the one that was tried most often, nil if none was
+// tried yet.
+func (b *board) triedInVain(ctx context.Context, source int64) (worst *console.Item, err error) {
+	rs, err := b.d.st.Scan(ctx, store.ScanQuery{SourceID: source, Filter: store.FilterOwed, Limit: owedSample})
+	for _, r := range rs {
+		if r.Work.Attempts > 0 && (worst == nil || r.Work.Attempts > worst.Attempts) {
+			it := itemOf(r)
+			worst = &it
+		}
+	}
+	return worst, err
+}
+
+// tell says to all who listen that something may be another than before.
+func (b *board) tell() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.listeners {
+		select {
+		case c <- struct{}{}:
+		default: // it has yet to look at the last one
+		}
+	}
+}
+
+// listen is console.Data's Changes.
+func (b *board) listen(ctx context.Context) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	b.mu.Lock()
+	b.listeners[c] = true
+	b.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.listeners, c)
+	})
+	return c
 }

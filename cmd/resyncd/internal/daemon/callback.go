@@ -110,10 +110,8 @@ func (r *runner) warnUnreachable(hubs []string) {
 
 // followOptions tie a Follower to queue, keeper and whoever watches.
 func (r *runner) followOptions(id int64, src *config.Source) syncengine.FollowOptions {
-	now := r.d.o.Now()
-	next := src.Schedule.Next(now)
 	return syncengine.FollowOptions{
-		ReorderGrace: src.ReorderGrace, Poll: src.Schedule.Next(next).Sub(next), Patience: patience,
+		ReorderGrace: src.ReorderGrace, Poll: pauseOf(src.Schedule, r.d.o.Now()), Patience: patience,
 		Later:      func(w syncengine.Work, due time.Time) { r.d.jobs.put(id, queue.Kind(w), due) },
 		Offered:    r.offered(id),
 		Subscribed: r.d.hubs.leases.since,

@@ -85,10 +85,9 @@ func (d *Daemon) standing(cfg *config.Config, src *config.Source, e *entry, now 
 	trouble error) *health.Standing {
 	s := &health.Standing{
 		Now: now, Again: tryAgain, Configured: true, Push: src.Push, GapPatience: src.GapPatience, State: trouble,
+		Poll:   pauseOf(src.Schedule, now),
 		Status: report.SourceStatus{Name: src.Name, URL: src.URL, Sets: []report.SetStatus{}},
 	}
-	next := src.Schedule.Next(now)
-	s.Poll = src.Schedule.Next(next).Sub(next)
 	if e != nil {
 		s.Status, s.Feeds, s.Owed = term.Copied(e.status), e.feeds, e.owed
 	}
@@ -141,12 +140,11 @@ func (d *Daemon) row(s *health.Standing, e *entry) console.Row {
 	case s.Push == config.PushOff:
 		r.Channel = "off"
 	}
-	day, waiting := day{last: hourOf(store.MicrosOf(s.Now))}, store.Point{At: store.NoTime}
+	id := int64(0) // nothing happened to that
 	if e != nil {
-		day = d.board.dayOf(e.known.ID)
-		waiting = d.sampler.waiting(e.known.ID)
+		id = e.known.ID
 	}
-	r.Changes, r.Latency = day.series(s.Now, waiting)
+	r.Changes, r.Latency = series(s.Now, d.board.pastOf(id), d.sampler.waiting(id))
 	return r
 }
 

@@ -133,11 +133,8 @@ func TestOverview(t *testing.T) {
 		t.Errorf("written: %v", got.Changes)
 	}
 	again := newBoard(f.Daemon) // as after a restart
-	if err := again.loadDays(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	day := again.dayOf(f.src.ID)
-	if changes, _ := day.series(time.Now(), store.Point{At: store.NoTime}); changes[23] != 3 {
+	again.loadDays(t.Context())
+	if changes, _ := series(time.Now(), again.pastOf(f.src.ID), store.Point{}); changes[23] != 3 {
 		t.Errorf("read anew: %v", changes)
 	}
 }
@@ -167,7 +164,7 @@ func TestChanges(t *testing.T) {
 	go func() { ended <- f.board.keep(keeping) }()
 	<-told
 	f.board.changed("lib")
-	f.board.changedID(f.src.ID)
+	f.board.changed(f.sources.nameOf(f.src.ID))
 	<-told
 	end()
 	if err := <-ended; err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"resyncd/cmd/resyncd/internal/config"
 	"resyncd/cmd/resyncd/internal/console"
 	"resyncd/cmd/resyncd/internal/logging"
 	"resyncd/store"
@@ -36,12 +37,11 @@ type misses struct {
 	waiting chan miss
 
 	mu    sync.Mutex
-	inRow map[int64]int            // by set, since the last delivery for its Source
-	sets  map[int64]map[int64]bool // sets of a Source that are in inRow
+	inRow map[int64]map[int64]int // by Source and set, since the last delivery for the Source
 }
 
 func newMisses() *misses {
-	return &misses{waiting: make(chan miss, 256), inRow: map[int64]int{}, sets: map[int64]map[int64]bool{}}
+	return &misses{waiting: make(chan miss, 256), inRow: map[int64]map[int64]int{}}
 }
 
 // add takes note of misses; with too many waiting, those are not counted.
@@ -56,23 +56,21 @@ func (m *misses) add(source, set, n int64) {
 func (m *misses) count(one miss) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sets[one.source] == nil {
-		m.sets[one.source] = map[int64]bool{}
+	if m.inRow[one.source] == nil {
+		m.inRow[one.source] = map[int64]int{}
 	}
-	m.sets[one.source][one.set] = true
-	m.inRow[one.set]++
-	return m.inRow[one.set]
+	m.inRow[one.source][one.set]++
+	return m.inRow[one.source][one.set]
 }
 
 // delivered clears a Source; suspect reports whether one of its hubs had been.
 func (m *misses) delivered(source int64) (suspect bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for set := range m.sets[source] {
-		suspect = suspect || m.inRow[set] >= suspectAfter
-		delete(m.inRow, set)
+	for _, n := range m.inRow[source] {
+		suspect = suspect || n >= suspectAfter
 	}
-	delete(m.sets, source)
+	delete(m.inRow, source)
 	return suspect
 }
 
@@ -81,8 +79,8 @@ func (m *misses) suspects(source int64) map[int64]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := map[int64]bool{}
-	for set := range m.sets[source] {
-		if m.inRow[set] >= suspectAfter {
+	for set, n := range m.inRow[source] {
+		if n >= suspectAfter {
 			out[set] = true
 		}
 	}
@@ -163,7 +161,7 @@ func (h *hubs) pullFaster(source int64) {
 	defer h.pacing.Unlock()
 	r := h.d.sources.of(source)
 	if r != nil && (h.leases.lacking(source) || len(h.misses.suspects(source)) > 0) {
-		h.d.jobs.table.Shorten(source, max(pauseOf(r, h.d.o.Now())/suspectShare, suspectLeast))
+		h.d.jobs.table.Shorten(source, max(pauseOf(r.source().Schedule, h.d.o.Now())/suspectShare, suspectLeast))
 	}
 }
 
@@ -177,8 +175,7 @@ func (h *hubs) pullNormally(source int64) {
 }
 
 // pauseOf is the usual pause between two scheduled pulls.
-func pauseOf(r *runner, now time.Time) time.Duration {
-	s := r.source().Schedule
+func pauseOf(s config.Schedule, now time.Time) time.Duration {
 	next := s.Next(now)
 	return s.Next(next).Sub(next)
 }
@@ -272,13 +269,6 @@ func (h *hubs) unsubscribeRemoved(ctx context.Context) error {
 	}
 	for i := range all {
 		if _, configured := h.d.sources.config().Source(all[i].Name); configured {
-			continue
-		}
-		subs, err := h.d.st.Subscriptions(ctx, all[i].ID, false)
-		if err != nil {
-			return err
-		}
-		if len(subs) == 0 {
 			continue
 		}
 		if err := h.d.keeper.DropSource(ctx, all[i].ID); err != nil {

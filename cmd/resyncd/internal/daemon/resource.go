@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,17 +59,20 @@ func (k *dashboard) Find(ctx context.Context, name, text string) (console.Found,
 // hitOf is a resource as searches show it.
 func hitOf(r *store.Resource) console.Hit {
 	l := report.ListingOf(r)
-	h := console.Hit{URI: r.URI, State: l.State, Length: -1, Changed: l.Changed.Time, Title: titleOf(l.Meta)}
-	if l.Type != nil {
-		h.Type = *l.Type
-	}
+	h := console.Hit{URI: r.URI, State: cmp.Or(l.State, "deleted"), Length: -1, Changed: l.Changed.Time,
+		Title: titleOf(l.Meta), Type: valueOf(l.Type)}
 	if l.Length != nil {
 		h.Length = *l.Length
 	}
-	if h.State == "" { // a tombstone
-		h.State = "deleted"
-	}
 	return h
+}
+
+// valueOf is a text that may be absent, "" where it is.
+func valueOf(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 // titleOf is the title of a feed's entry.
@@ -88,7 +92,7 @@ func (k *dashboard) Resource(ctx context.Context, name, uri string) (console.Res
 	if err != nil {
 		return console.ResourceView{}, err
 	}
-	out := console.ResourceView{Source: name, Hit: console.Hit{URI: uri, Length: -1}}
+	out := console.ResourceView{Source: name, Hit: console.Hit{URI: uri, Length: -1, State: "deleted"}}
 	r, err := k.d.st.Resource(ctx, known.ID, uri)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -97,12 +101,7 @@ func (k *dashboard) Resource(ctx context.Context, name, uri string) (console.Res
 	default:
 		l := report.ListingOf(r)
 		out.Hit, out.Key = hitOf(r), r.Key
-		if l.SHA256 != nil {
-			out.SHA256 = *l.SHA256
-		}
-		if l.Reason != nil {
-			out.Reason = logging.Redact(*l.Reason)
-		}
+		out.SHA256, out.Reason = valueOf(l.SHA256), logging.Redact(valueOf(l.Reason))
 		if out.Mirrored = r.Have.State != store.HaveNone; out.Mirrored {
 			out.Fetched = r.Have.Fetched.Time()
 		}
@@ -123,9 +122,6 @@ func (k *dashboard) Resource(ctx context.Context, name, uri string) (console.Res
 	for i := range lines {
 		out.History = append(out.History, historyLine(&lines[i]))
 	}
-	if out.State == "" {
-		out.State = "deleted"
-	}
 	return out, nil
 }
 
@@ -136,10 +132,8 @@ func historyLine(l *report.HistoryLine) console.HistoryLine {
 	} else if l.EditLine != nil {
 		h.Detail = term.Edit(l.EditLine)
 	}
-	if l.Evidence != nil {
-		if h.Evidence = *l.Evidence; strings.Contains(h.Evidence, "://") {
-			h.Evidence = term.URL(h.Evidence)
-		}
+	if h.Evidence = valueOf(l.Evidence); strings.Contains(h.Evidence, "://") {
+		h.Evidence = term.URL(h.Evidence)
 	}
 	return h
 }

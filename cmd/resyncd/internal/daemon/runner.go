@@ -47,7 +47,10 @@ type runner struct {
 }
 
 func newRunner(d *Daemon, src config.Source) *runner {
-	return &runner{d: d, name: src.Name, src: src, woken: make(chan struct{}, 1)}
+	return &runner{
+		d: d, name: src.Name, src: src, woken: make(chan struct{}, 1),
+		seen: sightings{found: map[int64]string{}, gaps: map[int64]store.GapState{}},
+	}
 }
 
 func (r *runner) source() config.Source {

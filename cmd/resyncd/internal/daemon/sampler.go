@@ -22,14 +22,14 @@ const (
 type sampler struct {
 	st   store.Chronicle
 	now  func() time.Time
-	told func([]store.Point) // what was written, once it is
+	told func(context.Context) // something was written
 
 	mu      sync.Mutex
 	pending map[int64]*store.Point // by Source
 }
 
 func newSampler(now func() time.Time) *sampler {
-	return &sampler{now: now, told: func([]store.Point) {}, pending: map[int64]*store.Point{}}
+	return &sampler{now: now, told: func(context.Context) {}, pending: map[int64]*store.Point{}}
 }
 
 // add takes note of what happened just now; its At is set here.
@@ -75,7 +75,7 @@ func (s *sampler) flush(ctx context.Context) error {
 	defer cancel()
 	err := s.st.AddPoints(whole, points)
 	if err == nil {
-		s.told(points)
+		s.told(whole)
 		return nil
 	}
 	s.mu.Lock()
@@ -133,13 +133,9 @@ func (d *Daemon) clockJumped(ctx context.Context, by time.Duration) {
 	what := "the wall clock was set forward, or the machine slept"
 	if by < 0 {
 		what = "the wall clock was set back"
-		// Else the overview would go on to show the day that ended at the hour the clock came from.
-		if err := d.board.loadDays(ctx); err != nil && ctx.Err() == nil {
-			d.stateFailed(err)
-			d.o.Log.Warn("the history of the last day cannot be read after a jump of the clock", logging.Err(err))
-		}
 	}
 	d.o.Log.Warn(what, "by", by.Round(time.Second))
+	d.board.loadDays(ctx) // of the day that ends now
 	d.board.changedAll()
 }
 
@@ -157,4 +153,72 @@ func (c *clockWatch) look(wall, steady time.Time) time.Duration {
 		return 0
 	}
 	return jump
+}
+
+const hours = 24
+
+// hourOf numbers hours since 1970.
+func hourOf(m store.Micros) int64 { return int64(m) / (3600 * 1e6) }
+
+// series is what a row shows of the day that ends at now: changes and mean push latency in seconds, below 0 for none.
+func series(now time.Time, past []store.Point, waiting store.Point) (changes []int64, latency []float64) {
+	last := hourOf(store.MicrosOf(now))
+	var sums [hours]store.Point
+	for _, p := range append(past[:len(past):len(past)], waiting) {
+		if ago := last - hourOf(p.At); ago >= 0 && ago < hours {
+			sums[hours-1-ago].Add(&p)
+		}
+	}
+	changes, latency = make([]int64, hours), make([]float64, hours)
+	for i := range sums {
+		changes[i], latency[i] = sums[i].Changes, meanOf(&sums[i])
+	}
+	return changes, latency
+}
+
+// meanOf is the mean push latency of a point in seconds, below 0 without pushes.
+func meanOf(p *store.Point) float64 {
+	if p.Pushes == 0 {
+		return -1
+	}
+	return float64(p.Latency) / float64(p.Pushes) / 1e6
+}
+
+// loadDays reads the last day of all Sources. What was read before stays where that fails.
+func (b *board) loadDays(ctx context.Context) {
+	now := store.MicrosOf(b.d.o.Now())
+	points, err := b.d.st.Points(ctx, 0, store.Hour, now-(hours-1)*3600e6-now%3600e6, now+1)
+	if err != nil {
+		if ctx.Err() == nil {
+			b.d.stateFailed(err)
+			b.d.o.Log.Warn("the history of the last day cannot be read; it is tried again", logging.Err(err))
+		}
+		return
+	}
+	past := map[int64][]store.Point{}
+	for _, p := range points {
+		past[p.SourceID] = append(past[p.SourceID], p)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.past = past
+}
+
+// pastOf is a Source's last day as it was last read.
+func (b *board) pastOf(source int64) []store.Point {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.past[source]
+}
+
+// pointOf is a point as pages show it.
+func pointOf(p *store.Point) console.Point {
+	out := console.Point{
+		At: p.At.Time(), Changes: p.Changes, Failed: p.Failed, Bytes: p.Bytes, Pushes: p.Pushes, Misses: p.Misses,
+		Latency: meanOf(p), LatencyMost: -1,
+	}
+	if p.Pushes > 0 {
+		out.LatencyMost = float64(p.LatencyMost) / 1e6
+	}
+	return out
 }

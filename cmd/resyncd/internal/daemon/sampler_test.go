@@ -56,7 +56,7 @@ func TestSampler(t *testing.T) {
 		d := New(Options{Config: config.Default(), Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		d.sampler.st = c
 		var told atomic.Int32
-		d.sampler.told = func([]store.Point) { told.Add(1) }
+		d.sampler.told = func(context.Context) { told.Add(1) }
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.sample(ctx) }()
@@ -181,15 +181,12 @@ func TestClockWatch(t *testing.T) {
 func TestDay(t *testing.T) {
 	t.Parallel()
 	hour := func(n int64) store.Micros { return store.Micros(n * 3600e6) }
-	y := &day{last: 100}
-	for _, p := range []store.Point{
+	past := []store.Point{
 		{At: hour(100), Changes: 1}, {At: hour(102) + 5, Changes: 2, Pushes: 2, Latency: 3e6}, {At: hour(101), Changes: 4},
 		{At: hour(60), Changes: 1000}, // too old
-	} {
-		y.add(&p)
 	}
 	at := func(n int64) ([]int64, []float64) {
-		return y.series(hour(n).Time().Add(time.Minute), store.Point{At: hour(n), Changes: 7})
+		return series(hour(n).Time().Add(time.Minute), past, store.Point{At: hour(n), Changes: 7})
 	}
 	changes, latency := at(102)
 	if diff := cmp.Diff([]int64{1, 4, 9}, changes[21:]); diff != "" || len(changes) != 24 || latency[23] != 1.5 || latency[22] >= 0 {
@@ -201,7 +198,7 @@ func TestDay(t *testing.T) {
 	if changes, _ = at(1000); changes[22] != 0 || changes[23] != 7 {
 		t.Errorf("long after: %v", changes)
 	}
-	if changes, _ := (&day{}).series(hour(5).Time(), store.Point{At: store.NoTime}); changes[23] != 0 || len(changes) != 24 {
+	if changes, _ := series(hour(5).Time(), nil, store.Point{}); changes[23] != 0 || len(changes) != 24 {
 		t.Errorf("nothing ever: %v", changes)
 	}
 }
@@ -227,22 +224,5 @@ func TestStates(t *testing.T) {
 	}
 	if len(s.last) != 0 {
 		t.Errorf("it remembers what is gone: %v", s.last)
-	}
-}
-
-// TestWithWaiting: a page shows what is not written down yet, in the hour that it belongs to.
-func TestWithWaiting(t *testing.T) {
-	t.Parallel()
-	const hour = store.Micros(7200e6)
-	written := []store.Point{{SourceID: 1, At: hour - 3600e6, Changes: 5}, {SourceID: 1, At: hour, Changes: 2}}
-	waiting := store.Point{SourceID: 1, At: hour + 60e6, Changes: 3}
-	if got := withWaiting(slices.Clone(written), waiting, hour); len(got) != 2 || got[1].Changes != 5 {
-		t.Errorf("in its hour: %+v", got)
-	}
-	if got := withWaiting(slices.Clone(written[:1]), waiting, hour); len(got) != 2 || got[1].At != hour || got[1].Changes != 3 {
-		t.Errorf("the first of its hour: %+v", got)
-	}
-	if got := withWaiting(slices.Clone(written), store.Point{}, hour); len(got) != 2 || got[1].Changes != 2 {
-		t.Errorf("nothing waits: %+v", got)
 	}
 }

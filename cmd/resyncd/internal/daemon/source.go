@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -65,18 +66,16 @@ func (k *dashboard) Source(ctx context.Context, name string) (console.SourceView
 	if out.Runs, err = k.runs(ctx, s); err != nil {
 		return out, err
 	}
-	if out.Owed, err = k.items(ctx, id, store.FilterOwed); err != nil {
-		return out, err
-	}
-	if out.Held, err = k.items(ctx, id, store.FilterHeld); err != nil {
-		return out, err
-	}
-	if out.Refusals, err = k.items(ctx, id, store.FilterRefused); err != nil {
-		return out, err
+	for filter, items := range map[store.Filter]*[]console.Item{
+		store.FilterOwed: &out.Owed, store.FilterHeld: &out.Held, store.FilterRefused: &out.Refusals,
+	} {
+		if *items, err = k.items(ctx, id, filter); err != nil {
+			return out, err
+		}
 	}
 	now := store.MicrosOf(s.Now)
 	points, err := k.d.st.Points(ctx, id, store.Hour, now-shownDays*24*3600e6, now+1)
-	points = withWaiting(points, k.d.sampler.waiting(id), now-now%3600e6)
+	points = append(points, k.d.sampler.waiting(id)) // the chart adds up what lies in one hour
 	for i := range points {
 		out.Points = append(out.Points, pointOf(&points[i]))
 	}
@@ -143,29 +142,12 @@ func beginning(set *report.SetStatus, row *store.Set) store.Micros {
 	return first
 }
 
-// withWaiting adds what is not written down yet to the hour that it belongs to.
-func withWaiting(points []store.Point, waiting store.Point, hour store.Micros) []store.Point {
-	if waiting.SourceID == 0 {
-		return points
-	}
-	if n := len(points); n > 0 && points[n-1].At == hour {
-		points[n-1].Add(&waiting)
-		return points
-	}
-	waiting.At = hour
-	return append(points, waiting)
-}
-
 // foundWords says how a set was discovered.
 func foundWords(how string) string {
-	words := map[string]string{
+	return cmp.Or(map[string]string{
 		"given": "by the address in the configuration", "well-known": "by /.well-known/resourcesync",
 		"link-header": "by a Link header",
 		"html-link":   "by a link in a page", "robots": "by robots.txt", "description": "by the Source Description",
 		"up": "by a link from one of its documents", "index": "by an index",
-	}[how]
-	if words == "" {
-		return how
-	}
-	return words
+	}[how], how)
 }

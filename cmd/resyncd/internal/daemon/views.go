@@ -20,10 +20,7 @@ import (
 func gapView(g *report.GapStatus, feed bool) console.GapView {
 	v := console.GapView{
 		From: g.From.Time, Until: g.Until.Time, Found: g.Found.Time, Ended: g.Ended.Time, State: g.State,
-		Level: console.Busy,
-	}
-	if g.ClosedBy != nil {
-		v.ClosedBy = *g.ClosedBy
+		ClosedBy: valueOf(g.ClosedBy), Level: console.Busy,
 	}
 	switch state := store.GapState(g.State); {
 	case state == store.GapClosed:
@@ -49,14 +46,10 @@ func gapView(g *report.GapStatus, feed bool) console.GapView {
 }
 
 func closedWords(by string) string {
-	words := map[string]string{
+	return cmp.Or(map[string]string{
 		coverage.ByNotification: "a late notification", coverage.ByChangeList: "a Change List",
 		coverage.ByArchive: "an archived Change List", coverage.ByBaseline: "a baseline",
-	}[by]
-	if words == "" {
-		return "more evidence"
-	}
-	return words
+	}[by], "more evidence")
 }
 
 func channelPage(sub *store.Subscription) console.ChannelView {
@@ -188,4 +181,60 @@ func (k *dashboard) documents(ctx context.Context, source int64, set *report.Set
 		})
 	}
 	return out, nil
+}
+
+// shownSpans is how many pieces of evidence a timeline shows.
+const shownSpans = 2000
+
+// firstInstant and lastInstant enclose all that documents may tell of.
+const firstInstant, lastInstant = store.Micros(-1) << 61, store.Micros(1) << 61
+
+// Timeline implements console.Data.
+func (k *dashboard) Timeline(ctx context.Context, name string, set int64, from, until time.Time) (console.Timeline,
+	error) {
+	var out console.Timeline
+	known, err := k.source(ctx, name)
+	if err != nil {
+		return out, err
+	}
+	sets, err := k.d.st.Sets(ctx, known.ID)
+	if err != nil {
+		return out, err
+	}
+	if !slices.ContainsFunc(sets, func(s store.Set) bool { return s.ID == set }) {
+		return out, console.ErrUnknown
+	}
+	first, last := store.MicrosOf(from), store.MicrosOf(until)
+	if !first.Known() {
+		first = firstInstant
+	}
+	if !last.Known() {
+		last = lastInstant
+	}
+	spans, err := k.d.st.Spans(ctx, set, first, last, shownSpans+1)
+	if err != nil {
+		return out, err
+	}
+	if len(spans) > shownSpans {
+		out.Cut, spans = true, newestSpans(spans)
+	}
+	for i := range spans {
+		sp := &spans[i]
+		out.Spans = append(out.Spans, console.SpanView{
+			Kind: string(sp.Kind), From: sp.From.Time(), Until: sp.Until.Time(), Seen: sp.Last.Time(), Count: sp.Count,
+			Entries: sp.Entries, Document: term.URL(sp.Document),
+		})
+	}
+	return out, nil
+}
+
+// newestSpans leaves the one out that ends first.
+func newestSpans(spans []store.Span) []store.Span {
+	oldest := 0
+	for i := range spans {
+		if spans[i].Until < spans[oldest].Until {
+			oldest = i
+		}
+	}
+	return slices.Delete(spans, oldest, oldest+1)
 }

@@ -4,6 +4,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,25 +151,15 @@ func aboutSet(s *Standing, set *report.SetStatus) (found []Finding) {
 	found = append(found, aboutOwed(s, set)...)
 	found = append(found, aboutGaps(s, set)...)
 	found = append(found, aboutPush(s, set)...)
-	if late := lateSince(s, set); len(found) == 0 || !set.InStep && onlyGood(found) {
-		if late != "" {
-			say(console.Busy, "late", "%s", late)
-		}
+	wrong := slices.ContainsFunc(found, func(f Finding) bool { return f.Level > console.Good })
+	if late := lateSince(s, set); late != "" && !wrong {
+		say(console.Busy, "late", "%s", late)
 	}
 	if set.Refused > 0 {
 		say(console.Good, "", "%s outside scope or policy: `resyncd ls --refused` lists them, `scope` admits them.",
 			count(set.Refused, "resource is", "resources are"))
 	}
 	return found
-}
-
-func onlyGood(found []Finding) bool {
-	for _, f := range found {
-		if f.Level > console.Good {
-			return false
-		}
-	}
-	return true
 }
 
 func aboutOwed(s *Standing, set *report.SetStatus) []Finding {
@@ -190,16 +181,14 @@ func aboutOwed(s *Standing, set *report.SetStatus) []Finding {
 	return []Finding{{console.Warn, "owed", why}}
 }
 
-// aboutGaps tells of the oldest open gap, and of those that nobody can close and that are news.
-func aboutGaps(s *Standing, set *report.SetStatus) (found []Finding) {
+// aboutGaps tells of the oldest gap that is open, or that nobody can close and that is news; the page lists all.
+func aboutGaps(s *Standing, set *report.SetStatus) []Finding {
 	for i := range set.Gaps {
-		g := &set.Gaps[i]
-		if f, ok := aboutGap(s, g, s.Feeds[set.ID]); ok {
-			found = append(found, f)
-			break // the oldest one; the page lists all
+		if f, ok := aboutGap(s, &set.Gaps[i], s.Feeds[set.ID]); ok {
+			return []Finding{f}
 		}
 	}
-	return found
+	return nil
 }
 
 func aboutGap(s *Standing, g *report.GapStatus, feed bool) (Finding, bool) {
