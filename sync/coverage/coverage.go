@@ -1,5 +1,5 @@
-// Package coverage knows which intervals of a Source's time are proven, and what closes a hole in them; it refuses to know documents,
-// notifications and clocks.
+// Package coverage knows which intervals of a Source's time are proven, and what closes a hole in them; it refuses to
+// know documents, notifications and clocks.
 package coverage
 
 import (
@@ -9,8 +9,9 @@ import (
 	"resyncd/store"
 )
 
-// Coverage is what is known of the changes of one set: sorted closed intervals of Source time in which nothing is missed
-// (coverage.md 3). Proven is what the Source's own documents prove; Joint is that and signed notifications together.
+// Coverage is what is known of the changes of one set: sorted closed intervals of Source time in which nothing is
+// missed (coverage.md 3). Proven is what the Source's own documents prove; Joint is that and signed notifications
+// together.
 //
 // A baseline covers everything up to its A - 1 us. Its interval is stored as beginning there, one microsecond before
 // Floor. Intervals of Joint may touch without being joined: a document and a notification join only where they share
@@ -25,8 +26,8 @@ type Coverage struct {
 }
 
 // OpenList is what an open Change List proves that begins at from and whose newest entry happened at last: it ends 1 us
-// before that instant, in which more may happen; without a dated entry (NoTime) it is the instant from, never "now". One whose
-// entries all have the instant of its from begins right before it, so that the hole before it is seen.
+// before that instant, in which more may happen; without a dated entry (NoTime) it is the instant from, never "now".
+// One whose entries all have the instant of its from begins right before it, so that the hole before it is seen.
 func OpenList(from, last store.Micros) store.Interval {
 	if !last.Known() || last < from {
 		return store.Interval{From: from, Until: from}
@@ -34,7 +35,8 @@ func OpenList(from, last store.Micros) store.Interval {
 	return store.Interval{From: min(from, last-1), Until: last - 1}
 }
 
-// Clip cuts iv at limit, the Source's clock, beyond which nothing that is said proves anything (F40). It may become empty.
+// Clip cuts iv at limit, the Source's clock, beyond which nothing that is said proves anything (F40). It may become
+// empty.
 func Clip(iv store.Interval, limit store.Micros) store.Interval {
 	iv.Until = min(iv.Until, limit)
 	return iv
@@ -57,8 +59,8 @@ func (c *Coverage) AddDocument(iv store.Interval) {
 	}
 }
 
-// AddNotification adds what a signed notification proves together with the documents: nothing beyond limit, which is the
-// Source's clock; nothing at all where that is unknown.
+// AddNotification adds what a signed notification proves together with the documents: nothing beyond limit, which is
+// the Source's clock; nothing at all where that is unknown.
 func (c *Coverage) AddNotification(iv store.Interval, limit store.Micros) {
 	if iv = Clip(iv, limit); Usable(iv) {
 		c.rejoin(append(slices.Clone(c.Joint), iv))
@@ -91,12 +93,12 @@ func (c *Coverage) StartAt(t store.Micros) {
 	}
 }
 
-// Skip gives up a hole that no document can prove, so that the set goes on behind it (coverage.md 4). The caller records
-// it as unprovable.
+// Skip gives up a hole that no document can prove, so that the set goes on behind it (coverage.md 4). The caller
+// records it as unprovable.
 func (c *Coverage) Skip(hole store.Interval) { c.AddDocument(hole) }
 
-// Accept makes Joint one interval from the first instant to the last, on evidence that is no interval by itself: the rules
-// 2 to 4 for closing a gap (coverage.md 4). Proven stays.
+// Accept makes Joint one interval from the first instant to the last, on evidence that is no interval by itself: the
+// rules 2 to 4 for closing a gap (coverage.md 4). Proven stays.
 func (c *Coverage) Accept(iv store.Interval) {
 	if !Usable(iv) {
 		return
@@ -139,8 +141,8 @@ func (c *Coverage) FirstHole() (store.Interval, bool) {
 // instant wide or none: From is not before Until.
 func (c *Coverage) Holes() []store.Interval { return c.holes(c.Joint) }
 
-// Unheard are the holes in Joint that end where a notification begins; what ends where a document begins is the business
-// of documents.
+// Unheard are the holes in Joint that end where a notification begins; what ends where a document begins is the
+// business of documents.
 func (c *Coverage) Unheard() []store.Interval {
 	return slices.DeleteFunc(c.Holes(), func(h store.Interval) bool {
 		return slices.ContainsFunc(c.Proven, func(p store.Interval) bool { return p.From == h.Until })
@@ -220,8 +222,8 @@ func within(iv store.Interval, list []store.Interval) bool {
 	return slices.ContainsFunc(list, func(p store.Interval) bool { return p.From <= iv.From && iv.Until <= p.Until })
 }
 
-// wide is a copy of list in which what begins before the floor begins where time does, because a baseline says all about
-// what was before it. So a notification from right before the floor overlaps it.
+// wide is a copy of list in which what begins before the floor begins where time does, because a baseline says all
+// about what was before it. So a notification from right before the floor overlaps it.
 func (c *Coverage) wide(list []store.Interval) []store.Interval {
 	list = slices.Clone(list)
 	for i := range list {

@@ -86,8 +86,8 @@ func closedBy(archived bool, until store.Micros) GapVerdict {
 	return GapVerdict{State: store.GapClosed, ClosedBy: by, Until: until}
 }
 
-// AfterPatience is the state of a gap that has been lagging for so long: a baseline is due once patience is over and the
-// Source has a Resource List whose at is not before the end of the hole; else it stays open and visible.
+// AfterPatience is the state of a gap that has been lagging for so long: a baseline is due once patience is over and
+// the Source has a Resource List whose at is not before the end of the hole; else it stays open and visible.
 func AfterPatience(lagging, patience time.Duration, at, holeUntil store.Micros) store.GapState {
 	if lagging > patience && at.Known() && at >= holeUntil {
 		return store.GapBaseline
@@ -109,8 +109,8 @@ type announcedKey struct {
 	at     store.Micros
 }
 
-// Announcements finds the changes of a notification in a list: same URI, same change, same instant, same hash if one was
-// given, equal ones counted as often (coverage.md 4, rule 3).
+// Announcements finds the changes of a notification in a list: same URI, same change, same instant, same hash if one
+// was given, equal ones counted as often (coverage.md 4, rule 3).
 type Announcements struct {
 	missing map[announcedKey][]string // the digests of those not found yet
 	left    int

@@ -5,8 +5,8 @@ import "resyncd/store"
 // Verdict is how the interval of a notification lies to the position (coverage.md 4).
 type Verdict string
 
-// The verdicts. Next: it goes on from the position. Stale: it ends before. Gap: something before it was missed. Unknown:
-// it has no usable times, or the set has no position yet.
+// The verdicts. Next: it goes on from the position. Stale: it ends before. Gap: something before it was missed.
+// Unknown: it has no usable times, or the set has no position yet.
 const (
 	Next    Verdict = "next"
 	Stale   Verdict = "stale"

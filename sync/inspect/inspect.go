@@ -192,8 +192,8 @@ func (i *inspection) offered(ctx context.Context) ([]set, error) {
 		return nil, fmt.Errorf("audit %s: it offers none of the configured sets: see `resyncd discover %s`",
 			i.Name, fetch.RedactURL(i.URL))
 	case !met: // an error page in the place of a document must not make every file an unlisted one
-		return nil, fmt.Errorf("audit %s: %s leads to none of the sets that are mirrored from it: run again later, or give the new address if the Source has moved",
-			i.Name, fetch.RedactURL(i.URL))
+		return nil, fmt.Errorf("audit %s: %s leads to none of the sets that are mirrored from it: "+
+			"run again later, or give the new address if the Source has moved", i.Name, fetch.RedactURL(i.URL))
 	}
 	return sets, nil
 }

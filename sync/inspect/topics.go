@@ -70,9 +70,8 @@ func (p *pass) readPage(ctx context.Context, n, page int, a *destination.TopicAn
 	if err != nil {
 		return nil, fmt.Errorf("read feed %s: answered from an address that is no URL: %w", fetch.RedactURL(a.URL), err)
 	}
-	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType}, func(e *feed.Entry) error {
-		return p.entry(n, page, e)
-	})
+	options := feed.Options{Base: base, ContentType: a.ContentType}
+	head, err := feed.Read(bytes.NewReader(a.Body), options, func(e *feed.Entry) error { return p.entry(n, page, e) })
 	switch {
 	case err != nil && page == 0:
 		return nil, p.unusable(p.sets[n].offer.ID, err)

@@ -21,9 +21,9 @@ func (c Candidate) Want(setID int64) store.Want {
 	}
 }
 
-// Contest is the row that a Decision of Ask makes of row (nil: none) and the candidate: the Source's answer decides, and
-// what is recorded then is as new as the later of the two. No document vouches for the bytes that it brings: further
-// entries of the same time may follow, and only the answer tells which one was the last.
+// Contest is the row that a Decision of Ask makes of row (nil: none) and the candidate: the Source's answer decides,
+// and what is recorded then is as new as the later of the two. No document vouches for the bytes that it brings:
+// further entries of the same time may follow, and only the answer tells which one was the last.
 func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) store.Want {
 	w := c.Want(setID)
 	w.State, w.Digests, w.Length, w.LastMod = store.WantAsk, "", -1, store.NoTime
@@ -37,8 +37,8 @@ func (c Candidate) Contest(row *store.Want, floor store.Micros, setID int64) sto
 // Decision is what an entry does to the row of its resource.
 type Decision uint8
 
-// The decisions. Ignore: the entry is older or adds nothing. Repeat: it says what the row says. Replace: the row becomes
-// what the entry says. Ask: they contradict each other and nothing tells which is newer, see Contest.
+// The decisions. Ignore: the entry is older or adds nothing. Repeat: it says what the row says. Replace: the row
+// becomes what the entry says. Ask: they contradict each other and nothing tells which is newer, see Contest.
 const (
 	Ignore Decision = iota
 	Repeat
@@ -59,8 +59,9 @@ func FloorOf(s *store.Set) Floor { return Floor{At: s.Floor, Estimated: s.Estima
 const ByOperator = -1
 
 // Merge lets an entry of a change document meet the row of its resource, nil for none (coverage.md 1): newest wins, and
-// where that cannot be told and the contents may differ, the Source is asked. have is what the row's resource has on disk, nil
-// for nothing. Any order, repetition or batching of the same entries ends with the same wants, up to the Source's answers.
+// where that cannot be told and the contents may differ, the Source is asked. have is what the row's resource has on
+// disk, nil for nothing. Any order, repetition or batching of the same entries ends with the same wants, up to the
+// Source's answers.
 func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision {
 	if floor.At.Known() && !floor.Estimated && before(c.Version.Until, floor.At) {
 		return Ignore // else a late notification raises the dead
@@ -90,8 +91,11 @@ func Merge(row *store.Want, have *store.Have, floor Floor, c Candidate) Decision
 	switch {
 	case row.State == store.WantAsk && inside && v.Document != at.Document, like == alike && inside:
 		return Repeat
-	case row.Settled && inside && (like != different || readingOf(c.Version) == 0 || SameReading(c.Version, row.Version)):
-		return Ignore // the Source was asked after all of this had happened, by its Date; what a later reading says differently is asked again
+	case row.Settled && inside &&
+		(like != different || readingOf(c.Version) == 0 || SameReading(c.Version, row.Version)):
+		// The Source was asked after all of this had happened, by its Date. What a later reading says differently is
+		// asked again.
+		return Ignore
 	case like == alike:
 		return Replace // the same, perhaps later: a tombstone must not look older than it is
 	case like == Unclear && inside && Dated(v) && Dated(at) && v.From != floor.At && at.Document != 0:
@@ -120,7 +124,8 @@ func Dated(v store.Version) bool { return v.From == v.Until }
 type Reading struct {
 	// At is the instant as of which the list speaks.
 	At store.Micros
-	// Trusted: the list gave At itself, and it grew with what the list says, so that it compares with instants of changes.
+	// Trusted: the list gave At itself, and it grew with what the list says, so that it compares with instants of
+	// changes.
 	Trusted bool
 	// Back: a time that the list gives is older than at an earlier reading, past caches too. Nothing of it compares.
 	Back bool
@@ -130,10 +135,10 @@ type Reading struct {
 	Full bool
 }
 
-// MergeBaseline lets an entry of a complete Resource List meet the row of its resource, nil for none. have is what that has on
-// disk. What an earlier reading of the list said gives way to what it says now. A change that is provably newer than the list
-// keeps, one that is provably older goes. A row that the list proves right is left as it is (Repeat), whatever its version,
-// because the floor will speak for it. Everything else is asked.
+// MergeBaseline lets an entry of a complete Resource List meet the row of its resource, nil for none. have is what that
+// has on disk. What an earlier reading of the list said gives way to what it says now. A change that is provably newer
+// than the list keeps, one that is provably older goes. A row that the list proves right is left as it is (Repeat),
+// whatever its version, because the floor will speak for it. Everything else is asked.
 func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, r Reading) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
@@ -181,16 +186,16 @@ func mergeTwice(row *store.Want, at store.Version, like likeness, c Candidate) D
 	return Ask
 }
 
-// MergeUnlisted lets a complete Resource List meet a row whose resource it does not name: Replace makes it absent as of the
-// list. Held and refused rows are rows like others.
+// MergeUnlisted lets a complete Resource List meet a row whose resource it does not name: Replace makes it absent as of
+// the list. Held and refused rows are rows like others.
 func MergeUnlisted(row *store.Want, floor Floor, r Reading) Decision {
 	return MergeBaseline(row, nil, floor, Candidate{
 		State: store.WantAbsent, Version: store.Version{From: r.At, Until: r.At}, Length: -1, LastMod: store.NoTime,
 	}, r)
 }
 
-// raised is the want that a list makes of a row: never of an older version than what it replaces, or what is on disk would
-// pass for newer than what is wanted.
+// raised is the want that a list makes of a row: never of an older version than what it replaces, or what is on disk
+// would pass for newer than what is wanted.
 func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	if row != nil && row.State != store.WantNone {
 		w.Version = later(Clipped(row.Version, floor), w.Version)
@@ -199,9 +204,9 @@ func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 }
 
 // Settle records the Source's own answer to a contested want: present is a 2xx, absent a 404 or 410 (P5). asked is the
-// Source's clock then (Date). The answer speaks for everything that happened before that second, for nothing later. Where
-// the contested instant is not over yet, it is not settled and no document vouches for it: the next entry of that instant
-// is asked about again.
+// Source's clock then (Date). The answer speaks for everything that happened before that second, for nothing later.
+// Where the contested instant is not over yet, it is not settled and no document vouches for it: the next entry of that
+// instant is asked about again.
 func Settle(w store.Want, present bool, asked store.Micros) store.Want {
 	w.State = store.WantAbsent
 	if present {

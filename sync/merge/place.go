@@ -25,11 +25,11 @@ type Stamp struct {
 
 // Placer turns the entries of one change document, in the order of the document, into versions (coverage.md 2):
 //
-//   - an entry with datetime happened at that instant, be it outside the document's interval; one dated beyond the time of
-//     reading and a little skew counts as undated;
-//   - in a document without any datetime (1.0 style), lastmod is that instant if the lastmods of all that was created or
-//     updated are in order and inside the interval. The lastmod of a deletion is only its earliest instant, because the
-//     reference library writes the file's old time there;
+//   - an entry with datetime happened at that instant, be it outside the document's interval; one dated beyond the time
+//     of reading and a little skew counts as undated;
+//   - in a document without any datetime (1.0 style), lastmod is that instant if the lastmods of all that was created
+//     or updated are in order and inside the interval. The lastmod of a deletion is only its earliest instant, because
+//     the reference library writes the file's old time there;
 //   - any other entry happened between the dated entries around it.
 //
 // The order of the document is kept: of two entries, the later one never has the earlier From, unless its own datetime
@@ -44,8 +44,8 @@ type Placer struct {
 	last  store.Micros
 }
 
-// NewPlacer begins a document. An interval in the future is none: what has no time of its own in it would win over every
-// real change until then (F40, F74).
+// NewPlacer begins a document. An interval in the future is none: what has no time of its own in it would win over
+// every real change until then (F40, F74).
 func NewPlacer(h PlacerHead) *Placer {
 	limit := store.Forever
 	if h.Read.Known() {
@@ -70,13 +70,13 @@ func NewPlacer(h PlacerHead) *Placer {
 // First is the oldest instant that an entry so far names, NoTime for none.
 func (p *Placer) First() store.Micros { return p.first }
 
-// Last is the newest instant inside the interval and not in the future that an entry so far names, what OpenList asks for;
-// NoTime for none.
+// Last is the newest instant inside the interval and not in the future that an entry so far names, what OpenList asks
+// for; NoTime for none.
 func (p *Placer) Last() store.Micros { return p.last }
 
 // Place returns the versions of the next entries, aligned with them. The style of a document is decided by the first
-// call, so give it as many entries as memory allows. Undated entries at the end of a chunk get the widest range, for what
-// dates them may follow.
+// call, so give it as many entries as memory allows. Undated entries at the end of a chunk get the widest range, for
+// what dates them may follow.
 func (p *Placer) Place(entries []Stamp) []store.Version {
 	if !p.begun {
 		p.begun, p.byMod = true, p.inOrder(entries)
@@ -139,8 +139,8 @@ func (p *Placer) version(e *Stamp) store.Version {
 	return v
 }
 
-// close gives undated entries the next dated instant inside the interval as the end of their range, those at the end the
-// document's own end, or the time of reading.
+// close gives undated entries the next dated instant inside the interval as the end of their range, those at the end
+// the document's own end, or the time of reading.
 func (p *Placer) close(out []store.Version) {
 	upper := p.head.Until
 	switch {

@@ -46,7 +46,8 @@ func Satisfied(w *store.Want, h *store.Have) Answer {
 		return Yes
 	case Unordered:
 		// One event told by two documents; a list that is read again at the same instant may tell of another one.
-		if w.Generation == 0 && h.Version.From == w.Version.From && h.Version.Until == w.Version.Until && Dated(w.Version) {
+		if w.Generation == 0 && Dated(w.Version) &&
+			h.Version.From == w.Version.From && h.Version.Until == w.Version.Until {
 			return Yes
 		}
 	}
@@ -78,10 +79,10 @@ func answer(ok bool) Answer {
 	return No
 }
 
-// CarryOver tells whether the file that satisfies the old want may be taken for what a baseline now wants: the list gives
-// no digest, its Last-Modified is the one known before, and a length, if given, is the file's. It spares a request for
-// each unchanged resource of a list without digests. An entry of a change document is an event of its own, even within the
-// second of the last one, and never carries over.
+// CarryOver tells whether the file that satisfies the old want may be taken for what a baseline now wants: the list
+// gives no digest, its Last-Modified is the one known before, and a length, if given, is the file's. It spares a
+// request for each unchanged resource of a list without digests. An entry of a change document is an event of its own,
+// even within the second of the last one, and never carries over.
 func CarryOver(old, new *store.Want, h *store.Have) bool {
 	return old != nil && new.Generation > 0 && new.State == store.WantPresent && old.State == store.WantPresent &&
 		new.Digests == "" && new.LastMod.Known() && new.LastMod == old.LastMod &&
@@ -89,8 +90,8 @@ func CarryOver(old, new *store.Want, h *store.Have) bool {
 }
 
 // Effective is the want that decides about the file of a resource, of those of all sets of its Source: the newest that
-// wants it there (or has to ask), else the newest that wants it gone. It is nil where nothing is to be done: refused wants
-// do not act, and while one removal is held, none happens.
+// wants it there (or has to ask), else the newest that wants it gone. It is nil where nothing is to be done: refused
+// wants do not act, and while one removal is held, none happens.
 func Effective(wants []store.Want) *store.Want {
 	var there, gone *store.Want
 	held := false

@@ -1,5 +1,5 @@
-// Package merge knows how versions of a resource stand to one another, and what an entry of a document does to what is known; it refuses
-// to know where entries come from, and what becomes of its decisions.
+// Package merge knows how versions of a resource stand to one another, and what an entry of a document does to what is
+// known; it refuses to know where entries come from, and what becomes of its decisions.
 package merge
 
 import (
@@ -20,9 +20,10 @@ const (
 	SamePlace
 )
 
-// Relate tells whether a is older or newer than b, by what can be compared: disjoint ranges of instants, and where they share
-// an instant the places within one reading of one document (F42, F43). The same place of the same reading is no evidence of
-// anything new. Places in two readings are not compared: an entry moves up in a list that is sorted anew or pruned.
+// Relate tells whether a is older or newer than b, by what can be compared: disjoint ranges of instants, and where they
+// share an instant the places within one reading of one document (F42, F43). The same place of the same reading is no
+// evidence of anything new. Places in two readings are not compared: an entry moves up in a list that is sorted anew or
+// pruned.
 func Relate(a, b store.Version) Order {
 	switch {
 	case Precedes(a, b):
@@ -49,8 +50,8 @@ func Precedes(a, b store.Version) bool {
 
 const Second store.Micros = 1e6
 
-// before tells whether a is provably before b. A whole second may be an instant that was cut to it, so it is not before any
-// other instant of that second.
+// before tells whether a is provably before b. A whole second may be an instant that was cut to it, so it is not before
+// any other instant of that second.
 func before(a, b store.Micros) bool {
 	return a < b && (a%Second != 0 || b-a >= Second)
 }
@@ -58,8 +59,8 @@ func before(a, b store.Micros) bool {
 // A version's Ordinal holds the reading above the place in the document.
 const readingShift = 32
 
-// newReading numbers a reading of documents. Readings are only ever told apart, so a random number does for those of other
-// runs and processes too.
+// newReading numbers a reading of documents. Readings are only ever told apart, so a random number does for those of
+// other runs and processes too.
 func NewReading() int64 { return (rand.Int64N(1<<30) + 1) << readingShift }
 
 func readingOf(v store.Version) int64 { return v.Ordinal >> readingShift }
@@ -68,7 +69,8 @@ func readingOf(v store.Version) int64 { return v.Ordinal >> readingShift }
 func SameReading(a, b store.Version) bool { return readingOf(a) != 0 && readingOf(a) == readingOf(b) }
 
 // relateRow is Relate for a row that may be contested or settled. Its version is then that of several documents, and an
-// order within one of them says nothing; only what that document said up to its place was known when the Source was asked.
+// order within one of them says nothing; only what that document said up to its place was known when the Source was
+// asked.
 func relateRow(c store.Version, row *store.Want, at store.Version) Order {
 	overlap := !Precedes(at, c) && !Precedes(c, at)
 	if row.State != store.WantAsk && !row.Settled || !overlap {
@@ -109,8 +111,8 @@ const (
 )
 
 // compare tells whether two statements describe the same content. Digests decide where they can be compared, then the
-// length, then Last-Modified. A want that was settled by asking tells nothing of the content: what the answer brought does,
-// have, which may be nil. A contested row is like nothing.
+// length, then Last-Modified. A want that was settled by asking tells nothing of the content: what the answer brought
+// does, have, which may be nil. A contested row is like nothing.
 func Compare(w *store.Want, have *store.Have, c Candidate) likeness {
 	digests, length := w.Digests, w.Length
 	if digests == "" && have != nil && have.State == store.HavePresent && have.Version == w.Version {

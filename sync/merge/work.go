@@ -19,8 +19,8 @@ func WorkFor(w *store.Want, h *store.Have, now store.Micros) store.Work {
 	return store.Work{Action: store.ActionFetch, Due: now}
 }
 
-// WorkForAll is WorkFor by the wants of all sets. It keeps what one set owes from being forgotten when another set of the
-// same Source has nothing to do.
+// WorkForAll is WorkFor by the wants of all sets. It keeps what one set owes from being forgotten when another set of
+// the same Source has nothing to do.
 func WorkForAll(wants []store.Want, h *store.Have, now store.Micros) store.Work {
 	if w := Effective(wants); w != nil {
 		return WorkFor(w, h, now)

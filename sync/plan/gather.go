@@ -60,8 +60,9 @@ func (p *Planner) gather(ctx context.Context, e *Entry) error {
 	if err != nil && !g.warned {
 		g.warned = true
 		p.o.Site.Log.Warn(
-			"entries of a list whose URIs are in no order cannot be kept in a temporary file; the list takes longer without: "+
-				"make room there, or have TMPDIR name another folder", "folder", g.folder(), "err", err)
+			"entries of a list whose URIs are in no order cannot be kept in a temporary file; "+
+				"the list takes longer without: make room there, or have TMPDIR name another folder",
+			"folder", g.folder(), "err", err)
 	}
 	if g.waiting++; int64(g.waiting) >= p.sortedBatch() {
 		g.waiting = 0

@@ -34,8 +34,9 @@ type LocalOptions struct {
 //
 // Fairness: a blocked Source holds up no other. Only slotted kinds share slots, which Sources get in turn.
 //
-// Failure: a failed or panicked Job (F5) is repeated after 1 s, doubling to 5 min, until it succeeds or is dropped. A Put brings the
-// repetition forward, but not to within a second. Work that fails because ctx ended waits for the next Run.
+// Failure: a failed or panicked Job (F5) is repeated after 1 s, doubling to 5 min, until it succeeds or is dropped. A
+// Put brings the repetition forward, but not to within a second. Work that fails because ctx ended waits for the next
+// Run.
 type Local struct {
 	options LocalOptions
 	wake    chan struct{}

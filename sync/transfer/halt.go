@@ -11,8 +11,8 @@ import (
 // halt stops the fetching until the disk takes files again.
 func (r *Reconciler) halt(err error) {
 	if errors.Is(err, blob.ErrNoSpace) && r.s.Means.Delete == DeleteTrash {
-		err = fmt.Errorf("%w; the trash keeps what the Source deletes, and its room, for %s: shorten `trash` or set `delete: now` to get it back",
-			err, r.s.Means.TrashFor)
+		err = fmt.Errorf("%w; the trash keeps what the Source deletes, and its room, for %s: "+
+			"shorten `trash` or set `delete: now` to get it back", err, r.s.Means.TrashFor)
 	}
 	r.tally.add(func(t *tally) {
 		if t.halted == nil {
