@@ -14,7 +14,6 @@ type Client struct {
 	messages  transports // of their own, so that a slow subscriber does not take those of resources
 	headers   plainHeaders
 	origins   origins
-	dates     dates
 
 	requests atomic.Int64
 	bytes    atomic.Int64
@@ -73,7 +72,7 @@ func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *classifi
 			return nil, err
 		}
 		if !isRedirect(resp.StatusCode) || ex.location == "" {
-			return ex.answer(&way, resp)
+			return ex.answer(resp)
 		}
 		_ = resp.Body.Close()
 		if err := way.next(ex, resp.StatusCode); err != nil {

@@ -162,7 +162,7 @@ func (d *download) startOver(resp *Response) error {
 	}
 	d.result.Bytes = 0
 	d.etag, d.total = "", resp.Total
-	if d.opt.Resume && resp.StrongETag() && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
+	if d.opt.Resume && resp.strongETag() && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
 		d.etag = resp.ETag
 	}
 	d.touched = true
