@@ -135,10 +135,9 @@ type Reading struct {
 	Full bool
 }
 
-// MergeBaseline lets an entry of a complete Resource List meet the row of its resource, nil for none. have is what that
-// has on disk. What an earlier reading of the list said gives way to what it says now. A change that is provably newer
-// than the list keeps, one that is provably older goes. A row that the list proves right is left as it is (Repeat),
-// whatever its version, because the floor will speak for it. Everything else is asked.
+// MergeBaseline is Merge for an entry of a complete Resource List. What an earlier reading of the list said gives way
+// to what it says now. A change that is provably newer keeps, one that is provably older goes. A row that the list
+// proves right is left as it is (Repeat), because the floor will speak for it. Everything else is asked.
 func MergeBaseline(row *store.Want, have *store.Have, floor Floor, c Candidate, r Reading) Decision {
 	if row == nil || row.State == store.WantNone {
 		return Replace
@@ -203,10 +202,9 @@ func Raised(w store.Want, row *store.Want, floor store.Micros) store.Want {
 	return w
 }
 
-// Settle records the Source's own answer to a contested want: present is a 2xx, absent a 404 or 410 (P5). asked is the
-// Source's clock then (Date). The answer speaks for everything that happened before that second, for nothing later.
-// Where the contested instant is not over yet, it is not settled and no document vouches for it: the next entry of that
-// instant is asked about again.
+// Settle records the Source's own answer to a contested want: present is a 2xx, absent a 404 or 410 (P5). The answer
+// speaks for everything that happened before asked, the second of the Source's clock (Date). Where the contested
+// instant is not over yet, it is not settled: the next entry of that instant is asked about again.
 func Settle(w store.Want, present bool, asked store.Micros) store.Want {
 	w.State = store.WantAbsent
 	if present {

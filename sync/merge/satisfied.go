@@ -11,8 +11,8 @@ import (
 // Answer says whether a mirror file is what is wanted.
 type Answer uint8
 
-// The answers. HashLocally: the strongest digest of the want is of an algorithm that the file was never compared with,
-// reading the file decides. Revalidate: nothing here can tell, a conditional request can.
+// The answers. HashLocally: reading the file decides, which was never compared with the want's strongest digest.
+// Revalidate: only a conditional request can tell.
 const (
 	No Answer = iota
 	Yes
@@ -81,8 +81,7 @@ func answer(ok bool) Answer {
 
 // CarryOver tells whether the file that satisfies the old want may be taken for what a baseline now wants: the list
 // gives no digest, its Last-Modified is the one known before, and a length, if given, is the file's. It spares a
-// request for each unchanged resource of a list without digests. An entry of a change document is an event of its own,
-// even within the second of the last one, and never carries over.
+// request for each unchanged resource. An entry of a change document is an event of its own and never carries over.
 func CarryOver(old, new *store.Want, h *store.Have) bool {
 	return old != nil && new.Generation > 0 && new.State == store.WantPresent && old.State == store.WantPresent &&
 		new.Digests == "" && new.LastMod.Known() && new.LastMod == old.LastMod &&
