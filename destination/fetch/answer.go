@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-func (ex *exchange) answer(way *route, resp *http.Response) (*Response, *classified) {
+func (ex *exchange) answer(resp *http.Response) (*Response, *classified) {
 	req, info := &ex.req, &ex.response.Info
-	describe(info, ex, way, resp)
+	describe(info, ex, resp)
 	if err := checkAnswer(req, ex, resp, info); err != nil {
 		_ = resp.Body.Close()
 		ex.releaseSlot()
@@ -37,7 +37,7 @@ func (ex *exchange) answer(way *route, resp *http.Response) (*Response, *classif
 	return &ex.response, nil
 }
 
-func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
+func describe(info *Info, ex *exchange, resp *http.Response) {
 	h := resp.Header
 	*info = Info{
 		Status:       resp.StatusCode,
@@ -49,7 +49,7 @@ func describe(info *Info, ex *exchange, way *route, resp *http.Response) {
 		Encoding:     contentCoding(h),
 		Length:       resp.ContentLength,
 		Total:        resp.ContentLength,
-		Date:         ex.client.dates.of(h),
+		Date:         answerDate(h),
 		Header:       h,
 		Requests:     ex.requests,
 	}
@@ -124,10 +124,6 @@ func (r *Request) rangeStart(status int) int64 {
 		return r.RangeFrom
 	}
 	return 0
-}
-
-func strongETag(etag string) bool {
-	return len(etag) > 2 && etag[0] == '"' && etag[len(etag)-1] == '"'
 }
 
 // quoteBody quotes the start of a plain error page (F27).

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"crypto/x509"
 	"errors"
 	"net"
 	"strconv"
@@ -26,13 +25,10 @@ const (
 // Cause is why asking failed, "" where no word stands for it.
 func (e *Error) Cause() string {
 	var dns *net.DNSError
-	var authority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
-	var invalid x509.CertificateInvalidError
 	switch {
 	case e.Status >= 400:
 		return CauseStatus + strconv.Itoa(e.Status)
-	case errors.As(e.Err, &authority), errors.As(e.Err, &hostname), errors.As(e.Err, &invalid):
+	case isCertificate(e.Err):
 		return CauseCertificate
 	case e.Kind == TLS:
 		return CauseTLS

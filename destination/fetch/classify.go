@@ -43,12 +43,15 @@ func isTLS(err error) bool {
 		verification *tls.CertificateVerificationError
 		record       tls.RecordHeaderError
 		alert        tls.AlertError
-		authority    x509.UnknownAuthorityError
-		hostname     x509.HostnameError
-		invalid      x509.CertificateInvalidError
 	)
-	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) ||
-		errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
+	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) || isCertificate(err)
+}
+
+func isCertificate(err error) bool {
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
 // neverSent reports a failure before anything was sent.

@@ -162,7 +162,7 @@ func (d *download) startOver(resp *Response) error {
 	}
 	d.result.Bytes = 0
 	d.etag, d.total = "", resp.Total
-	if d.opt.Resume && resp.StrongETag() && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
+	if d.opt.Resume && resp.strongETag() && resp.Encoding == "" && resp.Header.Get("Accept-Ranges") != "none" {
 		d.etag = resp.ETag
 	}
 	d.touched = true
@@ -178,7 +178,7 @@ func (d *download) copy(resp *Response) error {
 	defer pool.Put(kept)
 	buf, want := *kept, d.expectedLength(resp)
 	for {
-		n, readErr := fill(resp.Body, buf)
+		n, readErr := io.ReadFull(resp.Body, buf)
 		if want >= 0 && d.result.Bytes+int64(n) > want {
 			return d.fail("read", because(Broken, "declared with %d bytes, but more came", want))
 		}
@@ -193,9 +193,9 @@ func (d *download) copy(resp *Response) error {
 				return d.sinkError(err)
 			}
 		}
-		switch {
-		case readErr == nil:
-		case readErr == io.EOF: //nolint:errorlint
+		switch readErr { //nolint:errorlint // a cut body is an *Error
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
 			return d.checkEnd(resp, want)
 		default:
 			return readErr
@@ -227,13 +227,4 @@ func (d *download) sinkError(err error) error {
 
 func (d *download) fail(op string, k *classified) error {
 	return &Error{Op: op, URL: RedactURL(d.req.URL), Kind: k.kind, Err: k.err}
-}
-
-func fill(r io.Reader, buf []byte) (n int, err error) {
-	for n < len(buf) && err == nil {
-		var m int
-		m, err = r.Read(buf[n:])
-		n += m
-	}
-	return n, err
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -141,32 +140,8 @@ func clampedSeconds(v string) (secs int64, ok bool) {
 	return secs, true
 }
 
-// dates remembers the last Date, which all answers of a second share.
-type dates struct{ last atomic.Pointer[date] }
-
-type date struct {
-	text string
-	at   time.Time
-}
-
-func (d *dates) of(h http.Header) time.Time {
-	text := h.Get("Date")
-	if last := d.last.Load(); last != nil && last.text == text {
-		return last.at
-	}
-	at := answerDate(h)
-	if !at.IsZero() {
-		d.last.Store(&date{text, at})
-	}
-	return at
-}
-
 func answerDate(h http.Header) time.Time {
-	v := h.Get("Date")
-	if v == "" {
-		return time.Time{}
-	}
-	t, err := http.ParseTime(v)
+	t, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return time.Time{}
 	}

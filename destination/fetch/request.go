@@ -97,8 +97,10 @@ type Info struct {
 	Requests       int
 }
 
-// StrongETag reports whether ETag is fit for If-Range.
-func (i *Info) StrongETag() bool { return strongETag(i.ETag) }
+// strongETag reports whether ETag is fit for If-Range.
+func (i *Info) strongETag() bool {
+	return len(i.ETag) > 2 && i.ETag[0] == '"' && i.ETag[len(i.ETag)-1] == '"'
+}
 
 // Response is a usable answer. Body must be closed: until then that of a resource holds one of the host's slots. Its
 // errors are *Error.

@@ -39,19 +39,6 @@ func TestRetryAfterHeader(t *testing.T) {
 	}
 }
 
-// TestDatesAreRemembered: what is remembered of one Date is never told of another.
-func TestDatesAreRemembered(t *testing.T) {
-	t.Parallel()
-	var d dates
-	for _, text := range []string{"Tue, 01 Sep 2026 12:00:09 GMT", "Tue, 01 Sep 2026 12:00:09 GMT", "Tue, 01 Sep 2026 12:00:10 GMT",
-		"soon", "", "Tue, 01 Sep 2026 12:00:09 GMT", ""} {
-		h := http.Header{"Date": {text}}
-		if got, want := d.of(h), answerDate(h); !got.Equal(want) {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
-	}
-}
-
 func FuzzRetryAfter(f *testing.F) {
 	for _, s := range []string{"", "120", "-1", "9223372036854775807", "Fri, 31 Dec 1999 23:59:59 GMT", "1e9", "00"} {
 		f.Add(s, s)

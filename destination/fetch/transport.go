@@ -41,36 +41,40 @@ func newTransport(o Options, env environment, dialer *net.Dialer) *http.Transpor
 	}
 }
 
-// roundTripper makes every attempt. CloseIdleConnections is missing on purpose: retryablehttp calls it whenever it
-// gives up, and one bad host would cost all others their keep-alives.
-type roundTripper struct {
-	client  *Client
-	guarded *http.Transport
-	trusted *http.Transport
+// transports are two: a pool is keyed by host only, and a connection that one Source's Trusted allowed must not serve a
+// Source without that trust.
+type transports struct{ guarded, trusted *http.Transport }
+
+func (t *transports) at(o *origin) *http.Transport {
+	if o.trusted {
+		return t.trusted
+	}
+	return t.guarded
 }
 
-func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *transports) close() {
+	t.guarded.CloseIdleConnections()
+	t.trusted.CloseIdleConnections()
+}
+
+// askOnce makes one attempt.
+func (c *Client) askOnce(req *http.Request, ex *exchange) (*http.Response, *classified) {
 	ctx := req.Context()
-	ex := exchangeOf(ctx)
-	if d.client.closed.Load() {
+	if c.closed.Load() {
 		return nil, &classified{kind: Canceled, err: ErrClosed}
 	}
-	h := d.client.hosts.get(ex.at.target, ex.req.Policy)
+	h := c.hosts.get(ex.at.target, ex.req.Policy)
 	if err := h.acquire(ctx, maxWait); err != nil {
 		h.unref()
-		return nil, err
-	}
-	transport := d.guarded
-	if ex.at.trusted {
-		transport = d.trusted
+		return nil, classify(ctx, err)
 	}
 	started := time.Now()
 	ex.notifyWait(true, started)
-	resp, err := transport.RoundTrip(req)
+	resp, err := c.resources.at(ex.at).RoundTrip(req)
 	now := time.Now()
 	ex.notifyWait(false, now)
 	if !neverSent(err) {
-		d.client.countRequest(ex.req.Policy)
+		c.countRequest(ex.req.Policy)
 		ex.requests++
 	}
 	if err != nil {
@@ -82,9 +86,7 @@ func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	wait := retryAfter(resp.Header, now)
 	ex.throttled = h.report(now, started, attemptResultOf(KindUnknown, resp.StatusCode, wait), statusError(resp))
 	if isRedirect(resp.StatusCode) {
-		// net/http would fail a bad Location with an error that quotes the whole URL.
 		ex.location = resp.Header.Get("Location")
-		resp.Header.Del("Location")
 	}
 	switch usable := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent; {
 	case usable && !ex.req.Gzip:
@@ -107,9 +109,4 @@ func startOfBody(b io.ReadCloser) io.ReadCloser {
 		return http.NoBody
 	}
 	return io.NopCloser(bytes.NewReader(page[:min(len(page), errorBodyLimit)]))
-}
-
-func (d *roundTripper) close() {
-	d.guarded.CloseIdleConnections()
-	d.trusted.CloseIdleConnections()
 }

@@ -11,8 +11,8 @@ import (
 // Answer says whether a mirror file is what is wanted.
 type Answer uint8
 
-// The answers. HashLocally: the strongest digest of the want is of an algorithm that the file was never compared with,
-// reading the file decides. Revalidate: nothing here can tell, a conditional request can.
+// The answers. HashLocally: reading the file decides, which was never compared with the want's strongest digest.
+// Revalidate: only a conditional request can tell.
 const (
 	No Answer = iota
 	Yes

@@ -26,7 +26,7 @@ func pack(b []byte, e *Entry) []byte {
 		b = binary.AppendVarint(b, n)
 	}
 	for _, s := range [...]string{c.Digests, c.Type, c.Links} {
-		b = packString(b, s)
+		b = spill.AppendKey(b, s)
 	}
 	return b
 }
@@ -36,10 +36,6 @@ func bit(set bool) byte {
 		return 1
 	}
 	return 0
-}
-
-func packString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // unpack reads a record. All strings share one allocation.

@@ -25,8 +25,7 @@ type LocalOptions struct {
 	Now func() time.Time
 }
 
-// Local says when and where jobs of this process run. It keeps nothing over a restart: the daemon puts jobs again from
-// the store. Its methods are safe for concurrent use.
+// Local says when jobs run, for concurrent use. The daemon puts them again from the store after a restart.
 //
 // Identity: one Job waits for a Source and a Kind, with the earlier Due. A Put while it runs makes it run again, to
 // see whatever was recorded before the Put.

@@ -245,9 +245,7 @@ func (c *conductor) run(ctx context.Context) error {
 			c.hear()
 		case <-c.look.timer.C:
 			c.look.armed = false
-			if err := c.lookAgain(ctx); err != nil {
-				return err
-			}
+			c.lookAgain(ctx)
 		case <-c.batch.ripens.C:
 		case <-ctx.Done():
 			return ctx.Err()

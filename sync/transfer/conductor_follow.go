@@ -109,19 +109,18 @@ func (c *conductor) arm(ctx context.Context) error {
 }
 
 // lookAgain pages through due rows, and probes a failed disk. A full disk may wait for removals.
-func (c *conductor) lookAgain(ctx context.Context) error {
+func (c *conductor) lookAgain(ctx context.Context) {
 	c.r.s.Removals()
 	if c.r.IsHalted() {
 		if err := c.r.probe(ctx); err != nil {
 			c.r.s.Log.Warn("the mirror still cannot take files; it is tried again", "err", err)
-			return nil
+			return
 		}
 		c.r.resume()
 	}
 	c.look.relax = 0
 	c.look.last = time.Now()
 	c.dry, c.again, c.after = false, false, 0
-	return nil
 }
 
 // removeLoop carries out due removals. A ctx that ends is no error.
