@@ -2,16 +2,20 @@ package fetch
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"github.com/hashicorp/go-retryablehttp"
 )
 
 // Client sends requests, for the whole process and any number of goroutines.
 type Client struct {
 	options   Options
 	hosts     *hosts
-	resources transports
-	messages  transports // of their own, so that a slow subscriber does not take those of resources
+	resources *roundTripper
+	messages  *sender
+	retrier   *retryablehttp.Client
 	headers   plainHeaders
 	origins   origins
 
@@ -30,8 +34,13 @@ func newClient(o Options, env environment) *Client {
 	o = o.withDefaults()
 	c := &Client{options: o, hosts: newHosts(o), headers: newPlainHeaders(o.UserAgent)}
 	guarded, trusted := newGuard(o.Allow).dialers(env.resolver)
-	c.resources = transports{newTransport(o, env, guarded), newTransport(o, env, trusted)}
-	c.messages = transports{newSender(o, env, guarded), newSender(o, env, trusted)}
+	c.resources = &roundTripper{
+		client:  c,
+		guarded: newTransport(o, env, guarded),
+		trusted: newTransport(o, env, trusted),
+	}
+	c.messages = &sender{guarded: newSender(o, env, guarded), trusted: newSender(o, env, trusted)}
+	c.retrier = c.newRetrier(c.resources)
 	c.small.New = func() any { b := make([]byte, smallBuffer); return &b }
 	c.large.New = func() any { b := make([]byte, largeBuffer); return &b }
 	c.watchdogs.New = newWatchdog
@@ -54,7 +63,7 @@ func (c *Client) Bytes() int64 { return c.bytes.Load() }
 // Get returns a usable answer: 200, 206 to a range, 304 to validators. Everything else is an *Error.
 func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
 	ex := &exchange{client: c, req: req}
-	resp, err := c.follow(ctx, ex)
+	resp, err := c.follow(ex.within(ctx), ex)
 	if err != nil {
 		return nil, ex.wrap("get", err)
 	}
@@ -79,6 +88,27 @@ func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *classifi
 			return nil, err
 		}
 	}
+}
+
+func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *classified) {
+	r := (&http.Request{
+		Method:     http.MethodGet,
+		URL:        ex.url,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     c.header(ex),
+	}).WithContext(ctx)
+	// The first attempt is made without the copies of the retry library and of http.Client (performance.md 2).
+	resp, err := c.resources.RoundTrip(r)
+	if again, _ := c.checkRetry(ctx, resp, err); again && c.options.Retries > 0 {
+		resp, err = c.askAgain(r, resp)
+	}
+	ex.notifyRest(false)
+	if err != nil {
+		return nil, classify(ctx, err)
+	}
+	return resp, nil
 }
 
 func (ex *exchange) wrap(op string, k *classified) *Error {

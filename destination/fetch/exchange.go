@@ -1,11 +1,13 @@
 package fetch
 
 import (
+	"context"
 	"net/url"
 	"time"
 )
 
-// exchange is the state of one Get or Send.
+// exchange is the state of one Get or Send. It travels in the context, because retryablehttp hands nothing else
+// through.
 type exchange struct {
 	client    *Client
 	req       Request  // of Send only URL and Policy
@@ -36,6 +38,17 @@ func (ex *exchange) notifyRest(begins bool) {
 		ex.req.Resting(begins)
 	}
 	ex.resting = begins
+}
+
+type exchangeKey struct{}
+
+func (ex *exchange) within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, ex)
+}
+
+func exchangeOf(ctx context.Context) *exchange {
+	ex, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return ex
 }
 
 func (ex *exchange) to(u *url.URL, text string) {

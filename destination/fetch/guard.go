@@ -49,6 +49,8 @@ func (g guard) control(network, address string, _ syscall.RawConn) error {
 	return nil
 }
 
+// A pool is keyed by host only: a connection that one Source's Trusted allowed must not serve a Source without that
+// trust.
 func (g guard) dialers(resolver *net.Resolver) (guarded, trusted *net.Dialer) {
 	guarded = &net.Dialer{Timeout: dialTimeout, Resolver: resolver, Control: g.control}
 	trusted = &net.Dialer{Timeout: dialTimeout, Resolver: resolver}

@@ -2,8 +2,11 @@ package fetch
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
 
 	"resyncd/destination/backoff"
 )
@@ -16,43 +19,66 @@ const (
 	throttlePause = 250 * time.Millisecond
 )
 
-// ask makes a request, and repeats it while it fails in passing.
-func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *classified) {
-	r := (&http.Request{
-		Method:     http.MethodGet,
-		URL:        ex.url,
-		Proto:      "HTTP/1.1",
-		ProtoMajor: 1,
-		ProtoMinor: 1,
-		Header:     c.header(ex),
-	}).WithContext(ctx)
-	defer ex.notifyRest(false)
-	for attempt := 0; ; attempt++ {
-		resp, k := c.askOnce(r, ex)
-		if attempt >= c.options.Retries || ctx.Err() != nil || !ex.worthRetry(resp, k) {
-			return resp, k
-		}
-		ex.notifyRest(true)
-		if resp != nil {
-			_ = resp.Body.Close()
-		}
-		if err := sleep(ctx, ex.pause(attempt, resp)); err != nil {
-			return nil, classify(ctx, err)
-		}
-		c.options.Log.Debug("asking again", "url", redact(ex.url), "requests", ex.requests)
+func (c *Client) newRetrier(rt http.RoundTripper) *retryablehttp.Client {
+	return &retryablehttp.Client{
+		HTTPClient: &http.Client{
+			Transport: rt,
+			// Redirects are followed in redirect.go. A Timeout would cut large bodies.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		Logger:       nil, // it would log every URL with its query
+		PrepareRetry: c.logRetry,
+		RetryWaitMin: retryBase,
+		RetryWaitMax: maxWait,
+		RetryMax:     c.options.Retries - 1, // beside the first attempt, and the library's own first
+		CheckRetry:   c.checkRetry,
+		Backoff: func(shortest, longest time.Duration, attempt int, resp *http.Response) time.Duration {
+			return pause(shortest, longest, attempt+1, resp)
+		},
+		ErrorHandler: retryablehttp.PassthroughErrorHandler, // else the last answer is lost
 	}
 }
 
-// worthRetry is false for what policy refused, and for a wait that belongs to the ledger.
-func (ex *exchange) worthRetry(resp *http.Response, k *classified) bool {
+// askAgain makes all attempts after a first one that failed in passing.
+func (c *Client) askAgain(r *http.Request, resp *http.Response) (*http.Response, error) {
+	wait := pause(retryBase, maxWait, 0, resp)
+	if resp != nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, drainLimit) // so that its connection can be used again
+		_ = resp.Body.Close()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	if err := c.logRetry(r); err != nil {
+		return nil, err
+	}
+	return c.retrier.Do(&retryablehttp.Request{Request: r})
+}
+
+// checkRetry never retries what policy refused, nor a wait that belongs to the ledger.
+func (c *Client) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	if ctx.Err() != nil || err == nil && !isQuicklyRetried(resp.StatusCode) {
+		return false, nil
+	}
+	ex := exchangeOf(ctx)
+	again := c.worthRetry(ctx, ex, resp, err)
+	if again {
+		ex.notifyRest(true)
+	}
+	return again, nil
+}
+
+func (c *Client) worthRetry(ctx context.Context, ex *exchange, resp *http.Response, err error) bool {
 	if ex.req.Once && !ex.throttled {
 		return false
 	}
-	if k != nil {
+	if err != nil {
+		k := classify(ctx, err)
 		return k.kind == Transient && !isTimeout(k.err)
-	}
-	if !isQuicklyRetried(resp.StatusCode) {
-		return false
 	}
 	wait := retryAfter(resp.Header, time.Now())
 	// The worker has other work meanwhile, except at a host that throttles all of it.
@@ -62,20 +88,26 @@ func (ex *exchange) worthRetry(resp *http.Response, k *classified) bool {
 	return wait <= maxWait
 }
 
-// pause is what the peer asked for, else longer with each attempt.
-func (ex *exchange) pause(attempt int, resp *http.Response) time.Duration {
-	wait := retryBase
+// pause is what the peer asked for, else shortest, longer with each attempt.
+func pause(shortest, longest time.Duration, attempt int, resp *http.Response) time.Duration {
 	if resp != nil {
-		if asked := retryAfter(resp.Header, time.Now()); asked > 0 {
-			return min(asked, maxWait)
+		if wait := retryAfter(resp.Header, time.Now()); wait > 0 {
+			return min(wait, longest)
 		}
 		if resp.StatusCode == http.StatusTooManyRequests ||
-			resp.StatusCode == http.StatusServiceUnavailable && ex.throttled {
-			wait = throttlePause
+			resp.StatusCode == http.StatusServiceUnavailable && exchangeOf(resp.Request.Context()).throttled {
+			shortest = throttlePause
 		}
 	}
+	wait := shortest
 	for range attempt {
-		wait = min(wait*retryGrowth, maxWait)
+		wait = min(wait*retryGrowth, longest)
 	}
-	return backoff.Jittered(wait, 2)
+	return backoff.Jittered(min(wait, longest), 2)
+}
+
+func (c *Client) logRetry(req *http.Request) error {
+	ex := exchangeOf(req.Context())
+	c.options.Log.Debug("asking again", "url", redact(ex.url), "requests", ex.requests)
+	return nil
 }

@@ -41,40 +41,36 @@ func newTransport(o Options, env environment, dialer *net.Dialer) *http.Transpor
 	}
 }
 
-// transports are two: a pool is keyed by host only, and a connection that one Source's Trusted allowed must not serve a
-// Source without that trust.
-type transports struct{ guarded, trusted *http.Transport }
-
-func (t *transports) at(o *origin) *http.Transport {
-	if o.trusted {
-		return t.trusted
-	}
-	return t.guarded
+// roundTripper makes every attempt. CloseIdleConnections is missing on purpose: retryablehttp calls it whenever it
+// gives up, and one bad host would cost all others their keep-alives.
+type roundTripper struct {
+	client  *Client
+	guarded *http.Transport
+	trusted *http.Transport
 }
 
-func (t *transports) close() {
-	t.guarded.CloseIdleConnections()
-	t.trusted.CloseIdleConnections()
-}
-
-// askOnce makes one attempt.
-func (c *Client) askOnce(req *http.Request, ex *exchange) (*http.Response, *classified) {
+func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	if c.closed.Load() {
+	ex := exchangeOf(ctx)
+	if d.client.closed.Load() {
 		return nil, &classified{kind: Canceled, err: ErrClosed}
 	}
-	h := c.hosts.get(ex.at.target, ex.req.Policy)
+	h := d.client.hosts.get(ex.at.target, ex.req.Policy)
 	if err := h.acquire(ctx, maxWait); err != nil {
 		h.unref()
-		return nil, classify(ctx, err)
+		return nil, err
+	}
+	transport := d.guarded
+	if ex.at.trusted {
+		transport = d.trusted
 	}
 	started := time.Now()
 	ex.notifyWait(true, started)
-	resp, err := c.resources.at(ex.at).RoundTrip(req)
+	resp, err := transport.RoundTrip(req)
 	now := time.Now()
 	ex.notifyWait(false, now)
 	if !neverSent(err) {
-		c.countRequest(ex.req.Policy)
+		d.client.countRequest(ex.req.Policy)
 		ex.requests++
 	}
 	if err != nil {
@@ -86,7 +82,9 @@ func (c *Client) askOnce(req *http.Request, ex *exchange) (*http.Response, *clas
 	wait := retryAfter(resp.Header, now)
 	ex.throttled = h.report(now, started, attemptResultOf(KindUnknown, resp.StatusCode, wait), statusError(resp))
 	if isRedirect(resp.StatusCode) {
+		// net/http would fail a bad Location with an error that quotes the whole URL.
 		ex.location = resp.Header.Get("Location")
+		resp.Header.Del("Location")
 	}
 	switch usable := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent; {
 	case usable && !ex.req.Gzip:
@@ -109,4 +107,9 @@ func startOfBody(b io.ReadCloser) io.ReadCloser {
 		return http.NoBody
 	}
 	return io.NopCloser(bytes.NewReader(page[:min(len(page), errorBodyLimit)]))
+}
+
+func (d *roundTripper) close() {
+	d.guarded.CloseIdleConnections()
+	d.trusted.CloseIdleConnections()
 }
