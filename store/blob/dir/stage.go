@@ -157,7 +157,7 @@ func (s *stage) Close() error {
 	s.closed = true
 	if !s.mtime.IsZero() {
 		// A time that the file system cannot hold must not lose the file; a sick disk fails again.
-		_ = s.shard.root.Chtimes(s.name, time.Time{}, s.mtime)
+		_ = s.setModTime()
 	}
 	if s.m.sealed.Add(1) <= keptOpen {
 		return nil

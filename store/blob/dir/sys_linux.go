@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Linux calls that os.Root does not have: on two open folders, a sync of a whole file system.
+// Linux calls that os.Root does not have: on two open folders, a sync of a whole file system, the times
+// of an open file.
 
 // rename moves a file between open folders, replacing what has the new name (but no folder).
 func rename(_ *folder, from *folder, oldName string, to *folder, newName string) error {
@@ -84,6 +87,23 @@ func uninterrupted(call func() error) error {
 			return err
 		}
 	}
+}
+
+// setModTime sets only the modification time, of the open file itself: futimens(3), which x/sys
+// does not have. By its name it takes a tenth of what a small file costs.
+func (s *stage) setModTime() error {
+	mtime, err := unix.TimeToTimespec(s.mtime)
+	if err != nil {
+		return err
+	}
+	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, mtime}
+	//nolint:gosec // as in x/sys
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, s.file.Fd(), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
+	runtime.KeepAlive(s.file)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // syncWhole makes everything written to the file system of an open folder durable.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 )
 
 // The portable ways: os.Root with paths from the mirror root, a sync per file, and no locks (see stageArea).
@@ -49,6 +50,11 @@ func removeFolder(f *folder, name string) error {
 		return &os.PathError{Op: "rmdir", Path: name, Err: errors.New("not a folder")}
 	}
 	return f.root.Remove(name)
+}
+
+// setModTime sets the modification time.
+func (s *stage) setModTime() error {
+	return s.shard.root.Chtimes(s.name, time.Time{}, s.mtime)
 }
 
 func syncWhole(*os.File) error { return errors.ErrUnsupported }

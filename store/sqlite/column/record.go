@@ -28,7 +28,8 @@ func putString(b []byte, s string) []byte {
 
 // PackFile packs the fields of a Have that SQL does not query: all but State and Length.
 func PackFile(h *store.Have) []byte {
-	b := append(make([]byte, 0, 128), h.SHA256[:]...)
+	b := make([]byte, 0, 96+len(h.ETag)+len(h.LastModified)+len(h.Type)+len(h.Checked))
+	b = append(b, h.SHA256[:]...)
 	b = binary.AppendVarint(b, h.ModTime)
 	b = putMicros(b, h.Version.From)
 	b = putMicros(b, h.Version.Until)
