@@ -1,7 +1,10 @@
 package parsed
 
 import (
+	"encoding/json"
+	"net/http"
 	"strings"
+	"time"
 
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
@@ -67,4 +70,104 @@ func Strongest(digests string) (rsdoc.Digest, bool) {
 	}
 	d, err := rsdoc.ParseDigest(first)
 	return d, err == nil
+}
+
+// Link is what a row keeps of a link.
+type Link struct {
+	Rel  string `json:"rel"`
+	Href string `json:"href"`
+	Pri  int    `json:"pri,omitempty"`
+	Type string `json:"type,omitempty"`
+}
+
+// MaxLinks bounds the links of one entry (P8).
+const MaxLinks = 16
+
+func linkString(links []rsdoc.Link) string {
+	out := make([]Link, 0, min(len(links), MaxLinks))
+	for _, l := range links[:min(len(links), MaxLinks)] {
+		k := Link{Rel: l.Rel, Href: l.Href, Type: l.Type}
+		if l.Pri < 999_999 {
+			k.Pri = l.Pri
+		}
+		out = append(out, k)
+	}
+	return JoinLinks(out)
+}
+
+// JoinLinks writes links as a row keeps them.
+func JoinLinks(out []Link) string {
+	if len(out) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// ParseLinks are the links that a row keeps.
+func ParseLinks(kept string) (links []Link) {
+	if kept == "" || json.Unmarshal([]byte(kept), &links) != nil {
+		return nil
+	}
+	return links
+}
+
+// HTTPTime reads an HTTP date as an instant.
+func HTTPTime(s string) (store.Micros, bool) {
+	if at, ok := fixdate(s); ok {
+		return at, true
+	}
+	t, err := http.ParseTime(s)
+	if err != nil {
+		return store.NoTime, false
+	}
+	return store.Micros(t.UnixMicro()), true
+}
+
+// fixdate reads the usual form (RFC 9110, 5.6.7) and leaves the rest to net/http: package time is too slow for two
+// dates in each small answer.
+func fixdate(s string) (store.Micros, bool) {
+	const form = "aaa, 00 aaa 0000 00:00:00 GMT"
+	if len(s) != len(form) {
+		return store.NoTime, false
+	}
+	for i := range len(form) {
+		switch c := form[i]; {
+		case c == '0':
+			if s[i] < '0' || s[i] > '9' {
+				return store.NoTime, false
+			}
+		case c != 'a' && c != s[i]:
+			return store.NoTime, false
+		}
+	}
+	number := func(from, to int) (n int) {
+		for _, c := range s[from:to] {
+			n = 10*n + int(c-'0')
+		}
+		return n
+	}
+	month := strings.Index("JanFebMarAprMayJunJulAugSepOctNovDec", s[8:11])
+	weekday := strings.Index("SunMonTueWedThuFriSat", s[:3])
+	day, hour, minute, second := number(5, 7), number(17, 19), number(20, 22), number(23, 25)
+	if month%3 != 0 || weekday%3 != 0 || hour > 23 || minute > 59 || second > 59 {
+		return store.NoTime, false
+	}
+	t := time.Date(number(12, 16), time.Month(month/3+1), day, hour, minute, second, 0, time.UTC)
+	return store.Micros(t.UnixMicro()), t.Day() == day // the month must have the day
+}
+
+// WeakFor is the age of a usable Last-Modified.
+const WeakFor store.Micros = 2 * 1e6
+
+// Lasting are the validators for a conditional request. A change within the second of Last-Modified would get 304 for
+// ever (RFC 9110 8.8.2.2), also by an ETag of time and length.
+func Lasting(etag, lastModified string, date store.Micros) (string, string) {
+	if at, ok := HTTPTime(lastModified); ok && (!date.Known() || date-at < WeakFor) {
+		return "", ""
+	}
+	return etag, lastModified
 }

@@ -1,10 +1,14 @@
+// Package transfer turns wants into files: it tracks rows with work (Workset), asks the Source, makes groups of files
+// durable and removes files. It knows nothing of documents, notifications and coverage.
 package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -103,4 +107,105 @@ const (
 type Progress struct {
 	Listed, Done, Failed, Deleted int64 // increments
 	Bytes                         int64
+}
+
+// Watch has the state record a run before any file changes.
+func (s *Site) Watch() blob.Mirror {
+	s.Mirror = &watchedMirror{Mirror: s.Mirror, s: s}
+	return s.Mirror
+}
+
+type watchedMirror struct {
+	blob.Mirror
+	s *Site
+}
+
+// Place implements blob.Mirror.
+func (m *watchedMirror) Place(ctx context.Context, group []blob.Placement) ([]error, error) {
+	if err := m.s.Begun(ctx, nil); err != nil {
+		return AllOf(len(group), err), nil
+	}
+	return m.Mirror.Place(ctx, group)
+}
+
+// Trash implements blob.Mirror.
+func (m *watchedMirror) Trash(ctx context.Context, items []blob.TrashItem) []error {
+	if err := m.s.Begun(ctx, nil); err != nil {
+		return AllOf(len(items), err)
+	}
+	return m.Mirror.Trash(ctx, items)
+}
+
+// Remove implements blob.Mirror.
+func (m *watchedMirror) Remove(ctx context.Context, keys []string) []error {
+	if err := m.s.Begun(ctx, nil); err != nil {
+		return AllOf(len(keys), err)
+	}
+	return m.Mirror.Remove(ctx, keys)
+}
+
+// Restore implements blob.Mirror.
+func (m *watchedMirror) Restore(ctx context.Context, id, key string) error {
+	if err := m.s.Begun(ctx, nil); err != nil {
+		return err
+	}
+	return m.Mirror.Restore(ctx, id, key)
+}
+
+// DropTrash implements blob.Mirror.
+func (m *watchedMirror) DropTrash(ctx context.Context, id string) error {
+	if err := m.s.Begun(ctx, nil); err != nil {
+		return err
+	}
+	return m.Mirror.DropTrash(ctx, id)
+}
+
+// AllOf repeats an error for each item of a group.
+func AllOf(n int, err error) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+// lingerFor bounds how long an ended run may still place files.
+const lingerFor = 5 * time.Second
+
+// orderly tells whether a run was asked to end. Otherwise it must place nothing more: another process may own the
+// Source by now.
+func orderly(ctx context.Context) bool {
+	return errors.Is(context.Cause(ctx), context.Canceled)
+}
+
+func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if !orderly(ctx) {
+			end()
+			return
+		}
+		late := time.NewTimer(lingerFor)
+		defer late.Stop()
+		select {
+		case <-late.C:
+			end()
+		case <-longer.Done():
+		}
+	})
+	return longer, func() { stop(); end() }
+}
+
+// came drops failures from a group once ctx has ended, which caused most of them.
+func came(ctx context.Context, group []*outcome) []*outcome {
+	if ctx.Err() == nil {
+		return group
+	}
+	return slices.DeleteFunc(group, func(o *outcome) bool {
+		failed := o.verdict == verdictFailed
+		if failed {
+			o.discard()
+		}
+		return failed
+	})
 }

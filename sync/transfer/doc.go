@@ -1,3 +1,0 @@
-// Package transfer turns wants into files: it tracks rows with work (Workset), asks the Source, makes groups of files
-// durable and removes files. It knows nothing of documents, notifications and coverage.
-package transfer
