@@ -14,6 +14,7 @@ import (
 
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
+	"resyncd/destination/safe"
 	"resyncd/store"
 	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
@@ -323,4 +324,29 @@ func concludeAll(ctx context.Context, f *Follower) error {
 		p.deadline, p.retry = time.Time{}, time.Time{}
 	}
 	return f.conclude(ctx)
+}
+
+// A pull whose end is met by a bug is concluded by the next try, and whoever asked for it is told (F5).
+func TestConcludeAfterAPanic(t *testing.T) {
+	t.Parallel()
+	p := newPusher(t, source.Options{}, many(3))
+	h := p.hand(t)
+	ended, done := 0, 0
+	h.RequestPull(PullRequest{Done: func(error) { done++ }, Ended: func(Result) {
+		if ended++; ended == 1 {
+			panic("a bug")
+		}
+	}})
+	if err := h.Do(t.Context(), WorkPull); err != nil {
+		t.Fatal(err)
+	}
+	if err := safe.Do(func() error { return concludeAll(t.Context(), h.Follower) }); err == nil {
+		t.Fatal("no panic")
+	}
+	if err := concludeAll(t.Context(), h.Follower); err != nil {
+		t.Fatal(err)
+	}
+	if left := h.unsettled.Load(); ended != 2 || done != 1 || left != 0 {
+		t.Errorf("ended %d times, answered %d times, %d pulls are not concluded", ended, done, left)
+	}
 }

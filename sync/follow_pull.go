@@ -213,31 +213,30 @@ func (s *session) tryOwed(ctx context.Context) error {
 
 const concludeAgain = 500 * time.Millisecond
 
-// conclude ends the pulls whose fetches are done or whose patience is over.
+// conclude ends the pulls whose fetches are done or whose patience is over. One that fails or panics stays for the next
+// try.
 func (f *Follower) conclude(ctx context.Context) error {
-	idle, pulls := f.rec.Rests(), f.pulls
-	f.pulls = nil
-	for i, p := range pulls {
-		wait := !idle && f.s.Now().Before(p.deadline)
-		var err error
-		if idle && f.s.Now().Before(p.retry) {
-			var counts store.Counts
-			counts, err = f.s.Store.Counts(ctx, p.pull.Set.ID)
+	idle := f.rec.Rests()
+	for i := 0; i < len(f.pulls); {
+		p, now := f.pulls[i], f.s.Now()
+		wait := !idle && now.Before(p.deadline)
+		if idle && now.Before(p.retry) {
+			counts, err := f.s.Store.Counts(ctx, p.pull.Set.ID)
+			if err != nil {
+				return err
+			}
 			if wait = counts.Owed > 0; wait {
-				f.o.Later(WorkConclude, f.s.Now().Add(concludeAgain))
+				f.o.Later(WorkConclude, now.Add(concludeAgain))
 			}
 		}
-		if wait && err == nil {
-			f.pulls = append(f.pulls, p)
+		if wait {
+			i++
 			continue
 		}
-		if err == nil {
-			err = f.concludeOne(ctx, p)
-		}
-		if err != nil {
-			f.pulls = append(f.pulls, pulls[i:]...)
+		if err := f.concludeOne(ctx, p); err != nil {
 			return err
 		}
+		f.pulls = slices.Delete(f.pulls, i, i+1)
 	}
 	return nil
 }
