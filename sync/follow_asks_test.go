@@ -350,3 +350,22 @@ func TestConcludeAfterAPanic(t *testing.T) {
 		t.Errorf("ended %d times, answered %d times, %d pulls are not concluded", ended, done, left)
 	}
 }
+
+// Nobody who waits for a discovery is taken twice, or a second answer would block who gives it.
+func TestFrameworkIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		var a asks
+		for range 5000 {
+			a.framed.Store(make(chan error, 1), true)
+		}
+		var both sync.WaitGroup
+		var taken atomic.Int64
+		for range 2 {
+			both.Go(func() { taken.Add(int64(len(a.takeFramework()))) })
+		}
+		if both.Wait(); taken.Load() != 5000 {
+			t.Fatalf("%d of 5000 taken", taken.Load())
+		}
+	}
+}
