@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/destination"
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
 	"resyncd/destination/safe"
@@ -367,5 +368,19 @@ func TestFrameworkIsTakenOnce(t *testing.T) {
 		if both.Wait(); taken.Load() != 5000 {
 			t.Fatalf("%d of 5000 taken", taken.Load())
 		}
+	}
+}
+
+// A pull that a bug ends answers whoever asked for it (F5): the queue's next try knows of no request.
+func TestPullThatPanicsAnswers(t *testing.T) {
+	t.Parallel()
+	p := newPusher(t, source.Options{}, many(3))
+	h := p.hand(t)
+	h.o.Offered = func(context.Context, int64, []destination.Channel) { panic("a bug") }
+	var told []error
+	h.RequestPull(PullRequest{Done: func(err error) { told = append(told, err) }})
+	err := safe.Do(func() error { return h.Do(t.Context(), WorkPull) })
+	if _, bug := errors.AsType[*safe.PanicError](err); !bug || len(told) != 1 || told[0] == nil {
+		t.Errorf("ended with %v, told %v", err, told)
 	}
 }

@@ -35,10 +35,18 @@ func (f *Follower) newPulling(requests []*PullRequest) *pulling {
 	return p
 }
 
+var errBroke = errors.New("the pull broke off; the log says why")
+
 // pull reads the offer and each set. The Source's faults are recorded at its sets and return no error.
 func (f *Follower) pull(ctx context.Context) error {
 	requests := f.asks.take()
-	err := f.pullAll(ctx, requests)
+	err := errBroke
+	defer func() {
+		if errors.Is(err, errBroke) { // a panic goes on, and the next try does not know of these requests
+			f.asks.answer(requests, err)
+		}
+	}()
+	err = f.pullAll(ctx, requests)
 	if err != nil {
 		f.asks.answer(requests, err)
 		if f.broken(ctx, err) {
