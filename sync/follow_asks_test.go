@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"resyncd/destination"
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
+	"resyncd/destination/safe"
 	"resyncd/store"
 	"resyncd/sync/pull"
 	"resyncd/sync/transfer"
@@ -323,4 +325,62 @@ func concludeAll(ctx context.Context, f *Follower) error {
 		p.deadline, p.retry = time.Time{}, time.Time{}
 	}
 	return f.conclude(ctx)
+}
+
+// A pull whose end is met by a bug is concluded by the next try, and whoever asked for it is told (F5).
+func TestConcludeAfterAPanic(t *testing.T) {
+	t.Parallel()
+	p := newPusher(t, source.Options{}, many(3))
+	h := p.hand(t)
+	ended, done := 0, 0
+	h.RequestPull(PullRequest{Done: func(error) { done++ }, Ended: func(Result) {
+		if ended++; ended == 1 {
+			panic("a bug")
+		}
+	}})
+	if err := h.Do(t.Context(), WorkPull); err != nil {
+		t.Fatal(err)
+	}
+	if err := safe.Do(func() error { return concludeAll(t.Context(), h.Follower) }); err == nil {
+		t.Fatal("no panic")
+	}
+	if err := concludeAll(t.Context(), h.Follower); err != nil {
+		t.Fatal(err)
+	}
+	if left := h.unsettled.Load(); ended != 2 || done != 1 || left != 0 {
+		t.Errorf("ended %d times, answered %d times, %d pulls are not concluded", ended, done, left)
+	}
+}
+
+// Nobody who waits for a discovery is taken twice, or a second answer would block who gives it.
+func TestFrameworkIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		var a asks
+		for range 5000 {
+			a.framed.Store(make(chan error, 1), true)
+		}
+		var both sync.WaitGroup
+		var taken atomic.Int64
+		for range 2 {
+			both.Go(func() { taken.Add(int64(len(a.takeFramework()))) })
+		}
+		if both.Wait(); taken.Load() != 5000 {
+			t.Fatalf("%d of 5000 taken", taken.Load())
+		}
+	}
+}
+
+// A pull that a bug ends answers whoever asked for it (F5): the queue's next try knows of no request.
+func TestPullThatPanicsAnswers(t *testing.T) {
+	t.Parallel()
+	p := newPusher(t, source.Options{}, many(3))
+	h := p.hand(t)
+	h.o.Offered = func(context.Context, int64, []destination.Channel) { panic("a bug") }
+	var told []error
+	h.RequestPull(PullRequest{Done: func(err error) { told = append(told, err) }})
+	err := safe.Do(func() error { return h.Do(t.Context(), WorkPull) })
+	if _, bug := errors.AsType[*safe.PanicError](err); !bug || len(told) != 1 || told[0] == nil {
+		t.Errorf("ended with %v, told %v", err, told)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"resyncd/destination"
 	"resyncd/destination/peer/source"
 	"resyncd/destination/rsdoc"
+	"resyncd/destination/safe"
 	"resyncd/store"
 )
 
@@ -241,4 +242,35 @@ func TestPushBeforeBaseline(t *testing.T) {
 	p.pull(false)
 	p.eventually("the mirror equals the Source", p.same)
 	p.eventually("quiet", p.quiet)
+}
+
+// A set whose URL led to a list and to a feed may have deliveries of both: none of them stops the inbox.
+func TestDeliveriesOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	kinds := []store.ChannelKind{store.ChannelChange, store.ChannelFeed}
+	for range 2 {
+		slices.Reverse(kinds)
+		p := newSettled(t, source.Options{}, many(3))
+		h := p.hand(t)
+		set := p.theSet()
+		var ds []*store.Delivery
+		for i, body := range [][]byte{p.document(rsdoc.Interval{From: 1, Until: 2}, nil), []byte("<feed/>")} {
+			ds = append(ds, &store.Delivery{
+				SubscriptionID: p.sub.ID, SourceID: set.SourceID, SetID: set.ID, Kind: kinds[i], Signed: true,
+				Received: store.MicrosOf(time.Now()), From: store.NoTime, Until: store.NoTime,
+				Digest: sha256.Sum256(body), Body: body,
+			})
+		}
+		if err := p.store.Deliver(t.Context(), ds, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := safe.Do(func() error { return h.Do(t.Context(), WorkNotify) }); err != nil {
+			t.Fatalf("%v: %v", kinds, err)
+		}
+		all := store.InboxQuery{SourceID: set.SourceID, Limit: 10, MaxBytes: 1 << 20}
+		left, err := p.store.Deliveries(t.Context(), all)
+		if err != nil || len(left) > 0 {
+			t.Errorf("%v: %d are left, %v", kinds, len(left), err)
+		}
+	}
 }

@@ -35,10 +35,18 @@ func (f *Follower) newPulling(requests []*PullRequest) *pulling {
 	return p
 }
 
+var errBroke = errors.New("the pull broke off; the log says why")
+
 // pull reads the offer and each set. The Source's faults are recorded at its sets and return no error.
 func (f *Follower) pull(ctx context.Context) error {
 	requests := f.asks.take()
-	err := f.pullAll(ctx, requests)
+	err := errBroke
+	defer func() {
+		if errors.Is(err, errBroke) { // a panic goes on, and the next try does not know of these requests
+			f.asks.answer(requests, err)
+		}
+	}()
+	err = f.pullAll(ctx, requests)
 	if err != nil {
 		f.asks.answer(requests, err)
 		if f.broken(ctx, err) {
@@ -213,31 +221,30 @@ func (s *session) tryOwed(ctx context.Context) error {
 
 const concludeAgain = 500 * time.Millisecond
 
-// conclude ends the pulls whose fetches are done or whose patience is over.
+// conclude ends the pulls whose fetches are done or whose patience is over. One that fails or panics stays for the next
+// try.
 func (f *Follower) conclude(ctx context.Context) error {
-	idle, pulls := f.rec.Rests(), f.pulls
-	f.pulls = nil
-	for i, p := range pulls {
-		wait := !idle && f.s.Now().Before(p.deadline)
-		var err error
-		if idle && f.s.Now().Before(p.retry) {
-			var counts store.Counts
-			counts, err = f.s.Store.Counts(ctx, p.pull.Set.ID)
+	idle := f.rec.Rests()
+	for i := 0; i < len(f.pulls); {
+		p, now := f.pulls[i], f.s.Now()
+		wait := !idle && now.Before(p.deadline)
+		if idle && now.Before(p.retry) {
+			counts, err := f.s.Store.Counts(ctx, p.pull.Set.ID)
+			if err != nil {
+				return err
+			}
 			if wait = counts.Owed > 0; wait {
-				f.o.Later(WorkConclude, f.s.Now().Add(concludeAgain))
+				f.o.Later(WorkConclude, now.Add(concludeAgain))
 			}
 		}
-		if wait && err == nil {
-			f.pulls = append(f.pulls, p)
+		if wait {
+			i++
 			continue
 		}
-		if err == nil {
-			err = f.concludeOne(ctx, p)
-		}
-		if err != nil {
-			f.pulls = append(f.pulls, pulls[i:]...)
+		if err := f.concludeOne(ctx, p); err != nil {
 			return err
 		}
+		f.pulls = slices.Delete(f.pulls, i, i+1)
 	}
 	return nil
 }

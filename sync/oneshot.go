@@ -258,8 +258,7 @@ func (s *session) explainOne(ctx context.Context, rec *transfer.Reconciler, res 
 
 // stillFailing counts this run's failures that are still owed, because a later list may have taken them back.
 func (s *session) stillFailing(ctx context.Context, rec *transfer.Reconciler) (n int64, err error) {
-	failing := slices.Collect(rec.Failing().All())
-	for ids := range slices.Chunk(failing, pull.SweepPage) {
+	for ids := range rec.Failing().Pages(pull.SweepPage) {
 		rs, err := s.Store.ByIDs(ctx, ids)
 		if err != nil {
 			return n, err

@@ -171,8 +171,9 @@ func (a *asks) asking(r *PullRequest) bool {
 
 func (a *asks) takeFramework() (waiting []chan error) {
 	for w := range a.framed.Range {
-		a.framed.Delete(w)
-		waiting = append(waiting, w.(chan error))
+		if _, open := a.framed.LoadAndDelete(w); open { // a second answer would block for ever
+			waiting = append(waiting, w.(chan error))
+		}
 	}
 	return waiting
 }

@@ -31,7 +31,7 @@ type PushReader struct {
 	Hint   bool // a pull is to follow
 	// Verdicts says how each delivery lay to the position, in order.
 	Verdicts []coverage.Verdict
-	Feed     *Heard // of a topic
+	Feed     *Heard // of a topic, nil otherwise
 }
 
 // Take records one delivery. Its error is one of the store.
@@ -39,7 +39,7 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	v.Commit.Inbox = append(v.Commit.Inbox, store.InboxChange{ID: d.ID})
 	v.Verdicts = append(v.Verdicts, coverage.Unknown)
 	switch {
-	case d.Kind == store.ChannelFeed:
+	case v.Feed != nil:
 		return v.takeFeed(ctx, d)
 	case !d.Signed:
 		return v.unsigned(ctx, d)

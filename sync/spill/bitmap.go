@@ -61,3 +61,20 @@ func (b *Bitmap) All() iter.Seq[int64] {
 		}
 	}
 }
+
+// Pages goes over the ids in pages of up to n, each of which lasts until the next.
+func (b *Bitmap) Pages(n int) iter.Seq[[]int64] {
+	return func(yield func([]int64) bool) {
+		page, left := make([]int64, 0, n), b.Len
+		for id := range b.All() {
+			page = append(page, id)
+			if left--; left > 0 && len(page) < n {
+				continue
+			}
+			if !yield(page) {
+				return
+			}
+			page = page[:0]
+		}
+	}
+}
