@@ -241,7 +241,7 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 	if known { // else nobody is there to tell
 		links := websub.ParseLinks(r.Header.Values("Link"), nil)
 		contentType, sum := r.Header.Get("Content-Type"), sha256.Sum256(body)
-	note := []*hubstate.Notification{h.notification(topic, contentType, links, body, sum)}
+		note := []*hubstate.Notification{h.notification(topic, contentType, links, body, sum)}
 		if err := h.submit(r.Context(), hubstate.Commit{Notifications: note}); err != nil {
 			h.fail(w, err)
 			return
