@@ -56,11 +56,9 @@ func (p *commit) apply(ctx context.Context, w *dbfile.Writer) error {
 // checkSets fails if a part of the commit is of another Source's set: it would be written without a claim.
 func (p *commit) checkSets(ctx context.Context, w *dbfile.Writer) error {
 	sets := map[int64]bool{}
-	last := int64(0)
 	for i := range p.c.Resources {
-		if want := p.c.Resources[i].Want; want != nil && want.SetID != last {
-			last = want.SetID
-			sets[last] = true
+		if want := p.c.Resources[i].Want; want != nil {
+			sets[want.SetID] = true
 		}
 	}
 	for i := range p.c.Sets {

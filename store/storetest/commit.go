@@ -45,6 +45,7 @@ func testCommit(t *testing.T, fresh Fresh) {
 		for name, c := range map[string]store.Commit{
 			"resource": {Resources: []store.ResourceChange{{ID: mine, Work: &store.Work{Action: store.ActionFetch}}}},
 			"want":     {Resources: []store.ResourceChange{{URI: "u", Key: "k", Want: &store.Want{SetID: b.set.ID}}}},
+			"no set":   {Resources: []store.ResourceChange{{URI: "u", Key: "k", Want: &store.Want{}}}},
 			"set":      {Sets: []store.SetChange{{ID: b.set.ID, Resources: 1}}},
 			"gap":      {Gaps: []*store.Gap{{SetID: b.set.ID}}},
 			"run":      {Runs: []store.Run{{SetID: b.set.ID}}},

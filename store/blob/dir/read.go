@@ -94,7 +94,8 @@ func openRegular(f *folder, name string) (*os.File, os.FileInfo, error) {
 			return nil, nil, err
 		}
 		opened, err := file.Stat()
-		if err == nil && os.SameFile(info, opened) {
+		// A FIFO may have got the number of the file that it replaced.
+		if err == nil && os.SameFile(info, opened) && opened.Mode().IsRegular() {
 			return file, opened, nil
 		}
 		file.Close()

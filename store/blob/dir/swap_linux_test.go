@@ -71,3 +71,38 @@ func TestParentSwapped(t *testing.T) {
 		t.Errorf("behind the link: %v, %v", entries, err)
 	}
 }
+
+// TestFileSwapped: a FIFO that takes the place of a file between any two looks, and often its inode number, is not read
+// as a file.
+func TestFileSwapped(t *testing.T) {
+	t.Parallel()
+	m, path := newMirror(t, Options{Durability: DurableNone})
+	at := filepath.Join(path, "file")
+	stop := make(chan struct{})
+	var swapper sync.WaitGroup
+	swapper.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			os.WriteFile(at, nil, 0o600)
+			os.Remove(at)
+			unix.Mkfifo(at, 0o600)
+			os.Remove(at)
+		}
+	})
+	for range 100000 {
+		file, info, err := openRegular(m.folders.top.folder, "file")
+		if err != nil {
+			continue
+		}
+		if !info.Mode().IsRegular() {
+			t.Errorf("opened a %s", info.Mode())
+		}
+		file.Close()
+	}
+	close(stop)
+	swapper.Wait()
+}
