@@ -23,8 +23,10 @@ type Error struct {
 	causes []string
 }
 
-// Cause is the one of all failures (fetch.CauseOf).
-func (e *Error) Cause() string { return fetch.OneCause(append(e.causes, fetch.CauseOf(e.Err))) }
+// Cause is the one of all failures (fetch.CauseOf). Many may ask at once.
+func (e *Error) Cause() string {
+	return fetch.OneCause(append(slices.Clip(e.causes), fetch.CauseOf(e.Err)))
+}
 
 // Error lists every request with its result.
 func (e *Error) Error() string {

@@ -171,3 +171,13 @@ func TestRetryWaits(t *testing.T) {
 		}
 	})
 }
+
+// A page, the log and the engine may ask for the cause of one error at the same time.
+func TestCauseOnlyReads(t *testing.T) {
+	t.Parallel()
+	all := []string{"dns", "spare"}
+	e := &Error{Err: errors.New("x"), causes: all[:1]}
+	if got := e.Cause(); got != "dns" || all[1] != "spare" {
+		t.Errorf("cause %q, and behind the causes stands %q", got, all[1])
+	}
+}

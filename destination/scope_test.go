@@ -133,14 +133,9 @@ func TestScopeAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := NewFilter([]string{"https://**"}, []string{"**/tmp/**", "**.bak"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	n := testing.AllocsPerRun(100, func() {
 		for _, u := range [...]string{"https://lib.example/a/b/c.pdf", "https://CDN.example:443/data/x?y", "https://evil.example/"} {
 			s.Contains(u)
-			f.Passes(u)
 		}
 	})
 	if n != 0 {
