@@ -33,16 +33,16 @@ type rig struct {
 	wakes atomic.Int64 // deliveries that the engine was told of, by commit
 
 	mu       sync.Mutex
-	told     store.Subscription // what the keeper made known last
-	moved    []string           // self links that were no topic (S-64)
-	doubtful int                // pulls asked for because of signatures (S-85)
-	large    int                // and because of sizes (S-69)
-	rejected []string           // why content was not taken, or taken as malformed
+	told     map[int64]store.Subscription // what the keeper made known last of each
+	moved    []string                     // self links that were no topic (S-64)
+	doubtful int                          // pulls asked for because of signatures (S-85)
+	large    int                          // and because of sizes (S-69)
+	rejected []string                     // why content was not taken, or taken as malformed
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t}
+	r := &rig{t: t, told: map[int64]store.Subscription{}}
 	ctx := context.Background()
 	var err error
 	if r.st, err = sqlite.Open(ctx, filepath.Join(t.TempDir(), "state.db"), sqlite.Options{}); err != nil {
@@ -84,7 +84,7 @@ func (r *rig) listen() {
 	var cb *callback.Callback
 	r.keeper = subscribe.New(subscribe.Options{
 		Store: r.st, Send: r.out.Send, Callback: func(token string) string { return r.base + token }, Now: r.now,
-		Changed: func(s store.Subscription) { cb.Changed(s); r.count(func() { r.told = s }) },
+		Changed: func(s store.Subscription) { cb.Changed(s); r.count(func() { r.told[s.ID] = s }) },
 	})
 	cb = callback.New(callback.Options{
 		Store: r.st, Keeper: r.keeper, BasePath: "/cb", MaxBody: 1 << 20, Now: r.now,
