@@ -90,7 +90,7 @@ func uninterrupted(call func() error) error {
 }
 
 // setModTime sets only the modification time, of the open file itself: futimens(3), which x/sys
-// does not have. By its name it takes a tenth of what a small file costs.
+// does not have. By its name the file would be looked up once more for each resource.
 func (s *stage) setModTime() error {
 	mtime, err := unix.TimeToTimespec(s.mtime)
 	if err != nil {
