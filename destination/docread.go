@@ -84,14 +84,14 @@ func (w *walk) unchanged(ctx context.Context, t *docRead, a *answer) (*Document,
 		p.LastModified = t.validators.LastModified
 	}
 	w.tour.Lists++
-	if err := w.v.Unchanged(ctx, p); err != nil {
+	if err := w.v.List(ctx, p, &List{}); err != nil {
 		return nil, w.stopped(err)
 	}
 	return nil, nil
 }
 
-// list passes a list to the visitor. Its first entry e was read already, nil for an empty list.
-func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, e *rsdoc.Entry) error {
+// list hands a list to the visitor. Its first entry was read already, nil for an empty list.
+func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, first *rsdoc.Entry) error {
 	p := t.part
 	if t.known != nil { // the remembered index must not come back
 		if err := w.r.remember(ctx, &Document{URL: p.URL, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
@@ -100,12 +100,13 @@ func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, e *rsdoc
 		t.known, t.validators = nil, Meta{}
 	}
 	if !t.entered {
+		t.entered = true
 		meta := p.Meta // of a request already answered: the visitor may set validators
-		verdict, err := w.enter(ctx, t)
+		wanted, err := w.v.Enter(ctx, p)
 		if p.Meta = meta; err != nil {
 			return w.stopped(err)
 		}
-		if verdict == Skip {
+		if !wanted {
 			return nil
 		}
 	}
@@ -113,36 +114,16 @@ func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, e *rsdoc
 	if err != nil {
 		return err
 	}
-	if err := w.v.Begin(ctx, p, h); err != nil {
-		return w.stopped(err)
+	l := &List{Head: h, doc: doc, first: first, kind: t.kind}
+	err = w.v.List(ctx, p, l)
+	if l.whole { // well-formed to its last byte (F58)
+		w.tour.Lists++
+		w.reads++
 	}
-	for e != nil {
-		if err := w.v.Entry(ctx, p, e); err != nil {
-			return w.stopped(err)
-		}
-		if e, err = doc.Next(); err == io.EOF {
-			break
-		}
-		if err != nil {
-			return broken(err)
-		}
-	}
-	return w.listEnd(ctx, t, doc)
-}
-
-// listEnd is reached only by a list that was well-formed to its last byte (F58).
-func (w *walk) listEnd(ctx context.Context, t *docRead, doc *rsdoc.Reader) error {
-	h, err := doc.Head()
-	if err != nil {
-		return err
-	}
-	if err := h.Expect(t.kind); err != nil { // the root's rs:md may stand behind the entries [5]
-		return err
-	}
-	w.tour.Lists++
-	w.reads++
-	n, first := doc.Skipped()
-	if err := w.v.End(ctx, t.part, h, n, first); err != nil {
+	switch {
+	case l.err != nil:
+		return l.err
+	case err != nil:
 		return w.stopped(err)
 	}
 	return nil

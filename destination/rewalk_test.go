@@ -21,7 +21,7 @@ func TestWalkAgain(t *testing.T) {
 	})
 	r := testReader(t, nil)
 	known := map[string]Meta{}
-	remember := func(p *Part) Verdict { known[p.URL] = Meta{}; return Read }
+	remember := func(p *Part) bool { known[p.URL] = Meta{}; return true }
 	root := Ref{URL: s.URL + "/index"}
 	v := &keeping{log: log{enter: remember}, known: known}
 	tour, err := r.Walk(t.Context(), root, rsdoc.KindResourceList, v)
@@ -30,10 +30,10 @@ func TestWalkAgain(t *testing.T) {
 	}
 	s.requests()
 	var entered []string
-	v = &keeping{log: log{enter: func(p *Part) Verdict {
+	v = &keeping{log: log{enter: func(p *Part) bool {
 		entered = append(entered, fmt.Sprintf("%s below %s, index unchanged %v", pathOf(p.URL), pathOf(p.Parent), p.NotModified))
 		p.ETag = known[p.URL].ETag
-		return Recheck
+		return true
 	}}, known: known}
 	tour, err = r.Walk(t.Context(), root, rsdoc.KindResourceList, v)
 	if err != nil || !tour.Complete || tour.Lists != 2 || !tour.Root.NotModified || tour.Root.Head.Kind != rsdoc.KindResourceList {
@@ -48,7 +48,7 @@ func TestWalkAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{"unchanged /a", "unchanged /b"}, v.lines); diff != "" {
 		t.Error(diff)
 	}
-	tour, err = r.Walk(t.Context(), root, rsdoc.KindResourceList, &log{enter: func(*Part) Verdict { return Skip }})
+	tour, err = r.Walk(t.Context(), root, rsdoc.KindResourceList, &log{enter: func(*Part) bool { return false }})
 	if err != nil || !tour.Complete || s.requests() != "/index 304" {
 		t.Errorf("skipping: %+v, %v", tour, err)
 	}
@@ -64,7 +64,7 @@ func TestWalkAgain(t *testing.T) {
 	if _, err = r.Walk(t.Context(), Ref{URL: s.URL + "/lone"}, rsdoc.KindResourceList, v); err != nil {
 		t.Fatal(err)
 	}
-	l := &log{enter: func(p *Part) Verdict { p.ETag = known[p.URL].ETag; return Recheck }}
+	l := &log{enter: func(p *Part) bool { p.ETag = known[p.URL].ETag; return true }}
 	tour, err = r.Walk(t.Context(), Ref{URL: s.URL + "/lone"}, rsdoc.KindResourceList, l)
 	if err != nil || !tour.Complete || tour.Root != nil || s.requests() != "/lone 200, /lone 304" {
 		t.Errorf("lone list: %+v, %v", tour, err)
@@ -77,9 +77,12 @@ type keeping struct {
 	known map[string]Meta
 }
 
-func (k *keeping) End(ctx context.Context, p *Part, h *rsdoc.Head, skipped int64, first error) error {
-	k.known[p.URL] = p.Meta
-	return k.log.End(ctx, p, h, skipped, first)
+func (k *keeping) List(ctx context.Context, p *Part, l *List) error {
+	err := k.log.List(ctx, p, l)
+	if err == nil && l.Head != nil {
+		k.known[p.URL] = p.Meta
+	}
+	return err
 }
 
 // Shapes change: an index becomes a list and an index again.
@@ -99,7 +102,7 @@ func TestWalkChangingShape(t *testing.T) {
 	} {
 		s.set("/", step.page)
 		entered := 0
-		v := &log{enter: func(*Part) Verdict { entered++; return Read }}
+		v := &log{enter: func(*Part) bool { entered++; return true }}
 		tour, err := r.Walk(t.Context(), Ref{URL: s.URL + "/"}, rsdoc.KindResourceList, v)
 		if err != nil || !tour.Complete || entered == 0 {
 			t.Errorf("step %d: %+v, entered %d, %v", i, tour, entered, err)

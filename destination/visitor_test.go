@@ -16,7 +16,7 @@ type log struct {
 	lines   []string
 	entries int
 	quiet   bool // count entries only
-	enter   func(p *Part) Verdict
+	enter   func(p *Part) bool
 	entry   func(e *rsdoc.Entry) error
 	failed  []error
 }
@@ -35,41 +35,36 @@ func (l *log) say(format string, args ...any) {
 	}
 }
 
-func (l *log) Enter(_ context.Context, p *Part) (Verdict, error) {
-	if l.enter == nil {
-		return Read, nil
+func (l *log) Enter(_ context.Context, p *Part) (bool, error) {
+	return l.enter == nil || l.enter(p), nil
+}
+
+func (l *log) List(_ context.Context, p *Part, list *List) error {
+	if list.Head == nil {
+		l.say("unchanged %s", pathOf(p.URL))
+		return nil
 	}
-	return l.enter(p), nil
-}
-
-func (l *log) Unchanged(_ context.Context, p *Part) error {
-	l.say("unchanged %s", pathOf(p.URL))
-	return nil
-}
-
-func (l *log) Begin(_ context.Context, p *Part, h *rsdoc.Head) error {
-	l.say("begin %s %s", pathOf(p.URL), h.Kind)
-	return nil
-}
-
-func (l *log) Entry(_ context.Context, _ *Part, e *rsdoc.Entry) error {
-	l.entries++
-	l.say("entry %s", pathOf(e.Loc))
-	if l.entry != nil {
-		return l.entry(e)
+	l.say("begin %s %s", pathOf(p.URL), list.Head.Kind)
+	if err := list.Each(l.each); err != nil {
+		return err
 	}
-	return nil
-}
-
-func (l *log) End(_ context.Context, p *Part, _ *rsdoc.Head, skipped int64, first error) error {
-	if skipped > 0 {
-		l.say("end %s skipped %d", pathOf(p.URL), skipped)
-		if first == nil {
+	if list.Skipped > 0 {
+		l.say("end %s skipped %d", pathOf(p.URL), list.Skipped)
+		if list.Fault == nil {
 			return errors.New("skipped entries without a reason")
 		}
 		return nil
 	}
 	l.say("end %s", pathOf(p.URL))
+	return nil
+}
+
+func (l *log) each(e *rsdoc.Entry) error {
+	l.entries++
+	l.say("entry %s", pathOf(e.Loc))
+	if l.entry != nil {
+		return l.entry(e)
+	}
 	return nil
 }
 

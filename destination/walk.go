@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"errors"
+	"io"
 
 	"resyncd/destination/rsdoc"
 )
@@ -16,34 +17,54 @@ type Part struct {
 	Meta
 }
 
-// Verdict is a Visitor's decision about a part that the index names.
-type Verdict uint8
-
-// Recheck asks conditionally with the validators that the Visitor put into the Part's Meta.
-const (
-	Read Verdict = iota
-	Skip
-	Recheck
-)
-
 // Visitor receives a walk, from one goroutine, part after part, in the index's order. An error that it returns ends the
 // walk and is returned by Walk unchanged.
 type Visitor interface {
-	// Enter is called before a list is fetched, with the index's metadata; it may set p.ETag and p.LastModified. Enter
-	// is called for indexes too, which look like lists before, and then neither Begin nor Unchanged follows.
-	Enter(ctx context.Context, p *Part) (Verdict, error)
-	// Unchanged is called for a part that answered 304.
-	Unchanged(ctx context.Context, p *Part) error
-	// Begin is called when the root of the list was read and is of the expected kind, and again when a transfer broke
-	// off and the part is read anew from its start.
-	Begin(ctx context.Context, p *Part, h *rsdoc.Head) error
-	// Entry receives one entry, valid until it returns. Of one with a Fault only its Loc may be used.
-	Entry(ctx context.Context, p *Part, e *rsdoc.Entry) error
-	// End is called when the list was read to its end. skipped entries were bad; first describes the first of them.
-	End(ctx context.Context, p *Part, h *rsdoc.Head, skipped int64, first error) error
+	// Enter reports whether a list is wanted. It is called before the list is fetched, with the index's metadata; with
+	// validators that Enter puts into the Part's Meta the list is asked for conditionally. Indexes look like lists
+	// before, so Enter is called for them too, and then no List follows.
+	Enter(ctx context.Context, p *Part) (bool, error)
+	// List receives the answer to a list that was entered, and again when a transfer broke off and the list is read
+	// anew from its start.
+	List(ctx context.Context, p *Part, l *List) error
 	// Failed is called for a list or index that could not be read, or is not what it should be (F58), and once for all
 	// that is left where nothing answers any more. The walk goes on and is incomplete.
 	Failed(ctx context.Context, p *Part, err error) error
+}
+
+// List is one reading of a list.
+type List struct {
+	// Head is that of a root of the expected kind, and nil if the answer was 304. A root may go on behind its entries
+	// [5], so all of it is known after Each.
+	Head *rsdoc.Head
+	// Skipped counts the bad entries, and Fault describes the first of them, after Each.
+	Skipped int64
+	Fault   error
+
+	doc   *rsdoc.Reader
+	first *rsdoc.Entry // nil for an empty list
+	kind  rsdoc.Kind
+	whole bool  // read to its end
+	err   error // the document's, not the visitor's
+}
+
+// Each passes on each entry, valid until fn returns; of one with a Fault only its Loc may be used. A list proves
+// nothing unless Each returns nil.
+func (l *List) Each(fn func(*rsdoc.Entry) error) error {
+	for e := l.first; e != nil; {
+		if err := fn(e); err != nil {
+			return err
+		}
+		var err error
+		if e, err = l.doc.Next(); err != nil && err != io.EOF {
+			l.err = broken(err)
+			return l.err
+		}
+	}
+	l.err = l.Head.Expect(l.kind)
+	l.whole = l.err == nil
+	l.Skipped, l.Fault = l.doc.Skipped()
+	return l.err
 }
 
 // Tour is what a walk did.
@@ -109,13 +130,11 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 	}
 	t := &docRead{part: p, kind: kind, known: known}
 	if known == nil || p.Depth > 0 {
-		verdict, err := w.enter(ctx, t)
-		if err != nil || verdict == Skip {
+		t.entered = true
+		if wanted, err := w.v.Enter(ctx, p); err != nil || !wanted {
 			return err
 		}
-		if verdict == Recheck {
-			t.validators = validatorsOf(p.Meta)
-		}
+		t.validators = validatorsOf(p.Meta)
 	}
 	if known != nil {
 		t.validators = validators(known)
@@ -134,11 +153,6 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 		return nil
 	}
 	return w.index(ctx, p, index, kind, path)
-}
-
-func (w *walk) enter(ctx context.Context, t *docRead) (Verdict, error) {
-	t.entered = true
-	return w.v.Enter(ctx, t.part)
 }
 
 // read makes attempts until the document is read or has failed. An index is returned, a list has gone to the visitor.

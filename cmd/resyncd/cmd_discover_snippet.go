@@ -190,18 +190,14 @@ type scout struct {
 }
 
 // Enter implements destination.Visitor.
-func (*scout) Enter(context.Context, *destination.Part) (destination.Verdict, error) {
-	return destination.Read, nil
+func (*scout) Enter(context.Context, *destination.Part) (bool, error) { return true, nil }
+
+// List implements destination.Visitor.
+func (s *scout) List(_ context.Context, _ *destination.Part, l *destination.List) error {
+	return l.Each(s.entry)
 }
 
-// Unchanged implements destination.Visitor.
-func (*scout) Unchanged(context.Context, *destination.Part) error { return nil }
-
-// Begin implements destination.Visitor.
-func (*scout) Begin(context.Context, *destination.Part, *rsdoc.Head) error { return nil }
-
-// Entry implements destination.Visitor.
-func (s *scout) Entry(_ context.Context, _ *destination.Part, e *rsdoc.Entry) error {
+func (s *scout) entry(e *rsdoc.Entry) error {
 	if !s.scope.Contains(e.Loc) {
 		u, err := url.Parse(e.Loc)
 		if err == nil && u.Host != "" && utf8.ValidString(u.Host) && (u.Scheme == "http" || u.Scheme == "https") {
@@ -213,9 +209,6 @@ func (s *scout) Entry(_ context.Context, _ *destination.Part, e *rsdoc.Entry) er
 	}
 	return nil
 }
-
-// End implements destination.Visitor.
-func (*scout) End(context.Context, *destination.Part, *rsdoc.Head, int64, error) error { return nil }
 
 // Failed implements destination.Visitor.
 func (*scout) Failed(context.Context, *destination.Part, error) error { return nil }

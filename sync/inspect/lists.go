@@ -164,22 +164,28 @@ type listVisitor struct {
 }
 
 // Enter implements destination.Visitor.
-func (v *listVisitor) Enter(_ context.Context, p *destination.Part) (destination.Verdict, error) {
+func (v *listVisitor) Enter(_ context.Context, p *destination.Part) (bool, error) {
 	if v.changes && p.Until.Known() && v.s.from.Known() && store.Micros(p.Until) < v.s.from {
-		return destination.Skip, nil // older than all that is listed
+		return false, nil // older than all that is listed
 	}
-	return destination.Read, nil
+	return true, nil
 }
 
-// Unchanged implements destination.Visitor.
-func (v *listVisitor) Unchanged(context.Context, *destination.Part) error { return nil }
+// List implements destination.Visitor. No list is asked for conditionally.
+func (v *listVisitor) List(_ context.Context, p *destination.Part, l *destination.List) error {
+	v.begin(p, l.Head)
+	if err := l.Each(v.entry); err != nil {
+		return err
+	}
+	v.end(p, l.Skipped, l.Fault)
+	return nil
+}
 
-// Begin implements destination.Visitor.
-func (v *listVisitor) Begin(_ context.Context, p *destination.Part, h *rsdoc.Head) error {
+func (v *listVisitor) begin(p *destination.Part, h *rsdoc.Head) {
 	v.now = store.Micros(p.Date)
 	v.span = rsdoc.Interval{From: h.From, Until: h.Until}
 	if v.changes {
-		return nil
+		return
 	}
 	v.at = store.Micros(h.At)
 	if !v.at.Known() {
@@ -200,7 +206,6 @@ func (v *listVisitor) Begin(_ context.Context, p *destination.Part, h *rsdoc.Hea
 		v.s.from = v.at
 	}
 	v.s.to = max(v.s.to, v.at)
-	return nil
 }
 
 // past is an instant as far as it can be true: nothing is known of the time after the Source's own now.
@@ -211,8 +216,7 @@ func (v *listVisitor) past(m store.Micros) store.Micros {
 	return m
 }
 
-// Entry implements destination.Visitor.
-func (v *listVisitor) Entry(_ context.Context, _ *destination.Part, e *rsdoc.Entry) error {
+func (v *listVisitor) entry(e *rsdoc.Entry) error {
 	d := &said{URI: e.Loc, Set: v.n, Length: e.Length, At: v.at, LastMod: store.Micros(e.LastMod)}
 	for _, digest := range e.Digests {
 		if d.Digest == "" {
@@ -231,8 +235,7 @@ func (v *listVisitor) Entry(_ context.Context, _ *destination.Part, e *rsdoc.Ent
 	return v.p.keep(d)
 }
 
-// End implements destination.Visitor.
-func (v *listVisitor) End(_ context.Context, p *destination.Part, h *rsdoc.Head, skipped int64, first error) error {
+func (v *listVisitor) end(p *destination.Part, skipped int64, first error) {
 	v.read++
 	if skipped > 0 {
 		v.s.unread = true
@@ -246,7 +249,6 @@ func (v *listVisitor) End(_ context.Context, p *destination.Part, h *rsdoc.Head,
 		}
 		v.s.spans = append(v.s.spans, v.span)
 	}
-	return nil
 }
 
 // Failed implements destination.Visitor.

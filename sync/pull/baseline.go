@@ -158,33 +158,33 @@ func (b *Baseline) Open(ctx context.Context) error {
 }
 
 // Enter implements destination.Visitor.
-func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
+func (b *Baseline) Enter(ctx context.Context, part *destination.Part) (bool, error) {
 	if !b.o.Changed || b.begun {
-		return destination.Read, nil
+		return true, nil
 	}
 	if part.Parent != "" && !part.NotModified {
-		return destination.Read, b.Open(ctx) // the index changed: all its parts are read
+		return true, b.Open(ctx) // the index changed: all its parts are read
 	}
 	doc, err := b.Document(ctx, part.URL)
 	switch {
 	case err != nil:
-		return destination.Skip, err
+		return false, err
 	case !doc.Complete:
-		return destination.Read, nil
+		return true, nil
 	}
 	if part.Parent != "" {
 		index, err := b.Document(ctx, part.Parent)
 		switch {
 		case err != nil:
-			return destination.Skip, err
+			return false, err
 		case index.URL == "" || doc.Read < index.Read:
-			return destination.Read, nil // no baseline was completed since the index changed
+			return true, nil // no baseline was completed since the index changed
 		case linksOf(doc).Dated:
-			return destination.Skip, nil // the unchanged index dates this part before its last reading
+			return false, nil // the unchanged index dates this part before its last reading
 		}
 	}
 	part.ETag, part.LastModified = doc.ETag, doc.LastModified
-	return destination.Recheck, nil
+	return true, nil
 }
 
 // dates reports whether an index surely gives a changed part a new date, not one of the same whole second.
@@ -196,8 +196,22 @@ func dates(part *destination.Part) bool {
 	return at%merge.Second != 0 || part.Date.Known() && at+parsed.WeakFor < store.Micros(part.Date)
 }
 
-// Unchanged implements destination.Visitor.
-func (b *Baseline) Unchanged(ctx context.Context, part *destination.Part) error {
+// List implements destination.Visitor.
+func (b *Baseline) List(ctx context.Context, part *destination.Part, l *destination.List) error {
+	if l.Head == nil {
+		return b.unchanged(ctx, part)
+	}
+	if err := b.begin(ctx, part, l.Head); err != nil {
+		return err
+	}
+	if err := l.Each(func(e *rsdoc.Entry) error { return b.entry(ctx, e) }); err != nil {
+		return err
+	}
+	b.end(part, l.Skipped, l.Fault)
+	return nil
+}
+
+func (b *Baseline) unchanged(ctx context.Context, part *destination.Part) error {
 	doc, err := b.Store.Document(ctx, b.SourceID, part.URL)
 	if err != nil {
 		return err
@@ -207,8 +221,7 @@ func (b *Baseline) Unchanged(ctx context.Context, part *destination.Part) error 
 	return nil
 }
 
-// Begin implements destination.Visitor.
-func (b *Baseline) Begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
+func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
 	if b.o.Changed && !b.begun && part.Parent != "" {
 		return errChanged
 	}
@@ -302,8 +315,7 @@ func (b *Baseline) estimate(part *destination.Part) store.Micros {
 	return min(answered, own) - margin
 }
 
-// Entry implements destination.Visitor.
-func (b *Baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entry) error {
+func (b *Baseline) entry(ctx context.Context, e *rsdoc.Entry) error {
 	b.Listed++
 	c := parsed.ContentOf(e)
 	c.State = store.WantPresent
@@ -316,8 +328,7 @@ func (b *Baseline) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entr
 		plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: b.list.part.Trusted, Hinted: e.Fault != ""})
 }
 
-// End implements destination.Visitor.
-func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head, skipped int64, first error) error {
+func (b *Baseline) end(part *destination.Part, skipped int64, first error) {
 	if skipped > 0 {
 		b.Told.Skipped(skipped)
 		b.Log.Warn(
@@ -333,7 +344,6 @@ func (b *Baseline) End(_ context.Context, part *destination.Part, _ *rsdoc.Head,
 	doc.SetID, doc.ETag, doc.LastModified, doc.At = b.Set.ID, etag, modified, b.list.part.At
 	doc.Complete, doc.Body = skipped == b.list.asked, listLinks{Dated: dates(part)}.body()
 	b.docs = append(b.docs, doc)
-	return nil
 }
 
 // Failed implements destination.Visitor.

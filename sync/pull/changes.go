@@ -127,19 +127,19 @@ func (l listLinks) body() []byte {
 }
 
 // Enter implements destination.Visitor. It selects the parts that are worth a request.
-func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (destination.Verdict, error) {
+func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (bool, error) {
 	pos := v.p.Cover.ProvenPosition()
 	from, until := store.Micros(part.From), store.Micros(part.Until)
 	if v.archive {
 		if until.Known() && until < v.hole.From || from.Known() && from > v.hole.Until {
-			return destination.Skip, nil
+			return false, nil
 		}
-		return destination.Read, nil
+		return true, nil
 	}
 	v.list.prev = store.Document{}
 	doc, err := v.p.Document(ctx, part.URL)
 	if err != nil {
-		return destination.Skip, err
+		return false, err
 	}
 	known, closed := doc.Complete, doc.Complete && doc.Until.Known()
 	if known {
@@ -148,19 +148,19 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (desti
 	past := part.Parent != "" && !part.Newest && until.Known() && pos.Known() && until < pos
 	switch {
 	case past && (closed && !v.fresh(doc) || !closed && !v.p.Set.Estimated):
-		return destination.Skip, nil // a list that begins at the position is read
+		return false, nil // a list that begins at the position is read
 	case !known || v.uncached:
-		return destination.Read, nil
+		return true, nil
 	}
 	if part.Parent != "" && !part.Newest && doc.Until.Known() && !v.fresh(doc) &&
 		(!until.Known() || until == doc.Until) {
 		v.list.now = doc.Until
 		v.note(doc)
 		v.p.sawList(doc, v.archive, nil, false)
-		return destination.Skip, nil // closed at its last reading, so it never changes; the newest is asked again [16]
+		return false, nil // closed at its last reading, so it never changes; the newest is asked again [16]
 	}
 	part.ETag, part.LastModified = doc.ETag, doc.LastModified
-	return destination.Recheck, nil
+	return true, nil
 }
 
 // fresh reports whether a closed list may still change, because it was written before its end and read soon after.
@@ -182,8 +182,21 @@ func covers(d store.Document) store.Interval {
 	return coverage.OpenList(d.From, d.LastEntry)
 }
 
-// Unchanged implements destination.Visitor.
-func (v *changeReader) Unchanged(ctx context.Context, part *destination.Part) error {
+// List implements destination.Visitor. A list proves nothing before its end.
+func (v *changeReader) List(ctx context.Context, part *destination.Part, l *destination.List) error {
+	if l.Head == nil {
+		return v.unchanged(ctx, part)
+	}
+	if err := v.begin(ctx, part, l.Head); err != nil {
+		return err
+	}
+	if err := l.Each(func(e *rsdoc.Entry) error { return v.entry(ctx, e) }); err != nil {
+		return err
+	}
+	return v.end(ctx, part, l)
+}
+
+func (v *changeReader) unchanged(ctx context.Context, part *destination.Part) error {
 	doc, err := v.p.Store.Document(ctx, v.p.SourceID, part.URL)
 	if err != nil {
 		return err
@@ -209,8 +222,7 @@ func (v *changeReader) note(doc store.Document) {
 	}
 }
 
-// Begin implements destination.Visitor.
-func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
+func (v *changeReader) begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
 	v.list.links = listLinks{}
 	if l, ok := h.Link(rsdoc.RelArchives); ok {
 		v.list.links.Archives = l.Href
@@ -236,8 +248,7 @@ func (v *changeReader) Begin(ctx context.Context, part *destination.Part, h *rsd
 	return nil
 }
 
-// Entry implements destination.Visitor.
-func (v *changeReader) Entry(ctx context.Context, _ *destination.Part, e *rsdoc.Entry) error {
+func (v *changeReader) entry(ctx context.Context, e *rsdoc.Entry) error {
 	if len(v.buf) >= changeBuffer {
 		if err := v.place(ctx); err != nil {
 			return err
@@ -280,9 +291,8 @@ func (v *changeReader) untold(at store.Version) bool {
 		(v.list.prev.Entries == 0 || v.list.prev.LastEntry.Known() && at.From >= v.list.prev.LastEntry)
 }
 
-// End implements destination.Visitor. A list proves nothing before its end.
-func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc.Head, skipped int64,
-	first error) error {
+func (v *changeReader) end(ctx context.Context, part *destination.Part, l *destination.List) error {
+	skipped, first := l.Skipped, l.Fault
 	if err := v.place(ctx); err != nil {
 		return err
 	}
@@ -307,7 +317,7 @@ func (v *changeReader) End(ctx context.Context, part *destination.Part, h *rsdoc
 		v.err = cmp.Or(v.err, flaw)
 		from = store.NoTime
 	}
-	until := store.Micros(h.Until)
+	until := store.Micros(l.Head.Until)
 	if until.Known() && until > v.list.now+merge.DateCut { // the list cannot tell of changes to come
 		v.p.Log.Info(
 			"a Change List is said to be closed at a time that is still to come; it is taken for an open one",
