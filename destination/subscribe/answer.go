@@ -39,7 +39,6 @@ type hubAnswer struct {
 	cause      string // of reason (fetch.CauseOf)
 	retryAfter time.Duration
 	took       time.Duration
-	cutOff     bool // this process stopped the request
 }
 
 func (h *hubAnswer) health() health {

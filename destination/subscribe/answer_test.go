@@ -255,7 +255,7 @@ func TestVerifyTable(t *testing.T) {
 			for _, topic := range []string{"https://s/t", "https://s/t/"} {
 				w := newWorld(t, 1)
 				m := w.k.moment()
-				s := newRecord(setKey{1, 1}, target{kind: store.ChannelChange, topic: "https://s/t"}, hubA, true, m)
+				s := newRecord(channelKey{1, 1, store.ChannelChange}, "https://s/t", hubA, true, m)
 				s.State, s.Asked = tc.state, 1000
 				if tc.asked {
 					s.Requested = plus(m.now, -time.Hour)

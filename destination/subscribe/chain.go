@@ -76,7 +76,7 @@ func (k *Keeper) replace(ctx context.Context, c chain, top *store.Subscription, 
 			return k.promote(ctx, c, s, top)
 		}
 	}
-	s := newRecord(setKey{top.SourceID, top.SetID}, *t, hub, secret, k.moment())
+	s := newRecord(channelOf(top), t.topic, hub, secret, k.moment())
 	s.Replaces = top.ID
 	_, err := k.add(ctx, s)
 	return err
@@ -112,7 +112,7 @@ func (k *Keeper) endMember(ctx context.Context, seen *store.Subscription) error 
 	if err := k.unlink(ctx, c, s); err != nil {
 		return err
 	}
-	return k.update(ctx, seen, func(s *store.Subscription, m moment) error { end(s, m); return nil })
+	return k.update(ctx, seen, end)
 }
 
 func (k *Keeper) unlink(ctx context.Context, c chain, s *store.Subscription) error {
@@ -170,15 +170,15 @@ func (k *Keeper) askable(c chain, top *store.Subscription, t *target, hub string
 
 // wanted returns the target that s serves, as far as it is known.
 func (k *Keeper) wanted(s *store.Subscription) (t target, secret, ok bool) {
-	key := setKey{s.SourceID, s.SetID}
 	k.mu.Lock()
-	p, planned := k.plans[key.source]
-	chs, known := k.offers[key]
+	of := k.source(s.SourceID)
+	p, planned := of.plan, of.planned
+	chs, known := of.offers[s.SetID]
 	k.mu.Unlock()
 	if !planned || !known {
 		return target{}, false, false
 	}
-	for _, t := range k.targets(key, p, chs) {
+	for _, t := range k.targets(s.SetID, p, chs) {
 		if t.kind == s.Kind && t.topic == s.Topic {
 			return t, p.Secret, true
 		}
@@ -203,8 +203,7 @@ func (k *Keeper) rotate(ctx context.Context, id int64) error {
 	if err != nil {
 		return ignore(err, errMeanwhile)
 	}
-	t := target{kind: old.Kind, topic: old.Topic}
-	s := newRecord(setKey{old.SourceID, old.SetID}, t, old.Hub, old.Secret != "", m)
+	s := newRecord(channelOf(&old), old.Topic, old.Hub, old.Secret != "", m)
 	s.Replaces, s.Profile = old.ID, ladder.Settled(old.Profile)
 	_, err = k.add(ctx, s)
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"resyncd/destination"
@@ -31,25 +32,25 @@ func Offered(found []destination.Channel) []Channel {
 // unsubscribed (S-13, F32). A channel that is no longer named is unsubscribed, because the caller has seen that twice
 // (F71). One that the operator cancelled stays off.
 func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []Channel) error {
-	key := setKey{sourceID, setID}
 	own := make([]Channel, len(chs))
 	for i, c := range chs {
 		own[i] = Channel{Kind: c.Kind, Topic: c.Topic, Hubs: slices.Clone(c.Hubs)}
 	}
 	k.mu.Lock()
-	p, ok := k.plans[sourceID]
-	if ok {
-		k.offers[key] = own
+	s := k.source(sourceID)
+	p, planned := s.plan, s.planned
+	if planned {
+		s.offers[setID] = own
 	}
 	k.mu.Unlock()
-	if !ok {
+	if !planned {
 		return fmt.Errorf("set channels of source %d: it has no plan", sourceID)
 	}
 	k.chainMu.Lock()
 	defer k.chainMu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
 	if err == nil {
-		err = k.reconcileSet(ctx, key, p, k.targets(key, p, own), all)
+		err = k.reconcileSet(ctx, sourceID, setID, p, own, all)
 	}
 	if err != nil {
 		return fmt.Errorf("set channels of %s: %w", p.Name, err)
@@ -86,36 +87,33 @@ func (k *Keeper) followPlan(ctx context.Context, sourceID int64) error {
 		return err
 	}
 	k.mu.Lock()
-	p, ok := k.plans[sourceID]
-	offers := map[setKey][]Channel{}
-	for _, s := range all {
-		// What a set offers is unknown before its first discovery; until then only switching push off has consequences.
-		key := setKey{sourceID, s.SetID}
-		if chs, known := k.offers[key]; known || !p.Push {
-			offers[key] = chs
-		}
-	}
-	for key, chs := range k.offers {
-		if key.source == sourceID {
-			offers[key] = chs
-		}
-	}
+	of := k.source(sourceID)
+	p, planned := of.plan, of.planned
+	offers := maps.Clone(of.offers)
 	k.mu.Unlock()
-	if !ok {
+	if !planned {
 		return nil
 	}
+	for _, s := range all {
+		// What a set offers is unknown before its first discovery; until then only switching push off has consequences.
+		if _, known := offers[s.SetID]; !known && !p.Push {
+			offers[s.SetID] = nil
+		}
+	}
 	var errs []error
-	for key, chs := range offers {
-		errs = append(errs, k.reconcileSet(ctx, key, p, k.targets(key, p, chs), all))
+	for set, chs := range offers {
+		errs = append(errs, k.reconcileSet(ctx, sourceID, set, p, chs, all))
 	}
 	return errors.Join(errs...)
 }
 
 // all are the subscriptions of the Source.
-func (k *Keeper) reconcileSet(ctx context.Context, key setKey, p Plan, want []target, all []store.Subscription) error {
+func (k *Keeper) reconcileSet(ctx context.Context, sourceID, setID int64, p Plan, chs []Channel,
+	all []store.Subscription) error {
+	want := k.targets(setID, p, chs)
 	var errs []error
 	for _, kind := range []store.ChannelKind{store.ChannelChange, store.ChannelFramework, store.ChannelFeed} {
-		f := channelKey{key, kind}
+		f := channelKey{sourceID, setID, kind}
 		c := chainOf(all, f)
 		var mine []target
 		for _, t := range want {
@@ -128,7 +126,7 @@ func (k *Keeper) reconcileSet(ctx context.Context, key setKey, p Plan, want []ta
 			continue
 		}
 		for i := range mine {
-			errs = append(errs, k.reconcileChannel(ctx, key, p, &mine[i], chainFor(c, mine, i)))
+			errs = append(errs, k.reconcileChannel(ctx, f, p, &mine[i], chainFor(c, mine, i)))
 		}
 	}
 	return errors.Join(errs...)
@@ -156,10 +154,10 @@ func chainFor(c chain, targets []target, i int) chain {
 	return out
 }
 
-func (k *Keeper) reconcileChannel(ctx context.Context, key setKey, p Plan, t *target, c chain) error {
+func (k *Keeper) reconcileChannel(ctx context.Context, f channelKey, p Plan, t *target, c chain) error {
 	heads := c.heads()
 	if len(heads) == 0 {
-		_, err := k.add(ctx, newRecord(key, *t, t.hubs[0], p.Secret, k.moment()))
+		_, err := k.add(ctx, newRecord(f, t.topic, t.hubs[0], p.Secret, k.moment()))
 		return err
 	}
 	// A crash or another process may leave several heads.

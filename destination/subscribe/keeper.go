@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"resyncd/destination/fetch"
@@ -29,8 +28,8 @@ type Options struct {
 	// Rediscover reads again what a set offers and hands it to SetChannels, before renewals (S-13). It must end with
 	// its context; a renewal does not depend on it.
 	Rediscover func(ctx context.Context, sourceID, setID int64) error
-	// Changed receives each durable change of a subscription, never an older state after a newer one; may be nil. It
-	// must be quick and not call the Keeper.
+	// Changed receives each durable change of a subscription, never an older state after a newer one, from several
+	// goroutines; may be nil. It must be quick and not call the Keeper.
 	Changed func(store.Subscription)
 
 	random func() float64 // in [0, 1), from several goroutines; for tests
@@ -64,29 +63,32 @@ type Keeper struct {
 	// other's work. It is held over writes to the store, never while a peer is waited for.
 	chainMu sync.Mutex
 
-	// changeSeq orders the changes of records. It is taken inside the transaction.
-	changeSeq atomic.Uint64
-
-	changedMu sync.Mutex // held while Changed is called
+	// records are locked, each by its ID, from the write of a change until everybody knows of it: otherwise an older
+	// state could be announced after a newer one. Many, so that hubs hardly wait for one another's writes.
+	records [256]sync.Mutex
 
 	mu      sync.Mutex // never held over a write or a request
-	plans   map[int64]Plan
-	dropped map[int64]Plan // of removed Sources, still to be unsubscribed
-	offers  map[setKey][]Channel
-	replan  map[int64]bool // their plan changed
+	sources map[int64]*source
+	replan  map[int64]bool // Sources whose subscriptions are to be brought in line with their plan
 	warned  map[string]bool
 	// suspected is what was done about silent hubs, which the next process may do once more.
-	suspected   map[channelKey]suspicion
-	table       timetable
-	hosts       hosts
-	rediscovery rediscoveries
-	running     bool
-	rescan      bool // another process may have written to the store
+	suspected map[channelKey]suspicion
+	table     timetable
+	hosts     hosts
+	running   bool
+	rescan    bool // another process may have written to the store
 
-	wake chan struct{} // capacity 1
+	wake        chan struct{} // capacity 1
+	discovering chan struct{} // a running discovery holds a place
 }
 
-type setKey struct{ source, set int64 }
+// source is what is known of a Source beside its records. Guarded by Keeper.mu.
+type source struct {
+	plan    Plan
+	planned bool                // else only unsubscriptions are carried out
+	offers  map[int64][]Channel // of the sets that were discovered
+	asked   map[int64]*discovery
+}
 
 const (
 	leaseDefault = 10 * 24 * time.Hour // S-57
@@ -109,13 +111,23 @@ func New(o Options) *Keeper {
 	}
 	return &Keeper{
 		o: o, started: time.Now(),
-		plans: map[int64]Plan{}, dropped: map[int64]Plan{}, offers: map[setKey][]Channel{}, replan: map[int64]bool{},
-		warned:    map[string]bool{},
-		suspected: map[channelKey]suspicion{},
-		table:     newTimetable(), hosts: newHosts(), rediscovery: newRediscoveries(),
-		wake: make(chan struct{}, 1),
+		sources: map[int64]*source{}, replan: map[int64]bool{}, warned: map[string]bool{},
+		suspected: map[channelKey]suspicion{}, table: newTimetable(), hosts: hosts{}, wake: make(chan struct{}, 1), discovering: make(chan struct{}, discoveriesAtOnce),
 	}
 }
+
+// source is called with Keeper.mu held.
+func (k *Keeper) source(id int64) *source {
+	s := k.sources[id]
+	if s == nil {
+		s = &source{}
+		s.forget()
+		k.sources[id] = s
+	}
+	return s
+}
+
+func (s *source) forget() { s.offers, s.asked = map[int64][]Channel{}, map[int64]*discovery{} }
 
 // SetSource sets how a Source is to be followed. Subscriptions of a Source without a plan rest.
 func (k *Keeper) SetSource(sourceID int64, p Plan) {
@@ -124,13 +136,12 @@ func (k *Keeper) SetSource(sourceID int64, p Plan) {
 	}
 	p.Lease = min(max(p.Lease, time.Second), leaseMost)
 	k.mu.Lock()
-	if _, known := k.plans[sourceID]; !known {
+	s := k.source(sourceID)
+	if !s.planned {
 		k.table.offset = 0 // spreads what became overdue (S-56)
 	}
-	k.plans[sourceID] = p
-	delete(k.dropped, sourceID)
+	s.plan, s.planned = p, true
 	k.replan[sourceID] = true
-	k.touchSource(sourceID)
 	k.mu.Unlock()
 	k.signal()
 }
@@ -155,11 +166,12 @@ func (k *Keeper) now() store.Micros { return store.MicrosOf(k.o.Now()) }
 // F15
 func (k *Keeper) uptime() time.Duration { return time.Since(k.started) }
 
-func (k *Keeper) planOf(sourceID int64) (Plan, bool) {
+// planOf returns the plan of a Source; of one that was dropped it is the last.
+func (k *Keeper) planOf(sourceID int64) (p Plan, planned bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p, ok := k.plans[sourceID]
-	return p, ok
+	s := k.source(sourceID)
+	return s.plan, s.planned
 }
 
 // logger never shows the callback.
@@ -175,12 +187,18 @@ var (
 	errMeanwhile = errors.New("changed meanwhile") // the decision was made on an older state
 )
 
+func (k *Keeper) lock(id int64) (unlock func()) {
+	m := &k.records[id%int64(len(k.records))]
+	m.Lock()
+	return m.Unlock
+}
+
 // change applies fn to a record durably and announces the result.
 func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscription) error) (store.Subscription, error) {
+	defer k.lock(id)()
 	var before store.Subscription
-	var seq uint64
 	s, err := k.o.Store.ChangeSubscription(ctx, id, func(s *store.Subscription) error {
-		before, seq = *s, k.changeSeq.Add(1)
+		before = *s
 		s.Cause = "" // of another reason than before, unless fn sets it
 		err := fn(s)
 		if s.Cause == "" && s.Reason == before.Reason {
@@ -190,10 +208,10 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	})
 	switch {
 	case errors.Is(err, errKeep):
-		k.observe(before, seq)
+		k.observe(before)
 		return before, nil
 	case errors.Is(err, errMeanwhile):
-		k.observe(before, seq) // the caller knew an older record
+		k.observe(before) // the caller knew an older record
 		return before, err
 	case errors.Is(err, store.ErrNotFound):
 		k.forget(id)
@@ -201,11 +219,26 @@ func (k *Keeper) change(ctx context.Context, id int64, fn func(*store.Subscripti
 	case err != nil:
 		return store.Subscription{}, fmt.Errorf("change subscription %d: %w", id, err)
 	}
-	k.observe(s, seq)
+	k.observe(s)
 	if s != before {
-		k.notify(before.State, s, seq)
+		k.notify(before.State, s)
 	}
 	return s, nil
+}
+
+// reread takes a record as the store has it now.
+func (k *Keeper) reread(ctx context.Context, id int64) error {
+	defer k.lock(id)()
+	s, err := k.o.Store.Subscription(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		k.forget(id)
+		return nil
+	case err != nil:
+		return err
+	}
+	k.observe(s)
+	return nil
 }
 
 // add records and announces a new subscription, with the rung that works at its hub (T-05).
@@ -218,25 +251,15 @@ func (k *Keeper) add(ctx context.Context, s store.Subscription) (store.Subscript
 	if err := k.o.Store.AddSubscription(ctx, &s); err != nil {
 		return store.Subscription{}, fmt.Errorf("record a subscription to %s: %w", fetch.RedactURL(s.Topic), err)
 	}
-	seq := k.changeSeq.Add(1)
-	k.observe(s, seq)
-	k.notify("", s, seq)
+	if err := k.reread(ctx, s.ID); err != nil {
+		return store.Subscription{}, err
+	}
+	k.notify("", s)
 	return s, nil
 }
 
-func (k *Keeper) newest(s store.Subscription, seq uint64) store.Subscription {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if r := k.table.entries[s.ID]; r != nil && r.seq > seq {
-		return r.sub
-	}
-	return s
-}
-
-func (k *Keeper) notify(from store.SubscriptionState, s store.Subscription, seq uint64) {
-	k.changedMu.Lock()
-	k.o.Changed(k.newest(s, seq))
-	k.changedMu.Unlock()
+func (k *Keeper) notify(from store.SubscriptionState, s store.Subscription) {
+	k.o.Changed(s)
 	if from == s.State {
 		return
 	}

@@ -42,8 +42,7 @@ func (k *Keeper) bringBack(ctx context.Context, s store.Subscription, m moment) 
 	if p, ok := k.planOf(s.SourceID); ok {
 		secret = p.Secret
 	}
-	t := target{kind: s.Kind, topic: s.Topic}
-	_, err := k.add(ctx, newRecord(setKey{s.SourceID, s.SetID}, t, s.Hub, secret, m))
+	_, err := k.add(ctx, newRecord(channelOf(&s), s.Topic, s.Hub, secret, m))
 	return err
 }
 
@@ -132,23 +131,10 @@ func RequestCancel(ctx context.Context, st store.Subscriptions, now time.Time, s
 // this process knows it, until the hub confirms or the lease has run out (S-91).
 func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
 	k.mu.Lock()
-	p, planned := k.plans[sourceID]
-	if planned {
-		k.dropped[sourceID] = p
-	}
-	delete(k.plans, sourceID)
+	s := k.source(sourceID)
+	s.planned = false
+	s.forget()
 	delete(k.replan, sourceID)
-	for key := range k.offers {
-		if key.source == sourceID {
-			delete(k.offers, key)
-		}
-	}
-	for key, s := range k.rediscovery.sets {
-		if key.source == sourceID && !s.underway {
-			delete(k.rediscovery.sets, key)
-		}
-	}
-	k.touchSource(sourceID)
 	k.mu.Unlock()
 
 	k.chainMu.Lock()

@@ -45,9 +45,9 @@ func remaining(s *store.Subscription, now store.Micros) time.Duration {
 }
 
 // newRecord is a subscription that no hub was asked for yet (S-21, S-22, S-24).
-func newRecord(key setKey, t target, hub string, secret bool, m moment) store.Subscription {
+func newRecord(f channelKey, topic, hub string, secret bool, m moment) store.Subscription {
 	s := store.Subscription{
-		SourceID: key.source, SetID: key.set, Kind: t.kind, Topic: t.topic, Hub: hub,
+		SourceID: f.source, SetID: f.set, Kind: f.kind, Topic: topic, Hub: hub,
 		Token: base64.RawURLEncoding.EncodeToString(random32()), State: store.SubWanted,
 		Requested: store.NoTime, Verified: store.NoTime, Renew: store.NoTime, Expires: store.NoTime,
 		Rotated: m.now, Next: m.now, Ended: store.NoTime,

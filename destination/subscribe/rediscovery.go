@@ -17,83 +17,57 @@ const (
 	discoveriesAtOnce = 16
 )
 
-// rediscoveries run before renewals, on their own workers: a slow Source must not hold up the subscriptions of others,
-// and holds up its own for discoveryTime at most. Guarded by Keeper.mu.
-type rediscoveries struct {
-	sets   map[setKey]*discovery
-	places chan struct{} // a running one holds one
-}
-
+// discovery is the last one of a set before a renewal. Guarded by Keeper.mu.
 type discovery struct {
-	began    time.Duration // uptime of the last one
+	began    time.Duration // uptime
 	underway bool          // or waiting for a place
 }
 
-func newRediscoveries() rediscoveries {
-	return rediscoveries{sets: map[setKey]*discovery{}, places: make(chan struct{}, discoveriesAtOnce)}
-}
-
-// awaitDiscovery reports that r has to wait first. Keeper.mu is held.
-func (k *Keeper) awaitDiscovery(ctx context.Context, crew *sync.WaitGroup, r *entry, now store.Micros,
-	uptime time.Duration) (wait bool) {
-	if r.awaiting { // it has waited
-		r.awaiting = false
-		return false
-	}
+// discovered returns the uptime from which r need not wait for what its set offers now. Discoveries run beside the
+// workers: a slow Source must not hold up the subscriptions of others, and holds up its own for discoveryTime at most.
+// Keeper.mu is held.
+func (k *Keeper) discovered(ctx context.Context, crew *sync.WaitGroup, r *entry, now store.Micros,
+	uptime time.Duration) time.Duration {
 	if k.o.Rediscover == nil || r.sub.State != store.SubActive || !r.sub.Renew.Known() {
-		return false
+		return uptime
 	}
-	if place, _ := k.table.roleOf(r); place != head {
-		return false
+	if place, _ := r.role(); place != head {
+		return uptime
 	}
-	key := setKey{r.sub.SourceID, r.sub.SetID}
-	s := k.rediscovery.sets[key]
-	if s == nil {
-		s = &discovery{began: -discoveryFresh}
-		k.rediscovery.sets[key] = s
+	asked := r.channel.source.asked
+	d := asked[r.sub.SetID]
+	if d == nil || !d.underway && uptime-d.began >= discoveryFresh {
+		d = &discovery{began: uptime, underway: true}
+		asked[r.sub.SetID] = d
+		crew.Go(func() { k.discover(ctx, channelOf(&r.sub), d) })
 	}
-	if !s.underway {
-		if uptime-s.began < discoveryFresh {
-			return false
-		}
-		s.underway = true
-		places := k.rediscovery.places
-		crew.Go(func() { k.discover(ctx, key, s, places) })
+	if !d.underway {
+		return uptime
 	}
-	r.awaiting = true
-	r.hold = uptime + min(discoveryTime, remaining(&r.sub, now)/4)
-	return true
+	return d.began + min(discoveryTime, remaining(&r.sub, now)/4)
 }
 
-func (k *Keeper) discover(ctx context.Context, key setKey, s *discovery, places chan struct{}) {
+func (k *Keeper) discover(ctx context.Context, f channelKey, d *discovery) {
+	defer func() {
+		k.mu.Lock()
+		d.underway = false
+		k.mu.Unlock()
+		k.signal()
+	}()
 	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
+	case k.discovering <- struct{}{}:
+		defer func() { <-k.discovering }()
 	case <-ctx.Done():
 		return
 	}
-	k.mu.Lock()
-	s.began = k.uptime()
-	k.mu.Unlock()
-	if err := k.rediscover(ctx, key); err != nil && ctx.Err() == nil {
+	if err := k.rediscover(ctx, f); err != nil && ctx.Err() == nil {
 		k.o.Log.Info("discovery before a renewal failed, renewing what is known",
-			"source", k.sourceName(key.source), "set", key.set, "err", err)
+			"source", k.sourceName(f.source), "set", f.set, "err", err)
 	}
-	k.mu.Lock()
-	s.underway = false
-	now, uptime := k.now(), k.uptime()
-	for _, r := range k.table.entries {
-		if r.awaiting && r.sub.SourceID == key.source && r.sub.SetID == key.set {
-			r.hold = 0
-			k.schedule(r, now, uptime)
-		}
-	}
-	k.mu.Unlock()
-	k.signal()
 }
 
-func (k *Keeper) rediscover(ctx context.Context, key setKey) error {
+func (k *Keeper) rediscover(ctx context.Context, f channelKey) error {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTime)
 	defer cancel()
-	return safe.Do(func() error { return k.o.Rediscover(ctx, key.source, key.set) })
+	return safe.Do(func() error { return k.o.Rediscover(ctx, f.source, f.set) })
 }

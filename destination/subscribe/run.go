@@ -1,6 +1,7 @@
 package subscribe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-timer.C:
 		case <-k.wake:
 		}
-		if k.reread() || k.uptime()-loaded >= rescanEvery {
+		if k.takeRescan() || k.uptime()-loaded >= rescanEvery {
 			loaded = k.uptime()
 			if err := k.load(ctx); err != nil && ctx.Err() == nil {
 				k.o.Log.Warn("subscriptions cannot be read, going on with what is known", "err", err)
@@ -68,11 +69,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.running = false
-	k.table, k.hosts, k.rediscovery = newTimetable(), newHosts(), newRediscoveries()
+	k.running, k.table, k.hosts = false, newTimetable(), hosts{}
 }
 
-func (k *Keeper) reread() bool {
+func (k *Keeper) takeRescan() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	again := k.rescan
@@ -80,70 +80,43 @@ func (k *Keeper) reread() bool {
 	return again
 }
 
+// load reads each record again that the store tells otherwise: it may have been changed here since the store was read.
 func (k *Keeper) load(ctx context.Context) error {
-	k.mu.Lock()
-	seen := k.table.observed
-	k.mu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, 0, false)
 	if err != nil {
 		return err
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	t := &k.table
 	there := make(map[int64]bool, len(all))
-	var changed []channelKey
+	var differ []int64
 	for _, s := range all {
 		there[s.ID] = true
-		// A change observed during the read may be newer than the read.
-		if r := t.entries[s.ID]; r == nil {
-			t.put(s, 0)
-		} else if r.observed <= seen && r.sub != s {
-			t.put(s, r.seq)
-		} else {
-			continue
-		}
-		changed = append(changed, channelOf(&s))
-	}
-	for id, r := range t.entries {
-		if !there[id] && r.observed <= seen && !r.busy {
-			t.drop(r)
-			changed = append(changed, channelOf(&r.sub))
+		if r := k.table.entries[s.ID]; r == nil || r.sub != s {
+			differ = append(differ, s.ID)
 		}
 	}
-	for _, f := range changed {
-		k.scheduleChannel(f)
+	for id := range k.table.entries {
+		if !there[id] {
+			differ = append(differ, id)
+		}
+	}
+	k.mu.Unlock()
+	for _, id := range differ {
+		if err := k.reread(ctx, id); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// Keeper.mu is held.
-func (k *Keeper) schedule(r *entry, now store.Micros, uptime time.Duration) {
-	_, planned := k.plans[r.sub.SourceID]
-	k.table.schedule(r, planned, now, uptime)
-}
-
-// observe takes a record as change seq left it, unless a later state is known.
-func (k *Keeper) observe(s store.Subscription, seq uint64) {
+// observe takes a record as it is now, and has the next look at the timetable see what became due by it. The record is
+// locked.
+func (k *Keeper) observe(s store.Subscription) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r := k.table.entries[s.ID]; !k.running || r != nil && r.seq >= seq {
-		return
-	}
-	r := k.table.put(s, seq)
-	r.hold, r.awaiting = 0, false
-	k.scheduleChannel(channelOf(&s))
-}
-
-// A change of one member may make others due. Keeper.mu is held.
-func (k *Keeper) scheduleChannel(f channelKey) {
-	now, uptime := k.now(), k.uptime()
-	for _, s := range k.table.byChannel[f] {
-		r := k.table.entries[s.ID]
-		k.schedule(r, now, uptime)
-		if r.waits() && r.at() < k.table.sleeps {
-			k.signal()
-		}
+	if k.running {
+		k.table.put(s, k.source(s.SourceID))
+		k.signal()
 	}
 }
 
@@ -160,24 +133,32 @@ func (k *Keeper) dispatch(ctx context.Context, crew *sync.WaitGroup) time.Durati
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now, uptime := k.now(), k.uptime()
-	t := &k.table
-	t.compareClocks(now, uptime, k.o.random)
-	due, next := t.dueAt(uptime, uptime+lookEvery)
-	slices.SortFunc(due, k.hosts.compare)
+	due, next := k.table.plan(now, uptime, uptime+lookEvery, k.o.random)
+	slices.SortFunc(due, mostUrgent)
 	for _, r := range due {
-		if k.hosts.busy(r) {
+		if k.hosts.busy(r.host) {
 			continue
 		}
-		if k.awaitDiscovery(ctx, crew, r, now, uptime) {
-			next = min(next, r.at())
+		if at := k.discovered(ctx, crew, r, now, uptime); at > uptime {
+			next = min(next, at)
 			continue
 		}
 		r.busy = true
-		at := k.hosts.begin(r)
+		at := k.hosts.begin(r.host)
 		crew.Go(func() { k.work(ctx, r, at) })
 	}
-	t.sleeps = next
 	return next - uptime
+}
+
+// Leases that may be lost come first.
+func mostUrgent(a, b *entry) int {
+	if a.sub.Live() != b.sub.Live() {
+		if a.sub.Live() {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sub.ID, b.sub.ID))
 }
 
 func (k *Keeper) work(ctx context.Context, r *entry, at *host) {
@@ -189,15 +170,11 @@ func (k *Keeper) work(ctx context.Context, r *entry, at *host) {
 	defer k.mu.Unlock()
 	r.busy = false
 	k.hosts.end(at, how)
-	now, uptime := k.now(), k.uptime()
-	if k.table.entries[before.ID] == r {
-		if hold == 0 && r.sub == before {
-			hold = troubleWait // another step would change nothing either
-		}
-		if hold > 0 {
-			r.hold = uptime + hold
-		}
-		k.schedule(r, now, uptime)
+	if hold == 0 && r.sub == before {
+		hold = troubleWait // another step would change nothing either
+	}
+	if hold > 0 {
+		r.hold = k.uptime() + hold
 	}
 	k.signal()
 }

@@ -26,15 +26,10 @@ func (k *Keeper) situation(id int64) (situation, bool) {
 		return situation{}, false
 	}
 	now, uptime := k.now(), k.uptime()
-	in := situation{sub: r.sub, early: max(r.sent+ladder.Gap-uptime, 0)}
-	if in.plan, in.planned = k.plans[r.sub.SourceID]; !in.planned {
-		in.plan = k.dropped[r.sub.SourceID]
-	}
-	var by *store.Subscription
-	in.role, by = k.table.roleOf(r)
-	in.successor = *by
-	in.due = r.due.Known() && (r.uptime <= uptime || r.due <= now)
-	return in, true
+	of := r.channel.source
+	place, by := r.role()
+	return situation{sub: r.sub, role: place, successor: *by, plan: of.plan, planned: of.planned,
+		due: r.isDue(now, uptime), early: max(r.sent+ladder.Gap-uptime, 0)}, true
 }
 
 // step does what is due for one record. Its errors are the store's: the record is unchanged.
@@ -46,6 +41,8 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	now := k.now()
 	s := &in.sub
 	switch {
+	case toUnsubscribe(s) && in.due && remaining(s, now) == 0:
+		return unasked, k.update(ctx, s, unsubscribed)
 	case toUnsubscribe(s) && in.due:
 		return k.unsubscribe(ctx, in)
 	case !in.planned || toUnsubscribe(s) || s.State == store.SubOff:
@@ -53,9 +50,9 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	case in.role == replaced:
 		return unasked, k.retire(ctx, in)
 	case s.Live() && remaining(s, now) == 0:
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { expire(s, m); return nil })
+		return unasked, k.update(ctx, s, expire)
 	case s.Live() && !s.Renew.Known():
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { cancelEnd(s, m); return nil })
+		return unasked, k.update(ctx, s, cancelEnd)
 	case in.role == kept && !s.Live():
 		return unasked, nil
 	}
@@ -68,7 +65,7 @@ func (k *Keeper) step(ctx context.Context, id int64) (health, error) {
 	case !in.due:
 		return unasked, nil
 	case assumable(s):
-		return unasked, k.update(ctx, s, func(s *store.Subscription, m moment) error { assume(s, m); return nil })
+		return unasked, k.update(ctx, s, assume)
 	case s.State == store.SubActive && k.old(&in):
 		return unasked, k.rotate(ctx, id)
 	}
@@ -113,14 +110,14 @@ func (in *situation) postpone(s *store.Subscription, m moment) bool {
 	return true
 }
 
-func (k *Keeper) update(ctx context.Context, seen *store.Subscription,
-	fn func(*store.Subscription, moment) error) error {
+func (k *Keeper) update(ctx context.Context, seen *store.Subscription, fn func(*store.Subscription, moment)) error {
 	m := k.moment()
 	_, err := k.change(ctx, seen.ID, func(s *store.Subscription) error {
 		if !unchanged(s, seen) {
 			return errKeep
 		}
-		return fn(s, m)
+		fn(s, m)
+		return nil
 	})
 	return err
 }
@@ -129,10 +126,7 @@ func (k *Keeper) update(ctx context.Context, seen *store.Subscription,
 func (k *Keeper) retire(ctx context.Context, in situation) error {
 	switch s := &in.sub; {
 	case s.Live() && s.Renew.Known():
-		return k.update(ctx, s, func(s *store.Subscription, m moment) error {
-			endAfterGrace(s, &in.successor, m)
-			return nil
-		})
+		return k.update(ctx, s, func(s *store.Subscription, m moment) { endAfterGrace(s, &in.successor, m) })
 	case s.Live() && !in.due:
 		return nil
 	}

@@ -2,7 +2,6 @@ package subscribe
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -19,44 +18,80 @@ const (
 	formType     = "application/x-www-form-urlencoded"
 )
 
-// subscribe records the request before it is sent, and no lock is held while it is under way: the hub may verify before
-// it answers (S-23, S-36).
 func (k *Keeper) subscribe(ctx context.Context, in situation) (health, error) {
-	m := k.moment()
 	var before store.Subscription
+	recorded, answer, err := k.ask(ctx, in, websub.ModeSubscribe, func(s *store.Subscription, m moment) {
+		before = *s
+		begin(s, in.plan.Lease, m)
+	})
+	if err != nil || answer == nil {
+		return unasked, err
+	}
+	return answer.health(), k.recordAnswer(ctx, answer, before, recorded)
+}
+
+// unsubscribe asks the hub to end the lease (S-90). It is over when the hub verifies, answers 204 or knows of no
+// subscription, or when the lease has run out (S-91).
+func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) {
+	recorded, h, err := k.ask(ctx, in, websub.ModeUnsubscribe, beginUnsubscribe)
+	if err != nil || h == nil {
+		return unasked, err
+	}
+	ctx, cancel := settling(ctx)
+	defer cancel()
+	m := k.moment()
+	_, err = k.change(ctx, recorded.ID, func(s *store.Subscription) error {
+		switch {
+		case !toUnsubscribe(s): // confirmed meanwhile
+			return errKeep
+		case h.class == refused, h.class == accepted && h.status == verifiedInline:
+			unsubscribed(s, m)
+		default:
+			retryUnsubscribe(s, h, m)
+		}
+		return nil
+	})
+	return h.health(), err
+}
+
+// ask records a request with begin before it is sent, and no lock is held while it is under way: the hub may verify
+// before it answers (S-23, S-36). There is no answer where nothing was sent, or this process stopped the request.
+func (k *Keeper) ask(ctx context.Context, in situation, mode websub.Mode,
+	begin func(*store.Subscription, moment)) (store.Subscription, *hubAnswer, error) {
+	m := k.moment()
+	send := false
 	recorded, err := k.change(ctx, in.sub.ID, func(s *store.Subscription) error {
-		before = store.Subscription{}
+		send = false
 		switch {
 		case !unchanged(s, &in.sub):
 			return errMeanwhile
 		case in.postpone(s, m):
 			return nil
 		}
-		before = *s
-		begin(s, in.plan.Lease, m)
+		send = true
+		begin(s, m)
 		return nil
 	})
-	switch {
-	case errors.Is(err, errMeanwhile):
-		return unasked, nil
-	case err != nil || before.ID == 0:
-		return unasked, err
+	if err != nil || !send {
+		return recorded, nil, ignore(err, errMeanwhile)
 	}
-	k.warn(&recorded)
-	k.noteRequest(recorded.ID)
 	profile := ladder.Rung(recorded.Profile)
 	form := websub.SubscribeForm{
-		Mode: websub.ModeSubscribe, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic,
-		Secret: recorded.Secret, Verify: profile.Verify,
+		Mode: mode, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic, Verify: profile.Verify,
 	}
-	if profile.Lease {
-		form.Lease = recorded.Asked
+	if mode == websub.ModeSubscribe {
+		k.warn(&recorded)
+		form.Secret = recorded.Secret
+		if profile.Lease {
+			form.Lease = recorded.Asked
+		}
 	}
+	k.noteRequest(recorded.ID)
 	answer := k.sendForm(ctx, in.plan, recorded.Hub, form, &recorded)
-	if answer.cutOff {
-		return unasked, nil
+	if ctx.Err() != nil && answer.class == noAnswer {
+		return recorded, nil, nil
 	}
-	return answer.health(), k.recordAnswer(ctx, answer, before, recorded)
+	return recorded, &answer, nil
 }
 
 func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.SubscribeForm,
@@ -68,7 +103,6 @@ func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.S
 	})
 	h := readAnswer(a, err, s)
 	h.took = k.uptime() - began
-	h.cutOff = err != nil && ctx.Err() != nil
 	if k.o.Log.Enabled(ctx, slog.LevelDebug) {
 		k.logger(s).Debug("asked a hub", "mode", string(form.Mode), "verdict", h.class.String(), "status", h.status,
 			"reason", h.reason, "took", h.took)
@@ -76,9 +110,13 @@ func (k *Keeper) sendForm(ctx context.Context, p Plan, hub string, form websub.S
 	return h
 }
 
-// recordAnswer works even if the daemon is told to stop meanwhile.
-func (k *Keeper) recordAnswer(ctx context.Context, h hubAnswer, before, recorded store.Subscription) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+// settling is a context to record an answer in, even if the daemon is told to stop meanwhile.
+func settling(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+}
+
+func (k *Keeper) recordAnswer(ctx context.Context, h *hubAnswer, before, recorded store.Subscription) error {
+	ctx, cancel := settling(ctx)
 	defer cancel()
 	m := k.moment()
 	spent := false
@@ -115,55 +153,4 @@ func (k *Keeper) recordAnswer(ctx context.Context, h hubAnswer, before, recorded
 		_, err = k.advance(ctx, recorded.ID)
 	}
 	return err
-}
-
-// unsubscribe asks the hub to end the lease (S-90). It is over when the hub verifies, answers 204 or knows of no
-// subscription, or when the lease has run out (S-91).
-func (k *Keeper) unsubscribe(ctx context.Context, in situation) (health, error) {
-	m := k.moment()
-	sent := false
-	recorded, err := k.change(ctx, in.sub.ID, func(s *store.Subscription) error {
-		sent = false
-		switch {
-		case !unchanged(s, &in.sub) || !toUnsubscribe(s):
-			return errMeanwhile
-		case remaining(s, m.now) == 0:
-			unsubscribed(s, m)
-			return nil
-		case in.postpone(s, m):
-			return nil
-		}
-		sent = true
-		beginUnsubscribe(s, m)
-		return nil
-	})
-	switch {
-	case errors.Is(err, errMeanwhile):
-		return unasked, nil
-	case err != nil || !sent:
-		return unasked, err
-	}
-	k.noteRequest(recorded.ID)
-	h := k.sendForm(ctx, in.plan, recorded.Hub, websub.SubscribeForm{
-		Mode: websub.ModeUnsubscribe, Callback: k.o.Callback(recorded.Token), Topic: recorded.Topic,
-		Verify: ladder.Rung(recorded.Profile).Verify,
-	}, &recorded)
-	if h.cutOff {
-		return unasked, nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
-	m = k.moment()
-	_, err = k.change(ctx, recorded.ID, func(s *store.Subscription) error {
-		switch {
-		case !toUnsubscribe(s): // confirmed meanwhile
-			return errKeep
-		case h.class == refused, h.class == accepted && h.status == verifiedInline:
-			unsubscribed(s, m)
-		default:
-			retryUnsubscribe(s, &h, m)
-		}
-		return nil
-	})
-	return h.health(), err
 }

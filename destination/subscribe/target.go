@@ -25,7 +25,7 @@ type target struct {
 }
 
 // targets applies overrides (S-12), puts https hubs first (S-05), and drops channels without a usable hub.
-func (k *Keeper) targets(key setKey, p Plan, chs []Channel) []target {
+func (k *Keeper) targets(set int64, p Plan, chs []Channel) []target {
 	if !p.Push {
 		return nil
 	}
@@ -45,8 +45,7 @@ func (k *Keeper) targets(key setKey, p Plan, chs []Channel) []target {
 		}
 		if t.topic == "" || len(t.hubs) == 0 {
 			k.o.Log.Debug("channel names no usable hub, so its set is followed by pulls alone", "source", p.Name,
-				"set", key.set,
-				"kind", string(c.Kind), "topic", fetch.RedactURL(c.Topic))
+				"set", set, "kind", string(c.Kind), "topic", fetch.RedactURL(c.Topic))
 			continue
 		}
 		if len(t.hubs) > hubsMost {
