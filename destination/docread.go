@@ -4,41 +4,22 @@ import (
 	"context"
 	"io"
 
+	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
 
 // docRead is the reading of one document of a walk, over all attempts.
 type docRead struct {
-	part       *Part
-	kind       rsdoc.Kind
-	known      *Document // of an index; else nil
-	validators Meta
-	entered    bool
-	shape      shape
+	part    *Part
+	kind    rsdoc.Kind
+	known   *Document // of an index; else nil
+	req     *fetch.Request
+	entered bool
 }
 
-// shape is how to read a urlset that may be an index with the wrong root.
-type shape uint8
-
-const (
-	asFound shape = iota
-	asList
-	asIndex
-)
-
-// checkFirst ends an attempt: only what the first entry leads to shows whether this urlset is a list or an index.
-type checkFirst struct{ url string }
-
-func (*checkFirst) Error() string { return "what the first entry leads to must be looked at first" }
-
 // attempt returns an index whole; a list goes to the visitor entry by entry.
-func (w *walk) attempt(ctx context.Context, t *docRead) (*Document, error) {
+func (w *walk) attempt(ctx context.Context, t *docRead, a *answer) (*Document, error) {
 	p := t.part
-	a, err := w.r.ask(ctx, p.URL, t.validators)
-	if err != nil {
-		return nil, err
-	}
-	defer a.close()
 	p.Meta = a.meta()
 	if a.NotModified {
 		return w.unchanged(ctx, t, a)
@@ -61,12 +42,15 @@ func (w *walk) attempt(ctx context.Context, t *docRead) (*Document, error) {
 	if err != nil && err != io.EOF {
 		return nil, broken(err)
 	}
-	if first != nil && first.Fault == "" && t.shape != asList {
-		switch {
-		case t.shape == asIndex, first.Capability == t.kind && t.kind != rsdoc.KindUnknown:
+	if first != nil && first.Fault == "" {
+		index := first.Capability == t.kind && t.kind != rsdoc.KindUnknown
+		if !index && t.kind == rsdoc.KindResourceList && datedOnly(first) {
+			if index, err = w.r.leadsToList(ctx, first.Loc, t.kind); err != nil {
+				return nil, err
+			}
+		}
+		if index {
 			return w.r.misrooted(p.URL, a, doc, first, t.kind)
-		case t.kind == rsdoc.KindResourceList && datedOnly(first):
-			return nil, &checkFirst{first.Loc}
 		}
 	}
 	return nil, w.list(ctx, t, doc, first)
@@ -78,10 +62,10 @@ func (w *walk) unchanged(ctx context.Context, t *docRead, a *answer) (*Document,
 	}
 	p := t.part
 	if p.ETag == "" { // a 304 need not repeat them
-		p.ETag = t.validators.ETag
+		p.ETag = t.req.ETag
 	}
 	if p.LastModified == "" {
-		p.LastModified = t.validators.LastModified
+		p.LastModified = t.req.LastModified
 	}
 	w.tour.Lists++
 	if err := w.v.List(ctx, p, &List{}); err != nil {
@@ -97,7 +81,7 @@ func (w *walk) list(ctx context.Context, t *docRead, doc *rsdoc.Reader, first *r
 		if err := w.r.remember(ctx, &Document{URL: p.URL, Head: rsdoc.NewHead(rsdoc.List, t.kind)}); err != nil {
 			return w.stopped(err)
 		}
-		t.known, t.validators = nil, Meta{}
+		t.known, t.req.ETag, t.req.LastModified = nil, "", ""
 	}
 	if !t.entered {
 		t.entered = true

@@ -131,12 +131,7 @@ func (w *walk) giveUp(ctx context.Context, index *Part, rest []Ref) error {
 // confirm reads the index again after its parts: parts of two generations are no snapshot (F67, F69).
 func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 	var again *Document
-	err := w.r.retry(ctx, w.window, d.URL, func() error {
-		a, err := w.r.ask(ctx, d.URL, validators(d))
-		if err != nil {
-			return err
-		}
-		defer a.close()
+	err := w.r.take(ctx, w.window, w.r.request(d.URL, d.Meta), func(a *answer) error {
 		if a.NotModified {
 			again = d
 			return nil
@@ -185,17 +180,22 @@ func datedOnly(e *rsdoc.Entry) bool {
 		e.BadDigests == 0 && e.Change == rsdoc.ChangeNone
 }
 
-// leadsToList reports whether there is a list or index of the kind at url.
-func (r *Reader) leadsToList(ctx context.Context, url string, kind rsdoc.Kind) bool {
-	a, err := r.ask(ctx, url, Meta{})
-	if err != nil {
-		return false
+// leadsToList reports whether there is a list or index of the kind at url. A failure that passes is an error, because
+// it proves nothing: the document would be an index in one attempt and a list in the next.
+func (r *Reader) leadsToList(ctx context.Context, url string, kind rsdoc.Kind) (bool, error) {
+	err := r.ask(ctx, r.request(url, Meta{}), func(a *answer) error {
+		doc, err := r.open(a, kind)
+		if err != nil {
+			return err
+		}
+		h, err := doc.Head()
+		if err != nil {
+			return broken(err)
+		}
+		return h.Expect(kind)
+	})
+	if transient(err) || ctx.Err() != nil {
+		return false, err
 	}
-	defer a.close()
-	doc, err := r.open(a, kind)
-	if err != nil {
-		return false
-	}
-	h, err := doc.Head()
-	return err == nil && h.Expect(kind) == nil
+	return err == nil, nil
 }

@@ -79,12 +79,7 @@ func (r *Reader) inspect(ctx context.Context, url string, p *retryWindow) (*find
 		return nil, err
 	}
 	var fd *finding
-	err = r.retry(ctx, p, url, func() error {
-		a, err := r.ask(ctx, url, validators(known))
-		if err != nil {
-			return err
-		}
-		defer a.close()
+	err = r.take(ctx, p, r.request(url, validators(known)), func(a *answer) error {
 		if a.NotModified {
 			d, err := unchanged(known, a, nil)
 			fd = &finding{url: url, final: a.URL, kind: d.Head.Kind, head: d.Head, doc: d}

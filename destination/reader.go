@@ -2,7 +2,6 @@ package destination
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -104,7 +103,7 @@ func validators(known *Document) Meta {
 	if known == nil {
 		return Meta{}
 	}
-	return Meta{ETag: known.ETag, LastModified: known.LastModified}
+	return known.Meta
 }
 
 type answer struct {
@@ -112,32 +111,35 @@ type answer struct {
 	base *url.URL
 }
 
-func (a *answer) close() { _ = a.Body.Close() }
-
 func (a *answer) meta() Meta {
 	return Meta{ETag: a.ETag, LastModified: a.LastModified, Date: rsdoc.MicrosOf(a.Date), NotModified: a.NotModified}
 }
 
-// ask sends one request with the validators of m. Documents may lie on any host that the address policy allows: only
-// loc is held to the scope.
-func (r *Reader) ask(ctx context.Context, target string, m Meta) (*answer, error) {
-	req := fetch.Request{
-		URL: target, Policy: r.policy, Gzip: true, NoCache: r.uncached, ETag: m.ETag, LastModified: m.LastModified,
+// request asks for a document with the validators of m. Documents may lie on any host that the address policy allows:
+// only loc is held to the scope.
+func (r *Reader) request(url string, m Meta) *fetch.Request {
+	return &fetch.Request{
+		URL: url, Policy: r.policy, Gzip: true, NoCache: r.uncached, ETag: m.ETag, LastModified: m.LastModified,
 	}
-	resp, err := r.get(ctx, req)
+}
+
+// take is the one way to a document: it asks until read has taken the answer, the document has failed for good, or the
+// window ends. What read changes in the request holds for the next try.
+func (r *Reader) take(ctx context.Context, w *retryWindow, req *fetch.Request, read func(*answer) error) error {
+	return r.retry(ctx, w, req.URL, func() error { return r.ask(ctx, req, read) })
+}
+
+func (r *Reader) ask(ctx context.Context, req *fetch.Request, read func(*answer) error) error {
+	resp, err := r.get(ctx, *req)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if resp.NotModified && m.ETag == "" && m.LastModified == "" {
-		_ = resp.Body.Close()
-		return nil, errors.New("answered 304 although no validator was sent") // F59
-	}
+	defer func() { _ = resp.Body.Close() }()
 	base, err := url.Parse(resp.URL)
 	if err != nil {
-		_ = resp.Body.Close()
-		return nil, fmt.Errorf("answered from an address that is no URL: %w", err)
+		return fmt.Errorf("answered from an address that is no URL: %w", err)
 	}
-	return &answer{Response: resp, base: base}, nil
+	return read(&answer{Response: resp, base: base})
 }
 
 func (r *Reader) open(a *answer, assume rsdoc.Kind) (*rsdoc.Reader, error) {
@@ -225,7 +227,6 @@ const (
 	pageLinks   = 10        // links followed from one page
 	pageFeeds   = 5         // read until one is a feed
 	sniffed     = 16 << 10  // decide whether it is a feed
-	emptyHops   = 5         // on the way to a topic without a body
 	robotsLines = 50        // Sitemap lines followed
 	upSteps     = 5         // links followed upwards from a list
 	// restarts is how often a document whose body breaks off is begun again, beyond what RetryFor allows.

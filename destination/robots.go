@@ -8,7 +8,6 @@ import (
 
 	"github.com/temoto/robotstxt"
 
-	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
 
@@ -48,16 +47,11 @@ func (f *finder) robots(ctx context.Context, at string) error {
 func (f *finder) sitemaps(ctx context.Context, at string) ([]string, error) {
 	var body []byte
 	var base *url.URL
-	err := f.r.retry(ctx, f.window, at, func() error {
-		resp, err := f.r.get(ctx, fetch.Request{URL: at, Policy: f.r.policy, NoCache: f.r.uncached})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		if base, err = url.Parse(resp.URL); err != nil {
-			return err
-		}
-		body, err = io.ReadAll(io.LimitReader(resp.Body, pageBytes))
+	req := f.r.request(at, Meta{})
+	req.Gzip = false
+	err := f.r.take(ctx, f.window, req, func(a *answer) (err error) {
+		base = a.base
+		body, err = io.ReadAll(io.LimitReader(a.Body, pageBytes))
 		return broken(err)
 	})
 	if err != nil {

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 
 	"resyncd/destination/feed"
 	"resyncd/destination/fetch"
-	"resyncd/destination/rsdoc"
 	"resyncd/destination/websub"
 )
 
@@ -43,16 +41,9 @@ func (r *Reader) readTopic(ctx context.Context, url string, known *TopicState,
 	if known != nil {
 		m = Meta{ETag: known.ETag, LastModified: known.LastModified}
 	}
-	err = r.retry(ctx, p, url, func() error {
-		a, err := r.ask(ctx, url, m)
-		if e, ok := errors.AsType[*fetch.Error](err); ok && e.Status == noContent {
-			rd, err = r.emptyTopic(ctx, url)
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		defer a.close()
+	req := r.request(url, m)
+	req.NoContent = true // topics may say everything in the header (S-10)
+	err = r.take(ctx, p, req, func(a *answer) (err error) {
 		if a.NotModified {
 			rd = unchangedTopic(known, a)
 			return nil
@@ -118,42 +109,6 @@ func unchangedTopic(known *TopicState, a *answer) *reading {
 		rd.Hubs, rd.HubsFrom = now.Hubs, now.HubsFrom
 	}
 	return rd
-}
-
-// noContent is the status of topics that say everything in the header (S-10).
-const noContent = 204
-
-// emptyTopic requests such a topic again, in a way that shows its header.
-func (r *Reader) emptyTopic(ctx context.Context, target string) (*reading, error) {
-	at := target
-	for range emptyHops {
-		a, err := r.client.Send(ctx, fetch.Message{Method: "GET", URL: at, Policy: r.policy, MaxAnswer: 1,
-			Repeat: emptyHops})
-		if err != nil {
-			return nil, err
-		}
-		base, err := url.Parse(a.URL)
-		if err != nil {
-			return nil, fmt.Errorf("answered from an address that is no URL: %w", err)
-		}
-		if a.Status == noContent {
-			links, _ := websub.DiscoverTopic(a.Header.Values("Link"), "", nil, base) // without a body nothing can fail
-			return &reading{TopicAnswer: TopicAnswer{Date: rsdoc.NoTime, TopicState: TopicState{
-				URL: target, Final: a.URL, ETag: a.Header.Get("ETag"), LastModified: a.Header.Get("Last-Modified"),
-				Empty: true,
-				Self:  links.Self, SelfFrom: links.SelfFrom, Hubs: links.Hubs, HubsFrom: links.HubsFrom,
-			}}}, nil
-		}
-		next, err := base.Parse(a.Header.Get("Location"))
-		if err != nil || a.Status/100 != 3 || a.Header.Get("Location") == "" {
-			return nil, fmt.Errorf("answered %d, and %d to the same question a moment before", a.Status, noContent)
-		}
-		if base.Scheme == "https" && next.Scheme != "https" {
-			return nil, errors.New("redirected from https down to http") // F60
-		}
-		at = next.String()
-	}
-	return nil, fmt.Errorf("more than %d redirects", emptyHops)
 }
 
 // cutShort marks a body that broke off as worth another attempt, also where only its packing shows the cut.

@@ -128,18 +128,21 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 	if known != nil && !holdsParts(known) {
 		known = nil
 	}
-	t := &docRead{part: p, kind: kind, known: known}
+	t := &docRead{part: p, kind: kind, known: known, req: w.r.request(p.URL, validators(known))}
 	if known == nil || p.Depth > 0 {
 		t.entered = true
 		if wanted, err := w.v.Enter(ctx, p); err != nil || !wanted {
 			return err
 		}
-		t.validators = validatorsOf(p.Meta)
+		if known == nil {
+			t.req.ETag, t.req.LastModified = p.ETag, p.LastModified
+		}
 	}
-	if known != nil {
-		t.validators = validators(known)
-	}
-	index, err := w.read(ctx, t)
+	var index *Document
+	err = w.r.take(ctx, w.window, t.req, func(a *answer) (err error) {
+		index, err = w.attempt(ctx, t, a)
+		return err
+	})
 	switch {
 	case w.stop != nil:
 		return w.stop
@@ -153,24 +156,6 @@ func (w *walk) visit(ctx context.Context, p *Part, kind rsdoc.Kind, path []strin
 		return nil
 	}
 	return w.index(ctx, p, index, kind, path)
-}
-
-// read makes attempts until the document is read or has failed. An index is returned, a list has gone to the visitor.
-func (w *walk) read(ctx context.Context, t *docRead) (index *Document, err error) {
-	for {
-		err = w.r.retry(ctx, w.window, t.part.URL, func() error {
-			index, err = w.attempt(ctx, t)
-			return err
-		})
-		look, ok := errors.AsType[*checkFirst](err)
-		if !ok {
-			return index, err
-		}
-		t.shape = asList
-		if w.r.leadsToList(ctx, look.url, t.kind) {
-			t.shape = asIndex
-		}
-	}
 }
 
 func (w *walk) failed(ctx context.Context, p *Part, err error) error {
@@ -191,8 +176,6 @@ func (w *walk) fail(ctx context.Context, p *Part, n int, err error) error {
 	w.tour.Failed += n
 	return w.v.Failed(ctx, p, err)
 }
-
-func validatorsOf(m Meta) Meta { return Meta{ETag: m.ETag, LastModified: m.LastModified} }
 
 // A Ref that a caller wrote down has no times, and nothing here dates from 1970.
 func (r Ref) dropZeroTimes() Ref {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,44 @@ func TestWalkBrokenBody(t *testing.T) {
 	}
 	if cuts != 100-1-restarts {
 		t.Errorf("asked %d times", 100-cuts)
+	}
+}
+
+// What cannot be looked at for now is no resource: a urlset is an index or a list, not one after the other.
+func TestWalkLooksAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, map[string]page{
+		"/": xml(urlset(listMD + entry("/a", `at="2026-01-01T00:00:00Z"`))), "/a": list("/1"), "/empty": {},
+	})
+	away := 1
+	s.on(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/a" || away == 0 {
+			return false
+		}
+		away--
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	})
+	walk := func(o func(*ReaderOptions)) (Tour, []string) {
+		t.Helper()
+		v := &log{}
+		tour, err := testReader(t, o).Walk(t.Context(), Ref{URL: s.URL + "/"}, rsdoc.KindResourceList, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tour, v.lines
+	}
+	tour, lines := walk(func(o *ReaderOptions) { o.RetryFor = time.Minute })
+	if diff := cmp.Diff([]string{"begin /a resourcelist", "entry /1", "end /a"}, lines); diff != "" || !tour.Complete {
+		t.Errorf("%+v: %s", tour, diff)
+	}
+	away = 1000
+	if tour, lines = walk(nil); tour.Failed != 1 || tour.Complete || !slices.Equal(lines, []string{"failed /"}) {
+		t.Errorf("%+v: %q", tour, lines)
+	}
+	s.set("/", xml(urlset(listMD+entry("/empty", `at="2026-01-01T00:00:00Z"`))))
+	if tour, lines = walk(nil); !tour.Complete || len(lines) != 3 {
+		t.Errorf("%+v: %q", tour, lines)
 	}
 }
 

@@ -63,7 +63,7 @@ func checkAnswer(req *Request, ex *exchange, resp *http.Response, info *Info) *c
 	switch {
 	case info.NotModified && !conditional(resp.Request):
 		return because(Broken, "answered 304 although no validator was sent") // F59
-	case info.NotModified, info.Status == http.StatusOK:
+	case info.NotModified, info.Status == http.StatusOK, info.Status == http.StatusNoContent && req.NoContent:
 		return nil
 	case info.Status == http.StatusPartialContent:
 		return checkRange(req, info)

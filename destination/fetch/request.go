@@ -55,6 +55,8 @@ type Request struct {
 	//
 	// The body of a document takes no slot at the host: the resources that it lists are fetched meanwhile.
 	Gzip bool
+	// NoContent takes a 204 for an answer without a body.
+	NoContent bool
 	// InScope, if set, decides about the URL and every redirect target (F51, F60).
 	InScope func(uri string) bool
 	// MaxBytes bounds the body as handed out (and the whole resource of a range), 0 for no bound (F56).
@@ -79,7 +81,7 @@ type Request struct {
 
 // Info is everything about an answer except its body.
 type Info struct {
-	Status int // 200, 206 or 304
+	Status int // 200, 204, 206 or 304
 	// URL is the final URL, after redirects, without fragment.
 	URL          string
 	NotModified  bool

@@ -110,9 +110,9 @@ func New(o Options) *Keeper {
 		o.Changed = func(store.Subscription) {}
 	}
 	return &Keeper{
-		o: o, started: time.Now(),
-		sources: map[int64]*source{}, replan: map[int64]bool{}, warned: map[string]bool{},
-		suspected: map[channelKey]suspicion{}, table: newTimetable(), hosts: hosts{}, wake: make(chan struct{}, 1), discovering: make(chan struct{}, discoveriesAtOnce),
+		o: o, started: time.Now(), sources: map[int64]*source{}, replan: map[int64]bool{}, warned: map[string]bool{},
+		suspected: map[channelKey]suspicion{}, table: newTimetable(), hosts: hosts{},
+		wake: make(chan struct{}, 1), discovering: make(chan struct{}, discoveriesAtOnce),
 	}
 }
 
