@@ -101,7 +101,7 @@ func (f *finder) member(ctx context.Context, e *Ref, depth int) error {
 		return f.description(ctx, fd.doc, depth+1)
 	case fd.doc != nil:
 		s = setOf(fd.doc, howDescription)
-	case s.refField(fd.kind) != nil:
+	case isOffered(fd.kind):
 		s = bareSet(Hop{Ref: Ref{URL: fd.url, Kind: fd.kind, Links: fd.head.Links}.dropZeroTimes(),
 			Shape: fd.head.Shape, How: howDescription})
 	default:

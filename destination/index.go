@@ -11,26 +11,6 @@ import (
 	"resyncd/destination/rsdoc"
 )
 
-// archived is the kind of the lists in an archive kind, else "".
-func archived(k rsdoc.Kind) rsdoc.Kind {
-	switch k {
-	case rsdoc.KindResourceListArchive:
-		return rsdoc.KindResourceList
-	case rsdoc.KindResourceDumpArchive:
-		return rsdoc.KindResourceDump
-	case rsdoc.KindChangeListArchive:
-		return rsdoc.KindChangeList
-	case rsdoc.KindChangeDumpArchive:
-		return rsdoc.KindChangeDump
-	}
-	return ""
-}
-
-// isSnapshot reports a kind where only the union of all parts proves absence [10.2].
-func isSnapshot(k rsdoc.Kind) bool {
-	return k == rsdoc.KindResourceList || k == rsdoc.KindResourceDump
-}
-
 func holdsParts(d *Document) bool { return d.Head.Shape == rsdoc.Index || archived(d.Head.Kind) != "" }
 
 func (w *walk) index(ctx context.Context, p *Part, d *Document, kind rsdoc.Kind, path []string) error {

@@ -37,7 +37,7 @@ func (fd *finding) usable() bool {
 	case fd.page:
 		return len(fd.links) > 0 || fd.feed != feed.None
 	}
-	return fd.doc != nil || fd.kind == rsdoc.KindUnknown || (&SetOffer{}).refField(fd.kind) != nil
+	return fd.doc != nil || fd.kind == rsdoc.KindUnknown || isOffered(fd.kind)
 }
 
 // describes reports a Source Description, its index, or an index of Capability Lists, which 0.5 had [9, 16].
@@ -114,10 +114,6 @@ func distrustEmpty(d *Document) *Document {
 	return &empty
 }
 
-func isDirectory(k rsdoc.Kind) bool {
-	return k == rsdoc.KindDescription || k == rsdoc.KindCapabilityList
-}
-
 func (r *Reader) look(url string, a *answer) (*finding, error) {
 	tape := &recorder{r: a.Body}
 	doc, err := r.open(&answer{Response: &fetch.Response{Info: a.Info, Body: tape}, base: a.base}, rsdoc.KindUnknown)
@@ -166,7 +162,7 @@ func directoryOf(entry rsdoc.Kind) rsdoc.Kind {
 	switch {
 	case entry == rsdoc.KindCapabilityList:
 		return rsdoc.KindDescription
-	case (&SetOffer{}).refField(entry) != nil, entry == rsdoc.KindChangeNotification,
+	case isOffered(entry), entry == rsdoc.KindChangeNotification,
 		entry == rsdoc.KindFrameworkNotification:
 		return rsdoc.KindCapabilityList
 	}

@@ -48,34 +48,6 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-func (s *SetOffer) refField(k rsdoc.Kind) **Ref {
-	switch k {
-	case rsdoc.KindResourceList:
-		return &s.ResourceList
-	case rsdoc.KindChangeList:
-		return &s.ChangeList
-	case rsdoc.KindResourceDump:
-		return &s.ResourceDump
-	case rsdoc.KindChangeDump:
-		return &s.ChangeDump
-	case rsdoc.KindResourceListArchive:
-		return &s.ResourceListArchive
-	case rsdoc.KindChangeListArchive:
-		return &s.ChangeListArchive
-	case rsdoc.KindResourceDumpArchive:
-		return &s.ResourceDumpArchive
-	case rsdoc.KindChangeDumpArchive:
-		return &s.ChangeDumpArchive
-	}
-	return nil
-}
-
-func (s *SetOffer) usable() bool {
-	return s.ResourceList != nil || s.ChangeList != nil || s.ResourceDump != nil || s.ChangeDump != nil ||
-		s.ResourceListArchive != nil || s.ChangeListArchive != nil || s.ResourceDumpArchive != nil ||
-		s.ChangeDumpArchive != nil
-}
-
 // Unknown or repeated entries are kept in Also and never stop the set [18].
 func (s *SetOffer) add(e Ref) {
 	switch e.Kind {
@@ -151,8 +123,8 @@ func bareSet(hop Hop) SetOffer {
 	s.add(ref)
 	for _, l := range hop.Links {
 		switch {
-		case strings.EqualFold(l.Rel, rsdoc.RelArchives) && archiveOf(ref.Kind) != "":
-			s.add(newRef(l.Href, archiveOf(ref.Kind)))
+		case strings.EqualFold(l.Rel, rsdoc.RelArchives) && kinds[ref.Kind].archive != "":
+			s.add(newRef(l.Href, kinds[ref.Kind].archive))
 		case strings.EqualFold(l.Rel, rsdoc.RelDescribedBy) && s.DescribedBy == "":
 			s.DescribedBy = l.Href
 		}
@@ -160,53 +132,7 @@ func bareSet(hop Hop) SetOffer {
 	return s
 }
 
-func archiveOf(k rsdoc.Kind) rsdoc.Kind {
-	for _, a := range [...]rsdoc.Kind{
-		rsdoc.KindResourceListArchive, rsdoc.KindChangeListArchive, rsdoc.KindResourceDumpArchive,
-		rsdoc.KindChangeDumpArchive,
-	} {
-		if archived(a) == k {
-			return a
-		}
-	}
-	return ""
-}
-
 func newRef(url string, kind rsdoc.Kind) Ref { return Ref{URL: url, Kind: kind}.dropZeroTimes() }
-
-func kindName(k rsdoc.Kind) string {
-	switch k {
-	case rsdoc.KindUnknown:
-		return "Sitemap"
-	case rsdoc.KindDescription:
-		return "Source Description"
-	case rsdoc.KindCapabilityList:
-		return "Capability List"
-	case rsdoc.KindResourceList:
-		return "Resource List"
-	case rsdoc.KindChangeList:
-		return "Change List"
-	case rsdoc.KindResourceDump:
-		return "Resource Dump"
-	case rsdoc.KindChangeDump:
-		return "Change Dump"
-	case rsdoc.KindResourceListArchive:
-		return "Resource List Archive"
-	case rsdoc.KindChangeListArchive:
-		return "Change List Archive"
-	case rsdoc.KindResourceDumpArchive:
-		return "Resource Dump Archive"
-	case rsdoc.KindChangeDumpArchive:
-		return "Change Dump Archive"
-	case rsdoc.KindChangeNotification:
-		return "Change Notification"
-	case rsdoc.KindFrameworkNotification:
-		return "Framework Notification"
-	case KindFeed:
-		return "feed"
-	}
-	return fmt.Sprintf("document of kind %.40q", string(k))
-}
 
 // Channels are the channels of the set, the change channel first.
 func (s *SetOffer) Channels() []Channel {
