@@ -34,37 +34,66 @@ const (
 // What is known from last time is requested conditionally. The Offer is never nil. A bad Capability List is
 // SetOffer.Err. Where no set is usable the error is an *Error; other errors are those of ctx and the Memory.
 func Discover(ctx context.Context, r *Reader, asked string, only ...string) (*Offer, error) {
-	f := &finder{r: r, only: only, offer: &Offer{Asked: asked}, seen: map[string]*finding{},
-		window: &retryWindow{window: r.retryFor}}
+	s, site, err := newSearch(r, asked)
+	if err != nil {
+		return s.offer, err
+	}
+	f := &finder{search: s, only: only, seen: map[string]*finding{}}
 	f.reset()
-	return f.offer, f.run(ctx)
+	return f.offer, f.run(ctx, site)
+}
+
+// search is what both discoveries are: requests in one window, each told in the offer.
+type search struct {
+	r      *Reader
+	offer  *Offer
+	window *retryWindow
+}
+
+func newSearch(r *Reader, asked string) (search, *url.URL, error) {
+	s := search{r, &Offer{Asked: asked}, r.newWindow()}
+	u, err := url.Parse(asked)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return s, nil, s.failed(errors.New("not an absolute http or https URL"),
+			"Give an absolute URL that begins with http:// or https://.")
+	}
+	return s, u, nil
+}
+
+func (s *search) failed(err error, hint string) *Error {
+	return &Error{Asked: s.offer.Asked, Trail: s.offer.Trail, Err: err, Hint: hint}
+}
+
+func (s *search) step(url, how, result string, ok bool) {
+	s.offer.Trail = append(s.offer.Trail, Step{URL: url, How: how, Result: result, OK: ok})
+}
+
+// shortly tells a failure in a step, which names the URL itself.
+func shortly(err error) string {
+	if f, ok := errors.AsType[*fetch.Error](err); ok && f.Err != nil {
+		err = f.Err
+	}
+	return err.Error()
 }
 
 func (f *finder) reset() {
 	f.offer.Sets, f.offer.Others, f.offer.Description, f.offer.Partial = nil, nil, "", false
-	f.read, f.sets, f.route, f.failed = map[string]bool{}, map[string]int{}, nil, nil
+	f.read, f.sets, f.route, f.gone = map[string]bool{}, map[string]int{}, nil, nil
 }
 
 type finder struct {
-	r      *Reader
-	only   []string
-	offer  *Offer
-	seen   map[string]*finding // every URL requested: none twice
-	read   map[string]bool     // Source Descriptions taken up
-	sets   map[string]int      // index in Offer.Sets; -1: in Offer.Others
-	window *retryWindow
-	route  []Hop
-	failed error // of a feed that is known
+	search
+	only  []string
+	seen  map[string]*finding // every URL requested: none twice
+	read  map[string]bool     // Source Descriptions taken up
+	sets  map[string]int      // index in Offer.Sets; -1: in Offer.Others
+	route []Hop
+	gone  error // why a feed that is known cannot be read
 	// Something may have been missed only because it did not answer: the route must not be remembered.
 	incomplete bool
 }
 
-func (f *finder) run(ctx context.Context) error {
-	site, err := parseAsked(f.offer.Asked)
-	if err != nil {
-		return &Error{Asked: f.offer.Asked, Err: err,
-			Hint: "Give an absolute URL that begins with http:// or https://."}
-	}
+func (f *finder) run(ctx context.Context, site *url.URL) error {
 	switch done, err := f.retrace(ctx); {
 	case err != nil:
 		return err
@@ -78,14 +107,6 @@ func (f *finder) run(ctx context.Context) error {
 		return err
 	}
 	return f.r.remember(ctx, &Document{URL: routeKey(f.offer.Asked), Route: f.route})
-}
-
-func parseAsked(asked string) (*url.URL, error) {
-	u, err := url.Parse(asked)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("not an absolute http or https URL")
-	}
-	return u, nil
 }
 
 // explore tries the three ways of [6.3]. A URL that looks like a document is read first; if it does not answer nothing
@@ -160,10 +181,6 @@ func (f *finder) look(ctx context.Context, url, how string) (*finding, error) {
 	}
 	f.step(url, how, fd.result(), fd.usable())
 	return fd, nil
-}
-
-func (f *finder) step(url, how, result string, ok bool) {
-	f.offer.Trail = append(f.offer.Trail, Step{URL: url, How: how, Result: result, OK: ok})
 }
 
 func (f *finder) follow(ctx context.Context, fd *finding, how string) error {
@@ -250,7 +267,7 @@ func (f *finder) noSetError() error {
 	if slices.ContainsFunc(f.offer.Sets, func(s SetOffer) bool { return s.Err == nil }) {
 		return nil
 	}
-	e := &Error{Asked: f.offer.Asked, Trail: f.offer.Trail}
+	e := f.failed(nil, "")
 	for _, fd := range f.seen {
 		e.causes = append(e.causes, fetch.CauseOf(fd.err))
 	}
@@ -261,8 +278,8 @@ func (f *finder) noSetError() error {
 	}
 	given := f.seen[f.offer.Asked]
 	switch {
-	case f.failed != nil:
-		e.Err, e.Hint = f.failed, "The feed that it was cannot be read for now."
+	case f.gone != nil:
+		e.Err, e.Hint = f.gone, "The feed that it was cannot be read for now."
 	case len(f.offer.Sets) > 0:
 		e.Hint = "No Capability List could be used: " + f.offer.Sets[0].Err.Error() + "."
 	case len(f.offer.Others) > 0:
@@ -306,7 +323,7 @@ func (f *finder) resumeFeed(ctx context.Context, h Hop) (ok bool, err error) {
 	e, nothing := errors.AsType[*Error](err)
 	switch {
 	case nothing:
-		f.failed = e.Err
+		f.gone = e.Err
 		f.add(SetOffer{ID: topicOfHop(h), Bare: true, Found: h.How, Err: e.Err})
 		return true, nil
 	case err != nil:

@@ -49,11 +49,7 @@ func (fd *finding) describes() bool {
 func (fd *finding) result() string {
 	switch {
 	case fd.err != nil:
-		var f *fetch.Error
-		if errors.As(fd.err, &f) && f.Err != nil {
-			return f.Err.Error()
-		}
-		return fd.err.Error()
+		return shortly(fd.err)
 	case fd.page && fd.feed != feed.None:
 		return "a feed"
 	case fd.page && len(fd.links) == 0:

@@ -23,6 +23,8 @@ type retryWindow struct {
 	since  time.Time // of the first failure in a row
 }
 
+func (r *Reader) newWindow() *retryWindow { return &retryWindow{window: r.retryFor} }
+
 func (p *retryWindow) left(now time.Time) time.Duration {
 	if p.since.IsZero() {
 		p.since = now

@@ -3,7 +3,6 @@ package destination
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -27,26 +26,20 @@ const (
 // What o.Recall knows is requested conditionally. A readable document is an Answer even where other URLs fail. The
 // Offer is never nil. Where nothing could be read the error is an *Error; others are those of ctx and of o.Recall.
 func DiscoverTopic(ctx context.Context, r *Reader, asked string, o TopicOptions) (*Offer, error) {
-	f := &topicFinder{
-		r: r, o: o, offer: &Offer{Asked: asked}, read: map[string]*reading{}, window: &retryWindow{window: r.retryFor},
-	}
-	u, err := parseAsked(asked)
+	s, u, err := newSearch(r, asked)
 	if err != nil {
-		return f.offer, &Error{Asked: asked, Err: err,
-			Hint: "Give an absolute URL that begins with http:// or https://."}
+		return s.offer, err
 	}
-	f.own = []string{hostname(u)}
+	f := &topicFinder{search: s, o: o, own: []string{hostname(u)}, read: map[string]*reading{}}
 	return f.offer, f.run(ctx)
 }
 
 type topicFinder struct {
-	r      *Reader
-	o      TopicOptions
-	offer  *Offer
-	own    []string            // hosts of the Source, redirect targets too
-	read   map[string]*reading // nothing is requested twice
-	order  []string            // of read
-	window *retryWindow
+	search
+	o     TopicOptions
+	own   []string            // hosts of the Source, redirect targets too
+	read  map[string]*reading // nothing is requested twice
+	order []string            // of read
 }
 
 func (f *topicFinder) run(ctx context.Context) error {
@@ -72,8 +65,7 @@ func (f *topicFinder) run(ctx context.Context) error {
 		}
 	}
 	if at.err != nil {
-		return &Error{Asked: f.offer.Asked, Trail: f.offer.Trail, Err: at.err,
-			Hint: "Check the address; the topic itself may be given as topic: in the configuration."}
+		return f.failed(at.err, "Check the address; the topic itself may be given as topic: in the configuration.")
 	}
 	t := f.topicOf(at)
 	content, err := f.content(ctx, t, at)
@@ -151,10 +143,6 @@ func (f *topicFinder) recall(ctx context.Context, at string) (*TopicState, error
 	return known, nil
 }
 
-func (f *topicFinder) step(at, how, result string, ok bool) {
-	f.offer.Trail = append(f.offer.Trail, Step{URL: at, How: how, Result: result, OK: ok})
-}
-
 // allowed reports whether a link may lead the topic to a URL (S-11). Only host names count, because software behind a
 // proxy advertises another scheme or port.
 func (f *topicFinder) allowed(target string) bool {
@@ -198,10 +186,7 @@ func (f *topicFinder) finish(t *Topic, content *reading, found string) {
 
 func (rd *reading) result() string {
 	if rd.err != nil {
-		if e, ok := errors.AsType[*fetch.Error](rd.err); ok && e.Err != nil {
-			return e.Err.Error()
-		}
-		return rd.err.Error()
+		return shortly(rd.err)
 	}
 	var b strings.Builder
 	switch {

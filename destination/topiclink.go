@@ -95,8 +95,7 @@ func (f *topicFinder) content(ctx context.Context, t *Topic, at *reading) (*read
 			return nil, err
 		}
 		if fresh.err != nil {
-			return nil, &Error{Asked: f.offer.Asked, Trail: f.offer.Trail, Err: fresh.err,
-				Hint: "It will be asked for again."}
+			return nil, f.failed(fresh.err, "It will be asked for again.")
 		}
 		fresh.Feed = content.Feed
 		content = fresh

@@ -25,7 +25,7 @@ var errNoFeed = errors.New("there is no Atom or RSS feed at its address")
 // Page reads a page or an archive of a feed (RFC 5005) whole and unconditionally. The caller must know that the page
 // belongs to the feed.
 func (r *Reader) Page(ctx context.Context, url string) (*TopicAnswer, error) {
-	rd, err := r.readTopic(ctx, url, nil, &retryWindow{window: r.retryFor})
+	rd, err := r.readTopic(ctx, url, nil, r.newWindow())
 	if err == nil && rd.Format == feed.None {
 		err = errNoFeed
 	}

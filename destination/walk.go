@@ -85,7 +85,7 @@ type Tour struct {
 // times and length of root count as absent.
 func (r *Reader) Walk(ctx context.Context, root Ref, kind rsdoc.Kind, v Visitor) (Tour, error) {
 	w := &walk{
-		r: r, v: v, seen: map[string]struct{}{}, window: &retryWindow{window: r.retryFor},
+		r: r, v: v, seen: map[string]struct{}{}, window: r.newWindow(),
 	}
 	p := &Part{Ref: root.dropZeroTimes(), Newest: true, Meta: Meta{Date: rsdoc.NoTime}}
 	if p.Kind == rsdoc.KindUnknown {
