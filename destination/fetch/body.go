@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"time"
 )
@@ -14,9 +13,9 @@ type body struct {
 	exchange *exchange
 	sent     *http.Request // its context ends the body
 	src      io.ReadCloser
-	out      io.Reader // src watched, perhaps decoded, perhaps capped
-	idle     *watchdog
-	err      error // sticky
+	out      io.Reader   // src watched, perhaps decoded, perhaps capped
+	idle     *time.Timer // closes the body when a read takes too long
+	err      error       // sticky
 
 	waited time.Duration // in the current window, waiting for the peer
 	moved  int64
@@ -57,28 +56,10 @@ func (b *body) Close() error {
 	err := b.src.Close()
 	b.src = nil
 	b.exchange.releaseSlot()
-	if b.idle != nil {
-		b.idle.src = nil
-		b.exchange.client.watchdogs.Put(b.idle)
-		b.idle = nil
-	}
 	if b.err == nil {
 		b.err = b.exchange.wrap("read", because(Canceled, "read of a closed body"))
 	}
 	return err
-}
-
-// watchdog closes a body when a read takes too long.
-type watchdog struct {
-	timer *time.Timer
-	src   io.Closer
-}
-
-func newWatchdog() any {
-	a := new(watchdog)
-	a.timer = time.AfterFunc(math.MaxInt64, func() { _ = a.src.Close() })
-	a.timer.Stop()
-	return a
 }
 
 // Only the wait for the peer counts, so that a slow local disk cuts no transfer.
@@ -88,21 +69,19 @@ type watched body
 
 func (w *watched) Read(p []byte) (int, error) {
 	c := w.exchange.client
-	if w.idle == nil {
-		w.idle = c.watchdogs.Get().(*watchdog)
-		w.idle.src = w.src
-	}
 	limit := c.options.IdleTimeout
-	w.idle.timer.Reset(limit)
+	if w.idle == nil {
+		src := w.src
+		w.idle = time.AfterFunc(limit, func() { _ = src.Close() })
+	} else {
+		w.idle.Reset(limit)
+	}
 	began := time.Now()
 	w.exchange.notifyWait(true, began)
 	n, err := w.src.Read(p)
 	ended := time.Now()
 	w.exchange.notifyWait(false, ended)
-	rang := !w.idle.timer.Stop()
-	if rang {
-		w.idle = nil // src is closed
-	}
+	rang := !w.idle.Stop()
 	c.countBytes(w.exchange.req.Policy, n)
 	if rang && err != io.EOF { //nolint:errorlint // as above
 		return n, because(Stalled, "nothing came for %s", limit)

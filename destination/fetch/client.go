@@ -14,17 +14,14 @@ type Client struct {
 	options   Options
 	hosts     *hosts
 	resources *roundTripper
-	messages  *sender
+	messages  transports
 	retrier   *retryablehttp.Client
-	headers   plainHeaders
 	origins   origins
 
-	requests atomic.Int64
-	bytes    atomic.Int64
-	closed   atomic.Bool
+	all    Meter
+	closed atomic.Bool
 
 	small, large sync.Pool // copy buffers of Download
-	watchdogs    sync.Pool // of bodies
 }
 
 // New returns a Client, to be closed with Close.
@@ -32,18 +29,13 @@ func New(o Options) *Client { return newClient(o, environment{}) }
 
 func newClient(o Options, env environment) *Client {
 	o = o.withDefaults()
-	c := &Client{options: o, hosts: newHosts(o), headers: newPlainHeaders(o.UserAgent)}
+	c := &Client{options: o, hosts: newHosts(o)}
 	guarded, trusted := newGuard(o.Allow).dialers(env.resolver)
-	c.resources = &roundTripper{
-		client:  c,
-		guarded: newTransport(o, env, guarded),
-		trusted: newTransport(o, env, trusted),
-	}
-	c.messages = &sender{guarded: newSender(o, env, guarded), trusted: newSender(o, env, trusted)}
+	c.resources = &roundTripper{c, transports{newTransport(o, env, guarded), newTransport(o, env, trusted)}}
+	c.messages = transports{newSender(o, env, guarded), newSender(o, env, trusted)}
 	c.retrier = c.newRetrier(c.resources)
 	c.small.New = func() any { b := make([]byte, smallBuffer); return &b }
 	c.large.New = func() any { b := make([]byte, largeBuffer); return &b }
-	c.watchdogs.New = newWatchdog
 	return c
 }
 
@@ -55,10 +47,10 @@ func (c *Client) Close() {
 }
 
 // Requests counts what was sent, retries and redirects included.
-func (c *Client) Requests() int64 { return c.requests.Load() }
+func (c *Client) Requests() int64 { return c.all.Requests() }
 
 // Bytes counts received bytes of usable bodies and of answers to Send.
-func (c *Client) Bytes() int64 { return c.bytes.Load() }
+func (c *Client) Bytes() int64 { return c.all.Bytes() }
 
 // Get returns a usable answer: 200, 206 to a range, 304 to validators. Everything else is an *Error.
 func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
@@ -145,14 +137,14 @@ func (m *Meter) Bytes() int64 {
 }
 
 func (c *Client) countRequest(p *Policy) {
-	c.requests.Add(1)
+	c.all.requests.Add(1)
 	if p != nil && p.Meter != nil {
 		p.Meter.requests.Add(1)
 	}
 }
 
 func (c *Client) countBytes(p *Policy, n int) {
-	c.bytes.Add(int64(n))
+	c.all.bytes.Add(int64(n))
 	if p != nil && p.Meter != nil {
 		p.Meter.bytes.Add(int64(n))
 	}

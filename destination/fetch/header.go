@@ -2,38 +2,24 @@ package fetch
 
 import (
 	"encoding/base64"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// plainHeaders are shared by requests without credentials, validators or range.
-type plainHeaders struct{ resource, document http.Header }
-
-func newPlainHeaders(agent string) plainHeaders {
-	of := func(coding string) http.Header {
-		return http.Header{"User-Agent": {agent}, "Accept-Encoding": {coding}}
-	}
-	return plainHeaders{resource: of("identity"), document: of("gzip")}
-}
-
 // header has no Referer and no cookies; credentials go to their own origin only.
 func (c *Client) header(ex *exchange) http.Header {
 	req := &ex.req
-	base := c.headers.resource
-	if req.Gzip {
-		base = c.headers.document
-	}
-	if !ex.at.credentialed && req.ETag == "" && req.LastModified == "" && !req.NoCache && req.RangeFrom <= 0 {
-		return base
-	}
 	h := make(http.Header, 8)
 	if ex.at.credentialed {
 		req.Policy.Auth.apply(h)
 	}
-	maps.Copy(h, base)
+	h.Set("User-Agent", c.options.UserAgent)
+	h.Set("Accept-Encoding", "identity")
+	if req.Gzip {
+		h.Set("Accept-Encoding", "gzip")
+	}
 	setValidator(h, "If-None-Match", req.ETag)
 	setValidator(h, "If-Modified-Since", req.LastModified)
 	if req.NoCache {

@@ -25,23 +25,18 @@ type host struct {
 	max         int
 	limit       float64
 	inflight    int
-	waiting     []*waiter
-	waiters     sync.Pool // nearly each small resource waits
-	closedUntil time.Time // nothing is sent before
-	overloads   int       // since the last good answer
-	cutAt       time.Time // when limit was last halved; zero while it may grow fast
-	regain      float64   // slots that are soon tried again
-	trouble     float64   // among the last hundred or so answers
+	waiting     []chan struct{} // each of capacity 1
+	closedUntil time.Time       // nothing is sent before
+	overloads   int             // since the last good answer
+	cutAt       time.Time       // when limit was last halved; zero while it may grow fast
+	regain      float64         // slots that are soon tried again
+	trouble     float64         // among the last hundred or so answers
 	circuit     circuit
 	bucket      *rate.Limiter
 }
 
-type waiter struct{ ready chan struct{} }
-
 func newHost(target string, limit int, log *slog.Logger) *host {
-	h := &host{target: target, log: log, max: limit, limit: float64(min(limit, startConcurrency))}
-	h.waiters.New = func() any { return &waiter{ready: make(chan struct{}, 1)} }
-	return h
+	return &host{target: target, log: log, max: limit, limit: float64(min(limit, startConcurrency))}
 }
 
 // The stricter limits of several Sources hold.
@@ -102,22 +97,21 @@ func (h *host) waitSlot(ctx context.Context) error {
 		h.mu.Unlock()
 		return nil
 	}
-	w := h.waiters.Get().(*waiter)
-	defer h.waiters.Put(w) // out of the queue, and its channel is empty
-	h.waiting = append(h.waiting, w)
+	ready := make(chan struct{}, 1)
+	h.waiting = append(h.waiting, ready)
 	h.mu.Unlock()
 	select {
-	case <-w.ready:
+	case <-ready:
 		return nil
 	case <-ctx.Done():
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
-	case <-w.ready: // given at the same moment: pass it on
+	case <-ready: // given at the same moment: pass it on
 		h.freeSlot()
 	default:
-		h.waiting = slices.DeleteFunc(h.waiting, func(other *waiter) bool { return other == w })
+		h.waiting = slices.DeleteFunc(h.waiting, func(other chan struct{}) bool { return other == ready })
 		h.wake() // it may have been the head of the queue
 	}
 	return ctx.Err()
@@ -144,10 +138,9 @@ func (h *host) freeSlot() {
 
 func (h *host) wake() {
 	for len(h.waiting) > 0 && h.free() {
-		w := h.waiting[0]
-		h.waiting = slices.Delete(h.waiting, 0, 1)
 		h.takeSlot()
-		w.ready <- struct{}{}
+		h.waiting[0] <- struct{}{}
+		h.waiting = slices.Delete(h.waiting, 0, 1)
 	}
 }
 

@@ -122,20 +122,14 @@ func (c *Client) messageRequest(m *Message, ex *exchange, home bool) (*http.Requ
 	return r, nil
 }
 
-// sender has connections of its own, so that a slow subscriber does not take those of resources.
-type sender struct{ guarded, trusted *http.Transport }
-
+// newSender is for messages. Their connections are their own, so that a slow subscriber does not take those of
+// resources.
 func newSender(o Options, env environment, dialer *net.Dialer) *http.Transport {
 	t := newTransport(o, env, dialer)
 	t.ResponseHeaderTimeout = 0 // Message.Timeout bounds it (S-23)
 	t.MaxConnsPerHost, t.MaxIdleConnsPerHost, t.MaxIdleConns = sendConnections, sendConnections, idleSenders
 	t.ReadBufferSize = 0 // answers are short
 	return t
-}
-
-func (p *sender) close() {
-	p.guarded.CloseIdleConnections()
-	p.trusted.CloseIdleConnections()
 }
 
 // Send sends m once and returns the answer, whatever the status. Repeat allows the message to follow 307 and 308: under
@@ -190,11 +184,7 @@ func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bo
 	if k != nil {
 		return nil, k
 	}
-	transport := c.messages.guarded
-	if ex.at.trusted {
-		transport = c.messages.trusted
-	}
-	resp, err := transport.RoundTrip(req.WithContext(ctx))
+	resp, err := c.messages.to(ex.at).RoundTrip(req.WithContext(ctx))
 	if !neverSent(err) {
 		c.countRequest(m.Policy)
 		ex.requests++

@@ -15,15 +15,12 @@ type route struct {
 }
 
 func (ex *exchange) start() *classified {
-	req, origins := &ex.req, &ex.client.origins
-	if u, ok := origins.plain(req.URL); ok {
-		ex.to(u, req.URL)
-	} else if u, err := parseURL(req.URL); err != nil {
+	u, err := parseURL(ex.req.URL)
+	if err != nil {
 		return err
-	} else {
-		ex.to(u, u.String())
 	}
-	if req.InScope != nil && !req.InScope(ex.text) {
+	ex.to(u, u.String())
+	if inScope := ex.req.InScope; inScope != nil && !inScope(ex.text) {
 		return because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
 	}
 	return nil

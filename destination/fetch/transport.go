@@ -44,9 +44,23 @@ func newTransport(o Options, env environment, dialer *net.Dialer) *http.Transpor
 // roundTripper makes every attempt. CloseIdleConnections is missing on purpose: retryablehttp calls it whenever it
 // gives up, and one bad host would cost all others their keep-alives.
 type roundTripper struct {
-	client  *Client
-	guarded *http.Transport
-	trusted *http.Transport
+	client *Client
+	transports
+}
+
+// transports are one for each dialer (guard.dialers).
+type transports struct{ guarded, trusted *http.Transport }
+
+func (t *transports) to(at *origin) *http.Transport {
+	if at.trusted {
+		return t.trusted
+	}
+	return t.guarded
+}
+
+func (t *transports) close() {
+	t.guarded.CloseIdleConnections()
+	t.trusted.CloseIdleConnections()
 }
 
 func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -60,13 +74,9 @@ func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		h.unref()
 		return nil, err
 	}
-	transport := d.guarded
-	if ex.at.trusted {
-		transport = d.trusted
-	}
 	started := time.Now()
 	ex.notifyWait(true, started)
-	resp, err := transport.RoundTrip(req)
+	resp, err := d.to(ex.at).RoundTrip(req)
 	now := time.Now()
 	ex.notifyWait(false, now)
 	if !neverSent(err) {
@@ -107,9 +117,4 @@ func startOfBody(b io.ReadCloser) io.ReadCloser {
 		return http.NoBody
 	}
 	return io.NopCloser(bytes.NewReader(page[:min(len(page), errorBodyLimit)]))
-}
-
-func (d *roundTripper) close() {
-	d.guarded.CloseIdleConnections()
-	d.trusted.CloseIdleConnections()
 }
