@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func (ex *exchange) answer(resp *http.Response) (*Response, *classified) {
+func (ex *exchange) answer(resp *http.Response) (*Response, *Error) {
 	req, info := &ex.req, &ex.response.Info
 	describe(info, ex, resp)
 	if err := checkAnswer(req, ex, resp, info); err != nil {
@@ -59,7 +59,7 @@ func describe(info *Info, ex *exchange, resp *http.Response) {
 	}
 }
 
-func checkAnswer(req *Request, ex *exchange, resp *http.Response, info *Info) *classified {
+func checkAnswer(req *Request, ex *exchange, resp *http.Response, info *Info) *Error {
 	switch {
 	case info.NotModified && !conditional(resp.Request):
 		return because(Broken, "answered 304 although no validator was sent") // F59
@@ -69,15 +69,15 @@ func checkAnswer(req *Request, ex *exchange, resp *http.Response, info *Info) *c
 		return checkRange(req, info)
 	}
 	wait := retryAfter(resp.Header, time.Now())
-	k := &classified{kind: kindOfStatus(info.Status, wait > 0), status: info.Status}
-	if k.kind == Throttled {
-		k.retryAfter = wait
+	k := &Error{Kind: kindOfStatus(info.Status, wait > 0), Status: info.Status}
+	if k.Kind == Throttled {
+		k.RetryAfter = wait
 	}
 	said := ""
 	if text := quoteBody(ex, resp); text != "" {
 		said = ": it says " + text
 	}
-	k.err = fmt.Errorf("answered %d %s%s", info.Status, http.StatusText(info.Status), said)
+	k.Err = fmt.Errorf("answered %d %s%s", info.Status, http.StatusText(info.Status), said)
 	return k
 }
 
@@ -85,7 +85,7 @@ func conditional(sent *http.Request) bool {
 	return sent.Header.Get("If-None-Match") != "" || sent.Header.Get("If-Modified-Since") != ""
 }
 
-func checkRange(req *Request, info *Info) *classified {
+func checkRange(req *Request, info *Info) *Error {
 	if req.RangeFrom <= 0 {
 		return because(Broken, "answered 206 although no range was asked for")
 	}

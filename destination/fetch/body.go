@@ -37,13 +37,13 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *body) classifyRead(err error) *classified {
-	if k, ok := errors.AsType[*classified](err); ok {
+func (b *body) classifyRead(err error) *Error {
+	if k, ok := errors.AsType[*Error](err); ok {
 		return k
 	}
 	k := classify(b.sent.Context(), err)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		k.err = fmt.Errorf("body was cut short: %w", err)
+		k.Err = fmt.Errorf("body was cut short: %w", err)
 	}
 	return k
 }
@@ -130,6 +130,6 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func tooLarge(limit int64) *classified {
+func tooLarge(limit int64) *Error {
 	return because(TooLarge, "more than the allowed %d bytes", limit)
 }

@@ -18,7 +18,7 @@ func TestCauseOf(t *testing.T) {
 	t.Cleanup(secure.Close)
 	asked := func(url string) error {
 		_, err := http.Get(url) //nolint:noctx // a test
-		return &Error{Op: "get", Kind: classify(context.Background(), err).kind, Err: err}
+		return &Error{Op: "get", Kind: classify(context.Background(), err).Kind, Err: err}
 	}
 	at := closed.URL
 	closed.Close()

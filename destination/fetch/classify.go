@@ -13,26 +13,26 @@ import (
 )
 
 // Only the context tells our own cancellation: a peer's timeout is a context.DeadlineExceeded too.
-func classify(ctx context.Context, err error) *classified {
-	if cut, ok := errors.AsType[*classified](context.Cause(ctx)); ok {
-		return cut // cut by the watchdog
+func classify(ctx context.Context, err error) *Error {
+	if cut, ok := errors.AsType[*Error](context.Cause(ctx)); ok && cut.Op == "" {
+		return cut // by Send's own timeout: a caller's cause may be the failure of another request
 	}
 	if ctx.Err() != nil {
-		return &classified{kind: Canceled, err: context.Cause(ctx)}
+		return &Error{Kind: Canceled, Err: context.Cause(ctx)}
 	}
-	if k, ok := errors.AsType[*classified](err); ok {
+	if k, ok := errors.AsType[*Error](err); ok {
 		return k // from the guard, or from a closed client
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // its text repeats the whole URL
 	}
 	if isTLS(err) {
-		return &classified{kind: TLS, err: err}
+		return &Error{Kind: TLS, Err: err}
 	}
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("connection closed without an answer: %w", err)
 	}
-	return &classified{kind: Transient, err: err}
+	return &Error{Kind: Transient, Err: err}
 }
 
 func isTLS(err error) bool {

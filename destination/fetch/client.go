@@ -62,7 +62,7 @@ func (c *Client) Get(ctx context.Context, req Request) (*Response, error) {
 	return resp, nil
 }
 
-func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *classified) {
+func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *Error) {
 	if err := ex.start(); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (c *Client) follow(ctx context.Context, ex *exchange) (*Response, *classifi
 	}
 }
 
-func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *classified) {
+func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *Error) {
 	r := (&http.Request{
 		Method:     http.MethodGet,
 		URL:        ex.url,
@@ -103,15 +103,15 @@ func (c *Client) ask(ctx context.Context, ex *exchange) (*http.Response, *classi
 	return resp, nil
 }
 
-func (ex *exchange) wrap(op string, k *classified) *Error {
-	e := &Error{Op: op, Kind: k.kind, Status: k.status, Hop: ex.hop, RetryAfter: k.retryAfter,
-		Requests: ex.requests, Err: k.err}
+func (ex *exchange) wrap(op string, k *Error) *Error {
+	e := *k
+	e.Op, e.Hop, e.Requests = op, ex.hop, ex.requests
 	if ex.url != nil {
 		e.URL = redact(ex.url)
 	} else {
 		e.URL = RedactURL(ex.req.URL)
 	}
-	return e
+	return &e
 }
 
 // Meter counts the requests and bytes of one Policy. A nil Meter counts nothing.

@@ -33,7 +33,7 @@ func contentCoding(h http.Header) string {
 
 // applyCoding decodes gzip that nobody asked for, except where the declared length says that the coded bytes are the
 // resource: some servers label every .tar.gz as coded (F57).
-func applyCoding(req *Request, info *Info, b *body) *classified {
+func applyCoding(req *Request, info *Info, b *body) *Error {
 	switch {
 	case info.NotModified || info.Encoding == "":
 		return nil
@@ -77,7 +77,7 @@ func (f *inflater) Read(p []byte) (int, error) {
 }
 
 func (f *inflater) classifyRead(err error) error {
-	if k, ok := errors.AsType[*classified](err); ok {
+	if k, ok := errors.AsType[*Error](err); ok {
 		return k
 	}
 	return because(Broken, "it is no valid gzip stream: %w", err)

@@ -225,6 +225,7 @@ func (d *download) sinkError(err error) error {
 	return fmt.Errorf("write the body of %s: %w", RedactURL(d.req.URL), err)
 }
 
-func (d *download) fail(op string, k *classified) error {
-	return &Error{Op: op, URL: RedactURL(d.req.URL), Kind: k.kind, Err: k.err}
+func (d *download) fail(op string, k *Error) error {
+	k.Op, k.URL = op, RedactURL(d.req.URL)
+	return k
 }

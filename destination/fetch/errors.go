@@ -57,6 +57,9 @@ type Error struct {
 
 // Error is printable on a terminal whatever the peer sent.
 func (e *Error) Error() string {
+	if e.Op == "" {
+		return e.Err.Error() // the cause of another one
+	}
 	s := fmt.Sprintf("%s %s: %s", e.Op, e.URL, printable(e.Err.Error()))
 	if e.RetryAfter > 0 {
 		s += fmt.Sprintf(" (not before %s from now)", e.RetryAfter.Round(time.Millisecond))
@@ -75,18 +78,9 @@ func KindOf(err error) Kind {
 	return KindUnknown
 }
 
-type classified struct {
-	kind       Kind
-	status     int
-	retryAfter time.Duration
-	err        error
-}
-
-func (k *classified) Error() string { return k.err.Error() }
-func (k *classified) Unwrap() error { return k.err }
-
-func because(kind Kind, format string, args ...any) *classified {
-	return &classified{kind: kind, err: fmt.Errorf(format, args...)}
+// because is a failure that its caller completes, with what was asked of whom.
+func because(kind Kind, format string, args ...any) *Error {
+	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
 // printable replaces characters with which a peer could draw on a terminal or forge a log line.

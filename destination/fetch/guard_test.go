@@ -46,7 +46,7 @@ func TestGuardOnAddresses(t *testing.T) {
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", address, err)
 		}
-		if err != nil && err.(*classified).kind != Refused { //nolint:errorlint // bare here
+		if err != nil && err.(*Error).Kind != Refused { //nolint:errorlint // bare here
 			t.Errorf("%s: kind %v", address, err)
 		}
 	}

@@ -70,7 +70,7 @@ func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 		}
 		h.returnSlot()
 		if wait > patience {
-			return &classified{kind: Throttled, retryAfter: min(wait, retryAfterCap), err: why}
+			return &Error{Kind: Throttled, RetryAfter: min(wait, retryAfterCap), Err: why}
 		}
 		patience -= wait
 		if err := sleep(ctx, wait); err != nil {
@@ -84,7 +84,7 @@ func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 		if err := bucket.Wait(ctx); err != nil {
 			h.returnSlot()
 			// The end is the caller's, not the peer's, also when the context has no time left for the wait.
-			return &classified{kind: Canceled, err: err}
+			return &Error{Kind: Canceled, Err: err}
 		}
 	}
 	return nil

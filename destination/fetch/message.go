@@ -68,7 +68,7 @@ var reservedHeaders = [...]string{"Accept-Encoding", "Connection", "Content-Leng
 
 var originHeaders = [...]string{"Authorization", "Cookie", "Proxy-Authorization"}
 
-func (c *Client) messageHeader(m *Message, ex *exchange, home bool) (http.Header, *classified) {
+func (c *Client) messageHeader(m *Message, ex *exchange, home bool) (http.Header, *Error) {
 	h := make(http.Header, len(m.Header)+4)
 	for name, values := range m.Header {
 		for _, v := range values {
@@ -97,7 +97,7 @@ func (c *Client) messageHeader(m *Message, ex *exchange, home bool) (http.Header
 	return h, nil
 }
 
-func (c *Client) messageRequest(m *Message, ex *exchange, home bool) (*http.Request, *classified) {
+func (c *Client) messageRequest(m *Message, ex *exchange, home bool) (*http.Request, *Error) {
 	if !isToken(m.Method) || strings.EqualFold(m.Method, http.MethodConnect) {
 		return nil, because(Refused, "method %q is not sent", m.Method)
 	}
@@ -154,7 +154,7 @@ func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
 	return nil, err
 }
 
-func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *classified) {
+func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *Error) {
 	first, k := parseURL(m.URL)
 	if k != nil {
 		return nil, k
@@ -176,9 +176,9 @@ func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *
 	}
 }
 
-func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bool) (*Answer, *classified) {
+func (c *Client) sendOnce(ctx context.Context, m *Message, ex *exchange, home bool) (*Answer, *Error) {
 	if c.closed.Load() {
-		return nil, &classified{kind: Canceled, err: ErrClosed}
+		return nil, &Error{Kind: Canceled, Err: ErrClosed}
 	}
 	req, k := c.messageRequest(m, ex, home)
 	if k != nil {

@@ -14,7 +14,7 @@ type route struct {
 	show    func(u *url.URL) string // without the secrets of messages
 }
 
-func (ex *exchange) start() *classified {
+func (ex *exchange) start() *Error {
 	u, err := parseURL(ex.req.URL)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (ex *exchange) start() *classified {
 	return nil
 }
 
-func (r *route) next(ex *exchange, status int) *classified {
+func (r *route) next(ex *exchange, status int) *Error {
 	from := ex.url
 	ex.hop++ // a refused target is a failure of the hop
 	r.visited = append(r.visited, ex.text)
@@ -36,7 +36,7 @@ func (r *route) next(ex *exchange, status int) *classified {
 	}
 	to = from.ResolveReference(to)
 	if err := checkURL(to); err != nil {
-		return because(Refused, "redirected (%d): %w", status, err.err)
+		return because(Refused, "redirected (%d): %w", status, err.Err)
 	}
 	switch {
 	case len(r.visited) > r.limit:

@@ -78,7 +78,7 @@ func (c *Client) worthRetry(ctx context.Context, ex *exchange, resp *http.Respon
 	}
 	if err != nil {
 		k := classify(ctx, err)
-		return k.kind == Transient && !isTimeout(k.err)
+		return k.Kind == Transient && !isTimeout(k.Err)
 	}
 	wait := retryAfter(resp.Header, time.Now())
 	// The worker has other work meanwhile, except at a host that throttles all of it.

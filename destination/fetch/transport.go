@@ -67,7 +67,7 @@ func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	ex := exchangeOf(ctx)
 	if d.client.closed.Load() {
-		return nil, &classified{kind: Canceled, err: ErrClosed}
+		return nil, &Error{Kind: Canceled, Err: ErrClosed}
 	}
 	h := d.client.hosts.get(ex.at.target, ex.req.Policy)
 	if err := h.acquire(ctx, maxWait); err != nil {
@@ -85,7 +85,7 @@ func (d *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		k := classify(ctx, err)
-		h.report(now, started, attemptResultOf(k.kind, 0, 0), k.err)
+		h.report(now, started, attemptResultOf(k.Kind, 0, 0), k.Err)
 		h.release()
 		return nil, k
 	}

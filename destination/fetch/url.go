@@ -9,7 +9,7 @@ import (
 
 // parseURL escapes invalid bytes and stray percent signs first: otherwise net/url re-encodes the whole path and turns
 // %2F into / (F80, F81).
-func parseURL(raw string) (*url.URL, *classified) {
+func parseURL(raw string) (*url.URL, *Error) {
 	rest, ok := cutScheme(raw)
 	if !ok {
 		return nil, because(Refused, "not an absolute http or https URL")
@@ -41,7 +41,7 @@ func cutScheme(raw string) (rest string, ok bool) {
 }
 
 // checkURL refuses URLs that this package never requests, and drops the fragment.
-func checkURL(u *url.URL) *classified {
+func checkURL(u *url.URL) *Error {
 	u.Fragment, u.RawFragment = "", ""
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
