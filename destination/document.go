@@ -2,7 +2,11 @@ package destination
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"slices"
 
+	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 )
 
@@ -100,4 +104,156 @@ type Step struct {
 	How    string `json:"how"` // as SetOffer.Found, or index, self, topic
 	Result string `json:"result"`
 	OK     bool   `json:"ok"`
+}
+
+// kinds is what is known of each kind of document: its name, the kind of the lists in an archive and the archive of
+// such lists, and where a set has what it offers of that kind.
+var kinds = map[rsdoc.Kind]struct {
+	name           string
+	holds, archive rsdoc.Kind
+	slot           func(s *SetOffer) **Ref
+}{
+	rsdoc.KindUnknown:        {name: "Sitemap"},
+	rsdoc.KindDescription:    {name: "Source Description"},
+	rsdoc.KindCapabilityList: {name: "Capability List"},
+	rsdoc.KindResourceList: {name: "Resource List", archive: rsdoc.KindResourceListArchive,
+		slot: func(s *SetOffer) **Ref { return &s.ResourceList }},
+	rsdoc.KindChangeList: {name: "Change List", archive: rsdoc.KindChangeListArchive,
+		slot: func(s *SetOffer) **Ref { return &s.ChangeList }},
+	rsdoc.KindResourceDump: {name: "Resource Dump", archive: rsdoc.KindResourceDumpArchive,
+		slot: func(s *SetOffer) **Ref { return &s.ResourceDump }},
+	rsdoc.KindChangeDump: {name: "Change Dump", archive: rsdoc.KindChangeDumpArchive,
+		slot: func(s *SetOffer) **Ref { return &s.ChangeDump }},
+	rsdoc.KindResourceListArchive: {name: "Resource List Archive", holds: rsdoc.KindResourceList,
+		slot: func(s *SetOffer) **Ref { return &s.ResourceListArchive }},
+	rsdoc.KindChangeListArchive: {name: "Change List Archive", holds: rsdoc.KindChangeList,
+		slot: func(s *SetOffer) **Ref { return &s.ChangeListArchive }},
+	rsdoc.KindResourceDumpArchive: {name: "Resource Dump Archive", holds: rsdoc.KindResourceDump,
+		slot: func(s *SetOffer) **Ref { return &s.ResourceDumpArchive }},
+	rsdoc.KindChangeDumpArchive: {name: "Change Dump Archive", holds: rsdoc.KindChangeDump,
+		slot: func(s *SetOffer) **Ref { return &s.ChangeDumpArchive }},
+	rsdoc.KindChangeNotification:    {name: "Change Notification"},
+	rsdoc.KindFrameworkNotification: {name: "Framework Notification"},
+	KindFeed:                        {name: "feed"},
+}
+
+func kindName(k rsdoc.Kind) string {
+	if known, ok := kinds[k]; ok {
+		return known.name
+	}
+	return fmt.Sprintf("document of kind %.40q", string(k))
+}
+
+// archived is the kind of the lists in an archive kind, else "".
+func archived(k rsdoc.Kind) rsdoc.Kind { return kinds[k].holds }
+
+// isSnapshot reports a kind where only the union of all parts proves absence [10.2].
+func isSnapshot(k rsdoc.Kind) bool { return k == rsdoc.KindResourceList || k == rsdoc.KindResourceDump }
+
+func isDirectory(k rsdoc.Kind) bool {
+	return k == rsdoc.KindDescription || k == rsdoc.KindCapabilityList
+}
+
+// isOffered reports a kind that a set offers as such.
+func isOffered(k rsdoc.Kind) bool { return kinds[k].slot != nil }
+
+func (s *SetOffer) refField(k rsdoc.Kind) **Ref {
+	if slot := kinds[k].slot; slot != nil {
+		return slot(s)
+	}
+	return nil
+}
+
+func (s *SetOffer) usable() bool {
+	for _, k := range kinds {
+		if k.slot != nil && *k.slot(s) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// readWhole reads a document of the kind that has to be held whole. One that breaks off proves nothing (F58). Of a
+// document whose first entry was read already, first is that entry.
+func (r *Reader) readWhole(url string, a *answer, doc *rsdoc.Reader, first *rsdoc.Entry,
+	kind rsdoc.Kind) (*Document, error) {
+	d := &Document{URL: url, Meta: a.meta()}
+	if first != nil {
+		d.Entries = append(d.Entries, refOf(first))
+	}
+	if err := r.readEntries(d, doc); err != nil {
+		return nil, err
+	}
+	h, err := doc.Head() // a root may continue behind its entries [5]
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Expect(kind); err != nil {
+		return nil, err
+	}
+	d.Head = *h
+	n, why := doc.Skipped()
+	if d.Skipped = n; n > 0 {
+		r.log.Warn("bad entries skipped", "document", fetch.RedactURL(d.URL), "entries", n, "first", why)
+	}
+	return d, nil
+}
+
+func (r *Reader) readEntries(d *Document, doc *rsdoc.Reader) error {
+	held := 0
+	for {
+		e, err := doc.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return broken(err)
+		}
+		if e.Fault != "" {
+			continue // Skipped counts it
+		}
+		ref := refOf(e)
+		if held += ref.size(); held > r.limits.smallBytes || len(d.Entries) >= r.limits.smallEntries {
+			why := fmt.Sprintf("more than %d entries or %d bytes in a document that has to be held whole",
+				r.limits.smallEntries, r.limits.smallBytes)
+			return &rsdoc.DocumentError{Problem: rsdoc.Limit, Offset: doc.Bytes(), Detail: why}
+		}
+		d.Entries = append(d.Entries, ref)
+	}
+}
+
+// refOf copies an entry, because the reader uses it again.
+func refOf(e *rsdoc.Entry) Ref {
+	return Ref{
+		URL: e.Loc, Kind: e.Capability, LastMod: e.LastMod, At: e.At, From: e.From, Until: e.Until,
+		Length: e.Length, Type: e.Type, Links: cloneLinks(e.Links),
+	}
+}
+
+func cloneLinks(links []rsdoc.Link) []rsdoc.Link {
+	if len(links) == 0 {
+		return nil
+	}
+	out := slices.Clone(links)
+	for i := range out {
+		out[i].Digests = slices.Clone(out[i].Digests)
+	}
+	return out
+}
+
+func (r *Ref) size() int {
+	n := 128 + len(r.URL) + len(r.Kind) + len(r.Type)
+	for i := range r.Links {
+		l := &r.Links[i]
+		n += 128 + len(l.Rel) + len(l.Href) + len(l.Type) + len(l.Path) + 72*len(l.Digests)
+	}
+	return n
+}
+
+// sameParts leaves out the root's own at, because some Sources write the time of the request there.
+func sameParts(a, b *Document) bool {
+	return slices.EqualFunc(a.Entries, b.Entries, func(x, y Ref) bool {
+		return x.URL == y.URL && x.LastMod == y.LastMod && x.At == y.At && x.From == y.From && x.Until == y.Until &&
+			x.Length == y.Length
+	})
 }

@@ -120,7 +120,7 @@ func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 		if err != nil {
 			return err
 		}
-		again, err = w.r.readWhole(d.URL, a, doc, []rsdoc.Kind{kind})
+		again, err = w.r.readWhole(d.URL, a, doc, nil, kind)
 		return err
 	})
 	switch {
@@ -141,8 +141,8 @@ func (w *walk) confirm(ctx context.Context, d *Document, kind rsdoc.Kind) {
 // the kind count as bad, because they may have been resources.
 func (r *Reader) misrooted(url string, a *answer, doc *rsdoc.Reader, first *rsdoc.Entry,
 	kind rsdoc.Kind) (*Document, error) {
-	d := &Document{URL: url, Meta: a.meta(), Entries: []Ref{refOf(first)}}
-	if err := r.readRest(d, doc, []rsdoc.Kind{kind}); err != nil {
+	d, err := r.readWhole(url, a, doc, first, kind)
+	if err != nil {
 		return nil, err
 	}
 	d.Head.Shape = rsdoc.Index

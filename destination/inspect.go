@@ -1,6 +1,9 @@
 package destination
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -77,12 +80,12 @@ func (r *Reader) inspect(ctx context.Context, url string, p *retryWindow) (*find
 	var fd *finding
 	err = r.take(ctx, p, r.request(url, validators(known)), func(a *answer) error {
 		if a.NotModified {
-			d, err := unchanged(known, a, nil)
+			d := unchanged(known, a)
 			fd = &finding{url: url, final: a.URL, kind: d.Head.Kind, head: d.Head, doc: d}
 			if !isDirectory(fd.kind) {
 				fd.doc = nil
 			}
-			return err
+			return nil
 		}
 		fd, err = r.look(url, a)
 		return err
@@ -129,16 +132,17 @@ func (r *Reader) look(url string, a *answer) (*finding, error) {
 		}
 		return nil, broken(err)
 	}
-	d := &Document{URL: url, Meta: a.meta()}
 	kind := h.Kind
+	var first *rsdoc.Entry
 	if kind == rsdoc.KindUnknown {
-		e, err := doc.Next()
+		first, err = doc.Next()
 		if err != nil && err != io.EOF {
 			return nil, broken(err)
 		}
-		if e != nil && e.Fault == "" {
-			kind = directoryOf(e.Capability)
-			d.Entries = append(d.Entries, refOf(e))
+		if first != nil && first.Fault == "" {
+			kind = directoryOf(first.Capability)
+		} else {
+			first = nil
 		}
 	}
 	if !isDirectory(kind) {
@@ -146,7 +150,8 @@ func (r *Reader) look(url string, a *answer) (*finding, error) {
 		head.Links = cloneLinks(h.Links)
 		return &finding{url: url, final: a.URL, kind: h.Kind, head: head}, nil
 	}
-	if err := r.readRest(d, doc, []rsdoc.Kind{kind}); err != nil {
+	d, err := r.readWhole(url, a, doc, first, kind)
+	if err != nil {
 		return nil, err
 	}
 	d.Head.Kind = kind
@@ -192,4 +197,47 @@ func (r *Reader) page(url string, a *answer, t *recorder) *finding {
 	all := slices.Concat(header, links)
 	fd.feeds, fd.hubs = websub.FeedTargets(all), websub.Targets(all, "hub")
 	return fd
+}
+
+// recorder keeps the beginning of a body while it is tried as a document, so that it can be read again as a page.
+type recorder struct {
+	r    io.ReadCloser
+	kept bytes.Buffer
+}
+
+func (t *recorder) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	if room := pageBytes - t.kept.Len(); room > 0 {
+		t.kept.Write(p[:min(n, room)])
+	}
+	return n, err
+}
+
+func (t *recorder) Close() error { return t.r.Close() }
+
+// rewind is the body from its start, inflated if need be, as far as a page matters.
+func (t *recorder) rewind() (*bufio.Reader, error) {
+	body, err := unpacked(io.LimitReader(io.MultiReader(&t.kept, t.r), pageBytes))
+	if err != nil {
+		return nil, err
+	}
+	return bufio.NewReaderSize(io.LimitReader(body, pageBytes), sniffed), nil
+}
+
+// maxPackings is how often a body may be packed: a .xml.gz that the server compresses again is two.
+const maxPackings = 2
+
+func unpacked(body io.Reader) (*bufio.Reader, error) {
+	for range maxPackings {
+		packed := bufio.NewReaderSize(body, sniffed)
+		if magic, err := packed.Peek(2); err != nil || magic[0] != 0x1F || magic[1] != 0x8B {
+			return packed, nil // the caller finds an empty or broken body
+		}
+		inflated, err := gzip.NewReader(packed)
+		if err != nil {
+			return nil, err
+		}
+		body = inflated
+	}
+	return bufio.NewReaderSize(body, sniffed), nil
 }

@@ -3,8 +3,11 @@ package fetch
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
 )
@@ -148,4 +151,110 @@ func (c *Client) countBytes(p *Policy, n int) {
 	if p != nil && p.Meter != nil {
 		p.Meter.bytes.Add(int64(n))
 	}
+}
+
+// exchange is the state of one Get or Send. It travels in the context, because retryablehttp hands nothing else
+// through.
+type exchange struct {
+	client    *Client
+	req       Request  // of Send only URL and Policy
+	url       *url.URL // of the current hop
+	text      string   // url.String()
+	at        *origin
+	hop       int
+	requests  int
+	throttled bool // the host throttles all requests
+	resting   bool // Request.Resting was told
+	location  string
+	slot      *host // held until the body is closed
+
+	// Allocated with the exchange, because small downloads would pay for each one.
+	body     body
+	capped   capped
+	response Response
+}
+
+func (ex *exchange) notifyWait(begins bool, at time.Time) {
+	if ex.req.Waiting != nil {
+		ex.req.Waiting(begins, at)
+	}
+}
+
+func (ex *exchange) notifyRest(begins bool) {
+	if ex.req.Resting != nil && ex.resting != begins {
+		ex.req.Resting(begins)
+	}
+	ex.resting = begins
+}
+
+type exchangeKey struct{}
+
+func (ex *exchange) within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, ex)
+}
+
+func exchangeOf(ctx context.Context) *exchange {
+	ex, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return ex
+}
+
+func (ex *exchange) to(u *url.URL, text string) {
+	ex.url, ex.text, ex.at = u, text, ex.client.origins.of(u, ex.req.Policy)
+	ex.location = ""
+}
+
+// releaseSlot ends the use of the host's slot, if the exchange holds one for its body.
+func (ex *exchange) releaseSlot() {
+	if ex.slot != nil {
+		ex.slot.release()
+		ex.slot = nil
+	}
+}
+
+// route is used instead of net/http's own following, which goes from https to http, leaks the first URL as Referer, and
+// knows no scope (F60).
+type route struct {
+	visited []string
+	limit   int
+	inScope func(uri string) bool   // nil: everything is
+	show    func(u *url.URL) string // without the secrets of messages
+}
+
+func (ex *exchange) start() *Error {
+	u, err := parseURL(ex.req.URL)
+	if err != nil {
+		return err
+	}
+	ex.to(u, u.String())
+	if inScope := ex.req.InScope; inScope != nil && !inScope(ex.text) {
+		return because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
+	}
+	return nil
+}
+
+func (r *route) next(ex *exchange, status int) *Error {
+	from := ex.url
+	ex.hop++ // a refused target is a failure of the hop
+	r.visited = append(r.visited, ex.text)
+	to, err := url.Parse(escapeStray(ex.location))
+	if err != nil {
+		return because(Broken, "redirected (%d) to something that is no URL", status)
+	}
+	to = from.ResolveReference(to)
+	if err := checkURL(to); err != nil {
+		return because(Refused, "redirected (%d): %w", status, err.Err)
+	}
+	switch {
+	case len(r.visited) > r.limit:
+		return because(Refused, "more than %d redirects, the last to %s", r.limit, r.show(to))
+	case slices.Contains(r.visited, to.String()):
+		return because(Refused, "redirects in a circle, back to %s", r.show(to))
+	case from.Scheme == "https" && to.Scheme == "http":
+		return because(Refused, "redirected (%d) from https down to http: %s", status, r.show(to))
+	case r.inScope != nil && !r.inScope(to.String()):
+		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; "+
+			"a prefix under scope would allow it", status, r.show(to))
+	}
+	ex.to(to, to.String())
+	return nil
 }

@@ -23,7 +23,7 @@ func (c *Client) newRetrier(rt http.RoundTripper) *retryablehttp.Client {
 	return &retryablehttp.Client{
 		HTTPClient: &http.Client{
 			Transport: rt,
-			// Redirects are followed in redirect.go. A Timeout would cut large bodies.
+			// Redirects are followed in client.go. A Timeout would cut large bodies.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		Logger:       nil, // it would log every URL with its query
