@@ -198,8 +198,8 @@ func exchangeOf(ctx context.Context) *exchange {
 	return ex
 }
 
-func (ex *exchange) to(u *url.URL, text string) {
-	ex.url, ex.text, ex.at = u, text, ex.client.origins.of(u, ex.req.Policy)
+func (ex *exchange) to(u *url.URL) {
+	ex.url, ex.text, ex.at = u, u.String(), ex.client.origins.of(u, ex.req.Policy)
 	ex.location = ""
 }
 
@@ -225,7 +225,7 @@ func (ex *exchange) start() *Error {
 	if err != nil {
 		return err
 	}
-	ex.to(u, u.String())
+	ex.to(u)
 	if inScope := ex.req.InScope; inScope != nil && !inScope(ex.text) {
 		return because(Refused, "outside the scope of the Source; a prefix under scope would allow it")
 	}
@@ -255,6 +255,6 @@ func (r *route) next(ex *exchange, status int) *Error {
 		return because(Refused, "redirected (%d) to %s, outside the scope of the Source; "+
 			"a prefix under scope would allow it", status, r.show(to))
 	}
-	ex.to(to, to.String())
+	ex.to(to)
 	return nil
 }

@@ -198,24 +198,23 @@ func sleep(ctx context.Context, d time.Duration) error {
 const hostsKept = 4096
 
 type hosts struct {
-	mu   sync.Mutex
-	all  map[string]*host
-	max  int
-	rate float64
-	log  *slog.Logger
+	mu  sync.Mutex
+	all map[string]*host
+	max int
+	log *slog.Logger
 }
 
 func newHosts(o Options) *hosts {
-	return &hosts{all: make(map[string]*host), max: o.Concurrency, rate: o.Rate, log: o.Log}
+	return &hosts{all: make(map[string]*host), max: o.Concurrency, log: o.Log}
 }
 
 // get returns the host and counts a user, until unref or release.
 func (s *hosts) get(target string, p *Policy) *host {
-	limit, rate := s.max, s.rate
+	limit, rate := s.max, 0.0
 	if p != nil && p.Concurrency > 0 {
 		limit = min(limit, p.Concurrency)
 	}
-	if p != nil && p.Rate > 0 {
+	if p != nil {
 		rate = p.Rate
 	}
 	s.mu.Lock()

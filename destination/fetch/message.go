@@ -105,20 +105,11 @@ func (c *Client) messageRequest(m *Message, ex *exchange, home bool) (*http.Requ
 	if err != nil {
 		return nil, err
 	}
-	r := &http.Request{
-		Method:     m.Method,
-		URL:        ex.url,
-		Host:       ex.url.Host,
-		Proto:      "HTTP/1.1",
-		ProtoMajor: 1,
-		ProtoMinor: 1,
-		Header:     h,
+	r, bad := http.NewRequest(m.Method, "", bytes.NewReader(m.Body)) //nolint:noctx // sendOnce gives it one
+	if bad != nil {
+		return nil, because(Refused, "method %q is not sent", m.Method)
 	}
-	if len(m.Body) > 0 {
-		r.ContentLength = int64(len(m.Body))
-		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(m.Body)), nil }
-		r.Body, _ = r.GetBody()
-	}
+	r.URL, r.Host, r.Header = ex.url, ex.url.Host, h
 	return r, nil
 }
 
@@ -155,11 +146,10 @@ func (c *Client) Send(ctx context.Context, m Message) (*Answer, error) {
 }
 
 func (c *Client) send(ctx context.Context, m *Message, ex *exchange) (*Answer, *Error) {
-	first, k := parseURL(m.URL)
-	if k != nil {
+	if k := ex.start(); k != nil {
 		return nil, k
 	}
-	ex.to(first, first.String())
+	first := ex.url
 	way := route{limit: m.Repeat, show: originOf}
 	for {
 		a, k := c.sendOnce(ctx, m, ex, sameOrigin(first, ex.url))

@@ -14,8 +14,6 @@ type Options struct {
 	Allow []netip.Prefix
 	// Concurrency is the most requests under way at one host; default 16. The number adapts to the host (F53).
 	Concurrency int
-	// Rate is the number of requests a second to one host, 0 for no limit.
-	Rate float64
 	// IdleTimeout cuts a transfer that moves nothing for this long; default 60 s (F54). There is no total timeout.
 	IdleTimeout time.Duration
 	// Retries is how often one Get quickly retries a transient failure; default 2, below 0 for never.

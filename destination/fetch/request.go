@@ -16,7 +16,7 @@ type Policy struct {
 	Auth *Auth
 	// AuthOrigin is the Source's own scheme://host[:port]. While it is empty no credentials are sent.
 	AuthOrigin string
-	// Concurrency and Rate override the client's values for the hosts of this Source (0: the client's).
+	// Concurrency and Rate, in requests a second, bound what is asked of each host of this Source (0: as the client).
 	Concurrency int
 	Rate        float64
 	Meter       *Meter
