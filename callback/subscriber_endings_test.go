@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"resyncd/destination/ladder"
 	"resyncd/destination/subscribe"
 	"resyncd/destination/websub"
 	"resyncd/store"
@@ -45,7 +44,7 @@ func TestUnsubscribing(t *testing.T) {
 			r, h, s := subscribed(t, inside(http.StatusAccepted, "lease_seconds", "86400"))
 			subscription := h.asks()[0]
 			h.become(act)
-			r.pass(ladder.Gap + time.Second) // F23
+			r.pass(6 * time.Second) // F23
 			r.cancel()
 			r.await("the end of the lease", func(s store.Subscription) bool { return s.State == store.SubOff && !s.Expires.Known() })
 			as := h.asks()
@@ -81,7 +80,7 @@ func TestStubbornHub(t *testing.T) {
 	t.Parallel()
 	r, h, s := subscribed(t, inside(http.StatusAccepted, "lease_seconds", "86400"))
 	h.become(func(*hub, ask) (int, string) { return http.StatusInternalServerError, "" })
-	r.pass(ladder.Gap + time.Second)
+	r.pass(6 * time.Second) // F23
 	r.cancel()
 	r.await("a failure", func(s store.Subscription) bool { return s.State == store.SubOff && s.Attempts > 0 && h.count() == 2 })
 	if got := h.deliver(websub.SHA256, "<x/>"); !slices.Equal(got, []int{200}) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"resyncd/destination"
-	"resyncd/destination/ladder"
 	"resyncd/destination/subscribe"
 	"resyncd/destination/websub"
 	"resyncd/store"
@@ -202,7 +201,7 @@ func TestConformance(t *testing.T) {
 			if n := len(b.holds()); n != 1 { // the suite cannot tell two apart
 				t.Errorf("%d subscriptions", n)
 			}
-			r.pass(ladder.Gap + time.Second)
+			r.pass(6 * time.Second) // F23
 			r.cancel()
 			r.eventually("the end", func() bool { return len(b.holds()) == 0 })
 		})

@@ -127,11 +127,12 @@ func (sh *shell) changeSubscriptions(
 	if done, err := control.Delegate(ctx, o, sh.Out, command, control.Args{Topic: topic}); done || err != nil {
 		return err
 	}
-	record := subscribe.RequestRenew
+	keeper := subscribe.New(subscribe.Options{Store: o.Engine.Store, Now: sh.Now})
+	record := keeper.Renew
 	if command == control.AskCancel {
-		record = subscribe.RequestCancel
+		record = keeper.Cancel
 	}
-	n, err := record(ctx, o.Engine.Store, sh.Now(), o.Known.ID, topic)
+	n, err := record(ctx, o.Known.ID, topic)
 	if err != nil {
 		return err
 	}

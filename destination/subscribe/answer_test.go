@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
-	"resyncd/destination/ladder"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -59,7 +58,7 @@ func TestLadder(t *testing.T) {
 					return
 				}
 				s := w.wantState(store.SubActive)
-				if ladder.Settled(s.Profile) != len(tc.want)-1 {
+				if settled(s.Profile) != len(tc.want)-1 {
 					t.Errorf("profile %d", s.Profile)
 				}
 				wait(time.Until(s.Renew.Time()) + time.Minute)
@@ -365,7 +364,7 @@ func TestLeases(t *testing.T) {
 					t.Errorf("granted %d, reason %q", s.Granted, s.Reason)
 				}
 				lease := time.Duration(tc.granted) * time.Second
-				between(t, "renewal", s.Renew.Time().Sub(s.Verified.Time()), max(lease/2, ladder.Gap), max(lease*8/10, ladder.Gap))
+				between(t, "renewal", s.Renew.Time().Sub(s.Verified.Time()), max(lease/2, gap), max(lease*8/10, gap))
 				wait(10 * time.Minute)
 				if n := len(w.asks()); n > 121 {
 					t.Errorf("%d requests in ten minutes", n)

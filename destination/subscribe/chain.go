@@ -3,7 +3,6 @@ package subscribe
 import (
 	"context"
 
-	"resyncd/destination/ladder"
 	"resyncd/store"
 )
 
@@ -93,7 +92,7 @@ func (k *Keeper) promote(ctx context.Context, c chain, s, top *store.Subscriptio
 		if !s.Live() {
 			// The hub is asked once before another one is tried.
 			s.State = store.SubWanted
-			s.Next = max(notTooSoon(s, m.now, m.now), min(s.Next, plus(m.now, ladder.Refused(1, 0))))
+			s.Next = max(notTooSoon(s, m.now, m.now), min(s.Next, plus(m.now, refusedWait(1, 0))))
 		}
 		return nil
 	})
@@ -163,7 +162,7 @@ func (k *Keeper) askable(c chain, top *store.Subscription, t *target, hub string
 			return !exhausted(s)
 		}
 		// A refusal's long wait holds for every hub.
-		return s.Next <= plus(k.now(), ladder.RetryMost)
+		return s.Next <= plus(k.now(), retryMost)
 	}
 	return true
 }
@@ -193,10 +192,10 @@ func (k *Keeper) rotate(ctx context.Context, id int64) error {
 	defer k.chainMu.Unlock()
 	m := k.moment()
 	old, err := k.change(ctx, id, func(s *store.Subscription) error {
-		if s.State != store.SubActive || since(s.Rotated, m.now) < ladder.Rotation {
+		if s.State != store.SubActive || since(s.Rotated, m.now) < rotation {
 			return errMeanwhile
 		}
-		s.Renew = plus(m.now, ladder.Within(ladder.Pending, remaining(s, m.now)))
+		s.Renew = plus(m.now, within(pendingWait, remaining(s, m.now)))
 		s.Next = s.Renew
 		return nil
 	})
@@ -204,7 +203,7 @@ func (k *Keeper) rotate(ctx context.Context, id int64) error {
 		return ignore(err, errMeanwhile)
 	}
 	s := newRecord(channelOf(&old), old.Topic, old.Hub, old.Secret != "", m)
-	s.Replaces, s.Profile = old.ID, ladder.Settled(old.Profile)
+	s.Replaces, s.Profile = old.ID, settled(old.Profile)
 	_, err = k.add(ctx, s)
 	return err
 }

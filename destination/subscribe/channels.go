@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
+	"net/url"
 	"slices"
+	"strings"
 
 	"resyncd/destination"
+	"resyncd/destination/fetch"
 	"resyncd/destination/rsdoc"
 	"resyncd/store"
 )
@@ -46,13 +50,7 @@ func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []C
 	if !planned {
 		return fmt.Errorf("set channels of source %d: it has no plan", sourceID)
 	}
-	k.chainMu.Lock()
-	defer k.chainMu.Unlock()
-	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
-	if err == nil {
-		err = k.reconcileSet(ctx, sourceID, setID, p, own, all)
-	}
-	if err != nil {
+	if err := k.reconcile(ctx, sourceID, setID); err != nil {
 		return fmt.Errorf("set channels of %s: %w", p.Name, err)
 	}
 	return nil
@@ -61,15 +59,11 @@ func (k *Keeper) SetChannels(ctx context.Context, sourceID, setID int64, chs []C
 // followPlans reconciles the channels of Sources whose plan changed.
 func (k *Keeper) followPlans(ctx context.Context) {
 	k.mu.Lock()
-	var changed []int64
-	for id := range k.replan {
-		changed = append(changed, id)
-	}
+	changed := slices.Sorted(maps.Keys(k.replan))
 	clear(k.replan)
 	k.mu.Unlock()
-	slices.Sort(changed)
 	for _, id := range changed {
-		if err := k.followPlan(ctx, id); err != nil && ctx.Err() == nil {
+		if err := k.reconcile(ctx, id, 0); err != nil && ctx.Err() == nil {
 			k.o.Log.Warn("subscriptions cannot be brought in line with the configuration yet",
 				"source", k.sourceName(id), "err", err)
 			k.mu.Lock()
@@ -79,7 +73,8 @@ func (k *Keeper) followPlans(ctx context.Context) {
 	}
 }
 
-func (k *Keeper) followPlan(ctx context.Context, sourceID int64) error {
+// reconcile brings the subscriptions of a Source in line with what a set offers, or all of its sets (0).
+func (k *Keeper) reconcile(ctx context.Context, sourceID, setID int64) error {
 	k.chainMu.Lock()
 	defer k.chainMu.Unlock()
 	all, err := k.o.Store.Subscriptions(ctx, sourceID, false)
@@ -88,45 +83,30 @@ func (k *Keeper) followPlan(ctx context.Context, sourceID int64) error {
 	}
 	k.mu.Lock()
 	of := k.source(sourceID)
-	p, planned := of.plan, of.planned
-	offers := maps.Clone(of.offers)
+	p, planned, offers := of.plan, of.planned, maps.Clone(of.offers)
 	k.mu.Unlock()
 	if !planned {
 		return nil
 	}
-	for _, s := range all {
-		// What a set offers is unknown before its first discovery; until then only switching push off has consequences.
-		if _, known := offers[s.SetID]; !known && !p.Push {
+	maps.DeleteFunc(offers, func(set int64, _ []Channel) bool { return setID != 0 && set != setID })
+	if !p.Push {
+		// What a set offers is unknown before its first discovery, which need not be waited for to leave.
+		for _, s := range all {
 			offers[s.SetID] = nil
 		}
 	}
 	var errs []error
 	for set, chs := range offers {
-		errs = append(errs, k.reconcileSet(ctx, sourceID, set, p, chs, all))
-	}
-	return errors.Join(errs...)
-}
-
-// all are the subscriptions of the Source.
-func (k *Keeper) reconcileSet(ctx context.Context, sourceID, setID int64, p Plan, chs []Channel,
-	all []store.Subscription) error {
-	want := k.targets(setID, p, chs)
-	var errs []error
-	for _, kind := range []store.ChannelKind{store.ChannelChange, store.ChannelFramework, store.ChannelFeed} {
-		f := channelKey{sourceID, setID, kind}
-		c := chainOf(all, f)
-		var mine []target
-		for _, t := range want {
-			if t.kind == kind {
-				mine = append(mine, t)
+		want := k.targets(set, p, chs)
+		for _, kind := range []store.ChannelKind{store.ChannelChange, store.ChannelFramework, store.ChannelFeed} {
+			f := channelKey{sourceID, set, kind}
+			c := chainOf(all, f)
+			i := slices.IndexFunc(want, func(t target) bool { return t.kind == kind })
+			if i < 0 || off(all, f) {
+				errs = append(errs, k.endAll(ctx, c))
+			} else {
+				errs = append(errs, k.reconcileChannel(ctx, f, p, &want[i], c))
 			}
-		}
-		if off(all, f) || len(mine) == 0 {
-			errs = append(errs, k.endAll(ctx, c))
-			continue
-		}
-		for i := range mine {
-			errs = append(errs, k.reconcileChannel(ctx, f, p, &mine[i], chainFor(c, mine, i)))
 		}
 	}
 	return errors.Join(errs...)
@@ -135,23 +115,6 @@ func (k *Keeper) reconcileSet(ctx context.Context, sourceID, setID int64, p Plan
 func off(all []store.Subscription, f channelKey) bool {
 	return slices.ContainsFunc(all,
 		func(s store.Subscription) bool { return channelOf(&s) == f && s.State == store.SubOff })
-}
-
-// chainFor picks the members that serve the i-th target. Should a set offer several channels of a kind, against R-02,
-// each has the members of its topic, and the first has the rest.
-func chainFor(c chain, targets []target, i int) chain {
-	if len(targets) == 1 {
-		return c
-	}
-	var out chain
-	for _, s := range c {
-		top := c.headAbove(s)
-		owner := max(slices.IndexFunc(targets, func(t target) bool { return t.topic == top.Topic }), 0)
-		if owner == i {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 func (k *Keeper) reconcileChannel(ctx context.Context, f channelKey, p Plan, t *target, c chain) error {
@@ -193,7 +156,7 @@ func (k *Keeper) endAll(ctx context.Context, c chain) error {
 	m := k.moment()
 	for _, s := range c {
 		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error {
-			if !counts(s) {
+			if s.State == store.SubUnsubscribing || s.State == store.SubGone {
 				return errKeep
 			}
 			end(s, m)
@@ -211,4 +174,105 @@ func ignore(err, harmless error) error {
 		return nil
 	}
 	return err
+}
+
+const (
+	hubsMost   = 5 // of a channel: each may get a record (P8)
+	warnedMost = 1024
+)
+
+// target is a channel that is wanted, with its hubs in order.
+type target struct {
+	kind  store.ChannelKind
+	topic string
+	hubs  []string
+}
+
+// targets applies overrides (S-12), puts https hubs first (S-05), and drops channels without a usable hub. A set has
+// one channel of a kind.
+func (k *Keeper) targets(set int64, p Plan, chs []Channel) []target {
+	if !p.Push {
+		return nil
+	}
+	// A Source whose hub and topic are configured need not offer a channel.
+	news := func(c Channel) bool { return c.Kind == store.ChannelChange || c.Kind == store.ChannelFeed }
+	if p.HubOverride != "" && p.TopicOverride != "" && !slices.ContainsFunc(chs, news) {
+		chs = append(slices.Clone(chs), Channel{Kind: store.ChannelChange})
+	}
+	var out []target
+	for _, c := range chs {
+		t := target{kind: c.Kind, topic: c.Topic, hubs: ordered(c.Hubs)}
+		if p.HubOverride != "" {
+			t.hubs = []string{p.HubOverride}
+		}
+		if p.TopicOverride != "" && news(c) {
+			t.topic = p.TopicOverride
+		}
+		if t.topic == "" || len(t.hubs) == 0 {
+			k.o.Log.Debug("channel names no usable hub, so its set is followed by pulls alone", "source", p.Name,
+				"set", set, "kind", string(c.Kind), "topic", fetch.RedactURL(c.Topic))
+			continue
+		}
+		if len(t.hubs) > hubsMost {
+			t.hubs = t.hubs[:hubsMost]
+		}
+		if !slices.ContainsFunc(out, func(o target) bool { return o.kind == t.kind }) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func ordered(hubs []string) []string {
+	var out []string
+	for _, scheme := range []string{"https", "http"} {
+		for _, h := range hubs {
+			u, err := url.Parse(h)
+			if err == nil && u.Host != "" && strings.EqualFold(u.Scheme, scheme) && !slices.Contains(out, h) {
+				out = append(out, h)
+			}
+		}
+	}
+	return out
+}
+
+func (t *target) fits(s *store.Subscription, secret bool) bool {
+	return s.Kind == t.kind && s.Topic == t.topic && slices.Contains(t.hubs, s.Hub) && (s.Secret != "") == secret
+}
+
+func (t *target) after(hub string) []string {
+	i := slices.Index(t.hubs, hub)
+	if i < 0 {
+		return t.hubs
+	}
+	return slices.Concat(t.hubs[i+1:], t.hubs[:i])
+}
+
+// warn says once for each hub that its secret travels unencrypted (S-24).
+func (k *Keeper) warn(s *store.Subscription) {
+	if s.Secret == "" {
+		return
+	}
+	u, err := url.Parse(s.Hub)
+	if err != nil || !strings.EqualFold(u.Scheme, "http") || loopback(u.Hostname()) {
+		return
+	}
+	k.mu.Lock()
+	known := k.warned[s.Hub]
+	if len(k.warned) >= warnedMost {
+		clear(k.warned)
+	}
+	k.warned[s.Hub] = true
+	k.mu.Unlock()
+	if !known {
+		k.logger(s).Warn("the hub is reached over http: whoever listens learns the secret and can sign notifications")
+	}
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
 }

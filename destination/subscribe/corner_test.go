@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
-	"resyncd/destination/ladder"
 	"resyncd/store"
 )
 
@@ -113,7 +112,7 @@ func TestQuarterOfTheRest(t *testing.T) {
 		wait(time.Until(s.Expires.Time()))
 		rs := w.asks()
 		for i, g := range gaps(rs) {
-			between(t, "gap", g, ladder.Gap, max(s.Expires.Time().Sub(rs[i].at)/4, ladder.Gap))
+			between(t, "gap", g, gap, max(s.Expires.Time().Sub(rs[i].at)/4, gap))
 		}
 		if len(rs) < 5 {
 			t.Errorf("%d requests", len(rs))

@@ -76,9 +76,9 @@ type Keeper struct {
 	table     timetable
 	hosts     hosts
 	running   bool
-	rescan    bool // another process may have written to the store
 
-	wake        chan struct{} // capacity 1
+	wake        chan struct{} // something may be due; capacity 1
+	reload      chan struct{} // another process may have written to the store; capacity 1
 	discovering chan struct{} // a running discovery holds a place
 }
 
@@ -112,7 +112,8 @@ func New(o Options) *Keeper {
 	return &Keeper{
 		o: o, started: time.Now(), sources: map[int64]*source{}, replan: map[int64]bool{}, warned: map[string]bool{},
 		suspected: map[channelKey]suspicion{}, table: newTimetable(), hosts: hosts{},
-		wake: make(chan struct{}, 1), discovering: make(chan struct{}, discoveriesAtOnce),
+		wake: make(chan struct{}, 1), reload: make(chan struct{}, 1),
+		discovering: make(chan struct{}, discoveriesAtOnce),
 	}
 }
 
@@ -147,16 +148,13 @@ func (k *Keeper) SetSource(sourceID int64, p Plan) {
 }
 
 // Wake makes Run read the store again, because another process changed it.
-func (k *Keeper) Wake() {
-	k.mu.Lock()
-	k.rescan = true
-	k.mu.Unlock()
-	k.signal()
-}
+func (k *Keeper) Wake() { knock(k.reload) }
 
-func (k *Keeper) signal() {
+func (k *Keeper) signal() { knock(k.wake) }
+
+func knock(door chan<- struct{}) {
 	select {
-	case k.wake <- struct{}{}:
+	case door <- struct{}{}:
 	default:
 	}
 }

@@ -73,7 +73,7 @@ func TestRequests(t *testing.T) {
 		stop := w.run()
 		wait(time.Hour)
 		stop()
-		if n, err := RequestCancel(ctx, w.st, time.Now(), 1, topic); n != 1 || err != nil {
+		if n, err := New(Options{Store: w.st}).Cancel(ctx, 1, topic); n != 1 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 		wait(time.Hour)
@@ -82,14 +82,14 @@ func TestRequests(t *testing.T) {
 		wait(time.Minute)
 		w.wantAlive(topic)
 		stop()
-		if n, err := RequestRenew(ctx, w.st, time.Now(), 1, ""); n != 1 || err != nil {
+		if n, err := New(Options{Store: w.st}).Renew(ctx, 1, ""); n != 1 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 		stop = w.run()
 		wait(time.Minute)
 		w.wantAlive(topic, "a.example")
 		// Beside a daemon: it looks when it is woken.
-		if n, err := RequestCancel(ctx, w.st, time.Now(), 1, ""); n != 1 || err != nil {
+		if n, err := New(Options{Store: w.st}).Cancel(ctx, 1, ""); n != 1 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 		w.k.Wake()

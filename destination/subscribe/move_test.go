@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
-	"resyncd/destination/ladder"
 	"resyncd/store"
 )
 
@@ -53,7 +52,7 @@ func TestRotation(t *testing.T) {
 		if s.Token == first.Token || s.Secret == first.Secret || s.Secret == "" || w.live(topic) != 1 {
 			t.Errorf("not rotated: %+v", s)
 		}
-		between(t, "both receive", both, ladder.RotationGrace-time.Minute, ladder.RotationGrace+2*time.Minute)
+		between(t, "both receive", both, rotationGrace-time.Minute, rotationGrace+2*time.Minute)
 		old, err := w.st.SubscriptionByToken(t.Context(), first.Token)
 		if err != nil || old.State != store.SubGone || !old.Ended.Known() {
 			t.Errorf("%+v, %v", old, err)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"resyncd/destination/fetch"
-	"resyncd/destination/ladder"
 	"resyncd/store"
 )
 
@@ -51,7 +49,7 @@ func bringForward(s *store.Subscription, m moment) error {
 		return errKeep
 	}
 	s.Next = notTooSoon(s, m.now, m.now)
-	s.Profile = ladder.Settled(s.Profile)
+	s.Profile = settled(s.Profile)
 	s.Attempts = 0
 	return nil
 }
@@ -115,18 +113,6 @@ func below(c chain, top *store.Subscription) chain {
 	return out
 }
 
-// RequestRenew is Keeper.Renew for a command without a daemon: the next daemon carries it out.
-func RequestRenew(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64,
-	topic string) (n int, err error) {
-	return New(Options{Store: st, Now: func() time.Time { return now }}).Renew(ctx, sourceID, topic)
-}
-
-// RequestCancel is Keeper.Cancel for a command without a daemon.
-func RequestCancel(ctx context.Context, st store.Subscriptions, now time.Time, sourceID int64,
-	topic string) (n int, err error) {
-	return New(Options{Store: st, Now: func() time.Time { return now }}).Cancel(ctx, sourceID, topic)
-}
-
 // DropSource forgets a Source's plan and ends its subscriptions. Run unsubscribes, with the Source's policy as long as
 // this process knows it, until the hub confirms or the lease has run out (S-91).
 func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
@@ -143,18 +129,12 @@ func (k *Keeper) DropSource(ctx context.Context, sourceID int64) error {
 	if err != nil {
 		return fmt.Errorf("drop subscriptions: %w", err)
 	}
-	m := k.moment()
-	for _, s := range all {
-		_, err := k.change(ctx, s.ID, func(s *store.Subscription) error {
-			if s.State == store.SubUnsubscribing || s.State == store.SubGone {
-				return errKeep
-			}
-			end(s, m)
-			return nil
-		})
-		if err := ignore(err, store.ErrNotFound); err != nil {
-			return fmt.Errorf("drop subscriptions: %w", err)
-		}
+	every := make(chain, len(all))
+	for i := range all {
+		every[i] = &all[i]
+	}
+	if err := k.endAll(ctx, every); err != nil {
+		return fmt.Errorf("drop subscriptions: %w", err)
 	}
 	k.signal()
 	return nil

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"time"
 
-	"resyncd/destination/ladder"
 	"resyncd/destination/websub"
 	"resyncd/store"
 )
@@ -72,7 +71,7 @@ func begin(s *store.Subscription, asked time.Duration, m moment) {
 	switch {
 	case s.Live():
 		s.State = store.SubRenewing
-		wait = ladder.Within(wait, remaining(s, m.now))
+		wait = within(wait, remaining(s, m.now))
 	case s.State == store.SubLapsed:
 		s.Granted = 0
 	default:
@@ -94,7 +93,7 @@ func accept(s *store.Subscription, status int, from store.SubscriptionState, m m
 	if s.Attempts > 1 {
 		s.Reason = "unverified: the hub accepted this request and those before, but never asked for a confirmation"
 	}
-	wait := ladder.Silent(s.Attempts, m.random())
+	wait := silentWait(s.Attempts, m.random())
 	switch {
 	case !s.Live():
 		if s.State == store.SubRequesting {
@@ -108,7 +107,7 @@ func accept(s *store.Subscription, status int, from store.SubscriptionState, m m
 		assume(s, m) // the hub did without before
 		return
 	default:
-		wait = ladder.Within(wait, remaining(s, m.now))
+		wait = within(wait, remaining(s, m.now))
 	}
 	s.Next = plus(m.now, wait)
 }
@@ -132,10 +131,10 @@ func grant(s *store.Subscription, seconds int64, from store.Micros, m moment) {
 	s.Granted = seconds
 	s.Verified = from
 	s.Expires = plus(from, time.Duration(seconds)*time.Second)
-	s.Renew = notTooSoon(s, plus(from, ladder.Renew(time.Duration(seconds)*time.Second, m.random())), m.now)
+	s.Renew = notTooSoon(s, plus(from, renewAfter(time.Duration(seconds)*time.Second, m.random())), m.now)
 	s.Next = s.Renew
 	s.Attempts = 0
-	s.Profile = ladder.Settled(s.Profile)
+	s.Profile = settled(s.Profile)
 	s.Reason = ""
 }
 
@@ -144,7 +143,7 @@ func notTooSoon(s *store.Subscription, t, now store.Micros) store.Micros {
 	if !s.Requested.Known() || s.Requested > now { // the clock went back
 		return t
 	}
-	return max(t, plus(s.Requested, ladder.Gap))
+	return max(t, plus(s.Requested, gap))
 }
 
 // S-31, S-35, S-53, S-54
@@ -164,7 +163,7 @@ func applyVerification(s *store.Subscription, v websub.Verification, m moment) e
 		if sooner {
 			s.Granted, s.Verified, s.Expires = seconds, m.now, expires
 			s.Renew = min(s.Renew,
-				notTooSoon(s, plus(m.now, ladder.Renew(time.Duration(seconds)*time.Second, m.random())), m.now))
+				notTooSoon(s, plus(m.now, renewAfter(time.Duration(seconds)*time.Second, m.random())), m.now))
 		}
 		if s.State == store.SubDenied {
 			s.State, s.Reason = store.SubActive, ""
@@ -187,12 +186,12 @@ func fail(s *store.Subscription, reason string, asked time.Duration, m moment) {
 	}
 	s.Reason = reason
 	left := time.Duration(0)
-	wait := ladder.Retry(s.Attempts, m.random())
+	wait := retryWait(s.Attempts, m.random())
 	if s.Live() {
 		left = remaining(s, m.now)
-		wait = ladder.Within(wait, left)
+		wait = within(wait, left)
 	}
-	s.Next = plus(m.now, max(ladder.After(wait, asked, left), ladder.Gap))
+	s.Next = plus(m.now, max(longer(wait, asked, left), gap))
 }
 
 // refuse records an answer that will be the same next time. With climb, the next rung of the ladder is tried (T-05).
@@ -203,16 +202,16 @@ func refuse(s *store.Subscription, reason string, climb bool, m moment) (spent b
 	}
 	s.Reason = reason
 	if climb {
-		s.Profile, spent = ladder.Next(s.Profile)
+		s.Profile, spent = nextRung(s.Profile)
 	} else {
-		s.Profile, spent = ladder.GiveUp(s.Profile), true
+		s.Profile, spent = giveUp(s.Profile), true
 	}
-	wait := ladder.Gap
+	wait := gap
 	if spent {
-		wait = ladder.Refused(ladder.Climbs(s.Profile), m.random())
+		wait = refusedWait(climbs(s.Profile), m.random())
 	}
 	if s.Live() {
-		wait = ladder.Within(wait, remaining(s, m.now))
+		wait = within(wait, remaining(s, m.now))
 	}
 	s.Next = plus(m.now, wait)
 	return spent
@@ -257,7 +256,7 @@ func deny(s *store.Subscription, reason string, m moment) error {
 	case store.SubActive, store.SubWanted:
 		s.Attempts = 1
 	}
-	next := plus(m.now, ladder.Refused(max(s.Attempts, 1), m.random()))
+	next := plus(m.now, refusedWait(max(s.Attempts, 1), m.random()))
 	if s.State == store.SubActive {
 		next = min(next, s.Next) // repeated denials must not put the renewal off
 	}
@@ -321,9 +320,9 @@ func beginUnsubscribe(s *store.Subscription, m moment) {
 
 // The hub accepted the last attempt and is still to verify, or it failed.
 func retryUnsubscribe(s *store.Subscription, h *hubAnswer, m moment) {
-	wait := ladder.After(ladder.Unsubscribe(s.Attempts, m.random()), h.retryAfter, 0)
+	wait := longer(unsubscribeWait(s.Attempts, m.random()), h.retryAfter, 0)
 	if h.class == accepted {
-		wait = ladder.Silent(s.Attempts, m.random())
+		wait = silentWait(s.Attempts, m.random())
 	}
 	if s.State == store.SubUnsubscribing {
 		s.Reason = h.reason
@@ -333,9 +332,9 @@ func retryUnsubscribe(s *store.Subscription, h *hubAnswer, m moment) {
 
 // endAfterGrace plans the end of a live subscription whose successor is verified (F31): both receive meanwhile.
 func endAfterGrace(s *store.Subscription, successor *store.Subscription, m moment) {
-	grace := ladder.MoveGrace
+	grace := moveGrace
 	if s.Hub == successor.Hub && s.Topic == successor.Topic {
-		grace = ladder.RotationGrace
+		grace = rotationGrace
 	}
 	s.Renew = store.NoTime
 	s.Next = plus(m.now, grace)

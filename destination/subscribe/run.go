@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,13 +52,16 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer timer.Stop()
 	loaded := k.uptime()
 	for {
+		reload := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-k.wake:
+		case <-k.reload:
+			reload = true
 		}
-		if k.takeRescan() || k.uptime()-loaded >= rescanEvery {
+		if reload || k.uptime()-loaded >= rescanEvery {
 			loaded = k.uptime()
 			if err := k.load(ctx); err != nil && ctx.Err() == nil {
 				k.o.Log.Warn("subscriptions cannot be read, going on with what is known", "err", err)
@@ -70,14 +76,6 @@ func (k *Keeper) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running, k.table, k.hosts = false, newTimetable(), hosts{}
-}
-
-func (k *Keeper) takeRescan() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	again := k.rescan
-	k.rescan = false
-	return again
 }
 
 // load reads each record again that the store tells otherwise: it may have been changed here since the store was read.
@@ -196,4 +194,132 @@ func (k *Keeper) safeStep(ctx context.Context, id int64) (health, time.Duration)
 		return how, troubleWait
 	}
 	return how, 0
+}
+
+// Bounds on concurrent requests (P8). Slow hubs share a part of the workers: otherwise they could take all of them.
+const (
+	workers        = 16
+	workersPerHub  = 2
+	workersForSick = workers / 2
+	slow           = 5 * time.Second
+	hostsKept      = 1024 // then idle hosts are forgotten
+)
+
+// hosts are those of the hubs that were asked. Guarded by Keeper.mu.
+type hosts map[string]*host
+
+type host struct {
+	running int
+	sick    bool
+}
+
+func hostOf(hub string) string {
+	u, err := url.Parse(hub)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+// busy reports that there is no worker for a host.
+func (l hosts) busy(name string) bool {
+	running, sick := 0, 0
+	for _, a := range l {
+		running += a.running
+		if a.sick {
+			sick += a.running
+		}
+	}
+	a := l[name]
+	return running >= workers || a != nil && (a.running >= workersPerHub || a.sick && sick >= workersForSick)
+}
+
+// begin takes a worker; end gives it back.
+func (l hosts) begin(name string) *host {
+	if l[name] == nil {
+		l[name] = &host{}
+	}
+	l[name].running++
+	return l[name]
+}
+
+func (l hosts) end(a *host, how health) {
+	a.running--
+	if how != unasked {
+		a.sick = how == sick
+	}
+	if len(l) > hostsKept {
+		maps.DeleteFunc(l, func(_ string, a *host) bool { return a.running == 0 })
+	}
+}
+
+type health uint8
+
+const (
+	unasked health = iota
+	well
+	sick
+)
+
+const (
+	// discoveryTime is how long a renewal waits for the discovery before it (S-13).
+	discoveryTime = 30 * time.Second
+	// discoveryFresh spares the Source the load of short leases.
+	discoveryFresh    = 5 * time.Minute
+	discoveriesAtOnce = 16
+)
+
+// discovery is the last one of a set before a renewal. Guarded by Keeper.mu.
+type discovery struct {
+	began    time.Duration // uptime
+	underway bool          // or waiting for a place
+}
+
+// discovered returns the uptime from which r need not wait for what its set offers now. Discoveries run beside the
+// workers: a slow Source must not hold up the subscriptions of others, and holds up its own for discoveryTime at most.
+// Keeper.mu is held.
+func (k *Keeper) discovered(ctx context.Context, crew *sync.WaitGroup, r *entry, now store.Micros,
+	uptime time.Duration) time.Duration {
+	if k.o.Rediscover == nil || r.sub.State != store.SubActive || !r.sub.Renew.Known() {
+		return uptime
+	}
+	if place, _ := r.role(); place != head {
+		return uptime
+	}
+	asked := r.channel.source.asked
+	d := asked[r.sub.SetID]
+	if d == nil || !d.underway && uptime-d.began >= discoveryFresh {
+		d = &discovery{began: uptime, underway: true}
+		asked[r.sub.SetID] = d
+		crew.Go(func() { k.discover(ctx, channelOf(&r.sub), d) })
+	}
+	if !d.underway {
+		return uptime
+	}
+	return d.began + min(discoveryTime, remaining(&r.sub, now)/4)
+}
+
+func (k *Keeper) discover(ctx context.Context, f channelKey, d *discovery) {
+	defer func() {
+		k.mu.Lock()
+		d.underway = false
+		k.mu.Unlock()
+		k.signal()
+	}()
+	select {
+	case k.discovering <- struct{}{}:
+		defer func() { <-k.discovering }()
+	case <-ctx.Done():
+		return
+	}
+	if err := k.rediscover(ctx, f); err != nil && ctx.Err() == nil {
+		k.o.Log.Info("discovery before a renewal failed, renewing what is known",
+			"source", k.sourceName(f.source), "set", f.set, "err", err)
+	}
+}
+
+func (k *Keeper) rediscover(ctx context.Context, f channelKey) error {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTime)
+	defer cancel()
+	return safe.Do(func() error { return k.o.Rediscover(ctx, f.source, f.set) })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"resyncd/destination/ladder"
 	"resyncd/store"
 )
 
@@ -29,7 +28,7 @@ func (k *Keeper) situation(id int64) (situation, bool) {
 	of := r.channel.source
 	place, by := r.role()
 	return situation{sub: r.sub, role: place, successor: *by, plan: of.plan, planned: of.planned,
-		due: r.isDue(now, uptime), early: max(r.sent+ladder.Gap-uptime, 0)}, true
+		due: r.isDue(now, uptime), early: max(r.sent+gap-uptime, 0)}, true
 }
 
 // step does what is due for one record. Its errors are the store's: the record is unchanged.
@@ -78,16 +77,16 @@ func exhausted(s *store.Subscription) bool {
 	case store.SubDenied:
 		return true
 	case store.SubPending:
-		return s.Attempts >= ladder.SilentPatience
+		return s.Attempts >= silentPatience
 	case store.SubFailed, store.SubLapsed, store.SubRenewing:
-		return s.Attempts >= ladder.Patience(s.Live())
+		return s.Attempts >= patience(s.Live())
 	}
 	return false
 }
 
 // old reports that callback and secret are due for replacement (S-52), and that no older member is still being ended.
 func (k *Keeper) old(in *situation) bool {
-	if in.role != head || since(in.sub.Rotated, k.now()) < ladder.Rotation {
+	if in.role != head || since(in.sub.Rotated, k.now()) < rotation {
 		return false
 	}
 	k.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"resyncd/destination/ladder"
 	"resyncd/store"
 )
 
@@ -160,7 +159,7 @@ func (t *timetable) plan(now store.Micros, uptime, latest time.Duration,
 		if r.sub.Live() {
 			left = remaining(&r.sub, now)
 		}
-		r.at = uptime + ladder.Spread(len(due), left, random())
+		r.at = uptime + spread(len(due), left, random())
 	}
 	return t.plan(now, uptime, latest, random)
 }
@@ -173,13 +172,13 @@ func (t *timetable) put(s store.Subscription, of *source) {
 		if t.channels[f] == nil {
 			t.channels[f] = &channel{source: of}
 		}
-		r = &entry{due: store.NoTime, sent: -ladder.Gap, channel: t.channels[f]}
+		r = &entry{due: store.NoTime, sent: -gap, channel: t.channels[f]}
 		t.entries[s.ID] = r
 		r.channel.chain = append(r.channel.chain, &r.sub)
 	}
 	r.sub, r.host, r.hold = s, hostOf(s.Hub), 0
 	if s.State == store.SubActive {
-		t.learn(s.Hub, ladder.Settled(s.Profile))
+		t.learn(s.Hub, settled(s.Profile))
 	}
 	if s.State == store.SubGone {
 		t.drop(r)

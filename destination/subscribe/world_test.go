@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"resyncd/destination/fetch"
-	"resyncd/destination/ladder"
 	"resyncd/destination/websub"
 	"resyncd/store"
 
@@ -163,7 +162,7 @@ func (w *world) check(r request) {
 	if w.keepLog {
 		w.log = append(w.log, r)
 	}
-	if last, ok := w.lastAsk[cb]; ok && r.at.Sub(last) < ladder.Gap {
+	if last, ok := w.lastAsk[cb]; ok && r.at.Sub(last) < gap {
 		w.breach("%s %s asked again after %v", mode, r.host, r.at.Sub(last))
 	}
 	w.lastAsk[cb] = r.at

@@ -1,4 +1,4 @@
-package ladder
+package subscribe
 
 import (
 	"math"
@@ -17,12 +17,12 @@ func TestWaits(t *testing.T) {
 		random float64
 		want   []time.Duration // for n from 1
 	}{
-		{"Retry", Retry, 0, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 4 * m, 4 * m}},
-		{"Retry, jitter", Retry, 1, []time.Duration{6250 * time.Millisecond, 12500 * time.Millisecond, 25 * s, 50 * s, 100 * s, 200 * s, 5 * m, 5 * m}},
-		{"Silent", Silent, 0, []time.Duration{5 * m, 10 * m, 20 * m, 40 * m, h, h}},
-		{"Silent, jitter", Silent, 1, []time.Duration{330 * s, 11 * m, 22 * m, 44 * m, 66 * m}},
-		{"Refused", Refused, 0, []time.Duration{h, 2 * h, 4 * h, 8 * h, 16 * h, 24 * h, 24 * h}},
-		{"Parting", Unsubscribe, 0, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 640 * s, 1280 * s, 2560 * s, h, h}},
+		{"Retry", retryWait, 0, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 4 * m, 4 * m}},
+		{"Retry, jitter", retryWait, 1, []time.Duration{6250 * time.Millisecond, 12500 * time.Millisecond, 25 * s, 50 * s, 100 * s, 200 * s, 5 * m, 5 * m}},
+		{"Silent", silentWait, 0, []time.Duration{5 * m, 10 * m, 20 * m, 40 * m, h, h}},
+		{"Silent, jitter", silentWait, 1, []time.Duration{330 * s, 11 * m, 22 * m, 44 * m, 66 * m}},
+		{"Refused", refusedWait, 0, []time.Duration{h, 2 * h, 4 * h, 8 * h, 16 * h, 24 * h, 24 * h}},
+		{"Parting", unsubscribeWait, 0, []time.Duration{5 * s, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 640 * s, 1280 * s, 2560 * s, h, h}},
 	} {
 		for i, want := range tc.want {
 			if got := tc.f(i+1, tc.random); got != want {
@@ -50,7 +50,7 @@ func TestAfter(t *testing.T) {
 		{5 * time.Second, time.Hour, time.Hour, 30 * time.Minute},
 		{5 * time.Second, time.Hour, 8 * time.Second, 5 * time.Second},
 	} {
-		if got := After(tc.own, tc.asked, tc.remaining); got != tc.want {
+		if got := longer(tc.own, tc.asked, tc.remaining); got != tc.want {
 			t.Errorf("After(%v, %v, %v) = %v, want %v", tc.own, tc.asked, tc.remaining, got, tc.want)
 		}
 	}
@@ -62,21 +62,21 @@ func TestLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		random := rapid.Float64Range(0, 0.9999999).Draw(rt, "random")
 		lease := time.Duration(rapid.Int64Range(0, 30*86400).Draw(rt, "lease")) * time.Second
-		renew := Renew(lease, random)
-		if renew < Gap || lease > 10*time.Second && (renew < lease/2 || renew > lease*8/10) {
+		renew := renewAfter(lease, random)
+		if renew < gap || lease > 10*time.Second && (renew < lease/2 || renew > lease*8/10) {
 			rt.Errorf("a lease of %v is renewed after %v", lease, renew)
 		}
 		n := rapid.IntRange(1, 1000).Draw(rt, "n")
-		for name, f := range map[string]func(int, float64) time.Duration{"Retry": Retry, "Silent": Silent, "Refused": Refused, "Parting": Unsubscribe} {
+		for name, f := range map[string]func(int, float64) time.Duration{"Retry": retryWait, "Silent": silentWait, "Refused": refusedWait, "Parting": unsubscribeWait} {
 			wait := f(n, random)
-			if wait < Gap || f(n+1, 0) < f(n, 0) || wait > f(n, 0)*5/4 {
+			if wait < gap || f(n+1, 0) < f(n, 0) || wait > f(n, 0)*5/4 {
 				rt.Errorf("%s(%d) = %v", name, n, wait)
 			}
-			if within := Within(wait, lease); within < Gap || within > Gap && within > lease/4 || within > wait {
+			if within := within(wait, lease); within < gap || within > gap && within > lease/4 || within > wait {
 				rt.Errorf("Within(%v, %v) = %v", wait, lease, within)
 			}
 		}
-		if got := Spread(n, lease, random); got < 0 || got > time.Minute || lease > 0 && got > lease/4 || n == 1 && got != 0 {
+		if got := spread(n, lease, random); got < 0 || got > time.Minute || lease > 0 && got > lease/4 || n == 1 && got != 0 {
 			rt.Errorf("Spread(%d, %v) = %v", n, lease, got)
 		}
 	})
@@ -85,7 +85,7 @@ func TestLaws(t *testing.T) {
 // TestRenewMean: two thirds (S-55).
 func TestRenewMean(t *testing.T) {
 	t.Parallel()
-	if got := Renew(3*time.Hour, 0.5).Round(time.Second); got != 2*time.Hour {
+	if got := renewAfter(3*time.Hour, 0.5).Round(time.Second); got != 2*time.Hour {
 		t.Errorf("in the mean after %v of 3h", got)
 	}
 }
@@ -93,26 +93,26 @@ func TestRenewMean(t *testing.T) {
 // TestClimb: each rung once, then a wait that grows, and the place stays when a rung holds (T-05).
 func TestClimb(t *testing.T) {
 	t.Parallel()
-	place, want := 0, []Profile{{Lease: true}, {Lease: true, Verify: "sync"}, {Verify: "sync"}, {}}
+	place, want := 0, []profile{{Lease: true}, {Lease: true, Verify: "sync"}, {Verify: "sync"}, {}}
 	for climb := 1; climb < 4; climb++ {
 		for i, p := range want {
-			if got := Rung(place); got != p {
+			if got := rung(place); got != p {
 				t.Errorf("place %d: %+v, want %+v", place, got, p)
 			}
 			var spent bool
-			if place, spent = Next(place); spent != (i == len(want)-1) {
+			if place, spent = nextRung(place); spent != (i == len(want)-1) {
 				t.Errorf("rung %d: spent is %v", i, spent)
 			}
 		}
-		if Climbs(place) != climb || Settled(place) != 0 {
-			t.Errorf("after %d climbs: %d, at rung %d", climb, Climbs(place), Settled(place))
+		if climbs(place) != climb || settled(place) != 0 {
+			t.Errorf("after %d climbs: %d, at rung %d", climb, climbs(place), settled(place))
 		}
 	}
 	for _, tc := range []struct{ place, settled, climbs, up int }{{0, 0, 0, 4}, {2, 2, 0, 4}, {7, 3, 1, 8}, {-5, 0, 0, 4}} {
-		if Settled(tc.place) != tc.settled || Climbs(tc.place) != tc.climbs || GiveUp(tc.place) != tc.up {
-			t.Errorf("place %d: %d, %d, %d", tc.place, Settled(tc.place), Climbs(tc.place), GiveUp(tc.place))
+		if settled(tc.place) != tc.settled || climbs(tc.place) != tc.climbs || giveUp(tc.place) != tc.up {
+			t.Errorf("place %d: %d, %d, %d", tc.place, settled(tc.place), climbs(tc.place), giveUp(tc.place))
 		}
-		if _, ok := map[Profile]bool{want[0]: true, want[1]: true, want[2]: true, want[3]: true}[Rung(tc.place)]; !ok {
+		if _, ok := map[profile]bool{want[0]: true, want[1]: true, want[2]: true, want[3]: true}[rung(tc.place)]; !ok {
 			t.Errorf("place %d has no rung", tc.place)
 		}
 	}
@@ -120,7 +120,7 @@ func TestClimb(t *testing.T) {
 
 func TestPatience(t *testing.T) {
 	t.Parallel()
-	if Patience(true) <= Patience(false) {
+	if patience(true) <= patience(false) {
 		t.Error("a lease is given up sooner than none")
 	}
 }
