@@ -117,11 +117,8 @@ func (f *finder) explore(ctx context.Context, u *url.URL) error {
 		slices.Reverse(ways)
 	}
 	for _, way := range ways {
-		fd, err := f.look(ctx, way[0], way[1])
-		if err != nil {
-			return err
-		}
-		if err := f.follow(ctx, fd, way[1]); err != nil || len(f.offer.Sets) > 0 {
+		fd, err := f.try(ctx, way[0], way[1])
+		if err != nil || len(f.offer.Sets) > 0 {
 			return err
 		}
 		if way[1] == howGiven && fd.feed != feed.None && !f.r.noFeeds {
@@ -139,11 +136,7 @@ func (f *finder) origins(ctx context.Context, u *url.URL) error {
 	origin := u.Scheme + "://" + u.Host
 	if moved := f.movedTo(u); moved != "" {
 		origin = moved
-		fd, err := f.look(ctx, origin+wellKnown, howWellKnown)
-		if err != nil {
-			return err
-		}
-		if err := f.follow(ctx, fd, howWellKnown); err != nil || len(f.offer.Sets) > 0 {
+		if _, err := f.try(ctx, origin+wellKnown, howWellKnown); err != nil || len(f.offer.Sets) > 0 {
 			return err
 		}
 	}
@@ -181,6 +174,15 @@ func (f *finder) look(ctx context.Context, url, how string) (*finding, error) {
 	}
 	f.step(url, how, fd.result(), fd.usable())
 	return fd, nil
+}
+
+// try looks at a URL and follows what is there.
+func (f *finder) try(ctx context.Context, url, how string) (*finding, error) {
+	fd, err := f.look(ctx, url, how)
+	if err == nil {
+		err = f.follow(ctx, fd, how)
+	}
+	return fd, err
 }
 
 func (f *finder) follow(ctx context.Context, fd *finding, how string) error {

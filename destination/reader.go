@@ -64,17 +64,15 @@ type Reader struct {
 func NewReader(o ReaderOptions) *Reader {
 	r := &Reader{
 		client: o.Client, policy: o.Policy, memory: o.Memory, limits: defaultLimits, retryFor: o.RetryFor,
-		topic: o.Topic, noFeeds: o.NoFeeds, doubted: o.Doubted, await: o.Await, log: o.Log, now: time.Now, sleep: sleep,
+		topic: o.Topic, noFeeds: o.NoFeeds, doubted: o.Doubted, await: o.Await, log: o.Log, now: time.Now,
+		sleep:  backoff.Wait,
 		jitter: func(d time.Duration) time.Duration { return backoff.Jittered(d, 4) },
-	}
-	if r.memory == nil {
-		r.memory = noMemory{}
 	}
 	if r.doubted == nil {
 		r.doubted = func(string) {}
 	}
 	if r.await == nil {
-		r.await = noWait
+		r.await = func() func() { return func() {} }
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -147,7 +145,7 @@ func (r *Reader) open(a *answer, assume rsdoc.Kind) (*rsdoc.Reader, error) {
 }
 
 func (r *Reader) recall(ctx context.Context, url string) (*Document, error) {
-	if r.uncached {
+	if r.uncached || r.memory == nil {
 		return nil, nil
 	}
 	d, err := r.memory.Recall(ctx, url)
@@ -161,21 +159,17 @@ func (r *Reader) recall(ctx context.Context, url string) (*Document, error) {
 }
 
 func (r *Reader) remember(ctx context.Context, d *Document) error {
+	if r.memory == nil {
+		return nil
+	}
 	if err := r.memory.Remember(ctx, d); err != nil {
 		return fmt.Errorf("remember document %s: %w", fetch.RedactURL(d.URL), err)
 	}
 	return nil
 }
 
-type noMemory struct{}
-
-func (noMemory) Recall(context.Context, string) (*Document, error) { return nil, nil }
-func (noMemory) Remember(context.Context, *Document) error         { return nil }
-
 // All waits for the Source go through get, answerTo, pause and awaited, so that others can work meanwhile
 // (ReaderOptions.Await).
-
-func noWait() func() { return func() {} }
 
 func (r *Reader) get(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
 	resp, err := r.answerTo(ctx, req)
@@ -309,16 +303,5 @@ func (r *Reader) retry(ctx context.Context, p *retryWindow, url string, try func
 		if stop := r.pause(ctx, wait); stop != nil {
 			return fmt.Errorf("%w while waiting to ask again after: %w", stop, err)
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
 	}
 }

@@ -3,6 +3,7 @@
 package backoff
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -20,4 +21,16 @@ func Doubled(first time.Duration, failures int, most time.Duration) time.Duratio
 // together.
 func Jittered(d time.Duration, part int64) time.Duration {
 	return d - rand.N(d/time.Duration(part)+1) //nolint:gosec // jitter, no secret
+}
+
+// Wait returns after d, or with the cause of ctx when that ends.
+func Wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -94,7 +94,7 @@ func (d *download) rest(ctx context.Context, pause time.Duration) error {
 		d.req.Resting(true)
 		defer d.req.Resting(false)
 	}
-	return sleep(ctx, backoff.Jittered(pause, 2))
+	return backoff.Wait(ctx, backoff.Jittered(pause, 2))
 }
 
 func (d *download) withRequests(err error) error {

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -100,8 +101,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	if v == "" {
 		return 0
 	}
-	if secs, ok := clampedSeconds(v); ok {
-		return time.Duration(secs) * time.Second
+	if secs, err := strconv.ParseUint(v, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(secs, uint64(retryAfterCap/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(v)
 	if err != nil {
@@ -112,18 +113,6 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	}
 	// Sub saturates, so the year 9999 is never negative.
 	return min(max(at.Sub(now), 0), retryAfterCap)
-}
-
-// clampedSeconds reads digits of any number without overflow.
-func clampedSeconds(v string) (secs int64, ok bool) {
-	limit := int64(retryAfterCap / time.Second)
-	for i := range len(v) {
-		if v[i] < '0' || v[i] > '9' {
-			return 0, false
-		}
-		secs = min(secs*10+int64(v[i]-'0'), limit)
-	}
-	return secs, true
 }
 
 func answerDate(h http.Header) time.Time {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -76,7 +77,7 @@ func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 			return &Error{Kind: Throttled, RetryAfter: min(wait, retryAfterCap), Err: why}
 		}
 		patience -= wait
-		if err := sleep(ctx, wait); err != nil {
+		if err := backoff.Wait(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -183,17 +184,6 @@ func (h *host) remembers(now time.Time) bool {
 	return h.closedUntil.After(now) || h.circuit.open()
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // hostsKept bounds the memory spent on hosts (P8).
 const hostsKept = 4096
 
@@ -232,20 +222,11 @@ func (s *hosts) get(target string, p *Policy) *host {
 	return h
 }
 
-// evict drops every host at rest, or, if that is too little, any that are not in use.
+// evict drops every host at rest, or, if that is too little, all that are not in use.
 func (s *hosts) evict(now time.Time) {
-	for target, h := range s.all {
-		if h.users.Load() == 0 && !h.remembers(now) {
-			delete(s.all, target)
-		}
-	}
-	for target, h := range s.all {
-		if len(s.all) <= hostsKept*3/4 {
-			return
-		}
-		if h.users.Load() == 0 {
-			delete(s.all, target)
-		}
+	maps.DeleteFunc(s.all, func(_ string, h *host) bool { return h.users.Load() == 0 && !h.remembers(now) })
+	if len(s.all) >= hostsKept {
+		maps.DeleteFunc(s.all, func(_ string, h *host) bool { return h.users.Load() == 0 })
 	}
 }
 

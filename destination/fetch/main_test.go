@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"resyncd/destination/backoff"
 )
 
 func TestMain(m *testing.M) {
@@ -85,7 +87,7 @@ func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	down := m.down
 	m.mu.Unlock()
 	if down { // a connection takes its time to fail
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := backoff.Wait(ctx, 50*time.Millisecond); err != nil {
 			return nil, err
 		}
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}

@@ -46,12 +46,8 @@ func (c *Client) askAgain(r *http.Request, resp *http.Response) (*http.Response,
 		_, _ = io.CopyN(io.Discard, resp.Body, drainLimit) // so that its connection can be used again
 		_ = resp.Body.Close()
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
+	if err := backoff.Wait(r.Context(), wait); err != nil {
+		return nil, err
 	}
 	if err := c.logRetry(r); err != nil {
 		return nil, err

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"resyncd/destination/backoff"
 )
 
 func TestAnswersAreBounded(t *testing.T) {
@@ -153,9 +155,9 @@ func TestSendTimeouts(t *testing.T) {
 	}{
 		"no answer":               {hang, 0, 30 * time.Second, 0},
 		"own timeout":             {hang, 2 * time.Second, 2 * time.Second, 0},
-		"longer than headers may": {func(_ http.ResponseWriter, r *http.Request) { _ = sleep(r.Context(), 50*time.Second) }, time.Minute, 50 * time.Second, 200},
+		"longer than headers may": {func(_ http.ResponseWriter, r *http.Request) { _ = backoff.Wait(r.Context(), 50*time.Second) }, time.Minute, 50 * time.Second, 200},
 		"each hop a part of it": {func(w http.ResponseWriter, r *http.Request) {
-			_ = sleep(r.Context(), 8*time.Second)
+			_ = backoff.Wait(r.Context(), 8*time.Second)
 			w.Header().Set("Location", r.RequestURI+"x")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}, 20 * time.Second, 20 * time.Second, 0},
