@@ -65,17 +65,15 @@ func (k *Keeper) chain(ctx context.Context, f channelKey) (chain, error) {
 	return chainOf(all, f), err
 }
 
-// replace subscribes to t at hub in place of top: with a member that was replaced before, else with a new one. The old
-// head stays until the new one is verified (S-13, S-51).
-func (k *Keeper) replace(ctx context.Context, c chain, top *store.Subscription, t *target, hub string,
-	secret bool) error {
-	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
+// replace subscribes to at, of one hub, in place of top: with a member that was replaced before, else with a new one.
+// The old head stays until the new one is verified (S-13, S-51).
+func (k *Keeper) replace(ctx context.Context, c chain, top *store.Subscription, at target, secret bool) error {
 	for _, s := range c {
 		if s.ID != top.ID && at.fits(s, secret) {
 			return k.promote(ctx, c, s, top)
 		}
 	}
-	s := newRecord(channelOf(top), t.topic, hub, secret, k.moment())
+	s := newRecord(channelOf(top), at.topic, at.hubs[0], secret, k.moment())
 	s.Replaces = top.ID
 	_, err := k.add(ctx, s)
 	return err
@@ -144,16 +142,14 @@ func (k *Keeper) advance(ctx context.Context, id int64) (moved bool, err error) 
 		return false, err
 	}
 	for _, hub := range t.after(s.Hub) {
-		if !k.askable(c, &s, &t, hub, secret) {
-			continue
+		if at := t.at(hub); k.askable(c, &s, at, secret) {
+			return true, k.replace(ctx, c, top, at, secret)
 		}
-		return true, k.replace(ctx, c, top, &t, hub, secret)
 	}
 	return false, nil
 }
 
-func (k *Keeper) askable(c chain, top *store.Subscription, t *target, hub string, secret bool) bool {
-	at := target{kind: t.kind, topic: t.topic, hubs: []string{hub}}
+func (k *Keeper) askable(c chain, top *store.Subscription, at target, secret bool) bool {
 	for _, s := range c {
 		if s.ID == top.ID || !at.fits(s, secret) {
 			continue

@@ -138,7 +138,7 @@ func (k *Keeper) reconcileChannel(ctx context.Context, f channelKey, p Plan, t *
 	if slices.Contains(t.hubs, top.Hub) {
 		hub = top.Hub
 	}
-	return k.replace(ctx, c, top, t, hub, p.Secret)
+	return k.replace(ctx, c, top, t.at(hub), p.Secret)
 }
 
 func rank(s *store.Subscription, t *target, p Plan) int {
@@ -239,6 +239,8 @@ func ordered(hubs []string) []string {
 func (t *target) fits(s *store.Subscription, secret bool) bool {
 	return s.Kind == t.kind && s.Topic == t.topic && slices.Contains(t.hubs, s.Hub) && (s.Secret != "") == secret
 }
+
+func (t *target) at(hub string) target { return target{t.kind, t.topic, []string{hub}} }
 
 func (t *target) after(hub string) []string {
 	i := slices.Index(t.hubs, hub)

@@ -107,13 +107,16 @@ func (k *Keeper) load(ctx context.Context) error {
 	return nil
 }
 
-// observe takes a record as it is now, and has the next look at the timetable see what became due by it. The record is
-// locked.
+// observe takes a record as it is now. The record is locked. What is due by it later than the next look at the
+// timetable need not be looked at sooner.
 func (k *Keeper) observe(s store.Subscription) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.running {
-		k.table.put(s, k.source(s.SourceID))
+	if !k.running {
+		return
+	}
+	k.table.put(s, k.source(s.SourceID))
+	if now := k.now(); k.table.soon(channelOf(&s), now, plus(now, lookEvery)) {
 		k.signal()
 	}
 }

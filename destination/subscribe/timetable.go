@@ -164,6 +164,14 @@ func (t *timetable) plan(now store.Micros, uptime, latest time.Duration,
 	return t.plan(now, uptime, latest, random)
 }
 
+// soon reports whether a member of a channel is due by a time.
+func (t *timetable) soon(f channelKey, now, by store.Micros) bool {
+	c := t.channels[f]
+	return c != nil && slices.ContainsFunc(c.chain, func(s *store.Subscription) bool {
+		return past(t.entries[s.ID].when(now), by)
+	})
+}
+
 // put takes in a record; a tombstone leaves the timetable.
 func (t *timetable) put(s store.Subscription, of *source) {
 	r := t.entries[s.ID]
