@@ -1,10 +1,12 @@
 package feed
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -22,16 +24,13 @@ const digestKey = "sha-256:"
 
 func (r *reader) entry(n *node) (*Entry, error) {
 	e := &Entry{}
-	var err error
 	if r.p.kind == Atom {
-		err = r.atomEntry(e, n)
+		r.atomEntry(e, n)
 	} else {
-		err = r.rssItem(e, n)
+		r.rssItem(e, n)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if e.XML, err = r.lib.canon.writeDocument(n, baseOf(n), mostGrowth*r.size+mostAdded); err != nil {
+	var err error
+	if e.XML, err = r.canon.writeDocument(n, baseOf(n), mostGrowth*r.size+mostAdded); err != nil {
 		return nil, err
 	}
 	if e.Edit, err = readEdit(n); err != nil {
@@ -48,29 +47,68 @@ func (r *reader) entry(n *node) (*Entry, error) {
 	return e, nil
 }
 
-func (r *reader) atomEntry(e *Entry, n *node) error {
-	q := question{title: n.child(atomVocabulary, "title")}
-	author := n.child(atomVocabulary, "author")
+// elementName is the name of an element in lower case.
+type elementName struct {
+	vocabulary vocabulary
+	local      string
+}
+
+// Where the dates of entries are, best first.
+var (
+	atomChanged = []elementName{
+		{atomVocabulary, "updated"}, {atomVocabulary, "modified"}, {dublinTerms, "modified"}, {dublinCore, "date"},
+	}
+	atomAppeared = []elementName{
+		{atomVocabulary, "published"}, {atomVocabulary, "issued"}, {atomVocabulary, "created"},
+	}
+	rssChanged  = []elementName{{atomVocabulary, "updated"}, {dublinTerms, "modified"}, {dublinCore, "date"}}
+	rssAppeared = []elementName{{rssVocabulary, "pubdate"}, {atomVocabulary, "published"}}
+)
+
+// setDates takes the first usable date of each kind.
+func (e *Entry) setDates(n *node, changed, appeared []elementName) {
+	e.Updated, e.Published = firstDate(n, changed), firstDate(n, appeared)
+	if e.Updated.IsZero() {
+		e.Updated = e.Published
+	}
+}
+
+// firstDate is the first usable date of the named children, in the order of the names; few are tried (P8).
+func firstDate(n *node, names []elementName) time.Time {
+	const most = 8
+	tried := 0
+	for _, name := range names {
+		for _, k := range n.kids {
+			if k.name(name.vocabulary) != name.local || tried == most {
+				continue
+			}
+			text := strings.TrimSpace(k.content())
+			if text == "" || len(text) > maxDate {
+				continue
+			}
+			if t := parseDate(text); !t.IsZero() {
+				return t
+			}
+			tried++
+		}
+	}
+	return time.Time{}
+}
+
+func (r *reader) atomEntry(e *Entry, n *node) {
+	title, author := n.child(atomVocabulary, "title"), n.child(atomVocabulary, "author")
 	if source := n.child(atomVocabulary, "source"); source != nil {
 		e.SourceID = source.childText(atomVocabulary, "id")
 		if author == nil {
 			author = source.child(atomVocabulary, "author")
 		}
 	}
-	q.setAuthor(author)
-	if q.title == nil {
-		q.title = n.child(dublinCore, "title")
+	e.Author = personName(author)
+	if title == nil {
+		title = n.child(dublinCore, "title")
 	}
-	changed := dates(n, nil, atomVocabulary, "updated", "modified")
-	changed = dates(n, changed, dublinTerms, "modified")
-	changed = dates(n, changed, dublinCore, "date")
-	appeared := dates(n, nil, atomVocabulary, "published", "issued", "created")
-	q.dates = append(changed, appeared...)
-	f, err := r.lib.ask(q)
-	if err != nil {
-		return err
-	}
-	e.setFields(f, len(changed))
+	e.Title = r.title(title)
+	e.setDates(n, atomChanged, atomAppeared)
 	e.atomLinks(n)
 	e.identify(fromID, n.childText(atomVocabulary, "id"))
 	e.identify(fromLink, alternate(e.Links))
@@ -79,44 +117,44 @@ func (r *reader) atomEntry(e *Entry, n *node) error {
 			e.Links[i].Href = u.String()
 		}
 	}
-	return nil
 }
 
-// setFields takes gofeed's fields. The first changed times are those of the last change, the others of publication.
-func (e *Entry) setFields(f fields, changed int) {
-	e.Title, e.Author = f.title, f.author
-	e.Updated, e.Published = first(f.times[:changed]), first(f.times[changed:])
-	if e.Updated.IsZero() {
-		e.Updated = e.Published
+// personName is the name of one of Atom's persons, else the address; "" for nil.
+func personName(n *node) string {
+	if n == nil {
+		return ""
 	}
+	return cmp.Or(n.childText(atomVocabulary, "name"), n.childText(atomVocabulary, "email"))
 }
 
-func first(times []time.Time) time.Time {
-	for _, t := range times {
-		if !t.IsZero() {
-			return t
-		}
+const maxTitle = 16 << 10 // bytes; a longer one is no title
+
+// title is Atom's title; of XHTML the markup in its div.
+func (r *reader) title(n *node) string {
+	if n == nil {
+		return ""
 	}
-	return time.Time{}
+	if !strings.Contains(strings.ToLower(n.attr("type")), "xhtml") {
+		return plainTitle(n)
+	}
+	markup := r.canon.innerMarkup(n)
+	if len(markup) > maxTitle {
+		return ""
+	}
+	isElement := func(k *node) bool { return k.isElement() }
+	if first := slices.IndexFunc(n.kids, isElement); first >= 0 && n.kids[first].local == "div" &&
+		!slices.ContainsFunc(n.kids[first+1:], isElement) {
+		markup = r.canon.innerMarkup(n.kids[first])
+	}
+	return strings.TrimSpace(markup)
 }
 
-// dates appends the texts of the named children, in the order of the names.
-func dates(n *node, found []string, v vocabulary, names ...string) []string {
-	const most, longest = 8, 100
-	for _, name := range names {
-		for _, k := range n.kids {
-			if len(found) == most {
-				return found
-			}
-			if k.name(v) != name {
-				continue
-			}
-			if s := strings.TrimSpace(k.content()); s != "" && len(s) <= longest {
-				found = append(found, s)
-			}
-		}
+// plainTitle is a title that is text, or markup written as text.
+func plainTitle(n *node) string {
+	if text := strings.TrimSpace(n.content()); len(text) <= maxTitle {
+		return text
 	}
-	return found
+	return ""
 }
 
 // rssIdentity finds the key of an item: guid, rdf:about, atom:id, the link to its page.
@@ -170,6 +208,34 @@ func alternate(links []Link) string {
 		return ""
 	}
 	return links[max(0, slices.IndexFunc(links, Link.isAlternate))].Href
+}
+
+// makeLink is the link in an element whose address is ref.
+func makeLink(n *node, rel, ref string) Link {
+	length, err := strconv.ParseInt(strings.TrimSpace(n.attr("length")), 10, 64)
+	if err != nil || length < 0 {
+		length = -1
+	}
+	return Link{Rel: relation(rel), Href: n.at.resolve(ref), Type: strings.TrimSpace(n.attr("type")), Length: length}
+}
+
+// atomLinks adds Atom's links of an entry, which some items have too.
+func (e *Entry) atomLinks(n *node) {
+	for _, k := range n.kids {
+		if href := k.attr("href"); k.name(atomVocabulary) == "link" && href != "" && len(e.Links) < maxEntryLinks {
+			e.Links = append(e.Links, makeLink(k, k.attr("rel"), href))
+		}
+	}
+}
+
+// relation is the usual form of a link relation.
+func relation(rel string) string {
+	rel = strings.ToLower(strings.TrimSpace(rel))
+	for _, registry := range []string{"http://www.iana.org/assignments/relation/",
+		"https://www.iana.org/assignments/relation/"} {
+		rel = strings.TrimPrefix(rel, registry)
+	}
+	return cmp.Or(rel, "alternate")
 }
 
 func (l Link) isAlternate() bool { return l.Rel == "alternate" }

@@ -52,12 +52,8 @@ func (r *reader) id(n *node) {
 }
 
 func (r *reader) date(n *node) {
-	if !r.head.Updated.IsZero() {
-		return
-	}
-	q := question{dates: dates(&node{kids: []*node{n}}, nil, n.vocabulary, n.name(n.vocabulary))}
-	if f, err := r.lib.ask(q); err == nil {
-		r.head.Updated = first(f.times)
+	if r.head.Updated.IsZero() {
+		r.head.Updated = parseDate(n.content())
 	}
 }
 

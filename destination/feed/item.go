@@ -2,38 +2,26 @@ package feed
 
 import "strings"
 
-func (r *reader) rssItem(e *Entry, n *node) error {
-	q := question{title: n.child(rssVocabulary, "title"), plain: true}
-	if q.title == nil {
-		q.title = n.child(dublinCore, "title")
+func (r *reader) rssItem(e *Entry, n *node) {
+	for _, name := range []elementName{{rssVocabulary, "title"}, {dublinCore, "title"}} {
+		if title := n.child(name.vocabulary, name.local); title != nil {
+			e.Title = plainTitle(title)
+			break
+		}
 	}
-	author := n.child(rssVocabulary, "author")
-	if author == nil {
-		author = n.child(dublinCore, "creator")
+	if author := n.child(atomVocabulary, "author"); author != nil {
+		e.Author = author.childText(atomVocabulary, "name")
 	}
-	if author == nil {
-		author = n.child(itunes, "author")
-	}
-	if a := n.child(atomVocabulary, "author"); a != nil && author == nil {
-		author = a.child(atomVocabulary, "name")
-	}
-	if author != nil {
-		q.name = author.content()
+	for _, name := range []elementName{{rssVocabulary, "author"}, {dublinCore, "creator"}, {itunes, "author"}} {
+		if author := n.child(name.vocabulary, name.local); author != nil {
+			e.Author = strings.TrimSpace(author.content())
+			break
+		}
 	}
 	if source := n.child(atomVocabulary, "source"); source != nil {
 		e.SourceID = source.childText(atomVocabulary, "id")
 	}
-	changed := dates(n, nil, atomVocabulary, "updated")
-	changed = dates(n, changed, dublinTerms, "modified")
-	changed = dates(n, changed, dublinCore, "date")
-	appeared := dates(n, nil, rssVocabulary, "pubdate")
-	appeared = dates(n, appeared, atomVocabulary, "published")
-	q.dates = append(changed, appeared...)
-	f, err := r.lib.ask(q)
-	if err != nil {
-		return err
-	}
-	e.setFields(f, len(changed))
+	e.setDates(n, rssChanged, rssAppeared)
 	var enclosures []Link
 	for _, k := range n.kids {
 		if len(e.Links)+len(enclosures) == maxEntryLinks {
@@ -57,7 +45,6 @@ func (r *reader) rssItem(e *Entry, n *node) error {
 	e.Links = append(e.Links, enclosures...)
 	e.atomLinks(n)
 	r.rssIdentity(e, n, page)
-	return nil
 }
 
 // tombstone makes an Entry of an at:deleted-entry (RFC 6721).
@@ -67,16 +54,7 @@ func (r *reader) tombstone(n *node) (*Entry, error) {
 	if e.Key == "" {
 		return nil, entryError("a deleted-entry that does not say which (no ref)")
 	}
-	var q question
-	q.setAuthor(n.child(tombstones, "by"))
-	if when := strings.TrimSpace(n.attr("when")); when != "" {
-		q.dates = []string{when}
-	}
-	f, err := r.lib.ask(q)
-	if err != nil {
-		return nil, err
-	}
-	e.Author, e.Updated = f.author, first(f.times)
+	e.Author, e.Updated = personName(n.child(tombstones, "by")), parseDate(n.attr("when"))
 	if source := n.child(atomVocabulary, "source"); source != nil {
 		e.SourceID = source.childText(atomVocabulary, "id")
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 type reader struct {
-	p    *parser
-	lib  fieldReader
-	head *Head
-	each func(*Entry) error
+	p     *parser
+	canon canonical
+	head  *Head
+	each  func(*Entry) error
 	// linksOnly is set by Links, which leaves out everything else.
 	linksOnly bool
 	next      int // ordinal of the next entry
