@@ -14,7 +14,7 @@ const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 // no prefix and well-known ones their usual prefix, CDATA becomes text, comments are left out. The rest stays: text,
 // unknown elements, prefixes of other vocabularies.
 type canonical struct {
-	buf markup
+	buf bytes.Buffer
 	// bytes, about: without it, much declared and often used would grow beyond all bounds (P8)
 	limit    int
 	own      string            // namespace of the root
@@ -92,7 +92,7 @@ func (c *canonical) writeBody(n *node, line string) {
 		default:
 			if s := strings.TrimSpace(k.text); s != "" {
 				c.buf.WriteString(line)
-				c.buf.escape(s, false)
+				c.buf.WriteString(textEscapes.Replace(s))
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func structural(n *node) bool {
 	return false
 }
 
-// innerMarkup is the markup in n, a title, for a reader that ignores namespaces; cut at the greatest length of a title.
+// innerMarkup is the markup in n, a title, without its namespaces; cut behind the greatest length of a title.
 func (c *canonical) innerMarkup(n *node) string {
 	c.reset()
 	c.own, c.limit = "", maxTitle
@@ -129,7 +129,7 @@ func (c *canonical) node(n *node) {
 		c.buf.WriteString("?>")
 		return
 	case !n.isElement():
-		c.buf.escape(n.text, false)
+		c.buf.WriteString(textEscapes.Replace(n.text))
 		return
 	}
 	c.writeElement(n, "")
@@ -181,7 +181,7 @@ func (c *canonical) writeTag(n *node, declared []binding) {
 		if b.prefix != "" {
 			c.buf.WriteString(":" + b.prefix)
 		}
-		c.buf.value(b.uri)
+		c.value(b.uri)
 	}
 	attrs := n.attrs
 	byName := func(a, b attribute) int {
@@ -197,9 +197,11 @@ func (c *canonical) writeTag(n *node, declared []binding) {
 	for _, a := range attrs {
 		c.buf.WriteByte(' ')
 		c.name(a.prefix, a.local)
-		c.buf.value(a.value)
+		c.value(a.value)
 	}
 }
+
+func (c *canonical) value(s string) { c.buf.WriteString(`="` + valueEscapes.Replace(s) + `"`) }
 
 func (c *canonical) end(n *node) {
 	c.buf.WriteString("</")

@@ -2,10 +2,12 @@ package feed
 
 import (
 	"bytes"
+	"embed"
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
 	"strings"
+	"text/template"
 	"time"
 	"unicode/utf8"
 )
@@ -34,208 +36,74 @@ type NewEntry struct {
 	Edit *Edit
 }
 
+//go:embed atom.tmpl rss.tmpl
+var layouts embed.FS
+
+// documents are the layouts of what is written.
+var documents = template.Must(template.New("").Funcs(template.FuncMap{
+	"text":    func(s string) string { return textEscapes.Replace(valid(s)) },
+	"value":   func(s string) string { return valueEscapes.Replace(valid(s)) },
+	"time":    stamp,
+	"rssTime": rssTime,
+}).ParseFS(layouts, "*.tmpl"))
+
 // Write writes an Atom 1.0 document (RFC 4287) that Read reads back. Characters that XML does not allow become U+FFFD.
 // Missing required elements are left out, because a record's edits have none (T-03).
-func Write(w io.Writer, d *Document) error {
-	x := &writer{}
-	x.raw(xmlDeclaration)
-	x.raw(`<feed xmlns="` + nsAtom + `"`)
-	deleted, edits := false, false
-	for _, e := range d.Entries {
-		deleted = deleted || e.Deleted
-		edits = edits || e.Edit != nil
+func Write(w io.Writer, d *Document) error { return d.write(w, "atom.tmpl", "") }
+
+// WriteRSS writes RSS 2.0 with the links of Atom in it, as much software does; site is the page that it belongs to. It
+// has no word for a deletion or an edit, and its times have whole seconds.
+func WriteRSS(w io.Writer, d *Document, site string) error { return d.write(w, "rss.tmpl", site) }
+
+func (d *Document) write(w io.Writer, layout, site string) error {
+	var body bytes.Buffer
+	err := documents.ExecuteTemplate(&body, layout, map[string]any{
+		"ID": d.ID, "Title": d.Title, "Site": site, "Updated": d.Updated, "Archive": d.Archive, "Links": d.links(),
+		"Entries": d.Entries, "Deletions": d.some(func(e NewEntry) bool { return e.Deleted }),
+		"Edits": d.some(func(e NewEntry) bool { return e.Edit != nil }),
+	})
+	if err == nil {
+		_, err = body.WriteTo(w)
 	}
-	x.declare(d.Archive, "fh", nsFH)
-	x.declare(deleted, "at", nsTomb)
-	x.declare(edits, "report", nsReport)
-	x.declare(edits, "gs", nsSheet)
-	x.raw(">\n")
-	x.text("  ", "id", d.ID)
-	x.text("  ", "title", d.Title)
-	x.time("  ", "updated", d.Updated)
-	if d.Archive {
-		x.raw("  <fh:archive/>\n")
-	}
-	x.relation("self", d.Self)
-	for _, hub := range d.Hubs {
-		x.relation("hub", hub)
-	}
-	for _, l := range []struct{ rel, href string }{
-		{"current", d.Current}, {"prev-archive", d.PrevArchive}, {"next-archive", d.NextArchive},
-	} {
-		x.relation(l.rel, l.href)
-	}
-	for i := range d.Entries {
-		x.entry(&d.Entries[i])
-	}
-	x.raw("</feed>\n")
-	if _, err := w.Write(x.Bytes()); err != nil {
+	if err != nil {
 		return fmt.Errorf("write a feed: %w", err)
 	}
 	return nil
 }
 
-func (x *writer) entry(e *NewEntry) {
-	if e.Deleted {
-		x.raw("  <at:deleted-entry")
-		x.attr("ref", e.ID)
-		if !e.Updated.IsZero() {
-			x.attr("when", stamp(e.Updated))
-		}
-		x.raw("/>\n")
-		return
+func (d *Document) some(is func(NewEntry) bool) bool { return slices.ContainsFunc(d.Entries, is) }
+
+// links are those of the document itself.
+func (d *Document) links() []Link {
+	links := []Link{{Rel: "self", Href: d.Self}}
+	for _, hub := range d.Hubs {
+		links = append(links, Link{Rel: "hub", Href: hub})
 	}
-	x.raw("  <entry>\n")
-	author, uri := e.Author, ""
-	if e.Edit != nil {
-		author, uri = "", e.Edit.Author
-	}
-	if author != "" || uri != "" {
-		x.raw("    <author>\n")
-		x.text("      ", "name", author)
-		x.text("      ", "uri", uri)
-		x.raw("    </author>\n")
-	}
-	x.text("    ", "id", e.ID)
-	x.text("    ", "title", e.Title)
-	x.time("    ", "updated", e.Updated)
-	for _, l := range e.Links {
-		x.link("    ", l)
-	}
-	x.text("    ", "summary", e.Summary)
-	if e.Edit != nil {
-		x.writeEdit(e.Edit)
-	}
-	x.raw("  </entry>\n")
+	links = append(links, Link{Rel: "current", Href: d.Current}, Link{Rel: "prev-archive", Href: d.PrevArchive},
+		Link{Rel: "next-archive", Href: d.NextArchive})
+	return slices.DeleteFunc(links, func(l Link) bool { return l.Href == "" })
 }
 
-// writeEdit writes an edit's elements in the form of the documented sample.
-func (x *writer) writeEdit(e *Edit) {
-	x.text("    ", "report:subject", e.Subject)
-	x.time("    ", "report:observed", e.Observed)
-	x.raw("    <report:content")
-	if e.Type != "" {
-		x.attr("type", e.Type)
+func rssTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
 	}
-	x.raw(">\n      <report:row>\n")
-	for _, f := range e.Fields {
-		x.raw("        <gs:field")
-		x.attr("name", f.Name)
-		x.raw(">")
-		x.escape(valid(f.Value), false)
-		x.raw("</gs:field>\n")
-	}
-	x.raw("      </report:row>\n    </report:content>\n")
+	return t.Format(time.RFC1123Z)
 }
-
-// writer writes a Document, with the characters that XML allows.
-type writer struct{ markup }
-
-func (x *writer) declare(used bool, prefix, uri string) {
-	if used {
-		x.attr("xmlns:"+prefix, uri)
-	}
-}
-
-func (x *writer) relation(rel, href string) {
-	if href != "" {
-		x.link("  ", Link{Rel: rel, Href: href})
-	}
-}
-
-func (x *writer) link(indent string, l Link) {
-	x.raw(indent + "<link")
-	if l.Rel != "" {
-		x.attr("rel", l.Rel)
-	}
-	x.attr("href", l.Href)
-	if l.Type != "" {
-		x.attr("type", l.Type)
-	}
-	if l.Length > 0 {
-		x.attr("length", strconv.FormatInt(l.Length, 10))
-	}
-	x.raw("/>\n")
-}
-
-func (x *writer) text(indent, name, value string) {
-	if value == "" {
-		return
-	}
-	x.raw(indent)
-	x.element(name, valid(value))
-	x.raw("\n")
-}
-
-func (x *writer) time(indent, name string, t time.Time) { x.text(indent, name, stamp(t)) }
-
-func (x *writer) attr(name, value string) { x.attribute(name, valid(value)) }
-
-func (x *writer) raw(s string) { x.WriteString(s) }
 
 // valid replaces characters that XML does not allow.
 func valid(s string) string {
-	for _, r := range s {
-		if !xmlChar(r) || r == utf8.RuneError {
-			return strings.Map(func(r rune) rune {
-				if xmlChar(r) {
-					return r
-				}
-				return utf8.RuneError
-			}, s)
+	return strings.Map(func(r rune) rune {
+		if xmlChar(r) {
+			return r
 		}
-	}
-	return s
+		return utf8.RuneError
+	}, s)
 }
 
-// markup is XML as it is written.
-type markup struct{ bytes.Buffer }
-
-func (b *markup) element(name, text string) {
-	b.WriteString("<" + name + ">")
-	b.escape(text, false)
-	b.WriteString("</" + name + ">")
-}
-
-func (b *markup) attribute(name, value string) {
-	b.WriteString(" " + name)
-	b.value(value)
-}
-
-func (b *markup) value(s string) {
-	b.WriteString(`="`)
-	b.escape(s, true)
-	b.WriteByte('"')
-}
-
-// escape writes text, or an attribute's value, so that the same string is read again.
-func (b *markup) escape(s string, value bool) {
-	from := 0
-	for i := range len(s) {
-		var ref string
-		switch c := s[i]; {
-		case c == '&':
-			ref = "&amp;"
-		case c == '<':
-			ref = "&lt;"
-		case c == '>':
-			ref = "&gt;"
-		case c == '\r':
-			ref = "&#xD;"
-		case !value:
-			continue
-		case c == '"':
-			ref = "&quot;"
-		case c == '\n':
-			ref = "&#xA;"
-		case c == '\t':
-			ref = "&#x9;"
-		default:
-			continue
-		}
-		b.WriteString(s[from:i])
-		b.WriteString(ref)
-		from = i + 1
-	}
-	b.WriteString(s[from:])
-}
+// Escapes of text, and of an attribute's value, with which the same string is read again.
+var (
+	textEscapes  = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r", "&#xD;")
+	valueEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r", "&#xD;", `"`, "&quot;",
+		"\n", "&#xA;", "\t", "&#x9;")
+)

@@ -63,7 +63,7 @@ func (f Feed) Date(t time.Time) time.Time {
 // Write writes a document; site is the page that it belongs to.
 func (f Feed) Write(w io.Writer, d *feed.Document, site string) error {
 	if f.RSS {
-		return writeRSS(w, d, site)
+		return feed.WriteRSS(w, d, site)
 	}
 	return feed.Write(w, d)
 }
