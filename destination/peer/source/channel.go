@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,19 @@ const (
 	recordFeedKind rsdoc.Kind = "record-feed"
 )
 
+// notifyQueue is how many full notifications wait for a slow hub; beyond, subscribers see a gap.
+const notifyQueue = 100
+
+// maxNotificationBytes is about the largest notification, well below what hubs and callbacks take.
+const maxNotificationBytes = 4 << 20
+
+// batch is what one notification tells: every event after from up to until, oldest first.
+type batch struct {
+	events      []event
+	size        int // bytes, roughly
+	from, until rsdoc.Micros
+}
+
 // channel makes notifications of one kind and sends them in order (R-02). The topic guards itself, and what is not said
 // to have another guard is run's own.
 type channel struct {
@@ -41,12 +55,13 @@ type channel struct {
 	related   []websub.Link // beside hub and self
 	every     time.Duration // that changes come together for
 
-	// What is in no notification yet, oldest first, and what was reached before. It is bounded (P8): beyond, the oldest
-	// batch goes, and subscribers see the hole. The Source's lock guards it, as each change is in it once it can be
-	// fetched (F93).
-	batches []*batch
+	// history has what is told, told is the number of the last event that is in a notification, and reached the instant
+	// that those cover. What waits is bounded (P8): beyond, the oldest is left out, and subscribers see the hole. The
+	// Source's lock guards it, as each change is in it once it can be fetched (F93).
+	history *history
+	told    int
 	reached rsdoc.Micros
-	wake    chan struct{} // gets a signal when a batch is begun
+	wake    chan struct{} // gets a signal when there is more to tell
 
 	shown  batch // what the topic shows
 	faults faults.Line[batch]
@@ -69,20 +84,21 @@ func (s *Source) openChannels() error {
 	if err != nil {
 		return err
 	}
-	s.changes = newChannel(s, hub, rsdoc.KindChangeNotification, changeTopic)
-	s.framework = newChannel(s, hub, rsdoc.KindFrameworkNotification, frameworkTopic)
+	s.changes = newChannel(s, hub, rsdoc.KindChangeNotification, changeTopic, s.journal.history)
+	s.framework = newChannel(s, hub, rsdoc.KindFrameworkNotification, frameworkTopic, newHistory(s.begin))
 	for _, f := range s.feeds() {
 		f.channel = newFeedChannel(f, hub)
 	}
 	// Readers of an earlier Capability List have to read it again.
-	s.announce(documentChange{
-		loc: s.at(capabilityList), kind: rsdoc.KindCapabilityList, change: rsdoc.ChangeUpdated, at: s.begin,
-	})
+	s.announce(s.begin, rsdoc.ChangeUpdated, rsdoc.KindCapabilityList, capabilityList, "")
 	return nil
 }
 
-func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
-	c := &channel{s: s, kind: kind, name: name, hub: h, mediaType: notificationType}
+func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string, tells *history) *channel {
+	c := &channel{
+		s: s, kind: kind, name: name, hub: h, mediaType: notificationType, history: tells, told: tells.total(),
+	}
+	tells.readers = append(tells.readers, c)
 	c.render, c.every = c.show, s.options.NotifyEvery
 	c.related = []websub.Link{{Target: s.at(capabilityList), Rels: []string{rsdoc.RelResourceSync}}}
 	c.reached, c.wake = s.begin, make(chan struct{}, 1)
@@ -95,7 +111,7 @@ func newChannel(s *Source, h *hub, kind rsdoc.Kind, name string) *channel {
 
 // newFeedChannel makes the channel of a feed. Its topic only keeps whether the feed was fetched.
 func newFeedChannel(f *webFeed, h *hub) *channel {
-	c := newChannel(f.s, h, f.kind, f.name)
+	c := newChannel(f.s, h, f.kind, f.name, f.history)
 	c.mediaType, c.related = f.faults.MediaType(), nil
 	c.render = f.newEntries
 	if f.kind == changeFeedKind {
@@ -160,7 +176,7 @@ func (c *channel) deliver(ctx context.Context, n faults.Sending[batch]) bool {
 
 // log is the log, about a notification.
 func (c *channel) log(b *batch) *slog.Logger {
-	return c.s.options.Logger.With("kind", c.kind, "changes", b.len(),
+	return c.s.options.Logger.With("kind", c.kind, "changes", len(b.events),
 		"from", b.from.String(), "until", b.until.String())
 }
 
@@ -187,7 +203,7 @@ func (c *channel) gather(ctx context.Context) bool {
 	}
 	timer := time.NewTimer(c.every)
 	defer timer.Stop()
-	for c.waiting() < 2 {
+	for !c.full() {
 		select {
 		case <-ctx.Done():
 			return false
@@ -214,10 +230,30 @@ func (c *channel) untilFetched(ctx context.Context) bool {
 	return true
 }
 
+// waiting is how many events wait.
 func (c *channel) waiting() int {
 	c.s.mu.RLock()
 	defer c.s.mu.RUnlock()
-	return len(c.batches)
+	return c.history.total() - c.told
+}
+
+// full reports whether more waits than one notification tells.
+func (c *channel) full() bool {
+	c.s.mu.RLock()
+	defer c.s.mu.RUnlock()
+	return c.told+len(c.next().events) < c.history.total()
+}
+
+// added hears of a new event; the Source is locked.
+func (c *channel) added() {
+	if c.history.total()-c.told > c.s.options.notifyQueue*c.s.options.NotifyMax {
+		b := c.oldest()
+		c.log(&b).Warn("notifications dropped, subscribers will see a gap")
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
 }
 
 // take takes the next notification out; there is one. The last interval ends now, at an instant that no change has.
@@ -225,11 +261,63 @@ func (c *channel) take() batch {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	b := c.oldest()
-	if len(c.batches) == 0 {
+	if c.told == c.history.total() {
 		b.until = c.s.clock.tick()
 		c.reached = b.until
 	}
 	return b
+}
+
+// oldest takes out the notification that has waited longest; the Source is locked.
+func (c *channel) oldest() batch {
+	b := c.next()
+	c.told += len(b.events)
+	c.reached = b.until
+	if c.kind == rsdoc.KindFrameworkNotification { // nobody else reads it
+		c.history.forget(c.told)
+	}
+	return b
+}
+
+// next lays out the next notification; the Source is locked. The two values of `up` never share one.
+func (c *channel) next() batch {
+	b := batch{from: c.reached, until: c.reached}
+	events := c.history.span(c.told, min(c.history.total(), c.told+c.s.options.NotifyMax))
+	for i, e := range events {
+		size := c.size(&e)
+		if i > 0 && (b.size+size > maxNotificationBytes || c.s.up(&e) != c.s.up(&events[0])) {
+			break
+		}
+		b.events, b.size, b.until = events[:i+1], b.size+size, e.at
+	}
+	return b
+}
+
+// size is about what an event takes in a notification.
+func (c *channel) size(e *event) int {
+	switch {
+	case e.edit != nil:
+		size := 500 + len(e.edit.Subject) + len(e.edit.Author)
+		for _, f := range e.edit.Fields {
+			size += 60 + len(f.Name) + 2*len(f.Value)
+		}
+		return size
+	case e.document != nil:
+		return 400 + len(e.loc) + len(e.index)
+	}
+	uri := len(c.s.options.Base) + 3*len(e.name) // an escaped byte has three
+	if c.kind == changeFeedKind {
+		return 800 + 4*uri
+	}
+	return 400 + uri + 80*len(c.s.options.Hashes)
+}
+
+// up is where the root's `up` leads in a notification of an event.
+func (s *Source) up(e *event) string {
+	if e.document != nil && e.document.kind == rsdoc.KindCapabilityList {
+		return s.Description()
+	}
+	return s.at(capabilityList)
 }
 
 // publish puts a notification on the topic, then notifies the hub (P-05).
@@ -246,9 +334,11 @@ func (c *channel) publish(ctx context.Context, b batch) error {
 func (c *channel) show(b batch) ([]byte, error) {
 	return c.topic.show(func(fetched bool) ([]byte, rsdoc.Micros, error) {
 		whole := b
-		if c.hub.traditional && !fetched && b.from == c.shown.until && b.up == c.shown.up &&
-			b.len()+c.shown.len() <= c.s.options.NotifyMax && b.size+c.shown.size <= maxNotificationBytes {
-			whole = c.shown.join(b)
+		if old := &c.shown; c.hub.traditional && !fetched && b.from == old.until && len(old.events) > 0 &&
+			c.s.up(&b.events[0]) == c.s.up(&old.events[0]) && b.size+old.size <= maxNotificationBytes &&
+			len(b.events)+len(old.events) <= c.s.options.NotifyMax {
+			whole.from, whole.size = old.from, b.size+old.size
+			whole.events = slices.Concat(old.events, b.events)
 		}
 		body, err := c.notification(whole)
 		c.shown = whole
@@ -259,14 +349,13 @@ func (c *channel) show(b batch) ([]byte, error) {
 // notification writes a Change or Framework Notification (R-06, R-08). The latter has no interval: a missed one is made
 // good by the next poll.
 func (c *channel) notification(b batch) ([]byte, error) {
-	head, entries := rsdoc.NewHead(rsdoc.List, c.kind), documentEntries(b.documents)
-	head.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, b.up)}
+	head := rsdoc.NewHead(rsdoc.List, c.kind)
+	head.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelUp, c.s.up(&b.events[0]))}
 	if c.kind != rsdoc.KindFrameworkNotification {
 		head.From, head.Until = b.from, b.until
-		entries = c.s.changeEntries(b.changes)
 	}
 	var body bytes.Buffer
-	if err := c.s.write(&body, head, entries); err != nil {
+	if err := c.s.write(&body, head, c.s.eventEntries(b.events)); err != nil {
 		return nil, fmt.Errorf("write a notification: %w", err)
 	}
 	return body.Bytes(), nil
@@ -274,12 +363,10 @@ func (c *channel) notification(b batch) ([]byte, error) {
 
 // forged is a notification with its interval, in which everything was deleted.
 func forged(b batch) batch {
-	changes := make([]change, len(b.changes))
-	for i, c := range b.changes {
-		c.kind, c.live = rsdoc.ChangeDeleted, false
-		changes[i] = c
+	b.events = slices.Clone(b.events)
+	for i, e := range b.events {
+		b.events[i].kind, b.events[i].record = rsdoc.ChangeDeleted, &record{name: e.name}
 	}
-	b.changes = changes
 	return b
 }
 

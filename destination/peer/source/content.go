@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 )
 
 // Synthetic describes made-up resources. Each body is text and a pure function of (Seed, number, version), so none is
@@ -39,19 +38,6 @@ func (o *Synthetic) check() error {
 func (Synthetic) Name(number int) string {
 	digits := strconv.Itoa(number)
 	return "res/" + "000000"[:max(0, 6-len(digits))] + digits
-}
-
-// number reads a Name.
-func (o Synthetic) number(name string) (int, bool) {
-	digits, ok := strings.CutPrefix(name, "res/")
-	if !ok || len(digits) < 6 {
-		return 0, false
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 1 || o.Name(n) != name {
-		return 0, false
-	}
-	return n, true
 }
 
 // Length is the length of a version of a resource. Versions are numbered from 0.

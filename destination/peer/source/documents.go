@@ -49,7 +49,7 @@ func (s *Source) document(name string, fetched bool) (text, error) {
 		return s.capabilityDocument(), nil
 	case resourceList:
 		n := s.resourceList()
-		if len(n.starts) > 1 {
+		if n.parts() > 1 {
 			return s.resourceIndexDocument(n), nil
 		}
 		return s.resourceDocument(n, 0), nil
@@ -65,10 +65,10 @@ func (s *Source) document(name string, fetched bool) (text, error) {
 	}
 	if part, ok := strings.CutPrefix(name, changeListPart); ok {
 		s.mu.RLock()
-		l, ok := s.journal.lookup(part)
+		l, changes, ok := s.journal.lookup(part)
 		s.mu.RUnlock()
 		if ok {
-			return s.changeDocument(l), nil
+			return s.changeDocument(l, changes), nil
 		}
 	}
 	return text{}, errAbsent

@@ -26,24 +26,12 @@ type webFeed struct {
 	size    int // entries in a document
 	faults  faults.Feed
 	channel *channel
-	// extent is how far the entries reach, and span returns some; both with the Source locked.
-	extent func() extent
-	span   func(from, to int) batch
-}
-
-// extent is how far the entries of a feed reach.
-type extent struct {
-	total int
-	past  int // forgotten, of the oldest
-	// newest is the instant of the newest entry, or of the beginning; changed is since when the current document is
-	// what it is.
-	newest, changed rsdoc.Micros
+	history *history // the Source's lock guards it
 }
 
 // feedPage is one document of a feed: the entries after the from-th up to the to-th.
 type feedPage struct {
-	batch
-	archive    int // its number, from 1; 0 for the current document
+	events     []event
 	from, to   int
 	prev, next int // archives, 0 for none
 	newest     rsdoc.Micros
@@ -54,9 +42,10 @@ type feedPage struct {
 func (f *webFeed) page(archive int) (feedPage, bool) {
 	f.s.mu.RLock()
 	defer f.s.mu.RUnlock()
-	e := f.extent()
+	h := f.history
+	total := h.total()
 	kept := func(n int) int { // n, or 0 where it is not full or partly forgotten
-		if n < 1 || n > e.total/f.size || (n-1)*f.size < e.past || f.faults.NoArchive {
+		if n < 1 || n > total/f.size || (n-1)*f.size < h.past || f.faults.NoArchive {
 			return 0
 		}
 		return n
@@ -65,18 +54,18 @@ func (f *webFeed) page(archive int) (feedPage, bool) {
 		if kept(archive) == 0 {
 			return feedPage{}, false
 		}
-		p := feedPage{archive: archive, from: (archive - 1) * f.size, to: archive * f.size, changed: rsdoc.NoTime}
+		p := feedPage{from: (archive - 1) * f.size, to: archive * f.size, changed: rsdoc.NoTime}
 		p.prev, p.next = kept(archive-1), kept(archive+1)
-		p.batch = f.span(p.from, p.to)
-		p.newest = p.end()
+		p.events = h.span(p.from, p.to)
+		p.newest = p.events[len(p.events)-1].at
 		return p, true
 	}
-	p := feedPage{from: max(e.past, e.total-f.size), to: e.total, newest: e.newest, changed: e.changed}
-	p.prev = kept((e.total - 1) / f.size)
+	p := feedPage{from: max(h.past, total-f.size), to: total, newest: h.newest, changed: h.changed}
+	p.prev = kept((total - 1) / f.size)
 	if n := f.faults.Limit; n > 0 {
 		p.from = max(p.from, p.to-n)
 	}
-	p.batch = f.span(p.from, p.to)
+	p.events = h.span(p.from, p.to)
 	return p, true
 }
 
@@ -124,7 +113,7 @@ func (f *webFeed) text(archive int, fetched bool) (text, error) {
 		return text{}, errAbsent
 	}
 	out := f.blank(p.newest)
-	out.Entries = f.s.feedEntries(&p.batch)
+	out.Entries = f.s.feedEntries(p.events)
 	out.PrevArchive, out.NextArchive = f.archiveURL(p.prev), f.archiveURL(p.next)
 	links := ""
 	switch {
@@ -150,8 +139,8 @@ func (f *webFeed) links() string {
 
 // newEntries is what the hub gets: the feed with the new entries alone (S-66).
 func (f *webFeed) newEntries(b batch) ([]byte, error) {
-	out := f.blank(b.end())
-	out.Entries = f.s.feedEntries(&b)
+	out := f.blank(b.events[len(b.events)-1].at)
+	out.Entries = f.s.feedEntries(b.events)
 	return f.write(out)
 }
 
@@ -177,30 +166,27 @@ func (s *Source) openChangeFeed() {
 	s.changeFeed = &webFeed{
 		s: s, kind: changeFeedKind, name: changeFeed, archive: changeFeedArchive, title: "Changes at " + s.host,
 		size: cmp.Or(s.options.FeedEntries, DefaultFeedEntries), faults: s.options.Faults.OfChanges(),
-		extent: func() extent {
-			j := s.journal
-			return extent{total: int(s.serial), past: j.past, newest: j.newest, changed: max(j.newest, j.open().from)}
-		},
-		span: func(from, to int) batch { return batch{changes: s.journal.span(from, to)} },
+		history: s.journal.history,
 	}
 }
 
-// feedEntries writes a batch, newest first.
-func (s *Source) feedEntries(b *batch) []feed.NewEntry {
-	out := make([]feed.NewEntry, 0, b.len())
-	for _, e := range slices.Backward(b.edits) {
-		out = append(out, feed.NewEntry{Edit: e.Edit})
-	}
-	for i := range slices.Backward(b.changes) {
-		out = append(out, s.changeEntry(&b.changes[i]))
+// feedEntries writes events, newest first.
+func (s *Source) feedEntries(events []event) []feed.NewEntry {
+	out := make([]feed.NewEntry, 0, len(events))
+	for _, e := range slices.Backward(events) {
+		if e.edit != nil {
+			out = append(out, feed.NewEntry{Edit: e.edit})
+		} else {
+			out = append(out, s.changeEntry(&e))
+		}
 	}
 	return out
 }
 
 // changeEntry writes a change. The entry's id is the URI of the resource, so that a reader who merges by id and time
 // has the state of the set (T-04); a deletion is a tombstone (RFC 6721).
-func (s *Source) changeEntry(c *change) feed.NewEntry {
-	name := s.catalog.name(c.slot, &c.record)
+func (s *Source) changeEntry(c *event) feed.NewEntry {
+	name := c.name
 	uri := s.URI(name)
 	e := feed.NewEntry{ID: uri, Updated: c.at.Time()}
 	if c.kind == rsdoc.ChangeDeleted {

@@ -93,11 +93,9 @@ func happened(s *Source) []happening {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var all []happening
-	for _, lists := range [][]*changeList{s.journal.archived, s.journal.lists} {
-		for _, l := range lists {
-			for _, c := range l.changes {
-				all = append(all, happening{s.URI(c.name), c.kind == rsdoc.ChangeDeleted, c.at})
-			}
+	for _, l := range s.journal.all() {
+		for _, c := range s.journal.span(l.first, l.last) {
+			all = append(all, happening{s.URI(c.name), c.kind == rsdoc.ChangeDeleted, c.at})
 		}
 	}
 	return all

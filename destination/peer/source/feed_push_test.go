@@ -166,7 +166,7 @@ func TestFeedPing(t *testing.T) {
 				t.Errorf("%d pings, want %d: %s", n, want, what)
 			}
 		}
-		change := func() { mustPut(t, s, "a", fmt.Sprint(s.serial)) }
+		change := func() { mustPut(t, s, "a", fmt.Sprint(s.journal.total())) }
 		change()
 		pings(1, "the first")
 		for range 5 {

@@ -18,8 +18,6 @@ type folder struct {
 	s *Source
 	// root is replaced, with the Source locked, when another folder has taken the name.
 	root *os.Root
-	// signatures are by slot; the Source's lock guards them.
-	signatures []signature
 	// scanning lets one scan work at a time.
 	scanning sync.Mutex
 	skipped  leftOut // of the last scan, guarded by the Source's lock
@@ -60,16 +58,23 @@ func (s *Source) openFolder(ctx context.Context) error {
 	return nil
 }
 
-func (f *folder) reach(slot int, rec *record) func() (body, error) {
-	root, name, want := f.root, rec.name, f.signatures[slot]
-	return func() (body, error) {
-		file, got, err := openRegular(root, name)
-		if err != nil {
-			return body{}, err
-		}
-		modified := time.Unix(0, got.modified)
-		return body{ReadSeeker: file, close: file.Close, modified: modified, exact: got.same(want)}, nil
+// file is a file as it was hashed.
+type file struct {
+	folder *folder
+	sig    signature
+}
+
+func (c *file) open(rec *record) (body, error) {
+	s := c.folder.s
+	s.mu.RLock()
+	root := c.folder.root
+	s.mu.RUnlock()
+	opened, got, err := openRegular(root, rec.name)
+	if err != nil {
+		return body{}, err
 	}
+	modified := time.Unix(0, got.modified)
+	return body{ReadSeeker: opened, close: opened.Close, modified: modified, exact: got.same(c.sig)}, nil
 }
 
 // openRegular opens a regular file. It never waits for the writer of a pipe, nor follows a link in the file's place
@@ -112,6 +117,10 @@ func (s *Source) Scan(ctx context.Context) error {
 	return errors.Join(dir, file)
 }
 
+func (f *folder) run(ctx context.Context) {
+	f.s.watch(ctx, "folder "+f.s.options.Dir, func() error { return f.scan(ctx, false) })
+}
+
 // scan publishes what has changed in the folder. The first one fills the catalog without making changes of it.
 func (f *folder) scan(ctx context.Context, first bool) error {
 	f.scanning.Lock()
@@ -119,14 +128,12 @@ func (f *folder) scan(ctx context.Context, first bool) error {
 	if err := f.reopen(); err != nil {
 		return fmt.Errorf("look at the folder to serve: %w", err)
 	}
-	f.s.mu.RLock()
-	w := &walk{folder: f, seen: make([]bool, f.s.catalog.slots)}
-	f.s.mu.RUnlock()
+	w := &walk{folder: f, seen: map[*record]bool{}}
 	found, err := w.run(ctx)
 	if err != nil {
 		return fmt.Errorf("look at the folder %s: %w", f.s.options.Dir, err)
 	}
-	slices.SortFunc(found, func(a, b foundFile) int { return cmp.Compare(a.rec.name, b.rec.name) })
+	slices.SortFunc(found, func(a, b *record) int { return cmp.Compare(a.name, b.name) })
 	f.apply(found, w, first)
 	return nil
 }
@@ -153,26 +160,20 @@ func (f *folder) reopen() error {
 
 // apply publishes deletions first: a file that has become a folder goes before the files in it come. The lock is taken
 // for each change, so that requests get in between.
-func (f *folder) apply(found []foundFile, w *walk, first bool) {
+func (f *folder) apply(found []*record, w *walk, first bool) {
 	s := f.s
-	for _, slot := range f.gone(w) {
+	for _, rec := range f.gone(w) {
 		s.mu.Lock()
-		s.publish(slot, record{})
+		s.publish(&record{name: rec.name})
 		s.mu.Unlock()
 	}
-	for _, file := range found {
+	for _, rec := range found {
 		s.mu.Lock()
-		slot := s.catalog.slotFor(file.rec.name)
-		for len(f.signatures) <= slot {
-			f.signatures = append(f.signatures, signature{})
-		}
-		old := *s.catalog.at(slot)
-		f.signatures[slot] = file.sig
-		switch {
-		case first:
-			s.catalog.put(slot, file.rec)
-		case !old.live || old.sum != file.rec.sum || old.version != file.rec.version:
-			s.publish(slot, file.rec)
+		old := s.catalog.find(rec.name)
+		if first || old != nil && old.live && old.sum == rec.sum && old.version == rec.version {
+			s.catalog.set(rec)
+		} else {
+			s.publish(rec)
 		}
 		s.mu.Unlock()
 	}
@@ -186,39 +187,38 @@ func (f *folder) apply(found []foundFile, w *walk, first bool) {
 	}
 }
 
-// gone lists the slots of files that are no longer there.
-func (f *folder) gone(w *walk) []int {
+// gone lists the files that are no longer there.
+func (f *folder) gone(w *walk) []*record {
 	f.s.mu.RLock()
 	defer f.s.mu.RUnlock()
-	var slots []int
-	for slot, seen := range w.seen {
-		if rec := f.s.catalog.at(slot); !seen && rec.live && !w.under(rec.name) {
-			slots = append(slots, slot)
+	var gone []*record
+	for _, rec := range f.s.catalog.all {
+		if rec != nil && rec.live && !w.seen[rec] && !w.under(rec.name) {
+			gone = append(gone, rec)
 		}
 	}
-	return slots
+	return gone
 }
 
 // hashFile reads one file; errChanging if it changes meanwhile.
-func (f *folder) hashFile(name string) (foundFile, error) {
-	file, before, err := openRegular(f.root, name)
+func (f *folder) hashFile(name string) (*record, error) {
+	opened, before, err := openRegular(f.root, name)
 	if err != nil {
-		return foundFile{}, err
+		return nil, err
 	}
-	defer file.Close()
-	rec := record{name: name, live: true}
-	if err := f.s.digests.fill(&rec, file); err != nil {
-		return foundFile{}, fmt.Errorf("hash %q: %w", name, err)
+	defer opened.Close()
+	rec := &record{name: name, live: true, content: &file{f, before}}
+	if err := f.s.digests.fill(rec, opened); err != nil {
+		return nil, fmt.Errorf("hash %q: %w", name, err)
 	}
-	info, err := file.Stat()
+	info, err := opened.Stat()
 	if err != nil {
-		return foundFile{}, fmt.Errorf("hash %q: %w", name, err)
+		return nil, fmt.Errorf("hash %q: %w", name, err)
 	}
 	after := signatureOf(info)
 	if !after.same(before) || rec.length != after.size {
-		return foundFile{}, fmt.Errorf("hash %q: %w", name, errChanging)
+		return nil, fmt.Errorf("hash %q: %w", name, errChanging)
 	}
-	// version is the time of modification in nanoseconds: a touch is a change.
 	rec.modified, rec.version = info.ModTime().Unix(), after.modified
-	return foundFile{rec: rec, sig: before}, nil
+	return rec, nil
 }

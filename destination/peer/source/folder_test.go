@@ -161,7 +161,7 @@ func TestUnnoticedWrite(t *testing.T) {
 	path := filepath.Join(dir, "a")
 	write(t, path, "old")
 	s := newFolder(t, dir, Options{})
-	before := s.backend.(*folder).signatures[0]
+	before := s.catalog.all[0].content.(*file).sig
 	overwrite := func(body string) signature {
 		write(t, path, body)
 		modified := time.Unix(0, before.modified)
@@ -183,7 +183,7 @@ func TestUnnoticedWrite(t *testing.T) {
 	}
 	tick := overwrite("odd")
 	tick.young = true
-	s.backend.(*folder).signatures[0] = tick
+	s.catalog.all[0].content.(*file).sig = tick
 	scan(t, s)
 	if diff := cmp.Diff(truth(t, dir), maps.Collect(s.Resources())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -55,15 +55,15 @@ func TestFrameworkNews(t *testing.T) {
 func toldNews(t *testing.T, s *Source) (lines []string) {
 	t.Helper()
 	for s.framework.waiting() > 0 {
-		for _, n := range s.framework.take().documents {
-			line := fmt.Sprint(n.kind, " ", n.change)
+		for _, n := range s.framework.take().events {
+			line := fmt.Sprint(n.document.kind, " ", n.kind)
 			if n.index != "" {
 				line += " with index"
-				if index, _ := read(t, get(t, s, n.index)); index.Shape != rsdoc.Index || index.Kind != n.kind {
+				if index, _ := read(t, get(t, s, n.index)); index.Shape != rsdoc.Index || index.Kind != n.document.kind {
 					t.Errorf("the index of %+v is a %s", n, index.Kind)
 				}
 			}
-			if head, _ := read(t, get(t, s, n.loc)); head.Shape != rsdoc.List || head.Kind != n.kind {
+			if head, _ := read(t, get(t, s, n.loc)); head.Shape != rsdoc.List || head.Kind != n.document.kind {
 				t.Errorf("%+v leads to a %s", n, head.Kind)
 			}
 			lines = append(lines, line)

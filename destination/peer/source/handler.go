@@ -74,14 +74,14 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Source) serveResource(w http.ResponseWriter, r *http.Request, name string) {
-	rec, open, err := s.find(name)
+	rec, err := s.find(name)
 	if errors.Is(err, errAbsent) && name == "robots.txt" {
 		s.serveText(w, r, s.robots())
 		return
 	}
 	var b body
 	if err == nil {
-		b, err = open()
+		b, err = rec.content.open(rec)
 	}
 	if err != nil {
 		s.refuse(w, r, err)

@@ -3,22 +3,64 @@ package source
 import (
 	"slices"
 
+	"resyncd/destination/feed"
 	"resyncd/destination/rsdoc"
 )
 
-// change is one entry of a Change List.
-type change struct {
-	slot int
-	kind rsdoc.Change
+// event is an entry of a Change List, a notification or a feed: a new state of a resource, a document of the framework
+// that has come or changed, or an edit of a record.
+type event struct {
 	at   rsdoc.Micros
-	record
+	kind rsdoc.Change // of an edit none
+	*record
+	*document
+	edit *feed.Edit
 }
 
-// changeList is one Change List. With until it is closed and never changes again.
+// history is a sequence of events that grows at its end. Their numbers count from 1; the oldest may be forgotten. The
+// Source's lock guards it, but events are only appended behind those that span returned.
+type history struct {
+	events []event
+	past   int // forgotten
+	// newest is the instant of the newest event, or of the beginning; changed is since when a feed of it shows what it
+	// shows.
+	newest, changed rsdoc.Micros
+	readers         []*channel
+}
+
+func newHistory(begin rsdoc.Micros) *history { return &history{newest: begin, changed: begin} }
+
+// total is the number of the newest event.
+func (h *history) total() int { return h.past + len(h.events) }
+
+// add adds an event and wakes those who tell of it.
+func (h *history) add(e event) {
+	h.events = append(h.events, e)
+	h.newest, h.changed = e.at, e.at
+	for _, c := range h.readers {
+		c.added()
+	}
+}
+
+// span returns the events after the from-th up to the to-th.
+func (h *history) span(from, to int) []event { return h.events[from-h.past : to-h.past : to-h.past] }
+
+// forget forgets the events up to the n-th, but none that somebody has still to tell.
+func (h *history) forget(n int) {
+	for _, c := range h.readers {
+		n = min(n, c.told)
+	}
+	if n > h.past {
+		h.events, h.past = h.events[n-h.past:], n
+	}
+}
+
+// changeList is one Change List: the changes after the first up to the last. With until it is closed and never changes
+// again.
 type changeList struct {
 	name        string // last part of its URI, never used again
 	from, until rsdoc.Micros
-	changes     []change
+	first, last int
 }
 
 func (l *changeList) closed() bool { return l.until.Known() }
@@ -26,55 +68,52 @@ func (l *changeList) closed() bool { return l.until.Known() }
 // journal is a chain of Change Lists without holes. A list that is closed keeps its URI, so that its readers see
 // `until` and go to the index [9, 12].
 type journal struct {
-	lists      []*changeList // oldest first, the open one last
-	archived   []*changeList // oldest first
-	size       int           // changes in a list
-	keep       int           // closed ones in lists; negative: all
+	*history
+	lists      []changeList // oldest first, the open one last
+	archived   []changeList // oldest first
+	size       int          // changes in a list
+	keep       int          // closed ones in lists; negative: all
 	archive    int
-	closedOnly bool         // the open list is not published
-	past       int          // changes in forgotten lists
-	newest     rsdoc.Micros // instant of the newest change
+	closedOnly bool // the open list is not published
 	// capabilities is since when the Capability List is what it is, and archiving since when there is an archive.
 	capabilities, archiving rsdoc.Micros
 }
 
 func newJournal(o Options, from rsdoc.Micros) *journal {
 	return &journal{
-		size: o.ChangeListSize, keep: o.KeepChangeLists, archive: o.Archive, closedOnly: o.ClosedLists,
-		lists: []*changeList{newChangeList(from)}, capabilities: from, newest: from, archiving: rsdoc.NoTime,
+		history: newHistory(from), size: o.ChangeListSize, keep: o.KeepChangeLists, archive: o.Archive,
+		closedOnly: o.ClosedLists, lists: []changeList{newChangeList(from, 0)}, capabilities: from,
+		archiving: rsdoc.NoTime,
 	}
 }
 
-func newChangeList(from rsdoc.Micros) *changeList {
-	return &changeList{name: stamp(from) + ".xml", from: from, until: rsdoc.NoTime}
+func newChangeList(from rsdoc.Micros, first int) changeList {
+	return changeList{name: stamp(from) + ".xml", from: from, until: rsdoc.NoTime, first: first, last: first}
 }
 
-func (j *journal) open() *changeList { return j.lists[len(j.lists)-1] }
+func (j *journal) open() *changeList { return &j.lists[len(j.lists)-1] }
 
 // add adds a change; full: the list is to be closed.
-func (j *journal) add(c change) (full bool) {
+func (j *journal) add(c event) (full bool) {
+	j.history.add(c)
 	l := j.open()
-	l.changes = append(l.changes, c)
-	j.newest = c.at
-	return len(l.changes) >= j.size
+	l.last++
+	return l.last-l.first >= j.size
 }
 
 func (j *journal) rotate(at rsdoc.Micros) {
 	indexed := j.indexed()
-	l := j.open()
-	l.until = at
-	l.changes = slices.Clip(l.changes)
-	j.lists = append(j.lists, newChangeList(at))
-	for j.keep >= 0 && len(j.lists)-1 > j.keep {
-		j.archived = append(j.archived, j.lists[0])
-		j.lists = slices.Delete(j.lists, 0, 1)
+	j.open().until = at
+	j.lists = append(j.lists, newChangeList(at, j.total()))
+	if n := len(j.lists) - 1 - j.keep; j.keep >= 0 && n > 0 {
+		j.archived = append(j.archived, j.lists[:n]...)
+		j.lists = slices.Delete(j.lists, 0, n)
 	}
 	if n := len(j.archived) - j.archive; n > 0 {
-		for _, l := range j.archived[:n] {
-			j.past += len(l.changes)
-		}
 		j.archived = slices.Delete(j.archived, 0, n)
 	}
+	j.forget(j.all()[0].first)
+	j.changed = at
 	if !j.archiving.Known() && len(j.archived) > 0 {
 		j.archiving, j.capabilities = at, at
 	}
@@ -86,43 +125,23 @@ func (j *journal) rotate(at rsdoc.Micros) {
 // indexed reports whether the Capability List names the index, or the only list itself.
 func (j *journal) indexed() bool { return j.closedOnly || len(j.lists) > 1 }
 
-func (j *journal) published() []*changeList {
+func (j *journal) published() []changeList {
 	if j.closedOnly {
 		return j.lists[:len(j.lists)-1]
 	}
 	return j.lists
 }
 
-// copyLists copies lists to read without the lock: changes are only appended behind the end of a copy.
-func copyLists(lists []*changeList) []changeList {
-	out := make([]changeList, len(lists))
-	for i, l := range lists {
-		out[i] = *l
-	}
-	return out
-}
+func (j *journal) all() []changeList { return slices.Concat(j.archived, j.lists) }
 
-func (j *journal) lookup(name string) (changeList, bool) {
+// lookup finds a published list and its changes.
+func (j *journal) lookup(name string) (changeList, []event, bool) {
 	for _, l := range slices.Concat(j.archived, j.published()) {
 		if l.name == name {
-			return *l, true
+			return l, j.span(l.first, l.last), true
 		}
 	}
-	return changeList{}, false
-}
-
-// span returns the changes after the from-th up to the to-th.
-func (j *journal) span(from, to int) []change {
-	out := make([]change, 0, to-from)
-	begin := j.past
-	for _, l := range slices.Concat(j.archived, j.lists) {
-		n := len(l.changes)
-		if low, high := max(from-begin, 0), min(to-begin, n); low < high {
-			out = append(out, l.changes[low:high]...)
-		}
-		begin += n
-	}
-	return out
+	return changeList{}, nil, false
 }
 
 // reaches is from when on the index covers every change.

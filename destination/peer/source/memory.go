@@ -6,36 +6,30 @@ import (
 	"time"
 )
 
-// memory has the bodies that the program puts there, by slot. The Source's lock guards it.
-type memory map[int][]byte
+// memory is a body that the program put there.
+type memory []byte
 
-func (m memory) reach(slot int, rec *record) func() (body, error) {
-	b, modified := m[slot], time.Unix(rec.modified, 0)
-	return func() (body, error) {
-		return body{ReadSeeker: bytes.NewReader(b), modified: modified, exact: true}, nil
-	}
+func (m memory) open(rec *record) (body, error) {
+	return body{ReadSeeker: bytes.NewReader(m), modified: time.Unix(rec.modified, 0), exact: true}, nil
 }
 
 // Put creates or updates a resource of a Source in memory. The name is unescaped bytes without a slash in front. The
 // body is kept, not copied.
 func (s *Source) Put(name string, body []byte) error {
-	m, ok := s.backend.(memory)
-	if !ok {
+	if s.backend != nil {
 		return fmt.Errorf("put %q: the Source is not in memory", name)
 	}
 	if !validName(name) || s.reserved(name) {
 		return fmt.Errorf("put %q: not a name that a URI path can have here", name)
 	}
-	rec := record{live: true}
-	if err := s.digests.fill(&rec, bytes.NewReader(body)); err != nil {
+	rec := &record{name: name, live: true, content: memory(body)}
+	if err := s.digests.fill(rec, bytes.NewReader(body)); err != nil {
 		return fmt.Errorf("put %q: %w", name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot := s.catalog.slotFor(name)
 	rec.modified = s.options.Now().Unix()
-	m[slot] = body
-	s.publish(slot, rec)
+	s.publish(rec)
 	return nil
 }
 
@@ -43,15 +37,10 @@ func (s *Source) Put(name string, body []byte) error {
 func (s *Source) Delete(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, ok := s.backend.(memory)
-	if !ok {
+	rec := s.catalog.find(name)
+	if s.backend != nil || rec == nil || !rec.live {
 		return false
 	}
-	slot, ok := s.catalog.find(name)
-	if !ok || !s.catalog.at(slot).live {
-		return false
-	}
-	delete(m, slot)
-	s.publish(slot, record{})
+	s.publish(&record{name: name})
 	return true
 }

@@ -135,14 +135,10 @@ func newRealHub(t testing.TB, status int) *realHub {
 }
 
 // journalOf is every change that the journal of a Source has.
-func journalOf(s *Source) []change {
+func journalOf(s *Source) []event {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var all []change
-	for _, l := range s.journal.lists {
-		all = append(all, l.changes...)
-	}
-	return all
+	return s.journal.span(s.journal.lists[0].first, s.journal.total())
 }
 
 // notification is what became of one, as the log has it.

@@ -26,9 +26,6 @@ const (
 	DefaultNotifyMax      = 1_000
 )
 
-// notifyQueue is how many full notifications wait for a slow hub; beyond, subscribers see a gap.
-const notifyQueue = 100
-
 // Publish is how a hub is notified.
 type Publish string
 

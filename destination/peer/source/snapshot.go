@@ -3,6 +3,7 @@ package source
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,10 +14,10 @@ import (
 
 // snapshot is one Resource List. It never changes, so that its parts belong together (F67, F69).
 type snapshot struct {
-	frozen
+	records       []*record
+	size          int // of a part
 	at, completed rsdoc.Micros
-	serial        uint64 // the changes that it contains
-	starts        []int  // the slot at which each part begins
+	changes       int // that it contains
 }
 
 // snapshots are the current Resource List and the one before, which may still be read.
@@ -36,10 +37,11 @@ func (s *Source) resourceList() *snapshot {
 		s.mu.Unlock()
 		return current
 	}
-	next := &snapshot{at: s.clock.tick(), frozen: s.catalog.freeze(), serial: s.serial}
+	next := &snapshot{at: s.clock.tick(), size: s.options.ListSize, changes: s.journal.total()}
+	all := slices.Clone(s.catalog.all)
 	next.completed = s.clock.tick()
 	s.mu.Unlock()
-	next.divide(s.options.ListSize)
+	next.records = alive(all)
 	s.lists.previous, s.lists.current = current, next
 	s.announceList(next, current)
 	return next
@@ -51,7 +53,7 @@ func (s *Source) due(current *snapshot) bool {
 		return true
 	}
 	age := time.Duration(s.options.Now().UnixMicro()-int64(current.at)) * time.Microsecond
-	return s.serial != current.serial && age >= s.listAge()
+	return s.journal.total() != current.changes && age >= s.listAge()
 }
 
 // listAge is the least age before a new list is taken; the caller holds the lock.
@@ -62,27 +64,11 @@ func (s *Source) listAge() time.Duration {
 	return s.options.ListEvery
 }
 
-func (n *snapshot) divide(size int) {
-	count := 0
-	for slot := range n.slots {
-		if !n.frozen.at(slot).live {
-			continue
-		}
-		if count%size == 0 {
-			n.starts = append(n.starts, slot)
-		}
-		count++
-	}
-	if len(n.starts) == 0 {
-		n.starts = []int{0}
-	}
-}
+// parts is the number of lists that it takes, at least one.
+func (n *snapshot) parts() int { return max(1, (len(n.records)+n.size-1)/n.size) }
 
-func (n *snapshot) end(part int) int {
-	if part+1 < len(n.starts) {
-		return n.starts[part+1]
-	}
-	return n.slots
+func (n *snapshot) part(i int) []*record {
+	return n.records[i*n.size : min((i+1)*n.size, len(n.records))]
 }
 
 // partName ends the URI of a part. No other Resource List has it.
@@ -94,7 +80,7 @@ func (s *Source) part(name string) (*snapshot, int, bool) {
 	defer s.lists.mu.Unlock()
 	part := numberIn(name) - 1
 	for _, n := range []*snapshot{s.lists.current, s.lists.previous} {
-		if n != nil && len(n.starts) > 1 && part >= 0 && part < len(n.starts) && n.partName(part) == name {
+		if n != nil && n.parts() > 1 && part >= 0 && part < n.parts() && n.partName(part) == name {
 			return n, part, true
 		}
 	}

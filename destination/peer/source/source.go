@@ -13,6 +13,7 @@ import (
 	"io"
 	"iter"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,6 @@ type Source struct {
 	clock   clock
 	catalog catalog
 	journal *journal
-	serial  uint64 // changes so far
 
 	changeFeed *webFeed
 	recordFeed *webFeed // nil without records
@@ -43,9 +43,9 @@ type Source struct {
 	changes, framework *channel // nil without a hub
 }
 
-// backend has the bytes. reach is called with the Source locked; what it returns opens a body later, without the lock.
+// backend changes the resources by itself; nil where the program does.
 type backend interface {
-	reach(slot int, rec *record) func() (body, error)
+	run(ctx context.Context)
 }
 
 type body struct {
@@ -78,7 +78,7 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	s := &Source{options: o, digests: newDigester(o.Hashes), clock: clock{now: o.Now}, host: base.Host}
 	s.begin = s.clock.tick()
 	s.journal = newJournal(o, s.begin)
-	s.catalog.index = map[string]int{}
+	s.catalog = catalog{slots: map[string]int{}, most: maxTombstones}
 	s.openChangeFeed()
 	if err := s.openRecords(); err != nil {
 		return nil, err
@@ -91,8 +91,6 @@ func New(ctx context.Context, options Options) (*Source, error) {
 		err = s.openFolder(ctx)
 	case o.Synthetic != nil:
 		err = s.makeResources(ctx)
-	default:
-		s.backend = memory{}
 	}
 	if err != nil {
 		return nil, err
@@ -110,11 +108,8 @@ func (s *Source) Run(ctx context.Context) error {
 	if s.options.Records != "" {
 		work.Go(func() { s.records.run(ctx) })
 	}
-	switch b := s.backend.(type) {
-	case *folder:
-		work.Go(func() { s.watch(ctx, "folder "+s.options.Dir, func() error { return b.scan(ctx, false) }) })
-	case *generator:
-		work.Go(func() { b.run(ctx) })
+	if s.backend != nil {
+		work.Go(func() { s.backend.run(ctx) })
 	}
 	<-ctx.Done()
 	work.Wait()
@@ -144,7 +139,7 @@ func (s *Source) rotateByAge(ctx context.Context) {
 			return
 		case <-ticker.C:
 			s.mu.Lock()
-			if len(s.journal.open().changes) > 0 {
+			if l := s.journal.open(); l.last > l.first {
 				s.rotate()
 			}
 			s.mu.Unlock()
@@ -208,43 +203,35 @@ func (s *Source) Len() int {
 func (s *Source) Resources() iter.Seq2[string, [32]byte] {
 	return func(yield func(string, [32]byte) bool) {
 		s.mu.Lock()
-		f := s.catalog.freeze()
+		all := slices.Clone(s.catalog.all)
 		s.mu.Unlock()
-		for slot := range f.slots {
-			if r := f.at(slot); r.live && !yield(s.URI(s.catalog.name(slot, r)), r.sum) {
+		for _, r := range alive(all) {
+			if !yield(s.URI(r.name), r.sum) {
 				return
 			}
 		}
 	}
 }
 
-// publish records that a slot has a new state. The caller holds the lock and has put the bytes in place.
-func (s *Source) publish(slot int, next record) {
-	before := s.catalog.at(slot)
-	c := change{slot: slot, at: s.clock.tick(), record: next}
-	c.name = before.name
+// publish records a new state of a resource. The caller holds the lock and has put the bytes in place.
+func (s *Source) publish(next *record) {
+	before := s.catalog.find(next.name)
+	c := event{at: s.clock.tick(), record: next}
 	switch {
 	case !next.live:
 		c.kind = rsdoc.ChangeDeleted
-		s.catalog.remove(slot, int64(c.at)/1_000_000)
-	default:
+	case before != nil && before.live:
 		c.kind = rsdoc.ChangeUpdated
-		if !before.live {
-			c.kind = rsdoc.ChangeCreated
-		}
-		s.catalog.put(slot, next)
+	default:
+		c.kind = rsdoc.ChangeCreated
 	}
-	s.serial++
-	if s.changes != nil {
-		s.changes.addChange(c)
-		s.changeFeed.channel.addChange(c)
-	}
+	s.catalog.set(next)
 	if s.journal.add(c) {
 		s.rotate()
 	}
 	if s.options.OnChange != nil {
-		uri := s.URI(s.catalog.name(slot, &c.record))
-		s.options.OnChange(Change{URI: uri, Change: c.kind, Datetime: c.at, SHA256: c.sum, Length: c.length})
+		uri := s.URI(next.name)
+		s.options.OnChange(Change{URI: uri, Change: c.kind, Datetime: c.at, SHA256: next.sum, Length: next.length})
 	}
 }
 
@@ -253,18 +240,17 @@ var (
 	errAbsent = errors.New("not published")
 )
 
-func (s *Source) find(name string) (record, func() (body, error), error) {
+func (s *Source) find(name string) (*record, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	slot, ok := s.catalog.find(name)
-	if !ok {
-		return record{}, nil, errAbsent
+	rec := s.catalog.find(name)
+	switch {
+	case rec == nil:
+		return nil, errAbsent
+	case !rec.live:
+		return nil, errGone
 	}
-	rec := s.catalog.at(slot)
-	if !rec.live {
-		return record{}, nil, errGone
-	}
-	return *rec, s.backend.reach(slot, rec), nil
+	return rec, nil
 }
 
 // clock gives out instants. No two are equal and none goes back, so that an interval never has a hole or an overlap

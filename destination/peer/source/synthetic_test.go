@@ -7,7 +7,9 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net/http"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -57,13 +59,14 @@ func TestSyntheticNames(t *testing.T) {
 	t.Parallel()
 	var o Synthetic
 	for n, want := range map[int]string{1: "res/000001", 999_999: "res/999999", 1_000_000: "res/1000000"} {
-		if got, ok := o.number(want); o.Name(n) != want || !ok || got != n {
-			t.Errorf("%d: %s, and back %d, %v", n, o.Name(n), got, ok)
+		if o.Name(n) != want {
+			t.Errorf("%d: %s", n, o.Name(n))
 		}
 	}
+	s := newSource(t, Options{Synthetic: &Synthetic{Resources: 3}})
 	for _, bad := range []string{"res/1", "res/000000", "res/0000001", "res/+00001", "res/-00001", "res/00000a", "res/", "x"} {
-		if n, ok := o.number(bad); ok {
-			t.Errorf("%s is number %d", bad, n)
+		if resp := ask(s, "GET", "/"+bad); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s", bad, resp.Status)
 		}
 	}
 }
@@ -120,8 +123,8 @@ func TestRate(t *testing.T) {
 			if err := s.Run(ctx); err != nil {
 				t.Error(err)
 			}
-			if want := 60 * rate; math.Abs(float64(s.serial)-want) > 1+want/100 {
-				t.Errorf("%d changes in a minute at %g a second", s.serial, rate)
+			if want := 60 * rate; math.Abs(float64(s.journal.total())-want) > 1+want/100 {
+				t.Errorf("%d changes in a minute at %g a second", s.journal.total(), rate)
 			}
 		})
 	}
@@ -145,81 +148,79 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestCatalogIsFrozen compares a catalog with a map, and what was frozen with copies of that map.
-func TestCatalogIsFrozen(t *testing.T) {
+// TestCatalog compares a catalog with a map, and what was copied of it before with copies of that map.
+func TestCatalog(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		c := catalog{index: map[string]int{}}
+		c := catalog{slots: map[string]int{}, most: rapid.IntRange(1, 300).Draw(t, "most")}
 		model := map[string]int64{}
 		type moment struct {
-			frozen
+			all   []*record
 			model map[string]int64
 		}
 		var moments []moment
-		check := func(f frozen, want map[string]int64) {
+		check := func(all []*record, want map[string]int64) {
 			got := map[string]int64{}
-			for slot := range f.slots {
-				if r := f.at(slot); r.live {
-					got[r.name] = r.length
-				}
+			for _, r := range alive(all) {
+				got[r.name] = r.length
 			}
-			if diff := cmp.Diff(want, got); diff != "" || f.live != len(want) {
-				t.Fatalf("%d alive (-want +got):\n%s", f.live, diff)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("(-want +got):\n%s", diff)
 			}
 		}
 		name := func(t *rapid.T) string { return fmt.Sprint(rapid.IntRange(0, 200).Draw(t, "name")) }
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				n, length := name(t), rapid.Int64Range(0, 9).Draw(t, "length")
-				c.put(c.slotFor(n), record{live: true, length: length})
+				c.set(&record{name: n, live: true, length: length})
 				model[n] = length
 			},
 			"remove": func(t *rapid.T) {
 				n := name(t)
-				if slot, ok := c.find(n); ok && c.at(slot).live {
-					c.remove(slot, 1)
+				if r := c.find(n); r != nil && r.live {
+					c.set(&record{name: n})
 					delete(model, n)
 				}
 			},
-			"freeze": func(*rapid.T) {
-				copied := map[string]int64{}
-				for k, v := range model {
-					copied[k] = v
+			"copy": func(*rapid.T) {
+				moments = append(moments, moment{slices.Clone(c.all), maps.Clone(model)})
+			},
+			"": func(t *rapid.T) {
+				if c.live != len(model) || len(c.slots) > c.live+c.most {
+					t.Fatalf("%d alive of %d known, want %d", c.live, len(c.slots), len(model))
 				}
-				moments = append(moments, moment{c.freeze(), copied})
 			},
 		})
 		for _, m := range moments {
-			check(m.frozen, m.model)
+			check(m.all, m.model)
 		}
-		check(c.freeze(), model)
+		check(slices.Clone(c.all), model)
 	})
 }
 
 // TestTombstones forgets the dead one day, and never one that lives again.
 func TestTombstones(t *testing.T) {
 	t.Parallel()
-	c := catalog{index: map[string]int{}}
+	c := catalog{slots: map[string]int{}, most: maxTombstones}
 	for i := range 3 {
-		c.put(c.slotFor(fmt.Sprint("early", i)), record{live: true})
-		c.remove(i, 0)
+		c.set(&record{name: fmt.Sprint("early", i), live: true})
+		c.set(&record{name: fmt.Sprint("early", i)})
 	}
-	c.put(c.slotFor("early1"), record{live: true})
+	c.set(&record{name: "early1", live: true})
 	for i := range maxTombstones {
-		slot := c.slotFor(fmt.Sprint(i))
-		c.put(slot, record{live: true})
-		c.remove(slot, 0)
+		c.set(&record{name: fmt.Sprint(i), live: true})
+		c.set(&record{name: fmt.Sprint(i)})
 	}
 	for name, want := range map[string]bool{"early0": false, "early1": true, "early2": false, "0": true} {
-		if _, ok := c.find(name); ok != want {
-			t.Errorf("%s known: %v", name, ok)
+		if got := c.find(name) != nil; got != want {
+			t.Errorf("%s known: %v", name, got)
 		}
 	}
-	if slot, _ := c.find("early1"); !c.at(slot).live || c.live != 1 {
+	if r := c.find("early1"); !r.live || c.live != 1 {
 		t.Error("a living record was removed")
 	}
-	slots := c.slots
-	if c.slotFor("new"); c.slots != slots {
+	slots := len(c.all)
+	if c.set(&record{name: "new", live: true}); len(c.all) != slots {
 		t.Error("a free slot was not used again")
 	}
 }

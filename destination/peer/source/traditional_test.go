@@ -67,7 +67,7 @@ func TestTraditional(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 		four := fetch()
-		if four.head.From == three.head.Until || len(four.entries) != 4 || four.entries[3].Datetime != s.journal.open().changes[9].at {
+		if four.head.From == three.head.Until || len(four.entries) != 4 || four.entries[3].Datetime != journalOf(s)[9].at {
 			t.Errorf("what does not fit together must show a hole: %+v", four.head)
 		}
 	})

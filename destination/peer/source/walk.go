@@ -17,24 +17,19 @@ import (
 // maxDepth is how deep folders may lie; each level holds one open file.
 const maxDepth = 512
 
-type foundFile struct {
-	rec record
-	sig signature
-}
-
 // walk is one scan of the folder: one goroutine reads folders, several hash what looks new.
 type walk struct {
 	folder *folder
 	hashes *errgroup.Group
 
 	mu      sync.Mutex // guards what follows
-	found   []foundFile
-	seen    []bool   // by slot: still there, or not known to be gone
-	blocked []string // folders that could not be read: nothing below them counts as gone (F11)
+	found   []*record
+	seen    map[*record]bool // still there, or not known to be gone
+	blocked []string         // folders that could not be read: nothing below them counts as gone (F11)
 	skipped leftOut
 }
 
-func (w *walk) run(ctx context.Context) ([]foundFile, error) {
+func (w *walk) run(ctx context.Context) ([]*record, error) {
 	w.hashes, ctx = errgroup.WithContext(ctx)
 	w.hashes.SetLimit(runtime.GOMAXPROCS(0))
 	err := w.read(ctx, w.folder.root, "", 0)
@@ -91,14 +86,16 @@ func (w *walk) locked(note func()) {
 // file has a file hashed if it looks new.
 func (w *walk) file(ctx context.Context, dir *os.Root, base, name string) {
 	info, err := dir.Lstat(base)
-	slot, sig := w.known(name)
+	old := w.known(name)
 	if err != nil {
-		w.failed(slot, name, err)
+		w.failed(old, name, err)
 		return
 	}
-	if slot >= 0 && !sig.young && sig.same(signatureOf(info)) {
-		w.locked(func() { w.seen[slot] = true })
-		return
+	if old != nil {
+		if sig := old.content.(*file).sig; !sig.young && sig.same(signatureOf(info)) {
+			w.locked(func() { w.seen[old] = true })
+			return
+		}
 	}
 	w.hashes.Go(func() error {
 		if err := ctx.Err(); err != nil {
@@ -106,40 +103,32 @@ func (w *walk) file(ctx context.Context, dir *os.Root, base, name string) {
 		}
 		found, err := w.folder.hashFile(name)
 		if err != nil {
-			w.failed(slot, name, err)
+			w.failed(old, name, err)
 			return nil
 		}
-		w.locked(func() {
-			w.found = append(w.found, found)
-			if slot >= 0 {
-				w.seen[slot] = true
-			}
-		})
+		w.locked(func() { w.found, w.seen[old] = append(w.found, found), true })
 		return nil
 	})
 }
 
-// known finds what is published under a name; slot -1: nothing.
-func (w *walk) known(name string) (slot int, sig signature) {
+// known finds what is published under a name; nil: nothing.
+func (w *walk) known(name string) *record {
 	s := w.folder.s
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	slot, ok := s.catalog.find(name)
-	if !ok || !s.catalog.at(slot).live {
-		return -1, signature{}
+	if rec := s.catalog.find(name); rec != nil && rec.live {
+		return rec
 	}
-	return slot, w.folder.signatures[slot]
+	return nil
 }
 
 // failed sorts out a file that could not be read: unless it is gone, it stays published as it was.
-func (w *walk) failed(slot int, name string, err error) {
+func (w *walk) failed(old *record, name string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	w.locked(func() {
-		if slot >= 0 {
-			w.seen[slot] = true
-		}
+		w.seen[old] = true
 		if errors.Is(err, errChanging) {
 			w.skipped.unsettled++
 		} else {
