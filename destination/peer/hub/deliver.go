@@ -107,7 +107,7 @@ func (h *Hub) settle(sub *subscription, n *hubstate.Notification, r result, took
 	sub.slow = took > slowAfter
 	if r.done {
 		sub.Cursor, sub.Attempts, sub.Next = max(sub.Cursor, n.Number), 0, store.NoTime
-		h.backlog.progressed(sub, 1, 0)
+		h.progressed(sub, 1, 0)
 		h.o.Log.Debug("a notification was delivered", "topic", n.Topic, "subscription", sub.ID, "number", n.Number,
 			"took", time.Since(n.Received.Time()))
 		return true

@@ -166,7 +166,7 @@ func TestNotRunning(t *testing.T) {
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
-	if err := h.submit(t.Context(), hubstate.Commit{Notifications: []*hubstate.Notification{{}}}); err == nil {
+	if err := h.commit(t.Context(), &hubstate.Commit{Notifications: []*hubstate.Notification{{}}}); err == nil {
 		t.Error("recorded after the end")
 	}
 	if err := h.Run(t.Context()); err == nil {

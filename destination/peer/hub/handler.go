@@ -76,7 +76,7 @@ func (h *Hub) fail(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Retry-After", wait)
 	text := errUnrecorded.Error() // errors of the state are not for strangers
-	for _, known := range []error{errStopping, errBusy, errTooMany, errCrowded, errCrowdedTopic, errCrowdedHost} {
+	for _, known := range []error{errStopping, errTooMany, errCrowded, errCrowdedTopic, errCrowdedHost} {
 		if errors.Is(err, known) {
 			text = known.Error()
 		}

@@ -31,6 +31,7 @@ const (
 	idle phase = iota
 	running
 	stopping // what is on its way is finished
+	stopped
 )
 
 // Hub is a WebSub hub. Its Handler answers 503 until Run has read the state, and while the hub stops.
@@ -50,8 +51,13 @@ type Hub struct {
 	registry registry
 	requests requests
 	recent   recent
-	backlog  backlog
 	claims   claims
+	moved    map[*subscription]bool // whose progress is not recorded yet
+	bad      int                    // failed writes of the state in a row
+
+	order      sync.Mutex     // of commits until they can be read; before mu
+	writes     sync.WaitGroup // commits on their way
+	unwritable chan error     // of one place: why Run is to give up
 
 	opened, halt chan struct{} // closed when the state is read, and when Run is to stop
 }
@@ -91,8 +97,8 @@ func newHub(o Options, net, topics network) (*Hub, error) {
 			quick: make(pool, 512), slow: make(pool, 128), failing: make(pool, failingDeliveries),
 			reading: make(pool, 16), bodies: make(pool, 32),
 		},
-		registry: newRegistry(), requests: newRequests(o.verifyRate), backlog: newBacklog(),
-		claims: claims{},
+		registry: newRegistry(), requests: newRequests(o.verifyRate), claims: claims{},
+		moved: map[*subscription]bool{}, unwritable: make(chan error, 1),
 		opened: make(chan struct{}), halt: make(chan struct{}),
 	}
 	if h.path == "" {
@@ -115,8 +121,6 @@ func (h *Hub) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("read the hub's state: %w", err)
 	}
-	recorded, done := make(chan error, 1), make(chan struct{})
-	go func() { recorded <- h.record(hard, done) }()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	var failure error
@@ -126,18 +130,25 @@ func (h *Hub) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-sweep.C:
 			h.later(h.sweep)
-		case failure = <-recorded:
+		case failure = <-h.unwritable:
 		}
 	}
 	h.stop()
 	grace := time.AfterFunc(stopGrace, cancel)
 	work.Wait()
 	grace.Stop()
-	close(done)
-	if failure == nil {
-		failure = <-recorded
+	if err := h.recordProgress(hard); err != nil && !errors.Is(err, store.ErrFull) && failure == nil {
+		failure = fmt.Errorf("the hub's state cannot be written: %w", err)
 	}
+	h.setPhase(stopped)
+	h.writes.Wait()
 	return failure
+}
+
+func (h *Hub) setPhase(p phase) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.phase = p
 }
 
 func (h *Hub) load(ctx context.Context, spawn func(task func(context.Context))) error {
@@ -206,13 +217,6 @@ func (h *Hub) guarded(what string, task func()) (ok bool) {
 		h.o.Log.Error("a "+what+" of the hub broke off; please report this", "err", err)
 	}
 	return err == nil
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // pool bounds how many do something at a time.

@@ -47,8 +47,7 @@ func (h *Hub) begin(ctx context.Context, q *request, lease time.Duration) error 
 		return err
 	}
 	rec, t, err := h.o.State.Subscribe(ctx, want)
-	if err != nil {
-		h.backlog.noteUnsure(err)
+	if h.wrote(err); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -85,14 +84,12 @@ func (h *Hub) end(ctx context.Context, subs []*subscription, why string, still f
 	for _, sub := range subs {
 		if !sub.ended && still(sub) {
 			h.registry.remove(sub)
-			delete(h.backlog.progress, sub.ID)
 			ids, gone = append(ids, sub.ID), append(gone, sub)
 		}
 	}
 	h.mu.Unlock()
-	if err := h.o.State.End(ctx, ids...); err != nil {
-		h.backlog.noteUnsure(err)
-		h.o.Log.Error("ended subscriptions cannot be removed from the state", "count", len(ids), "err", err)
+	if len(ids) > 0 {
+		h.wrote(h.o.State.End(ctx, ids...))
 	}
 	for _, sub := range gone {
 		h.o.Log.Info("a subscription ended", "topic", sub.topic.URL, "subscription", sub.ID,

@@ -192,7 +192,7 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 	}
 	h.mu.Unlock()
 	if len(c.Pings) > 0 {
-		if err := h.submit(r.Context(), c); err != nil {
+		if err := h.commit(r.Context(), &c); err != nil {
 			h.fail(w, err)
 			return
 		}
@@ -241,7 +241,7 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 	if known { // else nobody is there to tell
 		links := websub.ParseLinks(r.Header.Values("Link"), nil)
 		note := h.notification(topic, r.Header.Get("Content-Type"), links, body, sha256.Sum256(body))
-		if err := h.submit(r.Context(), hubstate.Commit{Notifications: []*hubstate.Notification{note}}); err != nil {
+		if err := h.commit(r.Context(), &hubstate.Commit{Notifications: []*hubstate.Notification{note}}); err != nil {
 			h.fail(w, err)
 			return
 		}

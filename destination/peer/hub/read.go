@@ -55,7 +55,7 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 		if note != nil {
 			c.Notifications = append(c.Notifications, note)
 		}
-		err = h.submit(ctx, c)
+		err = h.commit(ctx, &c)
 	}
 	if ctx.Err() != nil {
 		return // looked at after the restart
@@ -75,7 +75,7 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	h.mu.Unlock()
 	if look != nil {
 		// Given up: the ping is answered all the same.
-		_ = h.submit(ctx, hubstate.Commit{Looks: []hubstate.Look{*look}})
+		_ = h.commit(ctx, &hubstate.Commit{Looks: []hubstate.Look{*look}})
 	}
 }
 

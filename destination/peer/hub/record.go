@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"resyncd/destination/peer/hub/hubstate"
@@ -16,96 +17,94 @@ const (
 	badCommits    = 20 // in a row, but for a full disk, after which Run gives up: reopening may help (F10)
 )
 
-var (
-	errStopping = errors.New("the hub is not running: try again")
-	errBusy     = errors.New("the hub has too much to record: try again")
-)
+var errStopping = errors.New("the hub is not running: try again")
 
-// record alone commits notifications and progress, until done is closed and all is recorded, or the state fails for
-// good.
-func (h *Hub) record(ctx context.Context, done <-chan struct{}) error {
-	defer func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.backlog.close()
-	}()
-	due := h.backlog.due
-	defer due.Stop()
-	last := time.Time{} // when progress was last recorded
-	for bad := 0; ; {
-		final := false
+// commit makes c durable. Deliveries begin as soon as it can be read, while the disk confirms; publishers wait for that.
+func (h *Hub) commit(ctx context.Context, c *hubstate.Commit) error {
+	h.mu.Lock()
+	if h.phase == idle || h.phase == stopped {
+		h.mu.Unlock()
+		return errStopping
+	}
+	h.writes.Add(1)
+	h.mu.Unlock()
+	defer h.writes.Done()
+	h.order.Lock() // until it can be read: memory takes up commits in the order of the state
+	next := sync.OnceFunc(h.order.Unlock)
+	defer next()
+	c.Keep, c.KeepBytes = int64(h.o.QueueCap), h.o.queueBytes
+	c.Readable = func() {
+		h.readable(c)
+		next()
+	}
+	err := h.o.State.Commit(ctx, c)
+	h.wrote(err)
+	return err
+}
+
+// wrote notes how a write of the state ended. Run gives up over one that may or may not be durable, because only
+// opening the state anew recovers, and over many that failed (F10).
+func (h *Hub) wrote(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		h.bad = 0
+		return
+	}
+	h.o.Log.Error("the hub's state cannot be written", "err", err)
+	if !errors.Is(err, store.ErrFull) {
+		h.bad++
+	}
+	if h.bad >= badCommits || errors.Is(err, store.ErrUnsure) {
 		select {
-		case <-h.backlog.hasPending:
-		case <-due.C:
-		case err := <-h.backlog.unsure:
-			return unwritable(err)
-		case <-done:
-			final = true
-		}
-		progress := final || time.Since(last) >= progressEvery
-		if progress {
-			last = time.Now()
-		}
-		err := h.commit(ctx, progress, final)
-		switch {
-		case err == nil:
-			bad = 0
-		case !errors.Is(err, store.ErrFull):
-			bad++
-		}
-		if err != nil {
-			due.Reset(progressEvery)
-		}
-		if final && bad == 0 {
-			return nil
-		}
-		if final || bad >= badCommits {
-			return unwritable(err)
+		case h.unwritable <- fmt.Errorf("the hub's state cannot be written: %w", err):
+		default:
 		}
 	}
 }
 
-func unwritable(err error) error { return fmt.Errorf("the hub's state cannot be written: %w", err) }
-
-// commit records what waits: one transaction, or on the way out as many as it takes.
-func (h *Hub) commit(ctx context.Context, progress, all bool) error {
-	for {
-		h.mu.Lock()
-		batch, moved, more := h.backlog.take(progress)
-		h.mu.Unlock()
-		if len(batch) == 0 && len(moved) == 0 {
-			return nil
-		}
-		c := hubstate.Commit{Keep: int64(h.o.QueueCap), KeepBytes: h.o.queueBytes}
-		for _, s := range batch {
-			c.Notifications = append(c.Notifications, s.Notifications...)
-			c.Pings = append(c.Pings, s.Pings...)
-			c.Looks = append(c.Looks, s.Looks...)
-		}
-		for _, p := range moved {
-			c.Progress = append(c.Progress, *p)
-		}
-		// Deliveries begin while the disk confirms; publishers wait for it.
-		c.Readable = func() { h.readable(&c) }
-		err := h.o.State.Commit(ctx, &c)
-		if err != nil {
-			h.o.Log.Error("the hub's state cannot be written", "err", err)
-			h.backlog.noteUnsure(err)
-			h.mu.Lock()
-			h.backlog.putBack(moved)
-			h.mu.Unlock()
-		}
-		for _, s := range batch {
-			s.done <- err
-		}
-		if err != nil || !more {
-			return err
-		}
-		if !all {
-			signal(h.backlog.hasPending)
-			return nil
-		}
+// progressed notes what became of a delivery; it is recorded a little later, with others. h.mu is held.
+func (h *Hub) progressed(sub *subscription, delivered, dropped int64) {
+	sub.Delivered += delivered
+	sub.Dropped += dropped
+	if len(h.moved) == 0 {
+		time.AfterFunc(progressEvery, func() {
+			h.later(func(ctx context.Context) { _ = h.recordProgress(ctx) })
+		})
 	}
+	h.moved[sub] = true
+}
+
+// recordProgress records what was noted; what cannot be recorded is noted once more.
+func (h *Hub) recordProgress(ctx context.Context) error {
+	var c hubstate.Commit
+	h.mu.Lock()
+	moved := h.moved
+	h.moved = map[*subscription]bool{}
+	var subs []*subscription
+	for sub := range moved {
+		if sub.ended {
+			continue
+		}
+		subs = append(subs, sub)
+		c.Progress = append(c.Progress, hubstate.Progress{SubscriptionID: sub.ID, Cursor: sub.Cursor,
+			Attempts: sub.Attempts, Next: sub.Next, Delivered: sub.Delivered, Dropped: sub.Dropped})
+		sub.Delivered, sub.Dropped = 0, 0
+	}
+	h.mu.Unlock()
+	if len(c.Progress) == 0 {
+		return nil
+	}
+	err := h.commit(ctx, &c)
+	if err == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, p := range c.Progress {
+		h.progressed(subs[i], p.Delivered, p.Dropped)
+	}
+	return err
 }
 
 // readable brings memory up to what can be read in the state now, and wakes what waits for it.

@@ -24,7 +24,7 @@ type topic struct {
 // subscription is one with its deliveries, strictly one after another (H-18). Hub.mu guards it; the goroutine that set
 // running delivers.
 type subscription struct {
-	hubstate.Subscription // without the counts
+	hubstate.Subscription // with the counts that are not recorded yet
 	topic                 *topic
 	refresh               store.Micros // it is not asked again before (0.3)
 
@@ -67,6 +67,7 @@ func (r *registry) admit(rec *hubstate.Subscription) *subscription {
 	sub := t.subs[rec.Callback]
 	if sub == nil {
 		sub = &subscription{Subscription: *rec, topic: t}
+		sub.Delivered, sub.Dropped = 0, 0
 		t.subs[rec.Callback] = sub
 		r.count++
 		r.bySite[siteOf(rec.Callback)]++

@@ -33,9 +33,8 @@ const (
 // request is one to subscribe or unsubscribe, in memory only: a subscriber that is not verified asks again (S-30).
 type request struct {
 	form    form
-	client  string       // address; "" where nobody asked
-	queue   *verifyQueue // where it waits
-	shares  []*share
+	client  string        // address; "" where nobody asked
+	turns   []*turn       // that it needs
 	denied  string        // why the callback is refused
 	refresh bool          // nobody asked: a lease nears its end
 	sync    bool          // somebody waits: one attempt only
@@ -73,20 +72,22 @@ func newRequests(perSecond float64) requests {
 // add adds a request; first: no other of its pair waits.
 func (r *requests) add(q *request, exists bool) (first bool, err error) {
 	q.done, q.newer, q.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
-	q.queue = r.new
+	queue := r.new
 	if exists {
-		q.queue = r.existing
+		queue = r.existing
 	}
 	chain := r.chains[q.key()]
-	if len(chain) >= chainMost || q.queue.waiting >= waitingMost {
+	if len(chain) >= chainMost {
 		return false, errTooMany
 	}
 	for _, name := range sharesOf(q.client, q.form.Callback) {
-		s := q.queue.share(name)
-		if s.waiting >= shareMost {
+		q.turns = append(q.turns, queue.share(name))
+	}
+	q.turns = append(q.turns, &queue.turn)
+	for _, t := range q.turns {
+		if t.waiting >= t.most {
 			return false, errTooMany
 		}
-		q.shares = append(q.shares, s)
 	}
 	r.chains[q.key()] = append(chain, q)
 	q.count(1)
@@ -153,61 +154,56 @@ func (h *Hub) awaitNew(ctx context.Context, topic string) {
 // verifyQueue is where requests wait to be verified. Its limits bound how often one site is asked, or asked for one
 // client: a request in a stranger's name must not be amplified, and a silent callback must not take all places (H-19).
 type verifyQueue struct {
-	waiting int
-	shares  map[string]*share
-	places  pool
-	rate    float64
+	turn   // of all
+	shares map[string]*turn
+	rate   float64
 }
 
-// share is what one site or client may take of a queue.
-type share struct {
-	waiting int // Hub.mu guards it
-	rate    *rate.Limiter
-	places  pool
+// turn is what one site or client, or all together, may take of a queue.
+type turn struct {
+	waiting, most int           // Hub.mu guards them
+	rate          *rate.Limiter // nil: no limit
+	places        pool
 }
 
 func newVerifyQueue(perSecond float64) *verifyQueue {
-	return &verifyQueue{shares: map[string]*share{}, places: make(pool, verifications), rate: perSecond}
+	return &verifyQueue{
+		turn: turn{most: waitingMost, places: make(pool, verifications)}, shares: map[string]*turn{}, rate: perSecond,
+	}
 }
 
-func (l *verifyQueue) share(name string) *share {
+func (l *verifyQueue) share(name string) *turn {
 	if l.shares[name] == nil && len(l.shares) >= limitShares {
 		name = "" // too many strangers at once have one share
 	}
-	found := l.shares[name]
-	if found == nil {
+	if l.shares[name] == nil {
 		limiter := rate.NewLimiter(rate.Limit(l.rate), max(1, int(limitBurst*l.rate)))
-		found = &share{rate: limiter, places: make(pool, limitPlaces)}
-		l.shares[name] = found
+		l.shares[name] = &turn{most: shareMost, rate: limiter, places: make(pool, limitPlaces)}
 	}
-	return found
+	return l.shares[name]
 }
 
 // count counts a request as waiting, or with -1 no longer.
 func (q *request) count(n int) {
-	q.queue.waiting += n
-	for _, s := range q.shares {
-		s.waiting += n
+	for _, t := range q.turns {
+		t.waiting += n
 	}
 }
 
-// enter waits for a turn; an error if that would take too long.
-func (s *share) enter(ctx context.Context) error {
+// enter waits for a place; false if that would take too long, or the hub stops.
+func (t *turn) enter(ctx context.Context, halt <-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, limitWait)
 	defer cancel()
-	if err := s.rate.Wait(ctx); err != nil {
-		return err
+	if t.rate != nil && t.rate.Wait(ctx) != nil {
+		return false
 	}
-	if !s.places.enter(ctx, nil) {
-		return ctx.Err()
-	}
-	return nil
+	return t.places.enter(ctx, halt)
 }
 
 // tidy forgets unused shares.
 func (l *verifyQueue) tidy() {
-	maps.DeleteFunc(l.shares, func(_ string, s *share) bool {
-		return s.waiting == 0 && s.rate.Tokens() >= float64(s.rate.Burst())
+	maps.DeleteFunc(l.shares, func(_ string, t *turn) bool {
+		return t.waiting == 0 && t.rate.Tokens() >= float64(t.rate.Burst())
 	})
 }
 

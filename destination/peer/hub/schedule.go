@@ -54,7 +54,7 @@ func (h *Hub) after(timer **time.Timer, wait time.Duration, task func()) {
 func (h *Hub) skip(sub *subscription, to int64, why string) {
 	count := to - sub.Cursor
 	sub.Cursor = to
-	h.backlog.progressed(sub, 0, count)
+	h.progressed(sub, 0, count)
 	h.o.Log.Warn("notifications were dropped for a subscriber", "topic", sub.topic.URL, "subscription", sub.ID,
 		"callback", label(sub.Callback), "count", count, "why", why)
 }
@@ -120,7 +120,7 @@ func (h *Hub) pause(sub *subscription) {
 func (h *Hub) postpone(sub *subscription, wait time.Duration) {
 	sub.running = false
 	sub.Next = store.MicrosOf(time.Now().Add(wait))
-	h.backlog.progressed(sub, 0, 0)
+	h.progressed(sub, 0, 0)
 	if h.phase == running && !sub.ended {
 		h.after(&sub.timer, wait, func() { h.wake(sub) })
 	}

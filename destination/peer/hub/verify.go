@@ -108,8 +108,6 @@ func (h *Hub) handle(ctx context.Context, q *request) (err error) {
 		}
 	}
 	switch {
-	case errors.Is(err, errStopping):
-		return err
 	case q.denied != "":
 		why = q.denied
 	case err == nil && q.form.Mode == websub.ModeUnsubscribe:
@@ -166,16 +164,12 @@ func (h *Hub) ask(ctx context.Context, q *request, lease time.Duration) (again b
 	if err != nil {
 		return false, err.Error(), errUnconfirmed
 	}
-	for _, share := range q.shares {
-		if share.enter(ctx) != nil {
+	for _, t := range q.turns {
+		if !t.enter(ctx, h.halt) {
 			return true, "too many verifications for its site, or for whoever asks", errUnreachable
 		}
-		defer share.places.leave()
+		defer t.places.leave()
 	}
-	if !q.queue.places.enter(ctx, h.halt) {
-		return false, "", errStopping
-	}
-	defer q.queue.places.leave()
 	h.mu.Lock()
 	if h.isNew(q) {
 		h.requests.asking[q] = time.Now()
