@@ -2,6 +2,7 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,13 +17,11 @@ const xmlDeclaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 type canonical struct {
 	buf bytes.Buffer
 	// bytes, about: without it, much declared and often used would grow beyond all bounds (P8)
-	limit    int
-	own      string            // namespace of the root
-	scope    map[string]string // namespaces of the prefixes in scope
-	prefixes map[string]string // usual prefixes of the namespaces met
-	hoisted  []binding         // declared on the root: the first namespace of each prefix
-	local    []declaration     // declared in enclosing elements, where a prefix changes its meaning
-	most     int               // most declarations that were in scope anywhere
+	limit   int
+	own     string    // namespace of the root
+	hoisted []binding // declared on the root: the first namespace of each prefix
+	local   []binding // declared in enclosing elements, where a prefix changes its meaning
+	full    bool      // more were in scope somewhere than may be
 }
 
 const (
@@ -53,7 +52,7 @@ func (c *canonical) writeDocument(n *node, base string, limit int) ([]byte, erro
 	top := c.normalize(&root)
 	c.declarePrefixes(top)
 	c.writeBody(top, "\n  ")
-	if c.most > maxDeclared {
+	if c.full {
 		return nil, entryError(fmt.Sprintf("more than %d namespaces at once", maxDeclared))
 	}
 	body := bytes.Clone(c.buf.Bytes())
@@ -137,17 +136,13 @@ func (c *canonical) node(n *node) {
 
 // writeElement writes an element, its content on lines of its own unless line, the beginning of its own line, is "".
 func (c *canonical) writeElement(n *node, line string) {
-	if c.buf.Len() > c.limit {
-		return // beyond the limit, so refused
+	if c.full || c.buf.Len() > c.limit {
+		return // refused
 	}
 	n = c.normalize(n)
 	outer := len(c.local)
 	c.declarePrefixes(n)
-	var declared []binding
-	for _, d := range c.local[outer:] {
-		declared = append(declared, d.binding)
-	}
-	c.writeTag(n, declared)
+	c.writeTag(n, slices.Clone(c.local[outer:]))
 	if len(n.kids) == 0 {
 		c.buf.WriteString("/>")
 	} else {
@@ -162,13 +157,7 @@ func (c *canonical) writeElement(n *node, line string) {
 		}
 		c.end(n)
 	}
-	for len(c.local) > outer {
-		d := c.local[len(c.local)-1]
-		c.local = c.local[:len(c.local)-1]
-		if c.scope[d.prefix] = d.hidden; d.fresh {
-			delete(c.scope, d.prefix)
-		}
-	}
+	c.local = c.local[:outer]
 }
 
 // writeTag writes a start tag up to its end, or an empty element.
@@ -183,17 +172,9 @@ func (c *canonical) writeTag(n *node, declared []binding) {
 		}
 		c.value(b.uri)
 	}
-	attrs := n.attrs
-	byName := func(a, b attribute) int {
-		if d := strings.Compare(a.uri, b.uri); d != 0 {
-			return d
-		}
-		return strings.Compare(a.local, b.local)
-	}
-	if !slices.IsSortedFunc(attrs, byName) {
-		attrs = slices.Clone(attrs)
-		slices.SortFunc(attrs, byName)
-	}
+	attrs := slices.SortedFunc(slices.Values(n.attrs), func(a, b attribute) int {
+		return cmp.Or(strings.Compare(a.uri, b.uri), strings.Compare(a.local, b.local))
+	})
 	for _, a := range attrs {
 		c.buf.WriteByte(' ')
 		c.name(a.prefix, a.local)
@@ -217,62 +198,26 @@ func (c *canonical) name(prefix, local string) {
 	c.buf.WriteString(local)
 }
 
-// declaration is a declaration of an element, and what it hides.
-type declaration struct {
-	binding
-	hidden string
-	fresh  bool // it hides nothing
-}
-
 func (c *canonical) reset() {
 	c.buf.Reset()
-	c.scope, c.prefixes = map[string]string{}, map[string]string{}
-	c.hoisted, c.local, c.most = c.hoisted[:0], c.local[:0], 0
+	c.hoisted, c.local, c.full = c.hoisted[:0], c.local[:0], false
 }
 
 // normalize is n with its written prefixes: its own namespace and XHTML's without one, well-known ones with their usual
-// prefix. It is n itself if nothing changes, or if a usual prefix has another meaning there.
+// prefix. It is n itself if a usual prefix has another meaning there.
 func (c *canonical) normalize(n *node) *node {
-	same := c.prefixOf(n) == n.prefix
-	for _, a := range n.attrs {
-		same = same && c.usualPrefixOf(a.prefix, a.uri) == a.prefix
-	}
-	if same {
-		return n
-	}
 	m := *n
-	m.prefix, m.attrs = c.prefixOf(n), slices.Clone(n.attrs)
+	m.prefix, m.attrs = usualPrefix(n.prefix, n.uri), slices.Clone(n.attrs)
+	if n.uri == c.own || n.uri == nsXHTML {
+		m.prefix = ""
+	}
 	for i, a := range m.attrs {
-		m.attrs[i].prefix = c.usualPrefixOf(a.prefix, a.uri)
+		m.attrs[i].prefix = usualPrefix(a.prefix, a.uri)
 	}
 	if m.ambiguous() {
 		return n
 	}
 	return &m
-}
-
-// prefixOf is the prefix to write for an element.
-func (c *canonical) prefixOf(n *node) string {
-	if n.uri == c.own || n.uri == nsXHTML {
-		return ""
-	}
-	return c.usualPrefixOf(n.prefix, n.uri)
-}
-
-// usualPrefixOf is the usual prefix of a namespace, else the one read.
-func (c *canonical) usualPrefixOf(read, uri string) string {
-	if uri == "" || uri == nsXML || len(uri) > maxKnown {
-		return read
-	}
-	prefix, known := c.prefixes[uri]
-	if !known {
-		prefix = usualPrefix(uri)
-		c.prefixes[uri] = prefix
-	}
-	if prefix == "" {
-		return read
-	}
-	return prefix
 }
 
 // ambiguous reports whether a prefix would stand for two namespaces in one tag.
@@ -309,15 +254,20 @@ func (c *canonical) declare(b binding) {
 	if b.prefix == "xml" || b.prefix == "xmlns" {
 		return
 	}
-	now, bound := c.scope[b.prefix]
+	same := func(other binding) bool { return other.prefix == b.prefix }
+	now := slices.IndexFunc(c.hoisted, same)
+	bound := now >= 0 && c.hoisted[now].uri == b.uri
+	for _, l := range c.local {
+		if same(l) {
+			now, bound = 0, l.uri == b.uri
+		}
+	}
 	switch {
-	case bound && now == b.uri:
-		return
-	case !bound && (len(c.hoisted) < maxHoisted || b.prefix == ""):
+	case bound:
+	case now < 0 && (len(c.hoisted) < maxHoisted || b.prefix == ""):
 		c.hoisted = append(c.hoisted, b)
 	default:
-		c.local = append(c.local, declaration{b, now, !bound})
+		c.local = append(c.local, b)
 	}
-	c.scope[b.prefix] = b.uri
-	c.most = max(c.most, len(c.hoisted)+len(c.local))
+	c.full = c.full || len(c.hoisted)+len(c.local) > maxDeclared
 }

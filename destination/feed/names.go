@@ -97,12 +97,12 @@ func usualNamespace(prefix string) string {
 	return undeclared + prefix
 }
 
-// usualPrefix is "" for a namespace without one.
-func usualPrefix(uri string) string {
+// usualPrefix is the usual prefix of a namespace, else the one read.
+func usualPrefix(read, uri string) string {
 	for _, b := range usual {
 		if b.uri == uri {
 			return b.prefix
 		}
 	}
-	return ""
+	return read
 }

@@ -15,6 +15,7 @@ type node struct {
 	text               string
 	kids               []*node
 	at                 inherited
+	outer              int // bindings in scope around it
 }
 
 type attribute struct{ prefix, local, uri, value string }

@@ -23,13 +23,6 @@ const (
 	maxEntryLinks = 1000 // of an entry: a resolved link may be far longer than the written one
 )
 
-// openElement is an element without its end yet.
-type openElement struct {
-	prefix, local, uri string
-	bindings           int // in scope around it
-	at                 inherited
-}
-
 // parser knows the nesting of elements, where the standard decoder in its lenient mode gives only tags. It forgives
 // missing and superfluous end tags, and can go on behind what cannot be read.
 type parser struct {
@@ -39,7 +32,7 @@ type parser struct {
 	origin   inherited // of the document
 	kind     Kind
 	rootURI  string
-	stack    []openElement
+	stack    []*node // elements without their end yet
 	bindings []binding
 	unread   xml.Token // to be given again
 	line     int       // where the last token began
@@ -127,19 +120,19 @@ func (p *parser) bound(prefix string) (string, bool) {
 	return "", false
 }
 
-// push begins an element: its declarations, base and language hold until pop.
-func (p *parser) push(t xml.StartElement) (openElement, error) {
-	e := openElement{prefix: t.Name.Space, local: t.Name.Local, bindings: len(p.bindings), at: p.origin}
-	if n := len(p.stack); n > 0 {
-		e.at = p.stack[n-1].at
+// push begins an element: its declarations, base and language hold until it is cut.
+func (p *parser) push(t xml.StartElement) (*node, error) {
+	n := &node{prefix: t.Name.Space, local: t.Name.Local, outer: len(p.bindings), at: p.origin}
+	if depth := len(p.stack); depth > 0 {
+		n.at = p.stack[depth-1].at
 	}
 	if len(p.stack) >= p.limits.Depth {
-		return e, entryError(fmt.Sprintf("elements in each other more than %d deep", p.limits.Depth))
+		return n, entryError(fmt.Sprintf("elements in each other more than %d deep", p.limits.Depth))
 	}
-	own, longest, prefix := 0, 0, len(e.prefix)
+	own, longest, prefix := 0, 0, len(n.prefix)
 	for _, a := range t.Attr {
 		switch {
-		case a.Name.Space == "xmlns", a.Name.Space == "" && a.Name.Local == "xmlns":
+		case isDeclaration(a.Name):
 			b := binding{"", strings.TrimSpace(a.Value)}
 			if a.Name.Space != "" {
 				b.prefix = a.Name.Local
@@ -147,9 +140,9 @@ func (p *parser) push(t xml.StartElement) (openElement, error) {
 			p.bindings = append(p.bindings, b)
 			longest = max(longest, len(b.uri))
 		case a.Name.Space == "xml" && a.Name.Local == "base":
-			e.at = e.at.withBase(a.Value)
+			n.at = n.at.withBase(a.Value)
 		case a.Name.Space == "xml" && a.Name.Local == "lang":
-			e.at.lang = strings.TrimSpace(a.Value)
+			n.at.lang = strings.TrimSpace(a.Value)
 		default:
 			own++
 			prefix = max(prefix, len(a.Name.Space))
@@ -158,7 +151,7 @@ func (p *parser) push(t xml.StartElement) (openElement, error) {
 	var fault string
 	switch {
 	case own > maxAttributes:
-		fault = fmt.Sprintf("more than %d attributes of <%s>", maxAttributes, clip(e.local))
+		fault = fmt.Sprintf("more than %d attributes of <%s>", maxAttributes, clip(n.local))
 	case len(p.bindings) > maxBindings:
 		fault = fmt.Sprintf("more than %d namespace declarations", maxBindings)
 	case longest > maxNamespace:
@@ -166,22 +159,47 @@ func (p *parser) push(t xml.StartElement) (openElement, error) {
 	case prefix > maxPrefix:
 		fault = fmt.Sprintf("a prefix of more than %d bytes", maxPrefix)
 	// encoding/xml looks at prefix and name as one, and the name may be written without the prefix
-	case !beginsName(e.local):
-		fault = fmt.Sprintf("invalid XML name: %s", clip(e.local))
+	case !beginsName(n.local):
+		fault = fmt.Sprintf("invalid XML name: %s", clip(n.local))
 	}
 	if fault != "" {
-		p.bindings = p.bindings[:e.bindings]
-		return e, entryError(fault)
+		p.bindings = p.bindings[:n.outer]
+		return n, entryError(fault)
 	}
-	e.uri = p.lookup(e.prefix)
-	p.stack = append(p.stack, e)
-	return e, nil
+	n.uri = p.lookup(n.prefix)
+	n.vocabulary = p.vocabularyOf(n.uri)
+	p.addAttributes(n, t.Attr)
+	p.stack = append(p.stack, n)
+	return n, nil
+}
+
+func isDeclaration(name xml.Name) bool {
+	return name.Space == "xmlns" || name.Space == "" && name.Local == "xmlns"
+}
+
+func (p *parser) addAttributes(n *node, attrs []xml.Attr) {
+	for _, a := range attrs {
+		if isDeclaration(a.Name) {
+			continue
+		}
+		uri := ""
+		if a.Name.Space != "" {
+			uri = p.lookup(a.Name.Space)
+		}
+		if n.has(uri, a.Name.Local) { // not well-formed; the first one counts
+			continue
+		}
+		n.attrs = append(n.attrs, attribute{a.Name.Space, a.Name.Local, uri, a.Value})
+		if strings.IndexByte(a.Value, ':') > 0 {
+			n.uses = p.usesOf(n.uses, a.Value)
+		}
+	}
 }
 
 // cut ends all elements deeper than depth.
 func (p *parser) cut(depth int) {
 	if depth < len(p.stack) {
-		p.bindings = p.bindings[:p.stack[depth].bindings]
+		p.bindings = p.bindings[:p.stack[depth].outer]
 		p.stack = p.stack[:depth]
 	}
 }

@@ -60,13 +60,13 @@ func withoutPassword(u *url.URL) *url.URL {
 }
 
 func (r *reader) run(at inherited) error {
-	e, attrs, err := r.p.root(at)
+	e, err := r.p.root(at)
 	if err != nil {
 		return r.p.asError(err)
 	}
 	r.head.Kind = r.p.kind
 	if r.isEntry(e) {
-		err := r.takeEntry(e, attrs)
+		err := r.takeEntry(e)
 		var stop endError
 		if errors.As(err, &stop) {
 			return stop.error
@@ -117,28 +117,26 @@ func (r *reader) start(t xml.StartElement) error {
 		if r.next == r.p.limits.Entries {
 			return endError{&Error{r.p.line, r.p.offset, fmt.Sprintf("more than %d entries", r.p.limits.Entries)}}
 		}
-		return r.takeEntry(e, t.Attr)
+		return r.takeEntry(e)
 	case r.p.kind == RSS && len(r.p.stack) == 2 && strings.EqualFold(e.local, "channel"):
 		return nil
 	}
-	n, err := r.p.tree(e, t.Attr, maxHeadElement, r.isEntry)
-	if err != nil {
+	if err := r.p.tree(e, maxHeadElement, r.isEntry); err != nil {
 		return err
 	}
 	if r.p.kind == Atom || len(r.p.stack) > 1 { // in RSS the channel's, not the root's
-		r.element(n)
+		r.element(e)
 	}
 	return nil
 }
 
-func (r *reader) takeEntry(e openElement, attrs []xml.Attr) error {
+func (r *reader) takeEntry(n *node) error {
 	if r.linksOnly && r.head.Self != "" && len(r.head.Hubs) > 0 {
 		return endError{errEnough}
 	}
 	line, offset, ordinal := r.p.line, r.p.offset, r.next
 	r.next++
-	n, err := r.p.tree(e, attrs, r.p.limits.EntryBytes, r.isEntry)
-	if err != nil {
+	if err := r.p.tree(n, r.p.limits.EntryBytes, r.isEntry); err != nil {
 		return &brokenEntry{line, err}
 	}
 	if r.linksOnly {
@@ -146,7 +144,7 @@ func (r *reader) takeEntry(e openElement, attrs []xml.Attr) error {
 	}
 	r.size = int(r.p.in.offset - offset)
 	read := r.entry
-	if strings.EqualFold(e.local, "deleted-entry") {
+	if strings.EqualFold(n.local, "deleted-entry") {
 		read = r.tombstone
 	}
 	got, err := read(n)
@@ -162,14 +160,14 @@ func (r *reader) takeEntry(e openElement, attrs []xml.Attr) error {
 }
 
 // isEntry reports whether a child of the feed is an entry.
-func (r *reader) isEntry(e openElement) bool {
-	switch strings.ToLower(e.local) {
+func (r *reader) isEntry(n *node) bool {
+	switch strings.ToLower(n.local) {
 	case "entry":
-		return r.p.kind == Atom && r.p.vocabularyOf(e.uri) == atomVocabulary
+		return r.p.kind == Atom && n.vocabulary == atomVocabulary
 	case "item":
-		return r.p.kind == RSS && r.p.vocabularyOf(e.uri) == rssVocabulary
+		return r.p.kind == RSS && n.vocabulary == rssVocabulary
 	case "deleted-entry":
-		return vocabularyOf(e.uri) == tombstones
+		return n.vocabulary == tombstones
 	}
 	return false
 }

@@ -15,7 +15,7 @@ func Sniff(contentType string, head []byte) Kind {
 	for _, end := range []string{"", ">", `">`, `'>`, `="">`, "?>"} { // the root tag may be cut
 		text, _ := decode(io.MultiReader(bytes.NewReader(head), strings.NewReader(end)), contentType)
 		p := newParser(newInput(text), Options{})
-		e, _, err := p.root(inherited{})
+		e, err := p.root(inherited{})
 		if err == nil {
 			v := vocabularyOf(e.uri)
 			if strings.EqualFold(e.local, "entry") && v == unnamed ||
@@ -33,16 +33,16 @@ func Sniff(contentType string, head []byte) Kind {
 }
 
 // root reads up to the root's start tag and decides on the kind. Its error is an *Error where the root is no feed's.
-func (p *parser) root(at inherited) (openElement, []xml.Attr, error) {
+func (p *parser) root(at inherited) (*node, error) {
 	p.origin = at
 	t, err := p.startTag()
 	if err != nil {
-		return openElement{}, nil, err
+		return nil, err
 	}
 	line, offset := p.line, p.offset
 	e, err := p.push(t)
 	if err != nil {
-		return e, nil, err
+		return nil, err
 	}
 	p.rootURI = e.uri
 	v := vocabularyOf(e.uri)
@@ -62,14 +62,15 @@ func (p *parser) root(at inherited) (openElement, []xml.Attr, error) {
 	case "rdf":
 		if v == rdfVocabulary || v == unnamed {
 			if err := p.rdf(); err != nil {
-				return e, nil, err
+				return nil, err
 			}
 		}
 	}
 	if p.kind == None {
-		return e, nil, &Error{line, offset, "no feed: its root is <" + clip(e.local) + ">"}
+		return nil, &Error{line, offset, "no feed: its root is <" + clip(e.local) + ">"}
 	}
-	return e, t.Attr, nil
+	e.vocabulary = p.vocabularyOf(e.uri)
+	return e, nil
 }
 
 // rdf separates RSS 1.0 from other uses of RDF: it declares a namespace of RSS, or begins with a channel.
