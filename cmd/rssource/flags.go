@@ -11,7 +11,7 @@ import (
 	"resyncd/destination/peer/source/faults"
 )
 
-const description = `   rssource --listen 127.0.0.1:8888 --dir ./papers
+var description = `   rssource --listen 127.0.0.1:8888 --dir ./papers
    rssource --listen 127.0.0.1:8888 --resources 1000 --rate 5 --hub http://127.0.0.1:8889/
    rssource --listen 0.0.0.0:8888 --url https://data.example/ --dir /srv/papers ` +
 	`--hub https://hub.example/ --publisher-token-file token

@@ -58,7 +58,7 @@ func (s *Source) serve(w http.ResponseWriter, r *http.Request) {
 	name, ok := requestName(r.URL)
 	switch {
 	case r.URL.EscapedPath() == "/":
-		s.serveText(w, r, s.rootPage())
+		s.serveText(w, r, s.root())
 	case !ok:
 		s.refuse(w, r, errAbsent)
 	case s.reserved(name):

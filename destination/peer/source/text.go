@@ -2,6 +2,7 @@ package source
 
 import (
 	"compress/gzip"
+	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -34,8 +35,8 @@ func (s *Source) robots() text {
 	}
 }
 
-// rootPage leads people and programs to the set [6.3] and to the feeds.
-func (s *Source) rootPage() text {
+// root leads people and programs to the set [6.3] and to the feeds.
+func (s *Source) root() text {
 	type link struct {
 		URL, Title string
 		RSS        bool
@@ -55,27 +56,10 @@ func (s *Source) rootPage() text {
 	}
 }
 
-var rootTemplate = template.Must(template.New("root").Parse(`<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>ResourceSync Source</title>
-<link rel="resourcesync" href="{{.Capabilities}}">
-{{range .Feeds}}<link rel="alternate" type="application/{{if .RSS}}rss{{else}}atom{{end}}+xml" {{/*
-*/}}href="{{.URL}}" title="{{.Title}}">
-{{end}}</head>
-<body>
-<h1>ResourceSync Source</h1>
-<p>This server publishes the resources below <code>{{.Base}}</code> for synchronisation.</p>
-<ul>
-<li><a href="{{.Description}}">Source Description</a></li>
-<li><a href="{{.Capabilities}}">Capability List</a></li>
-<li><a href="{{.Resources}}">Resource List</a></li>
-{{range .Feeds}}<li><a href="{{.URL}}">{{.Title}}</a></li>
-{{end}}</ul>
-</body>
-</html>
-`))
+//go:embed root.html
+var rootPage string
+
+var rootTemplate = template.Must(template.New("root").Parse(rootPage))
 
 // serveText answers with a text, or with 304.
 func (s *Source) serveText(w http.ResponseWriter, r *http.Request, t text) {

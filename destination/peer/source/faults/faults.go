@@ -3,69 +3,50 @@
 package faults
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"mime"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 )
 
-// Set is what goes wrong; nil is nothing. Which request is hit depends on the seed, the path and how often that was
+// Set is what goes wrong, each field under its key; nil is nothing. Which request is hit depends on the seed, the path and how often that was
 // asked for.
 type Set struct {
-	Seed      uint64
-	Resources HTTP
-	Documents HTTP
-	Notify    Notify
-	Feed      Feed
+	Seed      uint64 `fault:"seed"`
+	Resources HTTP   `fault:""`
+	Documents HTTP   `fault:"doc-"`
+	Notify    Notify `fault:"notify-"`
+	Feed      Feed   `fault:"feed-"`
 	// counts are requests by the hash of the path: bounded, and a collision does no harm.
 	counts [1 << 12]atomic.Uint32
 }
 
 // HTTP is how often which fault happens; each field but the first three is a probability.
 type HTTP struct {
-	Latency    time.Duration // before every answer
-	RetryAfter uint64        // announced with 429, in seconds
-	Slow       int           // bytes a second, for every body; 0 is as fast as can be
-	Error5xx   float64       // 500, 502 or 503
-	Throttle   float64       // 429 with Retry-After
-	Cut        float64       // the connection breaks in the middle of the body
-	CutClose   float64       // half a body without length, ended by closing the connection: looks whole
-	Wrong      float64       // one byte of the body is another
-	Stall      float64       // half the body, then nothing
-	HTML       float64       // 200 with an HTML page about an error
+	Latency    time.Duration `fault:"latency"`     // before every answer
+	RetryAfter uint64        `fault:"retry-after"` // announced with 429, in seconds
+	Slow       int           `fault:"slow"`        // bytes a second, for every body; 0 is as fast as can be
+	Error5xx   float64       `fault:"error5xx"`    // 500, 502 or 503
+	Throttle   float64       `fault:"throttle"`    // 429 with Retry-After
+	Cut        float64       `fault:"cut"`         // the connection breaks in the middle of the body
+	CutClose   float64       `fault:"cutclose"`    // half a body without length, ended by closing the connection: looks whole
+	Wrong      float64       `fault:"wrong"`       // one byte of the body is another
+	Stall      float64       `fault:"stall"`       // half the body, then nothing
+	HTML       float64       `fault:"html"`        // 200 with an HTML page about an error
 }
 
 // Help explains the keys of Parse.
-const Help = `seed=N              which requests are hit
-latency=20ms        wait before every answer
-slow=BYTES          drip every body at so many bytes a second
-error5xx=P          500, 502 or 503
-throttle=P          429 with Retry-After
-retry-after=SECONDS what 429 says, default 1
-cut=P               break the connection in the middle of the body
-cutclose=P          half a body that looks whole: no length, connection closed
-wrong=P             one byte of the body is another
-stall=P             half the body, then nothing
-html=P              200 with an HTML error page
-notify-drop=N       each Nth Change Notification, and each Nth that tells of a feed, is not sent
-notify-double=N     each Nth is sent twice
-notify-shuffle=N    each Nth is sent after the next one
-notify-forge=N      each Nth says that every resource it is about was deleted
-feed-limit=N        feeds show the newest N entries, whatever their newest archive ends with
-feed-archive=off    feeds have no archives
-feed-undated=on     entries of the feed of changes do not say when
-feed-rss=on         the feed of changes is RSS 2.0
-feed-links=WHERE    hub and self of feeds only in the header, or only in the body
-feed-type=TYPE      feeds are served and pushed as TYPE, such as text/html
-P is a probability from 0 to 1. The keys are about resources; with doc- before them (doc-html=0.1), about
-documents and topics.`
+//
+//go:embed help.txt
+var Help string
 
 // Parse reads KEY=VALUE,… as --fault takes it. An empty text is no fault: nil.
 func Parse(list string) (*Set, error) {
@@ -87,7 +68,7 @@ func Parse(list string) (*Set, error) {
 
 // set reads the value of one key, as the type of its field says.
 func (f *Set) set(key, value string) error {
-	switch field := f.field(key).(type) {
+	switch field := fieldOf(reflect.ValueOf(f).Elem(), key).(type) {
 	case *uint64:
 		n, err := strconv.ParseUint(value, 10, 64)
 		*field = n
@@ -129,24 +110,23 @@ func want(ok bool, what string) error {
 	return errors.New("want " + what)
 }
 
-// field is where the value of a key goes, nil for an unknown one.
-func (f *Set) field(key string) any {
-	fields := map[string]any{
-		"seed":        &f.Seed,
-		"notify-drop": &f.Notify.Drop, "notify-double": &f.Notify.Double,
-		"notify-shuffle": &f.Notify.Shuffle, "notify-forge": &f.Notify.Forge,
-		"feed-limit": &f.Feed.Limit, "feed-archive": &f.Feed.NoArchive, "feed-undated": &f.Feed.Undated,
-		"feed-rss": &f.Feed.RSS, "feed-links": &f.Feed.Links, "feed-type": &f.Feed.Type,
+// fieldOf is where the value of a key goes in a struct, nil for an unknown one.
+func fieldOf(faults reflect.Value, key string) any {
+	for i := range faults.NumField() {
+		prefix, tagged := faults.Type().Field(i).Tag.Lookup("fault")
+		rest, ok := strings.CutPrefix(key, prefix)
+		field := faults.Field(i)
+		switch {
+		case !tagged || !ok:
+		case rest == "" && field.Kind() != reflect.Struct:
+			return field.Addr().Interface()
+		case field.Kind() == reflect.Struct:
+			if found := fieldOf(field, rest); found != nil {
+				return found
+			}
+		}
 	}
-	for prefix, set := range map[string]*HTTP{"": &f.Resources, "doc-": &f.Documents} {
-		maps.Copy(fields, map[string]any{
-			prefix + "latency": &set.Latency, prefix + "retry-after": &set.RetryAfter, prefix + "slow": &set.Slow,
-			prefix + "error5xx": &set.Error5xx, prefix + "throttle": &set.Throttle, prefix + "cut": &set.Cut,
-			prefix + "cutclose": &set.CutClose, prefix + "wrong": &set.Wrong, prefix + "stall": &set.Stall,
-			prefix + "html": &set.HTML,
-		})
-	}
-	return fields[key]
+	return nil
 }
 
 // fault is what happens to one request.

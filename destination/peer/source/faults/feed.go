@@ -10,15 +10,15 @@ import (
 // Feed is what is wrong with the feeds.
 type Feed struct {
 	// Limit is how many entries a current document shows, although its archives are laid out for more; 0: no fault.
-	Limit     int
-	NoArchive bool
+	Limit     int  `fault:"limit"`
+	NoArchive bool `fault:"archive"`
 	// Undated and RSS are faults of the feed of changes alone.
-	Undated bool
-	RSS     bool
+	Undated bool `fault:"undated"`
+	RSS     bool `fault:"rss"`
 	// Links is "header" or "body" where hub and self are named nowhere else. Empty: in both.
-	Links string
+	Links string `fault:"links"`
 	// Type is a media type that is not that of the feed.
-	Type string
+	Type string `fault:"type"`
 }
 
 // The values of Feed.Links.

@@ -7,10 +7,10 @@ import (
 
 // Notify is what goes wrong with notifications: N hits each Nth. Where several hit one, the first in this order wins.
 type Notify struct {
-	Drop    int // not sent at all
-	Double  int // sent twice
-	Shuffle int // sent after the next one, or a second later where none follows
-	Forge   int // says that everything it is about was deleted
+	Drop    int `fault:"drop"`    // not sent at all
+	Double  int `fault:"double"`  // sent twice
+	Shuffle int `fault:"shuffle"` // sent after the next one, or a second later where none follows
+	Forge   int `fault:"forge"`   // says that everything it is about was deleted
 }
 
 // ErrDropped is why a notification was not sent.
