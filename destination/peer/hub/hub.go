@@ -52,12 +52,7 @@ type Hub struct {
 	requests requests
 	recent   recent
 	claims   claims
-	moved    map[*subscription]bool // whose progress is not recorded yet
-	bad      int                    // failed writes of the state in a row
-
-	order      sync.Mutex     // of commits until they can be read; before mu
-	writes     sync.WaitGroup // commits on their way
-	unwritable chan error     // of one place: why Run is to give up
+	writes   writes
 
 	opened, halt chan struct{} // closed when the state is read, and when Run is to stop
 }
@@ -98,7 +93,7 @@ func newHub(o Options, net, topics network) (*Hub, error) {
 			reading: make(pool, 16), bodies: make(pool, 32),
 		},
 		registry: newRegistry(), requests: newRequests(o.verifyRate), claims: claims{},
-		moved: map[*subscription]bool{}, unwritable: make(chan error, 1),
+		writes: writes{moved: map[*subscription]bool{}, failed: make(chan error, 1)},
 		opened: make(chan struct{}), halt: make(chan struct{}),
 	}
 	if h.path == "" {
@@ -130,7 +125,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-sweep.C:
 			h.later(h.sweep)
-		case failure = <-h.unwritable:
+		case failure = <-h.writes.failed:
 		}
 	}
 	h.stop()
@@ -141,7 +136,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		failure = fmt.Errorf("the hub's state cannot be written: %w", err)
 	}
 	h.setPhase(stopped)
-	h.writes.Wait()
+	h.writes.running.Wait()
 	return failure
 }
 

@@ -19,6 +19,15 @@ const (
 
 var errStopping = errors.New("the hub is not running: try again")
 
+// writes are what the hub has to write to its state. Hub.mu guards moved and bad.
+type writes struct {
+	moved   map[*subscription]bool // whose progress is not recorded yet
+	bad     int                    // failed writes in a row
+	order   sync.Mutex             // of commits until they can be read; taken before Hub.mu
+	running sync.WaitGroup
+	failed  chan error // of one place: why Run is to give up
+}
+
 // commit makes c durable. Deliveries begin as soon as it can be read, while the disk confirms; publishers wait for that.
 func (h *Hub) commit(ctx context.Context, c *hubstate.Commit) error {
 	h.mu.Lock()
@@ -26,11 +35,11 @@ func (h *Hub) commit(ctx context.Context, c *hubstate.Commit) error {
 		h.mu.Unlock()
 		return errStopping
 	}
-	h.writes.Add(1)
+	h.writes.running.Add(1)
 	h.mu.Unlock()
-	defer h.writes.Done()
-	h.order.Lock() // until it can be read: memory takes up commits in the order of the state
-	next := sync.OnceFunc(h.order.Unlock)
+	defer h.writes.running.Done()
+	h.writes.order.Lock() // until it can be read: memory takes up commits in the order of the state
+	next := sync.OnceFunc(h.writes.order.Unlock)
 	defer next()
 	c.Keep, c.KeepBytes = int64(h.o.QueueCap), h.o.queueBytes
 	c.Readable = func() {
@@ -48,16 +57,16 @@ func (h *Hub) wrote(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
-		h.bad = 0
+		h.writes.bad = 0
 		return
 	}
 	h.o.Log.Error("the hub's state cannot be written", "err", err)
 	if !errors.Is(err, store.ErrFull) {
-		h.bad++
+		h.writes.bad++
 	}
-	if h.bad >= badCommits || errors.Is(err, store.ErrUnsure) {
+	if h.writes.bad >= badCommits || errors.Is(err, store.ErrUnsure) {
 		select {
-		case h.unwritable <- fmt.Errorf("the hub's state cannot be written: %w", err):
+		case h.writes.failed <- fmt.Errorf("the hub's state cannot be written: %w", err):
 		default:
 		}
 	}
@@ -67,20 +76,20 @@ func (h *Hub) wrote(err error) {
 func (h *Hub) progressed(sub *subscription, delivered, dropped int64) {
 	sub.Delivered += delivered
 	sub.Dropped += dropped
-	if len(h.moved) == 0 {
+	if len(h.writes.moved) == 0 {
 		time.AfterFunc(progressEvery, func() {
 			h.later(func(ctx context.Context) { _ = h.recordProgress(ctx) })
 		})
 	}
-	h.moved[sub] = true
+	h.writes.moved[sub] = true
 }
 
 // recordProgress records what was noted; what cannot be recorded is noted once more.
 func (h *Hub) recordProgress(ctx context.Context) error {
 	var c hubstate.Commit
 	h.mu.Lock()
-	moved := h.moved
-	h.moved = map[*subscription]bool{}
+	moved := h.writes.moved
+	h.writes.moved = map[*subscription]bool{}
 	var subs []*subscription
 	for sub := range moved {
 		if sub.ended {

@@ -37,10 +37,11 @@ type HTTP struct {
 	Error5xx   float64       `fault:"error5xx"`    // 500, 502 or 503
 	Throttle   float64       `fault:"throttle"`    // 429 with Retry-After
 	Cut        float64       `fault:"cut"`         // the connection breaks in the middle of the body
-	CutClose   float64       `fault:"cutclose"`    // half a body without length, ended by closing the connection: looks whole
-	Wrong      float64       `fault:"wrong"`       // one byte of the body is another
-	Stall      float64       `fault:"stall"`       // half the body, then nothing
-	HTML       float64       `fault:"html"`        // 200 with an HTML page about an error
+	// CutClose is half a body without length, ended by closing the connection: it looks whole.
+	CutClose float64 `fault:"cutclose"`
+	Wrong    float64 `fault:"wrong"` // one byte of the body is another
+	Stall    float64 `fault:"stall"` // half the body, then nothing
+	HTML     float64 `fault:"html"`  // 200 with an HTML page about an error
 }
 
 // Help explains the keys of Parse.
