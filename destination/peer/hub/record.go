@@ -28,7 +28,8 @@ type writes struct {
 	failed  chan error // of one place: why Run is to give up
 }
 
-// commit makes c durable. Deliveries begin as soon as it can be read, while the disk confirms; publishers wait for that.
+// commit makes c durable. Deliveries begin as soon as it can be read, while the disk confirms; publishers wait for
+// that.
 func (h *Hub) commit(ctx context.Context, c *hubstate.Commit) error {
 	h.mu.Lock()
 	if h.phase == idle || h.phase == stopped {

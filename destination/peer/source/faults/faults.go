@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Set is what goes wrong, each field under its key; nil is nothing. Which request is hit depends on the seed, the path and how often that was
-// asked for.
+// Set is what goes wrong, each field under its key; nil is nothing. Which request is hit depends on the seed, the path
+// and how often that was asked for.
 type Set struct {
 	Seed      uint64 `fault:"seed"`
 	Resources HTTP   `fault:""`
