@@ -1,9 +1,6 @@
 package faults
 
 import (
-	"bufio"
-	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -39,9 +36,7 @@ func (f *Set) Wrap(next http.Handler, document func(path string) bool) http.Hand
 			return
 		}
 		if kind != faultNone || set.Slow > 0 {
-			broken := &faultyWriter{ResponseWriter: w, request: r, out: w, kind: kind, slow: int64(set.Slow), turn: -1}
-			defer broken.hangUp()
-			w = broken
+			w = &faultyWriter{ResponseWriter: w, request: r, kind: kind, slow: int64(set.Slow), turn: -1}
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -69,14 +64,10 @@ const documentTurn = 100
 type faultyWriter struct {
 	http.ResponseWriter
 	request *http.Request
-	out     io.Writer // the ResponseWriter, or the connection itself
 	kind    fault
 	slow    int64
 	turn    int64 // the byte at which the fault happens; -1 until the header is written
 	sent    int64
-	// taken is the connection that cutclose has taken over.
-	taken  net.Conn
-	buffer *bufio.ReadWriter
 }
 
 // Unwrap lets deadlines through.
@@ -92,40 +83,13 @@ func (f *faultyWriter) WriteHeader(status int) {
 	case status != http.StatusOK && status != http.StatusPartialContent, f.request.Method == http.MethodHead,
 		err == nil && length == 0:
 		f.kind = faultNone
-	case f.kind == faultCutClose && (status != http.StatusOK || !f.takeOver()):
+	case f.kind == faultCutClose && status != http.StatusOK:
 		f.kind = faultCut
+	case f.kind == faultCutClose: // a body that ends with its connection looks whole (F55)
+		f.Header().Del("Content-Length")
+		f.Header().Set("Transfer-Encoding", "identity")
 	}
-	if f.taken == nil {
-		f.ResponseWriter.WriteHeader(status)
-	}
-}
-
-// takeOver answers by hand: a body without length, ended with the connection, looks complete (F55). HTTP/2 has no
-// connection to take.
-func (f *faultyWriter) takeOver() bool {
-	var err error
-	f.taken, f.buffer, err = http.NewResponseController(f.ResponseWriter).Hijack()
-	if err != nil {
-		f.taken = nil
-		return false
-	}
-	f.out = f.buffer
-	h := f.Header().Clone()
-	h.Del("Content-Length")
-	h.Set("Connection", "close")
-	// An error here shows again when the body is written.
-	_, _ = f.buffer.WriteString("HTTP/1.1 200 OK\r\n")
-	_ = h.Write(f.buffer)
-	_, _ = f.buffer.WriteString("\r\n")
-	return true
-}
-
-// hangUp ends a connection that was taken over.
-func (f *faultyWriter) hangUp() {
-	if f.taken != nil {
-		_ = f.buffer.Flush()
-		_ = f.taken.Close()
-	}
+	f.ResponseWriter.WriteHeader(status)
 }
 
 func (f *faultyWriter) Write(b []byte) (int, error) {
@@ -136,6 +100,9 @@ func (f *faultyWriter) Write(b []byte) (int, error) {
 	switch {
 	case f.kind == faultNone || rest >= int64(len(b)) || rest < 0:
 		return f.drip(b)
+	case f.kind == faultCutClose:
+		_, err := f.drip(b[:rest])
+		return len(b), err
 	case f.kind == faultWrong:
 		b = append([]byte(nil), b...)
 		b[rest] ^= 1
@@ -144,9 +111,7 @@ func (f *faultyWriter) Write(b []byte) (int, error) {
 	if _, err := f.drip(b[:rest]); err != nil {
 		return 0, err
 	}
-	if f.taken == nil {
-		_ = http.NewResponseController(f.ResponseWriter).Flush()
-	}
+	_ = http.NewResponseController(f.ResponseWriter).Flush()
 	if f.kind == faultStall {
 		<-f.request.Context().Done()
 	}
@@ -156,7 +121,7 @@ func (f *faultyWriter) Write(b []byte) (int, error) {
 // drip writes at the speed asked for.
 func (f *faultyWriter) drip(b []byte) (int, error) {
 	if f.slow == 0 {
-		n, err := f.out.Write(b)
+		n, err := f.ResponseWriter.Write(b)
 		f.sent += int64(n)
 		return n, err
 	}
@@ -164,18 +129,14 @@ func (f *faultyWriter) drip(b []byte) (int, error) {
 	for len(b) > 0 {
 		// Ten pieces a second, or one byte at a time.
 		piece := b[:min(int64(len(b)), max(1, f.slow/10))]
-		n, err := f.out.Write(piece)
+		n, err := f.ResponseWriter.Write(piece)
 		written, f.sent = written+n, f.sent+int64(n)
 		if err != nil {
 			return written, err
 		}
-		if f.taken != nil {
-			_ = f.buffer.Flush()
-		} else {
-			control := http.NewResponseController(f.ResponseWriter)
-			_ = control.SetWriteDeadline(time.Now().Add(time.Minute))
-			_ = control.Flush()
-		}
+		control := http.NewResponseController(f.ResponseWriter)
+		_ = control.SetWriteDeadline(time.Now().Add(time.Minute))
+		_ = control.Flush()
 		if !wait(f.request, time.Duration(int64(len(piece))*int64(time.Second)/f.slow)) {
 			return written, f.request.Context().Err()
 		}
