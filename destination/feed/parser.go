@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/xml"
 	"errors"
@@ -233,4 +234,194 @@ func clip(s string) string { return s[:min(len(s), 40)] }
 func beginsName(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
 	return r == '_' || unicode.Is(unicode.Nl, r) || unicode.IsLetter(r) && !unicode.Is(unicode.Lm, r)
+}
+
+// tree reads the element root, which was pushed last, up to its end, in limit bytes. stop recognises elements that
+// cannot be its children: its end tag is missing then.
+func (p *parser) tree(root *node, limit int, stop func(*node) bool) error {
+	p.in.readLimit = p.offset + int64(limit)
+	p.parts = 1 + len(root.attrs)
+	depth := len(p.stack)
+	var text []byte
+	for {
+		t, err := p.token()
+		if err != nil {
+			return err
+		}
+		switch t := t.(type) {
+		case xml.CharData:
+			text = append(text, t...)
+			continue
+		case xml.Comment, xml.Directive:
+			continue
+		}
+		top := p.stack[len(p.stack)-1]
+		if len(text) > 0 {
+			top.kids = append(top.kids, &node{text: string(text)})
+			text = text[:0]
+			p.parts++
+		}
+		if p.parts > maxParts {
+			return entryError(fmt.Sprintf("more than %d parts", maxParts))
+		}
+		switch t := t.(type) {
+		case xml.ProcInst:
+			if t.Target != "xml" {
+				p.parts++
+				top.kids = append(top.kids, &node{target: t.Target, text: string(t.Inst)})
+			}
+		case xml.StartElement:
+			n, err := p.push(t)
+			if err != nil {
+				return err
+			}
+			if top == root && stop(n) {
+				p.cut(depth)
+				p.unread = t
+				return nil
+			}
+			p.parts += 1 + len(t.Attr)
+			top.kids = append(top.kids, n)
+		case xml.EndElement:
+			at := p.matchingDepth(t)
+			switch {
+			case at >= depth:
+				p.cut(at - 1)
+			case at > 0: // the end of the feed: this element lacks its end tag
+				p.cut(depth)
+				p.unread = t
+				return nil
+			}
+			if len(p.stack) < depth {
+				return nil
+			}
+		}
+	}
+}
+
+func (n *node) has(uri, local string) bool {
+	for _, a := range n.attrs {
+		if a.uri == uri && a.local == local {
+			return true
+		}
+	}
+	return false
+}
+
+// usesOf appends the bound prefixes of a value's words: xsi:type="dc:URI" means a namespace.
+func (p *parser) usesOf(uses []binding, value string) []binding {
+	const longest, most = 1 << 10, 16
+	if len(value) > longest {
+		return uses
+	}
+	for i, word := range strings.Fields(value) {
+		if i == most {
+			break
+		}
+		prefix, _, ok := strings.Cut(word, ":")
+		if !ok || prefix == "" {
+			continue
+		}
+		if uri, ok := p.bound(prefix); ok {
+			uses = append(uses, binding{prefix, uri})
+		}
+	}
+	return uses
+}
+
+// Sniff finds the kind of a feed by the document's root element, whatever its content type says (S-65). head is its
+// beginning, best with the whole root tag; of contentType only a charset counts. Entries and items without their
+// namespace are no feed here, though Read reads them: too much other XML has such roots.
+func Sniff(contentType string, head []byte) Kind {
+	for _, end := range []string{"", ">", `">`, `'>`, `="">`, "?>"} { // the root tag may be cut
+		text, _ := decode(io.MultiReader(bytes.NewReader(head), strings.NewReader(end)), contentType)
+		p := newParser(newInput(text), Options{})
+		e, err := p.root(inherited{})
+		if err == nil {
+			v := vocabularyOf(e.uri)
+			if strings.EqualFold(e.local, "entry") && v == unnamed ||
+				strings.EqualFold(e.local, "item") && v != rssVocabulary {
+				return None
+			}
+			return p.kind
+		}
+		var said *Error
+		if errors.As(err, &said) {
+			return None
+		}
+	}
+	return None
+}
+
+// root reads up to the root's start tag and decides on the kind. Its error is an *Error where the root is no feed's.
+func (p *parser) root(at inherited) (*node, error) {
+	p.origin = at
+	t, err := p.startTag()
+	if err != nil {
+		return nil, err
+	}
+	line, offset := p.line, p.offset
+	e, err := p.push(t)
+	if err != nil {
+		return nil, err
+	}
+	p.rootURI = e.uri
+	v := vocabularyOf(e.uri)
+	switch strings.ToLower(e.local) {
+	case "feed", "entry":
+		if v == atomVocabulary || v == unnamed {
+			p.kind = Atom
+		}
+	case "deleted-entry":
+		if v == tombstones {
+			p.kind = Atom
+		}
+	case "rss":
+		p.kind = RSS
+	case "item": // of any namespace, because RSS has many
+		p.kind = RSS
+	case "rdf":
+		if v == rdfVocabulary || v == unnamed {
+			if err := p.rdf(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if p.kind == None {
+		return nil, &Error{line, offset, "no feed: its root is <" + clip(e.local) + ">"}
+	}
+	e.vocabulary = p.vocabularyOf(e.uri)
+	return e, nil
+}
+
+// rdf separates RSS 1.0 from other uses of RDF: it declares a namespace of RSS, or begins with a channel.
+func (p *parser) rdf() error {
+	for _, b := range p.bindings {
+		if vocabularyOf(b.uri) == rssVocabulary {
+			p.kind = RSS
+			return nil
+		}
+	}
+	t, err := p.startTag()
+	if err != nil {
+		return err
+	}
+	p.unread = t
+	if strings.EqualFold(t.Name.Local, "channel") {
+		p.kind = RSS
+	}
+	return nil
+}
+
+// startTag skips to the next start tag.
+func (p *parser) startTag() (xml.StartElement, error) {
+	for {
+		t, err := p.feedToken()
+		if err != nil {
+			return xml.StartElement{}, err
+		}
+		if t, ok := t.(xml.StartElement); ok {
+			return t, nil
+		}
+	}
 }

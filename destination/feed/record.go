@@ -2,10 +2,264 @@ package feed
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"hash"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
+
+// Digest identifies the content of an edit: subject, observed, author, type and fields, however it was written.
+func (e *Edit) Digest() [32]byte {
+	h := sha256.New()
+	add(h, e.Subject)
+	add(h, stamp(e.Observed))
+	add(h, e.Author)
+	add(h, e.Type)
+	for _, f := range e.Fields {
+		add(h, f.Name)
+		add(h, f.Value)
+	}
+	var sum [32]byte
+	h.Sum(sum[:0])
+	return sum
+}
+
+// add hashes s with its length before it, so that no two sequences of strings hash the same bytes.
+func add(h hash.Hash, s string) {
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(s)))
+	h.Write(n[:])
+	h.Write([]byte(s))
+}
+
+// stamp is a time in RFC 3339, UTC; "" for the zero time.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// Marshal encodes the edit for the store, as JSON.
+func (e *Edit) Marshal() []byte {
+	b, err := json.Marshal(e)
+	if err != nil { // cannot fail: strings, and a time of a year that can be
+		return nil
+	}
+	return b
+}
+
+// UnmarshalEdit decodes what Marshal encoded.
+func UnmarshalEdit(b []byte) (*Edit, error) {
+	e := &Edit{}
+	if err := json.Unmarshal(b, e); err != nil {
+		return nil, fmt.Errorf("decode a stored edit: %w", err)
+	}
+	e.Observed = e.Observed.UTC()
+	return e, nil
+}
+
+const maxOdd = 20 // remarks on an edit
+
+// readEdit reads the edit of a record in an entry (T-03); nil if there is none. An edit without a subject is an error.
+func readEdit(n *node) (*Edit, error) {
+	parts := map[string][]*node{}
+	for _, k := range n.kids {
+		if name := k.name(report); name != "" {
+			parts[name] = append(parts[name], k)
+		}
+	}
+	if len(parts["subject"])+len(parts["observed"])+len(parts["content"]) == 0 {
+		return nil, nil //nolint:nilnil // no edit and nothing wrong
+	}
+	e := &Edit{}
+	for _, k := range parts["subject"] {
+		if s := strings.TrimSpace(k.content()); e.Subject == "" {
+			e.Subject = s
+		} else if s != e.Subject {
+			e.note("another subject: %s", quote(s))
+		}
+	}
+	if e.Subject == "" {
+		return nil, entryError("an edit that does not say of what (no report:subject)")
+	}
+	e.readAuthor(n)
+	e.readObserved(parts["observed"])
+	e.readContents(parts["content"])
+	return e, nil
+}
+
+func (e *Edit) note(format string, args ...any) {
+	if len(e.Odd) < maxOdd {
+		e.Odd = append(e.Odd, fmt.Sprintf(format, args...))
+	}
+}
+
+func (e *Edit) readAuthor(n *node) {
+	for _, k := range n.kids {
+		if k.name(atomVocabulary) != "author" && k.name(rssVocabulary) != "author" {
+			continue
+		}
+		if e.Author = k.childText(k.vocabulary, "uri"); e.Author != "" {
+			break
+		}
+		if mail := k.childText(k.vocabulary, "email"); mail != "" {
+			e.Author = "mailto:" + mail
+			e.note("author with an email and no uri")
+			return
+		}
+	}
+	if scheme, _, _ := strings.Cut(strings.ToLower(e.Author), ":"); scheme != "tel" && scheme != "mailto" {
+		e.note("author is no tel: or mailto: URL: %s", quote(e.Author))
+	}
+}
+
+func (e *Edit) readObserved(said []*node) {
+	if len(said) == 0 {
+		e.note("no report:observed")
+		return
+	}
+	if len(said) > 1 {
+		e.note("report:observed given %d times", len(said))
+	}
+	text := strings.TrimSpace(said[0].content())
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
+	if err != nil {
+		e.note("observed is no RFC 3339 time: %s", quote(text))
+		return
+	}
+	if _, east := t.Zone(); east != 0 {
+		e.note("observed is not in UTC: %s", quote(text))
+	}
+	if e.Observed = t.UTC().Truncate(time.Microsecond); e.Observed.Year() < 1 || e.Observed.Year() > 9999 {
+		e.note("observed is in no year that can be: %s", quote(text))
+		e.Observed = time.Time{}
+	}
+}
+
+func (e *Edit) readContents(contents []*node) {
+	if len(contents) != 1 {
+		e.note("%d report:content elements instead of one", len(contents))
+	}
+	values := map[string]string{}
+	rows := 0
+	for _, c := range contents {
+		if e.Type == "" {
+			e.Type = strings.TrimSpace(c.attr("type"))
+		}
+		for _, row := range c.kids {
+			if row.name(report) != "row" {
+				continue
+			}
+			rows++
+			for _, f := range row.kids {
+				if f.name(sheet) == "field" {
+					e.readField(f, values)
+				}
+			}
+		}
+	}
+	if rows != 1 {
+		e.note("%d report:row elements instead of one", rows)
+	}
+	for name, value := range values {
+		e.Fields = append(e.Fields, Field{name, value})
+	}
+	slices.SortFunc(e.Fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	for _, f := range e.Fields {
+		if fault := validate(f); fault != "" {
+			e.note("%s is %s: %s", quote(f.Name), fault, quote(f.Value))
+		}
+	}
+}
+
+// readField takes a field as received. White space alone counts as empty, because pretty-printers insert it.
+func (e *Edit) readField(n *node, values map[string]string) {
+	name := strings.TrimSpace(n.attr("name"))
+	if name == "" {
+		for _, a := range n.attrs {
+			if a.local == "name" {
+				name = strings.TrimSpace(a.value)
+			}
+		}
+	}
+	if name == "" {
+		e.note("a field without a name: %s", quote(n.content()))
+	}
+	value := n.content()
+	if strings.TrimSpace(value) == "" {
+		value = ""
+	}
+	if old, twice := values[name]; twice {
+		e.note("%s given twice, first as %s", quote(name), quote(old))
+	}
+	values[name] = value
+}
+
+// validate describes how a field's value deviates from resource-finder.md; "" for not at all. An empty value erases and
+// is valid. A deviating value is kept all the same.
+func validate(f Field) string {
+	value := strings.TrimSpace(f.Value)
+	if value == "" {
+		return ""
+	}
+	switch f.Name {
+	case "available_beds", "total_beds":
+		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+			return "no integer"
+		}
+	case "services":
+		for _, s := range strings.Split(value, ",") {
+			if !slices.Contains(permitted[f.Name], strings.TrimSpace(s)) {
+				return "no set of known services"
+			}
+		}
+	case "location":
+		if !isLocation(value) {
+			return `no "latitude,longitude" in degrees`
+		}
+	default:
+		if p := permitted[f.Name]; p != nil && !slices.Contains(p, value) {
+			return "none of the permitted values"
+		}
+	}
+	return ""
+}
+
+// permitted are the documented values of fields.
+var permitted = map[string][]string{
+	"services": {
+		"GENERAL_SURGERY", "ORTHOPEDICS", "NEUROSURGERY", "VASCULAR_SURGERY", "INTERNAL_MEDICINE", "CARDIOLOGY",
+		"INFECTIOUS_DISEASE", "PEDIATRICS", "POSTOPERATIVE_CARE", "REHABILITATION", "OBSTETRICS_GYNECOLOGY",
+		"MENTAL_HEALTH", "DIALYSIS", "LAB", "X_RAY", "CT_SCAN", "BLOOD_BANK", "MORTUARY_SERVICES",
+	},
+	"organization_type": {
+		"PUBLIC", "FOR_PROFIT", "UNIVERSITY", "COMMUNITY", "NGO", "FAITH_BASED", "MILITARY", "MIXED",
+	},
+	"category":     {"HOSPITAL", "CLINIC", "MOBILE_CLINIC", "DISPENSARY"},
+	"construction": {"REINFORCED_CONCRETE", "UNREINFORCED_MASONRY", "WOOD_FRAME", "ADOBE"},
+	"operational_status": {
+		"OPERATIONAL", "NO_SURGICAL_CAPACITY", "FIELD_HOSPITAL", "FIELD_WITH_HOSPITAL", "CLOSED_OR_CLOSING",
+	},
+	"reachable_by_road":    {"TRUE", "FALSE"},
+	"can_pick_up_patients": {"TRUE", "FALSE"},
+}
+
+func isLocation(value string) bool {
+	lat, lon, ok := strings.Cut(value, ",")
+	return ok && within(lat, 90) && within(lon, 180)
+}
+
+func within(degrees string, most float64) bool {
+	v, err := strconv.ParseFloat(strings.TrimSpace(degrees), 64)
+	return err == nil && math.Abs(v) <= most // NaN is not
+}
 
 // FieldState is the newest value of a record's field. An empty Value was erased.
 type FieldState struct {

@@ -1,9 +1,19 @@
 package hub
 
 import (
+	"context"
+	"maps"
+	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
+	"golang.org/x/net/publicsuffix"
+	"golang.org/x/time/rate"
+
+	"resyncd/destination/gate"
 	"resyncd/destination/peer/hub/hubstate"
+	"resyncd/destination/websub"
 	"resyncd/store"
 )
 
@@ -167,4 +177,241 @@ func (r *recent) after(topic, number int64, limit int) []*hubstate.Notification 
 		out = append(out, n)
 	}
 	return out
+}
+
+const (
+	chainMost     = 8      // requests of one pair
+	waitingMost   = 10_000 // in a queue
+	shareMost     = 2_000  // of them for one share
+	verifications = 256    // at a time
+
+	limitShares = 8192             // remembered
+	limitWait   = 30 * time.Second // longest wait for a turn
+	limitBurst  = 5                // seconds' worth at once
+	limitPlaces = 64               // of one share at a time
+
+	newWait = 250 * time.Millisecond // of a publisher
+	newAge  = time.Second            // of a verification
+)
+
+// request is one to subscribe or unsubscribe, in memory only: a subscriber that is not verified asks again (S-30).
+type request struct {
+	form    form
+	client  string        // address; "" where nobody asked
+	turns   []*turn       // that it needs
+	denied  string        // why the callback is refused
+	refresh bool          // nobody asked: a lease nears its end
+	sync    bool          // somebody waits: one attempt only
+	done    chan error    // of one place
+	newer   chan struct{} // closed when another one waits behind it
+	over    chan struct{} // closed when it is settled
+}
+
+func (q *request) key() pair { return pair{q.form.Topic, q.form.Callback} }
+
+// answer gives the outcome; only the first counts.
+func (q *request) answer(err error) {
+	select {
+	case q.done <- err:
+	default:
+	}
+}
+
+// requests are those that are not verified yet, one after another for a pair, so that a subscriber gets what it asked
+// for last. Hub.mu guards them.
+type requests struct {
+	chains map[pair][]*request
+	// Whatever strangers ask for, existing leases are renewed and ended.
+	new, existing *verifyQueue
+	asking        map[*request]time.Time // new subscribers, since when
+}
+
+func newRequests(perSecond float64) requests {
+	return requests{
+		chains: map[pair][]*request{}, new: newVerifyQueue(perSecond), existing: newVerifyQueue(perSecond),
+		asking: map[*request]time.Time{},
+	}
+}
+
+// add adds a request; first: no other of its pair waits.
+func (r *requests) add(q *request, exists bool) (first bool, err error) {
+	q.done, q.newer, q.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
+	queue := r.new
+	if exists {
+		queue = r.existing
+	}
+	chain := r.chains[q.key()]
+	if len(chain) >= chainMost {
+		return false, errTooMany
+	}
+	for _, name := range sharesOf(q.client, q.form.Callback) {
+		q.turns = append(q.turns, queue.share(name))
+	}
+	q.turns = append(q.turns, &queue.turn)
+	for _, t := range q.turns {
+		if t.waiting >= t.most {
+			return false, errTooMany
+		}
+	}
+	r.chains[q.key()] = append(chain, q)
+	q.count(1)
+	if n := len(chain); n > 0 {
+		close(chain[n-1].newer)
+	}
+	return len(chain) == 0, nil
+}
+
+// next drops the first requests of a pair and returns the one behind them.
+func (r *requests) next(key pair, drop int) *request {
+	chain := r.chains[key]
+	for _, q := range chain[:drop] {
+		q.count(-1)
+	}
+	if chain = chain[drop:]; len(chain) == 0 {
+		delete(r.chains, key)
+		return nil
+	}
+	r.chains[key] = chain
+	return chain[0]
+}
+
+func (r *requests) answerAll(err error) {
+	for _, chain := range r.chains {
+		for _, q := range chain {
+			q.answer(err)
+		}
+	}
+}
+
+// settled notes that a request is recorded, or never will be.
+func (r *requests) settled(q *request) {
+	delete(r.asking, q)
+	close(q.over)
+}
+
+// awaitNew has a publisher wait for subscribers that were asked just now: they count themselves as subscribed already.
+// The wait is short, so that silence does not hold the publisher up.
+func (h *Hub) awaitNew(ctx context.Context, topic string) {
+	h.mu.Lock()
+	var over []chan struct{}
+	for q, since := range h.requests.asking {
+		if q.form.Topic == topic && time.Since(since) < newAge*h.o.leisure {
+			over = append(over, q.over)
+		}
+	}
+	h.mu.Unlock()
+	if len(over) == 0 {
+		return
+	}
+	late := time.After(newWait * h.o.leisure)
+	for _, c := range over {
+		select {
+		case <-c:
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// verifyQueue is where requests wait to be verified. Its limits bound how often one site is asked, or asked for one
+// client: a request in a stranger's name must not be amplified, and a silent callback must not take all places (H-19).
+type verifyQueue struct {
+	turn   // of all
+	shares map[string]*turn
+	rate   float64
+}
+
+// turn is what one site or client, or all together, may take of a queue.
+type turn struct {
+	waiting, most int           // Hub.mu guards them
+	rate          *rate.Limiter // nil: no limit
+	places        pool
+}
+
+func newVerifyQueue(perSecond float64) *verifyQueue {
+	return &verifyQueue{
+		turn: turn{most: waitingMost, places: make(pool, verifications)}, shares: map[string]*turn{}, rate: perSecond,
+	}
+}
+
+func (l *verifyQueue) share(name string) *turn {
+	if l.shares[name] == nil && len(l.shares) >= limitShares {
+		name = "" // too many strangers at once have one share
+	}
+	if l.shares[name] == nil {
+		limiter := rate.NewLimiter(rate.Limit(l.rate), max(1, int(limitBurst*l.rate)))
+		l.shares[name] = &turn{most: shareMost, rate: limiter, places: make(pool, limitPlaces)}
+	}
+	return l.shares[name]
+}
+
+// count counts a request as waiting, or with -1 no longer.
+func (q *request) count(n int) {
+	for _, t := range q.turns {
+		t.waiting += n
+	}
+}
+
+// enter waits for a place; false if that would take too long, or the hub stops.
+func (t *turn) enter(ctx context.Context, halt <-chan struct{}) bool {
+	ctx, cancel := context.WithTimeout(ctx, limitWait)
+	defer cancel()
+	if t.rate != nil && t.rate.Wait(ctx) != nil {
+		return false
+	}
+	return t.places.enter(ctx, halt)
+}
+
+// tidy forgets unused shares.
+func (l *verifyQueue) tidy() {
+	maps.DeleteFunc(l.shares, func(_ string, t *turn) bool {
+		return t.waiting == 0 && t.rate.Tokens() >= float64(t.rate.Burst())
+	})
+}
+
+// sharesOf are whom a request counts for: the client that sent it and the site of its callback. It waits in this order,
+// so that no client holds the places of another site.
+func sharesOf(client, callback string) []string {
+	site := siteOf(callback)
+	if from, err := netip.ParseAddrPort(client); err == nil {
+		if known := gate.Client(from.Addr()); known.IsValid() {
+			return []string{known.String(), site}
+		}
+	}
+	return []string{site}
+}
+
+// siteOf is whom callbacks are counted for: an address, an IPv6 /64, or the name that somebody registered.
+func siteOf(callback string) string {
+	u, err := url.Parse(callback)
+	if err != nil {
+		return ""
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if known := gate.Client(ip); known.IsValid() {
+			return known.String()
+		}
+		return host
+	}
+	suffix, registry := publicsuffix.PublicSuffix(host)
+	for !registry { // below a provider's name everybody has names
+		_, above, more := strings.Cut(suffix, ".")
+		if !more {
+			break
+		}
+		suffix, registry = publicsuffix.PublicSuffix(above)
+	}
+	below, ok := strings.CutSuffix(host, "."+suffix)
+	if !ok {
+		return host
+	}
+	return below[strings.LastIndexByte(below, '.')+1:] + "." + suffix
+}
+
+// isNew reports whether a request may make another subscription. Hub.mu is held.
+func (h *Hub) isNew(q *request) bool {
+	return q.form.Mode == websub.ModeSubscribe && q.denied == "" && h.registry.find(q.key()) == nil
 }

@@ -147,3 +147,126 @@ func (s *Source) write(w io.Writer, head rsdoc.Head, entries iter.Seq[*rsdoc.Ent
 	}
 	return out.Close()
 }
+
+// resourceDocument is a Resource List: the only one, or a part [10].
+func (s *Source) resourceDocument(n *snapshot, part int) text {
+	head := s.newHead(rsdoc.List, rsdoc.KindResourceList)
+	if n.parts() > 1 {
+		head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelIndex, s.at(resourceList)))
+	}
+	head.At, head.Completed = n.at, n.completed
+	return s.newDocument(fmt.Sprintf("r%x.%d", int64(n.at), part), n.at, head, eachEntry(n.part(part), s.describe))
+}
+
+func (s *Source) resourceIndexDocument(n *snapshot) text {
+	head := s.newHead(rsdoc.Index, rsdoc.KindResourceList)
+	head.At, head.Completed = n.at, n.completed
+	var parts []string
+	for part := range n.parts() {
+		parts = append(parts, n.partName(part))
+	}
+	entries := eachEntry(parts, func(e *rsdoc.Entry, name string) {
+		*e = rsdoc.NewEntry(s.at(resourceListPart + name))
+		e.At, e.Completed = n.at, n.completed
+	})
+	return s.newDocument(fmt.Sprintf("i%x", int64(n.at)), n.at, head, entries)
+}
+
+// changeDocument is a Change List [12]. One that is open grows at its end.
+func (s *Source) changeDocument(l changeList, changes []event) text {
+	head := s.newHead(rsdoc.List, rsdoc.KindChangeList)
+	head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelIndex, s.at(changeListIndex)))
+	head.From, head.Until = l.from, l.until
+	modified := l.from
+	switch n := len(changes); {
+	case l.closed():
+		modified = l.until
+	case n > 0:
+		modified = changes[n-1].at
+	}
+	tag := fmt.Sprintf("l%x.%d.%t", int64(l.from), len(changes), l.closed())
+	return s.newDocument(tag, modified, head, s.eventEntries(changes))
+}
+
+// eventEntries are changes of resources, or documents of the framework.
+func (s *Source) eventEntries(events []event) iter.Seq[*rsdoc.Entry] {
+	return eachEntry(events, func(e *rsdoc.Entry, what event) {
+		if d := what.document; d != nil {
+			*e = rsdoc.NewEntry(d.loc)
+			e.Capability = d.kind
+			if d.index != "" {
+				e.Links = []rsdoc.Link{rsdoc.NewLink(rsdoc.RelIndex, d.index)}
+			}
+		} else {
+			s.describe(e, what.record)
+		}
+		e.Change, e.Datetime = what.kind, what.at
+	})
+}
+
+// changeIndexDocument is the Change List Index [12.2], which has no `until`.
+func (s *Source) changeIndexDocument() text {
+	s.mu.RLock()
+	lists := slices.Clone(s.journal.published())
+	modified, from := s.journal.open().from, s.journal.reaches()
+	archived := len(s.journal.archived) > 0
+	s.mu.RUnlock()
+	head := s.newHead(rsdoc.Index, rsdoc.KindChangeList)
+	if archived {
+		head.Links = append(head.Links, rsdoc.NewLink(rsdoc.RelArchives, s.at(changeListArchive)))
+	}
+	head.From = from
+	return s.newDocument(fmt.Sprintf("j%x", int64(modified)), modified, head, s.intervals(lists))
+}
+
+// archiveDocument lists the Change Lists that have left the index (Archives 2).
+func (s *Source) archiveDocument() (text, error) {
+	s.mu.RLock()
+	lists := slices.Clone(s.journal.archived)
+	modified := s.journal.open().from
+	s.mu.RUnlock()
+	if len(lists) == 0 {
+		return text{}, errAbsent
+	}
+	head := s.newHead(rsdoc.List, rsdoc.KindChangeListArchive)
+	return s.newDocument(fmt.Sprintf("a%x", int64(modified)), modified, head, s.intervals(lists)), nil
+}
+
+// intervals lists Change Lists, oldest first.
+func (s *Source) intervals(lists []changeList) iter.Seq[*rsdoc.Entry] {
+	return eachEntry(lists, func(e *rsdoc.Entry, l changeList) {
+		*e = rsdoc.NewEntry(s.at(changeListPart + l.name))
+		e.From, e.Until = l.from, l.until
+	})
+}
+
+// eachEntry writes what fill says about each of all. An entry is valid until the next.
+func eachEntry[T any](all []T, fill func(*rsdoc.Entry, T)) iter.Seq[*rsdoc.Entry] {
+	return func(yield func(*rsdoc.Entry) bool) {
+		var entry rsdoc.Entry
+		for _, one := range all {
+			if fill(&entry, one); !yield(&entry) {
+				return
+			}
+		}
+	}
+}
+
+// describe fills an entry with what is known about a resource, of a dead one its URI alone. It uses the slices again.
+func (s *Source) describe(entry *rsdoc.Entry, rec *record) {
+	digests := entry.Digests[:0]
+	*entry = rsdoc.NewEntry(s.URI(rec.name))
+	entry.Digests = digests
+	if rec.live {
+		entry.Digests = s.digests.append(digests, rec)
+		entry.Length, entry.Type, entry.LastMod = rec.length, s.mediaType(rec.name), seconds(rec.modified)
+	}
+}
+
+// seconds is a Last-Modified time, or none where W3C Datetime cannot write it.
+func seconds(unix int64) rsdoc.Micros {
+	if unix < -62_135_596_800 || unix > 253_402_300_799 {
+		return rsdoc.NoTime
+	}
+	return rsdoc.Micros(unix * 1_000_000)
+}
