@@ -133,12 +133,11 @@ func (f *folder) scan(ctx context.Context, first bool) error {
 		return fmt.Errorf("look at the folder to serve: %w", err)
 	}
 	w := &walk{folder: f, seen: map[*record]bool{}}
-	found, err := w.run(ctx)
-	if err != nil {
+	if err := w.run(ctx); err != nil {
 		return fmt.Errorf("look at the folder %s: %w", f.s.options.Dir, err)
 	}
-	slices.SortFunc(found, func(a, b *record) int { return cmp.Compare(a.name, b.name) })
-	f.apply(found, w, first)
+	slices.SortFunc(w.found, func(a, b *record) int { return cmp.Compare(a.name, b.name) })
+	f.apply(w, first)
 	return nil
 }
 
@@ -164,14 +163,14 @@ func (f *folder) reopen() error {
 
 // apply publishes deletions first: a file that has become a folder goes before the files in it come. The lock is taken
 // for each change, so that requests get in between.
-func (f *folder) apply(found []*record, w *walk, first bool) {
+func (f *folder) apply(w *walk, first bool) {
 	s := f.s
-	for _, rec := range f.gone(w) {
+	for _, rec := range w.gone() {
 		s.mu.Lock()
 		s.publish(&record{name: rec.name})
 		s.mu.Unlock()
 	}
-	for _, rec := range found {
+	for _, rec := range w.found {
 		s.mu.Lock()
 		old := s.catalog.find(rec.name)
 		if first || old != nil && old.live && old.sum == rec.sum && old.version == rec.version {
@@ -189,19 +188,6 @@ func (f *folder) apply(found []*record, w *walk, first bool) {
 		s.options.Logger.Info("left out of the Source", "symlinks", k.symlinks, "special", k.special,
 			"reserved", k.reserved, "unreadable", k.unreadable, "unsettled", k.unsettled)
 	}
-}
-
-// gone lists the files that are no longer there.
-func (f *folder) gone(w *walk) []*record {
-	f.s.mu.RLock()
-	defer f.s.mu.RUnlock()
-	var gone []*record
-	for _, rec := range f.s.catalog.all {
-		if rec != nil && rec.live && !w.seen[rec] && !w.under(rec.name) {
-			gone = append(gone, rec)
-		}
-	}
-	return gone
 }
 
 // hashFile reads one file; errChanging if it changes meanwhile.
@@ -230,24 +216,49 @@ func (f *folder) hashFile(name string) (*record, error) {
 // maxDepth is how deep folders may lie; each level holds one open file.
 const maxDepth = 512
 
-// walk is one scan of the folder: one goroutine reads folders, several hash what looks new.
+// walk is one scan of the folder. Nobody else changes the catalog meanwhile, so that it is read without a lock.
 type walk struct {
-	folder *folder
-	hashes *errgroup.Group
-
-	mu      sync.Mutex // guards what follows
+	folder  *folder
+	fresh   []string // files that look new
 	found   []*record
 	seen    map[*record]bool // still there, or not known to be gone
 	blocked []string         // folders that could not be read: nothing below them counts as gone (F11)
 	skipped leftOut
 }
 
-func (w *walk) run(ctx context.Context) ([]*record, error) {
-	w.hashes, ctx = errgroup.WithContext(ctx)
-	w.hashes.SetLimit(runtime.GOMAXPROCS(0))
-	err := w.read(ctx, w.folder.root, "", 0)
-	return w.found, errors.Join(w.hashes.Wait(), err)
+// run goes through the folders, then hashes what looks new.
+func (w *walk) run(ctx context.Context) error {
+	if err := w.read(ctx, w.folder.root, "", 0); err != nil {
+		return err
+	}
+	records, failures := make([]*record, len(w.fresh)), make([]error, len(w.fresh))
+	hashes, ctx := errgroup.WithContext(ctx)
+	hashes.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range w.fresh {
+		hashes.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			records[i], failures[i] = w.folder.hashFile(name)
+			return nil
+		})
+	}
+	if err := hashes.Wait(); err != nil {
+		return err
+	}
+	for i, name := range w.fresh {
+		if err := failures[i]; err != nil {
+			w.failed(name, err)
+			continue
+		}
+		w.keep(name)
+		w.found = append(w.found, records[i])
+	}
+	return nil
 }
+
+// keep notes that what is published under a name is not gone.
+func (w *walk) keep(name string) { w.seen[w.folder.s.catalog.find(name)] = true }
 
 // read goes through one folder. Only an error of the topmost one, or the end of ctx, ends the walk.
 func (w *walk) read(ctx context.Context, dir *os.Root, prefix string, depth int) error {
@@ -262,17 +273,17 @@ func (w *walk) read(ctx context.Context, dir *os.Root, prefix string, depth int)
 		name := prefix + e.Name()
 		switch t := e.Type(); {
 		case w.folder.s.reserved(name):
-			w.locked(func() { w.skipped.reserved++ })
+			w.skipped.reserved++
 		case t.IsDir():
 			if err := w.enter(ctx, dir, e.Name(), name+"/", depth+1); err != nil {
 				return err
 			}
 		case t&fs.ModeSymlink != 0:
-			w.locked(func() { w.skipped.symlinks++ })
+			w.skipped.symlinks++
 		case !t.IsRegular():
-			w.locked(func() { w.skipped.special++ })
+			w.skipped.special++
 		default:
-			w.file(ctx, dir, e.Name(), name)
+			w.file(dir, e.Name(), name)
 		}
 	}
 	return nil
@@ -290,64 +301,33 @@ func (w *walk) enter(ctx context.Context, dir *os.Root, base, prefix string, dep
 	return w.read(ctx, sub, prefix, depth)
 }
 
-func (w *walk) locked(note func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	note()
-}
-
 // file has a file hashed if it looks new.
-func (w *walk) file(ctx context.Context, dir *os.Root, base, name string) {
+func (w *walk) file(dir *os.Root, base, name string) {
 	info, err := dir.Lstat(base)
-	old := w.known(name)
 	if err != nil {
-		w.failed(old, name, err)
+		w.failed(name, err)
 		return
 	}
-	if old != nil {
+	if old := w.folder.s.catalog.find(name); old != nil && old.live {
 		if sig := old.content.(*file).sig; !sig.young && sig.same(signatureOf(info)) {
-			w.locked(func() { w.seen[old] = true })
+			w.keep(name)
 			return
 		}
 	}
-	w.hashes.Go(func() error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		found, err := w.folder.hashFile(name)
-		if err != nil {
-			w.failed(old, name, err)
-			return nil
-		}
-		w.locked(func() { w.found, w.seen[old] = append(w.found, found), true })
-		return nil
-	})
-}
-
-// known finds what is published under a name; nil: nothing.
-func (w *walk) known(name string) *record {
-	s := w.folder.s
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if rec := s.catalog.find(name); rec != nil && rec.live {
-		return rec
-	}
-	return nil
+	w.fresh = append(w.fresh, name)
 }
 
 // failed sorts out a file that could not be read: unless it is gone, it stays published as it was.
-func (w *walk) failed(old *record, name string, err error) {
+func (w *walk) failed(name string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	w.locked(func() {
-		w.seen[old] = true
-		if errors.Is(err, errChanging) {
-			w.skipped.unsettled++
-		} else {
-			w.skipped.unreadable++
-		}
-	})
+	w.keep(name)
+	if errors.Is(err, errChanging) {
+		w.skipped.unsettled++
+	} else {
+		w.skipped.unreadable++
+	}
 	w.folder.s.options.Logger.Debug("file left out", "name", name, "err", err)
 }
 
@@ -358,12 +338,17 @@ func (w *walk) unreadable(prefix string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	w.locked(func() {
-		w.blocked = append(w.blocked, prefix)
-		w.skipped.unreadable++
-	})
+	w.blocked = append(w.blocked, prefix)
+	w.skipped.unreadable++
 	w.folder.s.options.Logger.Debug("folder left out", "name", prefix, "err", err)
 	return nil
+}
+
+// gone lists the files that are no longer there.
+func (w *walk) gone() []*record {
+	return slices.DeleteFunc(alive(slices.Clone(w.folder.s.catalog.all)), func(rec *record) bool {
+		return w.seen[rec] || w.under(rec.name)
+	})
 }
 
 // under reports whether a name lies below a folder that could not be read.

@@ -101,7 +101,9 @@ func New(ctx context.Context, options Options) (*Source, error) {
 // Run publishes changes, closes Change Lists by age and notifies the hub, until ctx ends.
 func (s *Source) Run(ctx context.Context) error {
 	var work sync.WaitGroup
-	work.Go(func() { s.rotateByAge(ctx) })
+	if age := s.options.ChangeListEvery; age > 0 {
+		work.Go(func() { repeat(ctx, age, s.rotateByAge) })
+	}
 	for _, c := range s.channels() {
 		work.Go(func() { c.run(ctx) })
 	}
@@ -127,22 +129,24 @@ func (s *Source) Close() error {
 }
 
 // rotateByAge closes the open Change List at its age, unless it has no entries.
-func (s *Source) rotateByAge(ctx context.Context) {
-	if s.options.ChangeListEvery == 0 {
-		return
+func (s *Source) rotateByAge() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.journal.open(); l.last > l.first {
+		s.rotate()
 	}
-	ticker := time.NewTicker(s.options.ChangeListEvery)
+}
+
+// repeat does something again and again until ctx ends.
+func repeat(ctx context.Context, every time.Duration, what func()) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			s.mu.Lock()
-			if l := s.journal.open(); l.last > l.first {
-				s.rotate()
-			}
-			s.mu.Unlock()
+			what()
 		}
 	}
 }

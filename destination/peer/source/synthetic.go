@@ -201,19 +201,12 @@ func (m *generator) run(ctx context.Context) {
 	if m.Rate == 0 {
 		return
 	}
-	ticker := time.NewTicker(max(10*time.Millisecond, time.Duration(float64(time.Second)/m.Rate)))
-	defer ticker.Stop()
 	begin, done := time.Now(), 0
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			due := int(time.Since(begin).Seconds() * m.Rate)
-			m.step(due - done)
-			done = due
-		}
-	}
+	repeat(ctx, max(10*time.Millisecond, time.Duration(float64(time.Second)/m.Rate)), func() {
+		due := int(time.Since(begin).Seconds() * m.Rate)
+		m.step(due - done)
+		done = due
+	})
 }
 
 // step makes n changes. What the n-th since New is depends on the options alone.
