@@ -22,11 +22,9 @@ import (
 )
 
 const (
-	formMost    = 64 << 10 // bytes of a subscriber's or publisher's form
-	readTime    = 30 * time.Second
-	openTime    = 5 * time.Second
-	comeBack    = "2" // seconds
-	comeBackLot = "60"
+	formMost = 64 << 10 // bytes of a subscriber's or publisher's form
+	readTime = 30 * time.Second
+	openTime = 5 * time.Second
 )
 
 // connections is how many clients there may be; those that ask nothing make room (P8).
@@ -62,7 +60,7 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed,
 			"a hub answers POST only: hub.mode=subscribe, unsubscribe or publish, or content to relay")
 	case !h.open(r.Context()):
-		h.fail(w, errStopping)
+		fail(w, errStopping)
 	default:
 		h.dispatch(w, r)
 	}
@@ -74,20 +72,64 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	http.Error(w, why, status)
 }
 
-// fail answers for what may work later.
-func (h *Hub) fail(w http.ResponseWriter, err error) {
-	wait := comeBack
+// refusal is why something is not done, fit for the answer.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (e *refusal) Error() string { return e.text }
+
+func refusing(status int, text string) error { return &refusal{status, text} }
+
+// Why a request is not served, or not yet: 503 may work later.
+var (
+	errStopping     = refusing(503, "the hub is not running: try again")
+	errTooMany      = refusing(503, "too many requests wait to be verified: try again")
+	errUnrecorded   = refusing(503, "the hub cannot write its state: try again")
+	errCrowded      = refusing(503, "this hub has all the subscriptions that it can bear: try again later")
+	errCrowdedTopic = refusing(503, "hub.topic has all the subscriptions that this hub bears for one: try again later")
+	errCrowdedHost  = refusing(503, "hub.callback: its host has all the subscriptions "+
+		"that this hub bears for one: try again later")
+
+	errNotServed = refusing(403, "this hub does not serve the topic")
+	errNoToken   = refusing(401,
+		"this hub takes content from publishers with its token only: send Authorization: Bearer")
+	errNotLocal = refusing(403, "this hub takes content from publishers on its own machine only; "+
+		"it has no publisher token")
+	errForwarded = refusing(403, "this hub has no publisher token, "+
+		"so it takes no content that came through a proxy or a browser")
+	errNotNamed = refusing(403, "the topic does not name this hub as its hub")
+	errNotAsked = refusing(403, "the topic cannot be asked whether this is its hub")
+
+	// Outcomes of a verification, for a subscriber of PubSubHubbub 0.3.
+	errUnconfirmed = refusing(409, "the callback did not confirm")
+	errUnreachable = refusing(409, "the callback could not be reached")
+)
+
+func isCrowded(err error) bool {
+	return errors.Is(err, errCrowded) || errors.Is(err, errCrowdedTopic) || errors.Is(err, errCrowdedHost)
+}
+
+// fail answers that something is not done; why the state failed is not for strangers.
+func fail(w http.ResponseWriter, err error) {
+	why, known := errors.AsType[*refusal](err)
+	wait := "2" // seconds
 	if isCrowded(err) || errors.Is(err, store.ErrFull) {
-		wait = comeBackLot
+		wait = "60"
 	}
-	w.Header().Set("Retry-After", wait)
-	text := errUnrecorded.Error() // errors of the state are not for strangers
-	for _, known := range []error{errStopping, errTooMany, errCrowded, errCrowdedTopic, errCrowdedHost} {
-		if errors.Is(err, known) {
-			text = known.Error()
-		}
+	if !known {
+		err = errUnrecorded
 	}
-	http.Error(w, text, http.StatusServiceUnavailable)
+	switch {
+	case !known, why.status == http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", wait)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	case why.status == http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="hub"`)
+	}
+	refuse(w, why.status, err.Error())
 }
 
 // open reports whether the hub is running; while it reads its state, the request waits a little.
@@ -150,13 +192,13 @@ func (h *Hub) form(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 	q := &request{form: f, client: r.RemoteAddr, sync: f.Verify == "sync"}
 	if f.Mode == websub.ModeSubscribe && !h.o.served(f.Topic) {
-		if q.denied = notServed; q.sync {
-			http.Error(w, notServed, http.StatusConflict)
+		if q.denied = errNotServed.Error(); q.sync {
+			http.Error(w, q.denied, http.StatusConflict)
 			return
 		}
 	}
 	if err := h.enqueue(q); err != nil {
-		h.fail(w, err)
+		fail(w, err)
 		return
 	}
 	if !q.sync {
@@ -174,7 +216,7 @@ func (h *Hub) await(ctx context.Context, w http.ResponseWriter, q *request) {
 		case err == nil:
 			w.WriteHeader(http.StatusNoContent)
 		case errors.Is(err, errStopping), errors.Is(err, errUnrecorded):
-			h.fail(w, err)
+			fail(w, err)
 		default:
 			http.Error(w, err.Error(), http.StatusConflict)
 		}

@@ -18,18 +18,6 @@ import (
 	"resyncd/destination/websub"
 )
 
-// Why a publisher may not push content.
-var (
-	errNotServed = errors.New(notServed)
-	errNoToken   = errors.New("this hub takes content from publishers with its token only: send Authorization: Bearer")
-	errNotLocal  = errors.New("this hub takes content from publishers on its own machine only; " +
-		"it has no publisher token")
-	errForwarded = errors.New("this hub has no publisher token, " +
-		"so it takes no content that came through a proxy or a browser")
-	errNotNamed = errors.New("the topic does not name this hub as its hub")
-	errNotAsked = errors.New("the topic cannot be asked whether this is its hub")
-)
-
 // mayPush decides whether a request may bring content for a topic: the publisher must be known, or with
 // Options.TrustTopics the topic must name this hub (H-17).
 func (h *Hub) mayPush(r *http.Request, topic string) error {
@@ -171,7 +159,7 @@ func (h *Hub) isNamed(hubs []string) bool {
 func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 	for _, topic := range f.Topics {
 		if !h.o.served(topic) {
-			http.Error(w, fmt.Sprintf("%s: %.200q", notServed, topic), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("%s: %.200q", errNotServed.Error(), topic), http.StatusForbidden)
 			return
 		}
 	}
@@ -193,7 +181,7 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, f *form) {
 	h.mu.Unlock()
 	if len(c.Pings) > 0 {
 		if err := h.commit(r.Context(), &c); err != nil {
-			h.fail(w, err)
+			fail(w, err)
 			return
 		}
 	}
@@ -217,7 +205,7 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 		return
 	}
 	if err := h.mayPush(r, topic); err != nil {
-		h.refusePush(w, err)
+		fail(w, err)
 		return
 	}
 	if coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding != "" && coding != "identity" {
@@ -226,7 +214,7 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 		return
 	}
 	if !h.places.bodies.enter(r.Context(), h.halt) {
-		h.fail(w, errStopping)
+		fail(w, errStopping)
 		return
 	}
 	defer h.places.bodies.leave()
@@ -242,23 +230,9 @@ func (h *Hub) push(w http.ResponseWriter, r *http.Request, selves []string) {
 		links := websub.ParseLinks(r.Header.Values("Link"), nil)
 		note := h.notification(topic, r.Header.Get("Content-Type"), links, body, sha256.Sum256(body))
 		if err := h.commit(r.Context(), &hubstate.Commit{Notifications: []*hubstate.Notification{note}}); err != nil {
-			h.fail(w, err)
+			fail(w, err)
 			return
 		}
 	}
 	w.WriteHeader(http.StatusAccepted)
-}
-
-// refusePush answers a publisher that may not push.
-func (h *Hub) refusePush(w http.ResponseWriter, err error) {
-	status := http.StatusForbidden
-	switch {
-	case errors.Is(err, errStopping):
-		h.fail(w, err)
-		return
-	case errors.Is(err, errNoToken):
-		w.Header().Set("WWW-Authenticate", `Bearer realm="hub"`)
-		status = http.StatusUnauthorized
-	}
-	refuse(w, status, err.Error())
 }

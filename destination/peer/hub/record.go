@@ -17,8 +17,6 @@ const (
 	badCommits    = 20 // in a row, but for a full disk, after which Run gives up: reopening may help (F10)
 )
 
-var errStopping = errors.New("the hub is not running: try again")
-
 // writes are what the hub has to write to its state. Hub.mu guards moved and bad.
 type writes struct {
 	moved   map[*subscription]bool // whose progress is not recorded yet

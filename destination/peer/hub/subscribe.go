@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,26 +17,6 @@ const verifyTimeout = 10 * time.Second
 
 // verifyAgain are the waits before a request is verified once more, where the callback could not be reached (H-05).
 var verifyAgain = [...]time.Duration{time.Second, 4 * time.Second, 20 * time.Second}
-
-// notServed is why topics outside of Options.TopicPrefixes are denied.
-const notServed = "this hub does not serve the topic"
-
-// Outcomes of a verification, fit for the answer to a subscriber of PubSubHubbub 0.3.
-var (
-	errUnconfirmed = errors.New("the callback did not confirm")
-	errUnreachable = errors.New("the callback could not be reached")
-	errTooMany     = errors.New("too many requests wait to be verified: try again")
-	errUnrecorded  = errors.New("the hub cannot write its state: try again")
-
-	errCrowded      = errors.New("this hub has all the subscriptions that it can bear: try again later")
-	errCrowdedTopic = errors.New("hub.topic has all the subscriptions that this hub bears for one: try again later")
-	errCrowdedHost  = errors.New("hub.callback: its host has all the subscriptions " +
-		"that this hub bears for one: try again later")
-)
-
-func isCrowded(err error) bool {
-	return errors.Is(err, errCrowded) || errors.Is(err, errCrowdedTopic) || errors.Is(err, errCrowdedHost)
-}
 
 // enqueue has a request verified, after those of the same pair that came before.
 func (h *Hub) enqueue(q *request) error {
@@ -311,9 +290,9 @@ func (h *Hub) sweep(ctx context.Context) {
 	h.requests.existing.tidy()
 	h.mu.Unlock()
 	h.end(ctx, over, "its lease is over", func(sub *subscription) bool { return sub.Expires <= now })
-	h.end(ctx, refused, notServed, always)
+	h.end(ctx, refused, errNotServed.Error(), always)
 	for _, sub := range refused {
-		h.deny(sub.Callback, sub.topic.URL, "", notServed)
+		h.deny(sub.Callback, sub.topic.URL, "", errNotServed.Error())
 	}
 }
 
