@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"resyncd/destination/rsdoc"
@@ -98,29 +97,18 @@ type snapshot struct {
 	changes       int // that it contains
 }
 
-// snapshots are the current Resource List and the one before, which may still be read.
-type snapshots struct {
-	mu                sync.Mutex // taken before the Source's lock
-	current, previous *snapshot
-}
-
 // resourceList returns the current Resource List, a new one if that is due. The published Change Lists reach back to
 // it.
 func (s *Source) resourceList() *snapshot {
-	s.lists.mu.Lock()
-	defer s.lists.mu.Unlock()
 	s.mu.Lock()
-	current := s.lists.current
+	defer s.mu.Unlock()
+	current := s.lists[0]
 	if current != nil && !s.due(current) {
-		s.mu.Unlock()
 		return current
 	}
 	next := &snapshot{at: s.clock.tick(), size: s.options.ListSize, changes: s.journal.total()}
-	all := slices.Clone(s.catalog.all)
-	next.completed = s.clock.tick()
-	s.mu.Unlock()
-	next.records = alive(all)
-	s.lists.previous, s.lists.current = current, next
+	next.records, next.completed = alive(slices.Clone(s.catalog.all)), s.clock.tick()
+	s.lists = [2]*snapshot{next, current}
 	s.announceList(next, current)
 	return next
 }
@@ -154,10 +142,10 @@ func (n *snapshot) partName(part int) string { return fmt.Sprintf("%s-%05d.xml",
 
 // part finds a part of the current Resource List or the one before.
 func (s *Source) part(name string) (*snapshot, int, bool) {
-	s.lists.mu.Lock()
-	defer s.lists.mu.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	part := numberIn(name) - 1
-	for _, n := range []*snapshot{s.lists.current, s.lists.previous} {
+	for _, n := range s.lists {
 		if n != nil && n.parts() > 1 && part >= 0 && part < n.parts() && n.partName(part) == name {
 			return n, part, true
 		}

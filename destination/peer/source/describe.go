@@ -106,29 +106,21 @@ func ParseHashes(list string) ([]rsdoc.Algorithm, error) {
 	return out, nil
 }
 
-// digester computes what is published about a body. SHA-256 is always computed: it is the ETag.
-type digester struct {
-	published []rsdoc.Algorithm
-	buffers   sync.Pool
-}
+var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-func newDigester(published []rsdoc.Algorithm) *digester {
-	return &digester{published: published, buffers: sync.Pool{New: func() any { return new([64 << 10]byte) }}}
-}
-
-// fill reads r to its end and sets the length and the sums of rec.
-func (d *digester) fill(rec *record, r io.Reader) error {
+// fill reads r to its end and sets the length and the sums of rec. SHA-256 is always computed: it is the ETag.
+func (s *Source) fill(rec *record, r io.Reader) error {
 	main := sha256.New()
 	all := []io.Writer{main}
 	var others []hash.Hash
-	for _, a := range d.published {
+	for _, a := range s.options.Hashes {
 		if a != rsdoc.SHA256 {
 			h := a.New()
 			all, others = append(all, h), append(others, h)
 		}
 	}
-	buf := d.buffers.Get().(*[64 << 10]byte)
-	defer d.buffers.Put(buf)
+	buf := buffers.Get().(*[64 << 10]byte)
+	defer buffers.Put(buf)
 	var err error
 	// Without the struct, files would be copied through a buffer of their own.
 	if rec.length, err = io.CopyBuffer(io.MultiWriter(all...), struct{ io.Reader }{r}, buf[:]); err != nil {
@@ -143,10 +135,10 @@ func (d *digester) fill(rec *record, r io.Reader) error {
 	return nil
 }
 
-// append adds the published digests of rec to dst, in the order asked for.
-func (d *digester) append(dst []rsdoc.Digest, rec *record) []rsdoc.Digest {
+// appendDigests adds the published digests of rec to dst, in the order asked for.
+func (s *Source) appendDigests(dst []rsdoc.Digest, rec *record) []rsdoc.Digest {
 	sums := rec.sums
-	for _, a := range d.published {
+	for _, a := range s.options.Hashes {
 		digest := rsdoc.Digest{Alg: a}
 		if a == rsdoc.SHA256 {
 			copy(digest.Sum[:], rec.sum[:])

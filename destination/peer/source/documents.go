@@ -258,7 +258,7 @@ func (s *Source) describe(entry *rsdoc.Entry, rec *record) {
 	*entry = rsdoc.NewEntry(s.URI(rec.name))
 	entry.Digests = digests
 	if rec.live {
-		entry.Digests = s.digests.append(digests, rec)
+		entry.Digests = s.appendDigests(digests, rec)
 		entry.Length, entry.Type, entry.LastMod = rec.length, s.mediaType(rec.name), seconds(rec.modified)
 	}
 }

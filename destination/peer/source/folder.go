@@ -198,7 +198,7 @@ func (f *folder) hashFile(name string) (*record, error) {
 	}
 	defer opened.Close()
 	rec := &record{name: name, live: true, content: &file{f, before}}
-	if err := f.s.digests.fill(rec, opened); err != nil {
+	if err := f.s.fill(rec, opened); err != nil {
 		return nil, fmt.Errorf("hash %q: %w", name, err)
 	}
 	info, err := opened.Stat()

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -234,6 +235,8 @@ func (s *Source) serveText(w http.ResponseWriter, r *http.Request, t text) {
 	}
 }
 
+var gzips sync.Pool
+
 func (s *Source) send(w io.Writer, t text, compress bool) error {
 	switch {
 	case t.write == nil:
@@ -242,11 +245,11 @@ func (s *Source) send(w io.Writer, t text, compress bool) error {
 	case !compress:
 		return t.write(w)
 	}
-	z, ok := s.gzips.Get().(*gzip.Writer)
+	z, ok := gzips.Get().(*gzip.Writer)
 	if !ok {
 		z, _ = gzip.NewWriterLevel(w, gzip.BestSpeed) // a level that exists
 	}
-	defer s.gzips.Put(z)
+	defer gzips.Put(z)
 	z.Reset(w)
 	if err := t.write(z); err != nil {
 		return err

@@ -190,11 +190,9 @@ func (s *Source) rotate() {
 	}
 }
 
-// announceList announces a new Resource List; the caller holds s.lists.mu. A list that is taken anew for each reader is
+// announceList announces a new Resource List; the caller holds the lock. A list that is taken anew for each reader is
 // not announced: each announcement would bring the reader that makes the next.
 func (s *Source) announceList(n, before *snapshot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case s.listAge() <= 0:
 	case n.parts() > 1:

@@ -23,18 +23,16 @@ import (
 // Source is one living Source, for many goroutines.
 type Source struct {
 	options Options
-	host    string // of the base URI
-	digests *digester
+	host    string       // of the base URI
 	begin   rsdoc.Micros // in every ETag of a document: a restart never repeats one
-	lists   snapshots
 	backend backend
-	gzips   sync.Pool
 
 	// mu guards what is published. A change comes with its bytes or after them.
 	mu      sync.RWMutex
 	clock   clock
 	catalog catalog
 	journal *journal
+	lists   [2]*snapshot // the current Resource List, and the one before, which may still be read
 
 	changeFeed *webFeed
 	recordFeed *webFeed // nil without records
@@ -75,7 +73,7 @@ func New(ctx context.Context, options Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("base URI: %w", err)
 	}
-	s := &Source{options: o, digests: newDigester(o.Hashes), clock: clock{now: o.Now}, host: base.Host}
+	s := &Source{options: o, clock: clock{now: o.Now}, host: base.Host}
 	s.begin = s.clock.tick()
 	s.journal = newJournal(o, s.begin)
 	s.catalog = catalog{slots: map[string]int{}, most: maxTombstones}

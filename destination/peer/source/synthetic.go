@@ -32,7 +32,7 @@ func (s *Source) Put(name string, body []byte) error {
 		return fmt.Errorf("put %q: not a name that a URI path can have here", name)
 	}
 	rec := &record{name: name, live: true, content: memory(body)}
-	if err := s.digests.fill(rec, bytes.NewReader(body)); err != nil {
+	if err := s.fill(rec, bytes.NewReader(body)); err != nil {
 		return fmt.Errorf("put %q: %w", name, err)
 	}
 	s.mu.Lock()
@@ -187,7 +187,7 @@ func (s *Source) makeResources(ctx context.Context) error {
 func (m *generator) record(number int, version, modified int64) *record {
 	r := &record{name: m.Name(number), live: true, version: version, modified: modified, content: m}
 	// Reading letters cannot fail.
-	_ = m.s.digests.fill(r, m.Content(number, version))
+	_ = m.s.fill(r, m.Content(number, version))
 	return r
 }
 
