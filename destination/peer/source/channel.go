@@ -376,20 +376,19 @@ type topic struct {
 	body   []byte
 	at     rsdoc.Micros
 	number uint64
-	// read is closed when somebody fetches the body.
+	// read is closed when somebody fetches the body; nil: somebody has, or there is none.
 	read chan struct{}
-	done bool // read is closed
 }
 
 // show replaces the body. Nobody fetches it while build works, which gets whether the present one was fetched.
 func (t *topic) show(build func(fetched bool) ([]byte, rsdoc.Micros, error)) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	body, at, err := build(t.read == nil || t.done)
+	body, at, err := build(t.read == nil)
 	if err != nil {
 		return nil, err
 	}
-	t.body, t.at, t.read, t.done = body, at, make(chan struct{}), false
+	t.body, t.at, t.read = body, at, make(chan struct{})
 	t.number++
 	return body, nil
 }
@@ -403,9 +402,9 @@ func (t *topic) fetched() <-chan struct{} {
 func (t *topic) current(fetch bool) (body []byte, at rsdoc.Micros, number uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if fetch && t.read != nil && !t.done {
+	if fetch && t.read != nil {
 		close(t.read)
-		t.done = true
+		t.read = nil
 	}
 	return t.body, t.at, t.number
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -62,17 +61,15 @@ func (r *records) publish(edits []*feed.Edit) {
 // maxRecords bounds a file of edits, which are held in memory (P8).
 const maxRecords = 1_000_000
 
-// run scans the file until ctx ends. A young one may be half written, which is no failure.
-func (r *records) run(ctx context.Context) {
-	r.s.watch(ctx, "records", func() error {
-		err := r.scan()
-		r.scanning.Lock()
-		defer r.scanning.Unlock()
-		if r.sig.young {
-			return nil
-		}
-		return err
-	})
+// settled is scan without the failures of a young file, which may be half written.
+func (r *records) settled() error {
+	err := r.scan()
+	r.scanning.Lock()
+	defer r.scanning.Unlock()
+	if r.sig.young {
+		return nil
+	}
+	return err
 }
 
 // scan reads the file if it looks different, and publishes the edits that are new in it.

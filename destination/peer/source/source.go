@@ -105,8 +105,8 @@ func (s *Source) Run(ctx context.Context) error {
 	for _, c := range s.channels() {
 		work.Go(func() { c.run(ctx) })
 	}
-	if s.options.Records != "" {
-		work.Go(func() { s.records.run(ctx) })
+	if s.records != nil {
+		work.Go(func() { s.watch(ctx, "records", s.records.settled) })
 	}
 	if s.backend != nil {
 		work.Go(func() { s.backend.run(ctx) })

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"resyncd/destination/feed"
 )
 
 // Set is what goes wrong, each field under its key; nil is nothing. Which request is hit depends on the seed, the path
@@ -162,4 +164,149 @@ func (f *Set) choose(set *HTTP, path string) (fault, uint64) {
 		p -= chance
 	}
 	return faultNone, 0
+}
+
+// Notify is what goes wrong with notifications: N hits each Nth. Where several hit one, the first in this order wins.
+type Notify struct {
+	Drop    int `fault:"drop"`    // not sent at all
+	Double  int `fault:"double"`  // sent twice
+	Shuffle int `fault:"shuffle"` // sent after the next one, or a second later where none follows
+	Forge   int `fault:"forge"`   // says that everything it is about was deleted
+}
+
+// ErrDropped is why a notification was not sent.
+var ErrDropped = errors.New("dropped on purpose")
+
+// shuffleWait is how long a notification is kept back where no other follows.
+const shuffleWait = time.Second
+
+// Line does the faults of one channel, in order. It is for one goroutine.
+type Line[T any] struct {
+	faults Notify
+	forge  func(T) T
+	count  int
+	held   *T // shuffled: waits for the next one
+}
+
+// NewLine makes a Line; forge makes a notification say that everything it is about was deleted.
+func NewLine[T any](f *Set, forge func(T) T) Line[T] {
+	if f == nil {
+		return Line[T]{}
+	}
+	return Line[T]{faults: f.Notify, forge: forge}
+}
+
+// Sending is one notification to send, or with Err one that is not sent.
+type Sending[T any] struct {
+	What T
+	Err  error
+}
+
+// Pass returns what is sent in the place of a notification.
+func (l *Line[T]) Pass(n T) []Sending[T] {
+	l.count++
+	each := func(n int) bool { return n > 0 && l.count%n == 0 }
+	out := []Sending[T]{{What: n}}
+	switch {
+	case each(l.faults.Drop):
+		out[0].Err = ErrDropped
+	case each(l.faults.Double):
+		out = append(out, out[0])
+	case each(l.faults.Shuffle) && l.held == nil:
+		l.held = &n
+		return nil
+	case each(l.faults.Forge):
+		out[0].What = l.forge(n)
+	}
+	if l.held != nil {
+		out = append(out, l.Release())
+	}
+	return out
+}
+
+// Late tells, after a while, that a notification is still kept back; nil where none is.
+func (l *Line[T]) Late() <-chan time.Time {
+	if l.held == nil {
+		return nil
+	}
+	return time.After(shuffleWait)
+}
+
+// Release gives out the one that is kept back.
+func (l *Line[T]) Release() Sending[T] {
+	s := Sending[T]{What: *l.held}
+	l.held = nil
+	return s
+}
+
+// Feed is what is wrong with the feeds.
+type Feed struct {
+	// Limit is how many entries a current document shows, although its archives are laid out for more; 0: no fault.
+	Limit     int  `fault:"limit"`
+	NoArchive bool `fault:"archive"`
+	// Undated and RSS are faults of the feed of changes alone.
+	Undated bool `fault:"undated"`
+	RSS     bool `fault:"rss"`
+	// Links is "header" or "body" where hub and self are named nowhere else. Empty: in both.
+	Links string `fault:"links"`
+	// Type is a media type that is not that of the feed.
+	Type string `fault:"type"`
+}
+
+// The values of Feed.Links.
+const (
+	linksInHeader = "header"
+	linksInBody   = "body"
+)
+
+// OfChanges are the faults of the feed of changes.
+func (f *Set) OfChanges() Feed {
+	if f == nil {
+		return Feed{}
+	}
+	return f.Feed
+}
+
+// OfRecords are the faults of the record feed.
+func (f *Set) OfRecords() Feed {
+	out := f.OfChanges()
+	out.Undated, out.RSS = false, false
+	return out
+}
+
+// LinksInHeader reports whether hub and self are named in the header.
+func (f Feed) LinksInHeader() bool { return f.Links != linksInBody }
+
+// Head spoils the head of a document.
+func (f Feed) Head(d *feed.Document) {
+	if f.Links == linksInHeader {
+		d.Self, d.Hubs = "", nil
+	}
+}
+
+// Date is what an entry says instead of when it was updated.
+func (f Feed) Date(t time.Time) time.Time {
+	if f.Undated {
+		return time.Time{}
+	}
+	return t
+}
+
+// Write writes a document; site is the page that it belongs to.
+func (f Feed) Write(w io.Writer, d *feed.Document, site string) error {
+	if f.RSS {
+		return feed.WriteRSS(w, d, site)
+	}
+	return feed.Write(w, d)
+}
+
+// MediaType is what a document is served and pushed as.
+func (f Feed) MediaType() string {
+	switch {
+	case f.Type != "":
+		return f.Type
+	case f.RSS:
+		return "application/rss+xml"
+	}
+	return "application/atom+xml"
 }
