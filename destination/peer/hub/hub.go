@@ -182,7 +182,11 @@ func (h *Hub) stop() {
 	h.phase = stopping
 	close(h.halt)
 	h.registry.stopTimers()
-	h.requests.answerAll(errStopping)
+	for _, chain := range h.requests.chains {
+		for _, q := range chain {
+			q.answer(errStopping)
+		}
+	}
 }
 
 func stopTimer(t *time.Timer) {

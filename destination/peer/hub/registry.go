@@ -233,62 +233,6 @@ func newRequests(perSecond float64) requests {
 	}
 }
 
-// add adds a request; first: no other of its pair waits.
-func (r *requests) add(q *request, exists bool) (first bool, err error) {
-	q.done, q.newer, q.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
-	queue := r.new
-	if exists {
-		queue = r.existing
-	}
-	chain := r.chains[q.key()]
-	if len(chain) >= chainMost {
-		return false, errTooMany
-	}
-	for _, name := range sharesOf(q.client, q.form.Callback) {
-		q.turns = append(q.turns, queue.share(name))
-	}
-	q.turns = append(q.turns, &queue.turn)
-	for _, t := range q.turns {
-		if t.waiting >= t.most {
-			return false, errTooMany
-		}
-	}
-	r.chains[q.key()] = append(chain, q)
-	q.count(1)
-	if n := len(chain); n > 0 {
-		close(chain[n-1].newer)
-	}
-	return len(chain) == 0, nil
-}
-
-// next drops the first requests of a pair and returns the one behind them.
-func (r *requests) next(key pair, drop int) *request {
-	chain := r.chains[key]
-	for _, q := range chain[:drop] {
-		q.count(-1)
-	}
-	if chain = chain[drop:]; len(chain) == 0 {
-		delete(r.chains, key)
-		return nil
-	}
-	r.chains[key] = chain
-	return chain[0]
-}
-
-func (r *requests) answerAll(err error) {
-	for _, chain := range r.chains {
-		for _, q := range chain {
-			q.answer(err)
-		}
-	}
-}
-
-// settled notes that a request is recorded, or never will be.
-func (r *requests) settled(q *request) {
-	delete(r.asking, q)
-	close(q.over)
-}
-
 // awaitNew has a publisher wait for subscribers that were asked just now: they count themselves as subscribed already.
 // The wait is short, so that silence does not hold the publisher up.
 func (h *Hub) awaitNew(ctx context.Context, topic string) {

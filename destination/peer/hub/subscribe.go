@@ -30,16 +30,37 @@ func (h *Hub) add(q *request) error {
 	if h.phase != running {
 		return errStopping
 	}
+	queue := h.requests.existing
+	if h.registry.find(q.key()) == nil {
+		queue = h.requests.new
+	}
 	if h.isNew(q) {
 		if err := h.registry.room(q.key(), &h.o); err != nil {
 			return err
 		}
 	}
-	first, err := h.requests.add(q, h.registry.find(q.key()) != nil)
-	if err == nil && first {
+	chain := h.requests.chains[q.key()]
+	if len(chain) >= chainMost {
+		return errTooMany
+	}
+	for _, name := range sharesOf(q.client, q.form.Callback) {
+		q.turns = append(q.turns, queue.share(name))
+	}
+	q.turns = append(q.turns, &queue.turn)
+	for _, t := range q.turns {
+		if t.waiting >= t.most {
+			return errTooMany
+		}
+	}
+	q.count(1)
+	q.done, q.newer, q.over = make(chan error, 1), make(chan struct{}), make(chan struct{})
+	h.requests.chains[q.key()] = append(chain, q)
+	if n := len(chain); n > 0 {
+		close(chain[n-1].newer)
+	} else {
 		h.start(func(ctx context.Context) { h.follow(ctx, q.key()) })
 	}
-	return err
+	return nil
 }
 
 // deny notifies a callback that it is not, or no longer, subscribed (H-09).
@@ -64,10 +85,19 @@ func (h *Hub) follow(ctx context.Context, key pair) {
 func (h *Hub) next(key pair, drop int) *request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	chain := h.requests.chains[key]
 	if h.phase != running {
-		drop = len(h.requests.chains[key])
+		drop = len(chain)
 	}
-	return h.requests.next(key, drop)
+	for _, q := range chain[:drop] {
+		q.count(-1)
+	}
+	if chain = chain[drop:]; len(chain) == 0 {
+		delete(h.requests.chains, key)
+		return nil
+	}
+	h.requests.chains[key] = chain
+	return chain[0]
 }
 
 // handle verifies one request and does what was asked for (H-04 to H-08).
@@ -75,7 +105,8 @@ func (h *Hub) handle(ctx context.Context, q *request) (err error) {
 	defer func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.requests.settled(q)
+		delete(h.requests.asking, q)
+		close(q.over)
 	}()
 	lease := h.o.grant(q.form.Lease)
 	why := ""
