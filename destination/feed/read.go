@@ -180,48 +180,26 @@ const (
 	maxText        = 2 << 10 // bytes of the feed's id
 )
 
+// element takes what an element of the feed itself says.
 func (r *reader) element(n *node) {
 	h := r.head
-	if n.name(atomVocabulary) == "link" {
-		r.link(n)
-		return
-	}
-	if r.linksOnly {
-		return
-	}
-	switch n.name(history) {
-	case "archive":
-		h.Archive = true
-	case "complete":
-		h.Complete = true
-	}
-	own := atomVocabulary
-	if r.p.kind == RSS {
-		own = rssVocabulary
-	}
-	switch n.name(own) {
-	case "id":
-		r.id(n)
-	case "updated", "modified", "lastbuilddate", "pubdate":
-		r.date(n)
-	}
-	if n.name(dublinCore) == "date" || own == rssVocabulary && n.name(atomVocabulary) == "updated" {
-		r.date(n)
-	}
-	if own == rssVocabulary && n.name(atomVocabulary) == "id" {
-		r.id(n)
-	}
-}
-
-func (r *reader) id(n *node) {
-	if s := strings.TrimSpace(n.content()); r.head.ID == "" && len(s) <= maxText {
-		r.head.ID = s
-	}
-}
-
-func (r *reader) date(n *node) {
-	if r.head.Updated.IsZero() {
-		r.head.Updated = parseDate(n.content())
+	switch name := strings.ToLower(n.local); n.vocabulary {
+	case history:
+		h.Archive = h.Archive || name == "archive"
+		h.Complete = h.Complete || name == "complete"
+	case atomVocabulary, rssVocabulary, dublinCore:
+		switch name {
+		case "link":
+			r.link(n)
+		case "id":
+			if s := strings.TrimSpace(n.content()); h.ID == "" && len(s) <= maxText {
+				h.ID = s
+			}
+		case "updated", "modified", "lastbuilddate", "pubdate", "date":
+			if h.Updated.IsZero() {
+				h.Updated = parseDate(n.content())
+			}
+		}
 	}
 }
 
@@ -229,7 +207,7 @@ func (r *reader) date(n *node) {
 func (r *reader) link(n *node) {
 	h := r.head
 	href := strings.TrimSpace(n.attr("href"))
-	if href == "" || len(href) > maxReference {
+	if n.vocabulary != atomVocabulary || href == "" || len(href) > maxReference {
 		return
 	}
 	href = n.at.resolve(href)
