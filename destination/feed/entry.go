@@ -53,7 +53,7 @@ type elementName struct {
 	local      string
 }
 
-// Where the dates of entries are, best first.
+// Where the dates and authors of entries are, best first.
 var (
 	atomChanged = []elementName{
 		{atomVocabulary, "updated"}, {atomVocabulary, "modified"}, {dublinTerms, "modified"}, {dublinCore, "date"},
@@ -62,8 +62,19 @@ var (
 		{atomVocabulary, "published"}, {atomVocabulary, "issued"}, {atomVocabulary, "created"},
 	}
 	rssChanged  = []elementName{{atomVocabulary, "updated"}, {dublinTerms, "modified"}, {dublinCore, "date"}}
+	rssAuthors  = []elementName{{rssVocabulary, "author"}, {dublinCore, "creator"}, {itunes, "author"}}
 	rssAppeared = []elementName{{rssVocabulary, "pubdate"}, {atomVocabulary, "published"}}
 )
+
+// first is the child with the first of the names that there is, nil for none.
+func (n *node) first(names ...elementName) *node {
+	for _, name := range names {
+		if k := n.child(name.vocabulary, name.local); k != nil {
+			return k
+		}
+	}
+	return nil
+}
 
 // setDates takes the first usable date of each kind.
 func (e *Entry) setDates(n *node, changed, appeared []elementName) {
@@ -96,18 +107,12 @@ func firstDate(n *node, names []elementName) time.Time {
 }
 
 func (r *reader) atomEntry(e *Entry, n *node) {
-	title, author := n.child(atomVocabulary, "title"), n.child(atomVocabulary, "author")
-	if source := n.child(atomVocabulary, "source"); source != nil {
-		e.SourceID = source.childText(atomVocabulary, "id")
-		if author == nil {
-			author = source.child(atomVocabulary, "author")
-		}
+	author := n.child(atomVocabulary, "author")
+	if source := n.child(atomVocabulary, "source"); source != nil && author == nil {
+		author = source.child(atomVocabulary, "author")
 	}
 	e.Author = personName(author)
-	if title == nil {
-		title = n.child(dublinCore, "title")
-	}
-	e.Title = r.title(title)
+	e.Title = r.title(n.first(elementName{atomVocabulary, "title"}, elementName{dublinCore, "title"}))
 	e.setDates(n, atomChanged, atomAppeared)
 	e.atomLinks(n)
 	e.identify(fromID, n.childText(atomVocabulary, "id"))
@@ -273,23 +278,13 @@ func relative(n *node) bool {
 }
 
 func (r *reader) rssItem(e *Entry, n *node) {
-	for _, name := range []elementName{{rssVocabulary, "title"}, {dublinCore, "title"}} {
-		if title := n.child(name.vocabulary, name.local); title != nil {
-			e.Title = plainTitle(title)
-			break
-		}
+	if title := n.first(elementName{rssVocabulary, "title"}, elementName{dublinCore, "title"}); title != nil {
+		e.Title = plainTitle(title)
 	}
-	if author := n.child(atomVocabulary, "author"); author != nil {
+	if author := n.first(rssAuthors...); author != nil {
+		e.Author = strings.TrimSpace(author.content())
+	} else if author := n.child(atomVocabulary, "author"); author != nil {
 		e.Author = author.childText(atomVocabulary, "name")
-	}
-	for _, name := range []elementName{{rssVocabulary, "author"}, {dublinCore, "creator"}, {itunes, "author"}} {
-		if author := n.child(name.vocabulary, name.local); author != nil {
-			e.Author = strings.TrimSpace(author.content())
-			break
-		}
-	}
-	if source := n.child(atomVocabulary, "source"); source != nil {
-		e.SourceID = source.childText(atomVocabulary, "id")
 	}
 	e.setDates(n, rssChanged, rssAppeared)
 	var enclosures []Link
@@ -325,8 +320,5 @@ func (r *reader) tombstone(n *node) (*Entry, error) {
 		return nil, entryError("a deleted-entry that does not say which (no ref)")
 	}
 	e.Author, e.Updated = personName(n.child(tombstones, "by")), parseDate(n.attr("when"))
-	if source := n.child(atomVocabulary, "source"); source != nil {
-		e.SourceID = source.childText(atomVocabulary, "id")
-	}
 	return e, nil
 }

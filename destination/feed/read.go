@@ -18,8 +18,10 @@ type reader struct {
 	each  func(*Entry) error
 	// linksOnly is set by Links, which leaves out everything else.
 	linksOnly bool
-	next      int // ordinal of the next entry
-	size      int // bytes of the current entry, as read
+	next      int   // ordinal of the next entry
+	broken    int   // line of the entry that is being read, 0 for none
+	stop      error // ends the reading, whatever may follow
+	size      int   // bytes of the current entry, as read
 }
 
 // Read reads an Atom or RSS document, or a single entry, and calls each with its entries in document order; each may
@@ -68,15 +70,10 @@ func (r *reader) run(at inherited) error {
 	}
 	r.head.Kind = r.p.kind
 	if r.isEntry(e) {
-		err := r.takeEntry(e)
-		var stop endError
-		if errors.As(err, &stop) {
-			return stop.error
-		}
-		if err != nil {
+		if err := r.takeEntry(e); err != nil && r.stop == nil {
 			return r.p.asError(err)
 		}
-		return nil
+		return r.stop
 	}
 	for len(r.p.stack) > 0 { // the rest behind the root is ignored
 		depth := len(r.p.stack)
@@ -114,10 +111,12 @@ func (r *reader) start(t xml.StartElement) error {
 			return err
 		}
 		r.next++
-		return &brokenEntry{r.p.line, err}
+		r.broken = r.p.line
+		return err
 	case r.isEntry(e):
 		if r.next == r.p.limits.Entries {
-			return endError{&Error{r.p.line, r.p.offset, fmt.Sprintf("more than %d entries", r.p.limits.Entries)}}
+			r.stop = &Error{r.p.line, r.p.offset, fmt.Sprintf("more than %d entries", r.p.limits.Entries)}
+			return r.stop
 		}
 		return r.takeEntry(e)
 	case r.p.kind == RSS && len(r.p.stack) == 2 && strings.EqualFold(e.local, "channel"):
@@ -134,13 +133,16 @@ func (r *reader) start(t xml.StartElement) error {
 
 func (r *reader) takeEntry(n *node) error {
 	if r.linksOnly && r.head.Self != "" && len(r.head.Hubs) > 0 {
-		return endError{errEnough}
+		r.stop = errEnough
+		return r.stop
 	}
 	line, offset, ordinal := r.p.line, r.p.offset, r.next
 	r.next++
+	r.broken = line
 	if err := r.p.tree(n, r.p.limits.EntryBytes, r.isEntry); err != nil {
-		return &brokenEntry{line, err}
+		return err
 	}
+	r.broken = 0
 	if r.linksOnly {
 		return nil
 	}
@@ -155,10 +157,11 @@ func (r *reader) takeEntry(n *node) error {
 		return nil
 	}
 	got.Ordinal = ordinal
-	if err := r.each(got); err != nil {
-		return endError{err}
+	if source := n.child(atomVocabulary, "source"); source != nil {
+		got.SourceID = source.childText(atomVocabulary, "id")
 	}
-	return nil
+	r.stop = r.each(got)
+	return r.stop
 }
 
 // isEntry reports whether a child of the feed is an entry.
@@ -282,18 +285,6 @@ func (in *input) resume(stop func(end bool, local string) bool) bool {
 	}
 }
 
-// endError ends the reading, whatever may follow.
-type endError struct{ error }
-
-// brokenEntry is an entry that could not be read to its end.
-type brokenEntry struct {
-	line  int
-	cause error
-}
-
-func (b *brokenEntry) Error() string { return b.cause.Error() }
-func (b *brokenEntry) Unwrap() error { return b.cause }
-
 func (r *reader) skip(line int, why string) {
 	r.head.Skipped++
 	r.head.problem(line, "an entry was skipped: "+why)
@@ -302,9 +293,8 @@ func (r *reader) skip(line int, why string) {
 // skipToEntry goes on behind what cannot be read, at the next entry or the feed's end; it returns why that is
 // impossible. depth is the depth of the feed's children.
 func (r *reader) skipToEntry(err error, depth int) error {
-	var stop endError
-	if errors.As(err, &stop) {
-		return stop.error
+	if r.stop != nil {
+		return r.stop
 	}
 	fault := r.p.asError(err)
 	var said *Error
@@ -314,12 +304,12 @@ func (r *reader) skipToEntry(err error, depth int) error {
 		}
 		return fault
 	}
-	var entry *brokenEntry
-	if errors.As(err, &entry) {
-		r.skip(entry.line, fmt.Sprintf("%s (line %d)", said.Problem, said.Line))
+	if r.broken > 0 {
+		r.skip(r.broken, fmt.Sprintf("%s (line %d)", said.Problem, said.Line))
 	} else {
 		r.head.problem(said.Line, said.Problem)
 	}
+	r.broken = 0
 	r.p.cut(depth)
 	r.p.restart()
 	return nil
