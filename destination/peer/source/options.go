@@ -2,7 +2,6 @@ package source
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -95,18 +94,7 @@ func (o Options) withDefaults() (Options, error) {
 	if err != nil {
 		return o, err
 	}
-	if base.RawQuery != "" {
-		return o, fmt.Errorf("base URI %q: want one without query", o.Base)
-	}
 	o.Base = strings.TrimRight(base.String(), "/")
-	if o.Dir != "" && o.Synthetic != nil {
-		return o, errors.New("a Source serves a folder or made-up resources, not both")
-	}
-	if o.Synthetic != nil {
-		if err := o.Synthetic.check(); err != nil {
-			return o, err
-		}
-	}
 	o.ListSize = cmp.Or(o.ListSize, DefaultListSize)
 	o.ChangeListSize = cmp.Or(o.ChangeListSize, DefaultChangeListSize)
 	o.KeepChangeLists = cmp.Or(o.KeepChangeLists, DefaultKeep)
@@ -124,24 +112,33 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	for name, n := range map[string]int{
-		"list size": o.ListSize, "change list size": o.ChangeListSize, "archive": o.Archive,
+	made := cmp.Or(o.Synthetic, &Synthetic{})
+	for _, rule := range []struct {
+		broken bool
+		what   string
+		args   []any
+	}{
+		{base.RawQuery != "", "base URI %q: want one without query", []any{o.Base}},
+		{o.Dir != "" && o.Synthetic != nil, "a Source serves a folder or made-up resources, not both", nil},
+		{made.Resources < 0 || made.Resources > 100_000_000,
+			"%d resources: want 0 to 100,000,000", []any{made.Resources}},
+		{made.Rate != 0 && !(made.Rate >= 1e-6 && made.Rate <= 1e6),
+			"a rate of %g changes a second: want 0, or 0.000001 to 1,000,000", []any{made.Rate}},
+		{made.Size < 0, "a size of %d bytes", []any{made.Size}},
+		{o.ListSize < 0, "list size %d: want a positive number", []any{o.ListSize}},
+		{o.ChangeListSize < 0, "change list size %d: want a positive number", []any{o.ChangeListSize}},
+		{o.Archive < 0, "archive %d: want a positive number", []any{o.Archive}},
+		{o.FeedEntries < 0 || o.FeedEntries > DefaultListSize,
+			"%d entries in a document of a feed: want 1 to %d", []any{o.FeedEntries, DefaultListSize}},
+		{o.NotifyMax < 1 || o.NotifyMax > DefaultListSize,
+			"%d changes in a notification: want 1 to %d", []any{o.NotifyMax, DefaultListSize}},
+		{o.ChangeListEvery < 0 || o.ScanEvery < 0 || o.NotifyEvery < 0,
+			"a negative time between Change Lists, scans or notifications", nil},
+		{o.Spec != "1.0" && o.Spec != "1.1", "spec version %q: want 1.0 or 1.1", []any{o.Spec}},
 	} {
-		if n < 0 {
-			return o, fmt.Errorf("%s %d: want a positive number", name, n)
+		if rule.broken {
+			return o, fmt.Errorf(rule.what, rule.args...)
 		}
-	}
-	if o.FeedEntries < 0 || o.FeedEntries > DefaultListSize {
-		return o, fmt.Errorf("%d entries in a document of a feed: want 1 to %d", o.FeedEntries, DefaultListSize)
-	}
-	if o.NotifyMax < 1 || o.NotifyMax > DefaultListSize {
-		return o, fmt.Errorf("%d changes in a notification: want 1 to %d", o.NotifyMax, DefaultListSize)
-	}
-	if o.ChangeListEvery < 0 || o.ScanEvery < 0 || o.NotifyEvery < 0 {
-		return o, errors.New("a negative time between Change Lists, scans or notifications")
-	}
-	if o.Spec != "1.0" && o.Spec != "1.1" {
-		return o, fmt.Errorf("spec version %q: want 1.0 or 1.1", o.Spec)
 	}
 	for _, a := range o.Hashes {
 		if a.Size() == 0 {

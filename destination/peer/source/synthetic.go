@@ -68,19 +68,6 @@ type Synthetic struct {
 	Size int64
 }
 
-func (o *Synthetic) check() error {
-	if o.Resources < 0 || o.Resources > 100_000_000 {
-		return fmt.Errorf("%d resources: want 0 to 100,000,000", o.Resources)
-	}
-	if o.Rate != 0 && !(o.Rate >= 1e-6 && o.Rate <= 1e6) {
-		return fmt.Errorf("a rate of %g changes a second: want 0, or 0.000001 to 1,000,000", o.Rate)
-	}
-	if o.Size < 0 {
-		return fmt.Errorf("a size of %d bytes", o.Size)
-	}
-	return nil
-}
-
 // Name is the name of a resource: res/000001 and so on.
 func (Synthetic) Name(number int) string {
 	digits := strconv.Itoa(number)
