@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,12 +148,9 @@ func (h *Hub) hubsOf(ctx context.Context, topic string) ([]string, error) {
 
 // isNamed reports whether this hub is one of those, with or without a slash at the end.
 func (h *Hub) isNamed(hubs []string) bool {
-	for _, hub := range hubs {
-		if strings.TrimSuffix(hub, "/") == strings.TrimSuffix(h.o.Base, "/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(hubs, func(hub string) bool {
+		return strings.TrimSuffix(hub, "/") == strings.TrimSuffix(h.o.Base, "/")
+	})
 }
 
 // ping notes that topics have changed, durably, and answers before they are read (H-16).

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"time"
 
 	"resyncd/destination/fetch"
@@ -63,39 +64,33 @@ func (h *Hub) read(ctx context.Context, t *topic) {
 	h.mu.Lock()
 	t.reading = false
 	t.nextRead = time.Now().Add(readPause)
-	if err != nil {
-		look = h.unreadable(t, look, err)
-	} else {
-		look = nil
-	}
+	givenUp := err != nil && !h.readAgain(t, err)
 	if err == nil && note == nil {
 		h.o.Log.Debug("a topic has not changed", "topic", t.URL)
 	}
 	h.readLater(t)
 	h.mu.Unlock()
-	if look != nil {
-		// Given up: the ping is answered all the same.
+	if givenUp { // the ping is answered all the same
 		_ = h.commit(ctx, &hubstate.Commit{Looks: []hubstate.Look{*look}})
 	}
 }
 
-// unreadable plans another look, or returns the one that gives up. h.mu is held.
-func (h *Hub) unreadable(t *topic, l *hubstate.Look, err error) *hubstate.Look {
+// readAgain plans another look at a topic that could not be read; false if it is given up. h.mu is held.
+func (h *Hub) readAgain(t *topic, err error) bool {
 	t.tries++
 	var asked time.Duration
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
 		asked = e.RetryAfter
 	}
 	wait, again := backoff(h.o.RetryBase, t.tries, asked)
-	switch kind := fetch.KindOf(err); {
-	case !again, kind == fetch.Refused, kind == fetch.TooLarge:
+	if kind := fetch.KindOf(err); !again || kind == fetch.Refused || kind == fetch.TooLarge {
 		h.o.Log.Warn("a topic cannot be read, the ping is dropped", "topic", t.URL, "why", reason(err))
 		t.tries = 0
-		return l
+		return false
 	}
 	t.nextRead = time.Now().Add(wait)
 	h.o.Log.Info("a topic cannot be read", "topic", t.URL, "why", reason(err), "again_in", wait.Round(time.Millisecond))
-	return nil
+	return true
 }
 
 // looked brings a topic up to what was recorded of a look. h.mu is held.
@@ -146,13 +141,8 @@ func (h *Hub) notification(
 ) *hubstate.Notification {
 	var more []websub.Link
 	for _, l := range links {
-		var rels []string
-		for _, rel := range l.Rels {
-			if rel != "hub" && rel != "self" {
-				rels = append(rels, rel)
-			}
-		}
-		if l.Rels = rels; len(rels) > 0 {
+		ours := func(rel string) bool { return rel == "hub" || rel == "self" }
+		if l.Rels = slices.DeleteFunc(slices.Clone(l.Rels), ours); len(l.Rels) > 0 {
 			more = append(more, l)
 		}
 	}
