@@ -1,5 +1,5 @@
 // Package feed knows Atom and RSS documents and the records of Resource Finder: it reads their entries, cuts each one
-// out as a document of its own, merges edits of records, and writes Atom. It refuses to know where a document came
+// out as a document of its own, merges edits of records, and writes both. It refuses to know where a document came
 // from, and which version of an entry wins.
 package feed
 

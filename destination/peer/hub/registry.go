@@ -270,7 +270,7 @@ type verifyQueue struct {
 // turn is what one site or client, or all together, may take of a queue.
 type turn struct {
 	waiting, most int           // Hub.mu guards them
-	rate          *rate.Limiter // nil: no limit
+	rate          *rate.Limiter // nil: no limit, of rate and of waiting
 	places        pool
 }
 
@@ -298,12 +298,14 @@ func (q *request) count(n int) {
 	}
 }
 
-// enter waits for a place; false if that would take too long, or the hub stops.
+// enter waits for a place; false if that of a site or client would take too long, or the hub stops.
 func (t *turn) enter(ctx context.Context, halt <-chan struct{}) bool {
-	ctx, cancel := context.WithTimeout(ctx, limitWait)
-	defer cancel()
-	if t.rate != nil && t.rate.Wait(ctx) != nil {
-		return false
+	if t.rate != nil {
+		timed, cancel := context.WithTimeout(ctx, limitWait)
+		defer cancel()
+		if ctx = timed; t.rate.Wait(ctx) != nil {
+			return false
+		}
 	}
 	return t.places.enter(ctx, halt)
 }
