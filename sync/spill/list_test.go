@@ -16,7 +16,7 @@ type finding struct {
 // TestList: those beyond what is held come back in order, page by page, as often as they are asked for.
 func TestList(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{0, 1, listHeld, listHeld + 1, listHeld + 1234} {
+	for _, n := range []int{0, 1, 2000, 60_000} {
 		var f List[finding]
 		for i := range n {
 			uri := fmt.Sprintf("http://example.org/ü\"<%d>", i)
@@ -46,16 +46,17 @@ func TestList(t *testing.T) {
 		if err := f.Pages(7, func([]finding) error { return failed }); n > 0 && !errors.Is(err, failed) {
 			t.Errorf("of %d: %v", n, err)
 		}
-		if (f.file != nil) != (n > listHeld) {
-			t.Errorf("%d: a file is %v", n, f.file != nil)
+		file := f.values.file
+		if (file != nil) != (n == 60_000) {
+			t.Errorf("%d: a file is %v", n, file != nil)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
-		if f.file == nil {
+		if file == nil {
 			continue
 		}
-		if _, err := os.Stat(f.file.Name()); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(file.Name()); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("its file: %v", err)
 		}
 	}

@@ -1,3 +1,5 @@
+// Package spill knows how to keep more values than memory may hold: the first ones there, the others in a temporary
+// file. It refuses to know what they are.
 package spill
 
 import (
@@ -60,9 +62,6 @@ const sorterRead, sorterWrite = 16 << 10, 64 << 10
 
 // Add copies a record. After an error all records are there, but there is no room for another.
 func (s *Sorter) Add(record []byte) error {
-	if s.arena == nil {
-		s.arena = make([]byte, 0, s.room+s.room/16)
-	}
 	at := len(s.arena)
 	s.arena = append(s.arena, record...)
 	size := int64(len(record))
@@ -90,10 +89,11 @@ func (s *Sorter) order() {
 // spill writes the arena as a run.
 func (s *Sorter) spill() error {
 	if s.file == nil {
-		file, err := tempFile(s.dir, "resyncd-list-")
+		file, err := os.CreateTemp(s.dir, "resyncd-list-")
 		if err != nil {
 			return err
 		}
+		_ = os.Remove(file.Name()) // so that a kill leaves nothing; on Windows only Reset can remove it
 		s.file = file
 	}
 	run := piece{}
@@ -117,9 +117,10 @@ func (s *Sorter) spill() error {
 	return nil
 }
 
-// Sort ends the adding; Next follows.
+// Sort begins to hand the records out, by Next. More may be added afterwards, and all be sorted again.
 func (s *Sorter) Sort() error {
 	s.order()
+	s.merge, s.given = nil, false
 	for _, p := range s.runs {
 		from := bufio.NewReaderSize(io.NewSectionReader(s.file, p.at, p.size), sorterRead)
 		s.merge = append(s.merge, &run{
@@ -188,16 +189,23 @@ func (s *Sorter) advance() error {
 // Unreadable names the file of a record that changed.
 func (s *Sorter) Unreadable(err error) error {
 	if s.file == nil {
-		return fmt.Errorf("take up the entries of a list again: %w", err)
+		return fmt.Errorf("take up again what was kept: %w", err)
 	}
-	return fmt.Errorf("read the entries of a list back from %s (TMPDIR chooses another disk): %w", s.file.Name(), err)
+	return fmt.Errorf("read what was kept back from %s (TMPDIR chooses another disk): %w", s.file.Name(), err)
 }
 
 // Reset empties it and removes its file.
 func (s *Sorter) Reset() error {
 	file := s.file
 	*s = Sorter{room: s.room, dir: s.dir, arena: s.arena[:0], held: s.held[:0]}
-	return dropTemp(file)
+	if file == nil {
+		return nil
+	}
+	err := file.Close()
+	if rerr := os.Remove(file.Name()); !errors.Is(rerr, os.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	return err
 }
 
 // run is one sorted piece.
