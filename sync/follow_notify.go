@@ -105,9 +105,6 @@ func (f *Follower) notifySet(ctx context.Context, id int64, ds []*store.Delivery
 	if reads != nil && reads.Set.ID != id {
 		reads = nil
 	}
-	if reads != nil {
-		p.Plan.ListedIn = reads.Plan.Seen
-	}
 	before := p.Cover.Clone()
 	for _, d := range ds {
 		if err := v.Take(ctx, d); err != nil {

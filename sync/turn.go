@@ -15,9 +15,8 @@ import (
 // turn is whose turn it is to change what a Follower knows. A slice has it from start to end, except while it waits for
 // a document of the Source: then pushes are taken up, so that a document that hangs holds up only its own pull (P11).
 //
-// A pull trusts nothing over a wait but the store and its own coverage, which is told of the pushes (Puller.Pushed), as
-// the baseline is of rows that it listed already (Planner.ListedIn). A hole that comes up meanwhile waits for the next
-// pull.
+// A pull trusts nothing over a wait but the store and its own coverage, which is told of the pushes (Puller.Pushed). A
+// hole that comes up meanwhile waits for the next pull.
 type turn struct {
 	mu sync.Mutex
 	// kept is how many reasons there are to keep the turn over waits. Only who has the turn touches it.

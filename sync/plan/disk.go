@@ -8,27 +8,24 @@ import (
 	"resyncd/sync/spill"
 )
 
-type sharedRow struct {
-	*row
-	at int
-}
-
 // askOthers counts in the other sets: they may owe work that this set does not, and a lost file changes their counts.
-func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedRow, now store.Micros) error {
-	if len(rows) == 0 {
+func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []*row, places []int,
+	now store.Micros) error {
+	if len(places) == 0 {
 		return nil
 	}
-	ids := make([]int64, len(rows))
-	by := make(map[int64]sharedRow, len(rows))
-	for i, r := range rows {
-		ids[i], by[r.res.ID] = r.res.ID, r
+	ids, by := make([]int64, len(places)), make(map[int64]int, len(places))
+	for i, at := range places {
+		ids[i] = c.Resources[at].ID
+		by[ids[i]] = at
 	}
 	all, err := p.o.Site.Store.ByIDs(ctx, ids)
 	if err != nil {
 		return err
 	}
 	for _, res := range all {
-		r := by[res.ID]
+		at := by[res.ID]
+		r := rows[at]
 		wants := []store.Want{r.want}
 		for i := range res.Wants {
 			if w := &res.Wants[i]; w.SetID != p.o.Set.ID {
@@ -40,7 +37,7 @@ func (p *Planner) askOthers(ctx context.Context, c *store.Commit, rows []sharedR
 			}
 		}
 		work := merge.WorkForAll(wants, &r.res.Have, now)
-		c.Resources[r.at].Work = &work
+		c.Resources[at].Work = &work
 	}
 	return nil
 }

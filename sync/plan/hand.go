@@ -11,25 +11,24 @@ import (
 
 // foresee hands over rows as commit c will leave them, so that a pushed resource is fetched while c is written. The
 // caller holds the row lock until c ends, and settle waits for that lock; new rows have no number yet.
-func (p *Planner) foresee(ctx context.Context, c *store.Commit) error {
-	p.draft.urgent = p.draft.urgent[:0]
+func (p *Planner) foresee(ctx context.Context, c *store.Commit) (urgent []int64, err error) {
 	if !p.o.Site.Follows || len(c.Inbox) == 0 {
-		return nil
+		return nil, nil
 	}
 	at := map[int64]*store.ResourceChange{}
 	room := p.o.Site.UrgentRoom()
 	for i := range c.Resources {
-		if rc := &c.Resources[i]; len(p.draft.urgent) < room && p.foreseeable(rc) {
-			p.draft.urgent = append(p.draft.urgent, rc.ID)
+		if rc := &c.Resources[i]; len(urgent) < room && p.foreseeable(rc) {
+			urgent = append(urgent, rc.ID)
 			at[rc.ID] = rc
 		}
 	}
-	if len(p.draft.urgent) == 0 {
-		return nil
+	if len(urgent) == 0 {
+		return nil, nil
 	}
-	rs, err := p.o.Site.Store.ByIDs(ctx, p.draft.urgent)
+	rs, err := p.o.Site.Store.ByIDs(ctx, urgent)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, r := range rs {
 		rc := at[r.ID]
@@ -44,12 +43,12 @@ func (p *Planner) foresee(ctx context.Context, c *store.Commit) error {
 			slices.SortFunc(r.Wants, func(a, b store.Want) int { return cmp.Compare(a.SetID, b.SetID) })
 		}
 	}
-	rs, p.draft.urgent = p.o.Site.Begin(rs), p.draft.urgent[:0]
+	rs, urgent = p.o.Site.Begin(rs), urgent[:0]
 	for _, r := range rs {
-		p.draft.urgent = append(p.draft.urgent, r.ID)
+		urgent = append(urgent, r.ID)
 	}
 	p.o.Site.HandUrgent(rs)
-	return nil
+	return urgent, nil
 }
 
 func (p *Planner) foreseeable(rc *store.ResourceChange) bool {
@@ -57,22 +56,24 @@ func (p *Planner) foreseeable(rc *store.ResourceChange) bool {
 		rc.Want.State == store.WantPresent && !rc.Want.Inline && rc.Key == "" && !p.o.Site.Busy(rc.ID)
 }
 
-func (p *Planner) written(c *store.Commit) {
-	ids := make([]int64, 0, len(c.Resources))
-	for i := range c.Resources {
+func (p *Planner) written(c *store.Commit, rows []*row, urgent []int64) {
+	ids := make([]int64, 0, len(rows))
+	for i, r := range rows {
 		rc := &c.Resources[i]
-		if rc.Work == nil || rc.Work.Action == store.ActionNone {
+		if r.listed {
+			p.Seen.Add(rc.ID)
+		}
+		if rc.Work.Action == store.ActionNone {
 			continue
 		}
-		if !slices.Contains(p.draft.urgent, rc.ID) {
+		if !slices.Contains(urgent, rc.ID) {
 			ids = append(ids, rc.ID)
 		}
-		if n := p.draft.notes[i]; n != nil {
-			p.o.Site.Expect(rc.ID, n)
+		if r.note != nil {
+			p.o.Site.Expect(rc.ID, r.note)
 		}
 	}
-	handed := p.handNew(c)
-	clear(p.draft.notes)
+	handed := p.handNew(c, rows)
 	if handed == 0 || handed < len(ids) {
 		p.Name(ids)
 	}
@@ -87,26 +88,20 @@ func (p *Planner) Name(ids []int64) {
 	}
 }
 
-type newcomer struct {
-	res *store.Resource
-	at  int
-}
-
 // handNew hands over new resources without the cost of reading them back, and returns how many.
-func (p *Planner) handNew(c *store.Commit) int {
-	rows := make([]*store.Resource, 0, len(p.draft.newcomers))
-	wants := make([]store.Want, len(p.draft.newcomers)) // a want inside the batch would keep the batch alive
-	for i, n := range p.draft.newcomers {
-		rc := &c.Resources[n.at]
-		if rc.Work.Action != store.ActionFetch || rc.Want == nil || rc.Want.Inline || p.draft.notes[n.at] != nil {
+func (p *Planner) handNew(c *store.Commit, rows []*row) int {
+	var fresh []*store.Resource
+	for i, r := range rows {
+		rc := &c.Resources[i]
+		if r.res.ID != 0 || rc.Work.Action != store.ActionFetch || rc.Want == nil || rc.Want.Inline || r.note != nil {
 			continue
 		}
-		wants[i] = *rc.Want
-		n.res.ID, n.res.Key, n.res.Work, n.res.Wants = rc.ID, rc.Key, *rc.Work, wants[i:i+1:i+1]
-		rows = append(rows, n.res)
+		// A want inside the row would keep the row alive.
+		r.res.ID, r.res.Key, r.res.Work, r.res.Wants = rc.ID, rc.Key, *rc.Work, []store.Want{*rc.Want}
+		fresh = append(fresh, r.res)
 	}
-	if len(rows) == 0 || !p.o.Site.HandReady(rows) {
+	if len(fresh) == 0 || !p.o.Site.HandReady(fresh) {
 		return 0
 	}
-	return len(rows)
+	return len(fresh)
 }

@@ -48,10 +48,7 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 		}
 		return
 	}
-	var current *store.Want
-	if r.had || r.changed {
-		current = &r.want
-	}
+	current := r.current()
 	if current != nil && current.Inline != it.Inline && !it.Latest { // a link leads to an entry's own URI
 		if !it.Inline || e.Cand.State == store.WantAbsent {
 			return

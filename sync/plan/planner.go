@@ -1,3 +1,5 @@
+// Package plan turns the entries of documents and notifications into wants, one commit per batch. It knows neither who
+// read an entry nor who carries out the work.
 package plan
 
 import (
@@ -60,16 +62,12 @@ type Hub interface {
 
 // Planner turns entries into wants, one commit per batch. Only one goroutine may use it.
 type Planner struct {
-	o     Options
-	Batch []Entry
-	// Seen are the rows that the current baseline listed. ListedIn is the Seen of a running baseline, in the planner of
-	// notifications.
-	Seen, ListedIn *spill.Bitmap
-	Reading        merge.Reading // the current baseline
-	rows           rowPool
-	order          order
-	draft          draft
-	Topic          topicPlan
+	o       Options
+	Batch   []Entry
+	Seen    *spill.Bitmap // rows that the current baseline listed
+	Reading merge.Reading // the current baseline
+	order   order
+	Topic   topicPlan
 	// News hears of changes that the documents told first; Lag hears of confirmed pushes.
 	News, Lag func(at store.Version)
 	names     *keymap.Assigner
@@ -86,14 +84,6 @@ type order struct {
 	last     string
 }
 
-type draft struct {
-	// with is the commit to extend, so that an interval is proven only with its wants.
-	with      *store.Commit
-	notes     map[int]*transfer.Note // by place in the commit
-	newcomers []newcomer
-	urgent    []int64 // rows whose fetch has begun
-}
-
 type topicPlan struct {
 	Document int64 // the document of records
 	Odd      int64 // format faults in edits
@@ -108,8 +98,7 @@ type topicPlan struct {
 // New returns a planner of one set.
 func New(o Options) *Planner {
 	fold := o.Site.Mirror != nil && o.Site.Mirror.FoldsCase()
-	p := &Planner{o: o, fold: fold, names: keymap.NewAssigner(fold)}
-	p.draft.notes, p.order.limits = map[int]*transfer.Note{}, gathers()
+	p := &Planner{o: o, fold: fold, names: keymap.NewAssigner(fold), order: order{limits: gathers()}}
 	if o.Limits != nil {
 		p.order.limits = *o.Limits
 	}
@@ -165,38 +154,38 @@ func (p *Planner) room() int64 {
 	return min(max(planBatch, p.order.listed/batchListed, p.order.jumps/batchJumps), planBatchMax)
 }
 
-// Flush commits the differences between the queued entries and the state. It holds the row lock, because rows that it
-// read are written back.
-func (p *Planner) Flush(ctx context.Context) error {
+// Flush commits the differences between the queued entries and the state.
+func (p *Planner) Flush(ctx context.Context) error { return p.FlushWith(ctx, nil) }
+
+// FlushWith is Flush with further parts of the commit, so that an interval is proven only with its wants. It holds the
+// row lock, because rows that it read are written back.
+func (p *Planner) FlushWith(ctx context.Context, c *store.Commit) error {
 	for {
-		if err := p.flushBatch(ctx); err != nil || len(p.Topic.unlinked) == 0 {
+		if err := p.flushBatch(ctx, c); err != nil || len(p.Topic.unlinked) == 0 {
 			return err
 		}
-		p.Batch, p.Topic.unlinked = append(p.Batch, p.Topic.unlinked...), nil
+		p.Batch, p.Topic.unlinked, c = append(p.Batch, p.Topic.unlinked...), nil, nil
 	}
 }
 
-func (p *Planner) flushBatch(ctx context.Context) error {
-	if len(p.Batch) == 0 && p.draft.with == nil {
+func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
+	if len(p.Batch) == 0 && c == nil {
 		return nil
+	}
+	if c == nil {
+		c = &store.Commit{Claim: p.o.Site.Claim}
 	}
 	p.o.Site.Rows.Lock()
 	defer p.o.Site.Rows.Unlock()
-	defer p.rows.clear()
 	calm := p.calms()
-	rows, err := p.lookup(ctx)
+	byURI, err := p.lookup(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range p.Batch {
-		p.merge(rows[p.Batch[i].URI], &p.Batch[i])
+		p.merge(byURI[p.Batch[i].URI], &p.Batch[i])
 	}
-	c := p.draft.with
-	if c == nil {
-		c = &store.Commit{Claim: p.o.Site.Claim}
-	}
-	p.draft.with = nil
-	if err := p.foldRecords(ctx, rows, c); err != nil {
+	if err := p.foldRecords(ctx, byURI, c); err != nil {
 		return err
 	}
 	if p.Topic.Hub != nil {
@@ -204,7 +193,8 @@ func (p *Planner) flushBatch(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.changes(ctx, rows, c); err != nil {
+	rows, err := p.changes(ctx, byURI, c)
+	if err != nil {
 		return err
 	}
 	p.progress(int64(len(p.Batch)), p.calms()-calm)
@@ -212,24 +202,19 @@ func (p *Planner) flushBatch(ctx context.Context) error {
 	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 && len(c.Edits) == 0 {
 		return nil
 	}
-	if err := p.foresee(ctx, c); err != nil {
+	urgent, err := p.foresee(ctx, c)
+	if err != nil {
 		return err
 	}
 	if err := p.o.Site.Store.Commit(ctx, c); err != nil {
-		p.o.Site.Fail(p.draft.urgent)
+		p.o.Site.Fail(urgent)
 		return err
 	}
-	if len(c.Resources) > 0 {
+	if len(rows) > 0 {
 		p.Wanted = true
-		p.written(c)
+		p.written(c, rows, urgent)
 	}
 	return nil
-}
-
-// FlushWith is Flush with further parts of the commit.
-func (p *Planner) FlushWith(ctx context.Context, c *store.Commit) error {
-	p.draft.with = c
-	return p.Flush(ctx)
 }
 
 func (p *Planner) progress(listed, done int64) {
@@ -238,103 +223,21 @@ func (p *Planner) progress(listed, done int64) {
 	}
 }
 
-func (p *Planner) merge(r *row, e *Entry) {
-	var current *store.Want
-	if r.had || r.changed {
-		current = &r.want
-	}
-	if e.Item != nil {
-		p.mergeItem(r, e)
-		return
-	}
-	if e.Baseline && r.res.ID != 0 {
-		p.Seen.Add(r.res.ID)
-	} else if e.Hinted || e.Pushed {
-		p.keepsListed(r, current)
-	}
-	if e.Hinted {
-		p.mergeHint(r, e, current)
-		return
-	}
-	if e.Pushed {
-		p.mergePush(r, e, current)
-		return
-	}
-	if r.want.Pushed {
-		p.mergeListed(r, e)
-		return
-	}
-	current = r.reopen(e, current)
-	d := p.decide(r, current, e)
-	if (d == merge.Repeat || d == merge.Ignore && current != nil && current.Settled) &&
-		r.vague(e, current, p.o.Set.Floor) {
-		d = merge.Ask
-	}
-	switch d {
-	case merge.Replace, merge.Ask:
-		w := p.wantOf(e, current)
-		if d == merge.Ask {
-			r.contests(e, current)
-			w = e.Cand.Contest(current, p.o.Set.Floor, p.o.Set.ID)
-			w.Generation = p.generation(e)
-		}
-		if p.News != nil && !e.Baseline {
-			p.News(e.Cand.Version)
-		}
-		if w.State != store.WantAbsent {
-			w.Refused = p.o.Refused(e.URI)
-		}
-		if current != nil && !p.Reading.Full && merge.CarryOver(current, &w, &r.res.Have) {
-			h := r.res.Have
-			h.Version = w.Version
-			r.haveNew = &h
-			r.res.Have = h
-		}
-		r.want, r.changed = w, true
-	case merge.Repeat:
-		r.same = true
-	}
-}
-
-func (p *Planner) decide(r *row, current *store.Want, e *Entry) merge.Decision {
-	if e.Baseline { // the list's own at; an index has several
-		reading := p.Reading
-		reading.At, reading.Trusted = e.Cand.Version.From, e.Trusted
-		return merge.MergeBaseline(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand, reading)
-	}
-	return merge.Merge(current, &r.res.Have, merge.FloorOf(p.o.Set), e.Cand)
-}
-
-func (p *Planner) wantOf(e *Entry, current *store.Want) store.Want {
-	w := e.Cand.Want(p.o.Set.ID)
-	if w.Generation = p.generation(e); e.Baseline && !p.Reading.Reset {
-		w = merge.Raised(w, current, p.o.Set.Floor)
-	}
-	return w
-}
-
-func (p *Planner) generation(e *Entry) int64 {
-	if e.Baseline {
-		return p.o.Set.Generation
-	}
-	return 0
-}
-
-func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Commit) error {
+// changes adds the changed rows to a commit and returns them, aligned with its resources.
+func (p *Planner) changes(ctx context.Context, byURI map[string]*row, c *store.Commit) (rows []*row, err error) {
 	now := p.o.Site.LocalNow()
 	var fresh []int // places without key
 	var natural []string
-	var shared []sharedRow // rows whose other sets matter
+	var shared []int // places of rows whose other sets matter
 	var files, bytes int64
-	p.draft.newcomers = p.draft.newcomers[:0]
 	for i := range p.Batch {
-		r := rows[p.Batch[i].URI]
+		r := byURI[p.Batch[i].URI]
 		if r == nil {
 			continue
 		}
-		delete(rows, p.Batch[i].URI)
+		delete(byURI, p.Batch[i].URI)
 		if err := p.checkDisk(ctx, r, p.Batch[i].Item != nil); err != nil {
-			return err
+			return nil, err
 		}
 		r.adopt()
 		known := r.same && !r.changed // a row with work is counted by its work
@@ -344,7 +247,7 @@ func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			}
 			continue
 		}
-		rc := store.ResourceChange{ID: r.res.ID, Have: r.haveNew}
+		rc := store.ResourceChange{ID: r.res.ID, Have: r.haveNew, URI: r.res.URI}
 		if r.changed {
 			rc.Want = &r.want
 			p.event(c, r, now)
@@ -357,31 +260,24 @@ func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 			p.calmed(r)
 		}
 		if rc.Work = &work; r.moved || work.Action == store.ActionNone && r.res.Work.Action != store.ActionNone {
-			shared = append(shared, sharedRow{row: r, at: len(c.Resources)})
+			shared = append(shared, len(c.Resources))
 		}
-		if rc.URI = r.res.URI; r.res.Key == "" && r.want.State != store.WantAbsent {
-			// a tombstone of an unseen resource needs no key
+		if r.res.Key == "" && r.want.State != store.WantAbsent { // a tombstone of an unseen resource needs no key
 			fresh, natural = append(fresh, len(c.Resources)), append(natural, r.natural)
 		}
 		r.keep(&rc)
-		if r.note != nil {
-			p.draft.notes[len(c.Resources)] = r.note
-		}
 		after := merge.Counted(&r.want, &r.res.Have)
 		files, bytes = files+merge.Delta(r.before, after), bytes+merge.DeltaBytes(r.before, after)
-		if r.res.ID == 0 {
-			p.draft.newcomers = append(p.draft.newcomers, newcomer{r.res, len(c.Resources)})
+		if rows == nil {
+			rows, c.Resources = make([]*row, 0, len(byURI)+1), make([]store.ResourceChange, 0, len(byURI)+1)
 		}
-		if c.Resources == nil {
-			c.Resources = make([]store.ResourceChange, 0, len(rows)+1)
-		}
-		c.Resources = append(c.Resources, rc)
+		rows, c.Resources = append(rows, r), append(c.Resources, rc)
 	}
 	if err := p.AssignKeys(ctx, c, fresh, natural); err != nil {
-		return err
+		return nil, err
 	}
-	if err := p.askOthers(ctx, c, shared, now); err != nil {
-		return err
+	if err := p.askOthers(ctx, c, rows, shared, now); err != nil {
+		return nil, err
 	}
 	for i := range c.Resources {
 		if c.Resources[i].ID != 0 {
@@ -391,7 +287,7 @@ func (p *Planner) changes(ctx context.Context, rows map[string]*row, c *store.Co
 	if files != 0 || bytes != 0 {
 		c.Sets = append(c.Sets, store.SetChange{ID: p.o.Set.ID, Resources: files, Bytes: bytes})
 	}
-	return nil
+	return rows, nil
 }
 
 // AssignKeys gives resources their mirror keys, in document order. A URI without a possible file name is refused.
