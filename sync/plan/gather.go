@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"resyncd/store"
+	"resyncd/sync/merge"
 	"resyncd/sync/spill"
 )
 
@@ -151,90 +152,48 @@ func (p *Planner) empty(s *spill.Sorter) {
 	}
 }
 
-// A packed entry is its URI (the record's key) and its Candidate: strings behind their lengths, numbers as varints. No
+// A packed entry is its texts, each behind its length, and its numbers; the first text is the URI, the record's key. No
 // later run reads the form.
 
 var errPacked = errors.New("not as it was written")
 
+type packed struct {
+	State           store.WantState
+	Trusted, Hinted bool
+	Version         store.Version
+	Length          int64
+	LastMod         store.Micros
+}
+
 // pack appends the record of a baseline entry.
 func pack(b []byte, e *Entry) []byte {
 	c := &e.Cand
-	b = spill.AppendKey(b, e.URI)
-	b = append(b, byte(c.State))
-	b = append(b, bit(e.Trusted)|bit(e.Hinted)<<1)
-	for _, n := range [...]int64{
-		int64(c.Version.From), int64(c.Version.Until), c.Version.Ordinal, c.Version.Document, c.Length,
-		int64(c.LastMod),
-	} {
-		b = binary.AppendVarint(b, n)
+	for _, text := range [...]string{e.URI, c.Digests, c.Type, c.Links} {
+		b = spill.AppendKey(b, text)
 	}
-	for _, s := range [...]string{c.Digests, c.Type, c.Links} {
-		b = spill.AppendKey(b, s)
-	}
+	n := packed{c.State, e.Trusted, e.Hinted, c.Version, c.Length, c.LastMod}
+	b, _ = binary.Append(b, binary.LittleEndian, &n) // fails only for a type without a fixed size
 	return b
 }
 
-func bit(set bool) byte {
-	if set {
-		return 1
-	}
-	return 0
-}
-
-// unpack reads a record. All strings share one allocation.
+// unpack reads a record. All texts share one allocation.
 func unpack(record []byte) (Entry, error) {
-	u := unpacker{whole: string(record), rest: record}
-	e := Entry{Baseline: true, URI: u.string()}
-	c := &e.Cand
-	c.State = store.WantState(u.byte())
-	flags := u.byte()
-	e.Trusted, e.Hinted = flags&1 != 0, flags&2 != 0
-	c.Version = store.Version{From: store.Micros(u.int()), Until: store.Micros(u.int()), Ordinal: u.int(),
-		Document: u.int()}
-	c.Length, c.LastMod = u.int(), store.Micros(u.int())
-	c.Digests, c.Type, c.Links = u.string(), u.string(), u.string()
-	if u.bad || len(u.rest) > 0 {
+	var texts [4]string
+	whole, at := string(record), 0
+	for i := range texts {
+		size, w := binary.Uvarint(record[at:])
+		if at += w; w <= 0 || size > uint64(len(record)-at) {
+			return Entry{}, errPacked
+		}
+		texts[i] = whole[at : at+int(size)]
+		at += int(size)
+	}
+	var n packed
+	if used, err := binary.Decode(record[at:], binary.LittleEndian, &n); err != nil || at+used < len(record) {
 		return Entry{}, errPacked
 	}
-	return e, nil
-}
-
-// unpacker returns zero values after the first missing part.
-type unpacker struct {
-	whole string
-	rest  []byte
-	bad   bool
-}
-
-func (u *unpacker) skip(n int) {
-	if n <= 0 || n > len(u.rest) {
-		u.bad, n = true, len(u.rest)
-	}
-	u.rest = u.rest[n:]
-}
-
-func (u *unpacker) byte() (b byte) {
-	if len(u.rest) > 0 {
-		b = u.rest[0]
-	}
-	u.skip(1)
-	return b
-}
-
-func (u *unpacker) int() int64 {
-	n, w := binary.Varint(u.rest)
-	u.skip(w)
-	return n
-}
-
-func (u *unpacker) string() string {
-	n, w := binary.Uvarint(u.rest)
-	u.skip(w)
-	if u.bad || n > uint64(len(u.rest)) {
-		u.bad = true
-		return ""
-	}
-	at := len(u.whole) - len(u.rest)
-	u.rest = u.rest[n:]
-	return u.whole[at : at+int(n)]
+	return Entry{URI: texts[0], Baseline: true, Trusted: n.Trusted, Hinted: n.Hinted, Cand: merge.Candidate{
+		State: n.State, Version: n.Version, Digests: texts[1], Length: n.Length, LastMod: n.LastMod, Type: texts[2],
+		Links: texts[3],
+	}}, nil
 }
