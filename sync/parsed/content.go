@@ -40,6 +40,17 @@ func ChangeOf(e *rsdoc.Entry) Change {
 	}}
 }
 
+// Place gives changes their versions.
+func Place(p *merge.Placer, changes []Change) {
+	stamps := make([]merge.Stamp, len(changes))
+	for i := range changes {
+		stamps[i] = changes[i].Stamp
+	}
+	for i, version := range p.Place(stamps) {
+		changes[i].Cand.Version = version
+	}
+}
+
 // Announced is an entry as rule 3 compares it (coverage.md 4).
 func Announced(e *rsdoc.Entry) coverage.Announced {
 	return coverage.Announced{

@@ -40,19 +40,12 @@ type Baseline struct {
 	Listed  int64
 	skipped int64 // entries whose URI cannot be read
 	bad     error
-	failed  error // the first failure of a list
-	trusted bool  // every list vouches for its at
-	back    bool  // some list is older than at an earlier reading
-
-	list listRun
-}
-
-type listRun struct {
+	failed  error      // the first failure of a list
+	trusted bool       // every list vouches for its at
+	back    bool       // some list is older than at an earlier reading
+	torn    bool       // two versions were mixed
+	reading snapshotOf // the list that is being read
 	docID   int64
-	reading snapshotOf
-	part    merge.Reading
-	asked   int64 // faulty entries with a readable URI
-	torn    bool  // two versions were mixed
 }
 
 // snapshotOf is the version of a list, in case a broken transfer begins anew.
@@ -90,11 +83,7 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 		defer p.Keep()()
 	}
 	defer p.Plan.Release() // on errors, entries still gathered are dropped and the list is read again
-	reader := p.Reader
-	if o.uncached {
-		reader = reader.Uncached()
-	}
-	tour, err := reader.Walk(ctx, *list, rsdoc.KindResourceList, b)
+	tour, err := p.readerPast(o.uncached).Walk(ctx, *list, rsdoc.KindResourceList, b)
 	switch {
 	case errors.Is(err, errOld):
 		p.Out.Usable = true
@@ -117,7 +106,7 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 	if p.Out.Usable = p.Out.Usable || tour.Lists > 0 || unchanged; unchanged {
 		return nil
 	}
-	complete := tour.Complete && !b.list.torn
+	complete := tour.Complete && !b.torn
 	if !complete && b.failed == nil {
 		b.failed = fmt.Errorf("%s changed while it was read", fetch.RedactURL(list.URL))
 	}
@@ -199,31 +188,46 @@ func dates(part *destination.Part) bool {
 // List implements destination.Visitor.
 func (b *Baseline) List(ctx context.Context, part *destination.Part, l *destination.List) error {
 	if l.Head == nil {
-		return b.unchanged(ctx, part)
-	}
-	if err := b.begin(ctx, part, l.Head); err != nil {
+		doc, err := b.Document(ctx, part.URL)
+		doc.Read, doc.Body = b.LocalNow(), listLinks{Dated: dates(part)}.body()
+		b.pending.Documents = append(b.pending.Documents, doc)
 		return err
 	}
-	if err := l.Each(func(e *rsdoc.Entry) error { return b.entry(ctx, e) }); err != nil {
-		return err
-	}
-	b.end(part, l.Skipped, l.Fault)
-	return nil
-}
-
-func (b *Baseline) unchanged(ctx context.Context, part *destination.Part) error {
-	doc, err := b.Store.Document(ctx, b.SourceID, part.URL)
+	r, err := b.begin(ctx, part, l.Head)
 	if err != nil {
 		return err
 	}
-	doc.Read, doc.Body = b.LocalNow(), listLinks{Dated: dates(part)}.body()
-	b.pending.Documents = append(b.pending.Documents, doc)
+	asked := int64(0) // faulty entries with a readable URI
+	err = l.Each(func(e *rsdoc.Entry) error {
+		b.Listed++
+		c := parsed.ContentOf(e)
+		c.State = store.WantPresent
+		c.Version = store.Version{From: r.At, Until: r.At, Ordinal: e.Ordinal | b.number, Document: b.docID}
+		if e.Fault != "" {
+			asked++
+		}
+		return b.Plan.Add(ctx,
+			plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: r.Trusted, Hinted: e.Fault != ""})
+	})
+	if err != nil {
+		return err
+	}
+	unread := b.unread("Resource List", fetch.RedactURL(part.URL), l, asked)
+	if unread > 0 {
+		b.skipped, b.bad = b.skipped+unread, cmp.Or(b.bad, l.Fault)
+	}
+	b.reading = snapshotOf{}
+	doc := b.NewDocument(part.URL, string(rsdoc.KindResourceList))
+	doc.ETag, doc.LastModified = parsed.Lasting(part.ETag, part.LastModified, b.answered(part.Date))
+	doc.SetID, doc.At, doc.Complete, doc.Body = b.Set.ID, r.At, unread == 0, listLinks{Dated: dates(part)}.body()
+	b.docs = append(b.docs, doc)
 	return nil
 }
 
-func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
+// begin judges a list by its head.
+func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) (r merge.Reading, err error) {
 	if b.o.Changed && !b.begun && part.Parent != "" {
-		return errChanged
+		return r, errChanged
 	}
 	at := store.Micros(h.At)
 	if !at.Known() {
@@ -233,7 +237,7 @@ func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 	case !at.Known():
 		at = store.Micros(part.At)
 	case part.At.Known() && at < store.Micros(part.At):
-		b.list.torn = true // parts of two generations are no snapshot
+		b.torn = true // parts of two generations are no snapshot
 	}
 	if at.Known() && at > b.answered(part.Date)+merge.Skew {
 		// such a floor would shut out every change until then (F40, F74)
@@ -241,21 +245,20 @@ func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 		at = store.NoTime
 	}
 	if old, err := b.isOld(ctx, part, at); err != nil || old {
-		return cmp.Or(err, errOld)
+		return r, cmp.Or(err, errOld)
 	}
-	if err := b.judge(ctx, part, at); err != nil {
-		return err
+	if r, err = b.judge(ctx, part, at); err != nil {
+		return r, err
 	}
 	if err := b.Open(ctx); err != nil {
-		return err
+		return r, err
 	}
 	now := snapshotOf{url: part.URL, etag: part.ETag, modified: part.LastModified, at: at}
 	// entries of an older version were taken for listed
-	b.list.torn = b.list.torn || b.list.reading.url == part.URL && !b.list.reading.same(now)
-	b.list.reading, b.list.asked = now, 0
-	id, err := b.Store.EnsureDocument(ctx, b.Claim, b.Set.ID, part.URL, string(rsdoc.KindResourceList))
-	b.list.docID = id
-	return err
+	b.torn = b.torn || b.reading.url == part.URL && !b.reading.same(now)
+	b.reading = now
+	b.docID, err = b.Store.EnsureDocument(ctx, b.Claim, b.Set.ID, part.URL, string(rsdoc.KindResourceList))
+	return r, err
 }
 
 // isOld reports whether a list is not newer than After. An unchanging part keeps its at, so the index decides.
@@ -273,15 +276,15 @@ func (b *Baseline) isOld(ctx context.Context, part *destination.Part, at store.M
 	return at.Known() && at <= b.o.After, nil
 }
 
-func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.Micros) error {
+func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.Micros) (r merge.Reading, err error) {
 	known, err := b.Document(ctx, part.URL)
 	if err != nil {
-		return err
+		return r, err
 	}
 	before := known.Complete
 	same := part.ETag != "" && part.ETag == known.ETag ||
 		part.ETag == "" && part.LastModified != "" && part.LastModified == known.LastModified
-	r := merge.Reading{At: at,
+	r = merge.Reading{At: at,
 		Trusted: at.Known() && (!before || !known.At.Known() || at > known.At || at == known.At && same)}
 	if !at.Known() {
 		if r.At = b.estimate(part); before && same && known.At.Known() {
@@ -294,15 +297,12 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 		(at.Known() && known.At.Known() && at < known.At || !at.Known() && wasKnown && isKnown && is < was) ||
 		!b.Set.Estimated && b.Set.Floor.Known() && r.At < b.Set.Floor
 	if r.Back && !b.o.uncached && !b.o.reset {
-		return errBack
+		return r, errBack
 	}
 	b.trusted, b.back = b.trusted && r.Trusted, b.back || r.Back
-	if b.list.part = r; !b.At.Known() || r.At < b.At {
-		b.At = r.At
-	}
-	b.latest = max(b.latest, r.At)
+	b.At, b.latest = store.Earliest(b.At, r.At), max(b.latest, r.At)
 	b.Plan.Reading.Back = b.back
-	return nil
+	return r, nil
 }
 
 // estimate replaces a missing at by the earlier clock, which claims no change not told yet (coverage.md 2).
@@ -313,37 +313,6 @@ func (b *Baseline) estimate(part *destination.Part) store.Micros {
 		return min(lm, own)
 	}
 	return min(answered, own) - margin
-}
-
-func (b *Baseline) entry(ctx context.Context, e *rsdoc.Entry) error {
-	b.Listed++
-	c := parsed.ContentOf(e)
-	c.State = store.WantPresent
-	c.Version = store.Version{From: b.list.part.At, Until: b.list.part.At, Ordinal: e.Ordinal | b.number,
-		Document: b.list.docID}
-	if e.Fault != "" {
-		b.list.asked++
-	}
-	return b.Plan.Add(ctx,
-		plan.Entry{URI: e.Loc, Cand: c, Baseline: true, Trusted: b.list.part.Trusted, Hinted: e.Fault != ""})
-}
-
-func (b *Baseline) end(part *destination.Part, skipped int64, first error) {
-	if skipped > 0 {
-		b.Told.Skipped(skipped)
-		b.Log.Warn(
-			"bad entries of a Resource List; the Source is asked about those whose URI can be read",
-			"list", fetch.RedactURL(part.URL), "entries", skipped, "asked", b.list.asked, "first", first)
-	}
-	if unread := skipped - b.list.asked; unread > 0 {
-		b.skipped, b.bad = b.skipped+unread, cmp.Or(b.bad, first)
-	}
-	b.list.reading = snapshotOf{}
-	etag, modified := parsed.Lasting(part.ETag, part.LastModified, b.answered(part.Date))
-	doc := b.NewDocument(part.URL, string(rsdoc.KindResourceList))
-	doc.SetID, doc.ETag, doc.LastModified, doc.At = b.Set.ID, etag, modified, b.list.part.At
-	doc.Complete, doc.Body = skipped == b.list.asked, listLinks{Dated: dates(part)}.body()
-	b.docs = append(b.docs, doc)
 }
 
 // Failed implements destination.Visitor.
@@ -361,13 +330,10 @@ func (b *Baseline) finish(ctx context.Context, tour destination.Tour) error {
 			"the Source is asked about all that it says differently", "list", fetch.RedactURL(b.root))
 	}
 	if b.skipped > 0 {
-		p.Fail(fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)",
-			fetch.RedactURL(b.root), b.skipped, b.bad))
+		p.Fail(errUnread(fetch.RedactURL(b.root), b.skipped, b.bad))
 	}
 	if tour.Root != nil {
-		if at := store.Micros(tour.Root.Head.At); at.Known() && (!b.At.Known() || at < b.At) {
-			b.At = at
-		}
+		b.At = store.Earliest(b.At, store.Micros(tour.Root.Head.At))
 	}
 	a := b.At
 	// An absence is of one instant only if all parts have the same at.

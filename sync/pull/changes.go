@@ -48,28 +48,15 @@ func (p *Puller) fromArchives(ctx context.Context, hole store.Interval) error {
 }
 
 func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdoc.Kind, v *changeReader) error {
-	reader := p.Reader
-	if v.uncached {
-		reader = reader.Uncached()
-	}
-	tour, err := reader.Walk(ctx, ref, kind, v)
+	tour, err := p.readerPast(v.uncached).Walk(ctx, ref, kind, v)
 	if err != nil {
 		return err
 	}
-	if err := p.Plan.Flush(ctx); err != nil {
-		return err
-	}
-	if tour.Lists > 0 || tour.Root != nil {
-		p.Out.Usable = true
-	}
-	if v.err != nil && !v.archive {
-		p.Fail(v.err)
-	}
-	if v.read > 0 && p.Out.Kind == "none" && p.Plan.Wanted {
-		p.Out.Kind = "incremental"
-	}
 	slices.SortFunc(v.found, func(a, b store.Interval) int { return cmp.Compare(a.From, b.From) })
 	if !p.Based() && len(v.found) > 0 && p.Offer.ResourceList == nil {
+		if err := p.Plan.Flush(ctx); err != nil { // the floor would shut out older entries that wait
+			return err
+		}
 		p.Cover.StartAt(v.found[0].From)
 	}
 	for _, iv := range v.found {
@@ -77,37 +64,38 @@ func (p *Puller) walkChanges(ctx context.Context, ref destination.Ref, kind rsdo
 		p.chain.tail = max(p.chain.tail, iv.Until)
 	}
 	p.chain.lists = append(p.chain.lists, v.found...)
-	return p.commitSet(ctx)
+	if err := p.Plan.FlushWith(ctx, p.SetCommit()); err != nil {
+		return err
+	}
+	p.Out.Usable = p.Out.Usable || tour.Lists > 0 || tour.Root != nil
+	if v.err != nil && !v.archive {
+		p.Fail(v.err)
+	}
+	if v.read > 0 && p.Out.Kind == "none" && p.Plan.Wanted {
+		p.Out.Kind = "incremental"
+	}
+	return nil
 }
 
+// readerPast returns the reader, or one that passes caches.
+func (p *Puller) readerPast(caches bool) *destination.Reader {
+	if caches {
+		return p.Reader.Uncached()
+	}
+	return p.Reader
+}
+
+// changeReader is one walk over Change Lists.
 type changeReader struct {
 	p        *Puller
 	archive  bool
 	uncached bool
 	hole     store.Interval
-
-	list   changeList
-	placer *merge.Placer
-	buf    []parsed.Change
-	n      int64
-	// sought are the announcements behind the holes, by hole.
-	sought []*coverage.Announcements
-
-	read  int
-	open  bool // some list is still written to
-	index string
-	found []store.Interval
-	err   error
-}
-
-type changeList struct {
-	head   rsdoc.Head
-	docID  int64
-	now    store.Micros // by the Source's clock; later times prove nothing
-	number int64        // of its reading
-	asked  int64        // faulty entries with a readable URI
-	links  listLinks
-	prev   store.Document
+	read     int
+	open     bool // some list is still written to
+	index    string
+	found    []store.Interval
+	err      error
 }
 
 // listLinks is the memory of a list that may answer 304.
@@ -136,15 +124,11 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (bool,
 		}
 		return true, nil
 	}
-	v.list.prev = store.Document{}
 	doc, err := v.p.Document(ctx, part.URL)
 	if err != nil {
 		return false, err
 	}
 	known, closed := doc.Complete, doc.Complete && doc.Until.Known()
-	if known {
-		v.list.prev = doc
-	}
 	past := part.Parent != "" && !part.Newest && until.Known() && pos.Known() && until < pos
 	switch {
 	case past && (closed && !v.fresh(doc) || !closed && !v.p.Set.Estimated):
@@ -154,8 +138,7 @@ func (v *changeReader) Enter(ctx context.Context, part *destination.Part) (bool,
 	}
 	if part.Parent != "" && !part.Newest && doc.Until.Known() && !v.fresh(doc) &&
 		(!until.Known() || until == doc.Until) {
-		v.list.now = doc.Until
-		v.note(doc)
+		v.note(doc, doc.Until)
 		v.p.sawList(doc, v.archive, nil, false)
 		return false, nil // closed at its last reading, so it never changes; the newest is asked again [16]
 	}
@@ -182,84 +165,86 @@ func covers(d store.Document) store.Interval {
 	return coverage.OpenList(d.From, d.LastEntry)
 }
 
-// List implements destination.Visitor. A list proves nothing before its end.
-func (v *changeReader) List(ctx context.Context, part *destination.Part, l *destination.List) error {
-	if l.Head == nil {
-		return v.unchanged(ctx, part)
-	}
-	if err := v.begin(ctx, part, l.Head); err != nil {
-		return err
-	}
-	if err := l.Each(func(e *rsdoc.Entry) error { return v.entry(ctx, e) }); err != nil {
-		return err
-	}
-	return v.end(ctx, part, l)
-}
-
-func (v *changeReader) unchanged(ctx context.Context, part *destination.Part) error {
-	doc, err := v.p.Store.Document(ctx, v.p.SourceID, part.URL)
-	if err != nil {
-		return err
-	}
-	v.list.now = v.p.answered(part.Date)
-	v.note(doc)
-	if v.fresh(doc) {
-		doc.Read = v.p.LocalNow()
-		v.p.pending.Documents = append(v.p.pending.Documents, doc)
-	}
-	v.p.sawList(doc, v.archive, nil, true)
-	return nil
-}
-
-func (v *changeReader) note(doc store.Document) {
+// note takes up what a list proves and where it leads; now is the Source's clock at its reading.
+func (v *changeReader) note(doc store.Document, now store.Micros) {
 	links := linksOf(doc)
 	v.index, v.p.chain.archives = cmp.Or(links.Index, v.index), cmp.Or(links.Archives, v.p.chain.archives)
 	if !doc.Until.Known() {
-		v.open, v.p.chain.open, v.p.chain.opened = true, true, v.list.now
+		v.open, v.p.chain.open, v.p.chain.opened = true, true, now
 	}
-	if doc.From.Known() && doc.From <= v.list.now+merge.DateCut { // a list from the future does not count yet
+	if doc.From.Known() && doc.From <= now+merge.DateCut { // a list from the future does not count yet
 		v.found = append(v.found, covers(doc))
 	}
 }
 
-func (v *changeReader) begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) error {
-	v.list.links = listLinks{}
-	if l, ok := h.Link(rsdoc.RelArchives); ok {
-		v.list.links.Archives = l.Href
-	}
-	if l, ok := h.Link(rsdoc.RelIndex); ok {
-		v.list.links.Index = l.Href
-	}
-	v.list.now, v.list.number, v.list.asked = v.p.answered(part.Date), merge.NewReading(), 0
-	id, err := v.p.Store.EnsureDocument(ctx, v.p.Claim, v.p.Set.ID, part.URL, string(rsdoc.KindChangeList))
+// List implements destination.Visitor. A list proves nothing before its end.
+func (v *changeReader) List(ctx context.Context, part *destination.Part, l *destination.List) error {
+	p := v.p
+	prev, err := p.Document(ctx, part.URL)
 	if err != nil {
 		return err
 	}
-	v.list.head, v.list.docID, v.buf, v.n = *h, id, v.buf[:0], 0
-	v.sought = v.p.seek()
-	v.p.Plan.Lag = v.p.lagSince(v.list.prev)
-	if !v.list.head.From.Known() {
-		v.list.head.From = part.From
+	c := &changeList{changeReader: v, part: part, now: p.answered(part.Date), prev: prev}
+	if l.Head == nil {
+		v.note(prev, c.now)
+		if v.fresh(prev) {
+			prev.Read = p.LocalNow()
+			p.pending.Documents = append(p.pending.Documents, prev)
+		}
+		p.sawList(prev, v.archive, nil, true)
+		return nil
 	}
-	v.placer = merge.NewPlacer(merge.PlacerHead{
-		From: store.Micros(v.list.head.From), Until: store.Micros(v.list.head.Until), Read: v.list.now, Document: id,
-		Reading: v.list.number,
+	if v.archive || !prev.Complete {
+		c.prev = store.Document{}
+	}
+	id, err := p.Store.EnsureDocument(ctx, p.Claim, p.Set.ID, part.URL, string(rsdoc.KindChangeList))
+	if err != nil {
+		return err
+	}
+	if c.from = store.Micros(l.Head.From); !c.from.Known() {
+		c.from = store.Micros(part.From)
+	}
+	c.sought, p.Plan.Lag = p.seek(), p.lagSince(c.prev)
+	c.placer = merge.NewPlacer(merge.PlacerHead{
+		From: c.from, Until: store.Micros(l.Head.Until), Read: c.now, Document: id, Reading: merge.NewReading(),
 	})
+	if err := l.Each(func(e *rsdoc.Entry) error { return c.entry(ctx, e) }); err != nil {
+		return err
+	}
+	if err := c.place(ctx); err != nil {
+		return err
+	}
+	c.end(l)
 	return nil
 }
 
-func (v *changeReader) entry(ctx context.Context, e *rsdoc.Entry) error {
-	if len(v.buf) >= changeBuffer {
-		if err := v.place(ctx); err != nil {
+// changeList is one reading of a list.
+type changeList struct {
+	*changeReader
+	part   *destination.Part
+	now    store.Micros   // by the Source's clock; later times prove nothing
+	prev   store.Document // its last complete reading
+	from   store.Micros
+	placer *merge.Placer
+	buf    []parsed.Change
+	n      int64
+	asked  int64 // faulty entries with a readable URI
+	// sought are the announcements behind the holes, by hole.
+	sought []*coverage.Announcements
+}
+
+func (c *changeList) entry(ctx context.Context, e *rsdoc.Entry) error {
+	if len(c.buf) >= changeBuffer {
+		if err := c.place(ctx); err != nil {
 			return err
 		}
 	}
-	v.buf = append(v.buf, parsed.ChangeOf(e))
-	if v.n++; e.Fault != "" {
-		v.list.asked++
+	c.buf = append(c.buf, parsed.ChangeOf(e))
+	if c.n++; e.Fault != "" {
+		c.asked++
 		return nil
 	}
-	for _, a := range v.sought {
+	for _, a := range c.sought {
 		if a != nil {
 			a.Saw(parsed.Announced(e))
 		}
@@ -267,107 +252,111 @@ func (v *changeReader) entry(ctx context.Context, e *rsdoc.Entry) error {
 	return nil
 }
 
-func (v *changeReader) place(ctx context.Context) error {
-	stamps := make([]merge.Stamp, len(v.buf))
-	for i := range v.buf {
-		stamps[i] = v.buf[i].Stamp
-	}
-	for i, version := range v.placer.Place(stamps) {
-		b := &v.buf[i]
-		v.p.listed(version)
-		b.Cand.Version = version
-		if err := v.p.Plan.Add(ctx,
-			plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: v.untold(version)}); err != nil {
+func (c *changeList) place(ctx context.Context) error {
+	parsed.Place(c.placer, c.buf)
+	for i := range c.buf {
+		b := &c.buf[i]
+		c.p.listed(b.Cand.Version)
+		e := plan.Entry{URI: b.URI, Cand: b.Cand, Hinted: b.Fault, Edge: c.untold(b.Cand.Version)}
+		if err := c.p.Plan.Add(ctx, e); err != nil {
 			return err
 		}
 	}
-	v.buf = v.buf[:0]
+	c.buf = c.buf[:0]
 	return nil
 }
 
 // untold reports whether the last reading of the list need not have shown an entry.
-func (v *changeReader) untold(at store.Version) bool {
-	return v.list.prev.Complete &&
-		(v.list.prev.Entries == 0 || v.list.prev.LastEntry.Known() && at.From >= v.list.prev.LastEntry)
+func (c *changeList) untold(at store.Version) bool {
+	return c.prev.Complete && (c.prev.Entries == 0 || c.prev.LastEntry.Known() && at.From >= c.prev.LastEntry)
 }
 
-func (v *changeReader) end(ctx context.Context, part *destination.Part, l *destination.List) error {
-	skipped, first := l.Skipped, l.Fault
-	if err := v.place(ctx); err != nil {
-		return err
-	}
-	v.read++
+// end judges what the list proves.
+func (c *changeList) end(l *destination.List) {
+	p, part := c.p, c.part
+	c.read++
 	url := fetch.RedactURL(part.URL)
-	if skipped > 0 {
-		v.p.Told.Skipped(skipped)
-		v.p.Log.Warn("bad entries of a Change List; the Source is asked about those whose URI can be read",
-			"list", url, "entries", skipped, "asked", v.list.asked, "first", first)
-	}
-	from := store.Micros(v.list.head.From)
 	var flaw error
-	switch {
-	case from.Known() && from > v.list.now+merge.Skew: // the position would follow it into the future (F40)
-		flaw = &aheadError{url, v.list.head.From}
-	case skipped > v.list.asked:
-		flaw = fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)",
-			url, skipped-v.list.asked, first)
+	switch unread := p.unread("Change List", url, l, c.asked); {
+	case c.from.Known() && c.from > c.now+merge.Skew: // the position would follow it into the future (F40)
+		flaw = &aheadError{url, rsdoc.Micros(c.from)}
+	case unread > 0:
+		flaw = errUnread(url, unread, l.Fault)
 	}
 	if flaw != nil {
-		v.p.Log.Warn("a Change List proves nothing", "err", flaw)
-		v.err = cmp.Or(v.err, flaw)
-		from = store.NoTime
+		p.Log.Warn("a Change List proves nothing", "err", flaw)
+		c.err = cmp.Or(c.err, flaw)
+		c.from = store.NoTime
 	}
 	until := store.Micros(l.Head.Until)
-	if until.Known() && until > v.list.now+merge.DateCut { // the list cannot tell of changes to come
-		v.p.Log.Info(
+	if until.Known() && until > c.now+merge.DateCut { // the list cannot tell of changes to come
+		p.Log.Info(
 			"a Change List is said to be closed at a time that is still to come; it is taken for an open one",
 			"list", url, "until", until.Time())
 		until = store.NoTime
 	}
+	var links listLinks
+	if l, ok := l.Head.Link(rsdoc.RelArchives); ok {
+		links.Archives = l.Href
+	}
+	if l, ok := l.Head.Link(rsdoc.RelIndex); ok {
+		links.Index = l.Href
+	}
 	if written, ok := parsed.HTTPTime(part.LastModified); ok && until.Known() {
-		v.list.links.Early = written+merge.DateCut < until
+		links.Early = written+merge.DateCut < until
 	}
-	etag, modified := parsed.Lasting(part.ETag, part.LastModified, v.list.now)
-	if v.placer.Last().Known() && v.list.now-v.placer.Last() < parsed.WeakFor {
-		// a change in the same second would answer 304
-		etag, modified = "", ""
+	doc := p.NewDocument(part.URL, string(rsdoc.KindChangeList))
+	doc.ETag, doc.LastModified = parsed.Lasting(part.ETag, part.LastModified, c.now)
+	if last := c.placer.Last(); last.Known() && c.now-last < parsed.WeakFor {
+		doc.ETag, doc.LastModified = "", "" // a change in the same second would answer 304
 	}
-	doc := v.p.NewDocument(part.URL, string(rsdoc.KindChangeList))
-	doc.SetID, doc.ETag, doc.LastModified, doc.From, doc.Until = v.p.Set.ID, etag, modified, from, until
-	doc.LastEntry, doc.Entries, doc.Body = v.placer.Last(), v.n, v.list.links.body()
-	doc.Complete = flaw == nil // a 304 would hide the correction
-	if flaw == nil && !from.Known() && !v.archive && v.unreached(doc) {
-		doc.Complete = false
-	}
-	v.p.pending.Documents = append(v.p.pending.Documents, doc)
+	doc.SetID, doc.From, doc.Until, doc.LastEntry = p.Set.ID, c.from, until, c.placer.Last()
+	doc.Entries, doc.Body = c.n, links.body()
+	doc.Complete = flaw == nil && // a 304 would hide the correction
+		(c.from.Known() || c.archive || !c.unreached(doc))
+	p.pending.Documents = append(p.pending.Documents, doc)
 	kind := store.SpanChangeList
-	if v.archive {
+	if c.archive {
 		kind = store.SpanArchive
 	}
 	if iv := covers(doc); coverage.Usable(iv) {
-		v.p.pending.Spans = append(v.p.pending.Spans, v.p.span(kind, iv, v.n, part.URL))
+		p.pending.Spans = append(p.pending.Spans, p.span(kind, iv, c.n, part.URL))
 	}
-	v.note(doc)
-	v.p.sawList(doc, v.archive, v.sought, sameList(doc, v.list.prev))
-	return nil
+	c.note(doc, c.now)
+	p.sawList(doc, c.archive, c.sought, sameList(doc, c.prev))
+}
+
+// unread reports the bad entries of a list and returns how many of them the Source cannot be asked about.
+func (p *Puller) unread(what, url string, l *destination.List, asked int64) int64 {
+	if l.Skipped > 0 {
+		p.Told.Skipped(l.Skipped)
+		p.Log.Warn("bad entries of a "+what+"; the Source is asked about those whose URI can be read",
+			"list", url, "entries", l.Skipped, "asked", asked, "first", l.Fault)
+	}
+	return l.Skipped - asked
+}
+
+func errUnread(url string, n int64, first error) error {
+	return fmt.Errorf("%s: %d entries cannot be read, and nobody can tell what they are about (the first: %w)",
+		url, n, first)
 }
 
 // unreached reports a list without from that may have dropped changes since the position.
-func (v *changeReader) unreached(doc store.Document) bool {
-	known := v.p.Cover.ProvenPosition()
-	if v.list.prev.Complete {
-		known = max(known, v.list.prev.LastEntry)
+func (c *changeList) unreached(doc store.Document) bool {
+	known := c.p.Cover.ProvenPosition()
+	if c.prev.Complete {
+		known = max(known, c.prev.LastEntry)
 	}
-	oldest := v.placer.First()
+	oldest := c.placer.First()
 	switch {
-	case !known.Known() || doc.Entries == 0 && !v.list.prev.LastEntry.Known():
+	case !known.Known() || doc.Entries == 0 && !c.prev.LastEntry.Known():
 		return false
 	case !oldest.Known():
-		oldest = v.list.now
-	case oldest < known, oldest == known && sameList(doc, v.list.prev):
+		oldest = c.now
+	case oldest < known, oldest == known && sameList(doc, c.prev):
 		return false
 	}
-	v.p.chain.unreached = append(v.p.chain.unreached,
+	c.p.chain.unreached = append(c.p.chain.unreached,
 		unreached{doc: doc, hole: store.Interval{From: known, Until: max(known, oldest)}})
 	return true
 }

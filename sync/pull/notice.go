@@ -112,12 +112,9 @@ func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 		From: store.Micros(n.Head.From), Until: store.Micros(n.Head.Until), Read: v.Now,
 		Document: plan.PushedDocument(d.Digest),
 	})
-	stamps := make([]merge.Stamp, len(buf))
-	for i := range buf {
-		stamps[i] = buf[i].Stamp
-	}
+	parsed.Place(placer, buf)
 	outside, room := 0, int64(-1)
-	for i, version := range placer.Place(stamps) {
+	for i := range buf {
 		b := &buf[i]
 		switch {
 		case v.Plan.Refuses(b.URI) != "":
@@ -136,7 +133,6 @@ func (v *PushReader) plan(ctx context.Context, d *store.Delivery, n *parsed.Noti
 			v.Hint = true
 			continue
 		}
-		b.Cand.Version = version
 		if err := v.Plan.Add(ctx, plan.Entry{URI: b.URI, Cand: b.Cand, Pushed: true, Note: note}); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 func (b *Baseline) Sweep(ctx context.Context, a store.Micros) error {
 	p := b.Puller
 	absent := merge.Candidate{
-		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.list.docID}, Length: -1,
+		State: store.WantAbsent, Version: store.Version{From: a, Until: a, Document: b.docID}, Length: -1,
 		LastMod: store.NoTime,
 	}
 	rows, missing, err := p.unlisted(ctx, absent, nil)

@@ -421,7 +421,7 @@ func (w *walk) sweep(ctx context.Context) error {
 		return nil
 	}
 	p := w.p
-	b := &Baseline{Puller: p, list: listRun{docID: p.Plan.Topic.Document}, Listed: int64(len(w.seen)),
+	b := &Baseline{Puller: p, docID: p.Plan.Topic.Document, Listed: int64(len(w.seen)),
 		skipped: int64(w.flaws.own)}
 	if err := b.Open(ctx); err != nil {
 		return err
