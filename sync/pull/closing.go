@@ -3,6 +3,7 @@ package pull
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"resyncd/destination/fetch"
 	"resyncd/store"
@@ -26,7 +27,7 @@ func (p *Puller) CloseHoles(ctx context.Context) error {
 		if err := p.closeHole(ctx, hole); err != nil {
 			return err
 		}
-		if !p.covered(hole) {
+		if !p.covered(hole.Until) {
 			return nil
 		}
 	}
@@ -37,31 +38,30 @@ func (p *Puller) CloseHoles(ctx context.Context) error {
 func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 	closed := true
 	for _, u := range p.chain.unreached {
-		gap := p.newGap(u.hole, store.GapBaseline)
-		if err := p.fromArchives(ctx, u.hole); err != nil {
-			return false, err
+		gap, err := p.gapAt(ctx, u.hole, store.GapBaseline)
+		if err == nil {
+			err = p.fromArchives(ctx, u.hole)
 		}
 		by := coverage.ByArchive
-		if !p.covered(u.hole) && p.Out.Kind != "baseline" {
+		if err == nil && !p.covered(u.hole.Until) && p.Out.Kind != "baseline" {
 			by = coverage.ByBaseline
-			if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: u.hole.From}); err != nil {
-				return false, err
-			}
+			err = p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: u.hole.From})
 		}
-		if p.Cover.ProvenPosition() < u.hole.Until-1 { // the position may lie right before the oldest entry
+		switch {
+		case err != nil:
+		case p.covered(u.hole.Until - 1): // the position may lie right before the oldest entry
+			u.doc.Complete = true
+			p.pending.Documents = append(p.pending.Documents, u.doc)
+			err = p.closeGap(ctx, gap, by)
+		default:
 			closed = false
 			p.Fail(fmt.Errorf(
 				"%s has no `from` and keeps the last changes only: nobody can tell what changed between %s and %s, "+
 					"and no newer Resource List tells; have its publisher keep more, or give the list a `from`",
 				fetch.RedactURL(u.doc.URL), u.hole.From.Time(), u.hole.Until.Time()))
-			if err := p.putGap(ctx, gap); err != nil {
-				return false, err
-			}
-			continue
+			err = p.putGap(ctx, gap)
 		}
-		u.doc.Complete = true
-		p.pending.Documents = append(p.pending.Documents, u.doc)
-		if err := p.closeGap(ctx, gap, by); err != nil {
+		if err != nil {
 			return false, err
 		}
 	}
@@ -70,31 +70,42 @@ func (p *Puller) closeUnreached(ctx context.Context) (bool, error) {
 }
 
 func (p *Puller) closeHole(ctx context.Context, hole store.Interval) error {
-	if known, err := p.knownUnprovable(ctx, hole); err != nil || known {
+	known, err := p.gapWhere(ctx, func(g *store.Gap) bool {
+		return g.State == store.GapUnprovable && g.Until == hole.Until && g.From <= hole.From
+	})
+	if err != nil {
 		return err
 	}
-	gap := p.newGap(hole, store.GapPulling)
+	if known != nil {
+		p.Cover.Skip(hole)
+		return p.commitSet(ctx)
+	}
+	gap, err := p.gapAt(ctx, hole, store.GapPulling)
+	if err != nil {
+		return err
+	}
 	p.chain.unread = nil // only this reading of the lists counts
 	if err := p.fromArchives(ctx, hole); err != nil {
 		return err
 	}
-	if p.covered(hole) {
+	if p.covered(hole.Until) {
 		return p.closeGap(ctx, gap, coverage.ByArchive)
 	}
 	if err := p.Changes(ctx, *p.Offer.ChangeList, true); err != nil { // a stale cache may hide the covering list (F59)
 		return err
 	}
-	if p.covered(hole) {
+	if p.covered(hole.Until) {
 		return p.closeGap(ctx, gap, coverage.ByChangeList)
 	}
 	return p.bridge(ctx, gap, hole)
 }
 
 func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval) error {
-	if p.chain.unread != nil {
-		if wait, err := p.awaitList(ctx, gap); err != nil || wait {
-			return err
-		}
+	if p.chain.unread != nil && p.LocalNow()-gap.Found < p.patience() {
+		// The gap stays open while a list that may cover it cannot be read (F63, F66).
+		p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w",
+			gap.From.Time(), p.chain.unread))
+		return p.putGap(ctx, gap)
 	}
 	before := p.Set.Baselines
 	if p.Out.Kind != "baseline" { // otherwise this pull has a new baseline already
@@ -102,14 +113,11 @@ func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 			return err
 		}
 	}
-	if p.Set.Baselines > before && p.covered(hole) {
-		return p.closeGap(ctx, gap, coverage.ByBaseline)
-	}
 	rest, open := p.Cover.FirstHole()
-	if !open {
+	switch {
+	case !open || p.Set.Baselines > before && p.covered(hole.Until):
 		return p.closeGap(ctx, gap, coverage.ByBaseline)
-	}
-	if p.Out.Problem != nil && p.Offer.ResourceList != nil {
+	case p.Out.Problem != nil && p.Offer.ResourceList != nil:
 		gap.State = store.GapBaseline // the next pull tries again
 		return p.putGap(ctx, gap)
 	}
@@ -121,89 +129,85 @@ func (p *Puller) bridge(ctx context.Context, gap *store.Gap, hole store.Interval
 	return p.putGap(ctx, gap)
 }
 
-// awaitList leaves a gap open for gap_patience while a list that may cover it cannot be read (F63, F66).
-func (p *Puller) awaitList(ctx context.Context, gap *store.Gap) (bool, error) {
+func (p *Puller) covered(until store.Micros) bool { return p.Cover.ProvenPosition() >= until }
+
+// gapWhere returns the first gap between documents that is so; nil for none.
+func (p *Puller) gapWhere(ctx context.Context, so func(*store.Gap) bool) (*store.Gap, error) {
 	gaps, err := p.documentGaps(ctx)
-	if err != nil {
-		return false, err
+	if i := slices.IndexFunc(gaps, func(g store.Gap) bool { return so(&g) }); i >= 0 {
+		return &gaps[i], err
 	}
-	for i := range gaps {
-		if g := &gaps[i]; g.State.Open() && g.From == gap.From {
-			gap.Found = g.Found
-		}
-	}
-	if p.LocalNow()-gap.Found >= p.patience() {
-		return false, nil
-	}
-	p.Fail(fmt.Errorf("a list that may tell of changes after %s could not be read: %w",
-		gap.From.Time(), p.chain.unread))
-	return true, p.putGap(ctx, gap)
+	return nil, err
 }
 
-func (p *Puller) covered(hole store.Interval) bool { return p.Cover.ProvenPosition() >= hole.Until }
-
-func (p *Puller) newGap(hole store.Interval, state store.GapState) *store.Gap {
+// gapAt returns the gap of a hole: one that an earlier pull left open where the hole begins, or a new one.
+func (p *Puller) gapAt(ctx context.Context, hole store.Interval, state store.GapState) (*store.Gap, error) {
 	p.Out.GapsFound++
-	return &store.Gap{SetID: p.Set.ID, From: hole.From, Until: hole.Until, State: state, Found: p.LocalNow()}
+	g, err := p.gapWhere(ctx, func(g *store.Gap) bool { return g.State.Open() && g.From == hole.From })
+	if g == nil {
+		g = &store.Gap{SetID: p.Set.ID, From: hole.From, Found: p.LocalNow()}
+	}
+	g.Until, g.State = hole.Until, state
+	return g, err
+}
+
+func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
+	p.pending.Gaps = append(p.pending.Gaps, gap)
+	return p.commitSet(ctx)
+}
+
+// closed adds the end of a gap to the next commit of the set.
+func (p *Puller) closed(g *store.Gap, by string) {
+	g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.LocalNow()
+	p.pending.Gaps = append(p.pending.Gaps, g)
+	p.Out.GapsClosed++
 }
 
 // closeGap closes a gap and all older open gaps below the position.
 func (p *Puller) closeGap(ctx context.Context, gap *store.Gap, by string) error {
-	p.Out.GapsClosed++
-	gap.State, gap.ClosedBy, gap.Ended = store.GapClosed, by, p.LocalNow()
-	gaps, err := p.documentGaps(ctx)
-	if err != nil {
-		return err
-	}
-	c := p.SetCommit()
-	c.Gaps = append(c.Gaps, gap)
-	for i := range gaps {
-		if g := &gaps[i]; g.State.Open() && p.covered(store.Interval{From: g.From, Until: g.Until}) {
-			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, gap.Ended
-			c.Gaps = append(c.Gaps, g)
-			p.Out.GapsClosed++
+	p.closed(gap, by)
+	return p.closeGaps(ctx, func(g *store.Gap, covered bool) string {
+		if g.ID == gap.ID || !g.State.Open() || !covered {
+			return ""
 		}
-	}
-	return p.Store.Commit(ctx, c)
+		return by
+	})
 }
 
-func (p *Puller) putGap(ctx context.Context, gap *store.Gap) error {
-	c := p.SetCommit()
+// closeGaps closes the gaps between documents of which closed tells by what.
+func (p *Puller) closeGaps(ctx context.Context, closed func(g *store.Gap, covered bool) (by string)) error {
 	gaps, err := p.documentGaps(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range gaps {
-		if g := &gaps[i]; g.State.Open() && g.From == gap.From {
-			gap.ID, gap.Found = g.ID, g.Found
+		if by := closed(&gaps[i], p.covered(gaps[i].Until)); by != "" {
+			p.closed(&gaps[i], by)
 		}
 	}
-	c.Gaps = []*store.Gap{gap}
-	return p.Store.Commit(ctx, c)
+	return p.commitSet(ctx)
 }
 
-// Spans show the evidence of coverage. No decision depends on one.
+// SettleLag closes the gaps of lists that have caught up, and gaps that waited for a baseline.
+func (p *Puller) SettleLag(ctx context.Context) error {
+	return p.closeGaps(ctx, func(g *store.Gap, covered bool) string {
+		switch {
+		case g.State != store.GapBaseline && !(g.State.Open() && covered):
+			return ""
+		case !covered || p.Offer.ChangeList == nil || p.Set.Floor.Known() && g.Until <= p.Set.Floor:
+			return coverage.ByBaseline
+		}
+		return coverage.ByChangeList
+	})
+}
 
+// span shows the evidence of coverage. No decision depends on one.
 func (p *Puller) span(kind store.SpanKind, iv store.Interval, entries int64, document string) store.Span {
 	now := p.LocalNow()
 	return store.Span{
 		SetID: p.Set.ID, Kind: kind, From: iv.From, Until: iv.Until, First: now, Last: now, Entries: entries,
 		Document: document,
 	}
-}
-
-func (p *Puller) knownUnprovable(ctx context.Context, hole store.Interval) (bool, error) {
-	gaps, err := p.documentGaps(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, g := range gaps {
-		if g.State == store.GapUnprovable && g.Until == hole.Until && g.From <= hole.From {
-			p.Cover.Skip(hole)
-			return true, p.commitSet(ctx)
-		}
-	}
-	return false, nil
 }
 
 // wentBack handles lists that end before the position: a stale cache, or a Source restored from a backup. A state that
@@ -223,7 +227,12 @@ func (p *Puller) wentBack(ctx context.Context) error {
 	if !p.chain.tail.Known() || p.chain.tail >= pos {
 		return p.SettleLag(ctx)
 	}
-	gap, err := p.lagging(ctx, store.Interval{From: p.chain.tail, Until: pos})
+	gap, err := p.gapWhere(ctx, func(g *store.Gap) bool {
+		return g.State == store.GapLagging || g.State == store.GapBaseline && g.Until == pos
+	})
+	if err == nil && gap == nil {
+		gap, err = p.gapAt(ctx, store.Interval{From: p.chain.tail, Until: pos}, store.GapLagging)
+	}
 	if err != nil {
 		return err
 	}
@@ -251,40 +260,4 @@ func (p *Puller) wentBack(ctx context.Context) error {
 		return err
 	}
 	return p.closeGap(ctx, gap, coverage.ByBaseline)
-}
-
-func (p *Puller) lagging(ctx context.Context, hole store.Interval) (*store.Gap, error) {
-	gaps, err := p.documentGaps(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range gaps {
-		if g := &gaps[i]; g.State == store.GapLagging || g.State == store.GapBaseline && g.Until == hole.Until {
-			return &gaps[i], nil
-		}
-	}
-	return p.newGap(hole, store.GapLagging), nil
-}
-
-// SettleLag closes the gaps of lists that have caught up, and gaps that waited for a baseline.
-func (p *Puller) SettleLag(ctx context.Context) error {
-	gaps, err := p.documentGaps(ctx)
-	if err != nil {
-		return err
-	}
-	c := p.SetCommit()
-	for i := range gaps {
-		g := &gaps[i]
-		covered := p.covered(store.Interval{From: g.From, Until: g.Until})
-		by := coverage.ByChangeList
-		if !covered || p.Offer.ChangeList == nil || p.Set.Floor.Known() && g.Until <= p.Set.Floor {
-			by = coverage.ByBaseline
-		}
-		if g.State == store.GapBaseline || g.State.Open() && covered {
-			g.State, g.ClosedBy, g.Ended = store.GapClosed, by, p.LocalNow()
-			c.Gaps = append(c.Gaps, g)
-			p.Out.GapsClosed++
-		}
-	}
-	return p.Store.Commit(ctx, c)
 }

@@ -131,9 +131,6 @@ func (p *Puller) documentGaps(ctx context.Context) ([]store.Gap, error) {
 
 // refreshHoles applies late notifications to the watched holes.
 func (p *Puller) refreshHoles(ctx context.Context) error {
-	if !p.Disturbed || len(p.Holes.Watching) == 0 {
-		return nil
-	}
 	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
@@ -240,12 +237,13 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 	if err := p.refreshHoles(ctx); err != nil { // after the last wait
 		return err
 	}
-	c := p.SetCommit()
+	var told []store.Gap
 	for i := range p.Holes.Watching {
 		if w := &p.Holes.Watching[i]; !w.over {
-			p.recordHole(c, w, verdicts[i], now)
+			told = append(told, p.recordHole(w, verdicts[i], now)...)
 		}
 	}
+	c := p.SetCommit()
 	for i := range p.Holes.stale {
 		c.Inbox = append(c.Inbox, store.InboxChange{ID: p.Holes.stale[i].ID})
 	}
@@ -253,15 +251,8 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 		return err
 	}
 	p.Holes.stale = nil
-	for _, g := range c.Gaps {
-		p.Told.Gap(*g)
-	}
-	for i := range p.Holes.Watching {
-		if g := p.Holes.Watching[i].gap; g != nil && slices.Contains(c.DropGaps, g.ID) {
-			none := *g
-			none.State = store.GapClosed
-			p.Told.Gap(none)
-		}
+	for _, g := range told {
+		p.Told.Gap(g)
 	}
 	return nil
 }
@@ -327,32 +318,35 @@ func (p *Puller) late(ctx context.Context, w *openHole, v *coverage.GapVerdict, 
 	return nil
 }
 
-// recordHole writes the gap of a hole. A hole without a change inside was no gap, unless the list lags.
-func (p *Puller) recordHole(c *store.Commit, w *openHole, v coverage.GapVerdict, now store.Micros) {
+// recordHole has the next commit of the set record a hole, and returns what observers hear of its gap. A hole without a
+// change inside was no gap, unless the list lags.
+func (p *Puller) recordHole(w *openHole, v coverage.GapVerdict, now store.Micros) (told []store.Gap) {
 	closed := v.State == store.GapClosed
-	quiet := !w.news && (closed || w.notice != nil && len(w.told) == 0)
-	if quiet && (w.gap == nil || w.gap.State != store.GapLagging || closed) {
-		if w.gap != nil {
-			c.DropGaps = append(c.DropGaps, w.gap.ID)
-		}
-	} else {
-		g := w.gap
-		if g == nil {
-			g = &store.Gap{SetID: p.Set.ID, Found: now, Ended: store.NoTime}
-		}
-		if g.ID == 0 || g.State != store.GapLagging {
-			p.Out.GapsFound++
-		}
-		g.From, g.Until, g.State = w.hole.From, w.hole.Until, v.State
-		if closed {
-			g.ClosedBy, g.Ended = v.ClosedBy, now
-			p.Out.GapsClosed++
-		}
-		c.Gaps = append(c.Gaps, g)
-	}
 	if closed && w.notice != nil {
-		c.Inbox = append(c.Inbox, store.InboxChange{ID: w.notice.ID})
+		p.pending.Inbox = append(p.pending.Inbox, store.InboxChange{ID: w.notice.ID})
 	}
+	g := w.gap
+	if !w.news && (closed || w.notice != nil && len(w.told) == 0 && (g == nil || g.State != store.GapLagging)) {
+		if g == nil {
+			return nil
+		}
+		p.pending.DropGaps = append(p.pending.DropGaps, g.ID)
+		none := *g
+		none.State = store.GapClosed
+		return []store.Gap{none}
+	}
+	if g == nil {
+		g = &store.Gap{SetID: p.Set.ID, Found: now, Ended: store.NoTime}
+	}
+	if g.ID == 0 || g.State != store.GapLagging {
+		p.Out.GapsFound++
+	}
+	if g.From, g.Until, g.State = w.hole.From, w.hole.Until, v.State; closed {
+		p.closed(g, v.ClosedBy)
+	} else {
+		p.pending.Gaps = append(p.pending.Gaps, g)
+	}
+	return []store.Gap{*g}
 }
 
 func (p *Puller) patience() store.Micros {

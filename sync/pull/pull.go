@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"resyncd/destination"
 	"resyncd/destination/fetch"
@@ -28,11 +27,10 @@ type Puller struct {
 	pending store.Commit // what to record with the set
 	Holes   holeWatch
 
-	Disturbed bool // pushes were recorded during its waits
-	tooOld    bool // no baseline reached a lagging hole
-	flawed    bool // feed entries were unreadable: the feed is read again to report them again
-	first     bool
-	Last      bool // no other set follows in this run
+	tooOld bool // no baseline reached a lagging hole
+	flawed bool // feed entries were unreadable: the feed is read again to report them again
+	first  bool
+	Last   bool // no other set follows in this run
 	// shown replaces Plan.Seen for a complete feed.
 	shown func(*store.Resource, *store.Want) bool
 	freed bool // resources of a feed are no longer refused and need their bytes
@@ -128,13 +126,12 @@ func (p *Puller) read(ctx context.Context) error {
 			return err
 		}
 	}
-	gaps, err := p.documentGaps(ctx)
+	// After a run that ended before its baseline all lists are read, because a reset overwrote what they had proved.
+	cut, err := p.gapWhere(ctx, func(g *store.Gap) bool { return g.State == store.GapBaseline })
 	if err != nil {
 		return err
 	}
-	// After a run that ended before its baseline all lists are read, because a reset overwrote what they had proved.
-	cut := slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.State == store.GapBaseline })
-	if err := p.Changes(ctx, *p.Offer.ChangeList, cut || p.Full); err != nil {
+	if err := p.Changes(ctx, *p.Offer.ChangeList, cut != nil || p.Full); err != nil {
 		return err
 	}
 	return inOrder(ctx, p.CloseHoles, p.settlePushes)
@@ -194,19 +191,19 @@ func (p *Puller) listOnly(ctx context.Context, changed bool) error {
 
 // refresh takes a baseline if the last one left a doubt: an unprovable hole, held removals, unreadable entries.
 func (p *Puller) refresh(ctx context.Context) error {
-	gaps, err := p.documentGaps(ctx)
-	if err != nil || p.Offer.ResourceList == nil {
+	if p.Offer.ResourceList == nil {
+		return nil
+	}
+	gap, err := p.gapWhere(ctx, func(g *store.Gap) bool {
+		return g.State == store.GapUnprovable && g.Until > p.Set.Floor
+	})
+	if err != nil {
 		return err
 	}
 	held, err := p.Store.Scan(ctx,
 		store.ScanQuery{SourceID: p.SourceID, SetID: p.Set.ID, Filter: store.FilterHeld, Limit: 1})
-	if err != nil {
+	if err != nil || gap == nil && !p.Set.Flawed && len(held) == 0 {
 		return err
-	}
-	if !p.Set.Flawed && len(held) == 0 && !slices.ContainsFunc(gaps, func(g store.Gap) bool {
-		return g.State == store.GapUnprovable && g.Until > p.Set.Floor
-	}) {
-		return nil
 	}
 	return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: true, After: store.NoTime})
 }
@@ -267,5 +264,4 @@ func (p *Puller) Pushed(v *PushReader) {
 	for _, iv := range v.Heard {
 		p.Cover.AddNotification(iv, v.Now)
 	}
-	p.Disturbed = true
 }

@@ -164,9 +164,7 @@ func (w *walk) close(ctx context.Context) error {
 		if g.State != store.GapUnprovable || !w.whole(g.From) {
 			continue
 		}
-		g.State, g.ClosedBy, g.Ended = store.GapClosed, coverage.ByArchive, p.LocalNow()
-		p.pending.Gaps = append(p.pending.Gaps, g)
-		p.Out.GapsClosed++
+		p.closed(g, coverage.ByArchive)
 		p.Told.Gap(*g)
 	}
 	return nil
