@@ -17,59 +17,52 @@ const NoticeMost = 50_000
 
 // Notice is the reading of one notification.
 type Notice struct {
-	Head rsdoc.Head
-	kind rsdoc.Kind
-	N    int
-	// whole: read to its end, without which its interval proves nothing.
-	whole   bool
+	Head    rsdoc.Head
+	N       int
 	Skipped int64 // unreadable entries
-	Err     error // why it was not read to its end
+	Err     error // why it was not read to its end, without which its interval proves nothing
 }
 
 // Interval is what the notification covers, false without a usable interval (F39).
 func (n *Notice) Interval() (store.Interval, bool) {
 	iv := store.Interval{From: store.Micros(n.Head.From), Until: store.Micros(n.Head.Until)}
-	return iv, n.whole && coverage.Usable(iv)
+	return iv, n.Err == nil && coverage.Usable(iv)
 }
 
 // Usable: the root is a list of changes, never an index.
 func (n *Notice) Usable() bool {
-	return n.Head.Shape == rsdoc.List && (n.kind == rsdoc.KindUnknown || tellsChanges(n.kind))
+	return n.Head.Shape == rsdoc.List && (n.Head.Kind == rsdoc.KindUnknown || tellsChanges(n.Head.Kind))
 }
 
-// ReadNotice reads a body by entry. The error is that of each; the Notice has those of the body.
+// ReadNotice reads a body by entry. The error is that of each; the Notice has that of the body.
 func ReadNotice(body []byte, kind rsdoc.Kind, each func(*rsdoc.Entry) error) (*Notice, error) {
 	n := &Notice{}
 	r, err := rsdoc.OpenBytes(body, rsdoc.Options{Assume: kind})
-	if err != nil {
-		n.Err = err
-		return n, nil
+	var head *rsdoc.Head
+	if err == nil {
+		head, err = r.Head()
 	}
-	head, err := r.Head()
-	if err != nil {
-		n.Err = err
-		return n, nil
+	if err == nil {
+		n.Head = *head
 	}
-	n.Head, n.kind = *head, head.Kind
-	for {
-		e, err := r.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			n.Skipped, _ = r.Skipped()
-			n.whole = true
-			return n, nil
-		case err != nil:
-			n.Err = err
-			return n, nil
-		case n.N == NoticeMost:
-			n.Err = fmt.Errorf("more than %d entries", NoticeMost)
-			return n, nil
+	for err == nil {
+		var e *rsdoc.Entry
+		if e, err = r.Next(); err == nil && n.N == NoticeMost {
+			err = fmt.Errorf("more than %d entries", NoticeMost)
 		}
-		n.N++
-		if err := each(e); err != nil {
-			return n, err
+		if err == nil {
+			n.N++
+			if own := each(e); own != nil {
+				return n, own
+			}
 		}
 	}
+	if errors.Is(err, io.EOF) && head != nil {
+		n.Skipped, _ = r.Skipped()
+		err = nil
+	}
+	n.Err = err
+	return n, nil
 }
 
 // tellsChanges: the sample of the old PuSH software says Change List.

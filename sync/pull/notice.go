@@ -2,7 +2,6 @@ package pull
 
 import (
 	"context"
-
 	"slices"
 
 	"resyncd/destination/rsdoc"
@@ -59,22 +58,17 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 			"set", v.Set.CapabilityList, "kind", n.Head.RawKind, "err", n.Err)
 		v.Hint = true
 		return nil
-	case n.Err != nil:
-		s.Log.Warn("a notification was read in part; a pull follows",
-			"set", v.Set.CapabilityList, "entries", n.N, "err", n.Err)
-		if err := s.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1}); err != nil {
-			return err
-		}
 	}
-	if n.Skipped > 0 {
-		v.Told.Skipped(n.Skipped)
+	if err := v.readInPart(ctx, d, n.N, n.Skipped, n.Err); err != nil {
+		return err
 	}
 	v.Notes = append(v.Notes, note)
 	if err := v.plan(ctx, d, n, buf, note); err != nil {
 		return err
 	}
 	iv, ok := n.Interval()
-	if v.Hint = v.Hint || !ok || n.Skipped > 0; !ok { // a list may tell the unread rest
+	if !ok {
+		v.Hint = true
 		return nil
 	}
 	if iv.Until > v.Now {
@@ -95,11 +89,25 @@ func (v *PushReader) Take(ctx context.Context, d *store.Delivery) error {
 	if heard := coverage.Clip(iv, v.Now); coverage.Usable(heard) {
 		v.Commit.Spans = append(v.Commit.Spans, v.span(store.SpanNotification, heard, int64(n.N), ""))
 	}
-	if len(d.Body) > keptBytes { // a later list closes its hole too
+	if len(d.Body) <= keptBytes { // a later list closes its hole too
+		v.Kept = append(v.Kept, keptNotice{ID: d.ID, Interval: coverage.Clip(iv, v.Now), received: d.Received})
+	}
+	return nil
+}
+
+// readInPart has a pull follow a notification of which some entries, or all behind an error, could not be read.
+func (v *PushReader) readInPart(ctx context.Context, d *store.Delivery, entries int, skipped int64, err error) error {
+	if err == nil && skipped == 0 {
 		return nil
 	}
-	v.Kept = append(v.Kept, keptNotice{ID: d.ID, Interval: coverage.Clip(iv, v.Now), received: d.Received})
-	return nil
+	v.Hint = true
+	v.Told.Skipped(skipped)
+	v.Log.Warn("a notification was read in part; a pull follows",
+		"set", v.Set.CapabilityList, "entries", entries, "bad_entries", skipped, "err", err)
+	if err == nil {
+		return nil
+	}
+	return v.Store.TallySubscription(ctx, d.SubscriptionID, store.Tally{RejectedMalformed: 1})
 }
 
 // refusedMost bounds the refused resources from notifications, or a hub could fill the state.

@@ -110,8 +110,7 @@ func (v *PushReader) takeFeed(ctx context.Context, d *store.Delivery) error {
 		Document: plan.PushedDocument(d.Digest),
 		Evidence: store.EvidencePush, Kind: kind, Note: n}
 	taken := 0
-	var own error
-	head, err := feed.Read(bytes.NewReader(d.Body), feed.Options{
+	head, broken, err := readFeed(d.Body, feed.Options{
 		ContentType: d.Type, Base: base, Limits: feed.Limits{Entries: parsed.NoticeMost},
 	}, func(e *feed.Entry) error {
 		when := plan.MicrosOf(e.Updated)
@@ -126,29 +125,22 @@ func (v *PushReader) takeFeed(ctx context.Context, d *store.Delivery) error {
 		taken++
 		v.Feed.Taken = true
 		v.Feed.Pushed++
-		own = items.Take(ctx, e)
-		return own
+		return items.Take(ctx, e)
 	})
-	switch {
-	case own != nil:
-		return own
-	case err != nil:
-		v.Log.Warn("a pushed feed was read in part; the feed itself is read",
-			"set", v.Set.CapabilityList, "entries", taken, "err", err)
-		if err := v.Store.TallySubscription(ctx, d.SubscriptionID,
-			store.Tally{RejectedMalformed: 1}); err != nil {
-			return err
-		}
-		v.Hint = true
-	case head.Skipped > 0:
-		v.Told.Skipped(int64(head.Skipped))
-		v.Log.Warn("entries of a pushed feed could not be read; the feed itself is read",
-			"set", v.Set.CapabilityList,
-			"entries", head.Skipped, "problems", head.Problems)
-		v.Hint = true
+	if err != nil {
+		return err
 	}
 	v.Notes = append(v.Notes, n)
-	return nil
+	return v.readInPart(ctx, d, taken, int64(head.Skipped), broken)
+}
+
+// readFeed passes the entries of a feed to each. The error is that of each, broken that of the document.
+func readFeed(body []byte, o feed.Options, each func(*feed.Entry) error) (head *feed.Head, broken, err error) {
+	head, broken = feed.Read(bytes.NewReader(body), o, func(e *feed.Entry) error {
+		err = each(e)
+		return err
+	})
+	return head, broken, err
 }
 
 const sniffMost = 4096

@@ -319,15 +319,17 @@ func (p *Puller) page(ctx context.Context) error {
 func (p *Puller) pageOf(ctx context.Context) (uri string, had *store.Want, err error) {
 	t := p.Offer.Topic
 	a := &t.Answer
-	r, err := p.Store.Resource(ctx, p.SourceID, t.URL)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return "", nil, err
+	uris := []string{t.URL}
+	if a.URL != t.URL && a.Final != t.URL {
+		uris = append(uris, a.URL)
 	}
-	if uri = t.URL; a.URL != t.URL && a.Final != t.URL && (err != nil || r.WantFor(p.Set.ID) == nil) {
-		uri = a.URL
-		if r, err = p.Store.Resource(ctx, p.SourceID, uri); err != nil &&
-			!errors.Is(err, store.ErrNotFound) {
+	var r *store.Resource
+	for _, uri = range uris {
+		if r, err = p.Store.Resource(ctx, p.SourceID, uri); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return "", nil, err
+		}
+		if err == nil && r.WantFor(p.Set.ID) != nil {
+			break
 		}
 	}
 	if err != nil || r.Have.State != store.HavePresent || r.Work.Action != store.ActionNone {

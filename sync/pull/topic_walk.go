@@ -1,7 +1,6 @@
 package pull
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/url"
@@ -206,21 +205,21 @@ const GoneReads = 3
 
 func (w *walk) readPage(ctx context.Context, at string) error {
 	a, err := w.page(ctx, w.p.Reader, at)
-	rest := w.was != nil && slices.Contains(w.was.Rest, at)
-	if w.was != nil && slices.Contains(w.was.Flawed, at) && err != nil && ctx.Err() == nil {
-		if fetch.KindOf(err) == fetch.Gone {
-			w.flaws.lost = true
-		} else {
-			w.now.Flawed = append(w.now.Flawed, at)
-			w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
-		}
-		return nil
-	}
-	switch gone := err != nil && fetch.KindOf(err) == fetch.Gone; {
+	switch {
 	case err == nil:
 		return w.read(ctx, a)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	}
+	rest := w.was != nil && slices.Contains(w.was.Rest, at)
+	flawed := w.was != nil && slices.Contains(w.was.Flawed, at)
+	unread := fmt.Errorf("its older document could not be read: %w", err)
+	switch gone := fetch.KindOf(err) == fetch.Gone; {
+	case flawed && gone:
+		w.flaws.lost = true
+	case flawed:
+		w.now.Flawed = append(w.now.Flawed, at)
+		w.p.Fail(w.problem(unread))
 	case gone && (rest || w.now.Gone+1 >= GoneReads):
 		w.p.Log.Warn(
 			"a feed names an older document that is not there; what it told is asked for at each pull",
@@ -229,12 +228,12 @@ func (w *walk) readPage(ctx context.Context, at string) error {
 		w.now.Rest = append(w.now.Rest, at)
 	case rest:
 		w.now.Rest = append(w.now.Rest, at)
-		w.p.Fail(w.problem(fmt.Errorf("its older document could not be read: %w", err)))
+		w.p.Fail(w.problem(unread))
 	case gone: // a temporary fault may cost entries for good (F71)
 		w.now.Gone++
 		w.fail(fmt.Errorf("its older document is not there: %w", err))
 	default:
-		w.fail(fmt.Errorf("its older document could not be read: %w", err))
+		w.fail(unread)
 	}
 	return nil
 }
@@ -324,19 +323,15 @@ func (w *walk) entries(ctx context.Context, a *destination.TopicAnswer,
 	if err != nil || a.Final == "" {
 		base, _ = url.Parse(a.URL)
 	}
-	var own error
-	head, err := feed.Read(bytes.NewReader(a.Body), feed.Options{Base: base, ContentType: a.ContentType},
-		func(e *feed.Entry) error {
-			own = each(ctx, e)
-			return own
-		})
+	head, broken, err := readFeed(a.Body, feed.Options{Base: base, ContentType: a.ContentType},
+		func(e *feed.Entry) error { return each(ctx, e) })
 	switch {
-	case own != nil:
-		return head, own
+	case err != nil:
+		return head, err
 	case ctx.Err() != nil:
 		return head, context.Cause(ctx)
-	case err != nil:
-		w.fail(fmt.Errorf("could not be read to its end: %w", err))
+	case broken != nil:
+		w.fail(fmt.Errorf("could not be read to its end: %w", broken))
 	}
 	return head, w.p.Plan.Flush(ctx) // a batch holds the bytes of its entries
 }

@@ -5,6 +5,7 @@ package spill
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"container/heap"
 	"encoding/binary"
 	"errors"
@@ -76,14 +77,20 @@ func (s *Sorter) Add(record []byte) error {
 
 func (s *Sorter) record(p piece) []byte { return s.arena[p.at : p.at+p.size] }
 
-// order sorts the arena stably.
-func (s *Sorter) order() {
+// write writes the arena in order, each record behind its length, and returns how much that is. A Writer that failed
+// tells so when it is flushed.
+func (s *Sorter) write(out io.Writer) (size int64) {
 	slices.SortFunc(s.held, func(a, b piece) int {
-		if c := bytes.Compare(Key(s.record(a)), Key(s.record(b))); c != 0 {
-			return c
-		}
-		return int(a.at - b.at)
+		return cmp.Or(bytes.Compare(Key(s.record(a)), Key(s.record(b))), cmp.Compare(a.at, b.at))
 	})
+	var head [binary.MaxVarintLen64]byte
+	for _, h := range s.held {
+		n := binary.PutUvarint(head[:], uint64(h.size))
+		_, _ = out.Write(head[:n])
+		_, _ = out.Write(s.record(h))
+		size += int64(n) + h.size
+	}
+	return size
 }
 
 // spill writes the arena as a run.
@@ -100,15 +107,8 @@ func (s *Sorter) spill() error {
 	if n := len(s.runs); n > 0 {
 		run.at = s.runs[n-1].at + s.runs[n-1].size
 	}
-	s.order()
 	out := bufio.NewWriterSize(io.NewOffsetWriter(s.file, run.at), sorterWrite)
-	var head [binary.MaxVarintLen64]byte
-	for _, h := range s.held {
-		n := binary.PutUvarint(head[:], uint64(h.size))
-		_, _ = out.Write(head[:n])
-		_, _ = out.Write(s.record(h))
-		run.size += int64(n) + h.size
-	}
+	run.size = s.write(out)
 	if err := out.Flush(); err != nil {
 		return err
 	}
@@ -119,36 +119,23 @@ func (s *Sorter) spill() error {
 
 // Sort begins to hand the records out, by Next. More may be added afterwards, and all be sorted again.
 func (s *Sorter) Sort() error {
-	s.order()
-	s.merge, s.given = nil, false
-	for _, p := range s.runs {
-		from := bufio.NewReaderSize(io.NewSectionReader(s.file, p.at, p.size), sorterRead)
-		s.merge = append(s.merge, &run{
-			read: func(into []byte) ([]byte, error) { return readRecord(from, into, p.size) },
-		})
-	}
-	held := s.held
-	s.merge = append(s.merge, &run{read: func([]byte) ([]byte, error) {
-		if len(held) == 0 {
-			return nil, io.EOF
+	s.merge, s.given, s.left = nil, false, s.count
+	var held bytes.Buffer // the last run
+	s.write(&held)
+	for i := range len(s.runs) + 1 {
+		var from io.Reader = &held
+		if i < len(s.runs) {
+			from = io.NewSectionReader(s.file, s.runs[i].at, s.runs[i].size)
 		}
-		first := held[0]
-		held = held[1:]
-		return s.record(first), nil
-	}})
-	s.left = s.count
-	full := s.merge[:0]
-	for i, r := range s.merge {
-		r.no = i
+		r := &run{no: i, from: bufio.NewReaderSize(from, sorterRead), most: s.bytes}
 		more, err := r.advance()
 		if err != nil {
 			return s.Unreadable(err)
 		}
 		if more {
-			full = append(full, r)
+			s.merge = append(s.merge, r)
 		}
 	}
-	s.merge = full
 	heap.Init(&s.merge)
 	return nil
 }
@@ -211,32 +198,28 @@ func (s *Sorter) Reset() error {
 // run is one sorted piece.
 type run struct {
 	no     int // earlier ones hold earlier records
-	read   func(into []byte) ([]byte, error)
+	from   *bufio.Reader
+	most   int64 // bytes of a record
 	record []byte
 	key    []byte
 }
 
-// advance goes to the next record, if any.
+// advance goes to the next record, if any, in the memory of the last one. An early io.EOF is found by Next.
 func (r *run) advance() (more bool, err error) {
-	if r.record, err = r.read(r.record); errors.Is(err, io.EOF) {
+	size, err := binary.ReadUvarint(r.from)
+	switch {
+	case errors.Is(err, io.EOF):
 		return false, nil
+	case err == nil && size > uint64(r.most):
+		err = errRecord
+	case err == nil:
+		r.record = slices.Grow(r.record[:0], int(size))[:size]
+		if _, err = io.ReadFull(r.from, r.record); errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		r.key = Key(r.record)
 	}
-	r.key = Key(r.record)
 	return err == nil, err
-}
-
-// readRecord reads a record into memory that it may take. An early io.EOF is found by Next.
-func readRecord(from *bufio.Reader, into []byte, most int64) ([]byte, error) {
-	size, err := binary.ReadUvarint(from)
-	if err != nil {
-		return nil, err
-	}
-	if size > uint64(most) {
-		return nil, errRecord
-	}
-	into = slices.Grow(into[:0], int(size))[:size]
-	_, err = io.ReadFull(from, into)
-	return into, err
 }
 
 // runs are a heap.Interface by the next record.
