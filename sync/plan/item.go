@@ -62,18 +62,15 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 	if it.fresh && !(it.old && merge.ToldBefore(current, e.Cand)) {
 		p.Topic.Unheard++
 	}
-	if it.Latest && current != nil && e.Cand.Version.From <= current.Version.From {
-		e.Cand.Version.From = current.Version.From + 1
-		e.Cand.Version.Until = e.Cand.Version.From
+	if it.Latest && current != nil {
+		e.date(max(e.Cand.Version.From, current.Version.From+1))
 	}
 	decision := merge.MergeItem(current, e.Cand, it.From)
 	if decision == merge.Repeat && current != nil && it.retold(current) {
 		decision = merge.Replace
-		if e.Cand.Version.From = current.Version.From + 1; !current.Version.From.Known() {
-			// an equal instant lets the file pass as current
-			e.Cand.Version.From = it.From.Now
+		if e.date(current.Version.From + 1); !current.Version.From.Known() {
+			e.date(it.From.Now) // an equal instant lets the file pass as current
 		}
-		e.Cand.Version.Until = e.Cand.Version.From
 	}
 	if decision == merge.Replace && it.From.Pushed && it.Inline && !p.Topic.Hub.MayChange(e.URI, e.Cand, current) {
 		decision = merge.Ask
@@ -87,10 +84,9 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 			r.content = it.Content // the earlier bytes may be lost
 		}
 	case merge.Replace:
-		if v := &e.Cand.Version; current != nil && v.From.Known() && v.From < current.Version.From &&
+		if v := e.Cand.Version; current != nil && v.From.Known() && v.From < current.Version.From &&
 			current.Version.From <= it.From.Limit {
-			v.From = current.Version.From + 1 // an older instant would lose
-			v.Until = v.From
+			e.date(current.Version.From + 1) // an older instant would lose
 		}
 		w := e.Cand.Want(p.o.Set.ID)
 		w.Inline, w.Meta = it.Inline, it.metaBeside(current).String()
@@ -112,6 +108,8 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 		}
 	}
 }
+
+func (e *Entry) date(at store.Micros) { e.Cand.Version.From, e.Cand.Version.Until = at, at }
 
 // retold reports whether a linking entry changed its text: the linked resource may have changed too. A full run asks in
 // any case.
@@ -184,13 +182,17 @@ func (r *row) unlink(entry string) {
 }
 
 func (p *Planner) contest(page, uri string) {
-	if p.Topic.Contested == nil {
-		p.Topic.Contested = map[string]map[string]bool{}
-	}
 	if p.Topic.Contested[page] == nil {
 		p.Topic.Contested[page] = map[string]bool{}
 	}
 	p.Topic.Contested[page][uri] = true
+}
+
+// TakeContested returns the contested items and forgets them.
+func (p *Planner) TakeContested() map[string]map[string]bool {
+	contested := p.Topic.Contested
+	p.Topic.Contested = map[string]map[string]bool{}
+	return contested
 }
 
 // Judge returns why a URI is refused. Inline content lies within the scope by itself.
@@ -208,8 +210,9 @@ func (r *row) refill() bool {
 
 // keep stores content in the change of its resource, or drops unwanted content.
 func (r *row) keep(rc *store.ResourceChange) {
+	was := r.res.WantFor(r.want.SetID)
 	switch {
-	case !r.want.Inline && (r.res.WantFor(r.want.SetID) == nil || !r.res.WantFor(r.want.SetID).Inline):
+	case !r.want.Inline && (was == nil || !was.Inline):
 	case rc.Work.Action == store.ActionFetch && r.content != nil:
 		rc.Content = r.content
 	case (rc.Work.Action != store.ActionFetch || r.changed) && r.res.ID != 0:
@@ -230,29 +233,24 @@ const RecordType = "application/json"
 // are part of the same commit.
 func (p *Planner) foldRecords(ctx context.Context, rows map[string]*row, c *store.Commit) error {
 	var subjects []string
-	seen := map[string]bool{}
 	for i := range p.Batch {
-		if uri := p.Batch[i].URI; len(rows[uri].edits) > 0 && !seen[uri] {
-			seen[uri] = true
+		if uri := p.Batch[i].URI; len(rows[uri].edits) > 0 {
 			subjects = append(subjects, uri)
 		}
 	}
 	if len(subjects) == 0 {
 		return nil
 	}
+	slices.Sort(subjects)
+	subjects = slices.Compact(subjects)
 	known, err := p.o.Site.Store.EditsOf(ctx, p.o.Site.SourceID, subjects)
-	if err != nil {
-		return err
+	for i := 0; i < len(subjects) && err == nil; i++ {
+		p.foldRecord(subjects[i], rows[subjects[i]], known[i], c)
 	}
-	for i, subject := range subjects {
-		if err := p.foldRecord(subject, rows[subject], known[i], c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-func (p *Planner) foldRecord(subject string, r *row, known []store.Edit, c *store.Commit) error {
+func (p *Planner) foldRecord(subject string, r *row, known []store.Edit, c *store.Commit) {
 	has, pushed := make(map[[32]byte]bool, len(known)), make(map[[32]byte]bool)
 	for i := range known {
 		has[known[i].Digest], pushed[known[i].Digest] = true, known[i].Evidence == store.EvidencePush
@@ -271,8 +269,8 @@ func (p *Planner) foldRecord(subject string, r *row, known []store.Edit, c *stor
 	}
 	if len(fresh) == 0 {
 		r.same = true
-		if r.had || r.changed {
-			return nil
+		if r.current() != nil {
+			return
 		}
 	}
 	record, content := FoldEdits(p.o.Site.Log, subject, append(slices.Clip(known), fresh...))
@@ -292,7 +290,6 @@ func (p *Planner) foldRecord(subject string, r *row, known []store.Edit, c *stor
 		p.News(w.Version)
 	}
 	r.want, r.changed, r.content = w, true, nil // made of the edits when needed
-	return nil
 }
 
 func (p *Planner) countOdd(subject string, fresh []store.Edit) {

@@ -72,12 +72,17 @@ func (v *ItemReader) version(when store.Micros, e *feed.Entry) store.Version {
 	return store.Version{From: when, Until: when, Ordinal: int64(e.Ordinal), Document: v.Document}
 }
 
-func (v *ItemReader) entry(e *feed.Entry, when store.Micros, state store.WantState) Entry {
-	key, err := keymap.EntryKey(v.Folder, e.Key)
+// inline returns an item whose bytes the document itself brings.
+func (v *ItemReader) inline(key string, err error) *Item {
 	if err != nil {
 		key = "" // AssignKeys refuses it
 	}
-	it := &Item{Inline: true, natural: key, From: v.From, meta: v.meta(e), fresh: v.Fresh, old: v.Old}
+	return &Item{Inline: true, natural: key, From: v.From, fresh: v.Fresh, old: v.Old}
+}
+
+func (v *ItemReader) entry(e *feed.Entry, when store.Micros, state store.WantState) Entry {
+	it := v.inline(keymap.EntryKey(v.Folder, e.Key))
+	it.meta = v.meta(e)
 	c := merge.Candidate{State: state, Version: v.version(when, e), Length: -1, LastMod: when}
 	if state == store.WantPresent {
 		it.Content = e.XML
@@ -110,19 +115,13 @@ func (v *ItemReader) meta(e *feed.Entry) merge.ItemMeta {
 }
 
 func (v *ItemReader) edit(ctx context.Context, e *feed.Entry) error {
-	key, err := keymap.RecordKey(v.Folder, e.Edit.Subject)
-	if err != nil {
-		key = ""
-	}
-	edit := &store.Edit{
+	it := v.inline(keymap.RecordKey(v.Folder, e.Edit.Subject))
+	it.edit = &store.Edit{
 		SourceID: v.Planner.o.Site.SourceID, URI: e.Edit.Subject, Digest: e.Edit.Digest(),
 		Observed: MicrosOf(e.Edit.Observed), Author: e.Edit.Author,
 		Body: e.Edit.Marshal(), Received: v.From.Now, Evidence: v.Evidence,
 	}
-	return v.Planner.Add(ctx,
-		Entry{URI: e.Edit.Subject,
-			Item: &Item{Inline: true, natural: key, edit: edit, From: v.From, fresh: v.Fresh, old: v.Old},
-			Note: v.Note})
+	return v.Planner.Add(ctx, Entry{URI: e.Edit.Subject, Item: it, Note: v.Note})
 }
 
 // FollowMost bounds the mirrored links of one entry (P8).

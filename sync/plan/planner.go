@@ -99,6 +99,7 @@ type topicPlan struct {
 func New(o Options) *Planner {
 	fold := o.Site.Mirror != nil && o.Site.Mirror.FoldsCase()
 	p := &Planner{o: o, fold: fold, names: keymap.NewAssigner(fold), order: order{limits: gathers()}}
+	p.TakeContested()
 	if o.Limits != nil {
 		p.order.limits = *o.Limits
 	}

@@ -94,43 +94,43 @@ func (w *walk) keep() error {
 // holes records what the feed leaves unproven (T-04) and returns how far back it reached.
 func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 	p := w.p
-	now := p.SourceNow()
-	if err := w.close(ctx); err != nil {
+	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
+	if err != nil {
 		return since, err
 	}
-	switch since = p.Cover.ProvenPosition(); {
+	lost := func(from, until store.Micros, why string) { p.unprovable(gaps, from, until, why) }
+	now := p.SourceNow()
+	since = p.Cover.ProvenPosition()
+	w.close(gaps)
+	switch {
 	case w.was == nil:
 		if since = store.NoTime; len(w.now.Rest) > 0 {
 			until := store.Earliest(w.times.goes, w.times.shows)
 			if !until.Known() {
 				until = now
 			}
-			err = p.unprovable(ctx, store.NoTime, until, "the history of the feed ends before its beginning")
+			lost(store.NoTime, until, "the history of the feed ends before its beginning")
 		}
 	case !w.unchanged && !w.complete && !w.reached() && !w.whole(since) && p.Plan.Topic.Unheard > 0:
-		if until := w.times.oldest; until.Known() && until > since {
-			err = p.unprovable(ctx, since, until, "the feed does not reach back to what was known")
-			since = until
-		} else {
-			err = p.unprovable(ctx, since, max(since, now), "the feed does not reach back to what was known")
-			since = max(since, now)
+		until := w.times.oldest
+		if !until.Known() || until <= since {
+			until = max(since, now)
 		}
-	}
-	if err != nil {
-		return since, err
+		lost(since, until, "the feed does not reach back to what was known")
+		since = until
 	}
 	if w.was != nil && !w.unchanged && w.reach.Left(w.was.Flaws, w.now.Flaws) {
-		err = p.unprovable(ctx, w.was.Since, now, "an entry that could not be read has left the feed")
+		lost(w.was.Since, now, "an entry that could not be read has left the feed")
 	}
-	if err == nil && w.was != nil && w.path.searched == searchMost && w.reach.Vanished() && !w.path.ended {
-		err = p.unprovable(ctx, since, max(since, now),
+	if w.was != nil && w.path.searched == searchMost && w.reach.Vanished() && !w.path.ended {
+		lost(since, max(since, now),
 			"an entry has left its place, and was not found in as many older documents as are searched")
 	}
-	if err == nil && w.flaws.lost {
-		err = p.unprovable(ctx, store.NoTime, now, "entries that could not be read will not be met again")
+	if w.flaws.lost {
+		lost(store.NoTime, now, "entries that could not be read will not be met again")
 	}
-	if err != nil || w.whole(store.NoTime) {
-		return since, err
+	if w.whole(store.NoTime) {
+		return since, nil
 	}
 	first, last := store.NoTime, store.NoTime
 	for _, t := range w.sought { // an entry that the feed would show and does not is gone, or only the hub told it
@@ -139,9 +139,9 @@ func (w *walk) holes(ctx context.Context) (since store.Micros, err error) {
 		}
 	}
 	if len(w.sought) > 0 && last != first || first.Known() {
-		err = p.unprovable(ctx, first, last, "a hub changed entries that the feed shows no more")
+		lost(first, last, "a hub changed entries that the feed shows no more")
 	}
-	return since, err
+	return since, nil
 }
 
 // whole reports whether the history was read back to since. Pages may end before archives do (RFC 5005, 4).
@@ -150,38 +150,23 @@ func (w *walk) whole(since store.Micros) bool {
 		(w.path.archived || !since.Known() || w.times.goes.Known() && w.times.goes <= since)
 }
 
-func (w *walk) close(ctx context.Context) error {
-	p := w.p
-	if !w.whole(store.NoTime) {
-		return nil
-	}
-	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
-	if err != nil {
-		return err
-	}
+func (w *walk) close(gaps []store.Gap) {
 	for i := range gaps {
-		g := &gaps[i]
-		if g.State != store.GapUnprovable || !w.whole(g.From) {
-			continue
+		if g := &gaps[i]; g.State == store.GapUnprovable && w.whole(store.NoTime) && w.whole(g.From) {
+			w.p.closed(g, coverage.ByArchive)
+			w.p.Told.Gap(*g)
 		}
-		p.closed(g, coverage.ByArchive)
-		p.Told.Gap(*g)
 	}
-	return nil
 }
 
-// unprovable records a hole that no document can fill. A missing beginning is recorded once.
-func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why string) error {
+// unprovable records a hole that no document can fill, beside the known gaps. A missing beginning is recorded once.
+func (p *Puller) unprovable(gaps []store.Gap, from, until store.Micros, why string) {
 	now := p.LocalNow()
 	gap := &store.Gap{SetID: p.Set.ID, From: from, Until: until, State: store.GapUnprovable, Found: now, Ended: now}
-	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
-	if err != nil {
-		return err
-	}
 	for i := range gaps {
 		if g := &gaps[i]; g.State == store.GapUnprovable && !g.From.Known() && !from.Known() {
 			if g.Until >= until {
-				return nil
+				return
 			}
 			gap.ID, gap.Found = g.ID, g.Found
 		}
@@ -190,11 +175,9 @@ func (p *Puller) unprovable(ctx context.Context, from, until store.Micros, why s
 		p.Out.GapsFound++
 	}
 	p.Log.Warn("entries of a feed may be missing, and nobody can tell",
-		"feed", p.Set.CapabilityList, "why", why,
-		"from", gap.From.Time(), "until", gap.Until.Time())
+		"feed", p.Set.CapabilityList, "why", why, "from", gap.From.Time(), "until", gap.Until.Time())
 	p.Told.Gap(*gap)
 	p.pending.Gaps = append(p.pending.Gaps, gap)
-	return nil
 }
 
 // look compares an entry with the last pull and reports whether it is new.

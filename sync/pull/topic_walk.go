@@ -174,15 +174,12 @@ func (w *walk) goOn(ctx context.Context) error {
 			return err
 		}
 	}
-	if w.path.next, w.path.archive = next, archive; len(w.was.Rest) == 0 {
-		return nil
-	}
-	w.all, w.path.next, w.path.archive = true, "", ""
+	w.path.next, w.path.archive = next, archive
 	for _, at := range w.was.Rest {
 		if w.path.asked[at] {
 			continue
 		}
-		w.path.archive = at
+		w.all, w.path.next, w.path.archive = true, "", at
 		if err := w.back(ctx); err != nil {
 			return err
 		}
@@ -371,16 +368,13 @@ func (w *walk) entry(ctx context.Context, e *feed.Entry) error {
 
 // decide reads contradicting documents again past caches. Only the last statement on an entry counts.
 func (w *walk) decide(ctx context.Context) error {
-	contested := w.p.Plan.Topic.Contested
-	if len(contested) == 0 || w.flaws.failed != nil {
+	if w.flaws.failed != nil {
 		return nil
 	}
-	w.p.Plan.Topic.Contested = nil
+	contested := w.p.Plan.TakeContested()
+	delete(contested, "")
 	w.items.Fresh = false
 	for page, uris := range contested {
-		if page == "" {
-			continue
-		}
 		a, err := w.again(ctx, page)
 		if a == nil {
 			return err
@@ -406,7 +400,7 @@ func (w *walk) decide(ctx context.Context) error {
 			return err
 		}
 	}
-	w.p.Plan.Topic.Contested = nil
+	w.p.Plan.TakeContested()
 	return nil
 }
 
