@@ -375,7 +375,7 @@ func BenchmarkLook(b *testing.B) {
 		})
 		b.Run("all", func(b *testing.B) {
 			for b.Loop() {
-				if err := s.LookAt(b.Context(), store.ScanQuery{Filter: store.FilterMirrored}, nil); err != nil {
+				if unseen, err := s.LookAt(b.Context(), store.ScanQuery{Filter: store.FilterMirrored}, nil); err != nil || unseen != nil {
 					b.Fatal(err)
 				}
 			}

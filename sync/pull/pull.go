@@ -104,21 +104,19 @@ func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
 func (p *Puller) Run(ctx context.Context) error { return inOrder(ctx, p.Start, p.read, p.look) }
 
 func (p *Puller) read(ctx context.Context) error {
-	if p.Offer.Topic != nil {
+	switch {
+	case p.Offer.Topic != nil:
 		return p.Topic(ctx)
-	}
-	if p.Offer.ChangeList == nil {
-		if err := p.listOnly(ctx, p.Set.Baselines > 0 && !p.Full); err != nil {
-			return err
-		}
-		return p.settlePushes(ctx)
-	}
-	if p.Full || !p.Based() && !p.From.Known() {
+	case p.Offer.ChangeList == nil:
+		return inOrder(ctx, p.listOnly(p.Set.Baselines > 0 && !p.Full), p.settlePushes)
+	case p.Full || !p.Based() && !p.From.Known():
 		if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{After: store.NoTime}); err != nil {
 			return err
 		}
-	} else if err := p.refresh(ctx); err != nil {
-		return err
+	default:
+		if err := p.refresh(ctx); err != nil {
+			return err
+		}
 	}
 	if !p.Based() && p.From.Known() {
 		p.Cover.StartAt(p.From)
@@ -131,10 +129,33 @@ func (p *Puller) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Changes(ctx, *p.Offer.ChangeList, cut != nil || p.Full); err != nil {
-		return err
+	return inOrder(ctx, p.changeList(cut != nil || p.Full), p.CloseHoles, p.settlePushes)
+}
+
+// Fill reads what closes holes and follows hints.
+func (p *Puller) Fill(ctx context.Context) error {
+	switch {
+	case p.Offer.Topic != nil:
+		return p.Topic(ctx)
+	case p.Offer.ChangeList == nil:
+		return inOrder(ctx, p.listOnly(p.Set.Baselines > 0), p.JudgeHoles)
+	case !p.Based():
+		return nil
 	}
-	return inOrder(ctx, p.CloseHoles, p.settlePushes)
+	promised := len(p.Holes.Watching) > 0 // caches may hide the covering list (F59)
+	return inOrder(ctx, p.changeList(promised), p.CloseHoles, p.JudgeHoles)
+}
+
+func (p *Puller) changeList(uncached bool) func(context.Context) error {
+	return func(ctx context.Context) error { return p.Changes(ctx, *p.Offer.ChangeList, uncached) }
+}
+
+// listOnly takes a baseline. SettleLag follows, because a kill may leave the gap of a closed hole.
+func (p *Puller) listOnly(changed bool) func(context.Context) error {
+	baseline := func(ctx context.Context) error {
+		return p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime})
+	}
+	return func(ctx context.Context) error { return inOrder(ctx, baseline, p.SettleLag) }
 }
 
 func (p *Puller) settlePushes(ctx context.Context) error {
@@ -179,14 +200,6 @@ func (p *Puller) Fail(err error) {
 	if p.Out.Problem == nil {
 		p.Out.Problem = err
 	}
-}
-
-// listOnly takes a baseline. SettleLag follows, because a kill may leave the gap of a closed hole.
-func (p *Puller) listOnly(ctx context.Context, changed bool) error {
-	if err := p.Rebase(ctx, p.Offer.ResourceList, BaselineOptions{Changed: changed, After: store.NoTime}); err != nil {
-		return err
-	}
-	return p.SettleLag(ctx)
 }
 
 // refresh takes a baseline if the last one left a doubt: an unprovable hole, held removals, unreadable entries.
@@ -236,27 +249,6 @@ func (p *Puller) rejudge(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-// Fill reads what closes holes and follows hints.
-func (p *Puller) Fill(ctx context.Context) error {
-	if p.Offer.Topic != nil {
-		return p.Topic(ctx)
-	}
-	if p.Offer.ChangeList == nil {
-		if err := p.listOnly(ctx, p.Set.Baselines > 0); err != nil {
-			return err
-		}
-		return p.JudgeHoles(ctx)
-	}
-	if !p.Based() {
-		return nil
-	}
-	promised := len(p.Holes.Watching) > 0 // caches may hide the covering list (F59)
-	if err := p.Changes(ctx, *p.Offer.ChangeList, promised); err != nil {
-		return err
-	}
-	return inOrder(ctx, p.CloseHoles, p.JudgeHoles)
 }
 
 // Pushed adds the pushes that were recorded during a wait.

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-
 	"iter"
+	"slices"
 
 	"resyncd/store"
 	"resyncd/sync/merge"
@@ -23,16 +22,12 @@ const lookSample = 64
 var errLook = errors.New("could not compare the mirror with its state")
 
 // BeginLook decides whether all files are looked at. Files of deleted resources go before a baseline drops their rows.
-func (s *Source) BeginLook(ctx context.Context) error {
+func (s *Source) BeginLook(ctx context.Context) (err error) {
 	s.Wide = s.Full
 	if s.Target.Mirror == nil {
 		return nil
 	}
-	if !s.Wide {
-		s.Wide = s.Target.Mirror.Check(ctx) != nil
-	}
-	if !s.Wide {
-		var err error
+	if !s.Wide && s.Target.Mirror.Check(ctx) == nil {
 		if s.Wide, err = s.Astray(ctx); err != nil || !s.Wide {
 			return err
 		}
@@ -40,10 +35,8 @@ func (s *Source) BeginLook(ctx context.Context) error {
 			"the mirror is not what the state says: all its files are looked at; " +
 				"those of which the state knows nothing stay, see `resyncd verify`")
 	}
-	err := s.LookAt(ctx, store.ScanQuery{Filter: store.FilterAbsent}, s.Name)
-	if errors.Is(err, errLook) && ctx.Err() == nil {
-		return nil
-	}
+	s.Wide = true
+	_, err = s.LookAt(ctx, store.ScanQuery{Filter: store.FilterAbsent}, s.Name)
 	return err
 }
 
@@ -56,10 +49,9 @@ func (p *Puller) look(ctx context.Context) error {
 	if p.Wide && p.Last {
 		q.SetID = 0 // includes rows that no set of this run wants, or they stay astray for ever
 	}
-	err := p.LookAt(ctx, q, p.Plan.Name)
-	if errors.Is(err, errLook) && ctx.Err() == nil {
-		p.Fail(err)
-		return nil
+	unseen, err := p.LookAt(ctx, q, p.Plan.Name)
+	if unseen != nil {
+		p.Fail(unseen)
 	}
 	return err
 }
@@ -105,24 +97,36 @@ type sighting struct {
 	was, is store.Have
 }
 
-// LookAt compares resources with their files; wrong rows are corrected and get work.
-func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []int64)) error {
+// LookAt compares resources with their files; wrong rows are corrected and get work. It also returns why the mirror
+// could not be looked at.
+func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []int64)) (unseen, err error) {
 	defer s.Await()()
-	if err := s.Target.Mirror.Check(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errLook, err)
-	}
 	q.SourceID = s.SourceID
 	files := 0
-	err := verify.Examine(ctx, s.Store, q, s.sight, func(_ int, seen []*sighting) error {
-		n, err := s.correct(ctx, seen, told)
-		files += n
-		return err
-	})
+	err = s.seen(ctx)
+	if err == nil {
+		err = verify.Examine(ctx, s.Store, q, s.sight, func(_ int, seen []*sighting) error {
+			n, err := s.correct(ctx, seen, told)
+			files += n
+			return err
+		})
+	}
 	if files > 0 {
 		s.Told.Rotten(int64(files))
 		s.Log.Warn("mirror files are not what the state says; they are owed now", "files", files)
 	}
-	return err
+	if errors.Is(err, errLook) && ctx.Err() == nil {
+		return err, nil
+	}
+	return nil, err
+}
+
+// seen makes sure that a lost disk does not look like lost files (F12).
+func (s *Source) seen(ctx context.Context) error {
+	if err := s.Target.Mirror.Check(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errLook, err)
+	}
+	return nil
 }
 
 func (s *Source) sight(ctx context.Context, r *store.Resource) (*sighting, error) {
@@ -148,8 +152,8 @@ func (s *Source) correct(ctx context.Context, seen []*sighting, told func(ids []
 	if len(seen) == 0 {
 		return 0, nil
 	}
-	if err := s.Target.Mirror.Check(ctx); err != nil { // a lost disk must not look like lost files (F12)
-		return 0, fmt.Errorf("%w: %w", errLook, err)
+	if err := s.seen(ctx); err != nil {
+		return 0, err
 	}
 	ids, by := make([]int64, len(seen)), make(map[int64]*sighting, len(seen))
 	for i, v := range seen {
@@ -300,13 +304,11 @@ func (s *Source) Revise(
 		if len(ids) > 0 && name != nil {
 			name(ids)
 		}
-		return true, err
+		return err == nil, err
 	}
-	for more := true; more; {
-		var err error
-		if more, err = page(); err != nil {
+	for {
+		if more, err := page(); !more {
 			return err
 		}
 	}
-	return nil
 }
