@@ -8,7 +8,6 @@ import (
 	"resyncd/store"
 	"resyncd/sync/keymap"
 	"resyncd/sync/merge"
-	"resyncd/sync/spill"
 )
 
 // changes adds the changed rows to a commit and returns them, aligned with its resources.
@@ -30,9 +29,7 @@ func (p *Planner) changes(ctx context.Context, byURI map[string]*row, c *store.C
 		r.adopt()
 		known := r.same && !r.changed // a row with work is counted by its work
 		if !r.changed && r.haveNew == nil && !r.refill() {
-			if known && r.res.Work.Action == store.ActionNone {
-				p.calmed(r)
-			}
+			p.calmed(r, known && r.res.Work.Action == store.ActionNone)
 			continue
 		}
 		rc := store.ResourceChange{ID: r.res.ID, Have: r.haveNew, URI: r.res.URI}
@@ -44,9 +41,7 @@ func (p *Planner) changes(ctx context.Context, byURI map[string]*row, c *store.C
 		if r.doubted && !r.want.Held && r.want.Refused == "" {
 			work = store.Work{Action: store.ActionFetch, Due: now}
 		}
-		if known && work.Action == store.ActionNone {
-			p.calmed(r)
-		}
+		p.calmed(r, known && work.Action == store.ActionNone)
 		if rc.Work = &work; r.moved || work.Action == store.ActionNone && r.res.Work.Action != store.ActionNone {
 			shared = append(shared, len(c.Resources))
 		}
@@ -197,21 +192,10 @@ func (p *Planner) checkDisk(ctx context.Context, r *row, item bool) error {
 }
 
 // calmed counts a resource found as wanted. Absent and refused resources have no file.
-func (p *Planner) calmed(r *row) {
-	if r.want.State == store.WantAbsent || r.want.Refused != "" {
-		return
+func (p *Planner) calmed(r *row, calm bool) {
+	if calm && r.want.State != store.WantAbsent && r.want.Refused == "" {
+		p.Calm.Add(r.res.ID)
 	}
-	if p.Calm == nil {
-		p.Calm = spill.NewBitmap()
-	}
-	p.Calm.Add(r.res.ID)
-}
-
-func (p *Planner) calms() int64 {
-	if p.Calm == nil {
-		return 0
-	}
-	return p.Calm.Len
 }
 
 // foresee hands over rows as commit c will leave them, so that a pushed resource is fetched while c is written. The

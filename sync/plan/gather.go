@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,11 +12,9 @@ import (
 	"resyncd/sync/spill"
 )
 
-// In a long list with unordered URIs nearly every entry touches index pages of its own. So such entries are gathered
-// and planned in URI order, where neighbours share pages.
-//
-// Gathering lasts until the list has doubled, so a run that is killed repeatedly still gets further. Each gathered
-// batch has an older batch planned beside it: a Source that waits too long may break off the list.
+// In a long list with unordered URIs nearly every entry touches index pages of its own, so such entries are gathered and
+// planned in URI order. Gathering lasts until the list has doubled, so a run that is killed repeatedly still gets
+// further. Each gathered batch has an older one planned beside it: a Source that waits too long may break off the list.
 
 // Limits are the limits of gathering.
 type Limits struct {
@@ -27,10 +26,8 @@ type Limits struct {
 	Dir          string // temporary files; "" for the system's
 }
 
-// gathers returns the limits in use. More memory would exceed performance.md, goal 9.
-func gathers() Limits {
-	return Limits{Jumps: 1_000, Share: 16, Batch: planBatchMax, Held: 1 << 20, Most: 128 << 20}
-}
+// gathers are the limits in use. More memory would exceed performance.md, goal 9.
+var gathers = Limits{Jumps: 1_000, Share: 16, Batch: planBatchMax, Held: 1 << 20, Most: 128 << 20}
 
 type gathered struct {
 	limits  Limits
@@ -65,7 +62,8 @@ func (p *Planner) gather(ctx context.Context, e *Entry) error {
 		g.warned = true
 		p.o.Site.Log.Warn(
 			"entries of a list whose URIs are in no order cannot be kept in a temporary file; the list takes longer "+
-				"without: make room there, or have TMPDIR name another folder", "folder", g.folder(), "err", err)
+				"without: make room there, or have TMPDIR name another folder",
+			"folder", cmp.Or(g.limits.Dir, os.TempDir()), "err", err)
 	}
 	if g.waiting++; int64(g.waiting) >= p.sortedBatch() {
 		g.waiting = 0
@@ -77,13 +75,6 @@ func (p *Planner) gather(ctx context.Context, e *Entry) error {
 		return nil
 	}
 	return p.turnOver(ctx)
-}
-
-func (g *gathered) folder() string {
-	if g.limits.Dir != "" {
-		return g.limits.Dir
-	}
-	return os.TempDir()
 }
 
 // turnOver swaps the sorters. Entries left in the old one are older and come first.

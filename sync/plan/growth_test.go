@@ -89,8 +89,8 @@ func (g *growth) run(b *testing.B, n int, uri func(i, n int) string) {
 	step(&g.replan, func() { plan(b, p, n, 2, uris) })
 	step(&g.resweep, func() { finishAll(b, p, 2) })
 	b.StopTimer()
-	if counts, err := p.o.Site.Store.Counts(context.Background(), p.o.Set.ID); err != nil || counts.Owed != 0 || p.calms() != int64(n) {
-		b.Fatalf("%+v, %d unchanged, %v", counts, p.calms(), err)
+	if counts, err := p.o.Site.Store.Counts(context.Background(), p.o.Set.ID); err != nil || counts.Owed != 0 || p.Calm.Len != int64(n) {
+		b.Fatalf("%+v, %d unchanged, %v", counts, p.Calm.Len, err)
 	}
 	b.StartTimer()
 }

@@ -72,7 +72,7 @@ type Planner struct {
 	News, Lag func(at store.Version)
 	names     *keymap.Assigner
 	fold      bool          // the mirror ignores letter case
-	Calm      *spill.Bitmap // rows found as wanted; nil for none
+	Calm      *spill.Bitmap // rows found as wanted
 	Wanted    bool
 }
 
@@ -98,23 +98,19 @@ type topicPlan struct {
 // New returns a planner of one set.
 func New(o Options) *Planner {
 	fold := o.Site.Mirror != nil && o.Site.Mirror.FoldsCase()
-	p := &Planner{o: o, fold: fold, names: keymap.NewAssigner(fold), order: order{limits: gathers()}}
+	p := &Planner{o: o, fold: fold, Calm: spill.NewBitmap(), names: keymap.NewAssigner(fold), order: order{limits: gathers}}
 	p.TakeContested()
 	if o.Limits != nil {
 		p.order.limits = *o.Limits
+	}
+	if o.Await == nil {
+		p.o.Await = func() (resume func()) { return func() {} }
 	}
 	return p
 }
 
 // Refuses returns why a URI is refused; "" for an accepted one.
 func (p *Planner) Refuses(uri string) (refused string) { return p.o.Refused(uri) }
-
-func (p *Planner) await() (resume func()) {
-	if p.o.Await == nil {
-		return func() {}
-	}
-	return p.o.Await()
-}
 
 // Add queues one entry.
 func (p *Planner) Add(ctx context.Context, e Entry) error {
@@ -142,7 +138,7 @@ func (p *Planner) plan(ctx context.Context) error {
 	if len(p.Batch) == 0 {
 		return nil
 	}
-	resume := p.await()
+	resume := p.o.Await()
 	p.o.Site.AwaitRoom(ctx)
 	resume()
 	return p.Flush(ctx)
@@ -178,7 +174,7 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 	}
 	p.o.Site.Rows.Lock()
 	defer p.o.Site.Rows.Unlock()
-	calm := p.calms()
+	calm := p.Calm.Len
 	byURI, err := p.lookup(ctx)
 	if err != nil {
 		return err
@@ -198,7 +194,7 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 	if err != nil {
 		return err
 	}
-	p.progress(int64(len(p.Batch)), p.calms()-calm)
+	p.progress(int64(len(p.Batch)), p.Calm.Len-calm)
 	p.Batch = p.Batch[:0]
 	if len(c.Resources) == 0 && len(c.Sets) == 0 && len(c.Inbox) == 0 && len(c.Edits) == 0 {
 		return nil
