@@ -30,7 +30,6 @@ type Limits struct {
 var gathers = Limits{Jumps: 1_000, Share: 16, Batch: planBatchMax, Held: 1 << 20, Most: 128 << 20}
 
 type gathered struct {
-	limits  Limits
 	coming  *spill.Sorter // filled by gather
 	sorted  *spill.Sorter // emptied by planSorted
 	packed  []byte
@@ -52,7 +51,7 @@ func (p *Planner) gather(ctx context.Context, e *Entry) error {
 			return err
 		}
 		l := p.order.limits
-		g = &gathered{limits: l, until: p.order.listed - 1, coming: spill.NewSorter(l.Held, l.Dir),
+		g = &gathered{until: p.order.listed - 1, coming: spill.NewSorter(l.Held, l.Dir),
 			sorted: spill.NewSorter(l.Held, l.Dir)}
 		p.order.gathered = g
 	}
@@ -63,7 +62,7 @@ func (p *Planner) gather(ctx context.Context, e *Entry) error {
 		p.o.Site.Log.Warn(
 			"entries of a list whose URIs are in no order cannot be kept in a temporary file; the list takes longer "+
 				"without: make room there, or have TMPDIR name another folder",
-			"folder", cmp.Or(g.limits.Dir, os.TempDir()), "err", err)
+			"folder", cmp.Or(p.order.limits.Dir, os.TempDir()), "err", err)
 	}
 	if g.waiting++; int64(g.waiting) >= p.sortedBatch() {
 		g.waiting = 0
@@ -71,7 +70,7 @@ func (p *Planner) gather(ctx context.Context, e *Entry) error {
 			return err
 		}
 	}
-	if err == nil && g.coming.Len() < g.until && g.coming.Bytes() < g.limits.Most {
+	if err == nil && g.coming.Len() < g.until && g.coming.Bytes() < p.order.limits.Most {
 		return nil
 	}
 	return p.turnOver(ctx)
@@ -112,7 +111,7 @@ func (p *Planner) planSorted(ctx context.Context) (more bool, err error) {
 }
 
 func (p *Planner) sortedBatch() int64 {
-	return min(max(planBatch, p.order.listed/batchListed), int64(p.order.gathered.limits.Batch))
+	return min(max(planBatch, p.order.listed/batchListed), int64(p.order.limits.Batch))
 }
 
 // PlanAll plans every queued entry.

@@ -16,14 +16,11 @@ import (
 	"resyncd/sync/spill"
 )
 
-// errChanged ends a conditional reading at the first part that does not answer 304.
-var errChanged = errors.New("list changed")
-
 // errOld ends a baseline whose list is not newer than the proven position (coverage.md 4).
 var errOld = errors.New("list is not newer than the position")
 
-// errBack ends a reading whose list is older than at an earlier reading: a cache may be stale.
-var errBack = errors.New("list is older than it was")
+// errAgain ends a reading that has to begin anew, with the options that were changed for it.
+var errAgain = errors.New("list is to be read again")
 
 // Baseline reads a Resource List, or all parts of its index, into wants.
 type Baseline struct {
@@ -48,20 +45,15 @@ type Baseline struct {
 	docID   int64
 }
 
-// snapshotOf is the version of a list, in case a broken transfer begins anew.
+// snapshotOf is the version of a list.
 type snapshotOf struct {
 	url, etag, modified string
 	at                  store.Micros
 }
 
-func (r snapshotOf) same(o snapshotOf) bool {
-	return r == o && (r.etag != "" || r.modified != "" || r.at.Known())
-}
-
 // BaselineOptions say how a list is read.
 type BaselineOptions struct {
-	// Changed reads only what does not answer 304; one changed part makes the reading unconditional, because absence
-	// needs a whole list.
+	// Changed reads only what does not answer 304; one changed part makes the reading unconditional.
 	Changed bool
 	// reset lets the list override a history that went back.
 	reset bool
@@ -88,14 +80,10 @@ func (p *Puller) Rebase(ctx context.Context, list *destination.Ref, o BaselineOp
 	case errors.Is(err, errOld):
 		p.Out.Usable = true
 		return nil
-	case errors.Is(err, errChanged):
-		o.Changed = false
-		return p.Rebase(ctx, list, o)
-	case errors.Is(err, errBack):
-		o.Changed, o.uncached = false, true
+	case errors.Is(err, errAgain):
 		p.Plan.Release()
 		p.Plan.Batch = p.Plan.Batch[:0]
-		return p.Rebase(ctx, list, o)
+		return p.Rebase(ctx, list, b.o)
 	case err != nil:
 		return err
 	}
@@ -227,7 +215,8 @@ func (b *Baseline) List(ctx context.Context, part *destination.Part, l *destinat
 // begin judges a list by its head.
 func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.Head) (r merge.Reading, err error) {
 	if b.o.Changed && !b.begun && part.Parent != "" {
-		return r, errChanged
+		b.o.Changed = false // a part does not answer 304, and absence needs a whole list
+		return r, errAgain
 	}
 	at := store.Micros(h.At)
 	if !at.Known() {
@@ -254,8 +243,9 @@ func (b *Baseline) begin(ctx context.Context, part *destination.Part, h *rsdoc.H
 		return r, err
 	}
 	now := snapshotOf{url: part.URL, etag: part.ETag, modified: part.LastModified, at: at}
-	// entries of an older version were taken for listed
-	b.torn = b.torn || b.reading.url == part.URL && !b.reading.same(now)
+	// A transfer that began anew may bring another version, and entries of the older one were taken for listed.
+	unnamed := snapshotOf{url: part.URL, at: store.NoTime}
+	b.torn = b.torn || b.reading.url == part.URL && (b.reading != now || now == unnamed)
 	b.reading = now
 	b.docID, err = b.Store.EnsureDocument(ctx, b.Claim, b.Set.ID, part.URL, string(rsdoc.KindResourceList))
 	return r, err
@@ -297,7 +287,8 @@ func (b *Baseline) judge(ctx context.Context, part *destination.Part, at store.M
 		(at.Known() && known.At.Known() && at < known.At || !at.Known() && wasKnown && isKnown && is < was) ||
 		!b.Set.Estimated && b.Set.Floor.Known() && r.At < b.Set.Floor
 	if r.Back && !b.o.uncached && !b.o.reset {
-		return r, errBack
+		b.o.Changed, b.o.uncached = false, true // a cache may be stale
+		return r, errAgain
 	}
 	b.trusted, b.back = b.trusted && r.Trusted, b.back || r.Back
 	b.At, b.latest = store.Earliest(b.At, r.At), max(b.latest, r.At)

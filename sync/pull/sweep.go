@@ -73,6 +73,8 @@ func (p *Puller) unlisted(
 ) (rows, files int64, err error) {
 	var ids []int64
 	page := func() error {
+		p.Rows.Lock() // rows that are read are written back
+		defer p.Rows.Unlock()
 		rs, err := p.Store.ByIDs(ctx, ids)
 		if err != nil {
 			return err
@@ -129,14 +131,9 @@ func takenBack(w *store.Want, absent merge.Candidate, hold bool) *store.Want {
 
 // makeAbsent records removals. Content fields stay, so that a rejected sweep can restore the want.
 func (p *Puller) makeAbsent(ctx context.Context, rs []*store.Resource, absent merge.Candidate, hold bool) error {
-	p.Rows.Lock()
-	defer p.Rows.Unlock()
 	v := p.NewRevision()
 	for _, r := range rs {
 		w := r.WantFor(p.Set.ID)
-		if w == nil {
-			continue
-		}
 		before, was := slices.Clone(r.Wants), r.Have
 		var found *store.Have
 		next := *w
