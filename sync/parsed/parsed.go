@@ -218,8 +218,7 @@ func HTTPTime(s string) (store.Micros, bool) {
 // WeakFor is the age of a usable Last-Modified.
 const WeakFor store.Micros = 2 * 1e6
 
-// Lasting are the validators for a conditional request. A change within the second of Last-Modified would get 304 for
-// ever (RFC 9110 8.8.2.2), also by an ETag of time and length.
+// Lasting are the validators for a conditional request. A change in the second of Last-Modified would get 304 for ever.
 func Lasting(etag, lastModified string, date store.Micros) (string, string) {
 	if at, ok := HTTPTime(lastModified); ok && (!date.Known() || date-at < WeakFor) {
 		return "", ""

@@ -160,8 +160,7 @@ func (r *row) adopt() {
 	}
 }
 
-// checkDisk compares a file with its row, which may be that of a backup, before news is judged by the row (F1, F2,
-// F10). The file of a suspect row is hashed; files of feed entries are compared only in a look at all files.
+// checkDisk compares a file with its row, which may be that of a backup, before news is judged by the row (F1, F2, F10).
 func (p *Planner) checkDisk(ctx context.Context, r *row, item bool) error {
 	h, wanted := &r.res.Have, r.want.State != store.WantAbsent
 	if r.doubted = wanted && p.o.Site.Doubted(r.res); r.doubted {
@@ -198,8 +197,8 @@ func (p *Planner) calmed(r *row, calm bool) {
 	}
 }
 
-// foresee hands over rows as commit c will leave them, so that a pushed resource is fetched while c is written. The
-// caller holds the row lock until c ends, and settle waits for that lock; new rows have no number yet.
+// foresee hands over rows as commit c will leave them, so that a pushed resource is fetched while c is written.
+// Settling waits for the row lock, which is held until c ends.
 func (p *Planner) foresee(ctx context.Context, c *store.Commit) (urgent []int64, err error) {
 	if !p.o.Site.Follows || len(c.Inbox) == 0 {
 		return nil, nil

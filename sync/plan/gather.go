@@ -12,9 +12,9 @@ import (
 	"resyncd/sync/spill"
 )
 
-// In a long list with unordered URIs nearly every entry touches index pages of its own, so such entries are gathered and
-// planned in URI order. Gathering lasts until the list has doubled, so a run that is killed repeatedly still gets
-// further. Each gathered batch has an older one planned beside it: a Source that waits too long may break off the list.
+// In a long list with unordered URIs nearly every entry touches index pages of its own, so such entries are gathered
+// until the list has doubled, and planned in URI order. An older batch is planned beside each that is gathered: a
+// Source that waits too long may break off the list.
 
 // Limits are the limits of gathering.
 type Limits struct {
@@ -38,8 +38,7 @@ type gathered struct {
 	warned  bool
 }
 
-// inNoOrder reports whether entries are gathered. Gathering lasts to the list's end, because entries of one URI must be
-// planned in document order.
+// inNoOrder reports whether entries are gathered: to the list's end, or entries of one URI would change their order.
 func (p *Planner) inNoOrder() bool {
 	return p.order.gathered != nil || p.order.jumps >= max(p.order.limits.Jumps, p.order.listed/p.order.limits.Share)
 }
@@ -76,7 +75,7 @@ func (p *Planner) gather(ctx context.Context, e *Entry) error {
 	return p.turnOver(ctx)
 }
 
-// turnOver swaps the sorters. Entries left in the old one are older and come first.
+// turnOver swaps the sorters once the older entries are planned.
 func (p *Planner) turnOver(ctx context.Context) error {
 	g := p.order.gathered
 	for more := true; more; {
@@ -142,8 +141,7 @@ func (p *Planner) empty(s *spill.Sorter) {
 	}
 }
 
-// A packed entry is its texts, each behind its length, and its numbers; the first text is the URI, the record's key. No
-// later run reads the form.
+// A packed entry is its texts, each behind its length, and its numbers. The first text is the URI, the record's key.
 
 var errPacked = errors.New("not as it was written")
 
@@ -155,18 +153,16 @@ type packed struct {
 	LastMod         store.Micros
 }
 
-// pack appends the record of a baseline entry.
 func pack(b []byte, e *Entry) []byte {
 	c := &e.Cand
 	for _, text := range [...]string{e.URI, c.Digests, c.Type, c.Links} {
 		b = spill.AppendKey(b, text)
 	}
 	n := packed{c.State, e.Trusted, e.Hinted, c.Version, c.Length, c.LastMod}
-	b, _ = binary.Append(b, binary.LittleEndian, &n) // fails only for a type without a fixed size
+	b, _ = binary.Append(b, binary.LittleEndian, &n)
 	return b
 }
 
-// unpack reads a record. All texts share one allocation.
 func unpack(record []byte) (Entry, error) {
 	var texts [4]string
 	whole, at := string(record), 0

@@ -111,8 +111,7 @@ func (p *Planner) mergeItem(r *row, e *Entry) {
 
 func (e *Entry) date(at store.Micros) { e.Cand.Version.From, e.Cand.Version.Until = at, at }
 
-// retold reports whether a linking entry changed its text: the linked resource may have changed too. A full run asks in
-// any case.
+// retold reports whether a linking entry changed its text, so that the linked resource may have changed too.
 func (it *Item) retold(row *store.Want) bool {
 	if it.Inline || len(it.meta.Links) == 0 {
 		return false
@@ -167,7 +166,7 @@ func unlinkOf(uri, from string) Entry {
 	return Entry{URI: uri, Item: &Item{unlinked: linker(from)}}
 }
 
-// unlink removes a linking entry. A file that never came is no longer owed once no entry links to it.
+// unlink removes a linking entry. Without another one, a file that never came is owed no longer.
 func (r *row) unlink(entry string) {
 	m := merge.MetaOf(&r.want)
 	if _, linked := m.Links[entry]; !linked || r.want.Inline || !r.had && !r.changed {
@@ -229,8 +228,7 @@ func InlineDigest(content []byte) string {
 // RecordType is the media type of a record's file.
 const RecordType = "application/json"
 
-// foldRecords makes records of all their edits, so that order, repetition and batching do not matter (T-03). New edits
-// are part of the same commit.
+// foldRecords makes records of all their edits, so that order, repetition and batching do not matter (T-03).
 func (p *Planner) foldRecords(ctx context.Context, rows map[string]*row, c *store.Commit) error {
 	var subjects []string
 	for i := range p.Batch {
@@ -302,8 +300,7 @@ func (p *Planner) countOdd(subject string, fresh []store.Edit) {
 	}
 }
 
-// FoldEdits makes a record and its file. An unreadable edit is left out, so that it stops neither the others nor the
-// feed (P11).
+// FoldEdits makes a record and its file without the unreadable edits, which must not stop the others (P11).
 func FoldEdits(log *slog.Logger, subject string, edits []store.Edit) (*feed.Record, []byte) {
 	parsed := make([]*feed.Edit, 0, len(edits))
 	for i := range edits {

@@ -127,8 +127,7 @@ func (v *ItemReader) edit(ctx context.Context, e *feed.Entry) error {
 // FollowMost bounds the mirrored links of one entry (P8).
 const FollowMost = 500
 
-// follow queues the mirrored links of an entry. A linked resource outlives the entry, because another entry may link to
-// it.
+// follow queues the mirrored links of an entry. What is linked outlives the entry: another one may link to it.
 func (v *ItemReader) follow(ctx context.Context, e *feed.Entry, when store.Micros) error {
 	n := 0
 	saying := merge.ItemMeta{Links: map[string]string{linker(e.Key): linker(string(e.XML))}}

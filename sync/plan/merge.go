@@ -151,8 +151,8 @@ func (r *row) explained(e *Entry) bool {
 		merge.Relate(r.newest, e.Cand.Version) == merge.Newer
 }
 
-// vague reports whether an entry may be news although it has the row's instant: the last reading need not have shown
-// it, or it is the second such entry of one reading.
+// vague reports an entry that may be news although it has the row's instant: at the edge of the last reading, or the
+// second of one reading.
 func (r *row) vague(e *Entry, current *store.Want, floor store.Micros) bool {
 	v, bytes := e.Cand.Version, e.Cand
 	bytes.LastMod = store.NoTime // a resource that changed twice in a second keeps its Last-Modified
@@ -176,11 +176,10 @@ func (p *Planner) mergeHint(r *row, e *Entry) {
 	r.want, r.changed = p.made(merge.Ask, e, current), true
 }
 
-// Only its signature vouches for a notification (P9). So a pushed want keeps the documents' statement beside it until a
-// document confirms or replaces it, or should tell of it and does not: then the Source is asked (coverage.md 2).
+// Only its signature vouches for a notification (P9). So a pushed want keeps the documents' statement beside it until
+// a document confirms or replaces it (coverage.md 2).
 
-// PushedDocument returns the document number of a notification: negative, unlike those of the store, and equal for
-// equal bytes, so that a repetition is no news.
+// PushedDocument returns the document number of a notification: negative, and equal for equal bytes, which are no news.
 func PushedDocument(digest [32]byte) int64 {
 	return -1 - int64(binary.BigEndian.Uint64(digest[:8])>>2)
 }
@@ -208,8 +207,7 @@ func listedOf(current *store.Want, set int64) *store.Want {
 	return &known
 }
 
-// mergeListed merges a document's entry into a pushed want: an older entry is kept beside it, any other takes its
-// place.
+// mergeListed has a document's entry take the place of a pushed want, or keeps an older one beside it.
 func (p *Planner) mergeListed(r *row, e *Entry) {
 	pushed := r.want
 	d := p.decide(r, &pushed, e)

@@ -12,8 +12,7 @@ import (
 	"resyncd/sync/transfer"
 )
 
-// Small first batches let fetches start while the list still arrives. Large batches save commits in long lists, and
-// index pages in lists with unordered URIs.
+// Small first batches let fetches start while the list arrives, large ones save commits and index pages.
 const (
 	planFirst    = 200
 	planBatch    = 1000
@@ -98,7 +97,8 @@ type topicPlan struct {
 // New returns a planner of one set.
 func New(o Options) *Planner {
 	fold := o.Site.Mirror != nil && o.Site.Mirror.FoldsCase()
-	p := &Planner{o: o, fold: fold, Calm: spill.NewBitmap(), names: keymap.NewAssigner(fold), order: order{limits: gathers}}
+	p := &Planner{o: o, fold: fold, names: keymap.NewAssigner(fold), Calm: spill.NewBitmap()}
+	p.order.limits = gathers
 	p.TakeContested()
 	if o.Limits != nil {
 		p.order.limits = *o.Limits
@@ -132,8 +132,7 @@ func (p *Planner) Add(ctx context.Context, e Entry) error {
 	return p.Flush(ctx)
 }
 
-// plan flushes entries of a baseline once there is room for their work. Others have the turn meanwhile, because sorted
-// batches follow without a wait for the list.
+// plan flushes entries of a baseline once there is room for their work. Others have the turn meanwhile.
 func (p *Planner) plan(ctx context.Context) error {
 	if len(p.Batch) == 0 {
 		return nil
@@ -154,8 +153,7 @@ func (p *Planner) room() int64 {
 // Flush commits the differences between the queued entries and the state.
 func (p *Planner) Flush(ctx context.Context) error { return p.FlushWith(ctx, nil) }
 
-// FlushWith is Flush with further parts of the commit, so that an interval is proven only with its wants. It holds the
-// row lock, because rows that it read are written back.
+// FlushWith is Flush with further parts of the commit, so that an interval is proven only with its wants (P3).
 func (p *Planner) FlushWith(ctx context.Context, c *store.Commit) error {
 	for {
 		if err := p.flushBatch(ctx, c); err != nil || len(p.Topic.unlinked) == 0 {

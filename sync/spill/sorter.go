@@ -62,7 +62,7 @@ type piece struct{ at, size int64 }
 
 const sorterRead, sorterWrite = 16 << 10, 64 << 10
 
-// Add copies a record. After an error all records are there, but there is no room for another.
+// Add copies a record. After an error there is no room for another.
 func (s *Sorter) Add(record []byte) error {
 	at := len(s.arena)
 	s.arena = append(s.arena, record...)
@@ -78,8 +78,7 @@ func (s *Sorter) Add(record []byte) error {
 
 func (s *Sorter) record(p piece) []byte { return s.arena[p.at : p.at+p.size] }
 
-// write writes the arena in order, each record behind its length, and returns how much that is. A Writer that failed
-// tells so when it is flushed.
+// write writes the arena in order, each record behind its length. A Writer that failed tells so when it is flushed.
 func (s *Sorter) write(out io.Writer) (size int64) {
 	slices.SortFunc(s.held, func(a, b piece) int {
 		return cmp.Or(bytes.Compare(Key(s.record(a)), Key(s.record(b))), cmp.Compare(a.at, b.at))

@@ -1,6 +1,5 @@
-// Package window knows what a feed's newest document showed, and from that whether a later reading of the feed reaches
-// back to it, in which order its pages stand, and which entries could not be read. It refuses to know how a feed is
-// read.
+// Package window knows what a feed's newest document showed, and whether a later reading reaches back to it. It refuses
+// to know how a feed is read.
 package window
 
 import (
@@ -154,8 +153,8 @@ func (f *Flaws) Beside(order *PageOrder) (all [][]uint64) {
 
 const flawsMost = 100
 
-// Reach judges whether a walk reaches back to a window. The oldest entries leave first, so one that is still there
-// vouches for all newer ones, unless it is pinned, dated ahead or edited.
+// Reach judges whether a walk reaches back to a window. The oldest entries leave first, so one that stands vouches for
+// all newer ones, unless it is pinned, dated ahead or edited.
 type Reach struct {
 	entries map[uint64]*landmark
 	lines   [][]*landmark
@@ -202,8 +201,7 @@ func (r *Reach) Meet(key uint64, when store.Micros) (known bool) {
 	return true
 }
 
-// Reached asks that most of the window, or of its newer half, still shows.
-// One must not have moved up, or all may be new.
+// Reached asks that most of the window, or of its newer half, still shows, and that one has not moved up.
 func (r *Reach) Reached() bool { return slices.ContainsFunc(r.lines, vouched) }
 
 func vouched(line []*landmark) bool {
