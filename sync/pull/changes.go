@@ -279,7 +279,9 @@ func (c *changeList) end(l *destination.List) {
 	var flaw error
 	switch unread := p.unread("Change List", url, l, c.asked); {
 	case c.from.Known() && c.from > c.now+merge.Skew: // the position would follow it into the future (F40)
-		flaw = &aheadError{url, rsdoc.Micros(c.from)}
+		flaw = clockError{fmt.Errorf(
+			"%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it",
+			url, rsdoc.Micros(c.from))}
 	case unread > 0:
 		flaw = errUnread(url, unread, l.Fault)
 	}
@@ -372,17 +374,8 @@ func (v *changeReader) Failed(_ context.Context, part *destination.Part, err err
 	return nil
 }
 
-// aheadError tells of a document that begins ahead of the Source's own clock.
-type aheadError struct {
-	url  string
-	from rsdoc.Micros
-}
-
-func (e *aheadError) Error() string {
-	return fmt.Sprintf(
-		"%s: its from, %s, lies in the future by the Source's own clock: nobody can tell what changed before it",
-		e.url, e.from)
-}
+// clockError is a fault of the Source's clock.
+type clockError struct{ error }
 
 // Cause is for fetch.CauseOf.
-func (e *aheadError) Cause() string { return store.CauseClock }
+func (clockError) Cause() string { return store.CauseClock }

@@ -19,8 +19,6 @@ type keptNotice struct {
 	ID       int64
 	Interval store.Interval
 	received store.Micros
-	body     []byte
-	kind     store.ChannelKind
 }
 
 type openHole struct {
@@ -30,6 +28,7 @@ type openHole struct {
 	told   []coverage.Announced // entries of the notice
 	over   bool                 // a late notification closed the hole and its gap
 	news   bool                 // a list told an unknown change inside
+	found  coverage.GapVerdict
 }
 
 // soughtMost bounds the holes that one pull compares with lists.
@@ -46,76 +45,54 @@ func (p *Puller) watch(ctx context.Context) error {
 	p.Holes.before = p.Cover.Clone()
 	p.Holes.Watching, p.Holes.listsRead, p.Holes.stale = nil, nil, nil
 	p.Plan.News = p.heard
-	holes := p.Cover.Unheard()
-	kept, err := p.keptNotices(ctx, p.Set.ID, holes[:min(len(holes), soughtMost)])
-	if err != nil {
-		return err
-	}
-	if len(holes) == 0 {
-		p.Holes.stale = kept
-		return nil
-	}
 	gaps, err := p.Store.Gaps(ctx, p.Set.ID)
 	if err != nil {
 		return err
 	}
-	for n, h := range holes {
-		w := openHole{hole: h}
+	for _, h := range p.Cover.Unheard() {
+		w := &openHole{hole: h}
 		for i := range gaps {
 			if g := &gaps[i]; g.State.Open() && g.Until == h.Until {
 				w.gap = g
 			}
 		}
-		for i := range kept {
-			if n >= soughtMost {
-				break
-			}
-			if k := &kept[i]; k.Interval.From == h.Until &&
-				(w.notice == nil || k.Interval.Until > w.notice.Interval.Until) {
-				w.notice = k
-			}
+		p.Holes.Watching = append(p.Holes.Watching, w)
+	}
+	for after := int64(0); ; {
+		ds, err := p.Store.Deliveries(ctx,
+			store.InboxQuery{SourceID: p.SourceID, Kept: true, After: after, Limit: 100, MaxBytes: 16 << 20})
+		if err != nil || len(ds) == 0 {
+			return err
 		}
-		if w.notice != nil {
-			if _, err := parsed.ReadNotice(w.notice.body, parsed.Assumed(w.notice.kind), func(e *rsdoc.Entry) error {
-				w.told = append(w.told, parsed.Announced(e))
-				return nil
-			}); err != nil {
+		for i := range ds {
+			if after = ds[i].ID; ds[i].SetID != p.Set.ID {
+				continue
+			}
+			if err := p.kept(&ds[i]); err != nil {
 				return err
 			}
 		}
-		p.Holes.Watching = append(p.Holes.Watching, w)
 	}
-	for _, k := range kept { // a slice of its own, because w.notice points into kept
-		if !slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == k.Interval.From }) {
-			p.Holes.stale = append(p.Holes.stale, k)
-		}
-	}
-	return nil
 }
 
-// keptNotices returns the deliveries behind holes. An until is clipped as at its arrival (F40).
-func (s *Source) keptNotices(ctx context.Context, set int64, holes []store.Interval) ([]keptNotice, error) {
-	var out []keptNotice
-	for after := int64(0); ; {
-		ds, err := s.Store.Deliveries(ctx,
-			store.InboxQuery{SourceID: s.SourceID, Kept: true, After: after, Limit: 100, MaxBytes: 16 << 20})
-		if err != nil || len(ds) == 0 {
-			return out, err
-		}
-		for i := range ds {
-			d := &ds[i]
-			after = d.ID
-			if d.SetID != set {
-				continue
-			}
-			k := keptNotice{ID: d.ID, received: d.Received, kind: d.Kind}
-			k.Interval = coverage.Clip(store.Interval{From: d.From, Until: d.Until}, d.Received+s.Offset+ClockError)
-			if slices.ContainsFunc(holes, func(h store.Interval) bool { return h.Until == d.From }) {
-				k.body = d.Body
-			}
-			out = append(out, k)
-		}
+// kept looks for the hole before a notification. An until is clipped as at its arrival (F40).
+func (p *Puller) kept(d *store.Delivery) error {
+	n := slices.IndexFunc(p.Holes.Watching, func(w *openHole) bool { return w.hole.Until == d.From })
+	if n < 0 {
+		p.Holes.stale = append(p.Holes.stale, d.ID)
+		return nil
 	}
+	w, k := p.Holes.Watching[n], &keptNotice{ID: d.ID, received: d.Received}
+	k.Interval = coverage.Clip(store.Interval{From: d.From, Until: d.Until}, d.Received+p.Offset+ClockError)
+	if n >= soughtMost || w.notice != nil && k.Interval.Until <= w.notice.Interval.Until {
+		return nil
+	}
+	w.notice, w.told = k, nil
+	_, err := parsed.ReadNotice(d.Body, parsed.Assumed(d.Kind), func(e *rsdoc.Entry) error {
+		w.told = append(w.told, parsed.Announced(e))
+		return nil
+	})
+	return err
 }
 
 // documentGaps returns the gaps between documents, without those of holes before notifications.
@@ -124,7 +101,7 @@ func (p *Puller) documentGaps(ctx context.Context) ([]store.Gap, error) {
 	unheard := p.Cover.Unheard()
 	return slices.DeleteFunc(gaps, func(g store.Gap) bool {
 		return slices.ContainsFunc(p.Holes.Watching,
-			func(w openHole) bool { return w.gap != nil && w.gap.ID == g.ID }) ||
+			func(w *openHole) bool { return w.gap != nil && w.gap.ID == g.ID }) ||
 			g.State.Open() && slices.ContainsFunc(unheard, func(h store.Interval) bool { return h.Until == g.Until })
 	}), err
 }
@@ -136,8 +113,7 @@ func (p *Puller) refreshHoles(ctx context.Context) error {
 		return err
 	}
 	unheard := p.Cover.Unheard()
-	for i := range p.Holes.Watching {
-		w := &p.Holes.Watching[i]
+	for _, w := range p.Holes.Watching {
 		w.over = w.gap != nil &&
 			slices.ContainsFunc(gaps, func(g store.Gap) bool { return g.ID == w.gap.ID && !g.State.Open() })
 		if j := slices.IndexFunc(unheard, func(h store.Interval) bool { return h.Until == w.hole.Until }); j >= 0 {
@@ -153,9 +129,9 @@ func (p *Puller) seek() []*coverage.Announcements {
 		return nil
 	}
 	out := make([]*coverage.Announcements, len(p.Holes.Watching))
-	for i := range p.Holes.Watching {
-		if told := p.Holes.Watching[i].told; len(told) > 0 {
-			out[i] = coverage.NewAnnouncements(told)
+	for i, w := range p.Holes.Watching {
+		if len(w.told) > 0 {
+			out[i] = coverage.NewAnnouncements(w.told)
 		}
 	}
 	return out
@@ -186,18 +162,16 @@ func sameList(doc, prev store.Document) bool {
 
 // listed notes changes that were lost inside a hole; those at its ends are known.
 func (p *Puller) listed(at store.Version) {
-	for i := range p.Holes.Watching {
-		if h := p.Holes.Watching[i].hole; at.From > h.From+1 && at.Until < h.Until {
-			p.Holes.Watching[i].news = true
-		}
+	for _, w := range p.Holes.Watching {
+		w.news = w.news || at.From > w.hole.From+1 && at.Until < w.hole.Until
 	}
 }
 
 func (p *Puller) heard(at store.Version) {
 	inHole := false
-	for i := range p.Holes.Watching {
-		if h := p.Holes.Watching[i].hole; at.Until > h.From && at.From <= h.Until {
-			p.Holes.Watching[i].news, inHole = true, true
+	for _, w := range p.Holes.Watching {
+		if at.Until > w.hole.From && at.From <= w.hole.Until {
+			w.news, inHole = true, true
 		}
 	}
 	if p.Holes.Missed != nil {
@@ -224,28 +198,26 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 		return nil
 	}
 	now := p.LocalNow()
-	verdicts := make([]coverage.GapVerdict, len(p.Holes.Watching))
-	for i := range p.Holes.Watching {
-		v := p.judgeHole(i, now)
-		if v.State != store.GapClosed {
-			if err := p.late(ctx, &p.Holes.Watching[i], &v, now); err != nil {
+	for i, w := range p.Holes.Watching {
+		w.found = p.judgeHole(i, now)
+		if w.found.State != store.GapClosed {
+			if err := p.late(ctx, w, now); err != nil {
 				return err
 			}
 		}
-		verdicts[i] = v
 	}
 	if err := p.refreshHoles(ctx); err != nil { // after the last wait
 		return err
 	}
 	var told []store.Gap
-	for i := range p.Holes.Watching {
-		if w := &p.Holes.Watching[i]; !w.over {
-			told = append(told, p.recordHole(w, verdicts[i], now)...)
+	for _, w := range p.Holes.Watching {
+		if !w.over {
+			told = append(told, p.recordHole(w, now)...)
 		}
 	}
 	c := p.SetCommit()
-	for i := range p.Holes.stale {
-		c.Inbox = append(c.Inbox, store.InboxChange{ID: p.Holes.stale[i].ID})
+	for _, id := range p.Holes.stale {
+		c.Inbox = append(c.Inbox, store.InboxChange{ID: id})
 	}
 	if err := p.Store.Commit(ctx, c); err != nil {
 		return err
@@ -259,7 +231,7 @@ func (p *Puller) JudgeHoles(ctx context.Context) error {
 
 // judgeHole applies coverage.md 4 to one hole.
 func (p *Puller) judgeHole(i int, now store.Micros) coverage.GapVerdict {
-	w := &p.Holes.Watching[i]
+	w := p.Holes.Watching[i]
 	if p.Set.Floor.Known() && p.Set.Floor >= w.hole.Until && p.Cover.Floor > p.Holes.before.Floor {
 		p.Cover.Accept(w.hole) // a baseline as of a later instant
 		return coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline, Until: store.NoTime}
@@ -296,8 +268,8 @@ func (p *Puller) readAt(now store.Micros) store.Micros {
 	return min(now, p.chain.opened-p.Offset)
 }
 
-func (p *Puller) late(ctx context.Context, w *openHole, v *coverage.GapVerdict, now store.Micros) error {
-	v.State = store.GapLagging
+func (p *Puller) late(ctx context.Context, w *openHole, now store.Micros) error {
+	w.found.State = store.GapLagging
 	if w.gap == nil || w.gap.State != store.GapLagging && w.gap.State != store.GapBaseline ||
 		now-w.gap.Found < p.patience() {
 		return nil
@@ -309,19 +281,19 @@ func (p *Puller) late(ctx context.Context, w *openHole, v *coverage.GapVerdict, 
 		}
 		p.tooOld = p.Set.Baselines == before
 	}
-	state := coverage.AfterPatience(time.Duration(now-w.gap.Found)*time.Microsecond,
+	w.found.State = coverage.AfterPatience(time.Duration(now-w.gap.Found)*time.Microsecond,
 		time.Duration(p.patience())*time.Microsecond, p.Set.Floor, w.hole.Until)
-	if v.State = state; state == store.GapBaseline && p.Set.Baselines > before {
+	if w.found.State == store.GapBaseline && p.Set.Baselines > before {
 		p.Cover.Accept(w.hole)
-		*v = coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline}
+		w.found = coverage.GapVerdict{State: store.GapClosed, ClosedBy: coverage.ByBaseline}
 	}
 	return nil
 }
 
 // recordHole has the next commit of the set record a hole, and returns what observers hear of its gap. A hole without a
 // change inside was no gap, unless the list lags.
-func (p *Puller) recordHole(w *openHole, v coverage.GapVerdict, now store.Micros) (told []store.Gap) {
-	closed := v.State == store.GapClosed
+func (p *Puller) recordHole(w *openHole, now store.Micros) (told []store.Gap) {
+	closed := w.found.State == store.GapClosed
 	if closed && w.notice != nil {
 		p.pending.Inbox = append(p.pending.Inbox, store.InboxChange{ID: w.notice.ID})
 	}
@@ -341,8 +313,8 @@ func (p *Puller) recordHole(w *openHole, v coverage.GapVerdict, now store.Micros
 	if g.ID == 0 || g.State != store.GapLagging {
 		p.Out.GapsFound++
 	}
-	if g.From, g.Until, g.State = w.hole.From, w.hole.Until, v.State; closed {
-		p.closed(g, v.ClosedBy)
+	if g.From, g.Until, g.State = w.hole.From, w.hole.Until, w.found.State; closed {
+		p.closed(g, w.found.ClosedBy)
 	} else {
 		p.pending.Gaps = append(p.pending.Gaps, g)
 	}

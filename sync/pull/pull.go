@@ -51,9 +51,9 @@ type listChain struct {
 
 type holeWatch struct {
 	before    coverage.Coverage
-	Watching  []openHole
+	Watching  []*openHole
 	listsRead []listRead
-	stale     []keptNotice // kept notifications without a hole
+	stale     []int64 // kept notifications without a hole
 	Missed    func(at store.Version, inHole bool)
 	Misses    int64 // push misses, as Missed counts them
 }
