@@ -26,7 +26,7 @@
 //     then one commit records the rows. What failed stays owed, with the time of its next try. A removal goes through
 //     transfer.Reconciler.RemoveAll.
 //  7. At the end of a list that was read whole, its interval is added to the coverage (coverage.Coverage.AddDocument)
-//     and committed. A hole becomes a store.Gap, and coverage.JudgeGap says what closes it.
+//     in the commit of its last wants. A hole becomes a store.Gap, and coverage.JudgeGap says what closes it.
 //  8. A [Result] tells what became of the set, and is kept as the last store.Run.
 //
 // A kill at any moment costs repeated work only: wants are recorded before files change, and coverage never before
