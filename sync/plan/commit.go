@@ -279,13 +279,14 @@ func (p *Planner) Name(ids []int64) {
 // handNew hands over new resources without the cost of reading them back, and returns how many.
 func (p *Planner) handNew(c *store.Commit, rows []*row) int {
 	var fresh []*store.Resource
+	wants := make([]store.Want, len(rows)) // a want inside the rows would keep them alive
 	for i, r := range rows {
 		rc := &c.Resources[i]
 		if r.res.ID != 0 || rc.Work.Action != store.ActionFetch || rc.Want == nil || rc.Want.Inline || r.note != nil {
 			continue
 		}
-		// A want inside the row would keep the row alive.
-		r.res.ID, r.res.Key, r.res.Work, r.res.Wants = rc.ID, rc.Key, *rc.Work, []store.Want{*rc.Want}
+		wants[i] = *rc.Want
+		r.res.ID, r.res.Key, r.res.Work, r.res.Wants = rc.ID, rc.Key, *rc.Work, wants[i:i+1:i+1]
 		fresh = append(fresh, r.res)
 	}
 	if len(fresh) == 0 || !p.o.Site.HandReady(fresh) {

@@ -34,13 +34,13 @@ type row struct {
 
 func (p *Planner) lookup(ctx context.Context) (map[string]*row, error) {
 	uris := make([]string, 0, len(p.Batch))
-	rows := make(map[string]*row, len(p.Batch))
+	rows, all := make(map[string]*row, len(p.Batch)), make([]row, len(p.Batch))
 	for i := range p.Batch {
 		u, v := p.Batch[i].URI, p.Batch[i].Cand.Version
 		r := rows[u]
 		if r == nil {
-			r = &row{before: -1, newest: v}
-			rows[u] = r
+			r = &all[len(uris)]
+			r.before, r.newest, rows[u] = -1, v, r
 			uris = append(uris, u)
 		}
 		if merge.Relate(v, r.newest) == merge.Newer {
