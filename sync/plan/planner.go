@@ -56,7 +56,7 @@ type Hub interface {
 	// MayChange reports whether a pushed item may replace the row's want.
 	MayChange(uri string, item merge.Candidate, current *store.Want) bool
 	// Remember adds the record of pushed items to a commit.
-	Remember(c *store.Commit) error
+	Remember(c *store.Commit)
 }
 
 // Planner turns entries into wants, one commit per batch. Only one goroutine may use it.
@@ -184,9 +184,7 @@ func (p *Planner) flushBatch(ctx context.Context, c *store.Commit) error {
 		return err
 	}
 	if p.Topic.Hub != nil {
-		if err := p.Topic.Hub.Remember(c); err != nil {
-			return err
-		}
+		p.Topic.Hub.Remember(c)
 	}
 	rows, err := p.changes(ctx, byURI, c)
 	if err != nil {

@@ -302,14 +302,11 @@ func (h *Heard) tell(key uint64, at store.Micros) {
 }
 
 // Remember implements plan.Hub: it adds the memory to a commit of pushed wants.
-func (h *Heard) Remember(c *store.Commit) error {
-	if !h.Taken {
-		return nil
+func (h *Heard) Remember(c *store.Commit) {
+	if h.Taken {
+		h.Last = h.p.LocalNow()
+		c.Documents = append(c.Documents, h.p.memo(pushedKey(h.p.Set.ID), h.standing))
 	}
-	h.Last = h.p.LocalNow()
-	d, err := h.p.memo(h.p.Set, pushedKey(h.p.Set.ID), h.standing)
-	c.Documents = append(c.Documents, d)
-	return err
 }
 
 // takeFeed takes up a delivery of a topic: only entries of a signed feed become wants (P9, S-66).

@@ -3,8 +3,6 @@
 package pull
 
 import (
-	"sync"
-
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"resyncd/destination"
@@ -244,22 +243,16 @@ func (s *Source) RecallJSON(ctx context.Context, key string, into any) (bool, er
 	return json.Unmarshal(d.Body, into) == nil, nil // another version's form counts as unknown
 }
 
-func (s *Source) memo(set *store.Set, key string, what any) (store.Document, error) {
-	body, err := json.Marshal(what)
-	if err != nil {
-		return store.Document{}, fmt.Errorf("remember %s: %w", key, err)
-	}
-	d := s.NewDocument(key, kindTopic)
-	d.SetID, d.Complete, d.Body = set.ID, true, body
-	return d, nil
+// memo is the record of a value of strings and numbers, which json.Marshal never fails to write.
+func (p *Puller) memo(key string, what any) store.Document {
+	d := p.NewDocument(key, kindTopic)
+	d.SetID, d.Complete = p.Set.ID, true
+	d.Body, _ = json.Marshal(what)
+	return d
 }
 
-func (p *Puller) rememberJSON(key string, what any) error {
-	d, err := p.memo(p.Set, key, what)
-	if err == nil {
-		p.pending.Documents = append(p.pending.Documents, d)
-	}
-	return err
+func (p *Puller) rememberJSON(key string, what any) {
+	p.pending.Documents = append(p.pending.Documents, p.memo(key, what))
 }
 
 // Recall implements destination.Memory.

@@ -2,7 +2,6 @@ package pull
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -17,15 +16,14 @@ func (w *walk) end(ctx context.Context) error {
 	p := w.p
 	if w.flaws.failed != nil { // the next pull reads all again; the window still proves that this was a feed
 		p.flawed = true
-		err := p.rememberTopic()
+		p.rememberTopic()
 		var kept window.Window
 		if w.was != nil {
 			kept = *w.was
 		}
-		if kept.Gone, kept.Broken = w.now.Gone, true; err == nil {
-			err = p.rememberJSON(TopicWindow+p.Set.CapabilityList, &kept)
-		}
-		return errors.Join(err, p.commitSet(ctx))
+		kept.Gone, kept.Broken = w.now.Gone, true
+		p.rememberJSON(TopicWindow+p.Set.CapabilityList, &kept)
+		return p.commitSet(ctx)
 	}
 	if n := w.flaws.own + w.flaws.older; n > 0 {
 		p.flawed = w.flaws.own > 0
@@ -36,9 +34,7 @@ func (w *walk) end(ctx context.Context) error {
 		p.Fail(w.problem(fmt.Errorf("%d links of entries are not mirrored, those beyond %d of one entry",
 			p.Plan.Topic.Crowded, plan.FollowMost)))
 	}
-	if err := w.keep(); err != nil {
-		return err
-	}
+	w.keep()
 	since, err := w.holes(ctx)
 	if err != nil {
 		return err
@@ -58,7 +54,7 @@ func (w *walk) position() store.Micros {
 }
 
 // keep remembers what the feed showed. A document without news may be an old copy.
-func (w *walk) keep() error {
+func (w *walk) keep() {
 	p := w.p
 	now := &w.now
 	if now.Gone = 0; w.was != nil {
@@ -84,11 +80,10 @@ func (w *walk) keep() error {
 			now.Since = w.was.Since
 		}
 	}
-	if len(now.Entries) == 0 {
-		return nil
+	if len(now.Entries) > 0 {
+		now.Trim()
+		p.rememberJSON(TopicWindow+p.Set.CapabilityList, now)
 	}
-	now.Trim()
-	return p.rememberJSON(TopicWindow+p.Set.CapabilityList, now)
 }
 
 // holes records what the feed leaves unproven (T-04) and returns how far back it reached.

@@ -1,15 +1,14 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
-
-	"cmp"
-	"errors"
-	"fmt"
 
 	"resyncd/destination"
 	"resyncd/destination/feed"
@@ -136,10 +135,10 @@ func (p *Puller) settle(ctx context.Context, w *walk) error {
 	if next.Window = was.Window; w != nil {
 		next.Window, next.NoOrder = len(w.now.Entries), w.now.Order == window.NoOrder
 	}
-	if reflect.DeepEqual(was, next) {
-		return nil
+	if !reflect.DeepEqual(was, next) {
+		p.rememberJSON(pushedKey(p.Set.ID), next)
 	}
-	return p.rememberJSON(pushedKey(p.Set.ID), next)
+	return nil
 }
 
 // topicRead records a complete reading from since to at; NoTime for everything.
@@ -157,24 +156,20 @@ func (p *Puller) topicRead(ctx context.Context, at, since store.Micros, entries 
 		}
 		p.pending.Spans = append(p.pending.Spans, p.span(kind, iv, entries, p.Offer.Topic.Answer.URL))
 	}
-	if err := p.rememberTopic(); err != nil {
-		return err
-	}
+	p.rememberTopic()
 	return p.commitSet(ctx)
 }
 
 // rememberTopic remembers what discovery read. The wants of the answers are recorded by then.
-func (p *Puller) rememberTopic() error {
+func (p *Puller) rememberTopic() {
 	for _, st := range p.Offer.Topic.States {
 		if p.flawed {
 			st.ETag, st.LastModified = "", ""
 		}
 		st.ETag, st.LastModified = parsed.Lasting(st.ETag, st.LastModified, store.Micros(p.Offer.Topic.Answer.Date))
-		if err := p.rememberJSON(TopicState+st.URL, &st); err != nil {
-			return err
-		}
+		p.rememberJSON(TopicState+st.URL, &st)
 	}
-	return p.rememberJSON(topicSet+p.Target.URL, knownTopic{Set: p.Set.CapabilityList})
+	p.rememberJSON(topicSet+p.Target.URL, knownTopic{Set: p.Set.CapabilityList})
 }
 
 type knownTopic struct {
@@ -243,9 +238,7 @@ func (p *Puller) Topic(ctx context.Context) error {
 	switch {
 	case a.NotModified:
 		p.Out.Usable = true
-		if err := p.rememberTopic(); err != nil { // the page that led here
-			return err
-		}
+		p.rememberTopic() // the page that led here
 		return p.resume(ctx)
 	case a.Format != feed.None:
 		return p.feed(ctx)
