@@ -160,7 +160,7 @@ func (r *row) adopt() {
 	}
 }
 
-// checkDisk compares a file with its row, which may be that of a backup, before news is judged by the row (F1, F2, F10).
+// checkDisk compares a file with its row before news is judged by the row, which may be a backup's (F1, F2, F10).
 func (p *Planner) checkDisk(ctx context.Context, r *row, item bool) error {
 	h, wanted := &r.res.Have, r.want.State != store.WantAbsent
 	if r.doubted = wanted && p.o.Site.Doubted(r.res); r.doubted {

@@ -20,8 +20,7 @@ import (
 // changeBuffer is how many entries wait until the style of dating is known. It bounds the memory of any list.
 const changeBuffer = 20_000
 
-// Changes reads the Change Lists that can reach the position, in index order. A hole delays only coverage, not wants
-// (coverage.md 2); uncached passes caches and reads known lists again (F59).
+// Changes reads the Change Lists that can reach the position; uncached passes caches and reads known lists again (F59).
 func (p *Puller) Changes(ctx context.Context, ref destination.Ref, uncached bool) error {
 	p.chain.unreached = nil
 	v := &changeReader{p: p, uncached: uncached}

@@ -290,8 +290,8 @@ func (p *Puller) late(ctx context.Context, w *openHole, now store.Micros) error 
 	return nil
 }
 
-// recordHole has the next commit of the set record a hole, and returns what observers hear of its gap. A hole without a
-// change inside was no gap, unless the list lags.
+// recordHole has the next commit record a hole, and returns what observers hear. A hole without a change inside was no
+// gap, unless the list lags.
 func (p *Puller) recordHole(w *openHole, now store.Micros) (told []store.Gap) {
 	closed := w.found.State == store.GapClosed
 	if closed && w.notice != nil {

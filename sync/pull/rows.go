@@ -97,8 +97,7 @@ type sighting struct {
 	was, is store.Have
 }
 
-// LookAt compares resources with their files; wrong rows are corrected and get work. It also returns why the mirror
-// could not be looked at.
+// LookAt compares resources with their files and corrects wrong rows. It also returns why that could not be done.
 func (s *Source) LookAt(ctx context.Context, q store.ScanQuery, told func(ids []int64)) (unseen, err error) {
 	defer s.Await()()
 	q.SourceID = s.SourceID
@@ -238,8 +237,7 @@ func (read Pages) All(ctx context.Context) iter.Seq2[*store.Resource, error] {
 	}
 }
 
-// Revision is one commit that changes rows. The row lock is held from their reading to Write, or a want that changes in
-// between would be lost.
+// Revision is one commit that changes rows. The row lock is held from their reading to Write, or wants would be lost.
 type Revision struct {
 	store.Commit
 	Now  store.Micros

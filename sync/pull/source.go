@@ -119,8 +119,8 @@ const (
 type Target struct {
 	Name string
 	URL  string
-	// Kind is the kind of URL, KindAuto if empty. Feeds have Records ("resource-finder"), Follow (link relations to
-	// mirror), and Hub and Topic, which override discovery (S-12).
+	// Kind is the kind of URL, KindAuto if empty. Feeds have Records ("resource-finder"), Follow (mirrored link
+	// relations), and Hub and Topic, which override discovery (S-12).
 	Kind       Kind
 	Records    string
 	Follow     []string
@@ -143,8 +143,7 @@ type Target struct {
 	Policy *fetch.Policy
 	Mirror blob.Mirror // nil only in a dry run without mirror
 	RootID string
-	// Adopt: the mirror may hold files without rows, so the disk is looked at before any fetch. SweepExtra moves
-	// unlisted files to the trash (guarded).
+	// Adopt: the mirror may hold files without rows. SweepExtra moves unlisted files to the trash (guarded).
 	Adopt, SweepExtra bool
 }
 

@@ -66,8 +66,7 @@ func (p *Puller) heed(ctx context.Context, absent merge.Candidate, hold bool) er
 	})
 }
 
-// unlisted pages over wanted resources that the baseline did not list, unless their want is newer. It counts them, and
-// the files among them.
+// unlisted pages over wanted resources that the baseline did not list, and counts them and their files.
 func (p *Puller) unlisted(
 	ctx context.Context, absent merge.Candidate, each func([]*store.Resource) error,
 ) (rows, files int64, err error) {
